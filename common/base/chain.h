@@ -46,7 +46,7 @@ void chain_free(struct chain *c); // NULL is allowed
 
 // Appends a line. `body` is members of a JSON object: "\"user\":\"ann\"". A
 // line over CHAIN_LINE_BYTES is SL_ERANGE and changes nothing. After another
-// failure the chain can only be synced and freed.
+// failure the chain can only be synced and freed. Durable after chain_sync.
 enum sl_err chain_add(struct chain *c, const char *body, struct sl_error *err);
 
 // Makes all appended lines durable.

@@ -11,7 +11,8 @@
 //          All but fs_dirname, fs_join and the two struct fs do I/O and may
 //          wait for the disk, or the network of a store in S3.
 // Memory   a file is freed by fs_close; a map by fs_unmap. Paths and bytes are
-//          read only during the call; a struct fs outlives its files.
+//          read only during the call; a struct fs outlives its files and maps.
+//          No pointer is NULL but where it is said; bytes may be if n is 0.
 // Errors   *err (may be NULL) names the path, the call and the reason. A call
 //          that fails leaves *out as it was, but bytes that it read are
 //          undefined.
@@ -121,10 +122,14 @@ struct fs *fs_private(void);
 // close with fs_close.
 enum sl_err fs_open(struct fs *fs, struct fs_file **out, const char *path,
                     enum fs_mode mode, struct sl_error *err);
-void fs_close(struct fs_file *f); // NULL is allowed; does not sync
+
+// Closes a file in any state and frees it; does not sync, so what was written
+// since the last fs_sync may be lost. NULL is allowed.
+void fs_close(struct fs_file *f);
 
 // Writes all n bytes at the end of the file, or fails. After a failure the file
-// refuses every later write and sync with SL_EIO.
+// refuses every later write and sync with SL_EIO; a part may be in it, and it
+// may be read and closed.
 enum sl_err fs_write(struct fs_file *f, const void *bytes, size_t n,
                      struct sl_error *err);
 
@@ -140,6 +145,7 @@ enum sl_err fs_pread(struct fs_file *f, uint64_t offset, void *to, size_t n,
                      size_t *got, struct sl_error *err);
 
 // Hints that these bytes will be read soon, so that the system may fetch them.
+// They may lie beyond the end.
 void fs_expect(struct fs_file *f, uint64_t offset, size_t n);
 
 // Makes all that was written to `f` durable; waits for the disk. After a
@@ -154,7 +160,7 @@ enum sl_err fs_size(struct fs_file *f, uint64_t *out, struct sl_error *err);
 // cut off the file meanwhile is a SIGBUS.
 enum sl_err fs_map_file(struct fs_file *f, struct fs_map *out,
                         struct sl_error *err);
-// Frees a map and zeroes *m; all zeroes is allowed.
+// Frees a map of this `fs` and zeroes *m; all zeroes is allowed.
 void fs_unmap(struct fs *fs, struct fs_map *m);
 
 // Gives the file `from` the name `to`; replaces `to` atomically. Durable only
@@ -184,7 +190,7 @@ enum sl_err fs_mkdirs(struct fs *fs, const char *path, struct sl_error *err);
 
 // Makes a folder of fs_private on the real file system, and its parents as
 // fs_mkdirs does. *others: the folder exists and other users may read it; its
-// mode stays, because they may need it.
+// mode stays, because they may need it. It is set on SL_OK only.
 enum sl_err fs_private_folder(const char *path, bool *others,
                               struct sl_error *err);
 
@@ -193,8 +199,8 @@ enum sl_err fs_private_folder(const char *path, bool *others,
 // when out of memory.
 enum sl_err fs_absolute(char **path, struct sl_error *err);
 
-// Calls fn per name, in byte order; fn may unlink and rename. Returns what fn
-// returned if that is not SL_OK; *err is then fn's own matter.
+// Calls fn (not NULL) per name, in byte order; fn may unlink and rename.
+// Returns what fn returned if that is not SL_OK; *err is then fn's own matter.
 enum sl_err fs_list(struct fs *fs, const char *dir, fs_name_fn fn, void *arg,
                     struct sl_error *err);
 
@@ -213,7 +219,7 @@ enum sl_err fs_take(struct fs_file **out, int fd, const char *path,
 // content, whole, and the new one once this returned SL_OK: temporary file
 // (path + ".tmp"), write, sync, rename, sync of the folder. If it fails, the
 // temporary file is removed; whether `path` is old or new is then open only
-// if the last sync was what failed.
+// if the last sync was what failed. SL_EINVAL: `path` has more than 4091 bytes.
 enum sl_err fs_write_durable(struct fs *fs, const char *path, const void *bytes,
                              size_t n, struct sl_error *err);
 
@@ -225,8 +231,8 @@ enum sl_err fs_write_new(struct fs *fs, const char *path, const void *bytes,
 
 // Does the three last steps for a file that the caller wrote as path + ".tmp":
 // sync and close `f` (also when it fails), rename to `path`, sync of the
-// folder. A failure before the rename leaves path + ".tmp" there. In a store
-// without renames path + ".tmp" never existed.
+// folder. A failure before the rename leaves path + ".tmp" there, for the
+// caller to remove. In a store without renames path + ".tmp" never existed.
 enum sl_err fs_commit(struct fs_file *f, const char *path,
                       struct sl_error *err);
 

@@ -36,14 +36,17 @@ enum sl_err grown_check(const char *below, struct sl_error *err);
 
 // Makes the file `name`, which must not exist, in the folder `below` of `root`.
 // Makes that folder and its parents if missing; `root` must exist. Follows no
-// link below `root`. A failure leaves *g as it was; folders it made stay.
+// link below `root`. `name` has no '/', which is not checked. What *g had
+// before is not closed. A failure leaves *g as it was; folders it made stay.
 enum sl_err grown_create(struct grown *g, const char *root, const char *below,
                          const char *name, struct sl_error *err);
 
-// Appends all n bytes or none.
+// Appends all n bytes or none, to a file that is open (fd not -1).
 enum sl_err grown_write(struct grown *g, const void *bytes, size_t n,
                         struct sl_error *err);
 
-void grown_close(struct grown *g); // a closed file is allowed
+// Closes the file, which stays on disk, and leaves *g as GROWN_INIT, which is
+// allowed.
+void grown_close(struct grown *g);
 
 #endif

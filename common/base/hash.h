@@ -28,16 +28,18 @@ struct sha256 {
 
 // Hashing in pieces: init, update for each piece, final.
 
-// Begins a hash. SL_ENOMEM, SL_ENOTSUP; `h` is then as released.
+// Begins a hash, in memory not in use or released. SL_ENOMEM, SL_ENOTSUP; `h`
+// is then as released.
 enum sl_err sha256_init(struct sha256 *h);
 
 // Adds the next n bytes. SL_EINTERNAL if libcrypto fails; release `h` then.
+// After sha256_init only.
 enum sl_err sha256_update(struct sha256 *h, const void *bytes, size_t n);
 
 // Writes the hash of all bytes to `out` and releases `h`, also if it fails
 // (SL_EINTERNAL).
 enum sl_err sha256_final(struct sha256 *h, uint8_t out[SHA256_BYTES]);
-void sha256_release(struct sha256 *h); // released already is allowed
+void sha256_release(struct sha256 *h); // released, or all zeroes, is allowed
 
 // Hashes a whole file. Reads it and never maps it: a bad sector, or a file that
 // is cut short meanwhile, is an error and not a signal.
@@ -52,7 +54,7 @@ enum sl_err sha256_file_is(struct fs *fs, const char *path,
 
 // Part of a file that sha256_part_is reads.
 struct sha256_part {
-    uint64_t bytes;             // limit: a file that grows has no end
+    uint64_t bytes; // limit, as a file that grows has no end; UINT64_MAX: all
     bool (*stopped)(void *arg); // called between pieces; NULL: never stopped
     void *arg;
 };

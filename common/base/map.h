@@ -40,7 +40,8 @@ void *map_get(const struct map *m, uint64_t key);
 // SL_ENOMEM, but not for a known key or a reserved place.
 enum sl_err map_put(struct map *m, uint64_t key, void *value);
 
-// Reserves places: the next `more` puts of new keys cannot fail. SL_ENOMEM.
+// Reserves places: the next `more` puts of new keys cannot fail, whatever is
+// removed meanwhile. SL_ENOMEM.
 enum sl_err map_reserve(struct map *m, size_t more);
 
 // Removes a key and returns its value; NULL if it was absent.

@@ -34,8 +34,10 @@ struct membership {
     _Atomic uint64_t cluster; // 0: not known yet
 };
 
-// Reads the membership from the folders `state` and `store`; NULL: none.
-// SL_ESTATE if the store was marked before and lacks the mark now.
+// Reads the membership from the folders `state` and `store`; NULL: none, and
+// its struct fs may be NULL too. *m is the caller's to release; its old content
+// is not freed. SL_ESTATE if the store was marked before and lacks the mark
+// now.
 enum sl_err membership_open(struct membership *m, struct fs *fs,
                             const char *state, struct fs *store_fs,
                             const char *store, struct sl_error *err);
@@ -56,7 +58,8 @@ bool membership_joined(const struct membership *m, uint64_t cluster);
 enum sl_err membership_copy(struct membership *out,
                             const struct membership *of);
 
-// Takes over what `copy` has learned; the caller still releases `copy`.
+// Takes over what `copy`, of membership_copy, has learned in membership_join,
+// once; the caller still releases `copy`.
 void membership_take(struct membership *m, struct membership *copy);
 
 // Checks that the store still bears the mark, before a file is written to it or

@@ -45,7 +45,7 @@ void pairs_quoted(struct pairs *l, const char *text);
 // at 4095 bytes.
 void pairs_add(struct pairs *l, const char *fmt, struct pairs_args *a);
 
-// Appends the closing brace, if it is JSON, and the newline.
+// Appends the closing brace, if it is JSON, and the newline; once, at the end.
 void pairs_end(struct pairs *l);
 
 #endif

@@ -34,7 +34,8 @@ void queue_init(struct queue *q);
 bool queue_push(struct queue *q, struct queue_node *n);
 
 // Takes all nodes, oldest first, linked by `next` (NULL: the last); NULL if the
-// queue is empty. Read `next` before the node is freed or pushed again.
+// queue is empty. Read `next` before the node is freed or pushed again. Nothing
+// is to be released but the nodes, which the caller does.
 struct queue_node *queue_drain(struct queue *q);
 
 // Returns true if no node waits; any thread, and true only for the moment.

@@ -30,7 +30,7 @@
 struct roots;
 
 // Makes an empty set of roots. Errors name `daemon` ("worker") and its `flag`
-// ("--data-root"); both must outlive the roots.
+// ("--data-root"); both must outlive the roots. SL_ENOMEM sets *out to NULL.
 enum sl_err roots_new(struct roots **out, const char *daemon, const char *flag,
                       struct sl_error *err);
 
@@ -41,7 +41,8 @@ const struct roots *roots_all(void);
 void roots_free(struct roots *r); // NULL is allowed
 
 // Adds a folder, which must exist; a relative path is from the working folder.
-// A failure leaves the roots as they were.
+// A failure leaves the roots as they were. Not to roots_all, and before other
+// threads read the roots.
 enum sl_err roots_add(struct roots *r, const char *dir, struct sl_error *err);
 
 // Returns the number of folders that roots_add has added.

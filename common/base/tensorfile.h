@@ -117,13 +117,18 @@ enum sl_err tensorfile_create(struct tensorfile_writer **out, struct fs *fs,
 enum sl_err tensorfile_append(struct tensorfile_writer *w, const void *bytes,
                               size_t n, struct sl_error *err);
 
-// Replaces the value of a metadata key by one of the same length. SL_ENOENT
-// without such a key, SL_EINVAL if the length differs or it needs escapes.
+// Replaces the value of a metadata key by one of the same length; before
+// tensorfile_finish, as often as one likes, and not the keys of `checks`.
+// SL_ENOENT without such a key, SL_EINVAL if the length differs or it needs
+// escapes; the value is then the old one.
 enum sl_err tensorfile_patch(struct tensorfile_writer *w, const char *key,
                              const char *value, struct sl_error *err);
 
-// Makes the file durable under its name and frees w, also when it fails.
-// SL_ESTATE if bytes are missing. *bytes (may be NULL) is the file's size.
+// Makes the file durable under its name and frees w, also when it fails: then
+// path + ".tmp" is removed, and whether `path` is old or new is open only if
+// the last sync was what failed. SL_ESTATE if bytes are missing. *bytes (may be
+// NULL) is the file's size, and set on SL_OK only. Not after a failed
+// tensorfile_append.
 enum sl_err tensorfile_finish(struct tensorfile_writer *w, uint64_t *bytes,
                               struct sl_error *err);
 
@@ -156,7 +161,7 @@ enum sl_err tensorfile_open_unmapped(struct tensorfile **out, struct fs *fs,
                                      struct sl_error *err);
 
 // Reads a file from memory, which must outlive the reader; for tests. `name` is
-// for errors.
+// for errors, and copied.
 enum sl_err tensorfile_parse(struct tensorfile **out, const char *name,
                              const void *bytes, size_t n, size_t header_limit,
                              struct sl_error *err);

@@ -33,7 +33,8 @@
 //          error of the transport itself is mapped from its status, and its
 //          text begins with the address. A function that fails leaves *out and
 //          *reply as they were; `err` may be NULL. Strings and options are
-//          copied, or read only during the call, except where it is said.
+//          copied, or read only during the call, except where it is said. No
+//          other pointer is NULL, but where it is said.
 #ifndef COMMON_NET_RPC_H
 #define COMMON_NET_RPC_H
 
@@ -66,6 +67,7 @@ struct rpc_io_options {
     bool frugal;       // many peers, small messages: no huge pages
 
     // Called on an I/O thread after each event that it handled; NULL: nothing.
+    // `pause_arg` is lent until rpc_io_free has returned.
     void (*pause)(void *arg);
     void *pause_arg;
 };
@@ -73,6 +75,7 @@ struct rpc_io_options {
 // Sets the allocator and core's libraries up, once per process and before gRPC
 // starts, so that freed memory of messages is kept and not faulted in anew.
 // rpc_io_new calls it; benchmarks that use core without an rpc_io call it too.
+// A second call does nothing.
 void rpc_tune_process(void);
 
 // Starts the threads (options may be NULL). SL_EINVAL if this process may not
@@ -83,24 +86,28 @@ enum sl_err rpc_io_new(struct rpc_io **out,
                        struct sl_error *err);
 
 // Stops and joins the threads. Waits; servers and channels of `io` are freed
-// before. After the last one of a process every release function has run.
-// NULL is allowed.
+// before (it asserts that). After the last one of a process every release
+// function has run, unless the transport kept a payload for more than 10 s,
+// which is logged. NULL is allowed.
 void rpc_io_free(struct rpc_io *io);
 
 // Returns the number of I/O threads.
 unsigned rpc_io_threads(const struct rpc_io *io);
 
 // Has the first I/O thread call fn(arg), once, soon; never within this call.
+// `fn` is not NULL. Those that were asked for before rpc_io_free have run when
+// it returns.
 void rpc_io_call(struct rpc_io *io, void (*fn)(void *arg), void *arg);
 
 // ---- addresses: "host:port", "[::1]:port", "unix:/path"
 
 // Checks that `address` has one of these three forms; else SL_EINVAL with a
-// text that shows them. Port 0 is allowed (a server then chooses one).
+// text that shows them, NULL and "" included. Port 0 is allowed (a server then
+// chooses one).
 enum sl_err rpc_address_check(const char *address, struct sl_error *err);
 
 // Returns true if no other machine can reach the address: unix:, localhost,
-// 127.*, ::1.
+// 127.*, ::1. False for what is no address.
 bool rpc_address_is_local(const char *address);
 
 // Tries to listen at `address` for a moment. SL_OK: it is free now; SL_EEXIST:
@@ -129,10 +136,14 @@ struct rpc_msg {
 };
 
 // Makes an empty message (which is a message: zero bytes) in memory not in use.
+// A message that a call has taken, or that was dropped, is such an empty one
+// again: it may be filled anew or forgotten.
 void rpc_msg_init(struct rpc_msg *msg);
 
-// Makes the header `bytes` long and returns where to write it; an earlier
-// header is lost. Returns NULL only when memory is out, and `msg` is as before.
+// Makes the header `bytes` long and returns where to write it, of unknown
+// content; an earlier header is lost. The place holds until the next
+// rpc_msg_head, or until the message is taken or dropped. Returns NULL only
+// when memory is out, and `msg` is as before.
 uint8_t *rpc_msg_head(struct rpc_msg *msg, size_t bytes);
 
 // Appends a range of the caller's memory; at most RPC_MSG_PARTS of them (it
@@ -141,6 +152,7 @@ void rpc_msg_part(struct rpc_msg *msg, const void *data, size_t bytes);
 
 // Has `release(user)` called once, when the transport references no part any
 // more. It also runs for a message without parts and for a dropped one.
+// Replaces what an earlier call set; `release` NULL: nothing is called.
 void rpc_msg_on_release(struct rpc_msg *msg, void (*release)(void *user),
                         void *user);
 
@@ -148,7 +160,7 @@ void rpc_msg_on_release(struct rpc_msg *msg, void (*release)(void *user),
 size_t rpc_msg_bytes(const struct rpc_msg *msg);
 
 // Drops a message that no call has taken: runs its release function, and leaves
-// an empty message.
+// an empty message, so a second call does nothing.
 void rpc_msg_drop(struct rpc_msg *msg);
 
 // ---- received bodies
@@ -187,7 +199,8 @@ struct rpc_method {
     enum rpc_kind kind;
     size_t max_request_bytes; // limit of one message; 0: RPC_CONTROL_BYTES
 
-    // RPC_UNARY. Must lead to exactly one rpc_answer.
+    // RPC_UNARY. Must lead to exactly one rpc_answer, within it or later; a
+    // call whose client has left is answered all the same.
     void (*unary)(struct rpc_call *call, void *arg);
 
     // RPC_BIDI and RPC_SERVER_STREAM. Sets the stream's events (rpc_stream_set)
@@ -223,7 +236,8 @@ struct rpc_limits {
 // Settings --peer-calls, --calls and so on, for a daemon's table (conf_add).
 extern const struct conf_key rpc_limit_keys[];
 
-// Fills *out with the values of rpc_limit_keys, which `conf` must have.
+// Fills *out with the values of rpc_limit_keys, which `conf` must have; before
+// conf_load, with their defaults.
 void rpc_limits_read(struct rpc_limits *out, const struct conf *conf);
 
 struct rpc_server_options {
@@ -247,9 +261,11 @@ struct rpc_server_options {
     const struct rpc_limits *limits; // borrowed for the call; NULL: defaults
 };
 
-// Makes a server of `tables` on the threads of `io`. Copies the tables, but not
-// the paths and arguments they point at. `options` may be NULL. SL_EINVAL if a
-// path appears twice.
+// Makes a server of `tables` on the threads of `io`: then rpc_server_bind for
+// each address, rpc_server_start, and in the end rpc_server_free, also if one
+// of these failed or was left out. Copies the tables, but not the paths and
+// arguments they point at. `options` may be NULL. SL_EINVAL if a path appears
+// twice.
 enum sl_err rpc_server_new(struct rpc_server **out, struct rpc_io *io,
                            const struct rpc_table *tables, size_t tables_count,
                            const struct rpc_server_options *options,
@@ -261,23 +277,28 @@ enum sl_err rpc_server_new(struct rpc_server **out, struct rpc_io *io,
 // file on which none answers is removed. With `tls` a caller must show a
 // certificate of the same authority; on unix: the file's mode (0600) guards
 // instead, and `tls` is not used. Certificate files that are replaced (tls.h)
-// serve every handshake after tls_look saw them.
+// serve every handshake after tls_look saw them. After a failure another
+// address may be tried; *port is as it was. Threads: one at a time.
 enum sl_err rpc_server_bind(struct rpc_server *server, const char *address,
                             const struct rpc_tls *tls, int *port,
                             struct sl_error *err);
 
-// Begins to accept calls on the bound addresses. Once, after every bind.
+// Begins to accept calls on the bound addresses. Once, after every bind and
+// before rpc_server_stop. Handlers may run before it returns.
 void rpc_server_start(struct rpc_server *server);
 
-// Refuses new calls from now on, with SL_EUNAVAIL; open calls go on.
+// Refuses new calls and streams from now on, for good, with SL_EUNAVAIL; open
+// ones go on. May be called again.
 void rpc_server_drain(struct rpc_server *server);
 
 // Closes the sockets and cancels open calls and streams: streams end, and
-// later answers are dropped. Does not wait.
+// later answers are dropped. Does not wait. A second call does nothing; the
+// server cannot be started again, only be freed.
 void rpc_server_stop(struct rpc_server *server);
 
-// Stops, then waits until every call was answered and every stream has ended.
-// NULL is allowed.
+// Stops, then waits until every call was answered and every stream has ended:
+// so whatever answers must go on meanwhile, and a callback must not call it. No
+// callback of the server runs after it returns. NULL is allowed.
 void rpc_server_free(struct rpc_server *server);
 
 // Returns the number of calls and streams that are open now, at this moment.
@@ -289,10 +310,10 @@ size_t rpc_server_open_calls(struct rpc_server *server);
 enum sl_err rpc_socket_pair(int pair[2], struct sl_error *err);
 
 // Serves calls over the socket `fd` of rpc_socket_pair as well, until its peer
-// closes it. Takes the descriptor in every case. The process with the other
-// end may call any unary method, so give it only to a peer that has proved its
-// identity. SL_ESTATE after rpc_server_stop, SL_EINVAL for another kind of
-// descriptor.
+// closes it, or rpc_server_stop. Takes the descriptor in every case. The
+// process with the other end may call any unary method, so give it only to a
+// peer that has proved its identity. SL_ESTATE after rpc_server_stop, SL_EINVAL
+// for another kind of descriptor.
 enum sl_err rpc_server_adopt(struct rpc_server *server, int fd,
                              struct sl_error *err);
 
@@ -304,10 +325,12 @@ const struct sl_slices *rpc_call_body(const struct rpc_call *call);
 int64_t rpc_call_left_ms(const struct rpc_call *call);
 
 // Returns zeroed memory that is freed with the answer, aligned for any type;
-// NULL only when memory is out.
+// NULL only when memory is out. Each call returns other memory; one thread at a
+// time.
 void *rpc_call_scratch(struct rpc_call *call, size_t bytes);
 
-// Writes the identity of the call's peer to *out.
+// Writes the identity of the call's peer to *out, all of which is set; before
+// the answer.
 void rpc_call_peer(const struct rpc_call *call, struct rpc_peer *out);
 
 // Answers `call`, exactly once, from any thread; `call` is freed. On SL_OK
@@ -338,30 +361,33 @@ struct rpc_stream_events {
                    const struct sl_error *err, void *user);
 };
 
-// Sets the callbacks of a stream and their `user`. Server, inside `open` only.
-// Copies `events`.
+// Sets the callbacks of a stream and their `user`, instead of those set before.
+// Server, inside `open` only. Copies `events`; NULL: those set before stay.
 void rpc_stream_set(struct rpc_stream *stream,
                     const struct rpc_stream_events *events, void *user);
 
-// Returns the request of an RPC_SERVER_STREAM, borrowed until `open` returns.
+// Returns the request of an RPC_SERVER_STREAM, borrowed until `open` returns;
+// no bytes for an RPC_BIDI. Inside `open` only.
 const struct sl_slices *rpc_stream_request(const struct rpc_stream *stream);
 
 // Writes the peer that opened the stream to *out. Server, inside any callback
 // except on_end.
 void rpc_stream_peer(struct rpc_stream *stream, struct rpc_peer *out);
 
-// Writes the same at any time, from any thread. Server. Returns false if the
-// stream has ended.
+// Writes the same at any time, from any thread with a reference. Server.
+// Returns false if the stream has ended; *out is then untouched.
 bool rpc_stream_caller(struct rpc_stream *stream, struct rpc_peer *out);
 
 // Queues a message; messages leave in the order of the calls. SL_EBUSY if the
 // queue has reached its cap (a message larger than the cap passes when the
 // queue is empty); SL_ESTATE after close, finish or the end. On failure `msg`
-// is unchanged and still the caller's.
+// is unchanged and still the caller's. SL_OK takes it, and promises no arrival:
+// if the stream ends before, what is queued is dropped. Does not wait.
 enum sl_err rpc_stream_send(struct rpc_stream *stream, struct rpc_msg *msg);
 
-// Closes the sending side once the queue is sent. Server: the same as
-// rpc_stream_finish with SL_OK.
+// Closes the sending side once the queue is sent; a client still receives.
+// Server: the same as rpc_stream_finish with SL_OK. Does nothing after an
+// earlier close, finish or cancel, or after the end.
 void rpc_stream_close(struct rpc_stream *stream);
 
 // Ends the stream with `code` and `err` once the queue is sent. Client: the
@@ -370,7 +396,8 @@ void rpc_stream_close(struct rpc_stream *stream);
 void rpc_stream_finish(struct rpc_stream *stream, enum sl_err code,
                        const struct sl_error *err);
 
-// Ends the stream now and drops queued messages. on_end still runs.
+// Ends the stream now and drops queued messages. on_end still runs, later.
+// Does nothing if the stream has ended.
 void rpc_stream_cancel(struct rpc_stream *stream);
 
 // Gives the caller the message, to free with rpc_body_free, which may be later
@@ -392,7 +419,11 @@ size_t rpc_stream_queued_bytes(struct rpc_stream *stream);
 // Takes one more reference, which needs its own rpc_stream_unref; returns
 // `stream`.
 struct rpc_stream *rpc_stream_ref(struct rpc_stream *stream);
-void rpc_stream_unref(struct rpc_stream *stream); // NULL is allowed
+
+// Drops a reference, also inside a callback. It does not end the stream: the
+// transport holds one of its own until on_end has returned, and callbacks run
+// until then. NULL is allowed.
+void rpc_stream_unref(struct rpc_stream *stream);
 
 // ---- client
 
@@ -420,9 +451,10 @@ enum sl_err rpc_channel_new(struct rpc_channel **out, struct rpc_io *io,
                             const struct rpc_channel_options *options,
                             struct sl_error *err);
 
-// Cancels open calls and streams and waits until their callbacks have returned.
-// If that takes long because the peer does not read, closes all connections of
-// this process to its address. NULL is allowed.
+// Cancels open calls and streams and waits until their callbacks have returned,
+// so no callback of the channel may call it; none runs after it. If that takes
+// long because the peer does not read, closes all connections of this process
+// to its address. Other threads start no call meanwhile. NULL is allowed.
 void rpc_channel_free(struct rpc_channel *channel);
 
 // Returns the address as rpc_channel_new got it; lives as long as the channel.
@@ -448,11 +480,12 @@ bool rpc_channel_adopted(struct rpc_channel *channel);
 // host name.
 void rpc_channel_break(struct rpc_channel *channel);
 
-// Connects at once, if the channel was waiting to try again.
+// Connects at once, if the channel was waiting to try again; else does nothing.
 void rpc_channel_hurry(struct rpc_channel *channel);
 
 struct rpc_call_options {
-    int64_t deadline_ms;    // from now; unary calls must have one
+    int64_t deadline_ms;    // from now; unary calls must have one; 0 and less:
+                            // it is over, and the call ends unsent
     size_t max_reply_bytes; // limit of a message; 0: RPC_CONTROL_BYTES
     bool wait_for_ready;    // wait for the peer until the deadline, instead of
                             // failing with SL_EUNAVAIL at once
@@ -477,20 +510,23 @@ typedef void (*rpc_done_fn)(void *arg, enum sl_err code,
                             const struct sl_error *err,
                             const struct sl_slices *reply);
 
-// Starts a unary call and does not wait; `done` receives its end, also if it
-// could not be sent. Takes `msg` in every case (NULL: empty). `method` need not
-// outlive the call. *ticket is set before `done` can run; NULL is allowed. Does
-// not retry.
+// Starts a unary call and does not wait; `done` (not NULL) receives its end,
+// also if it could not be sent, and perhaps before this returns. Takes `msg` in
+// every case (NULL: empty). `method` need not outlive the call. *ticket is set
+// before `done` can run; NULL is allowed. Does not retry. Callbacks may call
+// it; not once rpc_channel_free has begun (it asserts).
 void rpc_call_start(struct rpc_channel *channel, const char *method,
                     struct rpc_msg *msg, const struct rpc_call_options *options,
                     rpc_done_fn done, void *arg, struct rpc_ticket *ticket);
 
-// Ends the call of `ticket` soon, with SL_ECANCELED unless it has ended.
+// Ends the call of `ticket` soon, with SL_ECANCELED; does nothing if it has
+// ended, or if the ticket is all zeroes. `done` runs in any case, perhaps with
+// an answer that came first. The channel has not been freed.
 void rpc_cancel(struct rpc_channel *channel, struct rpc_ticket ticket);
 
-// Makes a unary call and waits for its end; not from a callback. On SL_OK
-// *reply is the caller's to free (rpc_body_free). Takes `msg` in every case
-// (NULL: empty).
+// Makes a unary call and waits for its end, at most until its deadline; not
+// from a callback. On SL_OK *reply is the caller's to free (rpc_body_free).
+// Takes `msg` in every case (NULL: empty).
 enum sl_err rpc_call_sync(struct rpc_channel *channel, const char *method,
                           struct rpc_msg *msg,
                           const struct rpc_call_options *options,
@@ -500,7 +536,8 @@ enum sl_err rpc_call_sync(struct rpc_channel *channel, const char *method,
 // (which it takes in every case, and then closes this side). `events` are
 // copied; NULL: no callbacks. SL_ESTATE: rpc_channel_free has begun. *out
 // carries a reference of the caller's; on failure *out is unchanged and no
-// event runs. *out is set before the first event can run.
+// event runs. *out is set before the first event can run. `options` is not
+// NULL; its `turn` and `small` are not read.
 enum sl_err rpc_stream_open(struct rpc_stream **out,
                             struct rpc_channel *channel, const char *method,
                             struct rpc_msg *request,

@@ -44,7 +44,7 @@ struct rpc_traffic {
 };
 
 // Sets the bounds of the histogram, before the first count; the rest of *f must
-// be zeroes.
+// be zeroes. Nothing is to be released.
 void rpc_figures_init(struct rpc_figures *f);
 // Counts a call that was answered with `code`, and the time since `begun_us`
 // (0: its handler did not run), on the monotonic clock.

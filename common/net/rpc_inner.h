@@ -12,7 +12,8 @@
 //
 // Threads  any, except where it says; a tag's event: its I/O thread.
 // Memory   what `rpc_*_new` and `_init` make is given back by the function that
-//          is named beside it; other pointers are borrowed for the call.
+//          is named beside it; other pointers are borrowed for the call, and
+//          not NULL but where it is said.
 // Errors   a call that fails leaves *out as it was; `err` may be NULL.
 #ifndef COMMON_NET_RPC_INNER_H
 #define COMMON_NET_RPC_INNER_H
@@ -62,20 +63,23 @@ struct rpc_io {
     struct rpc_thread thread[];
 };
 
-// Prepares a tag; called before the tag is handed to core.
+// Prepares a tag; called each time before the tag is handed to core.
 static inline void rpc_tag_post(struct rpc_tag *tag)
 {
     atomic_fetch_add_explicit(&tag->posted, 1, memory_order_release);
 }
 
-// Starts `count` operations of a call; tag->event runs once they are done.
+// Starts `count` operations of a call; tag->event runs once they are done, and
+// the tag stays where it is until then. Posts the tag. Asserts that core
+// accepts the batch.
 void rpc_start_batch(grpc_call *call, const grpc_op *ops, size_t count,
                      struct rpc_tag *tag);
 
 // Pins a thread to a core. SL_EINVAL if this process may not use the core.
 enum sl_err rpc_pin(pthread_t id, int cpu, struct sl_error *err);
 
-// Returns the thread of index `wish` - 1; 0: the next one in turn.
+// Returns the thread of index `wish` - 1 (modulo their number); 0: the next one
+// in turn.
 struct rpc_thread *rpc_io_pick(struct rpc_io *io, unsigned wish);
 
 // Returns the time `from_now_ms` from now, on the monotonic clock: the infinite
@@ -98,21 +102,24 @@ struct rpc_body {
     struct sl_slice few[RPC_BODY_FEW];
 };
 
-// Makes the empty `body` that of `buffer`, which it takes.
+// Makes the empty `body` (it asserts that) the one of `buffer`, which it takes.
+// `body` must not move while it has one.
 void rpc_body_set(struct rpc_body *body, grpc_byte_buffer *buffer);
 void rpc_body_clear(struct rpc_body *body);   // frees the buffer, keeps `more`
 void rpc_body_release(struct rpc_body *body); // frees all but `body` itself
 
-// Moves the buffer to a new body of the caller's, for rpc_body_free; `from` is
-// empty then. Never NULL.
+// Moves the buffer (none: an empty body) to a new body of the caller's, for
+// rpc_body_free; `from` is empty then. Never NULL.
 struct rpc_body *rpc_body_move(struct rpc_body *from);
 
-// Turns a message into what core sends, and takes it; NULL is an empty one.
+// Turns a message into what core sends, and takes it, which leaves *msg empty;
+// NULL is an empty one. The result is the caller's; never NULL.
 grpc_byte_buffer *rpc_msg_seal(struct rpc_msg *msg);
 
 // Waits until no payload is lent to core any more: a socket that died is torn
 // down by threads of its own, which even grpc_shutdown_blocking does not join
-// while a channel is still on its way out.
+// while a channel is still on its way out. After 10 s it logs a warning and
+// returns.
 void rpc_msg_await_releases(void);
 
 // ---- rpc_status.c: codes and texts on the wire
@@ -141,6 +148,8 @@ struct rpc_outcome {
 struct rpc_guard;
 
 // Prepares `o` for a call's outcome: init, op (receives it), read, release.
+// Without op there is nothing to read, but release is allowed. A released one
+// needs another init.
 void rpc_outcome_init(struct rpc_outcome *o);
 
 // Makes `op` receive the call's status in `o`, which must stay until the batch
@@ -149,6 +158,7 @@ void rpc_outcome_op(grpc_op *op, struct rpc_outcome *o);
 
 // Returns SL_OK, or the server's code with its text in *err, or the transport's
 // error with `address` before its text; `guard` (NULL: none) is the channel's.
+// After the batch is over, as often as one likes.
 enum sl_err rpc_outcome_read(const struct rpc_outcome *o, const char *address,
                              struct rpc_guard *guard, struct sl_error *err);
 
@@ -165,7 +175,8 @@ struct rpc_errand { // all zeroes except fn and arg
     void *arg;
 };
 
-// Has `thread` call e->fn(e->arg), once, soon.
+// Has `thread` call e->fn(e->arg), once, soon, never within this call. The
+// errand stays where it is until then, and is in use for one call at a time.
 void rpc_thread_call(struct rpc_thread *thread, struct rpc_errand *e);
 
 // ---- rpc_args.c: channel arguments and credentials
@@ -206,8 +217,9 @@ struct rpc_source {
     atomic_uint serial; // serial of the texts that core uses
 };
 
-// Makes the credentials of a listener at `address`. *source stays NULL where no
-// certificates are used.
+// Makes the credentials of a listener at `address`; both outputs are the
+// caller's, the source for rpc_sources_free. *source, which is NULL before,
+// stays NULL where no certificates are used.
 enum sl_err rpc_server_creds(grpc_server_credentials **out,
                              struct rpc_source **source, const char *address,
                              const struct rpc_tls *tls, struct sl_error *err);
@@ -247,7 +259,8 @@ void rpc_guard_unref(struct rpc_guard *guard); // NULL is allowed
 grpc_ssl_verify_peer_options rpc_guard_options(struct rpc_guard *guard);
 
 // Returns true if `text`, core's text of a failed call, says that `guard`
-// refused the server; `out` is then the reason.
+// refused the server; `out` is then the reason of its last refusal. `guard`
+// NULL: false.
 bool rpc_guard_why(struct rpc_guard *guard, const char *text,
                    char out[SL_ERROR_TEXT]);
 
@@ -257,8 +270,9 @@ bool rpc_guard_why(struct rpc_guard *guard, const char *text,
 struct rpc_peers *rpc_peers_new(void);
 void rpc_peers_free(struct rpc_peers *p); // after the last call has ended
 
-// Sets the server's listeners that ask for certificates; borrowed. Called
-// before the first call arrives.
+// Sets the server's listeners that ask for certificates, as a list; borrowed
+// until rpc_peers_free. Replaces an earlier list. Called before the first call
+// arrives.
 void rpc_peers_use(struct rpc_peers *p, const struct rpc_source *sources);
 
 // Returns a number that changes when certificate files were replaced.
@@ -305,17 +319,20 @@ void rpc_break(const char *address);
 struct rpc_stream_seed { // what a new stream is made from
     grpc_call *call;     // taken
     struct rpc_thread *thread;
-    size_t max_message_bytes, queue_cap_bytes;
-    void (*gone)(struct rpc_stream *stream, void *owner); // after on_end
+    size_t max_message_bytes, queue_cap_bytes; // not 0
+    // Called after on_end; not NULL.
+    void (*gone)(struct rpc_stream *stream, void *owner);
     void *owner;
-    const char *address;     // client: for error texts; NULL: server
+    const char *address;     // client: for error texts, borrowed; NULL: server
     struct rpc_guard *guard; // client: borrowed; NULL: none
     struct rpc_peers *peers; // server: borrowed
 };
 
-// Makes a stream; `seed` is copied. Its one reference is the transport's and is
-// given back once on_end and seed->gone have returned: a caller that keeps the
-// stream longer takes one of its own. Never NULL.
+// Makes a stream, for one rpc_stream_serve or rpc_stream_dial, without which it
+// cannot be freed; `seed` is copied, what it points at outlives the stream's
+// end. Its one reference is the transport's and is given back once on_end and
+// seed->gone have returned: a caller that keeps the stream longer takes one of
+// its own. Never NULL.
 struct rpc_stream *rpc_stream_new(const struct rpc_stream_seed *seed);
 
 // Returns the stream's list node, for the list of streams of its owner.

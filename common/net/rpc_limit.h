@@ -23,7 +23,7 @@
 //          a peer that calls again and again costs no allocation. Beyond
 //          RPC_LIMIT_IDLE records it is freed with the peer's last call.
 //          A call is the caller's and stays until it has left; `who` is
-//          copied.
+//          copied. No pointer is NULL but where it is said.
 // Errors   SL_EBUSY names the limit and the peer; SL_ENOMEM.
 #ifndef COMMON_NET_RPC_LIMIT_H
 #define COMMON_NET_RPC_LIMIT_H
@@ -70,7 +70,7 @@ struct rpc_limit {
 };
 
 // Sets the limits to `most`, which is copied; a field that is 0 (all, if `most`
-// is NULL) gets its default.
+// is NULL) gets its default. What *l held before is not freed.
 void rpc_limit_init(struct rpc_limit *l, const struct rpc_limits *most);
 void rpc_limit_release(struct rpc_limit *l); // after all calls have left
 
@@ -82,23 +82,27 @@ enum sl_err rpc_limit_enter(struct rpc_limit *l, struct rpc_limit_call *call,
                             struct sl_error *err);
 
 // Returns true if the call may go on: there is room for a request of `bytes`
-// bytes (0: it has been read, or is small). False: the call waits.
+// bytes (0: it has been read, or is small). False: the call waits. Once for
+// each call that has entered.
 bool rpc_limit_start(struct rpc_limit *l, struct rpc_limit_call *call,
                      size_t bytes);
 
-// Takes the next waiting call that may go on out of the queue; NULL: none may
-// now.
+// Takes the next waiting call that may go on out of the queue and counts it, as
+// rpc_limit_start does when it returns true; NULL: none may now. Call it until
+// it gives none after each rpc_limit_answer and rpc_limit_leave.
 struct rpc_limit_call *rpc_limit_next(struct rpc_limit *l);
 
-// Takes any waiting call out of the queue, whether or not it may go on; NULL:
-// none waits.
+// Takes any waiting call out of the queue, whether or not it may go on, as
+// rpc_limit_drop does; NULL: none waits.
 struct rpc_limit_call *rpc_limit_give_up(struct rpc_limit *l);
 
-// Takes `call` out of the queue. Returns false if it did not wait.
+// Takes `call` out of the queue, so that rpc_limit_leave may follow; it has
+// still entered. Returns false if it did not wait, and changes nothing.
 bool rpc_limit_drop(struct rpc_limit *l, struct rpc_limit_call *call);
 
-// Notes that the call's request has been read and had `bytes` bytes. Does
-// nothing if the call has not entered.
+// Notes that the call's request has been read and had `bytes` bytes, instead of
+// those counted before; not while the call waits. Does nothing if the call has
+// not entered.
 void rpc_limit_has(struct rpc_limit *l, struct rpc_limit_call *call,
                    size_t bytes);
 

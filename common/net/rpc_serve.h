@@ -143,18 +143,26 @@ extern const struct rpc_host_events serve_host_events;
 
 // ---- rpc_sentry.c: a thread that calls look(arg) from time to time
 
-// Starts the thread; NULL if there can be none.
+// Starts the thread, which calls `look` (not NULL) every 250 ms until
+// rpc_sentry_stop; NULL if there can be none.
 struct rpc_sentry *rpc_sentry_start(void (*look)(void *arg), void *arg);
-void rpc_sentry_stop(struct rpc_sentry *sentry); // waits; NULL is allowed
+
+// Stops the thread and frees; waits until a `look` that runs has returned, so
+// it must not be called from one. NULL is allowed.
+void rpc_sentry_stop(struct rpc_sentry *sentry);
 
 // ---- rpc_socks.c: the TCP connections of a server's ports
 
 // Makes a watch over no port yet; copies the limits `most`. Never NULL.
 struct rpc_socks *rpc_socks_new(const struct rpc_limits *most);
-void rpc_socks_free(struct rpc_socks *socks);                // NULL is allowed
-void rpc_socks_port(struct rpc_socks *socks, unsigned port); // adds a port
+void rpc_socks_free(struct rpc_socks *socks); // NULL is allowed
+
+// Adds a port, before the first look; those beyond the sixteenth are not
+// watched.
+void rpc_socks_port(struct rpc_socks *socks, unsigned port);
 
 // Counts the connections of these ports and closes the newest above a limit.
+// Threads: one at a time.
 void rpc_socks_look(struct rpc_socks *socks);
 
 #endif

@@ -49,17 +49,20 @@ void rpc_window_init(struct rpc_window *w, size_t bytes);
 // Returns true if a request of `order` would go behind a less urgent one.
 bool rpc_window_behind(const struct rpc_window *w, unsigned order);
 
-// Enters `t` (zeroes but for `order` and `bytes`) and returns true if it flies,
-// on t->lane; false: it waits. `express`: the express lane may be used now.
+// Enters `t` (zeroes but for `order` and `bytes`), once until it leaves, and
+// returns true if it flies, on t->lane; false: it waits. `express`: the express
+// lane may be used now.
 bool rpc_window_enter(struct rpc_window *w, struct rpc_turn *t, bool express);
 
-// Takes `t` out, whether it flies, waits or never entered.
+// Takes `t` out, whether it flies, waits or never entered; it may enter again.
+// When a flying one has left, call rpc_window_next until it returns NULL.
 void rpc_window_leave(struct rpc_window *w, struct rpc_turn *t);
 
 // Returns the most urgent waiting turn, which goes on waiting; NULL: none does.
 struct rpc_turn *rpc_window_first(const struct rpc_window *w);
 
-// Returns the most urgent waiting turn, which now flies; NULL: none may go.
+// Returns the most urgent waiting turn, which now flies, on its `lane`; NULL:
+// none waits, or it may not go yet. `express` as above.
 struct rpc_turn *rpc_window_next(struct rpc_window *w, bool express);
 
 #endif

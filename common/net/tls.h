@@ -42,12 +42,12 @@ struct tls_pem {
 };
 
 // Reads and checks the files of `tls`, the first three of which must be named
-// (SL_EINVAL). SL_EINVAL or an error of reading, which names the file. Release
-// *out with tls_pem_release.
+// (SL_EINVAL). SL_EINVAL or an error of reading, which names the file. *out,
+// whose old content is not freed, is the caller's (tls_pem_release).
 enum sl_err tls_load(struct tls_pem *out, const struct rpc_tls *tls,
                      struct sl_error *err);
 
-// Wipes and frees. All zeroes is allowed.
+// Wipes the key, and frees. All zeroes is allowed.
 void tls_pem_release(struct tls_pem *pem);
 
 // ---- settings
@@ -80,14 +80,18 @@ enum sl_err tls_read_conf(struct rpc_tls *out, const struct conf *conf,
 struct tls_files;
 
 // Opens the set of the files of `tls`, or takes a reference if the process has
-// it. Fails as tls_load does.
+// it, after a look whether they were replaced; either needs its own
+// tls_files_close. Fails as tls_load does, but not for a set that the process
+// has.
 enum sl_err tls_files_open(struct tls_files **out, const struct rpc_tls *tls,
                            struct sl_error *err);
 
 // Takes one more reference, which needs its own tls_files_close; returns
 // `files`.
 struct tls_files *tls_files_ref(struct tls_files *files);
-void tls_files_close(struct tls_files *files); // NULL is allowed
+
+// Drops a reference; the last one wipes and frees the texts. NULL is allowed.
+void tls_files_close(struct tls_files *files);
 
 // Returns the serial of the texts in use, from 1.
 unsigned tls_files_serial(const struct tls_files *files);

@@ -38,8 +38,9 @@ enum sl_err tls_bearer_make(struct buf *out, const struct rpc_tls *tls,
                             time_t now, long seconds, struct sl_error *err);
 
 // Checks `token` and writes its bearer to *out, as a server does for a call
-// over TLS: a revoked certificate is no error, but sets `revoked`. *ends (NULL
-// allowed) is when the token ends.
+// over TLS: a revoked certificate is no error, but sets `revoked`, and the
+// caller refuses it. *ends (NULL allowed) is when the token ends, in seconds
+// since 1970. `files` is open; texts that tls_look replaced count from then on.
 enum sl_err tls_bearer_read(struct rpc_peer *out, time_t *ends,
                             struct tls_files *files, const char *token,
                             time_t now, struct sl_error *err);

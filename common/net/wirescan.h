@@ -35,8 +35,8 @@ struct wire_limits {
     size_t max_fields;  // fields and elements at all levels; 0: WIRE_MAX_FIELDS
 };
 
-// Checks that `bytes` hold one message of the type `descriptor` within `limits`
-// (NULL: all defaults).
+// Checks that `bytes` (NULL is allowed if `size` is 0) hold one message of the
+// type `descriptor` within `limits` (NULL: all defaults).
 enum sl_err wire_scan(const ProtobufCMessageDescriptor *descriptor,
                       const uint8_t *bytes, size_t size,
                       const struct wire_limits *limits, struct sl_error *err);
@@ -62,12 +62,15 @@ struct wire_arena {
 };
 
 // Makes an empty arena of uninitialised memory; allocates nothing. The arena
-// must not move: it points into itself.
+// must not move: it points into itself. Every other function needs it before.
 void wire_arena_init(struct wire_arena *arena);
-void wire_arena_reset(struct wire_arena *arena); // as after init
 
-// Frees what the arena has allocated beyond `space`; wire_arena_init makes it
-// usable again.
+// Frees what wire_arena_release frees, and leaves the arena as after init.
+// Also after a failed unpack.
+void wire_arena_reset(struct wire_arena *arena);
+
+// Frees what the arena has allocated beyond `space`; a second call does
+// nothing. Only wire_arena_init or _reset makes it usable again.
 void wire_arena_release(struct wire_arena *arena);
 
 // Returns memory of the arena, aligned to 16 and not zeroed, within the budget
@@ -75,9 +78,10 @@ void wire_arena_release(struct wire_arena *arena);
 // memory.
 void *wire_arena_alloc(struct wire_arena *arena, size_t bytes);
 
-// Scans, then unpacks into the arena. *out is of the descriptor's type; `bytes`
-// are not needed any more. SL_ECORRUPT also when out of memory. What a failed
-// call took of the arena goes with the arena. `limits` may be NULL.
+// Scans, then unpacks into the arena, beside what it holds already. *out is of
+// the descriptor's type; `bytes` are not needed any more. SL_ECORRUPT also when
+// out of memory. What a failed call took of the arena goes with the arena.
+// `limits` may be NULL.
 enum sl_err wire_unpack_checked(ProtobufCMessage **out,
                                 struct wire_arena *arena,
                                 const ProtobufCMessageDescriptor *descriptor,

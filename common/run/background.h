@@ -16,7 +16,8 @@
 
 #define BACKGROUND_NICE 5
 
-// Runs fn(arg) on a thread of low priority and waits for its end.
+// Runs fn(arg) on a thread of low priority and waits for its end; on the
+// caller's thread where there can be no other. `fn` is not NULL.
 void background_run(void (*fn)(void *arg), void *arg);
 
 #endif

@@ -71,7 +71,8 @@ enum conf_origin {
     CONF_FLAG,
 };
 
-// Makes settings of the table `keys`, which a name of NULL ends; conf_add adds
+// Makes settings of the table `keys`, which a name of NULL ends, for conf_free;
+// `about` is not NULL, and must outlive them like the tables; conf_add adds
 // further tables before conf_load. --help, --version, --print-config and
 // --config exist without being in a table. A key that an earlier table has is
 // left out, so a room can give a common key its own default. Fails as conf_add
@@ -85,16 +86,18 @@ enum sl_err conf_new(struct conf **out, const struct conf_about *about,
 enum sl_err conf_add(struct conf *c, const struct conf_key *keys);
 void conf_free(struct conf *c); // NULL is allowed
 
-// Reads flags, environment and file (by `fs`; it waits for the disk). Skips
-// argv[0]; `env` is like environ; NULL means none. A word that is no flag is an
-// argument (conf_arg); "--" ends the flags. After an error the conf can only be
-// freed. With --version or --print-config wrong values are errors all the same;
-// --help always wins.
+// Reads flags, environment and file (by `fs`; it waits for the disk), once for
+// each conf; with --help none of them, and SL_OK. Skips argv[0]; `env` is like
+// environ; NULL means none. A word that is no flag is an argument (conf_arg);
+// "--" ends the flags. After an error the conf can only be freed. With
+// --version or --print-config wrong values are errors all the same; --help
+// always wins.
 enum sl_err conf_load(struct conf *c, struct fs *fs, int argc,
                       char *const *argv, char *const *env,
                       struct sl_error *err);
 
-// Tell, after conf_load, whether a flag asks for this text instead of a run.
+// Tell, after conf_load, whether a flag asks for this text instead of a run;
+// false before it.
 bool conf_wants_help(const struct conf *c);    // --help: conf_help
 bool conf_wants_version(const struct conf *c); // --version: conf_version
 bool conf_wants_man(const struct conf *c);     // --man, which --help leaves out
@@ -126,8 +129,11 @@ size_t conf_arg_count(const struct conf *c);
 const char *conf_arg(const struct conf *c, size_t i);
 
 // Sets a key as if the environment or the file (`origin`) had set it: for
-// callers with a source of their own. Does nothing if a stronger origin has set
-// it. `where` is for errors. SL_EINVAL: no such key, or no value of it.
+// callers with a source of their own, before conf_load or after it. Does
+// nothing, SL_OK, if a stronger origin has set it; of the same origin the later
+// call counts, or adds to a list. Strings that queries returned for the key are
+// then freed. `where` is for errors. SL_EINVAL: no such key, or no value of it;
+// SL_ENOMEM. After an error the conf can only be freed.
 enum sl_err conf_set(struct conf *c, const char *name, const char *value,
                      enum conf_origin origin, const char *where,
                      struct sl_error *err);
@@ -138,6 +144,8 @@ enum sl_err conf_set(struct conf *c, const char *name, const char *value,
 enum sl_err conf_read_number(const struct conf_key *key, const char *text,
                              int64_t *out, const char *where,
                              struct sl_error *err);
+
+// These three append to `out`, before conf_load or after it.
 
 // Appends the text of --help, of at most 80 columns. SL_ENOMEM.
 enum sl_err conf_help(struct buf *out, const struct conf *c);

@@ -35,15 +35,17 @@ struct expo {
 // in OpenMetrics' format.
 void expo_begin(struct expo *e, struct buf *out, bool open);
 
-// Ends the text. Returns the first error of all calls since expo_begin.
+// Ends the text, once. Returns the first error of all calls since expo_begin;
+// nothing is to be freed.
 enum sl_err expo_end(struct expo *e);
 
 // Begins a family, to which the next samples belong; `help` is one sentence.
+// Each family once in a text.
 void expo_family(struct expo *e, const char *name, enum expo_kind kind,
                  const char *help);
 
-// Writes one sample of the family, with pairs of label and value, both strings,
-// that NULL ends.
+// Writes one sample of the family, after expo_family, with pairs of label and
+// value, both strings, that NULL ends.
 void expo_value(struct expo *e, double value, ...) __attribute__((sentinel));
 
 // Writes a family of one sample without labels.

@@ -45,7 +45,7 @@ enum log_format {
 
 // Sets the format, the level and the names of every later line; before it,
 // lines have role "" and level INFO. The names are not NULL, and cut at 63
-// bytes.
+// bytes. A second call replaces what the first set.
 void log_init(enum log_format format, enum log_level level, const char *role,
               const char *node);
 
@@ -69,7 +69,7 @@ typedef void (*log_sink)(void *arg, enum log_level level, const char *line,
                          size_t len);
 
 // Gives later lines to sink(arg, ..) instead of stderr, for tests; NULL puts
-// stderr back.
+// stderr back. No call of the sink before runs once it returns.
 void log_set_sink(log_sink sink, void *arg);
 
 // Returns the number of lines that could not be written, or not whole.

@@ -32,13 +32,15 @@ typedef void (*loop_fn)(void *arg);
 // may be NULL.
 enum sl_err loop_new(struct loop **out, struct sl_error *err);
 
-// Runs posted functions that have not run yet, waits for work on the pool (its
-// done functions run), closes the signals and frees. Asserts that timers and
-// watches were freed before. NULL is allowed.
+// Runs posted functions that have not run yet, and those that these post, waits
+// for work on the pool (its done functions run), closes the signals and frees.
+// Asserts that timers and watches were freed before. After loop_run has
+// returned, on any one thread, and not from a handler; no other thread posts
+// meanwhile. NULL is allowed.
 void loop_free(struct loop *l);
 
-// Runs until loop_stop, and waits so long. May be called again after it
-// returned; not from a handler.
+// Runs until loop_stop, and waits so long; that stop is then used up. May be
+// called again after it returned, also on another thread; not from a handler.
 void loop_run(struct loop *l);
 
 // A thread that has events of its own (an I/O thread) can be the loop's as
@@ -52,26 +54,33 @@ void loop_run(struct loop *l);
 // Handlers of the loop must not wait for the host's events.
 struct loop_host {
     // Has the host's thread call fn(fn_arg), once, soon; from any thread.
+    // `arg` lives until loop_run has returned.
     void (*call)(void *arg, loop_fn fn, void *fn_arg);
     void *arg;
 };
 
-// Sets the host, which is copied, from the next loop_run on; NULL: none.
+// Sets the host, which is copied, from the next loop_run on; NULL: none. Not
+// while loop_run runs.
 void loop_set_host(struct loop *l, const struct loop_host *host);
 
 // Runs posted functions; the host's thread calls it after each event that it
 // has handled. `loop` is the struct loop: a host knows it as a void pointer.
+// Does nothing unless loop_run runs with the host; the loop is not freed before
+// the host's last call.
 void loop_host_pause(void *loop);
 
 // Makes loop_run return soon, after the callbacks that are due. If called
-// before loop_run, that returns at once.
+// before loop_run, that returns at once. Several calls before it returns count
+// as one.
 void loop_stop(struct loop *l);
 
-// Runs the callbacks that are due now and returns; for tests.
+// Runs the callbacks that are due now and returns, instead of loop_run; for
+// tests.
 void loop_turn(struct loop *l);
 
-// Runs fn(arg) on the loop, after the caller has returned, in the order of
-// the posts. Does not wait. SL_ENOMEM: it will not run.
+// Runs fn(arg), once, on the loop, after the running handler has returned, in
+// the order of the posts; in loop_free at the latest. `fn` is not NULL. Does
+// not wait. SL_ENOMEM: it will not run.
 enum sl_err loop_post(struct loop *l, loop_fn fn, void *arg);
 
 // A function that waits to be called on the loop.
@@ -101,12 +110,13 @@ bool loop_is_here(const struct loop *l);
 #define LOOP_SPENT_US 5000
 
 // Names the running handler for held.h: a literal, a method's path, the kind of
-// a message. Without a name it is "a task", "a timer", ..
+// a message. Without a name it is "a task", "a timer", .. In a handler only;
+// the last name counts, and `what` lives for ever.
 void loop_doing(struct loop *l, const char *what);
 
 // Returns true once the running handler has worked for LOOP_SPENT_US: it should
 // post its remaining work (loop_post_task) and return, so that waiting events
-// come first.
+// come first. False where no handler runs.
 bool loop_spent(const struct loop *l);
 
 // Returns the loop's time in monotonic ms, which moves once per turn.
@@ -125,18 +135,19 @@ void loop_timer_start(struct loop_timer *t, uint64_t after_ms,
 // Stops a timer until its next start; does nothing if it does not run.
 void loop_timer_stop(struct loop_timer *t);
 
-// Frees a timer: no callback runs after it returns. Also from the timer's own
-// callback. NULL is allowed.
+// Stops a timer and frees it, once: no callback runs after it returns. Also
+// from the timer's own callback. NULL is allowed.
 void loop_timer_free(struct loop_timer *t);
 
 // Calls fn(arg) on the loop for each `signum`, until the loop is freed. A
-// second registration of the same signal replaces the first. SL_EINVAL: the
-// signal cannot be handled; SL_ENOMEM.
+// second registration of the same signal replaces the first, so `arg` lives
+// until then. SL_EINVAL: the signal cannot be handled; SL_ENOMEM.
 enum sl_err loop_signal(struct loop *l, int signum, loop_fn fn, void *arg);
 
-// Runs work(arg) on a pool thread, then done(arg) on the loop, once. `done` may
-// be NULL. For snapshot files and the like: `work` may wait. SL_ENOMEM or
-// SL_EIO: neither runs.
+// Runs work(arg) on a pool thread, then done(arg) on the loop, each once; it
+// cannot be cancelled, and loop_free waits for it. `done` may be NULL. For
+// snapshot files and the like: `work` may wait. SL_ENOMEM or SL_EIO: neither
+// runs.
 enum sl_err loop_work(struct loop *l, loop_fn work, loop_fn done, void *arg);
 
 struct loop_watch;
@@ -147,8 +158,8 @@ struct loop_watch;
 enum sl_err loop_watch_new(struct loop_watch **out, struct loop *l, int fd,
                            loop_fn fn, void *arg);
 
-// Frees a watch: no callback runs after it returns, and the fd may be closed.
-// Also from the watch's own callback. NULL is allowed.
+// Frees a watch, once: no callback runs after it returns, and the fd may be
+// closed. Also from the watch's own callback. NULL is allowed.
 void loop_watch_free(struct loop_watch *w);
 
 #endif

@@ -98,21 +98,23 @@ static inline void span_end(uint64_t began, const char *name, unsigned lane,
         spans_add(began, name, lane, of);
 }
 
-// Keeps the spans of job `of` from now on, and drops earlier ones. SL_ENOMEM:
-// tracing is off.
+// Keeps the spans of job `of` from now on, and drops earlier ones, also of a
+// trace that is on. SL_ENOMEM: tracing is off.
 enum sl_err spans_start(uint64_t of);
 
-// Stops keeping spans; the ring's spans stay for spans_take.
+// Stops keeping spans; the ring's spans stay for spans_take. Does nothing if
+// tracing is off.
 void spans_stop(void);
 
 // Moves up to `most` of the oldest spans to `out` and returns their number; 0:
-// none is left.
+// none is left. While tracing is on or after spans_stop.
 size_t spans_take(struct span *out, size_t most);
 
-// Returns the number of spans overwritten since spans_start.
+// Returns the number of spans overwritten since spans_start, before they were
+// taken.
 uint64_t spans_lost(void);
 
-// Frees the memory; also stops.
+// Frees the memory; also stops. spans_start may follow.
 void spans_release(void);
 
 #endif

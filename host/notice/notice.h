@@ -48,7 +48,7 @@ struct notice_setup {
     // "aws,file:/run/going"; "" and "signal": none. The command of exec: takes
     // the rest of the text, with its commas.
     const char *sources;
-    const char *azure;   // endpoint; NULL: http://169.254.169.254
+    const char *azure; // endpoint; NULL: http://169.254.169.254
     // `goes`: the first source says that the machine goes, and why. Not `goes`:
     // no source says so any more.
     void (*changed)(void *arg, bool goes, const char *why);

@@ -30,8 +30,9 @@ struct shm {
     size_t bytes;
 };
 
-// Makes, allocates, seals and maps `bytes` (> 0) of zeroes. *fd is the
-// caller's, to hand over and close. SL_ENOMEM or SL_EIO.
+// Makes, allocates, seals and maps `bytes` (> 0) of zeroes. What *out had
+// before is not unmapped. *fd is the caller's, to hand over and close; the map
+// lasts without it. SL_ENOMEM or SL_EIO.
 enum sl_err shm_new(struct shm *out, int *fd, size_t bytes,
                     struct sl_error *err);
 
@@ -39,7 +40,9 @@ enum sl_err shm_new(struct shm *out, int *fd, size_t bytes,
 // caller's. SL_EDENIED unless it is plain memory of exactly `bytes`, sealed.
 enum sl_err shm_map(struct shm *out, int fd, size_t bytes,
                     struct sl_error *err);
-void shm_release(struct shm *m); // all zeroes is allowed
+
+// Unmaps, and leaves *m all zeroes, which is allowed.
+void shm_release(struct shm *m);
 
 #define SHM_BOOT_ID 64
 
