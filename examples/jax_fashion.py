@@ -44,13 +44,14 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--coordinator", metavar="ADDRESS")
     parser.add_argument("--name")
+    parser.add_argument("--samples", type=int, default=60000)
     parser.add_argument("--epochs", type=int, default=2)
     options = parser.parse_args()
 
     with sluice.jax.Trainer(first(jax.random.PRNGKey(1)), "jax-fashion",
                             options.coordinator, name=options.name,
                             optimizer={"type": "adam", "learning_rate": 1e-3}) as t:
-        for batch in t.batches(images("train"), batch_size=64, epochs=options.epochs):
+        for batch in t.batches(images("train", options.samples), batch_size=64, epochs=options.epochs):
             t.step(loss_fn, batch.x, batch.y)
         params = t.load()
     x, y = images("t10k")

@@ -35,10 +35,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--coordinator", metavar="ADDRESS")
     parser.add_argument("--name")
+    parser.add_argument("--samples", type=int, default=60000)
     parser.add_argument("--epochs", type=int, default=1)
     options = parser.parse_args()
 
-    model, (x, y) = net(), images("train")
+    model, (x, y) = net(), images("train", options.samples)
     sluice.keras.fit(model, x, y, job="keras-fashion", coordinator=options.coordinator,
                      name=options.name, batch_size=64, epochs=options.epochs, verbose=2)
     accuracy = model.evaluate(*images("t10k"), verbose=0, return_dict=True)["accuracy"]

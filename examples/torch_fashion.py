@@ -31,6 +31,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--coordinator", metavar="ADDRESS")
     parser.add_argument("--name")
+    parser.add_argument("--samples", type=int, default=60000)
     parser.add_argument("--epochs", type=int, default=1)
     options = parser.parse_args()
     torch.set_num_threads(1)
@@ -39,7 +40,7 @@ def main():
     adam = torch.optim.Adam(model.parameters(), lr=1e-3)
     with sluice.torch.Trainer(model, "torch-fashion", options.coordinator,
                               optimizer=adam, name=options.name) as t:
-        for batch in t.batches(images("train"), batch_size=64, epochs=options.epochs):
+        for batch in t.batches(images("train", options.samples), batch_size=64, epochs=options.epochs):
             t.step(lambda: loss_fn(model(batch.x), batch.y))
         t.load()
         accuracy = t.evaluate(images("t10k"), lambda out, y: out.argmax(1) == y)

@@ -18,11 +18,12 @@ class Program:
     """A worker of the user's own, started and killed like any process. `python`
     None: it is no script."""
 
-    def __init__(self, c, name, path=EXAMPLE, python=sys.executable, **environment):
+    def __init__(self, c, name, path=EXAMPLE, words=(), python=sys.executable,
+                 **environment):
         self.log = open(c.dir / f"{name}.log", "ab")
         self.process = subprocess.Popen(
             [*([python] if python else []), str(path), "--coordinator", c.address,
-             "--name", name],
+             "--name", name, *words],
             stdout=self.log, stderr=self.log, stdin=subprocess.DEVNULL,
             env={**os.environ, **environment})
 

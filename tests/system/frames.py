@@ -7,15 +7,22 @@ import sys
 
 from cluster import BIN, LIMIT, ROOT, check_counts, check_equal, main, wait_for
 from external_test import Program, Programs
-from frameworks import PYTHON, there
+from frameworks import PYTHON, run_warm, there
 
 ENVIRONMENT = {"SLUICE_LIBRARY": str(BIN.parent / "lib" / "libsluice.so"),
                "SLUICE_BIN": str(BIN), "OMP_NUM_THREADS": "1",
                "TF_CPP_MIN_LOG_LEVEL": "3", "PYTHONPATH": str(ROOT / "python")}
 
 
+# What programs begin with that have no environment of their own.
+WARM = {"torch": ("torch", "torch._dynamo"), "keras": ("tensorflow", "keras")}
+framework = [None]  # that main_with was told
+
+
 def run(code, *words, **environment):
     """What a program prints that is to end well."""
+    if framework[0] in WARM and not environment:
+        return run_warm(WARM[framework[0]], ENVIRONMENT, code, *words)
     done = subprocess.run([PYTHON, "-c", code, *words], check=False, text=True,
                           capture_output=True,
                           env={**os.environ, **ENVIRONMENT, **environment})
@@ -23,17 +30,17 @@ def run(code, *words, **environment):
     return done.stdout
 
 
-def begin(c, example):
+def begin(c, example, *words):
     """name -> an example as a program of cluster `c`."""
-    return lambda name: Program(c, name, ROOT / "examples" / example, python=PYTHON,
-                                **ENVIRONMENT)
+    return lambda name: Program(c, name, ROOT / "examples" / example, words,
+                                python=PYTHON, **ENVIRONMENT)
 
 
-def train_and_die(c, example, at):
+def train_and_die(c, example, at, *words):
     """Two programs of an example train the job that the first one submits; one is
     killed and replaced at each count of steps of `at`, then a psserver. Gives what
     those that are left have printed."""
-    with Programs(begin(c, example)) as programs:
+    with Programs(begin(c, example, *words)) as programs:
         job = wait_for("a job", lambda: next(
             (j["id"] for j in c.json("jobs").get("jobs", [])), None), 60)
         for steps in at:
@@ -51,9 +58,9 @@ def train_and_die(c, example, at):
     return said
 
 
-def leave(c, example, steps):
+def leave(c, example, steps, *words):
     """SIGTERM lets a step end: nothing is done twice, and another program goes on."""
-    with Programs(begin(c, example)) as programs:
+    with Programs(begin(c, example, *words)) as programs:
         job = wait_for("a job", lambda: next(
             (j["id"] for j in c.json("jobs").get("jobs", [])), None), 60)
         c.wait_steps(job, steps)
@@ -68,4 +75,5 @@ def leave(c, example, steps):
 def main_with(module, cases):
     if not there(module):
         sys.exit(77)
+    framework[0] = module
     main(cases)

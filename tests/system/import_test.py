@@ -5,14 +5,13 @@
 With Keras itself where it is (bench/setup has installed it for the peers);
 without, with what it once wrote (tests/unit/client/keras)."""
 import json
-import os
 import subprocess
 
 import numpy
 from safetensors.numpy import load_file
 
 from cluster import BIN, ROOT, Cluster, check, check_counts, check_equal, main
-from frameworks import PYTHON, there
+from frameworks import run_warm, there
 
 FILES = ROOT / "tests" / "unit" / "client" / "keras"
 
@@ -111,14 +110,10 @@ def says(done, *texts):
 
 
 def keras(which, what, folder, program=PROGRAM):
-    done = subprocess.run(
-        [PYTHON, "-c", program, which, what, folder], check=False,
-        text=True, capture_output=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT / "python"), "KERAS_BACKEND": "torch",
-             "OMP_NUM_THREADS": "1",
-             "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": ""})
-    check_equal(done.returncode, 0, done.stdout + done.stderr)
-    return done.stdout.split()
+    return run_warm((which,), {
+        "PYTHONPATH": str(ROOT / "python"), "KERAS_BACKEND": "torch", "OMP_NUM_THREADS": "1",
+        "TF_CPP_MIN_LOG_LEVEL": "3", "CUDA_VISIBLE_DEVICES": "", "SLUICE_BIN": str(BIN)},
+        program, which, what, folder).split()
 
 
 def data(path):
@@ -222,7 +217,6 @@ def values_of_keras_2():
 
 
 def k2_moving_variance():
-    os.environ.setdefault("SLUICE_BIN", str(BIN))
     with Cluster(psservers=1, workers=1) as c:
         keras("tf_keras", "make", c.dir, MOVES)
         spec = c.dir / "job.yaml"

@@ -221,7 +221,7 @@ def accumulated_scaled_and_read_elsewhere_it_is_the_same_training():
 
 def programs_of_torch_train_and_die():
     with Cluster(psservers=2, workers=0) as c:
-        said = train_and_die(c, "torch_fashion.py", (100, 300, 500))
+        said = train_and_die(c, "torch_fashion.py", (100, 300, 500), "--samples=40000")
         check(float(said.rsplit("accuracy", 1)[1].split()[0]) > 0.8, said)
 
 
@@ -296,7 +296,7 @@ def the_next_batch_is_read_while_the_gradient_travels():
 
 def a_program_of_torch_leaves_in_order():
     with Cluster(psservers=1, workers=0) as c:
-        leave(c, "torch_fashion.py", 200)
+        leave(c, "torch_fashion.py", 100, "--samples=16000")
 
 
 if __name__ == "__main__":
