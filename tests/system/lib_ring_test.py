@@ -139,7 +139,7 @@ def numpy_ranks_are_killed_and_join_and_every_sample_counts_once():
 
 
 def a_signal_drains_a_rank_and_the_others_go_on():
-    """Its round ends, and nothing is done again."""
+    """Its round ends, nothing is done again, and no rank is accused."""
     with Cluster(psservers=0, workers=0) as c:
         path = c.dir / "counts.py"
         path.write_text(NUMPY)
@@ -152,6 +152,8 @@ def a_signal_drains_a_rank_and_the_others_go_on():
             ranks[0].end(signal.SIGTERM)
             check_equal(ranks[0].process.returncode, 0, "exit of a drained rank")
             done = c.wait_state(job)
+            check("ring-broken" not in c.run("events", job, "-o", "jsonl").stdout,
+                  "a rank that drained is said to have broken the ring")
         finally:
             for rank in ranks:
                 rank.end()
