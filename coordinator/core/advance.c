@@ -32,28 +32,31 @@ static void enter_running(struct coord *c, struct job *job)
     JOB_HISTORY(job, "geometry",
                 " samples=%llu batch=%llu epochs=%llu "
                 "steps_per_closure=%llu shards=%u window=%u keep=%u",
-                (ull)job->schedule.samples, (ull)job->schedule.batch,
-                (ull)job->schedule.epochs, (ull)job->schedule.steps_per_closure,
-                job->shards, (unsigned)job->spec->train->window_closures,
+                (ull)job->shards.schedule.samples,
+                (ull)job->shards.schedule.batch,
+                (ull)job->shards.schedule.epochs,
+                (ull)job->shards.schedule.steps_per_closure, job->shards.count,
+                (unsigned)job->spec->train->window_closures,
                 (unsigned)job->spec->checkpoint->keep);
     LOG(INFO, "job runs", "job=%s name=%s", job->id_text, job->name);
     happened_job(c, EVENT_JOB_RUNS, job, NULL,
                  "%s runs: %llu of %llu steps are counted", job->name,
-                 (ull)job_steps(job), (ull)schedule_steps(&job->schedule));
+                 (ull)job_steps(job),
+                 (ull)schedule_steps(&job->shards.schedule));
 }
 
 // Moves the job between RUNNING and FINISHING as the evidence says. Counted is
 // not finished (E1): a shard may come back with less.
 static void follow_evidence(struct coord *c, struct job *job)
 {
-    bool full = evidence_full(&job->evidence);
+    bool full = evidence_full(&job->shards.evidence);
 
     if (job->state == JOB_RUNNING && full) {
         job_enter(job, JOB_FINISHING);
         LOG(INFO, "all steps are counted", "job=%s", job->id_text);
         happened_job(c, EVENT_JOB_COUNTED, job, NULL,
                      "all %llu steps of %s are counted",
-                     (ull)schedule_steps(&job->schedule), job->name);
+                     (ull)schedule_steps(&job->shards.schedule), job->name);
     } else if (job->state == JOB_FINISHING && !full) {
         job_enter(job, JOB_RUNNING);
         LOG(WARN, "shard came back with fewer counted steps", "job=%s",
@@ -118,9 +121,9 @@ void advance_job(struct coord *c, struct job *job)
 {
     if (c->dead || job_ended(job) || job->behind.paused || queue_waits(job))
         return;
-    if (!job->placed && !job_rests(job))
+    if (!job->shards.placed && !job_rests(job))
         place_job(c, job);
-    if (c->dead || job_ended(job) || !job->placed)
+    if (c->dead || job_ended(job) || !job->shards.placed)
         return;
     if (job->mode->check != NULL)
         job->mode->check(c, job);

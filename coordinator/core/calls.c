@@ -124,7 +124,7 @@ static enum sl_err judge_checkpoint(const struct job *job, struct sl_error *err)
                        "job %s is paused, and its workers, which had its "
                        "state, are released: `sluice resume %s` first",
                        job->id_text, job->id_text);
-    if (!job->placed)
+    if (!job->shards.placed)
         return sl_fail(err, SL_ESTATE,
                        "job %s has no state to write into a checkpoint yet: "
                        "`sluice status %s` says what it waits for",

@@ -554,7 +554,7 @@ static void receive_worker(struct coord *c, struct member *m,
         // A worker that has the newest map waits for the next, which comes by
         // itself.
         job = jobs_get(c, message->map_wanted->job);
-        if (job != NULL && job->placed && !job_ended(job) &&
+        if (job != NULL && job->shards.placed && !job_ended(job) &&
             job->map.version > message->map_wanted->have_version)
             shards_send_map(c, m, job, message->map_wanted->have_version);
         break;
@@ -695,7 +695,7 @@ static void tick_job(struct coord *c, struct job *job)
     figures_job(c, job);
     if (job->state == JOB_RUNNING || job->state == JOB_FINISHING)
         meter_rate_add(&job->reports.meter, now,
-                       schedule_samples(&job->schedule, job_steps(job)));
+                       schedule_samples(&job->shards.schedule, job_steps(job)));
     job->leases.freed++; // whatever changed
     curves_sample(c, job);
     place_again(c, job);

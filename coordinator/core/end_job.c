@@ -33,16 +33,17 @@ static bool commit_end(struct coord *c, struct job *job)
     struct buf packed = BUF_INIT;
     enum sl_err rc;
 
-    job->final = status_job(c, job, true, false);
-    if (job->final != NULL)
-        status_settle(job->final, job);
-    rc = job->final == NULL ? SL_ENOMEM : wire_pack(&job->final->base, &packed);
+    job->end.status = status_job(c, job, true, false);
+    if (job->end.status != NULL)
+        status_settle(job->end.status, job);
+    rc = job->end.status == NULL ? SL_ENOMEM
+                                 : wire_pack(&job->end.status->base, &packed);
     if (rc != SL_OK)
         rc = sl_fail(&c->err, rc, "the end of job %s", job->id_text);
     else
         rc = journal_job_end(c->journal, job->id, (int)job->state,
-                             job->reason == NULL ? "" : job->reason,
-                             job->ended_us,
+                             job->end.reason == NULL ? "" : job->end.reason,
+                             job->end.us,
                              (struct journal_blob){packed.data, packed.len},
                              &job->counters, &c->err);
     buf_release(&packed);
@@ -92,7 +93,7 @@ static void say_end(struct coord *c, const struct job *job)
     enum event_kind kind = job->state == JOB_FAILED    ? EVENT_JOB_FAILED
                            : job->state == JOB_STOPPED ? EVENT_JOB_STOPPED
                                                        : EVENT_JOB_FINISHED;
-    const char *why = job->reason == NULL ? "" : job->reason;
+    const char *why = job->end.reason == NULL ? "" : job->end.reason;
 
     happened_job(c, kind, job, NULL, "%s has %s%s%s", job->name,
                  job_state_name(job->state), why[0] == '\0' ? "" : ": ", why);
@@ -110,8 +111,8 @@ void end_job(struct coord *c, struct job *job, enum job_state how,
     }
     if (job->cuts.now != NULL && !job->cuts.now->writing)
         cuts_give_up(c, job, "the job has ended");
-    job->reason = sl_strdup(reason); // NULL without memory
-    job->ended_us = sl_wall_us(c->options.clock);
+    job->end.reason = sl_strdup(reason); // NULL without memory
+    job->end.us = sl_wall_us(c->options.clock);
     curves_end(c, job);
     stop_clock(c, job);
     job_enter(job, how);
@@ -125,7 +126,7 @@ void end_job(struct coord *c, struct job *job, enum job_state how,
     queue_leave(c, job);
     list_remove(&job->on_active);
     list_push_back(&c->jobs.ending, &job->on_active);
-    job->ended_ms = coord_now(c);
+    job->end.ms = coord_now(c);
     notify_end(c, job);
     job_release_work(job);
     c->io.changed(c->io.arg, job->id);

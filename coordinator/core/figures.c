@@ -21,10 +21,10 @@ void figures_job(struct coord *c, struct job *job)
 {
     uint64_t closures, samples;
 
-    if (!job->placed || !job_served(job))
+    if (!job->shards.placed || !job_served(job))
         return;
-    closures = evidence_closures(&job->evidence);
-    samples = schedule_samples(&job->schedule, job_steps(job));
+    closures = evidence_closures(&job->shards.evidence);
+    samples = schedule_samples(&job->shards.schedule, job_steps(job));
     if (job->figured.any && closures > job->figured.closures)
         c->figures.counted += closures - job->figured.closures;
     if (job->figured.any && samples > job->figured.samples)
@@ -40,7 +40,7 @@ void figures_job(struct coord *c, struct job *job)
 
 void figures_fell(struct coord *c, const struct job *job, uint64_t before)
 {
-    uint64_t now = evidence_closures(&job->evidence);
+    uint64_t now = evidence_closures(&job->shards.evidence);
 
     if (before > now)
         c->figures.reissued += before - now;

@@ -130,15 +130,16 @@ struct job *job_new(uint64_t id, uint64_t uid, uint64_t incarnation,
 
 static void release_shards(struct job *job)
 {
-    for (uint32_t i = 0; job->shard != NULL && i < job->shards; i++) {
-        struct job_shard *s = &job->shard[i];
+    for (uint32_t i = 0; job->shards.list != NULL && i < job->shards.count;
+         i++) {
+        struct job_shard *s = &job->shards.list[i];
 
         sl_free(s->psserver);
         sl_free(s->failure);
         wire_free((ProtobufCMessage *)s->waiting);
     }
-    sl_free(job->shard);
-    job->shard = NULL;
+    sl_free(job->shards.list);
+    job->shards.list = NULL;
 }
 
 void job_release_work(struct job *job)
@@ -158,7 +159,7 @@ void job_release_work(struct job *job)
     map_release(&job->leases.holders);
     evaluation_free(job->evaluations.running);
     job->evaluations.running = NULL;
-    evidence_release(&job->evidence);
+    evidence_release(&job->shards.evidence);
     ring_release(&job->ring);
     groups_release(&job->groups);
     buf_release(&job->leases.probe.story);
@@ -187,14 +188,14 @@ void job_free(struct job *job)
         job_cut_release(&job->cuts.list[i]);
     sl_free(job->cuts.list);
     sl_free(job->evaluations.list);
-    wire_free((ProtobufCMessage *)job->layout);
+    wire_free((ProtobufCMessage *)job->shards.layout);
     wire_free((ProtobufCMessage *)job->spec);
     wire_free((ProtobufCMessage *)job->resume);
     wire_free((ProtobufCMessage *)job->weights);
-    wire_free((ProtobufCMessage *)job->final);
+    wire_free((ProtobufCMessage *)job->end.status);
     sl_free(job->name);
     sl_free(job->request_id);
-    sl_free(job->reason);
+    sl_free(job->end.reason);
     sl_free(job->behind.why);
     sl_free(job);
 }
@@ -221,13 +222,13 @@ uint64_t job_samples(const struct job *job)
 static enum sl_err make_shards(struct job *job, const char *const *names,
                                uint32_t shards)
 {
-    job->shard = sl_calloc(shards, sizeof(*job->shard));
-    if (job->shard == NULL)
+    job->shards.list = sl_calloc(shards, sizeof(*job->shards.list));
+    if (job->shards.list == NULL)
         return SL_ENOMEM;
-    job->shards = shards;
+    job->shards.count = shards;
     for (uint32_t i = 0; i < shards; i++) {
-        job->shard[i].psserver = sl_strdup(names[i]);
-        if (job->shard[i].psserver == NULL)
+        job->shards.list[i].psserver = sl_strdup(names[i]);
+        if (job->shards.list[i].psserver == NULL)
             return SL_ENOMEM;
     }
     return SL_OK;
@@ -240,49 +241,51 @@ enum sl_err job_place(struct job *job, Sluice__V1__CheckpointsReply *layout,
     const Sluice__V1__TrainSpec *train = job->spec->train;
     enum sl_err rc;
 
-    job->schedule = (struct schedule){
+    job->shards.schedule = (struct schedule){
         .samples = job_samples(job),
         .batch = spec_step_samples(job->spec),
         .epochs = train->epochs,
         .steps_per_closure = train->steps_per_closure,
     };
-    rc = evidence_init(&job->evidence, &job->schedule, shards, err);
+    rc = evidence_init(&job->shards.evidence, &job->shards.schedule, shards,
+                       err);
     if (rc == SL_OK) {
         rc = make_shards(job, names, shards);
         if (rc != SL_OK)
             rc = sl_fail(err, rc, "%u shards of job %s", shards, job->id_text);
     }
     if (rc != SL_OK) {
-        evidence_release(&job->evidence);
+        evidence_release(&job->shards.evidence);
         release_shards(job);
-        job->shards = 0;
+        job->shards.count = 0;
         return rc;
     }
-    job->parameters = 0;
+    job->shards.parameters = 0;
     for (size_t i = 0; i < layout->n_pieces; i++) {
-        job->shard[layout->pieces[i]->shard].elements +=
+        job->shards.list[layout->pieces[i]->shard].elements +=
             layout->pieces[i]->elements;
-        job->parameters += layout->pieces[i]->elements;
+        job->shards.parameters += layout->pieces[i]->elements;
     }
     if (job->mode->placed != NULL)
         job->mode->placed(job);
-    job->layout = layout;
-    job->placed = true;
+    job->shards.layout = layout;
+    job->shards.placed = true;
     job->changes++;
     return SL_OK;
 }
 
 uint32_t job_psserver_shards(const struct job *job)
 {
-    return job->mode->on_workers ? 0 : job->shards;
+    return job->mode->on_workers ? 0 : job->shards.count;
 }
 
 uint32_t job_lies_on(const struct job *job, const struct member *m)
 {
     uint32_t shards = 0;
 
-    for (uint32_t i = 0; m->role == MEMBER_PSSERVER && i < job->shards; i++)
-        shards += strcmp(job->shard[i].psserver, m->name) == 0;
+    for (uint32_t i = 0; m->role == MEMBER_PSSERVER && i < job->shards.count;
+         i++)
+        shards += strcmp(job->shards.list[i].psserver, m->name) == 0;
     return shards;
 }
 
@@ -296,31 +299,32 @@ bool job_served(const struct job *job)
 {
     if (job->mode->runs != NULL && !job->mode->runs(job))
         return false;
-    for (uint32_t i = 0; i < job->shards; i++) {
-        if (job->shard[i].server == 0)
+    for (uint32_t i = 0; i < job->shards.count; i++) {
+        if (job->shards.list[i].server == 0)
             return false;
     }
-    return job->shards > 0;
+    return job->shards.count > 0;
 }
 
 // ---- counts
 
 void job_counts_reset(struct job *job, uint32_t shard)
 {
-    memset(&job->shard[shard].counts, 0, sizeof(job->shard[shard].counts));
+    memset(&job->shards.list[shard].counts, 0,
+           sizeof(job->shards.list[shard].counts));
 }
 
 void job_counts_take(struct job *job, uint32_t shard,
                      const Sluice__V1__ShardCounts *counts)
 {
-    struct job_counts *to = &job->shard[shard].counts;
+    struct job_counts *to = &job->shards.list[shard].counts;
 
     // A count above the steps of the job is impossible; and counts that are
     // kept only rise, so a wrong one would stay.
-    if (counts->counted > schedule_steps(&job->schedule) ||
+    if (counts->counted > schedule_steps(&job->shards.schedule) ||
         counts->applied > counts->counted ||
         counts->skipped > counts->counted - counts->applied ||
-        counts->low > job->evidence.closures ||
+        counts->low > job->shards.evidence.closures ||
         counts->version > counts->counted || counts->counted < to->counted ||
         counts->version < to->version ||
         counts->duplicates + counts->refused < to->duplicates + to->refused)
@@ -345,15 +349,16 @@ uint64_t job_steps(const struct job *job)
 {
     uint64_t steps = UINT64_MAX;
 
-    for (uint32_t i = 0; i < job->shards; i++) {
-        uint64_t reported = job->shard[i].counts.counted;
-        uint64_t known = counted_steps(evidence_counted(&job->evidence, i));
+    for (uint32_t i = 0; i < job->shards.count; i++) {
+        uint64_t reported = job->shards.list[i].counts.counted;
+        uint64_t known =
+            counted_steps(evidence_counted(&job->shards.evidence, i));
         uint64_t of_shard = reported > known ? reported : known;
 
         if (of_shard < steps)
             steps = of_shard;
     }
-    return job->shards == 0 ? 0 : steps;
+    return job->shards.count == 0 ? 0 : steps;
 }
 
 uint64_t job_resumed_steps(const struct job *job)

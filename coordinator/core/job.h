@@ -22,7 +22,6 @@
 #include "common/base/history.h"
 #include "common/base/list.h"
 #include "common/base/map.h"
-#include "plan/schedule.h"
 #include "coordinator/core/leases/bad.h"
 #include "coordinator/core/recovery/behind.h"
 #include "coordinator/core/modes/copies.h"
@@ -45,7 +44,6 @@
 #include "coordinator/rules/callbacks.h"
 #include "coordinator/rules/cut.h"
 #include "coordinator/rules/evaluation.h"
-#include "coordinator/rules/evidence.h"
 #include "coordinator/journal/journal.h"
 #include "coordinator/rules/meter.h"
 #include "coordinator/rules/group.h"
@@ -87,46 +85,13 @@ enum job_warning {
     JOB_WARNINGS,
 };
 
-// The last report of a shard about its present incarnation; as ShardCounts.
-struct job_counts {
-    uint64_t version, applied, skipped, counted, duplicates, refused, low;
-    uint64_t stale, late;
-    uint64_t staleness[WIRE_STALENESS_BUCKETS];
-};
-
-// Processes of a psserver that were lost in a row.
-struct job_losses {
-    uint64_t process; // the present or last process; 0: not known
-    uint64_t steps;   // steps of the job when that process came,
-    uint64_t cuts;    // and cuts that it had published
-    // processes lost without a step, or a cut, between
-    uint32_t stepless, cutless;
-};
-
-struct job_shard {
-    char *psserver; // by name; owned
-    uint64_t elements;
-    uint64_t server;        // member that serves it now; 0: none
-    uint64_t silent_server; // member that served it and is only silent; 0: none
-    uint64_t since_ms;      // when that began, or ended
-    bool was_lost;          // it lost its server in this term
-    // The server and incarnation that workers were sent, and the version of the
-    // map that named them first.
-    uint64_t told_server, told_incarnation, told_version;
-    // highest incarnation committed in the journal (I1), or less
-    uint64_t reserved;
-    uint64_t process;         // process admitted last, in this term; 0: none
-    struct wire_tag cut;      // the tag that the last cut names
-    char *failure;            // owned: what its psserver could not load
-    uint64_t asked;           // member last asked to take the shard; 0: none
-    uint64_t place_ms;        // when that was
-    struct job_losses losses; // losses of its psserver, in the first shard
-    struct job_counts counts;
-    bool recounts; // asked for its counted set, and has not answered
-    // the highest first closure of a rate that the shard knows; 0: none
-    uint64_t rates_known;
-    Sluice__V1__ShardHello *waiting; // K5; owned
-    uint64_t waiting_member;
+// The end of a job; all zeroes before it.
+struct job_end {
+    uint64_t us;                   // when it ended, by the wall clock,
+    uint64_t ms;                   // and monotonic
+    char *reason;                  // owned; NULL: none, or no memory for it
+    Sluice__V1__JobStatus *status; // the last one; owned
+    bool changed;                  // the journal has an older `status`
 };
 
 // The messages that a worker was sent of a job: the value of member.opened.
@@ -154,15 +119,13 @@ struct job {
     uint32_t edition; // edition of the layers that its workers must know
     uint64_t submitted_us;
 
-    // Its state, and its end. Changed by: advance, end_job, status_final,
-    // unreadable.
+    // Its state. Changed by: advance, end_job.
     enum job_state state;
     // start of its running clock; 0: the clock stands
     uint64_t running_since_ms;
-    uint64_t ended_us, ended_ms;
-    char *reason;                 // reason of the end; owned, may be NULL
-    Sluice__V1__JobStatus *final; // ended: the last status
-    bool final_changed;           // the journal has an older `final`
+
+    // Its end. Changed by: end_job, status_final, unreadable.
+    struct job_end end;
 
     // Its rows cannot be read: it counts as ended. Changed by: unreadable.
     bool unreadable;
@@ -182,14 +145,7 @@ struct job {
 
     // Its shards, once it is placed. Changed by: shards, place, publish, send,
     // rings, behind, recount, monitor, memory, mode_sync.
-    bool placed;
-    Sluice__V1__CheckpointsReply *layout; // variables and pieces
-    struct schedule schedule;
-    uint64_t parameters;
-    uint32_t shards;
-    uint32_t looked; // shards at the front that place.c need not ask for
-    struct job_shard *shard;
-    struct evidence evidence;
+    struct job_shards shards;
 
     // Its map. Changed by: shards, submit, behind.
     struct job_map map;

@@ -134,14 +134,14 @@ static void quotas_measure(struct coord *c, struct job *job)
 static struct quota_use use_of_job(struct coord *c, struct job *job)
 {
     struct quota_use use = {.n = {[QUOTA_KEPT] = 1}};
-    uint64_t elements = job->parameters, stored = stored_by(job);
-    uint32_t shards = job->shards;
+    uint64_t elements = job->shards.parameters, stored = stored_by(job);
+    uint32_t shards = job->shards.count;
 
     if (job_ended(job)) {
         use.n[QUOTA_CHECKPOINTS] = stored;
         return use;
     }
-    if (!job->placed) {
+    if (!job->shards.placed) {
         quotas_measure(c, job);
         shards = job->measured.shards;
         elements = job->measured.elements;

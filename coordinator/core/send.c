@@ -109,7 +109,7 @@ static size_t first_piece(const Sluice__V1__CheckpointsReply *l, uint32_t shard)
 static enum sl_err take_parts(struct shard_parts *out, const struct job *job,
                               uint32_t shard)
 {
-    Sluice__V1__CheckpointsReply *l = job->layout;
+    Sluice__V1__CheckpointsReply *l = job->shards.layout;
     size_t first = first_piece(l, shard), last = first;
 
     while (last < l->n_pieces && l->pieces[last]->shard == shard)
@@ -154,7 +154,8 @@ static void source_parts_release(struct source_parts *p)
 static uint64_t weights_most(const struct job *job)
 {
     uint64_t said = job->weights->weights->bytes;
-    uint64_t most = WEIGHTS_BASE_BYTES + job->parameters * WEIGHTS_EACH_BYTES;
+    uint64_t most =
+        WEIGHTS_BASE_BYTES + job->shards.parameters * WEIGHTS_EACH_BYTES;
 
     return said == 0 || said > most ? most : said;
 }
@@ -198,7 +199,7 @@ static enum sl_err take_sources(struct source_parts *out, const struct job *job,
     if (job->resume == NULL)
         return SL_OK;
     cut = job->resume->cut->checkpoints[0];
-    resume_needs(job->resume, job->layout, shard, needed);
+    resume_needs(job->resume, job->shards.layout, shard, needed);
     out->files = sl_malloc_array(cut->n_shards, sizeof(out->files[0]));
     out->list = sl_malloc_array(cut->n_shards, sizeof(out->list[0]));
     if (out->files == NULL || out->list == NULL) {
@@ -269,8 +270,8 @@ void send_place(struct coord *c, const struct member *m, struct job *job,
 {
     Sluice__V1__Place msg = SLUICE__V1__PLACE__INIT;
     Sluice__V1__ShardSpec spec = SLUICE__V1__SHARD_SPEC__INIT;
-    Sluice__V1__Geometry geometry = wire_geometry(&job->schedule);
-    Sluice__V1__Tag at_least = wire_tag_msg(job->shard[shard].cut);
+    Sluice__V1__Geometry geometry = wire_geometry(&job->shards.schedule);
+    Sluice__V1__Tag at_least = wire_tag_msg(job->shards.list[shard].cut);
     uint32_t accumulate = spec_accumulate(job->spec);
     Sluice__V1__Staleness staleness;
     struct source_parts sources;
@@ -298,7 +299,7 @@ void send_place(struct coord *c, const struct member *m, struct job *job,
     spec.seed = job->spec->train->seed;
     spec.job_name = job->name;
     spec.job_uid = job->uid;
-    spec.contributions = job->evidence.round;
+    spec.contributions = job->shards.evidence.round;
     if (take_staleness(&staleness, job->spec->train))
         spec.staleness = &staleness;
     spec.sources = sources.list;
@@ -310,8 +311,8 @@ void send_place(struct coord *c, const struct member *m, struct job *job,
     msg.term = c->term;
     msg.shard = &spec;
     msg.at_least = &at_least;
-    job->shard[shard].asked = m->id;
-    job->shard[shard].place_ms = coord_now(c);
+    job->shards.list[shard].asked = m->id;
+    job->shards.list[shard].place_ms = coord_now(c);
     send_down(c, m->id, &down);
     source_parts_release(&sources);
     sl_free(parts.variables);
@@ -327,7 +328,7 @@ void send_admit(struct coord *c, const struct member *m, const struct job *job,
     msg.term = c->term;
     msg.job = job->id;
     msg.shard = shard;
-    msg.incarnation = job->evidence.shard[shard].incarnation;
+    msg.incarnation = job->shards.evidence.shard[shard].incarnation;
     msg.map_version = job->map.version;
     send_down(c, m->id, &down);
 }
@@ -370,7 +371,7 @@ void send_snapshot(struct coord *c, uint64_t member, const struct job *job,
 
     msg.job = job->id;
     msg.shard = shard;
-    msg.incarnation = job->evidence.shard[shard].incarnation;
+    msg.incarnation = job->shards.evidence.shard[shard].incarnation;
     msg.request = job->cuts.now->request;
     msg.at_round = job->cuts.round;
     send_down(c, member, &down);
@@ -432,7 +433,7 @@ static void map_parts_release(struct map_parts *p)
 static enum sl_err send_make_map(struct coord *c, struct map_parts *out,
                                  const struct job *job, uint64_t since)
 {
-    uint32_t shards = job->placed ? job->shards : 0, count = 0;
+    uint32_t shards = job->shards.placed ? job->shards.count : 0, count = 0;
 
     *out = (struct map_parts){.msg = SLUICE__V1__JOB_MAP__INIT};
     out->entries = sl_malloc_array(shards, sizeof(out->entries[0]));
@@ -442,7 +443,7 @@ static enum sl_err send_make_map(struct coord *c, struct map_parts *out,
         return SL_ENOMEM;
     }
     for (uint32_t i = 0; i < shards; i++) {
-        const struct job_shard *s = &job->shard[i];
+        const struct job_shard *s = &job->shards.list[i];
         Sluice__V1__MapEntry *e = &out->entries[count];
         struct member *m;
 
@@ -455,7 +456,7 @@ static enum sl_err send_make_map(struct coord *c, struct map_parts *out,
         // state themselves need no map
         if (m != NULL && !job->mode->on_workers) {
             e->address = m->address;
-            e->incarnation = job->evidence.shard[i].incarnation;
+            e->incarnation = job->shards.evidence.shard[i].incarnation;
         }
         out->pointers[count++] = e;
     }
@@ -559,13 +560,13 @@ void send_job_open(struct coord *c, const struct member *m,
     msg.loss_scale = job->reports.loss_scale;
     if (tokens_make(c, job, &token))
         msg.token = &token;
-    if (job->placed) {
-        geometry = wire_geometry(&job->schedule);
+    if (job->shards.placed) {
+        geometry = wire_geometry(&job->shards.schedule);
         msg.geometry = &geometry;
-        msg.variables = job->layout->variables;
-        msg.n_variables = job->layout->n_variables;
-        msg.pieces = job->layout->pieces;
-        msg.n_pieces = job->layout->n_pieces;
+        msg.variables = job->shards.layout->variables;
+        msg.n_variables = job->shards.layout->n_variables;
+        msg.pieces = job->shards.layout->pieces;
+        msg.n_pieces = job->shards.layout->n_pieces;
     }
     if (job->reports.has_facts) {
         facts.train_samples = job->reports.facts.train_samples;
@@ -581,9 +582,10 @@ void send_job_open(struct coord *c, const struct member *m,
 static void send_fill_train(Sluice__V1__Lease *msg, const struct job *job,
                             uint64_t closure)
 {
-    msg->epoch = (uint32_t)schedule_epoch(&job->schedule, closure);
-    msg->steps = schedule_closure_steps(&job->schedule, closure);
-    schedule_closure_range(&job->schedule, closure, &msg->first, &msg->count);
+    msg->epoch = (uint32_t)schedule_epoch(&job->shards.schedule, closure);
+    msg->steps = schedule_closure_steps(&job->shards.schedule, closure);
+    schedule_closure_range(&job->shards.schedule, closure, &msg->first,
+                           &msg->count);
 }
 
 // Fills in the tags of the cut that an evaluation reads.

@@ -93,7 +93,7 @@ static enum sl_err same_request(const struct job *job, const struct buf *packed,
 
     if (job->unreadable)
         return sl_fail(err, SL_ESTATE, "request '%s' was job %s: %s",
-                       request->request_id, job->id_text, job->reason);
+                       request->request_id, job->id_text, job->end.reason);
     rc = wire_pack(&job->spec->base, &had);
     same = rc == SL_OK && had.len == packed->len &&
            memcmp(had.data, packed->data, had.len) == 0 &&

@@ -42,13 +42,14 @@ static void tally_job(const struct coord *c, const struct job *job,
         t->jobs[job->state]++;
     if (job->map.version > t->map_version)
         t->map_version = job->map.version;
-    if (!job->placed)
+    if (!job->shards.placed)
         return;
-    counted = evidence_closures(&job->evidence);
+    counted = evidence_closures(&job->shards.evidence);
     t->counted += counted;
     t->leased += job->leases.held;
-    if (job->evidence.closures > counted + job->leases.held)
-        t->waiting += job->evidence.closures - counted - job->leases.held;
+    if (job->shards.evidence.closures > counted + job->leases.held)
+        t->waiting +=
+            job->shards.evidence.closures - counted - job->leases.held;
     if (job->state != JOB_RUNNING || job_rests(job) || job->behind.paused)
         return;
     age = coord_now(c) - job->cuts.last_ms;
@@ -75,7 +76,7 @@ static uint64_t measure_count_missing(const struct coord *c)
         const struct job *job = list_entry(at, struct job, on_active);
 
         for (uint32_t i = 0; i < job_psserver_shards(job); i++) {
-            const char *name = job->shard[i].psserver;
+            const char *name = job->shards.list[i].psserver;
             uint64_t key = sl_hash64(name, strlen(name));
 
             if (members_find(&c->members, MEMBER_PSSERVER, name) == NULL &&

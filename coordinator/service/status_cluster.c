@@ -54,9 +54,9 @@ static uint32_t status_member_shards(struct coord *c, const struct member *m)
         struct job *job = list_entry(n, struct job, on_active);
 
         for (uint32_t i = 0; i < job_psserver_shards(job); i++)
-            shards +=
-                strcmp(job->shard[i].psserver, m->name) == 0 &&
-                status_shard_is_of(&job->shard[i], m->state == MEMBER_LOST);
+            shards += strcmp(job->shards.list[i].psserver, m->name) == 0 &&
+                      status_shard_is_of(&job->shards.list[i],
+                                         m->state == MEMBER_LOST);
     }
     return shards;
 }
@@ -215,8 +215,8 @@ static enum sl_err count_shards(struct coord *c, struct cluster_view *v,
 {
     enum sl_err rc = SL_OK;
 
-    for (uint32_t i = 0; rc == SL_OK && i < job->shards; i++) {
-        const struct job_shard *shard = &job->shard[i];
+    for (uint32_t i = 0; rc == SL_OK && i < job->shards.count; i++) {
+        const struct job_shard *shard = &job->shards.list[i];
         Sluice__V1__MemberStatus *m = strmap_get(psservers, shard->psserver);
 
         if (m == NULL) {
@@ -266,7 +266,7 @@ static enum sl_err count_jobs(struct coord *c, struct cluster_view *v,
             *left)
             continue;
         rc = count_shards(c, v, &psservers, job);
-        shards += job->shards;
+        shards += job->shards.count;
         v->job = job->id;
         *left = shards >= STATUS_CLUSTER_SHARDS;
     }

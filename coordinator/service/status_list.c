@@ -160,11 +160,11 @@ static enum sl_err checkpoints(const struct job *job,
         view.classes = job->spec->data->classes;
         view.n_classes = job->spec->data->n_classes;
     }
-    if (job->layout != NULL) {
-        view.variables = job->layout->variables;
-        view.n_variables = job->layout->n_variables;
-        view.pieces = job->layout->pieces;
-        view.n_pieces = job->layout->n_pieces;
+    if (job->shards.layout != NULL) {
+        view.variables = job->shards.layout->variables;
+        view.n_variables = job->shards.layout->n_variables;
+        view.pieces = job->shards.layout->pieces;
+        view.n_pieces = job->shards.layout->n_pieces;
     }
     rc = list == NULL || copies == NULL ? SL_ENOMEM
                                         : wire_dup(&copy, &view.base);

@@ -124,11 +124,11 @@ Sluice__V1__JobStatus *boss_status(struct sim *s)
 // which chance does to few of them. Nothing else fails a job here.
 static bool has_nothing(const struct job *job)
 {
-    if (job->state != JOB_FAILED || !job->placed)
+    if (job->state != JOB_FAILED || !job->shards.placed)
         return false;
-    for (uint32_t i = 0; i < job->shards; i++)
-        if (job->shard[i].counts.applied > 0 ||
-            job->shard[i].counts.skipped == 0)
+    for (uint32_t i = 0; i < job->shards.count; i++)
+        if (job->shards.list[i].counts.applied > 0 ||
+            job->shards.list[i].counts.skipped == 0)
             return false;
     return true;
 }
@@ -141,12 +141,12 @@ static void after(struct sim *s)
 
     if (job == NULL || boss_self(s)->coord->dead)
         return;
-    if (job->placed)
-        s->shards = job->shards;
+    if (job->shards.placed)
+        s->shards = job->shards.count;
     T_LE(s->shards, SIM_SHARDS);
     if (s->knobs.soak == NULL)
         cuts_look(s);
-    if (job->mode->on_workers && job->placed && !job_ended(job))
+    if (job->mode->on_workers && job->shards.placed && !job_ended(job))
         rings_look(s, job);
     if ((job->state == JOB_FINISHED || has_nothing(job)) && !s->finished) {
         T_TRUE(job_cut_complete(job)); // E1
@@ -156,20 +156,20 @@ static void after(struct sim *s)
     if ((job->state == JOB_FAILED && !has_nothing(job)) ||
         job->state == JOB_STOPPED)
         T_FAIL("the job ended as %s: %s", job_state_name(job->state),
-               job->reason);
+               job->end.reason);
 }
 
 static void check_evidence(struct sim *s)
 {
     struct job *job = job_of(s);
 
-    if (job == NULL || job_ended(job) || !job->placed ||
+    if (job == NULL || job_ended(job) || !job->shards.placed ||
         job->mode->on_workers || s->knobs.soak != NULL)
         return;
-    for (uint32_t i = 0; i < job->shards; i++) {
-        truth_evidence(s, i, job->evidence.shard[i].incarnation,
-                       evidence_counted(&job->evidence, i));
-        rounds_believed(s, i, &job->evidence.shard[i]);
+    for (uint32_t i = 0; i < job->shards.count; i++) {
+        truth_evidence(s, i, job->shards.evidence.shard[i].incarnation,
+                       evidence_counted(&job->shards.evidence, i));
+        rounds_believed(s, i, &job->shards.evidence.shard[i]);
     }
 }
 
@@ -213,12 +213,12 @@ static void check_lease(struct boss *b, uint64_t member,
     T_LT(lease->closure, schedule_closures(&b->sim->knobs.schedule));
     check_holders(b, member, lease);
     // C3: some shard lacks a step of it. C5: not beyond the window.
-    T_FALSE(evidence_closure_full(&job->evidence, lease->closure));
+    T_FALSE(evidence_closure_full(&job->shards.evidence, lease->closure));
     if (b->sim->knobs.contributions > 0)
         rounds_lease(b->sim, job, lease->closure);
     else
         T_LT(lease->closure,
-             evidence_low(&job->evidence) + b->sim->knobs.window);
+             evidence_low(&job->shards.evidence) + b->sim->knobs.window);
 }
 
 static void end_lease(struct boss *b, uint64_t member, uint64_t closure)

@@ -218,7 +218,7 @@ static void look_at_cut(struct sim *s, const struct job *job)
         job->cuts.now->n == s->rings->written)
         return;
     s->rings->written = job->cuts.now->n;
-    for (uint32_t i = 0; i < job->shards; i++)
+    for (uint32_t i = 0; i < job->shards.count; i++)
         if (job->cuts.now->shard[i].tag.incarnation != job->ring.generation)
             T_FAIL("R6: cut %" PRIu64 " is of generation %" PRIu64
                    ", which %" PRIu64 " has followed",
@@ -241,8 +241,8 @@ void rings_look(struct sim *s, const struct job *job)
                    " are progress, and a member has applied %" PRIu64,
                    progress, job->ring.generation, g->rounds[i]);
     T_EQ(job->rounds.counted, progress);
-    for (uint32_t i = 0; i < job->shards; i++)
-        T_EQ(counted_steps(evidence_counted(&job->evidence, i)),
+    for (uint32_t i = 0; i < job->shards.count; i++)
+        T_EQ(counted_steps(evidence_counted(&job->shards.evidence, i)),
              g->steps[progress]);
 }
 

@@ -107,7 +107,7 @@ static void check_manned(const struct job *job, uint64_t closure, uint64_t slot)
 {
     const struct work *w = leases_get(job, slot);
 
-    if (!evidence_closure_held(&job->evidence, slot) &&
+    if (!evidence_closure_held(&job->shards.evidence, slot) &&
         (w == NULL || w->closure.state != CLOSURE_LEASED))
         T_FAIL("Y4: closure %llu is leased ahead, and %llu is nobody's",
                (unsigned long long)closure, (unsigned long long)slot);
@@ -115,7 +115,7 @@ static void check_manned(const struct job *job, uint64_t closure, uint64_t slot)
 
 void rounds_lease(struct sim *s, const struct job *job, uint64_t closure)
 {
-    const struct evidence *e = &job->evidence;
+    const struct evidence *e = &job->shards.evidence;
     uint64_t end, first = round_of(s, closure, &end), before = 0;
     bool ahead = false, far = false;
 

@@ -58,10 +58,10 @@ void cuts_begin_again(struct coord *c, struct job *job, const char *why)
 
 static void cuts_ask_shard(struct coord *c, struct job *job, uint32_t shard)
 {
-    if (job->shard[shard].server == 0)
+    if (job->shards.list[shard].server == 0)
         return;
-    cut_ask(job->cuts.now, shard, &job->evidence);
-    send_snapshot(c, job->shard[shard].server, job, shard);
+    cut_ask(job->cuts.now, shard, &job->shards.evidence);
+    send_snapshot(c, job->shards.list[shard].server, job, shard);
 }
 
 static void cuts_begin(struct coord *c, struct job *job, enum cut_why why)
@@ -70,7 +70,7 @@ static void cuts_begin(struct coord *c, struct job *job, enum cut_why why)
                                         "steps", "time",  "asked"};
 
     job->cuts.now = cut_new(job->cuts.last + 1, (c->term << 32) | ++c->requests,
-                            job->shards, coord_now(c));
+                            job->shards.count, coord_now(c));
     if (job->cuts.now == NULL)
         return; // the next tick tries again
     job->cuts.last++;
@@ -82,7 +82,7 @@ static void cuts_begin(struct coord *c, struct job *job, enum cut_why why)
     FAULT("cut.request");
     LOG(INFO, "cut begun", "job=%s cut=%llu why=%s", job->id_text,
         (ull)job->cuts.now->n, names[why]);
-    for (uint32_t i = 0; i < job->shards; i++)
+    for (uint32_t i = 0; i < job->shards.count; i++)
         cuts_ask_shard(c, job, i);
 }
 
@@ -92,20 +92,20 @@ static struct cut_when cuts_gather_when(struct coord *c, const struct job *job)
     const Sluice__V1__CheckpointSpec *spec = job->spec->checkpoint;
 
     return (struct cut_when){
-        .all_counted = evidence_full(&job->evidence),
+        .all_counted = evidence_full(&job->shards.evidence),
         .last_full = job_cut_complete(job),
-        .epochs = evidence_epochs(&job->evidence),
+        .epochs = evidence_epochs(&job->shards.evidence),
         .last_epochs = last == NULL ? 0 : last->epochs,
         .every_epoch = spec->every_epoch,
         .evaluate_every = job->external || job->spec->evaluate == NULL
                               ? 0
                               : job->spec->evaluate->every_epochs,
-        .marks = evaluations_marks(job, evidence_steps(&job->evidence)),
+        .marks = evaluations_marks(job, evidence_steps(&job->shards.evidence)),
         .last_marks =
             last == NULL ? 0 : evaluations_marks(job, last->checkpoint->steps),
         .every_ms = spec_checkpoint_ms(spec),
         .since_ms = coord_now(c) - job->cuts.last_ms,
-        .steps = evidence_steps(&job->evidence),
+        .steps = evidence_steps(&job->shards.evidence),
         .last_steps = last == NULL ? 0 : last->checkpoint->steps,
         .asked =
             job->cuts.wish.made && job_granted(job, &job->cuts.wish) == NULL,
@@ -120,9 +120,9 @@ static uint64_t largest_bytes(const struct job *job)
 {
     uint64_t most = 0;
 
-    for (uint32_t i = 0; i < job->shards; i++)
-        if (job->shard[i].elements > most)
-            most = job->shard[i].elements;
+    for (uint32_t i = 0; i < job->shards.count; i++)
+        if (job->shards.list[i].elements > most)
+            most = job->shards.list[i].elements;
     return most * sizeof(float) * SLOTS_MOST;
 }
 
@@ -133,7 +133,7 @@ static void cuts_ask_missing(struct coord *c, struct job *job,
     uint32_t missing = 0, first = 0;
     char why[160];
 
-    for (uint32_t i = job->shards; i-- > 0;) {
+    for (uint32_t i = job->shards.count; i-- > 0;) {
         if (job->cuts.now->shard[i].reported)
             continue;
         missing++;
@@ -142,7 +142,7 @@ static void cuts_ask_missing(struct coord *c, struct job *job,
     }
     snprintf(why, sizeof(why),
              "shard %u on %s%s not written its file for %llu s", first,
-             job->shard[first].psserver,
+             job->shards.list[first].psserver,
              missing > 1 ? " and others have" : " has", (ull)waited_ms / 1000);
     LOG(WARN, "cut takes long", "job=%s cut=%llu missing=%u why=%s",
         job->id_text, (ull)job->cuts.now->n, missing, why);
@@ -172,7 +172,7 @@ void cuts_check(struct coord *c, struct job *job)
     if (job->cuts.now != NULL) {
         if (job->cuts.now->writing)
             return;
-        if (cut_publishable(job->cuts.now, &job->evidence)) {
+        if (cut_publishable(job->cuts.now, &job->shards.evidence)) {
             job->cuts.misses = 0;
             job->cuts.seen = 0;
             if (publish_cut(c, job) != SL_OK)
@@ -243,7 +243,7 @@ static void cuts_snapshot_failed(struct coord *c, struct job *job,
 // worker that pushes a step counted meanwhile is told so (S2).
 static void correct(struct coord *c, struct job *job, uint32_t shard)
 {
-    uint64_t incarnation = job->evidence.shard[shard].incarnation;
+    uint64_t incarnation = job->shards.evidence.shard[shard].incarnation;
     struct cut_shard *from = &job->cuts.now->shard[shard];
     struct counted counted;
 
@@ -252,7 +252,7 @@ static void correct(struct coord *c, struct job *job, uint32_t shard)
     LOG(WARN, "shard has not counted a closure that a worker completed",
         "job=%s shard=%u believed=%llu counted=%llu", job->id_text, shard,
         (ull)from->asked.steps, (ull)counted_steps(&from->counted));
-    evidence_admit(&job->evidence, shard, incarnation, &counted);
+    evidence_admit(&job->shards.evidence, shard, incarnation, &counted);
     from->asked.steps = counted_steps(&from->counted);
     from->asked.low = counted_low(&from->counted);
     job->cuts.after_ms = coord_now(c) + CUT_RETRY_MS;
@@ -276,9 +276,10 @@ struct job *cuts_report(struct coord *c, struct member *m,
     struct job *job = jobs_live(c, report->job, report->job_incarnation);
     struct sl_error err = SL_ERROR_INIT;
 
-    if (job == NULL || job->cuts.now == NULL || report->shard >= job->shards ||
+    if (job == NULL || job->cuts.now == NULL ||
+        report->shard >= job->shards.count ||
         (report->job_uid != 0 && report->job_uid != job->uid) ||
-        job->shard[report->shard].server != m->id)
+        job->shards.list[report->shard].server != m->id)
         return NULL;
     if (report->failure[0] != '\0') {
         if (report->request == job->cuts.now->request &&
@@ -286,11 +287,11 @@ struct job *cuts_report(struct coord *c, struct member *m,
             cuts_snapshot_failed(c, job, report);
         return job;
     }
-    if (wire_tag_cmp(wire_tag_of(report->tag), job->shard[report->shard].cut) <
-        0)
+    if (wire_tag_cmp(wire_tag_of(report->tag),
+                     job->shards.list[report->shard].cut) < 0)
         return NULL; // cuts do not go back
-    if (cut_take(job->cuts.now, report, m->name, m->address, &job->evidence,
-                 &err) != SL_OK) {
+    if (cut_take(job->cuts.now, report, m->name, m->address,
+                 &job->shards.evidence, &err) != SL_OK) {
         LOG(INFO, "snapshot not taken", "job=%s shard=%u why=%s", job->id_text,
             report->shard, err.text);
         return NULL;

@@ -24,9 +24,9 @@ static bool by_steps(const struct job *job)
 
 static struct evaluation_steps marks(const struct job *job)
 {
-    return (struct evaluation_steps){.schedule = &job->schedule,
+    return (struct evaluation_steps){.schedule = &job->shards.schedule,
                                      .every = job->spec->evaluate->every_steps,
-                                     .round = job->evidence.round};
+                                     .round = job->shards.evidence.round};
 }
 
 // Returns the distance of evaluations: in epochs, or in marks, each of which is
@@ -127,15 +127,15 @@ static uint64_t closures_of(const struct job *job, uint64_t mark)
     struct evaluation_steps m = marks(job);
 
     return by_steps(job) ? evaluation_mark(&m, mark)
-                         : evaluation_epochs_end(&job->schedule, mark);
+                         : evaluation_epochs_end(&job->shards.schedule, mark);
 }
 
 uint64_t evaluations_hold(const struct job *job)
 {
     uint32_t step = every(job), done;
 
-    if (!job->placed || step == 0 || !monitor_waits(job))
-        return job->evidence.closures;
+    if (!job->shards.placed || step == 0 || !monitor_waits(job))
+        return job->shards.evidence.closures;
     done = evaluated(job) / step * step;
     return closures_of(job, job->monitor.callbacks.early.stopped
                                 ? done
@@ -153,8 +153,8 @@ bool evaluations_hold_it(const struct job *job)
 {
     uint64_t hold = evaluations_hold(job);
 
-    return hold < job->evidence.closures &&
-           evidence_low(&job->evidence) >= hold;
+    return hold < job->shards.evidence.closures &&
+           evidence_low(&job->shards.evidence) >= hold;
 }
 
 // Tells every rank how far it may go.
@@ -377,7 +377,7 @@ void evaluations_check(struct coord *c, struct job *job)
 {
     struct evaluation_plan plan;
 
-    if (every(job) == 0 || !job->placed)
+    if (every(job) == 0 || !job->shards.placed)
         return;
     if (job->evaluations.running != NULL &&
         evaluation_complete(job->evaluations.running))

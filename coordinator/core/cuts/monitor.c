@@ -59,7 +59,8 @@ void monitor_cut(struct job *job, uint64_t cut)
             : NULL;
 
     if (!spec_callbacks_any(&job->monitor.watched) ||
-        evidence_full(&job->evidence) || (last != NULL && last->cut >= cut))
+        evidence_full(&job->shards.evidence) ||
+        (last != NULL && last->cut >= cut))
         return;
     if (job->monitor.told_count < JOB_TOLD) {
         job->monitor.told[job->monitor.told_count++] =
@@ -249,7 +250,7 @@ static struct callbacks_seen seen_of(const struct job *job,
                                      const struct journal_evaluation *row,
                                      uint64_t next)
 {
-    uint64_t per_epoch = schedule_steps_per_epoch(&job->schedule);
+    uint64_t per_epoch = schedule_steps_per_epoch(&job->shards.schedule);
     struct callbacks_seen seen = {
         .steps = row->steps,
         .cut = row->cut,
@@ -305,7 +306,7 @@ static void count_unknown(struct job *job)
 
     job->monitor.rates_unknown = 0;
     for (uint32_t i = 0; last != 0 && i < job_psserver_shards(job); i++)
-        job->monitor.rates_unknown += job->shard[i].rates_known != last;
+        job->monitor.rates_unknown += job->shards.list[i].rates_known != last;
 }
 
 void monitor_take(struct coord *c, struct job *job, const struct callbacks *now,
@@ -330,8 +331,8 @@ void monitor_take(struct coord *c, struct job *job, const struct callbacks *now,
     count_unknown(job);
     // A ring's ranks learn it with their next generation.
     for (uint32_t i = 0; i < job_psserver_shards(job); i++)
-        if (job->shard[i].server != 0)
-            send_rates(c, job->shard[i].server, job, i, 0);
+        if (job->shards.list[i].server != 0)
+            send_rates(c, job->shards.list[i].server, job, i, 0);
 }
 
 enum sl_err monitor_load(struct job *job, const struct buf *packed,
@@ -365,7 +366,7 @@ uint64_t monitor_limit(const struct job *job)
 void monitor_admits(struct coord *c, const struct member *m, struct job *job,
                     uint32_t shard)
 {
-    job->shard[shard].rates_known = 0;
+    job->shards.list[shard].rates_known = 0;
     if (last_rate(job) == 0 || shard >= job_psserver_shards(job))
         return;
     count_unknown(job);
@@ -378,11 +379,11 @@ void monitor_known(struct coord *c, const struct member *m,
     struct job *job = jobs_get(c, message->job);
 
     if (job == NULL || job_ended(job) || job->uid != message->job_uid ||
-        message->shard >= job->shards ||
-        job->shard[message->shard].server != m->id ||
-        job->shard[message->shard].rates_known == message->closure)
+        message->shard >= job->shards.count ||
+        job->shards.list[message->shard].server != m->id ||
+        job->shards.list[message->shard].rates_known == message->closure)
         return;
-    job->shard[message->shard].rates_known = message->closure;
+    job->shards.list[message->shard].rates_known = message->closure;
     count_unknown(job);
     job->leases.freed++; // closures that were passed over may be leased
 }

@@ -153,8 +153,8 @@ static enum sl_err publish_make_manifest(struct coord *c, struct job *job,
         .term = c->term,
         .job_name = job->name,
         .spec = job->spec,
-        .schedule = &job->schedule,
-        .layout = job->layout,
+        .schedule = &job->shards.schedule,
+        .layout = job->shards.layout,
         .checkpoint = p->made.checkpoint,
         .counts = p->made.counts,
     };
@@ -233,7 +233,7 @@ static enum sl_err write_intent(struct coord *c, struct job *job,
 static void note_intent(const struct job *job, const struct publish *p)
 {
     JOB_HISTORY(job, "cut_intent", " cut=%llu shards=%u path=%s",
-                (ull)p->made.n, job->shards, p->made.path);
+                (ull)p->made.n, job->shards.count, p->made.path);
     for (uint32_t i = 0; i < p->made.checkpoint->n_shards; i++)
         JOB_HISTORY(job, "cut_shard",
                     " cut=%llu shard=%u incarnation=%llu "
@@ -241,7 +241,7 @@ static void note_intent(const struct job *job, const struct publish *p)
                     (ull)p->made.n, i,
                     (ull)p->made.checkpoint->shards[i]->tag->incarnation,
                     (ull)p->made.checkpoint->shards[i]->tag->sequence,
-                    (ull)job->evidence.shard[i].incarnation,
+                    (ull)job->shards.evidence.shard[i].incarnation,
                     (ull)counted_steps(&job->cuts.now->shard[i].counted));
 }
 
@@ -278,11 +278,11 @@ static void drop_old(struct coord *c, struct job *job)
 
 static void keep_all(struct coord *c, struct job *job)
 {
-    for (uint32_t i = 0; i < job->shards; i++) {
+    for (uint32_t i = 0; i < job->shards.count; i++) {
         if (job->mode->keep != NULL)
             job->mode->keep(c, job, i);
-        else if (job->shard[i].server != 0)
-            send_keep(c, job->shard[i].server, job, i);
+        else if (job->shards.list[i].server != 0)
+            send_keep(c, job->shards.list[i].server, job, i);
     }
 }
 
@@ -322,7 +322,7 @@ static void published(struct coord *c, struct job *job, struct publish *p)
                              &c->err);
     if (coord_wrote(c, rc)) {
         for (uint32_t i = 0; i < cut->shards; i++)
-            job->shard[i].cut = tags[i];
+            job->shards.list[i].cut = tags[i];
         publish_note_outcome(job, cut->n, "published");
         job->cuts.published++;
         figures_cut(c, FIGURES_PUBLISHED);

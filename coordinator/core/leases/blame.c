@@ -79,7 +79,8 @@ void blame_work(struct coord *c, struct work *w, uint64_t witness,
         !coord_wrote(c, journal_blame(c->journal, job->id, w->closure.id,
                                       witness, &c->err)))
         return;
-    if (w->kind == WORK_TRAIN && of == w && job->placed && recount_blamed(c, w))
+    if (w->kind == WORK_TRAIN && of == w && job->shards.placed &&
+        recount_blamed(c, w))
         return;
     if (w->closure.state == CLOSURE_FAILED)
         poison(c, w, of);

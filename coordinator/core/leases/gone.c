@@ -77,8 +77,8 @@ static struct work *accused(struct job *job, const struct suspicion *s)
 {
     struct work *w = work_of(job, s);
 
-    if (w == NULL && s->kind == WORK_TRAIN && job->placed &&
-        !evidence_closure_full(&job->evidence, s->closure))
+    if (w == NULL && s->kind == WORK_TRAIN && job->shards.placed &&
+        !evidence_closure_full(&job->shards.evidence, s->closure))
         w = leases_work(job, s->closure);
     if (w == NULL || (w->closure.state != CLOSURE_WAITING &&
                       w->closure.state != CLOSURE_LEASED))
@@ -92,9 +92,9 @@ static void expect(const struct job *job, struct work *w)
     uint64_t lost = job->counters.workers_lost;
     uint64_t own = (uint64_t)w->closure.blamed_count + w->closure.suspected + 1;
 
-    if (job->placed)
-        closure_expect(&w->closure, schedule_steps(&job->schedule),
-                       evidence_steps(&job->evidence),
+    if (job->shards.placed)
+        closure_expect(&w->closure, schedule_steps(&job->shards.schedule),
+                       evidence_steps(&job->shards.evidence),
                        lost > own ? lost - own : 0);
 }
 
@@ -186,7 +186,7 @@ static bool blamable(const struct work *w)
     if (leases_is_place(w))
         return false;
     return w->kind != WORK_RING ||
-           (job_served(w->job) && !evidence_full(&w->job->evidence));
+           (job_served(w->job) && !evidence_full(&w->job->shards.evidence));
 }
 
 static void give_up_lease(struct coord *c, struct member *m, struct work *w,

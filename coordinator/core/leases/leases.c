@@ -52,7 +52,7 @@ static enum sl_err leases_open_job(struct coord *c, struct member *m,
 {
     struct opened *opened = map_get(&m->opened, job->id);
 
-    if (opened != NULL && opened->placed == job->placed)
+    if (opened != NULL && opened->placed == job->shards.placed)
         return SL_OK;
     if (opened == NULL) {
         opened = sl_calloc(1, sizeof(*opened));
@@ -63,7 +63,7 @@ static enum sl_err leases_open_job(struct coord *c, struct member *m,
             return SL_ENOMEM;
         }
     }
-    opened->placed = job->placed;
+    opened->placed = job->shards.placed;
     send_job_open(c, m, job);
     return SL_OK;
 }
@@ -151,7 +151,7 @@ bool leases_give(struct coord *c, struct member *m, struct work *w)
     w->proving = false;
     w->proven_steps =
         w->kind == WORK_TRAIN
-            ? evidence_closure_steps(&job->evidence, w->closure.id)
+            ? evidence_closure_steps(&job->shards.evidence, w->closure.id)
             : 0;
     w->reported = false;
     w->waits = w->unreached = false;
@@ -257,7 +257,7 @@ void leases_revoke_job(struct coord *c, struct member *m, struct job *job,
 
 bool leases_is_early(const struct work *w)
 {
-    const struct evidence *e = &w->job->evidence;
+    const struct evidence *e = &w->job->shards.evidence;
 
     return w->kind == WORK_TRAIN && w->job->mode->by_round &&
            w->closure.id >= evidence_limit(e, 0);

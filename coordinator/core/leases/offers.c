@@ -16,7 +16,7 @@
 
 void offers_begin(struct job *job)
 {
-    uint64_t freed = job->leases.freed + job->evidence.admissions;
+    uint64_t freed = job->leases.freed + job->shards.evidence.admissions;
 
     // A window may be as long as thousands of workers need.
     if (job->offers.scanned != freed)
@@ -28,7 +28,7 @@ void offers_begin(struct job *job)
 // in a ring or a group has only its place.
 static bool computes(const struct job *job, const struct member *m)
 {
-    if (!job->placed)
+    if (!job->shards.placed)
         return true;
     return job->mode->computes == NULL || job->mode->computes(job, m);
 }
@@ -78,7 +78,7 @@ static struct mode_span offers_span(const struct coord *c,
     if (job->mode->span != NULL)
         return job->mode->span(job, m);
     limit = evidence_limit(
-        &job->evidence,
+        &job->shards.evidence,
         dispatch_window(train->window_closures, c->members.workers,
                         SPEC_WINDOW_DEFAULT, spec_window_most(train)));
     return (struct mode_span){.limit = limit, .open = limit};
@@ -90,14 +90,14 @@ uint64_t offers_next(struct coord *c, struct job *job, const struct member *m)
 {
     struct mode_span span = offers_span(c, job, m);
     uint64_t limit = sl_min(span.limit, evaluations_limit(job));
-    uint64_t at = evidence_next(&job->evidence, job->offers.scan_from);
+    uint64_t at = evidence_next(&job->shards.evidence, job->offers.scan_from);
     bool avoided = false;
 
     while (at < limit && !(avoided && at >= span.open)) {
         struct work *w = leases_get(job, at);
         bool free = (w == NULL || (w->closure.state == CLOSURE_WAITING &&
                                    w->copy == NULL)) &&
-                    !evidence_closure_held(&job->evidence, at);
+                    !evidence_closure_held(&job->shards.evidence, at);
 
         if (!avoided)
             job->offers.scan_from = at;
@@ -106,11 +106,11 @@ uint64_t offers_next(struct coord *c, struct job *job, const struct member *m)
                            (m == NULL || !avoids(c, m, job, &w->closure)))))
             return at;
         avoided |= free;
-        at = evidence_next(&job->evidence, at + 1);
+        at = evidence_next(&job->shards.evidence, at + 1);
     }
     if (!avoided)
         job->offers.scan_from = at;
-    return job->evidence.closures;
+    return job->shards.evidence.closures;
 }
 
 static struct offer offer_probe(struct coord *c, struct job *job,
@@ -170,7 +170,7 @@ struct offer offers_slot(struct coord *c, struct job *job,
 {
     struct offer o = {.kind = WORK_NONE, .closure = offers_next(c, job, m)};
 
-    if (o.closure == job->evidence.closures) {
+    if (o.closure == job->shards.evidence.closures) {
         o.copy_of = copies_next(c, job);
         if (o.copy_of == NULL || avoids(c, m, job, &o.copy_of->closure))
             return (struct offer){.kind = WORK_NONE};
@@ -195,7 +195,8 @@ struct offer offers_work(struct coord *c, struct job *job,
 static struct offer job_offer(struct coord *c, struct job *job,
                               const struct member *m)
 {
-    return job->placed ? job->mode->offer(c, job, m) : offer_probe(c, job, m);
+    return job->shards.placed ? job->mode->offer(c, job, m)
+                              : offer_probe(c, job, m);
 }
 
 struct offer offers_for(struct coord *c, struct job *job,
@@ -223,7 +224,7 @@ bool offers_work_any(struct coord *c, struct job *job, bool newcomer)
         return false;
     return offers_has_range(job) ||
            (job->state == JOB_RUNNING &&
-            (offers_next(c, job, NULL) < job->evidence.closures ||
+            (offers_next(c, job, NULL) < job->shards.evidence.closures ||
              copies_next(c, job) != NULL));
 }
 
@@ -231,7 +232,7 @@ bool offers_any(struct coord *c, struct job *job, bool newcomer)
 {
     if (job_rests(job))
         return false;
-    if (job->placed)
+    if (job->shards.placed)
         return job->mode->offers(c, job, newcomer);
     return !job->reports.has_facts && !job->external &&
            closure_ready(&job->leases.probe.closure, coord_now(c));

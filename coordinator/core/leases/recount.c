@@ -16,7 +16,7 @@
 
 const char *recount_name(const struct work *w, char *out, size_t size)
 {
-    const struct schedule *s = &w->job->schedule;
+    const struct schedule *s = &w->job->shards.schedule;
     uint64_t first, count;
 
     if (w->kind == WORK_PROBE) {
@@ -41,7 +41,7 @@ const char *recount_name(const struct work *w, char *out, size_t size)
 
 static void recount_ask_shard(struct coord *c, struct job *job, uint32_t shard)
 {
-    struct member *m = members_get(&c->members, job->shard[shard].server);
+    struct member *m = members_get(&c->members, job->shards.list[shard].server);
 
     if (m != NULL)
         send_hello_wanted(c, m, job, shard);
@@ -49,11 +49,11 @@ static void recount_ask_shard(struct coord *c, struct job *job, uint32_t shard)
 
 static void recount_begin(struct coord *c, struct job *job)
 {
-    job->recount.missing = job->shards;
+    job->recount.missing = job->shards.count;
     job->recount.since_ms = coord_now(c);
     job->changes++;
-    for (uint32_t i = 0; i < job->shards; i++) {
-        job->shard[i].recounts = true;
+    for (uint32_t i = 0; i < job->shards.count; i++) {
+        job->shards.list[i].recounts = true;
         recount_ask_shard(c, job, i);
     }
 }
@@ -110,7 +110,8 @@ void recount_fail(struct coord *c, struct work *w, const struct work *of)
 static bool judge_one(struct coord *c, struct job *job, struct work *w,
                       bool all)
 {
-    uint64_t steps = evidence_closure_steps(&job->evidence, w->closure.id);
+    uint64_t steps =
+        evidence_closure_steps(&job->shards.evidence, w->closure.id);
 
     if (w->judging && all) {
         w->judged = true;
@@ -146,14 +147,14 @@ static void recount_judge_closures(struct coord *c, struct job *job, bool all)
 
 bool recount_waits(const struct job *job, uint32_t shard)
 {
-    return job->recount.missing > 0 && job->shard[shard].recounts;
+    return job->recount.missing > 0 && job->shards.list[shard].recounts;
 }
 
 void recount_heard(struct coord *c, struct job *job, uint32_t shard)
 {
     if (!recount_waits(job, shard))
         return;
-    job->shard[shard].recounts = false;
+    job->shards.list[shard].recounts = false;
     if (--job->recount.missing == 0)
         recount_judge_closures(c, job, true);
 }
@@ -170,6 +171,6 @@ void recount_check(struct coord *c, struct job *job)
         return;
     LOG(WARN, "shards do not report their counted steps",
         "job=%s missing=%u of=%u", job->id_text, job->recount.missing,
-        job->shards);
+        job->shards.count);
     recount_judge_closures(c, job, false);
 }

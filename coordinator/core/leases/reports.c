@@ -66,9 +66,9 @@ static void take_conduct(struct work *w, const struct meter_sums *more)
 // next one already.
 static uint32_t epoch_of(const struct work *w)
 {
-    return w->kind == WORK_RING
-               ? evidence_epochs(&w->job->evidence)
-               : (uint32_t)schedule_epoch(&w->job->schedule, w->closure.id);
+    return w->kind == WORK_RING ? evidence_epochs(&w->job->shards.evidence)
+                                : (uint32_t)schedule_epoch(
+                                      &w->job->shards.schedule, w->closure.id);
 }
 
 static void take_sums(struct work *w, const Sluice__V1__StepMetrics *m)
@@ -89,10 +89,10 @@ static void take_sums(struct work *w, const Sluice__V1__StepMetrics *m)
 // Says whether metrics are possible: others are not shown.
 static bool plausible(const struct work *w, const Sluice__V1__StepMetrics *m)
 {
-    const struct schedule *s = &w->job->schedule;
+    const struct schedule *s = &w->job->shards.schedule;
     uint64_t first, count = UINT64_MAX;
 
-    if (w->kind == WORK_TRAIN && w->job->placed) {
+    if (w->kind == WORK_TRAIN && w->job->shards.placed) {
         schedule_closure_range(s, w->closure.id, &first, &count);
         if (m->steps > schedule_closure_steps(s, w->closure.id))
             return false;
@@ -134,8 +134,8 @@ static void reports_apply_metrics(struct coord *c, struct work *w,
     // Skipped steps may have any loss.
     if (!isfinite(now.loss_sum))
         now.loss_sum = w->seen.loss_sum;
-    if (w->job->placed && w->kind != WORK_EVALUATE)
-        meter_of_applied(&now, w->job->schedule.batch);
+    if (w->job->shards.placed && w->kind != WORK_EVALUATE)
+        meter_of_applied(&now, w->job->shards.schedule.batch);
     more = meter_delta(&w->seen, &now);
     if (w->kind == WORK_RING)
         take_sums(w, m);
@@ -465,13 +465,14 @@ static void complete_range(struct coord *c, struct member *m, struct job *job,
 static void note_item(const struct job *job, uint64_t closure,
                       const struct evidence_item *item)
 {
-    JOB_HISTORY(job, "completion",
-                " closure=%llu shard=%u from=%llu newest=%llu "
-                "believed=%d",
-                (ull)closure, item->shard, (ull)item->incarnation,
-                (ull)job->evidence.shard[item->shard].incarnation,
-                counted_closure_full(
-                    evidence_counted(&job->evidence, item->shard), closure));
+    JOB_HISTORY(
+        job, "completion",
+        " closure=%llu shard=%u from=%llu newest=%llu "
+        "believed=%d",
+        (ull)closure, item->shard, (ull)item->incarnation,
+        (ull)job->shards.evidence.shard[item->shard].incarnation,
+        counted_closure_full(
+            evidence_counted(&job->shards.evidence, item->shard), closure));
 }
 
 // Takes a completion on all shards at once: the work does not grow with their
@@ -479,16 +480,17 @@ static void note_item(const struct job *job, uint64_t closure,
 static enum sl_err take_by_map(struct job *job,
                                const Sluice__V1__Complete *message, bool *full)
 {
-    const struct evidence *e = &job->evidence;
+    const struct evidence *e = &job->shards.evidence;
     uint64_t version = message->map_version;
     enum sl_err rc;
 
     // A version that was never sent names no incarnation.
     if (version > job->map.version)
         version = 0;
-    rc = evidence_complete_by_map(&job->evidence, message->closure, version,
-                                  full);
-    for (uint32_t i = 0; rc == SL_OK && history_on() && i < job->shards; i++) {
+    rc = evidence_complete_by_map(&job->shards.evidence, message->closure,
+                                  version, full);
+    for (uint32_t i = 0; rc == SL_OK && history_on() && i < job->shards.count;
+         i++) {
         const struct evidence_shard *s = &e->shard[i];
         bool named = s->named != 0 && s->named <= version;
 
@@ -514,10 +516,10 @@ take_evidence(struct job *job, const Sluice__V1__Complete *message, bool *full)
         items[i].held = message->evidence[i]->held;
         items[i].closed = message->evidence[i]->closed;
     }
-    rc = evidence_complete(&job->evidence, message->closure, items,
+    rc = evidence_complete(&job->shards.evidence, message->closure, items,
                            message->n_evidence, full);
     for (size_t i = 0; rc == SL_OK && i < message->n_evidence; i++)
-        if (items[i].shard < job->shards)
+        if (items[i].shard < job->shards.count)
             note_item(job, message->closure, &items[i]);
     sl_free(items);
     return rc;
@@ -551,9 +553,10 @@ static void complete_train(struct coord *c, struct member *m, struct job *job,
     if (held == NULL || held->kind != WORK_TRAIN ||
         held->closure.id != message->closure)
         return;
-    if (!job->placed || (message->map_version != 0
-                             ? take_by_map(job, message, &full)
-                             : take_evidence(job, message, &full)) != SL_OK)
+    if (!job->shards.placed ||
+        (message->map_version != 0
+             ? take_by_map(job, message, &full)
+             : take_evidence(job, message, &full)) != SL_OK)
         return;
     FAULT("closure.done");
     if (job->mode->completed != NULL)
@@ -563,7 +566,8 @@ static void complete_train(struct coord *c, struct member *m, struct job *job,
     // Not full: some of its evidence was void. Issued again by C3. A
     // contribution that is held frees the worker, and is issued again if it is
     // lost (Y3).
-    done = full || evidence_closure_held(&job->evidence, message->closure);
+    done =
+        full || evidence_closure_held(&job->shards.evidence, message->closure);
     reports_apply_metrics(c, held, message->metrics, done);
     closure_finish(&held->closure, attempt_of(message->attempt),
                    done ? SL_OK : SL_ESTALE);

@@ -187,9 +187,10 @@ static bool unproven(struct coord *c, struct work *w, uint64_t limit)
         w->proving = true;
         recount_ask(c, w->job);
     }
-    steps = w->kind == WORK_TRAIN
-                ? evidence_closure_steps(&w->job->evidence, w->closure.id)
-                : 0;
+    steps =
+        w->kind == WORK_TRAIN
+            ? evidence_closure_steps(&w->job->shards.evidence, w->closure.id)
+            : 0;
     if (steps > w->proven_steps) {
         w->proven_steps = steps;
         w->proven_ms = now;

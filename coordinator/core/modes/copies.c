@@ -15,7 +15,7 @@
 
 static struct work *longest_out(const struct job *job, uint64_t end)
 {
-    const struct evidence *e = &job->evidence;
+    const struct evidence *e = &job->shards.evidence;
     struct work *found = NULL;
 
     for (uint64_t at = evidence_low(e); at < end; at++) {
@@ -49,7 +49,7 @@ static bool copies_is_late(struct coord *c, const struct job *job,
 
 struct work *copies_next(struct coord *c, const struct job *job)
 {
-    const struct evidence *e = &job->evidence;
+    const struct evidence *e = &job->shards.evidence;
     uint64_t end;
     struct work *w;
 

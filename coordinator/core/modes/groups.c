@@ -39,7 +39,7 @@ static struct group *group_of(const struct job *job, const struct member *m)
 
 bool groups_want(const struct job *job)
 {
-    return job->placed && !job_ended(job) && !job_rests(job);
+    return job->shards.placed && !job_ended(job) && !job_rests(job);
 }
 
 struct work *groups_offer(struct job *job, const struct member *m)

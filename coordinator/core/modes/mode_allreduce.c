@@ -77,8 +77,9 @@ static uint32_t allreduce_parts(const struct coord *c,
 
 static void allreduce_placed(struct job *job)
 {
-    ring_init(&job->ring, 0, job->spec->train->workers->min, RING_FIRST_MS,
-              schedule_steps(&job->schedule)); // at least one step per shard
+    ring_init(
+        &job->ring, 0, job->spec->train->workers->min, RING_FIRST_MS,
+        schedule_steps(&job->shards.schedule)); // at least one step per shard
 }
 
 static enum sl_err allreduce_load(const struct coord *c, struct job *job,
@@ -141,7 +142,7 @@ static uint64_t allreduce_cut_round(const struct job *job)
 {
     double ahead = job->rounds.each_ms > 0 ? AHEAD_MS / job->rounds.each_ms : 0;
 
-    if (evidence_full(&job->evidence) || evaluations_hold_it(job))
+    if (evidence_full(&job->shards.evidence) || evaluations_hold_it(job))
         return 0;
     return (job->cuts.seen > job->ring.highest ? job->cuts.seen
                                                : job->ring.highest) +

@@ -10,7 +10,7 @@
 
 static void sync_placed(struct job *job)
 {
-    job->evidence.round = spec_contributions(job->spec->train);
+    job->shards.evidence.round = spec_contributions(job->spec->train);
 }
 
 // ---- slots of rounds behind the open one (Y4)
@@ -36,7 +36,7 @@ static uint32_t sync_rounds_ahead(const struct job *job, const struct member *m)
 // be it for another worker.
 static struct mode_span sync_span(const struct job *job, const struct member *m)
 {
-    const struct evidence *e = &job->evidence;
+    const struct evidence *e = &job->shards.evidence;
     uint64_t open = evidence_limit(e, 0);
     bool ahead = sync_ahead(job) && (m == NULL || m->waits_for_round);
 
@@ -52,7 +52,7 @@ static struct mode_span sync_span(const struct job *job, const struct member *m)
 // different workers.
 static uint64_t sync_rounds_had(const struct job *job, const struct member *m)
 {
-    const struct evidence *e = &job->evidence;
+    const struct evidence *e = &job->shards.evidence;
     uint64_t end = evidence_limit(e, 0);
 
     list_for(n, &m->leases)
@@ -76,7 +76,7 @@ static struct offer sync_offer_ahead(struct coord *c, struct job *job,
     if (!sync_ahead(job))
         return o;
     o.closure = offers_next(c, job, m);
-    if (o.closure < job->evidence.closures &&
+    if (o.closure < job->shards.evidence.closures &&
         o.closure >= sync_rounds_had(job, m))
         o.kind = WORK_TRAIN;
     return o;
@@ -97,7 +97,7 @@ static bool sync_offers(struct coord *c, struct job *job, bool newcomer)
     return job_served(job) &&
            (offers_has_range(job) ||
             (job->state == JOB_RUNNING && sync_ahead(job) &&
-             offers_next(c, job, NULL) < job->evidence.closures));
+             offers_next(c, job, NULL) < job->shards.evidence.closures));
 }
 
 // ---- slots ahead that are taken back (Y4)
@@ -105,7 +105,7 @@ static bool sync_offers(struct coord *c, struct job *job, bool newcomer)
 // Returns true if a slot of the open round is neither contributed nor leased.
 static bool sync_lacks_worker(const struct job *job)
 {
-    const struct evidence *e = &job->evidence;
+    const struct evidence *e = &job->shards.evidence;
     uint64_t limit = evidence_limit(e, 0);
 
     for (uint64_t at = evidence_next(e, 0); at < limit;
@@ -145,7 +145,7 @@ static void sync_revoke_beyond(struct coord *c, struct member *m,
 // it.
 static void sync_revoke_early(struct coord *c, struct job *job)
 {
-    const struct evidence *e = &job->evidence;
+    const struct evidence *e = &job->shards.evidence;
     uint64_t limit;
 
     if (job->leases.end <= evidence_limit(e, 0))
@@ -172,7 +172,7 @@ static void sync_revoke_early(struct coord *c, struct job *job)
 // Notes how long a round waits for its slowest contribution.
 static void sync_completed(struct job *job, uint64_t closure, uint64_t ended_ms)
 {
-    const struct evidence *e = &job->evidence;
+    const struct evidence *e = &job->shards.evidence;
     uint64_t first = evidence_round_first(e, closure);
     struct round_times *r = &job->sync.rounds[first / e->round % ROUND_TIMES];
 
@@ -190,7 +190,7 @@ static void sync_completed(struct job *job, uint64_t closure, uint64_t ended_ms)
 // Fills in the open round, of which every shard counts all or nothing.
 static void sync_fill(Sluice__V1__JobStatus *m, const struct job *job)
 {
-    const struct evidence *e = &job->evidence;
+    const struct evidence *e = &job->shards.evidence;
     uint64_t from, end;
 
     if (evidence_full(e))

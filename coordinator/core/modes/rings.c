@@ -70,8 +70,8 @@ static uint64_t rings_find_free_place(const struct job *job)
 // One more rank would only disturb a ring that has nothing left to sum.
 bool rings_want(const struct job *job)
 {
-    return job->placed && !job_ended(job) && !job_rests(job) &&
-           !(job_served(job) && evidence_full(&job->evidence)) &&
+    return job->shards.placed && !job_ended(job) && !job_rests(job) &&
+           !(job_served(job) && evidence_full(&job->shards.evidence)) &&
            rings_find_free_place(job) != UINT64_MAX;
 }
 
@@ -106,10 +106,10 @@ static void rings_open_generation(struct coord *c, struct job *job)
     if (job->cuts.now != NULL && !job->cuts.now->writing)
         cuts_begin_again(c, job, "the ring is made anew"); // R6
     ring_open(&job->ring, generation);
-    for (uint32_t i = 0; i < job->shards; i++) {
-        job->evidence.shard[i].incarnation = generation;
-        job->shard[i].server = 0;
-        job->shard[i].since_ms = coord_now(c);
+    for (uint32_t i = 0; i < job->shards.count; i++) {
+        job->shards.evidence.shard[i].incarnation = generation;
+        job->shards.list[i].server = 0;
+        job->shards.list[i].since_ms = coord_now(c);
     }
     JOB_HISTORY(job, "ring_open", " generation=%llu ranks=%u", (ull)generation,
                 job->ring.members);
@@ -162,7 +162,7 @@ static void rings_begin_generation(struct coord *c, struct job *job)
     settle_round(c, job);
     if (c->dead)
         return;
-    ring_choose(&job->ring, job->shard[0].cut);
+    ring_choose(&job->ring, job->shards.list[0].cut);
     job->rounds.based = false;
     monitor_ring_begins(job);
     count_redone(c, job, had);
@@ -173,8 +173,9 @@ static void rings_begin_generation(struct coord *c, struct job *job)
                 "cut_n=%llu contributions=%u",
                 (ull)job->ring.generation, (ull)job->ring.base.incarnation,
                 (ull)job->ring.base.sequence, job->ring.base_is_file,
-                (ull)job->shard[0].cut.incarnation,
-                (ull)job->shard[0].cut.sequence, job->rounds.contributions);
+                (ull)job->shards.list[0].cut.incarnation,
+                (ull)job->shards.list[0].cut.sequence,
+                job->rounds.contributions);
     rings_log_state(job, "ring begins");
     for (uint32_t i = 0; i < job->ring.count; i++) {
         if (!job->ring.rank[i].in)
@@ -218,13 +219,14 @@ static enum sl_err take_rounds(struct job *job)
     // the next tick or report, and calls are answered meanwhile.
     while (rc == SL_OK && job->rounds.counted < job->ring.progress &&
            taken < KEYS_MOST) {
-        uint32_t count = round_next(evidence_counted(&job->evidence, 0),
+        uint32_t count = round_next(evidence_counted(&job->shards.evidence, 0),
                                     job->rounds.contributions, keys);
 
         if (count == 0)
             rc = SL_ERANGE; // more rounds than the job has
         for (uint32_t i = 0; rc == SL_OK && i < count; i++)
-            rc = evidence_count(&job->evidence, keys[i].closure, keys[i].step);
+            rc = evidence_count(&job->shards.evidence, keys[i].closure,
+                                keys[i].step);
         taken += count;
         job->rounds.counted++;
     }
@@ -282,7 +284,7 @@ static void put_out(struct coord *c, struct job *job)
 
 void rings_check(struct coord *c, struct job *job)
 {
-    if (!job->placed || job_ended(job) || job->behind.paused || c->dead)
+    if (!job->shards.placed || job_ended(job) || job->behind.paused || c->dead)
         return;
     count_rounds(c, job);
     if (job_ended(job))
@@ -290,7 +292,7 @@ void rings_check(struct coord *c, struct job *job)
     put_out(c, job);
     if ((ring_due(&job->ring, coord_now(c)) ||
          (job->ring.state == RING_RUNNING && monitor_wants_ring(job))) &&
-        !(job_served(job) && evidence_full(&job->evidence)))
+        !(job_served(job) && evidence_full(&job->shards.evidence)))
         rings_open_generation(c, job);
     if (!c->dead && ring_answered(&job->ring) &&
         (job->cuts.now == NULL || !job->cuts.now->writing))
@@ -317,16 +319,16 @@ static void rings_run_generation(struct coord *c, struct job *job)
 {
     uint64_t now = coord_now(c);
 
-    for (uint32_t i = 0; i < job->shards; i++) {
-        job->shard[i].server =
+    for (uint32_t i = 0; i < job->shards.count; i++) {
+        job->shards.list[i].server =
             ring_member(&job->ring, i % job->ring.members)->member;
-        job->shard[i].since_ms = now;
+        job->shards.list[i].since_ms = now;
     }
     job->rounds.at = job->ring.progress;
     job->rounds.at_ms = now;
     JOB_HISTORY(job, "ring_go", " generation=%llu ranks=%u steps=%llu",
                 (ull)job->ring.generation, job->ring.members,
-                (ull)evidence_steps(&job->evidence));
+                (ull)evidence_steps(&job->shards.evidence));
     rings_log_state(job, "ring goes");
     happened_job(c, EVENT_RING_RUNS, job, NULL,
                  "generation %llu of the ring runs, with %u workers",
@@ -336,7 +338,7 @@ static void rings_run_generation(struct coord *c, struct job *job)
 
         if (!job->ring.rank[i].in)
             continue;
-        for (uint32_t s = 0; s < job->shards; s++)
+        for (uint32_t s = 0; s < job->shards.count; s++)
             send_keep(c, member, job, s);
         send_ring_go(c, job, &job->ring, member);
         FAULT("ring.gone");
@@ -485,13 +487,13 @@ static enum sl_err take_base(struct job *job, struct counted *set,
     // Bounds what a rank may report: a RingStep of 2^63 would have the loop
     // count rounds for hours.
     job->ring.last = job->ring.base.sequence + left;
-    for (uint32_t i = 0; i < job->shards; i++) {
+    for (uint32_t i = 0; i < job->shards.count; i++) {
         struct counted copy;
 
         rc = counted_copy(&copy, set);
         if (rc != SL_OK)
             return rc;
-        evidence_admit(&job->evidence, i, job->ring.generation, &copy);
+        evidence_admit(&job->shards.evidence, i, job->ring.generation, &copy);
         job_counts_reset(job, i);
         job_counts_take(job, i, counts);
     }
@@ -512,7 +514,7 @@ static const char *base_wrong(const struct job *job, const struct counted *set)
     if (last != NULL && counted_steps(set) < last->checkpoint->steps)
         return "its state lacks what the last checkpoint holds";
     if (job->rounds.based &&
-        !counted_equal(evidence_counted(&job->evidence, 0), set))
+        !counted_equal(evidence_counted(&job->shards.evidence, 0), set))
         return "its state differs from that of another rank";
     return NULL;
 }
@@ -529,8 +531,8 @@ static void rings_receive_ready(struct coord *c, struct member *m,
     if (message->generation != job->ring.generation ||
         job->ring.state != RING_COPYING || ring_find(&job->ring, m->id) == NULL)
         return;
-    if (wire_counted_read(&set, &job->schedule, message->counted, &err) !=
-        SL_OK) {
+    if (wire_counted_read(&set, &job->shards.schedule, message->counted,
+                          &err) != SL_OK) {
         rings_distrust(c, m, job, err.text);
         return;
     }
@@ -559,15 +561,15 @@ static void rings_apply_counts(struct coord *c, struct member *m,
                                struct job *job,
                                const Sluice__V1__RingStep *message)
 {
-    if (message->counts->counted != evidence_steps(&job->evidence)) {
+    if (message->counts->counted != evidence_steps(&job->shards.evidence)) {
         end_fail(c, job,
                  "worker '%s' says that round %llu has counted %llu steps; by "
                  "the counted set of the base there are %llu",
                  m->name, (ull)message->sequence, (ull)message->counts->counted,
-                 (ull)evidence_steps(&job->evidence));
+                 (ull)evidence_steps(&job->shards.evidence));
         return;
     }
-    for (uint32_t i = 0; i < job->shards; i++)
+    for (uint32_t i = 0; i < job->shards.count; i++)
         job_counts_take(job, i, message->counts);
 }
 
@@ -619,8 +621,8 @@ void rings_accuse(struct coord *c, const struct member *m, struct job *job,
 bool rings_refuse(struct coord *c, struct member *m, struct job *job,
                   const Sluice__V1__SnapshotReport *report)
 {
-    if (!job->placed || report->shard >= job->shards ||
-        job->shard[report->shard].server != m->id ||
+    if (!job->shards.placed || report->shard >= job->shards.count ||
+        job->shards.list[report->shard].server != m->id ||
         ring_may_have(&job->ring, wire_tag_of(report->tag)))
         return false;
     rings_distrust(c, m, job,
@@ -631,7 +633,7 @@ bool rings_refuse(struct coord *c, struct member *m, struct job *job,
 bool rings_receive(struct coord *c, struct member *m, struct job *job,
                    const Sluice__V1__AttendUp *message)
 {
-    if (!job->placed || job->behind.paused)
+    if (!job->shards.placed || job->behind.paused)
         return false;
     switch (message->kind_case) {
     case SLUICE__V1__ATTEND_UP__KIND_RING_JOIN:

@@ -27,10 +27,10 @@
 
 static void serve_none(struct coord *c, struct job *job)
 {
-    for (uint32_t i = 0; i < job->shards; i++) {
-        job->shard[i].server = 0;
-        job->shard[i].silent_server = 0;
-        job->shard[i].since_ms = coord_now(c);
+    for (uint32_t i = 0; i < job->shards.count; i++) {
+        job->shards.list[i].server = 0;
+        job->shards.list[i].silent_server = 0;
+        job->shards.list[i].since_ms = coord_now(c);
     }
     job->map.version++;
     job->map.changed = true;

@@ -223,7 +223,7 @@ static enum sl_err settle_published(struct job_loading *l, struct job_cut *cut,
     if (rc == SL_OK) {
         memset(cut, 0, sizeof(*cut));
         for (uint32_t i = 0; i < shards; i++)
-            l->job->shard[i].cut = tags[i];
+            l->job->shards.list[i].cut = tags[i];
         l->job->cuts.published++;
     }
     sl_free(tags);
@@ -274,9 +274,9 @@ static enum sl_err load_place_job(struct job_loading *l,
     if (l->job->mode->load != NULL)
         rc = l->job->mode->load(l->c, l->job, l->shards[0].incarnation, err);
     for (uint32_t i = 0; rc == SL_OK && i < l->count; i++) {
-        l->job->evidence.shard[i].incarnation = l->shards[i].incarnation;
-        l->job->shard[i].cut = l->shards[i].cut;
-        l->job->shard[i].since_ms = coord_now(l->c);
+        l->job->shards.evidence.shard[i].incarnation = l->shards[i].incarnation;
+        l->job->shards.list[i].cut = l->shards[i].cut;
+        l->job->shards.list[i].since_ms = coord_now(l->c);
     }
     return rc;
 }
@@ -398,7 +398,7 @@ static enum sl_err load_make_job(struct coord *c, const struct journal_job *row,
     job->reports.has_facts = row->has_facts;
     job->reports.facts = row->facts;
     job->submitted_us = row->submitted_us;
-    job->ended_us = row->ended_us;
+    job->end.us = row->ended_us;
     job->counters = row->counters;
     job->monitor.fresh = job->counters.trained;
     job->map.version = c->term << 32; // rises over restarts
@@ -491,7 +491,7 @@ static enum sl_err load_final(struct job_loading *l,
     else
         rc = sl_fail(err, rc, "a last status");
     buf_release(&line);
-    l->job->final = (Sluice__V1__JobStatus *) final;
+    l->job->end.status = (Sluice__V1__JobStatus *) final;
     return rc;
 }
 
@@ -503,7 +503,7 @@ static enum sl_err load_end(struct job_loading *l,
     if (rc != SL_OK)
         return rc;
     job_restore(l->job, (enum job_state)row->state);
-    l->job->reason = sl_strdup(row->reason);
+    l->job->end.reason = sl_strdup(row->reason);
     job_release_work(l->job);
     return SL_OK;
 }

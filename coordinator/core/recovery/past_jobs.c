@@ -205,7 +205,7 @@ void ended_check(struct coord *c)
         status_final_keep(c, job);
         if (c->dead)
             return;
-        if (job->cuts.now == NULL && now - job->ended_ms >= ENDED_STAYS_MS)
+        if (job->cuts.now == NULL && now - job->end.ms >= ENDED_STAYS_MS)
             ended_evict_job(c, job);
     }
 }

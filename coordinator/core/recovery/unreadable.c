@@ -32,7 +32,7 @@ static Sluice__V1__JobStatus *last_words(const struct journal_job *row,
     m->job = row->id;
     m->id = sl_strdup(job->id_text);
     m->name = sl_strdup(row->name);
-    m->reason = sl_strdup(job->reason);
+    m->reason = sl_strdup(job->end.reason);
     m->state = (Sluice__V1__JobState)job->state;
     m->unreadable = true;
     m->incarnation = row->incarnation;
@@ -59,11 +59,11 @@ enum sl_err unreadable_job(const struct coord *c, struct job **out,
     }
     job->unreadable = true;
     job->submitted_us = row->submitted_us;
-    job->ended_us = row->ended_us;
-    job->reason = sl_strdup(why->text);
+    job->end.us = row->ended_us;
+    job->end.reason = sl_strdup(why->text);
     job_restore(job, JOB_FAILED);
-    job->final = job->reason == NULL ? NULL : last_words(row, job);
-    if (job->final == NULL) {
+    job->end.status = job->end.reason == NULL ? NULL : last_words(row, job);
+    if (job->end.status == NULL) {
         job_free(job);
         return sl_fail(why, SL_ENOMEM, "no memory for one more job");
     }

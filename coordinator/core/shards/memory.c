@@ -27,7 +27,7 @@ static uint64_t mib(uint64_t bytes)
 
 static uint64_t memory_vector_bytes(const struct job *job)
 {
-    return job->parameters * sizeof(float);
+    return job->shards.parameters * sizeof(float);
 }
 
 // Appends the memory that a worker needs: vectors of the size of the model, as
@@ -55,7 +55,7 @@ void memory_vanished(struct buf *out, const struct work *w)
                         "perhaps killed by its host's kernel for want of "
                         "memory: look for exit code 137, `dmesg`, and oom_kill "
                         "in memory.events of its cgroup");
-    if (w->job->placed)
+    if (w->job->shards.placed)
         need_worker(out, w->job);
     if (w->least_memory > 0)
         buf_appendf(out, "; one that was lost may use %llu MiB",
@@ -99,8 +99,8 @@ static struct need need_of(const struct job *job, const char *psserver)
     struct need need = {.first = NULL};
 
     for (uint32_t i = 0; i < job_psserver_shards(job); i++) {
-        if (strcmp(job->shard[i].psserver, psserver) == 0)
-            need_add(&need, job, &job->shard[i]);
+        if (strcmp(job->shards.list[i].psserver, psserver) == 0)
+            need_add(&need, job, &job->shards.list[i]);
     }
     return need;
 }
@@ -130,14 +130,14 @@ static void needs_look(struct needs *ns, struct job *job)
 {
     ns->looks++;
     for (uint32_t i = 0; i < job_psserver_shards(job); i++) {
-        struct need *need = needs_get(ns, &job->shard[i]);
+        struct need *need = needs_get(ns, &job->shards.list[i]);
 
         if (need == NULL)
             continue;
         if (need->look != ns->looks)
             *need = (struct need){
                 .m = need->m, .look = ns->looks, .all = need->all};
-        need_add(need, job, &job->shard[i]);
+        need_add(need, job, &job->shards.list[i]);
     }
 }
 
@@ -182,8 +182,8 @@ static bool needs_init(struct needs *ns, const struct coord *c)
         if (memory_holds(job) || job_psserver_shards(job) == 0)
             continue;
         needs_look(ns, job);
-        for (uint32_t i = 0; i < job->shards; i++) {
-            struct need *need = needs_first(ns, &job->shard[i]);
+        for (uint32_t i = 0; i < job->shards.count; i++) {
+            struct need *need = needs_first(ns, &job->shards.list[i]);
 
             if (need != NULL)
                 need->all += need->bytes;
@@ -230,7 +230,7 @@ static void memory_update_warning(struct coord *c, struct needs *ns,
 
     needs_look(ns, job);
     for (uint32_t i = 0; i < job_psserver_shards(job); i++) {
-        const struct need *need = needs_first(ns, &job->shard[i]);
+        const struct need *need = needs_first(ns, &job->shards.list[i]);
         const char *said = job->warnings[JOB_WARN_MEMORY];
 
         if (need == NULL || !too_little(job, need, text, sizeof(text)))
@@ -251,7 +251,7 @@ void memory_placed(struct coord *c, struct job *job)
         return;                         // no memory: the job gets no warning
     memory_update_warning(c, &ns, job); // looks at the job
     for (uint32_t i = 0; i < job_psserver_shards(job); i++) {
-        const struct need *need = needs_first(&ns, &job->shard[i]);
+        const struct need *need = needs_first(&ns, &job->shards.list[i]);
 
         if (need != NULL)
             need->first->losses =
@@ -272,8 +272,8 @@ static uint64_t progress_of(const struct job *job)
 {
     uint64_t steps = job->reports.good_steps;
 
-    for (uint32_t i = 0; i < job->shards; i++)
-        steps += job->shard[i].counts.counted;
+    for (uint32_t i = 0; i < job->shards.count; i++)
+        steps += job->shards.list[i].counts.counted;
     return steps;
 }
 
@@ -398,6 +398,6 @@ void memory_left(struct coord *c, const struct member *m)
 
 void memory_resumed(struct job *job)
 {
-    for (uint32_t i = 0; i < job->shards; i++)
-        memory_reset_losses(&job->shard[i]);
+    for (uint32_t i = 0; i < job->shards.count; i++)
+        memory_reset_losses(&job->shards.list[i]);
 }

@@ -51,8 +51,9 @@ static enum sl_err place_count_shards(struct coord *c, struct candidate *list,
     {
         struct job *job = list_entry(n, struct job, on_active);
 
-        for (uint32_t i = 0; i < job->shards; i++) {
-            struct candidate *on = strmap_get(&by_name, job->shard[i].psserver);
+        for (uint32_t i = 0; i < job->shards.count; i++) {
+            struct candidate *on =
+                strmap_get(&by_name, job->shards.list[i].psserver);
 
             if (on != NULL)
                 on->shards++;
@@ -335,10 +336,11 @@ static bool place_is_settled(struct coord *c, const struct job *job,
 static void say_placed(struct coord *c, const struct job *job, uint32_t servers)
 {
     LOG(INFO, "job placed", "job=%s shards=%u psservers=%u closures=%llu",
-        job->id_text, job->shards, servers, (ull)job->evidence.closures);
+        job->id_text, job->shards.count, servers,
+        (ull)job->shards.evidence.closures);
     happened_job(c, EVENT_JOB_PLACED, job, NULL,
                  "the %llu parameters of %s lie in %u %s on %u %s",
-                 (ull)job->parameters, job->name, job->shards,
+                 (ull)job->shards.parameters, job->name, job->shards.count,
                  job->mode->on_workers ? "parts" : "shards", servers,
                  job->mode->on_workers ? "workers" : "psservers");
 }
@@ -350,7 +352,7 @@ void place_job(struct coord *c, struct job *job)
     uint32_t servers = 0;
     enum sl_err rc;
 
-    if (job->placed || job_samples(job) == 0)
+    if (job->shards.placed || job_samples(job) == 0)
         return;
     if (candidates(c, job->spec->placement->psservers, &on, &servers) != SL_OK)
         return; // the next tick tries again
@@ -364,11 +366,11 @@ void place_job(struct coord *c, struct job *job)
             end_fail(c, job, "it cannot be placed: %s", err.text);
     }
     sl_free(on);
-    if (!job->placed || c->dead)
+    if (!job->shards.placed || c->dead)
         return;
     memory_placed(c, job);
-    for (uint32_t i = 0; i < job->shards; i++)
-        job->shard[i].since_ms = coord_now(c);
+    for (uint32_t i = 0; i < job->shards.count; i++)
+        job->shards.list[i].since_ms = coord_now(c);
     place_more(c, 0);
 }
 
@@ -383,10 +385,10 @@ static bool may_place(const struct job *job)
 // psserver.) What of these is left is the next job's.
 static void place_ask_shards(struct coord *c, struct job *job, uint32_t *looks)
 {
-    while (job->looked < job->shards && c->places > 0 && *looks > 0 &&
-           may_place(job)) {
-        uint32_t i = job->looked++;
-        const struct job_shard *s = &job->shard[i];
+    while (job->shards.looked < job->shards.count && c->places > 0 &&
+           *looks > 0 && may_place(job)) {
+        uint32_t i = job->shards.looked++;
+        const struct job_shard *s = &job->shards.list[i];
         const struct member *m = members_psserver(&c->members, s->psserver);
 
         --*looks;
@@ -415,7 +417,7 @@ void place_look(struct coord *c)
 {
     list_for(n, &c->jobs.active)
     {
-        list_entry(n, struct job, on_active)->looked = 0;
+        list_entry(n, struct job, on_active)->shards.looked = 0;
     }
     place_more(c, 0);
 }
@@ -444,15 +446,15 @@ void place_member(struct coord *c, struct member *m)
 // The shard is asked for once more, when its turn comes.
 static void place_reset_asked(struct job *job, uint32_t shard)
 {
-    job->shard[shard].asked = 0;
-    if (shard < job->looked)
-        job->looked = shard;
+    job->shards.list[shard].asked = 0;
+    if (shard < job->shards.looked)
+        job->shards.looked = shard;
 }
 
 void place_missing(struct coord *c, struct job *job)
 {
-    for (uint32_t i = 0; i < job->shards; i++) {
-        if (job->shard[i].server == 0)
+    for (uint32_t i = 0; i < job->shards.count; i++) {
+        if (job->shards.list[i].server == 0)
             place_reset_asked(job, i);
     }
     place_more(c, 0);
@@ -462,8 +464,8 @@ void place_again(struct coord *c, struct job *job)
 {
     uint64_t now = coord_now(c);
 
-    for (uint32_t i = 0; i < job->shards && may_place(job); i++) {
-        const struct job_shard *s = &job->shard[i];
+    for (uint32_t i = 0; i < job->shards.count && may_place(job); i++) {
+        const struct job_shard *s = &job->shards.list[i];
 
         if (s->failure != NULL && s->asked != 0 &&
             now - s->place_ms >= PLACE_AGAIN_MS)

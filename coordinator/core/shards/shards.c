@@ -34,9 +34,9 @@ static void map_changed(struct coord *c, struct job *job)
 // Marks the entries of the map that differ from the ones last sent.
 static void note_changes(struct job *job)
 {
-    for (uint32_t i = 0; i < job->shards; i++) {
-        struct job_shard *s = &job->shard[i];
-        uint64_t incarnation = job->evidence.shard[i].incarnation;
+    for (uint32_t i = 0; i < job->shards.count; i++) {
+        struct job_shard *s = &job->shards.list[i];
+        uint64_t incarnation = job->shards.evidence.shard[i].incarnation;
 
         if (s->told_version != 0 && s->told_server == s->server &&
             s->told_incarnation == incarnation)
@@ -110,8 +110,8 @@ static void shards_replace_text(char **to, const char *text)
 static bool comes_next(const struct member *m, const struct job *job,
                        uint32_t shard)
 {
-    const struct job_shard *s = &job->shard[shard];
-    uint64_t newest = job->evidence.shard[shard].incarnation;
+    const struct job_shard *s = &job->shards.list[shard];
+    uint64_t newest = job->shards.evidence.shard[shard].incarnation;
 
     return s->server == 0 && s->silent_server == 0 && s->reserved <= newest &&
            (newest == 0 || (s->process != 0 && s->process != m->process)) &&
@@ -124,24 +124,24 @@ static bool shards_reserve_incarnations(struct coord *c, const struct member *m,
                                         struct job *job, uint32_t shard)
 {
     struct journal_incarnation list[RESERVED_MOST];
-    uint64_t newest = job->evidence.shard[shard].incarnation;
+    uint64_t newest = job->shards.evidence.shard[shard].incarnation;
     size_t count = 0;
 
-    if (job->shard[shard].reserved > newest)
+    if (job->shards.list[shard].reserved > newest)
         return true;
     list[count++] = (struct journal_incarnation){shard, newest + 1};
-    for (uint32_t n = 1; n < job->shards && count < RESERVED_MOST; n++) {
-        uint32_t i = (shard + n) % job->shards;
+    for (uint32_t n = 1; n < job->shards.count && count < RESERVED_MOST; n++) {
+        uint32_t i = (shard + n) % job->shards.count;
 
         if (comes_next(m, job, i))
             list[count++] = (struct journal_incarnation){
-                i, job->evidence.shard[i].incarnation + 1};
+                i, job->shards.evidence.shard[i].incarnation + 1};
     }
     if (!coord_wrote(c, journal_shard_incarnations(c->journal, job->id, list,
                                                    count, &c->err)))
         return false;
     for (size_t i = 0; i < count; i++)
-        job->shard[list[i].shard].reserved = list[i].incarnation;
+        job->shards.list[list[i].shard].reserved = list[i].incarnation;
     return true;
 }
 
@@ -150,7 +150,8 @@ static void say_admitted(struct coord *c, const struct member *m,
                          struct job *job, const Sluice__V1__ShardHello *h,
                          bool renew, uint64_t incarnation)
 {
-    const struct counted *counted = evidence_counted(&job->evidence, h->shard);
+    const struct counted *counted =
+        evidence_counted(&job->shards.evidence, h->shard);
 
     LOG(INFO, "shard admitted",
         "job=%s shard=%u member=%s incarnation=%llu renewed=%d low=%llu",
@@ -168,12 +169,12 @@ static void say_admitted(struct coord *c, const struct member *m,
 static void shards_admit(struct coord *c, struct member *m, struct job *job,
                          const Sluice__V1__ShardHello *h, bool renew)
 {
-    struct job_shard *s = &job->shard[h->shard];
-    uint64_t newest = job->evidence.shard[h->shard].incarnation, before;
+    struct job_shard *s = &job->shards.list[h->shard];
+    uint64_t newest = job->shards.evidence.shard[h->shard].incarnation, before;
     struct sl_error err = SL_ERROR_INIT;
     struct counted counted;
 
-    if (wire_counted_read(&counted, &job->schedule, h->counted, &err) !=
+    if (wire_counted_read(&counted, &job->shards.schedule, h->counted, &err) !=
         SL_OK) {
         send_refuse(c, m, job->id, h->shard, err.text, NULL);
         return;
@@ -194,8 +195,8 @@ static void shards_admit(struct coord *c, struct member *m, struct job *job,
                 (ull)h->loaded->incarnation, (ull)h->loaded->sequence,
                 (ull)s->cut.incarnation, (ull)s->cut.sequence,
                 (ull)counted_steps(&counted));
-    before = evidence_closures(&job->evidence);
-    evidence_admit(&job->evidence, h->shard, newest, &counted); // C2
+    before = evidence_closures(&job->shards.evidence);
+    evidence_admit(&job->shards.evidence, h->shard, newest, &counted); // C2
     figures_fell(c, job, before);
     s->server = m->id;
     s->process = m->process;
@@ -205,7 +206,7 @@ static void shards_admit(struct coord *c, struct member *m, struct job *job,
     shards_replace_text(&s->failure, NULL);
     job_counts_take(job, h->shard, h->counts);
     map_changed(c, job); // I2: every admission
-    evidence_name(&job->evidence, h->shard, job->map.version);
+    evidence_name(&job->shards.evidence, h->shard, job->map.version);
     // D1: before the shard answers any worker
     monitor_admits(c, m, job, h->shard);
     send_admit(c, m, job, h->shard);
@@ -221,7 +222,7 @@ static void shards_admit(struct coord *c, struct member *m, struct job *job,
 static void keep_waiting(struct coord *c, struct member *m, struct job *job,
                          const Sluice__V1__ShardHello *h)
 {
-    struct job_shard *s = &job->shard[h->shard];
+    struct job_shard *s = &job->shards.list[h->shard];
     ProtobufCMessage *copy = NULL;
 
     if (wire_dup(&copy, &h->base) != SL_OK) {
@@ -236,7 +237,7 @@ static void keep_waiting(struct coord *c, struct member *m, struct job *job,
 static void stuck(struct coord *c, struct member *m, struct job *job,
                   const Sluice__V1__ShardHello *h)
 {
-    struct job_shard *s = &job->shard[h->shard];
+    struct job_shard *s = &job->shards.list[h->shard];
 
     LOG(ERROR, "shard cannot be loaded", "job=%s shard=%u member=%s why=%s",
         job->id_text, h->shard, m->name, h->failure);
@@ -255,8 +256,9 @@ static bool is_recount(const struct member *m, const struct job *job,
                        const Sluice__V1__ShardHello *h)
 {
     return recount_waits(job, h->shard) && h->failure[0] == '\0' &&
-           job->shard[h->shard].server == m->id &&
-           h->live_incarnation == job->evidence.shard[h->shard].incarnation;
+           job->shards.list[h->shard].server == m->id &&
+           h->live_incarnation ==
+               job->shards.evidence.shard[h->shard].incarnation;
 }
 
 static void recount(struct coord *c, struct job *job,
@@ -265,9 +267,11 @@ static void recount(struct coord *c, struct job *job,
     struct sl_error err = SL_ERROR_INIT;
     struct counted counted;
 
-    if (wire_counted_read(&counted, &job->schedule, h->counted, &err) != SL_OK)
+    if (wire_counted_read(&counted, &job->shards.schedule, h->counted, &err) !=
+        SL_OK)
         return; // recount_check ends the wait
-    evidence_admit(&job->evidence, h->shard, h->live_incarnation, &counted);
+    evidence_admit(&job->shards.evidence, h->shard, h->live_incarnation,
+                   &counted);
     job_counts_take(job, h->shard, h->counts);
     recount_heard(c, job, h->shard);
 }
@@ -275,13 +279,13 @@ static void recount(struct coord *c, struct job *job,
 static void shards_judge_hello(struct coord *c, struct member *m,
                                struct job *job, const Sluice__V1__ShardHello *h)
 {
-    struct job_shard *s = &job->shard[h->shard];
+    struct job_shard *s = &job->shards.list[h->shard];
     struct admit_case is = {
         .writing = job->cuts.now != NULL && job->cuts.now->writing,
         .failed = h->failure[0] != '\0',
         .live = h->live_incarnation,
         .loaded = wire_tag_of(h->loaded),
-        .newest = job->evidence.shard[h->shard].incarnation,
+        .newest = job->shards.evidence.shard[h->shard].incarnation,
         .cut = s->cut,
     };
 
@@ -331,8 +335,8 @@ struct job *shards_hello(struct coord *c, struct member *m,
     } else if (job->incarnation != h->job_incarnation) {
         send_refuse(c, m, h->job, h->shard,
                     "the job has another incarnation now", NULL);
-    } else if (h->shard >= job->shards ||
-               strcmp(job->shard[h->shard].psserver, m->name) != 0) {
+    } else if (h->shard >= job->shards.count ||
+               strcmp(job->shards.list[h->shard].psserver, m->name) != 0) {
         send_refuse(c, m, h->job, h->shard, "the shard lies elsewhere", NULL);
     } else if (is_recount(m, job, h)) {
         recount(c, job, h);
@@ -346,8 +350,8 @@ struct job *shards_hello(struct coord *c, struct member *m,
 
 void shards_retry(struct coord *c, struct job *job)
 {
-    for (uint32_t i = 0; i < job->shards && !job_ended(job); i++) {
-        struct job_shard *s = &job->shard[i];
+    for (uint32_t i = 0; i < job->shards.count && !job_ended(job); i++) {
+        struct job_shard *s = &job->shards.list[i];
         Sluice__V1__ShardHello *h = s->waiting;
         struct member *m = members_get(&c->members, s->waiting_member);
 
@@ -373,15 +377,16 @@ void shards_report(struct coord *c, struct member *m,
         return;
     if (job_ended(job) && map_get(&m->closing, job->id) != NULL)
         status_final_report(c, m, job, report);
-    if (job_ended(job) || report->shard >= job->shards)
+    if (job_ended(job) || report->shard >= job->shards.count)
         return;
-    if (job->evidence.shard[report->shard].incarnation != report->incarnation ||
-        job->shard[report->shard].server != m->id)
+    if (job->shards.evidence.shard[report->shard].incarnation !=
+            report->incarnation ||
+        job->shards.list[report->shard].server != m->id)
         return; // C1, for numbers too
     job_counts_take(job, report->shard, report->counts);
     // A round that closed, and no worker lived to report it.
     if (job->mode->by_round)
-        (void)evidence_low_take(&job->evidence, report->shard,
+        (void)evidence_low_take(&job->shards.evidence, report->shard,
                                 report->incarnation, report->counts->low);
 }
 
@@ -395,8 +400,8 @@ static void down_in_job(struct coord *c, struct member *m, struct job *job,
     bool was_silent = false;
     uint32_t fell = 0;
 
-    for (uint32_t i = 0; i < job->shards; i++) {
-        struct job_shard *s = &job->shard[i];
+    for (uint32_t i = 0; i < job->shards.count; i++) {
+        struct job_shard *s = &job->shards.list[i];
 
         if (s->server == m->id) {
             s->server = 0;
@@ -420,7 +425,7 @@ static void down_in_job(struct coord *c, struct member *m, struct job *job,
         job->id_text, m->name, lost);
     happened_job(c, EVENT_SHARDS_DOWN, job, m,
                  "%s is %s: no psserver serves %u of the %u shards of %s",
-                 m->name, lost ? "gone" : "silent", fell, job->shards,
+                 m->name, lost ? "gone" : "silent", fell, job->shards.count,
                  job->name);
 }
 
@@ -439,8 +444,8 @@ void shards_back(struct coord *c, struct member *m)
         struct job *job = list_entry(n, struct job, on_active);
         bool back = false;
 
-        for (uint32_t i = 0; i < job->shards; i++) {
-            struct job_shard *s = &job->shard[i];
+        for (uint32_t i = 0; i < job->shards.count; i++) {
+            struct job_shard *s = &job->shards.list[i];
 
             // No other psserver can have been admitted under its name
             // meanwhile.

@@ -15,6 +15,64 @@
 #define COORDINATOR_CORE_SHARDS_SHARDS_H
 
 #include "coordinator/core/coord_inner.h"
+#include "coordinator/rules/evidence.h"
+#include "plan/schedule.h"
+#include "proto/wire.h"
+
+// The last report of a shard about its present incarnation; as ShardCounts.
+struct job_counts {
+    uint64_t version, applied, skipped, counted, duplicates, refused, low;
+    uint64_t stale, late;
+    uint64_t staleness[WIRE_STALENESS_BUCKETS];
+};
+
+// Processes of a psserver that were lost in a row.
+struct job_losses {
+    uint64_t process; // the present or last process; 0: not known
+    uint64_t steps;   // steps of the job when that process came,
+    uint64_t cuts;    // and cuts that it had published
+    // processes lost without a step, or a cut, between
+    uint32_t stepless, cutless;
+};
+
+// A shard, on whichever psserver it lies.
+struct job_shard {
+    char *psserver; // by name; owned
+    uint64_t elements;
+    uint64_t server;        // member that serves it now; 0: none
+    uint64_t silent_server; // member that served it and is only silent; 0: none
+    uint64_t since_ms;      // when that began, or ended
+    bool was_lost;          // it lost its server in this term
+    // The server and incarnation that workers were sent, and the version of the
+    // map that named them first.
+    uint64_t told_server, told_incarnation, told_version;
+    // highest incarnation committed in the journal (I1), or less
+    uint64_t reserved;
+    uint64_t process;         // process admitted last, in this term; 0: none
+    struct wire_tag cut;      // the tag that the last cut names
+    char *failure;            // owned: what its psserver could not load
+    uint64_t asked;           // member last asked to take the shard; 0: none
+    uint64_t place_ms;        // when that was
+    struct job_losses losses; // losses of its psserver, in the first shard
+    struct job_counts counts;
+    bool recounts; // asked for its counted set, and has not answered
+    // the highest first closure of a rate that the shard knows; 0: none
+    uint64_t rates_known;
+    Sluice__V1__ShardHello *waiting; // K5; owned
+    uint64_t waiting_member;
+};
+
+// The shards of a job, and what is known of all of them once it is placed.
+struct job_shards {
+    bool placed;
+    Sluice__V1__CheckpointsReply *layout; // variables and pieces; owned
+    struct schedule schedule;
+    uint64_t parameters;
+    uint32_t count;
+    uint32_t looked;        // shards at the front that place.c need not ask for
+    struct job_shard *list; // owned
+    struct evidence evidence;
+};
 
 // The version of a job's map.
 struct job_map {

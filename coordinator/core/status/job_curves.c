@@ -29,13 +29,14 @@ static void curves_append_point(struct coord *c, struct job *job, bool final)
 
 void curves_sample(struct coord *c, struct job *job)
 {
-    if (c->options.feed != NULL && job->placed && job->state != JOB_PLACING &&
-        coord_now(c) - job->sampled_ms >= EVERY_MS)
+    if (c->options.feed != NULL && job->shards.placed &&
+        job->state != JOB_PLACING && coord_now(c) - job->sampled_ms >= EVERY_MS)
         curves_append_point(c, job, false);
 }
 
 void curves_end(struct coord *c, struct job *job)
 {
-    if (c->options.feed != NULL && job->placed && job->state != JOB_PLACING)
+    if (c->options.feed != NULL && job->shards.placed &&
+        job->state != JOB_PLACING)
         curves_append_point(c, job, true);
 }

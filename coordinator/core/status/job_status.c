@@ -27,10 +27,10 @@
 static const char *lost_shard(const struct coord *c, const struct job *job,
                               uint32_t *shard)
 {
-    for (uint32_t i = 0; i < job->shards; i++) {
-        if (job->shard[i].server == 0) {
+    for (uint32_t i = 0; i < job->shards.count; i++) {
+        if (job->shards.list[i].server == 0) {
             *shard = i;
-            return job->shard[i].psserver;
+            return job->shards.list[i].psserver;
         }
     }
     return NULL;
@@ -39,7 +39,7 @@ static const char *lost_shard(const struct coord *c, const struct job *job,
 static void reason_shard(const struct coord *c, const struct job *job,
                          uint32_t shard, char *out, size_t size)
 {
-    const struct job_shard *s = &job->shard[shard];
+    const struct job_shard *s = &job->shards.list[shard];
     double since = (double)(coord_now(c) - s->since_ms) / 1000.0;
     bool there = members_psserver(&c->members, s->psserver) != NULL;
 
@@ -193,21 +193,21 @@ static void reason_hold(const struct job *job, char *out, size_t size)
 {
     snprintf(out, size,
              "waiting for the evaluation after step %llu (callbacks)",
-             (ull)evidence_steps(&job->evidence));
+             (ull)evidence_steps(&job->shards.evidence));
 }
 
 // Writes which shard does not know yet a rate that callbacks have reduced;
 // false: all do.
 static bool reason_rates(const struct job *job, char *out, size_t size)
 {
-    if (monitor_limit(job) > evidence_low(&job->evidence))
+    if (monitor_limit(job) > evidence_low(&job->shards.evidence))
         return false;
-    for (uint32_t i = 0; i < job->shards; i++)
-        if (job->shard[i].rates_known != monitor_limit(job)) {
+    for (uint32_t i = 0; i < job->shards.count; i++)
+        if (job->shards.list[i].rates_known != monitor_limit(job)) {
             snprintf(out, size,
                      "waiting for psserver %s to take the reduced learning "
                      "rate of shard %u (an older program cannot: upgrade it)",
-                     job->shard[i].psserver, i);
+                     job->shards.list[i].psserver, i);
             break;
         }
     return true;
@@ -221,7 +221,8 @@ static void status_reason(const struct coord *c, const struct job *job,
 
     out[0] = '\0';
     if (job_ended(job))
-        snprintf(out, size, "%s", job->reason == NULL ? "" : job->reason);
+        snprintf(out, size, "%s",
+                 job->end.reason == NULL ? "" : job->end.reason);
     else if (job->behind.paused)
         reason_paused(job, out, size);
     else if (job->cuts.stop_after)
@@ -230,7 +231,7 @@ static void status_reason(const struct coord *c, const struct job *job,
         return;
     else if (queue_waits(job))
         reason_queued(c, job, out, size);
-    else if (!job->placed)
+    else if (!job->shards.placed)
         reason_placing(c, job, out, size);
     else if (job->mode->waits != NULL && !job_served(job))
         job->mode->waits(c, job, out, size);
@@ -260,7 +261,7 @@ static void status_reason(const struct coord *c, const struct job *job,
 static Sluice__V1__ShardCounts *status_shard_counts(const struct job *job,
                                                     uint32_t shard)
 {
-    const struct job_counts *from = &job->shard[shard].counts;
+    const struct job_counts *from = &job->shards.list[shard].counts;
     const struct job_cut *last = job_last_cut(job);
     Sluice__V1__ShardCounts msg = SLUICE__V1__SHARD_COUNTS__INIT;
     ProtobufCMessage *copy = NULL;
@@ -296,7 +297,7 @@ static const char *rank_name(const struct coord *c, const struct job_shard *s)
 static Sluice__V1__ShardStatus *
 status_shard(const struct coord *c, const struct job *job, uint32_t shard)
 {
-    const struct job_shard *s = &job->shard[shard];
+    const struct job_shard *s = &job->shards.list[shard];
     Sluice__V1__ShardStatus *m =
         wire_new(&sluice__v1__shard_status__descriptor);
 
@@ -306,10 +307,11 @@ status_shard(const struct coord *c, const struct job *job, uint32_t shard)
     m->psserver =
         sl_strdup(job->mode->on_workers ? rank_name(c, s) : s->psserver);
     m->incarnation =
-        s->server == 0 ? 0 : job->evidence.shard[shard].incarnation;
+        s->server == 0 ? 0 : job->shards.evidence.shard[shard].incarnation;
     m->bytes = s->elements * 4;
     m->counts = status_shard_counts(job, shard);
-    m->evidence_steps = counted_steps(evidence_counted(&job->evidence, shard));
+    m->evidence_steps =
+        counted_steps(evidence_counted(&job->shards.evidence, shard));
     if (m->psserver == NULL || m->counts == NULL) {
         wire_free(&m->base);
         return NULL;
@@ -320,10 +322,10 @@ status_shard(const struct coord *c, const struct job *job, uint32_t shard)
 static bool status_add_shards(const struct coord *c, Sluice__V1__JobStatus *m,
                               const struct job *job)
 {
-    m->shards = sl_calloc(job->shards, sizeof(*m->shards));
+    m->shards = sl_calloc(job->shards.count, sizeof(*m->shards));
     if (m->shards == NULL)
         return false;
-    for (uint32_t i = 0; i < job->shards; i++) {
+    for (uint32_t i = 0; i < job->shards.count; i++) {
         m->shards[i] = status_shard(c, job, i);
         m->n_shards = i + 1;
         if (m->shards[i] == NULL)
@@ -339,10 +341,10 @@ static uint32_t staleness_p50(const struct job *job)
         0, 1, 2, 4, 8, 16, 32, 64, 128, 256, 512};
     uint64_t sum[WIRE_STALENESS_BUCKETS] = {0}, all = 0, below = 0;
 
-    for (uint32_t i = 0; i < job->shards; i++) {
+    for (uint32_t i = 0; i < job->shards.count; i++) {
         for (size_t b = 0; b < WIRE_STALENESS_BUCKETS; b++) {
-            sum[b] += job->shard[i].counts.staleness[b];
-            all += job->shard[i].counts.staleness[b];
+            sum[b] += job->shards.list[i].counts.staleness[b];
+            all += job->shards.list[i].counts.staleness[b];
         }
     }
     for (size_t b = 0; b < WIRE_STALENESS_BUCKETS; b++) {
@@ -359,8 +361,8 @@ static void fill_updates(Sluice__V1__JobStatus *m, const struct job *job)
 {
     uint64_t fewest = UINT64_MAX;
 
-    for (uint32_t i = 0; i < job->shards; i++) {
-        const struct job_counts *k = &job->shard[i].counts;
+    for (uint32_t i = 0; i < job->shards.count; i++) {
+        const struct job_counts *k = &job->shards.list[i].counts;
 
         m->updates_refused += k->refused;
         m->duplicates += k->duplicates;
@@ -397,12 +399,12 @@ void status_progress(const struct coord *c, Sluice__V1__JobStatus *m,
         m->steps_counted = last->checkpoint->steps;
     if (m->steps_counted < m->resumed_steps)
         m->steps_counted = m->resumed_steps;
-    samples = schedule_samples(&job->schedule, m->steps_counted);
-    m->steps_asked = schedule_steps(&job->schedule);
-    m->samples_per_epoch = job->schedule.samples;
-    m->closures_asked = job->evidence.closures;
-    m->closures_counted = evidence_closures(&job->evidence);
-    m->epoch = evidence_epochs(&job->evidence) + 1;
+    samples = schedule_samples(&job->shards.schedule, m->steps_counted);
+    m->steps_asked = schedule_steps(&job->shards.schedule);
+    m->samples_per_epoch = job->shards.schedule.samples;
+    m->closures_asked = job->shards.evidence.closures;
+    m->closures_counted = evidence_closures(&job->shards.evidence);
+    m->epoch = evidence_epochs(&job->shards.evidence) + 1;
     if (last != NULL && m->epoch < last->epochs + 1)
         m->epoch = last->epochs + 1;
     if (m->epoch > m->epochs)
@@ -417,9 +419,10 @@ void status_progress(const struct coord *c, Sluice__V1__JobStatus *m,
     if (!job_ended(job))
         m->images_per_second = meter_rate(&job->reports.meter, now, samples);
     if (m->images_per_second > 0)
-        m->remaining_seconds =
-            (double)(job->schedule.samples * job->schedule.epochs - samples) /
-            m->images_per_second;
+        m->remaining_seconds = (double)(job->shards.schedule.samples *
+                                            job->shards.schedule.epochs -
+                                        samples) /
+                               m->images_per_second;
     m->staleness_p50 = staleness_p50(job);
     m->loss_scale = job->reports.loss_scale;
     if (job->mode->fill != NULL)
@@ -431,10 +434,11 @@ void status_average(Sluice__V1__JobStatus *m, const struct job *job)
 {
     double seconds = m->elapsed_seconds - m->paused_seconds;
 
-    if (job_ended(job) && seconds > 0 && job->placed)
+    if (job_ended(job) && seconds > 0 && job->shards.placed)
         m->images_per_second =
-            (double)(schedule_samples(&job->schedule, m->steps_counted) -
-                     schedule_samples(&job->schedule, m->resumed_steps)) /
+            (double)(schedule_samples(&job->shards.schedule, m->steps_counted) -
+                     schedule_samples(&job->shards.schedule,
+                                      m->resumed_steps)) /
             seconds;
 }
 
@@ -519,12 +523,13 @@ static void warn_placement(const struct job *job, char *out, size_t size)
     const Sluice__V1__PlacementSpec *p = job->spec->placement;
 
     out[0] = '\0';
-    if (job->placed && !job->mode->on_workers && p != NULL &&
-        strcmp(p->partitioner, "fixed") == 0 && p->shards != job->shards)
+    if (job->shards.placed && !job->mode->on_workers && p != NULL &&
+        strcmp(p->partitioner, "fixed") == 0 && p->shards != job->shards.count)
         snprintf(out, size,
                  "placement.shards: %u parts of each variable make %u shard%s "
                  "here, as parts that are small share one",
-                 p->shards, job->shards, job->shards == 1 ? "" : "s");
+                 p->shards, job->shards.count,
+                 job->shards.count == 1 ? "" : "s");
 }
 
 static bool add_warning(Sluice__V1__JobStatus *m, const char *text)
@@ -577,8 +582,8 @@ static bool add_texts(const struct coord *c, Sluice__V1__JobStatus *m,
     status_reason(c, job, reason, sizeof(reason));
     m->id = sl_strdup(job->id_text);
     m->name = sl_strdup(job->name);
-    m->reason =
-        sl_strdup(job_ended(job) && job->reason != NULL ? job->reason : reason);
+    m->reason = sl_strdup(
+        job_ended(job) && job->end.reason != NULL ? job->end.reason : reason);
     m->checkpoint = sl_strdup(last == NULL ? "" : last->path);
     m->resumed_from = sl_strdup(
         job->resume == NULL ? "" : job->resume->cut->checkpoints[0]->manifest);
@@ -601,7 +606,7 @@ static bool add_geometry(Sluice__V1__JobStatus *m, const struct job *job)
     m->geometry = wire_new(&sluice__v1__geometry__descriptor);
     if (m->geometry == NULL)
         return false;
-    *m->geometry = wire_geometry(&job->schedule);
+    *m->geometry = wire_geometry(&job->shards.schedule);
     return true;
 }
 
@@ -615,7 +620,7 @@ static void fill_counters(const struct coord *c, Sluice__V1__JobStatus *m,
     m->incarnation = job->incarnation;
     m->epochs = job->spec->train->epochs;
     m->priority = spec_priority(job->spec->train);
-    m->parameters = job->parameters;
+    m->parameters = job->shards.parameters;
     m->workers = (uint32_t)job->leases.holders.len;
     m->closures_running = job->leases.held;
     m->closures_retried = job->counters.closures_retried;
@@ -625,7 +630,7 @@ static void fill_counters(const struct coord *c, Sluice__V1__JobStatus *m,
     m->cuts = job->cuts.published;
     m->elapsed_seconds = (double)job_elapsed_ms(job, coord_now(c)) / 1000.0;
     m->submitted_unix = (double)job->submitted_us / 1e6;
-    m->ended_unix = (double)job->ended_us / 1e6;
+    m->ended_unix = (double)job->end.us / 1e6;
     m->term = c->term;
     m->map_version = job->map.version;
     m->paused = job->behind.paused;
@@ -645,7 +650,7 @@ status_live(const struct coord *c, const struct job *job, bool with_shards)
     ok = add_texts(c, m, job) && add_evaluations(m, job) &&
          add_warnings(m, job) && bad_status(job, m) &&
          status_pause(c, job, m) && add_callbacks(m, job);
-    if (ok && job->placed) {
+    if (ok && job->shards.placed) {
         status_progress(c, m, job);
         status_average(m, job);
         ok = add_geometry(m, job) && groups_status(c, job, m) &&
@@ -662,7 +667,7 @@ status_ended(const struct coord *c, const struct job *job, bool with_shards)
 {
     const struct job_cut *last = job_final_cut(job);
     ProtobufCMessage *copy = NULL;
-    Sluice__V1__JobStatus *m, view = *job->final;
+    Sluice__V1__JobStatus *m, view = *job->end.status;
 
     if (!with_shards)
         view.n_shards = 0;
@@ -697,7 +702,7 @@ static void set_tenant(const struct coord *c, const struct job *job,
 Sluice__V1__JobStatus *status_job(const struct coord *c, const struct job *job,
                                   bool with_shards, bool with_spec)
 {
-    Sluice__V1__JobStatus *m = job->final != NULL
+    Sluice__V1__JobStatus *m = job->end.status != NULL
                                    ? status_ended(c, job, with_shards)
                                    : status_live(c, job, with_shards);
     ProtobufCMessage *copy = NULL;

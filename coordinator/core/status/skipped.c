@@ -21,8 +21,8 @@ static struct skips skips_of(const struct job *job)
 {
     struct skips most = {0, 0};
 
-    for (uint32_t i = 0; i < job->shards; i++) {
-        const struct job_counts *k = &job->shard[i].counts;
+    for (uint32_t i = 0; i < job->shards.count; i++) {
+        const struct job_counts *k = &job->shards.list[i].counts;
 
         if (k->skipped >= most.skipped)
             most = (struct skips){k->skipped + k->applied, k->skipped};
@@ -33,7 +33,7 @@ static struct skips skips_of(const struct job *job)
 static bool over_a_tenth(const struct job *job, const struct skips *s)
 {
     return s->skipped > s->counted / 10 &&
-           (s->counted >= FIRST_STEPS || evidence_full(&job->evidence) ||
+           (s->counted >= FIRST_STEPS || evidence_full(&job->shards.evidence) ||
             job_ended(job));
 }
 
@@ -50,7 +50,7 @@ void skipped_warning(const struct job *job, char *out, size_t size)
     const struct skips s = skips_of(job);
 
     out[0] = '\0';
-    if (!job->placed || s.skipped == 0)
+    if (!job->shards.placed || s.skipped == 0)
         return;
     if ((s.skipped >= MANY && s.skipped >= s.counted / 100) ||
         over_a_tenth(job, &s))
@@ -89,8 +89,8 @@ bool skipped_all(const struct job *job, char *why, size_t size)
 {
     uint64_t skipped = 0;
 
-    for (uint32_t i = 0; i < job->shards; i++) {
-        const struct job_counts *k = &job->shard[i].counts;
+    for (uint32_t i = 0; i < job->shards.count; i++) {
+        const struct job_counts *k = &job->shards.list[i].counts;
 
         if (k->applied > 0)
             return false;

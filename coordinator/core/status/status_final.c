@@ -83,7 +83,7 @@ void status_settle(Sluice__V1__JobStatus *m, const struct job *job)
 {
     const struct job_cut *last = job_last_cut(job);
 
-    if (!job->placed || job->state == JOB_FINISHED)
+    if (!job->shards.placed || job->state == JOB_FINISHED)
         return;
     // C4: a shard that is away has counted at least the durable steps.
     for (size_t i = 0;
@@ -98,11 +98,11 @@ void status_final_keep(struct coord *c, struct job *job)
     struct buf packed = BUF_INIT;
     enum sl_err rc;
 
-    if (!job->final_changed)
+    if (!job->end.changed)
         return;
-    job->final_changed = false;
-    status_final_sum_shards(job->final, job);
-    rc = wire_pack(&job->final->base, &packed);
+    job->end.changed = false;
+    status_final_sum_shards(job->end.status, job);
+    rc = wire_pack(&job->end.status->base, &packed);
     // If memory is short here, only a restart would bring the older status
     // back.
     if (rc == SL_OK)
@@ -116,7 +116,7 @@ void status_final_keep(struct coord *c, struct job *job)
 void status_final_report(struct coord *c, const struct member *m,
                          struct job *job, const Sluice__V1__ShardReport *report)
 {
-    Sluice__V1__JobStatus *final = job->final;
+    Sluice__V1__JobStatus *final = job->end.status;
     Sluice__V1__ShardStatus *s;
 
     if (final == NULL || job->state == JOB_FINISHED ||
@@ -128,7 +128,7 @@ void status_final_report(struct coord *c, const struct member *m,
         !status_final_take_counts(s, report->counts))
         return; // C1, for numbers too
     job->changes++;
-    if (!job->final_changed) // thousands of shards may report at once
+    if (!job->end.changed) // thousands of shards may report at once
         c->io.changed(c->io.arg, job->id);
-    job->final_changed = true;
+    job->end.changed = true;
 }

@@ -92,7 +92,7 @@ static uint64_t manned(struct world *w)
     }
     T_EQ(have, WORKERS);
     turns(w, 4);
-    return evidence_limit(&job->evidence, 0);
+    return evidence_limit(&job->shards.evidence, 0);
 }
 
 TEST(ahead, Y4_a_slot_of_the_next_round_waits_behind_one_of_the_open_round)
@@ -220,7 +220,7 @@ static bool is_taken(const struct job *job, uint64_t closure)
 {
     const struct work *w = leases_get(job, closure);
 
-    return evidence_closure_held(&job->evidence, closure) ||
+    return evidence_closure_held(&job->shards.evidence, closure) ||
            (w != NULL && w->closure.state == CLOSURE_LEASED);
 }
 
@@ -229,7 +229,7 @@ static bool is_taken(const struct job *job, uint64_t closure)
 static unsigned check_slots(struct world *w)
 {
     struct job *job = jobs_get(w->coord, w->job);
-    const struct evidence *e = &job->evidence;
+    const struct evidence *e = &job->shards.evidence;
     uint64_t end = evidence_limit(e, 0), last = 0;
     unsigned most = 0;
 
@@ -291,7 +291,7 @@ TEST(ahead, Y4_all_rounds_ahead_are_taken_back_for_a_slot_that_is_nobodys)
 {
     struct world *w = quick();
     struct job *job = jobs_get(w->coord, w->job);
-    uint64_t end = evidence_limit(&job->evidence, 0);
+    uint64_t end = evidence_limit(&job->shards.evidence, 0);
     struct fake_member *m = NULL;
     unsigned had[WORKERS], revoked = 0;
 

@@ -33,7 +33,7 @@ static void check_held(struct world *w)
         w->coord == NULL ? NULL : jobs_get(w->coord, w->job);
     uint64_t hold;
 
-    if (job == NULL || !job->placed || job_ended(job))
+    if (job == NULL || !job->shards.placed || job_ended(job))
         return;
     hold = (job->evaluations.count + 1) * EPOCH;
     T_EQ(evaluations_hold(job), hold < 8 * EPOCH ? hold : 8 * EPOCH);

@@ -285,7 +285,7 @@ TEST(coord, a_turn_lists_some_members_and_the_next_goes_on_behind_them)
     }
     T_EQ(last, 9000);
     T_EQ(strangers, 2 * STATUS_CLUSTER_TURN);
-    T_EQ(shards, jobs_get(w->coord, 1)->shards);
+    T_EQ(shards, jobs_get(w->coord, 1)->shards.count);
     wire_free(&reply->base);
     world_release(w);
 }

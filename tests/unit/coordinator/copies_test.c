@@ -290,7 +290,7 @@ TEST(copies, a_slot_that_two_workers_have_is_counted_once_in_the_loss)
     struct fake_member *m = worker(w, 0), *other;
     uint64_t closure = hang(w, m);
     struct job *job = jobs_get(w->coord, w->job);
-    uint64_t epoch = schedule_epoch(&job->schedule, closure);
+    uint64_t epoch = schedule_epoch(&job->shards.schedule, closure);
     struct meter_sums sums;
 
     other = copier(w, m);
@@ -300,11 +300,11 @@ TEST(copies, a_slot_that_two_workers_have_is_counted_once_in_the_loss)
     for (unsigned i = 0; i < LIMIT && !m->leases[0].revoked; i++)
         turn(w);
     T_TRUE(m->leases[0].revoked);
-    for (unsigned i = 0; i < LIMIT && evidence_epochs(&job->evidence) <= epoch;
-         i++)
+    for (unsigned i = 0;
+         i < LIMIT && evidence_epochs(&job->shards.evidence) <= epoch; i++)
         turn(w);
     sums = meter_loss(&job->reports.meter, (uint32_t)epoch);
-    T_EQ(sums.samples, job->schedule.samples);
+    T_EQ(sums.samples, job->shards.schedule.samples);
     T_NEAR(sums.loss_sum, (double)sums.samples, 1e-9); // 1 each
     world_release(w);
 }

@@ -102,7 +102,7 @@ TEST(limits, a_shard_counts_no_more_than_there_is)
     world_submit(&w, world_graph_job);
     T_TRUE(world_run(&w, JOB_RUNNING, 60000));
     job = jobs_get(w.coord, w.job);
-    all = schedule_steps(&job->schedule);
+    all = schedule_steps(&job->shards.schedule);
     said[0].counted = said[0].applied = all + 1;
     said[1].counted = said[1].applied = said[1].version = UINT64_MAX;
     said[2].counted = all;
@@ -110,15 +110,15 @@ TEST(limits, a_shard_counts_no_more_than_there_is)
     said[3].counted = said[3].applied = all;
     said[3].version = UINT64_C(1) << 63;
     said[4].counted = said[4].applied = said[4].version = all;
-    said[4].low = job->evidence.closures + 1;
-    had = job->shard[0].counts;
+    said[4].low = job->shards.evidence.closures + 1;
+    had = job->shards.list[0].counts;
     for (unsigned i = 0; i < SL_COUNT(said); i++) {
         job_counts_take(job, 0, &said[i]);
-        T_MEM(&job->shard[0].counts, &had, sizeof(had));
+        T_MEM(&job->shards.list[0].counts, &had, sizeof(had));
     }
-    said[4].low = job->evidence.closures;
+    said[4].low = job->shards.evidence.closures;
     job_counts_take(job, 0, &said[4]);
-    T_EQ(job->shard[0].counts.counted, all);
+    T_EQ(job->shards.list[0].counts.counted, all);
     world_release(&w);
 }
 

@@ -85,7 +85,7 @@ static struct world *begin(struct asked *sum)
         T_LE(look(ps, sum), PLACE_AHEAD);
         tick(&w);
     }
-    T_EQ(jobs_get(w.coord, 1)->shards, SHARDS);
+    T_EQ(jobs_get(w.coord, 1)->shards.count, SHARDS);
     T_EQ(sum->all, SHARDS);
     tick(&w);
     T_EQ(look(ps, sum), 0);
@@ -282,7 +282,8 @@ TEST(place, a_psserver_that_was_silent_is_asked_for_what_it_missed)
         coord_tick(w->coord);
     }
     T_TRUE(members_psserver(&w->coord->members, "ps-0") == NULL);
-    jobs_get(w->coord, 1)->shard[7].asked = 0; // as if it was placed meanwhile
+    jobs_get(w->coord, 1)->shards.list[7].asked =
+        0; // as if it was placed meanwhile
     tick(w);
     T_EQ(look(&w->members[0], &sum), 1);
     T_EQ(sum.of[1][7], 1);

@@ -266,7 +266,7 @@ TEST(quota, a_job_that_waits_is_measured_once)
     submit_and_follow(w, "a"); // its data is not known: it waits
     wire_free(&list_as(w, "a")->base);
     job = jobs_get(w->coord, 1);
-    T_TRUE(!job->placed);
+    T_TRUE(!job->shards.placed);
     T_EQ(job->measured.shards, 2);
     job->measured.shards = 3; // as if it were measured, and kept
     reply = list_as(w, "a");

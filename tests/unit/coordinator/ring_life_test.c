@@ -304,7 +304,7 @@ TEST(ring_life, a_rank_without_the_state_evaluates_nothing)
     world_submit(&w, json);
     while (job_of(&w)->evaluations.running == NULL)
         world_step(&w);
-    T_FALSE(evidence_full(&job_of(&w)->evidence));
+    T_FALSE(evidence_full(&job_of(&w)->shards.evidence));
     // Those who have it leave ranges for others.
     worker(&w, 0)->hangs = worker(&w, 1)->hangs = true;
     m = world_add(&w, FAKE_WORKER, "w-9");

@@ -51,10 +51,10 @@ static void complete(struct world *w, struct fake_member *m, uint64_t closure)
     Sluice__V1__ShardEvidence items[WORLD_SHARDS], *list[WORLD_SHARDS];
     const struct job *job = job_of(w);
 
-    for (uint32_t i = 0; i < job->shards; i++) {
+    for (uint32_t i = 0; i < job->shards.count; i++) {
         items[i] = (Sluice__V1__ShardEvidence)SLUICE__V1__SHARD_EVIDENCE__INIT;
         items[i].shard = i;
-        items[i].incarnation = job->evidence.shard[i].incarnation;
+        items[i].incarnation = job->shards.evidence.shard[i].incarnation;
         list[i] = &items[i];
     }
     done.job = job->id;
@@ -65,7 +65,7 @@ static void complete(struct world *w, struct fake_member *m, uint64_t closure)
     attempt.n = 77;
     done.kind = SLUICE__V1__LEASE_KIND__LEASE_TRAIN;
     done.evidence = list;
-    done.n_evidence = job->shards;
+    done.n_evidence = job->shards.count;
     done.metrics = &metrics;
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_COMPLETE;
     up.complete = &done;
@@ -76,11 +76,11 @@ static void complete(struct world *w, struct fake_member *m, uint64_t closure)
 TEST(trust, only_the_holder_of_a_lease_completes_it)
 {
     struct world *w = begin(2);
-    uint64_t before = evidence_steps(&job_of(w)->evidence);
+    uint64_t before = evidence_steps(&job_of(w)->shards.evidence);
 
-    for (uint64_t i = 0; i < job_of(w)->evidence.closures; i++)
+    for (uint64_t i = 0; i < job_of(w)->shards.evidence.closures; i++)
         complete(w, &w->members[2], i);
-    T_EQ(evidence_steps(&job_of(w)->evidence), before);
+    T_EQ(evidence_steps(&job_of(w)->shards.evidence), before);
     T_EQ(world_state(w), JOB_RUNNING);
     T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
     world_release(w);
@@ -190,11 +190,11 @@ TEST(trust, a_closure_that_is_dropped_again_and_again_is_told_and_waits)
 {
     struct world *w = begin(2);
     struct fake_member *ps = &w->members[0];
-    uint64_t closure = job_of(w)->evidence.closures - 1; // nobody's yet
+    uint64_t closure = job_of(w)->shards.evidence.closures - 1; // nobody's yet
     Sluice__V1__JobStatus *s;
     unsigned leased = 0;
 
-    for (uint32_t i = 0; i < job_of(w)->shards; i++)
+    for (uint32_t i = 0; i < job_of(w)->shards.count; i++)
         ps->shards[i].newest[closure] = (struct wire_attempt){1, 1 << 30};
     for (unsigned i = 0;
          i < LIMIT && strstr(world_reason(w), "handed back") == NULL; i++) {
@@ -217,7 +217,7 @@ TEST(trust, a_closure_that_is_dropped_again_and_again_is_told_and_waits)
     }
     T_GT(leased, 2); // it is tried again
     T_LE(leased, 30);
-    for (uint32_t i = 0; i < job_of(w)->shards; i++)
+    for (uint32_t i = 0; i < job_of(w)->shards.count; i++)
         ps->shards[i].newest[closure] = (struct wire_attempt){0, 0};
     T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
     T_STR(world_reason(w), "");
@@ -328,7 +328,7 @@ TEST(trust, names_of_one_certificate_do_not_fail_a_job)
 
 static bool got_on(struct world *w, uint64_t closure, uint32_t step)
 {
-    for (uint32_t i = 0; i < job_of(w)->shards; i++)
+    for (uint32_t i = 0; i < job_of(w)->shards.count; i++)
         if (!counted_has(&w->members[0].shards[i].counted, closure, step))
             return false;
     return true;
@@ -459,7 +459,8 @@ TEST(trust, a_cut_that_takes_ten_minutes_is_not_begun_anew)
 static void until_closures(struct world *w, uint64_t count)
 {
     for (unsigned i = 0;
-         i < LIMIT && evidence_closures(&job_of(w)->evidence) < count; i++)
+         i < LIMIT && evidence_closures(&job_of(w)->shards.evidence) < count;
+         i++)
         world_step(w);
 }
 
@@ -1009,7 +1010,7 @@ TEST(trust, placement_that_becomes_another_number_of_shards_is_told)
     struct world *w = begin(1);
     Sluice__V1__JobStatus *s = world_status(w);
 
-    T_EQ(job_of(w)->shards, 1);
+    T_EQ(job_of(w)->shards.count, 1);
     T_TRUE(warned(s, "placement.shards: 2 parts of each variable make 1 shard "
                      "here"));
     wire_free(&s->base);
@@ -1111,7 +1112,7 @@ TEST(trust, a_map_that_nobody_was_sent_names_nothing)
     uint64_t before;
 
     until_it_trains(w, m);
-    before = evidence_steps(&job_of(w)->evidence);
+    before = evidence_steps(&job_of(w)->shards.evidence);
     T_OF_LEASE(&done, m->leases[0].lease);
     done.job_incarnation = job_of(w)->incarnation;
     done.metrics = &metrics;
@@ -1120,7 +1121,7 @@ TEST(trust, a_map_that_nobody_was_sent_names_nothing)
     up.complete = &done;
     world_let_go(w, done.closure, m->stream);
     coord_receive(w->coord, m->stream, &up);
-    T_EQ(evidence_steps(&job_of(w)->evidence), before);
+    T_EQ(evidence_steps(&job_of(w)->shards.evidence), before);
     world_kill(w, m);
     world_restart(w, m);
     T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
@@ -1139,7 +1140,7 @@ TEST(trust, a_map_has_what_changed)
     T_TRUE(world_run(&w, JOB_RUNNING, LIMIT));
     m = &w.members[2];
     until_it_trains(&w, m);
-    T_EQ(job_of(&w)->shards, 2);
+    T_EQ(job_of(&w)->shards.count, 2);
     T_EQ(m->map_entries, 2); // with JobOpen
     m->hangs = true;         // it asks for none
     world_kill(&w, &w.members[1]);
@@ -1156,7 +1157,7 @@ TEST(trust, a_map_has_what_changed)
     T_EQ(m->map_entries, 1);
     T_EQ(m->map_version, job_of(&w)->map.version);
     for (uint32_t i = 0; i < 2; i++)
-        T_EQ(m->map[i], job_of(&w)->evidence.shard[i].incarnation);
+        T_EQ(m->map[i], job_of(&w)->shards.evidence.shard[i].incarnation);
     m->hangs = false;
     T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
     world_release(&w);

@@ -236,7 +236,7 @@ static bool is_early(struct world *w, const struct fake_shard *s,
     const struct job *job = jobs_get(w->coord, w->job);
 
     return w->ahead && counted_low(&s->counted) <
-                           evidence_round_first(&job->evidence, closure);
+                           evidence_round_first(&job->shards.evidence, closure);
 }
 
 static uint64_t all_steps(const Sluice__V1__Lease *l)
