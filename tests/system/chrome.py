@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 import time
 
-from cluster import Failed, check
+from cluster import LIMIT, Failed, check
 
 PROGRAM = shutil.which("chromium")
 LIMIT_S = 60
@@ -74,7 +74,7 @@ class Chrome:
         if session:
             text["sessionId"] = session
         os.write(self.write, json.dumps(text).encode() + b"\0")
-        until = time.monotonic() + LIMIT_S
+        until = time.monotonic() + LIMIT_S * LIMIT
         while True:
             m = self.message(until)
             if m.get("id") == self.number:
@@ -115,7 +115,7 @@ class Chrome:
 
     def until(self, what, text, limit_s=LIMIT_S):
         """Waits until an expression is true, as it is seen from within the page."""
-        end = time.monotonic() + limit_s
+        end = time.monotonic() + limit_s * LIMIT
         while time.monotonic() < end:
             found = self.js(f"""new Promise(done => {{
                 const end = Date.now() + 2000, look = () => {{

@@ -75,13 +75,13 @@ def a_part_begins_with_who_is_there():
 
 
 def a_replay_loses_nothing_and_says_what_it_kept():
-    """Two machines: one hears that it goes, and another one comes."""
+    """Two machines: one hears that it goes, 8 s before, and another one comes."""
     with tempfile.TemporaryDirectory() as folder:
         trace, report = (pathlib.Path(folder) / n for n in ("trace.csv", "report.json"))
-        trace.write_text("0,add,a\n0,add,b\n180000,remove,b\n200000,add,c\n")
+        trace.write_text("0,add,a\n0,add,b\n500000,remove,b\n520000,add,c\n")
         done = subprocess.run(
             [sys.executable, str(ROOT / "tests/spot"), "--trace", trace, "--factor", "60",
-             "--minutes", "4", "--baseline", "1", "--notice", "150", "--link", "5", "--peer",
+             "--minutes", "10", "--baseline", "1", "--notice", "480", "--link", "5", "--peer",
              "--json", report],
             env={**os.environ, "SPOT_VENV": "1"}, capture_output=True, text=True, check=False)
         check_equal(done.returncode, 0, f"exit status\n{done.stdout}\n{done.stderr}")
