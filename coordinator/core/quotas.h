@@ -39,13 +39,14 @@ enum sl_err quotas_admit(struct coord *c, const Sluice__V1__JobSpec *spec,
                          struct sl_error *err);
 
 struct quotas_tenant {
-    const char *name; // "": jobs without a tenant; owned by struct quotas
+    const char *name; // "": jobs without a tenant; borrowed until quotas_free
     struct quota_use use;
-    const struct quota *quota; // NULL: no limit
+    const struct quota *quota; // likewise; NULL: no limit
 };
 
-// Lists tenants that have jobs or a quota of their own, as far as the caller
-// may see them; sl_free *out.
+// Lists tenants that have jobs or a quota of their own; for a caller that may
+// see its own tenant alone (c->asker), just that one, with jobs or without.
+// sl_free *out, the array; its entries borrow.
 enum sl_err quotas_list(struct coord *c, struct quotas_tenant **out,
                         size_t *count, struct sl_error *err);
 

@@ -3,7 +3,8 @@
 //
 // Threads  the loop's.
 // Memory   a peer from the connection's beginning to its end, a request from
-//          its first line to its end, a stream as long as its request.
+//          its first line to its end, a stream as long as its request. `cls`
+//          of the daemon's callbacks is the struct http.
 // Errors   as in http.h; *out is untouched after a failure.
 #ifndef HOST_HTTP_HTTP_INNER_H
 #define HOST_HTTP_HTTP_INNER_H
@@ -96,8 +97,10 @@ void http_run(void *http);
 void *http_on_line(void *cls, const char *uri, struct MHD_Connection *at);
 
 // Goes on with a request: the daemon calls it for the headers, for each piece
-// of the body and at the end, when the route's handler answers. MHD_NO cuts the
-// connection off, as when http_on_line had no memory.
+// of the body and at the end, when the route's handler answers. *context is
+// what http_on_line returned. Takes all *bytes bytes and sets it to 0. MHD_NO
+// cuts the connection off: no memory for the request (*context is NULL), its
+// body or its answer, or the daemon does not take the answer.
 enum MHD_Result http_on_request(void *cls, struct MHD_Connection *at,
                                 const char *url, const char *method,
                                 const char *version, const char *data,
@@ -111,6 +114,8 @@ void http_request_free(struct http_request *q);
 // Begins to accept connections, while there is room for them. SL_ENOMEM.
 enum sl_err http_open_door(struct http *h);
 // Notes the beginning and the end of a connection; a callback of the daemon.
+// Sets *context at the beginning to a new struct http_peer, and frees that at
+// the end; NULL, without memory: the connection is cut off.
 void http_on_peer(void *cls, struct MHD_Connection *at, void **context,
                   enum MHD_ConnectionNotificationCode code);
 // Cuts off clients that have not sent a whole request in time; every second.

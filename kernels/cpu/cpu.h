@@ -107,8 +107,10 @@ enum sl_err cpu_onednn_open(struct cpu_onednn **out, int threads,
                             const char *isa, struct sl_error *err);
 void cpu_onednn_close(struct cpu_onednn *o); // NULL is allowed
 
-// Returns true if this host and oneDNN have instructions for products of that
-// dtype.
+// Returns true for f32, without oneDNN too; for bf16 and f16 if this host and
+// oneDNN have instructions for such products, as far as the `isa` of
+// cpu_onednn_open permits; else false. Not before the first cpu_onednn_open:
+// oneDNN would settle on all instructions. Any thread.
 bool cpu_product_knows(enum kern_dtype t);
 
 // Returns the score of a MATMUL or convolution by oneDNN, as the vtable's; 0

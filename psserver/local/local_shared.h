@@ -39,8 +39,11 @@
 struct local;
 struct local_region;
 
-// Listens at `path`, a socket; `name` is this psserver's. Both are copied.
-// SL_ENOTSUP: this host has no boot id to tell. local_free removes the socket.
+// Listens at `path`, a socket of this user's alone; `name` is this psserver's.
+// Both are copied; `loop` is borrowed until local_free. A file at `path`, as a
+// process that was killed leaves one, is replaced: the caller knows that
+// nothing answers there. SL_ENOTSUP: this host has no boot id to tell; those of
+// shm_listen and shm_secret (shm.h). local_free removes the socket.
 enum sl_err local_new(struct local **out, struct loop *loop, const char *path,
                       const char *name, struct sl_error *err);
 // Ends all connections, removes the socket and frees `l`, with no use left

@@ -221,8 +221,11 @@ enum sl_err shard_image_read(struct shard_image *image, uint64_t offset,
 // Returns true if an image of the shard exists.
 bool shard_is_frozen(struct shard *s);
 
-// Reads one block of the image after another (freeze_copy, freeze_take); takes
-// the lock. Blocks are below image->freeze.blocks.
+// Reads one block of the image, below image->freeze.blocks: each once, in any
+// order, by one thread. Copies it without the lock (freeze_copy), then takes
+// the lock (freeze_take). The block is *n bytes at *at, until the image is
+// released or `space` is used again. `space` has FREEZE_BLOCK_BYTES, aligned to
+// a float. Does not fail.
 void shard_image_take(struct shard_image *image, size_t block, void *space,
                       const void **at, size_t *n);
 // Ends the image: pushes copy no more blocks, and another image may be taken.

@@ -120,7 +120,10 @@ enum sl_err device_fail(struct device *d, enum sl_err rc, const char *what,
                         struct sl_error *err);
 
 // Makes `mem` at least `bytes` bytes large. Its old contents are lost, and must
-// not be in use. Does nothing if it is that large. On failure it is empty.
+// not be in use. Does nothing if it is that large. On failure it is empty, and
+// the caller names the error (device_fail). Zeroes are memory of 0 bytes. It
+// does not count in d->moved: for device memory of a slot's batch the caller
+// raises that.
 enum sl_err device_grow(struct device *d, struct kern_mem *mem, size_t bytes,
                         enum kern_place place);
 // Grows both memories of a pair likewise. On failure both are freed.

@@ -108,7 +108,9 @@ enum sl_err team_sum(struct team_job *j, float *grads, struct sl_error *err);
 enum sl_err team_stats(struct team_job *j, struct program *front,
                        struct sl_error *err);
 // Returns, after team_stats, mate k's program, with the outputs of the samples
-// behind the parts before; NULL: the mate had no part of the batch.
+// behind the parts before; NULL: the mate had no part of the batch, or k is not
+// below the number of mates. The outputs hold until the next team_begin, the
+// program until team_program_free. `j` is not NULL.
 const struct program *team_outputs(const struct team_job *j, unsigned k);
 // Adds the mates' gradients of a range to `grads`, which has the first
 // member's.
