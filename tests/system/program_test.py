@@ -259,6 +259,7 @@ with Linear(8, sys.argv[2], sys.argv[1]) as t:
             t._closure.fail("for a try")
         if i == 20:
             break
+print("left at", i)  # nothing has interrupted it
 """
 
 
