@@ -33,9 +33,9 @@ enum sl_err credential_parse(struct credential *out, const char *path,
                              struct sl_error *err);
 
 // Asks the container's service for a key, and waits for it. SL_ENOENT: the
-// environment names none; or, with a text, the file of its token is not there.
-// SL_EAUTH, SL_EUNAVAIL as in credentials.h; those of reading that file;
-// SL_ENOMEM. `err` may be NULL; *out is then empty or untouched.
+// environment names none. SL_EAUTH, SL_EUNAVAIL as in credentials.h; SL_EAUTH
+// also if the file of its token is not there; those of reading it; SL_ENOMEM.
+// `err` may be NULL; on failure *out is empty or untouched.
 enum sl_err credential_from_container(struct credential *out,
                                       struct sl_error *err);
 

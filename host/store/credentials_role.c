@@ -162,6 +162,13 @@ static enum sl_err container_header(char *out, size_t size,
     out[0] = '\0';
     if (path != NULL)
         rc = fs_read_all(fs_posix(), path, TOKEN, &text, err);
+    // SL_ENOENT would say that no container was named, and have the machine's
+    // role asked in its place.
+    if (rc == SL_ENOENT)
+        rc = sl_fail(err, SL_EAUTH,
+                     "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE: there is no file "
+                     "%.200s",
+                     path);
     if (rc == SL_OK && path != NULL)
         token = buf_text(&text);
     if (rc == SL_OK && token != NULL) {

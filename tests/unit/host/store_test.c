@@ -23,7 +23,8 @@ static void nothing_set(void)
         "AWS_REGION",
         "AWS_DEFAULT_REGION",
         "AWS_CONTAINER_CREDENTIALS_RELATIVE_URI",
-        "AWS_CONTAINER_CREDENTIALS_FULL_URI"};
+        "AWS_CONTAINER_CREDENTIALS_FULL_URI",
+        "AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE"};
 
     for (size_t i = 0; i < SL_COUNT(names); i++)
         unsetenv(names[i]);
@@ -281,6 +282,12 @@ TEST(store, a_container_is_asked_on_this_host_alone)
     nothing_set();
     setenv("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", ":80@127.0.0.1:1/x", 1);
     T_FAILS(SL_EAUTH, credential_from_container(&key, &err));
+    // A token that is not there is no reason to ask the machine's role.
+    nothing_set();
+    setenv("AWS_CONTAINER_CREDENTIALS_FULL_URI", "http://127.0.0.1:1/x", 1);
+    setenv("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", t_path("gone"), 1);
+    T_FAILS(SL_EAUTH, credential_from_container(&key, &err));
+    T_HAS(err.text, "TOKEN_FILE");
     nothing_set();
 }
 
