@@ -28,7 +28,7 @@ static struct sync_ps *self(const struct sync *sync)
 
 static bool at_rest(const struct ps_shard *p)
 {
-    return p->want == PS_NOTHING && !p->calling && !p->shared.referenced;
+    return p->want == PS_NOTHING && !p->calling && p->shared.lent == 0;
 }
 
 // ---- driving

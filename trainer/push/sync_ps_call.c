@@ -153,17 +153,21 @@ static void ps_call_done(void *arg, enum sl_err code,
     pthread_mutex_unlock(&p->s->shared.lock);
 }
 
-static void set_referenced(struct ps_shard *p, bool referenced)
+static void ps_call_lend(struct ps_shard *p)
 {
     pthread_mutex_lock(&p->s->shared.lock);
-    p->shared.referenced = referenced;
-    ps_stir_locked(p->s);
+    p->shared.lent++;
     pthread_mutex_unlock(&p->s->shared.lock);
 }
 
 static void released(void *arg)
 {
-    set_referenced(arg, false);
+    struct ps_shard *p = arg;
+
+    pthread_mutex_lock(&p->s->shared.lock);
+    p->shared.lent--;
+    ps_stir_locked(p->s);
+    pthread_mutex_unlock(&p->s->shared.lock);
 }
 
 // ---- calls, on the compute thread
@@ -218,7 +222,7 @@ static bool ps_call_is_late(const struct ps_shard *p)
 }
 
 // A lent gradient may be released before peer_push returns, so it counts as
-// referenced before; no other thread acts on that.
+// lent before; no other thread acts on that.
 static enum sl_err ps_call_push(struct ps_shard *p, struct peer_call *call)
 {
     struct sync_ps *s = p->s;
@@ -246,10 +250,10 @@ static enum sl_err ps_call_push(struct ps_shard *p, struct peer_call *call)
     memcpy(m.absent, p->step.absent, m.absent_bytes);
     call->turn = p->step.wanted;
     call->bare = s->o.by_range;
-    set_referenced(p, !empty);
+    ps_call_lend(p);
     rc = peer_push(&p->peer, &m, empty ? NULL : s->sync.grads + p->first, call);
     if (!call->lent)
-        set_referenced(p, false);
+        released(p);
     return rc;
 }
 

@@ -87,8 +87,10 @@ struct ps_shard {
     uint32_t counted_step;
 
     struct {
-        bool answered;   // the call has ended; `answer` holds
-        bool referenced; // the transport still reads our gradient
+        bool answered; // the call has ended; `answer` holds
+        // Calls of which the transport still reads our gradient: one that was
+        // given up may outlast the next.
+        unsigned lent;
         bool read; // the compute thread still reads the old parameters: an
                    // answer is not taken before that ends
         struct ps_answer answer;
