@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Every deliberate mistake of tests/mutants applies to the tree as it is, has
-rules that RULES.md has, and names what catches it as RULES.md and
-broken_test.py do. The product itself holds no mistake.
+rules that RULES.md has, and names what catches it as RULES.md, broken_test.py
+and, where it alone does, tests/sim/mutants_test.py do. The product itself holds
+no mistake.
 """
 import pathlib
 import re
@@ -10,9 +11,10 @@ import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tests" / room)
-                for room in ("mutants", "history", "system")]
+                for room in ("mutants", "history", "system", "sim")]
 import apply  # noqa: E402
 import broken_test  # noqa: E402
+import mutants_test  # noqa: E402
 from rules_test import Table  # noqa: E402
 
 PRODUCT = ("common", "proto", "stream", "kernels", "state", "psserver", "trainer", "worker",
@@ -28,6 +30,8 @@ def catchers(name, table):
     if name in broken_test.VARIANTS:
         invariants = broken_test.VARIANTS[name][1]
         yield f"broken_test.py {' '.join(sorted(invariants))}"
+    if name in mutants_test.ALONE:
+        yield f"sim.life {mutants_test.CAUGHT[name]}"
 
 
 def wrong_with(mutant, table):
@@ -37,7 +41,7 @@ def wrong_with(mutant, table):
             yield f"{where}: RULES.md has no rule {rule}"
     known = list(catchers(mutant.name, table))
     if not known:
-        yield f"{where}: neither RULES.md nor broken_test.py catches it"
+        yield f"{where}: RULES.md, broken_test.py and mutants_test.py do not catch it"
     elif sorted(known) != sorted(mutant.caught):
         yield f"{where}: must say\n  " + "\n  ".join(f"caught: {k}" for k in known)
 

@@ -388,6 +388,12 @@ static void note_ended(struct boss *b, uint64_t number,
         b->sim->seen.completions++;
         end_lease(b, number, up->complete->closure);
         break;
+    case SLUICE__V1__ATTEND_UP__KIND_COMPLETES:
+        for (size_t i = 0; i < up->completes->n_complete; i++) {
+            b->sim->seen.completions++;
+            end_lease(b, number, up->completes->complete[i]->closure);
+        }
+        break;
     case SLUICE__V1__ATTEND_UP__KIND_HAND_BACK:
         end_lease(b, number, up->hand_back->closure);
         break;
@@ -410,6 +416,7 @@ void boss_receive(struct sim *s, struct proc *boss, uint64_t number,
     note_ended(b, number, up);
     coord_receive(b->coord, number, up);
     if (up->kind_case == SLUICE__V1__ATTEND_UP__KIND_COMPLETE ||
+        up->kind_case == SLUICE__V1__ATTEND_UP__KIND_COMPLETES ||
         (s->knobs.contributions > 0 &&
          up->kind_case == SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT) ||
         up->kind_case == SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO)

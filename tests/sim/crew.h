@@ -77,6 +77,17 @@ void crew_stop(struct sim *s, struct proc *p);
 // SIGTERM: what it has goes back, then it ends.
 void crew_drain(struct sim *s, struct proc *p);
 
+// ---- from the session, and of shards: see net.h
+
+bool crew_welcome(struct sim *s, struct proc *p, const Sluice__V1__Welcome *m);
+void crew_attached(struct sim *s, struct proc *p);
+void crew_down(struct sim *s, struct proc *p,
+               const Sluice__V1__AttendDown *down);
+void crew_beat(struct sim *s, struct proc *p);
+void crew_renewed(struct sim *s, struct proc *p, uint64_t seq);
+void crew_reply(struct sim *s, struct proc *p, const struct sim_reply *r);
+void crew_deadline(struct sim *s, struct proc *p, uint64_t id);
+
 void crew_send(struct crew *c, const Sluice__V1__AttendUp *up);
 void crew_drop_lease(struct crew *c, unsigned i);
 // The lease is done, or goes back.

@@ -273,11 +273,11 @@ TEST(life, sync_whatever_happens_rounds_are_whole_and_all_holds)
     live_all(SIM_SYNC, "sync_what", SEEDS);
 }
 
-// Four rounds of four, each of which one contribution skips: that is chance,
+// Two rounds of four, each of which one contribution skips: that is chance,
 // but no parameter has moved, so the job has failed. All else holds of it.
 TEST(life, rounds_that_are_all_skipped_fail_the_job_at_its_end)
 {
-    const uint64_t seed = 90014125;
+    const uint64_t seed = 91013367;
     struct seen seen = {0};
 
     log_set_sink(nothing, NULL);

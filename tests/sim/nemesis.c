@@ -10,7 +10,7 @@
 #include "tests/sim/nemesis.h"
 
 #include "tests/sim/boss.h"
-#include "tests/sim/crew.h"
+#include "tests/sim/hand.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/net.h"
 #include "tests/sim/pool.h"
@@ -167,7 +167,7 @@ static void leave_or_lose(struct sim *s)
 
     s->seen.drains++;
     if (p != NULL && p->role == SIM_WORKER) {
-        crew_drain(s, p);
+        hand_drain(s, p);
     } else if (p != NULL && (s->knobs.shared_store || sim_chance(s, 400))) {
         server_drain_proc(s, p);
     } else if (p != NULL && boss_look(s, &now) && !now.making && !cuts_any(s)) {

@@ -57,7 +57,7 @@ void net_heal(struct sim *s)
 
 static void reply_run(struct sim *s, struct sim_event *e)
 {
-    crew_reply(s, proc_get(s, e->proc), e->data);
+    hand_reply(s, proc_get(s, e->proc), e->data);
 }
 
 static void send_reply(struct sim *s, uint32_t host, uint32_t to,
@@ -85,6 +85,12 @@ static void send_reply(struct sim *s, uint32_t host, uint32_t to,
                                   .drop = free});
 }
 
+void net_answer(struct sim *s, const struct sim_call *call,
+                const struct sim_reply *reply)
+{
+    send_reply(s, net_host(call->to), call->from, reply);
+}
+
 static void request_run(struct sim *s, struct sim_event *e)
 {
     struct sim_call *call = e->data;
@@ -102,9 +108,9 @@ static void request_run(struct sim *s, struct sim_event *e)
     sim_note(s, sl_hash64(call->data, call->bytes));
     if (p == NULL)
         reply.rc = SL_EUNAVAIL; // connection refused
-    else
-        server_call(s, p, call, &reply);
-    send_reply(s, net_host(call->to), call->from, &reply);
+    else if (!server_call(s, p, call, &reply))
+        return; // it answers later
+    net_answer(s, call, &reply);
 }
 
 static void send_request(struct sim *s, const struct sim_call *call,
@@ -172,7 +178,7 @@ static void send_rubbish(struct sim *s, const struct sim_call *call,
 
 static void deadline_run(struct sim *s, struct sim_event *e)
 {
-    crew_deadline(s, proc_get(s, e->proc), e->a);
+    hand_deadline(s, proc_get(s, e->proc), e->a);
 }
 
 uint64_t net_call(struct sim *s, struct proc *p, enum call_kind kind,
@@ -205,6 +211,11 @@ uint64_t net_call(struct sim *s, struct proc *p, enum call_kind kind,
                                   .run = deadline_run});
     free(call);
     return s->net->calls;
+}
+
+uint64_t net_number(struct sim *s)
+{
+    return ++s->net->calls;
 }
 
 // ---- life

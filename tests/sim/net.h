@@ -37,11 +37,17 @@ struct sim_reply {
     float values[64];
 };
 
-// Starts a call of worker `p`; its number. Answers come by crew_reply, the end
-// of the caller's patience by crew_deadline.
+// Starts a call of worker `p`; its number. Answers come by hand_reply, the end
+// of the caller's patience by hand_deadline.
 uint64_t net_call(struct sim *s, struct proc *p, enum call_kind kind,
                   const char *to, const void *head, size_t head_bytes,
                   const void *payload, size_t payload_bytes);
+
+// A number that no call has.
+uint64_t net_number(struct sim *s);
+// Answers a call that was left for later.
+void net_answer(struct sim *s, const struct sim_call *call,
+                const struct sim_reply *reply);
 
 uint64_t net_delay(struct sim *s, uint32_t from, uint32_t to); // hosts
 bool net_cut(struct sim *s, uint32_t from, uint32_t to);
@@ -73,6 +79,9 @@ void session_boss_gone(struct sim *s, uint32_t boss, bool quietly);
 // 2 the member.
 void session_break(struct sim *s, struct proc *p, unsigned who);
 
+// Its stream (rpc_stream_open), if it has one, ends for good: it has died.
+void session_end_stream(struct proc *p);
+
 // ---- what they call
 
 struct proc *boss_of(struct sim *s);
@@ -88,17 +97,15 @@ void server_attached(struct sim *s, struct proc *p);
 void server_down(struct sim *s, struct proc *p,
                  const Sluice__V1__AttendDown *down);
 void server_beat(struct sim *s, struct proc *p);
-void server_call(struct sim *s, struct proc *p, const struct sim_call *call,
+// False: it answers later, by net_answer, or not at all.
+bool server_call(struct sim *s, struct proc *p, const struct sim_call *call,
                  struct sim_reply *reply);
 
-bool crew_welcome(struct sim *s, struct proc *p, const Sluice__V1__Welcome *m);
-void crew_attached(struct sim *s, struct proc *p);
-void crew_down(struct sim *s, struct proc *p,
-               const Sluice__V1__AttendDown *down);
-void crew_beat(struct sim *s, struct proc *p);
-void crew_renewed(struct sim *s, struct proc *p, uint64_t seq);
-void crew_reply(struct sim *s, struct proc *p, const struct sim_reply *r);
-void crew_deadline(struct sim *s, struct proc *p, uint64_t id);
+// What a worker says in the simulation, where its process would tell of itself.
+void hand_say(const struct sim *s, const struct proc *p,
+              Sluice__V1__AttendUp *up);
+void hand_reply(struct sim *s, struct proc *p, const struct sim_reply *r);
+void hand_deadline(struct sim *s, struct proc *p, uint64_t id);
 
 void net_new(struct sim *s);
 void net_free(struct sim *s);

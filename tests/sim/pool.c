@@ -1,8 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/sim/pool.c -- common/run/loop.h for the psserver in the simulation.
+// tests/sim/pool.c -- common/run/loop.h for the processes of the simulation.
 //
-// The linker takes these functions instead of libuv's. Only what roster*.c
-// needs works; the rest aborts, so that nobody waits for a real clock here.
+// The linker takes these functions instead of libuv's. What psservers and
+// workers need works; the rest aborts, so that nobody waits for a real clock
+// here.
 #include "tests/sim/pool.h"
 
 #include "tests/sim/nemesis.h"
@@ -118,6 +119,128 @@ void pool_end_all(struct proc *p)
     }
 }
 
+// ---- what was posted to the loop
+
+#define POST_US 50 // at most, until the loop gets to it
+
+struct posted {
+    struct list_node node;
+    loop_fn fn;
+    void *arg;
+};
+
+static void run_posted(struct proc *p)
+{
+    struct posted *one =
+        list_entry(list_pop_front(&p->posted), struct posted, node);
+    loop_fn fn = one->fn;
+    void *arg = one->arg;
+
+    free(one);
+    fn(arg);
+}
+
+// The first one, whichever event this is: they run in the order of the posts.
+static void posted_run(struct sim *s, struct sim_event *e)
+{
+    run_posted(proc_get(s, e->proc));
+}
+
+static void post(struct loop *l, loop_fn fn, void *arg)
+{
+    struct posted *one = malloc(sizeof(*one));
+
+    T_ASSERT(one != NULL);
+    *one = (struct posted){.fn = fn, .arg = arg};
+    list_push_back(&l->proc->posted, &one->node);
+    sim_after(l->sim, sim_below(l->sim, POST_US),
+              &(struct sim_event){.kind = SIM_POSTED,
+                                  .proc = l->proc->number,
+                                  .run = posted_run});
+}
+
+void pool_run_posted(struct proc *p)
+{
+    while (!list_empty(&p->posted))
+        run_posted(p);
+}
+
+// ---- timers
+
+struct loop_timer {
+    struct list_node node; // of its process
+    struct loop *loop;
+    loop_fn fn;
+    void *arg;
+    uint64_t number, starts; // starts: how often it was started, or stopped
+    uint64_t repeat_ms;
+};
+
+static void fire_after(struct loop_timer *t, uint64_t ms);
+
+static void fire_run(struct sim *s, struct sim_event *e)
+{
+    struct proc *p = proc_get(s, e->proc);
+
+    list_for(n, &p->timers)
+    {
+        struct loop_timer *t = list_entry(n, struct loop_timer, node);
+
+        if (t->number != e->a || t->starts != e->b)
+            continue;
+        if (t->repeat_ms > 0)
+            fire_after(t, t->repeat_ms);
+        t->fn(t->arg); // which may free it
+        return;
+    }
+}
+
+static void fire_after(struct loop_timer *t, uint64_t ms)
+{
+    sim_after(t->loop->sim, ms * 1000,
+              &(struct sim_event){.kind = SIM_TIMER,
+                                  .proc = t->loop->proc->number,
+                                  .a = t->number,
+                                  .b = t->starts,
+                                  .run = fire_run});
+}
+
+enum sl_err loop_timer_new(struct loop_timer **out, struct loop *l, loop_fn fn,
+                           void *arg)
+{
+    struct loop_timer *t = calloc(1, sizeof(*t));
+
+    T_ASSERT(t != NULL);
+    t->loop = l;
+    t->fn = fn;
+    t->arg = arg;
+    t->number = ++l->sim->works;
+    list_push_back(&l->proc->timers, &t->node);
+    *out = t;
+    return SL_OK;
+}
+
+void loop_timer_start(struct loop_timer *t, uint64_t after_ms,
+                      uint64_t repeat_ms)
+{
+    t->starts++;
+    t->repeat_ms = repeat_ms;
+    fire_after(t, after_ms);
+}
+
+void loop_timer_stop(struct loop_timer *t)
+{
+    t->starts++;
+}
+
+void loop_timer_free(struct loop_timer *t)
+{
+    if (t == NULL)
+        return;
+    list_remove(&t->node);
+    free(t);
+}
+
 // ---- common/run/loop.h
 
 enum sl_err loop_work(struct loop *l, loop_fn work, loop_fn done, void *arg)
@@ -153,18 +276,20 @@ void loop_free(struct loop *l)
 
 void loop_turn(struct loop *l)
 {
-    abort();
+    pool_run_posted(l->proc);
 }
 
 enum sl_err loop_post(struct loop *l, loop_fn fn, void *arg)
 {
-    abort();
+    post(l, fn, arg);
+    return SL_OK;
 }
 
 void loop_post_task(struct loop *l, struct loop_task *task, loop_fn fn,
                     void *arg)
 {
-    abort();
+    (void)task; // the queue has a node of its own
+    post(l, fn, arg);
 }
 
 bool loop_is_here(const struct loop *l)

@@ -10,7 +10,8 @@
 #include "common/run/loop.h"
 #include "tests/sim/sim.h"
 
-// The loop of a psserver: common/run/loop.h's functions take it, by pool.c.
+// The loop of a psserver or worker: common/run/loop.h's functions take it, by
+// pool.c.
 struct loop {
     struct sim *sim;
     struct proc *proc;
@@ -24,5 +25,8 @@ bool pool_begin_one(struct sim *s, struct proc *p);
 
 // Ends all: what was not begun is begun first. For a process that is gone.
 void pool_end_all(struct proc *p);
+
+// Runs what was posted to its loop. For a process that is gone.
+void pool_run_posted(struct proc *p);
 
 #endif

@@ -80,6 +80,21 @@ void rounds_close(struct sim *s, struct memory *m, const struct wire_push *push)
     s->seen.rounds++;
 }
 
+void rounds_before(struct sim *s, const struct ledger *now,
+                   const struct wire_pull *pull, struct ledger *out)
+{
+    uint64_t end, first;
+
+    T_TRUE(s->knobs.contributions > 0 && pull->before_round_of > 0);
+    first = round_of(s, pull->before_round_of - 1, &end);
+    *out = *now;
+    for (uint64_t i = first; i < end; i++)
+        truth_uncount(s, out, i, 0);
+    if (end < schedule_closures(&s->knobs.schedule))
+        T_EQ(now->of[truth_index(s, end, 0)], TRUTH_NOT); // it is the last
+    s->seen.before_round++;
+}
+
 void rounds_whole(struct sim *s, const struct ledger *l)
 {
     uint64_t closures = schedule_closures(&s->knobs.schedule), end;

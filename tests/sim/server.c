@@ -3,12 +3,14 @@
 //
 // Left out is what only moves bytes: rpc, the attendee, the mapping cache. The
 // dispatch below is that of psserver/service/attend.c and
-// psserver/service/api.c.
+// psserver/service/api.c. Pulls that wait for a round wait in the psserver's
+// own list (psserver/service/rounds.h).
 #include "tests/sim/server.h"
 
 #include "common/base/mem.h"
 #include "state/snap/archive.h"
 #include "psserver/roster/roster.h"
+#include "psserver/service/rounds.h"
 #include "tests/sim/net.h"
 #include "tests/sim/pool.h"
 #include "tests/sim/soak.h"
@@ -19,7 +21,16 @@ struct server {
     struct loop loop;
     struct shard_table *store;
     struct roster *roster;
+    struct rounds rounds;
     uint64_t seq;
+};
+
+// A call that waits for a round.
+struct rpc_call {
+    struct sim *sim;
+    struct proc *proc;
+    struct sim_call *call; // owned
+    struct rounds_wait scratch;
 };
 
 // Looks at a shard, if it is here: truth.c compares.
@@ -241,6 +252,12 @@ static void do_push(struct sim *s, struct proc *p,
     if (m != NULL)
         truth_push(s, m, &push, reply->rc, &reply->push, reply->values);
     soak_pushed(s, reply->rc, &reply->push);
+    if (reply->rc == SL_OK && reply->push.result != WIRE_PUSH_REFUSED &&
+        reply->push.result != WIRE_PUSH_HELD)
+        reply->elements = shard->plan.elements;
+    if (reply->rc == SL_OK && reply->push.result == WIRE_PUSH_COUNTED &&
+        shard->plan.contributions > 0)
+        rounds_applied(&me->rounds, shard);
     shard_unref(shard);
 }
 
@@ -270,42 +287,103 @@ static void pull_tag(struct sim *s, struct proc *p, struct shard *shard,
     tagged_file_unref(file);
 }
 
-static void do_pull(struct sim *s, struct proc *p,
+static void pull_now(struct sim *s, struct proc *p, struct shard *shard,
+                     const struct wire_pull *pull, struct sim_reply *reply)
+{
+    struct memory *m = truth_memory(s, p, shard);
+
+    reply->rc = shard_pull(shard, pull, &reply->pull, reply->values, t_err());
+    if (reply->rc == SL_OK)
+        reply->elements = shard->plan.elements;
+    if (m != NULL)
+        truth_pull(s, m, pull, reply->rc, &reply->pull, reply->values);
+}
+
+// ---- pulls that wait
+
+void *rpc_call_scratch(struct rpc_call *call, size_t bytes)
+{
+    T_ASSERT(bytes <= sizeof(call->scratch));
+    return &call->scratch;
+}
+
+static void call_free(struct rpc_call *call)
+{
+    free(call->call);
+    free(call);
+}
+
+static void answer_round(void *arg, struct rpc_call *call, struct shard *shard,
+                         const struct wire_pull *pull)
+{
+    struct sim_reply reply = {.id = call->call->id, .kind = CALL_PULL};
+
+    if (call->proc->alive) { // else it was killed
+        pull_now(call->sim, call->proc, shard, pull, &reply);
+        net_answer(call->sim, call->call, &reply);
+    }
+    call_free(call);
+}
+
+static bool wait_for_round(struct sim *s, struct proc *p, struct shard *shard,
+                           const struct wire_pull *pull,
+                           const struct sim_call *call)
+{
+    struct server *me = p->self;
+    size_t bytes = sizeof(*call) + call->bytes;
+    struct rpc_call *waits;
+    bool kept;
+
+    if (pull->after_round_of == 0)
+        return false;
+    waits = calloc(1, sizeof(*waits));
+    T_ASSERT(waits != NULL);
+    *waits = (struct rpc_call){.sim = s, .proc = p, .call = malloc(bytes)};
+    T_ASSERT(waits->call != NULL);
+    memcpy(waits->call, call, bytes);
+    kept = rounds_wait(&me->rounds, waits, shard, pull);
+    if (!kept)
+        call_free(waits);
+    s->seen.round_waits += kept;
+    return kept;
+}
+
+// False: it is answered later.
+static bool do_pull(struct sim *s, struct proc *p, const struct sim_call *call,
                     const struct sl_slices *bytes, struct sim_reply *reply)
 {
     struct server *me = p->self;
     struct shard *shard;
-    struct memory *m;
     struct wire_pull pull;
+    bool waits = false;
 
     T_OK(wire_read_pull(&pull, bytes, t_err()));
     shard = store_find(me->store, pull.job, pull.shard);
-    if (pull.has_tag) {
+    if (pull.has_tag)
         pull_tag(s, p, shard, &pull, reply);
-    } else if (shard == NULL) {
+    else if (shard == NULL)
         reply->rc = SL_EUNAVAIL;
-    } else {
-        m = truth_memory(s, p, shard);
-        reply->rc =
-            shard_pull(shard, &pull, &reply->pull, reply->values, t_err());
-        if (m != NULL)
-            truth_pull(s, m, reply->rc, &reply->pull, reply->values);
-    }
+    else
+        waits = wait_for_round(s, p, shard, &pull, call);
+    if (!pull.has_tag && shard != NULL && !waits)
+        pull_now(s, p, shard, &pull, reply);
     shard_unref(shard);
+    return !waits;
 }
 
-void server_call(struct sim *s, struct proc *p, const struct sim_call *call,
+bool server_call(struct sim *s, struct proc *p, const struct sim_call *call,
                  struct sim_reply *reply)
 {
     struct sl_slice one;
     struct sl_slices bytes = bytes_of(call, &one);
 
+    if (call->kind == CALL_PULL)
+        return do_pull(s, p, call, &bytes, reply);
     if (call->kind == CALL_ASK)
         do_ask(s, p, &bytes, reply);
-    else if (call->kind == CALL_PUSH)
-        do_push(s, p, &bytes, reply);
     else
-        do_pull(s, p, &bytes, reply);
+        do_push(s, p, &bytes, reply);
+    return true;
 }
 
 // ---- life
@@ -326,6 +404,9 @@ void server_start_proc(struct sim *s, struct proc *p)
                                   .send = send_up,
                                   .arg = p};
     T_OK(roster_new(&me->roster, &setup));
+    T_OK(rounds_init(&me->rounds, &me->loop, answer_round, me));
+    if (s->knobs.mode != SIM_SYNC)
+        loop_timer_stop(me->rounds.timer); // it looks at nothing there
     session_dial(s, p);
 }
 
@@ -333,6 +414,8 @@ void server_stop_proc(struct sim *s, struct proc *p)
 {
     struct server *me = p->self;
 
+    rounds_stop(&me->rounds);
+    rounds_release(&me->rounds);
     truth_gone(s, p);
     pool_end_all(p);
     roster_free(me->roster);

@@ -3,9 +3,13 @@
 //
 // What a side says is heard in order, or not at all. Each message in a queue
 // has an event that hears the queue's first; where the way is cut, the event
-// tries again, as TCP does. The member's manners (when it dials, beats and
-// gives up) are those of stream/attendee.c.
+// tries again, as TCP does. The manners of psservers, and of scripts (when they
+// dial, beat and give up), are those of stream/attendee.c; workers have that
+// itself, over the rpc_stream_* functions below (common/net/rpc.h).
+#include "common/base/buf.h"
 #include "common/base/rng.h"
+#include "tests/sim/channel.h"
+#include "tests/sim/crew.h"
 #include "tests/sim/net_own.h"
 
 #define BACKOFF_MIN_US (100 * 1000)
@@ -13,6 +17,7 @@
 #define DIAL_PATIENCE_US (3 * SIM_SECOND)
 #define SILENT_BEATS 10      // then the stream is given up
 #define AGAIN_US (30 * 1000) // a message that could not pass
+#define UNREAD_US 100        // one that its reader does not take yet
 
 static struct session *get(struct sim *s, uint64_t number)
 {
@@ -62,12 +67,18 @@ static void put(struct sim *s, uint64_t number, bool up,
 // ---- the member's side
 
 static void dial_later(struct sim *s, struct proc *p);
+static void stream_end(struct proc *p, enum sl_err rc);
+static bool stream_reads(const struct proc *p);
+static void stream_receive(struct proc *p, const ProtobufCMessage *m);
 
 static void went_down(struct sim *s, struct proc *p)
 {
     p->session = 0;
     p->attached = false;
-    dial_later(s, p);
+    if (p->stream != NULL)
+        stream_end(p, SL_EUNAVAIL);
+    else
+        dial_later(s, p);
 }
 
 static void dial_run(struct sim *s, struct sim_event *e)
@@ -120,21 +131,14 @@ static void send_hello(struct sim *s, struct proc *p)
     put(s, p->session, true, &up.base);
 }
 
-void session_dial(struct sim *s, struct proc *p)
+// False: nobody is there, or reached.
+static bool reach(struct sim *s, struct proc *p)
 {
     struct proc *boss = boss_of(s);
     struct session *ss;
 
-    if (p->session != 0 || p->exiting)
-        return;
-    if (boss == NULL || net_cut(s, p->host, boss->host)) {
-        if (p->backoff_us == 0)
-            p->backoff_us = BACKOFF_MIN_US;
-        dial_later(s, p);
-        return;
-    }
-    if (p->backoff_us == 0)
-        p->backoff_us = BACKOFF_MIN_US;
+    if (boss == NULL || net_cut(s, p->host, boss->host))
+        return false;
     if (s->net->sessions_count == s->net->sessions_space) {
         s->net->sessions_space += 1024;
         s->net->sessions =
@@ -154,6 +158,19 @@ void session_dial(struct sim *s, struct proc *p)
     list_init(&ss->down);
     s->net->sessions[s->net->sessions_count++] = ss;
     p->session = s->net->sessions_count;
+    return true;
+}
+
+void session_dial(struct sim *s, struct proc *p)
+{
+    if (p->session != 0 || p->exiting)
+        return;
+    if (p->backoff_us == 0)
+        p->backoff_us = BACKOFF_MIN_US;
+    if (!reach(s, p)) {
+        dial_later(s, p);
+        return;
+    }
     p->seen_us = sim_now(s);
     send_hello(s, p);
     sim_after(s, DIAL_PATIENCE_US,
@@ -287,15 +304,23 @@ static void receive_up(struct sim *s, struct sim_event *e)
 static void deliver_down(struct sim *s, struct proc *member, uint64_t number)
 {
     struct session *ss = get(s, number);
-    struct parcel *p = first(&ss->down);
+    struct parcel *p;
 
+    if (member->stream != NULL && !stream_reads(member)) {
+        poke(s, number, false, UNREAD_US);
+        return;
+    }
+    p = first(&ss->down);
     if (p->message == NULL) {
         ss->member_open = false;
         forget(&ss->up);
         went_down(s, member);
     } else {
         sim_note_msg(s, p->message);
-        member_receive(s, member, (Sluice__V1__AttendDown *)p->message);
+        if (member->stream != NULL)
+            stream_receive(member, p->message);
+        else
+            member_receive(s, member, (Sluice__V1__AttendDown *)p->message);
     }
     parcel_free(p);
 }
@@ -411,4 +436,186 @@ void session_break(struct sim *s, struct proc *p, unsigned who)
         ss->member_open = false;
         went_down(s, p);
     }
+}
+
+// ---- common/net/rpc.h: the stream of a worker, whose attendee is the real one
+
+struct rpc_body { // the one message that is being read
+    struct buf bytes;
+    struct sl_slice slice;
+    struct sl_slices slices;
+};
+
+struct rpc_stream {
+    struct proc *proc;
+    struct sim *sim;
+    struct rpc_stream_events events;
+    void *user;
+    unsigned refs; // the opener's, and ours until its end was told
+    bool ended, paused;
+    struct rpc_body *body; // while on_message runs, if it was not taken
+};
+
+// The linker takes these for what another file of the product has (--wrap).
+const struct sl_slices *__wrap_rpc_body_slices(const struct rpc_body *body);
+void __wrap_rpc_body_free(struct rpc_body *body);
+
+static bool stream_reads(const struct proc *p)
+{
+    return !p->stream->paused;
+}
+
+static void stream_end(struct proc *p, enum sl_err rc)
+{
+    struct rpc_stream *st = p->stream;
+    struct sl_error err = SL_ERROR_INIT;
+
+    sl_fail(&err, rc, "the stream ended");
+    p->stream = NULL;
+    st->ended = true;
+    st->events.on_end(st, rc, &err, st->user);
+    rpc_stream_unref(st);
+}
+
+static void refused_run(struct sim *s, struct sim_event *e)
+{
+    struct proc *p = proc_get(s, e->proc);
+
+    if (p->stream != NULL && p->session == 0)
+        stream_end(p, SL_EUNAVAIL);
+}
+
+enum sl_err rpc_stream_open(struct rpc_stream **out,
+                            struct rpc_channel *channel, const char *method,
+                            struct rpc_msg *request,
+                            const struct rpc_call_options *options,
+                            const struct rpc_stream_events *events, void *user,
+                            struct sl_error *err)
+{
+    struct rpc_io *io = channel_io(channel);
+    struct rpc_stream *st = calloc(1, sizeof(*st));
+
+    T_ASSERT(st != NULL && io->proc->stream == NULL && request == NULL);
+    *st = (struct rpc_stream){.proc = io->proc,
+                              .sim = io->sim,
+                              .events = *events,
+                              .user = user,
+                              .refs = 2};
+    io->proc->stream = st;
+    if (!reach(io->sim, io->proc))
+        sim_after(io->sim, sim_below(io->sim, 1000),
+                  &(struct sim_event){.kind = SIM_DIAL,
+                                      .proc = io->proc->number,
+                                      .run = refused_run});
+    *out = st;
+    return SL_OK;
+}
+
+enum sl_err rpc_stream_send(struct rpc_stream *st, struct rpc_msg *msg)
+{
+    const struct sl_slice one = {msg->head, msg->head_bytes};
+    const struct sl_slices bytes = slices_one(&one);
+    Sluice__V1__AttendUp *up = NULL;
+    struct wire_arena arena;
+
+    if (st->ended || !st->proc->alive)
+        return SL_ESTATE;
+    wire_arena_init(&arena);
+    T_OK(wire_unpack_attend_up(&up, &arena, &bytes, t_err()));
+    hand_say(st->sim, st->proc, up);
+    if (st->proc->session != 0) // else it goes nowhere
+        put(st->sim, st->proc->session, true, &up->base);
+    wire_arena_release(&arena);
+    rpc_msg_drop(msg);
+    return SL_OK;
+}
+
+static void hang_up(struct rpc_stream *st, bool lose, enum sl_err rc)
+{
+    struct proc *p = st->proc;
+
+    if (st->ended)
+        return;
+    if (p->session != 0)
+        leave(st->sim, p->session, lose);
+    p->session = 0;
+    stream_end(p, rc);
+}
+
+void rpc_stream_cancel(struct rpc_stream *st)
+{
+    hang_up(st, true, SL_ECANCELED);
+}
+
+void rpc_stream_close(struct rpc_stream *st)
+{
+    hang_up(st, false, SL_OK);
+}
+
+void session_end_stream(struct proc *p)
+{
+    if (p->stream != NULL)
+        hang_up(p->stream, true, SL_ECANCELED);
+}
+
+struct rpc_stream *rpc_stream_ref(struct rpc_stream *st)
+{
+    st->refs++;
+    return st;
+}
+
+void rpc_stream_unref(struct rpc_stream *st)
+{
+    if (st != NULL && --st->refs == 0)
+        free(st);
+}
+
+// ---- what it reads
+
+static void stream_receive(struct proc *p, const ProtobufCMessage *m)
+{
+    struct rpc_stream *st = rpc_stream_ref(p->stream);
+    struct rpc_body *b = calloc(1, sizeof(*b));
+
+    T_ASSERT(b != NULL);
+    T_OK(wire_pack(m, &b->bytes));
+    b->slice = (struct sl_slice){b->bytes.data, b->bytes.len};
+    b->slices = slices_one(&b->slice);
+    st->body = b;
+    st->events.on_message(st, &b->slices, st->user);
+    if (st->body != NULL)
+        __wrap_rpc_body_free(st->body);
+    st->body = NULL;
+    rpc_stream_unref(st);
+}
+
+struct rpc_body *rpc_stream_take(struct rpc_stream *st)
+{
+    struct rpc_body *body = st->body;
+
+    st->body = NULL;
+    return body;
+}
+
+const struct sl_slices *__wrap_rpc_body_slices(const struct rpc_body *body)
+{
+    return &body->slices;
+}
+
+void __wrap_rpc_body_free(struct rpc_body *body)
+{
+    if (body == NULL)
+        return;
+    buf_release(&body->bytes);
+    free(body);
+}
+
+void rpc_stream_pause(struct rpc_stream *st)
+{
+    st->paused = true;
+}
+
+void rpc_stream_resume(struct rpc_stream *st)
+{
+    st->paused = false;
 }

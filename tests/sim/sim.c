@@ -5,8 +5,9 @@
 #include "common/base/rng.h"
 #include "coordinator/journal/journal.h"
 #include "tests/sim/boss.h"
-#include "tests/sim/crew.h"
+#include "tests/sim/hand.h"
 #include "tests/sim/disk.h"
+#include "tests/sim/fiber.h"
 #include "tests/sim/nemesis.h"
 #include "tests/sim/net.h"
 #include "tests/sim/rings.h"
@@ -80,6 +81,9 @@ struct proc *proc_start(struct sim *s, uint32_t slot, uint32_t host)
     p->role = s->slots[slot].role;
     p->process = sl_mix64(s->seed ^ (uint64_t)p->number << 40) | 1;
     list_init(&p->pool);
+    list_init(&p->fibers);
+    list_init(&p->posted);
+    list_init(&p->timers);
     if (p->role == SIM_SERVER)
         name_address(s, p);
     disk_attach(s, p);
@@ -91,7 +95,7 @@ struct proc *proc_start(struct sim *s, uint32_t slot, uint32_t host)
     else if (p->role == SIM_SERVER)
         server_start_proc(s, p);
     else
-        crew_start(s, p);
+        hand_start(s, p);
     return p;
 }
 
@@ -110,7 +114,7 @@ void proc_kill(struct sim *s, struct proc *p, bool quietly)
     if (p->role == SIM_SERVER)
         server_stop_proc(s, p);
     else
-        crew_stop(s, p);
+        hand_stop(s, p);
 }
 
 static void start_run(struct sim *s, struct sim_event *e)
@@ -149,6 +153,7 @@ static struct sim *make(uint64_t seed, enum sim_mode mode, bool quiet,
 
     T_ASSERT(s != NULL);
     s->seed = sl_mix64(seed);
+    fiber_world(s);
     clock_fake_init(&s->clock, 1000000, 1700000000000000);
     knobs_draw(s, &s->knobs, mode);
     if (quiet) {
@@ -211,6 +216,7 @@ void sim_free(struct sim *s)
     crash_fs_free(s->store);
     for (uint32_t i = 0; i < SIM_ECHOES; i++)
         wire_free((ProtobufCMessage *)s->echoes[i].message);
+    fiber_world(NULL);
     free(s);
 }
 

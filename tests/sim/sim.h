@@ -3,11 +3,11 @@
 //
 // The coordinator is the real one: its logic, its journal, its manifests. The
 // shards are the psserver's own: roster, store, shard, once, snapshots. Workers
-// are scripts around the real worker's evidence (W1). Around them: a clock that
-// events move, a network that loses, repeats and reorders, disks that fail and
-// tear, and a nemesis that kills, pauses, replaces and cuts off. All of it is
-// drawn from one seed, so a run is a function of the seed: same seed, same
-// trace.
+// are the real trainer; in allreduce and hybrid they are scripts. Around them:
+// a clock that events move, a network that loses, repeats and reorders, disks
+// that fail and tear, and a nemesis that kills, pauses, replaces and cuts off.
+// All of it is drawn from one seed, so a run is a function of the seed: same
+// seed, same trace.
 //
 //   sim_new -> sim_run until done or healed -> sim_heal -> sim_run ->
 //   sim_check_end
@@ -17,11 +17,16 @@
 //   net.c      calls between workers and shards: loss, repeats, delay
 //   session.c  Attend streams: in order until they break, on both ends or one
 //   disk.c     a struct fs per process over the host's crash_fs
-//   pool.c     common/run/loop.h by hand: pool threads become events
+//   pool.c     common/run/loop.h by hand: pool threads, posts and timers become
+//              events
+//   fiber.c    other threads as coroutines: where the product waits, the world
+//              goes on
 //   boss.c     the coordinator's process; checks what it says
 //   books.c    its journal, read beside it
 //   server.c   a psserver's process
-//   crew.c     a worker's process; task.c: its closure
+//   hand.c     a worker's process; work.c: its compute thread
+//   channel.c  its calls, as common/net/rpc.h makes them
+//   crew.c     a worker of a job in allreduce or hybrid; task.c: its closure
 //   rank.c     a worker of a job in allreduce; rank_rounds.c: its rounds,
 //              feeds.c: what it gives out to newcomers
 //   place.c    a worker's place in a group of a job in hybrid
@@ -80,7 +85,10 @@ enum sim_kind {
     SIM_START,
     SIM_EXIT,
     SIM_NEMESIS,
-    SIM_GIFT, // of one rank to another
+    SIM_GIFT,   // of one rank to another
+    SIM_FIBER,  // a thread goes on: fiber.h
+    SIM_POSTED, // to a loop: pool.c
+    SIM_CALL,   // a call of a worker's to a shard: channel.c
 };
 
 struct sim_event {
@@ -187,8 +195,11 @@ struct proc {
     uint64_t paused_until_us;
     char address[24];
     struct sim_fs files;
-    struct list pool; // jobs on its pool threads: struct pool_job
-    uint32_t session; // 0: none. A member's
+    struct list pool;           // jobs on its pool threads: struct pool_job
+    struct list fibers;         // its other threads: fiber.c
+    struct list posted, timers; // of its loop: pool.c
+    uint32_t session;           // 0: none. A member's
+    struct rpc_stream *stream;  // over it, a worker's: session.c; NULL: none
     bool attached, dialing, draining;
     uint64_t seen_us, backoff_us, beat_us, hello_us;
     uint64_t term;
@@ -207,7 +218,7 @@ struct proc {
     X(completions) X(void_evidence) X(events) X(held) X(copies) X(rounds) X(backups)      \
     X(early) X(ahead) X(far) X(generations) X(ring_rounds) X(base_files) X(base_copies) \
     X(copied_ahead) X(died_copying) X(broken) X(groups) X(group_steps) X(lost_steps) X(parted) \
-    X(all_skipped)
+    X(all_skipped) X(round_waits) X(before_round) X(broken_links)
 // clang-format on
 
 struct seen {

@@ -276,6 +276,19 @@ void truth_ask(struct sim *s, struct memory *m, const struct wire_ask *ask,
              m->ledger.of[truth_index(s, ask->closure, i)] != TRUTH_NOT);
 }
 
+void truth_uncount(struct sim *s, struct ledger *l, uint64_t closure,
+                   uint32_t step)
+{
+    double v[SIM_FIELDS];
+    uint8_t *how = &l->of[truth_index(s, closure, step)];
+
+    T_NE(*how, TRUTH_NOT);
+    truth_step(v, closure, step);
+    for (unsigned i = 0; *how == TRUTH_APPLIED && i < SIM_FIELDS; i++)
+        l->sum[i] -= v[i];
+    *how = TRUTH_NOT;
+}
+
 void truth_count(struct sim *s, struct memory *m, uint64_t closure,
                  uint32_t step, bool skip)
 {
@@ -335,15 +348,23 @@ void truth_push(struct sim *s, struct memory *m, const struct wire_push *push,
          s->knobs.window + 4 * s->knobs.workers);
 }
 
-void truth_pull(struct sim *s, struct memory *m, enum sl_err rc,
-                const struct wire_pull_reply *reply, const float *values)
+void truth_pull(struct sim *s, struct memory *m, const struct wire_pull *pull,
+                enum sl_err rc, const struct wire_pull_reply *reply,
+                const float *values)
 {
+    const struct ledger *l = &m->ledger;
+    struct ledger before;
+
     check_memory(m);
     check_answer(s, m, rc);
     if (rc != SL_OK)
         return;
     T_EQ(reply->incarnation, m->shard->incarnation);
-    truth_values(&m->ledger, values, m->shard->plan.elements);
+    if (reply->version != once_version(&m->shard->once)) {
+        rounds_before(s, l, pull, &before);
+        l = &before;
+    }
+    truth_values(l, values, m->shard->plan.elements);
 }
 
 // ---- what psservers say

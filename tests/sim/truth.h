@@ -63,8 +63,9 @@ void truth_ask(struct sim *s, struct memory *m, const struct wire_ask *ask,
 void truth_push(struct sim *s, struct memory *m, const struct wire_push *push,
                 enum sl_err rc, const struct wire_push_reply *reply,
                 const float *values);
-void truth_pull(struct sim *s, struct memory *m, enum sl_err rc,
-                const struct wire_pull_reply *reply, const float *values);
+void truth_pull(struct sim *s, struct memory *m, const struct wire_pull *pull,
+                enum sl_err rc, const struct wire_pull_reply *reply,
+                const float *values);
 
 // A psserver says what it has, or has written.
 void truth_hello(struct sim *s, struct memory *m,

@@ -27,12 +27,20 @@ uint64_t truth_index(struct sim *s, uint64_t closure, uint32_t step);
 void truth_count(struct sim *s, struct memory *m, uint64_t closure,
                  uint32_t step, bool skip);
 
+// A ledger as it was before a step that it has.
+void truth_uncount(struct sim *s, struct ledger *l, uint64_t closure,
+                   uint32_t step);
+
 // ---- rounds.c, for a job in sync
 
 // A push was answered: held, or its round is applied.
 void rounds_hold(struct sim *s, struct memory *m, const struct wire_push *push);
 void rounds_close(struct sim *s, struct memory *m,
                   const struct wire_push *push);
+// What a pull was answered with that asks for the time before the round of its
+// closure, which is the last one that was counted.
+void rounds_before(struct sim *s, const struct ledger *now,
+                   const struct wire_pull *pull, struct ledger *out);
 // What was counted is whole rounds, one after the other.
 void rounds_whole(struct sim *s, const struct ledger *l);
 

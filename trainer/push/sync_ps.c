@@ -710,7 +710,8 @@ enum sl_err sync_ps_new(struct sync **out, const struct sync_ps_options *o,
         memset(s->sync.params, 0, bytes);
         memset(s->sync.grads, 0, bytes); // elements that no op writes stay 0
     }
-    rng_init(&s->rng, sl_now_us(o->clock), (uint64_t)(uintptr_t)s);
+    rng_init(&s->rng, sl_now_us(o->clock),
+             o->seed != 0 ? o->seed : (uint64_t)(uintptr_t)s);
     for (uint32_t i = 0; i < o->shards_count; i++) {
         s->shards[i].s = s;
         s->shards[i].number = i;

@@ -45,6 +45,9 @@ struct sync_ps_options {
     void *narrow;
     struct peers *peers;
     const struct sl_clock *clock;
+    // What the pauses between calls are drawn from; 0: the clock and where the
+    // sync lies.
+    uint64_t seed;
     // Asks for a map newer than version `have`. Called on the compute thread;
     // not NULL.
     void (*want_map)(void *arg, uint64_t job, uint64_t have);

@@ -1,0 +1,67 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/sim/hand.h -- a worker's process: the real trainer.
+//
+// Its stream's end (stream/attendee.h), its member (trainer/attend), its
+// leases, their driver and its dealings with shards (trainer/lease,
+// trainer/push) are the product's. What is played is around them: the stream
+// (session.c), calls (channel.h), the compute thread (fiber.h), and what it
+// computes (work.c).
+//
+//   coordinator -> session.c -> attendee -> hand.c -> worker_member_* -> submit
+//     -> the compute thread: work.c -> steps, sync -> channel.c -> shards
+//     -> done -> worker_member_done -> report
+//
+// Memory   hand_stop frees all, also in the middle of a lease: gates close,
+//          calls end, and the compute thread unwinds.
+#ifndef TESTS_SIM_HAND_H
+#define TESTS_SIM_HAND_H
+
+#include "stream/attendee.h"
+#include "tests/sim/channel.h"
+#include "tests/sim/pool.h"
+#include "trainer/attend/member.h"
+#include "trainer/base/nonfinite.h"
+#include "trainer/push/peers.h"
+#include "trainer/push/sync.h"
+
+// What the compute thread keeps of the job.
+struct work_job {
+    struct record *record; // a reference; NULL: it keeps none
+    struct sync *sync;     // NULL: not made yet
+    struct nonfinite nonfinite;
+    float *cut; // owned
+};
+
+struct hand {
+    struct sim *sim;
+    struct proc *proc;
+    struct loop loop;
+    struct rpc_io io;
+    struct peers *peers;
+    struct rpc_channel *boss;
+    struct attendee *attend;
+    struct worker_member *member;
+
+    struct list queue; // struct lease; a sign to the compute thread
+    bool forget, quit;
+    struct work_job job;
+    struct lease *runs; // NULL: none
+    bool computes;      // it is at a step of it, and calls nobody
+};
+
+void hand_start(struct sim *s, struct proc *p);
+void hand_stop(struct sim *s, struct proc *p);
+// SIGTERM: what it has goes back, then it ends.
+void hand_drain(struct sim *s, struct proc *p);
+
+// What a worker calls with (channel.c).
+struct rpc_io *hand_io(struct proc *p);
+// A push leaves: of the lease that runs, as that attempt, before its end.
+void hand_check_push(struct proc *p, const struct wire_push *push);
+
+// ---- work.c: the compute thread
+
+// Takes leases until `quit`.
+void work_run(void *hand);
+
+#endif

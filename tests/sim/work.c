@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/sim/work.c -- the compute thread of a worker: leases to their outcomes,
+// as worker/lease/compute.c and task*.c run them.
+//
+// The driver of a lease (trainer/lease/steps.h) and all that it does with
+// shards are the product's. A step is played: it takes some time, and its
+// gradient is what truth.h says. Its ranges become fresh, and are sent, as
+// those of a model of layers: the next step reads the first layers while the
+// last ones, or the answers for them, are on their way. Other steps are those
+// of a program of the user's (lib): all is fresh, all is sent.
+#include "tests/sim/fiber.h"
+#include "tests/sim/hand.h"
+#include "tests/sim/truth.h"
+#include "trainer/lease/steps.h"
+#include "trainer/push/sync_ps.h"
+
+// ---- the job
+
+static void drop_job(struct hand *h)
+{
+    struct work_job *j = &h->job;
+
+    if (j->sync != NULL) {
+        record_attach(j->record, NULL);
+        j->sync->ops->free(j->sync);
+    }
+    record_unref(j->record);
+    free(j->cut);
+    *j = (struct work_job){NULL};
+}
+
+static void want_map_run(struct sim *s, struct sim_event *e)
+{
+    struct hand *h = proc_get(s, e->proc)->self;
+
+    worker_member_want_map(h->member, e->a, e->b);
+}
+
+static void want_map(void *arg, uint64_t job, uint64_t have)
+{
+    struct hand *h = arg;
+
+    if (h->proc->alive)
+        sim_after(h->sim, sim_below(h->sim, 50),
+                  &(struct sim_event){.kind = SIM_POSTED,
+                                      .proc = h->proc->number,
+                                      .a = job,
+                                      .b = have,
+                                      .run = want_map_run});
+}
+
+// The job of a lease: the one that is kept, or a new one if JobOpen has said
+// something newer.
+static struct work_job *get_job(struct hand *h, const struct lease *l)
+{
+    struct work_job *j = &h->job;
+
+    if (j->record == l->record)
+        return j;
+    drop_job(h);
+    j->record = record_ref(l->record);
+    j->nonfinite = nonfinite_rule(l->record->open->spec->train);
+    return j;
+}
+
+static struct sync *get_sync(struct hand *h, struct work_job *j)
+{
+    struct sync_ps_options o;
+
+    if (j->sync != NULL)
+        return j->sync;
+    o = record_sync(j->record);
+    o.peers = h->peers;
+    o.clock = &h->sim->clock.clock;
+    o.want_map = want_map;
+    o.arg = h;
+    o.seed = h->proc->process;
+    T_OK(sync_ps_new(&j->sync, &o, t_err()));
+    record_attach(j->record, j->sync);
+    return j->sync;
+}
+
+// ---- a step
+
+struct work_step {
+    struct hand *hand;
+    struct lease *lease;
+    struct sync *sync;
+    struct steps *steps;
+    uint64_t samples, digest, us; // us: that computing it takes
+    bool skip;                    // it is not finite
+    uint64_t given_up_us;         // when a step was given up last
+    unsigned times;
+};
+
+static void begin(struct work_step *w)
+{
+    struct sim *s = w->hand->sim;
+    const struct schedule *sched = &s->knobs.schedule;
+    uint64_t closure = w->lease->closure, first, us = s->knobs.compute_us;
+
+    schedule_step_range(sched, closure, w->steps->step, &first, &w->samples);
+    w->digest = 0;
+    for (uint64_t i = first; i < first + w->samples; i++)
+        w->digest += schedule_digest(schedule_epoch(sched, closure), i);
+    w->us = us / 2 + sim_below(s, us);
+    w->skip = sim_chance(s, s->knobs.skips);
+}
+
+// One of `parts` parts of the step's time.
+static void compute(struct work_step *w, uint64_t parts)
+{
+    w->hand->computes = true;
+    fiber_sleep(w->us / parts);
+    w->hand->computes = false;
+    pulse_beat(&w->lease->gate.pulse);
+}
+
+// In sync the mean of a round is applied: what makes it the sum.
+static double round_size(const struct work_step *w)
+{
+    const struct knobs *k = &w->hand->sim->knobs;
+    uint64_t epoch = schedule_closures_per_epoch(&k->schedule);
+    uint64_t place, left;
+
+    if (k->contributions == 0)
+        return 1;
+    place = w->lease->closure % epoch;
+    left = epoch - place / k->contributions * k->contributions;
+    return (double)(left < k->contributions ? left : k->contributions);
+}
+
+static void write_gradient(const struct work_step *w, uint32_t range)
+{
+    const struct elements *r = &w->sync->ranges[range];
+    double v[SIM_FIELDS] = {1, 1, 1, 1}, size = round_size(w);
+
+    if (w->hand->sim->knobs.soak == NULL)
+        truth_step(v, w->lease->closure, w->steps->step);
+    for (uint64_t k = 0; k < r->count; k++)
+        w->sync->grads[r->first + k] = (float)(v[k % SIM_FIELDS] * size);
+}
+
+static void note(struct work_step *w)
+{
+    steps_note(w->steps, w->samples, (double)w->samples,
+               (double)(w->samples / 2));
+}
+
+// Sends a range, whose parameters ops before `read_until` go on reading.
+static enum sync_result send(struct work_step *w, uint32_t range,
+                             uint32_t read_until)
+{
+    struct sync_step step = {.step = w->steps->step,
+                             .samples = w->samples,
+                             .digest = w->digest,
+                             .wanted = range,
+                             .reads_until = read_until};
+
+    if (w->skip)
+        return steps_skip(w->steps, range, &step);
+    write_gradient(w, range);
+    return steps_whole(w->steps, range, &step, true);
+}
+
+// All of it is fresh, then computed, then sent: a program of the user's, or a
+// step of which all shards skip it, or none.
+static enum sync_result step_whole(struct work_step *w)
+{
+    enum sync_result result = steps_fresh_wait(w->steps);
+
+    if (result != SYNC_OK)
+        return result;
+    compute(w, 1);
+    note(w);
+    for (uint32_t i = 0; result == SYNC_OK && i < w->sync->ranges_count; i++)
+        result = send(w, i, 0);
+    steps_end(w->steps);
+    return result;
+}
+
+// Op i reads range i; op 2n - 1 - i reads it again and makes its gradient, of
+// which another op may still read the parameters when it is sent.
+static enum sync_result step_layers(struct work_step *w)
+{
+    uint32_t n = w->sync->ranges_count;
+    enum sync_result result = SYNC_OK;
+
+    for (uint32_t i = 0; i < n; i++) {
+        result = sync_wait(w->sync, i, &w->steps->err);
+        if (result != SYNC_OK)
+            return result;
+        compute(w, 2 * (uint64_t)n);
+    }
+    steps_report(w->steps); // the step before has all its answers
+    note(w);
+    for (uint32_t i = n; result == SYNC_OK && i-- > 0;) {
+        uint32_t op = 2 * n - 1 - i;
+        uint32_t until = op + 1 + (uint32_t)sim_below(w->hand->sim, 3);
+
+        compute(w, 2 * (uint64_t)n);
+        result = send(w, i, until > op + 1 && until <= 2 * n ? until : 0);
+        w->sync->ops->past(w->sync, op + 1);
+    }
+    w->sync->ops->past(w->sync, 2 * n);
+    steps_end(w->steps);
+    return result;
+}
+
+static enum sync_result step_run(struct work_step *w)
+{
+    struct sim *s = w->hand->sim;
+
+    atomic_store(&w->lease->gate.pulse.step, w->steps->step);
+    begin(w);
+    if (s->knobs.contributions > 0 || sim_chance(s, 500))
+        return step_whole(w);
+    return step_layers(w);
+}
+
+// ---- leases
+
+static enum sync_result next_step(struct steps *steps)
+{
+    enum sync_result result;
+
+    do
+        result = steps_go(steps);
+    while (result == SYNC_OK && steps_between(steps));
+    return result;
+}
+
+// A step was given up. Many times without a moment between them: a loop without
+// end.
+static void give_up(struct work_step *w)
+{
+    struct sim *s = w->hand->sim;
+
+    w->times = sim_now(s) == w->given_up_us ? w->times + 1 : 0;
+    w->given_up_us = sim_now(s);
+    T_LT(w->times, 1000);
+    s->seen.void_evidence++;
+    steps_again(w->steps);
+}
+
+static enum sync_result all_steps(struct work_step *w)
+{
+    enum sync_result result = next_step(w->steps);
+
+    while (result == SYNC_OK && w->steps->at != STEPS_DONE) {
+        result = step_run(w);
+        if (result == SYNC_AGAIN) {
+            give_up(w);
+            result = SYNC_OK;
+        }
+        if (result == SYNC_OK)
+            result = next_step(w->steps);
+    }
+    steps_report(w->steps);
+    w->hand->sim->seen.early += result == SYNC_EARLY;
+    return result;
+}
+
+static void train(struct hand *h, struct work_job *j, struct lease *l)
+{
+    struct steps steps;
+    struct work_step w = {
+        .hand = h, .lease = l, .sync = get_sync(h, j), .steps = &steps};
+    enum sync_result result;
+
+    steps_init(&steps, l, w.sync, &j->nonfinite);
+    result = steps_open(&steps);
+    if (result == SYNC_OK)
+        result = all_steps(&w);
+    steps_conclude(&steps, result);
+    w.sync->ops->close(w.sync);
+}
+
+// What the cut's snapshots held is what was pulled.
+static void check_cut(struct sim *s, const struct lease *l,
+                      const struct sync *sync, const float *cut)
+{
+    for (uint32_t i = 0; i < sync->ranges_count; i++) {
+        const struct ledger *ledger = truth_snapshot(s, i, l->tags[i]);
+
+        T_TRUE(ledger != NULL);
+        truth_values(ledger, cut + sync->ranges[i].first,
+                     sync->ranges[i].count);
+    }
+}
+
+static void evaluate(struct hand *h, struct work_job *j, struct lease *l)
+{
+    struct sync *sync = get_sync(h, j);
+    struct lease_metrics m = {.steps = l->steps, .samples = l->count};
+    struct sl_error err = SL_ERROR_INIT;
+    enum sync_result result;
+
+    if (j->cut == NULL)
+        j->cut = calloc(j->record->layout.elements, sizeof(float));
+    T_ASSERT(j->cut != NULL);
+    result = sync_pull_cut(sync, l->tags, &l->gate, j->cut, &err);
+    if (result == SYNC_FAILED) {
+        lease_fail(l, err.code, &err);
+        l->outcome.job_error = false; // its files are gone
+    } else if (result != SYNC_OK) {
+        lease_stopped(l);
+    } else {
+        if (h->sim->knobs.soak == NULL)
+            check_cut(h->sim, l, sync, j->cut);
+        m.loss_samples = l->count;
+        m.loss_sum = (double)l->count;
+        m.right_sum = (double)(l->count / 2);
+        lease_set_progress(l, &m);
+    }
+}
+
+static void probe(const struct sim *s, struct lease *l)
+{
+    Sluice__V1__DataFacts *facts = &l->outcome.facts;
+
+    sluice__v1__data_facts__init(facts);
+    facts->train_samples = s->knobs.schedule.samples;
+    facts->test_samples = 20;
+}
+
+static void done(void *arg)
+{
+    struct lease *l = arg;
+    struct hand *h = l->done_arg;
+
+    h->sim->seen.evaluations += h->proc->alive && l->kind == LEASE_EVALUATE &&
+                                l->outcome.kind == OUTCOME_COMPLETE;
+    worker_member_done(h->member, l);
+}
+
+static void run(struct hand *h, struct lease *l)
+{
+    l->outcome.kind = OUTCOME_COMPLETE;
+    atomic_store(&l->running, true);
+    h->runs = l;
+    if (gate_look(&l->gate, &h->sim->clock.clock) != GATE_OPEN)
+        lease_stopped(l); // closed while it waited
+    else if (l->kind == LEASE_PROBE)
+        probe(h->sim, l);
+    else if (l->kind == LEASE_EVALUATE)
+        evaluate(h, get_job(h, l), l);
+    else
+        train(h, get_job(h, l), l);
+    h->runs = NULL;
+    l->done_arg = h;
+    loop_post_task(&h->loop, &l->done, done, l);
+}
+
+void work_run(void *hand)
+{
+    struct hand *h = hand;
+
+    while (!h->quit || !list_empty(&h->queue)) {
+        struct list_node *n = list_pop_front(&h->queue);
+
+        if (n != NULL)
+            run(h, list_entry(n, struct lease, queued));
+        if (h->forget)
+            drop_job(h);
+        h->forget = false;
+        if (list_empty(&h->queue) && !h->quit)
+            (void)fiber_await(&h->queue, 3600 * SIM_SECOND);
+    }
+    drop_job(h);
+}
