@@ -59,7 +59,7 @@ def main():
     torch.manual_seed(1)
 
     model, loss_fn = resnet18(), nn.CrossEntropyLoss()
-    sgd = torch.optim.SGD(model.parameters(), lr=0.02, momentum=0.9)
+    sgd = torch.optim.SGD(model.parameters(), lr=0.005, momentum=0.9)
     losses = []
     with sluice.torch.Trainer(model, "torch-resnet", options.coordinator, optimizer=sgd,
                               name=options.name,

@@ -3,6 +3,7 @@
 """torch on exactly-once servers: programs of `sluice.torch` train while they are
 killed, and a psserver's optimizers are torch's."""
 import pathlib
+import re
 
 from cluster import Cluster, check, check_counts, check_equal, wait_for
 from frames import begin, leave, main_with, run, train_and_die
@@ -234,7 +235,8 @@ def a_resnet_with_batch_norm_learns():
 def a_gpt_learns_bytes_that_a_process_reads_ahead():
     with Cluster(psservers=2, workers=0) as c:
         said = train_and_die(c, "torch_gpt.py", (20,))
-        check(float(said.rsplit("loss", 1)[1].split(":")[0]) < 3.5, said)
+        losses = re.findall(r"loss ([\d.]+):", said)  # nan: of one that came late
+        check(losses and float(losses[-1]) < 3.5, said)
 
 
 def processes_that_read_end_with_their_program():
