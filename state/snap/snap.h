@@ -101,8 +101,8 @@ enum sl_err snap_write_image(struct fs *fs, const char *folder,
 
 // Reads the snapshot written under this tag into *out, if the file exists (else
 // SL_ENOENT) and is intact: a rank may be asked again for a part that it has
-// written. For snap_written_release. Whether its values are finite is not
-// looked at.
+// written. It is durable on SL_OK (K2), whatever became of its writer. Whether
+// its values are finite is not looked at. For snap_written_release.
 enum sl_err snap_written_find(struct fs *fs, const char *folder,
                               const struct plan *plan, struct wire_tag tag,
                               struct snap_written *out, struct sl_error *err);

@@ -320,6 +320,9 @@ enum sl_err snap_written_find(struct fs *fs, const char *folder,
     if (rc != SL_OK)
         return rc;
     rc = snap_measure_file(fs, folder, &made, err);
+    // K2: its writer may have failed, or died, before its name was durable.
+    if (rc == SL_OK)
+        rc = fs_sync_dir(fs, folder, err);
     if (rc == SL_OK)
         *out = made;
     else

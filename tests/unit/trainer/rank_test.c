@@ -5,6 +5,7 @@
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "state/snap/snap.h"
+#include "tests/harness/crash_fs.h"
 #include "tests/harness/t.h"
 #include "tests/unit/trainer/ring_world.h"
 #include "trainer/ring/follow.h"
@@ -903,6 +904,45 @@ TEST(rank, a_part_that_was_written_before_is_found)
                               t_err()));
     sl_free(path);
     sl_free(cut.folder);
+    rank_release(&r);
+}
+
+// The disk fails, or another rank dies, between the name and its sync.
+TEST(rank, K2_a_part_that_is_found_is_durable)
+{
+    struct snap_written made, again;
+    struct shard_image image;
+    struct rank r = {0};
+    float fresh[ELEMENTS];
+    struct world w;
+    unsigned found = 0;
+    char *path;
+    enum sl_err rc = SL_EIO;
+
+    world_init(&w, (char *)"adam");
+    T_OK(rank_load(&r, &w.job, &w.begin, t_err()));
+    run_round(&r, 0, 2, false, fresh);
+    for (unsigned step = 1; rc != SL_OK; step++) {
+        struct crash_fs *disk = crash_fs_new(t_seed() + step);
+        struct fs *fs = crash_fs_ops(disk);
+
+        T_OK(rank_freeze(&r, 1, &image, t_err()));
+        crash_fs_fail_at(disk, step);
+        rc = snap_write_image(fs, "d", &image, &made, t_err());
+        shard_image_release(&image);
+        if (rc == SL_OK) {
+            snap_written_release(&made);
+        } else if (snap_written_find(fs, "d", &r.parts[1]->plan, r.tag, &again,
+                                     t_err()) == SL_OK) {
+            path = fs_join("d", again.file);
+            T_TRUE(crash_fs_durable(disk, path));
+            snap_written_release(&again);
+            sl_free(path);
+            found++;
+        }
+        crash_fs_free(disk);
+    }
+    T_GT(found, 0);
     rank_release(&r);
 }
 
