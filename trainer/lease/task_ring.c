@@ -32,9 +32,6 @@
 #include "trainer/ring/say.h"
 
 #define LOOK_MS 200 // most time between two looks at the gate
-// A smaller state is copied within about one round, even if all ranks wait for
-// it: such a newcomer does not follow.
-#define AHEAD_BYTES ((uint64_t)4 << 20)
 #define FOLLOW_MS 5 // pause before a rank that is followed is asked again
 
 enum ring_stage {
@@ -206,6 +203,15 @@ static void give_up_following(struct ring_task *t)
     say_copied_once(t);
 }
 
+// Returns true if the state is worth following.
+static bool task_ring_is_large(const struct ring_task *t)
+{
+    uint64_t least = t->ring_env->ahead_bytes;
+
+    return t->by->model->elements * sizeof(float) >=
+           (least == 0 ? RING_AHEAD_BYTES : least);
+}
+
 static void start_following(struct ring_task *t, const Sluice__V1__RingCopy *m)
 {
     const struct rank_job j = {.open = t->lease->record->open,
@@ -220,7 +226,7 @@ static void start_following(struct ring_task *t, const Sluice__V1__RingCopy *m)
     stop_following(t);
     t->followed = m->generation;
     t->copied = false;
-    if (t->by->model->elements * sizeof(float) < AHEAD_BYTES)
+    if (!task_ring_is_large(t))
         say_copied_once(t);
     else if (newcomer_new(&t->newcomer, rank_of(t), &j, t->seat, m, id,
                           &t->err) != SL_OK)

@@ -29,6 +29,9 @@
 #include "state/shard/shard.h"
 
 #define SEAT_STEP_MS 20 // least time between two RingSteps
+// A smaller state is copied within about one round, even if all ranks wait for
+// it.
+#define RING_AHEAD_BYTES ((uint64_t)4 << 20)
 
 // The environment that all ring leases of this process share; outlives them.
 struct ring_env {
@@ -43,6 +46,9 @@ struct ring_env {
     const char *store;                   // folder of our files; NULL: none
     const struct roots *weights;         // folders that weights are read from
     const struct membership *membership; // owner of `store`; NULL: not checked
+    // A newcomer copies a state of so many bytes or more while the others'
+    // rounds go on, a smaller one when it is a member. 0: RING_AHEAD_BYTES.
+    uint64_t ahead_bytes;
     // For groups (trainer/sum/sum_group.h).
     struct ranks *ranks;
     struct rpc_io *io;
