@@ -5,7 +5,7 @@
 // clock to its time and mixes what it is into the trace.
 #include "common/base/buf.h"
 #include "common/base/rng.h"
-#include "tests/sim/sim.h"
+#include "tests/sim/ranker.h"
 
 // ---- chance and trace
 
@@ -139,6 +139,8 @@ static void run(struct sim *s, struct sim_event *e)
         sim_note(s, (uint64_t)e->kind << 32 | e->proc);
         sim_note(s, e->a ^ e->b << 32);
         e->run(s, e);
+        if (e->proc != 0 && proc_get(s, e->proc) != NULL)
+            ranker_look(s, proc_get(s, e->proc));
     }
     event_free(e);
 }

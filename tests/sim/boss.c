@@ -265,6 +265,10 @@ static void io_send(void *arg, uint64_t member, const Sluice__V1__AttendDown *m)
         books_check_admit(b->sim, m->admit->shard, m->admit->incarnation);
         truth_admit(b->sim, m->admit->shard, m->admit->incarnation);
         break;
+    case SLUICE__V1__ATTEND_DOWN__KIND_JOB_OPEN:
+        if (b->sim->knobs.mode == SIM_RING)
+            rings_job_open(b->sim, m->job_open);
+        break;
     case SLUICE__V1__ATTEND_DOWN__KIND_RING_OPEN:
         if (b->sim->knobs.mode == SIM_RING)
             rings_opened(b->sim, m->ring_open);

@@ -31,12 +31,10 @@ static void digest(const struct buf *bytes, uint8_t out[SHA256_BYTES])
     T_OK(sha256_final(&h, out));
 }
 
-void cuts_file(struct sim *s, const Sluice__V1__CheckpointShard *f, bool full)
+void cuts_check_file(const Sluice__V1__CheckpointShard *f, struct fs *fs,
+                     struct shard *read, const struct ledger *ledger, bool full)
 {
     struct wire_tag tag = wire_tag_of(f->tag);
-    const struct ledger *ledger = truth_snapshot(s, f->shard, tag);
-    struct fs *fs = crash_fs_ops(disk_of(s, f->psserver));
-    struct shard *read = truth_shard(s, f->shard);
     struct buf bytes = BUF_INIT;
     uint8_t sha[SHA256_BYTES];
     char path[512];
@@ -58,6 +56,15 @@ void cuts_file(struct sim *s, const Sluice__V1__CheckpointShard *f, bool full)
     T_EQ(f->steps, counted_steps(&read->once.counted));
     if (full)
         T_TRUE(counted_full(&read->once.counted)); // E1
+}
+
+static void cuts_file(struct sim *s, const Sluice__V1__CheckpointShard *f,
+                      bool full)
+{
+    struct shard *read = truth_shard(s, f->shard);
+
+    cuts_check_file(f, crash_fs_ops(disk_of(s, f->psserver)), read,
+                    truth_snapshot(s, f->shard, wire_tag_of(f->tag)), full);
     shard_unref(read);
 }
 

@@ -256,8 +256,11 @@ void disk_attach(struct sim *s, struct proc *p)
 
 struct crash_fs *disk_for(struct sim *s, enum sim_role role, uint32_t host)
 {
-    return role == SIM_SERVER && s->knobs.shared_store ? s->store
-                                                       : s->hosts[host];
+    bool shared = role == SIM_SERVER   ? s->knobs.shared_store
+                  : role == SIM_WORKER ? s->knobs.mode == SIM_RING
+                                       : false;
+
+    return shared ? s->store : s->hosts[host];
 }
 
 static struct crash_fs *fresh(struct sim *s)

@@ -5,7 +5,7 @@
 // A generation's number is of one group, of one coordinator, and rises. Its
 // members are told of the same ones, each of itself, before it goes. A closure
 // is leased to who leads a group that goes. What a member had when it stopped
-// leading it hands back by itself, at its next step (place.h).
+// leading it hands back by itself, at its next step (hybrid_lead.h).
 #ifndef TESTS_SIM_GROUPS_H
 #define TESTS_SIM_GROUPS_H
 

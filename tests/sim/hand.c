@@ -2,15 +2,10 @@
 // tests/sim/hand.c -- a worker's process; see hand.h.
 #include "tests/sim/hand.h"
 
-#include "tests/sim/crew.h"
 #include "tests/sim/fiber.h"
+#include "tests/sim/grouper.h"
 #include "tests/sim/net.h"
-
-// Jobs in allreduce and hybrid have scripted workers still.
-static bool is_script(const struct sim *s)
-{
-    return s->knobs.mode == SIM_RING || s->knobs.mode == SIM_HYBRID;
-}
+#include "tests/sim/ranker.h"
 
 static struct hand *self(struct proc *p)
 {
@@ -117,18 +112,12 @@ void hand_say(const struct sim *s, const struct proc *p,
 
 void hand_reply(struct sim *s, struct proc *p, const struct sim_reply *r)
 {
-    if (is_script(s))
-        crew_reply(s, p, r);
-    else
-        channel_reply(&self(p)->io, r);
+    channel_reply(&self(p)->io, r);
 }
 
 void hand_deadline(struct sim *s, struct proc *p, uint64_t id)
 {
-    if (is_script(s))
-        crew_deadline(s, p, id);
-    else
-        channel_deadline(&self(p)->io, id);
+    channel_deadline(&self(p)->io, id);
 }
 
 // ---- for the member: the runner, and its life's end
@@ -232,6 +221,7 @@ static void make_member(struct hand *h)
                                         .drained = leave,
                                         .stuck = stuck,
                                         .grace_ms = 60 * 1000,
+                                        .ring = ranker_env(h->rank),
                                         .arg = h};
     struct worker_member_runner runner = {.submit = submit,
                                           .forget = forget,
@@ -249,13 +239,8 @@ static void make_member(struct hand *h)
 
 void hand_start(struct sim *s, struct proc *p)
 {
-    struct hand *h;
+    struct hand *h = calloc(1, sizeof(*h));
 
-    if (is_script(s)) {
-        crew_start(s, p);
-        return;
-    }
-    h = calloc(1, sizeof(*h));
     T_ASSERT(h != NULL);
     p->self = h;
     h->sim = s;
@@ -265,6 +250,10 @@ void hand_start(struct sim *s, struct proc *p)
     channel_io_init(&h->io, s, p);
     T_OK(peers_new(&h->peers, &h->io, NULL, t_err()));
     T_OK(rpc_channel_new(&h->boss, &h->io, "127.0.0.0:1", NULL, NULL, t_err()));
+    if (s->knobs.mode >= SIM_RING)
+        h->rank = ranker_new(h);
+    if (s->knobs.mode == SIM_HYBRID)
+        h->group = grouper_new(h);
     make_member(h);
     fiber_start(s, p, work_run, h);
 }
@@ -275,10 +264,6 @@ void hand_stop(struct sim *s, struct proc *p)
 {
     struct hand *h = self(p);
 
-    if (is_script(s)) {
-        crew_stop(s, p);
-        return;
-    }
     worker_member_abandon(h->member);
     h->quit = true;
     channel_end_all(&h->io);
@@ -286,11 +271,15 @@ void hand_stop(struct sim *s, struct proc *p)
     attendee_stop(h->attend);
     session_end_stream(p);
     pool_run_posted(p);
+    pool_end_all(p);
+    pool_run_posted(p);
     T_EQ(worker_member_leases(h->member), 0);
     attendee_free(h->attend);
     worker_member_free(h->member);
     peers_free(h->peers);
     rpc_channel_free(h->boss);
+    grouper_free(h->group);
+    ranker_free(h->rank);
     T_TRUE(list_empty(&h->io.calls) && list_empty(&p->timers));
     free(h);
     p->self = NULL;
@@ -300,10 +289,6 @@ void hand_drain(struct sim *s, struct proc *p)
 {
     struct hand *h = self(p);
 
-    if (is_script(s)) {
-        crew_drain(s, p);
-        return;
-    }
     if (p->draining)
         return;
     p->draining = true;

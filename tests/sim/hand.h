@@ -24,6 +24,9 @@
 #include "trainer/push/peers.h"
 #include "trainer/push/sync.h"
 
+struct grouper;
+struct ranker;
+
 // What the compute thread keeps of the job.
 struct work_job {
     struct record *record; // a reference; NULL: it keeps none
@@ -41,6 +44,8 @@ struct hand {
     struct rpc_channel *boss;
     struct attendee *attend;
     struct worker_member *member;
+    struct ranker *rank;   // in allreduce and hybrid; else NULL
+    struct grouper *group; // in hybrid; else NULL
 
     struct list queue; // struct lease; a sign to the compute thread
     bool forget, quit;
@@ -63,5 +68,7 @@ void hand_check_push(struct proc *p, const struct wire_push *push);
 
 // Takes leases until `quit`.
 void work_run(void *hand);
+// Runs the leases that wait behind a ring lease, but another ring lease.
+void work_between(struct hand *h);
 
 #endif

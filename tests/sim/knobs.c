@@ -45,9 +45,12 @@ static void draw_rounds(struct sim *s, struct knobs *k)
     T_LE(schedule_closures(&k->schedule), SIM_CLOSURES);
 }
 
-// Rounds of several sizes, or of as many as there are ranks.
+// Rounds of several sizes, or of as many as there are ranks. All that is on a
+// disk is files of cuts, of which a fault leaves nothing: few, or no cut is.
 static void draw_ring(struct sim *s, struct knobs *k)
 {
+    k->read_fault = (k->read_fault + 1) / 2;
+    k->write_fault = (k->write_fault + 1) / 2;
     k->psservers = 0;
     k->workers = (unsigned)sim_between(s, 1, 5);
     k->contributions = (unsigned)sim_below(s, 7);

@@ -171,8 +171,8 @@ struct least {
     }
 
 static const struct least leasts[] = {
-    APART(calls, 50000, 50000, 0, 50000),
-    APART(lost, 5000, 5000, 0, 3000),
+    APART(calls, 50000, 50000, 200000, 100000),
+    APART(lost, 5000, 5000, 8000, 3000),
     APART(replayed, 5000, 5000, 0, 3000),
     APART(replayed_late, 1000, 1000, 0, 800),
     APART(rubbish, 500, 500, 0, 300),
@@ -214,7 +214,7 @@ static const struct least leasts[] = {
     APART(generations, 0, 0, 5000, 0),
     APART(ring_rounds, 0, 0, 15000, 0),
     APART(base_files, 0, 0, 100, 0),
-    APART(base_copies, 0, 0, 4000, 0),
+    APART(base_copies, 0, 0, 2500, 0), // by ranks that did not hold it
     APART(copied_ahead, 0, 0, 1000, 0),
     APART(died_copying, 0, 0, 20, 0),
     APART(broken, 0, 0, 400, 400),
@@ -222,6 +222,7 @@ static const struct least leasts[] = {
     APART(group_steps, 0, 0, 0, 5000),
     APART(lost_steps, 0, 0, 0, 1000),
     APART(parted, 0, 0, 0, 500),
+    APART(shares, 0, 0, 0, 5000),
 };
 
 static void enough(const struct seen *s, enum sim_mode mode, uint64_t seeds)

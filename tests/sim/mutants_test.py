@@ -31,13 +31,17 @@ CAUGHT = dict.fromkeys("""
     """.split(), "live")
 CAUGHT.update(dict.fromkeys(("leak_snapshots", "keep_leases"), "quiet"))
 CAUGHT.update(dict.fromkeys("""rule_R1 rule_R1_journal rule_R3 rule_R3_equal
-    rule_R4 rule_R5 rule_R6 skip_next feed_forget_silent""".split(), "ring_what"))
+    rule_R2_stays rule_R3_tag rule_R4 rule_R5 rule_R6 skip_next forget_key
+    feed_forget_silent found_unsynced""".split(), "ring_what"))
 CAUGHT.update(dict.fromkeys("rule_I4_copy rule_Y1 rule_Y2 rule_Y3 rule_Y4"
                             .split(), "sync_what"))
 
 # Nothing else is asked to catch these: it takes a whole worker and bad luck.
 ALONE = "keep_evidence push_other_key push_after_end write_lent".split()
 CAUGHT.update(dict.fromkeys(ALONE, "live"))
+ALONE += "place_uneven hold_late_piece push_torn_step".split()
+CAUGHT.update(place_uneven="ring_what", hold_late_piece="ring_what",
+              push_torn_step="hybrid_what")
 
 # Why a mistake cannot show here.
 NOT_HERE = {
@@ -69,8 +73,6 @@ NOT_HERE = {
     "rule_Y4_keeps": "slots of a later round are leased early; unit.coordinator.ahead",
     "rule_Y4_twice": "who has two of a round does one after the other here, too",
     "rule_R7": "a second lock: who joins again is asked by a new generation",
-    **dict.fromkeys("rule_R2_stays rule_R3_tag forget_key".split(),
-                    "is made in the worker; ranks here are scripts"),
 }
 
 

@@ -293,9 +293,13 @@ static void moment_run(struct sim *s, struct sim_event *e)
         kill(s, p->slot);
 }
 
+// A cut of a ring gets to its manifest more rarely.
 void nemesis_tempt(struct sim *s, struct proc *p)
 {
-    if (s->healed || s->knobs.gap_us == 0 || !sim_chance(s, s->knobs.tempted))
+    bool rare = p->role == SIM_BOSS && s->knobs.mode == SIM_RING;
+
+    if (s->healed || s->knobs.gap_us == 0 ||
+        !sim_chance(s, s->knobs.tempted * (rare ? 4 : 1)))
         return;
     sim_after(s, sim_below(s, 12000),
               &(struct sim_event){

@@ -220,7 +220,7 @@ uint64_t net_number(struct sim *s)
 
 // ---- life
 
-void net_new(struct sim *s)
+void net_begin(struct sim *s)
 {
     s->net = calloc(1, sizeof(*s->net));
     T_ASSERT(s->net != NULL);
@@ -238,7 +238,7 @@ static void parcels_free(struct list *l)
     }
 }
 
-void net_free(struct sim *s)
+void net_end(struct sim *s)
 {
     for (uint32_t i = 0; i < s->net->sessions_count; i++) {
         parcels_free(&s->net->sessions[i]->up);

@@ -107,7 +107,7 @@ void hand_say(const struct sim *s, const struct proc *p,
 void hand_reply(struct sim *s, struct proc *p, const struct sim_reply *r);
 void hand_deadline(struct sim *s, struct proc *p, uint64_t id);
 
-void net_new(struct sim *s);
-void net_free(struct sim *s);
+void net_begin(struct sim *s);
+void net_end(struct sim *s);
 
 #endif

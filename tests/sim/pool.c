@@ -6,6 +6,9 @@
 // here.
 #include "tests/sim/pool.h"
 
+#include "common/base/cgroup.h"
+#include "common/base/usage.h"
+#include "common/run/background.h"
 #include "tests/sim/nemesis.h"
 
 struct pool_job {
@@ -239,6 +242,25 @@ void loop_timer_free(struct loop_timer *t)
         return;
     list_remove(&t->node);
     free(t);
+}
+
+// ---- common/base/usage.h, cgroup.h: nothing of this very process
+
+struct usage usage_read(void)
+{
+    return (struct usage){0};
+}
+
+void cgroup_memory(struct cgroup_memory *out, const char *root)
+{
+    *out = (struct cgroup_memory){0};
+}
+
+// ---- common/run/background.h
+
+void background_run(void (*fn)(void *arg), void *arg)
+{
+    fn(arg);
 }
 
 // ---- common/run/loop.h

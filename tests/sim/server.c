@@ -5,6 +5,7 @@
 // dispatch below is that of psserver/service/attend.c and
 // psserver/service/api.c. Pulls that wait for a round wait in the psserver's
 // own list (psserver/service/rounds.h).
+#include "tests/sim/calls.h"
 #include "tests/sim/server.h"
 
 #include "common/base/mem.h"
@@ -26,11 +27,11 @@ struct server {
 };
 
 // A call that waits for a round.
-struct rpc_call {
+struct waiting_pull {
+    struct rpc_call base;
     struct sim *sim;
     struct proc *proc;
     struct sim_call *call; // owned
-    struct rounds_wait scratch;
 };
 
 // Looks at a shard, if it is here: truth.c compares.
@@ -301,28 +302,24 @@ static void pull_now(struct sim *s, struct proc *p, struct shard *shard,
 
 // ---- pulls that wait
 
-void *rpc_call_scratch(struct rpc_call *call, size_t bytes)
+static void waiting_free(struct waiting_pull *w)
 {
-    T_ASSERT(bytes <= sizeof(call->scratch));
-    return &call->scratch;
-}
-
-static void call_free(struct rpc_call *call)
-{
-    free(call->call);
-    free(call);
+    calls_release(&w->base);
+    free(w->call);
+    free(w);
 }
 
 static void answer_round(void *arg, struct rpc_call *call, struct shard *shard,
                          const struct wire_pull *pull)
 {
-    struct sim_reply reply = {.id = call->call->id, .kind = CALL_PULL};
+    struct waiting_pull *w = sl_container_of(call, struct waiting_pull, base);
+    struct sim_reply reply = {.id = w->call->id, .kind = CALL_PULL};
 
-    if (call->proc->alive) { // else it was killed
-        pull_now(call->sim, call->proc, shard, pull, &reply);
-        net_answer(call->sim, call->call, &reply);
+    if (w->proc->alive) { // else it was killed
+        pull_now(w->sim, w->proc, shard, pull, &reply);
+        net_answer(w->sim, w->call, &reply);
     }
-    call_free(call);
+    waiting_free(w);
 }
 
 static bool wait_for_round(struct sim *s, struct proc *p, struct shard *shard,
@@ -331,19 +328,19 @@ static bool wait_for_round(struct sim *s, struct proc *p, struct shard *shard,
 {
     struct server *me = p->self;
     size_t bytes = sizeof(*call) + call->bytes;
-    struct rpc_call *waits;
+    struct waiting_pull *waits;
     bool kept;
 
     if (pull->after_round_of == 0)
         return false;
     waits = calloc(1, sizeof(*waits));
     T_ASSERT(waits != NULL);
-    *waits = (struct rpc_call){.sim = s, .proc = p, .call = malloc(bytes)};
+    *waits = (struct waiting_pull){.sim = s, .proc = p, .call = malloc(bytes)};
     T_ASSERT(waits->call != NULL);
     memcpy(waits->call, call, bytes);
-    kept = rounds_wait(&me->rounds, waits, shard, pull);
+    kept = rounds_wait(&me->rounds, &waits->base, shard, pull);
     if (!kept)
-        call_free(waits);
+        waiting_free(waits);
     s->seen.round_waits += kept;
     return kept;
 }

@@ -3,13 +3,12 @@
 //
 // What a side says is heard in order, or not at all. Each message in a queue
 // has an event that hears the queue's first; where the way is cut, the event
-// tries again, as TCP does. The manners of psservers, and of scripts (when they
-// dial, beat and give up), are those of stream/attendee.c; workers have that
-// itself, over the rpc_stream_* functions below (common/net/rpc.h).
+// tries again, as TCP does. The manners of psservers (when they dial, beat and
+// give up) are those of stream/attendee.c; workers have that itself, over the
+// rpc_stream_* functions below (common/net/rpc.h).
 #include "common/base/buf.h"
 #include "common/base/rng.h"
 #include "tests/sim/channel.h"
-#include "tests/sim/crew.h"
 #include "tests/sim/net_own.h"
 
 #define BACKOFF_MIN_US (100 * 1000)
@@ -116,15 +115,11 @@ static void send_hello(struct sim *s, struct proc *p)
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
     Sluice__V1__Hello m = SLUICE__V1__HELLO__INIT;
 
-    m.role = p->role == SIM_SERVER ? SLUICE__V1__ROLE__ROLE_PSSERVER
-                                   : SLUICE__V1__ROLE__ROLE_WORKER;
+    m.role = SLUICE__V1__ROLE__ROLE_PSSERVER;
     m.name = s->slots[p->slot].name;
     m.process = p->process;
-    m.address = p->role == SIM_SERVER ? p->address : "";
-    if (s->knobs.by_host)
-        m.host = proc_host_name(p);
+    m.address = p->address;
     m.protocol = WIRE_PROTOCOL;
-    m.waits_for_round = p->slot % 4 != 3; // others are older
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HELLO;
     up.hello = &m;
     p->hello_us = sim_now(s);
@@ -191,18 +186,12 @@ static void beat_run(struct sim *s, struct sim_event *e)
         return;
     }
     sim_after(s, s->knobs.heartbeat_us, e);
-    if (p->role == SIM_SERVER)
-        server_beat(s, p);
-    else
-        crew_beat(s, p);
+    server_beat(s, p);
 }
 
 static void welcome(struct sim *s, struct proc *p, const Sluice__V1__Welcome *m)
 {
-    bool fine =
-        p->role == SIM_SERVER ? server_welcome(s, p, m) : crew_welcome(s, p, m);
-
-    if (!fine) {
+    if (!server_welcome(s, p, m)) {
         session_drop(s, p);
         return;
     }
@@ -213,10 +202,7 @@ static void welcome(struct sim *s, struct proc *p, const Sluice__V1__Welcome *m)
                                   .proc = p->number,
                                   .a = p->session,
                                   .run = beat_run});
-    if (p->role == SIM_SERVER)
-        server_attached(s, p);
-    else
-        crew_attached(s, p);
+    server_attached(s, p);
 }
 
 static void member_receive(struct sim *s, struct proc *p,
@@ -226,15 +212,9 @@ static void member_receive(struct sim *s, struct proc *p,
     if (m->kind_case == SLUICE__V1__ATTEND_DOWN__KIND_WELCOME) {
         if (!p->attached)
             welcome(s, p, m->welcome);
-    } else if (!p->attached) {
-        return; // it may be of an older term
-    } else if (m->kind_case == SLUICE__V1__ATTEND_DOWN__KIND_HEARTBEAT_ACK) {
-        if (p->role == SIM_WORKER)
-            crew_renewed(s, p, m->heartbeat_ack->seq);
-    } else if (p->role == SIM_SERVER) {
+    } else if (p->attached && // else it may be of an older term
+               m->kind_case != SLUICE__V1__ATTEND_DOWN__KIND_HEARTBEAT_ACK) {
         server_down(s, p, m);
-    } else {
-        crew_down(s, p, m);
     }
 }
 

@@ -5,9 +5,10 @@
 #include "common/base/rng.h"
 #include "coordinator/journal/journal.h"
 #include "tests/sim/boss.h"
-#include "tests/sim/hand.h"
+#include "tests/sim/calls.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/fiber.h"
+#include "tests/sim/hand.h"
 #include "tests/sim/nemesis.h"
 #include "tests/sim/net.h"
 #include "tests/sim/rings.h"
@@ -50,6 +51,14 @@ struct proc *proc_at(struct sim *s, const char *address)
     return NULL;
 }
 
+struct proc *proc_of(struct sim *s, uint64_t process)
+{
+    for (uint32_t i = s->procs_count; i-- > 0;)
+        if (s->procs[i]->process == process)
+            return s->procs[i]->alive ? s->procs[i] : NULL;
+    return NULL;
+}
+
 // The port that its predecessor had, unless that one still has it.
 static void name_address(struct sim *s, struct proc *p)
 {
@@ -84,7 +93,7 @@ struct proc *proc_start(struct sim *s, uint32_t slot, uint32_t host)
     list_init(&p->fibers);
     list_init(&p->posted);
     list_init(&p->timers);
-    if (p->role == SIM_SERVER)
+    if (p->role == SIM_SERVER || s->knobs.mode >= SIM_RING)
         name_address(s, p);
     disk_attach(s, p);
     p->alive = true;
@@ -111,6 +120,7 @@ void proc_kill(struct sim *s, struct proc *p, bool quietly)
         return;
     }
     session_orphan(s, p, quietly);
+    calls_gone(s, p, quietly);
     if (p->role == SIM_SERVER)
         server_stop_proc(s, p);
     else
@@ -169,7 +179,8 @@ static struct sim *make(uint64_t seed, enum sim_mode mode, bool quiet,
         disk_new(s, &s->hosts[h]);
     disk_new(s, &s->store);
     T_OK(journal_open(&s->journal, ":memory:", t_err()));
-    net_new(s);
+    net_begin(s);
+    calls_new(s);
     truth_new(s);
     rings_new(s);
     add_slot(s, SIM_BOSS, "boss", 0);
@@ -202,7 +213,8 @@ void sim_free(struct sim *s)
         if (s->procs[i]->alive)
             proc_kill(s, s->procs[i], true);
     agenda_release(&s->agenda);
-    net_free(s);
+    net_end(s);
+    calls_free(s);
     truth_free(s);
     rings_free(s);
     journal_close(s->journal);

@@ -3,11 +3,10 @@
 //
 // The coordinator is the real one: its logic, its journal, its manifests. The
 // shards are the psserver's own: roster, store, shard, once, snapshots. Workers
-// are the real trainer; in allreduce and hybrid they are scripts. Around them:
-// a clock that events move, a network that loses, repeats and reorders, disks
-// that fail and tear, and a nemesis that kills, pauses, replaces and cuts off.
-// All of it is drawn from one seed, so a run is a function of the seed: same
-// seed, same trace.
+// are the real trainer. Around them: a clock that events move, a network that
+// loses, repeats and reorders, disks that fail and tear, and a nemesis that
+// kills, pauses, replaces and cuts off. All of it is drawn from one seed, so a
+// run is a function of the seed: same seed, same trace.
 //
 //   sim_new -> sim_run until done or healed -> sim_heal -> sim_run ->
 //   sim_check_end
@@ -25,11 +24,10 @@
 //   books.c    its journal, read beside it
 //   server.c   a psserver's process
 //   hand.c     a worker's process; work.c: its compute thread
-//   channel.c  its calls, as common/net/rpc.h makes them
-//   crew.c     a worker of a job in allreduce or hybrid; task.c: its closure
-//   rank.c     a worker of a job in allreduce; rank_rounds.c: its rounds,
-//              feeds.c: what it gives out to newcomers
-//   place.c    a worker's place in a group of a job in hybrid
+//   channel.c  its calls, as common/net/rpc.h makes them; calls.c: those of
+//              ranks to each other
+//   ranker.c   the contributions of a rank of a job in allreduce
+//   grouper.c  the shares of a member of a group, in hybrid
 //   truth.c    what was counted, by who saw it happen; all that must hold
 //   rounds.c   what must hold of the rounds of a job in sync
 //   rings.c    what must hold of ranks, their generations and files
@@ -85,7 +83,6 @@ enum sim_kind {
     SIM_START,
     SIM_EXIT,
     SIM_NEMESIS,
-    SIM_GIFT,   // of one rank to another
     SIM_FIBER,  // a thread goes on: fiber.h
     SIM_POSTED, // to a loop: pool.c
     SIM_CALL,   // a call of a worker's to a shard: channel.c
@@ -203,7 +200,7 @@ struct proc {
     bool attached, dialing, draining;
     uint64_t seen_us, backoff_us, beat_us, hello_us;
     uint64_t term;
-    void *self; // struct boss, server or crew
+    void *self; // struct boss, server or hand
 };
 
 // What came to pass in a run, so that a test can demand that enough did.
@@ -218,7 +215,7 @@ struct proc {
     X(completions) X(void_evidence) X(events) X(held) X(copies) X(rounds) X(backups)      \
     X(early) X(ahead) X(far) X(generations) X(ring_rounds) X(base_files) X(base_copies) \
     X(copied_ahead) X(died_copying) X(broken) X(groups) X(group_steps) X(lost_steps) X(parted) \
-    X(all_skipped) X(round_waits) X(before_round) X(broken_links)
+    X(all_skipped) X(round_waits) X(before_round) X(broken_links) X(shares)
 // clang-format on
 
 struct seen {
@@ -234,6 +231,7 @@ struct echo {
     Sluice__V1__AttendDown *message; // owned; NULL: none
 };
 
+struct calls;
 struct net;
 struct rings;
 struct truth;
@@ -251,6 +249,7 @@ struct sim {
     struct proc **procs; // owned
     uint32_t procs_count, procs_space;
     struct net *net;
+    struct calls *calls;
     struct truth *truth;
     struct rings *rings;
     uint64_t group_newest; // generation of groups that was opened
@@ -292,6 +291,7 @@ const char *sim_story(struct sim *s);
 struct proc *proc_start(struct sim *s, uint32_t slot, uint32_t host);
 struct proc *proc_get(struct sim *s, uint32_t number); // alive, or NULL
 struct proc *proc_at(struct sim *s, const char *address);
+struct proc *proc_of(struct sim *s, uint64_t process); // as in Hello, or NULL
 // Two machines, as workers name them, on which they may think they are.
 char *proc_host_name(const struct proc *p);
 // kill -9. `quietly`: its host went with it, so nobody is told.

@@ -116,6 +116,11 @@ void cuts_verify(struct sim *s);
 struct wire_tag cuts_last(struct sim *s, uint32_t shard);
 struct wire_tag cuts_oldest(struct sim *s, uint32_t shard); // that is kept
 bool cuts_any(struct sim *s);
+// A file of a cut is there and is what the cut and the ledger say; `full`:
+// complete, too. `read`: a fresh shard, which is filled.
+void cuts_check_file(const Sluice__V1__CheckpointShard *f, struct fs *fs,
+                     struct shard *read, const struct ledger *ledger,
+                     bool full);
 void cuts_free(struct sim *s);
 
 #endif

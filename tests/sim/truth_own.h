@@ -44,7 +44,4 @@ void rounds_before(struct sim *s, const struct ledger *now,
 // What was counted is whole rounds, one after the other.
 void rounds_whole(struct sim *s, const struct ledger *l);
 
-// A file of a cut is there and is what the cut says; `full`: complete, too.
-void cuts_file(struct sim *s, const Sluice__V1__CheckpointShard *f, bool full);
-
 #endif

@@ -9,7 +9,9 @@
 // last ones, or the answers for them, are on their way. Other steps are those
 // of a program of the user's (lib): all is fresh, all is sent.
 #include "tests/sim/fiber.h"
+#include "tests/sim/grouper.h"
 #include "tests/sim/hand.h"
+#include "tests/sim/ranker.h"
 #include "tests/sim/truth.h"
 #include "trainer/lease/steps.h"
 #include "trainer/push/sync_ps.h"
@@ -89,6 +91,7 @@ struct work_step {
     struct steps *steps;
     uint64_t samples, digest, us; // us: that computing it takes
     bool skip;                    // it is not finite
+    bool grouped, parted;         // steps are a group's; that is over
     uint64_t given_up_us;         // when a step was given up last
     unsigned times;
 };
@@ -248,7 +251,8 @@ static enum sync_result all_steps(struct work_step *w)
     enum sync_result result = next_step(w->steps);
 
     while (result == SYNC_OK && w->steps->at != STEPS_DONE) {
-        result = step_run(w);
+        result = w->grouped ? grouper_step(w->hand->group, w->steps, &w->parted)
+                            : step_run(w);
         if (result == SYNC_AGAIN) {
             give_up(w);
             result = SYNC_OK;
@@ -264,15 +268,22 @@ static enum sync_result all_steps(struct work_step *w)
 static void train(struct hand *h, struct work_job *j, struct lease *l)
 {
     struct steps steps;
-    struct work_step w = {
-        .hand = h, .lease = l, .sync = get_sync(h, j), .steps = &steps};
+    struct work_step w = {.hand = h,
+                          .lease = l,
+                          .sync = get_sync(h, j),
+                          .steps = &steps,
+                          .grouped = grouper_is_in(h->group)};
     enum sync_result result;
 
     steps_init(&steps, l, w.sync, &j->nonfinite);
     result = steps_open(&steps);
     if (result == SYNC_OK)
         result = all_steps(&w);
-    steps_conclude(&steps, result);
+    h->sim->seen.parted += w.parted;
+    if (result == SYNC_STOPPED && w.parted)
+        lease_hand_back(l, "the worker's group has ended");
+    else
+        steps_conclude(&steps, result);
     w.sync->ops->close(w.sync);
 }
 
@@ -336,6 +347,9 @@ static void done(void *arg)
 
 static void run(struct hand *h, struct lease *l)
 {
+    struct lease *outer = h->runs; // a ring lease, which lasts as its job
+
+    l->gate.pulse.outer = outer == NULL ? NULL : &outer->gate.pulse;
     l->outcome.kind = OUTCOME_COMPLETE;
     atomic_store(&l->running, true);
     h->runs = l;
@@ -343,13 +357,42 @@ static void run(struct hand *h, struct lease *l)
         lease_stopped(l); // closed while it waited
     else if (l->kind == LEASE_PROBE)
         probe(h->sim, l);
+    else if (l->kind == LEASE_RING && h->group != NULL)
+        grouper_run(h->group, get_sync(h, get_job(h, l)), l);
+    else if (l->kind == LEASE_RING)
+        ranker_run(h->rank, l);
+    else if (l->kind == LEASE_EVALUATE && h->sim->knobs.mode == SIM_RING)
+        ranker_evaluate(h->rank, l);
     else if (l->kind == LEASE_EVALUATE)
         evaluate(h, get_job(h, l), l);
     else
         train(h, get_job(h, l), l);
-    h->runs = NULL;
+    h->runs = outer;
+    l->gate.pulse.outer = NULL;
     l->done_arg = h;
     loop_post_task(&h->loop, &l->done, done, l);
+}
+
+static struct lease *take_inner(struct hand *h)
+{
+    list_for(n, &h->queue)
+    {
+        struct lease *l = list_entry(n, struct lease, queued);
+
+        if (l->kind == LEASE_RING || l->record != h->runs->record)
+            continue;
+        list_remove(n);
+        return l;
+    }
+    return NULL;
+}
+
+void work_between(struct hand *h)
+{
+    struct lease *l;
+
+    while ((l = take_inner(h)) != NULL)
+        run(h, l);
 }
 
 void work_run(void *hand)

@@ -1,0 +1,218 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/sim/grouper.c -- a member of a group: see grouper.h.
+#include "tests/sim/grouper.h"
+
+#include "tests/sim/fiber.h"
+#include "tests/sim/truth.h"
+#include "trainer/lease/hybrid_lead.h"
+#include "trainer/lease/hybrid_member.h"
+#include "trainer/sum/sum_group.h"
+
+static struct grouper *grouper_of(struct contributor *c)
+{
+    return sl_container_of(c, struct grouper, base);
+}
+
+// ---- a share
+
+// The leader waits in this very step, so its vector is what it has spread.
+static void check_params(const struct grouper *g, const struct hybrid_step *s)
+{
+    struct sim *sim = g->hand->sim;
+    size_t bytes = (size_t)g->hand->job.record->layout.elements * sizeof(float);
+
+    for (uint32_t i = 1; i <= sim->procs_count; i++) {
+        struct proc *p = proc_get(sim, i);
+        struct hand *h = p == NULL || p->role != SIM_WORKER ? NULL : p->self;
+        const struct hybrid *other = h == NULL ? NULL : h->group->hybrid;
+
+        if (other == NULL || other->lease == NULL || !hybrid_leads(other) ||
+            other->opened != s->hybrid->opened)
+            continue;
+        T_MEM(s->sync->params, h->job.sync->params, bytes);
+        sim->seen.shares++;
+    }
+}
+
+// The samples of our micro-batches, from the first of the step's on.
+static uint64_t share_of(const struct hybrid_step *s, uint64_t *first)
+{
+    const struct record *r = s->hybrid->lease->record;
+    uint64_t full = r->schedule.batch / r->accumulate, at, n, end;
+
+    schedule_step_range(&r->schedule, s->head.closure, s->head.step, &at, &n);
+    end = s->end * full < n ? s->end * full : n;
+    *first = at + s->from * full;
+    return end - s->from * full;
+}
+
+static void write_share(const struct hybrid_step *s, uint64_t samples)
+{
+    double v[SIM_FIELDS];
+
+    truth_step(v, s->head.closure, s->head.step);
+    for (uint32_t i = 0; i < s->sync->ranges_count; i++) {
+        const struct elements *r = &s->sync->ranges[i];
+
+        for (uint64_t k = 0; k < r->count; k++)
+            s->sync->grads[r->first + k] =
+                (float)(v[k % SIM_FIELDS] * (double)samples);
+    }
+}
+
+static enum sl_err share(struct contributor *c, struct hybrid_step *s,
+                         struct sl_error *err)
+{
+    struct grouper *g = grouper_of(c);
+    struct sim *sim = g->hand->sim;
+    uint64_t us = sim->knobs.compute_us, first, samples, epoch;
+    enum sl_err rc = hybrid_fresh(s, s->sync->ranges_count - 1, err);
+
+    if (rc != SL_OK)
+        return rc;
+    if (s->hybrid->self > 0)
+        check_params(g, s);
+    g->hand->computes = true;
+    fiber_sleep(us / 2 + sim_below(sim, us));
+    g->hand->computes = false;
+    pulse_beat(s->pulse);
+    samples = share_of(s, &first);
+    epoch = schedule_epoch(&sim->knobs.schedule, s->head.closure);
+    for (uint64_t i = first; i < first + samples; i++)
+        s->sums.digest += schedule_digest(epoch, i);
+    s->sums.loss_sum = (double)samples;
+    s->sums.right_sum = (double)(samples / 2);
+    write_share(s, samples);
+    for (uint32_t i = s->sync->ranges_count; rc == SL_OK && i-- > 0;)
+        rc = hybrid_whole(s, i, err);
+    return rc;
+}
+
+static void between(struct contributor *c)
+{
+    work_between(grouper_of(c)->hand);
+}
+
+static const struct contributor_ops ops = {.share = share, .between = between};
+
+void grouper_run(struct grouper *g, struct sync *sync, struct lease *l)
+{
+    hybrid_member_run(&g->base, g->hybrid, sync, l);
+}
+
+// ---- steps of the leader
+
+// All members' shares, each once, and no other's.
+static void take_mean(const struct hybrid_step *s, uint64_t samples)
+{
+    double v[SIM_FIELDS];
+
+    truth_step(v, s->head.closure, s->head.step);
+    for (uint32_t i = 0; i < s->sync->ranges_count; i++) {
+        const struct elements *r = &s->sync->ranges[i];
+        float *grads = s->sync->grads + r->first;
+
+        for (uint64_t k = 0; k < r->count; k++) {
+            if (grads[k] != (float)(v[k % SIM_FIELDS] * (double)samples))
+                T_FAIL("hybrid: step %u of closure %llu is the sum of other "
+                       "shares than those of its group",
+                       s->head.step, (unsigned long long)s->head.closure);
+            grads[k] /= (float)samples;
+        }
+    }
+}
+
+static enum sync_result push(struct grouper *g, struct steps *t,
+                             const struct hybrid_step *s)
+{
+    struct sim *sim = g->hand->sim;
+    struct sync_step step = {.step = t->step, .digest = s->sums.digest};
+    bool skip = sim_chance(sim, sim->knobs.skips);
+    enum sync_result result = SYNC_OK;
+    uint64_t first;
+
+    schedule_step_range(&sim->knobs.schedule, s->head.closure, t->step, &first,
+                        &step.samples);
+    take_mean(s, step.samples);
+    steps_note(t, step.samples, s->sums.loss_sum, s->sums.right_sum);
+    for (uint32_t i = t->sync->ranges_count; result == SYNC_OK && i-- > 0;) {
+        step.wanted = i;
+        result =
+            skip ? steps_skip(t, i, &step) : steps_whole(t, i, &step, true);
+    }
+    steps_end(t);
+    sim->seen.group_steps += s->hybrid->members > 1;
+    return result;
+}
+
+enum sync_result grouper_step(struct grouper *g, struct steps *t, bool *parted)
+{
+    struct hybrid_step s = {
+        .hybrid = g->hybrid,
+        .by = &g->base,
+        .clock = g->base.clock,
+        .m = &t->m,
+        .pulse = &t->lease->gate.pulse,
+        .sync = t->sync,
+        .head = {.any = true, .closure = t->lease->closure, .step = t->step}};
+    enum sync_result result =
+        hybrid_meet(g->hybrid, t->lease, g->base.clock, parted);
+
+    if (result == SYNC_OK)
+        result = steps_fresh_wait(t);
+    if (result != SYNC_OK)
+        return result;
+    atomic_store(&t->lease->gate.pulse.step, t->step);
+    result = hybrid_lead(&s, &t->err);
+    if (result == SYNC_OK)
+        return push(g, t, &s);
+    g->hand->sim->seen.lost_steps += result == SYNC_AGAIN;
+    return result;
+}
+
+// ---- life
+
+struct grouper *grouper_new(struct hand *h)
+{
+    struct grouper *g = calloc(1, sizeof(*g));
+
+    T_ASSERT(g != NULL);
+    g->hand = h;
+    g->base.ops = &ops;
+    g->base.clock = &h->sim->clock.clock;
+    T_OK(hybrid_new(&g->hybrid));
+    return g;
+}
+
+void grouper_free(struct grouper *g)
+{
+    if (g == NULL)
+        return;
+    hybrid_free(g->hybrid);
+    free(g);
+}
+
+// ---- trainer/sum/sum_group.h
+
+enum sl_err __real_group_new(struct rank_group **out,
+                             const struct group_options *o,
+                             struct sl_error *err);
+enum sl_err __wrap_group_new(struct rank_group **out,
+                             const struct group_options *o,
+                             struct sl_error *err);
+
+// Members of one host are apart for sums all the same: memory that they would
+// share (trainer/sum/sum_host.h) is waited for in ways that are not played.
+enum sl_err __wrap_group_new(struct rank_group **out,
+                             const struct group_options *o,
+                             struct sl_error *err)
+{
+    struct group_rank apart[SIM_HOSTS];
+    struct group_options options = *o;
+
+    T_LE(o->count, SIM_HOSTS);
+    for (uint32_t i = 0; i < o->count; i++)
+        apart[i] = (struct group_rank){o->rank[i].address, o->rank[i].address};
+    options.rank = apart;
+    return __real_group_new(out, &options, err);
+}

@@ -1,0 +1,38 @@
+// SPDX-License-Identifier: Apache-2.0
+// tests/sim/grouper.h -- a worker's place in a group of a hybrid job: the
+// trainer's ring lease and the leader's steps (trainer/lease/hybrid_*.h) run on
+// it.
+//
+// A member's share of a step takes knobs.compute_us; its gradient is what
+// truth.h says, times its samples. The sum over the group must be that of all
+// samples of the step, and each member must have the leader's parameters.
+#ifndef TESTS_SIM_GROUPER_H
+#define TESTS_SIM_GROUPER_H
+
+#include "tests/sim/hand.h"
+#include "trainer/lease/hybrid.h"
+#include "trainer/lease/steps.h"
+
+struct grouper {
+    struct contributor base;
+    struct hand *hand;
+    struct hybrid *hybrid; // owned
+};
+
+struct grouper *grouper_new(struct hand *h);
+void grouper_free(struct grouper *g); // NULL is allowed
+
+// Runs a ring lease to its outcome; what is leased to a leader runs within it.
+void grouper_run(struct grouper *g, struct sync *sync, struct lease *l);
+
+// True while there is a ring lease: then steps are the group's.
+static inline bool grouper_is_in(const struct grouper *g)
+{
+    return g != NULL && g->hybrid->lease != NULL;
+}
+
+// Computes and sends the step under way with the group that this worker leads.
+// *parted: it leads none, and will not.
+enum sync_result grouper_step(struct grouper *g, struct steps *t, bool *parted);
+
+#endif
