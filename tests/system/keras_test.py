@@ -235,7 +235,7 @@ def a_step_that_keras_would_skip_is_counted_as_skipped():
 
 def programs_of_keras_train_and_die():
     with Cluster(psservers=2, workers=0) as c:
-        said = train_and_die(c, "keras_fashion.py", (100, 400), "--samples=40000")
+        said = train_and_die(c, "keras_fashion.py", (100, 400))
         check(float(said.rsplit("accuracy", 1)[1].split()[0]) > 0.8, said)
 
 

@@ -222,7 +222,7 @@ def accumulated_scaled_and_read_elsewhere_it_is_the_same_training():
 
 def programs_of_torch_train_and_die():
     with Cluster(psservers=2, workers=0) as c:
-        said = train_and_die(c, "torch_fashion.py", (100, 300, 500), "--samples=40000")
+        said = train_and_die(c, "torch_fashion.py", (100, 300, 500))
         check(float(said.rsplit("accuracy", 1)[1].split()[0]) > 0.8, said)
 
 
