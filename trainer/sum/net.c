@@ -675,8 +675,13 @@ enum sl_err net_sum(struct net *n, uint64_t bucket, float *data, size_t count,
         fail_locked(n, rc, UINT32_MAX, "the sum could not be made: no memory");
         pthread_mutex_unlock(&n->o.inbox->lock);
     }
+    // What comes again from now on is acknowledged at once: two ranks of which
+    // each lost the other's answer would wait for each other.
+    if (rc == SL_OK)
+        inbox_done(n->o.inbox, bucket + 1);
     net_wait_calls(n);
-    inbox_done(n->o.inbox, bucket + 1);
+    if (rc != SL_OK)
+        inbox_done(n->o.inbox, bucket + 1);
     pthread_mutex_lock(&n->o.inbox->lock);
     rc = n->failed;
     if (rc != SL_OK && err != NULL)

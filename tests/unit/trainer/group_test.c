@@ -662,6 +662,29 @@ TEST(group, a_piece_that_does_not_fit_ends_the_sum_and_not_the_process)
     ring_close(&g);
 }
 
+// Rank 1 has summed, its own piece was answered and that answer was lost, and
+// so was its answer to rank 0: each sends again, and waits for the other.
+TEST(group, a_piece_that_comes_again_is_answered_while_others_are_awaited)
+{
+    const struct wire_piece m = {
+        .job = 7, .generation = 1, .from = 1, .hop = UINT32_MAX};
+    struct ring g;
+
+    ring_open(&g, "ab", WIRE_F32);
+    generation(&g, 1);
+    g.first = 0;
+    g.buckets = 1;
+    g.elements = 5;
+    g.rank[0].data = sl_malloc(g.elements * sizeof(float));
+    T_EQ(pthread_create(&g.rank[0].thread, NULL, work, &g.rank[0]), 0);
+    T_OK(say(&g.rank[0], &m, g.elements * sizeof(float)));
+    T_OK(say(&g.rank[0], &m, g.elements * sizeof(float)));
+    abort_all(&g, "rank 1 answers nothing");
+    pthread_join(g.rank[0].thread, NULL);
+    T_EQ(g.rank[0].rc, SL_ESTALE);
+    ring_close(&g);
+}
+
 // ---- state
 
 static enum sl_err read_state(void *arg, uint64_t offset, size_t bytes,
