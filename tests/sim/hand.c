@@ -92,18 +92,13 @@ static const char *say_away(void *arg)
 void hand_say(const struct sim *s, const struct proc *p,
               Sluice__V1__AttendUp *up)
 {
-    Sluice__V1__Heartbeat *beat = up->heartbeat;
     Sluice__V1__Hello *hello = up->hello;
 
-    if (up->kind_case == SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT) {
-        beat->resident_bytes = beat->cpu_us = 0;
-        beat->host_sent_bytes = beat->host_received_bytes = 0;
-    }
     if (up->kind_case != SLUICE__V1__ATTEND_UP__KIND_HELLO)
         return;
     hello->process = p->process;
     hello->host = s->knobs.by_host ? proc_host_name(p) : "";
-    hello->pid = hello->memory_bytes = 0;
+    hello->pid = 0;
     hello->waits_for_round = p->slot % 4 != 3;
     hello->map_changes = p->slot % 3 != 0;
 }

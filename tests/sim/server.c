@@ -72,21 +72,12 @@ static void send_up(void *arg, const Sluice__V1__AttendUp *up)
 {
     struct proc *p = arg;
     struct server *me = p->self;
-    Sluice__V1__AttendUp mine = *up;
-    Sluice__V1__Heartbeat beat;
 
     if (!p->alive)
         return;
     if (me->sim->knobs.soak == NULL)
         check_up(me->sim, p, up);
-    if (up->kind_case == SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT) {
-        beat = *up->heartbeat;
-        // Of this very process: not of the seed.
-        beat.resident_bytes = beat.cpu_us = 0;
-        beat.host_sent_bytes = beat.host_received_bytes = 0;
-        mine.heartbeat = &beat;
-    }
-    session_up(me->sim, p, &mine);
+    session_up(me->sim, p, up);
 }
 
 // ---- downwards: psserver/service/attend.c
