@@ -140,7 +140,7 @@ static size_t encode(uint8_t head[WIRE_HEAD_MAX], const struct sim_reply *r,
 {
     if (r->kind == CALL_ASK)
         return wire_encode_ask_reply(head, &r->ask);
-    if (r->kind == CALL_PUSH)
+    if (r->kind == CALL_PUSH || r->kind == CALL_PUSH_BARE)
         return wire_encode_push_reply(head, &r->push, payload);
     return wire_encode_pull_reply(head, &r->pull, payload);
 }
@@ -182,9 +182,12 @@ static enum call_kind kind_of(const char *method)
 {
     if (strcmp(method, WIRE_ASK) == 0)
         return CALL_ASK;
-    T_ASSERT(strcmp(method, WIRE_PULL) == 0 ||
-             strcmp(method, WIRE_PUSH_PULL) == 0);
-    return strcmp(method, WIRE_PULL) == 0 ? CALL_PULL : CALL_PUSH;
+    if (strcmp(method, WIRE_PULL) == 0)
+        return CALL_PULL;
+    if (strcmp(method, WIRE_PUSH) == 0)
+        return CALL_PUSH_BARE;
+    T_ASSERT(strcmp(method, WIRE_PUSH_PULL) == 0);
+    return CALL_PUSH;
 }
 
 // What a message lends is looked at when it is given back.
@@ -236,7 +239,7 @@ void rpc_call_start(struct rpc_channel *channel, const char *method,
     c->done = done;
     c->arg = arg;
     lend(c, msg);
-    if (kind_of(method) == CALL_PUSH)
+    if (kind_of(method) == CALL_PUSH || kind_of(method) == CALL_PUSH_BARE)
         look_at_push(io, msg);
     if (io->proc->alive)
         c->id = net_call(io->sim, io->proc, kind_of(method), channel->address,

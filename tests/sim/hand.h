@@ -33,6 +33,8 @@ struct work_job {
     struct sync *sync;     // NULL: not made yet
     struct nonfinite nonfinite;
     float *cut; // owned
+    // By range (sync_ps.h) the vectors are ours; owned. Else NULL.
+    float *params, *grads;
 };
 
 struct hand {

@@ -161,7 +161,8 @@ static void send_rubbish(struct sim *s, const struct sim_call *call,
     static const uint8_t nan[4] = {0, 0, 0xc0, 0x7f};
     struct sim_call *copy;
 
-    if (call->kind != CALL_PUSH || !sim_chance(s, s->knobs.rubbish))
+    if ((call->kind != CALL_PUSH && call->kind != CALL_PUSH_BARE) ||
+        !sim_chance(s, s->knobs.rubbish))
         return;
     copy = malloc(sizeof(*copy) + call->bytes);
     T_ASSERT(copy != NULL);

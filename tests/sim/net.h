@@ -13,7 +13,8 @@
 
 #include "tests/sim/sim.h"
 
-enum call_kind { CALL_ASK, CALL_PUSH, CALL_PULL };
+// CALL_PUSH is answered with parameters, CALL_PUSH_BARE is not.
+enum call_kind { CALL_ASK, CALL_PUSH, CALL_PULL, CALL_PUSH_BARE };
 
 struct sim_call {
     uint64_t id;

@@ -371,6 +371,8 @@ bool server_call(struct sim *s, struct proc *p, const struct sim_call *call,
         do_ask(s, p, &bytes, reply);
     else
         do_push(s, p, &bytes, reply);
+    if (call->kind == CALL_PUSH_BARE)
+        reply->elements = 0;
     return true;
 }
 

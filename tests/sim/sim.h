@@ -215,7 +215,7 @@ struct proc {
     X(completions) X(void_evidence) X(events) X(held) X(copies) X(rounds) X(backups)      \
     X(early) X(ahead) X(far) X(generations) X(ring_rounds) X(base_files) X(base_copies) \
     X(copied_ahead) X(died_copying) X(broken) X(groups) X(group_steps) X(lost_steps) X(parted) \
-    X(all_skipped) X(round_waits) X(before_round) X(broken_links) X(shares)
+    X(all_skipped) X(round_waits) X(before_round) X(broken_links) X(shares) X(by_range)
 // clang-format on
 
 struct seen {

@@ -28,6 +28,8 @@ static void drop_job(struct hand *h)
     }
     record_unref(j->record);
     free(j->cut);
+    free(j->params);
+    free(j->grads);
     *j = (struct work_job){NULL};
 }
 
@@ -65,6 +67,17 @@ static struct work_job *get_job(struct hand *h, const struct lease *l)
     return j;
 }
 
+// A program of the user's that has a part of its vectors in memory at a time.
+static void be_by_range(struct work_job *j, struct sync_ps_options *o)
+{
+    j->params = calloc(o->elements, sizeof(float));
+    j->grads = calloc(o->elements, sizeof(float));
+    T_ASSERT(j->params != NULL && j->grads != NULL);
+    o->by_range = true;
+    o->params = j->params;
+    o->grads = j->grads;
+}
+
 static struct sync *get_sync(struct hand *h, struct work_job *j)
 {
     struct sync_ps_options o;
@@ -77,6 +90,8 @@ static struct sync *get_sync(struct hand *h, struct work_job *j)
     o.want_map = want_map;
     o.arg = h;
     o.seed = h->proc->process;
+    if (h->sim->knobs.mode == SIM_ASYNC && h->proc->slot % 3 == 1)
+        be_by_range(j, &o);
     T_OK(sync_ps_new(&j->sync, &o, t_err()));
     record_attach(j->record, j->sync);
     return j->sync;
@@ -210,12 +225,51 @@ static enum sync_result step_layers(struct work_step *w)
     return result;
 }
 
+// The memory of a gradient goes: nobody reads it any more.
+static enum sync_result drop_gradient(struct work_step *w, uint32_t range)
+{
+    const struct elements *r = &w->sync->ranges[range];
+    enum sync_result result = sync_rest(w->sync, range, &w->steps->err);
+
+    if (result == SYNC_OK)
+        memset(w->sync->grads + r->first, 0xff, r->count * sizeof(float));
+    return result;
+}
+
+static enum sync_result step_by_range(struct work_step *w)
+{
+    struct sim *s = w->hand->sim;
+    uint32_t n = w->sync->ranges_count;
+    enum sync_result result = sync_settle(w->sync, &w->steps->err);
+
+    steps_report(w->steps);
+    for (uint32_t i = 0; result == SYNC_OK && i < n; i++) {
+        result = sync_pull(w->sync, i, i + 1, &w->steps->err);
+        if (result == SYNC_OK)
+            compute(w, 2 * (uint64_t)n);
+        if (sim_chance(s, 800))
+            w->sync->ops->drop(w->sync, i);
+    }
+    note(w);
+    for (uint32_t i = 0; result == SYNC_OK && i < n; i++) {
+        compute(w, 2 * (uint64_t)n);
+        result = send(w, i, 0);
+        if (result == SYNC_OK && sim_chance(s, 500))
+            result = drop_gradient(w, (uint32_t)sim_below(s, i + 1));
+    }
+    steps_end(w->steps);
+    s->seen.by_range += result == SYNC_OK;
+    return result;
+}
+
 static enum sync_result step_run(struct work_step *w)
 {
     struct sim *s = w->hand->sim;
 
     atomic_store(&w->lease->gate.pulse.step, w->steps->step);
     begin(w);
+    if (w->hand->job.params != NULL)
+        return step_by_range(w);
     if (s->knobs.contributions > 0 || sim_chance(s, 500))
         return step_whole(w);
     return step_layers(w);
