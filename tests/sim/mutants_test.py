@@ -37,7 +37,8 @@ CAUGHT.update(dict.fromkeys("rule_I4_copy rule_Y1 rule_Y2 rule_Y3 rule_Y4"
                             .split(), "sync_what"))
 
 # Nothing else is asked to catch these: it takes a whole worker and bad luck.
-ALONE = "keep_evidence push_other_key push_after_end write_lent".split()
+ALONE = """keep_evidence push_other_key push_after_end write_lent
+    overtake_reads""".split()
 CAUGHT.update(dict.fromkeys(ALONE, "live"))
 ALONE += "place_uneven hold_late_piece push_torn_step".split()
 CAUGHT.update(place_uneven="ring_what", hold_late_piece="ring_what",

@@ -181,6 +181,17 @@ static enum sync_result send(struct work_step *w, uint32_t range,
     return steps_whole(w->steps, range, &step, true);
 }
 
+// The parameters of a range are of one instant: each field is the same in all
+// of it (truth.h).
+static void check_fresh(const struct work_step *w, uint32_t range)
+{
+    const struct elements *r = &w->sync->ranges[range];
+    const float *at = w->sync->params + r->first;
+
+    for (uint64_t k = SIM_FIELDS; k < r->count; k++)
+        T_TRUE(at[k] == at[k % SIM_FIELDS]);
+}
+
 // All of it is fresh, then computed, then sent: a program of the user's, or a
 // step of which all shards skip it, or none.
 static enum sync_result step_whole(struct work_step *w)
@@ -189,6 +200,8 @@ static enum sync_result step_whole(struct work_step *w)
 
     if (result != SYNC_OK)
         return result;
+    for (uint32_t i = 0; i < w->sync->ranges_count; i++)
+        check_fresh(w, i);
     compute(w, 1);
     note(w);
     for (uint32_t i = 0; result == SYNC_OK && i < w->sync->ranges_count; i++)
@@ -197,10 +210,41 @@ static enum sync_result step_whole(struct work_step *w)
     return result;
 }
 
+// What a range's ops read, until one that is behind the last of them.
+struct work_read {
+    uint32_t until; // 0: nobody reads it
+    float params[64];
+};
+
+static void begin_read(const struct work_step *w, uint32_t range,
+                       struct work_read *read)
+{
+    const struct elements *r = &w->sync->ranges[range];
+
+    T_LE(r->count, SL_COUNT(read->params));
+    check_fresh(w, range);
+    read->until = 2 * w->sync->ranges_count;
+    memcpy(read->params, w->sync->params + r->first, r->count * sizeof(float));
+}
+
+// Before op `op` ends: what the ops from it on read has not changed.
+static void check_reads(const struct work_step *w,
+                        const struct work_read reads[SIM_SHARDS], uint32_t op)
+{
+    for (uint32_t i = 0; i < w->sync->ranges_count; i++) {
+        const struct elements *r = &w->sync->ranges[i];
+
+        if (reads[i].until > op)
+            T_MEM(reads[i].params, w->sync->params + r->first,
+                  r->count * sizeof(float));
+    }
+}
+
 // Op i reads range i; op 2n - 1 - i reads it again and makes its gradient, of
 // which another op may still read the parameters when it is sent.
 static enum sync_result step_layers(struct work_step *w)
 {
+    struct work_read reads[SIM_SHARDS] = {{0}};
     uint32_t n = w->sync->ranges_count;
     enum sync_result result = SYNC_OK;
 
@@ -208,7 +252,9 @@ static enum sync_result step_layers(struct work_step *w)
         result = sync_wait(w->sync, i, &w->steps->err);
         if (result != SYNC_OK)
             return result;
+        begin_read(w, i, &reads[i]);
         compute(w, 2 * (uint64_t)n);
+        check_reads(w, reads, i);
     }
     steps_report(w->steps); // the step before has all its answers
     note(w);
@@ -217,7 +263,9 @@ static enum sync_result step_layers(struct work_step *w)
         uint32_t until = op + 1 + (uint32_t)sim_below(w->hand->sim, 3);
 
         compute(w, 2 * (uint64_t)n);
-        result = send(w, i, until > op + 1 && until <= 2 * n ? until : 0);
+        check_reads(w, reads, op);
+        reads[i].until = until > op + 1 && until <= 2 * n ? until : 0;
+        result = send(w, i, reads[i].until);
         w->sync->ops->past(w->sync, op + 1);
     }
     w->sync->ops->past(w->sync, 2 * n);
@@ -245,8 +293,10 @@ static enum sync_result step_by_range(struct work_step *w)
     steps_report(w->steps);
     for (uint32_t i = 0; result == SYNC_OK && i < n; i++) {
         result = sync_pull(w->sync, i, i + 1, &w->steps->err);
-        if (result == SYNC_OK)
-            compute(w, 2 * (uint64_t)n);
+        if (result != SYNC_OK)
+            break;
+        check_fresh(w, i);
+        compute(w, 2 * (uint64_t)n);
         if (sim_chance(s, 800))
             w->sync->ops->drop(w->sync, i);
     }
