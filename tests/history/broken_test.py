@@ -6,7 +6,8 @@ caught, in a run that is fine without them.
 For each variant its scenario runs twice: sound, where everything must hold, and
 with SLUICE_BREAK=<variant> in every daemon, where one of the invariants that
 are named beside it must be found broken. The names come from the binary: a
-variant without a scenario here, or a unit test in RULES.md, fails.
+variant without a scenario here, a unit test in RULES.md, or the simulation in
+its file (tests/sim/mutants_test.py has those), fails.
 
     broken_test.py                all variants
     broken_test.py skip_dedupe    only these
@@ -321,7 +322,9 @@ def stopped_is_fine(scenario, report):
 def main():
     listed = mistakes("psserver")
     of_rules = {row.mistake for row in Table(HERE / "RULES.md").rows}
-    missing = sorted(set(listed) - of_rules - set(VARIANTS) |
+    of_sim = {path.stem for path in (ROOT / "tests" / "mutants").glob("*.mutant")
+              if "\ncaught: sim.life" in path.read_text(encoding="utf-8")}
+    missing = sorted(set(listed) - of_rules - of_sim - set(VARIANTS) |
                      set(VARIANTS) - set(listed))
     scenarios, wanted = part_of(list(dict.fromkeys(
         scenario for scenario, _ in VARIANTS.values())), sys.argv[1:])
