@@ -99,7 +99,8 @@ def plain(c):
 
 
 def psserver_restarts(c):
-    job = c.begin(epochs=12)
+    # Pushes take 2 ms until then: on a busy machine the job was over before.
+    job = c.begin({"ps-0": "api.ack=delay:2"}, epochs=12)
     wait_for("a cut", lambda: int(c.status(job)["steps_counted"]) > 100
              and c.json("checkpoints", job)["checkpoints"], 30)
     c.restart("ps-0")
