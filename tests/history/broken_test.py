@@ -27,7 +27,7 @@ import checker  # noqa: E402
 from cluster import (BIN, ROOT, Cluster, Failed, check, check_counts,  # noqa: E402
                      mlp_job, part_of, wait_for)
 from events import read  # noqa: E402
-from rules_test import Table, mistakes  # noqa: E402
+from rules_test import Table, mistakes, of_simulation  # noqa: E402
 
 
 class Bed(Cluster):
@@ -323,9 +323,7 @@ def stopped_is_fine(scenario, report):
 def main():
     listed = mistakes("psserver")
     of_rules = {row.mistake for row in Table(HERE / "RULES.md").rows}
-    of_sim = {path.stem for path in (ROOT / "tests" / "mutants").glob("*.mutant")
-              if "\ncaught: sim.life" in path.read_text(encoding="utf-8")}
-    missing = sorted(set(listed) - of_rules - of_sim - set(VARIANTS) |
+    missing = sorted(set(listed) - of_rules - of_simulation() - set(VARIANTS) |
                      set(VARIANTS) - set(listed))
     scenarios, wanted = part_of(list(dict.fromkeys(
         scenario for scenario, _ in VARIANTS.values())), sys.argv[1:])
