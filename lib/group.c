@@ -299,22 +299,12 @@ static enum sync_result group_push_mean(struct kept_job *j, struct steps *t,
 static enum sync_result group_lead_step(struct lib_ring *g, struct steps *t,
                                         bool *parted)
 {
-    struct hybrid_step s = {
-        .hybrid = g->job->hybrid,
-        .by = &g->base,
-        .clock = g->base.clock,
-        .m = &t->m,
-        .pulse = &t->lease->gate.pulse,
-        .sync = t->sync,
-        .head = {.any = true, .closure = t->lease->closure, .step = t->step}};
-    enum sync_result result = hybrid_meet(s.hybrid, t->lease, s.clock, parted);
+    struct hybrid_step s;
+    enum sync_result result =
+        hybrid_lead_begin(&s, g->job->hybrid, &g->base, t, parted);
 
     if (result == SYNC_OK)
-        result = steps_fresh_wait(t);
-    if (result != SYNC_OK)
-        return result;
-    atomic_store(&t->lease->gate.pulse.step, t->step);
-    result = hybrid_lead(&s, &t->err);
+        result = hybrid_lead(&s, &t->err);
     return result == SYNC_OK ? group_push_mean(g->job, t, &s) : result;
 }
 

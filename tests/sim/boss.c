@@ -343,12 +343,6 @@ static void io_changed(void *arg, uint64_t job)
 {
 }
 
-static void exit_run(struct sim *s, struct sim_event *e)
-{
-    proc_kill(s, proc_get(s, e->proc), false);
-    proc_restart_after(s, 0, SIM_SECOND);
-}
-
 // Only a disk that failed is a reason; the daemon ends and is started again.
 static void give_up(struct sim *s, struct proc *p, const struct sl_error *why)
 {
@@ -356,9 +350,7 @@ static void give_up(struct sim *s, struct proc *p, const struct sl_error *why)
         T_FAIL("the coordinator gave up: %s: %s", sl_err_name(why->code),
                why->text);
     s->seen.boss_fatals++;
-    sim_after(s, 0,
-              &(struct sim_event){
-                  .kind = SIM_EXIT, .proc = p->number, .run = exit_run});
+    proc_exit(s, p);
 }
 
 static void io_fatal(void *arg, const struct sl_error *err)

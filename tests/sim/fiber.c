@@ -322,14 +322,6 @@ struct deadline deadline_in_ms(uint64_t ms)
                .tv_nsec = (long)(at_us % SIM_SECOND) * 1000}};
 }
 
-const struct deadline *deadline_or_never(struct deadline *d, int64_t wait_ms)
-{
-    if (wait_ms < 0)
-        return NULL;
-    *d = deadline_in_ms((uint64_t)wait_ms);
-    return d;
-}
-
 bool deadline_wait(const struct deadline *d, pthread_cond_t *changed,
                    pthread_mutex_t *lock)
 {

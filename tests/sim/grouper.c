@@ -147,22 +147,12 @@ static enum sync_result push(struct grouper *g, struct steps *t,
 
 enum sync_result grouper_step(struct grouper *g, struct steps *t, bool *parted)
 {
-    struct hybrid_step s = {
-        .hybrid = g->hybrid,
-        .by = &g->base,
-        .clock = g->base.clock,
-        .m = &t->m,
-        .pulse = &t->lease->gate.pulse,
-        .sync = t->sync,
-        .head = {.any = true, .closure = t->lease->closure, .step = t->step}};
+    struct hybrid_step s;
     enum sync_result result =
-        hybrid_meet(g->hybrid, t->lease, g->base.clock, parted);
+        hybrid_lead_begin(&s, g->hybrid, &g->base, t, parted);
 
-    if (result == SYNC_OK)
-        result = steps_fresh_wait(t);
     if (result != SYNC_OK)
         return result;
-    atomic_store(&t->lease->gate.pulse.step, t->step);
     result = hybrid_lead(&s, &t->err);
     if (result == SYNC_OK)
         return push(g, t, &s);

@@ -139,15 +139,6 @@ static const char *device(void *arg)
     return "simulated";
 }
 
-static void exit_run(struct sim *s, struct sim_event *e)
-{
-    struct proc *p = proc_get(s, e->proc);
-    uint32_t slot = p->slot;
-
-    proc_kill(s, p, false);
-    proc_restart_after(s, slot, sim_between(s, 10, 3000) * 1000);
-}
-
 static void leave(void *arg)
 {
     struct hand *h = arg;
@@ -156,9 +147,7 @@ static void leave(void *arg)
         return;
     h->proc->exiting = true;
     (void)attendee_close(h->attend);
-    sim_after(h->sim, 0,
-              &(struct sim_event){
-                  .kind = SIM_EXIT, .proc = h->proc->number, .run = exit_run});
+    proc_exit(h->sim, h->proc);
 }
 
 // The compute thread would hang for as long as train.stall_seconds says, which

@@ -414,24 +414,13 @@ void server_stop_proc(struct sim *s, struct proc *p)
     p->self = NULL;
 }
 
-static void exit_run(struct sim *s, struct sim_event *e)
-{
-    struct proc *p = proc_get(s, e->proc);
-    uint32_t slot = p->slot;
-
-    proc_kill(s, p, false);
-    proc_restart_after(s, slot, sim_between(s, 10, 3000) * 1000);
-}
-
 static void saved(void *arg)
 {
     struct proc *p = arg;
     struct server *me = p->self;
 
     if (p->alive)
-        sim_after(me->sim, 0,
-                  &(struct sim_event){
-                      .kind = SIM_EXIT, .proc = p->number, .run = exit_run});
+        proc_exit(me->sim, p);
 }
 
 void server_drain_proc(struct sim *s, struct proc *p)

@@ -142,6 +142,24 @@ void proc_restart_after(struct sim *s, uint32_t slot, uint64_t us)
         &(struct sim_event){.kind = SIM_START, .a = slot, .run = start_run});
 }
 
+static void exit_run(struct sim *s, struct sim_event *e)
+{
+    struct proc *p = proc_get(s, e->proc);
+    uint32_t slot = p->slot;
+    bool boss = p->role == SIM_BOSS;
+
+    proc_kill(s, p, false);
+    proc_restart_after(s, slot,
+                       boss ? SIM_SECOND : sim_between(s, 10, 3000) * 1000);
+}
+
+void proc_exit(struct sim *s, const struct proc *p)
+{
+    sim_after(s, 0,
+              &(struct sim_event){
+                  .kind = SIM_EXIT, .proc = p->number, .run = exit_run});
+}
+
 // ---- life
 
 static void add_slot(struct sim *s, enum sim_role role, const char *name,

@@ -298,5 +298,7 @@ char *proc_host_name(const struct proc *p);
 void proc_kill(struct sim *s, struct proc *p, bool quietly);
 // The supervisor starts the slot's next process, if none is there by then.
 void proc_restart_after(struct sim *s, uint32_t slot, uint64_t us);
+// It ends by itself, behind what happens now, and is started again.
+void proc_exit(struct sim *s, const struct proc *p);
 
 #endif

@@ -31,6 +31,28 @@ enum sync_result hybrid_meet(struct hybrid *h, struct lease *l,
     }
 }
 
+enum sync_result hybrid_lead_begin(struct hybrid_step *s, struct hybrid *h,
+                                   struct contributor *by, struct steps *t,
+                                   bool *parted)
+{
+    enum sync_result result = hybrid_meet(h, t->lease, by->clock, parted);
+
+    if (result == SYNC_OK)
+        result = steps_fresh_wait(t);
+    if (result != SYNC_OK)
+        return result;
+    atomic_store(&t->lease->gate.pulse.step, t->step);
+    *s = (struct hybrid_step){
+        .hybrid = h,
+        .by = by,
+        .clock = by->clock,
+        .m = &t->m,
+        .pulse = &t->lease->gate.pulse,
+        .sync = t->sync,
+        .head = {.any = true, .closure = t->lease->closure, .step = t->step}};
+    return SYNC_OK;
+}
+
 static enum sync_result regroup(struct hybrid *h, enum sl_err rc,
                                 struct sl_error *err)
 {

@@ -9,12 +9,21 @@
 #define TRAINER_LEASE_HYBRID_LEAD_H
 
 #include "trainer/lease/hybrid_step.h"
+#include "trainer/lease/steps.h"
 
 // Waits until the group runs and this worker leads it. Sets *parted if that
 // will never be: this worker is out of the group. `h` has a ring lease
 // (hybrid_enter); *parted is set in any case. SYNC_OK, or SYNC_STOPPED.
 enum sync_result hybrid_meet(struct hybrid *h, struct lease *l,
                              const struct sl_clock *clock, bool *parted);
+
+// Gets to the step that the driver is at, for a leader that computes when all
+// parameters are there: meets the group, waits for fresh parameters, and fills
+// *s for hybrid_lead, with the contributor `by`. SYNC_OK; another result is
+// hybrid_meet's or steps_fresh_wait's, and *s is undefined. *s borrows all.
+enum sync_result hybrid_lead_begin(struct hybrid_step *s, struct hybrid *h,
+                                   struct contributor *by, struct steps *t,
+                                   bool *parted);
 
 // Announces and computes a step of which the leader has all parameters.
 // SYNC_OK: the gradient in the vector, and s->sums, are the whole group's.
