@@ -13,7 +13,8 @@ class Bed(Cluster):
         return super().command(name) + (["--store", str(self.dir / "store")] if name[0] == "w" else [])
 
 
-def job_of(mode, epochs=8):
+def job_of(mode, epochs=60):
+    """Returns a job that lasts several times as long as a busy machine takes to pause it."""
     train = {} if mode == "async" else {"mode": mode}
     if mode == "sync":
         train["contributions"] = 2
@@ -98,7 +99,7 @@ def hybrid_goes_on_exactly():
 
 def many_pauses_cost_no_step():
     with Bed(psservers=2, workers=2) as c:
-        job = c.submit(job_of("async", epochs=60))
+        job = c.submit(job_of("async"))
         for i in range(6):
             now = wait_for("its size", lambda: int(c.status(job)["steps_asked"]) and c.status(job))
             if int(now["steps_counted"]) > int(now["steps_asked"]) / 2:

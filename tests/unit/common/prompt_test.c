@@ -2,6 +2,7 @@
 #include "common/run/prompt.h"
 
 #include <dirent.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/base/clock.h"
 #include "tests/unit/common/rpc_near_kit.h"
 
 // The slice that a thread of this process asks for; 0: it cannot be told.
@@ -67,12 +69,13 @@ TEST(prompt, asks_for_a_short_slice_and_keeps_its_priority)
     T_TRUE(slice_of(0) > PROMPT_SLICE_NS);
 }
 
-// How many threads of a name there are; each asks for the short slice.
-static unsigned prompt_threads(const char *name)
+// Returns whether there are threads of `name` and each asks for the short
+// slice.
+static bool threads_ask(const char *name)
 {
     DIR *d = opendir("/proc/self/task");
     struct dirent *e;
-    unsigned count = 0;
+    unsigned count = 0, short_slices = 0;
 
     T_ASSERT(d != NULL);
     while ((e = readdir(d)) != NULL) {
@@ -88,11 +91,23 @@ static unsigned prompt_threads(const char *name)
         fclose(f);
         if (strcmp(comm, name) != 0)
             continue;
-        T_EQ(slice_of((pid_t)atoi(e->d_name)), PROMPT_SLICE_NS);
         count++;
+        if (slice_of((pid_t)atoi(e->d_name)) == PROMPT_SLICE_NS)
+            short_slices++;
     }
     closedir(d);
-    return count;
+    return count > 0 && short_slices == count;
+}
+
+// A thread has its name from the one that made it, perhaps before it runs.
+static void wait_until_threads_ask(const char *name)
+{
+    uint64_t until = sl_real_ms() + DEADLINE_MS;
+
+    while (!threads_ask(name)) {
+        T_ASSERT(sl_real_ms() < until);
+        sched_yield();
+    }
 }
 
 TEST(prompt, threads_that_serve_connections_are)
@@ -103,7 +118,7 @@ TEST(prompt, threads_that_serve_connections_are)
     near_open(&n, false);
     near_join(&n);
     T_TRUE(goes_near(n.channel));
-    T_GT(prompt_threads("io-0"), 0);
-    T_GT(prompt_threads("io-near"), 0);
+    wait_until_threads_ask("io-0");
+    wait_until_threads_ask("io-near");
     near_close(&n);
 }

@@ -10,7 +10,7 @@
 #include "coordinator/tasks/tasks.h"
 #include "tests/unit/common/rpc_kit.h"
 
-#define LEASE 1000
+#define LEASE DEADLINE_MS // a worker that the machine starves keeps its tasks
 
 struct shop {
     struct tasks *tasks;
