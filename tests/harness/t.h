@@ -78,7 +78,8 @@ struct sl_error *t_err(void);
 void t_again(const char *command);
 
 // Has the n-th call of pthread_create that this thread makes from now on (1:
-// the next) fail with EAGAIN; 0: none.
+// the next) in the program or libsluice fail with EAGAIN; 0: none. Calls within
+// other libraries do not count.
 void t_threads_refuse(unsigned n);
 // Returns how many calls this thread has made since; always 0 in a build with a
 // sanitizer, where none is refused.

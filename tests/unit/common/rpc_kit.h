@@ -9,12 +9,14 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
 #include <semaphore.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "common/base/clock.h"
 #include "common/base/mem.h"
 #include "common/net/rpc.h"
 #include "tests/harness/t.h"
@@ -87,6 +89,19 @@ __attribute__((unused)) static void world_close(struct world *w)
     rpc_channel_free(w->channel);
     rpc_server_free(w->server);
     rpc_io_free(w->io);
+}
+
+// Waits until so many calls are open: a caller may have its answer before the
+// server has seen to it that the call is over.
+__attribute__((unused)) static void await_open_calls(const struct world *w,
+                                                     size_t count)
+{
+    uint64_t until = sl_real_ms() + DEADLINE_MS;
+
+    while (rpc_server_open_calls(w->server) != count) {
+        T_ASSERT(sl_real_ms() < until);
+        sched_yield();
+    }
 }
 
 // What "/t.T/Who" answers: as whom the caller is known.

@@ -295,6 +295,7 @@ TEST(rpc_limit, one_call_too_many_is_refused_with_the_figure)
     check_busy(&t, 2, "127.0.0.1 has 2 calls open");
     let_go(&t, 0);
     wait_for(&t.o[0].done);
+    await_open_calls(&t.w, 1);
     start(&t, 3, "/t.T/Small", 10);
     wait_for(&t.s.entered);
     let_go(&t, 1);

@@ -340,7 +340,7 @@ TEST(rpc_near, large_replies_wait_for_a_slow_caller)
                    NULL);
     wait_for(&gate.o.done);
     answer_from_threads(&n.s); // none is read
-    T_EQ(rpc_server_open_calls(n.w.server), 0);
+    await_open_calls(&n.w, 0);
     sem_post(&gate.opens);
     for (int i = 0; i < CALLS; i++)
         check_large(&g[i], &wanted[i]);

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <uv.h>
+
 #include "coordinator/tasks/tasks.h"
 #include "tests/unit/common/rpc_kit.h"
 
@@ -292,6 +294,41 @@ TEST(tasks_client, options_of_a_worker_are_checked)
 }
 
 // ---- a process that may have no more threads
+
+static void posts(void *ran)
+{
+    sem_post(ran);
+}
+
+static void *posts_too(void *ran)
+{
+    posts(ran);
+    return NULL;
+}
+
+// gRPC makes some on a whim: they must not be taken for what is counted.
+TEST(tasks_client, threads_of_other_libraries_are_not_counted)
+{
+    uv_thread_t theirs;
+    pthread_t ours;
+    sem_t ran;
+    int rc;
+
+    sem_init(&ran, 0, 0);
+    t_threads_refuse(1);
+    T_EQ(uv_thread_create(&theirs, posts, &ran), 0);
+    wait_for(&ran);
+    uv_thread_join(&theirs);
+    T_EQ(t_threads_asked(), 0);
+    rc = pthread_create(&ours, NULL, posts_too, &ran);
+    if (rc == 0) {
+        pthread_join(ours, NULL);
+        T_SKIP("a sanitizer makes the threads");
+    }
+    T_EQ(rc, EAGAIN);
+    T_EQ(t_threads_asked(), 1);
+    t_threads_refuse(0);
+}
 
 static enum sl_err open_and_close_session(const char *address)
 {
