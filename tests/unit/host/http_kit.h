@@ -17,7 +17,7 @@
 #include "common/run/loop.h"
 #include "tests/harness/t.h"
 
-#define LIMIT_US 20000000
+#define LIMIT_US 60000000
 #define END "Host: localhost\r\nConnection: close\r\n\r\n"
 
 struct talk {

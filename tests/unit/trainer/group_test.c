@@ -16,7 +16,7 @@
 #include "trainer/sum/net.h"
 
 #define RANKS 6
-#define TIMEOUT_MS 20000
+#define TIMEOUT_MS 60000
 
 struct rank {
     struct ring *ring;
