@@ -320,7 +320,7 @@ class Caller(Stranger):
                     response_deserializer=self.calls[method][1].FromString)
                 self.said += 1
                 try:
-                    self.note(method, request, call(request, timeout=5))
+                    self.note(method, request, call(request, timeout=60))
                 except grpc.RpcError as error:
                     if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
                         raise Failed(f"{method} is not answered: {request}") from error
@@ -434,7 +434,7 @@ class Party:
     def end(self):
         self.over.set()
         for guest in self.guests:
-            guest.join(30)
+            guest.join(90)  # longer than a call may take
         said = {}
         for guest in self.guests:
             kind = type(guest).__name__
