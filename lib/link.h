@@ -33,9 +33,12 @@ struct link {
     struct rpc_channel *channel;
 };
 
-// Opens the link: makes its loop and channel. SL_EINVAL, SL_EAUTH, SL_ENOENT:
-// an address or certificate is wrong. End it with link_stop and link_release,
-// also after a failure. *l is zeroes before.
+// Opens the link: makes its loop and channel, which dials when the first call
+// is made. o->coordinator and the three files of TLS may be NULL, as in
+// sluice_options. SL_EINVAL, SL_EAUTH, SL_ENOENT: an address or certificate is
+// wrong; SL_EDENIED: an address that is not local, without TLS; SL_ENOMEM;
+// SL_EIO. End it with link_stop and link_release, also after a failure. *l is
+// zeroes before.
 enum sl_err link_open(struct link *l, const struct link_options *o,
                       struct sl_error *err);
 // Runs the loop of an open link on a thread of its own. SL_ENOMEM. Called once;

@@ -24,7 +24,8 @@ enum sl_err range_init(struct sluice_closure *c, struct sl_error *err);
 // Frees what range_init made; a closure that was not prepared is allowed.
 void range_release(struct sluice_closure *c);
 
-// Empties both vectors for a new step, while no call is under way.
+// Empties both vectors for a new step, while no call is under way: parameters
+// are pulled anew, and gradients are zero.
 void range_begin(struct sluice_closure *c);
 
 // Returns the bytes of the parameters of `shard`.
@@ -33,9 +34,12 @@ uint64_t range_bytes(const struct sluice_closure *c, uint32_t shard);
 // Gives back the memory of the parameters of `shard`; a pull fetches them anew.
 void range_drop_params(struct sluice_closure *c, uint32_t shard);
 
-// Notes that the gradient of `shard` was sent. While too much is on its way it
-// waits for the oldest answers. Returns SYNC_OK, or how a wait failed. It never
-// returns SYNC_BUSY.
+// Notes that the gradient of `shard` was sent, once for each step. While more
+// than RANGE_ROOM_BYTES, of more than two shards, are on their way it waits for
+// the oldest answers, and gives the memory of those gradients back. Returns
+// SYNC_OK, or how a wait failed; with SYNC_FAILED the reason is in
+// c->steps.err. It never returns SYNC_BUSY or SYNC_AGAIN. After a failure the
+// closure is only closed.
 enum sync_result range_sent(struct sluice_closure *c, uint32_t shard);
 
 #endif

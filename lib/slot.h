@@ -68,16 +68,18 @@ void slot_offer(struct lib_slot *t, const struct slot_told *told);
 
 // Waits until range `wanted` is whole or the slot is over, and returns the
 // slot's state: SLOT_TAKEN, or SLOT_NONE (withdrawn or lost) or SLOT_DONE.
-// *range is the whole range, which is returned once, else the number of ranges.
-// SLOT_ANY: the last whole range that was not returned yet. Called after
+// *range is the whole range, else the number of ranges. With SLOT_TAKEN a range
+// is returned once, and counts as said; with the other two nothing is waited
+// for. SLOT_ANY: the last whole range that was not said yet. Called after
 // slot_offer.
 enum slot_state slot_next(struct lib_slot *t, uint32_t wanted, uint32_t *range);
 
-// Returns true if slot_next has returned `range`, for a slot in SLOT_DONE.
+// Returns true if slot_next has returned `range` with SLOT_TAKEN, for a slot in
+// SLOT_DONE.
 bool slot_said(const struct lib_slot *t, uint32_t range);
 
-// Ends the slot for the ring's thread: SLOT_NONE. A slot that is withdrawn
-// already is allowed.
+// Ends the slot for the ring's thread: SLOT_NONE, in whatever state it is. The
+// next one may be offered.
 void slot_put(struct lib_slot *t);
 // Adds `lost` gradients to those that count for nothing (sluice_info.redone).
 void slot_lost(struct lib_slot *t, uint32_t lost);
@@ -88,8 +90,10 @@ void slot_stale(struct lib_slot *t, bool stale);
 // Sets the gate of the training lease that later gradients belong to; NULL: to
 // none. `inner` is borrowed until then.
 void slot_within(struct lib_slot *t, struct gate *inner);
-// Withdraws the slot, marks the ring's thread as ended, and wakes threads that
-// wait in sluice_take.
+// Withdraws the slot, also one that the program has taken (its next call of the
+// closure says SL_ECANCELED), marks the ring's thread as ended, and wakes
+// threads that wait in sluice_take. Takes the session's lock. The thread calls
+// it last.
 void slot_ended(struct lib_slot *t);
 
 // ---- the user's thread

@@ -12,19 +12,24 @@ struct counted_entry {
 };
 
 // Returns the entry of a closure; NULL if it has none, because no step of it
-// was counted or reserved, or because it lies below the watermark.
+// was counted or reserved, or because it lies below the watermark or beyond the
+// schedule. The entry is the set's, and is freed when the watermark passes its
+// closure (counted_advance) or the set is released.
 struct counted_entry *counted_entry_get(const struct counted *c,
                                         uint64_t closure);
 
-// Sets *out to the entry of a closure, which it makes if missing; the closure
-// must be one of the schedule, not below the watermark. SL_ENOMEM.
+// Sets *out to the entry of a closure, which it makes if missing, without a bit
+// set; the closure must be one of the schedule, not below the watermark. The
+// entry lives as that of counted_entry_get. SL_ENOMEM: *out is untouched.
 enum sl_err counted_entry_make(struct counted *c, uint64_t closure,
                                struct counted_entry **out);
 
 // Returns true if `step`, below e->nbits, is counted.
 bool counted_entry_bit(const struct counted_entry *e, uint32_t step);
 
-// Restores invariant 2: folds full closures into the watermark.
+// Folds full closures at the watermark into it, and frees their entries: so the
+// closure at the watermark is not full. Call it once that closure's last bit
+// was set.
 void counted_advance(struct counted *c);
 
 // Returns the number of steps of all closures below a mark.

@@ -12,8 +12,9 @@
 // Memory   keras_release; texts and `said` are read only during the call.
 // Errors   SL_EINVAL: not what Keras writes, with the line if it is no JSON;
 //          SL_ENOTSUP: it cannot be said as a job, with the layer and what of
-//          it. Both name the file. SL_ENOMEM. *out is untouched after a
-//          failure; `err` may be NULL.
+//          it; SL_ERANGE: over a limit, of bytes (KERAS_BYTES_MAX) or of those
+//          in common/base/json.h. They name the file. SL_ENOMEM. *out is
+//          untouched after a failure; `err` may be NULL.
 #ifndef CLIENT_KERAS_KERAS_H
 #define CLIENT_KERAS_KERAS_H
 
@@ -29,11 +30,13 @@
 struct keras {
     json_t *model;         // a ModelSpec
     json_t *compiled;      // compile_config; NULL: the model was not compiled
-    const char *precision; // value for train.precision; NULL: none is said
+    const char *precision; // a literal for train.precision; NULL: none is said
     char name[KERAS_NAME]; // the model's, as a job may be called
 };
 
-// Reads text[len], called `name` in errors. Release *out with keras_release.
+// Reads text[len], called `name` in errors: what to_json() gives, or the
+// model.json of TensorFlow.js, which holds that. *out need not be zeroed;
+// release it with keras_release.
 enum sl_err keras_read(struct keras *out, const char *name, const char *text,
                        size_t len, struct sl_error *err);
 void keras_release(struct keras *k); // all zeroes is allowed

@@ -3,7 +3,9 @@
 //
 // The two checks are made from the shards' own numbers, not from what the
 // coordinator concluded:
-//   once   on every shard applied + skipped = counted = steps asked
+//   once   on every shard applied + skipped = counted = steps asked; where a
+//          callback ended the job, the steps that the job counted by then are
+//          asked
 //   cover  on every shard, for every epoch: as many samples were counted as
 //          there are, and the digest of their numbers is that of all samples
 //
@@ -24,7 +26,8 @@
 #define SUMMARY_SCHEMA_VERSION 2
 
 // Returns true if the check `once` holds. False for a status that was asked for
-// without its shards.
+// without its shards. So it is false for a job that was stopped or failed on
+// its way, but not for one that a callback ended.
 bool summary_once(const Sluice__V1__JobStatus *s);
 // Returns true if the check `cover` holds, but for an epoch in which a callback
 // ended the job. False for a status without shards or geometry, and without
@@ -35,8 +38,9 @@ bool summary_cover(const Sluice__V1__JobStatus *s);
 // number; 0 for a status without shards.
 uint64_t summary_samples(const Sluice__V1__JobStatus *s, uint32_t epoch);
 
-// Returns counted samples by the seconds the job ran; 0 while no sample was
-// counted.
+// Returns counted samples by the seconds that the job ran, without its pauses.
+// A resumed job's are those that it counted itself, which needs the geometry. 0
+// while no sample was counted, and for a status without shards.
 double summary_rate(const Sluice__V1__JobStatus *s);
 
 // Makes the object that --summary writes. *out is a new reference, the

@@ -118,8 +118,9 @@ struct fs *fs_posix(void);
 // file that it opens for writing.
 struct fs *fs_private(void);
 
-// Opens a file; `mode` says whether it must exist. The file is the caller's to
-// close with fs_close.
+// Opens a file; `mode` says whether it must exist. SL_ENOENT: the file that
+// must exist, or its folder, is missing; SL_EEXIST; SL_ENOTSUP: a store in S3
+// appends to nothing. The file is the caller's to close with fs_close.
 enum sl_err fs_open(struct fs *fs, struct fs_file **out, const char *path,
                     enum fs_mode mode, struct sl_error *err);
 
@@ -164,11 +165,14 @@ enum sl_err fs_map_file(struct fs_file *f, struct fs_map *out,
 void fs_unmap(struct fs *fs, struct fs_map *m);
 
 // Gives the file `from` the name `to`; replaces `to` atomically. Durable only
-// after fs_sync_dir of the folder.
+// after fs_sync_dir of the folder, or of both. A failure changes no name.
+// SL_ENOENT: `from` is missing, or the folder of `to`; SL_ENOTSUP: a store in
+// S3 renames nothing.
 enum sl_err fs_rename(struct fs *fs, const char *from, const char *to,
                       struct sl_error *err);
 
 // Makes the names in the folder `dir` durable: those made, renamed or removed.
+// Does nothing in a store in S3, where they are durable at once.
 enum sl_err fs_sync_dir(struct fs *fs, const char *dir, struct sl_error *err);
 
 // Removes the name `path`; durable only after fs_sync_dir of the folder. A
@@ -185,7 +189,8 @@ enum sl_err fs_stat_path(struct fs *fs, const char *path, struct fs_stat *out,
 bool fs_exists(struct fs *fs, const char *path);
 
 // Makes a folder and its parents; then all of their names are durable, also if
-// an earlier call died, or failed, half way.
+// an earlier call died, or failed, half way. SL_OK if it is there. Does nothing
+// in a store in S3, which has no folders.
 enum sl_err fs_mkdirs(struct fs *fs, const char *path, struct sl_error *err);
 
 // Makes a folder of fs_private on the real file system, and its parents as
@@ -201,6 +206,7 @@ enum sl_err fs_absolute(char **path, struct sl_error *err);
 
 // Calls fn (not NULL) per name, in byte order; fn may unlink and rename.
 // Returns what fn returned if that is not SL_OK; *err is then fn's own matter.
+// SL_ENOENT: there is no such folder; a store in S3 lists it as empty.
 enum sl_err fs_list(struct fs *fs, const char *dir, fs_name_fn fn, void *arg,
                     struct sl_error *err);
 

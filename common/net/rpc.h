@@ -407,10 +407,12 @@ struct rpc_body *rpc_stream_take(struct rpc_stream *stream);
 
 // Stops reading messages, so that flow control holds the peer back; a message
 // that is being read still arrives. A paused stream sees its peer's orderly end
-// only after rpc_stream_resume.
+// only after rpc_stream_resume. Pauses do not add up: the next resume ends them
+// all.
 void rpc_stream_pause(struct rpc_stream *stream);
 
-// Goes on reading messages; does nothing if the stream has ended.
+// Goes on reading messages; does nothing if the stream is not paused or has
+// ended.
 void rpc_stream_resume(struct rpc_stream *stream);
 
 // Returns the bytes that wait to be sent; 0: the peer has room for a message.

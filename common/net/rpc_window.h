@@ -43,7 +43,8 @@ struct rpc_window {
 };
 
 // Makes an empty window: `bytes` bytes may fly on the usual lane, a quarter of
-// them on the express lane.
+// them on the express lane; two calls may fly on the usual lane, and one on the
+// express lane, whatever their size. There is nothing to release.
 void rpc_window_init(struct rpc_window *w, size_t bytes);
 
 // Returns true if a request of `order` would go behind a less urgent one.

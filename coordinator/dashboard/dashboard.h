@@ -45,7 +45,7 @@ struct pace_point {
 
 struct dashboard {
     struct server *server;
-    struct loop_timer *look; // calls dashboard_look
+    struct loop_timer *look; // adds to `pace`, and calls dashboard_look
     struct list viewers;     // streams of events
     struct track pace;       // struct pace_point, a second apart
     // The last list of members, for requests soon after; NULL: none.
@@ -57,8 +57,9 @@ struct dashboard {
 };
 
 // Sets up *d and adds the routes, for which *d stays where it is; `server` has
-// started. SL_EINVAL for --dashboard-actions without TLS; SL_ENOMEM. `err` may
-// be NULL.
+// started. SL_EINVAL for --dashboard-actions without TLS, or where others can
+// reach the ops port; the errors of tls_files_open; SL_ENOMEM. After a failure
+// there is nothing to close. `err` may be NULL.
 enum sl_err dashboard_open(struct dashboard *d, struct http *http,
                            struct server *server, struct sl_error *err);
 void dashboard_close(struct dashboard *d); // all zeroes is allowed
@@ -71,7 +72,10 @@ void dashboard_close(struct dashboard *d); // all zeroes is allowed
 void dashboard_stream(struct dashboard *d, const struct http_request *q,
                       struct http_answer *a);
 
-// Sends new events to all viewers, each time d->look ticks.
+// Sends new events to all viewers, each time d->look ticks: to each at most
+// 200, the others at later ticks. A viewer that does not take them is dropped
+// (http_stream_send). Does nothing while the server has no coord. `dashboard`
+// is the struct dashboard.
 void dashboard_look(void *dashboard);
 
 #endif

@@ -118,7 +118,8 @@ const struct event *events_add(struct events *es, const struct event *said,
                                const char *text, uint64_t dropped[2]);
 
 // Returns the first event with an id above `after`, or NULL: of one job, of
-// none (EVENTS_OF_NONE), or of all (uid 0).
+// none (EVENTS_OF_NONE), or of all (uid 0). Its time grows with the events
+// above `after`.
 const struct event *events_after(const struct events *es, uint64_t uid,
                                  uint64_t after);
 
@@ -127,8 +128,8 @@ const struct event *events_after(const struct events *es, uint64_t uid,
 const struct event *events_last(const struct events *es, uint64_t uid,
                                 size_t count);
 
-// Returns the event behind e among those of `uid`, as in events_after; NULL: e
-// is the last.
+// Returns the event behind e among those of `uid`, as in events_after, of which
+// e is one; NULL: e is the last.
 const struct event *events_next(const struct events *es, uint64_t uid,
                                 const struct event *e);
 

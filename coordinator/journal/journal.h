@@ -26,10 +26,13 @@
 //          call. Callbacks are never NULL.
 // Units    *_us since 1970 (wall clock, for people only); *_ms durations.
 // Errors   SL_EIO or SL_ECORRUPT with SQLite's words: stop. SL_EUNAVAIL: no
-//          space left. SL_ENOENT: no such row. SL_ENOTSUP: written by a newer
-//          version. A call that fails has written nothing and leaves its
-//          outputs alone, but where it is said; `err` may be NULL. That a job
-//          has a row is the caller's to know: writes do not check it.
+//          space left. A read that SQLite fails, and a row that SQLite refuses
+//          because its key is there already, are as final as a write that
+//          fails: later calls are SL_EIO. SL_ENOENT: no such row. SL_ENOTSUP:
+//          written by a newer version. A call that fails has written nothing
+//          and leaves its outputs alone, but where it is said; `err` may be
+//          NULL, and a string only where it is said. That a job has a row is
+//          the caller's to know: writes do not check it.
 #ifndef COORDINATOR_JOURNAL_JOURNAL_H
 #define COORDINATOR_JOURNAL_JOURNAL_H
 
@@ -67,7 +70,9 @@ enum sl_err journal_next_term(struct journal *j, uint64_t *term,
 enum sl_err journal_last_job(struct journal *j, uint64_t *id,
                              struct sl_error *err);
 
-// Says whether a write failed, so that the journal is not to be believed.
+// Says whether a write or a read failed, so that the journal is not to be
+// believed: calls that read or write are SL_EIO now, and only journal_close is
+// of use.
 bool journal_failed(const struct journal *j);
 
 // Says whether a write failed for want of space: then nothing of the write is
@@ -208,7 +213,8 @@ enum sl_err journal_job_classes_of(struct journal *j, uint64_t id,
                                    struct buf *out, struct sl_error *err);
 
 // Writes the layout of a job, and a row per shard: names[s] is the psserver of
-// shard s; "" of a part of a ring.
+// shard s; "" of a part of a ring. Once for each job: rows that are there fail
+// the journal.
 enum sl_err journal_job_place(struct journal *j, uint64_t id,
                               struct journal_blob layout,
                               const char *const *names, uint32_t shards,
@@ -234,17 +240,18 @@ enum sl_err journal_clock_read(struct journal *j, uint64_t id,
 
 // Writes that an admin has drained a member, by its role (as members number
 // them) and name, in place of an earlier drain. `who` NULL: it is drained no
-// more, and `why` is not read.
+// more, and `why` is not read; else `why` is not NULL.
 enum sl_err journal_drain(struct journal *j, int role, const char *name,
                           const char *who, const char *why,
                           struct sl_error *err);
 
-// Receives one drain; anything but SL_OK ends the walk with that.
+// Receives one drain; its texts are not NULL and hold until the call returns.
+// It may use the journal. Anything but SL_OK ends the walk with that.
 typedef enum sl_err (*journal_drain_fn)(void *arg, int role, const char *name,
                                         const char *who, const char *why,
                                         struct sl_error *err);
 
-// Walks all drains, by role and name.
+// Walks all drains, by role and name; SL_OK if there is none.
 enum sl_err journal_each_drain(struct journal *j, journal_drain_fn fn,
                                void *arg, struct sl_error *err);
 
@@ -300,7 +307,8 @@ enum sl_err journal_job_delete(struct journal *j, uint64_t id,
 // Called once per tick.
 enum sl_err journal_sweep(struct journal *j, struct sl_error *err);
 
-// Queues that the psserver has deleted the job, and is not notified again.
+// Queues that the psserver has deleted the job, and is not notified again once
+// that is committed. SL_EIO: as journal_blame.
 enum sl_err journal_deleted(struct journal *j, uint64_t job, uint64_t uid,
                             const char *psserver, struct sl_error *err);
 
@@ -368,7 +376,8 @@ struct journal_cut {
 
 // Writes the intent of a cut. Rows of older dropped or aborted cuts are deleted
 // with it: a job keeps the rows of the cuts that it has, however many there
-// were.
+// were. The job has no row of this number yet; cut->path is not empty, and
+// cut->state is not read.
 enum sl_err journal_cut_intent(struct journal *j, uint64_t job,
                                const struct journal_cut *cut,
                                struct sl_error *err);
@@ -426,7 +435,9 @@ struct journal_evaluation {
 };
 
 // Adds all rows in one transaction, with the callbacks' state after them (D2),
-// a packed CallbacksStatus; empty: the job has no callbacks.
+// a packed CallbacksStatus, in place of the one before; empty: the job has no
+// callbacks, and a state that is there stays. No evaluation of the job may have
+// the epoch and steps of a row: that fails the journal. `count` may be 0.
 enum sl_err journal_evaluations_add(struct journal *j, uint64_t job,
                                     const struct journal_evaluation *rows,
                                     size_t count, struct journal_blob callbacks,
@@ -474,6 +485,7 @@ typedef enum sl_err (*journal_deleted_fn)(void *arg, uint64_t job, uint64_t uid,
                                           struct sl_error *err);
 
 // Walks jobs that have not ended, and jobs with a cut that has no outcome.
+// Writes queued rows first, so that the counters are the newest.
 enum sl_err journal_each_job(struct journal *j, journal_job_fn fn, void *arg,
                              struct sl_error *err);
 
@@ -495,7 +507,7 @@ enum sl_err journal_jobs_list(struct journal *j,
                               size_t most, size_t *count, struct sl_error *err);
 
 // Reads one row, whatever its state; `fn` is not called if there is none, which
-// is SL_OK.
+// is SL_OK. Writes queued rows first, as journal_each_job.
 enum sl_err journal_job_read(struct journal *j, uint64_t id, journal_job_fn fn,
                              void *arg, struct sl_error *err);
 
@@ -518,17 +530,20 @@ enum sl_err journal_each_evaluation(struct journal *j, uint64_t job,
                                     journal_evaluation_fn fn, void *arg,
                                     struct sl_error *err);
 
-// Walks the blames of a job's closures that were not absolved.
+// Walks the blames of a job's closures that were not absolved, by closure and
+// worker; without those that are still queued.
 enum sl_err journal_each_blame(struct journal *j, uint64_t job,
                                journal_blame_fn fn, void *arg,
                                struct sl_error *err);
 
-// Walks the deleted jobs that one psserver still has.
+// Walks the deleted jobs that one psserver still has. A journal_deleted that is
+// still queued takes no job out of them.
 enum sl_err journal_each_deleted(struct journal *j, const char *psserver,
                                  journal_deleted_fn fn, void *arg,
                                  struct sl_error *err);
 
-// Walks the psservers that still have one deleted job.
+// Walks the psservers that still have one deleted job. A journal_deleted that
+// is still queued takes no psserver out of them.
 enum sl_err journal_each_deleted_of(struct journal *j, uint64_t job,
                                     journal_deleted_fn fn, void *arg,
                                     struct sl_error *err);

@@ -9,8 +9,11 @@
 //     }
 //
 // The call sequence of a life:
-//   1. flags, environment, file        wrong: exit 2, with help's hint;
-//                                      --tls-* are every daemon's
+//   1. flags, environment, file        wrong, or an argument that is no flag:
+//                                      exit 2, with help's hint; a name that
+//                                      is not known yet (discover.h): exit 138;
+//                                      --help, --version, --print-config:
+//                                      exit 0; --tls-* are every daemon's
 //   2. log, limits, malloc's settings, ignored signals
 //   3. state folder made and locked    held by another: exit 2
 //   4. hooks.start                     usage-like errors: exit 2; else 1
@@ -54,8 +57,8 @@ struct daemon_hooks {
     // --state names it.
     bool stateless;
 
-    // Restores state and opens the port. `arg` is the room's own struct.
-    // If it fails it frees what it made, and stop is not called;
+    // Restores state and opens the port; may not be NULL. `arg` is the room's
+    // own struct. If it fails it frees what it made, and stop is not called;
     // SL_EINVAL, SL_ENOENT, SL_ENOTSUP, SL_EAUTH, SL_EDENIED, SL_EBUSY exit
     // with 2, other transient errors with 138, the rest with 1.
     enum sl_err (*start)(struct daemon *d, void *arg, struct sl_error *err);
@@ -64,7 +67,7 @@ struct daemon_hooks {
     // nothing to drain.
     void (*drain)(struct daemon *d, void *arg);
 
-    // Frees everything; the loop no longer runs, but still exists.
+    // Frees everything; the loop no longer runs, but still exists. May be NULL.
     void (*stop)(struct daemon *d, void *arg);
 
     // Write whether the daemon can do its job (/readyz), and its figures
@@ -78,8 +81,10 @@ struct daemon_hooks {
     void (*reload)(struct daemon *d, void *arg);
 };
 
-// Runs a daemon from step 1 to 9. Returns the exit code; does not return if a
-// signal ends the process.
+// Runs a daemon from step 1 to 9; once, from main, before there are other
+// threads. `keys` is the room's own table, which a name of NULL ends; the keys
+// of all daemons are added to it. `arg` is passed to each hook. Returns the
+// exit code; does not return if a signal ends the process.
 int daemon_main(const struct conf_about *about, const struct conf_key *keys,
                 const struct daemon_hooks *hooks, void *arg, int argc,
                 char **argv);

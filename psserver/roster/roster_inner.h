@@ -71,7 +71,7 @@ struct hosted {
 };
 
 // Starts a job on the pool: work(arg) there, then done(arg) on the loop, which
-// calls roster_worked. On failure neither is called.
+// calls roster_worked. On failure, as of loop_work, neither is called.
 enum sl_err roster_work(struct roster *r, loop_fn work, loop_fn done,
                         void *arg);
 // Counts out a job of roster_work; the last one ends the wait of roster_free.
@@ -89,8 +89,9 @@ void hosted_unpin(struct hosted *h);
 // themselves, and `h` is freed here unless one has a pin.
 void hosted_drop(struct hosted *h);
 
-// Sends a shard's hello: its state, and its counts or why it failed
-// (roster_send.c, as those below).
+// Sends the hello of a shard that is not LOADING: its counts, and if it is
+// ADMITTED its incarnation; or why it failed, also if its counts are too large
+// for a message. Waits for the shard's lock (roster_send.c, as those below).
 void hosted_send_hello(struct hosted *h);
 
 // Tells that the shard knows the rates, up to the one that begins with this

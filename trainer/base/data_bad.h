@@ -41,8 +41,8 @@ struct data_bad *bad_new(uint32_t most);
 struct data_bad *bad_ref(struct data_bad *b);
 void bad_unref(struct data_bad *b); // NULL is allowed
 
-// Returns true once after a sample was found bad: the coordinator should be
-// told soon.
+// Returns true once after one or more samples were found bad for the first
+// time: the coordinator should be told soon.
 bool bad_news(struct data_bad *b);
 
 // Returns true if the sample was found bad before and may be passed over. False

@@ -122,13 +122,14 @@ bool peer_shares(const struct peer *p);
 // was asked for. `by_tag`: of a pull by tag.
 enum sl_err peer_fits(const struct peer *p, const struct peer_values *v,
                       bool by_tag, struct sl_error *err);
-// Copies parameters to `to`, as f32.
+// Copies parameters to `to`, p->count elements, as f32.
 void peer_copy(struct peer *p, const struct peer_values *v, float *to);
 // Keeps parameters for peer_copy_kept, since a message is gone when `done`
-// returns. Those kept before are replaced. SL_ENOMEM: nothing new is kept.
+// returns. Those kept before are replaced. SL_ENOMEM: nothing new is kept. They
+// may lie in shared memory: copy them before peer_ended.
 enum sl_err peer_keep(struct peer *p, const struct peer_values *v);
-// Copies the kept parameters to `to`, as f32, once: they are not kept any more.
-// Does nothing if none are kept.
+// Copies the kept parameters to `to`, p->count elements, as f32, once: they are
+// not kept any more. Does nothing if none are kept.
 void peer_copy_kept(struct peer *p, float *to);
 
 #endif

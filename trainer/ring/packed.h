@@ -19,8 +19,11 @@ enum sl_err packed_once(struct buf *to, const struct once *once,
                         uint64_t *passed, size_t pieces, uint64_t *set_bytes,
                         uint64_t *counts_bytes);
 
-// Reads both messages back. SL_ECORRUPT also if out->passed was packed for
-// another number of pieces than `pieces` (none at all is allowed).
+// Reads both messages back, which lie one behind the other, with their lengths,
+// in packed[set_bytes + counts_bytes]. Checks that they fit the schedule, which
+// is copied, and each other (once_check). *out need not be zeroed. SL_ECORRUPT
+// also if out->passed was packed for another number of pieces than `pieces`
+// (none at all is allowed).
 enum sl_err packed_read(struct once *out, const struct schedule *schedule,
                         size_t pieces, const uint8_t *packed,
                         uint64_t set_bytes, uint64_t counts_bytes,

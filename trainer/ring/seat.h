@@ -122,9 +122,10 @@ bool seat_has_ended(struct seat *s);
 // Waits until seat_has_news, at most `ms` milliseconds.
 void seat_wait(struct seat *s, uint64_t ms);
 
-// Has end(arg) called when a generation is opened or seat_wake says leave:
-// under a lock, on the loop; at once, if that has happened since the last
-// seat_look. NULL: ends that. One at a time: each call replaces the one before.
+// Has end(arg) called each time a generation is opened or seat_wake says leave:
+// under a lock, on the loop; and at once, on the calling thread, if that has
+// happened since the last seat_look. NULL: ends that. One at a time: each call
+// replaces the one before, which does not run any more when the call returns.
 // `end` must not call the seat.
 void seat_on_end(struct seat *s, void (*end)(void *arg), void *arg);
 

@@ -64,7 +64,9 @@ struct contribution {
 void contribution_strange(const struct contribution *c, char *out, size_t size);
 
 // Sets `c` to all micro-batches of step `step` of `closure`. `run` reads
-// micro-batches and holds the step whole.
+// micro-batches and holds the step whole (job_run); it need not be open yet,
+// for nothing is read. Before it no batch is held; after it digest and sums are
+// 0.
 void contribution_begin(struct contribution *c, struct input_run *run,
                         uint64_t closure, uint32_t step);
 

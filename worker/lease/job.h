@@ -98,7 +98,8 @@ void worker_job_free(struct worker_job *j);
 
 // Opens the training or the test set, once, which may read long files, and
 // compares it with what the first worker found. A set that does not open is
-// tried again by the next call.
+// tried again by the next call. SL_EINVAL also if the job has no such set, or
+// the comparison fails.
 enum sl_err job_data(struct worker_job *j, bool test, struct data **out,
                      struct sl_error *err);
 
@@ -108,10 +109,10 @@ enum sl_err job_data(struct worker_job *j, bool test, struct data **out,
 enum sl_err job_run(struct worker_job *j, struct input_run *run, uint64_t epoch,
                     uint64_t first, uint64_t count, struct sl_error *err);
 
-// Fills `out` with the sizes, hashes and classes that this worker finds;
-// without a test set its fields are 0. The classes are allocated for the
-// caller, also if it fails with SL_ENOMEM. Opens both sets. On other failures
-// *out is untouched.
+// Fills `out`, all zeroes before, with the sizes, hashes and classes that this
+// worker finds; without a test set its fields are 0. The classes are allocated
+// for the caller, also if it fails with SL_ENOMEM. Opens both sets. On other
+// failures *out is untouched.
 enum sl_err job_facts(struct worker_job *j, Sluice__V1__DataFacts *out,
                       struct sl_error *err);
 
@@ -120,17 +121,22 @@ enum sl_err job_facts(struct worker_job *j, Sluice__V1__DataFacts *out,
 // too.
 enum sl_err job_device(struct worker_job *j, struct sl_error *err);
 
-// Makes the space for a cut's parameters, when first wanted. SL_ENOMEM.
+// Makes the space for a cut's parameters (j->cut, undefined until they are
+// read), when first wanted. SL_ENOMEM.
 enum sl_err job_cut(struct worker_job *j, struct sl_error *err);
 
-// Returns in *out the job's sync, made when first wanted. SL_ESTATE if the job
-// has no shards yet.
+// Returns in *out the job's sync, made when first wanted, over the vectors of
+// the job's device if it has one. SL_ESTATE if the job has no shards yet;
+// SL_ENOMEM; the errors of job_device. The job has psservers: it is no ring.
 enum sl_err job_sync(struct worker_job *j, struct sync **out,
                      struct sl_error *err);
 
 // Compiles a program for a batch of `batch` samples, or for the first device's
-// part of it, with the job's loss and precision and the type of its data. Opens
-// the data. The program is the caller's (program_free).
+// part of it (the team is known after job_device), with the job's loss and
+// precision and the type of its data. Opens the training set, or to evaluate
+// the test set. May take seconds, in which j->pulse beats. No step of the job
+// is under way on the device. The program is the caller's, to be freed
+// (program_free) before the job.
 enum sl_err job_compile(struct worker_job *j, enum job_use use, uint32_t batch,
                         struct program **out, struct sl_error *err);
 
@@ -138,8 +144,9 @@ enum sl_err job_compile(struct worker_job *j, enum job_use use, uint32_t batch,
 struct step_program job_step_program(const struct job_program *p);
 
 // Returns in *out the program for a batch of `batch` samples, made when first
-// wanted, and the job's until JOB_PROGRAMS others were wanted. Making one drops
-// the least recently used one, also if it fails.
+// wanted, and the job's until JOB_PROGRAMS others were wanted. Making one waits
+// until steps on the device are done, and then drops the least recently used
+// one, also if it fails. Makes what job_device makes, and opens the data, too.
 enum sl_err job_program(struct worker_job *j, enum job_use use, uint32_t batch,
                         struct job_program **out, struct sl_error *err);
 

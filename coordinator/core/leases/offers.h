@@ -61,8 +61,8 @@ struct offer offers_slot(struct coord *c, struct job *job,
 struct offer offers_range(struct coord *c, struct job *job,
                           const struct member *m);
 
-// Returns the place w of a worker in a ring or a group as an offer; NULL gives
-// one of kind WORK_NONE.
+// Returns the place w of a worker in a ring or a group as an offer, of kind
+// WORK_RING; NULL gives one of kind WORK_NONE.
 struct offer offers_place(struct work *w);
 
 // Returns true if the job's places must wait. A place holds its worker for
