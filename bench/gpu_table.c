@@ -4,20 +4,14 @@
 // and the engine that cuDNN's heuristics choose.
 //
 // The program is the worker's own, compiled for a device that is only
-// described; its ops are asked of cuDNN, which answers for a description. The
-// least time is the longer of bytes by the memory's peak and FLOP by the
-// tensor cores' peak (data sheets, dense): what no engine beats, and what a
-// measured time is to be held against.
-//
-// Bytes  each tensor once, except that batch norm reads its inputs twice: the
-//        statistics must be whole before the second pass; and that a bias
-//        gradient reads dy by itself. Caches may do better.
-// FLOP   of products and convolutions, padding included.
+// described; its ops are asked of cuDNN, which answers for a description.
+// op_work.h says what counts as bytes, FLOP and least time.
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "bench/net_job.h"
+#include "bench/op_work.h"
 #include "bench/program.h"
 #include "common/base/mem.h"
 #include "kernels/cuda/vendor.h"
@@ -27,16 +21,7 @@
 
 #define WORKSPACE_SHARE 4 // as vendor.c has it
 #define BATCHES 2
-
-// NVIDIA's data sheets of the SXM cards, without sparsity.
-static const struct peak {
-    const char *name; // in gpus.h
-    const char *head;
-    double bytes_s, f32, tf32, half; // FLOP/s
-} peaks[] = {
-    {"NVIDIA H100 80GB HBM3", "H100", 3.35e12, 67e12, 494.7e12, 989.4e12},
-    {"NVIDIA H200", "H200", 4.8e12, 67e12, 494.7e12, 989.4e12},
-};
+#define CARDS 2 // the first of gpu_rates
 
 // ---- A device that is described, and plans that only say what they are -----
 
@@ -106,88 +91,19 @@ static const struct kern_backend backend = {
     .plan = note,
 };
 
-// ---- What an op takes -----------------------------------------------------
-
-static double product_of(const struct kern_shape *s, unsigned first)
-{
-    double n = 1;
-
-    for (unsigned i = first; i < s->nd; i++)
-        n *= (double)s->dim[i];
-    return n;
-}
-
-static double flop_of(const struct kern_desc *d)
-{
-    const struct kern_shape *io = d->io;
-
-    switch (d->op) {
-    case KERN_MATMUL: // rows and columns of C, and what they sum over
-        return 2 * product_of(&io[d->inputs], 0) *
-               (double)io[0]
-                   .dim[d->u.matmul.trans_a ? io[0].nd - 2 : io[0].nd - 1];
-    case KERN_CONV_FWD: // y by the taps of w per channel of y
-        return 2 * product_of(&io[d->inputs], 0) * product_of(&io[1], 1);
-    case KERN_CONV_DGRAD: // dy likewise
-        return 2 * product_of(&io[0], 0) * product_of(&io[1], 1);
-    case KERN_CONV_WGRAD: // dy by the taps of dw
-        return 2 * product_of(&io[1], 0) * product_of(&io[2], 1);
-    default:
-        return 0;
-    }
-}
-
-static double bytes_of(const struct kern_desc *d)
-{
-    bool twice = d->op == KERN_BN_FWD || d->op == KERN_BN_BWD;
-    double bytes = 0;
-
-    for (unsigned i = 0; i < d->inputs + d->outputs; i++) {
-        double b = (double)kern_shape_bytes(&d->io[i]);
-        bool summed = kern_has(d, KERN_ACCUM) && i >= d->inputs;
-
-        bytes += (twice && i < d->inputs) || summed ? 2 * b : b;
-    }
-    return bytes;
-}
-
-// A bias gradient is a kernel of ours behind the product.
-static double extra_bytes(const struct kern_desc *d)
-{
-    return !kern_has(d, KERN_BGRAD)   ? 0
-           : d->op == KERN_MATMUL     ? (double)kern_shape_bytes(&d->io[0])
-           : d->op == KERN_CONV_WGRAD ? (double)kern_shape_bytes(&d->io[1])
-                                      : 0;
-}
-
-static bool tensor_cores(const struct kern_desc *d)
-{
-    return d->io[0].dtype != KERN_F32 || d->math == KERN_MATH_TF32;
-}
-
-static double seconds_of(const struct kern_desc *d, const struct peak *p)
-{
-    double flop_s = d->io[0].dtype != KERN_F32 ? p->half
-                    : tensor_cores(d)          ? p->tf32
-                                               : p->f32;
-    double memory = bytes_of(d) / p->bytes_s, compute = flop_of(d) / flop_s;
-
-    return (memory > compute ? memory : compute) + extra_bytes(d) / p->bytes_s;
-}
-
 // ---- Which engine ---------------------------------------------------------
 
-static struct graph_target targets[SL_COUNT(peaks)];
-static size_t caps[SL_COUNT(peaks)];
+static struct graph_target targets[CARDS];
+static size_t caps[CARDS];
 
 static void describe(void)
 {
     struct sl_error err = SL_ERROR_INIT;
     char json[2048];
 
-    for (unsigned p = 0; p < SL_COUNT(peaks); p++)
+    for (unsigned p = 0; p < CARDS; p++)
         for (unsigned i = 0; i < SL_COUNT(gpu_facts); i++) {
-            if (strcmp(gpu_facts[i].name, peaks[p].name) != 0)
+            if (strcmp(gpu_facts[i].name, gpu_rates[p].name) != 0)
                 continue;
             gpu_json(json, sizeof(json), &gpu_facts[i]);
             program_must(graph_describe(&targets[p], json, &err), &err,
@@ -199,8 +115,8 @@ static void describe(void)
 // "24T, 1024 MiB": the engine's number, T for tensor cores, its workspace.
 static void ask(char *to, size_t n, const struct kern_desc *d, unsigned p)
 {
-    const struct graph_rules rules = {(enum kern_op)d->op, tensor_cores(d),
-                                      true};
+    const struct graph_rules rules = {(enum kern_op)d->op,
+                                      op_work_tensor_cores(d), true};
     struct sl_error err = SL_ERROR_INIT;
     struct graph_picks picks;
     struct graph g;
@@ -224,16 +140,16 @@ static void engine_of(char *to, size_t n, const struct kern_desc *d)
         snprintf(to, n, "cuBLASLt");
         return;
     }
-    if (flop_of(d) == 0) {
+    if (op_work_flop(d) == 0) {
         snprintf(to, n, "ours");
         return;
     }
     ask(to, n, d, 0);
-    for (unsigned p = 1; p < SL_COUNT(peaks); p++) {
+    for (unsigned p = 1; p < CARDS; p++) {
         ask(other, sizeof(other), d, p);
         if (strcmp(other, to) != 0)
             snprintf(to + strlen(to), n - strlen(to), " (%s: %s)",
-                     peaks[p].head, other);
+                     gpu_rates[p].head, other);
     }
 }
 
@@ -292,7 +208,7 @@ static void name_of(char *to, size_t n, const struct kern_desc *d)
 // Not worth a line: nothing but the launch takes time.
 static bool tiny(const struct table *t, uint32_t i)
 {
-    return bytes_of(desc_at(t->program[BATCHES - 1], i)) < 1e7;
+    return op_work_bytes(desc_at(t->program[BATCHES - 1], i)) < 1e7;
 }
 
 static void print_row(const struct table *t, uint32_t i)
@@ -304,10 +220,11 @@ static void print_row(const struct table *t, uint32_t i)
     for (unsigned b = 0; b < BATCHES; b++) {
         const struct kern_desc *d = desc_at(t->program[b], i);
 
-        printf(" %.1f | %.2f |", (bytes_of(d) + extra_bytes(d)) / 1e6,
-               flop_of(d) / 1e9);
-        for (unsigned p = 0; p < SL_COUNT(peaks); p++)
-            printf(" %.1f |", seconds_of(d, &peaks[p]) * 1e6);
+        printf(" %.1f | %.2f |",
+               (op_work_bytes(d) + op_work_extra_bytes(d)) / 1e6,
+               op_work_flop(d) / 1e9);
+        for (unsigned p = 0; p < CARDS; p++)
+            printf(" %.1f |", op_work_seconds(d, &gpu_rates[p]) * 1e6);
         engine_of(engine, sizeof(engine), d);
         printf(" %s |", engine);
     }
@@ -318,18 +235,18 @@ static void print_sums(const struct table *t)
 {
     printf("| **sum** |");
     for (unsigned b = 0; b < BATCHES; b++) {
-        double bytes = 0, flop = 0, seconds[SL_COUNT(peaks)] = {0};
+        double bytes = 0, flop = 0, seconds[CARDS] = {0};
 
         for (uint32_t i = 0; i < t->program[b]->count; i++) {
             const struct kern_desc *d = desc_at(t->program[b], i);
 
-            bytes += bytes_of(d) + extra_bytes(d);
-            flop += flop_of(d);
-            for (unsigned p = 0; p < SL_COUNT(peaks); p++)
-                seconds[p] += seconds_of(d, &peaks[p]);
+            bytes += op_work_bytes(d) + op_work_extra_bytes(d);
+            flop += op_work_flop(d);
+            for (unsigned p = 0; p < CARDS; p++)
+                seconds[p] += op_work_seconds(d, &gpu_rates[p]);
         }
         printf(" %.1f | %.2f |", bytes / 1e6, flop / 1e9);
-        for (unsigned p = 0; p < SL_COUNT(peaks); p++)
+        for (unsigned p = 0; p < CARDS; p++)
             printf(" %.1f |", seconds[p] * 1e6);
         printf(" |");
     }
@@ -346,12 +263,12 @@ static void print(const struct table *t)
     printf("| op |");
     for (unsigned b = 0; b < BATCHES; b++) {
         printf(" %u: MB | GFLOP |", t->batch[b]);
-        for (unsigned p = 0; p < SL_COUNT(peaks); p++)
-            printf(" %s us |", peaks[p].head);
+        for (unsigned p = 0; p < CARDS; p++)
+            printf(" %s us |", gpu_rates[p].head);
         printf(" engine |");
     }
     printf("\n| --- |");
-    for (unsigned i = 0; i < BATCHES * (3 + SL_COUNT(peaks)); i++)
+    for (unsigned i = 0; i < BATCHES * (3 + CARDS); i++)
         printf(" --- |");
     printf("\n");
     for (uint32_t i = 0; i < t->program[0]->count; i++) {

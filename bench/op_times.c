@@ -52,8 +52,7 @@ static int ascending(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-// Which of a layer's products it is: one by its weights writes their gradient.
-static const char *pass(const struct program *p, uint32_t i)
+const char *op_times_pass(const struct program *p, uint32_t i)
 {
     const struct program_op *op = &p->ops[i];
 
@@ -76,8 +75,8 @@ void op_times_print(const struct op_times *t)
         qsort(ms, t->steps, sizeof(*ms), ascending);
         printf("%s{\"pass\": \"%s\", \"op\": \"%s\", \"layer\": \"%s\", "
                "\"ms\": %.6g}",
-               i ? ", " : "", pass(t->program, i), kern_op_name(op->op),
-               t->model->nodes[op->node].name,
+               i ? ", " : "", op_times_pass(t->program, i),
+               kern_op_name(op->op), t->model->nodes[op->node].name,
                t->steps > 0 ? ms[t->steps / 2] : 0);
     }
     printf("]");

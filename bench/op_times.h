@@ -26,6 +26,10 @@ void op_times_step(struct op_times *t, const struct program_io *io);
 // [{"pass": "forward", "op": ..., "layer": ..., "ms": ...}, ...]
 void op_times_print(const struct op_times *t);
 
+// Returns the part of the step that op i belongs to, a static text: "forward",
+// "backward", or "backward, weights" if it writes a variable's gradient.
+const char *op_times_pass(const struct program *p, uint32_t i);
+
 void op_times_free(struct op_times *t);
 
 #endif

@@ -4,6 +4,7 @@ say of them."""
 import contextlib
 import ctypes
 import glob
+import json
 import os
 import pathlib
 import platform
@@ -131,21 +132,37 @@ def sm_clock():
     return gpu().get("clocks.sm")
 
 
+TORCH = ("import json, torch\n"
+         "assert torch.cuda.is_available()\n"
+         "x = torch.ones(1, 8, 8, 8, device='cuda')\n"
+         "torch.nn.functional.conv2d(x, x).sum().item()\n"
+         "print(json.dumps({'torch': torch.__version__,\n"
+         "  'cuda': torch.version.cuda,\n"
+         "  'cudnn': torch.backends.cudnn.version()}))\n")
+
+
+def torch_environments():
+    """PyTorch brings its own libraries, and a toolkit in LD_LIBRARY_PATH comes
+    before them: without it first, then as it is."""
+    said = os.environ.get("LD_LIBRARY_PATH")
+    drivers = [f for f in DRIVER_FOLDERS if os.path.isdir(f)]
+    plain = {k: v for k, v in os.environ.items() if k != "LD_LIBRARY_PATH"}
+    yield {**plain, "LD_LIBRARY_PATH": ":".join(drivers)} if drivers else plain
+    if said:
+        yield dict(os.environ)
+
+
 def torch_of(python):
-    """{"torch": ..., "cuda": ..., "cudnn": ...} where it can compute on the
-    GPU, else None."""
-    code = ("import json, torch\n"
-            "assert torch.cuda.is_available()\n"
-            "print(json.dumps({'torch': torch.__version__,\n"
-            "  'cuda': torch.version.cuda,\n"
-            "  'cudnn': torch.backends.cudnn.version()}))\n")
-    import json
-    try:
-        said = subprocess.run([python, "-c", code], capture_output=True, text=True,
-                              check=False, timeout=120)
-        return json.loads(said.stdout) if said.returncode == 0 else None
-    except (OSError, ValueError, subprocess.TimeoutExpired):
-        return None
+    """({"torch": ..., "cuda": ..., "cudnn": ...}, the environment it wants)
+    where it computes on the GPU, else (None, None)."""
+    for environment in torch_environments():
+        with contextlib.suppress(OSError, ValueError, subprocess.TimeoutExpired):
+            said = subprocess.run([python, "-c", TORCH], capture_output=True,
+                                  text=True, check=False, timeout=120,
+                                  env=environment)
+            if said.returncode == 0:
+                return json.loads(said.stdout), environment
+    return None, None
 
 
 def cpu():

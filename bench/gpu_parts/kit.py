@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a row of bench/gpu is given: the bundle's programs, and its time."""
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -9,13 +10,19 @@ import sys
 import tempfile
 import time
 
+from gpu_parts import host
+
+
+LEAST_S = 5  # no program begins with less time than that
+
 
 class Failed(Exception):
     """A row could not be measured, or a check did not hold; and why."""
 
 
 class OutOfTime(Failed):
-    """This call's time is used up; another call may measure it."""
+    """The time of this call, or the row's share of it, is used up; another call
+    may measure it."""
 
 
 def check(condition, text, *details):
@@ -29,30 +36,52 @@ class Kit:
     def __init__(self, folder, libraries, python, seconds, emulated=None):
         self.folder, self.python = pathlib.Path(folder), python
         self.emulated = emulated  # a folder of programs, for tests of bench/gpu
-        self.end = time.monotonic() + seconds
+        self.began = time.monotonic()
+        self.end = self.row_end = self.began + seconds
         self.shared_values = {}
+        self.tuned = {}  # (net, precision): batches whose plans are kept
         self.scratch = pathlib.Path(tempfile.mkdtemp(prefix="sluice-gpu-"))
         # A worker and the bare step that it is compared with choose alike.
         self.plans = self.scratch / "plans"
         self.environment = {**os.environ, "TMPDIR": str(self.scratch),
                             "LD_LIBRARY_PATH": ":".join(libraries)}
         self.name = "gpu"
+        self.background = concurrent.futures.ThreadPoolExecutor(max_workers=1)
+        self.found_torch = self.background.submit(
+            host.torch_of, python) if emulated is None else None
+
+    def torch(self):
+        """What host.torch_of found while the first rows were measured."""
+        return self.found_torch.result() if self.found_torch else (None, None)
 
     def close(self):
+        self.background.shutdown(wait=False, cancel_futures=True)
         shutil.rmtree(self.scratch, ignore_errors=True)
 
     def note(self, text):
         """What happens, beside the table: to stderr."""
-        print(f"{self.name}: {text}", file=sys.stderr, flush=True)
+        now = time.monotonic() - self.began
+        print(f"[{now:3.0f} of {self.end - self.began:.0f} s] {self.name}: "
+              f"{text}", file=sys.stderr, flush=True)
+
+    def begin(self, name, seconds, later_s):
+        """A row begins. It has its share, and what the rows after it leave."""
+        now = time.monotonic()
+        self.name = name
+        self.row_end = min(self.end, now + max(seconds, self.end - now - later_s))
+        self.note(f"begins, {self.left_s():.0f} s at most")
 
     def left_s(self):
-        return self.end - time.monotonic()
+        return self.row_end - time.monotonic()
 
     def limit(self, seconds):
-        """How long a program may take: never beyond the end of this call."""
+        """How long a program may take: never beyond the end of the row."""
         left = self.left_s()
-        if left < min(seconds, 15):
-            raise OutOfTime("this call's time is used up (--minutes)")
+        if left < min(seconds, LEAST_S):
+            raise OutOfTime(
+                "this call's time is used up (--minutes)"
+                if self.row_end == self.end else
+                "the row's share of this call is used up")
         return min(seconds, left)
 
     def path(self, name):
@@ -62,8 +91,10 @@ class Kit:
         return str(self.folder / "bin" / name)
 
     def device(self):
-        """What workers compute on: there is no emulated device for them."""
-        return "cpu" if self.emulated else "cuda"
+        """What workers compute on: `emulated` has a worker of its own, or they
+        have no device."""
+        here = self.emulated is None or (self.emulated / "worker").exists()
+        return "cuda" if here else "cpu"
 
     def run(self, line, seconds, want=(0,)):
         """Runs a program to its end; Failed with what it said last."""
@@ -80,6 +111,25 @@ class Kit:
         check(done.returncode in want, f"{' '.join(map(str, line))}: exit "
               f"{done.returncode}:", last_lines(done.stdout + done.stderr))
         return done
+
+    def some(self, line, seconds):
+        """(stdout, whether it came to its end): what a program has printed
+        when its time is up counts."""
+        limit = self.limit(seconds)
+        with subprocess.Popen([str(w) for w in line], stdout=subprocess.PIPE,
+                              stderr=subprocess.STDOUT, text=True,
+                              errors="replace", env=self.environment,
+                              stdin=subprocess.DEVNULL, cwd=self.scratch) as p:
+            try:
+                out, _ = p.communicate(timeout=limit)
+                ended = True
+            except subprocess.TimeoutExpired:
+                p.kill()
+                out, _ = p.communicate()
+                ended = False
+        check(p.returncode == 0 or not ended,
+              f"{' '.join(map(str, line))}: exit {p.returncode}:", last_lines(out))
+        return out, ended
 
     def json(self, line, seconds):
         """The object that a program of bench/ prints."""

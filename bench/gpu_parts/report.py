@@ -52,11 +52,14 @@ NO_BAR = Bar("-")
 
 class Planned:
     """A row before it is measured. `measure(kit)` gives a dict with ours and
-    what else there is to tell: peer, note, rounds, ..."""
+    what else there is to tell: peer, note, rounds, ... `seconds` is its share
+    of a call; `step` is (net, precision, batch) if it measures that step."""
 
-    def __init__(self, part, name, unit, bar, measure, peer_name=None):
+    def __init__(self, part, name, unit, bar, measure, peer_name=None, *,
+                 seconds=60, step=None):
         self.part, self.name, self.unit, self.bar = part, name, unit, bar
         self.measure, self.peer_name = measure, peer_name
+        self.seconds, self.step = seconds, step
 
 
 def middle(figures):
@@ -149,6 +152,36 @@ def table(rows):
                       figure_text(r["ratio"]), r["bar"], said[r["holds"]],
                       r.get("note", "")))
     return columns.columns(lines, right={2, 3, 5})
+
+
+def ops_table(r):
+    """A row of part `ops`: op by op, as they run."""
+    lines = [("layer", "pass", "op", "ms", "of the step", "GB", "GFLOP",
+              "least ms", "of the least", "by")]
+    total = sum(op["ms"] for op in r["op_times"])
+    for op in r["op_times"]:
+        lines.append(op_line(op, total))
+    lines.append(op_line({
+        "layer": "all", "pass": "", "op": "", "impl": "", "ms": total,
+        **{key: columns_sum(r["op_times"], key)
+           for key in ("bytes", "flop", "least_ms")}}, total))
+    head = (f"{r['name']}: {figure_text(r['peer'])} ms as one recording, least "
+            f"times of {r['rates'] or 'no known card'}")
+    return head + "\n" + columns.columns(lines, right={3, 4, 5, 6, 7, 8})
+
+
+def columns_sum(ops, key):
+    figures = [op[key] for op in ops]
+    return None if None in figures else sum(figures)
+
+
+def op_line(op, total):
+    least = op["least_ms"]
+    return (op["layer"], op["pass"], op["op"], f"{op['ms']:.4f}",
+            f"{100 * op['ms'] / total:.1f} %", f"{op['bytes'] / 1e9:.3f}",
+            f"{op['flop'] / 1e9:.2f}",
+            "-" if least is None else f"{least:.4f}",
+            f"{op['ms'] / least:.1f} x" if least else "-", op["impl"])
 
 
 def falls_short(r):

@@ -39,6 +39,8 @@ def options():
                         help="no variant is begun after so many seconds")
     parser.add_argument("--tuned", action="store_true",
                         help="also max-autotune, which takes minutes")
+    parser.add_argument("--plan", action="store_true",
+                        help="run nothing: print a line for each that would be")
     parser.add_argument("--device", default="cuda",
                         help="cpu: only to see that this program works")
     return parser.parse_args()
@@ -170,27 +172,35 @@ def say(o, batch, variant, found):
                       "variant": variant, **found}), flush=True)
 
 
+def planned(o):
+    """(variant, batch) as they are run: the quick one first, for all batches."""
+    variants = ["eager", "compiled"] + ["tuned"] * o.tuned
+    return [(v, b) for v in variants for b in map(int, o.batches.split(","))]
+
+
 def main():
     o = options()
     end = time.monotonic() + o.limit
+    if o.plan:
+        for variant, batch in planned(o):
+            say(o, batch, variant, {"planned": True})
+        return
     import torch
     versions = {"torch": torch.__version__, "cuda": torch.version.cuda,
                 "cudnn": (torch.backends.cudnn.version()
                           if o.device == "cuda" else None)}
-    variants = ["eager", "compiled"] + ["tuned"] * o.tuned
-    for variant in variants:  # the quick one first, for all batches
-        for batch in map(int, o.batches.split(",")):
-            if time.monotonic() > end:
-                print("torch_gpu.py: out of time", file=sys.stderr)
-                return
-            try:
-                say(o, batch, variant, {**measure(torch, o, batch, variant),
-                                        **versions})
-            except Exception as error:  # another variant may still run
-                say(o, batch, variant, {"failed": f"{type(error).__name__}: "
-                                        f"{str(error)[:300]}"})
-            if o.device == "cuda":
-                torch.cuda.empty_cache()
+    for variant, batch in planned(o):
+        if time.monotonic() > end:
+            print("torch_gpu.py: out of time", file=sys.stderr)
+            return
+        try:
+            say(o, batch, variant, {**measure(torch, o, batch, variant),
+                                    **versions})
+        except Exception as error:  # another variant may still run
+            say(o, batch, variant, {"failed": f"{type(error).__name__}: "
+                                    f"{str(error)[:300]}"})
+        if o.device == "cuda":
+            torch.cuda.empty_cache()
 
 
 if __name__ == "__main__":

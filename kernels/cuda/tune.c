@@ -8,6 +8,8 @@
 #define ROUNDS 3
 #define RUNS_MOST 20   // between two events
 #define ROUND_MS 10.0f // a round of short ops takes about so long, or less
+#define SURE_MS 1.0f   // one run that takes longer says how long the op takes
+#define HOPELESS 2.0f  // times the best so far
 
 struct bench {
     struct cuda_dev *dev;
@@ -93,9 +95,16 @@ unsigned tune_runs(float ms)
                                       : (unsigned)(ROUND_MS / ms);
 }
 
+bool tune_hopeless(float ms, float best)
+{
+    return ms > SURE_MS && ms > HOPELESS * best;
+}
+
 // The best of the rounds in milliseconds; FLT_MAX if candidate i fails. The
-// first run loads code, the second says how many a round takes.
-static float time_one(struct bench *b, unsigned i, tune_run run, void *arg)
+// first run loads code, the second says how many a round takes, and may be the
+// last: some engines take a hundred times as long as the best one (`others`).
+static float time_one(struct bench *b, unsigned i, float others, tune_run run,
+                      void *arg)
 {
     float best = FLT_MAX, ms = 0;
     enum sl_err rc = time_runs(&ms, b, i, 1, run, arg);
@@ -103,6 +112,8 @@ static float time_one(struct bench *b, unsigned i, tune_run run, void *arg)
 
     if (rc == SL_OK)
         rc = time_runs(&ms, b, i, 1, run, arg);
+    if (rc == SL_OK && tune_hopeless(ms, others))
+        return ms;
     if (rc == SL_OK)
         runs = tune_runs(ms);
     for (unsigned r = 0; r < ROUNDS && rc == SL_OK; r++) {
@@ -126,7 +137,7 @@ unsigned tune_fastest(struct cuda_dev *dev, const struct kern_desc *d,
         return 0;
     if (make_bench(&b, d, workspace_bytes) == SL_OK) {
         for (unsigned i = 0; i < n && !dev->lost; i++) {
-            float ms = time_one(&b, i, run, arg);
+            float ms = time_one(&b, i, best, run, arg);
 
             kern_beat();
             if (ms < best) {

@@ -166,10 +166,14 @@ typedef enum sl_err (*tune_run)(void *arg, unsigned i, cudaStream_t s,
 // events: 20, or fewer of a long one.
 unsigned tune_runs(float ms);
 
+// Returns true if a candidate that ran once in `ms` needs no more runs: another
+// one is more than twice as fast. Never of an op of less than a millisecond.
+bool tune_hopeless(float ms, float best);
+
 // Returns the fastest of n candidates, on buffers made for it: two runs to warm
-// up, and three times tune_runs. A candidate that fails is left out. 0 (the
-// libraries' advice) if there is no space or nothing runs. Waits. Beats
-// (kernels/beat.h) with every round.
+// up, and three times tune_runs unless it is hopeless. A candidate that fails
+// is left out. 0 (the libraries' advice) if there is no space or nothing runs.
+// Waits. Beats (kernels/beat.h) with every round.
 unsigned tune_fastest(struct cuda_dev *dev, const struct kern_desc *d,
                       unsigned n, size_t workspace_bytes, tune_run run,
                       void *arg);

@@ -5,7 +5,7 @@
 //                       [--mode eval|grad|det|fuse|async|fuzz|fail|perf]
 //                       [--seed n] [--dtype f32|f16|bf16|all] [--math tf32]
 //                       [--count n] [--batch n] [--most elements]
-//                       [--threads n]
+//                       [--threads n] [--limit seconds]
 //
 // eval  every op on the shapes of kc_cases.c, against ref, and in place where
 //       the op allows it
@@ -21,6 +21,7 @@
 // --dtype is mixed precision: kern_desc_dtype. --math tf32: products of f32
 // may use TF32, and have that bound. --op own leaves out products. --most
 // leaves out cases with a tensor of more elements, for builds that are slow.
+// --limit: no case begins later; it says so, and judges what was run.
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,11 +41,28 @@ struct run {
     int count, batch;
     unsigned threads;
     enum kern_math math;
+    double until_s; // no case begins later; 0: all are run
     struct kern_dev *dev;
     bool no_products; // a build without oneDNN leaves them to ref
     bool mixed;       // the backend knows 16-bit dtypes
     unsigned done, failed;
+    bool stopped; // at --limit, with cases left
 };
+
+static double run_now_s(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+// Returns false for a case that would begin after --limit, and notes that.
+static bool has_time(struct run *r)
+{
+    r->stopped |= r->until_s > 0 && run_now_s() > r->until_s;
+    return !r->stopped;
+}
 
 const struct kern_backend *__attribute__((weak))
 kc_extra_backend(const char *name)
@@ -309,7 +327,8 @@ static void each_case(struct run *r, case_fn fn)
             r->failed++;
         }
         rng_init(&rng, r->seed, op);
-        for (unsigned i = 0; i < n && (!r->only || r->only == op); i++)
+        for (unsigned i = 0;
+             i < n && (!r->only || r->only == op) && has_time(r); i++)
             typed_case(r, &d[i], &rng, fn);
     }
     free(d);
@@ -411,7 +430,8 @@ static void fuzz(struct run *r)
 
     for (unsigned op = 1; op < KERN_OP_COUNT; op++) {
         rng_init(&rng, r->seed, 1000 + op);
-        for (int i = 0; i < r->count && (!r->only || r->only == op); i++) {
+        for (int i = 0;
+             i < r->count && (!r->only || r->only == op) && has_time(r); i++) {
             kc_random((enum kern_op)op, &d, &rng);
             typed_case(r, &d, &rng, eval_one);
         }
@@ -470,6 +490,8 @@ static bool option(struct run *r, const char *name, const char *value)
         r->count = atoi(value);
     else if (strcmp(name, "--batch") == 0)
         r->batch = atoi(value);
+    else if (strcmp(name, "--limit") == 0)
+        r->until_s = run_now_s() + atof(value);
     else
         return false;
     return true;
@@ -483,7 +505,7 @@ static int usage(void)
         "           [--mode eval|grad|det|fuse|async|fuzz|fail|perf]\n"
         "           [--op name] [--dtype f32|f16|bf16|all] [--math f32|tf32]\n"
         "           [--seed n|random] [--count n] [--batch n]\n"
-        "           [--most elements] [--threads n]\n");
+        "           [--most elements] [--threads n] [--limit seconds]\n");
     return 2;
 }
 
@@ -551,13 +573,16 @@ static int run_mode(struct run *r)
         r->failed += (unsigned)kc_fail(r->dev);
     else if (!(cases = run_dtypes(r)))
         return usage();
-    if (cases && !r->own && r->only == KERN_OP_NONE &&
+    if (cases && !r->own && r->only == KERN_OP_NONE && !r->stopped &&
         kern_has_optim(r->dev->backend))
         r->failed += kc_optim(r->dev);
     if (r->threads > 0)
         r->failed += kc_threads(r->backend, r->options, r->most, r->threads);
-    r->failed += kc_extra_finish(r->dev, cases && r->all_dtypes && !r->own &&
-                                             r->only == KERN_OP_NONE);
+    r->failed +=
+        kc_extra_finish(r->dev, cases && r->all_dtypes && !r->own &&
+                                    !r->stopped && r->only == KERN_OP_NONE);
+    if (r->stopped)
+        printf("stopped at the limit; other cases were not run\n");
     printf("%s %s %s: %u cases, %u failures, seed %llu\n", r->backend, r->mode,
            dtype_name(r), r->done, r->failed, (unsigned long long)r->seed);
     return r->failed ? 1 : 0;

@@ -361,6 +361,25 @@ TEST(products, tuning_shows_signs_of_life)
     gpu_close(&g);
 }
 
+// The second candidate is run twice, and not three rounds more.
+TEST(products, tuning_leaves_what_is_hopeless)
+{
+    unsigned beats = 0;
+    struct gpu g;
+
+    T_TRUE(tune_hopeless(30, 10));
+    T_FALSE(tune_hopeless(15, 10));
+    T_FALSE(tune_hopeless(0.5f, 0.01f)); // one run may have waited so long
+    gpu_open(&g, "autotune=1");
+    kern_beat_to(count_beat, &beats);
+    emul_slower = 1.3f;
+    T_STR(impl(&g, &g.dense, SIZE_MAX), "cublaslt:2");
+    emul_slower = 0;
+    kern_beat_to(NULL, NULL);
+    T_EQ(beats, 3 + 2); // rounds of the first, and an end of each
+    gpu_close(&g);
+}
+
 // A kernel of a microsecond is timed by twenty, one of a second by itself.
 TEST(products, short_ops_are_timed_by_many)
 {

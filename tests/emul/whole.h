@@ -11,4 +11,8 @@ const struct kern_backend *emul_module(void);
 // The same for several threads.
 const struct kern_backend *emul_locked(void);
 
+// 0, or how many times the one before a time of tuning is. Not 0: the first
+// candidate is the fastest. 0: the last.
+extern float emul_slower;
+
 #endif

@@ -51,12 +51,12 @@ class Unpacked:
     def __exit__(self, *_):
         shutil.rmtree(self.room, ignore_errors=True)
 
-    def run(self, *line, want=0, path=None):
+    def run(self, *line, want=0, path=None, seconds=240):
         """With an empty environment, but for what is said."""
         environment = {"PATH": path} if path else {}
         done = subprocess.run([str(w) for w in line], env=environment,
                               capture_output=True, text=True, check=False,
-                              timeout=240, cwd=self.room,
+                              timeout=seconds, cwd=self.room,
                               stdin=subprocess.DEVNULL)
         check_equal(done.returncode, want, f"{line}: {done.stdout}{done.stderr}")
         return done
@@ -134,73 +134,205 @@ def without_a_gpu_it_says_so():
 
 
 def emulated(b):
-    """Programs that compute on an emulated GPU, by the names in the bundle."""
+    """Programs that compute on an emulated GPU, by the names in the bundle.
+    `sluice up` starts what lies beside it: those are copies."""
     folder = b.room / "emulated"
     folder.mkdir()
     for name, real in (("kernels-conformance", "kernels-conformance-whole"),
-                       ("bench.gpu_step", "emul.gpu_step")):
+                       ("bench.gpu_step", "emul.gpu_step"),
+                       ("worker", "worker-emul"), ("sluice", "sluice"),
+                       ("coordinator", "coordinator"), ("psserver", "psserver")):
         if not (BIN / real).exists():
             return None
-        (folder / name).symlink_to(BIN / real)
+        shutil.copy2(BIN / real, folder / name)
     return folder
+
+
+def bench_gpu(b, folder, out, *words):
+    return ["/usr/bin/python3", b.folder / "bench" / "gpu", "--emulated", folder,
+            "--json", out, *words]
 
 
 def measured(b, folder, *words, want):
     out = b.room / f"out-{time.monotonic_ns()}.json"
-    done = b.run("/usr/bin/python3", b.folder / "bench" / "gpu", "--emulated",
-                 folder, "--json", out, *words, want=want, path=os.defpath)
+    done = b.run(*bench_gpu(b, folder, out, *words), want=want, path=os.defpath,
+                 seconds=3000)
     found = json.loads(out.read_text())
     check(found["emulated"], "emulated figures are not marked")
     check("this is no result" in done.stdout, done.stdout)
-    return out, {r["name"]: r for r in found["rows"]}
+    return out, {f"{r['part']} {r['name']}": r for r in found["rows"]}, done.stdout
 
 
-def bench_gpu_judges_what_it_measures():
-    with Unpacked() as b:
-        folder = emulated(b)
-        if folder is None:
+class OnAnEmulatedGpu(Unpacked):
+    """And a folder of programs for it; None in a build without."""
+
+    def __enter__(self):
+        super().__enter__()
+        self.programs = emulated(self)
+        if self.programs is None:
             print("skipped: this build has no emulated GPU")
+        return self
+
+
+def every_row_of_bench_gpu_starts():
+    """Each with the command line and the spec that it has on a GPU, but for the
+    sizes: what submit refuses, or a device, fails here."""
+    with OnAnEmulatedGpu() as b:
+        if b.programs is None:
             return
-        out, rows = measured(b, folder, "--only", "tf32", "conform", want=0)
-        check_equal(set(rows), {"eval tf32", "det tf32"}, "rows")
-        check(all(r["holds"] and r["ours"] == 0 and r["cases"] > 100
-                  for r in rows.values()), f"{rows}")
-        # No emulated step is as fast as a GPU's: the bar is not reached.
-        _, rows = measured(b, folder, "--only", "fashion tf32", "perf", want=1)
-        row = rows["fashion tf32 320"]
-        check(row["holds"] is False and row["ours"] > 0.15, f"{row}")
-        check("on u8" in row["note"], "not the worker's step, which gets bytes", row)
-        # A cluster that has seen 640 images once is not accurate.
-        _, rows = measured(b, folder, "--only", "tf32", "cluster", want=1)
-        for row in (rows["fashion tf32"], rows["fashion ring tf32"]):
-            check(row["holds"] is False and 0 < row["ours"] < 0.89
-                  and "10 steps, each counted once" in row["note"], f"{row}")
-        # What there is no time for is said, and does not hold.
-        _, rows = measured(b, folder, "--minutes", "0.001", "--only", "fuse",
-                           "conform", want=1)
-        check("time is used up" in rows["fuse"]["note"], f"{rows}")
+        out, rows, said = measured(b, b.programs, "--minutes", "60", want=1)
+        parts = {name.split()[0] for name in rows}
+        check_equal(parts, {"conform", "sanitizer", "cluster", "perf", "torch",
+                            "ops"}, "parts")
+        for name, row in rows.items():
+            check(row["ours"] is not None or row.get("skipped"), name, row["note"])
+            judges_right(name, row)
+        # The table op by op.
+        ops = rows["ops imagenette bf16 512"]
+        check_equal(len(ops["op_times"]), 35, "ops of the step")
+        check(all(op["ms"] > 0 and op["bytes"] > 0 and op["least_ms"] > 0
+                  for op in ops["op_times"]), f"{ops}")
+        check("least times of NVIDIA H200" in said and "bn_bwd" in said, said)
         # And none of it can get among the results.
         done = b.run("/usr/bin/python3", b.folder / "bench" / "gpu", "--merge",
                      out, want=1, path=os.defpath)
         check("without a GPU" in done.stderr, done.stderr)
 
 
-def a_workers_step_is_what_the_shards_count():
+def judges_right(name, row):
+    part = name.split()[0]
+    if part == "conform":
+        check(row["holds"] and row["ours"] == 0, name, row)
+        check("fail" in name or row["cases"] > 10, name, row)
+    elif part == "cluster":
+        # A cluster that has seen 20 images once is not accurate.
+        check(row["holds"] is False and 0 <= row["ours"] < 0.89 and
+              "10 steps, each counted once" in row["note"], name, row)
+    elif name.startswith("perf ") and row["bar"].endswith("ms"):
+        # No emulated step is as fast as a GPU's: the bar is not reached.
+        check(row["holds"] is False and row["ours"] > 0.2, name, row)
+        check("on u8" in row["note"], "not the worker's step, which gets bytes", row)
+        check("not tuned" not in row["note"], name, row)
+    elif part == "torch":
+        check("PyTorch would run eager, compiled" in row["note"], name, row)
+
+
+def bench_gpu_keeps_to_its_time():
+    with OnAnEmulatedGpu() as b:
+        if b.programs is None:
+            return
+        # What there is no time for is said, and does not hold.
+        _, rows, _ = measured(b, b.programs, "--minutes", "0.001", "--only",
+                              "fuse", "conform", want=1)
+        check("time is used up" in rows["conform fuse"]["note"], f"{rows}")
+        # What was measured before it is ended stays.
+        out = b.room / "ended.json"
+        line = bench_gpu(b, b.programs, out, "--only", "f32", "conform", "cluster")
+        with subprocess.Popen([str(w) for w in line], env={"PATH": os.defpath},
+                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                              stderr=subprocess.PIPE, text=True) as process:
+            check(any("cluster fashion f32: begins" in said
+                      for said in process.stderr), "no cluster began")
+            process.terminate()
+            said, _ = process.communicate(timeout=600)
+            check_equal(process.returncode, 1, said)
+        check("ended before all rows were measured" in said, said)
+        check_equal([r["name"] for r in json.loads(out.read_text())["rows"]],
+                    ["eval f32", "eval tf32", "det f32", "det tf32"],
+                    "rows that were measured")
+
+
+def parts_of_bench_gpu():
     sys.path.insert(0, str(ROOT / "bench"))
-    from gpu_parts import cluster, kit
-    with Unpacked() as b:
-        k = kit.Kit(b.folder, [], "python3", 120, emulated=b.room)
+    import gpu_parts.essential
+    import gpu_parts.host
+    import gpu_parts.kit
+    import gpu_parts.perf
+    import gpu_parts.report
+    return gpu_parts
+
+
+def tuning_that_outlasts_its_share_is_stopped():
+    gpu = parts_of_bench_gpu()
+    with tempfile.TemporaryDirectory() as room:
+        program = pathlib.Path(room) / "bin" / "bench.gpu_step"
+        program.parent.mkdir()
+        program.write_text('#!/bin/sh\necho \'{"tuned": 512, "seconds": 1.5}\'\n'
+                           "exec sleep 1000\n")
+        program.chmod(0o755)
+        k = gpu.kit.Kit(room, [], "python3", 1000)
         try:
-            ms = cluster.step_ms(k, b.folder / "examples" / "fashion-mlp.yaml",
-                                 ["train.epochs=1000"], seconds=1)
+            k.begin("tune", seconds=10, later_s=1e6)
+            row = gpu.perf.tune_row(k, "fashion", "f32", [512, 32])
         finally:
             k.close()
-        check(0 < ms < 1000, f"a step of {ms} ms")
+    check_equal((row["ours"], row["note"]), (
+        1.5, "stopped: tuned 1 of 2 batches; the others run as the libraries "
+        "advise"), "the row")
+    check_equal([gpu.perf.is_tuned(k, "fashion", *which) for which in
+                 (("f32", 512), ("f32", 32), ("tf32", 32))],
+                [True, False, True], "what is tuned in the row's own time or was")
+
+
+def rows_are_tuned_once_for_all_their_batches():
+    gpu = parts_of_bench_gpu()
+    rows = gpu.perf.with_tuning([*gpu.perf.perf_rows(None), *gpu.perf.ops_rows(None)])
+    names = [row.name for row in rows]
+    tuned = [name for name in names if name.startswith("tune ")]
+    check_equal(len(tuned), len(set(tuned)), "tunes twice")
+    for row in rows:
+        if row.step:
+            check(f"tune {row.step[0]} {row.step[1]}" in
+                  names[:names.index(row.name)], f"{row.name} is not tuned before")
+
+
+def the_essential_rows_fit_into_eight_minutes():
+    gpu = parts_of_bench_gpu()
+    rows = gpu.perf.with_tuning(gpu.essential.essential_rows(None),
+                                gpu.essential.TUNE_S)
+    start = 10  # unpacking, looking for libraries
+    check(start + sum(row.seconds for row in rows) <= 8 * 60, "their shares are "
+          f"{sum(row.seconds for row in rows)} s")
+    names = {f"{row.part} {row.name}" for row in rows}
+    for net in ("imagenette bf16 32", "imagenette bf16 512", "imagenette tf32 32",
+                "imagenette tf32 512", "fashion tf32 320"):
+        for part in ("perf", "torch"):
+            check(f"{part} {net}" in names, f"no {part} {net}")
+    for name in ("conform eval f32", "cluster fashion f32",
+                 "perf worker imagenette bf16 256"):
+        check(name in names, f"no {name}")
+
+
+def pytorch_is_asked_without_a_toolkits_libraries():
+    """One that LD_LIBRARY_PATH spoils, one that cannot do without it, and one
+    that has no GPU."""
+    host = parts_of_bench_gpu().host
+    host.DRIVER_FOLDERS = []
+    before = os.environ.get("LD_LIBRARY_PATH")
+    os.environ["LD_LIBRARY_PATH"] = "/nowhere/lib64"
+    try:
+        with tempfile.TemporaryDirectory() as room:
+            python = pathlib.Path(room) / "python"
+            for test, want in (("-z", None), ("-n", "/nowhere/lib64"),
+                               ("-d", "no")):
+                python.write_text(f'#!/bin/sh\nset -e\ntest {test} '
+                                  '"$LD_LIBRARY_PATH"\n'
+                                  'echo \'{"torch": "2.11"}\'\n')
+                python.chmod(0o755)
+                found, environment = host.torch_of(str(python))
+                if want == "no":
+                    check_equal((found, environment), (None, None), "without one")
+                else:
+                    check_equal(found, {"torch": "2.11"}, f"test {test}")
+                    check_equal(environment.get("LD_LIBRARY_PATH"), want, test)
+    finally:
+        os.environ.pop("LD_LIBRARY_PATH")
+        if before is not None:
+            os.environ["LD_LIBRARY_PATH"] = before
 
 
 def results_of_several_calls_become_one():
-    sys.path.insert(0, str(ROOT / "bench"))
-    from gpu_parts import report
+    report = parts_of_bench_gpu().report
     row = {"part": "perf", "name": "a", "unit": "ms", "peer": None,
            "peer_name": None, "ratio": None, "bar": "<= 2 ms"}
     with tempfile.TemporaryDirectory() as room:
@@ -224,6 +356,9 @@ if __name__ == "__main__":
         sys.exit(SKIPPED)
     main([libraries_come_from_the_bundle, programs_run_with_an_empty_environment,
           a_job_trains_from_it, without_a_gpu_it_says_so,
-          bench_gpu_judges_what_it_measures,
-          a_workers_step_is_what_the_shards_count,
+          every_row_of_bench_gpu_starts, bench_gpu_keeps_to_its_time,
+          tuning_that_outlasts_its_share_is_stopped,
+          rows_are_tuned_once_for_all_their_batches,
+          the_essential_rows_fit_into_eight_minutes,
+          pytorch_is_asked_without_a_toolkits_libraries,
           results_of_several_calls_become_one])
