@@ -436,8 +436,8 @@ struct journal_evaluation {
 
 // Adds all rows in one transaction, with the callbacks' state after them (D2),
 // a packed CallbacksStatus, in place of the one before; empty: the job has no
-// callbacks, and a state that is there stays. No evaluation of the job may have
-// the epoch and steps of a row: that fails the journal. `count` may be 0.
+// callbacks, and a state that is there stays. A row takes the place of the
+// job's evaluation of the same epoch and steps. `count` may be 0.
 enum sl_err journal_evaluations_add(struct journal *j, uint64_t job,
                                     const struct journal_evaluation *rows,
                                     size_t count, struct journal_blob callbacks,

@@ -122,7 +122,8 @@ journal_insert_evaluation(struct journal *j, uint64_t job,
 {
     enum sl_err rc = journal_write(
         j, err,
-        "INSERT INTO evaluations(job, epoch, cut, samples, loss, accuracy,"
+        "INSERT OR REPLACE INTO evaluations(job, epoch, cut, samples, loss, "
+        "accuracy,"
         " steps, train_samples, train_loss, train_accuracy)"
         " VALUES(?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10)",
         JOURNAL_VALUES(U64(job), U64(row->epoch), U64(row->cut),

@@ -637,6 +637,33 @@ TEST(journal, what_is_not_known_of_an_evaluation_is_not_0_afterwards)
     journal_close(j);
 }
 
+static enum sl_err add_losses(void *arg, const struct journal_evaluation *row,
+                              struct sl_error *err)
+{
+    *(double *)arg += row->loss;
+    return SL_OK;
+}
+
+// Two evaluations may have no step between them; a row that is refused would
+// end the coordinator.
+TEST(journal, an_evaluation_replaces_one_of_the_same_steps)
+{
+    struct journal_evaluation row = {
+        .epoch = 1, .cut = 7, .samples = 100, .loss = 0.5, .accuracy = 0.25};
+    struct journal *j = open_at("j");
+    uint64_t id = add_job(j, "");
+    double sum = 0;
+
+    for (int i = 0; i < 2; i++) {
+        T_OK(journal_evaluations_add(j, id, &row, 1,
+                                     (struct journal_blob){NULL, 0}, t_err()));
+        row.loss = 0.25;
+    }
+    T_OK(journal_each_evaluation(j, id, add_losses, &sum, t_err()));
+    T_NEAR(sum, 0.25, 1e-12);
+    journal_close(j);
+}
+
 TEST(journal, evaluations_and_blames_survive)
 {
     struct journal_evaluation rows[] = {
