@@ -5,17 +5,11 @@ certificate of its role, and clients those of persons."""
 import json
 import pathlib
 import signal
-import socket
 import subprocess
 import sys
 
-from cluster import BIN, Cluster, check, check_counts, check_equal, main, mlp_job, wait_for
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
+from cluster import (BIN, LIMIT, Cluster, check, check_counts, check_equal, free_port,
+                     main, mlp_job, wait_for)
 
 
 class Guarded(Cluster):
@@ -139,7 +133,7 @@ def whoever_watches_is_cut_off_when_revoked():
             files = [(c.certs / f).read_bytes() for f in (
                 "ca.crt", f"viewer-{who}.key", f"viewer-{who}.crt")]
             channel = grpc.secure_channel(c.address, grpc.ssl_channel_credentials(*files))
-            streams[who] = channel.unary_stream("/sluice.v1.Jobs/Watch")(request, timeout=60)
+            streams[who] = channel.unary_stream("/sluice.v1.Jobs/Watch")(request, timeout=60 * LIMIT)
             next(streams[who])
         c.cert("revoke", "--role", "viewer", "--name", "vic")
         try:
@@ -328,7 +322,7 @@ def ask_of(job, incarnation, token=b""):
 def a_worker_reaches_the_shards_of_its_jobs_alone():
     import grpc
     with Guarded([("worker", "w-9")], psservers=1, workers=1) as c:
-        job = c.submit(mlp_job("tokens", epochs=40, steps_per_closure=10))
+        job = c.submit(mlp_job("tokens", epochs=80, steps_per_closure=10))
         c.wait_steps(job, 20)  # it has a token
         status = c.status(job)
         address = next(m["address"] for m in c.cluster_status()["members"]
@@ -343,7 +337,7 @@ def a_worker_reaches_the_shards_of_its_jobs_alone():
                                 (forged, grpc.StatusCode.PERMISSION_DENIED)):
                 try:
                     ask(ask_of(int(status["job"]), int(status["shards"][0]["incarnation"]),
-                               token), timeout=20)
+                               token), timeout=20 * LIMIT)
                     check(False, "a worker without the job's token was served")
                 except grpc.RpcError as error:
                     check(error.code() == want, error.code(), error.details())
@@ -362,7 +356,7 @@ def nobody_fences_what_it_was_not_leased():
             said = {"closure": lease.closure, "attempt": lease.attempt, "proof": lease.proof, **other}
             return shards.Ask(PS.AskRequest(
                 job=lease.job, job_incarnation=lease.job_incarnation, shard=0,
-                incarnation=shard.incarnation, token=opened.token, **said), timeout=20).refused.why
+                incarnation=shard.incarnation, token=opened.token, **said), timeout=20 * LIMIT).refused.why
 
         with Member(c, "evil", who="worker-evil", external=True) as evil:
             evil.beat()  # a job is placed a second after its psserver came

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The status of a job over one connection that stays open, told as `sluice -o
-json status` tells it, without the spec. A test that waits looks forty times a
-second; a process for each look costs more than what it looks at."""
+"""The status of a job, or of the cluster, over one connection that stays open, told
+as `sluice -o json status` tells it, without the spec. A test that waits looks forty
+times a second; a process for each look costs more than what it looks at."""
 import functools
 import importlib.util
 import sys
@@ -81,15 +81,22 @@ class Asker:
             options=[*OPTIONS, ("grpc.ssl_target_name_override", name)])
 
     def status(self, job, timeout_s):
+        messages, _ = protocol(self.proto)
+        return self.ask("Get", messages.JobRequest(id=job, shards=True), timeout_s)
+
+    def cluster(self, timeout_s):
+        messages, _ = protocol(self.proto)
+        return self.ask("Cluster", messages.ClusterRequest(), timeout_s)
+
+    def ask(self, call, request, timeout_s):
         """None where nobody answers, or with an error: `sluice` says why."""
         import grpc
-        messages, services = protocol(self.proto)
+        _, services = protocol(self.proto)
         try:
             if self.channel is None:
                 self.channel = self.open()
                 self.stub = services.JobsStub(self.channel)
-            return dict_of(self.stub.Get(
-                messages.JobRequest(id=job, shards=True), timeout=timeout_s))
+            return dict_of(getattr(self.stub, call)(request, timeout=timeout_s))
         except grpc.RpcError:
             self.close()
             return None

@@ -12,7 +12,7 @@ import threading
 
 import grpc
 
-from cluster import (Cluster, check, check_counts, check_equal, main, mlp_job,
+from cluster import (LIMIT, Cluster, check, check_counts, check_equal, main, mlp_job,
                      wait_for)
 
 ATTEND = "/sluice.v1.Coordinator/Attend"
@@ -83,24 +83,24 @@ def dial(address):
         yield channel
 
 
-def raw_call(channel, method, data, limit_s=20):
+def raw_call(channel, method, data, limit_s=60):
     """The status code, and OK with the bytes of an answer."""
     call = channel.unary_unary(method)
     try:
-        return grpc.StatusCode.OK, call(data, timeout=limit_s)
+        return grpc.StatusCode.OK, call(data, timeout=limit_s * LIMIT)
     except grpc.RpcError as error:
         return error.code(), error.details()
 
 
-def attend(channel, data, stay, limit_s=20):
+def attend(channel, data, stay, limit_s=60):
     """How a stream ends on which this was said first; `stay`: we do not."""
     ended = threading.Event()
 
     def say_it():
         yield data
         if stay:
-            ended.wait(limit_s)
-    stream = channel.stream_stream(ATTEND)(say_it(), timeout=limit_s)
+            ended.wait(limit_s * LIMIT)
+    stream = channel.stream_stream(ATTEND)(say_it(), timeout=limit_s * LIMIT)
     try:
         for _ in stream:
             pass
@@ -125,7 +125,7 @@ def at_rest():
     """A job with some steps counted and no worker: its status stands still."""
     c = Cluster(psservers=1, workers=1)
     c.start_all()
-    job = c.submit(mlp_job("good", samples=3200, epochs=40))
+    job = c.submit(mlp_job("good", samples=3200, epochs=4000))
     c.wait_steps(job, 50)
     c.kill("w-0")
     wait_for("the worker to be missed", lambda: not members(c, "worker"))
@@ -248,7 +248,7 @@ def messages_that_are_too_long_are_refused():
             for method, size in (("Ask", 5), ("Pull", 5), ("Push", 65),
                                  ("PushPull", 65)):
                 code, _ = raw_call(channel, f"/sluice.v1.Shards/{method}",
-                                   block(15, bytes(size * MIB)), 60)
+                                   block(15, bytes(size * MIB)))
                 check(code in TYPED, f"{method} with {size} MiB: {code}")
 
 

@@ -12,6 +12,7 @@ import json
 import math
 import os
 import pathlib
+import random
 import shutil
 import signal
 import socket
@@ -29,6 +30,9 @@ FASHION = pathlib.Path("/usr/share/datasets/fashion-mnist")
 PATIENCE = float(os.environ.get("SLUICE_PATIENCE", "1"))
 # A limit is for what hangs, and a busy machine is only slow: so many times longer.
 LIMIT = 4 * PATIENCE
+# For a coordinator of whose members none is to be lost but those that die: a busy
+# machine lets a daemon stand still for longer than the two seconds of a lease.
+LONG_LEASE = ["--lease-ms", "20000"]
 # In a build for tests, what the daemons did is checked after each test.
 HISTORY = os.environ.get("SLUICE_HISTORY_CHECK") == "1"
 
@@ -58,6 +62,16 @@ def wait_for(what, probe, limit_s=60):
             return found
         check(time.monotonic() < end, f"waited {limit_s} s in vain for {what}")
         time.sleep(0.02)  # between looks; nothing is assumed to have happened
+
+
+def free_port():
+    """Returns a port of loopback that nobody has. The kernel gives none of these to
+    whoever connects or wants any port, so it is free still when it is listened on."""
+    while True:
+        port = random.SystemRandom().randrange(10000, 32768)
+        with contextlib.suppress(OSError), socket.socket() as s:
+            s.bind(("127.0.0.1", port))
+            return port
 
 
 def children_of(folder):
@@ -140,7 +154,12 @@ class Cluster:
     # ---- life
 
     def __enter__(self):
-        self.start_all()
+        try:
+            self.start_all()
+            self.wait_attached(*(n for n in self.processes if n != "coordinator"))
+        except BaseException:
+            self.__exit__(*sys.exc_info())
+            raise
         return self
 
     def start_all(self):
@@ -287,6 +306,16 @@ class Cluster:
 
     def cluster_status(self):
         return self.json("status")
+
+    def wait_attached(self, *names):
+        """A daemon is ready before the coordinator knows of it: nobody misses one that
+        dies then, nor gives it work."""
+        def attached():
+            told = self.asker.cluster(5 * LIMIT) if self.asker else None
+            return {m["name"] for m in (told or self.cluster_status()).get("members", [])
+                    if m["state"] != "lost"}
+        if names:
+            wait_for(f"{', '.join(names)} to be attached", lambda: set(names) <= attached())
 
     def steps(self, job):
         return int(self.status(job)["steps_counted"])

@@ -8,13 +8,13 @@ import shutil
 import subprocess
 import tempfile
 
-from cluster import BIN, check, check_equal, children_of, main, mlp_job, wait_for
-from up_test import free_port
+from cluster import (BIN, LIMIT, check, check_equal, children_of, free_port, main, mlp_job,
+                     wait_for)
 
 
 def run(folder, *words, want=0):
     done = subprocess.run([BIN / "sluice", *map(str, words)], capture_output=True,
-                          text=True, timeout=120, cwd=folder, stdin=subprocess.DEVNULL,
+                          text=True, timeout=120 * LIMIT, cwd=folder, stdin=subprocess.DEVNULL,
                           check=False)
     check_equal(done.returncode, want, f"sluice {words}: {done.stderr}")
     return done
@@ -29,13 +29,13 @@ def up_detaches_and_a_submit_waits_for_it():
         # Nobody listens: it waits as long as it was told, and says so.
         (folder / "job.yaml").write_text(json.dumps(
             mlp_job("early", samples=640, epochs=1)))
-        done = run(folder, "--coordinator", address, "--timeout", "300ms", "submit",
+        done = run(folder, "--coordinator", address, "--timeout", "5s", "submit",
                    "job.yaml", want=4)
         check("Waiting for a coordinator" in done.stderr
               and "connection refused. Is it running?" in done.stderr, done.stderr)
         early = subprocess.Popen(
             [BIN / "sluice", "--coordinator", address, "submit", "job.yaml",
-             "--wait-for-coordinator", "60s"], cwd=folder, text=True,
+             "--wait-for-coordinator", "5m"], cwd=folder, text=True,
             stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         said = early.stderr.readline()
         check(f"Waiting for a coordinator at {address}" in said, said)
@@ -44,7 +44,7 @@ def up_detaches_and_a_submit_waits_for_it():
         told = run(folder, *up).stdout
         check(f"coordinator at {address}" in told
               and f"sluice down --dir {cluster} stops" in told, told)
-        out, said = early.communicate(timeout=90)
+        out, said = early.communicate(timeout=90 * LIMIT)
         check_equal(early.returncode, 0, f"the job that was early: {said}")
         check("epoch 1" in out, out)
         done = run(folder, *up, want=6)

@@ -9,7 +9,8 @@ import subprocess
 import grpc
 
 from asker import dict_of, protocol
-from cluster import (BIN, ROOT, Cluster, check, check_equal, main, mlp_job, wait_for)
+from cluster import (BIN, LIMIT, LONG_LEASE, ROOT, Cluster, check, check_equal, main, mlp_job,
+                     wait_for)
 
 
 def events(c, *words):
@@ -35,7 +36,7 @@ def ask(c, method, **fields):
     kind = getattr(grpc.protos("events.proto"), f"{method}Request")
     with grpc.insecure_channel(c.address) as channel:
         stub = services.JobsStub(channel)
-        return dict_of(getattr(stub, method)(kind(**fields), timeout=20))
+        return dict_of(getattr(stub, method)(kind(**fields), timeout=20 * LIMIT))
 
 
 def text_of(event):
@@ -47,7 +48,7 @@ def long_job(name):
 
 
 def who_went_and_what_was_done_again_is_told_over_a_restart():
-    with Cluster(psservers=1, workers=2) as c:
+    with Cluster(psservers=1, workers=2, coordinator_args=LONG_LEASE) as c:
         job = c.submit(long_job("told"))
         c.wait_steps(job, 40)
         reader = subprocess.Popen(
@@ -67,6 +68,7 @@ def who_went_and_what_was_done_again_is_told_over_a_restart():
 
         # One that drains costs nothing that is done again.
         c.start("w-2")
+        c.wait_attached("w-2")
         c.wait_steps(job, c.steps(job) + 40)
         before = kinds(events(c, job)).count("closure-retried")
         c.kill("w-2", signal.SIGTERM)
@@ -94,7 +96,7 @@ def who_went_and_what_was_done_again_is_told_over_a_restart():
 
         # A reader that follows has seen all of it, once and in order.
         c.run("stop", job)
-        out, said = reader.communicate(timeout=60)
+        out, said = reader.communicate(timeout=60 * LIMIT)
         check_equal(reader.returncode, 0, "the reader's exit")
         read = [json.loads(line) for line in out.splitlines()]
         check_equal([e["id"] for e in read], [e["id"] for e in events(c, job)],
@@ -111,7 +113,8 @@ def who_went_and_what_was_done_again_is_told_over_a_restart():
 
 
 def who_had_what_and_how_the_numbers_went_can_be_asked():
-    with Cluster(psservers=1, workers=2) as c:
+    # Each has a closure as soon as there is one, and keeps it.
+    with Cluster(psservers=1, workers=2, coordinator_args=LONG_LEASE) as c:
         job = c.submit(mlp_job("asked", samples=6400, epochs=3, steps_per_closure=10))
         c.wait_state(job)
         status = c.status(job)

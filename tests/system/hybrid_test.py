@@ -137,11 +137,7 @@ def drained_members_hand_back():
         training = Groups(c, "drain", size=3)
         for leads in (True, False):
             training.wait_groups([3])
-            training.some_steps_on()
-            name = training.one(leads)
-            code = c.kill(name, signal.SIGTERM)
-            check(code in (143, -signal.SIGTERM), f"a drained worker ends with {code}")
-            check("closure handed back" in c.log(name), "nothing was handed back")
+            name = training.drain(lambda: training.one(leads))
             training.some_steps_on()
             c.start(name)
         training.end()

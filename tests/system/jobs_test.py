@@ -3,7 +3,8 @@
 """Many jobs on few workers: which is served, and what a worker keeps of them."""
 import json
 
-from cluster import Cluster, check, check_counts, check_equal, main, mlp_job
+from cluster import (LONG_LEASE, Cluster, check, check_counts, check_equal, main, mlp_job,
+                     wait_for)
 
 WORKERS = ("w-0", "w-1")
 
@@ -33,7 +34,7 @@ def made(c):
 
 
 def a_worker_makes_none_of_many_small_jobs_twice():
-    with Cluster(psservers=2, workers=2) as c:
+    with Cluster(psservers=2, workers=2, coordinator_args=LONG_LEASE) as c:
         ids = [c.submit(short_job(f"small-{i}", epochs=4)) for i in range(16)]
         for job in ids:
             check_counts(c.wait_state(job))
@@ -59,7 +60,7 @@ def a_higher_priority_is_served_first_and_the_rest_goes_to_others():
     with Cluster(psservers=1, workers=1) as c:
         low = c.submit(short_job("low", epochs=2000, priority=-1))
         c.wait_steps(low, 100)
-        high = c.submit(short_job("high", epochs=60, priority=5))
+        high = c.submit(short_job("high", epochs=300, priority=5))
         c.wait_steps(high, 2 * ahead)
         before = c.steps(low)
         c.wait_steps(high, 1500)
@@ -74,7 +75,7 @@ def a_higher_priority_is_served_first_and_the_rest_goes_to_others():
 
 def queued_jobs_run_one_after_the_other_also_over_a_kill():
     with Cluster(psservers=1, workers=2) as c:
-        first = c.submit(short_job("first", epochs=60), "--queue")
+        first = c.submit(short_job("first", epochs=300), "--queue")
         bad = short_job("bad", epochs=1)
         bad["data"]["train"]["x"] = str(c.dir / "nowhere")
         rest = [c.submit(short_job("gone", epochs=1), "--queue"),
@@ -93,8 +94,8 @@ def queued_jobs_run_one_after_the_other_also_over_a_kill():
         check_equal(c.run("stop", gone).returncode, 0, "stop of one that waits")
         c.wait_state(gone, "stopped")
         c.restart("coordinator")
-        check_equal(c.status(last)["reason"], f"queued behind {bad} (jobs before this one: 3)",
-                    "reason after the coordinator was killed")
+        wait_for("the reason after the coordinator was killed", lambda: c.status(last)["reason"] ==
+                 f"queued behind {bad} (jobs before this one: 3)")
         check("queued" in c.run("jobs").stdout, "sluice jobs names none as queued")
         c.run("resume", first)
         while c.status(last)["state"] not in ("finished", "failed", "stopped"):

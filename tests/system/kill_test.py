@@ -32,14 +32,25 @@ def training(c, name, **train):
     return Training(c, long_job(name, **train), dice, 50 // SCALE, 300 // SCALE)
 
 
+def kill_one(c, jobs, name):
+    """Until the job that runs has lost it: one that has just been started may not be
+    attached yet."""
+    before = []
+
+    def kill():
+        before.append(int(c.status(jobs.job)["workers_lost"]))
+        c.kill(name)
+    jobs.strike(kill, lambda: c.start(name),
+                lambda now: int(now["workers_lost"]) > before[-1])
+    c.start(name)
+
+
 def workers_killed_inside_closures():
     with Cluster(psservers=2, workers=3) as c:
         jobs = training(c, "kill-worker")
-        jobs.some_steps_on()
         for _ in range(6):
-            name = f"w-{dice.randrange(3)}"
-            c.restart(name)
-            jobs.some_steps_on()
+            kill_one(c, jobs, f"w-{dice.randrange(3)}")
+        jobs.some_steps_on()
         jobs.end()
         jobs.check_total("workers_lost", 6)
         jobs.check_total("closures_retried", 1)
@@ -50,8 +61,7 @@ def workers_killed_inside_micro_batches():
     with Cluster(psservers=2, workers=2) as c:
         jobs = training(c, "kill-micro", epochs=12, batch=4, accumulate=8)
         for _ in range(4):
-            jobs.some_steps_on()
-            c.restart(f"w-{dice.randrange(2)}")
+            kill_one(c, jobs, f"w-{dice.randrange(2)}")
         jobs.some_steps_on()
         jobs.end()
         jobs.check_total("workers_lost", 4)
@@ -61,10 +71,8 @@ def the_only_worker_killed_between_closures():
     with Cluster(psservers=1, workers=1) as c:
         jobs = training(c, "only-worker", epochs=15, steps_per_closure=1)
         for _ in range(3):
-            jobs.some_steps_on()
-            c.kill("w-0")
-            wait_for("the job to say that it waits for a worker",
-                     lambda: "worker" in c.status(jobs.job)["reason"])
+            jobs.strike(lambda: c.kill("w-0"), lambda: c.start("w-0"),
+                        lambda now: "worker" in now["reason"])
             c.start("w-0")
         jobs.end()
 
@@ -76,12 +84,10 @@ def a_silent_worker_is_replaced_and_may_wake_up():
         # Ready is not attached: the other worker may have counted those steps.
         wait_for("w-0 to compute", lambda: value(
             metrics(address(c, "w-0")), "sluice_steps_total", result="counted") > 0)
-        jobs.some_steps_on()
-        c.pause("w-0")
         # What it held had perhaps been computed and not been said: then nothing
         # runs again (closures_retried), and the counts below are the proof.
-        wait_for("the silent worker to be lost",
-                 lambda: int(c.status(jobs.job)["workers_lost"]) > 0, 10)
+        jobs.strike(lambda: c.pause("w-0"), lambda: c.resume("w-0"),
+                    lambda now: int(now["workers_lost"]) > 0)
         jobs.some_steps_on()
         c.resume("w-0")
         jobs.end()
@@ -91,10 +97,8 @@ def psserver_killed_and_restarted():
     with Cluster(psservers=2, workers=2) as c:
         jobs = training(c, "kill-ps")
         for victim in ("ps-0", "ps-1", "ps-0"):
-            jobs.some_steps_on()
-            c.kill(victim)
-            wait_for("the job to name the lost psserver",
-                     lambda: victim in c.status(jobs.job)["reason"])
+            jobs.strike(lambda: c.kill(victim), lambda: c.start(victim),
+                        lambda now: victim in now["reason"])
             c.start(victim)
         jobs.end()
         jobs.check_total("psservers_lost", 3)

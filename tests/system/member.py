@@ -9,7 +9,7 @@ import threading
 import time
 
 from access_test import Guarded
-from cluster import LIMIT, ROOT
+from cluster import LIMIT, LONG_LEASE, ROOT
 
 sys.path.insert(0, str(ROOT / "proto"))
 import grpc  # noqa: E402
@@ -27,7 +27,11 @@ UNLIMITED = [("grpc.use_local_subchannel_pool", 1), ("grpc.max_receive_message_l
 
 
 class Played(Guarded):
-    """A cluster with TLS in which a test speaks for members and clients itself."""
+    """A cluster with TLS in which a test speaks for members and clients itself. A
+    member that it plays is lost when its stream ends, and not for want of a heartbeat."""
+
+    def __init__(self, made=(), **options):
+        super().__init__(made, **{"coordinator_args": LONG_LEASE, **options})
 
     def channel(self, who="client", address=None):
         """A channel to `address` (the coordinator) with the certificate `who`."""

@@ -8,7 +8,7 @@ import shutil
 import signal
 import socket
 
-from cluster import Cluster, check, check_equal, main, mlp_job, wait_for
+from cluster import LONG_LEASE, Cluster, check, check_equal, main, mlp_job, wait_for
 
 
 def lines(c, *words):
@@ -85,7 +85,7 @@ def members_are_listed_in_each_form():
 
 
 def a_drained_worker_can_be_stopped_and_nothing_is_done_again():
-    with Cluster(psservers=1, workers=2) as c:
+    with Cluster(psservers=1, workers=2, coordinator_args=LONG_LEASE) as c:
         job = c.submit(mlp_job("drained", samples=6400, epochs=400, steps_per_closure=10))
         c.wait_steps(job, 40)
         done = c.run("drain", "w-0", "--why", "a new disk")
@@ -124,7 +124,7 @@ def a_lost_worker_is_told_until_its_name_comes_again():
         seen = member(c, "workers", "w-1")
         check_equal((seen["reason"], seen["host"]), ("its connection ended", socket.gethostname()),
                     "how it was lost")
-        check_equal(member(c, "workers", "w-0")["state"], "ready", "the other")
+        wait_for("the other to be ready", lambda: member(c, "workers", "w-0")["state"] == "ready")
         check(re.search(r"^w-1: lost \S+ ago: its connection ended$",
                         c.run("workers").stdout, re.M), c.run("workers").stdout)
         check("lost lately: 1 worker " in c.run("doctor", want=None).stdout, "doctor")
@@ -138,7 +138,7 @@ def a_lost_worker_is_told_until_its_name_comes_again():
 def a_psserver_is_lost_for_good_and_jobs_go_on():
     """The two ways of deploy/RUNBOOK.md, where the store is shared."""
     with Cluster(psservers=2, workers=1) as c:
-        spec = mlp_job("orphan", samples=6400, epochs=8, steps_per_closure=10)
+        spec = mlp_job("orphan", samples=6400, epochs=80, steps_per_closure=10)
         job = c.submit(spec)
         c.wait_steps(job, 110)  # beyond the checkpoint of the first epoch
         wait_for("a checkpoint", lambda: int(c.status(job)["cuts"]))

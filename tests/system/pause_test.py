@@ -13,8 +13,9 @@ class Bed(Cluster):
         return super().command(name) + (["--store", str(self.dir / "store")] if name[0] == "w" else [])
 
 
-def job_of(mode, epochs=60):
+def job_of(mode, epochs=None):
     """Returns a job that lasts several times as long as a busy machine takes to pause it."""
+    epochs = epochs or (150 if mode == "async" else 100)
     train = {} if mode == "async" else {"mode": mode}
     if mode == "sync":
         train["contributions"] = 2

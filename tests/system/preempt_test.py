@@ -8,10 +8,17 @@ kills so many workers in the last test (5 without it) and prints what they cost.
 import os
 import signal
 
-from cluster import (Cluster, check, check_counts, check_equal, main, mlp_job, wait_for)
+from cluster import LONG_LEASE, Cluster, check, check_counts, check_equal, main, mlp_job, wait_for
 from imds import Clouds
 
 TIMES = int(os.environ.get("SLUICE_TIMES", 5))
+
+
+class Lasting(Cluster):
+    """None of its workers is lost but by a kill."""
+
+    def __init__(self, **counts):
+        super().__init__(coordinator_args=LONG_LEASE, **counts)
 
 
 def long_job(name, epochs=200, **train):
@@ -40,6 +47,7 @@ def says(c, name, text):
 
 def drained_by(c, job, give, want):
     """w-0 hears a notice; whoever hears none goes on."""
+    wait_for("w-0 to have work", lambda: has_work(c, "w-0"))
     wait_training(c, job)
     retried = int(c.status(job)["closures_retried"])
     give()
@@ -54,7 +62,7 @@ def worker(c, source, **environment):
 
 
 def a_file_or_a_command_is_a_notice():
-    with Cluster(psservers=1, workers=0) as c:
+    with Lasting(psservers=1, workers=0) as c:
         c.start("w-1")
         job = c.submit(long_job("file"))
         worker(c, f"file:{c.dir}/going,exec:exit 3")
@@ -67,7 +75,7 @@ def a_file_or_a_command_is_a_notice():
 
 
 def aws_says_it_with_a_token_that_gets_old():
-    with Clouds() as clouds, Cluster(psservers=1, workers=0) as c:
+    with Clouds() as clouds, Lasting(psservers=1, workers=0) as c:
         c.start("w-1")
         job = c.submit(long_job("aws"))
         worker(c, "auto", AWS_EC2_METADATA_SERVICE_ENDPOINT=clouds.url)
@@ -82,7 +90,7 @@ def aws_says_it_with_a_token_that_gets_old():
 
 
 def google_cloud_answers_when_something_changes():
-    with Clouds() as clouds, Cluster(psservers=1, workers=0) as c:
+    with Clouds() as clouds, Lasting(psservers=1, workers=0) as c:
         c.start("w-1")
         job = c.submit(long_job("gcp"))
         worker(c, "gcp", GCE_METADATA_HOST=clouds.address)
@@ -103,7 +111,7 @@ def event(ident, *machines, kind="Preempt"):
 
 def azure_is_answered_after_the_drain_if_the_event_is_ours_alone():
     with Clouds(name="vm-0", slow_s=1.5) as clouds, \
-            Cluster(psservers=1, workers=0) as c:
+            Lasting(psservers=1, workers=0) as c:
         c.start("w-1")
         job = c.submit(long_job("azure"))
         source = ["azure", f"--azure-imds-endpoint={clouds.url}"]
@@ -131,9 +139,9 @@ def azure_is_answered_after_the_drain_if_the_event_is_ours_alone():
 
 def a_notice_that_is_withdrawn_ends_the_drain():
     """Its step lasts, since a psserver stands still."""
-    with Cluster(psservers=1, workers=0) as c:
+    with Lasting(psservers=1, workers=0) as c:
         worker(c, f"file:{c.dir}/going")
-        job = c.submit(long_job("stays", epochs=60))
+        job = c.submit(long_job("stays", epochs=100))
         wait_training(c, job)
         c.pause("ps-0")
         (c.dir / "going").touch()
@@ -149,7 +157,7 @@ def a_notice_that_is_withdrawn_ends_the_drain():
 
 
 def one_that_is_started_again_waits_until_the_notice_is_withdrawn():
-    with Cluster(psservers=1, workers=0) as c:
+    with Lasting(psservers=1, workers=0) as c:
         (c.dir / "going").touch()
         worker(c, f"file:{c.dir}/going")
         says(c, "w-0", "this machine will be taken away; not attending")
@@ -161,7 +169,7 @@ def one_that_is_started_again_waits_until_the_notice_is_withdrawn():
 
 
 def nobody_there_is_no_notice():
-    with Cluster(psservers=1, workers=0) as c:
+    with Lasting(psservers=1, workers=0) as c:
         worker(c, "aws,gcp,azure", AWS_EC2_METADATA_SERVICE_ENDPOINT="http://127.0.0.1:9",
                GCE_METADATA_HOST="127.0.0.1:9")
         job = c.submit(long_job("alone", epochs=4))
@@ -171,7 +179,7 @@ def nobody_there_is_no_notice():
 
 
 def a_source_that_nobody_knows_is_refused():
-    with Cluster(psservers=0, workers=0) as c:
+    with Lasting(psservers=0, workers=0) as c:
         for source, text in (("asw", "no source of notices is called asw; there are:"),
                              ("file:", "write file:PATH or exec:COMMAND"),
                              ("aws:x", "write aws")):
@@ -198,7 +206,7 @@ def cost_of(c, job, end, lost):
 
 def a_drained_worker_costs_nothing_and_a_killed_one_its_closure():
     drained, killed = [], []
-    with Cluster(psservers=1, workers=0) as c:
+    with Lasting(psservers=1, workers=0) as c:
         c.start("w-1")
         job = c.submit(long_job("counts", epochs=20000))
         for i in range(TIMES):

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 
-from cluster import BIN, LIMIT, ROOT, Cluster, check, check_equal, main, wait_for
+from cluster import BIN, LIMIT, LONG_LEASE, ROOT, Cluster, check, check_equal, main, wait_for
 
 os.environ["SLUICE_LIBRARY"] = str(BIN.parent / "lib" / "libsluice.so")
 os.environ["SLUICE_BIN"] = str(BIN)
@@ -18,7 +18,7 @@ import numpy as np  # noqa: E402
 import sluice  # noqa: E402
 from sluice._program import Program  # noqa: E402
 
-C = Cluster(psservers=1, workers=0)
+C = Cluster(psservers=1, workers=0, coordinator_args=LONG_LEASE)
 
 # Least squares on unit vectors: what was trained on sample i shows in weight i.
 LINEAR = '''
@@ -233,8 +233,8 @@ def sigterm_waiting():
                 away("ps-0")
                 job = jobs(name)[0]["id"]
                 program.send_signal(how)
-                # Far less than the 40 s for which it did not end.
-                out, err = program.communicate(timeout=20)
+                # Less than the 40 s for which it did not end.
+                out, err = program.communicate(timeout=30)
             finally:
                 program.kill()
                 back("ps-0")
@@ -270,7 +270,7 @@ def sigint_while_it_gives_back():
     programs = {call: begun(INTERRUPTED, call, call) for call in calls}
     try:
         for call, program in programs.items():
-            out, err = program.communicate(timeout=20)
+            out, err = program.communicate(timeout=60 * LIMIT)
             check_equal(program.returncode, -signal.SIGINT, f"{call}: {out}{err}")
             check("KeyboardInterrupt" in err, call, err)
     finally:

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 
-from cluster import (BIN, ROOT, Cluster, check, check_counts, check_equal, main,
+from cluster import (BIN, LONG_LEASE, ROOT, Cluster, check, check_counts, check_equal, main,
                      wait_for)
 from external_test import Program, Programs, check_learnt, linear_job
 
@@ -78,7 +78,7 @@ def what_killed_programs_did_adds_up():
 
 def a_signal_drains():
     """The step under way ends, nothing is lost or retried, the exit is clean."""
-    with Cluster(psservers=1, workers=0) as c:
+    with Cluster(psservers=1, workers=0, coordinator_args=LONG_LEASE) as c:
         first = Program(c, "first", EXAMPLE)
         second = None
         try:
@@ -96,7 +96,7 @@ def a_signal_drains():
 
 
 def a_session_works_for_one_job_alone():
-    with Cluster(psservers=1, workers=0) as c:
+    with Cluster(psservers=1, workers=0, coordinator_args=LONG_LEASE) as c:
         other = c.submit({**linear_job(), "name": "other"})
         mine = sluice.submit(linear_job(epochs=1), c.address, request_id="mine")
         again = sluice.submit(linear_job(epochs=1), c.address, request_id="mine")

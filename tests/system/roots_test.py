@@ -9,7 +9,7 @@ import re
 import socket
 import struct
 
-from cluster import Cluster, check, check_counts, main, wait_for
+from cluster import LONG_LEASE, Cluster, check, check_counts, main, wait_for
 from up_test import Up
 
 CANARY = "canary-51c4e"
@@ -102,7 +102,7 @@ def what_a_file_holds_is_told_to_nobody():
 
 
 def a_worker_without_a_root_leaves_files_to_others():
-    with Cluster(psservers=1, workers=0) as c:
+    with Cluster(psservers=1, workers=0, coordinator_args=LONG_LEASE) as c:
         root = tree(c.dir)
         c.roots = ()
         c.start("w-0")

@@ -12,7 +12,8 @@ import threading
 import types
 
 from access_test import Guarded
-from cluster import BIN, ROOT, Cluster, check, check_equal, full_disk, main, wait_for
+from cluster import (BIN, LIMIT, LONG_LEASE, ROOT, Cluster, check, check_equal, full_disk, main,
+                     wait_for)
 from full_test import Small, spaces
 from proxy import Proxy
 
@@ -71,7 +72,7 @@ class Worker:
     def end(self, how=signal.SIGKILL):
         if self.process.poll() is None:
             self.process.send_signal(how)
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=30 * LIMIT)
 
 
 class Workers:
@@ -130,7 +131,7 @@ def whoever_is_killed_each_task_ends_once():
 def a_connection_that_breaks_loses_and_doubles_nothing():
     """Calls and answers are cut in their midst, of client and workers alike."""
     draw = random.Random(SEED)
-    with Cluster(psservers=0, workers=0, coordinator_args=["--lease-ms", "20000"]) as c, \
+    with Cluster(psservers=0, workers=0, coordinator_args=LONG_LEASE) as c, \
             Proxy(c.dir / "p.sock", c.dir / "coordinator.sock", seed=SEED) as link:
         near = types.SimpleNamespace(dir=c.dir, address=f"unix:{c.dir}/p.sock")
         with Workers(near, 2), sluice.Coordinator(near.address, queue="q") as coord:
@@ -208,7 +209,7 @@ def another_process_goes_on_for_a_client_that_was_killed():
 
 
 def failed_ones_are_told_with_their_error():
-    with Cluster(psservers=0, workers=0) as c, Workers(c, 1), \
+    with Cluster(psservers=0, workers=0, coordinator_args=LONG_LEASE) as c, Workers(c, 1), \
             sluice.Coordinator(c.address, queue="q") as coord:
         good = [coord.schedule("square", b"3") for _ in range(10)]
         bad = coord.schedule("wrong", b"thing")
@@ -305,7 +306,7 @@ def a_full_queue_has_schedule_wait():
 
 
 def a_signal_drains_and_nothing_is_lost_or_blamed():
-    with Cluster(psservers=0, workers=0) as c, Workers(c, 2) as workers, \
+    with Cluster(psservers=0, workers=0, coordinator_args=LONG_LEASE) as c, Workers(c, 2) as workers, \
             sluice.Coordinator(c.address, queue="q") as coord:
         futures = [coord.schedule("slow", b"0.02") for _ in range(100)]
         wait_for("some", lambda: sum(f.done() for f in futures) > 10)

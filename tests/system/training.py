@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """A cluster that trains whenever a test does something to it."""
-from cluster import check, check_counts, wait_for
+import signal
+
+from cluster import ENDED, Failed, check, check_counts, wait_for
 
 
 class Training:
@@ -27,6 +29,36 @@ class Training:
         """Waits until a random number of further steps has been counted."""
         counted = int(self.busy()["steps_counted"])
         self.c.wait_steps(self.job, counted + self.dice.randint(*self.steps))
+
+    def strike(self, blow, heal, seen):
+        """Does blow() to a job that runs, and waits until seen(its status). Where the
+        machine was so busy that the job was over by then, heals, and does it again."""
+        def told():
+            now = self.c.status(self.job)
+            return "seen" if seen(now) else now["state"] in ENDED and "over"
+        for _ in range(10):
+            self.some_steps_on()
+            blow()
+            if wait_for("what a blow does", told) == "seen":
+                return
+            heal()
+        raise Failed("ten jobs were over before the blow")
+
+    def drain(self, choose):
+        """Ends one of the workers, choose(), in order, while it has a closure, which it
+        hands back. Gives its name."""
+        for _ in range(10):  # a job may be over before the signal
+            self.some_steps_on()
+            name = choose()
+            at = len(self.c.log(name))
+            code = self.c.kill(name, signal.SIGTERM)
+            check(code in (143, -signal.SIGTERM), f"a drained worker ends with {code}")
+            now = self.c.status(self.job)["state"]
+            if "closure handed back" in self.c.log(name)[at:]:
+                return name
+            check(now in ENDED, "nothing was handed back")
+            self.c.start(name)
+        raise Failed("ten jobs were over before the drain")
 
     def end(self, limit_s=180):
         if self.job:

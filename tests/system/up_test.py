@@ -13,14 +13,8 @@ import subprocess
 import sys
 import tempfile
 
-from cluster import (BIN, ROOT, Failed, check, check_equal, children_of, main,
+from cluster import (BIN, LIMIT, ROOT, check, check_equal, children_of, free_port, main,
                      mlp_job, wait_for)
-
-
-def free_port():
-    with socket.socket() as s:
-        s.bind(("127.0.0.1", 0))
-        return s.getsockname()[1]
 
 
 class Up:
@@ -53,7 +47,7 @@ class Up:
     def sluice(self, *words, want=0):
         done = subprocess.run([str(BIN / "sluice"), "--coordinator", self.address,
                                *map(str, words)], capture_output=True, text=True,
-                              timeout=120, check=False)
+                              timeout=120 * LIMIT, check=False)
         check_equal(done.returncode, want, f"sluice {words}: {done.stderr}")
         return done.stdout
 
@@ -65,7 +59,7 @@ class Up:
 
     def stop(self, how=signal.SIGINT):
         self.process.send_signal(how)
-        return self.process.wait(timeout=30)
+        return self.process.wait(timeout=30 * LIMIT)
 
     def __exit__(self, *_):
         if self.process.poll() is None:
@@ -107,7 +101,7 @@ def a_killed_worker_is_replaced():
 def a_second_up_in_the_same_folder_is_refused():
     with Up(psservers=1, workers=1) as up:
         done = subprocess.run([str(BIN / "sluice"), *up.words], capture_output=True,
-                              text=True, timeout=30, check=False)
+                              text=True, timeout=30 * LIMIT, check=False)
         check(done.returncode != 0, "a second up ran")
         check(str(up.process.pid) in done.stderr, "it does not name the first",
               done.stderr)
