@@ -12,8 +12,16 @@ NEEDS = ["psserver", "ps_load", "raw_stream"]
 OUTSTANDING = 4
 
 
-def stream(bench, mode, over, shm="off", against=None):
-    """GB/s of ps_load and of raw_stream, in turn, message by message the same."""
+def raw(bench, *floor):
+    """GB/s of a floor with messages as ours."""
+    done = bench.program(*floor, *bench.timed(), "--bytes", MIB, "--outstanding",
+                         OUTSTANDING, "--far-cpu", bench.server_cpu,
+                         "--near-cpu", bench.client_cpu)
+    return done["bytes_per_s"] / 1e9
+
+
+def loaded(bench, over, mode, floor, shm="off"):
+    """GB/s of ps_load and of a floor, in turn, message by message the same."""
     with bench.cluster(over=over) as c:
         _, target = c.place(elements=MIB // 4, shards=1)
 
@@ -22,15 +30,11 @@ def stream(bench, mode, over, shm="off", against=None):
                                  "--outstanding", OUTSTANDING, "--shm", shm,
                                  "--cpu", bench.client_cpu)
             return done["bytes_per_s"] / 1e9
+        return bench.alternate(ours, lambda: raw(bench, *floor))
 
-        def raw():
-            done = bench.program("raw_stream", *bench.timed(), "--mode", mode,
-                                 "--over", against or over, "--bytes", MIB,
-                                 "--outstanding", OUTSTANDING,
-                                 "--far-cpu", bench.server_cpu,
-                                 "--near-cpu", bench.client_cpu)
-            return done["bytes_per_s"] / 1e9
-        return bench.alternate(ours, raw)
+
+def stream(bench, mode, over):
+    return loaded(bench, over, mode, ["raw_stream", "--mode", mode, "--over", over])
 
 
 @row("push-tcp", unit="GB/s", peer="raw TCP", bar=at_least(0.80), needs=NEEDS)
@@ -59,12 +63,16 @@ def push_unix(bench):
     return stream(bench, "push", "unix")
 
 
-@row("push-shm", unit="GB/s", peer="raw TCP", bar=at_least(3), needs=NEEDS)
+@row("push-shm", unit="GB/s", peer="memory: copy, apply", bar=at_least(0.8),
+     needs=["psserver", "ps_load", "raw_memory", "raw_stream"])
 def push_shm(bench):
     """Push of 1 MiB, 4 outstanding, through memory shared on one host, into
     which each gradient is copied as the worker does it; calls over a unix
     socket, as `sluice up` has it."""
-    return stream(bench, "push", "unix", shm="copy", against="tcp")
+    ours, floor = loaded(bench, "unix", "push", ["raw_memory"], shm="copy")
+    tcp = raw(bench, "raw_stream", "--mode", "push", "--over", "tcp")
+    bench.note(f"raw TCP carries {tcp:.1f} GB/s here")
+    return ours, floor
 
 
 class Guarded(Bed):
