@@ -103,16 +103,36 @@ void REF(pool_fwd)(const struct kern_desc *d, void *const *io)
                 }
 }
 
+// Returns the first window along an axis that ends behind place `at`.
+static int64_t ref_pool_first(const struct kern_window *w, int axis, int64_t at)
+{
+    int64_t skipped = at + w->pad_before[axis] - w->size[axis];
+
+    return skipped < 0 ? 0 : skipped / w->stride[axis] + 1;
+}
+
+// Returns one more than the last window along an axis that may hold place `at`,
+// of `out` windows.
+static int64_t ref_pool_end(const struct kern_window *w, int axis, int64_t at,
+                            int64_t out)
+{
+    int64_t end = (at + w->pad_before[axis]) / w->stride[axis] + 1;
+
+    return end < out ? end : out;
+}
+
 // What element (h, w) of one image and channel gets from all windows.
 static double ref_pool_one_dx(const struct kern_desc *d,
                               const struct kern_conv_dims *c, void *const *io,
                               int64_t n, int64_t h, int64_t w, int64_t i)
 {
+    int64_t rows = ref_pool_end(&c->win, 0, h, c->oh);
+    int64_t cols = ref_pool_end(&c->win, 1, w, c->ow);
     const real *dy = io[0];
     double sum = 0;
 
-    for (int64_t p = 0; p < c->oh; p++) {
-        for (int64_t q = 0; q < c->ow; q++) {
+    for (int64_t p = ref_pool_first(&c->win, 0, h); p < rows; p++) {
+        for (int64_t q = ref_pool_first(&c->win, 1, w); q < cols; q++) {
             struct ref_pool_span s = ref_pool_span_of(c, p, q);
             int64_t at = ((n * c->oh + p) * c->ow + q) * c->ci + i;
 
