@@ -63,6 +63,10 @@ static inline bool kern_is_half(const struct kern_shape *s)
     return s->dtype == KERN_F16 || s->dtype == KERN_BF16;
 }
 
+// Writes a description for logs to out[n], cut if it is longer, and returns
+// out: "conv_fwd [2,5,5,3] ... window 3x3 stride 1,1 ...".
+const char *kern_desc_text(char *out, size_t n, const struct kern_desc *d);
+
 // Returns the epilogue bits that the op may have, whatever its backend.
 uint32_t kern_op_epilogues(enum kern_op op);
 

@@ -2,16 +2,21 @@
 // kernels/kern.c -- choosing a backend, and ref behind every host backend.
 #include "kernels/kern.h"
 
+#include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/run/log.h"
+#include "common/base/clock.h"
 #include "common/base/mem.h"
+#include "common/base/rng.h"
+#include "common/run/log.h"
 #include "kernels/beat.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/desc.h"
 #include "kernels/cuda_loader.h"
 #include "kernels/flaky.h"
+#include "kernels/prove/prove.h"
 #include "kernels/ref/ref.h"
 
 // Best first. ref is last and always works.
@@ -54,31 +59,100 @@ static char *options_of(const struct kern_backend *backend, const char *options)
     return out;
 }
 
+// Takes the words that begin with `key` ("prove=") out of the options. Writes
+// what is behind the key of the first one to value[n]; returns false, with an
+// empty value, if there is none.
+static bool take_word(char *options, const char *key, char *value, size_t n)
+{
+    size_t skip = strlen(key);
+    bool found = false;
+    char *word = options;
+
+    value[0] = '\0';
+    while (*word) {
+        size_t length = strcspn(word, ",");
+        size_t next = length + (word[length] == ',');
+
+        if (length < skip || strncmp(word, key, skip) != 0) {
+            word += next;
+            continue;
+        }
+        if (!found)
+            snprintf(value, n, "%.*s", (int)(length - skip), word + skip);
+        found = true;
+        memmove(word, word + next, strlen(word + next) + 1);
+    }
+    return found;
+}
+
+// Returns a hash of all that decides how this device computes.
+static uint64_t hash_host(struct kern_dev *dev, const char *options)
+{
+    struct kern_info info;
+
+    dev->backend->info(&info, dev);
+    return sl_mix64(prove_processor() ^
+                    sl_hash64(info.name, strlen(info.name))) ^
+           sl_mix64(sl_hash64(options, strlen(options)) ^ info.threads) ^
+           sl_hash64(SLUICE_VERSION, strlen(SLUICE_VERSION));
+}
+
+// Gives a host backend its reference, and what it learns of its plans.
+static enum sl_err add_reference(struct kern_dev *dev, const char *options,
+                                 bool prove, const char *proofs,
+                                 struct sl_error *err)
+{
+    enum sl_err rc = kern_ref.open(&dev->fallback, 0, NULL, err);
+
+    if (rc != SL_OK || !prove)
+        return rc;
+    dev->prover = prover_new(proofs, hash_host(dev, options));
+    return dev->prover ? SL_OK
+                       : sl_fail(err, SL_ENOMEM, "backend %s: out of memory",
+                                 dev->backend->name);
+}
+
+// Opens a backend with its own words, which are taken apart.
+static enum sl_err kern_open_with(struct kern_dev **out,
+                                  const struct kern_backend *backend,
+                                  int ordinal, char *words,
+                                  struct sl_error *err)
+{
+    char prove[8], file[1024];
+    bool off = take_word(words, "prove=", prove, sizeof(prove)) &&
+               strcmp(prove, "0") == 0;
+    bool kept = take_word(words, "proofs=", file, sizeof(file));
+    struct kern_dev *dev = NULL;
+    enum sl_err rc;
+
+    if (!off && prove[0] != '\0' && strcmp(prove, "1") != 0)
+        return sl_fail(err, SL_EINVAL, "option \"prove=%s\" is not prove=0|1",
+                       prove);
+    rc = backend->open(&dev, ordinal, *words ? words : NULL, err);
+    if (rc == SL_OK && dev->backend->host && dev->backend != &kern_ref) {
+        rc = add_reference(dev, words, !off, kept ? file : NULL, err);
+        if (rc != SL_OK)
+            kern_close(dev);
+    }
+    if (rc == SL_OK)
+        *out = dev;
+    return rc;
+}
+
 static enum sl_err kern_open_backend(struct kern_dev **out,
                                      const struct kern_backend *backend,
                                      int ordinal, const char *options,
                                      struct sl_error *err)
 {
-    struct kern_dev *dev = NULL;
     char *own = options_of(backend, options ? options : "");
     enum sl_err rc;
 
     if (!own)
         return sl_fail(err, SL_ENOMEM, "backend %s: out of memory",
                        backend->name);
-    rc = backend->open(&dev, ordinal, *own ? own : NULL, err);
+    rc = kern_open_with(out, backend, ordinal, own, err);
     sl_free(own);
-    if (rc != SL_OK)
-        return rc;
-    if (dev->backend->host && dev->backend != &kern_ref) {
-        rc = kern_ref.open(&dev->fallback, 0, NULL, err);
-        if (rc != SL_OK) {
-            dev->backend->close(dev);
-            return rc;
-        }
-    }
-    *out = dev;
-    return SL_OK;
+    return rc;
 }
 
 // The first that is usable and opens; why one above it is not is one line each.
@@ -191,6 +265,7 @@ void kern_close(struct kern_dev *dev)
     if (!dev)
         return;
     fallback = dev->fallback;
+    prover_free(dev->prover);
     dev->backend->close(dev);
     kern_close(fallback);
 }
@@ -238,6 +313,82 @@ static void tell_fallback(struct kern_dev *dev, const struct kern_desc *desc)
         kern_op_name((enum kern_op)desc->op), dev->backend->name);
 }
 
+// Says what a plan computed wrongly, once: its implementation is left out from
+// then on.
+static void tell_wrong(struct kern_dev *dev, const struct kern_desc *desc,
+                       const struct kern_plan *plan,
+                       const struct proof_fault *f)
+{
+    struct kern_info info;
+    char shape[300];
+
+    dev->backend->info(&info, dev);
+    LOG(ERROR, "a kernel computes wrong numbers here and is left out",
+        "op=%s kernel=%s backend=%s output=%d element=%" PRId64
+        " got=%.9g want=%.9g bound=%.3g when=%s",
+        kern_desc_text(shape, sizeof(shape), desc), plan->impl, info.name,
+        f->out - desc->inputs, f->element, f->got, f->want, f->bound, f->when);
+}
+
+// Lets a plan prove itself, unless its implementation has. SL_EINTERNAL: it is
+// wrong, and left out from now on.
+static enum sl_err plan_prove(struct kern_dev *dev, struct kern_plan *plan,
+                              size_t workspace_bytes,
+                              const struct kern_desc *desc,
+                              struct sl_error *err)
+{
+    uint64_t began = sl_now_ms(sl_clock_real());
+    struct proof_fault fault;
+    enum sl_err rc, kept;
+
+    if (!dev->prover || prover_trusts(dev->prover, desc, plan->impl))
+        return SL_OK;
+    rc = prove_plan(plan, workspace_bytes, desc, &fault);
+    if (rc != SL_OK && rc != SL_EINTERNAL)
+        return sl_fail(err, rc, "op %s cannot be compared with its reference",
+                       kern_op_name((enum kern_op)desc->op));
+    if (rc != SL_OK)
+        tell_wrong(dev, desc, plan, &fault);
+    kept = prover_learn(dev->prover, desc, plan->impl, rc == SL_OK,
+                        sl_now_ms(sl_clock_real()) - began);
+    return kept == SL_OK ? rc
+                         : sl_fail(err, kept, "backend %s: out of memory",
+                                   dev->backend->name);
+}
+
+// Plans on a device until a plan is right. SL_ENOTSUP: it has none.
+static enum sl_err plan_right(struct kern_plan **out, size_t *workspace_bytes,
+                              struct kern_dev *dev,
+                              const struct kern_desc *desc, size_t cap,
+                              struct sl_error *err)
+{
+    struct kern_plan *plan = NULL;
+    size_t bytes = 0;
+    enum sl_err rc;
+
+    for (;;) {
+        rc = dev->backend->plan(&plan, &bytes, dev, desc, cap, err);
+        if (rc != SL_OK)
+            return rc;
+        // A backend that has no other way than one that is wrong.
+        if (prover_avoids(dev->prover, desc, plan->impl)) {
+            kern_plan_free(plan);
+            return sl_fail(err, SL_ENOTSUP, "backend %s computes %s wrongly",
+                           dev->backend->name,
+                           kern_op_name((enum kern_op)desc->op));
+        }
+        rc = plan_prove(dev, plan, bytes, desc, err);
+        if (rc == SL_OK)
+            break;
+        kern_plan_free(plan);
+        if (rc != SL_EINTERNAL)
+            return rc;
+    }
+    *out = plan;
+    *workspace_bytes = bytes;
+    return SL_OK;
+}
+
 enum sl_err kern_plan_new(struct kern_plan **out, size_t *workspace_bytes,
                           struct kern_dev *dev, const struct kern_desc *desc,
                           size_t workspace_cap_bytes, struct sl_error *err)
@@ -249,14 +400,17 @@ enum sl_err kern_plan_new(struct kern_plan **out, size_t *workspace_bytes,
     if (rc != SL_OK)
         return rc;
     dev = kern_pick_dev(dev, desc);
-    if (kern_dev_score(dev, desc) <= 0) {
-        if (!dev->fallback)
-            return sl_fail(err, SL_ENOTSUP, "backend %s cannot compute op %s",
-                           dev->backend->name,
-                           kern_op_name((enum kern_op)desc->op));
-        tell_fallback(dev, desc);
-        dev = dev->fallback;
-    }
+    rc = SL_ENOTSUP;
+    if (kern_dev_score(dev, desc) > 0)
+        rc = plan_right(out, workspace_bytes, dev, desc, cap, err);
+    if (rc != SL_ENOTSUP)
+        return rc;
+    if (!dev->fallback)
+        return sl_fail(err, SL_ENOTSUP, "backend %s cannot compute op %s",
+                       dev->backend->name,
+                       kern_op_name((enum kern_op)desc->op));
+    tell_fallback(dev, desc);
+    dev = dev->fallback;
     return dev->backend->plan(out, workspace_bytes, dev, desc, cap, err);
 }
 

@@ -39,8 +39,9 @@
 
 struct optim; // plan/optimizer.h
 struct optim_consts;
+struct prover; // kernels/prove/prove.h
 
-#define KERN_ABI 1
+#define KERN_ABI 2
 #define KERN_ALIGN 16 // bytes
 #define KERN_DIMS 6
 #define KERN_IO 12
@@ -341,6 +342,8 @@ struct kern_dev {
     const struct kern_backend *backend;
     struct kern_dev *fallback; // ref, for a host backend; owned
     uint64_t logged;           // ops with a logged fallback, by bit
+    struct prover *prover;     // what proofs have shown; owned; NULL: plans are
+                               // used as they are
 };
 struct kern_stream {
     struct kern_dev *dev;
@@ -488,6 +491,10 @@ const struct kern_backend *kern_backend_at(unsigned i);
 // not. The module behind cuda is loaded only where a driver has devices.
 //
 // NULL options are none; a word "cuda.tf32=0" is for that backend alone.
+// any    prove=0|1 (default 1: each plan of a host backend is compared with ref
+//        before it is used, and an implementation that is wrong is left out),
+//        proofs=FILE (what these comparisons have shown is kept there; a path
+//        without commas)
 // cpu    threads=N (0: as many as this process may run on; the default is 1),
 //        winograd=0|1 (default 1: fewer multiplications, a few more units in
 //        the last place), direct=0|1|2 (own loops for convolutions of few
@@ -527,7 +534,7 @@ int kern_score(struct kern_dev *dev, const struct kern_desc *desc);
 // workspace_cap_bytes 0 means no cap. Beats (kernels/beat.h). SL_EINVAL: it
 // describes no op; SL_ENOTSUP: no backend here computes it; SL_ENOMEM: also for
 // more workspace than the cap. On failure *out and *workspace_bytes are
-// untouched.
+// untouched. On a host backend the plan has proved itself (prove.h).
 enum sl_err kern_plan_new(struct kern_plan **out, size_t *workspace_bytes,
                           struct kern_dev *dev, const struct kern_desc *desc,
                           size_t workspace_cap_bytes, struct sl_error *err);

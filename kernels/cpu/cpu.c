@@ -10,6 +10,7 @@
 #include "common/base/mem.h"
 #include "kernels/desc.h"
 #include "kernels/host_memory.h"
+#include "kernels/spoil.h"
 
 #define THREADS_MAX 256
 
@@ -52,6 +53,15 @@ static bool isa_runs(const struct isa *isa)
     return true;
 }
 
+// Notes the loops for instructions from number `i` of isas[] on.
+static void note_loops(struct cpu_dev *dev, size_t i)
+{
+    for (; i < SL_COUNT(isas); i++)
+        if (isa_runs(&isas[i]))
+            dev->own[dev->own_count++] =
+                (struct cpu_loops){isas[i].name, isas[i].loops};
+}
+
 // The best that runs here, or the named one; false: it does not run here.
 static bool choose_loops(struct cpu_dev *dev, const char *name)
 {
@@ -62,6 +72,12 @@ static bool choose_loops(struct cpu_dev *dev, const char *name)
         dev->loops = isas[i].loops;
         dev->products = isas[i].products;
         dev->half = isas[i].half;
+        dev->own_count = 0;
+        note_loops(dev, i);
+        snprintf(dev->wino_name, sizeof(dev->wino_name), "%s winograd",
+                 dev->isa);
+        snprintf(dev->direct_name, sizeof(dev->direct_name), "%s direct",
+                 dev->isa);
         return true;
     }
     return false;
@@ -254,8 +270,10 @@ static enum sl_err cpu_run(struct kern_plan *plan, struct kern_stream *s,
                            void *const *io, void *workspace)
 {
     struct cpu_plan *p = (struct cpu_plan *)plan;
+    enum sl_err rc = p->run(p, io, workspace);
 
-    return p->run(p, io, workspace);
+    SPOIL(plan->impl, &p->desc, io);
+    return rc;
 }
 
 const struct kern_backend kern_cpu = {

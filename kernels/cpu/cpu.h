@@ -12,6 +12,7 @@
 #define KERNELS_CPU_CPU_H
 
 #include "kernels/cpu/loops.h"
+#include "kernels/prove/prove.h"
 
 extern const struct kern_backend kern_cpu;
 
@@ -23,6 +24,14 @@ enum cpu_direct {
     DIRECT_ALWAYS, // wherever they can: for tests and measurements
 };
 
+#define CPU_LOOPS 3 // instruction sets
+
+// Our loops for an instruction set.
+struct cpu_loops {
+    const char *name;
+    const struct loop_op *const *loops; // [KERN_OP_COUNT]
+};
+
 struct cpu_dev {
     struct kern_dev base;
     int threads;
@@ -31,7 +40,10 @@ struct cpu_dev {
     char without[32];       // oneDNN implementations to leave out; ""
     bool capped;            // the caller has limited the instructions to isa
     const char *isa;        // instruction set of our loops
-    const struct loop_op *const *loops; // [KERN_OP_COUNT]
+    char wino_name[24], direct_name[24]; // names of our loops for products
+    const struct loop_op *const *loops;  // [KERN_OP_COUNT]
+    struct cpu_loops own[CPU_LOOPS];     // those, then narrower ones
+    unsigned own_count;
     const struct loops_products *products;
     const struct loops_half *half;
     struct cpu_onednn *onednn; // owned; NULL: built without
@@ -64,6 +76,13 @@ void cpu_loop(const struct cpu_dev *dev, const struct loop_op *op,
 size_t cpu_loop_bytes(const struct cpu_dev *dev, const struct loop_op *op,
                       const struct kern_desc *d);
 
+// Returns our loop for an op that is no product, for the widest instructions of
+// the device for which it was not found wrong (prove.h); NULL: there is none.
+// *impl gets its name, a literal.
+const struct loop_op *cpu_own_loop(const struct cpu_dev *dev,
+                                   const struct kern_desc *d,
+                                   const char **impl);
+
 // Returns the score of an op of f32, as the vtable's: by own loops, or as a
 // product. `d` is checked, here and below.
 int cpu_f32_score(struct cpu_dev *dev, const struct kern_desc *d);
@@ -78,9 +97,11 @@ enum sl_err cpu_f32_plan(struct cpu_plan **out, size_t *workspace_bytes,
 
 // Returns our own loop for a product where it is better than oneDNN, or there
 // is no oneDNN; NULL: none. It goes by the device's options and instruction set
-// and by the shape alone.
+// and by the shape alone, and leaves out loops that were found wrong (prove.h).
+// *impl (NULL allowed) gets the loop's name, which the device owns.
 const struct loop_op *cpu_own_product(const struct cpu_dev *dev,
-                                      const struct kern_desc *d);
+                                      const struct kern_desc *d,
+                                      const char **impl);
 
 // ---- 16 bits: cpu_mixed.c ---------------------------------------------------
 

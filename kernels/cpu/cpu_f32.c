@@ -18,13 +18,14 @@ static void free_loops(struct cpu_plan *p)
 
 static enum sl_err plan_loops(struct cpu_plan **out, size_t *workspace_bytes,
                               struct cpu_dev *dev, const struct kern_desc *d,
-                              const struct loop_op *loop, struct sl_error *err)
+                              const struct loop_op *loop, const char *impl,
+                              struct sl_error *err)
 {
     struct cpu_plan *p = sl_calloc(1, sizeof(*p));
 
     if (!p)
         return sl_fail(err, SL_ENOMEM, "backend cpu: out of memory");
-    p->base.impl = dev->isa;
+    p->base.impl = impl;
     p->loop = loop;
     p->run = run_loops;
     p->free = free_loops;
@@ -39,20 +40,27 @@ int cpu_f32_score(struct cpu_dev *dev, const struct kern_desc *d)
 
     if (op)
         return !op->can || op->can(d) ? 100 : 0;
-    return cpu_own_product(dev, d) ? 100 : cpu_product_score(dev, d);
+    return cpu_own_product(dev, d, NULL) ? 100 : cpu_product_score(dev, d);
 }
 
 enum sl_err cpu_f32_plan(struct cpu_plan **out, size_t *workspace_bytes,
                          struct cpu_dev *dev, const struct kern_desc *d,
                          struct sl_error *err)
 {
-    const struct loop_op *loop = dev->loops[d->op];
+    const struct loop_op *loop;
+    const char *impl = NULL;
     struct cpu_plan *p = NULL;
     enum sl_err rc;
 
-    if (!loop)
-        loop = cpu_own_product(dev, d);
-    rc = loop ? plan_loops(&p, workspace_bytes, dev, d, loop, err)
+    if (dev->loops[d->op]) {
+        loop = cpu_own_loop(dev, d, &impl);
+        if (!loop)
+            return sl_fail(err, SL_ENOTSUP, "no loop computes this %s",
+                           kern_op_name((enum kern_op)d->op));
+    } else {
+        loop = cpu_own_product(dev, d, &impl);
+    }
+    rc = loop ? plan_loops(&p, workspace_bytes, dev, d, loop, impl, err)
               : cpu_product_plan(&p, workspace_bytes, dev, d, err);
     if (rc != SL_OK)
         return rc;

@@ -183,7 +183,7 @@ static bool first_usable(dnnl_primitive_desc_t *pd, const struct onednn_conv *v,
         bool ref = product_is_ref(impl);
 
         if (!ref && !product_is_wrong(v->d, impl) &&
-            !product_left_out(dev, impl))
+            !product_left_out(dev, v->d, impl))
             return true;
         dnnl_primitive_desc_destroy(*pd);
         if (ref)

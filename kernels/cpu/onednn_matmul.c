@@ -108,7 +108,7 @@ static enum sl_err onednn_matmul_build(struct product *p,
     if (rc != SL_OK)
         return rc;
     snprintf(p->impl, sizeof(p->impl), "%s", ob_impl(pd));
-    if (product_is_ref(p->impl) || product_left_out(p->base.dev, p->impl)) {
+    if (product_is_ref(p->impl) || product_left_out(p->base.dev, d, p->impl)) {
         rc = sl_fail(err, SL_ENOTSUP, "oneDNN has only %s", p->impl);
         goto done;
     }

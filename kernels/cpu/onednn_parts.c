@@ -30,9 +30,11 @@ bool product_is_wrong(const struct kern_desc *d, const char *impl)
     return c.win.dilation[0] > 1 || c.win.dilation[1] > 1;
 }
 
-bool product_left_out(const struct cpu_dev *dev, const char *impl)
+bool product_left_out(const struct cpu_dev *dev, const struct kern_desc *d,
+                      const char *impl)
 {
-    return dev->without[0] != '\0' && strstr(impl, dev->without) != NULL;
+    return (dev->without[0] != '\0' && strstr(impl, dev->without) != NULL) ||
+           prover_avoids(dev->base.prover, d, impl);
 }
 
 static struct product_tail *add_tail(struct product *p)

@@ -55,7 +55,8 @@ bool product_is_ref(const char *impl);
 bool product_is_wrong(const struct kern_desc *d, const char *impl);
 
 // Returns true if the device's option without=TEXT leaves this implementation
-// out.
-bool product_left_out(const struct cpu_dev *dev, const char *impl);
+// out, or it was found wrong for *d (prove.h).
+bool product_left_out(const struct cpu_dev *dev, const struct kern_desc *d,
+                      const char *impl);
 
 #endif

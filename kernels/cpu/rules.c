@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kernels/cpu/rules.c -- which convolutions are our own loops'.
+// kernels/cpu/rules.c -- which ops our own loops compute, and which loops.
 #include "kernels/cpu/cpu.h"
 
 #include <string.h>
@@ -66,16 +66,39 @@ static bool direct_pays(const struct cpu_dev *dev, const struct kern_desc *d)
 }
 
 const struct loop_op *cpu_own_product(const struct cpu_dev *dev,
-                                      const struct kern_desc *d)
+                                      const struct kern_desc *d,
+                                      const char **impl)
 {
+    const struct prover *prover = dev->base.prover;
     const struct loop_op *op = dev->products->wino[d->op];
+    const char *name = dev->wino_name;
+    bool take = op && dev->winograd && op->can(d) && wino_pays(dev, d) &&
+                !prover_avoids(prover, d, name);
 
-    if (op && dev->winograd && op->can(d) && wino_pays(dev, d))
+    if (!take) {
+        op = dev->products->direct[d->op];
+        name = dev->direct_name;
+        take = op && dev->direct != DIRECT_OFF && op->can(d) &&
+               !prover_avoids(prover, d, name) &&
+               (dev->direct == DIRECT_ALWAYS || !dev->onednn ||
+                direct_pays(dev, d));
+    }
+    if (take && impl)
+        *impl = name;
+    return take ? op : NULL;
+}
+
+const struct loop_op *cpu_own_loop(const struct cpu_dev *dev,
+                                   const struct kern_desc *d, const char **impl)
+{
+    for (unsigned i = 0; i < dev->own_count; i++) {
+        const struct loop_op *op = dev->own[i].loops[d->op];
+
+        if (!op || (op->can && !op->can(d)) ||
+            prover_avoids(dev->base.prover, d, dev->own[i].name))
+            continue;
+        *impl = dev->own[i].name;
         return op;
-    op = dev->products->direct[d->op];
-    if (!op || dev->direct == DIRECT_OFF || !op->can(d))
-        return NULL;
-    return dev->direct == DIRECT_ALWAYS || !dev->onednn || direct_pays(dev, d)
-               ? op
-               : NULL;
+    }
+    return NULL;
 }

@@ -48,7 +48,7 @@ add_library(sluice_cuda_vendor STATIC
     gemm.c
     conv.c
     tune.c
-    plans.c
+    ../plans.c
 )
 set_target_properties(sluice_cuda_vendor PROPERTIES
     POSITION_INDEPENDENT_CODE ON)

@@ -22,7 +22,7 @@
 
 #include "kernels/cuda/conv_graph.h"
 #include "kernels/cuda/cuda.h"
-#include "kernels/cuda/plans.h"
+#include "kernels/plans.h"
 
 #define VENDOR_TRIES 8 // algorithms of cuBLASLt that are looked at
 #define VENDOR_TOLD 64 // ops without tensor cores that are kept in mind

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/conform/kc.h -- the parts of kernels-conformance.
 //
-// Threads  one. Memory  kc_bufs own their tensors. Errors  a check that does
+// Threads  one. Memory  trials own their tensors. Errors  a check that does
 // not hold prints the op, the shapes and both values, and counts.
 #ifndef TESTS_CONFORM_KC_H
 #define TESTS_CONFORM_KC_H
@@ -10,42 +10,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/base/rng.h"
-#include "kernels/desc.h"
+#include "kernels/prove/bound.h"
 
 #define KC_CASES 160
-#define KC_GUARD 256 // bytes of canary before a tensor; at least as many behind
-
-// The tensors of one op, each between canaries, `shift` bytes off a cache
-// line.
-struct kc_bufs {
-    struct kern_desc d;
-    void *io[KERN_IO];
-    char *base[KERN_IO];
-    size_t bytes[KERN_IO], whole[KERN_IO]; // of the tensor; of base
-};
-
-void kc_bufs_new(struct kc_bufs *b, const struct kern_desc *d, size_t shift);
-void kc_bufs_free(struct kc_bufs *b);
-bool kc_canaries_hold(const struct kc_bufs *b);
-void kc_bufs_copy(struct kc_bufs *to, const struct kc_bufs *from);
-
-// Inputs as the op wants them, from rng; outputs full of NaN, but for those
-// that the op adds to.
-void kc_fill(struct kc_bufs *b, struct rng *rng);
-
-// True if the op reads what its outputs held.
-bool kc_adds(const struct kern_desc *d);
-
-double kc_get(const struct kern_shape *s, const void *at, int64_t i);
-
-// Runs the op with ref (mixed precision and f64 included) on io.
-void kc_run_ref(const struct kern_desc *d, void *const *io);
 
 // Runs the plan on a device with memory of its own: b's tensors go there and
 // come back.
 enum sl_err kc_device_run(struct kern_dev *dev, struct kern_plan *plan,
-                          struct kc_bufs *b, size_t workspace_bytes);
+                          struct trial *b, size_t workspace_bytes);
 
 // False: the backend is a device's, which has no fallback, and lacks this op.
 bool kc_knows(struct kern_dev *dev, const struct kern_desc *d);
@@ -60,15 +32,11 @@ unsigned kc_optim(struct kern_dev *dev);
 const struct kern_backend *kc_extra_backend(const char *name);
 unsigned kc_extra_finish(struct kern_dev *dev, bool everything);
 
-// For output `out` of an op whose tensors, before it ran, were `before` and
-// are `ref` after ref ran: how far each element may be off. The bound is
-// 4 (u sqrt(K) + u) S + v |y| with u = 2^-24, K the length of the sum and S
-// the same op on absolute values (kernels/README.md); v is u, and of a 16-bit
-// output twice its rounding, as both sides round. 0: equal bits. A product
-// that may read f32 as TF32 gets what cutting off 13 bits costs on top.
-// The caller frees the array.
-double *kc_bound(const struct kc_bufs *before, const struct kc_bufs *ref,
-                 unsigned out);
+// Has each implementation that a host backend may take for *d compute it, tells
+// those that are wrong, and counts.
+void kc_raw(struct kern_dev *dev, const struct kern_desc *d);
+// Prints the counts of kc_raw by implementation.
+void kc_raw_print(void);
 
 // Descriptors that every backend has to pass; returns how many. KC_CASES
 // suffice.

@@ -25,7 +25,7 @@ struct lanes {
 };
 
 static enum sl_err lanes_open(struct lanes *l, struct kern_dev *dev,
-                              const struct kc_bufs *b, size_t workspace_bytes)
+                              const struct trial *b, size_t workspace_bytes)
 {
     const struct kern_backend *k = dev->backend;
     enum sl_err rc = k->stream_new(&l->in, dev, 0);
@@ -75,7 +75,7 @@ static void lanes_close(struct lanes *l)
 
 // Everything is enqueued before anything is waited for.
 static enum sl_err lanes_run(struct lanes *l, struct kern_plan *plan,
-                             const struct kc_bufs *b)
+                             const struct trial *b)
 {
     const struct kern_backend *k = l->backend;
     enum sl_err rc = SL_OK;
@@ -101,8 +101,7 @@ static enum sl_err lanes_run(struct lanes *l, struct kern_plan *plan,
     return rc == SL_OK ? k->stream_sync(l->out) : rc;
 }
 
-static const char *lanes_differ(const struct lanes *l,
-                                const struct kc_bufs *want)
+static const char *lanes_differ(const struct lanes *l, const struct trial *want)
 {
     for (unsigned i = 0; i < l->count; i++)
         if (memcmp(l->host[i].at, want->base[i], want->whole[i]) != 0)
@@ -122,8 +121,8 @@ static enum sl_err record(struct kern_plan **out, struct lanes *l,
 
 // Runs the plan on three streams, then its recording again and again.
 static enum sl_err run_lanes(struct lanes *l, struct kern_plan *plan,
-                             const struct kc_bufs *before,
-                             const struct kc_bufs *want, const char **why)
+                             const struct trial *before,
+                             const struct trial *want, const char **why)
 {
     struct kern_plan *recorded = NULL;
     enum sl_err rc = lanes_run(l, plan, before);
@@ -146,7 +145,7 @@ const char *kc_async(struct kern_dev *dev, const struct kern_desc *d,
 {
     struct sl_error err = SL_ERROR_INIT;
     struct kern_plan *plan = NULL;
-    struct kc_bufs before, want;
+    struct trial before, want;
     struct lanes l = {.dev = dev};
     const char *why = NULL;
     size_t bytes = 0;
@@ -154,10 +153,10 @@ const char *kc_async(struct kern_dev *dev, const struct kern_desc *d,
 
     if (rc != SL_OK)
         return sl_err_name(rc);
-    kc_bufs_new(&before, d, 0);
-    kc_bufs_new(&want, d, 0);
-    kc_fill(&before, rng);
-    kc_bufs_copy(&want, &before);
+    trial_new(&before, d, 0);
+    trial_new(&want, d, 0);
+    trial_fill(&before, rng);
+    trial_copy(&want, &before);
     rc = kc_device_run(dev, plan, &want, bytes);
     if (rc == SL_OK)
         rc = lanes_open(&l, dev, &before, bytes);
@@ -166,8 +165,8 @@ const char *kc_async(struct kern_dev *dev, const struct kern_desc *d,
     if (l.backend)
         lanes_close(&l);
     kern_plan_free(plan);
-    kc_bufs_free(&before);
-    kc_bufs_free(&want);
+    trial_free(&before);
+    trial_free(&want);
     return rc != SL_OK ? sl_err_name(rc) : why;
 }
 
@@ -181,7 +180,7 @@ struct thread_run {
     enum sl_err rc;
 };
 
-static uint64_t digest_of(const struct kc_bufs *b, uint64_t h)
+static uint64_t digest_of(const struct trial *b, uint64_t h)
 {
     for (unsigned i = b->d.inputs; i < b->d.inputs + b->d.outputs; i++)
         for (size_t k = 0; k < b->bytes[i]; k++)
@@ -193,17 +192,17 @@ static enum sl_err digest_case(struct thread_run *t, struct kern_dev *dev,
                                const struct kern_desc *d, struct rng *rng)
 {
     struct kern_plan *plan = NULL;
-    struct kc_bufs b;
+    struct trial b;
     size_t bytes = 0;
     enum sl_err rc = kern_plan_new(&plan, &bytes, dev, d, 0, NULL);
 
     if (rc != SL_OK)
         return rc;
-    kc_bufs_new(&b, d, 0);
-    kc_fill(&b, rng);
+    trial_new(&b, d, 0);
+    trial_fill(&b, rng);
     rc = kc_device_run(dev, plan, &b, bytes);
     t->digest = digest_of(&b, t->digest);
-    kc_bufs_free(&b);
+    trial_free(&b);
     kern_plan_free(plan);
     return rc;
 }

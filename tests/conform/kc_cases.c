@@ -550,29 +550,6 @@ int kc_in_place(const struct kern_desc *d)
 const char *kc_text(const struct kern_desc *d)
 {
     static char text[600];
-    static const char *const dtypes[] = {
-        "", "", "f16 ", "bf16 ", "f64 ", "i8 ", "u8 ", "i32 ", "i64 ", "bool "};
-    int at = snprintf(text, sizeof(text), "%s epilogue %u kind %d",
-                      kern_op_name((enum kern_op)d->op), d->epilogue,
-                      d->op == KERN_POOL_FWD || d->op == KERN_POOL_BWD
-                          ? d->u.pool.kind
-                          : d->u.unary.kind);
 
-    for (unsigned i = 0; i < d->inputs + d->outputs && at < 500; i++) {
-        at += snprintf(text + at, sizeof(text) - (size_t)at, "%s%s[",
-                       i == d->inputs ? " -> " : " ", dtypes[d->io[i].dtype]);
-        for (unsigned k = 0; k < d->io[i].nd && at < 560; k++)
-            at += snprintf(text + at, sizeof(text) - (size_t)at,
-                           k ? ",%lld" : "%lld", (long long)d->io[i].dim[k]);
-        at += snprintf(text + at, sizeof(text) - (size_t)at, "]");
-    }
-    if (d->op >= KERN_CONV_FWD && d->op <= KERN_POOL_BWD)
-        snprintf(text + at, sizeof(text) - (size_t)at,
-                 " window %dx%d stride %d,%d dilation %d,%d pads %d,%d %d,%d",
-                 d->u.conv.win.size[0], d->u.conv.win.size[1],
-                 d->u.conv.win.stride[0], d->u.conv.win.stride[1],
-                 d->u.conv.win.dilation[0], d->u.conv.win.dilation[1],
-                 d->u.conv.win.pad_before[0], d->u.conv.win.pad_after[0],
-                 d->u.conv.win.pad_before[1], d->u.conv.win.pad_after[1]);
-    return text;
+    return kern_desc_text(text, sizeof(text), d);
 }

@@ -20,7 +20,7 @@ struct there {
 };
 
 // Tensors that share their address (an op in place) share it there too.
-static int twin_of(const struct kc_bufs *b, unsigned i)
+static int twin_of(const struct trial *b, unsigned i)
 {
     for (unsigned k = 0; k < i; k++)
         if (b->io[k] == b->io[i])
@@ -28,7 +28,7 @@ static int twin_of(const struct kc_bufs *b, unsigned i)
     return -1;
 }
 
-static enum sl_err send(struct there *t, const struct kc_bufs *b, unsigned i)
+static enum sl_err send(struct there *t, const struct trial *b, unsigned i)
 {
     const struct kern_backend *backend = t->dev->backend;
     size_t front = (size_t)((char *)b->io[i] - b->base[i]);
@@ -37,19 +37,19 @@ static enum sl_err send(struct there *t, const struct kc_bufs *b, unsigned i)
     enum sl_err rc;
 
     if (t->exact)
-        front -= KC_GUARD; // the shift alone
+        front -= TRIAL_GUARD; // the shift alone
     rc = backend->alloc(&t->mem[i], t->dev, t->exact ? front + bytes : bytes,
                         KERN_DEVICE);
     if (rc != SL_OK)
         return rc;
     t->io[i] = (char *)t->mem[i].at + front;
-    if (t->exact && i >= b->d.inputs && !kc_adds(&b->d))
+    if (t->exact && i >= b->d.inputs && !trial_adds(&b->d))
         return SL_OK;
     return backend->copy(t->stream, t->exact ? t->io[i] : t->mem[i].at, from,
                          bytes, KERN_TO_DEVICE);
 }
 
-static enum sl_err fetch(struct there *t, const struct kc_bufs *b, unsigned i)
+static enum sl_err fetch(struct there *t, const struct trial *b, unsigned i)
 {
     bool exact = t->exact;
 
@@ -60,7 +60,7 @@ static enum sl_err fetch(struct there *t, const struct kc_bufs *b, unsigned i)
 }
 
 static enum sl_err there_and_back(struct there *t, struct kern_plan *plan,
-                                  const struct kc_bufs *b)
+                                  const struct trial *b)
 {
     unsigned n = b->d.inputs + b->d.outputs;
     enum sl_err rc = SL_OK;
@@ -82,7 +82,7 @@ static enum sl_err there_and_back(struct there *t, struct kern_plan *plan,
 }
 
 enum sl_err kc_device_run(struct kern_dev *dev, struct kern_plan *plan,
-                          struct kc_bufs *b, size_t workspace_bytes)
+                          struct trial *b, size_t workspace_bytes)
 {
     const struct kern_backend *backend = dev->backend;
     struct there t = {.dev = dev,

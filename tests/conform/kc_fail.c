@@ -22,18 +22,18 @@ static int still_computes(struct kern_dev *dev, const char *after)
     struct sl_error err = SL_ERROR_INIT;
     struct kern_plan *plan = NULL;
     struct kern_desc d;
-    struct kc_bufs b, ref;
+    struct trial b, ref;
     struct rng rng;
     size_t bytes = 0;
     int failed = 0;
 
     rng_init(&rng, 3, 3);
     kern_desc_binary(&d, KERN_ADD, 2, 2, x);
-    kc_bufs_new(&b, &d, 0);
-    kc_bufs_new(&ref, &d, 0);
-    kc_fill(&b, &rng);
-    kc_bufs_copy(&ref, &b);
-    kc_run_ref(&d, ref.io);
+    trial_new(&b, &d, 0);
+    trial_new(&ref, &d, 0);
+    trial_fill(&b, &rng);
+    trial_copy(&ref, &b);
+    trial_run_ref(&d, ref.io);
     if (kern_plan_new(&plan, &bytes, dev, &d, 0, &err) != SL_OK ||
         (dev->backend->host ? kern_run(plan, NULL, b.io, NULL)
                             : kc_device_run(dev, plan, &b, bytes)) != SL_OK ||
@@ -43,8 +43,8 @@ static int still_computes(struct kern_dev *dev, const char *after)
         failed = 1;
     }
     kern_plan_free(plan);
-    kc_bufs_free(&b);
-    kc_bufs_free(&ref);
+    trial_free(&b);
+    trial_free(&ref);
     return failed;
 }
 

@@ -38,7 +38,7 @@ static void without_parts(struct kern_desc *d)
 }
 
 // What the parts make of element i of output `out`, which is `y` without them.
-static double composed(const struct kc_bufs *before, unsigned out, int64_t i,
+static double composed(const struct trial *before, unsigned out, int64_t i,
                        double y)
 {
     const struct kern_desc *d = &before->d;
@@ -47,19 +47,19 @@ static double composed(const struct kc_bufs *before, unsigned out, int64_t i,
     if (first && kern_has(d, KERN_BIAS)) {
         int64_t c = i % kern_cols(&d->io[out]);
 
-        y += kc_get(&d->io[2], before->io[2], c);
+        y += trial_get(&d->io[2], before->io[2], c);
     }
     if (first && is_product(d) && kern_has(d, KERN_RELU))
         y = fmax(y, 0);
     if (first && d->op == KERN_BN_BWD && kern_has(d, KERN_DRELU) &&
-        kc_get(&d->io[0], before->io[0], i) <= 0)
+        trial_get(&d->io[0], before->io[0], i) <= 0)
         y = 0;
     if (adds_to(d, out))
-        y += kc_get(&d->io[out], before->io[out], i);
+        y += trial_get(&d->io[out], before->io[out], i);
     return y;
 }
 
-static enum sl_err run(struct kern_dev *dev, struct kc_bufs *b)
+static enum sl_err run(struct kern_dev *dev, struct trial *b)
 {
     struct kern_plan *plan = NULL;
     size_t bytes = 0;
@@ -80,23 +80,22 @@ static enum sl_err run(struct kern_dev *dev, struct kc_bufs *b)
 }
 
 // The bound of an output of b->d on these inputs.
-static double *bound_of(const struct kc_bufs *before, unsigned out)
+static double *bound_of(const struct trial *before, unsigned out)
 {
-    struct kc_bufs ref;
+    struct trial ref;
     double *bound;
 
-    kc_bufs_new(&ref, &before->d, 0);
-    kc_bufs_copy(&ref, before);
-    kc_run_ref(&before->d, ref.io);
-    bound = kc_bound(before, &ref, out);
-    kc_bufs_free(&ref);
+    trial_new(&ref, &before->d, 0);
+    trial_copy(&ref, before);
+    trial_run_ref(&before->d, ref.io);
+    bound = trial_bound(before, &ref, out);
+    trial_free(&ref);
     return bound;
 }
 
-static bool same_output(const struct kc_bufs *before,
-                        const struct kc_bufs *fused,
-                        const struct kc_bufs *plain_before,
-                        const struct kc_bufs *plain, unsigned out)
+static bool same_output(const struct trial *before, const struct trial *fused,
+                        const struct trial *plain_before,
+                        const struct trial *plain, unsigned out)
 {
     const struct kern_shape *s = &fused->d.io[out];
     double *bound = bound_of(before, out);
@@ -104,8 +103,8 @@ static bool same_output(const struct kc_bufs *before,
     bool same = true;
 
     for (int64_t i = 0; i < kern_shape_extent(s) && same; i++) {
-        double y = kc_get(s, fused->io[out], i);
-        double want = composed(before, out, i, kc_get(s, plain->io[out], i));
+        double y = trial_get(s, fused->io[out], i);
+        double want = composed(before, out, i, trial_get(s, plain->io[out], i));
 
         same = fabs(y - want) <= bound[i] + plain_bound[i] ||
                (isnan(y) && isnan(want)) || y == want;
@@ -127,22 +126,22 @@ bool kc_fuses(const struct kern_desc *d)
 const char *kc_fuse(struct kern_dev *dev, const struct kern_desc *d,
                     struct rng *rng)
 {
-    struct kc_bufs before, fused, plain_before, plain;
+    struct trial before, fused, plain_before, plain;
     struct kern_desc parts = *d;
     const char *why = NULL;
     enum sl_err rc;
 
     without_parts(&parts);
-    kc_bufs_new(&before, d, 0);
-    kc_bufs_new(&fused, d, 0);
-    kc_bufs_new(&plain_before, &parts, 0);
-    kc_bufs_new(&plain, &parts, 0);
-    kc_fill(&before, rng);
-    kc_bufs_copy(&fused, &before);
-    kc_bufs_copy(&plain_before, &before);
+    trial_new(&before, d, 0);
+    trial_new(&fused, d, 0);
+    trial_new(&plain_before, &parts, 0);
+    trial_new(&plain, &parts, 0);
+    trial_fill(&before, rng);
+    trial_copy(&fused, &before);
+    trial_copy(&plain_before, &before);
     if (kern_has(d, KERN_BIAS))
         memset(plain_before.io[2], 0, plain_before.bytes[2]);
-    kc_bufs_copy(&plain, &plain_before);
+    trial_copy(&plain, &plain_before);
     rc = run(dev, &fused);
     if (rc == SL_OK && kc_knows(dev, &parts)) {
         rc = run(dev, &plain);
@@ -151,9 +150,9 @@ const char *kc_fuse(struct kern_dev *dev, const struct kern_desc *d,
             if (!same_output(&before, &fused, &plain_before, &plain, i))
                 why = "is not its parts";
     }
-    kc_bufs_free(&before);
-    kc_bufs_free(&fused);
-    kc_bufs_free(&plain_before);
-    kc_bufs_free(&plain);
+    trial_free(&before);
+    trial_free(&fused);
+    trial_free(&plain_before);
+    trial_free(&plain);
     return rc != SL_OK ? sl_err_name(rc) : why;
 }

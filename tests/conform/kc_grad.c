@@ -19,7 +19,7 @@
 
 // A forward op, the input of it that moves, and what backward says of it.
 struct slope {
-    struct kc_bufs *fwd;
+    struct trial *fwd;
     unsigned input;
     const double *weights;  // of output 0; NULL: L is stats[0]
     const double *gradient; // dL / d input
@@ -31,7 +31,7 @@ static double evaluate(const struct slope *s)
     const double *y = s->fwd->io[d->inputs];
     long double sum = 0; // of tens of thousands, of which few change by h
 
-    kc_run_ref(d, s->fwd->io);
+    trial_run_ref(d, s->fwd->io);
     if (!s->weights)
         return ((double *)s->fwd->io[d->inputs + 1])[0];
     for (int64_t i = 0; i < kern_shape_count(&d->io[d->inputs]); i++)
@@ -105,19 +105,19 @@ static int check(const struct slope *s, struct rng *rng)
 // ---- Pairs ----------------------------------------------------------------
 
 // The f64 twin of fwd, filled and run once; weights random of y's shape.
-static double *forward(struct kc_bufs *b, struct kern_desc fwd, struct rng *rng)
+static double *forward(struct trial *b, struct kern_desc fwd, struct rng *rng)
 {
     const struct kern_shape *y;
     double *weights;
 
     kern_desc_f64(&fwd);
-    kc_bufs_new(b, &fwd, 0);
-    kc_fill(b, rng);
+    trial_new(b, &fwd, 0);
+    trial_fill(b, rng);
     // Kinks and ties have no derivative: no exact zeros here.
     for (int64_t i = 0; i < kern_shape_count(&fwd.io[0]); i++)
         while (((double *)b->io[0])[i] == 0)
             ((double *)b->io[0])[i] = draw_float(rng) - 0.5;
-    kc_run_ref(&fwd, b->io);
+    trial_run_ref(&fwd, b->io);
     y = &fwd.io[fwd.inputs];
     weights = calloc((size_t)kern_shape_count(y) + 1, sizeof(*weights));
     for (int64_t i = 0; i < kern_shape_count(y); i++)
@@ -126,20 +126,20 @@ static double *forward(struct kc_bufs *b, struct kern_desc fwd, struct rng *rng)
 }
 
 // Runs bwd's twin with inputs taken from where `from` says; b keeps results.
-static void backward(struct kc_bufs *b, struct kern_desc bwd,
+static void backward(struct trial *b, struct kern_desc bwd,
                      const void *const *from)
 {
     kern_desc_f64(&bwd);
-    kc_bufs_new(b, &bwd, 0);
+    trial_new(b, &bwd, 0);
     for (unsigned i = 0; i < bwd.inputs; i++)
         memcpy(b->io[i], from[i], b->bytes[i]);
-    kc_run_ref(&bwd, b->io);
+    trial_run_ref(&bwd, b->io);
 }
 
 static int conv_pair(const struct kern_desc *fwd, struct rng *rng)
 {
     struct kern_conv_dims c;
-    struct kc_bufs f, dgrad, wgrad;
+    struct trial f, dgrad, wgrad;
     struct kern_desc d;
     double *dy = forward(&f, *fwd, rng);
     int failed = 0;
@@ -154,16 +154,16 @@ static int conv_pair(const struct kern_desc *fwd, struct rng *rng)
     failed += check(&(struct slope){&f, 0, dy, dgrad.io[2]}, rng);
     failed += check(&(struct slope){&f, 1, dy, wgrad.io[2]}, rng);
     failed += check(&(struct slope){&f, 2, dy, wgrad.io[3]}, rng);
-    kc_bufs_free(&f);
-    kc_bufs_free(&dgrad);
-    kc_bufs_free(&wgrad);
+    trial_free(&f);
+    trial_free(&dgrad);
+    trial_free(&wgrad);
     free(dy);
     return failed;
 }
 
 static int dense_pair(int64_t m, int64_t n, int64_t k, struct rng *rng)
 {
-    struct kc_bufs f, dgrad, wgrad;
+    struct trial f, dgrad, wgrad;
     struct kern_desc d;
     double *dy;
     int failed = 0;
@@ -177,9 +177,9 @@ static int dense_pair(int64_t m, int64_t n, int64_t k, struct rng *rng)
     failed += check(&(struct slope){&f, 0, dy, dgrad.io[2]}, rng);
     failed += check(&(struct slope){&f, 1, dy, wgrad.io[2]}, rng);
     failed += check(&(struct slope){&f, 2, dy, wgrad.io[3]}, rng);
-    kc_bufs_free(&f);
-    kc_bufs_free(&dgrad);
-    kc_bufs_free(&wgrad);
+    trial_free(&f);
+    trial_free(&dgrad);
+    trial_free(&wgrad);
     free(dy);
     return failed;
 }
@@ -188,7 +188,7 @@ static int dense_pair(int64_t m, int64_t n, int64_t k, struct rng *rng)
 static int simple_pair(const struct kern_desc *fwd, const struct kern_desc *bwd,
                        struct rng *rng)
 {
-    struct kc_bufs f, b;
+    struct trial f, b;
     double *dy = forward(&f, *fwd, rng);
     const void *from[2] = {dy, f.io[2]};
     int failed;
@@ -206,8 +206,8 @@ static int simple_pair(const struct kern_desc *fwd, const struct kern_desc *bwd,
         from[1] = f.io[1]; // the same op, the same key
     backward(&b, *bwd, from);
     failed = check(&(struct slope){&f, 0, dy, b.io[bwd->inputs]}, rng);
-    kc_bufs_free(&f);
-    kc_bufs_free(&b);
+    trial_free(&f);
+    trial_free(&b);
     free(dy);
     return failed;
 }
@@ -215,7 +215,7 @@ static int simple_pair(const struct kern_desc *fwd, const struct kern_desc *bwd,
 static int bn_pair(struct rng *rng)
 {
     const int64_t x[] = {5, 3, 3, 7};
-    struct kc_bufs f, b;
+    struct trial f, b;
     struct kern_desc d;
     double *dy;
     int failed = 0;
@@ -227,8 +227,8 @@ static int bn_pair(struct rng *rng)
     failed += check(&(struct slope){&f, 0, dy, b.io[5]}, rng);
     failed += check(&(struct slope){&f, 1, dy, b.io[6]}, rng);
     failed += check(&(struct slope){&f, 2, dy, b.io[7]}, rng);
-    kc_bufs_free(&f);
-    kc_bufs_free(&b);
+    trial_free(&f);
+    trial_free(&b);
     free(dy);
     return failed;
 }
@@ -238,19 +238,19 @@ static int bn_pair(struct rng *rng)
 static int loss_pair(const struct kern_desc *loss, struct rng *rng)
 {
     struct kern_desc d = *loss;
-    struct kc_bufs f;
+    struct trial f;
     double *gradient;
     size_t bytes;
     int failed;
 
     free(forward(&f, d, rng));
     *(double *)f.io[2] = 1;
-    kc_run_ref(&f.d, f.io);
+    trial_run_ref(&f.d, f.io);
     bytes = f.bytes[3];
     gradient = calloc(1, bytes + 8);
     memcpy(gradient, f.io[3], bytes);
     failed = check(&(struct slope){&f, 0, NULL, gradient}, rng);
-    kc_bufs_free(&f);
+    trial_free(&f);
     free(gradient);
     return failed;
 }
@@ -263,7 +263,7 @@ static int pick_pairs(struct rng *rng)
     int failed = 0;
 
     for (unsigned k = 0; k < 2 * 3; k++) {
-        struct kc_bufs f, b;
+        struct trial f, b;
         struct kern_desc d;
         double *dy;
 
@@ -274,8 +274,8 @@ static int pick_pairs(struct rng *rng)
         kern_desc_pick(&d, kinds[k % 2], 3, k / 2, 2, x);
         backward(&b, d, (const void *[]){dy, f.io[0], f.io[1], f.io[2]});
         failed += check(&(struct slope){&f, k / 2, dy, b.io[4]}, rng);
-        kc_bufs_free(&f);
-        kc_bufs_free(&b);
+        trial_free(&f);
+        trial_free(&b);
         free(dy);
     }
     return failed;
@@ -284,7 +284,7 @@ static int pick_pairs(struct rng *rng)
 static int ln_pair(struct rng *rng)
 {
     const int64_t x[] = {5, 3, 13};
-    struct kc_bufs f, b, dgamma, dbeta;
+    struct trial f, b, dgamma, dbeta;
     struct kern_desc d;
     double *dy;
     int failed = 0;
@@ -299,17 +299,17 @@ static int ln_pair(struct rng *rng)
     failed += check(&(struct slope){&f, 0, dy, b.io[3]}, rng);
     failed += check(&(struct slope){&f, 1, dy, dgamma.io[1]}, rng);
     failed += check(&(struct slope){&f, 2, dy, dbeta.io[1]}, rng);
-    kc_bufs_free(&f);
-    kc_bufs_free(&b);
-    kc_bufs_free(&dgamma);
-    kc_bufs_free(&dbeta);
+    trial_free(&f);
+    trial_free(&b);
+    trial_free(&dgamma);
+    trial_free(&dbeta);
     free(dy);
     return failed;
 }
 
 static int gather_pair(struct rng *rng)
 {
-    struct kc_bufs f, b;
+    struct trial f, b;
     struct kern_desc d;
     double *dy;
     int failed;
@@ -319,8 +319,8 @@ static int gather_pair(struct rng *rng)
     kern_desc_gather(&d, KERN_GATHER_BWD, 40, 7, 5);
     backward(&b, d, (const void *[]){f.io[0], dy});
     failed = check(&(struct slope){&f, 1, dy, b.io[2]}, rng);
-    kc_bufs_free(&f);
-    kc_bufs_free(&b);
+    trial_free(&f);
+    trial_free(&b);
     free(dy);
     return failed;
 }
@@ -329,7 +329,7 @@ static int gather_pair(struct rng *rng)
 static int penalty_pair(struct rng *rng)
 {
     const int64_t x[] = {6, 11};
-    struct kc_bufs f;
+    struct trial f;
     struct kern_desc d;
     double *gradient;
     int failed;
@@ -339,11 +339,11 @@ static int penalty_pair(struct rng *rng)
     *(double *)f.io[1] = *(double *)f.io[2] = 1;
     for (int i = 0; i < 66; i++) // away from the corner of |w|
         ((double *)f.io[0])[i] += ((double *)f.io[0])[i] < 0 ? -0.01 : 0.01;
-    kc_run_ref(&f.d, f.io);
+    trial_run_ref(&f.d, f.io);
     gradient = calloc(1, f.bytes[3] + 8);
     memcpy(gradient, f.io[3], f.bytes[3]);
     failed = check(&(struct slope){&f, 0, NULL, gradient}, rng);
-    kc_bufs_free(&f);
+    trial_free(&f);
     free(gradient);
     return failed;
 }

@@ -21,7 +21,7 @@ struct perf_op {
     const char *name;
     struct kern_desc d;
     double gflop;
-    struct kc_bufs b;
+    struct trial b;
     void *at[KERN_IO]; // b's tensors, where the backend computes
     struct kern_mem mem[KERN_IO];
     struct kern_plan *plan;
@@ -175,8 +175,8 @@ static bool prepare_op(struct perf *p, struct perf_op *op, enum kern_dtype t,
     size_t bytes = 0;
 
     kern_desc_dtype(&op->d, t);
-    kc_bufs_new(&op->b, &op->d, 0);
-    kc_fill(&op->b, rng);
+    trial_new(&op->b, &op->d, 0);
+    trial_fill(&op->b, rng);
     if (kern_plan_new(&op->plan, &bytes, p->dev, &op->d, 0, &err) != SL_OK ||
         place(p, op) != SL_OK) {
         printf("%s: %s\n", op->name, err.text);
@@ -329,7 +329,7 @@ static void release(struct perf *p)
             if (op->mem[k].at)
                 backend->release(p->dev, &op->mem[k]);
         kern_plan_free(op->plan);
-        kc_bufs_free(&op->b);
+        trial_free(&op->b);
     }
     if (backend->host)
         sl_free(p->workspace);

@@ -2,7 +2,7 @@
 // tests/conform/kernels_conformance.c -- what every backend has to pass.
 //
 //   kernels-conformance --backend ref|cpu [--options threads=2] [--op name]
-//                       [--mode eval|grad|det|fuse|async|fuzz|fail|perf]
+//                       [--mode eval|grad|det|fuse|async|fuzz|fail|perf|raw]
 //                       [--seed n] [--dtype f32|f16|bf16|all] [--math tf32]
 //                       [--count n] [--batch n] [--most elements]
 //                       [--threads n] [--limit seconds]
@@ -17,6 +17,9 @@
 // fuzz  random descriptors, --count per op; the seed is printed
 // fail  no memory, little workspace, nonsense: refused, and it goes on
 // perf  prints times of the fashion net; fails nothing
+// raw   prints what each implementation computes, those too that the product
+//       leaves out as wrong (kernels/prove); fails nothing. All other modes
+//       run what the product would run. Device backends: 77
 //
 // --dtype is mixed precision: kern_desc_dtype. --math tf32: products of f32
 // may use TF32, and have that bound. --op own leaves out products. --most
@@ -96,7 +99,7 @@ static enum sl_err open_dev(struct run *r, struct sl_error *err)
 
 // Runs the plan where the tensors lie, with a canary behind the workspace.
 static enum sl_err run_here(struct run *r, struct kern_plan *plan,
-                            struct kc_bufs *b, size_t bytes)
+                            struct trial *b, size_t bytes)
 {
     char *workspace = sl_aligned(64, bytes + 64);
     enum sl_err rc;
@@ -114,7 +117,7 @@ static enum sl_err run_here(struct run *r, struct kern_plan *plan,
 }
 
 // Plans and runs the op on b; false, and said, if that fails.
-static bool run_op(struct run *r, struct kern_dev *dev, struct kc_bufs *b,
+static bool run_op(struct run *r, struct kern_dev *dev, struct trial *b,
                    char impl[48])
 {
     struct sl_error err = SL_ERROR_INIT;
@@ -131,7 +134,7 @@ static bool run_op(struct run *r, struct kern_dev *dev, struct kc_bufs *b,
                             : kc_device_run(dev, plan, b, bytes);
     if (rc != SL_OK)
         fail(r, &b->d, sl_err_name(rc));
-    if (!kc_canaries_hold(b))
+    if (!trial_holds(b))
         fail(r, &b->d, "wrote beyond a tensor");
     kern_plan_free(plan);
     return rc == SL_OK;
@@ -156,17 +159,18 @@ static bool same(double a, double b)
 }
 
 // Compares one output; says the worst element.
-static void compare(struct run *r, const struct kc_bufs *before,
-                    const struct kc_bufs *ref, const struct kc_bufs *got,
+static void compare(struct run *r, const struct trial *before,
+                    const struct trial *ref, const struct trial *got,
                     unsigned out, const char *impl)
 {
     const struct kern_shape *s = &ref->d.io[out];
-    double *bound = kc_bound(before, ref, out), worst = 0;
+    double *bound = trial_bound(before, ref, out), worst = 0;
     int64_t at = -1;
     char why[200];
 
     for (int64_t i = 0; i < kern_shape_extent(s); i++) {
-        double a = kc_get(s, ref->io[out], i), b = kc_get(s, got->io[out], i);
+        double a = trial_get(s, ref->io[out], i),
+               b = trial_get(s, got->io[out], i);
         double off = fabs(a - b);
 
         if (same(a, b) || off <= bound[i])
@@ -182,7 +186,7 @@ static void compare(struct run *r, const struct kc_bufs *before,
                  "%s: output %u element %lld is %.9g, ref %.9g, bound %.3g, "
                  "%.3g times",
                  impl, out - ref->d.inputs, (long long)at,
-                 kc_get(s, got->io[out], at), kc_get(s, ref->io[out], at),
+                 trial_get(s, got->io[out], at), trial_get(s, ref->io[out], at),
                  bound[at], worst);
         fail(r, &ref->d, why);
     }
@@ -206,7 +210,7 @@ static bool may_fall_back(const struct run *r, const struct kern_desc *d)
             !d->u.matmul.trans_a);
 }
 
-static bool equal_bits(const struct kc_bufs *a, const struct kc_bufs *b)
+static bool equal_bits(const struct trial *a, const struct trial *b)
 {
     for (unsigned i = a->d.inputs; i < a->d.inputs + a->d.outputs; i++)
         if (memcmp(a->io[i], b->io[i], a->bytes[i]) != 0)
@@ -215,35 +219,35 @@ static bool equal_bits(const struct kc_bufs *a, const struct kc_bufs *b)
 }
 
 // The same op with its first output in place of an input: equal bits.
-static void in_place(struct run *r, const struct kc_bufs *before,
-                     const struct kc_bufs *want)
+static void in_place(struct run *r, const struct trial *before,
+                     const struct trial *want)
 {
     int from = kc_in_place(&before->d);
-    struct kc_bufs got;
+    struct trial got;
     char impl[48];
 
-    if (from < 0 || (before->d.op == KERN_AXPBY && kc_adds(&before->d)))
+    if (from < 0 || (before->d.op == KERN_AXPBY && trial_adds(&before->d)))
         return;
-    kc_bufs_new(&got, &before->d, shifted(r, &before->d, 4));
-    kc_bufs_copy(&got, before);
+    trial_new(&got, &before->d, shifted(r, &before->d, 4));
+    trial_copy(&got, before);
     got.io[before->d.inputs] = got.io[from];
     if (run_op(r, r->dev, &got, impl) && !equal_bits(&got, want))
         fail(r, &before->d, "other bits in place");
-    kc_bufs_free(&got);
+    trial_free(&got);
 }
 
 static void eval_one(struct run *r, const struct kern_desc *d, struct rng *rng)
 {
-    struct kc_bufs before, ref, got;
+    struct trial before, ref, got;
     char impl[48] = "?";
 
-    kc_bufs_new(&before, d, 0);
-    kc_bufs_new(&ref, d, 0);
-    kc_bufs_new(&got, d, shifted(r, d, 4));
-    kc_fill(&before, rng);
-    kc_bufs_copy(&ref, &before);
-    kc_bufs_copy(&got, &before);
-    kc_run_ref(d, ref.io);
+    trial_new(&before, d, 0);
+    trial_new(&ref, d, 0);
+    trial_new(&got, d, shifted(r, d, 4));
+    trial_fill(&before, rng);
+    trial_copy(&ref, &before);
+    trial_copy(&got, &before);
+    trial_run_ref(d, ref.io);
     r->done++;
     if (run_op(r, r->dev, &got, impl)) {
         for (unsigned i = 0; i < d->inputs; i++)
@@ -256,9 +260,9 @@ static void eval_one(struct run *r, const struct kern_desc *d, struct rng *rng)
             fail(r, d, "fell back to reference code");
         in_place(r, &before, &got);
     }
-    kc_bufs_free(&before);
-    kc_bufs_free(&ref);
-    kc_bufs_free(&got);
+    trial_free(&before);
+    trial_free(&ref);
+    trial_free(&got);
 }
 
 // ---- Modes ----------------------------------------------------------------
@@ -336,17 +340,17 @@ static void each_case(struct run *r, case_fn fn)
 
 // One more run, `shift` bytes off, on `dev`; must equal `want`.
 static void det_again(struct run *r, struct kern_dev *dev,
-                      const struct kc_bufs *before, const struct kc_bufs *want,
+                      const struct trial *before, const struct trial *want,
                       size_t shift, const char *why)
 {
-    struct kc_bufs got;
+    struct trial got;
     char impl[48];
 
-    kc_bufs_new(&got, &before->d, shift);
-    kc_bufs_copy(&got, before);
+    trial_new(&got, &before->d, shift);
+    trial_copy(&got, before);
     if (run_op(r, dev, &got, impl) && !equal_bits(&got, want))
         fail(r, &before->d, why);
-    kc_bufs_free(&got);
+    trial_free(&got);
 }
 
 // libgomp is not built for the thread sanitizer, which then sees races.
@@ -358,8 +362,8 @@ static void det_again(struct run *r, struct kern_dev *dev,
 
 // The same bits on a device that was opened otherwise: with more threads, or
 // (emulated) with another order of lanes, warps and blocks.
-static void det_otherwise(struct run *r, const struct kc_bufs *before,
-                          const struct kc_bufs *want)
+static void det_otherwise(struct run *r, const struct trial *before,
+                          const struct trial *want)
 {
     static const char *const options[] = {
         "threads=2",  "threads=4",  "schedule=1", "schedule=2",
@@ -380,14 +384,14 @@ static void det_otherwise(struct run *r, const struct kc_bufs *before,
 
 static void det_one(struct run *r, const struct kern_desc *d, struct rng *rng)
 {
-    struct kc_bufs before, want;
+    struct trial before, want;
     char impl[48] = "?";
     bool own;
 
-    kc_bufs_new(&before, d, 0);
-    kc_bufs_new(&want, d, 0);
-    kc_fill(&before, rng);
-    kc_bufs_copy(&want, &before);
+    trial_new(&before, d, 0);
+    trial_new(&want, d, 0);
+    trial_fill(&before, rng);
+    trial_copy(&want, &before);
     r->done++;
     if (run_op(r, r->dev, &want, impl)) {
         det_again(r, r->dev, &before, &want, 0, "other bits in a second run");
@@ -398,8 +402,8 @@ static void det_one(struct run *r, const struct kern_desc *d, struct rng *rng)
         if (own) // oneDNN only promises this at one thread count
             det_otherwise(r, &before, &want);
     }
-    kc_bufs_free(&before);
-    kc_bufs_free(&want);
+    trial_free(&before);
+    trial_free(&want);
 }
 
 static void fuse_one(struct run *r, const struct kern_desc *d, struct rng *rng)
@@ -421,6 +425,12 @@ static void async_one(struct run *r, const struct kern_desc *d, struct rng *rng)
     r->done++;
     if (why)
         fail(r, d, why);
+}
+
+static void raw_one(struct run *r, const struct kern_desc *d, struct rng *rng)
+{
+    r->done++;
+    kc_raw(r->dev, d);
 }
 
 static void fuzz(struct run *r)
@@ -502,7 +512,7 @@ static int usage(void)
     fprintf(
         stderr,
         "usage: kernels-conformance --backend ref|cpu|cuda [--options text]\n"
-        "           [--mode eval|grad|det|fuse|async|fuzz|fail|perf]\n"
+        "           [--mode eval|grad|det|fuse|async|fuzz|fail|perf|raw]\n"
         "           [--op name] [--dtype f32|f16|bf16|all] [--math f32|tf32]\n"
         "           [--seed n|random] [--count n] [--batch n]\n"
         "           [--most elements] [--threads n] [--limit seconds]\n");
@@ -520,11 +530,8 @@ static const char *dtype_name(const struct run *r)
 static const struct {
     const char *mode;
     case_fn fn;
-} case_modes[] = {{"eval", eval_one},
-                  {"det", det_one},
-                  {"fuse", fuse_one},
-                  {"async", async_one},
-                  {"fuzz", NULL}};
+} case_modes[] = {{"eval", eval_one},   {"det", det_one}, {"fuse", fuse_one},
+                  {"async", async_one}, {"raw", raw_one}, {"fuzz", NULL}};
 
 // False: it is no mode that goes through cases.
 static bool run_cases(struct run *r)
@@ -555,6 +562,17 @@ static bool run_dtypes(struct run *r)
     return true;
 }
 
+static int run_raw(struct run *r)
+{
+    if (!r->dev->prover) {
+        printf("%s: its kernels do not prove themselves\n", r->backend);
+        return 77;
+    }
+    run_dtypes(r);
+    kc_raw_print();
+    return 0;
+}
+
 static int run_mode(struct run *r)
 {
     bool cases = false;
@@ -563,6 +581,8 @@ static int run_mode(struct run *r)
     rng_init(&rng, r->seed, 0);
     if (strcmp(r->mode, "perf") == 0)
         return kc_perf(r->dev, r->batch, r->dtype);
+    if (strcmp(r->mode, "raw") == 0)
+        return run_raw(r);
     if (strcmp(r->mode, "async") == 0 && !r->dev->backend->record_begin) {
         printf("%s: everything has happened on return\n", r->backend);
         return 77;

@@ -3,10 +3,12 @@
 // the memory of its tensors, its precision.
 #include "worker/compile/compile.h"
 
+#include <inttypes.h>
 #include <string.h>
 
 #include "common/base/mem.h"
 #include "common/run/log.h"
+#include "kernels/prove/prove.h"
 #include "worker/compile/compile_build.h"
 
 // Least workspace that speeds plans up.
@@ -307,6 +309,19 @@ static bool with_less(struct build *b, const struct build *failed)
     return true;
 }
 
+// Says how many kernels have proved themselves since `before`, and what that
+// took of the start.
+static void tell_proofs(const struct kern_dev *dev, const struct proofs *before)
+{
+    struct proofs now = prover_counts(dev->prover);
+
+    if (now.checked == before->checked)
+        return;
+    LOG(INFO, "kernels are checked", "device=%s count=%u wrong=%u ms=%" PRIu64,
+        dev->backend->name, now.checked - before->checked,
+        now.wrong - before->wrong, now.ms - before->ms);
+}
+
 enum sl_err compile(struct program **out, struct kern_dev *dev,
                     const struct model *model,
                     const struct compile_options *options,
@@ -316,9 +331,11 @@ enum sl_err compile(struct program **out, struct kern_dev *dev,
                           .o = options,
                           .dev = dev,
                           .least = memory->workspace.bytes};
+    struct proofs before = prover_counts(dev->prover);
     struct build b = fresh;
 
     compile_build_program(&b, memory);
+    tell_proofs(dev, &before);
     while (b.rc != SL_OK && with_less(&fresh, &b)) {
         program_free(b.p);
         b = fresh;

@@ -218,12 +218,12 @@ static float resident_trial_number(uint32_t i, bool positive)
     return (h & 1) != 0 && !positive ? -v : v;
 }
 
-struct trial {
+struct resident_trial {
     uint64_t n;
     float w[ARRAYS][TRIED], g[TRIED]; // the host's numbers
 };
 
-static enum sl_err begin_trial(struct resident *r, struct trial *t,
+static enum sl_err begin_trial(struct resident *r, struct resident_trial *t,
                                struct sl_error *err)
 {
     enum sl_err rc = SL_OK;
@@ -240,8 +240,8 @@ static enum sl_err begin_trial(struct resident *r, struct trial *t,
 }
 
 // Makes one update on the device and the same one on the host.
-static enum sl_err try_update(struct resident *r, struct trial *t, uint64_t at,
-                              bool moving, struct sl_error *err)
+static enum sl_err try_update(struct resident *r, struct resident_trial *t,
+                              uint64_t at, bool moving, struct sl_error *err)
 {
     struct resident_run run = {.elements = t->n, .moving = moving};
     struct optim_consts k = {.clip = INFINITY, .a = 0.9f, .b = 1 - 0.9f};
@@ -279,7 +279,7 @@ static bool same_bits(const float *a, const float *b, uint64_t n)
 }
 
 static enum sl_err resident_compare_trial(struct resident *r,
-                                          const struct trial *t,
+                                          const struct resident_trial *t,
                                           struct sl_error *err)
 {
     float there[TRIED];
@@ -314,7 +314,7 @@ static enum sl_err forget_trial(struct resident *r, struct sl_error *err)
 
 static enum sl_err prove(struct resident *r, struct sl_error *err)
 {
-    struct trial t = {
+    struct resident_trial t = {
         .n = sl_min(resident_vector_bytes(r) / sizeof(float), TRIED)};
     enum sl_err rc = begin_trial(r, &t, err), end;
 

@@ -92,8 +92,9 @@ const struct conf_key server_keys[] = {
              "quarter of the GPU's memory, or what the job leaves."},
     {.name = "plans",
      .kind = CONF_STRING,
-     .help = "GPU: file that keeps the ways chosen to compute products, for "
-             "all workers and later starts on this host.",
+     .help = "File that keeps the ways that a GPU chose to compute products, "
+             "and which kernels have proved right on the CPU, for all workers "
+             "and later starts on this host.",
      .min = 1,
      .max = 1000},
     {.name = "threads",
@@ -448,9 +449,10 @@ static void device_options(char *out, size_t n, const struct conf *c)
     if (workspace > 0) // in MiB, rounded up
         snprintf(most, sizeof(most), ",cuda.workspace=%" PRId64,
                  (workspace + ((1 << 20) - 1)) >> 20);
-    snprintf(out, n, "cpu.threads=%u%s%s,cuda.autotune=%d%s%s%s",
+    snprintf(out, n, "cpu.threads=%u%s%s,cuda.autotune=%d%s%s%s%s%s",
              (unsigned)conf_int(c, "threads"), isa != NULL ? ",cpu.isa=" : "",
              isa != NULL ? isa : "", conf_bool(c, "autotune"), most,
+             plans != NULL ? ",cpu.proofs=" : "", plans != NULL ? plans : "",
              plans != NULL ? ",cuda.plans=" : "", plans != NULL ? plans : "");
 }
 
@@ -520,7 +522,7 @@ static enum sl_err start_attending(struct worker *w, struct sl_error *err)
 static enum sl_err worker_start_member(struct worker *w, struct sl_error *err)
 {
     const struct conf *c = daemon_conf(w->daemon);
-    char options[1100];
+    char options[2200]; // a path of 1,000 bytes, twice
     struct worker_member_setup member = {
         .loop = daemon_loop(w->daemon),
         .clock = sl_clock_real(),

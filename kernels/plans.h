@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// kernels/cuda/plans.h -- plans that outlive the process.
+// kernels/plans.h -- plans of a GPU, and proofs, that outlive the process.
 //
 // A text file, one plan per line, only ever appended to, so that the workers
 // of a host may share it:
@@ -13,8 +13,8 @@
 // Threads  one; plans_open reads the file, plans_add writes to it.
 // Memory   the file's text is kept.
 // Errors   none that matter: without the file, plans are made anew.
-#ifndef KERNELS_CUDA_PLANS_H
-#define KERNELS_CUDA_PLANS_H
+#ifndef KERNELS_PLANS_H
+#define KERNELS_PLANS_H
 
 #include "common/base/buf.h"
 

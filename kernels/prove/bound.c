@@ -1,16 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/conform/kc_bound.c -- how far off an element may be; no number here is
-// set by hand.
+// kernels/prove/bound.c -- how far off an element may be; no number here
+// is set by hand.
 //
 // For sums of products S is the op itself, in double, on absolute values. For
 // the others S follows from one rule: a rounding error of u in an
 // intermediate value v, times how much the output depends on v.
+#include "kernels/prove/bound.h"
+
 #include <float.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "tests/conform/kc.h"
+#include "common/base/mem.h"
 
 #define U 0x1p-24
 
@@ -23,7 +24,7 @@ struct scale {
 
 // ---- Ops that are linear in absolute values --------------------------------
 
-static void absolute(struct kern_desc *d)
+static void make_absolute(struct kern_desc *d)
 {
     d->epilogue &= ~(uint32_t)KERN_RELU;
     if (d->op == KERN_BINARY && d->u.unary.kind == KERN_SUB)
@@ -35,14 +36,18 @@ static void absolute(struct kern_desc *d)
     kern_desc_f64(d);
 }
 
-// The op's f64 twin on absolute values.
-static void run_absolute(const struct kc_bufs *before, unsigned out, double *s)
+// Runs the op's f64 twin on absolute values.
+static enum sl_err run_absolute(const struct trial *before, unsigned out,
+                                double *s)
 {
     struct kern_desc d = before->d;
-    struct kc_bufs b;
+    struct trial b;
+    enum sl_err rc;
 
-    absolute(&d);
-    kc_bufs_new(&b, &d, 0);
+    make_absolute(&d);
+    rc = before->mapped ? trial_new_mapped(&b, &d, 0) : trial_new(&b, &d, 0);
+    if (rc != SL_OK)
+        return rc;
     for (unsigned i = 0; i < d.inputs + d.outputs; i++) {
         if (d.io[i].dtype != KERN_F64) {
             memcpy(b.io[i], before->io[i], before->bytes[i]);
@@ -50,12 +55,14 @@ static void run_absolute(const struct kc_bufs *before, unsigned out, double *s)
         }
         for (int64_t k = 0; k < kern_shape_extent(&d.io[i]); k++)
             ((double *)b.io[i])[k] =
-                fabs(kc_get(&before->d.io[i], before->io[i], k));
+                fabs(trial_get(&before->d.io[i], before->io[i], k));
     }
-    kc_run_ref(&d, b.io);
-    memcpy(s, b.io[out],
-           (size_t)kern_shape_extent(&d.io[out]) * sizeof(double));
-    kc_bufs_free(&b);
+    rc = trial_run_ref(&d, b.io);
+    if (rc == SL_OK)
+        memcpy(s, b.io[out],
+               (size_t)kern_shape_extent(&d.io[out]) * sizeof(double));
+    trial_free(&b);
+    return rc;
 }
 
 static double sum_length(const struct kern_desc *d, unsigned out)
@@ -96,13 +103,13 @@ struct channel {
     double off;                           // relative error of scale, in u
 };
 
-static double at(const struct kc_bufs *b, unsigned i, int64_t k)
+static double at(const struct trial *b, unsigned i, int64_t k)
 {
-    return kc_get(&b->d.io[i], b->io[i], k);
+    return trial_get(&b->d.io[i], b->io[i], k);
 }
 
-static struct channel channel_of(const struct kc_bufs *b,
-                                 const struct kc_bufs *ref, int64_t c)
+static struct channel channel_of(const struct trial *b, const struct trial *ref,
+                                 int64_t c)
 {
     bool forward = b->d.op == KERN_BN_FWD, back = b->d.op == KERN_BN_BWD;
     int64_t rows = kern_rows(&b->d.io[0]), cols = kern_cols(&b->d.io[0]);
@@ -127,7 +134,7 @@ static struct channel channel_of(const struct kc_bufs *b,
     return ch;
 }
 
-static double bn_element(const struct kc_bufs *b, const struct channel *ch,
+static double bn_element(const struct trial *b, const struct channel *ch,
                          int64_t i, int64_t c)
 {
     double far = fabs(at(b, 0, i)) + fabs(ch->mean);
@@ -141,7 +148,7 @@ static double bn_element(const struct kc_bufs *b, const struct channel *ch,
     return far * ch->scale * (1 + ch->off) + fabs(at(b, 2, c));
 }
 
-static double sum_of_elements(const struct kc_bufs *b, const struct channel *ch,
+static double sum_of_elements(const struct trial *b, const struct channel *ch,
                               int64_t c)
 {
     int64_t rows = kern_rows(&b->d.io[0]), cols = kern_cols(&b->d.io[0]);
@@ -152,7 +159,7 @@ static double sum_of_elements(const struct kc_bufs *b, const struct channel *ch,
     return sum;
 }
 
-static void scale_bn(const struct kc_bufs *b, const struct kc_bufs *ref,
+static void scale_bn(const struct trial *b, const struct trial *ref,
                      unsigned out, struct scale *sc)
 {
     int64_t rows = kern_rows(&b->d.io[0]), cols = kern_cols(&b->d.io[0]);
@@ -187,12 +194,12 @@ struct line {
 };
 
 // |xhat| and what an error of the mean adds.
-static double line_far(const struct kc_bufs *b, const struct line *l, int64_t i)
+static double line_far(const struct trial *b, const struct line *l, int64_t i)
 {
     return (fabs(at(b, 0, i)) + fabs(l->mean) + l->x) * l->rstd * (1 + l->off);
 }
 
-static struct line line_of(const struct kc_bufs *b, int64_t first)
+static struct line line_of(const struct trial *b, int64_t first)
 {
     int64_t cols = kern_cols(&b->d.io[0]);
     double n = (double)cols, var = 0, square = 0;
@@ -220,16 +227,20 @@ static struct line line_of(const struct kc_bufs *b, int64_t first)
     return l;
 }
 
-static void scale_ln(const struct kc_bufs *b, unsigned out, struct scale *sc)
+static void scale_ln(const struct trial *b, unsigned out, struct scale *sc)
 {
     int64_t rows = kern_rows(&b->d.io[0]), cols = kern_cols(&b->d.io[0]);
     bool back = b->d.op == KERN_LN_BWD;
+    struct line l = {0};
 
     sc->k = (double)cols;
     for (int64_t i = 0; i < rows * cols; i++) {
         int64_t c = i % cols;
-        struct line l = line_of(b, i - c);
-        double far = line_far(b, &l, i);
+        double far;
+
+        if (c == 0)
+            l = line_of(b, i);
+        far = line_far(b, &l, i);
 
         if (!back)
             sc->s[i] = far * fabs(at(b, 1, c)) + fabs(at(b, 2, c));
@@ -243,19 +254,19 @@ static void scale_ln(const struct kc_bufs *b, unsigned out, struct scale *sc)
 
 // ---- Softmax and losses ---------------------------------------------------
 
-static double row_max(const struct kc_bufs *b, int64_t row)
+static double row_max(const struct trial *b, int64_t row)
 {
     int64_t cols = kern_cols(&b->d.io[0]);
     double max = -INFINITY;
 
     for (int64_t c = 0; c < cols; c++)
-        max = fmax(max, kc_get(&b->d.io[0], b->io[0], row * cols + c));
+        max = fmax(max, trial_get(&b->d.io[0], b->io[0], row * cols + c));
     return max;
 }
 
 // exp(x - max) / sum: the argument t = x - max is rounded, which moves exp by
 // |t| u, for this element and on average for the sum.
-static void scale_softmax(const struct kc_bufs *b, const struct kc_bufs *ref,
+static void scale_softmax(const struct trial *b, const struct trial *ref,
                           double *s)
 {
     int64_t rows = kern_rows(&b->d.io[0]), cols = kern_cols(&b->d.io[0]);
@@ -268,7 +279,7 @@ static void scale_softmax(const struct kc_bufs *b, const struct kc_bufs *ref,
     }
 }
 
-static void scale_softmax_bwd(const struct kc_bufs *b, double *s)
+static void scale_softmax_bwd(const struct trial *b, double *s)
 {
     int64_t rows = kern_rows(&b->d.io[0]), cols = kern_cols(&b->d.io[0]);
 
@@ -282,7 +293,7 @@ static void scale_softmax_bwd(const struct kc_bufs *b, double *s)
     }
 }
 
-static double target_of(const struct kc_bufs *b, int64_t row, int64_t c)
+static double target_of(const struct trial *b, int64_t row, int64_t c)
 {
     int64_t cols = kern_cols(&b->d.io[0]);
 
@@ -295,7 +306,7 @@ static double target_of(const struct kc_bufs *b, int64_t row, int64_t c)
 }
 
 // Per element of dx, and (returned) of the loss.
-static double scale_xent(const struct kc_bufs *b, double *s)
+static double scale_xent(const struct trial *b, double *s)
 {
     int64_t rows = kern_rows(&b->d.io[0]), cols = kern_cols(&b->d.io[0]);
     double loss = 0, scale = fabs(at(b, 2, 0));
@@ -320,9 +331,8 @@ static double scale_xent(const struct kc_bufs *b, double *s)
 }
 
 // (p - t) / (p (1 - p)): a smoothed t has an error of its own.
-static double scale_probability(const struct kc_bufs *b,
-                                const struct kc_bufs *ref, double scale,
-                                int64_t i, double t)
+static double scale_probability(const struct trial *b, const struct trial *ref,
+                                double scale, int64_t i, double t)
 {
     double p = at(b, 0, i), dx = fabs(at(ref, 3, i));
 
@@ -331,7 +341,7 @@ static double scale_probability(const struct kc_bufs *b,
                : 3 * dx;
 }
 
-static double scale_bce(const struct kc_bufs *b, const struct kc_bufs *ref,
+static double scale_bce(const struct trial *b, const struct trial *ref,
                         double *s)
 {
     int64_t n = kern_shape_count(&b->d.io[0]);
@@ -354,7 +364,7 @@ static double scale_bce(const struct kc_bufs *b, const struct kc_bufs *ref,
     return loss;
 }
 
-static void scale_loss(const struct kc_bufs *b, const struct kc_bufs *ref,
+static void scale_loss(const struct trial *b, const struct trial *ref,
                        unsigned out, struct scale *sc)
 {
     bool stats = out == b->d.inputs + 1u;
@@ -381,8 +391,8 @@ static void scale_loss(const struct kc_bufs *b, const struct kc_bufs *ref,
 
 // ---- The bound ------------------------------------------------------------
 
-static void scales(const struct kc_bufs *before, const struct kc_bufs *ref,
-                   unsigned out, struct scale *sc)
+static enum sl_err scales(const struct trial *before, const struct trial *ref,
+                          unsigned out, struct scale *sc)
 {
     const struct kern_desc *d = &before->d;
 
@@ -392,48 +402,48 @@ static void scales(const struct kc_bufs *before, const struct kc_bufs *ref,
     case KERN_PICK:
     case KERN_GATHER:
         sc->exact = true;
-        return;
+        return SL_OK;
     case KERN_LN_FWD:
     case KERN_LN_BWD:
         scale_ln(before, out, sc);
-        return;
+        return SL_OK;
     case KERN_POOL_FWD:
     case KERN_POOL_BWD:
         // A maximum is one of the inputs; overlapping windows add.
         if (d->op == KERN_POOL_FWD && d->u.pool.kind == KERN_POOL_MAX) {
             sc->exact = true;
-            return;
+            return SL_OK;
         }
         break;
     case KERN_BN_FWD:
     case KERN_BN_INFER:
     case KERN_BN_BWD:
         scale_bn(before, ref, out, sc);
-        return;
+        return SL_OK;
     case KERN_SOFTMAX_FWD:
         sc->k = (double)kern_cols(&d->io[0]);
         scale_softmax(before, ref, sc->s);
-        return;
+        return SL_OK;
     case KERN_SOFTMAX_BWD:
         sc->k = (double)kern_cols(&d->io[0]);
         scale_softmax_bwd(before, sc->s);
-        return;
+        return SL_OK;
     case KERN_XENT:
     case KERN_BCE:
     case KERN_MSE:
         scale_loss(before, ref, out, sc);
-        return;
+        return SL_OK;
     case KERN_DROPOUT:
     case KERN_UNSCALE_CHECK:
     case KERN_PENALTY:
         for (int64_t i = 0; i < kern_shape_extent(&d->io[out]); i++)
-            sc->s[i] = fabs(kc_get(&d->io[out], ref->io[out], i));
-        return;
+            sc->s[i] = fabs(trial_get(&d->io[out], ref->io[out], i));
+        return SL_OK;
     default:
         break;
     }
     sc->k = sum_length(d, out);
-    run_absolute(before, out, sc->s);
+    return run_absolute(before, out, sc->s);
 }
 
 // What rounding an output to its dtype may move it by, beyond S's share.
@@ -453,14 +463,14 @@ static double rounding(enum kern_dtype dtype, double y)
 // TF32 cuts 13 bits off either factor: each product shrinks by up to 2^-9, the
 // sum's own size by as much, and what differs between products adds up as a
 // random walk does.
-static double cut_off(const struct scale *sc, double s, double y)
+static double bound_cut_off(const struct scale *sc, double s, double y)
 {
     return 0x1p-9 * fabs(y) + 6 * 0x1p-10 * s / sqrt(sc->k);
 }
 
 // What is summed of batch norm's dx is what was stored of it.
-static double stored_parts(const struct kc_bufs *before,
-                           const struct kc_bufs *ref, unsigned out, int64_t c)
+static double stored_parts(const struct trial *before, const struct trial *ref,
+                           unsigned out, int64_t c)
 {
     const struct kern_shape *dx = &before->d.io[before->d.inputs];
     double sum = 0;
@@ -469,25 +479,28 @@ static double stored_parts(const struct kc_bufs *before,
         return 0;
     for (int64_t i = c; i < kern_shape_count(dx); i += kern_cols(dx))
         sum += rounding((enum kern_dtype)dx->dtype,
-                        kc_get(dx, ref->io[before->d.inputs], i));
+                        trial_get(dx, ref->io[before->d.inputs], i));
     return sum;
 }
 
-double *kc_bound(const struct kc_bufs *before, const struct kc_bufs *ref,
-                 unsigned out)
+double *trial_bound(const struct trial *before, const struct trial *ref,
+                    unsigned out)
 {
     const struct kern_shape *s = &before->d.io[out];
     int64_t n = kern_shape_extent(s);
-    double *bound = calloc((size_t)n + 2, sizeof(*bound));
+    double *bound = sl_calloc((size_t)n + 2, sizeof(*bound));
     struct scale sc = {.s = bound};
     bool tf32 = before->d.op <= KERN_CONV_WGRAD && out == before->d.inputs &&
                 before->d.io[0].dtype == KERN_F32 &&
                 before->d.math == KERN_MATH_TF32;
 
-    scales(before, ref, out, &sc);
+    if (!bound || scales(before, ref, out, &sc) != SL_OK) {
+        sl_free(bound);
+        return NULL;
+    }
     for (int64_t i = 0; i < n; i++) {
-        double y = kc_get(s, ref->io[out], i);
-        double more = tf32 ? cut_off(&sc, bound[i], y)
+        double y = trial_get(s, ref->io[out], i);
+        double more = tf32 ? bound_cut_off(&sc, bound[i], y)
                            : stored_parts(before, ref, out, i);
 
         bound[i] = sc.exact ? 0

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// kernels/cuda/plans.c -- the text file of plans: read once, searched by key,
+// kernels/plans.c -- the text file of plans: read once, searched by key,
 // appended to.
-#include "kernels/cuda/plans.h"
+#include "kernels/plans.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -14,8 +14,8 @@
 
 static void plans_log_failure(const struct plans *p, const char *what)
 {
-    LOG(WARN, "GPU plans are not saved", "file=%s call=%s error=%s", p->path,
-        what, strerror(errno));
+    LOG(WARN, "plans and proofs are not saved", "file=%s call=%s error=%s",
+        p->path, what, strerror(errno));
 }
 
 static void plans_read_file(struct plans *p, int fd)

@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/prove/bound.h -- how far an element of an op's output may be off.
+//
+// Threads  any.
+// Memory   what is returned is the caller's.
+// Units    those of the output.
+// Errors   NULL: no memory.
+#ifndef KERNELS_PROVE_BOUND_H
+#define KERNELS_PROVE_BOUND_H
+
+#include "kernels/prove/trial.h"
+
+// Returns, for output `out` (an index of io[]) of an op whose tensors were
+// `before` and are `ref` after ref ran, how far each element may be off:
+// 4 (u sqrt(K) + u) S + v |y| with u = 2^-24, K the length of the sum and S the
+// same op on absolute values (kernels/README.md); v is u, and for a 16-bit
+// output twice its rounding, as both sides round. 0: equal bits. A product that
+// may read f32 as TF32 gets what cutting off 13 bits costs on top. sl_free.
+double *trial_bound(const struct trial *before, const struct trial *ref,
+                    unsigned out);
+
+#endif

@@ -1,0 +1,71 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/prove/prove.h -- a plan proves itself on this host before it computes
+// for a job.
+//
+// A kernel of a library, or a loop of ours, may be wrong for one shape, on one
+// processor, in one version. So each plan of a host backend is run twice on
+// random data, at two alignments, and compared with ref within the bound of
+// conformance (bound.h). Of a large op some parts are compared: the first rows
+// and columns, the last ones, where tiles are not full, and some in between
+// (excerpt.h). A plan that is wrong is never used: its implementation is left
+// out for this op, and the backend plans again.
+//
+// Threads  that of the device.
+// Memory   prover_free frees what was learned; a file keeps it. A proof takes
+//          at most some 4 MiB for each tensor, but for a few kinds (trial.h),
+//          some 10 MiB for what ref computes, and the plan's workspace; all of
+//          it goes back to the host.
+// Units    milliseconds of the monotonic clock.
+// Errors   a wrong plan is no error of these functions, but an answer.
+#ifndef KERNELS_PROVE_PROVE_H
+#define KERNELS_PROVE_PROVE_H
+
+#include "kernels/kern.h"
+
+#define PROVE_SEED 20261127 // of the random data: every host has the same
+
+struct prover; // what a device knows of its implementations
+
+// What a plan computed wrongly.
+struct proof_fault {
+    int out;         // index of io[]
+    int64_t element; // of it, in row-major order; -1: beside the tensor
+    double got, want, bound;
+    const char *when; // "the first time", "the second time"
+};
+
+// Makes a prover. With `path` (copied; NULL: none) it keeps what proofs show in
+// that file, beside the plans of a GPU, and reads what earlier starts have kept
+// there; `host` stands for all that a proof depends on but the op and the
+// implementation: the processor, the versions, the options. NULL: no memory.
+struct prover *prover_new(const char *path, uint64_t host);
+void prover_free(struct prover *p); // NULL is allowed
+
+// Runs a plan of a host backend against ref. SL_OK: it is right; SL_EINTERNAL:
+// it is wrong, and *fault says where; SL_ENOMEM, or the plan's own error.
+enum sl_err prove_plan(struct kern_plan *plan, size_t workspace_bytes,
+                       const struct kern_desc *d, struct proof_fault *fault);
+
+// Returns true if implementation `impl` is known to be right for *d.
+bool prover_trusts(const struct prover *p, const struct kern_desc *d,
+                   const char *impl);
+// Returns true if implementation `impl` was found wrong for *d. False for NULL.
+bool prover_avoids(const struct prover *p, const struct kern_desc *d,
+                   const char *impl);
+// Notes what a proof of `impl` for *d has shown, and how long it took.
+// SL_ENOMEM leaves what was known.
+enum sl_err prover_learn(struct prover *p, const struct kern_desc *d,
+                         const char *impl, bool right, uint64_t ms);
+
+// Returns a hash of this host's processor: model, stepping and microcode.
+uint64_t prove_processor(void);
+
+// Counts of the proofs so far.
+struct proofs {
+    unsigned checked, wrong;
+    uint64_t ms;
+};
+// Returns the counts; zeroes for NULL.
+struct proofs prover_counts(const struct prover *p);
+
+#endif

@@ -1,0 +1,80 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/prove/trial.h -- the tensors of one op, to try a plan on: random
+// inputs as the op wants them, between guard bytes.
+//
+// Threads  any; one at a time per trial.
+// Memory   a trial owns its tensors. What a function takes besides is borrowed
+//          for the call.
+// Units    elements; _bytes are bytes.
+// Errors   SL_ENOMEM, where it is said; descriptors were checked.
+#ifndef KERNELS_PROVE_TRIAL_H
+#define KERNELS_PROVE_TRIAL_H
+
+#include "common/base/rng.h"
+#include "kernels/desc.h"
+
+#define TRIAL_GUARD                                                            \
+    256                    // bytes of guard before a tensor; at least as many
+                           // behind
+#define TRIAL_PERIOD 16381 // elements until the values of a tensor repeat
+
+#define TRIAL_THIN ((size_t)3 << 20) // a thin tensor has more bytes
+#define TRIAL_WINDOW                                                           \
+    ((size_t)512 << 10) // bytes of an output's window, at least
+#define TRIAL_WINDOWS 3 // its beginning, its end, one in between
+
+// The tensors of one op, each between guards, `shift` bytes off a cache line.
+struct trial {
+    struct kern_desc d;
+    void *io[KERN_IO];
+    char *base[KERN_IO];
+    size_t bytes[KERN_IO], whole[KERN_IO]; // of the tensor; of base
+    bool repeats;       // large tensors repeat their first TRIAL_PERIOD values
+    bool mapped;        // base is of pages.h, not of the heap
+    bool thin[KERN_IO]; // base is pages_new_repeated's
+    struct trial_window { // bytes of a thin output that are its own
+        size_t from, to;
+    } window[KERN_IO][TRIAL_WINDOWS];
+};
+
+// Makes the tensors of *d, with undefined contents. SL_ENOMEM: *t is empty.
+enum sl_err trial_new(struct trial *t, const struct kern_desc *d, size_t shift);
+// As trial_new, of memory that goes back to the host when it is freed
+// (pages.h).
+enum sl_err trial_new_mapped(struct trial *t, const struct kern_desc *d,
+                             size_t shift);
+// As trial_new_mapped, in little memory: tensors of more than TRIAL_THIN bytes
+// are thin. An input's contents repeat; an output has windows of its own, and
+// is shared by all its elements elsewhere, so it holds what is of no use there.
+// trial_fill and then trial_settle, before it is used.
+enum sl_err trial_new_thin(struct trial *t, const struct kern_desc *d,
+                           size_t shift);
+// Gives thin tensors their windows, one around byte middle[i] of output i, and
+// their guards. SL_ENOMEM.
+enum sl_err trial_settle(struct trial *t, const size_t middle[KERN_IO]);
+// Returns true if element `k` of output `i` is of use: it does not lie where a
+// thin tensor is shared, nor does anything else of its row.
+bool trial_owns(const struct trial *t, unsigned i, int64_t k);
+// Frees the tensors; *t is empty then. An empty one is allowed.
+void trial_free(struct trial *t);
+// Returns false if a guard was written to.
+bool trial_holds(const struct trial *t);
+// Copies all tensors of one trial to those of another of the same descriptor;
+// neither is thin.
+void trial_copy(struct trial *to, const struct trial *from);
+
+// Fills the inputs as the op wants them, and the outputs with NaN, but for
+// those that the op adds to, which get numbers. SL_ENOMEM: contents are
+// undefined.
+enum sl_err trial_fill(struct trial *t, struct rng *rng);
+
+// Returns true if the op reads what its outputs held.
+bool trial_adds(const struct kern_desc *d);
+
+// Returns element `i` in memory of a tensor, as a double.
+double trial_get(const struct kern_shape *s, const void *at, int64_t i);
+
+// Runs the op with ref (mixed precision and f64 included) on io. SL_ENOMEM.
+enum sl_err trial_run_ref(const struct kern_desc *d, void *const *io);
+
+#endif
