@@ -64,6 +64,13 @@ static void seed(struct bare *b)
         b->slots[i] = program_memory(m->elements * sizeof(float));
 }
 
+static enum kern_dtype compute_of(enum spec_precision precision)
+{
+    return precision == SPEC_BF16  ? KERN_BF16
+           : precision == SPEC_F16 ? KERN_F16
+                                   : KERN_F32;
+}
+
 static void compile_it(struct bare *b, struct sl_error *err)
 {
     struct compile_options o = {
@@ -73,6 +80,8 @@ static void compile_it(struct bare *b, struct sl_error *err)
         .train = true,
         .batch = b->batch,
         .seed = 1,
+        .compute = compute_of(b->job->precision),
+        .half_if_faster = true,
     };
 
     program_must(job_data(b->job, false, &b->data, err), err, "the data");

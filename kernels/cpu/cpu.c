@@ -213,19 +213,20 @@ static int cpu_score(struct kern_dev *base, const struct kern_desc *d)
 
     if (way == PLAIN)
         return cpu_f32_score(dev, d);
-    if (way == HALF && !dev->loops[d->op])
+    if (way == HALF && !dev->loops[d->op] && !cpu_mixed_is_own(dev, d))
         score = cpu_product_score(dev, d);
     return way == HALF && score == 0 ? cpu_mixed_score(dev, d) : score;
 }
 
-// Products of 16 bits by oneDNN where it is good at them, all else by f32.
+// Products of 16 bits by oneDNN where it is good at them, all else by f32: also
+// what our own loops compute faster in f32 than oneDNN does in 16 bits.
 static enum sl_err plan_half(struct cpu_plan **out, size_t *workspace_bytes,
                              struct cpu_dev *dev, const struct kern_desc *d,
                              struct sl_error *err)
 {
     enum sl_err rc = SL_ENOTSUP;
 
-    if (!dev->loops[d->op])
+    if (!dev->loops[d->op] && !cpu_mixed_is_own(dev, d))
         rc = cpu_product_plan(out, workspace_bytes, dev, d, err);
     if (rc == SL_ENOTSUP)
         rc = cpu_mixed_plan(out, workspace_bytes, dev, d, err);

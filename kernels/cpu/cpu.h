@@ -107,6 +107,9 @@ const struct loop_op *cpu_own_product(const struct cpu_dev *dev,
 
 #define CPU_MIXED_SCORE 90 // oneDNN's own is better, where there is one
 
+// Returns true if our own loops compute the twin of this product, and rightly:
+// f32 is then faster than what oneDNN has for 16 bits.
+bool cpu_mixed_is_own(struct cpu_dev *dev, const struct kern_desc *d);
 // Returns the score of an op with 16-bit tensors by its twin of f32: 100 for a
 // cast, CPU_MIXED_SCORE if this backend has the twin, else 0.
 int cpu_mixed_score(struct cpu_dev *dev, const struct kern_desc *d);

@@ -216,6 +216,16 @@ enum sl_err cpu_mixed_plan(struct cpu_plan **out, size_t *workspace_bytes,
     return SL_OK;
 }
 
+bool cpu_mixed_is_own(struct cpu_dev *dev, const struct kern_desc *d)
+{
+    struct kern_desc twin;
+    const char *impl;
+
+    twin_of(&twin, d);
+    return cpu_own_product(dev, &twin, &impl) != NULL &&
+           !prover_avoids(dev->base.prover, d, impl);
+}
+
 int cpu_mixed_score(struct cpu_dev *dev, const struct kern_desc *d)
 {
     struct kern_desc twin;

@@ -220,12 +220,15 @@ static bool reals(struct program *p, size_t ones, size_t mask)
 
 static void choose_precision(struct build *b)
 {
-    bool half = b->o->compute == KERN_BF16 || b->o->compute == KERN_F16;
+    bool half =
+        !b->o->f64 && (b->o->compute == KERN_BF16 || b->o->compute == KERN_F16);
 
     b->real = b->o->f64 ? sizeof(double) : sizeof(float);
-    b->t = half && !b->o->f64 ? b->o->compute : KERN_F32;
+    b->scaled = half && b->o->compute == KERN_F16;
+    if (half && b->o->half_if_faster)
+        half = compile_half_pays(b);
+    b->t = half ? b->o->compute : KERN_F32;
     b->act = b->t == KERN_F32 ? b->real : kern_dtype_bytes(b->t);
-    b->scaled = b->t == KERN_F16;
     b->device = !b->o->f64 && (!b->dev->backend->host || b->o->as_device);
 }
 
@@ -254,6 +257,7 @@ static bool build_init(struct build *b)
     b->p->dev = b->dev;
     b->p->batch = b->o->batch;
     b->p->train = b->o->train;
+    b->p->compute = b->t;
     b->p->add = b->o->add;
     survey(b);
     return reals(b->p, b->constants, b->mask);

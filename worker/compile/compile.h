@@ -57,6 +57,9 @@ struct compile_options {
     // Sums, the loss, batch norm's statistics and all gradients that leave stay
     // f32.
     enum kern_dtype compute;
+    // f32 in place of 16 bits, if the device computes most of the products no
+    // slower in f32. The loss is scaled all the same.
+    bool half_if_faster;
     enum kern_math math; // mathematics of f32 products
     // A dense layer's kernel of four times this many bytes is computed in parts
     // of at least this many: compile_dense.c. 0: 1 MiB.

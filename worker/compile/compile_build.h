@@ -74,7 +74,8 @@ struct build {
     // Precision.
     enum kern_dtype t;  // type of activations and products: f32, bf16, f16
     size_t act;         // bytes of an activation's element
-    bool scaled;        // the loss is scaled, so gradients are unscaled: f16
+    bool scaled;        // the loss is scaled, so gradients are unscaled: f16,
+                        // also where f32 computes it
     bool device;        // tensors of products are aligned, images padded
     int64_t x_channels; // padded channels of images; 0: not padded
 
@@ -322,10 +323,13 @@ typedef struct compile_view compile_view_fn(const struct build *b,
 // What a type of layers is compiled to. forward appends the ops that compute
 // the value of node i from its inputs' values; backward those that pass its
 // gradient on to its inputs and to its variables' gradients. Or `view` alone.
+// product describes the forward product of node i in f32; NULL: the layer has
+// none, or none that counts beside others.
 struct compile_layer {
     void (*forward)(struct build *b, uint32_t i);
     void (*backward)(struct build *b, uint32_t i);
     compile_view_fn *view;
+    void (*product)(const struct build *b, uint32_t i, struct kern_desc *d);
 };
 
 // X(CODE of layers.def, layer): the layers, each defined in a compile_*.c. An
@@ -382,9 +386,13 @@ void compile_drop(struct build *b, uint32_t i, unsigned nd, const int64_t *dim,
 // ---- the passes
 
 // Append the ops of the forward pass, of the loss, and of the backward pass.
-void compile_forward(struct build *b);  // compile_layers.c
-void compile_loss(struct build *b);     // compile_loss.c
-void compile_backward(struct build *b); // compile_layers.c
+// Returns true if the device computes at least half of the forward products'
+// multiplications no worse in 16 bits (the options' type) than in f32, or there
+// are none. Backward products are alike. May be slow.
+bool compile_half_pays(struct build *b); // compile_layers.c
+void compile_forward(struct build *b);   // compile_layers.c
+void compile_loss(struct build *b);      // compile_loss.c
+void compile_backward(struct build *b);  // compile_layers.c
 
 // Returns true if the loss computes the output's softmax or sigmoid itself.
 bool compile_loss_takes_act(const struct model *m,

@@ -111,5 +111,11 @@ static void conv_backward(struct build *b, uint32_t i)
     compile_input_grad(b, i, &d, dy, w);
 }
 
+static void conv_product(const struct build *b, uint32_t i, struct kern_desc *d)
+{
+    conv_describe(b, &b->model->nodes[i], d, KERN_CONV_FWD, 0);
+}
+
 const struct compile_layer compile_conv = {.forward = conv_forward,
-                                           .backward = conv_backward};
+                                           .backward = conv_backward,
+                                           .product = conv_product};

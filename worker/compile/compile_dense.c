@@ -50,8 +50,9 @@ static struct dense_dims dense_dims_of(const struct build *b, uint32_t i)
     int64_t bytes = b->o->part_bytes ? (int64_t)b->o->part_bytes : PART_BYTES;
     struct dense_dims m = {elements / k, k, units, units};
 
-    // A device gets all ops at once; 16 bits are converted in one go.
-    if (!b->device && b->t == KERN_F32 && b->o->train)
+    // A device gets all ops at once; 16 bits are converted in one go, and
+    // scaled gradients unscaled.
+    if (!b->device && b->t == KERN_F32 && !b->scaled && b->o->train)
         m.part = part_units(bytes, k * (int64_t)sizeof(float), units);
     return m;
 }
@@ -253,5 +254,14 @@ static void dense_backward(struct build *b, uint32_t i)
     compile_input_grad(b, i, &d, dy, MODEL_KERNEL);
 }
 
+static void dense_product(const struct build *b, uint32_t i,
+                          struct kern_desc *d)
+{
+    struct dense_dims m = dense_dims_of(b, i);
+
+    kern_desc_matmul(d, m.rows, m.units, m.k, false, true, 0);
+}
+
 const struct compile_layer compile_dense = {.forward = dense_forward,
-                                            .backward = dense_backward};
+                                            .backward = dense_backward,
+                                            .product = dense_product};

@@ -41,6 +41,37 @@ static void layer_backward(struct build *b, uint32_t i)
         layer->backward(b, i);
 }
 
+// Returns how many multiplications a forward product is.
+static double product_size(const struct kern_desc *d)
+{
+    double outputs = (double)kern_shape_count(&d->io[d->inputs]);
+    const struct kern_shape *w = &d->io[1];
+
+    return d->op == KERN_MATMUL
+               ? outputs * (double)d->io[0].dim[1]
+               : outputs * (double)(kern_shape_count(w) / w->dim[0]);
+}
+
+bool compile_half_pays(struct build *b)
+{
+    double all = 0, half = 0;
+
+    for (uint32_t i = 1; i < b->model->nodes_count; i++) {
+        const struct compile_layer *layer = layers[b->model->nodes[i].type];
+        struct kern_desc d, narrow;
+
+        if (layer == NULL || layer->product == NULL)
+            continue;
+        layer->product(b, i, &d);
+        narrow = d;
+        kern_desc_dtype(&narrow, b->o->compute);
+        all += product_size(&d);
+        if (kern_score(b->dev, &narrow) >= kern_score(b->dev, &d))
+            half += product_size(&d);
+    }
+    return half * 2 >= all;
+}
+
 // Pads an image's channels to a multiple of eight if convolutions read it in 16
 // bits: libraries are fastest with those, and some support nothing else.
 static void choose_channels(struct build *b)

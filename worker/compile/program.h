@@ -79,7 +79,8 @@ struct program {
     uint32_t plans_count, plans_capacity;
     uint32_t forward; // ops [0, forward): forward pass and loss
     uint32_t batch;
-    bool train, add;    // from the options of compile()
+    bool train, add;         // from the options of compile()
+    enum kern_dtype compute; // type of activations and products
     size_t real;        // bytes of a real number: 4; 8 in tests of gradients
     double loss_rows;   // rows per sample that stats sums over
     uint8_t *constants; // owned

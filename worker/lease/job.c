@@ -405,29 +405,33 @@ static enum kern_dtype compute_of(enum spec_precision precision)
 
 // Logs once which precision is in effect: a job that may use TF32 finds none on
 // a CPU.
-static void tell_precision(struct worker_job *j)
+static void tell_precision(struct worker_job *j, const struct program *p)
 {
     bool half = compute_of(j->precision) != KERN_F32, tf32;
+    bool slower = half && p->compute == KERN_F32;
     struct kern_info info;
-    char about[160];
+    char about[160], why[200];
 
     if (j->told_precision)
         return;
     j->told_precision = true;
     j->env->dev->backend->info(&info, j->env->dev);
     kern_about(about, sizeof(about), j->env->dev);
+    snprintf(why, sizeof(why), "%s%s",
+             slower ? "16 bits are no faster here; " : "", about);
     tf32 = j->precision == SPEC_TF32 && info.tf32;
     LOG(INFO, "precision of a job",
         "job=%" PRIu64 " asked=%s products=%s sums=f32 parameters=f32 "
         "loss_scale=%s device=%s about=%s",
         j->record->open->job, spec_precision_name(j->precision),
-        half   ? spec_precision_name(j->precision)
+        slower ? "f32"
+        : half ? spec_precision_name(j->precision)
         : tf32 ? "tf32"
                : "f32",
         j->precision != SPEC_F16 ? "none"
         : j->scale.dynamic       ? "dynamic"
                                  : "fixed",
-        info.name, about);
+        info.name, why);
 }
 
 // Sets the type, scale and offset of the input to those of the data.
@@ -474,6 +478,7 @@ static enum sl_err job_set_options(struct worker_job *j, enum job_use use,
         .batch = batch,
         .seed = spec_of(j)->train->seed,
         .compute = compute_of(j->precision),
+        .half_if_faster = true,
         .math = j->precision == SPEC_F32 ? KERN_MATH_F32 : KERN_MATH_DEVICE,
     };
     return job_set_input(j, use == JOB_EVALUATES, o, err);
@@ -524,7 +529,7 @@ static enum sl_err job_make_program(struct worker_job *j, enum job_use use,
     if (rc == SL_OK)
         rc = job_compile(j, use, batch, &slot->program, err);
     if (rc == SL_OK)
-        tell_precision(j);
+        tell_precision(j, slot->program);
     if (rc == SL_OK && train)
         rc = overlap_make(&slot->overlap, slot->program, j->ranges,
                           j->ranges_count, err);

@@ -91,11 +91,13 @@ static void draw(void)
         numbers[i] = uniform(0, 1);
 }
 
+static const char *device_options;
+
 static void net_open_as(struct net *n, const char *backend, const char *text,
                         const struct compile_options *o)
 {
     memset(n, 0, sizeof(*n));
-    T_OK(kern_open(&n->dev, backend, NULL, t_err()));
+    T_OK(kern_open(&n->dev, backend, device_options, t_err()));
     n->model = t_model(text);
     n->loss = o->loss;
     n->real = o->f64 ? sizeof(double) : sizeof(float);
@@ -1060,6 +1062,41 @@ TEST(compile, gradients_in_16_bits)
 static bool same(const struct net *a, const struct net *b)
 {
     return memcmp(a->io.grads, b->io.grads, a->elements * a->real) == 0;
+}
+
+// A CPU without products of 16 bits would only round between two layers: it
+// computes in f32, bit by bit, and the loss may be scaled all the same.
+TEST(compile, f32_where_16_bits_are_no_faster)
+{
+    static const enum kern_dtype dtypes[] = {KERN_BF16, KERN_F16};
+
+    for (size_t t = 0; t < SL_COUNT(dtypes); t++) {
+        struct compile_options o = {.loss = SPARSE,
+                                    .from_logits = true,
+                                    .train = true,
+                                    .batch = 5,
+                                    .seed = 5,
+                                    .compute = dtypes[t],
+                                    .half_if_faster = true};
+        struct net half, whole;
+
+        draw();
+        net_open_as(&half, "ref", NET_EVERYTHING, &o);
+        T_EQ(half.p->compute, dtypes[t]); // slow in all of them
+        net_close(&half);
+        device_options = "isa=base";
+        net_open_as(&half, "cpu", NET_EVERYTHING, &o);
+        o.compute = KERN_F32;
+        net_open_as(&whole, "cpu", NET_EVERYTHING, &o);
+        device_options = NULL;
+        T_EQ(half.p->compute, KERN_F32);
+        program_set_loss_scale(half.p, dtypes[t] == KERN_F16 ? 1024 : 1);
+        T_OK(program_run(whole.p, &whole.io, 0, whole.p->count, t_err()));
+        T_OK(program_run(half.p, &half.io, 0, half.p->count, t_err()));
+        T_TRUE(same(&half, &whole));
+        net_close(&half);
+        net_close(&whole);
+    }
 }
 
 // A scale that is too large shows in the gradient, not in the loss; one that
