@@ -346,6 +346,15 @@ static const struct conf_key drain_keys[] = {
     {.name = NULL},
 };
 
+static const struct conf_key workers_keys[] = {
+    {.name = "suspect",
+     .kind = CONF_BOOL,
+     .value = "no",
+     .help = "List only workers that an audit (train.audit) found wrong, with "
+             "what was found."},
+    {.name = NULL},
+};
+
 static const struct conf_key undrain_keys[] = {ROLE_KEY, {.name = NULL}};
 
 static const struct conf_key events_keys[] = {
@@ -644,6 +653,7 @@ const struct cli_verb cli_verbs[] = {
              "and the workers that were lost within the last hour, with time "
              "and cause.",
      .example = "sluice workers -o wide",
+     .keys = workers_keys,
      .remote = true,
      .json = true,
      .lists = {LIST_WORKERS},

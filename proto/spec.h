@@ -85,6 +85,10 @@ uint32_t spec_contributions(const Sluice__V1__TrainSpec *train);
 // modes but sync.
 uint32_t spec_backup(const Sluice__V1__TrainSpec *train);
 
+// Returns the share of rounds that are audited (train.audit) of a checked spec;
+// 0: none, as in all modes but sync.
+double spec_audit(const Sluice__V1__TrainSpec *train);
+
 #define SPEC_PRIORITY_MAX 100 // and as far below 0
 // Returns train.priority of a spec, or its default, 0; higher ones come first.
 int32_t spec_priority(const Sluice__V1__TrainSpec *train);

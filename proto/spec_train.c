@@ -226,6 +226,11 @@ uint32_t spec_backup(const Sluice__V1__TrainSpec *t)
     return is_sync(t) && t->has_backup ? t->backup : 0;
 }
 
+double spec_audit(const Sluice__V1__TrainSpec *t)
+{
+    return is_sync(t) && t->has_audit ? t->audit : 0;
+}
+
 static enum sl_err check_sync(Sluice__V1__TrainSpec *t, bool external,
                               struct sl_error *err)
 {
@@ -251,6 +256,8 @@ static enum sl_err check_sync(Sluice__V1__TrainSpec *t, bool external,
                     CONTRIBUTIONS_MOST, err);
     if (rc == SL_OK && t->has_backup)
         rc = spec_range("train.backup", t->backup, 0, t->contributions, err);
+    if (rc == SL_OK && t->has_audit)
+        rc = spec_real("train.audit", t->audit, 0, 1, SPEC_CLOSED, err);
     return rc;
 }
 
@@ -270,6 +277,12 @@ static enum sl_err check_mode(Sluice__V1__TrainSpec *t, bool external,
                        "train.backup: copies are of the slots of a round in "
                        "sync, and train.mode is %s",
                        t->mode);
+    if (t->has_audit)
+        return sl_fail(
+            err, SL_EINVAL,
+            "train.audit: rounds of sync are audited, and train.mode "
+            "is %s",
+            t->mode);
     if (t->has_contributions && strcmp(t->mode, "allreduce") != 0)
         return sl_fail(err, SL_EINVAL,
                        "train.contributions: rounds are of sync and allreduce, "

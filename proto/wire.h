@@ -52,6 +52,7 @@
 #define WIRE_TEXT_BYTES 4096      // reasons, paths
 #define WIRE_SHARDS_MAX 65536     // shards of one job
 #define WIRE_LEASES_MAX 64        // leases of one message
+#define WIRE_REPEATS_MAX 3        // results of an audited round, of one worker
 #define WIRE_BAD_MAX 64           // samples, of one message
 #define WIRE_SCORE_BUCKETS 200    // buckets of ScoreSums: Keras' thresholds
 #define WIRE_PIECES_MAX 262144    // pieces of one job

@@ -12,14 +12,17 @@
 
 // ---- lists
 
-// Those of one role, in the order in which they came.
+// Picks those of one role, or of them those that are suspect, in the order in
+// which they came.
 static size_t of_role(Sluice__V1__MemberStatus **out,
-                      const Sluice__V1__ClusterReply *c, const char *role)
+                      const Sluice__V1__ClusterReply *c, const char *role,
+                      bool suspect)
 {
     size_t n = 0;
 
     for (size_t i = 0; i < c->n_members; i++)
-        if (strcmp(c->members[i]->role, role) == 0)
+        if (strcmp(c->members[i]->role, role) == 0 &&
+            (!suspect || c->members[i]->suspect))
             out[n++] = c->members[i];
     return n;
 }
@@ -30,13 +33,17 @@ static enum sl_err members_print(const struct cli *cli, bool workers,
                                  struct sl_error *err)
 {
     struct buf text = BUF_INIT;
+    bool suspect = workers && conf_bool(cli->conf, "suspect");
     enum sl_err rc;
 
-    c->n_members = of_role(c->members, c, workers ? "worker" : "psserver");
-    rc = list_print(
-        &cli->out, workers ? LIST_WORKERS : LIST_SERVERS, &c->base,
-        (ProtobufCMessage *const *)c->members, c->n_members,
-        workers ? "no worker is attached" : "no psserver is attached", err);
+    c->n_members =
+        of_role(c->members, c, workers ? "worker" : "psserver", suspect);
+    rc = list_print(&cli->out, workers ? LIST_WORKERS : LIST_SERVERS, &c->base,
+                    (ProtobufCMessage *const *)c->members, c->n_members,
+                    suspect   ? "no worker is suspect"
+                    : workers ? "no worker is attached"
+                              : "no psserver is attached",
+                    err);
     if (rc != SL_OK || cli->out.form != OUT_TEXT)
         return rc;
     rc = list_reasons(&text, c->members, c->n_members);

@@ -374,6 +374,14 @@ static void summary_sum_rows(struct table *t, const job_status *s)
         table_cell(t, "%u of %u contributions have arrived", s->round_held,
                    s->round_slots);
     }
+    if (s->audit != NULL) {
+        table_cell(t, "  audits");
+        table_cell(t,
+                   "%llu contributions compared, %llu differed, %llu decided",
+                   (unsigned long long)s->audit->compared,
+                   (unsigned long long)s->audit->differed,
+                   (unsigned long long)s->audit->decided);
+    }
     if (s->sum_wait_ms > 0) {
         table_cell(t, "  waits for the slowest");
         table_cell(t, "%.1f ms each time", s->sum_wait_ms);

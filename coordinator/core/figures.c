@@ -69,6 +69,11 @@ void figures_failed(struct coord *c)
     c->figures.failed++;
 }
 
+void figures_audit(struct coord *c, enum figures_audit what)
+{
+    c->figures.audits[what]++;
+}
+
 void figures_cut(struct coord *c, enum figures_cut how)
 {
     c->figures.cuts[how]++;

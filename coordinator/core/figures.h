@@ -29,6 +29,11 @@ struct member;
 enum figures_cut { FIGURES_PUBLISHED, FIGURES_ABORTED, FIGURES_GIVEN_UP };
 #define FIGURES_CUTS 3
 
+// Contributions of which audits compared two results, or found two that
+// differ, or found which worker is wrong (suspects.h).
+enum figures_audit { FIGURES_COMPARED, FIGURES_DIFFERED, FIGURES_DECIDED };
+#define FIGURES_AUDITS 3
+
 // The source of the notice that a machine goes; "signal": its worker was told
 // to end.
 enum figures_source {
@@ -50,6 +55,7 @@ struct figures {
     uint64_t cuts[FIGURES_CUTS];
     uint64_t preempted[FIGURES_SOURCES]; // workers that began to drain
     uint64_t lost[2];                    // members, by role
+    uint64_t audits[FIGURES_AUDITS];
     struct histogram waits; // how long given-up closures waited for a worker
 };
 
@@ -80,6 +86,9 @@ void figures_failed(struct coord *c);
 
 // Counts a cut by its outcome.
 void figures_cut(struct coord *c, enum figures_cut how);
+
+// Counts a contribution that audits compared, or what that led to.
+void figures_audit(struct coord *c, enum figures_audit what);
 
 // Counts a worker that begins to drain by the source in `why`; "": it was told
 // to end. A `why` in other words, and a psserver, are not counted.

@@ -162,6 +162,7 @@ void job_release_work(struct job *job)
     evidence_release(&job->shards.evidence);
     ring_release(&job->ring);
     groups_release(&job->groups);
+    votes_release(&job->audit.votes);
     buf_release(&job->leases.probe.story);
 }
 

@@ -41,6 +41,7 @@
 #include "coordinator/core/modes/rings.h"
 #include "coordinator/core/leases/serve.h"
 #include "coordinator/core/shards/shards.h"
+#include "coordinator/core/leases/suspects.h"
 #include "coordinator/rules/callbacks.h"
 #include "coordinator/rules/cut.h"
 #include "coordinator/rules/evaluation.h"
@@ -164,6 +165,9 @@ struct job {
 
     // Shards that are asked for their counted sets. Changed by: recount.
     struct job_recount recount;
+
+    // Results of audited rounds, in sync mode. Changed by: suspects.
+    struct job_audit audit;
 
     // Times of its rounds, in sync mode. Changed by: mode_sync.
     struct job_sync sync;

@@ -67,6 +67,8 @@ enum event_level { EVENT_INFO, EVENT_WARN, EVENT_ERROR };
     X(CLOSURE_STALE, "closure-stale", INFO)                                    \
     X(CLOSURE_RETRIED, "closure-retried", WARN)                                \
     X(WORKER_EXCLUDED, "worker-excluded", WARN)                                \
+    X(WORKER_SUSPECT, "worker-suspect", ERROR)                                 \
+    X(AUDIT_DIFFERS, "audit-differs", WARN)                                    \
     X(CUT_MADE, "cut-made", INFO)                                              \
     X(CUT_FAILED, "cut-failed", WARN)                                          \
     X(EVALUATION_BEGAN, "evaluation-began", INFO)                              \

@@ -221,6 +221,27 @@ static void measure_put_events(const struct figures *f, struct expo *e)
         expo_value(e, (double)f->cuts[i], "result", cuts[i], NULL);
 }
 
+static void measure_put_audits(const struct figures *f, uint64_t suspects,
+                               struct expo *e)
+{
+    static const char *const results[FIGURES_AUDITS] = {
+        [FIGURES_COMPARED] = "compared",
+        [FIGURES_DIFFERED] = "differed",
+        [FIGURES_DECIDED] = "decided",
+    };
+
+    expo_family(
+        e, "sluice_audits_total", EXPO_COUNTER,
+        "Contributions that audits compared; that differed; of which it "
+        "is known which worker is wrong.");
+    for (int i = 0; i < FIGURES_AUDITS; i++)
+        expo_value(e, (double)f->audits[i], "result", results[i], NULL);
+    expo_single(e, "sluice_suspect_workers", EXPO_GAUGE,
+                "Workers that an audit found wrong and that nobody has "
+                "undrained.",
+                (double)suspects);
+}
+
 void measure_write(struct coord *c, const struct journal *journal,
                    struct expo *e)
 {
@@ -240,6 +261,7 @@ void measure_write(struct coord *c, const struct journal *journal,
     put_members(&t, e);
     put_closures(f, e);
     measure_put_events(f, e);
+    measure_put_audits(f, c != NULL ? suspects_count(c) : 0, e);
     expo_single(e, "sluice_coordinator_term", EXPO_GAUGE,
                 "Term of this coordinator.", c != NULL ? (double)c->term : 0);
     expo_family(e, "sluice_journal_commit_seconds", EXPO_HISTOGRAM,

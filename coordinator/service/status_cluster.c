@@ -63,6 +63,7 @@ static uint32_t status_member_shards(struct coord *c, const struct member *m)
 
 static bool add_drain(Sluice__V1__MemberStatus *s, const struct drain *d)
 {
+    s->suspect = d != NULL && drain_is_audit(d);
     s->drained_by = sl_strdup(d == NULL ? "" : d->who);
     s->drained_why = sl_strdup(d == NULL ? "" : d->why);
     return s->drained_by != NULL && s->drained_why != NULL;

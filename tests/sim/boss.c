@@ -12,6 +12,8 @@
 #include "common/base/json.h"
 #include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
+#include "coordinator/core/leases/drains.h"
+#include "coordinator/core/leases/suspects.h"
 #include "coordinator/core/mode.h"
 #include "coordinator/service/status_lists.h"
 #include "proto/pbjson.h"
@@ -135,12 +137,30 @@ static bool has_nothing(const struct job *job)
 
 // C1, C2, and E1: what is believed was counted, and what has finished is in a
 // published cut.
+// A2: a worker that is right is never suspect.
+static void check_suspects(struct sim *s)
+{
+    uint64_t suspects = 0;
+
+    list_for(n, &boss_self(s)->coord->drains)
+    {
+        const struct drain *d = list_entry(n, struct drain, node);
+
+        T_TRUE(drain_is_audit(d) && sim_is_wrong(s, d->name));
+        suspects++;
+    }
+    if (suspects > s->suspects)
+        s->seen.suspects++;
+    s->suspects = suspects;
+}
+
 static void after(struct sim *s)
 {
     struct job *job = job_of(s);
 
     if (job == NULL || boss_self(s)->coord->dead)
         return;
+    check_suspects(s);
     if (job->shards.placed)
         s->shards = job->shards.count;
     T_LE(s->shards, SIM_SHARDS);

@@ -89,8 +89,7 @@ static const char *say_away(void *arg)
 }
 
 // The process is the world's, not this one; and some workers are older.
-void hand_say(const struct sim *s, const struct proc *p,
-              Sluice__V1__AttendUp *up)
+void hand_say(struct sim *s, const struct proc *p, Sluice__V1__AttendUp *up)
 {
     Sluice__V1__Hello *hello = up->hello;
 
@@ -98,6 +97,8 @@ void hand_say(const struct sim *s, const struct proc *p,
         return;
     hello->process = p->process;
     hello->host = s->knobs.by_host ? proc_host_name(p) : "";
+    if (s->knobs.audit > 0) // witnesses are of one host each
+        hello->host = s->slots[p->slot].name;
     hello->pid = 0;
     hello->waits_for_round = p->slot % 4 != 3;
     hello->map_changes = p->slot % 3 != 0;

@@ -86,6 +86,17 @@ static void draw_luck(struct sim *s, struct knobs *k)
         k->weights |= (sim_chance(s, 300) ? 0 : sim_between(s, 1, 16)) << 8 * i;
 }
 
+// Audits, and a worker that computes wrongly now and then. Not drawn: what
+// other knobs are does not depend on it.
+static void choose_audit(const struct sim *s, struct knobs *k)
+{
+    uint64_t luck = sl_mix64(s->seed ^ 0xa0d17);
+
+    k->audit = luck % 2 == 0 ? (unsigned)(luck >> 8) % 1001 : 0;
+    if (k->audit > 0 && luck >> 32 & 1)
+        k->flips = 1 + (unsigned)(luck >> 33) % 300;
+}
+
 void knobs_draw(struct sim *s, struct knobs *k, enum sim_mode mode)
 {
     *k = (struct knobs){.mode = mode,
@@ -103,7 +114,7 @@ void knobs_draw(struct sim *s, struct knobs *k, enum sim_mode mode)
     draw_job(s, k);
     draw_luck(s, k);
     if (mode == SIM_SYNC)
-        draw_rounds(s, k);
+        draw_rounds(s, k), choose_audit(s, k);
     else if (mode == SIM_RING)
         draw_ring(s, k);
     else if (mode == SIM_HYBRID)
@@ -119,8 +130,9 @@ void knobs_job(const struct knobs *k, char *out, size_t size)
 
     if (k->mode == SIM_SYNC)
         snprintf(mode, sizeof(mode),
-                 ",\"mode\":\"sync\",\"contributions\":%u,\"backup\":%u",
-                 k->contributions, k->backup);
+                 ",\"mode\":\"sync\",\"contributions\":%u,\"backup\":%u,"
+                 "\"audit\":%u.%03u",
+                 k->contributions, k->backup, k->audit / 1000, k->audit % 1000);
     else if (k->mode == SIM_HYBRID)
         snprintf(mode, sizeof(mode),
                  ",\"mode\":\"hybrid\",\"group\":{\"by\":\"%s\",\"size\":%u}",

@@ -214,6 +214,9 @@ static const struct least leasts[] = {
     APART(rounds, 0, 20000, 0, 0),
     APART(backups, 0, 4000, 0, 0),
     APART(ahead, 0, 1000, 0, 0),
+    APART(repeats, 0, 10000, 0, 0),
+    APART(flips, 0, 200, 0, 0),
+    APART(suspects, 0, 10, 0, 0),
     APART(far, 0, 500, 0, 0),
     APART(generations, 0, 0, 5000, 0),
     APART(ring_rounds, 0, 0, 15000, 0),
@@ -291,6 +294,37 @@ TEST(life, rounds_that_are_all_skipped_fail_the_job_at_its_end)
     log_set_sink(NULL, NULL);
     T_GE(seen.skipped, 4);
     T_EQ(seen.all_skipped, 1);
+}
+
+#define AUDITED_LIVES 200
+
+// A worker of which every hundredth result is wrong in one bit is found by the
+// first one that it gives, and no other worker is.
+TEST(life, A2_audits_find_a_worker_that_is_wrong_now_and_then)
+{
+    uint64_t wrong = 0, found = 0, results = 0, flips = 0;
+
+    log_set_sink(nothing, NULL);
+    for (uint64_t seed = t_seed(); seed < t_seed() + AUDITED_LIVES; seed++) {
+        struct sim *s = sim_new_audited(seed);
+
+        if (!sim_run(s, LIMIT_US))
+            T_FAIL("live: the job stands still, %s", sim_story(s));
+        sim_check_end(s);
+        wrong += s->seen.flips > 0;
+        found += s->seen.suspects;
+        results += s->seen.repeats_wrong;
+        flips += s->seen.flips;
+        sim_free(s);
+    }
+    log_set_sink(NULL, NULL);
+    printf("    %llu of %u workers gave a wrong result, %llu were found: after "
+           "%.1f wrong ones of %.0f results each\n",
+           (unsigned long long)wrong, AUDITED_LIVES, (unsigned long long)found,
+           (double)flips / (double)found, (double)results / (double)found);
+    T_GE(wrong, AUDITED_LIVES / 4);
+    T_GE(found * 10, wrong * 9);
+    T_LE(flips * 4, found * 5);
 }
 
 TEST(life, ring_whatever_happens_states_are_of_one_line_and_all_holds)

@@ -33,8 +33,8 @@ CAUGHT.update(dict.fromkeys(("leak_snapshots", "keep_leases"), "quiet"))
 CAUGHT.update(dict.fromkeys("""rule_R1 rule_R1_journal rule_R3 rule_R3_equal
     rule_R2_stays rule_R3_tag rule_R4 rule_R5 rule_R6 skip_next forget_key
     feed_forget_silent found_unsynced""".split(), "ring_what"))
-CAUGHT.update(dict.fromkeys("rule_I4_copy rule_Y1 rule_Y2 rule_Y3 rule_Y4"
-                            .split(), "sync_what"))
+CAUGHT.update(dict.fromkeys("rule_I4_copy rule_Y1 rule_Y2 rule_Y3 rule_Y4 rule_A2 "
+                            "rule_A2_inputs rule_A3".split(), "sync_what"))
 
 # Nothing else is asked to catch these: it takes a whole worker and bad luck.
 ALONE = """keep_evidence push_other_key push_after_end write_lent
@@ -73,6 +73,10 @@ NOT_HERE = {
                     "jobs here have no callbacks; callbacks_life_test.c has them"),
     "rule_Y4_keeps": "slots of a later round are leased early; unit.coordinator.ahead",
     "rule_Y4_twice": "who has two of a round does one after the other here, too",
+    "rule_A1": "workers here say nothing of slots that they were not leased",
+    "rule_A1_share": "which rounds are audited is nothing that must hold",
+    "rule_A2_kin": "each worker here is of a host of its own",
+    "rule_A4": "nothing is leased to a worker that is wrong: unit.coordinator.suspects",
     "rule_R7": "a second lock: who joins again is asked by a new generation",
 }
 

@@ -103,8 +103,7 @@ bool server_call(struct sim *s, struct proc *p, const struct sim_call *call,
                  struct sim_reply *reply);
 
 // What a worker says in the simulation, where its process would tell of itself.
-void hand_say(const struct sim *s, const struct proc *p,
-              Sluice__V1__AttendUp *up);
+void hand_say(struct sim *s, const struct proc *p, Sluice__V1__AttendUp *up);
 void hand_reply(struct sim *s, struct proc *p, const struct sim_reply *r);
 void hand_deadline(struct sim *s, struct proc *p, uint64_t id);
 

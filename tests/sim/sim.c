@@ -35,6 +35,11 @@ char *proc_host_name(const struct proc *p)
     return p->slot % 2 == 0 ? even : odd;
 }
 
+bool sim_is_wrong(const struct sim *s, const char *name)
+{
+    return s->knobs.flips > 0 && strcmp(name, "w-0") == 0;
+}
+
 struct proc *proc_at(struct sim *s, const char *address)
 {
     for (uint32_t i = 0; i < s->slots_count; i++) {
@@ -174,8 +179,20 @@ static void add_slot(struct sim *s, enum sim_role role, const char *name,
     proc_restart_after(s, s->slots_count++, sim_below(s, 300000));
 }
 
+// Four workers, rounds of four slots that are all audited, and one worker of
+// which 1 % of the results are wrong.
+static void audited_knobs(struct knobs *k)
+{
+    k->workers = k->contributions = 4;
+    k->schedule = (struct schedule){
+        .samples = 56, .batch = 2, .epochs = 4, .steps_per_closure = 1};
+    k->skips = 0;
+    k->audit = 1000;
+    k->flips = 10;
+}
+
 static struct sim *make(uint64_t seed, enum sim_mode mode, bool quiet,
-                        struct soak *soak)
+                        struct soak *soak, bool audited)
 {
     struct sim *s = calloc(1, sizeof(*s));
 
@@ -193,6 +210,8 @@ static struct sim *make(uint64_t seed, enum sim_mode mode, bool quiet,
     }
     if (soak != NULL)
         soak_knobs(&s->knobs, soak);
+    if (audited)
+        audited_knobs(&s->knobs);
     for (uint32_t h = 0; h < SIM_HOSTS; h++)
         disk_new(s, &s->hosts[h]);
     disk_new(s, &s->store);
@@ -212,17 +231,22 @@ static struct sim *make(uint64_t seed, enum sim_mode mode, bool quiet,
 
 struct sim *sim_new(uint64_t seed, enum sim_mode mode)
 {
-    return make(seed, mode, false, NULL);
+    return make(seed, mode, false, NULL, false);
 }
 
 struct sim *sim_new_quiet(uint64_t seed, enum sim_mode mode)
 {
-    return make(seed, mode, true, NULL);
+    return make(seed, mode, true, NULL, false);
 }
 
 struct sim *sim_new_soak(uint64_t seed, struct soak *soak)
 {
-    return make(seed, SIM_ASYNC, true, soak);
+    return make(seed, SIM_ASYNC, true, soak, false);
+}
+
+struct sim *sim_new_audited(uint64_t seed)
+{
+    return make(seed, SIM_SYNC, true, NULL, true);
 }
 
 void sim_free(struct sim *s)

@@ -148,6 +148,8 @@ struct knobs {
     bool by_host;           // they are of one host
     unsigned ranks_min;     // that a ring waits for
     unsigned backup;        // slots that are leased a second time at once
+    unsigned audit;         // rounds that are audited, permille
+    unsigned flips; // results of the first worker that are wrong, permille
     unsigned window, keep, cut_every_ms, evaluate_every;
     unsigned attempts; // train.max_attempts
     bool every_epoch;
@@ -215,7 +217,8 @@ struct proc {
     X(completions) X(void_evidence) X(events) X(held) X(copies) X(rounds) X(backups)      \
     X(early) X(ahead) X(far) X(generations) X(ring_rounds) X(base_files) X(base_copies) \
     X(copied_ahead) X(died_copying) X(broken) X(groups) X(group_steps) X(lost_steps) X(parted) \
-    X(all_skipped) X(round_waits) X(before_round) X(broken_links) X(shares) X(by_range)
+    X(all_skipped) X(round_waits) X(before_round) X(broken_links) X(shares) X(by_range)   \
+    X(repeats) X(repeats_wrong) X(flips) X(suspects)
 // clang-format on
 
 struct seen {
@@ -254,9 +257,10 @@ struct sim {
     struct rings *rings;
     uint64_t group_newest; // generation of groups that was opened
     struct journal *journal;
-    uint64_t job;    // 0: not submitted yet
-    uint32_t shards; // of the job, once it is placed
-    uint64_t works;  // numbers of pool jobs
+    uint64_t job;      // 0: not submitted yet
+    uint32_t shards;   // of the job, once it is placed
+    uint64_t works;    // numbers of pool jobs
+    uint64_t suspects; // workers that an audit found wrong (A2)
     struct echo echoes[SIM_ECHOES];
     uint64_t echoes_count; // ever kept
     bool healed, finished; // finished: or failed, since nothing was applied
@@ -267,6 +271,9 @@ struct sim {
 struct sim *sim_new(uint64_t seed, enum sim_mode mode);
 // One that has no bad luck at all.
 struct sim *sim_new_quiet(uint64_t seed, enum sim_mode mode);
+// One without bad luck, in sync, whose worker w-0 is wrong in 1 % of what it
+// computes; all rounds are audited.
+struct sim *sim_new_audited(uint64_t seed);
 // A long one: see soak.h.
 struct sim *sim_new_soak(uint64_t seed, struct soak *soak);
 void sim_free(struct sim *s);
@@ -294,6 +301,8 @@ struct proc *proc_at(struct sim *s, const char *address);
 struct proc *proc_of(struct sim *s, uint64_t process); // as in Hello, or NULL
 // Two machines, as workers name them, on which they may think they are.
 char *proc_host_name(const struct proc *p);
+// Whether the slot is that of the worker that computes wrongly now and then.
+bool sim_is_wrong(const struct sim *s, const char *name);
 // kill -9. `quietly`: its host went with it, so nobody is told.
 void proc_kill(struct sim *s, struct proc *p, bool quietly);
 // The supervisor starts the slot's next process, if none is there by then.

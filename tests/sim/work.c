@@ -13,6 +13,8 @@
 #include "tests/sim/hand.h"
 #include "tests/sim/ranker.h"
 #include "tests/sim/truth.h"
+#include "trainer/base/grad.h"
+#include "trainer/lease/repeats.h"
 #include "trainer/lease/steps.h"
 #include "trainer/push/sync_ps.h"
 
@@ -192,6 +194,53 @@ static void check_fresh(const struct work_step *w, uint32_t range)
         T_TRUE(at[k] == at[k % SIM_FIELDS]);
 }
 
+// ---- audited rounds (A1)
+
+#define RESULT_MOST 1024 // elements
+
+// Notes the result of a slot: each element is one of the parameters and the
+// step's, so it is another one on other parameters. The first worker is wrong
+// now and then, in one bit.
+static void note_result(struct work_step *w, const struct repeats *r,
+                        uint64_t closure)
+{
+    struct sim *s = w->hand->sim;
+    const struct elements *last = &w->sync->ranges[w->sync->ranges_count - 1];
+    size_t n = (size_t)(last->first + last->count);
+    double v[SIM_FIELDS];
+    float result[RESULT_MOST];
+
+    T_LE(n, RESULT_MOST);
+    truth_step(v, closure, 0);
+    for (size_t i = 0; i < n; i++)
+        result[i] = w->sync->params[i] + (float)v[i % SIM_FIELDS];
+    if (sim_is_wrong(s, s->slots[w->hand->proc->slot].name) &&
+        sim_chance(s, s->knobs.flips)) {
+        result[sim_below(s, n)] += 1;
+        s->seen.flips++;
+    }
+    repeats_note(r, w->lease, 1, closure, result, n);
+    s->seen.repeats++;
+    s->seen.repeats_wrong +=
+        sim_is_wrong(s, s->slots[w->hand->proc->slot].name);
+}
+
+static void audit(struct work_step *w)
+{
+    struct repeats r;
+    const struct elements *last = &w->sync->ranges[w->sync->ranges_count - 1];
+
+    repeats_begin(&r, w->lease);
+    if (r.count == 0)
+        return;
+    repeats_inputs(&r, 0, w->sync->params, (size_t)(last->first + last->count));
+    for (uint32_t i = 0; i < r.count; i++) {
+        if (i > 0)
+            compute(w, 1);
+        note_result(w, &r, r.slots[i]);
+    }
+}
+
 // All of it is fresh, then computed, then sent: a program of the user's, or a
 // step of which all shards skip it, or none.
 static enum sync_result step_whole(struct work_step *w)
@@ -202,6 +251,7 @@ static enum sync_result step_whole(struct work_step *w)
         return result;
     for (uint32_t i = 0; i < w->sync->ranges_count; i++)
         check_fresh(w, i);
+    audit(w);
     compute(w, 1);
     note(w);
     for (uint32_t i = 0; result == SYNC_OK && i < w->sync->ranges_count; i++)

@@ -2,13 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """Who is there, and who is given nothing more: workers, servers, drain and
 undrain, in each form of output."""
+import contextlib
 import json
 import re
 import shutil
 import signal
 import socket
+import sqlite3
 
-from cluster import LONG_LEASE, Cluster, check, check_equal, main, mlp_job, wait_for
+from cluster import (LONG_LEASE, Cluster, check, check_counts, check_equal, main, mlp_job,
+                     wait_for)
 
 
 def lines(c, *words):
@@ -174,8 +177,31 @@ def a_psserver_is_lost_for_good_and_jobs_go_on():
                     "where it lies")
 
 
+def a_suspect_is_listed_and_forgiven():
+    """A4: which worker an audit found wrong is in the journal; nobody drained it."""
+    why = "its gradient of closure 7 of j-1 is wrong"
+    with Cluster(psservers=1, workers=2) as c:
+        check_equal(c.run("workers", "--suspect", "-o", "name").stdout, "", "nobody")
+        c.kill("coordinator")
+        journal = c.dir / "coordinator" / "journal.sqlite"
+        with contextlib.closing(sqlite3.connect(journal)) as db, db:
+            db.execute("INSERT INTO drains(role, name, who, why) VALUES(0, 'w-1', '', ?)", (why,))
+        c.start("coordinator")
+        wait_for("both workers", lambda: member(c, "workers", "w-0") and member(c, "workers", "w-1"))
+        check_equal(c.run("workers", "--suspect", "-o", "name").stdout, "w-1\n", "suspects")
+        seen = member(c, "workers", "w-1")
+        check_equal((seen["suspect"], seen["drained_by"], seen["drained_why"]),
+                    (True, "", why), "the suspect")
+        check(f"suspect: {why}; `sluice undrain w-1` takes it back" in seen["reason"], seen)
+        check_counts(c.wait_state(c.submit(mlp_job("without-it", epochs=1))))
+        check_equal(int(member(c, "workers", "w-1")["leases"]), 0, "its leases")
+        c.run("undrain", "w-1")
+        check_equal(c.run("workers", "--suspect", "-o", "name").stdout, "", "forgiven")
+
+
 if __name__ == "__main__":
     main([members_are_listed_in_each_form,
+          a_suspect_is_listed_and_forgiven,
           a_drained_worker_can_be_stopped_and_nothing_is_done_again,
           a_lost_worker_is_told_until_its_name_comes_again,
           a_psserver_is_lost_for_good_and_jobs_go_on])

@@ -79,6 +79,29 @@ def a_shard_that_falls_back_is_served_first():
         check_counts(c.wait_state(job))
 
 
+def audits_compare_gradients_and_blame_nobody():
+    """A1, A3: three workers compute each contribution of every second round or
+    so: they get the same bits, also beside a worker that was killed, and the
+    result is that of a job without audits."""
+    results = []
+    for audit in (0, 0.5):
+        with Cluster(psservers=2, workers=3) as c:
+            job = c.submit(sync_job("audited", 3, samples=1013, batch=50, epochs=20,
+                                    audit=audit))
+            c.wait_steps(job, 100)
+            c.restart("w-1")
+            done = c.wait_state(job)
+            check_counts(done)
+            results.append(exported(c, job))
+            if audit:
+                found = {key: int(n) for key, n in done["audit"].items()}
+                check(found["compared"] > 100, f"hardly any audit: {found}")
+                check_equal((found["differed"], found["decided"]), (0, 0), "audits")
+                check_equal([m["name"] for m in c.cluster_status()["members"]
+                             if m["suspect"]], [], "suspect")
+    check(same_bits(*results), "audits changed the bits")
+
+
 def jobs_go_on_in_the_other_mode():
     """What was stopped in the middle of async has counted steps here and there:
     they are in no round, and each counts once all the same. And back."""
@@ -123,6 +146,7 @@ if __name__ == "__main__":
     main([rounds_are_averaged_and_counted,
           the_same_bits_however_many_workers_and_whoever_dies,
           a_shard_that_falls_back_is_served_first,
+          audits_compare_gradients_and_blame_nobody,
           jobs_go_on_in_the_other_mode,
           a_net_learns_as_well,
           what_sync_does_not_do_is_refused])

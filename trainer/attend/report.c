@@ -90,6 +90,23 @@ static bool says_more(const struct outcome *o)
     return false;
 }
 
+// Fills in the results of an audited round; the lists are the caller's.
+static void report_repeats(Sluice__V1__Complete *out, const struct outcome *o,
+                           Sluice__V1__Repeat items[AUDITED_WORKERS],
+                           Sluice__V1__Repeat *list[AUDITED_WORKERS])
+{
+    for (uint32_t i = 0; i < o->repeats_count; i++) {
+        sluice__v1__repeat__init(&items[i]);
+        items[i].closure = o->repeats[i].closure;
+        items[i].kind = o->repeats[i].kind;
+        items[i].inputs = o->repeats[i].inputs;
+        items[i].output = o->repeats[i].output;
+        list[i] = &items[i];
+    }
+    out->n_repeats = o->repeats_count;
+    out->repeats = list;
+}
+
 // Makes a Complete. W2: it has the incarnations that the evidence is from, or
 // the map that names them.
 static Sluice__V1__AttendUp *report_complete(struct lease *l, bool by_map,
@@ -99,6 +116,7 @@ static Sluice__V1__AttendUp *report_complete(struct lease *l, bool by_map,
     Sluice__V1__Complete m = SLUICE__V1__COMPLETE__INIT;
     Sluice__V1__StepMetrics metrics;
     Sluice__V1__ScoreSums sums;
+    Sluice__V1__Repeat repeats[AUDITED_WORKERS], *repeated[AUDITED_WORKERS];
     struct report_bad bad;
     struct lease_metrics seen = lease_progress(l);
     bool named =
@@ -133,6 +151,7 @@ static Sluice__V1__AttendUp *report_complete(struct lease *l, bool by_map,
     m.map_version = named ? l->outcome.map_version : 0;
     m.job_incarnation = l->job_incarnation;
     m.cut = l->cut;
+    report_repeats(&m, &l->outcome, repeats, repeated);
     m.facts = l->kind == LEASE_PROBE ? &l->outcome.facts : NULL;
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_COMPLETE;
     up.complete = &m;

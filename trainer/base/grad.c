@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/base/num.h"
+#include "common/base/rng.h"
 
 // Multiplies the moving statistics among elements [first, first + count) by a
 // number that depends on their momentum.
@@ -64,6 +65,33 @@ bool grad_finite(const float *g, size_t n)
         bad |= (bits & 0x7f800000u) == 0x7f800000u;
     }
     return bad == 0;
+}
+
+uint64_t grad_digest(uint64_t before, const float *g, size_t n)
+{
+    // Four sums, so that their products overlap.
+    uint64_t d[4] = {before, 1, 2, 3};
+    size_t i = 0;
+
+    for (; i + 8 <= n; i += 8) {
+        uint64_t words[4];
+
+        memcpy(words, g + i, sizeof(words));
+        for (int k = 0; k < 4; k++) {
+            d[k] = (d[k] ^ words[k]) * UINT64_C(0x9e3779b97f4a7c15);
+            d[k] ^= d[k] >> 29;
+        }
+    }
+    for (; i < n; i++) {
+        uint32_t bits;
+
+        memcpy(&bits, &g[i], sizeof(bits));
+        d[i % 4] = sl_mix64(d[i % 4] ^ bits);
+    }
+    for (int k = 1; k < 4; k++)
+        d[0] = sl_mix64(d[0]) ^ d[k];
+    d[0] = sl_mix64(d[0] ^ n);
+    return d[0] == 0 ? 1 : d[0];
 }
 
 static double sum_of_squares(const float *g, uint64_t n)

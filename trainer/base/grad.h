@@ -36,6 +36,11 @@ void grad_statistics_share(float *g, const struct model *model, uint64_t first,
 // Returns true if there is no NaN and no infinity among `n` numbers, 0 or more.
 bool grad_finite(const float *g, size_t n);
 
+// Returns a digest of the bits of `n` numbers that continues `before`, 0 at
+// first. Not 0: two that differ in any bit have another digest, up to a
+// collision.
+uint64_t grad_digest(uint64_t before, const float *g, size_t n);
+
 // Clips as Keras' clipnorm: scales each trainable variable's gradient down to
 // that norm if it is longer. 0 does nothing.
 void grad_clipnorm(float *g, const struct model *model, double clipnorm);

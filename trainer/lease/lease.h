@@ -21,6 +21,7 @@
 
 #include "common/base/list.h"
 #include "common/run/loop.h"
+#include "plan/audited.h"
 #include "trainer/push/gate.h"
 #include "trainer/lease/record.h"
 #include "trainer/lease/score.h"
@@ -53,6 +54,11 @@ enum outcome_kind {
     OUTCOME_DROPPED,   // the coordinator took the lease away: no report
 };
 
+// The result of a slot, as Repeat says it.
+struct lease_repeat {
+    uint64_t closure, kind, inputs, output;
+};
+
 struct outcome {
     enum outcome_kind kind;
     struct sl_error err;
@@ -68,6 +74,9 @@ struct outcome {
     bool *closed; // by shard: our push made its round whole; owned
     Sluice__V1__DataFacts facts; // LEASE_PROBE, or `differs`; classes are owned
     struct score *score; // LEASE_EVALUATE of a job that has metrics; owned
+    // LEASE_TRAIN in an audited round: what was computed of its slots (A1).
+    struct lease_repeat repeats[AUDITED_WORKERS];
+    uint32_t repeats_count;
 };
 
 struct lease {

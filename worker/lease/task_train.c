@@ -13,15 +13,19 @@
 // and sends the step when the group's gradient is whole.
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #include "common/base/fault.h"
 #include "common/base/history.h"
 #include "common/base/mem.h"
+#include "common/base/rng.h"
 #include "common/run/spans.h"
 #include "trainer/base/grad.h"
 #include "trainer/lease/hybrid_lead.h"
+#include "trainer/lease/repeats.h"
 #include "worker/lease/hybrid_ours.h"
 #include "trainer/lease/steps.h"
+#include "worker/device/cpu_model.h"
 #include "worker/lease/task.h"
 
 struct train {
@@ -38,8 +42,9 @@ struct train {
     uint32_t reads_until; // op behind the last that reads a shard that was sent
     // Clipping, f16, sync: all gradients are computed before any is sent.
     bool whole;
-    struct hybrid *hybrid; // its group; NULL: it has none
-    bool parted;           // the group is over for this worker
+    struct hybrid *hybrid;  // its group; NULL: it has none
+    bool parted;            // the group is over for this worker
+    struct repeats repeats; // in an audited round; else it has no slots
 };
 
 static enum sync_result train_fail(struct train *t, enum sl_err rc)
@@ -172,8 +177,8 @@ static enum sync_result train_fetch_range(struct train *t, uint32_t range)
         return SYNC_OK;
     began = span_begin();
     begin = sl_now_us(t->env->clock);
-    rc = step_look_ahead(&t->step, t->env->input, t->lease->run,
-                         t->c.batch.step + 1, &t->steps.err);
+    rc = step_look_ahead(&t->step, t->env->input, t->c.run, t->c.batch.step + 1,
+                         &t->steps.err);
     if (rc == SL_OK)
         rc = range == THE_LOSS ? step_stats(&t->step, &t->steps.err)
                                : step_take(&t->step, range, &t->steps.err);
@@ -181,6 +186,38 @@ static enum sync_result train_fetch_range(struct train *t, uint32_t range)
              train_span_of(t));
     t->steps.m.compute_ms += (double)(sl_now_us(t->env->clock) - begin) / 1000;
     return rc == SL_OK ? SYNC_OK : train_fail(t, rc);
+}
+
+static uint64_t mix_text(uint64_t kind, const char *text)
+{
+    return sl_mix64(kind ^ sl_hash64(text, strlen(text)));
+}
+
+// Returns the number of all that decides the bits of a right result: of the
+// product, the host, the device, and the kernel of every op.
+static uint64_t train_kind(const struct train *t)
+{
+    const struct job_program *p = t->c.p;
+    struct kern_dev *dev = t->job->env->dev;
+    struct kern_info info;
+    char model[CPU_MODEL_TEXT];
+    uint64_t kind = mix_text(p->batch, SLUICE_VERSION);
+
+    dev->backend->info(&info, dev);
+    cpu_model(model);
+    kind = mix_text(mix_text(kind, info.name), model);
+    for (uint32_t i = 0; i < p->program->plans_count; i++)
+        kind = mix_text(kind, p->program->plans[i]->impl);
+    return kind;
+}
+
+// Notes the result of the slot that was computed, in an audited round (A1);
+// NULL: it is not finite.
+static void train_result(struct train *t, const float *gradient)
+{
+    if (t->repeats.count > 0)
+        repeats_note(&t->repeats, t->lease, train_kind(t), t->c.closure,
+                     gradient, (size_t)t->job->model->elements);
 }
 
 // Returns true if the loss scale, now smaller, may be why the step is not
@@ -201,6 +238,7 @@ static enum sync_result skip_all(struct train *t, bool loss_finite)
     const struct overlap *o = &t->c.p->overlap;
     enum sync_result result = SYNC_OK;
 
+    train_result(t, NULL);
     if (scale_is_why(t, loss_finite)) {
         nonfinite_scaled();
     } else {
@@ -226,6 +264,7 @@ static enum sync_result send_whole(struct train *t)
     const struct overlap *o = &t->c.p->overlap;
     enum sync_result result = SYNC_OK;
 
+    train_result(t, t->sync->grads);
     grad_statistics(t->sync->grads, t->job->model, 0, t->job->model->elements,
                     t->c.count);
     if (t->job->precision == SPEC_F16)
@@ -271,6 +310,12 @@ static bool is_finite(const struct train *t)
     return i == n;
 }
 
+static bool train_has_clipping(const struct train *t)
+{
+    return t->job->optimizer.clipnorm > 0 ||
+           t->job->optimizer.global_clipnorm > 0;
+}
+
 static enum sync_result train_clip(struct train *t)
 {
     const struct spec_optimizer *o = &t->job->optimizer;
@@ -280,22 +325,34 @@ static enum sync_result train_clip(struct train *t)
     return rc == SL_OK ? SYNC_OK : train_fail(t, rc);
 }
 
-// Computes the whole gradient before any of it leaves, for clipping by a norm;
-// and in f16, where all shards skip the step if any part of it is not finite.
-static enum sync_result whole_and_send(struct train *t)
+// Computes the rest of a step whose loss is known, and clips it. Sets *finite
+// to whether its gradient is finite; else it is not clipped, or all in the
+// vector.
+static enum sync_result train_whole(struct train *t, bool *finite)
 {
     bool kept = t->step.kept;
     enum sync_result result = train_run_to(t, t->c.p->program->count);
 
     if (result == SYNC_OK && !kept)
         result = train_fetch_all(t);
-    if (result == SYNC_OK && !is_finite(t))
-        return skip_all(t, true);
-    if (result == SYNC_OK && kept)
+    *finite = result == SYNC_OK && is_finite(t);
+    if (*finite && kept)
         result = train_clip(t);
-    if (result == SYNC_OK && kept)
+    if (*finite && result == SYNC_OK && kept)
         result = train_fetch_all(t);
-    return result == SYNC_OK ? send_whole(t) : result;
+    return result;
+}
+
+// Computes the whole gradient before any of it leaves, for clipping by a norm;
+// and in f16, where all shards skip the step if any part of it is not finite.
+static enum sync_result whole_and_send(struct train *t)
+{
+    bool finite;
+    enum sync_result result = train_whole(t, &finite);
+
+    if (result != SYNC_OK)
+        return result;
+    return finite ? send_whole(t) : skip_all(t, true);
 }
 
 static enum sync_result train_backward(struct train *t)
@@ -369,13 +426,12 @@ static enum sync_result train_forward(struct train *t)
     return result;
 }
 
-// Computes a step and sends it. The gradient of all micro-batches but the last
-// stays in the vector.
-static enum sync_result compute_step(struct train *t)
+// Computes all micro-batches of a step, the last one until its loss is known.
+// The gradient of the others stays in the vector.
+static enum sync_result train_batches(struct train *t)
 {
     enum sync_result result;
 
-    FAULT("task.compute");
     for (result = train_forward(t);
          result == SYNC_OK && !contribution_is_last(&t->c);
          result = train_forward(t)) {
@@ -388,11 +444,89 @@ static enum sync_result compute_step(struct train *t)
         if (gate_look(&t->lease->gate, t->env->clock) != GATE_OPEN)
             return SYNC_STOPPED;
     }
+    return result;
+}
+
+// Computes a step and sends it.
+static enum sync_result compute_step(struct train *t)
+{
+    enum sync_result result;
+
+    FAULT("task.compute");
+    result = train_batches(t);
     if (result != SYNC_OK)
         return result;
     if (!isfinite(t->c.loss_sum))
         return skip_all(t, false);
     return t->whole ? whole_and_send(t) : train_backward(t);
+}
+
+// ---- audited rounds (A1)
+
+// Computes a slot of another worker's lease, with the samples of `run`, and
+// notes the result; nothing of it is sent (A3).
+static enum sync_result train_repeat(struct train *t, struct input_run *run,
+                                     uint64_t closure)
+{
+    bool finite = false;
+    enum sync_result result;
+
+    contribution_begin(&t->c, run, closure, 0);
+    t->step.kept = train_has_clipping(t);
+    result = train_batches(t);
+    if (result == SYNC_OK && isfinite(t->c.loss_sum))
+        result = train_whole(t, &finite);
+    if (result == SYNC_OK)
+        train_result(t, finite ? t->sync->grads : NULL);
+    contribution_put(&t->c);
+    step_stop(&t->step); // ops of a step that is not finite were not run
+    return result;
+}
+
+// Reads and computes a slot. One that cannot be is left out: the worker's own
+// slot is what the lease is for.
+static enum sync_result train_repeat_slot(struct train *t, uint64_t closure)
+{
+    const struct schedule *s = &t->job->record->schedule;
+    struct input_run run = {NULL};
+    struct sl_error err = SL_ERROR_INIT;
+    uint64_t first, count;
+    enum sync_result result;
+
+    schedule_closure_range(s, closure, &first, &count);
+    if (job_run(t->job, &run, schedule_epoch(s, closure), first, count, &err) !=
+        SL_OK)
+        return SYNC_OK;
+    run.pulse = &t->lease->gate.pulse;
+    run.job = t->lease->job;
+    run.closure = closure;
+    input_open(t->env->input, &run);
+    result = train_repeat(t, &run, closure);
+    input_close(t->env->input, &run);
+    if (result == SYNC_FAILED) {
+        t->steps.err = (struct sl_error)SL_ERROR_INIT;
+        result = SYNC_OK;
+    }
+    return result;
+}
+
+// Computes the slots of an audited round that other workers have, too.
+static enum sync_result train_audit(struct train *t)
+{
+    enum sync_result result;
+    uint64_t scale;
+
+    memcpy(&scale, &t->job->scale.s, sizeof(scale));
+    repeats_begin(&t->repeats, t->lease);
+    if (t->repeats.count == 0)
+        return SYNC_OK;
+    result = steps_fresh_wait(&t->steps);
+    if (result == SYNC_OK)
+        repeats_inputs(&t->repeats, scale, t->sync->params,
+                       (size_t)t->job->model->elements);
+    for (uint32_t i = 1; result == SYNC_OK && i < t->repeats.count; i++)
+        result = train_repeat_slot(t, t->repeats.slots[i]);
+    return result;
 }
 
 // ---- with a group
@@ -435,12 +569,6 @@ static enum sync_result group_step(struct train *t)
     return isfinite(t->c.loss_sum) ? send_sum(t) : skip_all(t, false);
 }
 
-static bool train_has_clipping(const struct train *t)
-{
-    return t->job->optimizer.clipnorm > 0 ||
-           t->job->optimizer.global_clipnorm > 0;
-}
-
 static enum sync_result train_run_step(struct train *t)
 {
     enum sync_result result =
@@ -455,6 +583,9 @@ static enum sync_result train_run_step(struct train *t)
     atomic_store(&t->lease->gate.pulse.step, step);
     if (t->env->ahead != NULL)
         t->env->ahead(t->env->arg, t->job);
+    result = train_audit(t);
+    if (result != SYNC_OK)
+        return result;
     contribution_begin(&t->c, t->lease->run, t->lease->closure, step);
     if (!grouped)
         input_share(t->env->input, t->lease->run, (struct input_share){0});

@@ -120,8 +120,8 @@ void drains_reason(const struct coord *c, const struct member *m,
         m->drained ? drains_find(c, m->role, m->name) : NULL;
 
     if (d != NULL)
-        (void)buf_appendf(
-            out, "%sdrained by %s%s%s; `sluice undrain %s` takes it back",
-            out->len > 0 ? "; " : "", d->who, d->why[0] == '\0' ? "" : ": ",
-            d->why, d->name);
+        (void)buf_appendf(out, "%s%s%s%s%s; `sluice undrain %s` takes it back",
+                          out->len > 0 ? "; " : "",
+                          drain_is_audit(d) ? "suspect" : "drained by ", d->who,
+                          d->why[0] == '\0' ? "" : ": ", d->why, d->name);
 }

@@ -5,6 +5,8 @@
 // A drain is of a name, in the journal: also of the process that has it next,
 // until an admin undrains it.
 //
+// A worker that an audit found wrong is drained by nobody (A4).
+//
 // Threads  the loop.
 // Memory   a drain holds until it is taken back or replaced. Texts, which are
 //          not NULL, are copied.
@@ -21,9 +23,16 @@
 struct drain {
     struct list_node node; // link in coord.drains
     enum member_role role;
-    // the member, the caller that drained it, and the reason; owned
+    // the member, the caller that drained it ("": an audit did, suspects.h),
+    // and the reason; owned
     char *name, *who, *why;
 };
+
+// Says whether an audit made the drain, and not a caller (A4).
+static inline bool drain_is_audit(const struct drain *d)
+{
+    return d->who[0] == '\0';
+}
 
 // Reads all drains from the journal, after a start. Errors of the journal, or
 // SL_ENOMEM.

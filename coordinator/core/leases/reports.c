@@ -28,6 +28,7 @@
 #include "coordinator/core/cuts/monitor.h"
 #include "coordinator/core/leases/offers.h"
 #include "coordinator/core/leases/stall.h"
+#include "coordinator/core/leases/suspects.h"
 #include "proto/spec.h"
 
 static struct attempt attempt_of(const Sluice__V1__Attempt *m)
@@ -585,6 +586,8 @@ static void complete_train(struct coord *c, struct member *m, struct job *job,
         leases_settle(c, held);
     if (!c->dead)
         excluded_judge(c, m, job);
+    if (!c->dead)
+        suspects_take(c, m, job, message);
 }
 
 static struct job *reports_complete_attempt(struct coord *c, struct member *m,

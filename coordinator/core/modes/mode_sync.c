@@ -6,6 +6,7 @@
 #include "coordinator/core/leases/leases.h"
 #include "coordinator/core/modes/modes.h"
 #include "coordinator/core/leases/offers.h"
+#include "coordinator/core/leases/suspects.h"
 #include "proto/spec.h"
 
 static void sync_placed(struct job *job)
@@ -193,6 +194,7 @@ static void sync_fill(Sluice__V1__JobStatus *m, const struct job *job)
     const struct evidence *e = &job->shards.evidence;
     uint64_t from, end;
 
+    suspects_fill(m, job);
     if (evidence_full(e))
         return;
     from = evidence_round_first(e, evidence_low(e));

@@ -97,6 +97,8 @@ struct fake_member {
     bool raves;      // its metrics cannot be
     bool overflows;  // psserver: a value of its files is not finite
     bool old;        // psserver: it does not know reduced rates
+    unsigned flips;  // 1 in so many of its results in audits is wrong; 0: none
+    bool meddles;    // its results in audits are of slots of other rounds
     unsigned lies;   // so many closures it completes without a push
     unsigned boasts; // it tells so many steps more than a closure has
     uint64_t tests;  // samples of the test set, as it tells; 0: 20

@@ -5,6 +5,8 @@
 
 #include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
+#include "plan/audited.h"
+#include "proto/spec.h"
 #include "tests/harness/lease.h"
 #include "tests/unit/coordinator/world_members.h"
 
@@ -157,6 +159,36 @@ static Sluice__V1__ScoreSums *score(struct fake_scores *s,
     return &s->sums;
 }
 
+// Results of an audited round: right ones depend on the slot alone.
+struct fake_repeats {
+    Sluice__V1__Repeat items[AUDITED_WORKERS], *list[AUDITED_WORKERS];
+};
+
+static void repeat(struct world *w, struct fake_member *m,
+                   Sluice__V1__Complete *done, struct fake_repeats *r)
+{
+    const struct job *job = jobs_get(w->coord, done->job);
+    const struct evidence *e = &job->shards.evidence;
+    uint64_t slots[AUDITED_WORKERS], first;
+
+    if (spec_audit(job->spec->train) == 0)
+        return;
+    first = evidence_round_first(e, done->closure);
+    done->n_repeats = audited_slots(
+        first, (uint32_t)(evidence_round_end(e, done->closure) - first),
+        done->closure, slots);
+    done->repeats = r->list;
+    for (size_t i = 0; i < done->n_repeats; i++) {
+        r->items[i] = (Sluice__V1__Repeat)SLUICE__V1__REPEAT__INIT;
+        r->items[i].closure = slots[i] + (m->meddles ? 3 : 0);
+        r->items[i].inputs = first;
+        r->items[i].output = 1000 + slots[i];
+        if (m->flips > 0 && world_below(w, m->flips) == 0)
+            r->items[i].output ^= UINT64_C(1) << world_below(w, 32);
+        r->list[i] = &r->items[i];
+    }
+}
+
 static void complete(struct world *w, struct fake_member *m,
                      const struct fake_lease *f)
 {
@@ -167,6 +199,7 @@ static void complete(struct world *w, struct fake_member *m,
     Sluice__V1__StepMetrics metrics = SLUICE__V1__STEP_METRICS__INIT;
     Sluice__V1__DataFacts facts = SLUICE__V1__DATA_FACTS__INIT;
     Sluice__V1__ShardEvidence items[WORLD_SHARDS], *list[WORLD_SHARDS];
+    struct fake_repeats repeats;
 
     for (uint32_t s = 0; s < w->shards; s++) {
         items[s] = (Sluice__V1__ShardEvidence)SLUICE__V1__SHARD_EVIDENCE__INIT;
@@ -190,6 +223,8 @@ static void complete(struct world *w, struct fake_member *m,
     if (l->kind == SLUICE__V1__LEASE_KIND__LEASE_TRAIN) {
         done.evidence = list;
         done.n_evidence = w->shards;
+        if (w->coord != NULL)
+            repeat(w, m, &done, &repeats);
         if ((m - w->members) % 2 == 0 && named(w, m, f)) { // others are older
             done.n_evidence = 0;
             done.map_version = m->map_version;

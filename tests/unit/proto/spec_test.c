@@ -668,6 +668,10 @@ static const struct {
      "train.backup: wants 0 to 4, got 5"},
     {"'train':{'backup':1}", "train.backup: copies are of the slots of a "
                              "round in sync, and train.mode is async"},
+    {"'train':{'mode':'sync','audit':1.5}",
+     "train.audit: wants a number in [0, 1], got 1.5"},
+    {"'train':{'audit':0.5}", "train.audit: rounds of sync are audited, and "
+                              "train.mode is async"},
     {"'train':{'contributions':4}", "train.contributions: rounds are of sync "
                                     "and allreduce, and train.mode is async"},
     {"'train':{'priority':101}", "train.priority: wants -100 to 100, got 101"},

@@ -1,0 +1,171 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/leases/suspects.c -- see suspects.h.
+#include "coordinator/core/leases/suspects.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/run/log.h"
+#include "coordinator/core/happened.h"
+#include "coordinator/core/job.h"
+#include "coordinator/core/leases/drains.h"
+#include "coordinator/core/leases/leases.h"
+#include "plan/audited.h"
+#include "proto/spec.h"
+
+#define NOBODY "" // no caller has it: who drained a suspect
+
+uint64_t suspects_count(const struct coord *c)
+{
+    uint64_t count = 0;
+
+    list_for(n, &c->drains)
+    {
+        count += drain_is_audit(list_entry(n, struct drain, node));
+    }
+    return count;
+}
+
+void suspects_fill(Sluice__V1__JobStatus *m, const struct job *job)
+{
+    if (spec_audit(job->spec->train) == 0)
+        return;
+    m->audit = wire_new(&sluice__v1__audit_status__descriptor);
+    if (m->audit == NULL)
+        return;
+    m->audit->compared = job->audit.compared;
+    m->audit->differed = job->audit.differed;
+    m->audit->decided = job->audit.decided;
+}
+
+// ---- a worker that is wrong
+
+static void suspects_revoke(struct coord *c, struct member *m)
+{
+    list_for_safe(n, &m->leases)
+    {
+        leases_revoke(c, m, list_entry(n, struct work, on_holder),
+                      "this worker is suspect: an audit found a result of it "
+                      "wrong");
+        if (c->dead)
+            return;
+    }
+}
+
+// Writes what is in doubt: all that the worker contributed since an audit found
+// a result of it right.
+static void suspects_doubt(const struct job *job, const struct member *m,
+                           char *out, size_t size)
+{
+    if (m == NULL || m->clean.job != job->id)
+        snprintf(out, size, "no audit of %s found it right before",
+                 job->id_text);
+    else
+        snprintf(out, size,
+                 "what it computed of %s since closure %llu is in doubt; "
+                 "checkpoint %llu is from before",
+                 job->id_text, (ull)m->clean.closure, (ull)m->clean.cut);
+}
+
+// Drains the worker that is wrong, which is journalled, and then takes its
+// leases back (A4).
+static void suspects_blame(struct coord *c, struct job *job, uint64_t closure,
+                           const struct votes_result *r)
+{
+    const char *name = r->wrong->name;
+    struct member *m = members_find(&c->members, MEMBER_WORKER, name);
+    char why[EVENT_TEXT], doubt[160];
+    struct sl_error err = SL_ERROR_INIT;
+
+    suspects_doubt(job, m, doubt, sizeof(doubt));
+    snprintf(why, sizeof(why),
+             "its gradient of closure %llu of %s is %016llx; %.60s and %.60s "
+             "computed %016llx; %s",
+             (ull)closure, job->id_text, (ull)r->wrong->output,
+             r->right[0]->name, r->right[1]->name, (ull)r->right[0]->output,
+             doubt);
+    LOG(WARN, "worker is suspect", "worker=%s job=%s closure=%llu why=%s", name,
+        job->id_text, (ull)closure, why);
+    happened_job(c, EVENT_WORKER_SUSPECT, job, m, "worker %.60s is suspect: %s",
+                 name, why);
+    if (drains_set(c, MEMBER_WORKER, name, NOBODY, why, &err) != SL_OK) {
+        if (!c->dead)
+            LOG(WARN, "a suspect worker cannot be drained", "worker=%s why=%s",
+                name, err.text);
+        return;
+    }
+    if (m == NULL)
+        return;
+    member_drain(m, true);
+    suspects_revoke(c, m);
+}
+
+// ---- votes
+
+static void suspects_differ(struct coord *c, struct member *m, struct job *job,
+                            uint64_t closure)
+{
+    LOG(WARN, "workers computed different gradients",
+        "job=%s closure=%llu worker=%s", job->id_text, (ull)closure, m->name);
+    happened_job(c, EVENT_AUDIT_DIFFERS, job, m,
+                 "%s and another worker computed different gradients of "
+                 "closure %llu from the same parameters",
+                 m->name, (ull)closure);
+}
+
+// Counts what a vote led to, for its job and for the cluster.
+static void suspects_figure(struct coord *c, uint64_t *of_job,
+                            enum figures_audit what, bool it_did)
+{
+    if (!it_did)
+        return;
+    ++*of_job;
+    figures_audit(c, what);
+}
+
+static void suspects_vote(struct coord *c, struct member *m, struct job *job,
+                          const Sluice__V1__Repeat *repeat)
+{
+    const struct vote vote = {.name = m->name,
+                              .witness = m->witness,
+                              .kind = repeat->kind,
+                              .inputs = repeat->inputs,
+                              .output = repeat->output};
+    const struct job_cut *cut = job_last_cut(job);
+    struct votes_result r;
+
+    votes_take(&job->audit.votes, job->shards.evidence.round, repeat->closure,
+               &vote, &r);
+    suspects_figure(c, &job->audit.compared, FIGURES_COMPARED, r.compared);
+    suspects_figure(c, &job->audit.differed, FIGURES_DIFFERED, r.differs);
+    suspects_figure(c, &job->audit.decided, FIGURES_DECIDED, r.wrong != NULL);
+    if (r.differs)
+        suspects_differ(c, m, job, repeat->closure);
+    if (r.wrong != NULL)
+        suspects_blame(c, job, repeat->closure, &r);
+    else if (r.agrees && repeat->closure >= m->clean.closure)
+        m->clean = (struct member_clean){job->id, repeat->closure,
+                                         cut == NULL ? 0 : cut->n};
+}
+
+// A1: of the slots that the lease names, and of no other.
+void suspects_take(struct coord *c, struct member *m, struct job *job,
+                   const Sluice__V1__Complete *message)
+{
+    const struct evidence *e = &job->shards.evidence;
+    uint64_t first, slots[AUDITED_WORKERS];
+    uint32_t n;
+
+    if (message->n_repeats == 0)
+        return;
+    first = evidence_round_first(e, message->closure);
+    if (!audited_round(job->id, first, spec_audit(job->spec->train)))
+        return;
+    n = audited_slots(
+        first, (uint32_t)(evidence_round_end(e, message->closure) - first),
+        message->closure, slots);
+    for (uint32_t i = 0; i < n; i++)
+        for (size_t k = 0; k < message->n_repeats && !c->dead; k++)
+            if (message->repeats[k]->closure == slots[i])
+                suspects_vote(c, m, job, message->repeats[k]);
+}

@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/leases/suspects.h -- the audit of hosts: results of audited
+// rounds are compared, and a worker that computed one wrongly is suspect.
+//
+// A suspect worker is drained (drains.h), by nobody: it is given nothing, of
+// any job, whichever process has its name, until somebody undrains it. Its
+// leases are taken back at once. The journal holds that; the votes are
+// volatile. No count depends on any of it (A3).
+//
+// Threads  the loop.
+// Memory   messages are borrowed for the call; job->audit is the job's. No
+//          pointer is NULL.
+// Errors   a journal that fails is fatal (c->dead). Without memory nothing is
+//          compared. If DRAINS_MAX members are drained, the event alone says
+//          which worker is wrong.
+#ifndef COORDINATOR_CORE_LEASES_SUSPECTS_H
+#define COORDINATOR_CORE_LEASES_SUSPECTS_H
+
+#include "coordinator/core/coord_inner.h"
+#include "coordinator/rules/votes.h"
+
+// What audits of a job came to.
+struct job_audit {
+    struct votes votes;
+    uint64_t compared, differed, decided; // slots; see AuditStatus
+};
+
+// Compares what m computed of audited slots, as its completion of a slot says;
+// m had the lease of that slot, and the job is of mode sync. Results of slots
+// that m was not to compute are ignored.
+void suspects_take(struct coord *c, struct member *m, struct job *job,
+                   const Sluice__V1__Complete *message);
+
+// Returns the number of workers that are suspect.
+uint64_t suspects_count(const struct coord *c);
+
+// Fills in what the job's audits came to; nothing without memory.
+void suspects_fill(Sluice__V1__JobStatus *m, const struct job *job);
+
+#endif

@@ -1,0 +1,31 @@
+#!/bin/bash
+# SPDX-License-Identifier: Apache-2.0
+# check.sh [WORK] - runs the models of this folder with spin: each must hold, and each mistake must be caught. One line per run;
+# status 1: a run did not end as it should, 77: spin or a C compiler is not installed.
+here=$(cd "$(dirname "$0")" && pwd)
+work=${1:-$(mktemp -d)}
+command -v spin >/dev/null && command -v cc >/dev/null || exit 77
+bad=0
+
+# Runs model $3 with the defines behind it; $2 is the number of errors that it must find: 0, or 1 for any.
+run() {
+    local name=$1 want=$2 model=$3 got
+    shift 3
+    mkdir -p "$work/$name" && cd "$work/$name" && rm -f -- *.trail && cp "$here/$model" . || exit 1
+    spin -a "$@" "$model" >spin.log 2>&1 && cc -O2 -w -DSAFETY -DCOLLAPSE -o pan pan.c || { cat spin.log; bad=1; return; }
+    ./pan -m20000 >out 2>&1
+    grep -q 'errors: 0' out && got=0 || got=1
+    grep -q 'max search depth too small\|out of memory' out && got=incomplete
+    printf '%-18s %s %s\n' "$name" "$(grep -o 'errors: [0-9]*' out)" "$(grep -o '[0-9.e+]* states, stored' out)"
+    [ "$got" = "$want" ] || { echo "$name: wanted $want, got $got"; bad=1; }
+}
+
+run audit 0 audit.pml
+run audit_lies 0 audit.pml -DLIES -DDEATHS=0
+run audit_names 0 audit.pml -DNAMES -DDEATHS=0
+run B_WORD 1 audit.pml -DB_WORD
+run B_NAMES 1 audit.pml -DB_NAMES -DNAMES
+run B_INPUTS 1 audit.pml -DB_INPUTS
+run B_COUNT 1 audit.pml -DB_COUNT
+run B_GATE 1 audit.pml -DB_GATE
+exit $bad

@@ -1,0 +1,183 @@
+// SPDX-License-Identifier: Apache-2.0
+// Audits of a sync job by scripted workers: see
+// coordinator/core/leases/suspects.h.
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/run/log.h"
+#include "coordinator/core/job.h"
+#include "coordinator/core/jobs.h"
+#include "coordinator/core/leases/drains.h"
+#include "coordinator/core/leases/suspects.h"
+#include "tests/unit/coordinator/world.h"
+#include "tests/unit/coordinator/world_members.h"
+
+enum { LIMIT = 60000, WORKERS = 4 };
+
+static const char *const hosts[] = {"h-0", "h-1", "h-2", "h-3"};
+
+// A psserver, four workers of four hosts, and a job with rounds of three slots
+// that are all audited.
+static struct world *begin(uint64_t seed)
+{
+    static struct world w;
+    static char json[4096];
+    char *backup;
+
+    snprintf(json, sizeof(json), "%s", world_sync_job);
+    backup = strstr(json, "\"backup\":1");
+    memcpy(backup, "\"audit\":1 ", 10);
+    world_init(&w, seed);
+    world_people(&w, 1, WORKERS);
+    for (unsigned i = 0; i < WORKERS; i++) {
+        world_break(&w, &w.members[1 + i]);
+        w.members[1 + i].host = hosts[i];
+        world_attach(&w, &w.members[1 + i]);
+    }
+    world_submit(&w, json);
+    return &w;
+}
+
+static struct fake_member *worker(struct world *w, unsigned k)
+{
+    return &w->members[1 + k];
+}
+
+static const struct drain *suspect(struct world *w, unsigned k)
+{
+    const struct drain *d =
+        drains_find(w->coord, MEMBER_WORKER, worker(w, k)->name);
+
+    return d != NULL && drain_is_audit(d) ? d : NULL;
+}
+
+TEST(suspects, A2_a_worker_that_is_wrong_is_suspect_and_the_counts_are_exact)
+{
+    struct world *w = begin(WORLD_SITUATION);
+    Sluice__V1__JobStatus *s;
+
+    worker(w, 2)->flips = 1;
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT)); // its checks: A3
+    T_EQ(suspects_count(w->coord), 1);
+    T_ASSERT(suspect(w, 2) != NULL);
+    T_HAS(suspect(w, 2)->why, "its gradient of closure");
+    T_HAS(suspect(w, 2)->why, "no audit of j-1 found it right before");
+    s = world_status(w);
+    T_ASSERT(s->audit != NULL);
+    T_TRUE(s->audit->decided >= 1 && s->audit->differed >= s->audit->decided &&
+           s->audit->compared > 40);
+    wire_free(&s->base);
+    world_release(w);
+}
+
+TEST(suspects, A2_nobody_is_blamed_where_all_compute_alike)
+{
+    struct world *w = begin(t_seed());
+    Sluice__V1__JobStatus *s;
+
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    T_EQ(suspects_count(w->coord), 0);
+    s = world_status(w);
+    T_TRUE(s->audit->compared > 40);
+    T_EQ(s->audit->differed, 0);
+    wire_free(&s->base);
+    world_release(w);
+}
+
+// What is believed of a shard is what it has counted.
+static void check_believed(struct world *w)
+{
+    const struct job *job = jobs_get(w->coord, w->job);
+    const struct evidence *e = &job->shards.evidence;
+
+    for (uint32_t s = 0; job->shards.placed && s < w->shards; s++)
+        for (uint64_t at = 0; !job_ended(job) && at < e->closures; at++)
+            T_TRUE(!counted_closure_full(evidence_counted(e, s), at) ||
+                   counted_closure_full(&w->members[0].shards[s].counted, at));
+}
+
+// With two workers no slot has three votes: the job goes on all the same.
+TEST(suspects, A3_an_audit_counts_nothing_and_holds_nothing_up)
+{
+    for (unsigned workers = 2; workers <= WORKERS; workers += 2) {
+        struct world *w = begin(WORLD_SITUATION);
+
+        for (unsigned k = workers; k < WORKERS; k++)
+            world_kill(w, worker(w, k));
+        for (unsigned i = 0;
+             i < LIMIT && jobs_get(w->coord, w->job)->state < JOB_FINISHING;
+             i++) {
+            world_pass(w, 50);
+            fake_turn(w);
+            check_believed(w);
+        }
+        T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+        T_EQ(suspects_count(w->coord), 0);
+        world_release(w);
+    }
+}
+
+// A suspect stays one when it comes again and when the coordinator does, until
+// it is forgiven.
+TEST(suspects, A4_a_suspect_gets_nothing_until_it_is_undrained)
+{
+    struct world *w = begin(WORLD_SITUATION);
+    Sluice__V1__DrainRequest request = SLUICE__V1__DRAIN_REQUEST__INIT;
+    struct fake_member *m = worker(w, 0);
+    bool changed = false;
+
+    m->flips = 1;
+    for (unsigned i = 0; i < LIMIT && suspect(w, 0) == NULL; i++) {
+        world_pass(w, 50);
+        fake_turn(w);
+    }
+    T_ASSERT(suspect(w, 0) != NULL);
+    m->flips = 0;
+    world_stop_coord(w);
+    world_start_coord(w);
+    world_restart(w, m);
+    T_ASSERT(suspect(w, 0) != NULL);
+    request.name = m->name;
+    request.undrain = true;
+    request.who = "ada";
+    request.why = "";
+    for (unsigned i = 0; i < 200; i++) {
+        world_pass(w, 50);
+        fake_turn(w);
+        T_EQ(m->leases_count, 0);
+    }
+    T_OK(coord_drain(w->coord, &request, &changed, t_err()));
+    T_TRUE(changed && suspect(w, 0) == NULL);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    T_EQ(suspects_count(w->coord), 0);
+    world_release(w);
+}
+
+// One that says of every slot, its own and others', what nobody else computed.
+TEST(suspects, A2_the_word_of_one_party_blames_nobody_else)
+{
+    for (unsigned run = 0; run < 20; run++) {
+        struct world *w = begin(t_seed() + run);
+
+        worker(w, 1)->flips = 1 + run % 3;
+        worker(w, 3)->flips = 2; // a second name of the same party
+        worker(w, 3)->host = hosts[1];
+        world_break(w, worker(w, 3));
+        world_attach(w, worker(w, 3));
+        T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+        T_TRUE(suspect(w, 0) == NULL && suspect(w, 2) == NULL);
+        world_release(w);
+    }
+}
+
+// Results of slots that its lease does not name are not taken.
+TEST(suspects, A1_a_worker_votes_for_the_slots_of_its_lease_alone)
+{
+    struct world *w = begin(WORLD_SITUATION);
+
+    for (unsigned k = 0; k < WORKERS; k++)
+        worker(w, k)->meddles = true;
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    T_EQ(jobs_get(w->coord, w->job)->audit.compared, 0);
+    world_release(w);
+}

@@ -1,0 +1,42 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/lease/repeats.c -- see repeats.h.
+#include "trainer/lease/repeats.h"
+
+#include "proto/spec.h"
+#include "state/shard/contributions.h"
+#include "trainer/base/grad.h"
+
+void repeats_begin(struct repeats *r, struct lease *l)
+{
+    const Sluice__V1__TrainSpec *train = l->record->open->spec->train;
+    uint32_t most = spec_contributions(train), count;
+    uint64_t first;
+
+    r->count = l->outcome.repeats_count = 0;
+    if (most == 0 || spec_audit(train) == 0)
+        return;
+    first = contributions_round(&l->record->schedule, most, l->closure, &count);
+    if (audited_round(l->job, first, spec_audit(train)))
+        r->count = audited_slots(first, count, l->closure, r->slots);
+}
+
+void repeats_inputs(struct repeats *r, uint64_t with, const float *params,
+                    size_t n)
+{
+    r->inputs = grad_digest(with, params, n);
+}
+
+void repeats_note(const struct repeats *r, struct lease *l, uint64_t kind,
+                  uint64_t closure, const float *gradient, size_t n)
+{
+    struct outcome *o = &l->outcome;
+
+    if (r->count == 0 || o->repeats_count == AUDITED_WORKERS)
+        return;
+    o->repeats[o->repeats_count++] = (struct lease_repeat){
+        .closure = closure,
+        .kind = kind,
+        .inputs = r->inputs,
+        .output = gradient == NULL ? 0 : grad_digest(0, gradient, n),
+    };
+}

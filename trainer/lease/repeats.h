@@ -1,0 +1,40 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/lease/repeats.h -- audited rounds: which slots a lease computes, and
+// what is said of each (A1).
+//
+// In an audited round (plan/audited.h) the worker computes the next slots of
+// the round before its own, from the parameters that it computes its own from.
+// Of each it notes the digest of the gradient, as it would send it. Results can
+// be compared where `kind` and `inputs` are equal: all that decides their bits
+// is equal then.
+//
+// Threads  the thread that computes.
+// Memory   values; results are noted in the lease's outcome.
+// Errors   none.
+#ifndef TRAINER_LEASE_REPEATS_H
+#define TRAINER_LEASE_REPEATS_H
+
+#include "trainer/lease/lease.h"
+
+struct repeats {
+    uint64_t slots[AUDITED_WORKERS]; // own first, then those repeated
+    uint32_t count;                  // 0: the round is not audited
+    uint64_t inputs; // digest of the parameters, and of what goes with them
+};
+
+// Sets *r to the slots of the round of training lease `l`, and forgets what was
+// noted in the lease.
+void repeats_begin(struct repeats *r, struct lease *l);
+
+// Sets the digest of the parameters, of which all `n` are fresh; `with` is what
+// else a gradient depends on, such as a loss scale.
+void repeats_inputs(struct repeats *r, uint64_t with, const float *params,
+                    size_t n);
+
+// Notes the result of a slot: a gradient of `n` elements; NULL: it is not
+// finite. `kind` is equal where the same inputs give the same bits. Does
+// nothing if the round is not audited.
+void repeats_note(const struct repeats *r, struct lease *l, uint64_t kind,
+                  uint64_t closure, const float *gradient, size_t n);
+
+#endif
