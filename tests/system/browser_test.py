@@ -8,7 +8,7 @@ import urllib.parse
 import chrome
 import crowd
 from access_test import Guarded
-from cluster import Cluster, Failed, check, check_equal, main, mlp_job
+from cluster import Cluster, Failed, check, check_equal, main, mlp_job, wait_for
 from scrape import OPS, address, get
 
 HOSTILE = '<img src=x onerror="window.broken=1"><script>window.broken=1</script>'
@@ -330,6 +330,8 @@ def a_thousand_workers_are_usable():
     with Cluster(psservers=1, workers=0, coordinator_args=(*OPS, *crowd.PATIENT)) as c, \
             crowd.Crowd(c.address, 1000), chrome.Chrome() as page:
         where = address(c, "coordinator")
+        wait_for("all of them to be there", lambda: json.loads(get(
+            where, "/api/v1/members?limit=1")[1])["total"] == 1001)
         sizes = {path: len(get(where, f"/api/v1/{path}")[1])
                  for path in ("overview", "map", "members?limit=50", "cluster")}
         print(f"bytes of answers: {sizes}")

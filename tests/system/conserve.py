@@ -157,7 +157,7 @@ class Programs:
     def kill(self, name):
         process = self.running.pop(name)
         process.kill()
-        process.wait(timeout=30)
+        process.wait(timeout=120)
 
     def restart(self, name, *flags):
         self.kill(name)

@@ -5,7 +5,7 @@ import pathlib
 import sys
 import threading
 
-from cluster import ROOT
+from cluster import LIMIT, ROOT
 
 STREAMS = 90  # of one connection
 # They send no heartbeats.
@@ -26,7 +26,7 @@ class Crowd:
     def __enter__(self):
         self.thread.start()
         for _ in range(self.count):
-            assert self.here.acquire(timeout=60), "not all of them were welcomed"
+            assert self.here.acquire(timeout=60 * LIMIT), "not all of them were welcomed"
         return self
 
     def __exit__(self, *_):

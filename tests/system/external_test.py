@@ -153,14 +153,14 @@ def a_checkpoint_of_an_ended_job_can_be_pulled():
                                      shard=int(shard["shard"]))
             request.tag.incarnation = int(shard["tag"]["incarnation"])
             request.tag.sequence = int(shard["tag"]["sequence"])
-            reply = stub.Pull(request, timeout=10)
+            reply = stub.Pull(request, timeout=10 * LIMIT)
             check_equal(reply.version, int(shard["steps"]), "version of the file")
             flat += reply.payload
         want = np.concatenate([tensors["weights"], tensors["bias"]])
         check_equal(np.frombuffer(flat, np.float32).tolist(), want.tolist(), "values")
         request.tag.sequence += 1000
         try:
-            stub.Pull(request, timeout=10)
+            stub.Pull(request, timeout=10 * LIMIT)
             check(False, "a snapshot that does not exist was answered")
         except grpc.RpcError as error:
             check_equal(error.code(), grpc.StatusCode.NOT_FOUND, "code")
@@ -193,7 +193,7 @@ def a_bad_push_is_refused_and_changes_nothing():
         stub = ps_grpc.ShardsStub(grpc.insecure_channel(f"unix:{c.dir}/ps-0.sock"))
         key = dict(job=int(status["job"]), job_incarnation=int(status["incarnation"]),
                    shard=0, incarnation=int(shard["incarnation"]))
-        before = stub.Pull(ps.PullRequest(**key), timeout=10)
+        before = stub.Pull(ps.PullRequest(**key), timeout=10 * LIMIT)
         size = len(before.payload)
         for payload, word in [(b"\0" * (size - 4), "bytes"), (b"", "payload"),
                               (b"\0" * (size + 4), "bytes"),
@@ -201,12 +201,12 @@ def a_bad_push_is_refused_and_changes_nothing():
             try:
                 stub.Push(ps.PushRequest(**key, closure=0, step=0, samples=32,
                                          attempt={"term": 1, "n": 1},
-                                         payload=payload), timeout=10)
+                                         payload=payload), timeout=10 * LIMIT)
                 check(False, f"a push of {len(payload)} bytes was taken")
             except grpc.RpcError as error:
                 check_equal(error.code(), grpc.StatusCode.INVALID_ARGUMENT, "code")
                 check(word in error.details(), f"no '{word}' in", error.details())
-        after = stub.Pull(ps.PullRequest(**key), timeout=10)
+        after = stub.Pull(ps.PullRequest(**key), timeout=10 * LIMIT)
         check_equal((after.version, after.payload), (before.version, before.payload),
                     "the shard after refused pushes")
         check(json.dumps(c.status(job)), "the coordinator is gone")

@@ -172,7 +172,7 @@ def three_empty_hosts_train_with_mutual_tls():
         check("finished" in said, "the last command trains a job", said)
         # That was with certificates on both sides: others are not served.
         told = lan.run("w1.lan", "sluice cert init other --host w1.lan >log && sluice jobs "
-                       "--coordinator coordinator.lan:7070 --timeout 3s --tls-ca "
+                       "--coordinator coordinator.lan:7070 --timeout 10s --tls-ca "
                        "/etc/sluice/tls/ca.crt --tls-cert other/client.crt "
                        "--tls-key other/client.key", want=None)
         check("certificate" in told, "what a stranger is told", told)

@@ -10,6 +10,7 @@ import struct
 import zlib
 
 from cluster import ROOT, Cluster, check, check_counts, check_equal, main, shared
+from training import Training
 
 FILES = ROOT / "tests" / "unit" / "worker" / "images"
 dice = random.Random(7)
@@ -222,13 +223,6 @@ def one_broken_image_too_many_fails_the_job_and_names_all():
                 check(word in failed["reason"], f"no '{word}' in", failed["reason"])
 
 
-def some_steps_on(c, job, low, high):
-    """Waits until a random number of further steps has been counted; the job
-    must still run then, or the next blow would miss it."""
-    c.wait_steps(job, c.steps(job) + dice.randint(low, high))
-    check(c.status(job)["state"] != "finished", "the job is too short for the test")
-
-
 def moving_statistics_are_counted_once():
     """Every image is of one colour, so a batch's variance is 0 and its mean the
     colour: the moving variance is momentum to the power of the steps that were
@@ -248,24 +242,24 @@ def moving_statistics_are_counted_once():
             {"type": "conv2d", "filters": 16, "kernel_size": 5}]
         job["model"]["input_shape"] = [48, 48, 3]
         job["train"] = {"batch": 8, "epochs": epochs, "steps_per_closure": 10}
-        number = c.submit(job)
+        jobs = Training(c, job, dice, 20, 60)
         for victim in ("w-0", "ps-0", "w-1", "ps-1"):
-            some_steps_on(c, number, 20, 60)
+            jobs.some_steps_on()
             c.kill(victim)
             c.start(victim)
-        done = c.wait_state(number)
-        check_counts(done)
-        steps = int(done["steps_asked"])
-        check_equal(steps, 10 * epochs, "steps")
-        out = pathlib.Path(c.dir) / "out.safetensors"
-        c.run("export", number, "--to", out)
-        left = momentum ** steps
-        values = load_file(out)
-        for got, want in zip(values["bn/moving_mean"], colour):
-            check(abs(got - (1 - left) * want / 255) < 2e-4,
-                  f"moving mean {got}, not {(1 - left) * want / 255}")
-        for got in values["bn/moving_variance"]:
-            check(abs(got / left - 1) < 5e-4, f"moving variance {got}, not {left}")
+        jobs.end()
+        for done in jobs.done:
+            steps = int(done["steps_asked"])
+            check_equal(steps, 10 * epochs, "steps")
+            out = pathlib.Path(c.dir) / "out.safetensors"
+            c.run("export", done["id"], "--to", out)
+            left = momentum ** steps
+            values = load_file(out)
+            for got, want in zip(values["bn/moving_mean"], colour):
+                check(abs(got - (1 - left) * want / 255) < 2e-4,
+                      f"moving mean {got}, not {(1 - left) * want / 255}")
+            for got in values["bn/moving_variance"]:
+                check(abs(got / left - 1) < 5e-4, f"moving variance {got}, not {left}")
 
 
 if __name__ == "__main__":

@@ -17,7 +17,7 @@ import socket
 import subprocess
 import tempfile
 
-from cluster import (BIN, ROOT, check, check_counts, check_equal, children_of, main,
+from cluster import (BIN, LIMIT, ROOT, check, check_counts, check_equal, children_of, main,
                      mlp_job, wait_for)
 from frameworks import PEERS, PYTHON, there
 
@@ -274,7 +274,8 @@ def the_skypilot_task_runs_on_two_nodes():
     with Launched(f"127.0.0.1:{port}") as c:
         c.words = ["bash", "-c", block(text, "run")]
         c.sluice("cert", "init", c.dir / "certs", "--host", "localhost")
-        (c.dir / "job.json").write_text(json.dumps(mlp_job(epochs=1)))
+        # It lasts until both workers have come.
+        (c.dir / "job.json").write_text(json.dumps(mlp_job(epochs=60)))
         sky = {"PATH": f"{BIN}:{os.environ['PATH']}", "STATE": str(c.dir / "cluster"),
                "CERTS": str(c.dir / "certs"), "JOB": str(c.dir / "job.json"),
                "SLUICE_BASE_PORT": str(port), "SKYPILOT_NODE_RANK": "0"}
@@ -284,7 +285,7 @@ def the_skypilot_task_runs_on_two_nodes():
             c.start(f"node-{rank}", PART="workers", COORDINATOR=f"127.0.0.1:{port}",
                     SKYPILOT_NODE_IPS="127.0.0.1\n127.0.0.1", SKYPILOT_NUM_NODES="2",
                     **{**sky, "SKYPILOT_NODE_RANK": rank})
-        check_equal(head.wait(timeout=120), 0, f"exit of the head\n{c.log('head')}")
+        check_equal(head.wait(timeout=120 * LIMIT), 0, f"exit of the head\n{c.log('head')}")
         for said in (f"workers: --env COORDINATOR=127.0.0.1:{port}", '"tls":1', "finished"):
             check(said in c.log("head"), f"the head does not say {said}", c.log("head"))
         for rank in "01":

@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 
-from cluster import (BIN, PATIENCE, Cluster, check, check_counts, check_equal, main,
+from cluster import (BIN, LIMIT, PATIENCE, Cluster, check, check_counts, check_equal, main,
                      wait_for)
 from external_test import Program, Programs, check_learnt, exported, linear_job
 from hybrid_test import members
@@ -68,14 +68,14 @@ def disturbed(c, start, epochs, kills):
         c.wait_steps(job, c.steps(job) + 40)
         done = c.wait_state(job)
         for program in programs.running:
-            check_equal(program.process.wait(timeout=30), 0, "exit of a program")
+            check_equal(program.process.wait(timeout=30 * LIMIT), 0, "exit of a program")
     check_counts(done)
     check_exact(c, job, epochs)
     return done
 
 
 def groups_in_c_lose_leaders_and_members_and_every_sample_counts_once():
-    epochs, kills = (2000, 6) if PATIENCE == 1 else (600, 2)
+    epochs, kills = (4000, 6) if PATIENCE == 1 else (600, 2)
     with Cluster(psservers=2, workers=0) as c:
         disturbed(c, lambda name: Rank(c, name, COUNTS, c.address, name,
                                        c.dir / "store"), epochs, kills)
@@ -153,7 +153,7 @@ def a_model_is_learnt_by_groups():
         start = lambda name: Rank(  # noqa: E731
             c, name, OWN, "--coordinator", c.address, "--name", name)
         with Groups(start, count=3) as programs:
-            job = c.submit(in_groups(linear_job(epochs=40), by="host",
+            job = c.submit(in_groups(linear_job(epochs=300), by="host",
                                      shuffle=True))
             wait_groups(c, job, [1, 2])
             c.wait_steps(job, 200)

@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import numpy as np
-from cluster import PATIENCE, Cluster, check, check_counts, check_equal, main, wait_for
+from cluster import LIMIT, PATIENCE, Cluster, check, check_counts, check_equal, main, wait_for
 from external_test import Programs, exported
 from lib_ring_test import PYTHON, Rank
 
@@ -89,7 +89,7 @@ def programs_and_psservers_are_killed_and_every_step_counts_once():
                 c.restart("coordinator")
                 done = c.wait_state(job)
                 for program in programs.running:
-                    check_equal(program.process.wait(timeout=30), 0, "exit of a program")
+                    check_equal(program.process.wait(timeout=30 * LIMIT), 0, "exit of a program")
             check_counts(done)
             if not words:  # else some are applied at a smaller rate
                 check_exact(c, job, epochs)
@@ -210,7 +210,7 @@ def what_cannot_be_is_said():
     with Cluster(psservers=1, workers=0) as c:
         job = c.submit(range_job(2))
         program = start_of(c, BAD)("bad")
-        program.process.wait(timeout=60)
+        program.process.wait(timeout=60 * LIMIT)
         said = (c.dir / "bad.log").read_text()
         check("all refused" in said and "all said" in said, said)
         program.end()
@@ -258,7 +258,7 @@ def a_model_larger_than_the_programs_memory():
             program = start_of(c, MEMORY)("large")
             job = c.submit(spec)
             done = c.wait_state(job)
-            check_equal(program.process.wait(timeout=30), 0, "exit of the program")
+            check_equal(program.process.wait(timeout=30 * LIMIT), 0, "exit of the program")
             program.end()
             check_counts(done)
             said = (c.dir / "large.log").read_text()

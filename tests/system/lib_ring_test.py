@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 from access_test import Guarded
-from cluster import (BIN, PATIENCE, ROOT, Cluster, check, check_counts, check_equal, main,
+from cluster import (BIN, LIMIT, LONG_LEASE, PATIENCE, ROOT, Cluster, check, check_counts, check_equal, main,
                      wait_for)
 from external_test import Program, Programs, check_learnt, exported, linear_job
 
@@ -77,14 +77,14 @@ def disturbed(c, start, epochs, kills):
         c.wait_steps(job, c.steps(job) + 40)
         done = c.wait_state(job)
         for program in programs.running:
-            check_equal(program.process.wait(timeout=30), 0, "exit of a program")
+            check_equal(program.process.wait(timeout=30 * LIMIT), 0, "exit of a program")
     check_counts(done)
     check_exact(c, job, epochs)
     return done, programs
 
 
 def ranks_in_c_are_killed_and_join_and_every_sample_counts_once():
-    epochs, kills = (2000, 4) if PATIENCE == 1 else (800, 2)
+    epochs, kills = (6000, 4) if PATIENCE == 1 else (800, 2)
     with Cluster(psservers=0, workers=0) as c:
         done, programs = disturbed(
             c, lambda name: Rank(c, name, COUNTS, c.address, name, c.dir / "store"),
@@ -103,7 +103,7 @@ def a_model_is_learnt_without_a_psserver():
             c, name, OWN, "--coordinator", c.address, "--name", name, "--store",
             c.dir / "store")
         with Programs(start) as programs:
-            job = c.submit(ranks_job(linear_job(epochs=30)))
+            job = c.submit(ranks_job(linear_job(epochs=300)))
             wait_ranks(c, job, 2)
             c.wait_steps(job, 400)
             programs.replace()
@@ -129,7 +129,7 @@ with sluice.Session(address, name=name, store=store, wait=60, tls=tuple(tls) or 
 
 
 def numpy_ranks_are_killed_and_join_and_every_sample_counts_once():
-    epochs = 1500
+    epochs = 3000
     with Cluster(psservers=0, workers=0) as c:
         path = c.dir / "counts.py"
         path.write_text(NUMPY)
@@ -140,13 +140,13 @@ def numpy_ranks_are_killed_and_join_and_every_sample_counts_once():
 
 def a_signal_drains_a_rank_and_the_others_go_on():
     """Its round ends, nothing is done again, and no rank is accused."""
-    with Cluster(psservers=0, workers=0) as c:
+    with Cluster(psservers=0, workers=0, coordinator_args=LONG_LEASE) as c:
         path = c.dir / "counts.py"
         path.write_text(NUMPY)
         ranks = [Rank(c, name, sys.executable, path, c.address, name,
                       c.dir / "store", **PYTHON) for name in ("one", "two")]
         try:
-            job = c.submit(counting_job(2000, least=1))
+            job = c.submit(counting_job(4000, least=1))
             wait_ranks(c, job, 2)
             c.wait_steps(job, c.steps(job) + 100)
             ranks[0].end(signal.SIGTERM)
@@ -158,7 +158,7 @@ def a_signal_drains_a_rank_and_the_others_go_on():
             for rank in ranks:
                 rank.end()
         check_counts(done)
-        check_exact(c, job, 2000)
+        check_exact(c, job, 4000)
         check_equal(int(done["closures_retried"]), 0, "closures retried by a drain")
 
 
@@ -172,14 +172,14 @@ def ranks_of_other_hosts_sum_over_the_network_with_certificates():
             c, name, sys.executable, path, c.address, name, c.dir / "store", *files,
             **PYTHON)
         with Programs(start) as programs:
-            job = c.submit(counting_job(300))
+            job = c.submit(counting_job(1200))
             wait_ranks(c, job, 2)
             wait_for("what a sum costs to be told",
                      lambda: int(c.status(job).get("sum_bytes", 0)) > 0)
             programs.replace()
             done = c.wait_state(job)
         check_counts(done)
-        check_exact(c, job, 300)
+        check_exact(c, job, 1200)
 
 
 REFUSED = """

@@ -6,7 +6,7 @@ import os
 import re
 import subprocess
 
-from cluster import BIN, ROOT, Cluster, Failed, check, check_counts, check_equal, main
+from cluster import BIN, LIMIT, ROOT, Cluster, Failed, check, check_counts, check_equal, main
 from external_test import Program, Programs, check_learnt, linear_job
 
 PROGRAM = BIN / "own_gradient"
@@ -20,7 +20,7 @@ def own(c, name):
 def a_program_in_c_trains_and_dies():
     with Cluster(psservers=2, workers=0) as c:
         with Programs(lambda name: own(c, name)) as programs:
-            job = c.submit(linear_job(epochs=60))
+            job = c.submit(linear_job(epochs=400))
             for steps in (200, 400, 800, 1600):
                 c.wait_steps(job, steps)
                 programs.replace()
@@ -31,7 +31,7 @@ def a_program_in_c_trains_and_dies():
             check_counts(done)
             check_learnt(c, job)
             for program in programs.running:
-                check_equal(program.process.wait(timeout=30), 0, "exit of a program")
+                check_equal(program.process.wait(timeout=30 * LIMIT), 0, "exit of a program")
 
 
 def a_job_of_another_shape_is_refused_in_words():

@@ -7,7 +7,7 @@ import os
 import subprocess
 import sys
 
-from cluster import (BIN, Cluster, check, check_counts, main, mlp_job, wait_for)
+from cluster import BIN, LIMIT, Cluster, check, check_counts, main, mlp_job, wait_for
 
 TAG = f"sl{os.getpid() % 100000}"
 HOSTS = {"coordinator": 1, "ps-0": 2, "w-0": 3}
@@ -79,7 +79,7 @@ class RemoteCluster(Cluster):
                 "--coordinator", "10.77.0.1:7070", *self.tls("client"),
                 *map(str, words)]
         done = subprocess.run(line, capture_output=True, text=True, cwd=self.dir,
-                              timeout=limit_s, stdin=subprocess.DEVNULL, check=False)
+                              timeout=limit_s * LIMIT, stdin=subprocess.DEVNULL, check=False)
         check(want is None or done.returncode == want,
               f"sluice {words}: exit {done.returncode}", done.stdout, done.stderr)
         return done

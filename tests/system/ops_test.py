@@ -14,15 +14,17 @@ import threading
 
 import catalogue
 from access_test import Guarded
-from cluster import (BIN, ROOT, Cluster, check, check_equal, full_disk, main, mlp_job,
+from cluster import (BIN, LIMIT, LONG_LEASE, ROOT, Cluster, check, check_equal, full_disk, main, mlp_job,
                      wait_for)
 from emulated_test import Emulated
 from imds import Clouds
 from scrape import OPS, address, get, metrics, value
 
 
-def cluster(**more):
-    return Cluster(coordinator_args=OPS, psserver_args=OPS, worker_args=OPS, **more)
+def cluster(lasting=False, **more):
+    """`lasting`: no member is lost for want of a heartbeat."""
+    return Cluster(coordinator_args=[*OPS, *(LONG_LEASE if lasting else ())],
+                   psserver_args=OPS, worker_args=OPS, **more)
 
 
 def becomes(c, name, status, text):
@@ -59,7 +61,7 @@ def a_drain_and_a_notice_are_not_ready():
         becomes(c, "w-1", 503, "[-]notice failed")
         going.unlink()
         becomes(c, "w-1", 200, "[+]notice ok")
-        job = c.submit(mlp_job(epochs=100))
+        job = c.submit(mlp_job(epochs=1000))
         c.wait_steps(job, 20)
         # A psserver that does not answer makes the drain of a worker last.
         c.pause("ps-0")
@@ -101,7 +103,7 @@ class Small(Cluster):
 
 def a_psserver_without_space_is_not_ready_and_recovers():
     with Small(psservers=1, workers=1, psserver_args=OPS) as c:
-        job = c.submit(mlp_job(epochs=100))
+        job = c.submit(mlp_job(epochs=1000))
         c.wait_steps(job, 20)
         becomes(c, "ps-0", 200, "[+]space ok")
         with full_disk(c.processes["ps-0"], c.dir / "small"):
@@ -164,7 +166,7 @@ def ops_ipv6():
                     return subprocess.run(
                         ["nsenter", f"--net=/proc/{process.pid}/ns/net", sys.executable, "-c",
                          "import sys, urllib.request as u; "
-                         "print(u.urlopen(sys.argv[1], timeout=5).status)", url],
+                         "print(u.urlopen(sys.argv[1], timeout=60).status)", url],
                         check=False, capture_output=True, text=True).stdout.strip()
                 check_equal(asked("http://[fd00::7]:9100/livez"), "200", f"{bind} over IPv6")
                 check_equal(asked("http://127.0.0.1:9100/livez"), "", "IPv4, which is not there")
@@ -184,7 +186,7 @@ def hostile_requests_leave_a_daemon_alive():
                      b"GET /metrics HTTP/9.9\r\nHost: \xff\r\n\r\n",
                      b"POST /metrics HTTP/1.1\r\nHost: a\r\nContent-Length: -1\r\n\r\n",
                      b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", b"\x16\x03\x01\x02\x00\x01\x00"):
-            with socket.create_connection((host, int(port)), timeout=20) as s:
+            with socket.create_connection((host, int(port)), timeout=60) as s:
                 s.sendall(text)
         check_equal(get(where, "/livez"), (200, "ok\n"), "/livez")
         check_equal(get(where, "/../../etc/passwd")[0], 404, "a path above")
@@ -223,7 +225,9 @@ def up_gives_each_daemon_one():
             check_equal(said[2], f"Look:  http://{where}/ (and /metrics, /readyz?verbose)\n",
                         "the third line")
             for name in ("coordinator", "ps-0", "worker-0"):
-                where = pathlib.Path(folder, f"c/{name}/ops.address").read_text().strip()
+                where = pathlib.Path(folder, f"c/{name}/ops.address")
+                wait_for(f"{name} to open its ops port", where.exists)
+                where = where.read_text().strip()
                 wait_for(f"{name} to be ready", lambda: get(where, "/readyz")[0] == 200)
                 wrong_port(where, f": it is the ops port of a {ROLES[name]}; ")
         finally:
@@ -268,13 +272,18 @@ def the_page_has_each_figure():
 
 
 def figures_of_a_job_are_its_counts():
-    with cluster(psservers=2, workers=2) as c:
+    with cluster(lasting=True, psservers=2, workers=2) as c:
         before = metrics(address(c, "coordinator"))
         job = c.submit(mlp_job(samples=3200, epochs=2, steps_per_closure=10))
         status = c.wait_state(job)
         steps, samples = int(status["steps_asked"]), 2 * 3200
         shards = status["shards"]
-        boss = metrics(address(c, "coordinator"))
+
+        def all_ready():
+            boss = metrics(address(c, "coordinator"))
+            return boss if 2 == value(boss, "sluice_workers", state="ready") == value(
+                boss, "sluice_psservers", state="ready") else None
+        boss = wait_for("two workers and two psservers to be ready", all_ready)
         servers, workers = all_of(c, "ps"), all_of(c, "w")
         for found in (boss, *servers, *workers):
             histograms_add_up(found)
@@ -288,8 +297,6 @@ def figures_of_a_job_are_its_counts():
         check_equal(value(boss, "sluice_cuts_total", result="published"),
                     int(status["cuts"]), "cuts")
         check_equal(value(boss, "sluice_jobs", state="finished"), 1, "jobs finished")
-        check_equal(value(boss, "sluice_workers", state="ready"), 2, "workers ready")
-        check_equal(value(boss, "sluice_psservers", state="ready"), 2, "psservers ready")
         check_equal(value(boss, "sluice_coordinator_term"), int(status["term"]), "term")
         check_equal(value(boss, "sluice_rpc_requests_total", method="Submit", code="OK"),
                     1, "calls of Submit")
@@ -309,7 +316,7 @@ def figures_of_a_job_are_its_counts():
 
 
 def figures_of_what_goes_wrong():
-    with cluster(psservers=1, workers=1) as c:
+    with cluster(lasting=True, psservers=1, workers=1) as c:
         c.start("w-1", extra=["--preempt-source", f"file:{c.dir}/going"])
         job = c.submit(mlp_job(epochs=200, steps_per_closure=10))
         c.wait_steps(job, 20)
@@ -332,11 +339,13 @@ def figures_of_what_goes_wrong():
         check_equal(value(boss, "sluice_worker_preemptions_total"), 1, "preemptions")
         c.start("w-2")
         c.wait_steps(job, c.steps(job) + 20)
-        boss, status = metrics(address(c, "coordinator")), c.status(job)
-        retried = int(status["closures_retried"])
-        check_equal(value(boss, "sluice_closure_retries_total"), retried, "retries")
-        check_equal(value(boss, "sluice_closure_retries_total", reason="lost"), retried,
-                    "retries of a killed worker")
+
+        def agree():  # the one may be read before another retry, and the other after it
+            boss, status = metrics(address(c, "coordinator")), c.status(job)
+            return [int(status["closures_retried"])] * 2 == [
+                value(boss, "sluice_closure_retries_total"),
+                value(boss, "sluice_closure_retries_total", reason="lost")]
+        wait_for("retries, all of them of a killed worker", agree)
         c.kill("ps-0")
         wait_for("the psserver to be missed", lambda: value(
             metrics(address(c, "coordinator")), "sluice_psservers", state="lost") == 1)
@@ -416,20 +425,24 @@ def figures_of_single_jobs_are_there_if_asked_for_and_bounded():
 
         def series(found, name):
             return {dict(labels)["id"]: v for (n, labels), v in found.items() if n == name}
-        status, found, later = c.status(jobs[0]), metrics(where), c.status(jobs[0])
+        first = jobs[0]
+
+        def trains():  # at the moment, and has a cut
+            status, found, later = c.status(first), metrics(where), c.status(first)
+            return (status, found, later) if (
+                series(found, "sluice_job_workers").get(first) == 1 and
+                series(found, "sluice_job_samples_per_second").get(first, 0) > 0 and
+                first in series(found, "sluice_job_cut_age_seconds")) else None
+        status, found, later = wait_for("its worker, samples and the age of a cut", trains)
         steps = series(found, "sluice_job_steps")
         check_equal(set(steps), set(jobs[:32]), "jobs with figures: the oldest 32")
         check_equal(value(found, "sluice_jobs_without_figures"), 2, "without")
-        first = jobs[0]
         check(int(status["steps_counted"]) <= steps[first] <= int(later["steps_counted"]), "steps",
               status["steps_counted"], steps[first], later["steps_counted"])
         check_equal(series(found, "sluice_job_progress_ratio")[first],
                     steps[first] / int(status["steps_asked"]), "progress")
-        check_equal(series(found, "sluice_job_workers")[first], 1, "workers")
         check(0 < series(found, "sluice_job_loss")[first] < 10, "loss", found)
         check(0 < series(found, "sluice_job_accuracy_ratio")[first] <= 1, "accuracy")
-        check(series(found, "sluice_job_samples_per_second")[first] > 0, "samples a second")
-        check(first in series(found, "sluice_job_cut_age_seconds"), "the age of a cut")
 
         def retries():  # of whichever has the lease, if it was begun
             c.wait_steps(first, c.steps(first) + 1)

@@ -22,7 +22,7 @@ class Raw:
     def __init__(self, address, quiet=False):
         host, _, port = address.rpartition(":")
         self.socket = socket.create_connection((host, int(port)))
-        self.socket.settimeout(10)
+        self.socket.settimeout(60)
         self.initial, self.all, self.streams = 65535, 65535, {}
         self.buffer, self.ended, self.gone = b"", {}, None
         self.data = {}
@@ -56,7 +56,7 @@ class Raw:
         except OSError as error:
             data, self.gone = b"", str(error)
         finally:
-            self.socket.settimeout(10)
+            self.socket.settimeout(60)
         if not data:
             self.gone = self.gone or "closed"
             return False

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 
-from cluster import BIN, ROOT, Cluster, check, check_counts, check_equal, main, wait_for
+from cluster import BIN, LIMIT, ROOT, Cluster, check, check_counts, check_equal, main, wait_for
 from conserve import Programs, check_conserved, conserve_job
 
 SPEC = conserve_job(name="kept", epochs=12, every_seconds=0.2)
@@ -34,7 +34,7 @@ def do(title, state, store, backup):
     """Runs a block of the runbook as an operator would who has set the three."""
     script = re.sub(r"^(STATE|STORE|BACKUP)=.*\n", "", blocks()[title], flags=re.M)
     done = subprocess.run(
-        ["bash", "-u", "-c", script], capture_output=True, text=True, timeout=60, check=False,
+        ["bash", "-u", "-c", script], capture_output=True, text=True, timeout=60 * LIMIT, check=False,
         env={"PATH": f"{BIN}:/usr/bin:/bin", "STATE": str(state), "STORE": str(store),
              "BACKUP": str(backup)})
     check(done.returncode == 0, f"'{title}' of the runbook: exit {done.returncode}",
@@ -72,7 +72,7 @@ class Copied(Restored):
 def backup_of_a_running_job(folder):
     """(its steps by then, what was submitted): a cluster that is lost, whole,
     after it has counted and cut more than its backup has."""
-    with Cluster(psservers=2, workers=0) as c, Programs(c, 2, "--step-ms", 5):
+    with Cluster(psservers=2, workers=0) as c, Programs(c, 2, "--step-ms", 20):
         job = c.submit(SPEC)
         cuts = lambda: int(c.status(job).get("cuts", 0))
         wait_for("two checkpoints", lambda: cuts() > 1)

@@ -6,7 +6,7 @@ import re
 import urllib.error
 import urllib.request
 
-from cluster import check, wait_for
+from cluster import LIMIT, check, wait_for
 
 OPS = ("--ops-bind", "127.0.0.1:0")
 LINE = re.compile(r'([a-zA-Z_:][\w:]*)(?:\{(.*)\})? (\S+)')
@@ -22,7 +22,7 @@ def address(c, name):
     return wait_for(f"{name} to open its ops port", probe)
 
 
-def get(where, path, limit_s=20):
+def get(where, path, limit_s=20 * LIMIT):
     """(status, body); (0, why) if nobody answers."""
     try:
         with urllib.request.urlopen(f"http://{where}{path}", timeout=limit_s) as a:

@@ -9,7 +9,7 @@ import pathlib
 import random
 
 import conserve
-from cluster import (PATIENCE, Cluster, check, check_counts, check_equal, main, mlp_job,
+from cluster import (LONG_LEASE, PATIENCE, Cluster, check, check_counts, check_equal, main, mlp_job,
                      wait_for)
 from training import Training
 
@@ -53,8 +53,8 @@ def wait_shared(c, name):
 
 
 def it_is_used_without_being_asked_for():
-    with Cluster(psservers=2, workers=2) as c:
-        job = c.submit(wide_job("by-default"))
+    with Cluster(psservers=2, workers=2, coordinator_args=LONG_LEASE) as c:
+        job = c.submit(wide_job("by-default", epochs=60))
         wait_shared(c, "ps-0")
         for name in ("w-0", "w-1", "ps-0", "ps-1"):
             wait_calls(c, name)
@@ -107,8 +107,8 @@ def processes_are_killed_and_nothing_is_lost():
             jobs.some_steps_on()
             c.restart(victim)
             if victim.startswith("ps"):
-                jobs.busy()
-                wait_shared(c, victim)
+                wait_for(f"{victim} to map memory of a worker",
+                         lambda: jobs.busy() and regions(c, victim) > 0)
         jobs.end()
 
 
@@ -116,14 +116,14 @@ def sums_are_conserved():
     """Through shared memory, by a client that knows the .proto and no more."""
     with Cluster(psservers=2, workers=0) as c:
         spec = conserve.conserve_job(epochs=8)
-        with conserve.Programs(c, 2, "--shm", "--step-ms", 1) as programs:
+        with conserve.Programs(c, 2, "--shm", "--step-ms", 10) as programs:
             job = c.submit(spec)
             for victim in ("ps-0", "x-0", "ps-1", "x-1"):
-                c.wait_steps(job, c.steps(job) + dice.randint(10, 100))
+                c.wait_steps(job, min(c.steps(job) + dice.randint(10, 100), 768))
                 if victim.startswith("ps"):
                     c.restart(victim)
                 else:
-                    programs.restart(victim, "--shm", "--step-ms", 1)
+                    programs.restart(victim, "--shm", "--step-ms", 10)
             check_counts(c.wait_state(job))
             conserve.check_conserved(c, job, spec)
             said = c.log("x-0") + c.log("x-1")

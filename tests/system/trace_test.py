@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 
-from cluster import Cluster, check, check_counts, check_equal, main, mlp_job, wait_for
+from cluster import LONG_LEASE, Cluster, check, check_counts, check_equal, main, mlp_job, wait_for
 
 FAKETIME = pathlib.Path(f"/usr/lib/{os.uname().machine}-linux-gnu/faketime/libfaketimeMT.so.1")
 NAMES = {"coordinator": {"lease", "complete"},
@@ -22,6 +22,20 @@ def trace(c, job, *more, seconds=1):
     path = c.dir / "trace.json"
     said = c.run("trace", job, "--seconds", seconds, "-o", path, *more).stderr
     return json.loads(path.read_text()), said
+
+
+def trace_with(c, job, names):
+    """check_trace() of the first of some traces, of a second each, in which slices of
+    every role have these names: a busy machine may let a process rest for a second."""
+    for _ in range(20):
+        told, said = trace(c, job)
+        found, arrows = check_trace(told, job)
+        lacks = {role: sorted(some - {s["name"] for s in found[role]})
+                 for role, some in names.items() if some - {s["name"] for s in found[role]}}
+        workers = {s["pid"] for s in found["worker"] if s["name"] in ("push", "sum")}
+        if not lacks and len(workers) == 2 and "nothing from" not in said:
+            return told, found, arrows
+    check(False, "no trace has all of it", lacks, workers, said)
 
 
 def check_lanes(slices):
@@ -93,17 +107,15 @@ def a_trace_of_a_real_job_keeps_the_rules_of_its_viewers():
         c.start("w-late", environment=late)
         wait_for("two workers", lambda: len([m for m in c.cluster_status()["members"]
                                              if m["role"] == "worker" and m["state"] == "ready"]) == 2)
-        job = c.submit(mlp_job("traced", epochs=200))
+        job = c.submit(mlp_job("traced", epochs=2000))
         c.wait_steps(job, 50)
-        told, said = trace(c, job)
-        found, arrows = check_trace(told, job)
+        told, found, arrows = trace_with(c, job, {
+            role: names - {"pull", "read"} for role, names in NAMES.items()})
         for role, names in NAMES.items():
             seen = {s["name"] for s in found[role]}
-            check(names - {"pull", "read"} <= seen, f"{role}: only {sorted(seen)}")
             check(seen <= names | {"ask", "answer", "evaluate"}, f"{role}: {sorted(seen)}")
         members = {p["name"]: p for p in told["otherData"]["processes"]}
         check_equal(sorted(members), ["coordinator", "ps-0", "ps-1", "w-0", "w-late"], "processes")
-        check("nothing from" not in said, "somebody is said to be missing", said)
         for name, p in members.items():
             shift, exact = measured(late if name == "w-late" else {})
             check(abs(p["offset_us"] - shift) <= exact + p["round_trip_us"] / 2 + 1000,
@@ -114,7 +126,6 @@ def a_trace_of_a_real_job_keeps_the_rules_of_its_viewers():
         # Arrows are there for what began and ended inside.
         pushes = [s for s in found["worker"] if s["name"] == "push"]
         check(arrows >= 0.8 * len(pushes) > 0, f"{arrows} arrows of {len(pushes)} pushes")
-        check_equal(len({s["pid"] for s in pushes}), 2, "workers that push")
         # Again, and of another one meanwhile: one at a time is.
         trace(c, job)
         c.run("trace", "j-99", want=3)
@@ -124,8 +135,9 @@ def a_trace_of_a_real_job_keeps_the_rules_of_its_viewers():
 
 
 def who_does_not_answer_is_named_and_not_waited_for():
-    with Cluster(psservers=1, workers=2) as c:
-        job = c.submit(mlp_job("traced", epochs=200))
+    # Who is lost is not asked.
+    with Cluster(psservers=1, workers=2, coordinator_args=LONG_LEASE) as c:
+        job = c.submit(mlp_job("traced", epochs=2000))
         c.wait_steps(job, 20)
         c.processes["w-1"].send_signal(signal.SIGSTOP)
         told, said = trace(c, job)
@@ -142,11 +154,9 @@ def ranks_of_a_ring_are_traced_too():
     with Cluster(psservers=0, workers=2) as c:
         for name in ("w-0", "w-1"):
             c.restart(name, extra=["--store", str(c.dir / "store")])
-        job = c.submit(mlp_job("ring", epochs=100, mode="allreduce"))
+        job = c.submit(mlp_job("ring", epochs=2000, mode="allreduce"))
         c.wait_steps(job, 20)
-        found, _ = check_trace(trace(c, job)[0], job)
-        seen = {s["name"] for s in found["worker"]}
-        check({"input", "forward", "backward", "sum", "apply"} <= seen, f"only {sorted(seen)}")
+        trace_with(c, job, {"worker": {"input", "forward", "backward", "sum", "apply"}})
         c.run("stop", job, "--now")
 
 

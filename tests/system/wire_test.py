@@ -35,7 +35,7 @@ def trained(wire, how):
     with Cluster(psservers=2, workers=2, worker_args=how) as c:
         job = c.submit(wire_job(wire))
         for name in ("w-0", "ps-1"):
-            c.wait_steps(job, c.steps(job) + dice.randint(50, 200))
+            c.wait_steps(job, min(c.steps(job) + dice.randint(50, 200), 200 * EPOCHS))
             c.restart(name)
         done = c.wait_state(job)
         check_counts(done)

@@ -160,8 +160,8 @@ class Played:
     def run(self, *words):
         environment = {**os.environ, "COLUMNS": "9999"}
         done = subprocess.run(
-            [str(BIN / "sluice"), "--coordinator", self.address, "--timeout", "5s", *words],
-            capture_output=True, timeout=20 * LIMIT, cwd=self.dir.name, stdin=subprocess.DEVNULL,
+            [str(BIN / "sluice"), "--coordinator", self.address, "--timeout", "10s", *words],
+            capture_output=True, timeout=60 * LIMIT, cwd=self.dir.name, stdin=subprocess.DEVNULL,
             env=environment, check=False)
         out, err = done.stdout.decode(), done.stderr.decode()
         for text in (out, err):
