@@ -320,7 +320,7 @@ static void tell_wrong(struct kern_dev *dev, const struct kern_desc *desc,
                        const struct proof_fault *f)
 {
     struct kern_info info;
-    char shape[300];
+    char shape[300], why[600];
 
     dev->backend->info(&info, dev);
     LOG(ERROR, "a kernel computes wrong numbers here and is left out",
@@ -328,6 +328,12 @@ static void tell_wrong(struct kern_dev *dev, const struct kern_desc *desc,
         " got=%.9g want=%.9g bound=%.3g when=%s",
         kern_desc_text(shape, sizeof(shape), desc), plan->impl, info.name,
         f->out - desc->inputs, f->element, f->got, f->want, f->bound, f->when);
+    snprintf(why, sizeof(why),
+             "%s of %s, %s: element %" PRId64 " of output %d is %.9g where "
+             "%.9g is right",
+             plan->impl, info.name, shape, f->element, f->out - desc->inputs,
+             f->got, f->want);
+    prover_explain(dev->prover, desc, plan->impl, why);
 }
 
 // Lets a plan prove itself, unless its implementation has. SL_EINTERNAL: it is
@@ -347,10 +353,10 @@ static enum sl_err plan_prove(struct kern_dev *dev, struct kern_plan *plan,
     if (rc != SL_OK && rc != SL_EINTERNAL)
         return sl_fail(err, rc, "op %s cannot be compared with its reference",
                        kern_op_name((enum kern_op)desc->op));
-    if (rc != SL_OK)
-        tell_wrong(dev, desc, plan, &fault);
     kept = prover_learn(dev->prover, desc, plan->impl, rc == SL_OK,
                         sl_now_ms(sl_clock_real()) - began);
+    if (rc != SL_OK)
+        tell_wrong(dev, desc, plan, &fault);
     return kept == SL_OK ? rc
                          : sl_fail(err, kept, "backend %s: out of memory",
                                    dev->backend->name);

@@ -259,6 +259,7 @@ static const unsigned beats[] = {
     [80] = MEMBERS,      // cpu_us
     [81] = MEMBERS,      // host_sent_bytes
     [82] = MEMBERS,      // host_received_bytes
+    [83] = MAY(WORKER),  // left_out
 };
 
 // Whether a message says anything in a field.

@@ -3,15 +3,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kernels/prove/prove.h"
 #include "worker/device/devices.h"
 #include "worker/service/server.h"
 
 // Lists the devices, for people who wonder what "auto" would choose and why,
-// and for sluice up.
-static int worker_list_devices(bool json)
+// and for sluice up; for people also the kernels that are left out according to
+// file `plans` (NULL: none was named).
+static int worker_list_devices(bool json, const char *plans)
 {
     struct buf text = BUF_INIT;
     bool told = devices_list(&text, json) == SL_OK &&
+                (json || !plans || proofs_list(&text, plans) == SL_OK) &&
                 fputs(buf_text(&text), stdout) >= 0 && fflush(stdout) == 0;
 
     buf_release(&text);
@@ -20,14 +23,18 @@ static int worker_list_devices(bool json)
 
 int main(int argc, char **argv)
 {
+    const char *plans = NULL;
     struct worker *worker;
     int code;
 
+    for (int i = 1; i + 1 < argc; i++)
+        if (strcmp(argv[i], "--plans") == 0)
+            plans = argv[i + 1];
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--list-devices") == 0)
-            return worker_list_devices(false);
+            return worker_list_devices(false, plans);
         if (strcmp(argv[i], "--list-devices=json") == 0)
-            return worker_list_devices(true);
+            return worker_list_devices(true, plans);
     }
     worker = worker_new();
     if (worker == NULL)

@@ -464,6 +464,7 @@ static void receive_heartbeat(struct coord *c, struct member *m,
               (struct busy_counts){beat->cpu_us, beat->host_sent_bytes,
                                    beat->host_received_bytes});
     member_describe(m, beat->why, beat->device);
+    member_leaves_out(m, beat->left_out);
     if (m->draining != drained)
         say_drains(c, m);
     offset_heard(&m->clock, beat->heard_seq, beat->heard_us);

@@ -42,6 +42,7 @@ static void member_free(struct member *m)
     sl_free(m->host);
     sl_free(m->version);
     sl_free(m->device);
+    sl_free(m->left_out);
     sl_free(m->why);
     map_release_owned(&m->opened);
     map_release(&m->losing);
@@ -301,14 +302,25 @@ static void member_replace_text(char **text, const char *by)
     *text = new_text;
 }
 
+// Takes a text of which "" is none, which NULL stands for.
+static void member_take_text(char **text, const char *by)
+{
+    if (by[0] != '\0') {
+        member_replace_text(text, by);
+    } else {
+        sl_free(*text);
+        *text = NULL;
+    }
+}
+
+void member_leaves_out(struct member *m, const char *what)
+{
+    member_take_text(&m->left_out, what);
+}
+
 void member_describe(struct member *m, const char *why, const char *device)
 {
-    if (why[0] != '\0') {
-        member_replace_text(&m->why, why);
-    } else {
-        sl_free(m->why);
-        m->why = NULL;
-    }
+    member_take_text(&m->why, why);
     if (device[0] != '\0')
         member_replace_text(&m->device, device);
 }

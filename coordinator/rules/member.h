@@ -120,6 +120,8 @@ struct member {
     enum member_claim claim;
     enum member_state state;
     char *name, *address, *host, *version, *device; // owned
+    // Kernels that it leaves out as wrong, in words; owned; NULL: none.
+    char *left_out;
     // The member's reason for draining, or how it was lost; owned; NULL: it
     // leaves without a reason.
     char *why;
@@ -191,6 +193,9 @@ void members_lose(struct members *ms, struct member *m, const char *why);
 // leases), and the device that it computes on by now ("": as before). Without
 // memory the old texts stay.
 void member_describe(struct member *m, const char *why, const char *device);
+// Takes the kernels that a heartbeat says the worker leaves out, in words; "":
+// none. Without memory the old text stays.
+void member_leaves_out(struct member *m, const char *what);
 
 // Notes that worker m holds `leases` leases, its place included, and, if it may
 // be given more, puts it last among the workers that hold as many. A place in a

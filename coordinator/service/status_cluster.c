@@ -277,6 +277,8 @@ static enum sl_err count_jobs(struct coord *c, struct cluster_view *v,
 
 // ---- warnings
 
+#define LEFT_OUT_TOLD 8 // workers that are warned of for kernels they leave out
+
 static enum sl_err warn(Sluice__V1__ClusterReply *m, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -342,6 +344,48 @@ static enum sl_err warn_unreadable(struct coord *c, Sluice__V1__ClusterReply *m)
                       "job j-%llu cannot be read: %.300s. A version that can "
                       "goes on with it; or give it up: sluice delete j-%llu",
                       (ull)e->id, e->unreadable, (ull)e->id);
+    }
+    return rc;
+}
+
+// Returns a worker on the same kind of device that leaves out other kernels, so
+// that its gradients have other bits; NULL: there is none.
+static const struct member *differs_from(const struct coord *c,
+                                         const struct member *m)
+{
+    list_for(n, &c->members.all)
+    {
+        const struct member *other = list_entry(n, struct member, node);
+
+        if (other != m && other->role == MEMBER_WORKER &&
+            strcmp(other->device, m->device) == 0 &&
+            (other->left_out == NULL ||
+             strcmp(other->left_out, m->left_out) != 0))
+            return other;
+    }
+    return NULL;
+}
+
+// Warns of the first workers that leave kernels out as wrong.
+static enum sl_err warn_left_out(struct coord *c, Sluice__V1__ClusterReply *m)
+{
+    enum sl_err rc = SL_OK;
+    int told = 0;
+
+    list_for(n, &c->members.all)
+    {
+        const struct member *w = list_entry(n, struct member, node), *other;
+
+        if (w->left_out == NULL || rc != SL_OK || told++ == LEFT_OUT_TOLD)
+            continue;
+        other = differs_from(c, w);
+        rc =
+            warn(m,
+                 "worker %.64s leaves out a kernel that computes wrong numbers "
+                 "on its host: %.300s%s%.64s%s",
+                 w->name, w->left_out, other ? ". Worker " : "",
+                 other ? other->name : "",
+                 other ? " does not: their last bits differ" : "");
     }
     return rc;
 }
@@ -415,6 +459,8 @@ static enum sl_err status_add_warnings(struct coord *c,
 
     if (rc == SL_OK)
         rc = warn_unreadable(c, m);
+    if (rc == SL_OK)
+        rc = warn_left_out(c, m);
     if (rc == SL_OK)
         rc = warn_strangers(c, m);
     return rc == SL_OK ? warn_held(m) : rc;

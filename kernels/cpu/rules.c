@@ -69,7 +69,7 @@ const struct loop_op *cpu_own_product(const struct cpu_dev *dev,
                                       const struct kern_desc *d,
                                       const char **impl)
 {
-    const struct prover *prover = dev->base.prover;
+    struct prover *prover = dev->base.prover;
     const struct loop_op *op = dev->products->wino[d->op];
     const char *name = dev->wino_name;
     bool take = op && dev->winograd && op->can(d) && wino_pays(dev, d) &&

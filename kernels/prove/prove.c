@@ -24,6 +24,7 @@ struct known {
     uint64_t desc; // hash
     bool right;
     char impl[IMPL];
+    char *why; // it is wrong, in words; owned; NULL: not said
 };
 
 struct prover {
@@ -35,9 +36,10 @@ struct prover {
     uint64_t host;
 };
 
-// The words of a file.
+// The words of a file: an answer is "right", or "wrong" and why.
 #define KIND "proof"
-static const char kept_right[] = "right", kept_wrong[] = "wrong";
+#define KEPT_RIGHT "right"
+#define KEPT_WRONG "wrong "
 
 struct prover *prover_new(const char *path, uint64_t host)
 {
@@ -61,6 +63,8 @@ void prover_free(struct prover *p)
         return;
     plans_close(&p->kept);
     sl_free(p->path);
+    for (size_t i = 0; i < p->count; i++)
+        sl_free(p->known[i].why);
     sl_free(p->known);
     sl_free(p);
 }
@@ -71,83 +75,159 @@ static uint64_t key_of(uint64_t desc, const char *impl)
     return sl_mix64(desc ^ sl_hash64(impl, strlen(impl)));
 }
 
-static struct known *prover_find(const struct prover *p,
-                                 const struct kern_desc *d, const char *impl)
+static struct known *prover_find(const struct prover *p, uint64_t desc,
+                                 const char *impl)
 {
-    uint64_t hash = sl_hash64(d, sizeof(*d));
-
     for (size_t i = 0; i < p->count; i++)
-        if (p->known[i].desc == hash &&
+        if (p->known[i].desc == desc &&
             strncmp(p->known[i].impl, impl, IMPL - 1) == 0)
             return &p->known[i];
     return NULL;
 }
 
-// Says whether the file knows an answer, and which.
-static bool kept_says(const struct prover *p, const struct kern_desc *d,
-                      const char *impl, const char *answer)
+// Returns a new entry, of which nothing is said yet; NULL: no memory.
+static struct known *prover_add(struct prover *p, uint64_t desc,
+                                const char *impl)
 {
-    struct buf payload = BUF_INIT;
-    bool same = plans_find(&payload, &p->kept, KIND, p->host,
-                           key_of(sl_hash64(d, sizeof(*d)), impl)) &&
-                strcmp(buf_text(&payload), answer) == 0;
+    struct known *k;
 
+    if (p->count == p->space) {
+        size_t space = p->space ? 2 * p->space : 64;
+        struct known *more = sl_realloc(p->known, space * sizeof(*more));
+
+        if (!more)
+            return NULL;
+        p->known = more;
+        p->space = space;
+    }
+    k = &p->known[p->count++];
+    *k = (struct known){.desc = desc};
+    snprintf(k->impl, IMPL, "%s", impl);
+    return k;
+}
+
+// Returns what is known of an implementation, if need be from the file; NULL:
+// nothing.
+static struct known *prover_recall(struct prover *p, const struct kern_desc *d,
+                                   const char *impl)
+{
+    uint64_t desc = sl_hash64(d, sizeof(*d));
+    struct known *k = prover_find(p, desc, impl);
+    struct buf payload = BUF_INIT;
+
+    if (!k &&
+        plans_find(&payload, &p->kept, KIND, p->host, key_of(desc, impl))) {
+        const char *said = buf_text(&payload);
+        bool wrong = strncmp(said, KEPT_WRONG, strlen(KEPT_WRONG)) == 0;
+
+        if (wrong || strcmp(said, KEPT_RIGHT) == 0)
+            k = prover_add(p, desc, impl);
+        if (k) {
+            k->right = !wrong;
+            k->why = wrong ? sl_strdup(said + strlen(KEPT_WRONG)) : NULL;
+        }
+    }
     buf_release(&payload);
-    return same;
+    return k;
 }
 
 static void keep(struct prover *p, const struct known *k)
 {
     struct buf payload = BUF_INIT;
+    enum sl_err rc;
 
     if (!p->path)
         return;
-    if (buf_append_str(&payload, k->right ? kept_right : kept_wrong) == SL_OK)
+    rc = k->right
+             ? buf_append_str(&payload, KEPT_RIGHT)
+             : buf_appendf(&payload, KEPT_WRONG "%s", k->why ? k->why : "");
+    if (rc == SL_OK)
         plans_add(&p->kept, KIND, p->host, key_of(k->desc, k->impl), &payload);
     buf_release(&payload);
 }
 
-bool prover_trusts(const struct prover *p, const struct kern_desc *d,
+bool prover_trusts(struct prover *p, const struct kern_desc *d,
                    const char *impl)
 {
-    const struct known *k = p ? prover_find(p, d, impl) : NULL;
+    const struct known *k = p ? prover_recall(p, d, impl) : NULL;
 
-    return k ? k->right : p && kept_says(p, d, impl, kept_right);
+    return k && k->right;
 }
 
-bool prover_avoids(const struct prover *p, const struct kern_desc *d,
+bool prover_avoids(struct prover *p, const struct kern_desc *d,
                    const char *impl)
 {
-    const struct known *k = p ? prover_find(p, d, impl) : NULL;
+    const struct known *k = p ? prover_recall(p, d, impl) : NULL;
 
-    return k ? !k->right : p && kept_says(p, d, impl, kept_wrong);
+    return k && !k->right;
 }
 
 enum sl_err prover_learn(struct prover *p, const struct kern_desc *d,
                          const char *impl, bool right, uint64_t ms)
 {
-    struct known *k = prover_find(p, d, impl);
+    uint64_t desc = sl_hash64(d, sizeof(*d));
+    struct known *k = prover_find(p, desc, impl);
 
-    if (!k && p->count == p->space) {
-        size_t space = p->space ? 2 * p->space : 64;
-        struct known *more = sl_realloc(p->known, space * sizeof(*more));
-
-        if (!more)
-            return SL_ENOMEM;
-        p->known = more;
-        p->space = space;
-    }
-    if (!k) {
-        k = &p->known[p->count++];
-        k->desc = sl_hash64(d, sizeof(*d));
-        snprintf(k->impl, IMPL, "%s", impl);
-    }
+    if (!k)
+        k = prover_add(p, desc, impl);
+    if (!k)
+        return SL_ENOMEM;
     k->right = right;
     keep(p, k);
     p->counts.checked++;
     p->counts.wrong += !right;
     p->counts.ms += ms;
     return SL_OK;
+}
+
+void prover_explain(struct prover *p, const struct kern_desc *d,
+                    const char *impl, const char *why)
+{
+    struct known *k = prover_find(p, sl_hash64(d, sizeof(*d)), impl);
+
+    if (!k || k->right)
+        return;
+    sl_free(k->why);
+    k->why = sl_strdup(why);
+    keep(p, k);
+}
+
+const char *prover_left_out(const struct prover *p, unsigned i)
+{
+    for (size_t k = 0; p && k < p->count; k++)
+        if (!p->known[k].right && i-- == 0)
+            return p->known[k].why ? p->known[k].why : p->known[k].impl;
+    return NULL;
+}
+
+// Appends what a line of a file says of a kernel that is wrong.
+static enum sl_err list_line(struct buf *out, const char *line, size_t n)
+{
+    static const char mark[] = " " KEPT_WRONG;
+    const char *why = strstr(line, mark);
+
+    if (strncmp(line, KIND " ", strlen(KIND) + 1) != 0 || !why)
+        return SL_OK;
+    why += strlen(mark);
+    return why < line + n ? buf_appendf(out, "left out: %.*s\n",
+                                        (int)(line + n - why), why)
+                          : SL_OK;
+}
+
+enum sl_err proofs_list(struct buf *out, const char *path)
+{
+    char *copy = sl_strdup(path);
+    enum sl_err rc = copy ? SL_OK : SL_ENOMEM;
+    const char *line, *end;
+    struct plans kept;
+
+    plans_open(&kept, copy);
+    for (line = buf_text(&kept.text); rc == SL_OK && (end = strchr(line, '\n'));
+         line = end + 1)
+        rc = list_line(out, line, (size_t)(end - line));
+    plans_close(&kept);
+    sl_free(copy);
+    return rc;
 }
 
 uint64_t prove_processor(void)

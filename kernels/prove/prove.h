@@ -20,6 +20,7 @@
 #ifndef KERNELS_PROVE_PROVE_H
 #define KERNELS_PROVE_PROVE_H
 
+#include "common/base/buf.h"
 #include "kernels/kern.h"
 
 #define PROVE_SEED 20261127 // of the random data: every host has the same
@@ -47,15 +48,29 @@ enum sl_err prove_plan(struct kern_plan *plan, size_t workspace_bytes,
                        const struct kern_desc *d, struct proof_fault *fault);
 
 // Returns true if implementation `impl` is known to be right for *d.
-bool prover_trusts(const struct prover *p, const struct kern_desc *d,
+bool prover_trusts(struct prover *p, const struct kern_desc *d,
                    const char *impl);
-// Returns true if implementation `impl` was found wrong for *d. False for NULL.
-bool prover_avoids(const struct prover *p, const struct kern_desc *d,
+// Returns true if implementation `impl` was found wrong for *d, now or at an
+// earlier start. False for NULL.
+bool prover_avoids(struct prover *p, const struct kern_desc *d,
                    const char *impl);
 // Notes what a proof of `impl` for *d has shown, and how long it took.
 // SL_ENOMEM leaves what was known.
 enum sl_err prover_learn(struct prover *p, const struct kern_desc *d,
                          const char *impl, bool right, uint64_t ms);
+
+// Notes in words (copied) what implementation `impl`, which was found wrong for
+// *d, computed. Without memory there are no words.
+void prover_explain(struct prover *p, const struct kern_desc *d,
+                    const char *impl, const char *why);
+// Returns the words about implementation number `i` of those that were left out
+// when plans were made, whenever they were found wrong; NULL: there are no
+// more, or `p` is NULL. The prover owns them.
+const char *prover_left_out(const struct prover *p, unsigned i);
+
+// Appends a line to *out for each kernel that was found wrong, as a prover's
+// file says, with whatever options that was. A file that is not there has none.
+enum sl_err proofs_list(struct buf *out, const char *path);
 
 // Returns a hash of this host's processor: model, stepping and microcode.
 uint64_t prove_processor(void);

@@ -342,6 +342,10 @@ def N31_a_broken_module_that_is_insisted_on():
         b.end()
 
 
+def left_out(b):
+    return [w for w in b.cluster_status().get("warnings", []) if "leaves out" in w]
+
+
 def trained(environment):
     """The parameters that one worker trains, and what it says of its kernels."""
     from safetensors.numpy import load_file
@@ -349,6 +353,9 @@ def trained(environment):
         b.start("w-0", ["--threads", "1"], environment)
         job = b.submit(net(epochs=2))
         check_counts(b.wait_state(job))
+        if environment:
+            wait_for("status to warn of the kernels", lambda: left_out(b))
+        check_equal(bool(left_out(b)), bool(environment), "warnings of status")
         path = b.dir / "model.safetensors"
         b.run("export", job, "--to", path)
         return load_file(str(path)), lines(b, "w-0", "computes wrong numbers")

@@ -15,6 +15,7 @@
 #include "proto/spec.h"
 #include "trainer/attend/outbox.h"
 #include "trainer/attend/report.h"
+#include "trainer/base/figures.h"
 #include "trainer/ring/files.h"
 
 #define UNHEARD_MS 1000 // most time for the coordinator to hear of a drain
@@ -490,7 +491,7 @@ void worker_member_beat(void *arg)
     Sluice__V1__LeaseProgress progress[BEAT_LEASES], *list[BEAT_LEASES];
     Sluice__V1__StepMetrics metrics[BEAT_LEASES];
     Sluice__V1__Attempt attempts[BEAT_LEASES];
-    char trouble[BEAT_LEASES][GATE_TROUBLE];
+    char trouble[BEAT_LEASES][GATE_TROUBLE], left_out[500];
     struct report_bad bad[BEAT_LEASES];
     size_t count = 0;
 
@@ -523,6 +524,8 @@ void worker_member_beat(void *arg)
     beat.draining = m->draining || m->away;
     beat.why = m->why;
     beat.device = (char *)m->runner.device(m->runner.arg);
+    figures_read_left_out(left_out, sizeof(left_out));
+    beat.left_out = left_out;
     wire_usage(&beat);
     attendee_heartbeat(m->attend, &beat);
     for (size_t i = 0; i < count; i++)

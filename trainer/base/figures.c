@@ -2,7 +2,9 @@
 // trainer/base/figures.c -- see figures.h.
 #include "trainer/base/figures.h"
 
+#include <pthread.h>
 #include <stdatomic.h>
+#include <stdio.h>
 
 typedef _Atomic uint64_t number;
 
@@ -11,12 +13,19 @@ static struct {
     struct histogram staleness;
     number steps[FIGURES_STEPS], samples, nonfinite[FIGURES_NONFINITE];
     number generation, torn[FIGURES_TORN], ahead, memory, device_memory;
+    number kernels_checked, kernels_left_out;
     _Atomic double loss_scale;
 } f = {
     .phase = {HISTOGRAM_DURATIONS, HISTOGRAM_DURATIONS, HISTOGRAM_DURATIONS,
               HISTOGRAM_DURATIONS},
     .staleness = HISTOGRAM_UPDATES,
 };
+
+// Which kernels are left out.
+static struct {
+    pthread_mutex_t lock;
+    char what[500];
+} words = {.lock = PTHREAD_MUTEX_INITIALIZER};
 
 static void figures_add(number *to, uint64_t n)
 {
@@ -69,6 +78,26 @@ void figures_memory(uint64_t bytes)
 void figures_device_memory(uint64_t bytes)
 {
     atomic_store_explicit(&f.device_memory, bytes, memory_order_relaxed);
+}
+
+void figures_kernels(uint64_t checked, uint64_t left_out)
+{
+    figures_add(&f.kernels_checked, checked);
+    figures_add(&f.kernels_left_out, left_out);
+}
+
+void figures_left_out(const char *what)
+{
+    pthread_mutex_lock(&words.lock);
+    snprintf(words.what, sizeof(words.what), "%s", what);
+    pthread_mutex_unlock(&words.lock);
+}
+
+void figures_read_left_out(char *out, size_t n)
+{
+    pthread_mutex_lock(&words.lock);
+    snprintf(out, n, "%s", words.what);
+    pthread_mutex_unlock(&words.lock);
 }
 
 void figures_ring(uint64_t generation)
@@ -129,6 +158,13 @@ void figures_write(struct expo *e)
     };
 
     put_steps(e);
+    expo_family(e, "sluice_kernels_checked_total", EXPO_COUNTER,
+                "Kernels compared with their reference before use; wrong: left "
+                "out, and computed another way.");
+    expo_value(
+        e, figures_get(&f.kernels_checked) - figures_get(&f.kernels_left_out),
+        "result", "right", NULL);
+    expo_value(e, figures_get(&f.kernels_left_out), "result", "wrong", NULL);
     expo_family(e, "sluice_nonfinite_gradients_total", EXPO_COUNTER,
                 "Steps with a loss or gradient that was not finite, by action "
                 "(scale: f16, a smaller loss scale).");

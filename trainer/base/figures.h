@@ -63,6 +63,15 @@ void figures_memory(uint64_t bytes);
 // Sets the memory of the devices that are open; 0: they have none of their own.
 void figures_device_memory(uint64_t bytes);
 
+// Counts kernels that were compared with their reference before a job used
+// them, and those of them that were wrong and are left out.
+void figures_kernels(uint64_t checked, uint64_t left_out);
+
+// Says in words (copied, and cut) which kernels are left out.
+void figures_left_out(const char *what);
+// Writes what figures_left_out was told last to out[n]; "": nothing.
+void figures_read_left_out(char *out, size_t n);
+
 // Sets the generation of the ring that this worker is a rank of.
 void figures_ring(uint64_t generation);
 // Counts one generation that was torn.

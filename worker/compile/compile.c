@@ -4,11 +4,13 @@
 #include "worker/compile/compile.h"
 
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/base/mem.h"
 #include "common/run/log.h"
 #include "kernels/prove/prove.h"
+#include "trainer/base/figures.h"
 #include "worker/compile/compile_build.h"
 
 // Least workspace that speeds plans up.
@@ -313,6 +315,24 @@ static bool with_less(struct build *b, const struct build *failed)
     return true;
 }
 
+// Says, for status, which kernels the device leaves out: the first one, and how
+// many there are besides.
+static void tell_left_out(const struct kern_dev *dev)
+{
+    const char *first = prover_left_out(dev->prover, 0);
+    unsigned count = 0;
+    char what[500];
+
+    while (prover_left_out(dev->prover, count) != NULL)
+        count++;
+    if (count == 0)
+        return;
+    snprintf(what, sizeof(what), "%.440s", first);
+    if (count > 1)
+        snprintf(what, sizeof(what), "%.440s, and %u others", first, count - 1);
+    figures_left_out(what);
+}
+
 // Says how many kernels have proved themselves since `before`, and what that
 // took of the start.
 static void tell_proofs(const struct kern_dev *dev, const struct proofs *before)
@@ -321,6 +341,7 @@ static void tell_proofs(const struct kern_dev *dev, const struct proofs *before)
 
     if (now.checked == before->checked)
         return;
+    figures_kernels(now.checked - before->checked, now.wrong - before->wrong);
     LOG(INFO, "kernels are checked", "device=%s count=%u wrong=%u ms=%" PRIu64,
         dev->backend->name, now.checked - before->checked,
         now.wrong - before->wrong, now.ms - before->ms);
@@ -340,6 +361,7 @@ enum sl_err compile(struct program **out, struct kern_dev *dev,
 
     compile_build_program(&b, memory);
     tell_proofs(dev, &before);
+    tell_left_out(dev);
     while (b.rc != SL_OK && with_less(&fresh, &b)) {
         program_free(b.p);
         b = fresh;

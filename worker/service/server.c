@@ -34,7 +34,9 @@ const struct conf_about server_about = {
     .example = "worker --coordinator 127.0.0.1:7070 --device cpu --threads 2",
     .after =
         "--list-devices (or --list-devices=json) shows what this host can\n"
-        "compute on, and why not.",
+        "compute on, and why not; with --plans FILE also the kernels that "
+        "were\n"
+        "found wrong on it.",
 };
 
 const struct conf_key server_keys[] = {

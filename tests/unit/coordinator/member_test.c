@@ -95,6 +95,11 @@ TEST(member, says_why_it_takes_nothing_and_what_it_computes_on)
     member_describe(m, "", "cpu");
     T_PTR(m->why, NULL);
     T_STR(m->device, "cpu");
+    T_PTR(m->left_out, NULL);
+    member_leaves_out(m, "a kernel");
+    T_STR(m->left_out, "a kernel");
+    member_leaves_out(m, "");
+    T_PTR(m->left_out, NULL);
     members_release(&ms);
 }
 

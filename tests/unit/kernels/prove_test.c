@@ -326,6 +326,39 @@ TEST(prove, the_next_implementation_is_taken_until_none_is_left)
     kern_close(dev);
 }
 
+// Also at a later start, which does not check it again.
+TEST(prove, what_is_left_out_is_told_in_words)
+{
+    struct kern_dev *dev = NULL;
+    struct kern_plan *plan = NULL;
+    struct kern_desc d;
+    struct buf list = BUF_INIT;
+    char options[600], first[64];
+    size_t bytes = 0;
+
+    snprintf(options, sizeof(options), "proofs=%s/plans", t_tmpdir());
+    kern_desc_softmax(&d, KERN_SOFTMAX_FWD, 2, (int64_t[]){9, 10});
+    for (int start = 0; start < 2; start++) {
+        T_OK(kern_open(&dev, "cpu", options, t_err()));
+        T_PTR(prover_left_out(dev->prover, 0), NULL);
+        T_OK(kern_plan_new(&plan, &bytes, dev, &d, 0, t_err()));
+        if (start == 0) {
+            snprintf(first, sizeof(first), "%s", plan->impl);
+            T_OK(prover_learn(dev->prover, &d, first, false, 0));
+            prover_explain(dev->prover, &d, first, "1 is 2");
+        }
+        T_TRUE(start == 0 || strcmp(plan->impl, first) != 0);
+        T_STR(prover_left_out(dev->prover, 0), "1 is 2");
+        T_PTR(prover_left_out(dev->prover, 1), NULL);
+        kern_plan_free(plan);
+        kern_close(dev);
+    }
+    snprintf(options, sizeof(options), "%s/plans", t_tmpdir());
+    T_OK(proofs_list(&list, options));
+    T_STR(buf_text(&list), "left out: 1 is 2\n");
+    buf_release(&list);
+}
+
 TEST(prove, loops_of_narrower_vectors_stand_in_for_wider_ones)
 {
     struct kern_dev *dev = NULL;

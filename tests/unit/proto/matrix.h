@@ -108,6 +108,7 @@ static const struct {
     {"Heartbeat", "cpu_us", "WP"},
     {"Heartbeat", "host_sent_bytes", "WP"},
     {"Heartbeat", "host_received_bytes", "WP"},
+    {"Heartbeat", "left_out", "W"},
 };
 
 #endif
