@@ -104,6 +104,19 @@ def audits_compare_gradients_and_blame_nobody():
     check(same_bits(*results), "audits changed the bits")
 
 
+def workers_of_unequal_threads_are_not_compared():
+    """A2: their right results may differ in bits."""
+    with Cluster(psservers=1, workers=2) as c:
+        compared = []
+        for threads in ("1", "2"):
+            c.kill("w-1")
+            c.start("w-1", ["--threads", threads])
+            done = c.wait_state(c.submit(sync_job("threads", 3, epochs=1, audit=1)))
+            check_counts(done)
+            compared.append(int(done["audit"]["compared"]))
+        check(compared[0] > 0 and compared[1] == 0, f"compared: {compared}")
+
+
 def jobs_go_on_in_the_other_mode():
     """What was stopped in the middle of async has counted steps here and there:
     they are in no round, and each counts once all the same. And back."""
@@ -149,6 +162,7 @@ if __name__ == "__main__":
           the_same_bits_however_many_workers_and_whoever_dies,
           a_shard_that_falls_back_is_served_first,
           audits_compare_gradients_and_blame_nobody,
+          workers_of_unequal_threads_are_not_compared,
           jobs_go_on_in_the_other_mode,
           a_net_learns_as_well,
           what_sync_does_not_do_is_refused])

@@ -194,7 +194,7 @@ static uint64_t mix_text(uint64_t kind, const char *text)
 }
 
 // Returns the number of all that decides the bits of a right result: of the
-// product, the host, the device, and the kernel of every op.
+// product, the host, the device, its threads, and the kernel of every op.
 static uint64_t train_kind(const struct train *t)
 {
     const struct job_program *p = t->c.p;
@@ -205,6 +205,8 @@ static uint64_t train_kind(const struct train *t)
 
     dev->backend->info(&info, dev);
     cpu_model(model);
+    // Sums over rows or channels are divided by the threads.
+    kind = sl_mix64(kind ^ ((uint64_t)info.threads << 1 | info.tf32));
     kind = mix_text(mix_text(kind, info.name), model);
     for (uint32_t i = 0; i < p->program->plans_count; i++)
         kind = mix_text(kind, p->program->plans[i]->impl);
