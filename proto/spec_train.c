@@ -210,6 +210,8 @@ static enum sl_err check_precision(Sluice__V1__TrainSpec *t, bool external,
 
 #define CONTRIBUTIONS 2
 #define CONTRIBUTIONS_MOST 1024
+#define AUDIT                                                                  \
+    0.001 // three contributions in the time of one: 0.2 % of the steps
 
 static bool is_sync(const Sluice__V1__TrainSpec *t)
 {
@@ -256,7 +258,8 @@ static enum sl_err check_sync(Sluice__V1__TrainSpec *t, bool external,
                     CONTRIBUTIONS_MOST, err);
     if (rc == SL_OK && t->has_backup)
         rc = spec_range("train.backup", t->backup, 0, t->contributions, err);
-    if (rc == SL_OK && t->has_audit)
+    SPEC_DEFAULT(t, audit, AUDIT);
+    if (rc == SL_OK)
         rc = spec_real("train.audit", t->audit, 0, 1, SPEC_CLOSED, err);
     return rc;
 }
