@@ -210,8 +210,8 @@ static enum sl_err check_precision(Sluice__V1__TrainSpec *t, bool external,
 
 #define CONTRIBUTIONS 2
 #define CONTRIBUTIONS_MOST 1024
-#define AUDIT                                                                  \
-    0.001 // three contributions in the time of one: 0.2 % of the steps
+// An audited round takes the time of three: this is 0.2 % of the steps.
+#define AUDIT 0.001
 
 static bool is_sync(const Sluice__V1__TrainSpec *t)
 {

@@ -102,6 +102,9 @@ def audits_compare_gradients_and_blame_nobody():
                 check_equal([m["name"] for m in c.cluster_status()["members"]
                              if m["suspect"]], [], "suspect")
     check(same_bits(*results), "audits changed the bits")
+    with Cluster(psservers=1, workers=3, worker_args=("--device", "cpu,cpu")) as c:
+        done = c.wait_state(c.submit(sync_job("parts", 3, samples=320, epochs=1, audit=1)))
+        check_equal(int(done["audit"]["compared"]), 0, "sums of several devices, compared")
 
 
 def workers_of_unequal_threads_are_not_compared():

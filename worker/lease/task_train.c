@@ -204,6 +204,7 @@ static uint64_t train_kind(const struct train *t)
     uint64_t kind = mix_text(p->batch, SLUICE_VERSION);
 
     dev->backend->info(&info, dev);
+    kind = sl_mix64(kind ^ info.threads);
     cpu_model(model);
     // Sums over rows or channels are divided by the threads.
     kind = sl_mix64(kind ^ ((uint64_t)info.threads << 1 | info.tf32));
@@ -512,6 +513,14 @@ static enum sync_result train_repeat_slot(struct train *t, uint64_t closure)
     return result;
 }
 
+// Returns true if right results have the same bits on every host of a kind. A
+// GPU's libraries choose among kernels by time, and what they chose is not all
+// in a plan's name; a team adds up parts.
+static bool train_repeatable(const struct train *t)
+{
+    return t->job->env->dev->backend->host && t->job->env->team == NULL;
+}
+
 // Computes the slots of an audited round that other workers have, too.
 static enum sync_result train_audit(struct train *t)
 {
@@ -520,6 +529,8 @@ static enum sync_result train_audit(struct train *t)
 
     memcpy(&scale, &t->job->scale.s, sizeof(scale));
     repeats_begin(&t->repeats, t->lease);
+    if (!train_repeatable(t))
+        t->repeats.count = 0;
     if (t->repeats.count == 0)
         return SYNC_OK;
     result = steps_fresh_wait(&t->steps);
