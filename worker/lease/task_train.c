@@ -42,8 +42,9 @@ struct train {
     uint32_t reads_until; // op behind the last that reads a shard that was sent
     // Clipping, f16, sync: all gradients are computed before any is sent.
     bool whole;
-    struct hybrid *hybrid;  // its group; NULL: it has none
-    bool parted;            // the group is over for this worker
+    struct hybrid *hybrid; // its group; NULL: it has none
+    bool parted;           // the group is over for this worker
+    uint64_t kernels; // number of those that an audited slot was computed by
     struct repeats repeats; // in an audited round; else it has no slots
 };
 
@@ -193,25 +194,32 @@ static uint64_t mix_text(uint64_t kind, const char *text)
     return sl_mix64(kind ^ sl_hash64(text, strlen(text)));
 }
 
-// Returns the number of all that decides the bits of a right result: of the
-// product, the host, the device, its threads, and the kernel of every op.
-static uint64_t train_kind(const struct train *t)
+// Notes the kernels of the micro-batch that begins: micro-batches of a slot
+// have programs of their own.
+static void train_note_kernels(struct train *t)
 {
     const struct job_program *p = t->c.p;
+
+    if (t->repeats.count == 0)
+        return;
+    t->kernels = sl_mix64((t->c.at == 0 ? 0 : t->kernels) ^ p->batch);
+    for (uint32_t i = 0; i < p->program->plans_count; i++)
+        t->kernels = mix_text(t->kernels, p->program->plans[i]->impl);
+}
+
+// Returns the number of all that decides the bits of a right result: of the
+// product, the host, the device, and the kernel of every op.
+static uint64_t train_kind(const struct train *t)
+{
     struct kern_dev *dev = t->job->env->dev;
     struct kern_info info;
     char model[CPU_MODEL_TEXT];
-    uint64_t kind = mix_text(p->batch, SLUICE_VERSION);
+    uint64_t kind = mix_text(t->kernels, SLUICE_VERSION);
 
     dev->backend->info(&info, dev);
     kind = sl_mix64(kind ^ info.threads);
     cpu_model(model);
-    // Sums over rows or channels are divided by the threads.
-    kind = sl_mix64(kind ^ ((uint64_t)info.threads << 1 | info.tf32));
-    kind = mix_text(mix_text(kind, info.name), model);
-    for (uint32_t i = 0; i < p->program->plans_count; i++)
-        kind = mix_text(kind, p->program->plans[i]->impl);
-    return kind;
+    return mix_text(mix_text(kind, info.name), model);
 }
 
 // Notes the result of the slot that was computed, in an audited round (A1);
@@ -401,6 +409,7 @@ static enum sync_result train_begin_batch(struct train *t)
     rc = contribution_start(&t->c, &t->steps.err);
     if (rc != SL_OK)
         return train_fail(t, rc);
+    train_note_kernels(t);
     t->op = t->reads_until = 0;
     // Shards that the first micro-batch waited for are fresh for all.
     t->waited = t->c.at == 0 ? 0 : t->c.p->overlap.shards;
