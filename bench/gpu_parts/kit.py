@@ -1,6 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a row of bench/gpu is given: the bundle's programs, and its time."""
-import concurrent.futures
 import json
 import os
 import pathlib
@@ -8,6 +7,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 from gpu_parts import host
@@ -46,16 +46,22 @@ class Kit:
         self.environment = {**os.environ, "TMPDIR": str(self.scratch),
                             "LD_LIBRARY_PATH": ":".join(libraries)}
         self.name = "gpu"
-        self.background = concurrent.futures.ThreadPoolExecutor(max_workers=1)
-        self.found_torch = self.background.submit(
-            host.torch_of, python) if emulated is None else None
+        self.found_torch = None, None
+        # A daemon, so that nobody waits for PyTorch when this command is ended.
+        self.asking = threading.Thread(target=self.ask_torch, daemon=True)
+        if emulated is None:
+            self.asking.start()
+
+    def ask_torch(self):
+        self.found_torch = host.torch_of(self.python)
 
     def torch(self):
         """What host.torch_of found while the first rows were measured."""
-        return self.found_torch.result() if self.found_torch else (None, None)
+        if self.asking.ident:
+            self.asking.join()
+        return self.found_torch
 
     def close(self):
-        self.background.shutdown(wait=False, cancel_futures=True)
         shutil.rmtree(self.scratch, ignore_errors=True)
 
     def note(self, text):
