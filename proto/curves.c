@@ -316,10 +316,13 @@ bool curves_due(const struct curves *c)
 }
 
 // Before it is placed, also one that was resumed says that it counts nothing.
+// When all steps are counted, the shards have perhaps not said yet how many
+// updates those were: their point is made of the last status, which has both.
 static bool curves_has_moved(const struct curves *c,
-                             const Sluice__V1__JobStatus *s)
+                             const Sluice__V1__JobStatus *s, bool last)
 {
-    if (s->state == SLUICE__V1__JOB_STATE__JOB_PLACING)
+    if (s->state == SLUICE__V1__JOB_STATE__JOB_PLACING ||
+        (!last && s->steps_counted == s->steps_asked))
         return false;
     return !c->training.any || s->steps_counted != c->training.step;
 }
@@ -330,7 +333,7 @@ enum sl_err curves_take(struct curves *c, const Sluice__V1__JobStatus *s,
     uint64_t now = sl_now_us(c->clock), pause;
     enum sl_err rc = SL_OK;
 
-    if (curves_has_moved(c, s) && (last || curves_due(c))) {
+    if (curves_has_moved(c, s, last) && (last || curves_due(c))) {
         rc = curves_add_training(c, s);
         if (c->first_us == 0)
             c->first_us = now;

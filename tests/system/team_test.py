@@ -122,7 +122,7 @@ def a_team_loses_a_device_and_is_back():
                                        "EMUL_NCCL": nccl},
                     extra=["--device", "cuda:0,cuda:1", "--on-device-loss", "reopen",
                            "--device-wait", "50ms"])
-        job = c.submit(mlp_job("lost", samples=1280, epochs=5))
+        job = c.submit(mlp_job("lost", samples=1280, epochs=10))
         for name in ("w-gpu-1", "w-gpu-2", "w-gpu-3"):
             wait_for(f"{name} to be back", lambda: "device is back" in c.log(name))
             check('"device":"cuda:0,cuda:1"' in c.log(name), f"{name} does not say what it was")

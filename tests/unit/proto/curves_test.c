@@ -194,6 +194,32 @@ TEST(curves, a_rate_that_callbacks_reduced_is_told)
     T_EQ(last_rate * 100, 25);
 }
 
+TEST(curves, the_last_point_has_the_updates_of_all_steps)
+{
+    const char *root = t_tmpdir();
+    struct curves *c;
+
+    set_up();
+    optimizer.schedule = &decay;
+    decay.type = "exponential_decay";
+    decay.has_decay_steps = decay.has_decay_rate = true;
+    decay.decay_steps = 399;
+    decay.decay_rate = 0.5;
+    c = open_in(root, false);
+    take(c, 200);
+    status.steps_counted = 400; // the shards have not said how many updates
+    clock_fake_advance_ms(&fake, 1000);
+    T_OK(curves_take(c, &status, false));
+    status.updates_applied = 400;
+    T_OK(curves_take(c, &status, true));
+    T_OK(curves_write(c, t_err()));
+    curves_free(c);
+    look(root, "j-7");
+    T_EQ(scalars, 2);
+    T_EQ(last_step, 400);
+    T_EQ(last_rate * 100, 25);
+}
+
 TEST(curves, a_long_job_has_few_points)
 {
     const char *root = t_tmpdir();
