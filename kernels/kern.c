@@ -112,6 +112,31 @@ static enum sl_err add_reference(struct kern_dev *dev, const char *options,
                                  dev->backend->name);
 }
 
+// Opens a device that has memory of its own. Its products prove themselves
+// there (it reads prove= and plans=), its own kernels here.
+static enum sl_err open_device(struct kern_dev **out,
+                               const struct kern_backend *backend, int ordinal,
+                               const char *words, struct sl_error *err)
+{
+    const char *kept = strstr(words, "plans="); // its last word
+    struct kern_dev *dev = NULL;
+    enum sl_err rc = backend->open(&dev, ordinal, *words ? words : NULL, err);
+
+    if (rc != SL_OK)
+        return rc;
+    if (!strstr(words, "prove=0")) {
+        dev->prover = prover_new(kept ? kept + strlen("plans=") : NULL,
+                                 hash_host(dev, words));
+        if (!dev->prover) {
+            kern_close(dev);
+            return sl_fail(err, SL_ENOMEM, "backend %s: out of memory",
+                           backend->name);
+        }
+    }
+    *out = dev;
+    return SL_OK;
+}
+
 // Opens a backend with its own words, which are taken apart.
 static enum sl_err kern_open_with(struct kern_dev **out,
                                   const struct kern_backend *backend,
@@ -119,17 +144,20 @@ static enum sl_err kern_open_with(struct kern_dev **out,
                                   struct sl_error *err)
 {
     char prove[8], file[1024];
-    bool off = take_word(words, "prove=", prove, sizeof(prove)) &&
-               strcmp(prove, "0") == 0;
-    bool kept = take_word(words, "proofs=", file, sizeof(file));
+    bool off, kept;
     struct kern_dev *dev = NULL;
     enum sl_err rc;
 
+    if (!backend->host)
+        return open_device(out, backend, ordinal, words, err);
+    off = take_word(words, "prove=", prove, sizeof(prove)) &&
+          strcmp(prove, "0") == 0;
+    kept = take_word(words, "proofs=", file, sizeof(file));
     if (!off && prove[0] != '\0' && strcmp(prove, "1") != 0)
         return sl_fail(err, SL_EINVAL, "option \"prove=%s\" is not prove=0|1",
                        prove);
     rc = backend->open(&dev, ordinal, *words ? words : NULL, err);
-    if (rc == SL_OK && dev->backend->host && dev->backend != &kern_ref) {
+    if (rc == SL_OK && dev->backend != &kern_ref) {
         rc = add_reference(dev, words, !off, kept ? file : NULL, err);
         if (rc != SL_OK)
             kern_close(dev);
@@ -245,6 +273,20 @@ void kern_about(char *out, size_t n, struct kern_dev *dev)
         b->about(out, n, dev);
 }
 
+struct proofs kern_proofs(struct kern_dev *dev)
+{
+    const struct kern_backend *b = dev->backend;
+    struct proofs counts = prover_counts(dev->prover), there = {0};
+
+    if (b->size >= offsetof(struct kern_backend, proofs) + sizeof(b->proofs) &&
+        b->proofs)
+        b->proofs(&there, dev);
+    counts.checked += there.checked;
+    counts.wrong += there.wrong;
+    counts.ms += there.ms;
+    return counts;
+}
+
 bool kern_has_optim(const struct kern_backend *b)
 {
     return b->size >= offsetof(struct kern_backend, optim) + sizeof(b->optim) &&
@@ -336,6 +378,15 @@ static void tell_wrong(struct kern_dev *dev, const struct kern_desc *desc,
     prover_explain(dev->prover, desc, plan->impl, why);
 }
 
+// Returns false for what has proved itself on its device, or has nothing to
+// compute there.
+static bool device_needs_proof(const struct kern_dev *dev,
+                               const struct kern_desc *desc)
+{
+    return dev->backend->host ||
+           (desc->op > KERN_CONV_WGRAD && !kern_desc_empty(desc));
+}
+
 // Lets a plan prove itself, unless its implementation has. SL_EINTERNAL: it is
 // wrong, and left out from now on.
 static enum sl_err plan_prove(struct kern_dev *dev, struct kern_plan *plan,
@@ -349,10 +400,16 @@ static enum sl_err plan_prove(struct kern_dev *dev, struct kern_plan *plan,
 
     if (!dev->prover || prover_trusts(dev->prover, desc, plan->impl))
         return SL_OK;
-    rc = prove_plan(plan, workspace_bytes, desc, &fault);
-    if (rc != SL_OK && rc != SL_EINTERNAL)
-        return sl_fail(err, rc, "op %s cannot be compared with its reference",
-                       kern_op_name((enum kern_op)desc->op));
+    if (!device_needs_proof(dev, desc))
+        return SL_OK;
+    fault.when = NULL;
+    rc = dev->backend->host ? prove_plan(plan, workspace_bytes, desc, &fault)
+                            : prove_on_device(dev, desc, &fault, err);
+    if (rc != SL_OK && (rc != SL_EINTERNAL || !fault.when))
+        return sl_fail(
+            err, rc, "op %s cannot be compared with its reference%s%s",
+            kern_op_name((enum kern_op)desc->op), rc == SL_ELOST ? ": " : "",
+            rc == SL_ELOST ? dev->backend->fault(dev) : "");
     kept = prover_learn(dev->prover, desc, plan->impl, rc == SL_OK,
                         sl_now_ms(sl_clock_real()) - began);
     if (rc != SL_OK)

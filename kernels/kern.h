@@ -40,6 +40,7 @@
 struct optim; // plan/optimizer.h
 struct optim_consts;
 struct prover; // kernels/prove/prove.h
+struct proofs;
 
 #define KERN_ABI 2
 #define KERN_ALIGN 16 // bytes
@@ -478,6 +479,9 @@ struct kern_backend {
     // Parts devs that joined, when one is lost: waits of the other devs end,
     // with undefined contents, and the devs count as not joined. Any thread.
     void (*part)(struct kern_dev *const *devs, unsigned n);
+    // Counts the proofs that plans of a device backend have made; NULL: it
+    // makes none (kern_proofs).
+    void (*proofs)(struct proofs *out, struct kern_dev *dev);
 };
 
 // ---- Opening, planning, running ------------------------------------------
@@ -491,10 +495,11 @@ const struct kern_backend *kern_backend_at(unsigned i);
 // not. The module behind cuda is loaded only where a driver has devices.
 //
 // NULL options are none; a word "cuda.tf32=0" is for that backend alone.
-// any    prove=0|1 (default 1: each plan of a host backend is compared with ref
-//        before it is used, and an implementation that is wrong is left out),
-//        proofs=FILE (what these comparisons have shown is kept there; a path
-//        without commas)
+// any    prove=0|1 (default 1: each plan of a host backend, and each product of
+//        cuda, is compared with what is right before it is used, and an
+//        implementation that is wrong is left out)
+// cpu    proofs=FILE (what these comparisons have shown is kept there; a path
+//        without commas; cuda keeps it with its plans)
 // cpu    threads=N (0: as many as this process may run on; the default is 1),
 //        winograd=0|1 (default 1: fewer multiplications, a few more units in
 //        the last place), direct=0|1|2 (own loops for convolutions of few
@@ -516,6 +521,10 @@ enum sl_err kern_open(struct kern_dev **out, const char *name,
 // no such entry.
 void kern_about(char *out, size_t n, struct kern_dev *dev);
 
+// Returns how many plans have proved themselves on this device so far, and what
+// that took.
+struct proofs kern_proofs(struct kern_dev *dev);
+
 // Returns true if backend->optim may be called: a module may be older.
 bool kern_has_optim(const struct kern_backend *backend);
 // Returns true if join(), exchange() and part() may be called: a module may be
@@ -534,7 +543,8 @@ int kern_score(struct kern_dev *dev, const struct kern_desc *desc);
 // workspace_cap_bytes 0 means no cap. Beats (kernels/beat.h). SL_EINVAL: it
 // describes no op; SL_ENOTSUP: no backend here computes it; SL_ENOMEM: also for
 // more workspace than the cap. On failure *out and *workspace_bytes are
-// untouched. On a host backend the plan has proved itself (prove.h).
+// untouched. On a host backend the plan has proved itself (prove.h), and so has
+// a product of cuda (kernels/cuda/judge.h).
 enum sl_err kern_plan_new(struct kern_plan **out, size_t *workspace_bytes,
                           struct kern_dev *dev, const struct kern_desc *desc,
                           size_t workspace_cap_bytes, struct sl_error *err);

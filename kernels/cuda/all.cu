@@ -5,6 +5,7 @@
 #include "kernels/cuda/loss.cu"
 #include "kernels/cuda/norm.cu"
 #include "kernels/cuda/optim.cu"
+#include "kernels/cuda/oracle.cu"
 #include "kernels/cuda/pool.cu"
 #include "kernels/cuda/reduce.cu"
 #include "kernels/cuda/rows.cu"

@@ -13,6 +13,8 @@
 
 #include <stdint.h>
 
+#include "kernels/prove/allow.h"
+
 #define CUDA_THREADS 256 // of every block
 
 struct args_unary {
@@ -230,6 +232,68 @@ struct args_stats_end {
     double *stats;
     double over;
     int32_t blocks, accum;
+};
+
+// y = relu?(x + bias), by columns, rounded once.
+struct args_bias {
+    const float *x;
+    const void *bias;
+    void *y;
+    int64_t n;
+    int32_t cols, relu, wide;
+};
+
+// ---- Proofs ---------------------------------------------------------------
+
+enum {
+    ORACLE_MATMUL = 1, // a: A, b: B
+    ORACLE_FWD,        // a: x, b: w
+    ORACLE_DGRAD,      // a: dy, b: w
+    ORACLE_WGRAD,      // a: x, b: dy
+    ORACLE_SUMS,       // a: a matrix, whose columns are summed
+};
+
+// Elements of a product or convolution, by definition. With `at`: these
+// elements go to want[], and how far off they may be to bound[]. Without: the
+// first `count` elements go to y itself. Dtypes are those of kern.h.
+struct args_oracle {
+    const void *a, *b, *bias; // bias: NULL if there is none
+    void *y;
+    const int64_t *at;
+    double *want, *bound;
+    int64_t count, terms;                      // terms: of the sum of one
+    int64_t m, n, k;                           // a product; sums: n columns
+    int32_t h, w, ci, oh, ow, co, kh, kw;      // a convolution
+    int32_t stride[2], dilation[2], before[2]; // before: padding
+    int32_t groups, trans_a, trans_b, op, relu, accum;
+    int32_t dtype, y_dtype, bias_dtype;
+    int32_t warps; // for one element: 1 or 8
+    struct allow allow;
+};
+
+// Random contents, a function of seed and place.
+struct args_oracle_fill {
+    void *y;
+    int64_t n;
+    uint64_t seed;
+    int32_t dtype;
+};
+
+// What a comparison has found.
+struct oracle_verdict {
+    int64_t wrong, beyond; // elements; bytes beside the tensor
+    int64_t element;       // the worst
+    double got, want, bound;
+};
+
+struct args_oracle_compare {
+    const void *y;
+    const uint8_t *before, *behind; // CUDA_THREADS bytes of guard each
+    const int64_t *at;
+    const double *want, *bound;
+    struct oracle_verdict *out;
+    int64_t count;
+    int32_t dtype, guard;
 };
 
 // One update of an optimizer. Its constants lie in device memory, so that a

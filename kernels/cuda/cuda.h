@@ -45,7 +45,8 @@ struct cuda_peers {
 struct cuda_dev {
     struct kern_dev base;
     int ordinal;
-    int sm;                      // 90 for 9.0
+    int sm; // 90 for 9.0
+    int multiprocessors;
     bool lost;                   // a sticky error came: SL_ELOST ever after
     char fault[CUDA_FAULT_TEXT]; // text of CUDA's last error: for logs
     char name[64];

@@ -165,6 +165,7 @@ static enum sl_err cuda_dev_set_up(struct cuda_dev *dev, struct sl_error *err)
     snprintf(dev->name, sizeof(dev->name), "%.63s", prop.name);
     dev->bytes = prop.totalGlobalMem;
     dev->sm = prop.major * 10 + prop.minor;
+    dev->multiprocessors = prop.multiProcessorCount;
     rc = check_code(dev, err);
     return rc == SL_OK ? find_kernels(dev, err) : rc;
 }

@@ -174,6 +174,11 @@ static void cuda_module_info(struct kern_info *out, struct kern_dev *dev)
     out->tf32 = vendor(cuda_dev(dev))->options.tf32;
 }
 
+static void cuda_module_proofs(struct proofs *out, struct kern_dev *dev)
+{
+    *out = vendor(cuda_dev(dev))->book.counts;
+}
+
 // ---- The vtable -----------------------------------------------------------
 
 static const struct kern_backend cuda = {
@@ -209,6 +214,7 @@ static const struct kern_backend cuda = {
     .join = cuda_module_join,
     .exchange = cuda_module_exchange,
     .part = cuda_module_part,
+    .proofs = cuda_module_proofs,
 };
 
 __attribute__((visibility("default"))) const struct kern_backend *

@@ -127,6 +127,7 @@ struct graph_plan {
     size_t workspace_bytes;
     int64_t engine;    // -1: not known, of a plan that was read
     bool tensor_cores; // likewise false
+    bool ran;          // it stays until the process ends
 };
 
 // Makes a plan of a choice. SL_ENOTSUP if the engine declines after all: try
@@ -135,10 +136,9 @@ enum sl_err graph_plan_make(struct graph_plan *out,
                             const struct graph_target *t,
                             const struct graph_choice *c, struct sl_error *err);
 
-// Forgets a plan that never ran, such as a loser of a comparison, and zeroes
-// *p; zeroes are allowed. Plans live until the process ends: engines share
-// state that cuDNN does not count, and taking plans down has crashed others
-// (pytorch leaks them too).
+// Forgets a plan, and zeroes *p; zeroes are allowed. Plans that ran live until
+// the process ends: engines share state that cuDNN does not count, and taking
+// plans down has crashed others (pytorch leaks them too).
 void graph_plan_forget(struct graph_plan *p);
 
 // ---- Picking --------------------------------------------------------------
@@ -153,6 +153,7 @@ enum graph_cores {
     GRAPH_CORES_CAPPED,    // plans with tensor cores exceed the workspace cap
     GRAPH_CORES_NONE,      // cuDNN has none that may run
     GRAPH_CORES_SLOWER,    // they were slower, by trying
+    GRAPH_CORES_WRONG,     // they compute wrongly here, by trying
 };
 // Returns the words for `c` in logs; static.
 const char *graph_cores_name(enum graph_cores c);
@@ -174,7 +175,7 @@ enum sl_err graph_pick(struct graph_picks *out, const struct graph *g,
                        const struct graph_target *t,
                        const struct graph_rules *rules, bool compare,
                        size_t cap_bytes, struct sl_error *err);
-// Forgets those from `first` on: they never ran.
+// Forgets those from `first` on.
 void graph_picks_forget(struct graph_picks *picks, unsigned first);
 
 // Appends a plan as text (JSON) to *out, for graph_plan_read with the same

@@ -16,6 +16,7 @@ const char *graph_cores_name(enum graph_cores c)
         [GRAPH_CORES_CAPPED] = "such engines want more workspace than they may",
         [GRAPH_CORES_NONE] = "cuDNN has no such engine",
         [GRAPH_CORES_SLOWER] = "another engine was faster when tried",
+        [GRAPH_CORES_WRONG] = "such engines compute wrongly here",
     };
 
     return c > 0 && c < SL_COUNT(names) ? names[c] : "unknown";

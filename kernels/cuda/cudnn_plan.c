@@ -74,7 +74,7 @@ enum sl_err graph_plan_make(struct graph_plan *out,
 
 void graph_plan_forget(struct graph_plan *p)
 {
-    if (p->at)
+    if (p->at && !p->ran)
         cudnnBackendDestroyDescriptor(p->at);
     *p = (struct graph_plan){0};
 }

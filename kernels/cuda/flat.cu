@@ -268,6 +268,32 @@ template <class T> DEV void image_u8_of(const struct args_image &a)
     pack_store((T *)a.y + at, y, m, a.wide);
 }
 
+// ---- A bias ---------------------------------------------------------------
+
+// A pack of y: a sum of f32 becomes an element by one rounding.
+template <class T> DEV void bias_rows_of(const struct args_bias &a)
+{
+    const int V = pack<T>::n;
+    int64_t at = thread_number() * V;
+    float x[V];
+
+    if (at >= a.n)
+        return;
+    int m = pack_part<V>(a.n, at);
+    uint64_t row = at;
+    int c = index_split(&row, a.cols);
+
+    pack_load(x, a.x + at, m, a.wide);
+    for (int l = 0; l < V; l++) {
+        if (l < m)
+            x[l] += elem_float(((const T *)a.bias)[c]);
+        if (a.relu && x[l] < 0)
+            x[l] = 0;
+        c = c + 1 == a.cols ? 0 : c + 1;
+    }
+    pack_store((T *)a.y + at, x, m, a.wide);
+}
+
 #define AXPBY(from, X)                                                         \
     template <class Y>                                                         \
     DEV void axpby_from_##from##_to_of(const struct args_axpby &a)             \
@@ -290,3 +316,4 @@ TYPED_ENTRY(pick, pick)
 TYPED_ENTRY(fill, view)
 TYPED_ENTRY(dropout, dropout)
 TYPED_ENTRY(image_u8, image)
+TYPED_ENTRY(bias_rows, bias)

@@ -11,9 +11,13 @@
 
 #include "common/run/log.h"
 #include "common/base/mem.h"
+#include "common/base/rng.h"
+#include "kernels/cuda/own.h"
+#include "kernels/cuda/plain.h"
 #include "kernels/cuda/vendor.h"
 
 #define GEMM_WORKSPACE ((size_t)32 << 20) // as cuBLAS itself takes on Hopper
+#define GEMM_WAYS 3 // of a plan: the chosen algorithm, and what may stand in
 
 struct gemm {
     struct cuda_plan base;
@@ -23,10 +27,11 @@ struct gemm {
     struct {
         cublasLtMatmulAlgo_t algo;
         size_t workspace_bytes;
-    } way[VENDOR_TRIES];    // chosen algorithm, and its stand-ins
+    } way[GEMM_WAYS];       // chosen algorithm, and its stand-ins
     unsigned ways, at;      // number of the way that runs
     size_t workspace_bytes; // of the hungriest
     struct kern_plan *sums; // of op(A)'s rows, for BGRAD; or NULL
+    size_t sums_bytes;      // its workspace
     char impl[32];
 };
 
@@ -208,6 +213,17 @@ static enum sl_err run_checked(struct gemm *p, const cublasLtMatmulAlgo_t *algo,
                           cublasLtGetStatusString(rc));
 }
 
+// What cuBLASLt does not fuse: the sums of op(A)'s rows.
+static enum sl_err run_sums(struct gemm *p, cudaStream_t s, void *const *io,
+                            void *workspace)
+{
+    struct cuda_plan *sums = (struct cuda_plan *)p->sums;
+
+    return sums ? sums->run(sums, s, (void *[]){io[0], io[c_at(&p->desc) + 1]},
+                            workspace)
+                : SL_OK;
+}
+
 struct gemm_candidates {
     struct gemm *p;
     cublasLtMatmulHeuristicResult_t at[VENDOR_TRIES];
@@ -221,6 +237,16 @@ static enum sl_err gemm_try_candidate(void *arg, unsigned i, cudaStream_t s,
 
     return run_checked(c->p, &c->at[i].algo, c->at[i].workspaceSize, s, io,
                        workspace);
+}
+
+// The whole op by one candidate.
+static enum sl_err gemm_try_whole(void *arg, unsigned i, cudaStream_t s,
+                                  void *const *io, void *workspace)
+{
+    struct gemm_candidates *c = arg;
+    enum sl_err rc = gemm_try_candidate(arg, i, s, io, workspace);
+
+    return rc == SL_OK ? run_sums(c->p, s, io, workspace) : rc;
 }
 
 // Results that say of themselves that they are none.
@@ -256,6 +282,12 @@ static enum sl_err gemm_find_candidates(struct gemm_candidates *c,
     return rc;
 }
 
+static void gemm_name(struct gemm *p, const cublasLtMatmulAlgo_t *algo)
+{
+    snprintf(p->impl, sizeof(p->impl), "cublaslt:%" PRIu64,
+             algo->data[0] & 0xffff);
+}
+
 static void add_way(struct gemm *p, const cublasLtMatmulAlgo_t *algo,
                     size_t workspace_bytes)
 {
@@ -265,41 +297,96 @@ static void add_way(struct gemm *p, const cublasLtMatmulAlgo_t *algo,
         p->workspace_bytes = workspace_bytes;
 }
 
-// The fastest, or cuBLASLt's first; then the others in its order.
+static size_t gemm_most_bytes(const struct gemm_candidates *c)
+{
+    size_t most = c->p->sums_bytes;
+
+    for (int i = 0; i < c->count; i++)
+        if (c->at[i].workspaceSize > most)
+            most = c->at[i].workspaceSize;
+    return most;
+}
+
+static struct judge_candidate gemm_candidate(struct gemm_candidates *c,
+                                             unsigned i)
+{
+    const cublasLtMatmulAlgo_t *algo = &c->at[i].algo;
+
+    gemm_name(c->p, algo);
+    return (struct judge_candidate){
+        .run = gemm_try_whole,
+        .arg = c,
+        .i = i,
+        .impl = c->p->impl,
+        .identity = sl_hash64(algo->data, sizeof(algo->data)),
+        .version = cublasLtGetVersion(),
+    };
+}
+
+// Leaves out the candidates that are wrong on this device; of those that are
+// right the first `most` stay.
+static enum sl_err gemm_keep_right(struct gemm_candidates *c, int most,
+                                   struct sl_error *err)
+{
+    struct judge j;
+    int kept = 0;
+    enum sl_err rc = SL_OK;
+
+    judge_init(&j, c->p->base.dev, &c->p->desc, gemm_most_bytes(c));
+    for (int i = 0; i < c->count && kept < most && rc == SL_OK; i++) {
+        struct judge_candidate one = gemm_candidate(c, (unsigned)i);
+        bool right = true;
+
+        rc = judge_try(&right, &j, &one);
+        if (right)
+            c->at[kept++] = c->at[i];
+    }
+    judge_release(&j);
+    c->count = kept;
+    return rc == SL_OK ? rc : judge_fail(&j, rc, err);
+}
+
+// The fastest, or cuBLASLt's first; then the others in its order. No way at
+// all: every algorithm is wrong here.
 static enum sl_err gemm_choose_algo(struct gemm *p, size_t cap_bytes,
                                     struct sl_error *err)
 {
+    bool autotune = vendor(p->base.dev)->options.autotune;
     struct gemm_candidates c = {.p = p};
-    size_t most = 0;
     unsigned winner = 0;
     enum sl_err rc = gemm_find_candidates(&c, cap_bytes, err);
 
-    if (rc != SL_OK)
+    if (rc == SL_OK)
+        rc = gemm_keep_right(&c, autotune ? VENDOR_TRIES : GEMM_WAYS, err);
+    if (rc != SL_OK || c.count == 0)
         return rc;
-    for (int i = 0; i < c.count; i++)
-        if (c.at[i].workspaceSize > most)
-            most = c.at[i].workspaceSize;
-    if (vendor(p->base.dev)->options.autotune)
-        winner = tune_fastest(p->base.dev, &p->desc, (unsigned)c.count, most,
-                              gemm_try_candidate, &c);
+    if (autotune)
+        winner = tune_fastest(p->base.dev, &p->desc, (unsigned)c.count,
+                              gemm_most_bytes(&c), gemm_try_candidate, &c);
     add_way(p, &c.at[winner].algo, c.at[winner].workspaceSize);
-    for (unsigned i = 0; i < (unsigned)c.count; i++)
+    for (unsigned i = 0; i < (unsigned)c.count && p->ways < GEMM_WAYS; i++)
         if (i != winner)
             add_way(p, &c.at[i].algo, c.at[i].workspaceSize);
     return SL_OK;
 }
 
-// A kept algorithm has what may stand in for it too: its library may be another
-// build of the same version.
+// A kept algorithm has what may stand in for it too, as far as that is known to
+// be right: its library may be another build of the same version.
 static void gemm_add_stand_ins(struct gemm *p, size_t cap_bytes)
 {
     struct gemm_candidates c = {.p = p};
+    struct judge j;
 
     if (gemm_find_candidates(&c, cap_bytes, NULL) != SL_OK)
         return;
-    for (int i = 0; i < c.count && p->ways < VENDOR_TRIES; i++)
-        if (memcmp(&c.at[i].algo, &p->way[0].algo, sizeof(c.at[i].algo)) != 0)
+    judge_init(&j, p->base.dev, &p->desc, 0);
+    for (int i = 0; i < c.count && p->ways < GEMM_WAYS; i++) {
+        struct judge_candidate one = gemm_candidate(&c, (unsigned)i);
+
+        if (memcmp(&c.at[i].algo, &p->way[0].algo, sizeof(c.at[i].algo)) != 0 &&
+            judge_trusts(&j, &one))
             add_way(p, &c.at[i].algo, c.at[i].workspaceSize);
+    }
 }
 
 // ---- Kept algorithms ------------------------------------------------------
@@ -309,7 +396,7 @@ static void gemm_add_stand_ins(struct gemm *p, size_t cap_bytes)
 static bool gemm_find_kept(struct gemm *p, uint64_t key, size_t cap_bytes)
 {
     struct cuda_dev *dev = p->base.dev;
-    cublasLtMatmulHeuristicResult_t known;
+    struct gemm_candidates c = {.p = p, .count = 1};
     cublasLtMatmulAlgo_t algo;
     struct buf text = BUF_INIT;
     const char *at;
@@ -325,10 +412,14 @@ static bool gemm_find_kept(struct gemm *p, uint64_t key, size_t cap_bytes)
     buf_release(&text);
     if (!found ||
         cublasLtMatmulAlgoCheck(vendor(dev)->blas, p->how, p->a, p->b, p->c,
-                                p->c, &algo, &known) != CUBLAS_STATUS_SUCCESS ||
-        known.workspaceSize > cap_bytes)
+                                p->c, &algo,
+                                &c.at[0]) != CUBLAS_STATUS_SUCCESS ||
+        c.at[0].workspaceSize > cap_bytes)
         return false;
-    add_way(p, &algo, known.workspaceSize);
+    c.at[0].algo = algo;
+    if (gemm_keep_right(&c, 1, NULL) != SL_OK || c.count == 0)
+        return false;
+    add_way(p, &algo, c.at[0].workspaceSize);
     return true;
 }
 
@@ -354,12 +445,6 @@ static enum sl_err run_way(struct gemm *p, cudaStream_t s, void *const *io,
                        io, workspace);
 }
 
-static void name(struct gemm *p)
-{
-    snprintf(p->impl, sizeof(p->impl), "cublaslt:%" PRIu64,
-             p->way[p->at].algo.data[0] & 0xffff);
-}
-
 // What it refuses, and leaves the device whole, is not asked again.
 static enum sl_err run_some_way(struct gemm *p, cudaStream_t s, void *const *io,
                                 void *workspace)
@@ -370,7 +455,7 @@ static enum sl_err run_some_way(struct gemm *p, cudaStream_t s, void *const *io,
            vendor_aligned(c_at(&p->desc) + 1, io)) {
         vendor_tell_next(p->base.dev, &p->desc, p->impl);
         p->at++;
-        name(p);
+        gemm_name(p, &p->way[p->at].algo);
         rc = run_way(p, s, io, workspace);
     }
     return rc;
@@ -380,13 +465,9 @@ static enum sl_err gemm_run(struct cuda_plan *plan, cudaStream_t s,
                             void *const *io, void *workspace)
 {
     struct gemm *p = (struct gemm *)plan;
-    struct cuda_plan *sums = (struct cuda_plan *)p->sums;
     enum sl_err rc = run_some_way(p, s, io, workspace);
 
-    if (rc == SL_OK && sums)
-        rc = sums->run(sums, s, (void *[]){io[0], io[c_at(&p->desc) + 1]},
-                       workspace);
-    return rc;
+    return rc == SL_OK ? run_sums(p, s, io, workspace) : rc;
 }
 
 static void gemm_free(struct cuda_plan *plan)
@@ -428,38 +509,172 @@ static enum sl_err gemm_set_up(struct gemm *p, size_t cap_bytes,
         return SL_OK;
     }
     rc = gemm_choose_algo(p, cap_bytes, err);
-    if (rc == SL_OK) {
+    if (rc == SL_OK && p->ways > 0) {
         gemm_keep_algo(p, key);
-        name(p);
+        gemm_name(p, &p->way[0].algo);
     }
     return rc;
+}
+
+// A plan of one of cuBLASLt's algorithms. *right is false, and there is no
+// plan, if all of them are wrong here.
+static enum sl_err gemm_plan_whole(struct kern_plan **out, bool *right,
+                                   size_t *workspace_bytes,
+                                   struct cuda_dev *dev,
+                                   const struct kern_desc *d, size_t cap_bytes,
+                                   struct sl_error *err)
+{
+    size_t cap = vendor_cap(dev, cap_bytes);
+    struct gemm *p = sl_calloc(1, sizeof(*p));
+    enum sl_err rc = SL_OK;
+
+    if (!p)
+        return sl_fail(err, SL_ENOMEM, "backend cuda: out of memory");
+    cuda_plan_init(&p->base, dev, p->impl, gemm_run, gemm_free);
+    p->desc = *d;
+    if (kern_has(d, KERN_BGRAD))
+        rc = rows_plan(&p->sums, &p->sums_bytes, dev, &d->io[0],
+                       kern_has(d, KERN_ACCUM), cap_bytes, err);
+    if (rc == SL_OK)
+        rc = gemm_set_up(p, cap < GEMM_WORKSPACE ? cap : GEMM_WORKSPACE, err);
+    *right = rc == SL_OK && p->ways > 0;
+    if (!*right) {
+        gemm_free(&p->base);
+        return rc;
+    }
+    *out = &p->base.base;
+    *workspace_bytes =
+        p->workspace_bytes > p->sums_bytes ? p->workspace_bytes : p->sums_bytes;
+    *workspace_bytes = (*workspace_bytes + 63) & ~(size_t)63;
+    return SL_OK;
+}
+
+// ---- A bias apart ---------------------------------------------------------
+
+// The product in f32, and a kernel of ours that adds the bias: rounded once,
+// where an epilogue of cuBLASLt rounds before it adds.
+struct gemm_apart {
+    struct cuda_plan base;
+    struct kern_desc desc;
+    struct kern_plan *product;
+    size_t product_bytes; // its workspace; then the product
+    char impl[48];
+};
+
+static enum sl_err apart_run(struct cuda_plan *plan, cudaStream_t s,
+                             void *const *io, void *workspace)
+{
+    struct gemm_apart *p = (struct gemm_apart *)plan;
+    struct cuda_plan *product = (struct cuda_plan *)p->product;
+    const struct kern_shape *y = &p->desc.io[3];
+    void *x = (char *)workspace + p->product_bytes;
+    const struct args_bias a = {
+        .x = x,
+        .bias = io[2],
+        .y = io[3],
+        .n = kern_shape_count(y),
+        .cols = (int32_t)kern_cols(y),
+        .relu = kern_has(&p->desc, KERN_RELU),
+        .wide = own_wide(2, (void *[]){x, io[3]}),
+    };
+    enum sl_err rc =
+        product->run(product, s, (void *[]){io[0], io[1], x}, workspace);
+
+    return rc != SL_OK
+               ? rc
+               : CUDA_LAUNCH(p->base.dev, s,
+                             own_typed(CUDA_bias_rows_f32, y->dtype),
+                             own_blocks(a.n, own_pack(y->dtype)), 1, &a);
+}
+
+static enum sl_err apart_try(void *arg, unsigned i, cudaStream_t s,
+                             void *const *io, void *workspace)
+{
+    return apart_run(arg, s, io, workspace);
+}
+
+static void apart_free(struct cuda_plan *plan)
+{
+    cuda_plan_free(((struct gemm_apart *)plan)->product);
+    sl_free(plan);
+}
+
+// Plans the product and asks whether all of it is right.
+static enum sl_err apart_set_up(struct gemm_apart *p, bool *right,
+                                size_t *workspace_bytes, size_t cap_bytes,
+                                struct sl_error *err)
+{
+    const struct kern_desc *d = &p->desc;
+    struct kern_matmul_dims m;
+    struct judge_candidate one = {.run = apart_try, .arg = p, .impl = p->impl};
+    struct kern_desc product;
+    struct judge j;
+    enum sl_err rc;
+
+    kern_matmul_dims(&m, d);
+    kern_desc_matmul(&product, m.m, m.n, m.k, d->u.matmul.trans_a,
+                     d->u.matmul.trans_b, 0);
+    kern_desc_dtype(&product, (enum kern_dtype)d->io[0].dtype);
+    product.io[2].dtype = KERN_F32;
+    product.math = d->math;
+    rc = gemm_plan_whole(&p->product, right, &p->product_bytes, p->base.dev,
+                         &product, cap_bytes, err);
+    if (rc != SL_OK || !*right)
+        return rc;
+    *workspace_bytes = p->product_bytes + kern_shape_bytes(&product.io[2]);
+    snprintf(p->impl, sizeof(p->impl), "%s, own bias", p->product->impl);
+    rc = kern_desc_fits(d, *workspace_bytes, cap_bytes, err);
+    if (rc != SL_OK)
+        return rc;
+    one.identity = sl_hash64(p->impl, strlen(p->impl));
+    judge_init(&j, p->base.dev, d, *workspace_bytes);
+    rc = judge_try(right, &j, &one);
+    judge_release(&j);
+    return rc == SL_OK ? rc : judge_fail(&j, rc, err);
+}
+
+static enum sl_err apart_plan(struct kern_plan **out, bool *right,
+                              size_t *workspace_bytes, struct cuda_dev *dev,
+                              const struct kern_desc *d, size_t cap_bytes,
+                              struct sl_error *err)
+{
+    struct gemm_apart *p = sl_calloc(1, sizeof(*p));
+    size_t bytes = 0;
+    enum sl_err rc;
+
+    *right = false;
+    if (!p)
+        return sl_fail(err, SL_ENOMEM, "backend cuda: out of memory");
+    cuda_plan_init(&p->base, dev, p->impl, apart_run, apart_free);
+    p->desc = *d;
+    rc = apart_set_up(p, right, &bytes, cap_bytes, err);
+    if (rc != SL_OK || !*right) {
+        apart_free(&p->base);
+        return rc == SL_ENOTSUP ? SL_OK : rc;
+    }
+    *out = &p->base.base;
+    *workspace_bytes = bytes;
+    return SL_OK;
+}
+
+// What has a bias, but nothing else that a product in f32 cannot have.
+static bool apart_has(const struct kern_desc *d)
+{
+    return kern_has(d, KERN_BIAS) && !kern_has(d, KERN_ACCUM | KERN_BGRAD);
 }
 
 enum sl_err gemm_plan(struct kern_plan **out, size_t *workspace_bytes,
                       struct cuda_dev *dev, const struct kern_desc *d,
                       size_t cap_bytes, struct sl_error *err)
 {
-    size_t cap = vendor_cap(dev, cap_bytes), sums = 0;
-    struct gemm *p;
+    bool right = false;
     enum sl_err rc;
 
     if (kern_desc_empty(d))
         return nothing_plan(out, workspace_bytes, dev, d, err);
-    p = sl_calloc(1, sizeof(*p));
-    if (!p)
-        return sl_fail(err, SL_ENOMEM, "backend cuda: out of memory");
-    cuda_plan_init(&p->base, dev, p->impl, gemm_run, gemm_free);
-    p->desc = *d;
-    rc = gemm_set_up(p, cap < GEMM_WORKSPACE ? cap : GEMM_WORKSPACE, err);
-    if (rc == SL_OK && kern_has(d, KERN_BGRAD))
-        rc = rows_plan(&p->sums, &sums, dev, &d->io[0], kern_has(d, KERN_ACCUM),
-                       cap_bytes, err);
-    if (rc != SL_OK) {
-        gemm_free(&p->base);
-        return rc;
-    }
-    *out = &p->base.base;
-    *workspace_bytes = p->workspace_bytes > sums ? p->workspace_bytes : sums;
-    *workspace_bytes = (*workspace_bytes + 63) & ~(size_t)63;
-    return SL_OK;
+    rc = gemm_plan_whole(out, &right, workspace_bytes, dev, d, cap_bytes, err);
+    if (rc == SL_OK && !right && apart_has(d))
+        rc = apart_plan(out, &right, workspace_bytes, dev, d, cap_bytes, err);
+    return rc != SL_OK || right ? rc
+                                : plain_plan(out, workspace_bytes, dev, d, err);
 }

@@ -48,6 +48,7 @@ add_library(sluice_cuda_vendor STATIC
     gemm.c
     conv.c
     tune.c
+    judge.c
     ../plans.c
 )
 set_target_properties(sluice_cuda_vendor PROPERTIES
@@ -68,7 +69,8 @@ endif()
 
 # The module has its own copy of what is pure; memory and log are the
 # program's (hostside.c), so it links none of our libraries.
-set(pure common/base/status.c common/base/buf.c kernels/desc.c kernels/check.c
+set(pure common/base/status.c common/base/buf.c common/base/clock.c
+    common/base/rng.c kernels/desc.c kernels/desc_text.c kernels/check.c
     plan/optimizer.c kernels/optim.c)
 list(TRANSFORM pure PREPEND ${CMAKE_SOURCE_DIR}/)
 add_library(sluice-kernels-cuda MODULE

@@ -34,10 +34,9 @@ static enum sl_err vendor_parse_option(struct vendor_options *o,
         const char *key;
         bool *to;
     } switches[] = {
-        {"tf32=", &o->tf32},
-        {"deterministic=", &o->deterministic},
-        {"autotune=", &o->autotune},
-        {"nccl=", &o->nccl},
+        {"tf32=", &o->tf32},         {"deterministic=", &o->deterministic},
+        {"autotune=", &o->autotune}, {"nccl=", &o->nccl},
+        {"prove=", &o->prove},
     };
     int64_t n;
 
@@ -57,8 +56,8 @@ static enum sl_err vendor_parse_option(struct vendor_options *o,
     }
     return sl_fail(err, SL_EINVAL,
                    "backend cuda: option \"%s\" is not tf32=0|1, "
-                   "deterministic=0|1, autotune=0|1, nccl=0|1, workspace=MIB "
-                   "or plans=FILE",
+                   "deterministic=0|1, autotune=0|1, nccl=0|1, prove=0|1, "
+                   "workspace=MIB or plans=FILE",
                    word);
 }
 
@@ -87,6 +86,7 @@ enum sl_err vendor_options_read(struct vendor_options *out, const char *text,
         .tf32 = true, // as TensorFlow
         .nccl = true,
         .deterministic = true,
+        .prove = true,
         .workspace_bytes = VENDOR_WORKSPACE_AUTO,
     };
     char *scratch = sl_strdup(text ? text : "");
@@ -161,6 +161,7 @@ void vendor_free(struct cuda_dev *dev)
     if (v->dnn && !dev->lost)
         cudnnDestroy(v->dnn);
     plans_close(&v->plans);
+    judge_book_release(&v->book);
     sl_free(v->options.plans);
     sl_free(v);
     dev->vendor = NULL;
@@ -342,8 +343,12 @@ void vendor_about(char *out, size_t n, struct cuda_dev *dev)
                         v->options.workspace_bytes >> 20);
 
     if (v->told_count > 0 && used >= 0 && (size_t)used < n)
-        snprintf(out + used, n - (size_t)used, "; ops without tensor cores: %u",
-                 v->told_count);
+        used += snprintf(out + used, n - (size_t)used,
+                         "; ops without tensor cores: %u", v->told_count);
+    if (v->book.counts.wrong > 0 && used >= 0 && (size_t)used < n)
+        snprintf(out + used, n - (size_t)used,
+                 "; kernels that are wrong here: %u of %u",
+                 v->book.counts.wrong, v->book.counts.checked);
 }
 
 // ---- Products over nothing ------------------------------------------------

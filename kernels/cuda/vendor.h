@@ -22,6 +22,7 @@
 
 #include "kernels/cuda/conv_graph.h"
 #include "kernels/cuda/cuda.h"
+#include "kernels/cuda/judge.h"
 #include "kernels/plans.h"
 
 #define VENDOR_TRIES 8 // algorithms of cuBLASLt that are looked at
@@ -31,6 +32,7 @@
 
 struct vendor_options {
     bool tf32, deterministic, autotune, nccl;
+    bool prove;             // candidates prove themselves (judge.h)
     size_t workspace_bytes; // most for one plan, or VENDOR_WORKSPACE_AUTO
     char *plans;            // file, or NULL; owned
 };
@@ -42,14 +44,15 @@ struct vendor {
     cudaStream_t dnn_stream; // where it enqueues now
     bool dnn_streamed;       // `dnn_stream` is set, on the handle as well
     struct plans plans;
+    struct judge_book book;
     uint64_t told[VENDOR_TOLD]; // hashes of ops
     unsigned told_count;
 };
 
-// Reads tf32=, deterministic=, autotune=, nccl= (0 or 1), workspace= (MiB) and
-// plans= (a path, the last option: it may hold commas). NULL: all defaults.
-// SL_EINVAL names what it does not know, and leaves *out as it was. out->plans
-// is for vendor_new.
+// Reads tf32=, deterministic=, autotune=, nccl=, prove= (0 or 1), workspace=
+// (MiB) and plans= (a path, the last option: it may hold commas). NULL: all
+// defaults. SL_EINVAL names what it does not know, and leaves *out as it was.
+// out->plans is for vendor_new.
 enum sl_err vendor_options_read(struct vendor_options *out, const char *text,
                                 struct sl_error *err);
 

@@ -12,8 +12,9 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "kernels/prove/allow.h"
 
-#define U 0x1p-24
+#define U ALLOW_UNIT
 
 // What the bound of one output is made of.
 struct scale {
@@ -446,40 +447,18 @@ static enum sl_err scales(const struct trial *before, const struct trial *ref,
     return run_absolute(before, out, sc->s);
 }
 
-// What rounding an output to its dtype may move it by, beyond S's share.
-static double rounding(enum kern_dtype dtype, double y)
-{
-    switch (dtype) {
-    case KERN_F16:
-        return 2 * 0x1p-11 * fabs(y) + 0x1p-24;
-    case KERN_BF16:
-        return 2 * 0x1p-8 * fabs(y) + FLT_MIN;
-    default:
-        // Below the smallest normal number u is no longer relative.
-        return U * fabs(y) + FLT_MIN;
-    }
-}
-
-// TF32 cuts 13 bits off either factor: each product shrinks by up to 2^-9, the
-// sum's own size by as much, and what differs between products adds up as a
-// random walk does.
-static double bound_cut_off(const struct scale *sc, double s, double y)
-{
-    return 0x1p-9 * fabs(y) + 6 * 0x1p-10 * s / sqrt(sc->k);
-}
-
 // What is summed of batch norm's dx is what was stored of it.
 static double stored_parts(const struct trial *before, const struct trial *ref,
                            unsigned out, int64_t c)
 {
     const struct kern_shape *dx = &before->d.io[before->d.inputs];
+    struct allow a = allow_of((enum kern_dtype)dx->dtype, 1, false);
     double sum = 0;
 
     if (before->d.op != KERN_BN_BWD || out != before->d.inputs + 3u)
         return 0;
     for (int64_t i = c; i < kern_shape_count(dx); i += kern_cols(dx))
-        sum += rounding((enum kern_dtype)dx->dtype,
-                        trial_get(dx, ref->io[before->d.inputs], i));
+        sum += allow_rounding(&a, trial_get(dx, ref->io[before->d.inputs], i));
     return sum;
 }
 
@@ -493,19 +472,17 @@ double *trial_bound(const struct trial *before, const struct trial *ref,
     bool tf32 = before->d.op <= KERN_CONV_WGRAD && out == before->d.inputs &&
                 before->d.io[0].dtype == KERN_F32 &&
                 before->d.math == KERN_MATH_TF32;
+    struct allow a;
 
     if (!bound || scales(before, ref, out, &sc) != SL_OK) {
         sl_free(bound);
         return NULL;
     }
-    for (int64_t i = 0; i < n; i++) {
-        double y = trial_get(s, ref->io[out], i);
-        double more = tf32 ? bound_cut_off(&sc, bound[i], y)
-                           : stored_parts(before, ref, out, i);
-
-        bound[i] = sc.exact ? 0
-                            : 4 * (U * sqrt(sc.k) + U) * bound[i] + more +
-                                  rounding((enum kern_dtype)s->dtype, y);
-    }
+    a = allow_of((enum kern_dtype)s->dtype, sc.k, tf32);
+    for (int64_t i = 0; i < n; i++)
+        bound[i] =
+            sc.exact ? 0
+                     : allow_sum(&a, bound[i], trial_get(s, ref->io[out], i)) +
+                           stored_parts(before, ref, out, i);
     return bound;
 }

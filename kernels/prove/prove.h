@@ -47,6 +47,13 @@ void prover_free(struct prover *p); // NULL is allowed
 enum sl_err prove_plan(struct kern_plan *plan, size_t workspace_bytes,
                        const struct kern_desc *d, struct proof_fault *fault);
 
+// Runs a plan for *d of a device backend, or for an op of the same kind that is
+// small enough to be copied, against ref: twice, at two alignments. SL_OK: it
+// is right; SL_EINTERNAL: it is wrong (fault->when is set) or the device fails
+// (NULL); or another error of the device.
+enum sl_err prove_on_device(struct kern_dev *dev, const struct kern_desc *d,
+                            struct proof_fault *fault, struct sl_error *err);
+
 // Returns true if implementation `impl` is known to be right for *d.
 bool prover_trusts(struct prover *p, const struct kern_desc *d,
                    const char *impl);

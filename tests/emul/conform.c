@@ -20,7 +20,7 @@ unsigned kc_extra_finish(struct kern_dev *dev, bool everything)
     unsigned failed = 0;
 
     for (struct emul_kernel *k = emul_table; everything && k->name; k++)
-        if (k->launches == 0) {
+        if (k->launches == 0 && !emul_of_proofs(k->name)) {
             printf("FAILED no case runs the kernel %s: add one to "
                    "tests/conform/kc_cases.c\n",
                    k->name);

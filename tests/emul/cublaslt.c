@@ -15,6 +15,7 @@
 #include "tests/emul/emul.h"
 #include "tests/emul/products.h"
 #include "tests/emul/typed.h"
+#include "tests/emul/wrong.h"
 
 enum { NONE = 1, SPLIT, ANY };
 #define PARTS 2 // sums that SPLIT adds up
@@ -211,7 +212,8 @@ cublasLtMatmulPreferenceSetAttribute(cublasLtMatmulPreference_t wishes,
 // ---- What is refused ------------------------------------------------------
 
 struct product {
-    struct how how; // as they were when it was asked for
+    uint64_t number; // of the algorithm
+    struct how how;  // as they were when it was asked for
     struct layout a, b, d;
     void *scratch; // NULL: it wants none
     size_t scratch_bytes;
@@ -445,8 +447,10 @@ static void one(const struct product *p, int64_t batch, int64_t i, int64_t j)
     sum *= p->alpha;
     if (p->beta != 0)
         sum += (double)p->beta * (double)typed_get(t, p->at_d, to);
-    if (biased(&p->how))
+    if (biased(&p->how)) {
+        sum = emul_wrong_sum(p->number, t, sum);
         sum += (double)typed_get(dtype(bias_type(p)), p->how.bias, i);
+    }
     if (p->how.epilogue & CUBLASLT_EPILOGUE_RELU & ~CUBLASLT_EPILOGUE_DEFAULT)
         sum = sum < 0 ? 0 : sum;
     typed_put(t, p->at_d, to, (float)sum);
@@ -488,6 +492,8 @@ static cudaError_t product_now(void *args)
         for (int64_t j = 0; j < p->d.cols; j++)
             for (int64_t i = 0; i < p->d.rows; i++)
                 one(p, n, i, j);
+    emul_wrong_spoil(p->number, dtype(p->d.type), p->at_d,
+                     p->d.batch * p->d.cols, p->d.rows, p->d.ld, p->beta != 0);
     return cudaSuccess;
 }
 
@@ -552,6 +558,7 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t handle, cublasLtMatmulDesc_t how,
     rc = judge_moment(algo->data[0]);
     if (rc != CUBLAS_STATUS_SUCCESS)
         return rc;
+    p.number = algo->data[0];
     p.at_a = at_a;
     p.at_b = at_b;
     p.at_d = at_d;

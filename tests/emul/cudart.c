@@ -151,6 +151,7 @@ cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *prop, int device)
     prop->major = capability / 10;
     prop->minor = capability % 10;
     prop->totalGlobalMem = 1u << 30;
+    prop->multiProcessorCount = 1;
     return enter("properties");
 }
 
@@ -445,10 +446,19 @@ struct launch {
     _Alignas(16) char args[ARGS_MOST];
 };
 
+static const char *skipped;
+
+void emul_skip(const char *kernel)
+{
+    skipped = kernel;
+}
+
 static cudaError_t launch_now(void *args)
 {
     struct launch *l = args;
 
+    if (skipped && strcmp(l->kernel->name, skipped) == 0)
+        return cudaSuccess;
     if (emul_launch(l->kernel, l->grid, l->block, l->args))
         return cudaSuccess;
     broken = cudaErrorLaunchFailure;

@@ -31,6 +31,9 @@ void emul_devices(int count);
 // The compute capability of the device from now on: 90 is 9.0.
 void emul_capability(int sm);
 
+// The kernel of this name does nothing from now on; NULL: all of them work.
+void emul_skip(const char *kernel);
+
 // From now on streams are lazy (streams.h), with turns by this seed; 0: they
 // are not.
 void emul_lazy(unsigned seed);

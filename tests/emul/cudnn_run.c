@@ -10,6 +10,7 @@
 #include "tests/emul/cudnn_desc.h"
 #include "tests/emul/emul.h"
 #include "tests/emul/typed.h"
+#include "tests/emul/wrong.h"
 
 // ---- Tensors --------------------------------------------------------------
 
@@ -40,7 +41,8 @@ int64_t cudnn_extent(const struct tensor *t)
 
 struct run {
     const struct desc *pack;
-    bool tf32;
+    bool tf32, adds;   // adds: to what was there
+    struct tensor out; // what was written last
     struct {
         int64_t uid;
         float *at;
@@ -91,8 +93,9 @@ static bool tensor_of(struct tensor *out, struct run *r, const struct desc *d)
     return emul_readable(out->at, bytes_of(out), "a tensor of cuDNN");
 }
 
-static bool written(const struct tensor *t)
+static bool written(struct run *r, const struct tensor *t)
 {
+    r->out = *t;
     return t->between || emul_written(t->at, bytes_of(t), "a result of cuDNN");
 }
 
@@ -231,9 +234,10 @@ static bool run_conv(struct run *r, const struct desc *d,
     if (!c.sum)
         return false;
     conv_loops(&c);
+    r->adds = number(d, way->beta) != 0;
     conv_write(&c, number(d, way->alpha), number(d, way->beta));
     free(c.sum);
-    return written(c.out);
+    return written(r, c.out);
 }
 
 // ---- The rest of a graph --------------------------------------------------
@@ -258,7 +262,7 @@ static bool run_pointwise(struct run *r, const struct desc *d)
             v = v < 0 ? 0 : v;
         typed_put(y.t, y.at, i, v);
     }
-    return written(&y);
+    return written(r, &y);
 }
 
 static bool run_graph(struct run *r, const struct desc *graph)
@@ -297,6 +301,15 @@ static void *workspace_of(const struct execution *e)
     return a ? *(void *const *)a->data : NULL;
 }
 
+// Makes the mistake that a test wants, in what came out, which is NHWC.
+static void spoil(const struct run *r, int64_t engine)
+{
+    const struct tensor *y = &r->out;
+
+    emul_wrong_spoil((uint64_t)engine, y->t, y->at, cudnn_extent(y) / y->dim[1],
+                     y->dim[1], y->dim[1], r->adds);
+}
+
 static cudaError_t execute_now(void *args)
 {
     const struct execution *e = args;
@@ -309,8 +322,10 @@ static cudaError_t execute_now(void *args)
         memset(workspace_of(e), 0xff, bytes);
         good = run_graph(&r, graph);
     }
-    if (good)
+    if (good) {
+        spoil(&r, config->engine);
         return cudaSuccess;
+    }
     emul_products_say("an address is not within one allocation");
     emul_broke(cudaErrorIllegalAddress);
     return cudaErrorIllegalAddress;

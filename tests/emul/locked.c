@@ -87,6 +87,7 @@ LOCKED_VOID(release, (struct kern_dev * dev, struct kern_mem *mem), (dev, mem))
 LOCKED_VOID(stream_free, (struct kern_stream * s), (s))
 LOCKED_VOID(plan_free, (struct kern_plan * p), (p))
 LOCKED_VOID(event_free, (struct kern_event * e), (e))
+LOCKED_VOID(proofs, (struct proofs * out, struct kern_dev *dev), (out, dev))
 LOCKED_VOID(about, (char *out, size_t n, struct kern_dev *dev), (out, n, dev))
 
 // What is made says whose it is: ours.
@@ -178,6 +179,7 @@ static void make(void)
     locked.join = join;
     locked.exchange = exchange;
     locked.part = part;
+    locked.proofs = proofs;
 }
 
 const struct kern_backend *emul_locked(void)

@@ -294,6 +294,7 @@ TEST(products, what_refuses_is_replaced)
     emul_products_bad = 2;
     T_OK(run(&m, &g));
     T_STR(m.plan->impl, "cublaslt:3");
+    emul_products_bad = 0;
     unmake(&m, &g);
     make(&m, &g, &g.conv);
     T_STR(m.plan->impl, "cudnn:engine 7");
@@ -370,7 +371,7 @@ TEST(products, tuning_leaves_what_is_hopeless)
     T_TRUE(tune_hopeless(30, 10));
     T_FALSE(tune_hopeless(15, 10));
     T_FALSE(tune_hopeless(0.5f, 0.01f)); // one run may have waited so long
-    gpu_open(&g, "autotune=1");
+    gpu_open(&g, "autotune=1,prove=0");
     kern_beat_to(count_beat, &beats);
     emul_slower = 1.3f;
     T_STR(impl(&g, &g.dense, SIZE_MAX), "cublaslt:2");

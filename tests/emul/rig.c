@@ -10,7 +10,7 @@
 
 const char *rig_net;
 enum kern_dtype rig_compute;
-bool rig_bytes, rig_pinned;
+bool rig_proves, rig_bytes, rig_pinned;
 double rig_clipnorm, rig_global_clipnorm;
 
 static const char even[] =
@@ -106,15 +106,17 @@ static void free_batches(struct rig *r)
 
 static enum sl_err open_devices(struct rig *r, const char *list)
 {
+    const char *options =
+        rig_proves ? "cuda.tf32=0" : "cuda.tf32=0,cuda.prove=0";
     struct team_names names;
     enum sl_err rc = team_names_read(&names, list, &r->err);
 
     if (rc == SL_OK)
-        rc = kern_open(&r->dev, names.name[0], "cuda.tf32=0", &r->err);
+        rc = kern_open(&r->dev, names.name[0], options, &r->err);
     if (rc == SL_OK && !r->dev->backend->host)
         rc = device_new(&r->step.device, r->dev, r->model->elements, &r->err);
     if (rc == SL_OK)
-        rc = team_new(&r->team, r->dev, &names, "cuda.tf32=0", &r->err);
+        rc = team_new(&r->team, r->dev, &names, options, &r->err);
     if (rc == SL_OK)
         rc = team_job_new(&r->step.team, r->team, r->model, r->step.device,
                           &r->err);

@@ -23,6 +23,7 @@ extern const char rig_imagenette[];
 extern const char *rig_net;
 extern enum kern_dtype rig_compute;
 extern bool rig_bytes;  // x is bytes, of which the first op makes numbers
+extern bool rig_proves; // products prove themselves first; slow
 extern bool rig_pinned; // batches come in the device's host memory
 extern double rig_clipnorm, rig_global_clipnorm; // 0: not clipped
 

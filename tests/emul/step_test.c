@@ -7,6 +7,7 @@
 #include "tests/emul/cudart.h"
 #include "tests/emul/products.h"
 #include "tests/emul/rig.h"
+#include "tests/emul/wrong.h"
 #include "tests/unit/worker/nets.h"
 
 #ifndef GPU // CMakeLists.txt: or two that compute each step together
@@ -88,6 +89,43 @@ TEST(step, trains_as_ref_does)
     as_ref(STEPS, 1e-3, 1e-4);
     rig_net = NULL;
     T_EQ(emul_alive(), before);
+}
+
+// Every engine and algorithm is wrong in one way: what is trained is what ref
+// trains, since none of them computes.
+TEST(step, trains_as_ref_does_where_the_libraries_are_wrong)
+{
+    static const enum emul_wrong_how hows[] = {
+        WRONG_FIRST, WRONG_LAST_TILE, WRONG_ADDING, WRONG_AGAIN, WRONG_BIAS};
+
+    rig_proves = true;
+    for (unsigned i = 0; i < SL_COUNT(hows); i++) {
+        emul_wrong(EMUL_WRONG_ALL, hows[i]);
+        as_ref(3, 1e-3, 1e-4);
+    }
+    emul_wrong(0, WRONG_NOWHERE);
+    as_ref(3, 1e-3, 1e-4);
+    rig_proves = false;
+}
+
+// A kernel of ours that computes nothing: there is no other one for its op, and
+// no step begins.
+TEST(step, does_not_train_with_a_wrong_kernel_of_ours)
+{
+    static const char *const kernels[] = {"pool_max_fwd_f32", "bn_apply_f32",
+                                          "stats_end", "reduce_end"};
+
+    rig_proves = true;
+    for (unsigned i = 0; i < SL_COUNT(kernels); i++) {
+        struct rig r;
+
+        T_OK(rig_open(&r, GPU, 1));
+        emul_skip(kernels[i]);
+        T_EQ(rig_train(&r, 0, 4, 0), SL_ENOTSUP);
+        emul_skip(NULL);
+        rig_close(&r);
+    }
+    rig_proves = false;
 }
 
 // What it does not fuse is done in parts.

@@ -335,9 +335,9 @@ static void tell_left_out(const struct kern_dev *dev)
 
 // Says how many kernels have proved themselves since `before`, and what that
 // took of the start.
-static void tell_proofs(const struct kern_dev *dev, const struct proofs *before)
+static void tell_proofs(struct kern_dev *dev, const struct proofs *before)
 {
-    struct proofs now = prover_counts(dev->prover);
+    struct proofs now = kern_proofs(dev);
 
     if (now.checked == before->checked)
         return;
@@ -356,7 +356,7 @@ enum sl_err compile(struct program **out, struct kern_dev *dev,
                           .o = options,
                           .dev = dev,
                           .least = memory->workspace.bytes};
-    struct proofs before = prover_counts(dev->prover);
+    struct proofs before = kern_proofs(dev);
     struct build b = fresh;
 
     compile_build_program(&b, memory);

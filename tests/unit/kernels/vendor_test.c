@@ -21,6 +21,7 @@ TEST(vendor, options_have_defaults)
     T_OK(vendor_options_read(&o, NULL, t_err()));
     T_TRUE(o.tf32);
     T_TRUE(o.deterministic);
+    T_TRUE(o.prove);
     T_FALSE(o.autotune);
     T_EQ(o.workspace_bytes, VENDOR_WORKSPACE_AUTO);
     T_PTR(o.plans, NULL);
@@ -31,11 +32,12 @@ TEST(vendor, options_are_read)
     struct vendor_options o;
 
     T_OK(vendor_options_read(&o,
-                             "tf32=0,autotune=1,deterministic=0,"
+                             "tf32=0,autotune=1,deterministic=0,prove=0,"
                              "workspace=64,plans=/var/lib/p",
                              t_err()));
     T_FALSE(o.tf32);
     T_FALSE(o.deterministic);
+    T_FALSE(o.prove);
     T_TRUE(o.autotune);
     T_EQ(o.workspace_bytes, (size_t)64 << 20);
     T_STR(o.plans, "/var/lib/p");

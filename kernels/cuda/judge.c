@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/cuda/judge.c -- data, samples and verdicts of the proofs on a device.
+#include "kernels/cuda/judge.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/clock.h"
+#include "common/base/mem.h"
+#include "common/base/rng.h"
+#include "common/run/log.h"
+#include "kernels/beat.h"
+#include "kernels/cuda/own.h"
+#include "kernels/cuda/plain.h"
+#include "kernels/cuda/vendor.h"
+
+#define GUARD CUDA_THREADS // bytes on either side; the kernel looks at so many
+#define GUARD_BYTE 0xA5
+
+// So many per multiprocessor, each of 64 bytes of traffic at worst: on an H100
+// a billion for an op, which are tens of milliseconds.
+#define TERMS_MOST ((int64_t)1 << 23)
+#define ELEMENTS_MOST 4096
+#define ELEMENTS_LEAST 64
+#define TILE_COLS 64
+
+// ---- What is known ----------------------------------------------------------
+
+// The words of the file are those of kernels/prove/prove.c: "right", or "wrong"
+// and why.
+#define KIND "proof"
+#define KEPT_RIGHT "right"
+#define KEPT_WRONG "wrong "
+
+void judge_book_release(struct judge_book *b)
+{
+    sl_free(b->at);
+    *b = (struct judge_book){.at = NULL};
+}
+
+// Returns a hash of the driver's version, from where Linux has it.
+static uint64_t driver_hash(void)
+{
+    FILE *f = fopen("/proc/driver/nvidia/version", "re");
+    char line[256];
+    uint64_t hash = 0;
+
+    if (f && fgets(line, sizeof(line), f))
+        hash = sl_hash64(line, strlen(line));
+    if (f)
+        fclose(f);
+    return hash;
+}
+
+static uint64_t judge_key(const struct judge *j,
+                          const struct judge_candidate *c)
+{
+    return sl_mix64(vendor_key(j->dev, &j->desc, 0) ^ sl_mix64(c->identity)) ^
+           driver_hash() ^ sl_hash64(SLUICE_VERSION, strlen(SLUICE_VERSION));
+}
+
+static struct judge_answer *judge_find(const struct judge_book *b, uint64_t key)
+{
+    for (size_t i = 0; i < b->count; i++)
+        if (b->at[i].key == key)
+            return &b->at[i];
+    return NULL;
+}
+
+static enum sl_err judge_note(struct judge_book *b, uint64_t key, bool right)
+{
+    if (b->count == b->space) {
+        size_t space = b->space ? 2 * b->space : 32;
+        struct judge_answer *more = sl_realloc(b->at, space * sizeof(*more));
+
+        if (!more)
+            return SL_ENOMEM;
+        b->at = more;
+        b->space = space;
+    }
+    b->at[b->count++] = (struct judge_answer){key, right};
+    return SL_OK;
+}
+
+// Looks an answer up, here and in the file. False: nothing is known.
+static bool judge_knows(const struct judge *j, const struct judge_candidate *c,
+                        bool *right)
+{
+    struct vendor *v = vendor(j->dev);
+    uint64_t key = judge_key(j, c);
+    const struct judge_answer *a = judge_find(&v->book, key);
+    struct buf text = BUF_INIT;
+    bool known = a != NULL;
+
+    if (a) {
+        *right = a->right;
+    } else if (plans_find(&text, &v->plans, KIND, c->version, key)) {
+        *right = strcmp(buf_text(&text), KEPT_RIGHT) == 0;
+        known = *right ||
+                strncmp(buf_text(&text), KEPT_WRONG, strlen(KEPT_WRONG)) == 0;
+    }
+    buf_release(&text);
+    return known;
+}
+
+static enum sl_err judge_learn(struct judge *j, const struct judge_candidate *c,
+                               bool right, uint64_t ms)
+{
+    struct vendor *v = vendor(j->dev);
+    uint64_t key = judge_key(j, c);
+    struct buf text = BUF_INIT;
+
+    v->book.counts.checked++;
+    v->book.counts.wrong += !right;
+    v->book.counts.ms += ms;
+    if (v->plans.path &&
+        (right ? buf_append_str(&text, KEPT_RIGHT)
+               : buf_appendf(&text, KEPT_WRONG "%s", j->why)) == SL_OK)
+        plans_add(&v->plans, KIND, c->version, key, &text);
+    buf_release(&text);
+    return judge_note(&v->book, key, right);
+}
+
+bool judge_trusts(const struct judge *j, const struct judge_candidate *c)
+{
+    bool right = true;
+
+    return !vendor(j->dev)->options.prove ||
+           (judge_knows(j, c, &right) && right);
+}
+
+// ---- Which elements ---------------------------------------------------------
+
+// Adds the elements of a tile of rows x cols at (row, col), at most `most`.
+static int64_t choose_tile(int64_t *at, int64_t most, int64_t row, int64_t col,
+                           int64_t rows, int64_t cols, int64_t apart)
+{
+    int64_t n = 0;
+
+    for (int64_t r = 0; r < rows; r++)
+        for (int64_t c = 0; c < cols && n < most; c++)
+            at[n++] = (row + r) * apart + col + c;
+    return n;
+}
+
+int64_t judge_choose(int64_t *at, const struct kern_shape *s, int64_t terms,
+                     int multiprocessors)
+{
+    int64_t all = kern_shape_count(s), cols = kern_cols(s), n = 0;
+    int64_t most = TERMS_MOST * multiprocessors / (terms + 1), wide, high;
+    struct rng rng;
+
+    most = most > ELEMENTS_MOST    ? ELEMENTS_MOST
+           : most < ELEMENTS_LEAST ? ELEMENTS_LEAST
+                                   : most;
+    most = all < most ? all : most;
+    if (!at)
+        return most;
+    if (most == all)
+        return choose_tile(at, all, 0, 0, 1, all, 0);
+    wide = cols < TILE_COLS ? cols : TILE_COLS;
+    high = own_ceil(most / 2, wide);
+    high = high < all / cols ? high : all / cols;
+    n = choose_tile(at, most / 2, all / cols - high, cols - wide, high, wide,
+                    cols);
+    at[0] = all - 1; // also where the tile was cut
+    n += choose_tile(at + n, most / 8, 0, 0, high, wide, cols);
+    rng_init(&rng, PROVE_SEED, (uint64_t)all);
+    while (n < most)
+        at[n++] = (int64_t)rng_below(&rng, (uint64_t)all);
+    return n;
+}
+
+// ---- Memory -----------------------------------------------------------------
+
+static void *judge_at(const struct judge *j, size_t place)
+{
+    return (char *)j->mem.at + place;
+}
+
+// Where tensor i of io[] lies in run number `again`.
+static void *judge_tensor(const struct judge *j, unsigned i, unsigned again)
+{
+    return judge_at(j, j->place[i] + GUARD + (again ? KERN_ALIGN : 0));
+}
+
+// Takes so many bytes of what is to be allocated; returns their place.
+static size_t judge_reserve(size_t *used, size_t bytes)
+{
+    size_t place = *used;
+
+    *used += (bytes + 255) & ~(size_t)255;
+    return place;
+}
+
+// Settles what is compared, and where everything lies; returns the bytes.
+static size_t judge_lay_out(struct judge *j)
+{
+    const struct kern_desc *d = &j->desc;
+    void *none[KERN_IO] = {NULL};
+    size_t used = 0;
+
+    for (unsigned i = 0; i < d->inputs + d->outputs; i++)
+        j->place[i] = judge_reserve(&used, kern_shape_bytes(&d->io[i]) +
+                                               2 * GUARD + KERN_ALIGN);
+    j->workspace = judge_reserve(&used, j->workspace_bytes);
+    j->sides = 0;
+    for (unsigned out = d->inputs; out < d->inputs + d->outputs; out++) {
+        struct judge_side *side = &j->side[j->sides++];
+        struct args_oracle a;
+
+        plain_args(&a, d, out, none, false);
+        side->out = out;
+        side->count =
+            judge_choose(NULL, &d->io[out], a.terms, j->dev->multiprocessors);
+        side->at = judge_reserve(&used, (size_t)side->count * sizeof(int64_t));
+        side->want = judge_reserve(&used, (size_t)side->count * sizeof(double));
+        side->bound =
+            judge_reserve(&used, (size_t)side->count * sizeof(double));
+        side->verdict = judge_reserve(&used, sizeof(struct oracle_verdict));
+    }
+    return used;
+}
+
+// ---- Contents ---------------------------------------------------------------
+
+static enum sl_err judge_fill_random(struct judge *j, unsigned i, void *to)
+{
+    const struct kern_shape *s = &j->desc.io[i];
+    const struct args_oracle_fill a = {
+        .y = to,
+        .n = kern_shape_count(s),
+        .seed = sl_mix64(PROVE_SEED + i),
+        .dtype = s->dtype,
+    };
+
+    return CUDA_LAUNCH(j->dev, cuda_stream(j->stream), CUDA_oracle_fill,
+                       own_ceil(a.n, CUDA_THREADS), 1, &a);
+}
+
+// Random inputs, and outputs that hold NaN or what the op adds to, between
+// guards.
+static enum sl_err judge_fill(struct judge *j, unsigned again)
+{
+    const struct kern_desc *d = &j->desc;
+    enum sl_err rc = SL_OK;
+
+    for (unsigned i = 0; i < d->inputs + d->outputs && rc == SL_OK; i++) {
+        size_t bytes = kern_shape_bytes(&d->io[i]);
+        char *at = judge_tensor(j, i, again);
+        bool out = i >= d->inputs;
+
+        if (out)
+            rc = cuda_fill(j->stream, at - GUARD, GUARD_BYTE, GUARD);
+        if (rc == SL_OK && out)
+            rc = cuda_fill(j->stream, at + bytes, GUARD_BYTE, GUARD);
+        if (rc == SL_OK && (!out || kern_has(d, KERN_ACCUM)))
+            rc = judge_fill_random(j, i, at);
+        else if (rc == SL_OK)
+            rc = cuda_fill(j->stream, at, 0xFF, bytes);
+    }
+    if (rc == SL_OK && j->workspace_bytes > 0)
+        rc = cuda_fill(j->stream, judge_at(j, j->workspace), 0xFF,
+                       j->workspace_bytes);
+    return rc;
+}
+
+static void judge_io(const struct judge *j, unsigned again, void *io[KERN_IO])
+{
+    for (unsigned i = 0; i < j->desc.inputs + j->desc.outputs; i++)
+        io[i] = judge_tensor(j, i, again);
+}
+
+// Computes what is right for the chosen elements of one output.
+static enum sl_err judge_ask(struct judge *j, const struct judge_side *side)
+{
+    const struct kern_desc *d = &j->desc;
+    int64_t *at = sl_malloc((size_t)side->count * sizeof(*at));
+    void *io[KERN_IO] = {NULL};
+    struct args_oracle a;
+    enum sl_err rc;
+
+    if (!at)
+        return SL_ENOMEM;
+    judge_io(j, 0, io);
+    plain_args(&a, d, side->out, io, vendor_tf32(vendor(j->dev), d));
+    judge_choose(at, &d->io[side->out], a.terms, j->dev->multiprocessors);
+    rc = cuda_copy(j->stream, judge_at(j, side->at), at,
+                   (size_t)side->count * sizeof(*at), KERN_TO_DEVICE);
+    a.at = judge_at(j, side->at);
+    a.want = judge_at(j, side->want);
+    a.bound = judge_at(j, side->bound);
+    a.count = side->count;
+    if (rc == SL_OK)
+        rc = plain_launch(j->dev, cuda_stream(j->stream), &a);
+    if (rc == SL_OK)
+        rc = cuda_stream_sync(j->stream);
+    sl_free(at);
+    kern_beat();
+    return rc;
+}
+
+static void judge_tell_choice(const struct judge *j)
+{
+    const struct judge_side *side = &j->side[0];
+    char shape[300];
+
+    if (log_on(LOG_LEVEL_DEBUG))
+        log_event(LOG_LEVEL_DEBUG, "kernels for an op are compared",
+                  "op=%s elements=%" PRId64 " of=%" PRId64 " seed=%d",
+                  kern_desc_text(shape, sizeof(shape), &j->desc), side->count,
+                  kern_shape_count(&j->desc.io[side->out]), PROVE_SEED);
+}
+
+static enum sl_err judge_make(struct judge *j)
+{
+    enum sl_err rc = SL_OK;
+
+    if (j->mem.at)
+        return SL_OK;
+    if (!j->stream)
+        rc = cuda_stream_new(&j->stream, &j->dev->base, 0);
+    if (rc == SL_OK)
+        rc = cuda_alloc(&j->mem, &j->dev->base, judge_lay_out(j), KERN_DEVICE);
+    if (rc == SL_OK)
+        rc = judge_fill(j, 0);
+    for (unsigned k = 0; k < j->sides && rc == SL_OK; k++)
+        rc = judge_ask(j, &j->side[k]);
+    if (rc == SL_OK)
+        judge_tell_choice(j);
+    return rc;
+}
+
+void judge_init(struct judge *j, struct cuda_dev *dev,
+                const struct kern_desc *d, size_t workspace_bytes)
+{
+    *j = (struct judge){
+        .dev = dev, .desc = *d, .workspace_bytes = workspace_bytes};
+}
+
+void judge_release(struct judge *j)
+{
+    cuda_release(&j->dev->base, &j->mem);
+    cuda_stream_free(j->stream);
+    j->stream = NULL;
+}
+
+// ---- Verdicts ---------------------------------------------------------------
+
+static void judge_tell_wrong(struct judge *j, const struct judge_candidate *c,
+                             const struct judge_side *side,
+                             const struct oracle_verdict *v, unsigned again)
+{
+    char shape[300];
+
+    LOG(ERROR, "a kernel computes wrong numbers here and is left out",
+        "op=%s kernel=%s backend=%s version=%zu output=%u element=%" PRId64
+        " got=%.9g want=%.9g bound=%.3g when=%s wrong=%" PRId64 " of=%" PRId64
+        " beside=%" PRId64 " seed=%d",
+        kern_desc_text(shape, sizeof(shape), &j->desc), c->impl, j->dev->name,
+        c->version, side->out - j->desc.inputs, v->element, v->got, v->want,
+        v->bound, again ? "the second time" : "the first time", v->wrong,
+        side->count, v->beyond, PROVE_SEED);
+    snprintf(j->why, sizeof(j->why),
+             "%s of %s, %s: element %" PRId64 " of output %u is %.9g where "
+             "%.9g is right",
+             c->impl, j->dev->name, shape, v->element,
+             side->out - j->desc.inputs, v->got, v->want);
+}
+
+static enum sl_err judge_compare(struct judge *j, const struct judge_side *side,
+                                 unsigned again, struct oracle_verdict *v)
+{
+    const struct kern_shape *s = &j->desc.io[side->out];
+    const uint8_t *y = judge_tensor(j, side->out, again);
+    const struct args_oracle_compare a = {
+        .y = y,
+        .before = y - GUARD,
+        .behind = y + kern_shape_bytes(s),
+        .at = judge_at(j, side->at),
+        .want = judge_at(j, side->want),
+        .bound = judge_at(j, side->bound),
+        .out = judge_at(j, side->verdict),
+        .count = side->count,
+        .dtype = s->dtype,
+        .guard = GUARD_BYTE,
+    };
+    enum sl_err rc = CUDA_LAUNCH(j->dev, cuda_stream(j->stream),
+                                 CUDA_oracle_compare, 1, 1, &a);
+
+    if (rc == SL_OK)
+        rc = cuda_copy(j->stream, v, a.out, sizeof(*v), KERN_TO_HOST);
+    return rc == SL_OK ? cuda_stream_sync(j->stream) : rc;
+}
+
+// Runs a candidate once, and compares. One that is wrong was told of.
+static enum sl_err judge_run(struct judge *j, const struct judge_candidate *c,
+                             unsigned again, bool *wrong)
+{
+    void *io[KERN_IO] = {NULL};
+    enum sl_err rc;
+
+    judge_io(j, again, io);
+    rc = c->run(c->arg, c->i, cuda_stream(j->stream), io,
+                judge_at(j, j->workspace));
+    for (unsigned k = 0; k < j->sides && rc == SL_OK && !*wrong; k++) {
+        struct oracle_verdict v;
+
+        rc = judge_compare(j, &j->side[k], again, &v);
+        *wrong = rc == SL_OK && (v.wrong > 0 || v.beyond > 0);
+        if (*wrong)
+            judge_tell_wrong(j, c, &j->side[k], &v, again);
+    }
+    kern_beat();
+    return rc;
+}
+
+enum sl_err judge_try(bool *right, struct judge *j,
+                      const struct judge_candidate *c)
+{
+    uint64_t began = sl_now_ms(sl_clock_real());
+    bool wrong = false;
+    enum sl_err rc;
+
+    *right = true;
+    if (!vendor(j->dev)->options.prove || judge_knows(j, c, right))
+        return SL_OK;
+    rc = judge_make(j);
+    for (unsigned again = 0; again < 2 && rc == SL_OK && !wrong; again++) {
+        rc = judge_fill(j, again);
+        if (rc != SL_OK)
+            break;
+        rc = judge_run(j, c, again, &wrong);
+        *right = rc == SL_OK && !wrong;
+        if (rc != SL_EINTERNAL)
+            continue;
+        // What a library refuses is no wrong number: it is left out this time,
+        // and asked again at the next start.
+        vendor_tell_next(j->dev, &j->desc, c->impl);
+        return SL_OK;
+    }
+    return rc != SL_OK
+               ? rc
+               : judge_learn(j, c, !wrong, sl_now_ms(sl_clock_real()) - began);
+}
+
+enum sl_err judge_fail(const struct judge *j, enum sl_err rc,
+                       struct sl_error *err)
+{
+    return sl_fail(err, rc, "op %s cannot be compared with what is right: %s",
+                   kern_op_name((enum kern_op)j->desc.op),
+                   rc == SL_ENOMEM ? "out of memory; use a smaller batch"
+                                   : j->dev->fault);
+}

@@ -1,0 +1,96 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/cuda/judge.h -- an engine or algorithm proves itself on the device
+// before it computes for a job.
+//
+// A library may be wrong for one shape, on one GPU, in one version, and nothing
+// would say so. So each candidate for an op runs twice on random data, which a
+// kernel makes on the device: at multiples of 256 bytes, and KERN_ALIGN beyond
+// them. Outputs hold NaN, or what the op adds to, and the workspace holds NaN.
+// What comes out is compared with sums in f64 (oracle.cu) within the bound of
+// conformance (kernels/prove/allow.h): all elements of a small output, else its
+// last tile, its first one, and random ones, as many as the length of the sums
+// allows. Answers are kept for this process, and in the file of plans.
+//
+// Threads  that of the dev.
+// Memory   a judge has the op's tensors and the workspace on the device, from
+//          the first candidate that nothing is known of, until judge_release.
+// Errors   a wrong candidate is an answer, with a log line of its own.
+#ifndef KERNELS_CUDA_JUDGE_H
+#define KERNELS_CUDA_JUDGE_H
+
+#include "kernels/cuda/cuda.h"
+#include "kernels/prove/prove.h"
+
+struct judge_answer {
+    uint64_t key; // of an op, an implementation and all that it depends on
+    bool right;
+};
+
+// What is known of implementations on this device. Zeroed: nothing.
+struct judge_book {
+    struct judge_answer *at; // owned
+    size_t count, space;
+    struct proofs counts;
+};
+
+// Frees what is known.
+void judge_book_release(struct judge_book *b);
+
+// An implementation of an op.
+struct judge_candidate {
+    // Enqueues it on `s`. An error other than SL_ELOST is a refusal.
+    enum sl_err (*run)(void *arg, unsigned i, cudaStream_t s, void *const *io,
+                       void *workspace);
+    void *arg;
+    unsigned i;
+    const char *impl;  // for logs
+    uint64_t identity; // hash of its settings: equal only for equal kernels
+    size_t version;    // of its library
+};
+
+// The elements of one output that are compared.
+struct judge_side {
+    unsigned out; // index of io[]
+    int64_t count;
+    size_t at, want, bound, verdict; // places in the judge's memory
+};
+
+struct judge {
+    struct cuda_dev *dev;
+    struct kern_desc desc;
+    size_t workspace_bytes; // of the hungriest candidate
+    struct kern_stream *stream;
+    struct kern_mem mem; // empty: nothing was tried yet
+    size_t place[KERN_IO], workspace;
+    struct judge_side side[2];
+    unsigned sides;
+    char why[600]; // in what the last candidate was wrong
+};
+
+// Makes a judge of the candidates for *d, none of which wants more workspace;
+// judge_release in any case. Allocates nothing.
+void judge_init(struct judge *j, struct cuda_dev *dev,
+                const struct kern_desc *d, size_t workspace_bytes);
+void judge_release(struct judge *j);
+
+// Returns true if the candidate is known to be right, or if this dev was opened
+// with prove=0. Runs nothing.
+bool judge_trusts(const struct judge *j, const struct judge_candidate *c);
+
+// Says whether the candidate is right, by what is known or by trying it; not
+// *right: it is wrong, or its library refuses it, which was said: take the
+// next. SL_ENOMEM: there is no room to try; SL_ELOST.
+enum sl_err judge_try(bool *right, struct judge *j,
+                      const struct judge_candidate *c);
+
+// Returns `rc`, an error of judge_try, with its text in *err.
+enum sl_err judge_fail(const struct judge *j, enum sl_err rc,
+                       struct sl_error *err);
+
+// Returns how many elements of an output are compared, and writes their numbers
+// to at[] (unless NULL). `terms` is the length of the sum that an element is: a
+// function of the shape, the terms and the device's multiprocessors.
+int64_t judge_choose(int64_t *at, const struct kern_shape *s, int64_t terms,
+                     int multiprocessors);
+
+#endif

@@ -1,0 +1,27 @@
+// SPDX-License-Identifier: Apache-2.0
+// kernels/cuda/plain.h -- products and convolutions by definition, on the
+// device: what others are compared with, and what computes where all others are
+// wrong.
+//
+// Threads, memory, errors  as cuda.h.
+#ifndef KERNELS_CUDA_PLAIN_H
+#define KERNELS_CUDA_PLAIN_H
+
+#include "kernels/cuda/cuda.h"
+
+// Fills in what output `out` (an index of io[]) of *d is made of, at these
+// addresses: all of its elements, which go there. `tf32`: what it is compared
+// with may cut its factors.
+void plain_args(struct args_oracle *a, const struct kern_desc *d, unsigned out,
+                void *const *io, bool tf32);
+// Enqueues those sums.
+enum sl_err plain_launch(struct cuda_dev *dev, cudaStream_t s,
+                         const struct args_oracle *a);
+
+// Makes a plan of a product or convolution of f32, f16 or bf16; slow: each
+// element is a loop. It wants no workspace. SL_ENOMEM.
+enum sl_err plain_plan(struct kern_plan **out, size_t *workspace_bytes,
+                       struct cuda_dev *dev, const struct kern_desc *d,
+                       struct sl_error *err);
+
+#endif
