@@ -145,7 +145,7 @@ def N29_the_only_device_is_lost_and_the_job_waits_for_it():
     """What the coordinator says meanwhile, and that nothing is leased."""
     with Bed(workers=0, programs=0, jobs=False) as b:
         flaky(b, "w-0", words_for(FORWARD) + ",opens=1", "--on-device-loss",
-              "reopen", "--device-wait", "1500ms")
+              "reopen", "--device-wait", "10s")  # to be seen meanwhile
         begin(b)
         b.on_log("w-0", ANEW)
 

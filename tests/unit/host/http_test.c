@@ -400,6 +400,20 @@ TEST(http, a_body_in_chunks_has_the_same_limit)
     close_world(&w);
 }
 
+// Where who is idle for a second is closed: one that is starved for so long
+// asks again.
+static void is_answered(struct world *w)
+{
+    uint64_t begun;
+    const char *text;
+
+    do {
+        begun = now_us();
+        text = ask(&w->talk, "GET /hello HTTP/1.1\r\n" END);
+    } while (text[0] == '\0' && now_us() - begun > 1000000);
+    T_HAS(text, "200 OK");
+}
+
 // One of many requests that are not quite right; how many bytes it has.
 static size_t spoil(char *bytes, size_t most, int kind)
 {
@@ -439,7 +453,7 @@ TEST(http, outlives_any_bytes)
         turn(&w.talk, -1);
     T_EQ(http_connections(w.http), 0);
     T_GT(w.asked, 0);
-    T_HAS(ask(&w.talk, "GET /hello HTTP/1.1\r\n" END), "200 OK");
+    is_answered(&w);
     close_world(&w);
 }
 
@@ -542,15 +556,15 @@ static void crowd(struct world *w, enum fate fate, int many)
             loop_turn(w->loop);
     }
     T_LE(http_connections(w->http), SLOTS);
-    T_HAS(ask(&w->talk, "GET /hello HTTP/1.1\r\n" END), "200 OK");
+    is_answered(w);
     if (fate == TIMED_OUT) {
         while (http_connections(w->http) > 0)
             turn(&w->talk, -1);
-        T_HAS(ask(&w->talk, "GET /hello HTTP/1.1\r\n" END), "200 OK");
+        is_answered(w);
     }
     for (int i = 0; i < many && fate != RESET && fate != CLOSED; i++)
         close(fds[i]);
-    T_HAS(ask(&w->talk, "GET /hello HTTP/1.1\r\n" END), "200 OK");
+    is_answered(w);
 }
 
 TEST(http, answers_after_any_number_of_any_fate)
