@@ -287,7 +287,9 @@ def client_test(wanted):
     for point in points:
         with Cluster(psservers=1, workers=1) as c:
             spec = c.dir / "job.yaml"
-            spec.write_text(json.dumps(mlp_job(point.replace(".", "-"), epochs=2)))
+            # One that is detached from must not end before.
+            spec.write_text(json.dumps(mlp_job(point.replace(".", "-"), epochs=(
+                60 if point == "watch.detach" else 2))))
             if point == "submit.retry":  # the answer is lost with its coordinator
                 c.kill("coordinator")
                 c.start("coordinator", environment={
