@@ -290,7 +290,8 @@ class Cluster:
         return done
 
     def json(self, *words, **options):
-        return json.loads(self.run("-o", "json", *words, **options).stdout)
+        timeout = ("--timeout", f"{10 * LIMIT:.0f}s") if "--timeout" not in words else ()
+        return json.loads(self.run("-o", "json", *timeout, *words, **options).stdout)
 
     def submit(self, spec, *more):
         """Writes a spec (a dict, JSON is YAML) and submits it; gives its id."""

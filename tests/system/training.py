@@ -15,15 +15,18 @@ class Training:
         self.name, self.job, self.done = spec["name"], None, []
 
     def busy(self):
-        """The status of a job that is far from its end; those before have finished."""
-        status = self.c.status(self.job) if self.job else None
-        if status and int(status["steps_counted"]) < int(status["steps_asked"]) / 2:
-            return status
-        self.end()
-        self.spec["name"] = f"{self.name}-{len(self.done) + 1}"
-        self.job = self.c.submit(self.spec)
-        wait_for("the job to run", lambda: self.c.status(self.job)["state"] == "running")
-        return self.c.status(self.job)
+        """The status of a job that is far from its end; those before have finished,
+        one that was through before it was seen to run as well."""
+        for _ in range(20):
+            status = self.c.status(self.job) if self.job else None
+            if status and int(status["steps_counted"]) < int(status["steps_asked"]) / 2:
+                return status
+            self.end()
+            self.spec["name"] = f"{self.name}-{len(self.done) + 1}"
+            self.job = self.c.submit(self.spec)
+            wait_for("the job to run",
+                     lambda: self.c.status(self.job)["state"] in ("running", *ENDED))
+        raise Failed("twenty jobs were over before they were seen")
 
     def some_steps_on(self):
         """Waits until a random number of further steps has been counted."""
