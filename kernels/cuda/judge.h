@@ -79,7 +79,8 @@ bool judge_trusts(const struct judge *j, const struct judge_candidate *c);
 
 // Says whether the candidate is right, by what is known or by trying it; not
 // *right: it is wrong, or its library refuses it, which was said: take the
-// next. SL_ENOMEM: there is no room to try; SL_ELOST.
+// next. One that there is no room to try counts as right, with a warning, and
+// is tried at the next start. SL_ENOMEM: none for what was learned; SL_ELOST.
 enum sl_err judge_try(bool *right, struct judge *j,
                       const struct judge_candidate *c);
 

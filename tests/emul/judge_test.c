@@ -381,6 +381,27 @@ TEST(judge, the_last_tile_is_always_among_the_elements)
 
 // ---- Failing ----------------------------------------------------------------
 
+TEST(judge, without_memory_a_kernel_is_used_unchecked)
+{
+    struct kern_desc d[OPS];
+    struct kern_plan *p = NULL;
+    struct judged g;
+    unsigned checked;
+    size_t bytes;
+
+    describe(d);
+    judged_open(&g, NULL);
+    emul_fail("malloc", 1, cudaErrorMemoryAllocation, false);
+    T_OK(g.b->plan(&p, &bytes, g.dev, &d[0], SIZE_MAX, t_err()));
+    emul_heal();
+    g.b->plan_free(p);
+    checked = counts(&g).checked;
+    T_OK(g.b->plan(&p, &bytes, g.dev, &d[0], SIZE_MAX, t_err()));
+    g.b->plan_free(p);
+    T_GT(counts(&g).checked, checked); // it was not taken for checked
+    judged_close(&g);
+}
+
 // Each call of a proof fails in turn: the plan fails, or something else
 // computes, and nothing is left behind.
 TEST(judge, a_device_that_fails_ends_the_proof)
