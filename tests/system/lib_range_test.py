@@ -219,9 +219,10 @@ def what_cannot_be_is_said():
         with Programs(start_of(c), count=1):
             done = c.wait_state(norm, "failed")
             check("by range" in done["reason"], done["reason"])
+        # Before its program is there, which has no store: submit refuses that.
+        ring = c.submit({**range_job(2), "name": "ring"} | {"train": {
+            "batch": BATCH, "epochs": 2, "mode": "allreduce"}})
         with Programs(start_of(c), count=1):
-            ring = c.submit({**range_job(2), "name": "ring"} | {"train": {
-                "batch": BATCH, "epochs": 2, "mode": "allreduce"}})
             wait_for("the reason", lambda: "can be a rank" in
                      c.status(ring).get("reason", ""))
 
