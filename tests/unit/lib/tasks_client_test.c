@@ -382,8 +382,10 @@ TEST(tasks_client, without_a_thread_nothing_is_opened)
         t_threads_refuse(0);
         T_OK(open_and_close[i](s.w.address));
         last = t_threads_asked();
-        if (last == 0)
+        if (last == 0) { // a sanitizer makes them, and would tell of a leak
+            end(&s);
             T_SKIP("a sanitizer makes the threads");
+        }
         t_threads_refuse(last);
         T_FAILS(SL_ENOMEM, open_and_close[i](s.w.address));
         T_EQ(t_threads_asked(), last);
