@@ -118,6 +118,23 @@ const struct conf_key pair_keys[] = {
     {.name = NULL},
 };
 
+const struct conf_key message_keys[] = {
+    {.name = "bytes",
+     .kind = CONF_BYTES,
+     .value = "1MiB",
+     .min = 16,
+     .max = 1 << 30,
+     .help = "Size of a message."},
+    {.name = "outstanding",
+     .kind = CONF_INT,
+     .value = "4",
+     .min = 1,
+     .max = OUTSTANDING_MAX,
+     .unit = "messages",
+     .help = "How many may be on their way."},
+    {.name = NULL},
+};
+
 void pair_far(const struct conf *c)
 {
     (void)prctl(PR_SET_PDEATHSIG, SIGKILL);

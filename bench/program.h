@@ -44,6 +44,9 @@ void *program_memory(size_t bytes);
 // Two processes that talk: --far-cpu, where the child runs, and --near-cpu.
 // The child ends with its parent.
 extern const struct conf_key pair_keys[];
+// What they exchange: --bytes of a message, and how many may be --outstanding.
+#define OUTSTANDING_MAX 1024
+extern const struct conf_key message_keys[];
 void pair_far(const struct conf *c);
 void pair_near(const struct conf *c);
 

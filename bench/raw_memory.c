@@ -17,7 +17,6 @@
 
 #include "bench/program.h"
 
-#define OUTSTANDING_MAX 1024
 #define LOOKS 10000 // at a counter, before another process may have the core
 #define RATE 1e-6f
 
@@ -124,25 +123,8 @@ static const struct conf_about about = {
     .example = "raw_memory --bytes 1MiB --outstanding 4",
 };
 
-static const struct conf_key keys[] = {
-    {.name = "bytes",
-     .kind = CONF_BYTES,
-     .value = "1MiB",
-     .min = 16,
-     .max = 1 << 30,
-     .help = "Size of a message."},
-    {.name = "outstanding",
-     .kind = CONF_INT,
-     .value = "4",
-     .min = 1,
-     .max = OUTSTANDING_MAX,
-     .unit = "messages",
-     .help = "How many may be on their way."},
-    {.name = NULL},
-};
-
-static const struct conf_key *const tables[] = {keys, pair_keys, meter_keys,
-                                                NULL};
+static const struct conf_key *const tables[] = {message_keys, pair_keys,
+                                                meter_keys, NULL};
 
 int main(int argc, char **argv)
 {

@@ -36,7 +36,6 @@
 #include "common/net/tls.h"
 
 #define SMALL_BYTES 8
-#define OUTSTANDING_MAX 1024
 
 // One side of the connection. `credits` messages may be begun.
 struct end {
@@ -301,19 +300,6 @@ static const struct conf_key keys[] = {
      .value = "tcp",
      .choices = "tcp|unix",
      .help = "Kind of socket."},
-    {.name = "bytes",
-     .kind = CONF_BYTES,
-     .value = "1MiB",
-     .min = 16,
-     .max = 1 << 30,
-     .help = "Size of a message."},
-    {.name = "outstanding",
-     .kind = CONF_INT,
-     .value = "4",
-     .min = 1,
-     .max = OUTSTANDING_MAX,
-     .unit = "messages",
-     .help = "How many may be on their way."},
     {.name = "at",
      .kind = CONF_STRING,
      .value = "127.0.0.1",
@@ -329,8 +315,8 @@ static const struct conf_key keys[] = {
     {.name = NULL},
 };
 
-static const struct conf_key *const tables[] = {keys, pair_keys, tls_keys,
-                                                meter_keys, NULL};
+static const struct conf_key *const tables[] = {
+    keys, message_keys, pair_keys, tls_keys, meter_keys, NULL};
 
 int main(int argc, char **argv)
 {
