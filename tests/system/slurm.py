@@ -12,7 +12,7 @@ import socket
 import subprocess
 import tempfile
 
-from cluster import BIN, check, wait_for
+from cluster import BIN, check, free_port, wait_for
 
 PROGRAMS = ("munged", "slurmctld", "slurmd", "slurmstepd", "sbatch", "srun", "scontrol", "squeue")
 GRACE_S = 10
@@ -63,11 +63,10 @@ def missing():
 
 
 def free_ports(count):
-    with contextlib.ExitStack() as held:
-        found = [held.enter_context(socket.socket()) for _ in range(count)]
-        for s in found:
-            s.bind(("127.0.0.1", 0))
-        return [s.getsockname()[1] for s in found]
+    found = set()
+    while len(found) < count:
+        found.add(free_port())
+    return list(found)
 
 
 class Slurm:

@@ -2,7 +2,6 @@
 #include "common/run/prompt.h"
 
 #include <dirent.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,7 +9,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "common/base/clock.h"
 #include "tests/unit/common/rpc_near_kit.h"
 
 // The slice that a thread of this process asks for; 0: it cannot be told.
@@ -99,17 +97,6 @@ static bool threads_ask(const char *name)
     return count > 0 && short_slices == count;
 }
 
-// A thread has its name from the one that made it, perhaps before it runs.
-static void wait_until_threads_ask(const char *name)
-{
-    uint64_t until = sl_real_ms() + DEADLINE_MS;
-
-    while (!threads_ask(name)) {
-        T_ASSERT(sl_real_ms() < until);
-        sched_yield();
-    }
-}
-
 TEST(prompt, threads_that_serve_connections_are)
 {
     struct near n;
@@ -118,7 +105,8 @@ TEST(prompt, threads_that_serve_connections_are)
     near_open(&n, false);
     near_join(&n);
     T_TRUE(goes_near(n.channel));
-    wait_until_threads_ask("io-0");
-    wait_until_threads_ask("io-near");
+    // A thread has its name from the one that made it, perhaps before it runs.
+    AWAIT(threads_ask("io-0"));
+    AWAIT(threads_ask("io-near"));
     near_close(&n);
 }

@@ -91,17 +91,22 @@ __attribute__((unused)) static void world_close(struct world *w)
     rpc_io_free(w->io);
 }
 
+// Waits until a condition holds which another thread brings about.
+#define AWAIT(condition)                                                       \
+    do {                                                                       \
+        uint64_t until_ms = sl_real_ms() + DEADLINE_MS;                        \
+        while (!(condition)) {                                                 \
+            T_ASSERT(sl_real_ms() < until_ms);                                 \
+            sched_yield();                                                     \
+        }                                                                      \
+    } while (0)
+
 // Waits until so many calls are open: a caller may have its answer before the
 // server has seen to it that the call is over.
 __attribute__((unused)) static void await_open_calls(const struct world *w,
                                                      size_t count)
 {
-    uint64_t until = sl_real_ms() + DEADLINE_MS;
-
-    while (rpc_server_open_calls(w->server) != count) {
-        T_ASSERT(sl_real_ms() < until);
-        sched_yield();
-    }
+    AWAIT(rpc_server_open_calls(w->server) == count);
 }
 
 // What "/t.T/Who" answers: as whom the caller is known.
