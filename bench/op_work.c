@@ -20,33 +20,9 @@ const struct gpu_rates *gpu_rates_of(const char *text)
     return NULL;
 }
 
-static double product_of(const struct kern_shape *s, unsigned first)
-{
-    double n = 1;
-
-    for (unsigned i = first; i < s->nd; i++)
-        n *= (double)s->dim[i];
-    return n;
-}
-
 double op_work_flop(const struct kern_desc *d)
 {
-    const struct kern_shape *io = d->io;
-
-    switch (d->op) {
-    case KERN_MATMUL: // rows and columns of C, and what they sum over
-        return 2 * product_of(&io[d->inputs], 0) *
-               (double)io[0]
-                   .dim[d->u.matmul.trans_a ? io[0].nd - 2 : io[0].nd - 1];
-    case KERN_CONV_FWD: // y by the taps of w per channel of y
-        return 2 * product_of(&io[d->inputs], 0) * product_of(&io[1], 1);
-    case KERN_CONV_DGRAD: // dy likewise
-        return 2 * product_of(&io[0], 0) * product_of(&io[1], 1);
-    case KERN_CONV_WGRAD: // dy by the taps of dw
-        return 2 * product_of(&io[1], 0) * product_of(&io[2], 1);
-    default:
-        return 0;
-    }
+    return 2 * kern_desc_products(d);
 }
 
 double op_work_bytes(const struct kern_desc *d)

@@ -631,6 +631,22 @@ enum sl_err kern_desc_fits(const struct kern_desc *d, size_t workspace_bytes,
         kern_op_name((enum kern_op)d->op), workspace_bytes, cap_bytes);
 }
 
+double kern_desc_products(const struct kern_desc *d)
+{
+    struct kern_matmul_dims m;
+    struct kern_conv_dims c;
+
+    if (d->op == KERN_MATMUL) {
+        kern_matmul_dims(&m, d);
+        return (double)m.batch * (double)m.m * (double)m.n * (double)m.k;
+    }
+    if (d->op > KERN_CONV_WGRAD)
+        return 0;
+    kern_conv_dims(&c, d);
+    return (double)(c.n * c.oh * c.ow) * (double)(c.co * c.ci / c.groups) *
+           c.win.size[0] * c.win.size[1];
+}
+
 uint64_t kern_desc_hash(const struct kern_desc *d)
 {
     const uint8_t *at = (const uint8_t *)d;

@@ -16,6 +16,8 @@
 #include "kernels/desc.h"
 #include "kernels/cuda_loader.h"
 #include "kernels/flaky.h"
+#include "kernels/processor.h"
+#include "kernels/prove/answer.h"
 #include "kernels/prove/prove.h"
 #include "kernels/ref/ref.h"
 
@@ -59,6 +61,17 @@ static char *options_of(const struct kern_backend *backend, const char *options)
     return out;
 }
 
+// Returns the first word that begins with `key` ("prove="); NULL: there is
+// none.
+static char *find_word(char *options, const char *key)
+{
+    while (*options && strncmp(options, key, strlen(key)) != 0) {
+        options += strcspn(options, ",");
+        options += *options == ',';
+    }
+    return *options ? options : NULL;
+}
+
 // Takes the words that begin with `key` ("prove=") out of the options. Writes
 // what is behind the key of the first one to value[n]; returns false, with an
 // empty value, if there is none.
@@ -66,21 +79,17 @@ static bool take_word(char *options, const char *key, char *value, size_t n)
 {
     size_t skip = strlen(key);
     bool found = false;
-    char *word = options;
+    char *word;
 
     value[0] = '\0';
-    while (*word) {
+    while ((word = find_word(options, key)) != NULL) {
         size_t length = strcspn(word, ",");
-        size_t next = length + (word[length] == ',');
+        char *next = word + length + (word[length] == ',');
 
-        if (length < skip || strncmp(word, key, skip) != 0) {
-            word += next;
-            continue;
-        }
         if (!found)
             snprintf(value, n, "%.*s", (int)(length - skip), word + skip);
         found = true;
-        memmove(word, word + next, strlen(word + next) + 1);
+        memmove(word, next, strlen(next) + 1);
     }
     return found;
 }
@@ -88,11 +97,14 @@ static bool take_word(char *options, const char *key, char *value, size_t n)
 // Returns a hash of all that decides how this device computes.
 static uint64_t hash_host(struct kern_dev *dev, const char *options)
 {
+    const struct processor *cpu = processor_here();
     struct kern_info info;
 
     dev->backend->info(&info, dev);
-    return sl_mix64(prove_processor() ^
-                    sl_hash64(info.name, strlen(info.name))) ^
+    return sl_mix64(
+               sl_hash64(cpu->model, strlen(cpu->model)) ^
+               sl_mix64(sl_hash64(cpu->microcode, strlen(cpu->microcode))) ^
+               sl_hash64(info.name, strlen(info.name))) ^
            sl_mix64(sl_hash64(options, strlen(options)) ^ info.threads) ^
            sl_hash64(SLUICE_VERSION, strlen(SLUICE_VERSION));
 }
@@ -116,15 +128,16 @@ static enum sl_err add_reference(struct kern_dev *dev, const char *options,
 // there (it reads prove= and plans=), its own kernels here.
 static enum sl_err open_device(struct kern_dev **out,
                                const struct kern_backend *backend, int ordinal,
-                               const char *words, struct sl_error *err)
+                               char *words, struct sl_error *err)
 {
-    const char *kept = strstr(words, "plans="); // its last word
+    const char *kept = find_word(words, "plans="); // its last word
+    const char *prove = find_word(words, "prove=");
     struct kern_dev *dev = NULL;
     enum sl_err rc = backend->open(&dev, ordinal, *words ? words : NULL, err);
 
     if (rc != SL_OK)
         return rc;
-    if (!strstr(words, "prove=0")) {
+    if (!prove || strncmp(prove, "prove=0", strlen("prove=0")) != 0) {
         dev->prover = prover_new(kept ? kept + strlen("plans=") : NULL,
                                  hash_host(dev, words));
         if (!dev->prover) {
@@ -362,7 +375,7 @@ static void tell_wrong(struct kern_dev *dev, const struct kern_desc *desc,
                        const struct proof_fault *f)
 {
     struct kern_info info;
-    char shape[300], why[600];
+    char shape[300], why[ANSWER_WHY];
 
     dev->backend->info(&info, dev);
     LOG(ERROR, "a kernel computes wrong numbers here and is left out",
@@ -370,11 +383,8 @@ static void tell_wrong(struct kern_dev *dev, const struct kern_desc *desc,
         " got=%.9g want=%.9g bound=%.3g when=%s",
         kern_desc_text(shape, sizeof(shape), desc), plan->impl, info.name,
         f->out - desc->inputs, f->element, f->got, f->want, f->bound, f->when);
-    snprintf(why, sizeof(why),
-             "%s of %s, %s: element %" PRId64 " of output %d is %.9g where "
-             "%.9g is right",
-             plan->impl, info.name, shape, f->element, f->out - desc->inputs,
-             f->got, f->want);
+    answer_explain(why, plan->impl, info.name, shape, f->element,
+                   f->out - desc->inputs, f->got, f->want);
     prover_explain(dev->prover, desc, plan->impl, why);
 }
 
@@ -433,7 +443,7 @@ static enum sl_err plan_right(struct kern_plan **out, size_t *workspace_bytes,
         rc = dev->backend->plan(&plan, &bytes, dev, desc, cap, err);
         if (rc != SL_OK)
             return rc;
-        // A backend that has no other way than one that is wrong.
+        // The backend plans the same implementation again: it has no other.
         if (prover_avoids(dev->prover, desc, plan->impl)) {
             kern_plan_free(plan);
             return sl_fail(err, SL_ENOTSUP, "backend %s computes %s wrongly",

@@ -705,6 +705,9 @@ void kern_desc_f64(struct kern_desc *d);
 // Checks the descriptor: SL_EINVAL and the reason, if `d` does not describe an
 // op.
 enum sl_err kern_desc_check(const struct kern_desc *d, struct sl_error *err);
+// Returns the multiplications of a product or a convolution, padding included;
+// 0 for any other op.
+double kern_desc_products(const struct kern_desc *d);
 // Returns a hash (FNV-1a) of all bytes of *d, padding included.
 uint64_t kern_desc_hash(const struct kern_desc *d);
 // Returns true if all bytes are equal, padding included.

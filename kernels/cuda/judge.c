@@ -27,12 +27,6 @@
 
 // ---- What is known ----------------------------------------------------------
 
-// The words of the file are those of kernels/prove/prove.c: "right", or "wrong"
-// and why.
-#define KIND "proof"
-#define KEPT_RIGHT "right"
-#define KEPT_WRONG "wrong "
-
 void judge_book_release(struct judge_book *b)
 {
     sl_free(b->at);
@@ -56,8 +50,7 @@ static uint64_t driver_hash(void)
 static uint64_t judge_key(const struct judge *j,
                           const struct judge_candidate *c)
 {
-    return sl_mix64(vendor_key(j->dev, &j->desc, 0) ^ sl_mix64(c->identity)) ^
-           driver_hash() ^ sl_hash64(SLUICE_VERSION, strlen(SLUICE_VERSION));
+    return sl_mix64(j->host ^ sl_mix64(c->identity));
 }
 
 static struct judge_answer *judge_find(const struct judge_book *b, uint64_t key)
@@ -91,14 +84,13 @@ static bool judge_knows(const struct judge *j, const struct judge_candidate *c,
     uint64_t key = judge_key(j, c);
     const struct judge_answer *a = judge_find(&v->book, key);
     struct buf text = BUF_INIT;
+    const char *why;
     bool known = a != NULL;
 
     if (a) {
         *right = a->right;
-    } else if (plans_find(&text, &v->plans, KIND, c->version, key)) {
-        *right = strcmp(buf_text(&text), KEPT_RIGHT) == 0;
-        known = *right ||
-                strncmp(buf_text(&text), KEPT_WRONG, strlen(KEPT_WRONG)) == 0;
+    } else if (plans_find(&text, &v->plans, ANSWER_KIND, c->version, key)) {
+        known = answer_read(buf_text(&text), right, &why);
     }
     buf_release(&text);
     return known;
@@ -114,10 +106,8 @@ static enum sl_err judge_learn(struct judge *j, const struct judge_candidate *c,
     v->book.counts.checked++;
     v->book.counts.wrong += !right;
     v->book.counts.ms += ms;
-    if (v->plans.path &&
-        (right ? buf_append_str(&text, KEPT_RIGHT)
-               : buf_appendf(&text, KEPT_WRONG "%s", j->why)) == SL_OK)
-        plans_add(&v->plans, KIND, c->version, key, &text);
+    if (v->plans.path && answer_write(&text, right, j->why) == SL_OK)
+        plans_add(&v->plans, ANSWER_KIND, c->version, key, &text);
     buf_release(&text);
     return judge_note(&v->book, key, right);
 }
@@ -336,7 +326,12 @@ void judge_init(struct judge *j, struct cuda_dev *dev,
                 const struct kern_desc *d, size_t workspace_bytes)
 {
     *j = (struct judge){
-        .dev = dev, .desc = *d, .workspace_bytes = workspace_bytes};
+        .dev = dev,
+        .desc = *d,
+        .workspace_bytes = workspace_bytes,
+        .host = vendor_key(dev, d, 0) ^ sl_mix64(driver_hash()) ^
+                sl_hash64(SLUICE_VERSION, strlen(SLUICE_VERSION)),
+    };
 }
 
 void judge_release(struct judge *j)
@@ -362,11 +357,8 @@ static void judge_tell_wrong(struct judge *j, const struct judge_candidate *c,
         c->version, side->out - j->desc.inputs, v->element, v->got, v->want,
         v->bound, again ? "the second time" : "the first time", v->wrong,
         side->count, v->beyond, PROVE_SEED);
-    snprintf(j->why, sizeof(j->why),
-             "%s of %s, %s: element %" PRId64 " of output %u is %.9g where "
-             "%.9g is right",
-             c->impl, j->dev->name, shape, v->element,
-             side->out - j->desc.inputs, v->got, v->want);
+    answer_explain(j->why, c->impl, j->dev->name, shape, v->element,
+                   (int)(side->out - j->desc.inputs), v->got, v->want);
 }
 
 static enum sl_err judge_compare(struct judge *j, const struct judge_side *side,

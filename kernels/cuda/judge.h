@@ -19,6 +19,7 @@
 #define KERNELS_CUDA_JUDGE_H
 
 #include "kernels/cuda/cuda.h"
+#include "kernels/prove/answer.h"
 #include "kernels/prove/prove.h"
 
 struct judge_answer {
@@ -59,12 +60,13 @@ struct judge {
     struct cuda_dev *dev;
     struct kern_desc desc;
     size_t workspace_bytes; // of the hungriest candidate
+    uint64_t host;          // hash of the op, the device and the driver
     struct kern_stream *stream;
     struct kern_mem mem; // empty: nothing was tried yet
     size_t place[KERN_IO], workspace;
     struct judge_side side[2];
     unsigned sides;
-    char why[600]; // in what the last candidate was wrong
+    char why[ANSWER_WHY]; // in what the last candidate was wrong
 };
 
 // Makes a judge of the candidates for *d, none of which wants more workspace;

@@ -71,6 +71,7 @@ endif()
 # program's (hostside.c), so it links none of our libraries.
 set(pure common/base/status.c common/base/buf.c common/base/clock.c
     common/base/rng.c kernels/desc.c kernels/desc_text.c kernels/check.c
+    kernels/prove/answer.c
     plan/optimizer.c kernels/optim.c)
 list(TRANSFORM pure PREPEND ${CMAKE_SOURCE_DIR}/)
 add_library(sluice-kernels-cuda MODULE

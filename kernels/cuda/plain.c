@@ -2,8 +2,8 @@
 // kernels/cuda/plain.c -- from a descriptor to the loops of oracle.cu.
 #include "kernels/cuda/plain.h"
 
-#include "common/base/mem.h"
 #include "kernels/cuda/own.h"
+#include "kernels/cuda/vendor.h"
 
 #define LONG_SUM 4096 // terms from which on a block shares them
 
@@ -101,15 +101,10 @@ enum sl_err plain_launch(struct cuda_dev *dev, cudaStream_t s,
 
 // ---- Plans ------------------------------------------------------------------
 
-struct plain {
-    struct cuda_plan base;
-    struct kern_desc desc;
-};
-
 static enum sl_err plain_run(struct cuda_plan *plan, cudaStream_t s,
                              void *const *io, void *workspace)
 {
-    const struct kern_desc *d = &((struct plain *)plan)->desc;
+    const struct kern_desc *d = &((struct desc_plan *)plan)->desc;
     enum sl_err rc = SL_OK;
 
     for (unsigned out = d->inputs; out < d->inputs + d->outputs && rc == SL_OK;
@@ -122,22 +117,10 @@ static enum sl_err plain_run(struct cuda_plan *plan, cudaStream_t s,
     return rc;
 }
 
-static void plain_free(struct cuda_plan *plan)
-{
-    sl_free(plan);
-}
-
 enum sl_err plain_plan(struct kern_plan **out, size_t *workspace_bytes,
                        struct cuda_dev *dev, const struct kern_desc *d,
                        struct sl_error *err)
 {
-    struct plain *p = sl_calloc(1, sizeof(*p));
-
-    if (!p)
-        return sl_fail(err, SL_ENOMEM, "backend cuda: out of memory");
-    cuda_plan_init(&p->base, dev, "own plain", plain_run, plain_free);
-    p->desc = *d;
-    *out = &p->base.base;
-    *workspace_bytes = 0;
-    return SL_OK;
+    return desc_plan_new(out, workspace_bytes, dev, d, "own plain", plain_run,
+                         err);
 }

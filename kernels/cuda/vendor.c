@@ -353,15 +353,33 @@ void vendor_about(char *out, size_t n, struct cuda_dev *dev)
 
 // ---- Products over nothing ------------------------------------------------
 
-struct nothing {
-    struct cuda_plan base;
-    struct kern_desc desc;
-};
+static void desc_plan_free(struct cuda_plan *plan)
+{
+    sl_free(plan);
+}
+
+enum sl_err
+desc_plan_new(struct kern_plan **out, size_t *workspace_bytes,
+              struct cuda_dev *dev, const struct kern_desc *d, const char *impl,
+              enum sl_err (*run)(struct cuda_plan *p, cudaStream_t s,
+                                 void *const *io, void *workspace),
+              struct sl_error *err)
+{
+    struct desc_plan *p = sl_calloc(1, sizeof(*p));
+
+    if (!p)
+        return sl_fail(err, SL_ENOMEM, "backend cuda: out of memory");
+    cuda_plan_init(&p->base, dev, impl, run, desc_plan_free);
+    p->desc = *d;
+    *out = &p->base.base;
+    *workspace_bytes = 0;
+    return SL_OK;
+}
 
 static enum sl_err nothing_run(struct cuda_plan *plan, cudaStream_t s,
                                void *const *io, void *workspace)
 {
-    const struct kern_desc *d = &((struct nothing *)plan)->desc;
+    const struct kern_desc *d = &((struct desc_plan *)plan)->desc;
     enum sl_err rc = SL_OK;
 
     if (kern_has(d, KERN_ACCUM))
@@ -377,24 +395,12 @@ static enum sl_err nothing_run(struct cuda_plan *plan, cudaStream_t s,
     return rc;
 }
 
-static void nothing_free(struct cuda_plan *plan)
-{
-    sl_free(plan);
-}
-
 enum sl_err nothing_plan(struct kern_plan **out, size_t *workspace_bytes,
                          struct cuda_dev *dev, const struct kern_desc *d,
                          struct sl_error *err)
 {
-    struct nothing *p = sl_calloc(1, sizeof(*p));
-
-    if (!p)
-        return sl_fail(err, SL_ENOMEM, "backend cuda: out of memory");
-    cuda_plan_init(&p->base, dev, "nothing", nothing_run, nothing_free);
-    p->desc = *d;
-    *out = &p->base.base;
-    *workspace_bytes = 0;
-    return SL_OK;
+    return desc_plan_new(out, workspace_bytes, dev, d, "nothing", nothing_run,
+                         err);
 }
 
 enum sl_err rows_plan(struct kern_plan **out, size_t *workspace_bytes,

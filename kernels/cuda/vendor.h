@@ -147,6 +147,20 @@ enum sl_err conv_plan(struct kern_plan **out, size_t *workspace_bytes,
 // Makes cuDNN's handle forget `s`: a later stream may have its address.
 void conv_stream_ends(struct cuda_dev *dev, cudaStream_t s);
 
+// A plan that needs its op's descriptor alone, and no workspace.
+struct desc_plan {
+    struct cuda_plan base;
+    struct kern_desc desc;
+};
+
+// Makes such a plan; `impl` is a literal. SL_ENOMEM.
+enum sl_err
+desc_plan_new(struct kern_plan **out, size_t *workspace_bytes,
+              struct cuda_dev *dev, const struct kern_desc *d, const char *impl,
+              enum sl_err (*run)(struct cuda_plan *p, cudaStream_t s,
+                                 void *const *io, void *workspace),
+              struct sl_error *err);
+
 // Makes the plan of a product over nothing: sums become 0 unless they are added
 // to.
 enum sl_err nothing_plan(struct kern_plan **out, size_t *workspace_bytes,

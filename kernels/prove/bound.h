@@ -8,6 +8,9 @@
 #ifndef KERNELS_PROVE_BOUND_H
 #define KERNELS_PROVE_BOUND_H
 
+#include <math.h>
+#include <stdbool.h>
+
 #include "kernels/prove/trial.h"
 
 // Returns, for output `out` (an index of io[]) of an op whose tensors were
@@ -18,5 +21,13 @@
 // may read f32 as TF32 gets what cutting off 13 bits costs on top. sl_free.
 double *trial_bound(const struct trial *before, const struct trial *ref,
                     unsigned out);
+
+// Returns true if an element is no further off than `bound`: a NaN where a NaN
+// is right, and nowhere else.
+static inline bool trial_agrees(double got, double want, double bound)
+{
+    return got == want || fabs(got - want) <= bound ||
+           (isnan(got) && isnan(want));
+}
 
 #endif

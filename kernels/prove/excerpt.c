@@ -225,19 +225,10 @@ void excerpt_whole(struct excerpt *c, const struct kern_desc *d)
 
 double excerpt_work(const struct kern_desc *d)
 {
-    struct kern_matmul_dims m;
-    struct kern_conv_dims c;
     double most = 0, taps = 1;
 
-    if (d->op == KERN_MATMUL) {
-        kern_matmul_dims(&m, d);
-        return (double)m.batch * (double)m.m * (double)m.n * (double)m.k;
-    }
-    if (d->op <= KERN_CONV_WGRAD) {
-        kern_conv_dims(&c, d);
-        return (double)(c.n * c.oh * c.ow) * (double)(c.co * c.ci / c.groups) *
-               c.win.size[0] * c.win.size[1];
-    }
+    if (d->op <= KERN_CONV_WGRAD)
+        return kern_desc_products(d);
     if (d->op == KERN_GATHER_BWD)
         return (double)kern_shape_count(&d->io[d->inputs]) *
                (double)d->io[0].dim[0];

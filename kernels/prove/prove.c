@@ -2,13 +2,13 @@
 // kernels/prove/prove.c -- running a plan twice, and comparing parts with ref.
 #include "kernels/prove/prove.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/base/mem.h"
 #include "kernels/beat.h"
 #include "kernels/plans.h"
+#include "kernels/prove/answer.h"
 #include "kernels/prove/bound.h"
 #include "kernels/prove/excerpt.h"
 #include "kernels/prove/pages.h"
@@ -35,11 +35,6 @@ struct prover {
     char *path; // of kept; owned
     uint64_t host;
 };
-
-// The words of a file: an answer is "right", or "wrong" and why.
-#define KIND "proof"
-#define KEPT_RIGHT "right"
-#define KEPT_WRONG "wrong "
 
 struct prover *prover_new(const char *path, uint64_t host)
 {
@@ -111,20 +106,20 @@ static struct known *prover_add(struct prover *p, uint64_t desc,
 static struct known *prover_recall(struct prover *p, const struct kern_desc *d,
                                    const char *impl)
 {
-    uint64_t desc = sl_hash64(d, sizeof(*d));
+    uint64_t desc = kern_desc_hash(d);
     struct known *k = prover_find(p, desc, impl);
     struct buf payload = BUF_INIT;
 
-    if (!k &&
-        plans_find(&payload, &p->kept, KIND, p->host, key_of(desc, impl))) {
-        const char *said = buf_text(&payload);
-        bool wrong = strncmp(said, KEPT_WRONG, strlen(KEPT_WRONG)) == 0;
+    if (!k && plans_find(&payload, &p->kept, ANSWER_KIND, p->host,
+                         key_of(desc, impl))) {
+        const char *why;
+        bool right;
 
-        if (wrong || strcmp(said, KEPT_RIGHT) == 0)
+        if (answer_read(buf_text(&payload), &right, &why))
             k = prover_add(p, desc, impl);
         if (k) {
-            k->right = !wrong;
-            k->why = wrong ? sl_strdup(said + strlen(KEPT_WRONG)) : NULL;
+            k->right = right;
+            k->why = why ? sl_strdup(why) : NULL;
         }
     }
     buf_release(&payload);
@@ -134,15 +129,12 @@ static struct known *prover_recall(struct prover *p, const struct kern_desc *d,
 static void keep(struct prover *p, const struct known *k)
 {
     struct buf payload = BUF_INIT;
-    enum sl_err rc;
 
     if (!p->path)
         return;
-    rc = k->right
-             ? buf_append_str(&payload, KEPT_RIGHT)
-             : buf_appendf(&payload, KEPT_WRONG "%s", k->why ? k->why : "");
-    if (rc == SL_OK)
-        plans_add(&p->kept, KIND, p->host, key_of(k->desc, k->impl), &payload);
+    if (answer_write(&payload, k->right, k->why) == SL_OK)
+        plans_add(&p->kept, ANSWER_KIND, p->host, key_of(k->desc, k->impl),
+                  &payload);
     buf_release(&payload);
 }
 
@@ -165,7 +157,7 @@ bool prover_avoids(struct prover *p, const struct kern_desc *d,
 enum sl_err prover_learn(struct prover *p, const struct kern_desc *d,
                          const char *impl, bool right, uint64_t ms)
 {
-    uint64_t desc = sl_hash64(d, sizeof(*d));
+    uint64_t desc = kern_desc_hash(d);
     struct known *k = prover_find(p, desc, impl);
 
     if (!k)
@@ -183,7 +175,7 @@ enum sl_err prover_learn(struct prover *p, const struct kern_desc *d,
 void prover_explain(struct prover *p, const struct kern_desc *d,
                     const char *impl, const char *why)
 {
-    struct known *k = prover_find(p, sl_hash64(d, sizeof(*d)), impl);
+    struct known *k = prover_find(p, kern_desc_hash(d), impl);
 
     if (!k || k->right)
         return;
@@ -203,10 +195,10 @@ const char *prover_left_out(const struct prover *p, unsigned i)
 // Appends what a line of a file says of a kernel that is wrong.
 static enum sl_err list_line(struct buf *out, const char *line, size_t n)
 {
-    static const char mark[] = " " KEPT_WRONG;
+    static const char mark[] = " " ANSWER_WRONG;
     const char *why = strstr(line, mark);
 
-    if (strncmp(line, KIND " ", strlen(KIND) + 1) != 0 || !why)
+    if (strncmp(line, ANSWER_KIND " ", strlen(ANSWER_KIND) + 1) != 0 || !why)
         return SL_OK;
     why += strlen(mark);
     return why < line + n ? buf_appendf(out, "left out: %.*s\n",
@@ -228,24 +220,6 @@ enum sl_err proofs_list(struct buf *out, const char *path)
     plans_close(&kept);
     sl_free(copy);
     return rc;
-}
-
-uint64_t prove_processor(void)
-{
-    static const char *const keys[] = {"vendor_id", "cpu family", "model",
-                                       "stepping", "microcode"};
-    FILE *f = fopen("/proc/cpuinfo", "re");
-    uint64_t hash = 0;
-    char line[256];
-
-    // The first processor's lines, which a blank one ends.
-    while (f && fgets(line, sizeof(line), f) && line[0] != '\n')
-        for (size_t i = 0; i < SL_COUNT(keys); i++)
-            if (strncmp(line, keys[i], strlen(keys[i])) == 0)
-                hash = sl_mix64(hash ^ sl_hash64(line, strlen(line)));
-    if (f)
-        fclose(f);
-    return hash;
 }
 
 struct proofs prover_counts(const struct prover *p)
@@ -308,13 +282,6 @@ static enum sl_err part_make(struct part *p, const struct trial *whole)
     return rc;
 }
 
-static bool agrees(double got, double want, double bound)
-{
-    if (isnan(want))
-        return isnan(got);
-    return got == want || fabs(got - want) <= bound;
-}
-
 // Compares one output of a part, which is at `got`, with ref.
 static bool part_agrees(const struct part *p, const struct trial *whole,
                         unsigned out, const void *got,
@@ -328,7 +295,7 @@ static bool part_agrees(const struct part *p, const struct trial *whole,
         double want = trial_get(s, p->ref.io[out], k);
         int64_t place;
 
-        if (agrees(is, want, bound[k]))
+        if (trial_agrees(is, want, bound[k]))
             continue;
         place = excerpt_place(&p->ref.d, &whole->d, &p->cut, out, k);
         if (!trial_owns(whole, out, place))
@@ -425,7 +392,7 @@ static enum sl_err proof_fill(struct proof *p, struct trial *t)
     struct rng rng;
     enum sl_err rc;
 
-    rng_init(&rng, PROVE_SEED, sl_hash64(d, sizeof(*d)));
+    rng_init(&rng, PROVE_SEED, kern_desc_hash(d));
     rc = trial_fill(t, &rng);
     if (rc == SL_OK && p->parts == 0)
         rc = proof_make_parts(p, t, &rng);

@@ -79,9 +79,6 @@ const char *prover_left_out(const struct prover *p, unsigned i);
 // file says, with whatever options that was. A file that is not there has none.
 enum sl_err proofs_list(struct buf *out, const char *path);
 
-// Returns a hash of this host's processor: model, stepping and microcode.
-uint64_t prove_processor(void);
-
 // Counts of the proofs so far.
 struct proofs {
     unsigned checked, wrong;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // kernels/prove/prove_device.c -- a device's own kernel, compared with ref on
 // an op of the same kind that is small enough to be copied.
-#include <math.h>
 #include <string.h>
 
 #include "common/base/mem.h"
@@ -166,8 +165,7 @@ static bool device_proof_agrees(const struct device_proof *p, unsigned out,
         double is = trial_get(s, p->got.io[out], k);
         double want = trial_get(s, p->ref.io[out], k);
 
-        if (is == want || fabs(is - want) <= p->bound[out][k] ||
-            (isnan(is) && isnan(want)))
+        if (trial_agrees(is, want, p->bound[out][k]))
             continue;
         *fault = (struct proof_fault){.out = (int)out,
                                       .element = k,

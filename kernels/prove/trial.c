@@ -88,7 +88,8 @@ static char *tensor_new(struct trial *b, unsigned i, bool thin)
     if (thin && b->bytes[i] > TRIAL_THIN && may_repeat(&b->d, i))
         base = pages_new_repeated(b->whole[i]);
     b->thin[i] = base != NULL;
-    return base ? base : pages_new(b->whole[i]); // also where it is refused
+    return base ? base
+                : pages_new(b->whole[i]); // pages alone, if no file repeats
 }
 
 static enum sl_err make(struct trial *b, const struct kern_desc *d,

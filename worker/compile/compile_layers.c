@@ -41,17 +41,6 @@ static void layer_backward(struct build *b, uint32_t i)
         layer->backward(b, i);
 }
 
-// Returns how many multiplications a forward product is.
-static double product_size(const struct kern_desc *d)
-{
-    double outputs = (double)kern_shape_count(&d->io[d->inputs]);
-    const struct kern_shape *w = &d->io[1];
-
-    return d->op == KERN_MATMUL
-               ? outputs * (double)d->io[0].dim[1]
-               : outputs * (double)(kern_shape_count(w) / w->dim[0]);
-}
-
 bool compile_half_pays(struct build *b)
 {
     double all = 0, half = 0;
@@ -65,9 +54,9 @@ bool compile_half_pays(struct build *b)
         layer->product(b, i, &d);
         narrow = d;
         kern_desc_dtype(&narrow, b->o->compute);
-        all += product_size(&d);
+        all += kern_desc_products(&d);
         if (kern_score(b->dev, &narrow) >= kern_score(b->dev, &d))
-            half += product_size(&d);
+            half += kern_desc_products(&d);
     }
     return half * 2 >= all;
 }

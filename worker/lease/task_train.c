@@ -20,12 +20,12 @@
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "common/run/spans.h"
+#include "kernels/processor.h"
 #include "trainer/base/grad.h"
 #include "trainer/lease/hybrid_lead.h"
 #include "trainer/lease/repeats.h"
 #include "worker/lease/hybrid_ours.h"
 #include "trainer/lease/steps.h"
-#include "worker/device/cpu_model.h"
 #include "worker/lease/task.h"
 
 struct train {
@@ -213,13 +213,11 @@ static uint64_t train_kind(const struct train *t)
 {
     struct kern_dev *dev = t->job->env->dev;
     struct kern_info info;
-    char model[CPU_MODEL_TEXT];
     uint64_t kind = mix_text(t->kernels, SLUICE_VERSION);
 
     dev->backend->info(&info, dev);
     kind = sl_mix64(kind ^ info.threads);
-    cpu_model(model);
-    return mix_text(mix_text(kind, info.name), model);
+    return mix_text(mix_text(kind, info.name), processor_here()->model);
 }
 
 // Notes the result of the slot that was computed, in an audited round (A1);

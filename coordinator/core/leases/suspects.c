@@ -148,7 +148,7 @@ static void suspects_vote(struct coord *c, struct member *m, struct job *job,
                                          cut == NULL ? 0 : cut->n};
 }
 
-// A1: of the slots that the lease names, and of no other.
+// Takes results of the slots that follow from the lease alone (A1).
 void suspects_take(struct coord *c, struct member *m, struct job *job,
                    const Sluice__V1__Complete *message)
 {
