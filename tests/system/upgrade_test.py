@@ -5,6 +5,7 @@
 tests/system/states/<commit>.tar.gz holds the folders of a coordinator and two
 psservers of that commit, killed in the midst of a job; tests/upgrade --keep
 makes one. Where programs of both versions run, tests/upgrade asks."""
+import fcntl
 import functools
 import os
 import pathlib
@@ -50,13 +51,18 @@ class Mixed(Cluster):
 
 class Kept(Cluster):
     """Daemons of this version on folders that were kept. They lie elsewhere
-    now; what names their old place leads there by a link."""
+    now; what names their old place leads there by a link, which one test at a
+    time can have."""
 
     def __init__(self, state):
         super().__init__(psservers=2, workers=0)
         with tarfile.open(state) as tar:
             tar.extractall(self.dir)
         self.was = pathlib.Path((self.dir / "WAS").read_text())
+        self.turn = os.open(self.was.parent, os.O_RDONLY | os.O_DIRECTORY)
+        fcntl.flock(self.turn, fcntl.LOCK_EX)
+        if self.was.is_symlink():  # of a test that was killed
+            self.was.unlink()
         check(not self.was.exists(), f"{self.was} is there")
         self.was.symlink_to(self.dir)
 
@@ -65,6 +71,7 @@ class Kept(Cluster):
             return super().__exit__(*why)
         finally:
             self.was.unlink()
+            os.close(self.turn)
 
 
 def each_earlier_version_is_gone_on_with():
