@@ -9,7 +9,7 @@
 // Threads  Functions of their arguments only: any thread. The caller keeps two
 //          applies off the same elements.
 // Memory   Nothing is kept. w and slots are aligned f32; grad may lie at any
-//          address (it may point into a message).
+//          address (it may point into a message), but does not overlap them.
 // Units    Elements. t counts the updates of the shard from 1.
 // Errors   None.
 #ifndef KERNELS_OPTIM_H
@@ -23,7 +23,7 @@
 // Applies update number t (from 1) to n elements: grad is n f32 at any
 // address, w and slots[0..optim_slots-1] the same elements of the parameters
 // and slots. Order: clipvalue, decay, update. lr is already scheduled.
-// n == 0 does nothing. slots may be NULL if there are none.
+// n == 0 and OPTIM_NONE do nothing. slots may be NULL if there are none.
 void optim_apply(const struct optim *o, uint64_t t, double lr, size_t n,
                  const void *grad, float *w, float *const *slots);
 

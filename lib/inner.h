@@ -167,18 +167,22 @@ void listen_release(struct sluice *s);
 enum sl_err closure_open(struct sluice *s, struct lease *l,
                          struct sluice_closure **out, struct sl_error *err);
 
-// Checks that [first, first + count) lies in the gradient (SL_ERANGE) and that
-// a step is under way.
+// Checks that a step is under way (else SL_ESTATE), for which it beats the
+// pulse of the lease, and that [first, first + count) lies in the gradient
+// (else SL_ERANGE).
 enum sl_err closure_inside(struct sluice_closure *c, uint64_t first,
                            uint64_t count, struct sl_error *err);
-// Returns the number of the range that holds `element`.
+// Returns the number of the range that holds `element`, which closure_inside
+// has checked.
 uint32_t closure_range(const struct sluice_closure *c, uint64_t element);
-// Marks the elements [first, first + count) as whole; ranges that are then
-// whole leave.
+// Marks the elements [first, first + count) as whole, each once per step, after
+// closure_inside; ranges that are then whole leave. If one cannot, the closure
+// is lost and its error is returned (closure_lose).
 enum sl_err closure_cover(struct sluice_closure *c, uint64_t first,
                           uint64_t count, struct sl_error *err);
-// Ends the closure for `result`, which is no success, and returns the error
-// that the program is told.
+// Ends the closure and the step under way for `result`, which is no success,
+// and returns the error that the program is told: that of c->steps for
+// SYNC_FAILED, else SL_ECANCELED.
 enum sl_err closure_lose(struct sluice_closure *c, enum sync_result result,
                          struct sl_error *err);
 

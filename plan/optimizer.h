@@ -67,7 +67,8 @@ const char *optim_kind_name(enum optim_kind kind);
 // Returns the rule of an update; OPTIM_RULES for a kind that is none.
 enum optim_rule optim_rule(const struct optim *o);
 
-// Returns the number of slots that each variable has, each of its size (0..3).
+// Returns the number of slots that each variable has, each of its size (0..3);
+// 0 for a kind that is none.
 unsigned optim_slots(const struct optim *o);
 // Returns what Keras calls slot number `slot` ("momentum", "velocity", ...);
 // "?" past the last. Static text.

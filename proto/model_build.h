@@ -106,14 +106,18 @@ enum sl_err build_window(struct model_build *b, const uint32_t *size,
 
 // ---- model_variables.c
 //
-// Functions here add the variables of one layer to the model, in Keras' order,
-// once its shapes are known; biases only if use_bias is not false. SL_ENOMEM;
-// SL_EINVAL: a variable or the model is too large, or an initializer or
-// regularizer is wrong.
+// Functions here add the variables of b->layer to the model and to b->node, in
+// Keras' order; biases only if use_bias is not false. b->node has its inputs
+// and the shapes `in` and `out` before that, and what else its variables depend
+// on: window and groups of a convolution, momentum of a batch normalization,
+// heads, key_dim and value_dim of attention, whose inputs all have rank 2.
+// SL_ENOMEM; SL_EINVAL: a variable or the model is too large, or an initializer
+// or regularizer is wrong.
 
 enum sl_err build_conv_variables(struct model_build *b);      // and the bias
 enum sl_err build_depthwise_variables(struct model_build *b); // and the bias
-// Adds both kernels and the bias, and sets the channels of the output.
+// Adds both kernels and the bias. The channels of the output are those between
+// the kernels before it, and those of the layer's filters after it.
 enum sl_err build_separable_variables(struct model_build *b);
 enum sl_err build_dense_variables(struct model_build *b); // and the bias
 // Adds gamma and beta, as the layer has them, and the moving statistics.

@@ -105,13 +105,17 @@ uint64_t attendee_beats(const struct attendee *a);
 uint64_t attendee_heard(const struct attendee *a);
 
 // Calls `beat` before it returns, beside its regular times; does nothing if it
-// is not attached.
+// is not attached. If the coordinator has been silent for too long it ends the
+// stream instead.
 void attendee_beat_now(struct attendee *a);
 
 // Dials no more, and ends a welcomed stream in order: what is queued goes out,
-// then `lost` is called, later. Returns false if it is not attached: a stream
-// that was not welcomed yet is cancelled, and neither `welcome` nor `lost` is
-// called. attendee_stop and attendee_free may follow.
+// then `unattached` and `lost` are called, later; until then the other
+// callbacks go on, but nothing more can be sent. Returns false if it is not
+// attached: a stream that was not welcomed yet is cancelled, and `unattached`
+// is called for it, but neither `welcome` nor `lost`. May be called again, and
+// by callbacks except `welcome` and `unattached`. attendee_stop and
+// attendee_free may follow.
 bool attendee_close(struct attendee *a);
 
 // Ends the stream at once and dials no more; no callback runs after this. May

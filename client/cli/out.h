@@ -116,7 +116,8 @@ struct table {
 
 // Starts a table with `head`, one cell per column (at most TABLE_COLUMNS),
 // ended by NULL. `right` as in the struct; a column that is headed "state" has
-// states. *t need not be zeroed; free it with table_release.
+// states. `shown` and `room` are 0: the caller may set them before table_text.
+// *t need not be zeroed; free it with table_release.
 void table_init(struct table *t, unsigned right, const char *const *head);
 
 // Adds the next cell, row by row; an error is kept in t->rc, and later cells

@@ -15,11 +15,13 @@
 // Most shards that a table lists: people read no longer ones.
 #define SHARDS_LISTED 16
 
-// Returns the bound of the staleness bucket with the median update; "-": none.
+// Returns the bound of the staleness bucket with the median update, as "4" or
+// ">256" updates; "-": there was no update.
 const char *shards_median(const Sluice__V1__ShardCounts *c);
 
 // Appends "2,560 shards, 156.3 MiB, counted 1,200 to 1,204; --shards lists
-// them", and how many wait for a psserver, if any does.
+// them", and how many wait for a psserver, if any does: a line each. Appends
+// nothing for a job without shards.
 enum sl_err shards_text(struct buf *out, const Sluice__V1__JobStatus *s);
 
 #endif

@@ -62,8 +62,8 @@ enum sl_err up_setup(struct up *u, const struct conf *conf,
 void up_release(struct up *u);
 
 // Makes the children's environment: `ours` without the client's own variables,
-// with $NOTIFY_SOCKET `notify` and UPDIR_VARIABLE `dir`. sl_free each and the
-// list. SL_ENOMEM leaves *out as it was.
+// with $NOTIFY_SOCKET `notify` and UPDIR_VARIABLE `dir`. A NULL ends `ours` and
+// *out. sl_free each and the list. SL_ENOMEM leaves *out as it was.
 enum sl_err up_environment(char ***out, char *const *ours, const char *notify,
                            const char *dir);
 
@@ -75,11 +75,16 @@ enum sl_err up_choose_address(char **out, const char *listen,
 // Forks for --detach, before there is anything (up_detach.c): our caller waits
 // until the child says that all is ready, and then leaves it to itself.
 //
-// Returns true in the child: *ready is the pipe to report readiness on. Returns
-// false in the parent, or if forking failed: *code is the exit code. *ready is
-// the caller's, and untouched in the parent.
+// Returns true in the child, which has a session without a terminal (setsid):
+// *ready is the pipe to report readiness on, the caller's, and *code means
+// nothing. Returns false in the parent: *code is 0 once the child is ready, or
+// the exit code that the child ended with before, 1 if a signal ended it.
+// Returns false, too, if forking failed: *code is 1, and stderr has the reason.
+// *ready is then untouched.
 bool up_detach(int *ready, int *code);
-// Tells the parent that all is ready; stderr is DIR/log/up.log from here on.
+// Tells the parent that all is ready, by u->ready, which is open. From here on
+// stdout and stderr go to DIR/log/up.log, or nowhere if it cannot be opened,
+// and stdin is empty.
 void up_detached(struct up *u);
 
 // Runs the cluster until it is stopped (up.c), and waits so long; sets u->code.

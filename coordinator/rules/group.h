@@ -45,16 +45,18 @@ uint64_t groups_place(const struct groups *g, const char *host);
 // taken since; makes its group if it is the next one. Adds no rank to the ring.
 enum sl_err groups_take(struct groups *g, uint64_t place, const char *host);
 
-// Frees the place and takes the member out of its group's ring; does nothing if
-// there is no such group.
+// Frees the place and takes `member` (struct member.id) out of its group's
+// ring, which tears the generation that it was in; does nothing if there is no
+// such group.
 void groups_leave(struct groups *g, uint64_t place, uint64_t member);
 
 // Returns the group that `place` is in; NULL if it does not exist.
 struct group *groups_at(const struct groups *g, uint64_t place);
 
 // Returns a running group with members that all have space in another running
-// one, which is no smaller: they had better move there. NULL: no group is
-// spare.
+// one, which is no smaller: they had better move there. A group counts here if
+// its generation is not torn and has every worker with a place in the group.
+// NULL: no group is spare.
 struct group *groups_spare(const struct groups *g);
 
 // Returns how many places of the group are taken.
@@ -63,7 +65,8 @@ static inline uint32_t group_places_taken(const struct group *g)
     return (uint32_t)__builtin_popcountll(g->taken);
 }
 
-// Says whether the group runs and `member` is its first member.
+// Says whether the group runs, with a generation that is not torn, and `member`
+// (struct member.id) is its first member.
 bool group_leads(const struct group *g, uint64_t member);
 
 #endif

@@ -15,8 +15,8 @@
 // Memory   one account per certificate. When there are COSTS_ACCOUNTS all begin
 //          anew: a pointer holds until the next costs_of.
 // Units    us of work, ms of a monotonic clock.
-// Errors   SL_EBUSY says how often it may, and nothing was counted; NULL: no
-//          memory. `err` may be NULL.
+// Errors   SL_EBUSY says how often it may, and nothing was counted. `err` may
+//          be NULL, no other pointer that is passed.
 #ifndef COORDINATOR_SERVICE_COSTS_H
 #define COORDINATOR_SERVICE_COSTS_H
 

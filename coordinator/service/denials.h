@@ -27,7 +27,8 @@
 
 struct denials;
 
-// Makes the table; `audit` and `clock` are borrowed.
+// Makes the table; `audit` and `clock` are borrowed until denials_free. *out is
+// untouched on failure.
 enum sl_err denials_new(struct denials **out, struct audit *audit,
                         const struct sl_clock *clock, struct sl_error *err);
 // Hands what was counted to the audit log, which is freed later, and frees d.

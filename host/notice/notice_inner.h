@@ -93,9 +93,11 @@ void watch_stays(struct notice_watch *w);
 uint64_t watch_time(const char *text, const char *form);
 #define WATCH_RFC3339 "%Y-%m-%dT%H:%M:%SZ"
 
-// Calls the host's own address: no proxy, plain HTTP. Ends early when the watch
-// must end, or its may_go is due. Uses method, url, header, body (a C
-// string or NULL) and timeout_ms of `ask`.
+// Calls the host's own address over w->web, and waits: no proxy, plain HTTP, 1
+// s at most to connect, WATCH_BODY at most for a body. Ends early when the
+// watch must end, or its may_go is due. Uses method, url, header, body (a C
+// string or NULL) and timeout_ms of `ask`. Fills *out in every case; release it
+// with web_answer_release.
 void watch_ask(struct notice_watch *w, const struct web_ask *ask,
                struct web_answer *out);
 

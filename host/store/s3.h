@@ -179,8 +179,11 @@ struct s3_names {
     bool any; // true if anything begins with "dir/", even that object alone
 };
 
-// Lists the names below `dir`, at most `most` of them (0: all); release *out
-// by s3_names_release. Leaves out what is no file's name (an empty one, "..").
+// Lists the names below `dir`, each as far as its next slash and without it;
+// release *out by s3_names_release. Leaves out what is no file's name (an empty
+// one, ".."). `most` 0: all. Else looks at the first `most` keys alone, so it
+// may list fewer, even none, where there are more; out->any is right all the
+// same. SL_OK, without names, if nothing is below `dir`.
 enum sl_err s3_list(struct s3 *s, const struct s3_name *dir, unsigned most,
                     struct s3_names *out, struct sl_error *err);
 void s3_names_release(struct s3_names *n); // all zeroes is allowed

@@ -187,10 +187,13 @@ unsigned tune_runs(float ms);
 // one is more than twice as fast. Never of an op of less than a millisecond.
 bool tune_hopeless(float ms, float best);
 
-// Returns the fastest of n candidates, on buffers made for it: two runs to warm
-// up, and three times tune_runs unless it is hopeless. A candidate that fails
-// is left out. 0 (the libraries' advice) if there is no space or nothing runs.
-// Waits. Beats (kernels/beat.h) with every round.
+// Returns the fastest of n candidates, run(arg, i, ...), on zeroed buffers made
+// for it, one for each tensor of `d`, and a workspace of workspace_bytes, which
+// is enough for each of them: two runs to warm up, and three times tune_runs
+// unless it is hopeless. A candidate that fails is left out. 0 (the libraries'
+// advice) if n is below 2, there is no space or nothing runs. A device that is
+// lost ends it early: look at dev->lost. Waits. Beats (kernels/beat.h) with
+// every round.
 unsigned tune_fastest(struct cuda_dev *dev, const struct kern_desc *d,
                       unsigned n, size_t workspace_bytes, tune_run run,
                       void *arg);

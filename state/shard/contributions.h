@@ -49,8 +49,9 @@ struct contributions {
     } past;
 };
 
-// Prepares for rounds of `most` slots of `elements` elements; `most` 0: mode is
-// not sync. Gradients are allocated when they come. After SL_ENOMEM *c is for
+// Prepares for rounds of `most` slots (CONTRIBUTIONS_MOST or fewer; 0: mode is
+// not sync) of `elements` elements. The round at closure 0 is open then, and
+// empty. Gradients are allocated when they come. After SL_ENOMEM *c is for
 // contributions_release.
 enum sl_err contributions_init(struct contributions *c, uint32_t most,
                                size_t elements);

@@ -97,9 +97,9 @@ void hybrid_free(struct hybrid *h);
 // over. `l` has a seat (lease_sit). Called when no ring lease is entered: at
 // first, or after hybrid_exit.
 void hybrid_enter(struct hybrid *h, struct lease *l, struct contributor *by);
-// Ends the ring lease: leaves the generation, without a word to the
-// coordinator, and forgets lease and contributor. May be called without one;
-// `failed` and `why` stay until the next hybrid_enter.
+// Leaves the generation, without a word to the coordinator, and forgets lease
+// and contributor, which stay the caller's, as does the lease's outcome. May be
+// called without one; `failed` and `why` stay until the next hybrid_enter.
 void hybrid_exit(struct hybrid *h);
 
 // Takes the news that the loop has for the lease, which there is: leaves,
@@ -128,10 +128,11 @@ void hybrid_broken(struct hybrid *h, const struct sl_error *err);
 void hybrid_accuse(struct hybrid *h, uint32_t suspect,
                    const struct sl_error *err);
 
-// Ends the ring lease by an error that is not the generation's; the group goes
-// on without this member. SL_ECANCELED: the lease is handed back. *err is
-// copied and not NULL. The caller ends the lease then; a second call replaces
-// the reason.
+// Leaves the generation for an error that is not the generation's, without a
+// word to the coordinator: sets `failed`, and `why` to a copy of *err (not
+// NULL) with code `rc`. The caller ends the ring lease then: hybrid_exit, and
+// from `why` its outcome, handed back for SL_ECANCELED, else failed. The group
+// goes on without this member. A second call replaces the reason.
 void hybrid_fail(struct hybrid *h, enum sl_err rc, const struct sl_error *err);
 
 // ---- the sums of a step, in their order, the same on all members

@@ -262,7 +262,8 @@ bool compile_sums_for_bias(struct build *b, uint32_t i,
 void compile_bias_home(struct build *b, uint32_t conv, uint32_t db);
 // Computes the gradients of kernel `w` and, except for MODEL_DEPTHWISE_KERNEL,
 // of the bias. `with` computes both in one op; if the backend is worse at that,
-// `without` and a sum do.
+// `without` and a sum do. Both read `first` and `second`, and write the
+// kernel's gradient, `with` the bias's behind it; both get their dtypes here.
 void compile_weight_grads(struct build *b, uint32_t i, enum model_weight w,
                           struct kern_desc *with, struct kern_desc *without,
                           struct build_ref first, struct build_ref second);
@@ -279,7 +280,9 @@ uint32_t compile_project(struct build *b, uint32_t i,
 void compile_project_grads(struct build *b, uint32_t i,
                            const struct compile_projection *p, uint32_t x,
                            uint32_t dy);
-// Computes dx by `d`, from dy and kernel `w`, if the input wants it.
+// Computes dx by `d`, from dy and kernel `w`, in this order, and gives it to
+// the node's first input (compile_took), if that wants a gradient. *d gets its
+// dtypes here.
 void compile_input_grad(struct build *b, uint32_t i, struct kern_desc *d,
                         uint32_t dy, enum model_weight w);
 
@@ -292,7 +295,9 @@ void compile_activate(struct build *b, uint32_t i, uint32_t z, bool own);
 // Casts a wide node's value to f32 and applies its activation there; does
 // nothing for another node.
 void compile_widen(struct build *b, uint32_t i);
-// Ends a layer with a kernel: x, kernel `w`, (bias) -> y, activation.
+// Ends a layer with a kernel: x, kernel `w`, (bias) -> y, activation. *d has
+// the bias if the node has one (compile_bias_bit), and gets its dtypes and
+// perhaps a ReLU here. Sets b->value of the node.
 void compile_weighted(struct build *b, uint32_t i, struct kern_desc *d,
                       uint32_t x, enum model_weight w);
 // Returns KERN_BIAS if the node has a bias, else 0.

@@ -65,9 +65,10 @@ struct program_memory {
     struct kern_mem arena, workspace;
     uint64_t moved; // how often an address has changed
 };
-// Frees both, once nothing that was enqueued uses them; programs that share *m
-// must not run any more. *m keeps its dev: it may be released again, or given
-// to compile() again. All zeroes is allowed.
+// Frees both. The caller has waited for what was enqueued with them
+// (kern_backend.stream_sync), and programs that share *m must not run any more.
+// *m keeps its dev: it may be released again, or given to compile() again. All
+// zeroes is allowed.
 void program_memory_release(struct program_memory *m);
 
 struct program {

@@ -78,8 +78,10 @@ enum sl_err step_fresh(struct step *s, uint32_t range, struct sl_error *err);
 // Makes all of s->params fresh, unless the device holds the vector `name` (not
 // 0) already.
 enum sl_err step_vector(struct step *s, uint64_t name, struct sl_error *err);
-// Makes ops in host memory, of this step and of those to come, read their
-// parameters at `params` from now on.
+// Sets s->params: ops, of this step and of those to come, read their parameters
+// at `params` from now on. Called only if step_runs_ahead is false, since
+// devices copy from s->params. The caller sets the old vector again before
+// `params` goes.
 void step_read_from(struct step *s, float *params);
 // Runs ops [first, end), or enqueues them on a device. Called in order, from op
 // 0 on.

@@ -71,7 +71,8 @@ void team_program_free(struct team_program *p);
 void team_cut(const struct team_job *j, unsigned member,
               struct compile_options *o);
 
-// Returns the number of samples of a batch that are the first member's.
+// Returns the number of samples of a batch that are the first member's: all,
+// `batch`, without a team (`j` NULL).
 uint32_t team_own(const struct team_job *j, uint32_t batch);
 
 // What the mates need to know of a step.

@@ -43,7 +43,8 @@ bool recount_waits(const struct job *job, uint32_t shard);
 void recount_heard(struct coord *c, struct job *job, uint32_t shard);
 
 // Ends the wait for answers after RECOUNT_MS, with a judgement by what is
-// known, which may end the job. Called once per tick.
+// known, which may end the job. Does nothing if no answer is missing; while the
+// job is not served (job_served) the wait begins anew. Called once per tick.
 void recount_check(struct coord *c, struct job *job);
 
 // Ends the job with the poison w, and tells the story of the work `of`.
