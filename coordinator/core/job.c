@@ -163,6 +163,7 @@ void job_release_work(struct job *job)
     ring_release(&job->ring);
     groups_release(&job->groups);
     votes_release(&job->audit.votes);
+    differences_release(&job->audit.differences);
     buf_release(&job->leases.probe.story);
 }
 

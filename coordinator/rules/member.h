@@ -130,6 +130,7 @@ struct member {
     uint64_t witness;  // its number as a witness (witness.h)
     bool external, ranks, groups, no_store, map_changes, waits_for_round,
         log_lines, draining;
+    bool yields;       // worker: it lets others go first, once (suspects.h)
     bool drained;      // an admin drains it, whatever its heartbeats say
     uint64_t only_job; // worker: as member_hello
     uint32_t edition;

@@ -50,7 +50,7 @@ static bool votes_comparable(const struct vote *a, const struct vote *b)
     return a->kind == b->kind && a->inputs == b->inputs;
 }
 
-static bool votes_independent(const struct vote *const *votes, uint32_t n)
+bool votes_independent(const struct vote *const *votes, uint32_t n)
 {
     struct witness_tally t;
 
@@ -100,10 +100,13 @@ static void votes_compare(struct votes_slot *s, struct votes_result *out)
         if (!votes_comparable(pair[0], last))
             continue;
         compared = true;
-        if (pair[0]->output != last->output)
-            differs = true;
-        else if (votes_independent(pair, 2))
+        differs |= pair[0]->output != last->output;
+        if (!votes_independent(pair, 2))
+            continue;
+        if (pair[0]->output == last->output)
             out->agrees = true;
+        else
+            out->against[out->against_count++] = pair[0];
     }
     out->compared = compared && !s->compared;
     out->differs = differs && !s->differs;

@@ -46,6 +46,9 @@ struct votes_result {
     bool compared; // the slot's first votes that can be compared are there
     bool differs;  // it is the first time that two of them differ
     bool agrees;   // an independent vote agrees with the one that was taken
+    // Independent votes of the slot that differ from it, valid likewise.
+    const struct vote *against[VOTES_MOST];
+    uint32_t against_count;
     // The vote that is found wrong, and two that agree against it, valid until
     // the next call; NULL: none is found wrong now.
     const struct vote *wrong, *right[2];
@@ -57,6 +60,9 @@ struct votes_result {
 // that is too old are ignored: *out is all zeroes.
 void votes_take(struct votes *v, uint32_t round, uint64_t closure,
                 const struct vote *vote, struct votes_result *out);
+
+// Returns true if the n votes are of independent witnesses.
+bool votes_independent(const struct vote *const *votes, uint32_t n);
 
 void votes_release(struct votes *v); // all zeroes is allowed, and left
 

@@ -28,4 +28,13 @@ run B_NAMES 1 audit.pml -DB_NAMES -DNAMES
 run B_INPUTS 1 audit.pml -DB_INPUTS
 run B_COUNT 1 audit.pml -DB_COUNT
 run B_GATE 1 audit.pml -DB_GATE
+run differences 0 differences.pml
+run differences_names 0 differences.pml -DNAMES
+run differences_two 0 differences.pml -DTWO
+run B_ONE 1 differences.pml -DB_ONE
+run B_HOST 1 differences.pml -DB_HOST -DNAMES
+run B_OTHERS 1 differences.pml -DB_INPUTS
+run B_THIRD 1 differences.pml -DB_THIRD -DTWO
+run B_KIN 1 differences.pml -DB_KIN -DNAMES
+run B_KEEP 1 differences.pml -DB_KEEP
 exit $bad

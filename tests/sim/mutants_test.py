@@ -76,6 +76,10 @@ NOT_HERE = {
     "rule_A1": "workers here say nothing of slots that they were not leased",
     "rule_A1_share": "which rounds are audited is nothing that must hold",
     "rule_A2_kin": "each worker here is of a host of its own",
+    "rule_A6": "each worker here is of a host of its own",
+    "rule_A6_doubt": "one worker alone is wrong here",
+    "rule_A6_keeps": "no suspect is undrained here",
+    "rule_A6_meets": "workers here are not of one pace",
     "rule_A4": "nothing is leased to a worker that is wrong: unit.coordinator.suspects",
     "rule_R7": "a second lock: who joins again is asked by a new generation",
 }

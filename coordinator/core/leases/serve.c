@@ -144,7 +144,23 @@ static bool serve_give_lease(struct coord *c, struct member *m, struct job *job,
     return true;
 }
 
-static void serve_worker(struct coord *c, struct member *m)
+// Puts a worker last that is to meet others than it has met, once. Leases go
+// around: of an even number of workers the same two have each round of two
+// (A6).
+static bool serve_yields(struct coord *c, struct member *m, uint32_t have)
+{
+    struct list *open = &c->members.open[have];
+
+    if (!m->yields || list_last(open) == &m->open)
+        return false;
+    m->yields = false;
+    list_remove(&m->open);
+    list_push_back(open, &m->open);
+    return true;
+}
+
+// Serves a worker that holds `have` leases.
+static void serve_worker(struct coord *c, struct member *m, uint32_t have)
 {
     struct choice choice = {
         .member = m,
@@ -160,7 +176,7 @@ static void serve_worker(struct coord *c, struct member *m)
     consider_held(c, &choice);
     if (rings_held(m) == NULL) // a rank works for its own job alone
         consider_new(c, &choice);
-    if (choice.job != NULL)
+    if (choice.job != NULL && !serve_yields(c, m, have))
         (void)serve_give_lease(c, m, choice.job, &choice.offer);
 }
 
@@ -202,7 +218,7 @@ static void serve_all(struct coord *c, uint32_t have)
     {
         if (c->dead || c->offers.jobs == 0)
             return;
-        serve_worker(c, list_entry(n, struct member, open));
+        serve_worker(c, list_entry(n, struct member, open), have);
     }
 }
 

@@ -67,25 +67,54 @@ static void suspects_doubt(const struct job *job, const struct member *m,
                  job->id_text, (ull)m->clean.closure, (ull)m->clean.cut);
 }
 
+// Writes what shows that the worker is wrong.
+static void suspects_shown(const struct job *job,
+                           const struct differences_proof *p, char *out,
+                           size_t size)
+{
+    if (p->closure[0] == p->closure[1])
+        snprintf(out, size,
+                 "its gradient of closure %llu of %s is %016llx; %.48s and "
+                 "%.48s computed %016llx",
+                 (ull)p->closure[0], job->id_text, (ull)p->wrong[0]->output,
+                 p->right[0]->name, p->right[1]->name,
+                 (ull)p->right[0]->output);
+    else
+        snprintf(out, size,
+                 "its gradient of closure %llu of %s is %016llx, and %.32s "
+                 "computed %016llx; that of closure %llu is %016llx, and "
+                 "%.32s computed %016llx",
+                 (ull)p->closure[0], job->id_text, (ull)p->wrong[0]->output,
+                 p->right[0]->name, (ull)p->right[0]->output,
+                 (ull)p->closure[1], (ull)p->wrong[1]->output,
+                 p->right[1]->name, (ull)p->right[1]->output);
+}
+
+// Says whether an audit found the worker of that name wrong.
+static bool suspects_is(const struct coord *c, const char *name)
+{
+    const struct drain *d = drains_find(c, MEMBER_WORKER, name);
+
+    return d != NULL && drain_is_audit(d);
+}
+
 // Drains the worker that is wrong, which is journalled, and then takes its
 // leases back (A4).
-static void suspects_blame(struct coord *c, struct job *job, uint64_t closure,
-                           const struct votes_result *r)
+static void suspects_blame(struct coord *c, struct job *job,
+                           const struct differences_proof *p)
 {
-    const char *name = r->wrong->name;
+    const char *name = p->wrong[1]->name;
     struct member *m = members_find(&c->members, MEMBER_WORKER, name);
     char why[EVENT_TEXT], doubt[160];
+    size_t shown;
     struct sl_error err = SL_ERROR_INIT;
 
+    suspects_shown(job, p, why, sizeof(why));
     suspects_doubt(job, m, doubt, sizeof(doubt));
-    snprintf(why, sizeof(why),
-             "its gradient of closure %llu of %s is %016llx; %.60s and %.60s "
-             "computed %016llx; %s",
-             (ull)closure, job->id_text, (ull)r->wrong->output,
-             r->right[0]->name, r->right[1]->name, (ull)r->right[0]->output,
-             doubt);
+    shown = strlen(why);
+    snprintf(why + shown, sizeof(why) - shown, "; %s", doubt);
     LOG(WARN, "worker is suspect", "worker=%s job=%s closure=%llu why=%s", name,
-        job->id_text, (ull)closure, why);
+        job->id_text, (ull)p->closure[1], why);
     happened_job(c, EVENT_WORKER_SUSPECT, job, m, "worker %.60s is suspect: %s",
                  name, why);
     if (drains_set(c, MEMBER_WORKER, name, NOBODY, why, &err) != SL_OK) {
@@ -103,14 +132,18 @@ static void suspects_blame(struct coord *c, struct job *job, uint64_t closure,
 // ---- votes
 
 static void suspects_differ(struct coord *c, struct member *m, struct job *job,
-                            uint64_t closure)
+                            uint64_t closure, const struct votes_result *r)
 {
+    const char *other =
+        r->against_count > 0 ? r->against[0]->name : "another worker";
+
     LOG(WARN, "workers computed different gradients",
-        "job=%s closure=%llu worker=%s", job->id_text, (ull)closure, m->name);
+        "job=%s closure=%llu worker=%s other=%s", job->id_text, (ull)closure,
+        m->name, other);
     happened_job(c, EVENT_AUDIT_DIFFERS, job, m,
-                 "%s and another worker computed different gradients of "
-                 "closure %llu from the same parameters",
-                 m->name, (ull)closure);
+                 "%.60s and %.60s computed different gradients of closure %llu "
+                 "from the same parameters",
+                 m->name, other, (ull)closure);
 }
 
 // Counts what a vote led to, for its job and for the cluster.
@@ -123,6 +156,25 @@ static void suspects_figure(struct coord *c, uint64_t *of_job,
     figures_audit(c, what);
 }
 
+// Notes which votes differ from m's, and says whether a worker is wrong by them
+// (A2), or by those of other rounds (A6).
+static bool suspects_found(const struct coord *c, struct job *job,
+                           uint64_t closure, const struct vote *vote,
+                           const struct votes_result *r,
+                           struct differences_proof *out)
+{
+    struct differences *d = &job->audit.differences;
+
+    for (uint32_t i = 0; i < r->against_count; i++)
+        if (!suspects_is(c, r->against[i]->name))
+            differences_note(d, closure, vote, r->against[i]);
+    if (r->wrong == NULL)
+        return r->against_count > 0 && differences_judge(d, out);
+    *out = (struct differences_proof){
+        {closure, closure}, {r->wrong, r->wrong}, {r->right[0], r->right[1]}};
+    return !suspects_is(c, r->wrong->name);
+}
+
 static void suspects_vote(struct coord *c, struct member *m, struct job *job,
                           const Sluice__V1__Repeat *repeat)
 {
@@ -133,19 +185,28 @@ static void suspects_vote(struct coord *c, struct member *m, struct job *job,
                               .output = repeat->output};
     const struct job_cut *cut = job_last_cut(job);
     struct votes_result r;
+    struct differences_proof proof;
+    bool found;
 
+    if (suspects_is(c, m->name)) // by an earlier result of this message
+        return;
     votes_take(&job->audit.votes, job->shards.evidence.round, repeat->closure,
                &vote, &r);
+    found = suspects_found(c, job, repeat->closure, &vote, &r, &proof);
     suspects_figure(c, &job->audit.compared, FIGURES_COMPARED, r.compared);
     suspects_figure(c, &job->audit.differed, FIGURES_DIFFERED, r.differs);
-    suspects_figure(c, &job->audit.decided, FIGURES_DECIDED, r.wrong != NULL);
+    suspects_figure(c, &job->audit.decided, FIGURES_DECIDED, found);
     if (r.differs)
-        suspects_differ(c, m, job, repeat->closure);
-    if (r.wrong != NULL)
-        suspects_blame(c, job, repeat->closure, &r);
-    else if (r.agrees && repeat->closure >= m->clean.closure)
+        suspects_differ(c, m, job, repeat->closure, &r);
+    if (found) {
+        suspects_blame(c, job, &proof);
+        differences_forget(&job->audit.differences, proof.wrong[1]->name);
+    } else if (r.differs) {
+        m->yields = true;
+    } else if (r.agrees && repeat->closure >= m->clean.closure) {
         m->clean = (struct member_clean){job->id, repeat->closure,
                                          cut == NULL ? 0 : cut->n};
+    }
 }
 
 // Takes results of the slots that follow from the lease alone (A1).

@@ -17,11 +17,12 @@
 #define COORDINATOR_CORE_LEASES_SUSPECTS_H
 
 #include "coordinator/core/coord_inner.h"
-#include "coordinator/rules/votes.h"
+#include "coordinator/rules/differences.h"
 
 // What audits of a job came to.
 struct job_audit {
     struct votes votes;
+    struct differences differences;       // by which nobody is found wrong yet
     uint64_t compared, differed, decided; // slots; see AuditStatus
 };
 

@@ -16,15 +16,17 @@ enum { LIMIT = 60000, WORKERS = 4 };
 
 static const char *const hosts[] = {"h-0", "h-1", "h-2", "h-3"};
 
-// A psserver, four workers of four hosts, and a job with rounds of three slots
-// that are all audited.
-static struct world *begin(uint64_t seed)
+// A psserver, four workers of four hosts, and a job with rounds of `slots`
+// slots that are all audited.
+static struct world *begin_rounds(uint64_t seed, unsigned slots)
 {
     static struct world w;
     static char json[4096];
-    char *backup;
+    char *backup, *contributions;
 
     snprintf(json, sizeof(json), "%s", world_sync_job);
+    contributions = strstr(json, "\"contributions\":3");
+    contributions[strlen("\"contributions\":")] = (char)('0' + slots);
     backup = strstr(json, "\"backup\":1");
     memcpy(backup, "\"audit\":1 ", 10);
     world_init(&w, seed);
@@ -36,6 +38,11 @@ static struct world *begin(uint64_t seed)
     }
     world_submit(&w, json);
     return &w;
+}
+
+static struct world *begin(uint64_t seed)
+{
+    return begin_rounds(seed, 3);
 }
 
 static struct fake_member *worker(struct world *w, unsigned k)
@@ -66,6 +73,59 @@ TEST(suspects, A2_a_worker_that_is_wrong_is_suspect_and_the_counts_are_exact)
     T_ASSERT(s->audit != NULL);
     T_TRUE(s->audit->decided >= 1 && s->audit->differed >= s->audit->decided &&
            s->audit->compared > 40);
+    wire_free(&s->base);
+    world_release(w);
+}
+
+// Each slot has two votes: other workers meet in other rounds.
+TEST(suspects, A6_rounds_of_two_find_the_worker_that_is_wrong)
+{
+    struct world *w = begin_rounds(WORLD_SITUATION, 2);
+    const struct job *job;
+
+    worker(w, 2)->flips = 1;
+    for (unsigned i = 0; i < LIMIT && suspect(w, 2) == NULL; i++) {
+        world_pass(w, 50);
+        fake_turn(w);
+    }
+    T_ASSERT(suspect(w, 2) != NULL);
+    T_EQ(suspects_count(w->coord), 1);
+    T_HAS(suspect(w, 2)->why, "; that of closure");
+    job = jobs_get(w->coord, w->job);
+    T_EQ(job->audit.decided, 1);
+    T_GE(job->audit.differed, 2);
+    T_EQ(job->audit.differences.count, 0);     // nothing is held against others
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT)); // its checks: A3
+    T_EQ(suspects_count(w->coord), 1);
+    world_release(w);
+}
+
+TEST(suspects, A6_with_one_wrong_worker_no_other_is_blamed)
+{
+    for (unsigned run = 0; run < 20; run++) {
+        struct world *w = begin_rounds(t_seed() + run, 2);
+
+        worker(w, run % WORKERS)->flips = 1 + run % 5;
+        T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+        for (unsigned k = 0; k < WORKERS; k++)
+            T_TRUE(k == run % WORKERS || suspect(w, k) == NULL);
+        world_release(w);
+    }
+}
+
+// Two workers alone have one word against another, for ever.
+TEST(suspects, A6_two_workers_decide_nothing)
+{
+    struct world *w = begin_rounds(WORLD_SITUATION, 2);
+    Sluice__V1__JobStatus *s;
+
+    world_kill(w, worker(w, 0));
+    world_kill(w, worker(w, 1));
+    worker(w, 2)->flips = 1;
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    T_EQ(suspects_count(w->coord), 0);
+    s = world_status(w);
+    T_TRUE(s->audit->differed > 10 && s->audit->decided == 0);
     wire_free(&s->base);
     world_release(w);
 }
