@@ -300,6 +300,23 @@ struct proofs kern_proofs(struct kern_dev *dev)
     return counts;
 }
 
+const char *kern_left_out(struct kern_dev *dev, const struct kern_desc *d,
+                          unsigned i)
+{
+    const struct kern_backend *b = dev->backend;
+    const char *why;
+    unsigned here = 0;
+
+    while ((why = prover_left_out(dev->prover, d, here)) != NULL)
+        if (here++ == i)
+            return why;
+    return b->size >= offsetof(struct kern_backend, left_out) +
+                           sizeof(b->left_out) &&
+                   b->left_out
+               ? b->left_out(dev, d, i - here)
+               : NULL;
+}
+
 bool kern_has_optim(const struct kern_backend *b)
 {
     return b->size >= offsetof(struct kern_backend, optim) + sizeof(b->optim) &&

@@ -482,6 +482,10 @@ struct kern_backend {
     // Counts the proofs that plans of a device backend have made; NULL: it
     // makes none (kern_proofs).
     void (*proofs)(struct proofs *out, struct kern_dev *dev);
+    // Returns what such a proof found wrong, as kern_left_out does; NULL: it
+    // cannot say.
+    const char *(*left_out)(struct kern_dev *dev, const struct kern_desc *d,
+                            unsigned i);
 };
 
 // ---- Opening, planning, running ------------------------------------------
@@ -524,6 +528,12 @@ void kern_about(char *out, size_t n, struct kern_dev *dev);
 // Returns how many plans have proved themselves on this device so far, and what
 // that took.
 struct proofs kern_proofs(struct kern_dev *dev);
+
+// Returns the words about kernel number `i`, from 0, of those that this device
+// leaves out as wrong: for op *d, or for any op that was planned (NULL). NULL:
+// there are no more. The device owns them, until its next plan.
+const char *kern_left_out(struct kern_dev *dev, const struct kern_desc *d,
+                          unsigned i);
 
 // Returns true if backend->optim may be called: a module may be older.
 bool kern_has_optim(const struct kern_backend *backend);

@@ -461,13 +461,16 @@ static enum sl_err plan_graph(struct cuda_conv *p, size_t cap_bytes,
     if (rc != SL_OK)
         return rc;
     if (conv_find_kept(p, key, cap_bytes)) {
+        judge_recall_left_out(dev, &p->desc, cudnnGetVersion(), key);
         conv_add_stand_ins(p);
     } else {
         rc = conv_pick_plans(p, cap_bytes, err);
         if (rc != SL_OK)
             return rc;
-        if (p->picks.count > 0)
+        if (p->picks.count > 0) {
             conv_keep_plan(dev, key, &p->picks);
+            judge_keep_left_out(dev, &p->desc, cudnnGetVersion(), key);
+        }
     }
     conv_set_impl_name(p, &p->picks, 0);
     vendor_tell_cores(dev, &p->desc, &p->picks, cap_bytes);

@@ -179,6 +179,12 @@ static void cuda_module_proofs(struct proofs *out, struct kern_dev *dev)
     *out = vendor(cuda_dev(dev))->book.counts;
 }
 
+static const char *cuda_module_left_out(struct kern_dev *dev,
+                                        const struct kern_desc *d, unsigned i)
+{
+    return judge_left_out(&vendor(cuda_dev(dev))->book, d, i);
+}
+
 // ---- The vtable -----------------------------------------------------------
 
 static const struct kern_backend cuda = {
@@ -215,6 +221,7 @@ static const struct kern_backend cuda = {
     .exchange = cuda_module_exchange,
     .part = cuda_module_part,
     .proofs = cuda_module_proofs,
+    .left_out = cuda_module_left_out,
 };
 
 __attribute__((visibility("default"))) const struct kern_backend *

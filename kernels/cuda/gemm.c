@@ -504,6 +504,7 @@ static enum sl_err gemm_set_up(struct gemm *p, size_t cap_bytes,
     if (rc != SL_OK)
         return rc;
     if (gemm_find_kept(p, key, cap_bytes)) {
+        judge_recall_left_out(p->base.dev, d, cublasLtGetVersion(), key);
         gemm_add_stand_ins(p, cap_bytes);
         snprintf(p->impl, sizeof(p->impl), "cublaslt:kept");
         return SL_OK;
@@ -511,6 +512,7 @@ static enum sl_err gemm_set_up(struct gemm *p, size_t cap_bytes,
     rc = gemm_choose_algo(p, cap_bytes, err);
     if (rc == SL_OK && p->ways > 0) {
         gemm_keep_algo(p, key);
+        judge_keep_left_out(p->base.dev, d, cublasLtGetVersion(), key);
         gemm_name(p, &p->way[0].algo);
     }
     return rc;

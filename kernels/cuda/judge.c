@@ -29,6 +29,8 @@
 
 void judge_book_release(struct judge_book *b)
 {
+    for (size_t i = 0; i < b->count; i++)
+        sl_free(b->at[i].why);
     sl_free(b->at);
     *b = (struct judge_book){.at = NULL};
 }
@@ -61,37 +63,68 @@ static struct judge_answer *judge_find(const struct judge_book *b, uint64_t key)
     return NULL;
 }
 
-static enum sl_err judge_note(struct judge_book *b, uint64_t key, bool right)
+// Notes an answer; `why` (copied; NULL: it is right) says in what it is wrong.
+static enum sl_err judge_note(struct judge_book *b, uint64_t key, uint64_t op,
+                              const char *why)
 {
+    char *copy = why ? sl_strdup(why) : NULL;
+
+    if (why && !copy)
+        return SL_ENOMEM;
     if (b->count == b->space) {
         size_t space = b->space ? 2 * b->space : 32;
         struct judge_answer *more = sl_realloc(b->at, space * sizeof(*more));
 
-        if (!more)
+        if (!more) {
+            sl_free(copy);
             return SL_ENOMEM;
+        }
         b->at = more;
         b->space = space;
     }
-    b->at[b->count++] = (struct judge_answer){key, right};
+    b->at[b->count++] = (struct judge_answer){key, op, copy};
     return SL_OK;
 }
 
-// Looks an answer up, here and in the file. False: nothing is known.
-static bool judge_knows(const struct judge *j, const struct judge_candidate *c,
-                        bool *right)
+const char *judge_left_out(const struct judge_book *b,
+                           const struct kern_desc *d, unsigned i)
+{
+    uint64_t op = d ? kern_desc_hash(d) : 0;
+
+    for (size_t k = 0; k < b->count; k++)
+        if (b->at[k].why && (!d || b->at[k].op == op) && i-- == 0)
+            return b->at[k].why;
+    return NULL;
+}
+
+// Looks an answer up, here and in the file. False: nothing is known. *why is
+// from the file, appended to *text, and NULL for one that is known here.
+static bool judge_finds(const struct judge *j, const struct judge_candidate *c,
+                        struct buf *text, bool *right, const char **why)
 {
     struct vendor *v = vendor(j->dev);
     uint64_t key = judge_key(j, c);
     const struct judge_answer *a = judge_find(&v->book, key);
+
+    *why = NULL;
+    if (a)
+        *right = a->why == NULL;
+    return a || (plans_find(text, &v->plans, ANSWER_KIND, c->version, key) &&
+                 answer_read(buf_text(text), right, why));
+}
+
+// Looks the answer up that decides whether a candidate is left out, and notes
+// one that is in the file only.
+static bool judge_knows(const struct judge *j, const struct judge_candidate *c,
+                        bool *right)
+{
     struct buf text = BUF_INIT;
     const char *why;
-    bool known = a != NULL;
+    bool known = judge_finds(j, c, &text, right, &why);
 
-    if (a) {
-        *right = a->right;
-    } else if (plans_find(&text, &v->plans, ANSWER_KIND, c->version, key)) {
-        known = answer_read(buf_text(&text), right, &why);
-    }
+    if (known && why) // without memory it is not told
+        (void)judge_note(&vendor(j->dev)->book, judge_key(j, c),
+                         kern_desc_hash(&j->desc), why);
     buf_release(&text);
     return known;
 }
@@ -109,15 +142,67 @@ static enum sl_err judge_learn(struct judge *j, const struct judge_candidate *c,
     if (v->plans.path && answer_write(&text, right, j->why) == SL_OK)
         plans_add(&v->plans, ANSWER_KIND, c->version, key, &text);
     buf_release(&text);
-    return judge_note(&v->book, key, right);
+    return judge_note(&v->book, key, kern_desc_hash(&j->desc),
+                      right ? NULL : j->why);
 }
 
 bool judge_trusts(const struct judge *j, const struct judge_candidate *c)
 {
-    bool right = true;
+    struct buf text = BUF_INIT;
+    const char *why;
+    bool right = true, trusts;
 
-    return !vendor(j->dev)->options.prove ||
-           (judge_knows(j, c, &right) && right);
+    if (!vendor(j->dev)->options.prove)
+        return true;
+    trusts = judge_finds(j, c, &text, &right, &why) && right;
+    buf_release(&text);
+    return trusts;
+}
+
+// ---- What a kept plan stands for --------------------------------------------
+
+#define LEFT_OUT_KIND "left" // of a line of the file
+#define LEFT_OUT_END '|'     // of each text
+
+void judge_keep_left_out(struct cuda_dev *dev, const struct kern_desc *d,
+                         size_t version, uint64_t key)
+{
+    struct vendor *v = vendor(dev);
+    struct buf text = BUF_INIT, before = BUF_INIT;
+    enum sl_err rc = SL_OK;
+    const char *why;
+
+    for (unsigned i = 0;
+         rc == SL_OK && (why = judge_left_out(&v->book, d, i)) != NULL; i++)
+        rc = buf_appendf(&text, "%s%c", why, LEFT_OUT_END);
+    // Without anything to keep only an older line is worth a new one.
+    if (rc == SL_OK &&
+        (text.len > 0 ||
+         plans_find(&before, &v->plans, LEFT_OUT_KIND, version, key)))
+        plans_add(&v->plans, LEFT_OUT_KIND, version, key, &text);
+    buf_release(&before);
+    buf_release(&text);
+}
+
+void judge_recall_left_out(struct cuda_dev *dev, const struct kern_desc *d,
+                           size_t version, uint64_t key)
+{
+    struct vendor *v = vendor(dev);
+    uint64_t op = kern_desc_hash(d);
+    struct buf text = BUF_INIT;
+    char *why = NULL, *end;
+
+    if (v->options.prove && judge_left_out(&v->book, d, 0) == NULL &&
+        plans_find(&text, &v->plans, LEFT_OUT_KIND, version, key))
+        why = (char *)text.data;
+    for (; why && (end = memchr(why, LEFT_OUT_END,
+                                text.len - (size_t)(why - (char *)text.data)));
+         why = end + 1) {
+        *end = '\0';
+        (void)judge_note(&v->book, sl_mix64(key ^ sl_hash64(why, strlen(why))),
+                         op, why); // without memory it is not told
+    }
+    buf_release(&text);
 }
 
 // ---- Which elements ---------------------------------------------------------

@@ -24,7 +24,8 @@
 
 struct judge_answer {
     uint64_t key; // of an op, an implementation and all that it depends on
-    bool right;
+    uint64_t op;  // hash of its descriptor
+    char *why;    // in what it is wrong; owned; NULL: it is right
 };
 
 // What is known of implementations on this device. Zeroed: nothing.
@@ -36,6 +37,20 @@ struct judge_book {
 
 // Frees what is known.
 void judge_book_release(struct judge_book *b);
+
+// Returns the words about implementation number `i` of those that were left out
+// when plans were made of *d, or (NULL) of any op; NULL: there are no more. The
+// book owns them, until the next proof.
+const char *judge_left_out(const struct judge_book *b,
+                           const struct kern_desc *d, unsigned i);
+
+// Keeps, beside a plan for *d that is kept under this key, what was left out
+// for it; and notes what was kept, when such a plan is used again. A kept plan
+// asks about no other candidates. `version` is the library's.
+void judge_keep_left_out(struct cuda_dev *dev, const struct kern_desc *d,
+                         size_t version, uint64_t key);
+void judge_recall_left_out(struct cuda_dev *dev, const struct kern_desc *d,
+                           size_t version, uint64_t key);
 
 // An implementation of an op.
 struct judge_candidate {

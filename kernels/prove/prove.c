@@ -184,10 +184,13 @@ void prover_explain(struct prover *p, const struct kern_desc *d,
     keep(p, k);
 }
 
-const char *prover_left_out(const struct prover *p, unsigned i)
+const char *prover_left_out(const struct prover *p, const struct kern_desc *d,
+                            unsigned i)
 {
+    uint64_t desc = d ? kern_desc_hash(d) : 0;
+
     for (size_t k = 0; p && k < p->count; k++)
-        if (!p->known[k].right && i-- == 0)
+        if (!p->known[k].right && (!d || p->known[k].desc == desc) && i-- == 0)
             return p->known[k].why ? p->known[k].why : p->known[k].impl;
     return NULL;
 }

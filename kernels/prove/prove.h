@@ -71,9 +71,10 @@ enum sl_err prover_learn(struct prover *p, const struct kern_desc *d,
 void prover_explain(struct prover *p, const struct kern_desc *d,
                     const char *impl, const char *why);
 // Returns the words about implementation number `i` of those that were left out
-// when plans were made, whenever they were found wrong; NULL: there are no
-// more, or `p` is NULL. The prover owns them.
-const char *prover_left_out(const struct prover *p, unsigned i);
+// when plans were made of *d, or (NULL) of any op, whenever they were found
+// wrong; NULL: there are no more, or `p` is NULL. The prover owns them.
+const char *prover_left_out(const struct prover *p, const struct kern_desc *d,
+                            unsigned i);
 
 // Appends a line to *out for each kernel that was found wrong, as a prover's
 // file says, with whatever options that was. A file that is not there has none.

@@ -345,6 +345,52 @@ TEST(judge, a_dev_tells_what_is_wrong_here)
     judged_close(&g);
 }
 
+// Returns the kernels that the dev leaves out for an op, or (NULL) for any, one
+// behind the other.
+static void all_left_out(char out[1200], const struct judged *g,
+                         const struct kern_desc *d)
+{
+    const char *why;
+
+    out[0] = '\0';
+    for (unsigned i = 0; (why = kern_left_out(g->dev, d, i)) != NULL; i++)
+        snprintf(out + strlen(out), 1200 - strlen(out), "%s\n", why);
+}
+
+// What is left out is told in words, of the op alone and of the whole dev, and
+// a start that uses kept plans and answers tells the same.
+TEST(judge, what_is_left_out_is_told_at_every_start)
+{
+    const int ops[] = {0, 7};
+    char options[600], name[64], first[1200], text[1200];
+    struct kern_desc d[OPS];
+    struct judged g;
+
+    describe(d);
+    for (int all = 0; all < 2; all++) {
+        snprintf(options, sizeof(options), "plans=%s/left%d", t_tmpdir(), all);
+        for (int start = 0; start < 3; start++) {
+            judged_open(&g, options);
+            emul_wrong(all ? EMUL_WRONG_ALL : 2, WRONG_FIRST);
+            for (unsigned i = 0; i < SL_COUNT(ops); i++)
+                T_EQ(planned(name, &g, &d[ops[i]]), 0);
+            T_EQ(planned(name, &g, &d[ops[0]]), 0); // is not told twice
+            all_left_out(text, &g, NULL);
+            T_HAS(text, "matmul");
+            T_HAS(text, " where ");
+            if (start == 0)
+                snprintf(first, sizeof(first), "%s", text);
+            T_STR(text, first);
+            all_left_out(text, &g, &d[ops[0]]);
+            T_HAS(text, "cublaslt:2 of ");
+            T_TRUE(strstr(text, "conv") == NULL);
+            all_left_out(text, &g, &d[3]);
+            T_STR(text, "");
+            judged_close(&g);
+        }
+    }
+}
+
 // ---- Which elements ---------------------------------------------------------
 
 TEST(judge, the_last_tile_is_always_among_the_elements)

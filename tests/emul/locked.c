@@ -88,6 +88,9 @@ LOCKED_VOID(stream_free, (struct kern_stream * s), (s))
 LOCKED_VOID(plan_free, (struct kern_plan * p), (p))
 LOCKED_VOID(event_free, (struct kern_event * e), (e))
 LOCKED_VOID(proofs, (struct proofs * out, struct kern_dev *dev), (out, dev))
+LOCKED(const char *, left_out,
+       (struct kern_dev * dev, const struct kern_desc *d, unsigned i),
+       (dev, d, i))
 LOCKED_VOID(about, (char *out, size_t n, struct kern_dev *dev), (out, n, dev))
 
 // What is made says whose it is: ours.
@@ -180,6 +183,7 @@ static void make(void)
     locked.exchange = exchange;
     locked.part = part;
     locked.proofs = proofs;
+    locked.left_out = left_out;
 }
 
 const struct kern_backend *emul_locked(void)

@@ -9,6 +9,7 @@
 #include "tests/emul/rig.h"
 #include "tests/emul/wrong.h"
 #include "tests/unit/worker/nets.h"
+#include "trainer/base/figures.h"
 
 #ifndef GPU // CMakeLists.txt: or two that compute each step together
 #define GPU "cuda"
@@ -91,6 +92,16 @@ TEST(step, trains_as_ref_does)
     T_EQ(emul_alive(), before);
 }
 
+// What the worker's heartbeats say that it leaves out has this word in it.
+static void told(const char *word)
+{
+    char words[500];
+
+    figures_read_left_out(words, sizeof(words));
+    T_HAS(words, word);
+    figures_left_out("");
+}
+
 // Every engine and algorithm is wrong in one way: what is trained is what ref
 // trains, since none of them computes.
 TEST(step, trains_as_ref_does_where_the_libraries_are_wrong)
@@ -103,6 +114,7 @@ TEST(step, trains_as_ref_does_where_the_libraries_are_wrong)
         emul_wrong(EMUL_WRONG_ALL, hows[i]);
         as_ref(3, 1e-3, 1e-4);
     }
+    told(" of emulated, ");
     emul_wrong(0, WRONG_NOWHERE);
     as_ref(3, 1e-3, 1e-4);
     rig_proves = false;
@@ -122,6 +134,7 @@ TEST(step, does_not_train_with_a_wrong_kernel_of_ours)
         T_OK(rig_open(&r, GPU, 1));
         emul_skip(kernels[i]);
         T_EQ(rig_train(&r, 0, 4, 0), SL_ENOTSUP);
+        told("own of cuda:0: emulated, ");
         emul_skip(NULL);
         rig_close(&r);
     }

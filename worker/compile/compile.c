@@ -317,13 +317,13 @@ static bool with_less(struct build *b, const struct build *failed)
 
 // Says, for status, which kernels the device leaves out: the first one, and how
 // many there are besides.
-static void tell_left_out(const struct kern_dev *dev)
+static void tell_left_out(struct kern_dev *dev)
 {
-    const char *first = prover_left_out(dev->prover, 0);
+    const char *first = kern_left_out(dev, NULL, 0);
     unsigned count = 0;
     char what[500];
 
-    while (prover_left_out(dev->prover, count) != NULL)
+    while (kern_left_out(dev, NULL, count) != NULL)
         count++;
     if (count == 0)
         return;

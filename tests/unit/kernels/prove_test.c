@@ -340,7 +340,7 @@ TEST(prove, what_is_left_out_is_told_in_words)
     kern_desc_softmax(&d, KERN_SOFTMAX_FWD, 2, (int64_t[]){9, 10});
     for (int start = 0; start < 2; start++) {
         T_OK(kern_open(&dev, "cpu", options, t_err()));
-        T_PTR(prover_left_out(dev->prover, 0), NULL);
+        T_PTR(kern_left_out(dev, NULL, 0), NULL);
         T_OK(kern_plan_new(&plan, &bytes, dev, &d, 0, t_err()));
         if (start == 0) {
             snprintf(first, sizeof(first), "%s", plan->impl);
@@ -348,8 +348,13 @@ TEST(prove, what_is_left_out_is_told_in_words)
             prover_explain(dev->prover, &d, first, "1 is 2");
         }
         T_TRUE(start == 0 || strcmp(plan->impl, first) != 0);
-        T_STR(prover_left_out(dev->prover, 0), "1 is 2");
-        T_PTR(prover_left_out(dev->prover, 1), NULL);
+        for (int all = 0; all < 2; all++) {
+            T_STR(kern_left_out(dev, all ? NULL : &d, 0), "1 is 2");
+            T_PTR(kern_left_out(dev, all ? NULL : &d, 1), NULL);
+        }
+        d.epilogue ^= KERN_RELU;
+        T_PTR(kern_left_out(dev, &d, 0), NULL);
+        d.epilogue ^= KERN_RELU;
         kern_plan_free(plan);
         kern_close(dev);
     }
