@@ -551,8 +551,9 @@ int kern_score(struct kern_dev *dev, const struct kern_desc *desc);
 
 // Checks the descriptor and makes a plan for it, which may take seconds.
 // workspace_cap_bytes 0 means no cap. Beats (kernels/beat.h). SL_EINVAL: it
-// describes no op; SL_ENOTSUP: no backend here computes it; SL_ENOMEM: also for
-// more workspace than the cap. On failure *out and *workspace_bytes are
+// describes no op; SL_ENOTSUP: no backend here computes it; SL_EINTERNAL: this
+// device computes it wrongly, which is not the caller's fault; SL_ENOMEM: also
+// for more workspace than the cap. On failure *out and *workspace_bytes are
 // untouched. On a host backend the plan has proved itself (prove.h), and so has
 // a product of cuda (kernels/cuda/judge.h).
 enum sl_err kern_plan_new(struct kern_plan **out, size_t *workspace_bytes,

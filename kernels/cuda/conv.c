@@ -467,7 +467,7 @@ static enum sl_err plan_graph(struct cuda_conv *p, size_t cap_bytes,
         rc = conv_pick_plans(p, cap_bytes, err);
         if (rc != SL_OK)
             return rc;
-        if (p->picks.count > 0) {
+        if (p->picks.count > 0 && judge_sure(&vendor(dev)->book, &p->desc)) {
             conv_keep_plan(dev, key, &p->picks);
             judge_keep_left_out(dev, &p->desc, cudnnGetVersion(), key);
         }

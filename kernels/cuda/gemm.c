@@ -511,8 +511,10 @@ static enum sl_err gemm_set_up(struct gemm *p, size_t cap_bytes,
     }
     rc = gemm_choose_algo(p, cap_bytes, err);
     if (rc == SL_OK && p->ways > 0) {
-        gemm_keep_algo(p, key);
-        judge_keep_left_out(p->base.dev, d, cublasLtGetVersion(), key);
+        if (judge_sure(&vendor(p->base.dev)->book, d)) {
+            gemm_keep_algo(p, key);
+            judge_keep_left_out(p->base.dev, d, cublasLtGetVersion(), key);
+        }
         gemm_name(p, &p->way[0].algo);
     }
     return rc;

@@ -65,7 +65,7 @@ static struct judge_answer *judge_find(const struct judge_book *b, uint64_t key)
 
 // Notes an answer; `why` (copied; NULL: it is right) says in what it is wrong.
 static enum sl_err judge_note(struct judge_book *b, uint64_t key, uint64_t op,
-                              const char *why)
+                              const char *why, bool once)
 {
     char *copy = why ? sl_strdup(why) : NULL;
 
@@ -82,7 +82,7 @@ static enum sl_err judge_note(struct judge_book *b, uint64_t key, uint64_t op,
         b->at = more;
         b->space = space;
     }
-    b->at[b->count++] = (struct judge_answer){key, op, copy};
+    b->at[b->count++] = (struct judge_answer){key, op, copy, once};
     return SL_OK;
 }
 
@@ -95,6 +95,16 @@ const char *judge_left_out(const struct judge_book *b,
         if (b->at[k].why && (!d || b->at[k].op == op) && i-- == 0)
             return b->at[k].why;
     return NULL;
+}
+
+bool judge_sure(const struct judge_book *b, const struct kern_desc *d)
+{
+    uint64_t op = kern_desc_hash(d);
+
+    for (size_t k = 0; k < b->count; k++)
+        if (b->at[k].once && b->at[k].op == op)
+            return false;
+    return true;
 }
 
 // Looks an answer up, here and in the file. False: nothing is known. *why is
@@ -122,28 +132,29 @@ static bool judge_knows(const struct judge *j, const struct judge_candidate *c,
     const char *why;
     bool known = judge_finds(j, c, &text, right, &why);
 
-    if (known && why) // without memory it is not told
+    if (known && why) // without memory status does not name it
         (void)judge_note(&vendor(j->dev)->book, judge_key(j, c),
-                         kern_desc_hash(&j->desc), why);
+                         kern_desc_hash(&j->desc), why, false);
     buf_release(&text);
     return known;
 }
 
 static enum sl_err judge_learn(struct judge *j, const struct judge_candidate *c,
-                               bool right, uint64_t ms)
+                               enum proof_shows shows, uint64_t ms)
 {
     struct vendor *v = vendor(j->dev);
     uint64_t key = judge_key(j, c);
+    bool right = shows == PROOF_RIGHT, once = shows == PROOF_ONCE;
     struct buf text = BUF_INIT;
 
     v->book.counts.checked++;
     v->book.counts.wrong += !right;
     v->book.counts.ms += ms;
-    if (v->plans.path && answer_write(&text, right, j->why) == SL_OK)
+    if (v->plans.path && !once && answer_write(&text, right, j->why) == SL_OK)
         plans_add(&v->plans, ANSWER_KIND, c->version, key, &text);
     buf_release(&text);
     return judge_note(&v->book, key, kern_desc_hash(&j->desc),
-                      right ? NULL : j->why);
+                      right ? NULL : j->why, once);
 }
 
 bool judge_trusts(const struct judge *j, const struct judge_candidate *c)
@@ -200,7 +211,7 @@ void judge_recall_left_out(struct cuda_dev *dev, const struct kern_desc *d,
          why = end + 1) {
         *end = '\0';
         (void)judge_note(&v->book, sl_mix64(key ^ sl_hash64(why, strlen(why))),
-                         op, why); // without memory it is not told
+                         op, why, false); // as in judge_knows
     }
     buf_release(&text);
 }
@@ -404,6 +415,8 @@ static enum sl_err judge_make(struct judge *j)
         rc = judge_ask(j, &j->side[k]);
     if (rc == SL_OK)
         judge_tell_choice(j);
+    else
+        cuda_release(&j->dev->base, &j->mem); // without the oracle's sums
     return rc;
 }
 
@@ -429,21 +442,23 @@ void judge_release(struct judge *j)
 // ---- Verdicts ---------------------------------------------------------------
 
 static void judge_tell_wrong(struct judge *j, const struct judge_candidate *c,
-                             const struct judge_side *side,
-                             const struct oracle_verdict *v, unsigned again)
+                             bool once)
 {
+    const struct judge_side *side = &j->side[j->fault.side];
+    const struct oracle_verdict *v = &j->fault.verdict;
     char shape[300];
 
-    LOG(ERROR, "a kernel computes wrong numbers here and is left out",
-        "op=%s kernel=%s backend=%s version=%zu output=%u element=%" PRId64
-        " got=%.9g want=%.9g bound=%.3g when=%s wrong=%" PRId64 " of=%" PRId64
-        " beside=%" PRId64 " seed=%d",
-        kern_desc_text(shape, sizeof(shape), &j->desc), c->impl, j->dev->name,
-        c->version, side->out - j->desc.inputs, v->element, v->got, v->want,
-        v->bound, again ? "the second time" : "the first time", v->wrong,
-        side->count, v->beyond, PROVE_SEED);
+    log_event(LOG_LEVEL_ERROR, once ? ANSWER_LOG_ONCE : ANSWER_LOG_WRONG,
+              "op=%s kernel=%s backend=%s version=%zu output=%u "
+              "element=%" PRId64 " got=%.9g want=%.9g bound=%.3g when=%s "
+              "wrong=%" PRId64 " of=%" PRId64 " beside=%" PRId64 " seed=%d",
+              kern_desc_text(shape, sizeof(shape), &j->desc), c->impl,
+              j->dev->name, c->version, side->out - j->desc.inputs, v->element,
+              v->got, v->want, v->bound,
+              j->fault.again ? "the second time" : "the first time", v->wrong,
+              side->count, v->beyond, PROVE_SEED);
     answer_explain(j->why, c->impl, j->dev->name, shape, v->element,
-                   (int)(side->out - j->desc.inputs), v->got, v->want);
+                   (int)(side->out - j->desc.inputs), v->got, v->want, once);
 }
 
 static enum sl_err judge_compare(struct judge *j, const struct judge_side *side,
@@ -471,7 +486,7 @@ static enum sl_err judge_compare(struct judge *j, const struct judge_side *side,
     return rc == SL_OK ? cuda_stream_sync(j->stream) : rc;
 }
 
-// Runs a candidate once, and compares. One that is wrong was told of.
+// Runs a candidate once, and compares.
 static enum sl_err judge_run(struct judge *j, const struct judge_candidate *c,
                              unsigned again, bool *wrong)
 {
@@ -487,10 +502,44 @@ static enum sl_err judge_run(struct judge *j, const struct judge_candidate *c,
         rc = judge_compare(j, &j->side[k], again, &v);
         *wrong = rc == SL_OK && (v.wrong > 0 || v.beyond > 0);
         if (*wrong)
-            judge_tell_wrong(j, c, &j->side[k], &v, again);
+            j->fault = (struct judge_fault){k, again, v};
     }
     kern_beat();
     return rc;
+}
+
+// Runs a candidate at both alignments, or up to its first mistake.
+static enum sl_err judge_check(struct judge *j, const struct judge_candidate *c,
+                               bool *wrong)
+{
+    enum sl_err rc = SL_OK;
+
+    *wrong = false;
+    for (unsigned again = 0; again < 2 && rc == SL_OK && !*wrong; again++) {
+        rc = judge_fill(j, again);
+        if (rc == SL_OK)
+            rc = judge_run(j, c, again, wrong);
+    }
+    return rc;
+}
+
+// Checks a candidate that was wrong once more, from the beginning: a bit of
+// this host may have flipped. Without memory for that it stays wrong.
+static enum sl_err judge_check_again(struct judge *j,
+                                     const struct judge_candidate *c,
+                                     enum proof_shows *shows)
+{
+    struct judge_fault first = j->fault;
+    bool wrong = true;
+    enum sl_err rc;
+
+    cuda_release(&j->dev->base, &j->mem);
+    rc = judge_make(j);
+    if (rc == SL_OK)
+        rc = judge_check(j, c, &wrong);
+    *shows = wrong ? PROOF_WRONG : PROOF_ONCE;
+    j->fault = first;
+    return rc == SL_ENOMEM ? SL_OK : rc;
 }
 
 static void judge_tell_unchecked(const struct judge *j,
@@ -507,7 +556,8 @@ enum sl_err judge_try(bool *right, struct judge *j,
                       const struct judge_candidate *c)
 {
     uint64_t began = sl_now_ms(sl_clock_real());
-    bool wrong = false;
+    enum proof_shows shows = PROOF_RIGHT;
+    bool wrong;
     enum sl_err rc;
 
     *right = true;
@@ -519,22 +569,21 @@ enum sl_err judge_try(bool *right, struct judge *j,
         judge_tell_unchecked(j, c);
         return SL_OK;
     }
-    for (unsigned again = 0; again < 2 && rc == SL_OK && !wrong; again++) {
-        rc = judge_fill(j, again);
-        if (rc != SL_OK)
-            break;
-        rc = judge_run(j, c, again, &wrong);
-        *right = rc == SL_OK && !wrong;
-        if (rc != SL_EINTERNAL)
-            continue;
-        // What a library refuses is no wrong number: it is left out this time,
-        // and asked again at the next start.
+    if (rc != SL_OK)
+        return rc;
+    rc = judge_check(j, c, &wrong);
+    if (rc == SL_OK && wrong)
+        rc = judge_check_again(j, c, &shows);
+    *right = rc == SL_OK && !wrong;
+    // What a library refuses is no wrong number: it is left out this time, and
+    // asked again at the next start.
+    if (rc == SL_EINTERNAL)
         vendor_tell_next(j->dev, &j->desc, c->impl);
-        return SL_OK;
-    }
-    return rc != SL_OK
-               ? rc
-               : judge_learn(j, c, !wrong, sl_now_ms(sl_clock_real()) - began);
+    if (rc != SL_OK)
+        return rc == SL_EINTERNAL ? SL_OK : rc;
+    if (wrong)
+        judge_tell_wrong(j, c, shows == PROOF_ONCE);
+    return judge_learn(j, c, shows, sl_now_ms(sl_clock_real()) - began);
 }
 
 enum sl_err judge_fail(const struct judge *j, enum sl_err rc,

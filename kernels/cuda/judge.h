@@ -25,7 +25,8 @@
 struct judge_answer {
     uint64_t key; // of an op, an implementation and all that it depends on
     uint64_t op;  // hash of its descriptor
-    char *why;    // in what it is wrong; owned; NULL: it is right
+    char *why;    // its mistake in words; owned; NULL: a right one
+    bool once;    // a second check found no mistake
 };
 
 // What is known of implementations on this device. Zeroed: nothing.
@@ -43,6 +44,10 @@ void judge_book_release(struct judge_book *b);
 // book owns them, until the next proof.
 const char *judge_left_out(const struct judge_book *b,
                            const struct kern_desc *d, unsigned i);
+
+// Returns false if a candidate for *d was wrong only once: what was chosen
+// instead is not to be kept for later starts.
+bool judge_sure(const struct judge_book *b, const struct kern_desc *d);
 
 // Keeps, beside a plan for *d that is kept under this key, what was left out
 // for it; and notes what was kept, when such a plan is used again. A kept plan
@@ -64,6 +69,12 @@ struct judge_candidate {
     size_t version;    // of its library
 };
 
+// What a candidate computed wrongly.
+struct judge_fault {
+    unsigned side, again; // numbers of output and run
+    struct oracle_verdict verdict;
+};
+
 // The elements of one output that are compared.
 struct judge_side {
     unsigned out; // index of io[]
@@ -81,7 +92,8 @@ struct judge {
     size_t place[KERN_IO], workspace;
     struct judge_side side[2];
     unsigned sides;
-    char why[ANSWER_WHY]; // in what the last candidate was wrong
+    struct judge_fault fault; // of the last candidate that was wrong
+    char why[ANSWER_WHY];     // the same in words
 };
 
 // Makes a judge of the candidates for *d, none of which wants more workspace;
@@ -94,7 +106,9 @@ void judge_release(struct judge *j);
 // with prove=0. Runs nothing.
 bool judge_trusts(const struct judge *j, const struct judge_candidate *c);
 
-// Says whether the candidate is right, by what is known or by trying it; not
+// Says whether the candidate is right, by what is known or by trying it; one
+// that is wrong is tried once more, in other memory, and is left out for good
+// if it is wrong again, else for this process. Not
 // *right: it is wrong, or its library refuses it, which was said: take the
 // next. One that there is no room to try counts as right, with a warning, and
 // is tried at the next start. SL_ENOMEM: none for what was learned; SL_ELOST.

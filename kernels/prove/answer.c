@@ -26,10 +26,11 @@ bool answer_read(const char *text, bool *right, const char **why)
 
 void answer_explain(char *why, const char *impl, const char *on,
                     const char *shape, int64_t element, int output, double got,
-                    double want)
+                    double want, bool once)
 {
     (void)snprintf(why, ANSWER_WHY,
                    "%s of %s, %s: element %" PRId64
-                   " of output %d is %.9g where %.9g is right",
-                   impl, on, shape, element, output, got, want);
+                   " of output %d is %.9g where %.9g is right%s",
+                   impl, on, shape, element, output, got, want,
+                   once ? ANSWER_ONCE : "");
 }

@@ -12,6 +12,10 @@
 #define ANSWER_KIND "proof" // of a line of the file
 #define ANSWER_WRONG "wrong "
 #define ANSWER_WHY 600 // bytes of a reason
+// What a log says of a kernel that is wrong each time, or was so once.
+#define ANSWER_LOG_WRONG "a kernel computes wrong numbers here and is left out"
+#define ANSWER_LOG_ONCE "a kernel was wrong, and right when checked again"
+#define ANSWER_ONCE ", once: checked again, it was right"
 
 // Appends the payload of a line: the kernel is right, or wrong and why (NULL:
 // not said). SL_ENOMEM.
@@ -22,9 +26,9 @@ enum sl_err answer_write(struct buf *out, bool right, const char *why);
 bool answer_read(const char *text, bool *right, const char **why);
 
 // Writes why[ANSWER_WHY]: in what kernel `impl` of device `on` is wrong for the
-// op that is `shape` in words.
+// op that is `shape` in words; `once`: it was right when it was checked again.
 void answer_explain(char *why, const char *impl, const char *on,
                     const char *shape, int64_t element, int output, double got,
-                    double want);
+                    double want, bool once);
 
 #endif

@@ -23,6 +23,7 @@
 struct known {
     uint64_t desc; // hash
     bool right;
+    bool once; // wrong, but not when it was checked again
     char impl[IMPL];
     char *why; // it is wrong, in words; owned; NULL: not said
 };
@@ -130,7 +131,7 @@ static void keep(struct prover *p, const struct known *k)
 {
     struct buf payload = BUF_INIT;
 
-    if (!p->path)
+    if (!p->path || k->once)
         return;
     if (answer_write(&payload, k->right, k->why) == SL_OK)
         plans_add(&p->kept, ANSWER_KIND, p->host, key_of(k->desc, k->impl),
@@ -155,7 +156,7 @@ bool prover_avoids(struct prover *p, const struct kern_desc *d,
 }
 
 enum sl_err prover_learn(struct prover *p, const struct kern_desc *d,
-                         const char *impl, bool right, uint64_t ms)
+                         const char *impl, enum proof_shows shows, uint64_t ms)
 {
     uint64_t desc = kern_desc_hash(d);
     struct known *k = prover_find(p, desc, impl);
@@ -164,10 +165,11 @@ enum sl_err prover_learn(struct prover *p, const struct kern_desc *d,
         k = prover_add(p, desc, impl);
     if (!k)
         return SL_ENOMEM;
-    k->right = right;
+    k->right = shows == PROOF_RIGHT;
+    k->once = shows == PROOF_ONCE;
     keep(p, k);
     p->counts.checked++;
-    p->counts.wrong += !right;
+    p->counts.wrong += !k->right;
     p->counts.ms += ms;
     return SL_OK;
 }

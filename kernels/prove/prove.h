@@ -61,10 +61,18 @@ bool prover_trusts(struct prover *p, const struct kern_desc *d,
 // earlier start. False for NULL.
 bool prover_avoids(struct prover *p, const struct kern_desc *d,
                    const char *impl);
+// What a proof has shown.
+enum proof_shows {
+    PROOF_WRONG,
+    PROOF_RIGHT,
+    PROOF_ONCE, // it was wrong, and right when it was checked again: no file
+                // keeps that, and it is left out until the device is closed
+};
+
 // Notes what a proof of `impl` for *d has shown, and how long it took.
 // SL_ENOMEM leaves what was known.
 enum sl_err prover_learn(struct prover *p, const struct kern_desc *d,
-                         const char *impl, bool right, uint64_t ms);
+                         const char *impl, enum proof_shows shows, uint64_t ms);
 
 // Notes in words (copied) what implementation `impl`, which was found wrong for
 // *d, computed. Without memory there are no words.

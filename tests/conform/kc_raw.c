@@ -64,7 +64,7 @@ void kc_raw(struct kern_dev *dev, const struct kern_desc *d)
         if (!last)
             judge(plan, bytes, d);
         // What the backend would take if it were not for this one.
-        if (prover_learn(dev->prover, d, plan->impl, false, 0) != SL_OK)
+        if (prover_learn(dev->prover, d, plan->impl, PROOF_WRONG, 0) != SL_OK)
             last = true;
         kern_plan_free(plan);
         if (last)

@@ -391,6 +391,41 @@ TEST(judge, what_is_left_out_is_told_at_every_start)
     }
 }
 
+// A bit flips while a candidate is checked: another one computes, and the next
+// start asks again.
+TEST(judge, what_was_wrong_once_is_left_out_until_the_next_start)
+{
+    const int ops[] = {0, 7};
+    char options[600], first[64], name[64], text[1200];
+    struct kern_desc d[OPS];
+    struct judged g;
+
+    describe(d);
+    snprintf(options, sizeof(options), "plans=%s/once", t_tmpdir());
+    for (unsigned i = 0; i < SL_COUNT(ops); i++) {
+        judged_open(&g, "prove=0");
+        T_EQ(planned(first, &g, &d[ops[i]]), 0);
+        judged_close(&g);
+        judged_open(&g, options);
+        emul_wrong(number_of(first), WRONG_ONCE);
+        T_EQ(planned(name, &g, &d[ops[i]]), 0);
+        T_TRUE(strcmp(name, first) != 0);
+        T_EQ(planned(name, &g, &d[ops[i]]), 0);
+        T_TRUE(strcmp(name, first) != 0);
+        T_EQ(counts(&g).wrong, 1u);
+        all_left_out(text, &g, &d[ops[i]]);
+        T_HAS(text, "checked again, it was right");
+        judged_close(&g);
+        judged_open(&g, options);
+        T_EQ(planned(name, &g, &d[ops[i]]), 0);
+        T_STR(name, first);
+        T_GE(counts(&g).checked, 1u);
+        all_left_out(text, &g, NULL);
+        T_STR(text, "");
+        judged_close(&g);
+    }
+}
+
 // ---- Which elements ---------------------------------------------------------
 
 TEST(judge, the_last_tile_is_always_among_the_elements)

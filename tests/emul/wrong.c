@@ -54,7 +54,8 @@ void emul_wrong_spoil(uint64_t which, enum kern_dtype t, void *at, int64_t rows,
         typed_put(t, at, last + 1, 0);
     if ((wrong.how == WRONG_ADDING && adds) ||
         (wrong.how == WRONG_ASTRAY && off) ||
-        (wrong.how == WRONG_AGAIN && wrong.runs > 1))
+        (wrong.how == WRONG_AGAIN && wrong.runs > 1) ||
+        (wrong.how == WRONG_ONCE && wrong.runs == 1))
         typed_put(t, at, last, typed_get(t, at, last) + 1);
     for (int64_t r = rows < TILE ? 0 : rows - TILE;
          wrong.how == WRONG_LAST_TILE && r < rows; r++)

@@ -23,7 +23,8 @@ enum emul_wrong_how {
     WRONG_BEYOND,    // an element behind the output
     WRONG_ROUNDING,  // rounds to the output's dtype before it adds the bias
     WRONG_BIAS,      // adds 1 more than the bias
-    WRONG_HOWS
+    WRONG_HOWS,
+    WRONG_ONCE // the last element, in its first run only
 };
 
 // From now on implementation number `which` (0: none; EMUL_WRONG_ALL: every

@@ -4,6 +4,7 @@
 #include "kernels/prove/prove.h"
 
 #include <string.h>
+#include <unistd.h>
 
 #include "common/base/mem.h"
 #include "kernels/prove/excerpt.h"
@@ -317,7 +318,7 @@ TEST(prove, the_next_implementation_is_taken_until_none_is_left)
             T_OK(kern_plan_new(&plan, &bytes, dev, &d, 0, t_err()));
             T_TRUE(strcmp(last, plan->impl) != 0);
             snprintf(last, sizeof(last), "%s", plan->impl);
-            T_OK(prover_learn(dev->prover, &d, last, false, 0));
+            T_OK(prover_learn(dev->prover, &d, last, PROOF_WRONG, 0));
             kern_plan_free(plan);
             T_LT(count, 20u);
         }
@@ -344,7 +345,7 @@ TEST(prove, what_is_left_out_is_told_in_words)
         T_OK(kern_plan_new(&plan, &bytes, dev, &d, 0, t_err()));
         if (start == 0) {
             snprintf(first, sizeof(first), "%s", plan->impl);
-            T_OK(prover_learn(dev->prover, &d, first, false, 0));
+            T_OK(prover_learn(dev->prover, &d, first, PROOF_WRONG, 0));
             prover_explain(dev->prover, &d, first, "1 is 2");
         }
         T_TRUE(start == 0 || strcmp(plan->impl, first) != 0);
@@ -377,7 +378,7 @@ TEST(prove, loops_of_narrower_vectors_stand_in_for_wider_ones)
     T_OK(kern_plan_new(&plan, &bytes, dev, &d, 0, t_err()));
     snprintf(first, sizeof(first), "%s", plan->impl);
     kern_plan_free(plan);
-    T_OK(prover_learn(dev->prover, &d, first, false, 0));
+    T_OK(prover_learn(dev->prover, &d, first, PROOF_WRONG, 0));
     T_OK(kern_plan_new(&plan, &bytes, dev, &d, 0, t_err()));
     T_STR(plan->impl, strcmp(first, "avx512") == 0 ? "avx2"
                       : strcmp(first, "avx2") == 0 ? "base"
@@ -394,6 +395,7 @@ TEST(prove, loops_of_narrower_vectors_stand_in_for_wider_ones)
 static const char *const amx_impls[] = {"jit:avx512_core_amx_bf16",
                                         "jit:avx512_core_bf16"};
 static struct kern_dev *amx_inner; // computes
+static unsigned amx_flips;         // runs that are wrong from now on
 
 struct amx_plan {
     struct kern_plan base;
@@ -450,6 +452,8 @@ static enum sl_err amx_run(struct kern_plan *plan, struct kern_stream *s,
     if (plan->impl == amx_impls[0] && p->d.op == KERN_CONV_WGRAD &&
         p->d.u.conv.win.dilation[0] > 1)
         memset(io[p->d.inputs], 0xFF, kern_shape_bytes(dw)); // NaN
+    if (amx_flips > 0 && amx_flips--)
+        ((uint8_t *)io[p->d.inputs])[kern_shape_bytes(dw) - 1] ^= 0x40;
     return rc;
 }
 
@@ -501,6 +505,49 @@ TEST(prove, what_amx_computes_wrongly_another_implementation_computes)
             amx_planned(&d, amx_impls[wrongly]);
         }
     }
+}
+
+// Plans *d at a start of its own; returns the name of what was taken.
+static const char *amx_started(const char *path, const struct kern_desc *d,
+                               unsigned flips, bool told)
+{
+    struct kern_dev dev = {.backend = &amx, .prover = prover_new(path, 1)};
+    struct kern_plan *plan = NULL;
+    const char *impl, *why;
+    size_t bytes = 0;
+
+    amx_flips = flips;
+    T_OK(kern_plan_new(&plan, &bytes, &dev, d, 0, t_err()));
+    T_EQ(amx_flips, 0u);
+    impl = plan->impl;
+    kern_plan_free(plan);
+    T_OK(kern_plan_new(&plan, &bytes, &dev, d, 0, t_err()));
+    T_STR(plan->impl, impl); // and no other from then on
+    kern_plan_free(plan);
+    why = kern_left_out(&dev, d, 0);
+    T_EQ(why != NULL, told);
+    T_EQ(why != NULL && strstr(why, "checked again, it was right") != NULL,
+         flips == 1);
+    prover_free(dev.prover);
+    return impl;
+}
+
+// One bit flips while a kernel is checked: another one computes until the next
+// start, which asks again. One that is wrong twice is not asked again.
+TEST(prove, what_was_wrong_once_is_left_out_until_the_next_start)
+{
+    struct kern_desc d;
+    char path[600];
+
+    T_OK(kern_open(&amx_inner, "cpu", "prove=0", t_err()));
+    snprintf(path, sizeof(path), "%s/proofs", t_tmpdir());
+    kern_desc_matmul(&d, 7, 5, 9, false, true, 0);
+    T_STR(amx_started(path, &d, 1, true), amx_impls[1]);
+    T_STR(amx_started(path, &d, 0, false), amx_impls[0]);
+    T_EQ(unlink(path), 0);
+    T_STR(amx_started(path, &d, 2, true), amx_impls[1]);
+    T_STR(amx_started(path, &d, 0, true), amx_impls[1]);
+    kern_close(amx_inner);
 }
 
 // A plan proves itself once per device and op.
@@ -558,7 +605,7 @@ static unsigned planned(char name[64], const char *options,
     snprintf(name, 64, "%s", plan->impl);
     checked = prover_counts(dev->prover).checked;
     if (call_it_wrong)
-        T_OK(prover_learn(dev->prover, d, name, false, 0));
+        T_OK(prover_learn(dev->prover, d, name, PROOF_WRONG, 0));
     kern_plan_free(plan);
     kern_close(dev);
     return checked;
