@@ -16,10 +16,12 @@
 #include "proto/wire.h"
 
 enum admit_verdict {
-    ADMIT_RENEW,  // it kept its memory: the same incarnation (I1)
-    ADMIT_NEW,    // it loaded something: a new incarnation (I1)
-    ADMIT_WAIT,   // K5: ask again when the manifest is settled
-    ADMIT_RELOAD, // older memory, or less than the last cut: load `load`
+    ADMIT_RENEW, // it kept its memory: the same incarnation (I1)
+    ADMIT_NEW,   // it loaded something: a new incarnation (I1)
+    ADMIT_WAIT,  // K5: ask again when the manifest is settled
+    // older memory, or less than the last cut: load that cut, or the seed if
+    // there is none
+    ADMIT_RELOAD,
     // the psserver cannot load what is needed: an operator must help
     ADMIT_STUCK,
     ADMIT_BEHIND, // I7: the journal is older than what the shard shows

@@ -38,9 +38,9 @@ struct busy {
 // `*seen` to `now`. A sum that is lower than before adds nothing.
 void busy_did(struct busy *b, struct busy_times *seen, struct busy_times now);
 
-// Takes the counts of one heartbeat, and computes the rates when a window ends.
-// A member that reports no processor time stays unknown; counts that fell begin
-// a new window.
+// Takes the counts of one heartbeat, and computes the rates if the window has
+// lasted BUSY_WINDOW_MS. A heartbeat without processor time changes nothing;
+// counts that fell begin a new window, and the rates stay.
 void busy_beat(struct busy *b, uint64_t now_ms, struct busy_counts now);
 
 #endif

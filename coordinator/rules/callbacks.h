@@ -59,12 +59,14 @@ struct callbacks_seen {
 void callbacks_begin(struct callbacks *c, double rate);
 
 // Takes one evaluation, newer than those taken before, into *c. Returns true if
-// it reduced the learning rate, for the closures from seen->next on.
+// it reduced the learning rate, for the closures from seen->next on. Whether
+// the job is to end is in c->early.stopped, which stays true.
 bool callbacks_judge(struct callbacks *c, const struct spec_callbacks *rule,
                      const struct callbacks_seen *seen);
 
-// Returns the number of the cut that the job ends with; 0 stands for its last
-// cut.
+// Returns the number of the cut that the job ends with: that of early.best if
+// the rule restores it, also where nothing stopped the job early; 0 stands for
+// the last cut.
 uint64_t callbacks_restores(const struct callbacks *c,
                             const struct spec_callbacks *rule);
 

@@ -95,20 +95,21 @@ struct closure {
 void closure_init(struct closure *c, uint64_t id, uint32_t max_blamed);
 
 // Moves c from WAITING to LEASED. SL_ESTATE if it is not waiting; SL_ESTALE if
-// `attempt` is not newer than its last one.
+// `attempt` is not newer than its last one. Whether c is held back or blames
+// the worker is not looked at: closure_ready, closure_blames.
 enum sl_err closure_lease(struct closure *c, uint64_t worker,
                           struct attempt attempt, uint64_t now_ms);
 
 // Sets *c to a WAITING copy of the LEASED closure `of` (it asserts), with the
 // same blame, for a second worker. The copy is to be leased as the attempt that
-// runs, so that neither fences the other (I4).
+// runs, so that neither fences the other (I4). closure_witnesses is not copied.
 void closure_copy(struct closure *c, const struct closure *of);
 
-// Takes the holder's report of how its attempt ended. SL_OK: every shard has
-// counted every step. SL_EPREEMPTED and SL_ESTALE: handed back without blame.
-// Any other result is a failure, and the worker is blamed: c is WAITING, or
-// FAILED if that makes it poison. SL_ESTALE if `attempt` is not the newest, or
-// c is not LEASED.
+// Takes the holder's report of how its attempt ended. `result` SL_OK: every
+// shard has counted every step, and c is DONE. SL_EPREEMPTED and SL_ESTALE:
+// handed back without blame, c is WAITING. Any other result is a failure, and
+// the worker is blamed: c is WAITING, or FAILED if that makes it poison.
+// Returns SL_ESTALE if `attempt` is not the newest, or c is not LEASED.
 enum sl_err closure_finish(struct closure *c, struct attempt attempt,
                            enum sl_err result);
 
@@ -121,9 +122,9 @@ bool closure_dropped(struct closure *c, uint64_t now_ms);
 // c, which is LEASED, becomes WAITING, or FAILED if that makes it poison.
 void closure_lost(struct closure *c);
 
-// Blames `worker`, which is known to be dead and had c when it went. c is
-// LEASED or WAITING; only a WAITING closure becomes FAILED, since the holder of
-// a leased one may complete it.
+// Blames `worker`, which is known to be dead and had c when it went; each call
+// is one more failure. c is LEASED or WAITING; only a WAITING closure becomes
+// FAILED, since the holder of a leased one may complete it.
 void closure_killed(struct closure *c, uint64_t worker);
 
 // Raises max_blamed to what chance alone makes likely, from what the job has
@@ -155,8 +156,9 @@ bool closure_ready(const struct closure *c, uint64_t now_ms);
 // `begun`: it may have computed steps.
 void closure_unstarted(struct closure *c, bool begun);
 
-// Forgets all blame, in any state, since steps of c were newly counted: it did
-// not take those workers down. (Poison does not get past its bad step.)
+// Forgets all blame, and how often c was handed back, in any state, since steps
+// of c were newly counted: it did not take those workers down. (Poison does not
+// get past its bad step.) The state stays.
 void closure_advanced(struct closure *c);
 
 // Moves c from WAITING to DONE: its copy was first, or the journal knows the
@@ -171,7 +173,7 @@ void closure_cancel(struct closure *c);
 bool closure_blames(const struct closure *c, uint64_t worker);
 
 // Takes one blame from the journal, after a restart, and notes that c ran
-// before.
+// before. It counts as no failure, and the state stays.
 void closure_remember(struct closure *c, uint64_t worker);
 
 // Returns the state's name in lower case; "unknown" for no state.

@@ -72,11 +72,13 @@ struct conduct {
 void conduct_init(struct conduct *c, uint64_t good);
 
 // Takes a report of newly counted steps of `closure`; `good` includes those
-// applied.
+// applied. If any was applied, the bad run is over, and the next exclusion is a
+// first one again; one that runs goes on.
 void conduct_steps(struct conduct *c, uint64_t closure, uint64_t applied,
                    uint64_t skipped, uint64_t good);
 
-// Counts one failed attempt.
+// Counts one failed attempt of the run; only an applied step or an exclusion
+// ends the run.
 void conduct_failed(struct conduct *c);
 
 // Says whether other workers had CONDUCT_OTHERS good steps since its own last
@@ -87,11 +89,14 @@ bool conduct_others_good(const struct conduct *c, uint64_t good);
 // since its last one, or it never had a good step and another worker has.
 bool conduct_alone(const struct conduct *c, uint64_t good);
 
-// Returns why the worker should be excluded, or CONDUCT_GOOD.
+// Returns why the worker should be excluded: CONDUCT_SKIPS or CONDUCT_FAILS, or
+// CONDUCT_GOOD, also if it does as badly as all others. Changes nothing.
 enum conduct_why conduct_judge(const struct conduct *c, uint64_t good);
 
-// Excludes the worker from now on and returns for how many ms. Its next run of
-// bad steps begins at `good`.
+// Excludes the worker from now on, in place of an exclusion that runs, and
+// returns for how many ms: twice as long each time (conduct.times), and always
+// CONDUCT_AGAIN_MS for CONDUCT_DATA and CONDUCT_SAYS. Its next run of bad steps
+// begins at `good`.
 uint64_t conduct_exclude(struct conduct *c, enum conduct_why why, uint64_t good,
                          uint64_t now_ms);
 

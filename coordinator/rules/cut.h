@@ -81,10 +81,11 @@ void cut_ask(struct cut *c, uint32_t shard, const struct evidence *e);
 uint64_t cut_patience_ms(const struct cut *c, uint64_t bytes);
 
 // Takes one report from the psserver of that name and address, whichever
-// request it answers: it is a file of this incarnation (K4). SL_ESTALE: it
-// answers another request where c->one_round is set; it is older than the file
-// at hand; its incarnation is not the shard's newest; or the cut is being
-// written. SL_ECORRUPT: its counted set does not fit the job, or its checksum
+// request it answers: it is a file of this incarnation (K4). c->moved_ms is the
+// caller's to set. SL_ESTALE: the cut has no such shard; it answers another
+// request where c->one_round is set; it is older than the file at hand; its
+// incarnation is not the shard's newest; or the cut is being written.
+// SL_ECORRUPT: its counted set does not fit the job, or its checksum
 // has another length. After SL_ENOMEM the shard may be without a report, also
 // if it had one; any other failure changes nothing.
 enum sl_err cut_take(struct cut *c, const Sluice__V1__SnapshotReport *report,
@@ -161,7 +162,8 @@ struct cut_wish {
     uint64_t steps, after;
 };
 
-// Returns a wish that is granted only by cuts that grant both a and b.
+// Returns a wish that is granted only by cuts that grant both a and b; of one
+// that is not made, the other one.
 struct cut_wish cut_wish_both(struct cut_wish a, struct cut_wish b);
 
 // Says whether cut `n` with `steps` grants the wish, which is `made`; a
@@ -169,14 +171,15 @@ struct cut_wish cut_wish_both(struct cut_wish a, struct cut_wish b);
 bool cut_grants(const struct cut_wish *w, uint64_t n, uint64_t steps,
                 bool complete);
 
-// Returns why a cut should be begun now, or CUT_NOT.
+// Returns why a cut should be begun now, or CUT_NOT. Where all is counted it is
+// CUT_FINAL, or CUT_NOT if the last cut is full, also if one is asked for.
 enum cut_why cut_due(const struct cut_when *w);
 
 // ---- which cuts to keep
 
-// Marks in drop[] which of `count` published cuts (oldest first) go: all but
+// Sets in drop[] which of `count` published cuts (oldest first) go: all but
 // the newest `keep` and those in `needed` (an evaluation reads them); never the
-// last, also for `keep` 0. Returns the number of marked cuts.
+// last, also for `keep` 0. Returns the number of those that go.
 size_t cut_prune(const bool *needed, size_t count, uint32_t keep, bool *drop);
 
 #endif

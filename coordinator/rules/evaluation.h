@@ -110,7 +110,7 @@ struct evaluation {
 
 // Returns a new evaluation, to be freed by evaluation_free. With 0 `samples` it
 // is complete at once: only what was trained is judged. samples_per_range is
-// not 0.
+// not 0. The caller sets e->metrics before the first result.
 struct evaluation *evaluation_new(const struct evaluation_plan *plan,
                                   struct job *job, uint64_t samples,
                                   uint64_t samples_per_range,
@@ -119,8 +119,9 @@ void evaluation_free(struct evaluation *e);             // NULL is allowed
 
 // Returns a range that is not leased and that does not blame `worker`, unless
 // `desperate`; ranges that were leased before come first. NULL: no range is
-// open, or memory is short. Asked again before that range is leased, it makes
-// no other.
+// open, or memory is short. Asked again before that range is leased, it returns
+// it again, unless the range blames the worker. A range that was handed back
+// repeatedly is not held back.
 struct work *evaluation_offer(struct evaluation *e, uint64_t worker,
                               bool desperate);
 
@@ -128,8 +129,9 @@ struct work *evaluation_offer(struct evaluation *e, uint64_t worker,
 // offered yet, or does not exist.
 struct work *evaluation_range(const struct evaluation *e, uint64_t range);
 
-// Keeps a range of e for the next offer after its lease ended; frees one that
-// is DONE, and w with it.
+// Keeps a range of e for the next offer after its lease ended, if it is
+// WAITING; frees one that is DONE, whose result evaluation_take has, and w with
+// it; does nothing in other states.
 void evaluation_settle(struct evaluation *e, struct work *w);
 
 // Calls `fn` for each range that is leased; it may end that lease and settle
@@ -140,7 +142,8 @@ void evaluation_each_leased(struct evaluation *e,
 // Takes the result of a range, once. SL_EEXIST if the range has a result;
 // SL_ERANGE if it was not offered yet, or does not exist; SL_EINVAL if `sums`
 // is not of all its samples, or `scores` lacks what e->metrics want (else NULL
-// is allowed). A failure changes nothing.
+// is allowed). A failure changes nothing. The range's closure stays as it is:
+// the caller makes it DONE, then evaluation_settle.
 enum sl_err evaluation_take(struct evaluation *e, uint64_t range,
                             const struct meter_sums *sums,
                             const Sluice__V1__ScoreSums *scores);

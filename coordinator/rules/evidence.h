@@ -121,7 +121,8 @@ enum sl_err evidence_complete_by_map(struct evidence *e, uint64_t closure,
 enum sl_err evidence_count(struct evidence *e, uint64_t closure, uint32_t step);
 
 // Sync: counts all closures below `low` on this shard, as it says itself; does
-// nothing if it speaks for another incarnation (C1). SL_ENOMEM.
+// nothing, with SL_OK, if it speaks for another incarnation (C1), or there is
+// no such shard or closure. SL_ENOMEM.
 enum sl_err evidence_low_take(struct evidence *e, uint32_t shard,
                               uint64_t incarnation, uint64_t low);
 
@@ -133,7 +134,7 @@ uint64_t evidence_round_first(const struct evidence *e, uint64_t closure);
 uint64_t evidence_round_end(const struct evidence *e, uint64_t closure);
 
 // Sync: says whether every shard has counted the closure or holds its
-// contribution, so that no worker needs to compute it now.
+// contribution, so that no worker needs to compute it now. False if not sync.
 bool evidence_closure_held(const struct evidence *e, uint64_t closure);
 
 // Says whether every shard has counted all steps of the closure.

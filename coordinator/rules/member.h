@@ -178,8 +178,9 @@ void members_init(struct members *ms, uint32_t heartbeat_ms, uint32_t lease_ms);
 // they held are in no list then.
 void members_release(struct members *ms);
 
-// Adds a member as *out, and forgets what is remembered of a lost member of
-// this role and name. `id` is the caller's choice: not 0, never used before.
+// Adds a member as *out, READY, and forgets what is remembered of a lost member
+// of this role and name. `id` is the caller's choice: not 0, never used before.
+// Whether another member has the name is not looked at: members_find.
 enum sl_err members_add(struct members *ms, struct member **out, uint64_t id,
                         const struct member_hello *hello, uint64_t now_ms);
 
@@ -210,12 +211,14 @@ uint32_t member_computes(const struct member *m);
 // Marks the newest lease of m, which is in m->leases, for the next send_leases.
 void member_sends(struct member *m);
 
-// Notes that worker m is given one more lease (calls member_holds).
+// Notes that worker m is given one more lease (calls member_holds), before or
+// after the caller puts it into m->leases.
 void member_begins(struct member *m, uint64_t now_ms);
 
 // Notes that worker m completed a lease, which it still holds, and so learns
 // how long its leases take: it may hold as many as last `ahead_ms`
-// (dispatch_most). Leases that fail teach nothing.
+// (dispatch_most), from the next member_holds on. Leases that fail teach
+// nothing.
 void member_completes(struct member *m, uint64_t now_ms, double ahead_ms);
 
 // Resets the learnt pace of all workers, until they show again how long their
@@ -249,11 +252,12 @@ bool member_seen(struct member *m, uint64_t now_ms);
 // when it is seen again.
 void member_drain(struct member *m, bool drained);
 
-// Marks m as lost, since its stream has ended.
+// Marks m as lost, since its stream has ended. It stays a member until
+// members_lose or members_remove.
 void member_lost(struct member *m);
 
-// Returns the state that m's silence makes of it: READY (or DRAINING), SUSPECT
-// or LOST.
+// Returns the state that m's silence makes of it, whatever m->state is: READY
+// (or DRAINING), SUSPECT or LOST.
 enum member_state member_judge(const struct members *ms, const struct member *m,
                                uint64_t now_ms);
 

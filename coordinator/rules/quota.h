@@ -51,7 +51,7 @@ enum sl_err quota_read(struct quota *out, const char *text,
                        struct sl_error *err);
 
 // Returns the quota of `tenant`, that of "*" for a tenant without one, or NULL:
-// no limit.
+// no limit. `tenant` "" is never given that of "*".
 const struct quota *quota_of(const struct quota *list, size_t count,
                              const char *tenant);
 

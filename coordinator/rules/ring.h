@@ -139,7 +139,9 @@ void ring_copies(struct ring *r, struct ring_rank *rank);
 // SL_ESTALE: it was not told to copy, or the generation is another one.
 enum sl_err ring_copied(struct ring *r, uint64_t member, uint64_t generation);
 
-// Says whether a new generation is to be opened now.
+// Says whether a new generation is to be opened now: the present one is torn,
+// however few ranks are left; or, while no accusation waits and ranks are
+// enough, newcomers have waited for long enough, or members are too few.
 bool ring_due(const struct ring *r, uint64_t now_ms);
 
 // Opens the next generation, in any state, with a number that is in the journal

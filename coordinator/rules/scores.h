@@ -27,7 +27,7 @@ struct scores_distances {
 };
 
 // Says whether `m` can be the sums of a range of `samples` and holds what
-// `metrics` want. `m` may be NULL.
+// `metrics` want. True for `metrics` 0, whatever `m` is; else false for NULL.
 bool scores_fit(const Sluice__V1__ScoreSums *m, uint32_t metrics,
                 uint64_t samples);
 

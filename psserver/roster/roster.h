@@ -98,7 +98,8 @@ void roster_place(struct roster *r, const Sluice__V1__Place *m);
 // logged.
 void roster_admit(struct roster *r, const Sluice__V1__Admit *m);
 // Sets all learning rates that callbacks have reduced (D1), before or after the
-// admission, and tells the coordinator that the shard has them.
+// admission, and tells the coordinator that the shard has them. Rates for
+// another uid, or for a shard that is not loaded, change nothing.
 void roster_rates(struct roster *r, const Sluice__V1__Rates *m);
 // Drops the shard; if the message names a snapshot, loads it anew instead, at
 // least that new, unless such a one was loaded meanwhile.
@@ -106,8 +107,9 @@ void roster_refuse(struct roster *r, const Sluice__V1__Refuse *m);
 // Sends the hello of an admitted shard again.
 void roster_hello(struct roster *r, const Sluice__V1__HelloWanted *m);
 // Writes a snapshot of the shard, or after the one that is being written, and
-// reports it. A newer request takes the place of one that waits. A shard that
-// is not held here is reported as not written.
+// reports it. A newer request takes the place of one that waits, which is
+// reported as not written; and so is a shard that is not held here, or not
+// admitted. A request that is under way or waits already changes nothing.
 void roster_snapshot(struct roster *r, const Sluice__V1__SnapshotRequest *m);
 // Deletes the snapshots of an admitted shard that the message does not protect
 // (K3).
@@ -123,7 +125,8 @@ void roster_tick(struct roster *r, uint64_t seq, bool draining);
 // Writes a snapshot of each admitted shard that has counted steps since its
 // last one, and then calls done(arg), once, also if some could not be written,
 // and before it returns if there is nothing to write: a restart then loses
-// nothing. Not again before `done` has run.
+// nothing. A shard whose snapshot is being written just then is passed over.
+// Not again before `done` has run.
 void roster_save(struct roster *r, void (*done)(void *arg), void *arg);
 
 // Returns the number of shards that are admitted.

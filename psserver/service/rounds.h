@@ -64,8 +64,8 @@ void rounds_stop(struct rounds *r);
 void rounds_release(struct rounds *r);
 
 // Keeps a call and returns true, if the round that pull->after_round_of (not 0)
-// names is open. Else, with ROUNDS_MOST waits, or after rounds_stop, returns
-// false, and the caller answers. *pull is copied.
+// names is open. Else, with ROUNDS_MOST waits, without memory, or after
+// rounds_stop, returns false, and the caller answers. *pull is copied.
 bool rounds_wait(struct rounds *r, struct rpc_call *call, struct shard *shard,
                  const struct wire_pull *pull);
 
