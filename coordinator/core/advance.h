@@ -11,6 +11,8 @@
 
 // Looks at everything that may move a job forward: placement, shards, evidence,
 // cut, evaluation, end. May end the job, which stays valid until the next tick.
+// Does nothing for a job that has ended, waits in its queue, or is paused by
+// I7. The caller gives out work afterwards (serve_workers).
 void advance_job(struct coord *c, struct job *job);
 
 #endif

@@ -120,7 +120,10 @@ uint64_t coord_term(const struct coord *c);
 // Takes the Hello of a new stream; `member` is the caller's number for it, new
 // for each stream and not 0. A member of the same role and name is sent away,
 // as the newest process wins, if it yields (member.h); else the new one is
-// SL_EEXIST. On failure *err is the text for Goodbye.
+// SL_EEXIST. SL_ENOTSUP: it speaks another protocol; SL_EINVAL: a psserver
+// without an address; SL_ESTATE: it is of another cluster; SL_ENOMEM, after
+// which the old member may be gone; SL_EUNAVAIL: c is stopping. On failure *err
+// is the text for Goodbye.
 enum sl_err coord_attach(struct coord *c, uint64_t member,
                          const Sluice__V1__Hello *hello,
                          enum member_claim claim, struct sl_error *err);
@@ -139,7 +142,10 @@ void coord_detach(struct coord *c, uint64_t member);
 void coord_tick(struct coord *c);
 
 // ---- clients. Replies are messages of the heap: wire_free. After a failure a
-// *reply is as it was, or NULL.
+// *reply is as it was, or NULL. Where a job is named, by "j-7" or its name,
+// SL_ENOENT: there is no such job; SL_ESTATE: several have the name. Calls that
+// change something fail with SL_EUNAVAIL if c is stopping, with SL_EIO if the
+// journal could not be written.
 
 // Reads the manifest that a resuming submission is judged by, of a store that
 // may be slow. Returns true if it is being read: then ready(arg) is called on
@@ -154,7 +160,9 @@ bool coord_submit_reads(struct coord *c,
 // placed. A repeated request_id with the same spec has the same answer.
 // SL_EINVAL: the spec, with the key; SL_EEXIST: the request_id came with
 // another spec or from another tenant; SL_EBUSY: the tenant's quota; SL_ESTATE:
-// the job could not be resumed, or never end; SL_EUNAVAIL: c is stopping.
+// the job could not be resumed, or never end; SL_ENOENT, SL_EDENIED, SL_EIO,
+// SL_ECORRUPT: what it resumes from is not there, not in the store, or cannot
+// be read; SL_EUNAVAIL: c is stopping, or that has changed: submit again.
 enum sl_err coord_submit(struct coord *c,
                          const Sluice__V1__SubmitRequest *request,
                          Sluice__V1__SubmitReply **reply, struct sl_error *err);
@@ -199,7 +207,8 @@ enum sl_err coord_delete(struct coord *c, const Sluice__V1__JobRequest *request,
 
 // Drains a member, or ends that; a repeated call has the same answer. Sets
 // *changed to true if the call made a difference, else leaves it. SL_ENOENT: no
-// member of this name is attached or drained. SL_EBUSY: too many are drained.
+// member of this name is attached or drained. SL_EINVAL: request->role is no
+// role. SL_EBUSY: too many are drained.
 enum sl_err coord_drain(struct coord *c,
                         const Sluice__V1__DrainRequest *request, bool *changed,
                         struct sl_error *err);

@@ -67,8 +67,8 @@ void figures_init(struct coord *c);
 // the job is not served.
 void figures_job(struct coord *c, struct job *job);
 
-// Notes that a shard fell back; `before`: closures that the job had counted
-// until then.
+// Counts what a shard has forgotten that fell back, after its evidence was
+// replaced; `before`: evidence_closures until then.
 void figures_fell(struct coord *c, const struct job *job, uint64_t before);
 
 // Notes in w that its attempt ended badly, why and when; counts nothing yet.

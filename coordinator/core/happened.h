@@ -21,7 +21,7 @@ void happened(struct coord *c, enum event_kind kind, const struct member *m,
               const char *fmt, ...) HAPPENED_FORMAT(4);
 
 // Adds an event that a peer can cause again and again: not twice within a
-// minute. `member` is "" if it is of none.
+// minute with the same kind, member and text. `member` is "" if it is of none.
 void happened_once(struct coord *c, enum event_kind kind, const char *member,
                    const char *fmt, ...) HAPPENED_FORMAT(4);
 

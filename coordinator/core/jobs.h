@@ -38,8 +38,7 @@ struct ended_job *jobs_ended(const struct coord *c, uint64_t id);
 enum sl_err jobs_find(const struct coord *c, const char *id, uint64_t *out,
                       struct sl_error *err);
 
-// Adds one to a counter of the job, a member of job->counters; jobs_flush
-// journals it.
+// Adds one to *counter, a member of job->counters; jobs_flush journals it.
 void jobs_count(struct job *job, uint64_t *counter);
 
 // Shows a warning in the job's status, in place of the last one of its kind,

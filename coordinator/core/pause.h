@@ -39,8 +39,9 @@ enum sl_err pause_judge(const struct job *job, bool checkpoint,
                         struct sl_error *err);
 
 // Pauses the job, which pause_judge allows: at once, or when there is a cut of
-// all that is counted now. A paused job stays so; with `checkpoint` false it
-// does not wait for a cut any more. advance_job, called next, begins the cut.
+// all that is counted now, if such a cut would save anything. A paused job
+// stays so; a job that waits for that cut waits on, unless request->checkpoint
+// is false. advance_job, called next, begins the cut.
 void pause_ask(struct coord *c, struct job *job,
                const Sluice__V1__PauseRequest *request);
 

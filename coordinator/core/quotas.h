@@ -34,7 +34,8 @@ enum sl_err quotas_new(struct quotas **out, const struct coord_options *options,
                        struct sl_error *err);
 void quotas_free(struct quotas *q); // NULL is allowed
 
-// Returns SL_OK if the calling tenant may have a job of this spec as well.
+// Returns SL_OK if the calling tenant may have a job of this spec as well. A
+// spec that cannot be measured (place_measure) fails as that does.
 enum sl_err quotas_admit(struct coord *c, const Sluice__V1__JobSpec *spec,
                          struct sl_error *err);
 

@@ -30,13 +30,15 @@
 bool resume_even(Sluice__V1__ShardCounts *const *counts, size_t shards,
                  char apart[RESUME_APART_BYTES]);
 
-// Checks that a (checked) spec continues the training of the cut's job.
+// Checks that a spec, with a model, an optimizer and train, which spec_check
+// accepts, continues the training of the cut's job.
 enum sl_err resume_check_spec(const struct manifest_found *from,
                               const Sluice__V1__JobSpec *spec,
                               struct sl_error *err);
 
-// Checks that shards with this layout may start from the cut. `samples` in an
-// epoch; 0: not known yet.
+// Checks that shards with this layout may start from the cut, for which
+// from->even and from->apart are set (resume_even). `samples` in an epoch; 0:
+// not known yet.
 enum sl_err resume_fits(const Sluice__V1__ResumeSource *from,
                         const Sluice__V1__CheckpointsReply *layout,
                         uint64_t samples, struct sl_error *err);

@@ -45,9 +45,10 @@ struct job_cuts {
     bool stop_after;
 };
 
-// Begins a cut that is due, publishes one that can be, asks again for a late
-// one or gives it up. Does nothing while a cut is being written, or while the
-// job is not served.
+// Publishes a cut that can be, asks again for a late one or gives it up, or
+// begins one that is due. Does nothing while a cut is being written; begins
+// none while the job is not served, or before job->cuts.after_ms. For a job
+// that is placed and goes on.
 void cuts_check(struct coord *c, struct job *job);
 
 // Says whether a cut would save anything, and there are shards to ask for it.
@@ -61,8 +62,9 @@ struct cut_wish cuts_wish_now(const struct job *job);
 // cut. Returns false if as much was wished already.
 bool cuts_want(struct job *job, const struct cut_wish *wish);
 
-// Takes a psserver's report of a snapshot that it has written, or could not
-// write. Returns the job if advance_job has to look at it, else NULL.
+// Takes a report of a psserver, or a rank, of a snapshot that it has written,
+// or could not write. Returns the job if advance_job has to look at it, else
+// NULL.
 struct job *cuts_report(struct coord *c, struct member *m,
                         const Sluice__V1__SnapshotReport *report);
 

@@ -24,7 +24,8 @@ struct job_evaluations {
 void evaluations_check(struct coord *c, struct job *job);
 
 // Ends the running evaluation, which is there, without a result, as a range of
-// it cannot be evaluated; takes back its leases. The job goes on.
+// it cannot be evaluated; takes back its leases and frees its works. The job
+// goes on. Without memory the evaluation goes on as well.
 void evaluations_fail(struct coord *c, struct job *job, const char *why);
 
 // Says whether an evaluation runs or is due.
@@ -51,6 +52,7 @@ uint64_t evaluations_limit(const struct job *job);
 bool evaluations_hold_it(const struct job *job);
 
 // Sends a rank the rates, and how far it may go, before its generation begins.
+// Does nothing for a job whose training waits for no evaluation.
 void evaluations_tell_rank(struct coord *c, const struct job *job,
                            uint64_t member);
 

@@ -19,9 +19,10 @@
 // Reads the cut that a submission names (a manifest's path, or a job, meaning
 // its last cut), and refuses a spec that would not continue it. Takes what a
 // pool thread has read, if the submission was begun with coord_submit_reads;
-// else reads the manifest here and waits for it. SL_EUNAVAIL: the job has a
-// newer cut than the one that was read. *out is the caller's, and unchanged on
-// failure.
+// else reads the manifest here and waits for it. SL_ESTATE: the job goes on, or
+// has no cut; SL_EUNAVAIL: it has a newer cut than the one that was read;
+// SL_EIO, too, where the store does not answer. *out is the caller's, and
+// unchanged on failure.
 enum sl_err resumed_read(struct coord *c, const char *what,
                          const Sluice__V1__JobSpec *spec,
                          Sluice__V1__ResumeSource **out, struct sl_error *err);

@@ -32,8 +32,9 @@ struct job_bad {
 bool bad_fits(const struct job *job, const Sluice__V1__StepMetrics *m);
 
 // Counts the unreadable samples that a worker reports, and warns of them.
-// Returns false if they are more than the job allows; those up to one more are
-// counted all the same.
+// Returns false if, with new ones, they are more than the job allows; those up
+// to one more are counted all the same. True if none was new, whatever is
+// counted: ask bad_fits first.
 bool bad_take(struct job *job, const Sluice__V1__StepMetrics *m);
 
 // Appends the number of samples and the names of the first, for people; without

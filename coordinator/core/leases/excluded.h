@@ -43,10 +43,12 @@ void excluded_told(struct coord *c, struct member *m, struct job *job,
                    enum conduct_why why, const char *said);
 
 // Excludes the worker if its conduct demands it and another worker can go on.
+// Does nothing if it is excluded, or the job has ended.
 void excluded_judge(struct coord *c, struct member *m, struct job *job);
 
 // Says whether numbers that are not finite are the fault of the worker, not of
-// the job; false without memory.
+// the job: it is excluded now, or alone with them (conduct_alone) while another
+// worker can go on. False without memory.
 bool excluded_excuses(const struct coord *c, struct member *m,
                       const struct job *job);
 

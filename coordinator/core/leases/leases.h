@@ -78,7 +78,7 @@ void leases_take_back(struct coord *c, struct member *m, struct work *w,
                       const char *why);
 
 // Takes from a worker all leases of a job that ends; their closures are
-// CANCELED. Sends nothing: end_job does.
+// CANCELED, and stay until job_release_work. Sends nothing: end_job does.
 void leases_cancel(struct coord *c, struct member *m, struct job *job);
 
 // Frees a training closure that needs no memory any more: a copy after its

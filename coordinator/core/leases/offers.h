@@ -84,7 +84,8 @@ bool offers_work_any(struct coord *c, struct job *job, bool newcomer);
 // ---- offers
 
 // Says whether the job, which has not ended, has something for any worker: for
-// one that holds none of its leases (`newcomer`), or for one that does.
+// one that holds none of its leases (`newcomer`), or for one that does. Whether
+// it waits in a queue is not looked at.
 bool offers_any(struct coord *c, struct job *job, bool newcomer);
 
 #endif

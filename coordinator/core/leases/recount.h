@@ -27,8 +27,8 @@ struct job_recount {
 // The longest wait for shards that do not answer, while all are served.
 #define RECOUNT_MS 10000
 
-// Asks the shards if the closure's new blame calls for it. Returns true if the
-// closure has FAILED and its fate is being found out.
+// Asks the shards if the new blame of w, a training closure of a placed job,
+// calls for it. Returns true if w has FAILED and its fate is being found out.
 bool recount_blamed(struct coord *c, struct work *w);
 
 // Asks all shards what they have counted, unless they are asked already.

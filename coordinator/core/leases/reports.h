@@ -29,11 +29,12 @@ struct job_reports {
 };
 
 // Takes the completion of an attempt. Returns the job if advance_job has to
-// look at it, else NULL.
+// look at it, else NULL. The job may have ended by it.
 struct job *reports_complete(struct coord *c, struct member *m,
                              const Sluice__V1__Complete *message);
 
 // Takes the failure of an attempt: its worker is blamed, or the job is wrong.
+// May exclude the worker, or end the job.
 void reports_failed(struct coord *c, struct member *m,
                     const Sluice__V1__AttemptFailed *message);
 

@@ -28,7 +28,8 @@
 // tick.
 void stall_check(struct coord *c);
 
-// Takes a worker's report of its progress, before its metrics are taken.
+// Takes a report of progress of the holder of w, before its metrics are taken:
+// they are compared with those that w has seen.
 void stall_seen(struct coord *c, struct work *w,
                 const Sluice__V1__LeaseProgress *message);
 

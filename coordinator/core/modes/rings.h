@@ -52,7 +52,8 @@ bool rings_receive(struct coord *c, struct member *m, struct job *job,
 bool rings_refuse(struct coord *c, struct member *m, struct job *job,
                   const Sluice__V1__SnapshotReport *report);
 
-// Returns the job that the worker holds a ring lease of, or NULL.
+// Returns the job that the worker holds a ring lease of, a place in a group
+// too, or NULL. For any mode.
 struct job *rings_held(const struct member *m);
 
 // Says whether m is a member of the present generation: while that runs, it has
@@ -71,7 +72,8 @@ struct work *rings_offer(struct job *job);
 
 // Adds a rank, which takes part from the next generation on; one that is in the
 // ring begins anew. SL_ENOMEM. SL_ESTATE: ranks of other hosts could not dial
-// it, and it has been put out.
+// it, and it has been put out. Others that this one could not dial are put out
+// as well, also with SL_OK.
 enum sl_err rings_join(struct coord *c, const struct member *m, struct job *job,
                        struct ring *ring, const Sluice__V1__RingJoin *message);
 

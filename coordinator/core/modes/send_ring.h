@@ -3,7 +3,8 @@
 // function each.
 //
 // Threads  the loop.
-// Memory   everything is borrowed until the call returns.
+// Memory   everything is borrowed until the call returns; no pointer is NULL.
+//          `member` is the number of the rank's stream (struct member.id).
 // Errors   as in send.h: a member is sent away if memory for its message is
 //          short.
 #ifndef COORDINATOR_CORE_MODES_SEND_RING_H

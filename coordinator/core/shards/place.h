@@ -70,7 +70,8 @@ enum sl_err place_measure(struct coord *c, const Sluice__V1__JobSpec *spec,
                           struct sl_error *err);
 
 // Checks that a job of this spec may start from the cut `from`, with the shards
-// that it would have on the present psservers. Also SL_EINVAL: its variables or
+// that it would have on the present psservers; from->even and from->apart are
+// set. Also SL_EINVAL: its variables or
 // samples are not those of the cut, or its mode cannot go on from it;
 // SL_ESTATE: the cut is uneven and its rows would move (cut_fits.h). The latter
 // is left to place_job while there is no psserver; other keys to

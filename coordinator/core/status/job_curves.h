@@ -16,7 +16,7 @@
 void curves_sample(struct coord *c, struct job *job);
 
 // Takes the last point, of a job that is about to end: before its state and its
-// evidence go. Does nothing for one that never ran.
+// evidence go. Does nothing for one that is PLACING, or without a feed.
 void curves_end(struct coord *c, struct job *job);
 
 #endif

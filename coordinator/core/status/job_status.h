@@ -16,7 +16,8 @@
 Sluice__V1__JobStatus *status_job(const struct coord *c, const struct job *job,
                                   bool with_shards, bool with_spec);
 
-// Sets the numbers of a placed job that move, and nothing else.
+// Sets the numbers of a placed job that move, and nothing else. m->epochs is
+// set. Not after job_release_work.
 void status_progress(const struct coord *c, Sluice__V1__JobStatus *m,
                      const struct job *job);
 
