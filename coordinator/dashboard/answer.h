@@ -32,7 +32,8 @@ void answer_add(json_t **list, json_t *one);
 void answer_set(json_t **object, const char *key, json_t *one);
 
 // Answers with the object's members after "schema_version", and drops the
-// caller's reference; NULL: no memory, which is 503.
+// caller's reference; NULL: no memory, which is 503. Leaves a->status as it is
+// otherwise.
 void answer_json(struct http_answer *a, json_t *object);
 
 // Answers with a message as JSON, as answer_json does, and frees it.

@@ -112,10 +112,11 @@ struct events {
 void events_init(struct events *es);
 void events_release(struct events *es); // pointers to events are invalid then
 
-// Adds a copy of `said`, with a new id if it has none; its strings are cut to
-// EVENT_TEXT and escaped to one line; said->member may be NULL. dropped[0 .. 1]
-// become the ids of events that it pushed out; 0: none. NULL: no memory, and
-// both are 0.
+// Adds a copy of `said`, with a new id if it has none; an id that it has must
+// be above last_id, since events are looked up by ids that rise. Its strings
+// are cut to EVENT_TEXT and escaped to one line; said->member may be NULL.
+// dropped[0 .. 1] become the ids of events that it pushed out; 0: none. NULL:
+// no memory, and both are 0.
 const struct event *events_add(struct events *es, const struct event *said,
                                const char *text, uint64_t dropped[2]);
 
@@ -125,8 +126,9 @@ const struct event *events_add(struct events *es, const struct event *said,
 const struct event *events_after(const struct events *es, uint64_t uid,
                                  uint64_t after);
 
-// Returns the `count`-th event from the end, or the first if there are fewer;
-// NULL: there is none.
+// Returns the `count`-th event from the end among those of `uid`, as in
+// events_after, or the first if there are fewer; NULL: there is none, or
+// `count` is 0.
 const struct event *events_last(const struct events *es, uint64_t uid,
                                 size_t count);
 

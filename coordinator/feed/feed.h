@@ -41,9 +41,10 @@ void feed_free(struct feed *f);
 // Adds an event that happened now: its id and wall_us are drawn.
 void feed_event(struct feed *f, const struct event *said, const char *text);
 
-// Adds an event as feed_event does, unless it is among the last few of its job
-// and no older than a minute: for events that peers can cause as often as they
-// like.
+// Adds an event as feed_event does, unless one of the same kind, member and
+// text is among the last few of its job and no older than a minute: for events
+// that peers can cause as often as they like. A number in the text that grows
+// makes each of them a new one.
 void feed_event_once(struct feed *f, const struct event *said,
                      const char *text);
 

@@ -33,8 +33,9 @@ struct feed_load {
     void *arg;
 };
 
-// Passes all rows to `load`: the events, then the points. What is passed is
-// borrowed for the call.
+// Passes all rows to `load`: the events, then the points; events of a kind that
+// this version does not know are left out. What is passed is borrowed for the
+// call. After a failure `load` has had a part of the rows.
 enum sl_err feed_store_load(struct feed_store *s, const struct feed_load *load,
                             struct sl_error *err);
 
@@ -53,8 +54,8 @@ struct feed_row {
     struct event event;       // last field: its texts follow
 };
 
-// Writes all rows in one transaction, or none of them; the rows stay the
-// caller's.
+// Writes all rows, a list of struct feed_row, in one transaction, or none of
+// them; the rows stay the caller's.
 enum sl_err feed_store_write(struct feed_store *s, const struct list *rows,
                              struct sl_error *err);
 

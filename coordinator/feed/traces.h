@@ -83,7 +83,8 @@ void traces_release(struct traces *ts); // what was returned is invalid then
 void traces_forget(struct traces *ts, uint64_t uid);
 
 // Adds a copy of a span; `worker`, copied, is the name of its worker, and
-// span->worker is ignored.
+// span->worker is ignored. Spans with the same `identity` show the name that
+// the first of them came with.
 void traces_span(struct traces *ts, uint64_t uid, const struct lease_span *span,
                  const char *worker);
 

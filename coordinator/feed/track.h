@@ -20,8 +20,9 @@ struct track {
     uint64_t added; // items ever added: the number of the newest
 };
 
-// Sets *t to a track without items, of `most` items of `item` bytes at most;
-// allocates nothing. track_release frees the items and leaves *t as track_init.
+// Sets *t to a track without items, of `most` items of `item` bytes at most,
+// neither of them 0; allocates nothing. track_release frees the items and
+// leaves *t as track_init does, to be filled again.
 void track_init(struct track *t, size_t item, size_t most);
 void track_release(struct track *t); // pointers to items are invalid then
 

@@ -50,7 +50,8 @@
 struct journal;
 
 // Opens the journal at `path`, making the file if it is missing, and making or
-// upgrading its tables. ":memory:" is allowed, for tests. Also SL_ENOMEM.
+// upgrading its tables. ":memory:" is allowed, for tests. Waits up to 10 s for
+// the lock of another process. Also SL_ENOMEM.
 enum sl_err journal_open(struct journal **out, const char *path,
                          struct sl_error *err);
 // Writes queued rows, unless a write failed before, and frees j. NULL is
@@ -66,7 +67,8 @@ enum sl_err journal_term(struct journal *j, uint64_t *term,
 enum sl_err journal_next_term(struct journal *j, uint64_t *term,
                               struct sl_error *err);
 
-// Reads the highest job number that was ever given, also to deleted jobs.
+// Reads the highest job number that was ever given, also to deleted jobs, or
+// skipped; 0: none.
 enum sl_err journal_last_job(struct journal *j, uint64_t *id,
                              struct sl_error *err);
 
@@ -163,9 +165,9 @@ struct journal_job {
 };
 
 // Adds a job: takes uid, incarnation, name, request_id, tenant, queued, state,
-// reason, spec, resume and submitted_us of *job; *id is the new number, and
-// undefined after a failure. The name may not be empty; request_id, tenant and
-// reason may be NULL. The caller has looked for the request_id before.
+// reason, spec, resume and submitted_us of *job; *id is the new number. The
+// name may not be empty; request_id, tenant and reason may be NULL. The caller
+// has looked for the request_id before.
 enum sl_err journal_job_add(struct journal *j, const struct journal_job *job,
                             uint64_t *id, struct sl_error *err);
 
@@ -232,8 +234,8 @@ enum sl_err journal_job_state(struct journal *j, uint64_t id, int state,
                               struct sl_error *err);
 
 // Reads when a job was seen last: its running time then, and the wall clock.
-// Zeros: never, by this program; and after a failure. (The running time under
-// an older program is in its counters alone.)
+// Zeros: never, by this program. (The running time under an older program is in
+// its counters alone.)
 enum sl_err journal_clock_read(struct journal *j, uint64_t id,
                                uint64_t *elapsed_ms, uint64_t *seen_us,
                                struct sl_error *err);
@@ -277,7 +279,8 @@ enum sl_err journal_pause_set(struct journal *j, uint64_t id,
                               const struct journal_pause *pause,
                               struct sl_error *err);
 
-// Reads a job's pause; all zeroes: there was none, or the call failed.
+// Reads a job's pause; all zeroes: there was none. A state that this program
+// does not know is JOURNAL_PAUSE_HOLDS.
 enum sl_err journal_pause_read(struct journal *j, uint64_t id,
                                struct journal_pause *out, struct sl_error *err);
 
@@ -296,7 +299,7 @@ enum sl_err journal_job_end(struct journal *j, uint64_t id, int state,
 // Forgets the job and all that belongs to it; leaves a row per psserver that
 // has to be notified, and the folder of its manifests. The rows of its shards,
 // cuts, evaluations and blames, of which there may be many, are left to
-// journal_sweep: no job reads them.
+// journal_sweep: no job reads them. SL_OK also if there is no such job.
 enum sl_err journal_job_delete(struct journal *j, uint64_t id,
                                struct sl_error *err);
 

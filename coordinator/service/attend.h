@@ -27,7 +27,8 @@ enum sl_err attend_new(struct attend **out, struct loop *loop,
 void attend_free(struct attend *a); // NULL is allowed
 
 // Sets the coord that messages go to, borrowed until the next one is set. NULL:
-// none, and no member is let in; open streams stay.
+// none, and no member is let in; open streams stay, and what they say is
+// dropped.
 void attend_set_coord(struct attend *a, struct coord *c);
 
 // Receives a message of one kind, borrowed until the call returns.
@@ -56,7 +57,9 @@ struct rpc_table attend_table(struct attend *a);
 void attend_send(void *attend, uint64_t member,
                  const Sluice__V1__AttendDown *message);
 
-// Ends the member's stream after all that was sent to it.
+// Ends the member's stream after all that was sent to it. What the member says
+// from then on is dropped, and no coord_detach follows, here as with
+// attend_cut_off.
 void attend_hang_up(void *attend, uint64_t member);
 
 // Cancels the member's stream at once.

@@ -58,7 +58,8 @@ void costs_release(struct costs *c); // pointers to accounts are invalid then
 struct cost *costs_of(struct costs *c, const struct access_who *who);
 
 // Charges `us` of work to `t` (all zeroes at first), and returns for how many
-// ms the bearer is not read, 0 to COSTS_WAIT_MS.
+// ms the bearer is not read, 0 to COSTS_WAIT_MS; work that a longer wait would
+// pay for is forgiven. `now_ms` is never below that of the call before.
 uint32_t cost_time_spend(struct cost_time *t, uint64_t us, uint64_t now_ms);
 
 // Counts one more stream; a local caller's is not counted. SL_EBUSY: too many

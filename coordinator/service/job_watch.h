@@ -33,7 +33,8 @@ void watch_free(struct watch *w);
 
 // Sets the coord that watchers go on with, borrowed. With NULL new watchers are
 // refused with `why`, which is kept by the caller and not NULL, and those that
-// are there wait for the next coord, or for the server's end.
+// are there wait for the next coord, or for the server's end; from that one
+// each gets a status, changed or not.
 void watch_set_coord(struct watch *w, struct coord *c, const char *why);
 
 // Takes the stream of a new watcher, from its request to its end, and posts it
@@ -43,7 +44,8 @@ void watch_open(struct watch *w, struct rpc_stream *stream);
 // Writes the numbers of statuses that this process made and sent.
 void watch_measure(struct expo *e);
 
-// Asks for a look at the watchers of this job soon; cheap.
+// Asks for a look soon, since this job has changed; cheap. It is a look at all
+// watchers, once for all calls until then.
 void watch_changed(struct watch *w, uint64_t job);
 
 #endif

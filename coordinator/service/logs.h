@@ -27,8 +27,9 @@ struct attend;
 struct logs;
 
 // Makes the service, which takes the log pieces of `attend` (attend_on). Until
-// logs_set_coord calls are SL_EUNAVAIL. Loop and attend are borrowed.
-// SL_ENOMEM; `err` may be NULL.
+// logs_set_coord calls for a member's lines are SL_EUNAVAIL; the coordinator's
+// own are always answered. Loop and attend are borrowed. SL_ENOMEM; `err` may
+// be NULL.
 enum sl_err logs_new(struct logs **out, struct loop *loop,
                      struct attend *attend, struct sl_error *err);
 // Frees the service; no call waits any more (logs_set_coord with NULL, and
@@ -37,7 +38,7 @@ enum sl_err logs_new(struct logs **out, struct loop *loop,
 void logs_free(struct logs *l);
 
 // Sets the coord, borrowed until the next one is set. With NULL, calls that
-// wait and later ones are SL_EUNAVAIL with `why`, a literal or kept by the
+// wait for a member and later ones are SL_EUNAVAIL with `why`, kept by the
 // caller; `why` NULL: the coordinator is stopping. `l` may be NULL.
 void logs_set_coord(struct logs *l, struct coord *c, const char *why);
 

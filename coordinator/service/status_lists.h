@@ -63,7 +63,7 @@ enum sl_err status_cluster_turn(struct coord *c,
 bool status_cluster_goes_on(const Sluice__V1__ClusterReply *reply);
 
 // Drains a member or ends that, as coord_drain, and answers with its status if
-// it is attached.
+// it is attached. After SL_ENOMEM the drain may have been begun or ended.
 enum sl_err status_drain(struct coord *c,
                          const Sluice__V1__DrainRequest *request,
                          Sluice__V1__DrainReply **reply, struct sl_error *err);
@@ -80,6 +80,8 @@ enum sl_err status_quota(struct coord *c,
 // one job, or of all that the caller may see if request->id is "". At most
 // request->limit of them; 0: WIRE_EVENTS_MAX. A limit above that is not cut
 // here, and the reply may then be one that no client reads: callers check it.
+// The newest ones are the last of all, without those that the caller may not
+// see: a tenant may get fewer than there are.
 enum sl_err status_events(struct coord *c,
                           const Sluice__V1__EventsRequest *request,
                           Sluice__V1__EventsReply **reply,
@@ -93,13 +95,15 @@ enum sl_err status_cluster_events(struct coord *c,
                                   struct sl_error *err);
 
 // Answers with the spans of a job's leases behind number request->after, the
-// newest request->limit of them (0: 10,000), and with those that still run.
+// newest request->limit of them (0: 10,000), and with those that still run;
+// what would be beyond WIRE_SPANS_MAX in all is left out.
 enum sl_err status_timeline(struct coord *c,
                             const Sluice__V1__TimelineRequest *request,
                             Sluice__V1__TimelineReply **reply,
                             struct sl_error *err);
 
-// Answers with a job's curve behind request->after_us, by seconds or minutes.
+// Answers with a job's curve behind request->after_us, by seconds or, with
+// request->minutes, by minutes; empty for a job of which nothing is kept.
 enum sl_err status_history(struct coord *c,
                            const Sluice__V1__HistoryRequest *request,
                            Sluice__V1__HistoryReply **reply,

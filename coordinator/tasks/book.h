@@ -134,7 +134,8 @@ enum sl_err book_queue_room(const struct book *b, const char *tenant,
                             struct sl_error *err);
 
 // Adds a queue under an id that the caller has drawn or loaded, of up to
-// `limit` tasks; 0: BOOK_LIMIT. NULL: no memory.
+// `limit` tasks; 0: BOOK_LIMIT. The tenant has no queue of that name, and room
+// (book_queue_room): neither is looked at. NULL: no memory.
 struct book_queue *book_queue_add(struct book *b, uint64_t id,
                                   const char *tenant, const char *name,
                                   uint32_t limit);
@@ -167,7 +168,8 @@ enum sl_err book_room(const struct book *b, const struct book_queue *q,
                       const char *name, size_t bytes, struct sl_error *err);
 
 // Adds a pending task, under an id that the caller has drawn (above last_id) or
-// loaded. NULL: no memory.
+// loaded, and raises last_id and c->last to its id and number. book_room is not
+// asked. NULL: no memory.
 struct book_task *book_add(struct book *b, struct book_client *c, uint64_t id,
                            uint64_t number, const char *name, size_t bytes);
 
@@ -184,7 +186,7 @@ void book_end(struct book *b, struct book_task *t, enum book_state state,
 void book_ended(struct book *b, struct book_task *t, enum book_state state,
                 uint64_t ended, size_t result_bytes);
 
-// Takes a task out of the book and frees it.
+// Takes a task, in whatever state, out of the book and frees it.
 void book_forget(struct book *b, struct book_task *t);
 
 // ---- workers
@@ -220,7 +222,8 @@ bool book_holds(struct book *b, struct book_worker *w, uint64_t id);
 // Puts a leased task back to the front of its queue, without a loss.
 void book_give_back(struct book *b, struct book_task *t);
 
-// Receives a task that lost its worker, still leased, with its new count.
+// Receives a task that lost its worker, still leased, with its new count, and
+// with its `ended` if it is to fail.
 typedef void (*book_lost_fn)(void *arg, struct book_task *t);
 
 // Drops workers after their leases have ended, as book_leave. `lost` is called

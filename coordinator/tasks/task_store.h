@@ -26,9 +26,11 @@ struct task_store;
 // newer version; SL_ENOMEM.
 enum sl_err store_open(struct task_store **out, const char *path,
                        struct sl_error *err);
-void store_close(struct task_store *s); // NULL is allowed
+// Drops what was not committed, and frees s. NULL is allowed.
+void store_close(struct task_store *s);
 
-// Loads all rows into an empty book; leased tasks become pending.
+// Loads all rows into an empty book; leased tasks become pending. A failure
+// leaves a part of them there, for book_release.
 enum sl_err store_load(struct task_store *s, struct book *b,
                        struct sl_error *err);
 
@@ -43,7 +45,7 @@ enum sl_err store_commit(struct task_store *s, const struct book *b,
 // ---- decisions: each function writes one into the transaction, which it
 // begins if needed
 
-// Adds a queue; *id is its new number.
+// Adds a queue; *id is its new number. The tenant has none of that name yet.
 enum sl_err store_queue_add(struct task_store *s, uint64_t *id,
                             const char *tenant, const char *name,
                             uint32_t limit, struct sl_error *err);
@@ -73,7 +75,8 @@ enum sl_err store_lost(struct task_store *s, const struct book_task *t,
                        struct sl_error *err);
 
 // Writes the end of a task as `state`, with t's `ended` and losses; its result
-// replaces the payload, and `error` says why it failed, or is NULL.
+// replaces the payload, and `error`, not NULL, says why it failed: "" if it did
+// not.
 enum sl_err store_end(struct task_store *s, const struct book_task *t,
                       enum book_state state, const ProtobufCBinaryData *result,
                       const char *error, struct sl_error *err);
@@ -84,7 +87,7 @@ enum sl_err store_forget(struct task_store *s, uint64_t id,
 
 // Reads the payload of a task that has not ended, or the result of one that
 // has, and why it failed unless `error` is NULL; "" if it did not. On failure
-// neither is set. SL_ECORRUPT: it has no row.
+// neither is set. SL_ECORRUPT: it has no row. SL_ENOMEM, after which s goes on.
 enum sl_err store_read(struct task_store *s, uint64_t id,
                        ProtobufCBinaryData *bytes, char **error,
                        struct sl_error *err);
