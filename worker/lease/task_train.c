@@ -104,6 +104,8 @@ static enum sync_result train_run_to(struct train *t, uint32_t end)
         if (t->waited < o->shards &&
             o->wait_before[o->by_wait[t->waited]] < stop)
             stop = o->wait_before[o->by_wait[t->waited]];
+        if (t->reads_until > t->op && t->reads_until < stop)
+            stop = t->reads_until; // what waits for it leaves while ops run
         begin = sl_now_us(t->env->clock);
         rc = run_ops(t, stop);
         t->steps.m.compute_ms +=

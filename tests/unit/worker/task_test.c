@@ -8,6 +8,7 @@
 #include <math.h>
 
 #include "common/base/mem.h"
+#include "common/run/spans.h"
 #include "tests/unit/trainer/fake_ps.h"
 #include "nets.h"
 #include "proto/layout.h"
@@ -107,6 +108,10 @@ static double heard;
 // What JobOpen says that the first worker found; NULL: nothing.
 static Sluice__V1__DataFacts *seen_first;
 
+// What a shard has at most, but for the last.
+#define SHARD_BYTES 64
+static size_t most_bytes = SHARD_BYTES;
+
 // A record as JobOpen would make it: the model cut into SHARDS.
 static struct record *make_record(struct world *w, size_t counts[SHARDS])
 {
@@ -120,8 +125,8 @@ static struct record *make_record(struct world *w, size_t counts[SHARDS])
 
     T_OK(model_make(&m, w->spec->model, t_err()));
     T_OK(layout_part_vars(&vars, m));
-    T_OK(part_plan_make(&plan, vars, m->variables_count, &rule, 64, SHARDS,
-                        t_err()));
+    T_OK(part_plan_make(&plan, vars, m->variables_count, &rule, most_bytes,
+                        SHARDS, t_err()));
     // Only so many shards: the rest joins the last.
     for (uint32_t i = 0; i < plan.piece_count; i++) {
         if (plan.pieces[i].shard >= SHARDS)
@@ -1552,6 +1557,86 @@ static void until_shared(const char *train, unsigned before, unsigned after,
 TEST(task, shared_memory_changes_no_count)
 {
     until_shared("", 0, 0, 0);
+}
+
+// Three layers, of which the second passes a gradient on through its weights.
+static void all_dense(Sluice__V1__JobSpec *spec)
+{
+    Sluice__V1__LayerSpec *l = spec->model->layers[1];
+
+    free(l->type);
+    l->type = strdup("dense");
+    l->has_units = 1;
+    l->units = 8;
+}
+
+#define SPANS 4096
+
+// Returns true if a shard of the step of `backward`, the last of its ops that
+// ran at once, had left by then.
+static bool left_before(const struct span *spans, size_t count,
+                        const struct span *backward)
+{
+    for (size_t i = 0; i < count; i++) {
+        const struct span *s = &spans[i];
+
+        if (s->of.closure == backward->of.closure &&
+            s->of.step == backward->of.step && strcmp(s->name, "push") == 0 &&
+            s->start_us <= backward->start_us)
+            return true;
+    }
+    return false;
+}
+
+// Returns the number of steps among the spans of which no shard left before the
+// last ops began.
+static unsigned sent_at_the_end(const struct span *spans, size_t count)
+{
+    const struct span *last = NULL;
+    unsigned late = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        const struct span *s = &spans[i];
+
+        if (strcmp(s->name, "backward") != 0)
+            continue;
+        if (last != NULL &&
+            (s->of.closure != last->of.closure || s->of.step != last->of.step))
+            late += !left_before(spans, count, last);
+        last = s;
+    }
+    T_TRUE(last != NULL);
+    return late + !left_before(spans, count, last);
+}
+
+// A shard that shares memory is sent when its parameters are read no more. That
+// is in the middle of the ops that ran at once, not at the step's end.
+TEST(task, a_shard_leaves_before_the_first_layers_are_through)
+{
+    static struct span spans[SPANS];
+    bool all = false;
+
+    if (strcmp(task_device(), "ref") != 0)
+        return; // devices are given all ops at once
+    sharing = true;
+    most_bytes = 4 * SHARD_BYTES; // a layer or so
+    for (int i = 0; i < 200 && !all; i++) {
+        struct world w;
+        size_t count;
+
+        world_open_with(&w, "", all_dense);
+        T_OK(spans_start(JOB));
+        all = train_all(&w);
+        spans_stop();
+        count = spans_take(spans, SPANS);
+        T_LT(count, SPANS);
+        T_EQ(sent_at_the_end(spans, count), 0);
+        world_close(&w);
+    }
+    spans_release();
+    sharing = false;
+    most_bytes = SHARD_BYTES;
+    T_TRUE(all);
 }
 
 // What a call without an answer named is spoilt: it is never used again.
