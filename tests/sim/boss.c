@@ -161,6 +161,8 @@ static void after(struct sim *s)
     if (job == NULL || boss_self(s)->coord->dead)
         return;
     check_suspects(s);
+    if (s->seen.audits < job->audit.compared)
+        s->seen.audits = job->audit.compared;
     if (job->shards.placed)
         s->shards = job->shards.count;
     T_LE(s->shards, SIM_SHARDS);

@@ -95,6 +95,18 @@ static void choose_audit(const struct sim *s, struct knobs *k)
     k->audit = luck % 2 == 0 ? (unsigned)(luck >> 8) % 1001 : 0;
     if (k->audit > 0 && luck >> 32 & 1)
         k->flips = 1 + (unsigned)(luck >> 33) % 300;
+    k->wrong = (enum sim_wrong)((luck >> 50) % 3);
+}
+
+void knobs_wrong(const struct sim *s, struct knobs *k)
+{
+    uint64_t luck = sl_mix64(s->seed ^ 0x3a0d17);
+
+    if (k->workers < 3)
+        k->workers = 3 + (unsigned)(luck % 2);
+    if (k->audit == 0)
+        k->audit = 100 + (unsigned)(luck >> 8) % 901;
+    k->flips = 1 + (unsigned)(luck >> 33) % 300;
 }
 
 void knobs_draw(struct sim *s, struct knobs *k, enum sim_mode mode)

@@ -179,20 +179,31 @@ static void add_slot(struct sim *s, enum sim_role role, const char *name,
     proc_restart_after(s, s->slots_count++, sim_below(s, 300000));
 }
 
-// Four workers, rounds of four slots that are all audited, and one worker of
-// which 1 % of the results are wrong.
-static void audited_knobs(struct knobs *k)
+// Four workers, of which one is wrong, and rounds that are all audited.
+static void audited_knobs(struct knobs *k, const struct sim_audited *how)
 {
-    k->workers = k->contributions = 4;
+    k->mode = SIM_SYNC;
+    k->workers = 4;
+    k->contributions = how->contributions;
     k->schedule = (struct schedule){
         .samples = 56, .batch = 2, .epochs = 4, .steps_per_closure = 1};
     k->skips = 0;
     k->audit = 1000;
-    k->flips = 10;
+    k->flips = how->flips;
+    k->wrong = how->wrong;
+    k->soak = how->soak;
+    if (how->soak == NULL)
+        return;
+    k->schedule.samples = 2 * how->closures;
+    k->schedule.epochs = 1;
+    k->psservers = k->pieces = 1;
+    k->compute_us = 100000;
+    k->cut_every_ms = 0;
 }
 
 static struct sim *make(uint64_t seed, enum sim_mode mode, bool quiet,
-                        struct soak *soak, bool audited)
+                        struct soak *soak, const struct sim_audited *audited,
+                        bool wrong)
 {
     struct sim *s = calloc(1, sizeof(*s));
 
@@ -210,8 +221,10 @@ static struct sim *make(uint64_t seed, enum sim_mode mode, bool quiet,
     }
     if (soak != NULL)
         soak_knobs(&s->knobs, soak);
-    if (audited)
-        audited_knobs(&s->knobs);
+    if (audited != NULL)
+        audited_knobs(&s->knobs, audited);
+    if (wrong)
+        knobs_wrong(s, &s->knobs);
     for (uint32_t h = 0; h < SIM_HOSTS; h++)
         disk_new(s, &s->hosts[h]);
     disk_new(s, &s->store);
@@ -231,22 +244,27 @@ static struct sim *make(uint64_t seed, enum sim_mode mode, bool quiet,
 
 struct sim *sim_new(uint64_t seed, enum sim_mode mode)
 {
-    return make(seed, mode, false, NULL, false);
+    return make(seed, mode, false, NULL, NULL, false);
 }
 
 struct sim *sim_new_quiet(uint64_t seed, enum sim_mode mode)
 {
-    return make(seed, mode, true, NULL, false);
+    return make(seed, mode, true, NULL, NULL, false);
 }
 
 struct sim *sim_new_soak(uint64_t seed, struct soak *soak)
 {
-    return make(seed, SIM_ASYNC, true, soak, false);
+    return make(seed, SIM_ASYNC, true, soak, NULL, false);
 }
 
-struct sim *sim_new_audited(uint64_t seed)
+struct sim *sim_new_audited(uint64_t seed, const struct sim_audited *how)
 {
-    return make(seed, SIM_SYNC, true, NULL, true);
+    return make(seed, SIM_SYNC, true, NULL, how, false);
+}
+
+struct sim *sim_new_wrong(uint64_t seed)
+{
+    return make(seed, SIM_SYNC, false, NULL, NULL, true);
 }
 
 void sim_free(struct sim *s)

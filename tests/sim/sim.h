@@ -25,7 +25,7 @@
 //   server.c   a psserver's process
 //   hand.c     a worker's process; work.c: its compute thread
 //   channel.c  its calls, as common/net/rpc.h makes them; calls.c: those of
-//              ranks to each other
+//              ranks to each other; wrong.c: the one that computes wrongly
 //   ranker.c   the contributions of a rank of a job in allreduce
 //   grouper.c  the shares of a member of a group, in hybrid
 //   truth.c    what was counted, by who saw it happen; all that must hold
@@ -127,6 +127,10 @@ uint64_t sim_between(struct sim *s, uint64_t low, uint64_t high); // inclusive
 
 enum sim_mode { SIM_ASYNC, SIM_SYNC, SIM_RING, SIM_HYBRID };
 
+// How the first worker is wrong (wrong.c): a bit flips now and then; a lane of
+// its vector unit is stuck; one of its cores rounds wrongly.
+enum sim_wrong { SIM_FLIP, SIM_LANE, SIM_FMA };
+
 struct knobs {
     enum sim_mode mode;
     unsigned psservers, workers;
@@ -149,7 +153,9 @@ struct knobs {
     unsigned ranks_min;     // that a ring waits for
     unsigned backup;        // slots that are leased a second time at once
     unsigned audit;         // rounds that are audited, permille
-    unsigned flips; // results of the first worker that are wrong, permille
+    // results of the first worker that may be wrong, permille; 0: it is right
+    unsigned flips;
+    enum sim_wrong wrong;
     unsigned window, keep, cut_every_ms, evaluate_every;
     unsigned attempts; // train.max_attempts
     bool every_epoch;
@@ -158,6 +164,7 @@ struct knobs {
 };
 
 void knobs_draw(struct sim *s, struct knobs *k, enum sim_mode mode);
+void knobs_wrong(const struct sim *s, struct knobs *k); // of sim_new_wrong
 void knobs_job(const struct knobs *k, char *out, size_t size); // as JSON
 
 // ---- processes
@@ -218,7 +225,7 @@ struct proc {
     X(early) X(ahead) X(far) X(generations) X(ring_rounds) X(base_files) X(base_copies) \
     X(copied_ahead) X(died_copying) X(broken) X(groups) X(group_steps) X(lost_steps) X(parted) \
     X(all_skipped) X(round_waits) X(before_round) X(broken_links) X(shares) X(by_range)   \
-    X(repeats) X(repeats_wrong) X(flips) X(suspects)
+    X(repeats) X(repeats_wrong) X(flips) X(suspects) X(audits)
 // clang-format on
 
 struct seen {
@@ -271,9 +278,19 @@ struct sim {
 struct sim *sim_new(uint64_t seed, enum sim_mode mode);
 // One that has no bad luck at all.
 struct sim *sim_new_quiet(uint64_t seed, enum sim_mode mode);
-// One without bad luck, in sync, whose worker w-0 is wrong in 1 % of what it
-// computes; all rounds are audited.
-struct sim *sim_new_audited(uint64_t seed);
+// Likewise, in sync, with a worker that is wrong and others, all rounds of
+// which are audited.
+struct sim_audited {
+    enum sim_wrong wrong;
+    unsigned flips; // SIM_FLIP: permille, not 0
+    unsigned contributions;
+    struct soak *soak; // of one that takes `closures`; NULL: a short one
+    uint64_t closures;
+};
+struct sim *sim_new_audited(uint64_t seed, const struct sim_audited *how);
+// One in sync with audits and a worker that is wrong now and then, and all the
+// bad luck there is.
+struct sim *sim_new_wrong(uint64_t seed);
 // A long one: see soak.h.
 struct sim *sim_new_soak(uint64_t seed, struct soak *soak);
 void sim_free(struct sim *s);
@@ -303,6 +320,9 @@ struct proc *proc_of(struct sim *s, uint64_t process); // as in Hello, or NULL
 char *proc_host_name(const struct proc *p);
 // Whether the slot is that of the worker that computes wrongly now and then.
 bool sim_is_wrong(const struct sim *s, const char *name);
+// Spoils a result of that worker as it does; says whether anything of it
+// changed.
+bool sim_spoil(struct sim *s, float *result, size_t n);
 // kill -9. `quietly`: its host went with it, so nobody is told.
 void proc_kill(struct sim *s, struct proc *p, bool quietly);
 // The supervisor starts the slot's next process, if none is there by then.

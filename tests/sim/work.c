@@ -200,7 +200,7 @@ static void check_fresh(const struct work_step *w, uint32_t range)
 
 // Notes the result of a slot: each element is one of the parameters and the
 // step's, so it is another one on other parameters. The first worker is wrong
-// now and then, in one bit.
+// now and then.
 static void note_result(struct work_step *w, const struct repeats *r,
                         uint64_t closure)
 {
@@ -211,18 +211,15 @@ static void note_result(struct work_step *w, const struct repeats *r,
     float result[RESULT_MOST];
 
     T_LE(n, RESULT_MOST);
-    truth_step(v, closure, 0);
+    truth_step(v, closure % SIM_CLOSURES, 0); // of a long job, too
     for (size_t i = 0; i < n; i++)
         result[i] = w->sync->params[i] + (float)v[i % SIM_FIELDS];
-    if (sim_is_wrong(s, s->slots[w->hand->proc->slot].name) &&
-        sim_chance(s, s->knobs.flips)) {
-        result[sim_below(s, n)] += 1;
-        s->seen.flips++;
+    if (sim_is_wrong(s, s->slots[w->hand->proc->slot].name)) {
+        s->seen.repeats_wrong++;
+        s->seen.flips += sim_spoil(s, result, n);
     }
     repeats_note(r, w->lease, 1, closure, result, n);
     s->seen.repeats++;
-    s->seen.repeats_wrong +=
-        sim_is_wrong(s, s->slots[w->hand->proc->slot].name);
 }
 
 static void audit(struct work_step *w)
