@@ -86,6 +86,25 @@ static bool fill_event(Sluice__V1__Event *to, const struct event *e)
            to->member != NULL && (e->term == 0 || to->attempt != NULL);
 }
 
+// Returns where the last `most` events that the caller may see begin; NULL:
+// there is none.
+static const struct event *first_of_newest(const struct coord *c, uint64_t uid,
+                                           size_t most)
+{
+    const struct events *es = feed_events(c->options.feed);
+    const struct event *first = events_after(es, uid, 0), *e;
+    struct last_seen last = {0};
+    size_t seen = 0;
+
+    if (!c->asker.only)
+        return events_last(es, uid, most);
+    for (e = first; e != NULL; e = events_next(es, uid, e))
+        seen += !hides(c, e, &last);
+    for (e = first; seen > most; e = events_next(es, uid, e))
+        seen -= !hides(c, e, &last);
+    return e;
+}
+
 static enum sl_err status_add_events(struct coord *c,
                                      Sluice__V1__EventsReply *m,
                                      const Sluice__V1__EventsRequest *request,
@@ -94,7 +113,7 @@ static enum sl_err status_add_events(struct coord *c,
     const struct events *es = feed_events(c->options.feed);
     size_t most = request->limit == 0 ? WIRE_EVENTS_MAX : request->limit;
     const struct event *e = request->newest
-                                ? events_last(es, uid, most)
+                                ? first_of_newest(c, uid, most)
                                 : events_after(es, uid, request->after);
     struct last_seen last = {0};
 

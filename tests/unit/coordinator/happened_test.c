@@ -266,6 +266,41 @@ TEST(happened, a_tenant_sees_its_jobs_alone)
     end(w);
 }
 
+// The newest are counted among those that the caller may see: another tenant's
+// behind them take no place.
+TEST(happened, the_newest_of_a_tenant_are_its_own)
+{
+    struct world *w = begin(1);
+    Sluice__V1__EventsRequest request = SLUICE__V1__EVENTS_REQUEST__INIT;
+    Sluice__V1__EventsReply *r = NULL;
+    uint64_t ids[2];
+
+    coord_ask_as(w->coord, "a", true);
+    T_OK(world_try_submit(w, "r-1", "", NULL, &err));
+    T_OK(world_try_submit(w, "r-2", "", NULL, &err));
+    r = ask(w, "", 0, 0);
+    T_GE(r->n_events, 2);
+    ids[0] = r->events[r->n_events - 2]->id;
+    ids[1] = r->events[r->n_events - 1]->id;
+    wire_free(&r->base);
+    coord_ask_as(w->coord, "b", true);
+    T_OK(world_try_submit(w, "r-3", "", NULL, &err));
+    coord_ask_as(w->coord, "a", true);
+    request.newest = true;
+    request.limit = 2;
+    T_OK(status_events(w->coord, &request, &r, t_err()));
+    T_EQ(r->n_events, 2);
+    T_EQ(r->events[0]->id, ids[0]);
+    T_EQ(r->events[1]->id, ids[1]);
+    T_FALSE(r->more);
+    wire_free(&r->base);
+    coord_ask_as(w->coord, "c", true);
+    T_OK(status_events(w->coord, &request, &r, t_err()));
+    T_EQ(r->n_events, 0);
+    wire_free(&r->base);
+    end(w);
+}
+
 TEST(happened, numbers_are_sampled_until_the_end)
 {
     struct world *w = begin(2);
