@@ -436,19 +436,22 @@ void job_remove_cut(struct job *job, size_t index)
             (job->cuts.count - index) * sizeof(*job->cuts.list));
 }
 
-enum sl_err job_add_evaluation(struct job *job,
-                               const struct journal_evaluation *row)
+enum sl_err job_reserve_evaluations(struct job *job, size_t more)
 {
-    struct journal_evaluation *more =
-        sl_realloc_array(job->evaluations.list, job->evaluations.count + 1,
+    struct journal_evaluation *list =
+        sl_realloc_array(job->evaluations.list, job->evaluations.count + more,
                          sizeof(*job->evaluations.list));
 
-    if (more == NULL)
+    if (list == NULL)
         return SL_ENOMEM;
-    job->evaluations.list = more;
+    job->evaluations.list = list;
+    return SL_OK;
+}
+
+void job_add_evaluation(struct job *job, const struct journal_evaluation *row)
+{
     job->evaluations.list[job->evaluations.count++] = *row;
     job->changes++;
-    return SL_OK;
 }
 
 // ---- time

@@ -345,9 +345,12 @@ void job_remove_cut(struct job *job, size_t index);
 // Frees what `cut` owns and leaves it all zeroes.
 void job_cut_release(struct job_cut *cut);
 
-// Appends a copy of `row` to the job's evaluations. SL_ENOMEM.
-enum sl_err job_add_evaluation(struct job *job,
-                               const struct journal_evaluation *row);
+// Makes room for `more` evaluations, which job_add_evaluation then appends.
+// SL_ENOMEM: nothing is changed.
+enum sl_err job_reserve_evaluations(struct job *job, size_t more);
+
+// Appends a copy of `row` to the job's evaluations, for which there is room.
+void job_add_evaluation(struct job *job, const struct journal_evaluation *row);
 
 // Returns the time since the job ran first, with the time in which the
 // coordinator was away. `now_ms` is coord_now, here and below.

@@ -244,6 +244,8 @@ static bool evaluations_write_rows(struct coord *c, struct job *job,
     enum sl_err rc = SL_OK;
     bool any = spec_callbacks_any(&job->monitor.watched);
 
+    if (job_reserve_evaluations(job, count) != SL_OK)
+        return false;
     if (any && monitor_judge(job, last, evaluations_hold(job), &next,
                              &packed) != SL_OK) {
         buf_release(&packed);
@@ -261,7 +263,7 @@ static bool evaluations_write_rows(struct coord *c, struct job *job,
     if (!coord_wrote(c, rc))
         return false;
     for (size_t i = 0; i < count; i++)
-        (void)job_add_evaluation(job, &rows[i]);
+        job_add_evaluation(job, &rows[i]);
     if (any)
         monitor_take(c, job, &next, last);
     tell_ranks(c, job);
@@ -353,10 +355,13 @@ static void revoke_range(void *arg, struct work *w)
 void evaluations_fail(struct coord *c, struct job *job, const char *why)
 {
     struct evaluation *e = job->evaluations.running;
+    const struct meter_sums sums = e->sums;
 
     e->sums = (struct meter_sums){0};
-    if (!evaluations_journal_end(c, job))
+    if (!evaluations_journal_end(c, job)) {
+        e->sums = sums; // it goes on
         return;
+    }
     evaluation_each_leased(e, revoke_range, c);
     if (by_steps(job))
         jobs_warn(job, JOB_WARN_EVALUATION,

@@ -25,7 +25,9 @@ enum sl_err classes_take(struct coord *c, const struct job *job,
     only.classes = facts->classes;
     only.n_classes = facts->n_classes;
     rc = wire_pack(&only.base, &packed);
-    if (rc == SL_OK)
+    if (rc != SL_OK)
+        (void)sl_fail(&c->err, rc, "names of classes");
+    else
         rc = journal_job_classes(c->journal, job->id,
                                  (struct journal_blob){packed.data, packed.len},
                                  &c->err);

@@ -169,9 +169,10 @@ static enum sl_err load_evaluation_row(void *arg,
 {
     struct job_loading *l = arg;
 
-    return job_add_evaluation(l->job, row) == SL_OK
-               ? SL_OK
-               : sl_fail(err, SL_ENOMEM, "evaluations");
+    if (job_reserve_evaluations(l->job, 1) != SL_OK)
+        return sl_fail(err, SL_ENOMEM, "evaluations");
+    job_add_evaluation(l->job, row);
+    return SL_OK;
 }
 
 static enum sl_err load_callbacks(struct job_loading *l, uint64_t id,

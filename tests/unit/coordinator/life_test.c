@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole lives of jobs in one process: see world.h.
+#include "common/base/mem.h"
 #include "common/run/log.h"
+#include "coordinator/core/cuts/evaluations.h"
 #include "coordinator/core/job.h"
+#include "coordinator/core/jobs.h"
 #include "tests/unit/coordinator/world.h"
 
 // The sanitizers look at the code, not at chance.
@@ -294,6 +297,35 @@ TEST(life, live_whoever_has_a_copy_of_a_slot)
     T_GT(seen.retried, seeds / 4);
     T_GT(seen.workers, seeds / 4);
     T_GT(seen.fallbacks, seeds / 6); // rounds of few seconds: fewer blows
+}
+
+// Without memory it goes on as it was; nothing is in the journal alone.
+TEST(life, an_evaluation_that_cannot_be_ended_goes_on)
+{
+    struct evaluation *e;
+    struct world w;
+    struct job *job;
+
+    world_init(&w, WORLD_SITUATION);
+    world_people(&w, 1, 2);
+    world_submit(&w, world_graph_job);
+    while ((job = jobs_get(w.coord, w.job))->evaluations.running == NULL)
+        world_step(&w);
+    e = job->evaluations.running;
+    e->sums.samples = 7;
+    for (uint64_t n = 1; n <= 2; n++) { // the rows; room for them
+        sl_mem_fail_at(n);
+        evaluations_fail(w.coord, job, "a test");
+        T_TRUE(sl_mem_failed());
+        T_PTR(job->evaluations.running, e);
+        T_EQ(e->sums.samples, 7);
+        T_EQ(job->evaluations.count, 0);
+    }
+    evaluations_fail(w.coord, job, "a test");
+    T_PTR(job->evaluations.running, NULL);
+    T_EQ(job->evaluations.count, 1);
+    T_EQ(job->evaluations.list[0].samples, 0);
+    world_release(&w);
 }
 
 // Whatever becomes of who evaluates, and of the coordinator: each range is in
