@@ -78,6 +78,23 @@ def gpus_are_lost():
         check("attempt failed" not in c.log("coordinator"), "somebody was blamed")
 
 
+def a_second_start_checks_no_kernel():
+    """Of a GPU and of a CPU: the first start says how many kernels it checked, and
+    in what time; the second one has the answers from the file of --plans."""
+    checked = r"kernels are checked.*device.*count.*[1-9].*ms"
+    with Emulated(psservers=1, workers=0) as c:
+        for device in ("cuda", "cpu"):
+            said = []
+            for start in range(2):
+                c.start("w-0", extra=["--device", device, "--plans", str(c.dir / f"{device}.plans")])
+                check_counts(c.wait_state(c.submit(job_of(f"{device}-{start}", epochs=1))))
+                c.kill("w-0")
+                said.append(len([line for line in c.log("w-0").splitlines()
+                                 if re.search(checked, line) and device in line]))
+            check(said[0] > 0, f"{device}: a first start checks no kernel")
+            check_equal(said[1], said[0], f"{device}: lines after a second start")
+
+
 def a_worker_says_how_much_workspace_an_op_may_have():
     with Emulated(psservers=1, workers=0) as c:
         c.start("w-0")
@@ -225,6 +242,7 @@ def a_newcomer_copies_from_gpus_that_go_on():
 if __name__ == "__main__":
     main([gpus_of_a_ring_update_with_the_bits_of_hosts,
           a_rank_on_a_gpu_is_killed_and_another_copies,
-          a_newcomer_copies_from_gpus_that_go_on, a_worker_says_how_much_workspace_an_op_may_have, jobs_on_a_gpu_learn,
+          a_newcomer_copies_from_gpus_that_go_on, a_second_start_checks_no_kernel,
+          a_worker_says_how_much_workspace_an_op_may_have, jobs_on_a_gpu_learn,
           workers_on_gpus_are_killed_and_leave, gpus_are_lost,
           a_rank_loses_its_gpu_and_is_back])
