@@ -83,6 +83,7 @@ enum job_warning {
     JOB_WARN_BAD,        // samples cannot be read, and are passed over
     JOB_WARN_REACH,      // no worker moves: one cannot reach a psserver
     JOB_WARN_MEMORY,     // a psserver has less memory than its shards need
+    JOB_WARN_KERNELS,    // two workers compute it with different kernels
     JOB_WARNINGS,
 };
 
@@ -95,10 +96,12 @@ struct job_end {
     bool changed;                  // the journal has an older `status`
 };
 
-// The messages that a worker was sent of a job: the value of member.opened.
+// A worker's part in a job: the value of member.opened. The first two are of
+// the messages that it was sent.
 struct opened {
     bool placed; // JobOpen had layout and facts; else it was before the probe
     uint64_t map_version; // version of the last map sent
+    uint64_t left_out;    // LeaseProgress.left_out_set; 0: not said yet
 };
 
 // All files read it. The files that change a group of fields are named above

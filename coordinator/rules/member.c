@@ -313,6 +313,24 @@ static void member_take_text(char **text, const char *by)
     }
 }
 
+// Returns what follows the number of a GPU ("cuda:0: NVIDIA H200"), or all of
+// the text.
+static const char *device_kind(const char *device)
+{
+    const char *at = strstr(device, "cuda:");
+
+    return at == NULL ? device : at + 5 + strspn(at + 5, "0123456789");
+}
+
+bool member_same_device(const struct member *a, const struct member *b)
+{
+    const char *x = device_kind(a->device), *y = device_kind(b->device);
+    size_t before = strcspn(a->device, ":"); // of a team: how many there are
+
+    return strcmp(x, y) == 0 && strcspn(b->device, ":") == before &&
+           memcmp(a->device, b->device, before) == 0;
+}
+
 void member_leaves_out(struct member *m, const char *what)
 {
     member_take_text(&m->left_out, what);

@@ -195,6 +195,9 @@ void members_lose(struct members *ms, struct member *m, const char *why);
 // leases), and the device that it computes on by now ("": as before). Without
 // memory the old texts stay.
 void member_describe(struct member *m, const char *why, const char *device);
+// Says whether both compute on such a device: which one of its host's GPUs it
+// is does not count.
+bool member_same_device(const struct member *a, const struct member *b);
 // Takes the kernels that a heartbeat says the worker leaves out, in words; "":
 // none. Without memory the old text stays.
 void member_leaves_out(struct member *m, const char *what);

@@ -358,7 +358,7 @@ static const struct member *differs_from(const struct coord *c,
         const struct member *other = list_entry(n, struct member, node);
 
         if (other != m && other->role == MEMBER_WORKER &&
-            strcmp(other->device, m->device) == 0 &&
+            member_same_device(other, m) &&
             (other->left_out == NULL ||
              strcmp(other->left_out, m->left_out) != 0))
             return other;

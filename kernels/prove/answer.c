@@ -29,7 +29,7 @@ void answer_explain(char *why, const char *impl, const char *on,
                     double want, bool once)
 {
     (void)snprintf(why, ANSWER_WHY,
-                   "%s of %s, %s: element %" PRId64
+                   "%s" ANSWER_OF "%s, %s: element %" PRId64
                    " of output %d is %.9g where %.9g is right%s",
                    impl, on, shape, element, output, got, want,
                    once ? ANSWER_ONCE : "");

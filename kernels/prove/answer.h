@@ -11,7 +11,8 @@
 
 #define ANSWER_KIND "proof" // of a line of the file
 #define ANSWER_WRONG "wrong "
-#define ANSWER_WHY 600 // bytes of a reason
+#define ANSWER_WHY 600   // bytes of a reason
+#define ANSWER_OF " of " // in a reason, behind the kernel's name
 // What a log says of a kernel that is wrong each time, or was so once.
 #define ANSWER_LOG_WRONG "a kernel computes wrong numbers here and is left out"
 #define ANSWER_LOG_ONCE "a kernel was wrong, and right when checked again"

@@ -120,6 +120,36 @@ TEST(step, trains_as_ref_does_where_the_libraries_are_wrong)
     rig_proves = false;
 }
 
+// A program knows which kernels were left out for its own ops, by their names:
+// equal for all devices where the same ones are.
+TEST(step, a_program_knows_what_was_left_out_of_it)
+{
+    const uint64_t which[] = {0, 2, 2, 3};
+    struct program_left_out seen[SL_COUNT(which)];
+
+    rig_proves = true;
+    for (unsigned i = 0; i < SL_COUNT(which); i++) {
+        struct placed *p = NULL;
+        struct rig r;
+
+        T_OK(rig_open(&r, GPU, 1));
+        emul_wrong(which[i], i == 2 ? WRONG_LAST_TILE : WRONG_FIRST);
+        T_OK(rig_place(&r, true, 4, &p));
+        seen[i] = p->program->left_out;
+        rig_close(&r);
+    }
+    emul_wrong(0, WRONG_NOWHERE);
+    rig_proves = false;
+    T_EQ(seen[0].count, 0u);
+    T_EQ(seen[0].set, 0u);
+    T_STR(seen[0].first, "");
+    T_GT(seen[1].count, 0u);
+    T_HAS(seen[1].first, "2 of ");
+    T_EQ(seen[2].set, seen[1].set);
+    T_TRUE(seen[3].set != seen[1].set);
+    T_TRUE(seen[3].set != 0);
+}
+
 // A kernel of ours that computes nothing: there is no other one for its op, and
 // no step begins, by no fault of the job.
 TEST(step, does_not_train_with_a_wrong_kernel_of_ours)

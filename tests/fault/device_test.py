@@ -374,5 +374,23 @@ def N31_a_kernel_that_is_wrong_is_left_out():
     check(far < 1e-3, f"parameters are {far} off")
 
 
+def N31_workers_of_a_job_that_chose_differently_are_told():
+    """One of two workers leaves out kernels: the job's status names both, and the
+    first of the kernels."""
+    with Bed(workers=0, psservers=1, programs=0, jobs=False) as b:
+        b.start("w-0", ["--threads", "1"], {"SLUICE_SPOIL": ":"})
+        b.start("w-1", ["--threads", "1"])
+        job = b.submit(net(epochs=1000))
+
+        def told():
+            status = b.status(job)
+            return [w for w in status.get("warnings", []) if "different kernels" in w]
+        wait_for("the job's status to tell", told)
+        said = told()[0]
+        for word in ("workers w-0 and w-1 ", "w-0 leaves out ", ":", " and "):
+            check(word in said, f"no {word} in", said)
+        b.run("stop", job)
+
+
 if __name__ == "__main__":
     run(globals())

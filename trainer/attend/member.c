@@ -491,6 +491,7 @@ void worker_member_beat(void *arg)
     Sluice__V1__LeaseProgress progress[BEAT_LEASES], *list[BEAT_LEASES];
     Sluice__V1__StepMetrics metrics[BEAT_LEASES];
     Sluice__V1__Attempt attempts[BEAT_LEASES];
+    struct record_left_out left[BEAT_LEASES];
     char trouble[BEAT_LEASES][GATE_TROUBLE], left_out[500];
     struct report_bad bad[BEAT_LEASES];
     size_t count = 0;
@@ -516,6 +517,9 @@ void worker_member_beat(void *arg)
         p->waits = atomic_load(&l->gate.pulse.waits);
         gate_trouble_read(&l->gate, trouble[count]);
         p->waits_for = trouble[count];
+        left[count] = record_left_out(l->record);
+        p->left_out = left[count].what;
+        p->left_out_set = left[count].set;
         report_bad(&metrics[count], &bad[count], l);
         list[count++] = p;
     }

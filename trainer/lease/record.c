@@ -226,3 +226,20 @@ void record_wake(struct record *r)
         r->shared.sync->ops->wake(r->shared.sync);
     pthread_mutex_unlock(&r->shared.lock);
 }
+
+void record_leave_out(struct record *r, const struct record_left_out *l)
+{
+    pthread_mutex_lock(&r->shared.lock);
+    r->shared.left_out = *l;
+    pthread_mutex_unlock(&r->shared.lock);
+}
+
+struct record_left_out record_left_out(struct record *r)
+{
+    struct record_left_out l;
+
+    pthread_mutex_lock(&r->shared.lock);
+    l = r->shared.left_out;
+    pthread_mutex_unlock(&r->shared.lock);
+    return l;
+}

@@ -22,6 +22,13 @@
 #include "trainer/push/sync.h"
 #include "trainer/push/sync_ps.h"
 
+// Kernels that are left out of what computes the job's steps here, as
+// LeaseProgress has them.
+struct record_left_out {
+    uint64_t set; // 0: not known yet
+    char what[300];
+};
+
 struct record {
     _Atomic unsigned refs;
     Sluice__V1__JobOpen *open; // a copy of the message; owned
@@ -37,6 +44,7 @@ struct record {
         pthread_mutex_t lock;
         Sluice__V1__JobMap *map; // the newest; owned
         struct sync *sync;       // hears of a newer map; NULL: none
+        struct record_left_out left_out;
     } shared;
 };
 
@@ -75,6 +83,10 @@ bool record_map(struct record *r, const Sluice__V1__JobMap *map);
 // hearing one now. The sync is detached, by NULL or another one, before it is
 // freed.
 void record_attach(struct record *r, struct sync *sync);
+
+// Notes and returns the kernels that are left out. *l is copied.
+void record_leave_out(struct record *r, const struct record_left_out *l);
+struct record_left_out record_left_out(struct record *r);
 
 // Lets a waiting compute thread look at its gate. Does nothing without a sync.
 void record_wake(struct record *r);

@@ -6,10 +6,13 @@
 // the other. So ops with equal descriptions have one plan: planning takes about
 // a millisecond, and a plan is several KiB that would have to come from memory
 // for every op of a model with thousands of layers.
+#include <stdio.h>
 #include <string.h>
 
 #include "common/base/mem.h"
 #include "common/base/rng.h"
+#include "kernels/desc.h"
+#include "kernels/prove/answer.h"
 #include "worker/compile/compile_build.h"
 
 struct build_plan {
@@ -55,6 +58,26 @@ static bool grow_plans(struct program *p)
     return true;
 }
 
+// Notes the kernels that are left out for an op: by their names, not by what
+// they computed, which may differ from host to host.
+static void compile_note_left_out(struct program_left_out *out,
+                                  struct kern_dev *dev,
+                                  const struct kern_desc *d)
+{
+    const char *why;
+    char shape[300];
+
+    for (unsigned i = 0; (why = kern_left_out(dev, d, i)) != NULL; i++) {
+        const char *end = strstr(why, ANSWER_OF);
+        size_t n = end == NULL ? strlen(why) : (size_t)(end - why);
+
+        out->set += sl_mix64(sl_hash64(why, n) ^ kern_desc_hash(d));
+        if (out->count++ == 0)
+            snprintf(out->first, sizeof(out->first), "%.*s of %s", (int)n, why,
+                     kern_desc_text(shape, sizeof(shape), d));
+    }
+}
+
 enum sl_err compile_plan(struct build *b, const struct kern_desc *d,
                          struct kern_plan **out)
 {
@@ -73,6 +96,7 @@ enum sl_err compile_plan(struct build *b, const struct kern_desc *d,
     if (rc != SL_OK)
         return rc;
     p->plans[p->plans_count++] = *out;
+    compile_note_left_out(&p->left_out, b->dev, d);
     if (workspace > p->workspace_bytes)
         p->workspace_bytes = workspace;
     if (e != NULL)

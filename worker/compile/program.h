@@ -71,6 +71,13 @@ struct program_memory {
 // zeroes is allowed.
 void program_memory_release(struct program_memory *m);
 
+// Kernels that were left out as wrong when a program's ops were planned.
+struct program_left_out {
+    uint64_t set; // number that is equal where the same are left out; 0: none
+    unsigned count;
+    char first[256]; // one of them in words; empty: none
+};
+
 struct program {
     struct kern_dev *dev;
     struct program_memory *memory; // shared
@@ -99,6 +106,7 @@ struct program {
     bool logits;              // outputs are logits; else the model's own output
     uint64_t samples, number; // as set last, for other programs
     size_t arena_bytes, workspace_bytes;
+    struct program_left_out left_out;
 };
 
 struct program_io {

@@ -518,6 +518,26 @@ static enum sl_err make_mates(struct worker_job *j, enum job_use use,
                : rc;
 }
 
+// Lets heartbeats say which kernels are left out of a whole micro-batch: of
+// smaller ones not every worker has a program.
+static void job_tell_left_out(struct worker_job *j, const struct program *p,
+                              uint32_t batch)
+{
+    const struct record *r = j->record;
+    struct record_left_out l = {.set = WIRE_LEFT_OUT_NONE};
+
+    if (!r->placed || batch != r->schedule.batch / r->accumulate)
+        return;
+    if (p->left_out.count > 0)
+        l.set += p->left_out.set;
+    if (p->left_out.count == 1)
+        snprintf(l.what, sizeof(l.what), "%s", p->left_out.first);
+    else if (p->left_out.count > 1)
+        snprintf(l.what, sizeof(l.what), "%s, and %u others", p->left_out.first,
+                 p->left_out.count - 1);
+    record_leave_out(j->record, &l);
+}
+
 static enum sl_err job_make_program(struct worker_job *j, enum job_use use,
                                     uint32_t batch, struct job_program *slot,
                                     struct sl_error *err)
@@ -541,6 +561,8 @@ static enum sl_err job_make_program(struct worker_job *j, enum job_use use,
         rc = make_mates(j, use, batch, slot, err);
     if (rc != SL_OK)
         program_drop(slot);
+    else if (use == JOB_TRAINS)
+        job_tell_left_out(j, slot->program, batch);
     return rc;
 }
 

@@ -15,6 +15,7 @@
 #include "common/run/log.h"
 #include "common/run/spans.h"
 #include "coordinator/core/leases/blame.h"
+#include "coordinator/core/leases/choices.h"
 #include "coordinator/core/leases/classes.h"
 #include "coordinator/core/modes/copies.h"
 #include "coordinator/core/leases/doubts.h"
@@ -202,6 +203,7 @@ void reports_progress(struct coord *c, struct member *m,
         return;
     }
     stall_seen(c, w, message);
+    choices_heard(c, m, w->job, message);
     if (!doubts_samples(c, m, w->job, message->metrics))
         return;
     reports_apply_metrics(c, w, message->metrics, false);

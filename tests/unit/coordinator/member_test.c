@@ -103,6 +103,28 @@ TEST(member, says_why_it_takes_nothing_and_what_it_computes_on)
     members_release(&ms);
 }
 
+// Returns whether two workers with these devices are on the same kind of one.
+static bool same_device(char *a, char *b)
+{
+    struct member x = {.device = a}, y = {.device = b};
+
+    return member_same_device(&x, &y);
+}
+
+TEST(member, which_gpu_of_its_host_it_has_makes_no_other_device)
+{
+    static char *const kinds[] = {
+        "", "cpu: oneDNN 2.6.3, avx512 loops", "cuda:0: NVIDIA H200, sm_90",
+        "cuda:0: NVIDIA H100, sm_90", "2 devices, cuda:0: NVIDIA H200, sm_90"};
+
+    for (size_t i = 0; i < SL_COUNT(kinds); i++)
+        for (size_t k = 0; k < SL_COUNT(kinds); k++)
+            T_EQ(same_device(kinds[i], kinds[k]), i == k);
+    T_TRUE(same_device(kinds[2], "cuda:13: NVIDIA H200, sm_90"));
+    T_TRUE(same_device(kinds[4], "2 devices, cuda:2: NVIDIA H200, sm_90"));
+    T_FALSE(same_device(kinds[4], "3 devices, cuda:0: NVIDIA H200, sm_90"));
+}
+
 TEST(member, drains_and_pauses)
 {
     struct members ms;

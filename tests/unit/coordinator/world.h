@@ -91,17 +91,18 @@ struct fake_member {
     unsigned edition;      // of the layers, that it knows
     uint64_t memory_bytes; // that it may use; 0: it does not say
     bool one_lane;         // rank: its sums have no other, it shows no token
-    bool hangs;      // is heard of, but does nothing, and lets go of nothing
-    bool waits;      // the same, for shards: it lets go when it is told to
-    bool skips;      // none of its steps is finite
-    bool raves;      // its metrics cannot be
-    bool overflows;  // psserver: a value of its files is not finite
-    bool old;        // psserver: it does not know reduced rates
-    unsigned flips;  // 1 in so many of its results in audits is wrong; 0: none
-    bool meddles;    // its results in audits are of slots of other rounds
-    unsigned lies;   // so many closures it completes without a push
-    unsigned boasts; // it tells so many steps more than a closure has
-    uint64_t tests;  // samples of the test set, as it tells; 0: 20
+    bool hangs;     // is heard of, but does nothing, and lets go of nothing
+    bool waits;     // the same, for shards: it lets go when it is told to
+    bool skips;     // none of its steps is finite
+    bool raves;     // its metrics cannot be
+    bool overflows; // psserver: a value of its files is not finite
+    bool old;       // psserver: it does not know reduced rates
+    unsigned flips; // 1 in so many of its results in audits is wrong; 0: none
+    uint64_t left_out_set; // kernels that it leaves out; 0: it does not say
+    bool meddles;          // its results in audits are of slots of other rounds
+    unsigned lies;         // so many closures it completes without a push
+    unsigned boasts;       // it tells so many steps more than a closure has
+    uint64_t tests;        // samples of the test set, as it tells; 0: 20
     enum { FAKE_WORKER = 1, FAKE_PSSERVER } role;
     char name[32];
     const char *host, *certificate; // that it says and shows; NULL: none

@@ -138,6 +138,8 @@ static size_t list_leases(struct fake_member *m, Sluice__V1__LeaseProgress *out,
         out[i].attempt = m->leases[i].lease->attempt;
         out[i].metrics = &none;
         out[i].progress = m->progress;
+        out[i].left_out_set = m->left_out_set;
+        out[i].left_out = m->left_out_set > WIRE_LEFT_OUT_NONE ? "jit:x" : "";
         out[i].waits = m->waits;
         list[i] = &out[i];
     }
