@@ -85,8 +85,9 @@ struct part_plan {
     uint64_t elements; // number of elements of the whole model
 };
 
-// Sets *out to the number of parts into which `rule` cuts a variable (f32).
-// PART_AUTO: its rows. SL_EINVAL if an argument of the rule is below 1.
+// Sets *out to the number of parts into which `rule` cuts a variable (f32), of
+// at least a row and an element. PART_AUTO: its rows. SL_EINVAL if an argument
+// of the rule is below 1.
 enum sl_err part_count(uint64_t *out, const struct part_rule *rule,
                        const struct part_var *var, struct sl_error *err);
 

@@ -116,11 +116,13 @@ enum sl_err spec_check_classes(char *const *names, size_t count,
 // are half an hour of a coordinator.
 #define SPEC_RANGES_MAX (UINT64_C(1) << 24)
 
-// Returns the samples of each range of an evaluation, but the last.
+// Returns the samples of each range of an evaluation, but the last, of a
+// checked spec.
 uint64_t spec_range_samples(const Sluice__V1__JobSpec *spec);
 
-// Checks how many ranges a test set of `samples` samples has. SL_EINVAL names
-// the field, the numbers, the limit, and what it wants to be instead.
+// Checks how many ranges a test set of `samples` samples has, for a checked
+// spec with data; SL_OK if it has no test set or never evaluates. SL_EINVAL
+// names the field, the numbers, the limit, and what it wants to be instead.
 enum sl_err spec_check_ranges(const Sluice__V1__JobSpec *spec, uint64_t samples,
                               struct sl_error *err);
 
@@ -226,8 +228,8 @@ enum sl_err spec_optimizer(struct spec_optimizer *out,
                            const Sluice__V1__OptimizerSpec *spec,
                            struct sl_error *err);
 
-// Returns the number plus 1 of the group with the variable of that name; 0:
-// none.
+// Returns the number plus 1 of the first group with a name or pattern that fits
+// the variable's name; 0: none.
 uint32_t spec_optimizer_group(const Sluice__V1__OptimizerSpec *spec,
                               const char *variable);
 
@@ -245,7 +247,8 @@ unsigned spec_optimizer_slots(const Sluice__V1__OptimizerSpec *spec);
 
 // ---- allreduce
 
-// Returns true if workers of a spec are ranks of a ring and keep the state.
+// Returns true if workers of a spec are ranks of a ring and keep the state. The
+// spec need not be checked.
 bool spec_allreduce(const Sluice__V1__JobSpec *spec);
 // Returns true if a round has one contribution of each rank, however many there
 // are (train.on_resize: scale). For a spec with `train`.

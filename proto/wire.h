@@ -510,8 +510,8 @@ enum sl_err wire_counted_fits(const Sluice__V1__CountedSet *set,
                               struct sl_error *err);
 
 // Initialises *out with a copy of the set of a message, for counted_release;
-// NULL: the empty set. SL_ECORRUPT unless it fits the schedule; SL_EINVAL: the
-// schedule is none; SL_ENOMEM.
+// NULL: the empty set. `s` must hold (schedule_check). SL_ECORRUPT unless the
+// set fits the schedule; SL_ENOMEM.
 enum sl_err wire_counted_read(struct counted *out, const struct schedule *s,
                               const Sluice__V1__CountedSet *set,
                               struct sl_error *err);

@@ -27,7 +27,7 @@ struct cert_wish {
     const char *uri;         // URI of its SAN: role, name and tenant
     const char *subject;     // its common name; cut after 64 bytes
     bool serves;             // others dial it: with localhost and the hosts
-    const struct conf *conf; // gives the hosts, --host
+    const struct conf *conf; // gives the hosts (--host), if it `serves`
 };
 
 // Checks that `host` may stand in a certificate: an IP address or a host name,

@@ -56,7 +56,7 @@ enum sl_err list_table(struct buf *out, enum list_kind kind, bool wide,
 bool list_is_lost(const Sluice__V1__MemberStatus *member);
 
 // Appends a line for each member that is given nothing or was lost: why, and
-// when; before the first an empty one.
+// when; before the first an empty one, if `out` is empty.
 enum sl_err list_reasons(struct buf *out, Sluice__V1__MemberStatus *const *list,
                          size_t count);
 

@@ -64,7 +64,8 @@ size_t out_width(const char *text, size_t bytes);
 // column.
 bool out_is_data(void);
 
-// Appends `text`, which comes from outside, to a line.
+// Appends `text`, which comes from outside, to a line; what may not be shown is
+// escaped, as "\u001b".
 enum sl_err out_put(struct buf *to, const char *text);
 
 // Writes text[len] as one line to stderr, escaped where it may not be shown,

@@ -14,7 +14,8 @@
 #include "common/base/status.h"
 
 // Copies database `from` as it is at one moment, while a coordinator may write
-// to it, and has SQLite check the copy `to`.
+// to it, and has SQLite check the copy `to`. A database that `to` names already
+// is overwritten, and gone after a failure: the caller checks before.
 enum sl_err backup_db_copy(const char *from, const char *to,
                            struct sl_error *err);
 

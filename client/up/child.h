@@ -67,7 +67,8 @@ struct child {
 };
 
 // Writes to `out` the path of daemon `name` beside this program: sluice-`name`,
-// as it is installed, if that is there, else `name`, as it is built.
+// as it is installed, if that is there, else `name`, as it is built, which need
+// not be there. SL_EIO: this program's own path is not known.
 enum sl_err child_program(char out[PATH_MAX], const char *name,
                           struct sl_error *err);
 
@@ -107,7 +108,8 @@ const char *child_why(char out[CHILD_WHY], int status);
 uint64_t child_pause_ms(unsigned quick, uint64_t random);
 
 // Appends the last `lines` (not 0) lines of the child's log, of its last 16
-// KiB, indented. Fails if the log cannot be read, or with SL_ENOMEM.
+// KiB, indented. Fails as fs_open and fs_pread do if the log cannot be read;
+// after SL_ENOMEM `out` may hold a part.
 enum sl_err child_log_tail(struct buf *out, const struct child *c,
                            unsigned lines);
 

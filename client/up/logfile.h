@@ -16,7 +16,8 @@
 
 // Moves the contents of `path` to PATH.1 if it has `most` bytes or more. A
 // missing file is not an error. After an error of PATH.1 `path` is cut all the
-// same: better no old lines than no new ones. `err` may be NULL.
+// same: better no old lines than no new ones. SL_ERANGE: the path is too long;
+// else what the system says. `err` may be NULL.
 enum sl_err logfile_bound(const char *path, uint64_t most,
                           struct sl_error *err);
 

@@ -14,8 +14,8 @@
 // Memory   descriptors are the caller's.
 // Errors   -1 and errno. EXDEV: the path leads out, or names '..'. ELOOP: a
 //          link that is not followed, or too many. ENODEV: it is neither a
-//          file nor a folder as wanted; st says what it is. ESTALE: it was
-//          exchanged meanwhile.
+//          file nor a folder as wanted; st says what it is. EACCES: also for
+//          all of /proc and /sys. ESTALE: it was exchanged meanwhile.
 #ifndef COMMON_BASE_BENEATH_H
 #define COMMON_BASE_BENEATH_H
 

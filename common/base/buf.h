@@ -61,8 +61,8 @@ enum sl_err buf_vappendf(struct buf *b, const char *fmt, va_list ap)
 // changes. A 0 among the bytes ends the string early.
 const char *buf_text(const struct buf *b);
 
-// Hands the bytes over (free with sl_free) and leaves an empty buffer. *len
-// (may be NULL) is their number. NULL if nothing was ever allocated.
+// Hands the bytes over (free with sl_free), a 0 behind them, and leaves an
+// empty buffer. *len (may be NULL) is their number. NULL if `b` has no memory.
 uint8_t *buf_detach(struct buf *b, size_t *len);
 
 #endif

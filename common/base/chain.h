@@ -16,7 +16,8 @@
 // Memory   chain_free frees (without a sync); texts are read only during the
 //          call, the struct fs is borrowed.
 // Errors   SL_ECORRUPT names the line; those of the file system unchanged.
-//          `err` may be NULL. What a failure leaves in outputs is said below.
+//          `err` may be NULL, and SL_ENOMEM may leave it without text. What a
+//          failure leaves in outputs is said below.
 #ifndef COMMON_BASE_CHAIN_H
 #define COMMON_BASE_CHAIN_H
 
@@ -38,15 +39,17 @@ struct chain_end {
 void chain_begin(struct chain_end *end);
 
 // Opens a file to append lines, or makes one that goes on after *before (NULL:
-// a new chain). Removes a line that a crash cut short. SL_ECORRUPT if the last
-// line is malformed. A failure leaves *out as it was.
+// a new chain), which is not read where the file has lines. Removes a line that
+// a crash cut short. SL_ECORRUPT if the last line is malformed. A failure
+// leaves *out as it was.
 enum sl_err chain_open(struct chain **out, struct fs *fs, const char *path,
                        const struct chain_end *before, struct sl_error *err);
 void chain_free(struct chain *c); // NULL is allowed
 
-// Appends a line. `body` is members of a JSON object: "\"user\":\"ann\"". A
-// line over CHAIN_LINE_BYTES is SL_ERANGE and changes nothing. After another
-// failure the chain can only be synced and freed. Durable after chain_sync.
+// Appends a line. `body` is one or more members of a JSON object, without a
+// newline: "\"user\":\"ann\""; it is not checked. A line over CHAIN_LINE_BYTES
+// is SL_ERANGE and changes nothing. After another failure the chain can only be
+// synced and freed. Durable after chain_sync.
 enum sl_err chain_add(struct chain *c, const char *body, struct sl_error *err);
 
 // Makes all appended lines durable.
@@ -62,13 +65,14 @@ uint64_t chain_bytes(const struct chain *c); // returns the file's length
 
 // Checks a file that goes on after *end, and sets *end to its end; unchanged on
 // failure. SL_ECORRUPT names the line that does not follow, or the lines that
-// are missing before the first.
+// are missing before the first. SL_ENOENT: there is no such file.
 enum sl_err chain_verify(struct fs *fs, const char *path, struct chain_end *end,
                          struct sl_error *err);
 
 // Sets *before to the hash and the number of the line that the first line of a
 // file follows (number 0: it begins a chain, or has no line). SL_ECORRUPT if
-// that line is malformed. A failure leaves *before as it was.
+// that line is malformed, SL_ENOENT without the file. A failure leaves *before
+// as it was.
 enum sl_err chain_first(struct fs *fs, const char *path,
                         struct chain_end *before, struct sl_error *err);
 

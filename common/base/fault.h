@@ -35,7 +35,9 @@ struct fault_point {
 // here. Returns SL_EIO for `error`, else SL_OK.
 enum sl_err fault_reached(struct fault_point *point);
 
-// Each point is an entry of a linker section: all are known without running.
+// FAULT_ERR is an expression, SL_EIO or SL_OK; FAULT drops an armed `error`.
+// `text` is a literal. Each point is an entry of a linker section: all are
+// known without running.
 #define FAULT_ERR(text)                                                        \
     __extension__({                                                            \
         static struct fault_point fault_here                                   \

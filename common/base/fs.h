@@ -128,14 +128,16 @@ enum sl_err fs_open(struct fs *fs, struct fs_file **out, const char *path,
 // since the last fs_sync may be lost. NULL is allowed.
 void fs_close(struct fs_file *f);
 
-// Writes all n bytes at the end of the file, or fails. After a failure the file
-// refuses every later write and sync with SL_EIO; a part may be in it, and it
-// may be read and closed.
+// Writes all n bytes behind those of the last fs_write (the first: at the
+// beginning; with FS_APPEND always at the end of the file), or fails. After a
+// failure the file refuses every later write and sync with SL_EIO; a part may
+// be in it, and it may be read and closed.
 enum sl_err fs_write(struct fs_file *f, const void *bytes, size_t n,
                      struct sl_error *err);
 
 // Writes all n bytes at `offset`, in bytes, or fails, with the same effect on
-// the file. A store in S3 refuses some offsets (host/store/store.h).
+// the file; the place of fs_write stays. Not with FS_APPEND, where Linux writes
+// at the end. A store in S3 refuses some offsets (host/store/store.h).
 enum sl_err fs_pwrite(struct fs_file *f, uint64_t offset, const void *bytes,
                       size_t n, struct sl_error *err);
 
@@ -189,13 +191,13 @@ enum sl_err fs_stat_path(struct fs *fs, const char *path, struct fs_stat *out,
 bool fs_exists(struct fs *fs, const char *path);
 
 // Makes a folder and its parents; then all of their names are durable, also if
-// an earlier call died, or failed, half way. SL_OK if it is there. Does nothing
-// in a store in S3, which has no folders.
+// an earlier call died, or failed, half way. SL_OK if it is there; SL_EEXIST if
+// a file has the name. Does nothing in a store in S3, which has no folders.
 enum sl_err fs_mkdirs(struct fs *fs, const char *path, struct sl_error *err);
 
-// Makes a folder of fs_private on the real file system, and its parents as
-// fs_mkdirs does. *others: the folder exists and other users may read it; its
-// mode stays, because they may need it. It is set on SL_OK only.
+// Makes a folder of mode 0700 on the real file system, and its parents as
+// fs_mkdirs of fs_posix does. *others: the folder existed and other users have
+// rights to it; its mode stays, because they may need it. Set on SL_OK only.
 enum sl_err fs_private_folder(const char *path, bool *others,
                               struct sl_error *err);
 

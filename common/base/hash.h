@@ -6,7 +6,8 @@
 // Memory   sha256_release frees, also after a failure; sha256_final releases.
 // Errors   SL_ENOMEM; SL_ENOTSUP if libcrypto refuses the digest; SL_EINTERNAL
 //          if it fails later. Where a file is hashed *err (may be NULL) names
-//          it. `out` is undefined after a failure.
+//          it, and errors of the file system come unchanged. `out` is undefined
+//          after a failure.
 #ifndef COMMON_BASE_HASH_H
 #define COMMON_BASE_HASH_H
 
@@ -55,7 +56,7 @@ enum sl_err sha256_file_is(struct fs *fs, const char *path,
 // Part of a file that sha256_part_is reads.
 struct sha256_part {
     uint64_t bytes; // limit, as a file that grows has no end; UINT64_MAX: all
-    bool (*stopped)(void *arg); // called between pieces; NULL: never stopped
+    bool (*stopped)(void *arg); // called before each MiB; NULL: never stopped
     void *arg;
 };
 

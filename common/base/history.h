@@ -47,7 +47,8 @@ long long history_bytes(const struct sl_slices *bytes);
 void history_resources(void *unused);
 
 // Writes a line of `event` with the pairs "key=format ..." of common/base/
-// pairs.h; only while history_on. Call HISTORY instead.
+// pairs.h; only while history_on. Call HISTORY instead: its arguments are not
+// evaluated while nothing is written.
 void history_event(const char *event, const char *pairs, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -49,9 +49,8 @@ enum sl_err sl_json_write(struct buf *out, const json_t *value, bool pretty);
 enum sl_err sl_json_quote(struct buf *out, const char *text, size_t len);
 
 // These read the member `key` of an object. SL_ENOENT if it is missing (or
-// `object` is NULL or no object),
-// SL_EINVAL if it is of another type; *out is then untouched, and *err names
-// the key.
+// `object` is NULL or no object), SL_EINVAL if it is of another type; *out is
+// then untouched, and *err names the key.
 
 // Sets *out to a string, borrowed from `object`.
 enum sl_err sl_json_str(const char **out, const json_t *object, const char *key,

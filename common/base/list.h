@@ -6,7 +6,8 @@
 // list_on tells; list_remove of such a node does nothing.
 //
 // A list is used after list_init, a node after list_node_init (or zeroed).
-// Freeing a list's node takes it out first.
+// Neither a struct list nor a node in one may be copied or moved in memory:
+// their neighbours point to them. Take a node out before you free it.
 //
 // Threads  those of the list's owner.
 // Errors   none; inserting a node that is in a list is undefined. No argument
@@ -128,7 +129,8 @@ static inline void list_take_all(struct list *to, struct list *from)
 #define list_entry(node, type, member) sl_container_of(node, type, member)
 
 // Walk the nodes of `l`, from the first. The loop declares `n`; the body of the
-// second form may remove and free n, but not the node behind it.
+// first form must not remove n. That of the second may remove and free it, but
+// not the node behind it.
 #define list_for(n, l)                                                         \
     for (struct list_node *n = (l)->head.next; n != &(l)->head; n = n->next)
 #define list_for_safe(n, l)                                                    \

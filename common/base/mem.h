@@ -39,7 +39,8 @@ void sl_free(void *p); // NULL is allowed
 
 // Copies `text`; the caller frees the copy. NULL when out of memory.
 char *sl_strdup(const char *text);
-// Copies the first `len` bytes of `text`, or fewer if it ends before, and a 0.
+// Copies the first `len` bytes of `text`, or fewer if it ends before, and a 0;
+// as sl_strdup.
 char *sl_strndup(const char *text, size_t len);
 
 // Allocates `bytes` rounded up to whole cache lines, aligned to `align` (a

@@ -6,8 +6,9 @@
 // Printed strings may hold anything: they are quoted.
 //
 // Threads  any; a struct pairs belongs to one.
-// Memory   a value, on the caller's stack; len = 0 begins a line. Texts are
-//          copied, and not NULL.
+// Memory   a value, on the caller's stack; `len` 0 begins a line, and in JSON
+//          the caller then appends "{" and a first member. Texts are copied,
+//          and not NULL.
 // Units    bytes.
 // Errors   a pair that does not fit is left out; the line stays whole.
 #ifndef COMMON_BASE_PAIRS_H

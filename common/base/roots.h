@@ -52,9 +52,9 @@ size_t roots_count(const struct roots *r);
 // that cannot.
 enum sl_err roots_there(const struct roots *r, struct sl_error *err);
 
-// Opens a file for reading, which the caller closes (fs_close). A failure
-// leaves *out as it was. `r` NULL: no roots, and every path is refused
-// (SL_EDENIED).
+// Opens a file for reading, which the caller closes (fs_close). Only a missing
+// file leads to the next root; another error ends the search. A failure leaves
+// *out as it was. `r` NULL: no roots, and every path is refused (SL_EDENIED).
 enum sl_err roots_file(const struct roots *r, struct fs_file **out,
                        const char *path, struct sl_error *err);
 

@@ -83,7 +83,8 @@ enum sl_err sl_prefix(struct sl_error *err, enum sl_err code, const char *fmt,
 // table. Never NULL.
 const char *sl_err_name(enum sl_err code);
 
-// Returns the sentence of `code` in the table above; never NULL.
+// Returns the sentence of `code` in the table above, or one for numbers beyond
+// it; never NULL.
 const char *sl_err_text(enum sl_err code);
 
 // Returns the number of the gRPC status of `code`; UNKNOWN for a number beyond

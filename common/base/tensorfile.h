@@ -87,8 +87,8 @@ struct tensor_meta {
     const char *key, *value; // UTF-8
 };
 
-// Computes the bytes of a tensor. SL_ERANGE if the product of shape and element
-// size overflows.
+// Computes the bytes of a tensor, whose rank the caller has checked. SL_ERANGE
+// if the product of shape and element size overflows.
 enum sl_err tensor_bytes(uint64_t *out, const struct tensor_info *t);
 
 // Sorts as the format's reference writer does (element size descending, then
@@ -102,10 +102,12 @@ enum sl_err tensorfile_layout(struct tensor_info *tensors, size_t count,
 
 struct tensorfile_writer;
 
-// Begins path + ".tmp", replacing one that an earlier death left behind.
-// `tensors` must be laid out (any order without hole will do). With `checks`
-// the two checksum keys are added to the metadata and filled in by
-// tensorfile_finish. Nothing that is passed in is kept.
+// Begins path + ".tmp", replacing one that an earlier death left behind; a
+// failure removes it. SL_EINVAL if `tensors` are not laid out (any order
+// without hole will do), SL_ERANGE for too many or too long a header. With
+// `checks` the two checksum keys are added to the metadata and filled in by
+// tensorfile_finish. Names must differ, and keys: it is not checked, and no
+// reader takes such a file. Nothing that is passed in but `fs` is kept.
 enum sl_err tensorfile_create(struct tensorfile_writer **out, struct fs *fs,
                               const char *path,
                               const struct tensor_info *tensors, size_t count,
@@ -154,8 +156,9 @@ enum sl_err tensorfile_open_read(struct tensorfile **out, struct fs_file *file,
                                  struct sl_error *err);
 
 // Opens a path in a folder of our own, where an operator may replace the file:
-// reads it without a map. On a file system with maps that are copies (S3,
-// tests) it maps the file, since reading it twice would fetch it twice.
+// with fs_posix it reads without a map. With any other `fs` it maps, as
+// tensorfile_open does: maps of S3 and of tests are copies, and reading twice
+// would fetch twice. That of fs_private is a real one.
 enum sl_err tensorfile_open_unmapped(struct tensorfile **out, struct fs *fs,
                                      const char *path, size_t header_limit,
                                      struct sl_error *err);
@@ -170,7 +173,7 @@ void tensorfile_close(struct tensorfile *f); // NULL is allowed
 // Returns the number of tensors in the file.
 size_t tensorfile_count(const struct tensorfile *f);
 
-// Returns tensor i < tensorfile_count, in the order of the header.
+// Returns tensor i < tensorfile_count, in the order of their bytes.
 const struct tensor_info *tensorfile_at(const struct tensorfile *f, size_t i);
 
 // Returns the tensor `name`; NULL if the file has none.
@@ -184,8 +187,9 @@ enum sl_err tensorfile_read(const struct tensorfile *f,
                             const struct tensor_info *t, uint64_t offset,
                             void *into, size_t n, struct sl_error *err);
 
-// Returns a tensor's t->end - t->begin bytes, aligned as in the file. Not for a
-// reader of tensorfile_open_read.
+// Returns a tensor's t->end - t->begin bytes, aligned as in the file. Only for
+// a reader of tensorfile_open or tensorfile_parse (it asserts that the reader
+// reads no file).
 const uint8_t *tensorfile_data(const struct tensorfile *f,
                                const struct tensor_info *t);
 

@@ -31,8 +31,8 @@ enum sl_err ownsock_make(char out[OWNSOCK_BYTES], struct sl_error *err);
 
 // Writes to `out`, and returns, the address of a coordinator where none was
 // said: the user's own socket if a process answers there, else OWNSOCK_PORT if
-// one answers there, else again the socket, or OWNSOCK_PORT where there can be
-// none. Never NULL.
+// one answers there, else again the socket, as ownsock_make does, which makes
+// its folder, or OWNSOCK_PORT where there can be none. Never NULL.
 const char *ownsock_find(char out[OWNSOCK_BYTES]);
 
 #endif

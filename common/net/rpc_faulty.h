@@ -33,7 +33,10 @@ typedef void (*rpc_faulty_send)(struct rpc_channel *ch, const char *method,
                                 struct rpc_msg *msg,
                                 const struct rpc_call_options *options);
 
-// Sends what is doubled or replayed beside this call, which may be kept.
+// Sends what is doubled or replayed beside this call, a copy of which may be
+// kept; `msg` (NULL: does nothing) stays the caller's. Each goes out by
+// `forward`, which is called within this, under a lock, takes the message it is
+// given and throws the answer away.
 void rpc_faulty_copies(struct rpc_channel *ch, const char *method,
                        const struct rpc_msg *msg,
                        const struct rpc_call_options *options,

@@ -119,7 +119,8 @@ void loop_doing(struct loop *l, const char *what);
 // come first. False where no handler runs.
 bool loop_spent(const struct loop *l);
 
-// Returns the loop's time in monotonic ms, which moves once per turn.
+// Returns the loop's time in monotonic ms, which moves once per turn and with
+// each loop_timer_start.
 uint64_t loop_now_ms(const struct loop *l);
 
 // Makes a timer that calls fn(arg) on the loop when it fires; loop_timer_start

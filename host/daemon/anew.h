@@ -8,8 +8,9 @@
 // Threads  anew_exec: the main thread, when the other threads, which vanish,
 //          have finished their work. anew_note: any.
 // Memory   the note lives as long as the process.
-// Errors   anew_exec returns only if it fails; the one change then is that
-//          descriptors above stderr are closed on exec.
+// Errors   anew_exec returns only if it fails; what has changed then is that
+//          descriptors above stderr are closed on exec, and that the calling
+//          thread blocks no signal. `err` may be NULL.
 #ifndef HOST_DAEMON_ANEW_H
 #define HOST_DAEMON_ANEW_H
 

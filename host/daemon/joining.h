@@ -22,8 +22,9 @@
 
 // Opens the store that *store names (store_place) and reads the membership in
 // it (membership_open), before the loop runs. Waits again if the store goes
-// away between the two. `state` is the state folder; NULL: none. A failure
-// leaves *m as it was; *store stays the caller's in every case.
+// away between the two. `state` is the state folder; NULL: none. *store is not
+// NULL, and replaced as by store_place. A failure leaves *m as it was, and may
+// have set *store_fs; *store stays the caller's in every case.
 enum sl_err joining_open(struct membership *m, struct fs **store_fs,
                          char **store, const char *state,
                          const struct conf *conf, struct sl_error *err);

@@ -122,7 +122,9 @@ struct launch_setting {
     const char *key, *value;
 };
 
-// Writes the settings of `plan` to `out` and returns their number.
+// Writes the settings of `plan` to `out` and returns their number: `listen`
+// alone for a coordinator, else those that are not "", but no name of a static
+// plan.
 unsigned launch_settings(struct launch_setting out[LAUNCH_SETTINGS],
                          const struct launch_plan *plan);
 

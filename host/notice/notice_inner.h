@@ -101,8 +101,9 @@ uint64_t watch_time(const char *text, const char *form);
 void watch_ask(struct notice_watch *w, const struct web_ask *ask,
                struct web_answer *out);
 
-// Returns the pause before the next look, in ms: longer and longer while no
-// service answers, which is logged once. *absent is the caller's, 0 at first.
+// Returns the pause before the next look, in ms: WATCH_MS behind an answer of
+// any status, longer and longer while none comes, which is logged once. *absent
+// is the caller's, 0 at first.
 uint64_t watch_pause(const struct notice_watch *w, uint64_t *absent,
                      const struct web_answer *a);
 
