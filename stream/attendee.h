@@ -119,7 +119,8 @@ void attendee_beat_now(struct attendee *a);
 bool attendee_close(struct attendee *a);
 
 // Ends the stream at once and dials no more; no callback runs after this. May
-// be called again, and before attendee_start.
+// be called again, before attendee_start, and by callbacks except `welcome`,
+// `unattached` and `renewed`, behind which another one would still be called.
 void attendee_stop(struct attendee *a);
 
 // Frees the attendee, after its channel was freed; turns the loop, and so

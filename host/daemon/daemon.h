@@ -153,9 +153,10 @@ void daemon_stop(struct daemon *d, int code);
 void daemon_end(struct daemon *d, int code);
 
 // Drains and stops as daemon_stop does, and then starts the program again at
-// step 1 under the same pid, where anew_note returns `note`, which is copied
-// and cut. A signal meanwhile ends it. If the new start fails the exit code is
-// DAEMON_EXIT_TRANSIENT. Does nothing once a drain or an end has begun.
+// step 1 under the same pid, where anew_note returns `note`, which is copied,
+// and cut at 95 bytes. A signal meanwhile ends it. If the new start fails the
+// exit code is DAEMON_EXIT_TRANSIENT. Does nothing once a drain or an end has
+// begun.
 void daemon_anew(struct daemon *d, const char *note);
 
 // Tells the daemon that hooks.drain has finished; without a drain it does

@@ -81,8 +81,8 @@ void apply_consts(struct optim_consts *out, const struct plan *plan,
                   const struct plan_run *run, const struct apply_step *step);
 
 // Applies one update of a payload that apply_check has passed; it may be empty
-// if all pieces are absent. Also copies the new values to `fresh` (NULL
-// allowed), run by run while they are in the cache.
+// if all pieces are absent. Also copies all values behind it to `fresh` (NULL
+// allowed), as elements of `type`, run by run while they are in the cache.
 void apply_update(const struct plan *plan, const struct apply_memory *to,
                   enum wire_type type, const struct sl_slices *payload,
                   const struct apply_step *step, void *fresh);

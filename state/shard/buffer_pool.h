@@ -66,7 +66,8 @@ void pool_give(struct pool_buf *buf);
 void pool_show(struct pool_buf *buf, unsigned form, uint64_t version);
 
 // Returns the buffer with the parameters of `version` in `form`, with one more
-// owner (pool_give); NULL: no buffer has them.
+// owner (pool_give); NULL: no buffer has them, or one on the shelf has and
+// POOL_MAX are lent.
 struct pool_buf *pool_shown(struct pool *pool, unsigned form, uint64_t version);
 
 // Returns the bytes on the shelf; for tests.

@@ -95,8 +95,9 @@ void *shard_memory_at(const struct shard *s, size_t offset, size_t *bytes);
 
 // Admits the shard: it answers from now on, as this incarnation (I1). A lower
 // incarnation than its own is ignored: incarnations never fall. A higher one is
-// accepted: its evidence is the set of an earlier hello, and the set has only
-// grown since. 0 is ignored. One that is closed stays closed.
+// accepted, and numbers its snapshots from 1: its evidence is the set of an
+// earlier hello, and the set has only grown since. 0 is ignored. One that is
+// closed stays closed.
 void shard_admit(struct shard *s, uint64_t incarnation);
 
 // Sets all learning rates that callbacks have reduced so far: updates of their
@@ -109,7 +110,8 @@ void shard_rates(struct shard *s, const struct rates *rates);
 void shard_close(struct shard *s);
 
 // ---- calls of workers; *reply is complete on SL_OK, also for a refusal.
-// SL_EUNAVAIL: the shard is closed, or not admitted.
+// SL_EUNAVAIL: the shard is closed, or not admitted, or the call names a later
+// incarnation of the job than the shard's.
 
 // Tells which steps of a closure are counted, and refuses attempts older than
 // ask's from now on (I4). SL_ERANGE: the job has no such closure; SL_EBUSY:
@@ -123,9 +125,10 @@ enum sl_err shard_ask(struct shard *s, const struct wire_ask *ask,
 // attempt: it changes nothing), attempt (I4) and window (C5), size, finite,
 // delay (stale.h), round (contributions.h). With `values` (space for the plan's
 // elements, as push->wire) the parameters are copied there, unless the push is
-// refused; they are those of reply->version. SL_ERANGE: the job has no such
-// step; SL_EINVAL, SL_ENUMERIC: of the payload (apply_check) or `absent`;
-// SL_EBUSY: over ONCE_ATTEMPTS_MAX; SL_ENOMEM. `values` may be NULL.
+// refused or held (WIRE_PUSH_HELD); they are those of reply->version.
+// SL_ERANGE: the job has no such step; SL_EINVAL, SL_ENUMERIC: of the payload
+// (apply_check) or `absent`; SL_EBUSY: over ONCE_ATTEMPTS_MAX; SL_ENOMEM.
+// `values` may be NULL.
 enum sl_err shard_push(struct shard *s, const struct wire_push *push,
                        struct wire_push_reply *reply, void *values,
                        struct sl_error *err);
@@ -140,10 +143,11 @@ enum sl_err shard_push_finite(struct shard *s, const struct wire_push *push,
 // any other mode, or if the shard is closed or not admitted.
 bool shard_round_open(struct shard *s, uint64_t closure);
 
-// Copies the parameters, as pull->wire, and their version, of one instant: the
-// present one, or before the round that pull->before_round_of names. `values`:
-// space for the plan's elements; NULL copies none. SL_ESTALE: the pull names
-// another incarnation of shard or job.
+// Copies the parameters, as pull->wire, and their version, of one instant:
+// before the round that pull->before_round_of names, if it was the last and
+// those are kept, else the present one. A tag and after_round_of are not looked
+// at: they are the caller's. `values`: space for the plan's elements; NULL
+// copies none. SL_ESTALE: the pull names another incarnation of shard or job.
 enum sl_err shard_pull(struct shard *s, const struct wire_pull *pull,
                        struct wire_pull_reply *reply, void *values,
                        struct sl_error *err);

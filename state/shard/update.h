@@ -33,9 +33,10 @@ struct update {
 };
 
 // Applies and counts an update. Also copies the new values to `fresh` (space
-// for all elements, or NULL). SL_EUNAVAIL: the shard is closed, or not admitted
-// (S5). SL_ESTATE: a key is counted already (S2), or the memory is behind.
-// SL_ENOMEM.
+// for all elements, or NULL), but not if u->elsewhere. SL_EUNAVAIL: the shard
+// is closed, or not admitted (S5). SL_ERANGE: the job has no such step.
+// SL_ESTATE: a key is counted already (S2), or the memory is behind and the
+// update is not elsewhere. SL_ENOMEM.
 enum sl_err update_shard(struct shard *s, const struct update *u, float *fresh,
                          struct sl_error *err);
 

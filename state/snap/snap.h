@@ -85,8 +85,8 @@ struct snap_written {
 // durable on SL_OK (K2). Makes the folder if it is missing. A failure leaves no
 // file under the name, unless only the last sync, or reading the file back,
 // failed. SL_ESTATE, SL_EBUSY, SL_ESTALE: as shard_freeze; SL_EEXIST: the tag
-// was used before. *out is for snap_written_release on SL_OK, and need not be
-// zeroed.
+// was used before; SL_ERANGE: the counted set is too large (counts_fit). *out
+// is for snap_written_release on SL_OK, and need not be zeroed.
 enum sl_err snap_write(struct fs *fs, const char *folder, struct shard *shard,
                        uint64_t incarnation, struct snap_written *out,
                        struct sl_error *err);
@@ -119,8 +119,8 @@ enum sl_err snap_read(struct fs *fs, const char *folder, struct wire_tag tag,
                       struct wire_tag at_least, struct shard *shard,
                       struct sl_error *err);
 
-// Receives each file that was passed over, and the reason; both hold during the
-// call.
+// Receives each file that was passed over, and the reason, any error of
+// snap_read but SL_ECANCELED, so SL_ENOMEM too; both hold during the call.
 typedef void (*snap_passed_fn)(void *arg, const char *file,
                                const struct sl_error *why);
 
