@@ -8,6 +8,34 @@
 #include "common/base/hash.h"
 #include "common/base/mem.h"
 
+enum sl_err assemble_names_all(const Sluice__V1__Checkpoint *cut,
+                               const struct layout *layout,
+                               struct sl_error *err)
+{
+    bool *named = sl_calloc(layout->shards_count, sizeof(*named));
+    enum sl_err rc = SL_OK;
+
+    if (named == NULL)
+        return sl_no_memory(err);
+    if (cut->n_shards != layout->shards_count)
+        rc = sl_fail(
+            err, SL_ECORRUPT, "cut %llu names %zu shards, %u are right",
+            (unsigned long long)cut->cut, cut->n_shards, layout->shards_count);
+    for (size_t i = 0; rc == SL_OK && i < cut->n_shards; i++) {
+        uint32_t shard = cut->shards[i]->shard;
+
+        if (shard >= layout->shards_count || named[shard])
+            rc = sl_fail(err, SL_ECORRUPT, "cut %llu names shard %u %s",
+                         (unsigned long long)cut->cut, shard,
+                         shard < layout->shards_count ? "twice"
+                                                      : "which is not there");
+        else
+            named[shard] = true;
+    }
+    sl_free(named);
+    return rc;
+}
+
 enum sl_err assemble_payload(float *flat, const struct layout *layout,
                              uint32_t shard, const struct sl_slices *payload,
                              struct sl_error *err)

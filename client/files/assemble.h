@@ -21,6 +21,13 @@
 #include "common/base/status.h"
 #include "common/base/tensorfile.h"
 #include "proto/layout.h"
+#include "proto/wire.h"
+
+// Checks that a cut names each shard once, in any order: SL_ECORRUPT for
+// others. A range that no shard fills would leave as zeroes. SL_ENOMEM.
+enum sl_err assemble_names_all(const Sluice__V1__Checkpoint *cut,
+                               const struct layout *layout,
+                               struct sl_error *err);
 
 // Copies a shard's payload, as the wire has it, to its range of `flat`.
 // SL_ECORRUPT: the length is wrong.

@@ -285,12 +285,7 @@ static enum sl_err from_job(struct export *e, struct api_client *api,
     e->job = reply->job;
     e->cut = cut->cut;
     e->classes = classes_text(reply);
-    if (cut->n_shards != e->layout.shards_count)
-        rc = sl_fail(err, SL_ECORRUPT,
-                     "cut %llu names %zu shards, %u are "
-                     "right",
-                     (unsigned long long)cut->cut, cut->n_shards,
-                     e->layout.shards_count);
+    rc = assemble_names_all(cut, &e->layout, err);
     if (rc == SL_OK)
         rc = make_space(e, err);
     for (size_t i = 0; rc == SL_OK && i < cut->n_shards; i++)

@@ -57,6 +57,41 @@ static void count_up(float flat[ALL])
         flat[i] = (float)i;
 }
 
+// Checks a cut of the net with these shards, as many as `count`.
+static enum sl_err names(const uint32_t *shard, size_t count,
+                         struct sl_error *err)
+{
+    Sluice__V1__CheckpointShard at[3], *list[3];
+    Sluice__V1__Checkpoint cut = SLUICE__V1__CHECKPOINT__INIT;
+    enum sl_err rc;
+    struct net n;
+
+    net_init(&n);
+    for (size_t i = 0; i < count; i++) {
+        sluice__v1__checkpoint_shard__init(&at[i]);
+        at[i].shard = shard[i];
+        list[i] = &at[i];
+    }
+    cut.shards = list;
+    cut.n_shards = count;
+    rc = assemble_names_all(&cut, &n.layout, err);
+    layout_release(&n.layout);
+    return rc;
+}
+
+TEST(assemble, a_cut_names_each_shard_once)
+{
+    struct sl_error err;
+
+    T_OK(names((uint32_t[]){0, 1}, 2, t_err()));
+    T_OK(names((uint32_t[]){1, 0}, 2, t_err()));
+    T_FAILS(SL_ECORRUPT, names((uint32_t[]){0}, 1, &err));
+    T_FAILS(SL_ECORRUPT, names((uint32_t[]){0, 1, 1}, 3, &err));
+    T_FAILS(SL_ECORRUPT, names((uint32_t[]){1, 1}, 2, &err));
+    T_HAS(err.text, "names shard 1 twice");
+    T_FAILS(SL_ECORRUPT, names((uint32_t[]){0, 2}, 2, &err));
+}
+
 TEST(assemble, payloads_land_where_the_shards_lie)
 {
     struct net n;
