@@ -13,6 +13,7 @@
 #include "client/cli/cli.h"
 #include "client/cli/verbs.h"
 #include "common/base/mem.h"
+#include "common/base/utf8.h"
 #include "host/daemon/discover.h"
 
 #define MORE_ARGS 30 // words after "--"
@@ -187,38 +188,53 @@ static enum sl_err print_words(struct buf *out, const struct child *c)
     return rc == SL_OK && c->args_count > 0 ? buf_append_char(out, '\n') : rc;
 }
 
-// NULL: no memory. A path that is no UTF-8 is left out.
-static json_t *run_args_json(const struct child *c)
+// Appends the words that start a process, if there are any.
+static enum sl_err run_append_args(json_t *list, const struct child *c,
+                                   struct sl_error *err)
 {
-    json_t *list = json_array();
+    json_t *words = json_array();
+    enum sl_err rc = SL_OK;
 
-    for (unsigned i = 0; i < c->args_count; i++)
-        (void)json_array_append_new(list, json_string(c->args[i]));
-    return list;
+    for (unsigned i = 0; rc == SL_OK && i < c->args_count; i++) {
+        if (!utf8_valid(c->args[i], strlen(c->args[i])))
+            rc = sl_fail(err, SL_EINVAL,
+                         "word %u of what is started is no UTF-8, which JSON "
+                         "cannot say: leave out -o json",
+                         i + 1);
+        else if (json_array_append_new(words, json_string(c->args[i])) != 0)
+            rc = sl_no_memory(err);
+    }
+    if (rc == SL_OK && c->args_count > 0 && json_array_append(list, words) != 0)
+        rc = sl_no_memory(err);
+    json_decref(words);
+    return rc;
 }
 
-static json_t *starts(const struct run_start *r)
+static enum sl_err run_print_json(const struct run_start *r,
+                                  struct sl_error *err)
 {
-    json_t *list = json_array();
+    json_t *json = launch_json(&r->plan), *starts = json_array();
+    enum sl_err rc = run_append_args(starts, &r->beside, err);
 
-    if (r->beside.args_count > 0)
-        (void)json_array_append_new(list, run_args_json(&r->beside));
-    if (r->self.args_count > 0)
-        (void)json_array_append_new(list, run_args_json(&r->self));
-    return list;
+    if (rc == SL_OK)
+        rc = run_append_args(starts, &r->self, err);
+    if (rc == SL_OK && json_object_set(json, "starts", starts) != 0)
+        rc = sl_no_memory(err);
+    json_decref(starts);
+    if (rc == SL_OK)
+        return out_json(json, err);
+    json_decref(json);
+    return rc;
 }
 
 static int run_print_plan(const struct run_start *r)
 {
     struct sl_error err = SL_ERROR_INIT;
     struct buf text = BUF_INIT;
-    json_t *json;
     enum sl_err rc;
 
     if (r->cli->out.json) {
-        json = launch_json(&r->plan);
-        (void)json_object_set_new(json, "starts", starts(r));
-        rc = out_json(json, &err);
+        rc = run_print_json(r, &err);
     } else {
         rc = launch_text(&text, &r->plan);
         if (rc == SL_OK)

@@ -234,6 +234,12 @@ def a_daemon_takes_what_is_not_set():
     done = ask("sluice", "run", TF_CONFIG='{"task": {"type": "evaluator", "index": 0}}')
     check_equal(done.returncode, 0, done.stderr)
     check("nothing to start" in done.stderr, done.stderr)
+    # JSON has all words of what is started, or there is none.
+    done = ask("sluice", "run", "--discover-only", "-o", "json", "--dir", b"\xff",
+               TF_CONFIG=json.dumps({"cluster": {"chief": at[:1], "ps": at[1:]},
+                                     "task": {"type": "ps", "index": 0}}))
+    check(done.returncode != 0 and "no UTF-8" in done.stderr and not done.stdout,
+          done.stdout, done.stderr)
     # Not known yet is no mistake: the service manager tries again.
     done = ask("worker", "--discover", "dns", "--service", "nowhere.invalid",
                HOSTNAME="nn-worker-0")
