@@ -82,6 +82,8 @@ static void scratch(struct rpc_call *call, void *arg)
         T_ASSERT(memcmp(p, zeroes, sizes[i]) == 0);
         memset(p, 0xff, sizes[i]);
     }
+    for (size_t less = 0; less < 64; less++)
+        T_ASSERT(rpc_call_scratch(call, SIZE_MAX - less) == NULL);
     rpc_answer(call, SL_OK, NULL, NULL);
 }
 
