@@ -37,8 +37,10 @@ int main(int argc, char **argv)
             return worker_list_devices(true, plans);
     }
     worker = worker_new();
-    if (worker == NULL)
+    if (worker == NULL) {
+        fprintf(stderr, "%s: out of memory\n", server_about.program);
         return DAEMON_EXIT_FAILED;
+    }
     code = daemon_main(&server_about, server_keys, &server_hooks, worker, argc,
                        argv);
     worker_free(worker);

@@ -418,16 +418,25 @@ static int usage(const struct daemon *d, const char *text)
     return DAEMON_EXIT_USAGE;
 }
 
-static int daemon_print_conf(enum sl_err (*fn)(struct buf *,
-                                               const struct conf *),
-                             const struct conf *c)
+// Says that there is no memory to begin with: no fault of the options.
+static int poor(const struct daemon *d)
+{
+    fprintf(stderr, "%s: out of memory\n", d->about->program);
+    return DAEMON_EXIT_FAILED;
+}
+
+static int daemon_print_conf(const struct daemon *d,
+                             enum sl_err (*fn)(struct buf *,
+                                               const struct conf *))
 {
     struct buf out = BUF_INIT;
-    enum sl_err rc = fn(&out, c);
+    enum sl_err rc = fn(&out, d->conf);
 
     if (rc == SL_OK)
         fwrite(buf_text(&out), 1, out.len, stdout);
     buf_release(&out);
+    if (rc == SL_ENOMEM)
+        return poor(d);
     return rc == SL_OK && fflush(stdout) == 0 ? DAEMON_EXIT_OK
                                               : DAEMON_EXIT_FAILED;
 }
@@ -441,23 +450,25 @@ static int configure(struct daemon *d)
     enum sl_err rc;
 
     if (new_conf(&d->conf, d) != SL_OK)
-        return usage(d, "out of memory");
-    if (conf_load(d->conf, fs_posix(), d->argc, d->argv, environ, &err) !=
-        SL_OK)
-        return usage(d, err.text);
+        return poor(d);
+    rc = conf_load(d->conf, fs_posix(), d->argc, d->argv, environ, &err);
+    if (rc != SL_OK)
+        return rc == SL_ENOMEM ? poor(d) : usage(d, err.text);
     if (conf_wants_help(d->conf))
-        return daemon_print_conf(conf_help, d->conf);
+        return daemon_print_conf(d, conf_help);
     if (conf_wants_version(d->conf))
-        return daemon_print_conf(conf_version, d->conf);
+        return daemon_print_conf(d, conf_version);
     if (conf_wants_man(d->conf))
-        return daemon_print_conf(conf_man, d->conf);
+        return daemon_print_conf(d, conf_man);
     rc = discover(d->conf, d->about->program, &d->discovered, &err);
+    if (rc == SL_ENOMEM)
+        return poor(d);
     if (rc != SL_OK && sl_err_transient(rc)) // a name that is not known yet
         return usage(d, err.text), DAEMON_EXIT_TRANSIENT;
     if (rc != SL_OK)
         return usage(d, err.text);
     if (conf_wants_print(d->conf))
-        return daemon_print_conf(conf_print, d->conf);
+        return daemon_print_conf(d, conf_print);
     if (conf_arg_count(d->conf) > 0) {
         sl_fail(&err, SL_EINVAL, "unexpected argument '%.100s'",
                 conf_arg(d->conf, 0));

@@ -13,6 +13,7 @@
 
 #include "common/base/buf.h"
 #include "common/base/fs.h"
+#include "common/base/mem.h"
 #include "host/daemon/sdnotify.h"
 #include "tests/harness/t.h"
 
@@ -166,6 +167,28 @@ static pid_t spawn(enum how how, const char *flag)
         dup2(fd, STDERR_FILENO);
         dup2(open(out, O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
         _exit(run(&hooks, how, flag != NULL ? 4 : 3, argv));
+    }
+    return pid;
+}
+
+// Prints the configuration in a process whose n-th allocation fails. Returns
+// its exit status, and 100 more where it did not get there.
+static pid_t spawn_poor(uint64_t n, const char *log)
+{
+    pid_t pid;
+
+    fflush(NULL);
+    pid = fork();
+    if (pid == 0) {
+        char *argv[] = {(char *)"tester", (char *)"--print-config", NULL};
+        int code;
+
+        dup2(open(log, O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
+        dup2(open("/dev/null", O_WRONLY), STDOUT_FILENO);
+        sl_mem_fail_at(n);
+        code = run(&hooks, OBEY, 2, argv);
+        fflush(NULL);
+        _exit(code + (sl_mem_failed() ? 0 : 100));
     }
     return pid;
 }
@@ -324,6 +347,28 @@ TEST(daemon, failures_to_start)
     log_has("did you mean '--grace'?");
     T_EQ(wait_for(spawn(OBEY, "argument")), DAEMON_EXIT_USAGE);
     log_has("unexpected argument 'argument'");
+}
+
+// It is no mistake of who started it: a unit that does not restart after 2
+// would stay down.
+TEST(daemon, without_memory_it_does_not_blame_its_options)
+{
+    const char *log = t_path("log");
+    uint64_t n = 1;
+    int code;
+
+    unsetenv("NOTIFY_SOCKET");
+    for (; (code = wait_for(spawn_poor(n, log))) < 100; n++) {
+        struct buf b = BUF_INIT;
+
+        T_EQ(code, DAEMON_EXIT_FAILED);
+        T_OK(fs_read_all(fs_posix(), log, 1 << 20, &b, t_err()));
+        T_HAS(buf_text(&b), "tester: out of memory");
+        buf_release(&b);
+        T_LT(n, 2000u);
+    }
+    T_EQ(code, 100 + DAEMON_EXIT_OK);
+    T_GT(n, 3u);
 }
 
 TEST(daemon, answers_instead_of_running)
