@@ -182,7 +182,8 @@ enum sl_err journal_bad(struct journal *j, const char *what,
 
 static enum sl_err failed_before(struct journal *j, struct sl_error *err)
 {
-    return sl_fail(err, SL_EIO, "%s: a write failed before", j->kind->name);
+    return sl_fail(err, SL_EIO, "%s: it failed before; its log says how",
+                   j->kind->name);
 }
 
 enum sl_err journal_exec(struct journal *j, const char *sql,

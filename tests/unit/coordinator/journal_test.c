@@ -213,7 +213,7 @@ TEST(journal, no_row_is_walked_after_a_failure)
     T_FAILS(SL_EIO, journal_exec(j, "no SQL", t_err()));
     row.id = 0;
     T_FAILS(SL_EIO, journal_job_read(j, id, copy_job, &row, &err));
-    T_HAS(err.text, "a write failed before");
+    T_HAS(err.text, "it failed before");
     T_EQ(row.id, 0);
     journal_close(j);
 }
