@@ -229,7 +229,7 @@ static enum sl_err check_source(Sluice__V1__SourceSpec *s, bool external,
     snprintf(at, sizeof(at), "%s.format", path);
     if (external && s->format == NULL &&
         spec_string(&s->format, "external") != SL_OK)
-        return SL_ENOMEM;
+        return sl_no_memory(err);
     rc = spec_word(at, s->format, formats, FORMATS, &format, err);
     if (rc != SL_OK)
         return rc;

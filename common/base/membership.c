@@ -124,7 +124,7 @@ enum sl_err membership_join(struct membership *m, uint64_t cluster,
         return SL_OK;
     was = m->store == NULL ? NULL : sl_strdup(m->store);
     if (m->store != NULL && was == NULL)
-        return SL_ENOMEM;
+        return sl_no_memory(err);
     if (m->store != NULL)
         rc = storemark_write(m->store_fs, m->store, cluster, err);
     if (rc == SL_OK && m->file != NULL)

@@ -38,7 +38,7 @@ enum sl_err storemark_read(uint64_t *id, struct fs *fs, const char *store,
     enum sl_err rc;
 
     if (path == NULL)
-        return SL_ENOMEM;
+        return sl_no_memory(err);
     // Only SL_ENOENT means no mark: a disk that fails is an error.
     rc = fs_read_all(fs, path, READ_MAX, &text, &why);
     if (rc == SL_ENOENT) {

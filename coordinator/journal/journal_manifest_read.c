@@ -48,7 +48,7 @@ static enum sl_err manifest_read_shard(shard_t **out,
     enum sl_err rc;
 
     if (plain == NULL)
-        return SL_ENOMEM;
+        return sl_no_memory(err);
     json_object_del(plain, "sha256");
     json_object_del(plain, "counts");
     rc = pbjson_read_checked(&shard, &sluice__v1__checkpoint_shard__descriptor,
@@ -83,7 +83,7 @@ static enum sl_err manifest_read_shards(struct manifest_found *m,
     cut->shards = sl_calloc(n, sizeof(cut->shards[0]));
     m->counts = sl_calloc(n, sizeof(m->counts[0]));
     if (cut->shards == NULL || m->counts == NULL)
-        return SL_ENOMEM;
+        return sl_no_memory(err);
     for (size_t i = 0; rc == SL_OK && i < n; i++) {
         rc = manifest_read_shard(&cut->shards[i], &m->counts[i],
                                  json_array_get(array, i), err);

@@ -56,7 +56,7 @@ enum sl_err local_table_add(struct local_table *t, int fd, size_t bytes,
         return sl_fail(err, SL_EBUSY, "%zu bytes are mapped already", have);
     r = sl_calloc(1, sizeof(*r));
     if (r == NULL)
-        return SL_ENOMEM;
+        return sl_no_memory(err);
     rc = shm_map(&r->memory, fd, bytes, err);
     if (rc != SL_OK) {
         sl_free(r);

@@ -193,7 +193,7 @@ enum sl_err local_new(struct local **out, struct loop *loop, const char *path,
     enum sl_err rc;
 
     if (l == NULL)
-        return SL_ENOMEM;
+        return sl_no_memory(err);
     l->loop = loop;
     l->fd = -1;
     list_init(&l->peers);

@@ -122,7 +122,7 @@ enum sl_err attendance_new(struct attendance **out,
     enum sl_err rc;
 
     if (a == NULL)
-        return SL_ENOMEM;
+        return sl_no_memory(err);
     a->joining =
         (struct joining){.loop = setup->loop, .membership = setup->membership};
     a->tokens = setup->tokens;

@@ -126,7 +126,7 @@ static enum sl_err psserver_read_settings(struct psserver *s,
     s->folder = store != NULL ? sl_strdup(store)
                               : fs_join(daemon_state_dir(s->daemon), "store");
     if (s->folder == NULL)
-        return SL_ENOMEM;
+        return sl_no_memory(err);
     if (store == NULL)
         rc = fs_mkdirs(fs_private(), s->folder, err);
     if (rc != SL_OK)
@@ -326,7 +326,7 @@ static enum sl_err psserver_start_parts(struct psserver *s,
     if (daemon_tls(s->daemon) != NULL) {
         s->tokens = tokens_new();
         if (s->tokens == NULL)
-            return SL_ENOMEM;
+            return sl_no_memory(err);
     }
     rc = psserver_start_rpc(s, err);
     if (rc == SL_OK)

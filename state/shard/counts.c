@@ -89,7 +89,7 @@ static enum sl_err read_epochs(struct once *o,
 
     o->epochs = sl_malloc_array(counts->n_epochs, sizeof(*o->epochs));
     if (o->epochs == NULL)
-        return SL_ENOMEM;
+        return sl_no_memory(err);
     o->epoch_cap = counts->n_epochs;
     for (size_t i = 0; i < counts->n_epochs; i++) {
         e = counts->epochs[i];

@@ -24,7 +24,7 @@ static enum sl_err read_optim(struct plan *p,
         return sl_fail(err, SL_EINVAL, "the shard's optimizer is missing");
     p->groups = sl_calloc(spec->n_groups + 1, sizeof(*p->groups));
     if (p->groups == NULL)
-        return SL_ENOMEM;
+        return sl_no_memory(err);
     // Group 0 is read last: its schedule is that of all groups.
     for (p->group_count = spec->n_groups + 1; p->group_count > 0;) {
         struct plan_group *g = &p->groups[--p->group_count];
@@ -132,7 +132,7 @@ static enum sl_err read_pieces(struct plan *p,
         return sl_fail(err, SL_EINVAL, "the shard has no pieces");
     p->pieces = sl_calloc(spec->n_pieces, sizeof(*p->pieces));
     if (p->pieces == NULL)
-        return SL_ENOMEM;
+        return sl_no_memory(err);
     for (size_t i = 0; i < spec->n_pieces; i++) {
         v = find_variable(spec, spec->pieces[i]->variable);
         if (v == NULL || v->n_shape > WIRE_RANK_MAX)
@@ -225,7 +225,7 @@ static enum sl_err read_sources(struct plan *p,
         return SL_OK;
     p->sources = sl_calloc(spec->n_sources, sizeof(*p->sources));
     if (p->sources == NULL)
-        return SL_ENOMEM;
+        return sl_no_memory(err);
     for (size_t i = 0; i < spec->n_sources; i++) {
         from = spec->sources[i];
         to = &p->sources[p->source_count++];
@@ -238,7 +238,7 @@ static enum sl_err read_sources(struct plan *p,
         to->folder = sl_strdup(from->folder);
         to->file = sl_strdup(from->file);
         if (to->folder == NULL || to->file == NULL)
-            return SL_ENOMEM;
+            return sl_no_memory(err);
     }
     return SL_OK;
 }

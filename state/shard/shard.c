@@ -910,7 +910,7 @@ static enum sl_err freeze(struct shard *s, bool named, struct wire_tag tag,
     // Allocated outside the lock; the instant is below.
     if (freeze_init(&out->freeze, arrays, 1 + slots,
                     plan_values_bytes(&s->plan)) != SL_OK)
-        return SL_ENOMEM;
+        return sl_no_memory(err);
     pthread_mutex_lock(&s->lock);
     rc = named ? freeze_locked(s, tag, out, err)
                : show_locked(s, s->incarnation, out, err);

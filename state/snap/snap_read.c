@@ -105,7 +105,7 @@ static enum sl_err check_tensor(const struct tensorfile *f,
         (k > 0 && buf_appendf(&name, "#%s",
                               optim_slot_name(&p->optim, k - 1)) != SL_OK)) {
         buf_release(&name);
-        return SL_ENOMEM;
+        return sl_no_memory(err);
     }
     t = tensorfile_find(f, buf_text(&name));
     fits = t != NULL && t->dtype == TENSOR_F32 && t->rank == piece->rank &&
@@ -178,7 +178,7 @@ static enum sl_err open_checked(struct fs *fs, const char *folder,
     snap_file_name(name, p->shard, tag);
     path = fs_join(folder, name);
     if (path == NULL)
-        return SL_ENOMEM;
+        return sl_no_memory(err);
     rc = mapped ? tensorfile_open(&f, fs, path, SNAP_HEADER_MAX, err)
                 : tensorfile_open_unmapped(&f, fs, path, SNAP_HEADER_MAX, err);
     sl_free(path);
@@ -256,7 +256,7 @@ enum sl_err snap_read_once(const struct tensorfile *f, const struct plan *p,
     enum sl_err rc;
 
     if (arena == NULL)
-        return SL_ENOMEM;
+        return sl_no_memory(err);
     wire_arena_init(arena);
     rc = meta_bytes(f, SNAP_KEY_COUNTED, &set_bytes, err);
     if (rc == SL_OK)
@@ -410,7 +410,7 @@ enum sl_err snap_values(struct fs *fs, const char *folder,
     enum sl_err rc;
 
     if (made == NULL)
-        return SL_ENOMEM;
+        return sl_no_memory(err);
     atomic_init(&made->refs, 1);
     rc = open_checked(fs, folder, plan, tag, true, &made->file, err);
     if (rc == SL_OK)

@@ -94,7 +94,7 @@ static enum sl_err find_overlap(const struct tensorfile *f,
 
     *out = (struct row_overlap){0};
     if (buf_appendf(&key, SNAP_KEY_ROWS "%s", piece->name) != SL_OK)
-        return SL_ENOMEM;
+        return sl_no_memory(err);
     text = tensorfile_meta(f, buf_text(&key));
     buf_release(&key);
     if (text == NULL)

@@ -252,7 +252,7 @@ static enum sl_err write_blocks(struct tensorfile_writer *w,
     size_t n;
 
     if (space == NULL)
-        return SL_ENOMEM;
+        return sl_no_memory(err);
     for (size_t b = 0; rc == SL_OK && b < image->freeze.blocks; b++) {
         shard_image_take(image, b, space, &bytes, &n);
         snap_note_nonfinite(out, &image->shard->plan, at, bytes,

@@ -4,7 +4,9 @@
 
 A function that reads its `struct sl_error *err` without asking whether there is
 one, or hands it to such a function, stands in a header that says so: in its
-card, or in the comment of the function. Prints every other one, and exits 1.
+card, or in the comment of the function. And a function with an `err` that ends
+without memory says so in it: sl_no_memory(err), unless a call before has said it.
+Prints every other one, and exits 1.
 """
 import re
 import sys
@@ -58,10 +60,23 @@ def needing(found):
     return need
 
 
+def speechless(texts):
+    """Yields the lines that return SL_ENOMEM and leave `err` empty."""
+    for name, text in texts.items():
+        for match in FUNCTION.finditer(text):
+            lines = match[3].split("\n")
+            first = text[:match.start(3)].count("\n") + 1
+            for i, line in enumerate(lines):
+                before = " ".join(lines[max(0, i - 4):i])
+                if OUTPUT.search(match[2]) and "return SL_ENOMEM;" in line \
+                        and not re.search(r"\berr\)", before):
+                    yield f"{name}:{first + i}: {match[1]} returns SL_ENOMEM without words"
+
+
 def main():
     names = tracked(*(f"{room}/*.{end}" for room in MAY for end in "ch"))
     texts = {name: (ROOT / name).read_text() for name in names}
-    need, wrong = needing(bodies(texts)), []
+    need, wrong = needing(bodies(texts)), list(speechless(texts))
     for name, text in texts.items():
         if not name.endswith(".h"):
             continue

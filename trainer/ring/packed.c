@@ -35,16 +35,13 @@ static enum sl_err take_passed(struct once *o, size_t pieces,
                                const Sluice__V1__ShardCounts *counts,
                                struct sl_error *err)
 {
-    enum sl_err rc = SL_OK;
-
     if (counts->n_passed == 0)
         return SL_OK;
     if (counts->n_passed != pieces)
         return sl_fail(err, SL_ECORRUPT, "counts of %zu pieces, not %zu",
                        counts->n_passed, pieces);
-    rc = once_reserve_passed(o, pieces);
-    if (rc != SL_OK)
-        return rc;
+    if (once_reserve_passed(o, pieces) != SL_OK)
+        return sl_no_memory(err);
     memcpy(o->passed, counts->passed, pieces * sizeof(*o->passed));
     return once_check(o, err);
 }
@@ -62,7 +59,7 @@ enum sl_err packed_read(struct once *out, const struct schedule *schedule,
     enum sl_err rc;
 
     if (arena == NULL)
-        return SL_ENOMEM;
+        return sl_no_memory(err);
     wire_arena_init(arena);
     rc = wire_unpack_counted_set(&set, arena, &all, err);
     if (rc == SL_OK) {

@@ -23,7 +23,7 @@ static enum sl_err load_part(struct shard *s, const struct rank_job *j,
         return rc;
     ours = snap_folder(j->store, &s->plan);
     if (ours == NULL)
-        return SL_ENOMEM;
+        return sl_no_memory(err);
     if (snap_read(j->fs, ours, tag, tag, s, &why) == SL_OK)
         rc = SL_OK;
     sl_free(ours);

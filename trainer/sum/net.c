@@ -98,7 +98,7 @@ enum sl_err net_new(struct net **out, const struct net_options *o,
     enum sl_err rc;
 
     if (n == NULL)
-        return SL_ENOMEM;
+        return sl_no_memory(err);
     n->clock = sl_clock_real();
     n->suspect = UINT32_MAX;
     list_init(&n->flying);

@@ -177,7 +177,7 @@ enum sl_err group_new(struct rank_group **out, const struct group_options *o,
     enum sl_err rc;
 
     if (g == NULL)
-        return SL_ENOMEM;
+        return sl_no_memory(err);
     g->io = o->io;
     g->tls = o->tls;
     g->ranks = o->ranks;

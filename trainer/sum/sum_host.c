@@ -94,7 +94,7 @@ enum sl_err host_new(struct host **out, uint32_t count, int *fd,
     if (*out == NULL) {
         shm_release(&shm);
         close(*fd);
-        return SL_ENOMEM;
+        return sl_no_memory(err);
     }
     (*out)->head->token = *token;
     *bytes = shm.bytes;

@@ -84,7 +84,7 @@ static enum sl_err plan_ranges(struct device_program *p, size_t *workspace,
     c->ranges = sl_calloc((size_t)n + 1, sizeof(struct kern_plan *));
     c->place_of = sl_calloc((size_t)n + 1, sizeof(*c->place_of));
     if (c->ranges == NULL || c->place_of == NULL)
-        return SL_ENOMEM;
+        return sl_no_memory(err);
     for (uint32_t at = 0; at < n && rc == SL_OK; at++) {
         uint32_t range = p->overlap->by_send[at];
 
@@ -106,7 +106,7 @@ static enum sl_err plan_norms(struct device_program *p, size_t *workspace,
     c->norms = sl_calloc((size_t)n + 1, sizeof(struct kern_plan *));
     c->squares = sl_calloc((size_t)n + 1, sizeof(*c->squares));
     if (c->norms == NULL || c->squares == NULL)
-        return SL_ENOMEM;
+        return sl_no_memory(err);
     for (uint32_t i = 0; i < n && rc == SL_OK; i++) {
         if (is_clipped(p, i))
             rc = device_check_make_plan(p, &c->norms[i],

@@ -86,7 +86,7 @@ static enum sl_err device_meeting_make(struct device *d, struct sl_error *err)
     m->add = sl_calloc((size_t)m->count + 1, sizeof(struct kern_plan *));
     m->check = sl_calloc((size_t)m->count + 1, sizeof(struct kern_plan *));
     if (m->whole == NULL || m->add == NULL || m->check == NULL)
-        return SL_ENOMEM;
+        return sl_no_memory(err);
     for (uint32_t i = 0; i < m->count && rc == SL_OK; i++) {
         uint64_t n = slice_of(m, i, m->self).count;
 
