@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// plan/audited.h -- the rounds of a sync job that are audited, and the workers
-// that compute each of their contributions.
+// plan/audited.h -- the rounds of a job that are audited, and the workers that
+// compute each of their contributions.
 //
 // In an audited round the worker that has a slot also computes the next slots
 // of the round, the first behind the last, so that AUDITED_WORKERS workers
 // compute each. Which rounds these are depends on the job and the round alone:
 // workers and the coordinator need not tell each other, and a slot that is
 // leased again is audited again (A1).
+//
+// In mode async a closure is a round of its own: the worker that has it
+// computes each of its steps twice (A5).
 //
 // Threads  pure.
 // Units    closures; a share from 0 to 1.

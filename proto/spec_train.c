@@ -213,9 +213,14 @@ static enum sl_err check_precision(Sluice__V1__TrainSpec *t, bool external,
 // An audited round takes the time of three: this is 0.2 % of the steps.
 #define AUDIT 0.001
 
+static bool is_mode(const Sluice__V1__TrainSpec *t, const char *mode)
+{
+    return t->mode != NULL && strcmp(t->mode, mode) == 0;
+}
+
 static bool is_sync(const Sluice__V1__TrainSpec *t)
 {
-    return t->mode != NULL && strcmp(t->mode, "sync") == 0;
+    return is_mode(t, "sync");
 }
 
 uint32_t spec_contributions(const Sluice__V1__TrainSpec *t)
@@ -230,7 +235,26 @@ uint32_t spec_backup(const Sluice__V1__TrainSpec *t)
 
 double spec_audit(const Sluice__V1__TrainSpec *t)
 {
-    return is_sync(t) && t->has_audit ? t->audit : 0;
+    bool audits = is_sync(t) || is_mode(t, "async");
+
+    return audits && t->has_audit ? t->audit : 0;
+}
+
+static enum sl_err check_audit(const Sluice__V1__TrainSpec *t, bool external,
+                               struct sl_error *err)
+{
+    if (!t->has_audit)
+        return SL_OK;
+    if (!is_sync(t) && !is_mode(t, "async"))
+        return sl_fail(err, SL_EINVAL,
+                       "train.audit: rounds of sync and steps of async are "
+                       "audited, and train.mode is %s",
+                       t->mode);
+    if (external)
+        return sl_fail(err, SL_EINVAL,
+                       "train.audit: the model is external, so its own program "
+                       "computes each step, once");
+    return spec_real("train.audit", t->audit, 0, 1, SPEC_CLOSED, err);
 }
 
 static enum sl_err check_sync(Sluice__V1__TrainSpec *t, bool external,
@@ -259,9 +283,7 @@ static enum sl_err check_sync(Sluice__V1__TrainSpec *t, bool external,
     if (rc == SL_OK && t->has_backup)
         rc = spec_range("train.backup", t->backup, 0, t->contributions, err);
     SPEC_DEFAULT(t, audit, AUDIT);
-    if (rc == SL_OK)
-        rc = spec_real("train.audit", t->audit, 0, 1, SPEC_CLOSED, err);
-    return rc;
+    return rc == SL_OK ? check_audit(t, external, err) : rc;
 }
 
 static enum sl_err check_mode(Sluice__V1__TrainSpec *t, bool external,
@@ -280,18 +302,12 @@ static enum sl_err check_mode(Sluice__V1__TrainSpec *t, bool external,
                        "train.backup: copies are of the slots of a round in "
                        "sync, and train.mode is %s",
                        t->mode);
-    if (t->has_audit)
-        return sl_fail(
-            err, SL_EINVAL,
-            "train.audit: rounds of sync are audited, and train.mode "
-            "is %s",
-            t->mode);
     if (t->has_contributions && strcmp(t->mode, "allreduce") != 0)
         return sl_fail(err, SL_EINVAL,
                        "train.contributions: rounds are of sync and allreduce, "
                        "and train.mode is %s",
                        t->mode);
-    return SL_OK;
+    return check_audit(t, external, err);
 }
 
 // ---- delays

@@ -37,4 +37,10 @@ run B_OTHERS 1 differences.pml -DB_INPUTS
 run B_THIRD 1 differences.pml -DB_THIRD -DTWO
 run B_KIN 1 differences.pml -DB_KIN -DNAMES
 run B_KEEP 1 differences.pml -DB_KEEP
+run own 0 own.pml
+run own_lies 0 own.pml -DLIES
+run B_OTHER 1 own.pml -DB_OTHER -DLIES
+run B_REREAD 1 own.pml -DB_REREAD -DB_INPUTS
+run B_PUSH 1 own.pml -DB_PUSH
+run B_DONE 1 own.pml -DB_DONE
 exit $bad

@@ -86,14 +86,16 @@ static void draw_luck(struct sim *s, struct knobs *k)
         k->weights |= (sim_chance(s, 300) ? 0 : sim_between(s, 1, 16)) << 8 * i;
 }
 
-// Audits, and a worker that computes wrongly now and then. Not drawn: what
+// Audits, and a worker that computes wrongly now and then; in async, where its
+// own word makes it suspect, only if there is another one. Not drawn: what
 // other knobs are does not depend on it.
 static void choose_audit(const struct sim *s, struct knobs *k)
 {
     uint64_t luck = sl_mix64(s->seed ^ 0xa0d17);
 
     k->audit = luck % 2 == 0 ? (unsigned)(luck >> 8) % 1001 : 0;
-    if (k->audit > 0 && luck >> 32 & 1)
+    if (k->audit > 0 && luck >> 32 & 1 &&
+        (k->mode == SIM_SYNC || k->workers > 1))
         k->flips = 1 + (unsigned)(luck >> 33) % 300;
     k->wrong = (enum sim_wrong)((luck >> 50) % 3);
 }
@@ -126,11 +128,13 @@ void knobs_draw(struct sim *s, struct knobs *k, enum sim_mode mode)
     draw_job(s, k);
     draw_luck(s, k);
     if (mode == SIM_SYNC)
-        draw_rounds(s, k), choose_audit(s, k);
+        draw_rounds(s, k);
     else if (mode == SIM_RING)
         draw_ring(s, k);
     else if (mode == SIM_HYBRID)
         draw_groups(s, k);
+    if (mode == SIM_SYNC || mode == SIM_ASYNC)
+        choose_audit(s, k);
 }
 
 // Initial values are zeroes and the rate is 1, so every value that is ever
@@ -145,6 +149,9 @@ void knobs_job(const struct knobs *k, char *out, size_t size)
                  ",\"mode\":\"sync\",\"contributions\":%u,\"backup\":%u,"
                  "\"audit\":%u.%03u",
                  k->contributions, k->backup, k->audit / 1000, k->audit % 1000);
+    else if (k->mode == SIM_ASYNC)
+        snprintf(mode, sizeof(mode), ",\"audit\":%u.%03u", k->audit / 1000,
+                 k->audit % 1000);
     else if (k->mode == SIM_HYBRID)
         snprintf(mode, sizeof(mode),
                  ",\"mode\":\"hybrid\",\"group\":{\"by\":\"%s\",\"size\":%u}",

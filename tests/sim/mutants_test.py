@@ -33,6 +33,7 @@ CAUGHT.update(dict.fromkeys(("leak_snapshots", "keep_leases"), "quiet"))
 CAUGHT.update(dict.fromkeys("""rule_R1 rule_R1_journal rule_R3 rule_R3_equal
     rule_R2_stays rule_R3_tag rule_R4 rule_R5 rule_R6 skip_next forget_key
     feed_forget_silent found_unsynced""".split(), "ring_what"))
+CAUGHT.update(rule_A5="live", rule_A5_word="A5")
 CAUGHT.update(dict.fromkeys("rule_I4_copy rule_Y1 rule_Y2 rule_Y3 rule_Y4 rule_A2 "
                             "rule_A2_inputs rule_A3".split(), "sync_what"))
 
@@ -76,6 +77,7 @@ NOT_HERE = {
     "rule_A1": "workers here say nothing of slots that they were not leased",
     "rule_A1_share": "which rounds are audited is nothing that must hold",
     "rule_A2_kin": "each worker here is of a host of its own",
+    "rule_A5_inputs": "the two results of a step are of the same parameters here",
     "rule_A6": "each worker here is of a host of its own",
     "rule_A6_doubt": "one worker alone is wrong here",
     "rule_A6_keeps": "no suspect is undrained here",

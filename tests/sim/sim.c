@@ -179,10 +179,10 @@ static void add_slot(struct sim *s, enum sim_role role, const char *name,
     proc_restart_after(s, s->slots_count++, sim_below(s, 300000));
 }
 
-// Four workers, of which one is wrong, and rounds that are all audited.
+// Four workers, of which one is wrong, and rounds or closures that are all
+// audited.
 static void audited_knobs(struct knobs *k, const struct sim_audited *how)
 {
-    k->mode = SIM_SYNC;
     k->workers = 4;
     k->contributions = how->contributions;
     k->schedule = (struct schedule){
@@ -259,7 +259,8 @@ struct sim *sim_new_soak(uint64_t seed, struct soak *soak)
 
 struct sim *sim_new_audited(uint64_t seed, const struct sim_audited *how)
 {
-    return make(seed, SIM_SYNC, true, NULL, how, false);
+    return make(seed, how->contributions > 0 ? SIM_SYNC : SIM_ASYNC, true, NULL,
+                how, false);
 }
 
 struct sim *sim_new_wrong(uint64_t seed)

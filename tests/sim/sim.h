@@ -225,7 +225,7 @@ struct proc {
     X(early) X(ahead) X(far) X(generations) X(ring_rounds) X(base_files) X(base_copies) \
     X(copied_ahead) X(died_copying) X(broken) X(groups) X(group_steps) X(lost_steps) X(parted) \
     X(all_skipped) X(round_waits) X(before_round) X(broken_links) X(shares) X(by_range)   \
-    X(repeats) X(repeats_wrong) X(flips) X(suspects) X(audits)
+    X(repeats) X(repeats_wrong) X(flips) X(doubtful) X(suspects) X(audits)
 // clang-format on
 
 struct seen {
@@ -278,13 +278,13 @@ struct sim {
 struct sim *sim_new(uint64_t seed, enum sim_mode mode);
 // One that has no bad luck at all.
 struct sim *sim_new_quiet(uint64_t seed, enum sim_mode mode);
-// Likewise, in sync, with a worker that is wrong and others, all rounds of
-// which are audited.
+// Likewise, in sync or async, with a worker that is wrong and others; all of it
+// is audited.
 struct sim_audited {
     enum sim_wrong wrong;
-    unsigned flips; // SIM_FLIP: permille, not 0
-    unsigned contributions;
-    struct soak *soak; // of one that takes `closures`; NULL: a short one
+    unsigned flips;         // SIM_FLIP: permille, not 0
+    unsigned contributions; // 0: async
+    struct soak *soak;      // of one that takes `closures`; NULL: a short one
     uint64_t closures;
 };
 struct sim *sim_new_audited(uint64_t seed, const struct sim_audited *how);

@@ -109,6 +109,9 @@ struct work_step {
     uint64_t samples, digest, us; // us: that computing it takes
     bool skip;                    // it is not finite
     bool grouped, parted;         // steps are a group's; that is over
+    struct repeats repeats;       // in an audited round
+    bool doubtful;                // its two results differ (A5),
+    double wrong;                 // by this, in one element
     uint64_t given_up_us;         // when a step was given up last
     unsigned times;
 };
@@ -157,6 +160,7 @@ static void write_gradient(const struct work_step *w, uint32_t range)
 
     if (w->hand->sim->knobs.soak == NULL)
         truth_step(v, w->lease->closure, w->steps->step);
+    v[0] += w->wrong; // and no shard may ever see it
     for (uint64_t k = 0; k < r->count; k++)
         w->sync->grads[r->first + k] = (float)(v[k % SIM_FIELDS] * size);
 }
@@ -198,12 +202,13 @@ static void check_fresh(const struct work_step *w, uint32_t range)
 
 #define RESULT_MOST 1024 // elements
 
-// Notes the result of a slot: each element is one of the parameters and the
-// step's, so it is another one on other parameters. The first worker is wrong
-// now and then.
-static void note_result(struct work_step *w, const struct repeats *r,
-                        uint64_t closure)
+// Notes result `i` of an audited round: each element is one of the parameters
+// and the step's, so it is another one on other parameters. The first worker is
+// wrong now and then.
+static void note_result(struct work_step *w, uint32_t i)
 {
+    const struct repeats *r = &w->repeats;
+    uint64_t closure = r->slots[i];
     struct sim *s = w->hand->sim;
     const struct elements *last = &w->sync->ranges[w->sync->ranges_count - 1];
     size_t n = (size_t)(last->first + last->count);
@@ -211,9 +216,9 @@ static void note_result(struct work_step *w, const struct repeats *r,
     float result[RESULT_MOST];
 
     T_LE(n, RESULT_MOST);
-    truth_step(v, closure % SIM_CLOSURES, 0); // of a long job, too
-    for (size_t i = 0; i < n; i++)
-        result[i] = w->sync->params[i] + (float)v[i % SIM_FIELDS];
+    truth_step(v, closure % SIM_CLOSURES, w->steps->step); // of a long job, too
+    for (size_t at = 0; at < n; at++)
+        result[at] = w->sync->params[at] + (float)v[at % SIM_FIELDS];
     if (sim_is_wrong(s, s->slots[w->hand->proc->slot].name)) {
         s->seen.repeats_wrong++;
         s->seen.flips += sim_spoil(s, result, n);
@@ -222,20 +227,25 @@ static void note_result(struct work_step *w, const struct repeats *r,
     s->seen.repeats++;
 }
 
-static void audit(struct work_step *w)
+// SYNC_STOPPED: the step is not to be sent (A5).
+static enum sync_result audit(struct work_step *w)
 {
-    struct repeats r;
+    struct repeats *r = &w->repeats;
+    const struct lease_repeat *said = w->lease->outcome.repeats;
     const struct elements *last = &w->sync->ranges[w->sync->ranges_count - 1];
 
-    repeats_begin(&r, w->lease);
-    if (r.count == 0)
-        return;
-    repeats_inputs(&r, 0, w->sync->params, (size_t)(last->first + last->count));
-    for (uint32_t i = 0; i < r.count; i++) {
+    if (r->count == 0)
+        return SYNC_OK;
+    repeats_inputs(r, 0, w->sync->params, (size_t)(last->first + last->count));
+    for (uint32_t i = 0; i < r->count; i++) {
         if (i > 0)
             compute(w, 1);
-        note_result(w, &r, r.slots[i]);
+        note_result(w, i);
     }
+    w->wrong = r->twice && said[0].output != said[1].output;
+    w->doubtful = repeats_differ(r, w->lease);
+    w->hand->sim->seen.doubtful += w->doubtful;
+    return w->doubtful ? SYNC_STOPPED : SYNC_OK;
 }
 
 // All of it is fresh, then computed, then sent: a program of the user's, or a
@@ -248,7 +258,9 @@ static enum sync_result step_whole(struct work_step *w)
         return result;
     for (uint32_t i = 0; i < w->sync->ranges_count; i++)
         check_fresh(w, i);
-    audit(w);
+    result = audit(w);
+    if (result != SYNC_OK)
+        return result;
     compute(w, 1);
     note(w);
     for (uint32_t i = 0; result == SYNC_OK && i < w->sync->ranges_count; i++)
@@ -367,7 +379,9 @@ static enum sync_result step_run(struct work_step *w)
     begin(w);
     if (w->hand->job.params != NULL)
         return step_by_range(w);
-    if (s->knobs.contributions > 0 || sim_chance(s, 500))
+    repeats_begin(&w->repeats, w->lease);
+    if (s->knobs.contributions > 0 || sim_chance(s, 500) ||
+        w->repeats.count > 0)
         return step_whole(w);
     return step_layers(w);
 }
@@ -433,6 +447,8 @@ static void train(struct hand *h, struct work_job *j, struct lease *l)
     h->sim->seen.parted += w.parted;
     if (result == SYNC_STOPPED && w.parted)
         lease_hand_back(l, "the worker's group has ended");
+    else if (result == SYNC_STOPPED && w.doubtful)
+        lease_hand_back(l, "it computed a step twice, with two results");
     else
         steps_conclude(&steps, result);
     w.sync->ops->close(w.sync);

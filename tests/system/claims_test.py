@@ -84,6 +84,35 @@ def a_certificate_has_so_many_lines():
         check(0 < said < 50, f"{said} lines of 500 calls")
 
 
+def a_worker_that_contradicts_itself_is_suspect():
+    """A5: a worker computes a step twice, and says that the results differ: by its own
+    word it is given nothing more, until it is forgiven."""
+    with Played(psservers=1, workers=1) as c:
+        job = c.submit(mlp_job("twice", epochs=500, audit=1))
+        c.wait_steps(job, 20)
+        with Member(c, "wrong") as m:
+            m.beat()
+            lease = m.wait(lambda: next((at for at in m.leases if at.kind == COORD.LEASE_TRAIN),
+                                        None))
+            check(lease, "it was leased nothing", m.ended)
+            of = {"job": lease.job, "closure": lease.closure, "attempt": lease.attempt,
+                  "kind": lease.kind}
+            m.say(hand_back=COORD.HandBack(why="two results", repeats=[
+                COORD.Repeat(closure=lease.closure, kind=1, inputs=2, output=output)
+                for output in (3, 4)], **of))
+            wait_for("it to be suspect", lambda: "wrong" in c.run(
+                "workers", "--suspect", "-o", "name").stdout.split())
+            had = len(m.leases)
+            c.wait_steps(job, c.steps(job) + 200)
+            check_equal(len(m.leases), had, "leases of a suspect")
+            audit = c.status(job)["audit"]
+            check_equal((int(audit["differed"]), int(audit["decided"])), (1, 1), "audits")
+            check(int(audit["compared"]) > 2, "the other worker computes nothing twice", audit)
+            c.run("undrain", "wrong")
+            check(m.wait(lambda: len(m.leases) > had), "it was not forgiven", m.ended)
+
+
 if __name__ == "__main__":
     main([a_worker_reports_no_shards, a_name_is_its_holders_and_its_certificates,
-          words_without_end_have_a_part_of_the_time, a_certificate_has_so_many_lines])
+          words_without_end_have_a_part_of_the_time, a_certificate_has_so_many_lines,
+          a_worker_that_contradicts_itself_is_suspect])

@@ -90,10 +90,10 @@ static bool says_more(const struct outcome *o)
     return false;
 }
 
-// Fills in the results of an audited round; the lists are the caller's.
-static void report_repeats(Sluice__V1__Complete *out, const struct outcome *o,
-                           Sluice__V1__Repeat items[AUDITED_WORKERS],
-                           Sluice__V1__Repeat *list[AUDITED_WORKERS])
+// Fills in the results of an audited round. Returns their number.
+static size_t report_repeats(const struct outcome *o,
+                             Sluice__V1__Repeat items[AUDITED_WORKERS],
+                             Sluice__V1__Repeat *list[AUDITED_WORKERS])
 {
     for (uint32_t i = 0; i < o->repeats_count; i++) {
         sluice__v1__repeat__init(&items[i]);
@@ -103,8 +103,7 @@ static void report_repeats(Sluice__V1__Complete *out, const struct outcome *o,
         items[i].output = o->repeats[i].output;
         list[i] = &items[i];
     }
-    out->n_repeats = o->repeats_count;
-    out->repeats = list;
+    return o->repeats_count;
 }
 
 // Makes a Complete. W2: it has the incarnations that the evidence is from, or
@@ -151,7 +150,8 @@ static Sluice__V1__AttendUp *report_complete(struct lease *l, bool by_map,
     m.map_version = named ? l->outcome.map_version : 0;
     m.job_incarnation = l->job_incarnation;
     m.cut = l->cut;
-    report_repeats(&m, &l->outcome, repeats, repeated);
+    m.n_repeats = report_repeats(&l->outcome, repeats, repeated);
+    m.repeats = repeated;
     m.facts = l->kind == LEASE_PROBE ? &l->outcome.facts : NULL;
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_COMPLETE;
     up.complete = &m;
@@ -188,6 +188,7 @@ static Sluice__V1__AttendUp *hand_back(const struct lease *l,
 {
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
     Sluice__V1__HandBack m = SLUICE__V1__HAND_BACK__INIT;
+    Sluice__V1__Repeat repeats[AUDITED_WORKERS], *repeated[AUDITED_WORKERS];
 
     FAULT("task.handback");
     m.job = l->job;
@@ -196,6 +197,8 @@ static Sluice__V1__AttendUp *hand_back(const struct lease *l,
     m.kind = report_lease_kind(l);
     m.why = (char *)l->outcome.err.text;
     m.cut = l->cut;
+    m.n_repeats = report_repeats(&l->outcome, repeats, repeated);
+    m.repeats = repeated;
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HAND_BACK;
     up.hand_back = &m;
     return report_copy(&up);

@@ -13,8 +13,15 @@ void repeats_begin(struct repeats *r, struct lease *l)
     uint64_t first;
 
     r->count = l->outcome.repeats_count = 0;
-    if (most == 0 || spec_audit(train) == 0)
+    r->twice = most == 0;
+    if (spec_audit(train) == 0)
         return;
+    if (r->twice) {
+        if (audited_round(l->job, l->closure, spec_audit(train)))
+            while (r->count < 2)
+                r->slots[r->count++] = l->closure;
+        return;
+    }
     first = contributions_round(&l->record->schedule, most, l->closure, &count);
     if (audited_round(l->job, first, spec_audit(train)))
         r->count = audited_slots(first, count, l->closure, r->slots);
@@ -39,4 +46,12 @@ void repeats_note(const struct repeats *r, struct lease *l, uint64_t kind,
         .inputs = r->inputs,
         .output = gradient == NULL ? 0 : grad_digest(0, gradient, n),
     };
+}
+
+bool repeats_differ(const struct repeats *r, const struct lease *l)
+{
+    const struct lease_repeat *a = l->outcome.repeats, *b = a + 1;
+
+    return r->twice && l->outcome.repeats_count == 2 && a->kind == b->kind &&
+           a->inputs == b->inputs && a->output != b->output;
 }

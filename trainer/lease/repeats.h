@@ -8,6 +8,10 @@
 // be compared where `kind` and `inputs` are equal: all that decides their bits
 // is equal then.
 //
+// In mode async nobody else has the parameters of a step: in an audited closure
+// the worker computes each step twice itself, and a step of which the results
+// differ is not sent (A5).
+//
 // Threads  the thread that computes.
 // Memory   values; results are noted in the lease's outcome.
 // Errors   none.
@@ -19,11 +23,12 @@
 struct repeats {
     uint64_t slots[AUDITED_WORKERS]; // own first, then those repeated
     uint32_t count;                  // 0: the round is not audited
+    bool twice;                      // slots: its own, two times
     uint64_t inputs; // digest of the parameters, and of what goes with them
 };
 
 // Sets *r to the slots of the round of training lease `l`, and forgets what was
-// noted in the lease.
+// noted in the lease: before each of its steps.
 void repeats_begin(struct repeats *r, struct lease *l);
 
 // Sets the digest of the parameters, of which all `n` are fresh; `with` is what
@@ -36,5 +41,9 @@ void repeats_inputs(struct repeats *r, uint64_t with, const float *params,
 // nothing if the round is not audited.
 void repeats_note(const struct repeats *r, struct lease *l, uint64_t kind,
                   uint64_t closure, const float *gradient, size_t n);
+
+// Says whether the two results of a step that was computed twice can be
+// compared, and differ: one of them is wrong.
+bool repeats_differ(const struct repeats *r, const struct lease *l);
 
 #endif

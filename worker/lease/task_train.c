@@ -46,6 +46,7 @@ struct train {
     bool parted;           // the group is over for this worker
     uint64_t kernels; // number of those that an audited slot was computed by
     struct repeats repeats; // in an audited round; else it has no slots
+    bool doubtful;          // a step was computed twice, and the results differ
 };
 
 static enum sync_result train_fail(struct train *t, enum sl_err rc)
@@ -223,12 +224,16 @@ static uint64_t train_kind(const struct train *t)
 }
 
 // Notes the result of the slot that was computed, in an audited round (A1);
-// NULL: it is not finite.
-static void train_result(struct train *t, const float *gradient)
+// NULL: it is not finite. SYNC_STOPPED: the step was computed twice, and this
+// result differs from the first, so none of them is to be sent (A5).
+static enum sync_result train_result(struct train *t, const float *gradient)
 {
-    if (t->repeats.count > 0)
-        repeats_note(&t->repeats, t->lease, train_kind(t), t->c.closure,
-                     gradient, (size_t)t->job->model->elements);
+    if (t->repeats.count == 0)
+        return SYNC_OK;
+    repeats_note(&t->repeats, t->lease, train_kind(t), t->c.closure, gradient,
+                 (size_t)t->job->model->elements);
+    t->doubtful = repeats_differ(&t->repeats, t->lease);
+    return t->doubtful ? SYNC_STOPPED : SYNC_OK;
 }
 
 // Returns true if the loss scale, now smaller, may be why the step is not
@@ -247,9 +252,10 @@ static bool scale_is_why(struct train *t, bool loss_finite)
 static enum sync_result skip_all(struct train *t, bool loss_finite)
 {
     const struct overlap *o = &t->c.p->overlap;
-    enum sync_result result = SYNC_OK;
+    enum sync_result result = train_result(t, NULL);
 
-    train_result(t, NULL);
+    if (result != SYNC_OK)
+        return result;
     if (scale_is_why(t, loss_finite)) {
         nonfinite_scaled();
     } else {
@@ -273,9 +279,10 @@ static enum sync_result skip_all(struct train *t, bool loss_finite)
 static enum sync_result send_whole(struct train *t)
 {
     const struct overlap *o = &t->c.p->overlap;
-    enum sync_result result = SYNC_OK;
+    enum sync_result result = train_result(t, t->sync->grads);
 
-    train_result(t, t->sync->grads);
+    if (result != SYNC_OK)
+        return result;
     grad_statistics(t->sync->grads, t->job->model, 0, t->job->model->elements,
                     t->c.count);
     if (t->job->precision == SPEC_F16)
@@ -366,12 +373,28 @@ static enum sync_result whole_and_send(struct train *t)
     return finite ? send_whole(t) : skip_all(t, true);
 }
 
+// Notes the result of a step that is sent range by range, in an audited round:
+// then all of it is computed before any of it leaves, with the same bits.
+static enum sync_result result_of_ranges(struct train *t)
+{
+    enum sync_result result;
+
+    if (t->repeats.count == 0)
+        return SYNC_OK;
+    result = train_run_to(t, t->c.p->program->count);
+    return result == SYNC_OK
+               ? train_result(t, is_finite(t) ? t->sync->grads : NULL)
+               : result;
+}
+
 static enum sync_result train_backward(struct train *t)
 {
     const struct overlap *o = &t->c.p->overlap;
-    enum sync_result result = SYNC_OK;
+    enum sync_result result = result_of_ranges(t);
     bool finite;
 
+    if (result != SYNC_OK)
+        return result;
     train_note(t);
     for (uint32_t i = 0; i < o->shards && result == SYNC_OK; i++) {
         uint32_t s = o->by_send[i];
@@ -475,21 +498,22 @@ static enum sync_result compute_step(struct train *t)
 
 // ---- audited rounds (A1)
 
-// Computes a slot of another worker's lease, with the samples of `run`, and
-// notes the result; nothing of it is sent (A3).
+// Computes a slot of another worker's lease, or the step under way once more
+// (A5), with the samples of `run`, and notes the result; nothing of it is sent
+// (A3).
 static enum sync_result train_repeat(struct train *t, struct input_run *run,
                                      uint64_t closure)
 {
     bool finite = false;
     enum sync_result result;
 
-    contribution_begin(&t->c, run, closure, 0);
+    contribution_begin(&t->c, run, closure, t->steps.step);
     t->step.kept = train_has_clipping(t);
     result = train_batches(t);
     if (result == SYNC_OK && isfinite(t->c.loss_sum))
         result = train_whole(t, &finite);
     if (result == SYNC_OK)
-        train_result(t, finite ? t->sync->grads : NULL);
+        result = train_result(t, finite ? t->sync->grads : NULL);
     contribution_put(&t->c);
     step_stop(&t->step); // ops of a step that is not finite were not run
     return result;
@@ -505,7 +529,7 @@ static enum sync_result train_repeat_slot(struct train *t, uint64_t closure)
     uint64_t first, count;
     enum sync_result result;
 
-    schedule_closure_range(s, closure, &first, &count);
+    schedule_step_range(s, closure, t->steps.step, &first, &count);
     if (job_run(t->job, &run, schedule_epoch(s, closure), first, count, &err) !=
         SL_OK)
         return SYNC_OK;
@@ -530,7 +554,8 @@ static bool train_repeatable(const struct train *t)
     return t->job->env->dev->backend->host && t->job->env->team == NULL;
 }
 
-// Computes the slots of an audited round that other workers have, too.
+// Computes the slots of an audited round that other workers have, too; or, in
+// async, the step under way, for the first time.
 static enum sync_result train_audit(struct train *t)
 {
     enum sync_result result;
@@ -655,6 +680,8 @@ static void train_finish(struct train *t, enum sync_result result)
 {
     if (result == SYNC_STOPPED && t->parted)
         lease_hand_back(t->lease, "the worker's group has ended");
+    else if (result == SYNC_STOPPED && t->doubtful)
+        lease_hand_back(t->lease, "it computed a step twice, with two results");
     else
         steps_conclude(&t->steps, result);
 }

@@ -331,10 +331,14 @@ void reports_hand_back(struct coord *c, struct member *m,
                        const Sluice__V1__HandBack *message)
 {
     struct work *w = leases_find(m, message->job, message->attempt);
+    struct job *job;
+    bool trains;
     char name[64];
 
     if (w == NULL)
         return;
+    job = w->job;
+    trains = w->kind == WORK_TRAIN && w->closure.id == message->closure;
     happened_work(c, EVENT_CLOSURE_HANDED_BACK, w, m, "%s handed back %s: %s",
                   m->name, happened_name(name, w), message->why);
     LOG(INFO, "handed back", "job=%s closure=%llu worker=%s why=%s",
@@ -345,6 +349,9 @@ void reports_hand_back(struct coord *c, struct member *m,
     pause_worker(c, m);
     note_drop(c, m, w, message->why);
     leases_settle(c, w);
+    if (trains && !c->dead)
+        suspects_take_own(c, m, job, message->closure, message->repeats,
+                          message->n_repeats);
 }
 
 // ---- completions

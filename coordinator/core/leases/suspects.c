@@ -10,10 +10,13 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/leases/drains.h"
 #include "coordinator/core/leases/leases.h"
+#include "coordinator/core/mode.h"
 #include "plan/audited.h"
 #include "proto/spec.h"
 
 #define NOBODY "" // no caller has it: who drained a suspect
+// Most suspects: a party that has many names cannot fill the list of drains.
+#define SUSPECTS_MOST 1000
 
 uint64_t suspects_count(const struct coord *c)
 {
@@ -98,26 +101,28 @@ static bool suspects_is(const struct coord *c, const char *name)
     return d != NULL && drain_is_audit(d);
 }
 
-// Drains the worker that is wrong, which is journalled, and then takes its
-// leases back (A4).
-static void suspects_blame(struct coord *c, struct job *job,
-                           const struct differences_proof *p)
+static enum sl_err suspects_drain(struct coord *c, const char *name,
+                                  const char *why, struct sl_error *err)
 {
-    const char *name = p->wrong[1]->name;
-    struct member *m = members_find(&c->members, MEMBER_WORKER, name);
-    char why[EVENT_TEXT], doubt[160];
-    size_t shown;
+    if (suspects_count(c) >= SUSPECTS_MOST)
+        return sl_fail(err, SL_EBUSY,
+                       "%d workers are suspect, which is the limit",
+                       SUSPECTS_MOST);
+    return drains_set(c, MEMBER_WORKER, name, NOBODY, why, err);
+}
+
+// Drains the worker that is wrong, which is journalled, and then takes its
+// leases back (A4). `m` is the worker, or NULL if it has gone.
+static void suspects_set(struct coord *c, struct job *job, uint64_t closure,
+                         struct member *m, const char *name, const char *why)
+{
     struct sl_error err = SL_ERROR_INIT;
 
-    suspects_shown(job, p, why, sizeof(why));
-    suspects_doubt(job, m, doubt, sizeof(doubt));
-    shown = strlen(why);
-    snprintf(why + shown, sizeof(why) - shown, "; %s", doubt);
     LOG(WARN, "worker is suspect", "worker=%s job=%s closure=%llu why=%s", name,
-        job->id_text, (ull)p->closure[1], why);
+        job->id_text, (ull)closure, why);
     happened_job(c, EVENT_WORKER_SUSPECT, job, m, "worker %.60s is suspect: %s",
                  name, why);
-    if (drains_set(c, MEMBER_WORKER, name, NOBODY, why, &err) != SL_OK) {
+    if (suspects_drain(c, name, why, &err) != SL_OK) {
         if (!c->dead)
             LOG(WARN, "a suspect worker cannot be drained", "worker=%s why=%s",
                 name, err.text);
@@ -127,6 +132,21 @@ static void suspects_blame(struct coord *c, struct job *job,
         return;
     member_drain(m, true);
     suspects_revoke(c, m);
+}
+
+static void suspects_blame(struct coord *c, struct job *job,
+                           const struct differences_proof *p)
+{
+    const char *name = p->wrong[1]->name;
+    struct member *m = members_find(&c->members, MEMBER_WORKER, name);
+    char why[EVENT_TEXT], doubt[160];
+    size_t shown;
+
+    suspects_shown(job, p, why, sizeof(why));
+    suspects_doubt(job, m, doubt, sizeof(doubt));
+    shown = strlen(why);
+    snprintf(why + shown, sizeof(why) - shown, "; %s", doubt);
+    suspects_set(c, job, p->closure[1], m, name, why);
 }
 
 // ---- votes
@@ -156,6 +176,16 @@ static void suspects_figure(struct coord *c, uint64_t *of_job,
     figures_audit(c, what);
 }
 
+static void suspects_clean(struct member *m, const struct job *job,
+                           uint64_t closure)
+{
+    const struct job_cut *cut = job_last_cut(job);
+
+    if (closure >= m->clean.closure)
+        m->clean =
+            (struct member_clean){job->id, closure, cut == NULL ? 0 : cut->n};
+}
+
 // Notes which votes differ from m's, and says whether a worker is wrong by them
 // (A2), or by those of other rounds (A6).
 static bool suspects_found(const struct coord *c, struct job *job,
@@ -183,7 +213,6 @@ static void suspects_vote(struct coord *c, struct member *m, struct job *job,
                               .kind = repeat->kind,
                               .inputs = repeat->inputs,
                               .output = repeat->output};
-    const struct job_cut *cut = job_last_cut(job);
     struct votes_result r;
     struct differences_proof proof;
     bool found;
@@ -203,10 +232,51 @@ static void suspects_vote(struct coord *c, struct member *m, struct job *job,
         differences_forget(&job->audit.differences, proof.wrong[1]->name);
     } else if (r.differs) {
         m->yields = true;
-    } else if (r.agrees && repeat->closure >= m->clean.closure) {
-        m->clean = (struct member_clean){job->id, repeat->closure,
-                                         cut == NULL ? 0 : cut->n};
+    } else if (r.agrees) {
+        suspects_clean(m, job, repeat->closure);
     }
+}
+
+// ---- a worker's own word
+
+static void suspects_own_blame(struct coord *c, struct member *m,
+                               struct job *job,
+                               const Sluice__V1__Repeat *const two[2])
+{
+    char why[EVENT_TEXT], doubt[160];
+
+    suspects_doubt(job, m, doubt, sizeof(doubt));
+    snprintf(why, sizeof(why),
+             "it computed a gradient of closure %llu of %s twice from the same "
+             "parameters: %016llx and %016llx; %s",
+             (ull)two[0]->closure, job->id_text, (ull)two[0]->output,
+             (ull)two[1]->output, doubt);
+    suspects_set(c, job, two[0]->closure, m, m->name, why);
+}
+
+// Takes two results of one step as the word of m on itself alone (A5).
+void suspects_take_own(struct coord *c, struct member *m, struct job *job,
+                       uint64_t closure, Sluice__V1__Repeat *const *repeats,
+                       size_t n)
+{
+    const Sluice__V1__Repeat *two[2];
+    bool differs;
+
+    if (n != 2 || job->mode->by_round ||
+        !audited_round(job->id, closure, spec_audit(job->spec->train)))
+        return;
+    two[0] = repeats[0], two[1] = repeats[1];
+    if (two[0]->closure != closure || two[1]->closure != closure ||
+        two[0]->kind != two[1]->kind || two[0]->inputs != two[1]->inputs)
+        return;
+    differs = two[0]->output != two[1]->output;
+    suspects_figure(c, &job->audit.compared, FIGURES_COMPARED, true);
+    suspects_figure(c, &job->audit.differed, FIGURES_DIFFERED, differs);
+    suspects_figure(c, &job->audit.decided, FIGURES_DECIDED, differs);
+    if (differs)
+        suspects_own_blame(c, m, job, two);
+    else
+        suspects_clean(m, job, closure);
 }
 
 // Takes results of the slots that follow from the lease alone (A1).
@@ -219,6 +289,11 @@ void suspects_take(struct coord *c, struct member *m, struct job *job,
 
     if (message->n_repeats == 0)
         return;
+    if (!job->mode->by_round) {
+        suspects_take_own(c, m, job, message->closure, message->repeats,
+                          message->n_repeats);
+        return;
+    }
     first = evidence_round_first(e, message->closure);
     if (!audited_round(job->id, first, spec_audit(job->spec->train)))
         return;

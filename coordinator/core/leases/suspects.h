@@ -11,8 +11,8 @@
 // Memory   messages are borrowed for the call; job->audit is the job's. No
 //          pointer is NULL.
 // Errors   a journal that fails is fatal (c->dead). Without memory nothing is
-//          compared. If DRAINS_MAX members are drained, the event alone says
-//          which worker is wrong.
+//          compared. If a thousand workers are suspect already, or DRAINS_MAX
+//          members are drained, the event alone says which worker is wrong.
 #ifndef COORDINATOR_CORE_LEASES_SUSPECTS_H
 #define COORDINATOR_CORE_LEASES_SUSPECTS_H
 
@@ -27,10 +27,17 @@ struct job_audit {
 };
 
 // Compares what m computed of audited slots, as its completion of a slot says;
-// m had the lease of that slot, and the job is of mode sync. Results of slots
-// that m was not to compute are ignored.
+// m had the lease of that slot. Results of slots that m was not to compute are
+// ignored.
 void suspects_take(struct coord *c, struct member *m, struct job *job,
                    const Sluice__V1__Complete *message);
+
+// Compares the `n` results that m says it got of steps of audited closure
+// `closure`, of a job in async, of which it had the lease: two that differ make
+// m suspect by its own word (A5). Anything else is ignored.
+void suspects_take_own(struct coord *c, struct member *m, struct job *job,
+                       uint64_t closure, Sluice__V1__Repeat *const *repeats,
+                       size_t n);
 
 // Returns the number of workers that are suspect.
 uint64_t suspects_count(const struct coord *c);

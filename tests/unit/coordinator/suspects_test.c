@@ -16,19 +16,16 @@ enum { LIMIT = 60000, WORKERS = 4 };
 
 static const char *const hosts[] = {"h-0", "h-1", "h-2", "h-3"};
 
-// A psserver, four workers of four hosts, and a job with rounds of `slots`
-// slots that are all audited.
-static struct world *begin_rounds(uint64_t seed, unsigned slots)
+// A psserver, four workers of four hosts, and a job in which what `text` says
+// is replaced by words that have all of it audited.
+static struct world *begin_job(uint64_t seed, const char *job, const char *text,
+                               const char *audit)
 {
     static struct world w;
     static char json[4096];
-    char *backup, *contributions;
 
-    snprintf(json, sizeof(json), "%s", world_sync_job);
-    contributions = strstr(json, "\"contributions\":3");
-    contributions[strlen("\"contributions\":")] = (char)('0' + slots);
-    backup = strstr(json, "\"backup\":1");
-    memcpy(backup, "\"audit\":1 ", 10);
+    snprintf(json, sizeof(json), "%s", job);
+    memcpy(strstr(json, text), audit, strlen(audit));
     world_init(&w, seed);
     world_people(&w, 1, WORKERS);
     for (unsigned i = 0; i < WORKERS; i++) {
@@ -40,9 +37,25 @@ static struct world *begin_rounds(uint64_t seed, unsigned slots)
     return &w;
 }
 
+// Rounds of `slots` slots.
+static struct world *begin_rounds(uint64_t seed, unsigned slots)
+{
+    char words[64];
+
+    snprintf(words, sizeof(words), "\"contributions\":%u,\"audit\":1 ", slots);
+    return begin_job(seed, world_sync_job, "\"contributions\":3", words);
+}
+
 static struct world *begin(uint64_t seed)
 {
     return begin_rounds(seed, 3);
+}
+
+// Closures of three steps, in async.
+static struct world *begin_async(uint64_t seed)
+{
+    return begin_job(seed, world_graph_job, "\"max_attempts\":8",
+                     "\"audit\":1       ");
 }
 
 static struct fake_member *worker(struct world *w, unsigned k)
@@ -239,5 +252,80 @@ TEST(suspects, A1_a_worker_votes_for_the_slots_of_its_lease_alone)
         worker(w, k)->meddles = true;
     T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
     T_EQ(jobs_get(w->coord, w->job)->audit.compared, 0);
+    world_release(w);
+}
+
+// ---- a worker's own word
+
+TEST(suspects, A5_a_worker_that_contradicts_itself_is_suspect_by_its_own_word)
+{
+    struct world *w = begin_async(WORLD_SITUATION);
+    Sluice__V1__JobStatus *s;
+
+    worker(w, 2)->flips = 4;
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT)); // its checks: A3
+    T_EQ(suspects_count(w->coord), 1);
+    T_ASSERT(suspect(w, 2) != NULL);
+    T_HAS(suspect(w, 2)->why, "it computed a gradient of closure");
+    T_HAS(suspect(w, 2)->why,
+          "twice from the same parameters: 00000000000003e8");
+    s = world_status(w);
+    T_ASSERT(s->audit != NULL);
+    T_EQ(s->audit->differed, 1);
+    T_EQ(s->audit->decided, 1);
+    T_GE(s->audit->compared, 10);
+    wire_free(&s->base);
+    world_release(w);
+}
+
+// Two results of other parameters, or of a closure that it does not hold.
+TEST(suspects, A5_what_cannot_be_compared_blames_nobody)
+{
+    for (unsigned run = 0; run < 2; run++) {
+        struct world *w = begin_async(WORLD_SITUATION);
+
+        for (unsigned k = 0; k < WORKERS; k++) {
+            worker(w, k)->flips = 3;
+            worker(w, k)->rereads = run == 0;
+            worker(w, k)->meddles = run == 1;
+        }
+        T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+        T_EQ(suspects_count(w->coord), 0);
+        T_EQ(jobs_get(w->coord, w->job)->audit.compared, 0);
+        world_release(w);
+    }
+}
+
+// A closure is audited when it is leased again, too, so one that is wrong after
+// the other goes, and what they handed back is counted, once.
+TEST(suspects, A5_what_is_handed_back_is_computed_by_others)
+{
+    for (unsigned run = 0; run < 20; run++) {
+        struct world *w = begin_async(t_seed() + run);
+
+        for (unsigned k = 0; k + 1 < WORKERS; k++)
+            worker(w, k)->flips = 1 + run % 5;
+        T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+        T_TRUE(suspect(w, WORKERS - 1) == NULL);
+        T_GE(suspects_count(w->coord), 1);
+        world_release(w);
+    }
+}
+
+// An admin can drain members, however many names a party makes suspect.
+TEST(suspects, A5_no_party_fills_the_list_of_drains)
+{
+    struct world *w = begin_async(WORLD_SITUATION);
+    char name[16];
+
+    for (unsigned i = 0; i < 1000; i++) {
+        snprintf(name, sizeof(name), "one-%u", i);
+        T_OK(drains_set(w->coord, MEMBER_WORKER, name, "", "", t_err()));
+    }
+    worker(w, 2)->flips = 1;
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    T_GE(jobs_get(w->coord, w->job)->audit.decided, 1);
+    T_TRUE(suspect(w, 2) == NULL);
+    T_EQ(suspects_count(w->coord), 1000);
     world_release(w);
 }

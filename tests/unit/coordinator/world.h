@@ -100,6 +100,7 @@ struct fake_member {
     unsigned flips; // 1 in so many of its results in audits is wrong; 0: none
     uint64_t left_out_set; // kernels that it leaves out; 0: it does not say
     bool meddles;          // its results in audits are of slots of other rounds
+    bool rereads;          // it computes a step twice, of different parameters
     unsigned lies;         // so many closures it completes without a push
     unsigned boasts;       // it tells so many steps more than a closure has
     uint64_t tests;        // samples of the test set, as it tells; 0: 20

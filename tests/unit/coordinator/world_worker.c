@@ -65,15 +65,43 @@ static void take_lease(struct world *w, struct fake_member *m,
     m->leases[m->leases_count++].lease = (Sluice__V1__Lease *)copy;
 }
 
-static void hand_back(struct fake_member *m, const Sluice__V1__Lease *l)
+// Results of an audited round: right ones depend on the slot alone.
+struct fake_repeats {
+    Sluice__V1__Repeat items[AUDITED_WORKERS], *list[AUDITED_WORKERS];
+};
+
+// The two results of a step in async (A5), of which the second has `flip`.
+static void repeat_own(const struct fake_member *m, uint64_t closure,
+                       uint64_t flip, struct fake_repeats *r)
+{
+    for (unsigned i = 0; i < 2; i++) {
+        r->items[i] = (Sluice__V1__Repeat)SLUICE__V1__REPEAT__INIT;
+        r->items[i].closure = closure + (m->meddles ? 3 : 0);
+        r->items[i].inputs = m->rereads ? i : 7;
+        r->items[i].output = i == 0 ? 1000 : 1000 ^ flip;
+        r->list[i] = &r->items[i];
+    }
+}
+
+static void hand_back_with(struct fake_member *m, const Sluice__V1__Lease *l,
+                           struct fake_repeats *r)
 {
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
     Sluice__V1__HandBack back = SLUICE__V1__HAND_BACK__INIT;
 
     T_OF_LEASE(&back, l);
+    if (r != NULL) {
+        back.repeats = r->list;
+        back.n_repeats = 2;
+    }
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HAND_BACK;
     up.hand_back = &back;
     fake_send(m, &up);
+}
+
+static void hand_back(struct fake_member *m, const Sluice__V1__Lease *l)
+{
+    hand_back_with(m, l, NULL);
 }
 
 static void take_revoke(struct fake_member *m, const Sluice__V1__Revoke *revoke)
@@ -159,11 +187,6 @@ static Sluice__V1__ScoreSums *score(struct fake_scores *s,
     return &s->sums;
 }
 
-// Results of an audited round: right ones depend on the slot alone.
-struct fake_repeats {
-    Sluice__V1__Repeat items[AUDITED_WORKERS], *list[AUDITED_WORKERS];
-};
-
 static void repeat(struct world *w, struct fake_member *m,
                    Sluice__V1__Complete *done, struct fake_repeats *r)
 {
@@ -173,11 +196,16 @@ static void repeat(struct world *w, struct fake_member *m,
 
     if (spec_audit(job->spec->train) == 0)
         return;
+    done->repeats = r->list;
+    if (e->round == 0) {
+        repeat_own(m, done->closure, 0, r);
+        done->n_repeats = 2;
+        return;
+    }
     first = evidence_round_first(e, done->closure);
     done->n_repeats = audited_slots(
         first, (uint32_t)(evidence_round_end(e, done->closure) - first),
         done->closure, slots);
-    done->repeats = r->list;
     for (size_t i = 0; i < done->n_repeats; i++) {
         r->items[i] = (Sluice__V1__Repeat)SLUICE__V1__REPEAT__INIT;
         r->items[i].closure = slots[i] + (m->meddles ? 3 : 0);
@@ -339,6 +367,25 @@ static bool all_counted(struct world *w, const struct fake_lease *f)
     return w->shards > 0;
 }
 
+// Computes the next step of an audited closure twice, in async. Returns true if
+// the results differ: then it pushes none of them (A5).
+static bool differs(struct world *w, struct fake_member *m,
+                    const struct fake_lease *f)
+{
+    const struct job *job =
+        w->coord == NULL ? NULL : jobs_get(w->coord, f->lease->job);
+    struct fake_repeats r;
+
+    if (job == NULL || spec_audit(job->spec->train) == 0 ||
+        job->shards.evidence.round > 0 || m->flips == 0 ||
+        world_below(w, m->flips) > 0)
+        return false;
+    repeat_own(m, f->lease->closure, UINT64_C(1) << world_below(w, 32), &r);
+    hand_back_with(m, f->lease, &r);
+    drop_lease(m, (unsigned)(f - m->leases));
+    return true;
+}
+
 // As if it had pushed all of it, to the memories that its map names.
 static void lie(struct world *w, struct fake_member *m, struct fake_lease *f)
 {
@@ -390,6 +437,8 @@ void fake_worker_work(struct world *w, struct fake_member *m)
             lie(w, m, f);
             return;
         }
+        if (differs(w, m, f))
+            return;
         if (!push(w, m, f, (uint32_t)world_below(w, w->shards))) {
             hand_back(m, f->lease);
             drop_lease(m, (unsigned)(f - m->leases));

@@ -413,6 +413,9 @@ static const struct {
     {"{" NAME "," MODEL "," LOSS "," OPTIM "}", "data.train is missing"},
     {"{" NAME "," EXTERNAL "," OPTIM ",'train':{'precision':'f16'}}",
      "train.precision: the model is external, so its own program decides that"},
+    {"{" NAME "," EXTERNAL "," OPTIM ",'train':{'audit':0.5}}",
+     "train.audit: the model is external, so its own program computes each "
+     "step, once"},
     {"{" NAME "," EXTERNAL "," OPTIM ",'train':{'mode':'sync'}}",
      "train.mode: sync is for models of layers; programs of the user's train "
      "in async, hybrid, or in allreduce, where no gradient is late either"},
@@ -670,8 +673,10 @@ static const struct {
                              "round in sync, and train.mode is async"},
     {"'train':{'mode':'sync','audit':1.5}",
      "train.audit: wants a number in [0, 1], got 1.5"},
-    {"'train':{'audit':0.5}", "train.audit: rounds of sync are audited, and "
-                              "train.mode is async"},
+    {"'train':{'audit':-1}", "train.audit: wants a number in [0, 1], got -1"},
+    {"'train':{'mode':'hybrid','audit':0.5}",
+     "train.audit: rounds of sync and steps of async are audited, and "
+     "train.mode is hybrid"},
     {"'train':{'contributions':4}", "train.contributions: rounds are of sync "
                                     "and allreduce, and train.mode is async"},
     {"'train':{'priority':101}", "train.priority: wants -100 to 100, got 101"},

@@ -1148,6 +1148,130 @@ TEST(task, clipping_bounds_what_is_sent)
     world_close(&w);
 }
 
+// ---- steps that are computed twice (A5)
+
+// The gradient of which this is the digest is wrong in one number; 0: none.
+static unsigned planted;
+
+uint64_t __real_grad_digest(uint64_t before, const float *g, size_t n);
+uint64_t __wrap_grad_digest(uint64_t before, const float *g, size_t n);
+
+uint64_t __wrap_grad_digest(uint64_t before, const float *g, size_t n)
+{
+    if (planted > 0 && --planted == 0)
+        ((float *)g)[n / 2] += 1;
+    return __real_grad_digest(before, g, n);
+}
+
+// What is digested of each step: the parameters, and the gradient two times.
+#define DIGESTS 3
+
+// Only steps of one device in host memory are computed twice.
+static bool twice(void)
+{
+    return strcmp(task_device(), "ref") == 0;
+}
+
+// Trains all closures of a job, and writes its parameters to `values`. Returns
+// their number. A closure that is handed back is leased again.
+static size_t train_twice(const char *extra,
+                          void (*change)(Sluice__V1__JobSpec *spec),
+                          float values[200], unsigned *handed_back)
+{
+    struct fake_shard *shards;
+    struct world w;
+    size_t count = 0;
+
+    *handed_back = 0;
+    world_open_with(&w, extra, change);
+    for (uint64_t c = 0; c < schedule_closures(&w.schedule); c++) {
+        struct lease *l = train(&w, c);
+        const struct lease_repeat *r = l->outcome.repeats;
+
+        if (l->outcome.kind == OUTCOME_HAND_BACK) {
+            ++*handed_back;
+            T_HAS(l->outcome.err.text, "it computed a step twice");
+            T_EQ(l->outcome.repeats_count, 2);
+            T_TRUE(r[0].closure == c && r[1].closure == c);
+            T_TRUE(r[0].kind == r[1].kind && r[0].inputs == r[1].inputs);
+            T_TRUE(r[0].output != r[1].output);
+            c--;
+            continue;
+        }
+        check_evidence(&w, l);
+        if (strstr(extra, "'audit'") == NULL || !twice()) {
+            T_EQ(l->outcome.repeats_count, 0);
+            continue;
+        }
+        T_EQ(l->outcome.repeats_count, 2);
+        T_MEM(&r[0], &r[1], sizeof(r[0]));
+        T_TRUE(r[0].closure == c && (change == blow_up) == (r[0].output == 0));
+    }
+    check_all_counted(&w);
+    shards = fake_ps_lock(w.ps);
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        T_EQ(shards[i].pushes, schedule_steps(&w.schedule)); // none twice
+        memcpy(values + count, shards[i].values,
+               shards[i].count * sizeof(*values));
+        count += shards[i].count;
+    }
+    fake_ps_unlock(w.ps);
+    world_close(&w);
+    return count;
+}
+
+// Steps that are sent range by range, and whole; of several micro-batches; of
+// which the numbers are not finite.
+static const struct {
+    const char *once, *twice;
+    void (*change)(Sluice__V1__JobSpec *spec);
+} trained_twice[] = {
+    {"", ", 'audit': 1", NULL},
+    {", 'accumulate': 3", ", 'accumulate': 3, 'audit': 1", NULL},
+    {", 'precision': 'f16'", ", 'precision': 'f16', 'audit': 1", NULL},
+    {", 'max_nonfinite': 100", ", 'max_nonfinite': 100, 'audit': 1", blow_up},
+    {"", ", 'audit': 1", dropout_before_the_end},
+};
+
+TEST(task, A5_a_step_that_is_computed_twice_counts_once)
+{
+    for (size_t i = 0; i < SL_COUNT(trained_twice); i++) {
+        float once[200], again[200];
+        unsigned back;
+        size_t n = train_twice(trained_twice[i].once, trained_twice[i].change,
+                               once, &back);
+
+        sharing = i == 0;
+        T_EQ(train_twice(trained_twice[i].twice, trained_twice[i].change, again,
+                         &back),
+             n);
+        sharing = false;
+        T_EQ(back, 0);
+        T_MEM(once, again, n * sizeof(float));
+    }
+}
+
+// The first or the second gradient of a step in the midst of a closure is
+// wrong: nothing of that step is sent, and the other steps are computed once.
+TEST(task, A5_a_step_with_two_results_is_not_sent)
+{
+    static const char *const jobs[][2] = {
+        {"", ", 'audit': 1"},
+        {", 'precision': 'f16'", ", 'precision': 'f16', 'audit': 1"},
+    };
+
+    for (size_t i = 0; i < 2 * SL_COUNT(jobs); i++) {
+        float once[200], again[200];
+        unsigned back;
+        size_t n = train_twice(jobs[i / 2][0], NULL, once, &back);
+
+        planted = twice() ? 5 * DIGESTS + 2 + (unsigned)i % 2 : 0;
+        T_EQ(train_twice(jobs[i / 2][1], NULL, again, &back), n);
+        T_EQ(back, twice());
+        T_MEM(once, again, n * sizeof(float));
+    }
+}
+
 // ---- f16
 
 // All of a job's closures, each complete.
