@@ -15,9 +15,10 @@ from table import ByIsa, at_least, row
 
 NEEDS = ["psserver"]
 BATCH = 64
-# An epoch of 938 and more: its last batch, of 32 samples, has a program of its
-# own, which a worker compiles and checks once, in 0.15 s.
-WARM_STEPS = 1000
+WARM_STEPS = 400
+# More than an epoch of 938 steps. Its last batch, of 32 samples, has a program of
+# its own, which a worker compiles and checks once, in 0.15 s.
+EPOCH_STEPS = 1000
 ROUNDS = 3  # a peer takes long to start
 # Why rows with these are none of --quick.
 LONG_TF = "TensorFlow takes half a minute to start"
@@ -66,7 +67,7 @@ class FashionJob(Job):
         job = self.run("submit", ROOT / "examples" / "fashion-cnn.yaml",
                        "--no-wait", *(w for s in words for w in ("--set", s))
                        ).stdout.strip()
-        self.wait_steps(job, WARM_STEPS)
+        self.wait_steps(job, EPOCH_STEPS)
         return job
 
 
