@@ -136,6 +136,9 @@ TEST(step, a_program_knows_what_was_left_out_of_it)
         emul_wrong(which[i], i == 2 ? WRONG_LAST_TILE : WRONG_FIRST);
         T_OK(rig_place(&r, true, 4, &p));
         seen[i] = p->program->left_out;
+        team_left_out(&seen[i], p->mates);
+        T_EQ(seen[i].count > p->program->left_out.count,
+             p->mates != NULL && i > 0);
         rig_close(&r);
     }
     emul_wrong(0, WRONG_NOWHERE);

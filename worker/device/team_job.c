@@ -315,6 +315,20 @@ enum sl_err team_program_new(struct team_program **out, struct team_job *j,
     return SL_OK;
 }
 
+void team_left_out(struct program_left_out *to, const struct team_program *p)
+{
+    for (unsigned k = 0; p != NULL && k < team_mates(p->j->t); k++) {
+        const struct program *mate = p->of[k].program;
+
+        if (mate == NULL || mate->left_out.count == 0)
+            continue;
+        if (to->count == 0)
+            memcpy(to->first, mate->left_out.first, sizeof(to->first));
+        to->count += mate->left_out.count;
+        to->set += mate->left_out.set;
+    }
+}
+
 void team_program_free(struct team_program *p)
 {
     const struct compile_options none = {.batch = 0};

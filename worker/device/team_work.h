@@ -66,6 +66,10 @@ enum sl_err team_program_new(struct team_program **out, struct team_job *j,
 // Frees the mates' programs; no step is under way. NULL is allowed.
 void team_program_free(struct team_program *p);
 
+// Adds the kernels that are left out of the mates' programs to those of the
+// first member's. Adds none for NULL.
+void team_left_out(struct program_left_out *to, const struct team_program *p);
+
 // Changes the options of a program for a whole batch to those of a member's
 // part; without a team (`j` NULL) they stay.
 void team_cut(const struct team_job *j, unsigned member,

@@ -520,21 +520,22 @@ static enum sl_err make_mates(struct worker_job *j, enum job_use use,
 
 // Lets heartbeats say which kernels are left out of a whole micro-batch: of
 // smaller ones not every worker has a program.
-static void job_tell_left_out(struct worker_job *j, const struct program *p,
-                              uint32_t batch)
+static void job_tell_left_out(struct worker_job *j, const struct job_program *p)
 {
     const struct record *r = j->record;
+    struct program_left_out all = p->program->left_out;
     struct record_left_out l = {.set = WIRE_LEFT_OUT_NONE};
 
-    if (!r->placed || batch != r->schedule.batch / r->accumulate)
+    if (!r->placed || p->batch != r->schedule.batch / r->accumulate)
         return;
-    if (p->left_out.count > 0)
-        l.set += p->left_out.set;
-    if (p->left_out.count == 1)
-        snprintf(l.what, sizeof(l.what), "%s", p->left_out.first);
-    else if (p->left_out.count > 1)
-        snprintf(l.what, sizeof(l.what), "%s, and %u others", p->left_out.first,
-                 p->left_out.count - 1);
+    team_left_out(&all, p->mates);
+    if (all.count > 0)
+        l.set += all.set;
+    if (all.count == 1)
+        snprintf(l.what, sizeof(l.what), "%s", all.first);
+    else if (all.count > 1)
+        snprintf(l.what, sizeof(l.what), "%s, and %u others", all.first,
+                 all.count - 1);
     record_leave_out(j->record, &l);
 }
 
@@ -562,7 +563,7 @@ static enum sl_err job_make_program(struct worker_job *j, enum job_use use,
     if (rc != SL_OK)
         program_drop(slot);
     else if (use == JOB_TRAINS)
-        job_tell_left_out(j, slot->program, batch);
+        job_tell_left_out(j, slot);
     return rc;
 }
 
