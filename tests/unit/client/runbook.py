@@ -18,6 +18,9 @@ for room in MAY:
         for call in CALL.finditer(path.read_text()):
             text = "".join(re.findall(r'"([^"]*)"', call.group(1)))
             said.setdefault(text, path.relative_to(ROOT))
+    for path in sorted((ROOT / room).rglob("*.h")):  # texts that two files log
+        for text in re.findall(r'#define \w+_LOG_\w+ "([^"]*)"', path.read_text()):
+            said.setdefault(text, path.relative_to(ROOT))
 
 missing = {text: where for text, where in said.items()
            if f"`{text}`" not in book}
