@@ -438,9 +438,10 @@ WIRE_UNPACK_MAP(WIRE_UNPACK_PROTOTYPE)
     }
 
 // Escapes every string of an unpacked message so that it may be shown on one
-// line (common/base/utf8.h), for printing. A string for which the arena has no
-// more room says '?' instead of what it was. `arena` is the one that the
-// message lives in: its strings are replaced or changed in place.
+// line (common/base/utf8.h), for printing; a field called `explanation` keeps
+// its line ends. In a string for which the arena has no more room '?' stands
+// for each such character. `arena` is the one that the message lives in: its
+// strings are replaced or changed in place.
 void wire_plain(ProtobufCMessage *msg, struct wire_arena *arena);
 
 // Validates a message that came otherwise (pbjson_read of a manifest), without

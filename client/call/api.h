@@ -22,8 +22,9 @@ struct api_client;
 
 // Reads --coordinator, --timeout, --tls-*. Connects with the first call.
 // Signals that the process blocks before this are blocked in its threads.
-// `conf` is borrowed until api_close. SL_EINVAL: the address; those of the
-// certificate files; SL_ENOMEM.
+// `conf` is borrowed until api_close. It starts gRPC: after it the process must
+// not fork without exec. SL_EINVAL: the address; SL_EDENIED: it is not local,
+// and no --tls-* is given; those of the certificate files; SL_ENOMEM.
 enum sl_err api_open(struct api_client **out, const struct conf *conf,
                      struct sl_error *err);
 // Frees the client with its replies, and waits for its threads; no stream or
@@ -52,7 +53,11 @@ int64_t api_timeout_ms(const struct api_client *a);
       task_queues_reply)                                                       \
     X(task_delete, TASK_DELETE, TaskDelete, TaskDeleteReply, task_delete_reply)
 
-// Each makes one call, waits for its answer, and sets *out to it.
+// Each makes one call, waits for its answer, and sets *out to it, its strings
+// plain (wire_plain) unless stdout is data (out_is_data). If the connection
+// failed, though a process listens there, the call is made again in the rest of
+// --timeout. SL_EAUTH: certificates that do not fit; SL_EINVAL: also a server
+// that is no coordinator; else the coordinator's own errors.
 #define API_PROTOTYPE(name, METHOD, Request, Reply, reply)                     \
     enum sl_err api_##name(struct api_client *a,                               \
                            const Sluice__V1__##Request *request,               \

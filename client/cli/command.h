@@ -16,8 +16,9 @@
 // Runs args, which ends with NULL, and waits for its end; a name without '/' is
 // looked for in PATH. Its standard input is empty. Appends stdout and stderr
 // together to `out` (NULL is allowed), about COMMAND_OUTPUT_MAX bytes at most;
-// also after a failure. `timeout_ms` (0 or more) lasts until the program has
-// closed its output: then it is waited for without a limit.
+// also after a failure. `timeout_ms` (0 or more) is the limit until the program
+// has ended and its output is closed, by its children too; after that it is
+// killed, and SL_ETIMEDOUT.
 enum sl_err command_run(const char *const *args, int timeout_ms,
                         struct buf *out, struct sl_error *err);
 

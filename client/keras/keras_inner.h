@@ -110,7 +110,8 @@ const char *keras_str(const json_t *object, const char *key);
 // Returns the items of {"class_name": "__tuple__", "items": ...}; else `value`.
 const json_t *keras_plain(const json_t *value);
 
-// Returns true if a and b are equal, where 1 equals 1.0.
+// Returns true if a and b are equal, where 1 equals 1.0, but not within an
+// array.
 bool keras_same(const json_t *a, const json_t *b);
 // Returns true if `value` equals the JSON in `text`.
 bool keras_is(const json_t *value, const char *text);

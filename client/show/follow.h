@@ -51,10 +51,10 @@ void follow_unblock(void);
 // SL_EIO.
 enum sl_err follow_block(struct sl_error *err);
 
-// Watches job `id`; with `shards` its statuses have its shards. The first
-// connection is tried at once; follow_next tells whether it came about. Blocks
-// SIGINT and SIGTERM as follow_block does; after a failure they are as they
-// were. SL_EIO, SL_ENOMEM.
+// Watches job `id`; its statuses have its spec, and with `shards` its shards.
+// The first connection is tried at once; follow_next tells whether it came
+// about. Blocks SIGINT and SIGTERM as follow_block does; after a failure they
+// are as they were. SL_EIO, SL_ENOMEM.
 enum sl_err follow_open(struct follow_stream **out, struct api_client *api,
                         const char *id, bool shards, struct sl_error *err);
 
@@ -62,7 +62,8 @@ enum sl_err follow_open(struct follow_stream **out, struct api_client *api,
 // in any case. After FOLLOW_FAILED the caller ends the watch.
 void follow_next(struct follow_stream *f, int wait_ms,
                  struct follow_event *event);
-// Ends the watch, and waits for its last callback. NULL is allowed.
+// Ends the watch, and waits for its last callback; signals stay blocked
+// (follow_unblock). NULL is allowed.
 void follow_close(struct follow_stream *f);
 
 // ---- the whole of it, as submit, watch and wait do
@@ -82,12 +83,14 @@ struct follow_options {
 struct cli;
 
 // Checks that options->summary can be written, before there is a job to wait
-// for. Errors are those of target.h.
+// for, and makes the folder options->tensorboard. Errors are those of target.h
+// and of fs_mkdirs.
 enum sl_err follow_can_write(const struct follow_options *options,
                              struct sl_error *err);
 
 // Follows job `id` to its end, and waits so long; returns the exit code, and
-// has said on stderr why it is not 0. `options` and `api` are borrowed for the
+// has said on stderr why it is not 0: 130 or 143 if SIGINT or SIGTERM ended the
+// watch. Both are unblocked then. `options` and `api` are borrowed for the
 // call; the api stays open.
 int follow_job(struct cli *cli, struct api_client *api, const char *id,
                const struct follow_options *options);

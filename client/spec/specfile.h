@@ -12,8 +12,9 @@
 // Memory   the spec is the caller's: wire_free. JSON values are borrowed, or
 //          given as references of the caller's.
 // Errors   SL_EINVAL with "file:line: path: reason" wherever a line is known;
-//          SL_ENOMEM. *out and *lines are then untouched; `err` may be NULL,
-//          but for specfile_locate and specfile_blame_set.
+//          those of reading the file (SL_ENOENT, ...); SL_ENOMEM. *out and
+//          *lines are then untouched; `err` may be NULL, but for
+//          specfile_locate and specfile_blame_set.
 #ifndef CLIENT_SPEC_SPECFILE_H
 #define CLIENT_SPEC_SPECFILE_H
 
@@ -34,16 +35,16 @@ enum sl_err specfile_load(Sluice__V1__JobSpec **out, const char *path,
 
 // ---- the steps
 
-// Parses text[len], YAML or JSON, called `name` in errors. *lines as in yaml.h,
-// or empty.
+// Parses text[len], behind which a 0 stands, as YAML or JSON, called `name` in
+// errors. *lines as in yaml.h, or empty. Both are the caller's references.
 enum sl_err specfile_parse(json_t **out, json_t **lines, const char *name,
                            const char *text, size_t len, struct sl_error *err);
 // Sets one value, "train.epochs=2", in `root`; objects on the way are made.
 // SL_EINVAL: it has no '=', or there is no such place; objects that were made
 // on the way stay.
 enum sl_err specfile_set(json_t *root, const char *set, struct sl_error *err);
-// Joins relative paths x and y of data.train and data.test to `folder`.
-// SL_ENOMEM.
+// Joins relative paths x and y of data.train and data.test to `folder`, an
+// absolute path without links, and takes '.' and '..' out of them. SL_ENOMEM.
 enum sl_err specfile_paths(json_t *root, const char *folder,
                            struct sl_error *err);
 // Makes a spec of `root` and checks it as that of a new job. `name` is what the

@@ -4,8 +4,9 @@
 //
 // Threads  main.
 // Memory   weights_release; the struct must not move: `file` points into it.
-// Errors   SL_EINVAL names the variable that does not fit, and how. *out is all
-//          zeroes after a failure; `err` may be NULL.
+// Errors   SL_EINVAL names the variable that does not fit, and how;
+//          SL_ECORRUPT: no safetensors file; SL_ENOENT, SL_EIO; SL_ENOMEM.
+//          *out is all zeroes after a failure; `err` may be NULL.
 #ifndef CLIENT_SPEC_WEIGHTS_H
 #define CLIENT_SPEC_WEIGHTS_H
 
@@ -22,9 +23,9 @@ struct weights {
     size_t others; // tensors that are no variables of the model
 };
 
-// Reads file `path`, and compares it with the model of a checked spec: every
-// variable must be in it, F32, in Keras' layout, and finite. Reads the whole
-// file. *out need not be zeroed.
+// Reads file `path` of the real file system, by `fs`, and compares it with the
+// model of a checked spec: every variable must be in it, F32, in Keras' layout,
+// and finite. Maps and reads the whole file. *out need not be zeroed.
 enum sl_err weights_read(struct weights *out, struct fs *fs, const char *path,
                          const Sluice__V1__JobSpec *spec, struct sl_error *err);
 void weights_release(struct weights *w); // all zeroes is allowed

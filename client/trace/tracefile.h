@@ -28,8 +28,8 @@ enum sl_err tracefile_new(struct tracefile **out);
 // Frees the trace and its texts. NULL is allowed.
 void tracefile_free(struct tracefile *t);
 
-// Adds piece `r`: spans of one process, or why it has none. SL_ENOMEM: part of
-// it may be there.
+// Adds piece `r`, as wire_unpack_trace_reply gives it: spans of one process, or
+// why it has none. SL_ENOMEM: part of it may be there.
 enum sl_err tracefile_add(struct tracefile *t, const Sluice__V1__TraceReply *r);
 
 // Numbers of spans, of processes that have some, and of processes that said why

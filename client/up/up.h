@@ -54,7 +54,9 @@ struct up {
     int ready;             // --detach: pipe to the waiting parent; -1: none
 };
 
-// Does everything before the first child (up_setup.c). On failure up_release.
+// Does everything before the first child (up_setup.c), and blocks SIGINT,
+// SIGTERM, SIGHUP and SIGCHLD for good. *u need not be zeroed. The caller then
+// sets u->ready, to -1 without --detach, before up_run. On failure up_release.
 enum sl_err up_setup(struct up *u, const struct conf *conf,
                      struct sl_error *err);
 // Removes the children's pid files, sockets and locks, drops the folder's lock

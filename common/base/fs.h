@@ -128,16 +128,17 @@ enum sl_err fs_open(struct fs *fs, struct fs_file **out, const char *path,
 // since the last fs_sync may be lost. NULL is allowed.
 void fs_close(struct fs_file *f);
 
-// Writes all n bytes behind those of the last fs_write (the first: at the
-// beginning; with FS_APPEND always at the end of the file), or fails. After a
-// failure the file refuses every later write and sync with SL_EIO; a part may
-// be in it, and it may be read and closed.
+// Writes all n bytes behind those that fs_write wrote before, or with FS_APPEND
+// at the end of the file, or fails. Where fs_pwrite has made the file longer,
+// the next fs_write of a real file overwrites that, and one in S3 appends.
+// After a failure the file refuses every later write and sync with SL_EIO; a
+// part may be in it, and it may be read and closed.
 enum sl_err fs_write(struct fs_file *f, const void *bytes, size_t n,
                      struct sl_error *err);
 
 // Writes all n bytes at `offset`, in bytes, or fails, with the same effect on
-// the file; the place of fs_write stays. Not with FS_APPEND, where Linux writes
-// at the end. A store in S3 refuses some offsets (host/store/store.h).
+// the file. Not with FS_APPEND, where Linux writes at the end. A store in S3
+// refuses some offsets (host/store/store.h).
 enum sl_err fs_pwrite(struct fs_file *f, uint64_t offset, const void *bytes,
                       size_t n, struct sl_error *err);
 

@@ -75,7 +75,8 @@ struct rpc_io_options {
 // Sets the allocator and core's libraries up, once per process and before gRPC
 // starts, so that freed memory of messages is kept and not faulted in anew.
 // rpc_io_new calls it; benchmarks that use core without an rpc_io call it too.
-// A second call does nothing.
+// Sets GRPC_EXPERIMENTS in the environment, unless it is set, so no other
+// thread may change or read that meanwhile. A second call does nothing.
 void rpc_tune_process(void);
 
 // Starts the threads (options may be NULL). SL_EINVAL if this process may not
@@ -278,7 +279,8 @@ enum sl_err rpc_server_new(struct rpc_server **out, struct rpc_io *io,
 // certificate of the same authority; on unix: the file's mode (0600) guards
 // instead, and `tls` is not used. Certificate files that are replaced (tls.h)
 // serve every handshake after tls_look saw them. After a failure another
-// address may be tried; *port is as it was. Threads: one at a time.
+// address may be tried; *port is as it was. For unix: it changes the umask of
+// the process for a moment. Threads: one at a time.
 enum sl_err rpc_server_bind(struct rpc_server *server, const char *address,
                             const struct rpc_tls *tls, int *port,
                             struct sl_error *err);
@@ -390,14 +392,16 @@ enum sl_err rpc_stream_send(struct rpc_stream *stream, struct rpc_msg *msg);
 // earlier close, finish or cancel, or after the end.
 void rpc_stream_close(struct rpc_stream *stream);
 
-// Ends the stream with `code` and `err` once the queue is sent. Client: the
-// same as rpc_stream_cancel. The first close, finish or cancel counts. HTTP/2
-// lets a failure overtake messages that the client has not read yet.
+// Ends the stream with `code` and `err` (NULL: the sentence of the code) once
+// the queue is sent. Server: does nothing after an earlier close, finish or
+// cancel. Client: cancels, and on_end gets `code` and `err` if that is not
+// SL_OK. HTTP/2 lets a failure overtake messages that the client has not read
+// yet.
 void rpc_stream_finish(struct rpc_stream *stream, enum sl_err code,
                        const struct sl_error *err);
 
-// Ends the stream now and drops queued messages. on_end still runs, later.
-// Does nothing if the stream has ended.
+// Ends the stream now and drops queued messages, also after a close or finish.
+// on_end still runs, later. Does nothing if the stream has ended.
 void rpc_stream_cancel(struct rpc_stream *stream);
 
 // Gives the caller the message, to free with rpc_body_free, which may be later
@@ -488,7 +492,8 @@ void rpc_channel_hurry(struct rpc_channel *channel);
 struct rpc_call_options {
     int64_t deadline_ms;    // from now; unary calls must have one; 0 and less:
                             // it is over, and the call ends unsent
-    size_t max_reply_bytes; // limit of a message; 0: RPC_CONTROL_BYTES
+    size_t max_reply_bytes; // limit of a message, beyond which a call or stream
+                            // ends with SL_ERANGE; 0: RPC_CONTROL_BYTES
     bool wait_for_ready;    // wait for the peer until the deadline, instead of
                             // failing with SL_EUNAVAIL at once
     // Order among unary calls that wait for the window: lowest first. A call

@@ -137,7 +137,8 @@ enum sl_err s3_failed(const struct s3 *s, const struct s3_ask *ask,
 // conditional write succeeds without an answer, the second finds its own mark.
 void s3_mark(char out[S3_MARK]);
 
-// Returns true if the object `name` exists and bears `mark`.
+// Returns true if the object `name` exists and bears `mark`; false also if S3
+// does not say so.
 bool s3_is_ours(struct s3 *s, const struct s3_name *name, const char *mark);
 
 struct s3_object {

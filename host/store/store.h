@@ -8,8 +8,10 @@
 // with folders. A store in S3 has these rules:
 //
 // - A name appears whole, by fs_commit, fs_write_durable or fs_write_new, and
-//   is durable then; a file that is not committed leaves nothing (its parts are
-//   aborted; after a crash the bucket's lifecycle rule clears them).
+//   is durable then; also by fs_sync, under the name with which it was opened,
+//   and then it takes no more bytes (SL_ESTATE). A file that is neither
+//   committed nor synced leaves nothing (its parts are aborted; after a crash
+//   the bucket's lifecycle rule clears them).
 // - fs_write_new is a conditional PUT: of several that try, one wins.
 // - A file that was opened is read from one version: if it is replaced
 //   meanwhile, reading fails.

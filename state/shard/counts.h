@@ -35,8 +35,9 @@ void counts_release(struct counts_msg *m); // after either; zeroes are allowed
 enum sl_err counts_fit(const struct once *o, struct sl_error *err);
 
 // Makes *out of a snapshot's set and numbers, and checks that they fit each
-// other and the schedule. *out has no attempts (they are not in snapshots). It
-// is for once_release, and need not be zeroed before. SL_ENOMEM.
+// other and the schedule, which must hold (schedule_check). *out has no
+// attempts (they are not in snapshots). It is for once_release, and need not be
+// zeroed before. SL_ENOMEM.
 enum sl_err counts_read(struct once *out, const struct schedule *schedule,
                         const Sluice__V1__CountedSet *set,
                         const Sluice__V1__ShardCounts *counts,
