@@ -134,7 +134,7 @@ static const struct wire_rules all[] = {
           NAME(2), OPAQUE(3), ADDRESS(4), OPAQUE(5), MAYBE_NAME(6),
           MAYBE_NAME(7), MAYBE_NAME(8), RANGE(9, WIRE_PROTOCOL, WIRE_PROTOCOL),
           OPAQUE(11), KNOWN(12, "cluster.c:cluster_judge"), OPAQUE(15),
-          OPAQUE(17), OPAQUE(23)),
+          OPAQUE(17), OPAQUE(23), OPAQUE(25), OPAQUE(26)),
     RULES(heartbeat, NULL, OPAQUE(1), COUNT(2, 64), COUNT(3, WIRE_SHARDS_MAX),
           OPAQUE(5), MAYBE_NAME(7), KNOWN(50, "offset.c:offset_came"),
           OPAQUE(51), KNOWN(52, "offset.c:offset_heard"), OPAQUE(80),

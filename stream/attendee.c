@@ -354,6 +354,8 @@ static void say_hello(struct attendee *a)
     m.ranks = a->setup.ranks;
     m.groups = a->setup.groups;
     m.no_store = a->setup.no_store;
+    m.test_kind = a->setup.test_kind;
+    m.test_vector = a->setup.test_vector;
     m.only_job = a->setup.only_job;
     m.map_changes = true;
     m.waits_for_round = true;

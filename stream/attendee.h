@@ -52,6 +52,9 @@ struct attendee_setup {
     bool no_store;       // a worker that writes no parts of checkpoints
     uint64_t only_job;   // the only job to work for; 0: any
     uint64_t cluster;    // our cluster; 0: the first that welcomes us
+    // What a worker computed of the test vector, and of what kind it is (A7);
+    // 0: it computed none.
+    uint64_t test_kind, test_vector;
     unsigned welcome_ms; // a stream without a Welcome is given up; 0: 10000
     // All run on the loop. welcome: may we attach? false refuses a coordinator
     // of an older term; one of another cluster is refused before. attached: now

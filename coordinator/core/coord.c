@@ -23,6 +23,7 @@
 #include "coordinator/core/recovery/cluster.h"
 #include "coordinator/core/job.h"
 #include "coordinator/core/status/job_curves.h"
+#include "coordinator/core/leases/arrivals.h"
 #include "coordinator/core/leases/drains.h"
 #include "coordinator/core/cuts/cuts.h"
 #include "coordinator/core/recovery/past_jobs.h"
@@ -86,6 +87,7 @@ static void coord_release(struct coord *c)
     cluster_release(c);
     gone_release(c);
     drains_release(c);
+    test_vectors_release(&c->vectors);
     quotas_free(c->quotas);
     sl_free(c->store);
     sl_free(c->state_dir);
@@ -290,6 +292,8 @@ static void read_hello(struct member_hello *out, const Sluice__V1__Hello *hello,
         .groups = hello->groups,
         .no_store = hello->no_store,
         .memory_bytes = hello->memory_bytes,
+        .test_kind = hello->test_kind,
+        .test_vector = hello->test_vector,
         .map_changes = hello->map_changes,
         .waits_for_round = hello->waits_for_round,
         .log_lines = hello->log_lines,
@@ -417,6 +421,8 @@ enum sl_err coord_attach(struct coord *c, uint64_t member,
     HISTORY("member", "what=attached name=%s of=%s process=%llx", m->name,
             member_role_name(m->role), (ull)m->process);
     gone_replaced(c, m);
+    if (!c->dead)
+        arrivals_hear(c, m); // before it is leased anything (A7)
     if (c->dead)
         return sl_fail(err, SL_EUNAVAIL, "the coordinator is stopping");
     send_welcome(c, m);

@@ -15,6 +15,7 @@
 #include "coordinator/core/coord.h"
 #include "coordinator/core/figures.h"
 #include "coordinator/rules/member.h"
+#include "coordinator/rules/test_vectors.h"
 
 struct behind_job;
 struct cluster_stranger;
@@ -70,6 +71,9 @@ struct coord {
 
     // Members that an admin has drained (drains.h). Changed by: drains.
     struct list drains;
+
+    // Test vectors of workers that joined. Changed by: arrivals.
+    struct test_vectors vectors;
 
     // The cluster's identity, and members that were refused. Changed by:
     // cluster.

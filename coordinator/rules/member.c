@@ -91,6 +91,8 @@ static struct member *member_new(const struct member_hello *hello)
     m->groups = hello->groups;
     m->no_store = hello->no_store;
     m->memory_bytes = hello->memory_bytes;
+    m->test_kind = hello->test_kind;
+    m->test_vector = hello->test_vector;
     m->map_changes = hello->map_changes;
     m->waits_for_round = hello->waits_for_round;
     m->log_lines = hello->log_lines;

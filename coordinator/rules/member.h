@@ -83,6 +83,8 @@ struct member_hello {
     uint64_t only_job;     // the only job that it takes; 0: any
     uint32_t edition;      // newest edition of the layers that it knows
     uint64_t memory_bytes; // memory that it may use; 0: not said
+    // worker: its kind, and what it computed of the test vector; 0: not said
+    uint64_t test_kind, test_vector;
 };
 
 // A lease of an older stream that a worker still computes, as its heartbeats
@@ -135,8 +137,9 @@ struct member {
     uint64_t only_job; // worker: as member_hello
     uint32_t edition;
     uint64_t attached_ms, seen_ms;
-    uint64_t pause_until_ms; // worker: give it nothing before
-    uint64_t memory_bytes;   // memory that it may use; 0: not said
+    uint64_t pause_until_ms;         // worker: give it nothing before
+    uint64_t memory_bytes;           // memory that it may use; 0: not said
+    uint64_t test_kind, test_vector; // worker: as member_hello
     uint64_t resident_bytes; // memory that it uses, by its last heartbeat
     struct busy busy;
     struct offset clock; // offset of its clock from the coordinator's

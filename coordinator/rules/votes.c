@@ -60,9 +60,9 @@ bool votes_independent(const struct vote *const *votes, uint32_t n)
     return witness_independent(&t) == n;
 }
 
-// Returns true if x is wrong by a and b, which agree against it (A2).
-static bool votes_outvoted(const struct vote *x, const struct vote *a,
-                           const struct vote *b)
+// Two agree against it, all of independent witnesses (A2).
+bool votes_outvoted(const struct vote *x, const struct vote *a,
+                    const struct vote *b)
 {
     const struct vote *all[] = {x, a, b};
 

@@ -63,6 +63,9 @@ void votes_take(struct votes *v, uint32_t round, uint64_t closure,
 
 // Returns true if the n votes are of independent witnesses.
 bool votes_independent(const struct vote *const *votes, uint32_t n);
+// Returns true if x is wrong by a and b, which agree against it (A2).
+bool votes_outvoted(const struct vote *x, const struct vote *a,
+                    const struct vote *b);
 
 void votes_release(struct votes *v); // all zeroes is allowed, and left
 

@@ -113,6 +113,8 @@ static Sluice__V1__MemberStatus *status_member(struct coord *c,
     s->leases = m->lease_count;
     s->heartbeat_age_ms = (double)(now - m->seen_ms);
     s->resident_bytes = m->resident_bytes;
+    s->test_kind = m->test_kind;
+    s->test_vector = m->test_vector;
     s->usage = usage_of(m);
     s->attached_seconds =
         (double)((m->state == MEMBER_LOST ? m->seen_ms : now) -

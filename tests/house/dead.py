@@ -29,7 +29,6 @@ SEAMS = {
     "rpc_call_left_ms": "only the server's side sees what deadline arrived",
     "local_bytes": "tests see what is mapped, and that it goes",
     "pool_kept_bytes": "tests see what the shelf keeps",
-    "optim_defaults": "Keras' values, for tests and bench programs",
     "http_is_post": "a server has them; what it serves asks for none",
     "http_stream_close": "a server has them; what it serves asks for none",
     "graph_describe": "graphs are checked for a device that is not there",

@@ -43,4 +43,12 @@ run B_OTHER 1 own.pml -DB_OTHER -DLIES
 run B_REREAD 1 own.pml -DB_REREAD -DB_INPUTS
 run B_PUSH 1 own.pml -DB_PUSH
 run B_DONE 1 own.pml -DB_DONE
+run joins 0 joins.pml
+run joins_lies 0 joins.pml -DLIES
+run joins_names 0 joins.pml -DNAMES
+run J_WORD 1 joins.pml -DB_WORD
+run J_NAMES 1 joins.pml -DB_NAMES -DNAMES
+run J_KINDS 1 joins.pml -DB_KINDS
+run J_AGAIN 1 joins.pml -DB_AGAIN
+run J_LATE 1 joins.pml -DB_LATE
 exit $bad

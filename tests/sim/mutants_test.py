@@ -83,6 +83,7 @@ NOT_HERE = {
     "rule_A6_keeps": "no suspect is undrained here",
     "rule_A6_meets": "workers here are not of one pace",
     "rule_A4": "nothing is leased to a worker that is wrong: unit.coordinator.suspects",
+    **dict.fromkeys("rule_A7 rule_A7_again".split(), "workers here tell no test vectors"),
     "rule_R7": "a second lock: who joins again is asked by a new generation",
 }
 

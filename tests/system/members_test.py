@@ -12,6 +12,7 @@ import sqlite3
 
 from cluster import (LONG_LEASE, Cluster, check, check_counts, check_equal, main, mlp_job,
                      wait_for)
+from member import Member, Played
 
 
 def lines(c, *words):
@@ -199,9 +200,38 @@ def a_suspect_is_listed_and_forgiven():
         check_equal(c.run("workers", "--suspect", "-o", "name").stdout, "", "forgiven")
 
 
+def a_worker_that_joins_with_a_wrong_vector_is_suspect():
+    """A7: w-0 is a real worker; m-1 and m-2 are played, of other hosts and certificates."""
+    def suspects():
+        return c.run("workers", "--suspect", "-o", "name").stdout.split()
+
+    with Played([("worker", "m-1"), ("worker", "m-2")], psservers=0, workers=1) as c:
+        wait_for("w-0", lambda: member(c, "workers", "w-0"))
+        seen = member(c, "workers", "w-0")
+        kind, right = (int(seen[key], 16) for key in ("test_kind", "test_vector"))
+        check(kind and f'"vector":"{right:016x}"' in c.log("w-0"), "its log", c.log("w-0"))
+        with Member(c, "m-2", who="worker-m-2", process=7, test_kind=kind,
+                    test_vector=right ^ 1) as liar:
+            check(liar.wait(lambda: liar.find("welcome")), "m-2", liar.ended)
+            check("audit-differs" in c.run("events").stdout, c.run("events").stdout)
+            check_equal(suspects(), [], "one word against another")
+            with Member(c, "m-1", who="worker-m-1", test_kind=kind, test_vector=right) as third:
+                check(third.wait(lambda: third.find("welcome")), "m-1", third.ended)
+                check_equal(suspects(), ["m-2"], "two against one")
+                why = member(c, "workers", "m-2")["drained_why"]
+                check(f"its test vector is {right ^ 1:016x}" in why and "m-1" in why and
+                      "w-0" in why, why)
+                c.run("undrain", "m-2")
+        with Member(c, "m-2", who="worker-m-2", process=7, test_kind=kind,
+                    test_vector=right ^ 1) as liar:
+            check(liar.wait(lambda: liar.find("welcome")), "m-2", liar.ended)
+            check_equal(suspects(), [], "it was forgiven")
+
+
 if __name__ == "__main__":
     main([members_are_listed_in_each_form,
           a_suspect_is_listed_and_forgiven,
+          a_worker_that_joins_with_a_wrong_vector_is_suspect,
           a_drained_worker_can_be_stopped_and_nothing_is_done_again,
           a_lost_worker_is_told_until_its_name_comes_again,
           a_psserver_is_lost_for_good_and_jobs_go_on])

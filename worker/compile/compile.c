@@ -347,6 +347,12 @@ static void tell_proofs(struct kern_dev *dev, const struct proofs *before)
         now.wrong - before->wrong, now.ms - before->ms);
 }
 
+void compile_tell_kernels(struct kern_dev *dev, const struct proofs *before)
+{
+    tell_proofs(dev, before);
+    tell_left_out(dev);
+}
+
 enum sl_err compile(struct program **out, struct kern_dev *dev,
                     const struct model *model,
                     const struct compile_options *options,
@@ -360,8 +366,7 @@ enum sl_err compile(struct program **out, struct kern_dev *dev,
     struct build b = fresh;
 
     compile_build_program(&b, memory);
-    tell_proofs(dev, &before);
-    tell_left_out(dev);
+    compile_tell_kernels(dev, &before);
     while (b.rc != SL_OK && with_less(&fresh, &b)) {
         program_free(b.p);
         b = fresh;

@@ -80,6 +80,11 @@ enum sl_err compile(struct program **out, struct kern_dev *dev,
                     const struct compile_options *options,
                     struct program_memory *memory, struct sl_error *err);
 
+// Tells, in the log and for status, which kernels of a device have proved
+// themselves since its kern_proofs were `before`, and which are left out. For
+// plans that are not a program's: compile() tells of its own.
+void compile_tell_kernels(struct kern_dev *dev, const struct proofs *before);
+
 // Fills in the form of samples that the model reads, with labels as `loss`
 // wants them; `u8` and `test` are false. SL_ENOTSUP: more than DATA_RANK
 // dimensions, and *out is untouched. `loss` is the job's.

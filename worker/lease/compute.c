@@ -6,12 +6,16 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/base/deadline.h"
 #include "common/run/log.h"
 #include "common/run/spans.h"
 #include "common/base/mem.h"
+#include "kernels/prove/prove.h"
 #include "trainer/base/figures.h"
+#include "worker/compile/compile.h"
+#include "worker/device/kind.h"
 #include "worker/lease/job_rank.h"
 #include "worker/lease/kept.h"
 #include "worker/lease/task.h"
@@ -32,8 +36,9 @@ struct compute {
     _Atomic unsigned posted; // tasks on their way to the loop
     // Set before compute_new returns; then the loop's own.
     char device[DEVICE_TEXT];
-    char away[SL_ERROR_TEXT]; // the loop's, as `device` is
-    struct lost_row told;     // the loop's
+    struct test_vector vector; // does not change after compute_new
+    char away[SL_ERROR_TEXT];  // the loop's, as `device` is
+    struct lost_row told;      // the loop's
 
     // The compute thread's.
     struct kern_dev *dev; // NULL: there is none
@@ -604,6 +609,31 @@ static enum sl_err compute_open_device(struct compute *c, struct sl_error *err)
     return rc;
 }
 
+// Computes the test vector, so that a host that computes wrongly is found
+// before it is leased anything (A7). A worker that cannot says nothing.
+static void compute_test_vector(struct compute *c)
+{
+    uint64_t began = sl_real_ms();
+    struct sl_error err = SL_ERROR_INIT;
+    struct proofs before;
+    enum sl_err rc;
+
+    // A device that is told to fail counts what it runs.
+    if (c->dev == NULL || !kind_repeats(c->dev) ||
+        strcmp(c->dev->backend->name, "flaky") == 0)
+        return;
+    before = kern_proofs(c->dev);
+    rc = test_vector_compute(&c->vector, c->dev, c->team, &err);
+    compile_tell_kernels(c->dev, &before);
+    if (rc != SL_OK)
+        LOG(WARN, "test vector not computed", "device=%s error=%s reason=%s",
+            c->device, sl_err_name(rc), err.text);
+    else
+        LOG(INFO, "test vector computed",
+            "device=%s kind=%016" PRIx64 " vector=%016" PRIx64 " ms=%" PRIu64,
+            c->device, c->vector.kind, c->vector.output, sl_real_ms() - began);
+}
+
 static void compute_report_opened(struct compute *c, enum sl_err rc,
                                   const struct sl_error *err)
 {
@@ -623,6 +653,8 @@ static void *compute_thread(void *arg)
     enum sl_err rc = compute_open_device(c, &err);
 
     c->env.dev = c->dev;
+    if (rc == SL_OK)
+        compute_test_vector(c);
     compute_report_opened(c, rc, &err);
     while (rc == SL_OK && !quit) {
         struct lease *l;
@@ -761,6 +793,11 @@ const char *compute_device(const struct compute *c)
 const char *compute_away(const struct compute *c)
 {
     return c->away;
+}
+
+struct test_vector compute_vector(const struct compute *c)
+{
+    return c->vector;
 }
 
 const struct lost_row *compute_row(const struct compute *c)

@@ -21,6 +21,7 @@
 #include "common/run/loop.h"
 #include "kernels/kern.h"
 #include "trainer/lease/lease.h"
+#include "worker/device/test_vector.h"
 #include "worker/lease/device_lost.h"
 #include "trainer/push/peers.h"
 
@@ -74,6 +75,10 @@ enum sl_err compute_new(struct compute **out, const struct compute_setup *setup,
 // "2 devices, cpu: ...". While no device is open, the name of the last one. The
 // text is c's.
 const char *compute_device(const struct compute *c);
+
+// Returns what the test vector came to on the device that compute_new opened;
+// its kind is 0 if none was computed.
+struct test_vector compute_vector(const struct compute *c);
 
 // Returns, after COMPUTE_ANEW, the `row` for the setup of the next process.
 const struct lost_row *compute_row(const struct compute *c);

@@ -20,10 +20,10 @@
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "common/run/spans.h"
-#include "kernels/processor.h"
 #include "trainer/base/grad.h"
 #include "trainer/lease/hybrid_lead.h"
 #include "trainer/lease/repeats.h"
+#include "worker/device/kind.h"
 #include "worker/lease/hybrid_ours.h"
 #include "trainer/lease/steps.h"
 #include "worker/lease/task.h"
@@ -192,11 +192,6 @@ static enum sync_result train_fetch_range(struct train *t, uint32_t range)
     return rc == SL_OK ? SYNC_OK : train_fail(t, rc);
 }
 
-static uint64_t mix_text(uint64_t kind, const char *text)
-{
-    return sl_mix64(kind ^ sl_hash64(text, strlen(text)));
-}
-
 // Notes the kernels of the micro-batch that begins: micro-batches of a slot
 // have programs of their own.
 static void train_note_kernels(struct train *t)
@@ -207,20 +202,7 @@ static void train_note_kernels(struct train *t)
         return;
     t->kernels = sl_mix64((t->c.at == 0 ? 0 : t->kernels) ^ p->batch);
     for (uint32_t i = 0; i < p->program->plans_count; i++)
-        t->kernels = mix_text(t->kernels, p->program->plans[i]->impl);
-}
-
-// Returns the number of all that decides the bits of a right result: of the
-// product, the host, the device, and the kernel of every op.
-static uint64_t train_kind(const struct train *t)
-{
-    struct kern_dev *dev = t->job->env->dev;
-    struct kern_info info;
-    uint64_t kind = mix_text(t->kernels, SLUICE_VERSION);
-
-    dev->backend->info(&info, dev);
-    kind = sl_mix64(kind ^ info.threads);
-    return mix_text(mix_text(kind, info.name), processor_here()->model);
+        t->kernels = kind_with(t->kernels, p->program->plans[i]->impl);
 }
 
 // Notes the result of the slot that was computed, in an audited round (A1);
@@ -230,8 +212,8 @@ static enum sync_result train_result(struct train *t, const float *gradient)
 {
     if (t->repeats.count == 0)
         return SYNC_OK;
-    repeats_note(&t->repeats, t->lease, train_kind(t), t->c.closure, gradient,
-                 (size_t)t->job->model->elements);
+    repeats_note(&t->repeats, t->lease, kind_of(t->job->env->dev, t->kernels),
+                 t->c.closure, gradient, (size_t)t->job->model->elements);
     t->doubtful = repeats_differ(&t->repeats, t->lease);
     return t->doubtful ? SYNC_STOPPED : SYNC_OK;
 }
@@ -546,12 +528,11 @@ static enum sync_result train_repeat_slot(struct train *t, uint64_t closure)
     return result;
 }
 
-// Returns true if right results have the same bits on every host of a kind. A
-// GPU's libraries choose among kernels by time, and what they chose is not all
-// in a plan's name; a team adds up parts.
+// Returns true if right results have the same bits on every host of a kind: a
+// team adds up parts.
 static bool train_repeatable(const struct train *t)
 {
-    return t->job->env->dev->backend->host && t->job->env->team == NULL;
+    return kind_repeats(t->job->env->dev) && t->job->env->team == NULL;
 }
 
 // Computes the slots of an audited round that other workers have, too; or, in

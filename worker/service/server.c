@@ -499,6 +499,8 @@ static enum sl_err start_attending(struct worker *w, struct sl_error *err)
         .device = compute_device(w->compute),
         .no_store = w->store == NULL,
         .cluster = w->membership.cluster,
+        .test_kind = compute_vector(w->compute).kind,
+        .test_vector = compute_vector(w->compute).output,
         .welcome = worker_on_welcome,
         .lost = worker_on_lost,
         .down = worker_on_down,

@@ -93,8 +93,7 @@ static void suspects_shown(const struct job *job,
                  p->right[1]->name, (ull)p->right[1]->output);
 }
 
-// Says whether an audit found the worker of that name wrong.
-static bool suspects_is(const struct coord *c, const char *name)
+bool suspects_is(const struct coord *c, const char *name)
 {
     const struct drain *d = drains_find(c, MEMBER_WORKER, name);
 
@@ -111,15 +110,14 @@ static enum sl_err suspects_drain(struct coord *c, const char *name,
     return drains_set(c, MEMBER_WORKER, name, NOBODY, why, err);
 }
 
-// Drains the worker that is wrong, which is journalled, and then takes its
-// leases back (A4). `m` is the worker, or NULL if it has gone.
-static void suspects_set(struct coord *c, struct job *job, uint64_t closure,
-                         struct member *m, const char *name, const char *why)
+// The drain is journalled before leases are taken back (A4).
+void suspects_make(struct coord *c, const char *name, const struct job *job,
+                   const char *why)
 {
+    struct member *m = members_find(&c->members, MEMBER_WORKER, name);
     struct sl_error err = SL_ERROR_INIT;
 
-    LOG(WARN, "worker is suspect", "worker=%s job=%s closure=%llu why=%s", name,
-        job->id_text, (ull)closure, why);
+    LOG(WARN, "worker is suspect", "worker=%s why=%s", name, why);
     happened_job(c, EVENT_WORKER_SUSPECT, job, m, "worker %.60s is suspect: %s",
                  name, why);
     if (suspects_drain(c, name, why, &err) != SL_OK) {
@@ -138,15 +136,15 @@ static void suspects_blame(struct coord *c, struct job *job,
                            const struct differences_proof *p)
 {
     const char *name = p->wrong[1]->name;
-    struct member *m = members_find(&c->members, MEMBER_WORKER, name);
     char why[EVENT_TEXT], doubt[160];
     size_t shown;
 
     suspects_shown(job, p, why, sizeof(why));
-    suspects_doubt(job, m, doubt, sizeof(doubt));
+    suspects_doubt(job, members_find(&c->members, MEMBER_WORKER, name), doubt,
+                   sizeof(doubt));
     shown = strlen(why);
     snprintf(why + shown, sizeof(why) - shown, "; %s", doubt);
-    suspects_set(c, job, p->closure[1], m, name, why);
+    suspects_make(c, name, job, why);
 }
 
 // ---- votes
@@ -251,7 +249,7 @@ static void suspects_own_blame(struct coord *c, struct member *m,
              "parameters: %016llx and %016llx; %s",
              (ull)two[0]->closure, job->id_text, (ull)two[0]->output,
              (ull)two[1]->output, doubt);
-    suspects_set(c, job, two[0]->closure, m, m->name, why);
+    suspects_make(c, m->name, job, why);
 }
 
 // Takes two results of one step as the word of m on itself alone (A5).

@@ -39,6 +39,15 @@ void suspects_take_own(struct coord *c, struct member *m, struct job *job,
                        uint64_t closure, Sluice__V1__Repeat *const *repeats,
                        size_t n);
 
+// Says whether the worker of that name is suspect.
+bool suspects_is(const struct coord *c, const char *name);
+
+// Makes the worker of that name, attached or not, suspect: logs why, drains it,
+// which is journalled, and then takes its leases back (A4). Its event is of
+// `job`, or of none if that is NULL.
+void suspects_make(struct coord *c, const char *name, const struct job *job,
+                   const char *why);
+
 // Returns the number of workers that are suspect.
 uint64_t suspects_count(const struct coord *c);
 

@@ -379,6 +379,8 @@ void world_attach(struct world *w, struct fake_member *m)
     hello.waits_for_round = w->ahead;
     hello.edition = m->edition;
     hello.memory_bytes = m->memory_bytes;
+    hello.test_kind = m->test_kind;
+    hello.test_vector = m->test_vector;
     m->stream = ++w->streams;
     m->next_beat_ms = sl_now_ms(&w->clock.clock);
     if (coord_attach(w->coord, m->stream, &hello, MEMBER_LOCAL, &err) != SL_OK)

@@ -97,6 +97,7 @@ struct fake_member {
     bool raves;     // its metrics cannot be
     bool overflows; // psserver: a value of its files is not finite
     bool old;       // psserver: it does not know reduced rates
+    uint64_t test_kind, test_vector; // that it tells when it joins
     unsigned flips; // 1 in so many of its results in audits is wrong; 0: none
     uint64_t left_out_set; // kernels that it leaves out; 0: it does not say
     bool meddles;          // its results in audits are of slots of other rounds

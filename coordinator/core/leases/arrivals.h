@@ -1,0 +1,20 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/leases/arrivals.h -- the test vectors of workers that join
+// are compared before they are leased anything (A7).
+//
+// A worker whose vector two others show to be wrong is suspect (suspects.h),
+// the one that joins or one that joined before. Two vectors that differ are an
+// event, and blame nobody.
+//
+// Threads  the loop.
+// Memory   the vectors are the coord's (test_vectors.h). No pointer is NULL.
+// Errors   as suspects.h.
+#ifndef COORDINATOR_CORE_LEASES_ARRIVALS_H
+#define COORDINATOR_CORE_LEASES_ARRIVALS_H
+
+#include "coordinator/core/coord_inner.h"
+
+// Compares the vector of m, which was attached just now, if it told one.
+void arrivals_hear(struct coord *c, struct member *m);
+
+#endif
