@@ -9,13 +9,14 @@
 #include <signal.h>
 #include <spawn.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"
 
-#define LOOK_NS 1000000 // between two looks whether a program has ended
+#define LOOK_NS 1000000 // between two looks at a program that cannot be watched
 
 static int spawn(pid_t *pid, const char *const *args, int output)
 {
@@ -71,6 +72,20 @@ static enum sl_err command_check_status(const char *name, int status,
                    line);
 }
 
+bool command_await_end(pid_t pid, int wait_ms)
+{
+    // glibc 2.36 has a function for it; a portable wheel runs with older ones.
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    struct pollfd p = {.fd = fd, .events = POLLIN};
+    bool ended;
+
+    if (fd < 0)
+        return errno == ESRCH;
+    ended = poll(&p, 1, wait_ms) > 0;
+    close(fd);
+    return ended;
+}
+
 // Until the program has ended: it may have closed its output before. False when
 // the time is up.
 static bool command_reap(pid_t pid, int *status, uint64_t until_ms)
@@ -80,9 +95,12 @@ static bool command_reap(pid_t pid, int *status, uint64_t until_ms)
 
     while ((got = waitpid(pid, status, WNOHANG)) == 0 ||
            (got < 0 && errno == EINTR)) {
-        if (sl_real_ms() >= until_ms)
+        uint64_t now = sl_real_ms();
+
+        if (now >= until_ms)
             return false;
-        nanosleep(&pause, NULL);
+        if (!command_await_end(pid, (int)(until_ms - now)))
+            nanosleep(&pause, NULL);
     }
     return true;
 }

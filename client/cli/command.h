@@ -8,6 +8,9 @@
 #ifndef CLIENT_CLI_COMMAND_H
 #define CLIENT_CLI_COMMAND_H
 
+#include <stdbool.h>
+#include <sys/types.h>
+
 #include "common/base/buf.h"
 #include "common/base/status.h"
 
@@ -21,5 +24,9 @@
 // killed, and SL_ETIMEDOUT.
 enum sl_err command_run(const char *const *args, int timeout_ms,
                         struct buf *out, struct sl_error *err);
+
+// Waits until process `pid` has ended; returns false if it runs after wait_ms,
+// or cannot be watched.
+bool command_await_end(pid_t pid, int wait_ms);
 
 #endif

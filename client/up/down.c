@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client/cli/cli.h"
+#include "client/cli/command.h"
 #include "client/up/updir.h"
 #include "client/cli/verbs.h"
 #include "common/base/fs.h"
@@ -46,7 +47,7 @@ int verb_down(struct cli *cli)
         cli_say("sluice: pid %d: %s", (int)pid, strerror(errno));
         return errno == EPERM ? CLI_EXIT_DENIED : CLI_EXIT_FAILED;
     }
-    if (!updir_await_end(pid, ROLES * grace + grace)) {
+    if (!command_await_end(pid, ROLES * grace + grace)) {
         cli_say("sluice: 'sluice up' (pid %d) still runs after %d s", (int)pid,
                 (ROLES + 1) * grace / 1000);
         return CLI_EXIT_UNAVAILABLE;

@@ -5,17 +5,16 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "client/cli/cli.h"
+#include "client/cli/command.h"
 #include "common/base/buf.h"
 #include "common/base/fs.h"
 #include "common/base/mem.h"
@@ -213,20 +212,6 @@ bool updir_process_has(pid_t pid, const char *variable, const char *value)
     return found;
 }
 
-bool updir_await_end(pid_t pid, int wait_ms)
-{
-    // glibc 2.36 has a function for it; a portable wheel runs with older ones.
-    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-    struct pollfd p = {.fd = fd, .events = POLLIN};
-    bool ended;
-
-    if (fd < 0)
-        return errno == ESRCH;
-    ended = poll(&p, 1, wait_ms) > 0;
-    close(fd);
-    return ended;
-}
-
 // ---- strays
 
 struct strays {
@@ -248,10 +233,10 @@ static void end_stray(const struct strays *s, const char *name, pid_t pid)
     cli_say("%.*s (pid %d) of an earlier 'sluice up' still runs; ending it",
             (int)(strlen(name) - 4), name, (int)pid);
     kill(pid, SIGTERM);
-    if (updir_await_end(pid, s->grace_ms))
+    if (command_await_end(pid, s->grace_ms))
         return;
     kill(pid, SIGKILL);
-    updir_await_end(pid, KILLED_WAIT_MS);
+    command_await_end(pid, KILLED_WAIT_MS);
 }
 
 static enum sl_err updir_on_stray(void *arg, const char *name)

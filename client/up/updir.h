@@ -63,8 +63,4 @@ pid_t updir_read_pid(const char *path);
 // False also if that cannot be read.
 bool updir_process_has(pid_t pid, const char *variable, const char *value);
 
-// Waits until process `pid` has ended; returns false if it runs after wait_ms,
-// or cannot be watched.
-bool updir_await_end(pid_t pid, int wait_ms);
-
 #endif

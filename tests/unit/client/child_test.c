@@ -7,6 +7,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "client/cli/command.h"
 #include "client/up/updir.h"
 #include "common/base/fs.h"
 #include "common/base/mem.h"
@@ -205,9 +206,9 @@ TEST(child, a_process_is_known_by_its_environment)
     T_TRUE(updir_process_has(c.pid, UPDIR_VARIABLE, "/a/b"));
     T_FALSE(updir_process_has(c.pid, UPDIR_VARIABLE, "/a"));
     T_FALSE(updir_process_has(getpid(), UPDIR_VARIABLE, "/a/b"));
-    T_FALSE(updir_await_end(c.pid, 0));
+    T_FALSE(command_await_end(c.pid, 0));
     kill(c.pid, SIGKILL);
-    T_TRUE(updir_await_end(c.pid, 30000));
+    T_TRUE(command_await_end(c.pid, 30000));
     T_EQ(waitpid(c.pid, &status, 0), c.pid);
     child_release(&c);
 }

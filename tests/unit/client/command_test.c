@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/cli/command.h"
 
+#include <sys/resource.h>
+
 #include "tests/harness/t.h"
 
 #define MS 30000
@@ -31,4 +33,21 @@ TEST(command, has_a_limit_of_time)
     T_FAILS(SL_ETIMEDOUT, command_run(slow, 50, NULL, t_err()));
     // The limit is not that of the output alone.
     T_FAILS(SL_ETIMEDOUT, command_run(mute, 50, NULL, t_err()));
+}
+
+static long times_slept(void)
+{
+    struct rusage used;
+
+    T_EQ(getrusage(RUSAGE_THREAD, &used), 0);
+    return used.ru_nvcsw;
+}
+
+TEST(command, a_program_without_output_is_waited_for_and_not_asked_for)
+{
+    const char *const mute[] = {"sh", "-c", "exec sleep 0.3 >&- 2>&-", NULL};
+    long before = times_slept();
+
+    T_OK(command_run(mute, MS, NULL, t_err()));
+    T_LT(times_slept() - before, 20); // one look each ms: 200 and more
 }
