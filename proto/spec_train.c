@@ -235,20 +235,24 @@ uint32_t spec_backup(const Sluice__V1__TrainSpec *t)
 
 double spec_audit(const Sluice__V1__TrainSpec *t)
 {
-    bool audits = is_sync(t) || is_mode(t, "async");
+    bool audits = is_sync(t) || is_mode(t, "async") || is_mode(t, "allreduce");
 
     return audits && t->has_audit ? t->audit : 0;
 }
 
-static enum sl_err check_audit(const Sluice__V1__TrainSpec *t, bool external,
+static enum sl_err check_audit(Sluice__V1__TrainSpec *t, bool external,
                                struct sl_error *err)
 {
+    bool rounds = is_sync(t) || is_mode(t, "allreduce");
+
+    if (rounds && !external)
+        SPEC_DEFAULT(t, audit, AUDIT);
     if (!t->has_audit)
         return SL_OK;
-    if (!is_sync(t) && !is_mode(t, "async"))
+    if (!rounds && !is_mode(t, "async"))
         return sl_fail(err, SL_EINVAL,
-                       "train.audit: rounds of sync and steps of async are "
-                       "audited, and train.mode is %s",
+                       "train.audit: rounds of sync and allreduce and steps of "
+                       "async are audited, and train.mode is %s",
                        t->mode);
     if (external)
         return sl_fail(err, SL_EINVAL,
@@ -282,7 +286,6 @@ static enum sl_err check_sync(Sluice__V1__TrainSpec *t, bool external,
                     CONTRIBUTIONS_MOST, err);
     if (rc == SL_OK && t->has_backup)
         rc = spec_range("train.backup", t->backup, 0, t->contributions, err);
-    SPEC_DEFAULT(t, audit, AUDIT);
     return rc == SL_OK ? check_audit(t, external, err) : rc;
 }
 

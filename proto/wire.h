@@ -65,6 +65,7 @@
 #define WIRE_COUNTED_BYTES (WIRE_CLOSURE_STEPS_MAX / 8)
 #define WIRE_ABSENT_MAX 4096 // pieces of a shard that may have no gradient
 #define WIRE_ABSENT_BYTES (WIRE_ABSENT_MAX / 8)
+#define WIRE_ROUND_MAX 1024 // results of an audited round, of one rank
 #define WIRE_RANKS_MAX 4096 // ranks of one ring
 #define WIRE_WINDOW_MAX                                                        \
     65535 // sides of a kernel, and its dilation: their

@@ -164,6 +164,7 @@ void job_release_work(struct job *job)
     groups_release(&job->groups);
     votes_release(&job->audit.votes);
     differences_release(&job->audit.differences);
+    ring_results_forget(&job->results);
     buf_release(&job->leases.probe.story);
 }
 

@@ -48,6 +48,7 @@
 #include "coordinator/journal/journal.h"
 #include "coordinator/rules/meter.h"
 #include "coordinator/rules/group.h"
+#include "coordinator/rules/ring_results.h"
 #include "coordinator/rules/work.h"
 #include "proto/wire.h"
 
@@ -169,8 +170,12 @@ struct job {
     // Shards that are asked for their counted sets. Changed by: recount.
     struct job_recount recount;
 
-    // Results of audited rounds, in sync mode. Changed by: suspects.
+    // Results of audited rounds. Changed by: suspects.
     struct job_audit audit;
+
+    // Results of audited rounds that are not counted yet, in allreduce. Changed
+    // by: ring_audit, rings.
+    struct ring_results results;
 
     // Times of its rounds, in sync mode. Changed by: mode_sync.
     struct job_sync sync;

@@ -51,4 +51,11 @@ run J_NAMES 1 joins.pml -DB_NAMES -DNAMES
 run J_KINDS 1 joins.pml -DB_KINDS
 run J_AGAIN 1 joins.pml -DB_AGAIN
 run J_LATE 1 joins.pml -DB_LATE
+run audit_ring 0 audit_ring.pml
+run audit_ring_falls 0 audit_ring.pml -DFALLS -DDEATHS=0
+run ring_B_INPUTS 1 audit_ring.pml -DFALLS -DDEATHS=0 -DB_INPUTS
+run ring_B_STAY 1 audit_ring.pml -DB_STAY
+run ring_B_UNDO 1 audit_ring.pml -DB_UNDO
+run ring_B_COUNT 1 audit_ring.pml -DB_COUNT
+run ring_B_GATE 1 audit_ring.pml -DB_GATE
 exit $bad

@@ -234,7 +234,7 @@ void hand_start(struct sim *s, struct proc *p)
     list_init(&h->queue);
     channel_io_init(&h->io, s, p);
     T_OK(peers_new(&h->peers, &h->io, NULL, t_err()));
-    T_OK(rpc_channel_new(&h->boss, &h->io, "127.0.0.0:1", NULL, NULL, t_err()));
+    T_OK(rpc_channel_new(&h->boss, &h->io, "10.0.0.0:1", NULL, NULL, t_err()));
     if (s->knobs.mode >= SIM_RING)
         h->rank = ranker_new(h);
     if (s->knobs.mode == SIM_HYBRID)

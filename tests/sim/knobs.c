@@ -133,7 +133,7 @@ void knobs_draw(struct sim *s, struct knobs *k, enum sim_mode mode)
         draw_ring(s, k);
     else if (mode == SIM_HYBRID)
         draw_groups(s, k);
-    if (mode == SIM_SYNC || mode == SIM_ASYNC)
+    if (mode != SIM_HYBRID)
         choose_audit(s, k);
 }
 
@@ -141,17 +141,14 @@ void knobs_draw(struct sim *s, struct knobs *k, enum sim_mode mode)
 // there is an integer that says what it is the sum of (truth.h).
 void knobs_job(const struct knobs *k, char *out, size_t size)
 {
-    char mode[96] = "";
+    char mode[128] = "";
+    size_t used;
     int n;
 
     if (k->mode == SIM_SYNC)
         snprintf(mode, sizeof(mode),
-                 ",\"mode\":\"sync\",\"contributions\":%u,\"backup\":%u,"
-                 "\"audit\":%u.%03u",
-                 k->contributions, k->backup, k->audit / 1000, k->audit % 1000);
-    else if (k->mode == SIM_ASYNC)
-        snprintf(mode, sizeof(mode), ",\"audit\":%u.%03u", k->audit / 1000,
-                 k->audit % 1000);
+                 ",\"mode\":\"sync\",\"contributions\":%u,\"backup\":%u",
+                 k->contributions, k->backup);
     else if (k->mode == SIM_HYBRID)
         snprintf(mode, sizeof(mode),
                  ",\"mode\":\"hybrid\",\"group\":{\"by\":\"%s\",\"size\":%u}",
@@ -166,6 +163,10 @@ void knobs_job(const struct knobs *k, char *out, size_t size)
                  ",\"mode\":\"allreduce\",\"contributions\":%u,"
                  "\"workers\":{\"min\":%u}",
                  k->contributions, k->ranks_min);
+    used = strlen(mode);
+    if (k->mode != SIM_HYBRID)
+        snprintf(mode + used, sizeof(mode) - used, ",\"audit\":%u.%03u",
+                 k->audit / 1000, k->audit % 1000);
     n = snprintf(
         out, size,
         "{\"name\":\"life\",\"model\":{\"input_shape\":[4],\"layers\":["

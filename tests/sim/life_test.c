@@ -219,10 +219,10 @@ static const struct least leasts[] = {
     APART(rounds, 0, 20000, 0, 0),
     APART(backups, 0, 4000, 0, 0),
     APART(ahead, 0, 1000, 0, 0),
-    APART(repeats, 5000, 10000, 0, 0),
-    APART(flips, 50, 200, 0, 0),
+    APART(repeats, 5000, 10000, 10000, 0),
+    APART(flips, 50, 200, 100, 0),
     APART(doubtful, 20, 0, 0, 0),
-    APART(suspects, 10, 10, 0, 0),
+    APART(suspects, 10, 10, 10, 0),
     APART(far, 0, 500, 0, 0),
     APART(generations, 0, 0, 5000, 0),
     APART(ring_rounds, 0, 0, 15000, 0),
@@ -392,8 +392,9 @@ TEST(life, A2_A6_audits_find_a_worker_that_is_wrong)
     for (unsigned wrong = SIM_FLIP; wrong <= SIM_FMA; wrong++) {
         for (unsigned size = 2; size <= 4; size++) {
             struct soak soak = {.minutes = 1u << 30}; // nobody dies
-            struct sim_audited how = {(enum sim_wrong)wrong, flips, size, &soak,
-                                      50 * 1000 / flips * size};
+            struct sim_audited how = {false, (enum sim_wrong)wrong,
+                                      flips, size,
+                                      &soak, 50 * 1000 / flips * size};
 
             for (uint64_t i = 0; i < lives; i++)
                 taken[i] = find_wrong(t_seed() + i, &how);
@@ -417,8 +418,8 @@ TEST(life, A5_a_worker_that_is_wrong_now_and_then_finds_itself)
     again("A5_a_worker", t_seed());
     for (unsigned wrong = SIM_FLIP; wrong <= SIM_FMA; wrong++) {
         struct soak soak = {.minutes = 1u << 30}; // nobody dies
-        struct sim_audited how = {(enum sim_wrong)wrong, flips, 0, &soak,
-                                  50 * 1000 / flips};
+        struct sim_audited how = {false, (enum sim_wrong)wrong, flips, 0,
+                                  &soak, 50 * 1000 / flips};
 
         if (wrong == SIM_LANE)
             continue;
@@ -428,6 +429,38 @@ TEST(life, A5_a_worker_that_is_wrong_now_and_then_finds_itself)
     }
     log_set_sink(NULL, NULL);
     free(taken);
+}
+
+#define AUDITED_LIVES 200
+
+// A rank of which every hundredth result is wrong is found by the first one
+// that it gives, and no other rank is; the counts are exact.
+TEST(life, A2_audits_find_a_rank_that_is_wrong_now_and_then)
+{
+    const struct sim_audited how = {
+        .ring = true, .wrong = SIM_FLIP, .flips = 10, .contributions = 4};
+    uint64_t wrong = 0, found = 0, flips = 0;
+
+    log_set_sink(nothing, NULL);
+    for (uint64_t seed = t_seed(); seed < t_seed() + AUDITED_LIVES; seed++) {
+        struct sim *s = sim_new_audited(seed, &how);
+
+        if (!sim_run(s, LIMIT_US))
+            T_FAIL("live: the job stands still, %s", sim_story(s));
+        sim_check_end(s);
+        wrong += s->seen.flips > 0;
+        found += s->seen.suspects;
+        flips += s->seen.flips;
+        sim_free(s);
+    }
+    log_set_sink(NULL, NULL);
+    printf("    %llu of %u ranks gave a wrong result, %llu were found, after "
+           "%.1f wrong ones each\n",
+           (unsigned long long)wrong, AUDITED_LIVES, (unsigned long long)found,
+           (double)flips / (double)found);
+    T_GE(wrong, AUDITED_LIVES / 4);
+    T_GE(found * 10, wrong * 9);
+    T_LE(flips * 4, found * 5);
 }
 
 TEST(life, ring_whatever_happens_states_are_of_one_line_and_all_holds)

@@ -12,7 +12,7 @@ uint32_t net_host(const char *address)
 {
     unsigned host = 0;
 
-    T_EQ(sscanf(address, "127.0.0.%u:", &host), 1);
+    T_EQ(sscanf(address, "10.0.0.%u:", &host), 1);
     return host;
 }
 

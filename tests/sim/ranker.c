@@ -6,6 +6,7 @@
 #include "tests/sim/calls.h"
 #include "tests/sim/fiber.h"
 #include "tests/sim/rings.h"
+#include "trainer/base/grad.h"
 #include "trainer/lease/ring_round.h"
 #include "trainer/lease/task_ring.h"
 #include "trainer/sum/ranks.h"
@@ -71,11 +72,9 @@ static enum sl_err choose(struct contributor *c,
 
 // The mean over all samples of the round makes rings_step's numbers of these.
 static void write_gradient(struct ranker *r, const struct ring_round *round,
-                           uint32_t slot)
+                           const struct round_key *key, uint64_t samples)
 {
     const struct record *record = round->lease->record;
-    const struct round_key *key = &r->keys[slot];
-    uint64_t samples = round->steps[round->first + slot].samples;
     double v[SIM_FIELDS];
 
     rings_step(v, key->closure, key->step, r->ring->rank.tag.incarnation);
@@ -88,23 +87,83 @@ static void write_gradient(struct ranker *r, const struct ring_round *round,
     }
 }
 
+// Takes the time of a step.
+static enum sl_err take_time(struct ranker *r, struct sl_error *err)
+{
+    uint64_t us = r->sim->knobs.compute_us;
+
+    r->hand->computes = true;
+    fiber_sleep(us / 2 + sim_below(r->sim, us));
+    r->hand->computes = false;
+    return fiber_dying() ? sl_fail(err, SL_ECANCELED, "the process died")
+                         : SL_OK;
+}
+
+// Says what was computed of a slot; see work.c's note_result. The first worker
+// is wrong now and then.
+static void say_result(struct ranker *r, struct ring_round *round,
+                       struct round_key key)
+{
+    struct sim *s = r->sim;
+    bool wrong = sim_is_wrong(s, s->slots[r->hand->proc->slot].name);
+
+    if (!round_audited(round))
+        return;
+    if (wrong && sim_chance(s, s->knobs.flips)) {
+        round->audit.digest ^= UINT64_C(1) << sim_below(s, 64);
+        s->seen.flips++;
+    }
+    round_result(round, key, 1);
+    s->seen.repeats++;
+    s->seen.repeats_wrong += wrong;
+}
+
 static enum sl_err compute(struct contributor *c, struct ring_round *round,
                            uint32_t slot, struct sl_error *err)
 {
     struct ranker *r = ranker_of(c);
-    uint64_t us = r->sim->knobs.compute_us;
-    enum sl_err rc = SL_OK;
+    enum sl_err rc;
 
     T_LT(slot, r->keys_count);
-    r->hand->computes = true;
-    fiber_sleep(us / 2 + sim_below(r->sim, us));
-    r->hand->computes = false;
-    if (fiber_dying())
-        return sl_fail(err, SL_ECANCELED, "the process died");
-    write_gradient(r, round, slot);
+    rc = take_time(r, err);
+    if (rc != SL_OK)
+        return rc;
+    write_gradient(r, round, &r->keys[slot],
+                   round->steps[round->first + slot].samples);
     round->loss_sum += (double)round->steps[round->first + slot].samples;
     for (uint32_t b = r->ring->buckets_count; rc == SL_OK && b-- > 0;)
         rc = round_whole(round, b, true, 1, err);
+    say_result(r, round, r->keys[slot]);
+    return rc;
+}
+
+// ---- audited rounds (A1)
+
+static bool inputs(struct contributor *c, uint64_t *out)
+{
+    struct ranker *r = ranker_of(c);
+
+    // A gradient that is played depends on the generation, too.
+    *out = grad_digest(r->ring->rank.tag.incarnation, rank_flat(&r->ring->rank),
+                       (size_t)r->model->elements);
+    return r->hand->proc->slot % 5 != 0; // some compute on a GPU
+}
+
+static enum sl_err repeat(struct contributor *c, struct ring_round *round,
+                          const struct round_key *key, struct sl_error *err)
+{
+    struct ranker *r = ranker_of(c);
+    enum sl_err rc = take_time(r, err);
+
+    if (rc != SL_OK)
+        return rc;
+    for (uint32_t i = 0; i < round->count; i++)
+        if (round->steps[i].closure == key->closure &&
+            round->steps[i].step == key->step)
+            write_gradient(r, round, key, round->steps[i].samples);
+    for (uint32_t b = 0; rc == SL_OK && b < r->ring->buckets_count; b++)
+        rc = round_whole(round, b, true, 1, err);
+    say_result(r, round, *key);
     return rc;
 }
 
@@ -121,6 +180,8 @@ static void leave(struct contributor *c)
 static const struct contributor_ops ops = {
     .place = place,
     .choose = choose,
+    .inputs = inputs,
+    .repeat = repeat,
     .compute = compute,
     .between = between,
     .leave = leave,

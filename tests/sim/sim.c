@@ -70,10 +70,10 @@ static void name_address(struct sim *s, struct proc *p)
     struct slot *slot = &s->slots[p->slot];
     char address[24];
 
-    snprintf(address, sizeof(address), "127.0.0.%u:%u", p->host,
+    snprintf(address, sizeof(address), "10.0.0.%u:%u", p->host,
              p->slot * 100 + 1);
     while (proc_at(s, address) != NULL)
-        snprintf(address, sizeof(address), "127.0.0.%u:%u", p->host,
+        snprintf(address, sizeof(address), "10.0.0.%u:%u", p->host,
                  p->slot * 100 + 2 + (unsigned)++slot->ports);
     memcpy(p->address, address, sizeof(address));
 }
@@ -180,9 +180,10 @@ static void add_slot(struct sim *s, enum sim_role role, const char *name,
 }
 
 // Four workers, of which one is wrong, and rounds or closures that are all
-// audited.
+// audited. A ring has three ranks at least.
 static void audited_knobs(struct knobs *k, const struct sim_audited *how)
 {
+    k->ranks_min = k->mode == SIM_RING ? 3 : 0;
     k->workers = 4;
     k->contributions = how->contributions;
     k->schedule = (struct schedule){
@@ -259,8 +260,11 @@ struct sim *sim_new_soak(uint64_t seed, struct soak *soak)
 
 struct sim *sim_new_audited(uint64_t seed, const struct sim_audited *how)
 {
-    return make(seed, how->contributions > 0 ? SIM_SYNC : SIM_ASYNC, true, NULL,
-                how, false);
+    return make(seed,
+                how->ring                ? SIM_RING
+                : how->contributions > 0 ? SIM_SYNC
+                                         : SIM_ASYNC,
+                true, NULL, how, false);
 }
 
 struct sim *sim_new_wrong(uint64_t seed)

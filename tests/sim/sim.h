@@ -278,9 +278,10 @@ struct sim {
 struct sim *sim_new(uint64_t seed, enum sim_mode mode);
 // One that has no bad luck at all.
 struct sim *sim_new_quiet(uint64_t seed, enum sim_mode mode);
-// Likewise, in sync or async, with a worker that is wrong and others; all of it
-// is audited.
+// Likewise, in sync, async or allreduce, with a worker that is wrong and
+// others; all of it is audited.
 struct sim_audited {
+    bool ring; // allreduce: SIM_FLIP in a short one
     enum sim_wrong wrong;
     unsigned flips;         // SIM_FLIP: permille, not 0
     unsigned contributions; // 0: async

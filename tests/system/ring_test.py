@@ -17,8 +17,8 @@ import signal
 import sqlite3
 
 import asker
-from cluster import (LIMIT, PATIENCE, ROOT, Cluster, Failed, check, check_counts, main,
-                     mlp_job, wait_for)
+from cluster import (LIMIT, PATIENCE, ROOT, Cluster, Failed, check, check_counts, check_equal,
+                     main, mlp_job, wait_for)
 from scrape import OPS, address, metrics, value
 from training import Training
 
@@ -281,6 +281,29 @@ def a_round_that_begins_before_the_last_one_ends_has_the_same_bits():
         check(one == two, "two ranks have other parameters than one")
 
 
+def audits_compare_gradients_and_blame_no_rank():
+    """A1, A3: ranks compute the slots of the next two ranks of most
+    rounds: they get the same bits, of gradients that are no numbers, too, and the
+    result is that of a job without audits."""
+    with Ring(workers=3, worker_args=["--shm", "off", *OPS]) as c:
+        bits = []
+        for audit in (0, 0.8):
+            spec = large_job(c, "audited", epochs=2, batch=20, contributions=5,
+                             accumulate=2, audit=audit)
+            spec["train"]["workers"]["min"] = 3
+            job = c.submit(spec)
+            done = c.wait_state(job)
+            check_counts(done)
+            bits.append(exported(c, job, f"audited-{audit}"))
+            found = {key: int(n) for key, n in done.get("audit", {}).items()}
+            print(f"audit {audit}: {found}", flush=True)
+        check(found["compared"] >= 20, f"hardly any audit: {found}")
+        check_equal((found["differed"], found["decided"]), (0, 0), "audits")
+        check(bits[0] == bits[1], "audits changed the bits")
+        check_equal([m["name"] for m in c.cluster_status()["members"] if m["suspect"]],
+                    [], "suspect")
+
+
 def rounds_that_had_begun_are_torn():
     with Ring(workers=3, worker_args=["--shm", "off", *OPS]) as c:
         training = Rounds(c, "torn", spec=large_job(c, "torn", epochs=6))
@@ -399,6 +422,7 @@ if __name__ == "__main__":
           ranks_of_other_hosts_sum_over_the_network,
           a_round_that_is_not_finite_is_skipped_by_all,
           a_round_that_begins_before_the_last_one_ends_has_the_same_bits,
+          audits_compare_gradients_and_blame_no_rank,
           rounds_that_had_begun_are_torn, the_only_rank_is_killed,
           all_ranks_are_killed, the_coordinator_is_killed_and_restarted,
           a_silent_rank_is_left_out_and_comes_back,

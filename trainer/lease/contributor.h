@@ -10,6 +10,8 @@
 //   place        a state has come into place
 //   per round
 //     choose     our slots of the round, and of the next round
+//     inputs     whether an audited round can be audited here
+//     repeat     the gradient of one slot of another rank, likewise
 //     compute    the gradient of one slot: round_whole bucket by bucket
 //     ahead      begin the next round, while the sums of this one travel
 //     scaled     whether the round was finite
@@ -49,9 +51,22 @@ struct contributor_ops {
 
     // Writes the gradient of a slot into ring->grads and its loss into the
     // round. A gradient that is not finite need not be computed to its end
-    // (round_spoilt).
+    // (round_spoilt). In an audited round round_result follows.
     enum sl_err (*compute)(struct contributor *c, struct ring_round *r,
                            uint32_t slot, struct sl_error *err);
+
+    // Sets *inputs to a digest of the parameters, and of what else gradients of
+    // all slots depend on (A1). Returns false if right ones differ between
+    // hosts of one kind. NULL: nothing is known of that, and no round is
+    // audited; so where the gradients are a program's.
+    bool (*inputs)(struct contributor *c, uint64_t *inputs);
+
+    // Computes, in an audited round, the gradient of a slot of another rank
+    // likewise; nothing becomes of it but its result (round_result). Before
+    // this rank's own slots. A failure leaves the result out. Not NULL if
+    // `inputs` is not.
+    enum sl_err (*repeat)(struct contributor *c, struct ring_round *r,
+                          const struct round_key *key, struct sl_error *err);
 
     // Begins the first slot of the next round, as far as the first r->early
     // parameters are enough for it: round_foresee has these as this round

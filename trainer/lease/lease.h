@@ -57,6 +57,7 @@ enum outcome_kind {
 // The result of a slot, as Repeat says it.
 struct lease_repeat {
     uint64_t closure, kind, inputs, output;
+    uint32_t step;
 };
 
 struct outcome {

@@ -46,6 +46,7 @@ void round_release(struct ring_round *r)
 {
     round_leave(r);
     round_free_arrays(r);
+    ring_repeats_release(&r->audit);
 }
 
 // Makes the space for `foreseen`; without memory no round is begun ahead.
@@ -163,17 +164,72 @@ static enum sl_err round_choose_slots(struct ring_round *r,
     return rc == SL_OK ? fill_steps(r, err) : rc;
 }
 
-// ---- contributions
-
 static struct job_ring *round_ring(const struct ring_round *r)
 {
     return r->by->ring;
 }
 
+// ---- audited rounds (A1)
+
+// Computes the slots of another rank. One that cannot be is left out: our own
+// are what the lease is for.
+static void repeat_rank(struct ring_round *r, uint32_t rank)
+{
+    uint32_t first, count;
+
+    round_slots(r->count, r->ranks, rank, &first, &count);
+    count = ring_repeats_most(count);
+    for (uint32_t i = 0; i < count; i++) {
+        struct sl_error err = SL_ERROR_INIT;
+
+        if (gate_look(&r->lease->gate, r->by->clock) != GATE_OPEN)
+            return;
+        ring_repeats_slot(&r->audit, true);
+        (void)r->by->ops->repeat(r->by, r, &r->keys[first + i], &err);
+    }
+}
+
+// Computes, if the round is audited, what other ranks compute, too. What was
+// begun ahead has the memory that this needs.
+static void round_repeat(struct ring_round *r)
+{
+    const Sluice__V1__TrainSpec *train = r->lease->record->open->spec->train;
+    uint64_t done = round_ring(r)->rank.tag.sequence, inputs = 0;
+    uint64_t ranks[AUDITED_WORKERS];
+    uint32_t n = audited_slots(0, r->ranks, r->self, ranks);
+
+    bool on = n > 1 && r->by->ops->inputs != NULL &&
+              audited_round(r->lease->job, done, spec_audit(train)) &&
+              r->by->ops->inputs(r->by, &inputs);
+
+    ring_repeats_begin(&r->audit, on, inputs);
+    if (!on)
+        return;
+    if (r->by->ops->forget != NULL)
+        r->by->ops->forget(r->by);
+    for (uint32_t i = 1; i < n; i++)
+        repeat_rank(r, (uint32_t)ranks[i]);
+}
+
+// ---- contributions
+
 void round_spoilt(struct ring_round *r, bool loss)
 {
+    r->audit.finite = false;
+    if (r->audit.repeats)
+        return;
     r->bad = true;
     r->bad_loss = r->bad_loss || loss;
+}
+
+bool round_is_spoilt(const struct ring_round *r)
+{
+    return r->audit.repeats ? !r->audit.finite : r->bad;
+}
+
+void round_result(struct ring_round *r, struct round_key key, uint64_t kind)
+{
+    ring_repeats_note(&r->audit, key, kind);
 }
 
 // Adds a bucket of the gradient; that of the last slot is sent.
@@ -182,8 +238,13 @@ enum sl_err round_whole(struct ring_round *r, uint32_t bucket, bool finite,
 {
     struct job_ring *ring = round_ring(r);
     const struct elements *range = &ring->buckets[bucket];
-    uint64_t samples = r->steps[r->first + r->slot].samples;
+    uint64_t samples;
 
+    ring_repeats_bucket(&r->audit, bucket, ring->grads + range->first,
+                        (size_t)range->count, finite);
+    if (r->audit.repeats)
+        return SL_OK; // A3
+    samples = r->steps[r->first + r->slot].samples;
     if (!finite)
         r->bad = true; // round_apply() looks at the finished sums itself
     grad_statistics(ring->grads, r->by->model, range->first, range->count,
@@ -231,8 +292,10 @@ static enum sl_err contribute(struct ring_round *r, struct sl_error *err)
     if (r->present != NULL)
         memset(r->present, 0,
                r->by->model->variables_count * sizeof(*r->present));
-    for (r->slot = 0; rc == SL_OK && r->slot < r->slots && !r->bad; r->slot++)
+    for (r->slot = 0; rc == SL_OK && r->slot < r->slots && !r->bad; r->slot++) {
+        ring_repeats_slot(&r->audit, false);
         rc = r->by->ops->compute(r->by, r, r->slot, err);
+    }
     r->m.compute_ms += (double)(sl_now_us(r->by->clock) - began) / 1000;
     if (rc == SL_OK)
         rc = sum_start_rest(sum, r->bad, err);
@@ -448,8 +511,10 @@ enum round_result round_run(struct ring_round *r, struct sl_error *err)
     r->bad = r->bad_loss = false;
     r->loss_sum = r->right_sum = 0;
     atomic_store(&r->lease->gate.pulse.step, r->keys[0].step);
-    if (rc == SL_OK)
+    if (rc == SL_OK) {
+        round_repeat(r);
         rc = contribute(r, err);
+    }
     if (rc != SL_OK) {
         err->code = rc;
         return rc == SL_ECANCELED ? ROUND_LEFT : ROUND_FAILED;

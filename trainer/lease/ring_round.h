@@ -17,6 +17,9 @@
 // A round of which any contribution is not finite is skipped by every rank: its
 // steps are counted, nothing is applied.
 //
+// In an audited round the slots of the next ranks are computed before our own,
+// and nothing of them enters the sum (A1, A3).
+//
 // Threads  the compute thread.
 // Memory   round_release; a round that was left is closed by round_leave.
 // Units    samples; milliseconds.
@@ -28,6 +31,7 @@
 
 #include "trainer/lease/contributor.h"
 #include "trainer/lease/lease.h"
+#include "trainer/lease/ring_repeats.h"
 
 enum round_result {
     ROUND_DONE,
@@ -63,6 +67,7 @@ struct ring_round {
     // By variable, how many contributions have a gradient, summed over all
     // ranks; owned. NULL: all contributions have one.
     float *present;
+    struct ring_repeats audit; // results, if the round is audited
 };
 
 // Begins the rounds of a ring lease; round_release ends them. Both are borrowed
@@ -96,8 +101,9 @@ void round_leave(struct ring_round *r);
 // ---- the slot under way, for the contributor
 
 // Adds a bucket of the gradient that is whole; that of the last slot is sent.
-// Called from the last bucket to the first. `batches` micro-batches have moved
-// its statistics. Each bucket once per slot. `err` may be NULL.
+// In a repeat its digest alone is taken. Called from the last bucket to the
+// first. `batches` micro-batches have moved its statistics. Each bucket once
+// per slot. `err` may be NULL.
 enum sl_err round_whole(struct ring_round *r, uint32_t bucket, bool finite,
                         uint32_t batches, struct sl_error *err);
 
@@ -117,5 +123,19 @@ float *round_foresee(struct ring_round *r);
 // Notes that the gradient of the slot, and if `loss` its loss, is not finite:
 // the rest of it is not wanted.
 void round_spoilt(struct ring_round *r, bool loss);
+
+// Returns true if a part of the slot was not finite.
+bool round_is_spoilt(const struct ring_round *r);
+
+// Says whether the round is audited, and its results are wanted.
+static inline bool round_audited(const struct ring_round *r)
+{
+    return r->audit.on;
+}
+
+// Notes the result of a slot that was computed, as far as it was wanted; `kind`
+// is equal where the same inputs give the same bits. Does nothing if the round
+// is not audited.
+void round_result(struct ring_round *r, struct round_key key, uint64_t kind);
 
 #endif

@@ -460,11 +460,26 @@ static void write_parts(struct ring_task *t)
 
 // ---- rounds
 
+// Reports the round that was applied, and what was computed of it if it was
+// audited.
+static void task_ring_say_step(struct ring_task *t)
+{
+    const struct ring_repeats *audit = &t->round.audit;
+    Sluice__V1__StepMetrics metrics;
+    struct say_beside beside = {&metrics, ring_repeats_say(audit), 0};
+
+    lease_say_metrics(&metrics, &t->round.m);
+    if (beside.repeats != NULL)
+        beside.repeats_count = audit->count;
+    seat_say_step(t->seat, say_step(t->say, rank_of(t), beside),
+                  t->over || task_ring_is_held(t));
+    sl_free(beside.repeats);
+}
+
 // Runs one round. Returns true if another round may follow.
 static bool task_ring_run_round(struct ring_task *t, bool *failed)
 {
     struct rank *r = rank_of(t);
-    Sluice__V1__StepMetrics metrics;
     enum round_result result = round_run(&t->round, &t->err);
 
     switch (result) {
@@ -491,12 +506,10 @@ static bool task_ring_run_round(struct ring_task *t, bool *failed)
     if (t->feed != NULL)
         ring_feed_round(t->feed, r, t->round.steps, t->round.count,
                         t->round.average, t->round.present);
-    lease_say_metrics(&metrics, &t->round.m);
     if (t->over)
         // The feed's image would keep the last cut from being written.
         stop_feed(t);
-    seat_say_step(t->seat, say_step(t->say, r, &metrics),
-                  t->over || task_ring_is_held(t));
+    task_ring_say_step(t);
     return !t->over;
 }
 

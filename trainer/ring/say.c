@@ -125,7 +125,7 @@ Sluice__V1__AttendUp *say_copied(struct say_job j, uint64_t generation,
 }
 
 Sluice__V1__AttendUp *say_step(struct say_job j, const struct rank *r,
-                               Sluice__V1__StepMetrics *metrics)
+                               struct say_beside beside)
 {
     Sluice__V1__RingStep m = SLUICE__V1__RING_STEP__INIT;
     Sluice__V1__AttendUp *up = NULL;
@@ -137,7 +137,9 @@ Sluice__V1__AttendUp *say_step(struct say_job j, const struct rank *r,
     m.generation = r->tag.incarnation;
     m.sequence = r->tag.sequence;
     m.counts = &counts.msg;
-    m.metrics = metrics;
+    m.metrics = beside.metrics;
+    m.repeats = beside.repeats;
+    m.n_repeats = beside.repeats_count;
     counts.msg.n_epochs = 0;
     if (rc == SL_OK)
         up = say_wrap_message(SLUICE__V1__ATTEND_UP__KIND_RING_STEP, &m.base);

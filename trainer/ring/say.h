@@ -5,7 +5,7 @@
 // Threads  any.
 // Memory   each returns a message on the heap (wire_free(&up->base)), or NULL
 //          without memory; it keeps nothing of its arguments. Pointers are not
-//          NULL, but for `metrics`.
+//          NULL, but for those beside a RingStep.
 // Errors   none but that.
 #ifndef TRAINER_RING_SAY_H
 #define TRAINER_RING_SAY_H
@@ -36,9 +36,16 @@ Sluice__V1__AttendUp *say_ready_bare(struct say_job j, uint64_t generation);
 // waiting for it.
 Sluice__V1__AttendUp *say_copied(struct say_job j, uint64_t generation,
                                  struct wire_tag tag);
+// What a RingStep tells beside the state's counts; NULL and 0: nothing.
+struct say_beside {
+    Sluice__V1__StepMetrics *metrics;
+    Sluice__V1__Repeat **repeats; // results of an audited round
+    size_t repeats_count;
+};
+
 // Reports a round that was applied.
 Sluice__V1__AttendUp *say_step(struct say_job j, const struct rank *r,
-                               Sluice__V1__StepMetrics *metrics);
+                               struct say_beside beside);
 // Says whether the coordinator is to hear (say_broken) that a rank left a
 // generation because of `why`, an error. It knows already where no rank is
 // suspected (RING_NO_SUSPECT) and another one has left first or the next

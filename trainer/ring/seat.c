@@ -540,6 +540,28 @@ static void seat_post_locked(struct seat *s)
     loop_post_task(s->env.loop, &s->shared.task, on_mail, s);
 }
 
+static void mail_locked(struct seat *s, struct seat_mail *m)
+{
+    list_push_back(&s->shared.mail, &m->node);
+    seat_post_locked(s);
+}
+
+// Has a step that is not sent yet, and that a newer one replaces, sent before
+// that if it has what the newer one lacks.
+static void replace_step_locked(struct seat *s, Sluice__V1__AttendUp *step)
+{
+    struct seat_mail *m = NULL;
+
+    if (step != NULL && step->ring_step->n_repeats > 0)
+        m = sl_calloc(1, sizeof(*m));
+    if (m == NULL) {
+        free_message(step);
+        return;
+    }
+    m->up = step;
+    mail_locked(s, m);
+}
+
 static void mail(struct seat *s, Sluice__V1__AttendUp *up,
                  struct seat_file *file)
 {
@@ -554,8 +576,7 @@ static void mail(struct seat *s, Sluice__V1__AttendUp *up,
     m->up = up;
     m->file = file;
     pthread_mutex_lock(&s->shared.lock);
-    list_push_back(&s->shared.mail, &m->node);
-    seat_post_locked(s);
+    mail_locked(s, m);
     pthread_mutex_unlock(&s->shared.lock);
 }
 
@@ -567,17 +588,14 @@ void seat_say(struct seat *s, Sluice__V1__AttendUp *up)
 
 void seat_say_step(struct seat *s, Sluice__V1__AttendUp *up, bool now)
 {
-    Sluice__V1__AttendUp *old;
-
     if (up == NULL)
         return;
     pthread_mutex_lock(&s->shared.lock);
-    old = s->shared.step;
+    replace_step_locked(s, s->shared.step);
     s->shared.step = up;
     s->shared.step_now = s->shared.step_now || now;
     seat_post_locked(s);
     pthread_mutex_unlock(&s->shared.lock);
-    free_message(old);
 }
 
 void seat_write(struct seat *s, const struct seat_request *r,

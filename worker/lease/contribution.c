@@ -8,9 +8,10 @@
 #include <stdio.h>
 
 #include "common/base/mem.h"
-
 #include "common/base/num.h"
+#include "common/base/rng.h"
 #include "plan/round.h"
+#include "worker/device/kind.h"
 
 static const struct schedule *
 contribution_schedule(const struct contribution *c)
@@ -32,6 +33,8 @@ void contribution_begin(struct contribution *c, struct input_run *run,
     c->count = (uint32_t)sl_ceil_div(c->samples, run->batch);
     c->digest = 0;
     c->loss_sum = c->right_sum = 0;
+    c->audited = false;
+    c->kernels = 0;
     c->at = c->from = 0;
     c->end = c->count;
     c->held = false;
@@ -83,6 +86,32 @@ static void set_numbers(const struct contribution *c)
     program_set_step(p, step * c->job->record->accumulate + c->at);
 }
 
+// ---- what decides the bits
+
+// Micro-batches have programs of their own.
+static void note_kernels(struct contribution *c)
+{
+    const struct job_program *p = c->p;
+
+    if (!c->audited)
+        return;
+    c->kernels = sl_mix64(c->kernels ^ p->batch);
+    for (uint32_t i = 0; i < p->program->plans_count; i++)
+        c->kernels = kind_with(c->kernels, p->program->plans[i]->impl);
+}
+
+uint64_t contribution_kind(const struct contribution *c)
+{
+    return kind_of(c->job->env->dev, c->kernels);
+}
+
+bool contribution_repeatable(const struct worker_job *job)
+{
+    return kind_repeats(job->env->dev) && job->env->team == NULL;
+}
+
+// ---- micro-batches
+
 enum sl_err contribution_start(struct contribution *c, struct sl_error *err)
 {
     enum job_use use = contribution_is_first(c) ? JOB_TRAINS : JOB_ADDS;
@@ -91,6 +120,7 @@ enum sl_err contribution_start(struct contribution *c, struct sl_error *err)
 
     if (rc != SL_OK)
         return rc;
+    note_kernels(c);
     set_numbers(c);
     c->device->held = !contribution_is_last(c);
     p = job_step_program(c->p);

@@ -48,6 +48,9 @@ struct contribution {
     uint32_t from, end;
     uint64_t samples, digest;
     double loss_sum, right_sum;
+    // In an audited round: number of the kernels that computed it so far (A1).
+    bool audited; // set by the caller before the first get
+    uint64_t kernels;
 
     // The micro-batch under way.
     uint32_t at; // its index in the step
@@ -62,6 +65,10 @@ struct contribution {
 // again, so it looks only the first few times of a job. Between
 // contribution_begin and the end of the run.
 void contribution_strange(const struct contribution *c, char *out, size_t size);
+
+// Returns true if right gradients of the job have the same bits on every host
+// of a kind: a team adds up parts.
+bool contribution_repeatable(const struct worker_job *job);
 
 // Sets `c` to all micro-batches of step `step` of `closure`. `run` reads
 // micro-batches and holds the step whole (job_run); it need not be open yet,
@@ -99,6 +106,10 @@ enum sl_err contribution_start(struct contribution *c, struct sl_error *err);
 // counts them) of the micro-batch to loss_sum and right_sum. Once per
 // micro-batch, when its loss is known (step_stats).
 void contribution_loss(struct contribution *c);
+// Returns the number of all that decides the bits of a right gradient: of the
+// product, the host, the device, and the kernel of every op. When all
+// micro-batches of an audited contribution have started.
+uint64_t contribution_kind(const struct contribution *c);
 // Gives the micro-batch's samples back, also after a failure; does nothing if
 // no batch is held.
 void contribution_put(struct contribution *c);

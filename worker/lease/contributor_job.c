@@ -8,6 +8,7 @@
 #include "common/base/fault.h"
 #include "common/base/mem.h"
 #include "trainer/base/figures.h"
+#include "trainer/base/grad.h"
 #include "worker/device/step.h"
 #include "worker/lease/contribution.h"
 #include "worker/lease/job_rank.h"
@@ -255,6 +256,29 @@ static bool take_begun(struct job_contributor *o,
     return true;
 }
 
+// Runs the pass of the contribution o->c, which was begun.
+static enum sl_err run_pass(struct job_contributor *o, struct pass *pass,
+                            struct sl_error *err)
+{
+    struct ring_round *r = o->round;
+    enum sl_err rc;
+
+    FAULT("task.compute");
+    rc = pass_forward(pass, err);
+    FAULT("task.computed");
+    if (rc == SL_OK && !isfinite(o->c.loss_sum))
+        round_spoilt(r, true);
+    if (rc == SL_OK && !round_is_spoilt(r))
+        rc = pass_backward(pass, err);
+    if (rc != SL_OK || round_is_spoilt(r))
+        step_stop(&o->step);
+    contribution_put(&o->c);
+    if (rc == SL_OK && round_audited(r))
+        round_result(r, (struct round_key){o->c.closure, o->c.step},
+                     contribution_kind(&o->c));
+    return rc;
+}
+
 static enum sl_err contributor_compute_slot(struct contributor *c,
                                             struct ring_round *r, uint32_t slot,
                                             struct sl_error *err)
@@ -273,20 +297,53 @@ static enum sl_err contributor_compute_slot(struct contributor *c,
     o->slot = slot;
     o->round = r;
     pass.begun = take_begun(o, s);
-    if (!pass.begun)
+    if (!pass.begun) {
         contribution_begin(&o->c, &s->run, s->key.closure, s->key.step);
-    FAULT("task.compute");
-    rc = pass_forward(&pass, err);
-    FAULT("task.computed");
-    if (rc == SL_OK && !isfinite(o->c.loss_sum))
-        round_spoilt(r, true);
-    if (rc == SL_OK && !r->bad)
-        rc = pass_backward(&pass, err);
-    if (rc != SL_OK || r->bad)
-        step_stop(&o->step);
-    contribution_put(&o->c);
+        o->c.audited = round_audited(r);
+    }
+    rc = run_pass(o, &pass, err);
     r->loss_sum += o->c.loss_sum;
     r->right_sum += o->c.right_sum;
+    return rc;
+}
+
+// ---- audited rounds (A1)
+
+static bool contributor_inputs(struct contributor *c, uint64_t *inputs)
+{
+    struct job_contributor *o = job_contributor_of(c);
+    uint64_t scale;
+
+    if (!contribution_repeatable(o->job))
+        return false;
+    memcpy(&scale, &o->job->scale.s, sizeof(scale));
+    *inputs =
+        grad_digest(scale, o->step.params, (size_t)o->job->model->elements);
+    return true;
+}
+
+static enum sl_err contributor_repeat(struct contributor *c,
+                                      struct ring_round *r,
+                                      const struct round_key *key,
+                                      struct sl_error *err)
+{
+    struct job_contributor *o = job_contributor_of(c);
+    struct lease_metrics apart = {0};
+    struct contributor_slot s;
+    struct pass pass = {.clock = o->env->clock,
+                        .c = &o->c,
+                        .m = &apart,
+                        .whole = add_bucket,
+                        .arg = o};
+    enum sl_err rc = open_slot(o, &s, *key, err);
+
+    if (rc != SL_OK)
+        return rc;
+    o->round = r;
+    contribution_begin(&o->c, &s.run, key->closure, key->step);
+    o->c.audited = true;
+    rc = run_pass(o, &pass, err);
+    input_close(o->env->input, &s.run);
     return rc;
 }
 
@@ -358,6 +415,8 @@ static void contributor_run_between(struct contributor *c)
 static const struct contributor_ops ops = {
     .place = contributor_place_params,
     .choose = contributor_choose_slots,
+    .inputs = contributor_inputs,
+    .repeat = contributor_repeat,
     .compute = contributor_compute_slot,
     .ahead = ahead,
     .forget = contributor_drop_ahead,

@@ -18,12 +18,10 @@
 #include "common/base/fault.h"
 #include "common/base/history.h"
 #include "common/base/mem.h"
-#include "common/base/rng.h"
 #include "common/run/spans.h"
 #include "trainer/base/grad.h"
 #include "trainer/lease/hybrid_lead.h"
 #include "trainer/lease/repeats.h"
-#include "worker/device/kind.h"
 #include "worker/lease/hybrid_ours.h"
 #include "trainer/lease/steps.h"
 #include "worker/lease/task.h"
@@ -42,9 +40,8 @@ struct train {
     uint32_t reads_until; // op behind the last that reads a shard that was sent
     // Clipping, f16, sync: all gradients are computed before any is sent.
     bool whole;
-    struct hybrid *hybrid; // its group; NULL: it has none
-    bool parted;           // the group is over for this worker
-    uint64_t kernels; // number of those that an audited slot was computed by
+    struct hybrid *hybrid;  // its group; NULL: it has none
+    bool parted;            // the group is over for this worker
     struct repeats repeats; // in an audited round; else it has no slots
     bool doubtful;          // a step was computed twice, and the results differ
 };
@@ -192,19 +189,6 @@ static enum sync_result train_fetch_range(struct train *t, uint32_t range)
     return rc == SL_OK ? SYNC_OK : train_fail(t, rc);
 }
 
-// Notes the kernels of the micro-batch that begins: micro-batches of a slot
-// have programs of their own.
-static void train_note_kernels(struct train *t)
-{
-    const struct job_program *p = t->c.p;
-
-    if (t->repeats.count == 0)
-        return;
-    t->kernels = sl_mix64((t->c.at == 0 ? 0 : t->kernels) ^ p->batch);
-    for (uint32_t i = 0; i < p->program->plans_count; i++)
-        t->kernels = kind_with(t->kernels, p->program->plans[i]->impl);
-}
-
 // Notes the result of the slot that was computed, in an audited round (A1);
 // NULL: it is not finite. SYNC_STOPPED: the step was computed twice, and this
 // result differs from the first, so none of them is to be sent (A5).
@@ -212,8 +196,8 @@ static enum sync_result train_result(struct train *t, const float *gradient)
 {
     if (t->repeats.count == 0)
         return SYNC_OK;
-    repeats_note(&t->repeats, t->lease, kind_of(t->job->env->dev, t->kernels),
-                 t->c.closure, gradient, (size_t)t->job->model->elements);
+    repeats_note(&t->repeats, t->lease, contribution_kind(&t->c), t->c.closure,
+                 gradient, (size_t)t->job->model->elements);
     t->doubtful = repeats_differ(&t->repeats, t->lease);
     return t->doubtful ? SYNC_STOPPED : SYNC_OK;
 }
@@ -414,7 +398,6 @@ static enum sync_result train_begin_batch(struct train *t)
     rc = contribution_start(&t->c, &t->steps.err);
     if (rc != SL_OK)
         return train_fail(t, rc);
-    train_note_kernels(t);
     t->op = t->reads_until = 0;
     // Shards that the first micro-batch waited for are fresh for all.
     t->waited = t->c.at == 0 ? 0 : t->c.p->overlap.shards;
@@ -490,6 +473,7 @@ static enum sync_result train_repeat(struct train *t, struct input_run *run,
     enum sync_result result;
 
     contribution_begin(&t->c, run, closure, t->steps.step);
+    t->c.audited = true;
     t->step.kept = train_has_clipping(t);
     result = train_batches(t);
     if (result == SYNC_OK && isfinite(t->c.loss_sum))
@@ -528,13 +512,6 @@ static enum sync_result train_repeat_slot(struct train *t, uint64_t closure)
     return result;
 }
 
-// Returns true if right results have the same bits on every host of a kind: a
-// team adds up parts.
-static bool train_repeatable(const struct train *t)
-{
-    return kind_repeats(t->job->env->dev) && t->job->env->team == NULL;
-}
-
 // Computes the slots of an audited round that other workers have, too; or, in
 // async, the step under way, for the first time.
 static enum sync_result train_audit(struct train *t)
@@ -544,7 +521,7 @@ static enum sync_result train_audit(struct train *t)
 
     memcpy(&scale, &t->job->scale.s, sizeof(scale));
     repeats_begin(&t->repeats, t->lease);
-    if (!train_repeatable(t))
+    if (!contribution_repeatable(t->job))
         t->repeats.count = 0;
     if (t->repeats.count == 0)
         return SYNC_OK;
@@ -615,6 +592,7 @@ static enum sync_result train_run_step(struct train *t)
     if (result != SYNC_OK)
         return result;
     contribution_begin(&t->c, t->lease->run, t->lease->closure, step);
+    t->c.audited = t->repeats.count > 0;
     if (!grouped)
         input_share(t->env->input, t->lease->run, (struct input_share){0});
     t->step.kept = !grouped && train_has_clipping(t);

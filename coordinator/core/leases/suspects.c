@@ -75,7 +75,7 @@ static void suspects_shown(const struct job *job,
                            const struct differences_proof *p, char *out,
                            size_t size)
 {
-    if (p->closure[0] == p->closure[1])
+    if (p->wrong[0] == p->wrong[1])
         snprintf(out, size,
                  "its gradient of closure %llu of %s is %016llx; %.48s and "
                  "%.48s computed %016llx",
@@ -203,8 +203,16 @@ static bool suspects_found(const struct coord *c, struct job *job,
     return !suspects_is(c, r->wrong->name);
 }
 
-static void suspects_vote(struct coord *c, struct member *m, struct job *job,
-                          const Sluice__V1__Repeat *repeat)
+// Returns the number of a result's slot among all of the job.
+static uint64_t suspects_slot(const struct job *job,
+                              const Sluice__V1__Repeat *repeat)
+{
+    return repeat->closure * job->shards.schedule.steps_per_closure +
+           repeat->step;
+}
+
+void suspects_vote(struct coord *c, struct member *m, struct job *job,
+                   uint32_t round, const Sluice__V1__Repeat *repeat)
 {
     const struct vote vote = {.name = m->name,
                               .witness = m->witness,
@@ -217,8 +225,7 @@ static void suspects_vote(struct coord *c, struct member *m, struct job *job,
 
     if (suspects_is(c, m->name)) // by an earlier result of this message
         return;
-    votes_take(&job->audit.votes, job->shards.evidence.round, repeat->closure,
-               &vote, &r);
+    votes_take(&job->audit.votes, round, suspects_slot(job, repeat), &vote, &r);
     found = suspects_found(c, job, repeat->closure, &vote, &r, &proof);
     suspects_figure(c, &job->audit.compared, FIGURES_COMPARED, r.compared);
     suspects_figure(c, &job->audit.differed, FIGURES_DIFFERED, r.differs);
@@ -301,5 +308,5 @@ void suspects_take(struct coord *c, struct member *m, struct job *job,
     for (uint32_t i = 0; i < n; i++)
         for (size_t k = 0; k < message->n_repeats && !c->dead; k++)
             if (message->repeats[k]->closure == slots[i])
-                suspects_vote(c, m, job, message->repeats[k]);
+                suspects_vote(c, m, job, e->round, message->repeats[k]);
 }

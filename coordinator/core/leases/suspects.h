@@ -48,6 +48,11 @@ bool suspects_is(const struct coord *c, const char *name);
 void suspects_make(struct coord *c, const char *name, const struct job *job,
                    const char *why);
 
+// Compares a result of m, of a slot that it was to compute (A1), with those of
+// others. `round` is the slots of a round of the job, as votes_take has it.
+void suspects_vote(struct coord *c, struct member *m, struct job *job,
+                   uint32_t round, const Sluice__V1__Repeat *repeat);
+
 // Returns the number of workers that are suspect.
 uint64_t suspects_count(const struct coord *c);
 

@@ -7,6 +7,7 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/modes/modes.h"
 #include "coordinator/core/leases/offers.h"
+#include "coordinator/core/leases/suspects.h"
 #include "coordinator/core/modes/rings.h"
 #include "coordinator/core/send.h"
 #include "coordinator/core/status/job_status.h"
@@ -194,6 +195,7 @@ static void allreduce_fill(Sluice__V1__JobStatus *m, const struct job *job)
     m->ring_generation = job->ring.generation;
     m->steps_redone = job->rounds.redone;
     rings_fill_sums(m, job);
+    suspects_fill(m, job);
 }
 
 const struct mode mode_allreduce = {

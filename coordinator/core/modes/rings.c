@@ -22,6 +22,7 @@
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases/leases.h"
 #include "coordinator/core/cuts/monitor.h"
+#include "coordinator/core/modes/ring_audit.h"
 #include "coordinator/core/send.h"
 #include "coordinator/core/modes/send_ring.h"
 #include "proto/spec.h"
@@ -106,6 +107,7 @@ static void rings_open_generation(struct coord *c, struct job *job)
     if (job->cuts.now != NULL && !job->cuts.now->writing)
         cuts_begin_again(c, job, "the ring is made anew"); // R6
     ring_open(&job->ring, generation);
+    ring_results_forget(&job->results);
     for (uint32_t i = 0; i < job->shards.count; i++) {
         job->shards.evidence.shard[i].incarnation = generation;
         job->shards.list[i].server = 0;
@@ -224,6 +226,7 @@ static enum sl_err take_rounds(struct job *job)
 
         if (count == 0)
             rc = SL_ERANGE; // more rounds than the job has
+        ring_results_open(&job->results, job->rounds.counted, keys, count);
         for (uint32_t i = 0; rc == SL_OK && i < count; i++)
             rc = evidence_count(&job->shards.evidence, keys[i].closure,
                                 keys[i].step);
@@ -287,7 +290,8 @@ void rings_check(struct coord *c, struct job *job)
     if (!job->shards.placed || job_ended(job) || job->behind.paused || c->dead)
         return;
     count_rounds(c, job);
-    if (job_ended(job))
+    ring_audit_vote(c, job);
+    if (job_ended(job) || c->dead)
         return;
     put_out(c, job);
     if ((ring_due(&job->ring, coord_now(c)) ||
@@ -584,6 +588,8 @@ static void receive_step(struct coord *c, struct member *m, struct job *job,
         rings_distrust(c, m, job, "it counts fewer rounds than its base has");
     if (rc == SL_ERANGE)
         rings_distrust(c, m, job, "it has counted more rounds than were run");
+    if (rc == SL_OK)
+        ring_audit_hold(job, m, message);
     if (rc != SL_OK || job->ring.progress == had)
         return;
     count_rounds(c, job);

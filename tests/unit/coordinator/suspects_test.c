@@ -9,6 +9,7 @@
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases/drains.h"
 #include "coordinator/core/leases/suspects.h"
+#include "plan/audited.h"
 #include "tests/unit/coordinator/world.h"
 #include "tests/unit/coordinator/world_members.h"
 
@@ -327,5 +328,133 @@ TEST(suspects, A5_no_party_fills_the_list_of_drains)
     T_GE(jobs_get(w->coord, w->job)->audit.decided, 1);
     T_TRUE(suspect(w, 2) == NULL);
     T_EQ(suspects_count(w->coord), 1000);
+    world_release(w);
+}
+
+// ---- in allreduce
+
+// Four ranks of four hosts, and rounds of `slots` slots that are all audited.
+// It begins with `least` ranks or more.
+static struct world *begin_ring(uint64_t seed, unsigned slots, unsigned least)
+{
+    static struct world w;
+    static char json[4096];
+    const char *tail = strstr(world_ring_job, "\"contributions\":2");
+
+    snprintf(json, sizeof(json), "%.*s\"audit\":1,\"contributions\":%u%s",
+             (int)(tail - world_ring_job), world_ring_job, slots, tail + 17);
+    *(strstr(json, "\"min\":1") + 6) = (char)('0' + least);
+    world_init(&w, seed);
+    world_people(&w, 0, WORKERS);
+    for (unsigned i = 0; i < WORKERS; i++) {
+        world_break(&w, &w.members[i]);
+        w.members[i].host = hosts[i];
+        world_attach(&w, &w.members[i]);
+    }
+    world_submit(&w, json);
+    return &w;
+}
+
+static const struct drain *rank_suspect(struct world *w, unsigned k)
+{
+    const struct drain *d =
+        drains_find(w->coord, MEMBER_WORKER, w->members[k].name);
+
+    return d != NULL && drain_is_audit(d) ? d : NULL;
+}
+
+static void check_ring_end(struct world *w)
+{
+    Sluice__V1__JobStatus *s = world_status(w);
+
+    T_EQ(s->steps_counted, schedule_steps(&w->schedule));
+    wire_free(&s->base);
+}
+
+TEST(suspects, A2_a_rank_that_is_wrong_is_suspect_and_the_counts_are_exact)
+{
+    for (unsigned slots = 1; slots <= 6; slots++) {
+        struct world *w = begin_ring(WORLD_SITUATION, slots, 3);
+        Sluice__V1__JobStatus *s;
+
+        w->members[2].flips = 1;
+        T_TRUE(world_run(w, JOB_FINISHED, LIMIT)); // its checks: A3
+        T_EQ(suspects_count(w->coord), 1);
+        T_ASSERT(rank_suspect(w, 2) != NULL);
+        s = world_status(w);
+        T_TRUE(s->audit->decided >= 1 &&
+               s->audit->differed >= s->audit->decided);
+        T_GE(s->ring_generation, 2); // the suspect has left the first
+        wire_free(&s->base);
+        check_ring_end(w);
+        world_release(w);
+    }
+}
+
+TEST(suspects, A2_no_rank_is_blamed_where_all_compute_alike)
+{
+    struct world *w = begin_ring(t_seed(), 4, 3);
+    Sluice__V1__JobStatus *s;
+
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    T_EQ(suspects_count(w->coord), 0);
+    s = world_status(w);
+    T_GE(s->audit->compared, 10);
+    T_EQ(s->audit->differed, 0);
+    wire_free(&s->base);
+    check_ring_end(w);
+    world_release(w);
+}
+
+// Two ranks see that they differ; a third is wanted to say which is wrong.
+TEST(suspects, A3_two_ranks_blame_nobody_and_are_not_held_up)
+{
+    struct world *w = begin_ring(WORLD_SITUATION, 2, 1);
+    Sluice__V1__JobStatus *s;
+
+    world_kill(w, &w->members[2]);
+    world_kill(w, &w->members[3]);
+    w->members[1].flips = 1;
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    T_EQ(suspects_count(w->coord), 0);
+    s = world_status(w);
+    T_GE(s->audit->differed, 1);
+    T_EQ(s->audit->decided, 0);
+    wire_free(&s->base);
+    check_ring_end(w);
+    world_release(w);
+}
+
+// No slot has more votes than ranks that were to compute it, and is one of the
+// job; *most: of any.
+static void check_votes(struct world *w, unsigned *most)
+{
+    const struct votes *v = &jobs_get(w->coord, w->job)->audit.votes;
+
+    for (uint32_t i = 0; i < v->capacity; i++) {
+        T_LE(v->slots[i].count, AUDITED_WORKERS);
+        T_TRUE(v->slots[i].count == 0 ||
+               v->slots[i].closure < 3 * schedule_closures(&w->schedule));
+        if (v->slots[i].count > *most)
+            *most = v->slots[i].count;
+    }
+}
+
+// Each rank says results of all slots of the round, and one of another round.
+TEST(suspects, A1_a_rank_votes_for_its_slots_and_those_of_the_next_ranks)
+{
+    struct world *w = begin_ring(WORLD_SITUATION, 6, 4);
+    unsigned most = 0;
+
+    for (unsigned k = 0; k < WORKERS; k++)
+        w->members[k].meddles = true;
+    for (unsigned i = 0;
+         i < LIMIT && jobs_get(w->coord, w->job)->state < JOB_FINISHING; i++) {
+        world_step(w);
+        check_votes(w, &most);
+    }
+    T_EQ(most, AUDITED_WORKERS);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    check_ring_end(w);
     world_release(w);
 }

@@ -16,6 +16,7 @@
 
 #include "common/base/clock.h"
 #include "plan/counted.h"
+#include "plan/round.h"
 #include "coordinator/core/coord.h"
 #include "coordinator/rules/dispatch.h"
 #include "coordinator/service/status_lists.h"
@@ -82,6 +83,8 @@ struct fake_rank {
     bool lanes;              // of all ranks' sums
     struct wire_token token; // of the generation
     struct fake_state state;
+    struct round_key last[WORLD_ROUNDS]; // of its last round
+    uint32_t last_count;
 };
 
 struct fake_member {
@@ -100,11 +103,11 @@ struct fake_member {
     uint64_t test_kind, test_vector; // that it tells when it joins
     unsigned flips; // 1 in so many of its results in audits is wrong; 0: none
     uint64_t left_out_set; // kernels that it leaves out; 0: it does not say
-    bool meddles;          // its results in audits are of slots of other rounds
-    bool rereads;          // it computes a step twice, of different parameters
-    unsigned lies;         // so many closures it completes without a push
-    unsigned boasts;       // it tells so many steps more than a closure has
-    uint64_t tests;        // samples of the test set, as it tells; 0: 20
+    bool meddles;    // it says results in audits of slots that are not its own
+    bool rereads;    // it computes a step twice, of different parameters
+    unsigned lies;   // so many closures it completes without a push
+    unsigned boasts; // it tells so many steps more than a closure has
+    uint64_t tests;  // samples of the test set, as it tells; 0: 20
     enum { FAKE_WORKER = 1, FAKE_PSSERVER } role;
     char name[32];
     const char *host, *certificate; // that it says and shows; NULL: none

@@ -3,6 +3,7 @@
 // states are equal and no step is applied twice.
 #include <string.h>
 
+#include "plan/audited.h"
 #include "plan/round.h"
 #include "tests/unit/coordinator/world_members.h"
 
@@ -151,7 +152,7 @@ static void say_join(struct fake_member *m, const Sluice__V1__Lease *lease)
     join.job = lease->job;
     join.job_incarnation = lease->job_incarnation;
     join.attempt = lease->attempt;
-    join.address = "127.0.0.1:1";
+    join.address = m->host != NULL ? "10.0.0.1:1" : "127.0.0.1:1";
     join.host = m->name;
     join.copies = 1;
     join.lanes = join.tokens = !m->one_lane;
@@ -192,17 +193,59 @@ static void say_ready(struct world *w, struct fake_member *m)
     wire_counted_release(&set);
 }
 
+// Results of its last round, of the slots of its rank and of the next ones.
+// Right ones depend on the slot alone.
+struct fake_results {
+    Sluice__V1__Repeat items[WORLD_ROUNDS + 1], *list[WORLD_ROUNDS + 1];
+};
+
+static void fake_result(struct world *w, struct fake_member *m,
+                        struct round_key key, Sluice__V1__Repeat *out)
+{
+    sluice__v1__repeat__init(out);
+    out->closure = key.closure;
+    out->step = key.step;
+    out->inputs = m->rank.going << 32 | m->rank.state.tag.sequence;
+    out->output = 1000 + 8 * key.closure + key.step;
+    if (m->flips > 0 && world_below(w, m->flips) == 0)
+        out->output ^= UINT64_C(1) << world_below(w, 32);
+}
+
+static size_t fake_results_of(struct world *w, struct fake_member *m,
+                              struct fake_results *out)
+{
+    const struct fake_rank *r = &m->rank;
+    uint64_t ranks[AUDITED_WORKERS];
+    uint32_t n = audited_slots(0, r->ranks, r->self, ranks), first, slots;
+    size_t count = 0;
+
+    for (uint32_t i = 0; m->host != NULL && i < (m->meddles ? 1 : n); i++) {
+        round_slots(r->last_count, m->meddles ? 1 : r->ranks,
+                    m->meddles ? 0 : (uint32_t)ranks[i], &first, &slots);
+        for (uint32_t k = first; k < first + slots; k++)
+            fake_result(w, m, r->last[k], &out->items[count++]);
+    }
+    if (m->meddles && count > 1) // as many as it may say, one of another round
+        out->items[count - 1].closure += WORLD_CLOSURES;
+    for (size_t i = 0; i < count; i++)
+        out->list[i] = &out->items[i];
+    return count;
+}
+
 static void say_step(struct world *w, struct fake_member *m)
 {
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
     Sluice__V1__RingStep step = SLUICE__V1__RING_STEP__INIT;
     Sluice__V1__ShardCounts counts = counts_of(&m->rank.state);
+    struct fake_results results;
 
     step.job = w->job;
     step.job_incarnation = 1;
     step.generation = m->rank.going;
     step.sequence = m->rank.state.tag.sequence;
     step.counts = &counts;
+    step.repeats = results.list;
+    step.n_repeats = fake_results_of(w, m, &results);
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_RING_STEP;
     up.ring_step = &step;
     fake_send(m, &up);
@@ -337,6 +380,8 @@ static void apply(struct world *w, struct fake_rank *r)
         T_OK(counted_add(&r->state.counted, keys[i].closure, keys[i].step));
     T_LT(r->state.tag.sequence, WORLD_ROUNDS);
     r->state.by[r->state.tag.sequence++] = r->going;
+    r->last_count = count;
+    memcpy(r->last, keys, count * sizeof(keys[0]));
     check_equal(w, r);
     give(w, r);
 }

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "plan/audited.h"
+#include "plan/round.h"
 
 #include "tests/harness/t.h"
 
@@ -39,5 +40,31 @@ TEST(audited, A1_three_slots_of_a_round_compute_each)
         }
         for (uint32_t i = 0; i < count; i++)
             T_EQ(times[i], most);
+    }
+}
+
+// What ranks compute for audits alone is below 0.3 % of the steps with the
+// share that is the default, however many ranks there are.
+TEST(audited, A1_ranks_repeat_a_small_share_of_the_steps)
+{
+    enum { ROUNDS = 1000000, SLOTS = 12 };
+
+    for (uint32_t ranks = 1; ranks <= SLOTS + 1; ranks++) {
+        uint64_t more = 0, each = 0;
+
+        for (uint32_t self = 0; self < ranks; self++) {
+            uint64_t at[AUDITED_WORKERS];
+            uint32_t n = audited_slots(0, ranks, self, at), first, count;
+
+            for (uint32_t i = 1; i < n; i++) {
+                round_slots(SLOTS, ranks, (uint32_t)at[i], &first, &count);
+                each += count;
+            }
+        }
+        T_LE(each, (AUDITED_WORKERS - 1) * SLOTS);
+        for (uint64_t done = 0; done < ROUNDS; done++)
+            more += audited_round(3, done, 0.001) ? each : 0;
+        T_LT((double)more, 0.003 * (double)ROUNDS * SLOTS);
+        T_TRUE(ranks < 3 || (double)more > 0.001 * (double)ROUNDS * SLOTS);
     }
 }

@@ -158,17 +158,31 @@ TEST(seat, a_part_is_due_at_its_round_or_at_the_end)
     table_release(&t);
 }
 
-static void step(struct table *t, uint64_t sequence, bool now)
+static void step_with(struct table *t, uint64_t sequence, bool now,
+                      size_t repeats)
 {
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
     Sluice__V1__RingStep m = SLUICE__V1__RING_STEP__INIT;
+    Sluice__V1__Repeat repeat = SLUICE__V1__REPEAT__INIT, *list[] = {&repeat};
     ProtobufCMessage *copy = NULL;
 
     m.sequence = sequence;
+    m.repeats = list;
+    m.n_repeats = repeats;
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_RING_STEP;
     up.ring_step = &m;
     T_OK(wire_dup(&copy, &up.base));
     seat_say_step(t->seat, (Sluice__V1__AttendUp *)copy, now);
+}
+
+static void step(struct table *t, uint64_t sequence, bool now)
+{
+    step_with(t, sequence, now, 0);
+}
+
+static void audited_step(struct table *t, uint64_t sequence)
+{
+    step_with(t, sequence, false, 1);
 }
 
 TEST(seat, the_newest_step_is_said_and_not_too_often)
@@ -192,6 +206,25 @@ TEST(seat, the_newest_step_is_said_and_not_too_often)
     step(&t, 5, true);
     loop_turn(t.loop);
     T_EQ(t.steps, 3);
+    T_EQ(t.sequences[2], 5);
+    table_release(&t);
+}
+
+// What was computed of an audited round is in no other step.
+TEST(seat, A1_a_step_with_results_is_said_before_the_newest)
+{
+    struct table t;
+
+    table_init(&t);
+    step(&t, 1, false);
+    audited_step(&t, 2);
+    step(&t, 3, false);
+    audited_step(&t, 4);
+    step(&t, 5, false);
+    loop_turn(t.loop);
+    T_EQ(t.steps, 3);
+    T_EQ(t.sequences[0], 2);
+    T_EQ(t.sequences[1], 4);
     T_EQ(t.sequences[2], 5);
     table_release(&t);
 }

@@ -1,0 +1,26 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/modes/ring_audit.h -- the audit of the ranks of a ring: what
+// they report of audited rounds becomes votes when the round is counted (A1).
+//
+// A round that is never counted, as its generation ends before, decides
+// nothing.
+//
+// Threads  the loop.
+// Memory   job->results has the results; messages are borrowed for the call. No
+//          pointer is NULL, and the job is one in allreduce mode.
+// Errors   results that cannot be are dropped.
+#ifndef COORDINATOR_CORE_MODES_RING_AUDIT_H
+#define COORDINATOR_CORE_MODES_RING_AUDIT_H
+
+#include "coordinator/core/coord_inner.h"
+
+// Holds what m, a rank, reports of its last round, if that was audited and is
+// not counted yet.
+void ring_audit_hold(struct job *job, const struct member *m,
+                     const Sluice__V1__RingStep *message);
+
+// Takes the votes for rounds that are counted. A worker that is found wrong
+// leaves the ring by that (A4).
+void ring_audit_vote(struct coord *c, struct job *job);
+
+#endif

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/rules/ring_results.h -- results that ranks report of audited
+// rounds, until the round is counted (A1).
+//
+// Which slots a rank was to compute follows from the keys of the round, and
+// these are known when the round is counted. So its results are held until
+// then; those of other slots are dropped, and the rest are due.
+//
+//   ring_results_hold -> ring_results_open -> ring_results_due
+//
+// Threads  the loop.
+// Memory   ring_results_forget frees; results of RING_RESULTS_MOST rounds of
+//          each rank at most. Messages are borrowed for the call; no pointer is
+//          NULL.
+// Errors   without memory results are left out.
+#ifndef COORDINATOR_RULES_RING_RESULTS_H
+#define COORDINATOR_RULES_RING_RESULTS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "coordinator/rules/ring.h"
+#include "plan/round.h"
+
+#define RING_RESULTS_MOST 8 // rounds of a rank; more are left out
+
+// What one rank computed of one round.
+struct ring_result {
+    struct ring_result *next;
+    uint64_t member;
+    uint64_t round;       // rounds before it
+    uint32_t self, ranks; // index in the generation, and its ranks
+    bool open;            // the round is counted
+    size_t count;
+    Sluice__V1__Repeat list[];
+};
+
+// All zeroes: nothing is held.
+struct ring_results {
+    struct ring_result *held; // owned, newest first; NULL: none
+};
+
+// Holds what a member of the running generation of `ring` reports of the last
+// round that it applied.
+void ring_results_hold(struct ring_results *r, const struct ring *ring,
+                       uint64_t member, const Sluice__V1__RingStep *message);
+
+// Keeps of the results of the round that follows `round` others those of slots
+// that their ranks were to compute; they are due then. The round has the
+// `count` keys, in order.
+void ring_results_open(struct ring_results *r, uint64_t round,
+                       const struct round_key *keys, uint32_t count);
+
+// Takes out results that are due, for sl_free; NULL: there are none.
+struct ring_result *ring_results_due(struct ring_results *r);
+
+// Forgets all results, and leaves *r as at first: another generation is opened,
+// or the job is over.
+void ring_results_forget(struct ring_results *r);
+
+#endif
