@@ -351,7 +351,7 @@ static const struct conf_key workers_keys[] = {
      .kind = CONF_BOOL,
      .value = "no",
      .help = "List only workers that an audit (train.audit) found wrong, with "
-             "what was found."},
+             "what was found, and what they contributed that is in doubt."},
     {.name = NULL},
 };
 

@@ -2,6 +2,7 @@
 // client/ask/checkpoint.c -- a cut on demand.
 #include "client/call/api.h"
 #include "client/cli/cli.h"
+#include "client/cli/listing.h"
 #include "client/show/patience.h"
 #include "client/cli/verbs.h"
 
@@ -39,7 +40,7 @@ static enum sl_err checkpoint_print(struct cli *cli, const char *id,
                                     struct sl_error *err)
 {
     const Sluice__V1__Checkpoint *c = reply->checkpoint;
-    struct buf text = BUF_INIT;
+    struct buf text = BUF_INIT, tainted = BUF_INIT;
     char steps[OUT_NUMBER];
     enum sl_err rc;
 
@@ -53,6 +54,10 @@ static enum sl_err checkpoint_print(struct cli *cli, const char *id,
     }
     cli_say("checkpoint %llu of %s holds %s steps", (unsigned long long)c->cut,
             id, out_count(steps, c->steps));
+    if (list_tainted(&tainted, reply->tainted, reply->n_tainted) == SL_OK &&
+        tainted.len > 0)
+        cli_say("%.*s", (int)tainted.len - 1, buf_text(&tainted));
+    buf_release(&tainted);
     rc = buf_appendf(&text, "%s\n", c->manifest);
     return out_text(&text, rc, err);
 }

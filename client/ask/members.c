@@ -47,6 +47,9 @@ static enum sl_err members_print(const struct cli *cli, bool workers,
     if (rc != SL_OK || cli->out.form != OUT_TEXT)
         return rc;
     rc = list_reasons(&text, c->members, c->n_members);
+    for (size_t i = 0; suspect && rc == SL_OK && i < c->n_members; i++)
+        rc = list_tainted(&text, c->members[i]->tainted,
+                          c->members[i]->n_tainted);
     return out_text(&text, rc, err);
 }
 

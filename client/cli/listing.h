@@ -60,6 +60,11 @@ bool list_is_lost(const Sluice__V1__MemberStatus *member);
 enum sl_err list_reasons(struct buf *out, Sluice__V1__MemberStatus *const *list,
                          size_t count);
 
+// Appends a line for each job that suspect workers contributed to: which of its
+// steps are in doubt, and the last checkpoint from before.
+enum sl_err list_tainted(struct buf *out, Sluice__V1__TaintedWork *const *list,
+                         size_t count);
+
 // Writes the names of items[count] to stdout, a line each. The kind must have
 // names (name_is).
 enum sl_err list_names(enum list_kind kind, ProtobufCMessage *const *items,

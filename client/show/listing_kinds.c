@@ -127,6 +127,40 @@ enum sl_err list_reasons(struct buf *out, Sluice__V1__MemberStatus *const *list,
     return rc;
 }
 
+static enum sl_err list_tainted_one(struct buf *out,
+                                    const Sluice__V1__TaintedWork *w)
+{
+    enum sl_err rc = buf_appendf(
+        out, "%s: %llu steps of %llu closures of %s are in doubt, %s",
+        w->worker, (unsigned long long)w->steps,
+        (unsigned long long)w->closures, w->job, w->rough ? "within " : "");
+
+    for (size_t i = 0; rc == SL_OK && i < w->n_ranges; i++) {
+        const Sluice__V1__TaintedRange *r = w->ranges[i];
+
+        rc = buf_appendf(out, "%s%llu", i == 0 ? "" : ", ",
+                         (unsigned long long)r->first);
+        if (rc == SL_OK && r->last > r->first)
+            rc = buf_appendf(out, "-%llu", (unsigned long long)r->last);
+    }
+    if (rc == SL_OK && w->cut > 0)
+        rc = buf_appendf(out, "; checkpoint %llu is the last from before\n",
+                         (unsigned long long)w->cut);
+    else if (rc == SL_OK)
+        rc = buf_appendf(out, "; no checkpoint is known to be from before\n");
+    return rc;
+}
+
+enum sl_err list_tainted(struct buf *out, Sluice__V1__TaintedWork *const *list,
+                         size_t count)
+{
+    enum sl_err rc = SL_OK;
+
+    for (size_t i = 0; rc == SL_OK && i < count; i++)
+        rc = list_tainted_one(out, list[i]);
+    return rc;
+}
+
 static void worker_row(struct table *t, const ProtobufCMessage *item)
 {
     const Sluice__V1__MemberStatus *m = (const Sluice__V1__MemberStatus *)item;

@@ -20,6 +20,7 @@
 #include "coordinator/core/cuts/start_from.h"
 #include "coordinator/core/send.h"
 #include "coordinator/core/leases/serve.h"
+#include "coordinator/core/leases/tainted.h"
 #include "coordinator/core/status/job_status.h"
 
 enum sl_err coord_find(struct coord *c, const char *id, uint64_t *job,
@@ -239,8 +240,11 @@ enum sl_err coord_checkpoint(struct coord *c,
     }
     if (rc == SL_OK)
         rc = reply_checkpoint(c, job, &wish, reply, err);
-    if (rc == SL_OK)
+    if (rc == SL_OK) {
         (*reply)->begun = begun;
+        tainted_list(c, NULL, job->id_text, &(*reply)->tainted,
+                     &(*reply)->n_tainted);
+    }
     ended_close(job);
     return rc;
 }

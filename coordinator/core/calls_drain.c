@@ -14,6 +14,7 @@
 #include "coordinator/core/happened.h"
 #include "coordinator/core/leases/leases.h"
 #include "coordinator/core/leases/serve.h"
+#include "coordinator/core/leases/tainted.h"
 
 static void take_kind(struct coord *c, struct member *m, bool rings, bool all)
 {
@@ -75,6 +76,8 @@ static void undrain(struct coord *c, enum member_role role, const char *name,
                     struct member *m, bool *changed)
 {
     drains_clear(c, role, name);
+    if (role == MEMBER_WORKER && !c->dead)
+        tainted_drop(c, name);
     *changed = true;
     LOG(INFO, "member undrained", "kind=%s member=%s", member_role_name(role),
         name);

@@ -25,6 +25,7 @@
 #include "coordinator/core/status/job_curves.h"
 #include "coordinator/core/leases/arrivals.h"
 #include "coordinator/core/leases/drains.h"
+#include "coordinator/core/leases/tainted.h"
 #include "coordinator/core/cuts/cuts.h"
 #include "coordinator/core/recovery/past_jobs.h"
 #include "coordinator/core/leases/gone.h"
@@ -88,6 +89,7 @@ static void coord_release(struct coord *c)
     gone_release(c);
     drains_release(c);
     test_vectors_release(&c->vectors);
+    tainted_release(c);
     quotas_free(c->quotas);
     sl_free(c->store);
     sl_free(c->state_dir);
@@ -119,6 +121,7 @@ static struct coord *coord_make(const struct coord_options *options,
     list_init(&c->readings);
     list_init(&c->suspicions);
     list_init(&c->drains);
+    list_init(&c->tainted);
     c->started_ms = c->ticked_ms = coord_now(c);
     c->places = PLACE_AHEAD;
     if (c->store == NULL || c->state_dir == NULL) {

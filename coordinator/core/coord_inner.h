@@ -75,6 +75,10 @@ struct coord {
     // Test vectors of workers that joined. Changed by: arrivals.
     struct test_vectors vectors;
 
+    // What workers that are suspect contributed (tainted.h). Changed by:
+    // tainted.
+    struct list tainted;
+
     // The cluster's identity, and members that were refused. Changed by:
     // cluster.
     struct journal_cluster cluster;

@@ -165,6 +165,7 @@ void job_release_work(struct job *job)
     votes_release(&job->audit.votes);
     differences_release(&job->audit.differences);
     ring_results_forget(&job->results);
+    map_release_owned(&job->audit.contributed);
     buf_release(&job->leases.probe.story);
 }
 

@@ -170,7 +170,8 @@ struct job {
     // Shards that are asked for their counted sets. Changed by: recount.
     struct job_recount recount;
 
-    // Results of audited rounds. Changed by: suspects.
+    // Results of audited rounds, and what workers contributed. Changed by:
+    // suspects, tainted.
     struct job_audit audit;
 
     // Results of audited rounds that are not counted yet, in allreduce. Changed

@@ -257,6 +257,22 @@ typedef enum sl_err (*journal_drain_fn)(void *arg, int role, const char *name,
 enum sl_err journal_each_drain(struct journal *j, journal_drain_fn fn,
                                void *arg, struct sl_error *err);
 
+// Writes what a suspect worker contributed to a job, as a packed TaintedWork.
+enum sl_err journal_taint(struct journal *j, const char *name, uint64_t job,
+                          struct journal_blob work, struct sl_error *err);
+// Forgets what it contributed to all jobs.
+enum sl_err journal_untaint(struct journal *j, const char *name,
+                            struct sl_error *err);
+
+// Receives one row of journal_taint, which holds until the call returns.
+// Anything but SL_OK ends the walk with that.
+typedef enum sl_err (*journal_taint_fn)(void *arg, struct journal_blob work,
+                                        struct sl_error *err);
+
+// Walks all of them, by worker and job; SL_OK if there is none.
+enum sl_err journal_each_taint(struct journal *j, journal_taint_fn fn,
+                               void *arg, struct sl_error *err);
+
 // A pause that a client asked for.
 enum journal_pause_state {
     JOURNAL_PAUSE_NONE,   // the job runs; total_ms has its pauses

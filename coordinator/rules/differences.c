@@ -58,7 +58,7 @@ void differences_forget(struct differences *d, const char *name)
         else
             d->list[kept++] = d->list[i];
     d->count = kept;
-    while (n > 0) // `name` may be in one of them
+    while (n > 0) // `name` may belong to a difference
         difference_free(&gone[--n]);
 }
 

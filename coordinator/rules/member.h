@@ -105,12 +105,6 @@ struct member_debt {
     uint64_t until_ms; // forgiven then
 };
 
-// The last result of a worker that an audit found right.
-struct member_clean {
-    uint64_t job, closure; // job 0: none
-    uint64_t cut;          // the job's last cut by then; 0: there was none
-};
-
 struct members;
 
 struct member {
@@ -156,7 +150,6 @@ struct member {
     struct map losing; // worker: job -> job, for leases taken while suspect
     struct member_debt owes;     // worker
     struct member_before before; // worker
-    struct member_clean clean;   // worker
     struct map conduct;          // worker: job -> struct conduct, owned
     // psserver: ended job that it was told to close -> how many of its reports
     // are still heard.

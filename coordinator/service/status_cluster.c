@@ -14,6 +14,7 @@
 #include "coordinator/core/recovery/cluster.h"
 #include "coordinator/core/leases/drains.h"
 #include "coordinator/core/leases/excluded.h"
+#include "coordinator/core/leases/tainted.h"
 #include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
 
@@ -105,6 +106,8 @@ static Sluice__V1__MemberStatus *status_member(struct coord *c,
         wire_free(&s->base);
         return NULL;
     }
+    if (s->suspect)
+        tainted_list(c, m->name, NULL, &s->tainted, &s->n_tainted);
     s->address = sl_strdup(m->address);
     s->host = sl_strdup(m->host);
     s->device = sl_strdup(m->device);

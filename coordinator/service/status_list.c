@@ -7,6 +7,7 @@
 
 #include "common/base/mem.h"
 #include "coordinator/core/leases/classes.h"
+#include "coordinator/core/leases/tainted.h"
 #include "coordinator/core/job.h"
 #include "coordinator/core/recovery/past_jobs.h"
 #include "coordinator/core/jobs.h"
@@ -191,6 +192,9 @@ enum sl_err status_checkpoints(struct coord *c,
     rc = checkpoints(job, reply);
     if (rc == SL_OK)
         classes_put(c, job, &(*reply)->n_classes, &(*reply)->classes);
+    if (rc == SL_OK)
+        tainted_list(c, NULL, job->id_text, &(*reply)->tainted,
+                     &(*reply)->n_tainted);
     ended_close(job);
     return rc == SL_OK ? SL_OK : sl_fail(err, rc, "a list of checkpoints");
 }

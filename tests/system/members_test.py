@@ -178,15 +178,29 @@ def a_psserver_is_lost_for_good_and_jobs_go_on():
                     "where it lies")
 
 
+def tainted_work(worker, job):
+    """A TaintedWork: 30 steps of closures 4, 5 and 9 since closure 2, after checkpoint 1."""
+    def text(field, value):
+        return bytes([field << 3 | 2, len(value)]) + value
+    numbers = {3: 1, 4: 2, 5: 1, 6: 3, 7: 30}
+    return (text(1, worker.encode()) + text(2, job.encode())
+            + b"".join(bytes([field << 3, n]) for field, n in numbers.items())
+            + b"".join(text(8, bytes([8, first, 16, last])) for first, last in ((4, 5), (9, 9))))
+
+
 def a_suspect_is_listed_and_forgiven():
     """A4: which worker an audit found wrong is in the journal; nobody drained it."""
     why = "its gradient of closure 7 of j-1 is wrong"
     with Cluster(psservers=1, workers=2) as c:
+        first = c.submit(mlp_job("with-it", epochs=1))
+        c.wait_state(first)
         check_equal(c.run("workers", "--suspect", "-o", "name").stdout, "", "nobody")
         c.kill("coordinator")
         journal = c.dir / "coordinator" / "journal.sqlite"
         with contextlib.closing(sqlite3.connect(journal)) as db, db:
             db.execute("INSERT INTO drains(role, name, who, why) VALUES(0, 'w-1', '', ?)", (why,))
+            db.execute("INSERT INTO tainted(name, job, work) VALUES('w-1', 1, ?)",
+                       (tainted_work("w-1", first),))
         c.start("coordinator")
         wait_for("both workers", lambda: member(c, "workers", "w-0") and member(c, "workers", "w-1"))
         check_equal(c.run("workers", "--suspect", "-o", "name").stdout, "w-1\n", "suspects")
@@ -194,10 +208,16 @@ def a_suspect_is_listed_and_forgiven():
         check_equal((seen["suspect"], seen["drained_by"], seen["drained_why"]),
                     (True, "", why), "the suspect")
         check(f"suspect: {why}; `sluice undrain w-1` takes it back" in seen["reason"], seen)
+        check_equal([(t["job"], int(t["closures"]), int(t["steps"]), int(t["cut"]))
+                     for t in seen["tainted"]], [(first, 3, 30, 1)], "what it contributed")
+        told = f"w-1: 30 steps of 3 closures of {first} are in doubt, 4-5, 9; checkpoint 1 is "
+        for verb in (["workers", "--suspect"], ["checkpoints", first]):
+            check(told in c.run(*verb).stdout, f"{verb} does not tell what is in doubt")
         check_counts(c.wait_state(c.submit(mlp_job("without-it", epochs=1))))
         check_equal(int(member(c, "workers", "w-1")["leases"]), 0, "its leases")
         c.run("undrain", "w-1")
         check_equal(c.run("workers", "--suspect", "-o", "name").stdout, "", "forgiven")
+        check("in doubt" not in c.run("checkpoints", first).stdout, "it is in doubt for ever")
 
 
 def a_worker_that_joins_with_a_wrong_vector_is_suspect():

@@ -30,6 +30,7 @@
 #include "coordinator/core/leases/offers.h"
 #include "coordinator/core/leases/stall.h"
 #include "coordinator/core/leases/suspects.h"
+#include "coordinator/core/leases/tainted.h"
 #include "proto/spec.h"
 
 static struct attempt attempt_of(const Sluice__V1__Attempt *m)
@@ -59,6 +60,7 @@ static void take_conduct(struct work *w, const struct meter_sums *more)
     uint64_t applied = more->steps - skipped;
 
     w->job->reports.good_steps += applied;
+    tainted_contributed(w, more->steps);
     if (conduct != NULL)
         conduct_steps(conduct, w->closure.id, applied, skipped,
                       w->job->reports.good_steps);

@@ -10,6 +10,7 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/leases/drains.h"
 #include "coordinator/core/leases/leases.h"
+#include "coordinator/core/leases/tainted.h"
 #include "coordinator/core/mode.h"
 #include "plan/audited.h"
 #include "proto/spec.h"
@@ -57,17 +58,21 @@ static void suspects_revoke(struct coord *c, struct member *m)
 
 // Writes what is in doubt: all that the worker contributed since an audit found
 // a result of it right.
-static void suspects_doubt(const struct job *job, const struct member *m,
-                           char *out, size_t size)
+static void suspects_doubt(const struct job *job, const char *name, char *out,
+                           size_t size)
 {
-    if (m == NULL || m->clean.job != job->id)
+    const struct contributed *r = tainted_of(job, name);
+
+    if (r == NULL || !r->audited)
         snprintf(out, size, "no audit of %s found it right before",
                  job->id_text);
     else
         snprintf(out, size,
-                 "what it computed of %s since closure %llu is in doubt; "
-                 "checkpoint %llu is from before",
-                 job->id_text, (ull)m->clean.closure, (ull)m->clean.cut);
+                 "the %llu steps of %llu closures of %s that it computed since "
+                 "closure %llu are in doubt; checkpoint %llu is from before",
+                 (ull)contributed_total(r, true),
+                 (ull)contributed_total(r, false), job->id_text,
+                 (ull)r->closure, (ull)r->cut);
 }
 
 // Writes what shows that the worker is wrong.
@@ -126,7 +131,8 @@ void suspects_make(struct coord *c, const char *name, const struct job *job,
                 name, err.text);
         return;
     }
-    if (m == NULL)
+    tainted_keep(c, name);
+    if (m == NULL || c->dead)
         return;
     member_drain(m, true);
     suspects_revoke(c, m);
@@ -140,8 +146,7 @@ static void suspects_blame(struct coord *c, struct job *job,
     size_t shown;
 
     suspects_shown(job, p, why, sizeof(why));
-    suspects_doubt(job, members_find(&c->members, MEMBER_WORKER, name), doubt,
-                   sizeof(doubt));
+    suspects_doubt(job, name, doubt, sizeof(doubt));
     shown = strlen(why);
     snprintf(why + shown, sizeof(why) - shown, "; %s", doubt);
     suspects_make(c, name, job, why);
@@ -174,16 +179,6 @@ static void suspects_figure(struct coord *c, uint64_t *of_job,
     figures_audit(c, what);
 }
 
-static void suspects_clean(struct member *m, const struct job *job,
-                           uint64_t closure)
-{
-    const struct job_cut *cut = job_last_cut(job);
-
-    if (closure >= m->clean.closure)
-        m->clean =
-            (struct member_clean){job->id, closure, cut == NULL ? 0 : cut->n};
-}
-
 // Notes which votes differ from m's, and says whether a worker is wrong by them
 // (A2), or by those of other rounds (A6).
 static bool suspects_found(const struct coord *c, struct job *job,
@@ -211,8 +206,9 @@ static uint64_t suspects_slot(const struct job *job,
            repeat->step;
 }
 
-void suspects_vote(struct coord *c, struct member *m, struct job *job,
-                   uint32_t round, const Sluice__V1__Repeat *repeat)
+enum suspects_said suspects_vote(struct coord *c, struct member *m,
+                                 struct job *job, uint32_t round,
+                                 const Sluice__V1__Repeat *repeat)
 {
     const struct vote vote = {.name = m->name,
                               .witness = m->witness,
@@ -224,7 +220,7 @@ void suspects_vote(struct coord *c, struct member *m, struct job *job,
     bool found;
 
     if (suspects_is(c, m->name)) // by an earlier result of this message
-        return;
+        return SUSPECTS_NOTHING;
     votes_take(&job->audit.votes, round, suspects_slot(job, repeat), &vote, &r);
     found = suspects_found(c, job, repeat->closure, &vote, &r, &proof);
     suspects_figure(c, &job->audit.compared, FIGURES_COMPARED, r.compared);
@@ -237,9 +233,10 @@ void suspects_vote(struct coord *c, struct member *m, struct job *job,
         differences_forget(&job->audit.differences, proof.wrong[1]->name);
     } else if (r.differs) {
         m->yields = true;
-    } else if (r.agrees) {
-        suspects_clean(m, job, repeat->closure);
     }
+    return found || r.against_count > 0 ? SUSPECTS_DIFFERS
+           : r.agrees                   ? SUSPECTS_AGREES
+                                        : SUSPECTS_NOTHING;
 }
 
 // ---- a worker's own word
@@ -250,7 +247,7 @@ static void suspects_own_blame(struct coord *c, struct member *m,
 {
     char why[EVENT_TEXT], doubt[160];
 
-    suspects_doubt(job, m, doubt, sizeof(doubt));
+    suspects_doubt(job, m->name, doubt, sizeof(doubt));
     snprintf(why, sizeof(why),
              "it computed a gradient of closure %llu of %s twice from the same "
              "parameters: %016llx and %016llx; %s",
@@ -281,7 +278,7 @@ void suspects_take_own(struct coord *c, struct member *m, struct job *job,
     if (differs)
         suspects_own_blame(c, m, job, two);
     else
-        suspects_clean(m, job, closure);
+        tainted_clean(job, m, closure);
 }
 
 // Takes results of the slots that follow from the lease alone (A1).
@@ -290,6 +287,7 @@ void suspects_take(struct coord *c, struct member *m, struct job *job,
 {
     const struct evidence *e = &job->shards.evidence;
     uint64_t first, slots[AUDITED_WORKERS];
+    bool said[] = {false, false, false}, own = false; // by suspects_said
     uint32_t n;
 
     if (message->n_repeats == 0)
@@ -307,6 +305,15 @@ void suspects_take(struct coord *c, struct member *m, struct job *job,
         message->closure, slots);
     for (uint32_t i = 0; i < n; i++)
         for (size_t k = 0; k < message->n_repeats && !c->dead; k++)
-            if (message->repeats[k]->closure == slots[i])
-                suspects_vote(c, m, job, e->round, message->repeats[k]);
+            if (message->repeats[k]->closure == slots[i]) {
+                said[suspects_vote(c, m, job, e->round, message->repeats[k])] =
+                    true;
+                own |= i == 0 && said[SUSPECTS_AGREES];
+            }
+    if (c->dead || said[SUSPECTS_DIFFERS] || !said[SUSPECTS_AGREES])
+        return;
+    if (own) // else a third result may still say that its own is wrong
+        tainted_clean(job, m, message->closure);
+    else if (first > 0)
+        tainted_clean(job, m, first - 1);
 }

@@ -3,7 +3,7 @@
 // rounds are compared, and a worker that computed one wrongly is suspect.
 //
 // A suspect worker is drained (drains.h), by nobody: it is given nothing, of
-// any job, whichever process has its name, until somebody undrains it. Its
+// any job, whichever process has its name, until it is undrained. Its
 // leases are taken back at once. The journal holds that; the votes are
 // volatile. No count depends on any of it (A3).
 //
@@ -22,8 +22,10 @@
 // What audits of a job came to.
 struct job_audit {
     struct votes votes;
-    struct differences differences;       // by which nobody is found wrong yet
+    struct differences differences;       // that have found no worker wrong yet
     uint64_t compared, differed, decided; // slots; see AuditStatus
+    // worker -> struct contributed, owned (tainted.h)
+    struct map contributed;
 };
 
 // Compares what m computed of audited slots, as its completion of a slot says;
@@ -48,10 +50,14 @@ bool suspects_is(const struct coord *c, const char *name);
 void suspects_make(struct coord *c, const char *name, const struct job *job,
                    const char *why);
 
+enum suspects_said { SUSPECTS_NOTHING, SUSPECTS_AGREES, SUSPECTS_DIFFERS };
+
 // Compares a result of m, of a slot that it was to compute (A1), with those of
-// others. `round` is the slots of a round of the job, as votes_take has it.
-void suspects_vote(struct coord *c, struct member *m, struct job *job,
-                   uint32_t round, const Sluice__V1__Repeat *repeat);
+// others, and says what they say of it. `round` is the slots of a round of the
+// job, as votes_take has it.
+enum suspects_said suspects_vote(struct coord *c, struct member *m,
+                                 struct job *job, uint32_t round,
+                                 const Sluice__V1__Repeat *repeat);
 
 // Returns the number of workers that are suspect.
 uint64_t suspects_count(const struct coord *c);

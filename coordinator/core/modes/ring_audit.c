@@ -6,6 +6,7 @@
 #include "common/base/num.h"
 #include "coordinator/core/job.h"
 #include "coordinator/core/leases/suspects.h"
+#include "coordinator/core/leases/tainted.h"
 #include "plan/audited.h"
 #include "proto/spec.h"
 
@@ -39,8 +40,10 @@ void ring_audit_vote(struct coord *c, struct job *job)
         struct member *m = members_get(&c->members, r->member);
 
         for (size_t i = 0; m != NULL && i < r->count; i++)
-            if (!c->dead && !job_ended(job))
-                suspects_vote(c, m, job, ring_audit_round(job), &r->list[i]);
+            if (!c->dead && !job_ended(job) &&
+                suspects_vote(c, m, job, ring_audit_round(job), &r->list[i]) ==
+                    SUSPECTS_AGREES)
+                tainted_clean(job, m, r->list[i].closure);
         sl_free(r);
     }
 }

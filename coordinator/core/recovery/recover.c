@@ -22,6 +22,7 @@
 #include "coordinator/core/recovery/behind.h"
 #include "coordinator/core/recovery/cluster.h"
 #include "coordinator/core/leases/drains.h"
+#include "coordinator/core/leases/tainted.h"
 #include "coordinator/core/job.h"
 #include "coordinator/core/recovery/past_jobs.h"
 #include "coordinator/core/recovery/load.h"
@@ -152,6 +153,8 @@ enum sl_err recover_coord(struct coord *c, struct sl_error *err)
         rc = journal_given_job(c->journal, &c->jobs.given, err);
     if (rc == SL_OK)
         rc = drains_load(c, err);
+    if (rc == SL_OK)
+        rc = tainted_load(c, err);
     if (rc == SL_OK)
         rc = behind_skip_stored(c, err);
     if (rc == SL_OK)

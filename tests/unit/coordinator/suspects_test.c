@@ -4,11 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/base/mem.h"
 #include "common/run/log.h"
 #include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases/drains.h"
 #include "coordinator/core/leases/suspects.h"
+#include "coordinator/core/leases/tainted.h"
 #include "plan/audited.h"
 #include "tests/unit/coordinator/world.h"
 #include "tests/unit/coordinator/world_members.h"
@@ -125,6 +127,71 @@ TEST(suspects, A6_with_one_wrong_worker_no_other_is_blamed)
             T_TRUE(k == run % WORKERS || suspect(w, k) == NULL);
         world_release(w);
     }
+}
+
+// Returns what is in doubt of a worker, if there is one piece of work; for
+// wire_free.
+static Sluice__V1__TaintedWork *tainted(struct world *w, unsigned k)
+{
+    Sluice__V1__TaintedWork **list = NULL, *one;
+    size_t count = 0;
+
+    tainted_list(w->coord, worker(w, k)->name, "j-1", &list, &count);
+    T_LE(count, 1);
+    one = count == 0 ? NULL : list[0];
+    sl_free(list);
+    return one;
+}
+
+// What it contributed since it was right, as listed, also by a coordinator that
+// started again, until it is undrained.
+TEST(suspects, what_a_suspect_contributed_since_it_was_right_is_listed)
+{
+    struct world *w = begin(WORLD_SITUATION);
+    Sluice__V1__DrainRequest request = SLUICE__V1__DRAIN_REQUEST__INIT;
+    Sluice__V1__TaintedWork *was, *is;
+    const struct contributed *r = NULL;
+    bool changed = false;
+
+    for (unsigned i = 0; i < LIMIT && (r == NULL || r->closure < 9); i++) {
+        world_pass(w, 50);
+        fake_turn(w);
+        r = tainted_of(jobs_get(w->coord, w->job), worker(w, 1)->name);
+    }
+    T_ASSERT(r != NULL);
+    T_TRUE(r->audited);
+    worker(w, 1)->flips = 1;
+    for (unsigned i = 0; i < LIMIT && suspect(w, 1) == NULL; i++) {
+        world_pass(w, 50);
+        fake_turn(w);
+    }
+    T_ASSERT(suspect(w, 1) != NULL);
+    T_HAS(suspect(w, 1)->why, " closures of j-1 that it computed since");
+    was = tainted(w, 1);
+    T_ASSERT(was != NULL);
+    T_TRUE(was->audited && was->closure >= 9);
+    T_TRUE(was->n_ranges >= 1 && was->closures >= 1);
+    T_EQ(was->steps, was->closures); // a closure has one
+    for (size_t i = 0; i < was->n_ranges; i++)
+        T_GT(was->ranges[i]->first, was->closure);
+    T_TRUE(tainted(w, 0) == NULL);
+    world_stop_coord(w);
+    world_start_coord(w);
+    is = tainted(w, 1);
+    T_ASSERT(is != NULL);
+    T_EQ(is->closures, was->closures);
+    T_EQ(is->cut, was->cut);
+    request.name = worker(w, 1)->name;
+    request.undrain = true;
+    request.who = "ada";
+    request.why = "";
+    T_OK(coord_drain(w->coord, &request, &changed, t_err()));
+    T_TRUE(changed && tainted(w, 1) == NULL);
+    wire_free(&was->base);
+    wire_free(&is->base);
+    worker(w, 1)->flips = 0;
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
 }
 
 // Two workers alone have one word against another, for ever.

@@ -1,0 +1,52 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/rules/contributed.h -- what a worker contributed to a job since
+// an audit found a result of it right.
+//
+// Closures are kept as ranges. When there are too many, the two with the
+// smallest gap become one, which then holds closures of other workers, too:
+// what is kept may be more than what was contributed, never less. The number of
+// steps stays exact.
+//
+// Threads  the loop.
+// Memory   a value; nothing is allocated.
+// Errors   none. No pointer is NULL.
+#ifndef COORDINATOR_RULES_CONTRIBUTED_H
+#define COORDINATOR_RULES_CONTRIBUTED_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CONTRIBUTED_RANGES 16
+
+struct contributed_range {
+    uint64_t first, last;
+    uint64_t closures; // of the worker; fewer than the range holds: it is rough
+    uint64_t steps;
+};
+
+struct contributed {
+    bool audited;     // an audit found a result of the worker right
+    uint64_t closure; // of the last right result
+    uint64_t cut;     // the job's last cut by then; 0: there was none
+    uint32_t count;
+    struct contributed_range ranges[CONTRIBUTED_RANGES]; // in order, apart
+};
+
+// Notes steps of a closure that the worker contributed, also more of the same.
+void contributed_add(struct contributed *c, uint64_t closure, uint64_t steps);
+
+// Notes that an audit found the worker's result of a closure right: what it
+// contributed up to that closure is in doubt no more, but for a rough range
+// that goes on beyond it. An older closure than the last one changes nothing.
+void contributed_clean(struct contributed *c, uint64_t closure, uint64_t cut);
+
+// Returns the closure that the worker contributed last; 0: none is in doubt.
+uint64_t contributed_newest(const struct contributed *c);
+
+// Returns the closures, and with `steps` the steps, that are in doubt.
+uint64_t contributed_total(const struct contributed *c, bool steps);
+
+// Returns true if the ranges hold closures of others, too.
+bool contributed_rough(const struct contributed *c);
+
+#endif
