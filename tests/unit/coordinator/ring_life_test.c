@@ -207,6 +207,23 @@ TEST(ring_life, R1_who_comes_and_who_dies_makes_a_new_generation)
     world_release(&w);
 }
 
+// Ranks tell results of the few rounds that are audited, and of no other.
+TEST(ring_life, A3_a_round_without_results_is_counted)
+{
+    struct world w;
+    Sluice__V1__JobStatus *s;
+
+    begin(&w, WORLD_SITUATION, 2);
+    run_to(&w, steps_of, 4);
+    s = world_status(&w);
+    T_TRUE(s->audit != NULL && s->audit->compared == 0);
+    T_EQ(s->ring_generation, 1); // it was not opened anew for that
+    T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
+    wire_free(&s->base);
+    check_end(&w);
+    world_release(&w);
+}
+
 // Until these workers sum in the newest generation.
 static void run_to_going(struct world *w, struct fake_member *const *m,
                          unsigned count)
