@@ -122,7 +122,8 @@ void *rpc_call_scratch(struct rpc_call *c, size_t bytes)
     size_t rounded = (bytes + 15) & ~(size_t)15;
     struct scratch *s;
 
-    if (bytes > SIZE_MAX - sizeof(*s) - 15) // `rounded` would begin anew at 0
+    // No object is larger; and beyond it `rounded` would begin anew at 0.
+    if (bytes > PTRDIFF_MAX - sizeof(*s) - 15)
         return NULL;
     if (rounded <= RPC_SCRATCH_SPACE - c->space_used) {
         c->space_used += rounded;
