@@ -34,7 +34,8 @@
 
 // Opens a flaky device over backend `inner`, the name behind the prefix. For
 // kern_open. `options` may be NULL. SL_EINVAL: an unknown word in `options` or
-// $SLUICE_FLAKY.
+// $SLUICE_FLAKY; SL_ENOTSUP: `inner` is no host backend; SL_ELOST: shut=; else
+// the errors of kern_open for `inner`.
 enum sl_err flaky_open(struct kern_dev **out, const char *inner,
                        const char *options, struct sl_error *err);
 

@@ -517,7 +517,8 @@ const struct kern_backend *kern_backend_at(unsigned i);
 //        is one), workspace=MIB (most of one plan; default: a quarter of the
 //        device's memory), plans=FILE (chosen plans are kept there)
 // On failure *out is untouched.
-// SL_ENOENT: no such backend; SL_ENOTSUP: not on this host.
+// SL_ENOENT: no such backend; SL_ENOTSUP: not on this host; SL_EINVAL: an
+// option that the backend does not know, or a wrong value.
 enum sl_err kern_open(struct kern_dev **out, const char *name,
                       const char *options, struct sl_error *err);
 

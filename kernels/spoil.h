@@ -16,7 +16,8 @@
 
 #ifdef SLUICE_FAULTS
 
-// Spoils what kernel `impl` has just computed, if it is one of those.
+// Spoils what kernel `impl` has just computed, if it is one of those and its
+// first output is f32.
 void kern_spoil(const char *impl, const struct kern_desc *d, void *const *io);
 #define SPOIL(impl, d, io) kern_spoil(impl, d, io)
 

@@ -128,9 +128,10 @@ struct sluice {
 
 // ---- jobs.c: what is kept of a job
 
-// Finds or makes the kept job of lease `l`. Errors are the job's. *out is the
-// session's until jobs_forget, jobs_free, or until it is the one of too many
-// that was used longest ago. On failure nothing is kept of the job.
+// Finds or makes the kept job of lease `l`, which stays the caller's. Errors
+// are the job's. *out is the session's until jobs_forget, jobs_free, or until
+// it is the one of too many that was used longest ago. On failure nothing is
+// kept of the job: the vectors of its earlier closures are freed, too.
 enum sl_err jobs_take(struct sluice *s, struct lease *l, struct kept_job **out,
                       struct sl_error *err);
 // Frees the kept job with number `id`, if it is there: its vectors go. No
@@ -162,8 +163,9 @@ void listen_release(struct sluice *s);
 
 // ---- closure.c
 
-// Makes lease `l` the closure under way, or gives it back with the error that
-// is returned. `l` is not the caller's any more in either case.
+// Makes lease `l` the closure under way (s->open, which is NULL before), or
+// gives it back with the error that is returned. `l` is not the caller's any
+// more in either case.
 enum sl_err closure_open(struct sluice *s, struct lease *l,
                          struct sluice_closure **out, struct sl_error *err);
 
@@ -177,7 +179,8 @@ enum sl_err closure_inside(struct sluice_closure *c, uint64_t first,
 uint32_t closure_range(const struct sluice_closure *c, uint64_t element);
 // Marks the elements [first, first + count) as whole, each once per step, after
 // closure_inside; ranges that are then whole leave. If one cannot, the closure
-// is lost and its error is returned (closure_lose).
+// is lost and its error is returned (closure_lose). Does nothing in a step that
+// counts for nothing (c->again).
 enum sl_err closure_cover(struct sluice_closure *c, uint64_t first,
                           uint64_t count, struct sl_error *err);
 // Ends the closure and the step under way for `result`, which is no success,
@@ -188,7 +191,7 @@ enum sl_err closure_lose(struct sluice_closure *c, enum sync_result result,
 
 // Makes the slot that the ring offers the closure under way; *out is NULL if it
 // offers none (SL_OK), and after a failure. After a failure the ring may have
-// been stopped (ring_stop).
+// been stopped (ring_stop). s->ring is not NULL before, and s->open is.
 enum sl_err closure_of_slot(struct sluice *s, struct sluice_closure **out,
                             struct sl_error *err);
 
@@ -211,8 +214,8 @@ void lib_log_once(void);
 
 // ---- done.c, for closures
 
-// Gives a lease back with its outcome. The outcome is set; `l` is not used
-// afterwards. Does not wait.
+// Gives a lease back with its outcome, on the loop. The outcome is set; `l` is
+// not used afterwards. Does not wait.
 void session_done(struct sluice *s, struct lease *l);
 
 // Returns whether a call of the user's may wait on: sync_ps_options.patient.

@@ -69,9 +69,10 @@ struct link_line {
 };
 
 // Calls the line's method, with a deadline in ms; `answered` gets the reply on
-// the loop. The line must not be busy. `answered` always runs, once, unless
-// link_stop came before; it may make the next call, and then its reply is gone.
-// The caller has set `link` to `arg`, and zeroes behind them.
+// the loop, later, also where no call could be started. The line must not be
+// busy. `answered` always runs, once, unless link_stop came before; it may make
+// the next call, and then its reply is gone. Before its first call the caller
+// has set the members `link` to `arg`, and zeroes behind them.
 void line_call(struct link_line *l, const ProtobufCMessage *request,
                uint32_t deadline_ms);
 // Cancels the call under way: it ends soon. `answered` still runs. Does nothing

@@ -63,7 +63,8 @@ void slot_release(struct lib_slot *t);
 #define SLOT_ALL (UINT32_MAX - 1) // wait for no range
 
 // Offers the gradient that `told` describes to the program's sluice_take. *told
-// is copied. No other gradient is on offer or taken.
+// is copied. No other gradient is on offer or taken. No range of it is whole
+// yet.
 void slot_offer(struct lib_slot *t, const struct slot_told *told);
 
 // Waits until range `wanted` is whole or the slot is over, and returns the
@@ -108,21 +109,27 @@ bool slot_news_locked(const struct lib_slot *t);
 // positions and what `info` says of a ring; false: there is none any more.
 bool slot_grab(struct lib_slot *t, struct sluice_closure *c);
 
-// Begins the slot's only step: as sluice_begin.
+// Begins the slot's only step, as sluice_begin does; after slot_end it says
+// `none`. The caller has checked that no step is under way. SL_ECANCELED: the
+// slot was lost.
 enum sl_err slot_begin(struct sluice_closure *c, struct sluice_step *out,
                        struct sl_error *err);
-// Marks `range` of the gradient as whole. SL_ECANCELED: the slot was lost.
+// Marks `range` of the gradient as whole; range 0 counts as whole only with
+// slot_end. SL_ECANCELED: the slot was lost.
 enum sl_err slot_ready(struct sluice_closure *c, uint32_t range,
                        struct sl_error *err);
-// Ends the step with result `r`: as sluice_end.
+// Ends the step with result `r`, which is copied and not NULL: the slot is
+// SLOT_DONE. A step is under way. SL_ECANCELED: the slot was lost.
 enum sl_err slot_end(struct sluice_closure *c, const struct sluice_result *r,
                      struct sl_error *err);
 // Returns true if the slot was ended or lost, false if the program lets go of
 // it undone.
 bool slot_over(const struct sluice_closure *c);
 
-// Sets in `step` which pieces of `range` have no gradient, by `absent`, which
-// is by variable. Returns how many pieces have none.
+// Sets in `step`, whose `absent` is zeroes before, which pieces of `range` (a
+// shard of `l`) have no gradient, by `absent`, which is by variable; and `none`
+// if no piece has one. Looks at the first WIRE_ABSENT_MAX pieces. Returns how
+// many of these have none.
 uint32_t slot_absent(struct sync_step *step, const struct layout *l,
                      uint32_t range, const bool *absent);
 

@@ -47,7 +47,7 @@
 // end. Nothing is wrong then: finish it and take the next one.
 //
 // Threads  A session and its closure belong to one thread at a time;
-//          sluice_drain and sluice_attached: any. A session has one closure
+//          sluice_drain and sluice_attach: any. A session has one closure
 //          under way: a program that computes in several threads opens several
 //          sessions. Threads of its own send, receive and keep leases alive.
 // Memory   Options, and strings that are passed, are copied. A session is freed
@@ -317,11 +317,12 @@ SLUICE_API void sluice_alive(struct sluice_closure *c);
 
 // Reports the closure: done if sluice_begin said `none`; else it is handed back
 // with the reason `why` (NULL: it was lost). Frees it. If a rank's closure is
-// handed back undone, the rank's lease ends and the ring goes on without it.
+// handed back undone, the rank's lease ends and the ring goes on without it:
+// waits then for the step that the ring is at.
 SLUICE_API void sluice_finish(struct sluice_closure *c, const char *why);
 
 // Reports that the attempt failed for the reason `why` (NULL: none is given),
-// and frees the closure.
+// and frees the closure. A rank's lease ends, as sluice_finish says.
 // With `job_error` (no fault of this machine) the job gives this worker nothing
 // for a minute, and fails once all workers that are there have reported so;
 // else it fails after several attempts.

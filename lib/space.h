@@ -9,9 +9,9 @@
 
 #include <stddef.h>
 
-// Returns a vector of zeros.
+// Returns a vector of zeros, `bytes` (above 0) long, that begins with a page.
 void *space_new(size_t bytes);
-void space_free(void *space, size_t bytes); // NULL is allowed
+void space_free(void *space, size_t bytes); // as in space_new; NULL is allowed
 
 // Gives back the memory of `bytes` bytes at `at`, but for what shares a page
 // with what lies before or behind them; what is given back is zeros again.

@@ -51,8 +51,8 @@ struct sluice_tasks_options {
     size_t size;             // sizeof(struct sluice_tasks_options)
     const char *coordinator; // as of struct sluice_options
     const char *queue;       // 1 to 200 bytes; made when it is first used
-    // Most tasks that the queue keeps. 0: a new queue keeps 10,000, and an
-    // existing queue keeps its limit.
+    // Most tasks that the queue keeps, at most 1,000,000. 0: a new queue keeps
+    // 10,000, and an existing queue keeps its limit.
     uint32_t limit;
     const char *tls_ca, *tls_cert, *tls_key; // all three or none
     const char
@@ -77,7 +77,9 @@ struct sluice_task_ended {
 };
 
 // Opens a client of queue `o->queue` and returns at once: it does not wait for
-// the coordinator. SL_EINVAL: an option is wrong. Free with sluice_tasks_close.
+// the coordinator. SL_EINVAL: an option is wrong; SL_EAUTH, SL_ENOENT: a
+// certificate is; SL_EDENIED: an address that is not local, without TLS. Free
+// with sluice_tasks_close.
 SLUICE_API enum sl_err sluice_tasks_open(struct sluice_tasks **out,
                                          const struct sluice_tasks_options *o,
                                          struct sl_error *err);
@@ -96,9 +98,10 @@ SLUICE_API enum sl_err sluice_tasks_schedule(struct sluice_tasks *t,
 
 // Lists the tasks that an earlier process under this client's name left and did
 // not forget; their results arrive here like this process's own. Writes up to
-// `max` numbers into `out`; *count is how many tasks there are. Waits up to
-// wait_ms for the coordinator, else SL_ETIMEDOUT. From then on the earlier
-// process, if it still lives, is refused.
+// `max` numbers into `out`; *count is how many tasks there are, which may be
+// more. A client without a name has none. Waits up to wait_ms for the
+// coordinator, else SL_ETIMEDOUT. From then on the earlier process, if it still
+// lives, is refused.
 SLUICE_API enum sl_err sluice_tasks_left(struct sluice_tasks *t,
                                          int64_t wait_ms, uint64_t *out,
                                          size_t max, size_t *count,
@@ -158,7 +161,7 @@ struct sluice_task {
 };
 
 // Opens a worker that serves the tasks of the handlers in `o`, and does not
-// wait for the coordinator. SL_EINVAL: an option is wrong. Free with
+// wait for the coordinator. Errors as sluice_tasks_open's. Free with
 // sluice_serving_close.
 SLUICE_API enum sl_err
 sluice_serving_open(struct sluice_serving **out,
@@ -176,7 +179,8 @@ SLUICE_API enum sl_err sluice_serving_take(struct sluice_serving *s,
 // Ends task `id`, which was taken last, with result[bytes], or as failed if
 // `error` is not NULL. The result is sent soon, and again until it has arrived.
 // SL_EINVAL: the result is too large, and the task has failed for that reason;
-// SL_ESTATE: this task is not under way. `error` is cut after 4095 bytes.
+// SL_ESTATE: this task is not under way. `error` is cut after 4095 bytes. A
+// result that is not wanted any more is dropped (SL_OK).
 SLUICE_API enum sl_err sluice_serving_end(struct sluice_serving *s, uint64_t id,
                                           const void *result, size_t bytes,
                                           const char *error,

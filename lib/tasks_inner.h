@@ -90,7 +90,7 @@ static inline void tasks_unlock(struct sluice_tasks *t)
     pthread_mutex_unlock(&t->shared.lock);
 }
 
-// Appends `number`. Returns false without memory.
+// Appends `number`. Returns false without memory; *n is then unchanged.
 bool numbers_add(struct numbers *n, uint64_t number);
 // Returns a new task with copies of `name` and body[bytes], still without a
 // number; free with sl_free. NULL: no memory. `body` may be NULL if `bytes` is
@@ -102,7 +102,8 @@ struct queued_task *asked_new(const char *name, const void *body, size_t bytes);
 // Sets the lines and the kick's function; before the link is opened.
 void tasks_loop_init(struct sluice_tasks *t);
 
-// Starts the calls that are due again; the timer's callback.
+// Starts the calls that are due again; the timer's callback, on the loop.
+// `tasks` is a struct sluice_tasks.
 void tasks_loop_again(void *tasks);
 
 // Has the loop look for calls to start soon. Under the lock. One kick is posted

@@ -78,7 +78,7 @@ size_t cpu_loop_bytes(const struct cpu_dev *dev, const struct loop_op *op,
 
 // Returns our loop for an op that is no product, for the widest instructions of
 // the device for which it was not found wrong (prove.h); NULL: there is none.
-// *impl gets its name, a literal.
+// *impl gets its name, a literal, and stays where there is none.
 const struct loop_op *cpu_own_loop(const struct cpu_dev *dev,
                                    const struct kern_desc *d,
                                    const char **impl);
@@ -138,7 +138,7 @@ void cpu_onednn_close(struct cpu_onednn *o); // NULL is allowed
 bool cpu_product_knows(enum kern_dtype t);
 
 // Returns the score of a MATMUL or convolution by oneDNN, as the vtable's; 0
-// for 16 bits if another way does as well.
+// for 16 bits if another way does as well. Makes a plan for that: slow.
 int cpu_product_score(struct cpu_dev *dev, const struct kern_desc *d);
 // Makes the plan of such an op. SL_ENOTSUP: oneDNN cannot, has only its
 // reference code, or (16 bits) another way does as well. SL_ENOMEM.

@@ -35,7 +35,7 @@ struct loop_step {
 
 struct loop_op {
     bool (*can)(const struct kern_desc *d);               // NULL: always
-    int64_t (*chunks)(const struct kern_desc *d);         // at least 1
+    int64_t (*chunks)(const struct kern_desc *d);         // 0: joins alone
     size_t (*workspace_bytes)(const struct kern_desc *d); // NULL: none
     size_t (*scratch_bytes)(const struct kern_desc *d);   // per thread; or NULL
     struct loop_step step[3]; // up to the first without a part

@@ -8,9 +8,9 @@
 //
 // Threads  one at a time per prog.
 // Memory   a prog owns primitives and memory objects, no tensor bytes.
-// Errors   SL_ENOTSUP: oneDNN cannot; SL_EINTERNAL: it failed otherwise. A prog
-//          of which a call has failed is only for prog_release. `err` may be
-//          NULL.
+// Errors   SL_ENOTSUP: oneDNN cannot; SL_ENOMEM; SL_EINTERNAL: it failed
+//          otherwise. A prog of which a call has failed is only for
+//          prog_release. `err` may be NULL.
 #ifndef KERNELS_CPU_PROG_H
 #define KERNELS_CPU_PROG_H
 

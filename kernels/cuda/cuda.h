@@ -151,7 +151,7 @@ enum sl_err cuda_event_sync(struct cuda_event *e);
 enum sl_err cuda_join(struct kern_dev *const *devs, unsigned n, char *how,
                       size_t size, struct sl_error *err);
 // Enqueues the copies from the other devs to this one. SL_ELOST if it has
-// parted: then one of them is lost.
+// parted: then one of them is lost, and from now on this one counts as lost.
 enum sl_err cuda_exchange(struct kern_stream *s, const struct kern_exchange *x);
 // Marks n devs as not joined; their next cuda_exchange fails. Any thread.
 void cuda_part(struct kern_dev *const *devs, unsigned n);
@@ -222,7 +222,8 @@ enum sl_err cuda_own_plan(struct kern_plan **out, size_t *workspace_bytes,
                           size_t workspace_cap_bytes, struct sl_error *err);
 
 // Enqueues one update of an optimizer, or of a moving statistic, over n
-// elements in device memory: struct kern_backend's `optim`.
+// elements in device memory: struct kern_backend's `optim`. SL_EINVAL: there is
+// no kernel for the optimizer `o`.
 enum sl_err cuda_optim(struct kern_stream *s, const struct optim *o, size_t n,
                        const float *grad, float *w, float *const *slots,
                        const struct optim_consts *consts);

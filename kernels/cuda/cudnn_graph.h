@@ -188,7 +188,8 @@ enum sl_err graph_plan_read(struct graph_plan *out,
                             const struct graph_target *t, const char *json,
                             struct sl_error *err);
 
-// Enqueues a plan on the handle's stream. at[n] are the addresses of uids[n].
+// Enqueues a plan on the handle's stream. The caller sets p->ran before.
+// at[n] are the addresses of uids[n].
 // SL_ELOST if the device failed, else SL_EINTERNAL.
 enum sl_err graph_plan_run(const struct graph_plan *p, cudnnHandle_t handle,
                            unsigned n, const int64_t *uids, void *const *at,

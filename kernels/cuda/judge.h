@@ -100,6 +100,7 @@ struct judge {
 // judge_release in any case. Allocates nothing.
 void judge_init(struct judge *j, struct cuda_dev *dev,
                 const struct kern_desc *d, size_t workspace_bytes);
+// Frees the judge's memory on the device and its stream. May be called again.
 void judge_release(struct judge *j);
 
 // Returns true if the candidate is known to be right, or if this dev was opened

@@ -9,7 +9,7 @@
 //
 // Threads  nccl_join: that of the first dev. nccl_exchange: the stream's dev's.
 //          nccl_part: any.
-// Memory   nccl_part, or cuda_close by way of peers_leave, ends a communicator.
+// Memory   nccl_part, or nccl_leave before cuda_close, ends a communicator.
 // Errors   nccl_join: SL_ENOTSUP and why. If NCCL itself fails later, its devs
 //          are lost: what the others wait for does not come. `err` may be NULL.
 #ifndef KERNELS_CUDA_NCCL_H

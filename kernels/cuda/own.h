@@ -62,8 +62,8 @@ static inline int64_t own_blocks(int64_t n, int64_t pack)
     return own_ceil(own_ceil(n, pack), CUDA_THREADS);
 }
 
-// Returns true if all addresses that are not NULL allow accesses of a whole
-// pack.
+// Returns true if all n addresses are multiples of 32 (NULL is): accesses of a
+// whole pack are allowed then.
 bool own_wide(unsigned n, void *const *at);
 
 // How a table is cut, and into how many blocks.

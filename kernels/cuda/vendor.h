@@ -110,8 +110,8 @@ void vendor_tell_next(struct cuda_dev *dev, const struct kern_desc *d,
 void vendor_tell_cores(struct cuda_dev *dev, const struct kern_desc *d,
                        const struct graph_picks *p, size_t cap_bytes);
 
-// Writes to out[n], for people: the most workspace, and how many ops go without
-// tensor cores.
+// Writes to out[n], for people: the most workspace, how many ops go without
+// tensor cores, and how many kernels were found wrong.
 void vendor_about(char *out, size_t n, struct cuda_dev *dev);
 
 // Returns the most workspace that one plan may have, given the caller's limit.

@@ -34,7 +34,8 @@ void excerpt_whole(struct excerpt *c, const struct kern_desc *d);
 double excerpt_work(const struct kern_desc *d);
 
 // Makes the counts so small that ref computes about `most` for a part, which
-// has at least one row and one column.
+// has at least one row and one column. *c is excerpt_whole's; where the part
+// begins (`from`) is the caller's to set.
 void excerpt_shrink(struct excerpt *c, const struct kern_desc *d, double most);
 
 // Writes the descriptor of the part to *part.

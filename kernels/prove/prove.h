@@ -54,7 +54,8 @@ enum sl_err prove_plan(struct kern_plan *plan, size_t workspace_bytes,
 enum sl_err prove_on_device(struct kern_dev *dev, const struct kern_desc *d,
                             struct proof_fault *fault, struct sl_error *err);
 
-// Returns true if implementation `impl` is known to be right for *d.
+// Returns true if implementation `impl` is known to be right for *d. False for
+// NULL.
 bool prover_trusts(struct prover *p, const struct kern_desc *d,
                    const char *impl);
 // Returns true if implementation `impl` was found wrong for *d, now or at an
@@ -74,8 +75,9 @@ enum proof_shows {
 enum sl_err prover_learn(struct prover *p, const struct kern_desc *d,
                          const char *impl, enum proof_shows shows, uint64_t ms);
 
-// Notes in words (copied) what implementation `impl`, which was found wrong for
-// *d, computed. Without memory there are no words.
+// Notes in words (copied) what implementation `impl`, which prover_learn was
+// told to be wrong for *d, computed; of any other it notes nothing. Without
+// memory there are no words.
 void prover_explain(struct prover *p, const struct kern_desc *d,
                     const char *impl, const char *why);
 // Returns the words about implementation number `i` of those that were left out

@@ -81,7 +81,8 @@ void worker_member_renewed(void *arg);
 // the member and changes with its state.
 const char *worker_member_away(void *arg);
 // Takes a lease back, reports its outcome and frees it. `l` came by `submit`,
-// and is not used afterwards.
+// and is not used afterwards. May call `drained`, as worker_member_lost and
+// worker_member_renewed may.
 void worker_member_done(void *arg, struct lease *l);
 // Asks the coordinator for a map of `job` newer than version `have`. Lost
 // without a stream: sync asks again.

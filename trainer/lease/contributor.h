@@ -106,7 +106,8 @@ struct contributor_ops {
     // training leases of a leader). May be NULL.
     void (*between)(struct contributor *c);
 
-    // Gives up the samples that were read ahead.
+    // Gives up the samples that were read ahead. NULL for a member of a group
+    // only.
     void (*leave)(struct contributor *c);
 
     // Makes a `compute` that waits for another process return: the generation

@@ -30,7 +30,8 @@ struct job_ring {
     // Parameters and slots in the device's memory; NULL: none, or not yet.
     struct resident *resident;
     bool stays_here; // the device cannot hold parameters and slots
-    // Set by a ring lease; NULL before the first one.
+    // Set by a ring lease, and valid as long as that one; NULL before the
+    // first.
     const struct ring_env *env;
     // Tag of the cut that job->cut keeps the parameters of, for its evaluation.
     struct wire_tag cut;

@@ -72,10 +72,10 @@ struct sync_ps_options record_sync(const struct record *r);
 enum sl_err record_fits(const struct record *r, const struct model *model,
                         struct sl_error *err);
 
-// Takes a newer map; ignores an older one. Returns false if `map` holds the
-// changes since another version than ours, or memory is out: then the whole map
-// is wanted. `map` is copied; its shards ascend. Calls ops->map of the attached
-// sync.
+// Takes a map that is not older than ours; ignores an older one. Returns false
+// if `map` holds the changes since another version than ours, or memory is out:
+// then the whole map is wanted. `map` is copied; its shards ascend. Calls
+// ops->map of the attached sync.
 bool record_map(struct record *r, const Sluice__V1__JobMap *map);
 
 // Tells `sync`, which is borrowed, of maps and wakes from now on; it gets the

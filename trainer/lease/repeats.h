@@ -8,9 +8,9 @@
 // be compared where `kind` and `inputs` are equal: all that decides their bits
 // is equal then.
 //
-// In mode async nobody else has the parameters of a step: in an audited closure
-// the worker computes each step twice itself, and a step of which the results
-// differ is not sent (A5).
+// In mode async no other worker has the parameters of a step: in an audited
+// closure the worker computes each step twice itself, and a step of which the
+// results differ is not sent (A5).
 //
 // Threads  the thread that computes.
 // Memory   values; results are noted in the lease's outcome.
@@ -38,7 +38,7 @@ void repeats_inputs(struct repeats *r, uint64_t with, const float *params,
 
 // Notes the result of a slot: a gradient of `n` elements; NULL: it is not
 // finite. `kind` is equal where the same inputs give the same bits. Does
-// nothing if the round is not audited.
+// nothing if the round is not audited, or AUDITED_WORKERS results are noted.
 void repeats_note(const struct repeats *r, struct lease *l, uint64_t kind,
                   uint64_t closure, const float *gradient, size_t n);
 

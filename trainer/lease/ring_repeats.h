@@ -35,18 +35,20 @@ struct ring_repeats {
 };
 
 // Begins a round: nothing is noted of it. `inputs` is the digest of all that
-// its gradients depend on beside the slot.
+// its gradients depend on beside the slot. *r is zeroes before the first round.
 void ring_repeats_begin(struct ring_repeats *r, bool on, uint64_t inputs);
 
 // Begins a slot; `repeats`: another rank's.
 void ring_repeats_slot(struct ring_repeats *r, bool repeats);
 
-// Takes a bucket of the slot's gradient, as it is computed; in any order.
+// Takes a bucket of the slot's gradient, as it is computed; in any order, each
+// once per slot.
 void ring_repeats_bucket(struct ring_repeats *r, uint32_t bucket,
                          const float *gradient, size_t n, bool finite);
 
 // Notes the result of the slot. `kind` is equal where the same inputs give the
-// same bits. Does nothing if the round is not audited.
+// same bits. Does nothing if the round is not audited, or WIRE_ROUND_MAX
+// results are noted.
 void ring_repeats_note(struct ring_repeats *r, struct round_key key,
                        uint64_t kind);
 
@@ -57,6 +59,7 @@ uint32_t ring_repeats_most(uint32_t slots);
 // whole. NULL: there are none, or no memory.
 Sluice__V1__Repeat **ring_repeats_say(const struct ring_repeats *r);
 
+// Frees the results; *r is zeroes then. All zeroes is allowed.
 void ring_repeats_release(struct ring_repeats *r);
 
 #endif

@@ -94,8 +94,8 @@ enum sync_result steps_whole(struct steps *s, uint32_t range,
 enum sync_result steps_skip(struct steps *s, uint32_t range,
                             const struct sync_step *step);
 
-// Judges the step under way, which is not finite; once. m.strange names a
-// sample to blame. SYNC_FAILED: the job fails.
+// Judges the step under way, which is not finite, and marks it as skipped;
+// once. m.strange names a sample to blame. SYNC_FAILED: the job fails.
 enum sync_result steps_judge(struct steps *s);
 
 // Notes what the lease's progress gets of the step under way when shard 0 has

@@ -66,8 +66,8 @@ struct peer_values {
     const struct sl_slices *payload;
 };
 
-// Makes `p` unconnected. `narrow`: `count` elements of `type`, borrowed until
-// peer_release; NULL for f32.
+// Makes `p` unconnected. `peers` is borrowed until peer_release, and so is
+// `narrow`: `count` elements of `type`; NULL for f32.
 void peer_init(struct peer *p, struct peers *peers, enum wire_type type,
                size_t count, void *narrow);
 // Gives the connection and the memory back; no call may be under way. Waits as

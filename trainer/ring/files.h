@@ -16,7 +16,8 @@ struct files_job {
 };
 
 // Deletes our files of a part that a Keep does not name, below its newest tag
-// (K3).
+// (K3). A Keep without tags deletes none, and so does an env without a store,
+// here and below.
 void files_keep(const struct ring_env *env, struct files_job j,
                 const Sluice__V1__Keep *m);
 

@@ -94,7 +94,8 @@ void rank_keep(struct rank *r, uint64_t generation);
 // Loads a base that no rank holds: the files of the cut that `begin` names,
 // each in the folder that it says or in our own store; or, if the base is (0,
 // 0), those of another job that this one was resumed from; or the seed values.
-// On failure the old state stays. Reads files, which may take long.
+// On failure the old state stays. Reads files, which may take long. SL_EINVAL
+// also if the cut has not one file for each part.
 enum sl_err rank_load(struct rank *r, const struct rank_job *j,
                       const Sluice__V1__RingBegin *begin, struct sl_error *err);
 

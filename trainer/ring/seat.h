@@ -151,7 +151,7 @@ void seat_say_step(struct seat *s, Sluice__V1__AttendUp *up, bool now);
 
 // Has the part's file written in the background, and reports it. Takes
 // ownership of the image (sl_malloc), also where it cannot be written. Without
-// memory the request is dropped, without a report.
+// memory the request is dropped, without a report. The env has a store.
 void seat_write(struct seat *s, const struct seat_request *r,
                 struct shard_image *image);
 

@@ -90,9 +90,9 @@ void ranks_stop_feed(struct ranks *r, uint64_t job, uint64_t generation);
 enum sl_err ranks_host(char out[RANKS_HOST_BYTES], bool alone);
 
 // Returns the address that other ranks dial, as an allocated string:
-// `advertise` if it is not NULL, else `listen` with the port in use. An address
-// that cannot be dialled is found out in a ring of several. *out is for
-// sl_free; NULL on failure.
+// `advertise` if it is not NULL, else `listen` with the port in use. SL_EINVAL:
+// `advertise` is no address; one that cannot be dialled is found out in a ring
+// of several. *out is for sl_free; NULL on failure.
 enum sl_err ranks_address(char **out, const char *listen, const char *advertise,
                           int port, struct sl_error *err);
 

@@ -115,7 +115,7 @@ unsigned compile_dims(const struct build *b, const struct model_shape *s,
 size_t compile_bytes(const struct build *b, const struct model_shape *s);
 
 // Plans an op and appends it. `refs` has one entry per input and output of the
-// desc. Both are read during the call; *d may be changed.
+// desc. Both are read during the call; with o->f64 *d becomes one of f64.
 void compile_emit(struct build *b, uint32_t node, struct kern_desc *d,
                   const struct build_ref *refs);
 
@@ -133,7 +133,7 @@ bool compile_fuses(struct build *b, const struct kern_desc *fused,
 void compile_plans_release(struct build *b);
 
 // Adds `epilogue` to an op and returns true, if the backend does it at least as
-// well with it.
+// well with it; else returns false, and *d stays.
 bool compile_try_epilogue(struct build *b, struct kern_desc *d,
                           uint32_t epilogue);
 
@@ -164,7 +164,8 @@ bool compile_is_wide(const struct build *b, uint32_t i);
 enum kern_dtype compile_dtype(const struct build *b, uint32_t i);
 // Returns the bytes of node i's value.
 size_t compile_value_bytes(const struct build *b, uint32_t i);
-// Gives a described op its dtypes, and a product its mathematics.
+// Gives a described op the dtype `t` (kern_desc_dtype); if that is f32, an op
+// stays as it was described, and a product gets the options' mathematics.
 void compile_type(struct build *b, struct kern_desc *d, enum kern_dtype t);
 // Returns `count` elements of x in another dtype: x itself if it has that
 // already. Else a new tensor.
@@ -174,8 +175,8 @@ uint32_t compile_cast(struct build *b, uint32_t node, uint32_t x, int64_t count,
 // Fills in the dimensions of a convolution's input, with padded channels.
 void compile_conv_dims(const struct build *b, const struct model_node *node,
                        int64_t dim[KERN_DIMS]);
-// Returns a copy of an f32 image or filter (n, h, w, c) in the arena, with
-// padded channels.
+// Returns a copy of an f32 image or filter of dimensions `dim` (n, h, w, c) in
+// the arena, with b->x_channels channels, as type b->t.
 uint32_t compile_pad(struct build *b, uint32_t node, uint32_t x,
                      const int64_t dim[4]);
 // Returns a kernel or bias as its node's products read it. The node has it. The
@@ -189,9 +190,9 @@ enum kern_dtype compile_grad_dtype(struct build *b, struct kern_desc *with,
 // in the vector if that will do, else a new tensor. For batch norm's, too.
 uint32_t compile_grad_at(struct build *b, uint32_t i, enum model_weight w,
                          enum kern_dtype given);
-// Brings that gradient, which an op has written to `t`, to its place in the
-// vector: casts, unscales, adds the penalty's part. A program that adds adds it
-// there. Once per variable.
+// Brings that gradient, which an op has written to `t` as type `given`, to its
+// place in the vector: casts, unscales, adds the penalty's part. A program that
+// adds adds it there. Once per variable.
 void compile_grad_home(struct build *b, uint32_t i, enum model_weight w,
                        uint32_t t, enum kern_dtype given);
 
@@ -208,15 +209,18 @@ void compile_penalize(struct build *b, uint32_t i, enum model_weight w,
 // ---- compile_add.c
 
 // Returns where to write a whole f32 gradient, or a statistic of the batch: in
-// the vector, or in the arena for a program that adds. The same place each
+// the vector; or in the arena for a program that adds, and for a statistic that
+// has to be scaled (o->share, or an unbiased variance). The same place each
 // time.
 uint32_t compile_grad(struct build *b, uint32_t i, enum model_weight w);
-// Adds that gradient to the vector, which keeps `kept` of its elements. Does
-// nothing in a program that does not add.
+// Adds that gradient to the vector, which keeps `kept` times its elements; a
+// program that does not add writes a statistic there that has to be scaled, and
+// else does nothing.
 void compile_grad_add(struct build *b, uint32_t i, enum model_weight w,
                       double kept);
 // Returns where to write elements [first, first + elements) of the gradient of
-// a variable that is computed in parts, as compile_grad does.
+// a variable that is computed in parts: in the vector, or for a program that
+// adds in a new tensor each time.
 uint32_t compile_grad_rows(struct build *b, uint32_t i, enum model_weight w,
                            int64_t first, int64_t elements);
 // Adds the penalty's part to these elements, and them to the vector in a
@@ -235,13 +239,15 @@ uint32_t compile_target(struct build *b, uint32_t node);
 // Takes that gradient, which an op has written to `t`, over: it is the node's,
 // or is added to what other ops gave.
 void compile_took(struct build *b, uint32_t node, uint32_t t);
-// Passes dy on to `node` unchanged. `away`: dy is not used any more after this.
+// Passes dy on to `node` unchanged. `away`: the caller does not use dy any more
+// after this, and it may become the node's gradient itself.
 void compile_pass(struct build *b, uint32_t node, uint32_t dy, bool away);
 // Passes node i's gradient on to its only input; a layer's backward.
 void compile_pass_on(struct build *b, uint32_t i);
-// Scales x by a, in place.
+// Scales x by a, in place. All of x has the type of activations.
 void compile_scale(struct build *b, uint32_t node, uint32_t x, float a);
-// Computes the bias gradient, the sum of dy over all but its channels.
+// Computes the bias gradient of node i, the sum of its dy (b->grad) over all
+// but its channels, and brings it home. The node has a bias.
 void compile_bias_grad(struct build *b, uint32_t i);
 // Returns true if node i has a bias, and no other layer has computed its
 // gradient.
@@ -257,8 +263,8 @@ bool compile_fuses_bias(struct build *b, uint32_t i,
 bool compile_sums_for_bias(struct build *b, uint32_t i,
                            const struct kern_desc *with,
                            const struct kern_desc *without);
-// Takes the gradient of a convolution's bias that the layer behind it has
-// summed.
+// Brings home the gradient of a convolution's bias that the layer behind it has
+// summed into `db`, in f32: the convolution computes none then (bias_done).
 void compile_bias_home(struct build *b, uint32_t conv, uint32_t db);
 // Computes the gradients of kernel `w` and, except for MODEL_DEPTHWISE_KERNEL,
 // of the bias. `with` computes both in one op; if the backend is worse at that,
@@ -276,7 +282,8 @@ struct compile_projection {
 // Computes x kernel^T + bias; returns y [rows, units], a new tensor.
 uint32_t compile_project(struct build *b, uint32_t i,
                          const struct compile_projection *p, uint32_t x);
-// Computes the gradients of that kernel and bias from x and dy.
+// Computes the gradients of that kernel and bias from x and dy, and brings them
+// home.
 void compile_project_grads(struct build *b, uint32_t i,
                            const struct compile_projection *p, uint32_t x,
                            uint32_t dy);
@@ -288,9 +295,10 @@ void compile_input_grad(struct build *b, uint32_t i, struct kern_desc *d,
 
 // ---- compile_act.c
 
-// Applies the activation of node i to z. `own`: no other op reads z, so it may
-// be overwritten where the backward pass does not want it. A wide node's
-// activation comes when the layer is done: compile_widen.
+// Applies the activation of node i to z, and sets b->value of the node. `own`:
+// no other op reads z, so it may be overwritten where the backward pass does
+// not want it. A wide node's activation comes when the layer is done:
+// compile_widen.
 void compile_activate(struct build *b, uint32_t i, uint32_t z, bool own);
 // Casts a wide node's value to f32 and applies its activation there; does
 // nothing for another node.
@@ -375,7 +383,7 @@ COMPILE_LAYER_MAP(COMPILE_LAYER_DECLARE)
 // ---- compile_view.c: layers that move elements
 
 // Appends the ops that copy the input of node i, a layer that is a view, to its
-// output.
+// output, a new tensor (b->value).
 void compile_view_forward(struct build *b, uint32_t i, compile_view_fn *view);
 // Appends the op that copies such a node's gradient back, if its input wants
 // one.
@@ -390,14 +398,17 @@ void compile_drop(struct build *b, uint32_t i, unsigned nd, const int64_t *dim,
 
 // ---- the passes
 
-// Append the ops of the forward pass, of the loss, and of the backward pass.
 // Returns true if the device computes at least half of the forward products'
 // multiplications no worse in 16 bits (the options' type) than in f32, or there
 // are none. Backward products are alike. May be slow.
 bool compile_half_pays(struct build *b); // compile_layers.c
-void compile_forward(struct build *b);   // compile_layers.c
-void compile_loss(struct build *b);      // compile_loss.c
-void compile_backward(struct build *b);  // compile_layers.c
+// Appends the ops of the forward pass: sets b->value of all nodes.
+void compile_forward(struct build *b); // compile_layers.c
+// Appends the ops of the loss, behind the forward pass: sets b->grad of the
+// output's node.
+void compile_loss(struct build *b); // compile_loss.c
+// Appends the ops of the backward pass, behind those of the loss.
+void compile_backward(struct build *b); // compile_layers.c
 
 // Returns true if the loss computes the output's softmax or sigmoid itself.
 bool compile_loss_takes_act(const struct model *m,

@@ -153,12 +153,12 @@ void program_set_samples(struct program *p, uint64_t samples);
 
 // Sets the loss scale of a program in f16: the loss's gradient is multiplied by
 // it before it goes back through the layers, and the variables' gradients are
-// divided by it. 1 at first; a program in another precision keeps that.
-// `loss_scale` is above 0.
+// divided by it. It is 1 at first, and has to stay that in a program in another
+// precision. `loss_scale` is above 0.
 void program_set_loss_scale(struct program *p, double loss_scale);
 
-// Returns, after the forward pass, the sum over the batch's samples of their
-// losses.
+// Returns, after the forward pass (on a device after step_stats), the sum over
+// the batch's samples of their losses.
 double program_loss_sum(const struct program *p);
 // Returns likewise the sum of what the loss counts as right (classes hit;
 // shares of bits right; for mean squares, absolute errors).

@@ -83,12 +83,14 @@ void *array_memory(uint64_t bytes);
 
 // Takes rows from `file` at `offset` and owns the file then: reads them into
 // memory if they are small enough, or keeps the file open. The file is closed
-// if it fails; *a is for array_release. `pulse` may be NULL.
+// if it fails; *a is for array_release. *a was measured (array_measure).
+// `pulse` may be NULL.
 enum sl_err array_take_file(struct array *a, struct fs_file *file,
                             uint64_t offset, struct pulse *pulse,
                             struct sl_error *err);
 
-// Brings row `row`, which is wanted soon, to the cache if it is in memory.
+// Brings row `row`, which is wanted soon, to the cache if it is in memory. This
+// and array_expect ignore a row past the end.
 void array_soon(const struct array *a, uint64_t row);
 
 // Returns row `row` in *out, as the file has it, until `scratch`, which has
@@ -126,7 +128,7 @@ enum sl_err array_open_npy(struct array *out, const struct roots *roots,
                            const char *path, struct pulse *pulse,
                            struct sl_error *err);
 // Opens a member of an npz file likewise: member "x" is the file's "x.npy".
-// SL_ENOENT: there is none.
+// SL_ENOENT: there is none; SL_EINVAL: its name has more than 251 bytes.
 enum sl_err array_open_npz(struct array *out, const struct roots *roots,
                            const char *path, const char *member,
                            struct pulse *pulse, struct sl_error *err);

@@ -15,7 +15,8 @@
 //
 // Threads  folder_scan and _release: one. The rest: any.
 // Memory   folder_release frees; all zeroes is allowed.
-// Errors   name the file or folder. `err` may be NULL.
+// Errors   name the file or folder, but for folder_open's, which the caller
+//          completes (folder_blame). `err` may be NULL.
 #ifndef WORKER_DATA_DATA_FOLDER_H
 #define WORKER_DATA_DATA_FOLDER_H
 

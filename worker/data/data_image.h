@@ -15,7 +15,8 @@
 // image_dataset_from_directory does, but for the rounding.
 //
 // Threads  one at a time per image.
-// Memory   An image keeps its spaces for the next file; image_release frees.
+// Memory   An image is zeroes before its first file, but for pixels_max and
+//          depth; it keeps its spaces for the next file; image_release frees.
 //          The libraries' own: libpng's lies in a pool of the image, libjpeg
 //          takes some per file and gives it back.
 // Units    pixels; bytes of a file.

@@ -54,8 +54,9 @@ void inflater_free(struct inflater *s); // NULL is allowed
 enum sl_err inflater_read(struct inflater *s, void *to, size_t bytes,
                           size_t *got, struct sl_error *err);
 
-// Makes a->memory of a->bytes bytes: its first `n` are at `begin`, the others
-// are read. SL_ECORRUPT if more or less comes out. a->memory is for
+// Makes a->memory of a->bytes bytes (array_measure): its first `n` are at
+// `begin`, the others are read. SL_ECORRUPT if more or less comes out, or `n`
+// is more than a->bytes. a->memory is for
 // array_release, also on failure.
 enum sl_err inflater_rows(struct inflater *s, struct array *a,
                           const uint8_t *begin, size_t n, struct sl_error *err);

@@ -113,7 +113,7 @@ enum sl_err device_take_stats(struct device *d, struct sl_error *err);
 // step whose gradients are held. May be called again.
 enum sl_err device_take(struct device *d, uint32_t range, struct sl_error *err);
 // Returns true if the gradient of a range is finite: of a range that was taken,
-// or of a step that is kept, once its loss is known.
+// or of a step that is kept, once its loss is known. True if no op writes it.
 bool device_finite(const struct device *d, uint32_t range);
 // Clips a step that is kept by the norms, and sends its gradients to `grads`.
 // Called once, after device_take_stats and before device_take. `clips` was not
@@ -140,7 +140,8 @@ void device_part(struct device *d);
 // them). A slice of each range comes out; device_take waits for it.
 enum sl_err device_sum(struct device *d, float *grads, const uint32_t *order,
                        struct sl_error *err);
-// Returns the order in which the ranges of the step under way leave.
+// Returns the order in which the ranges of the step under way leave; it belongs
+// to the overlap of the step's program.
 const uint32_t *device_order(const struct device *d);
 // Returns true if our slice of a range that was taken is finite; any thread.
 bool device_sum_finite(const struct device *d, uint32_t range);

@@ -27,12 +27,13 @@ struct loss_scale {
 };
 
 // Sets a fixed scale if `fixed` > 0; else a dynamic one that begins at `known`,
-// another worker's last scale, or at LOSS_SCALE_START if `known` is 0.
+// another worker's last scale, or at LOSS_SCALE_START if `known` is below 1 or
+// no finite float.
 void loss_scale_init(struct loss_scale *l, double fixed, double known);
 
 // Adjusts the scale after a step. Returns true if the step's gradient is not
 // finite and the scale may be why: it was made smaller, and the next step may
-// do better.
+// do better. A fixed scale stays; then it returns false.
 bool loss_scale_step(struct loss_scale *l, bool finite);
 
 #endif

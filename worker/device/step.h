@@ -110,10 +110,10 @@ enum sl_err step_clip(struct step *s, const struct model *model,
 // called without a step. A failure of the device is dropped.
 void step_stop(struct step *s);
 
-// Starts copying the next step's batch to a device. The batch is the caller's
-// again when this returns, unless it is pinned: then it is kept, and given back
-// to `in` if no step begins with it. Only after all ops of the step under way
-// were run.
+// Starts copying the next step's batch to a device; does nothing in host memory
+// (s->device NULL). The batch is the caller's again when this returns, unless
+// it is pinned: then it is kept, and given back to `in` if no step begins with
+// it. Only after all ops of the step under way were run.
 enum sl_err step_stage(struct step *s, const struct input_run *run,
                        struct input *in, const struct batch *batch,
                        struct sl_error *err);

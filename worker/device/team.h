@@ -71,7 +71,8 @@ bool team_joined(const struct team *t);
 void team_sever(struct team *t);
 
 // Returns why the first mate that has lost its device did so; "" if none has.
-// No command is under way.
+// No command is under way. The text is the mate's device's, until its next
+// call.
 const char *team_lost(struct team *t);
 
 // Returns the number of samples, of `n`, that a member computes, from *first

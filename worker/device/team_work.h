@@ -58,7 +58,8 @@ void team_job_free(struct team_job *j);
 uint64_t team_job_bytes(const struct team_job *j);
 
 // Compiles the mates' programs for a batch, with the options of the whole
-// batch. `ranges` is NULL for a program that does not train, and borrowed.
+// batch, and waits for them. `ranges` is NULL for a program that does not
+// train, and borrowed. `j` is not NULL.
 enum sl_err team_program_new(struct team_program **out, struct team_job *j,
                              const struct compile_options *options,
                              const struct elements *ranges, uint32_t count,

@@ -91,7 +91,8 @@ const char *compute_away(const struct compute *c);
 void compute_submit(struct compute *c, struct lease *l);
 
 // Has the thread free what is kept of a job, once the leases submitted before
-// are done; does not wait. A job that is not kept is ignored.
+// are done; does not wait. A job that is not kept is ignored. Without memory it
+// stays kept until another job needs its place.
 void compute_forget(struct compute *c, uint64_t job);
 
 // Tells the thread to end and waits at most `limit_ms`; returns false if it

@@ -49,7 +49,7 @@ struct contribution {
     uint64_t samples, digest;
     double loss_sum, right_sum;
     // In an audited round: number of the kernels that computed it so far (A1).
-    bool audited; // set by the caller before the first get
+    bool audited; // set by the caller between begin, which clears it, and get
     uint64_t kernels;
 
     // The micro-batch under way.
@@ -73,7 +73,7 @@ bool contribution_repeatable(const struct worker_job *job);
 // Sets `c` to all micro-batches of step `step` of `closure`. `run` reads
 // micro-batches and holds the step whole (job_run); it need not be open yet,
 // for nothing is read. Before it no batch is held; after it digest and sums are
-// 0.
+// 0, and `audited` is false.
 void contribution_begin(struct contribution *c, struct input_run *run,
                         uint64_t closure, uint32_t step);
 

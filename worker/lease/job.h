@@ -104,8 +104,9 @@ enum sl_err job_data(struct worker_job *j, bool test, struct data **out,
                      struct sl_error *err);
 
 // Fills `run` with what is to be read of the training set: positions [first,
-// first + count) of an epoch's order, in micro-batches. Opens the set; the
-// caller calls input_open. On failure *run is not to be used.
+// first + count) of an epoch's order, in micro-batches, with j->pulse. Opens
+// the set; the caller sets `job` and `closure`, and calls input_open. On
+// failure *run is not to be used.
 enum sl_err job_run(struct worker_job *j, struct input_run *run, uint64_t epoch,
                     uint64_t first, uint64_t count, struct sl_error *err);
 

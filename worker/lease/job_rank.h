@@ -35,7 +35,8 @@ enum sl_err job_rank_params(struct worker_job *j, struct step *step,
 void job_rank_pass(struct worker_job *from, struct worker_job *to);
 
 // Fills j->cut with the parameters of a cut, for an evaluation: those that were
-// kept, or those of the files in our store. job_cut was called, and a state is
+// kept, or those of the files in our store; nothing is read if it has those of
+// this cut already. job_cut was called, and a state is
 // in place. SL_ESTATE: the cut has another number of parts; SL_ENOENT: there is
 // no store, or no such file. After a failure j->cut is undefined.
 enum sl_err job_rank_cut(struct worker_job *j, const struct wire_tag *tags,

@@ -40,9 +40,9 @@ struct task_env {
 void task_run(const struct task_env *env, struct worker_job *job,
               struct lease *l);
 
-// Starts reading the batches of a training lease, if that was not done yet;
-// does not wait for them. SL_OK also when there is nothing to read. On failure
-// nothing is read. `err` may be NULL.
+// Starts reading the batches of a training lease or an evaluation, if that was
+// not done yet; does not wait for them, but may open the data. SL_OK also when
+// there is nothing to read. On failure nothing is read. `err` may be NULL.
 enum sl_err task_prepare(struct input *input, struct worker_job *job,
                          struct lease *l, struct sl_error *err);
 
