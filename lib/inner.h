@@ -153,12 +153,14 @@ enum sl_err listen_init(struct sluice *s, const struct sluice_options *o,
 // lives as long as the session.
 const struct ring_env *listen_env(struct sluice *s);
 // Starts the server that other ranks dial; does nothing if it runs. Called
-// after listen_init.
+// after listen_init. SL_EINVAL: an address is wrong, or too long; errors of
+// rpc_server_bind. After a failure it does not run, and may be started again.
 enum sl_err listen_start(struct sluice *s, struct sl_error *err);
-// Stops and frees that server, if it runs. No ring lease may be under way. May
-// be called again. listen_start must not follow.
+// Stops and frees that server, if it runs, and the Ranks service (s->ranks). No
+// ring lease may be under way. May be called again. listen_start must not
+// follow.
 void listen_stop(struct sluice *s);
-// Frees the strings that listen_init copied; after listen_stop.
+// Frees the strings that listen_init copied; after listen_stop, and once.
 void listen_release(struct sluice *s);
 
 // ---- closure.c

@@ -60,7 +60,7 @@ struct cpu_plan {
 
 // Runs fn(arg, chunk) for every chunk in [0, chunks), on up to `threads`
 // threads, in any order, and returns when all have returned. No chunks: fn is
-// not called.
+// not called. `fn` does not call cpu_for.
 void cpu_for(int threads, int64_t chunks, void (*fn)(void *arg, int64_t chunk),
              void *arg);
 

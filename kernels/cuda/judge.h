@@ -36,7 +36,7 @@ struct judge_book {
     struct proofs counts;
 };
 
-// Frees what is known.
+// Frees what is known; the book is empty then, and may be used again.
 void judge_book_release(struct judge_book *b);
 
 // Returns the words about implementation number `i` of those that were left out
@@ -121,8 +121,9 @@ enum sl_err judge_fail(const struct judge *j, enum sl_err rc,
                        struct sl_error *err);
 
 // Returns how many elements of an output are compared, and writes their numbers
-// to at[] (unless NULL). `terms` is the length of the sum that an element is: a
-// function of the shape, the terms and the device's multiprocessors.
+// to at[] (unless NULL), some of them perhaps twice: a function of the shape,
+// of `terms`, the length of the sum that an element is, and of the device's
+// multiprocessors.
 int64_t judge_choose(int64_t *at, const struct kern_shape *s, int64_t terms,
                      int multiprocessors);
 

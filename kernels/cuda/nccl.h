@@ -27,7 +27,8 @@ enum sl_err nccl_exchange(struct kern_stream *s, const struct kern_exchange *x);
 // Aborts the communicators of n devs, so that waits for them end; they count as
 // not joined.
 void nccl_part(struct kern_dev *const *devs, unsigned n);
-// Ends the communicator of one dev that closes.
+// Ends the communicator of one dev that closes, by an abort if the dev is lost.
+// Does nothing if it has none.
 void nccl_leave(struct cuda_dev *dev);
 
 #endif

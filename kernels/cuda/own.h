@@ -77,7 +77,8 @@ void own_table(struct own_table *out, const struct kern_shape *s, bool wide);
 // Cuts each of `tables` tables, which are summed at once, as own_table does.
 void own_tables(struct own_table *out, int64_t tables, int64_t rows,
                 int64_t cols, uint8_t dtype, bool wide);
-// Returns the bytes of the partial sums that the blocks leave.
+// Returns the bytes of the partial sums that the blocks leave, `sums` per
+// column, rounded up to 64.
 size_t own_table_bytes(const struct own_table *t, int64_t sums);
 // Returns the number of blocks of the second pass over them.
 int64_t own_end_blocks(int64_t cols);

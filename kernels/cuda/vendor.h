@@ -65,7 +65,8 @@ bool vendor_dnn_fits(size_t version);
 // how much workspace there may be. On failure dev->vendor stays NULL.
 enum sl_err vendor_new(struct cuda_dev *dev, struct vendor_options *options,
                        struct sl_error *err);
-// Frees dev->vendor, if there is one; a lost device's handles are left alone.
+// Frees dev->vendor, if there is one, and sets it to NULL; before cuda_close. A
+// lost device's handles are left alone.
 void vendor_free(struct cuda_dev *dev);
 
 // Returns what vendor_new made for the dev.

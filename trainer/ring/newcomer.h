@@ -25,8 +25,8 @@ enum sl_err newcomer_new(struct newcomer **out, struct rank *rank,
                          const struct rank_job *j, struct seat *seat,
                          const Sluice__V1__RingCopy *copy, uint64_t id,
                          struct sl_error *err);
-// Frees the copy; a state that is in place stays with the rank. NULL is
-// allowed.
+// Frees the copy, and its channels, of which no call is under way; a state that
+// is in place stays with the rank. NULL is allowed.
 void newcomer_free(struct newcomer *n);
 
 // Takes the next pieces of the state, or the next round. Waits 2 seconds at

@@ -146,7 +146,8 @@ bool seat_take_request(struct seat *s, struct wire_tag tag, bool over,
 void seat_say(struct seat *s, Sluice__V1__AttendUp *up);
 
 // Takes a RingStep: only the newest is sent, at most every SEAT_STEP_MS; `now`:
-// at once. One with results of an audited round is sent in any case.
+// at once. One with results of an audited round is sent in any case. NULL (no
+// memory) is ignored.
 void seat_say_step(struct seat *s, Sluice__V1__AttendUp *up, bool now);
 
 // Has the part's file written in the background, and reports it. Takes

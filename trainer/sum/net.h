@@ -51,8 +51,8 @@ struct net;
 // net_free. *out is untouched on failure.
 enum sl_err net_new(struct net **out, const struct net_options *o,
                     struct sl_error *err);
-// Frees the channels and waits for their calls; no sum is under way. NULL is
-// allowed.
+// Cancels the channels' calls, waits until their callbacks have returned, and
+// frees; so not from an rpc callback. No sum is under way. NULL is allowed.
 void net_free(struct net *n);
 
 // Makes `data` the sum over all nodes, the same bits on each; waits for them.

@@ -67,7 +67,9 @@ struct rank_group;
 // untouched on failure.
 enum sl_err group_new(struct rank_group **out, const struct group_options *o,
                       struct sl_error *err);
-void group_free(struct rank_group *g); // NULL is allowed; aborts, and waits
+// Aborts the group (group_abort), waits until no thread and no call uses its
+// data, and frees; not from an rpc callback. NULL is allowed.
+void group_free(struct rank_group *g);
 
 // Begins bucket number `bucket`: `data` becomes the sum over all ranks. Numbers
 // rise by one from 0; order and counts are the same on all ranks. SL_ENOMEM. A

@@ -126,7 +126,8 @@ enum sl_err compile_plan(struct build *b, const struct kern_desc *d,
                          struct kern_plan **out);
 
 // Returns true if the backend does `fused` at least as well as `plain`. Always
-// true with o->f64. May be slow.
+// true with o->f64. May be slow. Both have their dtypes (compile_type), here
+// and in the functions below that choose between two descriptions.
 bool compile_fuses(struct build *b, const struct kern_desc *fused,
                    const struct kern_desc *plain);
 // Frees what is known of plans; the program keeps its own.
@@ -137,8 +138,9 @@ void compile_plans_release(struct build *b);
 bool compile_try_epilogue(struct build *b, struct kern_desc *d,
                           uint32_t epilogue);
 
-// Lets the op `d` of a layer do the backward of the ReLU before it, if no other
-// layer reads the ReLU's output and the backend likes it there.
+// Lets the op `d` of a layer do the backward of the ReLU before it, if the
+// program trains, no other layer reads the ReLU's output and the backend likes
+// it there; then act_done of the ReLU's node is set. *d has its dtypes.
 void compile_fuse_drelu(struct build *b, const struct model_node *node,
                         struct kern_desc *d);
 
@@ -182,8 +184,10 @@ uint32_t compile_pad(struct build *b, uint32_t node, uint32_t x,
 // Returns a kernel or bias as its node's products read it. The node has it. The
 // same tensor each time.
 uint32_t compile_operand(struct build *b, uint32_t i, enum model_weight w);
-// Returns the dtype in which the backend gives a weight gradient, and sets it
-// in both descriptions: f32 if the backend is not worse at that.
+// Returns the dtype in which the backend gives a weight gradient: f32, which it
+// sets in both descriptions, if the backend is not worse at that; else b->t,
+// and both stay. Both have the dtype b->t (compile_type); `without` alone is
+// asked about.
 enum kern_dtype compile_grad_dtype(struct build *b, struct kern_desc *with,
                                    struct kern_desc *without);
 // Returns where an op writes a variable's gradient, as type `given`: its place

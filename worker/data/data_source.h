@@ -70,7 +70,8 @@ enum sl_err data_open_pattern(struct data **out, const struct data_source *s,
                               const struct data_want *want,
                               struct sl_error *err);
 
-// Fills in the fields of `d` that follow from source and want.
+// Fills in all fields of `d`: those that follow from source and want, and else
+// zeroes. Takes a reference to s->bad; s->format is not NULL.
 void data_init(struct data *d, const struct data_ops *ops,
                const struct data_source *s, const struct data_want *want);
 

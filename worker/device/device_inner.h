@@ -164,7 +164,8 @@ enum sl_err device_check_send_factors(struct device_program *p, bool *any,
 // Enqueues the products of the gradient with the factors.
 enum sl_err device_check_shrink(struct device_program *p);
 
-// Records on `compute` that a range is whole, behind its last op.
+// Records on `compute` that a range is whole, behind its last op; for the sum
+// with other devices (device_meet). Does nothing if no op touches it.
 enum sl_err device_mark_whole(struct device *d, uint32_t range);
 
 // Copies scale and keys to the device, as the program has them now.

@@ -88,7 +88,8 @@ typedef enum sl_err (*team_fn)(struct kern_dev *dev, const void *args,
 #define TEAM_ARGS 256 // most bytes of a command's arguments
 
 // Posts a command to a mate, behind those before; waits only if its queue is
-// full.
+// full. `mate` is below team_mates. `args` may be NULL if `bytes` is 0; at most
+// TEAM_ARGS bytes are copied.
 void team_post(struct team *t, unsigned mate, team_fn fn, const void *args,
                size_t bytes);
 

@@ -93,7 +93,8 @@ struct worker_job {
 // reference to the record; `env` is borrowed as long as the job.
 enum sl_err worker_job_new(struct worker_job **out, struct record *record,
                            const struct job_env *env, struct sl_error *err);
-// Waits for the job's device and its shards' calls, and frees. NULL is allowed.
+// Waits for the job's device and its shards' calls, detaches its sync from the
+// record, and frees. NULL is allowed.
 void worker_job_free(struct worker_job *j);
 
 // Opens the training or the test set, once, which may read long files, and
@@ -127,8 +128,9 @@ enum sl_err job_device(struct worker_job *j, struct sl_error *err);
 enum sl_err job_cut(struct worker_job *j, struct sl_error *err);
 
 // Returns in *out the job's sync, made when first wanted, over the vectors of
-// the job's device if it has one. SL_ESTATE if the job has no shards yet;
-// SL_ENOMEM; the errors of job_device. The job has psservers: it is no ring.
+// the job's device if it has one, and attached to the record (record_attach).
+// SL_ESTATE if the job has no shards yet; SL_ENOMEM; the errors of job_device.
+// The job has psservers: it is no ring.
 enum sl_err job_sync(struct worker_job *j, struct sync **out,
                      struct sl_error *err);
 

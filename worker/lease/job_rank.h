@@ -14,8 +14,9 @@
 #include "worker/lease/job.h"
 #include "trainer/lease/job_ring.h"
 
-// Frees the rank's state and vectors, also those on the device. Does nothing
-// for a job without a ring.
+// Frees the rank's state and vectors, also those on the device, and the ring:
+// j->ring is NULL then, and the buckets that j->ranges points at are gone. Does
+// nothing for a job without a ring.
 void job_rank_free(struct worker_job *j);
 
 // Makes the rank's vectors when first wanted; after job_device. `j` has a ring,

@@ -52,8 +52,8 @@ void going_measure(const struct going *g, struct expo *e);
 // Tells that no lease is held: then the daemon is stopped. Does nothing without
 // a notice, or while sources are told. NULL is allowed.
 void going_drained(struct going *g);
-// Ends the watch, and frees; not from within `begin` or `changed`. NULL is
-// allowed.
+// Ends the watch, waits for its threads, which end at once, and frees; not from
+// within `begin` or `changed`. NULL is allowed.
 void going_free(struct going *g);
 
 #endif
