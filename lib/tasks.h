@@ -86,8 +86,10 @@ SLUICE_API enum sl_err sluice_tasks_open(struct sluice_tasks **out,
 
 // Schedules a task for handler `name` with the payload body[bytes], both of
 // which are copied, and sends it soon, together with others. *number is the
-// task's number, from 1. Waits up to wait_ms while the queue is full, else
-// SL_ETIMEDOUT. SL_EINVAL: the payload is too large, or `name` is no name.
+// task's number, from 1. Waits up to wait_ms while the queue is full or 64 MiB
+// of payloads are not sent yet, and with a client name until the coordinator
+// has answered first, else SL_ETIMEDOUT. SL_EINVAL: the payload is too large,
+// or `name` is no name.
 // SL_EDENIED, SL_EAUTH: the coordinator refuses this client, now and in every
 // later call.
 SLUICE_API enum sl_err sluice_tasks_schedule(struct sluice_tasks *t,

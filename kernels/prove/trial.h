@@ -50,7 +50,8 @@ enum sl_err trial_new_mapped(struct trial *t, const struct kern_desc *d,
 enum sl_err trial_new_thin(struct trial *t, const struct kern_desc *d,
                            size_t shift);
 // Gives thin tensors their windows, one around byte middle[i] of output i, and
-// their guards. SL_ENOMEM.
+// their guards; once, after trial_fill. Does nothing to other tensors.
+// SL_ENOMEM.
 enum sl_err trial_settle(struct trial *t, const size_t middle[KERN_IO]);
 // Returns true if element `k` of output `i` is of use: it does not lie where a
 // thin tensor is shared, nor does anything else of its row.

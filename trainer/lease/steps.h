@@ -105,7 +105,8 @@ enum sync_result steps_judge(struct steps *s);
 void steps_note(struct steps *s, uint64_t samples, double loss_sum,
                 double right_sum);
 
-// Ends the step under way: all of it was sent. Before the next steps_move.
+// Ends the step under way: all of it was sent. A step that is not skipped ends
+// the row of those that are not finite. Before the next steps_move.
 void steps_end(struct steps *s);
 
 // Adds what was counted meanwhile to the lease's progress.

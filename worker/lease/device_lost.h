@@ -89,8 +89,8 @@ void lost_excuse(struct lease *l, const char *why);
 // memory.
 bool lost_out_of_memory(const struct lease *l);
 
-// Adds advice to the text of a lease that is out of memory ("use a smaller
-// batch or another device"), if it is not there yet.
+// Adds advice to the text of a lease that is out of memory (lost_out_of_memory)
+// if it is not there yet: "use a smaller batch or another device".
 void lost_advise(struct lease *l);
 
 #endif
