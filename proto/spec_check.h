@@ -99,6 +99,7 @@ enum sl_err spec_check_data(Sluice__V1__JobSpec *spec, bool external,
 // Checks `train`, with its parts for allreduce and hybrid. After the model.
 enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err);
 // Checks the fields of `train` for allreduce; refuses them in other modes.
+// train.mode and train.staleness were checked before, and are not NULL.
 enum sl_err spec_check_ring(Sluice__V1__JobSpec *spec, struct sl_error *err);
 // Checks train.group; refuses it in other modes than hybrid.
 enum sl_err spec_check_hybrid(Sluice__V1__JobSpec *spec, struct sl_error *err);

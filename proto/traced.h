@@ -21,8 +21,8 @@ enum sl_err traced_new(struct traced **out, struct loop *loop);
 // Forgets the trace and frees; before the loop is freed. NULL is allowed.
 void traced_free(struct traced *t);
 
-// Begins trace m->trace, which takes the place of one under way: spans of the
-// whole process are kept for m->ms.
+// Begins trace m->trace, which takes the place of one under way: spans of job
+// m->job, on all threads of this process, are kept for m->ms.
 void traced_start(struct traced *t, const Sluice__V1__TraceStart *m);
 
 // Ends the keeping and calls send(arg, piece) once, before it returns, if the

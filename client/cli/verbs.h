@@ -12,6 +12,8 @@
 struct cli;
 
 // Each runs its verb with the parsed command line and returns the exit code.
+// Those of stop and delete go on with the next job after one that fails, and
+// return the first failure.
 int verb_up(struct cli *cli);          // up.c
 int verb_run(struct cli *cli);         // run.c
 int verb_down(struct cli *cli);        // down.c

@@ -17,7 +17,8 @@
 // Appends "epoch 2/5  step 1,860/4,690 (39 %, 2m04s left)  loss 0.4123  acc
 // 0.8530  8,123 samples/s  3 workers  staleness 1", without a line end; what
 // matters most comes first, since a narrow terminal shows no more. A job that
-// waits says for what.
+// waits says for what. Nothing may be appended, and blanks at the end of `out`
+// go, also the caller's. SL_ENOMEM.
 enum sl_err progress_line(struct buf *out, const Sluice__V1__JobStatus *s);
 
 // Returns the bytes of such a line that fit `columns`: whole fields from the

@@ -102,7 +102,8 @@ struct rpc_body {
     struct sl_slice few[RPC_BODY_FEW];
 };
 
-// Makes the empty `body` (it asserts that) the one of `buffer`, which it takes.
+// Makes the empty `body` (it asserts that) the one of `buffer`, which is not
+// NULL and is taken.
 // `body` must not move while it has one.
 void rpc_body_set(struct rpc_body *body, grpc_byte_buffer *buffer);
 void rpc_body_clear(struct rpc_body *body);   // frees the buffer, keeps `more`

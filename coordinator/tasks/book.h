@@ -212,7 +212,8 @@ struct book_task *book_take(struct book *b, struct book_worker *w,
                             const struct book_offer *offer);
 
 // Returns how many tasks one worker may take at once so that others find some:
-// at least 1.
+// half of the pending ones, divided among the workers, or all if there is no
+// worker; at least 1.
 uint64_t book_share(const struct book *b);
 
 // Says whether a worker that reports to hold a task shall go on with it. A task

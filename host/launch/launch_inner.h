@@ -96,8 +96,9 @@ enum sl_err launch_torchrun(struct launch_plan *plan,
                             const struct launch_asked *asked,
                             struct sl_error *err);
 
-// Reads the variables of Open MPI or, without them, of PMI. Neither names a
-// host: SL_ENOENT without asked->coordinator.
+// Reads the variables of Open MPI or, without them, of PMI: rank and size.
+// Neither names a host: SL_ENOENT without asked->coordinator. If that is an
+// address of this host, all ranks are taken to run here, on 127.0.0.1.
 enum sl_err launch_mpi(struct launch_plan *plan,
                        const struct launch_asked *asked, struct sl_error *err);
 

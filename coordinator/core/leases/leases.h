@@ -84,7 +84,8 @@ void leases_cancel(struct coord *c, struct member *m, struct job *job);
 // Frees a training closure that needs no memory any more: a copy after its
 // lease, or one that is over and has no copy; a place in a ring is as one. A
 // range of the running evaluation waits to be leased again, or is freed once
-// its result is taken. A probe stays. w may be gone then. May journal.
+// its result is taken. A probe stays. w may be gone then, and so may the
+// closure that it is a copy of. May journal.
 void leases_settle(struct coord *c, struct work *w);
 
 // Takes from a worker all leases of the job, without blame.

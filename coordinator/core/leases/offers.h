@@ -31,7 +31,9 @@ struct offer {
     struct work *copy_of; // WORK_TRAIN: the lease to copy, or NULL
 };
 
-// Begins a new pass: an exhausted job is looked at again.
+// Begins a new pass over the job's closures. Those that the last pass found
+// nothing in are looked at again only if a closure became free since
+// (job->leases.freed), or a shard was admitted.
 void offers_begin(struct job *job);
 
 // Returns what the job, which has not ended, has for worker m now; kind
