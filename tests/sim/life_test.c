@@ -379,56 +379,47 @@ static struct taken find_wrong(uint64_t seed, const struct sim_audited *how)
     return t;
 }
 
-// SIM_SEEDS=200 SIM_FLIPS=1 makes the figures of docs/modes.md.
-TEST(life, A2_A6_audits_find_a_worker_that_is_wrong)
+// Finds the worker in each of many lives, in rounds of `size`, and prints what
+// it took; 0: async. SIM_SEEDS=200 SIM_FLIPS=1 makes the figures of
+// docs/modes.md.
+static void find_in_lives(unsigned wrong, unsigned size)
 {
     uint64_t lives = setting("SIM_SEEDS", WRONG_LIVES);
     unsigned flips = (unsigned)setting("SIM_FLIPS", WRONG_FLIPS);
     struct taken *taken = calloc(lives, sizeof(*taken));
+    struct soak soak = {.minutes = 1u << 30}; // nobody dies
+    struct sim_audited how = {
+        .wrong = (enum sim_wrong)wrong, .contributions = size, .soak = &soak};
 
     T_ASSERT(taken != NULL && lives > 0 && flips > 0);
+    how.flips = flips;
+    how.closures = 50 * 1000 / flips * (size == 0 ? 1 : size);
+    for (uint64_t i = 0; i < lives; i++)
+        taken[i] = find_wrong(t_seed() + i, &how);
+    print_taken(&how, taken, lives);
+    free(taken);
+}
+
+TEST(life, A2_A6_audits_find_a_worker_that_is_wrong)
+{
     log_set_sink(nothing, NULL);
     again("A2_A6_audits", t_seed());
-    for (unsigned wrong = SIM_FLIP; wrong <= SIM_FMA; wrong++) {
-        for (unsigned size = 2; size <= 4; size++) {
-            struct soak soak = {.minutes = 1u << 30}; // nobody dies
-            struct sim_audited how = {false, (enum sim_wrong)wrong,
-                                      flips, size,
-                                      &soak, 50 * 1000 / flips * size};
-
-            for (uint64_t i = 0; i < lives; i++)
-                taken[i] = find_wrong(t_seed() + i, &how);
-            print_taken(&how, taken, lives);
-        }
-    }
+    for (unsigned wrong = SIM_FLIP; wrong <= SIM_FMA; wrong++)
+        for (unsigned size = 2; size <= 4; size++)
+            find_in_lives(wrong, size);
     log_set_sink(NULL, NULL);
-    free(taken);
 }
 
 // In async it contradicts itself. A lane that is stuck is so both times: that
 // is not found.
 TEST(life, A5_a_worker_that_is_wrong_now_and_then_finds_itself)
 {
-    uint64_t lives = setting("SIM_SEEDS", WRONG_LIVES);
-    unsigned flips = (unsigned)setting("SIM_FLIPS", WRONG_FLIPS);
-    struct taken *taken = calloc(lives, sizeof(*taken));
-
-    T_ASSERT(taken != NULL && lives > 0 && flips > 0);
     log_set_sink(nothing, NULL);
     again("A5_a_worker", t_seed());
-    for (unsigned wrong = SIM_FLIP; wrong <= SIM_FMA; wrong++) {
-        struct soak soak = {.minutes = 1u << 30}; // nobody dies
-        struct sim_audited how = {false, (enum sim_wrong)wrong, flips, 0,
-                                  &soak, 50 * 1000 / flips};
-
-        if (wrong == SIM_LANE)
-            continue;
-        for (uint64_t i = 0; i < lives; i++)
-            taken[i] = find_wrong(t_seed() + i, &how);
-        print_taken(&how, taken, lives);
-    }
+    for (unsigned wrong = SIM_FLIP; wrong <= SIM_FMA; wrong++)
+        if (wrong != SIM_LANE)
+            find_in_lives(wrong, 0);
     log_set_sink(NULL, NULL);
-    free(taken);
 }
 
 #define AUDITED_LIVES 200
