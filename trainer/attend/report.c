@@ -7,6 +7,7 @@
 
 #include "common/base/fault.h"
 #include "common/base/mem.h"
+#include "trainer/lease/repeats.h"
 
 // Adds none without memory: the samples are reported another time.
 void report_bad(Sluice__V1__StepMetrics *out, struct report_bad *bad,
@@ -96,11 +97,7 @@ static size_t report_repeats(const struct outcome *o,
                              Sluice__V1__Repeat *list[AUDITED_WORKERS])
 {
     for (uint32_t i = 0; i < o->repeats_count; i++) {
-        sluice__v1__repeat__init(&items[i]);
-        items[i].closure = o->repeats[i].closure;
-        items[i].kind = o->repeats[i].kind;
-        items[i].inputs = o->repeats[i].inputs;
-        items[i].output = o->repeats[i].output;
+        repeats_say(&items[i], &o->repeats[i]);
         list[i] = &items[i];
     }
     return o->repeats_count;

@@ -55,3 +55,13 @@ bool repeats_differ(const struct repeats *r, const struct lease *l)
     return r->twice && l->outcome.repeats_count == 2 && a->kind == b->kind &&
            a->inputs == b->inputs && a->output != b->output;
 }
+
+void repeats_say(Sluice__V1__Repeat *to, const struct lease_repeat *from)
+{
+    sluice__v1__repeat__init(to);
+    to->closure = from->closure;
+    to->step = from->step;
+    to->kind = from->kind;
+    to->inputs = from->inputs;
+    to->output = from->output;
+}

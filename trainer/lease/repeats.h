@@ -46,4 +46,7 @@ void repeats_note(const struct repeats *r, struct lease *l, uint64_t kind,
 // compared, and differ: one of them is wrong.
 bool repeats_differ(const struct repeats *r, const struct lease *l);
 
+// Sets *to to the message that tells a result.
+void repeats_say(Sluice__V1__Repeat *to, const struct lease_repeat *from);
+
 #endif

@@ -6,6 +6,7 @@
 #include "common/base/num.h"
 #include "common/base/rng.h"
 #include "trainer/base/grad.h"
+#include "trainer/lease/repeats.h"
 
 void ring_repeats_begin(struct ring_repeats *r, bool on, uint64_t inputs)
 {
@@ -84,15 +85,8 @@ Sluice__V1__Repeat **ring_repeats_say(const struct ring_repeats *r)
         return NULL;
     items = (Sluice__V1__Repeat *)(void *)(list + r->count);
     for (uint32_t i = 0; i < r->count; i++) {
-        const struct lease_repeat *from = &r->list[i];
-
         list[i] = &items[i];
-        sluice__v1__repeat__init(list[i]);
-        list[i]->closure = from->closure;
-        list[i]->step = from->step;
-        list[i]->kind = from->kind;
-        list[i]->inputs = from->inputs;
-        list[i]->output = from->output;
+        repeats_say(list[i], &r->list[i]);
     }
     return list;
 }
