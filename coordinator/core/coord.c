@@ -425,7 +425,7 @@ enum sl_err coord_attach(struct coord *c, uint64_t member,
             member_role_name(m->role), (ull)m->process);
     gone_replaced(c, m);
     if (!c->dead)
-        arrivals_hear(c, m); // before it is leased anything (A7)
+        arrivals_hear(c, m); // A suspect is leased nothing (A7).
     if (c->dead)
         return sl_fail(err, SL_EUNAVAIL, "the coordinator is stopping");
     send_welcome(c, m);

@@ -327,7 +327,7 @@ static const char *device_kind(const char *device)
 bool member_same_device(const struct member *a, const struct member *b)
 {
     const char *x = device_kind(a->device), *y = device_kind(b->device);
-    size_t before = strcspn(a->device, ":"); // of a team: how many there are
+    size_t before = strcspn(a->device, ":"); // a team's devices, counted
 
     return strcmp(x, y) == 0 && strcspn(b->device, ":") == before &&
            memcmp(a->device, b->device, before) == 0;

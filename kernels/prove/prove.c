@@ -23,7 +23,7 @@
 struct known {
     uint64_t desc; // hash
     bool right;
-    bool once; // wrong, but not when it was checked again
+    bool once; // the kernel was wrong, and right when checked again
     char impl[IMPL];
     char *why; // it is wrong, in words; owned; NULL: not said
 };

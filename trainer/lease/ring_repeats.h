@@ -31,7 +31,7 @@ struct ring_repeats {
     // The slot under way.
     bool repeats; // it is another rank's
     bool finite;
-    uint64_t digest; // of its buckets so far
+    uint64_t digest; // of the buckets that are whole
 };
 
 // Begins a round: nothing is noted of it. `inputs` is the digest of all that

@@ -27,7 +27,7 @@ static void arrivals_blame(struct coord *c,
     char why[EVENT_TEXT];
 
     if (suspects_is(c, v->wrong->name))
-        return; // what is known may be of more use: what is in doubt
+        return; // the reason it is suspect for names closures in doubt
     snprintf(why, sizeof(why),
              "its test vector is %016llx; %.60s and %.60s, of the same kind, "
              "computed %016llx",

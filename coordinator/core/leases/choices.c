@@ -32,7 +32,7 @@ void choices_heard(struct coord *c, struct member *m, struct job *job,
     if (o == NULL || message->left_out_set == 0)
         return;
     o->left_out = message->left_out_set;
-    // Most leave nothing out: looking for others is left to those that do.
+    // Most workers leave no kernel out, so only those that do look for others.
     if (o->left_out == WIRE_LEFT_OUT_NONE ||
         job->warnings[JOB_WARN_KERNELS] != NULL)
         return;

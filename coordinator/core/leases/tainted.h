@@ -33,7 +33,8 @@ const struct contributed *tainted_of(const struct job *job, const char *name);
 // Keeps and journals what a suspect contributed to all jobs that have not
 // ended.
 void tainted_keep(struct coord *c, const char *name);
-void tainted_drop(struct coord *c, const char *name); // it is suspect no more
+// Drops it from the journal, too: the worker was undrained.
+void tainted_drop(struct coord *c, const char *name);
 
 // Appends to (*list)[*count] what suspects contributed: those of the worker
 // `name`, and of the job whose id is `job`; NULL: of any.
