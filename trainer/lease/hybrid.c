@@ -145,10 +145,9 @@ void hybrid_look(struct hybrid *h)
     seat_look(h->lease->seat, &news);
     if (news.opened > h->opened)
         hybrid_answer_opened(h, news.opened);
-    if (news.begin != NULL) {
+    if (news.begin != NULL)
         hybrid_begin_generation(h, news.begin);
-        wire_free(&news.begin->base);
-    }
+    seat_news_release(&news); // a group copies no state
     if (h->stage == HYBRID_READY && news.gone == h->opened)
         h->stage = HYBRID_RUNS;
 }

@@ -535,14 +535,11 @@ static bool take_news(struct ring_task *t)
     rank_rates(rank_of(t), &t->rates);
     if (news.opened > t->opened)
         task_ring_answer_opened(t, &news);
-    if (news.copy != NULL) {
+    if (news.copy != NULL)
         start_following(t, news.copy);
-        wire_free(&news.copy->base);
-    }
-    if (news.begin != NULL) {
+    if (news.begin != NULL)
         fine = begin(t, news.begin);
-        wire_free(&news.begin->base);
-    }
+    seat_news_release(&news);
     if (t->stage == RING_READY && news.gone == t->opened) {
         copy_unserve(&t->served);
         start_feed(t);

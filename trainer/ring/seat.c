@@ -135,15 +135,13 @@ static void free_mail(struct seat_mail *m)
 
 static void forget_begin_locked(struct seat *s)
 {
-    if (s->shared.begin != NULL)
-        wire_free(&s->shared.begin->base);
+    wire_free((ProtobufCMessage *)s->shared.begin);
     s->shared.begin = NULL;
 }
 
 static void forget_copy_locked(struct seat *s)
 {
-    if (s->shared.copy != NULL)
-        wire_free(&s->shared.copy->base);
+    wire_free((ProtobufCMessage *)s->shared.copy);
     s->shared.copy = NULL;
 }
 
@@ -317,6 +315,14 @@ void seat_look(struct seat *s, struct seat_news *out)
     s->shared.begin = NULL;
     s->shared.copy = NULL;
     pthread_mutex_unlock(&s->shared.lock);
+}
+
+void seat_news_release(struct seat_news *news)
+{
+    wire_free((ProtobufCMessage *)news->begin);
+    wire_free((ProtobufCMessage *)news->copy);
+    news->begin = NULL;
+    news->copy = NULL;
 }
 
 bool seat_has_news(struct seat *s)

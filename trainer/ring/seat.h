@@ -102,14 +102,16 @@ struct seat_news {
     uint64_t gone;      // newest generation that may run rounds
     struct rates rates; // as callbacks have reduced them
     uint64_t hold;      // no round begins at this closure or later; 0: any may
-    // Message that begins `opened`, given once; the caller's, wire_free.
-    Sluice__V1__RingBegin *begin;
-    Sluice__V1__RingCopy *copy; // copy order, `opened` or later; likewise
+    // Messages, each given once; the caller's (seat_news_release).
+    Sluice__V1__RingBegin *begin; // of `opened`
+    Sluice__V1__RingCopy *copy;   // copy order, of `opened` or later
 };
 // Takes what the loop has brought; never waits. Clears seat_has_news and
 // seat_has_ended. `begin` and `copy` are NULL if there is none. *out need not
 // be zeroed.
 void seat_look(struct seat *s, struct seat_news *out);
+// Frees the messages of `news`, those too that the caller has no use for.
+void seat_news_release(struct seat_news *news);
 
 // Returns true if seat_look would find something new, or seat_wake was called
 // since.

@@ -111,7 +111,7 @@ TEST(seat, only_the_newest_generation_begins_and_once)
     seat_look(t.seat, &news);
     T_TRUE(news.begin != NULL);
     T_EQ(news.begin->generation, 2);
-    wire_free(&news.begin->base);
+    seat_news_release(&news);
     seat_look(t.seat, &news);
     T_TRUE(news.begin == NULL);
     T_FALSE(seat_has_news(t.seat));
