@@ -147,7 +147,8 @@ enum sl_err cuda_event_sync(struct cuda_event *e);
 // ---- Several devices ------------------------------------------------------
 
 // Joins n devs that swap by copies, directly where the hardware can; how[size]
-// says how many can. SL_ENOTSUP: more than KERN_PEERS.
+// says how many can. SL_ENOTSUP: more than KERN_PEERS; else as cuda_fail. On
+// failure none has joined.
 enum sl_err cuda_join(struct kern_dev *const *devs, unsigned n, char *how,
                       size_t size, struct sl_error *err);
 // Enqueues the copies from the other devs to this one. SL_ELOST if it has

@@ -36,6 +36,7 @@ enum sl_err nccl_join(struct kern_dev *const *devs, unsigned n, char *how,
     ncclComm_t comms[KERN_PEERS];
     char why[100] = "";
     const struct nccl_calls *nccl = nccl_calls(why, sizeof(why));
+    enum sl_err chosen;
     int version = 0;
     ncclResult_t rc;
 
@@ -59,8 +60,11 @@ enum sl_err nccl_join(struct kern_dev *const *devs, unsigned n, char *how,
     }
     snprintf(how, size, "NCCL %d.%d.%d", version / 10000, version / 100 % 100,
              version % 100);
-    return cuda_fail(first, cudaSetDevice(first->ordinal),
-                     "choosing the device", err);
+    chosen = cuda_fail(first, cudaSetDevice(first->ordinal),
+                       "choosing the device", err);
+    if (chosen != SL_OK)
+        nccl_part(devs, n);
+    return chosen;
 }
 
 enum sl_err nccl_exchange(struct kern_stream *s, const struct kern_exchange *x)

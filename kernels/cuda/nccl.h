@@ -19,7 +19,7 @@
 
 // Joins n devs by a communicator; how[size] says so, with NCCL's version.
 // SL_ENOTSUP: no NCCL, or it cannot; nothing has changed then, `how` included.
-// Waits until all have joined.
+// Else as cuda_fail: none has a communicator. Waits until all have joined.
 enum sl_err nccl_join(struct kern_dev *const *devs, unsigned n, char *how,
                       size_t size, struct sl_error *err);
 // Enqueues sending to and receiving from all other devs. SL_ELOST.

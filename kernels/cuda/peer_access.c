@@ -32,6 +32,7 @@ enum sl_err cuda_join(struct kern_dev *const *devs, unsigned n, char *how,
 {
     struct cuda_dev *first = cuda_dev(devs[0]);
     unsigned pairs = 0;
+    enum sl_err rc;
 
     if (n > KERN_PEERS)
         return sl_fail(err, SL_ENOTSUP, "%u GPUs, at most %d reach each other",
@@ -47,8 +48,11 @@ enum sl_err cuda_join(struct kern_dev *const *devs, unsigned n, char *how,
     }
     snprintf(how, size, "copies between GPUs, %u of %u directly", pairs,
              n * (n - 1));
-    return cuda_fail(first, cudaSetDevice(first->ordinal),
-                     "choosing the device", err);
+    rc = cuda_fail(first, cudaSetDevice(first->ordinal), "choosing the device",
+                   err);
+    if (rc != SL_OK)
+        cuda_part(devs, n);
+    return rc;
 }
 
 enum sl_err cuda_exchange(struct kern_stream *s, const struct kern_exchange *x)

@@ -233,6 +233,28 @@ TEST(device, events_and_streams)
     cuda_close(dev);
 }
 
+// The last call of a join goes back to the first device.
+TEST(device, devices_that_cannot_join_count_as_not_joined)
+{
+    struct kern_dev *devs[2] = {opened(), NULL};
+    unsigned before, calls;
+    char how[64];
+
+    emul_devices(2);
+    T_OK(cuda_emul.open(&devs[1], 1, NULL, t_err()));
+    before = emul_calls("set");
+    T_OK(cuda_join(devs, 2, how, sizeof(how), &err));
+    T_EQ(cuda_dev(devs[1])->peers.n, 2);
+    calls = emul_calls("set") - before;
+    emul_fail("set", calls, cudaErrorDevicesUnavailable, false);
+    T_FAILS(SL_ELOST, cuda_join(devs, 2, how, sizeof(how), &err));
+    T_EQ(cuda_dev(devs[0])->peers.n, 0);
+    T_EQ(cuda_dev(devs[1])->peers.n, 0);
+    cuda_close(devs[1]);
+    cuda_close(devs[0]);
+    emul_devices(1);
+}
+
 // Raises the point of failure until everything succeeds.
 TEST(device, every_allocation_may_fail)
 {

@@ -2,6 +2,7 @@
 // tests/emul/products_test.c -- how the CUDA module chooses and fails, over the
 // stand-ins for NVIDIA's libraries. What products compute is conformance's.
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/base/mem.h"
@@ -501,4 +502,33 @@ TEST(products, out_of_memory_is_an_answer)
             break;
         T_TRUE(rc == SL_ENOMEM || rc == SL_OK);
     }
+}
+
+// NCCL has joined the devices, and then the first cannot be chosen again: its
+// communicators end, and the devices join by copies.
+TEST(products, a_join_that_fails_keeps_no_communicator)
+{
+    struct kern_dev *devs[2] = {NULL, NULL};
+    const struct kern_backend *b = emul_module();
+    unsigned made, ended = emul_calls("nccl_destroy");
+    char how[64] = "";
+
+    emul_heal();
+    emul_devices(2);
+    T_EQ(setenv("EMUL_NCCL", "1", 1), 0);
+    for (int i = 0; i < 2; i++)
+        T_OK(b->open(&devs[i], i, NULL, t_err()));
+    made = emul_calls("nccl_init");
+    emul_fail("set", 1, cudaErrorInvalidValue, false);
+    T_OK(b->join(devs, 2, how, sizeof(how), &err));
+    T_HAS(how, "copies between GPUs");
+    made = emul_calls("nccl_init") - made;
+    T_EQ(emul_calls("nccl_destroy") - ended, 2 * made);
+    for (int i = 2; i-- > 0;)
+        b->close(devs[i]);
+    T_EQ(unsetenv("EMUL_NCCL"), 0);
+    emul_devices(1);
+    if (strstr(how, "built without") != NULL)
+        T_SKIP(how);
+    T_EQ(made, 1);
 }
