@@ -156,9 +156,9 @@ enum sl_err tensorfile_open_read(struct tensorfile **out, struct fs_file *file,
                                  struct sl_error *err);
 
 // Opens a path in a folder of our own, where an operator may replace the file:
-// with fs_posix it reads without a map. With any other `fs` it maps, as
-// tensorfile_open does: maps of S3 and of tests are copies, and reading twice
-// would fetch twice. That of fs_private is a real one.
+// with fs_posix or fs_private it reads without a map. With any other `fs` it
+// maps, as tensorfile_open does: maps of S3 and of tests are copies, and to
+// read twice would fetch twice.
 enum sl_err tensorfile_open_unmapped(struct tensorfile **out, struct fs *fs,
                                      const char *path, size_t header_limit,
                                      struct sl_error *err);

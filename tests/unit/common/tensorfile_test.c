@@ -145,15 +145,15 @@ TEST(tensorfile, what_is_read_and_not_mapped_may_be_cut_short)
     fs_close(file);
 }
 
-TEST(tensorfile, checksums_are_verified_of_what_is_not_mapped)
+static void verified_unmapped(struct fs *fs)
 {
     struct tensor_info t = vector("v", TENSOR_U8, 20000);
     const char *path = t_path("model.safetensors");
     struct tensorfile *f = NULL;
     FILE *file;
 
-    T_OK(write_to(fs_posix(), path, &t, 1, NULL, 0, true, t_err()));
-    T_OK(tensorfile_open_unmapped(&f, fs_posix(), path, 0, t_err()));
+    T_OK(write_to(fs, path, &t, 1, NULL, 0, true, t_err()));
+    T_OK(tensorfile_open_unmapped(&f, fs, path, 0, t_err()));
     T_OK(tensorfile_verify(f, t_err()));
     file = fopen(path, "r+");
     T_ASSERT(file != NULL && fseek(file, -7, SEEK_END) == 0);
@@ -162,6 +162,12 @@ TEST(tensorfile, checksums_are_verified_of_what_is_not_mapped)
     T_EQ(truncate(path, 10000), 0);
     T_FAILS(SL_ECORRUPT, tensorfile_verify(f, t_err()));
     tensorfile_close(f);
+}
+
+TEST(tensorfile, checksums_are_verified_of_what_is_not_mapped)
+{
+    verified_unmapped(fs_posix());
+    verified_unmapped(fs_private());
 }
 
 TEST(tensorfile, layout_is_wide_first_then_by_name)
