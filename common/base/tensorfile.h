@@ -103,11 +103,12 @@ enum sl_err tensorfile_layout(struct tensor_info *tensors, size_t count,
 struct tensorfile_writer;
 
 // Begins path + ".tmp", replacing one that an earlier death left behind; a
-// failure removes it. SL_EINVAL if `tensors` are not laid out (any order
-// without hole will do), SL_ERANGE for too many or too long a header. With
-// `checks` the two checksum keys are added to the metadata and filled in by
-// tensorfile_finish. Names must differ, and keys: it is not checked, and no
-// reader takes such a file. Nothing that is passed in but `fs` is kept.
+// failure removes what the call began, and no other file. SL_EINVAL if
+// `tensors` are not laid out (any order without hole will do), SL_ERANGE for
+// too many or too long a header. With `checks` the two checksum keys are added
+// to the metadata and filled in by tensorfile_finish. Names must differ, and
+// keys: it is not checked, and no reader takes such a file. Nothing that is
+// passed in but `fs` is kept.
 enum sl_err tensorfile_create(struct tensorfile_writer **out, struct fs *fs,
                               const char *path,
                               const struct tensor_info *tensors, size_t count,

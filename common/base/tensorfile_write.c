@@ -19,6 +19,7 @@ struct tensorfile_writer {
     struct fs *fs;
     struct fs_file *file; // owned; named path + ".tmp"
     char *path, *temp;    // owned
+    bool made;            // `temp` exists, and is ours to remove
     struct buf head;      // length, JSON, padding: what lies before the data
     struct strmap places; // metadata key -> 1 + offset of its value in head
     uint64_t data_bytes, appended;
@@ -208,6 +209,8 @@ enum sl_err tensorfile_create(struct tensorfile_writer **out, struct fs *fs,
         goto fail;
     }
     rc = fs_open(fs, &w->file, w->temp, FS_WRITE, err);
+    // A store that commits in one step has no such name.
+    w->made = rc == SL_OK && fs->ops->commit == NULL;
     if (rc == SL_OK)
         rc = fs_write(w->file, w->head.data, w->head.len, err);
     if (rc != SL_OK)
@@ -354,7 +357,7 @@ void tensorfile_abort(struct tensorfile_writer *w)
 {
     if (w == NULL)
         return;
-    if (w->temp != NULL)
-        (void)fs_unlink(w->fs, w->temp, NULL); // a missing file is no error
+    if (w->made)
+        (void)fs_unlink(w->fs, w->temp, NULL); // missing if it was renamed
     tensorfile_writer_free(w);
 }

@@ -236,9 +236,24 @@ TEST(tensorfile, the_writer_wants_all_bytes_and_no_more)
     T_FAILS(SL_ESTATE, tensorfile_finish(w, NULL, t_err()));
     T_FALSE(fs_exists(fs_posix(), t_path("f")));
     T_FALSE(fs_exists(fs_posix(), t_path("f.tmp")));
+}
+
+TEST(tensorfile, what_was_not_begun_is_not_removed)
+{
+    struct tensor_info t = vector("w", TENSOR_F32, 2);
+    struct tensorfile_writer *w;
+
+    T_OK(tensorfile_layout(&t, 1, t_err()));
+    T_OK(fs_write_durable(fs_posix(), t_path("f.tmp"), "other", 5, t_err()));
     t.begin = 4;
     T_FAILS(SL_EINVAL, tensorfile_create(&w, fs_posix(), t_path("f"), &t, 1,
                                          NULL, 0, true, t_err()));
+    T_TRUE(fs_exists(fs_posix(), t_path("f.tmp")));
+    t.begin = 0;
+    T_OK(tensorfile_create(&w, fs_posix(), t_path("f"), &t, 1, NULL, 0, true,
+                           t_err()));
+    tensorfile_abort(w);
+    T_FALSE(fs_exists(fs_posix(), t_path("f.tmp")));
 }
 
 // Blocks of 16 MiB have a checksum each.
