@@ -119,16 +119,19 @@ enum sl_err snap_read(struct fs *fs, const char *folder, struct wire_tag tag,
                       struct wire_tag at_least, struct shard *shard,
                       struct sl_error *err);
 
-// Receives each file that was passed over, and the reason, any error of
-// snap_read but SL_ECANCELED, so SL_ENOMEM too; both hold during the call.
+// Receives each file that was passed over because its bytes are of no use
+// (SL_ECORRUPT, SL_ENOTSUP, SL_ESTALE, SL_EINVAL, SL_ERANGE) or gone
+// (SL_ENOENT), and the reason; both hold during the call.
 typedef void (*snap_passed_fn)(void *arg, const char *file,
                                const struct sl_error *why);
 
 // Fills a new shard with the highest intact snapshot (K7), and sets shard->from
 // to its tag. SL_ECORRUPT if none is at or above `at_least`; but if that is
-// (0, 0) no cut exists and the shard keeps its seed. SL_EIO: the shard may be
-// half filled and must be dropped. Deletes temporary files of earlier writers;
-// `passed` may not be NULL.
+// (0, 0) no cut exists and the shard keeps its seed. A file that cannot be read
+// now (SL_ENOMEM, SL_EIO, SL_EUNAVAIL, ...) is not passed over: the call fails
+// with that error, may succeed later, and may leave the shard half filled, to
+// be dropped. Deletes temporary files of earlier writers; `passed` may not be
+// NULL.
 enum sl_err snap_load(struct fs *fs, const char *folder,
                       struct wire_tag at_least, struct shard *shard,
                       snap_passed_fn passed, void *arg, struct sl_error *err);

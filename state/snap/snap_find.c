@@ -103,6 +103,14 @@ static enum sl_err nothing_holds(const struct shard *shard, const char *folder,
                    shard->plan.shard, at_least.incarnation, at_least.sequence);
 }
 
+// Returns true for an error that the file's bytes will give at every try: an
+// older file may do. What fails for another reason may be good, and passes.
+static bool snap_is_of_no_use(enum sl_err rc)
+{
+    return rc == SL_ECORRUPT || rc == SL_ENOTSUP || rc == SL_ESTALE ||
+           rc == SL_ENOENT || rc == SL_EINVAL || rc == SL_ERANGE;
+}
+
 enum sl_err snap_load(struct fs *fs, const char *folder,
                       struct wire_tag at_least, struct shard *shard,
                       snap_passed_fn passed, void *arg, struct sl_error *err)
@@ -117,14 +125,19 @@ enum sl_err snap_load(struct fs *fs, const char *folder,
     for (size_t i = 0; rc == SL_OK && one != SL_OK && i < found.count; i++) {
         if (wire_tag_cmp(found.tags[i], at_least) < 0)
             break; // K7
+        why = (struct sl_error)SL_ERROR_INIT;
         one = snap_read(fs, folder, found.tags[i], at_least, shard, &why);
-        if (one == SL_ECANCELED) {
-            rc = sl_fail(err, SL_EIO, "%s", why.text);
-        } else if (one != SL_OK) {
+        snap_file_name(name, shard->plan.shard, found.tags[i]);
+        if (snap_is_of_no_use(one)) {
             why.code = one;
-            snap_file_name(name, shard->plan.shard, found.tags[i]);
             passed(arg, name, &why);
             tried++;
+        } else if (one != SL_OK) {
+            rc = sl_fail(err, one == SL_ECANCELED ? SL_EIO : one,
+                         "%s/%s cannot be read now: %s; if it stays so, move "
+                         "the file away, and an older one may do",
+                         folder, name,
+                         why.text[0] != '\0' ? why.text : sl_err_text(one));
         }
     }
     // K7: the seed is (0,0), and only while no cut exists.

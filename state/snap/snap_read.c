@@ -207,11 +207,14 @@ static enum sl_err meta_bytes(const struct tensorfile *f, const char *key,
                               struct buf *out, struct sl_error *err)
 {
     const char *value = tensorfile_meta(f, key);
+    enum sl_err rc =
+        value == NULL ? SL_ECORRUPT : base64_decode(out, value, strlen(value));
 
-    if (value == NULL || base64_decode(out, value, strlen(value)) != SL_OK)
-        return sl_fail(err, SL_ECORRUPT, "metadata: %s is missing or no base64",
-                       key);
-    return SL_OK;
+    if (rc == SL_ENOMEM)
+        return sl_no_memory(err);
+    return rc == SL_OK ? rc
+                       : sl_fail(err, SL_ECORRUPT,
+                                 "metadata: %s is missing or no base64", key);
 }
 
 static enum sl_err passed_of(const struct tensorfile *f, const char *variable,

@@ -5,7 +5,7 @@
 #include "tests/unit/psserver/kit.h"
 
 static struct sl_error err;
-static bool away;
+static bool away, files_away; // files_away: folders still answer
 
 static enum sl_err refuse(const char *path, struct sl_error *why)
 {
@@ -16,8 +16,8 @@ static enum sl_err away_open(struct fs *fs, struct fs_file **out,
                              const char *path, enum fs_mode mode,
                              struct sl_error *why)
 {
-    return away ? refuse(path, why)
-                : fs_posix()->ops->open(fs, out, path, mode, why);
+    return away || files_away ? refuse(path, why)
+                              : fs_posix()->ops->open(fs, out, path, mode, why);
 }
 
 static enum sl_err away_stat(struct fs *fs, const char *path,
@@ -43,7 +43,7 @@ static struct fs *store(void)
     ops.stat = away_stat;
     ops.list = away_list;
     ops.mkdir = NULL; // as S3 has none
-    away = false;
+    away = files_away = false;
     err = (struct sl_error)SL_ERROR_INIT;
     return &fs;
 }
@@ -63,6 +63,39 @@ TEST(away, K7_a_shard_does_not_begin_from_its_seed)
     away = false;
     T_OK(snap_load(fs, t_tmpdir(), (struct wire_tag){0, 0}, s, NULL, NULL,
                    t_err()));
+    shard_unref(s);
+}
+
+static void no_file_is_passed_over(void *arg, const char *file,
+                                   const struct sl_error *why)
+{
+    T_FAIL("%s: %s", file, why->text);
+}
+
+// The newest may be good: neither an older one nor the seed stands in for it.
+TEST(away, K7_a_file_that_cannot_be_read_now_is_not_passed_over)
+{
+    struct fs *fs = store();
+    struct wire_tag newest;
+    struct shard *s;
+    struct kit k;
+
+    kit_init(&k);
+    s = kit_admitted(&k);
+    kit_snap(fs, t_tmpdir(), s);
+    kit_count(s, 0, 0, 1);
+    newest = kit_snap(fs, t_tmpdir(), s);
+    shard_unref(s);
+    s = kit_shard(&k);
+    files_away = true;
+    T_FAILS(SL_EUNAVAIL, snap_load(fs, t_tmpdir(), (struct wire_tag){0, 0}, s,
+                                   no_file_is_passed_over, NULL, &err));
+    T_HAS(err.text, "cannot be read now");
+    T_HAS(err.text, "nobody answers");
+    files_away = false;
+    T_OK(snap_load(fs, t_tmpdir(), (struct wire_tag){0, 0}, s,
+                   no_file_is_passed_over, NULL, t_err()));
+    T_EQ(wire_tag_cmp(s->from, newest), 0);
     shard_unref(s);
 }
 

@@ -532,9 +532,10 @@ TEST(snap, out_of_memory_is_an_answer)
         bool refused;
 
         sl_mem_fail_at(n);
-        rc = snap_load(fs_posix(), t_tmpdir(), (struct wire_tag){1, 1}, fresh,
-                       ignore, NULL, NULL);
+        rc = snap_load(fs_posix(), t_tmpdir(), seed_tag, fresh, ignore, NULL,
+                       NULL);
         refused = sl_mem_failed();
+        T_EQ(rc, refused ? SL_ENOMEM : SL_OK);
         T_TRUE(rc != SL_OK || same(fresh, s));
         shard_unref(fresh);
         if (!refused)
