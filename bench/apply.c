@@ -9,7 +9,7 @@
 //
 // Both go over the same memory of the same size, in turn, on one thread, again
 // and again where it is small. Values and slots lie as a shard has them
-// (state/shard/region.h); the gradient is a mapping of its own, as what comes
+// (state/base/region.h); the gradient is a mapping of its own, as what comes
 // over shared memory is. Counted is what must cross the memory bus: every read,
 // every write, and for `a` of the triad also the line that is fetched before
 // it is written. The update is called as a psserver calls it: run by run, with
@@ -21,7 +21,7 @@
 
 #include "bench/program.h"
 #include "kernels/optim.h"
-#include "state/shard/region.h"
+#include "state/base/region.h"
 
 #define RUN 16384 // elements of one call, as state/shard/apply.c
 #define ROUNDS_MAX 64

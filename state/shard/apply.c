@@ -11,8 +11,8 @@
 
 #include "common/base/fault.h"
 #include "common/base/num.h"
-#include "state/shard/element.h"
-#include "state/shard/finite.h"
+#include "state/base/element.h"
+#include "state/base/finite.h"
 
 // Elements that are looked at, or updated, at once: they stay in the cache
 // between the copy of a frozen block and the update.

@@ -27,7 +27,7 @@
 
 #include "common/base/list.h"
 #include "common/base/status.h"
-#include "state/shard/region.h"
+#include "state/base/region.h"
 
 #define POOL_KEEP_BYTES ((size_t)32 << 20) // on the shelf of the process
 #define POOL_KEEP 64                       // buffers on that shelf

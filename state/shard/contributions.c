@@ -6,8 +6,8 @@
 
 #include "common/base/mem.h"
 #include "common/base/slices.h"
-#include "state/shard/element.h"
-#include "state/shard/finite.h"
+#include "state/base/element.h"
+#include "state/base/finite.h"
 
 enum sl_err contributions_init(struct contributions *c, uint32_t most,
                                size_t elements)

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "state/shard/finite.h"
+#include "state/base/finite.h"
 
 // Bytes that are copied, and then looked at while they are in the first cache:
 // where there is nothing better, and for the rest of what is.

@@ -33,7 +33,7 @@
 #include <stdint.h>
 
 #include "common/base/status.h"
-#include "state/shard/region.h"
+#include "state/base/region.h"
 
 #define FREEZE_BLOCK_BYTES ((size_t)256 << 10)
 #define FREEZE_ARRAYS 4 // limit of arrays

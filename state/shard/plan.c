@@ -11,6 +11,7 @@
 #include "common/base/num.h"
 #include "proto/layout.h"
 #include "proto/spec.h"
+#include "state/base/initial.h"
 #include "state/shard/contributions.h"
 
 static enum sl_err read_optim(struct plan *p,
@@ -334,33 +335,10 @@ static uint64_t seed_stream(uint32_t variable)
 static void seed_piece(const struct plan *p, const struct plan_piece *piece,
                        float *out)
 {
-    uint64_t stream = seed_stream(piece->variable);
-    double a = piece->init_a, b = piece->init_b;
-    size_t n = piece->elements;
+    const struct initial initial = {piece->init, piece->init_a, piece->init_b};
 
-    switch (piece->init) {
-    case SLUICE__V1__INIT_KIND__INIT_UNIFORM:
-        rng_fill_uniform(out, p->seed, stream, piece->offset, n);
-        for (size_t i = 0; i < n; i++) {
-            out[i] = (float)(a + (b - a) * out[i]);
-            // [a, b): rounding to f32 must not reach b.
-            if (out[i] >= (float)b && b > a)
-                out[i] = nextafterf((float)b, (float)a);
-        }
-        return;
-    case SLUICE__V1__INIT_KIND__INIT_NORMAL:
-        rng_fill_normal(out, p->seed, stream, piece->offset, n);
-        break;
-    case SLUICE__V1__INIT_KIND__INIT_TRUNCATED_NORMAL:
-        rng_fill_truncated(out, p->seed, stream, piece->offset, n);
-        break;
-    default: // constant: wire.h lets no other number through
-        for (size_t i = 0; i < n; i++)
-            out[i] = (float)a;
-        return;
-    }
-    for (size_t i = 0; i < n; i++)
-        out[i] = (float)(a + b * out[i]);
+    initial_fill(out, &initial, p->seed, seed_stream(piece->variable),
+                 piece->offset, piece->elements);
 }
 
 void plan_seed(const struct plan *p, float *values)

@@ -11,7 +11,7 @@
 #include "common/base/fault.h"
 #include "common/base/history.h"
 #include "common/base/mem.h"
-#include "state/shard/element.h"
+#include "state/base/element.h"
 
 // The shard that an event of the history is about.
 #define WHICH                                                                  \

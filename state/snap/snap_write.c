@@ -13,7 +13,7 @@
 #include "common/base/mem.h"
 #include "common/base/tensorfile.h"
 #include "state/shard/counts.h"
-#include "state/shard/finite.h"
+#include "state/base/finite.h"
 #include "state/snap/snap.h"
 
 #define META_FIXED 11 // keys besides two per piece

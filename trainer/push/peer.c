@@ -7,7 +7,7 @@
 #include "common/base/fault.h"
 #include "common/base/mem.h"
 #include "kernels/cast.h"
-#include "state/shard/element.h"
+#include "state/base/element.h"
 #include "trainer/sum/add.h"
 
 #define ASK_DEADLINE_MS 5000

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "kernels/cast.h"
-#include "state/shard/element.h"
+#include "state/base/element.h"
 
 #define CHUNK 2048 // elements that stay in the first cache
 

@@ -2,7 +2,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "state/shard/finite.h"
+#include "state/base/finite.h"
 #include "tests/harness/t.h"
 
 #define ROOM 80

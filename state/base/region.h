@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// state/shard/region.h -- large memory: parameters, copies, replies.
+// state/base/region.h -- large memory: parameters, copies, replies.
 //
 // Mapped in whole pages and offered to the kernel as huge ones: a shard is
 // walked from end to end on each update, and page-table misses would cost
@@ -12,8 +12,8 @@
 // Threads  any.
 // Memory   region_release unmaps; shared ones are counted references.
 // Errors   SL_ENOMEM leaves *out as it was.
-#ifndef STATE_SHARD_REGION_H
-#define STATE_SHARD_REGION_H
+#ifndef STATE_BASE_REGION_H
+#define STATE_BASE_REGION_H
 
 #include <stdatomic.h>
 #include <stddef.h>

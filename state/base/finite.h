@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// state/shard/finite.h -- checks that the elements of a gradient are finite.
+// state/base/finite.h -- checks that the elements of a gradient are finite.
 //
 // Every payload is checked whole before any of it is applied, so this loop runs
 // over each byte that is pushed: it is built once per instruction set, and the
@@ -9,8 +9,8 @@
 // Memory   any address: the bytes are as they came from the wire.
 // Units    elements of a wire_type; n may be 0.
 // Errors   none.
-#ifndef STATE_SHARD_FINITE_H
-#define STATE_SHARD_FINITE_H
+#ifndef STATE_BASE_FINITE_H
+#define STATE_BASE_FINITE_H
 
 #include <stdbool.h>
 #include <stddef.h>

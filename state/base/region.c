@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// state/shard/region.c -- anonymous mappings in whole pages, with huge ones
+// state/base/region.c -- anonymous mappings in whole pages, with huge ones
 // asked for.
-#include "state/shard/region.h"
+#include "state/base/region.h"
 
 #include <stdint.h>
 #include <sys/mman.h>

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// state/shard/element.h -- the numbers of a payload, as kernels know them.
+// state/base/element.h -- the numbers of a payload, as kernels know them.
 //
 // Threads  any; values only. Memory  the two do not overlap. Errors  none.
-#ifndef STATE_SHARD_ELEMENT_H
-#define STATE_SHARD_ELEMENT_H
+#ifndef STATE_BASE_ELEMENT_H
+#define STATE_BASE_ELEMENT_H
 
 #include "kernels/cast.h"
 #include "proto/wire.h"

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// state/shard/finite.c -- the test for infinities and NaN over f32, f16 and
+// state/base/finite.c -- the test for infinities and NaN over f32, f16 and
 // bf16, by vectors.
-#include "state/shard/finite.h"
+#include "state/base/finite.h"
 
 #include <stdint.h>
 #include <string.h>

@@ -1,0 +1,25 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/base/initial.h -- first values, as a function of a seed.
+//
+// Threads  a function of its arguments; any.
+// Memory   `out` is the caller's.
+// Units    elements, counted in their stream of the generator (rng.h).
+// Errors   none.
+#ifndef STATE_BASE_INITIAL_H
+#define STATE_BASE_INITIAL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "proto/wire.h"
+
+struct initial {
+    Sluice__V1__InitKind kind;
+    double a, b; // constant: a; uniform: [a, b); normal: mean a, deviation b
+};
+
+// Writes elements [first, first + n) of a stream.
+void initial_fill(float *out, const struct initial *initial, uint64_t seed,
+                  uint64_t stream, uint64_t first, size_t n);
+
+#endif
