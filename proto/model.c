@@ -129,6 +129,8 @@ static enum sl_err connect(struct model_build *b)
     if (l->n_inputs > MODEL_INPUTS_MAX)
         return build_fail(b, "reads %zu layers; at most %u", l->n_inputs,
                           MODEL_INPUTS_MAX);
+    if (l->n_inputs > MODEL_INPUTS_OLD)
+        build_needs(b, MODEL_EDITION_INPUTS);
     n->inputs = l->n_inputs > 0 ? (uint32_t)l->n_inputs : 1;
     n->input[0] = b->at - 1; // the sequential short form
     for (size_t i = 0; i < l->n_inputs; i++) {

@@ -28,7 +28,8 @@
 
 #define MODEL_RANK_MAX 8 // axes of a variable; samples have at most 4
 #define MODEL_LAYERS_MAX 10000
-#define MODEL_INPUTS_MAX 8 // inputs of a layer; kernels add so many at once
+#define MODEL_INPUTS_MAX 32 // inputs of a layer
+#define MODEL_PICKS_MAX 8   // of maximum, minimum: one op picks among all
 #define MODEL_VARIABLE_MAX UINT64_C(1000000000) // elements
 #define MODEL_ELEMENTS_MAX (UINT64_C(1) << 40)  // elements of all variables
 
@@ -41,11 +42,14 @@
 // 3  evaluate.metrics
 // 4  a ring with an optimizer that has groups
 // 5  batch_normalization's fused
+// 8  a layer of more than MODEL_INPUTS_OLD inputs
 #define MODEL_EDITION 1
 #define MODEL_EDITION_HOLDS 2
 #define MODEL_EDITION_METRICS 3
 #define MODEL_EDITION_GROUPS 4
 #define MODEL_EDITION_FUSED 5
+#define MODEL_EDITION_INPUTS 8
+#define MODEL_INPUTS_OLD 8
 
 enum model_layer {
     MODEL_INPUT, // node 0 only

@@ -318,6 +318,10 @@ enum sl_err build_combination(struct model_build *b)
     if (n->type == MODEL_SUBTRACT && n->inputs != 2)
         return build_fail(b, "reads exactly two layers, got %u inputs",
                           n->inputs);
+    if ((n->type == MODEL_MAXIMUM || n->type == MODEL_MINIMUM) &&
+        n->inputs > MODEL_PICKS_MAX)
+        return build_fail(b, "reads at most %d layers, got %u inputs",
+                          MODEL_PICKS_MAX, n->inputs);
     for (uint32_t i = 1; i < n->inputs && is_row(&n->out); i++)
         n->out = b->m->nodes[n->input[i]].out;
     for (uint32_t i = 0; i < n->inputs; i++) {

@@ -23,7 +23,7 @@ static const char *const act_names[] = {
 unsigned model_edition_known(void)
 {
     static const unsigned editions[] = {
-        MODEL_EDITION_FUSED,
+        MODEL_EDITION_INPUTS,
 #define LAYER(code, name, edition, ...) edition,
 #include "proto/layers.def"
 #define OPTIMIZER(code, name, edition, ...) edition,

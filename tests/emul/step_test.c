@@ -191,7 +191,8 @@ TEST(step, trains_as_ref_does_with_an_older_cudnn)
 TEST(step, trains_all_layers_as_ref_does)
 {
     static const char *const nets[] = {NET_VIEWS,  NET_GROUPS,    NET_PICKS,
-                                       NET_TOKENS, NET_PENALTIES, NET_ROWS};
+                                       NET_TOKENS, NET_PENALTIES, NET_ROWS,
+                                       NET_MANY};
     unsigned before = emul_alive();
 
     for (size_t i = 0; i < SL_COUNT(nets); i++) {

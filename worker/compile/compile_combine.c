@@ -3,6 +3,8 @@
 // of a row of it: sum, difference, product, mean, maximum, minimum.
 #include "worker/compile/compile_build.h"
 
+#define COMBINE_AT_ONCE 8 // inputs of a BINARY
+
 // ---- inputs that are a row, (1, ..., 1, c), of the output's shape
 
 static bool repeats(const struct build *b, const struct model_node *node,
@@ -89,14 +91,28 @@ static void combine_grad_done(struct build *b, uint32_t i, uint32_t k,
 
 // ---- the layers
 
-static void combine_describe(struct build *b, const struct model_node *node,
-                             enum kern_binary_kind kind, struct kern_desc *d)
+// Combines `count` tensors of node i's shape in y: so many at once, then what
+// came of them with the next ones.
+static void combine(struct build *b, uint32_t i, enum kern_binary_kind kind,
+                    const uint32_t *x, uint32_t count, uint32_t y)
 {
     int64_t dim[KERN_DIMS];
-    unsigned nd = compile_dims(b, &node->out, dim);
+    unsigned nd = compile_dims(b, &b->model->nodes[i].out, dim);
 
-    kern_desc_binary(d, kind, node->inputs, nd, dim);
-    compile_type(b, d, b->t);
+    for (uint32_t at = 0; at < count;) {
+        struct build_ref refs[COMBINE_AT_ONCE + 1];
+        struct kern_desc d;
+        uint32_t n = 0;
+
+        if (at > 0)
+            refs[n++] = WHOLE(y);
+        while (n < COMBINE_AT_ONCE && at < count)
+            refs[n++] = WHOLE(x[at++]);
+        refs[n] = WHOLE(y);
+        kern_desc_binary(&d, kind, n, nd, dim);
+        compile_type(b, &d, b->t);
+        compile_emit(b, i, &d, refs);
+    }
 }
 
 // Computes all inputs, combined by an op.
@@ -104,15 +120,12 @@ static void combine_forward(struct build *b, uint32_t i,
                             enum kern_binary_kind kind)
 {
     const struct model_node *node = &b->model->nodes[i];
-    struct build_ref refs[MODEL_INPUTS_MAX + 1];
-    struct kern_desc d;
+    uint32_t x[MODEL_INPUTS_MAX];
 
     for (uint32_t k = 0; k < node->inputs; k++)
-        refs[k] = WHOLE(operand(b, i, k));
+        x[k] = operand(b, i, k);
     b->value[i] = compile_tensor(b, compile_bytes(b, &node->out));
-    refs[node->inputs] = WHOLE(b->value[i]);
-    combine_describe(b, node, kind, &d);
-    compile_emit(b, i, &d, refs);
+    combine(b, i, kind, x, node->inputs, b->value[i]);
 }
 
 static void add_forward(struct build *b, uint32_t i)
@@ -185,8 +198,7 @@ static void multiply_forward(struct build *b, uint32_t i)
 static void multiply_backward(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
-    struct build_ref refs[MODEL_INPUTS_MAX + 1];
-    struct kern_desc d;
+    uint32_t x[MODEL_INPUTS_MAX];
 
     for (uint32_t k = 0; k < node->inputs; k++) {
         uint32_t dx;
@@ -194,11 +206,9 @@ static void multiply_backward(struct build *b, uint32_t i)
         if (!compile_wants_grad(b, node, k))
             continue;
         for (uint32_t j = 0; j < node->inputs; j++)
-            refs[j] = WHOLE(j == k ? b->grad[i] : operand(b, i, j));
+            x[j] = j == k ? b->grad[i] : operand(b, i, j);
         dx = combine_grad_begin(b, i, k);
-        refs[node->inputs] = WHOLE(dx);
-        combine_describe(b, node, KERN_MUL, &d);
-        compile_emit(b, i, &d, refs);
+        combine(b, i, KERN_MUL, x, node->inputs, dx);
         combine_grad_done(b, i, k, dx);
     }
 }
@@ -211,7 +221,7 @@ static void combine_pick_backward(struct build *b, uint32_t i,
                                   enum kern_binary_kind kind)
 {
     const struct model_node *node = &b->model->nodes[i];
-    struct build_ref refs[MODEL_INPUTS_MAX + 2];
+    struct build_ref refs[MODEL_PICKS_MAX + 2];
     int64_t dim[KERN_DIMS];
     unsigned nd = compile_dims(b, &node->out, dim);
     struct kern_desc d;

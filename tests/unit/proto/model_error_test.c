@@ -8,6 +8,9 @@
 #define KNOWN_LAYERS "known are [layers]"
 #define KNOWN_ACTS "known are [activations]"
 
+#define THREE_INPUTS "'input','input','input'"
+#define NINE_INPUTS THREE_INPUTS "," THREE_INPUTS "," THREE_INPUTS
+
 static const char *const layers[] = {
 #define LAYER(code, name, ...) name,
 #include "proto/layers.def"
@@ -180,6 +183,12 @@ static const struct wrong {
      "(4, 4, 1) ('c')"},
     {"[4]", "{'type':'subtract','inputs':['input','input','input']}",
      "layer 'subtract' (subtract) reads exactly two layers, got 3 inputs"},
+    {"[4]", "{'type':'maximum','inputs':[" NINE_INPUTS "]}",
+     "layer 'maximum' (maximum) reads at most 8 layers, got 9 inputs"},
+    {"[4]",
+     "{'type':'add','inputs':[" NINE_INPUTS "," NINE_INPUTS "," NINE_INPUTS
+     ",'input','input','input','input','input','input']}",
+     "layer 'add' (add) reads 33 layers; at most 32"},
     {"[64]", "{'type':'conv2d','filters':1,'kernel_size':3}",
      "layer 'conv2d' (conv2d) wants an input of shape (height, width, "
      "channels), got (64,)"},

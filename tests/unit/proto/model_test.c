@@ -324,6 +324,9 @@ TEST(model, sequences)
     model_free(m);
 }
 
+#define FOUR_INPUTS "'input','input','input','input'"
+#define EIGHT_INPUTS FOUR_INPUTS "," FOUR_INPUTS
+
 // Only what is new asks for newer workers.
 TEST(model, says_which_edition_it_needs)
 {
@@ -354,6 +357,12 @@ TEST(model, says_which_edition_it_needs)
         {"{'type':'flatten'},{'type':'dense','units':2,'activation':'silu'}",
          1},
         {"{'type':'reshape','target_shape':-1},{'type':'dense','units':2}", 1},
+        {"{'type':'add','inputs':[" EIGHT_INPUTS "]},{'type':'flatten'},"
+         "{'type':'dense','units':2}",
+         0},
+        {"{'type':'add','inputs':[" EIGHT_INPUTS ",'input']},"
+         "{'type':'flatten'},{'type':'dense','units':2}",
+         8},
     };
 
     for (unsigned i = 0; i < SL_COUNT(cases); i++) {

@@ -273,6 +273,13 @@ TEST(compile, gradient_of_rows)
     check_gradient(NET_ROWS, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 4);
 }
 
+TEST(compile, gradient_of_many_inputs)
+{
+    check_gradient(NET_MANY, SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true,
+                   3);
+    check_gradient(NET_MANY, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 4);
+}
+
 TEST(compile, gradient_of_tokens)
 {
     check_gradient(NET_TOKENS, SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true,
@@ -662,6 +669,7 @@ TEST(compile, cpu_is_ref)
     check_backends(NET_TOKENS, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_PENALTIES, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_ROWS, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
+    check_backends(NET_MANY, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_MLP, SPEC_LOSS_MEAN_ABSOLUTE_ERROR, false, 33);
 }
 
@@ -844,7 +852,7 @@ static void check_overlaps(const struct compile_options *o)
     static const char *const nets[] = {
         NET_EVERYTHING, NET_FASHION,   NET_RESIDUAL, NET_MLP,
         NET_WIDE,       NET_VIEWS,     NET_GROUPS,   NET_PICKS,
-        NET_TOKENS,     NET_PENALTIES, NET_ROWS};
+        NET_TOKENS,     NET_PENALTIES, NET_ROWS,     NET_MANY};
 
     for (size_t i = 0; i < SL_COUNT(nets); i++) {
         struct net n;
@@ -1055,6 +1063,7 @@ TEST(compile, gradients_in_16_bits)
             check_half(backends[b], NET_TOKENS, SPARSE, dtypes[t]);
             check_half(backends[b], NET_PENALTIES, SPARSE, dtypes[t]);
             check_half(backends[b], NET_ROWS, SPARSE, dtypes[t]);
+            check_half(backends[b], NET_MANY, SPARSE, dtypes[t]);
         }
     }
 }
@@ -1280,9 +1289,9 @@ TEST(compile, micro_batches_are_the_large_batch)
 // Batch norm sees micro-batches, and dropout's masks are theirs.
 TEST(compile, micro_batches_add_up)
 {
-    static const char *const nets[] = {NET_EVERYTHING, NET_RESIDUAL,  NET_MLP,
-                                       NET_VIEWS,      NET_GROUPS,    NET_PICKS,
-                                       NET_TOKENS,     NET_PENALTIES, NET_ROWS};
+    static const char *const nets[] = {
+        NET_EVERYTHING, NET_RESIDUAL, NET_MLP,       NET_VIEWS, NET_GROUPS,
+        NET_PICKS,      NET_TOKENS,   NET_PENALTIES, NET_ROWS,  NET_MANY};
     static const enum kern_dtype dtypes[] = {KERN_F32, KERN_BF16, KERN_F16};
 
     for (size_t i = 0; i < SL_COUNT(nets); i++) {
@@ -1344,9 +1353,9 @@ static bool is_product(enum kern_op op)
 // nothing else changes.
 TEST(compile, operands_of_a_device_are_aligned)
 {
-    static const char *const nets[] = {NET_EVERYTHING, NET_FASHION,   NET_MLP,
-                                       NET_VIEWS,      NET_GROUPS,    NET_PICKS,
-                                       NET_TOKENS,     NET_PENALTIES, NET_ROWS};
+    static const char *const nets[] = {
+        NET_EVERYTHING, NET_FASHION, NET_MLP,       NET_VIEWS, NET_GROUPS,
+        NET_PICKS,      NET_TOKENS,  NET_PENALTIES, NET_ROWS,  NET_MANY};
 
     for (size_t i = 0; i < SL_COUNT(nets); i++) {
         struct compile_options o = {.loss = SPEC_LOSS_MEAN_SQUARED_ERROR,

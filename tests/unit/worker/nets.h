@@ -162,6 +162,33 @@ static inline struct model *t_model(const char *text)
     "{'type': 'flatten', 'name': 'f', 'inputs': ['e']},"                       \
     "{'type': 'dense', 'name': 'o', 'units': 10, 'inputs': ['f']}]}"
 
+// More inputs than an op takes, as many as a layer may have.
+#define NET_MANY                                                               \
+    "{'input_shape': [3, 4], 'layers': ["                                      \
+    "{'type': 'dense', 'name': 'a', 'units': 4, 'inputs': ['input'],"          \
+    " 'activation': 'tanh'},"                                                  \
+    "{'type': 'dense', 'name': 'b', 'units': 4, 'inputs': ['input']},"         \
+    "{'type': 'flatten', 'name': 'f', 'inputs': ['a']},"                       \
+    "{'type': 'dense', 'name': 'd', 'units': 4, 'inputs': ['f']},"             \
+    "{'type': 'reshape', 'name': 'r', 'target_shape': [1, 4],"                 \
+    " 'inputs': ['d']},"                                                       \
+    "{'type': 'add', 'name': 's', 'inputs': ['a', 'b', 'r', 'a', 'input',"     \
+    " 'a', 'b', 'b', 'a', 'a', 'b', 'a', 'b', 'a', 'r', 'a', 'a']},"           \
+    "{'type': 'rescaling', 'name': 't', 'factor': 0.1, 'inputs': ['s']},"      \
+    "{'type': 'exponential', 'name': 'e', 'inputs': ['t']},"                   \
+    "{'type': 'sigmoid', 'name': 'g', 'inputs': ['b']},"                       \
+    "{'type': 'multiply', 'name': 'm', 'inputs': ['e', 'a', 'e', 'g', 'e',"    \
+    " 'e', 'e', 'e', 'g', 'r']},"                                              \
+    "{'type': 'average', 'name': 'v', 'inputs': ['m', 'g', 'a', 'b', 'r',"     \
+    " 'm', 'm', 'm', 'b']},"                                                   \
+    "{'type': 'concatenate', 'name': 'c', 'inputs': ['v', 'a', 'm', 'b',"      \
+    " 'v', 'g', 'v', 'e', 'b', 'a', 'v', 'v', 'v', 'v', 'v', 'v', 'v',"        \
+    " 'v', 'v', 'v', 'v', 'v', 'v', 'v', 'v', 'v', 'v', 'v', 'v', 'v',"        \
+    " 'm', 'b']},"                                                             \
+    "{'type': 'rescaling', 'name': 'x', 'factor': 0.02, 'inputs': ['c']},"     \
+    "{'type': 'flatten', 'name': 'w', 'inputs': ['x']},"                       \
+    "{'type': 'dense', 'name': 'o', 'units': 10, 'inputs': ['w']}]}"
+
 // Who is largest and smallest, normalized rows, activations of all kinds.
 #define NET_PICKS                                                              \
     "{'input_shape': [4, 5], 'layers': ["                                      \
