@@ -98,12 +98,24 @@ def worker_lost(c, job):
         c.wait_steps(job, c.steps(job) + 50)
 
 
+def stuck(c, name, looks=10):
+    """A probe for wait_for: the worker has a closure, and nothing has moved for some looks. One
+    whose last step was answered before the psserver stood still would end all the same."""
+    seen = []
+
+    def probe():
+        now = metrics(address(c, name))
+        seen.append((value(now, "sluice_worker_leases"),
+                     value(now, "sluice_steps_total", result="counted")))
+        return seen[-1][0] > 0 and seen[-looks:] == seen[-1:] * looks
+    return probe
+
+
 def stale_process_returns(c, job):
     with Row(c, "stale process returns") as row:
         at = len(c.log("coordinator"))
         c.pause("ps-0")  # without it a closure that w-0 has does not end
-        wait_for("w-0 to have a closure", lambda: value(
-            metrics(address(c, "w-0")), "sluice_worker_leases") > 0)
+        wait_for("w-0 to have a closure", stuck(c, "w-0"))
         c.pause("w-0")
         c.resume("ps-0")
         wait_for("w-0 to be lost", lambda: '"msg":"member lost"' in c.log("coordinator")[at:])
