@@ -59,6 +59,7 @@ OPENED_BY = {
     "jpeglib": r"worker/data/data_image_jpeg",
     "jerror": r"worker/data/data_image_jpeg",
     "png.h": r"worker/data/data_image_png",
+    "xxhash": r"worker/data/ids",
     "dnnl": r"kernels/cpu/",
     "oneapi/dnnl": r"kernels/cpu/",
     "cuda": r"kernels/cuda/",

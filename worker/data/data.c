@@ -15,6 +15,11 @@ void data_free(struct data *d)
     if (d == NULL)
         return;
     d->ops->release(d);
+    for (size_t i = 0; i < d->ids_count; i++) {
+        sl_free((char *)(uintptr_t)d->ids[i].how.name);
+        buf_release(&d->ids[i].bag);
+    }
+    sl_free(d->ids);
     bad_unref(d->bad);
     sl_free(d);
 }
@@ -143,6 +148,25 @@ enum sl_err data_read(struct data *d, uint64_t number, void *x, void *y,
                           : read_or_pass(d, number, x, y, err);
 }
 
+size_t data_id_columns(const struct data *d)
+{
+    return d->ids_count;
+}
+
+enum sl_err data_gather_ids(const struct data *d, struct ids *ids,
+                            struct sl_error *err)
+{
+    for (size_t i = 0; i < d->ids_count; i++) {
+        const struct data_ids *c = &d->ids[i];
+        enum sl_err rc = ids_add(ids, i, (const void *)c->bag.data,
+                                 c->bag.len / sizeof(uint64_t), err);
+
+        if (rc != SL_OK)
+            return sl_prefix(err, rc, "id column '%s'", c->how.name);
+    }
+    return SL_OK;
+}
+
 void data_soon(struct data *d, uint64_t number)
 {
     if (d->ops->soon != NULL && number < d->samples)
@@ -171,9 +195,34 @@ void data_init(struct data *d, const struct data_ops *ops,
     d->offset = (float)s->offset;
     d->u8 = d->shared = false;
     d->classes = 0;
+    d->ids = NULL;
+    d->ids_count = 0;
     d->bad = s->bad != NULL ? bad_ref(s->bad) : NULL;
     slash = s->x != NULL ? strrchr(s->x, '/') : NULL;
     d->strip = slash != NULL ? (size_t)(slash + 1 - s->x) : 0;
+}
+
+enum sl_err data_set_ids(struct data *d, const struct data_source *s,
+                         struct sl_error *err)
+{
+    if (s->ids_count == 0)
+        return SL_OK;
+    if (s->ids_count > IDS_COLUMNS_MAX)
+        return sl_fail(err, SL_ERANGE,
+                       "the data has %zu id columns; %d are allowed",
+                       s->ids_count, IDS_COLUMNS_MAX);
+    d->ids = sl_calloc(s->ids_count, sizeof(*d->ids));
+    if (d->ids == NULL)
+        return sl_no_memory(err);
+    for (; d->ids_count < s->ids_count; d->ids_count++) {
+        struct id_column *how = &d->ids[d->ids_count].how;
+
+        *how = s->ids[d->ids_count];
+        how->name = sl_strdup(how->name);
+        if (how->name == NULL)
+            return sl_no_memory(err);
+    }
+    return SL_OK;
 }
 
 enum sl_err data_set_samples(struct data *d, uint64_t have,

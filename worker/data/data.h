@@ -14,6 +14,9 @@
 // the same task (weights, centres, patterns) as the training set with the same
 // seed, but other samples.
 //
+// A csv or npz may have id columns too (ids.h): each gives a sample a bag of
+// ids, which data_read reads with it and data_gather_ids adds to a batch.
+//
 // Threads  One at a time per data (rows are read through its scratch); if
 //          data_shared() says so, data_read any number at a time.
 // Memory   data_free; strings and roots of a data_source are only read by
@@ -36,6 +39,7 @@
 #include "trainer/base/data_bad.h"
 #include "common/base/roots.h"
 #include "trainer/base/pulse.h"
+#include "worker/data/ids.h"
 
 #define DATA_RANK 4
 
@@ -64,8 +68,10 @@ struct data_source {
     bool header; // csv
     char delimiter;
     const char *label_column;
-    char *const *columns;
+    char *const *columns; // none: all that are neither label nor ids
     size_t columns_count;
+    const struct id_column *ids; // csv, npz
+    size_t ids_count;
     uint64_t samples, seed; // synthetic
     const char *generator;  // binary, classes, images
     uint32_t classes;
@@ -125,6 +131,15 @@ bool data_has_values(const struct data *d);
 
 size_t data_label_bytes(const struct data *d); // per sample, as read
 
+// Returns the number of id columns.
+size_t data_id_columns(const struct data *d);
+
+// Adds the bags of the sample that data_read read last, with success, to `ids`,
+// which was begun for data_id_columns(d) columns. SL_ERANGE, as ids_add, names
+// the column; SL_ENOMEM.
+enum sl_err data_gather_ids(const struct data *d, struct ids *ids,
+                            struct sl_error *err);
+
 // Tells that sample `number` is one of the next few: the caches may fetch it.
 // This and the next function ignore a number past the end.
 void data_soon(struct data *d, uint64_t number);
@@ -133,11 +148,12 @@ void data_soon(struct data *d, uint64_t number);
 // disk, the system may fetch it.
 void data_expect(struct data *d, uint64_t number);
 
-// Reads sample `number` into x (data_sample_bytes) and y (data_label_bytes);
-// both are undefined on failure, after which other samples may be read. A
-// sample that may be passed over is replaced by the next one that can be read;
-// behind the last one comes the first. SL_ERANGE: no such sample, or more bad
-// ones than are allowed. SL_ECORRUPT also if every sample is bad.
+// Reads sample `number` into x (data_sample_bytes) and y (data_label_bytes),
+// and keeps its ids for data_gather_ids; all are undefined on failure, after
+// which other samples may be read. A sample that may be passed over is replaced
+// by the next one that can be read; behind the last one comes the first.
+// SL_ERANGE: no such sample, or more bad ones than are allowed. SL_ECORRUPT
+// also if every sample is bad.
 enum sl_err data_read(struct data *d, uint64_t number, void *x, void *y,
                       struct sl_error *err);
 

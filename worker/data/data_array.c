@@ -138,26 +138,32 @@ void array_soon(const struct array *a, uint64_t row)
 enum sl_err array_row(const struct array *a, uint64_t row, void *scratch,
                       const uint8_t **out, struct sl_error *err)
 {
-    uint64_t at = row * a->row_bytes;
-    size_t got = 0;
+    return array_rows(a, row, 1, scratch, out, err);
+}
+
+enum sl_err array_rows(const struct array *a, uint64_t first, uint64_t n,
+                       void *scratch, const uint8_t **out, struct sl_error *err)
+{
+    uint64_t at = first * a->row_bytes;
+    size_t bytes = (size_t)n * a->row_bytes, got = 0;
     enum sl_err rc;
 
-    if (row >= a->rows)
+    if (first > a->rows || n > a->rows - first)
         return sl_fail(err, SL_ERANGE, "%s: has no sample %llu, only %llu",
-                       a->path, (unsigned long long)row,
+                       a->path, (unsigned long long)(first + n - 1),
                        (unsigned long long)a->rows);
     if (a->memory != NULL) {
         *out = a->memory + at;
         return SL_OK;
     }
-    rc = fs_pread(a->file, a->offset + at, scratch, a->row_bytes, &got, err);
+    rc = fs_pread(a->file, a->offset + at, scratch, bytes, &got, err);
     if (rc != SL_OK)
         return rc;
-    if (got < a->row_bytes)
+    if (got < bytes)
         return sl_fail(err, SL_ECORRUPT,
                        "%s: sample %llu at byte %llu is cut short; the file "
                        "has changed since it was opened",
-                       a->path, (unsigned long long)row,
+                       a->path, (unsigned long long)first,
                        (unsigned long long)(a->offset + at));
     *out = scratch;
     return SL_OK;
@@ -277,6 +283,29 @@ void array_floats(const struct array *a, const uint8_t *raw, size_t n,
     for (size_t i = 0; i < n; i++)
         out[i] = (float)(array_double(a, raw + i * size) * (double)scale +
                          (double)offset);
+}
+
+bool array_is_words(const struct array *a)
+{
+    return a->type == ARRAY_U32 || a->type == ARRAY_I32 ||
+           a->type == ARRAY_U64 || a->type == ARRAY_I64;
+}
+
+void array_words(const struct array *a, const uint8_t *raw, size_t n,
+                 uint64_t *out)
+{
+    size_t size = array_type_bytes(a->type);
+
+    if (size == sizeof(*out) && !a->swap) {
+        if (n > 0)
+            memcpy(out, raw, n * size);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint64_t bits = array_load_bits(a, raw + i * size);
+
+        out[i] = a->type == ARRAY_I32 ? (uint64_t)(int32_t)bits : bits;
+    }
 }
 
 void array_release(struct array *a)

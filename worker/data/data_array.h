@@ -8,9 +8,10 @@
 // from the file row by row, so that a worker's memory does not depend on the
 // size of the data.
 //
-// Threads  array_soon, _row, _floats: any, also at the same time. The rest: one
+// Threads  array_soon, _row, _rows, _floats, _words: any, also at the same
+// time. The rest: one
 //          at a time.
-// Memory   array_release frees. A row that array_row hands out lies in the
+// Memory   array_release frees. Rows that array_row(s) hand out lie in the
 //          array or in the caller's scratch.
 // Units    row_bytes are bytes; all else rows and elements.
 // Errors   name the file, but for array_measure, array_take_file and
@@ -98,6 +99,12 @@ void array_soon(const struct array *a, uint64_t row);
 enum sl_err array_row(const struct array *a, uint64_t row, void *scratch,
                       const uint8_t **out, struct sl_error *err);
 
+// Returns rows `first` to first + n - 1 likewise, of which `scratch` has space
+// for all.
+enum sl_err array_rows(const struct array *a, uint64_t first, uint64_t n,
+                       void *scratch, const uint8_t **out,
+                       struct sl_error *err);
+
 // Tells the system that row `row` is about to be read; does nothing for rows in
 // memory.
 void array_expect(const struct array *a, uint64_t row);
@@ -112,6 +119,14 @@ void array_floats(const struct array *a, const uint8_t *raw, size_t n,
 
 // Returns one element as a double (exact, except for large 64-bit integers).
 double array_double(const struct array *a, const uint8_t *raw);
+
+// Returns true if the elements are integers of 32 or 64 bits.
+bool array_is_words(const struct array *a);
+
+// Converts n elements at `raw` of such an array to words of 64 bits; negative
+// ones are extended by their sign.
+void array_words(const struct array *a, const uint8_t *raw, size_t n,
+                 uint64_t *out);
 
 void array_release(struct array *a); // all zeroes is allowed
 

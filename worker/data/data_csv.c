@@ -28,6 +28,10 @@
 #define FIELD_BYTES 4096
 #define NOT_USED SIZE_MAX
 #define LABEL (SIZE_MAX - 1)
+#define ID_COLUMN(i) (LABEL - 1 - (i))
+
+// A cell is part of a line, so no bag of one is too large.
+_Static_assert(LINE_BYTES / 2 < IDS_BAG_MAX, "a line may hold too many ids");
 
 struct csv {
     struct data data;
@@ -37,8 +41,9 @@ struct csv {
     uint64_t *start; // offset of each line, and the end of the last; in bytes
     size_t lines, capacity;
     size_t columns; // in every line
-    size_t *target; // column -> feature, LABEL or NOT_USED
+    size_t *target; // column -> feature, ID_COLUMN(i), LABEL or NOT_USED
     char *line;     // LINE_BYTES + 1
+    char *cell;     // LINE_BYTES + 1, where there are id columns: one of theirs
     bool header;
 };
 
@@ -300,14 +305,48 @@ static enum sl_err bad_field(const struct csv *c, size_t line, size_t column,
             : "");
 }
 
+// Returns the id column that a column of the file is; NULL: it is none.
+static struct data_ids *csv_id_column(const struct csv *c, size_t column)
+{
+    size_t target = c->target[column];
+
+    return target <= ID_COLUMN(0) && target > ID_COLUMN(c->data.ids_count)
+               ? &c->data.ids[ID_COLUMN(0) - target]
+               : NULL;
+}
+
+// Puts the text of a field, which is used, where it belongs.
+static enum sl_err csv_take_field(struct csv *c, size_t line, size_t column,
+                                  const char *text, float *x, double *label,
+                                  struct sl_error *err)
+{
+    struct data_ids *ids = csv_id_column(c, column);
+    double value;
+    enum sl_err rc;
+
+    if (ids != NULL) {
+        buf_reset(&ids->bag);
+        rc = ids_parse(&ids->bag, &ids->how, text, err);
+        return rc == SL_OK
+                   ? rc
+                   : sl_prefix(err, rc, "%s: line %zu, column %zu (%s)",
+                               c->path, line + 1, column, ids->how.name);
+    }
+    if (!to_number(text, &value))
+        return bad_field(c, line, column, text, err);
+    if (c->target[column] == LABEL)
+        *label = value;
+    else
+        x[c->target[column]] = (float)value * c->data.scale + c->data.offset;
+    return SL_OK;
+}
+
 static enum sl_err csv_parse_line(struct csv *c, size_t line, float *x,
                                   double *label, struct sl_error *err)
 {
-    const struct data *d = &c->data;
     const char *p = c->line, *end;
     char text[FIELD_BYTES];
     size_t length = 0, column = 0;
-    double value;
     enum sl_err rc = csv_read_line(c, line, &length, err);
 
     if (rc != SL_OK)
@@ -316,21 +355,18 @@ static enum sl_err csv_parse_line(struct csv *c, size_t line, float *x,
         return csv_line_error(c, line, err, SL_EINVAL, "is empty");
     end = c->line + length;
     for (; p != NULL && column < c->columns; column++) {
-        enum field_end found = field(c, &p, end, text, sizeof(text));
+        bool ids = csv_id_column(c, column) != NULL;
+        char *to = ids ? c->cell : text;
+        enum field_end found =
+            field(c, &p, end, to, ids ? LINE_BYTES + 1 : sizeof(text));
 
         if (c->target[column] == NOT_USED && found == FIELD_LONG)
             continue;
         rc = field_error(c, line, column, found, err);
+        if (rc == SL_OK && c->target[column] != NOT_USED)
+            rc = csv_take_field(c, line, column, to, x, label, err);
         if (rc != SL_OK)
             return rc;
-        if (c->target[column] == NOT_USED)
-            continue;
-        if (!to_number(text, &value))
-            return bad_field(c, line, column, text, err);
-        if (c->target[column] == LABEL)
-            *label = value;
-        else
-            x[c->target[column]] = (float)value * d->scale + d->offset;
     }
     if (p != NULL || column < c->columns)
         return sl_fail(err, SL_EINVAL,
@@ -371,6 +407,7 @@ static void csv_release(struct data *d)
     sl_free(c->start);
     sl_free(c->target);
     sl_free(c->line);
+    sl_free(c->cell);
 }
 
 static uint64_t csv_memory(const struct data *d)
@@ -463,13 +500,19 @@ static enum sl_err first_line(struct csv *c, struct buf *names,
     return SL_OK;
 }
 
-static enum sl_err use_column(struct csv *c, size_t column, size_t *used,
+static enum sl_err use_column(struct csv *c, const struct buf *names,
+                              const char *name, size_t target,
                               struct sl_error *err)
 {
+    size_t column = 0;
+    enum sl_err rc = find_column(c, names, name, &column, err);
+
+    if (rc != SL_OK)
+        return rc;
     if (c->target[column] != NOT_USED)
         return sl_fail(err, SL_EINVAL, "%s: column %zu is used twice", c->path,
                        column);
-    c->target[column] = (*used)++;
+    c->target[column] = target;
     return SL_OK;
 }
 
@@ -489,11 +532,10 @@ static enum sl_err choose_columns(struct csv *c, const struct data_source *s,
     if (rc != SL_OK)
         return rc;
     c->target[column] = LABEL;
-    for (size_t i = 0; i < s->columns_count && rc == SL_OK; i++) {
-        rc = find_column(c, names, s->columns[i], &column, err);
-        if (rc == SL_OK)
-            rc = use_column(c, column, &used, err);
-    }
+    for (size_t i = 0; i < c->data.ids_count && rc == SL_OK; i++)
+        rc = use_column(c, names, c->data.ids[i].how.name, ID_COLUMN(i), err);
+    for (size_t i = 0; i < s->columns_count && rc == SL_OK; i++)
+        rc = use_column(c, names, s->columns[i], used++, err);
     for (size_t i = 0; s->columns_count == 0 && i < c->columns; i++) {
         if (c->target[i] == NOT_USED)
             c->target[i] = used++;
@@ -522,9 +564,14 @@ static enum sl_err csv_open_file(struct csv *c, const struct data_source *s,
                        s->x, (unsigned long long)c->data.want.outputs);
     c->path = sl_strdup(s->x);
     c->line = sl_malloc(LINE_BYTES + 1);
-    if (c->path == NULL || c->line == NULL)
+    if (s->ids_count > 0)
+        c->cell = sl_malloc(LINE_BYTES + 1);
+    if (c->path == NULL || c->line == NULL ||
+        (s->ids_count > 0 && c->cell == NULL))
         return sl_fail(err, SL_ENOMEM, "no memory");
-    rc = roots_file(s->roots, &c->file, s->x, err);
+    rc = data_set_ids(&c->data, s, err);
+    if (rc == SL_OK)
+        rc = roots_file(s->roots, &c->file, s->x, err);
     if (rc == SL_OK)
         rc = csv_scan_lines(c, s->pulse, &size, err);
     if (rc == SL_OK)

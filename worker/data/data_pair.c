@@ -1,11 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // worker/data/data_pair.c -- two arrays, samples and labels, as one source:
-// idx, npy, npz.
+// idx, npy, npz; and the arrays of ids beside them in an npz.
 #include <stdio.h>
 #include <string.h>
 
 #include "common/base/mem.h"
 #include "worker/data/data_array.h"
+#include "worker/data/data_ids.h"
 #include "worker/data/data_source.h"
 
 #define LABELS 65536 // labels between two looks whether to go on
@@ -13,7 +14,9 @@
 struct array_pair {
     struct data data;
     struct array x, y;
-    uint8_t *scratch; // one row of either, for arrays that lie in a file
+    uint8_t *scratch;     // one row of either, for arrays that lie in a file
+    struct id_array *ids; // as many as the data has id columns; NULL: none
+    struct buf id_scratch;
 };
 
 static enum sl_err read_label(struct array_pair *p, uint64_t number, void *y,
@@ -36,6 +39,17 @@ static enum sl_err read_label(struct array_pair *p, uint64_t number, void *y,
     return SL_OK;
 }
 
+static enum sl_err pair_read_ids(struct array_pair *p, uint64_t number,
+                                 struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    for (size_t i = 0; rc == SL_OK && i < p->data.ids_count; i++)
+        rc = id_array_read(&p->ids[i], number, &p->id_scratch,
+                           &p->data.ids[i].bag, err);
+    return rc;
+}
+
 // Reads a sample. Elements that are wanted as they are go straight to their
 // place, without scratch.
 static enum sl_err pair_read(struct data *d, uint64_t number, void *x, void *y,
@@ -53,7 +67,16 @@ static enum sl_err pair_read(struct data *d, uint64_t number, void *x, void *y,
         array_floats(&p->x, raw, d->features, d->scale, d->offset, x);
     else if (raw != x)
         memcpy(x, raw, d->features);
-    return read_label(p, number, y, err);
+    rc = read_label(p, number, y, err);
+    return rc == SL_OK ? pair_read_ids(p, number, err) : rc;
+}
+
+// Returns the array in which a sample's row, or its first offset, lies.
+static const struct array *pair_id_rows(const struct array_pair *p, size_t i)
+{
+    const struct id_array *a = &p->ids[i];
+
+    return a->offsets.path != NULL ? &a->offsets : &a->values;
 }
 
 static void pair_soon(struct data *d, uint64_t number)
@@ -62,6 +85,8 @@ static void pair_soon(struct data *d, uint64_t number)
 
     array_soon(&p->x, number);
     array_soon(&p->y, number);
+    for (size_t i = 0; p->ids != NULL && i < d->ids_count; i++)
+        array_soon(pair_id_rows(p, i), number);
 }
 
 static void pair_expect(struct data *d, uint64_t number)
@@ -70,15 +95,26 @@ static void pair_expect(struct data *d, uint64_t number)
 
     array_expect(&p->x, number);
     array_expect(&p->y, number);
+    for (size_t i = 0; p->ids != NULL && i < d->ids_count; i++)
+        array_expect(pair_id_rows(p, i), number);
+}
+
+static uint64_t array_bytes_in_memory(const struct array *a)
+{
+    return a->memory != NULL ? a->bytes : 0;
 }
 
 static uint64_t pair_memory(const struct data *d)
 {
     const struct array_pair *p =
         sl_container_of((struct data *)(uintptr_t)d, struct array_pair, data);
+    uint64_t bytes =
+        array_bytes_in_memory(&p->x) + array_bytes_in_memory(&p->y);
 
-    return (p->x.memory != NULL ? p->x.bytes : 0) +
-           (p->y.memory != NULL ? p->y.bytes : 0);
+    for (size_t i = 0; p->ids != NULL && i < d->ids_count; i++)
+        bytes += array_bytes_in_memory(&p->ids[i].values) +
+                 array_bytes_in_memory(&p->ids[i].offsets);
+    return bytes;
 }
 
 static void pair_release(struct data *d)
@@ -88,6 +124,10 @@ static void pair_release(struct data *d)
     array_release(&p->x);
     array_release(&p->y);
     sl_free(p->scratch);
+    for (size_t i = 0; p->ids != NULL && i < d->ids_count; i++)
+        id_array_release(&p->ids[i]);
+    sl_free(p->ids);
+    buf_release(&p->id_scratch);
 }
 
 static const struct data_ops pair_ops = {
@@ -217,6 +257,23 @@ static enum sl_err open_both(struct array_pair *p, const struct data_source *s,
                        : rc;
 }
 
+static enum sl_err pair_open_ids(struct array_pair *p,
+                                 const struct data_source *s,
+                                 struct sl_error *err)
+{
+    enum sl_err rc = data_set_ids(&p->data, s, err);
+
+    if (rc != SL_OK || s->ids_count == 0)
+        return rc;
+    p->ids = sl_calloc(s->ids_count, sizeof(*p->ids));
+    if (p->ids == NULL)
+        return sl_no_memory(err);
+    for (size_t i = 0; rc == SL_OK && i < s->ids_count; i++)
+        rc = id_array_open(&p->ids[i], s->roots, s->x, s->ids[i].name,
+                           p->x.rows, s->pulse, err);
+    return rc;
+}
+
 static void hash_array(struct data *d, const struct array *a)
 {
     data_hash_name(d, a->path);
@@ -240,10 +297,17 @@ enum sl_err data_open_arrays(struct data **out, const struct data_source *s,
         rc = pair_check_shapes(p, err);
     if (rc == SL_OK)
         rc = data_set_samples(&p->data, p->x.rows, s, err);
+    if (rc == SL_OK)
+        rc = pair_open_ids(p, s, err);
     p->data.u8 = want->u8 && p->x.type == ARRAY_U8;
     if (rc == SL_OK) {
         hash_array(&p->data, &p->x);
         hash_array(&p->data, &p->y);
+        for (size_t i = 0; i < p->data.ids_count; i++) {
+            hash_array(&p->data, &p->ids[i].values);
+            if (p->ids[i].offsets.path != NULL)
+                hash_array(&p->data, &p->ids[i].offsets);
+        }
         row = p->x.row_bytes > p->y.row_bytes ? p->x.row_bytes : p->y.row_bytes;
         p->scratch = sl_malloc(row);
         rc = p->scratch == NULL ? sl_fail(err, SL_ENOMEM, "no memory")

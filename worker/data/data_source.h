@@ -30,6 +30,13 @@ struct data_ops {
     void (*release)(struct data *d);
 };
 
+// An id column: a copy of what the source says of it, and the ids of the sample
+// that was read last (uint64_t), which read fills in.
+struct data_ids {
+    struct id_column how;
+    struct buf bag;
+};
+
 // The first member of every source.
 struct data {
     const struct data_ops *ops;
@@ -43,6 +50,8 @@ struct data {
     bool u8;          // features are read as u8; else as f32
     bool shared;      // read may be called by several threads at a time
     uint32_t classes; // number of classes that have names
+    struct data_ids *ids;
+    size_t ids_count;
 };
 
 // Opens a source of two arrays, format idx, npy or npz. This and the next ones
@@ -74,6 +83,10 @@ enum sl_err data_open_pattern(struct data **out, const struct data_source *s,
 // zeroes. Takes a reference to s->bad; s->format is not NULL.
 void data_init(struct data *d, const struct data_ops *ops,
                const struct data_source *s, const struct data_want *want);
+
+// Copies the id columns of a source. SL_ERANGE: over IDS_COLUMNS_MAX.
+enum sl_err data_set_ids(struct data *d, const struct data_source *s,
+                         struct sl_error *err);
 
 // Sets the number of samples to use of `have`, at most s->limit if that is not
 // 0; SL_EINVAL if `have` is 0.

@@ -45,6 +45,7 @@ struct input_slot {
     struct input_run *run;
     struct batch batch; // x and y lie in `own` or `pinned`
     struct space own, pinned;
+    struct ids ids; // of one thread: data with ids is not shared
     // FILLING: samples that are being read, or have been; threads that read.
     uint32_t given, readers;
     uint32_t bad; // the first sample that could not be read; UINT32_MAX: none
@@ -154,7 +155,7 @@ struct input_part {
     struct sl_error err;
 };
 
-static void input_read_part(const struct input_slot *s, struct input_part *p)
+static void input_read_part(struct input_slot *s, struct input_part *p)
 {
     const struct input_run *run = s->run;
     size_t x = data_sample_bytes(run->data), y = data_label_bytes(run->data);
@@ -172,6 +173,8 @@ static void input_read_part(const struct input_slot *s, struct input_part *p)
         if (p->rc == SL_OK)
             p->rc = data_read(run->data, sample, (uint8_t *)s->batch.x + i * x,
                               (uint8_t *)s->batch.y + i * y, &p->err);
+        if (p->rc == SL_OK && data_id_columns(run->data) > 0)
+            p->rc = data_gather_ids(run->data, &s->ids, &p->err);
         p->bad = i;
         p->digest += schedule_digest(run->epoch, sample);
     }
@@ -180,7 +183,7 @@ static void input_read_part(const struct input_slot *s, struct input_part *p)
 // Reads a part. `expect`: the last batches came from a disk, so the system is
 // told first what will be read. Returns true if this part came from a disk,
 // too.
-static bool read_expecting(const struct input_slot *s, struct input_part *p,
+static bool read_expecting(struct input_slot *s, struct input_part *p,
                            bool expect)
 {
     const struct input_run *run = s->run;
@@ -289,7 +292,8 @@ static void begin_locked(struct input *in, struct input_slot *s)
     s->readers++;
     pthread_mutex_unlock(&in->lock);
     if (input_slot_make_space(s, n * data_sample_bytes(d),
-                              n * data_label_bytes(d)) != SL_OK)
+                              n * data_label_bytes(d)) != SL_OK ||
+        ids_begin(&s->ids, data_id_columns(d), NULL) != SL_OK)
         none.rc = sl_fail(&none.err, SL_ENOMEM,
                           "no memory for a batch of %u samples", n);
     pthread_mutex_lock(&in->lock);
@@ -440,6 +444,12 @@ static void drop_own(struct input_slot *s)
     s->own = (struct space){0};
 }
 
+static void input_slot_release(struct input_slot *s)
+{
+    drop_own(s);
+    ids_release(&s->ids);
+}
+
 static void input_slot_unpin(struct input *in, struct input_slot *s)
 {
     const struct input_memory *m = &in->memory;
@@ -545,7 +555,7 @@ void input_free(struct input *in)
         pthread_join(in->readers[i].thread, NULL);
     input_memory(in, NULL);
     for (unsigned i = 0; i < INPUT_SLOTS; i++)
-        drop_own(&in->slot[i]);
+        input_slot_release(&in->slot[i]);
     pthread_mutex_destroy(&in->lock);
     pthread_cond_destroy(&in->changed);
     pthread_cond_destroy(&in->help);
@@ -653,10 +663,12 @@ enum sl_err input_get(struct input *in, struct input_run *run, uint32_t step,
     freed = input_drop_run_locked(in, run, step);
     rc = s->rc;
     input_slot_enter_locked(s, rc == SL_OK ? SLOT_TAKEN : SLOT_FREE);
-    if (rc == SL_OK)
+    if (rc == SL_OK) {
         *out = s->batch;
-    else if (err != NULL)
+        out->ids = ids_bags(&s->ids);
+    } else if (err != NULL) {
         *err = s->err;
+    }
     if (freed || rc != SL_OK) // else readers have nothing new to do
         unlock_and_wake(in);
     else

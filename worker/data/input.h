@@ -74,8 +74,9 @@ struct input_run {
 struct batch {
     void *x; // f32 or u8: data_is_u8
     void *y;
-    bool pinned; // both lie in memory from input_memory
-    uint32_t n;  // samples
+    const struct id_bag *ids; // of each id column of the data; NULL: none
+    bool pinned;              // x and y lie in memory from input_memory
+    uint32_t n;               // samples
     uint32_t step;
     uint64_t digest; // sum of schedule_digest over its samples
 };

@@ -8,7 +8,7 @@ import re
 import subprocess
 import sys
 
-NEVER = re.compile(r"dnnl|gomp|libomp|iomp|jpeg|libpng|libz\b|cuda|cublas|cudnn|nccl")
+NEVER = re.compile(r"dnnl|gomp|libomp|iomp|jpeg|libpng|libz\b|xxhash|cuda|cublas|cudnn|nccl")
 
 text = subprocess.run(["readelf", "--wide", "-d", sys.argv[1]], check=True,
                       capture_output=True, text=True).stdout
