@@ -8,7 +8,8 @@
 // proto2 only what is set. Absent messages are absent. A number alone in a
 // oneof, which may not be known, is null where it is not set.
 // Read: the same, and also: keys in camelCase ("apiVersion"), one value where
-// a list is expected (kernel_size: 3), integers as decimal strings. What does
+// a list is expected (kernel_size: 3), integers as decimal strings, and in a
+// list of messages whose first field is `name` that name alone. What does
 // not fit is refused with its path: "a.yaml: model.layers[2]: unknown key
 // 'fiters'; did you mean 'filters'?".
 //

@@ -296,6 +296,27 @@ static enum sl_err pbjson_read_message(struct pbjson_reader *r,
                                        const json_t *value,
                                        ProtobufCMessage **out);
 
+// Returns true if the first field of the message, number 1, is its name.
+static bool pbjson_is_named(const ProtobufCMessageDescriptor *of)
+{
+    return of->n_fields > 0 && of->fields[0].id == 1 &&
+           of->fields[0].type == PROTOBUF_C_TYPE_STRING &&
+           strcmp(of->fields[0].name, "name") == 0;
+}
+
+// Reads text that stands for a message of that name.
+static enum sl_err pbjson_read_named(struct pbjson_reader *r,
+                                     const ProtobufCMessageDescriptor *of,
+                                     const json_t *text, void *to)
+{
+    json_t *value = json_pack("{sO}", "name", (json_t *)(uintptr_t)text);
+    enum sl_err rc = value == NULL ? pbjson_no_memory(r)
+                                   : pbjson_read_message(r, of, value, to);
+
+    json_decref(value);
+    return rc;
+}
+
 // On failure nothing was stored.
 static enum sl_err read_value(struct pbjson_reader *r,
                               const ProtobufCFieldDescriptor *f,
@@ -347,7 +368,11 @@ static enum sl_err pbjson_read_list(struct pbjson_reader *r,
             item = json_array_get(value, i);
             pbjson_enter(r, "[%zu]", i);
         }
-        rc = read_value(r, f, item, field_at(m, f, i));
+        if (json_is_string(item) && f->type == PROTOBUF_C_TYPE_MESSAGE &&
+            pbjson_is_named(f->descriptor))
+            rc = pbjson_read_named(r, f->descriptor, item, field_at(m, f, i));
+        else
+            rc = read_value(r, f, item, field_at(m, f, i));
         if (rc != SL_OK)
             return rc;
         *count = i + 1; // so that wire_free frees what is there

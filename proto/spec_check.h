@@ -93,6 +93,14 @@ enum sl_err spec_check_schedule(Sluice__V1__ScheduleSpec *s,
 // Fills *out with the schedule of rates of a checked spec, whose points it
 // borrows.
 void spec_schedule(struct rate *out, const Sluice__V1__OptimizerSpec *o);
+// Checks the columns of ids of a source with its other fields, if it has some;
+// `csv`: its format.
+enum sl_err spec_check_ids(const Sluice__V1__SourceSpec *s, bool csv,
+                           const char *path, struct sl_error *err);
+// Checks that both sets have the same columns of ids, and that a layer of the
+// model reads each. No layer reads ids yet, so all are refused.
+enum sl_err spec_check_ids_read(const Sluice__V1__DataSpec *data,
+                                struct sl_error *err);
 // Checks the sources of data; `external`: the model is, and so are they.
 enum sl_err spec_check_data(Sluice__V1__JobSpec *spec, bool external,
                             struct sl_error *err);

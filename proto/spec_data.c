@@ -28,9 +28,9 @@ static const struct takes {
 } takes[FORMATS] = {
     [IDX] = {SCALED " x y ", true, true, false},
     [NPY] = {SCALED " x y ", true, true, false},
-    [NPZ] = {SCALED " x x_member y_member ", true, false, false},
-    [CSV] = {SCALED " x header delimiter label_column columns ", true, false,
-             false},
+    [NPZ] = {SCALED " x x_member y_member ids ", true, false, false},
+    [CSV] = {SCALED " x header delimiter label_column columns ids ", true,
+             false, false},
     [IMAGES] = {SCALED " x depth ", true, false, false},
     [SYNTHETIC] = {" format samples seed generator classes scale offset ",
                    false, false, true},
@@ -216,7 +216,7 @@ static enum sl_err check_files(Sluice__V1__SourceSpec *s, enum format format,
         rc = spec_string(&s->y_member, "y");
     if (rc == SL_OK && format == CSV)
         rc = check_csv(s, path, err);
-    return rc;
+    return rc == SL_OK ? spec_check_ids(s, format == CSV, path, err) : rc;
 }
 
 static enum sl_err check_source(Sluice__V1__SourceSpec *s, bool external,
@@ -278,5 +278,7 @@ enum sl_err spec_check_data(Sluice__V1__JobSpec *spec, bool external,
         rc = check_source(spec->data->test, external, "data.test", err);
     if (rc == SL_OK)
         rc = spec_data_check_classes(spec->data, err);
+    if (rc == SL_OK)
+        rc = spec_check_ids_read(spec->data, err);
     return rc;
 }

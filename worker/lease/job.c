@@ -118,6 +118,20 @@ void worker_job_free(struct worker_job *j)
 
 // ---- data
 
+_Static_assert(SPEC_IDS_MAX <= IDS_COLUMNS_MAX, "a spec has too many ids");
+
+// Returns the columns of ids of a source; sl_free'd. NULL: no memory.
+static struct id_column *job_id_columns(const Sluice__V1__SourceSpec *s)
+{
+    struct id_column *ids = sl_malloc_array(s->n_ids, sizeof(*ids));
+
+    for (size_t i = 0; ids != NULL && i < s->n_ids; i++)
+        ids[i] = (struct id_column){.name = s->ids[i]->name,
+                                    .hashed = s->ids[i]->hash != NULL,
+                                    .seed = s->ids[i]->seed};
+    return ids;
+}
+
 static struct data_source job_data_source(const Sluice__V1__SourceSpec *s,
                                           const struct worker_job *j)
 {
@@ -137,6 +151,7 @@ static struct data_source job_data_source(const Sluice__V1__SourceSpec *s,
         .label_column = s->label_column,
         .columns = s->columns,
         .columns_count = s->n_columns,
+        .ids_count = s->n_ids,
         .samples = s->samples,
         .seed = s->seed,
         .generator = s->generator,
@@ -177,12 +192,17 @@ static enum sl_err open_data(struct worker_job *j,
                              struct data **out, struct sl_error *err)
 {
     struct data_source source = job_data_source(spec, j);
+    struct id_column *ids = job_id_columns(spec);
     const char **names = NULL;
     struct data_want want;
-    enum sl_err rc = compile_wants(&want, j->model, j->loss, err);
+    enum sl_err rc = ids == NULL ? sl_no_memory(err)
+                                 : compile_wants(&want, j->model, j->loss, err);
 
-    if (rc != SL_OK)
+    if (rc != SL_OK) {
+        sl_free(ids);
         return rc;
+    }
+    source.ids = ids;
     want.test = test;
     // Bytes stay bytes up to the program's first op: a quarter of the memory to
     // read, to keep and to copy.
@@ -192,6 +212,7 @@ static enum sl_err open_data(struct worker_job *j,
     if (rc == SL_OK)
         rc = data_open(out, &source, &want, err);
     sl_free(names);
+    sl_free(ids);
     if (rc == SL_OK)
         return SL_OK;
     j->data_amiss = true;

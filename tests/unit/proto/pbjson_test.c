@@ -61,6 +61,14 @@ TEST(pbjson, one_value_is_a_list_and_camel_case_is_a_key)
              "{'optimizer':{'beta_1':0.5}}");
 }
 
+TEST(pbjson, a_name_alone_is_an_item_of_a_list)
+{
+    reads_as(SPEC, "{'data':{'train':{'ids':['a',{'name':'b','seed':7}]}}}",
+             "{'data':{'train':{'ids':[{'name':'a'},{'name':'b','seed':7}]}}}");
+    reads_as(SPEC, "{'data':{'train':{'ids':'a'}}}",
+             "{'data':{'train':{'ids':[{'name':'a'}]}}}");
+}
+
 static const struct refused {
     const ProtobufCMessageDescriptor *of;
     const char *text, *why;
@@ -87,6 +95,10 @@ static const struct refused {
      "test: train.shuffle: wants true or false, got the string 'yes'"},
     {SPEC, "{'optimizer':{'rho':'x'}}",
      "test: optimizer.rho: wants a number, got the string 'x'"},
+    {SPEC, "{'model':{'layers':['dense']}}", // its first field is no name
+     "test: model.layers[0]: wants a mapping, got the string 'dense'"},
+    {SPEC, "{'data':{'train':{'ids':[3]}}}",
+     "test: data.train.ids[0]: wants a mapping, got an integer"},
     {SPEC, "{'train':[]}", "test: train: wants a mapping, got a list"},
     {SPEC, "{'name':7}",
      "test: name: wants a string, got the number 7: write \"7\""},

@@ -8,7 +8,7 @@
 #include "tests/harness/t.h"
 #include "tests/unit/proto/matrix.h"
 
-#define MESSAGES_MAX 200
+#define MESSAGES_MAX 400
 #define FIELDS_MAX 128 // as in proto/pbjson_read.c
 
 // ---- descriptor.proto, as far as it is needed

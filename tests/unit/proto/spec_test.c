@@ -560,6 +560,8 @@ TEST(spec, a_range_of_an_evaluation_holds_samples)
 static const struct {
     const char *train, *why;
 } wrong_data[] = {
+#define CSV_IDS(ids)                                                           \
+    "'format':'csv','x':'a','label_column':'y','columns':['x'],'ids':[" ids "]"
     {"'x':'a'", "data.train.format is missing; known are idx, npy, npz, csv, "
                 "images, synthetic, external"},
     {"'format':'images'", "data.train.x is missing"},
@@ -588,6 +590,37 @@ static const struct {
      "';;'"},
     {"'format':'csv','x':'a','label_column':'y','columns':['x','y']",
      "data.train.columns: 'y' is the label_column too"},
+    {CSV_IDS("'user','tags'"), "data.train.ids: no layer of the model reads "
+                               "the ids of column 'user'; leave the column "
+                               "out"},
+    {"'format':'npz','x':'a','ids':['user']",
+     "data.train.ids: no layer of the model reads the ids of column 'user'; "
+     "leave the column out"},
+    {CSV_IDS("{'name':'city','hash':'xxh64','seed':7}"),
+     "data.train.ids: no layer of the model reads the ids of column 'city'; "
+     "leave the column out"},
+    {"'format':'npy','x':'a','y':'b','ids':['user']",
+     "data.train: takes no 'ids' with npy"},
+    {CSV_IDS("'y'"), "data.train.ids[0]: 'y' is the label_column too"},
+    {CSV_IDS("'user','x'"), "data.train.ids[1]: 'x' is one of columns too"},
+    {CSV_IDS("'user','user'"), "data.train.ids[1]: 'user' is another of ids "
+                               "too"},
+    {CSV_IDS("{'hash':'xxh64'}"),
+     "data.train.ids[0].name: wants the name of a column, of 1 to 200 bytes, "
+     "without control characters"},
+    {CSV_IDS("'a\\tb'"),
+     "data.train.ids[0].name: wants the name of a column, of 1 to 200 bytes, "
+     "without control characters"},
+    {CSV_IDS("{'name':'a','hash':'xxh65'}"),
+     "data.train.ids[0].hash: unknown 'xxh65'; did you mean 'xxh64'?"},
+    {CSV_IDS("{'name':'a','seed':7}"),
+     "data.train.ids[0].seed: is the seed of a hash; say hash: xxh64"},
+    {"'format':'npz','x':'a','ids':[{'name':'a','hash':'xxh64'}]",
+     "data.train.ids[0].hash: makes ids of the text of a csv; an npz has "
+     "numbers"},
+    {"'format':'csv','x':'a','label_column':'y','delimiter':'|','ids':['a']",
+     "data.train.delimiter: '|' separates the ids of a cell; columns need "
+     "another"},
     {"'format':'synthetic','generator':'binary'",
      "data.train.samples is missing"},
     {"'format':'synthetic','samples':5",
@@ -603,6 +636,33 @@ static const struct {
      "data.train.format: wants a format that workers read with this model, got "
      "'external'"},
 };
+
+// A set to test with columns other than those of the training set.
+static const char *const other_ids[] = {
+    "",
+    "'tags','user'",
+    "'user'",
+    "'user','tag'",
+    "'user',{'name':'tags','hash':'xxh64'}",
+};
+
+TEST(spec, both_sets_have_the_same_ids)
+{
+    for (unsigned i = 0; i < SL_COUNT(other_ids); i++) {
+        char text[900];
+
+        snprintf(text, sizeof(text),
+                 "{" NAME "," MODEL "," LOSS "," OPTIM
+                 ",'data':{'train':{" CSV_IDS(
+                     "'user','tags'") "},"
+                                      "'test':{'format':'csv','x':'b','label_"
+                                      "column':'y',"
+                                      "'ids':[%s]}}}",
+                 other_ids[i]);
+        refused(text, "data.test.ids: wants the columns of data.train.ids, in "
+                      "the same order and with the same hashes");
+    }
+}
 
 TEST(spec, wrong_data)
 {

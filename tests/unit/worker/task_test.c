@@ -481,6 +481,44 @@ TEST(task, one_sample_too_many_fails_the_lease_and_names_all)
     world_close(&w);
 }
 
+// As rows(), with a column more: of ids, the last one of which is too large.
+static void rows_with_ids(Sluice__V1__JobSpec *spec)
+{
+    Sluice__V1__SourceSpec *s = spec->data->train;
+    Sluice__V1__IdColumnSpec *c =
+        wire_new(&sluice__v1__id_column_spec__descriptor);
+    FILE *f;
+
+    rows(spec);
+    f = fopen(t_path("rows.csv"), "w");
+    for (unsigned i = 0; i < 100; i++)
+        fprintf(f, "%u,%u,%u,1,2,3,%u,1%s\n", i % 5, i % 3, i % 7, i % 3,
+                i < 99 ? "|2" : "8446744073709551616");
+    T_EQ(fclose(f), 0);
+    c->name = strdup("7");
+    s->ids = malloc(sizeof(*s->ids));
+    s->ids[0] = c;
+    s->n_ids = 1;
+}
+
+TEST(task, ids_of_the_spec_are_read_with_the_samples)
+{
+    struct lease *l = NULL;
+    struct world w;
+
+    broken = false;
+    world_open_with(&w, "", rows_with_ids);
+    for (uint64_t c = 0; c < schedule_closures(&w.schedule); c++) {
+        l = train(&w, c);
+        if (l->outcome.kind != OUTCOME_COMPLETE)
+            break;
+    }
+    T_EQ(l->outcome.kind, OUTCOME_FAILED);
+    T_TRUE(l->outcome.job_error);
+    T_HAS(l->outcome.err.text, "line 100, column 7 (7): element 0 of the bag");
+    world_close(&w);
+}
+
 // JobOpen comes again, from a coordinator that has restarted: it is told all.
 TEST(task, what_was_found_of_a_job_outlives_its_record)
 {
