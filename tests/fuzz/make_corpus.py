@@ -775,6 +775,16 @@ def npz():
     x, y = npy_bytes(data=bytes(range(24))), npy_bytes(
         descr="|u1", shape=(2,), data=b"\1\2")
     million = npy_bytes(descr="|u1", shape=(1000000,), data=bytes(1000000))
+
+    def ids(values, offsets=None, descr="<i8", shape=None):
+        members = [stored("x.npy", x), stored("t.npy", npy_bytes(
+            descr=descr, shape=shape or (len(values),),
+            data=struct.pack(f"<{len(values)}q", *values)))]
+        if offsets is not None:
+            members.append(stored("t.offsets.npy", npy_bytes(
+                descr="<i8", shape=(len(offsets),),
+                data=struct.pack(f"<{len(offsets)}q", *offsets))))
+        return zip_bytes(members)
     write("npz", stored=zip_bytes([stored("x.npy", x), stored("y.npy", y)]),
           deflated=zip_bytes([deflated("x.npy", x), deflated("y.npy", y)]),
           comment=zip_bytes([stored("x.npy", x)], b"PK\5\6 is what it says"),
@@ -797,6 +807,11 @@ def npz():
           pickled=zip_bytes([stored("x.npy", npy_bytes(
               descr="|O", shape=(2,), data=PICKLE))]),
           entries_65535=zip_bytes([stored("x.npy", x)], entries=65535),
+          ids=ids([-1, 7]), ids_2=ids([1, 2, 3, 4], shape=(2, 2)),
+          ids_bags=ids([1, 2, 3], [0, 3, 3]), ids_floats=ids([1, 2], descr="<f8"),
+          ids_none=ids([], [0, 0, 0]), ids_fall=ids([1, 2, 3], [0, 4, 3]),
+          ids_beyond=ids([1, 2], [0, 1, 1 << 62]), ids_few=ids([1, 2], [0, 2]),
+          ids_over=ids([1, 2], [-1, 1, 2]), ids_other=ids([1, 2, 3]),
           no_member=zip_bytes([stored("z.npy", x)]), empty=zip_bytes([]),
           cut=zip_bytes([stored("x.npy", x)])[:-30], torch=zip_bytes(
               [stored("archive/data.pkl", PICKLE)]), nothing=b"")
@@ -821,6 +836,10 @@ def csv():
           class_minus=one(0, 1, "1,-1\n"), class_huge=one(0, 1, "1,1e300\n"),
           nan=one(0, 1, "nan,1\ninf,1\n"), hex=one(0, 1, "0x10,1\n"),
           real_1e400=one(0, 1, "1e400,1\n1e-400,1\n"),
+          ids=one(0, 63 + 1, "1,2|-1,3|4,0\n1,,18446744073709551615,1\n"),
+          ids_wrong=one(0, 63 + 1, "1,18446744073709551616,3,0\n1,2,3||4,0\n"),
+          ids_hashed=one(0, 3 * 63 + 1, "1,Paris|Lyon,3\n"),
+          ids_names=one(1 | 4, 4 * 63 + 1, "a,b,tags,user\n1,2,\"3|4\",me\n"),
           many_columns=one(0, 1, "," * 2000 + "\n"),
           long_field=one(0, 1, "1" * 3000 + ",1\n"), zero=one(0, 1, b"1\0,1\n"),
           not_utf8=one(1, 1, b"\xff,b\n1,2\n"), carriage=one(0, 1, "1,2\r3,4"))
