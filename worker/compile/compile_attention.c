@@ -116,16 +116,9 @@ static uint32_t product(struct build *b, const struct attention *a, uint32_t x,
                         uint32_t y, const int64_t mnk[3], bool trans_x,
                         bool trans_y)
 {
-    int64_t batch = a->n * a->heads;
-    uint32_t z = compile_tensor(b, (size_t)(batch * mnk[0] * mnk[1]) * b->act);
-    struct kern_desc d;
-
-    kern_desc_matmul_batch(&d, batch, mnk[0], mnk[1], mnk[2], trans_x, trans_y,
-                           0);
-    compile_type(b, &d, b->t);
-    compile_emit(b, a->node, &d,
-                 (struct build_ref[]){WHOLE(x), WHOLE(y), WHOLE(z)});
-    return z;
+    return compile_products(
+        b, a->node, x, y, (int64_t[]){a->n * a->heads, mnk[0], mnk[1], mnk[2]},
+        trans_x, trans_y);
 }
 
 static void scores_dims(const struct attention *a, int64_t dim[3])
@@ -200,21 +193,6 @@ static void attention_forward(struct build *b, uint32_t i)
     b->value[i] = compile_project(b, i, &out, a.kept[FOUND]);
 }
 
-// Computes dx = dy kernel.
-static void project_input(struct build *b, const struct attention *a,
-                          const struct compile_projection *p, uint32_t dy,
-                          uint32_t dx)
-{
-    struct kern_desc d;
-
-    kern_desc_matmul(&d, p->rows, p->k, p->units, false, false, 0);
-    compile_type(b, &d, b->t);
-    compile_emit(b, a->node, &d,
-                 (struct build_ref[]){
-                     WHOLE(dy), WHOLE(compile_operand(b, a->node, p->kernel)),
-                     WHOLE(dx)});
-}
-
 // Returns the gradient of `found`, [n, heads, lq, value_dim].
 static uint32_t output_backward(struct build *b, const struct attention *a)
 {
@@ -223,7 +201,7 @@ static uint32_t output_backward(struct build *b, const struct attention *a)
     uint32_t t = compile_tensor(b, (size_t)(p.rows * p.k) * b->act);
 
     compile_project_grads(b, a->node, &p, a->kept[FOUND], dy);
-    project_input(b, a, &p, dy, t);
+    compile_project_input(b, a->node, &p, dy, t);
     return attention_transpose(b, a, t, a->lq, a->value_dim, AWAY, 1);
 }
 
@@ -262,7 +240,7 @@ static void side_backward(struct build *b, const struct attention *a,
     if (!b->needs_grad[s.from])
         return;
     dx = compile_target(b, s.from);
-    project_input(b, a, &p, dy, dx);
+    compile_project_input(b, a->node, &p, dy, dx);
     compile_took(b, s.from, dx);
 }
 

@@ -248,6 +248,10 @@ void compile_took(struct build *b, uint32_t node, uint32_t t);
 void compile_pass(struct build *b, uint32_t node, uint32_t dy, bool away);
 // Passes node i's gradient on to its only input; a layer's backward.
 void compile_pass_on(struct build *b, uint32_t i);
+// Sets y = alpha x + beta y over all elements, which have the type of
+// activations. y may be x.
+void compile_axpby(struct build *b, uint32_t node, float alpha, uint32_t x,
+                   float beta, uint32_t y);
 // Scales x by a, in place. All of x has the type of activations.
 void compile_scale(struct build *b, uint32_t node, uint32_t x, float a);
 // Computes the bias gradient of node i, the sum of its dy (b->grad) over all
@@ -277,6 +281,12 @@ void compile_bias_home(struct build *b, uint32_t conv, uint32_t db);
 void compile_weight_grads(struct build *b, uint32_t i, enum model_weight w,
                           struct kern_desc *with, struct kern_desc *without,
                           struct build_ref first, struct build_ref second);
+// Returns a batch of products [m, n], of x [m, k], or [k, m] with trans_x, and
+// y [k, n], or [n, k] with trans_y: a new tensor. bmnk: the batch, m, n, k.
+uint32_t compile_products(struct build *b, uint32_t node, uint32_t x,
+                          uint32_t y, const int64_t bmnk[4], bool trans_x,
+                          bool trans_y);
+
 // A product of [rows, k] with a kernel [units, k] other than MODEL_KERNEL; its
 // bias, if there is one, is the next weight.
 struct compile_projection {
@@ -286,6 +296,10 @@ struct compile_projection {
 // Computes x kernel^T + bias; returns y [rows, units], a new tensor.
 uint32_t compile_project(struct build *b, uint32_t i,
                          const struct compile_projection *p, uint32_t x);
+// Computes dx = dy kernel, [rows, k].
+void compile_project_input(struct build *b, uint32_t i,
+                           const struct compile_projection *p, uint32_t dy,
+                           uint32_t dx);
 // Computes the gradients of that kernel and bias from x and dy, and brings them
 // home.
 void compile_project_grads(struct build *b, uint32_t i,
@@ -392,6 +406,13 @@ void compile_view_forward(struct build *b, uint32_t i, compile_view_fn *view);
 // Appends the op that copies such a node's gradient back, if its input wants
 // one.
 void compile_view_backward(struct build *b, uint32_t i, compile_view_fn *view);
+
+// Returns the inputs of node i side by side, each as [rows, what it has of a
+// row]: a new tensor, or the only input itself.
+uint32_t compile_join(struct build *b, uint32_t i, int64_t rows);
+// Gives each input of node i that wants it its part of dy, the gradient of what
+// compile_join returned. dy is not used any more after this.
+void compile_split(struct build *b, uint32_t i, int64_t rows, uint32_t dy);
 
 // ---- compile_drop.c
 

@@ -17,26 +17,20 @@ void compile_pass_on(struct build *b, uint32_t i)
         compile_pass(b, node->input[0], b->grad[i], true);
 }
 
-// Sets y = x + beta y over all elements.
-static void compile_grads_axpby(struct build *b, uint32_t node, uint32_t x,
-                                uint32_t y, float beta)
-{
-    int64_t n = (int64_t)(b->tensors[x].bytes / b->act);
-    struct kern_shape flat = kern_shape(b->t, 1, &n);
-    struct kern_desc d;
-
-    kern_desc_axpby(&d, &flat, &flat, 1, beta);
-    compile_emit(b, node, &d, (struct build_ref[]){WHOLE(x), WHOLE(y)});
-}
-
-void compile_scale(struct build *b, uint32_t node, uint32_t x, float a)
+void compile_axpby(struct build *b, uint32_t node, float alpha, uint32_t x,
+                   float beta, uint32_t y)
 {
     int64_t n = b->rc == SL_OK ? (int64_t)(b->tensors[x].bytes / b->act) : 0;
     struct kern_shape flat = kern_shape(b->t, 1, &n);
     struct kern_desc d;
 
-    kern_desc_axpby(&d, &flat, &flat, a, 0);
-    compile_emit(b, node, &d, (struct build_ref[]){WHOLE(x), WHOLE(x)});
+    kern_desc_axpby(&d, &flat, &flat, alpha, beta);
+    compile_emit(b, node, &d, (struct build_ref[]){WHOLE(x), WHOLE(y)});
+}
+
+void compile_scale(struct build *b, uint32_t node, uint32_t x, float a)
+{
+    compile_axpby(b, node, a, x, 0, x);
 }
 
 // Returns the node's own buffer the first time, else one that compile_took adds
@@ -53,7 +47,7 @@ uint32_t compile_target(struct build *b, uint32_t node)
 void compile_took(struct build *b, uint32_t node, uint32_t t)
 {
     if (b->rc == SL_OK && t != b->grad[node])
-        compile_grads_axpby(b, node, t, b->grad[node], 1);
+        compile_axpby(b, node, 1, t, 1, b->grad[node]);
 }
 
 void compile_pass(struct build *b, uint32_t node, uint32_t dy, bool away)
@@ -66,9 +60,9 @@ void compile_pass(struct build *b, uint32_t node, uint32_t dy, bool away)
         b->grad[node] = dy;
     } else if (b->grad[node] == NO_TENSOR) {
         t = compile_target(b, node);
-        compile_grads_axpby(b, node, dy, t, 0);
+        compile_axpby(b, node, 1, dy, 0, t);
     } else {
-        compile_grads_axpby(b, node, dy, b->grad[node], 1);
+        compile_axpby(b, node, 1, dy, 1, b->grad[node]);
     }
 }
 
@@ -144,7 +138,23 @@ void compile_input_grad(struct build *b, uint32_t i, struct kern_desc *d,
     compile_took(b, node->input[0], dx);
 }
 
-// ---- projections
+// ---- products of a batch, and with kernels
+
+uint32_t compile_products(struct build *b, uint32_t node, uint32_t x,
+                          uint32_t y, const int64_t bmnk[4], bool trans_x,
+                          bool trans_y)
+{
+    size_t elements = (size_t)(bmnk[0] * bmnk[1] * bmnk[2]);
+    uint32_t z = compile_tensor(b, elements * b->act);
+    struct kern_desc d;
+
+    kern_desc_matmul_batch(&d, bmnk[0], bmnk[1], bmnk[2], bmnk[3], trans_x,
+                           trans_y, 0);
+    compile_type(b, &d, b->t);
+    compile_emit(b, node, &d,
+                 (struct build_ref[]){WHOLE(x), WHOLE(y), WHOLE(z)});
+    return z;
+}
 
 uint32_t compile_project(struct build *b, uint32_t i,
                          const struct compile_projection *p, uint32_t x)
@@ -165,6 +175,20 @@ uint32_t compile_project(struct build *b, uint32_t i,
     refs[n] = WHOLE(y);
     compile_emit(b, i, &d, refs);
     return y;
+}
+
+void compile_project_input(struct build *b, uint32_t i,
+                           const struct compile_projection *p, uint32_t dy,
+                           uint32_t dx)
+{
+    struct kern_desc d;
+
+    kern_desc_matmul(&d, p->rows, p->k, p->units, false, false, 0);
+    compile_type(b, &d, b->t);
+    compile_emit(b, i, &d,
+                 (struct build_ref[]){WHOLE(dy),
+                                      WHOLE(compile_operand(b, i, p->kernel)),
+                                      WHOLE(dx)});
 }
 
 // Computes the bias gradient: the sum of dy's rows.

@@ -103,57 +103,100 @@ void compile_view_backward(struct build *b, uint32_t i, compile_view_fn *view)
 
 // ---- concatenate, and views that copy nothing
 
-// Joins the inputs along the last axis: each is copied into its columns.
-static void concatenate_forward(struct build *b, uint32_t i)
+// Returns the columns of input k of node i as [rows, columns].
+static int64_t view_columns(const struct build *b, uint32_t i, uint32_t k,
+                            int64_t rows)
+{
+    const struct model_node *nodes = b->model->nodes;
+
+    return (int64_t)(b->o->batch *
+                     model_shape_elements(&nodes[nodes[i].input[k]].out)) /
+           rows;
+}
+
+// Describes the copy of columns of a tensor that is `all` wide to a tensor of
+// their own, or back.
+static void view_copy_columns(struct build *b, struct kern_desc *d,
+                              int64_t rows, int64_t columns, int64_t all,
+                              bool back)
+{
+    struct kern_shape own = kern_shape(b->t, 2, (int64_t[]){rows, columns});
+    struct kern_shape part = own;
+
+    part.stride[0] = all;
+    kern_desc_axpby(d, back ? &own : &part, back ? &part : &own, 1, 0);
+}
+
+uint32_t compile_join(struct build *b, uint32_t i, int64_t rows)
 {
     const struct model_node *node = &b->model->nodes[i];
-    int64_t all = (int64_t)node->out.dim[node->out.rank - 1];
-    int64_t rows =
-        (int64_t)(b->o->batch * model_shape_elements(&node->out)) / all;
+    int64_t all = 0;
     size_t at = 0;
+    uint32_t y;
 
-    b->value[i] = compile_tensor(b, compile_bytes(b, &node->out));
+    if (node->inputs == 1)
+        return b->value[node->input[0]];
+    for (uint32_t k = 0; k < node->inputs; k++)
+        all += view_columns(b, i, k, rows);
+    y = compile_tensor(b, (size_t)(rows * all) * b->act);
     for (uint32_t k = 0; k < node->inputs; k++) {
-        const struct model_shape *in = &b->model->nodes[node->input[k]].out;
-        int64_t dim[2] = {rows, (int64_t)in->dim[in->rank - 1]};
-        struct kern_shape from = kern_shape(b->t, 2, dim), to = from;
+        int64_t columns = view_columns(b, i, k, rows);
         struct kern_desc d;
 
-        to.stride[0] = all;
-        kern_desc_axpby(&d, &from, &to, 1, 0);
+        view_copy_columns(b, &d, rows, columns, all, true);
         compile_emit(b, i, &d,
                      (struct build_ref[]){WHOLE(b->value[node->input[k]]),
-                                          {b->value[i], at * b->act}});
-        at += (size_t)dim[1];
+                                          {y, at * b->act}});
+        at += (size_t)columns;
     }
+    return y;
+}
+
+void compile_split(struct build *b, uint32_t i, int64_t rows, uint32_t dy)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    int64_t all = 0;
+    size_t at = 0;
+
+    if (node->inputs == 1) {
+        compile_pass(b, node->input[0], dy, true);
+        return;
+    }
+    for (uint32_t k = 0; k < node->inputs; k++)
+        all += view_columns(b, i, k, rows);
+    for (uint32_t k = 0; k < node->inputs; k++) {
+        int64_t columns = view_columns(b, i, k, rows);
+        struct kern_desc d;
+        uint32_t dx;
+
+        if (compile_wants_grad(b, node, k)) {
+            dx = compile_target(b, node->input[k]);
+            view_copy_columns(b, &d, rows, columns, all, false);
+            compile_emit(b, i, &d,
+                         (struct build_ref[]){{dy, at * b->act}, WHOLE(dx)});
+            compile_took(b, node->input[k], dx);
+        }
+        at += (size_t)columns;
+    }
+}
+
+// Returns the rows of a concatenation along the last axis.
+static int64_t concatenate_rows(const struct build *b, uint32_t i)
+{
+    const struct model_shape *out = &b->model->nodes[i].out;
+
+    return (int64_t)(b->o->batch * model_shape_elements(out) /
+                     out->dim[out->rank - 1]);
+}
+
+static void concatenate_forward(struct build *b, uint32_t i)
+{
+    b->value[i] = compile_join(b, i, concatenate_rows(b, i));
 }
 
 static void concatenate_backward(struct build *b, uint32_t i)
 {
-    const struct model_node *node = &b->model->nodes[i];
-    int64_t all = (int64_t)node->out.dim[node->out.rank - 1];
-    int64_t rows =
-        (int64_t)(b->o->batch * model_shape_elements(&node->out)) / all;
-    size_t at = 0;
-
-    for (uint32_t k = 0; k < node->inputs; k++) {
-        const struct model_shape *in = &b->model->nodes[node->input[k]].out;
-        int64_t dim[2] = {rows, (int64_t)in->dim[in->rank - 1]};
-        struct kern_shape to = kern_shape(b->t, 2, dim), from = to;
-        struct kern_desc d;
-        uint32_t dx;
-
-        from.stride[0] = all;
-        if (compile_wants_grad(b, node, k)) {
-            dx = compile_target(b, node->input[k]);
-            kern_desc_axpby(&d, &from, &to, 1, 0);
-            compile_emit(
-                b, i, &d,
-                (struct build_ref[]){{b->grad[i], at * b->act}, WHOLE(dx)});
-            compile_took(b, node->input[k], dx);
-        }
-        at += (size_t)dim[1];
-    }
+    compile_split(b, i, concatenate_rows(b, i), b->grad[i]);
 }
 
 const struct compile_layer compile_concatenate = {
