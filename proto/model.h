@@ -28,8 +28,9 @@
 
 #define MODEL_RANK_MAX 8 // axes of a variable; samples have at most 4
 #define MODEL_LAYERS_MAX 10000
-#define MODEL_INPUTS_MAX 32 // inputs of a layer
-#define MODEL_PICKS_MAX 8   // of maximum, minimum: one op picks among all
+#define MODEL_INPUTS_MAX 32    // inputs of a layer
+#define MODEL_PICKS_MAX 8      // of maximum, minimum: one op picks among all
+#define MODEL_INTERACT_MAX 128 // vectors of a dot_interaction
 #define MODEL_VARIABLE_MAX UINT64_C(1000000000) // elements
 #define MODEL_ELEMENTS_MAX (UINT64_C(1) << 40)  // elements of all variables
 
@@ -75,6 +76,7 @@ struct model_shape {
 enum model_weight {
     MODEL_KERNEL,
     MODEL_BIAS,
+    MODEL_U_KERNEL, // cross: comes before the kernel, without a bias
     MODEL_GAMMA,
     MODEL_BETA,
     MODEL_MOVING_MEAN,
@@ -116,6 +118,9 @@ struct model_node {
     double factor, offset;              // rescaling
     uint32_t heads, key_dim, value_dim; // multi_head_attention; `rate`, too
     bool causal;
+    bool self_interaction;   // dot_interaction
+    uint32_t projection_dim; // cross; 0: it has one kernel
+    double diag_scale;       // cross
     bool ids; // the sample or a view of it, and embeddings read it: numbers of
               // rows, which no 16 bits can hold
     double rate;              // dropout, in [0, 1)

@@ -77,7 +77,7 @@ enum sl_err build_want_rank(const struct model_build *b, uint32_t rank,
 enum sl_err build_want_image(const struct model_build *b);
 
 // ---- The builders of layers.def: model_layers.c, model_views.c (layers that
-// move elements and compute none), model_attention.c
+// move elements and compute none), model_attention.c, model_interact.c
 //
 // Each checks the keys of one layer, and fills its node, its variables and the
 // shape of its output, which begins as that of the input. SL_EINVAL names the
@@ -97,6 +97,9 @@ enum sl_err build_ids(struct model_build *b);
 // Computes the product of the dimensions. SL_EINVAL, without a text and with
 // *out untouched: one is 0, or the product is larger than MODEL_VARIABLE_MAX.
 enum sl_err shape_product(uint64_t *out, const struct model_shape *s);
+
+// Returns true if both have the same dimensions.
+bool shape_equal(const struct model_shape *a, const struct model_shape *b);
 
 // Reads window, strides, dilation and padding of a convolution or pooling
 // layer, and sets out's height and width. SL_EINVAL.
@@ -126,6 +129,8 @@ enum sl_err build_norm_variables(struct model_build *b);
 enum sl_err build_layer_norm_variables(struct model_build *b);
 // Adds the embeddings, input_dim x output_dim.
 enum sl_err build_embedding_variables(struct model_build *b);
+// Adds the kernel or, with a projection_dim, both kernels, and the bias.
+enum sl_err build_cross_variables(struct model_build *b);
 // Adds the kernels of query, key, value and output, each with its bias.
 enum sl_err build_attention_variables(struct model_build *b);
 

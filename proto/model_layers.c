@@ -329,8 +329,7 @@ enum sl_err build_combination(struct model_build *b)
         const struct model_shape *s = &from->out;
         uint32_t last = n->out.rank - 1;
 
-        if (s->rank == n->out.rank &&
-            memcmp(s->dim, n->out.dim, s->rank * sizeof(s->dim[0])) == 0)
+        if (shape_equal(s, &n->out))
             continue;
         if (s->rank != n->out.rank || !is_row(s) ||
             s->dim[last] != n->out.dim[last])

@@ -28,6 +28,12 @@ enum sl_err shape_product(uint64_t *out, const struct model_shape *s)
     return SL_OK;
 }
 
+bool shape_equal(const struct model_shape *a, const struct model_shape *b)
+{
+    return a->rank == b->rank &&
+           memcmp(a->dim, b->dim, a->rank * sizeof(a->dim[0])) == 0;
+}
+
 const char *model_shape_text(char out[MODEL_SHAPE_TEXT],
                              const struct model_shape *s)
 {

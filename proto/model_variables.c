@@ -79,6 +79,7 @@ regularizer_of(const struct model_build *b, enum model_weight weight)
         return b->node->type == MODEL_DEPTHWISE_CONV2D
                    ? l->depthwise_regularizer
                    : l->kernel_regularizer;
+    case MODEL_U_KERNEL:
     case MODEL_QUERY_KERNEL:
     case MODEL_KEY_KERNEL:
     case MODEL_VALUE_KERNEL:
@@ -118,6 +119,7 @@ static enum sl_err model_add_variable(struct model_build *b,
     static const char *const names[] = {
         [MODEL_KERNEL] = "kernel",
         [MODEL_BIAS] = "bias",
+        [MODEL_U_KERNEL] = "u_kernel",
         [MODEL_GAMMA] = "gamma",
         [MODEL_BETA] = "beta",
         [MODEL_MOVING_MEAN] = "moving_mean",
@@ -261,6 +263,36 @@ enum sl_err build_dense_variables(struct model_build *b)
     };
 
     return add_kernel_and_bias(b, &v, (double)in, (double)out);
+}
+
+// Adds a kernel of [out, in], in Keras [in, out].
+static enum sl_err add_cross_kernel(struct model_build *b,
+                                    enum model_weight weight, uint64_t in,
+                                    uint64_t out)
+{
+    struct model_variable v = {
+        .shape = {2, {out, in}},
+        .keras_rank = 2,
+        .keras_order = {1, 0},
+    };
+
+    return model_add_variable(b, weight, &v, b->layer->kernel_initializer,
+                              "truncated_normal", (double)in, (double)out);
+}
+
+enum sl_err build_cross_variables(struct model_build *b)
+{
+    const struct model_node *n = b->node;
+    uint64_t all = n->in.dim[n->in.rank - 1], in = all;
+    enum sl_err rc = SL_OK;
+
+    if (n->projection_dim > 0) {
+        in = n->projection_dim;
+        rc = add_cross_kernel(b, MODEL_U_KERNEL, all, in);
+    }
+    if (rc == SL_OK)
+        rc = add_cross_kernel(b, MODEL_KERNEL, in, all);
+    return rc == SL_OK ? model_add_bias(b) : rc;
 }
 
 enum sl_err build_layer_norm_variables(struct model_build *b)

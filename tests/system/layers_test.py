@@ -25,7 +25,8 @@ def save(path, model):
     for v in model.variables:
         if "seed" not in v.path:
             data = np.asarray(v, np.float32).tobytes()
-            head[re.sub("^sequential[^/]*/", "", v.path)] = {
+            name = re.sub("^sequential[^/]*/", "", v.path)
+            head[name.replace("_u/kernel", "/u_kernel")] = {
                 "dtype": "F32", "shape": list(v.shape),
                 "data_offsets": [len(blob), len(blob) + len(data)]}
             blob += data
@@ -76,6 +77,17 @@ m = L.Maximum()([a, b, x])
 s = L.Subtract()([L.Minimum()([m, n]), b])
 v = L.Average()([L.Multiply()([s, a, n]), m])
 case("attention", keras.Model(x, L.Dense(3, name="last")(L.Flatten()(v))))
+# dot_interaction, fm and cross of a recommendation model, out of Keras' ops.
+x = L.Input((4, 5))
+v = L.Dense(5, name="v")(L.Flatten()(x))
+rows = L.Concatenate(axis=1)([L.Reshape((1, 5))(v), L.Dense(5, name="k")(x)])
+pairs = L.Reshape((25,))(L.Dot(axes=2)([rows, rows]))
+pairs = keras.ops.take(pairs, [5 * i + j for i in range(5) for j in range(i)], axis=1)
+apart = keras.ops.square(keras.ops.sum(rows, 1)) - keras.ops.sum(keras.ops.square(rows), 1)
+c = L.Concatenate()([pairs, 0.5 * keras.ops.sum(apart, -1, keepdims=True), v])
+p = c * L.Dense(16, name="p")(c) + c
+q = L.Dense(16, name="q")(L.Dense(3, use_bias=False, name="q_u")(p))
+case("features", keras.Model(x, L.Dense(3, name="last")(c * (q + 0.5 * p) + p)))
 
 # One pass of fit, in order: penalties, smoothed labels, ties and all.
 keras.utils.set_random_seed(3)
@@ -140,6 +152,15 @@ def models():
                  layer("maximum", name="m", inputs=["g", "input"]),
                  layer("average", inputs=["b", "m"])],
         "embedding": [(6,), layer("embedding", name="e", input_dim=9, output_dim=5)],
+        "features": [(4, 5), layer("dense", name="k", units=5),
+                     layer("flatten", name="f", inputs=["input"]),
+                     layer("dense", name="v", units=5),
+                     layer("dot_interaction", name="d", inputs=["v", "k"]),
+                     layer("fm", name="m", inputs=["v", "k"]),
+                     layer("concatenate", name="c", inputs=["d", "m", "v"]),
+                     layer("cross", name="p"),
+                     layer("cross", name="q", inputs=["c", "p"], projection_dim=3,
+                           diag_scale=0.5)],
         "attention": [(4, 5), layer("layer_normalization", name="n", epsilon=0.01),
                       layer("multi_head_attention", name="a", num_heads=2, key_dim=3,
                             value_dim=4, use_causal_mask=True),

@@ -60,7 +60,7 @@ struct build {
     uint32_t *value;  // tensor of the node's output; NO_TENSOR before
     uint32_t *grad;   // tensor of its output's gradient; NO_TENSOR before
     uint32_t *aux;    // max pool: winners; dropout: its key; separable: between
-    uint32_t *kept;   // COMPILE_KEPT per node: attention; repeated inputs
+    uint32_t *kept;   // COMPILE_KEPT per node: by layer; repeated inputs
     uint32_t *saved;  // tensor that the activation's backward wants
     bool *needs_grad; // something trainable lies at or before it
     bool *act_done;   // another layer does its activation's backward
@@ -391,6 +391,9 @@ struct compile_layer {
     X(CONCATENATE, compile_concatenate)                                        \
     X(EMBEDDING, compile_embedding)                                            \
     X(MULTI_HEAD_ATTENTION, compile_attention)                                 \
+    X(DOT_INTERACTION, compile_dot_interaction)                                \
+    X(FM, compile_fm)                                                          \
+    X(CROSS, compile_cross)                                                    \
     X(ACTIVATION, compile_activation)
 
 #define COMPILE_LAYER_DECLARE(code, layer)                                     \
@@ -413,6 +416,12 @@ uint32_t compile_join(struct build *b, uint32_t i, int64_t rows);
 // Gives each input of node i that wants it its part of dy, the gradient of what
 // compile_join returned. dy is not used any more after this.
 void compile_split(struct build *b, uint32_t i, int64_t rows, uint32_t dy);
+
+// ---- compile_combine.c
+
+// Combines `count` tensors of the shape of node i's output, at least two, in y.
+void compile_combine(struct build *b, uint32_t i, enum kern_binary_kind kind,
+                     const uint32_t *x, uint32_t count, uint32_t y);
 
 // ---- compile_drop.c
 

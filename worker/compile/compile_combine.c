@@ -91,10 +91,9 @@ static void combine_grad_done(struct build *b, uint32_t i, uint32_t k,
 
 // ---- the layers
 
-// Combines `count` tensors of node i's shape in y: so many at once, then what
-// came of them with the next ones.
-static void combine(struct build *b, uint32_t i, enum kern_binary_kind kind,
-                    const uint32_t *x, uint32_t count, uint32_t y)
+// So many at once, then what came of them with the next ones.
+void compile_combine(struct build *b, uint32_t i, enum kern_binary_kind kind,
+                     const uint32_t *x, uint32_t count, uint32_t y)
 {
     int64_t dim[KERN_DIMS];
     unsigned nd = compile_dims(b, &b->model->nodes[i].out, dim);
@@ -125,7 +124,7 @@ static void combine_forward(struct build *b, uint32_t i,
     for (uint32_t k = 0; k < node->inputs; k++)
         x[k] = operand(b, i, k);
     b->value[i] = compile_tensor(b, compile_bytes(b, &node->out));
-    combine(b, i, kind, x, node->inputs, b->value[i]);
+    compile_combine(b, i, kind, x, node->inputs, b->value[i]);
 }
 
 static void add_forward(struct build *b, uint32_t i)
@@ -208,7 +207,7 @@ static void multiply_backward(struct build *b, uint32_t i)
         for (uint32_t j = 0; j < node->inputs; j++)
             x[j] = j == k ? b->grad[i] : operand(b, i, j);
         dx = combine_grad_begin(b, i, k);
-        combine(b, i, KERN_MUL, x, node->inputs, dx);
+        compile_combine(b, i, KERN_MUL, x, node->inputs, dx);
         combine_grad_done(b, i, k, dx);
     }
 }

@@ -183,6 +183,42 @@ static const struct wrong {
      "(4, 4, 1) ('c')"},
     {"[4]", "{'type':'subtract','inputs':['input','input','input']}",
      "layer 'subtract' (subtract) reads exactly two layers, got 3 inputs"},
+    {"[4]", "{'type':'dot_interaction'}",
+     "layer 'dot_interaction' (dot_interaction) wants two vectors or more, got "
+     "one: name more layers in 'inputs', or one of shape (features, length)"},
+    {"[4]", "{'type':'dot_interaction','units':3}",
+     "layer 'dot_interaction' (dot_interaction) takes no 'units'"},
+    {"[4]",
+     "{'type':'dense','name':'a','units':3},"
+     "{'type':'dot_interaction','inputs':['input','a']}",
+     "layer 'dot_interaction' (dot_interaction) wants inputs of shape (4,) or "
+     "(features, 4), got (3,) ('a')"},
+    {"[129,2]", "{'type':'dot_interaction'}",
+     "layer 'dot_interaction' (dot_interaction) wants at most 128 vectors, got "
+     "129"},
+    {"[2,3,4]", "{'type':'fm'}",
+     "layer 'fm' (fm) wants inputs of shape (4,) or (features, 4), got (2, 3, "
+     "4) ('input')"},
+    {"[500000000]", "{'type':'fm','inputs':['input','input','input']}",
+     "layer 'fm' (fm) has more than 1000000000 elements in all inputs"},
+    {"[4]", "{'type':'cross','inputs':['input','input','input']}",
+     "layer 'cross' (cross) reads x0 and x, or one layer for both; got 3 "
+     "inputs"},
+    {"[4]",
+     "{'type':'dense','name':'a','units':3},"
+     "{'type':'cross','inputs':['input','a']}",
+     "layer 'cross' (cross) wants inputs of one shape, got (4,) and (3,) "
+     "('a')"},
+    {"[4]", "{'type':'cross','projection_dim':0}",
+     "layer 'cross' (cross) wants 'projection_dim' of at least 1, got 0"},
+    {"[4000,2]", "{'type':'cross','projection_dim':250001}",
+     "layer 'cross' (cross) has more than 1000000000 elements between its "
+     "kernels"},
+    {"[4]", "{'type':'cross','diag_scale':-0.5}",
+     "layer 'cross' (cross) wants a finite 'diag_scale' of at least 0, got "
+     "-0.5"},
+    {"[4]", "{'type':'cross','use_bias':false,'bias_initializer':'ones'}",
+     "layer 'cross' (cross) has a 'bias_initializer' but no bias"},
     {"[4]", "{'type':'maximum','inputs':[" NINE_INPUTS "]}",
      "layer 'maximum' (maximum) reads at most 8 layers, got 9 inputs"},
     {"[4]",

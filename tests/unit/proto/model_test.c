@@ -324,6 +324,51 @@ TEST(model, sequences)
     model_free(m);
 }
 
+// Recommendation models: shapes, variables, and initial values of cross.
+TEST(model, features)
+{
+    struct model *m =
+        make("{'input_shape':[6],'layers':["
+             "{'type':'embedding','name':'e','input_dim':9,'output_dim':4},"
+             "{'type':'embedding','name':'g','input_dim':9,'output_dim':4,"
+             "'inputs':'input'},"
+             "{'type':'dot_interaction','name':'d','inputs':['e','g']},"
+             "{'type':'dot_interaction','name':'s','self_interaction':true,"
+             "'inputs':'e'},"
+             "{'type':'fm','name':'f','inputs':['e','g']},"
+             "{'type':'concatenate','name':'c','inputs':['d','s','f']},"
+             "{'type':'cross','name':'x'},"
+             "{'type':'cross','name':'y','inputs':['c','x'],'projection_dim':5,"
+             "'use_bias':false,'kernel_initializer':'zeros'}]}");
+    static const char *const shapes[] = {"(6,)",  "(6, 4)", "(6, 4)",
+                                         "(66,)", "(21,)",  "(1,)",
+                                         "(88,)", "(88,)",  "(88,)"};
+    static const struct {
+        const char *name, *shape, *keras;
+    } variables[] = {
+        {"e/embeddings", "(9, 4)", ""},  {"g/embeddings", "(9, 4)", ""},
+        {"x/kernel", "(88, 88)", "10"},  {"x/bias", "(88,)", ""},
+        {"y/u_kernel", "(5, 88)", "10"}, {"y/kernel", "(88, 5)", "10"},
+    };
+
+    T_EQ(m->nodes_count, SL_COUNT(shapes));
+    for (unsigned i = 0; i < SL_COUNT(shapes); i++)
+        has_shape(&m->nodes[i].out, shapes[i]);
+    T_EQ(m->variables_count, SL_COUNT(variables));
+    for (unsigned i = 0; i < SL_COUNT(variables); i++) {
+        const struct model_variable *v = &m->variables[i];
+
+        T_STR(v->name, variables[i].name);
+        has_shape(&v->shape, variables[i].shape);
+        T_EQ(v->keras_rank, strlen(variables[i].keras));
+    }
+    T_EQ(m->variables[2].init.kind, MODEL_INIT_TRUNCATED_NORMAL);
+    T_NEAR(m->variables[2].init.b, 0.05, 0);
+    T_EQ(m->variables[4].init.kind, MODEL_INIT_CONSTANT);
+    T_EQ(m->variables[5].init.kind, MODEL_INIT_CONSTANT);
+    model_free(m);
+}
+
 #define FOUR_INPUTS "'input','input','input','input'"
 #define EIGHT_INPUTS FOUR_INPUTS "," FOUR_INPUTS
 
@@ -363,6 +408,9 @@ TEST(model, says_which_edition_it_needs)
         {"{'type':'add','inputs':[" EIGHT_INPUTS ",'input']},"
          "{'type':'flatten'},{'type':'dense','units':2}",
          8},
+        {"{'type':'flatten'},{'type':'cross','name':'c'},"
+         "{'type':'dense','units':2}",
+         9},
     };
 
     for (unsigned i = 0; i < SL_COUNT(cases); i++) {

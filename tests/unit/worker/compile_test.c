@@ -280,6 +280,13 @@ TEST(compile, gradient_of_many_inputs)
     check_gradient(NET_MANY, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 4);
 }
 
+TEST(compile, gradient_of_features)
+{
+    check_gradient(NET_FEATURES, SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY,
+                   true, 3);
+    check_gradient(NET_FEATURES, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 4);
+}
+
 TEST(compile, gradient_of_tokens)
 {
     check_gradient(NET_TOKENS, SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true,
@@ -640,6 +647,134 @@ TEST(compile, attention_is_what_it_says)
     check_attention(true);
 }
 
+// Opens a net in which 'k' is the sample, four vectors of three numbers, and
+// 'v' the second of them: their kernels only choose.
+static void open_vectors(struct net *n, const char *layer)
+{
+    char text[500];
+    double *w;
+
+    snprintf(text, sizeof(text),
+             "{'input_shape': [4, 3], 'layers': ["
+             "{'type': 'dense', 'name': 'k', 'units': 3, 'use_bias': false},"
+             "{'type': 'flatten', 'name': 'f', 'inputs': ['input']},"
+             "{'type': 'dense', 'name': 'v', 'units': 3, 'use_bias': false},"
+             "{%s, 'inputs': ['v', 'k']}]}",
+             layer);
+    draw();
+    net_open(n, "ref", text, SPEC_LOSS_MEAN_SQUARED_ERROR, false, false, 2,
+             true);
+    w = n->io.params;
+    memset(w, 0, n->elements * sizeof(double));
+    for (int i = 0; i < 3; i++)
+        w[i * 3 + i] = w[9 + i * 12 + 3 + i] = 1;
+    T_OK(program_run(n->p, &n->io, 0, n->p->count, t_err()));
+}
+
+// Returns vector `at` of those that the layer reads: 'v', then those of 'k'.
+static const double *vector_of(const struct net *n, size_t sample, int at)
+{
+    return (const double *)n->io.x + sample * 12 + (at == 0 ? 1 : at - 1) * 3;
+}
+
+static double dot(const double a[3], const double b[3])
+{
+    return a[0] * b[0] + a[1] * b[1] + a[2] * b[2];
+}
+
+static void check_dots(const char *layer, int self)
+{
+    struct net n;
+    size_t at = 0;
+
+    open_vectors(&n, layer);
+    for (size_t sample = 0; sample < 2; sample++)
+        for (int i = 0; i < 5; i++)
+            for (int j = 0; j < i + self; j++)
+                T_NEAR(output_of(&n)[at++],
+                       dot(vector_of(&n, sample, i), vector_of(&n, sample, j)),
+                       1e-12);
+    T_EQ(at, 2 * n.outputs);
+    net_close(&n);
+}
+
+// Row by row, as in DotInteraction of TensorFlow Recommenders.
+TEST(compile, dot_interaction_is_what_it_says)
+{
+    check_dots("'type': 'dot_interaction'", 0);
+    check_dots("'type': 'dot_interaction', 'self_interaction': true", 1);
+}
+
+TEST(compile, fm_is_half_the_square_of_the_sum_less_the_squares)
+{
+    struct net n;
+
+    open_vectors(&n, "'type': 'fm'");
+    for (size_t sample = 0; sample < 2; sample++) {
+        double sum[3] = {0}, squares = 0;
+
+        for (int i = 0; i < 5; i++) {
+            const double *v = vector_of(&n, sample, i);
+
+            for (int k = 0; k < 3; k++)
+                sum[k] += v[k];
+            squares += dot(v, v);
+        }
+        T_NEAR(output_of(&n)[sample], (dot(sum, sum) - squares) / 2, 1e-12);
+    }
+    net_close(&n);
+}
+
+enum { CROSSED = 4, BETWEEN = 2 };
+
+// Returns element `at` of w x + bias, of a kernel [.., columns].
+static double row_product(const struct model_variable *w, const double *params,
+                          int at, int columns, const double *x, double bias)
+{
+    for (int k = 0; k < columns; k++)
+        bias += params[w->first + (size_t)(at * columns + k)] * x[k];
+    return bias;
+}
+
+// y = x0 * (W x + b + diag_scale x) + x, as in Cross of TensorFlow
+// Recommenders.
+TEST(compile, cross_is_what_it_says)
+{
+    static const char text[] =
+        "{'input_shape': [4], 'layers': [{'type': 'cross', 'name': 'a'},"
+        "{'type': 'cross', 'inputs': ['input', 'a'], 'projection_dim': 2,"
+        " 'diag_scale': 0.5}]}";
+    const struct model_variable *v;
+    const double *w;
+    struct net n;
+
+    draw();
+    net_open(&n, "ref", text, SPEC_LOSS_MEAN_SQUARED_ERROR, false, false, 2,
+             true);
+    T_OK(program_run(n.p, &n.io, 0, n.p->count, t_err()));
+    v = n.model->variables;
+    w = n.io.params;
+    for (size_t sample = 0; sample < 2; sample++) {
+        const double *x0 = (const double *)n.io.x + sample * CROSSED;
+        double x[CROSSED], u[BETWEEN];
+
+        for (int i = 0; i < CROSSED; i++)
+            x[i] = x0[i] * row_product(&v[0], w, i, CROSSED, x0,
+                                       w[v[1].first + (size_t)i]) +
+                   x0[i];
+        for (int i = 0; i < BETWEEN; i++)
+            u[i] = row_product(&v[2], w, i, CROSSED, x, 0);
+        for (int i = 0; i < CROSSED; i++)
+            T_NEAR(output_of(&n)[sample * CROSSED + (size_t)i],
+                   x0[i] * (row_product(&v[3], w, i, BETWEEN, u,
+                                        w[v[4].first + (size_t)i]) +
+                            0.5 * x[i]) +
+                       x[i],
+                   1e-12);
+    }
+    net_close(&n);
+}
+
 // ---- backends
 
 static void check_backends(const char *text, enum spec_loss loss,
@@ -670,6 +805,7 @@ TEST(compile, cpu_is_ref)
     check_backends(NET_PENALTIES, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_ROWS, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_MANY, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
+    check_backends(NET_FEATURES, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_MLP, SPEC_LOSS_MEAN_ABSOLUTE_ERROR, false, 33);
 }
 
@@ -850,9 +986,9 @@ static void check_overlap(struct net *n, const void *params, const void *want)
 static void check_overlaps(const struct compile_options *o)
 {
     static const char *const nets[] = {
-        NET_EVERYTHING, NET_FASHION,   NET_RESIDUAL, NET_MLP,
-        NET_WIDE,       NET_VIEWS,     NET_GROUPS,   NET_PICKS,
-        NET_TOKENS,     NET_PENALTIES, NET_ROWS,     NET_MANY};
+        NET_EVERYTHING, NET_FASHION, NET_RESIDUAL, NET_MLP,    NET_WIDE,
+        NET_VIEWS,      NET_GROUPS,  NET_PICKS,    NET_TOKENS, NET_PENALTIES,
+        NET_ROWS,       NET_MANY,    NET_FEATURES};
 
     for (size_t i = 0; i < SL_COUNT(nets); i++) {
         struct net n;
@@ -1064,6 +1200,7 @@ TEST(compile, gradients_in_16_bits)
             check_half(backends[b], NET_PENALTIES, SPARSE, dtypes[t]);
             check_half(backends[b], NET_ROWS, SPARSE, dtypes[t]);
             check_half(backends[b], NET_MANY, SPARSE, dtypes[t]);
+            check_half(backends[b], NET_FEATURES, SPARSE, dtypes[t]);
         }
     }
 }
@@ -1289,9 +1426,10 @@ TEST(compile, micro_batches_are_the_large_batch)
 // Batch norm sees micro-batches, and dropout's masks are theirs.
 TEST(compile, micro_batches_add_up)
 {
-    static const char *const nets[] = {
-        NET_EVERYTHING, NET_RESIDUAL, NET_MLP,       NET_VIEWS, NET_GROUPS,
-        NET_PICKS,      NET_TOKENS,   NET_PENALTIES, NET_ROWS,  NET_MANY};
+    static const char *const nets[] = {NET_EVERYTHING, NET_RESIDUAL,  NET_MLP,
+                                       NET_VIEWS,      NET_GROUPS,    NET_PICKS,
+                                       NET_TOKENS,     NET_PENALTIES, NET_ROWS,
+                                       NET_MANY,       NET_FEATURES};
     static const enum kern_dtype dtypes[] = {KERN_F32, KERN_BF16, KERN_F16};
 
     for (size_t i = 0; i < SL_COUNT(nets); i++) {
@@ -1353,9 +1491,10 @@ static bool is_product(enum kern_op op)
 // nothing else changes.
 TEST(compile, operands_of_a_device_are_aligned)
 {
-    static const char *const nets[] = {
-        NET_EVERYTHING, NET_FASHION, NET_MLP,       NET_VIEWS, NET_GROUPS,
-        NET_PICKS,      NET_TOKENS,  NET_PENALTIES, NET_ROWS,  NET_MANY};
+    static const char *const nets[] = {NET_EVERYTHING, NET_FASHION,   NET_MLP,
+                                       NET_VIEWS,      NET_GROUPS,    NET_PICKS,
+                                       NET_TOKENS,     NET_PENALTIES, NET_ROWS,
+                                       NET_MANY,       NET_FEATURES};
 
     for (size_t i = 0; i < SL_COUNT(nets); i++) {
         struct compile_options o = {.loss = SPEC_LOSS_MEAN_SQUARED_ERROR,

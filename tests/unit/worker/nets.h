@@ -189,6 +189,39 @@ static inline struct model *t_model(const char *text)
     "{'type': 'flatten', 'name': 'w', 'inputs': ['x']},"                       \
     "{'type': 'dense', 'name': 'o', 'units': 10, 'inputs': ['w']}]}"
 
+// Vectors that are multiplied with each other, and cross layers: of whole and
+// of low rank, of the sample and of several axes.
+#define NET_FEATURES                                                           \
+    "{'input_shape': [6], 'layers': ["                                         \
+    "{'type': 'dense', 'name': 'a', 'units': 4, 'inputs': ['input'],"          \
+    " 'activation': 'tanh'},"                                                  \
+    "{'type': 'dense', 'name': 'b', 'units': 12, 'inputs': ['input']},"        \
+    "{'type': 'reshape', 'name': 'r', 'target_shape': [3, 4],"                 \
+    " 'inputs': ['b']},"                                                       \
+    "{'type': 'dot_interaction', 'name': 'd', 'inputs': ['a', 'r', 'a']},"     \
+    "{'type': 'dot_interaction', 'name': 's', 'self_interaction': true,"       \
+    " 'inputs': ['r']},"                                                       \
+    "{'type': 'fm', 'name': 'f', 'inputs': ['r', 'a']},"                       \
+    "{'type': 'fm', 'name': 'g', 'inputs': ['r']},"                            \
+    "{'type': 'cross', 'name': 'q', 'inputs': ['r', 'r'],"                     \
+    " 'diag_scale': 0.5},"                                                     \
+    "{'type': 'flatten', 'name': 'v', 'inputs': ['q']},"                       \
+    "{'type': 'concatenate', 'name': 'c', 'inputs': ['d', 's', 'f', 'g',"      \
+    " 'v', 'a']},"                                                             \
+    "{'type': 'dense', 'name': 'n', 'units': 6, 'activation': 'tanh',"         \
+    " 'inputs': ['c']},"                                                       \
+    "{'type': 'cross', 'name': 'x', 'inputs': ['n']},"                         \
+    "{'type': 'cross', 'name': 'y', 'inputs': ['n', 'x'],"                     \
+    " 'projection_dim': 2, 'diag_scale': 0.25,"                                \
+    " 'kernel_regularizer': {'l2': 0.1}, 'bias_regularizer': {'l2': 0.2}},"    \
+    "{'type': 'cross', 'name': 'z', 'inputs': ['input', 'y'],"                 \
+    " 'use_bias': false},"                                                     \
+    "{'type': 'cross', 'name': 'w', 'inputs': ['z', 'input'],"                 \
+    " 'projection_dim': 3},"                                                   \
+    "{'type': 'cross', 'name': 'p', 'inputs': ['input']},"                     \
+    "{'type': 'add', 'name': 'm', 'inputs': ['w', 'p']},"                      \
+    "{'type': 'dense', 'name': 'o', 'units': 10, 'inputs': ['m']}]}"
+
 // Who is largest and smallest, normalized rows, activations of all kinds.
 #define NET_PICKS                                                              \
     "{'input_shape': [4, 5], 'layers': ["                                      \
