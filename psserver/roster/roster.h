@@ -125,8 +125,8 @@ void roster_tick(struct roster *r, uint64_t seq, bool draining);
 // Writes a snapshot of each admitted shard that has counted steps since its
 // last one, and then calls done(arg), once, also if some could not be written,
 // and before it returns if there is nothing to write: a restart then loses
-// nothing. A shard whose snapshot is being written just then is passed over.
-// Not again before `done` has run.
+// nothing. Where a snapshot is being written just then, another one follows if
+// that lacks counted steps. Not again before `done` has run.
 void roster_save(struct roster *r, void (*done)(void *arg), void *arg);
 
 // Returns the number of shards that are admitted.

@@ -66,6 +66,7 @@ struct hosted {
     const struct snapping *snapping; // snapshot being written, or NULL
     bool wanted;                     // another snapshot is asked for
     uint64_t wanted_incarnation, wanted_request;
+    bool save;            // roster_save waits for the end of `snapping`
     uint64_t saved_steps; // steps counted in its newest durable snapshot
     uint64_t saved_ms;    // time when that was written or loaded
 };

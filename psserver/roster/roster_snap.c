@@ -119,8 +119,40 @@ static void report(struct hosted *h, struct snapping *s)
     send_failed(h, s->request, &s->err);
 }
 
+// Returns true if the memory has counted steps that the newest snapshot lacks.
+static bool is_dirty(struct hosted *h, uint64_t *incarnation)
+{
+    struct shard_brief brief;
+
+    if (h->state != HOSTED_ADMITTED)
+        return false;
+    shard_brief(h->shard, true, &brief);
+    *incarnation = brief.incarnation;
+    return brief.steps != h->saved_steps;
+}
+
 static void hosted_start_snapshot(struct hosted *h, uint64_t incarnation,
                                   uint64_t request, bool save);
+
+// Starts what waited for the snapshot before: a request, and after that the
+// save, which has nothing left to write as a rule.
+static void hosted_start_next(struct hosted *h)
+{
+    uint64_t incarnation;
+
+    if (!h->gone && h->wanted) {
+        h->wanted = false;
+        hosted_start_snapshot(h, h->wanted_incarnation, h->wanted_request,
+                              false);
+    }
+    if (!h->save || h->snapping != NULL)
+        return;
+    h->save = false;
+    if (!h->gone && is_dirty(h, &incarnation))
+        hosted_start_snapshot(h, incarnation, 0, true);
+    else
+        one_saved(h->roster);
+}
 
 static void snap_done(void *arg)
 {
@@ -132,11 +164,7 @@ static void snap_done(void *arg)
     // A shard dropped or loaded anew meanwhile is another memory.
     if (!h->gone && h->shard == s->shard)
         report(h, s);
-    if (!h->gone && h->wanted) {
-        h->wanted = false;
-        hosted_start_snapshot(h, h->wanted_incarnation, h->wanted_request,
-                              false);
-    }
+    hosted_start_next(h);
     if (s->save)
         one_saved(r);
     snapping_free(s);
@@ -218,18 +246,6 @@ void roster_snapshot(struct roster *r, const Sluice__V1__SnapshotRequest *m)
     h->wanted_request = m->request;
 }
 
-// Returns true if the memory has counted steps that the newest snapshot lacks.
-static bool is_dirty(struct hosted *h, uint64_t *incarnation)
-{
-    struct shard_brief brief;
-
-    if (h->state != HOSTED_ADMITTED || h->snapping != NULL)
-        return false;
-    shard_brief(h->shard, true, &brief);
-    *incarnation = brief.incarnation;
-    return brief.steps != h->saved_steps;
-}
-
 void roster_save(struct roster *r, void (*done)(void *arg), void *arg)
 {
     struct pairmap_at at = {0};
@@ -243,7 +259,10 @@ void roster_save(struct roster *r, void (*done)(void *arg), void *arg)
         if (!is_dirty(h, &incarnation))
             continue;
         r->saving++;
-        hosted_start_snapshot(h, incarnation, 0, true);
+        if (h->snapping != NULL) // may have begun before the newest steps
+            h->save = true;
+        else
+            hosted_start_snapshot(h, incarnation, 0, true);
     }
     one_saved(r);
 }

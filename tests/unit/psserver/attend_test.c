@@ -3,6 +3,7 @@
 // answers to workers.
 #include "psserver/service/attend.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 
 #include "common/base/clock.h"
@@ -716,6 +717,69 @@ TEST(attend, a_drain_saves_what_no_snapshot_holds)
                    NULL, t_err()));
     T_EQ(fresh->from.sequence, 1);
     T_EQ(once_version(&fresh->once), 1);
+    sl_free(folder);
+    shard_unref(fresh);
+}
+
+// The loop, between a snapshot that was written and its end there.
+struct held_save {
+    sem_t begun, go, saved;
+};
+
+static void on_loop_snapshot_and_save(void *arg)
+{
+    Sluice__V1__SnapshotRequest m = SLUICE__V1__SNAPSHOT_REQUEST__INIT;
+    struct held_save *held = arg;
+
+    m.job = 7;
+    m.shard = 2;
+    m.incarnation = 1;
+    m.request = 1;
+    roster_snapshot(stage.roster, &m);
+    sem_post(&held->begun);
+    while (sem_wait(&held->go) != 0)
+        ;
+    roster_save(stage.roster, on_saved, &held->saved);
+}
+
+static void wait_for_file(const char *folder, const char *name)
+{
+    char *path = fs_join(folder, name);
+
+    while (!fs_exists(fs_posix(), path))
+        sched_yield();
+    sl_free(path);
+}
+
+TEST(attend, a_drain_saves_what_the_snapshot_under_way_lacks)
+{
+    struct held_save held;
+    struct shard *fresh;
+    char *folder;
+    struct kit k;
+
+    kit_init(&k);
+    sem_init(&held.begun, 0, 0);
+    sem_init(&held.go, 0, 0);
+    sem_init(&held.saved, 0, 0);
+    fresh = kit_shard(&k);
+    folder = snap_folder(t_path("store"), &fresh->plan);
+    stage_open(&stage);
+    stage_serve(&stage, &k);
+    push_one(&stage, 1, 0, 0, 1, WIRE_PUSH_COUNTED);
+    T_OK(loop_post(stage.loop, on_loop_snapshot_and_save, &held));
+    while (sem_wait(&held.begun) != 0)
+        ;
+    wait_for_file(folder, "shard-2.i1.n1.safetensors");
+    push_one(&stage, 1, 0, 1, 1, WIRE_PUSH_COUNTED);
+    sem_post(&held.go);
+    while (sem_wait(&held.saved) != 0)
+        ;
+    stage_close(&stage);
+    T_OK(snap_load(fs_posix(), folder, (struct wire_tag){0, 0}, fresh, NULL,
+                   NULL, t_err()));
+    T_EQ(fresh->from.sequence, 2);
+    T_EQ(once_version(&fresh->once), 2);
     sl_free(folder);
     shard_unref(fresh);
 }
