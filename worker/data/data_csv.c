@@ -122,7 +122,7 @@ static enum sl_err csv_scan_lines(struct csv *c, struct pulse *pulse,
     char *chunk = sl_malloc(CHUNK);
     uint64_t base = 0, begin = 0;
     size_t got = CHUNK;
-    enum sl_err rc = chunk == NULL ? SL_ENOMEM : SL_OK;
+    enum sl_err rc = chunk == NULL ? sl_no_memory(err) : SL_OK;
 
     while (rc == SL_OK && got == CHUNK) {
         rc = fs_pread(c->file, base, chunk, CHUNK, &got, err);

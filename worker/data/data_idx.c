@@ -147,16 +147,13 @@ enum sl_err array_open_idx(struct array *out, const struct roots *roots,
         return rc;
     a.path = sl_strdup(path);
     rc = a.path == NULL ? SL_ENOMEM : fs_size(file, &a.file_bytes, err);
-    if (rc != SL_OK) {
-        fs_close(file);
-    } else {
+    if (rc == SL_OK)
         rc = open_either(&a, file, pulse, err);
-        if (rc != SL_OK)
-            sl_prefix(err, rc, "%s", path);
-    }
+    else
+        fs_close(file);
     if (rc != SL_OK) {
         array_release(&a);
-        return rc;
+        return sl_prefix(err, rc, "%s", path);
     }
     *out = a;
     return SL_OK;

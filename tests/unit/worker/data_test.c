@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/base/buf.h"
+#include "common/base/mem.h"
 #include "data_golden.h"
 #include "worker/data/data.h"
 #include "worker/data/data_array.h"
@@ -410,6 +411,52 @@ TEST(data, no_reader_goes_on_when_the_attempt_is_over)
         T_HAS(err.text, "is over");
         T_EQ(pulse.beats, 0);
     }
+}
+
+// Opens a source with each allocation refused in turn.
+static void no_memory_is_said(const struct data_source *s,
+                              const struct data_want *w)
+{
+    bool refused = true;
+
+    for (uint64_t n = 1; refused; n++) {
+        struct sl_error err = SL_ERROR_INIT;
+        struct data *d = NULL;
+        enum sl_err rc;
+
+        sl_mem_fail_at(n);
+        rc = data_open(&d, s, w, &err);
+        refused = sl_mem_failed();
+        if (!refused)
+            T_OK(rc);
+        else if (rc != SL_ENOMEM || err.text[0] == '\0')
+            T_FAIL("%s, allocation %llu: %s: '%s'", s->x, (unsigned long long)n,
+                   sl_err_name(rc), err.text);
+        data_free(d);
+    }
+}
+
+TEST(data, no_memory_is_said_wherever_it_is_missing)
+{
+    static const uint8_t labels[] = {0, 0, 8, 1, 0, 0, 0, 2, 1, 2};
+    struct data_source idx = {.format = "idx", .roots = t_roots(), .scale = 1};
+    struct data_source one = {.format = "csv", .roots = t_roots(), .scale = 1};
+    struct data_want w = {
+        .rank = 1, .dim = {3}, .outputs = 5, .labels = DATA_INDEX};
+
+    idx.y = put("y", labels, sizeof(labels));
+    idx.x = put("x", golden_idx, sizeof(golden_idx));
+    no_memory_is_said(&idx, &w);
+    idx.x = put("x.gz", golden_idx_gz, sizeof(golden_idx_gz));
+    no_memory_is_said(&idx, &w);
+    w.dim[0] = 2;
+    one.x = put_text("a.csv", "1,2,0\n");
+    no_memory_is_said(&one, &w);
+    one.format = "npz";
+    one.x = put("s.npz", golden_stored_npz, sizeof(golden_stored_npz));
+    no_memory_is_said(&one, &w);
+    one.x = put("d.npz", golden_deflated_npz, sizeof(golden_deflated_npz));
+    no_memory_is_said(&one, &w);
 }
 
 TEST(npy, reading_and_turning_stop_when_the_attempt_is_over)
