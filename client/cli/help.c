@@ -152,11 +152,11 @@ static enum sl_err forms_text(struct buf *out, const struct cli_verb *verb)
 enum sl_err cli_conf(struct conf **out, const struct cli_verb *verb,
                      struct conf_about *about, struct buf *exits)
 {
+    struct conf *conf = NULL;
     enum sl_err rc = forms_text(exits, verb);
 
     if (rc == SL_OK)
         rc = exit_text(exits, verb);
-
     if (rc != SL_OK)
         return rc;
     *about = (struct conf_about){.program = "sluice",
@@ -164,13 +164,15 @@ enum sl_err cli_conf(struct conf **out, const struct cli_verb *verb,
                                  .text = verb->text,
                                  .example = verb->example,
                                  .after = buf_text(exits)};
-    rc = conf_new(out, about,
+    rc = conf_new(&conf, about,
                   verb->keys != NULL ? verb->keys
                                      : &cli_globals[SL_COUNT(cli_globals) - 1]);
-    if (rc == SL_OK && conf_add(*out, cli_globals) != SL_OK) {
-        conf_free(*out);
-        rc = SL_ENOMEM;
-    }
+    if (rc == SL_OK)
+        rc = conf_add(conf, cli_globals);
+    if (rc == SL_OK)
+        *out = conf;
+    else
+        conf_free(conf);
     return rc;
 }
 

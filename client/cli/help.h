@@ -33,8 +33,8 @@ enum sl_err cli_verb_help(struct buf *out, const struct cli_verb *verb);
 
 // Makes *out the settings of `verb`: its own flags and those of all verbs. The
 // caller frees it, then *exits; `about` and `exits` must outlive it. `exits` is
-// empty before. After a failure the caller releases *exits alone. *about need
-// not be filled in before.
+// empty before. A failure leaves *out as it was, and the caller releases *exits
+// alone. *about need not be filled in before.
 enum sl_err cli_conf(struct conf **out, const struct cli_verb *verb,
                      struct conf_about *about, struct buf *exits);
 

@@ -2,6 +2,7 @@
 #include "client/cli/cli.h"
 #include "client/cli/help.h"
 
+#include "common/base/mem.h"
 #include "tests/harness/t.h"
 
 static size_t widest(const char *text)
@@ -42,6 +43,29 @@ TEST(cli, help_fits_80_columns_and_one_screen)
         T_HAS(buf_text(&text), "Exit status: 0 ok");
     }
     buf_release(&text);
+}
+
+// The caller frees the settings in any case.
+TEST(cli, settings_that_could_not_be_made_are_not_there)
+{
+    bool refused = true;
+
+    for (uint64_t n = 1; refused; n++) {
+        uint64_t live = sl_mem_live();
+        struct buf exits = BUF_INIT;
+        struct conf_about about;
+        struct conf *conf = NULL;
+        enum sl_err rc;
+
+        sl_mem_fail_at(n);
+        rc = cli_conf(&conf, cli_find("submit"), &about, &exits);
+        refused = sl_mem_failed();
+        T_EQ(rc, refused ? SL_ENOMEM : SL_OK);
+        T_TRUE(refused == (conf == NULL));
+        conf_free(conf);
+        buf_release(&exits);
+        T_EQ(sl_mem_live(), live);
+    }
 }
 
 // The table against itself: each example calls its verb, each verb has words.
