@@ -288,10 +288,12 @@ TEST(life, sync_whatever_happens_rounds_are_whole_and_all_holds)
 }
 
 // Two rounds of four, each of which one contribution skips: that is chance,
-// but no parameter has moved, so the job has failed. All else holds of it.
+// but no parameter has moved, so the job has failed. All else holds of it. A
+// change of what a life asks of its disk wants another seed: the first of 1, 2,
+// ... whose life is of this kind.
 TEST(life, rounds_that_are_all_skipped_fail_the_job_at_its_end)
 {
-    const uint64_t seed = 91013367;
+    const uint64_t seed = 1161;
     struct seen seen = {0};
 
     log_set_sink(nothing, NULL);

@@ -58,8 +58,10 @@ void tally_conclude(struct lease *l, const struct sync *sync,
     case SYNC_BUSY:
         return; // it has not ended
     case SYNC_OK:
-    case SYNC_AGAIN:
         tally_evidence(l, sync);
+        return;
+    case SYNC_AGAIN: // W1: that all is counted is not known any more
+        lease_hand_back(l, "a shard has been replaced");
         return;
     case SYNC_STOPPED:
         lease_stopped(l);

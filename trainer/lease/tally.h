@@ -36,8 +36,8 @@ void tally_add(struct tally *t, const struct sync *sync,
 void tally_evidence(struct lease *l, const struct sync *sync);
 
 // Sets the outcome of a closure that ended with `result`; `err` is read for
-// SYNC_FAILED only. SYNC_AGAIN is taken for SYNC_OK. Does nothing for
-// SYNC_BUSY.
+// SYNC_FAILED only. Only SYNC_OK completes the lease; SYNC_AGAIN hands it back.
+// Does nothing for SYNC_BUSY.
 void tally_conclude(struct lease *l, const struct sync *sync,
                     enum sync_result result, const struct sl_error *err);
 

@@ -194,6 +194,16 @@ TEST(steps, W1_what_does_not_hold_is_asked_again)
     T_EQ(steps_move(&steps), SYNC_FENCED);
 }
 
+// Nobody should conclude so, and no closure is complete because somebody did.
+TEST(steps, W1_what_does_not_hold_is_not_complete)
+{
+    begin();
+    T_EQ(steps_move(&steps), SYNC_OK);
+    steps_conclude(&steps, SYNC_AGAIN);
+    T_EQ(lease.outcome.kind, OUTCOME_HAND_BACK);
+    T_TRUE(lease.outcome.incarnations == NULL);
+}
+
 TEST(steps, a_drain_lets_the_step_under_way_end)
 {
     begin();
