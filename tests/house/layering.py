@@ -39,7 +39,7 @@ FLOORS = {
     "coordinator": ["rules", "journal", "feed", "core core/cuts core/leases core/modes core/recovery "
                     "core/shards core/status tasks",
                     "service", "dashboard"],
-    "state": ["base", "shard", "snap"],
+    "state": ["base", "rows", "shard", "snap"],
     "psserver": ["local", "roster", "service"],
 }
 

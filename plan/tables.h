@@ -1,0 +1,76 @@
+// SPDX-License-Identifier: Apache-2.0
+// plan/tables.h -- which shard of a job has which row of a sparse table.
+//
+// A table is a map of ids, any numbers of 64 bits, to rows. An id's hash falls
+// into one of the table's buckets; their number never changes, and a shard has
+// a contiguous range of buckets. So workers, programs and psservers find a
+// row's shard from its id alone, and no process keeps a vocabulary.
+//
+// In messages the ids of a table come in rising order of their hash (T3). The
+// order of hashes is that of buckets, and so of shards: a sender that has
+// sorted the ids of a step once has them by shard.
+//
+// The result crosses machines and versions: never change the arithmetic.
+//
+// Threads  functions of their arguments; any.
+// Memory   nothing is kept.
+// Units    buckets and shards count from 0; a table has `buckets` buckets and
+//          the job `shards` shards, neither is 0.
+// Errors   none.
+#ifndef PLAN_TABLES_H
+#define PLAN_TABLES_H
+
+#include <stdint.h>
+
+#include "common/base/num.h"
+#include "common/base/rng.h"
+
+#define TABLES_MOST 1000             // tables of a job
+#define TABLE_BUCKETS 4096           // of a table that does not say
+#define TABLE_BUCKETS_MOST 65536     // limit
+#define TABLE_DIM_MOST 4096          // elements of a row
+#define TABLE_STEPS_MOST 0xfffffffeu // steps of a job that has tables
+#define TABLE_ROWS_MOST 0xfffffff0u  // rows of a table on one shard
+
+// Returns the hash of an id; a bijection. The salt keeps the ids 0, 1, 2 of one
+// table from the same places as seeds that sl_mix64 makes elsewhere.
+static inline uint64_t table_hash(uint64_t id)
+{
+    return sl_mix64(id ^ 0x7461626c65206964u);
+}
+
+// Returns the bucket of a hash: equal parts of all hashes, in their order.
+static inline uint32_t table_bucket(uint64_t hash, uint32_t buckets)
+{
+    return (uint32_t)((hash >> 32) * buckets >> 32);
+}
+
+// Returns the shard that has a bucket. Shards above the number of buckets have
+// none.
+static inline uint32_t table_shard(uint32_t bucket, uint32_t buckets,
+                                   uint32_t shards)
+{
+    return (uint32_t)((uint64_t)bucket * shards / buckets);
+}
+
+// Returns the first bucket of a shard; for `shards`, the end of the last one's.
+// The shard has none if the next one's first is the same.
+static inline uint32_t table_first(uint32_t shard, uint32_t buckets,
+                                   uint32_t shards)
+{
+    return (uint32_t)sl_ceil_div((uint64_t)shard * buckets, shards);
+}
+
+// Returns the shard's part of a limit of `most` rows for the whole table, by
+// its buckets. The parts of all shards add up to `most`.
+static inline uint64_t table_part(uint64_t most, uint32_t shard,
+                                  uint32_t buckets, uint32_t shards)
+{
+    uint32_t first = table_first(shard, buckets, shards);
+    uint32_t end = table_first(shard + 1, buckets, shards);
+
+    return (uint64_t)((unsigned __int128)most * end / buckets) -
+           (uint64_t)((unsigned __int128)most * first / buckets);
+}
+
+#endif

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/rows/row_pool.h -- within state/rows only: numbered records of one
+// size.
+//
+// Slab k has 2^k times the records of slab 0, so a number's place is found
+// without a table of slabs, and nothing ever moves. Pages that no record has
+// touched are not resident. A number that is given back is the head of a chain
+// through the records themselves; what it holds of the last record is kept
+// until it is taken again.
+//
+// Threads  one at a time.
+// Memory   row_pool_release frees all. A record is at one place for as long as
+//          its number is in use.
+// Units    numbers count from 0, below `used`; bytes of a record, a multiple of
+//          8.
+// Errors   SL_ENOMEM of row_pool_reserve; it has changed no record.
+#ifndef STATE_ROWS_ROW_POOL_H
+#define STATE_ROWS_ROW_POOL_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/status.h"
+
+#define ROW_NONE UINT32_MAX // no number
+#define ROW_SLABS 33
+
+struct row_pool {
+    size_t stride;            // bytes of a record
+    unsigned shift;           // slab 0 has 2^shift records
+    uint32_t used;            // numbers that were ever taken: 0 to used - 1
+    uint32_t free_count;      // numbers below `used` that are not in use
+    uint32_t free_first;      // ROW_NONE: none
+    uint32_t most;            // limit of numbers
+    uint8_t *slab[ROW_SLABS]; // owned; NULL: not needed yet
+};
+
+// Makes an empty pool for `most` records (at most ROW_NONE) of `stride` bytes.
+void row_pool_init(struct row_pool *p, size_t stride, uint32_t most);
+// Frees the slabs. All zeroes is allowed.
+void row_pool_release(struct row_pool *p);
+
+// Takes the memory of the next n numbers, as far as the limit allows.
+enum sl_err row_pool_reserve(struct row_pool *p, uint64_t n);
+
+// Takes a number. Its memory is reserved, and the limit is not reached.
+uint32_t row_pool_take(struct row_pool *p);
+
+// Gives a number back.
+void row_pool_give(struct row_pool *p, uint32_t number);
+
+// Returns the memory of a number.
+static inline void *row_pool_at(const struct row_pool *p, uint32_t number)
+{
+    uint64_t x = (uint64_t)number + (UINT64_C(1) << p->shift);
+    unsigned k = 63 - (unsigned)__builtin_clzll(x);
+
+    return p->slab[k - p->shift] + (x - (UINT64_C(1) << k)) * p->stride;
+}
+
+#endif

@@ -1,0 +1,455 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/rows/row_store.c -- look-ups that overlap, growth, and the record that
+// makes place.
+#include "state/rows/row_store.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+
+#define SAMPLE 16       // records that a new one is weighed against
+#define SAMPLES_MOST 64 // times that so many are looked at in vain
+#define LINE_BYTES 64
+
+enum sl_err row_store_init(struct row_store *s, size_t stride, uint32_t first,
+                           uint32_t own, uint32_t buckets, uint32_t limit)
+{
+    *s = (struct row_store){
+        .first = first, .own = own, .buckets = buckets, .limit = limit};
+    s->bucket = sl_calloc(own, sizeof(*s->bucket));
+    if (s->bucket == NULL)
+        return SL_ENOMEM;
+    for (uint32_t i = 0; i < own; i++)
+        row_bucket_init(&s->bucket[i]);
+    row_pool_init(&s->pool, stride, limit);
+    return SL_OK;
+}
+
+void row_store_release(struct row_store *s)
+{
+    if (s->bucket == NULL)
+        return;
+    row_store_thaw(s);
+    for (uint32_t i = 0; i < s->own; i++)
+        row_bucket_release(&s->bucket[i]);
+    sl_free(s->bucket);
+    row_pool_release(&s->pool);
+    *s = (struct row_store){.bucket = NULL};
+}
+
+static uint64_t id_at(const void *ids, size_t i)
+{
+    uint64_t id;
+
+    memcpy(&id, (const uint8_t *)ids + i * sizeof(id), sizeof(id));
+    return id;
+}
+
+// ---- look-ups
+
+static const struct row_bucket nowhere = {
+    .group = (struct row_group *)&row_group_none, .groups = 1};
+
+static const struct row_bucket *bucket_of(const struct row_store *s,
+                                          uint64_t hash)
+{
+    uint32_t b = row_store_bucket(s, hash);
+
+    return b < s->own ? &s->bucket[b] : &nowhere;
+}
+
+static uint32_t find_in(const struct row_store *s, const struct row_bucket *b,
+                        uint64_t hash, uint64_t id)
+{
+    uint32_t at = row_group_of(hash, b->groups), match;
+    const struct row_group *g;
+
+    for (uint32_t tries = 0; tries < b->groups; tries++) {
+        g = &b->group[at];
+        match = row_group_match(g, row_tag(hash));
+        for (; match != 0; match &= match - 1) {
+            uint32_t number = g->row[__builtin_ctz(match)];
+
+            if (row_store_at(s, number)->id == id)
+                return number;
+        }
+        if ((g->overflow & row_overflow_bit(hash)) == 0)
+            break;
+        at = at + 1 == b->groups ? 0 : at + 1;
+    }
+    return ROW_NONE;
+}
+
+uint32_t row_store_find(const struct row_store *s, uint64_t hash, uint64_t id)
+{
+    return find_in(s, bucket_of(s, hash), hash, id);
+}
+
+static inline void prefetch_record(const struct row_store *s, uint32_t number,
+                                   bool write)
+{
+    const char *at = (const char *)row_store_at(s, number);
+    const char *end = at + s->pool.stride;
+
+    for (; at < end; at += LINE_BYTES) {
+        if (write)
+            __builtin_prefetch(at, 1);
+        else
+            __builtin_prefetch(at, 0);
+    }
+}
+
+// Three passes, so that the misses of one pass overlap: the groups, then the
+// records that the tags hint at, then the comparison of ids.
+void row_store_find_all(const struct row_store *s, size_t n, const void *ids,
+                        bool write, uint32_t *number)
+{
+    const struct row_bucket *b[ROW_BATCH];
+    uint64_t hash[ROW_BATCH];
+
+    for (size_t i = 0; i < n; i++) {
+        hash[i] = table_hash(id_at(ids, i));
+        b[i] = bucket_of(s, hash[i]);
+        __builtin_prefetch(&b[i]->group[row_group_of(hash[i], b[i]->groups)]);
+    }
+    for (size_t i = 0; i < n; i++) {
+        const struct row_group *g =
+            &b[i]->group[row_group_of(hash[i], b[i]->groups)];
+        uint32_t match = row_group_match(g, row_tag(hash[i]));
+
+        number[i] = match == 0 ? ROW_NONE : g->row[__builtin_ctz(match)];
+        if (match != 0)
+            prefetch_record(s, number[i], write);
+    }
+    for (size_t i = 0; i < n; i++) {
+        uint64_t id = id_at(ids, i);
+
+        if (number[i] == ROW_NONE || row_store_at(s, number[i])->id != id)
+            number[i] = find_in(s, b[i], hash[i], id);
+    }
+}
+
+// ---- memory
+
+static void prefetch_group(const struct row_store *s, const struct row_group *g)
+{
+    for (unsigned k = 0; k < ROW_GROUP; k++)
+        if (g->tag[k] != 0)
+            __builtin_prefetch(row_store_at(s, g->row[k]));
+}
+
+// A tag does not say the hash, so the records are read, a group ahead.
+static enum sl_err bucket_make_room(struct row_store *s, struct row_bucket *b,
+                                    uint64_t more)
+{
+    struct row_bucket grown;
+
+    if (more <= b->room)
+        return SL_OK;
+    if (row_bucket_grow(&grown, b, more) != SL_OK)
+        return SL_ENOMEM;
+    for (uint32_t i = 0; i < b->groups; i++) {
+        const struct row_group *g = &b->group[i];
+
+        if (i + 1 < b->groups)
+            prefetch_group(s, g + 1);
+        for (unsigned k = 0; k < ROW_GROUP; k++)
+            if (g->tag[k] != 0)
+                row_bucket_add(&grown,
+                               table_hash(row_store_at(s, g->row[k])->id),
+                               g->row[k]);
+    }
+    row_bucket_release(b);
+    *b = grown;
+    return SL_OK;
+}
+
+struct row_saved {
+    struct row_saved *next;
+    uint32_t count, taken, room; // records saved, walked, and that fit
+    uint8_t record[];
+};
+
+#define SAVED_BYTES ((size_t)256 << 10)
+
+static enum sl_err row_store_reserve_saved(struct row_store *s, uint64_t n)
+{
+    while (s->frozen && s->saved_room < n) {
+        uint32_t room = (uint32_t)(SAVED_BYTES / s->pool.stride) + 1;
+        struct row_saved *piece =
+            sl_malloc(sizeof(*piece) + room * s->pool.stride);
+
+        if (piece == NULL)
+            return SL_ENOMEM;
+        *piece = (struct row_saved){.room = room};
+        if (s->head == NULL)
+            s->head = s->tail = piece;
+        else
+            s->last->next = piece;
+        s->last = piece;
+        s->saved_room += room;
+    }
+    return SL_OK;
+}
+
+enum sl_err row_store_reserve(struct row_store *s, size_t n, const void *ids,
+                              uint64_t touched)
+{
+    enum sl_err rc = row_pool_reserve(&s->pool, n);
+    size_t end;
+
+    if (rc == SL_OK)
+        rc = row_store_reserve_saved(s, touched);
+    for (size_t i = 0; i < n && rc == SL_OK; i = end) {
+        uint32_t b = row_store_bucket(s, table_hash(id_at(ids, i)));
+
+        for (end = i + 1; end < n; end++)
+            if (row_store_bucket(s, table_hash(id_at(ids, end))) != b)
+                break;
+        rc = bucket_make_room(s, &s->bucket[b], end - i);
+    }
+    return rc;
+}
+
+uint32_t row_store_largest(const struct row_store *s)
+{
+    uint32_t most = 0;
+
+    for (uint32_t i = 0; i < s->own; i++)
+        most = s->bucket[i].rows > most ? s->bucket[i].rows : most;
+    return most;
+}
+
+uint64_t row_store_bytes(const struct row_store *s)
+{
+    uint64_t bytes = s->own * sizeof(*s->bucket);
+
+    for (uint32_t i = 0; i < s->own; i++)
+        bytes += row_bucket_bytes(&s->bucket[i]);
+    return bytes + s->pool.used * (uint64_t)s->pool.stride;
+}
+
+// ---- changes
+
+uint32_t row_store_add(struct row_store *s, uint64_t hash, uint64_t id)
+{
+    uint32_t number = row_pool_take(&s->pool);
+
+    row_store_at(s, number)->id = id;
+    row_bucket_add(&s->bucket[row_store_bucket(s, hash)], hash, number);
+    s->count++;
+    return number;
+}
+
+// A score of 0 says that the number is free, to the walk.
+static void row_store_drop(struct row_store *s, uint32_t number)
+{
+    row_store_touch(s, number);
+    row_store_at(s, number)->score = 0;
+    row_pool_give(&s->pool, number);
+    s->count--;
+}
+
+void row_store_remove(struct row_store *s, uint32_t number)
+{
+    uint64_t hash = table_hash(row_store_at(s, number)->id);
+
+    row_bucket_remove(&s->bucket[row_store_bucket(s, hash)], hash, number);
+    row_store_drop(s, number);
+}
+
+uint64_t row_store_sweep(struct row_store *s, uint32_t bucket,
+                         bool (*gone)(void *ctx, const struct row_header *h),
+                         void *ctx)
+{
+    struct row_bucket *b = &s->bucket[bucket];
+    uint64_t before = s->count;
+
+    for (uint32_t i = 0; i < b->groups; i++) {
+        const struct row_group *g = &b->group[i];
+
+        if (i + 1 < b->groups)
+            prefetch_group(s, g + 1);
+        for (unsigned k = 0; k < ROW_GROUP; k++) {
+            const struct row_header *h;
+
+            if (g->tag[k] == 0)
+                continue;
+            h = row_store_at(s, g->row[k]);
+            if (!gone(ctx, h))
+                continue;
+            row_bucket_clear(b, i, k, table_hash(h->id));
+            row_store_drop(s, g->row[k]);
+        }
+    }
+    return before - s->count;
+}
+
+// ---- the record that makes place
+
+struct row_search {
+    uint32_t low, high; // last bits of the hashes that are looked at
+    uint32_t version;
+    uint32_t best, changed;
+    uint64_t hash; // of the best
+};
+
+static void search_group(const struct row_store *s, const struct row_group *g,
+                         struct row_search *search)
+{
+    for (unsigned k = 0; k < ROW_GROUP; k++) {
+        const struct row_header *h;
+        uint64_t hash;
+
+        if (g->tag[k] == 0)
+            continue;
+        h = row_store_at(s, g->row[k]);
+        hash = table_hash(h->id);
+        if ((uint32_t)hash < search->low || (uint32_t)hash > search->high ||
+            h->changed == search->version)
+            continue;
+        if (search->best != ROW_NONE &&
+            (h->changed > search->changed ||
+             (h->changed == search->changed && hash > search->hash)))
+            continue;
+        search->best = g->row[k];
+        search->changed = h->changed;
+        search->hash = hash;
+    }
+}
+
+// Looks at all records of a bucket with hashes in the window: in the
+// groups at which they begin, and behind them as long as groups overflow.
+static void search_bucket(const struct row_store *s, const struct row_bucket *b,
+                          struct row_search *search)
+{
+    uint32_t at = row_group_of(search->low, b->groups);
+    uint32_t last = row_group_of(search->high, b->groups);
+    uint32_t least = last - at + 1;
+
+    for (uint32_t i = 0; i < b->groups; i++) {
+        const struct row_group *g = &b->group[at];
+
+        at = at + 1 == b->groups ? 0 : at + 1;
+        prefetch_group(s, &b->group[at]);
+        search_group(s, g, search);
+        if (i + 1 >= least && g->overflow == 0)
+            return;
+    }
+}
+
+// The width of a window of about SAMPLE hashes, by the number of records in the
+// bucket alone: how many groups it has depends on its past.
+static uint32_t window_of(const struct row_bucket *b)
+{
+    return b->rows <= SAMPLE
+               ? UINT32_MAX
+               : (uint32_t)((UINT64_C(1) << 32) / b->rows * SAMPLE);
+}
+
+uint32_t row_store_victim(const struct row_store *s, uint64_t hash,
+                          uint32_t version)
+{
+    uint32_t bucket = row_store_bucket(s, hash), low = (uint32_t)hash;
+    uint32_t passed = 0;
+
+    for (unsigned tries = 0; tries < SAMPLES_MOST && passed <= s->own;) {
+        const struct row_bucket *b = &s->bucket[bucket];
+        struct row_search search = {
+            .low = low, .version = version, .best = ROW_NONE};
+        uint32_t width = window_of(b);
+
+        if (b->rows > 0) {
+            search.high = width > UINT32_MAX - low ? UINT32_MAX : low + width;
+            search_bucket(s, b, &search);
+            if (search.best != ROW_NONE)
+                return search.best;
+            tries++;
+        }
+        if (b->rows > 0 && search.high < UINT32_MAX) {
+            low = search.high + 1;
+            continue;
+        }
+        low = 0;
+        bucket = bucket + 1 == s->own ? 0 : bucket + 1;
+        passed++;
+    }
+    return ROW_NONE;
+}
+
+// ---- the instant
+
+void row_store_freeze(struct row_store *s, uint32_t version)
+{
+    s->frozen = true;
+    s->version = version;
+    s->next = 0;
+    s->end = s->pool.used;
+    s->total = s->count;
+}
+
+void row_store_thaw(struct row_store *s)
+{
+    for (struct row_saved *piece = s->head, *next; piece != NULL;
+         piece = next) {
+        next = piece->next;
+        sl_free(piece);
+    }
+    s->head = s->tail = s->last = NULL;
+    s->saved_room = 0;
+    s->frozen = false;
+}
+
+void row_store_save(struct row_store *s, const struct row_header *h)
+{
+    assert(s->saved_room > 0);
+    while (s->tail->count == s->tail->room)
+        s->tail = s->tail->next;
+    memcpy(s->tail->record + s->tail->count++ * s->pool.stride, h,
+           s->pool.stride);
+    s->saved_room--;
+}
+
+static size_t walk_numbers(struct row_store *s, size_t most, uint8_t *out)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < most && s->next < s->end; i++) {
+        const struct row_header *h = row_store_at(s, s->next++);
+
+        if (h->score != 0 && h->changed <= s->version)
+            memcpy(out + n++ * s->pool.stride, h, s->pool.stride);
+    }
+    return n;
+}
+
+static size_t walk_saved(struct row_store *s, size_t most, uint8_t *out)
+{
+    size_t n = 0;
+
+    while (n < most && s->head != NULL) {
+        struct row_saved *piece = s->head;
+
+        if (piece->taken == piece->count && piece == s->tail)
+            break;
+        if (piece->taken == piece->count) {
+            s->head = piece->next;
+            sl_free(piece);
+            continue;
+        }
+        memcpy(out + n++ * s->pool.stride,
+               piece->record + piece->taken++ * s->pool.stride, s->pool.stride);
+    }
+    return n;
+}
+
+bool row_store_walk(struct row_store *s, size_t most, void *out, size_t *n)
+{
+    if (s->next < s->end) {
+        *n = walk_numbers(s, most, out);
+        return true;
+    }
+    *n = walk_saved(s, most, out);
+    return *n > 0;
+}

@@ -1,0 +1,128 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/rows/row_store.h -- within state/rows only: records by id, in buckets,
+// with one instant that a walk reads while they change.
+//
+// The instant (row_store_freeze) is the state at a version. A record is of the
+// instant if it was changed at that version or before, so a record that has
+// changed since tells so itself. A caller that is about to change or remove one
+// calls row_store_touch before; it saves a record of the instant that the walk
+// has not come to. The walk goes over the numbers, then over what was saved.
+//
+// Threads  one at a time.
+// Memory   row_store_release frees all. A record stays at its place until it is
+//          removed.
+// Units    as in rowset.h; buckets count from the shard's first.
+// Errors   SL_ENOMEM of the reserving calls, which change no record.
+#ifndef STATE_ROWS_ROW_STORE_H
+#define STATE_ROWS_ROW_STORE_H
+
+#include <stdbool.h>
+
+#include "plan/tables.h"
+#include "state/rows/row_index.h"
+#include "state/rows/row_pool.h"
+#include "state/rows/rowset.h"
+
+struct row_saved; // a piece of the list of saved records
+
+struct row_store {
+    struct row_pool pool;
+    struct row_bucket *bucket;    // owned: `own` of them
+    uint32_t first, own, buckets; // the shard's range, of so many
+    uint32_t count, limit;        // present number of records, and its limit
+
+    bool frozen;
+    uint32_t version;   // of the instant
+    uint32_t next, end; // numbers: the walk's place, and its end
+    uint64_t total;     // records of the instant
+    // Saved records in order: the first piece, the one that is being filled,
+    // and the last one, which may be empty.
+    struct row_saved *head, *tail, *last;
+    uint64_t saved_room; // records that can be saved without memory
+};
+
+// Makes an empty store for buckets [first, first + own) of `buckets`, with
+// records of `stride` bytes, at most `limit`. SL_ENOMEM leaves *s zeroed.
+enum sl_err row_store_init(struct row_store *s, size_t stride, uint32_t first,
+                           uint32_t own, uint32_t buckets, uint32_t limit);
+void row_store_release(struct row_store *s); // all zeroes is allowed
+
+// Returns the record of a number in use.
+static inline struct row_header *row_store_at(const struct row_store *s,
+                                              uint32_t number)
+{
+    return (struct row_header *)row_pool_at(&s->pool, number);
+}
+
+// Returns the bucket of a hash; `own` or more: it is another shard's.
+static inline uint32_t row_store_bucket(const struct row_store *s,
+                                        uint64_t hash)
+{
+    return table_bucket(hash, s->buckets) - s->first;
+}
+
+// Returns the number of an id of the shard, or ROW_NONE.
+uint32_t row_store_find(const struct row_store *s, uint64_t hash, uint64_t id);
+
+#define ROW_BATCH 32 // ids that are looked up together
+
+// Looks up n ids, at most ROW_BATCH, while their cache lines come: number[i] is
+// that of id i, or ROW_NONE, also for ids of other shards. Begins to load the
+// records, to change them if `write`.
+void row_store_find_all(const struct row_store *s, size_t n, const void *ids,
+                        bool write, uint32_t *number);
+
+// Takes the memory to add these ids, which are of the shard and rise by hash,
+// and to touch `touched` records.
+enum sl_err row_store_reserve(struct row_store *s, size_t n, const void *ids,
+                              uint64_t touched);
+
+// Returns the largest number of records in a bucket.
+uint32_t row_store_largest(const struct row_store *s);
+
+// Adds an id that is not there, and returns its number; its record has this id
+// and is otherwise not set. There is memory and room for it.
+uint32_t row_store_add(struct row_store *s, uint64_t hash, uint64_t id);
+
+// Removes a record, and touches it before.
+void row_store_remove(struct row_store *s, uint32_t number);
+
+// Returns the record that makes place for a new id with this hash: the one that
+// was changed longest ago among about 16 with the hashes that follow; of two,
+// the one with the lower hash. Records changed at `version` are passed over.
+// ROW_NONE: there were none but these.
+uint32_t row_store_victim(const struct row_store *s, uint64_t hash,
+                          uint32_t version);
+
+// Removes the records of a bucket for which `gone` returns true; returns their
+// number.
+uint64_t row_store_sweep(struct row_store *s, uint32_t bucket,
+                         bool (*gone)(void *ctx, const struct row_header *h),
+                         void *ctx);
+
+// Returns the bytes of records, slabs' free ones included, and index.
+uint64_t row_store_bytes(const struct row_store *s);
+
+// ---- the instant
+
+void row_store_freeze(struct row_store *s, uint32_t version);
+void row_store_thaw(struct row_store *s);
+
+void row_store_save(struct row_store *s, const struct row_header *h);
+
+// Saves a record that is about to change, if the walk needs it.
+static inline void row_store_touch(struct row_store *s, uint32_t number)
+{
+    const struct row_header *h;
+
+    if (!s->frozen || number < s->next || number >= s->end)
+        return;
+    h = row_store_at(s, number);
+    if (h->changed <= s->version)
+        row_store_save(s, h);
+}
+
+// The walk, as rowset_walk.
+bool row_store_walk(struct row_store *s, size_t most, void *out, size_t *n);
+
+#endif

@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/rows/rowset.c -- a set's beginning and end, reads, and the checks of a
+// push.
+#include "state/rows/rowset.h"
+
+#include <inttypes.h>
+#include <math.h>
+
+#include "common/base/mem.h"
+#include "state/base/element.h"
+#include "state/base/finite.h"
+#include "state/rows/rowset_inner.h"
+
+static enum sl_err check_numbers(const struct rowset_spec *s,
+                                 struct sl_error *err)
+{
+    if (s->dim < 1 || s->dim > TABLE_DIM_MOST)
+        return sl_fail(err, SL_EINVAL, "table %u: dim is %u, not in [1, %d]",
+                       s->table, s->dim, TABLE_DIM_MOST);
+    if (s->buckets < 1 || s->buckets > TABLE_BUCKETS_MOST)
+        return sl_fail(err, SL_EINVAL,
+                       "table %u: it has %u buckets; 1 to %d are possible",
+                       s->table, s->buckets, TABLE_BUCKETS_MOST);
+    if (s->shard >= s->shards)
+        return sl_fail(err, SL_EINVAL, "table %u: shard %u of %u", s->table,
+                       s->shard, s->shards);
+    if (!(s->probability > 0 && s->probability <= 1))
+        return sl_fail(err, SL_EINVAL,
+                       "table %u: probability is %g, not in (0, 1]", s->table,
+                       s->probability);
+    if (!(s->least_norm >= 0 && s->least_norm < INFINITY) ||
+        !(s->scale >= 0 && s->scale < INFINITY))
+        return sl_fail(err, SL_EINVAL,
+                       "table %u: least norm %g, scale %g: not in [0, inf)",
+                       s->table, s->least_norm, s->scale);
+    return SL_OK;
+}
+
+static enum sl_err check_spec(const struct rowset_spec *s, struct sl_error *err)
+{
+    enum sl_err rc = check_numbers(s, err);
+
+    if (rc == SL_OK && (rc = row_rule_check(&s->rule, err)) != SL_OK)
+        return sl_prefix(err, rc, "table %u", s->table);
+    return rc;
+}
+
+static size_t stride_of(const struct rowset_spec *s)
+{
+    size_t bytes = sizeof(struct row_header) +
+                   sizeof(float) * (s->dim + row_rule_slots(&s->rule, s->dim));
+
+    return (bytes + 7) / 8 * 8;
+}
+
+// The shard's part of max_rows, but one at least: a table may have fewer rows
+// than buckets.
+static uint32_t limit_of(const struct rowset_spec *s)
+{
+    uint64_t part = table_part(s->max_rows, s->shard, s->buckets, s->shards);
+
+    if (s->max_rows == 0 || part > TABLE_ROWS_MOST)
+        return TABLE_ROWS_MOST;
+    return part == 0 ? 1 : (uint32_t)part;
+}
+
+static enum sl_err rowset_make(struct rowset *r)
+{
+    const struct rowset_spec *s = &r->spec;
+    uint32_t first = table_first(s->shard, s->buckets, s->shards);
+    uint32_t own = table_first(s->shard + 1, s->buckets, s->shards) - first;
+    uint32_t limit = limit_of(s);
+    enum sl_err rc =
+        row_store_init(&r->rows, stride_of(s), first, own, s->buckets, limit);
+
+    if (rc == SL_OK && rowset_waits(r))
+        rc = row_store_init(&r->waiting, sizeof(struct row_header), first, own,
+                            s->buckets, limit);
+    r->gradient = sl_malloc_array(s->dim, sizeof(*r->gradient));
+    return r->gradient == NULL ? SL_ENOMEM : rc;
+}
+
+enum sl_err rowset_new(struct rowset **out, const struct rowset_spec *spec,
+                       struct sl_error *err)
+{
+    enum sl_err rc = check_spec(spec, err);
+    struct rowset *r;
+
+    if (rc != SL_OK)
+        return rc;
+    r = sl_calloc(1, sizeof(*r));
+    if (r == NULL)
+        return sl_no_memory(err);
+    r->spec = *spec;
+    r->seed = sl_mix64(spec->seed ^ sl_mix64(spec->table + UINT64_C(1)));
+    if (rowset_make(r) != SL_OK) {
+        rowset_free(r);
+        return sl_no_memory(err);
+    }
+    *out = r;
+    return SL_OK;
+}
+
+void rowset_free(struct rowset *r)
+{
+    if (r == NULL)
+        return;
+    row_store_release(&r->rows);
+    row_store_release(&r->waiting);
+    sl_free(r->gradient);
+    sl_free(r->absent);
+    sl_free(r);
+}
+
+size_t rowset_stride(const struct rowset *r)
+{
+    return r->rows.pool.stride;
+}
+
+void rowset_counts(const struct rowset *r, struct rowset_counts *out)
+{
+    *out = r->counts;
+    out->rows = r->rows.count;
+    out->waiting = r->waiting.count;
+    out->bytes = row_store_bytes(&r->rows) + row_store_bytes(&r->waiting);
+}
+
+// ---- reads
+
+// A stream for each id, and a seed for each table: no two rows of a job share
+// their draws.
+void rowset_first(const struct rowset *r, uint64_t id, float *values)
+{
+    initial_fill(values, &r->spec.initial, r->seed, id, 0, r->spec.dim);
+}
+
+void rowset_read(const struct rowset *r, size_t n, const void *ids,
+                 float *values)
+{
+    uint32_t number[ROW_BATCH], dim = r->spec.dim;
+    size_t part;
+
+    for (size_t at = 0; at < n; at += part) {
+        part = sl_min(n - at, ROW_BATCH);
+        row_store_find_all(&r->rows, part, (const uint8_t *)ids + 8 * at, false,
+                           number);
+        for (size_t i = 0; i < part; i++, values += dim) {
+            if (number[i] == ROW_NONE)
+                rowset_first(r, rowset_id(ids, at + i), values);
+            else
+                memcpy(values, row_store_at(&r->rows, number[i]) + 1,
+                       dim * sizeof(*values));
+        }
+    }
+}
+
+// ---- the checks of a push
+
+static enum sl_err refuse_order(const struct rowset *r, const void *ids,
+                                size_t i, struct sl_error *err)
+{
+    uint64_t id = rowset_id(ids, i), before = rowset_id(ids, i - 1);
+
+    if (id == before)
+        return sl_fail(err, SL_EINVAL,
+                       "table %u: id %" PRIu64 " stands there twice; send the "
+                       "sum of its gradients once",
+                       r->spec.table, id);
+    return sl_fail(err, SL_EINVAL,
+                   "table %u: id %" PRIu64 " comes behind id %" PRIu64
+                   ", which has a higher hash; sort ids by their hashes",
+                   r->spec.table, id, before);
+}
+
+static enum sl_err check_order(const struct rowset *r, size_t n,
+                               const void *ids, struct sl_error *err)
+{
+    const struct rowset_spec *s = &r->spec;
+    uint64_t hash, before = 0;
+
+    for (size_t i = 0; i < n; i++, before = hash) {
+        hash = table_hash(rowset_id(ids, i));
+        if (i > 0 && hash <= before)
+            return refuse_order(r, ids, i, err);
+        if (row_store_bucket(&r->rows, hash) < r->rows.own)
+            continue;
+        return sl_fail(
+            err, SL_EINVAL, "table %u: id %" PRIu64 " is of shard %u, not %u",
+            s->table, rowset_id(ids, i),
+            table_shard(table_bucket(hash, s->buckets), s->buckets, s->shards),
+            s->shard);
+    }
+    return SL_OK;
+}
+
+enum sl_err rowset_check(const struct rowset *r, size_t n, const void *ids,
+                         enum wire_type type, const void *grads,
+                         struct sl_error *err)
+{
+    enum sl_err rc = check_order(r, n, ids, err);
+    const uint8_t *bytes = grads;
+    size_t elements = n * r->spec.dim, i;
+    float value;
+
+    if (rc != SL_OK || grads == NULL || finite_all(type, grads, elements))
+        return rc;
+    i = finite_find(type, grads, elements);
+    element_read(type, 1, &value, bytes + i * wire_type_bytes(type));
+    return sl_fail(err, SL_ENUMERIC,
+                   "table %u: element %zu of the gradient of id %" PRIu64
+                   " is %g; nothing was applied (push it with `skip` to count "
+                   "the step)",
+                   r->spec.table, i % r->spec.dim,
+                   rowset_id(ids, i / r->spec.dim), (double)value);
+}

@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/rows/rowset.h -- the rows of one sparse table on one shard.
+//
+// A row comes to be in the update that admits its id, and is one record: id,
+// the version of its last update, the number of its updates, its values, and
+// the slots of its optimizer. Records lie in slabs and have numbers; an index
+// of 64-byte groups with one-byte tags finds the number of an id. Ids that are
+// counted and have no row yet are *waiting*: records without values, in a store
+// of the same kind.
+//
+// What an update does depends on the records, the update and its version alone
+// (T5): not on where records lie, on reads, or on time. So a shard that loads a
+// snapshot and is pushed the lost steps again comes to the same rows.
+//
+//   eviction    Once per update, one bucket (version mod the shard's buckets)
+//               is examined for rows that were unused for `unused_steps`
+//               versions, or have a norm below `least_norm`. A new row that
+//               finds the table full takes the place of the row that was unused
+//               for longest among about 16 with the hashes that follow its own.
+//               No row that the same update changes is evicted.
+//   admission   An id without a row is counted once per update (T4). It is
+//               admitted by the update that is its `min_count`-th, which
+//               also applies its gradient, and where its coin, hash(seed,
+//               table, id, closure, step), falls below `probability`; otherwise
+//               its gradient changes no value. A waiting id above the limit of
+//               rows takes the place of another one as a row does.
+//
+// An update:
+//
+//     rowset_check     of each table, before the step is counted
+//     rowset_reserve   of each table; the last that can fail (S4)
+//     rowset_apply     of each table, also of those of which the step touches
+//                      no row (n = 0), at the version that the update makes
+//
+// Threads  one at a time: every call is made under the lock of the shard.
+// Memory   ids and gradients are borrowed, and may lie at any address: they
+//          point into a message.
+// Units    versions count the shard's updates, from 1; elements are f32 in
+//          memory; ids are u64, little-endian in messages; _bytes.
+// Errors   a call that fails has changed no row. `err` may be NULL.
+#ifndef STATE_ROWS_ROWSET_H
+#define STATE_ROWS_ROWSET_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/status.h"
+#include "proto/wire.h"
+#include "state/base/initial.h"
+#include "state/rows/row_rule.h"
+
+// A record, as it is in memory and in snapshots: this header, `dim` values,
+// slots, zeroes up to a multiple of 8 bytes. A waiting id is the header alone.
+struct row_header {
+    uint64_t id;
+    uint32_t changed; // version of its last update
+    uint32_t score;   // number of its updates, saturating; at least 1
+};
+
+struct rowset_spec {
+    uint32_t table; // its number in the job
+    uint32_t dim;   // values of a row; 1 to TABLE_DIM_MOST
+    uint32_t buckets, shard, shards;
+    uint64_t seed;          // the job's
+    struct initial initial; // values of an id without a row
+    struct row_rule rule;
+    double scale;          // factor of the learning rate
+    uint32_t min_count;    // 0, 1: the first update admits an id
+    double probability;    // 1: every id; above 0
+    uint64_t max_rows;     // of the table on all shards; 0: no limit
+    uint64_t unused_steps; // 0: never
+    double least_norm;     // L2 norm; 0: never
+};
+
+struct rowset;
+
+// Makes an empty set of rows. SL_EINVAL says which number of the spec is out of
+// range; SL_ENOMEM. *out is untouched then. The spec is copied.
+enum sl_err rowset_new(struct rowset **out, const struct rowset_spec *spec,
+                       struct sl_error *err);
+// Frees all rows. NULL is allowed.
+void rowset_free(struct rowset *r);
+
+// Returns the bytes of a record, a multiple of 8.
+size_t rowset_stride(const struct rowset *r);
+
+// Reads rows: n * dim f32 at `values`, aligned; those of an id without a row
+// are a function of (seed, table, id). Ids in any order, also twice, of any
+// shard (a caller that wants only this shard's checks them: rowset_check).
+// Makes nothing (T2), does not fail, and allocates nothing.
+void rowset_read(const struct rowset *r, size_t n, const void *ids,
+                 float *values);
+
+// Checks the rows of a push as a whole: SL_EINVAL if the ids do not rise in the
+// order of their hashes (so also if one stands twice), or one is of another
+// shard (T3); SL_ENUMERIC if a gradient is not finite. The text names table and
+// id. `grads`: n * dim elements of `type`; NULL: only ids are checked.
+enum sl_err rowset_check(const struct rowset *r, size_t n, const void *ids,
+                         enum wire_type type, const void *grads,
+                         struct sl_error *err);
+
+// Takes the memory that rowset_apply needs for these ids, and changes no row.
+// SL_ENOMEM. It holds until the next rowset_apply, rowset_freeze or rowset_put.
+enum sl_err rowset_reserve(struct rowset *r, size_t n, const void *ids);
+
+// An update of the shard.
+struct rowset_step {
+    uint64_t closure;
+    uint32_t step;    // of the closure
+    uint32_t version; // that the update makes; above every earlier one
+    double rate;      // learning rate, scheduled, before the table's scale
+    float factor;     // the gradient is multiplied by it first
+};
+
+// Applies an update to ids that rowset_check has passed, after rowset_reserve
+// for the same ids. Does not fail.
+void rowset_apply(struct rowset *r, const struct rowset_step *step, size_t n,
+                  const void *ids, enum wire_type type, const void *grads);
+
+// Figures of a set: the present ones, and sums since it was made.
+struct rowset_counts {
+    uint64_t rows, waiting;
+    uint64_t bytes;          // memory of records and index that is in use
+    uint64_t admitted;       // rows that updates made
+    uint64_t evicted_full;   // that gave their place to new ones
+    uint64_t evicted_unused; // for unused_steps
+    uint64_t evicted_small;  // for least_norm
+    uint64_t forgotten;      // waiting ids that gave their place to others
+    uint64_t unadmitted;     // gradients that changed nothing
+};
+
+// Fills *out.
+void rowset_counts(const struct rowset *r, struct rowset_counts *out);
+
+// ---- one instant, for a snapshot (T6)
+
+enum rowset_part { ROWSET_ROWS, ROWSET_WAITING };
+#define ROWSET_PARTS 2
+
+// Returns the bytes of a record of a part: rowset_stride, or 16.
+size_t rowset_part_stride(const struct rowset *r, enum rowset_part part);
+
+// Takes the instant: the state after update `version`, the newest (0: none
+// was). Updates go on, and save the records that they change before the walk
+// has come to them. Does nothing slow. The set must not be frozen.
+void rowset_freeze(struct rowset *r, uint32_t version);
+
+// Returns true between rowset_freeze and rowset_thaw.
+bool rowset_is_frozen(const struct rowset *r);
+
+// Returns the number of records that the walk of a part gives in all.
+uint64_t rowset_frozen(const struct rowset *r, enum rowset_part part);
+
+// Goes on with the walk of a part: examines at most `most` records (not 0) and
+// copies those of the instant to `out`, *n of them, perhaps none. Each record
+// of the instant comes once, in no order. Returns false after the last one;
+// then *n is 0. The lock may be given up between two calls.
+bool rowset_walk(struct rowset *r, enum rowset_part part, size_t most,
+                 void *out, size_t *n);
+
+// Ends the instant, also before the walk's end, and frees saved records. A set
+// that is not frozen is left alone.
+void rowset_thaw(struct rowset *r);
+
+// Adds records of a snapshot to a set that is not frozen, before its first
+// update. `records` may lie at any address. SL_ECORRUPT names the first record
+// that is not of this shard, stands there twice, has a score of 0 or a value
+// that is not finite, was changed after `version`, or is above the limit of
+// rows. SL_ENOMEM. After a failure the set is only good for rowset_free.
+enum sl_err rowset_put(struct rowset *r, enum rowset_part part,
+                       uint32_t version, size_t n, const void *records,
+                       struct sl_error *err);
+
+#endif

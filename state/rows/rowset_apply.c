@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/rows/rowset_apply.c -- an update: the rows that are there, then the ids
+// without one, then the bucket that is next.
+//
+// In this order: a row that the push changes must be known as such before a new
+// row takes a place.
+#include <math.h>
+
+#include "common/base/mem.h"
+#include "state/base/element.h"
+#include "state/rows/rowset.h"
+#include "state/rows/rowset_inner.h"
+
+// ---- memory
+
+static enum sl_err reserve_absent(struct rowset *r, size_t n)
+{
+    uint32_t *absent;
+
+    if (n <= r->absent_room)
+        return SL_OK;
+    absent = sl_realloc_array(r->absent, n, sizeof(*absent));
+    if (absent == NULL)
+        return SL_ENOMEM;
+    r->absent = absent;
+    r->absent_room = n;
+    return SL_OK;
+}
+
+// An id touches its own record, and that of the row that makes place.
+enum sl_err rowset_reserve(struct rowset *r, size_t n, const void *ids)
+{
+    enum sl_err rc = reserve_absent(r, n);
+
+    if (rc == SL_OK)
+        rc = row_store_reserve(&r->rows, n, ids,
+                               2 * n + row_store_largest(&r->rows));
+    if (rc == SL_OK && rowset_waits(r))
+        rc = row_store_reserve(&r->waiting, n, ids,
+                               2 * n + row_store_largest(&r->waiting));
+    return rc;
+}
+
+// ---- one row
+
+struct rowset_update {
+    struct rowset *r;
+    const struct rowset_step *step;
+    struct row_rule_update rule;
+    enum wire_type type;
+    const uint8_t *ids, *grads;
+};
+
+// The gradient as the rule wants it: from where it lies, if it can.
+static const void *gradient_of(const struct rowset_update *u, size_t i)
+{
+    uint32_t dim = u->r->spec.dim;
+    const uint8_t *at = u->grads + i * dim * wire_type_bytes(u->type);
+    float *wide = u->r->gradient;
+
+    if (u->type == WIRE_F32 && u->step->factor == 1)
+        return at;
+    element_read(u->type, dim, wide, at);
+    for (uint32_t k = 0; k < dim; k++)
+        wide[k] *= u->step->factor;
+    return wide;
+}
+
+static void change_row(const struct rowset_update *u, struct row_header *h,
+                       size_t i)
+{
+    row_rule_apply(&u->rule, u->r->spec.dim, gradient_of(u, i),
+                   rowset_values(h));
+    h->changed = u->step->version;
+    h->score += h->score < UINT32_MAX;
+}
+
+// ---- ids without a row
+
+// Makes place for one more record; false if each that might go is of this
+// update.
+static bool make_place(struct row_store *s, uint64_t hash, uint32_t version,
+                       uint64_t *gone)
+{
+    uint32_t victim;
+
+    if (s->count < s->limit)
+        return true;
+    victim = row_store_victim(s, hash, version);
+    if (victim == ROW_NONE)
+        return false;
+    row_store_remove(s, victim);
+    ++*gone;
+    return true;
+}
+
+static double admission_coin(const struct rowset_update *u, uint64_t id)
+{
+    uint64_t x = sl_mix64(u->r->seed ^ sl_mix64(id));
+
+    x = sl_mix64(x ^ sl_mix64(u->step->closure));
+    x = sl_mix64(x ^ u->step->step);
+    return (double)(x >> 11) * 0x1p-53;
+}
+
+// Counts an id that waits, and makes its record if there is none yet. Returns
+// its number, ROW_NONE if there was no place for one.
+static uint32_t count_waiting(const struct rowset_update *u, uint64_t hash,
+                              uint64_t id)
+{
+    struct row_store *s = &u->r->waiting;
+    uint32_t number = row_store_find(s, hash, id);
+    struct row_header *h;
+
+    if (number != ROW_NONE) {
+        row_store_touch(s, number);
+        h = row_store_at(s, number);
+        h->score += h->score < UINT32_MAX;
+        h->changed = u->step->version;
+        return number;
+    }
+    if (!make_place(s, hash, u->step->version, &u->r->counts.forgotten))
+        return ROW_NONE;
+    number = row_store_add(s, hash, id);
+    h = row_store_at(s, number);
+    h->score = 1;
+    h->changed = u->step->version;
+    return number;
+}
+
+// Decides about an id without a row: true if it has a place for one now.
+static bool admit(const struct rowset_update *u, uint64_t hash, uint64_t id)
+{
+    struct rowset *r = u->r;
+    uint32_t waiting = ROW_NONE;
+
+    if (rowset_waits(r)) {
+        waiting = count_waiting(u, hash, id);
+        if (waiting == ROW_NONE ||
+            row_store_at(&r->waiting, waiting)->score < r->spec.min_count)
+            return false;
+    }
+    if (r->spec.probability < 1 && admission_coin(u, id) >= r->spec.probability)
+        return false;
+    if (!make_place(&r->rows, hash, u->step->version, &r->counts.evicted_full))
+        return false;
+    if (waiting != ROW_NONE)
+        row_store_remove(&r->waiting, waiting);
+    return true;
+}
+
+static void add_row(const struct rowset_update *u, uint64_t hash, uint64_t id,
+                    size_t i)
+{
+    struct rowset *r = u->r;
+    struct row_header *h =
+        row_store_at(&r->rows, row_store_add(&r->rows, hash, id));
+    float *values = rowset_values(h);
+    uint32_t dim = r->spec.dim;
+
+    // Zeroes behind the slots: a record goes into files as it is.
+    memset((uint8_t *)h + r->rows.pool.stride - 4, 0, 4);
+    rowset_first(r, id, values);
+    row_rule_begin(&r->spec.rule, dim, values + dim);
+    h->score = 0;
+    change_row(u, h, i);
+    r->counts.admitted++;
+}
+
+// ---- the bucket that is next
+
+static bool unused(void *ctx, const struct row_header *h)
+{
+    const struct rowset_update *u = ctx;
+
+    return u->r->spec.unused_steps != 0 &&
+           u->step->version - h->changed > u->r->spec.unused_steps;
+}
+
+static bool small(void *ctx, const struct row_header *h)
+{
+    const struct rowset_update *u = ctx;
+    const float *w = (const float *)(const void *)(h + 1);
+    double sum = 0;
+
+    if (h->changed == u->step->version)
+        return false;
+    for (uint32_t i = 0; i < u->r->spec.dim; i++)
+        sum += (double)w[i] * w[i];
+    return sqrt(sum) < u->r->spec.least_norm;
+}
+
+static void sweep(struct rowset_update *u)
+{
+    struct rowset *r = u->r;
+    uint32_t bucket;
+
+    if (r->rows.own == 0)
+        return;
+    bucket = u->step->version % r->rows.own;
+    if (r->spec.unused_steps != 0) {
+        r->counts.evicted_unused +=
+            row_store_sweep(&r->rows, bucket, unused, u);
+        if (rowset_waits(r))
+            r->counts.forgotten +=
+                row_store_sweep(&r->waiting, bucket, unused, u);
+    }
+    if (r->spec.least_norm > 0)
+        r->counts.evicted_small += row_store_sweep(&r->rows, bucket, small, u);
+}
+
+// ---- all of it
+
+// Changes the rows that are there; returns the number of ids without one.
+static size_t change_rows(const struct rowset_update *u, size_t n)
+{
+    struct row_store *rows = &u->r->rows;
+    uint32_t number[ROW_BATCH];
+    size_t absent = 0, part;
+
+    for (size_t at = 0; at < n; at += part) {
+        part = sl_min(n - at, ROW_BATCH);
+        row_store_find_all(rows, part, u->ids + 8 * at, true, number);
+        for (size_t i = 0; i < part; i++) {
+            if (number[i] == ROW_NONE) {
+                u->r->absent[absent++] = (uint32_t)(at + i);
+                continue;
+            }
+            row_store_touch(rows, number[i]);
+            change_row(u, row_store_at(rows, number[i]), at + i);
+        }
+    }
+    return absent;
+}
+
+void rowset_apply(struct rowset *r, const struct rowset_step *step, size_t n,
+                  const void *ids, enum wire_type type, const void *grads)
+{
+    struct rowset_update u = {
+        .r = r, .step = step, .type = type, .ids = ids, .grads = grads};
+    size_t absent;
+
+    row_rule_update_init(&u.rule, &r->spec.rule, step->version,
+                         step->rate * r->spec.scale);
+    absent = change_rows(&u, n);
+    for (size_t k = 0; k < absent; k++) {
+        uint64_t id = rowset_id(ids, r->absent[k]), hash = table_hash(id);
+
+        if (admit(&u, hash, id))
+            add_row(&u, hash, id, r->absent[k]);
+        else
+            r->counts.unadmitted++;
+    }
+    sweep(&u);
+}

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/rows/rowset_image.c -- one instant of a set, and a set from one.
+#include <inttypes.h>
+
+#include "state/base/finite.h"
+#include "state/rows/rowset.h"
+#include "state/rows/rowset_inner.h"
+
+static struct row_store *rowset_store(struct rowset *r, enum rowset_part part)
+{
+    return part == ROWSET_ROWS ? &r->rows : &r->waiting;
+}
+
+size_t rowset_part_stride(const struct rowset *r, enum rowset_part part)
+{
+    return part == ROWSET_ROWS ? rowset_stride(r) : sizeof(struct row_header);
+}
+
+void rowset_freeze(struct rowset *r, uint32_t version)
+{
+    row_store_freeze(&r->rows, version);
+    row_store_freeze(&r->waiting, version);
+}
+
+bool rowset_is_frozen(const struct rowset *r)
+{
+    return r->rows.frozen;
+}
+
+uint64_t rowset_frozen(const struct rowset *r, enum rowset_part part)
+{
+    return part == ROWSET_ROWS ? r->rows.total : r->waiting.total;
+}
+
+bool rowset_walk(struct rowset *r, enum rowset_part part, size_t most,
+                 void *out, size_t *n)
+{
+    return row_store_walk(rowset_store(r, part), most, out, n);
+}
+
+void rowset_thaw(struct rowset *r)
+{
+    row_store_thaw(&r->rows);
+    row_store_thaw(&r->waiting);
+}
+
+// ---- a set from a snapshot
+
+// Returns what is wrong with a record, or NULL.
+static const char *wrong_record(const struct rowset *r,
+                                const struct row_store *s,
+                                const struct row_header *h, uint64_t hash,
+                                uint32_t version, const uint8_t *values)
+{
+    size_t elements = (s->pool.stride - sizeof(*h)) / sizeof(float);
+
+    if (row_store_bucket(s, hash) >= s->own)
+        return "is of another shard";
+    if (h->score == 0)
+        return "has no updates";
+    if (h->changed > version)
+        return "was changed after the snapshot";
+    if (!finite_all(WIRE_F32, values, elements))
+        return "has a value that is not finite";
+    if (row_store_find(s, hash, h->id) != ROW_NONE)
+        return "stands there twice";
+    if (s->count == s->limit)
+        return "is above the limit of rows";
+    return NULL;
+}
+
+enum sl_err rowset_put(struct rowset *r, enum rowset_part part,
+                       uint32_t version, size_t n, const void *records,
+                       struct sl_error *err)
+{
+    struct row_store *s = rowset_store(r, part);
+    const uint8_t *at = records;
+    struct row_header h;
+    const char *wrong;
+    uint64_t hash;
+
+    for (size_t i = 0; i < n; i++, at += s->pool.stride) {
+        memcpy(&h, at, sizeof(h));
+        hash = table_hash(h.id);
+        wrong = wrong_record(r, s, &h, hash, version, at + sizeof(h));
+        if (wrong != NULL)
+            return sl_fail(err, SL_ECORRUPT, "table %u: id %" PRIu64 " %s",
+                           r->spec.table, h.id, wrong);
+        if (row_store_reserve(s, 1, &h.id, 0) != SL_OK)
+            return sl_no_memory(err);
+        memcpy(row_store_at(s, row_store_add(s, hash, h.id)), at,
+               s->pool.stride);
+    }
+    return SL_OK;
+}

@@ -1,0 +1,46 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/rows/rowset_inner.h -- within rowset*.c only: the fields of a set.
+//
+// Threads, memory, units and errors: as rowset.h.
+#ifndef STATE_ROWS_ROWSET_INNER_H
+#define STATE_ROWS_ROWSET_INNER_H
+
+#include <string.h>
+
+#include "state/rows/row_store.h"
+#include "state/rows/rowset.h"
+
+struct rowset {
+    struct rowset_spec spec;
+    struct row_store rows, waiting; // `waiting` has no bucket if none waits
+    uint64_t seed;                  // of this table's first values
+    float *gradient;                // dim f32: a gradient that is not as it is
+    uint32_t *absent; // owned: places of a push's ids without a row
+    size_t absent_room;
+    struct rowset_counts counts; // the sums
+};
+
+// Returns id number i of a message.
+static inline uint64_t rowset_id(const void *ids, size_t i)
+{
+    uint64_t id;
+
+    memcpy(&id, (const uint8_t *)ids + i * sizeof(id), sizeof(id));
+    return id;
+}
+
+static inline float *rowset_values(struct row_header *h)
+{
+    return (float *)(void *)(h + 1);
+}
+
+// Returns true if an id may have to wait for its row.
+static inline bool rowset_waits(const struct rowset *r)
+{
+    return r->spec.min_count > 1;
+}
+
+// Writes the first values of an id.
+void rowset_first(const struct rowset *r, uint64_t id, float *values);
+
+#endif
