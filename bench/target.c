@@ -47,7 +47,7 @@ static void look(struct target *t)
     struct rpc_msg msg;
 
     rpc_msg_init(&msg);
-    program_must(wire_head_pull(&msg, &pull), NULL, "pull");
+    program_must(wire_head_pull(&msg, &pull, 0), NULL, "pull");
     program_must(
         rpc_call_sync(t->channel, WIRE_PULL, &msg, &options, &body, &err), &err,
         "pull");
@@ -233,7 +233,7 @@ static enum sl_err head(struct rpc_msg *msg, const struct target_op *op)
     push.answer = pull.answer = ref_of(op, true);
     push.has_answer &= op->call == TARGET_PUSH_PULL;
     if (op->call == TARGET_PULL)
-        return wire_head_pull(msg, &pull);
+        return wire_head_pull(msg, &pull, 0);
     if (op->call == TARGET_ASK)
         return wire_head_ask(msg, &ask);
     return wire_head_push(msg, &push, shares(t) ? 0 : t->bytes);

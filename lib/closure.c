@@ -41,6 +41,7 @@ static void fill_info(struct sluice_closure *c)
         .seed = train->seed,
         .elements = r->layout.elements,
         .variables = r->layout.variables_count,
+        .tables = job_tables_count(c->job->tables),
         .ranks = is.ranks,
         .rank = is.rank,
         .generation = is.generation,
@@ -109,6 +110,13 @@ static enum sl_err closure_take_job(struct sluice_closure *c,
     return jobs_take(c->session, c->lease, &c->job, err);
 }
 
+static bool closure_clips(const struct sluice_closure *c)
+{
+    const struct spec_optimizer *o = &c->job->optimizer;
+
+    return o->clipnorm > 0 || o->global_clipnorm > 0;
+}
+
 enum sl_err closure_open(struct sluice *s, struct lease *l,
                          struct sluice_closure **out, struct sl_error *err)
 {
@@ -131,8 +139,7 @@ enum sl_err closure_open(struct sluice *s, struct lease *l,
         closure_free(c);
         return sl_fail(err, rc, "job %" PRIu64 ": %s", l->job, why.text);
     }
-    c->whole =
-        c->job->optimizer.clipnorm > 0 || c->job->optimizer.global_clipnorm > 0;
+    c->whole = closure_clips(c) || c->job->tables != NULL;
     *out = c;
     return SL_OK;
 }
@@ -323,6 +330,7 @@ static void start_step(struct sluice_closure *c)
     memset(c->absent, 0, c->info.variables * sizeof(*c->absent));
     c->again = c->any_absent = false;
     c->inside = true;
+    job_tables_begin(c->job->tables);
     if (c->session->by_range)
         range_begin(c);
     atomic_store(&c->lease->gate.pulse.step, c->steps.step);
@@ -422,6 +430,7 @@ static enum sync_result closure_send_range(struct sluice_closure *c,
                              .samples = c->count,
                              .digest = c->digest,
                              .wanted = range};
+    bool finite = job_tables_fill(c->job->tables, range, &step);
     enum sync_result result;
 
     c->sent[range] = true;
@@ -429,7 +438,7 @@ static enum sync_result closure_send_range(struct sluice_closure *c,
         tell_absent(c, range, &step);
     result = skip ? steps_skip(&c->steps, range, &step)
                   : steps_whole(&c->steps, range, &step,
-                                closure_is_finite(c, range, &step));
+                                finite && closure_is_finite(c, range, &step));
     return result == SYNC_OK && c->session->by_range ? range_sent(c, range)
                                                      : result;
 }
@@ -581,7 +590,7 @@ static enum sync_result closure_clip(struct sluice_closure *c, bool *skip)
 {
     struct kept_job *j = c->job;
 
-    if (!c->whole || *skip)
+    if (!closure_clips(c) || *skip)
         return SYNC_OK;
     if (!grad_finite(j->grads, (size_t)j->model->elements)) {
         *skip = true;
@@ -629,5 +638,11 @@ enum sl_err sluice_end(struct sluice_closure *c, const struct sluice_result *r,
         return rc;
     if (r == NULL)
         r = &nothing;
-    return c->slot ? slot_end(c, r, err) : send_rest(c, r, err);
+    if (c->slot)
+        return slot_end(c, r, err);
+    if (!r->skip && !c->again)
+        rc =
+            job_tables_pack(c->job->tables, spec_wire(record_of(c)->open->spec),
+                            c->ranges, err);
+    return rc == SL_OK ? send_rest(c, r, err) : rc;
 }

@@ -33,6 +33,7 @@
 #include "trainer/sum/ranks.h"
 #include "trainer/attend/member.h"
 #include "trainer/base/nonfinite.h"
+#include "trainer/push/job_tables.h"
 #include "trainer/push/peers.h"
 
 // What a session keeps of a job between closures: the user's thread's.
@@ -45,6 +46,7 @@ struct kept_job {
     struct sync *sync;               // way to its shards; or NULL, and
     struct job_ring *ring;           // its state here; owned
     struct hybrid *hybrid;           // beside sync: its group; owned; or NULL
+    struct job_tables *tables;       // owned; NULL: the job has none
     float *params, *grads;           // owned
     void *narrow;       // by range: what of `grads` is sent in 16 bits; owned
     size_t space_bytes; // bytes of each vector from space_new; 0: plain memory

@@ -49,6 +49,7 @@ static void drop_sync(struct kept_job *j)
 static void job_drop(struct kept_job *j)
 {
     drop_sync(j);
+    job_tables_free(j->tables);
     job_ring_free(j->ring);
     hybrid_free(j->hybrid);
     model_free(j->model);
@@ -73,6 +74,9 @@ static enum sl_err jobs_read_spec(struct kept_job *j, struct sl_error *err)
         rc = sl_fail(err, SL_ENOTSUP, "the job's model is not external");
     if (rc == SL_OK)
         rc = record_fits(j->record, j->model, err);
+    if (rc == SL_OK)
+        rc = job_tables_new(&j->tables, spec->model,
+                            j->record->layout.shards_count, err);
     if (rc != SL_OK)
         return rc;
     j->nonfinite = nonfinite_rule(spec->train);
@@ -176,6 +180,8 @@ static enum sl_err jobs_renew(struct sluice *s, struct kept_job *j,
     enum sl_err rc;
 
     drop_sync(j);
+    job_tables_free(j->tables);
+    j->tables = NULL;
     model_free(j->model);
     j->model = NULL;
     record_unref(j->record);

@@ -18,8 +18,8 @@
 #define RANGE_NO_SHARD UINT32_MAX
 
 // Prepares closure `c` for pulls and pushes by range. SL_ENOTSUP: its job clips
-// by a norm, which needs the whole gradient. SL_ENOMEM. range_release in any
-// case.
+// by a norm or has tables, which needs the whole gradient. SL_ENOMEM.
+// range_release in any case.
 enum sl_err range_init(struct sluice_closure *c, struct sl_error *err);
 // Frees what range_init made; a closure that was not prepared is allowed.
 void range_release(struct sluice_closure *c);

@@ -190,6 +190,7 @@ struct sluice_info {
     uint64_t redone;      // steps that this rank had computed for nothing
     // What it will most probably compute next, of this epoch: to be read ahead.
     uint64_t next_first, next_count; // positions; 0: not known
+    uint32_t tables;                 // how many sparse tables the job has
 };
 
 struct sluice_variable {
@@ -208,6 +209,15 @@ sluice_closure_info(const struct sluice_closure *c);
 SLUICE_API bool sluice_closure_variable(const struct sluice_closure *c,
                                         uint32_t i,
                                         struct sluice_variable *out);
+
+struct sluice_table {
+    const char *name;
+    uint32_t dim; // elements of a row
+};
+
+// Describes sparse table `i` in *out, as sluice_closure_variable does.
+SLUICE_API bool sluice_closure_table(const struct sluice_closure *c, uint32_t i,
+                                     struct sluice_table *out);
 
 // Returns the sample at `position` of the epoch: in the order that the job's
 // seed draws (docs/wire.md), or the position itself without train.shuffle and
@@ -243,8 +253,9 @@ SLUICE_API enum sl_err sluice_begin(struct sluice_closure *c,
 // Marks elements [first, first + count) of the gradient as whole, and their
 // parameters as not read any more in this step: whole shards leave at once.
 // Each element at most once a step (not checked); sluice_end sends the rest. In
-// jobs that clip by a norm nothing leaves before the end. SL_ERANGE; SL_ESTATE:
-// no step is under way, or the session is by range; SL_ECANCELED: lost.
+// jobs that clip by a norm or have tables nothing leaves before the end.
+// SL_ERANGE; SL_ESTATE: no step is under way, or the session is by range;
+// SL_ECANCELED: lost.
 SLUICE_API enum sl_err sluice_ready(struct sluice_closure *c, uint64_t first,
                                     uint64_t count, struct sl_error *err);
 
@@ -275,9 +286,9 @@ SLUICE_API enum sl_err sluice_absent(struct sluice_closure *c, uint32_t first,
 // step may differ, since other workers' updates come in between, and it may
 // have our own of this step, if it was pushed already.
 //
-// Allreduce, hybrid, and norms that clip want all of the gradient at once: a
-// session by range is given no job of these modes, and one that clips by a norm
-// is refused.
+// Allreduce, hybrid, norms that clip, and tables want all of the gradient at
+// once: a session by range is given no job of these modes, and one that clips
+// by a norm or has tables is refused.
 
 // Copies parameters [first, first + count) to `to`, between sluice_begin and
 // sluice_end. Waits while a psserver is away. SL_ERANGE; SL_ESTATE: no step is
@@ -294,6 +305,44 @@ SLUICE_API enum sl_err sluice_push(struct sluice_closure *c, uint64_t first,
                                    uint64_t count, const float *gradient,
                                    struct sl_error *err);
 
+// ---- rows of sparse tables: of a job whose model has any
+//
+// A table has a row of `dim` elements for each id, any number of 64 bits. No
+// process has all of them: a step pulls the rows of the ids that its samples
+// have, and pushes their gradients. An id without a row reads as what the
+// table's initializer says of it, the same in each process and at any time; its
+// row is made when a step that pushes a gradient for it is counted, unless the
+// table's rules of admission say otherwise.
+//
+// Rows travel with the step, and count as it does. So in a job with tables
+// nothing leaves before sluice_end, and what a step has for one shard, rows and
+// other gradients, is 64 MiB at most. A step that is to be computed again (the
+// next sluice_begin names it) pushes its rows again.
+//
+// In mode async alone: in any other the two calls say SL_ENOTSUP.
+
+// Copies the rows of n ids to rows[n][dim], between sluice_begin and
+// sluice_end. Ids come in any order and as often as wanted; each is asked for
+// once. Rows are those of the moment, as sluice_pull's parameters are. Waits
+// while a psserver is away. SL_ERANGE: no such table, or rows of more than 64
+// MiB on one shard; SL_ENOMEM; neither changes anything. SL_ESTATE: no step is
+// under way; SL_ECANCELED: the closure was lost.
+SLUICE_API enum sl_err sluice_rows_pull(struct sluice_closure *c,
+                                        uint32_t table, size_t n,
+                                        const uint64_t *ids, float *rows,
+                                        struct sl_error *err);
+
+// Adds gradients[n][dim] to those of n rows of this step, by their ids: an id
+// may stand there several times, also in several calls, and its gradient is the
+// sum, in the order given. Copies both, and sends nothing: sluice_end does. A
+// gradient that is not finite is treated as one of a variable is. Does not
+// wait. SL_ERANGE, SL_ENOMEM, SL_ESTATE as sluice_rows_pull.
+SLUICE_API enum sl_err sluice_rows_push(struct sluice_closure *c,
+                                        uint32_t table, size_t n,
+                                        const uint64_t *ids,
+                                        const float *gradients,
+                                        struct sl_error *err);
+
 // ---- the end of a step
 
 struct sluice_result {
@@ -306,7 +355,8 @@ struct sluice_result {
 // Ends the step with result `r` (NULL: all of it is 0): its gradient is whole.
 // A part of it that is not finite is counted and not applied, or fails the job,
 // as train.nonfinite says. SL_ESTATE: no step is under way. SL_ECANCELED: the
-// closure was lost.
+// closure was lost. SL_ERANGE: more rows than a push may have; nothing has left
+// then.
 SLUICE_API enum sl_err sluice_end(struct sluice_closure *c,
                                   const struct sluice_result *r,
                                   struct sl_error *err);

@@ -44,12 +44,14 @@
 // 4  a ring with an optimizer that has groups
 // 5  batch_normalization's fused
 // 8  a layer of more than MODEL_INPUTS_OLD inputs
+// 9  tables, which psservers must know as well
 #define MODEL_EDITION 1
 #define MODEL_EDITION_HOLDS 2
 #define MODEL_EDITION_METRICS 3
 #define MODEL_EDITION_GROUPS 4
 #define MODEL_EDITION_FUSED 5
 #define MODEL_EDITION_INPUTS 8
+#define MODEL_EDITION_TABLES 9
 #define MODEL_INPUTS_OLD 8
 
 enum model_layer {

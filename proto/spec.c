@@ -96,6 +96,8 @@ static enum sl_err check_parts(Sluice__V1__JobSpec *spec, const struct model *m,
         rc = spec_check_observe(spec, err);
     if (rc == SL_OK)
         rc = spec_check_grouped(spec, m, err);
+    if (rc == SL_OK)
+        rc = spec_check_tables(spec, m, err);
     return rc;
 }
 

@@ -246,6 +246,13 @@ enum sl_err spec_optimizer_of(struct spec_optimizer *out, double *scale,
 // checked spec keeps.
 unsigned spec_optimizer_slots(const Sluice__V1__OptimizerSpec *spec);
 
+// ---- tables
+
+// Fills *out with table `i` of a checked spec, whose texts and optimizer it
+// borrows.
+void spec_table(Sluice__V1__Table *out, const Sluice__V1__JobSpec *spec,
+                size_t i);
+
 // ---- allreduce
 
 // Returns true if workers of a spec are ranks of a ring and keep the state. The

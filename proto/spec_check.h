@@ -75,6 +75,9 @@ enum sl_err spec_check_labels(const char *path, const Sluice__V1__SourceSpec *s,
 // Checks the optimizer with its schedule, but for its groups.
 enum sl_err spec_check_optimizer(Sluice__V1__OptimizerSpec *o,
                                  struct sl_error *err);
+// Checks the numbers of an optimizer that are given, whatever its type.
+enum sl_err spec_optim_check_values(const Sluice__V1__OptimizerSpec *o,
+                                    struct sl_error *err);
 // Returns the names of the fields that an optimizer of this type takes, for
 // spec_only; static. The optimizer is one that spec_check_optimizer accepted.
 const char *spec_optimizer_fields(const Sluice__V1__OptimizerSpec *o);
@@ -129,5 +132,11 @@ enum sl_err spec_check_observe(Sluice__V1__JobSpec *spec, struct sl_error *err);
 // Checks evaluate.metrics and top_k, and raises the edition that workers need
 // to report them. After the rest of `evaluate`.
 enum sl_err spec_check_metrics(Sluice__V1__JobSpec *spec, struct sl_error *err);
+
+// Checks the tables of an external model, in one place for all that they do not
+// go with, and raises the edition that workers and psservers need. After all
+// other parts.
+enum sl_err spec_check_tables(Sluice__V1__JobSpec *spec, const struct model *m,
+                              struct sl_error *err);
 
 #endif

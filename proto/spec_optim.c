@@ -37,8 +37,8 @@ static void spec_optim_fill_defaults(Sluice__V1__OptimizerSpec *o,
 }
 
 // All bounds in one table: fields that are not set are not looked at.
-static enum sl_err spec_optim_check_values(const Sluice__V1__OptimizerSpec *o,
-                                           struct sl_error *err)
+enum sl_err spec_optim_check_values(const Sluice__V1__OptimizerSpec *o,
+                                    struct sl_error *err)
 {
     // A cosine schedule may warm up from 0.
     bool warms = o->schedule != NULL && o->schedule->has_warmup_target;
@@ -65,6 +65,11 @@ static enum sl_err spec_optim_check_values(const Sluice__V1__OptimizerSpec *o,
         BOUND(clipvalue, 0, INFINITY, SPEC_OPEN_LOW),
         BOUND(clipnorm, 0, INFINITY, SPEC_OPEN_LOW),
         BOUND(global_clipnorm, 0, INFINITY, SPEC_OPEN_LOW),
+        BOUND(learning_rate_power, -1, 0, SPEC_CLOSED),
+        BOUND(l1, 0, INFINITY, SPEC_CLOSED),
+        BOUND(l2, 0, INFINITY, SPEC_CLOSED),
+        BOUND(l2_shrinkage, 0, INFINITY, SPEC_CLOSED),
+        BOUND(beta, 0, INFINITY, SPEC_CLOSED),
     };
 #undef BOUND
 

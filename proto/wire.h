@@ -224,6 +224,8 @@ struct wire_push {
     uint8_t absent[WIRE_ABSENT_BYTES]; // bit per piece: it has none
     // Whole elements; empty if skip or has_shm, or no piece has a gradient.
     struct sl_slices payload;
+    struct sl_slices rows; // blocks of table_rows.h, behind the payload
+    uint64_t rows_bytes;   // of them
 };
 
 // Returns bit `i`, of piece i, in absent[bytes]; 0 behind the end.
@@ -263,6 +265,7 @@ struct wire_pull {
     uint64_t before_round_of; // a closure plus 1; 0: as they are
     uint64_t after_round_of;  // a closure plus 1; 0: at once
     struct wire_token token;
+    struct sl_slices payload; // ids (table_rows.h); empty: of the parameters
 };
 
 struct wire_pull_reply {
@@ -302,7 +305,7 @@ enum sl_err wire_read_ask_reply(struct wire_ask_reply *out,
                                 const struct sl_slices *bytes,
                                 struct sl_error *err);
 // Reads a push. SL_EINVAL: job, shard or step are out of bounds, the payload
-// has no whole elements, or payload, shm, skip and absent do not fit. The
+// has no whole elements, or payload, shm, skip, absent and rows do not fit. The
 // shard's size and the numbers in the payload are not checked.
 enum sl_err wire_read_push(struct wire_push *out, const struct sl_slices *bytes,
                            struct sl_error *err);
@@ -355,7 +358,8 @@ size_t wire_encode_push_reply(uint8_t out[WIRE_HEAD_MAX],
                               const struct wire_push_reply *m,
                               size_t payload_bytes);
 // Writes a pull; tag and answer if has_tag and has_answer say so.
-size_t wire_encode_pull(uint8_t out[WIRE_HEAD_MAX], const struct wire_pull *m);
+size_t wire_encode_pull(uint8_t out[WIRE_HEAD_MAX], const struct wire_pull *m,
+                        size_t payload_bytes);
 // Writes the answer to a pull.
 size_t wire_encode_pull_reply(uint8_t out[WIRE_HEAD_MAX],
                               const struct wire_pull_reply *m,
@@ -370,15 +374,17 @@ enum sl_err wire_head_ask(struct rpc_msg *msg, const struct wire_ask *m);
 // Sets the header to the answer to an Ask, which has no payload.
 enum sl_err wire_head_ask_reply(struct rpc_msg *msg,
                                 const struct wire_ask_reply *m);
-// Sets the header to a push; payload_bytes is 0 with shm or skip.
+// Sets the header to a push; payload_bytes includes m->rows_bytes, and is no
+// more with shm, and 0 with skip.
 enum sl_err wire_head_push(struct rpc_msg *msg, const struct wire_push *m,
                            size_t payload_bytes);
 // Sets the header to the answer to a push.
 enum sl_err wire_head_push_reply(struct rpc_msg *msg,
                                  const struct wire_push_reply *m,
                                  size_t payload_bytes);
-// Sets the header to a pull, which has no payload.
-enum sl_err wire_head_pull(struct rpc_msg *msg, const struct wire_pull *m);
+// Sets the header to a pull; payload_bytes is 0 unless it is of rows.
+enum sl_err wire_head_pull(struct rpc_msg *msg, const struct wire_pull *m,
+                           size_t payload_bytes);
 // Sets the header to a piece of a sum.
 enum sl_err wire_head_piece(struct rpc_msg *msg, const struct wire_piece *m,
                             size_t payload_bytes);

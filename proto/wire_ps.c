@@ -94,6 +94,7 @@ static const struct wire_field push_fields[] = {
     FIELD(wire_push, 18, WIRE_MESSAGE, token, 0, &token_table),
     {19, WIRE_BYTES, offsetof(struct wire_push, absent_bytes),
      WIRE_ABSENT_BYTES, "absent", NULL},
+    FIELD(wire_push, 20, WIRE_U64, rows_bytes, 0, NULL),
     FIELD(wire_push, 15, WIRE_PAYLOAD, payload, 0, NULL),
 };
 TABLE(wire_table_push, "PushRequest", push_fields, push_request);
@@ -123,6 +124,7 @@ static const struct wire_field pull_fields[] = {
     FIELD(wire_pull, 8, WIRE_U64, before_round_of, 0, NULL),
     FIELD(wire_pull, 9, WIRE_U64, after_round_of, 0, NULL),
     FIELD(wire_pull, 10, WIRE_MESSAGE, token, 0, &token_table),
+    FIELD(wire_pull, 15, WIRE_PAYLOAD, payload, 0, NULL),
 };
 TABLE(wire_table_pull, "PullRequest", pull_fields, pull_request);
 
@@ -294,12 +296,13 @@ size_t wire_encode_push_reply(uint8_t out[WIRE_HEAD_MAX],
     return encode(out, &wire_table_push_reply, m, absent, payload_bytes);
 }
 
-size_t wire_encode_pull(uint8_t out[WIRE_HEAD_MAX], const struct wire_pull *m)
+size_t wire_encode_pull(uint8_t out[WIRE_HEAD_MAX], const struct wire_pull *m,
+                        size_t payload_bytes)
 {
     uint32_t absent = (m->has_tag ? 0 : 1u << 5) |
                       (m->has_answer ? 0 : 1u << 6) | no_token(&m->token, 10);
 
-    return encode(out, &wire_table_pull, m, absent, 0);
+    return encode(out, &wire_table_pull, m, absent, payload_bytes);
 }
 
 size_t wire_encode_pull_reply(uint8_t out[WIRE_HEAD_MAX],
@@ -355,11 +358,12 @@ enum sl_err wire_head_push_reply(struct rpc_msg *msg,
                          wire_encode_push_reply(head, m, payload_bytes));
 }
 
-enum sl_err wire_head_pull(struct rpc_msg *msg, const struct wire_pull *m)
+enum sl_err wire_head_pull(struct rpc_msg *msg, const struct wire_pull *m,
+                           size_t payload_bytes)
 {
     uint8_t head[WIRE_HEAD_MAX];
 
-    return wire_set_head(msg, head, wire_encode_pull(head, m));
+    return wire_set_head(msg, head, wire_encode_pull(head, m, payload_bytes));
 }
 
 enum sl_err wire_head_pull_reply(struct rpc_msg *msg,

@@ -379,6 +379,26 @@ enum sl_err wire_read_ask_reply(struct wire_ask_reply *out,
     return rc;
 }
 
+// Takes the rows, which are the end of the payload, out of it.
+static enum sl_err split_rows(const struct wire_table *table,
+                              struct wire_push *m, struct sl_error *err)
+{
+    struct sl_slices all = m->payload;
+
+    if (m->rows_bytes > all.bytes || (m->skip && m->rows_bytes > 0))
+        return sl_fail(err, SL_EINVAL,
+                       "%s.rows_bytes is %llu; the payload has %zu bytes%s",
+                       table->name, (unsigned long long)m->rows_bytes,
+                       all.bytes, m->skip ? ", and the step is skipped" : "");
+    m->rows = m->payload = SL_SLICES_NONE;
+    if (m->rows_bytes > 0)
+        (void)slices_sub(&m->rows, &all, all.bytes - m->rows_bytes,
+                         m->rows_bytes);
+    if (all.bytes > m->rows_bytes)
+        (void)slices_sub(&m->payload, &all, 0, all.bytes - m->rows_bytes);
+    return SL_OK;
+}
+
 enum sl_err wire_read_push(struct wire_push *out, const struct sl_slices *bytes,
                            struct sl_error *err)
 {
@@ -390,6 +410,8 @@ enum sl_err wire_read_push(struct wire_push *out, const struct sl_slices *bytes,
     rc = wire_read_message(table, &m, sizeof(m), &m.payload, bytes, &seen, err);
     if (rc == SL_OK)
         rc = check_ids(table, m.job, m.shard, err);
+    if (rc == SL_OK)
+        rc = split_rows(table, &m, err);
     if (rc == SL_OK)
         rc = check_whole(table, &m.payload, m.wire, err);
     if (rc != SL_OK)
@@ -462,7 +484,7 @@ enum sl_err wire_read_pull(struct wire_pull *out, const struct sl_slices *bytes,
     struct seen seen;
     enum sl_err rc;
 
-    rc = wire_read_message(table, &m, sizeof(m), NULL, bytes, &seen, err);
+    rc = wire_read_message(table, &m, sizeof(m), &m.payload, bytes, &seen, err);
     if (rc == SL_OK)
         rc = check_ids(table, m.job, m.shard, err);
     if (rc != SL_OK)
@@ -473,6 +495,10 @@ enum sl_err wire_read_pull(struct wire_pull *out, const struct sl_slices *bytes,
                        "%s.tag is (0,0): the seed, of which there is no file",
                        table->name);
     m.has_answer = seen.numbers >> 6 & 1;
+    if (m.payload.bytes > 0 && (m.has_tag || m.has_answer))
+        return sl_fail(err, SL_EINVAL,
+                       "%s has ids of rows, and a tag or shared memory",
+                       table->name);
     if (m.has_answer)
         rc = check_shm(table, "answer", &m.answer, err);
     if (rc == SL_OK)

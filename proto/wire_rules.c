@@ -11,6 +11,7 @@
 #include "plan/part.h"
 #include "plan/rate.h"
 #include "plan/rates.h"
+#include "plan/tables.h"
 #include "proto/model.h"
 #include "proto/spec.h"
 
@@ -202,7 +203,11 @@ static const struct wire_rules all[] = {
           COUNT_FROM(6, 1, WIRE_VARIABLES_MAX), OPAQUE(6), REQUIRED(7),
           REQUIRED(8), OPAQUE(9), NAME(10), OPAQUE(11),
           COUNT(12, WIRE_SHARDS_MAX), RANGE(13, 0, UINT64_C(1) << 24),
-          RANGE(15, 0, WIRE_CONTRIBUTIONS_MAX), COUNT(20, RATES_MAX)),
+          RANGE(15, 0, WIRE_CONTRIBUTIONS_MAX), COUNT(20, RATES_MAX),
+          COUNT(21, TABLES_MOST), RANGE(22, 0, WIRE_SHARDS_MAX)),
+    RULES(table, NULL, NAME(1), RANGE(2, 1, TABLE_DIM_MOST),
+          RANGE(3, 1, TABLE_BUCKETS_MOST), REQUIRED(7), OPAQUE(9), OPAQUE(11),
+          OPAQUE(12)),
     RULES(rates, NULL, OPAQUE(1), JOB(2), OPAQUE(3), SHARD(4),
           COUNT(5, RATES_MAX), OPAQUE(6)),
     RULES(source_file, NULL, FILENAME(2), BYTES(3, 32, 32),
@@ -257,7 +262,8 @@ static const struct wire_rules all[] = {
     RULES(ask_reply, NULL, OPAQUE(1), OPAQUE(3)),
     RULES(push_request, NULL, JOB(1), OPAQUE(2), SHARD(3), OPAQUE(4),
           KNOWN(5, "once.c:once_key"), RANGE(6, 0, WIRE_CLOSURE_STEPS_MAX - 1),
-          OPAQUE(8), OPAQUE(9), OPAQUE(10), OPAQUE(11)),
+          OPAQUE(8), OPAQUE(9), OPAQUE(10), OPAQUE(11),
+          KNOWN(20, "wire_ps_read.c:split_rows")),
     RULES(push_reply, NULL, OPAQUE(1), OPAQUE(4), OPAQUE(5), OPAQUE(8),
           OPAQUE(9)),
     RULES(pull_request, NULL, JOB(1), OPAQUE(2), SHARD(3), OPAQUE(4), OPAQUE(8),
@@ -377,7 +383,12 @@ static const struct wire_rules all[] = {
     RULES(job_spec, NULL, RANGE(14, 0, 100000)),
     RULES(model_spec, NULL, COUNT(2, WIRE_RANK_MAX),
           KNOWN(2, "model_shape.c:model_shape_elements"),
-          COUNT(3, MODEL_LAYERS_MAX), COUNT(4, WIRE_VARIABLES_MAX), OPAQUE(6)),
+          COUNT(3, MODEL_LAYERS_MAX), COUNT(4, WIRE_VARIABLES_MAX), OPAQUE(6),
+          COUNT(7, TABLES_MOST)),
+    RULES(table_spec, NULL, RANGE(2, 0, TABLE_DIM_MOST),
+          RANGE(3, 0, TABLE_BUCKETS_MOST)),
+    RULES(table_admit_spec, NULL, OPAQUE(1)),
+    RULES(table_evict_spec, NULL, OPAQUE(1), OPAQUE(2)),
     RULES(
         layer_spec, NULL, COUNT(3, MODEL_INPUTS_MAX),
         KNOWN(4, "model_layers.c:build_layer"), COUNT(5, 8),

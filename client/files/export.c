@@ -162,7 +162,7 @@ static enum sl_err export_pull_shard(struct export *e, struct api_client *api,
     if (rc != SL_OK)
         return rc;
     rpc_msg_init(&msg);
-    rc = wire_head_pull(&msg, &request);
+    rc = wire_head_pull(&msg, &request, 0);
     if (rc == SL_OK)
         rc = rpc_call_sync(channel, WIRE_PULL, &msg, &options, &body, err);
     if (rc == SL_OK)

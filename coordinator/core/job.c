@@ -64,6 +64,12 @@ bool job_able(const struct job *job, const struct member *m)
            (!job->external || job->mode->able == NULL || job->mode->able(m));
 }
 
+bool job_shard_able(const struct job *job, const struct member *m)
+{
+    return job->spec->model->n_tables == 0 ||
+           m->edition >= MODEL_EDITION_TABLES;
+}
+
 bool job_suits(const struct job *job, const struct member *m)
 {
     return m->external == job->external && job_able(job, m) &&

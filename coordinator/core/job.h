@@ -262,6 +262,10 @@ bool job_ended(const struct job *job);
 // its program.
 bool job_able(const struct job *job, const struct member *m);
 
+// Returns true if psserver m is new enough to hold a shard of the job. One that
+// does not know tables would keep no rows, and not say so.
+bool job_shard_able(const struct job *job, const struct member *m);
+
 // Says whether this worker may be given leases of the job, whatever it holds
 // and however it does.
 bool job_suits(const struct job *job, const struct member *m);

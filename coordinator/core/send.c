@@ -120,11 +120,8 @@ static enum sl_err take_parts(struct shard_parts *out, const struct job *job,
     out->variables =
         sl_malloc_array(out->pieces_count, sizeof(out->variables[0]));
     out->ids = sl_malloc_array(out->pieces_count, sizeof(out->ids[0]));
-    if (out->variables == NULL || out->ids == NULL) {
-        sl_free(out->variables);
-        sl_free(out->ids);
-        return SL_ENOMEM;
-    }
+    if (out->variables == NULL || out->ids == NULL)
+        return SL_ENOMEM; // place_parts_release frees the other
     for (size_t i = 0; i < out->pieces_count; i++) {
         out->ids[i] = out->pieces[i]->variable;
         out->variables[i] = l->variables[out->ids[i]];
@@ -220,6 +217,79 @@ static enum sl_err take_sources(struct source_parts *out, const struct job *job,
     return SL_OK;
 }
 
+// The tables of a job, as a shard is told of them.
+struct table_parts {
+    Sluice__V1__Table *tables; // ours; what they point at is the spec's
+    Sluice__V1__Table **list;  // ours
+    size_t count;
+};
+
+static enum sl_err take_tables(struct table_parts *out, const struct job *job)
+{
+    size_t n = job->spec->model->n_tables;
+
+    *out = (struct table_parts){.count = n};
+    if (n == 0)
+        return SL_OK;
+    out->tables = sl_malloc_array(n, sizeof(out->tables[0]));
+    out->list = sl_malloc_array(n, sizeof(out->list[0]));
+    if (out->tables == NULL || out->list == NULL)
+        return SL_ENOMEM; // place_parts_release frees the other
+    for (size_t i = 0; i < n; i++) {
+        spec_table(&out->tables[i], job->spec, i);
+        out->list[i] = &out->tables[i];
+    }
+    return SL_OK;
+}
+
+// What a ShardSpec points at.
+struct place_parts {
+    struct source_parts sources;
+    struct shard_parts shard;
+    struct table_parts tables;
+};
+
+static void place_parts_release(struct place_parts *p)
+{
+    source_parts_release(&p->sources);
+    sl_free(p->shard.variables);
+    sl_free(p->shard.ids);
+    sl_free(p->tables.tables);
+    sl_free(p->tables.list);
+}
+
+static enum sl_err place_parts_take(struct place_parts *out,
+                                    const struct job *job, uint32_t shard)
+{
+    enum sl_err rc;
+
+    *out = (struct place_parts){.tables = {0}};
+    rc = take_sources(&out->sources, job, shard);
+    if (rc != SL_OK)
+        return rc;
+    rc = take_parts(&out->shard, job, shard);
+    if (rc == SL_OK)
+        rc = take_tables(&out->tables, job);
+    if (rc != SL_OK)
+        place_parts_release(out);
+    return rc;
+}
+
+static void place_parts_say(Sluice__V1__ShardSpec *out,
+                            const struct place_parts *p)
+{
+    out->pieces = p->shard.pieces;
+    out->n_pieces = p->shard.pieces_count;
+    out->variables = p->shard.variables;
+    out->n_variables = p->shard.pieces_count;
+    out->variable_ids = p->shard.ids;
+    out->n_variable_ids = p->shard.pieces_count;
+    out->sources = p->sources.list;
+    out->n_sources = p->sources.count;
+    out->tables = p->tables.list;
+    out->n_tables = p->tables.count;
+}
+
 // Fills in the rule of staleness; returns false if a delay changes nothing.
 static bool take_staleness(Sluice__V1__Staleness *out,
                            const Sluice__V1__TrainSpec *train)
@@ -274,26 +344,17 @@ void send_place(struct coord *c, const struct member *m, struct job *job,
     Sluice__V1__Tag at_least = wire_tag_msg(job->shards.list[shard].cut);
     uint32_t accumulate = spec_accumulate(job->spec);
     Sluice__V1__Staleness staleness;
-    struct source_parts sources;
-    struct shard_parts parts;
+    struct place_parts parts;
     struct rates_parts rates;
     DOWN(down, PLACE, place, &msg);
 
-    if (take_sources(&sources, job, shard) != SL_OK)
+    if (place_parts_take(&parts, job, shard) != SL_OK)
         return send_give_up(c, m->id);
-    if (take_parts(&parts, job, shard) != SL_OK) {
-        source_parts_release(&sources);
-        return send_give_up(c, m->id);
-    }
+    place_parts_say(&spec, &parts);
     spec.job = job->id;
     spec.job_incarnation = job->incarnation;
     spec.shard = shard;
-    spec.pieces = parts.pieces;
-    spec.n_pieces = parts.pieces_count;
-    spec.variables = parts.variables;
-    spec.n_variables = parts.pieces_count;
-    spec.variable_ids = parts.ids;
-    spec.n_variable_ids = parts.pieces_count;
+    spec.shards = job->shards.count;
     spec.optimizer = job->spec->optimizer;
     spec.geometry = &geometry;
     spec.seed = job->spec->train->seed;
@@ -302,8 +363,6 @@ void send_place(struct coord *c, const struct member *m, struct job *job,
     spec.contributions = job->shards.evidence.round;
     if (take_staleness(&staleness, job->spec->train))
         spec.staleness = &staleness;
-    spec.sources = sources.list;
-    spec.n_sources = sources.count;
     spec.accumulate = accumulate > 1 ? accumulate : 0;
     rates_list(&rates, &job->monitor.callbacks.rates);
     spec.rates = rates.list;
@@ -314,9 +373,7 @@ void send_place(struct coord *c, const struct member *m, struct job *job,
     job->shards.list[shard].asked = m->id;
     job->shards.list[shard].place_ms = coord_now(c);
     send_down(c, m->id, &down);
-    source_parts_release(&sources);
-    sl_free(parts.variables);
-    sl_free(parts.ids);
+    place_parts_release(&parts);
 }
 
 void send_admit(struct coord *c, const struct member *m, const struct job *job,

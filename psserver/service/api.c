@@ -227,6 +227,70 @@ static enum sl_err pull_now(const struct shards_api *api, struct shard *shard,
     return rc;
 }
 
+// ---- rows of tables
+
+// Limit of answers with rows that are on their way from one shard.
+#define ROWS_ANSWERS_MOST POOL_MAX
+
+struct rows_answer {
+    struct shard *shard; // a reference; its rows_answers counts this
+    uint8_t *bytes;      // owned
+};
+
+static void rows_answer_free(void *arg)
+{
+    struct rows_answer *a = arg;
+
+    atomic_fetch_sub(&a->shard->rows_answers, 1);
+    shard_unref(a->shard);
+    sl_free(a->bytes);
+    sl_free(a);
+}
+
+// Makes the answer to a pull of rows, whose memory lives as long as the answer
+// is on its way.
+static enum sl_err api_answer_rows(struct rows_answer *a,
+                                   const struct wire_pull *m,
+                                   struct rpc_msg *msg, struct sl_error *err)
+{
+    struct wire_pull_reply reply;
+    size_t bytes = 0;
+    enum sl_err rc =
+        shard_pull_rows(a->shard, m, &reply, &a->bytes, &bytes, err);
+
+    if (rc == SL_OK)
+        rc = wire_head_pull_reply(msg, &reply, bytes);
+    if (rc == SL_OK)
+        rpc_msg_part(msg, a->bytes, bytes);
+    return rc;
+}
+
+static enum sl_err api_pull_rows(struct shard *shard, const struct wire_pull *m,
+                                 struct rpc_msg *msg, struct sl_error *err)
+{
+    struct rows_answer *a = sl_calloc(1, sizeof(*a));
+    uint64_t began = span_begin();
+    enum sl_err rc;
+
+    if (a == NULL)
+        return sl_no_memory(err);
+    a->shard = shard_ref(shard);
+    if (atomic_fetch_add(&shard->rows_answers, 1) >= ROWS_ANSWERS_MOST)
+        rc = sl_fail(err, SL_EBUSY,
+                     "%d answers with rows are on their way from one shard; "
+                     "try again later",
+                     ROWS_ANSWERS_MOST);
+    else
+        rc = api_answer_rows(a, m, msg, err);
+    if (rc == SL_OK)
+        rpc_msg_on_release(msg, rows_answer_free, a);
+    else
+        rows_answer_free(a);
+    span_end(began, "answer", SPANS_IO,
+             (struct span_of){.of = m->job, .shard = m->shard + 1});
+    return rc;
+}
+
 // Answers a pull that waited for a round.
 static void answer_round(void *arg, struct rpc_call *call, struct shard *shard,
                          const struct wire_pull *m)
@@ -476,7 +540,10 @@ static void api_pull(struct rpc_call *call, void *arg)
     if (rc == SL_OK)
         rc = check_token(api, call, shard, m.job_incarnation, &m.token, &err);
     figures_pulled(&api->_shared.figures);
-    if (rc == SL_OK && m.has_tag) {
+    if (rc == SL_OK && m.payload.bytes > 0) {
+        rc = api_pull_rows(shard, &m, &msg, &err);
+        rpc_answer(call, rc, &err, &msg);
+    } else if (rc == SL_OK && m.has_tag) {
         pull_tag(api, call, shard, &m);
     } else if (rc == SL_EUNAVAIL && m.has_tag &&
                tokens_check_archive(api->setup.tokens, call, &err) == SL_OK) {
@@ -521,7 +588,10 @@ static const struct rpc_method methods[] = {
      .max_request_bytes = RPC_DATA_BYTES,
      .in_turn = true,
      .unary = api_push_pull},
-    {.path = WIRE_PULL, .kind = RPC_UNARY, .unary = api_pull},
+    {.path = WIRE_PULL,
+     .kind = RPC_UNARY,
+     .max_request_bytes = RPC_DATA_BYTES, // ids of rows
+     .unary = api_pull},
     {.path = WIRE_LOCAL, .kind = RPC_UNARY, .unary = api_local},
 };
 

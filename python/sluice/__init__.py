@@ -12,10 +12,11 @@ sluice.jax   pytrees there
 """
 from ._native import Error
 from .client import CommandError, export, jobs, status, stop, submit, watch
-from .session import Closure, Drained, Ended, Lost, Session, Step, Variable
+from .session import (Closure, Drained, Ended, Lost, Session, Step, Table,
+                      Variable)
 from .tasks import Coordinator, Future, TaskCancelled, TaskFailed, serve
 
 __version__ = "0.1.0"
 __all__ = ["Closure", "CommandError", "Coordinator", "Drained", "Ended", "Error", "Future",
-           "Lost", "Session", "Step", "TaskCancelled", "TaskFailed", "Variable", "export",
-           "jobs", "serve", "status", "stop", "submit", "watch"]
+           "Lost", "Session", "Step", "Table", "TaskCancelled", "TaskFailed", "Variable",
+           "export", "jobs", "serve", "status", "stop", "submit", "watch"]

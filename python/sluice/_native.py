@@ -53,12 +53,16 @@ class Info(Structure):
                 ("seed", c_uint64), ("elements", c_uint64), ("variables", c_uint32),
                 ("ranks", c_uint32), ("rank", c_uint32), ("generation", c_uint64),
                 ("rounds", c_uint64), ("redone", c_uint64), ("next_first", c_uint64),
-                ("next_count", c_uint64)]
+                ("next_count", c_uint64), ("tables", c_uint32)]
 
 
 class Variable(Structure):
     _fields_ = [("name", c_char_p), ("rank", c_uint32), ("shape", c_uint64 * 8),
                 ("first", c_uint64), ("elements", c_uint64)]
+
+
+class Table(Structure):
+    _fields_ = [("name", c_char_p), ("dim", c_uint32)]
 
 
 class Step(Structure):
@@ -82,6 +86,7 @@ _SIGNATURES = {
     "sluice_take": (c_int, [c_void_p, c_int64, POINTER(c_void_p), _err]),
     "sluice_closure_info": (POINTER(Info), [c_void_p]),
     "sluice_closure_variable": (c_bool, [c_void_p, c_uint32, POINTER(Variable)]),
+    "sluice_closure_table": (c_bool, [c_void_p, c_uint32, POINTER(Table)]),
     "sluice_samples": (None, [c_void_p, c_uint64, c_uint64, c_void_p]),
     "sluice_params": (POINTER(c_float), [c_void_p]),
     "sluice_grads": (POINTER(c_float), [c_void_p]),
@@ -90,6 +95,10 @@ _SIGNATURES = {
     "sluice_absent": (c_int, [c_void_p, c_uint32, c_uint32, _err]),
     "sluice_pull": (c_int, [c_void_p, c_uint64, c_uint64, c_void_p, _err]),
     "sluice_push": (c_int, [c_void_p, c_uint64, c_uint64, c_void_p, _err]),
+    "sluice_rows_pull": (c_int, [c_void_p, c_uint32, c_size_t, c_void_p, c_void_p,
+                                 _err]),
+    "sluice_rows_push": (c_int, [c_void_p, c_uint32, c_size_t, c_void_p, c_void_p,
+                                 _err]),
     "sluice_end": (c_int, [c_void_p, POINTER(Result), _err]),
     "sluice_alive": (None, [c_void_p]),
     "sluice_finish": (None, [c_void_p, c_char_p]),

@@ -15,6 +15,12 @@ Of a model that is larger than memory a session `by_range` pulls and pushes rows
                 rows = closure.pull("table", 1000, 2000)
                 step.push("table", my_gradient(rows, step.samples), 1000)
 
+A job with sparse tables has rows of any ids, which a step pulls and pushes:
+
+            for step in closure.steps():
+                rows = closure.rows("users", ids_of(step.samples))
+                step.push_rows("users", ids, my_gradient(rows))
+
 Any process that does this may be killed at any time, others may come: each step
 counts once. Ctrl-C, and `Session.drain` from a handler of SIGTERM, let the step
 under way end and hand the rest back. Handlers of signals run while a call waits for
@@ -35,9 +41,11 @@ import numpy.typing as npt
 from . import _native as native
 from ._native import Error
 
-__all__ = ["Closure", "Drained", "Ended", "Lost", "Session", "Step", "Variable"]
+__all__ = ["Closure", "Drained", "Ended", "Lost", "Session", "Step", "Table",
+           "Variable"]
 
 Floats = npt.NDArray[np.float32]
+Ids = npt.NDArray[np.uint64]
 Tls = Union[None, str, "os.PathLike[str]", Tuple[str, str, str]]
 
 ARRAYS = 16  # that are kept: two of a job
@@ -64,6 +72,30 @@ class Variable:
     shape: Tuple[int, ...]
     first: int
     elements: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Table:
+    """One of the job's sparse tables: a row of `dim` numbers for each id."""
+
+    name: str
+    number: int
+    dim: int
+
+
+def _ids(ids: npt.ArrayLike) -> Ids:
+    """Numbers of 64 bits, also those that are said with a sign."""
+    given = np.asarray(ids)
+    if given.size and given.dtype.kind not in "iu":
+        raise TypeError(f"ids: whole numbers are wanted, not {given.dtype}")
+    return np.ascontiguousarray(given, np.uint64)
+
+
+def _fits(out: Floats, shape: Tuple[int, ...]) -> None:
+    if (out.shape != shape or out.dtype != np.float32
+            or not out.flags.c_contiguous or not out.flags.writeable):
+        raise ValueError(f"out: {shape} float32 is wanted, contiguous and "
+                         f"writeable, not {out.shape} {out.dtype}")
 
 
 def tls_files(tls: Tls) -> Optional[Tuple[str, str, str]]:
@@ -128,6 +160,12 @@ class Step:
                              f"{v.shape[1:]}")
         self._closure._say("sluice_push", first, count, rows.ctypes.data)
 
+    def push_rows(self, name: str, ids: npt.ArrayLike, gradient: npt.ArrayLike) -> None:
+        """The gradient of rows of a sparse table, of shape (*ids.shape, dim), which is
+        copied and leaves with `done`. May be said several times in a step; an id may
+        stand there more than once: its gradient is the sum, in the order given."""
+        self._closure._push_rows(name, ids, gradient)
+
     def absent(self, first: int, count: int = 1) -> None:
         """Variables [first, first + count) of `Closure.variables` have no gradient in
         this step: the optimizer leaves them alone, with their slots and their own
@@ -176,7 +214,7 @@ class Closure:
         self.samples = int(info.samples)  # of an epoch
         self.batch, self.seed = int(info.batch), int(info.seed)
         self.elements = int(info.elements)
-        self._variables = int(info.variables)
+        self._variables, self._table_count = int(info.variables), int(info.tables)
         self.ranks, self.rank = int(info.ranks), int(info.rank)
         self.generation, self.rounds = int(info.generation), int(info.rounds)
         self.redone = int(info.redone)
@@ -190,6 +228,7 @@ class Closure:
             self.params = self._vector("sluice_params")
             self.grads = self._vector("sluice_grads")
         self._named: Optional[Dict[str, Variable]] = None
+        self._tables: Optional[Dict[str, Table]] = None
 
     def _handle(self) -> ctypes.c_void_p:
         if self._open is None:
@@ -269,12 +308,51 @@ class Closure:
         shape = (count // (v.elements // v.shape[0]), *v.shape[1:])
         if out is None:
             out = np.empty(shape, np.float32)
-        elif (out.shape != shape or out.dtype != np.float32
-              or not out.flags.c_contiguous or not out.flags.writeable):
-            raise ValueError(f"out: {shape} float32 is wanted, contiguous and "
-                             f"writeable, not {out.shape} {out.dtype}")
+        _fits(out, shape)
         self._say("sluice_pull", first, count, out.ctypes.data)
         return out
+
+    @property
+    def tables(self) -> Dict[str, Table]:
+        """The job's sparse tables, by their names."""
+        if self._tables is None:
+            self._tables, t = {}, native.Table()
+            for i in range(self._table_count):
+                native.lib().sluice_closure_table(self._handle(), i, ctypes.byref(t))
+                name = t.name.decode()
+                self._tables[name] = Table(name, i, int(t.dim))
+        return self._tables
+
+    def _table(self, name: str) -> Table:
+        table = self.tables.get(name)
+        if table is None:
+            raise KeyError(f"job {self.job} has no table {name!r}")
+        return table
+
+    def rows(self, name: str, ids: npt.ArrayLike, out: Optional[Floats] = None
+             ) -> Floats:
+        """Rows of a sparse table as they are now, within a step: shape (*ids.shape,
+        dim); into `out`, if it is given. Ids in any order, also twice; each is asked
+        for once. One that has no row yet reads as the table's initializer says.
+        Waits while a psserver is away. Raises Lost."""
+        table, wanted = self._table(name), _ids(ids)
+        shape = (*wanted.shape, table.dim)
+        if out is None:
+            out = np.empty(shape, np.float32)
+        _fits(out, shape)
+        self._say("sluice_rows_pull", table.number, wanted.size, wanted.ctypes.data,
+                  out.ctypes.data)
+        return out
+
+    def _push_rows(self, name: str, ids: npt.ArrayLike, gradient: npt.ArrayLike
+                   ) -> None:
+        table, given = self._table(name), _ids(ids)
+        rows = np.ascontiguousarray(gradient, np.float32)
+        if rows.shape != (*given.shape, table.dim):
+            raise ValueError(f"a gradient of {rows.shape}: {given.shape} ids of {name} "
+                             f"have one of {(*given.shape, table.dim)}")
+        self._say("sluice_rows_push", table.number, given.size, given.ctypes.data,
+                  rows.ctypes.data)
 
     def begin(self) -> Optional[Step]:
         """The next step that is missing, with fresh parameters in `params`; None

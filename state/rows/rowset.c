@@ -36,7 +36,7 @@ static enum sl_err check_numbers(const struct rowset_spec *s,
     return SL_OK;
 }
 
-static enum sl_err check_spec(const struct rowset_spec *s, struct sl_error *err)
+enum sl_err rowset_check_spec(const struct rowset_spec *s, struct sl_error *err)
 {
     enum sl_err rc = check_numbers(s, err);
 
@@ -83,7 +83,7 @@ static enum sl_err rowset_make(struct rowset *r)
 enum sl_err rowset_new(struct rowset **out, const struct rowset_spec *spec,
                        struct sl_error *err)
 {
-    enum sl_err rc = check_spec(spec, err);
+    enum sl_err rc = rowset_check_spec(spec, err);
     struct rowset *r;
 
     if (rc != SL_OK)
@@ -110,6 +110,12 @@ void rowset_free(struct rowset *r)
     sl_free(r->gradient);
     sl_free(r->absent);
     sl_free(r);
+}
+
+size_t rowset_record_bytes(const struct rowset_spec *spec,
+                           enum rowset_part part)
+{
+    return part == ROWSET_ROWS ? stride_of(spec) : sizeof(struct row_header);
 }
 
 size_t rowset_stride(const struct rowset *r)

@@ -75,6 +75,10 @@ struct rowset_spec {
 
 struct rowset;
 
+// Checks the numbers of a spec: SL_EINVAL says which is out of range.
+enum sl_err rowset_check_spec(const struct rowset_spec *spec,
+                              struct sl_error *err);
+
 // Makes an empty set of rows. SL_EINVAL says which number of the spec is out of
 // range; SL_ENOMEM. *out is untouched then. The spec is copied.
 enum sl_err rowset_new(struct rowset **out, const struct rowset_spec *spec,
@@ -84,6 +88,11 @@ void rowset_free(struct rowset *r);
 
 // Returns the bytes of a record, a multiple of 8.
 size_t rowset_stride(const struct rowset *r);
+// Returns the bytes of a record of a part (below), from the settings alone.
+enum rowset_part { ROWSET_ROWS, ROWSET_WAITING };
+#define ROWSET_PARTS 2
+size_t rowset_record_bytes(const struct rowset_spec *spec,
+                           enum rowset_part part);
 
 // Reads rows: n * dim f32 at `values`, aligned; those of an id without a row
 // are a function of (seed, table, id). Ids in any order, also twice, of any
@@ -134,9 +143,6 @@ struct rowset_counts {
 void rowset_counts(const struct rowset *r, struct rowset_counts *out);
 
 // ---- one instant, for a snapshot (T6)
-
-enum rowset_part { ROWSET_ROWS, ROWSET_WAITING };
-#define ROWSET_PARTS 2
 
 // Returns the bytes of a record of a part: rowset_stride, or 16.
 size_t rowset_part_stride(const struct rowset *r, enum rowset_part part);

@@ -27,17 +27,22 @@ static enum sl_err reserve_absent(struct rowset *r, size_t n)
     return SL_OK;
 }
 
-// An id touches its own record, and that of the row that makes place.
+// Returns the most records that an update of n ids saves for a snapshot under
+// way: that of each id, that of the row that makes place for it, and those of
+// the bucket whose turn it is.
+static uint64_t touched_by(const struct row_store *s, size_t n)
+{
+    return s->frozen ? 2 * n + row_store_largest(s) : 0;
+}
+
 enum sl_err rowset_reserve(struct rowset *r, size_t n, const void *ids)
 {
     enum sl_err rc = reserve_absent(r, n);
 
     if (rc == SL_OK)
-        rc = row_store_reserve(&r->rows, n, ids,
-                               2 * n + row_store_largest(&r->rows));
+        rc = row_store_reserve(&r->rows, n, ids, touched_by(&r->rows, n));
     if (rc == SL_OK && rowset_waits(r))
-        rc = row_store_reserve(&r->waiting, n, ids,
-                               2 * n + row_store_largest(&r->waiting));
+        rc = row_store_reserve(&r->waiting, n, ids, touched_by(&r->waiting, n));
     return rc;
 }
 

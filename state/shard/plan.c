@@ -285,6 +285,8 @@ enum sl_err plan_read(struct plan *out, const Sluice__V1__ShardSpec *spec,
         rc = make_runs(&p);
     if (rc == SL_OK)
         rc = read_sources(&p, spec, err);
+    if (rc == SL_OK)
+        rc = plan_read_tables(&p, spec, err);
     if (rc == SL_OK) {
         *out = p;
         return SL_OK;
@@ -306,6 +308,7 @@ void plan_release(struct plan *p)
     sl_free(p->groups);
     sl_free(p->runs);
     sl_free(p->sources);
+    plan_release_tables(p);
     sl_free(p->job_name);
     rate_release(&p->rate);
     *p = (struct plan){0};

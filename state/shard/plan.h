@@ -26,6 +26,7 @@
 #include "common/base/status.h"
 #include "kernels/optim.h"
 #include "proto/wire.h"
+#include "state/rows/rowset.h"
 #include "state/shard/stale.h"
 
 // Limit of a shard's payload, which travels in one message: 64 KiB are left for
@@ -76,6 +77,12 @@ struct plan_source {
     uint8_t sha256[SHA256_BYTES];
 };
 
+// A sparse table: what its rows on this shard are made with.
+struct plan_table {
+    char *name; // owned
+    struct rowset_spec spec;
+};
+
 // Returns a run of this piece alone.
 static inline struct plan_run plan_run_of(const struct plan_piece *piece)
 {
@@ -106,12 +113,21 @@ struct plan {
     uint32_t accumulate;         // micro-batches of a step; at least 1
     struct plan_source *sources; // sources of its start, instead of the seed
     size_t source_count;
+    uint32_t shards;           // of the job; 0: not said, and without tables
+    struct plan_table *tables; // all of the job, in the order of their numbers
+    size_t table_count;
 };
 
 // Makes the plan of a ShardSpec, which is read during the call. SL_EINVAL,
 // SL_ENOMEM; *out is untouched then.
 enum sl_err plan_read(struct plan *out, const Sluice__V1__ShardSpec *spec,
                       struct sl_error *err);
+// Reads the tables of a spec into a plan that has everything else
+// (plan_tables.c; for plan_read). SL_EINVAL names the table; SL_ENOMEM.
+enum sl_err plan_read_tables(struct plan *p, const Sluice__V1__ShardSpec *spec,
+                             struct sl_error *err);
+// Frees the tables of a plan; for plan_release.
+void plan_release_tables(struct plan *p);
 // Reads a list of reduced rates, of which only the first RATES_MAX count.
 // SL_EINVAL: their closures do not rise, or a rate is negative or not finite.
 // `steps` may be NULL if `count` is 0.

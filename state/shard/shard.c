@@ -11,6 +11,7 @@
 #include "common/base/fault.h"
 #include "common/base/history.h"
 #include "common/base/mem.h"
+#include "common/base/num.h"
 #include "state/base/element.h"
 
 // The shard that an event of the history is about.
@@ -93,6 +94,7 @@ enum sl_err shard_new_in(struct shard **out, struct plan *plan,
                                  plan->schedule.epochs);
     *plan = (struct plan){0};
     atomic_init(&s->refs, 1);
+    atomic_init(&s->rows_answers, 0);
     pthread_mutex_init(&s->lock, NULL);
     tagged_init(&s->tagged);
     rc = once_init(&s->once, &s->plan.schedule);
@@ -105,6 +107,8 @@ enum sl_err shard_new_in(struct shard **out, struct plan *plan,
         rc = stale_init(&s->versions, &s->plan.stale, s->plan.elements);
     if (rc == SL_OK)
         rc = make_memory(s, values, first);
+    if (rc == SL_OK)
+        rc = tables_init(&s->tables, &s->plan, NULL);
     if (rc != SL_OK) {
         shard_unref(s);
         return rc;
@@ -131,6 +135,7 @@ void shard_unref(struct shard *s)
     once_release(&s->once);
     contributions_release(&s->contributions);
     stale_release(&s->versions);
+    tables_release(&s->tables);
     plan_release(&s->plan);
     pthread_mutex_destroy(&s->lock);
     sl_free(s);
@@ -390,7 +395,7 @@ static uint64_t delay_locked(const struct shard *s,
 }
 
 static void shard_apply_locked(struct shard *s, const struct wire_push *push,
-                               void *values)
+                               const struct tables_push *rows, void *values)
 {
     const struct apply_of of = {.rates = &s->rates,
                                 .closure = push->closure,
@@ -405,12 +410,21 @@ static void shard_apply_locked(struct shard *s, const struct wire_push *push,
     step.passed = s->once.passed;
     apply_update(&s->plan, &s->memory, push->wire, &push->payload, &step,
                  values);
+    tables_apply(&s->tables,
+                 &(struct rowset_step){.closure = push->closure,
+                                       .step = push->step,
+                                       .version = (uint32_t)step.t,
+                                       .rate = step.rate,
+                                       .factor = 1},
+                 rows);
     once_pass(&s->once, push->absent, push->absent_bytes);
 }
 
 // Applies and counts: the only place where the parameters of a shard that
-// answers change. Everything that can fail was done before (S1).
+// answers change. Everything that can fail was done before (S1). Rows of tables
+// are a part of the step (T1).
 static void count_locked(struct shard *s, const struct wire_push *push,
+                         const struct tables_push *rows,
                          struct wire_push_reply *reply, void *values)
 {
     struct once_step step = {
@@ -427,7 +441,7 @@ static void count_locked(struct shard *s, const struct wire_push *push,
     if (push->skip)
         copy_locked(s, push->wire, values);
     else
-        shard_apply_locked(s, push, values);
+        shard_apply_locked(s, push, rows, values);
     FAULT("apply.done");
     once_add(&s->once, &step);
     FAULT("once.added");
@@ -541,8 +555,9 @@ static enum sl_err contribute_locked(struct shard *s,
     return SL_OK;
 }
 
-// `checked` is what apply_check said of the payload.
+// `checked` is what apply_check and tables_check said of payload and rows.
 static enum sl_err push_locked(struct shard *s, const struct wire_push *push,
+                               const struct tables_push *rows,
                                enum sl_err checked,
                                struct wire_push_reply *reply, void *values,
                                struct sl_error *err)
@@ -595,8 +610,10 @@ static enum sl_err push_locked(struct shard *s, const struct wire_push *push,
         rc = once_reserve(&s->once, push->closure);
     if (rc == SL_OK && push->absent_bytes > 0)
         rc = once_reserve_passed(&s->once, s->plan.piece_count);
+    if (rc == SL_OK && !push->skip)
+        rc = tables_reserve(&s->tables, rows);
     if (rc == SL_OK)
-        count_locked(s, push, reply, values);
+        count_locked(s, push, rows, reply, values);
     return rc;
 }
 
@@ -666,7 +683,8 @@ static enum sl_err push_any(struct shard *s, const struct wire_push *push,
     struct wire_push_reply made = {.result = WIRE_PUSH_REFUSED,
                                    .wire = push->wire};
     struct sl_error why = SL_ERROR_INIT;
-    enum sl_err checked = check_payload(s, push, finite, &why), rc;
+    struct tables_push rows;
+    enum sl_err checked, rc;
 
     static const char *const results[] = {
         [WIRE_PUSH_COUNTED] = "counted",
@@ -674,14 +692,20 @@ static enum sl_err push_any(struct shard *s, const struct wire_push *push,
         [WIRE_PUSH_REFUSED] = "refused",
         [WIRE_PUSH_HELD] = "held",
     };
-    uint64_t asked = sl_real_us(), taken;
+    uint64_t asked, taken;
 
+    checked = tables_flatten(&rows, &push->rows);
+    if (checked == SL_OK)
+        checked = check_payload(s, push, finite, &why);
+    if (checked == SL_OK)
+        checked = tables_check(&s->tables, &rows, true, &why);
+    asked = sl_real_us();
     pthread_mutex_lock(&s->lock);
     taken = sl_real_us();
     FAULT("shard.taken");
     rc = admitted_locked(s, push->job_incarnation, &why);
     if (rc == SL_OK) {
-        rc = push_locked(s, push, checked, &made, values, &why);
+        rc = push_locked(s, push, &rows, checked, &made, values, &why);
         note_push(s, push, rc == SL_OK ? results[made.result] : "rejected",
                   checked,
                   made.result == WIRE_PUSH_COUNTED ? &push->payload : NULL);
@@ -690,6 +714,7 @@ static enum sl_err push_any(struct shard *s, const struct wire_push *push,
         made.version = once_version(&s->once);
     }
     pthread_mutex_unlock(&s->lock);
+    tables_push_release(&rows);
     histogram_add(&shard_waits, taken - asked);
     if (rc == SL_OK && made.result == WIRE_PUSH_COUNTED)
         histogram_add(&shard_applies, sl_real_us() - taken);
@@ -839,6 +864,94 @@ enum sl_err shard_pull_show(struct shard *s, const struct wire_pull *pull,
     return rc;
 }
 
+// ---- rows
+
+// Rows that are read under one hold of the lock.
+#define ROWS_AT_ONCE 1024
+
+// Reads a block; the lock is given up now and then, as pushes wait for it.
+// `space` has ROWS_AT_ONCE rows.
+static void shard_read_block(struct shard *s, const struct table_rows *b,
+                             float *space, uint8_t *out)
+{
+    size_t dim = s->tables.dims[b->table], row = dim * wire_type_bytes(b->type);
+
+    for (uint32_t at = 0, n; at < b->count; at += n) {
+        n = (uint32_t)sl_min(b->count - at, ROWS_AT_ONCE);
+        pthread_mutex_lock(&s->lock);
+        rowset_read(s->tables.sets[b->table], n, b->ids + (size_t)at * 8,
+                    space);
+        pthread_mutex_unlock(&s->lock);
+        element_write(b->type, n * dim, out + at * row, space);
+    }
+}
+
+// Reads all blocks to `out`; `space` as for the longest rows.
+static void shard_read_blocks(struct shard *s, const struct tables_push *ids,
+                              float *space, uint8_t *out)
+{
+    struct table_rows_at at = {ids->bytes, ids->n, 0};
+    struct table_rows b;
+
+    while (tables_next(&s->tables, &at, false, &b)) {
+        size_t n =
+            table_rows_elements_bytes(b.count, s->tables.dims[b.table], b.type);
+
+        memset(out + n - sizeof(uint64_t), 0, sizeof(uint64_t));
+        shard_read_block(s, &b, space, out);
+        out += n;
+    }
+}
+
+// Makes the answer of checked ids. The version is one before the first row is
+// read.
+static enum sl_err answer_rows(struct shard *s, const struct wire_pull *pull,
+                               const struct tables_push *ids,
+                               struct wire_pull_reply *reply, uint8_t **out,
+                               size_t *bytes, struct sl_error *err)
+{
+    size_t n = tables_answer_bytes(&s->tables, ids);
+    enum sl_err rc = shard_pull(s, pull, reply, NULL, err);
+    uint8_t *made;
+    float *space;
+
+    if (rc != SL_OK)
+        return rc;
+    if (n > PLAN_MAX_BYTES)
+        return sl_fail(err, SL_ERANGE,
+                       "the rows have %zu bytes, and an answer at most %zu; "
+                       "ask for fewer",
+                       n, (size_t)PLAN_MAX_BYTES);
+    made = sl_malloc(n);
+    space = sl_malloc(ROWS_AT_ONCE * tables_row_bytes(&s->tables));
+    if (made == NULL || space == NULL) {
+        sl_free(made);
+        sl_free(space);
+        return sl_no_memory(err);
+    }
+    shard_read_blocks(s, ids, space, made);
+    sl_free(space);
+    *out = made;
+    *bytes = n;
+    return SL_OK;
+}
+
+enum sl_err shard_pull_rows(struct shard *s, const struct wire_pull *pull,
+                            struct wire_pull_reply *reply, uint8_t **out,
+                            size_t *bytes, struct sl_error *err)
+{
+    struct tables_push ids;
+    enum sl_err rc = tables_flatten(&ids, &pull->payload);
+
+    if (rc != SL_OK)
+        return sl_no_memory(err);
+    rc = tables_check(&s->tables, &ids, false, err);
+    if (rc == SL_OK)
+        rc = answer_rows(s, pull, &ids, reply, out, bytes, err);
+    tables_push_release(&ids);
+    return rc;
+}
+
 // ---- images
 
 // SL_OK if an image of that incarnation may be taken now.
@@ -873,6 +986,7 @@ static enum sl_err show_locked(struct shard *s, uint64_t incarnation,
         return rc;
     out->tag = (struct wire_tag){s->incarnation, s->sequence};
     s->memory.freeze = &out->freeze;
+    tables_freeze(&s->tables, once_version(&s->once)); // T6
     return SL_OK;
 }
 
@@ -975,12 +1089,24 @@ enum sl_err shard_image_read(struct shard_image *image, uint64_t offset,
     return SL_OK;
 }
 
+bool shard_image_rows(struct shard_image *image, size_t table,
+                      enum rowset_part part, size_t most, void *out, size_t *n)
+{
+    bool more;
+
+    pthread_mutex_lock(&image->shard->lock);
+    more = rowset_walk(image->shard->tables.sets[table], part, most, out, n);
+    pthread_mutex_unlock(&image->shard->lock);
+    return more;
+}
+
 void shard_image_release(struct shard_image *image)
 {
     if (image->shard == NULL)
         return;
     pthread_mutex_lock(&image->shard->lock);
     image->shard->memory.freeze = NULL;
+    tables_thaw(&image->shard->tables);
     pthread_mutex_unlock(&image->shard->lock);
     freeze_release(&image->freeze);
     once_release(&image->once);

@@ -36,6 +36,7 @@
 #include "state/shard/once.h"
 #include "state/shard/plan.h"
 #include "state/shard/buffer_pool.h"
+#include "state/shard/shard_tables.h"
 #include "state/shard/tagged.h"
 
 // Times for which pushes to all shards of this process waited for the shard's
@@ -48,6 +49,7 @@ struct shard {
     struct pool *pool;    // buffers of the size of a payload
     struct tagged tagged; // mapped snapshots of it, under their own lock
     _Atomic unsigned refs;
+    _Atomic unsigned rows_answers; // with rows, that are on their way
 
     pthread_mutex_t lock; // guards all fields below
     bool closed;
@@ -63,6 +65,7 @@ struct shard {
     bool behind;                  // memory lacks counted updates: update.h
     struct contributions contributions; // contributions of the open round
     struct stale_versions versions;     // kept values of earlier versions
+    struct tables tables;               // rows of sparse tables
 };
 
 // Makes a shard of seed values with no steps counted. Takes what *plan owns,
@@ -119,16 +122,17 @@ void shard_close(struct shard *s);
 enum sl_err shard_ask(struct shard *s, const struct wire_ask *ask,
                       struct wire_ask_reply *reply, struct sl_error *err);
 
-// Applies and counts one step once (S2). The order of the checks, on which
-// callers may rely: admitted (S5), job incarnation (I6), shard incarnation
-// (I3), the key, counted before (a duplicate is acknowledged, also to an old
-// attempt: it changes nothing), attempt (I4) and window (C5), size, finite,
-// delay (stale.h), round (contributions.h). With `values` (space for the plan's
-// elements, as push->wire) the parameters are copied there, unless the push is
-// refused or held (WIRE_PUSH_HELD); they are those of reply->version.
-// SL_ERANGE: the job has no such step; SL_EINVAL, SL_ENUMERIC: of the payload
-// (apply_check) or `absent`; SL_EBUSY: over ONCE_ATTEMPTS_MAX; SL_ENOMEM.
-// `values` may be NULL.
+// Applies and counts one step once (S2), with its rows of tables (T1). The
+// order of the checks, on which callers may rely: admitted (S5), job
+// incarnation (I6), shard incarnation (I3), the key, counted before (a
+// duplicate is acknowledged, also to an old attempt: it changes nothing),
+// attempt (I4) and window (C5), size, finite, delay (stale.h), round
+// (contributions.h). With `values` (space for the plan's elements, as
+// push->wire) the parameters are copied there, unless the push is refused or
+// held (WIRE_PUSH_HELD); they are those of reply->version. SL_ERANGE: the job
+// has no such step; SL_EINVAL, SL_ENUMERIC: of the payload (apply_check),
+// `absent` or the rows (tables_check); SL_EBUSY: over ONCE_ATTEMPTS_MAX;
+// SL_ENOMEM. `values` may be NULL.
 enum sl_err shard_push(struct shard *s, const struct wire_push *push,
                        struct wire_push_reply *reply, void *values,
                        struct sl_error *err);
@@ -151,6 +155,15 @@ bool shard_round_open(struct shard *s, uint64_t closure);
 enum sl_err shard_pull(struct shard *s, const struct wire_pull *pull,
                        struct wire_pull_reply *reply, void *values,
                        struct sl_error *err);
+
+// Copies the rows of the ids in a pull's payload, as each block's type, one
+// block behind the other (table_rows.h). *out, of *bytes bytes, is the caller's
+// to free (sl_free). Makes no row (T2). Rows of one answer may be of several
+// versions; that of the reply is the lowest. Errors as shard_pull, and
+// SL_EINVAL of ids that are not this shard's in their order, SL_ENOMEM.
+enum sl_err shard_pull_rows(struct shard *s, const struct wire_pull *pull,
+                            struct wire_pull_reply *reply, uint8_t **out,
+                            size_t *bytes, struct sl_error *err);
 
 // Answers a pull with a copy that an earlier answer has shown, in *copy, for
 // pool_give; *copy is NULL if no such copy is left, and on failure.
@@ -232,6 +245,11 @@ bool shard_is_frozen(struct shard *s);
 // a float. Does not fail.
 void shard_image_take(struct shard_image *image, size_t block, void *space,
                       const void **at, size_t *n);
+// Goes on with the walk over a table's records of the image (rowset_walk),
+// under the lock: copies at most `most` of them to `out`, *n of them. False
+// after the last one. The number of all of them is rowset_frozen.
+bool shard_image_rows(struct shard_image *image, size_t table,
+                      enum rowset_part part, size_t most, void *out, size_t *n);
 // Ends the image: pushes copy no more blocks, and another image may be taken.
 // Drops its reference to the shard. Takes the lock; all zeroes is allowed.
 void shard_image_release(struct shard_image *image);

@@ -49,7 +49,16 @@
 #define SNAP_KEY_COUNTED "sluice.counted"
 #define SNAP_KEY_COUNTS "sluice.counts"
 
+// Records of a table that are written or read at once.
+#define SNAP_RECORDS 1024
+
 // ---- names (snap_name.c)
+
+// What stands before a table's name in the name of the tensor of its records.
+extern const char *const snap_part_prefix[ROWSET_PARTS];
+
+// Returns the bytes of SNAP_RECORDS records of any table of the shard.
+size_t snap_records_bytes(const struct shard *shard);
 
 // Writes the name of a snapshot's file: "shard-3.i7.n2.safetensors".
 void snap_file_name(char out[SNAP_NAME_BYTES], uint32_t shard,

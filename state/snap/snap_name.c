@@ -12,6 +12,21 @@
 
 #define NAME_CUT 64 // of the job's name, in the folder's
 
+// No variable's name has a '#'.
+const char *const snap_part_prefix[ROWSET_PARTS] = {"#rows.", "#waiting."};
+
+size_t snap_records_bytes(const struct shard *shard)
+{
+    size_t most = 0;
+
+    for (size_t i = 0; i < shard->tables.count; i++) {
+        size_t stride = rowset_stride(shard->tables.sets[i]);
+
+        most = stride > most ? stride : most;
+    }
+    return most * SNAP_RECORDS;
+}
+
 void snap_file_name(char out[SNAP_NAME_BYTES], uint32_t shard,
                     struct wire_tag tag)
 {

@@ -145,15 +145,45 @@ static enum sl_err snap_check_rows(const struct tensorfile *f,
     return rc;
 }
 
+// Returns the records of a table's part, which have as many bytes each as this
+// shard's; NULL: there are none.
+static const struct tensor_info *records_of(const struct tensorfile *f,
+                                            const struct plan *p, size_t table,
+                                            enum rowset_part part,
+                                            struct sl_error *err)
+{
+    struct buf name = BUF_INIT;
+    const struct tensor_info *t = NULL;
+    size_t stride = rowset_record_bytes(&p->tables[table].spec, part);
+
+    if (buf_appendf(&name, "%s%s", snap_part_prefix[part],
+                    p->tables[table].name) == SL_OK)
+        t = tensorfile_find(f, buf_text(&name));
+    if (t == NULL || t->dtype != TENSOR_U8 || t->rank != 2 ||
+        t->shape[1] != stride) {
+        sl_fail(err, SL_ECORRUPT,
+                "tensor %s is missing, or has no records of %zu bytes",
+                buf_text(&name), stride);
+        t = NULL;
+    }
+    buf_release(&name);
+    return t;
+}
+
 static enum sl_err check_tensors(const struct tensorfile *f,
                                  const struct plan *p, struct sl_error *err)
 {
     unsigned matrices = 1 + optim_slots(&p->optim);
+    size_t tensors = matrices * p->piece_count + ROWSET_PARTS * p->table_count;
     enum sl_err rc = SL_OK;
 
-    if (tensorfile_count(f) != matrices * p->piece_count)
+    if (tensorfile_count(f) != tensors)
         return sl_fail(err, SL_ECORRUPT, "%zu tensors, not %zu",
-                       tensorfile_count(f), matrices * p->piece_count);
+                       tensorfile_count(f), tensors);
+    for (size_t i = 0; i < ROWSET_PARTS * p->table_count; i++)
+        if (records_of(f, p, i / ROWSET_PARTS,
+                       (enum rowset_part)(i % ROWSET_PARTS), err) == NULL)
+            return SL_ECORRUPT;
     for (size_t i = 0; rc == SL_OK && i < p->piece_count; i++) {
         rc = snap_check_rows(f, &p->pieces[i], err);
         for (unsigned k = 0; rc == SL_OK && k < matrices; k++)
@@ -365,6 +395,9 @@ static enum sl_err read_memory(const struct tensorfile *f, struct shard *shard,
         const struct tensor_info *t = tensorfile_at(f, i);
         size_t n;
 
+        if (t->begin >= shard_bytes(shard))
+            continue; // records of a table
+
         for (uint64_t at = t->begin; rc == SL_OK && at < t->end; at += n) {
             void *to = shard_memory_at(shard, (size_t)at, &n);
 
@@ -372,6 +405,62 @@ static enum sl_err read_memory(const struct tensorfile *f, struct shard *shard,
             rc = tensorfile_read(f, t, at - t->begin, to, n, err);
         }
     }
+    return rc;
+}
+
+// Adds the records of one table's part.
+static enum sl_err read_part(const struct tensorfile *f, struct shard *shard,
+                             size_t table, enum rowset_part part,
+                             uint32_t version, uint8_t *space,
+                             struct sl_error *err)
+{
+    struct rowset *set = shard->tables.sets[table];
+    const struct tensor_info *t = records_of(f, &shard->plan, table, part, err);
+    enum sl_err rc = t == NULL ? SL_ECORRUPT : SL_OK;
+    uint64_t n;
+
+    for (uint64_t at = 0; rc == SL_OK && at < t->shape[0]; at += n) {
+        n = sl_min(t->shape[0] - at, SNAP_RECORDS);
+        rc = tensorfile_read(f, t, at * t->shape[1], space, n * t->shape[1],
+                             err);
+        if (rc == SL_OK)
+            rc = rowset_put(set, part, version, n, space, err);
+    }
+    return rc;
+}
+
+// `space` is for snap_records_bytes.
+static enum sl_err read_tables(const struct tensorfile *f, struct shard *shard,
+                               uint32_t version, uint8_t *space,
+                               struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    for (size_t i = 0; rc == SL_OK && i < ROWSET_PARTS * shard->tables.count;
+         i++)
+        rc = read_part(f, shard, i / ROWSET_PARTS,
+                       (enum rowset_part)(i % ROWSET_PARTS), version, space,
+                       err);
+    return rc;
+}
+
+// Reads all that a shard's memory holds. SL_ECANCELED: the file passed its
+// checks, and was then cut short.
+static enum sl_err snap_read_all(const struct tensorfile *f,
+                                 struct shard *shard, const struct once *once,
+                                 struct sl_error *err)
+{
+    size_t bytes = snap_records_bytes(shard);
+    uint8_t *space = bytes > 0 ? sl_malloc(bytes) : NULL;
+    enum sl_err rc = SL_OK;
+
+    if (bytes > 0 && space == NULL)
+        return sl_no_memory(err);
+    if (read_memory(f, shard, err) != SL_OK ||
+        read_tables(f, shard, (uint32_t)once_version(once), space, err) !=
+            SL_OK)
+        rc = SL_ECANCELED;
+    sl_free(space);
     return rc;
 }
 
@@ -390,8 +479,8 @@ enum sl_err snap_read(struct fs *fs, const char *folder, struct wire_tag tag,
     rc = check_incarnation(f, p, tag, at_least, err);
     if (rc == SL_OK)
         rc = snap_read_once(f, p, &once, err);
-    if (rc == SL_OK && read_memory(f, shard, err) != SL_OK)
-        rc = SL_ECANCELED;
+    if (rc == SL_OK)
+        rc = snap_read_all(f, shard, &once, err);
     if (rc == SL_OK) {
         // Everything held. The set comes with the values that contain it.
         once_release(&shard->once);

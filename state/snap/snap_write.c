@@ -202,16 +202,46 @@ static enum sl_err add_tensors(struct header *h, const struct plan *p,
     return SL_OK;
 }
 
+// The records of the tables, behind all matrices: table by table, its rows and
+// then its waiting ids (T6).
+static enum sl_err add_tables(struct header *h, const struct shard_image *image)
+{
+    const struct tables *tables = &image->shard->tables;
+    uint64_t at = shard_bytes(image->shard);
+
+    for (size_t i = 0; i < ROWSET_PARTS * tables->count; i++) {
+        struct tensor_info *t = &h->tensors[h->tensor_count++];
+        struct rowset *set = tables->sets[i / ROWSET_PARTS];
+        enum rowset_part part = (enum rowset_part)(i % ROWSET_PARTS);
+
+        t->name =
+            snap_header_text(h, "%s%s", snap_part_prefix[part],
+                             image->shard->plan.tables[i / ROWSET_PARTS].name);
+        if (t->name == NULL)
+            return SL_ENOMEM;
+        t->dtype = TENSOR_U8;
+        t->rank = 2;
+        t->shape[0] = rowset_frozen(set, part);
+        t->shape[1] = rowset_part_stride(set, part);
+        t->begin = at;
+        t->end = at += t->shape[0] * t->shape[1];
+    }
+    return SL_OK;
+}
+
 static enum sl_err header_make(struct header *h,
                                const struct shard_image *image)
 {
     const struct plan *p = &image->shard->plan;
     unsigned matrices = 1 + optim_slots(&p->optim);
-    enum sl_err rc =
-        header_reserve(h, matrices * p->piece_count, p->piece_count);
+    enum sl_err rc = header_reserve(
+        h, matrices * p->piece_count + ROWSET_PARTS * p->table_count,
+        p->piece_count);
 
     for (unsigned k = 0; rc == SL_OK && k < matrices; k++)
         rc = add_tensors(h, p, k);
+    if (rc == SL_OK)
+        rc = add_tables(h, image);
     if (rc == SL_OK)
         rc = add_numbers(h, image);
     if (rc == SL_OK)
@@ -265,6 +295,42 @@ static enum sl_err write_blocks(struct tensorfile_writer *w,
     return rc;
 }
 
+// Streams the records of one table's part.
+static enum sl_err write_part(struct tensorfile_writer *w,
+                              struct shard_image *image, size_t table,
+                              enum rowset_part part, uint8_t *space,
+                              struct sl_error *err)
+{
+    size_t n,
+        stride = rowset_part_stride(image->shard->tables.sets[table], part);
+    enum sl_err rc = SL_OK;
+
+    while (rc == SL_OK &&
+           shard_image_rows(image, table, part, SNAP_RECORDS, space, &n))
+        rc = tensorfile_append(w, space, n * stride, err);
+    return rc;
+}
+
+// Streams the tables, while pushes go on.
+static enum sl_err write_tables(struct tensorfile_writer *w,
+                                struct shard_image *image, struct sl_error *err)
+{
+    size_t tables = image->shard->tables.count;
+    enum sl_err rc = SL_OK;
+    uint8_t *space;
+
+    if (tables == 0)
+        return SL_OK;
+    space = sl_malloc(snap_records_bytes(image->shard));
+    if (space == NULL)
+        return sl_no_memory(err);
+    for (size_t i = 0; rc == SL_OK && i < ROWSET_PARTS * tables; i++)
+        rc = write_part(w, image, i / ROWSET_PARTS,
+                        (enum rowset_part)(i % ROWSET_PARTS), space, err);
+    sl_free(space);
+    return rc;
+}
+
 static enum sl_err write_image(struct fs *fs, const char *path,
                                struct shard_image *image,
                                struct snap_written *out, struct sl_error *err)
@@ -280,6 +346,8 @@ static enum sl_err write_image(struct fs *fs, const char *path,
     if (rc != SL_OK)
         return rc;
     rc = write_blocks(w, image, out, err);
+    if (rc == SL_OK)
+        rc = write_tables(w, image, err);
     if (rc != SL_OK) {
         tensorfile_abort(w);
         return rc;

@@ -27,6 +27,8 @@ struct kind {
                      size_t payload);
     const struct sl_slices *(*payload)(const union message *m);
     enum wire_type (*type)(const union message *m);
+    // Rows of tables, behind the payload or instead of it; NULL: never any.
+    const struct sl_slices *(*rows)(const union message *m);
 };
 
 #define READ(name)                                                             \
@@ -42,14 +44,17 @@ struct kind {
     {                                                                          \
         return wire_encode_##name(out, &m->name);                              \
     }                                                                          \
-    static const struct kind name = {read_##name, encode_##name, NULL, NULL};
-#define LOADED(name)                                                           \
-    READ(name)                                                                 \
+    static const struct kind name = {read_##name, encode_##name, NULL, NULL,   \
+                                     NULL};
+#define ENCODE(name)                                                           \
     static size_t encode_##name(uint8_t *out, const union message *m,          \
                                 size_t payload)                                \
     {                                                                          \
         return wire_encode_##name(out, &m->name, payload);                     \
-    }                                                                          \
+    }
+#define LOADED(name, rows)                                                     \
+    READ(name)                                                                 \
+    ENCODE(name)                                                               \
     static const struct sl_slices *payload_##name(const union message *m)      \
     {                                                                          \
         return &m->name.payload;                                               \
@@ -59,33 +64,49 @@ struct kind {
         return m->name.wire;                                                   \
     }                                                                          \
     static const struct kind name = {read_##name, encode_##name,               \
-                                     payload_##name, type_##name};
+                                     payload_##name, type_##name, rows};
+
+static const struct sl_slices *rows_of_push(const union message *m)
+{
+    return &m->push.rows;
+}
+
+static const struct sl_slices *ids_of_pull(const union message *m)
+{
+    return &m->pull.payload;
+}
 
 PLAIN(ask)
 PLAIN(ask_reply)
-LOADED(push)
-LOADED(push_reply)
-PLAIN(pull)
-LOADED(pull_reply)
-LOADED(piece)
+LOADED(push, rows_of_push)
+LOADED(push_reply, NULL)
+LOADED(pull_reply, NULL)
+LOADED(piece, NULL)
+READ(pull)
+ENCODE(pull)
+static const struct kind pull = {read_pull, encode_pull, NULL, NULL,
+                                 ids_of_pull};
 
 static const struct kind *const kinds[] = {
     &ask, &push, &pull, &ask_reply, &push_reply, &pull_reply, &piece};
 
-// The message as the writer makes it, with its payload.
+// The message as the writer makes it, with its payload and rows.
 static size_t write_out(const struct kind *k, const union message *m,
                         uint8_t *out)
 {
     const struct sl_slices *payload = k->payload ? k->payload(m) : NULL;
+    const struct sl_slices *rows = k->rows ? k->rows(m) : NULL;
     size_t bytes = payload ? payload->bytes : 0;
-    size_t n = k->encode(out, m, bytes);
+    size_t more = rows ? rows->bytes : 0, n = k->encode(out, m, bytes + more);
 
     FUZZ_TRUE(n <= WIRE_HEAD_MAX);
     if (bytes > 0) {
         FUZZ_TRUE(bytes % wire_type_bytes(k->type(m)) == 0);
         slices_copy(out + n, payload);
     }
-    return n + bytes;
+    if (more > 0)
+        slices_copy(out + n + bytes, rows);
+    return n + bytes + more;
 }
 
 // What was accepted is written, read again and written the same.

@@ -7,6 +7,7 @@
 #include "common/base/fault.h"
 #include "common/base/mem.h"
 #include "kernels/cast.h"
+#include "proto/table_rows.h"
 #include "state/base/element.h"
 #include "trainer/sum/add.h"
 
@@ -149,12 +150,40 @@ enum sl_err peer_pull(struct peer *p, struct wire_pull *m,
         m->answer = values_in(p->buffer);
     options.small = reply_is_small(p);
     rpc_msg_init(&msg);
-    rc = wire_head_pull(&msg, m);
+    rc = wire_head_pull(&msg, m, 0);
     if (rc != SL_OK)
         rpc_msg_drop(&msg);
     else
         peer_start_call(p, WIRE_PULL, &msg, &options, call);
     return rc;
+}
+
+enum sl_err peer_pull_rows(struct peer *p, struct wire_pull *m,
+                           const struct peer_ids *ids,
+                           const struct peer_call *call)
+{
+    const struct rpc_call_options options = {
+        .deadline_ms = DATA_DEADLINE_MS,
+        .max_reply_bytes = RPC_DATA_BYTES,
+        .small = ids->reply_bytes <= SMALL_REPLY_BYTES,
+    };
+    size_t bytes = ids->count * sizeof(*ids->ids);
+    struct rpc_msg msg;
+    enum sl_err rc;
+
+    p->named = false;
+    m->wire = p->type;
+    rpc_msg_init(&msg);
+    rc = wire_head_pull(&msg, m, TABLE_ROWS_HEAD + bytes);
+    if (rc != SL_OK) {
+        rpc_msg_drop(&msg);
+        return rc;
+    }
+    rpc_msg_part(&msg, ids->head, TABLE_ROWS_HEAD);
+    rpc_msg_part(&msg, ids->ids, bytes);
+    rpc_msg_on_release(&msg, call->released, call->arg);
+    peer_start_call(p, WIRE_PULL, &msg, &options, call);
+    return SL_OK;
 }
 
 // Copies the gradient to shared memory, so that no call refers to the caller's:
@@ -205,16 +234,19 @@ enum sl_err peer_push(struct peer *p, struct wire_push *m,
         bytes = p->count * wire_type_bytes(p->type);
     options.small = call->bare || reply_is_small(p);
     rpc_msg_init(&msg);
-    rc = wire_head_push(&msg, m, bytes);
+    m->rows_bytes = call->rows_bytes;
+    rc = wire_head_push(&msg, m, bytes + call->rows_bytes);
     if (rc != SL_OK) {
         rpc_msg_drop(&msg);
         return rc;
     }
-    call->lent = bytes > 0;
-    if (call->lent) {
+    if (bytes > 0)
         rpc_msg_part(&msg, as_sent(p, gradient), bytes);
+    if (call->rows_bytes > 0)
+        rpc_msg_part(&msg, call->rows, call->rows_bytes);
+    call->lent = bytes + call->rows_bytes > 0;
+    if (call->lent)
         rpc_msg_on_release(&msg, call->released, call->arg);
-    }
     FAULT("task.push");
     peer_start_call(p, call->bare ? WIRE_PUSH : WIRE_PUSH_PULL, &msg, &options,
                     call);

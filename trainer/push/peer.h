@@ -56,7 +56,19 @@ struct peer_call {
     void *arg;
     unsigned turn; // order of pushes: lowest first
     bool bare;     // a push whose answer has no parameters
-    bool lent;     // set by peer_push: the transport reads the gradient itself
+    // A push: blocks of rows (proto/table_rows.h) behind the gradient, which
+    // are lent; 0 bytes: none.
+    const uint8_t *rows;
+    size_t rows_bytes;
+    bool lent; // set by peer_push: the transport reads the gradient or the rows
+};
+
+// Ids of rows to be pulled.
+struct peer_ids {
+    const uint8_t *head; // of their block, TABLE_ROWS_HEAD bytes
+    const uint64_t *ids; // little-endian
+    uint32_t count;
+    size_t reply_bytes; // bytes of the answer at most
 };
 
 // The parameters of an answer: in shared memory, or in the message.
@@ -90,6 +102,11 @@ enum sl_err peer_ask(struct peer *p, const struct wire_ask *m,
 // answered with f32, as bytes.
 enum sl_err peer_pull(struct peer *p, struct wire_pull *m,
                       const struct peer_call *call);
+// Starts a Pull of rows, of which *m says the rest; sets the type of *m. Head
+// and ids are lent on SL_OK, until call->released has run.
+enum sl_err peer_pull_rows(struct peer *p, struct wire_pull *m,
+                           const struct peer_ids *ids,
+                           const struct peer_call *call);
 // Starts a Push or PushPull; sets type and shared memory of *m. `gradient`:
 // `count` elements; NULL: none (m->skip, or all are absent). The gradient of a
 // step that is pushed again is the same, until peer_next_gradient. On SL_OK it

@@ -30,6 +30,16 @@ enum sync_result sync_pull(struct sync *s, uint32_t from, uint32_t end,
     return result;
 }
 
+enum sync_result sync_rows(struct sync *s, const struct sync_rows *rows,
+                           struct sl_error *err)
+{
+    enum sync_result result;
+
+    while ((result = s->ops->rows(s, rows, err)) == SYNC_BUSY)
+        s->ops->await(s);
+    return result;
+}
+
 enum sync_result sync_rest(struct sync *s, uint32_t range, struct sl_error *err)
 {
     enum sync_result result;

@@ -20,6 +20,9 @@
 // sync_wait, sync_drop when a range was read, sync_rest before the memory of a
 // gradient that was sent may go.
 //
+// Rows of sparse tables are in no vector: sync_rows pulls those of a list of
+// ids, and the gradients of a step's rows travel with its ranges (sync_step).
+//
 // No call waits, but for await and close: one that is not done yet returns
 // SYNC_BUSY and is made again, with the same arguments, when await returns. The
 // functions sync_wait, sync_settle, ... at the end make both, for a thread that
@@ -60,6 +63,9 @@ enum sync_result {
     SYNC_FAILED,  // *err says why
 };
 
+// What a push or a pull of rows may have for one range, in bytes.
+#define SYNC_ROWS_BYTES (RPC_DATA_BYTES - 65536)
+
 struct sync_closure {
     uint64_t closure;
     struct wire_attempt attempt;
@@ -77,6 +83,19 @@ struct sync_step {
     // Pieces of the range without a gradient, one bit each, as in a push.
     size_t absent_bytes;
     uint8_t absent[WIRE_ABSENT_BYTES];
+    // Gradients of the range's rows (proto/table_rows.h), which are borrowed as
+    // the gradient is; 0 bytes: none. Not read if the step is skipped.
+    const uint8_t *rows;
+    size_t rows_bytes;
+};
+
+// Rows of one table, to be pulled.
+struct sync_rows {
+    uint32_t table, dim;
+    // Little-endian, each once, in rising order of table_hash (plan/tables.h).
+    const uint64_t *ids;
+    const uint32_t *first; // range i has ids[first[i]] to ids[first[i + 1] - 1]
+    float *values;         // `dim` for each id, in their order
 };
 
 // Counts and times of this attempt, for reports.
@@ -157,6 +176,12 @@ struct sync_ops {
     // returns SYNC_AGAIN.
     enum sync_result (*pull)(struct sync *s, uint32_t from, uint32_t end,
                              struct sl_error *err);
+    // Pulls rows into rows->values: one call for each range that has ids, all
+    // at once. A range has at most SYNC_ROWS_BYTES of them. Called after a
+    // begin, also after SYNC_AGAIN, which it does not return. *rows is copied;
+    // what it points at is borrowed until SYNC_OK, or until close has returned.
+    enum sync_result (*rows)(struct sync *s, const struct sync_rows *rows,
+                             struct sl_error *err);
     // Returns SYNC_OK when no call of the range is under way.
     enum sync_result (*rest)(struct sync *s, uint32_t range,
                              struct sl_error *err);
@@ -193,6 +218,9 @@ enum sync_result sync_wait(struct sync *s, uint32_t range,
 enum sync_result sync_settle(struct sync *s, struct sl_error *err);
 // Pulls ranges as `pull` does, and waits for their parameters.
 enum sync_result sync_pull(struct sync *s, uint32_t from, uint32_t end,
+                           struct sl_error *err);
+// Pulls rows as `rows` does, and waits for them.
+enum sync_result sync_rows(struct sync *s, const struct sync_rows *rows,
                            struct sl_error *err);
 // Waits until no call of the range is under way, so that the memory of its
 // gradient may go; with any sync that has a closure open, by_range or not. Not

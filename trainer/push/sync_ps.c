@@ -384,6 +384,34 @@ static enum sync_result ps_pull(struct sync *sync, uint32_t from, uint32_t end,
     return ps_turn(self(sync), all_pulled, from, false, err);
 }
 
+static bool all_rows(struct sync_ps *s, uint32_t arg)
+{
+    bool there = true;
+
+    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+        struct ps_shard *p = &s->shards[i];
+
+        if (at_rest(p) && !p->have_rows)
+            ps_move(p, PS_ROWS, false);
+        there = there && at_rest(p);
+    }
+    return there;
+}
+
+static enum sync_result ps_rows(struct sync *sync, const struct sync_rows *rows,
+                                struct sl_error *err)
+{
+    struct sync_ps *s = self(sync);
+    enum sync_result result;
+
+    for (uint32_t i = 0; !s->pulling_rows && i < sync->ranges_count; i++)
+        s->shards[i].have_rows = rows->first[i] == rows->first[i + 1];
+    s->rows = *rows;
+    result = ps_turn(s, all_rows, 0, false, err);
+    s->pulling_rows = result == SYNC_BUSY;
+    return result;
+}
+
 static bool one_at_rest(struct sync_ps *s, uint32_t range)
 {
     return at_rest(&s->shards[range]);
@@ -662,6 +690,7 @@ static const struct sync_ops ps_ops = {
     .pull_cut = ps_pull_cut,
     .await = ps_await,
     .pull = ps_pull,
+    .rows = ps_rows,
     .rest = ps_rest,
     .drop = ps_drop,
     .map = ps_take_map,

@@ -197,6 +197,18 @@ static void pulled(struct ps_shard *p, const struct ps_answer *a)
     ps_shard_rest(p);
 }
 
+// Takes pulled rows, as `pulled` does parameters: in a step that was given up
+// those of a shard that has taken another's place will do.
+static void rows_came(struct ps_shard *p, const struct ps_answer *a)
+{
+    if (a->incarnation != p->evidence.incarnation && !p->s->again) {
+        ps_shard_forget(p);
+        return;
+    }
+    p->have_rows = true;
+    ps_shard_rest(p);
+}
+
 // Takes the answer of PS_NEXT. If it failed, the next closure pulls when it
 // begins.
 static void came(struct ps_shard *p, const struct ps_answer *a)
@@ -270,6 +282,9 @@ static void absorb(struct ps_shard *p)
         return;
     case PS_PUSH:
         pushed(p, a);
+        return;
+    case PS_ROWS:
+        rows_came(p, a);
         return;
     case PS_CUT:
     case PS_NEXT:

@@ -9,6 +9,7 @@
 
 #include "common/base/fault.h"
 #include "trainer/push/sync_ps_inner.h"
+#include "trainer/sum/add.h"
 
 #define PAUSE_FIRST_MS 10
 #define PAUSE_MOST_MS 1000
@@ -89,6 +90,29 @@ static enum sl_err read_push(struct ps_shard *p, const struct sl_slices *bytes,
                        &a->err);
 }
 
+// Copies the rows of an answer to their place.
+static enum sl_err take_rows(struct ps_shard *p,
+                             const struct wire_pull_reply *m,
+                             struct sl_error *err)
+{
+    const struct sync_rows *r = &p->s->rows;
+    uint32_t first = r->first[p->number];
+    uint32_t count = r->first[p->number + 1] - first;
+    size_t want = table_rows_elements_bytes(count, r->dim, m->wire);
+    struct sl_slices rows;
+
+    if (m->in_shm || (m->wire != p->s->o.wire && m->wire != WIRE_F32) ||
+        m->payload.bytes != want)
+        return sl_fail(err, SL_ECORRUPT,
+                       "shard %u answers with %zu bytes of rows in %s, not %zu",
+                       p->number, m->payload.bytes, wire_type_names[m->wire],
+                       want);
+    (void)slices_sub(&rows, &m->payload, 0,
+                     (size_t)count * r->dim * wire_type_bytes(m->wire));
+    add_copy(r->values + (size_t)first * r->dim, m->wire, &rows);
+    return SL_OK;
+}
+
 static enum sl_err read_pull(struct ps_shard *p, const struct sl_slices *bytes,
                              struct ps_answer *a)
 {
@@ -101,6 +125,8 @@ static enum sl_err read_pull(struct ps_shard *p, const struct sl_slices *bytes,
     a->version = m.version;
     a->open_first = m.open_first;
     a->open_count = m.open_count;
+    if (p->want == PS_ROWS)
+        return take_rows(p, &m, &a->err);
     FAULT("task.pull_part");
     return take_values(p, &(struct peer_values){m.in_shm, m.wire, &m.payload},
                        &a->err);
@@ -123,7 +149,7 @@ static enum sl_err read_ask(const struct sl_slices *bytes, struct ps_answer *a)
 
 static const char *const names[] = {
     [PS_ASK] = "ask",  [PS_PULL] = "pull", [PS_PUSH] = "push",
-    [PS_CUT] = "pull", [PS_NEXT] = "pull",
+    [PS_CUT] = "pull", [PS_NEXT] = "pull", [PS_ROWS] = "pull",
 };
 
 // Takes an answer. Until `answered` is set, the compute thread leaves this
@@ -212,6 +238,33 @@ static enum sl_err ps_call_pull(struct ps_shard *p,
     return peer_pull(&p->peer, &m, call);
 }
 
+static enum sl_err ps_call_rows(struct ps_shard *p, struct peer_call *call)
+{
+    const struct sync_ps *s = p->s;
+    const struct sync_rows *r = &s->rows;
+    uint32_t first = r->first[p->number];
+    uint32_t count = r->first[p->number + 1] - first;
+    struct wire_pull m = {
+        .job = s->o.job,
+        .job_incarnation = s->o.job_incarnation,
+        .token = s->o.token,
+        .shard = p->number,
+        .incarnation = s->map.entries[p->number].incarnation,
+    };
+    enum sl_err rc;
+
+    (void)table_rows_head(p->rows_head, r->table, count, s->o.wire);
+    ps_call_lend(p);
+    rc = peer_pull_rows(
+        &p->peer, &m,
+        &(struct peer_ids){p->rows_head, r->ids + first, count,
+                           table_rows_elements_bytes(count, r->dim, WIRE_F32)},
+        call);
+    if (rc != SL_OK)
+        released(p);
+    return rc;
+}
+
 // Returns true if the step was refused for its delay so often that it is to be
 // applied as it is, at a smaller rate: else a slow worker would never have a
 // step counted.
@@ -248,6 +301,10 @@ static enum sl_err ps_call_push(struct ps_shard *p, struct peer_call *call)
     if (!p->skip)
         m.absent_bytes = p->step.absent_bytes;
     memcpy(m.absent, p->step.absent, m.absent_bytes);
+    if (!p->skip) {
+        call->rows = p->step.rows;
+        call->rows_bytes = p->step.rows_bytes;
+    }
     call->turn = p->step.wanted;
     call->bare = s->o.by_range;
     ps_call_lend(p);
@@ -280,6 +337,8 @@ static enum sl_err ps_call_start(struct ps_shard *p)
         return ps_call_ask(p, &call);
     if (p->want == PS_PUSH)
         return ps_call_push(p, &call);
+    if (p->want == PS_ROWS)
+        return ps_call_rows(p, &call);
     return ps_call_pull(p, &call);
 }
 

@@ -6,7 +6,7 @@
 // call of ps_move by the function that it names:
 //
 //   at rest --ps_send, all_known, ps_pull_cut--> wanted --ps_start--> in flight
-//      ^                                          |  ^                   |
+//      ^       all_pulled, all_rows               |  ^                   |
 //      +---- rest (answered), abandon (given up) -+  +- ps_absorb_locked -+
 //
 // A call whose outcome is unknown leaves its shard wanted, due after a pause.
@@ -21,6 +21,7 @@
 
 #include "common/base/rng.h"
 #include "common/run/spans.h"
+#include "proto/table_rows.h"
 #include "trainer/push/evidence.h"
 #include "trainer/push/peer.h"
 #include "trainer/push/sync_ps.h"
@@ -31,6 +32,7 @@ enum ps_want {
     PS_PULL,
     PS_PUSH, // PushPull
     PS_CUT,  // Pull of a snapshot
+    PS_ROWS, // Pull of rows
     PS_NEXT, // Pull of the parameters after a round: the last closure's round,
              // or the round before that of the open closure
 };
@@ -68,7 +70,9 @@ struct ps_shard {
     // step was counted when these parameters came.
     uint64_t open_first;
     uint32_t open_count;
-    uint64_t waits_for; // PS_NEXT: the round of this closure
+    bool have_rows; // those that ps_rows wants, if it wants any here
+    uint8_t rows_head[TABLE_ROWS_HEAD]; // of their block; lent to their call
+    uint64_t waits_for;                 // PS_NEXT: the round of this closure
     bool waited; // the open closure has waited for the round before its own
 
     struct { // the call in flight, for spans.h
@@ -88,8 +92,8 @@ struct ps_shard {
 
     struct {
         bool answered; // the call has ended; `answer` holds
-        // Calls of which the transport still reads our gradient: one that was
-        // given up may outlast the next.
+        // Calls of which the transport still reads our gradient or ids: one
+        // that was given up may outlast the next.
         unsigned lent;
         bool read; // the compute thread still reads the old parameters: an
                    // answer is not taken before that ends
@@ -116,8 +120,9 @@ struct sync_ps {
     struct sync_closure closure;
     bool open;
     bool again, fenced, early, failed;
-    uint32_t pull_end;   // end of the ranges that ps_pull wants
-    struct sl_error err; // reason for `failed`
+    uint32_t pull_end;     // end of the ranges that ps_pull wants
+    struct sync_rows rows; // what ps_rows wants, or wanted last
+    struct sl_error err;   // reason for `failed`
     struct sync_seen seen;
     uint64_t map_asked_ms; // when a newer map was asked for last
     bool map_wanted;       // a newer map is wanted
@@ -127,6 +132,7 @@ struct sync_ps {
     uint64_t asked_ms; // when the caller was asked last whether to wait on
     uint64_t next_ms;  // when the next call to a shard is due
     bool cutting;      // it is ps_pull_cut
+    bool pulling_rows; // it is ps_rows
 
     struct {
         pthread_mutex_t lock;

@@ -159,6 +159,10 @@ enum sl_err resume_check_spec(const struct manifest_found *from,
         rc = sl_fail(err, SL_EINVAL,
                      "model.type: %s, but the cut is of a job with %s",
                      spec->model->type, then->model->type);
+    if (rc == SL_OK && (spec->model->n_tables > 0 || then->model->n_tables > 0))
+        rc = sl_fail(err, SL_EINVAL,
+                     "model.tables: a job with tables begins with no rows, and "
+                     "its checkpoints are for itself alone");
     if (rc == SL_OK)
         rc = check_samples(spec, then, err);
     if (rc == SL_OK)

@@ -72,11 +72,12 @@ static int emptier(const void *a, const void *b)
     return strcmp(x->member->name, y->member->name);
 }
 
-// Lists the psservers that a job may use, emptiest first; at most `limit` (0:
-// all).
-static enum sl_err candidates(struct coord *c, uint32_t limit,
+// Lists the psservers that a job may use, emptiest first; at most as many as it
+// asks for.
+static enum sl_err candidates(struct coord *c, const struct job *job,
                               struct candidate **out, uint32_t *count)
 {
+    uint32_t limit = job->spec->placement->psservers;
     struct candidate *list =
         sl_malloc_array(c->members.psservers, sizeof(*list));
     uint32_t n = 0;
@@ -87,7 +88,8 @@ static enum sl_err candidates(struct coord *c, uint32_t limit,
     {
         struct member *m = list_entry(node, struct member, node);
 
-        if (m->role == MEMBER_PSSERVER && m->state == MEMBER_READY)
+        if (m->role == MEMBER_PSSERVER && m->state == MEMBER_READY &&
+            job_shard_able(job, m))
             list[n++] = (struct candidate){.member = m};
     }
     if (place_count_shards(c, list, n) != SL_OK) {
@@ -354,7 +356,7 @@ void place_job(struct coord *c, struct job *job)
 
     if (job->shards.placed || job_samples(job) == 0)
         return;
-    if (candidates(c, job->spec->placement->psservers, &on, &servers) != SL_OK)
+    if (candidates(c, job, &on, &servers) != SL_OK)
         return; // the next tick tries again
     if (job->mode->parts != NULL)
         servers = job->mode->parts(c, job->spec);
@@ -392,7 +394,7 @@ static void place_ask_shards(struct coord *c, struct job *job, uint32_t *looks)
         const struct member *m = members_psserver(&c->members, s->psserver);
 
         --*looks;
-        if (m == NULL || s->asked == m->id)
+        if (m == NULL || s->asked == m->id || !job_shard_able(job, m))
             continue; // asked already, or to be asked at its attach
         c->places--;
         send_place(c, m, job, i);

@@ -138,6 +138,22 @@ static void reason_queued(const struct coord *c, const struct job *job,
         snprintf(out, size, "queued: its turn has come");
 }
 
+// Says whether psservers are attached, and all are too old for the job.
+static bool older_psservers(const struct coord *c, const struct job *job)
+{
+    bool older = false;
+
+    list_for(n, &c->members.all)
+    {
+        struct member *m = list_entry(n, struct member, node);
+
+        if (m->role == MEMBER_PSSERVER && job_shard_able(job, m))
+            return false;
+        older = older || m->role == MEMBER_PSSERVER;
+    }
+    return older;
+}
+
 static void reason_placing(const struct coord *c, const struct job *job,
                            char *out, size_t size)
 {
@@ -150,6 +166,11 @@ static void reason_placing(const struct coord *c, const struct job *job,
                      : "waiting for a worker to open the data");
     else if (c->members.psservers == 0 && !job->mode->on_workers)
         snprintf(out, size, "waiting for a psserver");
+    else if (older_psservers(c, job))
+        snprintf(out, size,
+                 "waiting for a psserver that keeps tables (edition %u): the "
+                 "attached psservers are older; start newer ones",
+                 MODEL_EDITION_TABLES);
     else
         snprintf(out, size, "waiting for psservers to settle");
 }

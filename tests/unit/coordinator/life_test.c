@@ -104,6 +104,81 @@ TEST(life, an_external_job_runs_on_external_workers_only)
     world_release(&w);
 }
 
+static const char tables_job[] =
+    "{\"name\":\"tables\",\"model\":{\"type\":\"external\",\"variables\":[{"
+    "\"name\":\"w\",\"shape\":[8,2]}],\"tables\":[{\"name\":\"users\","
+    "\"dim\":16},{\"name\":\"items\",\"dim\":24,\"optimizer\":{\"type\":"
+    "\"rowwise_adagrad\",\"learning_rate\":0.25}}]},\"optimizer\":{\"type\":"
+    "\"sgd\",\"learning_rate\":0.5},\"data\":{\"train\":{\"format\":"
+    "\"external\",\"samples\":40}},\"train\":{\"batch\":4,\"epochs\":2,"
+    "\"steps_per_closure\":2}}";
+
+// An older psserver would keep no rows, and an older program push none.
+TEST(life, tables_are_for_members_that_know_them)
+{
+    struct world w;
+    Sluice__V1__JobStatus *s;
+    struct fake_member *m;
+
+    world_init(&w, t_seed());
+    world_add(&w, FAKE_PSSERVER, "ps-old")->edition = MODEL_EDITION_TABLES - 1;
+    m = world_add(&w, FAKE_WORKER, "w-old");
+    m->edition = MODEL_EDITION_TABLES - 1;
+    m->external = true;
+    world_submit(&w, tables_job);
+    T_FALSE(world_run(&w, JOB_RUNNING, 4000));
+    s = world_status(&w);
+    T_EQ(s->state, JOB_PLACING);
+    T_HAS(s->reason, "waiting for a psserver that keeps tables (edition 9)");
+    wire_free(&s->base);
+    m = world_add(&w, FAKE_PSSERVER, "ps-new");
+    m->edition = MODEL_EDITION_TABLES;
+    T_FALSE(world_run(&w, JOB_FINISHED, 4000));
+    s = world_status(&w);
+    T_EQ(s->state, JOB_RUNNING);
+    T_EQ(s->steps_counted, 0);
+    wire_free(&s->base);
+    T_EQ(m->shards[0].tables, 2);
+    T_EQ(m->shards[0].width, 24);
+    T_NEAR(m->shards[0].scale, 0.5, 1e-12);
+    m = world_add(&w, FAKE_WORKER, "w-new");
+    m->edition = w.edition = MODEL_EDITION_TABLES;
+    m->external = true;
+    T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
+    check_end(&w);
+    world_release(&w);
+}
+
+// A shard stays where it was placed; its psserver is asked again once it is
+// new.
+TEST(life, a_psserver_that_became_older_is_not_asked_for_tables)
+{
+    struct world w;
+    struct fake_member *ps, *m;
+
+    world_init(&w, t_seed());
+    w.edition = MODEL_EDITION_TABLES;
+    ps = world_add(&w, FAKE_PSSERVER, "ps-0");
+    ps->edition = MODEL_EDITION_TABLES;
+    world_submit(&w, tables_job);
+    T_TRUE(world_run(&w, JOB_RUNNING, LIMIT));
+    world_kill(&w, ps);
+    ps->shards[0].tables = 0;
+    ps->edition--;
+    world_restart(&w, ps);
+    m = world_add(&w, FAKE_WORKER, "w-0");
+    m->edition = MODEL_EDITION_TABLES;
+    m->external = true;
+    T_FALSE(world_run(&w, JOB_FINISHED, 4000));
+    T_EQ(ps->shards[0].tables, 0);
+    world_kill(&w, ps);
+    ps->edition++;
+    world_restart(&w, ps);
+    T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
+    check_end(&w);
+    world_release(&w);
+}
+
 TEST(life, an_older_worker_is_leased_nothing_of_layers_that_it_does_not_know)
 {
     struct world w;

@@ -320,3 +320,33 @@ TEST(resume, what_trains_something_else_is_refused_by_its_key)
     wire_free(copy);
     manifest_found_release(&m);
 }
+
+// Rows of another job are in its snapshots alone.
+TEST(resume, tables_are_of_one_job)
+{
+    Sluice__V1__TableSpec table = SLUICE__V1__TABLE_SPEC__INIT;
+    Sluice__V1__TableSpec *tables = &table;
+    struct manifest_found m = {0};
+    struct sl_error err = SL_ERROR_INIT;
+    Sluice__V1__JobSpec *now;
+    ProtobufCMessage *copy;
+
+    T_OK(read_text(&m, WITH(HEAD, JOB_SPEC, PIECES, SHARDS), t_err()));
+    T_OK(wire_dup(&copy, &m.spec->base));
+    now = (Sluice__V1__JobSpec *)copy;
+    now->model->tables = &tables;
+    now->model->n_tables = 1;
+    T_FAILS(SL_EINVAL, resume_check_spec(&m, now, &err));
+    T_HAS(err.text, "cannot resume from /s/cut-4.json: model.tables: a job "
+                    "with tables begins with no rows");
+    now->model->tables = NULL;
+    now->model->n_tables = 0;
+    m.spec->model->tables = &tables;
+    m.spec->model->n_tables = 1;
+    T_FAILS(SL_EINVAL, resume_check_spec(&m, now, &err));
+    T_HAS(err.text, "model.tables");
+    m.spec->model->tables = NULL;
+    m.spec->model->n_tables = 0;
+    wire_free(copy);
+    manifest_found_release(&m);
+}

@@ -46,6 +46,9 @@ struct fake_shard {
     uint64_t incarnation, sequence;
     struct wire_tag from; // what it loaded
     size_t sources;       // files of another job that it was told of
+    size_t tables;        // tables that it was told of
+    uint32_t width;       // numbers of a row of the last one
+    double scale;         // of the last one's learning rate
     struct counted counted;
     uint64_t applied;
     struct wire_attempt newest[WORLD_CLOSURES];

@@ -110,7 +110,13 @@ static void take_place(struct world *w, struct fake_member *m,
 
     T_EQ(place->shard->geometry->samples, 40);
     T_GT(place->shard->n_pieces, 0);
+    T_GT(place->shard->shards, place->shard->shard);
     f->sources = place->shard->n_sources;
+    f->tables = place->shard->n_tables;
+    for (size_t i = 0; i < f->tables; i++) {
+        f->width = place->shard->tables[i]->dim;
+        f->scale = place->shard->tables[i]->scale;
+    }
     if (f->incarnation == 0)
         load(w, f, world_below(w, 4) != 0);
     f->rates = last_rate(place->shard->rates, place->shard->n_rates);

@@ -148,7 +148,7 @@ static size_t write_any(unsigned which, uint8_t head[WIRE_HEAD_MAX],
     case 3:
         return wire_encode_push_reply(head, &m->push_reply, payload_bytes);
     case 4:
-        return wire_encode_pull(head, &m->pull);
+        return wire_encode_pull(head, &m->pull, payload_bytes);
     default:
         return wire_encode_pull_reply(head, &m->pull_reply, payload_bytes);
     }
@@ -158,6 +158,7 @@ static struct sl_slices *payload_of(unsigned which, union any *m)
 {
     return which == 2   ? &m->push.payload
            : which == 3 ? &m->push_reply.payload
+           : which == 4 ? &m->pull.payload
            : which == 5 ? &m->pull_reply.payload
                         : NULL;
 }
@@ -213,8 +214,10 @@ static void mend(ProtobufCMessage *m, unsigned which)
         ask_reply->refused->why = SLUICE__V1__REFUSED_WHY__REFUSED_ATTEMPT;
     if (which == 2) {
         push->step %= WIRE_CLOSURE_STEPS_MAX;
-        if (push->payload.len > 0 && push->shm != NULL)
-            push->payload.len = 0;
+        push->rows_bytes = push->shm != NULL ? push->payload.len
+                           : push->payload.len > 8
+                               ? 4 * t_below((push->payload.len - 1) / 4)
+                               : 0;
         if (push->absent.len > 0)
             push->absent.data[push->absent.len - 1] |= 1;
         push->skip = push->payload.len == 0 && push->shm == NULL &&
@@ -226,6 +229,8 @@ static void mend(ProtobufCMessage *m, unsigned which)
         Sluice__V1__PullRequest *pull = (Sluice__V1__PullRequest *)m;
 
         mend_shm(pull->answer);
+        if (pull->tag != NULL || pull->answer != NULL)
+            pull->payload.len = 0;
         if (pull->tag != NULL) // (0,0) is refused
             pull->tag->sequence |= 1;
     }
@@ -243,13 +248,25 @@ static void mend(ProtobufCMessage *m, unsigned which)
 
 // The other implementation's bytes -> ours -> our bytes -> the other's: what
 // it packs again is what it packed first.
+// The bytes behind the head of a message: its payload and a push's rows.
+static size_t behind_head(uint8_t *to, unsigned which, union any *m)
+{
+    const struct sl_slices *payload = payload_of(which, m);
+    size_t n = payload == NULL ? 0 : payload->bytes;
+
+    if (to != NULL && n > 0)
+        slices_copy(to, payload);
+    if (which == 2 && to != NULL)
+        slices_copy(to + n, &m->push.rows);
+    return which == 2 ? n + m->push.rows.bytes : n;
+}
+
 static void round_trip(unsigned which)
 {
     const ProtobufCMessageDescriptor *d = tables[which]->descriptor;
     ProtobufCMessage *m = t_random_message(d), *back;
     struct buf packed, ours = BUF_INIT, again = BUF_INIT;
     uint8_t head[WIRE_HEAD_MAX];
-    struct sl_slices *payload;
     union any any;
     struct t_cut cut;
 
@@ -257,12 +274,12 @@ static void round_trip(unsigned which)
     packed = t_packed(m);
     t_cut(&cut, packed.data, packed.len, 1 + (unsigned)t_below(20));
     T_OK(read_any(which, &any, &cut.all, t_err()));
-    payload = payload_of(which, &any);
     T_OK(buf_append(
         &ours, head,
-        write_any(which, head, &any, payload != NULL ? payload->bytes : 0)));
-    if (payload != NULL)
-        slices_copy(buf_extend(&ours, payload->bytes), payload);
+        write_any(which, head, &any, behind_head(NULL, which, &any))));
+    if (behind_head(NULL, which, &any) > 0)
+        behind_head(buf_extend(&ours, behind_head(NULL, which, &any)), which,
+                    &any);
     back = protobuf_c_message_unpack(d, &wire_heap, ours.len, ours.data);
     T_TRUE(back != NULL);
     T_OK(wire_pack(back, &again));
@@ -309,7 +326,7 @@ TEST(wire_ps, what_is_no_range_of_shared_memory)
         *(i % 3 == 0   ? &push.shm
           : i % 3 == 1 ? &push.answer
                        : &pull.answer) = wrong[i / 3];
-        one.len = i % 3 == 2 ? wire_encode_pull(head, &pull)
+        one.len = i % 3 == 2 ? wire_encode_pull(head, &pull, 0)
                              : wire_encode_push(head, &push, 0);
         s = slices_one(&one);
         if (i % 3 == 2)
@@ -499,17 +516,17 @@ TEST(wire_ps, a_payload_says_its_type)
         T_EQ(m.wire, t);
         T_EQ(m.payload.bytes, 3 * wire_type_bytes(m.wire));
     }
-    one.len = wire_encode_pull(bytes, &pull);
+    one.len = wire_encode_pull(bytes, &pull, 0);
     s = slices_one(&one);
     pull.wire = WIRE_F32;
     T_OK(wire_read_pull(&pull, &s, t_err()));
     T_EQ(pull.wire, WIRE_BF16);
     pull.has_tag = true; // (0,0)
-    one.len = wire_encode_pull(bytes, &pull);
+    one.len = wire_encode_pull(bytes, &pull, 0);
     s = slices_one(&one);
     T_FAILS(SL_EINVAL, wire_read_pull(&pull, &s, t_err()));
     pull.tag.sequence = 1;
-    one.len = wire_encode_pull(bytes, &pull);
+    one.len = wire_encode_pull(bytes, &pull, 0);
     s = slices_one(&one);
     T_OK(wire_read_pull(&pull, &s, t_err()));
     one.len = wire_encode_pull_reply(bytes, &reply, 2) + 2;
@@ -520,6 +537,46 @@ TEST(wire_ps, a_payload_says_its_type)
     T_EQ(wire_shm_bytes(WIRE_F32, 3), 12);
     T_EQ(wire_shm_bytes(WIRE_BF16, 3), 8);
     T_EQ(wire_shm_bytes(WIRE_F16, 4), 8);
+}
+
+TEST(wire_ps, rows_are_the_end_of_a_payload)
+{
+    uint8_t bytes[WIRE_HEAD_MAX + 64] = {0};
+    struct wire_pull pull = {.job = 1}, pulled;
+    struct wire_push m = a_push(), out;
+    struct sl_slice one = {bytes, 0};
+    struct sl_slices s;
+
+    for (unsigned i = 0; i < 4; i++) { // of 24 bytes
+        m.rows_bytes = 8 * i;
+        one.len = wire_encode_push(bytes, &m, 24) + 24;
+        s = slices_one(&one);
+        if (i == 3) { // and no gradient
+            T_FAILS(SL_EINVAL, wire_read_push(&out, &s, t_err()));
+            break;
+        }
+        T_OK(wire_read_push(&out, &s, t_err()));
+        T_EQ(out.rows.bytes, 8 * i);
+        T_EQ(out.payload.bytes, 24 - 8 * i);
+    }
+    m.rows_bytes = 32;
+    one.len = wire_encode_push(bytes, &m, 24) + 24;
+    s = slices_one(&one);
+    T_FAILS(SL_EINVAL, wire_read_push(&out, &s, t_err()));
+    m.skip = true;
+    m.rows_bytes = 24;
+    one.len = wire_encode_push(bytes, &m, 24) + 24;
+    s = slices_one(&one);
+    T_FAILS(SL_EINVAL, wire_read_push(&out, &s, t_err()));
+    one.len = wire_encode_pull(bytes, &pull, 24) + 24;
+    s = slices_one(&one);
+    T_OK(wire_read_pull(&pulled, &s, t_err()));
+    T_EQ(pulled.payload.bytes, 24);
+    pull.has_tag = true;
+    pull.tag.sequence = 1;
+    one.len = wire_encode_pull(bytes, &pull, 24) + 24;
+    s = slices_one(&one);
+    T_FAILS(SL_EINVAL, wire_read_pull(&pulled, &s, t_err()));
 }
 
 static void refused_bytes(unsigned which, enum sl_err code, const char *bytes,

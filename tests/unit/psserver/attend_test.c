@@ -859,7 +859,7 @@ static void *pull_after(void *arg)
     struct rpc_msg msg;
 
     rpc_msg_init(&msg);
-    w->rc = wire_head_pull(&msg, &pull);
+    w->rc = wire_head_pull(&msg, &pull, 0);
     if (w->rc == SL_OK)
         w->rc = rpc_call_sync(stage.worker, WIRE_PULL, &msg, &options, &w->body,
                               &err);

@@ -81,6 +81,30 @@ void kit_rows(struct kit *k, uint64_t first, uint64_t rows)
         k->pieces[n].elements *= v->shape[i];
 }
 
+Sluice__V1__Table *kit_table(struct kit *k, const char *name, uint32_t dim)
+{
+    size_t n = k->spec.n_tables++;
+    Sluice__V1__OptimizerSpec *o = &k->table_optimizers[n];
+    Sluice__V1__Table *t = &k->tables[n];
+
+    T_ASSERT(n < KIT_TABLES);
+    sluice__v1__optimizer_spec__init(o);
+    o->type = (char *)"rowwise_adagrad";
+    o->epsilon = 1e-8;
+    sluice__v1__table__init(t);
+    t->name = (char *)name;
+    t->dim = dim;
+    t->buckets = 8;
+    t->optimizer = o;
+    t->scale = 1;
+    t->min_count = 1;
+    t->probability = 1;
+    k->table_list[n] = t;
+    k->spec.tables = k->table_list;
+    k->spec.shards = 4;
+    return t;
+}
+
 void kit_optimizer(struct kit *k, const char *name, double rate)
 {
     Sluice__V1__OptimizerSpec *o = &k->optimizer;

@@ -14,6 +14,7 @@
 #include "tests/harness/t.h"
 
 #define KIT_VARIABLES 8
+#define KIT_TABLES 4
 
 struct kit {
     Sluice__V1__ShardSpec spec;
@@ -25,6 +26,9 @@ struct kit {
     Sluice__V1__Piece pieces[KIT_VARIABLES];
     Sluice__V1__Piece *piece_list[KIT_VARIABLES];
     uint64_t shapes[KIT_VARIABLES][4];
+    Sluice__V1__Table tables[KIT_TABLES];
+    Sluice__V1__Table *table_list[KIT_TABLES];
+    Sluice__V1__OptimizerSpec table_optimizers[KIT_TABLES];
 };
 
 void kit_init(struct kit *k);
@@ -37,6 +41,10 @@ Sluice__V1__Variable *kit_variable(struct kit *k, const char *name,
 // Rows [first, first + rows) of the variable that was added last; by default
 // it is there whole.
 void kit_rows(struct kit *k, uint64_t first, uint64_t rows);
+
+// Adds a table of 8 buckets, all zeroes, with rowwise_adagrad; any id is
+// admitted, no row goes. The kit is shard 2 of 4 then.
+Sluice__V1__Table *kit_table(struct kit *k, const char *name, uint32_t dim);
 
 // SGD, rate 1, no momentum; or any other name with Keras' defaults.
 void kit_optimizer(struct kit *k, const char *name, double rate);

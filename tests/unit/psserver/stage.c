@@ -328,7 +328,7 @@ enum sl_err stage_pull(struct stage *s, const struct wire_pull *pull,
     enum sl_err rc;
 
     rpc_msg_init(&msg);
-    T_OK(wire_head_pull(&msg, pull));
+    T_OK(wire_head_pull(&msg, pull, 0));
     rc = call(s, WIRE_PULL, &msg);
     if (rc == SL_OK)
         T_OK(wire_read_pull_reply(out, rpc_body_slices(s->reply), t_err()));

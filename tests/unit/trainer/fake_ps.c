@@ -7,6 +7,8 @@
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "kernels/half.h"
+#include "plan/tables.h"
+#include "proto/table_rows.h"
 #include "tests/harness/t.h"
 
 #define HELD 64
@@ -142,6 +144,131 @@ static void apply(struct fake_ps *f, struct fake_shard *s,
     sl_free(g);
 }
 
+// ---- rows
+
+float fake_first(uint32_t table, uint64_t id, uint32_t k)
+{
+    return (float)(id % 1000) + (float)(100000 * table + 10000 * k);
+}
+
+// The row of an id that is this shard's; NULL: it has none.
+static struct fake_row *row_of(struct fake_shard *s, uint32_t table,
+                               uint64_t id)
+{
+    for (unsigned i = 0; i < s->rows_count; i++)
+        if (s->rows[i].table == table && s->rows[i].id == id)
+            return &s->rows[i];
+    return NULL;
+}
+
+static struct fake_row *row_made(struct fake_ps *f, struct fake_shard *s,
+                                 uint32_t table, uint64_t id)
+{
+    struct fake_row *row = row_of(s, table, id);
+
+    if (row != NULL)
+        return row;
+    T_ASSERT(s->rows_count < FAKE_ROWS);
+    row = &s->rows[s->rows_count++];
+    *row = (struct fake_row){.table = table, .id = id};
+    for (uint32_t k = 0; k < f->o.dims[table]; k++)
+        row->values[k] = fake_first(table, id, k);
+    return row;
+}
+
+static uint64_t id_at(const struct fake_ps *f, const struct fake_shard *s,
+                      const struct table_rows *b, uint32_t i)
+{
+    uint64_t id, before;
+
+    memcpy(&id, b->ids + (size_t)i * 8, 8);
+    T_ASSERT(table_shard(table_bucket(table_hash(id), FAKE_BUCKETS),
+                         FAKE_BUCKETS, f->o.shards) == s - f->shard);
+    if (i == 0)
+        return id;
+    memcpy(&before, b->ids + (size_t)(i - 1) * 8, 8);
+    T_ASSERT(table_hash(before) < table_hash(id));
+    return id;
+}
+
+// The bytes of all blocks in one piece, which is the caller's.
+static uint8_t *blocks_of(const struct sl_slices *all, struct table_rows_at *at)
+{
+    uint8_t *bytes = sl_malloc(all->bytes);
+
+    slices_copy(bytes, all);
+    *at = (struct table_rows_at){bytes, all->bytes, 0};
+    return bytes;
+}
+
+static void apply_rows(struct fake_ps *f, struct fake_shard *s,
+                       const struct wire_push *push)
+{
+    float g[FAKE_DIM];
+    struct table_rows_at at;
+    uint8_t *bytes = blocks_of(&push->rows, &at);
+
+    while (at.left > 0) {
+        struct table_rows b;
+        size_t row;
+
+        T_ASSERT(table_rows_next(&b, &at, f->o.dims, FAKE_TABLES, true, NULL) ==
+                 SL_OK);
+        T_ASSERT(b.type == push->wire);
+        row = f->o.dims[b.table] * wire_type_bytes(b.type);
+        for (uint32_t i = 0; i < b.count; i++) {
+            struct fake_row *to = row_made(f, s, b.table, id_at(f, s, &b, i));
+
+            memcpy(g, b.elements + i * row, row);
+            widen(b.type, f->o.dims[b.table], g);
+            for (uint32_t k = 0; k < f->o.dims[b.table]; k++)
+                to->values[k] -= f->o.rate * g[k];
+        }
+    }
+    sl_free(bytes);
+}
+
+static void pull_rows_locked(struct fake_ps *f, struct rpc_call *call,
+                             const struct wire_pull *pull, struct fake_shard *s)
+{
+    struct wire_pull_reply reply = {.incarnation = s->incarnation,
+                                    .version = s->version,
+                                    .wire = pull->wire};
+    struct table_rows_at at;
+    uint8_t *bytes = blocks_of(&pull->payload, &at);
+    uint8_t *out = sl_calloc(FAKE_ROWS, FAKE_DIM * sizeof(float));
+    size_t n = 0;
+    struct rpc_msg msg;
+
+    s->rows_pulls++;
+    while (at.left > 0) {
+        float values[FAKE_DIM];
+        struct table_rows b;
+        uint32_t dim;
+
+        T_ASSERT(table_rows_next(&b, &at, f->o.dims, FAKE_TABLES, false,
+                                 NULL) == SL_OK);
+        dim = f->o.dims[b.table];
+        for (uint32_t i = 0; i < b.count; i++) {
+            uint64_t id = id_at(f, s, &b, i);
+            const struct fake_row *row = row_of(s, b.table, id);
+
+            for (uint32_t k = 0; k < dim; k++)
+                values[k] =
+                    row != NULL ? row->values[k] : fake_first(b.table, id, k);
+            narrow(b.type, dim, values,
+                   out + n + i * dim * wire_type_bytes(b.type));
+        }
+        n += table_rows_elements_bytes(b.count, dim, b.type);
+    }
+    sl_free(bytes);
+    rpc_msg_init(&msg);
+    T_ASSERT(wire_head_pull_reply(&msg, &reply, n) == SL_OK);
+    rpc_msg_part(&msg, out, n);
+    rpc_msg_on_release(&msg, sl_free, out);
+    rpc_answer(call, SL_OK, NULL, &msg);
+}
+
 static enum wire_push_result count(struct fake_ps *f, struct fake_shard *s,
                                    const struct wire_push *push,
                                    const void *grad)
@@ -161,6 +288,8 @@ static enum wire_push_result count(struct fake_ps *f, struct fake_shard *s,
         s->skipped++;
     else
         apply(f, s, push, grad);
+    if (push->rows.bytes > 0)
+        apply_rows(f, s, push);
     return WIRE_PUSH_COUNTED;
 }
 
@@ -312,6 +441,10 @@ static void pull_locked(struct fake_ps *f, struct rpc_call *call)
         rpc_answer(call, pull.has_tag ? SL_ENOENT : SL_ESTALE, NULL, NULL);
         return;
     }
+    if (pull.payload.bytes > 0) {
+        pull_rows_locked(f, call, &pull, s);
+        return;
+    }
     s->pulls += !pull.has_tag;
     reply.incarnation = s->incarnation;
     reply.version = s->version;
@@ -366,7 +499,7 @@ static const struct rpc_method methods[] = {
     {.path = WIRE_PUSH,
      .max_request_bytes = RPC_DATA_BYTES,
      .unary = push_alone},
-    {.path = WIRE_PULL, .unary = pull},
+    {.path = WIRE_PULL, .max_request_bytes = RPC_DATA_BYTES, .unary = pull},
 };
 
 struct fake_ps *fake_ps_new(struct rpc_io *io, const struct fake_ps_options *o)
@@ -387,6 +520,7 @@ struct fake_ps *fake_ps_new(struct rpc_io *io, const struct fake_ps_options *o)
         first += s->count;
         s->incarnation = 1;
         s->values = sl_malloc(s->count * sizeof(float));
+        s->rows = sl_calloc(FAKE_ROWS, sizeof(*s->rows));
         rng_fill_uniform(s->values, 1, 1, s->first, s->count);
         for (size_t k = 0; k < s->count; k++)
             s->values[k] = (s->values[k] - 0.5f) * 0.4f;
@@ -404,6 +538,8 @@ void fake_ps_free(struct fake_ps *f)
     spoil_no_more(f);
     for (uint32_t i = 0; i < f->o.shards; i++)
         sl_free(f->shard[i].values);
+    for (uint32_t i = 0; i < f->o.shards; i++)
+        sl_free(f->shard[i].rows);
     pthread_mutex_destroy(&f->lock);
     sl_free(f);
 }

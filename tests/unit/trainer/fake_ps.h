@@ -7,7 +7,8 @@
 //
 // It counts as docs/protocol.md says (I3, I4, S2), keeps the ground truth, and
 // aborts at once if a worker does what none may do: a push with the wrong
-// number of bytes, or digests that differ between attempts.
+// number of bytes, digests that differ between attempts, or ids of rows that do
+// not rise by their hash or are another shard's (T3).
 //
 // Threads  all functions: any.
 #ifndef TESTS_UNIT_TRAINER_FAKE_PS_H
@@ -23,6 +24,16 @@
 #define FAKE_SHARDS 8
 #define FAKE_CLOSURES 64
 #define FAKE_STEPS 64
+#define FAKE_TABLES 2
+#define FAKE_BUCKETS 32 // of each table
+#define FAKE_ROWS 4096  // of a shard
+#define FAKE_DIM 8      // elements of a row, at most
+
+struct fake_row {
+    uint32_t table;
+    uint64_t id;
+    float values[FAKE_DIM];
+};
 
 struct fake_shard {
     size_t first, count;
@@ -38,6 +49,9 @@ struct fake_shard {
     uint64_t pulls;  // of what it has now
     unsigned stale[FAKE_CLOSURES][FAKE_STEPS]; // refusals for a delay
     double largest_norm;                       // of a push
+    struct fake_row *rows;                     // those that a push has made
+    unsigned rows_count;
+    uint64_t rows_pulls;
 };
 
 struct fake_ps;
@@ -48,11 +62,15 @@ struct fake_ps_options {
     const size_t *counts; // elements of each
     uint64_t job, job_incarnation;
     float rate;
-    struct local *local; // NULL: it shares no memory
+    struct local *local;        // NULL: it shares no memory
+    uint32_t dims[FAKE_TABLES]; // of rows; 0: there is no such table
 };
 
 struct fake_ps *fake_ps_new(struct rpc_io *io, const struct fake_ps_options *o);
 void fake_ps_free(struct fake_ps *f);
+
+// Returns what element k of an id without a row is.
+float fake_first(uint32_t table, uint64_t id, uint32_t k);
 
 // Under its lock.
 struct fake_shard *fake_ps_lock(struct fake_ps *f);

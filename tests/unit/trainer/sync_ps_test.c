@@ -8,6 +8,9 @@
 
 #include "common/base/mem.h"
 #include "tests/unit/trainer/fake_ps.h"
+#include "plan/tables.h"
+#include "trainer/push/distinct.h"
+#include "trainer/push/job_tables.h"
 #include "trainer/push/sync_ps.h"
 #include "trainer/push/sync_ps_inner.h"
 
@@ -79,7 +82,8 @@ static void world_open_as(struct world *w, enum wire_type wire, unsigned how)
                                  .counts = counts,
                                  .job = JOB,
                                  .job_incarnation = 1,
-                                 .rate = 0.5f};
+                                 .rate = 0.5f,
+                                 .dims = {3, 8}};
     struct sync_ps_options o = {.job = JOB,
                                 .job_incarnation = 1,
                                 .shards = ranges,
@@ -393,6 +397,260 @@ TEST(sync_ps, by_range_a_pull_goes_on_where_the_step_does_not_count)
     T_EQ(begin_wait(w.sync, &step, &done, t_err()), SYNC_OK);
     T_EQ(step, 0);
     T_FALSE(done);
+    world_close(&w);
+}
+
+// ---- rows of tables
+
+#define IDS 300 // that are drawn from; a list has each about three times
+#define LIST 1000
+
+static struct job_tables *two_tables(void)
+{
+    Sluice__V1__TableSpec spec[] = {SLUICE__V1__TABLE_SPEC__INIT,
+                                    SLUICE__V1__TABLE_SPEC__INIT};
+    Sluice__V1__TableSpec *list[] = {&spec[0], &spec[1]};
+    Sluice__V1__ModelSpec model = SLUICE__V1__MODEL_SPEC__INIT;
+    struct job_tables *t = NULL;
+
+    spec[0].name = "users";
+    spec[1].name = "items";
+    spec[0].dim = 3;
+    spec[1].dim = 8;
+    spec[0].buckets = spec[1].buckets = FAKE_BUCKETS;
+    model.tables = list;
+    model.n_tables = 2;
+    T_OK(job_tables_new(&t, &model, SHARDS, t_err()));
+    T_EQ(job_tables_count(t), 2);
+    return t;
+}
+
+struct drawn {
+    uint64_t ids[LIST];
+    float grads[LIST * FAKE_DIM];
+    double sum[IDS]; // of what was pushed for each, all its elements alike
+};
+
+static void draw(struct drawn *d, struct rng *rng, uint32_t dim)
+{
+    for (unsigned i = 0; i < LIST; i++) {
+        uint64_t n = rng_below(rng, IDS);
+
+        d->ids[i] = n * UINT64_C(0x9e3779b97f4a7c15);
+        for (uint32_t k = 0; k < dim; k++)
+            d->grads[i * dim + k] = (float)(n % 7) - 3;
+        d->sum[n] += (double)(n % 7) - 3;
+    }
+}
+
+static uint64_t number_of(uint64_t id)
+{
+    uint64_t n = 0;
+
+    while (n * UINT64_C(0x9e3779b97f4a7c15) != id)
+        T_ASSERT(++n < IDS);
+    return n;
+}
+
+static void pull_rows(struct world *w, struct job_tables *t, uint32_t table,
+                      const struct drawn *d, float *rows)
+{
+    T_OK(job_tables_want(t, table, LIST, d->ids, t_err()));
+    T_EQ(job_tables_pull(t, w->sync, rows, t_err()), SYNC_OK);
+}
+
+// Each row is what it was at first, less half of what was pushed for it.
+static void check_rows(const struct drawn *d, uint32_t table, uint32_t dim,
+                       const float *rows)
+{
+    for (unsigned i = 0; i < LIST; i++) {
+        double pushed = d->sum[number_of(d->ids[i])];
+
+        for (uint32_t k = 0; k < dim; k++)
+            T_EQ(rows[i * dim + k],
+                 (double)fake_first(table, d->ids[i], k) - pushed / 2);
+    }
+}
+
+static void send_with_rows(struct world *w, const struct job_tables *t,
+                           uint32_t range, uint32_t number)
+{
+    struct sync_step step = {.step = number, .samples = 1, .digest = 5};
+
+    T_TRUE(job_tables_fill(t, range, &step));
+    T_GT(step.rows_bytes, 0);
+    T_EQ(w->sync->ops->send(w->sync, range, &step, false, t_err()), SYNC_OK);
+}
+
+static void push_rows(struct world *w, struct job_tables *t, uint32_t number)
+{
+    T_OK(job_tables_pack(t, WIRE_F32, ranges, t_err()));
+    for (uint32_t i = 0; i < SHARDS; i++)
+        send_with_rows(w, t, i, number);
+    T_EQ(sync_settle(w->sync, t_err()), SYNC_OK);
+    job_tables_begin(t);
+}
+
+// Pulls, and pushes of two tables in each of four steps; calls and answers are
+// lost on the way.
+static void rows_come_and_go(unsigned how, unsigned unlucky)
+{
+    static struct drawn drawn[2];
+    static float rows[LIST * FAKE_DIM];
+    struct job_tables *t = two_tables();
+    struct rng rng;
+    struct world w;
+
+    rng_init(&rng, t_seed(), 5);
+    memset(drawn, 0, sizeof(drawn));
+    world_open_as(&w, WIRE_F32, how);
+    fake_ps_luck(w.ps, unlucky, unlucky);
+    for (uint32_t step = 0; step < 4; step++) {
+        for (uint32_t i = 0; i < 2; i++) {
+            struct drawn before = drawn[i];
+            uint32_t dim = job_tables_dim(t, i);
+
+            draw(&drawn[i], &rng, dim);
+            memcpy(before.ids, drawn[i].ids, sizeof(before.ids));
+            pull_rows(&w, t, i, &drawn[i], rows);
+            check_rows(&before, i, dim, rows);
+            for (size_t n = 0; n < LIST; n += LIST / 4)
+                T_OK(job_tables_add(t, i, LIST / 4, drawn[i].ids + n,
+                                    drawn[i].grads + n * dim, t_err()));
+        }
+        push_rows(&w, t, step);
+    }
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        T_EQ(fake_ps_lock(w.ps)[i].applied, 4);
+        fake_ps_unlock(w.ps);
+    }
+    world_close(&w);
+    job_tables_free(t);
+}
+
+TEST(sync_ps, T1_rows_are_applied_once_with_their_step)
+{
+    rows_come_and_go(0, 0);
+    rows_come_and_go(0, 200);
+    rows_come_and_go(WORLD_SHARES, 200);
+}
+
+TEST(sync_ps, each_shard_is_asked_once_for_all_of_its_rows)
+{
+    static struct drawn d;
+    static float rows[LIST * FAKE_DIM];
+    struct job_tables *t = two_tables();
+    const struct fake_shard *shard;
+    struct rng rng;
+    uint64_t one;
+    struct world w;
+
+    rng_init(&rng, t_seed(), 6);
+    world_open(&w, WIRE_F32);
+    draw(&d, &rng, 3);
+    pull_rows(&w, t, 0, &d, rows);
+    shard = fake_ps_lock(w.ps);
+    T_EQ(shard[0].rows_pulls, 1);
+    T_EQ(shard[1].rows_pulls, 1);
+    T_EQ(shard[0].rows_count + shard[1].rows_count, 0); // T2
+    fake_ps_unlock(w.ps);
+    one = d.ids[0]; // and those that have none of them are not asked
+    T_OK(job_tables_want(t, 0, 1, &one, t_err()));
+    T_EQ(job_tables_pull(t, w.sync, rows, t_err()), SYNC_OK);
+    T_EQ(rows[2], fake_first(0, one, 2));
+    shard = fake_ps_lock(w.ps);
+    T_EQ(shard[0].rows_pulls + shard[1].rows_pulls, 3);
+    fake_ps_unlock(w.ps);
+    world_close(&w);
+    job_tables_free(t);
+}
+
+// The step that read the rows of the other one is to be computed again; what is
+// pulled in the rest of it are the rows that are there.
+TEST(sync_ps, rows_of_a_shard_that_was_replaced_are_those_of_the_new_one)
+{
+    static struct drawn d;
+    static float rows[LIST * FAKE_DIM];
+    struct job_tables *t = two_tables();
+    uint32_t step = 9;
+    bool done = true;
+    struct rng rng;
+    struct world w;
+
+    rng_init(&rng, t_seed(), 7);
+    memset(&d, 0, sizeof(d));
+    world_open(&w, WIRE_F32);
+    draw(&d, &rng, 3);
+    T_OK(job_tables_add(t, 0, LIST, d.ids, d.grads, t_err()));
+    push_rows(&w, t, 0);
+    replace(&w);
+    for (uint32_t i = 0; i < SHARDS; i++) { // no shard has rows any more
+        fake_ps_lock(w.ps)[i].rows_count = 0;
+        fake_ps_unlock(w.ps);
+    }
+    memset(d.sum, 0, sizeof(d.sum));
+    pull_rows(&w, t, 0, &d, rows);
+    check_rows(&d, 0, 3, rows);
+    T_EQ(sync_settle(w.sync, t_err()), SYNC_AGAIN);
+    T_EQ(begin_wait(w.sync, &step, &done, t_err()), SYNC_OK);
+    T_EQ(step, 0);
+    pull_rows(&w, t, 0, &d, rows);
+    check_rows(&d, 0, 3, rows);
+    world_close(&w);
+    job_tables_free(t);
+}
+
+TEST(sync_ps, rows_travel_in_the_job_s_type)
+{
+    static const uint64_t ids[] = {5, 6, 5, 7, 8, 9};
+    static const float grads[18] = {1, 1, 1, 2, 2, 2, 4, 4, 4, 1, 1, 1};
+    struct job_tables *t = two_tables();
+    float rows[18];
+    struct world w;
+
+    world_open(&w, WIRE_BF16);
+    T_OK(job_tables_add(t, 0, 6, ids, grads, t_err()));
+    T_OK(job_tables_pack(t, WIRE_BF16, ranges, t_err()));
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        struct sync_step step = {.step = 0, .samples = 1, .digest = 5};
+
+        T_TRUE(job_tables_fill(t, i, &step));
+        T_EQ(w.sync->ops->send(w.sync, i, &step, false, t_err()), SYNC_OK);
+    }
+    T_EQ(sync_settle(w.sync, t_err()), SYNC_OK);
+    T_OK(job_tables_want(t, 0, 6, ids, t_err()));
+    T_EQ(job_tables_pull(t, w.sync, rows, t_err()), SYNC_OK);
+    T_EQ(rows[0], 5 - 2.5);
+    T_EQ(rows[3], 6 - 1);
+    T_EQ(rows[6], 5 - 2.5);
+    T_EQ(rows[9], 7 - 0.5);
+    T_EQ(rows[12], 8);
+    world_close(&w);
+    job_tables_free(t);
+}
+
+// The closure is given up while its shard does not answer: what is pulled may
+// then be freed.
+TEST(sync_ps, a_pull_of_rows_ends_with_its_gate)
+{
+    const uint64_t ids[] = {1, 2, 3, 4, 5, 6, 7, 8};
+    struct distinct d = {.count = 0};
+    float *rows = sl_malloc(8 * 3 * sizeof(float));
+    struct sync_rows wanted = {.dim = 3, .values = rows};
+    struct world w;
+
+    T_OK(distinct_make(&d, 8, ids, FAKE_BUCKETS, SHARDS, t_err()));
+    wanted.ids = d.ids;
+    wanted.first = d.first;
+    world_open(&w, WIRE_F32);
+    fake_ps_hold(w.ps, true);
+    T_EQ(w.sync->ops->rows(w.sync, &wanted, t_err()), SYNC_BUSY);
+    T_TRUE(inner(&w)->shards[0].calling && inner(&w)->shards[1].calling);
+    gate_close(&w.gate, GATE_REVOKED);
+    T_EQ(sync_rows(w.sync, &wanted, t_err()), SYNC_STOPPED);
+    w.sync->ops->close(w.sync);
+    distinct_release(&d);
+    sl_free(rows);
     world_close(&w);
 }
 

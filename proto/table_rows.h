@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// proto/table_rows.h -- rows of tables, as a push and a pull carry them.
+//
+// Blocks, one behind another, one for each table that the step touches on this
+// shard; their tables rise. All numbers are little-endian:
+//
+//     u32 table, u32 count (at least 1), u32 type (WireType), u32 0
+//     count ids, u64 each, in rising order of table_hash (plan/tables.h)
+//     count * dim elements of the type, row by row: gradients of a push
+//     zeroes up to a multiple of 8 bytes
+//
+// A pull has the blocks without elements; its answer has the elements alone,
+// in the same order, each block's filled up in the same way.
+//
+// Threads  functions of their arguments; any.
+// Memory   blocks point into the bytes, at any address.
+// Units    elements and ids unless it says bytes.
+// Errors   SL_EINVAL names the block's table and what does not fit. `err` may
+//          be NULL.
+#ifndef PROTO_TABLE_ROWS_H
+#define PROTO_TABLE_ROWS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/status.h"
+#include "proto/wire.h"
+
+#define TABLE_ROWS_HEAD 16 // bytes before the ids
+
+struct table_rows {
+    uint32_t table, count;
+    enum wire_type type;
+    const uint8_t *ids;      // count * 8 bytes
+    const uint8_t *elements; // count * dim of the type; NULL in a pull
+};
+
+// A place in the bytes; {bytes, n} at the beginning.
+struct table_rows_at {
+    const uint8_t *at;
+    size_t left;
+    uint64_t least; // lowest table that may come
+};
+
+// Returns the bytes of count * dim elements, filled up to a multiple of 8.
+static inline size_t table_rows_elements_bytes(uint32_t count, uint32_t dim,
+                                               enum wire_type type)
+{
+    return ((size_t)count * dim * wire_type_bytes(type) + 7) & ~(size_t)7;
+}
+
+// Reads the block at *at, which is not at its end, and steps over it. `dims`
+// has the row's elements for each of `tables` tables. Neither the order of ids
+// nor the elements are looked at.
+enum sl_err table_rows_next(struct table_rows *out, struct table_rows_at *at,
+                            const uint32_t *dims, size_t tables, bool elements,
+                            struct sl_error *err);
+
+// Writes a block's head; returns where its ids go.
+uint8_t *table_rows_head(uint8_t *to, uint32_t table, uint32_t count,
+                         enum wire_type type);
+
+#endif

@@ -1,0 +1,81 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/shard/shard_tables.h -- the sparse tables of a shard, and the rows of a
+// push.
+//
+// A step's rows come with its push, are checked with it, and are applied and
+// counted under the same lock (T1, S1). An update applies every table, also
+// those of which the step touches no row: eviction is a part of it (T5).
+//
+// Threads  tables_flatten, tables_check: any; the rest: under the shard's lock.
+// Memory   tables_release frees the sets. The bytes of a push are borrowed, or
+//          owned by struct tables_push if they came in pieces.
+// Units    as in rowset.h; blocks as in proto/table_rows.h.
+// Errors   say what does not fit; a call that fails has changed no row. `err`
+//          may be NULL.
+#ifndef STATE_SHARD_SHARD_TABLES_H
+#define STATE_SHARD_SHARD_TABLES_H
+
+#include "common/base/slices.h"
+#include "proto/table_rows.h"
+#include "state/shard/plan.h"
+
+struct tables {
+    struct rowset **sets; // owned, by the table's number
+    uint32_t *dims;       // owned
+    size_t count;
+};
+
+// Makes an empty set of rows for each table of the plan. SL_ENOMEM, or
+// SL_EINVAL of a table's numbers; *out is zeroes then.
+enum sl_err tables_init(struct tables *out, const struct plan *plan,
+                        struct sl_error *err);
+// Frees the sets; it is all zeroes then. All zeroes is allowed.
+void tables_release(struct tables *t);
+
+// The blocks of one message, as bytes in one piece.
+struct tables_push {
+    const uint8_t *bytes;
+    size_t n;
+    uint8_t *owned; // NULL: the bytes are borrowed
+};
+
+// Makes one piece of a message's blocks. SL_ENOMEM: *out is zeroes.
+enum sl_err tables_flatten(struct tables_push *out,
+                           const struct sl_slices *rows);
+// Frees what tables_flatten has made. All zeroes is allowed.
+void tables_push_release(struct tables_push *p);
+
+// Checks all blocks, which have elements in a push. SL_EINVAL: they are no
+// blocks, or no rows of this shard in their order (T3); SL_ENUMERIC: a gradient
+// is not finite.
+enum sl_err tables_check(const struct tables *t, const struct tables_push *p,
+                         bool elements, struct sl_error *err);
+
+// Takes the memory that tables_apply needs. SL_ENOMEM (S4).
+enum sl_err tables_reserve(struct tables *t, const struct tables_push *p);
+
+// Applies an update to the rows of a push that tables_check has passed, after
+// tables_reserve; `p` may be NULL: no rows. Does not fail.
+void tables_apply(struct tables *t, const struct rowset_step *step,
+                  const struct tables_push *p);
+
+// Reads the block at *at of a message that tables_check has passed, and steps
+// over it. False at the end.
+static inline bool tables_next(const struct tables *t, struct table_rows_at *at,
+                               bool elements, struct table_rows *block)
+{
+    return at->left > 0 && table_rows_next(block, at, t->dims, t->count,
+                                           elements, NULL) == SL_OK;
+}
+
+// Returns the bytes of the longest rows of all tables, in memory.
+size_t tables_row_bytes(const struct tables *t);
+
+// Returns the bytes of the answer to a pull that tables_check has passed.
+size_t tables_answer_bytes(const struct tables *t, const struct tables_push *p);
+
+// Begins an instant of all tables, and ends it (rowset_freeze, rowset_thaw).
+void tables_freeze(struct tables *t, uint64_t version);
+void tables_thaw(struct tables *t);
+
+#endif

@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Sparse tables: programs pull rows of their samples' ids and push their gradients,
+while processes are killed. Gradients are whole numbers, so each row says how often
+each of its samples counted."""
+import collections
+import pathlib
+import re
+import sys
+
+import numpy as np
+from cluster import LIMIT, PATIENCE, Cluster, check, check_counts, check_equal, main
+from external_test import Programs, exported
+from lib_ring_test import PYTHON, Rank
+
+SAMPLES, BATCH, DIM = 64, 8, 3
+FIRST = 1  # of each element of a row
+
+
+def tables_job(epochs, **words):
+    """A step takes 1 from a row for each time that its samples have the row's id."""
+    return {"name": "tables",
+            "model": {"type": "external", "variables": [
+                {"name": "sum", "shape": [40], "initializer": "zeros"}],
+                "tables": [{"name": "users", "dim": DIM, "initializer": "ones"},
+                           {"name": "items", "dim": DIM + 1, "initializer": "ones"}]},
+            "optimizer": {"type": "sgd", "learning_rate": 1.0},
+            "data": {"train": {"format": "external", "samples": SAMPLES}},
+            "train": {"batch": BATCH, "epochs": epochs, "steps_per_closure": 4, **words},
+            "checkpoint": {"every_seconds": 1}}
+
+
+def ids_of(samples):
+    """Shape (n, 3): one of seven ids that many samples have, and one of its own,
+    twice."""
+    samples = np.asarray(samples, np.uint64)
+    own = samples * np.uint64(0x9e3779b97f4a7c15) + np.uint64(7)
+    return np.stack([samples % np.uint64(7), own, own], axis=1)
+
+
+PROGRAM = f"""
+import sys, numpy, sluice
+sys.path.insert(0, sys.argv[3])
+from rows_test import ids_of
+address, name = sys.argv[1:3]
+with sluice.Session(address, name=name, wait=60) as session:
+    for closure in session.closures():
+        assert [(t.name, t.dim) for t in closure.tables.values()] == [
+            ("users", {DIM}), ("items", {DIM + 1})]
+        for step in closure.steps():
+            try:
+                ids = ids_of(step.samples)
+                for table in ("users", "items"):
+                    rows = closure.rows(table, ids)
+                    assert rows.shape == (*ids.shape, closure.tables[table].dim)
+                    assert (rows == rows[..., :1]).all(), "rows are mixed up"
+                    assert (rows[:, 1] == rows[:, 2]).all(), "one id, two rows"
+                    assert (rows <= {FIRST}).all() and (rows % 1 == 0).all(), rows
+                    step.push_rows(table, ids[:, :2], numpy.ones_like(rows[:, :2]))
+                    step.push_rows(table, ids[:, 2], numpy.ones_like(rows[:, 2]))
+                closure.grads[:] = step.samples.sum()
+            except sluice.session.Lost:
+                break
+            step.done(loss_sum=1.0)
+            print("step", flush=True)
+"""
+
+
+def start_of(c, program=PROGRAM):
+    path = c.dir / "program.py"
+    path.write_text(program)
+    here = pathlib.Path(__file__).parent
+    return lambda name: Rank(c, name, sys.executable, path, c.address, name, here, **PYTHON)
+
+
+def rows_kept(c, table, dim):
+    """{id: its row}, of the last snapshot of each shard."""
+    from safetensors.numpy import load_file
+    newest, out = {}, {}
+    for path in c.dir.rglob("shard-*.safetensors"):
+        shard, *tag = map(int, re.findall(r"\d+", path.name))
+        newest[shard] = max(newest.get(shard, ([], None)), (tag, path))
+    for _, path in newest.values():
+        records = load_file(str(path))[f"#rows.{table}"]
+        of = np.dtype([("id", "<u8"), ("changed", "<u4"), ("score", "<u4"),
+                       ("values", "<f4", dim)])
+        for record in records:
+            row = np.frombuffer(record.tobytes(), of, 1)[0]
+            check(int(row["id"]) not in out, f"{row['id']} has two rows")
+            out[int(row["id"])] = row["values"]
+    check(len(newest) > 1, f"{len(newest)} shards: nothing is split")
+    return out
+
+
+def check_exact(c, job, epochs):
+    times = collections.Counter(int(i) for i in ids_of(range(SAMPLES)).ravel())
+    for table, dim in (("users", DIM), ("items", DIM + 1)):
+        rows = rows_kept(c, table, dim)
+        check_equal(sorted(rows), sorted(times), f"ids of {table}")
+        for number, row in rows.items():
+            check_equal(row.tolist(), [FIRST - times[number] * epochs] * dim,
+                        f"row {number} of {table}")
+    check_equal(set(-exported(c, job)["sum"]), {SAMPLES * (SAMPLES - 1) // 2 * epochs},
+                "sum of samples")
+
+
+def programs_and_psservers_are_killed_and_every_row_is_exact():
+    epochs = 60 if PATIENCE == 1 else 20
+    for words in ({}, {"wire": "bf16"}):
+        with Cluster(psservers=2, workers=0) as c:
+            with Programs(start_of(c)) as programs:
+                job = c.submit(tables_job(epochs, **words))
+                c.wait_steps(job, 20)
+                programs.replace()
+                c.wait_steps(job, c.steps(job) + 20)
+                c.restart("ps-1")
+                c.wait_steps(job, c.steps(job) + 20)
+                programs.replace()
+                c.restart("ps-0")
+                c.wait_steps(job, c.steps(job) + 20)
+                c.restart("coordinator")
+                done = c.wait_state(job)
+                for program in programs.running:
+                    check_equal(program.process.wait(timeout=30 * LIMIT), 0, "exit of a program")
+            check_counts(done)
+            if not words:  # the dense sum does not fit 8 bits
+                check_exact(c, job, epochs)
+
+
+STRANGE = PROGRAM.replace(
+    "closure.grads[:]",
+    "step.push_rows('items', [5], numpy.full((1, 4), numpy.nan))\n"
+    "                closure.grads[:]")
+
+
+def a_gradient_of_a_row_that_is_not_finite_counts_like_any_other():
+    with Cluster(psservers=2, workers=0) as c:
+        with Programs(start_of(c, STRANGE), count=1):
+            job = c.submit(tables_job(1, nonfinite="fail"))
+            failed = c.wait_state(job, "failed")
+        check("not finite" in str(failed), failed)
+    with Cluster(psservers=2, workers=0) as c:
+        with Programs(start_of(c, STRANGE), count=1):
+            job = c.submit(tables_job(2, nonfinite="skip"))
+            c.wait_state(job)
+        rows = rows_kept(c, "items", DIM + 1)
+        check(5 not in rows, "a row was made by a step that its shard skipped")
+        check(rows, "no shard has applied its rows")
+
+
+BAD = """
+import sys, numpy, sluice
+address, name = sys.argv[1:3]
+
+def refused(kind, word, call, *words):
+    try:
+        call(*words)
+    except kind as error:
+        assert word in str(error), error
+    else:
+        raise AssertionError(f"{word}: not refused")
+
+with sluice.Session(address, name=name, wait=60) as session:
+    closure = session.take()
+    refused(sluice.Error, "begin one", closure.rows, "users", [1])
+    step = closure.begin()
+    refused(KeyError, "no table 'user'", closure.rows, "user", [1])
+    refused(TypeError, "whole numbers", closure.rows, "users", [1.0])
+    refused(ValueError, "(1, 3) float32", closure.rows, "users", [1], numpy.zeros((1, 4)))
+    refused(ValueError, "a gradient of (2, 3)", step.push_rows, "users", [1],
+            numpy.zeros((2, 3)))
+    refused(sluice.Error, "table 2 of a job with 2", closure._say, "sluice_rows_pull", 2, 1,
+            None, None)
+    refused(sluice.Error, "of shard ", closure.rows, "users", numpy.arange(10_000_000))
+    assert closure.rows("users", []).shape == (0, 3)
+    top = closure.rows("users", numpy.array([2**64 - 1], numpy.uint64))
+    assert (top == closure.rows("users", [-1])).all() and (top == 1).all()
+    print("all refused", flush=True)
+    closure.let_go("enough")
+with sluice.Session(address, name=name + "-range", wait=60, by_range=True) as session:
+    refused(sluice.Error, "model.tables", session.take)
+    print("by range refused", flush=True)
+"""
+
+
+def what_does_not_fit_is_refused():
+    with Cluster(psservers=2, workers=0) as c:
+        start = start_of(c, BAD)
+        job = c.submit(tables_job(1))
+        program = start("bad")
+        check_equal(program.process.wait(timeout=60 * LIMIT), 0, "exit of the program")
+        for word in ("all refused", "by range refused"):
+            check(word in c.log("bad"), c.log("bad"))
+        c.run("stop", job)
+
+
+if __name__ == "__main__":
+    main([programs_and_psservers_are_killed_and_every_row_is_exact,
+          a_gradient_of_a_row_that_is_not_finite_counts_like_any_other,
+          what_does_not_fit_is_refused])

@@ -1,0 +1,370 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/push/job_tables.c -- see job_tables.h.
+#include "trainer/push/job_tables.h"
+
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "plan/tables.h"
+#include "proto/table_rows.h"
+#include "trainer/base/grad.h"
+#include "trainer/push/distinct.h"
+#include "trainer/sum/add.h"
+
+struct job_table {
+    const char *name; // the model's
+    uint32_t dim, buckets;
+    // Of this step, in the order in which they were added.
+    uint64_t *ids;
+    float *grads;
+    size_t count, capacity;
+    struct distinct distinct; // of `ids`, since job_tables_pack
+};
+
+// What is pushed of all tables with one shard.
+struct job_tables_part {
+    uint8_t *blocks; // table_rows.h
+    size_t bytes, capacity;
+    bool strange; // a gradient is not finite
+};
+
+struct job_tables {
+    uint32_t count, shards;
+    struct job_table *table;
+    struct job_tables_part *part;
+    uint32_t wanted_table;
+    struct distinct wanted; // ids that are pulled,
+    float *values;          // and their rows
+    size_t values_capacity;
+    float sum[TABLE_DIM_MOST]; // of a row that is sent in 16 bits
+};
+
+static enum sl_err job_table_read(struct job_table *t,
+                                  const Sluice__V1__TableSpec *spec,
+                                  struct sl_error *err)
+{
+    *t = (struct job_table){
+        .name = spec->name, .dim = spec->dim, .buckets = spec->buckets};
+    if (t->name == NULL || t->dim == 0 || t->dim > TABLE_DIM_MOST ||
+        t->buckets == 0)
+        return sl_fail(err, SL_EINVAL,
+                       "table %s has %u buckets and rows of %u elements; "
+                       "coordinator and program differ in version?",
+                       t->name != NULL ? t->name : "", t->buckets, t->dim);
+    return SL_OK;
+}
+
+enum sl_err job_tables_new(struct job_tables **out,
+                           const Sluice__V1__ModelSpec *model, uint32_t shards,
+                           struct sl_error *err)
+{
+    struct job_tables *t = NULL;
+    enum sl_err rc = SL_OK;
+
+    if (model->n_tables > 0) {
+        t = sl_calloc(1, sizeof(*t));
+        if (t == NULL)
+            return sl_no_memory(err);
+        t->shards = shards;
+        t->table = sl_calloc(model->n_tables, sizeof(*t->table));
+        t->part = sl_calloc(shards, sizeof(*t->part));
+        if (t->table == NULL || t->part == NULL)
+            rc = sl_no_memory(err);
+    }
+    for (size_t i = 0; rc == SL_OK && i < model->n_tables; i++) {
+        rc = job_table_read(&t->table[i], model->tables[i], err);
+        t->count++;
+    }
+    if (rc != SL_OK) {
+        job_tables_free(t);
+        return rc;
+    }
+    *out = t;
+    return SL_OK;
+}
+
+void job_tables_free(struct job_tables *t)
+{
+    if (t == NULL)
+        return;
+    for (uint32_t i = 0; i < t->count; i++) {
+        sl_free(t->table[i].ids);
+        sl_free(t->table[i].grads);
+        distinct_release(&t->table[i].distinct);
+    }
+    for (uint32_t i = 0; t->part != NULL && i < t->shards; i++)
+        sl_free(t->part[i].blocks);
+    distinct_release(&t->wanted);
+    sl_free(t->values);
+    sl_free(t->table);
+    sl_free(t->part);
+    sl_free(t);
+}
+
+uint32_t job_tables_count(const struct job_tables *t)
+{
+    return t != NULL ? t->count : 0;
+}
+
+const char *job_tables_name(const struct job_tables *t, uint32_t table)
+{
+    return t->table[table].name;
+}
+
+uint32_t job_tables_dim(const struct job_tables *t, uint32_t table)
+{
+    return t->table[table].dim;
+}
+
+void job_tables_begin(struct job_tables *t)
+{
+    for (uint32_t i = 0; i < job_tables_count(t); i++)
+        t->table[i].count = 0;
+    for (uint32_t i = 0; t != NULL && i < t->shards; i++) {
+        t->part[i].bytes = 0;
+        t->part[i].strange = false;
+    }
+}
+
+// ---- pulls
+
+static enum sl_err pull_fits(const struct job_tables *t,
+                             const struct job_table *table,
+                             struct sl_error *err)
+{
+    const struct distinct *d = &t->wanted;
+    size_t each = sizeof(uint64_t) + table->dim * sizeof(float);
+
+    for (uint32_t i = 0; i < t->shards; i++) {
+        uint32_t n = d->first[i + 1] - d->first[i];
+
+        if (n > (SYNC_ROWS_BYTES - TABLE_ROWS_HEAD) / each)
+            return sl_fail(err, SL_ERANGE,
+                           "table %s: %u rows of shard %u in one pull; at most "
+                           "%zu: pull fewer ids at once, or set "
+                           "placement.shards",
+                           table->name, n, i,
+                           (SYNC_ROWS_BYTES - TABLE_ROWS_HEAD) / each);
+    }
+    return SL_OK;
+}
+
+static enum sl_err pull_reserve(struct job_tables *t, size_t elements,
+                                struct sl_error *err)
+{
+    if (elements <= t->values_capacity)
+        return SL_OK;
+    sl_free(t->values);
+    t->values_capacity = 0;
+    t->values = sl_malloc_array(elements, sizeof(float));
+    if (t->values == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory for %zu elements of rows",
+                       elements);
+    t->values_capacity = elements;
+    return SL_OK;
+}
+
+enum sl_err job_tables_want(struct job_tables *t, uint32_t table, size_t n,
+                            const uint64_t *ids, struct sl_error *err)
+{
+    const struct job_table *of = &t->table[table];
+    enum sl_err rc =
+        distinct_make(&t->wanted, n, ids, of->buckets, t->shards, err);
+
+    t->wanted_table = table;
+    if (rc == SL_OK)
+        rc = pull_fits(t, of, err);
+    if (rc == SL_OK)
+        rc = pull_reserve(t, (size_t)t->wanted.count * of->dim, err);
+    return rc;
+}
+
+// Copies each row to all places in the list where its id stands.
+static void pull_spread(const struct job_tables *t, uint32_t dim, float *rows)
+{
+    const struct distinct *d = &t->wanted;
+
+    for (uint32_t k = 0; k < d->count; k++) {
+        for (uint32_t i = d->from[k]; i < d->from[k + 1]; i++)
+            memcpy(rows + (size_t)d->sorted[i].at * dim,
+                   t->values + (size_t)k * dim, dim * sizeof(float));
+    }
+}
+
+enum sync_result job_tables_pull(struct job_tables *t, struct sync *sync,
+                                 float *rows, struct sl_error *err)
+{
+    const struct sync_rows wanted = {.table = t->wanted_table,
+                                     .dim = t->table[t->wanted_table].dim,
+                                     .ids = t->wanted.ids,
+                                     .first = t->wanted.first,
+                                     .values = t->values};
+    enum sync_result result = sync_rows(sync, &wanted, err);
+
+    if (result == SYNC_OK)
+        pull_spread(t, wanted.dim, rows);
+    return result;
+}
+
+// ---- pushes
+
+static enum sl_err job_table_grow(struct job_table *t, size_t n)
+{
+    size_t more =
+        t->count + n > 2 * t->capacity ? t->count + n : 2 * t->capacity;
+    uint64_t *ids;
+    float *grads;
+
+    if (t->count + n <= t->capacity)
+        return SL_OK;
+    ids = sl_realloc_array(t->ids, more, sizeof(*ids));
+    if (ids != NULL)
+        t->ids = ids;
+    grads = sl_realloc_array(t->grads, more, t->dim * sizeof(*grads));
+    if (grads != NULL)
+        t->grads = grads;
+    if (ids == NULL || grads == NULL)
+        return SL_ENOMEM;
+    t->capacity = more;
+    return SL_OK;
+}
+
+enum sl_err job_tables_add(struct job_tables *tables, uint32_t table, size_t n,
+                           const uint64_t *ids, const float *grads,
+                           struct sl_error *err)
+{
+    struct job_table *t = &tables->table[table];
+
+    if (n > UINT32_MAX - t->count)
+        return sl_fail(err, SL_ERANGE,
+                       "table %s: more than %u gradients in one step", t->name,
+                       UINT32_MAX);
+    if (job_table_grow(t, n) != SL_OK)
+        return sl_fail(err, SL_ENOMEM, "table %s: no memory for %zu gradients",
+                       t->name, n);
+    memcpy(t->ids + t->count, ids, n * sizeof(*ids));
+    memcpy(t->grads + t->count * t->dim, grads, n * t->dim * sizeof(*grads));
+    t->count += n;
+    return SL_OK;
+}
+
+// Returns the bytes of a block with the gradients of n ids; 0 for none.
+static size_t rows_block_bytes(const struct job_table *t, uint32_t n,
+                               enum wire_type wire)
+{
+    return n == 0 ? 0
+                  : TABLE_ROWS_HEAD + n * sizeof(uint64_t) +
+                        table_rows_elements_bytes(n, t->dim, wire);
+}
+
+static enum sl_err part_reserve(struct job_tables *t, uint32_t shard,
+                                enum wire_type wire, uint64_t dense,
+                                struct sl_error *err)
+{
+    struct job_tables_part *part = &t->part[shard];
+    const char *largest = "";
+    size_t bytes = 0, most = 0;
+
+    for (uint32_t i = 0; i < t->count; i++) {
+        const struct distinct *d = &t->table[i].distinct;
+        size_t block = rows_block_bytes(
+            &t->table[i], d->first[shard + 1] - d->first[shard], wire);
+
+        if (block > most)
+            largest = t->table[i].name;
+        most = block > most ? block : most;
+        bytes += block;
+    }
+    if (bytes > 0 && bytes + dense * wire_type_bytes(wire) > SYNC_ROWS_BYTES)
+        return sl_fail(err, SL_ERANGE,
+                       "shard %u: %zu bytes of rows, %zu of them of table %s, "
+                       "and %llu other parameters in one push of at most %zu "
+                       "bytes: compute fewer samples in a step (train.batch), "
+                       "or set placement.shards",
+                       shard, bytes, most, largest, (unsigned long long)dense,
+                       SYNC_ROWS_BYTES);
+    part->bytes = 0;
+    if (bytes <= part->capacity)
+        return SL_OK;
+    sl_free(part->blocks);
+    part->capacity = 0;
+    part->blocks = sl_malloc(bytes);
+    if (part->blocks == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory for %zu bytes of rows",
+                       bytes);
+    part->capacity = bytes;
+    return SL_OK;
+}
+
+// Writes the sum of the gradients of ids[k] to `sum`; false: it is not finite.
+static bool sum_row(const struct job_table *t, uint32_t k, float *sum)
+{
+    const struct distinct *d = &t->distinct;
+    uint32_t i = d->from[k];
+
+    memcpy(sum, t->grads + (size_t)d->sorted[i].at * t->dim,
+           t->dim * sizeof(float));
+    while (++i < d->from[k + 1])
+        add_two(t->dim, sum, t->grads + (size_t)d->sorted[i].at * t->dim, sum,
+                NULL);
+    return grad_finite(sum, t->dim);
+}
+
+// Appends the block of a table to what is pushed with a shard.
+static void part_append(struct job_tables *t, uint32_t shard, uint32_t table,
+                        enum wire_type wire)
+{
+    const struct job_table *of = &t->table[table];
+    const struct distinct *d = &of->distinct;
+    uint32_t first = d->first[shard], n = d->first[shard + 1] - first;
+    struct job_tables_part *part = &t->part[shard];
+    size_t bytes = rows_block_bytes(of, n, wire);
+    uint8_t *to = part->blocks + part->bytes;
+
+    if (n == 0)
+        return;
+    part->bytes += bytes;
+    memset(to + bytes - sizeof(uint64_t), 0, sizeof(uint64_t)); // fills it up
+    to = table_rows_head(to, table, n, wire);
+    memcpy(to, d->ids + first, n * sizeof(uint64_t));
+    to += n * sizeof(uint64_t);
+    for (uint32_t k = first; k < first + n; k++) {
+        // Aligned: what lies before the elements is a multiple of 8.
+        float *sum = wire == WIRE_F32 ? (void *)to : t->sum;
+
+        part->strange |= !sum_row(of, k, sum);
+        if (wire != WIRE_F32)
+            add_narrow(wire, of->dim, sum, to);
+        to += of->dim * wire_type_bytes(wire);
+    }
+}
+
+enum sl_err job_tables_pack(struct job_tables *t, enum wire_type wire,
+                            const struct elements *ranges, struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    for (uint32_t i = 0; rc == SL_OK && i < job_tables_count(t); i++) {
+        struct job_table *table = &t->table[i];
+
+        rc = distinct_make(&table->distinct, table->count, table->ids,
+                           table->buckets, t->shards, err);
+    }
+    for (uint32_t s = 0; rc == SL_OK && t != NULL && s < t->shards; s++)
+        rc = part_reserve(t, s, wire, ranges[s].count, err);
+    for (uint32_t s = 0; rc == SL_OK && t != NULL && s < t->shards; s++) {
+        for (uint32_t i = 0; i < t->count; i++)
+            part_append(t, s, i, wire);
+    }
+    return rc;
+}
+
+bool job_tables_fill(const struct job_tables *t, uint32_t shard,
+                     struct sync_step *step)
+{
+    if (t == NULL)
+        return true;
+    step->rows = t->part[shard].blocks;
+    step->rows_bytes = t->part[shard].bytes;
+    return !t->part[shard].strange;
+}

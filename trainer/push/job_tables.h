@@ -1,0 +1,75 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/push/job_tables.h -- the sparse tables of a job, as a program's step
+// uses them: rows that it pulls, gradients of rows that it pushes.
+//
+//   job_tables_begin          a step begins
+//     job_tables_want, _pull  rows of any ids; as often as wanted
+//     job_tables_add          gradients of rows; as often as wanted
+//   job_tables_pack           sums, by shard: what the step's pushes have
+//     job_tables_fill         of one shard, into its sync_step
+//
+// A gradient is the sum over all that was added for its id (T3), in the order
+// in which it was added.
+//
+// Threads  the compute thread.
+// Memory   what is pushed and pulled lies here, where calls that are under way
+//          read and write it: until job_tables_begin, which therefore follows
+//          the wait for all ranges, and freed behind the sync.
+// Units    rows, elements; _bytes.
+// Errors   SL_ERANGE: more than SYNC_ROWS_BYTES for one shard; SL_ENOMEM. They
+//          name the table, and have changed nothing. `err` may be NULL.
+#ifndef TRAINER_PUSH_JOB_TABLES_H
+#define TRAINER_PUSH_JOB_TABLES_H
+
+#include "proto/spec.h"
+#include "trainer/push/sync.h"
+
+struct job_tables;
+
+// Makes the tables of a job's model, on `shards` shards; *out is NULL if it has
+// none. `model` has been checked, and is borrowed until job_tables_free.
+// SL_EINVAL: it is of another version, and has a table without dimension or
+// buckets; SL_ENOMEM.
+enum sl_err job_tables_new(struct job_tables **out,
+                           const Sluice__V1__ModelSpec *model, uint32_t shards,
+                           struct sl_error *err);
+// Frees all of them; NULL is allowed.
+void job_tables_free(struct job_tables *t);
+
+// Returns how many there are; 0 for NULL.
+uint32_t job_tables_count(const struct job_tables *t);
+// Returns name and dimension of a table, which is there.
+const char *job_tables_name(const struct job_tables *t, uint32_t table);
+uint32_t job_tables_dim(const struct job_tables *t, uint32_t table);
+
+// Forgets the gradients of the step before. NULL is allowed.
+void job_tables_begin(struct job_tables *t);
+
+// Sets whose rows job_tables_pull pulls: n ids of a table, at most UINT32_MAX,
+// in any order. No pull is under way.
+enum sl_err job_tables_want(struct job_tables *t, uint32_t table, size_t n,
+                            const uint64_t *ids, struct sl_error *err);
+// Pulls the wanted rows, and copies them to `rows`: dim elements for each id,
+// in the order of the ids. Result and *err are those of sync_rows.
+enum sync_result job_tables_pull(struct job_tables *t, struct sync *sync,
+                                 float *rows, struct sl_error *err);
+
+// Copies the gradients of n rows, n * dim elements, to be pushed with the step.
+// SL_ERANGE: more than UINT32_MAX in one step.
+enum sl_err job_tables_add(struct job_tables *t, uint32_t table, size_t n,
+                           const uint64_t *ids, const float *grads,
+                           struct sl_error *err);
+
+// Adds up what was added, as elements of type `wire`. `ranges` are the shards'
+// parts of the dense gradient, which travel in the same message. NULL is
+// allowed.
+enum sl_err job_tables_pack(struct job_tables *t, enum wire_type wire,
+                            const struct elements *ranges,
+                            struct sl_error *err);
+
+// Sets in *step what is pushed of rows with range `shard`. Returns false if one
+// of their gradients is not finite. NULL is allowed: there are none.
+bool job_tables_fill(const struct job_tables *t, uint32_t shard,
+                     struct sync_step *step);
+
+#endif
