@@ -4,6 +4,9 @@
 #include "state/rows/row_rule.h"
 
 #include <math.h>
+#include <string.h>
+
+#include "plan/tables.h"
 
 typedef float f32_anywhere __attribute__((aligned(1), may_alias));
 
@@ -48,37 +51,108 @@ static uint32_t rowwise_slots(const struct row_rule *r, uint32_t dim)
 // Sums in LANES, so that compilers use vectors and every host the same order.
 #define LANES 16
 
-static float square_sum(uint32_t dim, const f32_anywhere *grad, float clip)
+typedef float lanes __attribute__((vector_size(4 * LANES)));
+typedef float quarter __attribute__((vector_size(16)));
+typedef float lanes_anywhere
+    __attribute__((vector_size(4 * LANES), aligned(1), may_alias));
+
+#define ALWAYS static inline __attribute__((always_inline))
+
+// By halves: a chain of additions would take as long as all the rest.
+ALWAYS float lanes_sum(const lanes *sums)
 {
-    float lane[LANES] = {0}, sum = 0;
-    uint32_t whole = dim / LANES * LANES;
+    quarter q[4];
 
-    for (uint32_t i = 0; i < whole; i += LANES)
-        for (uint32_t k = 0; k < LANES; k++) {
-            float g = clipped(grad[i + k], clip);
+    memcpy(q, sums, sizeof(q));
+    q[0] = (q[0] + q[1]) + (q[2] + q[3]);
+    return (q[0][0] + q[0][1]) + (q[0][2] + q[0][3]);
+}
 
-            lane[k] += g * g;
-        }
-    for (uint32_t i = whole; i < dim; i++) {
-        float g = clipped(grad[i], clip);
+ALWAYS float square_sum(uint32_t dim, const f32_anywhere *grad)
+{
+    uint32_t i = 0;
+    lanes sums = {0};
+    float rest = 0;
 
-        lane[i - whole] += g * g;
+    for (; i + LANES <= dim; i += LANES) {
+        lanes g = *(const lanes_anywhere *)(const void *)(grad + i);
+
+        sums += g * g;
     }
-    for (uint32_t k = 0; k < LANES; k++)
-        sum += lane[k];
-    return sum;
+    for (; i < dim; i++)
+        rest += grad[i] * grad[i];
+    return lanes_sum(&sums) + rest;
+}
+
+ALWAYS void rowwise_loops(const struct optim_consts *k, uint32_t dim,
+                          const f32_anywhere *grad, float *w)
+{
+    float *s = w + dim, rate;
+    uint32_t i = 0;
+
+    *s += square_sum(dim, grad) * (1 / (float)dim);
+    rate = k->lr / (sqrtf(*s) + (k->epsilon + k->outer));
+    for (; i + LANES <= dim; i += LANES) {
+        lanes g = *(const lanes_anywhere *)(const void *)(grad + i);
+        lanes_anywhere *at = (lanes_anywhere *)(void *)(w + i);
+
+        *at = *at - *at * k->decay - rate * g;
+    }
+    for (; i < dim; i++)
+        w[i] = w[i] - w[i] * k->decay - rate * grad[i];
+}
+
+#ifdef __x86_64__
+__attribute__((target("avx2"))) static void
+rowwise_avx2(const struct optim_consts *k, uint32_t dim,
+             const f32_anywhere *grad, float *w)
+{
+    rowwise_loops(k, dim, grad, w);
+}
+
+__attribute__((target("avx512f"))) static void
+rowwise_avx512(const struct optim_consts *k, uint32_t dim,
+               const f32_anywhere *grad, float *w)
+{
+    rowwise_loops(k, dim, grad, w);
+}
+#endif
+
+static void rowwise_choose(const struct optim_consts *k, uint32_t dim,
+                           const f32_anywhere *grad, float *w)
+{
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx512f")) {
+        rowwise_avx512(k, dim, grad, w);
+        return;
+    }
+    if (__builtin_cpu_supports("avx2")) {
+        rowwise_avx2(k, dim, grad, w);
+        return;
+    }
+#endif
+    rowwise_loops(k, dim, grad, w);
+}
+
+// Apart from the rest, which needs no such stack.
+static __attribute__((noinline)) void
+rowwise_clipped(const struct optim_consts *k, uint32_t dim,
+                const f32_anywhere *grad, float *w)
+{
+    float g[TABLE_DIM_MOST];
+
+    for (uint32_t i = 0; i < dim; i++)
+        g[i] = clipped(grad[i], k->clip);
+    rowwise_choose(k, dim, g, w);
 }
 
 static void rowwise_apply(const struct row_rule_update *u, uint32_t dim,
                           const f32_anywhere *grad, float *w)
 {
-    const struct optim_consts *k = &u->consts;
-    float *s = w + dim, rate;
-
-    *s += square_sum(dim, grad, k->clip) / (float)dim;
-    rate = k->lr / (sqrtf(*s) + (k->epsilon + k->outer));
-    for (uint32_t i = 0; i < dim; i++)
-        w[i] = w[i] - w[i] * k->decay - rate * clipped(grad[i], k->clip);
+    if (isfinite(u->consts.clip))
+        rowwise_clipped(&u->consts, dim, grad, w);
+    else
+        rowwise_choose(&u->consts, dim, grad, w);
 }
 
 // ---- ftrl

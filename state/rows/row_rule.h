@@ -20,7 +20,8 @@
 //
 // Threads  functions of their arguments; any.
 // Memory   nothing is kept; names are static text.
-// Units    elements are f32; slots lie behind the row's values.
+// Units    elements are f32, dim is at most TABLE_DIM_MOST; slots lie behind
+//          the row's values.
 // Errors   only row_rule_check can fail. `err` may be NULL.
 #ifndef STATE_ROWS_ROW_RULE_H
 #define STATE_ROWS_ROW_RULE_H

@@ -86,48 +86,103 @@ uint32_t row_store_find(const struct row_store *s, uint64_t hash, uint64_t id)
     return find_in(s, bucket_of(s, hash), hash, id);
 }
 
-static inline void prefetch_record(const struct row_store *s, uint32_t number,
-                                   bool write)
+// Loads the lines of a record ahead. The loop does not end at an address: that
+// comes from memory, so a guess that it goes on would be found wrong late.
+static inline void prefetch_record(const struct row_store *s, uint32_t number)
 {
     const char *at = (const char *)row_store_at(s, number);
-    const char *end = at + s->pool.stride;
+    size_t lines = s->pool.stride / LINE_BYTES;
 
-    for (; at < end; at += LINE_BYTES) {
-        if (write)
-            __builtin_prefetch(at, 1);
-        else
-            __builtin_prefetch(at, 0);
+    for (size_t i = 0; i < lines; i++)
+        __builtin_prefetch(at + i * LINE_BYTES, 1);
+    __builtin_prefetch(at + s->pool.stride - 1, 1);
+}
+
+// Each stage is a loop of its own, short enough for the processor to have
+// several ids under way: one loop over all stages takes twice the time.
+
+// The groups of the next ids begin to come.
+static void finder_begin(struct row_finder *f, struct row_batch *batch)
+{
+    size_t n = f->left < ROW_BATCH ? f->left : ROW_BATCH;
+
+    batch->n = n;
+    batch->ids = f->ids;
+    for (size_t i = 0; i < n; i++) {
+        uint64_t hash = table_hash(id_at(f->ids, i));
+        const struct row_bucket *b = bucket_of(f->store, hash);
+
+        batch->hash[i] = hash;
+        batch->bucket[i] = b;
+        batch->group[i] = row_group_of(hash, b->groups);
+        batch->number[i] = ROW_NONE;
+        __builtin_prefetch(&b->group[batch->group[i]]);
+    }
+    f->ids += n * sizeof(uint64_t);
+    f->left -= n;
+}
+
+// The groups are there: the records that tags hint at begin to come, or the
+// groups behind.
+static void finder_look(const struct row_finder *f, struct row_batch *batch)
+{
+    for (size_t i = 0; i < batch->n; i++) {
+        const struct row_bucket *b = batch->bucket[i];
+        uint32_t at = batch->group[i], match;
+        const struct row_group *g = &b->group[at];
+
+        if (at == b->groups)
+            continue;
+        batch->group[i] = b->groups;
+        match = row_group_match(g, row_tag(batch->hash[i]));
+        if (match != 0) {
+            batch->number[i] = g->row[__builtin_ctz(match)];
+            prefetch_record(f->store, batch->number[i]);
+        } else if ((g->overflow & row_overflow_bit(batch->hash[i])) != 0) {
+            batch->group[i] = at + 1 == b->groups ? 0 : at + 1;
+            __builtin_prefetch(&b->group[batch->group[i]]);
+        }
     }
 }
 
-// Three passes, so that the misses of one pass overlap: the groups, then the
-// records that the tags hint at, then the comparison of ids.
-void row_store_find_all(const struct row_store *s, size_t n, const void *ids,
-                        bool write, uint32_t *number)
+// The records are there: a hint is right if the id is.
+static void finder_end(const struct row_finder *f, struct row_batch *batch)
 {
-    const struct row_bucket *b[ROW_BATCH];
-    uint64_t hash[ROW_BATCH];
+    for (size_t i = 0; i < batch->n; i++) {
+        uint64_t id = id_at(batch->ids, i);
+        uint32_t number = batch->number[i];
 
-    for (size_t i = 0; i < n; i++) {
-        hash[i] = table_hash(id_at(ids, i));
-        b[i] = bucket_of(s, hash[i]);
-        __builtin_prefetch(&b[i]->group[row_group_of(hash[i], b[i]->groups)]);
+        if (number == ROW_NONE || row_store_at(f->store, number)->id != id)
+            batch->number[i] =
+                find_in(f->store, batch->bucket[i], batch->hash[i], id);
     }
-    for (size_t i = 0; i < n; i++) {
-        const struct row_group *g =
-            &b[i]->group[row_group_of(hash[i], b[i]->groups)];
-        uint32_t match = row_group_match(g, row_tag(hash[i]));
+}
 
-        number[i] = match == 0 ? ROW_NONE : g->row[__builtin_ctz(match)];
-        if (match != 0)
-            prefetch_record(s, number[i], write);
-    }
-    for (size_t i = 0; i < n; i++) {
-        uint64_t id = id_at(ids, i);
+void row_finder_init(struct row_finder *f, const struct row_store *s, size_t n,
+                     const void *ids)
+{
+    f->store = s;
+    f->ids = ids;
+    f->left = n;
+    f->turn = 0;
+    for (unsigned i = 0; i + 1 < ROW_STAGES; i++)
+        finder_begin(f, &f->batch[i]);
+    finder_look(f, &f->batch[0]);
+    finder_look(f, &f->batch[1]);
+    finder_look(f, &f->batch[0]);
+}
 
-        if (number[i] == ROW_NONE || row_store_at(s, number[i])->id != id)
-            number[i] = find_in(s, b[i], hash[i], id);
-    }
+size_t row_finder_next(struct row_finder *f, const uint32_t **number)
+{
+    struct row_batch *batch = &f->batch[f->turn % ROW_STAGES];
+
+    finder_begin(f, &f->batch[(f->turn + 3) % ROW_STAGES]);
+    finder_look(f, &f->batch[(f->turn + 2) % ROW_STAGES]);
+    finder_look(f, &f->batch[(f->turn + 1) % ROW_STAGES]);
+    finder_end(f, batch);
+    f->turn++;
+    *number = batch->number;
+    return batch->n;
 }
 
 // ---- memory
@@ -197,18 +252,21 @@ enum sl_err row_store_reserve(struct row_store *s, size_t n, const void *ids,
                               uint64_t touched)
 {
     enum sl_err rc = row_pool_reserve(&s->pool, n);
-    size_t end;
+    uint32_t b, last = 0;
+    uint64_t more = 0;
 
     if (rc == SL_OK)
         rc = row_store_reserve_saved(s, touched);
-    for (size_t i = 0; i < n && rc == SL_OK; i = end) {
-        uint32_t b = row_store_bucket(s, table_hash(id_at(ids, i)));
-
-        for (end = i + 1; end < n; end++)
-            if (row_store_bucket(s, table_hash(id_at(ids, end))) != b)
-                break;
-        rc = bucket_make_room(s, &s->bucket[b], end - i);
+    // Neighbours are of one bucket: each is looked at once.
+    for (size_t i = 0; i < n && rc == SL_OK; i++) {
+        b = row_store_bucket(s, table_hash(id_at(ids, i)));
+        if (b != last && more > 0)
+            rc = bucket_make_room(s, &s->bucket[last], more);
+        more = b == last ? more + 1 : 1;
+        last = b;
     }
+    if (rc == SL_OK && more > 0)
+        rc = bucket_make_room(s, &s->bucket[last], more);
     return rc;
 }
 

@@ -64,13 +64,40 @@ static inline uint32_t row_store_bucket(const struct row_store *s,
 // Returns the number of an id of the shard, or ROW_NONE.
 uint32_t row_store_find(const struct row_store *s, uint64_t hash, uint64_t id);
 
-#define ROW_BATCH 32 // ids that are looked up together
+// ---- look-ups of many ids, which overlap
 
-// Looks up n ids, at most ROW_BATCH, while their cache lines come: number[i] is
-// that of id i, or ROW_NONE, also for ids of other shards. Begins to load the
-// records, to change them if `write`.
-void row_store_find_all(const struct row_store *s, size_t n, const void *ids,
-                        bool write, uint32_t *number);
+#define ROW_BATCH 16 // ids that are at one stage
+#define ROW_STAGES 4
+
+struct row_batch {
+    size_t n;
+    const uint8_t *ids;
+    const struct row_bucket *bucket[ROW_BATCH];
+    uint64_t hash[ROW_BATCH];
+    uint32_t group[ROW_BATCH];  // the next one to look at; `groups`: none
+    uint32_t number[ROW_BATCH]; // ROW_NONE: not found so far
+};
+
+// Looks up ids, batch by batch: while a batch is used, the records of the next
+// one, the second groups of the one after it, and the groups of a fourth are on
+// their way from memory.
+struct row_finder {
+    const struct row_store *store;
+    const uint8_t *ids; // borrowed
+    size_t left;        // ids that no batch has yet
+    unsigned turn;
+    struct row_batch batch[ROW_STAGES];
+};
+
+// Begins to look up n ids.
+void row_finder_init(struct row_finder *f, const struct row_store *s, size_t n,
+                     const void *ids);
+
+// Goes on to the next ids, at most ROW_BATCH: returns how many, 0 behind the
+// last, and their numbers in *number, until the next call: ROW_NONE for an id
+// that has no record, or is of another shard. No record may be added or removed
+// before the last batch.
+size_t row_finder_next(struct row_finder *f, const uint32_t **number);
 
 // Takes the memory to add these ids, which are of the shard and rise by hash,
 // and to touch `touched` records.

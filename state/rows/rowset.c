@@ -143,21 +143,20 @@ void rowset_first(const struct rowset *r, uint64_t id, float *values)
 void rowset_read(const struct rowset *r, size_t n, const void *ids,
                  float *values)
 {
-    uint32_t number[ROW_BATCH], dim = r->spec.dim;
+    const uint8_t *id = ids;
+    const uint32_t *number;
+    struct row_finder f;
     size_t part;
 
-    for (size_t at = 0; at < n; at += part) {
-        part = sl_min(n - at, ROW_BATCH);
-        row_store_find_all(&r->rows, part, (const uint8_t *)ids + 8 * at, false,
-                           number);
-        for (size_t i = 0; i < part; i++, values += dim) {
+    row_finder_init(&f, &r->rows, n, ids);
+    while ((part = row_finder_next(&f, &number)) > 0)
+        for (size_t i = 0; i < part; i++, id += 8, values += r->spec.dim) {
             if (number[i] == ROW_NONE)
-                rowset_first(r, rowset_id(ids, at + i), values);
+                rowset_first(r, rowset_id(id, 0), values);
             else
                 memcpy(values, row_store_at(&r->rows, number[i]) + 1,
-                       dim * sizeof(*values));
+                       r->spec.dim * sizeof(*values));
         }
-    }
 }
 
 // ---- the checks of a push

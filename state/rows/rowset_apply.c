@@ -220,21 +220,20 @@ static void sweep(struct rowset_update *u)
 static size_t change_rows(const struct rowset_update *u, size_t n)
 {
     struct row_store *rows = &u->r->rows;
-    uint32_t number[ROW_BATCH];
-    size_t absent = 0, part;
+    size_t absent = 0, at = 0, part;
+    const uint32_t *number;
+    struct row_finder f;
 
-    for (size_t at = 0; at < n; at += part) {
-        part = sl_min(n - at, ROW_BATCH);
-        row_store_find_all(rows, part, u->ids + 8 * at, true, number);
-        for (size_t i = 0; i < part; i++) {
+    row_finder_init(&f, rows, n, u->ids);
+    while ((part = row_finder_next(&f, &number)) > 0)
+        for (size_t i = 0; i < part; i++, at++) {
             if (number[i] == ROW_NONE) {
-                u->r->absent[absent++] = (uint32_t)(at + i);
+                u->r->absent[absent++] = (uint32_t)at;
                 continue;
             }
             row_store_touch(rows, number[i]);
-            change_row(u, row_store_at(rows, number[i]), at + i);
+            change_row(u, row_store_at(rows, number[i]), at);
         }
-    }
     return absent;
 }
 
