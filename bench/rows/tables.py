@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The rows of a sparse table on one shard, against what memory gives."""
+from table import at_least, at_most, row
+
+MILLION = 1 << 20
+GIB = 1 << 30
+LONG = "makes 16 million rows of 64 values, twice: 10 GB"
+
+
+def measured(bench, what, rows, *options):
+    """What bench.tables measured."""
+    return bench.program("tables", "--what", what, "--rows", rows, "--rounds", bench.rounds,
+                         "--cpu", bench.client_cpu, *options)
+
+
+def rates(bench, what, rows):
+    """Millions of rows per second, of both."""
+    done = measured(bench, what, rows)
+    bench.note(f"{done['index']:.1f} bytes of index a row")
+    return [[rate / 1e6 for rate in done[side]] for side in ("ours", "peer")]
+
+
+def resident(bench, rows, *options):
+    """Resident bytes of a table, and what is told about them."""
+    done = measured(bench, "memory", rows, *options)
+    each = (done["used"] - done["values"]) / done["rows"]
+    bench.note(f"{each:.1f} bytes a row beside values and slots, "
+               f"{100 * (1 - done['used'] / done['resident']):.1f} % slack, "
+               f"{done['made_per_s'] / 1e6:.2f} M rows/s made, "
+               f"{done['apply_per_s'] / 1e6:.2f} M rows/s changed")
+    return done
+
+
+@row("rows-pull", unit="M rows/s", peer="a gather", bar=at_least(0.7), needs=["tables"],
+     long=LONG)
+def rows_pull(bench):
+    """Reads of 16 M rows of 64 values by id, one core."""
+    return rates(bench, "pull", 16 * MILLION)
+
+
+@row("rows-apply", unit="M rows/s", peer="gather and scatter", bar=at_least(0.6),
+     needs=["tables"], long=LONG)
+def rows_apply(bench):
+    """Updates of the same with rowwise_adagrad, one core."""
+    return rates(bench, "apply", 16 * MILLION)
+
+
+@row("rows-load", unit="M rows/s", peer="the index half full", bar=at_least(0.8),
+     needs=["tables"])
+def rows_load(bench):
+    """Reads of 2 M rows with the index 0.9 full."""
+    return rates(bench, "load", 2 * MILLION)
+
+
+@row("rows-memory", unit="bytes", peer="values, slots and 24 a row", bar=at_most(1.12),
+     needs=["tables"])
+def rows_memory(bench):
+    """Resident bytes of 2 M rows of 64 values, with rowwise_adagrad."""
+    done = resident(bench, 2 * MILLION)
+    return done["resident"], done["values"] + 24 * done["rows"]
+
+
+@row("rows-many", unit="GiB", peer="24 GiB", bar=at_most(1), needs=["tables"],
+     long="makes a hundred million rows")
+def rows_many(bench):
+    """Resident bytes of 100 million rows of 8 values, made and changed."""
+    done = resident(bench, 100_000_000, "--dim", 8)
+    return done["resident"] / GIB, 24
