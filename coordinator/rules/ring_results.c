@@ -2,8 +2,11 @@
 // coordinator/rules/ring_results.c -- see ring_results.h.
 #include "coordinator/rules/ring_results.h"
 
+#include <string.h>
+
 #include "common/base/mem.h"
 #include "plan/audited.h"
+#include "plan/sketch.h"
 
 static uint32_t ring_results_count(const struct ring_results *r,
                                    uint64_t member)
@@ -15,8 +18,9 @@ static uint32_t ring_results_count(const struct ring_results *r,
     return n;
 }
 
+// Copies a result, with `sketch` as the place of its sketch.
 static void ring_results_copy(const Sluice__V1__Repeat *from,
-                              Sluice__V1__Repeat *to)
+                              Sluice__V1__Repeat *to, struct sketch *sketch)
 {
     sluice__v1__repeat__init(to);
     to->closure = from->closure;
@@ -24,6 +28,11 @@ static void ring_results_copy(const Sluice__V1__Repeat *from,
     to->kind = from->kind;
     to->inputs = from->inputs;
     to->output = from->output;
+    if (from->n_sketch != SKETCH_NUMBERS)
+        return;
+    memcpy(sketch->of, from->sketch, sizeof(sketch->of));
+    to->sketch = sketch->of;
+    to->n_sketch = SKETCH_NUMBERS;
 }
 
 void ring_results_hold(struct ring_results *r, const struct ring *ring,
@@ -31,13 +40,16 @@ void ring_results_hold(struct ring_results *r, const struct ring *ring,
 {
     uint32_t self = ring_index(ring, member);
     struct ring_result *one;
+    struct sketch *sketches;
 
     if (self == UINT32_MAX ||
         ring_results_count(r, member) >= RING_RESULTS_MOST)
         return;
-    one = sl_malloc(sizeof(*one) + message->n_repeats * sizeof(one->list[0]));
+    one = sl_malloc(sizeof(*one) + message->n_repeats * (sizeof(one->list[0]) +
+                                                         sizeof(*sketches)));
     if (one == NULL)
         return;
+    sketches = (struct sketch *)(void *)(one->list + message->n_repeats);
     *one = (struct ring_result){.next = r->held,
                                 .member = member,
                                 .round = message->sequence - 1,
@@ -45,7 +57,7 @@ void ring_results_hold(struct ring_results *r, const struct ring *ring,
                                 .ranks = ring->members,
                                 .count = message->n_repeats};
     for (size_t i = 0; i < one->count; i++)
-        ring_results_copy(message->repeats[i], &one->list[i]);
+        ring_results_copy(message->repeats[i], &one->list[i], &sketches[i]);
     r->held = one;
 }
 

@@ -147,17 +147,18 @@ static void test_vectors_found(struct test_vectors *v, uint32_t x, uint32_t a,
 bool test_vectors_judge(struct test_vectors *v,
                         struct test_vectors_verdict *out)
 {
-    uint32_t n = v->count, last = n - 1; // n - 1 is not used without any
+    const struct kinds none = {.count = 0}; // vectors have no sketches
+    uint32_t n = v->count, last = n - 1;    // n - 1 is not used without any
 
     for (uint32_t a = 0; a + 1 < n; a++) {
         for (uint32_t b = 0; b + 1 < n; b++) {
             const struct vote *x = &v->list[a].vote, *y = &v->list[b].vote;
 
-            if (a < b && votes_outvoted(&v->list[last].vote, x, y)) {
+            if (a < b && votes_outvoted(&none, &v->list[last].vote, x, y)) {
                 test_vectors_found(v, last, a, b, out);
                 return true;
             }
-            if (a != b && votes_outvoted(x, y, &v->list[last].vote)) {
+            if (a != b && votes_outvoted(&none, x, y, &v->list[last].vote)) {
                 test_vectors_found(v, a, b, last, out);
                 return true;
             }

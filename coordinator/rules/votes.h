@@ -2,12 +2,20 @@
 // coordinator/rules/votes.h -- what workers computed of the contributions of
 // audited rounds, and which of them computed one wrongly (A2).
 //
-// A vote is a worker's result of a slot. Two votes can be compared if they are
-// of one kind of host and of the same inputs: right results then have the same
-// bits. A vote is wrong if two others that can be compared with it agree
-// against it, and all three are of independent witnesses (witness.h): one
-// worker's word, or that of many workers of one host or one certificate, never
-// decides.
+// A vote is a worker's result of a slot. Two votes of the same inputs can be
+// compared: bit by bit if they are of one kind of host, since right results
+// then have the same bits; by their sketches (plan/sketch.h) if they are of two
+// kinds and both have one. A vote is wrong if two others that can be compared
+// with it agree against it, and all three are of independent witnesses
+// (witness.h): one worker's word, or that of many workers of one host or one
+// certificate, never decides.
+//
+// Sketches agree if they are within the bound, a share of the norm of the
+// gradient, or of the norm at which the two kinds were near last (kinds.h) if
+// that is larger. Beyond that they differ if these kinds were ever near in this
+// job; else rounding may be why, and nothing is said. A vote of another kind
+// than both that agree against it is wrong if the same worker's vote is so in
+// two of the slots that are kept.
 //
 // Votes are volatile, and no round waits for one (A3).
 //
@@ -22,12 +30,18 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "coordinator/rules/kinds.h"
+#include "plan/sketch.h"
+#include "proto/spec.h"
+
 #define VOTES_MOST 4 // votes of a slot; later ones are left out
 
 struct vote {
     char *name;       // of its worker; owned by the slot
     uint64_t witness; // number of its worker as a witness
     uint64_t kind, inputs, output;
+    struct sketch sketch;
+    double bound; // how near sketches of right results are; 0: it has none
 };
 
 struct votes_slot {
@@ -40,6 +54,7 @@ struct votes_slot {
 struct votes {
     struct votes_slot *slots; // owned; NULL: no vote was ever taken
     uint32_t capacity;
+    struct kinds kinds;
 };
 
 struct votes_result {
@@ -63,9 +78,11 @@ void votes_take(struct votes *v, uint32_t round, uint64_t closure,
 
 // Returns true if the n votes are of independent witnesses.
 bool votes_independent(const struct vote *const *votes, uint32_t n);
+// Returns the bound of sketches of a job that computes in `precision`.
+double votes_bound(enum spec_precision precision);
 // Returns true if x is wrong by a and b, which agree against it (A2).
-bool votes_outvoted(const struct vote *x, const struct vote *a,
-                    const struct vote *b);
+bool votes_outvoted(const struct kinds *kinds, const struct vote *x,
+                    const struct vote *a, const struct vote *b);
 
 void votes_release(struct votes *v); // all zeroes is allowed, and left
 

@@ -100,6 +100,7 @@ static void choose_audit(const struct sim *s, struct knobs *k)
         (k->mode == SIM_SYNC || k->workers > 1))
         k->flips = 1 + (unsigned)(luck >> 33) % 300;
     k->wrong = (enum sim_wrong)((luck >> 50) % 3);
+    k->kinds = (unsigned)(sl_mix64(luck) % 4);
 }
 
 void knobs_wrong(const struct sim *s, struct knobs *k)

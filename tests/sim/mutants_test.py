@@ -35,7 +35,8 @@ CAUGHT.update(dict.fromkeys("""rule_R1 rule_R1_journal rule_R3 rule_R3_equal
     feed_forget_silent found_unsynced rule_A3_ring""".split(), "ring_what"))
 CAUGHT.update(rule_A5="live", rule_A5_word="A5")
 CAUGHT.update(dict.fromkeys("rule_I4_copy rule_Y1 rule_Y2 rule_Y3 rule_Y4 rule_A2 "
-                            "rule_A2_inputs rule_A3".split(), "sync_what"))
+                            "rule_A2_inputs rule_A2_bits rule_A3".split(), "sync_what"))
+CAUGHT.update(rule_A2_far="A2_audits_find_a_worker_among")
 
 # Nothing else is asked to catch these: it takes a whole worker and bad luck.
 ALONE = """keep_evidence push_other_key push_after_end write_lent
@@ -79,6 +80,9 @@ NOT_HERE = {
     "rule_A1_said": "results that are lost decide nothing",
     "rule_A1_share": "which rounds are audited is nothing that must hold",
     "rule_A2_kin": "each worker here is of a host of its own",
+    "rule_A2_near": "right results of two kinds are always near here",
+    "rule_A2_scale": "there is always something left to learn here",
+    "rule_A2_once": "no right result of two kinds is far here",
     "rule_A5_inputs": "the two results of a step are of the same parameters here",
     "rule_A6": "each worker here is of a host of its own",
     "rule_A6_doubt": "one worker alone is wrong here",

@@ -2,6 +2,8 @@
 // tests/sim/ranker.c -- a rank's contributions: see ranker.h.
 #include "tests/sim/ranker.h"
 
+#include <math.h>
+
 #include "common/base/mem.h"
 #include "tests/sim/calls.h"
 #include "tests/sim/fiber.h"
@@ -105,15 +107,19 @@ static void say_result(struct ranker *r, struct ring_round *round,
                        struct round_key key)
 {
     struct sim *s = r->sim;
-    bool wrong = sim_is_wrong(s, s->slots[r->hand->proc->slot].name);
+    const char *name = s->slots[r->hand->proc->slot].name;
+    bool wrong = sim_is_wrong(s, name);
+    struct ring_repeats *audit = &round->audit;
 
     if (!round_audited(round))
         return;
+    audit->digest += sim_kind(s, name); // its bits
     if (wrong && sim_chance(s, s->knobs.flips)) {
-        round->audit.digest ^= UINT64_C(1) << sim_below(s, 64);
+        audit->digest ^= UINT64_C(1) << sim_below(s, 64);
+        audit->sketch.of[1] += sqrt(audit->sketch.of[0]);
         s->seen.flips++;
     }
-    round_result(round, key, 1);
+    round_result(round, key, sim_kind(s, name));
     s->seen.repeats++;
     s->seen.repeats_wrong += wrong;
 }

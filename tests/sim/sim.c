@@ -40,6 +40,13 @@ bool sim_is_wrong(const struct sim *s, const char *name)
     return s->knobs.flips > 0 && strcmp(name, "w-0") == 0;
 }
 
+uint64_t sim_kind(const struct sim *s, const char *name)
+{
+    return s->knobs.kinds == 0
+               ? 1
+               : 1 + strtoul(name + strlen("w-"), NULL, 10) % s->knobs.kinds;
+}
+
 struct proc *proc_at(struct sim *s, const char *address)
 {
     for (uint32_t i = 0; i < s->slots_count; i++) {
@@ -192,6 +199,7 @@ static void audited_knobs(struct knobs *k, const struct sim_audited *how)
     k->audit = 1000;
     k->flips = how->flips;
     k->wrong = how->wrong;
+    k->kinds = how->kinds;
     k->soak = how->soak;
     if (how->soak == NULL)
         return;

@@ -156,6 +156,7 @@ struct knobs {
     // results of the first worker that may be wrong, permille; 0: it is right
     unsigned flips;
     enum sim_wrong wrong;
+    unsigned kinds; // of hosts that workers have in turn; 0: all are alike
     unsigned window, keep, cut_every_ms, evaluate_every;
     unsigned attempts; // train.max_attempts
     bool every_epoch;
@@ -285,6 +286,7 @@ struct sim_audited {
     enum sim_wrong wrong;
     unsigned flips;         // SIM_FLIP: permille, not 0
     unsigned contributions; // 0: async
+    unsigned kinds;         // of hosts; 0: all are alike
     struct soak *soak;      // of one that takes `closures`; NULL: a short one
     uint64_t closures;
 };
@@ -321,6 +323,10 @@ struct proc *proc_of(struct sim *s, uint64_t process); // as in Hello, or NULL
 char *proc_host_name(const struct proc *p);
 // Whether the slot is that of the worker that computes wrongly now and then.
 bool sim_is_wrong(const struct sim *s, const char *name);
+// Returns the kind of host of a worker, and makes a right result of all hosts
+// that of this kind: other bits, by a millionth.
+uint64_t sim_kind(const struct sim *s, const char *name);
+void sim_round(uint64_t kind, float *result, size_t n);
 // Spoils a result of that worker as it does; says whether anything of it
 // changed.
 bool sim_spoil(struct sim *s, float *result, size_t n);

@@ -210,6 +210,7 @@ static void note_result(struct work_step *w, uint32_t i)
     const struct repeats *r = &w->repeats;
     uint64_t closure = r->slots[i];
     struct sim *s = w->hand->sim;
+    const char *name = s->slots[w->hand->proc->slot].name;
     const struct elements *last = &w->sync->ranges[w->sync->ranges_count - 1];
     size_t n = (size_t)(last->first + last->count);
     double v[SIM_FIELDS];
@@ -219,11 +220,12 @@ static void note_result(struct work_step *w, uint32_t i)
     truth_step(v, closure % SIM_CLOSURES, w->steps->step); // of a long job, too
     for (size_t at = 0; at < n; at++)
         result[at] = w->sync->params[at] + (float)v[at % SIM_FIELDS];
-    if (sim_is_wrong(s, s->slots[w->hand->proc->slot].name)) {
+    sim_round(sim_kind(s, name), result, n);
+    if (sim_is_wrong(s, name)) {
         s->seen.repeats_wrong++;
         s->seen.flips += sim_spoil(s, result, n);
     }
-    repeats_note(r, w->lease, 1, closure, result, n);
+    repeats_note(r, w->lease, sim_kind(s, name), closure, result, n);
     s->seen.repeats++;
 }
 

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// tests/sim/wrong.c -- a host that computes wrongly and says nothing of it:
-// what it gets instead of a right result.
+// tests/sim/wrong.c -- hosts of other kinds, of which right results have other
+// bits, and a host that computes wrongly and says nothing of it: what it gets
+// instead of a right result.
 #include <string.h>
 
 #include "common/base/rng.h"
@@ -45,6 +46,12 @@ static void one_bit(struct sim *s, float *result, size_t n)
 
     if (sim_chance(s, s->knobs.flips))
         set_bits(&result[at], bits_of(result[at]) ^ 1u << sim_below(s, 32));
+}
+
+void sim_round(uint64_t kind, float *result, size_t n)
+{
+    for (size_t i = 0; i < n && kind > 1; i++)
+        result[i] *= 1 + 1e-6f * (float)(sl_mix64(kind ^ i << 8) % 3);
 }
 
 bool sim_spoil(struct sim *s, float *result, size_t n)

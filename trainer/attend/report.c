@@ -92,7 +92,7 @@ static bool says_more(const struct outcome *o)
 }
 
 // Fills in the results of an audited round. Returns their number.
-static size_t report_repeats(const struct outcome *o,
+static size_t report_repeats(struct outcome *o,
                              Sluice__V1__Repeat items[AUDITED_WORKERS],
                              Sluice__V1__Repeat *list[AUDITED_WORKERS])
 {
@@ -180,7 +180,7 @@ static Sluice__V1__AttendUp *report_failed(struct lease *l,
     return report_copy(&up);
 }
 
-static Sluice__V1__AttendUp *hand_back(const struct lease *l,
+static Sluice__V1__AttendUp *hand_back(struct lease *l,
                                        Sluice__V1__Attempt *attempt)
 {
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;

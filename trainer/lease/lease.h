@@ -22,6 +22,7 @@
 #include "common/base/list.h"
 #include "common/run/loop.h"
 #include "plan/audited.h"
+#include "plan/sketch.h"
 #include "trainer/push/gate.h"
 #include "trainer/lease/record.h"
 #include "trainer/lease/score.h"
@@ -58,6 +59,8 @@ enum outcome_kind {
 struct lease_repeat {
     uint64_t closure, kind, inputs, output;
     uint32_t step;
+    bool sketched; // it has a sketch
+    struct sketch sketch;
 };
 
 struct outcome {

@@ -2,6 +2,7 @@
 // trainer/lease/repeats.c -- see repeats.h.
 #include "trainer/lease/repeats.h"
 
+#include "plan/sketch.h"
 #include "proto/spec.h"
 #include "state/shard/contributions.h"
 #include "trainer/base/grad.h"
@@ -37,15 +38,22 @@ void repeats_note(const struct repeats *r, struct lease *l, uint64_t kind,
                   uint64_t closure, const float *gradient, size_t n)
 {
     struct outcome *o = &l->outcome;
+    struct lease_repeat *result = &o->repeats[o->repeats_count];
 
     if (r->count == 0 || o->repeats_count == AUDITED_WORKERS)
         return;
-    o->repeats[o->repeats_count++] = (struct lease_repeat){
+    *result = (struct lease_repeat){
         .closure = closure,
         .kind = kind,
         .inputs = r->inputs,
         .output = gradient == NULL ? 0 : grad_digest(0, gradient, n),
+        .sketched = !r->twice,
     };
+    if (gradient != NULL && result->sketched)
+        sketch_add(&result->sketch, sketch_seed(l->job, closure, 0), 0,
+                   gradient, n);
+    sketch_end(&result->sketch, gradient != NULL);
+    o->repeats_count++;
 }
 
 bool repeats_differ(const struct repeats *r, const struct lease *l)
@@ -56,7 +64,7 @@ bool repeats_differ(const struct repeats *r, const struct lease *l)
            a->inputs == b->inputs && a->output != b->output;
 }
 
-void repeats_say(Sluice__V1__Repeat *to, const struct lease_repeat *from)
+void repeats_say(Sluice__V1__Repeat *to, struct lease_repeat *from)
 {
     sluice__v1__repeat__init(to);
     to->closure = from->closure;
@@ -64,4 +72,6 @@ void repeats_say(Sluice__V1__Repeat *to, const struct lease_repeat *from)
     to->kind = from->kind;
     to->inputs = from->inputs;
     to->output = from->output;
+    to->sketch = from->sketch.of;
+    to->n_sketch = from->sketched ? SKETCH_NUMBERS : 0;
 }

@@ -4,9 +4,10 @@
 //
 // In an audited round (plan/audited.h) the worker computes the next slots of
 // the round before its own, from the parameters that it computes its own from.
-// Of each it notes the digest of the gradient, as it would send it. Results can
-// be compared where `kind` and `inputs` are equal: all that decides their bits
-// is equal then.
+// Of each it notes the digest of the gradient, as it would send it, and a
+// sketch of it. Digests can be compared where `kind` and `inputs` are equal:
+// all that decides the bits is equal then. Sketches can be compared where
+// `inputs` are.
 //
 // In mode async no other worker has the parameters of a step: in an audited
 // closure the worker computes each step twice itself, and a step of which the
@@ -46,7 +47,7 @@ void repeats_note(const struct repeats *r, struct lease *l, uint64_t kind,
 // compared, and differ: one of them is wrong.
 bool repeats_differ(const struct repeats *r, const struct lease *l);
 
-// Sets *to to the message that tells a result.
-void repeats_say(Sluice__V1__Repeat *to, const struct lease_repeat *from);
+// Sets *to to the message that tells a result; it borrows the sketch.
+void repeats_say(Sluice__V1__Repeat *to, struct lease_repeat *from);
 
 #endif

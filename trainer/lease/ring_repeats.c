@@ -16,21 +16,27 @@ void ring_repeats_begin(struct ring_repeats *r, bool on, uint64_t inputs)
     r->repeats = false;
 }
 
-void ring_repeats_slot(struct ring_repeats *r, bool repeats)
+void ring_repeats_slot(struct ring_repeats *r, bool repeats, uint64_t job,
+                       struct round_key key)
 {
     r->repeats = repeats;
     r->finite = true;
     r->digest = 0;
+    r->seed = sketch_seed(job, key.closure, key.step);
+    r->sketch = (struct sketch){{0}};
 }
 
 // Buckets are whole from the last to the first here, elsewhere in another
 // order.
 void ring_repeats_bucket(struct ring_repeats *r, uint32_t bucket,
-                         const float *gradient, size_t n, bool finite)
+                         uint64_t first, const float *gradient, size_t n,
+                         bool finite)
 {
     r->finite = r->finite && finite;
-    if (r->on && r->finite)
-        r->digest += sl_mix64(grad_digest(sl_mix64(bucket + 1), gradient, n));
+    if (!r->on || !r->finite)
+        return;
+    r->digest += sl_mix64(grad_digest(sl_mix64(bucket + 1), gradient, n));
+    sketch_add(&r->sketch, r->seed, first, gradient, n);
 }
 
 static struct lease_repeat *next_result(struct ring_repeats *r)
@@ -64,7 +70,10 @@ void ring_repeats_note(struct ring_repeats *r, struct round_key key,
                                     .inputs = r->inputs,
                                     .output = !r->finite       ? 0
                                               : r->digest == 0 ? 1
-                                                               : r->digest};
+                                                               : r->digest,
+                                    .sketched = true,
+                                    .sketch = r->sketch};
+    sketch_end(&result->sketch, r->finite);
     r->count++;
 }
 

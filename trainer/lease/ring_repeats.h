@@ -4,13 +4,14 @@
 //
 // In an audited round (plan/audited.h) a rank computes the slots of the next
 // ranks before its own, from the parameters that every rank has then. Of each
-// slot it notes the digest of the gradient before anything is added to it.
+// slot it notes the digest of the gradient before anything is added to it, and
+// its sketch.
 // Where one rank has more slots than a message has results, its first ones are
 // audited.
 //
 // Threads  the compute thread.
 // Memory   ring_repeats_release frees; the messages of ring_repeats_say borrow
-//          nothing.
+//          the sketches until the next call.
 // Errors   without memory results are left out.
 #ifndef TRAINER_LEASE_RING_REPEATS_H
 #define TRAINER_LEASE_RING_REPEATS_H
@@ -32,19 +33,23 @@ struct ring_repeats {
     bool repeats; // it is another rank's
     bool finite;
     uint64_t digest; // of the buckets that are whole
+    uint64_t seed;   // of the sketch
+    struct sketch sketch;
 };
 
 // Begins a round: nothing is noted of it. `inputs` is the digest of all that
 // its gradients depend on beside the slot. *r is zeroes before the first round.
 void ring_repeats_begin(struct ring_repeats *r, bool on, uint64_t inputs);
 
-// Begins a slot; `repeats`: another rank's.
-void ring_repeats_slot(struct ring_repeats *r, bool repeats);
+// Begins slot `key` of job `job`; `repeats`: another rank's.
+void ring_repeats_slot(struct ring_repeats *r, bool repeats, uint64_t job,
+                       struct round_key key);
 
-// Takes a bucket of the slot's gradient, as it is computed; in any order, each
-// once per slot.
+// Takes a bucket of the slot's gradient, the elements from `first` on, as it is
+// computed; in any order, each once per slot.
 void ring_repeats_bucket(struct ring_repeats *r, uint32_t bucket,
-                         const float *gradient, size_t n, bool finite);
+                         uint64_t first, const float *gradient, size_t n,
+                         bool finite);
 
 // Notes the result of the slot. `kind` is equal where the same inputs give the
 // same bits. Does nothing if the round is not audited, or WIRE_ROUND_MAX

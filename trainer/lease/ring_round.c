@@ -184,7 +184,7 @@ static void repeat_rank(struct ring_round *r, uint32_t rank)
 
         if (gate_look(&r->lease->gate, r->by->clock) != GATE_OPEN)
             return;
-        ring_repeats_slot(&r->audit, true);
+        ring_repeats_slot(&r->audit, true, r->lease->job, r->keys[first + i]);
         (void)r->by->ops->repeat(r->by, r, &r->keys[first + i], &err);
     }
 }
@@ -240,8 +240,9 @@ enum sl_err round_whole(struct ring_round *r, uint32_t bucket, bool finite,
     const struct elements *range = &ring->buckets[bucket];
     uint64_t samples;
 
-    ring_repeats_bucket(&r->audit, bucket, ring->grads + range->first,
-                        (size_t)range->count, finite);
+    ring_repeats_bucket(&r->audit, bucket, range->first,
+                        ring->grads + range->first, (size_t)range->count,
+                        finite);
     if (r->audit.repeats)
         return SL_OK; // A3
     samples = r->steps[r->first + r->slot].samples;
@@ -293,7 +294,8 @@ static enum sl_err contribute(struct ring_round *r, struct sl_error *err)
         memset(r->present, 0,
                r->by->model->variables_count * sizeof(*r->present));
     for (r->slot = 0; rc == SL_OK && r->slot < r->slots && !r->bad; r->slot++) {
-        ring_repeats_slot(&r->audit, false);
+        ring_repeats_slot(&r->audit, false, r->lease->job,
+                          r->keys[r->first + r->slot]);
         rc = r->by->ops->compute(r->by, r, r->slot, err);
     }
     r->m.compute_ms += (double)(sl_now_us(r->by->clock) - began) / 1000;

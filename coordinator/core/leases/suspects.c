@@ -75,12 +75,25 @@ static void suspects_doubt(const struct job *job, const char *name, char *out,
                  (ull)r->closure, (ull)r->cut);
 }
 
+// Returns true if digests tell nothing of the proof: a kind differs (A2).
+static bool suspects_by_sketch(const struct differences_proof *p)
+{
+    return p->wrong[0]->kind != p->right[0]->kind ||
+           p->wrong[1]->kind != p->right[1]->kind;
+}
+
 // Writes what shows that the worker is wrong.
 static void suspects_shown(const struct job *job,
                            const struct differences_proof *p, char *out,
                            size_t size)
 {
-    if (p->wrong[0] == p->wrong[1])
+    if (suspects_by_sketch(p))
+        snprintf(out, size,
+                 "its gradient of closure %llu of %s is far from those of "
+                 "%.48s and %.48s, of which one at least is of another kind",
+                 (ull)p->closure[0], job->id_text, p->right[0]->name,
+                 p->right[1]->name);
+    else if (p->wrong[0] == p->wrong[1])
         snprintf(out, size,
                  "its gradient of closure %llu of %s is %016llx; %.48s and "
                  "%.48s computed %016llx",
@@ -189,7 +202,8 @@ static bool suspects_found(const struct coord *c, struct job *job,
     struct differences *d = &job->audit.differences;
 
     for (uint32_t i = 0; i < r->against_count; i++)
-        if (!suspects_is(c, r->against[i]->name))
+        if (vote->kind == r->against[i]->kind &&
+            !suspects_is(c, r->against[i]->name))
             differences_note(d, closure, vote, r->against[i]);
     if (r->wrong == NULL)
         return r->against_count > 0 && differences_judge(d, out);
@@ -206,21 +220,37 @@ static uint64_t suspects_slot(const struct job *job,
            repeat->step;
 }
 
+// Takes the sketch of a result, if it has one. Of a gradient that is not finite
+// in f16 there is none: a scale of the loss may be too large for some kinds of
+// host alone.
+static void suspects_sketch(struct vote *vote, const struct job *job,
+                            const Sluice__V1__Repeat *repeat)
+{
+    enum spec_precision precision = spec_precision(job->spec);
+
+    if (repeat->n_sketch != SKETCH_NUMBERS ||
+        (repeat->output == 0 && precision == SPEC_F16))
+        return;
+    memcpy(vote->sketch.of, repeat->sketch, sizeof(vote->sketch.of));
+    vote->bound = votes_bound(precision);
+}
+
 enum suspects_said suspects_vote(struct coord *c, struct member *m,
                                  struct job *job, uint32_t round,
                                  const Sluice__V1__Repeat *repeat)
 {
-    const struct vote vote = {.name = m->name,
-                              .witness = m->witness,
-                              .kind = repeat->kind,
-                              .inputs = repeat->inputs,
-                              .output = repeat->output};
+    struct vote vote = {.name = m->name,
+                        .witness = m->witness,
+                        .kind = repeat->kind,
+                        .inputs = repeat->inputs,
+                        .output = repeat->output};
     struct votes_result r;
     struct differences_proof proof;
     bool found;
 
     if (suspects_is(c, m->name)) // by an earlier result of this message
         return SUSPECTS_NOTHING;
+    suspects_sketch(&vote, job, repeat);
     votes_take(&job->audit.votes, round, suspects_slot(job, repeat), &vote, &r);
     found = suspects_found(c, job, repeat->closure, &vote, &r, &proof);
     suspects_figure(c, &job->audit.compared, FIGURES_COMPARED, r.compared);

@@ -93,6 +93,30 @@ TEST(suspects, A2_a_worker_that_is_wrong_is_suspect_and_the_counts_are_exact)
     world_release(w);
 }
 
+// Two of the four are of another kind; or each is of its own.
+TEST(suspects, A2_a_worker_that_is_wrong_is_found_by_hosts_of_other_kinds)
+{
+    for (unsigned kinds = 2; kinds <= 4; kinds += 2) {
+        for (unsigned flips = 0; flips < 2; flips++) {
+            struct world *w = begin(WORLD_SITUATION);
+            Sluice__V1__JobStatus *s;
+
+            for (unsigned k = 0; k < WORKERS; k++)
+                worker(w, k)->kind = 1 + k % kinds;
+            worker(w, 2)->flips = 2 * flips; // right ones show what is near
+            T_TRUE(world_run(w, JOB_FINISHED, LIMIT)); // its checks: A3
+            T_EQ(suspects_count(w->coord), flips);
+            s = world_status(w);
+            T_GE(s->audit->compared, 20);
+            T_EQ(s->audit->differed > 0, flips);
+            wire_free(&s->base);
+            if (flips > 0)
+                T_HAS(suspect(w, 2)->why, "of another kind");
+            world_release(w);
+        }
+    }
+}
+
 // Each slot has two votes: other workers meet in other rounds.
 TEST(suspects, A6_rounds_of_two_find_the_worker_that_is_wrong)
 {
@@ -453,6 +477,27 @@ TEST(suspects, A2_a_rank_that_is_wrong_is_suspect_and_the_counts_are_exact)
                s->audit->differed >= s->audit->decided);
         T_GE(s->ring_generation, 2); // the suspect has left the first
         wire_free(&s->base);
+        check_ring_end(w);
+        world_release(w);
+    }
+}
+
+TEST(suspects, A2_a_rank_that_is_wrong_is_found_by_hosts_of_other_kinds)
+{
+    for (unsigned flips = 0; flips < 2; flips++) {
+        struct world *w = begin_ring(WORLD_SITUATION, 4, 3);
+        Sluice__V1__JobStatus *s;
+
+        for (unsigned k = 0; k < WORKERS; k++)
+            w->members[k].kind = 1 + k % 2;
+        w->members[2].flips = 2 * flips;
+        T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+        T_EQ(suspects_count(w->coord), flips);
+        s = world_status(w);
+        T_GE(s->audit->compared, 5);
+        T_EQ(s->audit->differed > 0, flips);
+        wire_free(&s->base);
+        T_EQ(rank_suspect(w, 2) != NULL, flips);
         check_ring_end(w);
         world_release(w);
     }

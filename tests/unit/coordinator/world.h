@@ -105,6 +105,7 @@ struct fake_member {
     bool old;       // psserver: it does not know reduced rates
     uint64_t test_kind, test_vector; // that it tells when it joins
     unsigned flips; // 1 in so many of its results in audits is wrong; 0: none
+    uint64_t kind;  // of host, in audits; its results have sketches then
     uint64_t left_out_set; // kernels that it leaves out; 0: it does not say
     bool meddles;    // it says results in audits of slots that are not its own
     bool rereads;    // it computes a step twice, of different parameters

@@ -3,6 +3,7 @@
 #ifndef TESTS_UNIT_COORDINATOR_WORLD_MEMBERS_H
 #define TESTS_UNIT_COORDINATOR_WORLD_MEMBERS_H
 
+#include "plan/sketch.h"
 #include "tests/unit/coordinator/world.h"
 
 void fake_disconnected(struct fake_member *m); // drops both boxes
@@ -31,6 +32,11 @@ void fake_psserver_read(struct world *w, struct fake_member *m,
                         Sluice__V1__AttendDown *message);
 void fake_psserver_work(struct world *w, struct fake_member *m);
 void fake_psserver_drop(struct fake_member *m);
+
+// Makes a right result of an audit that of m: of its kind of host, if it has
+// one, with a sketch that is kept in `sketch`; and wrong now and then.
+void fake_result_of(struct world *w, const struct fake_member *m,
+                    Sluice__V1__Repeat *result, struct sketch *sketch);
 
 // world_rank.c: a worker that holds a ring lease.
 void fake_rank_read(struct world *w, struct fake_member *m,

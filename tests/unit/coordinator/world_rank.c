@@ -197,18 +197,19 @@ static void say_ready(struct world *w, struct fake_member *m)
 // Right ones depend on the slot alone.
 struct fake_results {
     Sluice__V1__Repeat items[WORLD_ROUNDS + 1], *list[WORLD_ROUNDS + 1];
+    struct sketch sketches[WORLD_ROUNDS + 1];
 };
 
 static void fake_result(struct world *w, struct fake_member *m,
-                        struct round_key key, Sluice__V1__Repeat *out)
+                        struct round_key key, Sluice__V1__Repeat *out,
+                        struct sketch *sketch)
 {
     sluice__v1__repeat__init(out);
     out->closure = key.closure;
     out->step = key.step;
     out->inputs = m->rank.going << 32 | m->rank.state.tag.sequence;
     out->output = 1000 + 8 * key.closure + key.step;
-    if (m->flips > 0 && world_below(w, m->flips) == 0)
-        out->output ^= UINT64_C(1) << world_below(w, 32);
+    fake_result_of(w, m, out, sketch);
 }
 
 static size_t fake_results_of(struct world *w, struct fake_member *m,
@@ -222,8 +223,9 @@ static size_t fake_results_of(struct world *w, struct fake_member *m,
     for (uint32_t i = 0; m->host != NULL && i < (m->meddles ? 1 : n); i++) {
         round_slots(r->last_count, m->meddles ? 1 : r->ranks,
                     m->meddles ? 0 : (uint32_t)ranks[i], &first, &slots);
-        for (uint32_t k = first; k < first + slots; k++)
-            fake_result(w, m, r->last[k], &out->items[count++]);
+        for (uint32_t k = first; k < first + slots; k++, count++)
+            fake_result(w, m, r->last[k], &out->items[count],
+                        &out->sketches[count]);
     }
     if (m->meddles && count > 1) // as many as it may say, one of another round
         out->items[count - 1].closure += WORLD_CLOSURES;

@@ -68,7 +68,23 @@ static void take_lease(struct world *w, struct fake_member *m,
 // Results of an audited round: right ones depend on the slot alone.
 struct fake_repeats {
     Sluice__V1__Repeat items[AUDITED_WORKERS], *list[AUDITED_WORKERS];
+    struct sketch sketches[AUDITED_WORKERS];
 };
+
+// Right results of two kinds differ in bits, and by a millionth in sketches.
+void fake_result_of(struct world *w, const struct fake_member *m,
+                    Sluice__V1__Repeat *result, struct sketch *sketch)
+{
+    bool wrong = m->flips > 0 && world_below(w, m->flips) == 0;
+
+    *sketch = (struct sketch){{1, 1 + 1e-6 * (double)m->kind, wrong}};
+    result->kind = m->kind;
+    result->output += m->kind << 40;
+    if (wrong)
+        result->output ^= UINT64_C(1) << world_below(w, 32);
+    result->sketch = sketch->of;
+    result->n_sketch = m->kind == 0 ? 0 : SKETCH_NUMBERS;
+}
 
 // The two results of a step in async (A5), of which the second has `flip`.
 static void repeat_own(const struct fake_member *m, uint64_t closure,
@@ -211,8 +227,7 @@ static void repeat(struct world *w, struct fake_member *m,
         r->items[i].closure = slots[i] + (m->meddles ? 3 : 0);
         r->items[i].inputs = first;
         r->items[i].output = 1000 + slots[i];
-        if (m->flips > 0 && world_below(w, m->flips) == 0)
-            r->items[i].output ^= UINT64_C(1) << world_below(w, 32);
+        fake_result_of(w, m, &r->items[i], &r->sketches[i]);
         r->list[i] = &r->items[i];
     }
 }
