@@ -34,13 +34,14 @@ import torch
 from ._data import Batch, Rows, map_arrays
 from ._program import Cluster, Json, Program, chunks
 from ._rates import schedule_of
+from ._torch_rows import Embedding, embeddings_of
 from ._torch_watch import Watch
 from .session import Closure, Lost
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["Batch", "Trainer", "optimizer_spec", "schedule_spec"]
+__all__ = ["Batch", "Embedding", "Trainer", "optimizer_spec", "schedule_spec"]
 
 READY = 1 << 14  # elements of the gradient that are worth a call of the library
 NEAREST = {"NAdam": "Adam", "RAdam": "Adam", "Adadelta": "RMSprop",
@@ -464,6 +465,9 @@ class Trainer(Program):
         self._device = devices.pop()
         if self._device.type not in ("cpu", "cuda"):
             raise ValueError(f"parameters on {self._device}: a CPU or CUDA is wanted")
+        self._embeddings = embeddings_of(model)
+        if self._embeddings and cluster.get("mode", "async") != "async":
+            raise ValueError(f"table {self._embeddings[0].name}: tables are of mode async")
         self._l2, self._clip_norm, self._clip_value = _l2(optimizer), clip_norm, clip_value
         self._scheduler, self._by_epoch = scheduler, scheduler_by == "epoch"
         if scheduler_by not in ("update", "epoch"):
@@ -481,6 +485,8 @@ class Trainer(Program):
             spec, **cluster)
         self.device = f"torch, {torch.get_num_threads()} threads" + (
             "" if self._device.type == "cpu" else f", {self._device}")
+        for table in self._embeddings:
+            table.attach(self._pull_rows)
         self._own = [p for _, p in self.parameters]
         self._watch = Watch(model, self.parameters,
                             None if isinstance(optimizer, dict) else optimizer,
@@ -499,6 +505,8 @@ class Trainer(Program):
 
     def spec(self, samples: int, batch_size: int, epochs: int) -> Json:
         said = super().spec(samples, batch_size, epochs)
+        if self._embeddings:
+            said["model"]["tables"] = [t.table for t in self._embeddings]
         if self._scheduler is not None:
             train = said["train"]
             optimizer = {k: v for k, v in said["optimizer"].items()
@@ -634,6 +642,26 @@ class Trainer(Program):
             with contextlib.suppress(Lost):  # the next batch is another closure's
                 self._begun().ready(first, count)
 
+    # ---- rows of tables
+
+    def _pull_rows(self, name: str, ids: Any) -> Any:
+        """The rows of a table; zeros if the closure is lost, whose step then counts for
+        nothing."""
+        if self._step is None or self._closure is None:
+            raise RuntimeError(f"table {name}: rows are there between a batch and its step")
+        try:
+            return self._closure.rows(name, ids)
+        except Lost:
+            return np.zeros((*ids.shape, self._closure.tables[name].dim), np.float32)
+
+    def _push_rows(self, skip: bool) -> None:
+        for table in self._embeddings:
+            pulled, table.pulled = table.pulled, []
+            for ids, rows in pulled:
+                if rows.grad is not None and not skip:
+                    with contextlib.suppress(Lost):  # the next batch is another closure's
+                        self._begun().push_rows(table.name, ids, rows.grad.cpu().numpy())
+
     # ---- training
 
     def _held(self, data: Any) -> Any:
@@ -659,11 +687,16 @@ class Trainer(Program):
         parts    micro-batches, as batch.parts(4): `compute` is called with each, and
                  their gradients are accumulated, weighed by their samples
         """
+        if scaler is not None and self._embeddings:
+            raise ValueError("scaler: gradients of rows of tables are not scaled; compute "
+                             "in bfloat16, which needs none")
         self._watch.look()
         if self._frozen:
             self._thaw()
         step = self._begun()
         self._left()
+        for table in self._embeddings:
+            table.pulled = []  # of an evaluation
         value = 0.0
         self._here, self._ready = [False] * len(self._own), _Ready()
         early = scaler is None and not (self._clip_norm or self._clip_value)
@@ -680,6 +713,7 @@ class Trainer(Program):
         if not early and not skip:
             self._clip()
         self._collect(skip)
+        self._push_rows(skip)
         self._watch.sent(next((p.grad for p in self._own if p.grad is not None), None))
         self._done(value, right, skip)
         return value

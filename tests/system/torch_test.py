@@ -301,9 +301,72 @@ def a_program_of_torch_leaves_in_order():
         leave(c, "torch_fashion.py", 100, "--samples=16000")
 
 
+# One worker, in order: what a loop with torch's own Embedding computes.
+TABLE = """
+import copy, sys, torch, sluice.torch
+address = sys.argv[1]
+torch.manual_seed(7)
+numbers, y = torch.randint(0, 50, (3200, 3)), torch.randint(0, 4, (3200,))
+numbers[:, 1] = numbers[:, 0]                       # an id stands twice in a sample
+ids = numbers * -0x61c8864680b583eb                 # any numbers of 64 bits
+
+class Net(torch.nn.Module):
+    def __init__(self, table):
+        super().__init__()
+        torch.manual_seed(3)
+        self.table, self.last = table, torch.nn.Linear(8, 4)
+    def forward(self, x):
+        return self.last(self.table(x).sum(1))
+
+loss_fn, seen = torch.nn.CrossEntropyLoss(), []
+ours = Net(sluice.torch.Embedding("users", 8, initializer="zeros"))
+optimizer = torch.optim.SGD(ours.parameters(), lr=0.05)
+with sluice.torch.Trainer(ours, "table", address, train={"shuffle": False},
+                          optimizer=optimizer) as t:
+    for batch in t.batches((ids, y), batch_size=16):
+        t.evaluate((ids[:16], y[:16]), lambda x, y: x[:, 0])      # leaves no gradient
+        seen.append(t.step(lambda: loss_fn(ours(batch.x), batch.y)))
+    for what, call in (("between a batch", lambda: ours(ids[:2])),
+                       ("no Trainer", lambda: copy.deepcopy(ours)(ids[:2]))):
+        try:
+            call()
+        except RuntimeError as error:
+            assert what in str(error), error
+        else:
+            assert False, what
+theirs = Net(torch.nn.Embedding(50, 8))
+torch.nn.init.zeros_(theirs.table.weight)
+optimizer = torch.optim.SGD(theirs.parameters(), lr=0.05)
+for i in range(200):
+    part = slice(16 * i, 16 * i + 16)
+    optimizer.zero_grad()
+    loss = loss_fn(theirs(numbers[part]), y[part])
+    loss.backward()
+    optimizer.step()
+    assert abs(loss.item() - seen[i]) < 1e-4 * abs(loss.item()), (i, loss.item(), seen[i])
+assert len(seen) == 200 and theirs.table.weight.abs().max() > 0.01
+for words, module, more in (
+        ("mode async", ours, {"mode": "hybrid"}),
+        ("one name", torch.nn.ModuleList([ours, Net(sluice.torch.Embedding("users", 4))]), {})):
+    try:
+        sluice.torch.Trainer(module, "refused", address, optimizer="sgd", **more)
+    except ValueError as error:
+        assert words in str(error), error
+    else:
+        assert False, words
+print("as an Embedding of torch's")
+"""
+
+
+def a_sparse_table_is_a_layer():
+    with Cluster(psservers=2, workers=0) as c:
+        said = run(TABLE, c.address)
+        check("as an Embedding of torch's" in said, said)
+
+
 if __name__ == "__main__":
     main_with("torch", [
-        torch_loader, optimizers_schedules_and_clipping_are_those_of_torch,
+        torch_loader, a_sparse_table_is_a_layer, optimizers_schedules_and_clipping_are_those_of_torch,
         accumulated_scaled_and_read_elsewhere_it_is_the_same_training,
         programs_of_torch_train_and_die, a_resnet_with_batch_norm_learns,
         a_gpt_learns_bytes_that_a_process_reads_ahead,
