@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // psserver/roster/roster_measure.c -- the figures of the shards that are here,
 // and of their snapshots.
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -9,11 +10,39 @@
 
 #define VERSIONS 64 // most shards with a version: a label has few values
 
+// What became of ids, since the tables' shards were loaded.
+static const struct table_result {
+    const char *name;
+    size_t at; // in struct rowset_counts
+} results[] = {
+    {"admitted", offsetof(struct rowset_counts, admitted)},
+    {"evicted_full", offsetof(struct rowset_counts, evicted_full)},
+    {"evicted_unused", offsetof(struct rowset_counts, evicted_unused)},
+    {"evicted_small", offsetof(struct rowset_counts, evicted_small)},
+    {"forgotten", offsetof(struct rowset_counts, forgotten)},
+    {"unadmitted", offsetof(struct rowset_counts, unadmitted)},
+};
+#define TABLE_RESULTS SL_COUNT(results)
+
 struct measured {
     uint64_t values, slots, entries, age_ms;
     uint64_t version[VERSIONS];
     uint32_t shards;
+    uint64_t rows, waiting, row_bytes;
+    uint64_t results[TABLE_RESULTS];
 };
+
+static void tables_measure(const struct rowset_counts *counts,
+                           struct measured *m)
+{
+    m->rows += counts->rows;
+    m->waiting += counts->waiting;
+    m->row_bytes += counts->bytes;
+    for (size_t i = 0; i < TABLE_RESULTS; i++)
+        m->results[i] +=
+            *(const uint64_t *)(const void *)((const char *)counts +
+                                              results[i].at);
+}
 
 static void hosted_measure(struct hosted *h, uint64_t now_ms,
                            struct measured *m)
@@ -31,6 +60,7 @@ static void hosted_measure(struct hosted *h, uint64_t now_ms,
     if (shard_brief(h->shard, false, &brief))
         h->brief = brief;
     m->entries += brief.sparse;
+    tables_measure(&brief.tables, m);
     if (shard < VERSIONS && brief.counts.version > m->version[shard])
         m->version[shard] = brief.counts.version;
     if (shard < VERSIONS && shard >= m->shards)
@@ -61,6 +91,22 @@ static void put_shards(const struct measured *m, struct expo *e)
     }
 }
 
+static void put_tables(const struct measured *m, struct expo *e)
+{
+    expo_family(e, "sluice_table_rows", EXPO_GAUGE,
+                "Rows of sparse tables, and ids that wait for theirs.");
+    expo_value(e, (double)m->rows, "kind", "rows", NULL);
+    expo_value(e, (double)m->waiting, "kind", "waiting", NULL);
+    expo_single(e, "sluice_table_bytes", EXPO_GAUGE,
+                "Memory of the rows of sparse tables, with their index.",
+                (double)m->row_bytes);
+    expo_family(e, "sluice_table_ids_total", EXPO_COUNTER,
+                "What became of ids of sparse tables since their shards were "
+                "loaded (unadmitted: changed no row).");
+    for (size_t i = 0; i < TABLE_RESULTS; i++)
+        expo_value(e, (double)m->results[i], "result", results[i].name, NULL);
+}
+
 bool roster_full(const struct roster *r)
 {
     return r->full;
@@ -76,6 +122,7 @@ void roster_measure(struct roster *r, struct expo *e)
     while ((h = pairmap_next(&r->hosted, &at)) != NULL)
         hosted_measure(h, now, &m);
     put_shards(&m, e);
+    put_tables(&m, e);
     expo_family(e, "sluice_snapshots_total", EXPO_COUNTER,
                 "Snapshots, of one shard each, by result.");
     expo_value(e, (double)r->written, "result", "written", NULL);

@@ -215,6 +215,7 @@ static enum sl_err bucket_make_room(struct row_store *s, struct row_bucket *b,
                                table_hash(row_store_at(s, g->row[k])->id),
                                g->row[k]);
     }
+    s->index_bytes += row_bucket_bytes(&grown) - row_bucket_bytes(b);
     row_bucket_release(b);
     *b = grown;
     return SL_OK;
@@ -281,11 +282,8 @@ uint32_t row_store_largest(const struct row_store *s)
 
 uint64_t row_store_bytes(const struct row_store *s)
 {
-    uint64_t bytes = s->own * sizeof(*s->bucket);
-
-    for (uint32_t i = 0; i < s->own; i++)
-        bytes += row_bucket_bytes(&s->bucket[i]);
-    return bytes + s->pool.used * (uint64_t)s->pool.stride;
+    return s->own * sizeof(*s->bucket) + s->index_bytes +
+           s->pool.used * (uint64_t)s->pool.stride;
 }
 
 // ---- changes

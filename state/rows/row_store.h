@@ -30,6 +30,7 @@ struct row_store {
     struct row_bucket *bucket;    // owned: `own` of them
     uint32_t first, own, buckets; // the shard's range, of so many
     uint32_t count, limit;        // present number of records, and its limit
+    uint64_t index_bytes;         // of the buckets' groups
 
     bool frozen;
     uint32_t version;   // of the instant

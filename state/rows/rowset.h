@@ -32,7 +32,7 @@
 //     rowset_apply     of each table, also of those of which the step touches
 //                      no row (n = 0), at the version that the update makes
 //
-// Threads  one at a time: every call is made under the lock of the shard.
+// Threads  one at a time, under the lock of the shard; rowset_check: any.
 // Memory   ids and gradients are borrowed, and may lie at any address: they
 //          point into a message.
 // Units    versions count the shard's updates, from 1; elements are f32 in

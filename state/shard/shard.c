@@ -339,6 +339,7 @@ bool shard_brief(struct shard *s, bool wait, struct shard_brief *out)
         .sparse = counted_sparse(&s->once.counted),
         .counts = s->once.counts,
     };
+    tables_counts(&s->tables, &out->tables);
     pthread_mutex_unlock(&s->lock);
     return true;
 }

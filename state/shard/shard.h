@@ -191,6 +191,7 @@ struct shard_brief {
     // watermark that have some.
     uint64_t low, steps, sparse;
     struct once_counts counts;
+    struct rowset_counts tables; // of all tables together
 };
 
 // Fills *out and returns true. With `wait` false it returns false, and leaves

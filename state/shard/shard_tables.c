@@ -141,6 +141,25 @@ size_t tables_answer_bytes(const struct tables *t, const struct tables_push *p)
     return bytes;
 }
 
+void tables_counts(const struct tables *t, struct rowset_counts *sum)
+{
+    *sum = (struct rowset_counts){0};
+    for (size_t i = 0; i < t->count; i++) {
+        struct rowset_counts one;
+
+        rowset_counts(t->sets[i], &one);
+        sum->rows += one.rows;
+        sum->waiting += one.waiting;
+        sum->bytes += one.bytes;
+        sum->admitted += one.admitted;
+        sum->evicted_full += one.evicted_full;
+        sum->evicted_unused += one.evicted_unused;
+        sum->evicted_small += one.evicted_small;
+        sum->forgotten += one.forgotten;
+        sum->unadmitted += one.unadmitted;
+    }
+}
+
 // ---- one instant
 
 void tables_freeze(struct tables *t, uint64_t version)

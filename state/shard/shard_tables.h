@@ -74,6 +74,9 @@ size_t tables_row_bytes(const struct tables *t);
 // Returns the bytes of the answer to a pull that tables_check has passed.
 size_t tables_answer_bytes(const struct tables *t, const struct tables_push *p);
 
+// Fills *sum with the figures of all tables together.
+void tables_counts(const struct tables *t, struct rowset_counts *sum);
+
 // Begins an instant of all tables, and ends it (rowset_freeze, rowset_thaw).
 void tables_freeze(struct tables *t, uint64_t version);
 void tables_thaw(struct tables *t);

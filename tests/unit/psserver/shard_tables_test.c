@@ -185,6 +185,32 @@ TEST(shard_tables, T1_a_step_s_rows_are_counted_with_it)
     shard_unref(s);
 }
 
+// What /metrics of a psserver shows.
+TEST(shard_tables, all_tables_are_counted_together)
+{
+    struct wire_push push;
+    struct shard_brief brief;
+    struct shard *s;
+    struct kit k;
+    uint64_t before;
+
+    kit_init(&k);
+    s = shard_with_tables(&k);
+    shard_admit(s, 1);
+    T_TRUE(shard_brief(s, true, &brief));
+    before = brief.tables.bytes;
+    number_ids(IDS);
+    push = push_rows(&w, 0, IDS, 2);
+    counted(s, &push, WIRE_PUSH_COUNTED);
+    T_TRUE(shard_brief(s, true, &brief));
+    T_EQ(brief.tables.rows, IDS);
+    T_EQ(brief.tables.waiting, IDS); // a tag wants two updates
+    T_EQ(brief.tables.admitted, IDS);
+    T_EQ(brief.tables.unadmitted, IDS);
+    T_TRUE(brief.tables.bytes >= before + IDS * (16 + 4 * DIM) + IDS * 16);
+    shard_unref(s);
+}
+
 TEST(shard_tables, T1_a_skipped_step_has_no_rows)
 {
     struct wire_push push = kit_push(0, 0, NULL);
