@@ -358,6 +358,13 @@ print("as an Embedding of torch's")
 """
 
 
+def a_dlrm_learns_from_ids_without_a_vocabulary():
+    with Cluster(psservers=2, workers=0) as c:
+        said = train_and_die(c, "torch_dlrm.py", (15, 30), "--samples=80000")
+    reached = [float(a) for a in re.findall(r"learned from: (\d\.\d+)", said)]
+    check(reached and min(reached) > 0.8, "AUC", said)
+
+
 def a_sparse_table_is_a_layer():
     with Cluster(psservers=2, workers=0) as c:
         said = run(TABLE, c.address)
@@ -366,7 +373,7 @@ def a_sparse_table_is_a_layer():
 
 if __name__ == "__main__":
     main_with("torch", [
-        torch_loader, a_sparse_table_is_a_layer, optimizers_schedules_and_clipping_are_those_of_torch,
+        torch_loader, a_sparse_table_is_a_layer, a_dlrm_learns_from_ids_without_a_vocabulary, optimizers_schedules_and_clipping_are_those_of_torch,
         accumulated_scaled_and_read_elsewhere_it_is_the_same_training,
         programs_of_torch_train_and_die, a_resnet_with_batch_norm_learns,
         a_gpt_learns_bytes_that_a_process_reads_ahead,
