@@ -404,9 +404,11 @@ static enum sync_result ps_rows(struct sync *sync, const struct sync_rows *rows,
     struct sync_ps *s = self(sync);
     enum sync_result result;
 
+    // Called again, it leaves alone what the calls under way read.
+    if (!s->pulling_rows)
+        s->rows = *rows;
     for (uint32_t i = 0; !s->pulling_rows && i < sync->ranges_count; i++)
         s->shards[i].have_rows = rows->first[i] == rows->first[i + 1];
-    s->rows = *rows;
     result = ps_turn(s, all_rows, 0, false, err);
     s->pulling_rows = result == SYNC_BUSY;
     return result;
