@@ -13,7 +13,7 @@ static struct row_store *rowset_store(struct rowset *r, enum rowset_part part)
 
 size_t rowset_part_stride(const struct rowset *r, enum rowset_part part)
 {
-    return part == ROWSET_ROWS ? rowset_stride(r) : sizeof(struct row_header);
+    return rowset_record_bytes(&r->spec, part);
 }
 
 void rowset_freeze(struct rowset *r, uint32_t version)

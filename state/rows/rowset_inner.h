@@ -20,15 +20,6 @@ struct rowset {
     struct rowset_counts counts; // the sums
 };
 
-// Returns id number i of a message.
-static inline uint64_t rowset_id(const void *ids, size_t i)
-{
-    uint64_t id;
-
-    memcpy(&id, (const uint8_t *)ids + i * sizeof(id), sizeof(id));
-    return id;
-}
-
 static inline float *rowset_values(struct row_header *h)
 {
     return (float *)(void *)(h + 1);
