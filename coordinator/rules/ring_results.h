@@ -32,7 +32,7 @@ struct ring_result {
     uint32_t self, ranks; // index in the generation, and its ranks
     bool open;            // the round is counted
     size_t count;
-    Sluice__V1__Repeat list[]; // their sketches are behind it
+    Sluice__V1__Repeat list[]; // the repeats' sketches lie behind it
 };
 
 // All zeroes: nothing is held.

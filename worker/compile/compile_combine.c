@@ -91,7 +91,8 @@ static void combine_grad_done(struct build *b, uint32_t i, uint32_t k,
 
 // ---- the layers
 
-// So many at once, then what came of them with the next ones.
+// Combines as many inputs as an op takes, then their result with the next
+// inputs.
 void compile_combine(struct build *b, uint32_t i, enum kern_binary_kind kind,
                      const uint32_t *x, uint32_t count, uint32_t y)
 {

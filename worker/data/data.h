@@ -68,7 +68,7 @@ struct data_source {
     bool header; // csv
     char delimiter;
     const char *label_column;
-    char *const *columns; // none: all that are neither label nor ids
+    char *const *columns; // dense ones; none: all but label and ids
     size_t columns_count;
     const struct id_column *ids; // csv, npz
     size_t ids_count;
