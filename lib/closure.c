@@ -443,9 +443,13 @@ static enum sync_result closure_send_range(struct sluice_closure *c,
                                                      : result;
 }
 
-// SL_OK also where the step counts for nothing by now.
+// SL_OK also where the step counts for nothing by now. What a program still
+// says in the step in which its closure was lost is no fault of the program.
 static enum sl_err check_inside(struct sluice_closure *c, struct sl_error *err)
 {
+    if (c->at == CLOSURE_LOST)
+        return c->slot ? slot_lose_closure(c, err)
+                       : closure_lose(c, c->lost, err);
     if (!c->inside)
         return sl_fail(err, SL_ESTATE, "no step is under way: begin one");
     pulse_beat(&c->lease->gate.pulse);

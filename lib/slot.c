@@ -229,8 +229,7 @@ static bool lost_locked(struct lib_slot *t)
     return lost;
 }
 
-static enum sl_err slot_lose_closure(struct sluice_closure *c,
-                                     struct sl_error *err)
+enum sl_err slot_lose_closure(struct sluice_closure *c, struct sl_error *err)
 {
     c->at = CLOSURE_LOST;
     c->inside = false;

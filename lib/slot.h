@@ -102,6 +102,9 @@ void slot_ended(struct lib_slot *t);
 // Notes that the program lets go of the lease, and closes the gate of its
 // training lease; the ring's thread then withdraws the slot.
 void slot_leave(struct lib_slot *t);
+// Ends the closure and the step under way, and returns what the program is told
+// then: SL_ECANCELED.
+enum sl_err slot_lose_closure(struct sluice_closure *c, struct sl_error *err);
 // Returns true if the slot is offered, or the ring's thread has ended. Under
 // the session's lock.
 bool slot_news_locked(const struct lib_slot *t);

@@ -194,7 +194,40 @@ def what_does_not_fit_is_refused():
         c.run("stop", job)
 
 
+GOES_ON = """
+import sys, numpy, sluice, sluice.client
+address, name = sys.argv[1:3]
+with sluice.Session(address, name=name, wait=60) as session:
+    closure = session.take()
+    step = closure.begin()
+    sluice.client.stop(closure.job, coordinator=address)
+    try:
+        while True:
+            closure.rows("users", [1])
+    except sluice.Lost:
+        pass
+    for call, words in ((closure.rows, ("items", [1])), (step.absent, (0, 1)),
+                        (step.push_rows, ("users", [1], numpy.ones((1, 3)))),
+                        (step.ready, (0, 40)), (step.done, (1.0,)), (closure.begin, ())):
+        try:
+            call(*words)
+        except sluice.Lost:
+            continue
+        raise AssertionError(f"{call} does not say that the closure is lost")
+print("each call says so", flush=True)
+"""
+
+
+def a_lost_closure_says_so_in_each_call():
+    with Cluster(psservers=1, workers=0) as c:
+        start = start_of(c, GOES_ON)
+        c.submit(tables_job(1))
+        program = start("goes")
+        check_equal(program.process.wait(timeout=60 * LIMIT), 0, c.log("goes"))
+        check("each call says so" in c.log("goes"), c.log("goes"))
+
+
 if __name__ == "__main__":
-    main([programs_and_psservers_are_killed_and_every_row_is_exact,
+    main([a_lost_closure_says_so_in_each_call, programs_and_psservers_are_killed_and_every_row_is_exact,
           a_gradient_of_a_row_that_is_not_finite_counts_like_any_other,
           what_does_not_fit_is_refused])
