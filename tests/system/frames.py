@@ -38,14 +38,20 @@ def begin(c, example, *words):
 
 def train_and_die(c, example, at, *words):
     """Two programs of an example train the job that the first one submits; one is
-    killed and replaced at each count of steps of `at`, then a psserver. Gives what
-    those that are left have printed."""
+    killed and replaced at each count of steps of `at`, then a psserver. The other one
+    stands still until the new one is there, which would begin another job if this one
+    had ended. Gives what those that are left have printed."""
     with Programs(begin(c, example, *words)) as programs:
         job = wait_for("a job", lambda: next(
             (j["id"] for j in c.json("jobs").get("jobs", [])), None), 60)
         for steps in at:
             c.wait_steps(job, steps)
             programs.replace()
+            for i, program in zip((2, 1), programs.running):
+                c.wait_attached(f"program-{programs.begun - i}")
+                program.process.send_signal(signal.SIGSTOP)
+            for program in programs.running:
+                program.process.send_signal(signal.SIGCONT)
         c.restart("ps-1")
         done = c.wait_state(job)
         for program in programs.running:

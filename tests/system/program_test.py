@@ -30,10 +30,11 @@ class Linear(Program):
         super().__init__(job, coordinator, [("w", (n,))],
                          optimizer or {"type": "sgd", "learning_rate": lr}, **more)
     def _values(self):
-        return {"w": self.w if self._closure is None else self._closure.params}
+        return {"w": self.w}
+    def _fresh(self):  # while a gradient travels, `params` may be filled anew
+        self.w[:] = self._closure.params
     def step(self, batch, scale=1.0):
-        w = self._closure.params
-        e = batch.x @ w - batch.y
+        e = batch.x @ self.w - batch.y
         self._closure.grads[:] = 2 * scale * (e @ batch.x) / len(batch.y)
         self._done(float(e @ e) / len(batch.y))
 def data(n):
