@@ -44,8 +44,8 @@
 //
 // A closure that was lost (the job ended, a heartbeat did not get through,
 // another worker has it) says so with SL_ECANCELED from sluice_begin and from
-// each call of a step, as often as one is made. Nothing is wrong then: finish it
-// and take the next one.
+// each call of a step, as often as one is made. Nothing is wrong then: finish
+// it and take the next one.
 //
 // Threads  A session and its closure belong to one thread at a time;
 //          sluice_drain and sluice_attach: any. A session has one closure
