@@ -432,6 +432,9 @@ static const struct conf_key export_keys[] = {
      .kind = CONF_BOOL,
      .help =
          "Export the best checkpoint of a job with callbacks.best_checkpoint."},
+    {.name = "table",
+     .kind = CONF_STRING,
+     .help = "Sparse table whose rows to export, not variables."},
     {.name = "from",
      .kind = CONF_STRING,
      .help = "Read the files of this manifest, in a folder or s3://BUCKET/.., "

@@ -29,6 +29,12 @@
 
 #define TABLE_ROWS_HEAD 16 // bytes before the ids
 
+// In a snapshot (state/SNAPSHOT.md): the tensor of a table's rows is
+// TABLE_ROWS_TENSOR and the table's name; a record begins with so many bytes,
+// the first 8 of which are the id.
+#define TABLE_ROWS_TENSOR "#rows."
+#define TABLE_RECORD_HEAD 16
+
 struct table_rows {
     uint32_t table, count;
     enum wire_type type;

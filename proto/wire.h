@@ -266,7 +266,9 @@ struct wire_pull {
     uint64_t before_round_of; // a closure plus 1; 0: as they are
     uint64_t after_round_of;  // a closure plus 1; 0: at once
     struct wire_token token;
-    struct sl_slices payload; // ids (table_rows.h); empty: of the parameters
+    uint64_t first_record; // of a table in a snapshot
+    // Ids (table_rows.h), with a tag a table's name; empty: of the parameters.
+    struct sl_slices payload;
 };
 
 struct wire_pull_reply {
@@ -275,6 +277,8 @@ struct wire_pull_reply {
     uint32_t open_count;
     bool in_shm;              // the payload is where `answer` said
     enum wire_type wire;      // type of the payload
+    uint64_t records;         // of a table in a snapshot
+    uint32_t record_bytes;    // of each of them
     struct sl_slices payload; // whole elements
 };
 

@@ -124,6 +124,7 @@ static const struct wire_field pull_fields[] = {
     FIELD(wire_pull, 8, WIRE_U64, before_round_of, 0, NULL),
     FIELD(wire_pull, 9, WIRE_U64, after_round_of, 0, NULL),
     FIELD(wire_pull, 10, WIRE_MESSAGE, token, 0, &token_table),
+    FIELD(wire_pull, 11, WIRE_U64, first_record, 0, NULL),
     FIELD(wire_pull, 15, WIRE_PAYLOAD, payload, 0, NULL),
 };
 TABLE(wire_table_pull, "PullRequest", pull_fields, pull_request);
@@ -135,6 +136,8 @@ static const struct wire_field pull_reply_fields[] = {
     FIELD(wire_pull_reply, 4, WIRE_ENUM, wire, WIRE_F16, NULL),
     FIELD(wire_pull_reply, 5, WIRE_U64, open_first, 0, NULL),
     FIELD(wire_pull_reply, 6, WIRE_U32, open_count, 0, NULL),
+    FIELD(wire_pull_reply, 7, WIRE_U64, records, 0, NULL),
+    FIELD(wire_pull_reply, 8, WIRE_U32, record_bytes, 0, NULL),
     FIELD(wire_pull_reply, 15, WIRE_PAYLOAD, payload, 0, NULL),
 };
 TABLE(wire_table_pull_reply, "PullReply", pull_reply_fields, pull_reply);

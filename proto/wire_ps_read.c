@@ -495,10 +495,13 @@ enum sl_err wire_read_pull(struct wire_pull *out, const struct sl_slices *bytes,
                        "%s.tag is (0,0): the seed, of which there is no file",
                        table->name);
     m.has_answer = seen.numbers >> 6 & 1;
-    if (m.payload.bytes > 0 && (m.has_tag || m.has_answer))
-        return sl_fail(err, SL_EINVAL,
-                       "%s has ids of rows, and a tag or shared memory",
+    if (m.payload.bytes > 0 && m.has_answer)
+        return sl_fail(err, SL_EINVAL, "%s is of rows, and has shared memory",
                        table->name);
+    if (m.has_tag && m.payload.bytes > WIRE_NAME_BYTES)
+        return sl_fail(err, SL_EINVAL,
+                       "%s has a tag, and %zu bytes as the name of a table",
+                       table->name, m.payload.bytes);
     if (m.has_answer)
         rc = check_shm(table, "answer", &m.answer, err);
     if (rc == SL_OK)

@@ -10,6 +10,7 @@
 #include "common/base/json.h"
 #include "common/base/mem.h"
 #include "proto/manifest.h"
+#include "proto/pbjson.h"
 #include "proto/wire.h"
 
 static enum sl_err read_layout(struct layout *out, const json_t *root,
@@ -123,6 +124,20 @@ static enum sl_err manifest_parse_shards(struct checkpoint_manifest *m,
 
 // ---- all of it
 
+// Returns the job's spec; NULL if this version cannot read it, or there is
+// none.
+static Sluice__V1__JobSpec *manifest_spec(const json_t *root)
+{
+    const json_t *value = json_object_get(root, "spec");
+    struct sl_error err = SL_ERROR_INIT;
+    ProtobufCMessage *spec = NULL;
+
+    if (value == NULL || pbjson_read(&spec, &sluice__v1__job_spec__descriptor,
+                                     value, NULL, &err) != SL_OK)
+        return NULL;
+    return (Sluice__V1__JobSpec *)spec;
+}
+
 enum sl_err manifest_read(struct checkpoint_manifest *out, struct fs *fs,
                           const char *path, struct sl_error *err)
 {
@@ -142,6 +157,8 @@ enum sl_err manifest_read(struct checkpoint_manifest *out, struct fs *fs,
             rc = sl_prefix(err, SL_ECORRUPT, "%s", path);
     }
     if (rc == SL_OK)
+        m.spec = manifest_spec(root);
+    if (rc == SL_OK)
         *out = m;
     else
         manifest_release(&m);
@@ -154,6 +171,7 @@ void manifest_release(struct checkpoint_manifest *m)
     for (uint32_t i = 0; m->shards != NULL && i < m->layout.shards_count; i++)
         sl_free(m->shards[i].path);
     sl_free(m->shards);
+    wire_free((ProtobufCMessage *)m->spec);
     layout_release(&m->layout);
     *m = (struct checkpoint_manifest){.cut = 0};
 }

@@ -24,6 +24,7 @@ struct manifest_shard {
 struct checkpoint_manifest {
     struct layout layout;
     struct manifest_shard *shards; // layout.shards_count
+    Sluice__V1__JobSpec *spec;     // owned; NULL: one of a later version
     uint64_t job, cut;
 };
 

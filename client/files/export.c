@@ -15,26 +15,60 @@
 #include "client/files/cut_manifest.h"
 #include "client/cli/target.h"
 #include "client/cli/verbs.h"
+#include "client/files/cut_pull.h"
+#include "client/files/table_export.h"
 #include "common/base/mem.h"
 #include "host/store/store_place.h"
-#include "proto/access.h"
 
 struct export
 {
     struct cli *cli;
     struct store_setup setup;
     struct layout layout;
-    float *flat;   // owned
+    float *flat;       // owned
+    const char *table; // export its rows; NULL: the variables
+    struct table_export rows;
     char *classes; // a JSON array of names by output, of the heap; NULL: none
     uint64_t job, cut;
     uint64_t fewest, most; // steps, over the shards
 };
 
-static enum sl_err make_space(struct export *e, struct sl_error *err)
+static enum sl_err make_space(struct export *e, uint32_t dim,
+                              struct sl_error *err)
 {
-    e->flat = sl_malloc_array(e->layout.elements, sizeof(*e->flat));
     e->fewest = UINT64_MAX;
+    if (e->table != NULL)
+        return table_export_begin(&e->rows, e->table, dim,
+                                  e->layout.shards_count, err);
+    e->flat = sl_malloc_array(e->layout.elements, sizeof(*e->flat));
     return e->flat != NULL ? SL_OK : sl_no_memory(err);
+}
+
+// Looks the table up that is to be exported, if it is one; *dim is that of its
+// rows.
+static enum sl_err find_table(const struct export *e,
+                              const Sluice__V1__ModelSpec *model, uint32_t *dim,
+                              struct sl_error *err)
+{
+    size_t count = model != NULL ? model->n_tables : 0;
+
+    if (e->table == NULL)
+        return SL_OK;
+    for (size_t i = 0; i < count; i++)
+        if (model->tables[i]->name != NULL &&
+            strcmp(model->tables[i]->name, e->table) == 0) {
+            *dim = model->tables[i]->dim;
+            return SL_OK;
+        }
+    if (count == 0)
+        return sl_fail(err, SL_ENOENT,
+                       "job j-%llu has no tables: without --table its "
+                       "variables are exported",
+                       (unsigned long long)e->job);
+    return sl_fail(err, SL_ENOENT,
+                   "job j-%llu has no table %s among its %zu: see "
+                   "model.tables of its spec",
+                   (unsigned long long)e->job, e->table, count);
 }
 
 static void note_steps(struct export *e, uint64_t steps)
@@ -45,53 +79,89 @@ static void note_steps(struct export *e, uint64_t steps)
         e->most = steps;
 }
 
+// Says what was written: as JSON, or in words.
+static enum sl_err export_say(const struct export *e, const char *path,
+                              uint64_t bytes, struct sl_error *err)
+{
+    const char *where = target_is_stdout(path) ? "to standard output" : path;
+    unsigned long long cut = (unsigned long long)e->cut;
+    unsigned long long steps = (unsigned long long)e->fewest;
+    bool rows = e->table != NULL;
+    char text[OUT_NUMBER];
+
+    if (e->fewest != e->most)
+        cli_say("The shards of cut %llu are up to %llu steps apart (%llu to "
+                "%llu): a cut in mid-run",
+                cut, (unsigned long long)(e->most - e->fewest), steps,
+                (unsigned long long)e->most);
+    if (e->cli->out.json)
+        return out_json(
+            json_pack("{s:s, s:I, s:I, s:I, s:I, s:s*}", "file", path, "bytes",
+                      (json_int_t)bytes, "cut", (json_int_t)e->cut, "steps",
+                      (json_int_t)e->fewest, rows ? "rows" : "variables",
+                      rows ? (json_int_t)e->rows.rows
+                           : (json_int_t)e->layout.variables_count,
+                      "table", e->table),
+            err);
+    out_bytes(text, bytes);
+    if (rows)
+        cli_say("Wrote %llu rows of table %s of cut %llu after %llu steps: "
+                "%s, %s",
+                (unsigned long long)e->rows.rows, e->table, cut, steps, where,
+                text);
+    else
+        cli_say("Wrote %u variables of cut %llu after %llu steps: %s, %s",
+                e->layout.variables_count, cut, steps, where, text);
+    return SL_OK;
+}
+
+// Returns the name of a file that was not named, by the job and the table.
+static const char *export_own_name(const struct export *e, char *own,
+                                   size_t bytes)
+{
+    const char *table = e->table != NULL ? e->table : "";
+
+    snprintf(own, bytes, "j-%llu%s%.*s.safetensors", (unsigned long long)e->job,
+             *table != '\0' ? "." : "", WIRE_NAME_BYTES, table);
+    for (char *at = own; (at = strchr(at, '/')) != NULL;)
+        *at = '_';
+    return own;
+}
+
 static enum sl_err export_write_file(struct export *e, struct sl_error *err)
 {
     const char *to = conf_str(e->cli->conf, "to");
-    char own[64], job[24], cut[24], text[OUT_NUMBER];
-    const char *path = to != NULL ? to : own;
+    char own[64 + WIRE_NAME_BYTES], job[24], cut[24];
+    const char *path = to != NULL ? to : export_own_name(e, own, sizeof(own));
     struct target target;
     const struct tensor_meta meta[] = {
         {"format", "pt"}, // readers of Hugging Face's tools ask for it
-        {"sluice.layout", "keras"},
         {"sluice.job", job},
         {"sluice.cut", cut},
+        {"sluice.layout", "keras"},
         {"sluice.classes", e->classes}, // last: left out where there are none
     };
+    const struct tensor_meta of_table[] = {
+        meta[0], meta[1], meta[2], {"sluice.table", e->table}};
     uint64_t bytes = 0;
     enum sl_err rc;
 
     snprintf(job, sizeof(job), "j-%llu", (unsigned long long)e->job);
     snprintf(cut, sizeof(cut), "%llu", (unsigned long long)e->cut);
-    snprintf(own, sizeof(own), "%s.safetensors", job);
     rc = target_open(&target, path, err);
     if (rc != SL_OK)
         return rc;
-    rc = assemble_write(fs_posix(), target.path, &e->layout, e->flat, meta,
-                        SL_COUNT(meta) - (e->classes == NULL), &bytes, err);
+    rc = e->table != NULL
+             ? table_export_write(&e->rows, target.path, of_table,
+                                  SL_COUNT(of_table), &bytes, err)
+             : assemble_write(fs_posix(), target.path, &e->layout, e->flat,
+                              meta, SL_COUNT(meta) - (e->classes == NULL),
+                              &bytes, err);
     if (rc == SL_OK)
         rc = target_done(&target, err);
     else
         target_abort(&target);
-    if (rc != SL_OK)
-        return rc;
-    if (e->fewest != e->most)
-        cli_say("The shards of cut %s are up to %llu steps apart (%llu to "
-                "%llu): a cut in mid-run",
-                cut, (unsigned long long)(e->most - e->fewest),
-                (unsigned long long)e->fewest, (unsigned long long)e->most);
-    if (e->cli->out.json)
-        return out_json(json_pack("{s:s, s:I, s:I, s:I, s:I}", "file", path,
-                                  "bytes", (json_int_t)bytes, "cut",
-                                  (json_int_t)e->cut, "steps",
-                                  (json_int_t)e->fewest, "variables",
-                                  (json_int_t)e->layout.variables_count),
-                        err);
-    cli_say("Wrote %u variables of cut %s after %llu steps: %s, %s",
-            e->layout.variables_count, cut, (unsigned long long)e->fewest,
-            target_is_stdout(path) ? "to standard output" : path,
-            out_bytes(text, bytes));
-    return SL_OK;
+    return rc == SL_OK ? export_say(e, path, bytes, err) : rc;
 }
 
 // A store in S3 is one that the settings lead to.
@@ -104,36 +174,6 @@ static enum sl_err fs_of(const struct export *e, const char *path,
     return SL_OK;
 }
 
-// ---- from a manifest
-
-static enum sl_err from_manifest(struct export *e, const char *path,
-                                 struct sl_error *err)
-{
-    struct checkpoint_manifest m;
-    struct fs *fs = NULL;
-    enum sl_err rc = fs_of(e, path, &fs, err);
-
-    if (rc == SL_OK)
-        rc = manifest_read(&m, fs, path, err);
-    if (rc != SL_OK)
-        return rc;
-    e->layout = m.layout;
-    e->job = m.job;
-    e->cut = m.cut;
-    rc = make_space(e, err);
-    for (uint32_t i = 0; rc == SL_OK && i < m.layout.shards_count; i++) {
-        note_steps(e, m.shards[i].steps);
-        rc = fs_of(e, m.shards[i].path, &fs, err);
-        if (rc == SL_OK)
-            rc = assemble_snapshot(e->flat, &m.layout, i, fs, m.shards[i].path,
-                                   m.shards[i].sha256, err);
-    }
-    if (rc == SL_OK)
-        rc = export_write_file(e, err);
-    manifest_release(&m);
-    return rc;
-}
-
 // ---- from the psservers
 
 static enum sl_err export_pull_shard(struct export *e, struct api_client *api,
@@ -141,68 +181,81 @@ static enum sl_err export_pull_shard(struct export *e, struct api_client *api,
                                      const Sluice__V1__CheckpointShard *shard,
                                      struct sl_error *err)
 {
-    struct wire_pull request = {.job = reply->job,
-                                .job_incarnation = reply->job_incarnation,
-                                .shard = shard->shard,
-                                .has_tag = true,
-                                .tag = wire_tag_of(shard->tag)};
-    struct rpc_call_options options = {.deadline_ms = api_timeout_ms(api),
-                                       .max_reply_bytes = RPC_DATA_BYTES};
-    struct rpc_channel *channel = NULL;
-    struct rpc_body *body = NULL;
     struct wire_pull_reply answer;
-    struct rpc_msg msg;
+    struct rpc_body *body;
     enum sl_err rc;
 
-    if (shard->address[0] == '\0')
-        return sl_fail(err, SL_EUNAVAIL, "psserver %s is not attached",
-                       shard->psserver);
-    rc = rpc_channel_new(&channel, api_io(api), shard->address, api_tls(api),
-                         &access_to_psserver, err);
-    if (rc != SL_OK)
-        return rc;
-    rpc_msg_init(&msg);
-    rc = wire_head_pull(&msg, &request, 0);
-    if (rc == SL_OK)
-        rc = rpc_call_sync(channel, WIRE_PULL, &msg, &options, &body, err);
-    if (rc == SL_OK)
-        rc = wire_read_pull_reply(&answer, rpc_body_slices(body), err);
+    if (e->table != NULL)
+        return table_export_psserver(&e->rows, shard, err);
+    rc = cut_pull(&body, &answer, api, reply, shard, NULL, 0, err);
     if (rc == SL_OK)
         rc = assemble_payload(e->flat, &e->layout, shard->shard,
                               &answer.payload, err);
     rpc_body_free(body);
-    rpc_channel_free(channel);
     return rc;
 }
 
+// Reads a shard from its snapshot.
+static enum sl_err export_read_shard(struct export *e, uint32_t shard,
+                                     struct fs *fs, const char *path,
+                                     const uint8_t *sha256,
+                                     struct sl_error *err)
+{
+    return e->table != NULL
+               ? table_export_file(&e->rows, shard, fs, path, sha256, err)
+               : assemble_snapshot(e->flat, &e->layout, shard, fs, path, sha256,
+                                   err);
+}
+
+// Reads a shard from its snapshot. SL_ENOENT: that cannot be read from this
+// host.
+static enum sl_err export_find_shard(struct export *e,
+                                     const Sluice__V1__CheckpointShard *shard,
+                                     struct sl_error *err)
+{
+    char *path = fs_join(shard->folder, shard->file);
+    struct fs *fs = NULL;
+    enum sl_err rc;
+
+    if (path == NULL)
+        return sl_no_memory(err);
+    if (fs_of(e, path, &fs, NULL) == SL_OK && fs_exists(fs, path))
+        rc = export_read_shard(
+            e, shard->shard, fs, path,
+            shard->sha256.len == SHA256_BYTES ? shard->sha256.data : NULL, err);
+    else
+        rc = sl_fail(err, SL_ENOENT, "%s cannot be read from this host", path);
+    sl_free(path);
+    return rc;
+}
+
+// An ended job's psserver has forgotten its shards; the files stay. The rows of
+// a table, which are many, are read from its file, and do not travel, where
+// there is a choice.
 static enum sl_err export_fetch_shard(struct export *e, struct api_client *api,
                                       const Sluice__V1__CheckpointsReply *reply,
                                       const Sluice__V1__CheckpointShard *shard,
                                       struct sl_error *err)
 {
-    struct sl_error why = SL_ERROR_INIT;
-    struct fs *fs = NULL;
-    char *path;
-    enum sl_err rc = export_pull_shard(e, api, reply, shard, &why);
+    struct sl_error no_file = SL_ERROR_INIT, no_answer = SL_ERROR_INIT;
+    bool rows = e->table != NULL;
+    enum sl_err rc, found = SL_ENOENT;
 
     note_steps(e, shard->steps);
-    if (rc == SL_OK)
-        return SL_OK;
-    // An ended job's psserver has forgotten its shards; the files stay.
-    path = fs_join(shard->folder, shard->file);
-    if (path != NULL && fs_of(e, path, &fs, NULL) == SL_OK &&
-        fs_exists(fs, path))
-        rc = assemble_snapshot(
-            e->flat, &e->layout, shard->shard, fs, path,
-            shard->sha256.len == SHA256_BYTES ? shard->sha256.data : NULL, err);
-    else
-        sl_fail(err, rc,
-                "shard %u: psserver %s: %s; and %s cannot be read from this "
-                "host",
-                shard->shard, shard->psserver, why.text,
-                path != NULL ? path : shard->file);
-    sl_free(path);
-    return rc;
+    if (rows)
+        found = export_find_shard(e, shard, &no_file);
+    if (found == SL_ENOENT) {
+        rc = export_pull_shard(e, api, reply, shard, &no_answer);
+        if (rc == SL_OK)
+            return SL_OK;
+        if (!rows)
+            found = export_find_shard(e, shard, &no_file);
+        if (found == SL_ENOENT)
+            return sl_fail(err, rc, "shard %u: psserver %s: %s; and %s",
+                           shard->shard, shard->psserver, no_answer.text,
+                           no_file.text);
+    }
+    return found == SL_OK ? SL_OK : sl_fail(err, found, "%s", no_file.text);
 }
 
 static const Sluice__V1__Checkpoint *
@@ -270,7 +323,9 @@ static enum sl_err from_job(struct export *e, struct api_client *api,
 {
     Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
     Sluice__V1__CheckpointsReply *reply;
+    Sluice__V1__ModelSpec model = SLUICE__V1__MODEL_SPEC__INIT;
     const Sluice__V1__Checkpoint *cut = NULL;
+    uint32_t dim = 0;
     enum sl_err rc;
 
     request.id = (char *)cli_arg(e->cli, 0);
@@ -285,9 +340,15 @@ static enum sl_err from_job(struct export *e, struct api_client *api,
     e->job = reply->job;
     e->cut = cut->cut;
     e->classes = classes_text(reply);
+    e->rows.api = api;
+    e->rows.reply = reply;
+    model.tables = reply->tables;
+    model.n_tables = reply->n_tables;
     rc = assemble_names_all(cut, &e->layout, err);
     if (rc == SL_OK)
-        rc = make_space(e, err);
+        rc = find_table(e, &model, &dim, err);
+    if (rc == SL_OK)
+        rc = make_space(e, dim, err);
     for (size_t i = 0; rc == SL_OK && i < cut->n_shards; i++)
         rc = export_fetch_shard(e, api, reply, cut->shards[i], err);
     if (rc == SL_OK)
@@ -296,11 +357,46 @@ static enum sl_err from_job(struct export *e, struct api_client *api,
     return rc;
 }
 
+// ---- from a manifest
+
+static enum sl_err from_manifest(struct export *e, const char *path,
+                                 struct sl_error *err)
+{
+    struct checkpoint_manifest m;
+    struct fs *fs = NULL;
+    uint32_t dim = 0;
+    enum sl_err rc = fs_of(e, path, &fs, err);
+
+    if (rc == SL_OK)
+        rc = manifest_read(&m, fs, path, err);
+    if (rc != SL_OK)
+        return rc;
+    e->layout = m.layout;
+    e->job = m.job;
+    e->cut = m.cut;
+    rc = find_table(e, m.spec != NULL ? m.spec->model : NULL, &dim, err);
+    if (rc == SL_OK)
+        rc = make_space(e, dim, err);
+    for (uint32_t i = 0; rc == SL_OK && i < m.layout.shards_count; i++) {
+        note_steps(e, m.shards[i].steps);
+        rc = fs_of(e, m.shards[i].path, &fs, err);
+        if (rc == SL_OK)
+            rc = export_read_shard(e, i, fs, m.shards[i].path,
+                                   m.shards[i].sha256, err);
+    }
+    if (rc == SL_OK)
+        rc = export_write_file(e, err);
+    manifest_release(&m);
+    return rc;
+}
+
 int verb_export(struct cli *cli)
 {
     const char *from = conf_str(cli->conf, "from");
     const char *to = conf_str(cli->conf, "to");
-    struct export e = {.cli = cli, .setup = store_setup_of(cli->conf)};
+    struct export e = {.cli = cli,
+                       .setup = store_setup_of(cli->conf),
+                       .table = conf_str(cli->conf, "table")};
     struct sl_error err = SL_ERROR_INIT;
     struct api_client *api = NULL;
     enum sl_err rc;
@@ -327,6 +423,7 @@ int verb_export(struct cli *cli)
             rc = from_job(&e, api, &err);
         api_close(api);
     }
+    table_export_release(&e.rows);
     sl_free(e.flat);
     free(e.classes); // jansson's
     return rc == SL_OK ? CLI_EXIT_OK : cli_fail(&err);

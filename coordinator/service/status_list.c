@@ -161,6 +161,10 @@ static enum sl_err checkpoints(const struct job *job,
         view.classes = job->spec->data->classes;
         view.n_classes = job->spec->data->n_classes;
     }
+    if (!job->unreadable) {
+        view.tables = job->spec->model->tables;
+        view.n_tables = job->spec->model->n_tables;
+    }
     if (job->shards.layout != NULL) {
         view.variables = job->shards.layout->variables;
         view.n_variables = job->shards.layout->n_variables;

@@ -309,18 +309,27 @@ static void drop_file(void *file)
     tagged_file_unref(file);
 }
 
-// Answers with a file's values; owns the reference.
-static void api_answer_file(struct rpc_call *call, struct tagged_file *file)
+// Answers with a file's values, or with records of a table; owns the reference.
+static void api_answer_file(struct rpc_call *call, struct tagged_file *file,
+                            const struct wire_pull *m)
 {
     struct wire_pull_reply reply = {.incarnation = file->tag.incarnation,
                                     .version = file->version};
+    struct tagged_records part = {.at = file->values, .bytes = file->bytes};
     struct sl_error err = SL_ERROR_INIT;
+    enum sl_err rc = SL_OK;
     struct rpc_msg msg;
-    enum sl_err rc;
 
     rpc_msg_init(&msg);
-    rc = wire_head_pull_reply(&msg, &reply, file->bytes);
-    rpc_msg_part(&msg, file->values, file->bytes);
+    if (m->payload.bytes > 0)
+        rc = tagged_file_records(file, &m->payload, m->first_record,
+                                 RPC_DATA_BYTES - WIRE_HEAD_MAX, &part, &err);
+    reply.records = part.records;
+    reply.record_bytes = part.record_bytes;
+    if (rc == SL_OK)
+        rc = wire_head_pull_reply(&msg, &reply, part.bytes);
+    if (rc == SL_OK)
+        rpc_msg_part(&msg, part.at, part.bytes);
     rpc_msg_on_release(&msg, drop_file, file);
     rpc_answer(call, rc, &err, &msg);
 }
@@ -329,18 +338,19 @@ static void api_answer_file(struct rpc_call *call, struct tagged_file *file)
 struct waiting {
     struct tagged_waiter waiter;
     struct rpc_call *call;
+    struct wire_pull pull; // of the call's body
 };
 
 static void api_on_file_opened(struct tagged_waiter *w, enum sl_err rc,
                                const struct sl_error *err,
                                struct tagged_file *file)
 {
-    struct rpc_call *call = sl_container_of(w, struct waiting, waiter)->call;
+    struct waiting *of = sl_container_of(w, struct waiting, waiter);
 
     if (rc == SL_OK)
-        api_answer_file(call, file);
+        api_answer_file(of->call, file, &of->pull);
     else
-        rpc_answer(call, rc, err, NULL);
+        rpc_answer(of->call, rc, err, NULL);
 }
 
 // A file being opened: I/O thread -> loop -> pool thread -> loop.
@@ -445,10 +455,11 @@ static void pull_tag(struct shards_api *api, struct rpc_call *call,
         return;
     }
     w->call = call;
+    w->pull = *m;
     w->waiter.done = api_on_file_opened;
     switch (tagged_find(&shard->tagged, m->tag, &w->waiter, &file)) {
     case TAGGED_HERE:
-        api_answer_file(call, file);
+        api_answer_file(call, file, m);
         break;
     case TAGGED_OPEN:
         api_open_file(api, shard, m->tag);
@@ -483,7 +494,7 @@ static void archive_work(void *arg)
                        a->pull.shard, a->pull.tag, &file, &err);
 
     if (rc == SL_OK)
-        api_answer_file(a->call, file);
+        api_answer_file(a->call, file, &a->pull);
     else
         rpc_answer(a->call, of_store(rc, &err), &err, NULL);
 }
@@ -540,7 +551,7 @@ static void api_pull(struct rpc_call *call, void *arg)
     if (rc == SL_OK)
         rc = check_token(api, call, shard, m.job_incarnation, &m.token, &err);
     figures_pulled(&api->_shared.figures);
-    if (rc == SL_OK && m.payload.bytes > 0) {
+    if (rc == SL_OK && m.payload.bytes > 0 && !m.has_tag) {
         rc = api_pull_rows(shard, &m, &msg, &err);
         rpc_answer(call, rc, &err, &msg);
     } else if (rc == SL_OK && m.has_tag) {

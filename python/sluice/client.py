@@ -11,6 +11,7 @@ answer: once it is true the verb ends, with the code of an interrupt.
 from __future__ import annotations
 
 import json
+import math
 import os
 import pathlib
 import shutil
@@ -29,7 +30,8 @@ __all__ = ["CommandError", "export", "jobs", "load_safetensors", "save_safetenso
 
 Json = Dict[str, Any]
 Quits = Optional[Callable[[], bool]]
-Tensors = Dict[str, npt.NDArray[np.float32]]
+Tensors = Dict[str, npt.NDArray[Any]]
+TYPES = {"F32": np.float32, "U64": np.uint64}
 
 
 # Exit status.
@@ -175,30 +177,32 @@ def stop(job: str, coordinator: Optional[str] = None, *, tls: Tls = None,
 
 
 def export(job: str, coordinator: Optional[str] = None, *, tls: Tls = None,
-           to: Optional[str] = None, quits: Quits = None) -> Tensors:
-    """The parameters of the newest checkpoint, by name; also into the file `to`."""
+           to: Optional[str] = None, table: Optional[str] = None,
+           quits: Quits = None) -> Tensors:
+    """The parameters of the newest checkpoint, by name; also into the file `to`. With a
+    sparse `table` its `ids`, of shape (rows,), and their `values`, (rows, dim)."""
+    of = ["--table", table] if table is not None else []
     with tempfile.TemporaryDirectory() as folder:
         path = to or str(pathlib.Path(folder) / "out.safetensors")
-        _run(_words(coordinator, tls) + ["export", job, "--to", path], quits)
+        _run(_words(coordinator, tls) + ["export", job, "--to", path] + of, quits)
         return load_safetensors(path)
 
 
 # ---- safetensors: 8 bytes of length, a JSON header, the bytes
 
 def load_safetensors(path: str) -> Tensors:
-    """A file of f32 tensors."""
-    with open(path, "rb") as f:
-        header = json.loads(f.read(int.from_bytes(f.read(8), "little")))
-        data = f.read()
+    """A file of f32 tensors, or of the ids and values of a table."""
     out: Tensors = {}
-    for name, entry in header.items():
-        if name == "__metadata__":
-            continue
-        if entry["dtype"] != "F32":
-            raise ValueError(f"{path}: {name} is {entry['dtype']}, not F32")
-        first, end = entry["data_offsets"]
-        out[name] = np.frombuffer(data[first:end], np.float32).reshape(
-            entry["shape"]).copy()
+    with open(path, "rb") as f:
+        data = 8 + (length := int.from_bytes(f.read(8), "little"))
+        for name, entry in json.loads(f.read(length)).items():
+            if name == "__metadata__":
+                continue
+            if entry["dtype"] not in TYPES:
+                raise ValueError(f"{path}: {name} is {entry['dtype']}, not F32 or U64")
+            f.seek(data + entry["data_offsets"][0])
+            out[name] = np.fromfile(f, TYPES[entry["dtype"]], math.prod(
+                entry["shape"])).reshape(entry["shape"])
     return out
 
 

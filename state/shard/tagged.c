@@ -4,8 +4,10 @@
 #include "state/shard/tagged.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "common/base/mem.h"
+#include "proto/table_rows.h"
 
 void tagged_init(struct tagged *t)
 {
@@ -158,4 +160,35 @@ void tagged_opened(struct tagged *t, struct wire_tag tag, enum sl_err rc,
     }
     if (rc == SL_OK)
         tagged_file_unref(file);
+}
+
+enum sl_err tagged_file_records(const struct tagged_file *f,
+                                const struct sl_slices *name, uint64_t first,
+                                size_t most, struct tagged_records *out,
+                                struct sl_error *err)
+{
+    char text[sizeof(TABLE_ROWS_TENSOR) + WIRE_NAME_BYTES];
+    const size_t prefix = sizeof(TABLE_ROWS_TENSOR) - 1;
+    const struct tensor_info *t = NULL;
+    uint64_t stride, left;
+
+    memcpy(text, TABLE_ROWS_TENSOR, prefix);
+    if (name->bytes <= WIRE_NAME_BYTES) {
+        slices_copy(text + prefix, name);
+        text[prefix + name->bytes] = '\0';
+        t = tensorfile_find(f->file, text);
+    }
+    if (t == NULL || t->dtype != TENSOR_U8 || t->rank != 2 || t->shape[1] == 0)
+        return sl_fail(err, SL_ENOENT,
+                       "the snapshot has no table of this name");
+    stride = t->shape[1];
+    left = first < t->shape[0] ? t->shape[0] - first : 0;
+    if (left > most / stride)
+        left = most / stride;
+    *out = (struct tagged_records){.at = tensorfile_data(f->file, t) +
+                                         (left > 0 ? first * stride : 0),
+                                   .bytes = (size_t)(left * stride),
+                                   .records = t->shape[0],
+                                   .record_bytes = (uint32_t)stride};
+    return SL_OK;
 }

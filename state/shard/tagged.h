@@ -95,6 +95,22 @@ void tagged_drop(struct tagged *t,
                  bool (*goes)(const void *arg, struct wire_tag tag),
                  const void *arg);
 
+// Records of a table in a snapshot.
+struct tagged_records {
+    const void *at; // in the mapping
+    size_t bytes;   // whole records
+    uint64_t records;
+    uint32_t record_bytes; // of each of the table's
+};
+
+// Finds the rows of the table `name` in a snapshot, from record `first` on, of
+// which it gives no more bytes than `most` (0 behind the last one). SL_ENOENT:
+// the snapshot has no such table. `err` may be NULL.
+enum sl_err tagged_file_records(const struct tagged_file *f,
+                                const struct sl_slices *name, uint64_t first,
+                                size_t most, struct tagged_records *out,
+                                struct sl_error *err);
+
 // Takes one more reference and returns `f`.
 struct tagged_file *tagged_file_ref(struct tagged_file *f);
 void tagged_file_unref(struct tagged_file *f); // NULL is allowed

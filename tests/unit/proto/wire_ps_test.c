@@ -541,7 +541,7 @@ TEST(wire_ps, a_payload_says_its_type)
 
 TEST(wire_ps, rows_are_the_end_of_a_payload)
 {
-    uint8_t bytes[WIRE_HEAD_MAX + 64] = {0};
+    uint8_t bytes[WIRE_HEAD_MAX + WIRE_NAME_BYTES + 1] = {0};
     struct wire_pull pull = {.job = 1}, pulled;
     struct wire_push m = a_push(), out;
     struct sl_slice one = {bytes, 0};
@@ -572,8 +572,20 @@ TEST(wire_ps, rows_are_the_end_of_a_payload)
     s = slices_one(&one);
     T_OK(wire_read_pull(&pulled, &s, t_err()));
     T_EQ(pulled.payload.bytes, 24);
-    pull.has_tag = true;
+    pull.has_tag = true; // then they are a table's name
     pull.tag.sequence = 1;
+    pull.first_record = 7;
+    for (unsigned i = 0; i < 2; i++) {
+        size_t n = i == 0 ? WIRE_NAME_BYTES : WIRE_NAME_BYTES + 1;
+
+        one.len = wire_encode_pull(bytes, &pull, n) + n;
+        s = slices_one(&one);
+        T_EQ(wire_read_pull(&pulled, &s, NULL), i == 0 ? SL_OK : SL_EINVAL);
+    }
+    T_EQ(pulled.first_record, 7);
+    pull.has_tag = false;
+    pull.has_answer = true;
+    pull.answer = (struct wire_shm){1, 0, 4};
     one.len = wire_encode_pull(bytes, &pull, 24) + 24;
     s = slices_one(&one);
     T_FAILS(SL_EINVAL, wire_read_pull(&pulled, &s, t_err()));

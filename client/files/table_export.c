@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/files/table_export.c -- records of snapshots, from files or psservers,
+// to ids and values.
+#include "client/files/table_export.h"
+
+#include <string.h>
+
+#include "common/base/buf.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
+#include "proto/table_rows.h"
+
+#define ROWS_AT_ONCE 1024 // that are copied behind one another
+
+struct table_part {
+    struct tensorfile *file; // owned; NULL: a psserver has them
+    const uint8_t *at;       // in the file
+    const Sluice__V1__CheckpointShard *shard;
+    uint64_t records;
+    uint32_t record_bytes;
+};
+
+enum sl_err table_export_begin(struct table_export *x, const char *name,
+                               uint32_t dim, uint32_t shards,
+                               struct sl_error *err)
+{
+    x->name = name;
+    x->dim = dim;
+    x->shards = shards;
+    x->part = sl_calloc(shards, sizeof(*x->part));
+    return x->part != NULL ? SL_OK : sl_no_memory(err);
+}
+
+void table_export_release(struct table_export *x)
+{
+    for (uint32_t i = 0; x->part != NULL && i < x->shards; i++)
+        tensorfile_close(x->part[i].file);
+    sl_free(x->part);
+    x->part = NULL;
+}
+
+// Returns true if records of this size can be the table's. Their number says
+// nothing that could be wrong, but the file of all rows has to have a size.
+static bool records_fit(const struct table_export *x, uint64_t records,
+                        uint64_t record_bytes)
+{
+    return record_bytes >= TABLE_RECORD_HEAD + x->dim * sizeof(float) &&
+           record_bytes % 8 == 0 && record_bytes <= RPC_DATA_BYTES &&
+           records <= (UINT64_C(1) << 50) - x->rows;
+}
+
+static enum sl_err table_part_set(struct table_export *x,
+                                  struct table_part *part, uint64_t records,
+                                  uint64_t record_bytes, const char *where,
+                                  struct sl_error *err)
+{
+    if (!records_fit(x, records, record_bytes))
+        return sl_fail(err, SL_ECORRUPT,
+                       "%s: %llu records of %llu bytes are no rows of table "
+                       "%s, of %u numbers",
+                       where, (unsigned long long)records,
+                       (unsigned long long)record_bytes, x->name, x->dim);
+    part->records = records;
+    part->record_bytes = (uint32_t)record_bytes;
+    x->rows += records;
+    return SL_OK;
+}
+
+// ---- a snapshot file
+
+static enum sl_err part_of_file(struct table_export *x, struct table_part *part,
+                                const char *path, struct sl_error *err)
+{
+    const struct tensor_info *t;
+    struct buf name = BUF_INIT;
+
+    if (buf_appendf(&name, TABLE_ROWS_TENSOR "%s", x->name) != SL_OK)
+        return sl_no_memory(err);
+    t = tensorfile_find(part->file, (const char *)name.data);
+    buf_release(&name);
+    if (t == NULL || t->dtype != TENSOR_U8 || t->rank != 2)
+        return sl_fail(err, SL_ECORRUPT, "%s: it has no rows of table %s", path,
+                       x->name);
+    part->at = tensorfile_data(part->file, t);
+    return table_part_set(x, part, t->shape[0], t->shape[1], path, err);
+}
+
+enum sl_err table_export_file(struct table_export *x, uint32_t shard,
+                              struct fs *fs, const char *path,
+                              const uint8_t *sha256, struct sl_error *err)
+{
+    struct table_part *part = &x->part[shard];
+    enum sl_err rc = SL_OK;
+
+    if (sha256 != NULL)
+        rc = sha256_file_is(fs, path, sha256, "cut", err);
+    if (rc == SL_OK)
+        rc =
+            tensorfile_open(&part->file, fs, path, TENSORFILE_HEADER_OURS, err);
+    if (rc == SL_OK)
+        rc = tensorfile_verify(part->file, err);
+    return rc == SL_OK ? part_of_file(x, part, path, err) : rc;
+}
+
+// ---- a psserver
+
+enum sl_err table_export_psserver(struct table_export *x,
+                                  const Sluice__V1__CheckpointShard *shard,
+                                  struct sl_error *err)
+{
+    struct table_part *part = &x->part[shard->shard];
+    struct wire_pull_reply answer;
+    struct rpc_body *body;
+    enum sl_err rc; // from a number that no record has: none come
+
+    rc = cut_pull(&body, &answer, x->api, x->reply, shard, x->name, UINT64_MAX,
+                  err);
+    if (rc != SL_OK)
+        return rc;
+    part->shard = shard;
+    rc = table_part_set(x, part, answer.records, answer.record_bytes,
+                        shard->psserver, err);
+    rpc_body_free(body);
+    return rc;
+}
+
+// ---- the file of all rows
+
+// What is being written of each row: its id, or its values.
+struct table_writer {
+    const struct table_export *x;
+    struct tensorfile_writer *file;
+    size_t from, bytes; // of a record
+    uint8_t *space;     // of ROWS_AT_ONCE of them
+};
+
+static enum sl_err write_records(struct table_writer *w, const uint8_t *records,
+                                 uint64_t n, size_t record_bytes,
+                                 struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    for (uint64_t i = 0; rc == SL_OK && i < n;) {
+        size_t k = 0;
+
+        for (; k < ROWS_AT_ONCE && i < n; k++, i++)
+            memcpy(w->space + k * w->bytes,
+                   records + i * record_bytes + w->from, w->bytes);
+        rc = tensorfile_append(w->file, w->space, k * w->bytes, err);
+    }
+    return rc;
+}
+
+// Writes what came of a psserver's records; *next is the first one that has not
+// come.
+static enum sl_err write_answer(struct table_writer *w,
+                                const struct table_part *part,
+                                const struct wire_pull_reply *answer,
+                                uint64_t *next, struct sl_error *err)
+{
+    size_t bytes = answer->payload.bytes;
+    uint64_t n = bytes / part->record_bytes;
+    uint8_t *records;
+    enum sl_err rc;
+
+    if (answer->records != part->records ||
+        answer->record_bytes != part->record_bytes || n == 0 ||
+        bytes % part->record_bytes != 0 || n > part->records - *next)
+        return sl_fail(err, SL_ECORRUPT,
+                       "psserver %s: %zu bytes of table %s came, which are no "
+                       "records of the snapshot",
+                       part->shard->psserver, bytes, w->x->name);
+    records = sl_malloc(bytes);
+    if (records == NULL)
+        return sl_no_memory(err);
+    slices_copy(records, &answer->payload);
+    rc = write_records(w, records, n, part->record_bytes, err);
+    sl_free(records);
+    *next += n;
+    return rc;
+}
+
+static enum sl_err write_pulled(struct table_writer *w,
+                                const struct table_part *part,
+                                struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    for (uint64_t next = 0; rc == SL_OK && next < part->records;) {
+        struct wire_pull_reply answer;
+        struct rpc_body *body;
+
+        rc = cut_pull(&body, &answer, w->x->api, w->x->reply, part->shard,
+                      w->x->name, next, err);
+        if (rc != SL_OK)
+            break;
+        rc = write_answer(w, part, &answer, &next, err);
+        rpc_body_free(body);
+    }
+    return rc;
+}
+
+// Writes bytes [from, from + bytes) of each record, of all shards.
+static enum sl_err write_all(const struct table_export *x,
+                             struct tensorfile_writer *file, size_t from,
+                             size_t bytes, struct sl_error *err)
+{
+    struct table_writer w = {.x = x,
+                             .file = file,
+                             .from = from,
+                             .bytes = bytes,
+                             .space = sl_malloc_array(bytes, ROWS_AT_ONCE)};
+    enum sl_err rc = w.space != NULL ? SL_OK : sl_no_memory(err);
+
+    for (uint32_t i = 0; rc == SL_OK && i < x->shards; i++) {
+        const struct table_part *part = &x->part[i];
+
+        rc = part->file != NULL ? write_records(&w, part->at, part->records,
+                                                part->record_bytes, err)
+                                : write_pulled(&w, part, err);
+    }
+    sl_free(w.space);
+    return rc;
+}
+
+enum sl_err table_export_write(const struct table_export *x, const char *path,
+                               const struct tensor_meta *meta,
+                               size_t meta_count, uint64_t *bytes,
+                               struct sl_error *err)
+{
+    struct tensor_info tensors[] = {
+        {.name = "ids", .dtype = TENSOR_U64, .rank = 1, .shape = {x->rows}},
+        {.name = "values",
+         .dtype = TENSOR_F32,
+         .rank = 2,
+         .shape = {x->rows, x->dim}}};
+    struct tensorfile_writer *w = NULL;
+    enum sl_err rc = tensorfile_layout(tensors, SL_COUNT(tensors), err);
+
+    if (rc == SL_OK) // which puts the wider type first: the ids
+        rc = tensorfile_create(&w, fs_posix(), path, tensors, SL_COUNT(tensors),
+                               meta, meta_count, false, err);
+    if (rc == SL_OK)
+        rc = write_all(x, w, 0, sizeof(uint64_t), err);
+    if (rc == SL_OK)
+        rc = write_all(x, w, TABLE_RECORD_HEAD, x->dim * sizeof(float), err);
+    if (rc == SL_OK)
+        rc = tensorfile_finish(w, bytes, err);
+    else
+        tensorfile_abort(w);
+    return rc;
+}

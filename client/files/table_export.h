@@ -1,0 +1,60 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/files/table_export.h -- the rows of a sparse table of a cut, as one
+// file.
+//
+// The file has the tensors `ids`, U64 of shape [rows], and `values`, F32 of
+// shape [rows, dim]: row i is that of ids[i], in no order. Optimizer slots and
+// ids that wait for a row are left out. Rows are read twice, ids first, so that
+// no process has all of them in memory.
+//
+// Threads  main only; all of it waits, for files or psservers.
+// Memory   table_export_release frees. `name`, `api` and `reply` are borrowed
+//          until then.
+// Errors   name the file or the shard. SL_ECORRUPT: records do not fit the
+//          table. No file is left half written.
+#ifndef CLIENT_FILES_TABLE_EXPORT_H
+#define CLIENT_FILES_TABLE_EXPORT_H
+
+#include "client/files/cut_pull.h"
+#include "common/base/fs.h"
+#include "common/base/tensorfile.h"
+
+struct table_part; // one shard's rows
+
+struct table_export {
+    const char *name;
+    uint32_t dim;
+    uint32_t shards;
+    struct table_part *part; // owned; one for each shard
+    uint64_t rows;           // of all shards that were named so far
+    struct api_client *api;
+    const Sluice__V1__CheckpointsReply *reply;
+};
+
+// Begins the export of the table `name`, with rows of `dim` numbers, from so
+// many shards. *x is all zeroes, but for `api` and `reply`.
+enum sl_err table_export_begin(struct table_export *x, const char *name,
+                               uint32_t dim, uint32_t shards,
+                               struct sl_error *err);
+void table_export_release(struct table_export *x); // all zeroes is allowed
+
+// Names the snapshot file that has a shard's rows, and checks it; sha256 as in
+// assemble_snapshot.
+enum sl_err table_export_file(struct table_export *x, uint32_t shard,
+                              struct fs *fs, const char *path,
+                              const uint8_t *sha256, struct sl_error *err);
+
+// Names the psserver that has a shard's rows, and asks it how many there are.
+// x->api and x->reply are set; `shard` is one of the reply's.
+enum sl_err table_export_psserver(struct table_export *x,
+                                  const Sluice__V1__CheckpointShard *shard,
+                                  struct sl_error *err);
+
+// Writes file `path`, with meta[meta_count], after each shard was named once.
+// *bytes is the file's size.
+enum sl_err table_export_write(const struct table_export *x, const char *path,
+                               const struct tensor_meta *meta,
+                               size_t meta_count, uint64_t *bytes,
+                               struct sl_error *err);
+
+#endif
