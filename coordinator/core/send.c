@@ -197,6 +197,8 @@ static enum sl_err take_sources(struct source_parts *out, const struct job *job,
         return SL_OK;
     cut = job->resume->cut->checkpoints[0];
     resume_needs(job->resume, job->shards.layout, shard, needed);
+    resume_needs_rows(job->spec->model, shard, job->shards.count,
+                      (uint32_t)cut->n_shards, needed);
     out->files = sl_malloc_array(cut->n_shards, sizeof(out->files[0]));
     out->list = sl_malloc_array(cut->n_shards, sizeof(out->list[0]));
     if (out->files == NULL || out->list == NULL) {

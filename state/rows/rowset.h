@@ -178,4 +178,12 @@ enum sl_err rowset_put(struct rowset *r, enum rowset_part part,
                        uint32_t version, size_t n, const void *records,
                        struct sl_error *err);
 
+// Adds those records of another job's snapshot that are of this shard, as
+// rowset_put does. One that is above the limit takes the place that the row of
+// an update would take, or is left out: shards that are more than before have
+// uneven parts of a full table.
+enum sl_err rowset_take(struct rowset *r, enum rowset_part part,
+                        uint32_t version, size_t n, const void *records,
+                        struct sl_error *err);
+
 #endif

@@ -47,8 +47,7 @@ void rowset_thaw(struct rowset *r)
 // ---- a set from a snapshot
 
 // Returns what is wrong with a record, or NULL.
-static const char *wrong_record(const struct rowset *r,
-                                const struct row_store *s,
+static const char *wrong_record(const struct row_store *s,
                                 const struct row_header *h, uint64_t hash,
                                 uint32_t version, const uint8_t *values)
 {
@@ -64,32 +63,78 @@ static const char *wrong_record(const struct rowset *r,
         return "has a value that is not finite";
     if (row_store_find(s, hash, h->id) != ROW_NONE)
         return "stands there twice";
-    if (s->count == s->limit)
-        return "is above the limit of rows";
     return NULL;
+}
+
+// Returns true if there is place for a record; with `makes` it removes another
+// for it, where there is one that is older.
+static bool rowset_place(struct row_store *s, const struct row_header *h,
+                         uint64_t hash, bool makes)
+{
+    uint32_t victim;
+
+    if (s->count < s->limit)
+        return true;
+    victim = makes ? row_store_victim(s, hash, h->changed) : ROW_NONE;
+    if (victim == ROW_NONE || row_store_at(s, victim)->changed > h->changed)
+        return false;
+    row_store_remove(s, victim);
+    return true;
+}
+
+static enum sl_err rowset_add(struct rowset *r, enum rowset_part part,
+                              uint32_t version, const uint8_t *record,
+                              bool others, struct sl_error *err)
+{
+    struct row_store *s = rowset_store(r, part);
+    struct row_header h;
+    const char *wrong;
+    uint64_t hash;
+
+    memcpy(&h, record, sizeof(h));
+    hash = table_hash(h.id);
+    if (others && row_store_bucket(s, hash) >= s->own)
+        return SL_OK;
+    wrong = wrong_record(s, &h, hash, version, record + sizeof(h));
+    if (wrong == NULL && !rowset_place(s, &h, hash, others)) {
+        if (others)
+            return SL_OK;
+        wrong = "is above the limit of rows";
+    }
+    if (wrong != NULL)
+        return sl_fail(err, SL_ECORRUPT, "table %u: id %" PRIu64 " %s",
+                       r->spec.table, h.id, wrong);
+    if (row_store_reserve(s, 1, &h.id, 0) != SL_OK)
+        return sl_no_memory(err);
+    memcpy(row_store_at(s, row_store_add(s, hash, h.id)), record,
+           s->pool.stride);
+    return SL_OK;
+}
+
+static enum sl_err rowset_add_all(struct rowset *r, enum rowset_part part,
+                                  uint32_t version, size_t n,
+                                  const void *records, bool others,
+                                  struct sl_error *err)
+{
+    size_t stride = rowset_store(r, part)->pool.stride;
+    const uint8_t *at = records;
+    enum sl_err rc = SL_OK;
+
+    for (size_t i = 0; rc == SL_OK && i < n; i++, at += stride)
+        rc = rowset_add(r, part, version, at, others, err);
+    return rc;
 }
 
 enum sl_err rowset_put(struct rowset *r, enum rowset_part part,
                        uint32_t version, size_t n, const void *records,
                        struct sl_error *err)
 {
-    struct row_store *s = rowset_store(r, part);
-    const uint8_t *at = records;
-    struct row_header h;
-    const char *wrong;
-    uint64_t hash;
+    return rowset_add_all(r, part, version, n, records, false, err);
+}
 
-    for (size_t i = 0; i < n; i++, at += s->pool.stride) {
-        memcpy(&h, at, sizeof(h));
-        hash = table_hash(h.id);
-        wrong = wrong_record(r, s, &h, hash, version, at + sizeof(h));
-        if (wrong != NULL)
-            return sl_fail(err, SL_ECORRUPT, "table %u: id %" PRIu64 " %s",
-                           r->spec.table, h.id, wrong);
-        if (row_store_reserve(s, 1, &h.id, 0) != SL_OK)
-            return sl_no_memory(err);
-        memcpy(row_store_at(s, row_store_add(s, hash, h.id)), at,
-               s->pool.stride);
-    }
-    return SL_OK;
+enum sl_err rowset_take(struct rowset *r, enum rowset_part part,
+                        uint32_t version, size_t n, const void *records,
+                        struct sl_error *err)
+{
+    return rowset_add_all(r, part, version, n, records, true, err);
 }

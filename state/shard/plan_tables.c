@@ -130,7 +130,7 @@ static enum sl_err read_each_table(struct plan *p,
 }
 
 // Versions of rows have 32 bits; late gradients and rounds keep copies of
-// parameters, which rows have not; snapshots of other jobs have other rows.
+// parameters, which rows have not.
 static enum sl_err check_shard_job(const struct plan *p, size_t tables,
                                    struct sl_error *err)
 {
@@ -141,12 +141,6 @@ static enum sl_err check_shard_job(const struct plan *p, size_t tables,
         return sl_fail(err, SL_EINVAL,
                        "tables do not go with rounds, micro-batches or "
                        "staleness dc");
-    for (size_t i = 0; i < p->source_count; i++)
-        if (!p->sources[i].weights)
-            return sl_fail(err, SL_EINVAL,
-                           "tables do not go with %s, a snapshot of another "
-                           "job",
-                           p->sources[i].file);
     if (schedule_steps(&p->schedule) > TABLE_STEPS_MOST)
         return sl_fail(err, SL_EINVAL,
                        "%" PRIu64 " steps; at most %u with tables",

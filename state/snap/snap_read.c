@@ -408,12 +408,16 @@ static enum sl_err read_memory(const struct tensorfile *f, struct shard *shard,
     return rc;
 }
 
-// Adds the records of one table's part.
+// Adds the records of one table's part; of another job's file those that are of
+// this shard.
 static enum sl_err read_part(const struct tensorfile *f, struct shard *shard,
                              size_t table, enum rowset_part part,
-                             uint32_t version, uint8_t *space,
+                             uint32_t version, bool others, uint8_t *space,
                              struct sl_error *err)
 {
+    enum sl_err (*add)(struct rowset *, enum rowset_part, uint32_t, size_t,
+                       const void *, struct sl_error *) =
+        others ? rowset_take : rowset_put;
     struct rowset *set = shard->tables.sets[table];
     const struct tensor_info *t = records_of(f, &shard->plan, table, part, err);
     enum sl_err rc = t == NULL ? SL_ECORRUPT : SL_OK;
@@ -424,31 +428,14 @@ static enum sl_err read_part(const struct tensorfile *f, struct shard *shard,
         rc = tensorfile_read(f, t, at * t->shape[1], space, n * t->shape[1],
                              err);
         if (rc == SL_OK)
-            rc = rowset_put(set, part, version, n, space, err);
+            rc = add(set, part, version, n, space, err);
     }
     return rc;
 }
 
-// `space` is for snap_records_bytes.
-static enum sl_err read_tables(const struct tensorfile *f, struct shard *shard,
-                               uint32_t version, uint8_t *space,
-                               struct sl_error *err)
-{
-    enum sl_err rc = SL_OK;
-
-    for (size_t i = 0; rc == SL_OK && i < ROWSET_PARTS * shard->tables.count;
-         i++)
-        rc = read_part(f, shard, i / ROWSET_PARTS,
-                       (enum rowset_part)(i % ROWSET_PARTS), version, space,
-                       err);
-    return rc;
-}
-
-// Reads all that a shard's memory holds. SL_ECANCELED: the file passed its
-// checks, and was then cut short.
-static enum sl_err snap_read_all(const struct tensorfile *f,
-                                 struct shard *shard, const struct once *once,
-                                 struct sl_error *err)
+enum sl_err snap_read_tables(const struct tensorfile *f, struct shard *shard,
+                             uint64_t version, bool others,
+                             struct sl_error *err)
 {
     size_t bytes = snap_records_bytes(shard);
     uint8_t *space = bytes > 0 ? sl_malloc(bytes) : NULL;
@@ -456,12 +443,26 @@ static enum sl_err snap_read_all(const struct tensorfile *f,
 
     if (bytes > 0 && space == NULL)
         return sl_no_memory(err);
-    if (read_memory(f, shard, err) != SL_OK ||
-        read_tables(f, shard, (uint32_t)once_version(once), space, err) !=
-            SL_OK)
-        rc = SL_ECANCELED;
+    for (size_t i = 0; rc == SL_OK && i < ROWSET_PARTS * shard->tables.count;
+         i++)
+        rc = read_part(f, shard, i / ROWSET_PARTS,
+                       (enum rowset_part)(i % ROWSET_PARTS), (uint32_t)version,
+                       others, space, err);
     sl_free(space);
     return rc;
+}
+
+// Reads all that a shard's memory holds. SL_ECANCELED: the file passed its
+// checks, and was then cut short, or memory was; the shard may be half filled.
+static enum sl_err snap_read_all(const struct tensorfile *f,
+                                 struct shard *shard, const struct once *once,
+                                 struct sl_error *err)
+{
+    enum sl_err rc = read_memory(f, shard, err);
+
+    if (rc == SL_OK)
+        rc = snap_read_tables(f, shard, once_version(once), false, err);
+    return rc == SL_OK ? SL_OK : SL_ECANCELED;
 }
 
 enum sl_err snap_read(struct fs *fs, const char *folder, struct wire_tag tag,

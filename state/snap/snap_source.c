@@ -316,6 +316,8 @@ static enum sl_err snap_take_source(const struct snap_from *from,
     if (rc == SL_OK)
         rc = copy_rows(f, s, found, err);
     if (rc == SL_OK)
+        rc = snap_read_tables(f, s, once_version(&s->once), true, err);
+    if (rc == SL_OK)
         HISTORY("source", "job=%" PRIu64 " uid=%" PRIx64 " shard=%u path=%s",
                 s->plan.job, s->plan.job_uid, s->plan.shard, path);
     tensorfile_close(f);

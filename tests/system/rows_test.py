@@ -4,6 +4,7 @@
 while processes are killed. Gradients are whole numbers, so each row says how often
 each of its samples counted."""
 import collections
+import json
 import os
 import pathlib
 import re
@@ -227,6 +228,43 @@ def an_exported_table_has_the_rows_of_the_checkpoint():
         check("no table item" in done.stderr, done.stderr)
 
 
+def a_resumed_job_goes_on_with_its_rows_on_more_psservers():
+    """Or on fewer: each row lies where its id says, and ids that wait go on to wait:
+    a sample's own id has an update an epoch, and the fifth is its row's first."""
+    late = {"admit": {"min_count": 5}}
+    for psservers, then in ((2, 3), (3, 2)):
+        with Cluster(psservers=3, workers=0) as c:
+            jobs = {}
+            for epochs, count in ((2, psservers), (5, then)):
+                placed = ("--set", f"placement.psservers={count}")
+                for kind in ("at once", "late"):
+                    spec = tables_job(epochs)
+                    spec["model"]["variables"].append(  # cut in other places than tables
+                        {"name": "block", "shape": [3, 400], "initializer": "zeros"})
+                    spec["model"]["tables"] = [
+                        {**t, **(late if kind == "late" else {})}
+                        for t in spec["model"]["tables"]]
+                    more = ("--resume", jobs[kind]) if kind in jobs else ()
+                    with Programs(start_of(c), count=1):
+                        jobs[kind] = c.submit(spec, *placed, *more)
+                        done = c.wait_state(jobs[kind])
+                    check_counts(done)
+                    check_equal(len(done["shards"]), count, "shards")
+            times = collections.Counter(int(i) for i in ids_of(range(SAMPLES)).ravel())
+            rows = as_rows(sluice.export(jobs["at once"], c.address, table="items"))
+            check_equal(rows, {i: [FIRST - 5 * n] * (DIM + 1) for i, n in times.items()},
+                        f"rows on {then} psservers")
+            rows = as_rows(sluice.export(jobs["late"], c.address, table="users"))
+            for own in ids_of(range(SAMPLES))[:, 1].tolist():
+                check_equal(rows.get(own), [FIRST - times[own]] * DIM, f"row {own}")
+            other = tables_job(5)
+            other["model"]["tables"][1]["dim"] = 8
+            path = c.dir / "other.yaml"
+            path.write_text(json.dumps(other))
+            done = c.run("submit", path, "--no-wait", "--resume", jobs["at once"], want=2)
+            check("(items): dim 8" in done.stderr, done.stderr)
+
+
 WIDE = """
 import itertools, sys, numpy, sluice
 address, name = sys.argv[1:3]
@@ -301,6 +339,7 @@ def a_lost_closure_says_so_in_each_call():
 if __name__ == "__main__":
     main([a_lost_closure_says_so_in_each_call, programs_and_psservers_are_killed_and_every_row_is_exact,
           a_gradient_of_a_row_that_is_not_finite_counts_like_any_other,
+          a_resumed_job_goes_on_with_its_rows_on_more_psservers,
           an_exported_table_has_the_rows_of_the_checkpoint,
           psservers_give_the_rows_of_their_files_to_other_hosts,
           what_does_not_fit_is_refused])

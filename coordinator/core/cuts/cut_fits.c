@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "plan/tables.h"
 #include "proto/model.h"
 #include "proto/spec.h"
 
@@ -148,6 +149,35 @@ static enum sl_err check_optimizer(const Sluice__V1__OptimizerSpec *now,
     return SL_OK;
 }
 
+// Checks that the tables are those of the cut: their rows go with it, in their
+// buckets and with their slots. What admits rows and removes them may differ.
+static enum sl_err check_tables(const Sluice__V1__ModelSpec *now,
+                                const Sluice__V1__ModelSpec *then,
+                                struct sl_error *err)
+{
+    if (now->n_tables != then->n_tables)
+        return sl_fail(err, SL_EINVAL,
+                       "model.tables: %zu, but the cut is of a job with %zu",
+                       now->n_tables, then->n_tables);
+    for (size_t i = 0; i < now->n_tables; i++) {
+        const Sluice__V1__TableSpec *a = now->tables[i], *b = then->tables[i];
+
+        if (strcmp(a->name, b->name) != 0)
+            return sl_fail(err, SL_EINVAL,
+                           "model.tables[%zu] is '%.80s', but '%.80s' in the "
+                           "cut",
+                           i, a->name, b->name);
+        if (a->dim != b->dim || a->buckets != b->buckets ||
+            strcmp(a->optimizer->type, b->optimizer->type) != 0)
+            return sl_fail(err, SL_EINVAL,
+                           "model.tables[%zu] (%.80s): dim %u, buckets %u, "
+                           "optimizer %s, but %u, %u, %s in the cut",
+                           i, a->name, a->dim, a->buckets, a->optimizer->type,
+                           b->dim, b->buckets, b->optimizer->type);
+    }
+    return SL_OK;
+}
+
 enum sl_err resume_check_spec(const struct manifest_found *from,
                               const Sluice__V1__JobSpec *spec,
                               struct sl_error *err)
@@ -159,10 +189,8 @@ enum sl_err resume_check_spec(const struct manifest_found *from,
         rc = sl_fail(err, SL_EINVAL,
                      "model.type: %s, but the cut is of a job with %s",
                      spec->model->type, then->model->type);
-    if (rc == SL_OK && (spec->model->n_tables > 0 || then->model->n_tables > 0))
-        rc = sl_fail(err, SL_EINVAL,
-                     "model.tables: a job with tables begins with no rows, and "
-                     "its checkpoints are for itself alone");
+    if (rc == SL_OK)
+        rc = check_tables(spec->model, then->model, err);
     if (rc == SL_OK)
         rc = check_samples(spec, then, err);
     if (rc == SL_OK)
@@ -358,5 +386,18 @@ void resume_needs(const Sluice__V1__ResumeSource *from,
             more = resume_walk_next(&now);
             more = resume_walk_next(&then) && more;
         }
+    }
+}
+
+void resume_needs_rows(const Sluice__V1__ModelSpec *model, uint32_t shard,
+                       uint32_t shards, uint32_t shards_then, bool *needed)
+{
+    for (size_t i = 0; i < model->n_tables; i++) {
+        uint32_t buckets = model->tables[i]->buckets;
+        uint32_t first = table_first(shard, buckets, shards);
+        uint32_t end = table_first(shard + 1, buckets, shards);
+
+        for (uint32_t b = first; b < end; b++)
+            needed[table_shard(b, buckets, shards_then)] = true;
     }
 }

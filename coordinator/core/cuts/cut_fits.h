@@ -55,4 +55,9 @@ void resume_needs(const Sluice__V1__ResumeSource *from,
                   const Sluice__V1__CheckpointsReply *layout, uint32_t shard,
                   bool *needed);
 
+// Sets needed[i] too for each of `shards_then` shards of the cut that has rows
+// of the model's tables for shard `shard` of `shards`.
+void resume_needs_rows(const Sluice__V1__ModelSpec *model, uint32_t shard,
+                       uint32_t shards, uint32_t shards_then, bool *needed);
+
 #endif

@@ -321,30 +321,51 @@ TEST(resume, what_trains_something_else_is_refused_by_its_key)
     manifest_found_release(&m);
 }
 
-// Rows of another job are in its snapshots alone.
-TEST(resume, tables_are_of_one_job)
+TEST(resume, tables_are_those_of_the_cut)
 {
-    Sluice__V1__TableSpec table = SLUICE__V1__TABLE_SPEC__INIT;
-    Sluice__V1__TableSpec *tables = &table;
+    Sluice__V1__OptimizerSpec sgd = SLUICE__V1__OPTIMIZER_SPEC__INIT, ftrl;
+    Sluice__V1__TableSpec table = SLUICE__V1__TABLE_SPEC__INIT, then;
+    Sluice__V1__TableSpec *tables = &table, *tables_then = &then;
     struct manifest_found m = {0};
     struct sl_error err = SL_ERROR_INIT;
     Sluice__V1__JobSpec *now;
     ProtobufCMessage *copy;
 
+    sgd.type = (char *)"sgd";
+    ftrl = sgd;
+    ftrl.type = (char *)"ftrl";
+    table.name = (char *)"users";
+    table.dim = 16;
+    table.buckets = 64;
+    table.optimizer = &sgd;
+    then = table;
     T_OK(read_text(&m, WITH(HEAD, JOB_SPEC, PIECES, SHARDS), t_err()));
     T_OK(wire_dup(&copy, &m.spec->base));
     now = (Sluice__V1__JobSpec *)copy;
     now->model->tables = &tables;
     now->model->n_tables = 1;
     T_FAILS(SL_EINVAL, resume_check_spec(&m, now, &err));
-    T_HAS(err.text, "cannot resume from /s/cut-4.json: model.tables: a job "
-                    "with tables begins with no rows");
+    T_HAS(err.text, "cannot resume from /s/cut-4.json: model.tables: 1, but "
+                    "the cut is of a job with 0");
+    m.spec->model->tables = &tables_then;
+    m.spec->model->n_tables = 1;
+    T_OK(resume_check_spec(&m, now, t_err()));
+#define REFUSED(what, says)                                                    \
+    do {                                                                       \
+        then = table;                                                          \
+        what;                                                                  \
+        T_FAILS(SL_EINVAL, resume_check_spec(&m, now, &err));                  \
+        T_HAS(err.text, says);                                                 \
+    } while (0)
+    REFUSED(then.name = (char *)"items", "is 'users', but 'items' in the cut");
+    REFUSED(then.dim = 8, "dim 16, buckets 64, optimizer sgd, but 8, 64, sgd");
+    REFUSED(then.buckets = 9, "but 16, 9, sgd in the cut");
+    REFUSED(then.optimizer = &ftrl, "but 16, 64, ftrl in the cut");
+#undef REFUSED
     now->model->tables = NULL;
     now->model->n_tables = 0;
-    m.spec->model->tables = &tables;
-    m.spec->model->n_tables = 1;
     T_FAILS(SL_EINVAL, resume_check_spec(&m, now, &err));
-    T_HAS(err.text, "model.tables");
+    T_HAS(err.text, "model.tables: 0, but the cut is of a job with 1");
     m.spec->model->tables = NULL;
     m.spec->model->n_tables = 0;
     wire_free(copy);

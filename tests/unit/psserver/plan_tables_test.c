@@ -283,12 +283,12 @@ TEST(plan_tables, staleness_dc_has_no_rows)
     T_HAS(err.text, "tables do not go with rounds, micro-batches or staleness");
 }
 
-// A file of weights has variables; a snapshot of another job, other rows.
-TEST(plan_tables, a_snapshot_of_another_job_has_no_rows_of_this)
+// From weights, which have variables alone, or from another job's snapshots,
+// which have rows too.
+TEST(plan_tables, a_shard_with_tables_may_start_from_files)
 {
     Sluice__V1__SourceFile source = SLUICE__V1__SOURCE_FILE__INIT;
     Sluice__V1__SourceFile *list = &source;
-    struct sl_error err = SL_ERROR_INIT;
     uint8_t sha256[SHA256_BYTES] = {0};
     struct plan p;
     struct kit k;
@@ -297,14 +297,14 @@ TEST(plan_tables, a_snapshot_of_another_job_has_no_rows_of_this)
     kit_table(&k, "a", 4);
     source.file = (char *)"x.shard";
     source.sha256 = (ProtobufCBinaryData){sizeof(sha256), sha256};
-    source.weights = true;
     k.spec.sources = &list;
     k.spec.n_sources = 1;
-    T_OK(plan_read(&p, &k.spec, t_err()));
-    plan_release(&p);
-    source.weights = false;
-    T_FAILS(SL_EINVAL, plan_read(&p, &k.spec, &err));
-    T_HAS(err.text, "tables do not go with x.shard");
+    for (int weights = 0; weights < 2; weights++) {
+        source.weights = weights == 1;
+        T_OK(plan_read(&p, &k.spec, t_err()));
+        T_EQ(p.table_count, 1);
+        plan_release(&p);
+    }
 }
 
 TEST(plan_tables, out_of_memory_is_an_answer)

@@ -453,6 +453,64 @@ TEST(rowset, T6_a_record_that_cannot_be_is_refused)
 
 // Each allocation fails in turn: what failed has changed nothing, and what
 // follows does the same as ever.
+// The records of a job on one shard go to three, each to that of its bucket.
+TEST(rowset, shards_of_another_job_take_what_is_theirs)
+{
+    struct rowset_spec spec = kit_spec(64);
+    uint64_t rows = 0, waiting = 0;
+    struct rowset *r;
+
+    spec.min_count = 2;
+    r = kit_new(&spec);
+    kit_push_range(r, 1, 0, 299);
+    kit_push_range(r, 2, 0, 199);
+    kit_dump(&before, r);
+    rowset_free(r);
+    spec.shards = 3;
+    for (spec.shard = 0; spec.shard < spec.shards; spec.shard++) {
+        struct rowset_counts counts;
+
+        r = kit_new(&spec);
+        for (enum rowset_part part = 0; part < ROWSET_PARTS; part++)
+            T_OK(rowset_take(r, part, 2, before.count[part],
+                             kit_records(&before, part), t_err()));
+        rowset_counts(r, &counts);
+        rows += counts.rows;
+        waiting += counts.waiting;
+        T_GT(counts.rows, 40);
+        rowset_free(r);
+    }
+    T_EQ(rows, 200);
+    T_EQ(waiting, 100);
+}
+
+// The rows that were updated last are those that stay.
+TEST(rowset, a_full_shard_takes_newer_rows_for_older_ones)
+{
+    struct rowset_spec spec = kit_spec(4);
+    struct record {
+        struct row_header h;
+        float values[4];
+    } record = {.values = {1, 2, 3, 0}};
+    struct rowset_counts counts;
+    struct rowset *r;
+
+    spec.max_rows = 10;
+    r = kit_new(&spec);
+    for (uint32_t i = 0; i < 40; i++) {
+        record.h = (struct row_header){i, 1 + i % 20, 1};
+        T_OK(rowset_take(r, ROWSET_ROWS, 20, 1, &record, t_err()));
+    }
+    rowset_counts(r, &counts);
+    T_EQ(counts.rows, 10);
+    kit_dump(&after, r);
+    for (size_t i = 0; i < 10; i++)
+        T_GE(((struct record *)(void *)kit_records(&after, ROWSET_ROWS))[i]
+                 .h.changed,
+             10);
+    rowset_free(r);
+}
+
 TEST(rowset, an_update_without_memory_changes_nothing)
 {
     struct rowset_spec spec = kit_spec(2);
