@@ -8,9 +8,46 @@ from typing import Any, Callable, Dict, List, Optional, Tuple
 import torch
 
 Pull = Callable[[str, Any], Any]
+LEAST = torch.finfo(torch.float32).tiny  # divides the zeros of a bag without ids
+bags = torch.nn.functional.embedding_bag
 
 
-class Embedding(torch.nn.Module):
+class TableLayer(torch.nn.Module):
+    """What layers of a sparse table share: rows of ids, and the rows that a step has
+    pulled, whose gradients the Trainer pushes."""
+
+    def __init__(self, name: str, dim: int, **table: Any) -> None:
+        super().__init__()
+        self.name, self.dim = name, dim
+        self.table: Dict[str, Any] = {"name": name, "dim": dim, **table}
+        self.pulled: List[Tuple[Any, torch.Tensor]] = []  # (ids, rows) of this step
+        self._pull: Optional[weakref.WeakMethod[Pull]] = None
+
+    def attach(self, pull: Pull) -> None:
+        """Rows come from `pull`, a method, as long as its object is there."""
+        self._pull = weakref.WeakMethod(pull)
+
+    def __getstate__(self) -> Dict[str, Any]:
+        """A copy has no Trainer."""
+        return {**self.__dict__, "pulled": [], "_pull": None}
+
+    def rows(self, ids: torch.Tensor) -> torch.Tensor:
+        """The rows of ids as they are now, of shape (*ids.shape, dim)."""
+        pull = self._pull() if self._pull is not None else None
+        if pull is None:
+            raise RuntimeError(f"table {self.name}: its model has no Trainer")
+        given = ids.detach().cpu().numpy()
+        rows = torch.from_numpy(pull(self.name, given)).to(ids.device)
+        if torch.is_grad_enabled():
+            rows.requires_grad_()
+            self.pulled.append((given, rows))
+        return rows
+
+    def extra_repr(self) -> str:
+        return f"{self.name!r}, {self.dim}"
+
+
+class Embedding(TableLayer):
     """A sparse table of the job (docs/bring-your-own.md#sparse-tables) as a layer: of
     ids of any shape, which are whole numbers of 64 bits, the rows, of shape (*ids.shape,
     dim). There is no vocabulary, and the rows are no parameters of the model: they lie
@@ -30,42 +67,68 @@ class Embedding(torch.nn.Module):
     parameters alone.
     """
 
-    def __init__(self, name: str, dim: int, **table: Any) -> None:
-        super().__init__()
-        self.name, self.dim = name, dim
-        self.table: Dict[str, Any] = {"name": name, "dim": dim, **table}
-        self.pulled: List[Tuple[Any, torch.Tensor]] = []  # (ids, rows) of this step
-        self._pull: Optional[weakref.WeakMethod[Pull]] = None
-
-    def attach(self, pull: Pull) -> None:
-        """Rows come from `pull`, a method, as long as its object is there."""
-        self._pull = weakref.WeakMethod(pull)
-
-    def __getstate__(self) -> Dict[str, Any]:
-        """A copy has no Trainer."""
-        return {**self.__dict__, "pulled": [], "_pull": None}
-
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        pull = self._pull() if self._pull is not None else None
-        if pull is None:
-            raise RuntimeError(f"table {self.name}: its model has no Trainer")
-        given = ids.detach().cpu().numpy()
-        rows = torch.from_numpy(pull(self.name, given)).to(ids.device)
-        if torch.is_grad_enabled():
-            rows.requires_grad_()
-            self.pulled.append((given, rows))
-        return rows
+        return self.rows(ids)
+
+
+class EmbeddingBag(TableLayer):
+    """A sparse table as a layer that sums or averages the rows of each bag of ids, as
+    torch.nn.EmbeddingBag does: of ids of shape (bags, n), or of (total,) with the
+    `offsets` at which bags begin, a tensor of shape (bags, dim). A bag without ids gives
+    zeros. Each distinct id of a call is pulled once and has one gradient.
+
+        self.liked = sluice.torch.EmbeddingBag("liked", 16, mode="sum")
+
+    mode    "sum", "mean", or "sqrtn": the sum divided by the root of the number of ids,
+            as in TensorFlow
+    table   as of an `Embedding`, which says when the layer can be called
+
+    `per_sample_weights`, one for each id, are of the modes sum and sqrtn; sqrtn divides
+    by the root of the sum of their squares.
+    """
+
+    MODES = ("sum", "mean", "sqrtn")
+
+    def __init__(self, name: str, dim: int, mode: str = "mean", **table: Any) -> None:
+        super().__init__(name, dim, **table)
+        if mode not in self.MODES:
+            raise ValueError(f"table {name}: mode {mode!r}: known are "
+                             f"{', '.join(self.MODES)}")
+        self.mode = mode
+
+    def forward(self, ids: torch.Tensor, offsets: Optional[torch.Tensor] = None,
+                per_sample_weights: Optional[torch.Tensor] = None) -> torch.Tensor:
+        distinct, places = torch.unique(whole(ids), return_inverse=True)
+        rows = self.rows(distinct)
+        if self.mode != "sqrtn":
+            return bags(places, rows, offsets, mode=self.mode,
+                        per_sample_weights=per_sample_weights)
+        weights = (torch.ones_like(places, dtype=rows.dtype)
+                   if per_sample_weights is None else per_sample_weights)
+        squares = bags(places, torch.ones_like(rows[:, :1]), offsets, mode="sum",
+                       per_sample_weights=weights.square())
+        return bags(places, rows, offsets, mode="sum", per_sample_weights=weights
+                    ) / squares.clamp(min=LEAST).sqrt()
 
     def extra_repr(self) -> str:
-        return f"{self.name!r}, {self.dim}"
+        return f"{super().extra_repr()}, mode={self.mode!r}"
 
 
-def embeddings_of(model: torch.nn.Module) -> List[Embedding]:
-    """Those of a model; ValueError if two have one name."""
-    found = [m for m in model.modules() if isinstance(m, Embedding)]
+def whole(ids: torch.Tensor) -> torch.Tensor:
+    """Ids as numbers of 64 bits with a sign, which torch compares and sorts."""
+    if ids.dtype == torch.uint64:
+        return ids.view(torch.int64)
+    if ids.is_floating_point() or ids.is_complex() or ids.dtype == torch.bool:
+        raise TypeError(f"ids: whole numbers are wanted, not {ids.dtype}")
+    return ids.long()
+
+
+def tables_of(model: torch.nn.Module) -> List[TableLayer]:
+    """Those layers of a model that are tables; ValueError if two have one name."""
+    found = [m for m in model.modules() if isinstance(m, TableLayer)]
     names = [m.name for m in found]
     twice = sorted({n for n in names if names.count(n) > 1})
     if twice:
-        raise ValueError(f"table {twice[0]} is that of two Embeddings: one name is one "
+        raise ValueError(f"table {twice[0]} is that of two layers: one name is one "
                          "table; call one module twice instead")
     return found

@@ -34,14 +34,15 @@ import torch
 from ._data import Batch, Rows, map_arrays
 from ._program import Cluster, Json, Program, chunks
 from ._rates import schedule_of
-from ._torch_rows import Embedding, embeddings_of
+from ._torch_rows import Embedding, EmbeddingBag, tables_of
 from ._torch_watch import Watch
 from .session import Closure, Lost
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["Batch", "Embedding", "Trainer", "optimizer_spec", "schedule_spec"]
+__all__ = ["Batch", "Embedding", "EmbeddingBag", "Trainer", "optimizer_spec",
+           "schedule_spec"]
 
 READY = 1 << 14  # elements of the gradient that are worth a call of the library
 NEAREST = {"NAdam": "Adam", "RAdam": "Adam", "Adadelta": "RMSprop",
@@ -465,9 +466,9 @@ class Trainer(Program):
         self._device = devices.pop()
         if self._device.type not in ("cpu", "cuda"):
             raise ValueError(f"parameters on {self._device}: a CPU or CUDA is wanted")
-        self._embeddings = embeddings_of(model)
-        if self._embeddings and cluster.get("mode", "async") != "async":
-            raise ValueError(f"table {self._embeddings[0].name}: tables are of mode async")
+        self._tables = tables_of(model)
+        if self._tables and cluster.get("mode", "async") != "async":
+            raise ValueError(f"table {self._tables[0].name}: tables are of mode async")
         self._l2, self._clip_norm, self._clip_value = _l2(optimizer), clip_norm, clip_value
         self._scheduler, self._by_epoch = scheduler, scheduler_by == "epoch"
         if scheduler_by not in ("update", "epoch"):
@@ -485,7 +486,7 @@ class Trainer(Program):
             spec, **cluster)
         self.device = f"torch, {torch.get_num_threads()} threads" + (
             "" if self._device.type == "cpu" else f", {self._device}")
-        for table in self._embeddings:
+        for table in self._tables:
             table.attach(self._pull_rows)
         self._own = [p for _, p in self.parameters]
         self._watch = Watch(model, self.parameters,
@@ -505,8 +506,8 @@ class Trainer(Program):
 
     def spec(self, samples: int, batch_size: int, epochs: int) -> Json:
         said = super().spec(samples, batch_size, epochs)
-        if self._embeddings:
-            said["model"]["tables"] = [t.table for t in self._embeddings]
+        if self._tables:
+            said["model"]["tables"] = [t.table for t in self._tables]
         if self._scheduler is not None:
             train = said["train"]
             optimizer = {k: v for k, v in said["optimizer"].items()
@@ -655,7 +656,7 @@ class Trainer(Program):
             return np.zeros((*ids.shape, self._closure.tables[name].dim), np.float32)
 
     def _push_rows(self, skip: bool) -> None:
-        for table in self._embeddings:
+        for table in self._tables:
             pulled, table.pulled = table.pulled, []
             for ids, rows in pulled:
                 if rows.grad is not None and not skip:
@@ -687,7 +688,7 @@ class Trainer(Program):
         parts    micro-batches, as batch.parts(4): `compute` is called with each, and
                  their gradients are accumulated, weighed by their samples
         """
-        if scaler is not None and self._embeddings:
+        if scaler is not None and self._tables:
             raise ValueError("scaler: gradients of rows of tables are not scaled; compute "
                              "in bfloat16, which needs none")
         self._watch.look()
@@ -695,7 +696,7 @@ class Trainer(Program):
             self._thaw()
         step = self._begun()
         self._left()
-        for table in self._embeddings:
+        for table in self._tables:
             table.pulled = []  # of an evaluation
         value = 0.0
         self._here, self._ready = [False] * len(self._own), _Ready()

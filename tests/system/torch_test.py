@@ -357,6 +357,81 @@ for words, module, more in (
 print("as an Embedding of torch's")
 """
 
+# The same of bags: of a table each, with and without offsets, weights and ids.
+BAGS = """
+import sys, torch, sluice.torch
+address = sys.argv[1]
+torch.manual_seed(7)
+numbers, y = torch.randint(0, 50, (3200, 3)), torch.randint(0, 4, (3200,))
+numbers[:, 1] = numbers[:, 0]                       # an id stands twice in a bag
+ids = numbers * -0x61c8864680b583eb                 # any numbers of 64 bits
+counts, weights = torch.randint(0, 4, (3200,)), torch.rand(3200, 3) + 0.5
+
+class Net(torch.nn.Module):
+    def __init__(self, make):
+        super().__init__()
+        self.tables = torch.nn.ModuleDict({mode: make(mode) for mode in (
+            "sum", "mean", "sqrtn")})
+        torch.manual_seed(3)
+        self.last = torch.nn.Linear(24, 4)
+    def forward(self, x):
+        ids, counts, weights = x
+        there = torch.arange(3) < counts[:, None]   # some bags have no ids
+        ragged, offsets = ids[there], counts.cumsum(0) - counts
+        return self.last(torch.cat([
+            self.tables["sum"](ids, per_sample_weights=weights),
+            self.tables["mean"](ragged, offsets),
+            self.tables["sqrtn"](ragged, offsets, weights[there])], 1))
+
+class Roots(torch.nn.EmbeddingBag):
+    def forward(self, ids, offsets, weights):
+        bag = (torch.arange(len(ids))[:, None] >= offsets).sum(1) - 1
+        squares = torch.zeros(len(offsets)).index_add(0, bag, weights.square())
+        return super().forward(ids, offsets, weights / squares[bag].sqrt())
+
+def loss_of(net, x, y):
+    loss = torch.nn.functional.cross_entropy(net(x), y)
+    if net is ours:
+        for mode, table in net.tables.items():
+            (pulled, _), = table.pulled             # each distinct id once
+            assert len(set(pulled.tolist())) == len(pulled), (mode, pulled)
+    return loss
+
+seen = []
+ours = Net(lambda mode: sluice.torch.EmbeddingBag(mode, 8, mode, initializer="zeros"))
+optimizer = torch.optim.SGD(ours.parameters(), lr=0.2)
+with sluice.torch.Trainer(ours, "bags", address, train={"shuffle": False},
+                          optimizer=optimizer) as t:
+    for batch in t.batches(((ids, counts, weights), y), batch_size=16):
+        seen.append(t.step(lambda: loss_of(ours, batch.x, batch.y)))
+        assert not any(len(table.pulled) for table in ours.tables.values())
+theirs = Net(lambda mode: (Roots if mode == "sqrtn" else torch.nn.EmbeddingBag)(
+    50, 8, mode="mean" if mode == "mean" else "sum"))
+optimizer = torch.optim.SGD(theirs.parameters(), lr=0.2)
+for table in theirs.tables.values():
+    torch.nn.init.zeros_(table.weight)
+for i in range(200):
+    part = slice(16 * i, 16 * i + 16)
+    optimizer.zero_grad()
+    loss = loss_of(theirs, (numbers[part], counts[part], weights[part]), y[part])
+    loss.backward()
+    optimizer.step()
+    assert abs(loss.item() - seen[i]) < 1e-4 * abs(loss.item()), (i, loss.item(), seen[i])
+assert len(seen) == 200
+assert all(table.weight.abs().max() > 0.01 for table in theirs.tables.values())
+for error, words, make in (
+        (ValueError, "known are sum, mean, sqrtn",
+         lambda: sluice.torch.EmbeddingBag("bag", 8, "max")),
+        (TypeError, "whole numbers", lambda: ours.tables["sum"](torch.rand(2, 3)))):
+    try:
+        make()
+    except error as said:
+        assert words in str(said), said
+    else:
+        assert False, words
+print("as an EmbeddingBag of torch's")
+"""
+
 
 def a_dlrm_learns_from_ids_without_a_vocabulary():
     with Cluster(psservers=2, workers=0) as c:
@@ -371,9 +446,17 @@ def a_sparse_table_is_a_layer():
         check("as an Embedding of torch's" in said, said)
 
 
+def a_sparse_table_is_a_layer_of_bags():
+    with Cluster(psservers=2, workers=0) as c:
+        said = run(BAGS, c.address)
+        check("as an EmbeddingBag of torch's" in said, said)
+
+
 if __name__ == "__main__":
     main_with("torch", [
-        torch_loader, a_sparse_table_is_a_layer, a_dlrm_learns_from_ids_without_a_vocabulary, optimizers_schedules_and_clipping_are_those_of_torch,
+        torch_loader, a_sparse_table_is_a_layer, a_sparse_table_is_a_layer_of_bags,
+        a_dlrm_learns_from_ids_without_a_vocabulary,
+        optimizers_schedules_and_clipping_are_those_of_torch,
         accumulated_scaled_and_read_elsewhere_it_is_the_same_training,
         programs_of_torch_train_and_die, a_resnet_with_batch_norm_learns,
         a_gpt_learns_bytes_that_a_process_reads_ahead,
