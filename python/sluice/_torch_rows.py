@@ -16,9 +16,12 @@ class TableLayer(torch.nn.Module):
     """What layers of a sparse table share: rows of ids, and the rows that a step has
     pulled, whose gradients the Trainer pushes."""
 
-    def __init__(self, name: str, dim: int, **table: Any) -> None:
+    def __init__(self, name: str, dim: int, padding_idx: Optional[int] = None,
+                 **table: Any) -> None:
         super().__init__()
-        self.name, self.dim = name, dim
+        if padding_idx is not None and not -1 << 63 <= padding_idx < 1 << 64:
+            raise ValueError(f"table {name}: padding_idx {padding_idx}: ids have 64 bits")
+        self.name, self.dim, self.padding_idx = name, dim, padding_idx
         self.table: Dict[str, Any] = {"name": name, "dim": dim, **table}
         self.pulled: List[Tuple[Any, torch.Tensor]] = []  # (ids, rows) of this step
         self._pull: Optional[weakref.WeakMethod[Pull]] = None
@@ -31,8 +34,24 @@ class TableLayer(torch.nn.Module):
         """A copy has no Trainer."""
         return {**self.__dict__, "pulled": [], "_pull": None}
 
+    def padded(self, ids: torch.Tensor) -> torch.Tensor:
+        """Where ids, with a sign, are padding."""
+        padding = self.padding_idx
+        if padding is None:
+            return torch.zeros_like(ids, dtype=torch.bool)
+        return ids == (padding if padding < 1 << 63 else padding - (1 << 64))
+
     def rows(self, ids: torch.Tensor) -> torch.Tensor:
-        """The rows of ids as they are now, of shape (*ids.shape, dim)."""
+        """The rows of ids, with a sign, as they are now, of shape (*ids.shape, dim);
+        those of padding are zeros, which no psserver is asked for."""
+        if self.padding_idx is None:
+            return self._rows(ids)
+        there = ~self.padded(ids)
+        rows = self._rows(ids[there])
+        return rows.new_zeros(*ids.shape, self.dim).masked_scatter(
+            there.unsqueeze(-1), rows)
+
+    def _rows(self, ids: torch.Tensor) -> torch.Tensor:
         pull = self._pull() if self._pull is not None else None
         if pull is None:
             raise RuntimeError(f"table {self.name}: its model has no Trainer")
@@ -44,7 +63,9 @@ class TableLayer(torch.nn.Module):
         return rows
 
     def extra_repr(self) -> str:
-        return f"{self.name!r}, {self.dim}"
+        padding = self.padding_idx
+        return f"{self.name!r}, {self.dim}" + (
+            "" if padding is None else f", padding_idx={padding}")
 
 
 class Embedding(TableLayer):
@@ -59,6 +80,8 @@ class Embedding(TableLayer):
                                                        "learning_rate": 0.05})
 
     name, dim   of the table; one name is one table
+    padding_idx an id whose row is zeros, is not pulled and has no gradient. There is no
+                vocabulary, so a negative one does not count from its end: it is the id
     table       more of it, as a job has it: optimizer (else the job's), initializer,
                 admit, evict, buckets
 
@@ -68,7 +91,7 @@ class Embedding(TableLayer):
     """
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:
-        return self.rows(ids)
+        return self.rows(whole(ids))
 
 
 class EmbeddingBag(TableLayer):
@@ -79,9 +102,10 @@ class EmbeddingBag(TableLayer):
 
         self.liked = sluice.torch.EmbeddingBag("liked", 16, mode="sum")
 
-    mode    "sum", "mean", or "sqrtn": the sum divided by the root of the number of ids,
-            as in TensorFlow
-    table   as of an `Embedding`, which says when the layer can be called
+    mode        "sum", "mean", or "sqrtn": the sum divided by the root of the number of
+                ids, as in TensorFlow
+    padding_idx an id that is left out of its bags, and of their numbers of ids
+    table       as of an `Embedding`, which says when the layer can be called
 
     `per_sample_weights`, one for each id, are of the modes sum and sqrtn; sqrtn divides
     by the root of the sum of their squares.
@@ -89,8 +113,9 @@ class EmbeddingBag(TableLayer):
 
     MODES = ("sum", "mean", "sqrtn")
 
-    def __init__(self, name: str, dim: int, mode: str = "mean", **table: Any) -> None:
-        super().__init__(name, dim, **table)
+    def __init__(self, name: str, dim: int, mode: str = "mean",
+                 padding_idx: Optional[int] = None, **table: Any) -> None:
+        super().__init__(name, dim, padding_idx, **table)
         if mode not in self.MODES:
             raise ValueError(f"table {name}: mode {mode!r}: known are "
                              f"{', '.join(self.MODES)}")
@@ -99,15 +124,17 @@ class EmbeddingBag(TableLayer):
     def forward(self, ids: torch.Tensor, offsets: Optional[torch.Tensor] = None,
                 per_sample_weights: Optional[torch.Tensor] = None) -> torch.Tensor:
         distinct, places = torch.unique(whole(ids), return_inverse=True)
-        rows = self.rows(distinct)
+        rows, padding = self.rows(distinct), self.padded(distinct).nonzero()
+        said: Dict[str, Any] = {"offsets": offsets,
+                                "padding_idx": int(padding) if len(padding) else None}
         if self.mode != "sqrtn":
-            return bags(places, rows, offsets, mode=self.mode,
-                        per_sample_weights=per_sample_weights)
+            return bags(places, rows, mode=self.mode,
+                        per_sample_weights=per_sample_weights, **said)
         weights = (torch.ones_like(places, dtype=rows.dtype)
                    if per_sample_weights is None else per_sample_weights)
-        squares = bags(places, torch.ones_like(rows[:, :1]), offsets, mode="sum",
-                       per_sample_weights=weights.square())
-        return bags(places, rows, offsets, mode="sum", per_sample_weights=weights
+        squares = bags(places, torch.ones_like(rows[:, :1]), mode="sum",
+                       per_sample_weights=weights.square(), **said)
+        return bags(places, rows, mode="sum", per_sample_weights=weights, **said
                     ) / squares.clamp(min=LEAST).sqrt()
 
     def extra_repr(self) -> str:

@@ -88,7 +88,7 @@ def _ids(ids: npt.ArrayLike) -> Ids:
     given = np.asarray(ids)
     if given.size and given.dtype.kind not in "iu":
         raise TypeError(f"ids: whole numbers are wanted, not {given.dtype}")
-    return np.ascontiguousarray(given, np.uint64)
+    return np.asarray(given, np.uint64, order="C")
 
 
 def _fits(out: Floats, shape: Tuple[int, ...]) -> None:

@@ -308,7 +308,9 @@ address = sys.argv[1]
 torch.manual_seed(7)
 numbers, y = torch.randint(0, 50, (3200, 3)), torch.randint(0, 4, (3200,))
 numbers[:, 1] = numbers[:, 0]                       # an id stands twice in a sample
-ids = numbers * -0x61c8864680b583eb                 # any numbers of 64 bits
+def ids_of(numbers):
+    return torch.as_tensor(numbers) * -0x61c8864680b583eb  # any numbers of 64 bits
+ids = ids_of(numbers)
 
 class Net(torch.nn.Module):
     def __init__(self, table):
@@ -318,33 +320,41 @@ class Net(torch.nn.Module):
     def forward(self, x):
         return self.last(self.table(x).sum(1))
 
-loss_fn, seen = torch.nn.CrossEntropyLoss(), []
-ours = Net(sluice.torch.Embedding("users", 8, initializer="zeros"))
-optimizer = torch.optim.SGD(ours.parameters(), lr=0.05)
-with sluice.torch.Trainer(ours, "table", address, train={"shuffle": False},
-                          optimizer=optimizer) as t:
-    for batch in t.batches((ids, y), batch_size=16):
-        t.evaluate((ids[:16], y[:16]), lambda x, y: x[:, 0])      # leaves no gradient
-        seen.append(t.step(lambda: loss_fn(ours(batch.x), batch.y)))
-    for what, call in (("between a batch", lambda: ours(ids[:2])),
-                       ("no Trainer", lambda: copy.deepcopy(ours)(ids[:2]))):
-        try:
-            call()
-        except RuntimeError as error:
-            assert what in str(error), error
-        else:
-            assert False, what
-theirs = Net(torch.nn.Embedding(50, 8))
-torch.nn.init.zeros_(theirs.table.weight)
-optimizer = torch.optim.SGD(theirs.parameters(), lr=0.05)
-for i in range(200):
-    part = slice(16 * i, 16 * i + 16)
-    optimizer.zero_grad()
-    loss = loss_fn(theirs(numbers[part]), y[part])
-    loss.backward()
-    optimizer.step()
-    assert abs(loss.item() - seen[i]) < 1e-4 * abs(loss.item()), (i, loss.item(), seen[i])
-assert len(seen) == 200 and theirs.table.weight.abs().max() > 0.01
+loss_fn = torch.nn.CrossEntropyLoss()
+def trained(padding):
+    seen, ours = [], Net(sluice.torch.Embedding(
+        "users", 8, None if padding is None else int(ids_of(padding)), initializer="ones"))
+    optimizer = torch.optim.SGD(ours.parameters(), lr=0.05)
+    with sluice.torch.Trainer(ours, f"table-{padding}", address, train={"shuffle": False},
+                              optimizer=optimizer) as t:
+        for batch in t.batches((ids, y), batch_size=16):
+            t.evaluate((ids[:16], y[:16]), lambda x, y: x[:, 0])  # leaves no gradient
+            assert ours.table(batch.x[0, 0]).shape == (8,)
+            seen.append(t.step(lambda: loss_fn(ours(batch.x), batch.y)))
+        for what, call in (("between a batch", lambda: ours(ids[:2])),
+                           ("no Trainer", lambda: copy.deepcopy(ours)(ids[:2]))):
+            try:
+                call()
+            except RuntimeError as error:
+                assert what in str(error), error
+            else:
+                assert False, what
+    theirs = Net(torch.nn.Embedding(50, 8, padding))
+    with torch.no_grad():
+        theirs.table.weight[:] = 1
+        if padding is not None:
+            theirs.table.weight[padding] = 0
+    optimizer = torch.optim.SGD(theirs.parameters(), lr=0.05)
+    for i in range(200):
+        part = slice(16 * i, 16 * i + 16)
+        optimizer.zero_grad()
+        loss = loss_fn(theirs(numbers[part]), y[part])
+        loss.backward()
+        optimizer.step()
+        assert abs(loss.item() - seen[i]) < 1e-4 * abs(loss.item()), (i, loss.item(), seen[i])
+    assert len(seen) == 200 and (theirs.table.weight - 1).abs().max() > 0.01
+    return ours
+ours, _ = trained(None), trained(7)
 for words, module, more in (
         ("mode async", ours, {"mode": "hybrid"}),
         ("one name", torch.nn.ModuleList([ours, Net(sluice.torch.Embedding("users", 4))]), {})):
@@ -364,7 +374,10 @@ address = sys.argv[1]
 torch.manual_seed(7)
 numbers, y = torch.randint(0, 50, (3200, 3)), torch.randint(0, 4, (3200,))
 numbers[:, 1] = numbers[:, 0]                       # an id stands twice in a bag
-ids = numbers * -0x61c8864680b583eb                 # any numbers of 64 bits
+def ids_of(numbers):
+    return torch.as_tensor(numbers) * -0x61c8864680b583eb  # any numbers of 64 bits
+ids, pad = ids_of(numbers), int(ids_of(1))
+assert pad < 0                                      # and is said without a sign below
 counts, weights = torch.randint(0, 4, (3200,)), torch.rand(3200, 3) + 0.5
 
 class Net(torch.nn.Module):
@@ -385,43 +398,47 @@ class Net(torch.nn.Module):
 
 class Roots(torch.nn.EmbeddingBag):
     def forward(self, ids, offsets, weights):
+        weights = weights if self.padding_idx is None else weights * (ids != self.padding_idx)
         bag = (torch.arange(len(ids))[:, None] >= offsets).sum(1) - 1
         squares = torch.zeros(len(offsets)).index_add(0, bag, weights.square())
-        return super().forward(ids, offsets, weights / squares[bag].sqrt())
+        return super().forward(ids, offsets, weights / squares[bag].clamp(min=1e-9).sqrt())
 
 def loss_of(net, x, y):
     loss = torch.nn.functional.cross_entropy(net(x), y)
-    if net is ours:
-        for mode, table in net.tables.items():
-            (pulled, _), = table.pulled             # each distinct id once
-            assert len(set(pulled.tolist())) == len(pulled), (mode, pulled)
+    for table in net.tables.values():
+        for pulled, _ in getattr(table, "pulled", []):  # each distinct id once
+            assert len(set(pulled.tolist())) == len(pulled), pulled
+            assert table.padding_idx is None or pad not in pulled
     return loss
 
-seen = []
-ours = Net(lambda mode: sluice.torch.EmbeddingBag(mode, 8, mode, initializer="zeros"))
-optimizer = torch.optim.SGD(ours.parameters(), lr=0.2)
-with sluice.torch.Trainer(ours, "bags", address, train={"shuffle": False},
-                          optimizer=optimizer) as t:
-    for batch in t.batches(((ids, counts, weights), y), batch_size=16):
-        seen.append(t.step(lambda: loss_of(ours, batch.x, batch.y)))
-        assert not any(len(table.pulled) for table in ours.tables.values())
-theirs = Net(lambda mode: (Roots if mode == "sqrtn" else torch.nn.EmbeddingBag)(
-    50, 8, mode="mean" if mode == "mean" else "sum"))
-optimizer = torch.optim.SGD(theirs.parameters(), lr=0.2)
-for table in theirs.tables.values():
-    torch.nn.init.zeros_(table.weight)
-for i in range(200):
-    part = slice(16 * i, 16 * i + 16)
-    optimizer.zero_grad()
-    loss = loss_of(theirs, (numbers[part], counts[part], weights[part]), y[part])
-    loss.backward()
-    optimizer.step()
-    assert abs(loss.item() - seen[i]) < 1e-4 * abs(loss.item()), (i, loss.item(), seen[i])
-assert len(seen) == 200
-assert all(table.weight.abs().max() > 0.01 for table in theirs.tables.values())
+def trained(padding):
+    seen, ours = [], Net(lambda mode: sluice.torch.EmbeddingBag(
+        mode, 8, mode, None if padding is None else pad + (1 << 64), initializer="ones"))
+    optimizer = torch.optim.SGD(ours.parameters(), lr=0.1)
+    with sluice.torch.Trainer(ours, f"bags-{padding}", address, train={"shuffle": False},
+                              optimizer=optimizer) as t:
+        for batch in t.batches(((ids, counts, weights), y), batch_size=16):
+            seen.append(t.step(lambda: loss_of(ours, batch.x, batch.y)))
+    theirs = Net(lambda mode: (Roots if mode == "sqrtn" else torch.nn.EmbeddingBag)(
+        50, 8, mode="mean" if mode == "mean" else "sum", padding_idx=padding))
+    optimizer = torch.optim.SGD(theirs.parameters(), lr=0.1)
+    for table in theirs.tables.values():
+        torch.nn.init.ones_(table.weight)
+    for i in range(200):
+        part = slice(16 * i, 16 * i + 16)
+        optimizer.zero_grad()
+        loss = loss_of(theirs, (numbers[part], counts[part], weights[part]), y[part])
+        loss.backward()
+        optimizer.step()
+        assert abs(loss.item() - seen[i]) < 1e-4 * abs(loss.item()), (i, loss.item(), seen[i])
+    assert len(seen) == 200
+    assert all((table.weight - 1).abs().max() > 0.01 for table in theirs.tables.values())
+    return ours
+ours, _ = trained(None), trained(1)
 for error, words, make in (
         (ValueError, "known are sum, mean, sqrtn",
          lambda: sluice.torch.EmbeddingBag("bag", 8, "max")),
+        (ValueError, "64 bits", lambda: sluice.torch.Embedding("row", 8, 1 << 64)),
         (TypeError, "whole numbers", lambda: ours.tables["sum"](torch.rand(2, 3)))):
     try:
         make()
