@@ -141,6 +141,83 @@ class EmbeddingBag(TableLayer):
         return f"{super().extra_repr()}, mode={self.mode!r}"
 
 
+# Jobs draw from narrower distributions than torch's N(0, 1). Below 800 numbers of a row
+# this one is the widest, with a deviation of sqrt(2 / dim).
+WIDEST = "he_normal"
+Turned = (torch.nn.Embedding, torch.nn.EmbeddingBag)
+
+
+def sparse(model: torch.nn.Module, **table: Any) -> torch.nn.Module:
+    """Turns each torch.nn.Embedding(sparse=True) and torch.nn.EmbeddingBag(sparse=True)
+    of a model into a table of the name that the module has there. Changes the model in
+    place and returns it. It is called before the optimizer is made.
+
+        model = sluice.torch.sparse(Net(), optimizer={"type": "rowwise_adagrad",
+                                                      "learning_rate": 0.05})
+
+    table   of each of them, as of an `Embedding`
+
+    padding_idx and the mode of a bag are kept. The weights are dropped: rows begin as
+    the table's `initializer` draws them. torch draws N(0, 1), which no job does; the
+    nearest is he_normal, the default here, whose deviation is sqrt(2 / dim). The number
+    of embeddings is dropped as well, so an id beyond it is no error and has its row.
+    Modules that were made with device="meta" never have the memory of their weights.
+
+    ValueError, and the model stays as it is, if a module has what a table does not
+    (max_norm, scale_grad_by_freq, include_last_offset, the mode max, a weight that is
+    frozen, tied or not float32), or if there is none to turn.
+    """
+    found = {n: m for n, m in model.named_modules()
+             if isinstance(m, Turned) and m.sparse}
+    if not found:
+        raise ValueError("the model has no torch.nn.Embedding and no EmbeddingBag with "
+                         "sparse=True: say it of those that are to be tables")
+    for name, module in found.items():
+        wrong = _unlike_a_table(model, name, module)
+        if wrong:
+            raise ValueError(f"{name or 'the model'} cannot be a table: {wrong}")
+    for name, module in found.items():
+        parent, _, last = name.rpartition(".")
+        layer = _table_of(name, module, {"initializer": WIDEST, **table})
+        setattr(model.get_submodule(parent), last, layer.train(module.training))
+    return model
+
+
+def _unlike_a_table(model: torch.nn.Module, name: str, module: Any) -> Optional[str]:
+    """What a module has that a table does not, and what to do about it."""
+    if not name:
+        return "it has no name; make a sluice.torch.Embedding or EmbeddingBag instead"
+    if type(module) not in Turned:
+        return (f"its class {type(module).__name__} may compute otherwise; put a "
+                "sluice.torch.Embedding or EmbeddingBag in its place")
+    if module.max_norm is not None:
+        return "rows have no max_norm; leave it out (a table's optimizer has weight_decay)"
+    if module.scale_grad_by_freq:
+        return "gradients of rows have no scale_grad_by_freq; leave it out"
+    if getattr(module, "include_last_offset", False):
+        return "bags have no include_last_offset; leave it out, and pass offsets[:-1]"
+    if getattr(module, "mode", None) == "max":
+        return "bags have no mode max; use sum or mean"
+    if not module.weight.requires_grad:
+        return "its weight is frozen, and rows are trained; leave sparse=True out"
+    if module.weight.dtype != torch.float32:
+        return (f"its weight is {module.weight.dtype}, and rows are float32; call "
+                "model.float() before")
+    tied = [n for n, p in model.named_parameters(remove_duplicate=False)
+            if p is module.weight and n != f"{name}.weight"]
+    if tied:
+        return (f"its weight is also {tied[0]}, and rows are no parameter; give each a "
+                "weight of its own, or leave sparse=True out")
+    return None
+
+
+def _table_of(name: str, module: Any, table: Dict[str, Any]) -> TableLayer:
+    dim, padding = module.embedding_dim, module.padding_idx
+    if isinstance(module, torch.nn.EmbeddingBag):
+        return EmbeddingBag(name, dim, module.mode, padding, **table)
+    return Embedding(name, dim, padding, **table)
+
+
 def whole(ids: torch.Tensor) -> torch.Tensor:
     """Ids as numbers of 64 bits with a sign, which torch compares and sorts."""
     if ids.dtype == torch.uint64:

@@ -34,7 +34,7 @@ import torch
 from ._data import Batch, Rows, map_arrays
 from ._program import Cluster, Json, Program, chunks
 from ._rates import schedule_of
-from ._torch_rows import Embedding, EmbeddingBag, tables_of
+from ._torch_rows import Embedding, EmbeddingBag, sparse, tables_of
 from ._torch_watch import Watch
 from .session import Closure, Lost
 
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
 __all__ = ["Batch", "Embedding", "EmbeddingBag", "Trainer", "optimizer_spec",
-           "schedule_spec"]
+           "schedule_spec", "sparse"]
 
 READY = 1 << 14  # elements of the gradient that are worth a call of the library
 NEAREST = {"NAdam": "Adam", "RAdam": "Adam", "Adadelta": "RMSprop",

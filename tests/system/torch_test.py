@@ -449,6 +449,90 @@ for error, words, make in (
 print("as an EmbeddingBag of torch's")
 """
 
+# A model of torch's own whose sparse modules become tables.
+TURNED = """
+import sys, torch, sluice.torch
+address = sys.argv[1]
+torch.manual_seed(7)
+x, y = torch.randint(0, 50, (1600, 3)), torch.randint(0, 4, (1600,))
+E, B = torch.nn.Embedding, torch.nn.EmbeddingBag
+
+class Net(torch.nn.Module):
+    def __init__(self, **how):
+        super().__init__()
+        self.users = E(50, 8, padding_idx=-7, sparse=True, **how)
+        self.inner = torch.nn.Sequential(B(50, 8, mode="sum", padding_idx=3, sparse=True, **how))
+        torch.manual_seed(3)
+        self.dense, self.last = E(50, 8), torch.nn.Linear(24, 4)
+    def forward(self, x):
+        return self.last(torch.cat([self.users(x).sum(1), self.inner(x),
+                                    self.dense(x).sum(1)], 1))
+
+def loss_of(net, x, y):
+    return torch.nn.functional.cross_entropy(net(x), y)
+
+ours, theirs, seen = Net(device="meta").eval(), Net(), []
+assert sluice.torch.sparse(ours, initializer="ones") is ours
+assert not ours.users.training and ours.train().users.training
+assert [n for n, _ in ours.named_parameters()] == [
+    "dense.weight", "last.weight", "last.bias"], ours
+assert [m.table for m in (ours.users, ours.inner[0])] == [
+    {"name": name, "dim": 8, "initializer": "ones"} for name in ("users", "inner.0")], ours
+optimizer = torch.optim.SGD(ours.parameters(), lr=0.05)
+with sluice.torch.Trainer(ours, "turned", address, train={"shuffle": False},
+                          optimizer=optimizer) as t:
+    for batch in t.batches((x, y), batch_size=16):
+        seen.append(t.step(lambda: loss_of(ours, batch.x, batch.y)))
+with torch.no_grad():
+    for module, padding in ((theirs.users, 43), (theirs.inner[0], 3)):
+        module.weight[:] = 1
+        module.weight[padding] = 0
+optimizer = torch.optim.SGD(theirs.parameters(), lr=0.05)
+for i in range(100):
+    part = slice(16 * i, 16 * i + 16)
+    optimizer.zero_grad()
+    loss = loss_of(theirs, x[part], y[part])
+    loss.backward()
+    optimizer.step()
+    assert abs(loss.item() - seen[i]) < 1e-4 * abs(loss.item()), (i, loss.item(), seen[i])
+assert len(seen) == 100
+
+class Own(E):
+    pass
+def model(module, last=None):
+    return torch.nn.ModuleDict({"good": E(5, 2, sparse=True), "bad": module, **(
+        {} if last is None else {"last": last})})
+tied = torch.nn.Linear(2, 5)
+bad = E(5, 2, sparse=True)
+bad.weight = tied.weight
+for words, module, *last in (
+        ("max_norm", E(5, 2, max_norm=1.0, sparse=True)),
+        ("scale_grad_by_freq", E(5, 2, scale_grad_by_freq=True, sparse=True)),
+        ("offsets[:-1]", B(5, 2, include_last_offset=True, sparse=True)),
+        ("mode max", B(5, 2, mode="max", sparse=True)),
+        ("frozen", E.from_pretrained(torch.ones(5, 2), sparse=True)),
+        ("float64", E(5, 2, sparse=True, dtype=torch.float64)),
+        ("class Own", Own(5, 2, sparse=True)),
+        ("also last.weight", bad, tied)):
+    whole = model(module, *last)
+    try:
+        sluice.torch.sparse(whole)
+    except ValueError as error:
+        assert "bad cannot be a table" in str(error) and words in str(error), error
+    else:
+        assert False, words
+    assert type(whole["good"]) is E
+for words, whole in (("no name", E(5, 2, sparse=True)), ("sparse=True", model(E(5, 2))["bad"])):
+    try:
+        sluice.torch.sparse(whole)
+    except ValueError as error:
+        assert words in str(error), error
+    else:
+        assert False, words
+assert sluice.torch.sparse(model(E(5, 2)))["good"].table["initializer"] == "he_normal"
+print("turned")
+"""
+
 
 def a_dlrm_learns_from_ids_without_a_vocabulary():
     with Cluster(psservers=2, workers=0) as c:
@@ -469,10 +553,16 @@ def a_sparse_table_is_a_layer_of_bags():
         check("as an EmbeddingBag of torch's" in said, said)
 
 
+def sparse_modules_of_a_model_become_tables():
+    with Cluster(psservers=2, workers=0) as c:
+        said = run(TURNED, c.address)
+        check("turned" in said, said)
+
+
 if __name__ == "__main__":
     main_with("torch", [
         torch_loader, a_sparse_table_is_a_layer, a_sparse_table_is_a_layer_of_bags,
-        a_dlrm_learns_from_ids_without_a_vocabulary,
+        sparse_modules_of_a_model_become_tables, a_dlrm_learns_from_ids_without_a_vocabulary,
         optimizers_schedules_and_clipping_are_those_of_torch,
         accumulated_scaled_and_read_elsewhere_it_is_the_same_training,
         programs_of_torch_train_and_die, a_resnet_with_batch_norm_learns,
