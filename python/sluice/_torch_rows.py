@@ -86,8 +86,8 @@ class Embedding(TableLayer):
                 admit, evict, buckets
 
     It is called between a batch and its `step`, also for an evaluation. `load` and
-    `save` of a Trainer have no rows, and its `clip_norm` and `clip_value` are of the
-    parameters alone.
+    `save` of a Trainer have no rows, and warn of that; its `clip_norm` and `clip_value`
+    are of the parameters alone.
     """
 
     def forward(self, ids: torch.Tensor) -> torch.Tensor:

@@ -649,7 +649,8 @@ class Trainer(Program):
         """The rows of a table; zeros if the closure is lost, whose step then counts for
         nothing."""
         if self._step is None or self._closure is None:
-            raise RuntimeError(f"table {name}: rows are there between a batch and its step")
+            raise RuntimeError(f"table {name}: rows are there between a batch and its step "
+                               "alone: evaluate there, before the job has ended")
         try:
             return self._closure.rows(name, ids)
         except Lost:
@@ -739,7 +740,7 @@ class Trainer(Program):
     def load(self, best: bool = False) -> bool:
         """What the whole job has learnt into the model: the parameters of its last
         checkpoint, or with `best` what `better` kept, not what this program saw last.
-        False, and the model stays as it is, if it is we who left (SIGTERM) and the job
+        Rows of tables stay where they are, and a RuntimeWarning says so. False, and the model stays as it is, if it is we who left (SIGTERM) and the job
         goes on."""
         if not self.ended():
             return False
@@ -748,7 +749,23 @@ class Trainer(Program):
         with torch.no_grad():
             for n, p in self.parameters:
                 p.copy_(torch.from_numpy(values[n]).view(p.shape))
+        self._warn_of_rows("the model that was loaded")
         return True
+
+    def save(self, path: str) -> None:
+        """What `learnt` gives as a safetensors file, without rows of tables, as `load`."""
+        super().save(path)
+        self._warn_of_rows(path)
+
+    def _warn_of_rows(self, what: str) -> None:
+        if self._tables:
+            name, more = self._tables[0].name, len(self._tables) - 1
+            warnings.warn(
+                f"{what} has the parameters alone, and no rows of table {name}"
+                f"{f' and of {more} others' if more else ''}: "
+                f"sluice.export({self.id!r}, {self.coordinator!r}, table={name!r}) gives "
+                "them",
+                RuntimeWarning, stacklevel=3)
 
     def evaluate(self, data: Any, metric: Callable[[Any, Any], torch.Tensor],
                  batch_size: int = 256) -> float:

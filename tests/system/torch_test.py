@@ -104,7 +104,8 @@ refused("ReduceLROnPlateau is not offered", lambda p: O.Adam(p),
 
 # What accumulates, is scaled or is read elsewhere is the same training.
 WAYS = """
-import os, sys, torch, sluice.torch
+import os, sys, warnings, torch, sluice.torch
+warnings.simplefilter("error", RuntimeWarning)  # of rows, which it has none of
 address, way = sys.argv[1:3]
 torch.manual_seed(7)
 x, y = torch.randn(640, 12), torch.randint(0, 4, (640,))
@@ -303,7 +304,7 @@ def a_program_of_torch_leaves_in_order():
 
 # One worker, in order: what a loop with torch's own Embedding computes.
 TABLE = """
-import copy, sys, torch, sluice.torch
+import copy, sys, warnings, torch, sluice.torch
 address = sys.argv[1]
 torch.manual_seed(7)
 numbers, y = torch.randint(0, 50, (3200, 3)), torch.randint(0, 4, (3200,))
@@ -339,6 +340,14 @@ def trained(padding):
                 assert what in str(error), error
             else:
                 assert False, what
+        with warnings.catch_warnings(record=True) as said:
+            warnings.simplefilter("always")
+            t.load()
+            t.save(sys.argv[2])
+        call = f"sluice.export('{t.id}', '{address}', table='users')"
+        assert [call in str(w.message) for w in said] == [True] * 2, said
+        rows = eval(call)
+        assert all(w.filename == "<string>" for w in said), said  # where it is called
     theirs = Net(torch.nn.Embedding(50, 8, padding))
     with torch.no_grad():
         theirs.table.weight[:] = 1
@@ -353,6 +362,13 @@ def trained(padding):
         optimizer.step()
         assert abs(loss.item() - seen[i]) < 1e-4 * abs(loss.item()), (i, loss.item(), seen[i])
     assert len(seen) == 200 and (theirs.table.weight - 1).abs().max() > 0.01
+    there = [n for n in range(50) if n != padding]
+    order = torch.from_numpy(rows["ids"].view("int64")).argsort()
+    wanted = ids_of(there).argsort()
+    assert torch.equal(torch.from_numpy(rows["ids"].view("int64"))[order],
+                       ids_of(there)[wanted])             # padding has no row
+    assert torch.allclose(torch.from_numpy(rows["values"])[order],
+                          theirs.table.weight[there][wanted], atol=1e-4)
     return ours
 ours, _ = trained(None), trained(7)
 for words, module, more in (
@@ -543,7 +559,7 @@ def a_dlrm_learns_from_ids_without_a_vocabulary():
 
 def a_sparse_table_is_a_layer():
     with Cluster(psservers=2, workers=0) as c:
-        said = run(TABLE, c.address)
+        said = run(TABLE, c.address, str(c.dir / "saved.safetensors"))
         check("as an Embedding of torch's" in said, said)
 
 
