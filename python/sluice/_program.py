@@ -653,6 +653,17 @@ class Program:
                 self._begun().absent(numbers[at], end - at)
             at = end
 
+    def _pull_rows(self, name: str, ids: Any) -> Any:
+        """The rows of a table; zeros if the closure is lost, whose step then counts for
+        nothing."""
+        if self._step is None or self._closure is None:
+            raise RuntimeError(f"table {name}: rows are there between a batch and its step "
+                               "alone: evaluate there, before the job has ended")
+        try:
+            return self._closure.rows(name, ids)
+        except Lost:
+            return np.zeros((*ids.shape, self._closure.tables[name].dim), np.float32)
+
     def _done(self, loss: float, right: float = 0.0, skip: bool = False) -> None:
         """The gradient is whole; `loss`: the batch's mean."""
         step, self._step = self._begun(), None

@@ -21,7 +21,8 @@ What is different from a loop of one's own:
 """
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Tuple, Union
+import contextlib
+from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Sequence, Tuple, Union
 
 import jax
 import jax.numpy as jnp
@@ -29,7 +30,7 @@ import numpy as np
 
 from ._data import Batch
 from ._program import Cluster, Json, Program
-from .session import Floats
+from .session import Floats, Lost
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -57,6 +58,8 @@ class Trainer(Program):
     params     a pytree of float32 arrays: the first values
     optimizer  a job's: a name, as "adam", or a dict, as {"type": "sgd",
                "learning_rate": 0.1, "schedule": {...}, "global_clipnorm": 1.0}
+    tables     sparse tables of the job (docs/tables.md), as it has them: [{"name":
+               "users", "dim": 16, "optimizer": {...}}]. `step` has their rows
     cluster    tls, name, init, share, train, wait, workers, mode, ranks,
                store, new: as of `Program`
                (sluice/_program.py)
@@ -66,7 +69,8 @@ class Trainer(Program):
     _start = "spawn"
 
     def __init__(self, params: Any, job: str, coordinator: Optional[str] = None, *,
-                 optimizer: Union[str, Json] = "sgd", **cluster: Unpack[Cluster]) -> None:
+                 optimizer: Union[str, Json] = "sgd", tables: Sequence[Json] = (),
+                 **cluster: Unpack[Cluster]) -> None:
         if not isinstance(optimizer, (str, dict)):
             raise ValueError(
                 f"optimizer: {type(optimizer).__name__} is none of psservers'. optax' "
@@ -80,6 +84,9 @@ class Trainer(Program):
             if jnp.asarray(leaf).dtype != jnp.float32:
                 raise ValueError(f"{n} is {jnp.asarray(leaf).dtype}; parameters are "
                                  "float32 (cast them where they are used)")
+        if tables and cluster.get("mode", "async") != "async":
+            raise ValueError(f"table {tables[0]['name']}: tables are of mode async")
+        self._tables = list(tables)
         self._shapes = [tuple(np.shape(leaf)) for _, leaf in leaves]
         super().__init__(
             job, coordinator, list(zip(names, self._shapes)),
@@ -88,8 +95,14 @@ class Trainer(Program):
         self.device = f"jax, {jax.devices()[0]}"
         self._params: Any = params
         self._flat: Any = None  # the same as one vector
-        self._functions: Dict[Tuple[Any, bool], Any] = {}
+        self._functions: Dict[Tuple[Any, bool, bool], Any] = {}
         self._unflatten = jax.jit(self._trees)
+
+    def spec(self, samples: int, batch_size: int, epochs: int) -> Json:
+        said = super().spec(samples, batch_size, epochs)
+        if self._tables:
+            said["model"]["tables"] = self._tables
+        return said
 
     # ---- the tree and the vector
 
@@ -121,7 +134,7 @@ class Trainer(Program):
     # ---- training
 
     def step(self, loss_fn: Callable[..., Any], *args: Any, has_aux: bool = False,
-             right: float = 0.0) -> Any:
+             right: float = 0.0, ids: Optional[Dict[str, Any]] = None) -> Any:
         """The loss of the batch and its gradient, which is pushed. Returns the loss,
         or with `has_aux` (loss, aux).
 
@@ -129,8 +142,22 @@ class Trainer(Program):
                  when it is first seen: the same function each time, not a lambda of
                  the loop
         right    how many samples were predicted right
+        ids      {table: whole numbers of 64 bits, of any shape}: loss_fn is given
+                 (params, rows, *args), where rows[table] are the rows of these, of
+                 shape (*ids.shape, dim). Their gradients leave with the step
         """
-        value, aux, gradient = self._compiled(loss_fn, has_aux)(self._flat, *args)
+        compute = self._compiled(loss_fn, has_aux, ids is not None)
+        if ids is None:
+            value, aux, gradient = compute(self._flat, *args)
+        else:
+            # NumPy's: without jax_enable_x64 JAX has no numbers of 64 bits.
+            wanted = {name: np.asarray(numbers) for name, numbers in ids.items()}
+            rows = {name: self._pull_rows(name, numbers)
+                    for name, numbers in wanted.items()}
+            value, aux, gradient, of_rows = compute(self._flat, rows, *args)
+            for name, numbers in wanted.items():
+                with contextlib.suppress(Lost):  # the next batch is another closure's
+                    self._begun().push_rows(name, numbers, np.asarray(of_rows[name]))
         loss = self._push(gradient, value, right)
         return (loss, aux) if has_aux else loss
 
@@ -158,8 +185,9 @@ class Trainer(Program):
         self._done(value, right)
         return value
 
-    def _compiled(self, loss_fn: Callable[..., Any], has_aux: bool) -> Any:
-        key = (loss_fn, has_aux)
+    def _compiled(self, loss_fn: Callable[..., Any], has_aux: bool, has_rows: bool
+                  ) -> Any:
+        key = (loss_fn, has_aux, has_rows)
         if key not in self._functions:
             if len(self._functions) >= FUNCTIONS:
                 raise ValueError(
@@ -169,11 +197,11 @@ class Trainer(Program):
 
             gradient_of = jax.value_and_grad(
                 loss_fn if has_aux else lambda *words: (loss_fn(*words), None),
-                has_aux=True)
+                argnums=(0, 1) if has_rows else (0,), has_aux=True)
 
             def compute(flat: Any, *args: Any) -> Any:
-                (loss, aux), gradient = gradient_of(self._trees(flat), *args)
-                return loss, aux, _one_vector(gradient)
+                (loss, aux), gradients = gradient_of(self._trees(flat), *args)
+                return (loss, aux, _one_vector(gradients[0]), *gradients[1:])
             self._functions[key] = jax.jit(compute)
         return self._functions[key]
 

@@ -645,17 +645,6 @@ class Trainer(Program):
 
     # ---- rows of tables
 
-    def _pull_rows(self, name: str, ids: Any) -> Any:
-        """The rows of a table; zeros if the closure is lost, whose step then counts for
-        nothing."""
-        if self._step is None or self._closure is None:
-            raise RuntimeError(f"table {name}: rows are there between a batch and its step "
-                               "alone: evaluate there, before the job has ended")
-        try:
-            return self._closure.rows(name, ids)
-        except Lost:
-            return np.zeros((*ids.shape, self._closure.tables[name].dim), np.float32)
-
     def _push_rows(self, skip: bool) -> None:
         for table in self._tables:
             pulled, table.pulled = table.pulled, []
@@ -740,8 +729,8 @@ class Trainer(Program):
     def load(self, best: bool = False) -> bool:
         """What the whole job has learnt into the model: the parameters of its last
         checkpoint, or with `best` what `better` kept, not what this program saw last.
-        Rows of tables stay where they are, and a RuntimeWarning says so. False, and the model stays as it is, if it is we who left (SIGTERM) and the job
-        goes on."""
+        Rows of tables stay where they are, and a RuntimeWarning says so. False, and the
+        model stays as it is, if it is we who left (SIGTERM) and the job goes on."""
         if not self.ended():
             return False
         values = self.learnt(best)

@@ -204,10 +204,60 @@ def a_program_of_jax_leaves_in_order():
         leave(c, "jax_fashion.py", 200, "--samples=16000")
 
 
+TABLE = """
+import sys, jax, jax.numpy as jnp, numpy as np, sluice, sluice.jax
+address = sys.argv[1]
+data = np.random.default_rng(7)
+numbers = data.integers(0, 50, (3200, 3))
+numbers[:, 1] = numbers[:, 0]                       # an id stands twice in a sample
+y = data.standard_normal(3200).astype(np.float32)
+ids = numbers.astype(np.uint64) * np.uint64(0x9e3779b97f4a7c15)   # any of 64 bits
+w = data.standard_normal(8).astype(np.float32)
+
+def loss_fn(params, rows, y):
+    return jnp.mean((rows["users"].sum(1) @ params["w"] - y) ** 2)
+
+seen = []
+with sluice.jax.Trainer({"w": w}, "table", address, train={"shuffle": False},
+                        optimizer={"type": "sgd", "learning_rate": 0.01},
+                        tables=[{"name": "users", "dim": 8, "initializer": "ones"}]) as t:
+    for batch in t.batches((ids, y), batch_size=16):
+        seen.append(t.step(loss_fn, batch.y, ids={"users": batch.x}))
+    w_ours = t.load()["w"]
+kept = sluice.export(t.id, address, table="users")
+ours = dict(zip(kept["ids"].tolist(), kept["values"]))
+theirs = {"w": w, "rows": jnp.ones((50, 8))}
+dense = jax.jit(jax.value_and_grad(
+    lambda p, n, y: loss_fn(p, {"users": p["rows"][n]}, y)))
+for i in range(200):
+    part = slice(16 * i, 16 * i + 16)
+    loss, gradient = dense(theirs, numbers[part], y[part])
+    theirs = jax.tree.map(lambda p, g: p - 0.01 * g, theirs, gradient)
+    assert abs(loss - seen[i]) < 1e-4 * abs(loss), (i, loss, seen[i])
+np.testing.assert_allclose(w_ours, theirs["w"], rtol=1e-3, atol=1e-5)
+assert len(seen) == 200 and len(ours) == 50
+for n in range(50):
+    of = int(np.uint64(n) * np.uint64(0x9e3779b97f4a7c15))
+    np.testing.assert_allclose(ours[of], theirs["rows"][n], rtol=1e-3, atol=1e-5)
+try:
+    sluice.jax.Trainer({"w": w}, "refused", address, tables=[{"name": "a"}], mode="hybrid")
+except ValueError as error:
+    assert "mode async" in str(error), error
+print("as an array of rows")
+"""
+
+
+def rows_of_a_table_are_an_argument_of_the_loss():
+    with Cluster(psservers=2, workers=0) as c:
+        said = run(TABLE, c.address)
+        check("as an array of rows" in said, said)
+
+
 if __name__ == "__main__":
     main_with("jax", [
         a_worker_alone_trains_as_a_loop_of_ones_own,
         gradients_of_the_programs_own_are_pushed_and_what_is_wrong_is_said,
         programs_that_begin_at_one_moment_train_one_job,
-        one_that_comes_at_the_end_ends, programs_of_jax_train_and_die,
+        one_that_comes_at_the_end_ends, rows_of_a_table_are_an_argument_of_the_loss,
+        programs_of_jax_train_and_die,
         a_program_of_jax_leaves_in_order])
