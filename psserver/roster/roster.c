@@ -230,8 +230,11 @@ static void load_work(void *arg)
     // A store that is not mounted has no snapshots, but the seed must not be
     // taken for that.
     load->rc = roster_store(h->roster, &load->err);
-    if (load->rc == SL_OK)
-        load->rc = shard_new(&load->shard, &load->plan);
+    if (load->rc == SL_OK &&
+        (load->rc = shard_new(&load->shard, &load->plan)) != SL_OK)
+        sl_fail(&load->err, load->rc,
+                "no memory for its values, slots and empty tables; give this "
+                "psserver more (--rows-memory limits its tables)");
     if (load->rc == SL_OK)
         load->rc = snap_load(setup->fs, h->folder, load->at_least, load->shard,
                              passed_over, h, &load->err);

@@ -100,6 +100,11 @@ static void put_tables(const struct measured *m, struct expo *e)
     expo_single(e, "sluice_table_bytes", EXPO_GAUGE,
                 "Memory of the rows of sparse tables, with their index.",
                 (double)m->row_bytes);
+    if (row_memory_limit() != UINT64_MAX)
+        expo_single(e, "sluice_table_bytes_limit", EXPO_GAUGE,
+                    "Most memory for rows of sparse tables, of all jobs "
+                    "together; absent without a limit.",
+                    (double)row_memory_limit());
     expo_family(e, "sluice_table_ids_total", EXPO_COUNTER,
                 "What became of ids of sparse tables since their shards were "
                 "loaded (unadmitted: changed no row).");

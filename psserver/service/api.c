@@ -112,7 +112,7 @@ static enum sl_err refuse_region(struct shard *shard, struct rpc_msg *msg)
 }
 
 // Applies and counts a push, and makes the answer.
-static enum sl_err push_shard(struct shard_figures *f, struct shard *shard,
+static enum sl_err push_shard(struct shards_api *api, struct shard *shard,
                               const struct wire_push *m, struct exchange *x,
                               struct rpc_msg *msg, bool *applied,
                               struct sl_error *err)
@@ -125,9 +125,11 @@ static enum sl_err push_shard(struct shard_figures *f, struct shard *shard,
                    : shard_push(shard, m, &reply, x->values, err);
     if (rc == SL_OK && FAULT_ERR("api.ack") != SL_OK) // the answer is lost
         rc = sl_fail(err, SL_EUNAVAIL, "api.ack: injected error");
+    if (rc == SL_ERANGE || rc == SL_EBUSY) // something here is full
+        sl_prefix(err, rc, "psserver %s", api->setup.name);
     if (rc != SL_OK)
         return rc;
-    figures_pushed(f, &reply, m->skip);
+    figures_pushed(&api->_shared.figures, &reply, m->skip);
     if (x->values != NULL && reply.result != WIRE_PUSH_REFUSED &&
         reply.result != WIRE_PUSH_HELD) {
         reply.in_shm = exchange_in_shm(x);
@@ -165,8 +167,7 @@ static enum sl_err api_handle_push(struct shards_api *api,
     if (rc == SL_OK) {
         rc = exchange_push(&x, api->setup.local, shard, &m, fresh, err);
         if (rc == SL_OK)
-            rc = push_shard(&api->_shared.figures, shard, &m, &x, msg, &applied,
-                            err);
+            rc = push_shard(api, shard, &m, &x, msg, &applied, err);
         else if (rc == SL_ENOENT)
             rc = refuse_region(shard, msg);
         span_end(began, "apply", SPANS_IO,

@@ -39,6 +39,7 @@ struct shards_api_setup {
     struct fs *fs;
     struct shard_table *store;
     const char *folder;    // folder of snapshots
+    const char *name;      // the psserver's, in texts
     struct local *local;   // NULL: no memory is shared
     struct tokens *tokens; // NULL: calls need no tokens
 };

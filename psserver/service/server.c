@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/base/buf.h"
+#include "common/base/cgroup.h"
 #include "common/run/log.h"
 #include "common/base/mem.h"
 #include "common/net/rpc_figures.h"
@@ -18,6 +19,7 @@
 #include "psserver/service/identity.h"
 #include "psserver/local/local_shared.h"
 #include "psserver/roster/roster.h"
+#include "state/rows/row_memory.h"
 #include "state/shard/shard_store.h"
 
 #define DRAIN_LOOK_MS 20    // how often a drain looks for open calls
@@ -65,6 +67,14 @@ const struct conf_key server_keys[] = {
      .max = 256,
      .unit = "threads",
      .help = "Threads that answer workers; 0: one per two cores."},
+    {.name = "rows-memory",
+     .kind = CONF_BYTES,
+     .value = "0",
+     .min = 0,
+     .max = INT64_MAX,
+     .help = "Most memory for rows of sparse tables, of all jobs together; a "
+             "push that needs more fails its job. 0: four fifths of what the "
+             "process may use, less the shards' values and slots."},
     {.name = "shm",
      .kind = CONF_CHOICE,
      .value = "auto",
@@ -220,6 +230,7 @@ static enum sl_err psserver_start_rpc(struct psserver *s, struct sl_error *err)
                                      .fs = s->fs,
                                      .store = s->store,
                                      .folder = s->folder,
+                                     .name = s->name,
                                      .local = s->local,
                                      .tokens = s->tokens};
     const char *listen = conf_str(c, "listen");
@@ -310,12 +321,16 @@ static enum sl_err psserver_start_parts(struct psserver *s,
                                         struct sl_error *err)
 {
     struct rpc_io_options io = {0};
+    struct cgroup_memory memory;
     enum sl_err rc = psserver_read_settings(s, err);
 
     if (rc == SL_OK)
         rc = psserver_read_roots(s, err);
     if (rc != SL_OK)
         return rc;
+    cgroup_memory(&memory, "");
+    row_memory_set((uint64_t)conf_int(daemon_conf(s->daemon), "rows-memory"),
+                   memory.limit_bytes);
     io.threads = (unsigned)conf_int(daemon_conf(s->daemon), "io-threads");
     rc = rpc_io_new(&s->io, &io, err);
     if (rc == SL_OK)

@@ -85,8 +85,7 @@ void row_bucket_remove(struct row_bucket *b, uint64_t hash, uint32_t number)
 // A bucket that is nearly full grows by a quarter, one with its bits used up
 // is built anew as it is. Between the two lies a tenth of it, so that a bucket
 // is not built again at once while rows come and go.
-enum sl_err row_bucket_grow(struct row_bucket *out, const struct row_bucket *b,
-                            uint64_t more)
+static uint64_t groups_for(const struct row_bucket *b, uint64_t more)
 {
     uint64_t need = b->rows + more, groups = b->groups;
 
@@ -94,15 +93,30 @@ enum sl_err row_bucket_grow(struct row_bucket *out, const struct row_bucket *b,
         groups = sl_ceil_div(need * 10, UINT64_C(9) * ROW_GROUP);
         groups = groups == 1 ? 1 : sl_ceil_div(groups * 5, 4);
     }
+    return groups;
+}
+
+enum sl_err row_bucket_grow(struct row_bucket *out, const struct row_bucket *b,
+                            uint64_t more, struct row_account *account)
+{
+    uint64_t groups = groups_for(b, more), bytes;
+    enum sl_err rc;
+
     if (groups > UINT32_MAX)
         return SL_ENOMEM;
+    bytes = groups * sizeof(*out->group) - row_bucket_bytes(b);
+    rc = row_account_take(account, bytes, false);
+    if (rc != SL_OK)
+        return rc;
     *out = (struct row_bucket){
         .group = sl_aligned(64, groups * sizeof(*out->group)),
         .groups = (uint32_t)groups,
         .room = (uint32_t)sl_min(room_of(groups), UINT32_MAX),
     };
-    if (out->group == NULL)
+    if (out->group == NULL) {
+        row_account_give(account, bytes, false);
         return SL_ENOMEM;
+    }
     memset(out->group, 0, groups * sizeof(*out->group));
     return SL_OK;
 }

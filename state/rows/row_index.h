@@ -19,7 +19,8 @@
 // Memory   a bucket without entries has no group of its own.
 // Units    buckets count from 0, the first of the shard's; hashes are
 //          table_hash's.
-// Errors   SL_ENOMEM of row_bucket_grow; it has changed nothing.
+// Errors   SL_ENOMEM of row_bucket_grow, and those of row_account_take; it has
+//          changed nothing.
 #ifndef STATE_ROWS_ROW_INDEX_H
 #define STATE_ROWS_ROW_INDEX_H
 
@@ -32,6 +33,7 @@
 #endif
 
 #include "common/base/status.h"
+#include "state/rows/row_memory.h"
 
 #define ROW_GROUP 12 // entries of a group
 
@@ -106,9 +108,9 @@ void row_bucket_clear(struct row_bucket *b, uint32_t group, unsigned slot,
                       uint64_t hash);
 
 // Makes *out a bucket without entries that has room for `more` than `b` has.
-// The caller adds the entries, releases *b and puts *out in its place.
-// SL_ENOMEM.
+// The caller adds the entries, releases *b and puts *out in its place. The
+// account pays for what it is larger; its memory is the caller's to give back.
 enum sl_err row_bucket_grow(struct row_bucket *out, const struct row_bucket *b,
-                            uint64_t more);
+                            uint64_t more, struct row_account *account);
 
 #endif

@@ -13,7 +13,8 @@
 //          its number is in use.
 // Units    numbers count from 0, below `used`; bytes of a record, a multiple of
 //          8.
-// Errors   SL_ENOMEM of row_pool_reserve; it has changed no record.
+// Errors   SL_ENOMEM of row_pool_reserve, and those of row_account_take; it has
+//          changed no record.
 #ifndef STATE_ROWS_ROW_POOL_H
 #define STATE_ROWS_ROW_POOL_H
 
@@ -21,23 +22,28 @@
 #include <stdint.h>
 
 #include "common/base/status.h"
+#include "state/rows/row_memory.h"
 
 #define ROW_NONE UINT32_MAX // no number
 #define ROW_SLABS 33
 
 struct row_pool {
-    size_t stride;            // bytes of a record
-    unsigned shift;           // slab 0 has 2^shift records
-    uint32_t used;            // numbers that were ever taken: 0 to used - 1
-    uint32_t free_count;      // numbers below `used` that are not in use
-    uint32_t free_first;      // ROW_NONE: none
-    uint32_t most;            // limit of numbers
-    uint8_t *slab[ROW_SLABS]; // owned; NULL: not needed yet
+    size_t stride;               // bytes of a record
+    unsigned shift;              // slab 0 has 2^shift records
+    uint32_t used;               // numbers that were ever taken: 0 to used - 1
+    uint32_t free_count;         // numbers below `used` that are not in use
+    uint32_t free_first;         // ROW_NONE: none
+    uint32_t most;               // limit of numbers
+    uint32_t taken;              // numbers that the account has memory for
+    struct row_account *account; // borrowed; NULL: none
+    uint8_t *slab[ROW_SLABS];    // owned; NULL: not needed yet
 };
 
-// Makes an empty pool for `most` records (at most ROW_NONE) of `stride` bytes.
-void row_pool_init(struct row_pool *p, size_t stride, uint32_t most);
-// Frees the slabs. All zeroes is allowed.
+// Makes an empty pool for `most` records (at most ROW_NONE) of `stride` bytes,
+// which are taken from the account.
+void row_pool_init(struct row_pool *p, size_t stride, uint32_t most,
+                   struct row_account *account);
+// Frees the slabs, and gives back their memory. All zeroes is allowed.
 void row_pool_release(struct row_pool *p);
 
 // Takes the memory of the next n numbers, as far as the limit allows.

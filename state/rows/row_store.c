@@ -12,17 +12,34 @@
 #define SAMPLES_MOST 64 // times that so many are looked at in vain
 #define LINE_BYTES 64
 
-enum sl_err row_store_init(struct row_store *s, size_t stride, uint32_t first,
-                           uint32_t own, uint32_t buckets, uint32_t limit)
+static uint64_t buckets_bytes(const struct row_store *s)
 {
-    *s = (struct row_store){
-        .first = first, .own = own, .buckets = buckets, .limit = limit};
-    s->bucket = sl_calloc(own, sizeof(*s->bucket));
-    if (s->bucket == NULL)
+    return s->own * sizeof(*s->bucket);
+}
+
+enum sl_err row_store_init(struct row_store *s, size_t stride, uint32_t first,
+                           uint32_t own, uint32_t buckets, uint32_t limit,
+                           struct row_account *account)
+{
+    struct row_store made = {.account = account,
+                             .first = first,
+                             .own = own,
+                             .buckets = buckets,
+                             .limit = limit};
+    enum sl_err rc = row_account_take(account, buckets_bytes(&made), false);
+
+    *s = (struct row_store){.bucket = NULL};
+    if (rc != SL_OK)
+        return rc;
+    made.bucket = sl_calloc(own, sizeof(*s->bucket));
+    if (made.bucket == NULL) {
+        row_account_give(account, buckets_bytes(&made), false);
         return SL_ENOMEM;
+    }
+    *s = made;
     for (uint32_t i = 0; i < own; i++)
         row_bucket_init(&s->bucket[i]);
-    row_pool_init(&s->pool, stride, limit);
+    row_pool_init(&s->pool, stride, limit, account);
     return SL_OK;
 }
 
@@ -34,6 +51,7 @@ void row_store_release(struct row_store *s)
     for (uint32_t i = 0; i < s->own; i++)
         row_bucket_release(&s->bucket[i]);
     sl_free(s->bucket);
+    row_account_give(s->account, buckets_bytes(s) + s->index_bytes, false);
     row_pool_release(&s->pool);
     *s = (struct row_store){.bucket = NULL};
 }
@@ -191,11 +209,13 @@ static enum sl_err bucket_make_room(struct row_store *s, struct row_bucket *b,
                                     uint64_t more)
 {
     struct row_bucket grown;
+    enum sl_err rc;
 
     if (more <= b->room)
         return SL_OK;
-    if (row_bucket_grow(&grown, b, more) != SL_OK)
-        return SL_ENOMEM;
+    rc = row_bucket_grow(&grown, b, more, s->account);
+    if (rc != SL_OK)
+        return rc;
     for (uint32_t i = 0; i < b->groups; i++) {
         const struct row_group *g = &b->group[i];
 
@@ -221,22 +241,47 @@ struct row_saved {
 
 #define SAVED_BYTES ((size_t)256 << 10)
 
+static uint64_t saved_bytes(const struct row_store *s, uint32_t room)
+{
+    return sizeof(struct row_saved) + room * s->pool.stride;
+}
+
+static void saved_free(struct row_store *s, struct row_saved *piece)
+{
+    row_account_give(s->account, saved_bytes(s, piece->room), true);
+    sl_free(piece);
+}
+
+static enum sl_err saved_new(struct row_store *s, struct row_saved **out)
+{
+    uint32_t room = (uint32_t)(SAVED_BYTES / s->pool.stride) + 1;
+    enum sl_err rc = row_account_take(s->account, saved_bytes(s, room), true);
+
+    if (rc != SL_OK)
+        return rc;
+    *out = sl_malloc(saved_bytes(s, room));
+    if (*out == NULL) {
+        row_account_give(s->account, saved_bytes(s, room), true);
+        return SL_ENOMEM;
+    }
+    **out = (struct row_saved){.room = room};
+    return SL_OK;
+}
+
 static enum sl_err row_store_reserve_saved(struct row_store *s, uint64_t n)
 {
     while (s->frozen && s->saved_room < n) {
-        uint32_t room = (uint32_t)(SAVED_BYTES / s->pool.stride) + 1;
-        struct row_saved *piece =
-            sl_malloc(sizeof(*piece) + room * s->pool.stride);
+        struct row_saved *piece;
+        enum sl_err rc = saved_new(s, &piece);
 
-        if (piece == NULL)
-            return SL_ENOMEM;
-        *piece = (struct row_saved){.room = room};
+        if (rc != SL_OK)
+            return rc;
         if (s->head == NULL)
             s->head = s->tail = piece;
         else
             s->last->next = piece;
         s->last = piece;
-        s->saved_room += room;
+        s->saved_room += piece->room;
     }
     return SL_OK;
 }
@@ -274,7 +319,7 @@ uint32_t row_store_largest(const struct row_store *s)
 
 uint64_t row_store_bytes(const struct row_store *s)
 {
-    return s->own * sizeof(*s->bucket) + s->index_bytes +
+    return buckets_bytes(s) + s->index_bytes +
            s->pool.used * (uint64_t)s->pool.stride;
 }
 
@@ -442,7 +487,7 @@ void row_store_thaw(struct row_store *s)
     for (struct row_saved *piece = s->head, *next; piece != NULL;
          piece = next) {
         next = piece->next;
-        sl_free(piece);
+        saved_free(s, piece);
     }
     s->head = s->tail = s->last = NULL;
     s->saved_room = 0;
@@ -483,7 +528,7 @@ static size_t walk_saved(struct row_store *s, size_t most, uint8_t *out)
             break;
         if (piece->taken == piece->count) {
             s->head = piece->next;
-            sl_free(piece);
+            saved_free(s, piece);
             continue;
         }
         memcpy(out + n++ * s->pool.stride,

@@ -12,7 +12,9 @@
 // Memory   row_store_release frees all. A record stays at its place until it is
 //          removed.
 // Units    as in rowset.h; buckets count from the shard's first.
-// Errors   SL_ENOMEM of the reserving calls, which change no record.
+// Errors   SL_ENOMEM of the reserving calls, and those of row_account_take.
+// They
+//          change no record.
 #ifndef STATE_ROWS_ROW_STORE_H
 #define STATE_ROWS_ROW_STORE_H
 
@@ -37,6 +39,7 @@ struct row_saved; // a piece of the list of saved records
 
 struct row_store {
     struct row_pool pool;
+    struct row_account *account;  // borrowed; NULL: none
     struct row_bucket *bucket;    // owned: `own` of them
     uint32_t first, own, buckets; // the shard's range, of so many
     uint32_t count, limit;        // present number of records, and its limit
@@ -53,9 +56,11 @@ struct row_store {
 };
 
 // Makes an empty store for buckets [first, first + own) of `buckets`, with
-// records of `stride` bytes, at most `limit`. SL_ENOMEM leaves *s zeroed.
+// records of `stride` bytes, at most `limit`. All its memory is taken from the
+// account. An error leaves *s zeroed.
 enum sl_err row_store_init(struct row_store *s, size_t stride, uint32_t first,
-                           uint32_t own, uint32_t buckets, uint32_t limit);
+                           uint32_t own, uint32_t buckets, uint32_t limit,
+                           struct row_account *account);
 void row_store_release(struct row_store *s); // all zeroes is allowed
 
 // Returns the record of a number in use.

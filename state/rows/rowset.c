@@ -70,12 +70,12 @@ static enum sl_err rowset_make(struct rowset *r)
     uint32_t first = table_first(s->shard, s->buckets, s->shards);
     uint32_t own = table_first(s->shard + 1, s->buckets, s->shards) - first;
     uint32_t limit = limit_of(s);
-    enum sl_err rc =
-        row_store_init(&r->rows, stride_of(s), first, own, s->buckets, limit);
+    enum sl_err rc = row_store_init(&r->rows, stride_of(s), first, own,
+                                    s->buckets, limit, s->account);
 
     if (rc == SL_OK && rowset_waits(r))
         rc = row_store_init(&r->waiting, sizeof(struct row_header), first, own,
-                            s->buckets, limit);
+                            s->buckets, limit, s->account);
     r->gradient = sl_malloc_array(s->dim, sizeof(*r->gradient));
     return r->gradient == NULL ? SL_ENOMEM : rc;
 }
@@ -93,9 +93,11 @@ enum sl_err rowset_new(struct rowset **out, const struct rowset_spec *spec,
         return sl_no_memory(err);
     r->spec = *spec;
     r->seed = sl_mix64(spec->seed ^ sl_mix64(spec->table + UINT64_C(1)));
-    if (rowset_make(r) != SL_OK) {
+    rc = rowset_make(r);
+    if (rc != SL_OK) {
         rowset_free(r);
-        return sl_no_memory(err);
+        (void)row_memory_refuse(rc, err);
+        return sl_prefix(err, SL_ENOMEM, "table %u", spec->table);
     }
     *out = r;
     return SL_OK;

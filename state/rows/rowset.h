@@ -48,6 +48,7 @@
 #include "common/base/status.h"
 #include "proto/wire.h"
 #include "state/base/initial.h"
+#include "state/rows/row_memory.h"
 #include "state/rows/row_rule.h"
 
 // A record, as it is in memory and in snapshots: this header, `dim` values,
@@ -65,12 +66,13 @@ struct rowset_spec {
     uint64_t seed;          // the job's
     struct initial initial; // values of an id without a row
     struct row_rule rule;
-    double scale;          // factor of the learning rate
-    uint32_t min_count;    // 0, 1: the first update admits an id
-    double probability;    // 1: every id; above 0
-    uint64_t max_rows;     // of the table on all shards; 0: no limit
-    uint64_t unused_steps; // 0: never
-    double least_norm;     // L2 norm; 0: never
+    double scale;                // factor of the learning rate
+    uint32_t min_count;          // 0, 1: the first update admits an id
+    double probability;          // 1: every id; above 0
+    uint64_t max_rows;           // of the table on all shards; 0: no limit
+    uint64_t unused_steps;       // 0: never
+    double least_norm;           // L2 norm; 0: never
+    struct row_account *account; // pays for the memory; borrowed; NULL: none
 };
 
 struct rowset;
@@ -110,7 +112,8 @@ enum sl_err rowset_check(const struct rowset *r, size_t n, const void *ids,
                          struct sl_error *err);
 
 // Takes the memory that rowset_apply needs for these ids, and changes no row.
-// SL_ENOMEM. It holds until the next rowset_apply, rowset_freeze or rowset_put.
+// SL_ENOMEM, and the errors of row_account_take. It holds until the next
+// rowset_apply, rowset_freeze or rowset_put.
 enum sl_err rowset_reserve(struct rowset *r, size_t n, const void *ids);
 
 // An update of the shard.
@@ -169,11 +172,16 @@ bool rowset_walk(struct rowset *r, enum rowset_part part, size_t most,
 // that is not frozen is left alone.
 void rowset_thaw(struct rowset *r);
 
+// Takes memory for n records that rowset_put is to add. Errors as of
+// rowset_reserve.
+enum sl_err rowset_expect(struct rowset *r, enum rowset_part part, uint64_t n);
+
 // Adds records of a snapshot to a set that is not frozen, before its first
 // update. `records` may lie at any address. SL_ECORRUPT names the first record
 // that is not of this shard, stands there twice, has a score of 0 or a value
 // that is not finite, was changed after `version`, or is above the limit of
-// rows. SL_ENOMEM. After a failure the set is only good for rowset_free.
+// rows. Other errors as of rowset_reserve. After a failure the set is only good
+// for rowset_free.
 enum sl_err rowset_put(struct rowset *r, enum rowset_part part,
                        uint32_t version, size_t n, const void *records,
                        struct sl_error *err);

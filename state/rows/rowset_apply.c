@@ -35,14 +35,65 @@ static uint64_t touched_by(const struct row_store *s, size_t n)
     return s->frozen ? 2 * n + row_store_largest(s) : 0;
 }
 
+// The ids of a push that may need a record in a store.
+struct rowset_new_ids {
+    size_t n;
+    const void *ids;
+};
+
+static enum sl_err reserve_for(struct rowset *r, size_t n,
+                               const struct rowset_new_ids of[ROWSET_PARTS])
+{
+    const struct rowset_new_ids *rows = &of[ROWSET_ROWS];
+    const struct rowset_new_ids *waiting = &of[ROWSET_WAITING];
+    enum sl_err rc = row_store_reserve(&r->rows, rows->n, rows->ids,
+                                       touched_by(&r->rows, n));
+
+    if (rc == SL_OK && rowset_waits(r))
+        rc = row_store_reserve(&r->waiting, waiting->n, waiting->ids,
+                               touched_by(&r->waiting, n));
+    return rc;
+}
+
+// Takes memory for ids without a row alone. One that waits may lose its place
+// to another id of the push before its turn, and then waits anew.
+static enum sl_err reserve_exactly(struct rowset *r, size_t n, const void *ids)
+{
+    uint64_t *rows = sl_malloc_array(n + 1, 2 * sizeof(*rows)), *waiting;
+    struct rowset_new_ids of[ROWSET_PARTS];
+    enum sl_err rc;
+
+    if (rows == NULL)
+        return SL_ENOMEM;
+    waiting = rows + n;
+    of[ROWSET_ROWS] = (struct rowset_new_ids){0, rows};
+    of[ROWSET_WAITING] = (struct rowset_new_ids){0, waiting};
+    for (size_t i = 0; i < n; i++) {
+        uint64_t id = rowset_id(ids, i), hash = table_hash(id);
+
+        if (row_store_find(&r->rows, hash, id) != ROW_NONE)
+            continue;
+        waiting[of[ROWSET_WAITING].n++] = id;
+        if (!rowset_waits(r) ||
+            row_store_find(&r->waiting, hash, id) != ROW_NONE)
+            rows[of[ROWSET_ROWS].n++] = id;
+    }
+    rc = reserve_for(r, n, of);
+    sl_free(rows);
+    return rc;
+}
+
+// A look for ids that have rows already would cost each push as much as its
+// update, so it is made where memory is short.
 enum sl_err rowset_reserve(struct rowset *r, size_t n, const void *ids)
 {
+    const struct rowset_new_ids all[ROWSET_PARTS] = {{n, ids}, {n, ids}};
     enum sl_err rc = reserve_absent(r, n);
 
     if (rc == SL_OK)
-        rc = row_store_reserve(&r->rows, n, ids, touched_by(&r->rows, n));
-    if (rc == SL_OK && rowset_waits(r))
-        rc = row_store_reserve(&r->waiting, n, ids, touched_by(&r->waiting, n));
+        rc = reserve_for(r, n, all);
+    if (rc == SL_ERANGE || rc == SL_EBUSY)
+        rc = reserve_exactly(r, n, ids);
     return rc;
 }
 

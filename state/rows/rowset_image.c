@@ -89,6 +89,7 @@ static enum sl_err rowset_add(struct rowset *r, enum rowset_part part,
     struct row_store *s = rowset_store(r, part);
     struct row_header h;
     const char *wrong;
+    enum sl_err rc;
     uint64_t hash;
 
     memcpy(&h, record, sizeof(h));
@@ -104,8 +105,9 @@ static enum sl_err rowset_add(struct rowset *r, enum rowset_part part,
     if (wrong != NULL)
         return sl_fail(err, SL_ECORRUPT, "table %u: id %" PRIu64 " %s",
                        r->spec.table, h.id, wrong);
-    if (row_store_reserve(s, 1, &h.id, 0) != SL_OK)
-        return sl_no_memory(err);
+    rc = row_store_reserve(s, 1, &h.id, 0);
+    if (rc != SL_OK)
+        return row_memory_refuse(rc, err);
     memcpy(row_store_at(s, row_store_add(s, hash, h.id)), record,
            s->pool.stride);
     return SL_OK;
@@ -123,6 +125,11 @@ static enum sl_err rowset_add_all(struct rowset *r, enum rowset_part part,
     for (size_t i = 0; rc == SL_OK && i < n; i++, at += stride)
         rc = rowset_add(r, part, version, at, others, err);
     return rc;
+}
+
+enum sl_err rowset_expect(struct rowset *r, enum rowset_part part, uint64_t n)
+{
+    return row_pool_reserve(&rowset_store(r, part)->pool, n);
 }
 
 enum sl_err rowset_put(struct rowset *r, enum rowset_part part,

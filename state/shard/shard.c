@@ -44,6 +44,7 @@ static enum sl_err make_memory(struct shard *s, struct region_shared *values,
     if (region_new(&s->region,
                    skip + region_arrays_bytes(bytes, slots + !values)) != SL_OK)
         return SL_ENOMEM;
+    row_memory_add_dense(s->region.bytes);
     if (values != NULL) {
         s->shared = region_shared_ref(values);
         s->memory.values = (float *)values->region.data + first;
@@ -130,6 +131,7 @@ void shard_unref(struct shard *s)
     assert(s->memory.freeze == NULL); // an image holds a reference
     tagged_release(&s->tagged);
     pool_free(s->pool);
+    row_memory_drop_dense(s->region.bytes);
     region_release(&s->region);
     region_shared_unref(s->shared);
     once_release(&s->once);
@@ -612,7 +614,7 @@ static enum sl_err push_locked(struct shard *s, const struct wire_push *push,
     if (rc == SL_OK && push->absent_bytes > 0)
         rc = once_reserve_passed(&s->once, s->plan.piece_count);
     if (rc == SL_OK && !push->skip)
-        rc = tables_reserve(&s->tables, rows);
+        rc = tables_reserve(&s->tables, &s->plan, rows, err);
     if (rc == SL_OK)
         count_locked(s, push, rows, reply, values);
     return rc;

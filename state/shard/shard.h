@@ -70,7 +70,7 @@ struct shard {
 
 // Makes a shard of seed values with no steps counted. Takes what *plan owns,
 // also when it fails, and leaves it zeroed. One reference is the caller's.
-// SL_ENOMEM leaves *out as it was.
+// SL_ENOMEM, also without memory for rows, leaves *out as it was.
 enum sl_err shard_new(struct shard **out, struct plan *plan);
 
 // Makes a shard with its values in shared memory, from element `first` on, so
@@ -132,7 +132,8 @@ enum sl_err shard_ask(struct shard *s, const struct wire_ask *ask,
 // held (WIRE_PUSH_HELD); they are those of reply->version. SL_ERANGE: the job
 // has no such step; SL_EINVAL, SL_ENUMERIC: of the payload (apply_check),
 // `absent` or the rows (tables_check); SL_EBUSY: over ONCE_ATTEMPTS_MAX;
-// SL_ENOMEM. `values` may be NULL.
+// SL_ERANGE and SL_EBUSY of the memory of rows (row_memory.h), SL_ENOMEM.
+// `values` may be NULL.
 enum sl_err shard_push(struct shard *s, const struct wire_push *push,
                        struct wire_push_reply *reply, void *values,
                        struct sl_error *err);

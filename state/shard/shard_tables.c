@@ -15,11 +15,17 @@ enum sl_err tables_init(struct tables *out, const struct plan *plan,
         return SL_OK;
     made.sets = sl_calloc(made.count, sizeof(struct rowset *));
     made.dims = sl_calloc(made.count, sizeof(*made.dims));
-    if (made.sets == NULL || made.dims == NULL)
+    made.account = sl_calloc(1, sizeof(*made.account));
+    if (made.account != NULL)
+        row_account_open(made.account);
+    if (made.sets == NULL || made.dims == NULL || made.account == NULL)
         rc = sl_no_memory(err);
     for (size_t i = 0; i < made.count && rc == SL_OK; i++) {
-        made.dims[i] = plan->tables[i].spec.dim;
-        rc = rowset_new(&made.sets[i], &plan->tables[i].spec, err);
+        struct rowset_spec spec = plan->tables[i].spec;
+
+        made.dims[i] = spec.dim;
+        spec.account = made.account;
+        rc = rowset_new(&made.sets[i], &spec, err);
     }
     if (rc == SL_OK)
         *out = made;
@@ -32,6 +38,9 @@ void tables_release(struct tables *t)
 {
     for (size_t i = 0; t->sets != NULL && i < t->count; i++)
         rowset_free(t->sets[i]);
+    if (t->account != NULL)
+        row_account_close(t->account);
+    sl_free(t->account);
     sl_free(t->sets);
     sl_free(t->dims);
     *t = (struct tables){0};
@@ -85,20 +94,24 @@ enum sl_err tables_check(const struct tables *t, const struct tables_push *p,
 
 // Takes memory for every table: one that the push has no rows for may lose
 // rows, too, and a snapshot under way saves them.
-enum sl_err tables_reserve(struct tables *t, const struct tables_push *p)
+enum sl_err tables_reserve(struct tables *t, const struct plan *plan,
+                           const struct tables_push *p, struct sl_error *err)
 {
     struct table_rows_at at = {p->bytes, p->n, 0};
     struct table_rows b = {0};
     enum sl_err rc = SL_OK;
     bool more = tables_next(t, &at, true, &b), here;
 
-    for (size_t i = 0; rc == SL_OK && i < t->count; i++) {
+    for (size_t i = 0; i < t->count; i++) {
         here = more && b.table == i;
         rc = rowset_reserve(t->sets[i], here ? b.count : 0, b.ids);
+        if (rc != SL_OK)
+            return sl_prefix(err, row_memory_refuse(rc, err), "table %s",
+                             plan->tables[i].name);
         if (here)
             more = tables_next(t, &at, true, &b);
     }
-    return rc;
+    return SL_OK;
 }
 
 void tables_apply(struct tables *t, const struct rowset_step *step,

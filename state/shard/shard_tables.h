@@ -23,10 +23,11 @@ struct tables {
     struct rowset **sets; // owned, by the table's number
     uint32_t *dims;       // owned
     size_t count;
+    struct row_account *account; // of all; owned
 };
 
-// Makes an empty set of rows for each table of the plan. SL_ENOMEM, or
-// SL_EINVAL of a table's numbers; *out is zeroes then.
+// Makes an empty set of rows for each table of the plan, which all are of one
+// account. Errors of rowset_new; *out is zeroes then.
 enum sl_err tables_init(struct tables *out, const struct plan *plan,
                         struct sl_error *err);
 // Frees the sets; it is all zeroes then. All zeroes is allowed.
@@ -51,8 +52,10 @@ void tables_push_release(struct tables_push *p);
 enum sl_err tables_check(const struct tables *t, const struct tables_push *p,
                          bool elements, struct sl_error *err);
 
-// Takes the memory that tables_apply needs. SL_ENOMEM (S4).
-enum sl_err tables_reserve(struct tables *t, const struct tables_push *p);
+// Takes the memory that tables_apply needs (S4): the errors of rowset_reserve,
+// with the name of the table, which the plan has.
+enum sl_err tables_reserve(struct tables *t, const struct plan *plan,
+                           const struct tables_push *p, struct sl_error *err);
 
 // Applies an update to the rows of a push that tables_check has passed, after
 // tables_reserve; `p` may be NULL: no rows. Does not fail.

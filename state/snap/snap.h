@@ -168,7 +168,7 @@ enum sl_err snap_read_once(const struct tensorfile *f, const struct plan *p,
 // Adds the rows and waiting ids of a file to a new shard's tables: all are of
 // this shard and its job, or, with `others`, those of this shard among those of
 // another job. No record may be newer than `version`. SL_ECORRUPT names what
-// does not fit the shard. SL_ENOMEM.
+// does not fit the shard. SL_ENOMEM, also if rows may not take so much.
 enum sl_err snap_read_tables(const struct tensorfile *f, struct shard *shard,
                              uint64_t version, bool others,
                              struct sl_error *err);

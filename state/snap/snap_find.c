@@ -134,10 +134,12 @@ enum sl_err snap_load(struct fs *fs, const char *folder,
             tried++;
         } else if (one != SL_OK) {
             rc = sl_fail(err, one == SL_ECANCELED ? SL_EIO : one,
-                         "%s/%s cannot be read now: %s; if it stays so, move "
-                         "the file away, and an older one may do",
-                         folder, name,
-                         why.text[0] != '\0' ? why.text : sl_err_text(one));
+                         "%s/%s cannot be read now: %s%s", folder, name,
+                         why.text[0] != '\0' ? why.text : sl_err_text(one),
+                         one == SL_ENOMEM
+                             ? ""
+                             : "; if it stays so, move the file away, and an "
+                               "older one may do");
         }
     }
     // K7: the seed is (0,0), and only while no cut exists.

@@ -433,6 +433,31 @@ static enum sl_err read_part(const struct tensorfile *f, struct shard *shard,
     return rc;
 }
 
+// Takes memory for all records before any of them is read, so that a file which
+// does not fit keeps none from other shards meanwhile.
+static enum sl_err expect_tables(const struct tensorfile *f,
+                                 struct shard *shard, struct sl_error *err)
+{
+    const struct plan *p = &shard->plan;
+    const struct tensor_info *t;
+    enum sl_err rc;
+
+    for (size_t i = 0; i < ROWSET_PARTS * shard->tables.count; i++) {
+        size_t table = i / ROWSET_PARTS;
+        enum rowset_part part = (enum rowset_part)(i % ROWSET_PARTS);
+
+        t = records_of(f, p, table, part, err);
+        if (t == NULL)
+            return SL_ECORRUPT;
+        rc = rowset_expect(shard->tables.sets[table], part, t->shape[0]);
+        if (rc != SL_OK)
+            return sl_prefix(err, row_memory_refuse(rc, err),
+                             "table %s with %" PRIu64 " records",
+                             p->tables[table].name, t->shape[0]);
+    }
+    return SL_OK;
+}
+
 enum sl_err snap_read_tables(const struct tensorfile *f, struct shard *shard,
                              uint64_t version, bool others,
                              struct sl_error *err)
@@ -443,17 +468,20 @@ enum sl_err snap_read_tables(const struct tensorfile *f, struct shard *shard,
 
     if (bytes > 0 && space == NULL)
         return sl_no_memory(err);
+    if (!others)
+        rc = expect_tables(f, shard, err);
     for (size_t i = 0; rc == SL_OK && i < ROWSET_PARTS * shard->tables.count;
          i++)
         rc = read_part(f, shard, i / ROWSET_PARTS,
                        (enum rowset_part)(i % ROWSET_PARTS), (uint32_t)version,
                        others, space, err);
     sl_free(space);
-    return rc;
+    return rc == SL_ERANGE || rc == SL_EBUSY ? SL_ENOMEM : rc;
 }
 
-// Reads all that a shard's memory holds. SL_ECANCELED: the file passed its
-// checks, and was then cut short, or memory was; the shard may be half filled.
+// Reads all that a shard's memory holds. SL_ENOMEM, also if its rows may not
+// take so much. SL_ECANCELED: the file passed its checks, and was then cut
+// short.
 static enum sl_err snap_read_all(const struct tensorfile *f,
                                  struct shard *shard, const struct once *once,
                                  struct sl_error *err)
@@ -462,6 +490,8 @@ static enum sl_err snap_read_all(const struct tensorfile *f,
 
     if (rc == SL_OK)
         rc = snap_read_tables(f, shard, once_version(once), false, err);
+    if (rc == SL_ENOMEM)
+        return rc; // the file is good, so no older one will do
     return rc == SL_OK ? SL_OK : SL_ECANCELED;
 }
 

@@ -84,7 +84,7 @@ def rows_kept(c, table, dim):
     """{id: its row}, of the last snapshot of each shard."""
     from safetensors.numpy import load_file
     newest, out = {}, {}
-    for path in c.dir.rglob("shard-*.safetensors"):
+    for path in c.dir.rglob("tables-j-*/shard-*.safetensors"):
         shard, *tag = map(int, re.findall(r"\d+", path.name))
         newest[shard] = max(newest.get(shard, ([], None)), (tag, path))
     for _, path in newest.values():
@@ -336,8 +336,48 @@ def a_lost_closure_says_so_in_each_call():
         check("each call says so" in c.log("goes"), c.log("goes"))
 
 
+# Each step has ids that no step had before it.
+GREEDY = """
+import sys, numpy, sluice
+address, name = sys.argv[1:3]
+numbers = numpy.random.default_rng()
+with sluice.Session(address, name=name, job=JOB, wait=60) as session:
+    for closure in session.closures():
+        for step in closure.steps():
+            ids = numpy.unique(numbers.integers(1 << 63, size=5000, dtype=numpy.uint64))
+            step.push_rows("users", ids, numpy.ones((len(ids), 3), numpy.float32))
+            closure.grads[:] = 0
+            step.done(loss_sum=1.0)
+"""
+
+
+def a_job_that_takes_all_memory_of_rows_fails_alone():
+    epochs = 600 if PATIENCE == 1 else 60
+    with Cluster(psservers=2, workers=0, psserver_args=["--rows-memory", "2MiB"]) as c:
+        pids = {name: c.processes[name].pid for name in ("ps-0", "ps-1")}
+        job = c.submit(tables_job(epochs))
+        with Programs(start_of(c, PROGRAM.replace("name=name,", f"name=name, job={job[2:]},")),
+                      count=1):
+            c.wait_steps(job, 20)
+            greedy = c.submit({**tables_job(1000), "name": "greedy"})
+            begin = start_of(c, GREEDY.replace("JOB", greedy[2:]))
+            program = begin("greedy")
+            failed = str(c.wait_state(greedy, "failed"))
+            program.end()
+            for word in ("psserver ps-", "table users: no memory for another row",
+                         "of 2 MiB", "evict.max_rows"):
+                check(word in failed, failed)
+            c.wait_steps(job, c.steps(job) + 20)
+            check_counts(c.wait_state(job))
+        check_exact(c, job, epochs)
+        for name, pid in pids.items():
+            check_equal(c.processes[name].poll(), None, f"exit of {name}")
+            check_equal(c.processes[name].pid, pid, f"process of {name}")
+
+
 if __name__ == "__main__":
-    main([a_lost_closure_says_so_in_each_call, programs_and_psservers_are_killed_and_every_row_is_exact,
+    main([a_job_that_takes_all_memory_of_rows_fails_alone,
+          a_lost_closure_says_so_in_each_call, programs_and_psservers_are_killed_and_every_row_is_exact,
           a_gradient_of_a_row_that_is_not_finite_counts_like_any_other,
           a_resumed_job_goes_on_with_its_rows_on_more_psservers,
           an_exported_table_has_the_rows_of_the_checkpoint,

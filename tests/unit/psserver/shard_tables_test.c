@@ -384,3 +384,90 @@ TEST(shard_tables, T5_rows_go_behind_a_step_that_touches_none)
     shard_unref(back);
     crash_fs_free(disk);
 }
+
+// ---- the memory of rows
+
+static struct sl_error wrong;
+
+// S4: neither the step nor a row of it is counted, and the step may come again.
+TEST(shard_tables, a_push_without_memory_for_its_rows_is_refused_as_a_whole)
+{
+    float users[IDS], tags[IDS];
+    struct wire_push_reply reply;
+    struct wire_push push;
+    struct shard *s;
+    struct kit k;
+
+    kit_init(&k);
+    s = shard_with_tables(&k);
+    shard_admit(s, 1);
+    number_ids(IDS);
+    push = push_rows(&w, 0, 5, 2);
+    counted(s, &push, WIRE_PUSH_COUNTED);
+    row_memory_set(s->tables.account->bytes, 0);
+    number_ids(IDS);
+    push = push_rows(&w, 1, IDS, 2);
+    T_FAILS(SL_ERANGE, shard_push(s, &push, &reply, NULL, &wrong));
+    T_HAS(wrong.text, "table users: no memory for another row");
+    T_HAS(wrong.text, "evict.max_rows");
+    T_EQ(counted_steps(&s->once.counted), 1);
+    T_TRUE(s->memory.values[0] == -1);
+    push = push_rows(&w, 1, 0, 0);
+    counted(s, &push, WIRE_PUSH_COUNTED);
+    row_memory_set(0, 0);
+    number_ids(IDS);
+    push = push_rows(&w, 2, IDS, 2);
+    counted(s, &push, WIRE_PUSH_COUNTED);
+    read_rows(s, &w, IDS, users, tags);
+    for (size_t i = 0; i < IDS; i++)
+        T_EQ(users[i], FIRST - 2 - (w.ids[i] < 5 ? 2 : 0));
+    shard_unref(s);
+}
+
+static void passed_over(void *arg, const char *file, const struct sl_error *why)
+{
+    (void)arg;
+    T_FAIL("%s is passed over: %s", file, why->text);
+}
+
+// No older snapshot is taken instead, and the newest is loaded when it fits.
+TEST(shard_tables, a_snapshot_whose_rows_do_not_fit_is_not_loaded)
+{
+    struct crash_fs *disk = crash_fs_new(t_seed());
+    struct fs *fs = crash_fs_ops(disk);
+    struct shard_image image;
+    struct snap_written out;
+    struct shard *s, *back;
+    struct wire_push push;
+    uint64_t empty;
+    struct kit k;
+
+    kit_init(&k);
+    s = shard_with_tables(&k);
+    shard_admit(s, 1);
+    empty = s->tables.account->bytes;
+    for (uint32_t step = 0; step < 2; step++) {
+        number_ids(IDS);
+        push = push_rows(&w, step, step == 0 ? 1 : IDS, 2);
+        counted(s, &push, WIRE_PUSH_COUNTED);
+        T_OK(shard_freeze(s, 1, &image, t_err()));
+        T_OK(snap_write_image(fs, "d", &image, &out, t_err()));
+        shard_image_release(&image);
+        snap_written_release(&out);
+    }
+    shard_unref(s);
+    back = shard_with_tables(&k);
+    row_memory_set(empty + 10 * rowset_stride(back->tables.sets[0]), 0);
+    T_FAILS(SL_ENOMEM, snap_load(fs, "d", (struct wire_tag){1, 1}, back,
+                                 passed_over, NULL, &wrong));
+    T_HAS(wrong.text, "table users with 40 records: no memory for another row");
+    T_HAS(wrong.text, "--rows-memory");
+    shard_unref(back);
+    row_memory_set(0, 0);
+    back = shard_with_tables(&k);
+    T_OK(snap_load(fs, "d", (struct wire_tag){1, 1}, back, passed_over, NULL,
+                   t_err()));
+    T_EQ(rows_of(back, 0), IDS);
+    shard_unref(back);
+    crash_fs_free(disk);
+}

@@ -89,6 +89,7 @@ static void *psserver_run(void *arg)
     T_ASSERT(local_new(&s->local, s->loop, s->socket, "ps-test", NULL) ==
              SL_OK);
     setup = (struct shards_api_setup){.loop = s->loop,
+                                      .name = "ps-0",
                                       .fs = fs_posix(),
                                       .store = s->store,
                                       .folder = s->folder,

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: Apache-2.0
+// The memory that rows may take: the count, its limit, and refusals.
+#include "state/rows/row_memory.h"
+
+#include "common/base/mem.h"
+#include "tests/unit/state/rowset_kit.h"
+
+static struct sl_error wrong;
+static struct kit_dump before, after;
+
+TEST(row_memory, the_limit_is_of_all_accounts)
+{
+    struct row_account a, b;
+
+    row_memory_set(1000, 0);
+    row_account_open(&a);
+    row_account_open(&b);
+    T_OK(row_account_take(&a, 500, false));
+    T_OK(row_account_take(&b, 375, false));
+    T_EQ(row_account_take(&a, 1, false), SL_ERANGE);
+    T_EQ(a.bytes, 500);
+    row_account_give(&b, 1, false);
+    T_OK(row_account_take(&a, 1, false));
+    T_OK(row_account_take(NULL, 5000, false)); // not counted
+    row_account_give(&a, 501, false);
+    row_account_give(&b, 374, false);
+    T_OK(row_account_take(&b, 875, false));
+    row_account_give(&b, 875, false);
+    row_account_close(&a);
+    T_EQ(row_account_take(&b, 1001, false), SL_ERANGE);
+    T_OK(row_account_take(&b, 1000, false)); // alone it may take all
+    row_account_give(&b, 1000, false);
+    row_account_close(&b);
+    row_memory_set(0, 0);
+}
+
+// The account that fills the memory is refused, and the other one goes on.
+TEST(row_memory, the_last_eighth_is_for_accounts_that_hold_little)
+{
+    struct row_account large, small;
+
+    row_memory_set(8000, 0);
+    row_account_open(&large);
+    row_account_open(&small);
+    T_OK(row_account_take(&large, 7000, false));
+    T_EQ(row_account_take(&large, 1, false), SL_ERANGE);
+    T_OK(row_account_take(&small, 1000, false));
+    T_EQ(row_account_take(&small, 1, false), SL_ERANGE);
+    row_account_give(&large, 7000, false);
+    row_account_give(&small, 1000, false);
+    row_account_close(&large);
+    row_account_close(&small);
+    row_memory_set(0, 0);
+}
+
+TEST(row_memory, a_snapshot_s_copies_are_waited_for)
+{
+    struct row_account a;
+
+    row_memory_set(1000, 0);
+    row_account_open(&a);
+    T_OK(row_account_take(&a, 700, false));
+    T_OK(row_account_take(&a, 200, true));
+    T_EQ(row_account_take(&a, 300, false), SL_EBUSY);
+    T_EQ(row_account_take(&a, 301, false), SL_ERANGE); // nor without them
+    T_EQ(row_account_take(&a, 5000, true), SL_EBUSY);
+    row_account_give(&a, 200, true);
+    T_EQ(row_account_take(&a, 301, false), SL_ERANGE);
+    T_OK(row_account_take(&a, 300, false));
+    row_account_give(&a, 1000, false);
+    row_account_close(&a);
+    row_memory_set(0, 0);
+}
+
+TEST(row_memory, the_limit_follows_the_process_and_other_memory)
+{
+    T_EQ(row_memory_limit(), UINT64_MAX);
+    row_memory_set(0, 10000);
+    T_EQ(row_memory_limit(), 8000);
+    row_memory_add_dense(3000);
+    T_EQ(row_memory_limit(), 5000);
+    row_memory_set(900, 10000); // as was said
+    T_EQ(row_memory_limit(), 900);
+    row_memory_set(0, 10000);
+    row_memory_add_dense(6000);
+    T_EQ(row_memory_limit(), 0);
+    row_memory_drop_dense(9000);
+    T_EQ(row_memory_limit(), 8000);
+    row_memory_set(0, 0);
+}
+
+// ---- sets of rows
+
+static struct rowset *counted_set(struct row_account *a, uint32_t min_count)
+{
+    struct rowset_spec spec = kit_spec(2);
+
+    row_account_open(a);
+    spec.account = a;
+    spec.min_count = min_count;
+    return kit_new(&spec);
+}
+
+// All that is taken is given back, whatever comes and goes meanwhile.
+TEST(row_memory, a_set_gives_back_what_it_took)
+{
+    struct rowset_counts counts;
+    struct row_account a;
+    struct rowset *r = counted_set(&a, 2);
+    uint64_t calm = 0;
+
+    for (uint32_t version = 1; version < 60; version++) {
+        if (version % 3 == 0) {
+            calm = a.bytes;
+            rowset_freeze(r, version - 1);
+        }
+        kit_push_range(r, version, version * 100, version * 100 + 1999);
+        rowset_counts(r, &counts);
+        T_GE(a.bytes, counts.bytes);
+        if (version % 3 != 0)
+            continue;
+        memset(&after, 0, sizeof(after));
+        (void)kit_walk(r, &after, 7);
+        T_GT(a.bytes, calm);
+        rowset_thaw(r);
+        rowset_counts(r, &counts);
+        // A push's ids are paid for before they have rows.
+        T_GE(counts.bytes + 2000 * (KIT_RECORD + 16), a.bytes);
+    }
+    rowset_free(r);
+    T_EQ(a.bytes, 0);
+    row_account_close(&a);
+}
+
+static enum sl_err reserve_range(struct rowset *r, uint64_t first, size_t n)
+{
+    static uint64_t ids[KIT_IDS];
+
+    for (size_t i = 0; i < n; i++)
+        ids[i] = first + i;
+    qsort(ids, n, sizeof(*ids), kit_by_hash);
+    return rowset_reserve(r, n, ids);
+}
+
+// Rows that are there still learn, and memory that comes is used.
+TEST(row_memory, a_refused_push_has_changed_nothing)
+{
+    for (uint32_t min_count = 1; min_count < 3; min_count++) {
+        struct row_account a;
+        struct rowset *r = counted_set(&a, min_count);
+
+        kit_push_range(r, 1, 0, 99);
+        kit_push_range(r, 2, 0, 99);
+        kit_dump(&before, r);
+        row_memory_set(a.bytes, 0);
+        T_EQ(reserve_range(r, 1000, 300), SL_ERANGE);
+        T_EQ(rowset_expect(r, ROWSET_ROWS, 300), SL_ERANGE);
+        kit_dump(&after, r);
+        kit_same(&before, &after);
+        kit_push_range(r, 3, 0, 99);
+        rowset_freeze(r, 3);
+        T_EQ(reserve_range(r, 0, 100), SL_EBUSY); // no memory for copies
+        rowset_thaw(r);
+        row_memory_set(a.bytes + (100 << 10), 0);
+        kit_push_range(r, 4, 1000, 1299);
+        row_memory_set(0, 0);
+        rowset_free(r);
+        T_EQ(a.bytes, 0);
+        row_account_close(&a);
+    }
+}
+
+// Where memory is short, updates that fit come to the same rows as ever.
+TEST(row_memory, a_full_set_goes_on_in_short_memory)
+{
+    struct rowset_spec spec = kit_spec(2);
+    struct row_account a;
+    struct rowset *r, *free;
+    unsigned refused = 0;
+
+    spec.min_count = 2;
+    spec.max_rows = 300;
+    free = kit_new(&spec);
+    row_account_open(&a);
+    spec.account = &a;
+    r = kit_new(&spec);
+    for (uint32_t version = 1; version < 200; version++) {
+        uint64_t first = t_rand() % 1000;
+
+        row_memory_set(version < 10 ? 0 : a.bytes + 64, 0);
+        if (reserve_range(r, first, 200) != SL_OK) {
+            refused++;
+            continue;
+        }
+        kit_push_range(r, version, first, first + 199);
+        kit_push_range(free, version, first, first + 199);
+        kit_dump(&before, free);
+        kit_dump(&after, r);
+        kit_same(&before, &after);
+    }
+    T_GT(refused, 0);
+    T_LT(refused, 100);
+    row_memory_set(0, 0);
+    rowset_free(r);
+    rowset_free(free);
+    row_account_close(&a);
+}
+
+// Empty sets take memory, too: tables and buckets may be many.
+TEST(row_memory, a_set_that_does_not_fit_is_refused)
+{
+    struct rowset_spec spec = kit_spec(TABLE_BUCKETS_MOST);
+    struct row_account a;
+    struct rowset *r;
+
+    row_account_open(&a);
+    spec.account = &a;
+    spec.min_count = 2;
+    row_memory_set(2 << 20, 0); // for the buckets of one part
+    T_FAILS(SL_ENOMEM, rowset_new(&r, &spec, &wrong));
+    T_HAS(wrong.text, "table 3: no memory");
+    T_HAS(wrong.text, "of 2 MiB");
+    T_EQ(a.bytes, 0);
+    row_memory_set(4 << 20, 0);
+    r = kit_new(&spec);
+    row_memory_set(0, 0);
+    rowset_free(r);
+    T_EQ(a.bytes, 0);
+    row_account_close(&a);
+}
+
+// Without memory nothing stays counted.
+TEST(row_memory, what_was_not_allocated_is_not_counted)
+{
+    struct row_account a;
+    struct rowset *r = counted_set(&a, 2);
+    uint64_t taken = a.bytes;
+    enum sl_err rc;
+
+    for (uint64_t n = 1;; n++) {
+        rowset_freeze(r, 1);
+        sl_mem_fail_at(n);
+        rc = reserve_range(r, 0, 500);
+        if (!sl_mem_failed())
+            break;
+        T_EQ(rc, SL_ENOMEM);
+        rowset_thaw(r);
+    }
+    T_OK(rc);
+    sl_mem_fail_at(0);
+    T_GT(a.bytes, taken);
+    rowset_free(r);
+    T_EQ(a.bytes, 0);
+    row_account_close(&a);
+}
