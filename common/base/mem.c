@@ -93,6 +93,11 @@ void sl_free(void *p)
     free(p);
 }
 
+void sl_mem_trim(void)
+{
+    (void)malloc_trim(0);
+}
+
 static char *mem_copy_text(const char *text, size_t n)
 {
     char *copy = sl_malloc(n + 1);

@@ -12,7 +12,7 @@
 //         T_EQ(rc, SL_ENOMEM);
 //     }
 //
-// Threads  any; none waits, and each may be called under a lock.
+// Threads  any; only sl_mem_trim waits, and each may be called under a lock.
 // Memory   what these return is freed with sl_free only; texts are not NULL.
 #ifndef COMMON_BASE_MEM_H
 #define COMMON_BASE_MEM_H
@@ -48,6 +48,10 @@ char *sl_strndup(const char *text, size_t len);
 // activations. sl_free frees it; sl_realloc would lose the alignment. NULL when
 // out of memory.
 void *sl_aligned(size_t align, size_t bytes);
+
+// Gives pages of freed memory back to the kernel. Takes milliseconds for each
+// GiB of it, in which other threads that allocate wait.
+void sl_mem_trim(void);
 
 // Makes the n-th allocation from now (1: the next), and every later one, fail;
 // 0: none fails. Process-wide, for tests.

@@ -38,8 +38,12 @@ void tables_release(struct tables *t)
 {
     for (size_t i = 0; t->sets != NULL && i < t->count; i++)
         rowset_free(t->sets[i]);
-    if (t->account != NULL)
+    if (t->account != NULL) {
         row_account_close(t->account);
+        // The limit has this memory free again, so it must be: indexes and
+        // copies are small pieces, which malloc would keep.
+        sl_mem_trim();
+    }
     sl_free(t->account);
     sl_free(t->sets);
     sl_free(t->dims);

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "common/base/mem.h"
 
+#include <stdio.h>
+#include <string.h>
+
 #include "tests/harness/t.h"
 
 TEST(mem, fails_from_the_nth_on)
@@ -61,3 +64,37 @@ TEST(mem, products_do_not_wrap)
     T_TRUE(sl_calloc(SIZE_MAX / 2, 3) == NULL);
     T_TRUE(sl_aligned(64, SIZE_MAX - 3) == NULL);
 }
+
+#ifndef __SANITIZE_ADDRESS__ // which has a malloc of its own
+static uint64_t resident_bytes(void)
+{
+    unsigned long all = 0, resident = 0;
+    FILE *f = fopen("/proc/self/statm", "re");
+
+    T_ASSERT(f != NULL && fscanf(f, "%lu %lu", &all, &resident) == 2);
+    fclose(f);
+    return resident * 4096;
+}
+
+// The last piece is kept: malloc alone gives only the end of its memory back.
+TEST(mem, a_trim_gives_pages_back)
+{
+    enum { PIECES = 1 << 16, BYTES = 1000 };
+    void **piece = sl_calloc(PIECES, sizeof(*piece));
+    uint64_t full;
+
+    T_ASSERT(piece != NULL);
+    for (size_t i = 0; i < PIECES; i++) {
+        piece[i] = sl_malloc(BYTES);
+        T_ASSERT(piece[i] != NULL);
+        memset(piece[i], 1, BYTES);
+    }
+    full = resident_bytes();
+    for (size_t i = 0; i + 1 < PIECES; i++)
+        sl_free(piece[i]);
+    sl_mem_trim();
+    T_LT(resident_bytes() + PIECES / 2 * BYTES, full);
+    sl_free(piece[PIECES - 1]);
+    sl_free(piece);
+}
+#endif
