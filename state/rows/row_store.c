@@ -308,15 +308,6 @@ enum sl_err row_store_reserve(struct row_store *s, size_t n, const void *ids,
     return rc;
 }
 
-uint32_t row_store_largest(const struct row_store *s)
-{
-    uint32_t most = 0;
-
-    for (uint32_t i = 0; i < s->own; i++)
-        most = s->bucket[i].rows > most ? s->bucket[i].rows : most;
-    return most;
-}
-
 uint64_t row_store_bytes(const struct row_store *s)
 {
     return buckets_bytes(s) + s->index_bytes +
@@ -327,10 +318,12 @@ uint64_t row_store_bytes(const struct row_store *s)
 
 uint32_t row_store_add(struct row_store *s, uint64_t hash, uint64_t id)
 {
+    struct row_bucket *b = &s->bucket[row_store_bucket(s, hash)];
     uint32_t number = row_pool_take(&s->pool);
 
     row_store_at(s, number)->id = id;
-    row_bucket_add(&s->bucket[row_store_bucket(s, hash)], hash, number);
+    row_bucket_add(b, hash, number);
+    s->largest = b->rows > s->largest ? b->rows : s->largest;
     s->count++;
     return number;
 }

@@ -43,6 +43,7 @@ struct row_store {
     struct row_bucket *bucket;    // owned: `own` of them
     uint32_t first, own, buckets; // the shard's range, of so many
     uint32_t count, limit;        // present number of records, and its limit
+    uint32_t largest;             // most records that a bucket ever had
     uint64_t index_bytes;         // of the buckets' groups
 
     bool frozen;
@@ -119,9 +120,6 @@ size_t row_finder_next(struct row_finder *f, const uint32_t **number);
 // and to touch `touched` records.
 enum sl_err row_store_reserve(struct row_store *s, size_t n, const void *ids,
                               uint64_t touched);
-
-// Returns the largest number of records in a bucket.
-uint32_t row_store_largest(const struct row_store *s);
 
 // Adds an id that is not there, and returns its number; its record has this id
 // and is otherwise not set. There is memory and room for it.

@@ -32,7 +32,7 @@ static enum sl_err reserve_absent(struct rowset *r, size_t n)
 // the bucket whose turn it is.
 static uint64_t touched_by(const struct row_store *s, size_t n)
 {
-    return s->frozen ? 2 * n + row_store_largest(s) : 0;
+    return s->frozen ? 2 * n + s->largest : 0;
 }
 
 // The ids of a push that may need a record in a store.
