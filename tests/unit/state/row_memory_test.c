@@ -210,6 +210,10 @@ TEST(row_memory, a_full_set_goes_on_in_short_memory)
 TEST(row_memory, a_set_that_does_not_fit_is_refused)
 {
     struct rowset_spec spec = kit_spec(TABLE_BUCKETS_MOST);
+    const struct {
+        struct row_header h;
+        float values[4];
+    } one = {{5, 1, 1}, {1, 2, 3, 0}};
     struct row_account a;
     struct rowset *r;
 
@@ -223,6 +227,9 @@ TEST(row_memory, a_set_that_does_not_fit_is_refused)
     T_EQ(a.bytes, 0);
     row_memory_set(4 << 20, 0);
     r = kit_new(&spec);
+    row_memory_set(a.bytes, 0);
+    T_FAILS(SL_ERANGE, rowset_put(r, ROWSET_ROWS, 1, 1, &one, &wrong));
+    T_HAS(wrong.text, "table 3: no memory for another row");
     row_memory_set(0, 0);
     rowset_free(r);
     T_EQ(a.bytes, 0);
