@@ -397,7 +397,10 @@ void resume_needs_rows(const Sluice__V1__ModelSpec *model, uint32_t shard,
         uint32_t first = table_first(shard, buckets, shards);
         uint32_t end = table_first(shard + 1, buckets, shards);
 
-        for (uint32_t b = first; b < end; b++)
-            needed[table_shard(b, buckets, shards_then)] = true;
+        if (first == end)
+            continue;
+        for (uint32_t i_then = table_shard(first, buckets, shards_then);
+             i_then <= table_shard(end - 1, buckets, shards_then); i_then++)
+            needed[i_then] = true;
     }
 }
