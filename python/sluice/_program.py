@@ -664,6 +664,11 @@ class Program:
         except Lost:
             return np.zeros((*ids.shape, self._closure.tables[name].dim), np.float32)
 
+    def _push_table(self, name: str, ids: Any, gradient: Any) -> None:
+        """The gradient of rows, which leaves with the step."""
+        with contextlib.suppress(Lost):  # the next batch is another closure's
+            self._begun().push_rows(name, ids, gradient)
+
     def _done(self, loss: float, right: float = 0.0, skip: bool = False) -> None:
         """The gradient is whole; `loss`: the batch's mean."""
         step, self._step = self._begun(), None

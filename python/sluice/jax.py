@@ -21,7 +21,6 @@ What is different from a loop of one's own:
 """
 from __future__ import annotations
 
-import contextlib
 from typing import TYPE_CHECKING, Any, Callable, Dict, Optional, Sequence, Tuple, Union
 
 import jax
@@ -30,7 +29,7 @@ import numpy as np
 
 from ._data import Batch
 from ._program import Cluster, Json, Program
-from .session import Floats, Lost
+from .session import Floats
 
 if TYPE_CHECKING:
     from typing_extensions import Unpack
@@ -156,8 +155,7 @@ class Trainer(Program):
                     for name, numbers in wanted.items()}
             value, aux, gradient, of_rows = compute(self._flat, rows, *args)
             for name, numbers in wanted.items():
-                with contextlib.suppress(Lost):  # the next batch is another closure's
-                    self._begun().push_rows(name, numbers, np.asarray(of_rows[name]))
+                self._push_table(name, numbers, np.asarray(of_rows[name]))
         loss = self._push(gradient, value, right)
         return (loss, aux) if has_aux else loss
 

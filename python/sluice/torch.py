@@ -650,8 +650,7 @@ class Trainer(Program):
             pulled, table.pulled = table.pulled, []
             for ids, rows in pulled:
                 if rows.grad is not None and not skip:
-                    with contextlib.suppress(Lost):  # the next batch is another closure's
-                        self._begun().push_rows(table.name, ids, rows.grad.cpu().numpy())
+                    self._push_table(table.name, ids, rows.grad.cpu().numpy())
 
     # ---- training
 
