@@ -3,6 +3,7 @@
 #include "proto/table_rows.h"
 
 #include <endian.h>
+#include <stdio.h>
 #include <string.h>
 
 static uint32_t table_rows_u32(const uint8_t *at)
@@ -67,4 +68,19 @@ uint8_t *table_rows_head(uint8_t *to, uint32_t table, uint32_t count,
 
     memcpy(to, head, sizeof(head));
     return to + sizeof(head);
+}
+
+const struct tensor_info *table_rows_find(const struct tensorfile *f,
+                                          const char *prefix, const char *table)
+{
+    char name[32 + WIRE_NAME_BYTES];
+    const struct tensor_info *t;
+    int n = snprintf(name, sizeof(name), "%s%s", prefix, table);
+
+    if (n < 0 || (size_t)n >= sizeof(name))
+        return NULL;
+    t = tensorfile_find(f, name);
+    return t != NULL && t->dtype == TENSOR_U8 && t->rank == 2 && t->shape[1] > 0
+               ? t
+               : NULL;
 }

@@ -25,6 +25,7 @@
 #include <stdint.h>
 
 #include "common/base/status.h"
+#include "common/base/tensorfile.h"
 #include "proto/wire.h"
 
 #define TABLE_ROWS_HEAD 16 // bytes before the ids
@@ -66,5 +67,12 @@ enum sl_err table_rows_next(struct table_rows *out, struct table_rows_at *at,
 // Writes a block's head; returns where its ids go.
 uint8_t *table_rows_head(uint8_t *to, uint32_t table, uint32_t count,
                          enum wire_type type);
+
+// Finds the records of a table in a snapshot: the tensor of `prefix`, as
+// TABLE_ROWS_TENSOR, and the table's name, U8 of shape [records, bytes of a
+// record]. NULL: there is none of this name and form.
+const struct tensor_info *table_rows_find(const struct tensorfile *f,
+                                          const char *prefix,
+                                          const char *table);
 
 #endif

@@ -33,27 +33,13 @@ struct export
     uint64_t fewest, most; // steps, over the shards
 };
 
-static enum sl_err make_space(struct export *e, uint32_t dim,
-                              struct sl_error *err)
-{
-    e->fewest = UINT64_MAX;
-    if (e->table != NULL)
-        return table_export_begin(&e->rows, e->table, dim,
-                                  e->layout.shards_count, err);
-    e->flat = sl_malloc_array(e->layout.elements, sizeof(*e->flat));
-    return e->flat != NULL ? SL_OK : sl_no_memory(err);
-}
-
-// Looks the table up that is to be exported, if it is one; *dim is that of its
-// rows.
+// Looks the table up that is to be exported; *dim is that of its rows.
 static enum sl_err find_table(const struct export *e,
                               const Sluice__V1__ModelSpec *model, uint32_t *dim,
                               struct sl_error *err)
 {
     size_t count = model != NULL ? model->n_tables : 0;
 
-    if (e->table == NULL)
-        return SL_OK;
     for (size_t i = 0; i < count; i++)
         if (model->tables[i]->name != NULL &&
             strcmp(model->tables[i]->name, e->table) == 0) {
@@ -69,6 +55,25 @@ static enum sl_err find_table(const struct export *e,
                    "job j-%llu has no table %s among its %zu: see "
                    "model.tables of its spec",
                    (unsigned long long)e->job, e->table, count);
+}
+
+// Makes space for the variables, or for the rows of a table of the model.
+static enum sl_err make_space(struct export *e,
+                              const Sluice__V1__ModelSpec *model,
+                              struct sl_error *err)
+{
+    uint32_t dim = 0;
+    enum sl_err rc;
+
+    e->fewest = UINT64_MAX;
+    if (e->table != NULL) {
+        rc = find_table(e, model, &dim, err);
+        return rc != SL_OK ? rc
+                           : table_export_begin(&e->rows, e->table, dim,
+                                                e->layout.shards_count, err);
+    }
+    e->flat = sl_malloc_array(e->layout.elements, sizeof(*e->flat));
+    return e->flat != NULL ? SL_OK : sl_no_memory(err);
 }
 
 static void note_steps(struct export *e, uint64_t steps)
@@ -325,7 +330,6 @@ static enum sl_err from_job(struct export *e, struct api_client *api,
     Sluice__V1__CheckpointsReply *reply;
     Sluice__V1__ModelSpec model = SLUICE__V1__MODEL_SPEC__INIT;
     const Sluice__V1__Checkpoint *cut = NULL;
-    uint32_t dim = 0;
     enum sl_err rc;
 
     request.id = (char *)cli_arg(e->cli, 0);
@@ -346,9 +350,7 @@ static enum sl_err from_job(struct export *e, struct api_client *api,
     model.n_tables = reply->n_tables;
     rc = assemble_names_all(cut, &e->layout, err);
     if (rc == SL_OK)
-        rc = find_table(e, &model, &dim, err);
-    if (rc == SL_OK)
-        rc = make_space(e, dim, err);
+        rc = make_space(e, &model, err);
     for (size_t i = 0; rc == SL_OK && i < cut->n_shards; i++)
         rc = export_fetch_shard(e, api, reply, cut->shards[i], err);
     if (rc == SL_OK)
@@ -364,7 +366,6 @@ static enum sl_err from_manifest(struct export *e, const char *path,
 {
     struct checkpoint_manifest m;
     struct fs *fs = NULL;
-    uint32_t dim = 0;
     enum sl_err rc = fs_of(e, path, &fs, err);
 
     if (rc == SL_OK)
@@ -374,9 +375,7 @@ static enum sl_err from_manifest(struct export *e, const char *path,
     e->layout = m.layout;
     e->job = m.job;
     e->cut = m.cut;
-    rc = find_table(e, m.spec != NULL ? m.spec->model : NULL, &dim, err);
-    if (rc == SL_OK)
-        rc = make_space(e, dim, err);
+    rc = make_space(e, m.spec != NULL ? m.spec->model : NULL, err);
     for (uint32_t i = 0; rc == SL_OK && i < m.layout.shards_count; i++) {
         note_steps(e, m.shards[i].steps);
         rc = fs_of(e, m.shards[i].path, &fs, err);

@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-#include "common/base/buf.h"
 #include "common/base/hash.h"
 #include "common/base/mem.h"
 #include "proto/table_rows.h"
@@ -71,14 +70,10 @@ static enum sl_err table_part_set(struct table_export *x,
 static enum sl_err part_of_file(struct table_export *x, struct table_part *part,
                                 const char *path, struct sl_error *err)
 {
-    const struct tensor_info *t;
-    struct buf name = BUF_INIT;
+    const struct tensor_info *t =
+        table_rows_find(part->file, TABLE_ROWS_TENSOR, x->name);
 
-    if (buf_appendf(&name, TABLE_ROWS_TENSOR "%s", x->name) != SL_OK)
-        return sl_no_memory(err);
-    t = tensorfile_find(part->file, (const char *)name.data);
-    buf_release(&name);
-    if (t == NULL || t->dtype != TENSOR_U8 || t->rank != 2)
+    if (t == NULL)
         return sl_fail(err, SL_ECORRUPT, "%s: it has no rows of table %s", path,
                        x->name);
     part->at = tensorfile_data(part->file, t);

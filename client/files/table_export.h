@@ -26,7 +26,7 @@ struct table_export {
     uint32_t dim;
     uint32_t shards;
     struct table_part *part; // owned; one for each shard
-    uint64_t rows;           // of all shards that were named so far
+    uint64_t rows;           // rows of the shards that are named by now
     struct api_client *api;
     const Sluice__V1__CheckpointsReply *reply;
 };

@@ -4,7 +4,6 @@
 #include "state/shard/tagged.h"
 
 #include <assert.h>
-#include <string.h>
 
 #include "common/base/mem.h"
 #include "proto/table_rows.h"
@@ -167,18 +166,16 @@ enum sl_err tagged_file_records(const struct tagged_file *f,
                                 size_t most, struct tagged_records *out,
                                 struct sl_error *err)
 {
-    char text[sizeof(TABLE_ROWS_TENSOR) + WIRE_NAME_BYTES];
-    const size_t prefix = sizeof(TABLE_ROWS_TENSOR) - 1;
+    char table[WIRE_NAME_BYTES + 1];
     const struct tensor_info *t = NULL;
     uint64_t stride, left;
 
-    memcpy(text, TABLE_ROWS_TENSOR, prefix);
     if (name->bytes <= WIRE_NAME_BYTES) {
-        slices_copy(text + prefix, name);
-        text[prefix + name->bytes] = '\0';
-        t = tensorfile_find(f->file, text);
+        slices_copy(table, name);
+        table[name->bytes] = '\0';
+        t = table_rows_find(f->file, TABLE_ROWS_TENSOR, table);
     }
-    if (t == NULL || t->dtype != TENSOR_U8 || t->rank != 2 || t->shape[1] == 0)
+    if (t == NULL)
         return sl_fail(err, SL_ENOENT,
                        "the snapshot has no table of this name");
     stride = t->shape[1];

@@ -100,7 +100,7 @@ struct tagged_records {
     const void *at; // in the mapping
     size_t bytes;   // whole records
     uint64_t records;
-    uint32_t record_bytes; // of each of the table's
+    uint32_t record_bytes; // bytes of one record
 };
 
 // Finds the rows of the table `name` in a snapshot, from record `first` on, of

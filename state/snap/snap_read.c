@@ -12,6 +12,7 @@
 #include "common/base/mem.h"
 #include "common/base/num.h"
 #include "common/base/tensorfile.h"
+#include "proto/table_rows.h"
 #include "state/shard/counts.h"
 #include "state/snap/snap.h"
 
@@ -152,22 +153,16 @@ static const struct tensor_info *records_of(const struct tensorfile *f,
                                             enum rowset_part part,
                                             struct sl_error *err)
 {
-    struct buf name = BUF_INIT;
-    const struct tensor_info *t = NULL;
+    const char *prefix = snap_part_prefix[part], *name = p->tables[table].name;
+    const struct tensor_info *t = table_rows_find(f, prefix, name);
     size_t stride = rowset_record_bytes(&p->tables[table].spec, part);
 
-    if (buf_appendf(&name, "%s%s", snap_part_prefix[part],
-                    p->tables[table].name) == SL_OK)
-        t = tensorfile_find(f, buf_text(&name));
-    if (t == NULL || t->dtype != TENSOR_U8 || t->rank != 2 ||
-        t->shape[1] != stride) {
-        sl_fail(err, SL_ECORRUPT,
-                "tensor %s is missing, or has no records of %zu bytes",
-                buf_text(&name), stride);
-        t = NULL;
-    }
-    buf_release(&name);
-    return t;
+    if (t != NULL && t->shape[1] == stride)
+        return t;
+    sl_fail(err, SL_ECORRUPT,
+            "tensor %s%s is missing, or has no records of %zu bytes", prefix,
+            name, stride);
+    return NULL;
 }
 
 static enum sl_err check_tensors(const struct tensorfile *f,
@@ -415,9 +410,6 @@ static enum sl_err read_part(const struct tensorfile *f, struct shard *shard,
                              uint32_t version, bool others, uint8_t *space,
                              struct sl_error *err)
 {
-    enum sl_err (*add)(struct rowset *, enum rowset_part, uint32_t, size_t,
-                       const void *, struct sl_error *) =
-        others ? rowset_take : rowset_put;
     struct rowset *set = shard->tables.sets[table];
     const struct tensor_info *t = records_of(f, &shard->plan, table, part, err);
     enum sl_err rc = t == NULL ? SL_ECORRUPT : SL_OK;
@@ -428,7 +420,8 @@ static enum sl_err read_part(const struct tensorfile *f, struct shard *shard,
         rc = tensorfile_read(f, t, at * t->shape[1], space, n * t->shape[1],
                              err);
         if (rc == SL_OK)
-            rc = add(set, part, version, n, space, err);
+            rc = others ? rowset_take(set, part, version, n, space, err)
+                        : rowset_put(set, part, version, n, space, err);
     }
     return rc;
 }
