@@ -56,6 +56,17 @@ static struct shard *shard_with_tables(struct kit *k)
     return shard_that_forgets(k, 0);
 }
 
+// Makes a kit, and a shard of it that takes pushes.
+static struct shard *admitted_with_tables(struct kit *k)
+{
+    struct shard *s;
+
+    kit_init(k);
+    s = shard_with_tables(k);
+    shard_admit(s, 1);
+    return s;
+}
+
 static int by_hash(const void *a, const void *b)
 {
     uint64_t x = table_hash(*(const uint64_t *)a);
@@ -162,9 +173,7 @@ TEST(shard_tables, T1_a_step_s_rows_are_counted_with_it)
     struct shard *s;
     struct kit k;
 
-    kit_init(&k);
-    s = shard_with_tables(&k);
-    shard_admit(s, 1);
+    s = admitted_with_tables(&k);
     number_ids(IDS);
     push = push_rows(&w, 0, IDS, 2);
     counted(s, &push, WIRE_PUSH_COUNTED);
@@ -194,9 +203,7 @@ TEST(shard_tables, all_tables_are_counted_together)
     struct kit k;
     uint64_t before;
 
-    kit_init(&k);
-    s = shard_with_tables(&k);
-    shard_admit(s, 1);
+    s = admitted_with_tables(&k);
     T_TRUE(shard_brief(s, true, &brief));
     before = brief.tables.bytes;
     number_ids(IDS);
@@ -217,9 +224,7 @@ TEST(shard_tables, T1_a_skipped_step_has_no_rows)
     struct shard *s;
     struct kit k;
 
-    kit_init(&k);
-    s = shard_with_tables(&k);
-    shard_admit(s, 1);
+    s = admitted_with_tables(&k);
     push.skip = true;
     counted(s, &push, WIRE_PUSH_COUNTED);
     T_EQ(rows_of(s, 0), 0);
@@ -237,9 +242,7 @@ TEST(shard_tables, T3_a_push_is_refused_as_a_whole)
     uint8_t *second;
     float bad = INFINITY;
 
-    kit_init(&k);
-    s = shard_with_tables(&k);
-    shard_admit(s, 1);
+    s = admitted_with_tables(&k);
     number_ids(IDS);
     push = push_rows(&w, 0, IDS, 2);
     second = w.bytes + 4 * ELEMENTS + push.rows_bytes / 2;
@@ -287,9 +290,7 @@ TEST(shard_tables, T2_a_read_makes_no_row)
     struct shard *s;
     struct kit k;
 
-    kit_init(&k);
-    s = shard_with_tables(&k);
-    shard_admit(s, 1);
+    s = admitted_with_tables(&k);
     number_ids(IDS);
     read_rows(s, &w, IDS, users, tags);
     for (size_t i = 0; i < IDS; i++)
@@ -319,9 +320,7 @@ TEST(shard_tables, T6_a_snapshot_has_rows_and_waiting_ids_of_its_instant)
     struct wire_push push;
     struct kit k;
 
-    kit_init(&k);
-    s = shard_with_tables(&k);
-    shard_admit(s, 1);
+    s = admitted_with_tables(&k);
     number_ids(IDS);
     push = push_rows(&w, 0, IDS / 2, 2);
     counted(s, &push, WIRE_PUSH_COUNTED);
@@ -398,9 +397,7 @@ TEST(shard_tables, a_push_without_memory_for_its_rows_is_refused_as_a_whole)
     struct shard *s;
     struct kit k;
 
-    kit_init(&k);
-    s = shard_with_tables(&k);
-    shard_admit(s, 1);
+    s = admitted_with_tables(&k);
     number_ids(IDS);
     push = push_rows(&w, 0, 5, 2);
     counted(s, &push, WIRE_PUSH_COUNTED);
@@ -442,9 +439,7 @@ TEST(shard_tables, a_snapshot_whose_rows_do_not_fit_is_not_loaded)
     uint64_t empty;
     struct kit k;
 
-    kit_init(&k);
-    s = shard_with_tables(&k);
-    shard_admit(s, 1);
+    s = admitted_with_tables(&k);
     empty = s->tables.account->bytes;
     for (uint32_t step = 0; step < 2; step++) {
         number_ids(IDS);
