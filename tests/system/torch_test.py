@@ -302,8 +302,19 @@ def a_program_of_torch_leaves_in_order():
         leave(c, "torch_fashion.py", 100, "--samples=16000")
 
 
+# What begins the programs of tables.
+RAISES = """
+def raises(kind, words, call):
+    try:
+        call()
+    except kind as error:
+        assert words in str(error), error
+    else:
+        assert False, words
+"""
+
 # One worker, in order: what a loop with torch's own Embedding computes.
-TABLE = """
+TABLE = RAISES + """
 import copy, sys, warnings, torch, sluice.torch
 address = sys.argv[1]
 torch.manual_seed(7)
@@ -334,12 +345,7 @@ def trained(padding):
             seen.append(t.step(lambda: loss_fn(ours(batch.x), batch.y)))
         for what, call in (("between a batch", lambda: ours(ids[:2])),
                            ("no Trainer", lambda: copy.deepcopy(ours)(ids[:2]))):
-            try:
-                call()
-            except RuntimeError as error:
-                assert what in str(error), error
-            else:
-                assert False, what
+            raises(RuntimeError, what, call)
         with warnings.catch_warnings(record=True) as said:
             warnings.simplefilter("always")
             t.load()
@@ -374,17 +380,13 @@ ours, _ = trained(None), trained(7)
 for words, module, more in (
         ("mode async", ours, {"mode": "hybrid"}),
         ("one name", torch.nn.ModuleList([ours, Net(sluice.torch.Embedding("users", 4))]), {})):
-    try:
-        sluice.torch.Trainer(module, "refused", address, optimizer="sgd", **more)
-    except ValueError as error:
-        assert words in str(error), error
-    else:
-        assert False, words
+    raises(ValueError, words, lambda: sluice.torch.Trainer(
+        module, "refused", address, optimizer="sgd", **more))
 print("as an Embedding of torch's")
 """
 
 # The same of bags: of a table each, with and without offsets, weights and ids.
-BAGS = """
+BAGS = RAISES + """
 import sys, torch, sluice.torch
 address = sys.argv[1]
 torch.manual_seed(7)
@@ -456,17 +458,12 @@ for error, words, make in (
          lambda: sluice.torch.EmbeddingBag("bag", 8, "max")),
         (ValueError, "64 bits", lambda: sluice.torch.Embedding("row", 8, 1 << 64)),
         (TypeError, "whole numbers", lambda: ours.tables["sum"](torch.rand(2, 3)))):
-    try:
-        make()
-    except error as said:
-        assert words in str(said), said
-    else:
-        assert False, words
+    raises(error, words, make)
 print("as an EmbeddingBag of torch's")
 """
 
 # A model of torch's own whose sparse modules become tables.
-TURNED = """
+TURNED = RAISES + """
 import sys, torch, sluice.torch
 address = sys.argv[1]
 torch.manual_seed(7)
@@ -539,12 +536,7 @@ for words, module, *last in (
         assert False, words
     assert type(whole["good"]) is E
 for words, whole in (("no name", E(5, 2, sparse=True)), ("sparse=True", model(E(5, 2))["bad"])):
-    try:
-        sluice.torch.sparse(whole)
-    except ValueError as error:
-        assert words in str(error), error
-    else:
-        assert False, words
+    raises(ValueError, words, lambda: sluice.torch.sparse(whole))
 assert sluice.torch.sparse(model(E(5, 2)))["good"].table["initializer"] == "he_normal"
 print("turned")
 """
