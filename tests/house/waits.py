@@ -5,8 +5,9 @@ cases are long; both name what there is.
 
     waits.py               exit status 1: a file of tests has no row, or a row or
                            a case names nothing
-    waits.py REPORT...     the slowest twenty of ctest's reports (JUnit) of a run,
-                           each with what it waits for
+    waits.py REPORT...     of ctest's reports (JUnit) of a run: what failed, with
+                           its last words, and the slowest twenty, each with
+                           what it waits for
 """
 import pathlib
 import re
@@ -16,6 +17,7 @@ import xml.etree.ElementTree
 TESTS = pathlib.Path(__file__).resolve().parents[1]
 AREAS = ["unit", "sim", "conform", "emul", "fuzz", "gpu", "house", "sanitize"]
 SLOWEST = 20
+LAST_WORDS = 8  # lines
 
 
 def rows():
@@ -30,12 +32,33 @@ def waits_for(test, table):
     return table[max(names, key=len)] if names else "(tests/WAITS.md has no row)"
 
 
-def slowest(reports):
-    found = []
+def runs(reports):
+    """(a test's entry, the build it ran in) of each."""
     for report in map(pathlib.Path, reports):
         for case in xml.etree.ElementTree.parse(report).iter("testcase"):
-            found.append((float(case.get("time")), case.get("name"), report.stem))
+            yield case, report.stem
+
+
+def last_words(case):
+    """The end of what it printed, without daemons' logs and what passed."""
+    text = case.findtext("system-out") or ""
+    lines = [x for x in text.splitlines() if x.strip() and not x.startswith(("{", "----", "ok "))]
+    return lines[-LAST_WORDS:]
+
+
+def tell_failed(reports):
+    failed = [(case, build) for case, build in runs(reports) if case.get("status") == "fail"]
+    if failed:
+        print("== what failed")
+    for case, build in failed:
+        print(f"{case.get('name')} ({build}) after {float(case.get('time')):.1f} s",
+              *last_words(case), sep="\n    ")
+
+
+def tell_slowest(reports):
+    found = [(float(case.get("time")), case.get("name"), build) for case, build in runs(reports)]
     table = rows()
+    print("== the slowest twenty")
     for seconds, name, build in sorted(found, reverse=True)[:SLOWEST]:
         print(f"{seconds:7.1f} s  {name} ({build})  {waits_for(name, table)}")
 
@@ -82,7 +105,8 @@ def long_cases():
 
 def main():
     if sys.argv[1:]:
-        return slowest(sys.argv[1:])
+        tell_failed(sys.argv[1:])
+        return tell_slowest(sys.argv[1:])
     table = rows()
     bad = [*unnamed(table), *long_cases()]
     print("\n".join(bad) or f"{len(table)} rows")
