@@ -467,9 +467,11 @@ class Watcher:
         self.prober = None
 
     def probe(self):
+        """Gives back once it has had its first answer: a busy machine starts it late."""
         self.prober = subprocess.Popen(
             [sys.executable, __file__, "--probe", self.c.address],
             stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        check(self.prober.stdout.readline() == "begun\n", "the prober has no answer")
 
     def answers(self):
         """The times that answers took since probe(), in ms, in rising order."""
@@ -508,20 +510,23 @@ def tell_times(what, times):
 
 
 def run_prober(address):
-    """Asks for a list of jobs until its standard input ends."""
+    """Asks for a list of jobs until its standard input ends, says when it has begun,
+    and at the end how long each answer took."""
     done, times = threading.Event(), []
     threading.Thread(target=lambda: (sys.stdin.read(), done.set()), daemon=True).start()
     with grpc.insecure_channel(address) as channel:
         call = channel.unary_unary("/sluice.v1.Jobs/List",
                                    request_serializer=JOBS.ListRequest.SerializeToString,
                                    response_deserializer=JOBS.ListReply.FromString)
-        while not done.is_set():
+        while not (times and done.is_set()):
             began = time.monotonic()
             try:
                 call(JOBS.ListRequest(limit=1), timeout=60)
             except grpc.RpcError:
                 break  # it ended, which others see
             times.append((time.monotonic() - began) * 1000)
+            if len(times) == 1:
+                print("begun", flush=True)
             done.wait(0.02)
     print(json.dumps(times))
 
