@@ -301,6 +301,14 @@ static const struct conf_key tasks_keys[] = {
     {.name = NULL},
 };
 
+static const struct conf_key tables_keys[] = {
+    {.name = "by-psserver",
+     .kind = CONF_BOOL,
+     .value = "no",
+     .help = "List what each psserver has of each table."},
+    {.name = NULL},
+};
+
 static const struct conf_key status_keys[] = {
     {.name = "shards",
      .kind = CONF_BOOL,
@@ -838,6 +846,24 @@ const struct cli_verb cli_verbs[] = {
      .json = true,
      .lists = {LIST_TENANTS},
      .run = verb_quota},
+    {.name = "tables",
+     .usage = "sluice tables JOB [OPTION]...",
+     .brief = "show how large a job's sparse tables are",
+     .text =
+         "Lists the sparse tables of a job (docs/tables.md), as psservers "
+         "reported them last: rows, ids that wait for a row, rows gained or "
+         "lost per minute (over the last one or two), and the memory of all "
+         "this. Since their shards were loaded: rows that were admitted and "
+         "evicted, and gradients that changed no row.",
+     .example = "sluice tables j-1 --by-psserver",
+     .keys = tables_keys,
+     .min_args = 1,
+     .max_args = 1,
+     .remote = true,
+     .json = true,
+     .lists = {LIST_TABLES},
+     .exits = not_found,
+     .run = verb_tables},
     {.name = "tasks",
      .usage = "sluice tasks [QUEUE] [OPTION]...",
      .brief = "list queues of tasks, or the tasks of one",

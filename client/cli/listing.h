@@ -27,6 +27,7 @@ enum list_kind {
     LIST_EVENTS,
     LIST_CHECKPOINTS,
     LIST_SHARDS,
+    LIST_TABLES,
     LIST_TENANTS,
     LIST_QUEUES,
     LIST_TASKS,

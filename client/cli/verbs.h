@@ -37,6 +37,7 @@ int verb_checkpoint(struct cli *cli);  // checkpoint.c: has a cut made
 int verb_checkpoints(struct cli *cli); // checkpoints.c: lists cuts
 int verb_logs(struct cli *cli);        // logs.c
 int verb_quota(struct cli *cli);       // quota.c
+int verb_tables(struct cli *cli);      // table_list.c
 int verb_tasks(struct cli *cli);       // tasks.c
 int verb_token(struct cli *cli);       // cert_token.c
 int verb_trace(struct cli *cli);       // trace.c

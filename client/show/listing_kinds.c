@@ -2,6 +2,7 @@
 // client/show/listing_kinds.c -- the table of lists: columns, cells and names
 // of each.
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -302,6 +303,75 @@ static void shard_row(struct table *t, const ProtobufCMessage *item)
     table_cell(t, "%s", out_count(text, s->evidence_steps));
 }
 
+// ---- sparse tables
+
+static const char *const tables_head[] = {
+    "table",     "psserver",       "dim",     "rows",       "waiting",
+    "rows/min",  "admitted",       "evicted", "unadmitted", "size",
+    "optimizer", "largest bucket", "shards",  NULL};
+
+// A table of which nothing is known has a dash for each number.
+static void list_table_cell(struct table *t, const Sluice__V1__TableStatus *s,
+                            uint64_t n)
+{
+    char text[OUT_NUMBER];
+
+    table_cell(t, "%s", s->known > 0 ? out_count(text, n) : "-");
+}
+
+static void list_growth_cell(struct table *t, double per_minute)
+{
+    char text[OUT_NUMBER];
+
+    if (isfinite(per_minute))
+        table_cell(t, "%c%s", per_minute < 0 ? '-' : '+',
+                   out_count(text, (uint64_t)fmin(fabs(per_minute), 1e18)));
+    else
+        table_cell(t, "-");
+}
+
+// The bucket's share of all rows: ids spread evenly, so a large one is a sign
+// of a small table, or of ids that were chosen to fall together.
+static void list_bucket_cell(struct table *t, const Sluice__V1__TableFigures *f)
+{
+    char text[OUT_NUMBER];
+
+    if (f->rows == 0)
+        table_cell(t, "-");
+    else
+        table_cell(
+            t, "%s (%.2g %%)", out_count(text, f->largest_bucket),
+            fmin(100, (double)f->largest_bucket * 100 / (double)f->rows));
+}
+
+static void table_status_row(struct table *t, const ProtobufCMessage *item)
+{
+    const Sluice__V1__TableStatus *s = (const Sluice__V1__TableStatus *)item;
+    const Sluice__V1__TableFigures *f = s->figures;
+    char text[OUT_NUMBER];
+
+    table_cell(t, "%s", s->name);
+    table_cell(t, "%s", s->psserver[0] != '\0' ? s->psserver : "all");
+    table_cell(t, "%u", s->dim);
+    list_table_cell(t, s, f->rows);
+    list_table_cell(t, s, f->waiting);
+    list_growth_cell(t, WIRE_KNOWN(f, rows_per_minute));
+    list_table_cell(t, s, f->admitted);
+    list_table_cell(t, s, f->evicted);
+    list_table_cell(t, s, f->unadmitted);
+    table_cell(t, "%s", s->known > 0 ? out_bytes(text, f->bytes) : "-");
+    table_cell(t, "%s", dash(s->optimizer));
+    list_bucket_cell(t, f);
+    table_cell(t, "%u of %u", s->known, s->shards);
+}
+
+static const char *table_status_name(char out[LIST_NAME],
+                                     const ProtobufCMessage *item)
+{
+    (void)out;
+    return ((const Sluice__V1__TableStatus *)item)->name;
+}
+
 // ---- tenants
 
 static const char *const tenants_head[] = {
@@ -406,6 +476,8 @@ const struct list_format lists[LIST_KINDS] = {
                           "the manifest", checkpoint_row, checkpoint_name},
     // No verb is called with the number of a shard.
     [LIST_SHARDS] = {"shards", shards_head, 9, 0x7fcu, NULL, shard_row, NULL},
+    [LIST_TABLES] = {"tables", tables_head, 10, 0x3fcu, "the name",
+                     table_status_row, table_status_name},
     [LIST_TENANTS] = {"tenants", tenants_head, 6, 0x3eu, "the tenant",
                       tenant_row, tenant_name},
     [LIST_QUEUES] = {"queues", queues_head, 9, 0x1fcu, "the name", queue_row,

@@ -142,6 +142,7 @@ static void release_shards(struct job *job)
 
         sl_free(s->psserver);
         sl_free(s->failure);
+        shard_rows_release(&s->rows);
         wire_free((ProtobufCMessage *)s->waiting);
     }
     sl_free(job->shards.list);
@@ -322,6 +323,7 @@ void job_counts_reset(struct job *job, uint32_t shard)
 {
     memset(&job->shards.list[shard].counts, 0,
            sizeof(job->shards.list[shard].counts));
+    shard_rows_release(&job->shards.list[shard].rows);
 }
 
 void job_counts_take(struct job *job, uint32_t shard,

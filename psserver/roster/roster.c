@@ -75,6 +75,7 @@ static void hosted_free(struct hosted *h)
     if (h->spec != NULL)
         wire_free(&h->spec->base);
     sl_free(h->folder);
+    sl_free(h->tables);
     sl_free(h);
 }
 

@@ -48,6 +48,9 @@
 // Most shards that one heartbeat reports; more shards take several. A message
 // holds 262,144 fields, and a report has 28.
 #define ROSTER_REPORTS_MOST 1024
+// Most sparse tables that one heartbeat reports, and the rest of one shard's:
+// 10 fields of each.
+#define ROSTER_TABLES_MOST 8192
 
 struct roster;
 

@@ -62,6 +62,10 @@ struct hosted {
 
     struct shard_brief brief; // as reported last
     unsigned missed;          // reports in a row that found the lock taken
+    // Figures of each table as they were read last, and then as they were
+    // reported last; owned; NULL: none were read.
+    struct rowset_counts *tables;
+    bool untold; // the next report has all tables
 
     const struct snapping *snapping; // snapshot being written, or NULL
     bool wanted;                     // another snapshot is asked for
@@ -109,6 +113,37 @@ void hosted_send_snapshot(struct hosted *h, uint64_t request,
 // r->draining. Without memory the heartbeat has no reports.
 void roster_send_heartbeat(struct roster *r, size_t admitted, uint64_t seq,
                            bool draining);
+
+// ---- roster_tables.c: sparse tables in heartbeats
+
+// The tables of one heartbeat; the heartbeat's reports point into `list`.
+struct table_reports {
+    Sluice__V1__TableFigures *msgs;  // owned: `room` of them
+    Sluice__V1__TableFigures **list; // owned
+    size_t room, used;
+    bool all;     // report also tables that did not change
+    size_t total; // tables of all shards
+    size_t from;  // tables before the first shard that has its turn
+    size_t at;    // tables before the next shard
+};
+
+// Begins heartbeat number `seq` of the roster. Without memory it tells of no
+// table.
+void table_reports_init(struct table_reports *t, struct roster *r,
+                        uint64_t seq);
+// Begins one that tells of all tables of this shard.
+void table_reports_init_one(struct table_reports *t, const struct hosted *h);
+// Adds to the report of a shard, whose figures were just read, those of its
+// tables that changed since they were told, if it is the shard's turn.
+void table_reports_add(struct table_reports *t, struct hosted *h,
+                       Sluice__V1__ShardReport *msg);
+// Frees it, when all messages are sent. All zeroes is allowed.
+void table_reports_release(struct table_reports *t);
+
+// Returns the array for shard_brief_each; NULL: the shard has no tables, or
+// there is no memory.
+struct rowset_counts *hosted_tables(struct hosted *h);
+
 // Tells that all files of the job with this number were deleted; its random uid
 // keeps it apart from one of another journal.
 void roster_send_deleted(struct roster *r, uint64_t job, uint64_t uid);

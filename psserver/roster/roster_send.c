@@ -107,6 +107,7 @@ void hosted_send_hello(struct hosted *h)
     m.job_incarnation = h->spec->job_incarnation;
     m.shard = h->spec->shard;
     m.job_uid = h->spec->job_uid;
+    h->untold = true;
     if (h->state == HOSTED_FAILED) {
         send_failure(h, &h->failure, &m);
         return;
@@ -203,7 +204,8 @@ void hosted_send_snapshot(struct hosted *h, uint64_t request,
 // few reports in a row: the loop has other things to do.
 static void hosted_refresh_brief(struct hosted *h)
 {
-    if (shard_brief(h->shard, h->missed >= MISSED_MAX, &h->brief))
+    if (shard_brief_each(h->shard, h->missed >= MISSED_MAX, &h->brief,
+                         hosted_tables(h)))
         h->missed = 0;
     else
         h->missed++;
@@ -230,7 +232,7 @@ static void fill_report(struct report *to, const struct hosted *h,
 // Fills in reports of the next admitted shards, from *at on, and returns how
 // many.
 static size_t fill_reports(struct roster *r, struct pairmap_at *at,
-                           struct report *reports,
+                           struct report *reports, struct table_reports *tables,
                            Sluice__V1__ShardReport **list, size_t cap)
 {
     struct hosted *h;
@@ -244,6 +246,8 @@ static size_t fill_reports(struct roster *r, struct pairmap_at *at,
             continue; // its figures were never read
         counts_of_brief(&reports[n].counts, &h->brief);
         fill_report(&reports[n], h, h->brief.incarnation);
+        if (h->missed == 0) // the figures are fresh
+            table_reports_add(tables, h, &reports[n].msg);
         list[n] = &reports[n].msg;
         n++;
     }
@@ -255,14 +259,17 @@ void hosted_send_last(struct hosted *h)
     Sluice__V1__Heartbeat m = SLUICE__V1__HEARTBEAT__INIT;
     struct report report = {0};
     Sluice__V1__ShardReport *list[] = {&report.msg};
+    struct table_reports tables = {0};
     struct shard_brief brief;
     struct once once = {0};
 
     shard_close(h->shard); // no step is counted after this
-    shard_brief(h->shard, true, &brief);
+    shard_brief_each(h->shard, true, &brief, hosted_tables(h));
     if (shard_once(h->shard, &once) == SL_OK &&
         counts_of_once(&report.counts, &once) == SL_OK) {
         fill_report(&report, h, brief.incarnation);
+        table_reports_init_one(&tables, h);
+        table_reports_add(&tables, h, &report.msg);
         m.shards = list;
         m.n_shards = 1;
         m.draining = h->roster->draining;
@@ -270,6 +277,7 @@ void hosted_send_last(struct hosted *h)
         roster_send_up(h->roster, SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT,
                        &m.base);
     }
+    table_reports_release(&tables);
     counts_release(&report.counts);
     once_release(&once);
 }
@@ -283,7 +291,9 @@ void roster_send_heartbeat(struct roster *r, size_t admitted, uint64_t seq,
     struct report *reports = sl_calloc(cap, sizeof(*reports));
     Sluice__V1__ShardReport **list = sl_malloc_array(cap, sizeof(*list));
     struct pairmap_at at = {0};
+    struct table_reports tables;
 
+    table_reports_init(&tables, r, seq);
     r->draining = draining;
     m.seq = seq;
     m.draining = draining;
@@ -291,11 +301,12 @@ void roster_send_heartbeat(struct roster *r, size_t admitted, uint64_t seq,
     // Without memory for reports the heartbeat still says that we are here.
     do {
         if (reports != NULL && list != NULL) {
-            m.n_shards = fill_reports(r, &at, reports, list, cap);
+            m.n_shards = fill_reports(r, &at, reports, &tables, list, cap);
             m.shards = list;
         }
         roster_send_up(r, SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT, &m.base);
     } while (m.n_shards > 0 && m.n_shards == cap && admitted > cap);
+    table_reports_release(&tables);
     sl_free(reports);
     sl_free(list);
 }

@@ -2,7 +2,7 @@
 """Sluice for Python: exactly-once parameter servers for a program of your own.
 
 Session      a program as a worker, in NumPy
-submit, jobs, status, watch, stop, export
+submit, jobs, status, tables, watch, stop, export
              jobs, as the `sluice` command has them
 Coordinator, serve
              tasks: work of your own, as bytes, done by programs of yours
@@ -11,7 +11,7 @@ sluice.keras `fit` of a Keras 3 model there
 sluice.jax   pytrees there
 """
 from ._native import Error
-from .client import CommandError, export, jobs, status, stop, submit, watch
+from .client import CommandError, export, jobs, status, stop, submit, tables, watch
 from .session import (Closure, Drained, Ended, Lost, Session, Step, Table,
                       Variable)
 from .tasks import Coordinator, Future, TaskCancelled, TaskFailed, serve
@@ -19,4 +19,4 @@ from .tasks import Coordinator, Future, TaskCancelled, TaskFailed, serve
 __version__ = "0.1.0"
 __all__ = ["Closure", "CommandError", "Coordinator", "Drained", "Ended", "Error", "Future",
            "Lost", "Session", "Step", "Table", "TaskCancelled", "TaskFailed", "Variable",
-           "export", "jobs", "serve", "status", "stop", "submit", "watch"]
+           "export", "jobs", "serve", "status", "stop", "submit", "tables", "watch"]

@@ -153,6 +153,16 @@ def status(job: str, coordinator: Optional[str] = None, *, tls: Tls = None,
     return said
 
 
+def tables(job: str, coordinator: Optional[str] = None, *, tls: Tls = None,
+           by_psserver: bool = False, quits: Quits = None) -> List[Json]:
+    """The sparse tables of a job, as `sluice tables JOB -o json` lists them: each with
+    its `figures`, or with `by_psserver` what each psserver has of it."""
+    more = ["--by-psserver"] * by_psserver
+    listed: List[Json] = json.loads(_run(
+        _words(coordinator, tls) + ["tables", job, "-o", "json", *more], quits))["tables"]
+    return listed
+
+
 def watch(job: str, coordinator: Optional[str] = None, *,
           tls: Tls = None) -> Iterator[Json]:
     """Each status as it comes, until the job has ended."""

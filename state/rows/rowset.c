@@ -130,6 +130,7 @@ void rowset_counts(const struct rowset *r, struct rowset_counts *out)
     *out = r->counts;
     out->rows = r->rows.count;
     out->waiting = r->waiting.count;
+    out->largest = r->rows.largest;
     out->bytes = row_store_bytes(&r->rows) + row_store_bytes(&r->waiting);
 }
 

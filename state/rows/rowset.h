@@ -140,6 +140,7 @@ struct rowset_counts {
     uint64_t evicted_small;  // for least_norm
     uint64_t forgotten;      // waiting ids that gave their place to others
     uint64_t unadmitted;     // gradients that changed nothing
+    uint64_t largest;        // most rows that a bucket ever had
 };
 
 // Fills *out.

@@ -328,6 +328,12 @@ enum sl_err shard_ask(struct shard *s, const struct wire_ask *ask,
 
 bool shard_brief(struct shard *s, bool wait, struct shard_brief *out)
 {
+    return shard_brief_each(s, wait, out, NULL);
+}
+
+bool shard_brief_each(struct shard *s, bool wait, struct shard_brief *out,
+                      struct rowset_counts *each)
+{
     if (wait)
         pthread_mutex_lock(&s->lock);
     else if (pthread_mutex_trylock(&s->lock) != 0)
@@ -341,7 +347,7 @@ bool shard_brief(struct shard *s, bool wait, struct shard_brief *out)
         .sparse = counted_sparse(&s->once.counted),
         .counts = s->once.counts,
     };
-    tables_counts(&s->tables, &out->tables);
+    tables_counts(&s->tables, &out->tables, each);
     pthread_mutex_unlock(&s->lock);
     return true;
 }

@@ -198,6 +198,10 @@ struct shard_brief {
 // Fills *out and returns true. With `wait` false it returns false, and leaves
 // *out unchanged, if an update is being applied.
 bool shard_brief(struct shard *s, bool wait, struct shard_brief *out);
+// Fills also each[tables.count], with the figures of each table at the same
+// instant; NULL is allowed.
+bool shard_brief_each(struct shard *s, bool wait, struct shard_brief *out,
+                      struct rowset_counts *each);
 
 // Copies the counted set and the numbers, for once_release. SL_ENOMEM. *out,
 // which is overwritten, owns nothing before.

@@ -158,7 +158,8 @@ size_t tables_answer_bytes(const struct tables *t, const struct tables_push *p)
     return bytes;
 }
 
-void tables_counts(const struct tables *t, struct rowset_counts *sum)
+void tables_counts(const struct tables *t, struct rowset_counts *sum,
+                   struct rowset_counts *each)
 {
     *sum = (struct rowset_counts){0};
     for (size_t i = 0; i < t->count; i++) {
@@ -174,6 +175,8 @@ void tables_counts(const struct tables *t, struct rowset_counts *sum)
         sum->evicted_small += one.evicted_small;
         sum->forgotten += one.forgotten;
         sum->unadmitted += one.unadmitted;
+        if (each != NULL)
+            each[i] = one;
     }
 }
 

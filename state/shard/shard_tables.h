@@ -77,8 +77,10 @@ size_t tables_row_bytes(const struct tables *t);
 // Returns the bytes of the answer to a pull that tables_check has passed.
 size_t tables_answer_bytes(const struct tables *t, const struct tables_push *p);
 
-// Fills *sum with the figures of all tables together.
-void tables_counts(const struct tables *t, struct rowset_counts *sum);
+// Fills *sum with the figures of all tables together, but for `largest`, and
+// each[t->count] with those of each, unless it is NULL.
+void tables_counts(const struct tables *t, struct rowset_counts *sum,
+                   struct rowset_counts *each);
 
 // Begins an instant of all tables, and ends it (rowset_freeze, rowset_thaw).
 void tables_freeze(struct tables *t, uint64_t version);

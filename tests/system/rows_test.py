@@ -12,7 +12,7 @@ import subprocess
 import sys
 
 import numpy as np
-from cluster import LIMIT, PATIENCE, Cluster, check, check_counts, check_equal, main
+from cluster import LIMIT, PATIENCE, Cluster, check, check_counts, check_equal, main, wait_for
 from external_test import Programs, exported
 from lib_ring_test import PYTHON, Rank
 
@@ -265,6 +265,51 @@ def a_resumed_job_goes_on_with_its_rows_on_more_psservers():
             check("(items): dim 8" in done.stderr, done.stderr)
 
 
+def figures(c, job, *words):
+    """{(table, psserver): what is told of it}, numbers as numbers."""
+    told = c.json("tables", job, *words)["tables"]
+    return {(t["name"], t["psserver"]): {
+        **{k: int(v) for k, v in t["figures"].items() if k != "rows_per_minute"},
+        "known": t["known"], "shards": t["shards"]} for t in told}
+
+
+def the_tables_of_a_job_are_listed_while_it_runs_and_after():
+    epochs = 600 if PATIENCE == 1 else 60
+    with Cluster(psservers=2, workers=0) as c:
+        with Programs(start_of(c), count=1):
+            job = c.submit(tables_job(epochs, **{"max_workers": 1}))
+            c.wait_steps(job, 20)
+            wait_for("tables of both shards", lambda: all(
+                t["known"] == 2 and t["rows"] > 0 for t in figures(c, job).values()))
+            c.restart("ps-1")
+            c.wait_state(job)
+        ids = len(set(ids_of(range(SAMPLES)).ravel().tolist()))
+        last = sluice.tables(job, c.address)
+        check_equal([(t["name"], t["dim"], t["optimizer"]) for t in last],
+                    [("users", DIM, "sgd"), ("items", DIM + 1, "sgd")], "tables")
+        wait_for(f"{ids} rows of each table", lambda: all(
+            t["rows"] == ids for t in figures(c, job).values()))
+        parts = figures(c, job, "--by-psserver")
+        for table in ("users", "items"):
+            both = figures(c, job)[table, ""]
+            for what, number in both.items():
+                told = [parts[table, name][what] for name in ("ps-0", "ps-1")]
+                check_equal(number, max(told) if what in ("largest_bucket", "table")
+                            else sum(told), f"{what} of {table}")
+            check_equal((both["waiting"], both["unadmitted"], both["evicted"]), (0, 0, 0),
+                        f"ids of {table} without a row")
+            check(both["bytes"] > ids * 4 * DIM and both["admitted"] <= ids, both)
+        shown = c.run("tables", job, "-o", "wide")
+        check(str(ids) in shown.stdout and "2 of 2" in shown.stdout, shown.stdout)
+        check("has ended" in shown.stderr, shown.stderr)
+        c.restart("coordinator")
+        check_equal(figures(c, job, "--by-psserver"), parts, "after a restart")
+        dense = tables_job(1)
+        del dense["model"]["tables"]
+        done = c.run("tables", c.submit(dense), want=3)
+        check("has no sparse tables" in done.stderr, done.stderr)
+
+
 WIDE = """
 import itertools, sys, numpy, sluice
 address, name = sys.argv[1:3]
@@ -382,4 +427,5 @@ if __name__ == "__main__":
           a_resumed_job_goes_on_with_its_rows_on_more_psservers,
           an_exported_table_has_the_rows_of_the_checkpoint,
           psservers_give_the_rows_of_their_files_to_other_hosts,
+          the_tables_of_a_job_are_listed_while_it_runs_and_after,
           what_does_not_fit_is_refused])

@@ -384,6 +384,9 @@ void shards_report(struct coord *c, struct member *m,
         job->shards.list[report->shard].server != m->id)
         return; // C1, for numbers too
     job_counts_take(job, report->shard, report->counts);
+    shard_rows_take(&job->shards.list[report->shard].rows, report,
+                    job->spec->model->n_tables, job->shards.count,
+                    coord_now(c));
     // A round that closed, and no worker lived to report it.
     if (job->mode->by_round)
         (void)evidence_low_take(&job->shards.evidence, report->shard,

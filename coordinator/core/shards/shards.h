@@ -15,6 +15,7 @@
 #define COORDINATOR_CORE_SHARDS_SHARDS_H
 
 #include "coordinator/core/coord_inner.h"
+#include "coordinator/core/shards/shard_rows.h"
 #include "coordinator/rules/evidence.h"
 #include "plan/schedule.h"
 #include "proto/wire.h"
@@ -55,6 +56,7 @@ struct job_shard {
     uint64_t place_ms;        // when that was
     struct job_losses losses; // losses of its psserver, in the first shard
     struct job_counts counts;
+    struct shard_rows rows;
     bool recounts; // asked for its counted set, and has not answered
     // the highest first closure of a rate that the shard knows; 0: none
     uint64_t rates_known;

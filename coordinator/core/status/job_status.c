@@ -333,7 +333,8 @@ status_shard(const struct coord *c, const struct job *job, uint32_t shard)
     m->counts = status_shard_counts(job, shard);
     m->evidence_steps =
         counted_steps(evidence_counted(&job->shards.evidence, shard));
-    if (m->psserver == NULL || m->counts == NULL) {
+    if (m->psserver == NULL || m->counts == NULL ||
+        !shard_rows_show(&s->rows, m, coord_now(c))) {
         wire_free(&m->base);
         return NULL;
     }

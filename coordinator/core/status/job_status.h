@@ -38,8 +38,9 @@ bool status_reason_older(const struct coord *c, const struct job *job,
 // a job ends. Does nothing for one that was not placed or is FINISHED.
 void status_settle(Sluice__V1__JobStatus *m, const struct job *job);
 
-// Takes a shard's last report of an ended job; one that is not of the shard's
-// last incarnation and psserver, or of a FINISHED job, is ignored.
+// Takes a shard's last report of an ended job, of a FINISHED one the rows of
+// its tables alone; one that is not of the shard's last incarnation and
+// psserver is ignored.
 void status_final_report(struct coord *c, const struct member *m,
                          struct job *job,
                          const Sluice__V1__ShardReport *report);

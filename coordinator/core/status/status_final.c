@@ -8,7 +8,11 @@
 // together. Each shard, when it is closed, reports its final counts, which go
 // into the status; the sums are made and journalled before the status is shown,
 // or with the next tick: thousands of shards may report at once.
+//
+// The rows of tables are those of the last report in every case: no cut counts
+// them.
 #include "coordinator/core/job.h"
+#include "coordinator/core/shards/shard_rows.h"
 #include "coordinator/core/status/job_status.h"
 
 #include <string.h>
@@ -101,7 +105,8 @@ void status_final_keep(struct coord *c, struct job *job)
     if (!job->end.changed)
         return;
     job->end.changed = false;
-    status_final_sum_shards(job->end.status, job);
+    if (job->state != JOB_FINISHED)
+        status_final_sum_shards(job->end.status, job);
     rc = wire_pack(&job->end.status->base, &packed);
     // If memory is short here, only a restart would bring the older status
     // back.
@@ -118,15 +123,19 @@ void status_final_report(struct coord *c, const struct member *m,
 {
     Sluice__V1__JobStatus *final = job->end.status;
     Sluice__V1__ShardStatus *s;
+    bool taken;
 
-    if (final == NULL || job->state == JOB_FINISHED ||
-        report->shard >= final->n_shards)
+    if (final == NULL || report->shard >= final->n_shards)
         return;
     s = final->shards[report->shard];
     if (s->incarnation == 0 || s->incarnation != report->incarnation ||
-        strcmp(s->psserver, m->name) != 0 ||
-        !status_final_take_counts(s, report->counts))
+        strcmp(s->psserver, m->name) != 0)
         return; // C1, for numbers too
+    taken = shard_rows_replace(s, report, (uint32_t) final->n_shards);
+    if (job->state != JOB_FINISHED)
+        taken = status_final_take_counts(s, report->counts) || taken;
+    if (!taken)
+        return;
     job->changes++;
     if (!job->end.changed) // thousands of shards may report at once
         c->io.changed(c->io.arg, job->id);

@@ -8,6 +8,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/mem.h"
+#include "plan/tables.h"
 #include "psserver/service/rounds.h"
 #include "state/snap/snap.h"
 #include "tests/unit/psserver/stage.h"
@@ -519,7 +520,9 @@ TEST(attend, reports_of_many_shards_are_several_heartbeats)
 // All numbers at their largest.
 TEST(attend, so_many_reports_can_be_read)
 {
-    static Sluice__V1__ShardReport report, *list[ROSTER_REPORTS_MOST];
+    static Sluice__V1__ShardReport report, *list[ROSTER_REPORTS_MOST], last;
+    static Sluice__V1__TableFigures *tables[ROSTER_TABLES_MOST + TABLES_MOST];
+    Sluice__V1__TableFigures t = SLUICE__V1__TABLE_FIGURES__INIT;
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
     Sluice__V1__Heartbeat beat = SLUICE__V1__HEARTBEAT__INIT;
     Sluice__V1__ShardCounts k = SLUICE__V1__SHARD_COUNTS__INIT;
@@ -537,6 +540,15 @@ TEST(attend, so_many_reports_can_be_read)
     report.counts = &k;
     for (unsigned i = 0; i < ROSTER_REPORTS_MOST; i++)
         list[i] = &report;
+    t.table = UINT32_MAX;
+    t.rows = t.waiting = t.bytes = t.admitted = t.evicted = UINT64_MAX;
+    t.forgotten = t.unadmitted = t.largest_bucket = UINT64_MAX;
+    for (size_t i = 0; i < SL_COUNT(tables); i++)
+        tables[i] = &t;
+    last = report;
+    last.tables = tables;
+    last.n_tables = SL_COUNT(tables);
+    list[ROSTER_REPORTS_MOST - 1] = &last;
     beat.shards = list;
     beat.n_shards = ROSTER_REPORTS_MOST;
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT;

@@ -1,0 +1,34 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/show/table_sums.h -- the sparse tables of a job, as `sluice tables`
+// lists them.
+//
+// Threads  pure.
+// Memory   a report borrows the names of the status; tables_report_release
+//          frees the rest.
+// Errors   SL_ENOMEM: nothing is made.
+#ifndef CLIENT_SHOW_TABLE_SUMS_H
+#define CLIENT_SHOW_TABLE_SUMS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/base/status.h"
+#include "proto/jobs.pb-c.h"
+
+struct tables_report {
+    Sluice__V1__TablesReport msg;
+    Sluice__V1__TableStatus *rows;     // owned: msg.tables are these
+    Sluice__V1__TableFigures *figures; // owned
+    size_t unsaid; // of (shard, table): nothing was reported
+};
+
+// Sums what the shards of a status with its spec have of each table: a row for
+// each, or with `by_psserver` for each psserver that has buckets of it. Shards
+// that reported nothing are counted, and add nothing.
+enum sl_err tables_report_init(struct tables_report *out,
+                               const Sluice__V1__JobStatus *s,
+                               bool by_psserver);
+// Frees it. All zeroes is allowed.
+void tables_report_release(struct tables_report *r);
+
+#endif
