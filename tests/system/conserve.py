@@ -137,11 +137,13 @@ def surplus(c, job, spec):
 
 
 class Programs:
-    """Conservation workers of a test: started, killed and ended by it."""
+    """Conservation workers of a test: started, killed and ended by it. A cluster may
+    say which program they run, and with which words."""
 
     def __init__(self, c, count=2, *flags):
         self.c, self.running = c, {}
         self.always = getattr(c, "program_words", ())
+        self.file = getattr(c, "program_file", __file__)
         for i in range(count):
             self.start(f"x-{i}", *flags)
 
@@ -149,7 +151,7 @@ class Programs:
         import subprocess
         with open(self.c.dir / f"{name}.log", "ab") as log:
             self.running[name] = subprocess.Popen(
-                [sys.executable, __file__, "--coordinator", self.c.address,
+                [sys.executable, self.file, "--coordinator", self.c.address,
                  "--name", name, *self.always, *map(str, flags)],
                 stdout=log, stderr=log, stdin=subprocess.DEVNULL)
         return self.running[name]

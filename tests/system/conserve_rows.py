@@ -1,0 +1,207 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Conservation of sparse tables: what counted pushes had for a row is in it, to the
+last integer.
+
+A step pushes its four numbers (conserve.py) as the gradient of its ids, too:
+
+    late    admits an id by its second update. Three ids a step: one of all closures
+            with its remainder, one of its closure, one of its own. A row holds all
+            updates of its id but one, whichever came first; an id of one update waits.
+    few     has room for FEW rows. One id for two closures, so each is evicted, soon
+            or while it is in use. A row holds the updates since it was made: some of
+            its id's, each at most once.
+
+As a program it is a worker of the library that trains any job of four numbers a row,
+with tables or without, until it is killed:
+
+    --step-ms MS        what a gradient costs
+    --shm               shares memory with psservers of its host
+"""
+import argparse
+import collections
+import faulthandler
+import functools
+import itertools
+import json
+import os
+import pathlib
+import signal
+import sys
+import threading
+import time
+
+import conserve
+from conserve import FIELDS, ROOT, primes, step_vector, steps_of
+
+FEW = 64
+ALL, OWN = 1 << 63, 1 << 40  # ids of many closures, and of one step
+
+
+def rows_job(**more):
+    spec = conserve.conserve_job(**{"name": "rows", "variables": 1, **more})
+    spec["model"]["tables"] = [
+        {"name": "late", "dim": FIELDS, "initializer": "zeros",
+         "admit": {"min_count": 2}},
+        {"name": "few", "dim": FIELDS, "initializer": "zeros", "evict": {"max_rows": FEW}}]
+    return spec
+
+
+def ids_of(table, closure, step):
+    if table == "few":
+        return [closure // 2]
+    return [ALL + closure % 24, closure, OWN + closure * conserve.STEPS + step]
+
+
+@functools.cache
+def updates(table, samples, epochs):
+    """{id: the gradients of all steps that have it}."""
+    keys = list(steps_of(samples, epochs))
+    of, out = primes(keys[-1][0] + 1), collections.defaultdict(list)
+    for closure, step in keys:
+        for number in ids_of(table, closure, step):
+            out[number].append(step_vector(of[closure], closure, step))
+    return dict(out)
+
+
+def total(vectors):
+    return [sum(parts) for parts in zip(*vectors)] or [0] * FIELDS
+
+
+# ---- what a job left
+
+def records(path, table, part, dim):
+    """The records of a table in a snapshot; `part`: rows or waiting (SNAPSHOT.md)."""
+    import numpy as np
+    from safetensors.numpy import load_file
+    of = np.dtype([("id", "<u8"), ("changed", "<u4"), ("score", "<u4")]
+                  + [("values", "<f4", dim)] * (part == "rows"))
+    held = load_file(str(path)).get(f"#{part}.{table}")
+    if held is None:
+        return []
+    return [np.frombuffer(record.tobytes(), of, 1)[0] for record in held]
+
+
+def files_of(c, job):
+    """The snapshots that the job's last checkpoint names."""
+    manifest = json.loads(pathlib.Path(
+        c.json("checkpoints", job)["checkpoints"][-1]["manifest"]).read_text())
+    return [pathlib.Path(s["folder"]) / s["file"] for s in manifest["shards"]]
+
+
+def rows_in(c, job, table):
+    """{id: the sum of what was pushed for its row}, of all snapshots."""
+    out = {}
+    for path in files_of(c, job):
+        for r in records(path, table, "rows", FIELDS):
+            assert int(r["id"]) not in out, f"{table}: {r['id']} has two rows"
+            out[int(r["id"])] = [-float(x) for x in r["values"]]
+    return out
+
+
+def wrong_late(row, vectors):
+    """What is wrong with a row that lacks its id's first update, in words."""
+    lacks = [want - got for want, got in zip(total(vectors), row)]
+    return "" if lacks in vectors else f"got {row}, which lacks {lacks}, no step of its id"
+
+
+def wrong_few(row, vectors):
+    """What is wrong with a row that has some of its id's updates."""
+    for chosen in itertools.combinations(vectors, max(0, min(len(vectors), int(row[1])))):
+        if total(chosen) == row:
+            return ""
+    return f"got {row}, no sum of different steps of its id"
+
+
+WRONG = {"late": wrong_late, "few": wrong_few}
+
+
+def check_rows(c, job, spec):
+    """The tables of a finished job: the rows are those that its steps make, with
+    sums of their updates; all other ids wait, or were evicted."""
+    from cluster import check, check_equal
+    samples, epochs = spec["data"]["train"]["samples"], spec["train"]["epochs"]
+    for table, wrong in WRONG.items():
+        of, rows = updates(table, samples, epochs), rows_in(c, job, table)
+        for number, row in rows.items():
+            check(number in of, f"rows: {table} has {number}, which no step has")
+            text = wrong(row, of[number])
+            check(not text, f"rows: row {number} of {table}: {text}")
+        told = c.json("export", job, "--table", table, "--to", c.dir / f"{job}-{table}.rows")
+        check_equal(int(told["rows"]), len(rows), f"rows of {table} that are reported")
+    late = updates("late", samples, epochs)
+    waits = collections.Counter({int(r["id"]): int(r["score"]) for path in files_of(c, job)
+                                 for r in records(path, "late", "waiting", FIELDS)})
+    once = {number for number, vectors in late.items() if len(vectors) == 1}
+    wrong = dict.fromkeys(once, 1).items() ^ waits.items()
+    check(not wrong, f"rows: {len(wrong)} ids of late do not wait as they should, or only "
+          f"they do (id, updates): {sorted(wrong)[:4]}")
+    wrong = set(rows_in(c, job, "late")) ^ (set(late) - once)
+    check(not wrong, f"rows: {len(wrong)} ids of late have no row, or only they have one: "
+          f"{sorted(wrong)[:4]}")
+    shares = [len(records(path, "few", "rows", FIELDS)) for path in files_of(c, job)]
+    check(0 < max(shares) <= FEW // len(shares), f"rows: {shares} of few on the shards")
+
+
+def surplus(c, job, spec):
+    """How many steps the rows of `late` hold too many (or too few, below 0)."""
+    samples, epochs = spec["data"]["train"]["samples"], spec["train"]["epochs"]
+    late = updates("late", samples, epochs)
+    return [round(row[1]) - len(late[number]) + 1
+            for number, row in rows_in(c, job, "late").items()]
+
+
+# ---- the worker
+
+def train(session, step_ms, of):
+    import numpy
+    from sluice import Lost
+    for closure in session.closures():
+        done = 0
+        for step in closure.steps():
+            vector = numpy.array(step_vector(of[closure.number], closure.number,
+                                             step.number), numpy.float32)
+            time.sleep(step_ms / 1000)
+            try:
+                for table in closure.tables:
+                    ids = numpy.array(ids_of(table, closure.number, step.number), numpy.uint64)
+                    rows = closure.rows(table, ids)
+                    assert (rows <= 0).all() and (rows % 1 == 0).all(), rows
+                    step.push_rows(table, ids, numpy.tile(vector, (len(ids), 1)))
+                closure.grads[:] = numpy.tile(vector, closure.elements // FIELDS)
+                step.done(loss_sum=0.0)
+                done += 1
+            except Lost:
+                break
+        print(f"{done} steps, loss 0", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--coordinator", required=True)
+    parser.add_argument("--name", default=f"rows-{os.getpid()}")
+    parser.add_argument("--step-ms", type=float, default=2)
+    parser.add_argument("--shm", action="store_true")
+    for name in ("ca", "cert", "key"):
+        parser.add_argument(f"--tls-{name}", metavar="FILE")
+    options = parser.parse_args()
+    faulthandler.register(signal.SIGUSR1)  # where does it hang?
+    programs = pathlib.Path(os.environ.get("SLUICE_BIN", ROOT / "build/bin"))
+    os.environ.setdefault("SLUICE_LIBRARY", str(programs.parent / "lib/libsluice.so"))
+    sys.path.insert(0, str(ROOT / "python"))
+    import sluice
+    tls = (options.tls_ca, options.tls_cert, options.tls_key)
+    of, turn = primes(1024), threading.Event()
+    while True:  # until it is killed: a lost coordinator comes back
+        try:
+            with sluice.Session(options.coordinator, name=options.name, shm=options.shm,
+                                tls=tls if all(tls) else None) as session:
+                while True:  # one job after the other
+                    train(session, options.step_ms, of)
+        except sluice.Error as error:
+            print(f"dialing again: {error}", flush=True)
+        turn.wait(0.1)  # between dials
+
+
+if __name__ == "__main__":
+    main()
