@@ -12,6 +12,8 @@ import subprocess
 import sys
 
 import numpy as np
+import conserve
+import conserve_rows
 from cluster import LIMIT, PATIENCE, Cluster, check, check_counts, check_equal, main, wait_for
 from external_test import Programs, exported
 from lib_ring_test import PYTHON, Rank
@@ -82,17 +84,12 @@ def start_of(c, program=PROGRAM):
 
 def rows_kept(c, table, dim):
     """{id: its row}, of the last snapshot of each shard."""
-    from safetensors.numpy import load_file
     newest, out = {}, {}
     for path in c.dir.rglob("tables-j-*/shard-*.safetensors"):
         shard, *tag = map(int, re.findall(r"\d+", path.name))
         newest[shard] = max(newest.get(shard, ([], None)), (tag, path))
     for _, path in newest.values():
-        records = load_file(str(path))[f"#rows.{table}"]
-        of = np.dtype([("id", "<u8"), ("changed", "<u4"), ("score", "<u4"),
-                       ("values", "<f4", dim)])
-        for record in records:
-            row = np.frombuffer(record.tobytes(), of, 1)[0]
+        for row in conserve_rows.records(path, table, "rows", dim):
             check(int(row["id"]) not in out, f"{row['id']} has two rows")
             out[int(row["id"])] = row["values"]
     check(len(newest) > 1, f"{len(newest)} shards: nothing is split")
@@ -381,6 +378,29 @@ def a_lost_closure_says_so_in_each_call():
         check("each call says so" in c.log("goes"), c.log("goes"))
 
 
+def a_job_that_is_resumed_between_kills_has_each_update_of_a_row_once():
+    """Of a table that admits late, and of one that evicts. The job is stopped wherever
+    it is; the one that goes on with it has as many psservers."""
+    with Cluster(psservers=2, workers=0) as c:
+        c.program_file = conserve_rows.__file__
+        with conserve.Programs(c) as programs:
+            job = c.submit(conserve_rows.rows_job(epochs=12))
+            for victim in ("ps-0", "ps-1"):
+                c.wait_steps(job, c.steps(job) + 60)
+                c.restart(victim)
+            c.wait_steps(job, c.steps(job) + 60)
+            c.run("stop", job)
+            spec = conserve_rows.rows_job(epochs=15)
+            resumed = c.submit(spec, "--resume", job)
+            for victim in ("ps-1", "ps-0"):
+                c.wait_steps(resumed, c.steps(resumed) + 60)
+                programs.restart("x-0")
+                c.restart(victim)
+            check_counts(c.wait_state(resumed))
+        conserve.check_conserved(c, resumed, spec)
+        conserve_rows.check_rows(c, resumed, spec)
+
+
 # Each step has ids that no step had before it.
 GREEDY = """
 import sys, numpy, sluice
@@ -422,6 +442,7 @@ def a_job_that_takes_all_memory_of_rows_fails_alone():
 
 if __name__ == "__main__":
     main([a_job_that_takes_all_memory_of_rows_fails_alone,
+          a_job_that_is_resumed_between_kills_has_each_update_of_a_row_once,
           a_lost_closure_says_so_in_each_call, programs_and_psservers_are_killed_and_every_row_is_exact,
           a_gradient_of_a_row_that_is_not_finite_counts_like_any_other,
           a_resumed_job_goes_on_with_its_rows_on_more_psservers,
