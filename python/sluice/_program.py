@@ -123,6 +123,7 @@ class Program:
                  the socket of your own `sluice up`, else 127.0.0.1:7070
     variables    (name, shape) of each, in order: f32; a scalar is of shape (1,)
     optimizer    as a job has it
+    tables       sparse tables of the job, as it has them (docs/tables.md): mode async
     tls          a worker's certificate, "certs/worker"; `submit_tls` of who submits,
                  if that is another one
     name         of this worker in reports; unique in the cluster
@@ -161,7 +162,8 @@ class Program:
 
     def __init__(self, job: str, coordinator: Optional[str],
                  variables: Sequence[Tuple[str, Shape]], optimizer: Json, *,
-                 tls: Tls = None, submit_tls: Tls = None, name: Optional[str] = None,
+                 tables: Sequence[Json] = (), tls: Tls = None,
+                 submit_tls: Tls = None, name: Optional[str] = None,
                  init: str = "model", share: Optional[str] = None,
                  train: Optional[Json] = None, wait: Optional[float] = None,
                  workers: int = 0, mode: str = "async", ranks: Optional[int] = None,
@@ -171,7 +173,9 @@ class Program:
             raise ValueError(
                 f"optimizer: {_shown(repr(optimizer))} is none that psservers know: "
                 'say a dict as a job has it, {"type": "adam", "learning_rate": 0.001}')
-        self.job, self.coordinator = job, coordinator
+        if tables and mode != "async":
+            raise ValueError(f"table {tables[0]['name']}: tables are of mode async")
+        self.job, self.coordinator, self.tables = job, coordinator, list(tables)
         self.variables = [(n, tuple(shape) or (1,)) for n, shape in variables]
         self.tls, self.submit_tls = tls, submit_tls or tls
         self.name, self.wait, self.workers = name, wait, workers
@@ -262,10 +266,12 @@ class Program:
         initializer = "zeros" if self._init == "model" else self._init
         train = {"batch": batch_size, "epochs": epochs, "steps_per_closure": 16,
                  **self._train}
-        return {"name": self.job,
-                "model": {"type": "external", "variables": [
-                    {"name": n, "shape": list(shape), "initializer": initializer}
-                    for n, shape in self.variables]},
+        model: Json = {"type": "external", "variables": [
+            {"name": n, "shape": list(shape), "initializer": initializer}
+            for n, shape in self.variables]}
+        if self.tables:
+            model["tables"] = self.tables
+        return {"name": self.job, "model": model,
                 "optimizer": self._optimizer,
                 "data": {"train": {"format": "external", "samples": samples}},
                 "train": train}
@@ -680,6 +686,16 @@ class Program:
         said["steps"] += 1
         said["samples"] += step.count
         said["loss"] = loss
+
+    def _warn_of_rows(self, what: str) -> None:
+        if self.tables:
+            name, more = self.tables[0]["name"], len(self.tables) - 1
+            warnings.warn(
+                f"{what} has the parameters alone, and no rows of table {name}"
+                f"{f' and of {more} others' if more else ''}: "
+                f"sluice.export({self.id!r}, {self.coordinator!r}, table={name!r}) gives "
+                "them",
+                RuntimeWarning, stacklevel=3)
 
     # ---- results
 

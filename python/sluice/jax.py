@@ -83,25 +83,16 @@ class Trainer(Program):
             if jnp.asarray(leaf).dtype != jnp.float32:
                 raise ValueError(f"{n} is {jnp.asarray(leaf).dtype}; parameters are "
                                  "float32 (cast them where they are used)")
-        if tables and cluster.get("mode", "async") != "async":
-            raise ValueError(f"table {tables[0]['name']}: tables are of mode async")
-        self._tables = list(tables)
         self._shapes = [tuple(np.shape(leaf)) for _, leaf in leaves]
         super().__init__(
             job, coordinator, list(zip(names, self._shapes)),
             {"type": optimizer} if isinstance(optimizer, str) else optimizer,
-            **cluster)
+            tables=tables, **cluster)
         self.device = f"jax, {jax.devices()[0]}"
         self._params: Any = params
         self._flat: Any = None  # the same as one vector
         self._functions: Dict[Tuple[Any, bool, bool], Any] = {}
         self._unflatten = jax.jit(self._trees)
-
-    def spec(self, samples: int, batch_size: int, epochs: int) -> Json:
-        said = super().spec(samples, batch_size, epochs)
-        if self._tables:
-            said["model"]["tables"] = self._tables
-        return said
 
     # ---- the tree and the vector
 

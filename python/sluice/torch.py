@@ -467,8 +467,6 @@ class Trainer(Program):
         if self._device.type not in ("cpu", "cuda"):
             raise ValueError(f"parameters on {self._device}: a CPU or CUDA is wanted")
         self._tables = tables_of(model)
-        if self._tables and cluster.get("mode", "async") != "async":
-            raise ValueError(f"table {self._tables[0].name}: tables are of mode async")
         self._l2, self._clip_norm, self._clip_value = _l2(optimizer), clip_norm, clip_value
         self._scheduler, self._by_epoch = scheduler, scheduler_by == "epoch"
         if scheduler_by not in ("update", "epoch"):
@@ -483,7 +481,7 @@ class Trainer(Program):
             _foreseen(scheduler, 200, 1)  # refuses what the first updates show
         super().__init__(
             job, coordinator, [(n, tuple(p.shape)) for n, p in self.parameters],
-            spec, **cluster)
+            spec, tables=[t.table for t in self._tables], **cluster)
         self.device = f"torch, {torch.get_num_threads()} threads" + (
             "" if self._device.type == "cpu" else f", {self._device}")
         for table in self._tables:
@@ -506,8 +504,6 @@ class Trainer(Program):
 
     def spec(self, samples: int, batch_size: int, epochs: int) -> Json:
         said = super().spec(samples, batch_size, epochs)
-        if self._tables:
-            said["model"]["tables"] = [t.table for t in self._tables]
         if self._scheduler is not None:
             train = said["train"]
             optimizer = {k: v for k, v in said["optimizer"].items()
@@ -744,16 +740,6 @@ class Trainer(Program):
         """What `learnt` gives as a safetensors file, without rows of tables, as `load`."""
         super().save(path)
         self._warn_of_rows(path)
-
-    def _warn_of_rows(self, what: str) -> None:
-        if self._tables:
-            name, more = self._tables[0].name, len(self._tables) - 1
-            warnings.warn(
-                f"{what} has the parameters alone, and no rows of table {name}"
-                f"{f' and of {more} others' if more else ''}: "
-                f"sluice.export({self.id!r}, {self.coordinator!r}, table={name!r}) gives "
-                "them",
-                RuntimeWarning, stacklevel=3)
 
     def evaluate(self, data: Any, metric: Callable[[Any, Any], torch.Tensor],
                  batch_size: int = 256) -> float:
