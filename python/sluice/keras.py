@@ -32,6 +32,7 @@ import keras
 import numpy as np
 
 from ._data import Batch, map_arrays
+from ._keras_rows import Embedding, Tables
 from ._program import ENDED, Cluster, Json, Program
 from .keras_data import Batches, Source, first_batches, rows_of, source, split
 from .keras_rates import Plan, by_epoch, planned, schedule_of, schedule_spec, updates
@@ -40,7 +41,7 @@ from .keras_weights import load_job, load_weights, save_weights
 if TYPE_CHECKING:
     from typing_extensions import Unpack
 
-__all__ = ["fit", "load_job", "load_weights", "optimizer_spec", "save_weights"]
+__all__ = ["Embedding", "fit", "load_job", "load_weights", "optimizer_spec", "save_weights"]
 
 _FIELDS = {"SGD": ("momentum", "nesterov"),
            "Adam": ("beta_1", "beta_2", "epsilon", "amsgrad"),
@@ -156,10 +157,10 @@ class _Collects(keras.optimizers.Optimizer):
 class _Keras(Program):
     def __init__(self, model: Any, job: str, coordinator: Optional[str],
                  optimizer: Json, given: Source, accumulate: int, each: Optional[int],
-                 class_weight: Any, **cluster: Unpack[Cluster]) -> None:
+                 class_weight: Any, tables: Tables, **cluster: Unpack[Cluster]) -> None:
         self.model, self.given, self.accumulate = model, given, accumulate
-        self._each, self._class_weight = each, class_weight
-        for v in model.trainable_variables:
+        self._each, self._class_weight, self._rows = each, class_weight, tables
+        for v in tables.variables:
             if keras.backend.standardize_dtype(v.dtype) != "float32":
                 raise ValueError(f"{v.path} is {v.dtype}; parameters are float32 "
                                  "(compute in less by a dtype policy)")
@@ -167,12 +168,12 @@ class _Keras(Program):
                 raise ValueError(f"{v.path} has a constraint, which psservers do not "
                                  "keep")
         super().__init__(job, coordinator, [(v.path, tuple(v.shape))
-                                            for v in model.trainable_variables],
-                         optimizer, **cluster)
+                                            for v in tables.variables],
+                         optimizer, tables=tables.specs, **cluster)
         self.device = f"keras, {keras.backend.backend()}"
         if keras.backend.backend() == "jax":
             self._start = "spawn"  # JAX has threads that a fork leaves behind
-        self._assign = _assigner(model.trainable_variables)
+        self._assign = _assigner(tables.variables)
 
     def spec(self, samples: int, batch_size: int, epochs: int) -> Json:
         return super().spec(self.given.samples, batch_size, epochs)
@@ -182,7 +183,7 @@ class _Keras(Program):
 
     def _values(self) -> Dict[str, Any]:
         return {v.path: keras.ops.convert_to_numpy(v.value)
-                for v in self.model.trainable_variables}
+                for v in self._rows.variables}
 
     def _fresh(self) -> None:
         assert self._closure is not None
@@ -209,14 +210,17 @@ class _Keras(Program):
         for i, (x, y, weight) in enumerate(parts):
             seen.begin_batch()
             collects.at(update)
-            logs = self.model.train_on_batch(
-                x, y, sample_weight=weight, class_weight=self._class_weight,
-                return_dict=True)
+            with self._rows.rows_of(x, self._pull_rows):
+                logs = self.model.train_on_batch(
+                    x, y, sample_weight=weight, class_weight=self._class_weight,
+                    return_dict=True)
             skip = int(collects.iterations) == update  # by a LossScaleOptimizer
             _check_step(collects, self.model, skip)
             if not skip:
                 kept += 1
-                gradient = keras.ops.convert_to_numpy(collects.flat.value)
+                gradient = self._rows.parted(
+                    keras.ops.convert_to_numpy(collects.flat.value), 1 / len(parts),
+                    self._push_table)
                 if len(parts) == 1:
                     np.copyto(self._closure.grads, gradient)
                 else:
@@ -227,7 +231,7 @@ class _Keras(Program):
                 if kept and len(parts) > 1:
                     np.copyto(self._closure.grads, total / kept)
                 if kept:
-                    self._absent(collects.absent or [])
+                    self._absent(self._rows.absent(collects.absent or []))
                 self._done(loss, skip=not kept)
             seen.end_batch(logs)
             if self.model.stop_training:
@@ -235,8 +239,9 @@ class _Keras(Program):
 
     def load(self) -> None:
         values = self.learnt()
-        for v in self.model.trainable_variables:
+        for v in self._rows.variables:
             v.assign(values[v.path].reshape(v.shape))
+        self._warn_of_rows("the model that was loaded")
 
     def end(self) -> None:
         """Ends the job for all, after a checkpoint."""
@@ -499,6 +504,16 @@ def _warn_of_rows(model: Any, spec: Json) -> None:
             "here they are added first, as Keras does on torch and JAX", stacklevel=3)
 
 
+def _fits_tables(model: Any, tables: Tables, validation_data: Any) -> None:
+    """ValueError for what `fit` does not do with tables in a model."""
+    if tables.specs and validation_data is not None:
+        raise ValueError(f"table {tables.specs[0]['name']}: validation_data is not offered "
+                         "with tables, whose rows are there while a batch trains alone")
+    if tables.specs and isinstance(model.optimizer, keras.optimizers.LossScaleOptimizer):
+        raise ValueError(f"table {tables.specs[0]['name']}: gradients of rows are not "
+                         "scaled; compute in mixed_bfloat16, which needs no scale")
+
+
 def fit(model: Any, x: Any, y: Any = None, *, job: str,
         coordinator: Optional[str] = None, batch_size: Optional[int] = None,
         epochs: int = 1, verbose: Union[int, str] = "auto", callbacks: Any = None,
@@ -556,6 +571,8 @@ def fit(model: Any, x: Any, y: Any = None, *, job: str,
     cluster["train"] = train
     each = updates(math.ceil(given.batches / accumulate), cluster.get("mode", "async"),
                    cluster.get("ranks"), train)
+    tables = Tables(model, None if given.batched else given.unit)
+    _fits_tables(model, tables, validation_data)
     _built(model, given)
     spec = optimizer_spec(optimizer, model.trainable_variables)
     _warn_of_rows(model, spec)
@@ -563,13 +580,13 @@ def fit(model: Any, x: Any, y: Any = None, *, job: str,
     validation = _Validation(validation_data, validation_batch_size or (
         None if given.batched else given.unit), validation_steps, validation_freq)
     model.stop_training = False
-    with _collecting(model, schedule_of(spec) or 1.0) as collects:
+    with tables, _collecting(model, schedule_of(spec) or 1.0) as collects:
         plan = planned(told, model, collects, initial_epoch, epochs)
         spec = spec if plan is None else by_epoch(spec, plan, each)
         seen = _Epochs(told, model, collects, plan, initial_epoch, validation)
         with (_KerasBatches if given.batched else _Keras)(
                 model, job, coordinator, spec, given, accumulate, each, class_weight,
-                **cluster) as program:
+                tables, **cluster) as program:
             _train(program, collects, seen, epochs - initial_epoch)
     model.history.job = program.id
     return model.history

@@ -180,6 +180,88 @@ readers = {int(p.name) for p in folder.iterdir()} - {os.getpid()}
 assert len(readers) == 2, readers
 """
 
+# Against an Embedding of Keras: SGD changes the rows of a batch alone there, too.
+TABLE = BEGIN + """
+import warnings
+few = data.integers(0, 50, (1608, 3))        # the last step has 8 samples
+ids = few + (5 << 33)                        # of which 32 bits are not enough
+def of(layer):
+    keras.backend.clear_session()
+    keras.utils.set_random_seed(3)
+    who, what = keras.Input((3,), dtype="int64", name="who"), keras.Input((12,), name="what")
+    rows = keras.layers.Flatten()(layer(who))
+    out = keras.layers.Dense(4, name="last")(keras.layers.Concatenate()([rows, what]))
+    model = keras.Model({"who": who, "what": what}, out)
+    model.compile(O.SGD(0.1), keras.losses.SparseCategoricalCrossentropy(from_logits=True))
+    return model
+ones = {"initializer": "ones"}
+parts = {"what": x[:1608]}
+theirs = of(keras.layers.Embedding(50, 4, embeddings_initializer="ones"))
+want = theirs.fit({"who": few, **parts}, y[:1608], batch_size=16, shuffle=False, verbose=0)
+matrix = keras.ops.convert_to_numpy(theirs.layers[1].embeddings.value)
+for accumulate in (1, 2):
+    ours = of(sluice.keras.Embedding("users", 4, **ones))
+    if accumulate > 1:
+        ours.compile(O.SGD(0.1, gradient_accumulation_steps=2), ours.loss)
+    with warnings.catch_warnings(record=True) as heard:
+        warnings.simplefilter("always")
+        said = sluice.keras.fit(ours, {"who": ids, **parts}, y[:1608],
+                                job=f"table-{accumulate}", coordinator=address, verbose=0,
+                                batch_size=16 // accumulate, train={"shuffle": False})
+    assert any("no rows of table users" in str(w.message) for w in heard), heard
+    assert np.allclose(said.history["loss"], want.history["loss"], rtol=1e-4)
+    assert [v.path for v in ours.trainable_variables] == ["last/kernel", "last/bias"]
+    apart = [np.abs(keras.ops.convert_to_numpy(a.value - b.value)).max() for a, b in zip(
+        ours.trainable_variables, theirs.trainable_variables[1:])]
+    rows = sluice.export(said.job, address, table="users")
+    places = (rows["ids"] - np.uint64(5 << 33)).astype(int)
+    assert sorted(places) == sorted(set(few.ravel().tolist()))
+    apart.append(np.abs(rows["values"] - matrix[places]).max())
+    print(json.dumps([accumulate, float(max(apart))]))
+try:
+    ours({"who": ids[:5], "what": x[:5]})
+    assert False
+except Exception as error:
+    assert "sluice.export" in str(error), error
+with warnings.catch_warnings(record=True) as heard:
+    warnings.simplefilter("always")
+    ours.save(sys.argv[2])
+    again = keras.models.load_model(sys.argv[2])
+assert {"saved", "loaded"} <= {w for m in heard for w in str(m.message).split()}, heard
+assert again.get_layer("users").table == {"name": "users", "dim": 4, **ones}
+def refused(words, model, **more):
+    try:
+        sluice.keras.fit(model, {"who": ids, **parts}, y[:1608], job="refused",
+                         coordinator=address, verbose=0, **more)
+        assert False, words
+    except ValueError as error:
+        assert words in str(error), (words, error)
+E = sluice.keras.Embedding
+refused("of mode async", of(E("users", 4)), mode="allreduce")
+L = keras.layers
+row = keras.Sequential([keras.Input((3,), dtype="int64"), E("users", 4), L.Flatten(), L.Dense(4)])
+row.compile("sgd", "mse")
+refused("of mode async", row, mode="allreduce")
+class Own(keras.Model):
+    def __init__(self):
+        super().__init__()
+        self.users, self.out = E("users", 4), L.Dense(4)
+    def call(self, x):
+        return self.out(self.users(x["who"]))
+own = Own()
+own.compile("sgd", "mse")
+refused("0 times", own)
+refused("validation_data", of(E("users", 4)), validation_data=({"who": ids, **parts}, y[:1608]))
+layer = E("users", 4)
+refused("2 times", of(lambda i: keras.layers.Add()([layer(i), layer(i)])))
+refused("computed by the model", of(lambda i: layer(i + 1)))
+try:
+    E("users", 4, mask_zero=True)
+    assert False
+except ValueError as error:
+    assert "mask_zero" in str(error)
+"""
+
 
 def same(c, *words, **environment):
     for line in run(SAME, c.address, *words, **environment).splitlines():
@@ -197,6 +279,16 @@ def it_is_the_same_on_each_backend():
     for backend in ("torch", "jax"):
         with Cluster(psservers=2, workers=0) as c:
             same(c, "amsgrad,cosine", KERAS_BACKEND=backend)
+
+
+def a_sparse_table_is_a_layer_on_each_backend():
+    for backend in ("torch", "jax", "tensorflow"):
+        with Cluster(psservers=2, workers=0) as c:
+            said = run(TABLE, c.address, str(c.dir / "saved.keras"), KERAS_BACKEND=backend)
+            for line in said.splitlines():
+                accumulate, apart = json.loads(line)
+                print(backend, accumulate, apart, flush=True)
+                check(apart < 1e-4, f"{backend}, {accumulate} batches: {apart}")
 
 
 def callbacks_see_what_fit_tells_them():
@@ -247,7 +339,7 @@ def a_program_of_keras_leaves_in_order():
 if __name__ == "__main__":
     main_with("keras", [
         optimizers_schedules_and_clipping_are_those_of_keras,
-        it_is_the_same_on_each_backend, callbacks_see_what_fit_tells_them,
+        it_is_the_same_on_each_backend, a_sparse_table_is_a_layer_on_each_backend, callbacks_see_what_fit_tells_them,
         data_sets_are_read_ahead_by_processes, a_callback_that_stops_ends_the_job,
         what_psservers_cannot_do_is_refused,
         a_step_that_keras_would_skip_is_counted_as_skipped,
