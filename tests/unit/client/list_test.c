@@ -18,6 +18,8 @@ static ProtobufCMessage *item_of(enum list_kind kind)
     static Sluice__V1__Event event;
     static Sluice__V1__Checkpoint checkpoint;
     static Sluice__V1__ShardStatus shard;
+    static Sluice__V1__TableStatus table;
+    static Sluice__V1__TableFigures rows;
     static Sluice__V1__QuotaTenant tenant;
     static Sluice__V1__QuotaFigure figure;
     static Sluice__V1__TaskQueue queue;
@@ -28,6 +30,9 @@ static ProtobufCMessage *item_of(enum list_kind kind)
     sluice__v1__event__init(&event);
     sluice__v1__checkpoint__init(&checkpoint);
     sluice__v1__shard_status__init(&shard);
+    sluice__v1__table_status__init(&table);
+    sluice__v1__table_figures__init(&rows);
+    table.figures = &rows;
     sluice__v1__quota_tenant__init(&tenant);
     sluice__v1__quota_figure__init(&figure);
     tenant.jobs = tenant.shards = &figure;
@@ -41,6 +46,7 @@ static ProtobufCMessage *item_of(enum list_kind kind)
         [LIST_EVENTS] = &event.base,   [LIST_CHECKPOINTS] = &checkpoint.base,
         [LIST_SHARDS] = &shard.base,   [LIST_TENANTS] = &tenant.base,
         [LIST_QUEUES] = &queue.base,   [LIST_TASKS] = &task.base,
+        [LIST_TABLES] = &table.base,
     };
     return items[kind];
 }
