@@ -115,6 +115,29 @@ TEST(attend, heartbeats_report_what_is_counted)
     stage_close(&stage);
 }
 
+// A report may be lost on its way, so all tables are told now and then.
+TEST(attend, heartbeats_report_tables_that_changed_and_all_every_16)
+{
+    const Sluice__V1__Heartbeat *m;
+    unsigned reports = 0;
+    struct kit k;
+
+    kit_init(&k);
+    kit_table(&k, "users", 3);
+    kit_table(&k, "tags", 3);
+    stage_open(&stage);
+    stage_serve(&stage, &k);
+    do {
+        m = stage_expect(&stage, SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT)
+                ->heartbeat;
+        // The first report after the hello has all; then no table changes.
+        if (m->n_shards > 0 && ++reports > 1)
+            T_EQ(m->shards[0]->n_tables, m->seq % 16 == 0 ? 2 : 0);
+    } while (reports < 4 || m->seq % 16 != 0);
+    T_EQ(m->shards[0]->tables[1]->table, 1);
+    stage_close(&stage);
+}
+
 // It would fence all that come after it.
 TEST(attend, an_attempt_above_the_coordinators_term_is_not_seen)
 {
