@@ -379,22 +379,23 @@ static void copy_locked(const struct shard *s, enum wire_type type,
     copy_from(s, s->memory.values, type, values);
 }
 
-// What became of a push; `applied` are its bytes if it was counted.
+// Writes to the history what became of a push, with the bytes of a counted one.
 static void note_push(const struct shard *s, const struct wire_push *p,
-                      const char *result, enum sl_err checked,
-                      const struct sl_slices *applied)
+                      const char *result, enum sl_err checked, bool counted)
 {
     HISTORY("push",
             WHICH
             "result=%s closure=%" PRIu64 " step=%u term=%" PRIu64 " n=%" PRIu64
             " said=%" PRIu64 " based_on=%" PRIu64 " version=%" PRIu64
             " unproven=%d skip=%d absent=%zu samples=%" PRIu64
-            " digest=%" PRIx64 " checked=%s wire=%d bytes=%zu payload=%lld",
+            " digest=%" PRIx64 " checked=%s wire=%d bytes=%zu payload=%lld"
+            " rows=%zu rows_payload=%lld",
             WHICH_OF(s), result, p->closure, p->step, p->attempt.term,
             p->attempt.n, p->incarnation, p->based_on, once_version(&s->once),
             p->unproven, p->skip, p->absent_bytes, (uint64_t)p->samples,
             (uint64_t)p->digest, sl_err_name(checked), (int)p->wire,
-            p->payload.bytes, history_bytes(applied));
+            p->payload.bytes, history_bytes(counted ? &p->payload : NULL),
+            p->rows.bytes, history_bytes(counted ? &p->rows : NULL));
 }
 
 static uint64_t delay_locked(const struct shard *s,
@@ -716,8 +717,7 @@ static enum sl_err push_any(struct shard *s, const struct wire_push *push,
     if (rc == SL_OK) {
         rc = push_locked(s, push, &rows, checked, &made, values, &why);
         note_push(s, push, rc == SL_OK ? results[made.result] : "rejected",
-                  checked,
-                  made.result == WIRE_PUSH_COUNTED ? &push->payload : NULL);
+                  checked, made.result == WIRE_PUSH_COUNTED);
         if (rc != SL_OK || made.result == WIRE_PUSH_REFUSED)
             s->once.counts.refused++;
         made.version = once_version(&s->once);

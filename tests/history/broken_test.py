@@ -24,6 +24,8 @@ HERE = pathlib.Path(__file__).parent
 sys.path[:0] = [str(HERE), str(HERE.parents[0] / "system")]
 os.environ["SLUICE_HISTORY_CHECK"] = "1"
 import checker  # noqa: E402
+import conserve  # noqa: E402
+import conserve_rows  # noqa: E402
 from cluster import (BIN, ROOT, Cluster, Failed, check, check_counts,  # noqa: E402
                      mlp_job, part_of, wait_for)
 from events import read  # noqa: E402
@@ -118,6 +120,22 @@ def many_snapshots(c):
 def psserver_restarts_and_is_replayed(c):
     c.payloads = True
     psserver_restarts(c)
+
+
+def rows_are_replayed(c):
+    """Some admitted by a coin, some with values of a seed."""
+    c.payloads, c.program_file = True, conserve_rows.__file__
+    c.counts["worker"] = 0
+    c.start_all()
+    spec = conserve_rows.rows_job(epochs=8)
+    late, few = spec["model"]["tables"]
+    late["admit"]["probability"], few["initializer"] = 0.5, "random_uniform"
+    spec["checkpoint"] = {"every_seconds": 0.2, "keep": 1000}
+    with conserve.Programs(c):
+        job = c.submit(spec)
+        wait_for("a cut", lambda: c.json("checkpoints", job)["checkpoints"], 30)
+        c.restart("ps-0")
+        c.end(job)
 
 
 def answers_are_lost(c):
@@ -281,6 +299,10 @@ VARIANTS = {
     "crash_on_keep": (plain, {"clean"}),
     "change_value": (psserver_restarts_and_is_replayed, {"replay"}),
     "lose_slots": (psserver_restarts_and_is_replayed, {"replay"}),
+    "rule_T1": (rows_are_replayed, {"replay"}),
+    "rule_T2": (rows_are_replayed, {"replay"}),
+    "rule_T4": (rows_are_replayed, {"replay"}),
+    "rule_T4_asked": (rows_are_replayed, {"replay"}),
     "rule_Y1": (rounds, {"once"}),
     "rule_R3": (ranks_die, {"durable"}),
     "skip_next": (ranks_die, {"once"}),

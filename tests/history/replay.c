@@ -11,17 +11,18 @@
 //   seed M S                 a memory begins with the seed's values, or with
 //                            those of the files that its job resumes
 //   start M S I N            or as what was frozen under a tag
-//   push M F OFFSET BYTES V W B K  an update that made it version V, of
-//                            wire_type W; its gradient is of version B and K
-//                            samples
+//   push M F OFFSET BYTES V W B K C T ROWS N  an update that made it version
+//                            V, of wire_type W; its gradient is of version B
+//                            and K samples, and of step T of closure C; N bytes
+//                            of rows of tables are at offset ROWS
 //   skip M V                 a step that changed nothing
 //   freeze M I N             a snapshot is taken: remembered under its tag
 //   file S I N PATH          the snapshot file holds what was frozen
 //   export S I N PATH        and so do the whole variables of an export
 //
-// Values and optimizer slots are compared. Everything is computed by the
-// kernels of the product, but without its threads, its locks, its copies on
-// write and its files.
+// Values, optimizer slots and the records of tables are compared. Everything
+// is computed by the kernels of the product, but without its threads, its
+// locks, its copies on write and its files.
 //
 // Errors   exit status 1 and a line per difference; 2: the script is wrong.
 #include <fcntl.h>
@@ -45,13 +46,20 @@ struct memory {
     uint64_t version;
 };
 
+// Records of a part of a table, in the order of their ids.
+struct records {
+    uint8_t *bytes; // ours
+    size_t n, stride;
+};
+
 // What was frozen under a tag.
 struct state {
     struct state *next;
     unsigned shard;
     struct wire_tag tag;
     uint64_t version;
-    uint8_t *bytes; // ours: values, then slots
+    uint8_t *bytes;         // ours: values, then slots
+    struct records *tables; // ours: the parts of each table in turn
 };
 
 struct replay {
@@ -144,6 +152,92 @@ static uint8_t *read_bytes(unsigned file, uint64_t offset, size_t n)
     return bytes;
 }
 
+// ---- rows of tables
+
+static int order_by_id(const void *a, const void *b)
+{
+    uint64_t x, y;
+
+    memcpy(&x, a, sizeof(x));
+    memcpy(&y, b, sizeof(y));
+    return x < y ? -1 : x > y;
+}
+
+static size_t parts_of(const struct shard *s)
+{
+    return s->tables.count * ROWSET_PARTS;
+}
+
+// Copies a part of a set that is frozen.
+static struct records copy_part(struct rowset *set, enum rowset_part part)
+{
+    struct records out = {.stride = rowset_part_stride(set, part)};
+    size_t most = rowset_frozen(set, part), n;
+
+    out.bytes = sl_calloc(most + 1, out.stride);
+    if (out.bytes == NULL)
+        wrong("out of memory");
+    while (rowset_walk(set, part, 1, out.bytes + out.n * out.stride, &n)) {
+        out.n += n;
+        if (out.n > most)
+            wrong("a walk gives more than %zu records", most);
+    }
+    qsort(out.bytes, out.n, out.stride, order_by_id);
+    return out;
+}
+
+// Copies all records of a shard at a version; free_tables.
+static struct records *copy_tables(struct shard *s, uint64_t version)
+{
+    struct records *out = sl_calloc(parts_of(s) + 1, sizeof(*out));
+
+    if (out == NULL)
+        wrong("out of memory");
+    tables_freeze(&s->tables, version);
+    for (size_t i = 0; i < parts_of(s); i++)
+        out[i] = copy_part(s->tables.sets[i / ROWSET_PARTS],
+                           (enum rowset_part)(i % ROWSET_PARTS));
+    tables_thaw(&s->tables);
+    return out;
+}
+
+static void free_tables(const struct shard *s, struct records *tables)
+{
+    for (size_t i = 0; i < parts_of(s); i++)
+        sl_free(tables[i].bytes);
+    sl_free(tables);
+}
+
+// Fills the tables of a new shard.
+static void put_tables(struct shard *s, const struct state *from)
+{
+    struct sl_error err = SL_ERROR_INIT;
+
+    for (size_t i = 0; i < parts_of(s); i++) {
+        struct rowset *set = s->tables.sets[i / ROWSET_PARTS];
+        enum rowset_part part = (enum rowset_part)(i % ROWSET_PARTS);
+        const struct records *r = &from->tables[i];
+
+        must(rowset_expect(set, part, r->n), &err, "room for records");
+        must(rowset_put(set, part, (uint32_t)from->version, r->n, r->bytes,
+                        &err),
+             &err, "records");
+    }
+}
+
+// Applies an update to all tables, also if the push has no rows (T5).
+static void apply_rows(struct memory *m, const struct rowset_step *step,
+                       const uint8_t *bytes, size_t n)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct tables *tables = &m->shard->tables;
+    struct tables_push rows = {.bytes = bytes, .n = n};
+
+    must(tables_check(tables, &rows, true, &err), &err, "rows");
+    must(tables_reserve(tables, &m->shard->plan, &rows, &err), &err, "rows");
+    tables_apply(tables, step, &rows);
+}
+
 // ---- commands
 
 static void do_payloads(const char *args)
@@ -222,6 +316,7 @@ static void do_start(const char *args)
 
         memcpy(to, from->bytes + at, n);
     }
+    put_tables(memory->shard, from);
 }
 
 static void check_version(const struct memory *m, uint64_t version)
@@ -235,23 +330,26 @@ static void check_version(const struct memory *m, uint64_t version)
 static void do_push(const char *args)
 {
     struct sl_error err = SL_ERROR_INIT;
-    uint64_t offset, version, based_on, samples;
+    uint64_t offset, version, based_on, samples, closure, rows_offset;
     struct memory *memory;
     struct apply_step step;
     struct apply_of of;
     struct sl_slices payload;
     struct sl_slice one;
-    unsigned m, file, wire;
-    uint8_t *bytes;
-    size_t n;
+    unsigned m, file, wire, number;
+    uint8_t *bytes, *rows;
+    size_t n, rows_bytes;
 
     if (sscanf(args,
-               "%u %u %" SCNu64 " %zu %" SCNu64 " %u %" SCNu64 " %" SCNu64, &m,
-               &file, &offset, &n, &version, &wire, &based_on, &samples) != 8 ||
+               "%u %u %" SCNu64 " %zu %" SCNu64 " %u %" SCNu64 " %" SCNu64
+               " %" SCNu64 " %u %" SCNu64 " %zu",
+               &m, &file, &offset, &n, &version, &wire, &based_on, &samples,
+               &closure, &number, &rows_offset, &rows_bytes) != 12 ||
         wire >= WIRE_TYPES)
         wrong("push");
     memory = memory_at(m);
     bytes = read_bytes(file, offset, n);
+    rows = read_bytes(file, rows_offset, rows_bytes);
     one = (struct sl_slice){bytes, n};
     payload = slices_one(&one);
     must(apply_check(&memory->shard->plan, wire, &payload, &err), &err,
@@ -262,7 +360,15 @@ static void do_push(const char *args)
     apply_step_init(&step, &memory->shard->plan, &memory->shard->versions, &of);
     apply_update(&memory->shard->plan, &memory->shard->memory, wire, &payload,
                  &step, NULL);
+    apply_rows(memory,
+               &(struct rowset_step){.closure = closure,
+                                     .step = number,
+                                     .version = (uint32_t)step.t,
+                                     .rate = step.rate,
+                                     .factor = 1},
+               rows, rows_bytes);
     sl_free(bytes);
+    sl_free(rows);
     check_version(memory, version);
     all.pushes++;
 }
@@ -297,6 +403,7 @@ static void do_freeze(const char *args)
 
         memcpy(s->bytes + at, from, n);
     }
+    s->tables = copy_tables(memory->shard, memory->version);
     s->next = all.states;
     all.states = s;
 }
@@ -325,6 +432,40 @@ static void compare(const struct plan *p, unsigned k, uint64_t first, size_t n,
               k == 0 ? "" : optim_slot_name(&p->optim, k - 1),
               first + i - piece->first + piece->offset, (double)there,
               (double)here);
+}
+
+// Names the first record of a part of a table that differs.
+static void compare_part(const char *table, const char *part,
+                         const struct records *got, const struct records *want,
+                         const char *path)
+{
+    size_t least = got->n < want->n ? got->n : want->n, i = 0;
+    const struct records *longer = got->n > want->n ? got : want;
+    uint64_t id;
+
+    while (i < least && memcmp(got->bytes + i * got->stride,
+                               want->bytes + i * got->stride, got->stride) == 0)
+        i++;
+    if (i == longer->n)
+        return;
+    memcpy(&id, longer->bytes + i * longer->stride, sizeof(id));
+    different("%s: table %s has %zu %s, the replay %zu; the first that differ "
+              "are at id %" PRIu64,
+              path, table, got->n, part, want->n, id);
+}
+
+static void compare_tables(struct shard *got, const struct state *want,
+                           const char *path)
+{
+    static const char *const parts[] = {
+        [ROWSET_ROWS] = "rows", [ROWSET_WAITING] = "waiting ids"};
+    struct records *there = copy_tables(got, want->version);
+
+    for (size_t i = 0; i < parts_of(got); i++)
+        compare_part(got->plan.tables[i / ROWSET_PARTS].name,
+                     parts[i % ROWSET_PARTS], &there[i], &want->tables[i],
+                     path);
+    free_tables(got, there);
 }
 
 // What is compared with what: the path, and the state that it should hold.
@@ -363,6 +504,7 @@ static void do_file(const char *args)
         compare(&got->plan, k, 0, n, shard_memory_at(got, at, &together),
                 (const void *)(want->bytes + at), path);
     }
+    compare_tables(got, want, path);
     all.compared++;
     shard_unref(got);
     sl_free(folder);

@@ -9,7 +9,7 @@ FOLDER is a history that was written with SLUICE_HISTORY_PAYLOADS=1. For each
 memory of each shard its updates are applied again, in the order in which the
 shard's lock let them pass, from the seed or from what the replay itself has at
 the tag that was loaded. Every snapshot file that is still there must hold the
-same values and optimizer slots, and EXPORT (of `sluice export`, safetensors)
+same values and optimizer slots, and the same rows of tables, and EXPORT (of `sluice export`, safetensors)
 the values of the last published cut.
 
 This file puts the events in order and writes the script; history-replay
@@ -87,7 +87,8 @@ class Script:
         else:
             self.add("push", self.memory(e), self.file(e.pid, e.role),
                      e["payload"], e["bytes"], e["version"], e["wire"],
-                     e["based_on"], e["samples"])
+                     e["based_on"], e["samples"], e["closure"], e["step"],
+                     max(0, e["rows_payload"]), e["rows"])
 
     # ---- snapshots
 
