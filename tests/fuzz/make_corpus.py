@@ -247,6 +247,44 @@ def wirescan():
              if k != "nesting_bomb_10"})
 
 
+def table_rows():
+    def ids_of(*ids):
+        mask = (1 << 64) - 1
+
+        def hash_of(i):  # plan/tables.h
+            x = (i ^ 0x7461626c65206964) + 0x9e3779b97f4a7c15 & mask
+            x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9 & mask
+            x = (x ^ x >> 27) * 0x94d049bb133111eb & mask
+            return x ^ x >> 31
+        return sorted(ids, key=hash_of)
+
+    def block(table, ids, of=b"", count=None, kind=0, zero=0):
+        return struct.pack(f"<4I{len(ids)}Q", table, len(ids) if count is None else count,
+                           kind, zero, *ids) + of
+    push, pull, few = b"\1", b"\0", ids_of(1, 2, 3)
+    ones = struct.pack("<9f", *[1] * 9)
+    all_three = push + block(0, few, bytes(16)) + block(1, few, ones + bytes(4)) + \
+        block(2, [7], bytes(16), kind=1)
+    write("table_rows",
+          none=push,
+          pull=pull + block(0, few) + block(2, ids_of(*range(40))),
+          push=all_three,
+          more_than_rows=push + block(0, ids_of(*range(40)), bytes(160)),
+          sixteen_bits=push + block(0, [7], b"\0\x3c" + bytes(6), kind=2),
+          not_finite=push + block(0, [7], b"\0\0\xc0\x7f" + bytes(4)),
+          twice=push + block(0, [7, 7], bytes(8)),
+          falling=push + block(0, few[::-1], bytes(16)),
+          same_table=pull + block(1, few) + block(1, few),
+          falling_tables=pull + block(2, few) + block(0, few),
+          no_such_table=pull + block(3, few),
+          no_ids=pull + block(0, []),
+          more_ids_than_bytes=pull + block(0, few, count=4),
+          wild_count=push + block(2, few, count=0xffffffff),
+          no_such_type=push + block(0, [7], bytes(8), kind=3),
+          not_zero=pull + block(0, [7], zero=1),
+          short_head=pull + block(0, [7])[:15])
+
+
 def counted():
     def one(samples, batch, epochs, per, low, closures):
         out = struct.pack("<HBBHHB", samples, batch, epochs, per, low,
@@ -1045,7 +1083,7 @@ def dictionaries():
 
 
 def main():
-    for seeds in (wire_data, wire_control, wirescan, counted, json_seeds,
+    for seeds in (wire_data, wire_control, wirescan, table_rows, counted, json_seeds,
                   spec_json, spec_yaml, model, keras, conf, hostlist, tf_config, launch, xml,
                   credentials, idx, images, npy, npz, csv, tensorfile, manifest, resume, snapshot, dictionaries):
         seeds()
