@@ -7,7 +7,8 @@
 Beside a real coordinator, psservers and workers that train an honest job, some
 threads attach as workers and psservers, call shards, submit, stop and delete
 jobs of their own, schedule tasks and work at them: any message, any field, in any order, with numbers
-that they have heard. Whatever they say: no daemon ends, the honest job
+that they have heard. Some push and pull rows of tables, of as many ids as they like.
+Whatever they say: no daemon ends, the honest job
 finishes with every sample counted once, and a job that comes after them trains.
 No daemon grows. Somebody beside them asks for a list of jobs all the while: how
 long that takes is told, before and while they talk, and --latency limits what
@@ -39,8 +40,10 @@ from google.protobuf import json_format  # noqa: E402
 from google.protobuf.message_factory import GetMessageClass  # noqa: E402
 from cluster import (ROOT, Cluster, Failed, check, check_counts, mlp_job,  # noqa: E402
                      wait_for)
+import conserve_rows  # noqa: E402
 from conserve import Programs, check_conserved, conserve_job  # noqa: E402
 import bounds  # noqa: E402
+import rows  # noqa: E402
 from talk import Talk  # noqa: E402
 
 sys.path.insert(0, str(ROOT / "proto"))
@@ -81,10 +84,16 @@ MODES = ["async", "async", "sync", "allreduce", "hybrid"]
 
 
 def external_spec(rng):
-    """A job of an external model, sometimes a wrong one."""
-    spec = conserve_job(name=f"fuzz-{rng.randrange(100)}", samples=rng.choice([8, 64]),
-                        epochs=rng.randrange(1, 9), variables=rng.randrange(1, 4))
+    """A job of an external model, half of them with tables, sometimes a wrong one."""
+    make = rng.choice([conserve_job, conserve_rows.rows_job])
+    spec = make(name=f"fuzz-{rng.randrange(100)}", samples=rng.choice([8, 64]),
+                epochs=rng.randrange(1, 9), variables=rng.randrange(1, 4))
     spec["train"]["mode"] = rng.choice(MODES)
+    if make is conserve_rows.rows_job:  # other modes have none
+        spec["train"]["mode"] = rng.choice([*["async"] * 9, *MODES])
+        few = spec["model"]["tables"][1]
+        few["evict"]["max_rows"] = rng.choice([0, 1, 64, 1 << 20])
+        few["buckets"] = rng.choice([4096, 4096, 1, 7])
     return spec
 
 
@@ -304,6 +313,9 @@ class Caller(Stranger):
     def note(self, method, request, reply):
         self.talk.hear(reply)
 
+    def denied(self, error):
+        """Hears of a call that failed."""
+
     def target(self):
         return self.party.address
 
@@ -324,6 +336,7 @@ class Caller(Stranger):
                 except grpc.RpcError as error:
                     if error.code() == grpc.StatusCode.DEADLINE_EXCEEDED:
                         raise Failed(f"{method} is not answered: {request}") from error
+                    self.denied(error)
                 time.sleep(0.002)  # they are not to be the load
 
 
@@ -380,15 +393,75 @@ class RankCaller(Caller):
 
 
 class ShardCaller(Caller):
+    """Half of what it says is of rows, to shards that it has found by a Pull."""
     service, calls = "Shards", calls_of(SHARDS, "Shards")
 
+    def __init__(self, *who):
+        super().__init__(*who)
+        self.here, self.found = None, {}  # (psserver, job, shard) -> a PullReply
+        self.told = {}                    # what became of rows -> how often
+
     def target(self):
-        return f"unix:{self.party.dir}/ps-{self.rng.randrange(2)}.sock"
+        self.here = f"unix:{self.party.dir}/ps-{self.rng.randrange(2)}.sock"
+        return self.here
 
     def request(self, method):
         request = super().request(method)
+        if method in ("Push", "PushPull", "Pull") and self.rng.random() < 0.7:
+            request = self.of_rows(method, request)
         self.spare(request)
         return request
+
+    def of_rows(self, method, request):
+        """To a shard that this psserver has; a Pull may look for one first."""
+        known = [key for key in self.found if key[:2] == (self.here, self.party.prey)]
+        kind, jobs = self.calls[method][0], [*[self.party.prey] * 5, *self.party.theirs]
+        if known and self.rng.random() < 0.9:
+            _, job, shard = self.rng.choice(known)
+            request = kind(job=job, job_incarnation=1, shard=shard)
+            (self.pull if method == "Pull" else self.push)(request)
+        elif method == "Pull":
+            request = kind(job=self.rng.choice(jobs), job_incarnation=1,
+                           shard=self.rng.randrange(2))
+        return request
+
+    def pull(self, request):
+        if self.rng.random() < 0.3:
+            self.talk.fill(request.tag)
+            request.payload = self.rng.choice(rows.NAMES).encode()
+            request.first_record = self.rng.choice([0, 0, 1, 1 << 40, (1 << 64) - 1])
+        else:
+            request.payload = rows.blocks(self.rng, request.shard, 2, elements=False)
+
+    def push(self, request):
+        shard = self.found[self.here, request.job, request.shard]
+        blocks = rows.blocks(self.rng, request.shard, 2, elements=True)
+        request.incarnation, request.based_on = shard.incarnation, shard.version
+        request.closure, request.step = self.rng.randrange(300), self.rng.randrange(4)
+        request.attempt.term, request.attempt.n = 1, 1 << 20
+        request.samples, request.rows_bytes = 4, len(blocks)
+        request.payload = bytes(len(shard.payload)) + blocks
+        if self.rng.random() < 0.1:
+            self.talk.embolden(request)
+
+    def note(self, method, request, reply):
+        super().note(method, request, reply)
+        word = None
+        if method == "Pull" and not request.payload and not request.HasField("tag"):
+            self.found[self.here, request.job, request.shard] = reply
+        elif method == "Pull" and request.payload and reply.payload:
+            word = "rows read"
+        elif method.startswith("Push") and request.rows_bytes:
+            word = f"rows {SHARDS.PushResult.Name(reply.result)[5:].lower()}"
+        self.tell(word)
+
+    def denied(self, error):
+        self.tell("rows without memory" if "no memory for another row" in error.details()
+                  else None)
+
+    def tell(self, word):
+        if word is not None:
+            self.told[word] = self.told.get(word, 0) + 1
 
 
 class TaskCaller(Caller):
@@ -420,6 +493,11 @@ class Party:
         self.dir, self.address, self.seed = c.dir, c.address, seed
         self.external, self.table = external, bounds.read()
         self.honest, self.theirs, self.cluster = honest, [], 0
+        self.prey = 0  # a job with tables, whose rows they push
+        if external:
+            job = conserve_rows.rows_job(name="prey", samples=4096)
+            job["model"]["tables"][1].pop("evict")
+            self.prey = number_of(c.submit(job))
         self.over = threading.Event()
         self.ranks = [f"127.0.0.1:{port}" for name in c.processes if name.startswith("w-")
                       for port in re.findall(r'"port":(\d+)', c.log(name))]
@@ -447,6 +525,8 @@ class Party:
             for kind, count in getattr(guest, "told", {}).items():
                 told[kind] = told.get(kind, 0) + count
         print("told:", told, flush=True)
+        for word in ("rows read", "rows counted") if self.external else ():
+            check(told.get(word), f"no {word}")
 
 
 def number_of(job):
@@ -586,7 +666,8 @@ def disturb(c, options, seconds, honest, external):
 
 
 def beside_a_net(seconds, options):
-    with Cluster(psservers=2, workers=2) as c:
+    """Strangers fill the memory of rows, and more."""
+    with Cluster(psservers=2, workers=2, psserver_args=["--rows-memory", "2MiB"]) as c:
         # How long a job takes is measured, for one that lasts as long as they.
         began = time.monotonic()
         c.wait_state(c.submit(mlp_job("measure", samples=3200, epochs=4)))
