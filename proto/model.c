@@ -131,6 +131,8 @@ static enum sl_err connect(struct model_build *b)
                           MODEL_INPUTS_MAX);
     if (l->n_inputs > MODEL_INPUTS_OLD)
         build_needs(b, MODEL_EDITION_INPUTS);
+    if (l->rows != NULL && l->n_inputs == 0)
+        return SL_OK; // it reads a column of ids
     n->inputs = l->n_inputs > 0 ? (uint32_t)l->n_inputs : 1;
     n->input[0] = b->at - 1; // the sequential short form
     for (size_t i = 0; i < l->n_inputs; i++) {
@@ -295,8 +297,10 @@ void model_free(struct model *m)
 {
     if (m == NULL)
         return;
-    for (uint32_t i = 0; i < m->nodes_count; i++)
+    for (uint32_t i = 0; i < m->nodes_count; i++) {
         sl_free((char *)m->nodes[i].name);
+        sl_free((char *)m->nodes[i].column);
+    }
     for (uint32_t i = 0; i < m->variables_count; i++)
         sl_free((char *)m->variables[i].name);
     sl_free(m->nodes);

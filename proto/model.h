@@ -45,6 +45,7 @@
 // 5  batch_normalization's fused
 // 8  a layer of more than MODEL_INPUTS_OLD inputs
 // 9  tables, which psservers must know as well
+// 10 layers with rows of tables
 #define MODEL_EDITION 1
 #define MODEL_EDITION_HOLDS 2
 #define MODEL_EDITION_METRICS 3
@@ -52,6 +53,7 @@
 #define MODEL_EDITION_FUSED 5
 #define MODEL_EDITION_INPUTS 8
 #define MODEL_EDITION_TABLES 9
+#define MODEL_EDITION_ROWS 10
 #define MODEL_INPUTS_OLD 8
 
 enum model_layer {
@@ -66,6 +68,14 @@ enum model_act {
 #define ACTIVATION(code, ...) MODEL_ACT_##code,
 #include "proto/layers.def"
     MODEL_ACT_COUNT
+};
+
+// What an embedding makes of the n rows of a bag; zeros of none.
+enum model_combiner {
+    MODEL_SUM,
+    MODEL_MEAN,  // 1 / n of the sum
+    MODEL_SQRTN, // 1 / sqrt(n) of the sum
+    MODEL_COMBINERS
 };
 
 struct model_shape {
@@ -123,6 +133,12 @@ struct model_node {
     bool self_interaction;   // dot_interaction
     uint32_t projection_dim; // cross; 0: it has one kernel
     double diag_scale;       // cross
+    // embedding with rows of a table: its number among these, which is that of
+    // its table; the column of ids, owned by the model. It has no inputs, and
+    // `column` is NULL in all other nodes.
+    uint32_t table;
+    const char *column;
+    enum model_combiner combiner;
     bool ids; // the sample or a view of it, and embeddings read it: numbers of
               // rows, which no 16 bits can hold
     double rate;              // dropout, in [0, 1)
@@ -174,6 +190,7 @@ struct model {
     uint32_t variables_count;
     uint64_t elements;  // elements of all variables
     uint64_t trainable; // elements of those that an optimizer updates
+    uint32_t tables;    // nodes with rows of a table
     uint32_t edition;   // edition that a program must know to compute it
 };
 

@@ -3,12 +3,76 @@
 // and attention.
 #include "proto/model_build.h"
 
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "proto/field.h"
+
+// ---- rows of a sparse table
+
+#define ROWS_FIELDS                                                            \
+    " type name output_dim embeddings_initializer rows ids combiner buckets "  \
+    "optimizer admit evict "
+#define VARIABLE_FIELDS                                                        \
+    " type name inputs input_dim output_dim embeddings_initializer "           \
+    "embeddings_regularizer "
+
+static enum sl_err rows_combiner(const struct model_build *b)
+{
+    static const char *const words[MODEL_COMBINERS] = {"sum", "mean", "sqrtn"};
+    const char *word = b->layer->combiner;
+
+    for (unsigned i = 0; word != NULL && i < MODEL_COMBINERS; i++) {
+        b->node->combiner = (enum model_combiner)i;
+        if (strcmp(word, words[i]) == 0)
+            return SL_OK;
+    }
+    b->node->combiner = MODEL_SUM;
+    return word == NULL ? SL_OK
+                        : build_fail(b,
+                                     "wants 'combiner' sum, mean or sqrtn, got "
+                                     "'%.60s'",
+                                     word);
+}
+
+// Takes rows from a table, which has all other keys (proto/spec_tables.c).
+static enum sl_err build_rows(struct model_build *b)
+{
+    const Sluice__V1__LayerSpec *l = b->layer;
+    struct model_node *n = b->node;
+    const char *other = field_outside(&l->base, ROWS_FIELDS);
+
+    if (strcmp(l->rows, "dynamic") != 0)
+        return build_fail(b, "wants 'rows' dynamic, got '%.60s'", l->rows);
+    if (other != NULL)
+        return build_fail(b, "takes no '%s' beside 'rows: dynamic'", other);
+    if (l->ids == NULL)
+        return build_fail(b, "needs 'ids', a column of data.train.ids, for "
+                             "'rows: dynamic'");
+    if (l->output_dim == 0)
+        return build_fail(b, "needs 'output_dim' of at least 1");
+    build_needs(b, MODEL_EDITION_ROWS);
+    n->column = sl_strdup(l->ids);
+    if (n->column == NULL)
+        return sl_no_memory(b->err);
+    n->table = b->m->tables++;
+    n->in = n->out = (struct model_shape){1, {l->output_dim}};
+    return rows_combiner(b);
+}
+
 // Adds the embeddings, too; the input has at most 3 axes.
 enum sl_err build_embedding(struct model_build *b)
 {
     const Sluice__V1__LayerSpec *l = b->layer;
     struct model_node *n = b->node;
+    const char *other = field_outside(&l->base, VARIABLE_FIELDS);
 
+    if (l->rows != NULL)
+        return build_rows(b);
+    if (other != NULL)
+        return build_fail(b, "takes '%s' only with 'rows: dynamic'", other);
+    if (n->inputs != 1)
+        return build_fail(b, "reads one layer, got %u inputs", n->inputs);
     if (l->input_dim == 0 || l->output_dim == 0)
         return build_fail(b, "needs 'input_dim' and 'output_dim' of at least "
                              "1");
@@ -21,6 +85,11 @@ enum sl_err build_embedding(struct model_build *b)
 
 // ---- numbers of rows
 
+static bool reads_numbers(const struct model_node *n)
+{
+    return n->type == MODEL_EMBEDDING && n->column == NULL;
+}
+
 static bool is_view(const struct model_node *n)
 {
     return n->type == MODEL_RESHAPE || n->type == MODEL_FLATTEN;
@@ -31,10 +100,10 @@ static enum sl_err reads_ids(struct model_build *b, bool ids)
     struct model_node *n = b->node;
 
     n->ids = ids && is_view(n);
-    if (n->type == MODEL_EMBEDDING && !ids)
+    if (reads_numbers(n) && !ids)
         return build_fail(b, "reads numbers of rows: it wants the sample, or a "
                              "reshape or flatten of it");
-    if (ids && n->type != MODEL_EMBEDDING && !is_view(n))
+    if (ids && !reads_numbers(n) && !is_view(n))
         return build_fail(b, "reads the sample, which is numbers of rows for "
                              "an embedding; read that one");
     return SL_OK;
@@ -46,7 +115,7 @@ enum sl_err build_ids(struct model_build *b)
     enum sl_err rc = SL_OK;
 
     for (uint32_t i = 1; i < m->nodes_count; i++)
-        m->nodes[0].ids |= m->nodes[i].type == MODEL_EMBEDDING;
+        m->nodes[0].ids |= reads_numbers(&m->nodes[i]);
     for (b->at = 1; b->at < m->nodes_count && m->nodes[0].ids && rc == SL_OK;
          b->at++) {
         bool ids = false;

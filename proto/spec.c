@@ -75,7 +75,7 @@ static enum sl_err check_parts(Sluice__V1__JobSpec *spec, const struct model *m,
     if (rc == SL_OK)
         rc = spec_check_groups(spec->optimizer, err);
     if (rc == SL_OK)
-        rc = spec_check_data(spec, m->external, err);
+        rc = spec_check_data(spec, m, err);
     if (rc == SL_OK)
         rc = spec_check_labels("data.train", spec->data->train, spec_loss(spec),
                                m, err);

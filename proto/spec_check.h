@@ -100,12 +100,15 @@ void spec_schedule(struct rate *out, const Sluice__V1__OptimizerSpec *o);
 // `csv`: its format.
 enum sl_err spec_check_ids(const Sluice__V1__SourceSpec *s, bool csv,
                            const char *path, struct sl_error *err);
-// Checks that both sets have the same columns of ids, and that a layer of the
-// model reads each. No layer reads ids yet, so all are refused.
-enum sl_err spec_check_ids_read(const Sluice__V1__DataSpec *data,
+// Checks that both sets have the same columns of ids.
+enum sl_err spec_check_ids_same(const Sluice__V1__DataSpec *data,
                                 struct sl_error *err);
-// Checks the sources of data; `external`: the model is, and so are they.
-enum sl_err spec_check_data(Sluice__V1__JobSpec *spec, bool external,
+// Checks that layers of the model read all columns of ids of a source, and no
+// others.
+enum sl_err spec_check_columns(const Sluice__V1__SourceSpec *s,
+                               const struct model *m, struct sl_error *err);
+// Checks the sources of data, which are external as model `m` is.
+enum sl_err spec_check_data(Sluice__V1__JobSpec *spec, const struct model *m,
                             struct sl_error *err);
 // Checks `train`, with its parts for allreduce and hybrid. After the model.
 enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err);
@@ -133,9 +136,26 @@ enum sl_err spec_check_observe(Sluice__V1__JobSpec *spec, struct sl_error *err);
 // to report them. After the rest of `evaluate`.
 enum sl_err spec_check_metrics(Sluice__V1__JobSpec *spec, struct sl_error *err);
 
-// Checks the tables of an external model, in one place for all that they do not
-// go with, and raises the edition that workers and psservers need. After all
-// other parts.
+// A list of tables on the heap.
+struct spec_table_list {
+    size_t count;
+    Sluice__V1__TableSpec **tables;
+};
+// Makes the tables of the layers with rows, in the order of the layers; without
+// what a check fills in. SL_ENOMEM leaves *out as it was.
+enum sl_err spec_layer_tables(struct spec_table_list *out,
+                              const Sluice__V1__ModelSpec *spec,
+                              const struct model *m);
+// Frees tables and array; all zeroes is allowed.
+void spec_free_tables(struct spec_table_list *list);
+// Checks that a list that a spec had is the checked list that it has now, or
+// was empty.
+enum sl_err spec_same_tables(const struct spec_table_list *had,
+                             const Sluice__V1__ModelSpec *model,
+                             struct sl_error *err);
+// Checks the tables of an external model, or makes those of the layers of
+// another one, in one place for all that tables do not go with; raises the
+// edition that workers and psservers need. After all other parts.
 enum sl_err spec_check_tables(Sluice__V1__JobSpec *spec, const struct model *m,
                               struct sl_error *err);
 

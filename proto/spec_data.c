@@ -264,9 +264,10 @@ static enum sl_err check_skip_bad(Sluice__V1__DataSpec *data, bool external,
                       err);
 }
 
-enum sl_err spec_check_data(Sluice__V1__JobSpec *spec, bool external,
+enum sl_err spec_check_data(Sluice__V1__JobSpec *spec, const struct model *m,
                             struct sl_error *err)
 {
+    bool external = m->external;
     enum sl_err rc;
 
     if (spec->data == NULL || spec->data->train == NULL)
@@ -279,6 +280,8 @@ enum sl_err spec_check_data(Sluice__V1__JobSpec *spec, bool external,
     if (rc == SL_OK)
         rc = spec_data_check_classes(spec->data, err);
     if (rc == SL_OK)
-        rc = spec_check_ids_read(spec->data, err);
+        rc = spec_check_ids_same(spec->data, err);
+    if (rc == SL_OK)
+        rc = spec_check_columns(spec->data->train, m, err);
     return rc;
 }

@@ -92,19 +92,12 @@ static bool spec_same_ids(const Sluice__V1__SourceSpec *a,
     return same;
 }
 
-enum sl_err spec_check_ids_read(const Sluice__V1__DataSpec *data,
+enum sl_err spec_check_ids_same(const Sluice__V1__DataSpec *data,
                                 struct sl_error *err)
 {
-    const Sluice__V1__SourceSpec *train = data->train;
-
-    if (data->test != NULL && !spec_same_ids(train, data->test))
+    if (data->test != NULL && !spec_same_ids(data->train, data->test))
         return sl_fail(err, SL_EINVAL,
                        "data.test.ids: wants the columns of data.train.ids, in "
                        "the same order and with the same hashes");
-    if (train->n_ids == 0)
-        return SL_OK;
-    return sl_fail(err, SL_EINVAL,
-                   "data.train.ids: no layer of the model reads the ids of "
-                   "column '%.60s'; leave the column out",
-                   train->ids[0]->name);
+    return SL_OK;
 }

@@ -53,14 +53,9 @@ static uint64_t tables_job_steps(const Sluice__V1__JobSpec *spec)
     return schedule_check(&s, NULL) == SL_OK ? schedule_steps(&s) : 0;
 }
 
-// (train.accumulate is refused of any external model.)
 static enum sl_err check_tables_job(const Sluice__V1__JobSpec *spec,
                                     struct sl_error *err)
 {
-    if (!spec_external(spec))
-        return sl_fail(err, SL_EINVAL,
-                       "model.tables: only an external model (type: external) "
-                       "lists tables");
     if (strcmp(spec->train->mode, "async") != 0)
         return sl_fail(err, SL_EINVAL,
                        "model.tables: a job with tables trains in mode async, "
@@ -82,6 +77,19 @@ static enum sl_err check_tables_job(const Sluice__V1__JobSpec *spec,
                        "model.tables: a table's learning rate is a multiple of "
                        "the job's, which begins with 0; begin "
                        "optimizer.schedule with a rate above 0");
+    if (!spec_external(spec) && spec->data->test != NULL)
+        return sl_fail(err, SL_EINVAL,
+                       "data.test: an evaluation does not read the rows of "
+                       "tables, which layers of the model have; leave "
+                       "data.test out");
+    if (spec->train->accumulate > 1)
+        return sl_fail(err, SL_EINVAL,
+                       "train.accumulate: a job with tables computes a step's "
+                       "samples at once; take a smaller train.batch");
+    if (spec_audit(spec->train) > 0)
+        return sl_fail(err, SL_EINVAL,
+                       "train.audit: a step with rows of tables that is "
+                       "computed again reads other rows; leave audit out");
     return spec_range("model.tables", spec->model->n_tables, 1, TABLES_MOST,
                       err);
 }
@@ -290,8 +298,8 @@ static enum sl_err check_table_names(const Sluice__V1__ModelSpec *spec,
     return rc;
 }
 
-enum sl_err spec_check_tables(Sluice__V1__JobSpec *spec, const struct model *m,
-                              struct sl_error *err)
+static enum sl_err check_all_tables(Sluice__V1__JobSpec *spec,
+                                    const struct model *m, struct sl_error *err)
 {
     enum sl_err rc;
 
@@ -308,6 +316,32 @@ enum sl_err spec_check_tables(Sluice__V1__JobSpec *spec, const struct model *m,
     }
     if (rc == SL_OK)
         spec_needs(spec, MODEL_EDITION_TABLES);
+    return rc;
+}
+
+enum sl_err spec_check_tables(Sluice__V1__JobSpec *spec, const struct model *m,
+                              struct sl_error *err)
+{
+    Sluice__V1__ModelSpec *model = spec->model;
+    struct spec_table_list had = {model->n_tables, model->tables}, made;
+    enum sl_err rc;
+
+    if (m->tables == 0 && model->n_tables > 0 && !m->external)
+        return sl_fail(err, SL_EINVAL,
+                       "model.tables: only an external model (type: external) "
+                       "lists tables; a layer has rows of one by 'rows: "
+                       "dynamic' (embedding)");
+    if (m->tables == 0)
+        return check_all_tables(spec, m, err);
+    rc = spec_layer_tables(&made, model, m);
+    if (rc != SL_OK)
+        return rc;
+    model->n_tables = made.count;
+    model->tables = made.tables;
+    rc = check_all_tables(spec, m, err);
+    if (rc == SL_OK)
+        rc = spec_same_tables(&had, model, err);
+    spec_free_tables(&had);
     return rc;
 }
 

@@ -12,6 +12,7 @@
 #include "trainer/base/figures.h"
 
 #ifndef GPU // CMakeLists.txt: or two that compute each step together
+#define ONE // device: rows of tables come to no more
 #define GPU "cuda"
 #define REF "ref"
 #endif
@@ -208,6 +209,65 @@ TEST(step, trains_all_layers_as_ref_does)
     emul_lazy(0);
     T_EQ(emul_alive(), before);
 }
+
+#ifdef ONE
+// Computes a step whose rows are of `seed`, and copies their gradients, without
+// the loss scale, to `out`.
+static uint32_t step_of_tables(struct rig *r, uint32_t seed, float *out)
+{
+    struct placed *p = NULL;
+    struct step_program run;
+    struct batch b = rig_batch(r, seed, 4);
+    uint32_t n = 0;
+
+    T_OK(rig_place(r, true, 4, &p));
+    for (size_t i = 0; i < p->program->rows_bytes / sizeof(float); i++)
+        ((float *)(void *)p->program->rows)[i] =
+            (float)((i * 7 + seed * 3) % 11) / 11 - 0.5f;
+    if (rig_compute == KERN_F16)
+        program_set_loss_scale(p->program, 1 << (seed % 5 + 4));
+    run = rig_step_program(p);
+    T_OK(step_begin(&r->step, &run, &b, &r->err));
+    T_OK(rig_run_all(r, p));
+    T_OK(step_stats(&r->step, &r->err));
+    T_OK(step_take_rows(&r->step, &r->err));
+    for (uint32_t i = 0; i < r->ranges_count; i++)
+        T_OK(step_take(&r->step, p->overlap.by_send[i], &r->err));
+    for (uint32_t t = 0; t < p->program->tables_count; t++)
+        for (uint32_t i = 0; i < 4 * p->program->tables[t].dim; i++)
+            out[n++] =
+                program_row_grads(p->program, t)[i] * p->program->unscale;
+    return n;
+}
+
+TEST(step, rows_of_tables_go_there_and_their_gradients_come_back)
+{
+    rig_net = NET_TABLES;
+    for (int half = 0; half < 2; half++) {
+        struct rig ref, gpu;
+
+        emul_lazy((unsigned)half);
+        rig_compute = half ? KERN_F16 : KERN_F32;
+        T_OK(rig_open(&ref, REF, RANGES));
+        T_OK(rig_open(&gpu, GPU, RANGES));
+        for (uint32_t i = 0; i < 5; i++) {
+            float here[100], there[100];
+            uint32_t n = step_of_tables(&ref, i, here);
+
+            T_EQ(step_of_tables(&gpu, i, there), n);
+            T_EQ(n, 2u * 4 * 5);
+            for (uint32_t k = 0; k < n; k++)
+                T_NEAR(here[k], there[k], half ? 2e-3 : 1e-5);
+            T_TRUE(here[0] != 0);
+        }
+        rig_close(&ref);
+        rig_close(&gpu);
+    }
+    rig_net = NULL;
+    rig_compute = KERN_F32;
+    emul_lazy(0);
+}
+#endif
 
 // The scale of the loss changes with every step, and recordings do not.
 TEST(step, trains_as_ref_does_in_16_bits)

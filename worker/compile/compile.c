@@ -178,7 +178,7 @@ static void survey(struct build *b)
     for (uint32_t i = 1; i < m->nodes_count; i++) {
         const struct model_node *node = &m->nodes[i];
 
-        b->needs_grad[i] = is_trainable(m, node);
+        b->needs_grad[i] = is_trainable(m, node) || node->column != NULL;
         for (uint32_t k = 0; k < node->inputs; k++)
             b->needs_grad[i] |= b->needs_grad[node->input[k]];
         if ((node->type == MODEL_BATCH_NORMALIZATION ||
@@ -218,6 +218,33 @@ static bool reals(struct program *p, size_t ones, size_t mask)
         for (size_t k = i + 1; k < mask; k++)
             put_constant(p, 2 * ones + i * mask + k, NOT_SEEN);
     return true;
+}
+
+// Makes the space of the layers with rows of tables, each at a place of its
+// own.
+static bool make_rows(struct build *b)
+{
+    const struct model *m = b->model;
+    struct program *p = b->p;
+
+    p->tables = sl_calloc(m->tables + 1, sizeof(*p->tables));
+    for (uint32_t i = 1; p->tables != NULL && i < m->nodes_count; i++) {
+        const struct model_node *node = &m->nodes[i];
+        size_t bytes = b->o->batch * (size_t)node->out.dim[0] * b->real;
+
+        if (node->column == NULL)
+            continue;
+        p->tables[node->table] = (struct program_rows){
+            .dim = (uint32_t)node->out.dim[0], .offset = p->rows_bytes};
+        p->rows_bytes += (bytes + KERN_ALIGN - 1) & ~(size_t)(KERN_ALIGN - 1);
+    }
+    p->tables_count = m->tables;
+    if (p->tables == NULL || m->tables == 0)
+        return p->tables != NULL;
+    p->rows = sl_calloc(p->rows_bytes, 1);
+    if (b->o->train)
+        p->row_grads = sl_calloc(p->rows_bytes, 1);
+    return p->rows != NULL && (p->row_grads != NULL || !b->o->train);
 }
 
 static void choose_precision(struct build *b)
@@ -262,7 +289,7 @@ static bool build_init(struct build *b)
     b->p->compute = b->t;
     b->p->add = b->o->add;
     survey(b);
-    return reals(b->p, b->constants, b->mask);
+    return make_rows(b) && reals(b->p, b->constants, b->mask);
 }
 
 static void build_release(struct build *b)

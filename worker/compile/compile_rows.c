@@ -85,7 +85,40 @@ static void embedding_describe(const struct build *b,
         kern_desc_dtype(d, b->t);
 }
 
-static void embedding_forward(struct build *b, uint32_t i)
+// Returns the elements that a layer reads of its table for a batch.
+static int64_t rows_elements(const struct build *b,
+                             const struct model_node *node)
+{
+    return (int64_t)(b->o->batch * node->out.dim[0]);
+}
+
+// The rows are there, summed up by sample: they only become activations.
+static void rows_forward(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    int64_t n = rows_elements(b, node);
+    uint32_t x = compile_at(b, PROGRAM_ROWS, b->p->tables[node->table].offset,
+                            (size_t)n * b->real);
+
+    b->value[i] = compile_cast(b, i, x, n, KERN_F32, b->t);
+}
+
+static void rows_backward(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    int64_t n = rows_elements(b, node);
+    uint32_t dx =
+        compile_at(b, PROGRAM_ROW_GRADS, b->p->tables[node->table].offset,
+                   (size_t)n * b->real);
+    struct kern_shape from = kern_shape(b->t, 1, &n);
+    struct kern_shape to = kern_shape(KERN_F32, 1, &n);
+    struct kern_desc d;
+
+    kern_desc_axpby(&d, &from, &to, 1, 0);
+    compile_emit(b, i, &d, (struct build_ref[]){WHOLE(b->grad[i]), WHOLE(dx)});
+}
+
+static void gather_forward(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     uint32_t table = compile_weight(b, node, MODEL_EMBEDDINGS, PROGRAM_PARAMS);
@@ -98,7 +131,7 @@ static void embedding_forward(struct build *b, uint32_t i)
                                       WHOLE(table), WHOLE(b->value[i])});
 }
 
-static void embedding_backward(struct build *b, uint32_t i)
+static void gather_backward(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     uint32_t sum = compile_grad(b, i, MODEL_EMBEDDINGS);
@@ -109,6 +142,22 @@ static void embedding_backward(struct build *b, uint32_t i)
                  (struct build_ref[]){WHOLE(b->value[node->input[0]]),
                                       WHOLE(b->grad[i]), WHOLE(sum)});
     compile_grad_home(b, i, MODEL_EMBEDDINGS, sum, KERN_F32);
+}
+
+static void embedding_forward(struct build *b, uint32_t i)
+{
+    if (b->model->nodes[i].column != NULL)
+        rows_forward(b, i);
+    else
+        gather_forward(b, i);
+}
+
+static void embedding_backward(struct build *b, uint32_t i)
+{
+    if (b->model->nodes[i].column != NULL)
+        rows_backward(b, i);
+    else
+        gather_backward(b, i);
 }
 
 const struct compile_layer compile_embedding = {.forward = embedding_forward,

@@ -34,6 +34,11 @@ struct kern_mem program_own(struct program *p, enum program_place place)
             p->outputs, p->outputs == NULL ? 0
                                            : (size_t)p->batch * p->per_sample *
                                                  sizeof(*p->outputs)};
+    case PROGRAM_ROWS:
+        return (struct kern_mem){p->rows, p->rows_bytes};
+    case PROGRAM_ROW_GRADS:
+        return (struct kern_mem){p->row_grads,
+                                 p->row_grads == NULL ? 0 : p->rows_bytes};
     case PROGRAM_KEYS:
         return (struct kern_mem){p->keys, 2 * p->dropouts * sizeof(*p->keys)};
     default:
@@ -147,6 +152,9 @@ void program_free(struct program *p)
     sl_free(p->ops);
     sl_free(p->constants);
     sl_free(p->outputs);
+    sl_free(p->tables);
+    sl_free(p->rows);
+    sl_free(p->row_grads);
     sl_free(p->seeds);
     sl_free(p->keys);
     sl_free(p);

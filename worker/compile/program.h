@@ -42,6 +42,8 @@ enum program_place {
     PROGRAM_OUTPUTS,   // f32[batch, outputs] that the loss reads; optional
     PROGRAM_KEYS,      // i64[2] per dropout: {seed, step}
     PROGRAM_UNSCALE,   // f32[1]: 1 / loss scale
+    PROGRAM_ROWS,      // f32[batch, dim] by layer with rows of a table
+    PROGRAM_ROW_GRADS, // likewise their gradients, if it trains
     PROGRAM_PLACES
 };
 
@@ -70,6 +72,13 @@ struct program_memory {
 // *m keeps its dev: it may be released again, or given to compile() again. All
 // zeroes is allowed.
 void program_memory_release(struct program_memory *m);
+
+// A layer with rows of a table (model_node.table): what it reads of them, one
+// vector per sample, and the gradient of that.
+struct program_rows {
+    uint32_t dim;
+    size_t offset; // bytes, in program.rows and program.row_grads
+};
 
 // Kernels that were left out as wrong when a program's ops were planned.
 struct program_left_out {
@@ -101,9 +110,13 @@ struct program {
     _Alignas(8) uint8_t scale_space[8]; // product of both, as f32 or f64
     float unscale;                      // 1 / loss_scale
     double stats[2];
-    float *outputs;           // owned; NULL: not wanted
-    uint32_t per_sample;      // outputs per sample
-    bool logits;              // outputs are logits; else the model's own output
+    float *outputs;      // owned; NULL: not wanted
+    uint32_t per_sample; // outputs per sample
+    bool logits;         // outputs are logits; else the model's own output
+    struct program_rows *tables; // owned; by model_node.table
+    uint32_t tables_count;
+    uint8_t *rows, *row_grads; // owned; real numbers
+    size_t rows_bytes;
     uint64_t samples, number; // as set last, for other programs
     size_t arena_bytes, workspace_bytes;
     struct program_left_out left_out;
@@ -133,8 +146,8 @@ enum sl_err program_enqueue(struct program *p, struct kern_stream *stream,
                             struct sl_error *err);
 
 // Returns the program's own host memory for a place: constants, scale, keys,
-// and space for stats and outputs, of which a device has a copy. Empty for
-// other places. It lives as long as the program.
+// rows, and space for stats, outputs and gradients of rows, of which a device
+// has a copy. Empty for other places. It lives as long as the program.
 struct kern_mem program_own(struct program *p, enum program_place place);
 
 // Returns why a call of this dev failed: its own words, which hold until its
@@ -156,6 +169,21 @@ void program_set_samples(struct program *p, uint64_t samples);
 // divided by it. It is 1 at first, and has to stay that in a program in another
 // precision. `loss_scale` is above 0.
 void program_set_loss_scale(struct program *p, double loss_scale);
+
+// Returns where the caller writes what a layer reads of its table, dim elements
+// for each sample of the batch, before the step begins.
+static inline float *program_rows(struct program *p, uint32_t table)
+{
+    return (float *)(void *)(p->rows + p->tables[table].offset);
+}
+// Returns the gradient of that, times the loss scale: in a program that trains,
+// after all ops were run (on a device after step_take_rows).
+static inline const float *program_row_grads(const struct program *p,
+                                             uint32_t table)
+{
+    return (const float *)(const void *)(p->row_grads +
+                                         p->tables[table].offset);
+}
 
 // Returns, after the forward pass (on a device after step_stats), the sum over
 // the batch's samples of their losses.

@@ -112,6 +112,9 @@ enum sl_err device_take_stats(struct device *d, struct sl_error *err);
 // Waits until the gradient of a range is in the host's memory. Not called in a
 // step whose gradients are held. May be called again.
 enum sl_err device_take(struct device *d, uint32_t range, struct sl_error *err);
+// Waits until the gradients of rows of tables are in the program's memory.
+// Called after all ops of a program that trains were run.
+enum sl_err device_take_rows(struct device *d, struct sl_error *err);
 // Returns true if the gradient of a range is finite: of a range that was taken,
 // or of a step that is kept, once its loss is known. True if no op writes it.
 bool device_finite(const struct device *d, uint32_t range);

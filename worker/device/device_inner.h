@@ -102,11 +102,13 @@ struct device_program {
     const struct model *clips; // NULL: the job does not clip by a norm
     struct device_check check;
     // Memory of program_own(): first what changes from step to step, then
-    // constants, then stats and outputs.
+    // constants and gradients of rows, then stats
+    // and outputs.
     struct device_pair block;
     size_t offset[PROGRAM_PLACES], changing_bytes;
     struct kern_event *uploaded; // on `in`: the pinned block is free again
     struct kern_event *stats;    // on `out`: the loss is in the pinned block
+    struct kern_event *rows;     // on `out`: so are the gradients of rows
     struct device_segment *segments;
     uint32_t segments_count;
     size_t x_bytes, labels_bytes; // bytes of a batch

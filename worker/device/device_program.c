@@ -11,8 +11,8 @@
 
 static bool changes(enum program_place place)
 {
-    return place != PROGRAM_CONSTANTS && place != PROGRAM_STATS &&
-           place != PROGRAM_OUTPUTS;
+    return place != PROGRAM_CONSTANTS && place != PROGRAM_ROW_GRADS &&
+           place != PROGRAM_STATS && place != PROGRAM_OUTPUTS;
 }
 
 static size_t lay(struct device_program *p, enum program_place place, size_t at)
@@ -34,6 +34,7 @@ static size_t lay_all(struct device_program *p)
     }
     p->changing_bytes = at;
     at = lay(p, PROGRAM_CONSTANTS, at);
+    at = lay(p, PROGRAM_ROW_GRADS, at);
     at = lay(p, PROGRAM_STATS, at);
     at = lay(p, PROGRAM_OUTPUTS, at);
     return device_check_lay(p, at);
@@ -52,8 +53,8 @@ static void device_block_put(struct device_program *p, struct kern_mem own,
     memcpy((uint8_t *)p->block.host.at + p->offset[place], own.at, own.bytes);
 }
 
-// Copies scale and keys if they have changed: not without dropout and with one
-// scale.
+// Copies scale, keys and rows if they have changed: not without dropout and
+// tables, and with one scale.
 enum sl_err device_program_upload(struct device_program *p)
 {
     struct device *d = p->d;
@@ -315,6 +316,8 @@ enum sl_err device_place(struct device_program **out, struct device *d,
     if (rc == SL_OK)
         rc = d->b->event_new(&p->stats, d->dev);
     if (rc == SL_OK)
+        rc = d->b->event_new(&p->rows, d->dev);
+    if (rc == SL_OK)
         rc = make_segments(p);
     if (rc == SL_OK)
         rc = make_block(p);
@@ -342,5 +345,6 @@ void device_program_free(struct device_program *p)
     device_pair_release(p->d, &p->block);
     p->d->b->event_free(p->uploaded);
     p->d->b->event_free(p->stats);
+    p->d->b->event_free(p->rows);
     sl_free(p);
 }

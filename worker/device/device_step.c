@@ -328,15 +328,32 @@ static enum sl_err hand_out_all(struct device *d, float *grads)
     return rc;
 }
 
+// Sends out the gradients of rows, which are few and whole with the last ops.
+static enum sl_err device_send_rows(struct device *d)
+{
+    struct device_program *p = d->p;
+    size_t at = p->offset[PROGRAM_ROW_GRADS];
+    size_t bytes = program_own(p->p, PROGRAM_ROW_GRADS).bytes;
+    enum sl_err rc = SL_OK;
+
+    if (bytes == 0)
+        return SL_OK;
+    rc = copy_words(d, at, at + bytes);
+    return rc == SL_OK ? d->b->event_record(p->rows, d->out) : rc;
+}
+
 static enum sl_err device_step_finish(struct device *d)
 {
+    bool rows = program_own(d->p->p, PROGRAM_ROW_GRADS).bytes > 0;
     enum sl_err rc = SL_OK;
 
     d->p->warm = true;
-    if (!d->loss_sent)
+    if (!d->loss_sent || rows)
         rc = let_out_follow(d);
     if (rc == SL_OK) // a step that is kept sends all its words
         rc = device_send_words(d, d->kept ? d->p->check.factors_at : 0);
+    if (rc == SL_OK)
+        rc = device_send_rows(d);
     if (rc == SL_OK)
         rc = d->b->event_record(d->slot[d->at].used, d->compute);
     return rc == SL_OK ? d->b->event_record(d->computed, d->compute) : rc;
@@ -393,6 +410,20 @@ enum sl_err device_take_stats(struct device *d, struct sl_error *err)
         return device_fail(d, rc, "waiting for the loss", err);
     device_read_words(p, PROGRAM_STATS);
     device_read_words(p, PROGRAM_OUTPUTS);
+    return SL_OK;
+}
+
+enum sl_err device_take_rows(struct device *d, struct sl_error *err)
+{
+    struct device_program *p = d->p;
+    enum sl_err rc;
+
+    if (program_own(p->p, PROGRAM_ROW_GRADS).bytes == 0)
+        return SL_OK;
+    rc = device_await(d, p->rows);
+    if (rc != SL_OK)
+        return device_fail(d, rc, "waiting for gradients of rows", err);
+    device_read_words(p, PROGRAM_ROW_GRADS);
     return SL_OK;
 }
 

@@ -144,6 +144,11 @@ enum sl_err step_take(struct step *s, uint32_t range, struct sl_error *err)
     return rc;
 }
 
+enum sl_err step_take_rows(struct step *s, struct sl_error *err)
+{
+    return s->device == NULL ? SL_OK : device_take_rows(s->device, err);
+}
+
 bool step_finite(const struct step *s, uint32_t range, const struct elements *r)
 {
     if (s->team != NULL)
@@ -237,7 +242,10 @@ enum sl_err step_look_ahead(struct step *s, struct input *in,
         return SL_OK;
     if (input_get(in, run, step, &batch, NULL) != SL_OK)
         return SL_OK; // the step meets the error again in its turn
-    rc = step_stage(s, run, in, &batch, err);
+    // The ids of a batch that is given back are gone.
+    rc = batch.ids != NULL && !batch.pinned
+             ? SL_OK
+             : step_stage(s, run, in, &batch, err);
     if (rc != SL_OK || !batch.pinned)
         step_put(s, in, &batch);
     return rc;

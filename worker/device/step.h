@@ -96,6 +96,9 @@ const struct program *step_part(const struct step *s, unsigned k);
 // Waits until the gradient of a range is in s->grads, summed over the team. May
 // be called again. Not called in a step that is held.
 enum sl_err step_take(struct step *s, uint32_t range, struct sl_error *err);
+// Waits until the gradients of the program's rows of tables are in its
+// program_row_grads. Called after all ops were run.
+enum sl_err step_take_rows(struct step *s, struct sl_error *err);
 // Returns true if a range's gradient is finite: of a range that was taken; or
 // of a step that is kept, when all ops were run and the loss is known.
 bool step_finite(const struct step *s, uint32_t range,

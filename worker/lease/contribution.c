@@ -112,10 +112,16 @@ bool contribution_repeatable(const struct worker_job *job)
 
 // ---- micro-batches
 
-enum sl_err contribution_start(struct contribution *c, struct sl_error *err)
+enum sl_err contribution_choose(struct contribution *c, struct sl_error *err)
 {
     enum job_use use = contribution_is_first(c) ? JOB_TRAINS : JOB_ADDS;
-    enum sl_err rc = job_program(c->job, use, c->batch.n, &c->p, err);
+
+    return job_program(c->job, use, c->batch.n, &c->p, err);
+}
+
+enum sl_err contribution_start(struct contribution *c, struct sl_error *err)
+{
+    enum sl_err rc = contribution_choose(c, err);
     struct step_program p;
 
     if (rc != SL_OK)

@@ -99,8 +99,10 @@ static inline bool contribution_is_last(const struct contribution *c)
 // Takes the samples of the next micro-batch, and waits until they are read;
 // contribution_put gives them back. On failure none are held.
 enum sl_err contribution_get(struct contribution *c, struct sl_error *err);
-// Chooses the micro-batch's program, which may be compiled for that, and gets
-// it ready to run. A batch is held.
+// Chooses the micro-batch's program (c->p), which may be compiled for that. A
+// batch is held. contribution_start does it as well.
+enum sl_err contribution_choose(struct contribution *c, struct sl_error *err);
+// Chooses the micro-batch's program, and gets it ready to run. A batch is held.
 enum sl_err contribution_start(struct contribution *c, struct sl_error *err);
 // Adds the loss, summed over samples, and the right answers (if the job's loss
 // counts them) of the micro-batch to loss_sum and right_sum. Once per

@@ -101,6 +101,7 @@ void worker_job_free(struct worker_job *j)
         record_attach(j->record, NULL);
         j->sync->ops->free(j->sync);
     }
+    job_rows_free(j->rows);
     for (unsigned i = 0; i < JOB_PROGRAMS; i++)
         program_drop(&j->programs[i]);
     team_job_free(j->team);
@@ -376,7 +377,8 @@ enum sl_err job_device(struct worker_job *j, struct sl_error *err)
 
     if (j->device == NULL && !j->env->dev->backend->host)
         rc = device_new(&j->device, j->env->dev, j->model->elements, err);
-    if (rc == SL_OK && j->team == NULL)
+    // Rows come to one device only: with tables it computes alone.
+    if (rc == SL_OK && j->team == NULL && j->model->tables == 0)
         rc = team_job_new(&j->team, j->env->team, j->model, j->device, err);
     return rc;
 }
@@ -385,8 +387,12 @@ static enum sl_err job_make_sync(struct worker_job *j,
                                  const struct sync_ps_options *o,
                                  struct sl_error *err)
 {
-    enum sl_err rc = sync_ps_new(&j->sync, o, err);
+    enum sl_err rc = SL_OK;
 
+    if (j->rows == NULL)
+        rc = job_rows_new(&j->rows, spec_of(j), j->model, j->ranges_count, err);
+    if (rc == SL_OK)
+        rc = sync_ps_new(&j->sync, o, err);
     if (rc == SL_OK)
         record_attach(j->record, j->sync);
     return rc;
@@ -655,7 +661,7 @@ uint64_t job_bytes(const struct worker_job *j)
         vectors++;
     return SMALL + vectors * j->model->elements * sizeof(float) +
            j->memory.arena.bytes + j->memory.workspace.bytes +
-           team_job_bytes(j->team) +
+           team_job_bytes(j->team) + job_rows_bytes(j->rows) +
            (j->train == NULL ? 0 : data_memory(j->train)) +
            (j->test == NULL ? 0 : data_memory(j->test));
 }

@@ -26,6 +26,7 @@
 #include "trainer/base/nonfinite.h"
 #include "trainer/push/peers.h"
 #include "trainer/lease/record.h"
+#include "worker/lease/job_rows.h"
 
 #define JOB_PROGRAMS 8
 
@@ -73,6 +74,7 @@ struct worker_job {
     bool data_amiss, data_differs;
     Sluice__V1__DataFacts found;
     struct sync *sync;
+    struct job_rows *rows; // NULL: no layer has rows of a table; or no sync yet
     struct job_ring *ring; // NULL unless the job's workers are ranks
     struct hybrid *hybrid; // NULL unless its workers compute in groups
     // Ranges of the flat vector: shards, or a ring's buckets. Each leaves, and
@@ -129,6 +131,7 @@ enum sl_err job_cut(struct worker_job *j, struct sl_error *err);
 
 // Returns in *out the job's sync, made when first wanted, over the vectors of
 // the job's device if it has one, and attached to the record (record_attach).
+// Makes what tables need (j->rows), too.
 // SL_ESTATE if the job has no shards yet; SL_ENOMEM; the errors of job_device.
 // The job has psservers: it is no ring.
 enum sl_err job_sync(struct worker_job *j, struct sync **out,

@@ -9,6 +9,8 @@
 // A device is given all ops at once; then its gradients are taken one by one.
 // A step may be several micro-batches (contribution.h): the first is what waits
 // for shards, the last is what sends them.
+// Rows of tables (job_rows.h) are pulled before a step, and pushed with all
+// shards when its gradient is whole.
 // The leader of a group (hybrid.h) has all parameters before it begins a step,
 // and sends the step when the group's gradient is whole.
 #include <inttypes.h>
@@ -38,7 +40,8 @@ struct train {
     struct step step;
     uint32_t op, waited;  // next op; how many of overlap.by_wait are done
     uint32_t reads_until; // op behind the last that reads a shard that was sent
-    // Clipping, f16, sync: all gradients are computed before any is sent.
+    // Clipping, f16, sync, tables: all gradients are computed before any is
+    // sent.
     bool whole;
     struct hybrid *hybrid;  // its group; NULL: it has none
     bool parted;            // the group is over for this worker
@@ -150,6 +153,7 @@ static enum sync_result train_send_range(struct train *t, uint32_t range,
                              .wanted = t->c.p->overlap.wait_before[range]};
     enum sync_result result = SYNC_OK;
 
+    job_rows_fill(t->job->rows, range, &step);
     if (t->c.p->overlap.read_until[range] > t->op)
         step.reads_until = t->c.p->overlap.read_until[range];
     if (step.reads_until > t->reads_until)
@@ -294,6 +298,24 @@ static bool is_finite(const struct train *t)
     return i == n;
 }
 
+// Takes the gradients of the step's rows, after its last op, and clears
+// *finite if one is not.
+static enum sync_result train_take_rows(struct train *t, bool *finite)
+{
+    struct job_rows *rows = t->job->rows;
+    bool all = true;
+    enum sl_err rc;
+
+    if (rows == NULL)
+        return SYNC_OK;
+    rc = step_take_rows(&t->step, &t->steps.err);
+    if (rc == SL_OK)
+        rc = job_rows_take(rows, t->c.p->program, t->c.batch.ids,
+                           t->sync->ranges, &all, &t->steps.err);
+    *finite &= all;
+    return rc == SL_OK ? SYNC_OK : train_fail(t, rc);
+}
+
 static bool train_has_clipping(const struct train *t)
 {
     return t->job->optimizer.clipnorm > 0 ||
@@ -320,6 +342,8 @@ static enum sync_result train_whole(struct train *t, bool *finite)
     if (result == SYNC_OK && !kept)
         result = train_fetch_all(t);
     *finite = result == SYNC_OK && is_finite(t);
+    if (*finite)
+        result = train_take_rows(t, finite);
     if (*finite && kept)
         result = train_clip(t);
     if (*finite && result == SYNC_OK && kept)
@@ -384,17 +408,39 @@ static enum sync_result train_backward(struct train *t)
     return result;
 }
 
+// Pulls the rows of the step into its program. It waits for all ranges before:
+// the pushes of the step before still read their rows.
+static enum sync_result train_pull_rows(struct train *t)
+{
+    enum sync_result result;
+    enum sl_err rc;
+
+    if (t->job->rows == NULL)
+        return SYNC_OK;
+    result = steps_fresh_wait(&t->steps);
+    if (result != SYNC_OK)
+        return result;
+    rc = contribution_choose(&t->c, &t->steps.err);
+    return rc == SL_OK ? job_rows_pull(t->job->rows, t->sync, t->c.p->program,
+                                       t->c.batch.ids, &t->steps.err)
+                       : train_fail(t, rc);
+}
+
 // Reads the next micro-batch and lets it begin.
 static enum sync_result train_begin_batch(struct train *t)
 {
     uint64_t began = sl_now_us(t->env->clock), asked = span_begin();
     enum sl_err rc = contribution_get(&t->c, &t->steps.err);
+    enum sync_result result;
 
     span_end(asked, "input", SPANS_COMPUTE, train_span_of(t));
     if (rc != SL_OK)
         return train_fail(t, rc);
     pulse_beat(&t->lease->gate.pulse);
     t->steps.m.input_ms += (double)(sl_now_us(t->env->clock) - began) / 1000;
+    result = train_pull_rows(t);
+    if (result != SYNC_OK)
+        return result;
     rc = contribution_start(&t->c, &t->steps.err);
     if (rc != SL_OK)
         return train_fail(t, rc);
@@ -668,7 +714,8 @@ void task_train(const struct task_env *env, struct worker_job *job,
         .input = env->input, .job = job, .device = &t.step};
     // In sync mode all shards skip a contribution, or none does.
     t.whole = spec_contributions(l->record->open->spec->train) > 0 ||
-              job->precision == SPEC_F16 || train_has_clipping(&t);
+              job->precision == SPEC_F16 || train_has_clipping(&t) ||
+              job->rows != NULL;
     // Without a ring lease steps are computed alone, with the same result.
     if (job->hybrid != NULL && job->hybrid->lease != NULL)
         t.hybrid = job->hybrid;

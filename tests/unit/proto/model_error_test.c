@@ -147,6 +147,17 @@ static const struct wrong {
      "{'type':'add','inputs':['f','input']}",
      "layer 'add' (add) reads the sample, which is numbers of rows for an "
      "embedding; read that one"},
+    {"[4]", "{'type':'embedding','rows':'static','ids':'a','output_dim':2}",
+     "layer 'embedding' (embedding) wants 'rows' dynamic, got 'static'"},
+    {"[4]", "{'type':'embedding','rows':'dynamic','output_dim':2}",
+     "layer 'embedding' (embedding) needs 'ids', a column of data.train.ids, "
+     "for 'rows: dynamic'"},
+    {"[4]", "{'type':'embedding','rows':'dynamic','ids':'a'}",
+     "layer 'embedding' (embedding) needs 'output_dim' of at least 1"},
+    {"[4]", "{'type':'embedding','input_dim':3,'output_dim':2,'ids':'a'}",
+     "layer 'embedding' (embedding) takes 'ids' only with 'rows: dynamic'"},
+    {"[4]", "{'type':'dense','units':1,'rows':'dynamic'}",
+     "layer 'dense' (dense) takes no 'rows'"},
     {"[4]", "{'type':'multi_head_attention','num_heads':2,'key_dim':2}",
      "layer 'multi_head_attention' (multi_head_attention) wants inputs of "
      "shape (length, features), got (4,)"},

@@ -287,8 +287,102 @@ TEST(spec_tables, layers_have_none)
 
     T_FAILS(SL_EINVAL, spec_check(spec, &err));
     T_STR(err.text, "model.tables: only an external model (type: external) "
-                    "lists tables");
+                    "lists tables; a layer has rows of one by 'rows: dynamic' "
+                    "(embedding)");
     wire_free(&spec->base);
+}
+
+// ---- tables of layers
+
+#define LAYER_E                                                                \
+    "'type':'embedding','name':'users','rows':'dynamic','ids':'user',"         \
+    "'output_dim':8"
+#define IDS "'format':'csv','x':'/a.csv','header':true,'label_column':'y'"
+
+// A net of one layer with rows; `rest` and `job` begin with a comma, or are
+// empty.
+static Sluice__V1__JobSpec *layers_make(const char *rest, const char *job)
+{
+    char text[4000];
+
+    snprintf(text, sizeof(text),
+             "{'name':'a','model':{'input_shape':[2],'layers':[{" LAYER_E
+             "%s},{'type':'dense','units':1}]},'loss':'mean_squared_error',"
+             "'optimizer':{'type':'sgd','learning_rate':0.5},'data':{'train':"
+             "{" IDS ",'ids':['user']}}%s}",
+             rest, job);
+    return (void *)t_make(SPEC, text);
+}
+
+TEST(spec_tables, a_layer_makes_one)
+{
+    Sluice__V1__JobSpec *spec = layers_make(
+        ",'combiner':'sqrtn','buckets':9,'embeddings_initializer':'ones',"
+        "'optimizer':{'type':'ftrl','learning_rate':0.25},"
+        "'admit':{'min_count':3},'evict':{'max_rows':99}",
+        "");
+    Sluice__V1__Table t;
+
+    for (int again = 0; again < 2; again++) {
+        T_OK(spec_check(spec, t_err()));
+        T_EQ(spec->model->edition, MODEL_EDITION_ROWS);
+        T_EQ(spec->model->n_tables, 1);
+        spec_table(&t, spec, 0);
+        T_STR(t.name, "users");
+        T_EQ(t.dim, 8);
+        T_EQ(t.buckets, 9);
+        T_NEAR(t.init_a, 1, 0);
+        T_STR(t.optimizer->type, "ftrl");
+        T_NEAR(t.scale, 0.5, 1e-12);
+        T_EQ(t.min_count, 3);
+        T_EQ(t.max_rows, 99);
+    }
+    spec->model->tables[0]->buckets = 10;
+    T_FAILS(SL_EINVAL, spec_check(spec, t_err()));
+    wire_free(&spec->base);
+}
+
+static void layers_refused(const char *rest, const char *job, const char *why)
+{
+    Sluice__V1__JobSpec *spec = layers_make(rest, job);
+    struct sl_error err = SL_ERROR_INIT;
+
+    T_FAILS(SL_EINVAL, spec_check(spec, &err));
+    T_STR(err.text, why);
+    wire_free(&spec->base);
+}
+
+TEST(spec_tables, what_a_layer_cannot_have_is_refused)
+{
+#define E0 "layer 'users' (embedding) "
+    static const struct {
+        const char *rest, *job, *why;
+    } wrong[] = {
+        {",'input_dim':3", "",
+         E0 "takes no 'input_dim' beside 'rows: dynamic'"},
+        {",'inputs':['input']", "",
+         E0 "takes no 'inputs' beside 'rows: dynamic'"},
+        {",'combiner':'max'", "",
+         E0 "wants 'combiner' sum, mean or sqrtn, got 'max'"},
+        {",'buckets':0", "",
+         "model.tables[0] (users): buckets: wants 1 to 65536, got 0"},
+        {",'optimizer':{'type':'sgd','clipnorm':1}", "",
+         "model.tables[0] (users): optimizer.clipnorm: not of a table; its "
+         "rate follows that of the job, and clipvalue clips its gradients"},
+        {"", ",'train':{'mode':'sync','contributions':2}",
+         "model.tables: a job with tables trains in mode async, and train.mode "
+         "is sync"},
+        {"", ",'train':{'accumulate':2,'batch':4}",
+         "train.accumulate: a job with tables computes a step's samples at "
+         "once; take a smaller train.batch"},
+        {"", ",'train':{'audit':0.5}",
+         "train.audit: a step with rows of tables that is computed again reads "
+         "other rows; leave audit out"},
+    };
+
+    for (size_t i = 0; i < SL_COUNT(wrong); i++)
+        layers_refused(wrong[i].rest, wrong[i].job, wrong[i].why);
+#undef E0
 }
 
 static Sluice__V1__JobSpec *with_tables(size_t count)

@@ -273,6 +273,86 @@ TEST(compile, gradient_of_rows)
     check_gradient(NET_ROWS, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 4);
 }
 
+// Writes what the layers read of their tables; returns how many numbers.
+static size_t fill_rows(struct net *n)
+{
+    size_t count = n->p->rows_bytes / n->real;
+
+    for (size_t i = 0; i < count; i++)
+        put(n, n->p->rows, i, numbers[i] - 0.5);
+    return count;
+}
+
+TEST(compile, gradient_of_rows_of_tables)
+{
+    const double h = 1e-6;
+    struct net n;
+    size_t count, gaps = 0;
+
+    draw();
+    net_open(&n, "ref", NET_TABLES, SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY,
+             true, true, 3, true);
+    count = fill_rows(&n);
+    T_OK(program_run(n.p, &n.io, 0, n.p->count, t_err()));
+    for (size_t i = 0; i < count; i++) {
+        double at = get(&n, n.p->rows, i), by = get(&n, n.p->row_grads, i);
+        double up, slope;
+
+        put(&n, n.p->rows, i, at + h);
+        up = loss_at(&n);
+        put(&n, n.p->rows, i, at - h);
+        slope = (up - loss_at(&n)) / (2 * h);
+        put(&n, n.p->rows, i, at);
+        T_NEAR(by, slope, 1e-6 * (1 + fabs(slope)));
+        gaps += by == 0; // what only fills up a layer's space
+    }
+    T_EQ(count - gaps, 2u * 3 * 5);
+    net_close(&n);
+}
+
+// A table's rows of ids 0 to 8, and a variable of nine rows: one loss, and one
+// gradient of what both read.
+TEST(compile, rows_of_a_table_are_those_of_a_dense_embedding)
+{
+#define BEHIND                                                                 \
+    "{'type': 'dense', 'name': 'h', 'units': 6, 'activation': 'tanh'},"        \
+    "{'type': 'dense', 'name': 'o', 'units': 10}]}"
+    static const char dense[] =
+        "{'input_shape': [1], 'layers': [{'type': 'embedding', 'name': 'e',"
+        " 'input_dim': 9, 'output_dim': 4}, {'type': 'flatten'}," BEHIND;
+    static const char rows[] =
+        "{'input_shape': [1], 'layers': [{'type': 'embedding', 'name': 'e',"
+        " 'ids': 'i', 'rows': 'dynamic', 'output_dim': 4}," BEHIND;
+    struct net a, b;
+    float sum[9 * 4] = {0};
+
+    draw();
+    net_open(&a, "cpu", dense, SPEC_LOSS_MEAN_SQUARED_ERROR, false, true, 7,
+             false);
+    net_open(&b, "cpu", rows, SPEC_LOSS_MEAN_SQUARED_ERROR, false, true, 7,
+             false);
+    memcpy(b.io.params, (float *)a.io.params + 36, b.elements * sizeof(float));
+    memcpy((void *)(uintptr_t)b.io.labels, a.io.labels,
+           7 * 10 * sizeof(double));
+    for (int i = 0; i < 7; i++)
+        memcpy(program_rows(b.p, 0) + i * 4,
+               (float *)a.io.params + 4 * (int)((const float *)a.io.x)[i],
+               4 * sizeof(float));
+    T_NEAR(loss_at(&a), loss_at(&b), 1e-6);
+    T_OK(program_run(a.p, &a.io, 0, a.p->count, t_err()));
+    T_OK(program_run(b.p, &b.io, 0, b.p->count, t_err()));
+    for (int i = 0; i < 7 * 4; i++)
+        sum[4 * (int)((const float *)a.io.x)[i / 4] + i % 4] +=
+            program_row_grads(b.p, 0)[i];
+    for (int i = 0; i < 36; i++)
+        T_NEAR(sum[i], ((float *)a.io.grads)[i], 1e-5);
+    for (size_t i = 0; i < b.elements; i++)
+        T_NEAR(((float *)b.io.grads)[i], ((float *)a.io.grads)[36 + i], 1e-5);
+    net_close(&a);
+    net_close(&b);
+#undef BEHIND
+}
+
 TEST(compile, gradient_of_many_inputs)
 {
     check_gradient(NET_MANY, SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true,
@@ -805,6 +885,7 @@ TEST(compile, cpu_is_ref)
     check_backends(NET_PENALTIES, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_ROWS, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_MANY, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
+    check_backends(NET_TABLES, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_FEATURES, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_MLP, SPEC_LOSS_MEAN_ABSOLUTE_ERROR, false, 33);
 }

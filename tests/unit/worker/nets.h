@@ -263,6 +263,18 @@ static inline struct model *t_model(const char *text)
     " 'kernel_regularizer': {'l1': 0.01, 'l2': 0.02}},"                        \
     "{'type': 'dense', 'units': 10, 'kernel_regularizer': {'l2': 0.1}}]}"
 
+// Layers with rows of tables, of which one is read twice, beside the sample.
+#define NET_TABLES                                                             \
+    "{'input_shape': [3], 'layers': ["                                         \
+    "{'type': 'embedding', 'name': 'u', 'rows': 'dynamic', 'ids': 'user',"     \
+    " 'output_dim': 5},"                                                       \
+    "{'type': 'embedding', 'name': 't', 'rows': 'dynamic', 'ids': 'tags',"     \
+    " 'output_dim': 5, 'combiner': 'mean'},"                                   \
+    "{'type': 'multiply', 'name': 'm', 'inputs': ['u', 't']},"                 \
+    "{'type': 'concatenate', 'name': 'c', 'inputs': ['input', 'u', 'm']},"     \
+    "{'type': 'dense', 'name': 'h', 'units': 6, 'activation': 'tanh'},"        \
+    "{'type': 'dense', 'name': 'o', 'units': 10}]}"
+
 // A small transformer: numbers below 9 are its samples.
 #define NET_TOKENS                                                             \
     "{'input_shape': [12], 'layers': ["                                        \

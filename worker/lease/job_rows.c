@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/lease/job_rows.c -- see job_rows.h.
+#include "worker/lease/job_rows.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+
+// A layer; its place in job_rows.layer is the number of its table.
+struct rows_layer {
+    uint32_t dim, column; // of the bags
+    enum model_combiner combiner;
+};
+
+struct job_rows {
+    struct job_tables *tables;
+    struct rows_layer *layer;
+    uint32_t count, shards;
+    enum wire_type wire;
+    float *rows; // of all ids of a column, and later their gradients
+    size_t rows_capacity;
+};
+
+// ---- making and freeing
+
+static enum sl_err rows_column(uint32_t *out, const Sluice__V1__JobSpec *spec,
+                               const char *column, struct sl_error *err)
+{
+    const Sluice__V1__SourceSpec *s = spec->data->train;
+
+    for (*out = 0; *out < s->n_ids; (*out)++)
+        if (strcmp(s->ids[*out]->name, column) == 0)
+            return SL_OK;
+    return sl_fail(err, SL_EINVAL,
+                   "data.train.ids has no column '%.60s'; coordinator and "
+                   "worker differ in version?",
+                   column);
+}
+
+static enum sl_err rows_layers(struct job_rows *r,
+                               const Sluice__V1__JobSpec *spec,
+                               const struct model *model, struct sl_error *err)
+{
+    for (uint32_t i = 0; i < model->nodes_count; i++) {
+        const struct model_node *node = &model->nodes[i];
+        struct rows_layer layer = {.combiner = node->combiner};
+        enum sl_err rc;
+
+        if (node->column == NULL)
+            continue;
+        rc = rows_column(&layer.column, spec, node->column, err);
+        if (rc != SL_OK)
+            return rc;
+        layer.dim = (uint32_t)node->out.dim[0];
+        if (layer.dim != job_tables_dim(r->tables, node->table))
+            return sl_fail(err, SL_EINVAL,
+                           "layer '%s' has another length than its table",
+                           node->name);
+        r->layer[node->table] = layer;
+    }
+    return SL_OK;
+}
+
+static enum sl_err rows_fill_in(struct job_rows *r,
+                                const Sluice__V1__JobSpec *spec,
+                                const struct model *model, struct sl_error *err)
+{
+    enum sl_err rc = job_tables_new(&r->tables, spec->model, r->shards, err);
+
+    if (rc != SL_OK)
+        return rc;
+    if (job_tables_count(r->tables) != model->tables)
+        return sl_fail(err, SL_EINVAL,
+                       "model.tables: %u, but %u layers have rows of one; "
+                       "coordinator and worker differ in version?",
+                       job_tables_count(r->tables), model->tables);
+    r->count = model->tables;
+    r->wire = spec_wire(spec);
+    r->layer = sl_calloc(r->count, sizeof(*r->layer));
+    return r->layer == NULL ? sl_no_memory(err)
+                            : rows_layers(r, spec, model, err);
+}
+
+enum sl_err job_rows_new(struct job_rows **out, const Sluice__V1__JobSpec *spec,
+                         const struct model *model, uint32_t shards,
+                         struct sl_error *err)
+{
+    struct job_rows *r = NULL;
+    enum sl_err rc = SL_OK;
+
+    if (model->tables > 0) {
+        r = sl_calloc(1, sizeof(*r));
+        if (r == NULL)
+            return sl_no_memory(err);
+        r->shards = shards;
+        rc = rows_fill_in(r, spec, model, err);
+    }
+    if (rc == SL_OK)
+        *out = r;
+    else
+        job_rows_free(r);
+    return rc;
+}
+
+void job_rows_free(struct job_rows *r)
+{
+    if (r == NULL)
+        return;
+    job_tables_free(r->tables);
+    sl_free(r->layer);
+    sl_free(r->rows);
+    sl_free(r);
+}
+
+uint64_t job_rows_bytes(const struct job_rows *r)
+{
+    return r == NULL ? 0 : r->rows_capacity * sizeof(float);
+}
+
+// ---- bags
+
+static uint32_t bag_size(const struct id_bag *bag, uint32_t sample)
+{
+    return bag->offsets[sample + 1] - bag->offsets[sample];
+}
+
+// Returns the factor of each of n rows in what the layer reads.
+static float bag_weight(enum model_combiner combiner, uint32_t n)
+{
+    return combiner == MODEL_MEAN    ? 1 / (float)n
+           : combiner == MODEL_SQRTN ? 1 / sqrtf((float)n)
+                                     : 1;
+}
+
+// Writes the weighted sums of the bags' rows; zeroes for an empty bag.
+static void bags_combine(float *to, const float *rows, const struct id_bag *bag,
+                         const struct rows_layer *layer)
+{
+    for (uint32_t i = 0; i < bag->samples; i++, to += layer->dim) {
+        uint32_t n = bag_size(bag, i);
+        float weight = bag_weight(layer->combiner, n);
+
+        memset(to, 0, layer->dim * sizeof(*to));
+        for (uint32_t k = 0; k < n; k++, rows += layer->dim)
+            for (uint32_t d = 0; d < layer->dim; d++)
+                to[d] += rows[d];
+        for (uint32_t d = 0; n > 1 && d < layer->dim; d++)
+            to[d] *= weight;
+    }
+}
+
+// Writes the gradients of the bags' rows; `from` is that of their sums.
+static void bags_spread(float *rows, const float *from, float unscale,
+                        const struct id_bag *bag,
+                        const struct rows_layer *layer)
+{
+    for (uint32_t i = 0; i < bag->samples; i++, from += layer->dim) {
+        uint32_t n = bag_size(bag, i);
+        float weight = unscale * bag_weight(layer->combiner, n);
+
+        for (uint32_t k = 0; k < n; k++, rows += layer->dim)
+            for (uint32_t d = 0; d < layer->dim; d++)
+                rows[d] = from[d] * weight;
+    }
+}
+
+static enum sl_err rows_reserve(struct job_rows *r, uint32_t table, size_t n,
+                                struct sl_error *err)
+{
+    size_t elements = n * r->layer[table].dim;
+
+    if (elements <= r->rows_capacity)
+        return SL_OK;
+    sl_free(r->rows);
+    r->rows_capacity = 0;
+    r->rows = sl_malloc_array(elements, sizeof(float));
+    if (r->rows == NULL)
+        return sl_fail(err, SL_ENOMEM,
+                       "table %s: no memory for the rows of %zu ids of a "
+                       "batch; take a smaller train.batch",
+                       job_tables_name(r->tables, table), n);
+    r->rows_capacity = elements;
+    return SL_OK;
+}
+
+// ---- a step
+
+static enum sync_result rows_pull_layer(struct job_rows *r, uint32_t table,
+                                        struct sync *sync, struct program *p,
+                                        const struct id_bag *bag,
+                                        struct sl_error *err)
+{
+    size_t n = bag->offsets[bag->samples];
+    enum sync_result result = SYNC_OK;
+    enum sl_err rc = rows_reserve(r, table, n, err);
+
+    if (rc == SL_OK && n > 0)
+        rc = job_tables_want(r->tables, table, n, bag->ids, err);
+    if (rc != SL_OK)
+        return SYNC_FAILED;
+    if (n > 0)
+        result = job_tables_pull(r->tables, sync, r->rows, err);
+    if (result == SYNC_OK)
+        bags_combine(program_rows(p, table), r->rows, bag, &r->layer[table]);
+    return result;
+}
+
+enum sync_result job_rows_pull(struct job_rows *r, struct sync *sync,
+                               struct program *p, const struct id_bag *bags,
+                               struct sl_error *err)
+{
+    enum sync_result result = SYNC_OK;
+
+    job_tables_begin(r->tables);
+    for (uint32_t i = 0; result == SYNC_OK && i < r->count; i++)
+        result = rows_pull_layer(r, i, sync, p, &bags[r->layer[i].column], err);
+    return result;
+}
+
+static enum sl_err rows_take_layer(struct job_rows *r, uint32_t table,
+                                   const struct program *p,
+                                   const struct id_bag *bag,
+                                   struct sl_error *err)
+{
+    size_t n = bag->offsets[bag->samples];
+    enum sl_err rc = rows_reserve(r, table, n, err);
+
+    if (rc != SL_OK || n == 0)
+        return rc;
+    bags_spread(r->rows, program_row_grads(p, table), p->unscale, bag,
+                &r->layer[table]);
+    return job_tables_add(r->tables, table, n, bag->ids, r->rows, err);
+}
+
+enum sl_err job_rows_take(struct job_rows *r, const struct program *p,
+                          const struct id_bag *bags,
+                          const struct elements *ranges, bool *finite,
+                          struct sl_error *err)
+{
+    struct sync_step ignored;
+    enum sl_err rc = SL_OK;
+
+    for (uint32_t i = 0; rc == SL_OK && i < r->count; i++)
+        rc = rows_take_layer(r, i, p, &bags[r->layer[i].column], err);
+    if (rc == SL_OK)
+        rc = job_tables_pack(r->tables, r->wire, ranges, err);
+    *finite = true;
+    for (uint32_t i = 0; rc == SL_OK && i < r->shards; i++)
+        *finite &= job_tables_fill(r->tables, i, &ignored);
+    return rc;
+}
+
+void job_rows_fill(const struct job_rows *r, uint32_t range,
+                   struct sync_step *step)
+{
+    if (r != NULL)
+        (void)job_tables_fill(r->tables, range, step);
+}

@@ -1,0 +1,58 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/lease/job_rows.h -- the layers of a model that have rows of sparse
+// tables: what they read for a batch, and what the batch changes.
+//
+// A layer reads a column of ids. It gets one vector for each sample, the rows
+// of the sample's bag combined, and gives back the gradient of this vector,
+// which is that of each of these rows times the rows' weight in it.
+//
+//   job_rows_pull         before a step: its rows, into the program
+//   job_rows_take         after it: its gradients, out of the program
+//     job_rows_fill       what goes with one shard, into its sync_step
+//
+// A step is one batch: a job with tables has no micro-batches.
+//
+// Threads  the compute thread.
+// Memory   job_rows_free. Bags are those of the program's batch, and borrowed
+//          for the call. Space grows to that of the largest batch.
+// Units    samples of a batch; ranges of the sync.
+// Errors   as trainer/push/job_tables.h; `err` may be NULL.
+#ifndef WORKER_LEASE_JOB_ROWS_H
+#define WORKER_LEASE_JOB_ROWS_H
+
+#include "proto/model.h"
+#include "trainer/push/job_tables.h"
+#include "worker/compile/program.h"
+#include "worker/data/ids.h"
+
+struct job_rows;
+
+// Makes those of a job; *out is NULL if no layer has rows of a table. `spec`
+// was checked, is that of `model`, and is borrowed until job_rows_free;
+// `shards` is how many the job has. SL_EINVAL: the spec was not checked;
+// SL_ENOMEM.
+enum sl_err job_rows_new(struct job_rows **out, const Sluice__V1__JobSpec *spec,
+                         const struct model *model, uint32_t shards,
+                         struct sl_error *err);
+// Frees them behind the sync that they pulled with; NULL is allowed.
+void job_rows_free(struct job_rows *r);
+// Returns the bytes of host memory that they take; 0 for NULL.
+uint64_t job_rows_bytes(const struct job_rows *r);
+
+// Forgets the step before, pulls the rows of a batch, and writes what the
+// layers read. Called when no range of the sync is under way. Result and *err
+// are those of sync_rows, or SYNC_FAILED.
+enum sync_result job_rows_pull(struct job_rows *r, struct sync *sync,
+                               struct program *p, const struct id_bag *bags,
+                               struct sl_error *err);
+// Sums up the gradients of each id of the batch, for pushes with these ranges.
+// Sets *finite to whether all sums are finite. Once per step.
+enum sl_err job_rows_take(struct job_rows *r, const struct program *p,
+                          const struct id_bag *bags,
+                          const struct elements *ranges, bool *finite,
+                          struct sl_error *err);
+// Sets what is pushed of rows with range `range`. NULL is allowed: nothing.
+void job_rows_fill(const struct job_rows *r, uint32_t range,
+                   struct sync_step *step);
+
+#endif
