@@ -65,7 +65,7 @@ enum sl_err spec_check_columns(const Sluice__V1__SourceSpec *s,
 
 // ---- tables
 
-// Makes the table of a layer, whose node is `n`, with what the layer says.
+// Makes the table of a layer, of node `n`, with what the layer says.
 static enum sl_err spec_layer_table(Sluice__V1__TableSpec **out,
                                     const Sluice__V1__LayerSpec *l,
                                     const struct model_node *n)

@@ -77,11 +77,6 @@ static enum sl_err check_tables_job(const Sluice__V1__JobSpec *spec,
                        "model.tables: a table's learning rate is a multiple of "
                        "the job's, which begins with 0; begin "
                        "optimizer.schedule with a rate above 0");
-    if (!spec_external(spec) && spec->data->test != NULL)
-        return sl_fail(err, SL_EINVAL,
-                       "data.test: an evaluation does not read the rows of "
-                       "tables, which layers of the model have; leave "
-                       "data.test out");
     if (spec->train->accumulate > 1)
         return sl_fail(err, SL_EINVAL,
                        "train.accumulate: a job with tables computes a step's "

@@ -267,7 +267,9 @@ struct wire_pull {
     uint64_t after_round_of;  // a closure plus 1; 0: at once
     struct wire_token token;
     uint64_t first_record; // of a table in a snapshot
-    // Ids (table_rows.h), with a tag a table's name; empty: of the parameters.
+    bool ids_of_tag;       // the payload is ids: their rows there
+    // Ids (table_rows.h), with a tag alone a table's name; empty: of the
+    // parameters.
     struct sl_slices payload;
 };
 

@@ -125,6 +125,7 @@ static const struct wire_field pull_fields[] = {
     FIELD(wire_pull, 9, WIRE_U64, after_round_of, 0, NULL),
     FIELD(wire_pull, 10, WIRE_MESSAGE, token, 0, &token_table),
     FIELD(wire_pull, 11, WIRE_U64, first_record, 0, NULL),
+    FIELD(wire_pull, 12, WIRE_BOOL, ids_of_tag, 0, NULL),
     FIELD(wire_pull, 15, WIRE_PAYLOAD, payload, 0, NULL),
 };
 TABLE(wire_table_pull, "PullRequest", pull_fields, pull_request);

@@ -498,7 +498,11 @@ enum sl_err wire_read_pull(struct wire_pull *out, const struct sl_slices *bytes,
     if (m.payload.bytes > 0 && m.has_answer)
         return sl_fail(err, SL_EINVAL, "%s is of rows, and has shared memory",
                        table->name);
-    if (m.has_tag && m.payload.bytes > WIRE_NAME_BYTES)
+    if (m.ids_of_tag && (!m.has_tag || m.payload.bytes == 0))
+        return sl_fail(err, SL_EINVAL,
+                       "%s.ids_of_tag is set, and there is no tag, or no ids",
+                       table->name);
+    if (m.has_tag && !m.ids_of_tag && m.payload.bytes > WIRE_NAME_BYTES)
         return sl_fail(err, SL_EINVAL,
                        "%s has a tag, and %zu bytes as the name of a table",
                        table->name, m.payload.bytes);

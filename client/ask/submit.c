@@ -199,7 +199,8 @@ int verb_submit(struct cli *cli)
 
 // ---- validate
 
-static enum sl_err model_rows(struct table *t, const struct model *m)
+static enum sl_err model_rows(struct table *t, const struct model *m,
+                              const Sluice__V1__ModelSpec *spec)
 {
     char text[MODEL_SHAPE_TEXT], count[OUT_NUMBER];
     static const char *const head[] = {"variable", "shape", "elements", NULL};
@@ -215,6 +216,11 @@ static enum sl_err model_rows(struct table *t, const struct model *m)
     table_cell(t, "all");
     table_cell(t, " ");
     table_cell(t, "%s", out_count(count, m->elements));
+    for (size_t i = 0; i < spec->n_tables; i++) {
+        table_cell(t, "%s", spec->tables[i]->name);
+        table_cell(t, "(rows, %u)", spec->tables[i]->dim);
+        table_cell(t, "as ids come");
+    }
     return t->rc;
 }
 
@@ -227,7 +233,7 @@ static enum sl_err print_model(const Sluice__V1__JobSpec *spec,
 
     if (rc != SL_OK)
         return rc;
-    model_rows(&t, m);
+    model_rows(&t, m, spec->model);
     rc = table_print(&t, err);
     model_free(m);
     return rc;

@@ -64,10 +64,16 @@ bool job_able(const struct job *job, const struct member *m)
            (!job->external || job->mode->able == NULL || job->mode->able(m));
 }
 
+unsigned job_shard_edition(const struct job *job)
+{
+    return job->spec->model->n_tables == 0 ? 0
+           : job->external                 ? MODEL_EDITION_TABLES
+                                           : MODEL_EDITION_ROWS;
+}
+
 bool job_shard_able(const struct job *job, const struct member *m)
 {
-    return job->spec->model->n_tables == 0 ||
-           m->edition >= MODEL_EDITION_TABLES;
+    return m->edition >= job_shard_edition(job);
 }
 
 bool job_suits(const struct job *job, const struct member *m)

@@ -262,6 +262,9 @@ bool job_ended(const struct job *job);
 // its program.
 bool job_able(const struct job *job, const struct member *m);
 
+// Returns the edition that a psserver must know which holds a shard of the job;
+// 0: any will do. Evaluations of layers with rows read rows of snapshots.
+unsigned job_shard_edition(const struct job *job);
 // Returns true if psserver m is new enough to hold a shard of the job. One that
 // does not know tables would keep no rows, and not say so.
 bool job_shard_able(const struct job *job, const struct member *m);

@@ -266,23 +266,36 @@ static enum sl_err api_answer_rows(struct rows_answer *a,
     return rc;
 }
 
-static enum sl_err api_pull_rows(struct shard *shard, const struct wire_pull *m,
-                                 struct rpc_msg *msg, struct sl_error *err)
+// Makes an answer without rows, unless too many are on their way.
+static enum sl_err rows_answer_new(struct rows_answer **out,
+                                   struct shard *shard, struct sl_error *err)
 {
     struct rows_answer *a = sl_calloc(1, sizeof(*a));
-    uint64_t began = span_begin();
-    enum sl_err rc;
 
     if (a == NULL)
         return sl_no_memory(err);
     a->shard = shard_ref(shard);
-    if (atomic_fetch_add(&shard->rows_answers, 1) >= ROWS_ANSWERS_MOST)
-        rc = sl_fail(err, SL_EBUSY,
-                     "%d answers with rows are on their way from one shard; "
-                     "try again later",
-                     ROWS_ANSWERS_MOST);
-    else
-        rc = api_answer_rows(a, m, msg, err);
+    if (atomic_fetch_add(&shard->rows_answers, 1) >= ROWS_ANSWERS_MOST) {
+        rows_answer_free(a);
+        return sl_fail(err, SL_EBUSY,
+                       "%d answers with rows are on their way from one shard; "
+                       "try again later",
+                       ROWS_ANSWERS_MOST);
+    }
+    *out = a;
+    return SL_OK;
+}
+
+static enum sl_err api_pull_rows(struct shard *shard, const struct wire_pull *m,
+                                 struct rpc_msg *msg, struct sl_error *err)
+{
+    uint64_t began = span_begin();
+    struct rows_answer *a = NULL;
+    enum sl_err rc = rows_answer_new(&a, shard, err);
+
+    if (rc != SL_OK)
+        return rc;
+    rc = api_answer_rows(a, m, msg, err);
     if (rc == SL_OK)
         rpc_msg_on_release(msg, rows_answer_free, a);
     else
@@ -303,6 +316,95 @@ static void answer_round(void *arg, struct rpc_call *call, struct shard *shard,
     rpc_msg_init(&msg);
     rc = pull_now(arg, shard, m, &msg, &err);
     rpc_answer(call, rc, &err, &msg);
+}
+
+// A pull of rows of a snapshot. A pool thread makes the answer, which takes the
+// time to read all rows.
+struct tagged_rows_pull {
+    struct loop_task task;
+    struct shards_api *api;
+    struct rpc_call *call;
+    struct rows_answer *answer; // owned until it is on its way
+    struct tagged_file *file;   // a reference
+    struct wire_pull pull;      // of the call's body
+};
+
+static void opening_over(struct shards_api *api);
+
+static void tagged_rows_work(void *arg)
+{
+    struct tagged_rows_pull *p = arg;
+    struct rows_answer *a = p->answer;
+    const struct tagged_file *f = p->file;
+    struct wire_pull_reply reply = {.incarnation = f->tag.incarnation,
+                                    .version = f->version,
+                                    .wire = WIRE_F32};
+    struct sl_error err = SL_ERROR_INIT;
+    size_t bytes = 0;
+    struct rpc_msg msg;
+    enum sl_err rc =
+        shard_pull_tagged_rows(a->shard, f, &p->pull, &a->bytes, &bytes, &err);
+
+    rpc_msg_init(&msg);
+    if (rc == SL_OK)
+        rc = wire_head_pull_reply(&msg, &reply, bytes);
+    if (rc == SL_OK)
+        rpc_msg_part(&msg, a->bytes, bytes);
+    rpc_msg_on_release(&msg, rows_answer_free, a);
+    p->answer = NULL;
+    rpc_answer(p->call, rc, &err, &msg);
+}
+
+static void tagged_rows_end(void *arg)
+{
+    struct tagged_rows_pull *p = arg;
+    struct shards_api *api = p->api;
+
+    if (p->answer != NULL)
+        rows_answer_free(p->answer);
+    tagged_file_unref(p->file);
+    sl_free(p);
+    opening_over(api);
+}
+
+static void tagged_rows_start(void *arg)
+{
+    struct tagged_rows_pull *p = arg;
+
+    if (loop_work(p->api->setup.loop, tagged_rows_work, tagged_rows_end, p) ==
+        SL_OK)
+        return;
+    rpc_answer(p->call, SL_ENOMEM, NULL, NULL);
+    tagged_rows_end(p);
+}
+
+// Answers with rows of a file, later; owns the reference. Counted as in
+// api_open_file.
+static void answer_tagged_rows(struct shards_api *api, struct rpc_call *call,
+                               struct shard *shard, struct tagged_file *file,
+                               const struct wire_pull *m)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct rows_answer *a = NULL;
+    struct tagged_rows_pull *p = NULL;
+    enum sl_err rc = rows_answer_new(&a, shard, &err);
+
+    atomic_fetch_add(&api->_shared.opening, 1);
+    if (rc == SL_OK && atomic_load(&api->_shared.stopped))
+        rc = sl_fail(&err, SL_EUNAVAIL, "this psserver is ending");
+    if (rc == SL_OK)
+        p = sl_malloc(sizeof(*p));
+    if (p == NULL) {
+        rpc_answer(call, rc == SL_OK ? SL_ENOMEM : rc, &err, NULL);
+        if (a != NULL)
+            rows_answer_free(a);
+        tagged_file_unref(file);
+        opening_over(api);
+        return;
+    }
+    *p = (struct tagged_rows_pull){
+        .api = api, .call = call, .answer = a, .file = file, .pull = *m};
+    loop_post_task(api->setup.loop, &p->task, tagged_rows_start, p);
 }
 
 static void drop_file(void *file)
@@ -339,6 +441,8 @@ static void api_answer_file(struct rpc_call *call, struct tagged_file *file,
 struct waiting {
     struct tagged_waiter waiter;
     struct rpc_call *call;
+    struct shards_api *api;
+    struct shard *shard;   // a reference; NULL: no rows of ids are wanted
     struct wire_pull pull; // of the call's body
 };
 
@@ -347,11 +451,15 @@ static void api_on_file_opened(struct tagged_waiter *w, enum sl_err rc,
                                struct tagged_file *file)
 {
     struct waiting *of = sl_container_of(w, struct waiting, waiter);
+    struct shard *shard = of->shard;
 
-    if (rc == SL_OK)
-        api_answer_file(of->call, file, &of->pull);
-    else
+    if (rc != SL_OK)
         rpc_answer(of->call, rc, err, NULL);
+    else if (shard != NULL)
+        answer_tagged_rows(of->api, of->call, shard, file, &of->pull);
+    else
+        api_answer_file(of->call, file, &of->pull);
+    shard_unref(shard);
 }
 
 // A file being opened: I/O thread -> loop -> pool thread -> loop.
@@ -456,11 +564,13 @@ static void pull_tag(struct shards_api *api, struct rpc_call *call,
         return;
     }
     w->call = call;
+    w->api = api;
+    w->shard = m->ids_of_tag ? shard_ref(shard) : NULL;
     w->pull = *m;
     w->waiter.done = api_on_file_opened;
     switch (tagged_find(&shard->tagged, m->tag, &w->waiter, &file)) {
     case TAGGED_HERE:
-        api_answer_file(call, file, m);
+        api_on_file_opened(&w->waiter, SL_OK, NULL, file);
         break;
     case TAGGED_OPEN:
         api_open_file(api, shard, m->tag);
@@ -472,7 +582,7 @@ static void pull_tag(struct shards_api *api, struct rpc_call *call,
                 "%d other snapshots of this shard are being opened; try again "
                 "later",
                 TAGGED_MAX);
-        rpc_answer(call, SL_EBUSY, &err, NULL);
+        api_on_file_opened(&w->waiter, SL_EBUSY, &err, NULL);
         break;
     }
 }
@@ -557,7 +667,7 @@ static void api_pull(struct rpc_call *call, void *arg)
         rpc_answer(call, rc, &err, &msg);
     } else if (rc == SL_OK && m.has_tag) {
         pull_tag(api, call, shard, &m);
-    } else if (rc == SL_EUNAVAIL && m.has_tag &&
+    } else if (rc == SL_EUNAVAIL && m.has_tag && !m.ids_of_tag &&
                tokens_check_archive(api->setup.tokens, call, &err) == SL_OK) {
         pull_archive(api, call, &m);
     } else if (rc == SL_OK && m.after_round_of != 0 &&

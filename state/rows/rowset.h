@@ -103,6 +103,9 @@ size_t rowset_record_bytes(const struct rowset_spec *spec,
 void rowset_read(const struct rowset *r, size_t n, const void *ids,
                  float *values);
 
+// Reads the dim values of an id without a row, whether it has one or not.
+void rowset_first(const struct rowset *r, uint64_t id, float *values);
+
 // Checks the rows of a push as a whole: SL_EINVAL if the ids do not rise in the
 // order of their hashes (so also if one stands twice), or one is of another
 // shard (T3); SL_ENUMERIC if a gradient is not finite. The text names table and

@@ -32,6 +32,5 @@ static inline bool rowset_waits(const struct rowset *r)
 }
 
 // Writes the first values of an id.
-void rowset_first(const struct rowset *r, uint64_t id, float *values);
 
 #endif

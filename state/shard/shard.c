@@ -13,6 +13,7 @@
 #include "common/base/mem.h"
 #include "common/base/num.h"
 #include "state/base/element.h"
+#include "state/shard/tagged_rows.h"
 
 // The shard that an event of the history is about.
 #define WHICH                                                                  \
@@ -912,6 +913,14 @@ static void shard_read_blocks(struct shard *s, const struct tables_push *ids,
     }
 }
 
+static enum sl_err rows_too_many(size_t bytes, struct sl_error *err)
+{
+    return sl_fail(err, SL_ERANGE,
+                   "the rows have %zu bytes, and an answer at most %zu; ask "
+                   "for fewer",
+                   bytes, (size_t)PLAN_MAX_BYTES);
+}
+
 // Makes the answer of checked ids. The version is one before the first row is
 // read.
 static enum sl_err answer_rows(struct shard *s, const struct wire_pull *pull,
@@ -927,10 +936,7 @@ static enum sl_err answer_rows(struct shard *s, const struct wire_pull *pull,
     if (rc != SL_OK)
         return rc;
     if (n > PLAN_MAX_BYTES)
-        return sl_fail(err, SL_ERANGE,
-                       "the rows have %zu bytes, and an answer at most %zu; "
-                       "ask for fewer",
-                       n, (size_t)PLAN_MAX_BYTES);
+        return rows_too_many(n, err);
     made = sl_malloc(n);
     space = sl_malloc(ROWS_AT_ONCE * tables_row_bytes(&s->tables));
     if (made == NULL || space == NULL) {
@@ -957,6 +963,30 @@ enum sl_err shard_pull_rows(struct shard *s, const struct wire_pull *pull,
     rc = tables_check(&s->tables, &ids, false, err);
     if (rc == SL_OK)
         rc = answer_rows(s, pull, &ids, reply, out, bytes, err);
+    tables_push_release(&ids);
+    return rc;
+}
+
+enum sl_err shard_pull_tagged_rows(struct shard *s,
+                                   const struct tagged_file *file,
+                                   const struct wire_pull *pull, uint8_t **out,
+                                   size_t *bytes, struct sl_error *err)
+{
+    struct tables_push ids;
+    enum sl_err rc = tables_flatten(&ids, &pull->payload);
+    size_t n = 0;
+
+    if (rc != SL_OK)
+        return sl_no_memory(err);
+    rc = tables_check(&s->tables, &ids, false, err);
+    if (rc == SL_OK)
+        n = tables_answer_bytes(&s->tables, &ids);
+    if (n > PLAN_MAX_BYTES)
+        rc = rows_too_many(n, err);
+    if (rc == SL_OK)
+        rc = tagged_rows(&s->tables, &s->plan, file, &ids, n, out, err);
+    if (rc == SL_OK)
+        *bytes = n;
     tables_push_release(&ids);
     return rc;
 }

@@ -166,6 +166,15 @@ enum sl_err shard_pull_rows(struct shard *s, const struct wire_pull *pull,
                             struct wire_pull_reply *reply, uint8_t **out,
                             size_t *bytes, struct sl_error *err);
 
+// Copies the rows of the ids in a pull's payload as they are in a snapshot of
+// this shard (tagged_rows.h). *out, of *bytes bytes, is the caller's to free
+// (sl_free). SL_EINVAL of ids as above; SL_ERANGE; SL_ECORRUPT; SL_ENOMEM.
+// Slow: it reads all rows of the tables.
+enum sl_err shard_pull_tagged_rows(struct shard *s,
+                                   const struct tagged_file *file,
+                                   const struct wire_pull *pull, uint8_t **out,
+                                   size_t *bytes, struct sl_error *err);
+
 // Answers a pull with a copy that an earlier answer has shown, in *copy, for
 // pool_give; *copy is NULL if no such copy is left, and on failure.
 enum sl_err shard_pull_shown(struct shard *s, const struct wire_pull *pull,

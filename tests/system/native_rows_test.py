@@ -13,12 +13,12 @@ SAMPLES, TEST, USERS, TAGS = 512, 64, 37, 11
 SPREAD = 0x9e3779b97f4a7c15  # ids are any numbers of 64 bits
 
 
-def clicks(path, samples, seed):
+def clicks(path, samples, seed, tags=TAGS):
     """Writes samples whose label their user and their tags, of which there may be none,
     make likely. Gives the columns."""
     draw = np.random.default_rng(seed)
     user = draw.integers(0, USERS, samples)
-    tags = [draw.integers(0, TAGS, n).tolist() for n in draw.integers(0, 4, samples)]
+    tags = [draw.integers(0, tags, n).tolist() for n in draw.integers(0, 4, samples)]
     price = draw.random((samples, 2), np.float32)
     score = np.cos(user) + np.array([sum(np.sin(t) for t in bag) for bag in tags])
     click = (score > 0).astype(int)
@@ -54,10 +54,10 @@ def clicks_job(folder, epochs, **train):
             "train": {"batch": 16, "epochs": epochs, "steps_per_closure": 4, **train}}
 
 
-def rows_of(c, job, table):
+def rows_of(c, job, table, *words):
     from safetensors.numpy import load_file
     out = c.dir / f"{table}.safetensors"
-    c.run("export", job, "--table", table, "--to", out)
+    c.run("export", job, "--table", table, "--to", out, *words)
     kept = load_file(str(out))
     return dict(zip(kept["ids"].tolist(), kept["values"].astype(np.float64)))
 
@@ -76,22 +76,42 @@ def score(tensors, users, tags, data):
     return loss.mean(), ((logit > 0) == click).mean()
 
 
+def check_evaluation(c, job, told, test):
+    """An evaluation is that of NumPy over what is exported of its cut, while pushes went
+    on. Tags that only the test set has have no row."""
+    from safetensors.numpy import load_file
+    cut = ["--cut", str(told["cut"])]
+    c.run("export", job, "--to", c.dir / "cut.safetensors", *cut)
+    loss, right = score(load_file(str(c.dir / "cut.safetensors")),
+                        rows_of(c, job, "users", *cut), rows_of(c, job, "tags", *cut), test)
+    check(abs(float(told["loss"]) - loss) < 1e-5, f"{told}, but NumPy has {loss}")
+    check(abs(float(told["accuracy"]) - right) < 1e-6, f"{told}, but NumPy has {right}")
+    return loss
+
+
 def a_job_of_layers_with_rows_trains_and_a_worker_is_killed():
     epochs = 60 if PATIENCE == 1 else 12
     with Cluster(psservers=2, workers=2) as c:
         train = clicks(c.dir / "clicks.csv", SAMPLES, 1)
-        test = clicks(c.dir / "test.csv", TEST, 2)
-        job = c.submit(clicks_job(c.dir, epochs))
+        test = clicks(c.dir / "test.csv", TEST, 2, tags=TAGS + 2)
+        spec = clicks_job(c.dir, epochs)
+        spec["data"]["test"] = source(c.dir / "test.csv")
+        spec["evaluate"] = {"every_epochs": 5}
+        spec["checkpoint"] = {"every_epoch": True, "keep": epochs + 1}
+        job = c.submit(spec)
         c.wait_steps(job, 100)
         c.kill("w-0")
         c.start("w-0")
         done = c.wait_state(job)
         check_counts(done)
-        users, tags = rows_of(c, job, "users"), rows_of(c, job, "tags")
-        check_equal(set(users), set(train[2]), "users with a row")
-        check_equal(set(tags), {t for bag in train[3] for t in bag}, "tags with a row")
-        loss, right = score(exported(c, job), users, tags, test)
-        check(loss < 0.5 and right > 0.7, f"loss {loss}, accuracy {right}: nothing is learnt")
+        check_equal(set(rows_of(c, job, "users")), set(train[2]), "users with a row")
+        check_equal(set(rows_of(c, job, "tags")), {t for bag in train[3] for t in bag},
+                    "tags with a row")
+        losses = [check_evaluation(c, job, told, test) for told in done["evaluations"]]
+        check(len(set(losses)) > 1, "all evaluations are of one cut", losses)
+        loss, right = score(exported(c, job), rows_of(c, job, "users"), rows_of(c, job, "tags"),
+                            train)
+        check(loss < 0.4 and right > 0.8, f"loss {loss}, accuracy {right}: nothing is learnt")
 
 
 def a_dense_embedding_learns_the_same():

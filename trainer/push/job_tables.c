@@ -194,11 +194,21 @@ static void pull_spread(const struct job_tables *t, uint32_t dim, float *rows)
 enum sync_result job_tables_pull(struct job_tables *t, struct sync *sync,
                                  float *rows, struct sl_error *err)
 {
+    return job_tables_pull_cut(t, sync, NULL, NULL, rows, err);
+}
+
+enum sync_result job_tables_pull_cut(struct job_tables *t, struct sync *sync,
+                                     const struct wire_tag *tags,
+                                     struct gate *gate, float *rows,
+                                     struct sl_error *err)
+{
     const struct sync_rows wanted = {.table = t->wanted_table,
                                      .dim = t->table[t->wanted_table].dim,
                                      .ids = t->wanted.ids,
                                      .first = t->wanted.first,
-                                     .values = t->values};
+                                     .values = t->values,
+                                     .tags = tags,
+                                     .gate = gate};
     enum sync_result result = sync_rows(sync, &wanted, err);
 
     if (result == SYNC_OK)

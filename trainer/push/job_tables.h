@@ -53,6 +53,12 @@ enum sl_err job_tables_want(struct job_tables *t, uint32_t table, size_t n,
 // in the order of the ids. Result and *err are those of sync_rows.
 enum sync_result job_tables_pull(struct job_tables *t, struct sync *sync,
                                  float *rows, struct sl_error *err);
+// Does the same for the rows of a cut, which `tags` names, one per shard. No
+// closure is open at the sync.
+enum sync_result job_tables_pull_cut(struct job_tables *t, struct sync *sync,
+                                     const struct wire_tag *tags,
+                                     struct gate *gate, float *rows,
+                                     struct sl_error *err);
 
 // Copies the gradients of n rows, n * dim elements, to be pushed with the step.
 // SL_ERANGE: more than UINT32_MAX in one step.

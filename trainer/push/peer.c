@@ -172,7 +172,6 @@ enum sl_err peer_pull_rows(struct peer *p, struct wire_pull *m,
     enum sl_err rc;
 
     p->named = false;
-    m->wire = p->type;
     rpc_msg_init(&msg);
     rc = wire_head_pull(&msg, m, TABLE_ROWS_HEAD + bytes);
     if (rc != SL_OK) {

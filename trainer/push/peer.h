@@ -102,8 +102,8 @@ enum sl_err peer_ask(struct peer *p, const struct wire_ask *m,
 // answered with f32, as bytes.
 enum sl_err peer_pull(struct peer *p, struct wire_pull *m,
                       const struct peer_call *call);
-// Starts a Pull of rows, of which *m says the rest; sets the type of *m. Head
-// and ids are lent on SL_OK, until call->released has run.
+// Starts a Pull of rows, of which *m says the rest. Head and ids are lent on
+// SL_OK, until call->released has run.
 enum sl_err peer_pull_rows(struct peer *p, struct wire_pull *m,
                            const struct peer_ids *ids,
                            const struct peer_call *call);

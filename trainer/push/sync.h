@@ -96,6 +96,10 @@ struct sync_rows {
     const uint64_t *ids;
     const uint32_t *first; // range i has ids[first[i]] to ids[first[i + 1] - 1]
     float *values;         // `dim` for each id, in their order
+    // Of a cut, one per range, while no closure is open; NULL: the present
+    // rows.
+    const struct wire_tag *tags;
+    struct gate *gate; // with tags
 };
 
 // Counts and times of this attempt, for reports.
@@ -178,8 +182,9 @@ struct sync_ops {
                              struct sl_error *err);
     // Pulls rows into rows->values: one call for each range that has ids, all
     // at once. A range has at most SYNC_ROWS_BYTES of them. Called after a
-    // begin, also after SYNC_AGAIN, which it does not return. *rows is copied;
-    // what it points at is borrowed until SYNC_OK, or until close has returned.
+    // begin, also after SYNC_AGAIN, which it does not return; or, for those of
+    // a cut, as pull_cut. *rows is copied; what it points at is borrowed until
+    // SYNC_OK, or until close has returned.
     enum sync_result (*rows)(struct sync *s, const struct sync_rows *rows,
                              struct sl_error *err);
     // Returns SYNC_OK when no call of the range is under way.

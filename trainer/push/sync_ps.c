@@ -384,36 +384,6 @@ static enum sync_result ps_pull(struct sync *sync, uint32_t from, uint32_t end,
     return ps_turn(self(sync), all_pulled, from, false, err);
 }
 
-static bool all_rows(struct sync_ps *s, uint32_t arg)
-{
-    bool there = true;
-
-    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
-        struct ps_shard *p = &s->shards[i];
-
-        if (at_rest(p) && !p->have_rows)
-            ps_move(p, PS_ROWS, false);
-        there = there && at_rest(p);
-    }
-    return there;
-}
-
-static enum sync_result ps_rows(struct sync *sync, const struct sync_rows *rows,
-                                struct sl_error *err)
-{
-    struct sync_ps *s = self(sync);
-    enum sync_result result;
-
-    // Called again, it leaves alone what the calls under way read.
-    if (!s->pulling_rows)
-        s->rows = *rows;
-    for (uint32_t i = 0; !s->pulling_rows && i < sync->ranges_count; i++)
-        s->shards[i].have_rows = rows->first[i] == rows->first[i + 1];
-    result = ps_turn(s, all_rows, 0, false, err);
-    s->pulling_rows = result == SYNC_BUSY;
-    return result;
-}
-
 static bool one_at_rest(struct sync_ps *s, uint32_t range)
 {
     return at_rest(&s->shards[range]);
@@ -565,13 +535,19 @@ static void ps_close(struct sync *sync)
     s->open = false;
 }
 
-static void ps_begin_cut(struct sync_ps *s, const struct wire_tag *tags,
-                         struct gate *gate, float *to)
+// Begins calls that no closure makes.
+static void ps_begin_aside(struct sync_ps *s, struct gate *gate)
 {
     assert(!s->open);
     s->closure = (struct sync_closure){.gate = gate};
     s->again = s->fenced = s->early = s->failed = false;
     abandon(s); // ends calls of PS_NEXT
+}
+
+static void ps_begin_cut(struct sync_ps *s, const struct wire_tag *tags,
+                         struct gate *gate, float *to)
+{
+    ps_begin_aside(s, gate);
     for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
         ps_move(&s->shards[i], PS_CUT, false);
         s->shards[i].tag = tags[i];
@@ -597,6 +573,50 @@ static enum sync_result ps_pull_cut(struct sync *sync,
     abandon(s);
     for (uint32_t i = 0; i < sync->ranges_count; i++)
         s->shards[i].target = sync->params + s->shards[i].first;
+    return result;
+}
+
+// ---- rows
+
+static bool all_rows(struct sync_ps *s, uint32_t arg)
+{
+    bool there = true;
+
+    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+        struct ps_shard *p = &s->shards[i];
+
+        if (at_rest(p) && !p->have_rows)
+            ps_move(p, PS_ROWS, false);
+        there = there && at_rest(p);
+    }
+    return there;
+}
+
+static void ps_begin_rows(struct sync_ps *s, const struct sync_rows *rows)
+{
+    if (rows->tags != NULL)
+        ps_begin_aside(s, rows->gate);
+    s->rows = *rows;
+    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+        s->shards[i].have_rows = rows->first[i] == rows->first[i + 1];
+        if (rows->tags != NULL)
+            s->shards[i].tag = rows->tags[i];
+    }
+}
+
+static enum sync_result ps_rows(struct sync *sync, const struct sync_rows *rows,
+                                struct sl_error *err)
+{
+    struct sync_ps *s = self(sync);
+    enum sync_result result;
+
+    // Called again, it leaves alone what the calls under way read.
+    if (!s->pulling_rows)
+        ps_begin_rows(s, rows);
+    result = ps_turn(s, all_rows, 0, false, err);
+    s->pulling_rows = result == SYNC_BUSY;
+    if (rows->tags != NULL && !s->pulling_rows)
+        abandon(s);
     return result;
 }
 

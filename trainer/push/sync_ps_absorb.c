@@ -44,6 +44,12 @@ static void ps_shard_forget(struct ps_shard *p)
     ps_shard_rest(p);
 }
 
+// Returns true if the call is for values or rows of a snapshot.
+static bool ps_wants_cut(const struct ps_shard *p)
+{
+    return p->want == PS_CUT || (p->want == PS_ROWS && p->s->rows.tags != NULL);
+}
+
 // Handles a call that failed. Its outcome is unknown in most cases: then the
 // same call is made again.
 static void failed_call(struct ps_shard *p, const struct ps_answer *a)
@@ -51,7 +57,7 @@ static void failed_call(struct ps_shard *p, const struct ps_answer *a)
     struct sync_ps *s = p->s;
     bool moved = a->rc == SL_ENOENT || a->rc == SL_ESTALE || a->rc == SL_ESTATE;
 
-    if (p->want == PS_CUT && moved) {
+    if (ps_wants_cut(p) && moved) {
         // The snapshot is gone; waiting does not help.
         ps_fail(s, a->rc, &a->err);
         ps_shard_rest(p);
@@ -201,7 +207,8 @@ static void pulled(struct ps_shard *p, const struct ps_answer *a)
 // those of a shard that has taken another's place will do.
 static void rows_came(struct ps_shard *p, const struct ps_answer *a)
 {
-    if (a->incarnation != p->evidence.incarnation && !p->s->again) {
+    if (a->incarnation != p->evidence.incarnation && !p->s->again &&
+        !ps_wants_cut(p)) {
         ps_shard_forget(p);
         return;
     }
@@ -325,7 +332,7 @@ void ps_adopt_locked(struct sync_ps *s)
         uint64_t incarnation = s->map.entries[i].incarnation;
 
         p->due_ms = 0; // ends the pause: the shard may be elsewhere now
-        if (p->want == PS_CUT || p->want == PS_NEXT || p->calling)
+        if (ps_wants_cut(p) || p->want == PS_NEXT || p->calling)
             continue; // its answer tells, or it is cancelled
         if (!evidence_map(&p->evidence, incarnation))
             ps_shard_forget(p);

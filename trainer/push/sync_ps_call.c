@@ -249,11 +249,17 @@ static enum sl_err ps_call_rows(struct ps_shard *p, struct peer_call *call)
         .job_incarnation = s->o.job_incarnation,
         .token = s->o.token,
         .shard = p->number,
-        .incarnation = s->map.entries[p->number].incarnation,
+        .has_tag = r->tags != NULL,
+        .ids_of_tag = r->tags != NULL,
+        .wire = r->tags != NULL ? WIRE_F32 : s->o.wire,
     };
     enum sl_err rc;
 
-    (void)table_rows_head(p->rows_head, r->table, count, s->o.wire);
+    if (m.has_tag)
+        m.tag = p->tag;
+    else
+        m.incarnation = s->map.entries[p->number].incarnation;
+    (void)table_rows_head(p->rows_head, r->table, count, m.wire);
     ps_call_lend(p);
     rc = peer_pull_rows(
         &p->peer, &m,

@@ -102,8 +102,7 @@ struct device_program {
     const struct model *clips; // NULL: the job does not clip by a norm
     struct device_check check;
     // Memory of program_own(): first what changes from step to step, then
-    // constants and gradients of rows, then stats
-    // and outputs.
+    // constants and gradients of rows, then stats and outputs.
     struct device_pair block;
     size_t offset[PROGRAM_PLACES], changing_bytes;
     struct kern_event *uploaded; // on `in`: the pinned block is free again

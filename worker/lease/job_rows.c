@@ -187,7 +187,8 @@ static enum sl_err rows_reserve(struct job_rows *r, uint32_t table, size_t n,
 // ---- a step
 
 static enum sync_result rows_pull_layer(struct job_rows *r, uint32_t table,
-                                        struct sync *sync, struct program *p,
+                                        const struct rows_from *from,
+                                        struct program *p,
                                         const struct id_bag *bag,
                                         struct sl_error *err)
 {
@@ -200,13 +201,14 @@ static enum sync_result rows_pull_layer(struct job_rows *r, uint32_t table,
     if (rc != SL_OK)
         return SYNC_FAILED;
     if (n > 0)
-        result = job_tables_pull(r->tables, sync, r->rows, err);
+        result = job_tables_pull_cut(r->tables, from->sync, from->tags,
+                                     from->gate, r->rows, err);
     if (result == SYNC_OK)
         bags_combine(program_rows(p, table), r->rows, bag, &r->layer[table]);
     return result;
 }
 
-enum sync_result job_rows_pull(struct job_rows *r, struct sync *sync,
+enum sync_result job_rows_pull(struct job_rows *r, const struct rows_from *from,
                                struct program *p, const struct id_bag *bags,
                                struct sl_error *err)
 {
@@ -214,7 +216,7 @@ enum sync_result job_rows_pull(struct job_rows *r, struct sync *sync,
 
     job_tables_begin(r->tables);
     for (uint32_t i = 0; result == SYNC_OK && i < r->count; i++)
-        result = rows_pull_layer(r, i, sync, p, &bags[r->layer[i].column], err);
+        result = rows_pull_layer(r, i, from, p, &bags[r->layer[i].column], err);
     return result;
 }
 

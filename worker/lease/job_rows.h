@@ -39,10 +39,18 @@ void job_rows_free(struct job_rows *r);
 // Returns the bytes of host memory that they take; 0 for NULL.
 uint64_t job_rows_bytes(const struct job_rows *r);
 
+// Where rows are pulled from.
+struct rows_from {
+    struct sync *sync;
+    // Of a cut, one per range, while no closure is open; NULL: the present
+    // rows.
+    const struct wire_tag *tags;
+    struct gate *gate; // with tags
+};
 // Forgets the step before, pulls the rows of a batch, and writes what the
 // layers read. Called when no range of the sync is under way. Result and *err
 // are those of sync_rows, or SYNC_FAILED.
-enum sync_result job_rows_pull(struct job_rows *r, struct sync *sync,
+enum sync_result job_rows_pull(struct job_rows *r, const struct rows_from *from,
                                struct program *p, const struct id_bag *bags,
                                struct sl_error *err);
 // Sums up the gradients of each id of the batch, for pushes with these ranges.

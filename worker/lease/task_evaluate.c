@@ -108,9 +108,27 @@ static enum sl_err compute_batch(const struct task_env *env,
     return rc;
 }
 
+// Pulls the rows of a batch as they are in the cut.
+static enum sync_result pull_cut_rows(struct worker_job *job, struct lease *l,
+                                      const struct batch *batch,
+                                      struct sl_error *err)
+{
+    const struct rows_from from = {
+        .sync = job->sync, .tags = l->tags, .gate = &l->gate};
+    struct job_program *p = NULL;
+
+    if (job->rows == NULL)
+        return SYNC_OK;
+    if (job_program(job, JOB_EVALUATES, batch->n, &p, err) != SL_OK)
+        return SYNC_FAILED;
+    return job_rows_pull(job->rows, &from, p->program, batch->ids, err);
+}
+
+// *pulled: how the rows came; then nothing was computed unless it is SYNC_OK.
 static enum sl_err one_batch(const struct task_env *env, struct worker_job *job,
                              struct lease *l, uint32_t step,
-                             struct lease_metrics *m, struct sl_error *err)
+                             struct lease_metrics *m, enum sync_result *pulled,
+                             struct sl_error *err)
 {
     uint64_t t0 = sl_now_us(env->clock), t1, t2;
     struct step s = {.device = job->device,
@@ -128,10 +146,12 @@ static enum sl_err one_batch(const struct task_env *env, struct worker_job *job,
     if (rc != SL_OK)
         return rc;
     pulse_beat(&l->gate.pulse);
+    *pulled = pull_cut_rows(job, l, &batch, err);
     t1 = sl_now_us(env->clock);
-    rc = compute_batch(env, job, l, &s, &batch, &p, err);
+    if (*pulled == SYNC_OK)
+        rc = compute_batch(env, job, l, &s, &batch, &p, err);
     step_put(&s, env->input, &batch);
-    if (rc != SL_OK)
+    if (rc != SL_OK || *pulled != SYNC_OK)
         return rc;
     t2 = sl_now_us(env->clock);
     m->steps++;
@@ -156,19 +176,15 @@ static void evaluate(const struct task_env *env, struct worker_job *job,
     sl_free(l->outcome.score); // a second attempt begins from 0
     l->outcome.score = NULL;
     result = evaluate_load_cut(job, l, &err);
-    if (result == SYNC_FAILED) {
-        // A cut whose files are gone is not the job's fault.
-        lease_fail(l, err.code, &err);
-        l->outcome.job_error = false;
-        return;
-    }
     for (uint32_t i = 0; result == SYNC_OK && i < input_run_steps(l->run);
          i++) {
-        rc = one_batch(env, job, l, i, &m, &err);
+        rc = one_batch(env, job, l, i, &m, &result, &err);
         if (rc != SL_OK) {
             lease_fail(l, rc, &err);
             return;
         }
+        if (result != SYNC_OK)
+            break;
         lease_set_progress(l, &m);
         if (gate_look(&l->gate, env->clock) != GATE_OPEN)
             result = SYNC_STOPPED;
@@ -178,8 +194,13 @@ static void evaluate(const struct task_env *env, struct worker_job *job,
             return;
         }
     }
-    if (result != SYNC_OK)
+    if (result == SYNC_FAILED) {
+        // A cut whose files are gone is not the job's fault.
+        lease_fail(l, err.code, &err);
+        l->outcome.job_error = false;
+    } else if (result != SYNC_OK) {
         lease_stopped(l);
+    }
 }
 
 void task_evaluate(const struct task_env *env, struct worker_job *job,

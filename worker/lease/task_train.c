@@ -412,6 +412,7 @@ static enum sync_result train_backward(struct train *t)
 // the pushes of the step before still read their rows.
 static enum sync_result train_pull_rows(struct train *t)
 {
+    const struct rows_from from = {.sync = t->sync};
     enum sync_result result;
     enum sl_err rc;
 
@@ -421,7 +422,7 @@ static enum sync_result train_pull_rows(struct train *t)
     if (result != SYNC_OK)
         return result;
     rc = contribution_choose(&t->c, &t->steps.err);
-    return rc == SL_OK ? job_rows_pull(t->job->rows, t->sync, t->c.p->program,
+    return rc == SL_OK ? job_rows_pull(t->job->rows, &from, t->c.p->program,
                                        t->c.batch.ids, &t->steps.err)
                        : train_fail(t, rc);
 }

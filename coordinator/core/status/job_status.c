@@ -170,7 +170,7 @@ static void reason_placing(const struct coord *c, const struct job *job,
         snprintf(out, size,
                  "waiting for a psserver that keeps tables (edition %u): the "
                  "attached psservers are older; start newer ones",
-                 MODEL_EDITION_TABLES);
+                 job_shard_edition(job));
     else
         snprintf(out, size, "waiting for psservers to settle");
 }

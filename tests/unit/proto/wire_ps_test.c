@@ -229,8 +229,9 @@ static void mend(ProtobufCMessage *m, unsigned which)
         Sluice__V1__PullRequest *pull = (Sluice__V1__PullRequest *)m;
 
         mend_shm(pull->answer);
-        if (pull->tag != NULL || pull->answer != NULL)
+        if (pull->answer != NULL || (pull->tag != NULL && !pull->ids_of_tag))
             pull->payload.len = 0;
+        pull->ids_of_tag &= pull->tag != NULL && pull->payload.len > 0;
         if (pull->tag != NULL) // (0,0) is refused
             pull->tag->sequence |= 1;
     }
@@ -583,6 +584,20 @@ TEST(wire_ps, rows_are_the_end_of_a_payload)
         T_EQ(wire_read_pull(&pulled, &s, NULL), i == 0 ? SL_OK : SL_EINVAL);
     }
     T_EQ(pulled.first_record, 7);
+    pull.ids_of_tag = true; // or ids
+    one.len = wire_encode_pull(bytes, &pull, WIRE_NAME_BYTES + 1) +
+              WIRE_NAME_BYTES + 1;
+    s = slices_one(&one);
+    T_OK(wire_read_pull(&pulled, &s, t_err()));
+    T_TRUE(pulled.ids_of_tag);
+    one.len = wire_encode_pull(bytes, &pull, 0);
+    s = slices_one(&one);
+    T_FAILS(SL_EINVAL, wire_read_pull(&pulled, &s, t_err()));
+    pull.has_tag = false;
+    one.len = wire_encode_pull(bytes, &pull, 24) + 24;
+    s = slices_one(&one);
+    T_FAILS(SL_EINVAL, wire_read_pull(&pulled, &s, t_err()));
+    pull.ids_of_tag = false;
     pull.has_tag = false;
     pull.has_answer = true;
     pull.answer = (struct wire_shm){1, 0, 4};

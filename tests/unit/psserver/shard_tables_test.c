@@ -121,9 +121,11 @@ static struct wire_push push_rows(struct with_rows *w, uint32_t step, size_t n,
     return push;
 }
 
-// The first element of the rows of w->ids[n] in both tables.
-static void read_rows(struct shard *s, struct with_rows *w, size_t n,
-                      float *users, float *tags)
+// The first element of the rows of w->ids[n] in both tables: as they are, or in
+// a snapshot.
+static void read_rows_of(struct shard *s, const struct tagged_file *file,
+                         struct with_rows *w, size_t n, float *users,
+                         float *tags)
 {
     struct wire_pull pull = {.job = 7, .job_incarnation = 1, .shard = 2};
     size_t bytes, want = table_rows_elements_bytes((uint32_t)n, DIM, WIRE_F32);
@@ -132,13 +134,22 @@ static void read_rows(struct shard *s, struct with_rows *w, size_t n,
 
     w->one = (struct sl_slice){w->bytes, put_blocks(w, w->bytes, n, 0, false)};
     pull.payload = slices_one(&w->one);
-    T_OK(shard_pull_rows(s, &pull, &reply, &out, &bytes, t_err()));
+    if (file == NULL)
+        T_OK(shard_pull_rows(s, &pull, &reply, &out, &bytes, t_err()));
+    else
+        T_OK(shard_pull_tagged_rows(s, file, &pull, &out, &bytes, t_err()));
     T_EQ(bytes, 2 * want);
     for (size_t i = 0; i < n; i++) {
         memcpy(&users[i], out + i * DIM * 4, 4);
         memcpy(&tags[i], out + want + i * DIM * 4, 4);
     }
     sl_free(out);
+}
+
+static void read_rows(struct shard *s, struct with_rows *w, size_t n,
+                      float *users, float *tags)
+{
+    read_rows_of(s, NULL, w, n, users, tags);
 }
 
 static uint64_t rows_of(const struct shard *s, uint32_t table)
@@ -351,6 +362,45 @@ TEST(shard_tables, T6_a_snapshot_has_rows_and_waiting_ids_of_its_instant)
 }
 
 // Each of eight buckets is examined by an update that touches no row.
+TEST(shard_tables, rows_of_a_snapshot_are_read_while_pushes_go_on)
+{
+    float users[IDS], tags[IDS];
+    struct shard_image image;
+    struct tagged_file *file;
+    struct snap_written out;
+    struct wire_pull pull = {.job = 7};
+    struct wire_push push;
+    struct shard *s;
+    struct kit k;
+    uint8_t *bytes;
+    size_t n;
+
+    s = admitted_with_tables(&k);
+    number_ids(IDS);
+    push = push_rows(&w, 0, IDS / 2, 2);
+    counted(s, &push, WIRE_PUSH_COUNTED);
+    T_OK(shard_freeze(s, 1, &image, t_err()));
+    T_OK(snap_write_image(fs_posix(), t_tmpdir(), &image, &out, t_err()));
+    shard_image_release(&image);
+    push = push_rows(&w, 1, IDS, 100);
+    counted(s, &push, WIRE_PUSH_COUNTED);
+    T_OK(
+        snap_values(fs_posix(), t_tmpdir(), &s->plan, out.tag, &file, t_err()));
+    read_rows_of(s, file, &w, IDS, users, tags);
+    for (size_t i = 0; i < IDS; i++) {
+        T_EQ(users[i], w.ids[i] < IDS / 2 ? FIRST - 2 : FIRST);
+        T_EQ(tags[i], FIRST); // they wait
+    }
+    w.one = (struct sl_slice){w.bytes, 24};
+    memset(w.bytes, 0xff, 24);
+    pull.payload = slices_one(&w.one);
+    T_FAILS(SL_EINVAL,
+            shard_pull_tagged_rows(s, file, &pull, &bytes, &n, t_err()));
+    tagged_file_unref(file);
+    snap_written_release(&out);
+    shard_unref(s);
+}
+
 TEST(shard_tables, T5_rows_go_behind_a_step_that_touches_none)
 {
     struct crash_fs *disk = crash_fs_new(t_seed());

@@ -535,6 +535,34 @@ TEST(sync_ps, T1_rows_are_applied_once_with_their_step)
     rows_come_and_go(WORLD_SHARES, 200);
 }
 
+// Snapshots have f32, whatever the job's gradients travel as. The fake has one
+// of each shard.
+TEST(sync_ps, rows_of_a_cut_come_while_no_closure_is_open)
+{
+    struct wire_tag tags[SHARDS] = {{1, 1}, {1, 1}};
+    struct sl_error err = SL_ERROR_INIT;
+    static float rows[LIST * FAKE_DIM];
+    struct job_tables *t = two_tables();
+    static struct drawn d;
+    struct rng rng;
+    struct world w;
+
+    rng_init(&rng, t_seed(), 6);
+    world_open(&w, WIRE_BF16);
+    draw(&d, &rng, 3);
+    w.sync->ops->close(w.sync);
+    T_OK(job_tables_want(t, 0, LIST, d.ids, t_err()));
+    T_EQ(job_tables_pull_cut(t, w.sync, tags, &w.gate, rows, t_err()), SYNC_OK);
+    for (unsigned i = 0; i < LIST; i++)
+        T_EQ(rows[i * 3 + 2], fake_first(0, d.ids[i], 2));
+    tags[1].sequence = 2;
+    T_EQ(job_tables_pull_cut(t, w.sync, tags, &w.gate, rows, &err),
+         SYNC_FAILED);
+    T_EQ(err.code, SL_ENOENT);
+    world_close(&w);
+    job_tables_free(t);
+}
+
 TEST(sync_ps, each_shard_is_asked_once_for_all_of_its_rows)
 {
     static struct drawn d;

@@ -1,0 +1,28 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/shard/tagged_rows.h -- rows of ids as they are in a snapshot.
+//
+// The records of a snapshot are in no order and it has no index, so a pull
+// walks all records of the tables that it names, once. That is for
+// evaluations, which ask for the rows of a whole batch at once.
+//
+// Threads  any; no lock is held. The sets are asked for the first values of
+//          rows alone, which never change.
+// Memory   *out is the caller's, sl_free.
+// Units    bytes; ids.
+// Errors   SL_ECORRUPT: the file has no such table; SL_ENOMEM. `err` may be
+//          NULL.
+#ifndef STATE_SHARD_TAGGED_ROWS_H
+#define STATE_SHARD_TAGGED_ROWS_H
+
+#include "state/shard/shard_tables.h"
+#include "state/shard/tagged.h"
+
+// Makes the answer to a pull of ids that tables_check has passed, of `bytes`
+// bytes (tables_answer_bytes): an id without a record reads as one without a
+// row.
+enum sl_err tagged_rows(const struct tables *t, const struct plan *plan,
+                        const struct tagged_file *file,
+                        const struct tables_push *ids, size_t bytes,
+                        uint8_t **out, struct sl_error *err);
+
+#endif
