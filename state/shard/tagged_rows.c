@@ -10,12 +10,14 @@
 
 #define PLACE_NONE UINT32_MAX
 
-// Where the wanted ids stand in their block, by hash: an open table of twice as
-// many places.
+// Where the wanted ids stand in their block, which has them by rising hash
+// (T3): those whose hash begins with the bits p are first[p] to
+// first[p + 1] - 1. Few ids share these bits. However a peer chooses its ids, a
+// search halves those that do, so no pull keeps a thread of the pool for long.
 struct wanted {
     const struct table_rows *block;
-    uint32_t *place;
-    uint64_t mask;
+    uint32_t *first;
+    unsigned shift; // leaves the first bits of a hash
 };
 
 static uint64_t wanted_id(const struct table_rows *b, uint32_t i)
@@ -29,34 +31,43 @@ static uint64_t wanted_id(const struct table_rows *b, uint32_t i)
 static enum sl_err wanted_init(struct wanted *w, const struct table_rows *b,
                                struct sl_error *err)
 {
-    uint64_t places = 2;
+    unsigned bits = 1;
+    size_t parts;
 
-    while (places < 2 * (uint64_t)b->count)
-        places *= 2;
-    *w = (struct wanted){.block = b, .mask = places - 1};
-    w->place = sl_malloc_array((size_t)places, sizeof(*w->place));
-    if (w->place == NULL)
+    while ((1u << bits) < b->count)
+        bits++;
+    parts = (size_t)1 << bits;
+    *w = (struct wanted){.block = b, .shift = 64 - bits};
+    w->first = sl_calloc(parts + 1, sizeof(*w->first));
+    if (w->first == NULL)
         return sl_no_memory(err);
-    memset(w->place, 0xff, (size_t)places * sizeof(*w->place)); // PLACE_NONE
-    for (uint32_t i = 0; i < b->count; i++) {
-        uint64_t at = table_hash(wanted_id(b, i)) & w->mask;
-
-        while (w->place[at] != PLACE_NONE)
-            at = (at + 1) & w->mask;
-        w->place[at] = i;
-    }
+    for (uint32_t i = 0; i < b->count; i++)
+        w->first[(table_hash(wanted_id(b, i)) >> w->shift) + 1] = i + 1;
+    for (size_t p = 0; p < parts; p++)
+        if (w->first[p + 1] < w->first[p])
+            w->first[p + 1] = w->first[p];
     return SL_OK;
 }
 
 // Returns where an id stands in the block, or PLACE_NONE.
 static uint32_t wanted_find(const struct wanted *w, uint64_t id)
 {
-    uint64_t at = table_hash(id) & w->mask;
+    uint64_t hash = table_hash(id);
+    uint32_t low = w->first[hash >> w->shift];
+    uint32_t end = w->first[(hash >> w->shift) + 1];
 
-    while (w->place[at] != PLACE_NONE &&
-           wanted_id(w->block, w->place[at]) != id)
-        at = (at + 1) & w->mask;
-    return w->place[at];
+    while (low < end) {
+        uint32_t middle = low + (end - low) / 2;
+        uint64_t at = table_hash(wanted_id(w->block, middle));
+
+        if (at == hash)
+            return middle;
+        if (at < hash)
+            low = middle + 1;
+        else
+            end = middle;
+    }
+    return PLACE_NONE;
 }
 
 // Writes the rows that the records have of the wanted ids.
@@ -101,7 +112,7 @@ static enum sl_err block_read(const struct tables *tables,
     if (t->shape[0] > 0)
         records_read(&w, tensorfile_data(file->file, t), t->shape[0],
                      (size_t)t->shape[1], dim, out);
-    sl_free(w.place);
+    sl_free(w.first);
     return SL_OK;
 }
 
