@@ -156,9 +156,9 @@ def step_by_step(terminal, block, folder):
         else:
             seen.append((line, terminal.type(line)))
     for line, said in seen:
-        if "fashion-cnn.yaml" in line and "--no-wait" not in line:
+        if line.startswith("sluice submit") and "--no-wait" not in line:
             check("finished" in said, f"{line} trains a job", said)
-    for name in ("model.safetensors", "report.html", "trace.json"):
+    for name in ("model.safetensors", "report.html", "trace.json", "users.safetensors"):
         check((folder / name).stat().st_size > 1000, f"{name} is written")
     check(len(seen) >= 15, f"only {len(seen)} lines were typed")
 
@@ -218,7 +218,8 @@ def on_host(at, line, everywhere, hosts):
 # ---- a job is data
 
 def a_job_is_data():
-    text = re.search(r"^```yaml\n(.*?)^```$", PAGE, re.M | re.S)[1]
+    section = PAGE.split("\n## A job is data\n", 1)[1]
+    text = re.search(r"^```yaml\n(.*?)^```$", section, re.M | re.S)[1]
     with tempfile.TemporaryDirectory(prefix="sluice-readme-") as made:
         path = pathlib.Path(made, "job.yaml")
         path.write_text(text)
