@@ -161,8 +161,8 @@ class Program:
     _start = "fork"  # of processes that read
 
     def __init__(self, job: str, coordinator: Optional[str],
-                 variables: Sequence[Tuple[str, Shape]], optimizer: Json, *,
-                 tables: Sequence[Json] = (), tls: Tls = None,
+                 variables: Sequence[Tuple[str, Shape]], optimizer: Json,
+                 tables: Sequence[Json] = (), *, tls: Tls = None,
                  submit_tls: Tls = None, name: Optional[str] = None,
                  init: str = "model", share: Optional[str] = None,
                  train: Optional[Json] = None, wait: Optional[float] = None,
