@@ -11,7 +11,7 @@
 #define PLACE_NONE UINT32_MAX
 
 // Where the wanted ids stand in their block, which has them by rising hash
-// (T3): those whose hash begins with the bits p are first[p] to
+// (T3): those with a hash that begins with the bits p are first[p] to
 // first[p + 1] - 1. Few ids share these bits. However a peer chooses its ids, a
 // search halves those that do, so no pull keeps a thread of the pool for long.
 struct wanted {
@@ -90,7 +90,7 @@ static void records_read(const struct wanted *w, const uint8_t *record,
     }
 }
 
-// Reads a block whose table's records are `t`, first as if no id had a row.
+// Reads a block; `t` are the records of its table. First no id has a row.
 static enum sl_err block_read(const struct tables *tables,
                               const struct tagged_file *file,
                               const struct tensor_info *t,
