@@ -36,6 +36,7 @@ class CoordRules:
         self.leases = {}      # (pid, term, n): event
         self.last_attempt = (0, 0)
         self.recovered = {}   # pid: uids; None once they were compared
+        self.asked = set()    # (pid, id) of calls about jobs that have no answer
 
     def job(self, e):
         return self.jobs.setdefault(e["uid"], Job(e["uid"]))
@@ -43,11 +44,21 @@ class CoordRules:
     def hear(self, e):
         if e.role != "coordinator":
             return
-        if e.kind in ("member", "rpc_served"):
+        if e.kind == "member" or self.answers(e):
             self.serving(e)
         handler = getattr(self, "on_" + e.kind, None)
         if handler:
             handler(e)
+
+    def answers(self, e):
+        """Whether it answers a call about jobs. One that waits for space in the midst of
+        its recovery refuses them, and begins anew, with another term."""
+        if e.kind == "rpc_served" and "/sluice.v1.Jobs/" in e["method"]:
+            self.asked.add((e.pid, e["id"]))
+        if e.kind != "rpc_answered" or (e.pid, e["id"]) not in self.asked:
+            return False
+        self.asked.remove((e.pid, e["id"]))
+        return e["code"] == "SL_OK"
 
     # ---- terms, and what survives
 
