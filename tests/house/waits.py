@@ -18,6 +18,7 @@ TESTS = pathlib.Path(__file__).resolve().parents[1]
 AREAS = ["unit", "sim", "conform", "emul", "fuzz", "gpu", "house", "sanitize"]
 SLOWEST = 20
 LAST_WORDS = 8  # lines
+LOGGED = re.compile(r"[{]|----|ok |\d{4}-\d\d-\d\dT")  # by daemons, and of what passed
 
 
 def rows():
@@ -42,7 +43,7 @@ def runs(reports):
 def last_words(case):
     """The end of what it printed, without daemons' logs and what passed."""
     text = case.findtext("system-out") or ""
-    lines = [x for x in text.splitlines() if x.strip() and not x.startswith(("{", "----", "ok "))]
+    lines = [x for x in text.splitlines() if x.strip() and not LOGGED.match(x)]
     return lines[-LAST_WORDS:]
 
 
