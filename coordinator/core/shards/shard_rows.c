@@ -16,6 +16,17 @@ void shard_rows_release(struct shard_rows *r)
     *r = (struct shard_rows){0};
 }
 
+// Copies the numbers, and nothing that a later version may have added.
+static void figures_copy(Sluice__V1__TableFigures *to,
+                         const Sluice__V1__TableFigures *from)
+{
+    *to = *from;
+    to->base.n_unknown_fields = 0;
+    to->base.unknown_fields = NULL;
+    to->known_rows_per_minute_case =
+        SLUICE__V1__TABLE_FIGURES__KNOWN_ROWS_PER_MINUTE__NOT_SET;
+}
+
 static void known_table_take(struct known_table *t,
                              const Sluice__V1__TableFigures *f, uint64_t now_ms)
 {
@@ -28,14 +39,7 @@ static void known_table_take(struct known_table *t,
         t->mark[1] = now;
     }
     t->known = true;
-    t->rows = f->rows;
-    t->waiting = f->waiting;
-    t->bytes = f->bytes;
-    t->admitted = f->admitted;
-    t->evicted = f->evicted;
-    t->forgotten = f->forgotten;
-    t->unadmitted = f->unadmitted;
-    t->largest = f->largest_bucket;
+    figures_copy(&t->figures, f);
 }
 
 void shard_rows_take(struct shard_rows *r,
@@ -60,7 +64,8 @@ static double known_table_growth(const struct known_table *t, uint64_t now_ms)
 
     if (ms < GROWTH_MS)
         return NAN;
-    return ((double)t->rows - (double)t->mark[0].rows) * 60000 / (double)ms;
+    return ((double)t->figures.rows - (double)t->mark[0].rows) * 60000 /
+           (double)ms;
 }
 
 bool shard_rows_show(const struct shard_rows *r, Sluice__V1__ShardStatus *m,
@@ -81,15 +86,7 @@ bool shard_rows_show(const struct shard_rows *r, Sluice__V1__ShardStatus *m,
         if (f == NULL)
             return false;
         m->tables[m->n_tables++] = f;
-        f->table = i;
-        f->rows = t->rows;
-        f->waiting = t->waiting;
-        f->bytes = t->bytes;
-        f->admitted = t->admitted;
-        f->evicted = t->evicted;
-        f->forgotten = t->forgotten;
-        f->unadmitted = t->unadmitted;
-        f->largest_bucket = t->largest;
+        figures_copy(f, &t->figures);
         WIRE_SET_KNOWN(
             f, rows_per_minute,
             SLUICE__V1__TABLE_FIGURES__KNOWN_ROWS_PER_MINUTE_ROWS_PER_MINUTE,

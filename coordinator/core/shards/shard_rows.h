@@ -21,16 +21,15 @@
 
 #define SHARD_ROWS_MOST 16384u // tables of all shards of a job
 
-// How many rows there were at a time.
+// How many rows a table had at a time.
 struct rows_mark {
     uint64_t ms, rows;
 };
 
 // A table of a shard.
 struct known_table {
-    bool known; // it was reported
-    uint64_t rows, waiting, bytes, admitted, evicted, forgotten, unadmitted;
-    uint64_t largest;
+    bool known;                       // it was reported
+    Sluice__V1__TableFigures figures; // without its growth, and nothing owned
     // Two earlier reports, for the growth since the first: at least a minute
     // lies between them, or they are the same.
     struct rows_mark mark[2];
