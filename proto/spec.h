@@ -69,6 +69,9 @@ uint64_t spec_step_samples(const Sluice__V1__JobSpec *spec);
 // the job: train.nonfinite of a spec, or its default.
 bool spec_skips_nonfinite(const Sluice__V1__TrainSpec *train);
 
+// Returns which column of ids of a source has this name; its n_ids: none.
+size_t spec_ids_column(const Sluice__V1__SourceSpec *s, const char *name);
+
 // Returns train.wire of a spec, or its default.
 enum wire_type spec_wire(const Sluice__V1__JobSpec *spec);
 

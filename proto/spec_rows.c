@@ -20,12 +20,13 @@ static bool spec_column_read(const struct model *m, const char *column)
     return false;
 }
 
-static bool spec_has_column(const Sluice__V1__SourceSpec *s, const char *column)
+size_t spec_ids_column(const Sluice__V1__SourceSpec *s, const char *name)
 {
-    for (size_t i = 0; i < s->n_ids; i++)
-        if (strcmp(s->ids[i]->name, column) == 0)
-            return true;
-    return false;
+    size_t column = 0;
+
+    while (column < s->n_ids && strcmp(s->ids[column]->name, name) != 0)
+        column++;
+    return column;
 }
 
 static enum sl_err spec_unknown_column(const Sluice__V1__SourceSpec *s,
@@ -52,7 +53,7 @@ enum sl_err spec_check_columns(const Sluice__V1__SourceSpec *s,
 {
     for (uint32_t i = 0; i < m->nodes_count; i++)
         if (m->nodes[i].column != NULL &&
-            !spec_has_column(s, m->nodes[i].column))
+            spec_ids_column(s, m->nodes[i].column) == s->n_ids)
             return spec_unknown_column(s, &m->nodes[i], err);
     for (size_t i = 0; i < s->n_ids; i++)
         if (!spec_column_read(m, s->ids[i]->name))

@@ -29,9 +29,9 @@ static enum sl_err rows_column(uint32_t *out, const Sluice__V1__JobSpec *spec,
 {
     const Sluice__V1__SourceSpec *s = spec->data->train;
 
-    for (*out = 0; *out < s->n_ids; (*out)++)
-        if (strcmp(s->ids[*out]->name, column) == 0)
-            return SL_OK;
+    *out = (uint32_t)spec_ids_column(s, column);
+    if (*out < s->n_ids)
+        return SL_OK;
     return sl_fail(err, SL_EINVAL,
                    "data.train.ids has no column '%.60s'; coordinator and "
                    "worker differ in version?",
