@@ -107,7 +107,7 @@ struct device_program {
     size_t offset[PROGRAM_PLACES], changing_bytes;
     struct kern_event *uploaded; // on `in`: the pinned block is free again
     struct kern_event *stats;    // on `out`: the loss is in the pinned block
-    struct kern_event *rows;     // on `out`: so are the gradients of rows
+    struct kern_event *rows; // on `out`: gradients of rows are in that block
     struct device_segment *segments;
     uint32_t segments_count;
     size_t x_bytes, labels_bytes; // bytes of a batch
