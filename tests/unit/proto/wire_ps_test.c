@@ -542,8 +542,7 @@ TEST(wire_ps, a_payload_says_its_type)
 
 TEST(wire_ps, rows_are_the_end_of_a_payload)
 {
-    uint8_t bytes[WIRE_HEAD_MAX + WIRE_NAME_BYTES + 1] = {0};
-    struct wire_pull pull = {.job = 1}, pulled;
+    uint8_t bytes[WIRE_HEAD_MAX + 24] = {0};
     struct wire_push m = a_push(), out;
     struct sl_slice one = {bytes, 0};
     struct sl_slices s;
@@ -569,6 +568,15 @@ TEST(wire_ps, rows_are_the_end_of_a_payload)
     one.len = wire_encode_push(bytes, &m, 24) + 24;
     s = slices_one(&one);
     T_FAILS(SL_EINVAL, wire_read_push(&out, &s, t_err()));
+}
+
+TEST(wire_ps, a_pull_has_ids_or_the_name_of_a_table)
+{
+    uint8_t bytes[WIRE_HEAD_MAX + WIRE_NAME_BYTES + 1] = {0};
+    struct wire_pull pull = {.job = 1}, pulled;
+    struct sl_slice one = {bytes, 0};
+    struct sl_slices s;
+
     one.len = wire_encode_pull(bytes, &pull, 24) + 24;
     s = slices_one(&one);
     T_OK(wire_read_pull(&pulled, &s, t_err()));
