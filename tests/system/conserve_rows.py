@@ -121,8 +121,9 @@ def check_rows(c, job, spec):
     sums of their updates; all other ids wait, or were evicted."""
     from cluster import check, check_equal
     samples, epochs = spec["data"]["train"]["samples"], spec["train"]["epochs"]
+    held = {table: rows_in(c, job, table) for table in WRONG}
     for table, wrong in WRONG.items():
-        of, rows = updates(table, samples, epochs), rows_in(c, job, table)
+        of, rows = updates(table, samples, epochs), held[table]
         for number, row in rows.items():
             check(number in of, f"rows: {table} has {number}, which no step has")
             text = wrong(row, of[number])
@@ -136,7 +137,7 @@ def check_rows(c, job, spec):
     wrong = dict.fromkeys(once, 1).items() ^ waits.items()
     check(not wrong, f"rows: {len(wrong)} ids of late do not wait as they should, or only "
           f"they do (id, updates): {sorted(wrong)[:4]}")
-    wrong = set(rows_in(c, job, "late")) ^ (set(late) - once)
+    wrong = set(held["late"]) ^ (set(late) - once)
     check(not wrong, f"rows: {len(wrong)} ids of late have no row, or only they have one: "
           f"{sorted(wrong)[:4]}")
     shares = [len(records(path, "few", "rows", FIELDS)) for path in files_of(c, job)]
