@@ -18,6 +18,7 @@ from cluster import Failed, check, wait_for  # noqa: E402,F401
 
 # Enough that no run ever counts them all.
 STEPS = 1 << 36
+STEPS_OF_TABLES = 1 << 31
 STEPS_PER_CLOSURE = 16
 ONEDNN_ISAS = {"avx2": "AVX2", "avx512": "AVX512_CORE"}
 BUILT = {"psserver": ["coordinator", "psserver", "worker", "sluice"],
@@ -56,9 +57,10 @@ class Bed(cluster.Cluster):
 
     def place(self, elements, shards=None, optimizer="sgd", every_s=0,
               steps_per_closure=STEPS_PER_CLOSURE, max_workers=0, variables=1,
-              shard_bytes=None):
-        """An `external` job of so many elements, in variables of one size,
-        placed and admitted; gives what ps_load and lease_load want to know."""
+              shard_bytes=None, tables=()):
+        """An `external` job of so many elements, in variables of one size, and
+        these tables, placed and admitted; gives what ps_load and lease_load
+        want to know."""
         spec = {
             "name": f"bench-{optimizer}",
             "model": {"type": "external", "variables": [
@@ -74,6 +76,9 @@ class Bed(cluster.Cluster):
         }
         if shards:
             spec["placement"] = {"partitioner": "fixed", "shards": shards}
+        if tables:
+            spec["model"]["tables"] = tables
+            spec["data"]["train"]["samples"] = STEPS_OF_TABLES
         if shard_bytes:
             spec["placement"] = {"shard_bytes": shard_bytes}
         job = self.submit(spec)

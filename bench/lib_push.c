@@ -2,10 +2,12 @@
 // bench/lib_push.c -- a program of libsluice that computes nothing: it takes
 // closures of a job and ends each step with a gradient that it has ready.
 //
-// What python_loop.py does with NumPy, for the comparison.
+// What python_loop.py does with NumPy, for the comparison. With --tables it
+// also pulls rows of each table, and pushes gradients for them.
 #include <string.h>
 
 #include "bench/program.h"
+#include "common/base/rng.h"
 #include "lib/sluice.h"
 
 static const struct conf_about about = {
@@ -33,14 +35,69 @@ static const struct conf_key keys[] = {
      .min = -1,
      .max = 4096,
      .help = "-1: any core."},
+    {.name = "tables",
+     .kind = CONF_INT,
+     .value = "0",
+     .max = 1000,
+     .help = "Tables of the job."},
+    {.name = "ids",
+     .kind = CONF_INT,
+     .value = "2048",
+     .min = 1,
+     .max = 1 << 20,
+     .help = "Ids of a step and table."},
+    {.name = "dim",
+     .kind = CONF_INT,
+     .value = "16",
+     .min = 1,
+     .max = 4096,
+     .help = "Values of a row, as the job has them."},
     {.name = NULL},
 };
 
 static const struct conf_key *const tables[] = {keys, meter_keys, NULL};
 
+#define KNOWN_IDS 65536 // of a table
+
+struct load {
+    float *gradient; // of the variables; NULL: not there yet
+    uint32_t tables, ids, dim;
+    struct rng rng;
+    uint64_t *id;
+    float *rows; // of one table, and their gradients
+};
+
+static void load_init(struct load *l, const struct conf *c)
+{
+    l->tables = (uint32_t)conf_int(c, "tables");
+    l->ids = (uint32_t)conf_int(c, "ids");
+    l->dim = (uint32_t)conf_int(c, "dim");
+    rng_init(&l->rng, 5, 5);
+    l->id = program_memory(l->ids * sizeof(*l->id));
+    l->rows = program_memory((size_t)l->ids * l->dim * sizeof(*l->rows));
+}
+
+// Pulls rows of each table and pushes them as their gradients; returns the
+// bytes of both, with ids.
+static uint64_t push_rows(struct load *l, struct sluice_closure *c)
+{
+    struct sl_error err = SL_ERROR_INIT;
+
+    for (uint32_t t = 0; t < l->tables; t++) {
+        for (uint32_t i = 0; i < l->ids; i++)
+            l->id[i] = rng_u32(&l->rng) % KNOWN_IDS;
+        program_must(sluice_rows_pull(c, t, l->ids, l->id, l->rows, &err), &err,
+                     "rows");
+        program_must(sluice_rows_push(c, t, l->ids, l->id, l->rows, &err), &err,
+                     "gradients of rows");
+    }
+    return 2 * (uint64_t)l->tables * l->ids *
+           (sizeof(*l->id) + l->dim * sizeof(*l->rows));
+}
+
 // False: the time is over.
 static bool one_closure(struct meter *m, struct sluice_closure *c,
-                        float **gradient)
+                        struct load *l)
 {
     uint64_t bytes = sluice_closure_info(c)->elements * sizeof(float);
     struct sluice_result result = {.loss_sum = 1};
@@ -48,17 +105,19 @@ static bool one_closure(struct meter *m, struct sluice_closure *c,
     struct sluice_step step;
     bool more = true;
 
-    if (*gradient == NULL)
-        *gradient = program_memory(bytes);
+    if (l->gradient == NULL)
+        l->gradient = program_memory(bytes);
     while (more) {
         double began = program_now_s();
+        uint64_t moved;
 
         program_must(sluice_begin(c, &step, &err), &err, "a step");
         if (step.none)
             break;
-        memcpy(sluice_grads(c), *gradient, bytes);
+        memcpy(sluice_grads(c), l->gradient, bytes);
+        moved = bytes + push_rows(l, c);
         program_must(sluice_end(c, &result, &err), &err, "its end");
-        more = meter_add(m, bytes, began, program_now_s());
+        more = meter_add(m, moved, began, program_now_s());
     }
     sluice_finish(c, NULL);
     return more;
@@ -74,9 +133,10 @@ int main(int argc, char **argv)
     struct sl_error err = SL_ERROR_INIT;
     struct sluice_closure *c;
     struct meter meter = {0};
-    float *gradient = NULL;
+    struct load load = {.gradient = NULL};
     struct sluice *s;
 
+    load_init(&load, conf);
     if (conf_int(conf, "cpu") >= 0)
         program_pin((int)conf_int(conf, "cpu"));
     program_must(sluice_open(&s, &o, &err), &err, "a session");
@@ -84,7 +144,7 @@ int main(int argc, char **argv)
     meter_start(&meter, conf);
     do
         program_must(sluice_take(s, 10000, &c, &err), &err, "a closure");
-    while (one_closure(&meter, c, &gradient));
+    while (one_closure(&meter, c, &load));
     meter_print(&meter, "lib_push");
     meter_release(&meter);
     sluice_close(s);

@@ -5,6 +5,7 @@
 //   pull    reads rows        against a gather of as many lines from an array
 //   apply   changes rows      against a gather and scatter of the same
 //   load    reads, with the index 0.9 full, against an index 0.5 full
+//   step    reads a batch and changes its rows, as a step does: a rate alone
 //   memory  bytes that rows take, are in use, and are values and slots; time to
 //           make the rows
 //
@@ -317,6 +318,36 @@ static void run_load(struct world *w, int rounds)
     print_rates(w, "load", a, b, rounds);
 }
 
+// A batch after the other, as steps come; the gradients are what was read.
+static void run_step(struct world *w, int rounds)
+{
+    double step[ROUNDS_MAX], read[ROUNDS_MAX], ids = (double)world_ids(w);
+    double began, read_s, step_s;
+
+    table_fill(w, 0);
+    for (int i = -1; i < rounds; i++) {
+        read_s = step_s = 0;
+        for (size_t k = 0; k < BATCHES; k++) {
+            const struct batch *b = &w->batch[k];
+
+            began = thread_s();
+            rowset_read(w->set, b->n, b->ids, w->grads);
+            read_s += thread_s() - began;
+            table_push(w, b->n, b->ids);
+            step_s += thread_s() - began;
+        }
+        if (i >= 0) {
+            step[i] = ids / step_s;
+            read[i] = ids / read_s;
+        }
+    }
+    printf("{\"what\": \"step\", \"rows\": %" PRIu64 ", ", w->rows);
+    program_print_list("step", step, rounds);
+    printf(", ");
+    program_print_list("read", read, rounds);
+    printf("}\n");
+}
+
 static double resident(void)
 {
     FILE *f = fopen("/proc/self/statm", "r");
@@ -360,7 +391,7 @@ static const struct conf_key keys[] = {
     {.name = "what",
      .kind = CONF_CHOICE,
      .value = "pull",
-     .choices = "pull|apply|load|memory",
+     .choices = "pull|apply|load|step|memory",
      .help = "What to measure."},
     {.name = "rows",
      .kind = CONF_INT,
@@ -407,6 +438,8 @@ int main(int argc, char **argv)
         run_peer(&w, what, rounds, apply, gather_scatter);
     else if (strcmp(what, "load") == 0)
         run_load(&w, rounds);
+    else if (strcmp(what, "step") == 0)
+        run_step(&w, rounds);
     else
         run_memory(&w);
     rowset_free(w.set);

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rows of a sparse table on one shard, against what memory gives."""
+import statistics
+
+from peers.start import peer
 from table import at_least, at_most, row
 
 MILLION = 1 << 20
@@ -43,6 +46,41 @@ def rows_pull(bench):
 def rows_apply(bench):
     """Updates of the same with rowwise_adagrad, one core."""
     return rates(bench, "apply", 16 * MILLION)
+
+
+@row("rows-fbgemm", unit="M rows/s", peer="FBGEMM's array", bar=at_least(1),
+     needs=["tables"], long="makes 8 million rows of 64 values, twice: 5 GB")
+def rows_fbgemm(bench):
+    """Steps on 8 M rows of 64 values with rowwise_adagrad, read and changed, one core."""
+    done = measured(bench, "step", 8 * MILLION)
+    told = peer(bench, "fbgemm_rows.py", rows=8 * MILLION, windows=bench.rounds,
+                cpu=bench.client_cpu)
+    bench.note(f"reads alone {statistics.median(done['read']) / 1e6:.2f} and "
+               f"{told['read'] / 1e6:.2f} M rows/s")
+    return [[rate / 1e6 for rate in rates] for rates in (done["step"], told["windows"])]
+
+
+TABLES, IDS, DIM = 26, 2048, 16  # of Criteo's clicks, and a batch of them
+
+
+@row("rows-wire", unit="GB/s", peer="raw TCP", bar=at_least(0.8),
+     needs=["psserver", "lib_push", "raw_stream"])
+def rows_wire(bench):
+    """Rows of 26 x 2,048 ids and 16 values that a step pulls and pushes, in bytes."""
+    step_bytes = TABLES * IDS * (8 + 4 * DIM)  # each way
+    with bench.cluster(over="tcp") as c:
+        _, target = c.place(elements=1, shards=1, tables=[
+            {"name": f"t{i}", "dim": DIM, "optimizer": {
+                "type": "rowwise_adagrad", "learning_rate": 1e-6}} for i in range(TABLES)])
+        job = target[target.index("--job") + 1]
+        return bench.alternate(
+            lambda: bench.program("lib_push", "--coordinator", c.address, "--job", job,
+                                  *bench.timed(), "--cpu", bench.client_cpu, "--tables",
+                                  TABLES, "--ids", IDS, "--dim", DIM)["bytes_per_s"] / 1e9,
+            lambda: bench.program("raw_stream", *bench.timed(), "--mode", "pushpull",
+                                  "--over", "tcp", "--bytes", step_bytes,
+                                  "--outstanding", 1, "--far-cpu", bench.server_cpu,
+                                  "--near-cpu", bench.client_cpu)["bytes_per_s"] / 1e9)
 
 
 @row("rows-load", unit="M rows/s", peer="the index half full", bar=at_least(0.8),
