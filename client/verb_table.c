@@ -438,11 +438,13 @@ static const struct conf_key export_keys[] = {
      .help = "Number of the checkpoint; 0: the last one."},
     {.name = "best",
      .kind = CONF_BOOL,
-     .help =
-         "Export the best checkpoint of a job with callbacks.best_checkpoint."},
+     .help = "The best checkpoint, by callbacks.best_checkpoint."},
     {.name = "table",
      .kind = CONF_STRING,
      .help = "Sparse table whose rows to export, not variables."},
+    {.name = "since",
+     .kind = CONF_STRING,
+     .help = "Earlier checkpoint: write what of --table changed."},
     {.name = "from",
      .kind = CONF_STRING,
      .help = "Read the files of this manifest, in a folder or s3://BUCKET/.., "

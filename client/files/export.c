@@ -16,7 +16,8 @@
 #include "client/cli/target.h"
 #include "client/cli/verbs.h"
 #include "client/files/cut_pull.h"
-#include "client/files/table_export.h"
+#include "client/files/table_cut.h"
+#include "client/files/table_delta.h"
 #include "common/base/mem.h"
 #include "host/store/store_place.h"
 
@@ -27,51 +28,16 @@ struct export
     struct layout layout;
     float *flat;       // owned
     const char *table; // export its rows; NULL: the variables
-    struct table_export rows;
+    uint64_t since;    // export what changed since this cut; 0: all rows
+    struct table_export rows, before; // rows at the cut, and at `since`
+    struct table_delta delta;         // of the two
     char *classes; // a JSON array of names by output, of the heap; NULL: none
     uint64_t job, cut;
     uint64_t fewest, most; // steps, over the shards
 };
 
-// Looks the table up that is to be exported; *dim is that of its rows.
-static enum sl_err find_table(const struct export *e,
-                              const Sluice__V1__ModelSpec *model, uint32_t *dim,
-                              struct sl_error *err)
+static enum sl_err export_space(struct export *e, struct sl_error *err)
 {
-    size_t count = model != NULL ? model->n_tables : 0;
-
-    for (size_t i = 0; i < count; i++)
-        if (model->tables[i]->name != NULL &&
-            strcmp(model->tables[i]->name, e->table) == 0) {
-            *dim = model->tables[i]->dim;
-            return SL_OK;
-        }
-    if (count == 0)
-        return sl_fail(err, SL_ENOENT,
-                       "job j-%llu has no tables: without --table its "
-                       "variables are exported",
-                       (unsigned long long)e->job);
-    return sl_fail(err, SL_ENOENT,
-                   "job j-%llu has no table %s among its %zu: see "
-                   "model.tables of its spec",
-                   (unsigned long long)e->job, e->table, count);
-}
-
-// Makes space for the variables, or for the rows of a table of the model.
-static enum sl_err make_space(struct export *e,
-                              const Sluice__V1__ModelSpec *model,
-                              struct sl_error *err)
-{
-    uint32_t dim = 0;
-    enum sl_err rc;
-
-    e->fewest = UINT64_MAX;
-    if (e->table != NULL) {
-        rc = find_table(e, model, &dim, err);
-        return rc != SL_OK ? rc
-                           : table_export_begin(&e->rows, e->table, dim,
-                                                e->layout.shards_count, err);
-    }
     e->flat = sl_malloc_array(e->layout.elements, sizeof(*e->flat));
     return e->flat != NULL ? SL_OK : sl_no_memory(err);
 }
@@ -84,39 +50,65 @@ static void note_steps(struct export *e, uint64_t steps)
         e->most = steps;
 }
 
+// Says in words what was written.
+static void export_tell(const struct export *e, const char *where,
+                        const char *size)
+{
+    unsigned long long cut = (unsigned long long)e->cut;
+    unsigned long long steps = (unsigned long long)e->fewest;
+
+    if (e->since != 0)
+        cli_say("Wrote %zu changed rows of table %s and %zu ids that went, "
+                "between cuts %llu and %llu: %s, %s",
+                e->delta.changed_count, e->table, e->delta.gone_count,
+                (unsigned long long)e->since, cut, where, size);
+    else if (e->table != NULL)
+        cli_say("Wrote %llu rows of table %s of cut %llu after %llu steps: "
+                "%s, %s",
+                (unsigned long long)e->rows.rows, e->table, cut, steps, where,
+                size);
+    else
+        cli_say("Wrote %u variables of cut %llu after %llu steps: %s, %s",
+                e->layout.variables_count, cut, steps, where, size);
+}
+
+static enum sl_err export_say_json(const struct export *e, const char *path,
+                                   uint64_t bytes, struct sl_error *err)
+{
+    bool rows = e->table != NULL;
+    json_int_t count = e->since != 0 ? (json_int_t)e->delta.changed_count
+                       : rows        ? (json_int_t)e->rows.rows
+                                     : (json_int_t)e->layout.variables_count;
+    json_t *said =
+        json_pack("{s:s, s:I, s:I, s:I, s:I, s:s*}", "file", path, "bytes",
+                  (json_int_t)bytes, "cut", (json_int_t)e->cut, "steps",
+                  (json_int_t)e->fewest, rows ? "rows" : "variables", count,
+                  "table", e->table);
+
+    if (said != NULL && e->since != 0) {
+        json_object_set_new(said, "since", json_integer((json_int_t)e->since));
+        json_object_set_new(said, "gone",
+                            json_integer((json_int_t)e->delta.gone_count));
+    }
+    return out_json(said, err);
+}
+
 // Says what was written: as JSON, or in words.
 static enum sl_err export_say(const struct export *e, const char *path,
                               uint64_t bytes, struct sl_error *err)
 {
-    const char *where = target_is_stdout(path) ? "to standard output" : path;
-    unsigned long long cut = (unsigned long long)e->cut;
-    unsigned long long steps = (unsigned long long)e->fewest;
-    bool rows = e->table != NULL;
-    char text[OUT_NUMBER];
+    char size[OUT_NUMBER];
 
     if (e->fewest != e->most)
         cli_say("The shards of cut %llu are up to %llu steps apart (%llu to "
                 "%llu): a cut in mid-run",
-                cut, (unsigned long long)(e->most - e->fewest), steps,
-                (unsigned long long)e->most);
+                (unsigned long long)e->cut,
+                (unsigned long long)(e->most - e->fewest),
+                (unsigned long long)e->fewest, (unsigned long long)e->most);
     if (e->cli->out.json)
-        return out_json(
-            json_pack("{s:s, s:I, s:I, s:I, s:I, s:s*}", "file", path, "bytes",
-                      (json_int_t)bytes, "cut", (json_int_t)e->cut, "steps",
-                      (json_int_t)e->fewest, rows ? "rows" : "variables",
-                      rows ? (json_int_t)e->rows.rows
-                           : (json_int_t)e->layout.variables_count,
-                      "table", e->table),
-            err);
-    out_bytes(text, bytes);
-    if (rows)
-        cli_say("Wrote %llu rows of table %s of cut %llu after %llu steps: "
-                "%s, %s",
-                (unsigned long long)e->rows.rows, e->table, cut, steps, where,
-                text);
-    else
-        cli_say("Wrote %u variables of cut %llu after %llu steps: %s, %s",
-                e->layout.variables_count, cut, steps, where, text);
+        return export_say_json(e, path, bytes, err);
+    out_bytes(size, bytes);
+    export_tell(e, target_is_stdout(path) ? "to standard output" : path, size);
     return SL_OK;
 }
 
@@ -133,12 +125,26 @@ static const char *export_own_name(const struct export *e, char *own,
     return own;
 }
 
-static enum sl_err export_write_file(struct export *e, struct sl_error *err)
+static enum sl_err export_write_delta(struct export *e, const char *path,
+                                      const char *job, uint64_t *bytes,
+                                      struct sl_error *err)
 {
-    const char *to = conf_str(e->cli->conf, "to");
-    char own[64 + WIRE_NAME_BYTES], job[24], cut[24];
-    const char *path = to != NULL ? to : export_own_name(e, own, sizeof(own));
-    struct target target;
+    const struct table_delta_name name = {
+        .job = job, .table = e->table, .from = e->since, .cut = e->cut};
+    char *folder = fs_dirname(path);
+    enum sl_err rc = folder != NULL ? table_delta_of_cuts(&e->delta, &e->before,
+                                                          &e->rows, folder, err)
+                                    : sl_no_memory(err);
+
+    sl_free(folder);
+    return rc == SL_OK ? table_delta_write(&e->delta, path, &name, bytes, err)
+                       : rc;
+}
+
+static enum sl_err export_write(struct export *e, const char *path,
+                                uint64_t *bytes, struct sl_error *err)
+{
+    char job[24], cut[24];
     const struct tensor_meta meta[] = {
         {"format", "pt"}, // readers of Hugging Face's tools ask for it
         {"sluice.job", job},
@@ -148,35 +154,35 @@ static enum sl_err export_write_file(struct export *e, struct sl_error *err)
     };
     const struct tensor_meta of_table[] = {
         meta[0], meta[1], meta[2], {"sluice.table", e->table}};
-    uint64_t bytes = 0;
-    enum sl_err rc;
 
     snprintf(job, sizeof(job), "j-%llu", (unsigned long long)e->job);
     snprintf(cut, sizeof(cut), "%llu", (unsigned long long)e->cut);
-    rc = target_open(&target, path, err);
+    if (e->since != 0)
+        return export_write_delta(e, path, job, bytes, err);
+    if (e->table != NULL)
+        return table_export_write(&e->rows, path, of_table, SL_COUNT(of_table),
+                                  bytes, err);
+    return assemble_write(fs_posix(), path, &e->layout, e->flat, meta,
+                          SL_COUNT(meta) - (e->classes == NULL), bytes, err);
+}
+
+static enum sl_err export_write_file(struct export *e, struct sl_error *err)
+{
+    const char *to = conf_str(e->cli->conf, "to");
+    char own[64 + WIRE_NAME_BYTES];
+    const char *path = to != NULL ? to : export_own_name(e, own, sizeof(own));
+    struct target target;
+    uint64_t bytes = 0;
+    enum sl_err rc = target_open(&target, path, err);
+
     if (rc != SL_OK)
         return rc;
-    rc = e->table != NULL
-             ? table_export_write(&e->rows, target.path, of_table,
-                                  SL_COUNT(of_table), &bytes, err)
-             : assemble_write(fs_posix(), target.path, &e->layout, e->flat,
-                              meta, SL_COUNT(meta) - (e->classes == NULL),
-                              &bytes, err);
+    rc = export_write(e, target.path, &bytes, err);
     if (rc == SL_OK)
         rc = target_done(&target, err);
     else
         target_abort(&target);
     return rc == SL_OK ? export_say(e, path, bytes, err) : rc;
-}
-
-// A store in S3 is one that the settings lead to.
-static enum sl_err fs_of(const struct export *e, const char *path,
-                         struct fs **out, struct sl_error *err)
-{
-    if (store_is_s3(path))
-        return store_fs(out, path, &e->setup, err);
-    *out = fs_posix();
-    return SL_OK;
 }
 
 // ---- from the psservers
@@ -190,8 +196,6 @@ static enum sl_err export_pull_shard(struct export *e, struct api_client *api,
     struct rpc_body *body;
     enum sl_err rc;
 
-    if (e->table != NULL)
-        return table_export_psserver(&e->rows, shard, err);
     rc = cut_pull(&body, &answer, api, reply, shard, NULL, 0, err);
     if (rc == SL_OK)
         rc = assemble_payload(e->flat, &e->layout, shard->shard,
@@ -200,113 +204,43 @@ static enum sl_err export_pull_shard(struct export *e, struct api_client *api,
     return rc;
 }
 
-// Reads a shard from its snapshot.
-static enum sl_err export_read_shard(struct export *e, uint32_t shard,
-                                     struct fs *fs, const char *path,
-                                     const uint8_t *sha256,
-                                     struct sl_error *err)
-{
-    return e->table != NULL
-               ? table_export_file(&e->rows, shard, fs, path, sha256, err)
-               : assemble_snapshot(e->flat, &e->layout, shard, fs, path, sha256,
-                                   err);
-}
-
 // Reads a shard from its snapshot. SL_ENOENT: that cannot be read from this
 // host.
 static enum sl_err export_find_shard(struct export *e,
                                      const Sluice__V1__CheckpointShard *shard,
                                      struct sl_error *err)
 {
-    char *path = fs_join(shard->folder, shard->file);
+    const uint8_t *sha256 =
+        shard->sha256.len == SHA256_BYTES ? shard->sha256.data : NULL;
     struct fs *fs = NULL;
-    enum sl_err rc;
+    char *path = NULL;
+    enum sl_err rc = cut_file(&path, &fs, shard, &e->setup, err);
 
-    if (path == NULL)
-        return sl_no_memory(err);
-    if (fs_of(e, path, &fs, NULL) == SL_OK && fs_exists(fs, path))
-        rc = export_read_shard(
-            e, shard->shard, fs, path,
-            shard->sha256.len == SHA256_BYTES ? shard->sha256.data : NULL, err);
-    else
-        rc = sl_fail(err, SL_ENOENT, "%s cannot be read from this host", path);
+    if (rc == SL_OK)
+        rc = assemble_snapshot(e->flat, &e->layout, shard->shard, fs, path,
+                               sha256, err);
     sl_free(path);
     return rc;
 }
 
-// An ended job's psserver has forgotten its shards; the files stay. The rows of
-// a table, which are many, are read from its file, and do not travel, where
-// there is a choice.
+// An ended job's psserver has forgotten its shards; the files stay.
 static enum sl_err export_fetch_shard(struct export *e, struct api_client *api,
                                       const Sluice__V1__CheckpointsReply *reply,
                                       const Sluice__V1__CheckpointShard *shard,
                                       struct sl_error *err)
 {
     struct sl_error no_file = SL_ERROR_INIT, no_answer = SL_ERROR_INIT;
-    bool rows = e->table != NULL;
-    enum sl_err rc, found = SL_ENOENT;
+    enum sl_err found;
+    enum sl_err rc = export_pull_shard(e, api, reply, shard, &no_answer);
 
-    note_steps(e, shard->steps);
-    if (rows)
-        found = export_find_shard(e, shard, &no_file);
-    if (found == SL_ENOENT) {
-        rc = export_pull_shard(e, api, reply, shard, &no_answer);
-        if (rc == SL_OK)
-            return SL_OK;
-        if (!rows)
-            found = export_find_shard(e, shard, &no_file);
-        if (found == SL_ENOENT)
-            return sl_fail(err, rc, "shard %u: psserver %s: %s; and %s",
-                           shard->shard, shard->psserver, no_answer.text,
-                           no_file.text);
-    }
-    return found == SL_OK ? SL_OK : sl_fail(err, found, "%s", no_file.text);
-}
-
-static const Sluice__V1__Checkpoint *
-marked(const Sluice__V1__CheckpointsReply *reply, bool best)
-{
-    for (size_t i = 0; i < reply->n_checkpoints; i++) {
-        const Sluice__V1__Checkpoint *c = reply->checkpoints[i];
-
-        if (best ? c->best : c->restored)
-            return c;
-    }
-    return NULL;
-}
-
-// Chooses the checkpoint to export. At the end of a job the best one is
-// restored, if its spec says so.
-static enum sl_err
-export_choose_checkpoint(const Sluice__V1__Checkpoint **out,
-                         const Sluice__V1__CheckpointsReply *reply,
-                         const struct cli *cli, struct sl_error *err)
-{
-    uint64_t wanted = (uint64_t)conf_int(cli->conf, "cut");
-    size_t n = reply->n_checkpoints;
-
-    if (n == 0)
-        return sl_fail(err, SL_ENOENT, "job %s has no checkpoint yet",
-                       cli_arg(cli, 0));
-    *out = wanted == 0 ? marked(reply, conf_bool(cli->conf, "best")) : NULL;
-    if (*out != NULL)
+    if (rc == SL_OK)
         return SL_OK;
-    if (conf_bool(cli->conf, "best"))
-        return sl_fail(err, SL_ENOENT,
-                       "job %s has no best checkpoint: its spec says no "
-                       "callbacks.best_checkpoint, or nothing was evaluated "
-                       "yet; see 'sluice checkpoints %s'",
-                       cli_arg(cli, 0), cli_arg(cli, 0));
-    for (size_t i = n; i > 0; i--) {
-        *out = reply->checkpoints[i - 1];
-        if (wanted == 0 || (*out)->cut == wanted)
-            return SL_OK;
-    }
-    return sl_fail(err, SL_ENOENT,
-                   "job %s has no cut %llu; see 'sluice "
-                   "checkpoints %s'",
-                   cli_arg(cli, 0), (unsigned long long)wanted,
-                   cli_arg(cli, 0));
+    found = export_find_shard(e, shard, &no_file);
+    if (found == SL_ENOENT)
+        return sl_fail(err, rc, "shard %u: psserver %s: %s; and %s",
+                       shard->shard, shard->psserver, no_answer.text,
+                       no_file.text);
+    return found == SL_OK ? SL_OK : sl_fail(err, found, "%s", no_file.text);
 }
 
 // Returns the names of the classes as JSON; NULL for none, or without memory.
@@ -323,34 +257,21 @@ static char *classes_text(const Sluice__V1__CheckpointsReply *reply)
     return text;
 }
 
-static enum sl_err from_job(struct export *e, struct api_client *api,
-                            struct sl_error *err)
+static enum sl_err variables_of_job(struct export *e, struct api_client *api,
+                                    const Sluice__V1__CheckpointsReply *reply,
+                                    const Sluice__V1__Checkpoint *cut,
+                                    struct sl_error *err)
 {
-    Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
-    Sluice__V1__CheckpointsReply *reply;
-    Sluice__V1__ModelSpec model = SLUICE__V1__MODEL_SPEC__INIT;
-    const Sluice__V1__Checkpoint *cut = NULL;
-    enum sl_err rc;
+    enum sl_err rc =
+        layout_make(&e->layout, reply->variables, reply->n_variables,
+                    reply->pieces, reply->n_pieces, err);
 
-    request.id = (char *)cli_arg(e->cli, 0);
-    rc = api_checkpoints(api, &request, &reply, err);
-    if (rc == SL_OK)
-        rc = export_choose_checkpoint(&cut, reply, e->cli, err);
-    if (rc == SL_OK)
-        rc = layout_make(&e->layout, reply->variables, reply->n_variables,
-                         reply->pieces, reply->n_pieces, err);
     if (rc != SL_OK)
         return rc;
-    e->job = reply->job;
-    e->cut = cut->cut;
     e->classes = classes_text(reply);
-    e->rows.api = api;
-    e->rows.reply = reply;
-    model.tables = reply->tables;
-    model.n_tables = reply->n_tables;
     rc = assemble_names_all(cut, &e->layout, err);
     if (rc == SL_OK)
-        rc = make_space(e, &model, err);
+        rc = export_space(e, err);
     for (size_t i = 0; rc == SL_OK && i < cut->n_shards; i++)
         rc = export_fetch_shard(e, api, reply, cut->shards[i], err);
     if (rc == SL_OK)
@@ -359,14 +280,95 @@ static enum sl_err from_job(struct export *e, struct api_client *api,
     return rc;
 }
 
+// Opens the rows of the table at the cut, and at the one before it that is
+// asked for.
+static enum sl_err rows_of_job(struct export *e, struct api_client *api,
+                               const Sluice__V1__CheckpointsReply *reply,
+                               const Sluice__V1__Checkpoint *cut,
+                               struct sl_error *err)
+{
+    const Sluice__V1__Checkpoint *since = NULL;
+    enum sl_err rc = SL_OK;
+
+    if (e->since != 0)
+        rc = cut_find(&since, reply, cli_arg(e->cli, 0), e->since, false, err);
+    if (rc == SL_OK)
+        rc =
+            table_cut_open(&e->rows, api, reply, cut, e->table, &e->setup, err);
+    if (rc == SL_OK && since != NULL)
+        rc = table_cut_open(&e->before, api, reply, since, e->table, &e->setup,
+                            err);
+    return rc == SL_OK ? export_write_file(e, err) : rc;
+}
+
+static enum sl_err from_job(struct export *e, struct api_client *api,
+                            struct sl_error *err)
+{
+    Sluice__V1__JobRequest request = SLUICE__V1__JOB_REQUEST__INIT;
+    const struct conf *conf = e->cli->conf;
+    Sluice__V1__CheckpointsReply *reply;
+    const Sluice__V1__Checkpoint *cut = NULL;
+    enum sl_err rc;
+
+    request.id = (char *)cli_arg(e->cli, 0);
+    rc = api_checkpoints(api, &request, &reply, err);
+    if (rc == SL_OK)
+        rc = cut_find(&cut, reply, request.id, (uint64_t)conf_int(conf, "cut"),
+                      conf_bool(conf, "best"), err);
+    if (rc != SL_OK)
+        return rc;
+    e->job = reply->job;
+    e->cut = cut->cut;
+    for (size_t i = 0; i < cut->n_shards; i++)
+        note_steps(e, cut->shards[i]->steps);
+    return e->table != NULL ? rows_of_job(e, api, reply, cut, err)
+                            : variables_of_job(e, api, reply, cut, err);
+}
+
 // ---- from a manifest
+
+static enum sl_err manifest_space(struct export *e,
+                                  const struct checkpoint_manifest *m,
+                                  struct sl_error *err)
+{
+    const Sluice__V1__ModelSpec *model =
+        m->spec != NULL ? m->spec->model : NULL;
+    const Sluice__V1__TableSpec *table = NULL;
+    enum sl_err rc;
+
+    if (e->table == NULL)
+        return export_space(e, err);
+    rc = table_cut_find(&table, model != NULL ? model->tables : NULL,
+                        model != NULL ? model->n_tables : 0, e->table, m->job,
+                        err);
+    return rc != SL_OK ? rc
+                       : table_export_begin(&e->rows, e->table, table->dim,
+                                            m->layout.shards_count, err);
+}
+
+static enum sl_err manifest_shard(struct export *e, uint32_t i,
+                                  const struct manifest_shard *shard,
+                                  struct sl_error *err)
+{
+    struct fs *fs = NULL;
+    enum sl_err rc = cut_fs(&fs, shard->path, &e->setup, err);
+
+    note_steps(e, shard->steps);
+    if (rc != SL_OK)
+        return rc;
+    return e->table != NULL
+               ? table_export_file(&e->rows, i, fs, shard->path, shard->sha256,
+                                   err)
+               : assemble_snapshot(e->flat, &e->layout, i, fs, shard->path,
+                                   shard->sha256, err);
+}
 
 static enum sl_err from_manifest(struct export *e, const char *path,
                                  struct sl_error *err)
 {
     struct checkpoint_manifest m;
     struct fs *fs = NULL;
-    enum sl_err rc = fs_of(e, path, &fs, err);
+    enum sl_err rc = cut_fs(&fs, path, &e->setup, err);
 
     if (rc == SL_OK)
         rc = manifest_read(&m, fs, path, err);
@@ -375,30 +377,47 @@ static enum sl_err from_manifest(struct export *e, const char *path,
     e->layout = m.layout;
     e->job = m.job;
     e->cut = m.cut;
-    rc = make_space(e, m.spec != NULL ? m.spec->model : NULL, err);
-    for (uint32_t i = 0; rc == SL_OK && i < m.layout.shards_count; i++) {
-        note_steps(e, m.shards[i].steps);
-        rc = fs_of(e, m.shards[i].path, &fs, err);
-        if (rc == SL_OK)
-            rc = export_read_shard(e, i, fs, m.shards[i].path,
-                                   m.shards[i].sha256, err);
-    }
+    rc = manifest_space(e, &m, err);
+    for (uint32_t i = 0; rc == SL_OK && i < m.layout.shards_count; i++)
+        rc = manifest_shard(e, i, &m.shards[i], err);
     if (rc == SL_OK)
         rc = export_write_file(e, err);
     manifest_release(&m);
     return rc;
 }
 
-int verb_export(struct cli *cli)
+// ---- the verb
+
+// Reads the number of a cut, as "12" or "cut-12"; 0: it is none.
+static uint64_t export_cut_number(const char *text)
 {
-    const char *from = conf_str(cli->conf, "from");
-    const char *to = conf_str(cli->conf, "to");
-    struct export e = {.cli = cli,
-                       .setup = store_setup_of(cli->conf),
-                       .table = conf_str(cli->conf, "table")};
+    size_t skip = strncmp(text, "cut-", 4) == 0 ? 4 : 0;
+    size_t digits = strspn(text + skip, "0123456789");
+
+    return digits > 0 && digits <= 18 && text[skip + digits] == '\0'
+               ? strtoull(text + skip, NULL, 10)
+               : 0;
+}
+
+static int export_check_since(struct export *e)
+{
+    const char *since = conf_str(e->cli->conf, "since");
+
+    if (since == NULL)
+        return CLI_EXIT_OK;
+    if (e->table == NULL || conf_str(e->cli->conf, "from") != NULL)
+        return cli_usage(e->cli, "--since is for the rows of a job's --table, "
+                                 "and excludes --from");
+    e->since = export_cut_number(since);
+    return e->since != 0
+               ? CLI_EXIT_OK
+               : cli_usage(e->cli, "--since %s is no number of a cut", since);
+}
+
+static int export_check(struct export *e, const char *from, const char *to)
+{
+    const struct cli *cli = e->cli;
     struct sl_error err = SL_ERROR_INIT;
-    struct api_client *api = NULL;
-    enum sl_err rc;
 
     if ((from != NULL) == (cli_arg(cli, 0) != NULL))
         return cli_usage(cli, "name a job, or a manifest with --from");
@@ -414,6 +433,23 @@ int verb_export(struct cli *cli)
                               "is a terminal: send it elsewhere");
     if (to != NULL && target_check(to, &err) != SL_OK)
         return cli_fail(&err);
+    return export_check_since(e);
+}
+
+int verb_export(struct cli *cli)
+{
+    const char *from = conf_str(cli->conf, "from");
+    struct export e = {.cli = cli,
+                       .setup = store_setup_of(cli->conf),
+                       .table = conf_str(cli->conf, "table"),
+                       .fewest = UINT64_MAX};
+    struct sl_error err = SL_ERROR_INIT;
+    struct api_client *api = NULL;
+    int code = export_check(&e, from, conf_str(cli->conf, "to"));
+    enum sl_err rc;
+
+    if (code != CLI_EXIT_OK)
+        return code;
     if (from != NULL) {
         rc = from_manifest(&e, from, &err);
     } else {
@@ -422,6 +458,8 @@ int verb_export(struct cli *cli)
             rc = from_job(&e, api, &err);
         api_close(api);
     }
+    table_delta_release(&e.delta);
+    table_export_release(&e.before);
     table_export_release(&e.rows);
     sl_free(e.flat);
     free(e.classes); // jansson's

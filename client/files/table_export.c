@@ -3,7 +3,9 @@
 // to ids and values.
 #include "client/files/table_export.h"
 
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/base/hash.h"
 #include "common/base/mem.h"
@@ -119,14 +121,14 @@ enum sl_err table_export_psserver(struct table_export *x,
     return rc;
 }
 
-// ---- the file of all rows
+// ---- what is written of each row
 
-// What is being written of each row: its id, or its values.
+// What is being written of each row: its id, its values, or all.
 struct table_writer {
     const struct table_export *x;
     struct tensorfile_writer *file;
     size_t from, bytes; // of a record
-    uint8_t *space;     // of ROWS_AT_ONCE of them
+    uint8_t *space;     // of ROWS_AT_ONCE of them; NULL: all is written
 };
 
 static enum sl_err write_records(struct table_writer *w, const uint8_t *records,
@@ -135,6 +137,8 @@ static enum sl_err write_records(struct table_writer *w, const uint8_t *records,
 {
     enum sl_err rc = SL_OK;
 
+    if (w->bytes == record_bytes)
+        return tensorfile_append(w->file, records, n * record_bytes, err);
     for (uint64_t i = 0; rc == SL_OK && i < n;) {
         size_t k = 0;
 
@@ -194,6 +198,82 @@ static enum sl_err write_pulled(struct table_writer *w,
     }
     return rc;
 }
+
+// ---- rows of psservers as a file of this host
+
+#define FETCHED "fetched-"
+
+// Writes the rows in the form of a snapshot that has nothing else.
+static enum sl_err table_write_fetched(const struct table_export *x,
+                                       const struct table_part *part,
+                                       const char *path, struct sl_error *err)
+{
+    char name[sizeof(TABLE_ROWS_TENSOR) + WIRE_NAME_BYTES];
+    struct tensor_info tensor = {.name = name,
+                                 .dtype = TENSOR_U8,
+                                 .rank = 2,
+                                 .shape = {part->records, part->record_bytes}};
+    struct table_writer w = {.x = x, .bytes = part->record_bytes};
+    enum sl_err rc;
+
+    snprintf(name, sizeof(name), "%s%.*s", TABLE_ROWS_TENSOR, WIRE_NAME_BYTES,
+             x->name);
+    rc = tensorfile_layout(&tensor, 1, err);
+    if (rc == SL_OK)
+        rc = tensorfile_create(&w.file, fs_posix(), path, &tensor, 1, NULL, 0,
+                               false, err);
+    if (rc == SL_OK)
+        rc = write_pulled(&w, part, err);
+    if (rc == SL_OK)
+        return tensorfile_finish(w.file, NULL, err);
+    tensorfile_abort(w.file);
+    return rc;
+}
+
+static enum sl_err table_fetch(struct table_export *x, struct table_part *part,
+                               const char *folder, struct sl_error *err)
+{
+    char name[64];
+    char *path;
+    enum sl_err rc;
+
+    snprintf(name, sizeof(name), FETCHED "%d-%u", (int)getpid(),
+             part->shard->shard);
+    path = fs_join(folder, name);
+    if (path == NULL)
+        return sl_no_memory(err);
+    rc = table_write_fetched(x, part, path, err);
+    if (rc == SL_OK) {
+        rc = tensorfile_open(&part->file, fs_posix(), path,
+                             TENSORFILE_HEADER_OURS, err);
+        fs_unlink(fs_posix(), path, NULL);
+    }
+    if (rc == SL_OK) // the file has one tensor
+        part->at = tensorfile_data(part->file, tensorfile_at(part->file, 0));
+    sl_free(path);
+    return rc;
+}
+
+enum sl_err table_export_fetch(struct table_export *x, const char *folder,
+                               struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    for (uint32_t i = 0; rc == SL_OK && i < x->shards; i++)
+        if (x->part[i].file == NULL)
+            rc = table_fetch(x, &x->part[i], folder, err);
+    return rc;
+}
+
+struct table_records table_export_records(const struct table_export *x,
+                                          uint32_t shard)
+{
+    const struct table_part *part = &x->part[shard];
+
+    return (struct table_records){part->at, part->records, part->record_bytes};
+}
+
+// ---- the file of all rows
 
 // Writes bytes [from, from + bytes) of each record, of all shards.
 static enum sl_err write_all(const struct table_export *x,

@@ -50,6 +50,23 @@ enum sl_err table_export_psserver(struct table_export *x,
                                   const Sluice__V1__CheckpointShard *shard,
                                   struct sl_error *err);
 
+// A shard's rows, as a snapshot has them.
+struct table_records {
+    const uint8_t *at; // until the release; each begins with its id
+    uint64_t count;
+    uint32_t bytes; // of a record
+};
+
+// Brings the rows of psservers to this host, after each shard was named once:
+// into files of `folder` that have no name any more when it returns.
+enum sl_err table_export_fetch(struct table_export *x, const char *folder,
+                               struct sl_error *err);
+
+// Returns the rows of a shard below x->shards that was read from a file, or
+// fetched.
+struct table_records table_export_records(const struct table_export *x,
+                                          uint32_t shard);
+
 // Writes file `path`, with meta[meta_count], after each shard was named once.
 // *bytes is the file's size.
 enum sl_err table_export_write(const struct table_export *x, const char *path,

@@ -188,10 +188,12 @@ def stop(job: str, coordinator: Optional[str] = None, *, tls: Tls = None,
 
 def export(job: str, coordinator: Optional[str] = None, *, tls: Tls = None,
            to: Optional[str] = None, table: Optional[str] = None,
-           quits: Quits = None) -> Tensors:
+           since: Optional[int] = None, quits: Quits = None) -> Tensors:
     """The parameters of the newest checkpoint, by name; also into the file `to`. With a
-    sparse `table` its `ids`, of shape (rows,), and their `values`, (rows, dim)."""
+    sparse `table` its `ids`, of shape (rows,), and their `values`, (rows, dim); of these
+    only rows that changed `since` an earlier cut, beside the ids that are `gone`."""
     of = ["--table", table] if table is not None else []
+    of += ["--since", str(since)] if since is not None else []
     with tempfile.TemporaryDirectory() as folder:
         path = to or str(pathlib.Path(folder) / "out.safetensors")
         _run(_words(coordinator, tls) + ["export", job, "--to", path] + of, quits)

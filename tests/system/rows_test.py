@@ -223,6 +223,15 @@ def an_exported_table_has_the_rows_of_the_checkpoint():
         check_equal(as_rows(sluice.export(job, c.address, table="items")), want, "in Python")
         done = c.run("export", job, "--table", "item", "--to", out, want=3)
         check("no table item" in done.stderr, done.stderr)
+        same = sluice.export(job, c.address, table="items", since=told["cut"])
+        check_equal({k: v.shape for k, v in same.items()},
+                    {"ids": (0,), "values": (0, DIM + 1), "gone": (0,)}, "since itself")
+        for code, word, *words in (
+                (2, "--since is for the rows", job, "--since", "1"),
+                (2, "is no number of a cut", job, "--table", "items", "--since", "x"),
+                (3, "has no cut 99", job, "--table", "items", "--since", "99")):
+            done = c.run("export", *words, "--to", out, want=code)
+            check(word in done.stderr, done.stderr)
 
 
 def a_resumed_job_goes_on_with_its_rows_on_more_psservers():

@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/files/cut_find.h -- which cut of a job is meant, and where its files
+// are.
+//
+// Threads  main only; cut_file asks the disk or the store.
+// Memory   what is found is part of the reply, or the caller's where it says
+//          so. A struct fs is never freed.
+// Errors   SL_ENOENT: there is no such cut, or no such file. `err` may be NULL.
+#ifndef CLIENT_FILES_CUT_FIND_H
+#define CLIENT_FILES_CUT_FIND_H
+
+#include "common/base/fs.h"
+#include "host/store/store_place.h"
+#include "proto/jobs.pb-c.h"
+
+// Finds a cut in the reply for job `id`: number `wanted`; 0: the best one
+// (`best`), else what the job ended with, else the last.
+enum sl_err cut_find(const Sluice__V1__Checkpoint **out,
+                     const Sluice__V1__CheckpointsReply *reply, const char *id,
+                     uint64_t wanted, bool best, struct sl_error *err);
+
+// Sets *out to the file system that has `path`: that of this host, or a store
+// in S3, which `setup` leads to. SL_EINVAL: the name of the store.
+enum sl_err cut_fs(struct fs **out, const char *path,
+                   const struct store_setup *setup, struct sl_error *err);
+
+// Finds a shard's snapshot. *path is the caller's (sl_free). SL_ENOENT: this
+// host cannot read it.
+enum sl_err cut_file(char **path, struct fs **fs,
+                     const Sluice__V1__CheckpointShard *shard,
+                     const struct store_setup *setup, struct sl_error *err);
+
+#endif
