@@ -4,6 +4,7 @@
 #include "host/store/store_place.h"
 
 #include "client/cli/cli.h"
+#include "client/files/table_feed.h"
 #include "client/up/gpus.h"
 #include "host/launch/launch.h"
 
@@ -449,6 +450,26 @@ static const struct conf_key export_keys[] = {
      .kind = CONF_STRING,
      .help = "Read the files of this manifest, in a folder or s3://BUCKET/.., "
              "without a coordinator."},
+    STORE_KEYS,
+    {.name = NULL},
+};
+
+static const struct conf_key follow_keys[] = {
+    {.name = "table", .kind = CONF_STRING, .help = "Sparse table to follow."},
+    {.name = "to",
+     .kind = CONF_STRING,
+     .help = "New or empty folder, or one that follows this table."},
+    {.name = "once",
+     .kind = CONF_BOOL,
+     .value = "no",
+     .help = "Write what is new at the last checkpoint, and end."},
+    {.name = "compact",
+     .kind = CONF_INT,
+     .value = "64",
+     .min = 1,
+     .max = FEED_DELTAS_MOST,
+     .help = "Deltas after which the whole table is written anew; it is too "
+             "when they are larger than the last whole one."},
     STORE_KEYS,
     {.name = NULL},
 };
@@ -921,6 +942,20 @@ const struct cli_verb cli_verbs[] = {
      .json = true,
      .exits = not_found,
      .run = verb_export},
+    {.name = "follow",
+     .usage = "sluice follow JOB --table TABLE --to DIR [OPTION]...",
+     .brief = "write each change of a sparse table into a folder",
+     .text =
+         "Writes a sparse table into a folder and after each checkpoint the "
+         "rows that changed and the ids that went, until the job ends. "
+         "Goes on where it was when it is started again.",
+     .example = "sluice follow j-1 --table users --to users",
+     .keys = follow_keys,
+     .min_args = 1,
+     .max_args = 1,
+     .remote = true,
+     .exits = found_conflict,
+     .run = verb_follow},
     {.name = "doctor",
      .usage = "sluice doctor [OPTION]...",
      .brief = "find faults of this machine and the cluster",

@@ -43,6 +43,7 @@ int verb_token(struct cli *cli);       // cert_token.c
 int verb_trace(struct cli *cli);       // trace.c
 int verb_report(struct cli *cli);      // report.c
 int verb_export(struct cli *cli);      // export.c
+int verb_follow(struct cli *cli);      // table_follow.c
 int verb_doctor(struct cli *cli);      // doctor.c
 int verb_explain(struct cli *cli);     // explain.c
 int verb_backup(struct cli *cli);      // backup.c

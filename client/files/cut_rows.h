@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // client/files/cut_rows.h -- the rows of a table, one after another in rising
-// order of their hash.
+// order of their hash: of a cut here, of a feed in table_feed.h.
 //
 // Each shard of a job has a range of the hashes (plan/tables.h), so the rows of
 // one shard at a time are sorted.

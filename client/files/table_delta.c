@@ -13,7 +13,7 @@
 #define FIRST_ROOM 1024
 #define ROWS_AT_ONCE 1024 // that are copied behind one another
 
-// Readers in other languages compute the same (docs/tables.md).
+// python/sluice/feed.py computes the same.
 static uint64_t row_digest(uint64_t id, const uint8_t *values, size_t bytes)
 {
     uint64_t digest = sl_mix64(id);

@@ -203,6 +203,11 @@ static enum sl_err write_pulled(struct table_writer *w,
 
 #define FETCHED "fetched-"
 
+bool table_export_left(const char *name)
+{
+    return strncmp(name, FETCHED, strlen(FETCHED)) == 0;
+}
+
 // Writes the rows in the form of a snapshot that has nothing else.
 static enum sl_err table_write_fetched(const struct table_export *x,
                                        const struct table_part *part,

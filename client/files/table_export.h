@@ -58,9 +58,12 @@ struct table_records {
 };
 
 // Brings the rows of psservers to this host, after each shard was named once:
-// into files of `folder` that have no name any more when it returns.
+// into files of `folder` that have no name any more when it returns, but may
+// be left there (table_export_left) when the process is killed.
 enum sl_err table_export_fetch(struct table_export *x, const char *folder,
                                struct sl_error *err);
+// Returns true if `name` is that of a file that table_export_fetch leaves.
+bool table_export_left(const char *name);
 
 // Returns the rows of a shard below x->shards that was read from a file, or
 // fetched.

@@ -2,8 +2,9 @@
 """Sluice for Python: exactly-once parameter servers for a program of your own.
 
 Session      a program as a worker, in NumPy
-submit, jobs, status, tables, watch, stop, export
+submit, jobs, status, tables, watch, stop, export, follow
              jobs, as the `sluice` command has them
+Feed, replay rows of a sparse table, from a folder that `follow` writes
 Coordinator, serve
              tasks: work of your own, as bytes, done by programs of yours
 sluice.torch a torch model on a cluster
@@ -11,12 +12,15 @@ sluice.keras `fit` of a Keras 3 model there
 sluice.jax   pytrees there
 """
 from ._native import Error
-from .client import CommandError, export, jobs, status, stop, submit, tables, watch
+from .client import (CommandError, export, follow, jobs, status, stop, submit, tables,
+                     watch)
+from .feed import Change, Feed, replay
 from .session import (Closure, Drained, Ended, Lost, Session, Step, Table,
                       Variable)
 from .tasks import Coordinator, Future, TaskCancelled, TaskFailed, serve
 
 __version__ = "0.1.0"
-__all__ = ["Closure", "CommandError", "Coordinator", "Drained", "Ended", "Error", "Future",
-           "Lost", "Session", "Step", "Table", "TaskCancelled", "TaskFailed", "Variable",
-           "export", "jobs", "serve", "status", "stop", "submit", "tables", "watch"]
+__all__ = ["Change", "Closure", "CommandError", "Coordinator", "Drained", "Ended", "Error",
+           "Feed", "Future", "Lost", "Session", "Step", "Table", "TaskCancelled",
+           "TaskFailed", "Variable", "export", "follow", "jobs", "replay", "serve", "status",
+           "stop", "submit", "tables", "watch"]

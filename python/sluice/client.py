@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Jobs as a client sees them: submit, jobs, status, watch, stop, export.
+"""Jobs as a client sees them: submit, jobs, status, watch, stop, export, follow.
 
 Each is a verb of the `sluice` command, whose JSON it hands on: field names are
 those of proto/job.proto and proto/jobs.proto, 64-bit numbers are strings of
@@ -25,8 +25,8 @@ import numpy.typing as npt
 
 from .session import Tls, tls_files
 
-__all__ = ["CommandError", "export", "jobs", "load_safetensors", "save_safetensors",
-           "status", "stop", "submit", "watch"]
+__all__ = ["CommandError", "export", "follow", "jobs", "load_safetensors",
+           "save_safetensors", "status", "stop", "submit", "watch"]
 
 Json = Dict[str, Any]
 Quits = Optional[Callable[[], bool]]
@@ -198,6 +198,14 @@ def export(job: str, coordinator: Optional[str] = None, *, tls: Tls = None,
         path = to or str(pathlib.Path(folder) / "out.safetensors")
         _run(_words(coordinator, tls) + ["export", job, "--to", path] + of, quits)
         return load_safetensors(path)
+
+
+def follow(job: str, coordinator: Optional[str] = None, *, table: str, to: str,
+           tls: Tls = None, once: bool = False, quits: Quits = None) -> None:
+    """Writes each change of a sparse table into the folder `to` until the job ends, for
+    readers as sluice.Feed; with `once` what is new at the last checkpoint."""
+    _run(_words(coordinator, tls) + ["follow", job, "--table", table, "--to", to]
+         + ["--once"] * once, quits)
 
 
 # ---- safetensors: 8 bytes of length, a JSON header, the bytes

@@ -15,7 +15,8 @@ from cluster import BIN, ROOT, Cluster, check, check_equal, main, mlp_job, wait_
 TOY = ROOT / "examples" / "toy.yaml"
 # What a verb wants beside its flags, where that is not a job.
 ARGUMENTS = {"submit": [TOY], "drain": ["w-0"], "undrain": ["w-0"], "jobs": [],
-             "workers": [], "servers": [], "quota": [], "doctor": []}
+             "workers": [], "servers": [], "quota": [], "doctor": [],
+             "follow": ["j-1", "--table", "users", "--to", "users"]}
 # These ask no coordinator.
 LOCAL = ("up", "run", "down", "validate", "import", "logs", "cert", "token", "audit", "completion",
          "version", "backup", "restore", "explain")

@@ -352,6 +352,11 @@ def psservers_give_the_rows_of_their_files_to_other_hosts():
             check_equal(got["values"].shape, (8000, 4096), "rows")
             check((got["values"] == -(got["ids"] % 1000).astype(np.float32)[:, None]).all(),
                   "rows of other ids")
+        c.run("follow", job, "--table", "items", "--to", c.dir / "feed",
+              before=(*hidden, c.dir / "store"))
+        ids, values = sluice.replay(c.dir / "feed")
+        check((ids == np.sort(got["ids"])).all() and
+              (values == -(ids % 1000).astype(np.float32)[:, None]).all(), "a feed of them")
 
 
 GOES_ON = """

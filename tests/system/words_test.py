@@ -38,6 +38,7 @@ VERBS = [
     ["workers"], ["servers"], ["drain", "w-1"], ["undrain", "w-1"], ["events"], ["events", "j-1"],
     ["watch", "j-1"], ["wait", "j-1"], ["stop", "j-1"], ["pause", "j-1"], ["resume", "j-1"],
     ["checkpoint", "j-1"], ["checkpoints", "j-1"], ["quota"], ["tables", "j-1"],
+    ["follow", "j-1", "--table", "users", "--to", "feed"],
     ["tasks"], ["tasks", "q"],
     ["logs", "j-1"], ["logs", "w-1"], ["trace", "j-1", "-o", "trace.json"],
     ["report", "j-1", "-o", "report.html"], ["delete", "j-1"], ["doctor"],

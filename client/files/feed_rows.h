@@ -1,0 +1,29 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/files/feed_rows.h -- the table that the files of a feed are, row by
+// row in rising order of hashes: the last base with the deltas behind it.
+//
+// Threads  one at a time. Rows are read where they are mapped.
+// Memory   the files are mapped from feed_rows_open to feed_rows_release, which
+//          frees; a row's values hold until then.
+// Errors   SL_ECORRUPT, and those of tensorfile.h, name the file.
+#ifndef CLIENT_FILES_FEED_ROWS_H
+#define CLIENT_FILES_FEED_ROWS_H
+
+#include "client/files/table_feed.h"
+
+struct feed_source; // a file, and the place in it
+
+struct feed_rows {
+    struct row_stream stream;
+    struct feed_source *sources; // owned; the base first
+    size_t count;
+    uint32_t dim;
+};
+
+// Opens the files of a feed that has some. *r is released by the caller in any
+// case.
+enum sl_err feed_rows_open(struct feed_rows *r, const struct table_feed *f,
+                           struct sl_error *err);
+void feed_rows_release(struct feed_rows *r); // all zeroes is allowed
+
+#endif

@@ -1,0 +1,82 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/files/table_feed.h -- a folder that follows a sparse table of a job
+// from cut to cut.
+//
+//     table_feed_open -> table_feed_add ... -> table_feed_release
+//
+// The folder has bases (the whole table), deltas (table_delta.h) from cut to
+// cut, and index.json, which lists them in the order in which they were
+// written. A base and the deltas behind it, one after another, are the table of
+// the last cut. What a new cut is compared with is just that: no file of an
+// older cut is needed, however many cuts were passed over, and a damaged feed
+// is found. A new base is written, beside the delta, when deltas behind the
+// last one are too many or larger than it is; then what stands before and at
+// the last base is no longer listed, and goes.
+//
+// Threads  one at a time. All of it waits for the disk.
+// Memory   as of table_delta.h; the files of the feed are mapped while a cut is
+//          added. table_feed_release frees.
+// Errors   SL_EEXIST: the folder has other files, or the feed of another job or
+//          table; SL_EBUSY: another process writes it; SL_ECORRUPT: its files
+//          are not what index.json says; SL_ENOTSUP: a newer format. They name
+//          the folder or the file. The feed on disk is whole after any failure,
+//          and after a kill.
+#ifndef CLIENT_FILES_TABLE_FEED_H
+#define CLIENT_FILES_TABLE_FEED_H
+
+#include "client/files/table_delta.h"
+#include "host/daemon/statelock.h"
+
+#define FEED_INDEX "index.json"
+#define FEED_NAME 64          // bytes of a file's name, with the 0
+#define FEED_DELTAS_MOST 1000 // behind a base
+#define FEED_FILES_MOST (3 * FEED_DELTAS_MOST)
+
+struct feed_file {
+    char name[FEED_NAME];
+    bool base;
+    uint64_t from, cut;     // a base's `from` is 0
+    uint64_t changed, gone; // rows and ids in it
+    uint64_t bytes;
+    struct table_sum sum; // of the table at `cut`
+};
+
+struct table_feed {
+    char *folder;            // owned
+    const char *id, *table;  // borrowed: "j-1", name of the table
+    char *job;               // owned: folder of the job in the store; NULL: no
+                             // cut was added yet
+    uint32_t dim, most;      // deltas behind a base before a new one
+    struct feed_file *files; // owned; those of index.json, in its order
+    size_t count;
+    struct statelock lock;
+};
+
+// Opens the feed of a table of job `id` in `folder`, which is made if it is
+// missing; removes what a killed process left there. *f need not be zeroed, and
+// is released by the caller in any case. `most` is from 1 to FEED_DELTAS_MOST.
+enum sl_err table_feed_open(struct table_feed *f, const char *folder,
+                            const char *id, const char *table, uint32_t dim,
+                            uint32_t most, struct sl_error *err);
+void table_feed_release(struct table_feed *f);
+
+// Returns the last file; NULL: there is none yet.
+const struct feed_file *table_feed_last(const struct table_feed *f);
+
+// Adds cut `cut` of the table, which is not the last one that was added. `job`
+// is the name of the job's folder in the store.
+enum sl_err table_feed_add(struct table_feed *f, struct table_export *x,
+                           const char *job, uint64_t cut, struct sl_error *err);
+
+// ---- index.json: feed_index.c
+
+// Reads the index into *f, which has a folder, id, table and dim and no files.
+// SL_ENOENT: there is none.
+enum sl_err feed_index_read(struct table_feed *f, struct sl_error *err);
+// Replaces the index by what *f says.
+enum sl_err feed_index_write(const struct table_feed *f, struct sl_error *err);
+
+// Returns true if `name` is one that a feed gives a file of rows.
+bool feed_owns(const char *name);
+
+#endif
