@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The rows of a sparse table on one shard, against what memory gives."""
 import statistics
+import tempfile
 
 from peers.start import peer
 from table import at_least, at_most, row
@@ -104,3 +105,16 @@ def rows_many(bench):
     """Resident bytes of 100 million rows of 8 values, made and changed."""
     done = resident(bench, 100_000_000, "--dim", 8)
     return done["resident"] / GIB, 24
+
+
+@row("rows-delta", unit="MB", peer="the base", bar=at_most(0.013), needs=["table_follow"])
+def rows_delta(bench):
+    """The delta of a table of 4 M rows of 16 values, of which 1 % changed."""
+    with tempfile.TemporaryDirectory(prefix="sluice-test-") as folder:
+        done = bench.program("table_follow", "--folder", folder, "--rows", 4 * MILLION,
+                             "--cpu", bench.client_cpu)
+    rate = 4 * MILLION / 1e6
+    bench.note(f"{rate / done['base_s']:.2f} M rows/s written as a base, "
+               f"{rate / done['delta_s']:.2f} M rows/s compared, "
+               f"{done['peak'] / 1e6:.0f} MB resident at most, with mapped files")
+    return done["delta"] / 1e6, done["base"] / 1e6
