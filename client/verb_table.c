@@ -23,7 +23,7 @@
 #define SUMMARY_KEY                                                            \
     {                                                                          \
         .name = "summary", .kind = CONF_STRING,                                \
-        .help = "File for the summary of the ended job (JSON); -: stdout."     \
+        .help = "File for the ended job's summary (JSON); -: stdout."          \
     }
 #define DIR_KEY                                                                \
     {                                                                          \
@@ -181,8 +181,11 @@ static const struct conf_key submit_keys[] = {
      .help = "Start from this checkpoint's manifest, or a job's."},
     {.name = "weights",
      .kind = CONF_STRING,
-     .help = "Start with the values of this safetensors file, which the "
-             "daemons that keep parameters must find."},
+     .help = "Start with the values of this safetensors file."},
+    {.name = "table-weights",
+     .kind = CONF_MULTI,
+     .unit = "TABLE=FILE",
+     .help = "Start with the rows of this file (export --table)."},
     {.name = "request-id",
      .kind = CONF_STRING,
      .help = "Submissions with the same word are one job.",

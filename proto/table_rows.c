@@ -3,6 +3,7 @@
 #include "proto/table_rows.h"
 
 #include <endian.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -83,4 +84,37 @@ const struct tensor_info *table_rows_find(const struct tensorfile *f,
     return t != NULL && t->dtype == TENSOR_U8 && t->rank == 2 && t->shape[1] > 0
                ? t
                : NULL;
+}
+
+enum sl_err table_file_find(struct table_file *out, const struct tensorfile *f,
+                            uint32_t dim, struct sl_error *err)
+{
+    const struct tensor_info *ids = tensorfile_find(f, TABLE_FILE_IDS);
+    const struct tensor_info *values = tensorfile_find(f, TABLE_FILE_VALUES);
+
+    if (ids == NULL || values == NULL)
+        return sl_fail(
+            err, SL_EINVAL,
+            "it has no tensor '%s'; `sluice export JOB --table NAME` "
+            "writes a file of rows",
+            ids == NULL ? TABLE_FILE_IDS : TABLE_FILE_VALUES);
+    if (ids->dtype != TENSOR_U64 || ids->rank != 1)
+        return sl_fail(
+            err, SL_EINVAL, "tensor '%s' is %s of %u axes, not U64 of one",
+            TABLE_FILE_IDS, tensor_dtype_name(ids->dtype), ids->rank);
+    if (values->dtype != TENSOR_F32 || values->rank != 2)
+        return sl_fail(
+            err, SL_EINVAL, "tensor '%s' is %s of %u axes, not F32 of two",
+            TABLE_FILE_VALUES, tensor_dtype_name(values->dtype), values->rank);
+    if (values->shape[0] != ids->shape[0])
+        return sl_fail(err, SL_EINVAL,
+                       "it has %" PRIu64 " ids and values of %" PRIu64 " rows",
+                       ids->shape[0], values->shape[0]);
+    if (values->shape[1] != dim)
+        return sl_fail(err, SL_EINVAL,
+                       "its rows have %" PRIu64 " values, the table's dim is "
+                       "%u",
+                       values->shape[1], dim);
+    *out = (struct table_file){ids, values, ids->shape[0]};
+    return SL_OK;
 }

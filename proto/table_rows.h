@@ -36,6 +36,11 @@
 #define TABLE_ROWS_TENSOR "#rows."
 #define TABLE_RECORD_HEAD 16
 
+// In a file of the rows of one table, as an export writes it and a job begins
+// with it (TableFile): id i is that of row i, in any order.
+#define TABLE_FILE_IDS "ids"       // U64 of shape [rows]
+#define TABLE_FILE_VALUES "values" // F32 of shape [rows, dim]
+
 struct table_rows {
     uint32_t table, count;
     enum wire_type type;
@@ -74,5 +79,15 @@ uint8_t *table_rows_head(uint8_t *to, uint32_t table, uint32_t count,
 const struct tensor_info *table_rows_find(const struct tensorfile *f,
                                           const char *prefix,
                                           const char *table);
+
+struct table_file {
+    const struct tensor_info *ids, *values; // the file's
+    uint64_t rows;
+};
+
+// Finds the tensors of a file of rows with `dim` values each. SL_EINVAL says
+// what the file lacks; neither ids nor values are looked at.
+enum sl_err table_file_find(struct table_file *out, const struct tensorfile *f,
+                            uint32_t dim, struct sl_error *err);
 
 #endif

@@ -505,10 +505,11 @@ enum sl_err check_resume_source(const ProtobufCMessage *m, struct sl_error *err)
 {
     const Sluice__V1__ResumeSource *s = (const Sluice__V1__ResumeSource *)m;
     bool cut = s->cut != NULL && s->geometry != NULL;
+    bool files = s->weights != NULL || s->n_tables > 0;
 
-    if (s->weights == NULL ? cut : s->cut == NULL)
+    if (files ? s->cut == NULL : cut)
         return SL_OK;
     return sl_fail(err, SL_EINVAL,
-                   "ResumeSource is either a cut with its geometry or a file "
-                   "of weights");
+                   "ResumeSource is either a cut with its geometry or files of "
+                   "weights");
 }

@@ -216,7 +216,7 @@ static const struct wire_rules all[] = {
     RULES(rates, NULL, OPAQUE(1), JOB(2), OPAQUE(3), SHARD(4),
           COUNT(5, RATES_MAX), OPAQUE(6)),
     RULES(source_file, NULL, FILENAME(2), BYTES(3, 32, 32),
-          KNOWN(5, "snap_weights.c:check_size")),
+          KNOWN(5, "snap_weights.c:check_size"), MAYBE_NAME(6)),
     RULES(admit, NULL, OPAQUE(1), JOB(2), SHARD(3), BORN(4), OPAQUE(5)),
     RULES(refuse, NULL, OPAQUE(1), JOB(2), SHARD(3)),
     RULES(hello_wanted, NULL, OPAQUE(1), JOB(2), SHARD(3)),
@@ -296,9 +296,11 @@ static const struct wire_rules all[] = {
 
     // ---- jobs.proto
 
-    RULES(submit_request, NULL, REQUIRED(1), MAYBE_NAME(2)),
+    RULES(submit_request, NULL, REQUIRED(1), MAYBE_NAME(2),
+          COUNT(21, TABLES_MOST)),
     RULES(weights_file, NULL, FILENAME(2), BYTES(3, 32, 32),
           KNOWN(4, "snap_weights.c:check_size")),
+    RULES(table_file, NULL, NAME(1), REQUIRED(2)),
     SHOWN(submit_reply, NULL, MAYBE_NAME(2), TEXT(3, 1 << 20)),
     RULES(job_request, NULL, NAME(1)),
     RULES(list_request, NULL, RANGE(1, 0, 10000),
@@ -339,7 +341,7 @@ static const struct wire_rules all[] = {
     SHOWN(quota_reply, NULL, COUNT(1, 100000)),
     RULES(checkpoint_asked, NULL, KNOWN(1, "calls.c:read_wish"),
           KNOWN(2, "calls.c:read_wish")),
-    RULES(resume_source, check_resume_source, OPAQUE(2)),
+    RULES(resume_source, check_resume_source, OPAQUE(2), COUNT(7, TABLES_MOST)),
 
     // ---- events.proto
 

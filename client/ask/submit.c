@@ -9,6 +9,7 @@
 #include "client/show/follow.h"
 #include "client/spec/specfile.h"
 #include "client/cli/verbs.h"
+#include "client/spec/table_weights.h"
 #include "client/spec/weights.h"
 #include "common/base/clock.h"
 #include "common/base/fault.h"
@@ -18,19 +19,31 @@
 
 #define LOOK_MS 200
 
+// Returns the values of a key that may be said several times; sl_free. NULL: no
+// memory.
+static const char **submit_list(const struct cli *cli, const char *key,
+                                size_t *count)
+{
+    const char **list;
+
+    *count = conf_list_count(cli->conf, key);
+    list = sl_malloc_array(*count + 1, sizeof(*list));
+    for (size_t i = 0; list != NULL && i < *count; i++)
+        list[i] = conf_list_at(cli->conf, key, i);
+    return list;
+}
+
 static enum sl_err submit_load_spec(const struct cli *cli,
                                     Sluice__V1__JobSpec **out,
                                     struct sl_error *err)
 {
-    size_t count = conf_list_count(cli->conf, "set");
-    const char **sets = sl_malloc_array(count, sizeof(*sets));
+    size_t count;
+    const char **sets = submit_list(cli, "set", &count);
     struct buf missing = BUF_INIT;
     enum sl_err rc;
 
     if (sets == NULL)
         return sl_no_memory(err);
-    for (size_t i = 0; i < count; i++)
-        sets[i] = conf_list_at(cli->conf, "set", i);
     rc = specfile_load(out, cli_arg(cli, 0), sets, count, err);
     sl_free(sets);
     if (rc == SL_OK && specfile_missing(&missing, *out) == SL_OK)
@@ -111,8 +124,14 @@ static enum sl_err submit_to(struct cli *cli, struct api_client *api,
     }
 }
 
+// What a job starts with.
+struct submit_start {
+    struct weights weights;
+    struct table_weights tables;
+};
+
 static int submit_spec_and_follow(struct cli *cli, Sluice__V1__JobSpec *spec,
-                                  struct weights *weights)
+                                  struct submit_start *start)
 {
     Sluice__V1__SubmitRequest request = SLUICE__V1__SUBMIT_REQUEST__INIT;
     Sluice__V1__SubmitReply *reply;
@@ -134,8 +153,10 @@ static int submit_spec_and_follow(struct cli *cli, Sluice__V1__JobSpec *spec,
     request.queue = conf_bool(cli->conf, "queue");
     if (conf_str(cli->conf, "resume") != NULL)
         request.resume = (char *)conf_str(cli->conf, "resume");
-    if (weights->path != NULL)
-        request.weights = &weights->file;
+    if (start->weights.path != NULL)
+        request.weights = &start->weights.file;
+    request.table_weights = start->tables.list;
+    request.n_table_weights = start->tables.count;
     if ((said == NULL && request_id(id, &err) != SL_OK) ||
         follow_can_write(&options, &err) != SL_OK ||
         follow_dial(&api, cli->conf, &err) != SL_OK ||
@@ -168,31 +189,59 @@ static enum sl_err read_weights(struct cli *cli, struct weights *weights,
     return rc;
 }
 
+static enum sl_err read_table_weights(const struct cli *cli,
+                                      struct table_weights *tables,
+                                      const Sluice__V1__JobSpec *spec,
+                                      struct sl_error *err)
+{
+    size_t count;
+    const char **said = submit_list(cli, "table-weights", &count);
+    enum sl_err rc = said == NULL ? sl_no_memory(err) : SL_OK;
+
+    if (rc == SL_OK)
+        rc = table_weights_read(tables, fs_posix(), said, count, spec, err);
+    sl_free(said);
+    return rc;
+}
+
+// Returns what is wrong with the flags, or NULL.
+static const char *submit_wrong_usage(const struct cli *cli)
+{
+    const char *resume = conf_str(cli->conf, "resume");
+
+    if (conf_str(cli->conf, "summary") != NULL &&
+        (!conf_bool(cli->conf, "wait") || conf_bool(cli->conf, "dry-run")))
+        return "--summary needs the job's end: leave out --no-wait and "
+               "--dry-run";
+    if (resume == NULL)
+        return NULL;
+    if (resume[0] == '\0')
+        return "--resume is empty: name a job, or a manifest in the store";
+    if (conf_str(cli->conf, "weights") != NULL)
+        return "--resume brings the weights with it: leave out --weights";
+    if (conf_list_count(cli->conf, "table-weights") > 0)
+        return "--resume brings the rows with it: leave out --table-weights";
+    return NULL;
+}
+
 int verb_submit(struct cli *cli)
 {
-    struct weights weights = {.path = NULL};
+    struct submit_start start = {.weights = {.path = NULL}};
+    const char *wrong = submit_wrong_usage(cli);
     struct sl_error err = SL_ERROR_INIT;
     Sluice__V1__JobSpec *spec;
     int code;
 
-    if (conf_str(cli->conf, "summary") != NULL &&
-        (!conf_bool(cli->conf, "wait") || conf_bool(cli->conf, "dry-run")))
-        return cli_usage(cli, "--summary needs the job's end: leave out "
-                              "--no-wait and --dry-run");
-    if (conf_str(cli->conf, "resume") != NULL &&
-        conf_str(cli->conf, "resume")[0] == '\0')
-        return cli_usage(cli, "--resume is empty: name a job, or a manifest in "
-                              "the store");
-    if (conf_str(cli->conf, "resume") != NULL &&
-        conf_str(cli->conf, "weights") != NULL)
-        return cli_usage(cli, "--resume brings the weights with it: leave out "
-                              "--weights");
+    if (wrong != NULL)
+        return cli_usage(cli, "%s", wrong);
     if (submit_load_spec(cli, &spec, &err) != SL_OK)
         return cli_fail(&err);
-    code = read_weights(cli, &weights, spec, &err) == SL_OK
-               ? submit_spec_and_follow(cli, spec, &weights)
+    code = read_weights(cli, &start.weights, spec, &err) == SL_OK &&
+                   read_table_weights(cli, &start.tables, spec, &err) == SL_OK
+               ? submit_spec_and_follow(cli, spec, &start)
                : cli_fail(&err);
-    weights_release(&weights);
+    weights_release(&start.weights);
+    table_weights_release(&start.tables);
     wire_free(&spec->base);
     return code;
 }

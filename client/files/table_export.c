@@ -308,12 +308,14 @@ enum sl_err table_export_write(const struct table_export *x, const char *path,
                                size_t meta_count, uint64_t *bytes,
                                struct sl_error *err)
 {
-    struct tensor_info tensors[] = {
-        {.name = "ids", .dtype = TENSOR_U64, .rank = 1, .shape = {x->rows}},
-        {.name = "values",
-         .dtype = TENSOR_F32,
-         .rank = 2,
-         .shape = {x->rows, x->dim}}};
+    struct tensor_info tensors[] = {{.name = TABLE_FILE_IDS,
+                                     .dtype = TENSOR_U64,
+                                     .rank = 1,
+                                     .shape = {x->rows}},
+                                    {.name = TABLE_FILE_VALUES,
+                                     .dtype = TENSOR_F32,
+                                     .rank = 2,
+                                     .shape = {x->rows, x->dim}}};
     struct tensorfile_writer *w = NULL;
     enum sl_err rc = tensorfile_layout(tensors, SL_COUNT(tensors), err);
 

@@ -183,21 +183,12 @@ static json_t *summary_metrics(const job_status *s)
     return all;
 }
 
-static json_t *warnings(const job_status *s)
+static json_t *summary_texts(char *const *texts, size_t n)
 {
     json_t *list = json_array();
 
-    for (size_t i = 0; i < s->n_warnings; i++)
-        json_array_append_new(list, json_string(s->warnings[i]));
-    return list;
-}
-
-static json_t *summary_bad_names(const job_status *s)
-{
-    json_t *list = json_array();
-
-    for (size_t i = 0; i < s->n_bad_names; i++)
-        json_array_append_new(list, json_string(s->bad_names[i]));
+    for (size_t i = 0; i < n; i++)
+        json_array_append_new(list, json_string(texts[i]));
     return list;
 }
 
@@ -235,9 +226,9 @@ static enum sl_err summary_add_job(json_t *object, const job_status *s)
         {"name", json_string(s->name)},
         {"state", json_string(progress_word(s))},
         {"reason", json_string(s->reason)},
-        {"warnings", warnings(s)},
+        {"warnings", summary_texts(s->warnings, s->n_warnings)},
         {"bad_samples", unsigned_number(s->bad_samples)},
-        {"bad_names", summary_bad_names(s)},
+        {"bad_names", summary_texts(s->bad_names, s->n_bad_names)},
         {"test_accuracy",
          progress_has_accuracy(s) ? evaluations(s, true) : json_array()},
         {"test_loss", evaluations(s, false)},
@@ -257,6 +248,7 @@ static enum sl_err summary_add_progress(json_t *object, const job_status *s)
         {"steps_counted", unsigned_number(s->steps_counted)},
         {"resumed_from", json_string(s->resumed_from)},
         {"weights", json_string(s->weights)},
+        {"table_weights", summary_texts(s->table_weights, s->n_table_weights)},
         {"resumed_steps", unsigned_number(s->resumed_steps)},
         {"epochs", unsigned_number(s->epochs)},
         {"training_loss", summary_number(WIRE_KNOWN(s, loss))},
@@ -537,6 +529,10 @@ static void count_rows(struct table *t, const job_status *s)
     if (s->weights[0] != '\0') {
         table_cell(t, "  started with");
         table_cell(t, "%s", s->weights);
+    }
+    for (size_t i = 0; i < s->n_table_weights; i++) {
+        table_cell(t, "  started with");
+        table_cell(t, "%s", s->table_weights[i]);
     }
     table_cell(t, "  epochs");
     table_cell(t, "%u of %s samples", s->epochs,

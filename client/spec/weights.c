@@ -76,11 +76,7 @@ static enum sl_err weights_check_file(struct weights *w, struct fs *fs,
 {
     struct tensorfile *f = NULL;
     enum sl_err rc = tensorfile_open(&f, fs, w->path, 0, err);
-    struct fs_stat stat = {0};
 
-    if (rc == SL_OK)
-        rc = fs_stat_path(fs, w->path, &stat, err);
-    w->file.bytes = stat.bytes;
     for (uint32_t i = 0; rc == SL_OK && i < m->variables_count; i++)
         rc = weights_check_tensor(f, &m->variables[i], w->path, err);
     if (rc == SL_OK)
@@ -90,12 +86,13 @@ static enum sl_err weights_check_file(struct weights *w, struct fs *fs,
 }
 
 // Psservers look for it under its whole path.
-static enum sl_err weights_name_file(struct weights *w, const char *path,
-                                     struct sl_error *err)
+enum sl_err weights_name(struct weights *w, const char *path,
+                         struct sl_error *err)
 {
     char *whole = realpath(path, NULL), *slash;
     int why = errno;
 
+    *w = (struct weights){.path = NULL};
     if (whole == NULL)
         return sl_fail(err, why == ENOENT ? SL_ENOENT : SL_EIO, "%s: %s", path,
                        strerror(why));
@@ -113,20 +110,29 @@ static enum sl_err weights_name_file(struct weights *w, const char *path,
     return SL_OK;
 }
 
+enum sl_err weights_seal(struct weights *w, struct fs *fs, struct sl_error *err)
+{
+    struct fs_stat stat;
+    enum sl_err rc = fs_stat_path(fs, w->path, &stat, err);
+
+    if (rc != SL_OK)
+        return rc;
+    w->file.bytes = stat.bytes;
+    return sha256_file(fs, w->path, w->sha256, err);
+}
+
 enum sl_err weights_read(struct weights *out, struct fs *fs, const char *path,
                          const Sluice__V1__JobSpec *spec, struct sl_error *err)
 {
     struct model *m = NULL;
-    enum sl_err rc;
+    enum sl_err rc = weights_name(out, path, err);
 
-    *out = (struct weights){.path = NULL};
-    rc = weights_name_file(out, path, err);
     if (rc == SL_OK)
         rc = model_make(&m, spec->model, err);
     if (rc == SL_OK)
         rc = weights_check_file(out, fs, m, err);
     if (rc == SL_OK)
-        rc = sha256_file(fs, out->path, out->sha256, err);
+        rc = weights_seal(out, fs, err);
     model_free(m);
     if (rc != SL_OK)
         weights_release(out);

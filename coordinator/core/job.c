@@ -219,7 +219,7 @@ void job_free(struct job *job)
 
 void job_start_from(struct job *job, Sluice__V1__ResumeSource *source)
 {
-    if (source != NULL && source->weights != NULL)
+    if (source != NULL && source->cut == NULL)
         job->weights = source;
     else
         job->resume = source;

@@ -117,9 +117,10 @@ struct job {
     char *name, *request_id;
     Sluice__V1__JobSpec *spec;
     // Its start instead of the seed; owned, one of them at most.
-    Sluice__V1__ResumeSource *resume;  // a cut
-    Sluice__V1__ResumeSource *weights; // values alone: its `weights`
-    const struct mode *mode;           // the row of train.mode
+    Sluice__V1__ResumeSource *resume; // a cut
+    // Values alone: its `weights`, its `tables`, or both.
+    Sluice__V1__ResumeSource *weights;
+    const struct mode *mode; // the row of train.mode
     bool external;
     uint32_t edition; // edition of the layers that its workers must know
     uint64_t submitted_us;

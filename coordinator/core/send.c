@@ -157,30 +157,61 @@ static uint64_t weights_most(const struct job *job)
     return said == 0 || said > most ? most : said;
 }
 
-Sluice__V1__SourceFile send_weights(const struct job *job)
+static Sluice__V1__SourceFile
+send_weights_file(const Sluice__V1__WeightsFile *from, uint64_t most)
 {
     Sluice__V1__SourceFile file = SLUICE__V1__SOURCE_FILE__INIT;
 
-    file.most_bytes = weights_most(job);
-    file.folder = job->weights->weights->folder;
-    file.file = job->weights->weights->file;
-    file.sha256 = job->weights->weights->sha256;
+    file.most_bytes = most;
+    file.folder = from->folder;
+    file.file = from->file;
+    file.sha256 = from->sha256;
     file.weights = true;
     return file;
+}
+
+Sluice__V1__SourceFile send_weights(const struct job *job)
+{
+    return send_weights_file(job->weights->weights, weights_most(job));
+}
+
+static enum sl_err source_parts_make(struct source_parts *out, size_t room)
+{
+    out->files = sl_malloc_array(room, sizeof(out->files[0]));
+    out->list = sl_malloc_array(room, sizeof(out->list[0]));
+    if (out->files != NULL && out->list != NULL)
+        return SL_OK;
+    source_parts_release(out);
+    *out = (struct source_parts){0};
+    return SL_ENOMEM;
+}
+
+static void source_parts_add(struct source_parts *p,
+                             const Sluice__V1__SourceFile *file)
+{
+    p->files[p->count] = *file;
+    p->list[p->count] = &p->files[p->count];
+    p->count++;
 }
 
 static enum sl_err send_fill_weights(struct source_parts *out,
                                      const struct job *job)
 {
-    out->files = sl_malloc_array(1, sizeof(out->files[0]));
-    out->list = sl_malloc_array(1, sizeof(out->list[0]));
-    if (out->files == NULL || out->list == NULL) {
-        source_parts_release(out);
+    const Sluice__V1__ResumeSource *from = job->weights;
+    Sluice__V1__SourceFile file;
+
+    if (source_parts_make(out, 1 + from->n_tables) != SL_OK)
         return SL_ENOMEM;
+    if (from->weights != NULL) {
+        file = send_weights(job);
+        source_parts_add(out, &file);
     }
-    out->files[0] = send_weights(job);
-    out->list[0] = &out->files[0];
-    out->count = 1;
+    for (size_t i = 0; i < from->n_tables; i++) {
+        file = send_weights_file(from->tables[i]->file,
+                                 from->tables[i]->file->bytes);
+        file.table = from->tables[i]->table;
+        source_parts_add(out, &file);
+    }
     return SL_OK;
 }
 
@@ -199,22 +230,17 @@ static enum sl_err take_sources(struct source_parts *out, const struct job *job,
     resume_needs(job->resume, job->shards.layout, shard, needed);
     resume_needs_rows(job->spec->model, shard, job->shards.count,
                       (uint32_t)cut->n_shards, needed);
-    out->files = sl_malloc_array(cut->n_shards, sizeof(out->files[0]));
-    out->list = sl_malloc_array(cut->n_shards, sizeof(out->list[0]));
-    if (out->files == NULL || out->list == NULL) {
-        source_parts_release(out);
+    if (source_parts_make(out, cut->n_shards) != SL_OK)
         return SL_ENOMEM;
-    }
     for (size_t i = 0; i < cut->n_shards; i++) {
-        Sluice__V1__SourceFile *file = &out->files[out->count];
+        Sluice__V1__SourceFile file = SLUICE__V1__SOURCE_FILE__INIT;
 
         if (!needed[i])
             continue;
-        *file = (Sluice__V1__SourceFile)SLUICE__V1__SOURCE_FILE__INIT;
-        file->folder = cut->shards[i]->folder;
-        file->file = cut->shards[i]->file;
-        file->sha256 = cut->shards[i]->sha256;
-        out->list[out->count++] = file;
+        file.folder = cut->shards[i]->folder;
+        file.file = cut->shards[i]->file;
+        file.sha256 = cut->shards[i]->sha256;
+        source_parts_add(out, &file);
     }
     return SL_OK;
 }

@@ -26,8 +26,8 @@ void send_goodbye(struct coord *c, const struct member *m, const char *why);
 
 // ---- to psservers
 
-// Returns the file of a placed job that starts with weights (job->weights is
-// not NULL); it borrows from the job.
+// Returns the file of a placed job that starts with weights of its variables
+// (job->weights->weights is not NULL); it borrows from the job.
 Sluice__V1__SourceFile send_weights(const struct job *job);
 
 // Asks psserver m to take a shard of a placed job, from a snapshot no older

@@ -49,8 +49,8 @@ static enum sl_err read_resume(struct coord *c,
                                Sluice__V1__ResumeSource **out,
                                struct sl_error *err)
 {
-    if (request->weights != NULL)
-        return resumed_weights(request, out, err);
+    if (request->weights != NULL || request->n_table_weights > 0)
+        return resumed_weights(request, spec, out, err);
     return request->resume[0] == '\0'
                ? SL_OK
                : resumed_read(c, request->resume, spec, out, err);
@@ -193,6 +193,18 @@ static enum sl_err accept_new(struct coord *c, Sluice__V1__JobSpec **spec,
     return rc;
 }
 
+static void accepted_weights(const struct job *job)
+{
+    const Sluice__V1__ResumeSource *from = job->weights;
+
+    if (from->weights != NULL)
+        LOG(INFO, "job starts with weights", "job=%s file=%s", job->id_text,
+            from->weights->file);
+    for (size_t i = 0; i < from->n_tables; i++)
+        LOG(INFO, "job starts with rows", "job=%s table=%s file=%s",
+            job->id_text, from->tables[i]->table, from->tables[i]->file->file);
+}
+
 static void accepted(struct coord *c, struct job *job)
 {
     JOB_HISTORY(job, "submitted", " name=%s", job->name);
@@ -201,8 +213,7 @@ static void accepted(struct coord *c, struct job *job)
     happened_job(c, EVENT_JOB_SUBMITTED, job, NULL, "%s was submitted",
                  job->name);
     if (job->weights != NULL)
-        LOG(INFO, "job starts with weights", "job=%s file=%s", job->id_text,
-            job->weights->weights->file);
+        accepted_weights(job);
     if (job->resume != NULL)
         LOG(INFO, "job resumes",
             "job=%s from=j-%llu cut=%llu steps=%llu even=%d", job->id_text,

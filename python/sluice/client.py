@@ -18,7 +18,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 import numpy as np
 import numpy.typing as npt
@@ -99,17 +99,21 @@ def _run(words: List[str], quits: Quits = None) -> str:
 
 def submit(spec: Json, coordinator: Optional[str] = None, *, tls: Tls = None,
            request_id: Optional[str] = None, resume: Optional[str] = None,
-           weights: Optional[str] = None) -> str:
+           weights: Optional[str] = None,
+           table_weights: Optional[Mapping[str, str]] = None) -> str:
     """Submits a job and returns its id, as "j-7". `spec` is what a YAML file says.
     Submissions with one `request_id` are one job. `weights`: a safetensors file
-    of first values, which psservers can read under that path."""
+    of first values, which psservers can read under that path. `table_weights`: such
+    files by sparse table, with its first rows, as `sluice export --table` writes."""
     return submit_once(spec, coordinator, tls=tls, request_id=request_id,
-                       resume=resume, weights=weights)[0]
+                       resume=resume, weights=weights, table_weights=table_weights)[0]
 
 
 def submit_once(spec: Json, coordinator: Optional[str] = None, *, tls: Tls = None,
                 request_id: Optional[str] = None, resume: Optional[str] = None,
-                weights: Optional[str] = None, quits: Quits = None) -> Tuple[str, bool]:
+                weights: Optional[str] = None,
+                table_weights: Optional[Mapping[str, str]] = None,
+                quits: Quits = None) -> Tuple[str, bool]:
     """The same; also says whether the request had been made before."""
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "job.json"
@@ -120,6 +124,8 @@ def submit_once(spec: Json, coordinator: Optional[str] = None, *, tls: Tls = Non
                             ("weights", weights)):
             if value is not None:
                 words.append(f"--{name}={value}")
+        for table, file in (table_weights or {}).items():
+            words.append(f"--table-weights={table}={file}")
         said = json.loads(_run(words, quits))
         return str(said["id"]), bool(said.get("existed"))
 

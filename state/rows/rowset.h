@@ -198,4 +198,19 @@ enum sl_err rowset_take(struct rowset *r, enum rowset_part part,
                         uint32_t version, size_t n, const void *records,
                         struct sl_error *err);
 
+// ---- rows that a job begins with
+
+// Returns how many of n ids are of this shard.
+uint64_t rowset_own(const struct rowset *r, size_t n, const void *ids);
+
+// Returns how many rows of the shard's part of max_rows are left.
+uint64_t rowset_room(const struct rowset *r);
+
+// Adds those of n rows that are of this shard to a set before its first update:
+// new slots, and a header as of update 0 (T2: no update has made them, and all
+// loads of the file give the same). `values`: n * dim f32, at any address.
+// Errors as rowset_put.
+enum sl_err rowset_start(struct rowset *r, size_t n, const void *ids,
+                         const void *values, struct sl_error *err);
+
 #endif

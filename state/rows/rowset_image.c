@@ -2,6 +2,7 @@
 // state/rows/rowset_image.c -- one instant of a set, and a set from one.
 #include <inttypes.h>
 
+#include "common/base/mem.h"
 #include "state/base/finite.h"
 #include "state/rows/rowset.h"
 #include "state/rows/rowset_inner.h"
@@ -145,4 +146,45 @@ enum sl_err rowset_take(struct rowset *r, enum rowset_part part,
                         struct sl_error *err)
 {
     return rowset_add_all(r, part, version, n, records, true, err);
+}
+
+// ---- rows that a job begins with
+
+static bool rowset_has(const struct rowset *r, uint64_t id)
+{
+    return row_store_bucket(&r->rows, table_hash(id)) < r->rows.own;
+}
+
+uint64_t rowset_own(const struct rowset *r, size_t n, const void *ids)
+{
+    uint64_t own = 0;
+
+    for (size_t i = 0; i < n; i++)
+        own += rowset_has(r, rowset_id(ids, i));
+    return own;
+}
+
+uint64_t rowset_room(const struct rowset *r)
+{
+    return r->rows.limit - r->rows.count;
+}
+
+enum sl_err rowset_start(struct rowset *r, size_t n, const void *ids,
+                         const void *values, struct sl_error *err)
+{
+    size_t bytes = r->spec.dim * sizeof(float);
+    struct row_header *h = sl_calloc(1, rowset_stride(r));
+    enum sl_err rc = h == NULL ? sl_no_memory(err) : SL_OK;
+
+    if (rc == SL_OK)
+        row_rule_begin(&r->spec.rule, r->spec.dim,
+                       rowset_values(h) + r->spec.dim);
+    for (size_t i = 0; rc == SL_OK && i < n; i++) {
+        *h = (struct row_header){.id = rowset_id(ids, i), .score = 1};
+        memcpy(rowset_values(h), (const uint8_t *)values + i * bytes, bytes);
+        if (rowset_has(r, h->id))
+            rc = rowset_add(r, ROWSET_ROWS, 0, (const uint8_t *)h, false, err);
+    }
+    sl_free(h);
+    return rc;
 }

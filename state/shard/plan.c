@@ -236,9 +236,10 @@ static enum sl_err read_sources(struct plan *p,
         memcpy(to->sha256, from->sha256.data, SHA256_BYTES);
         to->weights = from->weights;
         to->most_bytes = from->most_bytes;
+        to->table = sl_strdup(from->table);
         to->folder = sl_strdup(from->folder);
         to->file = sl_strdup(from->file);
-        if (to->folder == NULL || to->file == NULL)
+        if (to->table == NULL || to->folder == NULL || to->file == NULL)
             return sl_no_memory(err);
     }
     return SL_OK;
@@ -301,6 +302,7 @@ void plan_release(struct plan *p)
     for (size_t i = 0; i < p->piece_count; i++)
         sl_free(p->pieces[i].name);
     for (size_t i = 0; i < p->source_count; i++) {
+        sl_free(p->sources[i].table);
         sl_free(p->sources[i].folder);
         sl_free(p->sources[i].file);
     }

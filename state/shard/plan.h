@@ -69,9 +69,11 @@ struct plan_group {
 };
 
 // Source of initial values: a snapshot of another job that holds rows of this
-// shard, or (weights) a file of whole variables, of which only values are used.
+// shard, or (weights) a file of whole variables, of which only values are used,
+// or of rows of one sparse table.
 struct plan_source {
     bool weights;
+    char *table;         // of weights: its name, owned; "": variables
     uint64_t most_bytes; // limit of a weights file; 0: none given
     char *folder, *file; // owned
     uint8_t sha256[SHA256_BYTES];

@@ -216,6 +216,16 @@ enum sl_err snap_weights(struct shard *shard, struct fs_file *file,
                          uint64_t bytes, const struct snap_from *from,
                          struct sl_error *err);
 
+// Fills one table of a new shard with the rows of a file of ids and values that
+// are of the shard (snap_rows.c); the file is read and not mapped. SL_EINVAL:
+// the file or its rows do not fit the table, or are more than max_rows allows.
+// SL_ECORRUPT: an id stands there twice, or has a value that is not finite.
+// SL_ENOMEM, also if rows may not take so much. SL_ECANCELED. After a failure
+// the table may be half filled.
+enum sl_err snap_rows(struct shard *shard, const char *table,
+                      struct fs_file *file, uint64_t bytes,
+                      const struct snap_from *from, struct sl_error *err);
+
 // Maps the values of one file, verified, for answers to Pull with a tag. *out
 // is a reference (tagged_file_unref). SL_ENOENT: no such file.
 enum sl_err snap_values(struct fs *fs, const char *folder,

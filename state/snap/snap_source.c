@@ -275,11 +275,11 @@ static enum sl_err keep_secret(const struct snap_from *from, enum sl_err rc,
                    "--weights-root names the folder of weights");
 }
 
-// Fills the shard from weights, which hold whole variables and so every row.
+// Fills the shard from one file of weights: all variables, or a table.
 static enum sl_err snap_take_weights(const struct snap_from *from,
+                                     const struct plan_source *source,
                                      struct shard *s, struct sl_error *err)
 {
-    const struct plan_source *source = &s->plan.sources[0];
     char *named = fs_join(source->folder, source->file);
     struct sl_error why = SL_ERROR_INIT;
     struct fs_file *file = NULL;
@@ -292,7 +292,9 @@ static enum sl_err snap_take_weights(const struct snap_from *from,
         rc = snap_weights_check(file, source, from, &bytes, &why);
     rc = keep_secret(from, rc, &why, err);
     if (rc == SL_OK)
-        rc = snap_weights(s, file, bytes, from, err);
+        rc = source->table[0] == '\0'
+                 ? snap_weights(s, file, bytes, from, err)
+                 : snap_rows(s, source->table, file, bytes, from, err);
     if (rc != SL_OK && named != NULL)
         sl_prefix(err, rc, "cannot start with the weights of %s", named);
     fs_close(file);
@@ -331,10 +333,13 @@ enum sl_err snap_sources(const struct snap_from *from, struct shard *s,
                          struct sl_error *err)
 {
     uint64_t *found;
-    enum sl_err rc;
+    enum sl_err rc = SL_OK;
 
-    if (s->plan.source_count == 1 && s->plan.sources[0].weights)
-        return snap_take_weights(from, s, err);
+    if (s->plan.sources[0].weights) {
+        for (size_t i = 0; rc == SL_OK && i < s->plan.source_count; i++)
+            rc = snap_take_weights(from, &s->plan.sources[i], s, err);
+        return rc;
+    }
     found = sl_calloc(s->plan.piece_count, sizeof(*found));
     rc = found == NULL ? SL_ENOMEM : SL_OK;
     for (size_t i = 0; rc == SL_OK && i < s->plan.source_count; i++)

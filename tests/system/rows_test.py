@@ -271,6 +271,91 @@ def a_resumed_job_goes_on_with_its_rows_on_more_psservers():
             check("(items): dim 8" in done.stderr, done.stderr)
 
 
+# Says which rows it reads first, before anybody changes one.
+READER = PROGRAM.replace("            try:\n", """            try:
+                if not said:
+                    said = True
+                    for table in ("users", "items"):
+                        rows = closure.rows(table, ids_of(range(64)))
+                        print(table, rows.tobytes().hex(), flush=True)
+""", 1).replace("import sys,", "said = None\nimport sys,", 1)
+
+
+def a_table_begins_with_the_rows_that_another_job_exported():
+    """On more psservers, of which one dies before there is a checkpoint: what was
+    trained since is lost, and what the rows began with is not."""
+    with Cluster(psservers=3, workers=0) as c:
+        with Programs(start_of(c), count=1):
+            first = c.submit(tables_job(2), "--set", "placement.psservers=2")
+            c.wait_state(first)
+        files = {}
+        for table in ("users", "items"):
+            files[table] = c.dir / f"{table}.safetensors"
+            c.run("export", first, "--table", table, "--to", files[table])
+        times = collections.Counter(int(i) for i in ids_of(range(SAMPLES)).ravel())
+        epochs = 60
+        spec = {**tables_job(epochs), "checkpoint": {"every_epoch": False}}
+        job = sluice.submit(spec, c.address, table_weights={
+            table: str(path) for table, path in files.items()})
+        check_equal(sorted(c.status(job)["table_weights"]),
+                    [f"{table}={path.resolve()}" for table, path in sorted(files.items())],
+                    "what it started with")
+        with Programs(start_of(c, READER), count=1):
+            c.wait_steps(job, 8)
+            for name in ("ps-1", "ps-0"):
+                c.restart(name)
+                c.wait_steps(job, c.steps(job) + 8)
+            done = c.wait_state(job)
+        check_counts(done)
+        check_equal((len(done["shards"]), int(done["cuts"])), (3, 1), "shards, checkpoints")
+        said = dict(line.split() for line in c.log("program-0").splitlines()
+                    if line.startswith(("users ", "items ")))
+        for table, dim in (("users", DIM), ("items", DIM + 1)):
+            want = np.array([[[FIRST - 2 * times[i]] * dim for i in ids]
+                             for ids in ids_of(range(64)).tolist()], np.float32)
+            check_equal(said[table], want.tobytes().hex(), f"{table} as they began")
+            check_equal(as_rows(sluice.export(job, c.address, table=table)),
+                        {i: [FIRST - (2 + epochs) * n] * dim for i, n in times.items()},
+                        f"rows of {table} after the training")
+
+
+def a_file_of_rows_that_does_not_fit_is_refused():
+    from safetensors.numpy import save_file
+    with Cluster(psservers=2, workers=0) as c:
+        spec = c.dir / "spec.yaml"
+        job = tables_job(1)
+        job["model"]["tables"][1]["evict"] = {"max_rows": 10}
+        spec.write_text(json.dumps(job))
+        bad = c.dir / "bad.safetensors"
+        ids = np.arange(11, dtype=np.uint64)
+        rows = np.ones((11, DIM), np.float32)
+
+        def refused(*texts, table="users", want=2, **tensors):
+            save_file(tensors, bad)
+            done = c.run("submit", spec, "--no-wait", "--table-weights", f"{table}={bad}", want=want)
+            for text in texts:
+                check(text in done.stderr, text, done.stderr)
+            check_equal(len(done.stderr.strip().splitlines()), 1, "lines")
+
+        refused("rows of table users: it has no tensor 'values'", "export JOB --table", ids=ids)
+        refused("tensor 'ids' is I64", ids=ids.astype(np.int64), values=rows)
+        refused("11 ids and values of 10 rows", ids=ids, values=rows[1:])
+        refused("its rows have 4 values, the table's dim is 3", ids=ids,
+                values=np.ones((11, 4), np.float32))
+        rows[7, 1] = np.inf
+        refused("values[7, 1] is inf", ids=ids, values=rows)
+        rows[7, 1] = 1
+        refused("11 rows, more than evict.max_rows, 10", table="items", ids=ids,
+                values=np.ones((11, DIM + 1), np.float32))
+        refused("say TABLE=FILE", table="user", ids=ids, values=rows)
+        # What one psserver alone sees is the job's reason.
+        ids[3] = ids[2]
+        save_file({"ids": ids, "values": rows}, bad)
+        job = c.submit(json.loads(spec.read_text()), "--table-weights", f"users={bad}")
+        wait_for("the reason", lambda: "id 2 stands there twice" in c.status(job).get("reason", ""))
+        check("table users" in c.status(job)["reason"], c.status(job)["reason"])
+
+
 def figures(c, job, *words):
     """{(table, psserver): what is told of it}, numbers as numbers."""
     told = c.json("tables", job, *words)["tables"]
@@ -461,6 +546,8 @@ if __name__ == "__main__":
           a_gradient_of_a_row_that_is_not_finite_counts_like_any_other,
           a_resumed_job_goes_on_with_its_rows_on_more_psservers,
           an_exported_table_has_the_rows_of_the_checkpoint,
+          a_table_begins_with_the_rows_that_another_job_exported,
+          a_file_of_rows_that_does_not_fit_is_refused,
           psservers_give_the_rows_of_their_files_to_other_hosts,
           the_tables_of_a_job_are_listed_while_it_runs_and_after,
           what_does_not_fit_is_refused])

@@ -300,39 +300,107 @@ enum sl_err resumed_read(struct coord *c, const char *what,
 
 // ---- weights
 
+static enum sl_err resumed_check_folder(const Sluice__V1__WeightsFile *file,
+                                        struct sl_error *err)
+{
+    return file->folder[0] == '/'
+               ? SL_OK
+               : sl_fail(err, SL_EINVAL,
+                         "the folder of the weights is '%.100s', and no path "
+                         "from the root",
+                         file->folder);
+}
+
+static bool has_table(const Sluice__V1__JobSpec *spec, const char *name)
+{
+    for (size_t i = 0; i < spec->model->n_tables; i++)
+        if (strcmp(spec->model->tables[i]->name, name) == 0)
+            return true;
+    return false;
+}
+
+// Checks file i of the rows that tables begin with.
+static enum sl_err resumed_check_table(const Sluice__V1__SubmitRequest *request,
+                                       size_t i,
+                                       const Sluice__V1__JobSpec *spec,
+                                       struct sl_error *err)
+{
+    const Sluice__V1__TableFile *f = request->table_weights[i];
+
+    if (!has_table(spec, f->table))
+        return sl_fail(err, SL_EINVAL,
+                       "there are rows for table '%.80s', but the model has no "
+                       "table of this name; 'sluice validate FILE' lists them",
+                       f->table);
+    for (size_t k = 0; k < i; k++)
+        if (strcmp(request->table_weights[k]->table, f->table) == 0)
+            return sl_fail(err, SL_EINVAL,
+                           "there are two files with rows for table '%.80s'",
+                           f->table);
+    if (f->file->bytes == 0) // the limit of what psservers read
+        return sl_fail(err, SL_EINVAL,
+                       "the file with rows for table '%.80s' has no size",
+                       f->table);
+    return resumed_check_folder(f->file, err);
+}
+
 enum sl_err resumed_weights(const Sluice__V1__SubmitRequest *request,
+                            const Sluice__V1__JobSpec *spec,
                             Sluice__V1__ResumeSource **out,
                             struct sl_error *err)
 {
     Sluice__V1__ResumeSource view = SLUICE__V1__RESUME_SOURCE__INIT;
     ProtobufCMessage *copy = NULL;
+    enum sl_err rc = SL_OK;
 
     if (request->resume[0] != '\0')
         return sl_fail(err, SL_EINVAL,
                        "a job starts from a checkpoint or with weights, not "
                        "with both: the checkpoint has weights of its own");
-    if (request->weights->folder[0] != '/')
-        return sl_fail(err, SL_EINVAL,
-                       "the folder of the weights is '%.100s', and no path "
-                       "from the root",
-                       request->weights->folder);
+    if (request->weights != NULL)
+        rc = resumed_check_folder(request->weights, err);
+    for (size_t i = 0; rc == SL_OK && i < request->n_table_weights; i++)
+        rc = resumed_check_table(request, i, spec, err);
+    if (rc != SL_OK)
+        return rc;
     view.weights = request->weights;
+    view.tables = request->table_weights;
+    view.n_tables = request->n_table_weights;
     if (wire_dup(&copy, &view.base) != SL_OK)
         return sl_fail(err, SL_ENOMEM, "weights");
     *out = (Sluice__V1__ResumeSource *)copy;
     return SL_OK;
 }
 
+static bool same_file(const Sluice__V1__WeightsFile *a,
+                      const Sluice__V1__WeightsFile *b)
+{
+    if (a == NULL || b == NULL)
+        return a == b;
+    return a->sha256.len == b->sha256.len &&
+           memcmp(a->sha256.data, b->sha256.data, a->sha256.len) == 0;
+}
+
 bool resumed_same_weights(const struct job *job,
                           const Sluice__V1__SubmitRequest *request)
 {
-    const Sluice__V1__WeightsFile *now = request->weights, *then;
+    static const Sluice__V1__ResumeSource none =
+        SLUICE__V1__RESUME_SOURCE__INIT;
+    const Sluice__V1__ResumeSource *then =
+        job->weights == NULL ? &none : job->weights;
 
-    if (job->weights == NULL || now == NULL)
-        return job->weights == NULL && now == NULL;
-    then = job->weights->weights;
-    return now->sha256.len == then->sha256.len &&
-           memcmp(now->sha256.data, then->sha256.data, now->sha256.len) == 0;
+    if (!same_file(then->weights, request->weights) ||
+        then->n_tables != request->n_table_weights)
+        return false;
+    for (size_t i = 0; i < then->n_tables; i++) {
+        const Sluice__V1__TableFile *was = then->tables[i];
+        const Sluice__V1__TableFile *now = request->table_weights[i];
+
+        if (strcmp(was->table, now->table) != 0 ||
+            !same_file(was->file, now->file))
+            return false;
+    }
+    return true;
 }
 
 // ---- afterwards

@@ -31,16 +31,18 @@ enum sl_err resumed_read(struct coord *c, const char *what,
 // coord is freed; they end by themselves.
 void resumed_release(struct coord *c);
 
-// Makes the source of the weights that a submission names (request->weights is
-// there). The coordinator cannot read the file: the shard or rank that keeps
-// the parameters refuses what does not fit. *out is the caller's; SL_EINVAL:
-// the request names a cut, too, or the folder is no path from the root.
+// Makes the source of the weights that a submission names, for variables or for
+// tables of `spec`. The coordinator cannot read the files: the shard or rank
+// that keeps the parameters refuses what does not fit. *out is the caller's;
+// SL_EINVAL: the request names a cut, too, a table that is not there or twice,
+// or a folder that is no path from the root.
 enum sl_err resumed_weights(const Sluice__V1__SubmitRequest *request,
+                            const Sluice__V1__JobSpec *spec,
                             Sluice__V1__ResumeSource **out,
                             struct sl_error *err);
 
-// Says whether job and request start with the same file (its SHA-256), or both
-// with none (request->weights NULL).
+// Says whether job and request start with the same files (their SHA-256), in
+// the same order, or both with none.
 bool resumed_same_weights(const struct job *job,
                           const Sluice__V1__SubmitRequest *request);
 

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/buf.h"
 #include "common/base/mem.h"
 #include "coordinator/core/leases/bad.h"
 #include "coordinator/core/leases/classes.h"
@@ -590,9 +591,43 @@ static bool add_warnings(Sluice__V1__JobStatus *m, const struct job *job)
 
 static char *weights_text(const struct job *job)
 {
-    return job->weights == NULL ? sl_strdup("")
-                                : fs_join(job->weights->weights->folder,
-                                          job->weights->weights->file);
+    return job->weights == NULL || job->weights->weights == NULL
+               ? sl_strdup("")
+               : fs_join(job->weights->weights->folder,
+                         job->weights->weights->file);
+}
+
+// Returns "TABLE=PATH", to be freed; NULL: no memory.
+static char *table_weights_text(const Sluice__V1__TableFile *from)
+{
+    char *path = fs_join(from->file->folder, from->file->file), *text = NULL;
+    struct buf b = BUF_INIT;
+
+    if (path != NULL && buf_appendf(&b, "%s=%s", from->table, path) == SL_OK)
+        text = sl_strdup(buf_text(&b));
+    buf_release(&b);
+    sl_free(path);
+    return text;
+}
+
+static bool add_table_weights(Sluice__V1__JobStatus *m, const struct job *job)
+{
+    size_t n = job->weights == NULL ? 0 : job->weights->n_tables;
+
+    if (n == 0)
+        return true;
+    m->table_weights = sl_calloc(n, sizeof(m->table_weights[0]));
+    if (m->table_weights == NULL)
+        return false;
+    for (; m->n_table_weights < n; m->n_table_weights++) {
+        char *text =
+            table_weights_text(job->weights->tables[m->n_table_weights]);
+
+        if (text == NULL)
+            return false;
+        m->table_weights[m->n_table_weights] = text;
+    }
+    return true;
 }
 
 static bool add_texts(const struct coord *c, Sluice__V1__JobStatus *m,
@@ -610,8 +645,9 @@ static bool add_texts(const struct coord *c, Sluice__V1__JobStatus *m,
     m->resumed_from = sl_strdup(
         job->resume == NULL ? "" : job->resume->cut->checkpoints[0]->manifest);
     m->weights = weights_text(job);
-    return m->weights != NULL && m->resumed_from != NULL && m->id != NULL &&
-           m->name != NULL && m->reason != NULL && m->checkpoint != NULL;
+    return add_table_weights(m, job) && m->weights != NULL &&
+           m->resumed_from != NULL && m->id != NULL && m->name != NULL &&
+           m->reason != NULL && m->checkpoint != NULL;
 }
 
 static bool add_callbacks(Sluice__V1__JobStatus *m, const struct job *job)

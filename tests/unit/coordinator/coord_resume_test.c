@@ -208,3 +208,86 @@ TEST(coord_resume, weights_are_journalled_with_the_job_and_told_to_shards)
     wire_free(&s->base);
     world_release(w);
 }
+
+static const char rows_job[] =
+    "{\"name\":\"rows\",\"model\":{\"type\":\"external\",\"variables\":[{"
+    "\"name\":\"w\",\"shape\":[8,2]}],\"tables\":[{\"name\":\"users\",\"dim\":"
+    "16},{\"name\":\"items\",\"dim\":24}]},\"data\":{\"train\":{\"format\":"
+    "\"external\",\"samples\":40}},\"optimizer\":{\"type\":\"adam\"},"
+    "\"train\":{\"batch\":4,\"epochs\":2,\"steps_per_closure\":2}}";
+
+// Submits a job whose tables, named in `tables`, begin with files.
+static enum sl_err submit_rows(struct world *w, const char *const tables[2],
+                               uint8_t first, uint64_t bytes)
+{
+    Sluice__V1__SubmitRequest request = SLUICE__V1__SUBMIT_REQUEST__INIT;
+    Sluice__V1__WeightsFile file = SLUICE__V1__WEIGHTS_FILE__INIT;
+    Sluice__V1__TableFile rows[2], *list[2] = {&rows[0], &rows[1]};
+    uint8_t sha[32] = {first};
+    Sluice__V1__SubmitReply *reply = NULL;
+    ProtobufCMessage *spec = NULL;
+    json_t *value = NULL;
+    enum sl_err rc;
+
+    T_OK(sl_json_parse(&value, "job", rows_job, strlen(rows_job), NULL,
+                       t_err()));
+    T_OK(pbjson_read(&spec, &sluice__v1__job_spec__descriptor, value, "job",
+                     t_err()));
+    json_decref(value);
+    file.folder = (char *)"/rows";
+    file.file = (char *)"f.safetensors";
+    file.bytes = bytes;
+    file.sha256 = (ProtobufCBinaryData){sizeof(sha), sha};
+    for (unsigned i = 0; i < 2; i++) {
+        sluice__v1__table_file__init(&rows[i]);
+        rows[i].table = (char *)tables[i];
+        rows[i].file = &file;
+    }
+    request.spec = (Sluice__V1__JobSpec *)spec;
+    request.request_id = (char *)"r-2";
+    request.table_weights = list;
+    request.n_table_weights = 2;
+    rc = coord_submit(w->coord, &request, &reply, &err);
+    wire_free((ProtobufCMessage *)reply);
+    wire_free(spec);
+    return rc;
+}
+
+TEST(coord_resume,
+     rows_of_tables_are_journalled_with_the_job_and_told_to_shards)
+{
+    static const char *const good[] = {"items", "users"},
+                             *const turned[] = {"users", "items"},
+                             *const twice[] = {"items", "items"},
+                             *const other[] = {"items", "user"};
+    struct world w;
+    struct fake_member *ps;
+    Sluice__V1__JobStatus *s;
+
+    world_init(&w, t_seed());
+    T_FAILS(SL_EINVAL, submit_rows(&w, other, 1, 9));
+    T_HAS(err.text, "no table of this name");
+    T_FAILS(SL_EINVAL, submit_rows(&w, twice, 1, 9));
+    T_HAS(err.text, "two files with rows for table 'items'");
+    T_FAILS(SL_EINVAL, submit_rows(&w, good, 1, 0));
+    T_HAS(err.text, "has no size");
+    T_OK(submit_rows(&w, good, 1, 9));
+    T_OK(submit_rows(&w, good, 1, 9));               // the same request
+    T_FAILS(SL_EEXIST, submit_rows(&w, good, 2, 9)); // another one
+    T_FAILS(SL_EEXIST, submit_rows(&w, turned, 1, 9));
+    world_stop_coord(&w);
+    world_start_coord(&w);
+    s = status_of(&w, "j-1");
+    T_EQ(s->n_table_weights, 2);
+    T_STR(s->table_weights[0], "items=/rows/f.safetensors");
+    T_STR(s->weights, "");
+    wire_free(&s->base);
+    w.job = 1;
+    w.schedule = (struct schedule){
+        .samples = 40, .batch = 4, .epochs = 2, .steps_per_closure = 2};
+    ps = world_add(&w, FAKE_PSSERVER, "ps-1");
+    ps->edition = MODEL_EDITION_TABLES;
+    T_FALSE(world_run(&w, JOB_FINISHED, 4000));
+    T_EQ(ps->shards[0].sources, 2);
+    world_release(&w);
+}

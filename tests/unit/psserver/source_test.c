@@ -518,6 +518,168 @@ TEST(source, weights_that_do_not_fit_are_refused_and_named)
     files_release(&f);
 }
 
+// ---- rows that a table begins with
+
+enum { ROWS = 3000, ROW_DIM = 3 }; // more than are read at once
+
+static uint64_t row_ids[ROWS];
+static float row_values[ROWS][ROW_DIM];
+
+static void number_rows(void)
+{
+    for (uint64_t i = 0; i < ROWS; i++) {
+        row_ids[i] = i * UINT64_C(0x9e3779b97f4a7c15);
+        for (unsigned k = 0; k < ROW_DIM; k++)
+            row_values[i][k] = (float)(i * 4 + k);
+    }
+}
+
+// Writes ids of `type` and rows of `dim` values; the source is of table users.
+static void rows_file(struct files *f, enum tensor_dtype type, uint64_t dim)
+{
+    struct tensor_info tensors[2] = {
+        {.name = "ids", .dtype = type, .rank = 1, .shape = {ROWS}},
+        {.name = "values",
+         .dtype = TENSOR_F32,
+         .rank = 2,
+         .shape = {ROWS * ROW_DIM / dim, dim}},
+    };
+    struct tensorfile_writer *w = NULL;
+    static uint8_t sha[SHA256_BYTES];
+    Sluice__V1__SourceFile *file = &f->file[0];
+
+    T_OK(tensorfile_layout(tensors, 2, t_err()));
+    T_OK(fs_mkdirs(f->fs, "disk/any", t_err()));
+    T_OK(tensorfile_create(&w, f->fs, "disk/any/rows", tensors, 2, NULL, 0,
+                           false, t_err()));
+    T_OK(tensorfile_append(w, row_ids, sizeof(row_ids), t_err()));
+    T_OK(tensorfile_append(w, row_values, sizeof(row_values), t_err()));
+    T_OK(tensorfile_finish(w, NULL, t_err()));
+    T_OK(sha256_file(f->fs, "disk/any/rows", sha, t_err()));
+    sluice__v1__source_file__init(file);
+    file->folder = (char *)"disk/any";
+    file->file = (char *)"rows";
+    file->sha256 = (ProtobufCBinaryData){sizeof(sha), sha};
+    file->weights = true;
+    file->table = (char *)"users";
+    f->list[0] = file;
+    f->count = 1;
+}
+
+// A shard with two tables.
+static void rows_kit(struct kit *k, uint32_t shard, uint64_t max_rows)
+{
+    begin_kit(k, shard);
+    add(k, "bias", bias);
+    kit_table(k, "items", 5);
+    kit_table(k, "users", ROW_DIM)->max_rows = max_rows;
+}
+
+TEST(source, rows_of_a_file_go_to_the_shards_of_their_buckets)
+{
+    struct rowset_counts counts;
+    uint64_t rows = 0;
+    struct shard *s;
+    struct files f;
+    struct kit k;
+
+    files_init(&f);
+    number_rows();
+    rows_file(&f, TENSOR_U64, ROW_DIM);
+    for (uint32_t shard = 0; shard < 4; shard++) {
+        struct rowset *users;
+
+        rows_kit(&k, shard, 0);
+        T_OK(resume(&f, &k, &s, t_err()));
+        users = s->tables.sets[1];
+        for (size_t i = 0; i < ROWS; i++) {
+            float row[ROW_DIM], none[ROW_DIM] = {0};
+            bool own = rowset_own(users, 1, &row_ids[i]) == 1;
+
+            rowset_read(users, 1, &row_ids[i], row);
+            T_MEM(row, own ? row_values[i] : none, sizeof(row));
+        }
+        rowset_counts(users, &counts);
+        rows += counts.rows;
+        rowset_counts(s->tables.sets[0], &counts);
+        T_EQ(counts.rows, 0);
+        T_EQ(counted_steps(&s->once.counted), 0);
+        T_EQ(s->from.incarnation, 0); // it stands where the seed stood (K7)
+        shard_unref(s);
+    }
+    T_EQ(rows, ROWS);
+    files_release(&f);
+}
+
+TEST(source, rows_that_do_not_fit_are_refused_and_named)
+{
+    static const struct {
+        enum tensor_dtype type;
+        uint64_t dim, most;
+        const char *text;
+    } odd[] = {{TENSOR_I64, 3, 0, "tensor 'ids' is I64"},
+               {TENSOR_U64, 1, 0, "3000 ids and values of 9000 rows"},
+               {TENSOR_U64, 3, 1000, "part of evict.max_rows is 250"}};
+    struct sl_error err = SL_ERROR_INIT;
+    struct shard *s;
+    struct files f;
+    struct kit k;
+
+    files_init(&f);
+    number_rows();
+    for (size_t i = 0; i < SL_COUNT(odd); i++) {
+        rows_file(&f, odd[i].type, odd[i].dim);
+        rows_kit(&k, 1, odd[i].most);
+        T_FAILS(SL_EINVAL, resume(&f, &k, &s, &err));
+        T_HAS(err.text, "cannot start with the weights of disk/any/rows: ");
+        T_HAS(err.text, "table users: ");
+        T_HAS(err.text, odd[i].text);
+    }
+    rows_file(&f, TENSOR_U64, ROW_DIM);
+    rows_kit(&k, 1, 0);
+    k.table_list[1]->dim = 4;
+    T_FAILS(SL_EINVAL, resume(&f, &k, &s, &err));
+    T_HAS(err.text, "its rows have 3 values, the table's dim is 4");
+    f.file[0].table = (char *)"user";
+    rows_kit(&k, 1, 0);
+    T_FAILS(SL_EINVAL, resume(&f, &k, &s, &err));
+    T_HAS(err.text, "table user: the job has no such table");
+    row_values[2000][1] = NAN;
+    row_ids[10] = row_ids[9];
+    rows_file(&f, TENSOR_U64, ROW_DIM);
+    for (unsigned refused = 0, shard = 0; shard < 4; shard++) {
+        rows_kit(&k, shard, 0);
+        if (resume(&f, &k, &s, &err) == SL_OK)
+            shard_unref(s);
+        else
+            refused++;
+        T_TRUE(shard < 3 || (refused >= 1 && refused <= 2));
+    }
+    files_release(&f);
+}
+
+// Rows that find no memory are not a reason to give the job up: the shard is
+// loaded when there is some.
+TEST(source, rows_of_a_file_take_of_the_memory_of_rows)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct shard *s;
+    struct files f;
+    struct kit k;
+
+    files_init(&f);
+    number_rows();
+    rows_file(&f, TENSOR_U64, ROW_DIM);
+    rows_kit(&k, 1, 0);
+    row_memory_set(16384, 0);
+    T_FAILS(SL_ENOMEM, resume(&f, &k, &s, &err));
+    T_HAS(err.text, "no memory for another row");
+    row_memory_set(0, 0);
+    T_OK(resume(&f, &k, &s, t_err()));
+    shard_unref(s);
+    files_release(&f);
+}
+
 // ---- weights: what a stranger may name
 
 static const uint64_t keras_shape[2] = {5, 8};

@@ -511,6 +511,73 @@ TEST(rowset, a_full_shard_takes_newer_rows_for_older_ones)
     rowset_free(r);
 }
 
+// Each shard takes its own; whichever process loads the file, and in whatever
+// order the rows stand there, the records are the same.
+TEST(rowset, T2_rows_that_a_job_begins_with_are_of_no_update)
+{
+    enum { IDS = 100 };
+    struct rowset_spec spec = kit_spec(8);
+    float values[2][IDS][KIT_DIM];
+    uint64_t ids[2][IDS], own = 0;
+    struct rowset *r;
+
+    row_rule_defaults(&spec.rule, ROW_RULE_FTRL, OPTIM_SGD);
+    spec.shards = 2;
+    spec.min_count = 3;
+    for (uint64_t i = 0; i < IDS; i++) {
+        ids[0][i] = ids[1][IDS - 1 - i] = i;
+        for (unsigned k = 0; k < KIT_DIM; k++)
+            values[0][i][k] = values[1][IDS - 1 - i][k] = (float)(i * 4 + k);
+    }
+    for (spec.shard = 0; spec.shard < 2; spec.shard++) {
+        for (unsigned order = 0; order < 2; order++) {
+            struct row_header *h = (void *)before.rows;
+
+            r = kit_new(&spec);
+            T_OK(rowset_start(r, IDS, ids[order], values[order], t_err()));
+            T_EQ(rows_of(r), rowset_own(r, IDS, ids[order]));
+            rowset_freeze(r, 0);
+            T_EQ(rowset_stride(r), 56); // 9 values and slots, zeroes
+            while (rowset_walk(r, ROWSET_ROWS, 1, h, &(size_t){0})) {
+                float first[2 * KIT_DIM], *row = (float *)(void *)(h + 1);
+
+                row_rule_begin(&spec.rule, KIT_DIM, first);
+                T_EQ(h->changed, 0);
+                T_EQ(h->score, 1);
+                T_MEM(row, values[0][h->id], sizeof(values[0][0]));
+                T_MEM(row + KIT_DIM, first, sizeof(first));
+                T_EQ(((uint32_t *)row)[3 * KIT_DIM], 0);
+            }
+            rowset_thaw(r);
+            own += rowset_own(r, IDS, ids[order]);
+            rowset_free(r);
+        }
+    }
+    T_EQ(own, 2 * IDS);
+}
+
+TEST(rowset, rows_to_begin_with_that_cannot_be_are_refused)
+{
+    struct rowset_spec spec = kit_spec(4);
+    float values[3 * KIT_DIM] = {0};
+    uint64_t ids[3] = {7, 8, 7};
+    struct rowset *r = kit_new(&spec);
+
+    T_FAILS(SL_ECORRUPT, rowset_start(r, 3, ids, values, &wrong));
+    T_HAS(wrong.text, "id 7 stands there twice");
+    values[KIT_DIM] = 1.0f / 0.0f;
+    ids[1] = 9;
+    T_FAILS(SL_ECORRUPT, rowset_start(r, 1, ids + 1, values + KIT_DIM, &wrong));
+    T_HAS(wrong.text, "id 9 has a value that is not finite");
+    rowset_free(r);
+    spec.max_rows = 1;
+    r = kit_new(&spec);
+    T_EQ(rowset_room(r), 1);
+    T_FAILS(SL_ECORRUPT, rowset_start(r, 3, ids, values, &wrong));
+    T_HAS(wrong.text, "id 9 ");
+    rowset_free(r);
+}
+
 TEST(rowset, an_update_without_memory_changes_nothing)
 {
     struct rowset_spec spec = kit_spec(2);

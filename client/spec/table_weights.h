@@ -1,0 +1,31 @@
+// SPDX-License-Identifier: Apache-2.0
+// client/spec/table_weights.h -- files with the rows that sparse tables start
+// with, one for each table.
+//
+// Threads  main.
+// Memory   table_weights_release; the struct may move.
+// Errors   SL_EINVAL names the file, and the table or value that does not fit;
+//          SL_ECORRUPT: no safetensors file; SL_ENOENT, SL_EIO; SL_ENOMEM.
+//          *out is all zeroes after a failure; `err` may be NULL.
+#ifndef CLIENT_SPEC_TABLE_WEIGHTS_H
+#define CLIENT_SPEC_TABLE_WEIGHTS_H
+
+#include "client/spec/weights.h"
+
+struct table_weights {
+    Sluice__V1__TableFile **list; // for a request; owned
+    size_t count;
+    struct table_weights_file *files; // owned
+};
+
+// Reads said[count], each as "TABLE=FILE", and compares each file with its
+// table of a checked spec: ids, values of the table's dim that are finite, and
+// no more rows than max_rows. Whether an id stands twice is seen by the
+// psserver that has it. Maps and reads the whole files.
+enum sl_err table_weights_read(struct table_weights *out, struct fs *fs,
+                               const char *const *said, size_t count,
+                               const Sluice__V1__JobSpec *spec,
+                               struct sl_error *err);
+void table_weights_release(struct table_weights *t); // zeroes are allowed
+
+#endif
