@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/base/bytes.h"
 #include "common/run/conf.h"
 
 #define WORDS                                                                  \
@@ -132,22 +133,12 @@ void quota_add(struct quota_use *sum, const struct quota_use *more)
         sum->n[i] = quota_sum_saturated(sum->n[i], more->n[i]);
 }
 
-static const char *quota_format_figure(char out[32], enum quota_kind kind,
-                                       uint64_t n)
+static const char *quota_format_figure(char out[BYTES_TEXT],
+                                       enum quota_kind kind, uint64_t n)
 {
-    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
-    double value = (double)n / 1024;
-    unsigned unit = 0;
-
-    if (keys[kind].kind == CONF_INT)
-        snprintf(out, 32, "%" PRIu64, n);
-    else if (n < 1024)
-        snprintf(out, 32, "%" PRIu64 " B", n);
-    else {
-        for (; value >= 1024 && unit < 3; unit++)
-            value /= 1024;
-        snprintf(out, 32, "%.4g %s", value, units[unit]);
-    }
+    if (keys[kind].kind == CONF_BYTES)
+        return bytes_text(out, n);
+    snprintf(out, BYTES_TEXT, "%" PRIu64, n);
     return out;
 }
 
@@ -155,7 +146,8 @@ static enum sl_err quota_refuse(enum quota_kind kind, const char *tenant,
                                 uint64_t used, uint64_t most, uint64_t more,
                                 struct sl_error *err)
 {
-    char who[QUOTA_TENANT + 16], had[32], of[32], one[32];
+    char who[QUOTA_TENANT + 16], had[BYTES_TEXT], of[BYTES_TEXT];
+    char one[BYTES_TEXT];
 
     if (tenant[0] != '\0')
         snprintf(who, sizeof(who), "tenant %s", tenant);

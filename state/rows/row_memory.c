@@ -3,8 +3,9 @@
 #include "state/rows/row_memory.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdatomic.h>
+
+#include "common/base/bytes.h"
 
 #define SPARE_PART 8 // one part in so many is for accounts that hold little
 
@@ -107,13 +108,15 @@ void row_account_give(struct row_account *a, uint64_t bytes, bool passing)
 
 enum sl_err row_memory_refuse(enum sl_err rc, struct sl_error *err)
 {
+    char used[BYTES_TEXT], most[BYTES_TEXT];
+
     if (rc == SL_ENOMEM)
         return sl_no_memory(err);
+    bytes_text(used, atomic_load(&memory._shared.used));
+    bytes_text(most, row_memory_limit());
     return sl_fail(
-        err, rc,
-        "no memory for another row: rows of all jobs take %" PRIu64
-        " of %" PRIu64 " MiB%s",
-        atomic_load(&memory._shared.used) >> 20, row_memory_limit() >> 20,
+        err, rc, "no memory for another row: rows of all jobs take %s of %s%s",
+        used, most,
         rc == SL_EBUSY ? ", more is free when a snapshot is written"
                        : "; submit the job with evict.max_rows or with more "
                          "psservers, or give this one more (--rows-memory)");

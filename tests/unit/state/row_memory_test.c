@@ -72,6 +72,22 @@ TEST(row_memory, a_snapshot_s_copies_are_waited_for)
     row_memory_set(0, 0);
 }
 
+// Of a limit below 1 MiB, too.
+TEST(row_memory, a_refusal_names_the_figures_as_they_are)
+{
+    struct row_account a;
+
+    row_memory_set(600 << 10, 0);
+    row_account_open(&a);
+    T_OK(row_account_take(&a, 512 << 10, false));
+    T_EQ(row_account_take(&a, 512 << 10, false), SL_ERANGE);
+    T_FAILS(SL_ERANGE, row_memory_refuse(SL_ERANGE, &wrong));
+    T_HAS(wrong.text, "rows of all jobs take 512 KiB of 600 KiB; submit");
+    row_account_give(&a, 512 << 10, false);
+    row_account_close(&a);
+    row_memory_set(0, 0);
+}
+
 TEST(row_memory, the_limit_follows_the_process_and_other_memory)
 {
     T_EQ(row_memory_limit(), UINT64_MAX);

@@ -1,0 +1,18 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/base/bytes.h -- a number of bytes, for messages.
+//
+// Threads  pure.
+// Units    bytes.
+// Errors   none.
+#ifndef COMMON_BASE_BYTES_H
+#define COMMON_BASE_BYTES_H
+
+#include <stdint.h>
+
+#define BYTES_TEXT 32
+
+// Writes "700 B", "1.5 MiB" or "2 GiB", with four digits at most, and returns
+// `out`.
+const char *bytes_text(char out[BYTES_TEXT], uint64_t bytes);
+
+#endif
