@@ -375,7 +375,8 @@ static const char *table_status_name(char out[LIST_NAME],
 // ---- tenants
 
 static const char *const tenants_head[] = {
-    "tenant", "jobs", "shards", "parameters", "checkpoints", "kept", NULL};
+    "tenant",      "jobs", "shards", "parameters",
+    "checkpoints", "kept", "rows",   NULL};
 
 static void list_quota_cell(struct table *t, const Sluice__V1__QuotaFigure *f,
                             bool bytes)
@@ -402,6 +403,7 @@ static void tenant_row(struct table *t, const ProtobufCMessage *item)
     list_quota_cell(t, one->parameters, true);
     list_quota_cell(t, one->checkpoints, true);
     list_quota_cell(t, one->kept, false);
+    list_quota_cell(t, one->rows, true);
 }
 
 static const char *tenant_name(char out[LIST_NAME],
@@ -478,7 +480,7 @@ const struct list_format lists[LIST_KINDS] = {
     [LIST_SHARDS] = {"shards", shards_head, 9, 0x7fcu, NULL, shard_row, NULL},
     [LIST_TABLES] = {"tables", tables_head, 10, 0x3fcu, "the name",
                      table_status_row, table_status_name},
-    [LIST_TENANTS] = {"tenants", tenants_head, 6, 0x3eu, "the tenant",
+    [LIST_TENANTS] = {"tenants", tenants_head, 7, 0x7eu, "the tenant",
                       tenant_row, tenant_name},
     [LIST_QUEUES] = {"queues", queues_head, 9, 0x1fcu, "the name", queue_row,
                      queue_name},

@@ -38,7 +38,7 @@
 #include "coordinator/core/pause.h"
 #include "coordinator/core/shards/place.h"
 #include "coordinator/core/cuts/publish.h"
-#include "coordinator/core/quotas.h"
+#include "coordinator/core/quota_list.h"
 #include "coordinator/core/cuts/start_from.h"
 #include "coordinator/core/leases/recount.h"
 #include "coordinator/core/recovery/recover.h"

@@ -3,67 +3,16 @@
 #include "coordinator/core/quotas.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/base/mem.h"
 #include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/mode.h"
+#include "coordinator/core/quota_list.h"
 #include "coordinator/core/shards/place.h"
 #include "proto/spec.h"
-
-struct quotas {
-    struct quota *list;
-    size_t count;
-    char **names; // known tenants; number n is names[n - 1]
-    uint32_t names_count;
-};
-
-enum sl_err quotas_new(struct quotas **out, const struct coord_options *options,
-                       struct sl_error *err)
-{
-    struct quotas *q = sl_calloc(1, sizeof(*q));
-
-    if (q != NULL)
-        q->list = sl_malloc_array(options->quotas_count, sizeof(*q->list));
-    if (q == NULL || q->list == NULL) {
-        sl_free(q);
-        return sl_fail(err, SL_ENOMEM, "quotas");
-    }
-    q->count = options->quotas_count;
-    if (q->count > 0)
-        memcpy(q->list, options->quotas, q->count * sizeof(*q->list));
-    *out = q;
-    return SL_OK;
-}
-
-void quotas_free(struct quotas *q)
-{
-    if (q == NULL)
-        return;
-    for (uint32_t i = 0; i < q->names_count; i++)
-        sl_free(q->names[i]);
-    sl_free(q->names);
-    sl_free(q->list);
-    sl_free(q);
-}
-
-// Returns the number of a tenant, from 1; 0: no memory.
-static uint32_t quotas_tenant_number(struct quotas *q, const char *tenant)
-{
-    char **more;
-
-    for (uint32_t i = 0; i < q->names_count; i++) {
-        if (strcmp(q->names[i], tenant) == 0)
-            return i + 1;
-    }
-    more = sl_realloc_array(q->names, q->names_count + 1, sizeof(*more));
-    if (more == NULL)
-        return 0;
-    q->names = more;
-    more[q->names_count] = sl_strdup(tenant);
-    return more[q->names_count] != NULL ? ++q->names_count : 0;
-}
 
 // Finds the number of the tenant of a job.
 static enum sl_err number_of_job(struct coord *c, uint64_t job, uint32_t *out,
@@ -276,7 +225,7 @@ enum sl_err quotas_admit(struct coord *c, const Sluice__V1__JobSpec *spec,
                          struct sl_error *err)
 {
     const char *tenant = c->asker.tenant;
-    const struct quota *q = quota_of(c->quotas->list, c->quotas->count, tenant);
+    const struct quota *q = quotas_of_tenant(c->quotas, tenant);
     struct quota_use used, more;
     uint64_t elements = 0;
     uint32_t shards = 0, number;
@@ -298,6 +247,91 @@ enum sl_err quotas_admit(struct coord *c, const Sluice__V1__JobSpec *spec,
         rc = quota_allow(q, tenant, &used, &more, err);
     }
     sums_release(&sums);
+    return rc;
+}
+
+// ---- rows of tables, on each psserver
+
+// What the rows of one shard take.
+struct shard_use {
+    uint32_t tenant;
+    uint64_t server, bytes;
+};
+
+struct shard_uses {
+    struct shard_use *list; // owned
+    size_t count, room;
+};
+
+static enum sl_err shard_uses_add(struct shard_uses *u,
+                                  const struct shard_use *one,
+                                  struct sl_error *err)
+{
+    if (u->count == u->room) {
+        size_t room = 2 * u->room + 64;
+        struct shard_use *more = sl_realloc_array(u->list, room, sizeof(*more));
+
+        if (more == NULL)
+            return sl_fail(err, SL_ENOMEM, "quotas");
+        u->list = more;
+        u->room = room;
+    }
+    u->list[u->count++] = *one;
+    return SL_OK;
+}
+
+static enum sl_err shard_uses_of_job(struct shard_uses *u, struct coord *c,
+                                     const struct job *job,
+                                     struct sl_error *err)
+{
+    struct shard_use one = {0};
+    enum sl_err rc = number_of_job(c, job->id, &one.tenant, err);
+
+    for (uint32_t i = 0; rc == SL_OK && i < job->shards.count; i++) {
+        const struct job_shard *s = &job->shards.list[i];
+
+        one.server = s->server;
+        one.bytes = shard_rows_bytes(&s->rows);
+        if (one.server != 0 && one.bytes > 0)
+            rc = shard_uses_add(u, &one, err);
+    }
+    return rc;
+}
+
+static int shard_use_order(const void *a, const void *b)
+{
+    const struct shard_use *x = a, *y = b;
+
+    if (x->tenant != y->tenant)
+        return x->tenant < y->tenant ? -1 : 1;
+    return x->server < y->server ? -1 : x->server > y->server;
+}
+
+// Sets each tenant's use of rows to that on the psserver where it is largest.
+static enum sl_err sums_add_rows(struct sums *s, struct sl_error *err)
+{
+    struct shard_uses u = {0};
+    enum sl_err rc = SL_OK;
+    uint64_t here = 0;
+
+    list_for(n, &s->c->jobs.active)
+    {
+        const struct job *job = list_entry(n, struct job, on_active);
+
+        if (rc == SL_OK && job->shards.placed && !job_ended(job))
+            rc = shard_uses_of_job(&u, s->c, job, err);
+    }
+    if (rc == SL_OK && u.count > 0)
+        qsort(u.list, u.count, sizeof(*u.list), shard_use_order);
+    for (size_t i = 0; rc == SL_OK && i < u.count; i++) {
+        struct quota_use *of = &s->of[u.list[i].tenant - 1];
+        bool more = i > 0 && shard_use_order(&u.list[i - 1], &u.list[i]) == 0;
+
+        here = more ? here + u.list[i].bytes : u.list[i].bytes;
+        if (here > of->n[QUOTA_ROWS])
+            of->n[QUOTA_ROWS] = here;
+    }
+    sl_free(u.list);
     return rc;
 }
 
@@ -343,6 +377,8 @@ enum sl_err quotas_list(struct coord *c, struct quotas_tenant **out,
     size_t n = 0;
     enum sl_err rc = sums_make(&sums, c, err);
 
+    if (rc == SL_OK)
+        rc = sums_add_rows(&sums, err);
     if (rc == SL_OK)
         rc = meet_named(c, err);
     if (rc == SL_OK) {

@@ -26,14 +26,6 @@ struct job_measured {
     uint64_t elements;
 };
 
-struct quotas;
-
-// Copies the quotas of `options`; use is counted with the first question.
-// SL_ENOMEM.
-enum sl_err quotas_new(struct quotas **out, const struct coord_options *options,
-                       struct sl_error *err);
-void quotas_free(struct quotas *q); // NULL is allowed
-
 // Returns SL_OK if the calling tenant may have a job of this spec as well. A
 // spec that cannot be measured (place_measure) fails as that does.
 enum sl_err quotas_admit(struct coord *c, const Sluice__V1__JobSpec *spec,

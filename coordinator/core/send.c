@@ -12,6 +12,7 @@
 #include "common/run/log.h"
 #include "coordinator/core/job.h"
 #include "coordinator/core/mode.h"
+#include "coordinator/core/quota_list.h"
 #include "coordinator/core/cuts/cut_fits.h"
 #include "coordinator/core/tokens.h"
 #include "proto/spec.h"
@@ -363,6 +364,35 @@ void send_rates(struct coord *c, uint64_t member, const struct job *job,
     send_down(c, member, &down);
 }
 
+// What the rows of a job's tenant may take on each psserver.
+struct rows_quota_parts {
+    Sluice__V1__RowsQuota msg;
+    char tenant[JOURNAL_TENANT];
+};
+
+// Returns the message; NULL: the job has no tables, or its tenant cannot be
+// read, which ends the coordinator.
+static Sluice__V1__RowsQuota *rows_quota_say(struct coord *c,
+                                             struct rows_quota_parts *p,
+                                             const struct job *job)
+{
+    const struct quota *q;
+    struct sl_error err = SL_ERROR_INIT;
+
+    if (job->spec->model->n_tables == 0)
+        return NULL;
+    if (journal_job_tenant(c->journal, job->id, p->tenant, &err) != SL_OK) {
+        (void)coord_fatal(c, &err);
+        return NULL;
+    }
+    q = quotas_of_tenant(c->quotas, p->tenant);
+    sluice__v1__rows_quota__init(&p->msg);
+    p->msg.tenant = p->tenant;
+    p->msg.limited = q != NULL && q->most[QUOTA_ROWS] != QUOTA_FREE;
+    p->msg.most = p->msg.limited ? q->most[QUOTA_ROWS] : 0;
+    return &p->msg;
+}
+
 void send_place(struct coord *c, const struct member *m, struct job *job,
                 uint32_t shard)
 {
@@ -374,6 +404,7 @@ void send_place(struct coord *c, const struct member *m, struct job *job,
     Sluice__V1__Staleness staleness;
     struct place_parts parts;
     struct rates_parts rates;
+    struct rows_quota_parts quota;
     DOWN(down, PLACE, place, &msg);
 
     if (place_parts_take(&parts, job, shard) != SL_OK)
@@ -392,6 +423,7 @@ void send_place(struct coord *c, const struct member *m, struct job *job,
     if (take_staleness(&staleness, job->spec->train))
         spec.staleness = &staleness;
     spec.accumulate = accumulate > 1 ? accumulate : 0;
+    spec.rows = rows_quota_say(c, &quota, job);
     rates_list(&rates, &job->monitor.callbacks.rates);
     spec.rates = rates.list;
     spec.n_rates = job->monitor.callbacks.rates.count;
@@ -408,6 +440,7 @@ void send_admit(struct coord *c, const struct member *m, const struct job *job,
                 uint32_t shard)
 {
     Sluice__V1__Admit msg = SLUICE__V1__ADMIT__INIT;
+    struct rows_quota_parts quota;
     DOWN(down, ADMIT, admit, &msg);
 
     msg.term = c->term;
@@ -415,6 +448,7 @@ void send_admit(struct coord *c, const struct member *m, const struct job *job,
     msg.shard = shard;
     msg.incarnation = job->shards.evidence.shard[shard].incarnation;
     msg.map_version = job->map.version;
+    msg.rows = rows_quota_say(c, &quota, job);
     send_down(c, m->id, &down);
 }
 

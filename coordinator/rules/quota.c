@@ -25,6 +25,7 @@ static const struct conf_key keys[QUOTA_KINDS] = {
                            .kind = CONF_BYTES,
                            .max = INT64_MAX},
     [QUOTA_KEPT] = {.name = "kept", .kind = CONF_INT, .max = INT64_MAX},
+    [QUOTA_ROWS] = {.name = "rows", .kind = CONF_BYTES, .max = INT64_MAX},
 };
 
 // ---- reading
@@ -37,12 +38,12 @@ static enum sl_err read_tenant(struct quota *q, const char **text,
     size_t fits = **text == '*' ? 1 : strspn(*text, WORDS);
 
     if ((*text)[n] != ':' || n == 0 || n != fits || n >= QUOTA_TENANT)
-        return sl_fail(
-            err, SL_EINVAL,
-            "--quota '%.100s': write it as "
-            "TENANT:jobs=3,shards=64,parameters=2GiB,checkpoints=10GiB; * is "
-            "each other tenant, - is callers without a tenant",
-            *text);
+        return sl_fail(err, SL_EINVAL,
+                       "--quota '%.100s': write it as "
+                       "TENANT:jobs=3,shards=64,parameters=2GiB,checkpoints="
+                       "10GiB,rows=1GiB; "
+                       "* is each other tenant, - is callers without a tenant",
+                       *text);
     if (n != 1 || **text != '-') { // "-" leaves the tenant ""
         memcpy(q->tenant, *text, n);
         q->tenant[n] = '\0';
@@ -78,7 +79,7 @@ static enum sl_err read_figure(struct quota *q, const char *text, size_t n,
     }
     return sl_fail(err, SL_EINVAL,
                    "--quota: '%s' is none of jobs=N, shards=N, "
-                   "parameters=BYTES, checkpoints=BYTES, kept=N",
+                   "parameters=BYTES, checkpoints=BYTES, kept=N, rows=BYTES",
                    word);
 }
 

@@ -4,7 +4,9 @@
 //
 // Quotas apply when a job is submitted: a job that was accepted is never
 // refused for one later. So checkpoints count as what jobs may come to, not as
-// what they happen to have.
+// what they happen to have. Rows of sparse tables are the exception: what they
+// may come to is not known, so psservers count them (state/rows/row_memory.h),
+// and the job that needs more than is left fails.
 //
 // Threads  pure.
 // Memory   values; quota_of returns an item of the caller's list.
@@ -27,6 +29,9 @@ enum quota_kind {
     // come to
     QUOTA_CHECKPOINTS,
     QUOTA_KEPT, // jobs that were not deleted, ended ones too
+    // bytes of the rows of those jobs on each psserver, which keeps this limit;
+    // used: on that which has most
+    QUOTA_ROWS,
     QUOTA_KINDS
 };
 

@@ -55,10 +55,12 @@ const struct conf_key server_keys[] = {
              "version that has tokens."},
     {.name = "quota",
      .kind = CONF_MULTI,
-     .help = "Quota of a tenant: TENANT:KEY=N,KEY=N.. with the keys jobs, "
-             "shards, parameters and checkpoints (the last two in bytes, such "
-             "as 2GiB). TENANT * is every tenant without a quota of its own; - "
-             "stands for callers without a tenant."},
+     .help =
+         "Quota of a tenant: TENANT:KEY=N,KEY=N.. with the keys jobs, "
+         "shards, kept, parameters, checkpoints and rows (the last three in "
+         "bytes, such as 2GiB; rows on each psserver). TENANT * is every "
+         "tenant without a quota of its own; - "
+         "stands for callers without a tenant."},
     {.name = "audit-bytes",
      .kind = CONF_BYTES,
      .value = "64MiB",

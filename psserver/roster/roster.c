@@ -15,6 +15,7 @@
 #include "common/base/mem.h"
 #include "common/base/moves.h"
 #include "psserver/roster/roster_inner.h"
+#include "state/rows/row_memory.h"
 #include "state/shard/counts.h"
 
 #define RETRY_MS 10000 // pause before a failed shard is loaded again
@@ -235,7 +236,8 @@ static void load_work(void *arg)
         (load->rc = shard_new(&load->shard, &load->plan)) != SL_OK)
         sl_fail(&load->err, load->rc,
                 "no memory for its values, slots and empty tables; give this "
-                "psserver more (--rows-memory limits its tables)");
+                "psserver more (--rows-memory limits its tables, coordinator "
+                "--quota TENANT:rows= those of a tenant)");
     if (load->rc == SL_OK)
         load->rc = snap_load(setup->fs, h->folder, load->at_least, load->shard,
                              passed_over, h, &load->err);
@@ -442,6 +444,18 @@ static struct hosted *hosted_for(struct roster *r,
     return h;
 }
 
+// Notes what a tenant's rows may take here, before a shard of it is loaded or
+// pushed to.
+static void note_quota(const Sluice__V1__RowsQuota *q)
+{
+    if (q == NULL)
+        return; // the coordinator is of a version that does not say it
+    if (row_tenant_set(q->tenant, q->limited ? q->most : ROW_TENANT_FREE) !=
+        SL_OK)
+        LOG(ERROR, "quota of rows not kept: out of memory", "tenant=%s",
+            q->tenant);
+}
+
 void roster_place(struct roster *r, const Sluice__V1__Place *m)
 {
     struct wire_tag at_least = wire_tag_of(m->at_least);
@@ -453,6 +467,7 @@ void roster_place(struct roster *r, const Sluice__V1__Place *m)
     if (h == NULL)
         return;
     h->at_least = at_least;
+    note_quota(m->shard->rows);
     switch (h->state) {
     case HOSTED_LOADING:
         h->again = true; // `at_least` may have risen
@@ -494,6 +509,7 @@ void roster_admit(struct roster *r, const Sluice__V1__Admit *m)
             HOLD_PAIRS " incarnation=%" PRIu64, HOLD_VALUES(h), m->incarnation);
         return;
     }
+    note_quota(m->rows);
     HISTORY("admit_heard",
             "job=%" PRIu64 " shard=%u incarnation=%" PRIu64 " term=%" PRIu64,
             m->job, m->shard, m->incarnation, m->term);

@@ -91,6 +91,38 @@ static void put_shards(const struct measured *m, struct expo *e)
     }
 }
 
+// The label of jobs that are nobody's is as the operator writes their quota.
+static const char *tenant_label(const char *tenant)
+{
+    return tenant[0] == '\0' ? "-" : tenant;
+}
+
+static void put_tenant_bytes(void *arg, const char *tenant, uint64_t used,
+                             uint64_t most)
+{
+    (void)most;
+    expo_value(arg, (double)used, "tenant", tenant_label(tenant), NULL);
+}
+
+static void put_tenant_limit(void *arg, const char *tenant, uint64_t used,
+                             uint64_t most)
+{
+    (void)used;
+    if (most != ROW_TENANT_FREE)
+        expo_value(arg, (double)most, "tenant", tenant_label(tenant), NULL);
+}
+
+static void put_tenants(struct expo *e)
+{
+    expo_family(e, "sluice_table_tenant_bytes", EXPO_GAUGE,
+                "Memory that rows of a tenant's jobs have taken here.");
+    row_tenants_each(put_tenant_bytes, e);
+    expo_family(e, "sluice_table_tenant_bytes_limit", EXPO_GAUGE,
+                "Most memory for rows of a tenant's jobs here (coordinator "
+                "--quota rows=); absent without a limit.");
+    row_tenants_each(put_tenant_limit, e);
+}
+
 static void put_tables(const struct measured *m, struct expo *e)
 {
     expo_family(e, "sluice_table_rows", EXPO_GAUGE,
@@ -105,6 +137,7 @@ static void put_tables(const struct measured *m, struct expo *e)
                     "Most memory for rows of sparse tables, of all jobs "
                     "together; absent without a limit.",
                     (double)row_memory_limit());
+    put_tenants(e);
     expo_family(e, "sluice_table_ids_total", EXPO_COUNTER,
                 "What became of ids of sparse tables since their shards were "
                 "loaded (unadmitted: changed no row).");

@@ -10,10 +10,15 @@
 // The last eighth of the limit is for accounts that hold less than an equal
 // part of it: of two jobs, the one that fills the memory is refused first.
 //
+// A tenant's accounts together may have a limit of their own, which the
+// coordinator says (--quota rows=): what would exceed it is refused in the same
+// way, whatever is left of the other.
+//
 // Copies that a snapshot under way keeps are taken as `passing`. As they go
 // when the snapshot is written, a refusal that they cause is one to wait for.
 //
-// Threads  any; an account: one at a time, under the lock of its shard.
+// Threads  any; an account: one at a time, under the lock of its shard. Opening
+//          and closing wait for a lock that guards the list of tenants.
 // Memory   an account is the caller's.
 // Units    bytes.
 // Errors   of row_account_take. It has taken nothing then.
@@ -37,13 +42,31 @@ uint64_t row_memory_limit(void);
 void row_memory_add_dense(uint64_t bytes);
 void row_memory_drop_dense(uint64_t bytes);
 
+#define ROW_TENANT_FREE UINT64_MAX
+
+// Sets the limit for all accounts of a tenant (ROW_TENANT_FREE: none), those
+// that are open and those to come; what they have by now is left to them.
+// Without memory for its name the limit is not kept: SL_ENOMEM.
+enum sl_err row_tenant_set(const char *tenant, uint64_t most);
+
+// Calls `each` with each tenant that has accounts or a limit, and with the
+// bytes that it has taken, under the lock of the list.
+void row_tenants_each(void (*each)(void *arg, const char *tenant, uint64_t used,
+                                   uint64_t most),
+                      void *arg);
+
+struct row_tenant;
+
 struct row_account {
-    uint64_t bytes;   // taken
-    uint64_t passing; // a part of them
+    uint64_t bytes;            // taken
+    uint64_t passing;          // a part of them
+    struct row_tenant *tenant; // NULL: not known
+    bool of_tenant;            // the last refusal was for the tenant's limit
 };
 
-// Counts an account in, and out: all that it took must be given back.
-void row_account_open(struct row_account *a);
+// Counts an account in, of this tenant (NULL: not known), and out: all that it
+// took must be given back. SL_ENOMEM: it is not open.
+enum sl_err row_account_open(struct row_account *a, const char *tenant);
 void row_account_close(struct row_account *a);
 
 // Takes memory; `a` may be NULL: then it is not counted. SL_ERANGE: too little
@@ -54,7 +77,9 @@ enum sl_err row_account_take(struct row_account *a, uint64_t bytes,
 // Gives back what was taken with the same `passing`, also in other portions.
 void row_account_give(struct row_account *a, uint64_t bytes, bool passing);
 
-// Writes a text for a refusal `rc`, also for SL_ENOMEM, and returns it.
-enum sl_err row_memory_refuse(enum sl_err rc, struct sl_error *err);
+// Writes a text for the last refusal `rc` of an account (NULL: SL_ENOMEM), also
+// for SL_ENOMEM, and returns it.
+enum sl_err row_memory_refuse(const struct row_account *a, enum sl_err rc,
+                              struct sl_error *err);
 
 #endif

@@ -96,7 +96,7 @@ enum sl_err rowset_new(struct rowset **out, const struct rowset_spec *spec,
     rc = rowset_make(r);
     if (rc != SL_OK) {
         rowset_free(r);
-        (void)row_memory_refuse(rc, err);
+        (void)row_memory_refuse(spec->account, rc, err);
         return sl_prefix(err, SL_ENOMEM, "table %u", spec->table);
     }
     *out = r;

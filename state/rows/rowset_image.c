@@ -108,8 +108,8 @@ static enum sl_err rowset_add(struct rowset *r, enum rowset_part part,
                        r->spec.table, h.id, wrong);
     rc = row_store_reserve(s, 1, &h.id, 0);
     if (rc != SL_OK)
-        return sl_prefix(err, row_memory_refuse(rc, err), "table %u",
-                         r->spec.table);
+        return sl_prefix(err, row_memory_refuse(r->spec.account, rc, err),
+                         "table %u", r->spec.table);
     memcpy(row_store_at(s, row_store_add(s, hash, h.id)), record,
            s->pool.stride);
     return SL_OK;

@@ -118,6 +118,7 @@ struct plan {
     uint32_t shards;           // of the job; 0: not said, and without tables
     struct plan_table *tables; // all of the job, in the order of their numbers
     size_t table_count;
+    char *tenant; // owned; pays for their rows; NULL: not known, or no tables
 };
 
 // Makes the plan of a ShardSpec, which is read during the call. SL_EINVAL,

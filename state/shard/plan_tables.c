@@ -157,6 +157,9 @@ enum sl_err plan_read_tables(struct plan *p, const Sluice__V1__ShardSpec *spec,
     p->shards = spec->shards;
     if (spec->n_tables == 0)
         return SL_OK;
+    if (spec->rows != NULL &&
+        (p->tenant = sl_strdup(spec->rows->tenant)) == NULL)
+        return sl_no_memory(err);
     rc = check_shard_job(p, spec->n_tables, err);
     if (rc != SL_OK)
         return rc;
@@ -174,4 +177,5 @@ void plan_release_tables(struct plan *p)
     for (size_t i = 0; i < p->table_count; i++)
         sl_free(p->tables[i].name);
     sl_free(p->tables);
+    sl_free(p->tenant);
 }

@@ -4,6 +4,16 @@
 
 #include "common/base/mem.h"
 
+static struct row_account *account_new(const char *tenant)
+{
+    struct row_account *a = sl_calloc(1, sizeof(*a));
+
+    if (a == NULL || row_account_open(a, tenant) == SL_OK)
+        return a;
+    sl_free(a);
+    return NULL;
+}
+
 enum sl_err tables_init(struct tables *out, const struct plan *plan,
                         struct sl_error *err)
 {
@@ -15,9 +25,7 @@ enum sl_err tables_init(struct tables *out, const struct plan *plan,
         return SL_OK;
     made.sets = sl_calloc(made.count, sizeof(struct rowset *));
     made.dims = sl_calloc(made.count, sizeof(*made.dims));
-    made.account = sl_calloc(1, sizeof(*made.account));
-    if (made.account != NULL)
-        row_account_open(made.account);
+    made.account = account_new(plan->tenant);
     if (made.sets == NULL || made.dims == NULL || made.account == NULL)
         rc = sl_no_memory(err);
     for (size_t i = 0; i < made.count && rc == SL_OK; i++) {
@@ -110,8 +118,8 @@ enum sl_err tables_reserve(struct tables *t, const struct plan *plan,
         here = more && b.table == i;
         rc = rowset_reserve(t->sets[i], here ? b.count : 0, b.ids);
         if (rc != SL_OK)
-            return sl_prefix(err, row_memory_refuse(rc, err), "table %s",
-                             plan->tables[i].name);
+            return sl_prefix(err, row_memory_refuse(t->account, rc, err),
+                             "table %s", plan->tables[i].name);
         if (here)
             more = tables_next(t, &at, true, &b);
     }

@@ -444,7 +444,8 @@ static enum sl_err expect_tables(const struct tensorfile *f,
             return SL_ECORRUPT;
         rc = rowset_expect(shard->tables.sets[table], part, t->shape[0]);
         if (rc != SL_OK)
-            return sl_prefix(err, row_memory_refuse(rc, err),
+            return sl_prefix(err,
+                             row_memory_refuse(shard->tables.account, rc, err),
                              "table %s with %" PRIu64 " records",
                              p->tables[table].name, t->shape[0]);
     }

@@ -14,6 +14,7 @@ struct snap_rows {
     struct tensorfile *file;
     struct table_file tensors;
     struct rowset *set;
+    const struct row_account *account;
     uint32_t dim;
     uint64_t ids[SNAP_RECORDS];
     uint8_t *values; // of as many rows; owned
@@ -66,7 +67,7 @@ static enum sl_err snap_rows_expect(struct snap_rows *r, struct sl_error *err)
         return rc;
     rc = rowset_expect(r->set, ROWSET_ROWS, own);
     return rc == SL_OK ? SL_OK
-                       : sl_prefix(err, row_memory_refuse(rc, err),
+                       : sl_prefix(err, row_memory_refuse(r->account, rc, err),
                                    "%" PRIu64 " rows", own);
 }
 
@@ -97,6 +98,7 @@ enum sl_err snap_rows(struct shard *s, const char *table, struct fs_file *file,
     if (rc != SL_OK)
         return rc;
     r->from = from;
+    r->account = s->tables.account;
     rc = find_set(&r->set, &r->dim, s, table, err);
     if (rc == SL_OK)
         rc = tensorfile_open_read(&r->file, file, bytes, SNAP_HEADER_MAX, err);

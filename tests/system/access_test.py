@@ -283,6 +283,48 @@ def a_tenant_has_no_more_than_its_quota():
         check("'job=1' is none of jobs=N" in c.log("coordinator"), "it does not say why")
 
 
+def a_tenant_s_rows_have_a_quota_and_take_no_other_s():
+    """Rows of two tenants' jobs, on one psserver: the job that needs more than its
+    tenant may have fails, and says so; the other job ends as ever."""
+    made = [("submitter", "bob", "--tenant", "a"), ("submitter", "eve", "--tenant", "b")]
+    samples = 16384  # each with an id of its own: 47 bytes of a row, 770 KiB in all
+    with Guarded(made, psservers=1, workers=2) as c:
+        c.kill("coordinator")
+        c.start("coordinator", extra=["--quota", "a:rows=512KiB"])
+        data = c.dir / "ids.csv"
+        data.write_text("y,x,user\n" + "".join(f"{i % 2},0.5,{i}\n" for i in range(samples)))
+        spec = {"name": "rows", "model": {"input_shape": [1], "layers": [
+                    {"type": "embedding", "name": "users", "ids": "user", "rows": "dynamic",
+                     "output_dim": 4, "buckets": 64,
+                     "optimizer": {"type": "rowwise_adagrad", "learning_rate": 0.1}},
+                    {"type": "concatenate", "inputs": ["input", "users"]},
+                    {"type": "dense", "units": 1, "activation": "sigmoid"}]},
+                "loss": "binary_crossentropy", "optimizer": {"type": "sgd", "learning_rate": 0.1},
+                "data": {"train": {"format": "csv", "x": str(data), "header": True,
+                                   "label_column": "y", "columns": ["x"], "ids": ["user"]}},
+                "train": {"batch": 256, "epochs": 1, "steps_per_closure": 8}}
+        path = c.dir / "job.json"
+        path.write_text(json.dumps(spec))
+
+        def submit(who):
+            return c.run("submit", path, "--no-wait", who=who).stdout.strip()
+        hers, his = submit("submitter-eve"), submit("submitter-bob")
+        failed = c.wait_state(his, "failed")
+        for text in ("psserver ps-0", "table users: no memory for another row",
+                     "rows of tenant a take ", " of 512 KiB here", "--quota a:rows=BYTES"):
+            check(text in str(failed), f"no '{text}'", failed["reason"])
+        check_counts(c.wait_state(hers))
+        rows = c.json("tables", hers, who="submitter-eve")["tables"][0]["figures"]["rows"]
+        check_equal(int(rows), samples, "rows of the other tenant")
+        shown = {x["tenant"]: x for x in c.json("quota")["tenants"]}
+        check_equal((shown["a"]["rows"]["most"], shown["a"]["rows"]["limited"]),
+                    (512 << 10, True), "the quota")
+        # With a higher one the same job ends, and the psserver has not to start anew.
+        c.kill("coordinator")
+        c.start("coordinator", extra=["--quota", "a:rows=4MiB"])
+        check_counts(c.wait_state(submit("submitter-bob")))
+
+
 def the_doctor_says_who_would_be_refused():
     with Guarded([("worker", "w-9")], psservers=0, workers=0) as c:
         c.cert("revoke", "--role", "worker", "--name", "w-9")
@@ -444,6 +486,7 @@ if __name__ == "__main__":
           ranks_of_a_ring_know_each_other_for_workers,
           who_was_refused_is_written_down_and_full_files_are_put_beside,
           a_tenant_has_no_more_than_its_quota,
+          a_tenant_s_rows_have_a_quota_and_take_no_other_s,
           a_worker_reaches_the_shards_of_its_jobs_alone,
           nobody_fences_what_it_was_not_leased,
           a_coordinator_with_a_workers_certificate_is_told_nothing,

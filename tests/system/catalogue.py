@@ -10,6 +10,8 @@ ROLES = ("coordinator", "psserver", "worker")
 # Families without a sample before there is a shard, a job, a certificate, or a
 # handler that held the loop.
 LATER = {"sluice_shard_version": {"shard": None},
+         "sluice_table_tenant_bytes": {"tenant": None},
+         "sluice_table_tenant_bytes_limit": {"tenant": None},
          **{f"sluice_event_loop_held_{unit}": {"handler": None} for unit in (
              "total", "seconds")},
          **{f"sluice_job_{name}": {"id": None} for name in (

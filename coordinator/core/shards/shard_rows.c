@@ -68,6 +68,16 @@ static double known_table_growth(const struct known_table *t, uint64_t now_ms)
            (double)ms;
 }
 
+uint64_t shard_rows_bytes(const struct shard_rows *r)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < r->count; i++)
+        if (r->table[i].known)
+            bytes += r->table[i].figures.bytes;
+    return bytes;
+}
+
 bool shard_rows_show(const struct shard_rows *r, Sluice__V1__ShardStatus *m,
                      uint64_t now_ms)
 {

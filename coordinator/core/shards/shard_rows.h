@@ -47,6 +47,9 @@ void shard_rows_take(struct shard_rows *r,
 // Forgets it all: the shard was loaded anew.
 void shard_rows_release(struct shard_rows *r);
 
+// Returns the bytes of all known tables.
+uint64_t shard_rows_bytes(const struct shard_rows *r);
+
 // Adds the known tables to the status of the shard, with their growth by now.
 // False without memory.
 bool shard_rows_show(const struct shard_rows *r, Sluice__V1__ShardStatus *m,

@@ -8,6 +8,7 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/service/status_lists.h"
+#include "proto/model.h"
 #include "proto/pbjson.h"
 #include "tests/unit/coordinator/world.h"
 #include "tests/unit/coordinator/world_members.h"
@@ -36,6 +37,9 @@ TEST(quota, is_read_from_a_line)
     T_EQ(q.most[QUOTA_KEPT], QUOTA_FREE);
     T_OK(quota_read(&q, "a:kept=1000", t_err()));
     T_EQ(q.most[QUOTA_KEPT], 1000);
+    T_EQ(q.most[QUOTA_ROWS], QUOTA_FREE);
+    T_OK(quota_read(&q, "a:rows=3GiB", t_err()));
+    T_EQ(q.most[QUOTA_ROWS], 3ull << 30);
     T_OK(quota_read(&q, "-:checkpoints=1", t_err()));
     T_STR(q.tenant, "");
     T_OK(quota_read(&q, "team-1.x_Y:jobs=9223372036854775807", t_err()));
@@ -371,5 +375,108 @@ TEST(quota, is_shown_to_its_tenant_and_all_to_who_sees_all)
     reply = list_as(w, ""); // a, c, and b, which has a quota
     T_EQ(reply->n_tenants, 3);
     wire_free(&reply->base);
+    world_release(w);
+}
+
+// ---- rows of sparse tables, which psservers count
+
+static const char rows_job[] =
+    "{\"name\":\"rows\",\"model\":{\"type\":\"external\",\"variables\":[{"
+    "\"name\":\"w\",\"shape\":[8,2]}],\"tables\":[{\"name\":\"users\",\"dim\":"
+    "16},{\"name\":\"items\",\"dim\":24}]},\"optimizer\":{\"type\":\"adam\"},"
+    "\"data\":{\"train\":{\"format\":\"external\",\"samples\":40}},\"train\":{"
+    "\"batch\":4,\"epochs\":2,\"steps_per_closure\":2}}";
+
+static void report_rows(struct job *job, uint32_t shard, uint64_t bytes)
+{
+    Sluice__V1__TableFigures figures[2], *list[2] = {&figures[0], &figures[1]};
+    Sluice__V1__ShardReport report = SLUICE__V1__SHARD_REPORT__INIT;
+
+    for (uint32_t i = 0; i < 2; i++) {
+        sluice__v1__table_figures__init(&figures[i]);
+        figures[i].table = i;
+        figures[i].bytes = bytes / 2;
+    }
+    report.tables = list;
+    report.n_tables = 2;
+    shard_rows_take(&job->shards.list[shard].rows, &report, 2,
+                    job->shards.count, 1000);
+}
+
+static uint64_t rows_of_a(struct world *w, bool *limited)
+{
+    Sluice__V1__QuotaReply *reply = list_as(w, "a");
+    uint64_t bytes = reply->tenants[0]->rows->used;
+
+    *limited = reply->tenants[0]->rows->limited;
+    wire_free(&reply->base);
+    return bytes;
+}
+
+// A job of tenant a with two shards on two psservers runs.
+static struct job *run_rows(struct world *w)
+{
+    coord_ask_as(w->coord, "a", true);
+    w->job = world_submit(w, rows_job);
+    coord_ask_as(w->coord, "", false);
+    T_FALSE(world_run(w, FINISHED, 4000)); // no program works on it
+    T_EQ(jobs_get(w->coord, w->job)->state, RUNNING);
+    return jobs_get(w->coord, w->job);
+}
+
+// Checks what every shard was told, and returns the fewest times.
+static unsigned told(struct world *w, uint64_t most)
+{
+    unsigned placed = 0, least = 1000;
+
+    for (unsigned i = 0; i < WORLD_MEMBERS; i++)
+        for (unsigned shard = 0; shard < 2; shard++) {
+            const struct fake_shard *f = &w->members[i].shards[shard];
+
+            if (f->rows_told == 0)
+                continue;
+            placed++;
+            T_EQ(f->rows_most, most);
+            if (f->rows_told < least)
+                least = f->rows_told;
+        }
+    T_EQ(placed, 2);
+    return least;
+}
+
+TEST(quota, psservers_are_told_what_rows_may_take)
+{
+    struct world *w = begin("a:rows=1KiB", "b:jobs=1");
+    struct job *job = run_rows(w);
+    bool limited = false;
+
+    T_GE(told(w, 1024), 2); // when they are placed and admitted
+    T_EQ(rows_of_a(w, &limited), 0);
+    T_TRUE(limited);
+    for (uint32_t i = 0; i < 2; i++) {
+        report_rows(job, i, 500 + 200 * i);
+        job->shards.list[i].server = 7 + i;
+    }
+    T_EQ(rows_of_a(w, &limited), 700); // the larger
+    job->shards.list[1].server = 7;
+    T_EQ(rows_of_a(w, &limited), 1200);
+    world_release(w);
+}
+
+// With the admission that follows a coordinator's start.
+TEST(quota, psservers_are_told_a_quota_that_has_changed)
+{
+    struct world *w = begin("a:rows=1KiB", "b:jobs=1");
+    static struct quota q[2];
+
+    (void)run_rows(w);
+    (void)told(w, 1024);
+    world_stop_coord(w);
+    T_OK(quota_read(&q[0], "a:rows=1MiB", t_err()));
+    T_OK(quota_read(&q[1], "b:jobs=1", t_err()));
+    w->quotas = q;
+    world_start_coord(w);
+    T_FALSE(world_run(w, FINISHED, 4000));
+    (void)told(w, 1 << 20);
     world_release(w);
 }

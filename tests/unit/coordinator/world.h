@@ -47,6 +47,8 @@ struct fake_shard {
     struct wire_tag from; // what it loaded
     size_t sources;       // files of another job that it was told of
     size_t tables;        // tables that it was told of
+    uint64_t rows_most;   // bytes that its tenant's rows may take; 0: no limit
+    unsigned rows_told;   // how often it was told so
     uint32_t width;       // numbers of a row of the last one
     double scale;         // of the last one's learning rate
     struct counted counted;

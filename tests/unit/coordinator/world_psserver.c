@@ -103,6 +103,15 @@ static void take_rates(struct world *w, struct fake_member *m,
     fake_send(m, &up);
 }
 
+static void take_rows_quota(struct fake_shard *f,
+                            const Sluice__V1__RowsQuota *q)
+{
+    if (q == NULL)
+        return;
+    f->rows_most = q->limited ? q->most : 0;
+    f->rows_told++;
+}
+
 static void take_place(struct world *w, struct fake_member *m,
                        const Sluice__V1__Place *place)
 {
@@ -113,6 +122,7 @@ static void take_place(struct world *w, struct fake_member *m,
     T_GT(place->shard->shards, place->shard->shard);
     f->sources = place->shard->n_sources;
     f->tables = place->shard->n_tables;
+    take_rows_quota(f, place->shard->rows);
     for (size_t i = 0; i < f->tables; i++) {
         f->width = place->shard->tables[i]->dim;
         f->scale = place->shard->tables[i]->scale;
@@ -148,6 +158,7 @@ static void take_admit(struct world *w, struct fake_member *m,
 
     if (!f->loaded)
         return; // dropped meanwhile
+    take_rows_quota(f, admit->rows);
     if (f->incarnation == 0) {
         // I1: a new one, and higher than any before.
         T_GT(admit->incarnation, w->incarnations[admit->shard]);

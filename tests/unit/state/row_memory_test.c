@@ -13,8 +13,8 @@ TEST(row_memory, the_limit_is_of_all_accounts)
     struct row_account a, b;
 
     row_memory_set(1000, 0);
-    row_account_open(&a);
-    row_account_open(&b);
+    T_OK(row_account_open(&a, NULL));
+    T_OK(row_account_open(&b, NULL));
     T_OK(row_account_take(&a, 500, false));
     T_OK(row_account_take(&b, 375, false));
     T_EQ(row_account_take(&a, 1, false), SL_ERANGE);
@@ -40,8 +40,8 @@ TEST(row_memory, the_last_eighth_is_for_accounts_that_hold_little)
     struct row_account large, small;
 
     row_memory_set(8000, 0);
-    row_account_open(&large);
-    row_account_open(&small);
+    T_OK(row_account_open(&large, NULL));
+    T_OK(row_account_open(&small, NULL));
     T_OK(row_account_take(&large, 7000, false));
     T_EQ(row_account_take(&large, 1, false), SL_ERANGE);
     T_OK(row_account_take(&small, 1000, false));
@@ -58,7 +58,7 @@ TEST(row_memory, a_snapshot_s_copies_are_waited_for)
     struct row_account a;
 
     row_memory_set(1000, 0);
-    row_account_open(&a);
+    T_OK(row_account_open(&a, NULL));
     T_OK(row_account_take(&a, 700, false));
     T_OK(row_account_take(&a, 200, true));
     T_EQ(row_account_take(&a, 300, false), SL_EBUSY);
@@ -72,16 +72,104 @@ TEST(row_memory, a_snapshot_s_copies_are_waited_for)
     row_memory_set(0, 0);
 }
 
+static void sum_tenants(void *arg, const char *tenant, uint64_t used,
+                        uint64_t most)
+{
+    uint64_t *sum = arg;
+
+    T_TRUE(most == 1000 || most == ROW_TENANT_FREE);
+    *sum += used * (tenant[0] == 'a' ? 1 : 10000);
+}
+
+static uint64_t tenants_sum(void)
+{
+    uint64_t sum = 0;
+
+    row_tenants_each(sum_tenants, &sum);
+    return sum;
+}
+
+// Whatever else is free here; and what one tenant is refused, another has.
+TEST(row_memory, a_tenant_s_accounts_have_a_limit_of_their_own)
+{
+    struct row_account one, two, other, nobodys;
+
+    row_memory_set(10000, 0);
+    T_OK(row_tenant_set("a", 1000));
+    T_OK(row_account_open(&one, "a"));
+    T_OK(row_account_open(&two, "a"));
+    T_OK(row_account_open(&other, "b"));
+    T_OK(row_account_open(&nobodys, NULL));
+    T_OK(row_account_take(&one, 600, false));
+    T_OK(row_account_take(&two, 300, false));
+    T_EQ(row_account_take(&two, 101, false), SL_ERANGE);
+    T_FAILS(SL_ERANGE, row_memory_refuse(&two, SL_ERANGE, &wrong));
+    T_HAS(wrong.text, "rows of tenant a take 900 B of 1000 B here");
+    T_HAS(wrong.text, "coordinator --quota a:rows=BYTES");
+    T_OK(row_account_take(&two, 100, true));
+    T_EQ(row_account_take(&one, 50, false), SL_EBUSY); // copies, as above
+    T_FAILS(SL_EBUSY, row_memory_refuse(&one, SL_EBUSY, &wrong));
+    T_HAS(wrong.text, "tenant a take 1000 B of 1000 B here, more is free when");
+    T_OK(row_account_take(&other, 3000, false));
+    T_OK(row_account_take(&nobodys, 2000, false));
+    T_EQ(tenants_sum(), 1000 + 3000 * 10000);
+    // What the process has not is taken of no tenant.
+    T_EQ(row_account_take(&other, 9000, false), SL_ERANGE);
+    T_FAILS(SL_ERANGE, row_memory_refuse(&other, SL_ERANGE, &wrong));
+    T_HAS(wrong.text, "rows of all jobs take");
+    T_EQ(tenants_sum(), 1000 + 3000 * 10000);
+    row_account_give(&two, 100, true);
+    row_account_give(&two, 300, false);
+    T_OK(row_account_take(&one, 400, false));
+    row_account_give(&one, 1000, false);
+    row_account_close(&one);
+    row_account_close(&two);
+    row_account_give(&other, 3000, false);
+    row_account_give(&nobodys, 2000, false);
+    row_account_close(&other);
+    row_account_close(&nobodys);
+    row_memory_set(0, 0);
+    T_OK(row_tenant_set("a", ROW_TENANT_FREE));
+}
+
+// A limit comes again with each coordinator, and may be another by then.
+TEST(row_memory, a_tenant_s_limit_may_change_while_it_has_rows)
+{
+    size_t live = sl_mem_live();
+    struct row_account a;
+
+    T_OK(row_account_open(&a, ""));
+    T_OK(row_account_take(&a, 5000, false)); // no limit yet
+    T_OK(row_tenant_set("", 1000));
+    T_EQ(row_account_take(&a, 1, false), SL_ERANGE);
+    T_FAILS(SL_ERANGE, row_memory_refuse(&a, SL_ERANGE, &wrong));
+    T_HAS(wrong.text, "tenant - take 4.883 KiB of 1000 B here");
+    row_account_give(&a, 4500, false);
+    T_OK(row_account_take(&a, 500, false));
+    T_OK(row_tenant_set("", ROW_TENANT_FREE));
+    T_OK(row_account_take(&a, 5000, false));
+    row_account_give(&a, 6000, false);
+    row_account_close(&a);
+    T_EQ(sl_mem_live(), live);
+    T_OK(row_tenant_set("c", 1000)); // before it has any
+    T_GT(sl_mem_live(), live);
+    T_OK(row_account_open(&a, "c"));
+    T_EQ(row_account_take(&a, 1001, false), SL_ERANGE);
+    row_account_close(&a);
+    T_OK(row_tenant_set("c", ROW_TENANT_FREE));
+    T_EQ(sl_mem_live(), live);
+}
+
 // Of a limit below 1 MiB, too.
 TEST(row_memory, a_refusal_names_the_figures_as_they_are)
 {
     struct row_account a;
 
     row_memory_set(600 << 10, 0);
-    row_account_open(&a);
+    T_OK(row_account_open(&a, NULL));
     T_OK(row_account_take(&a, 512 << 10, false));
     T_EQ(row_account_take(&a, 512 << 10, false), SL_ERANGE);
-    T_FAILS(SL_ERANGE, row_memory_refuse(SL_ERANGE, &wrong));
+    T_FAILS(SL_ERANGE, row_memory_refuse(&a, SL_ERANGE, &wrong));
     T_HAS(wrong.text, "rows of all jobs take 512 KiB of 600 KiB; submit");
     row_account_give(&a, 512 << 10, false);
     row_account_close(&a);
@@ -111,7 +199,7 @@ static struct rowset *counted_set(struct row_account *a, uint32_t min_count)
 {
     struct rowset_spec spec = kit_spec(2);
 
-    row_account_open(a);
+    T_OK(row_account_open(a, NULL));
     spec.account = a;
     spec.min_count = min_count;
     return kit_new(&spec);
@@ -197,7 +285,7 @@ TEST(row_memory, a_full_set_goes_on_in_short_memory)
     spec.min_count = 2;
     spec.max_rows = 300;
     free = kit_new(&spec);
-    row_account_open(&a);
+    T_OK(row_account_open(&a, NULL));
     spec.account = &a;
     r = kit_new(&spec);
     for (uint32_t version = 1; version < 200; version++) {
@@ -233,7 +321,7 @@ TEST(row_memory, a_set_that_does_not_fit_is_refused)
     struct row_account a;
     struct rowset *r;
 
-    row_account_open(&a);
+    T_OK(row_account_open(&a, NULL));
     spec.account = &a;
     spec.min_count = 2;
     row_memory_set(2 << 20, 0); // for the buckets of one part
