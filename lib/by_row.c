@@ -1,6 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // lib/by_row.c -- rows of sparse tables, as the program calls.
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "common/base/num.h"
 #include "lib/inner.h"
+#include "proto/table_rows.h"
+#include "trainer/push/distinct.h"
 
 bool sluice_closure_table(const struct sluice_closure *c, uint32_t i,
                           struct sluice_table *out)
@@ -36,20 +42,64 @@ static enum sl_err by_row_check(struct sluice_closure *c, uint32_t table,
     return SL_OK;
 }
 
+static enum sl_err by_row_pull_wanted(struct sluice_closure *c, float *rows,
+                                      struct sl_error *err)
+{
+    enum sync_result result =
+        job_tables_pull(c->job->tables, c->job->sync, rows, &c->steps.err);
+
+    return result == SYNC_OK ? SL_OK : closure_lose(c, result, err);
+}
+
+// Copies the rows of ids d->ids[first] on, m of them, to where the ids stand.
+static void by_row_spread(const struct distinct *d, uint32_t first, uint32_t m,
+                          uint32_t dim, const float *from, float *rows)
+{
+    for (uint32_t k = first; k < first + m; k++, from += dim)
+        for (uint32_t i = d->from[k]; i < d->from[k + 1]; i++)
+            memcpy(rows + (size_t)d->sorted[i].at * dim, from,
+                   dim * sizeof(float));
+}
+
+// Pulls in as many parts as are needed, wherever the ids lie. An id that stands
+// several times is in one part, so all its places get the same row.
+static enum sl_err by_row_pull_parts(struct sluice_closure *c, uint32_t table,
+                                     size_t n, const uint64_t *ids, float *rows,
+                                     struct sl_error *err)
+{
+    uint32_t dim = job_tables_dim(c->job->tables, table), m;
+    uint32_t most = (uint32_t)((SYNC_ROWS_BYTES - 2 * TABLE_ROWS_HEAD) /
+                               (sizeof(*ids) + dim * sizeof(*rows)));
+    float *part = sl_malloc_array(most, dim * sizeof(*part));
+    struct distinct d = {0};
+    enum sl_err rc =
+        part == NULL ? sl_no_memory(err) : distinct_make(&d, n, ids, 1, 1, err);
+
+    for (uint32_t k = 0; rc == SL_OK && k < d.count; k += m) {
+        m = (uint32_t)sl_min(most, d.count - k);
+        rc = job_tables_want(c->job->tables, table, m, d.ids + k, err);
+        if (rc == SL_OK)
+            rc = by_row_pull_wanted(c, part, err);
+        if (rc == SL_OK)
+            by_row_spread(&d, k, m, dim, part, rows);
+    }
+    distinct_release(&d);
+    sl_free(part);
+    return rc;
+}
+
 enum sl_err sluice_rows_pull(struct sluice_closure *c, uint32_t table, size_t n,
                              const uint64_t *ids, float *rows,
                              struct sl_error *err)
 {
     enum sl_err rc = by_row_check(c, table, n, err);
-    enum sync_result result;
 
     if (rc != SL_OK || n == 0)
         return rc;
     rc = job_tables_want(c->job->tables, table, n, ids, err);
-    if (rc != SL_OK)
-        return rc;
-    result = job_tables_pull(c->job->tables, c->job->sync, rows, &c->steps.err);
-    return result == SYNC_OK ? SL_OK : closure_lose(c, result, err);
+    if (rc == SL_ERANGE) // more than one call to a shard can bring
+        return by_row_pull_parts(c, table, n, ids, rows, err);
+    return rc == SL_OK ? by_row_pull_wanted(c, rows, err) : rc;
 }
 
 enum sl_err sluice_rows_push(struct sluice_closure *c, uint32_t table, size_t n,

@@ -324,10 +324,11 @@ SLUICE_API enum sl_err sluice_push(struct sluice_closure *c, uint64_t first,
 
 // Copies the rows of n ids to rows[n][dim], between sluice_begin and
 // sluice_end. Ids come in any order and as often as wanted; each is asked for
-// once. Rows are those of the moment, as sluice_pull's parameters are. Waits
-// while a psserver is away. SL_ERANGE: no such table, or rows of more than 64
-// MiB on one shard; SL_ENOMEM; neither changes anything. SL_ESTATE: no step is
-// under way; SL_ECANCELED: the closure was lost.
+// once. Rows are those of the moment, as sluice_pull's parameters are. If they
+// are more than 64 MiB on one shard they are pulled in parts, one after the
+// other. Waits while a psserver is away. SL_ERANGE: no such table; it and
+// SL_ENOMEM change nothing but, perhaps, `rows`. SL_ESTATE: no step is under
+// way; SL_ECANCELED: the closure was lost.
 SLUICE_API enum sl_err sluice_rows_pull(struct sluice_closure *c,
                                         uint32_t table, size_t n,
                                         const uint64_t *ids, float *rows,
@@ -337,7 +338,8 @@ SLUICE_API enum sl_err sluice_rows_pull(struct sluice_closure *c,
 // may stand there several times, also in several calls, and its gradient is the
 // sum, in the order given. Copies both, and sends nothing: sluice_end does. A
 // gradient that is not finite is treated as one of a variable is. Does not
-// wait. SL_ERANGE, SL_ENOMEM, SL_ESTATE as sluice_rows_pull.
+// wait, and says nothing of the limit of 64 MiB: sluice_end sums the step up.
+// SL_ERANGE, SL_ENOMEM, SL_ESTATE as sluice_rows_pull.
 SLUICE_API enum sl_err sluice_rows_push(struct sluice_closure *c,
                                         uint32_t table, size_t n,
                                         const uint64_t *ids,

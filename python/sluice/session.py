@@ -333,8 +333,9 @@ class Closure:
              ) -> Floats:
         """Rows of a sparse table as they are now, within a step: shape (*ids.shape,
         dim); into `out`, if it is given. Ids in any order, also twice; each is asked
-        for once. One that has no row yet reads as the table's initializer says.
-        Waits while a psserver is away. Raises Lost."""
+        for once, in parts if a shard's rows are more than 64 MiB. One that has no row
+        yet reads as the table's initializer says. Waits while a psserver is away.
+        Raises Lost."""
         table, wanted = self._table(name), _ids(ids)
         shape = (*wanted.shape, table.dim)
         if out is None:

@@ -175,7 +175,6 @@ with sluice.Session(address, name=name, wait=60) as session:
             numpy.zeros((2, 3)))
     refused(sluice.Error, "table 2 of a job with 2", closure._say, "sluice_rows_pull", 2, 1,
             None, None)
-    refused(sluice.Error, "of shard ", closure.rows, "users", numpy.arange(10_000_000))
     assert closure.rows("users", []).shape == (0, 3)
     top = closure.rows("users", numpy.array([2**64 - 1], numpy.uint64))
     assert (top == closure.rows("users", [-1])).all() and (top == 1).all()
@@ -196,6 +195,49 @@ def what_does_not_fit_is_refused():
         for word in ("all refused", "by range refused"):
             check(word in c.log("bad"), c.log("bad"))
         c.run("stop", job)
+
+
+LONG = 4096  # values of a row: 16 KiB
+
+# 6,000 rows on one shard: 94 MiB, of which a message holds 64.
+MANY = """
+import sys, numpy, sluice
+address, name = sys.argv[1:3]
+draw = numpy.random.default_rng(1)
+with sluice.Session(address, name=name, wait=60) as session:
+    for closure in session.closures():
+        for step in closure.steps():
+            ids = draw.integers(1 << 63, size=6000, dtype=numpy.uint64)
+            ids[-500:] = ids[:500]
+            rows = closure.rows("wide", ids)
+            assert (rows[-500:] == rows[:500]).all(), "one id, two rows"
+            for at in range(0, 6000, 2000):
+                part = closure.rows("wide", ids[at:at + 2000])
+                assert (part == rows[at:at + 2000]).all(), f"rows from {at} on"
+            assert len(numpy.unique(rows[:-500, 0])) > 5000, "rows are all the same"
+            print("pulled", flush=True)
+            step.push_rows("wide", ids, rows)
+            try:
+                step.done(loss_sum=1.0)
+            except sluice.Error as error:
+                print("push refused:", error, flush=True)
+                raise SystemExit(0)
+"""
+
+
+def a_pull_of_more_than_a_message_holds_is_split_and_a_push_refused():
+    with Cluster(psservers=1, workers=0) as c:
+        spec = tables_job(1)
+        spec["model"]["tables"] = [{"name": "wide", "dim": LONG, "initializer": "random_uniform"}]
+        job = c.submit(spec)
+        program = start_of(c, MANY)("large")
+        check_equal(program.process.wait(timeout=60 * LIMIT), 0, "exit of the program")
+        log = c.log("large")
+        check("pulled" in log, log)
+        for word in ("push refused: ", "of them of table wide", "in one push of at most",
+                     "set placement.shards"):
+            check(word in log, f"no '{word}'", log)
+        c.run("stop", "--now", job)
 
 
 def as_rows(tensors):
@@ -550,4 +592,5 @@ if __name__ == "__main__":
           a_file_of_rows_that_does_not_fit_is_refused,
           psservers_give_the_rows_of_their_files_to_other_hosts,
           the_tables_of_a_job_are_listed_while_it_runs_and_after,
+          a_pull_of_more_than_a_message_holds_is_split_and_a_push_refused,
           what_does_not_fit_is_refused])
