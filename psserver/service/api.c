@@ -18,6 +18,8 @@
 struct shards_api {
     struct shards_api_setup setup;
     struct rounds rounds;
+    struct archive archive;
+    struct loop_timer *sweep; // of the archive
     struct {
         // Files being opened, between I/O thread and loop.
         _Atomic unsigned opening;
@@ -601,8 +603,8 @@ static void archive_work(void *arg)
     struct sl_error err = SL_ERROR_INIT;
     struct tagged_file *file = NULL;
     enum sl_err rc =
-        archive_values(a->api->setup.fs, a->api->setup.folder, a->pull.job,
-                       a->pull.shard, a->pull.tag, &file, &err);
+        archive_values(&a->api->archive, a->api->setup.fs, a->api->setup.folder,
+                       a->pull.job, a->pull.shard, a->pull.tag, &file, &err);
 
     if (rc == SL_OK)
         api_answer_file(a->call, file, &a->pull);
@@ -717,6 +719,15 @@ static const struct rpc_method methods[] = {
     {.path = WIRE_LOCAL, .kind = RPC_UNARY, .unary = api_local},
 };
 
+#define SWEEP_MS 10000 // an export asks again sooner
+
+static void sweep_archive(void *arg)
+{
+    struct shards_api *api = arg;
+
+    archive_sweep(&api->archive);
+}
+
 enum sl_err shards_api_new(struct shards_api **out,
                            const struct shards_api_setup *setup)
 {
@@ -727,10 +738,14 @@ enum sl_err shards_api_new(struct shards_api **out,
     api->setup = *setup;
     atomic_init(&api->_shared.opening, 0);
     atomic_init(&api->_shared.stopped, false);
-    if (rounds_init(&api->rounds, setup->loop, answer_round, api) != SL_OK) {
+    if (loop_timer_new(&api->sweep, setup->loop, sweep_archive, api) != SL_OK ||
+        rounds_init(&api->rounds, setup->loop, answer_round, api) != SL_OK) {
+        loop_timer_free(api->sweep);
         sl_free(api);
         return SL_ENOMEM;
     }
+    archive_init(&api->archive);
+    loop_timer_start(api->sweep, SWEEP_MS, SWEEP_MS);
     *out = api;
     return SL_OK;
 }
@@ -748,6 +763,7 @@ void shards_api_measure(const struct shards_api *api, struct expo *e)
 void shards_api_stop(struct shards_api *api)
 {
     atomic_store(&api->_shared.stopped, true);
+    loop_timer_stop(api->sweep);
     rounds_stop(&api->rounds);
     // A stop meant for an earlier run may end a run early.
     while (atomic_load(&api->_shared.opening) > 0)
@@ -756,7 +772,10 @@ void shards_api_stop(struct shards_api *api)
 
 void shards_api_free(struct shards_api *api)
 {
-    if (api != NULL)
-        rounds_release(&api->rounds);
+    if (api == NULL)
+        return;
+    rounds_release(&api->rounds);
+    loop_timer_free(api->sweep);
+    archive_release(&api->archive);
     sl_free(api);
 }

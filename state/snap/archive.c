@@ -17,8 +17,9 @@ struct search {
     const char *store;
     uint64_t job;
     char file[SNAP_NAME_BYTES];
-    char *path; // found; owned
-    char *twin; // and once more; owned
+    char *path;     // found; owned
+    char *twin;     // and once more; owned
+    uint64_t bytes; // of the file that was found
     struct sl_error *err;
 };
 
@@ -55,6 +56,7 @@ static enum sl_err on_folder(void *arg, const char *name)
     }
     if (s->path == NULL) {
         s->path = path;
+        s->bytes = st.bytes;
     } else {
         sl_free(s->twin);
         s->twin = path;
@@ -130,9 +132,11 @@ static enum sl_err archive_check_file(struct tagged_file *made, uint64_t job,
     return SL_OK;
 }
 
-enum sl_err archive_values(struct fs *fs, const char *store, uint64_t job,
-                           uint32_t shard, struct wire_tag tag,
-                           struct tagged_file **out, struct sl_error *err)
+// Finds, verifies and maps a file, of *bytes bytes.
+static enum sl_err archive_open(struct fs *fs, const char *store, uint64_t job,
+                                uint32_t shard, struct wire_tag tag,
+                                struct tagged_file **out, uint64_t *bytes,
+                                struct sl_error *err)
 {
     struct search s = {.fs = fs, .store = store, .job = job, .err = err};
     struct tagged_file *made = NULL;
@@ -153,6 +157,7 @@ enum sl_err archive_values(struct fs *fs, const char *store, uint64_t job,
         if (rc != SL_OK)
             sl_prefix(err, rc, "%s", s.path);
     }
+    *bytes = s.bytes;
     if (rc == SL_OK)
         *out = made;
     else
@@ -160,4 +165,122 @@ enum sl_err archive_values(struct fs *fs, const char *store, uint64_t job,
     sl_free(s.path);
     sl_free(s.twin);
     return rc;
+}
+
+// ---- open files
+
+void archive_init(struct archive *a)
+{
+    *a = (struct archive){0};
+    pthread_mutex_init(&a->lock, NULL);
+}
+
+void archive_release(struct archive *a)
+{
+    for (size_t i = 0; i < ARCHIVE_FILES; i++)
+        tagged_file_unref(a->files[i].file);
+    pthread_mutex_destroy(&a->lock);
+}
+
+static struct tagged_file *archive_find(struct archive *a, uint64_t job,
+                                        uint32_t shard, struct wire_tag tag)
+{
+    struct tagged_file *found = NULL;
+
+    pthread_mutex_lock(&a->lock);
+    for (size_t i = 0; i < ARCHIVE_FILES && found == NULL; i++) {
+        struct archive_file *f = &a->files[i];
+
+        if (f->file == NULL || f->job != job || f->shard != shard ||
+            wire_tag_cmp(f->file->tag, tag) != 0)
+            continue;
+        f->asked = true;
+        found = tagged_file_ref(f->file);
+    }
+    pthread_mutex_unlock(&a->lock);
+    return found;
+}
+
+// Returns a free place for one more file of `bytes` bytes. NULL: another file
+// has left its place for it, for the caller to close, and it is asked again.
+static struct archive_file *archive_place(struct archive *a, uint64_t bytes,
+                                          struct tagged_file **close)
+{
+    struct archive_file *oldest = NULL, *place = NULL;
+    uint64_t sum = bytes;
+
+    for (size_t i = 0; i < ARCHIVE_FILES; i++) {
+        struct archive_file *f = &a->files[i];
+
+        if (f->file == NULL) {
+            place = f;
+            continue;
+        }
+        sum += f->bytes;
+        if (oldest == NULL || f->age < oldest->age)
+            oldest = f;
+    }
+    if (oldest == NULL || (place != NULL && sum <= ARCHIVE_BYTES))
+        return place;
+    *close = oldest->file;
+    oldest->file = NULL;
+    return NULL;
+}
+
+// Keeps a file open; takes a reference of its own.
+static void archive_keep(struct archive *a, const struct archive_file *what)
+{
+    struct tagged_file *close[ARCHIVE_FILES] = {NULL};
+    struct archive_file *place;
+    size_t n = 0;
+
+    pthread_mutex_lock(&a->lock);
+    while ((place = archive_place(a, what->bytes, &close[n])) == NULL)
+        n++;
+    *place = *what;
+    place->asked = true;
+    place->age = ++a->ages;
+    (void)tagged_file_ref(what->file);
+    pthread_mutex_unlock(&a->lock);
+    for (size_t i = 0; i < n; i++) // unmapping is not quick: outside the lock
+        tagged_file_unref(close[i]);
+}
+
+enum sl_err archive_values(struct archive *a, struct fs *fs, const char *store,
+                           uint64_t job, uint32_t shard, struct wire_tag tag,
+                           struct tagged_file **out, struct sl_error *err)
+{
+    struct archive_file made = {.job = job, .shard = shard};
+    struct tagged_file *found = archive_find(a, job, shard, tag);
+    enum sl_err rc;
+
+    if (found != NULL) {
+        *out = found;
+        return SL_OK;
+    }
+    rc = archive_open(fs, store, job, shard, tag, &made.file, &made.bytes, err);
+    if (rc != SL_OK)
+        return rc;
+    archive_keep(a, &made);
+    *out = made.file;
+    return SL_OK;
+}
+
+void archive_sweep(struct archive *a)
+{
+    struct tagged_file *close[ARCHIVE_FILES] = {NULL};
+
+    pthread_mutex_lock(&a->lock);
+    for (size_t i = 0; i < ARCHIVE_FILES; i++) {
+        struct archive_file *f = &a->files[i];
+
+        if (!f->asked) {
+            close[i] = f->file;
+            f->file = NULL;
+        }
+        f->asked = false;
+    }
+    pthread_mutex_unlock(&a->lock);
+    for (size_t i = 0; i < ARCHIVE_FILES; i++)
+        tagged_file_unref(close[i]);
 }

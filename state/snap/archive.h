@@ -7,7 +7,14 @@
 // here is answered from the file. That is no exception to S5: the answer is
 // from a file that never changes, not from a shard.
 //
-// Threads  any; reads and verifies the whole file, so not on an I/O thread.
+// An export of a table asks many times, for 64 MiB each. So a file that was
+// verified stays mapped while it is asked for: at most ARCHIVE_FILES files, and
+// ARCHIVE_BYTES of them if there are several (a store in S3 maps copies).
+// archive_sweep, called now and then, closes those that were not asked for
+// since: as long as a deleted file is mapped, its space on the disk is in use.
+//
+// Threads  any; archive_values reads and verifies the whole file, so not on an
+//          I/O thread.
 // Memory   *out is a reference of the caller's (tagged_file_unref).
 // Errors   SL_ENOENT: no such file here. SL_ESTATE: two jobs of that number
 //          (from different coordinators) have one; the text names both.
@@ -16,6 +23,8 @@
 #ifndef STATE_SNAP_ARCHIVE_H
 #define STATE_SNAP_ARCHIVE_H
 
+#include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/base/fs.h"
@@ -23,9 +32,36 @@
 #include "proto/wire.h"
 #include "state/shard/tagged.h"
 
-// Finds, verifies and maps the values of snapshot `tag` of a shard.
-enum sl_err archive_values(struct fs *fs, const char *store, uint64_t job,
-                           uint32_t shard, struct wire_tag tag,
+#define ARCHIVE_FILES 8
+#define ARCHIVE_BYTES (UINT64_C(4) << 30)
+
+struct archive_file {
+    uint64_t job;
+    uint32_t shard;
+    struct tagged_file *file; // a reference; NULL: free
+    uint64_t bytes;           // of the file
+    bool asked;               // since the last sweep
+    uint64_t age;             // number of its opening
+};
+
+struct archive {
+    pthread_mutex_t lock; // guards the rest
+    struct archive_file files[ARCHIVE_FILES];
+    uint64_t ages; // last value of `age`
+};
+
+// Makes an archive without open files. *a must not move afterwards.
+void archive_init(struct archive *a);
+// Closes all files.
+void archive_release(struct archive *a);
+
+// Finds the values of snapshot `tag` of a shard, and verifies and maps the file
+// if it is not open.
+enum sl_err archive_values(struct archive *a, struct fs *fs, const char *store,
+                           uint64_t job, uint32_t shard, struct wire_tag tag,
                            struct tagged_file **out, struct sl_error *err);
+
+// Closes the files that were not asked for since the last sweep.
+void archive_sweep(struct archive *a);
 
 #endif

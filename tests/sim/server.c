@@ -258,11 +258,14 @@ static void pull_tag(struct sim *s, struct proc *p, struct shard *shard,
                      const struct wire_pull *pull, struct sim_reply *reply)
 {
     struct tagged_file *file = NULL;
+    struct archive archive;
     char *folder;
 
     if (shard == NULL) {
-        reply->rc = archive_values(&p->files.fs, "/store", pull->job,
+        archive_init(&archive);
+        reply->rc = archive_values(&archive, &p->files.fs, "/store", pull->job,
                                    pull->shard, pull->tag, &file, t_err());
+        archive_release(&archive);
     } else {
         reply->rc = shard_pull_check(shard, pull, t_err());
         folder = snap_folder("/store", &shard->plan);
