@@ -1067,6 +1067,24 @@ def snapshot():
           rows=with_("sluice.rows.dense/kernel", "1:5"))
 
 
+def rows_file():
+    n = 8
+    ids = struct.pack(f"<{n}Q", *(i * 0x9e3779b97f4a7c15 % (1 << 64) for i in range(n)))
+    values = struct.pack(f"<{3 * n}f", *(i / 4 for i in range(3 * n)))
+
+    def file(ids=ids, values=values, shape=(n, 3), kind="U64", first="ids", second="values"):
+        return tensors_bytes({
+            first: tensor(0, len(ids), [len(ids) // 8], kind),
+            second: tensor(len(ids), len(ids) + len(values), list(shape))}, ids + values)
+    write("rows_file", good=file(), none=file(b"", b"", (0, 3)), nothing=b"",
+          twice=file(ids=ids[:-8] + ids[:8]), i64=file(kind="I64"),
+          no_ids=file(first="id"), no_values=file(second="value"),
+          turned=file(shape=(3, n)), flat=file(shape=(3 * n,)),
+          few=file(ids=ids[:-8]), cut=file()[:-4],
+          nan=file(values=values[:-4] + struct.pack("<f", float("nan"))),
+          infinite=file(values=struct.pack("<f", float("inf")) + values[4:]))
+
+
 def dictionaries():
     """For libFuzzer: the words of the specs, numbers of the wire."""
     words = set()
@@ -1085,7 +1103,8 @@ def dictionaries():
 def main():
     for seeds in (wire_data, wire_control, wirescan, table_rows, counted, json_seeds,
                   spec_json, spec_yaml, model, keras, conf, hostlist, tf_config, launch, xml,
-                  credentials, idx, images, npy, npz, csv, tensorfile, manifest, resume, snapshot, dictionaries):
+                  credentials, idx, images, npy, npz, csv, tensorfile, manifest, resume, snapshot, rows_file,
+                  dictionaries):
         seeds()
 
 
