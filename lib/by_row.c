@@ -42,13 +42,25 @@ static enum sl_err by_row_check(struct sluice_closure *c, uint32_t table,
     return SL_OK;
 }
 
-static enum sl_err by_row_pull_wanted(struct sluice_closure *c, float *rows,
-                                      struct sl_error *err)
+// Pulls rows that fit into one call to each shard. SL_ERANGE: they do not.
+static enum sl_err by_row_pull_part(struct sluice_closure *c, uint32_t table,
+                                    size_t n, const uint64_t *ids, float *rows,
+                                    struct sl_error *err)
 {
-    enum sync_result result =
-        job_tables_pull(c->job->tables, c->job->sync, rows, &c->steps.err);
+    struct job_tables *t = c->job->tables;
+    enum sync_result result;
+    enum sl_err rc;
 
-    return result == SYNC_OK ? SL_OK : closure_lose(c, result, err);
+    job_tables_forget(t);
+    rc = job_tables_want(t, table, n, ids,
+                         spec_wire(c->lease->record->open->spec), err);
+    if (rc != SL_OK)
+        return rc;
+    result = job_tables_pull(t, c->job->sync, &c->steps.err);
+    if (result != SYNC_OK)
+        return closure_lose(c, result, err);
+    job_tables_rows(t, table, rows);
+    return SL_OK;
 }
 
 // Copies the rows of ids d->ids[first] on, m of them, to where the ids stand.
@@ -77,9 +89,7 @@ static enum sl_err by_row_pull_parts(struct sluice_closure *c, uint32_t table,
 
     for (uint32_t k = 0; rc == SL_OK && k < d.count; k += m) {
         m = (uint32_t)sl_min(most, d.count - k);
-        rc = job_tables_want(c->job->tables, table, m, d.ids + k, err);
-        if (rc == SL_OK)
-            rc = by_row_pull_wanted(c, part, err);
+        rc = by_row_pull_part(c, table, m, d.ids + k, part, err);
         if (rc == SL_OK)
             by_row_spread(&d, k, m, dim, part, rows);
     }
@@ -96,10 +106,10 @@ enum sl_err sluice_rows_pull(struct sluice_closure *c, uint32_t table, size_t n,
 
     if (rc != SL_OK || n == 0)
         return rc;
-    rc = job_tables_want(c->job->tables, table, n, ids, err);
+    rc = by_row_pull_part(c, table, n, ids, rows, err);
     if (rc == SL_ERANGE) // more than one call to a shard can bring
         return by_row_pull_parts(c, table, n, ids, rows, err);
-    return rc == SL_OK ? by_row_pull_wanted(c, rows, err) : rc;
+    return rc;
 }
 
 enum sl_err sluice_rows_push(struct sluice_closure *c, uint32_t table, size_t n,

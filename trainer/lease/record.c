@@ -107,6 +107,7 @@ struct sync_ps_options record_sync(const struct record *r)
         .elements = r->layout.elements,
         .wire = spec_wire(open->spec),
         .contributions = spec_contributions(open->spec->train),
+        .tables = open->spec->model->n_tables > 0,
         .schedule = r->schedule,
     };
 

@@ -19,23 +19,32 @@ struct job_table {
     float *grads;
     size_t count, capacity;
     struct distinct distinct; // of `ids`, since job_tables_pack
+    struct distinct wanted;   // ids that are pulled,
+    float *values;            // and their rows
+    size_t values_capacity;
 };
 
-// What is pushed of all tables with one shard.
-struct job_tables_part {
-    uint8_t *blocks; // table_rows.h
+// Blocks of rows (table_rows.h).
+struct job_blocks {
+    uint8_t *at;
     size_t bytes, capacity;
+};
+
+// What is pushed and pulled of all tables with one shard.
+struct job_tables_part {
+    struct job_blocks grads;
     bool strange; // a gradient is not finite
+    struct job_blocks ids;
+    size_t values_bytes; // of the rows of `ids`, as they travel
 };
 
 struct job_tables {
     uint32_t count, shards;
     struct job_table *table;
     struct job_tables_part *part;
-    uint32_t wanted_table;
-    struct distinct wanted; // ids that are pulled,
-    float *values;          // and their rows
-    size_t values_capacity;
+    struct sync_rows_table *wanted; // tables whose rows are wanted
+    uint32_t wanted_count;
+    struct sync_rows_ids *wanted_ids;
     float sum[TABLE_DIM_MOST]; // of a row that is sent in 16 bits
 };
 
@@ -68,7 +77,10 @@ enum sl_err job_tables_new(struct job_tables **out,
         t->shards = shards;
         t->table = sl_calloc(model->n_tables, sizeof(*t->table));
         t->part = sl_calloc(shards, sizeof(*t->part));
-        if (t->table == NULL || t->part == NULL)
+        t->wanted = sl_calloc(model->n_tables, sizeof(*t->wanted));
+        t->wanted_ids = sl_calloc(shards, sizeof(*t->wanted_ids));
+        if (t->table == NULL || t->part == NULL || t->wanted == NULL ||
+            t->wanted_ids == NULL)
             rc = sl_no_memory(err);
     }
     for (size_t i = 0; rc == SL_OK && i < model->n_tables; i++) {
@@ -91,11 +103,15 @@ void job_tables_free(struct job_tables *t)
         sl_free(t->table[i].ids);
         sl_free(t->table[i].grads);
         distinct_release(&t->table[i].distinct);
+        distinct_release(&t->table[i].wanted);
+        sl_free(t->table[i].values);
     }
-    for (uint32_t i = 0; t->part != NULL && i < t->shards; i++)
-        sl_free(t->part[i].blocks);
-    distinct_release(&t->wanted);
-    sl_free(t->values);
+    for (uint32_t i = 0; t->part != NULL && i < t->shards; i++) {
+        sl_free(t->part[i].grads.at);
+        sl_free(t->part[i].ids.at);
+    }
+    sl_free(t->wanted);
+    sl_free(t->wanted_ids);
     sl_free(t->table);
     sl_free(t->part);
     sl_free(t);
@@ -121,99 +137,168 @@ void job_tables_begin(struct job_tables *t)
     for (uint32_t i = 0; i < job_tables_count(t); i++)
         t->table[i].count = 0;
     for (uint32_t i = 0; t != NULL && i < t->shards; i++) {
-        t->part[i].bytes = 0;
+        t->part[i].grads.bytes = 0;
         t->part[i].strange = false;
     }
 }
 
-// ---- pulls
-
-static enum sl_err pull_fits(const struct job_tables *t,
-                             const struct job_table *table,
-                             struct sl_error *err)
+// Makes space for `bytes` bytes in all; those that are there stay.
+static enum sl_err blocks_reserve(struct job_blocks *b, size_t bytes,
+                                  struct sl_error *err)
 {
-    const struct distinct *d = &t->wanted;
-    size_t each = sizeof(uint64_t) + table->dim * sizeof(float);
+    uint8_t *at;
 
-    for (uint32_t i = 0; i < t->shards; i++) {
-        uint32_t n = d->first[i + 1] - d->first[i];
-
-        if (n > (SYNC_ROWS_BYTES - TABLE_ROWS_HEAD) / each)
-            return sl_fail(err, SL_ERANGE,
-                           "table %s: %u rows of shard %u in one pull; at most "
-                           "%zu: pull fewer ids at once, or set "
-                           "placement.shards",
-                           table->name, n, i,
-                           (SYNC_ROWS_BYTES - TABLE_ROWS_HEAD) / each);
-    }
+    if (bytes <= b->capacity)
+        return SL_OK;
+    at = sl_realloc_array(b->at, bytes, 1);
+    if (at == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory for %zu bytes of rows",
+                       bytes);
+    b->at = at;
+    b->capacity = bytes;
     return SL_OK;
 }
 
-static enum sl_err pull_reserve(struct job_tables *t, size_t elements,
+// ---- pulls
+
+void job_tables_forget(struct job_tables *t)
+{
+    t->wanted_count = 0;
+    for (uint32_t i = 0; i < t->shards; i++)
+        t->part[i].ids.bytes = t->part[i].values_bytes = 0;
+}
+
+static uint32_t wanted_of(const struct job_table *table, uint32_t shard)
+{
+    return table->wanted.first[shard + 1] - table->wanted.first[shard];
+}
+
+static size_t wanted_bytes(uint32_t n)
+{
+    return n == 0 ? 0 : TABLE_ROWS_HEAD + n * sizeof(uint64_t);
+}
+
+// Makes space for the ids of a table and for its rows, if they fit behind those
+// of other tables.
+static enum sl_err want_reserve(struct job_tables *t, struct job_table *table,
+                                uint32_t shard, enum wire_type wire,
                                 struct sl_error *err)
 {
-    if (elements <= t->values_capacity)
+    struct job_tables_part *part = &t->part[shard];
+    uint32_t n = wanted_of(table, shard);
+    size_t ids = part->ids.bytes + wanted_bytes(n);
+    size_t bytes = ids + part->values_bytes +
+                   table_rows_elements_bytes(n, table->dim, wire);
+
+    // So that one push can have their gradients.
+    if (n > 0 && bytes > SYNC_ROWS_BYTES)
+        return sl_fail(err, SL_ERANGE,
+                       "table %s: %u rows of shard %u make a pull of %zu "
+                       "bytes; at most %zu: pull fewer ids at once, or set "
+                       "placement.shards",
+                       table->name, n, shard, bytes, SYNC_ROWS_BYTES);
+    return blocks_reserve(&part->ids, ids, err);
+}
+
+static enum sl_err values_reserve(struct job_table *table, struct sl_error *err)
+{
+    size_t elements = (size_t)table->wanted.count * table->dim;
+
+    if (elements <= table->values_capacity)
         return SL_OK;
-    sl_free(t->values);
-    t->values_capacity = 0;
-    t->values = sl_malloc_array(elements, sizeof(float));
-    if (t->values == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory for %zu elements of rows",
-                       elements);
-    t->values_capacity = elements;
+    sl_free(table->values);
+    table->values_capacity = 0;
+    table->values = sl_malloc_array(elements, sizeof(float));
+    if (table->values == NULL)
+        return sl_fail(err, SL_ENOMEM,
+                       "table %s: no memory for %zu elements of rows",
+                       table->name, elements);
+    table->values_capacity = elements;
     return SL_OK;
+}
+
+// Appends the block of a table's ids to what is asked of a shard.
+static void want_append(struct job_tables *t, uint32_t table, uint32_t shard,
+                        enum wire_type wire)
+{
+    const struct job_table *of = &t->table[table];
+    struct job_tables_part *part = &t->part[shard];
+    uint32_t n = wanted_of(of, shard);
+    uint8_t *to = part->ids.at + part->ids.bytes;
+
+    if (n == 0)
+        return;
+    to = table_rows_head(to, table, n, wire);
+    memcpy(to, of->wanted.ids + of->wanted.first[shard], n * sizeof(uint64_t));
+    part->ids.bytes += wanted_bytes(n);
+    part->values_bytes += table_rows_elements_bytes(n, of->dim, wire);
 }
 
 enum sl_err job_tables_want(struct job_tables *t, uint32_t table, size_t n,
-                            const uint64_t *ids, struct sl_error *err)
+                            const uint64_t *ids, enum wire_type wire,
+                            struct sl_error *err)
 {
-    const struct job_table *of = &t->table[table];
+    struct job_table *of = &t->table[table];
     enum sl_err rc =
-        distinct_make(&t->wanted, n, ids, of->buckets, t->shards, err);
+        distinct_make(&of->wanted, n, ids, of->buckets, t->shards, err);
 
-    t->wanted_table = table;
+    for (uint32_t s = 0; rc == SL_OK && s < t->shards; s++)
+        rc = want_reserve(t, of, s, wire, err);
     if (rc == SL_OK)
-        rc = pull_fits(t, of, err);
-    if (rc == SL_OK)
-        rc = pull_reserve(t, (size_t)t->wanted.count * of->dim, err);
-    return rc;
+        rc = values_reserve(of, err);
+    if (rc != SL_OK)
+        return rc;
+    for (uint32_t s = 0; s < t->shards; s++)
+        want_append(t, table, s, wire);
+    t->wanted[t->wanted_count++] = (struct sync_rows_table){
+        .dim = of->dim, .first = of->wanted.first, .values = of->values};
+    return SL_OK;
 }
 
-// Copies each row to all places in the list where its id stands.
-static void pull_spread(const struct job_tables *t, uint32_t dim, float *rows)
+static struct sync_rows rows_wanted(struct job_tables *t)
 {
-    const struct distinct *d = &t->wanted;
+    for (uint32_t s = 0; s < t->shards; s++)
+        t->wanted_ids[s] =
+            (struct sync_rows_ids){t->part[s].ids.at, t->part[s].ids.bytes};
+    return (struct sync_rows){
+        .ids = t->wanted_ids, .tables = t->wanted, .count = t->wanted_count};
+}
 
-    for (uint32_t k = 0; k < d->count; k++) {
-        for (uint32_t i = d->from[k]; i < d->from[k + 1]; i++)
-            memcpy(rows + (size_t)d->sorted[i].at * dim,
-                   t->values + (size_t)k * dim, dim * sizeof(float));
-    }
+void job_tables_ask(struct job_tables *t, struct sync *sync)
+{
+    const struct sync_rows wanted = rows_wanted(t);
+
+    sync->ops->ask_rows(sync, &wanted);
 }
 
 enum sync_result job_tables_pull(struct job_tables *t, struct sync *sync,
-                                 float *rows, struct sl_error *err)
+                                 struct sl_error *err)
 {
-    return job_tables_pull_cut(t, sync, NULL, NULL, rows, err);
+    return job_tables_pull_cut(t, sync, NULL, NULL, err);
 }
 
 enum sync_result job_tables_pull_cut(struct job_tables *t, struct sync *sync,
                                      const struct wire_tag *tags,
-                                     struct gate *gate, float *rows,
-                                     struct sl_error *err)
+                                     struct gate *gate, struct sl_error *err)
 {
-    const struct sync_rows wanted = {.table = t->wanted_table,
-                                     .dim = t->table[t->wanted_table].dim,
-                                     .ids = t->wanted.ids,
-                                     .first = t->wanted.first,
-                                     .values = t->values,
-                                     .tags = tags,
-                                     .gate = gate};
-    enum sync_result result = sync_rows(sync, &wanted, err);
+    struct sync_rows wanted = rows_wanted(t);
 
-    if (result == SYNC_OK)
-        pull_spread(t, wanted.dim, rows);
-    return result;
+    wanted.tags = tags;
+    wanted.gate = gate;
+    return sync_rows(sync, &wanted, err);
+}
+
+// Copies each row to all places in the list where its id stands.
+void job_tables_rows(const struct job_tables *t, uint32_t table, float *rows)
+{
+    const struct job_table *of = &t->table[table];
+    const struct distinct *d = &of->wanted;
+
+    for (uint32_t k = 0; k < d->count; k++) {
+        for (uint32_t i = d->from[k]; i < d->from[k + 1]; i++)
+            memcpy(rows + (size_t)d->sorted[i].at * of->dim,
+                   of->values + (size_t)k * of->dim, of->dim * sizeof(float));
+    }
 }
 
 // ---- pushes
@@ -293,17 +378,8 @@ static enum sl_err part_reserve(struct job_tables *t, uint32_t shard,
                        "or set placement.shards",
                        shard, bytes, most, largest, (unsigned long long)dense,
                        SYNC_ROWS_BYTES);
-    part->bytes = 0;
-    if (bytes <= part->capacity)
-        return SL_OK;
-    sl_free(part->blocks);
-    part->capacity = 0;
-    part->blocks = sl_malloc(bytes);
-    if (part->blocks == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory for %zu bytes of rows",
-                       bytes);
-    part->capacity = bytes;
-    return SL_OK;
+    part->grads.bytes = 0;
+    return blocks_reserve(&part->grads, bytes, err);
 }
 
 // Writes the sum of the gradients of ids[k] to `sum`; false: it is not finite.
@@ -329,11 +405,11 @@ static void part_append(struct job_tables *t, uint32_t shard, uint32_t table,
     uint32_t first = d->first[shard], n = d->first[shard + 1] - first;
     struct job_tables_part *part = &t->part[shard];
     size_t bytes = rows_block_bytes(of, n, wire);
-    uint8_t *to = part->blocks + part->bytes;
+    uint8_t *to = part->grads.at + part->grads.bytes;
 
     if (n == 0)
         return;
-    part->bytes += bytes;
+    part->grads.bytes += bytes;
     memset(to + bytes - sizeof(uint64_t), 0, sizeof(uint64_t)); // fills it up
     to = table_rows_head(to, table, n, wire);
     memcpy(to, d->ids + first, n * sizeof(uint64_t));
@@ -374,7 +450,7 @@ bool job_tables_fill(const struct job_tables *t, uint32_t shard,
 {
     if (t == NULL)
         return true;
-    step->rows = t->part[shard].blocks;
-    step->rows_bytes = t->part[shard].bytes;
+    step->rows = t->part[shard].grads.at;
+    step->rows_bytes = t->part[shard].grads.bytes;
     return !t->part[shard].strange;
 }

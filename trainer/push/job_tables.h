@@ -3,7 +3,11 @@
 // uses them: rows that it pulls, gradients of rows that it pushes.
 //
 //   job_tables_begin          a step begins
-//     job_tables_want, _pull  rows of any ids; as often as wanted
+//     job_tables_forget       as often as wanted, and so is what follows it:
+//       job_tables_want       whose rows; once for each table
+//       job_tables_ask        begins to pull them, ahead; may be left out
+//       job_tables_pull       pulls them
+//         job_tables_rows     of one table, in the order of the ids
 //     job_tables_add          gradients of rows; as often as wanted
 //   job_tables_pack           sums, by shard: what the step's pushes have
 //     job_tables_fill         of one shard, into its sync_step
@@ -13,8 +17,9 @@
 //
 // Threads  the compute thread.
 // Memory   what is pushed and pulled lies here, where calls that are under way
-//          read and write it: until job_tables_begin, which therefore follows
-//          the wait for all ranges, and freed behind the sync.
+//          read and write it: what is pushed until job_tables_begin, which
+//          therefore follows the wait for all ranges; what is pulled until
+//          job_tables_forget. All is freed behind the sync.
 // Units    rows, elements; _bytes.
 // Errors   SL_ERANGE: more than SYNC_ROWS_BYTES for one shard; SL_ENOMEM. They
 //          name the table, and have changed nothing. `err` may be NULL.
@@ -45,20 +50,30 @@ uint32_t job_tables_dim(const struct job_tables *t, uint32_t table);
 // Forgets the gradients of the step before. NULL is allowed.
 void job_tables_begin(struct job_tables *t);
 
-// Sets whose rows job_tables_pull pulls: n ids of a table, at most UINT32_MAX,
-// in any order. No pull is under way.
+// Wants no rows any more. No pull is under way: job_tables_pull has returned,
+// or the sync's begin, or its close.
+void job_tables_forget(struct job_tables *t);
+// Wants the rows of n ids of a table, at most UINT32_MAX, in any order; each
+// table once, in rising order. They travel as elements of type `wire`: the
+// job's, or WIRE_F32 of a cut. After SL_ERANGE what was wanted before still is.
 enum sl_err job_tables_want(struct job_tables *t, uint32_t table, size_t n,
-                            const uint64_t *ids, struct sl_error *err);
-// Pulls the wanted rows, and copies them to `rows`: dim elements for each id,
-// in the order of the ids. Result and *err are those of sync_rows.
+                            const uint64_t *ids, enum wire_type wire,
+                            struct sl_error *err);
+// Begins to pull the wanted rows, as they are now, and waits for nothing
+// (sync.h, ask_rows).
+void job_tables_ask(struct job_tables *t, struct sync *sync);
+// Pulls the wanted rows of all tables, or ends the pull that was begun. Result
+// and *err are those of sync_rows.
 enum sync_result job_tables_pull(struct job_tables *t, struct sync *sync,
-                                 float *rows, struct sl_error *err);
-// Does the same for the rows of a cut, which `tags` names, one per shard. No
-// closure is open at the sync.
+                                 struct sl_error *err);
+// Pulls the wanted rows as they are in a cut, which `tags` names, one per
+// shard. No closure is open at the sync.
 enum sync_result job_tables_pull_cut(struct job_tables *t, struct sync *sync,
                                      const struct wire_tag *tags,
-                                     struct gate *gate, float *rows,
-                                     struct sl_error *err);
+                                     struct gate *gate, struct sl_error *err);
+// Copies the rows of a table, which were wanted and pulled, to `rows`: dim
+// elements for each id, in the order of the ids.
+void job_tables_rows(const struct job_tables *t, uint32_t table, float *rows);
 
 // Copies the gradients of n rows, n * dim elements, to be pushed with the step.
 // SL_ERANGE: more than UINT32_MAX in one step.

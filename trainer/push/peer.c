@@ -7,7 +7,6 @@
 #include "common/base/fault.h"
 #include "common/base/mem.h"
 #include "kernels/cast.h"
-#include "proto/table_rows.h"
 #include "state/base/element.h"
 #include "trainer/sum/add.h"
 
@@ -167,19 +166,17 @@ enum sl_err peer_pull_rows(struct peer *p, struct wire_pull *m,
         .max_reply_bytes = RPC_DATA_BYTES,
         .small = ids->reply_bytes <= SMALL_REPLY_BYTES,
     };
-    size_t bytes = ids->count * sizeof(*ids->ids);
     struct rpc_msg msg;
     enum sl_err rc;
 
     p->named = false;
     rpc_msg_init(&msg);
-    rc = wire_head_pull(&msg, m, TABLE_ROWS_HEAD + bytes);
+    rc = wire_head_pull(&msg, m, ids->bytes);
     if (rc != SL_OK) {
         rpc_msg_drop(&msg);
         return rc;
     }
-    rpc_msg_part(&msg, ids->head, TABLE_ROWS_HEAD);
-    rpc_msg_part(&msg, ids->ids, bytes);
+    rpc_msg_part(&msg, ids->blocks, ids->bytes);
     rpc_msg_on_release(&msg, call->released, call->arg);
     peer_start_call(p, WIRE_PULL, &msg, &options, call);
     return SL_OK;

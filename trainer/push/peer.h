@@ -65,9 +65,8 @@ struct peer_call {
 
 // Ids of rows to be pulled.
 struct peer_ids {
-    const uint8_t *head; // of their block, TABLE_ROWS_HEAD bytes
-    const uint64_t *ids; // little-endian
-    uint32_t count;
+    const uint8_t *blocks; // without elements (proto/table_rows.h)
+    size_t bytes;
     size_t reply_bytes; // bytes of the answer at most
 };
 
@@ -102,7 +101,7 @@ enum sl_err peer_ask(struct peer *p, const struct wire_ask *m,
 // answered with f32, as bytes.
 enum sl_err peer_pull(struct peer *p, struct wire_pull *m,
                       const struct peer_call *call);
-// Starts a Pull of rows, of which *m says the rest. Head and ids are lent on
+// Starts a Pull of rows, of which *m says the rest. The blocks are lent on
 // SL_OK, until call->released has run.
 enum sl_err peer_pull_rows(struct peer *p, struct wire_pull *m,
                            const struct peer_ids *ids,

@@ -20,8 +20,10 @@
 // sync_wait, sync_drop when a range was read, sync_rest before the memory of a
 // gradient that was sent may go.
 //
-// Rows of sparse tables are in no vector: sync_rows pulls those of a list of
-// ids, and the gradients of a step's rows travel with its ranges (sync_step).
+// Rows of sparse tables are in no vector: sync_rows pulls those of lists of
+// ids, with calls of their own, and the gradients of a step's rows travel with
+// its ranges (sync_step). Rows of the next step may be asked for ahead
+// (ask_rows).
 //
 // No call waits, but for await and close: one that is not done yet returns
 // SYNC_BUSY and is made again, with the same arguments, when await returns. The
@@ -89,13 +91,26 @@ struct sync_step {
     size_t rows_bytes;
 };
 
-// Rows of one table, to be pulled.
+// What is pulled of one range: blocks of ids without elements, one for each
+// table that has rows there (proto/table_rows.h). Their type is the job's; of a
+// cut, f32.
+struct sync_rows_ids {
+    const uint8_t *blocks;
+    size_t bytes; // 0: nothing is pulled there
+};
+
+// Where the rows of one table go.
+struct sync_rows_table {
+    uint32_t dim;
+    const uint32_t *first; // range i has rows first[i] to first[i + 1] - 1
+    float *values;         // `dim` for each row
+};
+
+// Rows to be pulled.
 struct sync_rows {
-    uint32_t table, dim;
-    // Little-endian, each once, in rising order of table_hash (plan/tables.h).
-    const uint64_t *ids;
-    const uint32_t *first; // range i has ids[first[i]] to ids[first[i + 1] - 1]
-    float *values;         // `dim` for each id, in their order
+    const struct sync_rows_ids *ids;      // one per range
+    const struct sync_rows_table *tables; // in the order of the blocks
+    uint32_t count;                       // tables
     // Of a cut, one per range, while no closure is open; NULL: the present
     // rows.
     const struct wire_tag *tags;
@@ -180,13 +195,20 @@ struct sync_ops {
     // returns SYNC_AGAIN.
     enum sync_result (*pull)(struct sync *s, uint32_t from, uint32_t end,
                              struct sl_error *err);
-    // Pulls rows into rows->values: one call for each range that has ids, all
-    // at once. A range has at most SYNC_ROWS_BYTES of them. Called after a
-    // begin, also after SYNC_AGAIN, which it does not return; or, for those of
-    // a cut, as pull_cut. *rows is copied; what it points at is borrowed until
-    // SYNC_OK, or until close has returned.
+    // Pulls rows of any tables: one call for each range that has ids, all at
+    // once. Ids and rows of a range have at most SYNC_ROWS_BYTES. Called after
+    // a begin, also after SYNC_AGAIN, which it does not return; or, for those
+    // of a cut, as pull_cut. *rows is copied; what it points at is borrowed
+    // until SYNC_OK, or until close has returned.
     enum sync_result (*rows)(struct sync *s, const struct sync_rows *rows,
                              struct sl_error *err);
+    // Begins what `rows` with the same arguments ends, and waits for nothing:
+    // the present rows of a later step, while the ranges of this one are
+    // written and sent. The next begin gives them up, whether or not they have
+    // come (W1): the memory is the caller's again when it has returned SYNC_OK,
+    // and `rows` pulls anew. The delay of a step that is sent is counted from
+    // its parameters or from what `rows` gave it, whichever are older.
+    void (*ask_rows)(struct sync *s, const struct sync_rows *rows);
     // Returns SYNC_OK when no call of the range is under way.
     enum sync_result (*rest)(struct sync *s, uint32_t range,
                              struct sl_error *err);

@@ -43,9 +43,9 @@ static bool ps_is_stopped(const struct sync_ps *s)
 // Cancels calls to shards that the map has moved or lost: no answer would come.
 static void cancel_moved(struct sync_ps *s)
 {
-    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+    for (uint32_t i = 0; i < s->lanes; i++) {
         struct ps_shard *p = &s->shards[i];
-        const struct sync_map_entry *e = &s->map.entries[i];
+        const struct sync_map_entry *e = &s->map.entries[p->number];
 
         if (p->calling &&
             (e->incarnation == 0 || !peer_is_at(&p->peer, e->address)))
@@ -58,7 +58,7 @@ static uint64_t start_due(struct sync_ps *s)
 {
     uint64_t now = sl_now_ms(s->o.clock), next = now + LOOK_MS;
 
-    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+    for (uint32_t i = 0; i < s->lanes; i++) {
         struct ps_shard *p = &s->shards[i];
 
         if (p->want == PS_NOTHING || p->calling)
@@ -209,6 +209,7 @@ static enum sync_result ps_open(struct sync *sync, const struct sync_closure *c,
         evidence_void(&p->evidence);
         p->counted_new = false;
         p->stale_times = 0;
+        p->rows_version = UINT64_MAX;
         p->contribution_held = p->round_closed = p->waited = false;
         // Our closure is a slot of the round that is waited for, which is not
         // applied without it.
@@ -239,10 +240,39 @@ static bool need_not_ask(struct sync_ps *s, struct ps_shard *p)
     return true;
 }
 
-// Asks and pulls what is missing. Returns true when nothing is.
+static bool no_rows_under_way(const struct sync_ps *s)
+{
+    uint32_t i = s->sync.ranges_count;
+
+    while (i < s->lanes && at_rest(&s->shards[i]))
+        i++;
+    return i == s->lanes;
+}
+
+// Gives up rows that were asked for and not taken: they may be of incarnations
+// that are gone, as parameters are (W1).
+static void ps_give_up_rows(struct sync_ps *s)
+{
+    s->asked = false;
+    for (uint32_t i = s->sync.ranges_count; i < s->lanes; i++) {
+        struct ps_shard *p = &s->shards[i];
+
+        ps_cancel(p);
+        if (p->calling)
+            continue;
+        ps_move(p, PS_NOTHING, false);
+        p->tries = 0;
+        p->due_ms = 0;
+    }
+    for (uint32_t i = 0; i < s->sync.ranges_count; i++)
+        s->shards[i].rows_version = UINT64_MAX;
+}
+
+// Asks and pulls what is missing. Returns true when nothing is, and rows that
+// were given up lie in the caller's memory again.
 static bool all_known(struct sync_ps *s, uint32_t arg)
 {
-    bool known = true;
+    bool known = no_rows_under_way(s);
 
     for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
         struct ps_shard *p = &s->shards[i];
@@ -290,6 +320,7 @@ static enum sync_result ps_begin(struct sync *sync, uint32_t *step, bool *done,
     enum sync_result result;
 
     ps_past(sync, UINT32_MAX); // ends the reads of a step that was given up
+    ps_give_up_rows(s);
     result = ps_turn(s, all_known, 0, false, err);
     if (result != SYNC_OK)
         return result;
@@ -350,6 +381,8 @@ static enum sync_result ps_send(struct sync *sync, uint32_t range,
     ps_move(p, evidence_has(&p->evidence, step->step) ? PS_PULL : PS_PUSH,
             false);
     p->step = *step;
+    p->based_on = p->rows_version < p->version ? p->rows_version : p->version;
+    p->rows_version = UINT64_MAX;
     p->skip = skip;
     peer_next_gradient(&p->peer);
     // Through shared memory nothing is gained by an early start: the answer
@@ -402,9 +435,10 @@ static void ps_drop(struct sync *sync, uint32_t range)
 
 // ---- the end of a closure
 
-static bool all_at_rest(struct sync_ps *s, uint32_t arg)
+// Returns true if the first `n` of all lanes are at rest.
+static bool all_at_rest(struct sync_ps *s, uint32_t n)
 {
-    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+    for (uint32_t i = 0; i < n; i++) {
         if (!at_rest(&s->shards[i]))
             return false;
     }
@@ -414,7 +448,7 @@ static bool all_at_rest(struct sync_ps *s, uint32_t arg)
 static enum sync_result ps_settle(struct sync *sync, struct sl_error *err)
 {
     ps_past(sync, UINT32_MAX);
-    return ps_turn(self(sync), all_at_rest, 0, true, err);
+    return ps_turn(self(sync), all_at_rest, sync->ranges_count, true, err);
 }
 
 static bool ps_counted(const struct sync *sync, uint32_t step)
@@ -465,7 +499,7 @@ static void ps_seen(const struct sync *sync, struct sync_seen *out)
 // read nothing.
 static void ps_break_connections(struct sync_ps *s)
 {
-    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+    for (uint32_t i = 0; i < s->lanes; i++) {
         if (!at_rest(&s->shards[i]))
             peer_break(&s->shards[i].peer);
     }
@@ -477,7 +511,8 @@ static void abandon(struct sync_ps *s)
 {
     struct deadline until = deadline_in_ms(RPC_BREAK_MS);
 
-    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+    s->asked = false;
+    for (uint32_t i = 0; i < s->lanes; i++) {
         ps_cancel(&s->shards[i]);
         s->shards[i].held = false;
         if (!s->shards[i].calling)
@@ -487,7 +522,7 @@ static void abandon(struct sync_ps *s)
     past_locked(s, UINT32_MAX);
     for (;;) {
         ps_absorb_locked(s);
-        for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+        for (uint32_t i = 0; i < s->lanes; i++) {
             struct ps_shard *p = &s->shards[i];
 
             if (!p->calling) {
@@ -496,7 +531,7 @@ static void abandon(struct sync_ps *s)
                 p->due_ms = 0;
             }
         }
-        if (all_at_rest(s, 0))
+        if (all_at_rest(s, s->lanes))
             break;
         if (deadline_wait(&until, &s->shared.changed, &s->shared.lock))
             continue;
@@ -566,7 +601,7 @@ static enum sync_result ps_pull_cut(struct sync *sync,
     if (!s->cutting)
         ps_begin_cut(s, tags, gate, to);
     s->cutting = true;
-    result = ps_turn(s, all_at_rest, 0, false, err);
+    result = ps_turn(s, all_at_rest, sync->ranges_count, false, err);
     if (result == SYNC_BUSY)
         return result;
     s->cutting = false;
@@ -578,12 +613,13 @@ static enum sync_result ps_pull_cut(struct sync *sync,
 
 // ---- rows
 
-static bool all_rows(struct sync_ps *s, uint32_t arg)
+// Wants the rows that have not come. Returns true if all have.
+static bool ps_want_rows(struct sync_ps *s, uint32_t arg)
 {
     bool there = true;
 
     for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
-        struct ps_shard *p = &s->shards[i];
+        struct ps_shard *p = ps_rows_of(s, i);
 
         if (at_rest(p) && !p->have_rows)
             ps_move(p, PS_ROWS, false);
@@ -594,13 +630,38 @@ static bool all_rows(struct sync_ps *s, uint32_t arg)
 
 static void ps_begin_rows(struct sync_ps *s, const struct sync_rows *rows)
 {
+    assert(s->o.tables);
     if (rows->tags != NULL)
         ps_begin_aside(s, rows->gate);
+    assert(no_rows_under_way(s));
+    s->asked = true;
     s->rows = *rows;
     for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
-        s->shards[i].have_rows = rows->first[i] == rows->first[i + 1];
+        struct ps_shard *p = ps_rows_of(s, i);
+
+        p->have_rows = rows->ids[i].bytes == 0;
         if (rows->tags != NULL)
-            s->shards[i].tag = rows->tags[i];
+            p->tag = rows->tags[i];
+    }
+}
+
+static void ps_ask_rows(struct sync *sync, const struct sync_rows *rows)
+{
+    struct sync_ps *s = self(sync);
+
+    ps_begin_rows(s, rows);
+    (void)ps_want_rows(s, 0);
+    (void)start_due(s);
+}
+
+// Notes how old the rows are that a step is computed from.
+static void ps_note_rows(struct sync_ps *s)
+{
+    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+        const struct ps_shard *p = ps_rows_of(s, i);
+
+        if (s->rows.ids[i].bytes > 0 && p->version < s->shards[i].rows_version)
+            s->shards[i].rows_version = p->version;
     }
 }
 
@@ -610,13 +671,18 @@ static enum sync_result ps_rows(struct sync *sync, const struct sync_rows *rows,
     struct sync_ps *s = self(sync);
     enum sync_result result;
 
-    // Called again, it leaves alone what the calls under way read.
-    if (!s->pulling_rows)
+    // What is under way, since this call was made before or was asked for
+    // ahead, is left alone.
+    if (!s->asked)
         ps_begin_rows(s, rows);
-    result = ps_turn(s, all_rows, 0, false, err);
-    s->pulling_rows = result == SYNC_BUSY;
-    if (rows->tags != NULL && !s->pulling_rows)
+    result = ps_turn(s, ps_want_rows, 0, false, err);
+    if (result == SYNC_BUSY)
+        return result;
+    s->asked = false;
+    if (rows->tags != NULL)
         abandon(s);
+    else if (result == SYNC_OK)
+        ps_note_rows(s);
     return result;
 }
 
@@ -678,7 +744,7 @@ static void ps_free(struct sync *sync)
 
     if (s->shards != NULL)
         abandon(s);
-    for (uint32_t i = 0; s->shards != NULL && i < sync->ranges_count; i++)
+    for (uint32_t i = 0; s->shards != NULL && i < s->lanes; i++)
         peer_release(&s->shards[i].peer);
     pthread_mutex_destroy(&s->shared.lock);
     pthread_cond_destroy(&s->shared.changed);
@@ -713,6 +779,7 @@ static const struct sync_ops ps_ops = {
     .await = ps_await,
     .pull = ps_pull,
     .rows = ps_rows,
+    .ask_rows = ps_ask_rows,
     .rest = ps_rest,
     .drop = ps_drop,
     .map = ps_take_map,
@@ -727,6 +794,24 @@ static void *narrow_of(struct sync_ps *s, const struct ps_shard *p)
     uint8_t *all = s->wire_grads;
 
     return all == NULL ? NULL : all + p->first * wire_type_bytes(s->o.wire);
+}
+
+static void ps_shard_init(struct sync_ps *s, uint32_t range)
+{
+    struct ps_shard *p = &s->shards[range];
+
+    p->s = s;
+    p->number = range;
+    p->first = (size_t)s->o.shards[range].first;
+    p->count = (size_t)s->o.shards[range].count;
+    p->target = s->sync.params + p->first;
+    peer_init(&p->peer, s->o.peers, s->o.wire, p->count, narrow_of(s, p));
+    if (!s->o.tables)
+        return;
+    p = ps_rows_of(s, range);
+    p->s = s;
+    p->number = range;
+    peer_init(&p->peer, s->o.peers, s->o.wire, 0, NULL);
 }
 
 enum sl_err sync_ps_new(struct sync **out, const struct sync_ps_options *o,
@@ -749,7 +834,8 @@ enum sl_err sync_ps_new(struct sync **out, const struct sync_ps_options *o,
         s->wire_grads = o->narrow;
     else if (o->wire != WIRE_F32)
         s->wire_grads = sl_aligned(64, o->elements * wire_type_bytes(o->wire));
-    s->shards = sl_calloc(o->shards_count, sizeof(*s->shards));
+    s->lanes = o->tables ? 2 * o->shards_count : o->shards_count;
+    s->shards = sl_calloc(s->lanes, sizeof(*s->shards));
     if (s->sync.params == NULL || s->sync.grads == NULL || s->shards == NULL ||
         (s->wire_grads == NULL) != (o->wire == WIRE_F32)) {
         ps_free(&s->sync);
@@ -763,15 +849,8 @@ enum sl_err sync_ps_new(struct sync **out, const struct sync_ps_options *o,
     }
     rng_init(&s->rng, sl_now_us(o->clock),
              o->seed != 0 ? o->seed : (uint64_t)(uintptr_t)s);
-    for (uint32_t i = 0; i < o->shards_count; i++) {
-        s->shards[i].s = s;
-        s->shards[i].number = i;
-        s->shards[i].first = (size_t)o->shards[i].first;
-        s->shards[i].count = (size_t)o->shards[i].count;
-        s->shards[i].target = s->sync.params + s->shards[i].first;
-        peer_init(&s->shards[i].peer, o->peers, o->wire, s->shards[i].count,
-                  narrow_of(s, &s->shards[i]));
-    }
+    for (uint32_t i = 0; i < o->shards_count; i++)
+        ps_shard_init(s, i);
     *out = &s->sync;
     return SL_OK;
 }

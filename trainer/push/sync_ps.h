@@ -2,8 +2,9 @@
 // trainer/push/sync_ps.h -- the asynchronous parameter server; see sync.h.
 //
 // A range is a shard. Each has at most one call in flight: Ask, Pull or
-// PushPull. A call whose outcome is unknown is made again with the same key,
-// after a pause that doubles with jitter; a new map ends the pause.
+// PushPull; and, beside it, at most one Pull of rows. A call whose outcome is
+// unknown is made again with the same key, after a pause that doubles with
+// jitter; a new map ends the pause.
 //
 // The vectors are f32. On the wire is what the job says: a gradient is rounded
 // as it is sent, parameters are widened as they come. What is finite stays
@@ -34,6 +35,7 @@ struct sync_ps_options {
     // Closures of a round in train.mode sync, where parameters are those of the
     // open round; 0: any other mode.
     uint32_t contributions;
+    bool tables; // the job has sparse tables, of which rows are pulled
     struct schedule schedule;
     // The two vectors: both or neither. They are zeroed by the sync, but not
     // with by_range. NULL: it makes its own.

@@ -207,13 +207,18 @@ static void pulled(struct ps_shard *p, const struct ps_answer *a)
 // those of a shard that has taken another's place will do.
 static void rows_came(struct ps_shard *p, const struct ps_answer *a)
 {
-    if (a->incarnation != p->evidence.incarnation && !p->s->again &&
-        !ps_wants_cut(p)) {
-        ps_shard_forget(p);
-        return;
-    }
-    p->have_rows = true;
+    struct sync_ps *s = p->s;
+    struct ps_shard *of = &s->shards[p->number];
+
+    p->have_rows = ps_wants_cut(p) || s->again ||
+                   a->incarnation == of->evidence.incarnation;
+    p->version = a->version;
     ps_shard_rest(p);
+    if (p->have_rows)
+        return;
+    s->again = s->map_wanted = true;
+    if (!of->calling) // else its own answer tells
+        ps_shard_forget(of);
 }
 
 // Takes the answer of PS_NEXT. If it failed, the next closure pulls when it
@@ -275,6 +280,10 @@ static void absorb(struct ps_shard *p)
         came(p, a);
         return;
     }
+    if (p->want == PS_ROWS && !p->s->asked) { // it was given up
+        ps_shard_rest(p);
+        return;
+    }
     if (a->rc != SL_OK) {
         failed_call(p, a);
         return;
@@ -303,7 +312,7 @@ static void absorb(struct ps_shard *p)
 
 void ps_absorb_locked(struct sync_ps *s)
 {
-    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+    for (uint32_t i = 0; i < s->lanes; i++) {
         struct ps_shard *p = &s->shards[i];
 
         if (!p->calling || !p->shared.answered || p->shared.read)
@@ -312,7 +321,7 @@ void ps_absorb_locked(struct sync_ps *s)
         ps_move(p, p->want, false);
         absorb(p);
         // The map may have named another incarnation meanwhile.
-        if (p->want == PS_NOTHING && s->map.entries != NULL &&
+        if (p->want == PS_NOTHING && i == p->number && s->map.entries != NULL &&
             !evidence_map(&p->evidence, s->map.entries[i].incarnation))
             ps_shard_forget(p);
     }
@@ -327,12 +336,13 @@ void ps_adopt_locked(struct sync_ps *s)
     s->map = s->shared.newer;
     s->moved = true;
     s->shared.newer.entries = NULL;
-    for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
+    for (uint32_t i = 0; i < s->lanes; i++) {
         struct ps_shard *p = &s->shards[i];
-        uint64_t incarnation = s->map.entries[i].incarnation;
+        uint64_t incarnation = s->map.entries[p->number].incarnation;
 
         p->due_ms = 0; // ends the pause: the shard may be elsewhere now
-        if (ps_wants_cut(p) || p->want == PS_NEXT || p->calling)
+        if (p->want == PS_CUT || p->want == PS_NEXT || p->want == PS_ROWS ||
+            p->calling)
             continue; // its answer tells, or it is cancelled
         if (!evidence_map(&p->evidence, incarnation))
             ps_shard_forget(p);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/base/fault.h"
+#include "proto/table_rows.h"
 #include "trainer/push/sync_ps_inner.h"
 #include "trainer/sum/add.h"
 
@@ -90,15 +91,30 @@ static enum sl_err read_push(struct ps_shard *p, const struct sl_slices *bytes,
                        &a->err);
 }
 
-// Copies the rows of an answer to their place.
+static uint32_t rows_of_range(const struct sync_rows_table *t, uint32_t range)
+{
+    return t->first[range + 1] - t->first[range];
+}
+
+// Returns the bytes of a shard's answer, if its elements are of type `wire`.
+static size_t rows_bytes(const struct ps_shard *p, enum wire_type wire)
+{
+    const struct sync_rows *r = &p->s->rows;
+    size_t bytes = 0;
+
+    for (uint32_t i = 0; i < r->count; i++)
+        bytes += table_rows_elements_bytes(
+            rows_of_range(&r->tables[i], p->number), r->tables[i].dim, wire);
+    return bytes;
+}
+
+// Copies the rows of an answer to their places.
 static enum sl_err take_rows(struct ps_shard *p,
                              const struct wire_pull_reply *m,
                              struct sl_error *err)
 {
     const struct sync_rows *r = &p->s->rows;
-    uint32_t first = r->first[p->number];
-    uint32_t count = r->first[p->number + 1] - first;
-    size_t want = table_rows_elements_bytes(count, r->dim, m->wire);
+    size_t want = rows_bytes(p, m->wire), at = 0;
     struct sl_slices rows;
 
     if (m->in_shm || (m->wire != p->s->o.wire && m->wire != WIRE_F32) ||
@@ -107,9 +123,18 @@ static enum sl_err take_rows(struct ps_shard *p,
                        "shard %u answers with %zu bytes of rows in %s, not %zu",
                        p->number, m->payload.bytes, wire_type_names[m->wire],
                        want);
-    (void)slices_sub(&rows, &m->payload, 0,
-                     (size_t)count * r->dim * wire_type_bytes(m->wire));
-    add_copy(r->values + (size_t)first * r->dim, m->wire, &rows);
+    for (uint32_t i = 0; i < r->count; i++) {
+        const struct sync_rows_table *t = &r->tables[i];
+        uint32_t n = rows_of_range(t, p->number);
+
+        if (n == 0)
+            continue;
+        (void)slices_sub(&rows, &m->payload, at,
+                         (size_t)n * t->dim * wire_type_bytes(m->wire));
+        add_copy(t->values + (size_t)t->first[p->number] * t->dim, m->wire,
+                 &rows);
+        at += table_rows_elements_bytes(n, t->dim, m->wire);
+    }
     return SL_OK;
 }
 
@@ -242,8 +267,7 @@ static enum sl_err ps_call_rows(struct ps_shard *p, struct peer_call *call)
 {
     const struct sync_ps *s = p->s;
     const struct sync_rows *r = &s->rows;
-    uint32_t first = r->first[p->number];
-    uint32_t count = r->first[p->number + 1] - first;
+    const struct sync_rows_ids *ids = &r->ids[p->number];
     struct wire_pull m = {
         .job = s->o.job,
         .job_incarnation = s->o.job_incarnation,
@@ -259,12 +283,10 @@ static enum sl_err ps_call_rows(struct ps_shard *p, struct peer_call *call)
         m.tag = p->tag;
     else
         m.incarnation = s->map.entries[p->number].incarnation;
-    (void)table_rows_head(p->rows_head, r->table, count, m.wire);
     ps_call_lend(p);
     rc = peer_pull_rows(
         &p->peer, &m,
-        &(struct peer_ids){p->rows_head, r->ids + first, count,
-                           table_rows_elements_bytes(count, r->dim, WIRE_F32)},
+        &(struct peer_ids){ids->blocks, ids->bytes, rows_bytes(p, WIRE_F32)},
         call);
     if (rc != SL_OK)
         released(p);
@@ -292,7 +314,7 @@ static enum sl_err ps_call_push(struct ps_shard *p, struct peer_call *call)
         .incarnation = p->evidence.incarnation,
         .closure = s->closure.closure,
         .attempt = s->closure.attempt,
-        .based_on = p->version,
+        .based_on = p->based_on,
         .map_version = s->map.version,
         .samples = p->step.samples,
         .digest = p->step.digest,

@@ -6,10 +6,15 @@
 // call of ps_move by the function that it names:
 //
 //   at rest --ps_send, all_known, ps_pull_cut--> wanted --ps_start--> in flight
-//      ^       all_pulled, all_rows               |  ^                   |
+//      ^       all_pulled, ps_want_rows           |  ^                   |
 //      +---- rest (answered), abandon (given up) -+  +- ps_absorb_locked -+
 //
 // A call whose outcome is unknown leaves its shard wanted, due after a pause.
+//
+// In a job with tables a shard has a second struct ps_shard, its *lane of
+// rows*, which wants nothing but PS_ROWS: so rows are pulled while the shard's
+// other calls are in flight. What it has to do with evidence is the first
+// one's.
 //
 // Fields under `shared` are guarded by the lock; the rest of a shard is the
 // compute thread's. While a call is in flight, the I/O thread owns the shard's
@@ -21,7 +26,6 @@
 
 #include "common/base/rng.h"
 #include "common/run/spans.h"
-#include "proto/table_rows.h"
 #include "trainer/push/evidence.h"
 #include "trainer/push/peer.h"
 #include "trainer/push/sync_ps.h"
@@ -32,7 +36,7 @@ enum ps_want {
     PS_PULL,
     PS_PUSH, // PushPull
     PS_CUT,  // Pull of a snapshot
-    PS_ROWS, // Pull of rows
+    PS_ROWS, // Pull of rows; of a lane of rows alone
     PS_NEXT, // Pull of the parameters after a round: the last closure's round,
              // or the round before that of the open closure
 };
@@ -70,16 +74,22 @@ struct ps_shard {
     // step was counted when these parameters came.
     uint64_t open_first;
     uint32_t open_count;
-    bool have_rows; // those that ps_rows wants, if it wants any here
-    uint8_t rows_head[TABLE_ROWS_HEAD]; // of their block; lent to their call
-    uint64_t waits_for;                 // PS_NEXT: the round of this closure
+    uint64_t waits_for; // PS_NEXT: the round of this closure
     bool waited; // the open closure has waited for the round before its own
+
+    // Of a lane of rows: what was asked for has come, or nothing was; `version`
+    // is that of the rows then.
+    bool have_rows;
+    // Version of the rows that the next step to be sent was computed from;
+    // UINT64_MAX: it has none.
+    uint64_t rows_version;
 
     struct { // the call in flight, for spans.h
         uint64_t began;
         struct span_of of;
     } span;
     struct sync_step step; // PS_PUSH: what is sent
+    uint64_t based_on;     // version that it was computed from
     bool skip;
     bool held;         // waits to start until its parameters are read no more
     bool round_closed; // our push made the round whole, and counted
@@ -110,7 +120,8 @@ struct ps_map {
 struct sync_ps {
     struct sync sync;
     struct sync_ps_options o;
-    struct ps_shard *shards;
+    struct ps_shard *shards; // by range; behind them their lanes of rows
+    uint32_t lanes;          // of `shards`, with those of rows
     void *wire_grads;  // gradients rounded to 16 bits, sent as bytes; NULL: f32
     struct ps_map map; // the compute thread's
     bool moved;        // calls in flight have not been compared with `map`
@@ -121,7 +132,8 @@ struct sync_ps {
     bool open;
     bool again, fenced, early, failed;
     uint32_t pull_end;     // end of the ranges that ps_pull wants
-    struct sync_rows rows; // what ps_rows wants, or wanted last
+    struct sync_rows rows; // what was asked for last
+    bool asked;            // ps_rows has not taken it yet
     struct sl_error err;   // reason for `failed`
     struct sync_seen seen;
     uint64_t map_asked_ms; // when a newer map was asked for last
@@ -132,7 +144,6 @@ struct sync_ps {
     uint64_t asked_ms; // when the caller was asked last whether to wait on
     uint64_t next_ms;  // when the next call to a shard is due
     bool cutting;      // it is ps_pull_cut
-    bool pulling_rows; // it is ps_rows
 
     struct {
         pthread_mutex_t lock;
@@ -142,6 +153,12 @@ struct sync_ps {
         bool stirred; // something came since the shards were looked through
     } shared;
 };
+
+// Returns the lane of a shard's rows, in a job with tables.
+static inline struct ps_shard *ps_rows_of(struct sync_ps *s, uint32_t range)
+{
+    return &s->shards[s->sync.ranges_count + range];
+}
 
 // Changes the state of a shard; no other function does (sync_ps_call.c). Only a
 // wanted call is started, as what is wanted; only one in flight ends. A change

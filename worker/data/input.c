@@ -676,19 +676,44 @@ enum sl_err input_get(struct input *in, struct input_run *run, uint32_t step,
     return rc;
 }
 
+// Returns the slot of a batch that has been read, or could not be; NULL: it has
+// not been.
+static struct input_slot *input_read_slot_locked(struct input *in,
+                                                 const struct input_run *run,
+                                                 uint32_t step)
+{
+    for (unsigned i = 0; i < INPUT_SLOTS; i++) {
+        struct input_slot *s = &in->slot[i];
+
+        if (s->run == run && s->batch.step == step && !s->stale &&
+            s->state == SLOT_READY)
+            return s;
+    }
+    return NULL;
+}
+
 bool input_ready(struct input *in, const struct input_run *run, uint32_t step)
 {
-    bool ready = false;
+    bool ready;
 
     pthread_mutex_lock(&in->lock);
-    for (unsigned i = 0; i < INPUT_SLOTS; i++) {
-        const struct input_slot *s = &in->slot[i];
-
-        ready = ready || (s->run == run && s->batch.step == step && !s->stale &&
-                          s->state == SLOT_READY);
-    }
+    ready = input_read_slot_locked(in, run, step) != NULL;
     pthread_mutex_unlock(&in->lock);
     return ready;
+}
+
+const struct id_bag *input_ids(struct input *in, const struct input_run *run,
+                               uint32_t step)
+{
+    const struct id_bag *bags = NULL;
+    struct input_slot *s;
+
+    pthread_mutex_lock(&in->lock);
+    s = input_read_slot_locked(in, run, step);
+    if (s != NULL && s->rc == SL_OK)
+        bags = ids_bags(&s->ids);
+    pthread_mutex_unlock(&in->lock);
+    return bags;
 }
 
 static bool holds_locked(const struct input_slot *s, const struct batch *batch)

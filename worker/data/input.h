@@ -20,10 +20,10 @@
 //   input_open(run) ... input_get(run, 0) .. input_put, input_get(run, 1) ..
 //   input_put, ... input_close(run)
 //
-// Threads  input_open, _get, _put, _ready, _share, _close, _memory, _free: one
-//          consumer (the compute thread); input_open may also be called by
-//          other threads. The data of a run is read by the input threads, from
-//          open until close has returned.
+// Threads  input_open, _get, _put, _ready, _ids, _share, _close, _memory and
+//          _free: one consumer (the compute thread); input_open may also be
+//          called by other threads. The data of a run is read by the input
+//          threads, from open until close has returned.
 // Memory   A run is the caller's and lives from open to the end of close. A
 //          batch is borrowed from get to put. Slots keep their buffers, so a
 //          steady state allocates nothing.
@@ -123,6 +123,12 @@ void input_put(struct input *in, const struct batch *batch);
 // Returns true if the batch of a step has been read, or reading it has failed,
 // so that input_get does not wait.
 bool input_ready(struct input *in, const struct input_run *run, uint32_t step);
+
+// Returns the ids of a step's batch, in bags, if it has been read; NULL if it
+// has not, or could not be, or has none. They are borrowed until the consumer's
+// next input_get, _put, _share or _close.
+const struct id_bag *input_ids(struct input *in, const struct input_run *run,
+                               uint32_t step);
 
 // Sets the share of steps of an open run that is wanted from now on: what was
 // read ahead is thrown away. A share that is set already changes nothing.

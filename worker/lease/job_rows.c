@@ -20,6 +20,8 @@ struct job_rows {
     enum wire_type wire;
     float *rows; // of all ids of a column, and later their gradients
     size_t rows_capacity;
+    bool asked;          // rows of `asked_step` were asked for ahead
+    uint32_t asked_step; // of the open closure
 };
 
 // ---- making and freeing
@@ -186,38 +188,90 @@ static enum sl_err rows_reserve(struct job_rows *r, uint32_t table, size_t n,
 
 // ---- a step
 
-static enum sync_result rows_pull_layer(struct job_rows *r, uint32_t table,
-                                        const struct rows_from *from,
-                                        struct program *p,
-                                        const struct id_bag *bag,
-                                        struct sl_error *err)
+// Wants the rows of tables [first, end).
+static enum sl_err rows_want(struct job_rows *r, const struct rows_from *from,
+                             const struct id_bag *bags, uint32_t first,
+                             uint32_t end, struct sl_error *err)
+{
+    enum wire_type wire = from->tags != NULL ? WIRE_F32 : r->wire;
+    enum sl_err rc = SL_OK;
+
+    job_tables_forget(r->tables);
+    for (uint32_t i = first; rc == SL_OK && i < end; i++) {
+        const struct id_bag *bag = &bags[r->layer[i].column];
+        size_t n = bag->offsets[bag->samples];
+
+        if (n > 0)
+            rc = job_tables_want(r->tables, i, n, bag->ids, wire, err);
+    }
+    return rc;
+}
+
+// Writes what a layer reads, of rows that were pulled.
+static enum sl_err rows_combine(struct job_rows *r, uint32_t table,
+                                struct program *p, const struct id_bag *bag,
+                                struct sl_error *err)
 {
     size_t n = bag->offsets[bag->samples];
-    enum sync_result result = SYNC_OK;
     enum sl_err rc = rows_reserve(r, table, n, err);
 
-    if (rc == SL_OK && n > 0)
-        rc = job_tables_want(r->tables, table, n, bag->ids, err);
     if (rc != SL_OK)
-        return SYNC_FAILED;
+        return rc;
     if (n > 0)
-        result = job_tables_pull_cut(r->tables, from->sync, from->tags,
-                                     from->gate, r->rows, err);
-    if (result == SYNC_OK)
-        bags_combine(program_rows(p, table), r->rows, bag, &r->layer[table]);
-    return result;
+        job_tables_rows(r->tables, table, r->rows);
+    bags_combine(program_rows(p, table), r->rows, bag, &r->layer[table]);
+    return SL_OK;
+}
+
+static enum sync_result rows_come(struct job_rows *r,
+                                  const struct rows_from *from,
+                                  struct sl_error *err)
+{
+    return job_tables_pull_cut(r->tables, from->sync, from->tags, from->gate,
+                               err);
 }
 
 enum sync_result job_rows_pull(struct job_rows *r, const struct rows_from *from,
                                struct program *p, const struct id_bag *bags,
                                struct sl_error *err)
 {
+    bool ahead = r->asked && r->asked_step == from->step;
     enum sync_result result = SYNC_OK;
 
     job_tables_begin(r->tables);
-    for (uint32_t i = 0; result == SYNC_OK && i < r->count; i++)
-        result = rows_pull_layer(r, i, from, p, &bags[r->layer[i].column], err);
+    if (r->asked && !ahead)
+        result = rows_come(r, from, err); // of another step: in vain
+    r->asked = false;
+    for (uint32_t i = 0; result == SYNC_OK && i < r->count;) {
+        // In f32 a cut's rows of all tables may be more than a message has.
+        uint32_t end = from->tags != NULL ? i + 1 : r->count;
+
+        if (!ahead && rows_want(r, from, bags, i, end, err) != SL_OK)
+            return SYNC_FAILED;
+        result = rows_come(r, from, err);
+        for (; result == SYNC_OK && i < end; i++) {
+            if (rows_combine(r, i, p, &bags[r->layer[i].column], err) != SL_OK)
+                return SYNC_FAILED;
+        }
+    }
     return result;
+}
+
+void job_rows_ahead(struct job_rows *r, const struct rows_from *from,
+                    const struct id_bag *bags)
+{
+    // What cannot be wanted fails in its step, which says why.
+    if (r->asked || rows_want(r, from, bags, 0, r->count, NULL) != SL_OK)
+        return;
+    job_tables_ask(r->tables, from->sync);
+    r->asked = true;
+    r->asked_step = from->step;
+}
+
+void job_rows_forget(struct job_rows *r)
+{
+    if (r != NULL)
+        r->asked = false;
 }
 
 static enum sl_err rows_take_layer(struct job_rows *r, uint32_t table,

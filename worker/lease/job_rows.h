@@ -7,6 +7,7 @@
 // which is that of each of these rows times the rows' weight in it.
 //
 //   job_rows_pull         before a step: its rows, into the program
+//   job_rows_ahead        in a step: asks for the rows of the next one
 //   job_rows_take         after it: its gradients, out of the program
 //     job_rows_fill       what goes with one shard, into its sync_step
 //
@@ -39,20 +40,31 @@ void job_rows_free(struct job_rows *r);
 // Returns the bytes of host memory that they take; 0 for NULL.
 uint64_t job_rows_bytes(const struct job_rows *r);
 
-// Where rows are pulled from.
+// Which rows are pulled, and where from.
 struct rows_from {
     struct sync *sync;
+    uint32_t step; // of the closure that is open
     // Of a cut, one per range, while no closure is open; NULL: the present
     // rows.
     const struct wire_tag *tags;
     struct gate *gate; // with tags
 };
-// Forgets the step before, pulls the rows of a batch, and writes what the
-// layers read. Called when no range of the sync is under way. Result and *err
-// are those of sync_rows, or SYNC_FAILED.
+// Forgets the step before, pulls the rows of a batch, with one call for each
+// shard (of a cut, for each table of it), and writes what the layers read. Rows
+// that were asked for ahead are not pulled again. Called when no range of the
+// sync is under way. Result and *err are those of sync_rows, or SYNC_FAILED.
 enum sync_result job_rows_pull(struct job_rows *r, const struct rows_from *from,
                                struct program *p, const struct id_bag *bags,
                                struct sl_error *err);
+// Asks for the present rows of a later step, which has `bags`, and waits for
+// nothing; from->tags is NULL. Does nothing if some were asked for already, or
+// if it fails: job_rows_pull pulls them then. Between job_rows_pull of a step
+// and its end.
+void job_rows_ahead(struct job_rows *r, const struct rows_from *from,
+                    const struct id_bag *bags);
+// Forgets that rows were asked for ahead; before a begin of the sync, which
+// gives them up, and behind its close. NULL is allowed.
+void job_rows_forget(struct job_rows *r);
 // Sums up the gradients of each id of the batch, for pushes with these ranges.
 // Sets *finite to whether all sums are finite. Once per step.
 enum sl_err job_rows_take(struct job_rows *r, const struct program *p,

@@ -9,8 +9,9 @@
 // A device is given all ops at once; then its gradients are taken one by one.
 // A step may be several micro-batches (contribution.h): the first is what waits
 // for shards, the last is what sends them.
-// Rows of tables (job_rows.h) are pulled before a step, and pushed with all
-// shards when its gradient is whole.
+// Rows of tables (job_rows.h) are pulled before a step, or in mode async while
+// the step before computes, and pushed with all shards when its gradient is
+// whole.
 // The leader of a group (hybrid.h) has all parameters before it begins a step,
 // and sends the step when the group's gradient is whole.
 #include <inttypes.h>
@@ -43,6 +44,7 @@ struct train {
     // Clipping, f16, sync, tables: all gradients are computed before any is
     // sent.
     bool whole;
+    bool rows_ahead;        // rows may be as old as before the step before
     struct hybrid *hybrid;  // its group; NULL: it has none
     bool parted;            // the group is over for this worker
     struct repeats repeats; // in an audited round; else it has no slots
@@ -351,6 +353,23 @@ static enum sync_result train_whole(struct train *t, bool *finite)
     return result;
 }
 
+// Asks for the rows of the next step, if its batch has been read. The step's
+// number is that of its batch.
+static void train_ask_rows(struct train *t)
+{
+    struct rows_from from = {.sync = t->sync};
+    const struct id_bag *bags;
+
+    if (!t->rows_ahead || atomic_load(&t->lease->gate.draining))
+        return;
+    from.step = t->sync->ops->next(t->sync, t->c.step);
+    if (from.step >= t->lease->steps)
+        return;
+    bags = input_ids(t->env->input, t->c.run, from.step);
+    if (bags != NULL)
+        job_rows_ahead(t->job->rows, &from, bags);
+}
+
 // Computes the whole gradient before any of it leaves, for clipping by a norm;
 // and in f16, where all shards skip the step if any part of it is not finite.
 static enum sync_result whole_and_send(struct train *t)
@@ -360,6 +379,7 @@ static enum sync_result whole_and_send(struct train *t)
 
     if (result != SYNC_OK)
         return result;
+    train_ask_rows(t); // its batch may have come meanwhile
     return finite ? send_whole(t) : skip_all(t, true);
 }
 
@@ -409,10 +429,11 @@ static enum sync_result train_backward(struct train *t)
 }
 
 // Pulls the rows of the step into its program. It waits for all ranges before:
-// the pushes of the step before still read their rows.
+// the pushes of the step before still read their rows; and rows that are asked
+// for behind it lack the update of one step, not of two.
 static enum sync_result train_pull_rows(struct train *t)
 {
-    const struct rows_from from = {.sync = t->sync};
+    const struct rows_from from = {.sync = t->sync, .step = t->c.step};
     enum sync_result result;
     enum sl_err rc;
 
@@ -422,9 +443,13 @@ static enum sync_result train_pull_rows(struct train *t)
     if (result != SYNC_OK)
         return result;
     rc = contribution_choose(&t->c, &t->steps.err);
-    return rc == SL_OK ? job_rows_pull(t->job->rows, &from, t->c.p->program,
-                                       t->c.batch.ids, &t->steps.err)
-                       : train_fail(t, rc);
+    if (rc != SL_OK)
+        return train_fail(t, rc);
+    result = job_rows_pull(t->job->rows, &from, t->c.p->program, t->c.batch.ids,
+                           &t->steps.err);
+    if (result == SYNC_OK)
+        train_ask_rows(t);
+    return result;
 }
 
 // Reads the next micro-batch and lets it begin.
@@ -654,8 +679,10 @@ static enum sync_result train_next(struct train *t)
     enum sync_result result;
 
     do {
-        if (t->steps.at == STEPS_ASK)
-            step_stop(&t->step); // ends a step that was given up
+        if (t->steps.at == STEPS_ASK) { // ends a step that was given up
+            step_stop(&t->step);
+            job_rows_forget(t->job->rows);
+        }
         result = steps_go(&t->steps);
     } while (result == SYNC_OK && steps_between(&t->steps));
     return result;
@@ -692,6 +719,16 @@ static void train_finish(struct train *t, enum sync_result result)
         steps_conclude(&t->steps, result);
 }
 
+// Returns true if the job takes gradients of any delay as they are.
+static bool train_allows_delay(const struct train *t)
+{
+    const Sluice__V1__TrainSpec *train = t->lease->record->open->spec->train;
+    struct spec_staleness how = spec_staleness(train);
+
+    return spec_contributions(train) == 0 && t->job->hybrid == NULL &&
+           how.max_delay == 0 && how.rule == SPEC_STALENESS_NONE;
+}
+
 void task_train(const struct task_env *env, struct worker_job *job,
                 struct lease *l)
 {
@@ -717,6 +754,7 @@ void task_train(const struct task_env *env, struct worker_job *job,
     t.whole = spec_contributions(l->record->open->spec->train) > 0 ||
               job->precision == SPEC_F16 || train_has_clipping(&t) ||
               job->rows != NULL;
+    t.rows_ahead = job->rows != NULL && train_allows_delay(&t);
     // Without a ring lease steps are computed alone, with the same result.
     if (job->hybrid != NULL && job->hybrid->lease != NULL)
         t.hybrid = job->hybrid;
@@ -727,4 +765,5 @@ void task_train(const struct task_env *env, struct worker_job *job,
     FAULT("task.report");
     train_finish(&t, result);
     t.sync->ops->close(t.sync);
+    job_rows_forget(job->rows);
 }

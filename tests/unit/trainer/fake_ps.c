@@ -385,6 +385,7 @@ static void push_as(struct fake_ps *f, struct rpc_call *call, bool pulls)
     reply.refused.job_incarnation = f->o.job_incarnation;
     if (reply.refused.why == WIRE_REFUSED_NOT) {
         T_ASSERT(push.based_on <= s->version);
+        s->delay = s->version - push.based_on;
         reply.result = count(f, s, &push, grad.at);
     } else {
         s->refused++;

@@ -52,6 +52,7 @@ struct fake_shard {
     struct fake_row *rows;                     // those that a push has made
     unsigned rows_count;
     uint64_t rows_pulls;
+    uint64_t delay; // of the last push that it counted
 };
 
 struct fake_ps;

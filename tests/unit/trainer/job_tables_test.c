@@ -202,9 +202,14 @@ TEST(job_tables, more_than_a_message_has_is_refused_by_name)
 
     for (uint64_t i = 0; i < SL_COUNT(ids); i++)
         ids[i] = i;
-    T_FAILS(SL_ERANGE, job_tables_want(t, 0, SL_COUNT(ids), ids, &err));
+    job_tables_forget(t);
+    T_FAILS(SL_ERANGE,
+            job_tables_want(t, 0, SL_COUNT(ids), ids, WIRE_F32, &err));
     T_HAS(err.text, "table users: 5000 rows of shard 0");
-    T_OK(job_tables_want(t, 1, SL_COUNT(ids), ids, t_err()));
+    T_OK(job_tables_want(t, 0, 4000, ids, WIRE_F32, t_err()));
+    T_OK(job_tables_want(t, 1, SL_COUNT(ids), ids, WIRE_F32, t_err()));
+    job_tables_forget(t);
+    T_OK(job_tables_want(t, 0, SL_COUNT(ids), ids, WIRE_BF16, t_err()));
     T_OK(job_tables_add(t, 0, 1, ids, grad, t_err()));
     T_FAILS(SL_ERANGE, job_tables_pack(t, WIRE_F32, full, &err));
     T_HAS(err.text, "of table users");

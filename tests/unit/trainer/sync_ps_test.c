@@ -90,6 +90,7 @@ static void world_open_as(struct world *w, enum wire_type wire, unsigned how)
                                 .shards_count = SHARDS,
                                 .elements = SHARDS * COUNT,
                                 .wire = wire,
+                                .tables = true,
                                 .clock = sl_clock_real(),
                                 .want_map = want_map,
                                 .arg = w};
@@ -452,11 +453,19 @@ static uint64_t number_of(uint64_t id)
     return n;
 }
 
+static void pull_list(struct world *w, struct job_tables *t, uint32_t table,
+                      size_t n, const uint64_t *ids, float *rows)
+{
+    job_tables_forget(t);
+    T_OK(job_tables_want(t, table, n, ids, inner(w)->o.wire, t_err()));
+    T_EQ(job_tables_pull(t, w->sync, t_err()), SYNC_OK);
+    job_tables_rows(t, table, rows);
+}
+
 static void pull_rows(struct world *w, struct job_tables *t, uint32_t table,
                       const struct drawn *d, float *rows)
 {
-    T_OK(job_tables_want(t, table, LIST, d->ids, t_err()));
-    T_EQ(job_tables_pull(t, w->sync, rows, t_err()), SYNC_OK);
+    pull_list(w, t, table, LIST, d->ids, rows);
 }
 
 // Each row is what it was at first, less half of what was pushed for it.
@@ -551,13 +560,14 @@ TEST(sync_ps, rows_of_a_cut_come_while_no_closure_is_open)
     world_open(&w, WIRE_BF16);
     draw(&d, &rng, 3);
     w.sync->ops->close(w.sync);
-    T_OK(job_tables_want(t, 0, LIST, d.ids, t_err()));
-    T_EQ(job_tables_pull_cut(t, w.sync, tags, &w.gate, rows, t_err()), SYNC_OK);
+    job_tables_forget(t);
+    T_OK(job_tables_want(t, 0, LIST, d.ids, WIRE_F32, t_err()));
+    T_EQ(job_tables_pull_cut(t, w.sync, tags, &w.gate, t_err()), SYNC_OK);
+    job_tables_rows(t, 0, rows);
     for (unsigned i = 0; i < LIST; i++)
         T_EQ(rows[i * 3 + 2], fake_first(0, d.ids[i], 2));
     tags[1].sequence = 2;
-    T_EQ(job_tables_pull_cut(t, w.sync, tags, &w.gate, rows, &err),
-         SYNC_FAILED);
+    T_EQ(job_tables_pull_cut(t, w.sync, tags, &w.gate, &err), SYNC_FAILED);
     T_EQ(err.code, SL_ENOENT);
     world_close(&w);
     job_tables_free(t);
@@ -583,8 +593,7 @@ TEST(sync_ps, each_shard_is_asked_once_for_all_of_its_rows)
     T_EQ(shard[0].rows_count + shard[1].rows_count, 0); // T2
     fake_ps_unlock(w.ps);
     one = d.ids[0]; // and those that have none of them are not asked
-    T_OK(job_tables_want(t, 0, 1, &one, t_err()));
-    T_EQ(job_tables_pull(t, w.sync, rows, t_err()), SYNC_OK);
+    pull_list(&w, t, 0, 1, &one, rows);
     T_EQ(rows[2], fake_first(0, one, 2));
     shard = fake_ps_lock(w.ps);
     T_EQ(shard[0].rows_pulls + shard[1].rows_pulls, 3);
@@ -646,8 +655,7 @@ TEST(sync_ps, rows_travel_in_the_job_s_type)
         T_EQ(w.sync->ops->send(w.sync, i, &step, false, t_err()), SYNC_OK);
     }
     T_EQ(sync_settle(w.sync, t_err()), SYNC_OK);
-    T_OK(job_tables_want(t, 0, 6, ids, t_err()));
-    T_EQ(job_tables_pull(t, w.sync, rows, t_err()), SYNC_OK);
+    pull_list(&w, t, 0, 6, ids, rows);
     T_EQ(rows[0], 5 - 2.5);
     T_EQ(rows[3], 6 - 1);
     T_EQ(rows[6], 5 - 2.5);
@@ -657,29 +665,160 @@ TEST(sync_ps, rows_travel_in_the_job_s_type)
     job_tables_free(t);
 }
 
+static const uint64_t eight[] = {1, 2, 3, 4, 5, 6, 7, 8}; // on both shards
+
+static void ask_eight(struct world *w, struct job_tables *t)
+{
+    job_tables_forget(t);
+    T_OK(job_tables_want(t, 0, SL_COUNT(eight), eight, WIRE_F32, t_err()));
+    job_tables_ask(t, w->sync);
+}
+
+static bool rows_are_under_way(struct world *w)
+{
+    return ps_rows_of(inner(w), 0)->calling && ps_rows_of(inner(w), 1)->calling;
+}
+
+static void wait_rows(struct world *w)
+{
+    for (uint32_t i = 0; i < SHARDS; i++)
+        wait_answered(w, SHARDS + i);
+}
+
 // The closure is given up while its shard does not answer: what is pulled may
 // then be freed.
 TEST(sync_ps, a_pull_of_rows_ends_with_its_gate)
 {
-    const uint64_t ids[] = {1, 2, 3, 4, 5, 6, 7, 8};
-    struct distinct d = {.count = 0};
-    float *rows = sl_malloc(8 * 3 * sizeof(float));
-    struct sync_rows wanted = {.dim = 3, .values = rows};
+    struct job_tables *t = two_tables();
     struct world w;
 
-    T_OK(distinct_make(&d, 8, ids, FAKE_BUCKETS, SHARDS, t_err()));
-    wanted.ids = d.ids;
-    wanted.first = d.first;
     world_open(&w, WIRE_F32);
     fake_ps_hold(w.ps, true);
-    T_EQ(w.sync->ops->rows(w.sync, &wanted, t_err()), SYNC_BUSY);
-    T_TRUE(inner(&w)->shards[0].calling && inner(&w)->shards[1].calling);
+    ask_eight(&w, t);
+    T_TRUE(rows_are_under_way(&w));
     gate_close(&w.gate, GATE_REVOKED);
-    T_EQ(sync_rows(w.sync, &wanted, t_err()), SYNC_STOPPED);
+    T_EQ(job_tables_pull(t, w.sync, t_err()), SYNC_STOPPED);
     w.sync->ops->close(w.sync);
-    distinct_release(&d);
-    sl_free(rows);
+    job_tables_free(t);
     world_close(&w);
+}
+
+// Seven rows of three numbers: on one of the shards they are filled up.
+TEST(sync_ps, one_call_to_a_shard_has_the_rows_of_all_tables)
+{
+    struct job_tables *t = two_tables();
+    const struct fake_shard *shard;
+    float three[7 * 3], rows[8 * 8];
+    struct world w;
+
+    world_open(&w, WIRE_F32);
+    job_tables_forget(t);
+    T_OK(job_tables_want(t, 0, 7, eight, WIRE_F32, t_err()));
+    T_OK(job_tables_want(t, 1, 8, eight, WIRE_F32, t_err()));
+    T_EQ(job_tables_pull(t, w.sync, t_err()), SYNC_OK);
+    shard = fake_ps_lock(w.ps);
+    T_EQ(shard[0].rows_pulls, 1);
+    T_EQ(shard[1].rows_pulls, 1);
+    fake_ps_unlock(w.ps);
+    job_tables_rows(t, 0, three);
+    job_tables_rows(t, 1, rows);
+    for (unsigned i = 0; i < 7 * 3; i++)
+        T_EQ(three[i], fake_first(0, eight[i / 3], i % 3));
+    for (unsigned i = 0; i < 8 * 8; i++)
+        T_EQ(rows[i], fake_first(1, eight[i / 8], i % 8));
+    world_close(&w);
+    job_tables_free(t);
+}
+
+// The rows of step 1 are pulled while step 0 is pushed: they lack it, and step
+// 1 says so. Those of step 2 are pulled in their turn, and have step 1.
+TEST(sync_ps, rows_that_were_asked_for_ahead_lack_the_step_that_is_sent)
+{
+    static const float grads[8 * 3] = {2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2,
+                                       2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2, 2};
+    static const uint64_t delays[] = {0, 1, 0};
+    struct job_tables *t = two_tables();
+    float rows[8 * 3];
+    struct world w;
+
+    world_open(&w, WIRE_F32);
+    for (uint32_t step = 0; step < 3; step++) {
+        if (step != 1)
+            ask_eight(&w, t);
+        T_EQ(job_tables_pull(t, w.sync, t_err()), SYNC_OK);
+        job_tables_rows(t, 0, rows);
+        for (unsigned i = 0; i < 8; i++)
+            T_EQ(rows[i * 3], fake_first(0, eight[i], 0) - (step == 2 ? 2 : 0));
+        if (step == 0) {
+            ask_eight(&w, t);
+            wait_rows(&w);
+        }
+        T_OK(job_tables_add(t, 0, 8, eight, grads, t_err()));
+        push_rows(&w, t, step);
+        for (uint32_t i = 0; i < SHARDS; i++) {
+            T_EQ(fake_ps_lock(w.ps)[i].delay, delays[step]);
+            fake_ps_unlock(w.ps);
+        }
+    }
+    world_close(&w);
+    job_tables_free(t);
+}
+
+// Until then they are written to memory of the caller's; and those that have
+// come are of the past.
+TEST(sync_ps, W1_a_begin_gives_up_rows_that_were_asked_for_ahead)
+{
+    struct job_tables *t = two_tables();
+    uint32_t step = 9;
+    bool done = true;
+    struct world w;
+
+    world_open(&w, WIRE_F32);
+    for (int has_come = 1; has_come >= 0; has_come--) {
+        const struct fake_shard *shard;
+        uint64_t pulls;
+
+        fake_ps_hold(w.ps, !has_come);
+        ask_eight(&w, t);
+        T_TRUE(rows_are_under_way(&w));
+        if (has_come)
+            wait_rows(&w);
+        T_EQ(begin_wait(w.sync, &step, &done, t_err()), SYNC_OK);
+        T_FALSE(rows_are_under_way(&w));
+        fake_ps_hold(w.ps, false);
+        pulls = fake_ps_lock(w.ps)[0].rows_pulls;
+        fake_ps_unlock(w.ps);
+        T_EQ(job_tables_pull(t, w.sync, t_err()), SYNC_OK);
+        shard = fake_ps_lock(w.ps);
+        T_EQ(shard[0].rows_pulls, pulls + 1);
+        fake_ps_unlock(w.ps);
+    }
+    world_close(&w);
+    job_tables_free(t);
+}
+
+// The answer to a push has come and is not taken yet, when another incarnation
+// answers for rows.
+TEST(sync_ps, rows_of_another_incarnation_come_while_a_push_is_under_way)
+{
+    struct job_tables *t = two_tables();
+    uint32_t step = 9;
+    bool done = true;
+    struct world w;
+
+    world_open(&w, WIRE_F32);
+    send(&w, 0, 1);
+    wait_answered(&w, 0);
+    replace(&w);
+    ask_eight(&w, t);
+    T_EQ(job_tables_pull(t, w.sync, t_err()), SYNC_OK);
+    T_TRUE(inner(&w)->shards[0].calling);
+    T_EQ(sync_settle(w.sync, t_err()), SYNC_AGAIN);
+    T_EQ(begin_wait(w.sync, &step, &done, t_err()), SYNC_OK);
+    T_EQ(step, 0);
+    T_EQ(inner(&w)->shards[0].evidence.incarnation, 2);
+    world_close(&w);
+    job_tables_free(t);
 }
 
 static void no_map(void *arg, uint64_t job, uint64_t have)

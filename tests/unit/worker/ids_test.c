@@ -572,7 +572,8 @@ static void batch_has_ids_of_its_samples(const struct batch *b, unsigned *seen)
     }
 }
 
-// Two epochs, shuffled: the bags of a batch are in the order of its samples.
+// Two epochs, shuffled: the bags of a batch are in the order of its samples,
+// and they are told of as soon as the batch has been read.
 TEST(ids, a_batch_has_the_ids_of_its_samples)
 {
     struct data *d = numbered();
@@ -586,15 +587,21 @@ TEST(ids, a_batch_has_the_ids_of_its_samples)
                                 .epoch = epoch,
                                 .count = ROW_COUNT,
                                 .batch = 7};
+        const struct id_bag *next = NULL;
         struct batch b;
 
         T_OK(order_init(&run.order, t_seed(), epoch, ROW_COUNT));
         input_open(in, &run);
         for (uint32_t k = 0; k < input_run_steps(&run); k++) {
             T_OK(input_get(in, &run, k, &b, t_err()));
+            T_TRUE(k == 0 || next == b.ids);
             batch_has_ids_of_its_samples(&b, seen);
+            next = input_ids(in, &run, k + 1);
+            while (next == NULL && k + 1 < input_run_steps(&run))
+                next = input_ids(in, &run, k + 1);
             input_put(in, &b);
         }
+        T_PTR(next, NULL);
         input_close(in, &run);
     }
     for (unsigned i = 0; i < ROW_COUNT; i++)
