@@ -7,6 +7,8 @@ import signal
 
 from cluster import (BIN, Cluster, check, check_counts, check_equal, main, mlp_job,
                      wait_for)
+import external_test
+from native_rows_test import clicks, clicks_job, rows_of, score
 from ring_test import exported
 
 
@@ -43,6 +45,23 @@ def jobs_on_a_gpu_learn():
             accuracy = done["evaluations"][-1]["accuracy"]
             check(accuracy > 0.6, f"{precision}: accuracy {accuracy}")
         check("computing on a GPU" in c.log("w-0"), "not on a GPU")
+
+
+def rows_of_tables_come_to_gpus():
+    """To one, and to the parts of two, whichever way the two sum their gradients."""
+    one, two = ["--device", "cuda:0"], ["--device", "cuda:0,cuda:1"]
+    with Emulated(psservers=2, workers=0) as c:
+        train = clicks(c.dir / "clicks.csv", 512, 1)
+        for i, (devices, nccl) in enumerate(((one, "0"), (two, "0"), (two, "1"))):
+            c.start(f"w-{i}", extra=devices,
+                    environment={"EMUL_DEVICES": "2", "EMUL_NCCL": nccl})
+            job = c.submit({**clicks_job(c.dir, 20), "name": f"rows-{i}"})
+            check_counts(c.wait_state(job))
+            check("computing on a GPU" in c.log(f"w-{i}"), "not on a GPU")
+            loss, _ = score(external_test.exported(c, job), rows_of(c, job, "users"),
+                            rows_of(c, job, "tags"), train)
+            check(loss < 0.4, f"{devices}: loss {loss}: nothing is learnt")
+            c.kill(f"w-{i}")
 
 
 def workers_on_gpus_are_killed_and_leave():
@@ -244,5 +263,6 @@ if __name__ == "__main__":
           a_rank_on_a_gpu_is_killed_and_another_copies,
           a_newcomer_copies_from_gpus_that_go_on, a_second_start_checks_no_kernel,
           a_worker_says_how_much_workspace_an_op_may_have, jobs_on_a_gpu_learn,
+          rows_of_tables_come_to_gpus,
           workers_on_gpus_are_killed_and_leave, gpus_are_lost,
           a_rank_loses_its_gpu_and_is_back])

@@ -102,7 +102,7 @@ def a_job_of_layers_with_rows_trains_and_a_worker_is_killed():
         job = c.submit(spec)
         c.wait_steps(job, 100)
         c.kill("w-0")
-        c.start("w-0")
+        c.start("w-0", extra=["--device", "cpu,cpu"])
         done = c.wait_state(job)
         check_counts(done)
         check_equal(set(rows_of(c, job, "users")), set(train[2]), "users with a row")
@@ -157,14 +157,14 @@ def each_sample_is_in_its_rows_once_whoever_dies():
             check_equal(rows, {n: times * epochs / 16 for n, times in want.items()}, table)
 
 
-def a_dense_embedding_learns_the_same():
+def a_dense_embedding_learns_the_same(devices="cpu"):
     """A hundred steps of one worker, of ids 0 to 8: the table's rows and the variable's,
-    and the layer behind both. Rows that are pulled ahead lack one step: where the job bounds
+    and the layer behind both. The last step of an epoch has one sample. Rows that are pulled ahead lack one step: where the job bounds
     the delay they are not, and the result is the same but for rounding."""
     from safetensors.numpy import save_file
     draw = np.random.default_rng(3)
-    number = draw.integers(0, 9, 80)
-    label = np.sin(number) + draw.normal(0, 0.1, 80)
+    number = draw.integers(0, 9, 81)
+    label = np.sin(number) + draw.normal(0, 0.1, 81)
     weights = {"out/kernel": draw.normal(0, 0.5, (4, 1)).astype(np.float32),
                "out/bias": np.zeros(1, np.float32)}
     layers = {
@@ -175,7 +175,7 @@ def a_dense_embedding_learns_the_same():
     kinds = [("dense", layers["dense"], 0), ("rows", layers["rows"], 1e-4),
              ("ahead", layers["rows"], 0.02)]
     found = {}
-    with Cluster(psservers=2, workers=1) as c:
+    with Cluster(psservers=2, workers=1, worker_args=["--device", devices]) as c:
         lines = [f"{y:.9g},{n},{n}" for y, n in zip(label, number)]
         (c.dir / "d.csv").write_text("\n".join(["y,x,id", *lines]) + "\n")
         for kind, first, off in kinds:
@@ -207,8 +207,12 @@ def a_dense_embedding_learns_the_same():
     check(np.ptp(found["dense"]["e/embeddings"]) > 0.1, "nothing is learnt")
 
 
+def several_devices_learn_the_same():
+    a_dense_embedding_learns_the_same("cpu,cpu")
+
+
 def sixteen_bits_train():
-    with Cluster(psservers=2, workers=1) as c:
+    with Cluster(psservers=2, workers=1, worker_args=["--device", "cpu,cpu"]) as c:
         train = clicks(c.dir / "clicks.csv", SAMPLES, 1)
         for name, words in (("bf16", {"precision": "bf16"}),
                             ("f16", {"precision": "f16", "wire": "bf16"})):
@@ -241,5 +245,6 @@ if __name__ == "__main__":
     main([a_job_of_layers_with_rows_trains_and_a_worker_is_killed,
           each_sample_is_in_its_rows_once_whoever_dies,
           a_dense_embedding_learns_the_same,
+          several_devices_learn_the_same,
           sixteen_bits_train,
           what_does_not_fit_is_refused])

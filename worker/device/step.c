@@ -37,6 +37,13 @@ static enum device_way step_device_way(const struct step *s)
     return s->kept ? DEVICE_KEEPS : DEVICE_GIVES;
 }
 
+struct program *step_member(const struct step_program *p, unsigned k)
+{
+    if (k == 0)
+        return p->program;
+    return p->mates == NULL ? NULL : team_member(p->mates, k - 1);
+}
+
 enum sl_err step_begin(struct step *s, const struct step_program *p,
                        const struct batch *batch, struct sl_error *err)
 {
@@ -146,7 +153,10 @@ enum sl_err step_take(struct step *s, uint32_t range, struct sl_error *err)
 
 enum sl_err step_take_rows(struct step *s, struct sl_error *err)
 {
-    return s->device == NULL ? SL_OK : device_take_rows(s->device, err);
+    enum sl_err rc =
+        s->device == NULL ? SL_OK : device_take_rows(s->device, err);
+
+    return rc == SL_OK && s->team != NULL ? team_take_rows(s->team, err) : rc;
 }
 
 bool step_finite(const struct step *s, uint32_t range, const struct elements *r)

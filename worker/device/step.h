@@ -68,6 +68,12 @@ struct step_program {
     struct team_program *mates;
 };
 
+// Returns the program of member k for its part of the batch, as many samples as
+// its own batch has; the parts lie one behind the other. NULL: there are no
+// more. Its rows of tables are written before step_begin, and their gradients
+// read after step_take_rows.
+struct program *step_member(const struct step_program *p, unsigned k);
+
 // Begins a step of program `p` with a batch. The batch is that of step_get. On
 // failure step_stop and step_put follow.
 enum sl_err step_begin(struct step *s, const struct step_program *p,
@@ -96,8 +102,8 @@ const struct program *step_part(const struct step *s, unsigned k);
 // Waits until the gradient of a range is in s->grads, summed over the team. May
 // be called again. Not called in a step that is held.
 enum sl_err step_take(struct step *s, uint32_t range, struct sl_error *err);
-// Waits until the gradients of the program's rows of tables are in its
-// program_row_grads. Called after all ops were run.
+// Waits until the gradients of all members' rows of tables are in their
+// programs' program_row_grads. Called after all ops were run.
 enum sl_err step_take_rows(struct step *s, struct sl_error *err);
 // Returns true if a range's gradient is finite: of a range that was taken; or
 // of a step that is kept, when all ops were run and the loss is known.

@@ -315,6 +315,11 @@ enum sl_err team_program_new(struct team_program **out, struct team_job *j,
     return SL_OK;
 }
 
+struct program *team_member(const struct team_program *p, unsigned k)
+{
+    return k < team_mates(p->j->t) ? p->of[k].program : NULL;
+}
+
 void team_left_out(struct program_left_out *to, const struct team_program *p)
 {
     for (unsigned k = 0; p != NULL && k < team_mates(p->j->t); k++) {

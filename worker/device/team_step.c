@@ -165,6 +165,14 @@ static enum sl_err mate_take_range(struct kern_dev *dev, const void *args,
                                 : device_take(a->m->device, a->range, err);
 }
 
+static enum sl_err mate_take_rows(struct kern_dev *dev, const void *args,
+                                  struct sl_error *err)
+{
+    const struct mate_args *a = args;
+
+    return a->m->device == NULL ? SL_OK : device_take_rows(a->m->device, err);
+}
+
 // Sends out the gradients that a mate holds, if the last micro-batch of the
 // step has no part for it.
 static enum sl_err mate_let_go(struct kern_dev *dev, const void *args,
@@ -382,6 +390,12 @@ enum sl_err team_stats(struct team_job *j, struct program *front,
             front->stats[i] += j->of[k].p->program->stats[i];
     }
     return rc;
+}
+
+enum sl_err team_take_rows(struct team_job *j, struct sl_error *err)
+{
+    post_active(j, mate_take_rows, (struct mate_args){0});
+    return team_job_wait_all(j, err);
 }
 
 const struct program *team_outputs(const struct team_job *j, unsigned k)

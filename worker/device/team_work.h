@@ -67,6 +67,12 @@ enum sl_err team_program_new(struct team_program **out, struct team_job *j,
 // Frees the mates' programs; no step is under way. NULL is allowed.
 void team_program_free(struct team_program *p);
 
+// Returns mate k's program, for the samples behind the parts before, as many as
+// its batch; NULL: the mate has no part of such a batch, or k is not below the
+// number of mates. No step of the programs is under way, or what is read of it
+// was waited for.
+struct program *team_member(const struct team_program *p, unsigned k);
+
 // Adds the kernels that are left out of the mates' programs to those of the
 // first member's. Adds none for NULL.
 void team_left_out(struct program_left_out *to, const struct team_program *p);
@@ -122,6 +128,8 @@ const struct program *team_outputs(const struct team_job *j, unsigned k);
 // member's.
 enum sl_err team_take(struct team_job *j, float *grads, uint32_t range,
                       struct sl_error *err);
+// Waits until the gradients of rows are in the mates' programs.
+enum sl_err team_take_rows(struct team_job *j, struct sl_error *err);
 // Returns true if the gradient of a range that was taken is finite.
 bool team_finite(const struct team_job *j, const float *grads, uint32_t range);
 // Returns the number of ranges of the step under way.

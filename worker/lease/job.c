@@ -377,8 +377,7 @@ enum sl_err job_device(struct worker_job *j, struct sl_error *err)
 
     if (j->device == NULL && !j->env->dev->backend->host)
         rc = device_new(&j->device, j->env->dev, j->model->elements, err);
-    // Rows come to one device only: with tables it computes alone.
-    if (rc == SL_OK && j->team == NULL && j->model->tables == 0)
+    if (rc == SL_OK && j->team == NULL)
         rc = team_job_new(&j->team, j->env->team, j->model, j->device, err);
     return rc;
 }

@@ -127,6 +127,15 @@ static uint32_t bag_size(const struct id_bag *bag, uint32_t sample)
     return bag->offsets[sample + 1] - bag->offsets[sample];
 }
 
+// Returns the bags of `n` samples from `first` on. Their first row is row
+// offsets[0] of all.
+static struct id_bag bags_part(const struct id_bag *bag, uint32_t first,
+                               uint32_t n)
+{
+    return (struct id_bag){
+        .ids = bag->ids, .offsets = bag->offsets + first, .samples = n};
+}
+
 // Returns the factor of each of n rows in what the layer reads.
 static float bag_weight(enum model_combiner combiner, uint32_t n)
 {
@@ -209,17 +218,27 @@ static enum sl_err rows_want(struct job_rows *r, const struct rows_from *from,
 
 // Writes what a layer reads, of rows that were pulled.
 static enum sl_err rows_combine(struct job_rows *r, uint32_t table,
-                                struct program *p, const struct id_bag *bag,
-                                struct sl_error *err)
+                                const struct step_program *p,
+                                const struct id_bag *bag, struct sl_error *err)
 {
+    const struct rows_layer *layer = &r->layer[table];
     size_t n = bag->offsets[bag->samples];
     enum sl_err rc = rows_reserve(r, table, n, err);
+    struct program *member;
+    uint32_t first = 0;
 
     if (rc != SL_OK)
         return rc;
     if (n > 0)
         job_tables_rows(r->tables, table, r->rows);
-    bags_combine(program_rows(p, table), r->rows, bag, &r->layer[table]);
+    for (unsigned k = 0; (member = step_member(p, k)) != NULL; k++) {
+        struct id_bag part = bags_part(bag, first, member->batch);
+
+        bags_combine(program_rows(member, table),
+                     r->rows + (size_t)part.offsets[0] * layer->dim, &part,
+                     layer);
+        first += member->batch;
+    }
     return SL_OK;
 }
 
@@ -232,8 +251,8 @@ static enum sync_result rows_come(struct job_rows *r,
 }
 
 enum sync_result job_rows_pull(struct job_rows *r, const struct rows_from *from,
-                               struct program *p, const struct id_bag *bags,
-                               struct sl_error *err)
+                               const struct step_program *p,
+                               const struct id_bag *bags, struct sl_error *err)
 {
     bool ahead = r->asked && r->asked_step == from->step;
     enum sync_result result = SYNC_OK;
@@ -275,21 +294,30 @@ void job_rows_forget(struct job_rows *r)
 }
 
 static enum sl_err rows_take_layer(struct job_rows *r, uint32_t table,
-                                   const struct program *p,
+                                   const struct step_program *p,
                                    const struct id_bag *bag,
                                    struct sl_error *err)
 {
+    const struct rows_layer *layer = &r->layer[table];
     size_t n = bag->offsets[bag->samples];
     enum sl_err rc = rows_reserve(r, table, n, err);
+    const struct program *member;
+    uint32_t first = 0;
 
     if (rc != SL_OK || n == 0)
         return rc;
-    bags_spread(r->rows, program_row_grads(p, table), p->unscale, bag,
-                &r->layer[table]);
+    for (unsigned k = 0; (member = step_member(p, k)) != NULL; k++) {
+        struct id_bag part = bags_part(bag, first, member->batch);
+
+        bags_spread(r->rows + (size_t)part.offsets[0] * layer->dim,
+                    program_row_grads(member, table), member->unscale, &part,
+                    layer);
+        first += member->batch;
+    }
     return job_tables_add(r->tables, table, n, bag->ids, r->rows, err);
 }
 
-enum sl_err job_rows_take(struct job_rows *r, const struct program *p,
+enum sl_err job_rows_take(struct job_rows *r, const struct step_program *p,
                           const struct id_bag *bags,
                           const struct elements *ranges, bool *finite,
                           struct sl_error *err)

@@ -6,12 +6,13 @@
 // of the sample's bag combined, and gives back the gradient of this vector,
 // which is that of each of these rows times the rows' weight in it.
 //
-//   job_rows_pull         before a step: its rows, into the program
+//   job_rows_pull         before a step: its rows, into the programs
 //   job_rows_ahead        in a step: asks for the rows of the next one
-//   job_rows_take         after it: its gradients, out of the program
+//   job_rows_take         after it: its gradients, out of the programs
 //     job_rows_fill       what goes with one shard, into its sync_step
 //
-// A step is one batch: a job with tables has no micro-batches.
+// A step is one batch: a job with tables has no micro-batches. A team has a
+// program for each member's samples (step.h).
 //
 // Threads  the compute thread.
 // Memory   job_rows_free. Bags are those of the program's batch, and borrowed
@@ -23,8 +24,8 @@
 
 #include "proto/model.h"
 #include "trainer/push/job_tables.h"
-#include "worker/compile/program.h"
 #include "worker/data/ids.h"
+#include "worker/device/step.h"
 
 struct job_rows;
 
@@ -54,8 +55,8 @@ struct rows_from {
 // that were asked for ahead are not pulled again. Called when no range of the
 // sync is under way. Result and *err are those of sync_rows, or SYNC_FAILED.
 enum sync_result job_rows_pull(struct job_rows *r, const struct rows_from *from,
-                               struct program *p, const struct id_bag *bags,
-                               struct sl_error *err);
+                               const struct step_program *p,
+                               const struct id_bag *bags, struct sl_error *err);
 // Asks for the present rows of a later step, which has `bags`, and waits for
 // nothing; from->tags is NULL. Does nothing if some were asked for already, or
 // if it fails: job_rows_pull pulls them then. Between job_rows_pull of a step
@@ -67,7 +68,7 @@ void job_rows_ahead(struct job_rows *r, const struct rows_from *from,
 void job_rows_forget(struct job_rows *r);
 // Sums up the gradients of each id of the batch, for pushes with these ranges.
 // Sets *finite to whether all sums are finite. Once per step.
-enum sl_err job_rows_take(struct job_rows *r, const struct program *p,
+enum sl_err job_rows_take(struct job_rows *r, const struct step_program *p,
                           const struct id_bag *bags,
                           const struct elements *ranges, bool *finite,
                           struct sl_error *err);

@@ -116,12 +116,14 @@ static enum sync_result pull_cut_rows(struct worker_job *job, struct lease *l,
     const struct rows_from from = {
         .sync = job->sync, .tags = l->tags, .gate = &l->gate};
     struct job_program *p = NULL;
+    struct step_program run;
 
     if (job->rows == NULL)
         return SYNC_OK;
     if (job_program(job, JOB_EVALUATES, batch->n, &p, err) != SL_OK)
         return SYNC_FAILED;
-    return job_rows_pull(job->rows, &from, p->program, batch->ids, err);
+    run = job_step_program(p);
+    return job_rows_pull(job->rows, &from, &run, batch->ids, err);
 }
 
 // *pulled: how the rows came; then nothing was computed unless it is SYNC_OK.

@@ -305,15 +305,17 @@ static bool is_finite(const struct train *t)
 static enum sync_result train_take_rows(struct train *t, bool *finite)
 {
     struct job_rows *rows = t->job->rows;
+    struct step_program p;
     bool all = true;
     enum sl_err rc;
 
     if (rows == NULL)
         return SYNC_OK;
+    p = job_step_program(t->c.p);
     rc = step_take_rows(&t->step, &t->steps.err);
     if (rc == SL_OK)
-        rc = job_rows_take(rows, t->c.p->program, t->c.batch.ids,
-                           t->sync->ranges, &all, &t->steps.err);
+        rc = job_rows_take(rows, &p, t->c.batch.ids, t->sync->ranges, &all,
+                           &t->steps.err);
     *finite &= all;
     return rc == SL_OK ? SYNC_OK : train_fail(t, rc);
 }
@@ -435,6 +437,7 @@ static enum sync_result train_pull_rows(struct train *t)
 {
     const struct rows_from from = {.sync = t->sync, .step = t->c.step};
     enum sync_result result;
+    struct step_program p;
     enum sl_err rc;
 
     if (t->job->rows == NULL)
@@ -445,8 +448,9 @@ static enum sync_result train_pull_rows(struct train *t)
     rc = contribution_choose(&t->c, &t->steps.err);
     if (rc != SL_OK)
         return train_fail(t, rc);
-    result = job_rows_pull(t->job->rows, &from, t->c.p->program, t->c.batch.ids,
-                           &t->steps.err);
+    p = job_step_program(t->c.p);
+    result =
+        job_rows_pull(t->job->rows, &from, &p, t->c.batch.ids, &t->steps.err);
     if (result == SYNC_OK)
         train_ask_rows(t);
     return result;
