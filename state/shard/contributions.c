@@ -3,6 +3,7 @@
 #include "state/shard/contributions.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "common/base/mem.h"
 #include "common/base/slices.h"
@@ -10,9 +11,10 @@
 #include "state/base/finite.h"
 
 enum sl_err contributions_init(struct contributions *c, uint32_t most,
-                               size_t elements)
+                               size_t elements, struct row_account *account)
 {
-    *c = (struct contributions){.most = most, .elements = elements};
+    *c = (struct contributions){
+        .most = most, .elements = elements, .account = account};
     if (most == 0)
         return SL_OK;
     c->slots = sl_calloc(most, sizeof(*c->slots));
@@ -20,10 +22,22 @@ enum sl_err contributions_init(struct contributions *c, uint32_t most,
     return c->slots != NULL && c->steps != NULL ? SL_OK : SL_ENOMEM;
 }
 
+static void contributions_let_go(struct contributions *c,
+                                 struct contributions_slot *slot)
+{
+    row_account_give(c->account, slot->rows_bytes, false);
+    sl_free(slot->rows);
+    slot->rows = NULL;
+    slot->rows_bytes = 0;
+    slot->held = false;
+}
+
 void contributions_release(struct contributions *c)
 {
-    for (uint32_t i = 0; c->slots != NULL && i < c->most; i++)
+    for (uint32_t i = 0; c->slots != NULL && i < c->most; i++) {
+        contributions_let_go(c, &c->slots[i]);
         sl_free(c->slots[i].gradient);
+    }
     sl_free(c->slots);
     sl_free(c->steps);
     *c = (struct contributions){0};
@@ -44,7 +58,7 @@ uint64_t contributions_round(const struct schedule *s, uint32_t most,
 static void contributions_clear(struct contributions *c)
 {
     for (uint32_t i = 0; i < c->most; i++)
-        c->slots[i].held = false;
+        contributions_let_go(c, &c->slots[i]);
     c->held = 0;
 }
 
@@ -61,12 +75,32 @@ bool contributions_has(const struct contributions *c, uint64_t closure)
            c->slots[closure - c->first].held;
 }
 
+static enum sl_err contributions_hold_rows(struct contributions *c,
+                                           struct contributions_slot *slot,
+                                           const struct tables_push *rows)
+{
+    enum sl_err rc = row_account_take(c->account, rows->n, false);
+
+    if (rc != SL_OK || rows->n == 0)
+        return rc;
+    slot->rows = sl_malloc(rows->n);
+    if (slot->rows == NULL) {
+        row_account_give(c->account, rows->n, false);
+        return SL_ENOMEM;
+    }
+    memcpy(slot->rows, rows->bytes, rows->n);
+    slot->rows_bytes = rows->n;
+    return SL_OK;
+}
+
 enum sl_err contributions_hold(struct contributions *c,
                                const struct once_step *step,
                                enum wire_type type,
-                               const struct sl_slices *payload)
+                               const struct sl_slices *payload,
+                               const struct tables_push *rows)
 {
     struct contributions_slot *slot = &c->slots[step->closure - c->first];
+    enum sl_err rc = SL_OK;
     struct slices_runs it;
     const void *run;
     float *to;
@@ -77,6 +111,10 @@ enum sl_err contributions_hold(struct contributions *c,
         slot->gradient = sl_aligned(64, c->elements * sizeof(float));
     if (slot->gradient == NULL)
         return SL_ENOMEM;
+    if (!step->skip)
+        rc = contributions_hold_rows(c, slot, rows);
+    if (rc != SL_OK)
+        return rc;
     to = slot->gradient;
     (void)slices_runs_init(&it, payload, wire_type_bytes(type));
     for (; !step->skip && (run = slices_runs_next(&it, SIZE_MAX, &n)) != NULL;
@@ -86,6 +124,21 @@ enum sl_err contributions_hold(struct contributions *c,
     slot->held = true;
     c->held++;
     return SL_OK;
+}
+
+void contributions_drop(struct contributions *c, uint64_t closure)
+{
+    contributions_let_go(c, &c->slots[closure - c->first]);
+    c->held--;
+}
+
+bool contributions_skip(const struct contributions *c)
+{
+    bool skip = false;
+
+    for (uint32_t i = 0; i < c->most; i++)
+        skip = skip || (c->slots[i].held && c->slots[i].step.skip);
+    return skip;
 }
 
 static void contributions_add_weighted(float *sum, const float *g, float weight,
@@ -104,12 +157,11 @@ static void scale(float *sum, float by, size_t n)
 // Copies the steps of held slots to c->steps, in the order of slots, and
 // returns their number. *samples is their sum, *largest their maximum.
 static uint32_t take_steps(struct contributions *c, uint64_t *samples,
-                           uint64_t *largest, bool *skip)
+                           uint64_t *largest)
 {
     uint32_t count = 0;
 
     *samples = *largest = 0;
-    *skip = false;
     for (uint32_t i = 0; i < c->most; i++) {
         const struct once_step *step = &c->slots[i].step;
 
@@ -119,7 +171,6 @@ static uint32_t take_steps(struct contributions *c, uint64_t *samples,
         *samples += step->samples;
         if (step->samples > *largest)
             *largest = step->samples;
-        *skip = *skip || step->skip;
     }
     return count;
 }
@@ -147,15 +198,14 @@ static float *sum_all(struct contributions *c)
     return sum;
 }
 
-const float *contributions_mean(struct contributions *c, uint32_t *count,
-                                uint64_t *largest)
+const float *contributions_mean(struct contributions *c, bool skip,
+                                uint32_t *count, uint64_t *largest)
 {
     const float *mean = NULL;
     float *sum;
     uint64_t samples;
-    bool skip;
 
-    *count = take_steps(c, &samples, largest, &skip);
+    *count = take_steps(c, &samples, largest);
     if (!skip) {
         sum = sum_all(c);
         scale(sum, 1.0f / (float)samples, c->elements);

@@ -15,9 +15,11 @@
 //
 // Threads  the shard's lock.
 // Memory   contributions_release frees; up to `most` times the values of the
-//          shard, kept from round to round.
+//          shard, kept from round to round. Rows are held until the round is
+//          averaged, or another one is opened, at the cost of an account.
 // Units    elements of the shard; closures.
-// Errors   SL_ENOMEM; a call that fails has changed nothing.
+// Errors   SL_ENOMEM, and those of row_account_take; a call that fails has
+//          changed nothing.
 #ifndef STATE_SHARD_CONTRIBUTIONS_H
 #define STATE_SHARD_CONTRIBUTIONS_H
 
@@ -27,6 +29,7 @@
 
 #include "plan/schedule.h"
 #include "state/shard/once.h"
+#include "state/shard/shard_tables.h"
 
 #define CONTRIBUTIONS_MOST 1024
 
@@ -34,11 +37,14 @@ struct contributions_slot {
     bool held;
     struct once_step step; // staleness 0
     float *gradient;       // owned; undefined if step.skip
+    uint8_t *rows;         // blocks of table_rows.h; owned
+    size_t rows_bytes;     // 0: none
 };
 
 struct contributions {
     uint32_t most; // 0: not sync
     size_t elements;
+    struct row_account *account;      // of rows; borrowed
     uint64_t first;                   // closure of slot 0
     uint32_t held;                    // number of held slots
     struct contributions_slot *slots; // owned
@@ -51,10 +57,10 @@ struct contributions {
 
 // Prepares for rounds of `most` slots (CONTRIBUTIONS_MOST or fewer; 0: mode is
 // not sync) of `elements` elements. The round at closure 0 is open then, and
-// empty. Gradients are allocated when they come. After SL_ENOMEM *c is for
-// contributions_release.
+// empty. Gradients are allocated when they come. `account` pays for rows; NULL:
+// there are none. After SL_ENOMEM *c is for contributions_release.
 enum sl_err contributions_init(struct contributions *c, uint32_t most,
-                               size_t elements);
+                               size_t elements, struct row_account *account);
 void contributions_release(struct contributions *c); // all zeroes is allowed
 
 // Returns the first closure of the round of `closure`, and sets *count to the
@@ -70,18 +76,25 @@ void contributions_open(struct contributions *c, uint64_t first);
 bool contributions_has(const struct contributions *c, uint64_t closure);
 
 // Holds a contribution of the open round, which must not be held yet. `payload`
-// is empty if step->skip. Else it is of c->elements elements, read during the
-// call. SL_ENOMEM.
+// is empty if step->skip. Else it is of c->elements elements. Both it and
+// `rows`, which are not looked at if step->skip, are read during the call.
 enum sl_err contributions_hold(struct contributions *c,
                                const struct once_step *step,
                                enum wire_type type,
-                               const struct sl_slices *payload);
+                               const struct sl_slices *payload,
+                               const struct tables_push *rows);
+
+// Lets go of the contribution of `closure`, which is held.
+void contributions_drop(struct contributions *c, uint64_t closure);
+
+// Returns true if a held contribution is to be skipped.
+bool contributions_skip(const struct contributions *c);
 
 // Averages a whole round of at least one held step, which is then empty: fills
-// c->steps with the *count held steps, all skipped if one is. Returns the mean,
-// which lies in a slot until the next round; NULL if they are skipped.
-// *largest: most samples of one contribution.
-const float *contributions_mean(struct contributions *c, uint32_t *count,
-                                uint64_t *largest);
+// c->steps with the *count held steps, all skipped if `skip`, which is true if
+// one is. Returns the mean, which lies in a slot until the next round; NULL if
+// they are skipped. *largest: most samples of one contribution.
+const float *contributions_mean(struct contributions *c, bool skip,
+                                uint32_t *count, uint64_t *largest);
 
 #endif

@@ -103,14 +103,14 @@ enum sl_err shard_new_in(struct shard **out, struct plan *plan,
     if (rc == SL_OK)
         rc = pool_new(&s->pool);
     if (rc == SL_OK)
+        rc = tables_init(&s->tables, &s->plan, NULL);
+    if (rc == SL_OK)
         rc = contributions_init(&s->contributions, s->plan.contributions,
-                                s->plan.elements);
+                                s->plan.elements, s->tables.account);
     if (rc == SL_OK)
         rc = stale_init(&s->versions, &s->plan.stale, s->plan.elements);
     if (rc == SL_OK)
         rc = make_memory(s, values, first);
-    if (rc == SL_OK)
-        rc = tables_init(&s->tables, &s->plan, NULL);
     if (rc != SL_OK) {
         shard_unref(s);
         return rc;
@@ -137,6 +137,7 @@ void shard_unref(struct shard *s)
     region_shared_unref(s->shared);
     once_release(&s->once);
     contributions_release(&s->contributions);
+    round_rows_release(&s->rows_before, &s->tables);
     stale_release(&s->versions);
     tables_release(&s->tables);
     plan_release(&s->plan);
@@ -460,26 +461,78 @@ static void count_locked(struct shard *s, const struct wire_push *push,
     reply->staleness = push->skip ? 0 : step.staleness;
 }
 
-// The round is whole: one update, and all of its keys (Y2).
-static void close_round_locked(struct shard *s, const struct wire_push *push,
-                               uint64_t first, uint32_t slots,
-                               struct wire_push_reply *reply, void *values)
+// A round that is whole, and what was made of its rows before anything changes.
+struct whole_round {
+    uint64_t first;
+    uint32_t slots;
+    bool skip;
+    struct round_rows mean, before; // of its ids: gradients, and rows
+};
+
+// Takes all that can fail of a whole round: the mean of its rows, the memory
+// that they will need, and a copy of them as they are.
+static enum sl_err whole_round_locked(struct whole_round *w, struct shard *s,
+                                      struct sl_error *err)
 {
-    uint64_t version = once_version(&s->once), largest;
-    struct apply_of of = {&s->rates, first, version, version, 0};
-    uint32_t count;
-    const float *mean = contributions_mean(&s->contributions, &count, &largest);
+    enum sl_err rc = SL_OK;
+
+    w->skip = contributions_skip(&s->contributions);
+    if (w->skip || s->tables.count == 0)
+        return SL_OK;
+    rc = round_rows_mean(&w->mean, &s->tables, &s->contributions);
+    if (rc == SL_OK)
+        w->skip = !round_rows_finite(&w->mean, &s->tables);
+    if (rc == SL_OK && !w->skip)
+        rc = round_rows_read(&w->before, &s->tables, &w->mean);
+    if (rc != SL_OK)
+        rc = sl_prefix(err, row_memory_refuse(s->tables.account, rc, err),
+                       "rows of a round");
+    else if (!w->skip)
+        rc = tables_reserve(&s->tables, &s->plan, &w->mean.blocks, err);
+    if (rc != SL_OK || w->skip)
+        round_rows_release(&w->before, &s->tables);
+    if (rc != SL_OK)
+        round_rows_release(&w->mean, &s->tables);
+    return rc;
+}
+
+// Applies the mean of a round, as one update of values and rows (T7).
+static void apply_round_locked(struct shard *s, const struct whole_round *w,
+                               const float *mean, uint64_t largest)
+{
+    uint64_t version = once_version(&s->once);
+    const struct apply_of of = {&s->rates, w->first, version, version, largest};
     struct sl_slice one = {(const uint8_t *)mean, plan_values_bytes(&s->plan)};
     struct sl_slices payload = slices_one(&one);
     struct apply_step step;
 
-    if (mean != NULL) {
-        of.samples = largest;
-        apply_step_init(&step, &s->plan, &s->versions, &of);
-        apply_update(&s->plan, &s->memory, WIRE_F32, &payload, &step, NULL);
-    }
+    apply_step_init(&step, &s->plan, &s->versions, &of);
+    apply_update(&s->plan, &s->memory, WIRE_F32, &payload, &step, NULL);
+    tables_apply(&s->tables,
+                 &(struct rowset_step){.closure = w->first,
+                                       .version = (uint32_t)step.t,
+                                       .rate = step.rate,
+                                       .factor = 1},
+                 &w->mean.blocks);
+}
+
+// The round is whole: one update, and all of its keys (Y2).
+static void close_round_locked(struct shard *s, const struct wire_push *push,
+                               struct whole_round *w,
+                               struct wire_push_reply *reply, void *values)
+{
+    uint64_t version = once_version(&s->once), largest;
+    uint32_t count;
+    const float *mean =
+        contributions_mean(&s->contributions, w->skip, &count, &largest);
+
+    if (mean != NULL)
+        apply_round_locked(s, w, mean, largest);
+    round_rows_release(&w->mean, &s->tables);
+    round_rows_release(&s->rows_before, &s->tables);
+    s->rows_before = w->before; // T8
     s->contributions.past = (struct contributions_past){
-        .first = first, .version = version, .count = slots};
+        .first = w->first, .version = version, .count = w->slots};
     FAULT("apply.done");
     once_add_round(&s->once, s->contributions.steps, count);
     FAULT("once.added");
@@ -535,11 +588,26 @@ bool shard_round_open(struct shard *s, uint64_t closure)
     return open;
 }
 
+static enum sl_err hold_locked(struct shard *s, const struct wire_push *push,
+                               const struct tables_push *rows,
+                               const struct once_step *step,
+                               struct sl_error *err)
+{
+    enum sl_err rc = contributions_hold(&s->contributions, step, push->wire,
+                                        &push->payload, rows);
+
+    return rc == SL_OK
+               ? rc
+               : sl_prefix(err, row_memory_refuse(s->tables.account, rc, err),
+                           "a contribution of the round");
+}
+
 // Y1, Y2: held, or the round is whole by it.
 static enum sl_err contribute_locked(struct shard *s,
                                      const struct wire_push *push,
+                                     const struct tables_push *rows,
                                      struct wire_push_reply *reply,
-                                     void *values)
+                                     void *values, struct sl_error *err)
 {
     const struct once_step step = {.closure = push->closure,
                                    .step = push->step,
@@ -547,23 +615,26 @@ static enum sl_err contribute_locked(struct shard *s,
                                    .samples = push->samples,
                                    .digest = push->digest};
     enum sl_err rc = once_reserve(&s->once, push->closure);
-    uint64_t first;
-    uint32_t count;
+    struct whole_round w = {.slots = 0};
 
     if (rc != SL_OK)
         return rc;
-    first = open_round_locked(s, &count);
-    contributions_open(&s->contributions, first);
+    w.first = open_round_locked(s, &w.slots);
+    contributions_open(&s->contributions, w.first);
     if (!contributions_has(&s->contributions, push->closure))
-        rc = contributions_hold(&s->contributions, &step, push->wire,
-                                &push->payload);
+        rc = hold_locked(s, push, rows, &step, err);
     if (rc != SL_OK)
         return rc;
-    if (s->contributions.held == shard_missing_locked(s, first, count))
-        close_round_locked(s, push, first, count, reply, values);
-    else
+    if (s->contributions.held < shard_missing_locked(s, w.first, w.slots)) {
         reply->result = WIRE_PUSH_HELD;
-    return SL_OK;
+        return SL_OK;
+    }
+    rc = whole_round_locked(&w, s, err);
+    if (rc == SL_OK)
+        close_round_locked(s, push, &w, reply, values);
+    else
+        contributions_drop(&s->contributions, push->closure);
+    return rc;
 }
 
 // `checked` is what apply_check and tables_check said of payload and rows.
@@ -612,7 +683,7 @@ static enum sl_err push_locked(struct shard *s, const struct wire_push *push,
     if (!push->unproven)
         rc = see_locked(s, push->closure, push->attempt, err);
     if (rc == SL_OK && s->plan.contributions > 0) {
-        rc = contribute_locked(s, push, reply, values);
+        rc = contribute_locked(s, push, rows, reply, values, err);
         if (rc == SL_OK && reply->result == WIRE_PUSH_COUNTED)
             tell_open_locked(s, &reply->open_first, &reply->open_count);
         return rc;
@@ -785,20 +856,28 @@ enum sl_err shard_pull_check(struct shard *s, const struct wire_pull *pull,
     return rc;
 }
 
-// Returns the values from which a contribution is computed. A worker computes
-// it again if one shard has counted the round and another has not; then the
-// first shard returns its values from before the round.
+// Returns true if a contribution is of the shard's last round. A worker
+// computes it again if one shard has counted the round and another has not;
+// then the first shard returns its values and rows from before the round.
+static bool is_past_locked(const struct shard *s, const struct wire_pull *pull)
+{
+    const struct contributions_past *past = &s->contributions.past;
+    uint64_t closure = pull->before_round_of - 1;
+
+    return pull->before_round_of != 0 && closure >= past->first &&
+           closure - past->first < past->count;
+}
+
+// Returns the values from which a contribution is computed.
 static const float *values_locked(const struct shard *s,
                                   const struct wire_pull *pull,
                                   uint64_t *version)
 {
     const struct contributions_past *past = &s->contributions.past;
-    uint64_t closure = pull->before_round_of - 1;
     const float *kept = NULL;
 
     *version = once_version(&s->once);
-    if (pull->before_round_of == 0 || closure < past->first ||
-        closure - past->first >= past->count)
+    if (!is_past_locked(s, pull))
         return s->memory.values;
     if (past->version != *version) // it was not skipped
         kept = stale_find(&s->versions, past->version);
@@ -879,26 +958,37 @@ enum sl_err shard_pull_show(struct shard *s, const struct wire_pull *pull,
 // Rows that are read under one hold of the lock.
 #define ROWS_AT_ONCE 1024
 
+// Reads rows as they are, or as they were before the round of the pull (T8).
+static void rows_locked(const struct shard *s, const struct wire_pull *pull,
+                        uint32_t table, size_t n, const uint8_t *ids,
+                        float *values)
+{
+    rowset_read(s->tables.sets[table], n, ids, values);
+    if (is_past_locked(s, pull))
+        round_rows_find(&s->rows_before, &s->tables, table, n, ids, values);
+}
+
 // Reads a block; the lock is given up now and then, as pushes wait for it.
 // `space` has ROWS_AT_ONCE rows.
-static void shard_read_block(struct shard *s, const struct table_rows *b,
-                             float *space, uint8_t *out)
+static void shard_read_block(struct shard *s, const struct wire_pull *pull,
+                             const struct table_rows *b, float *space,
+                             uint8_t *out)
 {
     size_t dim = s->tables.dims[b->table], row = dim * wire_type_bytes(b->type);
 
     for (uint32_t at = 0, n; at < b->count; at += n) {
         n = (uint32_t)sl_min(b->count - at, ROWS_AT_ONCE);
         pthread_mutex_lock(&s->lock);
-        rowset_read(s->tables.sets[b->table], n, b->ids + (size_t)at * 8,
-                    space);
+        rows_locked(s, pull, b->table, n, b->ids + (size_t)at * 8, space);
         pthread_mutex_unlock(&s->lock);
         element_write(b->type, n * dim, out + at * row, space);
     }
 }
 
 // Reads all blocks to `out`; `space` as for the longest rows.
-static void shard_read_blocks(struct shard *s, const struct tables_push *ids,
-                              float *space, uint8_t *out)
+static void shard_read_blocks(struct shard *s, const struct wire_pull *pull,
+                              const struct tables_push *ids, float *space,
+                              uint8_t *out)
 {
     struct table_rows_at at = {ids->bytes, ids->n, 0};
     struct table_rows b;
@@ -908,7 +998,7 @@ static void shard_read_blocks(struct shard *s, const struct tables_push *ids,
             table_rows_elements_bytes(b.count, s->tables.dims[b.table], b.type);
 
         memset(out + n - sizeof(uint64_t), 0, sizeof(uint64_t));
-        shard_read_block(s, &b, space, out);
+        shard_read_block(s, pull, &b, space, out);
         out += n;
     }
 }
@@ -944,7 +1034,7 @@ static enum sl_err answer_rows(struct shard *s, const struct wire_pull *pull,
         sl_free(space);
         return sl_no_memory(err);
     }
-    shard_read_blocks(s, ids, space, made);
+    shard_read_blocks(s, pull, ids, space, made);
     sl_free(space);
     *out = made;
     *bytes = n;

@@ -36,6 +36,7 @@
 #include "state/shard/once.h"
 #include "state/shard/plan.h"
 #include "state/shard/buffer_pool.h"
+#include "state/shard/round_rows.h"
 #include "state/shard/shard_tables.h"
 #include "state/shard/tagged.h"
 
@@ -66,6 +67,7 @@ struct shard {
     struct contributions contributions; // contributions of the open round
     struct stale_versions versions;     // kept values of earlier versions
     struct tables tables;               // rows of sparse tables
+    struct round_rows rows_before;      // some, from before the last round
 };
 
 // Makes a shard of seed values with no steps counted. Takes what *plan owns,
@@ -160,7 +162,9 @@ enum sl_err shard_pull(struct shard *s, const struct wire_pull *pull,
 // Copies the rows of the ids in a pull's payload, as each block's type, one
 // block behind the other (table_rows.h). *out, of *bytes bytes, is the caller's
 // to free (sl_free). Makes no row (T2). Rows of one answer may be of several
-// versions; that of the reply is the lowest. Errors as shard_pull, and
+// versions; that of the reply is the lowest. Those of the ids of the round that
+// pull->before_round_of names are from before it, if it was the last one (T8).
+// Errors as shard_pull, and
 // SL_EINVAL of ids that are not this shard's in their order, SL_ENOMEM.
 enum sl_err shard_pull_rows(struct shard *s, const struct wire_pull *pull,
                             struct wire_pull_reply *reply, uint8_t **out,

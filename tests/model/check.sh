@@ -68,4 +68,11 @@ for mistake in T1_APART T2_MAKE T2_DRAWN T3_TWICE T4_LOOK T4_DUP T4_COIN T5_BETW
     T6_INSTANT T6_LATER T6_GONE T6_WAITING; do
     run $mistake 1 rows.pml -DB_${mistake#*_} -DFALLS=1
 done
+run rows_round 0 rows_round.pml
+run rows_round_one 0 rows_round.pml -DONE
+run rows_round_skip 0 rows_round.pml -DSKIP
+run T7_SKIPS 1 rows_round.pml -DB_SKIPS -DSKIP -DFALLS=0
+for mistake in T7_EACH T7_COUNTS T7_ORDER T7_TWICE T8_PRESENT; do
+    run $mistake 1 rows_round.pml -DB_${mistake#*_} -DFALLS=0
+done
 exit $bad

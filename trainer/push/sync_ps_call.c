@@ -283,6 +283,8 @@ static enum sl_err ps_call_rows(struct ps_shard *p, struct peer_call *call)
         m.tag = p->tag;
     else
         m.incarnation = s->map.entries[p->number].incarnation;
+    if (!m.has_tag && s->o.contributions > 0)
+        m.before_round_of = s->closure.closure + 1; // T8
     ps_call_lend(p);
     rc = peer_pull_rows(
         &p->peer, &m,

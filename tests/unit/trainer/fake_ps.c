@@ -241,6 +241,7 @@ static void pull_rows_locked(struct fake_ps *f, struct rpc_call *call,
     struct rpc_msg msg;
 
     s->rows_pulls++;
+    s->rows_before = pull->before_round_of;
     while (at.left > 0) {
         float values[FAKE_DIM];
         struct table_rows b;

@@ -52,7 +52,8 @@ struct fake_shard {
     struct fake_row *rows;                     // those that a push has made
     unsigned rows_count;
     uint64_t rows_pulls;
-    uint64_t delay; // of the last push that it counted
+    uint64_t delay;       // of the last push that it counted
+    uint64_t rows_before; // before_round_of of the last of them
 };
 
 struct fake_ps;

@@ -60,7 +60,7 @@ static void share(struct world *w, struct fake_ps_options *ps)
     ps->local = w->local;
 }
 
-enum { WORLD_SHARES = 1, WORLD_BY_RANGE = 2 };
+enum { WORLD_SHARES = 1, WORLD_BY_RANGE = 2, WORLD_ROUNDS = 4 };
 
 static enum sync_result begin_wait(struct sync *s, uint32_t *step, bool *done,
                                    struct sl_error *err)
@@ -101,6 +101,11 @@ static void world_open_as(struct world *w, enum wire_type wire, unsigned how)
 
     memset(w, 0, sizeof(*w));
     w->incarnation = 1;
+    if (how & WORLD_ROUNDS) {
+        o.contributions = 2;
+        o.schedule = (struct schedule){
+            .samples = 8, .batch = 1, .epochs = 1, .steps_per_closure = 1};
+    }
     if (how & WORLD_BY_RANGE) {
         o.by_range = true;
         o.params = w->params;
@@ -597,6 +602,32 @@ TEST(sync_ps, each_shard_is_asked_once_for_all_of_its_rows)
     T_EQ(rows[2], fake_first(0, one, 2));
     shard = fake_ps_lock(w.ps);
     T_EQ(shard[0].rows_pulls + shard[1].rows_pulls, 3);
+    fake_ps_unlock(w.ps);
+    world_close(&w);
+    job_tables_free(t);
+}
+
+TEST(sync_ps, T8_rows_are_those_from_before_the_closure_s_round)
+{
+    static struct drawn d;
+    static float rows[LIST * FAKE_DIM];
+    struct job_tables *t = two_tables();
+    const struct fake_shard *shard;
+    struct rng rng;
+    struct world w;
+
+    rng_init(&rng, t_seed(), 8);
+    world_open(&w, WIRE_F32);
+    draw(&d, &rng, 3);
+    pull_rows(&w, t, 0, &d, rows);
+    shard = fake_ps_lock(w.ps);
+    T_EQ(shard[0].rows_before + shard[1].rows_before, 0); // there are no rounds
+    fake_ps_unlock(w.ps);
+    world_close(&w);
+    world_open_as(&w, WIRE_F32, WORLD_ROUNDS); // of closure 0
+    pull_rows(&w, t, 0, &d, rows);
+    shard = fake_ps_lock(w.ps);
+    T_TRUE(shard[0].rows_before == 1 && shard[1].rows_before == 1);
     fake_ps_unlock(w.ps);
     world_close(&w);
     job_tables_free(t);

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/shard/round_rows.h -- the rows of a round (train.mode sync): one
+// message, made of those of its contributions.
+//
+// A round is one update (T7). Its gradient of an id is the mean over the
+// round's samples: sum n_i g_i / sum n_i, over the contributions that have the
+// id, in the order of slots, divided by the samples of all. It is computed in
+// f32, as that of values is (contributions.h), and ids come in the order of
+// their hashes.
+//
+// The rows of these ids as they were before are kept until the next round: a
+// worker that computes a slot again reads them (T8).
+//
+// Threads  the shard's lock.
+// Memory   round_rows_release frees; it is taken from the account of the
+//          shard's rows (row_memory.h).
+// Units    blocks of f32 elements, as in proto/table_rows.h.
+// Errors   SL_ENOMEM, and those of row_account_take; *out is zeroes then.
+#ifndef STATE_SHARD_ROUND_ROWS_H
+#define STATE_SHARD_ROUND_ROWS_H
+
+#include "state/shard/contributions.h"
+#include "state/shard/shard_tables.h"
+
+struct round_rows {
+    struct tables_push blocks; // `owned` is always its memory
+    size_t taken;              // bytes of the account
+};
+
+// Averages the rows of held contributions, of which none is to be skipped.
+enum sl_err round_rows_mean(struct round_rows *out, const struct tables *t,
+                            const struct contributions *c);
+
+// Returns true if all elements are finite.
+bool round_rows_finite(const struct round_rows *r, const struct tables *t);
+
+// Reads the rows of the ids of `of`, as they are.
+enum sl_err round_rows_read(struct round_rows *out, const struct tables *t,
+                            const struct round_rows *of);
+
+// Overwrites those of n rows of a table that *r has: `dim` values for each of
+// the ids.
+void round_rows_find(const struct round_rows *r, const struct tables *t,
+                     uint32_t table, size_t n, const uint8_t *ids,
+                     float *values);
+
+// Frees the memory; all zeroes is allowed, and what is left.
+void round_rows_release(struct round_rows *r, const struct tables *t);
+
+#endif
