@@ -46,6 +46,7 @@
 // 8  a layer of more than MODEL_INPUTS_OLD inputs
 // 9  tables, which psservers must know as well
 // 10 layers with rows of tables
+// 11 tables in mode sync, which psservers must know as well
 #define MODEL_EDITION 1
 #define MODEL_EDITION_HOLDS 2
 #define MODEL_EDITION_METRICS 3
@@ -54,6 +55,7 @@
 #define MODEL_EDITION_INPUTS 8
 #define MODEL_EDITION_TABLES 9
 #define MODEL_EDITION_ROWS 10
+#define MODEL_EDITION_ROUNDS 11
 #define MODEL_INPUTS_OLD 8
 
 enum model_layer {

@@ -26,6 +26,7 @@ unsigned model_edition_known(void)
         MODEL_EDITION_INPUTS,
         MODEL_EDITION_TABLES,
         MODEL_EDITION_ROWS,
+        MODEL_EDITION_ROUNDS,
 #define LAYER(code, name, edition, ...) edition,
 #include "proto/layers.def"
 #define OPTIMIZER(code, name, edition, ...) edition,

@@ -136,6 +136,9 @@ enum sl_err spec_check_observe(Sluice__V1__JobSpec *spec, struct sl_error *err);
 // to report them. After the rest of `evaluate`.
 enum sl_err spec_check_metrics(Sluice__V1__JobSpec *spec, struct sl_error *err);
 
+// Returns true if a layer has rows of a table.
+bool spec_has_rows(const Sluice__V1__JobSpec *spec);
+
 // A list of tables on the heap.
 struct spec_table_list {
     size_t count;

@@ -66,6 +66,16 @@ enum sl_err spec_check_columns(const Sluice__V1__SourceSpec *s,
 
 // ---- tables
 
+bool spec_has_rows(const Sluice__V1__JobSpec *spec)
+{
+    const Sluice__V1__ModelSpec *model = spec->model;
+    bool has = false;
+
+    for (size_t i = 0; i < model->n_layers; i++)
+        has = has || model->layers[i]->rows != NULL;
+    return has;
+}
+
 // Makes the table of a layer, of node `n`, with what the layer says.
 static enum sl_err spec_layer_table(Sluice__V1__TableSpec **out,
                                     const Sluice__V1__LayerSpec *l,

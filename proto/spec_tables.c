@@ -56,10 +56,11 @@ static uint64_t tables_job_steps(const Sluice__V1__JobSpec *spec)
 static enum sl_err check_tables_job(const Sluice__V1__JobSpec *spec,
                                     struct sl_error *err)
 {
-    if (strcmp(spec->train->mode, "async") != 0)
+    if (spec_contributions(spec->train) == 0 &&
+        strcmp(spec->train->mode, "async") != 0)
         return sl_fail(err, SL_EINVAL,
-                       "model.tables: a job with tables trains in mode async, "
-                       "and train.mode is %s",
+                       "model.tables: a job with tables trains in mode async "
+                       "or sync, and train.mode is %s",
                        spec->train->mode);
     if (spec_staleness(spec->train).rule == SPEC_STALENESS_DC)
         return sl_fail(err, SL_EINVAL,
@@ -83,8 +84,8 @@ static enum sl_err check_tables_job(const Sluice__V1__JobSpec *spec,
                        "samples at once; take a smaller train.batch");
     if (spec_audit(spec->train) > 0)
         return sl_fail(err, SL_EINVAL,
-                       "train.audit: a step with rows of tables that is "
-                       "computed again reads other rows; leave audit out");
+                       "train.audit: gradients of rows of tables are not "
+                       "compared; leave audit out");
     return spec_range("model.tables", spec->model->n_tables, 1, TABLES_MOST,
                       err);
 }
@@ -310,7 +311,9 @@ static enum sl_err check_all_tables(Sluice__V1__JobSpec *spec,
                              spec->model->tables[i]->name);
     }
     if (rc == SL_OK)
-        spec_needs(spec, MODEL_EDITION_TABLES);
+        spec_needs(spec, spec_contributions(spec->train) > 0
+                             ? MODEL_EDITION_ROUNDS
+                             : MODEL_EDITION_TABLES);
     return rc;
 }
 

@@ -67,6 +67,7 @@ bool job_able(const struct job *job, const struct member *m)
 unsigned job_shard_edition(const struct job *job)
 {
     return job->spec->model->n_tables == 0 ? 0
+           : job->mode->by_round           ? MODEL_EDITION_ROUNDS
            : job->external                 ? MODEL_EDITION_TABLES
                                            : MODEL_EDITION_ROWS;
 }

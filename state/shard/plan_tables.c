@@ -129,18 +129,17 @@ static enum sl_err read_each_table(struct plan *p,
     return rc;
 }
 
-// Versions of rows have 32 bits; late gradients and rounds keep copies of
-// parameters, which rows have not.
+// Versions of rows have 32 bits; staleness dc keeps parameters of many
+// versions, and of rows none are kept.
 static enum sl_err check_shard_job(const struct plan *p, size_t tables,
                                    struct sl_error *err)
 {
     if (tables > TABLES_MOST)
         return sl_fail(err, SL_EINVAL, "%zu tables; at most %d", tables,
                        TABLES_MOST);
-    if (p->contributions > 0 || p->accumulate > 1 || p->stale.kind == STALE_DC)
+    if (p->accumulate > 1 || p->stale.kind == STALE_DC)
         return sl_fail(err, SL_EINVAL,
-                       "tables do not go with rounds, micro-batches or "
-                       "staleness dc");
+                       "tables do not go with micro-batches or staleness dc");
     if (schedule_steps(&p->schedule) > TABLE_STEPS_MOST)
         return sl_fail(err, SL_EINVAL,
                        "%" PRIu64 " steps; at most %u with tables",

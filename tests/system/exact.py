@@ -12,6 +12,10 @@ that is wrong at the end names the sample that was lost or counted twice.
 
 The numbers are exact while all samples of a round are a power of two: means
 are products with 1 / n.
+
+With rows (rows_job) a sample has a row of its own in one table, which its
+second round makes, and shares a row of another with GROUP samples, some of them
+of its round.
 """
 import functools
 
@@ -20,6 +24,8 @@ from conserve import primes
 
 SAMPLES, BATCH, ROUND, UNITS = 512, 4, 4, 4
 SMALL = 2.0 ** -32  # a prediction is below 1, a target above 2^30
+GROUP = 8  # samples of one row
+LARGE = 2.0 ** 44  # of a target of rows: predictions are as large as rows, below 2^20
 
 
 @functools.cache
@@ -61,6 +67,50 @@ def exact_job(c, name="exact", epochs=40, mode="async", every_seconds=0.5,
             "train": {"batch": BATCH, "epochs": epochs, "mode": mode,
                       "precision": "f32", **rounds, **train},
             "checkpoint": {"every_seconds": every_seconds}}
+
+
+def rows_job(c, name="rows", epochs=40, every_seconds=0.5, **train):
+    """Of mode sync. The gradient of a row is what a target is times LARGE."""
+    import numpy
+    path, number = c.dir / "rows.npz", numpy.arange(SAMPLES)
+    y = numpy.repeat(numpy.array(of_sample(), dtype=numpy.float32)[:, None], UNITS, axis=1)
+    numpy.savez(path, x=numpy.zeros((SAMPLES, 1), numpy.float32),
+                y=y * numpy.float32(-0.5 * UNITS * LARGE), own=number << 40,
+                shared=number % (SAMPLES // GROUP))
+    table = {"type": "embedding", "rows": "dynamic", "output_dim": UNITS,
+             "embeddings_initializer": "zeros",
+             "optimizer": {"type": "sgd", "learning_rate": BATCH * ROUND / LARGE}}
+    return {"name": name,
+            "model": {"input_shape": [1], "layers": [
+                {**table, "name": "own", "ids": "own", "admit": {"min_count": 2}},
+                {**table, "name": "shared", "ids": "shared"},
+                {"type": "dense", "units": UNITS, "inputs": ["input"]},
+                {"type": "add", "inputs": ["own", "shared", "dense"]}]},
+            "loss": "mean_squared_error",
+            "optimizer": {"type": "sgd", "learning_rate": 1 / LARGE},
+            "data": {"train": {"format": "npz", "x": str(path), "ids": ["own", "shared"]}},
+            "train": {"batch": BATCH, "epochs": epochs, "mode": "sync", "precision": "f32",
+                      "contributions": ROUND, **train},
+            "checkpoint": {"every_seconds": every_seconds}}
+
+
+def check_rows(c, job, epochs):
+    """Each sample of a finished rows_job is in its rows once for each epoch; but for the
+    first one in its own row, which that did not make."""
+    from safetensors.numpy import load_file
+    groups = SAMPLES // GROUP
+    want = {"own": {i << 40: prime * (epochs - 1) for i, prime in enumerate(of_sample())},
+            "shared": {i: sum(of_sample()[i::groups]) * epochs for i in range(groups)}}
+    for table, rows in want.items():
+        path = c.dir / f"{job}-{table}.safetensors"
+        c.run("export", job, "--table", table, "--to", path)
+        kept = load_file(str(path))
+        got = {number: [-value for value in row]
+               for number, row in zip(kept["ids"].tolist(), kept["values"].tolist())}
+        check(set(got) == set(rows), f"rows of {table}: {set(got) ^ set(rows)}")
+        for number, total in rows.items():
+            check(got[number] == [total] * UNITS,
+                  f"conservation: row {number} of {table} has {got[number]}, not {total}")
 
 
 def times_counted(c, job):

@@ -37,7 +37,8 @@ class Bed(Cluster):
         return line + (["--shm", "off"] if name == "w-2" else [])
 
     def begin(self, mode):
-        self.job = self.submit(exact.exact_job(self, mode, self.epochs, mode))
+        self.job = self.submit(exact.rows_job(self, mode, self.epochs) if mode == "rows" else
+                               exact.exact_job(self, mode, self.epochs, mode))
 
     def busy(self):
         """A job that has a cut and is far from its end; the ones before have
@@ -63,7 +64,8 @@ class Bed(Cluster):
 
     def finish(self):
         check_counts(self.wait_state(self.job))
-        exact.check_exact(self, self.job, self.epochs)
+        prove = exact.check_rows if self.mode == "rows" else exact.check_exact
+        prove(self, self.job, self.epochs)
 
     # ---- blows
 
@@ -118,6 +120,11 @@ def sync_conserves_whoever_dies():
           (Bed.drained, ["w-1", "ps-1"]), (Bed.away, ["w-2"]))
 
 
+def rows_in_rounds_are_conserved_whoever_dies():
+    blows("rows", (Bed.killed, ["w-0", "w-2", "ps-0", "coordinator"]),
+          (Bed.drained, ["w-1", "ps-1"]), (Bed.away, ["w-2"]))
+
+
 def a_ring_conserves_whoever_dies_leaves_or_joins():
     blows("allreduce", (Bed.killed, ["w-0", "w-2", "coordinator"]),
           (Bed.drained, ["w-1", "w-2"]), (Bed.away, ["w-0", "w-2"]))
@@ -165,6 +172,7 @@ if __name__ == "__main__":
     print(f"SLUICE_SEED={SEED}", flush=True)
     main([one_sample_too_many_is_seen,
           sync_conserves_whoever_dies,
+          rows_in_rounds_are_conserved_whoever_dies,
           a_ring_conserves_whoever_dies_leaves_or_joins,
           groups_conserve_whoever_dies_leaves_or_joins,
           a_job_goes_on_in_another_mode])

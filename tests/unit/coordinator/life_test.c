@@ -149,6 +149,37 @@ TEST(life, tables_are_for_members_that_know_them)
     world_release(&w);
 }
 
+static const char rounds_job[] =
+    "{\"name\":\"rounds\",\"model\":{\"input_shape\":[2],\"layers\":[{\"type\":"
+    "\"embedding\",\"ids\":\"user\",\"rows\":\"dynamic\",\"output_dim\":8},{"
+    "\"type\":\"dense\",\"units\":1}]},\"loss\":\"mean_squared_error\","
+    "\"optimizer\":{\"type\":\"sgd\",\"learning_rate\":0.5},\"data\":{"
+    "\"train\":{"
+    "\"format\":\"csv\",\"x\":\"/"
+    "a.csv\",\"header\":true,\"label_column\":\"y\","
+    "\"ids\":[\"user\"]}},\"train\":{\"mode\":\"sync\",\"contributions\":2,"
+    "\"batch\":4,\"epochs\":2,\"steps_per_closure\":1}}";
+
+// An older psserver keeps tables, and takes no rows in rounds.
+TEST(life, rows_in_rounds_are_for_psservers_that_average_them)
+{
+    struct world w;
+    Sluice__V1__JobStatus *s;
+
+    world_init(&w, t_seed());
+    w.edition = MODEL_EDITION_ROUNDS;
+    world_add(&w, FAKE_PSSERVER, "ps-old")->edition = MODEL_EDITION_ROWS;
+    world_add(&w, FAKE_WORKER, "w-0")->edition = MODEL_EDITION_ROUNDS;
+    world_submit(&w, rounds_job);
+    T_FALSE(world_run(&w, JOB_RUNNING, 4000));
+    s = world_status(&w);
+    T_HAS(s->reason, "waiting for a psserver that keeps tables (edition 11)");
+    wire_free(&s->base);
+    world_add(&w, FAKE_PSSERVER, "ps-new")->edition = MODEL_EDITION_ROUNDS;
+    T_TRUE(world_run(&w, JOB_RUNNING, LIMIT));
+    world_release(&w);
+}
+
 // A shard stays where it was placed; its psserver is asked again once it is
 // new.
 TEST(life, a_psserver_that_became_older_is_not_asked_for_tables)

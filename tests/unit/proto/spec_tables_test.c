@@ -244,11 +244,11 @@ TEST(spec_tables, jobs_that_tables_do_not_go_with)
         const char *rest, *why;
     } wrong[] = {
         {"," SGD "," SAMPLES ",'train':{'mode':'hybrid'}",
-         "model.tables: a job with tables trains in mode async, and train.mode "
-         "is hybrid"},
+         "model.tables: a job with tables trains in mode async or sync, and "
+         "train.mode is hybrid"},
         {"," SGD "," SAMPLES ",'train':{'mode':'allreduce'}",
-         "model.tables: a job with tables trains in mode async, and train.mode "
-         "is allreduce"},
+         "model.tables: a job with tables trains in mode async or sync, and "
+         "train.mode is allreduce"},
         {"," SGD "," SAMPLES ",'train':{'staleness':'dc','max_delay':4}",
          "model.tables: train.staleness is dc, which wants the parameters as "
          "they were read, and rows are not kept; take inverse"},
@@ -342,6 +342,21 @@ TEST(spec_tables, a_layer_makes_one)
     wire_free(&spec->base);
 }
 
+// Its psservers hold rows until a round is whole, and it is not audited unless
+// it says so.
+TEST(spec_tables, a_job_of_rounds_may_have_layers_with_rows)
+{
+    Sluice__V1__JobSpec *spec =
+        layers_make("", ",'train':{'mode':'sync','contributions':4}");
+
+    for (int again = 0; again < 2; again++) {
+        T_OK(spec_check(spec, t_err()));
+        T_EQ(spec->model->edition, MODEL_EDITION_ROUNDS);
+        T_EQ(spec_audit(spec->train), 0);
+    }
+    wire_free(&spec->base);
+}
+
 static void layers_refused(const char *rest, const char *job, const char *why)
 {
     Sluice__V1__JobSpec *spec = layers_make(rest, job);
@@ -369,15 +384,15 @@ TEST(spec_tables, what_a_layer_cannot_have_is_refused)
         {",'optimizer':{'type':'sgd','clipnorm':1}", "",
          "model.tables[0] (users): optimizer.clipnorm: not of a table; its "
          "rate follows that of the job, and clipvalue clips its gradients"},
-        {"", ",'train':{'mode':'sync','contributions':2}",
-         "model.tables: a job with tables trains in mode async, and train.mode "
-         "is sync"},
         {"", ",'train':{'accumulate':2,'batch':4}",
          "train.accumulate: a job with tables computes a step's samples at "
          "once; take a smaller train.batch"},
         {"", ",'train':{'audit':0.5}",
-         "train.audit: a step with rows of tables that is computed again reads "
-         "other rows; leave audit out"},
+         "train.audit: gradients of rows of tables are not compared; leave "
+         "audit out"},
+        {"", ",'train':{'mode':'sync','audit':0.001}",
+         "train.audit: gradients of rows of tables are not compared; leave "
+         "audit out"},
     };
 
     for (size_t i = 0; i < SL_COUNT(wrong); i++)

@@ -227,12 +227,6 @@ TEST(plan_tables, what_a_table_may_not_say)
     }
 }
 
-static void rounds(struct kit *k)
-{
-    k->geometry.steps_per_closure = 1;
-    k->spec.contributions = 2;
-}
-
 static void micro_batches(struct kit *k)
 {
     k->geometry.batch = 2;
@@ -246,8 +240,7 @@ static void long_job(struct kit *k)
 
 TEST(plan_tables, what_tables_do_not_go_with)
 {
-    static void (*const spoil[])(struct kit * k) = {rounds, micro_batches,
-                                                    long_job};
+    static void (*const spoil[])(struct kit * k) = {micro_batches, long_job};
     struct plan p;
     struct kit k;
 
@@ -280,7 +273,7 @@ TEST(plan_tables, staleness_dc_has_no_rows)
     plan_release(&p);
     stale.rule = SLUICE__V1__STALENESS_RULE__STALENESS_DC;
     T_FAILS(SL_EINVAL, plan_read(&p, &k.spec, &err));
-    T_HAS(err.text, "tables do not go with rounds, micro-batches or staleness");
+    T_HAS(err.text, "tables do not go with micro-batches or staleness dc");
 }
 
 // From weights, which have variables alone, or from another job's snapshots,
