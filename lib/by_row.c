@@ -42,24 +42,27 @@ static enum sl_err by_row_check(struct sluice_closure *c, uint32_t table,
     return SL_OK;
 }
 
-// Pulls rows that fit into one call to each shard. SL_ERANGE: they do not.
-static enum sl_err by_row_pull_part(struct sluice_closure *c, uint32_t table,
-                                    size_t n, const uint64_t *ids, float *rows,
-                                    struct sl_error *err)
+// Wants rows that fit into one call to each shard. SL_ERANGE: they do not.
+static enum sl_err by_row_want(struct sluice_closure *c, uint32_t table,
+                               size_t n, const uint64_t *ids,
+                               struct sl_error *err)
 {
-    struct job_tables *t = c->job->tables;
-    enum sync_result result;
-    enum sl_err rc;
+    job_tables_forget(c->job->tables);
+    return job_tables_want(c->job->tables, table, n, ids,
+                           spec_wire(c->lease->record->open->spec), err);
+}
 
-    job_tables_forget(t);
-    rc = job_tables_want(t, table, n, ids,
-                         spec_wire(c->lease->record->open->spec), err);
-    if (rc != SL_OK)
-        return rc;
-    result = job_tables_pull(t, c->job->sync, &c->steps.err);
+// Pulls what is wanted. After a failure, whatever its code, the closure is
+// lost, and nothing may be wanted again.
+static enum sl_err by_row_pull_wanted(struct sluice_closure *c, uint32_t table,
+                                      float *rows, struct sl_error *err)
+{
+    enum sync_result result =
+        job_tables_pull(c->job->tables, c->job->sync, &c->steps.err);
+
     if (result != SYNC_OK)
         return closure_lose(c, result, err);
-    job_tables_rows(t, table, rows);
+    job_tables_rows(c->job->tables, table, rows);
     return SL_OK;
 }
 
@@ -89,7 +92,9 @@ static enum sl_err by_row_pull_parts(struct sluice_closure *c, uint32_t table,
 
     for (uint32_t k = 0; rc == SL_OK && k < d.count; k += m) {
         m = (uint32_t)sl_min(most, d.count - k);
-        rc = by_row_pull_part(c, table, m, d.ids + k, part, err);
+        rc = by_row_want(c, table, m, d.ids + k, err);
+        if (rc == SL_OK)
+            rc = by_row_pull_wanted(c, table, part, err);
         if (rc == SL_OK)
             by_row_spread(&d, k, m, dim, part, rows);
     }
@@ -106,10 +111,10 @@ enum sl_err sluice_rows_pull(struct sluice_closure *c, uint32_t table, size_t n,
 
     if (rc != SL_OK || n == 0)
         return rc;
-    rc = by_row_pull_part(c, table, n, ids, rows, err);
+    rc = by_row_want(c, table, n, ids, err);
     if (rc == SL_ERANGE) // more than one call to a shard can bring
         return by_row_pull_parts(c, table, n, ids, rows, err);
-    return rc;
+    return rc == SL_OK ? by_row_pull_wanted(c, table, rows, err) : rc;
 }
 
 enum sl_err sluice_rows_push(struct sluice_closure *c, uint32_t table, size_t n,
