@@ -1,7 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // lib/by_row.c -- rows of sparse tables, as the program calls.
-#include <string.h>
-
 #include "common/base/mem.h"
 #include "common/base/num.h"
 #include "lib/inner.h"
@@ -66,16 +64,6 @@ static enum sl_err by_row_pull_wanted(struct sluice_closure *c, uint32_t table,
     return SL_OK;
 }
 
-// Copies the rows of ids d->ids[first] on, m of them, to where the ids stand.
-static void by_row_spread(const struct distinct *d, uint32_t first, uint32_t m,
-                          uint32_t dim, const float *from, float *rows)
-{
-    for (uint32_t k = first; k < first + m; k++, from += dim)
-        for (uint32_t i = d->from[k]; i < d->from[k + 1]; i++)
-            memcpy(rows + (size_t)d->sorted[i].at * dim, from,
-                   dim * sizeof(float));
-}
-
 // Pulls in as many parts as are needed, wherever the ids lie. An id that stands
 // several times is in one part, so all its places get the same row.
 static enum sl_err by_row_pull_parts(struct sluice_closure *c, uint32_t table,
@@ -96,7 +84,7 @@ static enum sl_err by_row_pull_parts(struct sluice_closure *c, uint32_t table,
         if (rc == SL_OK)
             rc = by_row_pull_wanted(c, table, part, err);
         if (rc == SL_OK)
-            by_row_spread(&d, k, m, dim, part, rows);
+            distinct_spread(&d, k, m, dim, part, rows);
     }
     distinct_release(&d);
     sl_free(part);

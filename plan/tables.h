@@ -20,7 +20,9 @@
 #ifndef PLAN_TABLES_H
 #define PLAN_TABLES_H
 
+#include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include "common/base/num.h"
 #include "common/base/rng.h"
@@ -31,6 +33,15 @@
 #define TABLE_DIM_MOST 4096          // elements of a row
 #define TABLE_STEPS_MOST 0xfffffffeu // steps of a job that has tables
 #define TABLE_ROWS_MOST 0xfffffff0u  // rows of a table on one shard
+
+// Returns id i of those that lie one behind another, at any address.
+static inline uint64_t table_id(const void *ids, size_t i)
+{
+    uint64_t id;
+
+    memcpy(&id, (const uint8_t *)ids + i * sizeof(id), sizeof(id));
+    return id;
+}
 
 // Returns the hash of an id; a bijection. The salt keeps the ids 0, 1, 2 of one
 // table from the same places as seeds that sl_mix64 makes elsewhere.

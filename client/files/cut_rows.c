@@ -3,7 +3,6 @@
 #include "client/files/cut_rows.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "common/base/mem.h"
 #include "plan/tables.h"
@@ -24,14 +23,6 @@ static int cut_row_compare(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-static uint64_t record_id(const uint8_t *record)
-{
-    uint64_t id;
-
-    memcpy(&id, record, sizeof(id));
-    return id;
-}
-
 static enum sl_err cut_rows_sort(struct cut_rows *r, struct sl_error *err)
 {
     struct table_records records = table_export_records(r->x, r->shard++);
@@ -44,7 +35,8 @@ static enum sl_err cut_rows_sort(struct cut_rows *r, struct sl_error *err)
     for (uint64_t i = 0; i < records.count; i++) {
         const uint8_t *record = records.at + i * records.bytes;
 
-        r->sorted[i] = (struct cut_row){table_hash(record_id(record)), record};
+        r->sorted[i] =
+            (struct cut_row){table_hash(table_id(record, 0)), record};
     }
     r->count = records.count;
     qsort(r->sorted, r->count, sizeof(*r->sorted), cut_row_compare);
@@ -70,7 +62,7 @@ static enum sl_err cut_rows_next(struct row_stream *s, struct table_row *row,
     if (r->count - r->at > ROWS_AHEAD)
         __builtin_prefetch(r->sorted[r->at + ROWS_AHEAD].record);
     next = &r->sorted[r->at++];
-    row->id = record_id(next->record);
+    row->id = table_id(next->record, 0);
     if (next->hash < r->least)
         return sl_fail(err, SL_ECORRUPT,
                        "table %s: id %llu stands twice, or in the rows of "

@@ -6,8 +6,6 @@
 // rows changes their digest, which table_feed_add compares.
 #include "client/files/feed_rows.h"
 
-#include <string.h>
-
 #include "common/base/mem.h"
 #include "plan/tables.h"
 
@@ -28,7 +26,7 @@ static void feed_ids_look(struct feed_ids *ids)
 {
     if (ids->next == ids->count)
         return;
-    memcpy(&ids->id, ids->at + ids->next * sizeof(ids->id), sizeof(ids->id));
+    ids->id = table_id(ids->at, ids->next);
     ids->hash = table_hash(ids->id);
 }
 

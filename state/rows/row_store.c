@@ -119,7 +119,7 @@ static void finder_begin(struct row_finder *f, struct row_batch *batch)
     batch->n = n;
     batch->ids = f->ids;
     for (size_t i = 0; i < n; i++) {
-        uint64_t hash = table_hash(rowset_id(f->ids, i));
+        uint64_t hash = table_hash(table_id(f->ids, i));
         const struct row_bucket *b = bucket_of(f->store, hash);
 
         batch->hash[i] = hash;
@@ -159,7 +159,7 @@ static void finder_look(const struct row_finder *f, struct row_batch *batch)
 static void finder_end(const struct row_finder *f, struct row_batch *batch)
 {
     for (size_t i = 0; i < batch->n; i++) {
-        uint64_t id = rowset_id(batch->ids, i);
+        uint64_t id = table_id(batch->ids, i);
         uint32_t number = batch->number[i];
 
         if (number == ROW_NONE || row_store_at(f->store, number)->id != id)
@@ -297,7 +297,7 @@ enum sl_err row_store_reserve(struct row_store *s, size_t n, const void *ids,
         rc = row_store_reserve_saved(s, touched);
     // Neighbours are of one bucket: each is looked at once.
     for (size_t i = 0; i < n && rc == SL_OK; i++) {
-        b = row_store_bucket(s, table_hash(rowset_id(ids, i)));
+        b = row_store_bucket(s, table_hash(table_id(ids, i)));
         if (b != last && more > 0)
             rc = bucket_make_room(s, &s->bucket[last], more);
         more = b == last ? more + 1 : 1;

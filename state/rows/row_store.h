@@ -19,21 +19,11 @@
 #define STATE_ROWS_ROW_STORE_H
 
 #include <stdbool.h>
-#include <string.h>
 
 #include "plan/tables.h"
 #include "state/rows/row_index.h"
 #include "state/rows/row_pool.h"
 #include "state/rows/rowset.h"
-
-// Returns id number i of a message.
-static inline uint64_t rowset_id(const void *ids, size_t i)
-{
-    uint64_t id;
-
-    memcpy(&id, (const uint8_t *)ids + i * sizeof(id), sizeof(id));
-    return id;
-}
 
 struct row_saved; // a piece of the list of saved records
 

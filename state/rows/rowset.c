@@ -155,7 +155,7 @@ void rowset_read(const struct rowset *r, size_t n, const void *ids,
     while ((part = row_finder_next(&f, &number)) > 0)
         for (size_t i = 0; i < part; i++, id += 8, values += r->spec.dim) {
             if (number[i] == ROW_NONE)
-                rowset_first(r, rowset_id(id, 0), values);
+                rowset_first(r, table_id(id, 0), values);
             else
                 memcpy(values, row_store_at(&r->rows, number[i]) + 1,
                        r->spec.dim * sizeof(*values));
@@ -167,7 +167,7 @@ void rowset_read(const struct rowset *r, size_t n, const void *ids,
 static enum sl_err refuse_order(const struct rowset *r, const void *ids,
                                 size_t i, struct sl_error *err)
 {
-    uint64_t id = rowset_id(ids, i), before = rowset_id(ids, i - 1);
+    uint64_t id = table_id(ids, i), before = table_id(ids, i - 1);
 
     if (id == before)
         return sl_fail(err, SL_EINVAL,
@@ -187,14 +187,14 @@ static enum sl_err check_order(const struct rowset *r, size_t n,
     uint64_t hash, before = 0;
 
     for (size_t i = 0; i < n; i++, before = hash) {
-        hash = table_hash(rowset_id(ids, i));
+        hash = table_hash(table_id(ids, i));
         if (i > 0 && hash <= before)
             return refuse_order(r, ids, i, err);
         if (row_store_bucket(&r->rows, hash) < r->rows.own)
             continue;
         return sl_fail(
             err, SL_EINVAL, "table %u: id %" PRIu64 " is of shard %u, not %u",
-            s->table, rowset_id(ids, i),
+            s->table, table_id(ids, i),
             table_shard(table_bucket(hash, s->buckets), s->buckets, s->shards),
             s->shard);
     }
@@ -219,5 +219,5 @@ enum sl_err rowset_check(const struct rowset *r, size_t n, const void *ids,
                    " is %g; nothing was applied (push it with `skip` to count "
                    "the step)",
                    r->spec.table, i % r->spec.dim,
-                   rowset_id(ids, i / r->spec.dim), (double)value);
+                   table_id(ids, i / r->spec.dim), (double)value);
 }

@@ -69,7 +69,7 @@ static enum sl_err reserve_exactly(struct rowset *r, size_t n, const void *ids)
     of[ROWSET_ROWS] = (struct rowset_new_ids){0, rows};
     of[ROWSET_WAITING] = (struct rowset_new_ids){0, waiting};
     for (size_t i = 0; i < n; i++) {
-        uint64_t id = rowset_id(ids, i), hash = table_hash(id);
+        uint64_t id = table_id(ids, i), hash = table_hash(id);
 
         if (row_store_find(&r->rows, hash, id) != ROW_NONE)
             continue;
@@ -299,7 +299,7 @@ void rowset_apply(struct rowset *r, const struct rowset_step *step, size_t n,
                          step->rate * r->spec.scale);
     absent = change_rows(&u, n);
     for (size_t k = 0; k < absent; k++) {
-        uint64_t id = rowset_id(ids, r->absent[k]), hash = table_hash(id);
+        uint64_t id = table_id(ids, r->absent[k]), hash = table_hash(id);
 
         if (admit(&u, hash, id))
             add_row(&u, hash, id, r->absent[k]);

@@ -160,7 +160,7 @@ uint64_t rowset_own(const struct rowset *r, size_t n, const void *ids)
     uint64_t own = 0;
 
     for (size_t i = 0; i < n; i++)
-        own += rowset_has(r, rowset_id(ids, i));
+        own += rowset_has(r, table_id(ids, i));
     return own;
 }
 
@@ -180,7 +180,7 @@ enum sl_err rowset_start(struct rowset *r, size_t n, const void *ids,
         row_rule_begin(&r->spec.rule, r->spec.dim,
                        rowset_values(h) + r->spec.dim);
     for (size_t i = 0; rc == SL_OK && i < n; i++) {
-        *h = (struct row_header){.id = rowset_id(ids, i), .score = 1};
+        *h = (struct row_header){.id = table_id(ids, i), .score = 1};
         memcpy(rowset_values(h), (const uint8_t *)values + i * bytes, bytes);
         if (rowset_has(r, h->id))
             rc = rowset_add(r, ROWSET_ROWS, 0, (const uint8_t *)h, false, err);

@@ -36,14 +36,6 @@ void round_rows_release(struct round_rows *r, const struct tables *t)
     *r = (struct round_rows){0};
 }
 
-static uint64_t id_at(const uint8_t *ids, size_t i)
-{
-    uint64_t id;
-
-    memcpy(&id, ids + i * sizeof(id), sizeof(id));
-    return id;
-}
-
 // ---- the merge
 
 // A contribution's block of the table under way, and its next id in it.
@@ -98,7 +90,7 @@ static void heap_sink(struct round_merge *m, uint32_t at)
 
 static void source_look(struct round_source *s)
 {
-    s->hash = table_hash(id_at(s->block.ids, s->next));
+    s->hash = table_hash(table_id(s->block.ids, s->next));
 }
 
 // Steps over the first id, also over the end of its block.
@@ -306,12 +298,12 @@ static uint32_t block_find(const struct table_rows *b, uint64_t id)
     while (low < high) {
         uint32_t mid = low + (high - low) / 2;
 
-        if (table_hash(id_at(b->ids, mid)) < hash)
+        if (table_hash(table_id(b->ids, mid)) < hash)
             low = mid + 1;
         else
             high = mid;
     }
-    return low < b->count && id_at(b->ids, low) == id ? low : b->count;
+    return low < b->count && table_id(b->ids, low) == id ? low : b->count;
 }
 
 void round_rows_find(const struct round_rows *r, const struct tables *t,
@@ -327,7 +319,7 @@ void round_rows_find(const struct round_rows *r, const struct tables *t,
     if (b.count == 0 || b.table != table)
         return;
     for (size_t i = 0; i < n; i++) {
-        uint32_t found = block_find(&b, id_at(ids, i));
+        uint32_t found = block_find(&b, table_id(ids, i));
 
         if (found < b.count)
             memcpy(values + i * dim, b.elements + found * row, row);

@@ -2,8 +2,6 @@
 // state/shard/tagged_rows.c -- see tagged_rows.h.
 #include "state/shard/tagged_rows.h"
 
-#include <string.h>
-
 #include "common/base/mem.h"
 #include "plan/tables.h"
 #include "state/base/element.h"
@@ -20,14 +18,6 @@ struct wanted {
     unsigned shift; // leaves the first bits of a hash
 };
 
-static uint64_t wanted_id(const struct table_rows *b, uint32_t i)
-{
-    uint64_t id;
-
-    memcpy(&id, b->ids + (size_t)i * sizeof(id), sizeof(id));
-    return id;
-}
-
 static enum sl_err wanted_init(struct wanted *w, const struct table_rows *b,
                                struct sl_error *err)
 {
@@ -42,7 +32,7 @@ static enum sl_err wanted_init(struct wanted *w, const struct table_rows *b,
     if (w->first == NULL)
         return sl_no_memory(err);
     for (uint32_t i = 0; i < b->count; i++)
-        w->first[(table_hash(wanted_id(b, i)) >> w->shift) + 1] = i + 1;
+        w->first[(table_hash(table_id(b->ids, i)) >> w->shift) + 1] = i + 1;
     for (size_t p = 0; p < parts; p++)
         if (w->first[p + 1] < w->first[p])
             w->first[p + 1] = w->first[p];
@@ -58,7 +48,7 @@ static uint32_t wanted_find(const struct wanted *w, uint64_t id)
 
     while (low < end) {
         uint32_t middle = low + (end - low) / 2;
-        uint64_t at = table_hash(wanted_id(w->block, middle));
+        uint64_t at = table_hash(table_id(w->block->ids, middle));
 
         if (at == hash)
             return middle;
@@ -78,11 +68,8 @@ static void records_read(const struct wanted *w, const uint8_t *record,
     size_t row = dim * wire_type_bytes(w->block->type);
 
     for (uint64_t i = 0; i < records; i++, record += stride) {
-        uint32_t place;
-        uint64_t id;
+        uint32_t place = wanted_find(w, table_id(record, 0));
 
-        memcpy(&id, record, sizeof(id));
-        place = wanted_find(w, id);
         if (place != PLACE_NONE) // records are aligned as floats are
             element_write(
                 w->block->type, dim, out + place * row,
@@ -106,7 +93,7 @@ static enum sl_err block_read(const struct tables *tables,
     if (rc != SL_OK)
         return rc;
     for (uint32_t i = 0; i < b->count; i++) {
-        rowset_first(tables->sets[b->table], wanted_id(b, i), first);
+        rowset_first(tables->sets[b->table], table_id(b->ids, i), first);
         element_write(b->type, dim, out + i * row, first);
     }
     if (t->shape[0] > 0)

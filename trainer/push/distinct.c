@@ -120,6 +120,15 @@ enum sl_err distinct_make(struct distinct *d, size_t n, const uint64_t *ids,
     return SL_OK;
 }
 
+void distinct_spread(const struct distinct *d, uint32_t k, uint32_t n,
+                     uint32_t dim, const float *of, float *rows)
+{
+    for (uint32_t end = k + n; k < end; k++, of += dim)
+        for (uint32_t i = d->from[k]; i < d->from[k + 1]; i++)
+            memcpy(rows + (size_t)d->sorted[i].at * dim, of,
+                   dim * sizeof(float));
+}
+
 void distinct_release(struct distinct *d)
 {
     sl_free(d->sorted);

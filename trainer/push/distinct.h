@@ -45,6 +45,11 @@ enum sl_err distinct_make(struct distinct *d, size_t n, const uint64_t *ids,
                           uint32_t buckets, uint32_t shards,
                           struct sl_error *err);
 
+// Copies rows of `dim` numbers to each place in the list where their ids stand:
+// those of n ids from ids[k] on, to rows[list][dim].
+void distinct_spread(const struct distinct *d, uint32_t k, uint32_t n,
+                     uint32_t dim, const float *of, float *rows);
+
 // Frees what *d has, and makes it zeroes.
 void distinct_release(struct distinct *d);
 

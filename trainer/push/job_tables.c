@@ -288,17 +288,12 @@ enum sync_result job_tables_pull_cut(struct job_tables *t, struct sync *sync,
     return sync_rows(sync, &wanted, err);
 }
 
-// Copies each row to all places in the list where its id stands.
 void job_tables_rows(const struct job_tables *t, uint32_t table, float *rows)
 {
     const struct job_table *of = &t->table[table];
-    const struct distinct *d = &of->wanted;
 
-    for (uint32_t k = 0; k < d->count; k++) {
-        for (uint32_t i = d->from[k]; i < d->from[k + 1]; i++)
-            memcpy(rows + (size_t)d->sorted[i].at * of->dim,
-                   of->values + (size_t)k * of->dim, of->dim * sizeof(float));
-    }
+    distinct_spread(&of->wanted, 0, of->wanted.count, of->dim, of->values,
+                    rows);
 }
 
 // ---- pushes
