@@ -306,9 +306,9 @@ static void shard_row(struct table *t, const ProtobufCMessage *item)
 // ---- sparse tables
 
 static const char *const tables_head[] = {
-    "table",     "psserver",       "dim",     "rows",       "waiting",
-    "rows/min",  "admitted",       "evicted", "unadmitted", "size",
-    "optimizer", "largest bucket", "shards",  NULL};
+    "table",     "psserver",       "dim",        "rows",       "waiting",
+    "rows/min",  "admitted",       "evicted",    "unadmitted", "size",
+    "optimizer", "largest bucket", "hottest id", "shards",     NULL};
 
 // A table of which nothing is known has a dash for each number.
 static void list_table_cell(struct table *t, const Sluice__V1__TableStatus *s,
@@ -344,6 +344,18 @@ static void list_bucket_cell(struct table *t, const Sluice__V1__TableFigures *f)
             fmin(100, (double)f->largest_bucket * 100 / (double)f->rows));
 }
 
+static void list_hottest_cell(struct table *t,
+                              const Sluice__V1__TableFigures *f)
+{
+    char text[OUT_NUMBER];
+
+    if (f->hottest_updates == 0)
+        table_cell(t, "-");
+    else
+        table_cell(t, "%llu (%s updates)", (unsigned long long)f->hottest_id,
+                   out_count(text, f->hottest_updates));
+}
+
 static void table_status_row(struct table *t, const ProtobufCMessage *item)
 {
     const Sluice__V1__TableStatus *s = (const Sluice__V1__TableStatus *)item;
@@ -362,6 +374,7 @@ static void table_status_row(struct table *t, const ProtobufCMessage *item)
     table_cell(t, "%s", s->known > 0 ? out_bytes(text, f->bytes) : "-");
     table_cell(t, "%s", dash(s->optimizer));
     list_bucket_cell(t, f);
+    list_hottest_cell(t, f);
     table_cell(t, "%u of %u", s->known, s->shards);
 }
 

@@ -65,6 +65,10 @@ static void tables_row_add(Sluice__V1__TableStatus *m,
     to->unadmitted += from->unadmitted;
     if (to->largest_bucket < from->largest_bucket)
         to->largest_bucket = from->largest_bucket;
+    if (to->hottest_updates < from->hottest_updates) {
+        to->hottest_updates = from->hottest_updates;
+        to->hottest_id = from->hottest_id;
+    }
     *growth += WIRE_KNOWN(from, rows_per_minute);
 }
 

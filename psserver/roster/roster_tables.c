@@ -73,6 +73,8 @@ static void table_reports_put(Sluice__V1__TableFigures *to, size_t table,
     to->forgotten = c->forgotten;
     to->unadmitted = c->unadmitted;
     to->largest_bucket = c->largest;
+    to->hottest_id = c->hottest;
+    to->hottest_updates = c->hottest_updates;
 }
 
 // Returns true if it is the turn of a shard with n tables, and steps over them.

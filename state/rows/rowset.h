@@ -144,6 +144,9 @@ struct rowset_counts {
     uint64_t forgotten;      // waiting ids that gave their place to others
     uint64_t unadmitted;     // gradients that changed nothing
     uint64_t largest;        // most rows that a bucket ever had
+    // The id of the row with most updates, and how many; 0: not known, as
+    // its row went and no other one has changed since.
+    uint64_t hottest, hottest_updates;
 };
 
 // Fills *out.

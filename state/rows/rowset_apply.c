@@ -129,6 +129,7 @@ static void change_row(const struct rowset_update *u, struct row_header *h,
                    rowset_values(h));
     h->changed = u->step->version;
     h->score += h->score < UINT32_MAX;
+    rowset_note_hottest(u->r, h);
 }
 
 // ---- ids without a row
@@ -265,6 +266,19 @@ static void sweep(struct rowset_update *u)
         r->counts.evicted_small += row_store_sweep(&r->rows, bucket, small, u);
 }
 
+static uint64_t evicted(const struct rowset_counts *c)
+{
+    return c->evicted_full + c->evicted_unused + c->evicted_small;
+}
+
+static void forget_hottest(struct rowset *r)
+{
+    uint64_t id = r->counts.hottest;
+
+    if (row_store_find(&r->rows, table_hash(id), id) == ROW_NONE)
+        r->counts.hottest = r->counts.hottest_updates = 0;
+}
+
 // ---- all of it
 
 // Changes the rows that are there; returns the number of ids without one.
@@ -293,6 +307,7 @@ void rowset_apply(struct rowset *r, const struct rowset_step *step, size_t n,
 {
     struct rowset_update u = {
         .r = r, .step = step, .type = type, .ids = ids, .grads = grads};
+    uint64_t gone = evicted(&r->counts);
     size_t absent;
 
     row_rule_update_init(&u.rule, &r->spec.rule, step->version,
@@ -307,4 +322,6 @@ void rowset_apply(struct rowset *r, const struct rowset_step *step, size_t n,
             r->counts.unadmitted++;
     }
     sweep(&u);
+    if (evicted(&r->counts) != gone)
+        forget_hottest(r);
 }

@@ -31,6 +31,14 @@ static inline bool rowset_waits(const struct rowset *r)
     return r->spec.min_count > 1;
 }
 
-// Writes the first values of an id.
+// Notes a record that has changed, or was added.
+static inline void rowset_note_hottest(struct rowset *r,
+                                       const struct row_header *h)
+{
+    if (h->score <= r->counts.hottest_updates)
+        return;
+    r->counts.hottest = h->id;
+    r->counts.hottest_updates = h->score;
+}
 
 #endif

@@ -427,10 +427,15 @@ def the_tables_of_a_job_are_listed_while_it_runs_and_after():
             both = figures(c, job)[table, ""]
             for what, number in both.items():
                 told = [parts[table, name][what] for name in ("ps-0", "ps-1")]
-                check_equal(number, max(told) if what in ("largest_bucket", "table")
-                            else sum(told), f"{what} of {table}")
+                if what == "hottest_id":
+                    check(number in told, f"hottest id of {table}", number, told)
+                else:
+                    check_equal(number, max(told) if what in (
+                        "largest_bucket", "table", "hottest_updates") else sum(told),
+                        f"{what} of {table}")
             check_equal((both["waiting"], both["unadmitted"], both["evicted"]), (0, 0, 0),
                         f"ids of {table} without a row")
+            check(both["hottest_id"] < 7 and both["hottest_updates"] > 20, both)
             check(both["bytes"] > ids * 4 * DIM and both["admitted"] <= ids, both)
         shown = c.run("tables", job, "-o", "wide")
         check(str(ids) in shown.stdout and "2 of 2" in shown.stdout, shown.stdout)

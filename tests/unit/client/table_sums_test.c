@@ -52,6 +52,8 @@ static void job_init(void)
             j.figures[i][t].table = t;
             j.figures[i][t].rows = 100 * (i + 1);
             j.figures[i][t].largest_bucket = 10 - i;
+            j.figures[i][t].hottest_id = 70 + i;
+            j.figures[i][t].hottest_updates = i == 1 ? 9 : 8;
             WIRE_SET_KNOWN(
                 &j.figures[i][t], rows_per_minute,
                 SLUICE__V1__TABLE_FIGURES__KNOWN_ROWS_PER_MINUTE_ROWS_PER_MINUTE,
@@ -74,6 +76,8 @@ TEST(table_sums, shards_are_summed_for_all_and_for_each_psserver)
     T_STR(r.msg.tables[1]->optimizer, "rowwise_adagrad");
     T_EQ(r.msg.tables[0]->figures->rows, 600);
     T_EQ(r.msg.tables[0]->figures->largest_bucket, 10);
+    T_EQ(r.msg.tables[0]->figures->hottest_id, 71);
+    T_EQ(r.msg.tables[0]->figures->hottest_updates, 9);
     T_EQ(r.msg.tables[0]->known, SHARDS);
     T_TRUE(WIRE_KNOWN(r.msg.tables[0]->figures, rows_per_minute) == 18);
     T_EQ(r.msg.tables[1]->shards, 2); // with two buckets

@@ -566,6 +566,7 @@ TEST(attend, so_many_reports_can_be_read)
     t.table = UINT32_MAX;
     t.rows = t.waiting = t.bytes = t.admitted = t.evicted = UINT64_MAX;
     t.forgotten = t.unadmitted = t.largest_bucket = UINT64_MAX;
+    t.hottest_id = t.hottest_updates = UINT64_MAX;
     for (size_t i = 0; i < SL_COUNT(tables); i++)
         tables[i] = &t;
     last = report;

@@ -484,6 +484,42 @@ TEST(rowset, shards_of_another_job_take_what_is_theirs)
     T_EQ(waiting, 100);
 }
 
+static void hottest_is(const struct rowset *r, uint64_t id, uint64_t updates)
+{
+    struct rowset_counts c;
+
+    rowset_counts(r, &c);
+    T_EQ(c.hottest_updates, updates);
+    if (updates > 0)
+        T_EQ(c.hottest, id);
+}
+
+TEST(rowset, the_row_with_most_updates_is_known)
+{
+    struct rowset_spec spec = kit_spec(1);
+    struct rowset *r;
+    uint32_t version = 1;
+
+    spec.unused_steps = 3;
+    r = kit_new(&spec);
+    hottest_is(r, 0, 0);
+    for (; version <= 4; version++)
+        kit_push_range(r, version, 10, 10);
+    kit_push_range(r, version++, 10, 14); // 10 has five
+    kit_push_range(r, version++, 11, 11);
+    hottest_is(r, 10, 5);
+    kit_dump(&before, r);
+    rowset_free(r);
+
+    r = kit_load(&spec, &before);
+    hottest_is(r, 10, 5);
+    while (version <= 10) // 10 goes, as unused; then 11 has most
+        kit_push_range(r, version++, 11, 11);
+    T_EQ(rows_of(r), 1);
+    hottest_is(r, 11, 6);
+    rowset_free(r);
+}
+
 // The rows that were updated last are those that stay.
 TEST(rowset, a_full_shard_takes_newer_rows_for_older_ones)
 {
