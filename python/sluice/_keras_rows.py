@@ -34,7 +34,8 @@ class Embedding(keras.layers.Layer):
 
     name, dim   of the table; one name is one table
     table       more of it, as a job has it: optimizer (else the job's), initializer,
-                admit, evict, buckets
+                admit, evict, buckets; and `rows`, (ids, values), which a new job's
+                table begins with
 
     The ids are an input of a functional or Sequential model, whose shape is known but
     for the batch. The model can be called by `sluice.keras.fit` alone: a saved model has
@@ -76,7 +77,8 @@ class Embedding(keras.layers.Layer):
         return keras.KerasTensor((*ids.shape, self.dim), self.compute_dtype)
 
     def get_config(self) -> Dict[str, Any]:
-        return {**super().get_config(), **self.table}
+        table = {k: v for k, v in self.table.items() if k != "rows"}
+        return {**super().get_config(), **table}
 
     def save_own_variables(self, store: Any) -> None:
         self._warn("saved")

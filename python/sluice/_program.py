@@ -110,6 +110,24 @@ class Batches(Iterator[Batch]):
         self._steps.close()
 
 
+def _rows_of(table: Json) -> Tuple[Any, Floats]:
+    """What a table is to begin with: ids as uint64, and values."""
+    ids, values = (np.asarray(part) for part in table["rows"])
+    wrong = None
+    if ids.ndim != 1 or ids.dtype.kind not in "iu":
+        wrong = f"ids of shape {ids.shape} are {ids.dtype}; whole numbers in one row are wanted"
+    elif values.shape != (len(ids), table["dim"]):
+        wrong = f"values are of shape {values.shape}, not {(len(ids), table['dim'])}"
+    elif not np.isfinite(values).all():
+        wrong = "a value is not finite"
+    elif len(np.unique(ids)) < len(ids):
+        wrong = "an id stands twice"
+    if wrong:
+        raise ValueError(f"table {table['name']}: rows: {wrong}")
+    return ids.astype(np.int64).view(np.uint64) if ids.dtype.kind == "i" else (
+        ids.astype(np.uint64)), values.astype(np.float32)
+
+
 def _going_on(listed: List[Json]) -> Optional[str]:
     """The newest that has not ended."""
     return next((str(j["id"]) for j in listed if j["state"] not in ENDED), None)
@@ -123,7 +141,9 @@ class Program:
                  the socket of your own `sluice up`, else 127.0.0.1:7070
     variables    (name, shape) of each, in order: f32; a scalar is of shape (1,)
     optimizer    as a job has it
-    tables       sparse tables of the job, as it has them (docs/tables.md): mode async
+    tables       sparse tables of the job, as it has them (docs/tables.md): mode async;
+                 with `rows`, (ids, values) of shapes (n,) and (n, dim), those that a
+                 table of a new job begins with, by the way of `init`
     tls          a worker's certificate, "certs/worker"; `submit_tls` of who submits,
                  if that is another one
     name         of this worker in reports; unique in the cluster
@@ -175,7 +195,10 @@ class Program:
                 'say a dict as a job has it, {"type": "adam", "learning_rate": 0.001}')
         if tables and mode != "async":
             raise ValueError(f"table {tables[0]['name']}: tables are of mode async")
-        self.job, self.coordinator, self.tables = job, coordinator, list(tables)
+        self.job, self.coordinator = job, coordinator
+        self.tables = [{k: v for k, v in t.items() if k != "rows"} for t in tables]
+        self._first_rows = {t["name"]: _rows_of(t) for t in tables
+                            if t.get("rows") is not None}
         self.variables = [(n, tuple(shape) or (1,)) for n, shape in variables]
         self.tls, self.submit_tls = tls, submit_tls or tls
         self.name, self.wait, self.workers = name, wait, workers
@@ -190,7 +213,7 @@ class Program:
         self._told = False  # what becomes of the job without us
         self._best: Optional[Tuple[float, Dict[str, Floats]]] = None  # of `better`
         self._waited = 0  # values since
-        self._file: Optional[str] = None  # of first values, if it is ours
+        self._files: List[str] = []  # of first values, that are ours
         self.metrics: Json = {"steps": 0, "samples": 0, "loss": float("nan")}
         self._session: Optional[Session] = None
         self._closure: Optional[Closure] = None  # whose steps are given out
@@ -291,13 +314,13 @@ class Program:
         return self._submit(spec, request)
 
     def _submit(self, spec: Json, request: List[str]) -> str:
-        weights = self._weights()
+        weights, table_weights = self._weights(), self._table_weights()
         for again in range(100):
             words = json.dumps([*request, again])
             try:
                 job, existed = self._ask(
                     client.submit_once, spec, weights=weights,
-                    request_id=hashlib.sha256(words.encode()).hexdigest()[:32])
+                    table_weights=table_weights, request_id=hashlib.sha256(words.encode()).hexdigest()[:32])
                 there = self._ask(client.status, job)
             except client.CommandError as error:
                 if error.code == client.NOT_FOUND:  # the request's job was deleted
@@ -380,15 +403,23 @@ class Program:
         """A file of the model's values, this program's alone."""
         if self._init != "model":
             return None
+        values = self._values()
+        return self._save({n: np.asarray(values[n], np.float32).reshape(shape)
+                           for n, shape in self.variables})
+
+    def _table_weights(self) -> Dict[str, str]:
+        """Such files of the tables that begin with rows."""
+        return {name: self._save({"ids": ids, "values": values})
+                for name, (ids, values) in self._first_rows.items()}
+
+    def _save(self, tensors: Dict[str, Any]) -> str:
         folder = self._share or _own_folder("weights")
         os.makedirs(folder, exist_ok=True)
-        self._file = os.path.join(os.path.abspath(folder),
-                                  f"{self.job}-{secrets.token_hex(8)}.safetensors")
-        values = self._values()
-        client.save_safetensors(self._file, {
-            n: np.asarray(values[n], np.float32).reshape(shape)
-            for n, shape in self.variables})
-        return self._file
+        path = os.path.join(os.path.abspath(folder),
+                            f"{self.job}-{secrets.token_hex(8)}.safetensors")
+        self._files.append(path)
+        client.save_safetensors(path, tensors)
+        return path
 
     # ---- life
 
@@ -521,11 +552,10 @@ class Program:
             reader.close()
 
     def _forget_weights(self) -> None:
-        """The file of first values, which nobody reads any more."""
-        if self._file is not None:
+        """The files of first values, which nobody reads any more."""
+        while self._files:
             with contextlib.suppress(OSError):
-                os.unlink(self._file)
-            self._file = None
+                os.unlink(self._files.pop())
 
     def _closures(self, session: Session) -> Iterator[Closure]:
         """Those of the job, until it has ended or we are leaving. A session is told

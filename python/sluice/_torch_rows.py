@@ -83,7 +83,8 @@ class Embedding(TableLayer):
     padding_idx an id whose row is zeros, is not pulled and has no gradient. There is no
                 vocabulary, so a negative one does not count from its end: it is the id
     table       more of it, as a job has it: optimizer (else the job's), initializer,
-                admit, evict, buckets
+                admit, evict, buckets; and `rows`, (ids, values), which a new job's
+                table begins with
 
     It is called between a batch and its `step`, also for an evaluation. `load` and
     `save` of a Trainer have no rows, and warn of that; its `clip_norm` and `clip_value`
@@ -147,7 +148,8 @@ WIDEST = "he_normal"
 Turned = (torch.nn.Embedding, torch.nn.EmbeddingBag)
 
 
-def sparse(model: torch.nn.Module, **table: Any) -> torch.nn.Module:
+def sparse(model: torch.nn.Module, keep_weights: bool = False,
+           **table: Any) -> torch.nn.Module:
     """Turns each torch.nn.Embedding(sparse=True) and torch.nn.EmbeddingBag(sparse=True)
     of a model into a table of the name that the module has there. Changes the model in
     place and returns it. It is called before the optimizer is made.
@@ -155,13 +157,15 @@ def sparse(model: torch.nn.Module, **table: Any) -> torch.nn.Module:
         model = sluice.torch.sparse(Net(), optimizer={"type": "rowwise_adagrad",
                                                       "learning_rate": 0.05})
 
-    table   of each of them, as of an `Embedding`
+    keep_weights   tables of a new job begin with the weights, row i as that of id i
+    table          of each of them, as of an `Embedding`
 
-    padding_idx and the mode of a bag are kept. The weights are dropped: rows begin as
-    the table's `initializer` draws them. torch draws N(0, 1), which no job does; the
-    nearest is he_normal, the default here, whose deviation is sqrt(2 / dim). The number
-    of embeddings is dropped as well, so an id beyond it is no error and has its row.
-    Modules that were made with device="meta" never have the memory of their weights.
+    padding_idx and the mode of a bag are kept. Without keep_weights the weights are
+    dropped: rows begin as the table's `initializer` draws them. torch draws N(0, 1),
+    which no job does; the nearest is he_normal, the default here, whose deviation is
+    sqrt(2 / dim). The number of embeddings is dropped as well, so an id beyond it is no
+    error and has its row. Modules that were made with device="meta" never have the
+    memory of their weights.
 
     ValueError, and the model stays as it is, if a module has what a table does not
     (max_norm, scale_grad_by_freq, include_last_offset, the mode max, a weight that is
@@ -174,11 +178,14 @@ def sparse(model: torch.nn.Module, **table: Any) -> torch.nn.Module:
                          "sparse=True: say it of those that are to be tables")
     for name, module in found.items():
         wrong = _unlike_a_table(model, name, module)
+        if not wrong and keep_weights and module.weight.is_meta:
+            wrong = "its weight is on the device meta, and has no values to keep"
         if wrong:
             raise ValueError(f"{name or 'the model'} cannot be a table: {wrong}")
     for name, module in found.items():
         parent, _, last = name.rpartition(".")
-        layer = _table_of(name, module, {"initializer": WIDEST, **table})
+        rows = {"rows": _weights_of(module)} if keep_weights else {}
+        layer = _table_of(name, module, {"initializer": WIDEST, **rows, **table})
         setattr(model.get_submodule(parent), last, layer.train(module.training))
     return model
 
@@ -209,6 +216,13 @@ def _unlike_a_table(model: torch.nn.Module, name: str, module: Any) -> Optional[
         return (f"its weight is also {tied[0]}, and rows are no parameter; give each a "
                 "weight of its own, or leave sparse=True out")
     return None
+
+
+def _weights_of(module: Any) -> Tuple[Any, Any]:
+    """Ids and rows, but for padding, which a layer gives as zeros."""
+    ids = torch.arange(module.num_embeddings)
+    ids = ids[ids != (-1 if module.padding_idx is None else module.padding_idx)]
+    return ids.numpy(), module.weight.detach().cpu()[ids].numpy()
 
 
 def _table_of(name: str, module: Any, table: Dict[str, Any]) -> TableLayer:

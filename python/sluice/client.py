@@ -233,18 +233,21 @@ def load_safetensors(path: str) -> Tensors:
 
 
 def save_safetensors(path: str, tensors: Tensors) -> None:
-    """The inverse; written whole or not at all."""
+    """The inverse, of uint64 and else as float32; written whole or not at all."""
     header: Json = {}
     at = 0
+    tensors = {name: np.ascontiguousarray(
+        t, np.uint64 if t.dtype == np.uint64 else np.float32) for name, t in tensors.items()}
     for name, tensor in tensors.items():
-        header[name] = {"dtype": "F32", "shape": list(tensor.shape),
-                        "data_offsets": [at, at + 4 * tensor.size]}
-        at += 4 * tensor.size
+        header[name] = {"dtype": "U64" if tensor.dtype == np.uint64 else "F32",
+                        "shape": list(tensor.shape),
+                        "data_offsets": [at, at + tensor.nbytes]}
+        at += tensor.nbytes
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
     part = f"{path}.{os.getpid()}.part"
     with open(part, "wb") as f:
         f.write(len(text).to_bytes(8, "little") + text)
         for tensor in tensors.values():
-            f.write(np.ascontiguousarray(tensor, np.float32).tobytes())
+            f.write(tensor.tobytes())
     os.replace(part, path)

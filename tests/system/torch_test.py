@@ -542,6 +542,70 @@ print("turned")
 """
 
 
+KEPT = """
+import sys, numpy, torch, sluice, sluice.torch
+address = sys.argv[1]
+E, B = torch.nn.Embedding, torch.nn.EmbeddingBag
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        torch.manual_seed(3)
+        self.users, self.films = E(50, 8, padding_idx=7, sparse=True), B(60, 4, sparse=True)
+        self.last = torch.nn.Linear(12, 1)
+    def forward(self, x):
+        return self.last(torch.cat([self.users(x).sum(1), self.films(x)], 1))
+
+ours, theirs = sluice.torch.sparse(Net(), keep_weights=True), Net()
+x, rows = torch.randint(0, 50, (64, 3)), {}
+with sluice.torch.Trainer(ours, "kept", address, optimizer=torch.optim.SGD(
+        ours.parameters(), lr=0.05)) as t:
+    for batch in t.batches((x, torch.zeros(64)), batch_size=16):
+        if not rows:
+            with torch.no_grad():
+                rows = {"users": ours.users(torch.arange(51)),
+                        "last": ours(x)}
+        t.step(lambda: ours(batch.x).square().sum())
+want = theirs.users.weight.detach()
+assert torch.equal(rows["users"][:50], want), "rows of users"
+assert not torch.equal(rows["users"][50], want[49]), "an id beyond the weight"
+assert torch.allclose(rows["last"], theirs(x), atol=1e-6), "the model as it was"
+learnt = sluice.export(t.id, address, table="films")
+untouched = sorted(set(range(60)) - set(x.ravel().tolist()))
+rows = dict(zip(learnt["ids"].tolist(), learnt["values"]))
+assert sorted(rows) == list(range(60)) and untouched, sorted(rows)
+for i in untouched:
+    assert numpy.array_equal(rows[i], theirs.films.weight[i].detach().numpy()), i
+
+def raises(words, rows):
+    ours = torch.nn.Sequential(sluice.torch.Embedding("t", 2, rows=rows), torch.nn.Linear(2, 1))
+    try:
+        sluice.torch.Trainer(ours, "wrong", address, optimizer=torch.optim.SGD(
+            ours.parameters(), lr=0.05))
+    except ValueError as error:
+        assert "table t: rows: " in str(error) and words in str(error), error
+    else:
+        assert False, words
+ones = numpy.ones((2, 2))
+raises("stands twice", ([1, 1], ones))
+raises("not (3, 2)", ([1, 2, 3], ones))
+raises("not finite", ([1, 2], ones * numpy.nan))
+raises("whole numbers", ([1.0, 2.0], ones))
+try:
+    sluice.torch.sparse(torch.nn.Sequential(E(5, 2, sparse=True, device="meta")),
+                        keep_weights=True)
+except ValueError as error:
+    assert "no values to keep" in str(error), error
+print("kept")
+"""
+
+
+def tables_begin_with_the_weights_of_sparse_modules():
+    with Cluster(psservers=2, workers=0) as c:
+        said = run(KEPT, c.address)
+        check("kept" in said, said)
+
+
 def a_dlrm_learns_from_ids_without_a_vocabulary():
     with Cluster(psservers=2, workers=0) as c:
         said = train_and_die(c, "torch_dlrm.py", (15, 30), "--samples=80000")
@@ -570,7 +634,8 @@ def sparse_modules_of_a_model_become_tables():
 if __name__ == "__main__":
     main_with("torch", [
         torch_loader, a_sparse_table_is_a_layer, a_sparse_table_is_a_layer_of_bags,
-        sparse_modules_of_a_model_become_tables, a_dlrm_learns_from_ids_without_a_vocabulary,
+        sparse_modules_of_a_model_become_tables,
+        tables_begin_with_the_weights_of_sparse_modules, a_dlrm_learns_from_ids_without_a_vocabulary,
         optimizers_schedules_and_clipping_are_those_of_torch,
         accumulated_scaled_and_read_elsewhere_it_is_the_same_training,
         programs_of_torch_train_and_die, a_resnet_with_batch_norm_learns,
