@@ -63,8 +63,8 @@ struct load {
     float *gradient; // of the variables; NULL: not there yet
     uint32_t tables, ids, dim;
     struct rng rng;
-    uint64_t *id;
-    float *rows; // of one table, and their gradients
+    uint64_t *id;           // of all tables
+    struct sluice_rows *of; // of each table; `rows` are their gradients, too
 };
 
 static void load_init(struct load *l, const struct conf *c)
@@ -73,8 +73,14 @@ static void load_init(struct load *l, const struct conf *c)
     l->ids = (uint32_t)conf_int(c, "ids");
     l->dim = (uint32_t)conf_int(c, "dim");
     rng_init(&l->rng, 5, 5);
-    l->id = program_memory(l->ids * sizeof(*l->id));
-    l->rows = program_memory((size_t)l->ids * l->dim * sizeof(*l->rows));
+    l->of = program_memory((l->tables + 1) * sizeof(*l->of));
+    l->id = program_memory((size_t)l->tables * l->ids * sizeof(*l->id));
+    for (uint32_t t = 0; t < l->tables; t++)
+        l->of[t] = (struct sluice_rows){
+            .table = t,
+            .n = l->ids,
+            .ids = l->id + (size_t)t * l->ids,
+            .rows = program_memory((size_t)l->ids * l->dim * sizeof(float))};
 }
 
 // Pulls rows of each table and pushes them as their gradients; returns the
@@ -83,16 +89,15 @@ static uint64_t push_rows(struct load *l, struct sluice_closure *c)
 {
     struct sl_error err = SL_ERROR_INIT;
 
-    for (uint32_t t = 0; t < l->tables; t++) {
-        for (uint32_t i = 0; i < l->ids; i++)
-            l->id[i] = rng_u32(&l->rng) % KNOWN_IDS;
-        program_must(sluice_rows_pull(c, t, l->ids, l->id, l->rows, &err), &err,
-                     "rows");
-        program_must(sluice_rows_push(c, t, l->ids, l->id, l->rows, &err), &err,
-                     "gradients of rows");
-    }
+    for (size_t i = 0; i < (size_t)l->tables * l->ids; i++)
+        l->id[i] = rng_u32(&l->rng) % KNOWN_IDS;
+    program_must(sluice_rows_pull_all(c, l->of, l->tables, &err), &err, "rows");
+    for (uint32_t t = 0; t < l->tables; t++)
+        program_must(
+            sluice_rows_push(c, t, l->ids, l->of[t].ids, l->of[t].rows, &err),
+            &err, "gradients of rows");
     return 2 * (uint64_t)l->tables * l->ids *
-           (sizeof(*l->id) + l->dim * sizeof(*l->rows));
+           (sizeof(*l->id) + l->dim * sizeof(float));
 }
 
 // False: the time is over.

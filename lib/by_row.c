@@ -41,53 +41,109 @@ static enum sl_err by_row_check(struct sluice_closure *c, uint32_t table,
 }
 
 // Wants rows that fit into one call to each shard. SL_ERANGE: they do not.
-static enum sl_err by_row_want(struct sluice_closure *c, uint32_t table,
-                               size_t n, const uint64_t *ids,
+static enum sl_err by_row_want(struct sluice_closure *c,
+                               const struct sluice_rows *of, size_t count,
                                struct sl_error *err)
 {
+    enum wire_type wire = spec_wire(c->lease->record->open->spec);
+    enum sl_err rc = SL_OK;
+
     job_tables_forget(c->job->tables);
-    return job_tables_want(c->job->tables, table, n, ids,
-                           spec_wire(c->lease->record->open->spec), err);
+    for (size_t i = 0; rc == SL_OK && i < count; i++)
+        if (of[i].n > 0)
+            rc = job_tables_want(c->job->tables, of[i].table, of[i].n,
+                                 of[i].ids, wire, err);
+    return rc;
 }
 
 // Pulls what is wanted. After a failure, whatever its code, the closure is
 // lost, and nothing may be wanted again.
-static enum sl_err by_row_pull_wanted(struct sluice_closure *c, uint32_t table,
-                                      float *rows, struct sl_error *err)
+static enum sl_err by_row_pull_wanted(struct sluice_closure *c,
+                                      const struct sluice_rows *of,
+                                      size_t count, struct sl_error *err)
 {
     enum sync_result result =
         job_tables_pull(c->job->tables, c->job->sync, &c->steps.err);
 
     if (result != SYNC_OK)
         return closure_lose(c, result, err);
-    job_tables_rows(c->job->tables, table, rows);
+    for (size_t i = 0; i < count; i++)
+        if (of[i].n > 0)
+            job_tables_rows(c->job->tables, of[i].table, of[i].rows);
     return SL_OK;
 }
 
 // Pulls in as many parts as are needed, wherever the ids lie. An id that stands
 // several times is in one part, so all its places get the same row.
-static enum sl_err by_row_pull_parts(struct sluice_closure *c, uint32_t table,
-                                     size_t n, const uint64_t *ids, float *rows,
+static enum sl_err by_row_pull_parts(struct sluice_closure *c,
+                                     const struct sluice_rows *of,
                                      struct sl_error *err)
 {
-    uint32_t dim = job_tables_dim(c->job->tables, table), m;
+    uint32_t dim = job_tables_dim(c->job->tables, of->table);
     uint32_t most = (uint32_t)((SYNC_ROWS_BYTES - 2 * TABLE_ROWS_HEAD) /
-                               (sizeof(*ids) + dim * sizeof(*rows)));
-    float *part = sl_malloc_array(most, dim * sizeof(*part));
+                               (sizeof(*of->ids) + dim * sizeof(*of->rows)));
+    struct sluice_rows part = {
+        .table = of->table, .rows = sl_malloc_array(most, dim * sizeof(float))};
     struct distinct d = {0};
-    enum sl_err rc =
-        part == NULL ? sl_no_memory(err) : distinct_make(&d, n, ids, 1, 1, err);
+    enum sl_err rc = part.rows == NULL
+                         ? sl_no_memory(err)
+                         : distinct_make(&d, of->n, of->ids, 1, 1, err);
 
-    for (uint32_t k = 0; rc == SL_OK && k < d.count; k += m) {
-        m = (uint32_t)sl_min(most, d.count - k);
-        rc = by_row_want(c, table, m, d.ids + k, err);
+    for (uint32_t k = 0; rc == SL_OK && k < d.count; k += (uint32_t)part.n) {
+        part.n = sl_min(most, d.count - k);
+        part.ids = d.ids + k;
+        rc = by_row_want(c, &part, 1, err);
         if (rc == SL_OK)
-            rc = by_row_pull_wanted(c, table, part, err);
+            rc = by_row_pull_wanted(c, &part, 1, err);
         if (rc == SL_OK)
-            distinct_spread(&d, k, m, dim, part, rows);
+            distinct_spread(&d, k, (uint32_t)part.n, dim, part.rows, of->rows);
     }
     distinct_release(&d);
-    sl_free(part);
+    sl_free(part.rows);
+    return rc;
+}
+
+static enum sl_err by_row_check_all(struct sluice_closure *c,
+                                    const struct sluice_rows *of, size_t count,
+                                    struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    for (size_t i = 0; rc == SL_OK && i < count; i++) {
+        rc = by_row_check(c, of[i].table, of[i].n, err);
+        for (size_t k = 0; rc == SL_OK && k < i; k++)
+            if (of[k].table == of[i].table)
+                rc = sl_fail(err, SL_EINVAL,
+                             "table %u stands twice among those to pull",
+                             of[i].table);
+    }
+    return rc;
+}
+
+static bool by_row_none(const struct sluice_rows *of, size_t count)
+{
+    while (count > 0 && of[count - 1].n == 0)
+        count--;
+    return count == 0;
+}
+
+enum sl_err sluice_rows_pull_all(struct sluice_closure *c,
+                                 const struct sluice_rows *of, size_t count,
+                                 struct sl_error *err)
+{
+    enum sl_err rc = by_row_check_all(c, of, count, err);
+
+    if (rc != SL_OK || by_row_none(of, count))
+        return rc;
+    rc = by_row_want(c, of, count, err);
+    if (rc != SL_ERANGE)
+        return rc == SL_OK ? by_row_pull_wanted(c, of, count, err) : rc;
+    // More than one call to a shard can bring.
+    if (count == 1)
+        return by_row_pull_parts(c, of, err);
+    rc = SL_OK;
+    for (size_t i = 0; rc == SL_OK && i < count; i++)
+        rc = sluice_rows_pull_all(c, &of[i], 1, err);
     return rc;
 }
 
@@ -95,14 +151,9 @@ enum sl_err sluice_rows_pull(struct sluice_closure *c, uint32_t table, size_t n,
                              const uint64_t *ids, float *rows,
                              struct sl_error *err)
 {
-    enum sl_err rc = by_row_check(c, table, n, err);
+    const struct sluice_rows of = {table, n, ids, rows};
 
-    if (rc != SL_OK || n == 0)
-        return rc;
-    rc = by_row_want(c, table, n, ids, err);
-    if (rc == SL_ERANGE) // more than one call to a shard can bring
-        return by_row_pull_parts(c, table, n, ids, rows, err);
-    return rc == SL_OK ? by_row_pull_wanted(c, table, rows, err) : rc;
+    return sluice_rows_pull_all(c, &of, 1, err);
 }
 
 enum sl_err sluice_rows_push(struct sluice_closure *c, uint32_t table, size_t n,

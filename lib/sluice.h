@@ -334,6 +334,20 @@ SLUICE_API enum sl_err sluice_rows_pull(struct sluice_closure *c,
                                         const uint64_t *ids, float *rows,
                                         struct sl_error *err);
 
+struct sluice_rows {
+    uint32_t table;
+    size_t n;
+    const uint64_t *ids;
+    float *rows; // [n][dim]
+};
+
+// Does what sluice_rows_pull does for each of `count` tables, with one call to
+// each shard for all of them: a step waits for one answer instead of `count`.
+// SL_EINVAL: a table stands there twice.
+SLUICE_API enum sl_err sluice_rows_pull_all(struct sluice_closure *c,
+                                            const struct sluice_rows *of,
+                                            size_t count, struct sl_error *err);
+
 // Adds gradients[n][dim] to those of n rows of this step, by their ids: an id
 // may stand there several times, also in several calls, and its gradient is the
 // sum, in the order given. Copies both, and sends nothing: sluice_end does. A

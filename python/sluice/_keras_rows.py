@@ -129,16 +129,18 @@ class Tables:
             layer.end()
 
     @contextlib.contextmanager
-    def rows_of(self, x: Any, pull: Callable[[str, Any], Any]) -> Iterator[None]:
+    def rows_of(self, x: Any, pull: Callable[[Dict[str, Any]], Dict[str, Any]]
+                ) -> Iterator[None]:
         """The layers have the rows of a batch's ids, for a train_step."""
         for layer in self.layers:
             key, tensor = self._inputs[layer.name]
             ids = np.asarray(x if key is None else x[key])
-            ids = ids.reshape(len(ids), *tensor.shape[1:])
+            self._ids[layer.name] = ids.reshape(len(ids), *tensor.shape[1:])
+        pulled = pull(self._ids) if self.layers else {}
+        for layer in self.layers:
             rows = np.zeros(layer.rows.shape, np.float32)
-            rows[:len(ids)] = pull(layer.name, ids)
+            rows[:len(pulled[layer.name])] = pulled[layer.name]
             layer.rows.assign(rows)
-            self._ids[layer.name] = ids
             layer.trains = True
         try:
             yield

@@ -65,6 +65,11 @@ class Table(Structure):
     _fields_ = [("name", c_char_p), ("dim", c_uint32)]
 
 
+class Rows(Structure):
+    _fields_ = [("table", c_uint32), ("n", c_size_t), ("ids", c_void_p),
+                ("rows", c_void_p)]
+
+
 class Step(Structure):
     _fields_ = [("none", c_bool), ("number", c_uint32), ("first", c_uint64),
                 ("count", c_uint64)]
@@ -97,6 +102,7 @@ _SIGNATURES = {
     "sluice_push": (c_int, [c_void_p, c_uint64, c_uint64, c_void_p, _err]),
     "sluice_rows_pull": (c_int, [c_void_p, c_uint32, c_size_t, c_void_p, c_void_p,
                                  _err]),
+    "sluice_rows_pull_all": (c_int, [c_void_p, POINTER(Rows), c_size_t, _err]),
     "sluice_rows_push": (c_int, [c_void_p, c_uint32, c_size_t, c_void_p, c_void_p,
                                  _err]),
     "sluice_end": (c_int, [c_void_p, POINTER(Result), _err]),

@@ -124,8 +124,7 @@ def _rows_of(table: Json) -> Tuple[Any, Floats]:
         wrong = "an id stands twice"
     if wrong:
         raise ValueError(f"table {table['name']}: rows: {wrong}")
-    return ids.astype(np.int64).view(np.uint64) if ids.dtype.kind == "i" else (
-        ids.astype(np.uint64)), values.astype(np.float32)
+    return ids.astype(np.uint64), values.astype(np.float32)
 
 
 def _going_on(listed: List[Json]) -> Optional[str]:
@@ -690,15 +689,20 @@ class Program:
             at = end
 
     def _pull_rows(self, name: str, ids: Any) -> Any:
-        """The rows of a table; zeros if the closure is lost, whose step then counts for
+        return self._pull_tables({name: ids})[name]
+
+    def _pull_tables(self, ids: Dict[str, Any]) -> Dict[str, Any]:
+        """The rows of tables; zeros if the closure is lost, whose step then counts for
         nothing."""
         if self._step is None or self._closure is None:
-            raise RuntimeError(f"table {name}: rows are there between a batch and its step "
-                               "alone: evaluate there, before the job has ended")
+            raise RuntimeError(f"table {next(iter(ids))}: rows are there between a batch and "
+                               "its step alone: evaluate there, before the job has ended")
         try:
-            return self._closure.rows(name, ids)
+            return dict(self._closure.all_rows(ids))
         except Lost:
-            return np.zeros((*ids.shape, self._closure.tables[name].dim), np.float32)
+            dims = {name: self._closure.tables[name].dim for name in ids}
+            return {name: np.zeros((*numbers.shape, dims[name]), np.float32)
+                    for name, numbers in ids.items()}
 
     def _push_table(self, name: str, ids: Any, gradient: Any) -> None:
         """The gradient of rows, which leaves with the step."""

@@ -142,8 +142,7 @@ class Trainer(Program):
         else:
             # NumPy's: without jax_enable_x64 JAX has no numbers of 64 bits.
             wanted = {name: np.asarray(numbers) for name, numbers in ids.items()}
-            rows = {name: self._pull_rows(name, numbers)
-                    for name, numbers in wanted.items()}
+            rows = self._pull_tables(wanted) if wanted else {}
             value, aux, gradient, of_rows = compute(self._flat, rows, *args)
             for name, numbers in wanted.items():
                 self._push_table(name, numbers, np.asarray(of_rows[name]))

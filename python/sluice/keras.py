@@ -210,7 +210,7 @@ class _Keras(Program):
         for i, (x, y, weight) in enumerate(parts):
             seen.begin_batch()
             collects.at(update)
-            with self._rows.rows_of(x, self._pull_rows):
+            with self._rows.rows_of(x, self._pull_tables):
                 logs = self.model.train_on_batch(
                     x, y, sample_weight=weight, class_weight=self._class_weight,
                     return_dict=True)

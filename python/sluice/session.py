@@ -33,7 +33,7 @@ import dataclasses
 import os
 import pathlib
 import time
-from typing import Any, Dict, Generator, Iterator, List, Optional, Tuple, Union
+from typing import Any, Dict, Generator, Iterator, List, Mapping, Optional, Tuple, Union
 
 import numpy as np
 import numpy.typing as npt
@@ -343,6 +343,17 @@ class Closure:
         _fits(out, shape)
         self._say("sluice_rows_pull", table.number, wanted.size, wanted.ctypes.data,
                   out.ctypes.data)
+        return out
+
+    def all_rows(self, ids: Mapping[str, npt.ArrayLike]) -> Dict[str, Floats]:
+        """The same of several tables, which a step waits for once: for {name: ids}
+        {name: rows}."""
+        wanted = {name: _ids(numbers) for name, numbers in ids.items()}
+        out = {name: np.empty((*numbers.shape, self._table(name).dim), np.float32)
+               for name, numbers in wanted.items()}
+        pulled = [native.Rows(self._table(name).number, numbers.size, numbers.ctypes.data,
+                              out[name].ctypes.data) for name, numbers in wanted.items()]
+        self._say("sluice_rows_pull_all", (native.Rows * len(pulled))(*pulled), len(pulled))
         return out
 
     def _push_rows(self, name: str, ids: npt.ArrayLike, gradient: npt.ArrayLike

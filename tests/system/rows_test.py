@@ -59,8 +59,8 @@ with sluice.Session(address, name=name, wait=60) as session:
         for step in closure.steps():
             try:
                 ids = ids_of(step.samples)
-                for table in ("users", "items"):
-                    rows = closure.rows(table, ids)
+                of = closure.all_rows({{"users": ids, "items": ids}})
+                for table, rows in of.items():
                     assert rows.shape == (*ids.shape, closure.tables[table].dim)
                     assert (rows == rows[..., :1]).all(), "rows are mixed up"
                     assert (rows[:, 1] == rows[:, 2]).all(), "one id, two rows"
@@ -175,7 +175,13 @@ with sluice.Session(address, name=name, wait=60) as session:
             numpy.zeros((2, 3)))
     refused(sluice.Error, "table 2 of a job with 2", closure._say, "sluice_rows_pull", 2, 1,
             None, None)
+    refused(KeyError, "no table 'user'", closure.all_rows, {"users": [1], "user": [1]})
+    twice = (sluice._native.Rows * 2)()
+    refused(sluice.Error, "table 0 stands twice", closure._say, "sluice_rows_pull_all", twice, 2)
     assert closure.rows("users", []).shape == (0, 3)
+    some = closure.all_rows({"items": [], "users": [[5], [6]]})
+    assert some["items"].shape == (0, 4) and some["users"].shape == (2, 1, 3), some
+    assert (some["users"] == 1).all() and closure.all_rows({}) == {}
     top = closure.rows("users", numpy.array([2**64 - 1], numpy.uint64))
     assert (top == closure.rows("users", [-1])).all() and (top == 1).all()
     print("all refused", flush=True)
@@ -215,6 +221,8 @@ with sluice.Session(address, name=name, wait=60) as session:
                 part = closure.rows("wide", ids[at:at + 2000])
                 assert (part == rows[at:at + 2000]).all(), f"rows from {at} on"
             assert len(numpy.unique(rows[:-500, 0])) > 5000, "rows are all the same"
+            both = closure.all_rows({"wide": ids, "small": ids[:3]})
+            assert (both["wide"] == rows).all() and both["small"].shape == (3, 2), both
             print("pulled", flush=True)
             step.push_rows("wide", ids, rows)
             try:
@@ -228,7 +236,9 @@ with sluice.Session(address, name=name, wait=60) as session:
 def a_pull_of_more_than_a_message_holds_is_split_and_a_push_refused():
     with Cluster(psservers=1, workers=0) as c:
         spec = tables_job(1)
-        spec["model"]["tables"] = [{"name": "wide", "dim": LONG, "initializer": "random_uniform"}]
+        spec["model"]["tables"] = [
+            {"name": "wide", "dim": LONG, "initializer": "random_uniform"},
+            {"name": "small", "dim": 2}]
         job = c.submit(spec)
         program = start_of(c, MANY)("large")
         check_equal(program.process.wait(timeout=60 * LIMIT), 0, "exit of the program")
