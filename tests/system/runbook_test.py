@@ -98,25 +98,41 @@ def worker_lost(c, job):
         c.wait_steps(job, c.steps(job) + 50)
 
 
-def stuck(c, name, looks=10):
-    """A probe for wait_for: the worker has a closure, and nothing has moved for some looks. One
-    whose last step was answered before the psserver stood still would end all the same."""
+def still(c, name, looks=10):
+    """A probe for wait_for: nothing of the worker has moved for some looks. Gives the number
+    of its closures, as a tuple."""
     seen = []
 
     def probe():
         now = metrics(address(c, name))
-        seen.append((value(now, "sluice_worker_leases"),
-                     value(now, "sluice_steps_total", result="counted")))
-        return seen[-1][0] > 0 and seen[-looks:] == seen[-1:] * looks
+        seen.append((value(now, "sluice_worker_leases"), steps_of(now)))
+        return seen[-1][:1] if seen[-looks:] == seen[-1:] * looks else None
     return probe
+
+
+def steps_of(of):
+    return value(of, "sluice_steps_total", result="counted")
+
+
+def hold(c, name):
+    """Pauses ps-0 so that the worker has a closure which it cannot end. It may have none, as
+    while an evaluation is waited for; then it is paused once more, some steps later."""
+    for _ in range(100):
+        c.pause("ps-0")
+        if wait_for(f"{name} to stand still", still(c, name)) > (0,):
+            return
+        c.resume("ps-0")
+        before = steps_of(metrics(address(c, name)))
+        wait_for(f"{name} to go on", lambda at=before: steps_of(
+            metrics(address(c, name))) > at)
+    check(False, f"{name} never has a closure when ps-0 is paused")
 
 
 def stale_process_returns(c, job):
     with Row(c, "stale process returns") as row:
         for _ in range(10):  # a psserver's last answer may wait for it, which ends its closure
             at, heard = len(c.log("coordinator")), len(c.log("w-0"))
-            c.pause("ps-0")  # without it a closure that w-0 has does not end
-            wait_for("w-0 to have a closure", stuck(c, "w-0"))
+            hold(c, "w-0")
             c.pause("w-0")
             c.resume("ps-0")
             wait_for("w-0 to be lost", lambda: '"msg":"member lost"' in c.log("coordinator")[at:])
@@ -135,7 +151,7 @@ def preemption_notice(c, job):
     wait_for("w-2 to compute", lambda: value(
         metrics(address(c, "w-2")), "sluice_steps_total", result="counted") > 0)
     with Row(c, "preemption notice", worker="w-2") as row:
-        c.pause("ps-0")  # or it is gone before anybody has looked
+        hold(c, "w-2")  # or it is gone before anybody has looked
         going.touch()
         row.readiness()
         c.resume("ps-0")
