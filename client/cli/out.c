@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "client/cli/yaml.h"
+#include "common/base/bytes.h"
 #include "common/base/json.h"
 #include "common/base/mem.h"
 #include "common/base/utf8.h"
@@ -448,20 +449,14 @@ const char *out_count(char out[OUT_NUMBER], uint64_t n)
 
 const char *out_bytes(char out[OUT_NUMBER], uint64_t bytes)
 {
-    static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
-    double value = (double)bytes / 1024;
-    size_t unit = 0;
+    const char *unit;
+    double value = bytes_in_unit(bytes, &unit);
 
-    if (bytes < 1024) {
+    if (bytes < 1024)
         snprintf(out, OUT_NUMBER, "%llu B", (unsigned long long)bytes);
-        return out;
-    }
-    while (value >= 1024 && unit + 1 < SL_COUNT(units)) {
-        value /= 1024;
-        unit++;
-    }
-    snprintf(out, OUT_NUMBER, value < 10 ? "%.2f %s" : "%.1f %s", value,
-             units[unit]);
+    else
+        snprintf(out, OUT_NUMBER, value < 10 ? "%.2f %s" : "%.1f %s", value,
+                 unit);
     return out;
 }
 

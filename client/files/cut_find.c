@@ -2,6 +2,7 @@
 // client/files/cut_find.c -- the cut in the reply, its files on this host.
 #include "client/files/cut_find.h"
 
+#include "common/base/hash.h"
 #include "common/base/mem.h"
 
 static const Sluice__V1__Checkpoint *
@@ -53,7 +54,7 @@ enum sl_err cut_fs(struct fs **out, const char *path,
     return SL_OK;
 }
 
-enum sl_err cut_file(char **path, struct fs **fs,
+enum sl_err cut_file(char **path, struct fs **fs, const uint8_t **sha256,
                      const Sluice__V1__CheckpointShard *shard,
                      const struct store_setup *setup, struct sl_error *err)
 {
@@ -63,6 +64,7 @@ enum sl_err cut_file(char **path, struct fs **fs,
         return sl_no_memory(err);
     if (cut_fs(fs, found, setup, NULL) == SL_OK && fs_exists(*fs, found)) {
         *path = found;
+        *sha256 = shard->sha256.len == SHA256_BYTES ? shard->sha256.data : NULL;
         return SL_OK;
     }
     sl_fail(err, SL_ENOENT, "%s cannot be read from this host", found);

@@ -24,9 +24,9 @@ enum sl_err cut_find(const Sluice__V1__Checkpoint **out,
 enum sl_err cut_fs(struct fs **out, const char *path,
                    const struct store_setup *setup, struct sl_error *err);
 
-// Finds a shard's snapshot. *path is the caller's (sl_free). SL_ENOENT: this
-// host cannot read it.
-enum sl_err cut_file(char **path, struct fs **fs,
+// Finds a shard's snapshot. *path is the caller's (sl_free); *sha256 is the
+// shard's, NULL if it says none. SL_ENOENT: this host cannot read it.
+enum sl_err cut_file(char **path, struct fs **fs, const uint8_t **sha256,
                      const Sluice__V1__CheckpointShard *shard,
                      const struct store_setup *setup, struct sl_error *err);
 

@@ -210,11 +210,10 @@ static enum sl_err export_find_shard(struct export *e,
                                      const Sluice__V1__CheckpointShard *shard,
                                      struct sl_error *err)
 {
-    const uint8_t *sha256 =
-        shard->sha256.len == SHA256_BYTES ? shard->sha256.data : NULL;
+    const uint8_t *sha256 = NULL;
     struct fs *fs = NULL;
     char *path = NULL;
-    enum sl_err rc = cut_file(&path, &fs, shard, &e->setup, err);
+    enum sl_err rc = cut_file(&path, &fs, &sha256, shard, &e->setup, err);
 
     if (rc == SL_OK)
         rc = assemble_snapshot(e->flat, &e->layout, shard->shard, fs, path,

@@ -8,6 +8,7 @@
 
 #include "common/base/mem.h"
 #include "plan/tables.h"
+#include "proto/table_rows.h"
 
 // Ids of a file, in rising order of hashes.
 struct feed_ids {
@@ -40,18 +41,26 @@ static void feed_ids_pass(struct feed_ids *ids, uint64_t hash)
 
 // ---- opening
 
-static enum sl_err feed_source_ids(struct feed_ids *ids, const char *name,
-                                   const struct tensorfile *file,
-                                   uint64_t count, struct sl_error *err)
+static void feed_ids_set(struct feed_ids *ids, const struct tensorfile *file,
+                         const struct tensor_info *t)
 {
-    const struct tensor_info *t = tensorfile_find(file, name);
+    *ids =
+        (struct feed_ids){.at = tensorfile_data(file, t), .count = t->shape[0]};
+    feed_ids_look(ids);
+}
+
+// Finds the ids of a delta that have no row any more.
+static enum sl_err feed_source_gone(struct feed_source *source, uint64_t count,
+                                    struct sl_error *err)
+{
+    const struct tensor_info *t =
+        tensorfile_find(source->file, TABLE_DELTA_GONE);
 
     if (t == NULL || t->dtype != TENSOR_U64 || t->rank != 1 ||
         t->shape[0] != count)
-        return sl_fail(err, SL_ECORRUPT, "%s: %llu are right", name,
+        return sl_fail(err, SL_ECORRUPT, "%s: %llu are right", TABLE_DELTA_GONE,
                        (unsigned long long)count);
-    *ids = (struct feed_ids){.at = tensorfile_data(file, t), .count = count};
-    feed_ids_look(ids);
+    feed_ids_set(&source->gone, source->file, t);
     return SL_OK;
 }
 
@@ -60,21 +69,17 @@ static enum sl_err feed_source_set(struct feed_source *source,
                                    const struct feed_file *file, uint32_t dim,
                                    struct sl_error *err)
 {
-    const struct tensor_info *t = tensorfile_find(source->file, "values");
-    enum sl_err rc = feed_source_ids(&source->changed, "ids", source->file,
-                                     file->changed, err);
+    struct table_file rows;
 
-    if (rc == SL_OK && !file->base)
-        rc = feed_source_ids(&source->gone, "gone", source->file, file->gone,
-                             err);
-    if (rc != SL_OK)
-        return rc;
-    if (t == NULL || t->dtype != TENSOR_F32 || t->rank != 2 ||
-        t->shape[0] != file->changed || t->shape[1] != dim)
-        return sl_fail(err, SL_ECORRUPT, "values: %llu rows of %u are right",
-                       (unsigned long long)file->changed, dim);
-    source->values = tensorfile_data(source->file, t);
-    return SL_OK;
+    if (table_file_find(&rows, source->file, dim, err) != SL_OK)
+        return SL_ECORRUPT;
+    if (rows.rows != file->changed)
+        return sl_fail(err, SL_ECORRUPT, "it has %llu rows, %llu are right",
+                       (unsigned long long)rows.rows,
+                       (unsigned long long)file->changed);
+    feed_ids_set(&source->changed, source->file, rows.ids);
+    source->values = tensorfile_data(source->file, rows.values);
+    return file->base ? SL_OK : feed_source_gone(source, file->gone, err);
 }
 
 static enum sl_err feed_source_open(struct feed_source *source,

@@ -33,11 +33,10 @@ static enum sl_err table_cut_file(struct table_export *x,
                                   const struct store_setup *setup,
                                   struct sl_error *err)
 {
-    const uint8_t *sha256 =
-        shard->sha256.len == SHA256_BYTES ? shard->sha256.data : NULL;
+    const uint8_t *sha256 = NULL;
     char *path = NULL;
     struct fs *fs = NULL;
-    enum sl_err rc = cut_file(&path, &fs, shard, setup, err);
+    enum sl_err rc = cut_file(&path, &fs, &sha256, shard, setup, err);
 
     if (rc == SL_OK)
         rc = table_export_file(x, shard->shard, fs, path, sha256, err);

@@ -174,9 +174,9 @@ static enum sl_err delta_create(struct tensorfile_writer **out,
         {"sluice.from", from}, // last: a base has none
     };
     struct tensor_info tensors[] = {
-        {"ids", TENSOR_U64, 1, {d->changed_count}, 0, 0},
-        {"values", TENSOR_F32, 2, {d->changed_count, d->dim}, 0, 0},
-        {"gone", TENSOR_U64, 1, {d->gone_count}, 0, 0}, // likewise
+        {TABLE_FILE_IDS, TENSOR_U64, 1, {d->changed_count}, 0, 0},
+        {TABLE_FILE_VALUES, TENSOR_F32, 2, {d->changed_count, d->dim}, 0, 0},
+        {TABLE_DELTA_GONE, TENSOR_U64, 1, {d->gone_count}, 0, 0}, // likewise
     };
     size_t count = SL_COUNT(tensors) - name->base;
     enum sl_err rc = tensorfile_layout(tensors, count, err);

@@ -36,6 +36,8 @@ struct table_delta {
     struct table_sum before, after; // of the whole tables
 };
 
+#define TABLE_DELTA_GONE "gone" // beside the tensors of proto/table_rows.h
+
 // What a file is called in its metadata.
 struct table_delta_name {
     const char *job, *table;

@@ -5,18 +5,26 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-const char *bytes_text(char out[BYTES_TEXT], uint64_t bytes)
+double bytes_in_unit(uint64_t bytes, const char **unit)
 {
     static const char *const units[] = {"KiB", "MiB", "GiB", "TiB"};
     double value = (double)bytes / 1024;
-    unsigned unit = 0;
+    unsigned i = 0;
 
-    if (bytes < 1024) {
-        snprintf(out, BYTES_TEXT, "%" PRIu64 " B", bytes);
-        return out;
-    }
-    for (; value >= 1024 && unit < 3; unit++)
+    for (; value >= 1024 && i < 3; i++)
         value /= 1024;
-    snprintf(out, BYTES_TEXT, "%.4g %s", value, units[unit]);
+    *unit = units[i];
+    return value;
+}
+
+const char *bytes_text(char out[BYTES_TEXT], uint64_t bytes)
+{
+    const char *unit;
+    double value = bytes_in_unit(bytes, &unit);
+
+    if (bytes < 1024)
+        snprintf(out, BYTES_TEXT, "%" PRIu64 " B", bytes);
+    else
+        snprintf(out, BYTES_TEXT, "%.4g %s", value, unit);
     return out;
 }
