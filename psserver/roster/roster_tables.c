@@ -69,7 +69,7 @@ static void table_reports_put(Sluice__V1__TableFigures *to, size_t table,
     to->waiting = c->waiting;
     to->bytes = c->bytes;
     to->admitted = c->admitted;
-    to->evicted = c->evicted_full + c->evicted_unused + c->evicted_small;
+    to->evicted = rowset_evicted(c);
     to->forgotten = c->forgotten;
     to->unadmitted = c->unadmitted;
     to->largest_bucket = c->largest;

@@ -149,6 +149,12 @@ struct rowset_counts {
     uint64_t hottest, hottest_updates;
 };
 
+// Returns the number of rows that went, for whatever reason.
+static inline uint64_t rowset_evicted(const struct rowset_counts *c)
+{
+    return c->evicted_full + c->evicted_unused + c->evicted_small;
+}
+
 // Fills *out.
 void rowset_counts(const struct rowset *r, struct rowset_counts *out);
 

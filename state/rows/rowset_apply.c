@@ -266,11 +266,6 @@ static void sweep(struct rowset_update *u)
         r->counts.evicted_small += row_store_sweep(&r->rows, bucket, small, u);
 }
 
-static uint64_t evicted(const struct rowset_counts *c)
-{
-    return c->evicted_full + c->evicted_unused + c->evicted_small;
-}
-
 static void forget_hottest(struct rowset *r)
 {
     uint64_t id = r->counts.hottest;
@@ -307,7 +302,7 @@ void rowset_apply(struct rowset *r, const struct rowset_step *step, size_t n,
 {
     struct rowset_update u = {
         .r = r, .step = step, .type = type, .ids = ids, .grads = grads};
-    uint64_t gone = evicted(&r->counts);
+    uint64_t gone = rowset_evicted(&r->counts);
     size_t absent;
 
     row_rule_update_init(&u.rule, &r->spec.rule, step->version,
@@ -322,6 +317,6 @@ void rowset_apply(struct rowset *r, const struct rowset_step *step, size_t n,
             r->counts.unadmitted++;
     }
     sweep(&u);
-    if (evicted(&r->counts) != gone)
+    if (rowset_evicted(&r->counts) != gone)
         forget_hottest(r);
 }
