@@ -6,6 +6,7 @@
 #include "common/base/mem.h"
 #include "common/base/tensorfile.h"
 #include "kernels/half.h"
+#include "plan/tables.h"
 #include "state/shard/counts.h"
 
 void kit_clear(struct kit *k)
@@ -103,6 +104,35 @@ Sluice__V1__Table *kit_table(struct kit *k, const char *name, uint32_t dim)
     k->spec.tables = k->table_list;
     k->spec.shards = 4;
     return t;
+}
+
+struct plan_table kit_plan_table(const char *name, const struct plan *plan,
+                                 uint32_t number, uint32_t dim)
+{
+    struct plan_table t = {
+        .name = sl_strdup(name),
+        .spec = {
+            .table = number,
+            .dim = dim,
+            .buckets = 8,
+            .shards = 1,
+            .seed = plan->seed,
+            .initial = {SLUICE__V1__INIT_KIND__INIT_CONSTANT, KIT_FIRST, 0},
+            .scale = 1,
+            .min_count = 1,
+            .probability = 1}};
+
+    row_rule_defaults(&t.spec.rule, ROW_RULE_OPTIM, OPTIM_SGD);
+    T_ASSERT(t.name != NULL);
+    return t;
+}
+
+int kit_ids_by_hash(const void *a, const void *b)
+{
+    uint64_t x = table_hash(*(const uint64_t *)a);
+    uint64_t y = table_hash(*(const uint64_t *)b);
+
+    return x < y ? -1 : x > y;
 }
 
 void kit_optimizer(struct kit *k, const char *name, double rate)

@@ -46,6 +46,15 @@ void kit_rows(struct kit *k, uint64_t first, uint64_t rows);
 // admitted, no row goes. The kit is shard 2 of 4 then.
 Sluice__V1__Table *kit_table(struct kit *k, const char *name, uint32_t dim);
 
+// A table of 8 buckets for a plan of one shard, with SGD; rows begin with
+// KIT_FIRST everywhere.
+#define KIT_FIRST 7.0f
+struct plan_table kit_plan_table(const char *name, const struct plan *plan,
+                                 uint32_t number, uint32_t dim);
+
+// Orders ids as messages have them.
+int kit_ids_by_hash(const void *a, const void *b);
+
 // SGD, rate 1, no momentum; or any other name with Keras' defaults.
 void kit_optimizer(struct kit *k, const char *name, double rate);
 

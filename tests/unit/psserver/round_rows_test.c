@@ -15,27 +15,7 @@
 enum { ELEMENTS = 4, IDS = 16, TABLES = 2, SLOTS = 4, USERS = 0, TAGS = 1 };
 static const uint32_t dims[TABLES] = {3, 1};
 #define DIM_MOST 3
-#define FIRST 7.0f // of every row's elements
-
-static struct plan_table table_of(const char *name, const struct plan *plan,
-                                  uint32_t number)
-{
-    struct plan_table t = {
-        .name = sl_strdup(name),
-        .spec = {.table = number,
-                 .dim = dims[number],
-                 .buckets = 8,
-                 .shards = 1,
-                 .seed = plan->seed,
-                 .initial = {SLUICE__V1__INIT_KIND__INIT_CONSTANT, FIRST, 0},
-                 .scale = 1,
-                 .min_count = number == TAGS ? 2 : 1,
-                 .probability = 1}};
-
-    row_rule_defaults(&t.spec.rule, ROW_RULE_OPTIM, OPTIM_SGD);
-    T_ASSERT(t.name != NULL);
-    return t;
-}
+#define FIRST KIT_FIRST
 
 // A shard with rounds of `slots`; a tag has a row from the second update on.
 static struct shard *shard_of_rounds(struct kit *k, uint32_t slots)
@@ -55,8 +35,9 @@ static struct shard *shard_of_rounds(struct kit *k, uint32_t slots)
     plan.tables = sl_calloc(TABLES, sizeof(*plan.tables));
     T_ASSERT(plan.tables != NULL);
     plan.table_count = TABLES;
-    plan.tables[USERS] = table_of("users", &plan, USERS);
-    plan.tables[TAGS] = table_of("tags", &plan, TAGS);
+    plan.tables[USERS] = kit_plan_table("users", &plan, USERS, dims[USERS]);
+    plan.tables[TAGS] = kit_plan_table("tags", &plan, TAGS, dims[TAGS]);
+    plan.tables[TAGS].spec.min_count = 2;
     T_ASSERT(shard_new(&s, &plan) == SL_OK);
     shard_admit(s, 1);
     return s;
@@ -71,21 +52,13 @@ struct slot {
     float values; // gradient of each value; NAN: the contribution is skipped
 };
 
-static int by_hash(const void *a, const void *b)
-{
-    uint64_t x = table_hash(*(const uint64_t *)a);
-    uint64_t y = table_hash(*(const uint64_t *)b);
-
-    return x < y ? -1 : x > y;
-}
-
 static uint64_t sorted[IDS]; // 0 to IDS - 1, by hash
 
 static void sort_ids(void)
 {
     for (size_t i = 0; i < IDS; i++)
         sorted[i] = i;
-    qsort(sorted, IDS, sizeof(sorted[0]), by_hash);
+    qsort(sorted, IDS, sizeof(sorted[0]), kit_ids_by_hash);
 }
 
 static uint32_t ids_of(const struct slot *c, uint64_t *ids)

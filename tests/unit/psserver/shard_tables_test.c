@@ -10,26 +10,7 @@
 #include "tests/unit/psserver/kit.h"
 
 enum { DIM = 3, IDS = 40, ELEMENTS = 47, TABLES = 2 };
-#define FIRST 7.0f // of every row's elements
-
-static struct plan_table table_of(const char *name, const struct plan *plan,
-                                  uint32_t number)
-{
-    struct plan_table t = {
-        .name = sl_strdup(name),
-        .spec = {.table = number,
-                 .dim = DIM,
-                 .buckets = 8,
-                 .shards = 1,
-                 .seed = plan->seed,
-                 .initial = {SLUICE__V1__INIT_KIND__INIT_CONSTANT, FIRST, 0},
-                 .scale = 1,
-                 .probability = 1}};
-
-    row_rule_defaults(&t.spec.rule, ROW_RULE_OPTIM, OPTIM_SGD);
-    T_ASSERT(t.name != NULL);
-    return t;
-}
+#define FIRST KIT_FIRST
 
 // A shard that has two tables, the second with min_count 2. Rows that more than
 // `unused_steps` updates left alone go; 0: none go.
@@ -42,8 +23,8 @@ static struct shard *shard_that_forgets(struct kit *k, uint64_t unused_steps)
     plan.tables = sl_calloc(TABLES, sizeof(*plan.tables));
     T_ASSERT(plan.tables != NULL);
     plan.table_count = TABLES;
-    plan.tables[0] = table_of("users", &plan, 0);
-    plan.tables[1] = table_of("tags", &plan, 1);
+    plan.tables[0] = kit_plan_table("users", &plan, 0, DIM);
+    plan.tables[1] = kit_plan_table("tags", &plan, 1, DIM);
     plan.tables[1].spec.min_count = 2;
     for (size_t i = 0; i < TABLES; i++)
         plan.tables[i].spec.unused_steps = unused_steps;
@@ -67,14 +48,6 @@ static struct shard *admitted_with_tables(struct kit *k)
     return s;
 }
 
-static int by_hash(const void *a, const void *b)
-{
-    uint64_t x = table_hash(*(const uint64_t *)a);
-    uint64_t y = table_hash(*(const uint64_t *)b);
-
-    return x < y ? -1 : x > y;
-}
-
 // A payload of gradients of 1 and, behind them, blocks of `n` ids of each table
 // with gradients of `grad`.
 struct with_rows {
@@ -88,7 +61,7 @@ static size_t put_blocks(struct with_rows *w, uint8_t *to, size_t n, float grad,
 {
     uint8_t *at = to;
 
-    qsort(w->ids, n, sizeof(w->ids[0]), by_hash);
+    qsort(w->ids, n, sizeof(w->ids[0]), kit_ids_by_hash);
     for (uint32_t t = 0; t < TABLES && n > 0; t++) {
         at = table_rows_head(at, t, (uint32_t)n, WIRE_F32);
         memcpy(at, w->ids, n * 8);
