@@ -105,6 +105,23 @@ static double cosine(const struct rate *sch, double s)
     return cosine_from(sch, sch->warmup_target, s - sch->warmup_steps);
 }
 
+#define RESTARTS_COMPARED 1024
+
+// Passes over all restarts up to step `s` of a period of *length, and leaves
+// the steps since the last one. With t_mul near 1 there may be as many as
+// steps.
+static double pass_restarts(const struct rate *sch, double s, double *length,
+                            double *height)
+{
+    double grows = sch->t_mul - 1;
+    double n = floor(log1p(s / *length * grows) / log1p(grows));
+
+    s -= *length * expm1(n * log1p(grows)) / grows;
+    *length *= pow(sch->t_mul, n);
+    *height *= pow(sch->m_mul, n);
+    return fmin(fmax(s, 0), *length);
+}
+
 // The restart is found by comparison: Keras' logarithm may land one restart
 // low or high exactly at one.
 static double restarts(const struct rate *sch, double s)
@@ -116,11 +133,13 @@ static double restarts(const struct rate *sch, double s)
         height = pow(sch->m_mul, part);
         part = s / length - part;
     } else {
-        while (s >= length) {
+        for (unsigned i = 0; i < RESTARTS_COMPARED && s >= length; i++) {
             s -= length;
             length *= sch->t_mul;
             height *= sch->m_mul;
         }
+        if (s >= length)
+            s = pass_restarts(sch, s, &length, &height);
         part = s / length;
     }
     return sch->rate *

@@ -111,10 +111,10 @@ static unsigned long long status_number(const char *key)
 
 void history_resources(void *unused)
 {
-    DIR *d = opendir("/proc/self/fd");
+    DIR *d = history_on() ? opendir("/proc/self/fd") : NULL;
     unsigned fds = 0;
 
-    if (!history_on() || d == NULL)
+    if (d == NULL)
         return;
     while (readdir(d) != NULL)
         fds++;

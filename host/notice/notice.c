@@ -109,7 +109,7 @@ static enum sl_err add_words(struct notice *n, const char *sources,
                              struct sl_error *err)
 {
     char *all = sl_strdup(sources), *word = all;
-    enum sl_err rc = all == NULL ? SL_ENOMEM : SL_OK;
+    enum sl_err rc = all == NULL ? sl_no_memory(err) : SL_OK;
 
     while (rc == SL_OK && word != NULL) {
         char *comma = strncmp(word, "exec:", 5) == 0 ? NULL : strchr(word, ',');

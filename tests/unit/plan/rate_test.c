@@ -126,6 +126,31 @@ TEST(rate, restarts_are_where_they_should_be)
     T_NEAR(rate_at(&sch, 9), 0.125, 1e-12);
 }
 
+// A shard asks for the rate under its lock: a schedule may not keep it there.
+// Lengths that hardly grow have a restart in nearly every step.
+TEST(rate, restarts_without_end_take_no_time)
+{
+    struct rate sch = make(RATE_COSINE_RESTARTS, 1, 1);
+    double length = 10, at = 0;
+    unsigned n = 0;
+
+    sch.t_mul = 1 + 1e-12;
+    T_TRUE(isfinite(rate_at(&sch, UINT64_MAX)));
+    // Behind those that are compared, the place in a period is the same.
+    sch.t_mul = 1.0001;
+    sch.decay_steps = 10;
+    sch.m_mul = 0.9999;
+    for (; n < 5000; n++, length *= sch.t_mul)
+        at += length;
+    for (double part = 0.1; part < 1; part += 0.2) {
+        uint64_t step = (uint64_t)(at + part * length);
+        double place = ((double)step - at) / length;
+
+        T_NEAR(rate_at(&sch, step),
+               pow(sch.m_mul, n) * 0.5 * (1 + cos(M_PI * place)), 1e-6);
+    }
+}
+
 // Steps that follow each other are apart however large they are.
 TEST(rate, linear)
 {
