@@ -302,6 +302,13 @@ def audits_compare_gradients_and_blame_no_rank():
         check(bits[0] == bits[1], "audits changed the bits")
         check_equal([m["name"] for m in c.cluster_status()["members"] if m["suspect"]],
                     [], "suspect")
+    with Ring(workers=3, worker_args=["--device", "cpu,cpu"]) as c:
+        spec = large_job(c, "parts", epochs=1, batch=20, contributions=5, audit=1)
+        spec["train"]["workers"]["min"] = 3
+        done = c.wait_state(c.submit(spec))
+        found = {key: int(n) for key, n in done["audit"].items()}
+        check(found["compared"] >= 5, f"ranks of several devices: {found}")
+        check_equal((found["differed"], found["decided"]), (0, 0), "ranks of several devices")
 
 
 def rounds_that_had_begun_are_torn():

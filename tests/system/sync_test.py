@@ -104,13 +104,16 @@ def audits_compare_gradients_and_blame_nobody():
     check(same_bits(*results), "audits changed the bits")
     with Cluster(psservers=1, workers=3, worker_args=("--device", "cpu,cpu")) as c:
         done = c.wait_state(c.submit(sync_job("parts", 3, samples=320, epochs=1, audit=1)))
-        check_equal(int(done["audit"]["compared"]), 0, "sums of several devices, compared")
+        found = {key: int(n) for key, n in done["audit"].items()}
+        check(found["compared"] > 5, f"sums of several devices: {found}")
+        check_equal((found["differed"], found["decided"]), (0, 0), "sums of several devices")
 
 
 def workers_of_other_kinds_are_compared_within_a_bound():
     """A2: their right results may differ in bits, but not by much."""
     with Cluster(psservers=1, workers=2) as c:
-        for kind in (["--threads", "1"], ["--threads", "2"], ["--isa", "base"]):
+        for kind in (["--threads", "1"], ["--threads", "2"], ["--isa", "base"],
+                     ["--device", "cpu,cpu"]):
             c.kill("w-1")
             c.start("w-1", kind)
             done = c.wait_state(c.submit(sync_job("kinds", 3, epochs=1, audit=1)))

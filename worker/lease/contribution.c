@@ -88,16 +88,20 @@ static void set_numbers(const struct contribution *c)
 
 // ---- what decides the bits
 
-// Micro-batches have programs of their own.
+// Micro-batches have programs of their own, and so have the parts that a team's
+// devices compute: their number and sizes decide which sums are made.
 static void note_kernels(struct contribution *c)
 {
-    const struct job_program *p = c->p;
+    const struct step_program p = job_step_program(c->p);
+    const struct program *member;
 
     if (!c->audited)
         return;
-    c->kernels = sl_mix64(c->kernels ^ p->batch);
-    for (uint32_t i = 0; i < p->program->plans_count; i++)
-        c->kernels = kind_with(c->kernels, p->program->plans[i]->impl);
+    for (unsigned k = 0; (member = step_member(&p, k)) != NULL; k++) {
+        c->kernels = sl_mix64(c->kernels ^ member->batch);
+        for (uint32_t i = 0; i < member->plans_count; i++)
+            c->kernels = kind_with(c->kernels, member->plans[i]->impl);
+    }
 }
 
 uint64_t contribution_kind(const struct contribution *c)
@@ -107,7 +111,7 @@ uint64_t contribution_kind(const struct contribution *c)
 
 bool contribution_repeatable(const struct worker_job *job)
 {
-    return kind_repeats(job->env->dev) && job->env->team == NULL;
+    return kind_repeats(job->env->dev);
 }
 
 // ---- micro-batches

@@ -67,7 +67,8 @@ struct contribution {
 void contribution_strange(const struct contribution *c, char *out, size_t size);
 
 // Returns true if right gradients of the job have the same bits on every host
-// of a kind: a team adds up parts.
+// of a kind. A team adds up its parts in the order of its devices, so it is of
+// a kind, too.
 bool contribution_repeatable(const struct worker_job *job);
 
 // Sets `c` to all micro-batches of step `step` of `closure`. `run` reads

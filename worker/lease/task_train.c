@@ -394,6 +394,8 @@ static enum sync_result result_of_ranges(struct train *t)
     if (t->repeats.count == 0)
         return SYNC_OK;
     result = train_run_to(t, t->c.p->program->count);
+    if (result == SYNC_OK)
+        result = train_fetch_all(t); // the sum of a team's parts
     return result == SYNC_OK
                ? train_result(t, is_finite(t) ? t->sync->grads : NULL)
                : result;

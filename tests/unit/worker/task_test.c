@@ -1220,10 +1220,10 @@ uint64_t __wrap_grad_digest(uint64_t before, const float *g, size_t n)
 // What is digested of each step: the parameters, and the gradient two times.
 #define DIGESTS 3
 
-// Only steps of one device in host memory are computed twice.
+// Only steps of devices in host memory are computed twice.
 static bool twice(void)
 {
-    return strcmp(task_device(), "ref") == 0;
+    return strncmp(task_device(), "ref", strlen("ref")) == 0;
 }
 
 // Trains all closures of a job, and writes its parameters to `values`. Returns
