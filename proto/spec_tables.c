@@ -82,10 +82,11 @@ static enum sl_err check_tables_job(const Sluice__V1__JobSpec *spec,
         return sl_fail(err, SL_EINVAL,
                        "train.accumulate: a job with tables computes a step's "
                        "samples at once; take a smaller train.batch");
-    if (spec_audit(spec->train) > 0)
+    if (spec_audit(spec->train) > 0 && spec_contributions(spec->train) == 0)
         return sl_fail(err, SL_EINVAL,
-                       "train.audit: gradients of rows of tables are not "
-                       "compared; leave audit out");
+                       "train.audit: of jobs with tables, rounds of sync are "
+                       "audited, and train.mode is %s; leave audit out",
+                       spec->train->mode);
     return spec_range("model.tables", spec->model->n_tables, 1, TABLES_MOST,
                       err);
 }

@@ -124,7 +124,12 @@ def run_job(c, epochs, blow, shards, **train):
     if blow is not None:
         wait_for("a cut", lambda: int(c.status(job)["cuts"]) > 0)
         blow(c, job)
-    check_counts(c.wait_state(job))
+    done = c.wait_state(job)
+    check_counts(done)
+    if "audit" in train:
+        found = {key: int(n) for key, n in done["audit"].items()}
+        check(found["compared"] > 100, f"hardly any audit: {found}")
+        check_equal((found["differed"], found["decided"]), (0, 0), "audits")
     return left(c, job)
 
 
@@ -142,7 +147,8 @@ def everyone_dies(c, job):
 
 def the_bits_are_the_same_whoever_computed():
     """Two shards, of which no worker's death takes anything; and one, which a psserver's
-    death puts back to its last snapshot. Some slots are computed twice (backup)."""
+    death puts back to its last snapshot. Some slots are computed twice (backup); most
+    rounds of one job are audited (A1, A3)."""
     epochs, found = 40, {}
     with Cluster(psservers=1, workers=1) as c:
         clicks(c.dir / "clicks.csv", SAMPLES, 1)
@@ -151,6 +157,7 @@ def the_bits_are_the_same_whoever_computed():
     with Cluster(psservers=2, workers=3) as c:
         clicks(c.dir / "clicks.csv", SAMPLES, 1)
         for shards, blow, train in ((2, workers_die, {}), (2, workers_die, {"backup": 2}),
+                                    (2, workers_die, {"audit": 0.7}),
                                     (1, everyone_dies, {})):
             other = run_job(c, epochs, blow, shards, **train)
             check_equal(set(other), set(found[shards]), "what is there")

@@ -39,19 +39,23 @@ void repeats_note(const struct repeats *r, struct lease *l, uint64_t kind,
 {
     struct outcome *o = &l->outcome;
     struct lease_repeat *result = &o->repeats[o->repeats_count];
+    uint64_t seed = sketch_seed(l->job, closure, 0);
 
     if (r->count == 0 || o->repeats_count == AUDITED_WORKERS)
         return;
     *result = (struct lease_repeat){
         .closure = closure,
         .kind = kind,
-        .inputs = r->inputs,
-        .output = gradient == NULL ? 0 : grad_digest(0, gradient, n),
+        .inputs = job_tables_inputs(r->tables, r->inputs),
         .sketched = !r->twice,
     };
-    if (gradient != NULL && result->sketched)
-        sketch_add(&result->sketch, sketch_seed(l->job, closure, 0), 0,
-                   gradient, n);
+    if (gradient != NULL)
+        result->output =
+            job_tables_output(r->tables, grad_digest(0, gradient, n));
+    if (gradient != NULL && result->sketched) {
+        sketch_add(&result->sketch, seed, 0, gradient, n);
+        job_tables_sketch(r->tables, &result->sketch, seed, n);
+    }
     sketch_end(&result->sketch, gradient != NULL);
     o->repeats_count++;
 }

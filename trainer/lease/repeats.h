@@ -13,19 +13,24 @@
 // closure the worker computes each step twice itself, and a step of which the
 // results differ is not sent (A5).
 //
+// Where a step has rows of sparse tables, those that it pulled are among its
+// inputs, and their gradients are part of its gradient.
+//
 // Threads  the thread that computes.
-// Memory   values; results are noted in the lease's outcome.
-// Errors   none.
+// Memory   values; the tables are borrowed; results are noted in the lease's
+// outcome. Errors   none.
 #ifndef TRAINER_LEASE_REPEATS_H
 #define TRAINER_LEASE_REPEATS_H
 
 #include "trainer/lease/lease.h"
+#include "trainer/push/job_tables.h"
 
 struct repeats {
     uint64_t slots[AUDITED_WORKERS]; // own first, then those repeated
     uint32_t count;                  // 0: the round is not audited
     bool twice;                      // slots: its own, two times
     uint64_t inputs; // digest of the parameters, and of what goes with them
+    const struct job_tables *tables; // set by the caller; NULL: there are none
 };
 
 // Sets *r to the slots of the round of training lease `l`, and forgets what was
@@ -37,9 +42,10 @@ void repeats_begin(struct repeats *r, struct lease *l);
 void repeats_inputs(struct repeats *r, uint64_t with, const float *params,
                     size_t n);
 
-// Notes the result of a slot: a gradient of `n` elements; NULL: it is not
-// finite. `kind` is equal where the same inputs give the same bits. Does
-// nothing if the round is not audited, or AUDITED_WORKERS results are noted.
+// Notes the result of a slot: a gradient of `n` elements, with that of its rows
+// (job_tables_pack); NULL: it is not finite. `kind` is equal where the same
+// inputs give the same bits. Does nothing if the round is not audited, or
+// AUDITED_WORKERS results are noted.
 void repeats_note(const struct repeats *r, struct lease *l, uint64_t kind,
                   uint64_t closure, const float *gradient, size_t n);
 

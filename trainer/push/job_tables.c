@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/base/rng.h"
 #include "plan/tables.h"
 #include "proto/table_rows.h"
 #include "trainer/base/grad.h"
@@ -448,4 +449,39 @@ bool job_tables_fill(const struct job_tables *t, uint32_t shard,
     step->rows = t->part[shard].grads.at;
     step->rows_bytes = t->part[shard].grads.bytes;
     return !t->part[shard].strange;
+}
+
+// ---- audited steps
+
+uint64_t job_tables_inputs(const struct job_tables *t, uint64_t before)
+{
+    for (uint32_t i = 0; t != NULL && i < t->wanted_count; i++) {
+        const struct sync_rows_table *of = &t->wanted[i];
+
+        before = grad_digest(before, of->values,
+                             (size_t)of->first[t->shards] * of->dim);
+    }
+    return before;
+}
+
+uint64_t job_tables_output(const struct job_tables *t, uint64_t before)
+{
+    for (uint32_t i = 0; t != NULL && i < t->shards; i++) {
+        const struct job_blocks *b = &t->part[i].grads;
+
+        before = sl_mix64(before ^ sl_hash64(b->at, b->bytes));
+    }
+    return before == 0 ? 1 : before;
+}
+
+// Hosts of different kinds add the same rows in the same order.
+void job_tables_sketch(const struct job_tables *t, struct sketch *s,
+                       uint64_t seed, uint64_t first)
+{
+    for (uint32_t i = 0; i < job_tables_count(t); i++) {
+        const struct job_table *of = &t->table[i];
+
+        sketch_add(s, seed, first, of->grads, of->count * of->dim);
+        first += of->count * of->dim;
+    }
 }

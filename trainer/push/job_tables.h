@@ -26,6 +26,7 @@
 #ifndef TRAINER_PUSH_JOB_TABLES_H
 #define TRAINER_PUSH_JOB_TABLES_H
 
+#include "plan/sketch.h"
 #include "proto/spec.h"
 #include "trainer/push/sync.h"
 
@@ -92,5 +93,18 @@ enum sl_err job_tables_pack(struct job_tables *t, enum wire_type wire,
 // of their gradients is not finite. NULL is allowed: there are none.
 bool job_tables_fill(const struct job_tables *t, uint32_t shard,
                      struct sync_step *step);
+
+// ---- audited steps (A1)
+
+// Returns the digest `before`, of all else that a gradient depends on, with
+// that of the rows that were pulled. `before` itself without tables (NULL).
+uint64_t job_tables_inputs(const struct job_tables *t, uint64_t before);
+// Returns the digest `before`, of the dense gradient, with that of all that
+// job_tables_pack has made; not 0. `before` itself without tables (NULL).
+uint64_t job_tables_output(const struct job_tables *t, uint64_t before);
+// Adds all gradients that were added to a sketch, as elements from `first` on.
+// NULL is allowed: there are none.
+void job_tables_sketch(const struct job_tables *t, struct sketch *s,
+                       uint64_t seed, uint64_t first);
 
 #endif

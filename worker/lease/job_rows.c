@@ -335,6 +335,11 @@ enum sl_err job_rows_take(struct job_rows *r, const struct step_program *p,
     return rc;
 }
 
+const struct job_tables *job_rows_tables(const struct job_rows *r)
+{
+    return r == NULL ? NULL : r->tables;
+}
+
 void job_rows_fill(const struct job_rows *r, uint32_t range,
                    struct sync_step *step)
 {

@@ -72,6 +72,8 @@ enum sl_err job_rows_take(struct job_rows *r, const struct step_program *p,
                           const struct id_bag *bags,
                           const struct elements *ranges, bool *finite,
                           struct sl_error *err);
+// Returns the tables of the job; NULL if `r` is, as it has none then.
+const struct job_tables *job_rows_tables(const struct job_rows *r);
 // Sets what is pushed of rows with range `range`. NULL is allowed: nothing.
 void job_rows_fill(const struct job_rows *r, uint32_t range,
                    struct sync_step *step);

@@ -760,6 +760,7 @@ void task_train(const struct task_env *env, struct worker_job *job,
     t.whole = spec_contributions(l->record->open->spec->train) > 0 ||
               job->precision == SPEC_F16 || train_has_clipping(&t) ||
               job->rows != NULL;
+    t.repeats.tables = job_rows_tables(job->rows);
     t.rows_ahead = job->rows != NULL && train_allows_delay(&t);
     // Without a ring lease steps are computed alone, with the same result.
     if (job->hybrid != NULL && job->hybrid->lease != NULL)

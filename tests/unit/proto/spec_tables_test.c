@@ -342,8 +342,8 @@ TEST(spec_tables, a_layer_makes_one)
     wire_free(&spec->base);
 }
 
-// Its psservers hold rows until a round is whole, and it is not audited unless
-// it says so.
+// Its psservers hold rows until a round is whole, and it is audited as any job
+// of rounds.
 TEST(spec_tables, a_job_of_rounds_may_have_layers_with_rows)
 {
     Sluice__V1__JobSpec *spec =
@@ -352,7 +352,7 @@ TEST(spec_tables, a_job_of_rounds_may_have_layers_with_rows)
     for (int again = 0; again < 2; again++) {
         T_OK(spec_check(spec, t_err()));
         T_EQ(spec->model->edition, MODEL_EDITION_ROUNDS);
-        T_EQ(spec_audit(spec->train), 0);
+        T_TRUE(spec_audit(spec->train) == 0.001);
     }
     wire_free(&spec->base);
 }
@@ -388,11 +388,8 @@ TEST(spec_tables, what_a_layer_cannot_have_is_refused)
          "train.accumulate: a job with tables computes a step's samples at "
          "once; take a smaller train.batch"},
         {"", ",'train':{'audit':0.5}",
-         "train.audit: gradients of rows of tables are not compared; leave "
-         "audit out"},
-        {"", ",'train':{'mode':'sync','audit':0.001}",
-         "train.audit: gradients of rows of tables are not compared; leave "
-         "audit out"},
+         "train.audit: of jobs with tables, rounds of sync are audited, and "
+         "train.mode is async; leave audit out"},
     };
 
     for (size_t i = 0; i < SL_COUNT(wrong); i++)

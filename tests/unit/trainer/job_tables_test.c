@@ -221,6 +221,70 @@ TEST(job_tables, more_than_a_message_has_is_refused_by_name)
     job_tables_free(t);
 }
 
+// All rows of a sync have this number.
+static float pulled;
+
+static enum sync_result plain_rows(struct sync *s, const struct sync_rows *rows,
+                                   struct sl_error *err)
+{
+    for (uint32_t i = 0; i < rows->count; i++)
+        for (uint32_t k = 0; k < rows->tables[i].first[2]; k++)
+            for (uint32_t d = 0; d < rows->tables[i].dim; d++)
+                rows->tables[i].values[k * rows->tables[i].dim + d] = pulled;
+    return SYNC_OK;
+}
+
+struct audited_step {
+    uint64_t inputs, output;
+    struct sketch sketch;
+};
+
+// What is said of a step of two ids on rows that are `row`.
+static struct audited_step audited_step(const uint64_t ids[2],
+                                        const float grads[2], float row)
+{
+    static const struct elements ranges[] = {{0, 7}, {7, 7}};
+    static const struct sync_ops ops = {.rows = plain_rows};
+    struct sync sync = {.ops = &ops};
+    struct job_tables *t = tables(1, 1, 2);
+    struct audited_step said = {.inputs = 5};
+
+    pulled = row;
+    job_tables_begin(t);
+    job_tables_forget(t);
+    T_OK(job_tables_want(t, 1, 2, ids, WIRE_F32, t_err()));
+    T_EQ(job_tables_pull(t, &sync, t_err()), SYNC_OK);
+    T_OK(job_tables_add(t, 1, 2, ids, grads, t_err()));
+    T_OK(job_tables_pack(t, WIRE_F32, ranges, t_err()));
+    said.inputs = job_tables_inputs(t, 5);
+    said.output = job_tables_output(t, 6);
+    job_tables_sketch(t, &said.sketch, 7, 14);
+    job_tables_free(t);
+    return said;
+}
+
+// The rows that a step pulled are among its inputs; ids, and gradients to the
+// last bit, are part of what it computed.
+TEST(job_tables, A1_rows_are_part_of_what_is_compared)
+{
+    static const uint64_t ids[] = {3, 8}, others[] = {3, 9};
+    static const float grads[] = {1, 2}, flipped[] = {1, 2.0000002f};
+    struct audited_step a = audited_step(ids, grads, 1);
+    struct audited_step b = audited_step(ids, grads, 1);
+
+    T_MEM(&a, &b, sizeof(a));
+    T_TRUE(a.inputs != 5 && a.output != 6);
+    T_TRUE(a.sketch.of[0] == 5); // the sum of squares
+    b = audited_step(ids, grads, 1.0000001f);
+    T_TRUE(b.inputs != a.inputs && b.output == a.output);
+    b = audited_step(ids, flipped, 1);
+    T_TRUE(b.inputs == a.inputs && b.output != a.output);
+    T_NE(memcmp(&a.sketch, &b.sketch, sizeof(a.sketch)), 0);
+    T_NE(audited_step(others, grads, 1).output, a.output);
+    T_EQ(job_tables_inputs(NULL, 5), 5);
+    T_EQ(job_tables_output(NULL, 6), 6);
+}
+
 TEST(job_tables, a_model_without_tables_has_none)
 {
     Sluice__V1__ModelSpec model = SLUICE__V1__MODEL_SPEC__INIT;
