@@ -88,8 +88,8 @@ uint32_t spec_contributions(const Sluice__V1__TrainSpec *train);
 // modes but sync.
 uint32_t spec_backup(const Sluice__V1__TrainSpec *train);
 
-// Returns the share of rounds, in async of closures, that are audited
-// (train.audit) of a checked spec; 0: none, as in the other modes.
+// Returns the share of rounds, in async and hybrid of closures, that are
+// audited (train.audit) of a checked spec; 0: none.
 double spec_audit(const Sluice__V1__TrainSpec *train);
 
 #define SPEC_PRIORITY_MAX 100 // and as far below 0

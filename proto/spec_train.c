@@ -235,9 +235,7 @@ uint32_t spec_backup(const Sluice__V1__TrainSpec *t)
 
 double spec_audit(const Sluice__V1__TrainSpec *t)
 {
-    bool audits = is_sync(t) || is_mode(t, "async") || is_mode(t, "allreduce");
-
-    return audits && t->has_audit ? t->audit : 0;
+    return t->has_audit ? t->audit : 0;
 }
 
 static enum sl_err check_audit(Sluice__V1__TrainSpec *t, bool external,
@@ -249,11 +247,6 @@ static enum sl_err check_audit(Sluice__V1__TrainSpec *t, bool external,
         SPEC_DEFAULT(t, audit, AUDIT);
     if (!t->has_audit)
         return SL_OK;
-    if (!rounds && !is_mode(t, "async"))
-        return sl_fail(err, SL_EINVAL,
-                       "train.audit: rounds of sync and allreduce and steps of "
-                       "async are audited, and train.mode is %s",
-                       t->mode);
     if (external)
         return sl_fail(err, SL_EINVAL,
                        "train.audit: the model is external, so its own program "

@@ -2,6 +2,8 @@
 // tests/sim/grouper.c -- a member of a group: see grouper.h.
 #include "tests/sim/grouper.h"
 
+#include <math.h>
+
 #include "tests/sim/fiber.h"
 #include "tests/sim/truth.h"
 #include "trainer/lease/hybrid_lead.h"
@@ -46,11 +48,14 @@ static uint64_t share_of(const struct hybrid_step *s, uint64_t *first)
     return end - s->from * full;
 }
 
-static void write_share(const struct hybrid_step *s, uint64_t samples)
+// `off` is by how much one field is wrong.
+static void write_share(const struct hybrid_step *s, uint64_t samples,
+                        double off)
 {
     double v[SIM_FIELDS];
 
     truth_step(v, s->head.closure, s->head.step);
+    v[0] += off;
     for (uint32_t i = 0; i < s->sync->ranges_count; i++) {
         const struct elements *r = &s->sync->ranges[i];
 
@@ -60,31 +65,115 @@ static void write_share(const struct hybrid_step *s, uint64_t samples)
     }
 }
 
+static void take_time(struct grouper *g, const struct hybrid_step *s)
+{
+    uint64_t us = g->hand->sim->knobs.compute_us;
+
+    g->hand->computes = true;
+    fiber_sleep(us / 2 + sim_below(g->hand->sim, us));
+    g->hand->computes = false;
+    pulse_beat(s->pulse);
+}
+
+// Says what was computed of share `i` of an audited step, whose gradient is in
+// the vector; see work.c's note_result.
+static void note_result(struct grouper *g, const struct hybrid_step *s)
+{
+    struct sim *sim = g->hand->sim;
+    const char *name = sim->slots[g->hand->proc->slot].name;
+    struct ring_repeats *r = &g->audit.results;
+    bool wrong = sim_is_wrong(sim, name);
+
+    for (uint32_t i = 0; i < s->sync->ranges_count; i++)
+        hybrid_audit_range(&g->audit, s, i, true);
+    r->digest += sim_kind(sim, name); // its bits
+    if (wrong && sim_chance(sim, sim->knobs.flips)) {
+        r->digest ^= UINT64_C(1) << sim_below(sim, 64);
+        r->sketch.of[1] += sqrt(r->sketch.of[0]);
+        sim->seen.flips++;
+    }
+    hybrid_audit_note(&g->audit, s, sim_kind(sim, name));
+    sim->seen.repeats++;
+    sim->seen.repeats_wrong += wrong;
+}
+
+static bool has_two_results(const struct grouper *g)
+{
+    const struct lease_repeat *two = g->audit.results.list;
+
+    return g->audit.count > 0 && g->audit.twice &&
+           two[0].output != two[1].output;
+}
+
+// Computes what an audited step wants beside the own share; some compute on a
+// GPU.
+static enum sl_err audit(struct grouper *g, struct hybrid_step *s,
+                         uint64_t samples, struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    if (g->hand->proc->slot % 7 != 6)
+        rc = hybrid_audit_begin(&g->audit, s, 0, err);
+    for (uint32_t i = 1; rc == SL_OK && i < g->audit.count; i++) {
+        if (!hybrid_audit_share(&g->audit, s, i))
+            continue;
+        take_time(g, s);
+        write_share(s, samples + g->audit.shares[i], 0); // one for each share
+        note_result(g, s);
+    }
+    if (rc != SL_OK || g->audit.count == 0)
+        return rc;
+    (void)hybrid_audit_share(&g->audit, s, 0);
+    write_share(s, samples + g->audit.shares[0], 0);
+    note_result(g, s);
+    g->hand->sim->seen.doubtful += has_two_results(g);
+    return SL_OK;
+}
+
 static enum sl_err share(struct contributor *c, struct hybrid_step *s,
                          struct sl_error *err)
 {
     struct grouper *g = grouper_of(c);
     struct sim *sim = g->hand->sim;
-    uint64_t us = sim->knobs.compute_us, first, samples, epoch;
+    uint64_t first, samples, epoch, step = 0, unused;
     enum sl_err rc = hybrid_fresh(s, s->sync->ranges_count - 1, err);
 
     if (rc != SL_OK)
         return rc;
     if (s->hybrid->self > 0)
         check_params(g, s);
-    g->hand->computes = true;
-    fiber_sleep(us / 2 + sim_below(sim, us));
-    g->hand->computes = false;
-    pulse_beat(s->pulse);
+    schedule_step_range(&sim->knobs.schedule, s->head.closure, s->head.step,
+                        &unused, &step);
+    rc = audit(g, s, step, err);
+    if (rc != SL_OK)
+        return rc;
+    take_time(g, s);
     samples = share_of(s, &first);
     epoch = schedule_epoch(&sim->knobs.schedule, s->head.closure);
     for (uint64_t i = first; i < first + samples; i++)
         s->sums.digest += schedule_digest(epoch, i);
     s->sums.loss_sum = (double)samples;
     s->sums.right_sum = (double)(samples / 2);
-    write_share(s, samples);
+    // No sum may ever hold a share that has two results.
+    write_share(s, samples, has_two_results(g));
     for (uint32_t i = s->sync->ranges_count; rc == SL_OK && i-- > 0;)
         rc = hybrid_whole(s, i, err);
+    if (rc != SL_OK || !hybrid_audit_differs(&g->audit))
+        return rc;
+    hybrid_audit_say(&g->audit, s->hybrid);
+    return sl_fail(err, SL_ECANCELED, "a share has two results");
+}
+
+static enum sl_err run_step(struct contributor *c, struct hybrid_step *s,
+                            struct sl_error *err)
+{
+    struct grouper *g = grouper_of(c);
+    enum sl_err rc;
+
+    g->audit.count = 0;
+    rc = hybrid_compute(s, err);
+    if (rc == SL_OK)
+        hybrid_audit_say(&g->audit, s->hybrid);
     return rc;
 }
 
@@ -93,7 +182,8 @@ static void between(struct contributor *c)
     work_between(grouper_of(c)->hand);
 }
 
-static const struct contributor_ops ops = {.share = share, .between = between};
+static const struct contributor_ops ops = {
+    .share = share, .step = run_step, .between = between};
 
 void grouper_run(struct grouper *g, struct sync *sync, struct lease *l)
 {
@@ -145,7 +235,8 @@ static enum sync_result push(struct grouper *g, struct steps *t,
     return result;
 }
 
-enum sync_result grouper_step(struct grouper *g, struct steps *t, bool *parted)
+enum sync_result grouper_step(struct grouper *g, struct steps *t, bool *parted,
+                              bool *doubtful)
 {
     struct hybrid_step s;
     enum sync_result result =
@@ -157,7 +248,8 @@ enum sync_result grouper_step(struct grouper *g, struct steps *t, bool *parted)
     if (result == SYNC_OK)
         return push(g, t, &s);
     g->hand->sim->seen.lost_steps += result == SYNC_AGAIN;
-    return result;
+    *doubtful = hybrid_audit_differs(&g->audit);
+    return *doubtful ? SYNC_STOPPED : result;
 }
 
 // ---- life
@@ -179,6 +271,7 @@ void grouper_free(struct grouper *g)
     if (g == NULL)
         return;
     hybrid_free(g->hybrid);
+    hybrid_audit_release(&g->audit);
     free(g);
 }
 

@@ -11,12 +11,14 @@
 
 #include "tests/sim/hand.h"
 #include "trainer/lease/hybrid.h"
+#include "trainer/lease/hybrid_audit.h"
 #include "trainer/lease/steps.h"
 
 struct grouper {
     struct contributor base;
     struct hand *hand;
-    struct hybrid *hybrid; // owned
+    struct hybrid *hybrid;     // owned
+    struct hybrid_audit audit; // of the step under way; owned
 };
 
 struct grouper *grouper_new(struct hand *h);
@@ -32,7 +34,9 @@ static inline bool grouper_is_in(const struct grouper *g)
 }
 
 // Computes and sends the step under way with the group that this worker leads.
-// *parted: it leads none, and will not.
-enum sync_result grouper_step(struct grouper *g, struct steps *t, bool *parted);
+// *parted: it leads none, and will not. *doubtful: its own share of the step
+// has two results, and the lease is to be handed back.
+enum sync_result grouper_step(struct grouper *g, struct steps *t, bool *parted,
+                              bool *doubtful);
 
 #endif

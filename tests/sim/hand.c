@@ -97,7 +97,7 @@ void hand_say(struct sim *s, const struct proc *p, Sluice__V1__AttendUp *up)
         return;
     hello->process = p->process;
     hello->host = s->knobs.by_host ? proc_host_name(p) : "";
-    if (s->knobs.audit > 0) // witnesses are of one host each
+    if (s->knobs.audit > 0 && !s->knobs.by_host) // witnesses: of one host each
         hello->host = s->slots[p->slot].name;
     hello->pid = 0;
     hello->waits_for_round = p->slot % 4 != 3;

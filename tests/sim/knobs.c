@@ -94,7 +94,8 @@ static void choose_audit(const struct sim *s, struct knobs *k)
     uint64_t luck = sl_mix64(s->seed ^ 0xa0d17);
 
     k->audit = luck % 2 == 0 ? (unsigned)(luck >> 8) % 1001 : 0;
-    if (k->mode == SIM_RING) // all ranks take the time: less else would happen
+    // All ranks, and members of a group, take the time: less else would happen.
+    if (k->mode == SIM_RING || k->mode == SIM_HYBRID)
         k->audit /= 2;
     if (k->audit > 0 && luck >> 32 & 1 &&
         (k->mode == SIM_SYNC || k->workers > 1))
@@ -136,8 +137,7 @@ void knobs_draw(struct sim *s, struct knobs *k, enum sim_mode mode)
         draw_ring(s, k);
     else if (mode == SIM_HYBRID)
         draw_groups(s, k);
-    if (mode != SIM_HYBRID)
-        choose_audit(s, k);
+    choose_audit(s, k);
 }
 
 // Initial values are zeroes and the rate is 1, so every value that is ever
@@ -167,9 +167,8 @@ void knobs_job(const struct knobs *k, char *out, size_t size)
                  "\"workers\":{\"min\":%u}",
                  k->contributions, k->ranks_min);
     used = strlen(mode);
-    if (k->mode != SIM_HYBRID)
-        snprintf(mode + used, sizeof(mode) - used, ",\"audit\":%u.%03u",
-                 k->audit / 1000, k->audit % 1000);
+    snprintf(mode + used, sizeof(mode) - used, ",\"audit\":%u.%03u",
+             k->audit / 1000, k->audit % 1000);
     n = snprintf(
         out, size,
         "{\"name\":\"life\",\"model\":{\"input_shape\":[4],\"layers\":["

@@ -33,7 +33,7 @@ CAUGHT.update(dict.fromkeys(("leak_snapshots", "keep_leases"), "quiet"))
 CAUGHT.update(dict.fromkeys("""rule_R1 rule_R1_journal rule_R3 rule_R3_equal
     rule_R2_stays rule_R3_tag rule_R4 rule_R5 rule_R6 skip_next forget_key
     feed_forget_silent found_unsynced rule_A3_ring""".split(), "ring_what"))
-CAUGHT.update(rule_A5="live", rule_A5_word="A5")
+CAUGHT.update(rule_A5="live", rule_A5_word="A5", rule_A5_share="hybrid_what")
 CAUGHT.update(dict.fromkeys("rule_I4_copy rule_Y1 rule_Y2 rule_Y3 rule_Y4 rule_A2 "
                             "rule_A2_inputs rule_A2_bits rule_A3".split(), "sync_what"))
 CAUGHT.update(rule_A2_far="A2_audits_find_a_worker_among")
@@ -78,6 +78,7 @@ NOT_HERE = {
     "rule_Y4_twice": "who has two of a round does one after the other here, too",
     "rule_A1": "workers here say nothing of slots that they were not leased",
     "rule_A1_ranks": "ranks here say nothing of slots that are not theirs to compute",
+    "rule_A1_shares": "members here say nothing of shares that are not theirs to compute",
     "rule_A1_said": "results that are lost decide nothing",
     "rule_A1_share": "which rounds are audited is nothing that must hold",
     "rule_A2_kin": "each worker here is of a host of its own",

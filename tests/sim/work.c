@@ -418,7 +418,8 @@ static enum sync_result all_steps(struct work_step *w)
     enum sync_result result = next_step(w->steps);
 
     while (result == SYNC_OK && w->steps->at != STEPS_DONE) {
-        result = w->grouped ? grouper_step(w->hand->group, w->steps, &w->parted)
+        result = w->grouped ? grouper_step(w->hand->group, w->steps, &w->parted,
+                                           &w->doubtful)
                             : step_run(w);
         if (result == SYNC_AGAIN) {
             give_up(w);

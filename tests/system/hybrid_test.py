@@ -9,7 +9,7 @@ import os
 import random
 import signal
 
-from cluster import (PATIENCE, Cluster, check, check_counts, main,
+from cluster import (PATIENCE, Cluster, check, check_counts, check_equal, main,
                      mlp_job, wait_for)
 from training import Training
 
@@ -48,6 +48,22 @@ def groups_train_and_leave_nobody_out():
         check_counts(done)
         check(done["evaluations"][-1]["accuracy"] > 0.75,
               f"accuracy {done['evaluations'][-1]['accuracy']}")
+
+
+def audits_of_groups_compare_and_blame_nobody():
+    """A1, A5: members of a group compute the shares of others, or their own twice where
+    groups are of one host: they get the same bits, and each step counts once."""
+    with Cluster(psservers=1, workers=3) as c:
+        for by in ("host", "any"):
+            job = c.submit(hybrid_job(by, size=3, by=by, epochs=2, accumulate=2, audit=1))
+            done = c.wait_state(job)
+            check_counts(done)
+            found = {key: int(n) for key, n in done["audit"].items()}
+            print(f"by {by}: {found}", flush=True)
+            check(found["compared"] > 10, f"hardly any audit: {found}")
+            check_equal((found["differed"], found["decided"]), (0, 0), "audits")
+        check_equal([m["name"] for m in c.cluster_status()["members"] if m["suspect"]], [],
+                    "suspect")
 
 
 def a_group_computes_what_one_worker_would():
@@ -185,7 +201,8 @@ def a_job_is_resumed_from_and_into_async():
 
 if __name__ == "__main__":
     print(f"SLUICE_SEED={SEED}", flush=True)
-    main([groups_train_and_leave_nobody_out, a_group_computes_what_one_worker_would,
+    main([groups_train_and_leave_nobody_out, audits_of_groups_compare_and_blame_nobody,
+          a_group_computes_what_one_worker_would,
           a_leader_without_a_share_sends_the_sum,
           leaders_and_followers_are_killed, a_silent_member_is_left_out_and_comes_back,
           drained_members_hand_back, coordinator_and_psserver_are_killed,

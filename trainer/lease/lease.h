@@ -58,7 +58,7 @@ enum outcome_kind {
 // The result of a slot, as Repeat says it.
 struct lease_repeat {
     uint64_t closure, kind, inputs, output;
-    uint32_t step;
+    uint32_t step, share;
     bool sketched; // it has a sketch
     struct sketch sketch;
 };

@@ -73,6 +73,7 @@ void repeats_say(Sluice__V1__Repeat *to, struct lease_repeat *from)
     sluice__v1__repeat__init(to);
     to->closure = from->closure;
     to->step = from->step;
+    to->share = from->share;
     to->kind = from->kind;
     to->inputs = from->inputs;
     to->output = from->output;

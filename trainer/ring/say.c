@@ -147,6 +147,21 @@ Sluice__V1__AttendUp *say_step(struct say_job j, const struct rank *r,
     return up;
 }
 
+Sluice__V1__AttendUp *say_shares(struct say_job j, uint64_t generation,
+                                 Sluice__V1__Repeat **repeats, size_t n)
+{
+    Sluice__V1__RingStep m = SLUICE__V1__RING_STEP__INIT;
+    Sluice__V1__ShardCounts none = SLUICE__V1__SHARD_COUNTS__INIT;
+
+    m.job = j.job;
+    m.job_incarnation = j.job_incarnation;
+    m.generation = generation;
+    m.counts = &none;
+    m.repeats = repeats;
+    m.n_repeats = n;
+    return say_wrap_message(SLUICE__V1__ATTEND_UP__KIND_RING_STEP, &m.base);
+}
+
 bool say_is_broken(uint32_t suspect, enum sl_err why)
 {
     return suspect != RING_NO_SUSPECT ||

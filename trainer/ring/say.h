@@ -46,6 +46,10 @@ struct say_beside {
 // Reports a round that was applied.
 Sluice__V1__AttendUp *say_step(struct say_job j, const struct rank *r,
                                struct say_beside beside);
+// Tells what a member of a group computed of shares of an audited step: `n`
+// results.
+Sluice__V1__AttendUp *say_shares(struct say_job j, uint64_t generation,
+                                 Sluice__V1__Repeat **repeats, size_t n);
 // Says whether the coordinator is to hear (say_broken) that a rank left a
 // generation because of `why`, an error. It knows already where no rank is
 // suspected (RING_NO_SUSPECT) and another one has left first or the next

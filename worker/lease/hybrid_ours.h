@@ -2,20 +2,23 @@
 // worker/lease/hybrid_ours.h -- a member of a group that computes its share of
 // a step by a program of layers, here or on a device.
 //
-// Moving statistics are as if one worker had computed the step.
+// Moving statistics are as if one worker had computed the step. In an audited
+// step the shares of other members are computed, too (hybrid_audit.h).
 //
 // Threads  the compute thread.
 // Memory   What the fields point at is the caller's.
-// Errors   those of contribution.h.
+// Errors   those of contribution.h; SL_ECANCELED: this member's share of an
+//          audited step has two results, and the coordinator was told.
 #ifndef WORKER_LEASE_HYBRID_OURS_H
 #define WORKER_LEASE_HYBRID_OURS_H
 
 #include "worker/lease/contribution.h"
-#include "trainer/lease/hybrid_step.h"
+#include "trainer/lease/hybrid_audit.h"
 
 struct hybrid_ours {
-    struct contributor base; // first
-    struct contribution *c;  // begun; no micro-batch was got yet
+    struct contributor base;   // first
+    struct contribution *c;    // begun; no micro-batch was got yet
+    struct hybrid_audit audit; // owned; hybrid_audit_release
 };
 
 // Computes a share: contributor_ops.share of a contributor that begins with a

@@ -81,6 +81,7 @@ static void task_hybrid_leave(struct contributor *by)
 
     step_stop(&o->step);
     close_run(o);
+    hybrid_audit_release(&o->base.audit);
 }
 
 static const struct contributor_ops ops = {

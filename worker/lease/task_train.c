@@ -591,15 +591,16 @@ static enum sync_result train_repeat_slot(struct train *t, uint64_t closure)
 }
 
 // Computes the slots of an audited round that other workers have, too; or, in
-// async, the step under way, for the first time.
-static enum sync_result train_audit(struct train *t)
+// async, the step under way, for the first time. A group audits its shares
+// itself.
+static enum sync_result train_audit(struct train *t, bool grouped)
 {
     enum sync_result result;
     uint64_t scale;
 
     memcpy(&scale, &t->job->scale.s, sizeof(scale));
     repeats_begin(&t->repeats, t->lease);
-    if (!contribution_repeatable(t->job))
+    if (grouped || !contribution_repeatable(t->job))
         t->repeats.count = 0;
     if (t->repeats.count == 0)
         return SYNC_OK;
@@ -618,7 +619,8 @@ static enum sync_result group_step(struct train *t)
 {
     static const struct contributor_ops ours = {.share = hybrid_ours_share,
                                                 .step = hybrid_ours_step};
-    struct hybrid_ours o = {{.ops = &ours, .clock = t->env->clock}, &t->c};
+    struct hybrid_ours o = {.base = {.ops = &ours, .clock = t->env->clock},
+                            .c = &t->c};
     struct hybrid_step s = {.hybrid = t->hybrid,
                             .by = &o.base,
                             .clock = t->env->clock,
@@ -642,9 +644,11 @@ static enum sync_result group_step(struct train *t)
     if (rc != SL_OK)
         return train_fail(t, rc);
     result = hybrid_lead(&s, &t->steps.err);
+    t->doubtful = hybrid_audit_differs(&o.audit);
+    hybrid_audit_release(&o.audit);
     if (result != SYNC_OK) {
         step_stop(&t->step);
-        return result;
+        return t->doubtful ? SYNC_STOPPED : result;
     }
     t->op = t->c.p->program->count;
     t->waited = t->sync->ranges_count;
@@ -666,7 +670,7 @@ static enum sync_result train_run_step(struct train *t)
     atomic_store(&t->lease->gate.pulse.step, step);
     if (t->env->ahead != NULL)
         t->env->ahead(t->env->arg, t->job);
-    result = train_audit(t);
+    result = train_audit(t, grouped);
     if (result != SYNC_OK)
         return result;
     contribution_begin(&t->c, t->lease->run, t->lease->closure, step);

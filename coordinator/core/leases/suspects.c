@@ -212,12 +212,16 @@ static bool suspects_found(const struct coord *c, struct job *job,
     return !suspects_is(c, r->wrong->name);
 }
 
-// Returns the number of a result's slot among all of the job.
+// Returns the number of a result's slot among all of the job. The step of a
+// group has one for each of its members.
 static uint64_t suspects_slot(const struct job *job,
                               const Sluice__V1__Repeat *repeat)
 {
-    return repeat->closure * job->shards.schedule.steps_per_closure +
-           repeat->step;
+    uint64_t step =
+        repeat->closure * job->shards.schedule.steps_per_closure + repeat->step;
+
+    return job->groups.size == 0 ? step
+                                 : step * job->groups.size + repeat->share;
 }
 
 // Takes the sketch of a result, if it has one. Of a gradient that is not finite

@@ -11,6 +11,7 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases/leases.h"
+#include "coordinator/core/modes/group_audit.h"
 #include "coordinator/core/modes/rings.h"
 #include "coordinator/core/modes/send_ring.h"
 
@@ -232,6 +233,9 @@ bool groups_receive(struct coord *c, struct member *m, struct job *job,
     case SLUICE__V1__ATTEND_UP__KIND_RING_READY:
         groups_receive_ready(c, m, job, g, message->ring_ready);
         return true;
+    case SLUICE__V1__ATTEND_UP__KIND_RING_STEP:
+        group_audit_take(c, m, job, g, message->ring_step);
+        return !c->dead;
     case SLUICE__V1__ATTEND_UP__KIND_RING_BROKEN:
         rings_accuse(c, m, job, &g->ring, message->ring_broken);
         return true;

@@ -6,9 +6,9 @@
 //   RingBegin -> RingReady of all -> RingGo
 //
 // rules/group.h and rules/ring.h decide; this part sends. A group has no state,
-// so it is not journalled, and its members have nothing to report: the leader's
-// training leases tell what is counted, as in asynchronous mode. A member that
-// is lost is blamed for those alone.
+// so it is not journalled, and its members report nothing but what audits want:
+// the leader's training leases tell what is counted, as in asynchronous mode. A
+// member that is lost is blamed for those alone.
 //
 // Threads  the loop.
 // Memory   a ring lease's work lies in job.leases.active, by WORK_PLACES + its
@@ -26,8 +26,9 @@
 // generation, or begins one. Does nothing unless groups_want.
 void groups_check(struct coord *c, struct job *job);
 
-// Handles a ring message (join, answer, ready, broken) of a member; it is only
-// read. Returns true if the member has a group and the job may move on by it.
+// Handles a ring message (join, answer, ready, step, broken) of a member; it is
+// only read. Returns true if the member has a group and the job may move on by
+// it.
 bool groups_receive(struct coord *c, struct member *m, struct job *job,
                     const Sluice__V1__AttendUp *message);
 

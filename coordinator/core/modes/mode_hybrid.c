@@ -5,6 +5,7 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/modes/modes.h"
 #include "coordinator/core/leases/offers.h"
+#include "coordinator/core/leases/suspects.h"
 #include "coordinator/core/modes/rings.h"
 #include "proto/spec.h"
 
@@ -51,6 +52,12 @@ static void hybrid_rise(struct job *job, struct member *m, const struct work *w)
     m->seated = false;
 }
 
+static void hybrid_fill(Sluice__V1__JobStatus *m, const struct job *job)
+{
+    rings_fill_sums(m, job);
+    suspects_fill(m, job);
+}
+
 const struct mode mode_hybrid = {
     .name = "hybrid",
     .seat = "member of a group",
@@ -64,5 +71,5 @@ const struct mode mode_hybrid = {
     .rise = hybrid_rise,
     .receive = groups_receive,
     .check = groups_check,
-    .fill = rings_fill_sums,
+    .fill = hybrid_fill,
 };

@@ -736,9 +736,8 @@ static const struct {
     {"'train':{'audit':-1}", "train.audit: wants a number in [0, 1], got -1"},
     {"'train':{'mode':'allreduce','audit':-0.5}",
      "train.audit: wants a number in [0, 1], got -0.5"},
-    {"'train':{'mode':'hybrid','audit':0.5}",
-     "train.audit: rounds of sync and allreduce and steps of async are "
-     "audited, and train.mode is hybrid"},
+    {"'train':{'mode':'hybrid','audit':1.5}",
+     "train.audit: wants a number in [0, 1], got 1.5"},
     {"'train':{'contributions':4}", "train.contributions: rounds are of sync "
                                     "and allreduce, and train.mode is async"},
     {"'train':{'priority':101}", "train.priority: wants -100 to 100, got 101"},

@@ -1,0 +1,106 @@
+// SPDX-License-Identifier: Apache-2.0
+// trainer/lease/hybrid_audit.c -- see hybrid_audit.h.
+#include "trainer/lease/hybrid_audit.h"
+
+#include "common/base/mem.h"
+#include "common/base/rng.h"
+#include "proto/spec.h"
+#include "trainer/base/grad.h"
+
+static void hybrid_audit_choose(struct hybrid_audit *a,
+                                const struct hybrid_step *s)
+{
+    const struct lease *l = s->hybrid->lease;
+    const Sluice__V1__JobSpec *spec = l->record->open->spec;
+
+    a->count = 0;
+    if (!audited_round(l->job, s->head.closure, spec_audit(spec->train)))
+        return;
+    a->twice = spec_group(spec).by_host || s->hybrid->members == 1;
+    a->shares[0] = a->shares[1] = s->hybrid->self;
+    a->count = a->twice ? 2
+                        : audited_slots(0, s->hybrid->members, s->hybrid->self,
+                                        a->shares);
+}
+
+enum sl_err hybrid_audit_begin(struct hybrid_audit *a, struct hybrid_step *s,
+                               uint64_t with, struct sl_error *err)
+{
+    uint32_t n = s->sync->ranges_count;
+    enum sl_err rc;
+
+    hybrid_audit_choose(a, s);
+    ring_repeats_begin(&a->results, a->count > 0, 0);
+    if (a->count == 0)
+        return SL_OK;
+    rc = hybrid_fresh(s, n - 1, err);
+    for (uint32_t i = 0; rc == SL_OK && i < n; i++) {
+        const struct elements *r = &s->sync->ranges[i];
+
+        with = grad_digest(with, s->sync->params + r->first, (size_t)r->count);
+    }
+    a->params = with;
+    return rc;
+}
+
+// What its micro-batches are is part of a share's inputs: in another generation
+// the same member has others.
+bool hybrid_audit_share(struct hybrid_audit *a, const struct hybrid_step *s,
+                        uint32_t i)
+{
+    const struct round_key key = {s->head.closure, s->head.step};
+    uint32_t first, n;
+
+    round_slots(s->count, s->hybrid->members, (uint32_t)a->shares[i], &first,
+                &n);
+    a->at = i;
+    a->results.inputs =
+        sl_mix64(a->params ^ sl_mix64((uint64_t)first << 32 | (first + n)));
+    ring_repeats_slot(&a->results, i > 0, s->hybrid->lease->job, key);
+    return n > 0;
+}
+
+void hybrid_audit_range(struct hybrid_audit *a, const struct hybrid_step *s,
+                        uint32_t range, bool finite)
+{
+    const struct elements *r = &s->sync->ranges[range];
+
+    ring_repeats_bucket(&a->results, range, r->first, s->sync->grads + r->first,
+                        (size_t)r->count, finite);
+}
+
+void hybrid_audit_note(struct hybrid_audit *a, const struct hybrid_step *s,
+                       uint64_t kind)
+{
+    uint32_t before = a->results.count;
+
+    ring_repeats_note(&a->results,
+                      (struct round_key){s->head.closure, s->head.step}, kind);
+    if (a->results.count > before)
+        a->results.list[before].share = (uint32_t)a->shares[a->at];
+}
+
+bool hybrid_audit_differs(const struct hybrid_audit *a)
+{
+    const struct lease_repeat *two = a->results.list;
+
+    return a->count > 0 && a->twice && a->results.count == 2 &&
+           two[0].kind == two[1].kind && two[0].output != two[1].output;
+}
+
+void hybrid_audit_say(struct hybrid_audit *a, const struct hybrid *h)
+{
+    Sluice__V1__Repeat **list =
+        a->count > 0 ? ring_repeats_say(&a->results) : NULL;
+
+    if (list != NULL)
+        seat_say(h->lease->seat,
+                 say_shares(h->say, h->opened, list, a->results.count));
+    sl_free(list);
+}
+
+void hybrid_audit_release(struct hybrid_audit *a)
+{
+    ring_repeats_release(&a->results);
+    *a = (struct hybrid_audit){.count = 0};
+}
