@@ -6,6 +6,9 @@
 //   apply   changes rows      against a gather and scatter of the same
 //   load    reads, with the index 0.9 full, against an index 0.5 full
 //   step    reads a batch and changes its rows, as a step does: a rate alone
+//   tier    does the same with a tenth of the rows in memory, and the rest in a
+//           file below --folder, against all of them in memory; here time is
+//           that of the clock
 //   memory  bytes that rows take, are in use, and are values and slots; time to
 //           make the rows
 //
@@ -23,8 +26,10 @@
 #include <unistd.h>
 
 #include "bench/program.h"
+#include "common/base/clock.h"
 #include "common/base/mem.h"
 #include "plan/tables.h"
+#include "state/rows/row_disk.h"
 #include "state/rows/rowset.h"
 
 #define ROUNDS_MAX 64
@@ -74,7 +79,7 @@ static int by_hash(const void *a, const void *b)
 
 // ---- the table
 
-static struct rowset *table_new(uint32_t dim)
+static struct rowset *table_new(uint32_t dim, struct row_account *account)
 {
     struct rowset_spec spec = {
         .dim = dim,
@@ -84,6 +89,7 @@ static struct rowset *table_new(uint32_t dim)
         .initial = {SLUICE__V1__INIT_KIND__INIT_CONSTANT, 0.01, 0},
         .scale = 1,
         .probability = 1,
+        .account = account,
     };
     struct sl_error err = SL_ERROR_INIT;
     struct rowset *r = NULL;
@@ -99,7 +105,17 @@ static void table_push(struct world *w, size_t n, const uint64_t *ids)
         .version = ++w->version, .rate = 1e-3, .factor = 1};
 
     program_must(rowset_reserve(w->set, n, ids), NULL, "an update");
+    program_must(rowset_fill(w->set, n, ids), NULL, "an update");
     rowset_apply(w->set, &step, n, ids, WIRE_F32, w->grads);
+}
+
+static void table_read(struct world *w, const struct batch *b, float *values)
+{
+    static struct rowset_miss miss[DRAWS];
+    size_t n = rowset_look(w->set, b->n, b->ids, values, miss), left;
+
+    program_must(rowset_fetch(w->set, n, miss, values, &left, NULL), NULL,
+                 "rows of a file");
 }
 
 static uint64_t common_factor(uint64_t a, uint64_t b)
@@ -179,7 +195,7 @@ static void world_init(struct world *w, const struct conf *c)
     rng_init(&rng, 5, 5);
     for (size_t i = 0; i < BATCHES; i++)
         batch_fill(w, &w->batch[i], &rng, conf_float(c, "power"));
-    w->set = table_new(w->dim);
+    w->set = table_new(w->dim, NULL);
     w->stride = rowset_stride(w->set);
     w->reach = w->stride + 64;
 }
@@ -200,7 +216,7 @@ static double pull(struct world *w)
     double began = thread_s();
 
     for (size_t i = 0; i < BATCHES; i++)
-        rowset_read(w->set, w->batch[i].n, w->batch[i].ids, w->values);
+        table_read(w, &w->batch[i], w->values);
     return thread_s() - began;
 }
 
@@ -305,7 +321,7 @@ static void run_load(struct world *w, int rounds)
     struct world half = *w;
 
     table_fill(w, w->rows * 82 / 100);
-    half.set = table_new(w->dim);
+    half.set = table_new(w->dim, NULL);
     table_fill(&half, w->rows * 144 / 100);
     for (int i = -1; i < rounds; i++) {
         double full_s = pull(w), half_s = pull(&half);
@@ -316,6 +332,72 @@ static void run_load(struct world *w, int rounds)
         }
     }
     print_rates(w, "load", a, b, rounds);
+}
+
+// ---- a tenth of the rows in memory
+
+static double clock_s(void)
+{
+    return 1e-6 * (double)sl_real_us();
+}
+
+// A set whose rows beyond a tenth lie in a file: the limit has place for the
+// index and what is in memory of those, too.
+static void tier_table(struct world *w, struct row_account *account,
+                       const char *folder)
+{
+    uint64_t cold = w->rows * 9 / 10 * 24, index = w->rows * 8;
+    uint64_t others = (uint64_t)TABLE_BUCKETS * 24 + (DRAWS + 512) * 24;
+
+    program_must(row_account_open(account, NULL), NULL, "an account");
+    row_disk_set(fs_posix(), folder, 0);
+    row_memory_set(w->rows / 10 * w->stride + cold + index + others, 0);
+    w->set = table_new(w->dim, account);
+}
+
+static double steps_s(struct world *w)
+{
+    double began = clock_s();
+
+    for (size_t i = 0; i < BATCHES; i++) {
+        table_read(w, &w->batch[i], w->values);
+        table_push(w, w->batch[i].n, w->batch[i].ids);
+    }
+    return clock_s() - began;
+}
+
+static void run_tier(struct world *w, const char *folder, int rounds)
+{
+    double a[ROUNDS_MAX], b[ROUNDS_MAX], ids = (double)world_ids(w);
+    struct row_account account;
+    struct world tier = *w;
+    struct rowset_counts c, first;
+
+    table_fill(w, 0);
+    tier_table(&tier, &account, folder);
+    table_fill(&tier, 0);
+    (void)steps_s(&tier); // the hand of CLOCK learns which rows are met
+    rowset_counts(tier.set, &first);
+    for (int i = -1; i < rounds; i++) {
+        double tier_s = steps_s(&tier), memory_s = steps_s(w);
+
+        if (i >= 0) {
+            a[i] = ids / tier_s;
+            b[i] = ids / memory_s;
+        }
+    }
+    rowset_counts(tier.set, &c);
+    printf("{\"what\": \"tier\", \"rows\": %" PRIu64 ", \"cold\": %" PRIu64
+           ", \"bytes\": %" PRIu64 ", \"met\": %.4f, ",
+           c.rows, c.cold, c.bytes,
+           (double)(c.hits - first.hits) /
+               (double)(c.hits - first.hits + c.misses - first.misses));
+    program_print_list("ours", a, rounds);
+    printf(", ");
+    program_print_list("peer", b, rounds);
+    printf("}\n");
+    rowset_free(tier.set);
+    row_account_close(&account);
 }
 
 // A batch after the other, as steps come; the gradients are what was read.
@@ -331,7 +413,7 @@ static void run_step(struct world *w, int rounds)
             const struct batch *b = &w->batch[k];
 
             began = thread_s();
-            rowset_read(w->set, b->n, b->ids, w->grads);
+            table_read(w, b, w->grads);
             read_s += thread_s() - began;
             table_push(w, b->n, b->ids);
             step_s += thread_s() - began;
@@ -391,7 +473,7 @@ static const struct conf_key keys[] = {
     {.name = "what",
      .kind = CONF_CHOICE,
      .value = "pull",
-     .choices = "pull|apply|load|step|memory",
+     .choices = "pull|apply|load|step|memory|tier",
      .help = "What to measure."},
     {.name = "rows",
      .kind = CONF_INT,
@@ -417,6 +499,10 @@ static const struct conf_key keys[] = {
      .min = 1,
      .max = ROUNDS_MAX,
      .help = "How often each."},
+    {.name = "folder",
+     .kind = CONF_STRING,
+     .value = ".",
+     .help = "Where a file of rows lies."},
     {.name = "cpu", .kind = CONF_INT, .value = "1", .help = "Our core."},
     {.name = NULL},
 };
@@ -440,6 +526,8 @@ int main(int argc, char **argv)
         run_load(&w, rounds);
     else if (strcmp(what, "step") == 0)
         run_step(&w, rounds);
+    else if (strcmp(what, "tier") == 0)
+        run_tier(&w, conf_str(c, "folder"), rounds);
     else
         run_memory(&w);
     rowset_free(w.set);

@@ -7,6 +7,7 @@
 
 #include "common/base/clock.h"
 #include "psserver/roster/roster_inner.h"
+#include "state/rows/row_disk.h"
 
 #define VERSIONS 64 // most shards with a version: a label has few values
 
@@ -28,7 +29,7 @@ struct measured {
     uint64_t values, slots, entries, age_ms;
     uint64_t version[VERSIONS];
     uint32_t shards;
-    uint64_t rows, waiting, row_bytes;
+    uint64_t rows, waiting, row_bytes, cold, hits, misses;
     uint64_t results[TABLE_RESULTS];
 };
 
@@ -38,6 +39,9 @@ static void tables_measure(const struct rowset_counts *counts,
     m->rows += counts->rows;
     m->waiting += counts->waiting;
     m->row_bytes += counts->bytes;
+    m->cold += counts->cold;
+    m->hits += counts->hits;
+    m->misses += counts->misses;
     for (size_t i = 0; i < TABLE_RESULTS; i++)
         m->results[i] +=
             *(const uint64_t *)(const void *)((const char *)counts +
@@ -123,6 +127,29 @@ static void put_tenants(struct expo *e)
     row_tenants_each(put_tenant_limit, e);
 }
 
+// The second tier of rows: a psserver without --rows-dir has none.
+static void put_tier(const struct measured *m, struct expo *e)
+{
+    if (!row_disk_is_on())
+        return;
+    expo_single(e, "sluice_table_disk_rows", EXPO_GAUGE,
+                "Rows of sparse tables that lie in --rows-dir.",
+                (double)m->cold);
+    expo_single(e, "sluice_table_disk_bytes", EXPO_GAUGE,
+                "Bytes that rows of sparse tables have taken in --rows-dir.",
+                (double)row_disk_used());
+    if (row_disk_limit() != 0)
+        expo_single(e, "sluice_table_disk_bytes_limit", EXPO_GAUGE,
+                    "Most bytes in --rows-dir (--rows-disk); absent without a "
+                    "limit.",
+                    (double)row_disk_limit());
+    expo_family(e, "sluice_table_found_total", EXPO_COUNTER,
+                "Rows that pulls and pushes found in memory, and in "
+                "--rows-dir, since their shards were loaded.");
+    expo_value(e, (double)m->hits, "place", "memory", NULL);
+    expo_value(e, (double)m->misses, "place", "disk", NULL);
+}
+
 static void put_tables(const struct measured *m, struct expo *e)
 {
     expo_family(e, "sluice_table_rows", EXPO_GAUGE,
@@ -137,6 +164,7 @@ static void put_tables(const struct measured *m, struct expo *e)
                     "Most memory for rows of sparse tables, of all jobs "
                     "together; absent without a limit.",
                     (double)row_memory_limit());
+    put_tier(m, e);
     put_tenants(e);
     expo_family(e, "sluice_table_ids_total", EXPO_COUNTER,
                 "What became of ids of sparse tables since their shards were "

@@ -127,7 +127,8 @@ static enum sl_err push_shard(struct shards_api *api, struct shard *shard,
                    : shard_push(shard, m, &reply, x->values, err);
     if (rc == SL_OK && FAULT_ERR("api.ack") != SL_OK) // the answer is lost
         rc = sl_fail(err, SL_EUNAVAIL, "api.ack: injected error");
-    if (rc == SL_ERANGE || rc == SL_EBUSY) // something here is full
+    // Something here is full, or a file of rows is damaged.
+    if (rc == SL_ERANGE || rc == SL_EBUSY || rc == SL_ECORRUPT)
         sl_prefix(err, rc, "psserver %s", api->setup.name);
     if (rc != SL_OK)
         return rc;
@@ -253,7 +254,7 @@ static void rows_answer_free(void *arg)
 // Makes the answer to a pull of rows, whose memory lives as long as the answer
 // is on its way.
 static enum sl_err api_answer_rows(struct rows_answer *a,
-                                   const struct wire_pull *m,
+                                   const struct wire_pull *m, const char *name,
                                    struct rpc_msg *msg, struct sl_error *err)
 {
     struct wire_pull_reply reply;
@@ -261,6 +262,8 @@ static enum sl_err api_answer_rows(struct rows_answer *a,
     enum sl_err rc =
         shard_pull_rows(a->shard, m, &reply, &a->bytes, &bytes, err);
 
+    if (rc == SL_ECORRUPT)
+        sl_prefix(err, rc, "psserver %s", name);
     if (rc == SL_OK)
         rc = wire_head_pull_reply(msg, &reply, bytes);
     if (rc == SL_OK)
@@ -289,7 +292,8 @@ static enum sl_err rows_answer_new(struct rows_answer **out,
 }
 
 static enum sl_err api_pull_rows(struct shard *shard, const struct wire_pull *m,
-                                 struct rpc_msg *msg, struct sl_error *err)
+                                 const char *name, struct rpc_msg *msg,
+                                 struct sl_error *err)
 {
     uint64_t began = span_begin();
     struct rows_answer *a = NULL;
@@ -297,7 +301,7 @@ static enum sl_err api_pull_rows(struct shard *shard, const struct wire_pull *m,
 
     if (rc != SL_OK)
         return rc;
-    rc = api_answer_rows(a, m, msg, err);
+    rc = api_answer_rows(a, m, name, msg, err);
     if (rc == SL_OK)
         rpc_msg_on_release(msg, rows_answer_free, a);
     else
@@ -665,7 +669,7 @@ static void api_pull(struct rpc_call *call, void *arg)
         rc = check_token(api, call, shard, m.job_incarnation, &m.token, &err);
     figures_pulled(&api->_shared.figures);
     if (rc == SL_OK && m.payload.bytes > 0 && !m.has_tag) {
-        rc = api_pull_rows(shard, &m, &msg, &err);
+        rc = api_pull_rows(shard, &m, api->setup.name, &msg, &err);
         rpc_answer(call, rc, &err, &msg);
     } else if (rc == SL_OK && m.has_tag) {
         pull_tag(api, call, shard, &m);

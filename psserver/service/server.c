@@ -19,6 +19,7 @@
 #include "psserver/service/identity.h"
 #include "psserver/local/local_shared.h"
 #include "psserver/roster/roster.h"
+#include "state/rows/row_disk.h"
 #include "state/rows/row_memory.h"
 #include "state/shard/shard_store.h"
 
@@ -75,6 +76,18 @@ const struct conf_key server_keys[] = {
      .help = "Most memory for rows of sparse tables, of all jobs together; a "
              "push that needs more fails its job. 0: four fifths of what the "
              "process may use, less the shards' values and slots."},
+    {.name = "rows-dir",
+     .kind = CONF_STRING,
+     .help = "Folder on a local SSD for rows that have no place in that "
+             "memory; it holds nothing that a restart needs. Without it they "
+             "fail their job."},
+    {.name = "rows-disk",
+     .kind = CONF_BYTES,
+     .value = "0",
+     .min = 0,
+     .max = INT64_MAX,
+     .help = "Most bytes in --rows-dir, of all jobs together; 0: as many as "
+             "the disk has."},
     {.name = "shm",
      .kind = CONF_CHOICE,
      .value = "auto",
@@ -317,20 +330,38 @@ static void psserver_stop_parts(struct psserver *s)
     *s = (struct psserver){0};
 }
 
+// Files of rows are of this user alone, as snapshots need not be.
+static enum sl_err psserver_read_rows(struct psserver *s, struct sl_error *err)
+{
+    const struct conf *c = daemon_conf(s->daemon);
+    const char *folder = conf_str(c, "rows-dir");
+    struct cgroup_memory memory;
+    enum sl_err rc = SL_OK;
+    bool others;
+
+    cgroup_memory(&memory, "");
+    row_memory_set((uint64_t)conf_int(c, "rows-memory"), memory.limit_bytes);
+    if (folder == NULL)
+        return SL_OK;
+    rc = fs_private_folder(folder, &others, err);
+    if (rc != SL_OK)
+        return sl_prefix(err, rc, "--rows-dir");
+    row_disk_set(fs_private(), folder, (uint64_t)conf_int(c, "rows-disk"));
+    return SL_OK;
+}
+
 static enum sl_err psserver_start_parts(struct psserver *s,
                                         struct sl_error *err)
 {
     struct rpc_io_options io = {0};
-    struct cgroup_memory memory;
     enum sl_err rc = psserver_read_settings(s, err);
 
     if (rc == SL_OK)
         rc = psserver_read_roots(s, err);
+    if (rc == SL_OK)
+        rc = psserver_read_rows(s, err);
     if (rc != SL_OK)
         return rc;
-    cgroup_memory(&memory, "");
-    row_memory_set((uint64_t)conf_int(daemon_conf(s->daemon), "rows-memory"),
-                   memory.limit_bytes);
     io.threads = (unsigned)conf_int(daemon_conf(s->daemon), "io-threads");
     rc = rpc_io_new(&s->io, &io, err);
     if (rc == SL_OK)

@@ -65,7 +65,9 @@ void row_bucket_clear(struct row_bucket *b, uint32_t group, unsigned slot,
         b->room++;
 }
 
-void row_bucket_remove(struct row_bucket *b, uint64_t hash, uint32_t number)
+// Returns the entry of a number that is there; *group is its group.
+static unsigned row_entry_of(const struct row_bucket *b, uint64_t hash,
+                             uint32_t number, uint32_t *group)
 {
     uint32_t at = row_group_of(hash, b->groups), match;
 
@@ -75,11 +77,28 @@ void row_bucket_remove(struct row_bucket *b, uint64_t hash, uint32_t number)
             unsigned slot = (unsigned)__builtin_ctz(match);
 
             if (b->group[at].row[slot] == number) {
-                row_bucket_clear(b, at, slot, hash);
-                return;
+                *group = at;
+                return slot;
             }
         }
     }
+}
+
+void row_bucket_remove(struct row_bucket *b, uint64_t hash, uint32_t number)
+{
+    uint32_t group;
+    unsigned slot = row_entry_of(b, hash, number, &group);
+
+    row_bucket_clear(b, group, slot, hash);
+}
+
+void row_bucket_renumber(struct row_bucket *b, uint64_t hash, uint32_t number,
+                         uint32_t to)
+{
+    uint32_t group;
+    unsigned slot = row_entry_of(b, hash, number, &group);
+
+    b->group[group].row[slot] = to;
 }
 
 // A bucket that is nearly full grows by a quarter, one with its bits used up

@@ -103,6 +103,10 @@ void row_bucket_add(struct row_bucket *b, uint64_t hash, uint32_t number);
 // Removes the entry of a number, which is there.
 void row_bucket_remove(struct row_bucket *b, uint64_t hash, uint32_t number);
 
+// Gives the entry of a number, which is there, another number.
+void row_bucket_renumber(struct row_bucket *b, uint64_t hash, uint32_t number,
+                         uint32_t to);
+
 // Removes the entry `slot` of `group`, with this hash.
 void row_bucket_clear(struct row_bucket *b, uint32_t group, unsigned slot,
                       uint64_t hash);

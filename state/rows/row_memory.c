@@ -205,8 +205,7 @@ static void row_sum_give(struct row_sum *s, uint64_t bytes, bool passing)
     atomic_fetch_sub(&s->_shared.used, bytes);
 }
 
-enum sl_err row_account_take(struct row_account *a, uint64_t bytes,
-                             bool passing)
+enum sl_err row_account_try(struct row_account *a, uint64_t bytes, bool passing)
 {
     enum sl_err rc = SL_OK;
 
@@ -228,6 +227,30 @@ enum sl_err row_account_take(struct row_account *a, uint64_t bytes,
     a->bytes += bytes;
     a->passing += passing ? bytes : 0;
     return SL_OK;
+}
+
+enum sl_err row_account_take(struct row_account *a, uint64_t bytes,
+                             bool passing)
+{
+    enum sl_err rc;
+
+    do
+        rc = row_account_try(a, bytes, passing);
+    while (rc != SL_OK && row_account_relieve(a, bytes));
+    return rc;
+}
+
+bool row_account_relieve(struct row_account *a, uint64_t bytes)
+{
+    bool gave;
+
+    a->why.code = SL_OK;
+    if (a->relief == NULL || a->relieving)
+        return false;
+    a->relieving = true;
+    gave = a->relief(a->stores, bytes);
+    a->relieving = false;
+    return gave;
 }
 
 void row_account_give(struct row_account *a, uint64_t bytes, bool passing)
@@ -273,6 +296,8 @@ enum sl_err row_memory_refuse(const struct row_account *a, enum sl_err rc,
 
     if (rc == SL_ENOMEM)
         return sl_no_memory(err);
+    if (a != NULL && a->why.code == rc)
+        return sl_fail(err, rc, "%s", a->why.text);
     if (a != NULL && a->of_tenant)
         return refuse_tenant(a->tenant, rc, err);
     bytes_text(used, atomic_load(&memory.sum._shared.used));

@@ -14,6 +14,9 @@
 // coordinator says (--quota rows=): what would exceed it is refused in the same
 // way, whatever is left of the other.
 //
+// Rows that may lie on disk (row_tier.h) give memory back where it is short,
+// before anything of their shard is refused.
+//
 // Copies that a snapshot under way keeps are taken as `passing`. As they go
 // when the snapshot is written, a refusal that they cause is one to wait for.
 //
@@ -62,6 +65,12 @@ struct row_account {
     uint64_t passing;          // a part of them
     struct row_tenant *tenant; // NULL: not known
     bool of_tenant;            // the last refusal was for the tenant's limit
+    // Gives back some memory where `bytes` are short; false: there is none to
+    // give. NULL: nothing can.
+    bool (*relief)(void *stores, uint64_t bytes);
+    void *stores;        // its argument
+    bool relieving;      // under way: it takes memory, too
+    struct sl_error why; // of the last refusal, if it was a file's
 };
 
 // Counts an account in, of this tenant (NULL: not known), and out: all that it
@@ -73,6 +82,14 @@ void row_account_close(struct row_account *a);
 // is left. SL_EBUSY: so it is, but more will be when a snapshot is written.
 enum sl_err row_account_take(struct row_account *a, uint64_t bytes,
                              bool passing);
+
+// Takes memory as row_account_take does, but from what is free alone.
+enum sl_err row_account_try(struct row_account *a, uint64_t bytes,
+                            bool passing);
+
+// Makes rows of the account give back memory where `bytes` are short; false:
+// there is none to give, or this is under way.
+bool row_account_relieve(struct row_account *a, uint64_t bytes);
 
 // Gives back what was taken with the same `passing`, also in other portions.
 void row_account_give(struct row_account *a, uint64_t bytes, bool passing);

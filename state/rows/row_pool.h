@@ -18,6 +18,7 @@
 #ifndef STATE_ROWS_ROW_POOL_H
 #define STATE_ROWS_ROW_POOL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -29,6 +30,8 @@
 
 struct row_pool {
     size_t stride;               // bytes of a record
+    size_t pays;                 // and what the account pays for it
+    bool alone;                  // it takes free memory alone (row_account_try)
     unsigned shift;              // slab 0 has 2^shift records
     uint32_t used;               // numbers that were ever taken: 0 to used - 1
     uint32_t free_count;         // numbers below `used` that are not in use
@@ -48,6 +51,18 @@ void row_pool_release(struct row_pool *p);
 
 // Takes the memory of the next n numbers, as far as the limit allows.
 enum sl_err row_pool_reserve(struct row_pool *p, uint64_t n);
+
+// Takes the memory of all numbers below `end`, as far as the limit allows.
+enum sl_err row_pool_hold(struct row_pool *p, uint64_t end);
+
+// Returns the numbers that can be taken now.
+static inline uint64_t row_pool_ready(const struct row_pool *p)
+{
+    return p->free_count + (uint64_t)(p->taken - p->used);
+}
+
+// Gives back the memory of the numbers from `end` on, of which none is in use.
+void row_pool_trim(struct row_pool *p, uint32_t end);
 
 // Takes a number. Its memory is reserved, and the limit is not reached.
 uint32_t row_pool_take(struct row_pool *p);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/base/num.h"
 
 #define SAMPLE 16       // records that a new one is weighed against
 #define SAMPLES_MOST 64 // times that so many are looked at in vain
@@ -52,6 +53,7 @@ void row_store_release(struct row_store *s)
         row_bucket_release(&s->bucket[i]);
     sl_free(s->bucket);
     row_account_give(s->account, buckets_bytes(s) + s->index_bytes, false);
+    row_tier_free(s);
     row_pool_release(&s->pool);
     *s = (struct row_store){.bucket = NULL};
 }
@@ -103,6 +105,10 @@ static inline void prefetch_record(const struct row_store *s, uint32_t number)
     const char *at = (const char *)row_store_at(s, number);
     size_t lines = s->pool.stride / LINE_BYTES;
 
+    if (row_store_is_cold(s, number)) {
+        __builtin_prefetch(at);
+        return;
+    }
     for (size_t i = 0; i < lines; i++)
         __builtin_prefetch(at + i * LINE_BYTES, 1);
     __builtin_prefetch(at + s->pool.stride - 1, 1);
@@ -252,9 +258,14 @@ static void saved_free(struct row_store *s, struct row_saved *piece)
     sl_free(piece);
 }
 
-static enum sl_err saved_new(struct row_store *s, struct row_saved **out)
+// Where rows may lie in files memory is always short: no more is taken than is
+// needed.
+static enum sl_err saved_new(struct row_store *s, uint64_t n,
+                             struct row_saved **out)
 {
-    uint32_t room = (uint32_t)(SAVED_BYTES / s->pool.stride) + 1;
+    uint32_t most = (uint32_t)(SAVED_BYTES / s->pool.stride) + 1;
+    bool is_short = s->account != NULL && s->account->stores != NULL;
+    uint32_t room = is_short ? (uint32_t)sl_min(most, n) : most;
     enum sl_err rc = row_account_take(s->account, saved_bytes(s, room), true);
 
     if (rc != SL_OK)
@@ -272,7 +283,7 @@ static enum sl_err row_store_reserve_saved(struct row_store *s, uint64_t n)
 {
     while (s->frozen && s->saved_room < n) {
         struct row_saved *piece;
-        enum sl_err rc = saved_new(s, &piece);
+        enum sl_err rc = saved_new(s, n - s->saved_room, &piece);
 
         if (rc != SL_OK)
             return rc;
@@ -289,12 +300,25 @@ static enum sl_err row_store_reserve_saved(struct row_store *s, uint64_t n)
 enum sl_err row_store_reserve(struct row_store *s, size_t n, const void *ids,
                               uint64_t touched)
 {
-    enum sl_err rc = row_pool_reserve(&s->pool, n);
+    enum sl_err rc = SL_OK;
+
+    if (s->tier == NULL)
+        rc = row_pool_reserve(&s->pool, n);
+    if (rc == SL_OK)
+        rc = row_store_reserve_index(s, n, ids, touched);
+    // Last: what others are short of may come from these records.
+    if (rc == SL_OK && s->tier != NULL)
+        rc = row_store_reserve_tier(s, n);
+    return rc;
+}
+
+enum sl_err row_store_reserve_index(struct row_store *s, size_t n,
+                                    const void *ids, uint64_t touched)
+{
+    enum sl_err rc = row_store_reserve_saved(s, touched);
     uint32_t b, last = 0;
     uint64_t more = 0;
 
-    if (rc == SL_OK)
-        rc = row_store_reserve_saved(s, touched);
     // Neighbours are of one bucket: each is looked at once.
     for (size_t i = 0; i < n && rc == SL_OK; i++) {
         b = row_store_bucket(s, table_hash(table_id(ids, i)));
@@ -310,7 +334,7 @@ enum sl_err row_store_reserve(struct row_store *s, size_t n, const void *ids,
 
 uint64_t row_store_bytes(const struct row_store *s)
 {
-    return buckets_bytes(s) + s->index_bytes +
+    return buckets_bytes(s) + s->index_bytes + row_tier_bytes(s->tier) +
            s->pool.used * (uint64_t)s->pool.stride;
 }
 
@@ -331,10 +355,14 @@ uint32_t row_store_add(struct row_store *s, uint64_t hash, uint64_t id)
 // A score of 0 says that the number is free, to the walk.
 static void row_store_drop(struct row_store *s, uint32_t number)
 {
+    s->count--;
+    if (row_store_is_cold(s, number)) {
+        row_tier_drop(s, number);
+        return;
+    }
     row_store_touch(s, number);
     row_store_at(s, number)->score = 0;
     row_pool_give(&s->pool, number);
-    s->count--;
 }
 
 void row_store_remove(struct row_store *s, uint32_t number)
@@ -346,7 +374,8 @@ void row_store_remove(struct row_store *s, uint32_t number)
 }
 
 uint64_t row_store_sweep(struct row_store *s, uint32_t bucket,
-                         bool (*gone)(void *ctx, const struct row_header *h),
+                         bool (*gone)(void *ctx, const struct row_header *h,
+                                      bool cold),
                          void *ctx)
 {
     struct row_bucket *b = &s->bucket[bucket];
@@ -363,7 +392,7 @@ uint64_t row_store_sweep(struct row_store *s, uint32_t bucket,
             if (g->tag[k] == 0)
                 continue;
             h = row_store_at(s, g->row[k]);
-            if (!gone(ctx, h))
+            if (!gone(ctx, h, row_store_is_cold(s, g->row[k])))
                 continue;
             row_bucket_clear(b, i, k, table_hash(h->id));
             row_store_drop(s, g->row[k]);
@@ -473,6 +502,7 @@ void row_store_freeze(struct row_store *s, uint32_t version)
     s->next = 0;
     s->end = s->pool.used;
     s->total = s->count;
+    row_tier_freeze(s->tier);
 }
 
 void row_store_thaw(struct row_store *s)
@@ -485,6 +515,7 @@ void row_store_thaw(struct row_store *s)
     s->head = s->tail = s->last = NULL;
     s->saved_room = 0;
     s->frozen = false;
+    row_tier_thaw(s);
 }
 
 void row_store_save(struct row_store *s, const struct row_header *h)
@@ -502,8 +533,11 @@ static size_t walk_numbers(struct row_store *s, size_t most, uint8_t *out)
     size_t n = 0;
 
     for (size_t i = 0; i < most && s->next < s->end; i++) {
-        const struct row_header *h = row_store_at(s, s->next++);
+        uint32_t number = s->next++;
+        const struct row_header *h = row_store_at(s, number);
 
+        if (row_tier_walked(s->tier, number))
+            continue;
         if (h->score != 0 && h->changed <= s->version)
             memcpy(out + n++ * s->pool.stride, h, s->pool.stride);
     }
@@ -535,6 +569,10 @@ bool row_store_walk(struct row_store *s, size_t most, void *out, size_t *n)
     if (s->next < s->end) {
         *n = walk_numbers(s, most, out);
         return true;
+    }
+    if (row_tier_walk_left(s->tier)) {
+        *n = 0;
+        return row_tier_walk(s, most, out, n) == SL_OK;
     }
     *n = walk_saved(s, most, out);
     return *n > 0;

@@ -23,12 +23,14 @@
 #include "plan/tables.h"
 #include "state/rows/row_index.h"
 #include "state/rows/row_pool.h"
+#include "state/rows/row_tier.h"
 #include "state/rows/rowset.h"
 
 struct row_saved; // a piece of the list of saved records
 
 struct row_store {
     struct row_pool pool;
+    struct row_tier *tier;        // owned; NULL: all records are in memory
     struct row_account *account;  // borrowed; NULL: none
     struct row_bucket *bucket;    // owned: `own` of them
     uint32_t first, own, buckets; // the shard's range, of so many
@@ -54,10 +56,19 @@ enum sl_err row_store_init(struct row_store *s, size_t stride, uint32_t first,
                            struct row_account *account);
 void row_store_release(struct row_store *s); // all zeroes is allowed
 
+// Returns true if the record of a number in use lies in a file: then its header
+// alone is in memory.
+static inline bool row_store_is_cold(const struct row_store *s, uint32_t number)
+{
+    return s->tier != NULL && number >= ROW_COLD;
+}
+
 // Returns the record of a number in use.
 static inline struct row_header *row_store_at(const struct row_store *s,
                                               uint32_t number)
 {
+    if (row_store_is_cold(s, number))
+        return &row_tier_at(s->tier, number)->header;
     return (struct row_header *)row_pool_at(&s->pool, number);
 }
 
@@ -111,6 +122,10 @@ size_t row_finder_next(struct row_finder *f, const uint32_t **number);
 enum sl_err row_store_reserve(struct row_store *s, size_t n, const void *ids,
                               uint64_t touched);
 
+// Takes what of it is not of the records themselves.
+enum sl_err row_store_reserve_index(struct row_store *s, size_t n,
+                                    const void *ids, uint64_t touched);
+
 // Adds an id that is not there, and returns its number; its record has this id
 // and is otherwise not set. There is memory and room for it.
 uint32_t row_store_add(struct row_store *s, uint64_t hash, uint64_t id);
@@ -128,8 +143,19 @@ uint32_t row_store_victim(const struct row_store *s, uint64_t hash,
 // Removes the records of a bucket for which `gone` returns true; returns their
 // number.
 uint64_t row_store_sweep(struct row_store *s, uint32_t bucket,
-                         bool (*gone)(void *ctx, const struct row_header *h),
+                         bool (*gone)(void *ctx, const struct row_header *h,
+                                      bool cold),
                          void *ctx);
+
+// Gives a record that lies elsewhere now another number.
+static inline void row_store_renumber(struct row_store *s, uint32_t number,
+                                      uint32_t to)
+{
+    uint64_t hash = table_hash(row_store_at(s, number)->id);
+
+    row_bucket_renumber(&s->bucket[row_store_bucket(s, hash)], hash, number,
+                        to);
+}
 
 // Returns the bytes of records, slabs' free ones included, and index.
 uint64_t row_store_bytes(const struct row_store *s);
@@ -146,14 +172,16 @@ static inline void row_store_touch(struct row_store *s, uint32_t number)
 {
     const struct row_header *h;
 
-    if (!s->frozen || number < s->next || number >= s->end)
+    if (!s->frozen || number < s->next || number >= s->end ||
+        row_tier_walked(s->tier, number))
         return;
     h = row_store_at(s, number);
     if (h->changed <= s->version)
         row_store_save(s, h);
 }
 
-// The walk, as rowset_walk.
+// The walk, as rowset_walk. It ends early if a file fails, with the reason in
+// the tier.
 bool row_store_walk(struct row_store *s, size_t most, void *out, size_t *n);
 
 #endif

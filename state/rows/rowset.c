@@ -7,6 +7,7 @@
 #include <math.h>
 
 #include "common/base/mem.h"
+#include "common/base/num.h"
 #include "state/base/element.h"
 #include "state/base/finite.h"
 #include "state/rows/rowset_inner.h"
@@ -73,6 +74,9 @@ static enum sl_err rowset_make(struct rowset *r)
     enum sl_err rc = row_store_init(&r->rows, stride_of(s), first, own,
                                     s->buckets, limit, s->account);
 
+    if (rc == SL_OK && row_disk_is_on() && s->account != NULL &&
+        stride_of(s) > ROW_COLD_BYTES)
+        rc = row_tier_new(&r->rows, s->dim, s->least_norm);
     if (rc == SL_OK && rowset_waits(r))
         rc = row_store_init(&r->waiting, sizeof(struct row_header), first, own,
                             s->buckets, limit, s->account);
@@ -132,6 +136,8 @@ void rowset_counts(const struct rowset *r, struct rowset_counts *out)
     out->waiting = r->waiting.count;
     out->largest = r->rows.largest;
     out->bytes = row_store_bytes(&r->rows) + row_store_bytes(&r->waiting);
+    out->cold = row_tier_count(r->rows.tier);
+    out->file_bytes = row_tier_file_bytes(r->rows.tier);
 }
 
 // ---- reads
@@ -143,23 +149,104 @@ void rowset_first(const struct rowset *r, uint64_t id, float *values)
     initial_fill(values, &r->spec.initial, r->seed, id, 0, r->spec.dim);
 }
 
-void rowset_read(const struct rowset *r, size_t n, const void *ids,
-                 float *values)
+size_t rowset_look(struct rowset *r, size_t n, const void *ids, float *values,
+                   struct rowset_miss *miss)
 {
-    const uint8_t *id = ids;
+    struct row_store *s = &r->rows;
     const uint32_t *number;
     struct row_finder f;
-    size_t part;
+    size_t part, missed = 0, at = 0, found = 0;
 
-    row_finder_init(&f, &r->rows, n, ids);
+    row_finder_init(&f, s, n, ids);
     while ((part = row_finder_next(&f, &number)) > 0)
-        for (size_t i = 0; i < part; i++, id += 8, values += r->spec.dim) {
-            if (number[i] == ROW_NONE)
-                rowset_first(r, table_id(id, 0), values);
+        for (size_t i = 0; i < part; i++, at++, values += r->spec.dim) {
+            if (number[i] == ROW_NONE) {
+                rowset_first(r, table_id(ids, at), values);
+                continue;
+            }
+            found++;
+            if (row_store_is_cold(s, number[i]))
+                miss[missed++] = (struct rowset_miss){
+                    (uint32_t)at, number[i] - ROW_COLD,
+                    row_tier_at(s->tier, number[i])->check};
             else
-                memcpy(values, row_store_at(&r->rows, number[i]) + 1,
+                memcpy(values, row_store_at(s, number[i]) + 1,
                        r->spec.dim * sizeof(*values));
         }
+    if (s->tier != NULL) {
+        r->counts.hits += found - missed;
+        r->counts.misses += missed;
+    }
+    return missed;
+}
+
+// Takes the rows that were read for `n` misses; keeps those that were not
+// written as they were found, in front of *left others.
+static void take_missed(const struct rowset *r, size_t n,
+                        const struct rowset_miss *from, const uint8_t *record,
+                        float *values, struct rowset_miss *kept, size_t *left)
+{
+    size_t stride = r->rows.pool.stride, dim = r->spec.dim;
+
+    for (size_t i = 0; i < n; i++, record += stride) {
+        struct rowset_miss m = from[i];
+
+        if (row_check(record, stride) != m.check)
+            kept[(*left)++] = m;
+        else
+            memcpy(values + m.place * dim, record + sizeof(struct row_header),
+                   dim * sizeof(*values));
+    }
+}
+
+#define FETCH_BYTES ((size_t)1 << 18) // of records that are read at once
+
+enum sl_err rowset_fetch(const struct rowset *r, size_t n,
+                         struct rowset_miss *miss, float *values, size_t *left,
+                         struct sl_error *err)
+{
+    size_t stride = r->rows.pool.stride, batch = FETCH_BYTES / stride + 1, k;
+    uint8_t *space;
+    struct row_io *io;
+    enum sl_err rc = SL_OK;
+
+    *left = 0;
+    if (n == 0)
+        return SL_OK;
+    batch = sl_min(batch, n);
+    space = sl_malloc_array(batch, stride);
+    io = sl_malloc_array(batch, sizeof(*io));
+    if (space == NULL || io == NULL)
+        rc = sl_no_memory(err);
+    for (size_t at = 0; rc == SL_OK && at < n; at += k) {
+        k = sl_min(n - at, batch);
+        for (size_t i = 0; i < k; i++)
+            io[i] = (struct row_io){miss[at + i].slot, space + i * stride};
+        rc = row_file_read(r->rows.tier->file, k, io, err);
+        if (rc == SL_OK)
+            take_missed(r, k, miss + at, space, values, miss, left);
+    }
+    sl_free(space);
+    sl_free(io);
+    return rc;
+}
+
+enum sl_err rowset_read(struct rowset *r, size_t n, const void *ids,
+                        float *values, struct sl_error *err)
+{
+    struct rowset_miss *miss = sl_malloc_array(n + 1, sizeof(*miss));
+    enum sl_err rc;
+    size_t missed, left;
+
+    if (miss == NULL)
+        return sl_no_memory(err);
+    missed = rowset_look(r, n, ids, values, miss);
+    rc = rowset_fetch(r, missed, miss, values, &left, err);
+    if (rc == SL_OK && left > 0)
+        rc = row_file_changed(r->rows.tier->file, miss[0].slot,
+                              table_id(ids, miss[0].place), err);
+    sl_free(miss);
+    return rc;
 }
 
 // ---- the checks of a push

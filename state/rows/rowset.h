@@ -28,7 +28,8 @@
 // An update:
 //
 //     rowset_check     of each table, before the step is counted
-//     rowset_reserve   of each table; the last that can fail (S4)
+//     rowset_reserve   of each table
+//     rowset_fill      of each table; the last that can fail (S4)
 //     rowset_apply     of each table, also of those of which the step touches
 //                      no row (n = 0), at the version that the update makes
 //
@@ -96,12 +97,31 @@ enum rowset_part { ROWSET_ROWS, ROWSET_WAITING };
 size_t rowset_record_bytes(const struct rowset_spec *spec,
                            enum rowset_part part);
 
-// Reads rows: n * dim f32 at `values`, aligned; those of an id without a row
-// are a function of (seed, table, id). Ids in any order, also twice, of any
-// shard (a caller that wants only this shard's checks them: rowset_check).
-// Makes nothing (T2), does not fail, and allocates nothing.
-void rowset_read(const struct rowset *r, size_t n, const void *ids,
-                 float *values);
+// A row that lies in a file (row_tier.h), and what it was when it was looked
+// for.
+struct rowset_miss {
+    uint32_t place; // among the ids
+    uint32_t slot, check;
+};
+
+// Reads the rows that are in memory: n * dim f32 at `values`, aligned; those of
+// an id without a row are a function of (seed, table, id). Ids in any order,
+// also twice, of any shard (a caller that wants only this shard's checks them:
+// rowset_check). Returns how many lie in a file, and fills *miss, which has
+// place for n, with them. Makes nothing (T2), does not fail, allocates nothing.
+size_t rowset_look(struct rowset *r, size_t n, const void *ids, float *values,
+                   struct rowset_miss *miss);
+
+// Reads rows that rowset_look has missed, also without the lock of the shard:
+// then some may lie elsewhere by now, which are *left, in `miss`. SL_ECORRUPT,
+// SL_ENOMEM.
+enum sl_err rowset_fetch(const struct rowset *r, size_t n,
+                         struct rowset_miss *miss, float *values, size_t *left,
+                         struct sl_error *err);
+
+// Does both under the lock. SL_ECORRUPT: a row is not as it was written.
+enum sl_err rowset_read(struct rowset *r, size_t n, const void *ids,
+                        float *values, struct sl_error *err);
 
 // Reads the dim values of an id without a row, whether it has one or not.
 void rowset_first(const struct rowset *r, uint64_t id, float *values);
@@ -118,6 +138,13 @@ enum sl_err rowset_check(const struct rowset *r, size_t n, const void *ids,
 // SL_ENOMEM, and the errors of row_account_take. It holds until the next
 // rowset_apply, rowset_freeze or rowset_put.
 enum sl_err rowset_reserve(struct rowset *r, size_t n, const void *ids);
+
+// Brings the rows of these ids into memory that lie in a file (row_tier.h), and
+// makes place for new ones, after rowset_reserve of all sets of the account:
+// each of them may give memory to another. SL_ERANGE, SL_ECORRUPT: a file
+// cannot be written or read; the reason is in the account. It holds until the
+// next rowset_reserve of any of them, too.
+enum sl_err rowset_fill(struct rowset *r, size_t n, const void *ids);
 
 // An update of the shard.
 struct rowset_step {
@@ -144,6 +171,9 @@ struct rowset_counts {
     uint64_t forgotten;      // waiting ids that gave their place to others
     uint64_t unadmitted;     // gradients that changed nothing
     uint64_t largest;        // most rows that a bucket ever had
+    uint64_t cold;           // of `rows`: those that lie in a file
+    uint64_t file_bytes;     // that the file has taken
+    uint64_t hits, misses;   // rows found in memory, and in the file
     // The id of the row with most updates, and how many; 0: not known, as
     // its row went and no other one has changed since.
     uint64_t hottest, hottest_updates;
@@ -180,6 +210,9 @@ uint64_t rowset_frozen(const struct rowset *r, enum rowset_part part);
 // then *n is 0. The lock may be given up between two calls.
 bool rowset_walk(struct rowset *r, enum rowset_part part, size_t most,
                  void *out, size_t *n);
+
+// Returns SL_OK, or why the walk of the rows has ended before the last one.
+enum sl_err rowset_walked(const struct rowset *r, struct sl_error *err);
 
 // Ends the instant, also before the walk's end, and frees saved records. A set
 // that is not frozen is left alone.

@@ -4,7 +4,7 @@
 //
 // In this order: a row that the push changes must be known as such before a new
 // row takes a place.
-#include <math.h>
+#include <assert.h>
 
 #include "common/base/mem.h"
 #include "state/base/element.h"
@@ -46,8 +46,11 @@ static enum sl_err reserve_for(struct rowset *r, size_t n,
 {
     const struct rowset_new_ids *rows = &of[ROWSET_ROWS];
     const struct rowset_new_ids *waiting = &of[ROWSET_WAITING];
-    enum sl_err rc = row_store_reserve(&r->rows, rows->n, rows->ids,
-                                       touched_by(&r->rows, n));
+    uint64_t touched = touched_by(&r->rows, n);
+    enum sl_err rc =
+        r->rows.tier == NULL
+            ? row_store_reserve(&r->rows, rows->n, rows->ids, touched)
+            : row_store_reserve_index(&r->rows, rows->n, rows->ids, touched);
 
     if (rc == SL_OK && rowset_waits(r))
         rc = row_store_reserve(&r->waiting, waiting->n, waiting->ids,
@@ -90,10 +93,56 @@ enum sl_err rowset_reserve(struct rowset *r, size_t n, const void *ids)
     const struct rowset_new_ids all[ROWSET_PARTS] = {{n, ids}, {n, ids}};
     enum sl_err rc = reserve_absent(r, n);
 
+    if (rc == SL_OK && r->rows.tier != NULL)
+        rc = row_tier_pay(&r->rows, n);
+    if (rc == SL_OK && row_tier_count(r->rows.tier) > 0)
+        return reserve_exactly(r, n, ids);
     if (rc == SL_OK)
         rc = reserve_for(r, n, all);
     if (rc == SL_ERANGE || rc == SL_EBUSY)
         rc = reserve_exactly(r, n, ids);
+    return rc;
+}
+
+// Marks the hot records of the ids as needed; returns the number of ids without
+// a record, and gathers those with cold ones in r->absent.
+static size_t mark_needed(struct rowset *r, size_t n, const void *ids,
+                          size_t *cold)
+{
+    struct row_store *s = &r->rows;
+    size_t none = 0, part;
+    const uint32_t *number;
+    struct row_finder f;
+
+    *cold = 0;
+    row_finder_init(&f, s, n, ids);
+    while ((part = row_finder_next(&f, &number)) > 0)
+        for (size_t i = 0; i < part; i++) {
+            if (number[i] == ROW_NONE)
+                none++;
+            else if (row_store_is_cold(s, number[i]))
+                r->absent[(*cold)++] = number[i];
+            else
+                row_tier_need(s->tier, number[i]);
+        }
+    return none;
+}
+
+enum sl_err rowset_fill(struct rowset *r, size_t n, const void *ids)
+{
+    struct row_store *s = &r->rows;
+    size_t none, cold;
+    enum sl_err rc;
+
+    if (s->tier == NULL || n == 0)
+        return SL_OK;
+    if (row_tier_count(s->tier) == 0 && row_tier_grow(s, n) == SL_OK)
+        return SL_OK;
+    row_tier_turn(s->tier);
+    none = mark_needed(r, n, ids, &cold);
+    rc = row_tier_fill(s, cold, r->absent, none);
+    r->counts.hits += n - none - cold;
+    r->counts.misses += cold;
     return rc;
 }
 
@@ -226,25 +275,27 @@ static void add_row(const struct rowset_update *u, uint64_t hash, uint64_t id,
 
 // ---- the bucket that is next
 
-static bool unused(void *ctx, const struct row_header *h)
+static bool unused(void *ctx, const struct row_header *h, bool cold)
 {
     const struct rowset_update *u = ctx;
 
+    (void)cold;
     return u->r->spec.unused_steps != 0 &&
            u->step->version - h->changed > u->r->spec.unused_steps;
 }
 
-static bool small(void *ctx, const struct row_header *h)
+// A cold record says what its values were when it left memory: they have not
+// changed since (T9).
+static bool small(void *ctx, const struct row_header *h, bool cold)
 {
     const struct rowset_update *u = ctx;
-    const float *w = (const float *)(const void *)(h + 1);
-    double sum = 0;
 
     if (h->changed == u->step->version)
         return false;
-    for (uint32_t i = 0; i < u->r->spec.dim; i++)
-        sum += (double)w[i] * w[i];
-    return sqrt(sum) < u->r->spec.least_norm;
+    if (cold)
+        return (((const struct row_cold *)h)->marks & ROW_SMALL) != 0;
+    return row_is_small((const float *)(const void *)(h + 1), u->r->spec.dim,
+                        u->r->spec.least_norm);
 }
 
 static void sweep(struct rowset_update *u)
@@ -291,6 +342,7 @@ static size_t change_rows(const struct rowset_update *u, size_t n)
                 u->r->absent[absent++] = (uint32_t)at;
                 continue;
             }
+            assert(!row_store_is_cold(rows, number[i]));
             row_store_touch(rows, number[i]);
             change_row(u, row_store_at(rows, number[i]), at);
         }

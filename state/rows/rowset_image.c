@@ -39,6 +39,16 @@ bool rowset_walk(struct rowset *r, enum rowset_part part, size_t most,
     return row_store_walk(rowset_store(r, part), most, out, n);
 }
 
+enum sl_err rowset_walked(const struct rowset *r, struct sl_error *err)
+{
+    const struct row_tier *t = r->rows.tier;
+
+    if (t == NULL || t->walk_error.code == SL_OK)
+        return SL_OK;
+    return sl_fail(err, t->walk_error.code, "table %u: %s", r->spec.table,
+                   t->walk_error.text);
+}
+
 void rowset_thaw(struct rowset *r)
 {
     row_store_thaw(&r->rows);
@@ -131,8 +141,11 @@ static enum sl_err rowset_add_all(struct rowset *r, enum rowset_part part,
     return rc;
 }
 
+// Records that may lie in a file need no memory before they come.
 enum sl_err rowset_expect(struct rowset *r, enum rowset_part part, uint64_t n)
 {
+    if (rowset_store(r, part)->tier != NULL)
+        return SL_OK;
     return row_pool_reserve(&rowset_store(r, part)->pool, n);
 }
 

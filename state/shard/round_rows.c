@@ -272,7 +272,7 @@ bool round_rows_finite(const struct round_rows *r, const struct tables *t)
 }
 
 enum sl_err round_rows_read(struct round_rows *out, const struct tables *t,
-                            const struct round_rows *of)
+                            const struct round_rows *of, struct sl_error *err)
 {
     enum sl_err rc = round_rows_alloc(out, t, of->blocks.n);
     struct table_rows_at at;
@@ -284,9 +284,12 @@ enum sl_err round_rows_read(struct round_rows *out, const struct tables *t,
     out->blocks.n = of->blocks.n;
     at = (struct table_rows_at){out->blocks.bytes, out->blocks.n, 0};
     while (tables_next(t, &at, true, &b))
-        rowset_read(t->sets[b.table], b.count, b.ids,
-                    (float *)(uintptr_t)b.elements);
-    return SL_OK;
+        if (rc == SL_OK)
+            rc = rowset_read(t->sets[b.table], b.count, b.ids,
+                             (float *)(uintptr_t)b.elements, err);
+    if (rc != SL_OK)
+        round_rows_release(out, t);
+    return rc;
 }
 
 // Returns the place of an id in a block; its count: it is not there.

@@ -34,9 +34,10 @@ enum sl_err round_rows_mean(struct round_rows *out, const struct tables *t,
 // Returns true if all elements are finite.
 bool round_rows_finite(const struct round_rows *r, const struct tables *t);
 
-// Reads the rows of the ids of `of`, as they are.
+// Reads the rows of the ids of `of`, as they are. SL_ECORRUPT, with a text: one
+// lies in a file that cannot be read.
 enum sl_err round_rows_read(struct round_rows *out, const struct tables *t,
-                            const struct round_rows *of);
+                            const struct round_rows *of, struct sl_error *err);
 
 // Overwrites those of n rows of a table that *r has: `dim` values for each of
 // the ids.

@@ -483,11 +483,11 @@ static enum sl_err whole_round_locked(struct whole_round *w, struct shard *s,
     if (rc == SL_OK)
         w->skip = !round_rows_finite(&w->mean, &s->tables);
     if (rc == SL_OK && !w->skip)
-        rc = round_rows_read(&w->before, &s->tables, &w->mean);
-    if (rc != SL_OK)
+        rc = round_rows_read(&w->before, &s->tables, &w->mean, err);
+    if (rc != SL_OK && rc != SL_ECORRUPT)
         rc = sl_prefix(err, row_memory_refuse(s->tables.account, rc, err),
                        "rows of a round");
-    else if (!w->skip)
+    else if (rc == SL_OK && !w->skip)
         rc = tables_reserve(&s->tables, &s->plan, &w->mean.blocks, err);
     if (rc != SL_OK || w->skip)
         round_rows_release(&w->before, &s->tables);
@@ -958,49 +958,103 @@ enum sl_err shard_pull_show(struct shard *s, const struct wire_pull *pull,
 // Rows that are read under one hold of the lock.
 #define ROWS_AT_ONCE 1024
 
+struct rows_space {
+    float *values; // ROWS_AT_ONCE of the longest rows
+    struct rowset_miss miss[ROWS_AT_ONCE];
+};
+
 // Reads rows as they are, or as they were before the round of the pull (T8).
-static void rows_locked(const struct shard *s, const struct wire_pull *pull,
-                        uint32_t table, size_t n, const uint8_t *ids,
-                        float *values)
+// *missed: so many lie in a file, and are read without the lock.
+static enum sl_err rows_locked(struct shard *s, const struct wire_pull *pull,
+                               uint32_t table, size_t n, const uint8_t *ids,
+                               struct rows_space *to, size_t *missed,
+                               struct sl_error *err)
 {
-    rowset_read(s->tables.sets[table], n, ids, values);
-    if (is_past_locked(s, pull))
-        round_rows_find(&s->rows_before, &s->tables, table, n, ids, values);
+    struct rowset *set = s->tables.sets[table];
+    enum sl_err rc;
+
+    *missed = 0;
+    if (!is_past_locked(s, pull)) {
+        *missed = rowset_look(set, n, ids, to->values, to->miss);
+        return SL_OK;
+    }
+    rc = rowset_read(set, n, ids, to->values, err);
+    if (rc == SL_OK)
+        round_rows_find(&s->rows_before, &s->tables, table, n, ids, to->values);
+    return rc;
+}
+
+// Reads rows from their file, and those that have left it meanwhile under the
+// lock.
+static enum sl_err rows_missed(struct shard *s, uint32_t table,
+                               const uint8_t *ids, struct rows_space *to,
+                               size_t missed, struct sl_error *err)
+{
+    struct rowset *set = s->tables.sets[table];
+    size_t dim = s->tables.dims[table], left, place;
+    enum sl_err rc =
+        rowset_fetch(set, missed, to->miss, to->values, &left, err);
+
+    if (rc != SL_OK || left == 0)
+        return rc;
+    pthread_mutex_lock(&s->lock);
+    for (size_t i = 0; rc == SL_OK && i < left; i++) {
+        place = to->miss[i].place;
+        rc =
+            rowset_read(set, 1, ids + place * 8, to->values + place * dim, err);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return rc;
 }
 
 // Reads a block; the lock is given up now and then, as pushes wait for it.
-// `space` has ROWS_AT_ONCE rows.
-static void shard_read_block(struct shard *s, const struct wire_pull *pull,
-                             const struct table_rows *b, float *space,
-                             uint8_t *out)
+static enum sl_err shard_read_block(struct shard *s,
+                                    const struct wire_pull *pull,
+                                    const struct table_rows *b,
+                                    struct rows_space *space, uint8_t *out,
+                                    struct sl_error *err)
 {
     size_t dim = s->tables.dims[b->table], row = dim * wire_type_bytes(b->type);
+    enum sl_err rc = SL_OK;
+    size_t missed;
 
-    for (uint32_t at = 0, n; at < b->count; at += n) {
+    for (uint32_t at = 0, n; rc == SL_OK && at < b->count; at += n) {
+        const uint8_t *ids = b->ids + (size_t)at * 8;
+
         n = (uint32_t)sl_min(b->count - at, ROWS_AT_ONCE);
         pthread_mutex_lock(&s->lock);
-        rows_locked(s, pull, b->table, n, b->ids + (size_t)at * 8, space);
+        rc = rows_locked(s, pull, b->table, n, ids, space, &missed, err);
         pthread_mutex_unlock(&s->lock);
-        element_write(b->type, n * dim, out + at * row, space);
+        if (rc == SL_OK)
+            rc = rows_missed(s, b->table, ids, space, missed, err);
+        if (rc == SL_OK)
+            element_write(b->type, n * dim, out + at * row, space->values);
     }
+    if (rc != SL_OK)
+        sl_prefix(err, rc, "table %s", s->plan.tables[b->table].name);
+    return rc;
 }
 
-// Reads all blocks to `out`; `space` as for the longest rows.
-static void shard_read_blocks(struct shard *s, const struct wire_pull *pull,
-                              const struct tables_push *ids, float *space,
-                              uint8_t *out)
+// Reads all blocks to `out`.
+static enum sl_err shard_read_blocks(struct shard *s,
+                                     const struct wire_pull *pull,
+                                     const struct tables_push *ids,
+                                     struct rows_space *space, uint8_t *out,
+                                     struct sl_error *err)
 {
     struct table_rows_at at = {ids->bytes, ids->n, 0};
+    enum sl_err rc = SL_OK;
     struct table_rows b;
 
-    while (tables_next(&s->tables, &at, false, &b)) {
+    while (rc == SL_OK && tables_next(&s->tables, &at, false, &b)) {
         size_t n =
             table_rows_elements_bytes(b.count, s->tables.dims[b.table], b.type);
 
         memset(out + n - sizeof(uint64_t), 0, sizeof(uint64_t));
-        shard_read_block(s, pull, &b, space, out);
+        rc = shard_read_block(s, pull, &b, space, out, err);
         out += n;
     }
+    return rc;
 }
 
 static enum sl_err rows_too_many(size_t bytes, struct sl_error *err)
@@ -1020,22 +1074,23 @@ static enum sl_err answer_rows(struct shard *s, const struct wire_pull *pull,
 {
     size_t n = tables_answer_bytes(&s->tables, ids);
     enum sl_err rc = shard_pull(s, pull, reply, NULL, err);
+    struct rows_space space;
     uint8_t *made;
-    float *space;
 
     if (rc != SL_OK)
         return rc;
     if (n > PLAN_MAX_BYTES)
         return rows_too_many(n, err);
     made = sl_malloc(n);
-    space = sl_malloc(ROWS_AT_ONCE * tables_row_bytes(&s->tables));
-    if (made == NULL || space == NULL) {
+    space.values = sl_malloc(ROWS_AT_ONCE * tables_row_bytes(&s->tables));
+    rc = made == NULL || space.values == NULL
+             ? sl_no_memory(err)
+             : shard_read_blocks(s, pull, ids, &space, made, err);
+    sl_free(space.values);
+    if (rc != SL_OK) {
         sl_free(made);
-        sl_free(space);
-        return sl_no_memory(err);
+        return rc;
     }
-    shard_read_blocks(s, pull, ids, space, made);
-    sl_free(space);
     *out = made;
     *bytes = n;
     return SL_OK;
@@ -1227,6 +1282,17 @@ bool shard_image_rows(struct shard_image *image, size_t table,
     more = rowset_walk(image->shard->tables.sets[table], part, most, out, n);
     pthread_mutex_unlock(&image->shard->lock);
     return more;
+}
+
+enum sl_err shard_image_walked(struct shard_image *image, size_t table,
+                               struct sl_error *err)
+{
+    enum sl_err rc;
+
+    pthread_mutex_lock(&image->shard->lock);
+    rc = rowset_walked(image->shard->tables.sets[table], err);
+    pthread_mutex_unlock(&image->shard->lock);
+    return rc;
 }
 
 void shard_image_release(struct shard_image *image)

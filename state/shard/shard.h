@@ -134,7 +134,8 @@ enum sl_err shard_ask(struct shard *s, const struct wire_ask *ask,
 // held (WIRE_PUSH_HELD); they are those of reply->version. SL_ERANGE: the job
 // has no such step; SL_EINVAL, SL_ENUMERIC: of the payload (apply_check),
 // `absent` or the rows (tables_check); SL_EBUSY: over ONCE_ATTEMPTS_MAX;
-// SL_ERANGE and SL_EBUSY of the memory of rows (row_memory.h), SL_ENOMEM.
+// SL_ERANGE and SL_EBUSY of the memory of rows (row_memory.h) and SL_ERANGE and
+// SL_ECORRUPT of their files (row_tier.h), SL_ENOMEM.
 // `values` may be NULL.
 enum sl_err shard_push(struct shard *s, const struct wire_push *push,
                        struct wire_push_reply *reply, void *values,
@@ -269,6 +270,10 @@ void shard_image_take(struct shard_image *image, size_t block, void *space,
 // after the last one. The number of all of them is rowset_frozen.
 bool shard_image_rows(struct shard_image *image, size_t table,
                       enum rowset_part part, size_t most, void *out, size_t *n);
+// Returns SL_OK, or why shard_image_rows has ended before the last record of a
+// table: a file of rows could not be read.
+enum sl_err shard_image_walked(struct shard_image *image, size_t table,
+                               struct sl_error *err);
 // Ends the image: pushes copy no more blocks, and another image may be taken.
 // Drops its reference to the shard. Takes the lock; all zeroes is allowed.
 void shard_image_release(struct shard_image *image);

@@ -104,10 +104,13 @@ enum sl_err tables_check(const struct tables *t, const struct tables_push *p,
     return rc;
 }
 
-// Takes memory for every table: one that the push has no rows for may lose
+// Calls `part` for every table: one that the push has no rows for may lose
 // rows, too, and a snapshot under way saves them.
-enum sl_err tables_reserve(struct tables *t, const struct plan *plan,
-                           const struct tables_push *p, struct sl_error *err)
+static enum sl_err reserve_each(struct tables *t, const struct plan *plan,
+                                const struct tables_push *p,
+                                enum sl_err (*part)(struct rowset *r, size_t n,
+                                                    const void *ids),
+                                struct sl_error *err)
 {
     struct table_rows_at at = {p->bytes, p->n, 0};
     struct table_rows b = {0};
@@ -116,7 +119,7 @@ enum sl_err tables_reserve(struct tables *t, const struct plan *plan,
 
     for (size_t i = 0; i < t->count; i++) {
         here = more && b.table == i;
-        rc = rowset_reserve(t->sets[i], here ? b.count : 0, b.ids);
+        rc = part(t->sets[i], here ? b.count : 0, b.ids);
         if (rc != SL_OK)
             return sl_prefix(err, row_memory_refuse(t->account, rc, err),
                              "table %s", plan->tables[i].name);
@@ -124,6 +127,15 @@ enum sl_err tables_reserve(struct tables *t, const struct plan *plan,
             more = tables_next(t, &at, true, &b);
     }
     return SL_OK;
+}
+
+// Memory of all tables comes first: one of them may give it to another.
+enum sl_err tables_reserve(struct tables *t, const struct plan *plan,
+                           const struct tables_push *p, struct sl_error *err)
+{
+    enum sl_err rc = reserve_each(t, plan, p, rowset_reserve, err);
+
+    return rc == SL_OK ? reserve_each(t, plan, p, rowset_fill, err) : rc;
 }
 
 void tables_apply(struct tables *t, const struct rowset_step *step,
@@ -183,6 +195,10 @@ void tables_counts(const struct tables *t, struct rowset_counts *sum,
         sum->evicted_small += one.evicted_small;
         sum->forgotten += one.forgotten;
         sum->unadmitted += one.unadmitted;
+        sum->cold += one.cold;
+        sum->file_bytes += one.file_bytes;
+        sum->hits += one.hits;
+        sum->misses += one.misses;
         if (each != NULL)
             each[i] = one;
     }

@@ -308,7 +308,7 @@ static enum sl_err write_part(struct tensorfile_writer *w,
     while (rc == SL_OK &&
            shard_image_rows(image, table, part, SNAP_RECORDS, space, &n))
         rc = tensorfile_append(w, space, n * stride, err);
-    return rc;
+    return rc == SL_OK ? shard_image_walked(image, table, err) : rc;
 }
 
 // Streams the tables, while pushes go on.

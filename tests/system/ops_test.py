@@ -259,8 +259,10 @@ def histograms_add_up(found):
 
 
 def the_page_has_each_figure():
-    with Cluster(psservers=1, workers=1, coordinator_args=(*OPS, "--metrics-per-job"),
-                 psserver_args=OPS, worker_args=OPS) as c:
+    with tempfile.TemporaryDirectory(prefix="sluice-test-") as folder, Cluster(
+            psservers=1, workers=1, coordinator_args=(*OPS, "--metrics-per-job"),
+            psserver_args=(*OPS, "--rows-dir", folder, "--rows-disk", "1GiB"),
+            worker_args=OPS) as c:
         made = catalogue.table({role: get(address(c, name), "/metrics")[1] for role, name in
                                 zip(catalogue.ROLES, ("coordinator", "ps-0", "w-0"))})
     page = (ROOT / "docs" / "operations.md").read_text(encoding="utf-8").splitlines()

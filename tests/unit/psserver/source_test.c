@@ -596,7 +596,7 @@ TEST(source, rows_of_a_file_go_to_the_shards_of_their_buckets)
             float row[ROW_DIM], none[ROW_DIM] = {0};
             bool own = rowset_own(users, 1, &row_ids[i]) == 1;
 
-            rowset_read(users, 1, &row_ids[i], row);
+            T_OK(rowset_read(users, 1, &row_ids[i], row, t_err()));
             T_MEM(row, own ? row_values[i] : none, sizeof(row));
         }
         rowset_counts(users, &counts);

@@ -162,7 +162,7 @@ static void check_rule(const struct row_rule *rule, const char *name,
     T_OK(rowset_new(&r, &spec, t_err()));
     memset(state, 0, sizeof(state));
     for (uint64_t id = 0; id < ROWS; id++) {
-        rowset_read(r, 1, &id, w);
+        T_OK(rowset_read(r, 1, &id, w, t_err()));
         for (unsigned i = 0; i < DIM; i++) {
             state[id].w[i] = w[i];
             if (rule->kind == ROW_RULE_FTRL ||
@@ -180,7 +180,7 @@ static void check_rule(const struct row_rule *rule, const char *name,
             apply(&state[id], g, version);
         }
     for (uint64_t id = 0; id < ROWS; id++) {
-        rowset_read(r, 1, &id, w);
+        T_OK(rowset_read(r, 1, &id, w, t_err()));
         for (unsigned i = 0; i < DIM; i++)
             T_NEAR(w[i], state[id].w[i], 1e-6);
     }

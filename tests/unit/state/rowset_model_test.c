@@ -214,7 +214,7 @@ static void compare(struct rowset *r)
     T_EQ(c.waiting, model.waiting);
     for (uint64_t id = 0; id < IDS; id++)
         all[id] = id;
-    rowset_read(r, IDS, all, values[0]);
+    T_OK(rowset_read(r, IDS, all, values[0], t_err()));
     for (uint64_t id = 0; id < IDS; id++)
         for (unsigned k = 0; k < KIT_DIM; k++)
             T_TRUE(values[id][k] == (model.at[id].row ? model.at[id].w[k] : 7));

@@ -1,0 +1,511 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/rows/row_tier.c -- records that go to a file and come back.
+#include "state/rows/row_tier.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <string.h>
+
+#include "common/base/crc.h"
+#include "common/base/mem.h"
+#include "common/base/num.h"
+#include "state/rows/row_store.h"
+
+#define BATCH 256                      // records that go together at most
+#define LEAST 64                       // and at least, where memory is short
+#define SHRINK_PART 256                // so much of a store, at least
+#define SPACE_BYTES ((size_t)64 << 10) // of records on their way from the file
+
+// ---- a tier
+
+static bool tier_relief(void *stores, uint64_t bytes);
+
+enum sl_err row_tier_new(struct row_store *s, uint32_t dim, double least_norm)
+{
+    struct row_tier *t = sl_calloc(1, sizeof(*t));
+    size_t stride = s->pool.stride;
+
+    if (t == NULL)
+        return SL_ENOMEM;
+    t->turn = ROW_TURN;
+    t->dim = dim;
+    t->least_norm = least_norm;
+    t->batch = sl_min(SPACE_BYTES / stride + 1, BATCH);
+    t->space = sl_malloc(t->batch * stride);
+    if (t->space == NULL) {
+        sl_free(t);
+        return SL_ENOMEM;
+    }
+    row_pool_init(&t->cold, ROW_COLD_BYTES, ROW_COLD - 1, s->account);
+    t->cold.alone = true;
+    s->pool.most = (uint32_t)sl_min(s->pool.most, ROW_COLD - 1);
+    s->pool.pays = stride + 1;
+    s->pool.alone = true;
+    s->tier = t;
+    t->other = s->account->stores;
+    s->account->stores = s;
+    s->account->relief = tier_relief;
+    return SL_OK;
+}
+
+static void tier_unlist(struct row_store *s)
+{
+    struct row_store *at = s->account->stores;
+
+    if (at == s) {
+        s->account->stores = s->tier->other;
+        return;
+    }
+    while (at->tier->other != s)
+        at = at->tier->other;
+    at->tier->other = s->tier->other;
+}
+
+void row_tier_free(struct row_store *s)
+{
+    struct row_tier *t = s->tier;
+
+    if (t == NULL)
+        return;
+    tier_unlist(s);
+    row_pool_release(&t->cold);
+    row_file_free(t->file);
+    sl_free(t->heat);
+    sl_free(t->space);
+    sl_free(t);
+    s->tier = NULL;
+}
+
+uint64_t row_tier_bytes(const struct row_tier *t)
+{
+    return t == NULL ? 0 : t->cold.used * (uint64_t)ROW_COLD_BYTES;
+}
+
+uint64_t row_tier_file_bytes(const struct row_tier *t)
+{
+    return t == NULL || t->file == NULL ? 0 : row_file_bytes(t->file);
+}
+
+bool row_is_small(const float *values, uint32_t dim, double least)
+{
+    double sum = 0;
+
+    for (uint32_t i = 0; i < dim; i++)
+        sum += (double)values[i] * values[i];
+    return sqrt(sum) < least;
+}
+
+uint32_t row_check(const void *record, size_t stride)
+{
+    return crc32c(0, record, stride);
+}
+
+static enum sl_err tier_failed(struct row_store *s, enum sl_err rc,
+                               const struct sl_error *err)
+{
+    s->account->why = *err;
+    s->account->why.code = rc;
+    return rc;
+}
+
+// Returns true if a record is of the instant, and its walk goes on.
+static bool of_instant(const struct row_store *s, const struct row_header *h)
+{
+    return s->frozen && h->score != 0 && h->changed <= s->version;
+}
+
+// Returns true if the walk is still to come to the record of a slot.
+static bool walk_wants(const struct row_store *s, uint32_t slot)
+{
+    const struct row_cold *c = row_tier_at(s->tier, ROW_COLD + slot);
+
+    return of_instant(s, &c->header) && slot >= s->tier->next &&
+           c->marks / ROW_WALK != s->tier->walk / ROW_WALK;
+}
+
+// ---- hot records become cold
+
+static enum sl_err tier_open(struct row_store *s)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    enum sl_err rc = SL_OK;
+
+    if (s->tier->file == NULL)
+        rc = row_file_new(&s->tier->file, s->pool.stride, &err);
+    return rc == SL_OK ? rc : tier_failed(s, rc, &err);
+}
+
+static void slot_give(struct row_tier *t, uint32_t slot)
+{
+    row_tier_at(t, ROW_COLD + slot)->header.score = 0;
+    row_pool_give(&t->cold, slot);
+}
+
+// The record of a hot number is in its slot.
+static void tier_settle(struct row_store *s, uint32_t number, uint32_t slot)
+{
+    struct row_tier *t = s->tier;
+    struct row_header *h = row_store_at(s, number);
+    struct row_cold *c = row_tier_at(t, ROW_COLD + slot);
+    bool ahead = number >= s->next && number < s->end &&
+                 (t->heat[number] & ROW_WALKED) == 0;
+    bool small =
+        t->least_norm > 0 && row_is_small((const float *)(const void *)(h + 1),
+                                          t->dim, t->least_norm);
+
+    c->header = *h;
+    c->check = row_check(h, s->pool.stride);
+    c->marks = small ? ROW_SMALL : 0;
+    if (of_instant(s, h) && !ahead)
+        c->marks |= t->walk;
+    row_store_renumber(s, number, ROW_COLD + slot);
+    h->score = 0;
+    t->heat[number] = 0;
+    row_pool_give(&s->pool, number);
+}
+
+// Makes records cold, for which slots are ready.
+static enum sl_err tier_cool(struct row_store *s, size_t n,
+                             const uint32_t *numbers)
+{
+    struct row_tier *t = s->tier;
+    struct sl_error err = SL_ERROR_INIT;
+    struct row_io io[BATCH];
+    enum sl_err rc = tier_open(s);
+
+    if (rc != SL_OK || n == 0)
+        return rc;
+    for (size_t i = 0; i < n; i++)
+        io[i] = (struct row_io){row_pool_take(&t->cold),
+                                row_store_at(s, numbers[i])};
+    rc = row_file_grow(t->file, t->cold.used, &err);
+    if (rc == SL_OK)
+        rc = row_file_write(t->file, n, io, &err);
+    for (size_t i = n; rc != SL_OK && i-- > 0;)
+        slot_give(t, io[i].slot);
+    if (rc != SL_OK)
+        return tier_failed(s, rc, &err);
+    for (size_t i = 0; i < n; i++)
+        tier_settle(s, numbers[i], io[i].slot);
+    return SL_OK;
+}
+
+// Chooses hot records, as CLOCK does; returns how many: fewer only if there are
+// no more.
+static size_t tier_choose(struct row_store *s, size_t most, uint32_t *numbers)
+{
+    struct row_tier *t = s->tier;
+    size_t n = 0;
+
+    for (uint64_t i = 0; i < 2 * (uint64_t)s->pool.used && n < most; i++) {
+        uint32_t number = t->hand < s->pool.used ? t->hand : 0;
+        uint8_t heat = t->heat[number];
+
+        t->hand = number + 1;
+        if (heat / ROW_TURN == t->turn / ROW_TURN ||
+            row_store_at(s, number)->score == 0)
+            continue;
+        t->heat[number] &= (uint8_t)~ROW_MET;
+        if ((heat & ROW_MET) != 0)
+            continue;
+        t->heat[number] |= t->turn; // it is chosen once
+        numbers[n++] = number;
+    }
+    return n;
+}
+
+// ---- memory for other things
+
+static enum sl_err tier_heat(struct row_store *s)
+{
+    struct row_tier *t = s->tier;
+    uint32_t room = s->pool.taken;
+    uint8_t *heat;
+
+    if (room <= t->heat_room)
+        return SL_OK;
+    heat = sl_realloc_array(t->heat, room, 1);
+    if (heat == NULL)
+        return SL_ENOMEM;
+    memset(heat + t->heat_room, 0, room - t->heat_room);
+    t->heat = heat;
+    t->heat_room = room;
+    return SL_OK;
+}
+
+// Makes the hot numbers from `end` on free, as far as there are slots; returns
+// the first that is.
+static uint32_t tier_empty(struct row_store *s, uint32_t end)
+{
+    uint32_t at = s->pool.used, low, numbers[BATCH];
+    size_t n = 0, most = sl_min(row_pool_ready(&s->tier->cold), BATCH);
+
+    for (low = at; low > end && n < most; low--)
+        if (row_store_at(s, low - 1)->score != 0)
+            numbers[n++] = low - 1;
+    for (; low > end && row_store_at(s, low - 1)->score == 0;)
+        low--;
+    return tier_cool(s, n, numbers) == SL_OK ? low : at;
+}
+
+// Gives memory back; some of it pays for the next slots. Returns false if none
+// could be given.
+static bool tier_shrink(struct row_store *s, uint64_t bytes)
+{
+    struct row_pool *p = &s->pool;
+    uint64_t want = sl_ceil_div(bytes, p->pays - ROW_COLD_BYTES);
+    uint32_t target, first, had = p->taken, before;
+
+    if (tier_heat(s) != SL_OK)
+        return false;
+    want = want < LEAST ? LEAST : want;
+    want = want < had / SHRINK_PART ? had / SHRINK_PART : want;
+    target =
+        want < had - s->tier->floor ? (uint32_t)(had - want) : s->tier->floor;
+    do {
+        before = p->taken;
+        first = p->used > target ? tier_empty(s, target) : target;
+        row_pool_trim(p, first);
+        // Refused, the next slots are fewer.
+        (void)row_pool_reserve(&s->tier->cold, BATCH);
+    } while (p->taken > target && p->taken < before);
+    s->end = (uint32_t)sl_min(s->end, p->used);
+    s->next = (uint32_t)sl_min(s->next, p->used);
+    return p->taken < had;
+}
+
+// The memory that a store may give.
+static uint64_t surplus(const struct row_store *s)
+{
+    uint32_t floor = s->tier->floor;
+
+    return s->pool.taken > floor ? (s->pool.taken - floor) * s->pool.pays : 0;
+}
+
+static bool tier_relief(void *stores, uint64_t bytes)
+{
+    struct row_store *most = stores;
+
+    for (struct row_store *s = stores; s != NULL; s = s->tier->other)
+        if (surplus(s) > surplus(most))
+            most = s;
+    return surplus(most) > 0 && tier_shrink(most, bytes);
+}
+
+// ---- an update
+
+// Stores give what this one needs, which is asked for anew then: both pools may
+// have changed.
+enum sl_err row_tier_pay(struct row_store *s, uint64_t n)
+{
+    struct row_tier *t = s->tier;
+    uint64_t bytes = (n + BATCH) * ROW_COLD_BYTES;
+    enum sl_err rc;
+
+    t->floor = (uint32_t)sl_min(n + LEAST, s->pool.most);
+    do {
+        rc = row_pool_reserve(&t->cold, n + BATCH);
+        if (rc == SL_OK)
+            rc = row_pool_hold(&s->pool, t->floor);
+    } while ((rc == SL_ERANGE || rc == SL_EBUSY) &&
+             row_account_relieve(s->account, bytes));
+    return rc == SL_OK ? tier_heat(s) : rc;
+}
+
+void row_tier_turn(struct row_tier *t)
+{
+    t->turn += ROW_TURN;
+    if (t->turn != 0)
+        return;
+    t->turn = ROW_TURN;
+    for (uint32_t i = 0; i < t->heat_room; i++)
+        t->heat[i] &= ROW_TURN - 1;
+}
+
+enum sl_err row_tier_grow(struct row_store *s, uint64_t n)
+{
+    enum sl_err rc = row_pool_reserve(&s->pool, n);
+
+    return rc == SL_OK ? tier_heat(s) : rc;
+}
+
+// Reads records to t->space.
+static enum sl_err tier_read(struct row_store *s, size_t n,
+                             const uint32_t *cold)
+{
+    struct row_tier *t = s->tier;
+    struct sl_error err = SL_ERROR_INIT;
+    size_t stride = s->pool.stride;
+    struct row_io io[BATCH] = {{0}};
+    enum sl_err rc;
+
+    for (size_t i = 0; i < n; i++)
+        io[i] = (struct row_io){cold[i] - ROW_COLD, t->space + i * stride};
+    rc = row_file_read(t->file, n, io, &err);
+    for (size_t i = 0; rc == SL_OK && i < n; i++)
+        if (row_check(io[i].at, stride) != row_tier_at(t, cold[i])->check)
+            rc = row_file_changed(t->file, io[i].slot,
+                                  row_tier_at(t, cold[i])->header.id, &err);
+    return rc == SL_OK ? rc : tier_failed(s, rc, &err);
+}
+
+static void tier_warm(struct row_store *s, uint32_t cold, const void *record)
+{
+    struct row_tier *t = s->tier;
+    uint32_t number = row_pool_take(&s->pool);
+    struct row_header *h = row_pool_at(&s->pool, number);
+
+    memcpy(h, record, s->pool.stride);
+    row_store_renumber(s, cold, number);
+    t->heat[number] = of_instant(s, h) ? ROW_WALKED : 0;
+    row_tier_drop(s, cold);
+}
+
+// Makes records cold until so many numbers are ready.
+static enum sl_err tier_make_place(struct row_store *s, uint64_t places)
+{
+    uint32_t numbers[BATCH];
+    enum sl_err rc = SL_OK;
+    uint64_t ready;
+
+    while (rc == SL_OK && (ready = row_pool_ready(&s->pool)) < places) {
+        size_t n = tier_choose(s, sl_min(places - ready, BATCH), numbers);
+
+        if (n == 0)
+            return SL_ERANGE;
+        rc = tier_cool(s, n, numbers);
+    }
+    return rc;
+}
+
+enum sl_err row_tier_fill(struct row_store *s, size_t n, const uint32_t *cold,
+                          uint64_t more)
+{
+    struct row_tier *t = s->tier;
+    enum sl_err rc = row_pool_reserve(&s->pool, n + more);
+    bool short_of = rc == SL_ERANGE || rc == SL_EBUSY;
+
+    if (rc == SL_OK || short_of)
+        rc = tier_heat(s);
+    if (rc == SL_OK)
+        rc = tier_make_place(s, short_of ? n + more : n);
+    for (size_t i = 0, k; rc == SL_OK && i < n; i += k) {
+        k = sl_min(n - i, t->batch);
+        rc = tier_read(s, k, cold + i);
+        for (size_t j = 0; rc == SL_OK && j < k; j++)
+            tier_warm(s, cold[i + j], t->space + j * s->pool.stride);
+    }
+    return rc;
+}
+
+enum sl_err row_store_reserve_tier(struct row_store *s, uint64_t n)
+{
+    uint64_t most = n < LEAST ? LEAST : n;
+    enum sl_err rc = row_tier_pay(s, most);
+
+    row_tier_turn(s->tier);
+
+    if (rc == SL_OK && row_pool_ready(&s->pool) < n &&
+        row_tier_grow(s, most) != SL_OK)
+        rc = row_tier_fill(s, 0, NULL, most);
+    return rc;
+}
+
+void row_tier_drop(struct row_store *s, uint32_t number)
+{
+    struct row_tier *t = s->tier;
+
+    if (!walk_wants(s, number - ROW_COLD)) {
+        slot_give(t, number - ROW_COLD);
+        return;
+    }
+    row_tier_at(t, number)->marks |= ROW_LEFT;
+    t->left++;
+}
+
+// ---- the instant
+
+void row_tier_freeze(struct row_tier *t)
+{
+    if (t == NULL)
+        return;
+    t->walk += ROW_WALK;
+    t->next = 0;
+    t->end = UINT32_MAX; // until the walk comes to the first
+    t->walk_error.code = SL_OK;
+}
+
+static void tier_give_left(struct row_tier *t, uint32_t slot)
+{
+    struct row_cold *c = row_tier_at(t, ROW_COLD + slot);
+
+    if (c->header.score == 0 || (c->marks & ROW_LEFT) == 0)
+        return;
+    slot_give(t, slot);
+    t->left--;
+}
+
+void row_tier_thaw(struct row_store *s)
+{
+    struct row_tier *t = s->tier;
+
+    if (t == NULL)
+        return;
+    for (uint32_t i = 0; i < t->cold.used && t->left > 0; i++)
+        tier_give_left(t, i);
+    for (uint32_t i = 0; i < t->heat_room; i++)
+        t->heat[i] &= (uint8_t)~ROW_WALKED;
+    t->next = t->end = 0;
+}
+
+bool row_tier_walk_left(const struct row_tier *t)
+{
+    return t != NULL && t->next < sl_min(t->end, t->cold.used);
+}
+
+// Takes the records that the walk wants out of n slots at `out`, to its front.
+static enum sl_err tier_walk_take(struct row_store *s, size_t n, uint8_t *out,
+                                  size_t *taken)
+{
+    struct row_tier *t = s->tier;
+    size_t stride = s->pool.stride;
+
+    *taken = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t slot = t->next + (uint32_t)i;
+        const uint8_t *record = out + i * stride;
+        const struct row_cold *c = row_tier_at(t, ROW_COLD + slot);
+
+        if (!walk_wants(s, slot))
+            continue;
+        if (row_check(record, stride) != c->check)
+            return row_file_changed(t->file, slot, c->header.id,
+                                    &t->walk_error);
+        memmove(out + (*taken)++ * stride, record, stride);
+        tier_give_left(t, slot);
+    }
+    return SL_OK;
+}
+
+enum sl_err row_tier_walk(struct row_store *s, size_t most, void *out,
+                          size_t *n)
+{
+    struct row_tier *t = s->tier;
+    enum sl_err rc = SL_OK;
+    uint32_t slots;
+    bool any = false;
+
+    t->end = (uint32_t)sl_min(t->end, t->cold.used);
+    slots = (uint32_t)sl_min(most, t->end - t->next);
+    for (uint32_t i = 0; i < slots && !any; i++)
+        any = walk_wants(s, t->next + i);
+    if (any)
+        rc = row_file_read_run(t->file, t->next, slots, out, &t->walk_error);
+    if (any && rc == SL_OK)
+        rc = tier_walk_take(s, slots, out, n);
+    if (rc != SL_OK)
+        *n = 0;
+    t->walk_error.code = rc;
+    t->next = rc == SL_OK ? t->next + slots : t->end;
+    return rc;
+}

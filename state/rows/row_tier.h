@@ -1,0 +1,160 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/rows/row_tier.h -- within state/rows only: the records of a store that
+// lie in a file, since memory is short.
+//
+// A record is *hot* (in memory, as without a tier) or *cold*: its header and a
+// checksum are in memory, and the record is in slot k of the table's file.
+// Numbers of cold records are ROW_COLD + k. What needs headers alone (look-ups,
+// eviction, growth of the index) does not see the difference, and reads no
+// file. A record becomes hot when an update is about to change it, and cold
+// when memory is short:
+//
+//   - a hot record makes place for another: those are chosen by CLOCK: its
+//     hand passes over records that updates have met since it was there;
+//   - the account is short: the highest numbers go, and their memory with them,
+//     for index, cold headers, copies, other tables of the shard.
+//
+// Where a record lies changes no number (T9): its bytes are the same, and
+// nothing that decides looks at it.
+//
+// A walk of an instant goes over the hot numbers, over the cold ones, and then
+// over what was saved. A record that becomes cold behind the walk is marked as
+// walked. One that becomes hot, or is removed, before the walk has come to it
+// leaves its slot as it is until then (*left*).
+//
+// Threads  one at a time.
+// Memory   row_tier_free frees all; the account pays ROW_COLD_BYTES for a cold
+//          record, and one byte more for a hot one.
+// Units    as in row_store.h; slots as in row_disk.h.
+// Errors   SL_ENOMEM; those of row_account_take; SL_ERANGE and SL_ECORRUPT of
+//          files, with the reason in the account. They change no record.
+#ifndef STATE_ROWS_ROW_TIER_H
+#define STATE_ROWS_ROW_TIER_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "state/rows/row_disk.h"
+#include "state/rows/row_pool.h"
+#include "state/rows/rowset.h"
+
+#define ROW_COLD (UINT32_C(1) << 31)
+
+struct row_store;
+
+struct row_cold {
+    struct row_header header;
+    uint32_t check; // CRC-32C of the record
+    uint32_t marks; // ROW_SMALL, ROW_LEFT, and the walk that has passed it
+};
+#define ROW_COLD_BYTES sizeof(struct row_cold)
+#define ROW_SMALL 1u // the norm of its values is below the least
+#define ROW_LEFT 2u  // only the walk needs it
+#define ROW_WALK 4u  // the unit of a walk's number
+
+// What a hot number's byte says.
+#define ROW_MET 1u    // an update has met it since the hand was there
+#define ROW_WALKED 2u // the walk has passed its record
+#define ROW_TURN 4u   // the unit of the last turn that needs it
+
+struct row_tier {
+    struct row_pool cold;  // struct row_cold, by slot
+    struct row_file *file; // owned; NULL: no record was cold yet
+    uint8_t *heat;         // owned: a byte for each hot number
+    uint32_t heat_room;
+    uint8_t turn;       // of updates, times ROW_TURN; begins again
+    uint32_t hand;      // of CLOCK: the next hot number to look at
+    uint32_t floor;     // hot numbers that keep their memory
+    uint32_t walk;      // number of the walk, times ROW_WALK
+    uint32_t next, end; // slots: the walk's place, and its end
+    uint32_t left;      // records that only the walk needs
+    uint32_t dim;       // for norms
+    double least_norm;
+    uint8_t *space; // owned: records on their way from the file
+    size_t batch;   // records that have place there
+    struct sl_error walk_error;
+    struct row_store *other; // of the same account
+};
+
+// Adds a tier to an empty store of rows that has an account. Norms are of the
+// first `dim` values of a record. SL_ENOMEM.
+enum sl_err row_tier_new(struct row_store *s, uint32_t dim, double least_norm);
+void row_tier_free(struct row_store *s); // also of a store without one
+
+// Returns the record of a cold number.
+static inline struct row_cold *row_tier_at(const struct row_tier *t,
+                                           uint32_t number)
+{
+    return row_pool_at(&t->cold, number - ROW_COLD);
+}
+
+// Returns true if the walk has passed the record of a hot number. `t` may be
+// NULL, here and below.
+static inline bool row_tier_walked(const struct row_tier *t, uint32_t number)
+{
+    return t != NULL && number < t->heat_room &&
+           (t->heat[number] & ROW_WALKED) != 0;
+}
+
+// Returns the number of cold records, with those that are left.
+static inline uint32_t row_tier_count(const struct row_tier *t)
+{
+    return t == NULL ? 0 : t->cold.used - t->cold.free_count;
+}
+
+// Returns the bytes of memory, and of the file.
+uint64_t row_tier_bytes(const struct row_tier *t);
+uint64_t row_tier_file_bytes(const struct row_tier *t);
+
+// Returns true if the norm of `dim` values is below `least`.
+bool row_is_small(const float *values, uint32_t dim, double least);
+
+// Returns the checksum of a record.
+uint32_t row_check(const void *record, size_t stride);
+
+// ---- an update of n ids: pay, then look which records it needs, then fill
+
+// Begins the turn of an update: no record is needed so far.
+void row_tier_turn(struct row_tier *t);
+
+// Notes that the update of this turn needs the record of a hot number.
+static inline void row_tier_need(struct row_tier *t, uint32_t number)
+{
+    t->heat[number] =
+        (uint8_t)(t->turn | ROW_MET | (t->heat[number] & ROW_WALKED));
+}
+
+// Takes all memory with which n records can be hot at once, and as many
+// cold instead of them.
+enum sl_err row_tier_pay(struct row_store *s, uint64_t n);
+
+// Takes places for n new records from free memory alone.
+enum sl_err row_tier_grow(struct row_store *s, uint64_t n);
+
+// Makes the records of cold numbers hot, and places for `more` new ones, by
+// making those cold that the turn does not need. Together they are at most the
+// n of row_tier_pay. Takes no memory that another store has to give.
+enum sl_err row_tier_fill(struct row_store *s, size_t n, const uint32_t *cold,
+                          uint64_t more);
+
+// Does both for n new records.
+enum sl_err row_store_reserve_tier(struct row_store *s, uint64_t n);
+
+// Removes a cold record that is not in the index any more.
+void row_tier_drop(struct row_store *s, uint32_t number);
+
+// ---- the instant
+
+void row_tier_freeze(struct row_tier *t);
+void row_tier_thaw(struct row_store *s);
+
+// Returns true until the walk has passed the last slot.
+bool row_tier_walk_left(const struct row_tier *t);
+
+// Goes on with the walk over at most `most` slots, as row_store_walk. After a
+// failure, with its reason in walk_error, nothing is left of it.
+enum sl_err row_tier_walk(struct row_store *s, size_t most, void *out,
+                          size_t *n);
+
+#endif
