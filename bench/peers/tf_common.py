@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the TensorFlow peers share: the fashion net, its data, a cluster of
 processes on the loopback."""
+import functools
 import json
 import os
 import pathlib
@@ -62,13 +63,14 @@ def serve():
     server.join()
 
 
-def start_cluster(o, pin=False, **counts):
+def start_cluster(o, pin=False, spread=False, **counts):
     """start_cluster(o, worker=2, ps=2): the addresses and the processes. pin:
-    this process on the first core, these on the second."""
-    def place():
+    this process on the first core, these on the second; spread: this one on the
+    first, and those of each role on the two in turn."""
+    def place(i):
         die_with_parent()
-        if pin:
-            os.sched_setaffinity(0, cpus[1:2])
+        if pin or spread:
+            os.sched_setaffinity(0, [cpus[1 if pin else i % 2]])
 
     cpus = sorted(os.sched_getaffinity(0))
     ports = iter(free_ports(sum(counts.values())))
@@ -77,9 +79,9 @@ def start_cluster(o, pin=False, **counts):
     processes = [
         subprocess.Popen([sys.executable, str(HERE / "tf_common.py"), role, str(i),
                           json.dumps(addresses), str(o.inter), str(o.intra)],
-                         preexec_fn=place)
+                         preexec_fn=functools.partial(place, i))
         for role, n in counts.items() for i in range(n)]
-    if pin:
+    if pin or spread:
         os.sched_setaffinity(0, cpus[:1])
     return addresses, processes
 
