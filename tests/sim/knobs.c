@@ -104,6 +104,8 @@ static void choose_audit(const struct sim *s, struct knobs *k)
     k->kinds = (unsigned)(sl_mix64(luck) % 4);
 }
 
+// Workers are of one kind of host in a fourth of these lives; some come when
+// the job is under way.
 void knobs_wrong(const struct sim *s, struct knobs *k)
 {
     uint64_t luck = sl_mix64(s->seed ^ 0x3a0d17);
@@ -113,6 +115,9 @@ void knobs_wrong(const struct sim *s, struct knobs *k)
     if (k->audit == 0)
         k->audit = 100 + (unsigned)(luck >> 8) % 901;
     k->flips = 1 + (unsigned)(luck >> 33) % 300;
+    k->late = (unsigned)(luck >> 20) % k->workers;
+    if (k->mode == SIM_HYBRID) // a group's shares are computed thrice
+        k->compute_us /= 3;
 }
 
 void knobs_draw(struct sim *s, struct knobs *k, enum sim_mode mode)

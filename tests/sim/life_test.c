@@ -305,25 +305,34 @@ TEST(life, rounds_that_are_all_skipped_fail_the_job_at_its_end)
 }
 
 // With one wrong worker no other is ever blamed (boss.c looks after each call),
-// and the counts are exact.
-TEST(life, audits_whatever_happens_blame_no_worker_that_is_right)
+// and the counts are exact: whatever the mode, with workers that come late and
+// hosts of several kinds. SIM_MODE=n lives in one mode alone.
+static void blame_nobody(enum sim_mode mode, uint64_t seeds)
 {
+    static const char *const names[] = {"async", "sync", "allreduce", "hybrid"};
     uint64_t first = setting("SIM_FIRST", t_seed());
-    uint64_t seeds = setting("SIM_SEEDS", SEEDS / 20);
     struct seen seen = {0};
 
-    log_set_sink(nothing, NULL);
     for (uint64_t seed = first; seed < first + seeds; seed++) {
         again("audits_what", seed);
-        (void)live_out(sim_new_wrong(seed), &seen);
+        (void)live_out(sim_new_wrong(seed, mode), &seen);
     }
-    log_set_sink(NULL, NULL);
-    printf("    %llu lives: %llu results compared, %llu wrong ones given, %llu "
-           "workers found\n",
-           (unsigned long long)seeds, (unsigned long long)seen.audits,
-           (unsigned long long)seen.flips, (unsigned long long)seen.suspects);
+    printf("    %llu lives in %s: %llu results compared, %llu wrong ones "
+           "given, %llu workers found\n",
+           (unsigned long long)seeds, names[mode],
+           (unsigned long long)seen.audits, (unsigned long long)seen.flips,
+           (unsigned long long)seen.suspects);
     if (seeds >= 100) // few seeds say nothing of what is rare
         T_GE(seen.suspects * 10, seeds);
+}
+
+TEST(life, audits_whatever_happens_blame_no_worker_that_is_right)
+{
+    log_set_sink(nothing, NULL);
+    for (enum sim_mode mode = SIM_ASYNC; mode <= SIM_HYBRID; mode++)
+        if (setting("SIM_MODE", mode) == mode)
+            blame_nobody(mode, setting("SIM_SEEDS", SEEDS / 20));
+    log_set_sink(NULL, NULL);
 }
 
 #define WRONG_LIVES 20
@@ -394,7 +403,8 @@ static void find_in_lives(unsigned wrong, unsigned size, unsigned kinds)
     unsigned flips = (unsigned)setting("SIM_FLIPS", WRONG_FLIPS);
     struct taken *taken = calloc(lives, sizeof(*taken));
     struct soak soak = {.minutes = 1u << 30}; // nobody dies
-    struct sim_audited how = {.wrong = (enum sim_wrong)wrong,
+    struct sim_audited how = {.mode = size == 0 ? SIM_ASYNC : SIM_SYNC,
+                              .wrong = (enum sim_wrong)wrong,
                               .contributions = size,
                               .kinds = kinds,
                               .soak = &soak};
@@ -445,17 +455,15 @@ TEST(life, A5_a_worker_that_is_wrong_now_and_then_finds_itself)
 
 #define AUDITED_LIVES 200
 
-// A rank of which every hundredth result is wrong is found by the first one
-// that it gives, and no other rank is; the counts are exact.
-TEST(life, A2_audits_find_a_rank_that_is_wrong_now_and_then)
+// Of a worker that gives a wrong result now and then nearly each one is found,
+// and no other is; the counts are exact. Prints after how many wrong results.
+static void find_in_short_lives(const struct sim_audited *how, const char *who)
 {
-    const struct sim_audited how = {
-        .ring = true, .wrong = SIM_FLIP, .flips = 10, .contributions = 4};
     uint64_t wrong = 0, found = 0, flips = 0;
 
     log_set_sink(nothing, NULL);
     for (uint64_t seed = t_seed(); seed < t_seed() + AUDITED_LIVES; seed++) {
-        struct sim *s = sim_new_audited(seed, &how);
+        struct sim *s = sim_new_audited(seed, how);
 
         if (!sim_run(s, LIMIT_US))
             T_FAIL("live: the job stands still, %s", sim_story(s));
@@ -466,13 +474,32 @@ TEST(life, A2_audits_find_a_rank_that_is_wrong_now_and_then)
         sim_free(s);
     }
     log_set_sink(NULL, NULL);
-    printf("    %llu of %u ranks gave a wrong result, %llu were found, after "
+    printf("    %llu of %u %s gave a wrong result, %llu were found, after "
            "%.1f wrong ones each\n",
-           (unsigned long long)wrong, AUDITED_LIVES, (unsigned long long)found,
-           (double)flips / (double)found);
+           (unsigned long long)wrong, AUDITED_LIVES, who,
+           (unsigned long long)found, (double)flips / (double)found);
     T_GE(wrong, AUDITED_LIVES / 4);
     T_GE(found * 10, wrong * 9);
     T_LE(flips * 4, found * 5);
+}
+
+TEST(life, A2_audits_find_a_rank_that_is_wrong_now_and_then)
+{
+    const struct sim_audited how = {
+        .mode = SIM_RING, .wrong = SIM_FLIP, .flips = 10, .contributions = 4};
+
+    find_in_short_lives(&how, "ranks");
+}
+
+// By two other members; where groups are of one host, by its own word.
+TEST(life, A2_A5_audits_find_a_member_that_is_wrong_now_and_then)
+{
+    struct sim_audited how = {
+        .mode = SIM_HYBRID, .wrong = SIM_FLIP, .flips = 10};
+
+    find_in_short_lives(&how, "members");
+    how.by_host = true;
+    find_in_short_lives(&how, "members of one host");
 }
 
 TEST(life, ring_whatever_happens_states_are_of_one_line_and_all_holds)

@@ -175,7 +175,7 @@ void proc_exit(struct sim *s, const struct proc *p)
 // ---- life
 
 static void add_slot(struct sim *s, enum sim_role role, const char *name,
-                     unsigned number)
+                     unsigned number, uint64_t late_us)
 {
     struct slot *slot = &s->slots[s->slots_count];
 
@@ -183,7 +183,15 @@ static void add_slot(struct sim *s, enum sim_role role, const char *name,
     slot->role = role;
     slot->host = s->slots_count % SIM_HOSTS;
     snprintf(slot->name, sizeof(slot->name), "%s-%u", name, number);
-    proc_restart_after(s, s->slots_count++, sim_below(s, 300000));
+    proc_restart_after(s, s->slots_count++, late_us + sim_below(s, 300000));
+}
+
+// The last workers of some lives come when a job is under way.
+static uint64_t late_us(struct sim *s, unsigned worker)
+{
+    return worker < s->knobs.workers - s->knobs.late
+               ? 0
+               : sim_below(s, 15 * SIM_SECOND);
 }
 
 // Four workers, of which one is wrong, and rounds or closures that are all
@@ -195,6 +203,15 @@ static void audited_knobs(struct knobs *k, const struct sim_audited *how)
     k->contributions = how->contributions;
     k->schedule = (struct schedule){
         .samples = 56, .batch = 2, .epochs = 4, .steps_per_closure = 1};
+    if (k->mode == SIM_HYBRID) {
+        k->group = k->workers;
+        k->by_host = how->by_host;
+        k->schedule.samples *= k->group;
+        k->schedule.batch *= k->group;
+        k->schedule.epochs /= 2; // a step after the other
+        k->compute_us = 100000;
+        k->psservers = 1;
+    }
     k->skips = 0;
     k->audit = 1000;
     k->flips = how->flips;
@@ -242,11 +259,11 @@ static struct sim *make(uint64_t seed, enum sim_mode mode, bool quiet,
     calls_new(s);
     truth_new(s);
     rings_new(s);
-    add_slot(s, SIM_BOSS, "boss", 0);
+    add_slot(s, SIM_BOSS, "boss", 0, 0);
     for (unsigned i = 0; i < s->knobs.psservers; i++)
-        add_slot(s, SIM_SERVER, "ps", i);
+        add_slot(s, SIM_SERVER, "ps", i, 0);
     for (unsigned i = 0; i < s->knobs.workers; i++)
-        add_slot(s, SIM_WORKER, "w", i);
+        add_slot(s, SIM_WORKER, "w", i, late_us(s, i));
     nemesis_start(s);
     return s;
 }
@@ -268,16 +285,12 @@ struct sim *sim_new_soak(uint64_t seed, struct soak *soak)
 
 struct sim *sim_new_audited(uint64_t seed, const struct sim_audited *how)
 {
-    return make(seed,
-                how->ring                ? SIM_RING
-                : how->contributions > 0 ? SIM_SYNC
-                                         : SIM_ASYNC,
-                true, NULL, how, false);
+    return make(seed, how->mode, true, NULL, how, false);
 }
 
-struct sim *sim_new_wrong(uint64_t seed)
+struct sim *sim_new_wrong(uint64_t seed, enum sim_mode mode)
 {
-    return make(seed, SIM_SYNC, false, NULL, NULL, true);
+    return make(seed, mode, false, NULL, NULL, true);
 }
 
 void sim_free(struct sim *s)

@@ -157,6 +157,7 @@ struct knobs {
     unsigned flips;
     enum sim_wrong wrong;
     unsigned kinds; // of hosts that workers have in turn; 0: all are alike
+    unsigned late;  // workers, the last ones, that come after seconds
     unsigned window, keep, cut_every_ms, evaluate_every;
     unsigned attempts; // train.max_attempts
     bool every_epoch;
@@ -279,21 +280,21 @@ struct sim {
 struct sim *sim_new(uint64_t seed, enum sim_mode mode);
 // One that has no bad luck at all.
 struct sim *sim_new_quiet(uint64_t seed, enum sim_mode mode);
-// Likewise, in sync, async or allreduce, with a worker that is wrong and
-// others; all of it is audited.
+// Likewise, with a worker that is wrong and others; all of it is audited.
 struct sim_audited {
-    bool ring; // allreduce: SIM_FLIP in a short one
+    enum sim_mode mode; // allreduce and hybrid: SIM_FLIP in a short one
+    bool by_host;       // hybrid: members of one host, who are no witnesses
     enum sim_wrong wrong;
     unsigned flips;         // SIM_FLIP: permille, not 0
-    unsigned contributions; // 0: async
+    unsigned contributions; // sync and allreduce
     unsigned kinds;         // of hosts; 0: all are alike
     struct soak *soak;      // of one that takes `closures`; NULL: a short one
     uint64_t closures;
 };
 struct sim *sim_new_audited(uint64_t seed, const struct sim_audited *how);
-// One in sync with audits and a worker that is wrong now and then, and all the
-// bad luck there is.
-struct sim *sim_new_wrong(uint64_t seed);
+// One with audits, a worker that is wrong now and then, workers of several
+// kinds, workers that join late, and all the bad luck there is.
+struct sim *sim_new_wrong(uint64_t seed, enum sim_mode mode);
 // A long one: see soak.h.
 struct sim *sim_new_soak(uint64_t seed, struct soak *soak);
 void sim_free(struct sim *s);
