@@ -61,6 +61,18 @@ def rows_fbgemm(bench):
     return [[rate / 1e6 for rate in rates] for rates in (done["step"], told["windows"])]
 
 
+@row("rows-ssd", unit="M rows/s", peer="all rows in memory", bar=at_least(0.5),
+     needs=["tables"])
+def rows_ssd(bench):
+    """Steps on 2 M rows of 64 values with rowwise_adagrad, a tenth of them in memory."""
+    with tempfile.TemporaryDirectory(prefix="sluice-test-") as folder:
+        done = measured(bench, "tier", 2 * MILLION, "--folder", folder)
+    bench.note(f"{100 * done['met']:.0f} % of the rows were found in memory, "
+               f"{done['bytes'] / done['rows']:.0f} bytes of memory a row; by the time of the "
+               f"processor alone the ratio is {done['cpu']:.2f}")
+    return [[rate / 1e6 for rate in done[side]] for side in ("ours", "peer")]
+
+
 TABLES, IDS, DIM = 26, 2048, 16  # of Criteo's clicks, and a batch of them
 
 

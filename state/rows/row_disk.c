@@ -14,7 +14,7 @@
 #include "common/base/num.h"
 
 #define PIECE_BYTES ((size_t)64 << 10) // written at once
-#define SLOW_US 8                      // of a slot: it was not in memory
+#define SLOW_US 20                     // of a slot: many were not in memory
 
 static struct {
     struct fs *fs;
