@@ -45,7 +45,7 @@ static enum sl_err by_row_want(struct sluice_closure *c,
                                const struct sluice_rows *of, size_t count,
                                struct sl_error *err)
 {
-    enum wire_type wire = spec_wire(c->lease->record->open->spec);
+    enum wire_type wire = spec_rows_wire(c->lease->record->open->spec);
     enum sl_err rc = SL_OK;
 
     job_tables_forget(c->job->tables);
@@ -80,8 +80,9 @@ static enum sl_err by_row_pull_parts(struct sluice_closure *c,
                                      struct sl_error *err)
 {
     uint32_t dim = job_tables_dim(c->job->tables, of->table);
-    uint32_t most = (uint32_t)((SYNC_ROWS_BYTES - 2 * TABLE_ROWS_HEAD) /
-                               (sizeof(*of->ids) + dim * sizeof(*of->rows)));
+    uint32_t most =
+        (uint32_t)((SYNC_ROWS_BYTES - 2 * TABLE_ROWS_HEAD) /
+                   (sizeof(*of->ids) + (dim + 1) * sizeof(*of->rows)));
     struct sluice_rows part = {
         .table = of->table, .rows = sl_malloc_array(most, dim * sizeof(float))};
     struct distinct d = {0};

@@ -636,6 +636,7 @@ enum sl_err sluice_end(struct sluice_closure *c, const struct sluice_result *r,
                        struct sl_error *err)
 {
     static const struct sluice_result nothing;
+    const Sluice__V1__JobSpec *spec;
     enum sl_err rc = check_inside(c, err);
 
     if (rc != SL_OK)
@@ -644,9 +645,9 @@ enum sl_err sluice_end(struct sluice_closure *c, const struct sluice_result *r,
         r = &nothing;
     if (c->slot)
         return slot_end(c, r, err);
+    spec = record_of(c)->open->spec;
     if (!r->skip && !c->again)
-        rc =
-            job_tables_pack(c->job->tables, spec_wire(record_of(c)->open->spec),
-                            c->ranges, err);
+        rc = job_tables_pack(c->job->tables, spec_rows_wire(spec),
+                             spec_wire(spec), c->ranges, err);
     return rc == SL_OK ? send_rest(c, r, err) : rc;
 }

@@ -47,6 +47,7 @@
 // 9  tables, which psservers must know as well
 // 10 layers with rows of tables
 // 11 tables in mode sync, which psservers must know as well
+// 13 rows that travel in 8 bits, which psservers must know as well
 #define MODEL_EDITION 1
 #define MODEL_EDITION_HOLDS 2
 #define MODEL_EDITION_METRICS 3
@@ -56,6 +57,7 @@
 #define MODEL_EDITION_TABLES 9
 #define MODEL_EDITION_ROWS 10
 #define MODEL_EDITION_ROUNDS 11
+#define MODEL_EDITION_INT8 13
 #define MODEL_INPUTS_OLD 8
 
 enum model_layer {

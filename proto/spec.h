@@ -74,6 +74,8 @@ size_t spec_ids_column(const Sluice__V1__SourceSpec *s, const char *name);
 
 // Returns train.wire of a spec, or its default.
 enum wire_type spec_wire(const Sluice__V1__JobSpec *spec);
+// Returns train.rows_wire of a spec, or its default: how rows of tables travel.
+enum wire_type spec_rows_wire(const Sluice__V1__JobSpec *spec);
 
 // Returns how many closures a window may have so that its counted set fits into
 // a message (wire_window_most): from steps_per_closure and epochs of `train`,

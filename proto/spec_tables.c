@@ -295,13 +295,37 @@ static enum sl_err check_table_names(const Sluice__V1__ModelSpec *spec,
     return rc;
 }
 
+// Returns the edition that the members of a checked job with tables need.
+static unsigned tables_edition(const Sluice__V1__JobSpec *spec)
+{
+    return spec_rows_wire(spec) == WIRE_INT8     ? MODEL_EDITION_INT8
+           : spec_contributions(spec->train) > 0 ? MODEL_EDITION_ROUNDS
+                                                 : MODEL_EDITION_TABLES;
+}
+
+static enum sl_err check_rows_wire(Sluice__V1__JobSpec *spec,
+                                   struct sl_error *err)
+{
+    Sluice__V1__TrainSpec *t = spec->train;
+
+    if (t->rows_wire == NULL)
+        return SL_OK;
+    if (spec->model->n_tables == 0)
+        return sl_fail(err, SL_EINVAL,
+                       "train.rows_wire: %s, but the job has no tables; leave "
+                       "it out, or say train.wire",
+                       t->rows_wire);
+    return spec_word("train.rows_wire", t->rows_wire, wire_type_names,
+                     WIRE_ROW_TYPES, NULL, err);
+}
+
 static enum sl_err check_all_tables(Sluice__V1__JobSpec *spec,
                                     const struct model *m, struct sl_error *err)
 {
-    enum sl_err rc;
+    enum sl_err rc = check_rows_wire(spec, err);
 
-    if (spec->model->n_tables == 0)
-        return SL_OK;
+    if (rc != SL_OK || spec->model->n_tables == 0)
+        return rc;
     rc = check_tables_job(spec, err);
     if (rc == SL_OK)
         rc = check_table_names(spec->model, m, err);
@@ -312,9 +336,7 @@ static enum sl_err check_all_tables(Sluice__V1__JobSpec *spec,
                              spec->model->tables[i]->name);
     }
     if (rc == SL_OK)
-        spec_needs(spec, spec_contributions(spec->train) > 0
-                             ? MODEL_EDITION_ROUNDS
-                             : MODEL_EDITION_TABLES);
+        spec_needs(spec, tables_edition(spec));
     return rc;
 }
 

@@ -91,15 +91,28 @@ bool spec_skips_nonfinite(const Sluice__V1__TrainSpec *train)
     return train->nonfinite == NULL || strcmp(train->nonfinite, "fail") != 0;
 }
 
+// Returns the type that a word of a checked spec names, out of `count`; NULL:
+// as `missing`, as for stall_seconds.
+static enum wire_type spec_type_of(const char *word, unsigned count,
+                                   enum wire_type missing)
+{
+    unsigned type = missing;
+
+    if (word != NULL)
+        (void)spec_word("", word, wire_type_names, count, &type, NULL);
+    return (enum wire_type)type;
+}
+
 enum wire_type spec_wire(const Sluice__V1__JobSpec *spec)
 {
-    const Sluice__V1__TrainSpec *t = spec->train;
-    unsigned type = WIRE_F32;
+    return spec_type_of(spec->train != NULL ? spec->train->wire : NULL,
+                        WIRE_TYPES, WIRE_F32);
+}
 
-    // As for stall_seconds; and a checked spec has a word that is known.
-    if (t != NULL && t->wire != NULL)
-        (void)spec_word("", t->wire, wire_type_names, WIRE_TYPES, &type, NULL);
-    return (enum wire_type)type;
+enum wire_type spec_rows_wire(const Sluice__V1__JobSpec *spec)
+{
+    return spec_type_of(spec->train != NULL ? spec->train->rows_wire : NULL,
+                        WIRE_ROW_TYPES, spec_wire(spec));
 }
 
 static double stall_default(const Sluice__V1__JobSpec *spec)

@@ -34,7 +34,8 @@ enum sl_err table_rows_next(struct table_rows *out, struct table_rows_at *at,
                        "rows: a block of table %u; the job has %zu tables, and "
                        "blocks come in their order",
                        table, tables);
-    if (count == 0 || type >= WIRE_TYPES || table_rows_u32(at->at + 12) != 0)
+    if (count == 0 || type >= WIRE_ROW_TYPES ||
+        table_rows_u32(at->at + 12) != 0)
         return sl_fail(err, SL_EINVAL,
                        "rows of table %u: %u ids, elements of type %u", table,
                        count, type);

@@ -4,10 +4,14 @@
 // Blocks, one behind another, one for each table that the step touches on this
 // shard; their tables rise. All numbers are little-endian:
 //
-//     u32 table, u32 count (at least 1), u32 type (WireType), u32 0
+//     u32 table, u32 count (at least 1), u32 type (WireType, or 3), u32 0
 //     count ids, u64 each, in rising order of table_hash (plan/tables.h)
 //     count * dim elements of the type, row by row: gradients of a push
 //     zeroes up to a multiple of 8 bytes
+//
+// A row of type 3 (WIRE_INT8) has a scale, an f32, and `dim` signed bytes: each
+// stands for its product with the scale (kernels/quant.h). A scale that is
+// negative, above QUANT_MOST or NaN makes the row one that is not finite.
 //
 // A pull has the blocks without elements; its answer has the elements alone,
 // in the same order, each block's filled up in the same way.
@@ -55,11 +59,18 @@ struct table_rows_at {
     uint64_t least; // lowest table that may come
 };
 
+// Returns the bytes of the elements of one row.
+static inline size_t table_rows_row_bytes(uint32_t dim, enum wire_type type)
+{
+    return type == WIRE_INT8 ? sizeof(float) + dim
+                             : dim * wire_type_bytes(type);
+}
+
 // Returns the bytes of count * dim elements, filled up to a multiple of 8.
 static inline size_t table_rows_elements_bytes(uint32_t count, uint32_t dim,
                                                enum wire_type type)
 {
-    return ((size_t)count * dim * wire_type_bytes(type) + 7) & ~(size_t)7;
+    return (count * table_rows_row_bytes(dim, type) + 7) & ~(size_t)7;
 }
 
 // Reads the block at *at, which is not at its end, and steps over it. `dims`

@@ -182,10 +182,13 @@ struct wire_ask_reply {
     uint8_t counted[WIRE_COUNTED_BYTES];
 };
 
-// Type of the elements of a payload.
-enum wire_type { WIRE_F32, WIRE_BF16, WIRE_F16 };
-#define WIRE_TYPES 3
+// Type of the elements of a payload. WIRE_INT8 is of rows of tables alone
+// (table_rows.h), and no number of the enum WireType.
+enum wire_type { WIRE_F32, WIRE_BF16, WIRE_F16, WIRE_INT8 };
+#define WIRE_TYPES 3     // of payloads
+#define WIRE_ROW_TYPES 4 // of rows
 
+// Returns the bytes of one element of a payload.
 static inline size_t wire_type_bytes(enum wire_type t)
 {
     return t == WIRE_F32 ? 4 : 2;
@@ -198,7 +201,7 @@ static inline size_t wire_shm_bytes(enum wire_type t, size_t elements)
     return (elements * wire_type_bytes(t) + 3) & ~(size_t)3;
 }
 
-extern const char *const wire_type_names[WIRE_TYPES]; // "f32", as in a job
+extern const char *const wire_type_names[WIRE_ROW_TYPES]; // "f32", as in a job
 
 // Bytes in memory that was handed to the psserver; offset + bytes is a number,
 // and both are multiples of 4.

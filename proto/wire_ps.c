@@ -167,10 +167,11 @@ _Static_assert(sizeof(enum wire_refused_why) == 4 &&
                "WIRE_ENUM is 32 bits");
 _Static_assert(WIRE_F16 == WIRE_TYPES - 1, "the highest known");
 
-const char *const wire_type_names[WIRE_TYPES] = {
+const char *const wire_type_names[WIRE_ROW_TYPES] = {
     [WIRE_F32] = "f32",
     [WIRE_BF16] = "bf16",
     [WIRE_F16] = "f16",
+    [WIRE_INT8] = "int8",
 };
 
 // ---- writing

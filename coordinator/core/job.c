@@ -66,10 +66,11 @@ bool job_able(const struct job *job, const struct member *m)
 
 unsigned job_shard_edition(const struct job *job)
 {
-    return job->spec->model->n_tables == 0 ? 0
-           : job->mode->by_round           ? MODEL_EDITION_ROUNDS
-           : job->external                 ? MODEL_EDITION_TABLES
-                                           : MODEL_EDITION_ROWS;
+    return job->spec->model->n_tables == 0          ? 0
+           : spec_rows_wire(job->spec) == WIRE_INT8 ? MODEL_EDITION_INT8
+           : job->mode->by_round                    ? MODEL_EDITION_ROUNDS
+           : job->external                          ? MODEL_EDITION_TABLES
+                                                    : MODEL_EDITION_ROWS;
 }
 
 bool job_shard_able(const struct job *job, const struct member *m)

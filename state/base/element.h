@@ -1,12 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// state/base/element.h -- the numbers of a payload, as kernels know them.
+// state/base/element.h -- the numbers of a payload, and those of rows of
+// tables, as kernels know them.
 //
 // Threads  any; values only. Memory  the two do not overlap. Errors  none.
 #ifndef STATE_BASE_ELEMENT_H
 #define STATE_BASE_ELEMENT_H
 
 #include "kernels/cast.h"
-#include "proto/wire.h"
+#include "kernels/quant.h"
+#include "proto/table_rows.h"
 
 // Returns the kernels' type of the elements of a payload.
 static inline enum kern_dtype element_dtype(enum wire_type type)
@@ -29,6 +31,32 @@ static inline void element_read(enum wire_type type, size_t n, float *values,
                                 const void *from)
 {
     cast_widen(element_dtype(type), n, from, values);
+}
+
+// Writes n rows of `dim` values, f32, as a block has them (table_rows.h) at
+// `to`, which may be at any address.
+static inline void element_write_rows(enum wire_type type, size_t n,
+                                      uint32_t dim, void *to,
+                                      const float *values)
+{
+    uint8_t *row = to;
+
+    if (type != WIRE_INT8) {
+        element_write(type, n * dim, to, values);
+        return;
+    }
+    for (size_t i = 0; i < n; i++, row += quant_row_bytes(dim))
+        quant_narrow(dim, values + i * dim, row);
+}
+
+// Reads a row of `dim` values of a block, at any address, as f32.
+static inline void element_read_row(enum wire_type type, uint32_t dim,
+                                    float *values, const void *from)
+{
+    if (type == WIRE_INT8)
+        quant_widen(dim, from, values);
+    else
+        element_read(type, dim, values, from);
 }
 
 #endif

@@ -6,6 +6,9 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "kernels/quant.h"
+#include "proto/table_rows.h"
+
 #define ALWAYS static inline __attribute__((always_inline))
 
 // Exponent all ones: infinite or not a number. Integers, so that the compiler
@@ -65,5 +68,20 @@ size_t finite_find(enum wire_type type, const void *elements, size_t n)
 
     while (i < n && finite_scan(type, bytes + i * wire_type_bytes(type), 1))
         i++;
+    return i;
+}
+
+size_t finite_find_row(enum wire_type type, const void *rows, size_t n,
+                       uint32_t dim)
+{
+    const uint8_t *row = rows;
+    size_t i = 0;
+
+    if (type != WIRE_INT8 && finite_all(type, rows, n * dim))
+        return n;
+    for (; i < n; i++, row += table_rows_row_bytes(dim, type))
+        if (type == WIRE_INT8 ? !quant_finite(row)
+                              : !finite_all(type, row, dim))
+            break;
     return i;
 }

@@ -28,4 +28,9 @@ bool finite_all(enum wire_type type, const void *elements, size_t n);
 // Returns the index of the first element that is not finite; n if all are.
 size_t finite_find(enum wire_type type, const void *elements, size_t n);
 
+// Returns the index of the first of n rows of a block (table_rows.h) that has
+// an element that is not finite; n: none has.
+size_t finite_find_row(enum wire_type type, const void *rows, size_t n,
+                       uint32_t dim);
+
 #endif

@@ -293,18 +293,15 @@ enum sl_err rowset_check(const struct rowset *r, size_t n, const void *ids,
                          struct sl_error *err)
 {
     enum sl_err rc = check_order(r, n, ids, err);
-    const uint8_t *bytes = grads;
-    size_t elements = n * r->spec.dim, i;
-    float value;
+    size_t i = rc != SL_OK || grads == NULL
+                   ? n
+                   : finite_find_row(type, grads, n, r->spec.dim);
 
-    if (rc != SL_OK || grads == NULL || finite_all(type, grads, elements))
+    if (i == n)
         return rc;
-    i = finite_find(type, grads, elements);
-    element_read(type, 1, &value, bytes + i * wire_type_bytes(type));
     return sl_fail(err, SL_ENUMERIC,
-                   "table %u: element %zu of the gradient of id %" PRIu64
-                   " is %g; nothing was applied (push it with `skip` to count "
-                   "the step)",
-                   r->spec.table, i % r->spec.dim,
-                   table_id(ids, i / r->spec.dim), (double)value);
+                   "table %u: the gradient of id %" PRIu64
+                   " is not finite; nothing was applied (push it with `skip` "
+                   "to count the step)",
+                   r->spec.table, table_id(ids, i));
 }

@@ -160,12 +160,12 @@ struct rowset_update {
 static const void *gradient_of(const struct rowset_update *u, size_t i)
 {
     uint32_t dim = u->r->spec.dim;
-    const uint8_t *at = u->grads + i * dim * wire_type_bytes(u->type);
+    const uint8_t *at = u->grads + i * table_rows_row_bytes(dim, u->type);
     float *wide = u->r->gradient;
 
     if (u->type == WIRE_F32 && u->step->factor == 1)
         return at;
-    element_read(u->type, dim, wide, at);
+    element_read_row(u->type, dim, wide, at);
     for (uint32_t k = 0; k < dim; k++)
         wide[k] *= u->step->factor;
     return wide;

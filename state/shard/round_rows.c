@@ -133,10 +133,10 @@ static void merge_add(struct round_merge *m, float *sum, uint32_t dim,
                       bool begin)
 {
     const struct round_source *s = &m->sources[m->heap[0]];
-    size_t row = dim * wire_type_bytes(s->block.type);
+    size_t row = table_rows_row_bytes(dim, s->block.type);
 
-    element_read(s->block.type, dim, m->wide,
-                 s->block.elements + s->next * row);
+    element_read_row(s->block.type, dim, m->wide,
+                     s->block.elements + s->next * row);
     for (uint32_t d = 0; d < dim; d++)
         sum[d] =
             begin ? m->wide[d] * s->weight : sum[d] + s->weight * m->wide[d];
@@ -266,8 +266,8 @@ bool round_rows_finite(const struct round_rows *r, const struct tables *t)
     bool finite = true;
 
     while (finite && tables_next(t, &at, true, &b))
-        finite =
-            finite_all(b.type, b.elements, (size_t)b.count * t->dims[b.table]);
+        finite = finite_find_row(b.type, b.elements, b.count,
+                                 t->dims[b.table]) == b.count;
     return finite;
 }
 

@@ -1014,7 +1014,8 @@ static enum sl_err shard_read_block(struct shard *s,
                                     struct rows_space *space, uint8_t *out,
                                     struct sl_error *err)
 {
-    size_t dim = s->tables.dims[b->table], row = dim * wire_type_bytes(b->type);
+    uint32_t dim = s->tables.dims[b->table];
+    size_t row = table_rows_row_bytes(dim, b->type);
     enum sl_err rc = SL_OK;
     size_t missed;
 
@@ -1028,7 +1029,7 @@ static enum sl_err shard_read_block(struct shard *s,
         if (rc == SL_OK)
             rc = rows_missed(s, b->table, ids, space, missed, err);
         if (rc == SL_OK)
-            element_write(b->type, n * dim, out + at * row, space->values);
+            element_write_rows(b->type, n, dim, out + at * row, space->values);
     }
     if (rc != SL_OK)
         sl_prefix(err, rc, "table %s", s->plan.tables[b->table].name);

@@ -65,14 +65,14 @@ static void records_read(const struct wanted *w, const uint8_t *record,
                          uint64_t records, size_t stride, uint32_t dim,
                          uint8_t *out)
 {
-    size_t row = dim * wire_type_bytes(w->block->type);
+    size_t row = table_rows_row_bytes(dim, w->block->type);
 
     for (uint64_t i = 0; i < records; i++, record += stride) {
         uint32_t place = wanted_find(w, table_id(record, 0));
 
         if (place != PLACE_NONE) // records are aligned as floats are
-            element_write(
-                w->block->type, dim, out + place * row,
+            element_write_rows(
+                w->block->type, 1, dim, out + place * row,
                 (const float *)(const void *)(record + TABLE_RECORD_HEAD));
     }
 }
@@ -85,7 +85,7 @@ static enum sl_err block_read(const struct tables *tables,
                               struct sl_error *err)
 {
     uint32_t dim = tables->dims[b->table];
-    size_t row = dim * wire_type_bytes(b->type);
+    size_t row = table_rows_row_bytes(dim, b->type);
     float first[TABLE_DIM_MOST];
     struct wanted w;
     enum sl_err rc = wanted_init(&w, b, err);
@@ -94,7 +94,7 @@ static enum sl_err block_read(const struct tables *tables,
         return rc;
     for (uint32_t i = 0; i < b->count; i++) {
         rowset_first(tables->sets[b->table], table_id(b->ids, i), first);
-        element_write(b->type, dim, out + i * row, first);
+        element_write_rows(b->type, 1, dim, out + i * row, first);
     }
     if (t->shape[0] > 0)
         records_read(&w, tensorfile_data(file->file, t), t->shape[0],

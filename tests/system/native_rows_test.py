@@ -211,11 +211,15 @@ def several_devices_learn_the_same():
     a_dense_embedding_learns_the_same("cpu,cpu")
 
 
-def sixteen_bits_train():
+def sixteen_and_eight_bits_train():
     with Cluster(psservers=2, workers=1, worker_args=["--device", "cpu,cpu"]) as c:
         train = clicks(c.dir / "clicks.csv", SAMPLES, 1)
         for name, words in (("bf16", {"precision": "bf16"}),
-                            ("f16", {"precision": "f16", "wire": "bf16"})):
+                            ("f16", {"precision": "f16", "wire": "bf16"}),
+                            ("int8", {"rows_wire": "int8"}),
+                            ("int8-f16", {"wire": "f16", "rows_wire": "int8"}),
+                            ("int8-rounds", {"rows_wire": "int8", "mode": "sync",
+                                             "steps_per_closure": 1})):
             job = c.submit({**clicks_job(c.dir, 20, **words), "name": name})
             check_counts(c.wait_state(job))
             loss, _ = score(exported(c, job), rows_of(c, job, "users"),
@@ -233,6 +237,7 @@ def what_does_not_fit_is_refused():
                 (lambda s: s["model"]["layers"][0].pop("ids"), "needs 'ids'"),
                 (lambda s: s["train"].update(mode="allreduce"), "trains in mode async or sync"),
                 (lambda s: s["train"].update(accumulate=2), "train.accumulate"),
+                (lambda s: s["train"].update(rows_wire="int"), "did you mean 'int8'"),
                 (lambda s: s["train"].update(audit=0.1), "train.audit")):
             made = clicks_job(c.dir, 1)
             change(made)
@@ -246,5 +251,5 @@ if __name__ == "__main__":
           each_sample_is_in_its_rows_once_whoever_dies,
           a_dense_embedding_learns_the_same,
           several_devices_learn_the_same,
-          sixteen_bits_train,
+          sixteen_and_eight_bits_train,
           what_does_not_fit_is_refused])

@@ -8,6 +8,7 @@
 #include "common/base/rng.h"
 #include "plan/tables.h"
 #include "proto/table_rows.h"
+#include "state/base/element.h"
 #include "trainer/base/grad.h"
 #include "trainer/push/distinct.h"
 #include "trainer/sum/add.h"
@@ -45,8 +46,9 @@ struct job_tables {
     struct job_tables_part *part;
     struct sync_rows_table *wanted; // tables whose rows are wanted
     uint32_t wanted_count;
+    enum wire_type wanted_type;
     struct sync_rows_ids *wanted_ids;
-    float sum[TABLE_DIM_MOST]; // of a row that is sent in 16 bits
+    float sum[TABLE_DIM_MOST]; // of a row that is not sent in f32
 };
 
 static enum sl_err job_table_read(struct job_table *t,
@@ -251,6 +253,7 @@ enum sl_err job_tables_want(struct job_tables *t, uint32_t table, size_t n,
         return rc;
     for (uint32_t s = 0; s < t->shards; s++)
         want_append(t, table, s, wire);
+    t->wanted_type = wire;
     t->wanted[t->wanted_count++] = (struct sync_rows_table){
         .dim = of->dim, .first = of->wanted.first, .values = of->values};
     return SL_OK;
@@ -261,8 +264,10 @@ static struct sync_rows rows_wanted(struct job_tables *t)
     for (uint32_t s = 0; s < t->shards; s++)
         t->wanted_ids[s] =
             (struct sync_rows_ids){t->part[s].ids.at, t->part[s].ids.bytes};
-    return (struct sync_rows){
-        .ids = t->wanted_ids, .tables = t->wanted, .count = t->wanted_count};
+    return (struct sync_rows){.ids = t->wanted_ids,
+                              .tables = t->wanted,
+                              .count = t->wanted_count,
+                              .type = t->wanted_type};
 }
 
 void job_tables_ask(struct job_tables *t, struct sync *sync)
@@ -349,7 +354,7 @@ static size_t rows_block_bytes(const struct job_table *t, uint32_t n,
 }
 
 static enum sl_err part_reserve(struct job_tables *t, uint32_t shard,
-                                enum wire_type wire, uint64_t dense,
+                                enum wire_type wire, size_t dense,
                                 struct sl_error *err)
 {
     struct job_tables_part *part = &t->part[shard];
@@ -366,14 +371,13 @@ static enum sl_err part_reserve(struct job_tables *t, uint32_t shard,
         most = block > most ? block : most;
         bytes += block;
     }
-    if (bytes > 0 && bytes + dense * wire_type_bytes(wire) > SYNC_ROWS_BYTES)
+    if (bytes > 0 && bytes + dense > SYNC_ROWS_BYTES)
         return sl_fail(err, SL_ERANGE,
                        "shard %u: %zu bytes of rows, %zu of them of table %s, "
-                       "and %llu other parameters in one push of at most %zu "
+                       "and %zu of other parameters in one push of at most %zu "
                        "bytes: compute fewer samples in a step (train.batch), "
                        "or set placement.shards",
-                       shard, bytes, most, largest, (unsigned long long)dense,
-                       SYNC_ROWS_BYTES);
+                       shard, bytes, most, largest, dense, SYNC_ROWS_BYTES);
     part->grads.bytes = 0;
     return blocks_reserve(&part->grads, bytes, err);
 }
@@ -416,13 +420,14 @@ static void part_append(struct job_tables *t, uint32_t shard, uint32_t table,
 
         part->strange |= !sum_row(of, k, sum);
         if (wire != WIRE_F32)
-            add_narrow(wire, of->dim, sum, to);
-        to += of->dim * wire_type_bytes(wire);
+            element_write_rows(wire, 1, of->dim, to, sum);
+        to += table_rows_row_bytes(of->dim, wire);
     }
 }
 
 enum sl_err job_tables_pack(struct job_tables *t, enum wire_type wire,
-                            const struct elements *ranges, struct sl_error *err)
+                            enum wire_type dense, const struct elements *ranges,
+                            struct sl_error *err)
 {
     enum sl_err rc = SL_OK;
 
@@ -433,7 +438,8 @@ enum sl_err job_tables_pack(struct job_tables *t, enum wire_type wire,
                            table->buckets, t->shards, err);
     }
     for (uint32_t s = 0; rc == SL_OK && t != NULL && s < t->shards; s++)
-        rc = part_reserve(t, s, wire, ranges[s].count, err);
+        rc = part_reserve(t, s, wire, ranges[s].count * wire_type_bytes(dense),
+                          err);
     for (uint32_t s = 0; rc == SL_OK && t != NULL && s < t->shards; s++) {
         for (uint32_t i = 0; i < t->count; i++)
             part_append(t, s, i, wire);

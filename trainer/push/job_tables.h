@@ -83,10 +83,10 @@ enum sl_err job_tables_add(struct job_tables *t, uint32_t table, size_t n,
                            struct sl_error *err);
 
 // Adds up what was added, as elements of type `wire`. `ranges` are the shards'
-// parts of the dense gradient, which travel in the same message. NULL is
-// allowed.
+// parts of the dense gradient, which travel in the same message, as `dense`.
+// NULL is allowed.
 enum sl_err job_tables_pack(struct job_tables *t, enum wire_type wire,
-                            const struct elements *ranges,
+                            enum wire_type dense, const struct elements *ranges,
                             struct sl_error *err);
 
 // Sets in *step what is pushed of rows with range `shard`. Returns false if one

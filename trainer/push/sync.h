@@ -92,8 +92,7 @@ struct sync_step {
 };
 
 // What is pulled of one range: blocks of ids without elements, one for each
-// table that has rows there (proto/table_rows.h). Their type is the job's; of a
-// cut, f32.
+// table that has rows there (proto/table_rows.h).
 struct sync_rows_ids {
     const uint8_t *blocks;
     size_t bytes; // 0: nothing is pulled there
@@ -111,6 +110,7 @@ struct sync_rows {
     const struct sync_rows_ids *ids;      // one per range
     const struct sync_rows_table *tables; // in the order of the blocks
     uint32_t count;                       // tables
+    enum wire_type type;                  // of the blocks, so of the answers
     // Of a cut, one per range, while no closure is open; NULL: the present
     // rows.
     const struct wire_tag *tags;

@@ -8,7 +8,9 @@
 #include <string.h>
 
 #include "common/base/fault.h"
+#include "plan/tables.h"
 #include "proto/table_rows.h"
+#include "state/base/element.h"
 #include "trainer/push/sync_ps_inner.h"
 #include "trainer/sum/add.h"
 
@@ -96,16 +98,28 @@ static uint32_t rows_of_range(const struct sync_rows_table *t, uint32_t range)
     return t->first[range + 1] - t->first[range];
 }
 
-// Returns the bytes of a shard's answer, if its elements are of type `wire`.
-static size_t rows_bytes(const struct ps_shard *p, enum wire_type wire)
+// Returns the bytes of a shard's answer.
+static size_t rows_bytes(const struct ps_shard *p)
 {
     const struct sync_rows *r = &p->s->rows;
     size_t bytes = 0;
 
     for (uint32_t i = 0; i < r->count; i++)
         bytes += table_rows_elements_bytes(
-            rows_of_range(&r->tables[i], p->number), r->tables[i].dim, wire);
+            rows_of_range(&r->tables[i], p->number), r->tables[i].dim, r->type);
     return bytes;
+}
+
+// Reads rows of one byte an element, which may be cut anywhere.
+static void take_int8(float *to, uint32_t dim, const struct sl_slices *rows)
+{
+    uint8_t row[sizeof(float) + TABLE_DIM_MOST];
+    struct slices_cursor at;
+
+    slices_cursor_init(&at, rows);
+    for (; slices_take(&at, row, table_rows_row_bytes(dim, WIRE_INT8)) == SL_OK;
+         to += dim)
+        element_read_row(WIRE_INT8, dim, to, row);
 }
 
 // Copies the rows of an answer to their places.
@@ -114,26 +128,28 @@ static enum sl_err take_rows(struct ps_shard *p,
                              struct sl_error *err)
 {
     const struct sync_rows *r = &p->s->rows;
-    size_t want = rows_bytes(p, m->wire), at = 0;
     struct sl_slices rows;
+    size_t at = 0;
 
-    if (m->in_shm || (m->wire != p->s->o.wire && m->wire != WIRE_F32) ||
-        m->payload.bytes != want)
+    if (m->in_shm || m->payload.bytes != rows_bytes(p))
         return sl_fail(err, SL_ECORRUPT,
-                       "shard %u answers with %zu bytes of rows in %s, not %zu",
-                       p->number, m->payload.bytes, wire_type_names[m->wire],
-                       want);
+                       "shard %u answers with %zu bytes of rows, not %zu in %s",
+                       p->number, m->payload.bytes, rows_bytes(p),
+                       wire_type_names[r->type]);
     for (uint32_t i = 0; i < r->count; i++) {
         const struct sync_rows_table *t = &r->tables[i];
+        float *to = t->values + (size_t)t->first[p->number] * t->dim;
         uint32_t n = rows_of_range(t, p->number);
 
         if (n == 0)
             continue;
         (void)slices_sub(&rows, &m->payload, at,
-                         (size_t)n * t->dim * wire_type_bytes(m->wire));
-        add_copy(t->values + (size_t)t->first[p->number] * t->dim, m->wire,
-                 &rows);
-        at += table_rows_elements_bytes(n, t->dim, m->wire);
+                         n * table_rows_row_bytes(t->dim, r->type));
+        if (r->type == WIRE_INT8)
+            take_int8(to, t->dim, &rows);
+        else
+            add_copy(to, r->type, &rows);
+        at += table_rows_elements_bytes(n, t->dim, r->type);
     }
     return SL_OK;
 }
@@ -288,8 +304,7 @@ static enum sl_err ps_call_rows(struct ps_shard *p, struct peer_call *call)
     ps_call_lend(p);
     rc = peer_pull_rows(
         &p->peer, &m,
-        &(struct peer_ids){ids->blocks, ids->bytes, rows_bytes(p, WIRE_F32)},
-        call);
+        &(struct peer_ids){ids->blocks, ids->bytes, rows_bytes(p)}, call);
     if (rc != SL_OK)
         released(p);
     return rc;

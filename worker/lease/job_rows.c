@@ -17,7 +17,7 @@ struct job_rows {
     struct job_tables *tables;
     struct rows_layer *layer;
     uint32_t count, shards;
-    enum wire_type wire;
+    enum wire_type wire, dense; // of rows, and of parameters
     float *rows; // of all ids of a column, and later their gradients
     size_t rows_capacity;
     bool asked;          // rows of `asked_step` were asked for ahead
@@ -78,7 +78,8 @@ static enum sl_err rows_fill_in(struct job_rows *r,
                        "coordinator and worker differ in version?",
                        job_tables_count(r->tables), model->tables);
     r->count = model->tables;
-    r->wire = spec_wire(spec);
+    r->wire = spec_rows_wire(spec);
+    r->dense = spec_wire(spec);
     r->layer = sl_calloc(r->count, sizeof(*r->layer));
     return r->layer == NULL ? sl_no_memory(err)
                             : rows_layers(r, spec, model, err);
@@ -328,7 +329,7 @@ enum sl_err job_rows_take(struct job_rows *r, const struct step_program *p,
     for (uint32_t i = 0; rc == SL_OK && i < r->count; i++)
         rc = rows_take_layer(r, i, p, &bags[r->layer[i].column], err);
     if (rc == SL_OK)
-        rc = job_tables_pack(r->tables, r->wire, ranges, err);
+        rc = job_tables_pack(r->tables, r->wire, r->dense, ranges, err);
     *finite = true;
     for (uint32_t i = 0; rc == SL_OK && i < r->shards; i++)
         *finite &= job_tables_fill(r->tables, i, &ignored);

@@ -180,6 +180,45 @@ TEST(life, rows_in_rounds_are_for_psservers_that_average_them)
     world_release(&w);
 }
 
+static const char int8_job[] =
+    "{\"name\":\"int8\",\"model\":{\"type\":\"external\",\"variables\":[{"
+    "\"name\":\"w\",\"shape\":[4]}],\"tables\":[{\"name\":\"users\",\"dim\":"
+    "16}]},\"optimizer\":{\"type\":\"sgd\",\"learning_rate\":0.5},\"data\":{"
+    "\"train\":{\"format\":\"external\",\"samples\":40}},\"train\":{\"batch\":"
+    "4,\"epochs\":2,\"steps_per_closure\":2,\"rows_wire\":\"int8\"}}";
+
+// An older psserver would refuse each push of these rows.
+TEST(life, rows_in_8_bits_are_for_members_that_read_them)
+{
+    struct world w;
+    Sluice__V1__JobStatus *s;
+    struct fake_member *m;
+
+    world_init(&w, t_seed());
+    w.edition = MODEL_EDITION_INT8;
+    world_add(&w, FAKE_PSSERVER, "ps-old")->edition = MODEL_EDITION_ROUNDS;
+    m = world_add(&w, FAKE_WORKER, "w-old");
+    m->edition = MODEL_EDITION_ROUNDS;
+    m->external = true;
+    world_submit(&w, int8_job);
+    T_FALSE(world_run(&w, JOB_RUNNING, 4000));
+    s = world_status(&w);
+    T_HAS(s->reason, "waiting for a psserver that keeps tables (edition 13)");
+    wire_free(&s->base);
+    world_add(&w, FAKE_PSSERVER, "ps-new")->edition = MODEL_EDITION_INT8;
+    T_FALSE(world_run(&w, JOB_FINISHED, 4000));
+    s = world_status(&w);
+    T_EQ(s->state, JOB_RUNNING);
+    T_EQ(s->steps_counted, 0);
+    wire_free(&s->base);
+    m = world_add(&w, FAKE_WORKER, "w-new");
+    m->edition = MODEL_EDITION_INT8;
+    m->external = true;
+    T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
+    check_end(&w);
+    world_release(&w);
+}
+
 // A shard stays where it was placed; its psserver is asked again once it is
 // new.
 TEST(life, a_psserver_that_became_older_is_not_asked_for_tables)

@@ -357,6 +357,45 @@ TEST(spec_tables, a_job_of_rounds_may_have_layers_with_rows)
     wire_free(&spec->base);
 }
 
+// What rows travel as is the job's word, and else that of its parameters.
+TEST(spec_tables, rows_may_travel_otherwise_than_parameters)
+{
+    static const struct {
+        const char *train;
+        enum wire_type rows;
+        unsigned edition;
+    } jobs[] = {
+        {"", WIRE_F32, MODEL_EDITION_TABLES},
+        {",'train':{'wire':'f16'}", WIRE_F16, MODEL_EDITION_TABLES},
+        {",'train':{'wire':'f16','rows_wire':'f32'}", WIRE_F32,
+         MODEL_EDITION_TABLES},
+        {",'train':{'rows_wire':'int8'}", WIRE_INT8, MODEL_EDITION_INT8},
+        {",'train':{'wire':'bf16','rows_wire':'int8'}", WIRE_INT8,
+         MODEL_EDITION_INT8},
+    };
+
+    for (size_t i = 0; i < SL_COUNT(jobs); i++) {
+        char rest[200];
+        Sluice__V1__JobSpec *spec;
+
+        snprintf(rest, sizeof(rest), "," SGD "," SAMPLES "%s", jobs[i].train);
+        spec = tables_checked("{'name':'users','dim':16}", rest);
+        T_EQ(spec_rows_wire(spec), jobs[i].rows);
+        T_NE(spec_wire(spec), WIRE_INT8);
+        T_EQ(spec->model->edition, jobs[i].edition);
+        wire_free(&spec->base);
+    }
+    tables_refused("{'name':'users','dim':16}",
+                   "," SGD "," SAMPLES ",'train':{'rows_wire':'int4'}",
+                   "train.rows_wire: unknown 'int4'; did you mean 'int8'?");
+    tables_refused("", "," SGD "," SAMPLES ",'train':{'rows_wire':'int8'}",
+                   "train.rows_wire: int8, but the job has no tables; leave it "
+                   "out, or say train.wire");
+    tables_refused("{'name':'users','dim':16}",
+                   "," SGD "," SAMPLES ",'train':{'wire':'int8'}",
+                   "train.wire: unknown 'int8'; known are f32, bf16, f16");
+}
+
 static void layers_refused(const char *rest, const char *job, const char *why)
 {
     Sluice__V1__JobSpec *spec = layers_make(rest, job);

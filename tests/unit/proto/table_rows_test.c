@@ -41,6 +41,9 @@ TEST(table_rows, blocks_come_one_behind_another)
     }
     T_EQ(table_rows_elements_bytes(1, 3, WIRE_BF16), 8);
     T_EQ(table_rows_elements_bytes(3, 4, WIRE_F32), 48);
+    T_EQ(table_rows_elements_bytes(2, 3, WIRE_INT8), 16); // two of 4 + 3
+    T_EQ(table_rows_elements_bytes(UINT32_MAX, 4096, WIRE_INT8),
+         (UINT64_C(4100) * UINT32_MAX + 7) / 8 * 8);
 }
 
 // Whoever can send a message can send any bytes.
@@ -62,7 +65,7 @@ TEST(table_rows, what_does_not_fit_is_refused)
     static const struct {
         size_t at;
         uint8_t byte;
-    } wrong[] = {{0, 3}, {4, 0}, {8, WIRE_TYPES}, {12, 1}, {7, 0xff}};
+    } wrong[] = {{0, 3}, {4, 0}, {8, WIRE_ROW_TYPES}, {12, 1}, {7, 0xff}};
 
     for (size_t i = 0; i < SL_COUNT(wrong); i++) {
         struct table_rows_at at = {bytes, n, 0};

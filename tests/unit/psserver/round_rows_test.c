@@ -81,13 +81,14 @@ static size_t put_rows(uint8_t *to, const struct slot *c)
     uint32_t n = ids_of(c, ids);
 
     for (uint32_t t = 0; t < TABLES && n > 0; t++) {
-        size_t row = dims[t] * wire_type_bytes(c->type);
+        size_t row = table_rows_row_bytes(dims[t], c->type);
 
         at = table_rows_head(at, t, n, c->type);
         memcpy(at, ids, n * sizeof(ids[0]));
         at += n * sizeof(ids[0]);
         for (uint32_t i = 0; i < n; i++)
-            element_write(c->type, dims[t], at + i * row, c->grads[ids[i]]);
+            element_write_rows(c->type, 1, dims[t], at + i * row,
+                               c->grads[ids[i]]);
         at += table_rows_elements_bytes(n, dims[t], c->type);
     }
     return (size_t)(at - to);
@@ -211,7 +212,7 @@ TEST(round_rows, T7_a_round_is_one_update_of_a_row)
 static void draw_slot(struct rng *r, struct slot *c)
 {
     *c = (struct slot){.samples = 1 + rng_below(r, 9),
-                       .type = (enum wire_type)rng_below(r, WIRE_TYPES),
+                       .type = (enum wire_type)rng_below(r, WIRE_ROW_TYPES),
                        .values = 1};
     for (size_t i = 0; i < IDS; i++) {
         c->has[i] = rng_below(r, 3) == 0;
@@ -220,12 +221,12 @@ static void draw_slot(struct rng *r, struct slot *c)
     }
 }
 
-// A row's gradient of a round in f32, in the order of slots.
+// A user's gradient of a round in f32, in the order of slots.
 static float mean_of(const struct slot *slots, size_t id, size_t d, bool *has)
 {
     uint64_t samples = 0;
-    float sum = 0, wide;
-    uint8_t wire[4];
+    float sum = 0, wide[DIM_MOST];
+    uint8_t wire[4 * (DIM_MOST + 1)];
 
     *has = false;
     for (size_t i = 0; i < SLOTS; i++) {
@@ -234,9 +235,10 @@ static float mean_of(const struct slot *slots, size_t id, size_t d, bool *has)
         samples += c->samples;
         if (!c->has[id])
             continue;
-        element_write(c->type, 1, wire, &c->grads[id][d]);
-        element_read(c->type, 1, &wide, wire);
-        sum = *has ? sum + (float)c->samples * wide : wide * (float)c->samples;
+        element_write_rows(c->type, 1, DIM_MOST, wire, c->grads[id]);
+        element_read_row(c->type, DIM_MOST, wide, wire);
+        sum = *has ? sum + (float)c->samples * wide[d]
+                   : wide[d] * (float)c->samples;
         *has = true;
     }
     return sum * (1.0f / (float)samples);

@@ -4,6 +4,7 @@
 #include "state/shard/shard_tables.h"
 
 #include "common/base/mem.h"
+#include "kernels/quant.h"
 #include "plan/tables.h"
 #include "state/snap/snap.h"
 #include "tests/harness/crash_fs.h"
@@ -242,6 +243,57 @@ TEST(shard_tables, T3_a_push_is_refused_as_a_whole)
     T_EQ(counted_steps(&s->once.counted), 0);
     push = push_rows(&w, 0, IDS, 2);
     counted(s, &push, WIRE_PUSH_COUNTED);
+    shard_unref(s);
+}
+
+// Rows in 8 bits: each is applied as what its bytes stand for, and a scale that
+// is none makes the step one that is not finite. What is read is rounded for
+// its way alone.
+TEST(shard_tables, rows_may_come_and_go_in_8_bits)
+{
+    static const float grad[DIM] = {127, 1.5f, -3};
+    static const float bad[] = {INFINITY, NAN, -1};
+    uint8_t block[TABLE_ROWS_HEAD + 8 + 16] = {0}, *out;
+    struct sl_slice one = {block, sizeof(block)};
+    struct wire_push push = kit_push(0, 0, NULL);
+    struct wire_pull pull = {.job = 7, .job_incarnation = 1, .shard = 2};
+    struct wire_push_reply reply;
+    struct wire_pull_reply pulled;
+    float user[DIM], exact, tag;
+    struct shard *s;
+    struct kit k;
+    size_t bytes;
+
+    s = admitted_with_tables(&k);
+    number_ids(1);
+    quant_narrow(DIM, grad, table_rows_head(block, 0, 1, WIRE_INT8) + 8);
+    push = push_rows(&w, 0, 0, 0);
+    push.rows_bytes =
+        TABLE_ROWS_HEAD + 8 + table_rows_elements_bytes(1, DIM, WIRE_INT8);
+    one.len = (size_t)push.rows_bytes;
+    push.rows = slices_one(&one);
+    for (size_t i = 0; i < SL_COUNT(bad); i++) {
+        uint8_t was[4];
+
+        memcpy(was, block + TABLE_ROWS_HEAD + 8, 4);
+        memcpy(block + TABLE_ROWS_HEAD + 8, &bad[i], 4);
+        T_FAILS(SL_ENUMERIC, shard_push(s, &push, &reply, NULL, t_err()));
+        T_EQ(rows_of(s, 0), 0);
+        memcpy(block + TABLE_ROWS_HEAD + 8, was, 4);
+    }
+    counted(s, &push, WIRE_PUSH_COUNTED);
+    read_rows(s, &w, 1, &exact, &tag);
+    T_EQ(exact, FIRST - 127);
+    table_rows_head(block, 0, 1, WIRE_INT8);
+    one.len = TABLE_ROWS_HEAD + 8;
+    pull.payload = slices_one(&one);
+    T_OK(shard_pull_rows(s, &pull, &pulled, &out, &bytes, t_err()));
+    T_EQ(bytes, table_rows_elements_bytes(1, DIM, WIRE_INT8));
+    quant_widen(DIM, out, user);
+    sl_free(out);
+    T_NEAR(user[0], FIRST - 127, 1e-4);
+    T_NEAR(user[1], FIRST - 2, 0.51); // 1.5 is as near to 1 as to 2
+    T_NEAR(user[2], FIRST + 3, 0.51);
     shard_unref(s);
 }
 

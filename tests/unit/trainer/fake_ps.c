@@ -9,6 +9,7 @@
 #include "kernels/half.h"
 #include "plan/tables.h"
 #include "proto/table_rows.h"
+#include "state/base/element.h"
 #include "tests/harness/t.h"
 
 #define HELD 64
@@ -214,13 +215,13 @@ static void apply_rows(struct fake_ps *f, struct fake_shard *s,
 
         T_ASSERT(table_rows_next(&b, &at, f->o.dims, FAKE_TABLES, true, NULL) ==
                  SL_OK);
-        T_ASSERT(b.type == push->wire);
-        row = f->o.dims[b.table] * wire_type_bytes(b.type);
+        T_ASSERT(b.type == push->wire || b.type == WIRE_INT8);
+        row = table_rows_row_bytes(f->o.dims[b.table], b.type);
         for (uint32_t i = 0; i < b.count; i++) {
             struct fake_row *to = row_made(f, s, b.table, id_at(f, s, &b, i));
 
-            memcpy(g, b.elements + i * row, row);
-            widen(b.type, f->o.dims[b.table], g);
+            element_read_row(b.type, f->o.dims[b.table], g,
+                             b.elements + i * row);
             for (uint32_t k = 0; k < f->o.dims[b.table]; k++)
                 to->values[k] -= f->o.rate * g[k];
         }
@@ -257,8 +258,9 @@ static void pull_rows_locked(struct fake_ps *f, struct rpc_call *call,
             for (uint32_t k = 0; k < dim; k++)
                 values[k] =
                     row != NULL ? row->values[k] : fake_first(b.table, id, k);
-            narrow(b.type, dim, values,
-                   out + n + i * dim * wire_type_bytes(b.type));
+            element_write_rows(b.type, 1, dim,
+                               out + n + i * table_rows_row_bytes(dim, b.type),
+                               values);
         }
         n += table_rows_elements_bytes(b.count, dim, b.type);
     }

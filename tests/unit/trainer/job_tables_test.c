@@ -140,7 +140,7 @@ TEST(job_tables, T3_an_id_stands_once_with_the_sum_of_its_gradients)
     T_OK(job_tables_add(t, 0, 2, ids, one, t_err()));
     T_OK(job_tables_add(t, 0, 3, ids + 2, one + 2, t_err()));
     T_OK(job_tables_add(t, 1, 2, ids, three, t_err()));
-    T_OK(job_tables_pack(t, WIRE_F32, ranges, t_err()));
+    T_OK(job_tables_pack(t, WIRE_F32, WIRE_F32, ranges, t_err()));
     for (uint32_t s = 0; s < 2; s++) {
         struct sync_step step = {.step = 0};
         float g[3];
@@ -160,7 +160,7 @@ TEST(job_tables, T3_an_id_stands_once_with_the_sum_of_its_gradients)
     }
     T_EQ(found, 5);
     job_tables_begin(t); // of the next step: nothing
-    T_OK(job_tables_pack(t, WIRE_F32, ranges, t_err()));
+    T_OK(job_tables_pack(t, WIRE_F32, WIRE_F32, ranges, t_err()));
     for (uint32_t s = 0; s < 2; s++) {
         struct sync_step step = {.step = 1};
 
@@ -181,12 +181,12 @@ TEST(job_tables, a_gradient_that_is_not_finite_is_told_of_its_shard_alone)
     struct sync_step step = {.step = 0};
 
     T_OK(job_tables_add(t, 1, 2, ids, large, t_err()));
-    T_OK(job_tables_pack(t, WIRE_F32, ranges, t_err()));
+    T_OK(job_tables_pack(t, WIRE_F32, WIRE_F32, ranges, t_err()));
     T_FALSE(job_tables_fill(t, shard, &step));
     T_TRUE(job_tables_fill(t, 1 - shard, &step));
     job_tables_begin(t);
     T_OK(job_tables_add(t, 1, 1, ids, large, t_err()));
-    T_OK(job_tables_pack(t, WIRE_F32, ranges, t_err()));
+    T_OK(job_tables_pack(t, WIRE_F32, WIRE_F32, ranges, t_err()));
     T_TRUE(job_tables_fill(t, shard, &step));
     job_tables_free(t);
 }
@@ -211,13 +211,16 @@ TEST(job_tables, more_than_a_message_has_is_refused_by_name)
     job_tables_forget(t);
     T_OK(job_tables_want(t, 0, SL_COUNT(ids), ids, WIRE_BF16, t_err()));
     T_OK(job_tables_add(t, 0, 1, ids, grad, t_err()));
-    T_FAILS(SL_ERANGE, job_tables_pack(t, WIRE_F32, full, &err));
+    T_FAILS(SL_ERANGE, job_tables_pack(t, WIRE_F32, WIRE_F32, full, &err));
     T_HAS(err.text, "of table users");
     T_TRUE(job_tables_fill(t, 0, &step));
     T_EQ(step.rows_bytes, 0);
     T_FAILS(SL_ERANGE, job_tables_add(t, 0, UINT32_MAX, NULL, NULL, &err));
     T_HAS(err.text, "table users");
-    T_OK(job_tables_pack(t, WIRE_BF16, full, t_err())); // half of the bytes
+    T_FAILS(SL_ERANGE, job_tables_pack(t, WIRE_INT8, WIRE_F32, full, &err));
+    // Half of the bytes.
+    T_OK(job_tables_pack(t, WIRE_BF16, WIRE_BF16, full, t_err()));
+    T_OK(job_tables_pack(t, WIRE_INT8, WIRE_BF16, full, t_err()));
     job_tables_free(t);
 }
 
@@ -255,7 +258,7 @@ static struct audited_step audited_step(const uint64_t ids[2],
     T_OK(job_tables_want(t, 1, 2, ids, WIRE_F32, t_err()));
     T_EQ(job_tables_pull(t, &sync, t_err()), SYNC_OK);
     T_OK(job_tables_add(t, 1, 2, ids, grads, t_err()));
-    T_OK(job_tables_pack(t, WIRE_F32, ranges, t_err()));
+    T_OK(job_tables_pack(t, WIRE_F32, WIRE_F32, ranges, t_err()));
     said.inputs = job_tables_inputs(t, 5);
     said.output = job_tables_output(t, 6);
     job_tables_sketch(t, &said.sketch, 7, 14);
@@ -298,7 +301,7 @@ TEST(job_tables, a_model_without_tables_has_none)
     T_PTR(t, NULL);
     T_EQ(job_tables_count(t), 0);
     job_tables_begin(t);
-    T_OK(job_tables_pack(t, WIRE_F32, NULL, t_err()));
+    T_OK(job_tables_pack(t, WIRE_F32, WIRE_F32, NULL, t_err()));
     T_TRUE(job_tables_fill(t, 0, &step));
     T_EQ(step.rows_bytes, 0);
     model.tables = list;

@@ -4,11 +4,12 @@
 // real RPC.
 #include "tests/harness/t.h"
 
+#include <math.h>
 #include <sched.h>
 
 #include "common/base/mem.h"
-#include "tests/unit/trainer/fake_ps.h"
 #include "plan/tables.h"
+#include "tests/unit/trainer/fake_ps.h"
 #include "trainer/push/distinct.h"
 #include "trainer/push/job_tables.h"
 #include "trainer/push/sync_ps.h"
@@ -498,7 +499,7 @@ static void send_with_rows(struct world *w, const struct job_tables *t,
 
 static void push_rows(struct world *w, struct job_tables *t, uint32_t number)
 {
-    T_OK(job_tables_pack(t, WIRE_F32, ranges, t_err()));
+    T_OK(job_tables_pack(t, WIRE_F32, WIRE_F32, ranges, t_err()));
     for (uint32_t i = 0; i < SHARDS; i++)
         send_with_rows(w, t, i, number);
     T_EQ(sync_settle(w->sync, t_err()), SYNC_OK);
@@ -678,7 +679,7 @@ TEST(sync_ps, rows_travel_in_the_job_s_type)
 
     world_open(&w, WIRE_BF16);
     T_OK(job_tables_add(t, 0, 6, ids, grads, t_err()));
-    T_OK(job_tables_pack(t, WIRE_BF16, ranges, t_err()));
+    T_OK(job_tables_pack(t, WIRE_BF16, WIRE_BF16, ranges, t_err()));
     for (uint32_t i = 0; i < SHARDS; i++) {
         struct sync_step step = {.step = 0, .samples = 1, .digest = 5};
 
@@ -692,6 +693,44 @@ TEST(sync_ps, rows_travel_in_the_job_s_type)
     T_EQ(rows[6], 5 - 2.5);
     T_EQ(rows[9], 7 - 0.5);
     T_EQ(rows[12], 8);
+    world_close(&w);
+    job_tables_free(t);
+}
+
+// Each row with a scale of its own, beside parameters of another type; answers
+// come in pieces that end anywhere.
+TEST(sync_ps, rows_travel_in_8_bits)
+{
+    static const uint64_t ids[] = {5, 6, 7, 8, 9};
+    static const float grads[15] = {127, -64, 1, 0, 0, 0, 1e-6f, 127e-6f, 0};
+    struct job_tables *t = two_tables();
+    float rows[15];
+    struct world w;
+
+    world_open(&w, WIRE_BF16);
+    T_OK(job_tables_add(t, 0, 5, ids, grads, t_err()));
+    T_OK(job_tables_pack(t, WIRE_INT8, WIRE_BF16, ranges, t_err()));
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        struct sync_step step = {.step = 0, .samples = 1, .digest = 5};
+
+        T_TRUE(job_tables_fill(t, i, &step));
+        T_EQ(w.sync->ops->send(w.sync, i, &step, false, t_err()), SYNC_OK);
+    }
+    T_EQ(sync_settle(w.sync, t_err()), SYNC_OK);
+    job_tables_forget(t);
+    T_OK(job_tables_want(t, 0, 5, ids, WIRE_INT8, t_err()));
+    T_EQ(job_tables_pull(t, w.sync, t_err()), SYNC_OK);
+    job_tables_rows(t, 0, rows);
+    for (size_t i = 0; i < 5; i++) {
+        float was[3], most = 0;
+
+        for (uint32_t k = 0; k < 3; k++) {
+            was[k] = fake_first(0, ids[i], k) - 0.5f * grads[3 * i + k];
+            most = fmaxf(most, fabsf(was[k]));
+        }
+        for (uint32_t k = 0; k < 3; k++)
+            T_NEAR(rows[3 * i + k], was[k], most * 0.51 / 127);
+    }
     world_close(&w);
     job_tables_free(t);
 }
