@@ -19,7 +19,7 @@ class OnBoth(Job):
     """A worker and a psserver on each core, the coordinator on the first."""
 
     def command(self, name):
-        cpu = self.cpus[name.endswith("2")]
+        cpu = self.cpus[name.endswith("-1")]
         return ["taskset", "-c", str(cpu), *super().command(name)]
 
 
