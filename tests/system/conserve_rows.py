@@ -12,6 +12,12 @@ A step pushes its four numbers (conserve.py) as the gradient of its ids, too:
             or while it is in use. A row holds the updates since it was made: some of
             its id's, each at most once.
 
+and where checkpoints are kept (idle_job), exactly what was evicted as well:
+
+    idle    evicts a row that IDLE updates of its shard left alone. One id for each
+            closure. A row that went is in an earlier checkpoint as it was at last,
+            unless its shard counted more than IDLE updates between two of them.
+
 As a program it is a worker of the library that trains any job of four numbers a row,
 with tables or without, until it is killed:
 
@@ -34,7 +40,7 @@ import time
 import conserve
 from conserve import FIELDS, ROOT, primes, step_vector, steps_of
 
-FEW = 64
+FEW, IDLE = 64, 1500
 ALL, OWN = 1 << 63, 1 << 40  # ids of many closures, and of one step
 
 
@@ -47,9 +53,18 @@ def rows_job(**more):
     return spec
 
 
+def idle_job(**more):
+    spec = rows_job(**more)
+    spec["model"]["tables"].append(
+        {"name": "idle", "dim": FIELDS, "initializer": "zeros", "buckets": 8,
+         "evict": {"unused_steps": IDLE}})
+    spec["checkpoint"]["keep"] = 1000
+    return spec
+
+
 def ids_of(table, closure, step):
-    if table == "few":
-        return [closure // 2]
+    if table != "late":
+        return [closure // 2 if table == "few" else closure]
     return [ALL + closure % 24, closure, OWN + closure * conserve.STEPS + step]
 
 
@@ -84,9 +99,22 @@ def records(path, table, part, dim):
 
 def files_of(c, job):
     """The snapshots that the job's last checkpoint names."""
-    manifest = json.loads(pathlib.Path(
-        c.json("checkpoints", job)["checkpoints"][-1]["manifest"]).read_text())
-    return [pathlib.Path(s["folder"]) / s["file"] for s in manifest["shards"]]
+    return cuts_of(c, job)[-1]
+
+
+def cuts_of(c, job):
+    """The snapshots of each checkpoint that is kept, in their order."""
+    def files(told):
+        manifest = json.loads(pathlib.Path(told["manifest"]).read_text())
+        return [pathlib.Path(s["folder"]) / s["file"] for s in manifest["shards"]]
+    return [files(told) for told in c.json("checkpoints", job)["checkpoints"]]
+
+
+def version_of(path):
+    """The updates that a snapshot has."""
+    from safetensors import safe_open
+    with safe_open(str(path), "numpy") as file:
+        return int(file.metadata()["sluice.version"])
 
 
 def rows_in(c, job, table):
@@ -142,6 +170,75 @@ def check_rows(c, job, spec):
           f"{sorted(wrong)[:4]}")
     shares = [len(records(path, "few", "rows", FIELDS)) for path in files_of(c, job)]
     check(0 < max(shares) <= FEW // len(shares), f"rows: {shares} of few on the shards")
+
+
+# ---- rows that went
+
+def plus(a, b):
+    return tuple(x + y for x, y in zip(a, b))
+
+
+def accounts(history):
+    """What the lives of a row can add up to, and what the last of them has. `history`:
+    of each checkpoint the shard's version, and (sum, changed) of the row, or None. A row
+    with other values is the same one with more updates, and also may be a new one, if
+    the one before was left alone for long enough to go."""
+    none = (0,) * FIELDS
+    states = {(none, None)}  # (what went, what is there)
+    for version, row in history:
+        after = set()
+        for gone, was in states:
+            if row is None or (was and row != was and version - was[1] > IDLE):
+                after.add((plus(gone, was[0]) if was else gone, row))
+            if row is not None:
+                after.add((gone, row))
+        states = after
+    return {(plus(gone, row[0] if row else none), row[0] if row else none)
+            for gone, row in states}
+
+
+def histories(c, job):
+    """({id: its history}, whether each shard's checkpoints are near each other)."""
+    out, seen, near = collections.defaultdict(list), collections.defaultdict(list), True
+    cuts = cuts_of(c, job)
+    for files in cuts:
+        for shard, path in enumerate(files):
+            version, before = version_of(path), seen[shard][-1:] or [0]
+            near = near and version - before[0] <= IDLE
+            rows = {int(r["id"]): (tuple(-float(x) for x in r["values"]), int(r["changed"]))
+                    for r in records(path, "idle", "rows", FIELDS)}
+            for number in rows.keys() | {n for n, s in out if s == shard}:
+                history = out[number, shard]
+                history += [(v, None) for v in seen[shard][len(history):]]
+                history.append((version, rows.get(number)))
+            seen[shard].append(version)
+    return {number: history for (number, _), history in out.items()}, near
+
+
+def check_idle(c, job, spec):
+    """Rows and what was evicted are what was pushed, id by id. Gives the updates that are
+    in rows, that went with rows, and that no checkpoint shows: those of rows that went
+    between two checkpoints which are not near each other."""
+    from cluster import check
+    pushed = updates("idle", spec["data"]["train"]["samples"], spec["train"]["epochs"])
+    held, near = histories(c, job)
+    told = collections.Counter()
+    check(set(held) <= set(pushed), "rows: idle has an id that no step has")
+    for number, vectors in pushed.items():
+        want = tuple(total(vectors))
+        found = accounts(held.get(number, []))
+        fits = [row for all_, row in found if all_ == want]
+        if not fits:
+            check(not near, f"rows: id {number} of idle: pushed {want}, but rows and "
+                  f"evicted ones have {found}; history {held.get(number)}")
+            fits = [row for all_, row in found if all(x <= y for x, y in zip(all_, want))]
+            check(fits, f"rows: id {number} of idle: more than was pushed, {want}: {found}")
+            told["unseen"] += len(vectors)
+            continue
+        told["kept"] += round(fits[0][1])
+        told["evicted"] += round(want[1] - fits[0][1])
+    check(told["evicted"] > 0 and told["kept"] > 0, f"rows: of idle none went: {told}")
+    return told
 
 
 def surplus(c, job, spec):

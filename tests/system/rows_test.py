@@ -14,7 +14,8 @@ import sys
 import numpy as np
 import conserve
 import conserve_rows
-from cluster import LIMIT, PATIENCE, Cluster, check, check_counts, check_equal, main, wait_for
+from cluster import (LIMIT, PATIENCE, Cluster, Failed, check, check_counts, check_equal, main,
+                     wait_for)
 from external_test import Programs, exported
 from lib_ring_test import PYTHON, Rank
 
@@ -559,6 +560,31 @@ def a_job_that_is_resumed_between_kills_has_each_update_of_a_row_once():
         conserve_rows.check_rows(c, resumed, spec)
 
 
+def what_evicted_rows_had_is_what_was_pushed_and_is_in_no_row():
+    """The rows that are there, and those that went as checkpoints show them, add up to
+    what was pushed, id by id, while psservers and programs are killed."""
+    with Cluster(psservers=2, workers=0) as c:
+        c.program_file = conserve_rows.__file__
+        spec = conserve_rows.idle_job(epochs=22, every_seconds=0.3)
+        with conserve.Programs(c) as programs:
+            job = c.submit(spec)
+            for victim in ("ps-0", "ps-1"):
+                c.wait_steps(job, c.steps(job) + 400)
+                programs.restart("x-0")
+                c.restart(victim)
+            check_counts(c.wait_state(job))
+        conserve_rows.check_idle(c, job, spec)
+        # The row has a step more than was pushed: its sum is that of no life.
+        pushed = conserve_rows.updates("idle", spec["data"]["train"]["samples"], 22)
+        pushed[7].pop()
+        try:
+            conserve_rows.check_idle(c, job, spec)
+        except Failed as error:
+            check("id 7 of idle" in str(error), str(error))
+        else:
+            check(False, "a step too many is not found")
+
+
 # Each step has ids that no step had before it.
 GREEDY = """
 import sys, numpy, sluice
@@ -601,6 +627,7 @@ def a_job_that_takes_all_memory_of_rows_fails_alone():
 if __name__ == "__main__":
     main([a_job_that_takes_all_memory_of_rows_fails_alone,
           a_job_that_is_resumed_between_kills_has_each_update_of_a_row_once,
+          what_evicted_rows_had_is_what_was_pushed_and_is_in_no_row,
           a_lost_closure_says_so_in_each_call, programs_and_psservers_are_killed_and_every_row_is_exact,
           a_gradient_of_a_row_that_is_not_finite_counts_like_any_other,
           a_resumed_job_goes_on_with_its_rows_on_more_psservers,
