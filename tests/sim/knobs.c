@@ -86,6 +86,13 @@ static void draw_luck(struct sim *s, struct knobs *k)
         k->weights |= (sim_chance(s, 300) ? 0 : sim_between(s, 1, 16)) << 8 * i;
 }
 
+// A group computes one step after the other, and each share of it thrice.
+static void take_time(struct knobs *k)
+{
+    if (k->mode == SIM_HYBRID && k->audit > 0)
+        k->compute_us /= 3;
+}
+
 // Audits, and a worker that computes wrongly now and then; in async, where its
 // own word makes it suspect, only if there is another one. Not drawn: what
 // other knobs are does not depend on it.
@@ -102,6 +109,7 @@ static void choose_audit(const struct sim *s, struct knobs *k)
         k->flips = 1 + (unsigned)(luck >> 33) % 300;
     k->wrong = (enum sim_wrong)((luck >> 50) % 3);
     k->kinds = (unsigned)(sl_mix64(luck) % 4);
+    take_time(k);
 }
 
 // Workers are of one kind of host in a fourth of these lives; some come when
@@ -112,12 +120,12 @@ void knobs_wrong(const struct sim *s, struct knobs *k)
 
     if (k->workers < 3)
         k->workers = 3 + (unsigned)(luck % 2);
-    if (k->audit == 0)
+    if (k->audit == 0) {
         k->audit = 100 + (unsigned)(luck >> 8) % 901;
+        take_time(k);
+    }
     k->flips = 1 + (unsigned)(luck >> 33) % 300;
     k->late = (unsigned)(luck >> 20) % k->workers;
-    if (k->mode == SIM_HYBRID) // a group's shares are computed thrice
-        k->compute_us /= 3;
 }
 
 void knobs_draw(struct sim *s, struct knobs *k, enum sim_mode mode)
