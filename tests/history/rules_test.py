@@ -44,7 +44,7 @@ class Table:
     def expand(words):
         """"I1-I3 S1" -> ["I1", "I2", "I3", "S1"]"""
         rules = []
-        for first, low, _, high in re.findall(r"([A-Z])(\d)(-[A-Z](\d))?", words):
+        for first, low, _, high in re.findall(r"([A-Z])(\d+)(-[A-Z](\d+))?", words):
             rules += [f"{first}{n}" for n in range(int(low), int(high or low) + 1)]
         return rules
 
