@@ -25,20 +25,22 @@ static int cut_row_compare(const void *a, const void *b)
 
 static enum sl_err cut_rows_sort(struct cut_rows *r, struct sl_error *err)
 {
-    struct table_records records = table_export_records(r->x, r->shard++);
+    const struct table_live *live = table_export_records(r->x, r->shard++);
+    struct table_live_at at = {0};
+    struct table_run run;
 
     sl_free(r->sorted);
     r->at = r->count = 0;
-    r->sorted = sl_malloc_array(records.count, sizeof(*r->sorted));
+    r->sorted = sl_malloc_array(live->records, sizeof(*r->sorted));
     if (r->sorted == NULL)
         return sl_no_memory(err);
-    for (uint64_t i = 0; i < records.count; i++) {
-        const uint8_t *record = records.at + i * records.bytes;
+    while (table_live_next(live, &at, UINT64_MAX, &run)) {
+        const uint8_t *record = table_run_data(&run);
 
-        r->sorted[i] =
-            (struct cut_row){table_hash(table_id(record, 0)), record};
+        for (uint64_t i = 0; i < run.n; i++, record += live->record_bytes)
+            r->sorted[r->count++] =
+                (struct cut_row){table_hash(table_id(record, 0)), record};
     }
-    r->count = records.count;
     qsort(r->sorted, r->count, sizeof(*r->sorted), cut_row_compare);
     return SL_OK;
 }

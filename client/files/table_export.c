@@ -9,13 +9,15 @@
 
 #include "common/base/hash.h"
 #include "common/base/mem.h"
+#include "proto/table_chain.h"
 #include "proto/table_rows.h"
 
 #define ROWS_AT_ONCE 1024 // that are copied behind one another
 
 struct table_part {
-    struct tensorfile *file; // owned; NULL: a psserver has them
-    const uint8_t *at;       // in the file
+    struct tensorfile *file;  // owned; NULL: a psserver has them
+    struct table_chain chain; // the file, and those below it
+    struct table_live live;   // of them
     const Sluice__V1__CheckpointShard *shard;
     uint64_t records;
     uint32_t record_bytes;
@@ -34,8 +36,11 @@ enum sl_err table_export_begin(struct table_export *x, const char *name,
 
 void table_export_release(struct table_export *x)
 {
-    for (uint32_t i = 0; x->part != NULL && i < x->shards; i++)
+    for (uint32_t i = 0; x->part != NULL && i < x->shards; i++) {
+        table_live_release(&x->part[i].live);
+        table_chain_close(&x->part[i].chain);
         tensorfile_close(x->part[i].file);
+    }
     sl_free(x->part);
     x->part = NULL;
 }
@@ -72,14 +77,16 @@ static enum sl_err table_part_set(struct table_export *x,
 static enum sl_err part_of_file(struct table_export *x, struct table_part *part,
                                 const char *path, struct sl_error *err)
 {
-    const struct tensor_info *t =
-        table_rows_find(part->file, TABLE_ROWS_TENSOR, x->name);
+    enum sl_err rc =
+        table_live_init(&part->live, &part->chain, 0, x->name, err);
 
-    if (t == NULL)
+    if (rc == SL_ENOENT)
         return sl_fail(err, SL_ECORRUPT, "%s: it has no rows of table %s", path,
                        x->name);
-    part->at = tensorfile_data(part->file, t);
-    return table_part_set(x, part, t->shape[0], t->shape[1], path, err);
+    if (rc != SL_OK)
+        return sl_prefix(err, rc, "%s", path);
+    return table_part_set(x, part, part->live.records, part->live.record_bytes,
+                          path, err);
 }
 
 enum sl_err table_export_file(struct table_export *x, uint32_t shard,
@@ -96,6 +103,8 @@ enum sl_err table_export_file(struct table_export *x, uint32_t shard,
             tensorfile_open(&part->file, fs, path, TENSORFILE_HEADER_OURS, err);
     if (rc == SL_OK)
         rc = tensorfile_verify(part->file, err);
+    if (rc == SL_OK)
+        rc = table_chain_beside(&part->chain, part->file, fs, path, true, err);
     return rc == SL_OK ? part_of_file(x, part, path, err) : rc;
 }
 
@@ -147,6 +156,20 @@ static enum sl_err write_records(struct table_writer *w, const uint8_t *records,
                    records + i * record_bytes + w->from, w->bytes);
         rc = tensorfile_append(w->file, w->space, k * w->bytes, err);
     }
+    return rc;
+}
+
+static enum sl_err write_live(struct table_writer *w,
+                              const struct table_live *live,
+                              struct sl_error *err)
+{
+    struct table_live_at at = {0};
+    enum sl_err rc = SL_OK;
+    struct table_run run;
+
+    while (rc == SL_OK && table_live_next(live, &at, UINT64_MAX, &run))
+        rc = write_records(w, table_run_data(&run), run.n, live->record_bytes,
+                           err);
     return rc;
 }
 
@@ -253,8 +276,10 @@ static enum sl_err table_fetch(struct table_export *x, struct table_part *part,
                              TENSORFILE_HEADER_OURS, err);
         fs_unlink(fs_posix(), path, NULL);
     }
-    if (rc == SL_OK) // the file has one tensor
-        part->at = tensorfile_data(part->file, tensorfile_at(part->file, 0));
+    if (rc == SL_OK) {
+        part->chain = (struct table_chain){.top = part->file, .mapped = true};
+        rc = table_live_init(&part->live, &part->chain, 0, x->name, err);
+    }
     sl_free(path);
     return rc;
 }
@@ -270,12 +295,10 @@ enum sl_err table_export_fetch(struct table_export *x, const char *folder,
     return rc;
 }
 
-struct table_records table_export_records(const struct table_export *x,
-                                          uint32_t shard)
+const struct table_live *table_export_records(const struct table_export *x,
+                                              uint32_t shard)
 {
-    const struct table_part *part = &x->part[shard];
-
-    return (struct table_records){part->at, part->records, part->record_bytes};
+    return &x->part[shard].live;
 }
 
 // ---- the file of all rows
@@ -295,8 +318,7 @@ static enum sl_err write_all(const struct table_export *x,
     for (uint32_t i = 0; rc == SL_OK && i < x->shards; i++) {
         const struct table_part *part = &x->part[i];
 
-        rc = part->file != NULL ? write_records(&w, part->at, part->records,
-                                                part->record_bytes, err)
+        rc = part->file != NULL ? write_live(&w, &part->live, err)
                                 : write_pulled(&w, part, err);
     }
     sl_free(w.space);

@@ -18,6 +18,7 @@
 #include "client/files/cut_pull.h"
 #include "common/base/fs.h"
 #include "common/base/tensorfile.h"
+#include "proto/table_chain.h"
 
 struct table_part; // one shard's rows
 
@@ -38,7 +39,8 @@ enum sl_err table_export_begin(struct table_export *x, const char *name,
                                struct sl_error *err);
 void table_export_release(struct table_export *x); // all zeroes is allowed
 
-// Names the snapshot file that has a shard's rows, and checks it; sha256 as in
+// Names the snapshot file that has a shard's rows, and checks it and the files
+// below it, which lie beside it; sha256 as in
 // assemble_snapshot.
 enum sl_err table_export_file(struct table_export *x, uint32_t shard,
                               struct fs *fs, const char *path,
@@ -50,13 +52,6 @@ enum sl_err table_export_psserver(struct table_export *x,
                                   const Sluice__V1__CheckpointShard *shard,
                                   struct sl_error *err);
 
-// A shard's rows, as a snapshot has them.
-struct table_records {
-    const uint8_t *at; // until the release; each begins with its id
-    uint64_t count;
-    uint32_t bytes; // of a record
-};
-
 // Brings the rows of psservers to this host, after each shard was named once:
 // into files of `folder` that have no name any more when it returns, but may
 // be left there (table_export_left) when the process is killed.
@@ -66,9 +61,9 @@ enum sl_err table_export_fetch(struct table_export *x, const char *folder,
 bool table_export_left(const char *name);
 
 // Returns the rows of a shard below x->shards that was read from a file, or
-// fetched.
-struct table_records table_export_records(const struct table_export *x,
-                                          uint32_t shard);
+// fetched; until the release. The files are mapped.
+const struct table_live *table_export_records(const struct table_export *x,
+                                              uint32_t shard);
 
 // Writes file `path`, with meta[meta_count], after each shard was named once.
 // *bytes is the file's size.

@@ -120,6 +120,17 @@ enum sl_err tensorfile_create(struct tensorfile_writer **out, struct fs *fs,
 enum sl_err tensorfile_append(struct tensorfile_writer *w, const void *bytes,
                               size_t n, struct sl_error *err);
 
+// Lays the tensors of a file out anew, in place of those that tensorfile_create
+// was given: for a writer that only knows after the data how many elements
+// there are. The same tensors and metadata, none of which is longer than
+// before, lie one behind the other in the bytes that were appended. SL_EINVAL
+// as tensorfile_create; SL_ERANGE if the header becomes longer. After a failure
+// w can only be aborted.
+enum sl_err tensorfile_shrink(struct tensorfile_writer *w,
+                              const struct tensor_info *tensors, size_t count,
+                              const struct tensor_meta *meta, size_t meta_count,
+                              struct sl_error *err);
+
 // Replaces the value of a metadata key by one of the same length; before
 // tensorfile_finish, as often as one likes, and not the keys of `checks`.
 // SL_ENOENT without such a key, SL_EINVAL if the length differs or it needs

@@ -252,6 +252,41 @@ static enum sl_err take_checks(struct tensorfile_writer *w, const uint8_t *at,
     return rc;
 }
 
+// Fills the header with blanks up to the length that the file has room for.
+static enum sl_err put_blanks(struct tensorfile_writer *w, size_t length)
+{
+    uint64_t n = length - LENGTH_BYTES;
+    enum sl_err rc = w->head.len <= length ? SL_OK : SL_ERANGE;
+
+    while (rc == SL_OK && w->head.len < length)
+        rc = buf_append_char(&w->head, ' ');
+    for (int i = 0; rc == SL_OK && i < LENGTH_BYTES; i++)
+        w->head.data[i] = (uint8_t)(n >> 8 * i);
+    return rc;
+}
+
+enum sl_err tensorfile_shrink(struct tensorfile_writer *w,
+                              const struct tensor_info *tensors, size_t count,
+                              const struct tensor_meta *meta, size_t meta_count,
+                              struct sl_error *err)
+{
+    size_t length = w->head.len;
+    enum sl_err rc;
+
+    w->data_bytes = 0;
+    rc = tensorfile_check_layout(w, tensors, count, err);
+    if (rc != SL_OK)
+        return rc;
+    buf_reset(&w->head);
+    strmap_release(&w->places);
+    rc = put_header(w, tensors, count, meta, meta_count);
+    if (rc == SL_OK)
+        rc = put_blanks(w, length);
+    return rc == SL_OK
+               ? SL_OK
+               : sl_fail(err, rc, "%s: header: %s", w->path, sl_err_text(rc));
+}
+
 enum sl_err tensorfile_append(struct tensorfile_writer *w, const void *bytes,
                               size_t n, struct sl_error *err)
 {

@@ -239,6 +239,8 @@ static void load_work(void *arg)
                 "psserver more (--rows-memory limits its tables, coordinator "
                 "--quota TENANT:rows= those of a tenant)");
     if (load->rc == SL_OK)
+        load->shard->chain.most = setup->deltas;
+    if (load->rc == SL_OK)
         load->rc = snap_load(setup->fs, h->folder, load->at_least, load->shard,
                              passed_over, h, &load->err);
     if (load->rc == SL_OK && from_sources(load->shard))

@@ -66,6 +66,7 @@ struct roster_setup {
     // dropped, since roster_attached says all again.
     void (*send)(void *arg, const Sluice__V1__AttendUp *up);
     void *arg;
+    unsigned deltas; // most, behind a whole snapshot (T10)
     // Folders that weights are read from (snap.h); NULL: wherever `fs` finds
     // them.
     const struct roots *weights;

@@ -370,6 +370,7 @@ void roster_keep(struct roster *r, const Sluice__V1__Keep *m)
             m->job, m->shard, what.keep.newest.incarnation,
             what.keep.newest.sequence, m->term);
     what.hosted = h->shard;
+    what.keep.chains = h->shard->tables.count > 0;
     shard_brief(h->shard, true, &brief);
     if (what.keep.newest.incarnation <= brief.incarnation)
         start_collect(r, &what, h->folder, collect_work);

@@ -413,9 +413,19 @@ static void answer_tagged_rows(struct shards_api *api, struct rpc_call *call,
     loop_post_task(api->setup.loop, &p->task, tagged_rows_start, p);
 }
 
-static void drop_file(void *file)
+// What an answer from a file keeps until it is sent.
+struct file_answer {
+    struct tagged_file *file; // a reference
+    void *copy;               // of records; owned
+};
+
+static void file_answer_free(void *answer)
 {
-    tagged_file_unref(file);
+    struct file_answer *a = answer;
+
+    tagged_file_unref(a->file);
+    sl_free(a->copy);
+    sl_free(a);
 }
 
 // Answers with a file's values, or with records of a table; owns the reference.
@@ -425,12 +435,13 @@ static void api_answer_file(struct rpc_call *call, struct tagged_file *file,
     struct wire_pull_reply reply = {.incarnation = file->tag.incarnation,
                                     .version = file->version};
     struct tagged_records part = {.at = file->values, .bytes = file->bytes};
+    struct file_answer *answer = sl_malloc(sizeof(*answer));
     struct sl_error err = SL_ERROR_INIT;
-    enum sl_err rc = SL_OK;
+    enum sl_err rc = answer == NULL ? SL_ENOMEM : SL_OK;
     struct rpc_msg msg;
 
     rpc_msg_init(&msg);
-    if (m->payload.bytes > 0)
+    if (rc == SL_OK && m->payload.bytes > 0)
         rc = tagged_file_records(file, &m->payload, m->first_record,
                                  RPC_DATA_BYTES - WIRE_HEAD_MAX, &part, &err);
     reply.records = part.records;
@@ -439,7 +450,12 @@ static void api_answer_file(struct rpc_call *call, struct tagged_file *file,
         rc = wire_head_pull_reply(&msg, &reply, part.bytes);
     if (rc == SL_OK)
         rpc_msg_part(&msg, part.at, part.bytes);
-    rpc_msg_on_release(&msg, drop_file, file);
+    if (answer == NULL) {
+        tagged_file_unref(file);
+    } else {
+        *answer = (struct file_answer){file, part.copy};
+        rpc_msg_on_release(&msg, file_answer_free, answer);
+    }
     rpc_answer(call, rc, &err, &msg);
 }
 

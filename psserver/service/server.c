@@ -55,6 +55,16 @@ const struct conf_key server_keys[] = {
      .kind = CONF_STRING,
      .help = "Folder of snapshots, or s3://BUCKET/PREFIX; without it, store in "
              "the state folder."},
+    {.name = "deltas",
+     .kind = CONF_INT,
+     .value = "16",
+     .min = 0,
+     .max = SHARD_CHAIN_MOST - 1,
+     .unit = "files",
+     .help =
+         "Most snapshots of a shard with sparse tables, one behind another, "
+         "that have only the rows which changed since the one before; 0: "
+         "each snapshot is whole, as psservers of older versions read it."},
     {.name = "weights-root",
      .kind = CONF_MULTI,
      .unit = "DIR",
@@ -285,6 +295,7 @@ static enum sl_err psserver_start_control(struct psserver *s,
         .folder = s->folder,
         .membership = &s->membership,
         .send = attendance_send,
+        .deltas = (unsigned)conf_int(c, "deltas"),
         .weights = s->weights != NULL ? s->weights : roots_all(),
         .weights_secret = s->weights == NULL && daemon_tls(s->daemon) != NULL};
     enum sl_err rc;

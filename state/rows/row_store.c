@@ -26,7 +26,8 @@ enum sl_err row_store_init(struct row_store *s, size_t stride, uint32_t first,
                              .first = first,
                              .own = own,
                              .buckets = buckets,
-                             .limit = limit};
+                             .limit = limit,
+                             .gone = {.account = account}};
     enum sl_err rc = row_account_take(account, buckets_bytes(&made), false);
 
     *s = (struct row_store){.bucket = NULL};
@@ -49,6 +50,7 @@ void row_store_release(struct row_store *s)
     if (s->bucket == NULL)
         return;
     row_store_thaw(s);
+    row_gone_release(&s->gone);
     for (uint32_t i = 0; i < s->own; i++)
         row_bucket_release(&s->bucket[i]);
     sl_free(s->bucket);
@@ -356,6 +358,7 @@ uint32_t row_store_add(struct row_store *s, uint64_t hash, uint64_t id)
 static void row_store_drop(struct row_store *s, uint32_t number)
 {
     s->count--;
+    row_gone_add(&s->gone, row_store_at(s, number)->id);
     if (row_store_is_cold(s, number)) {
         row_tier_drop(s, number);
         return;
@@ -495,10 +498,11 @@ uint32_t row_store_victim(const struct row_store *s, uint64_t hash,
 
 // ---- the instant
 
-void row_store_freeze(struct row_store *s, uint32_t version)
+void row_store_freeze(struct row_store *s, uint32_t version, uint32_t least)
 {
     s->frozen = true;
     s->version = version;
+    s->least = least;
     s->next = 0;
     s->end = s->pool.used;
     s->total = s->count;
@@ -538,7 +542,7 @@ static size_t walk_numbers(struct row_store *s, size_t most, uint8_t *out)
 
         if (row_tier_walked(s->tier, number))
             continue;
-        if (h->score != 0 && h->changed <= s->version)
+        if (h->score != 0 && h->changed <= s->version && h->changed >= s->least)
             memcpy(out + n++ * s->pool.stride, h, s->pool.stride);
     }
     return n;

@@ -21,6 +21,7 @@
 #include <stdbool.h>
 
 #include "plan/tables.h"
+#include "state/rows/row_gone.h"
 #include "state/rows/row_index.h"
 #include "state/rows/row_pool.h"
 #include "state/rows/row_tier.h"
@@ -40,12 +41,15 @@ struct row_store {
 
     bool frozen;
     uint32_t version;   // of the instant
+    uint32_t least;     // records changed before it are left out of the walk
     uint32_t next, end; // numbers: the walk's place, and its end
-    uint64_t total;     // records of the instant
+    uint64_t total;     // records of the instant, also those left out
     // Saved records in order: the first piece, the one that is being filled,
     // and the last one, which may be empty.
     struct row_saved *head, *tail, *last;
     uint64_t saved_room; // records that can be saved without memory
+
+    struct row_gone gone; // ids of removed records, for the next snapshot
 };
 
 // Makes an empty store for buckets [first, first + own) of `buckets`, with
@@ -162,7 +166,7 @@ uint64_t row_store_bytes(const struct row_store *s);
 
 // ---- the instant
 
-void row_store_freeze(struct row_store *s, uint32_t version);
+void row_store_freeze(struct row_store *s, uint32_t version, uint32_t least);
 void row_store_thaw(struct row_store *s);
 
 void row_store_save(struct row_store *s, const struct row_header *h);
@@ -176,7 +180,7 @@ static inline void row_store_touch(struct row_store *s, uint32_t number)
         row_tier_walked(s->tier, number))
         return;
     h = row_store_at(s, number);
-    if (h->changed <= s->version)
+    if (h->changed <= s->version && h->changed >= s->least)
         row_store_save(s, h);
 }
 

@@ -108,10 +108,12 @@ static enum sl_err tier_failed(struct row_store *s, enum sl_err rc,
     return rc;
 }
 
-// Returns true if a record is of the instant, and its walk goes on.
+// Returns true if a record is of the instant, and its walk goes on. One that
+// did not change since the file below is in that one.
 static bool of_instant(const struct row_store *s, const struct row_header *h)
 {
-    return s->frozen && h->score != 0 && h->changed <= s->version;
+    return s->frozen && h->score != 0 && h->changed <= s->version &&
+           h->changed >= s->least;
 }
 
 // Returns true if the walk is still to come to the record of a slot.

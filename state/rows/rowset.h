@@ -198,10 +198,15 @@ size_t rowset_part_stride(const struct rowset *r, enum rowset_part part);
 // has come to them. Does nothing slow. The set must not be frozen.
 void rowset_freeze(struct rowset *r, uint32_t version);
 
+// Takes the instant of those records alone that were changed after update
+// `since`, which is below UINT32_MAX: the walk leaves out all others (T10).
+void rowset_freeze_changed(struct rowset *r, uint32_t version, uint32_t since);
+
 // Returns true between rowset_freeze and rowset_thaw.
 bool rowset_is_frozen(const struct rowset *r);
 
-// Returns the number of records that the walk of a part gives in all.
+// Returns the number of records that the walk of a part gives in all; of
+// rowset_freeze_changed, a number that they do not exceed.
 uint64_t rowset_frozen(const struct rowset *r, enum rowset_part part);
 
 // Goes on with the walk of a part: examines at most `most` records (not 0) and
@@ -217,6 +222,37 @@ enum sl_err rowset_walked(const struct rowset *r, struct sl_error *err);
 // Ends the instant, also before the walk's end, and frees saved records. A set
 // that is not frozen is left alone.
 void rowset_thaw(struct rowset *r);
+
+// Notes the ids of records that go from now on, for a snapshot of what changed:
+// one that is taken at this moment has all others. They cost 8 bytes each, and
+// are given up, rather than a push, where memory or the list's limit is short.
+void rowset_gone_begin(struct rowset *r);
+
+// Returns true if all ids that went since rowset_gone_begin are known.
+bool rowset_gone_known(const struct rowset *r);
+
+// Sets the ids apart that went since the last seal; at an instant.
+void rowset_gone_seal(struct rowset *r);
+// Ends what rowset_gone_seal began: forgets these ids if the snapshot that has
+// them is durable; else the next one is to have them, too.
+void rowset_gone_end(struct rowset *r, bool durable);
+
+// Returns the number of ids of a part that were set apart. An id may be among
+// them twice, and may have a record again.
+uint64_t rowset_gone(const struct rowset *r, enum rowset_part part);
+
+// Place in a list of ids; all zeroes at the beginning.
+struct rowset_gone_at {
+    bool begun;
+    const struct row_gone_piece *piece;
+    uint64_t next;
+};
+
+// Copies the next ids of a part that were set apart, at most `most`; returns
+// their number, 0 behind the last one. Without the lock, between
+// rowset_gone_seal and rowset_gone_end.
+size_t rowset_gone_read(const struct rowset *r, enum rowset_part part,
+                        struct rowset_gone_at *at, size_t most, uint64_t *ids);
 
 // Takes memory for n records that rowset_put is to add. Errors as of
 // rowset_reserve.

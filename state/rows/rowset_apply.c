@@ -86,6 +86,28 @@ static enum sl_err reserve_exactly(struct rowset *r, size_t n, const void *ids)
     return rc;
 }
 
+static bool rowset_evicts(const struct rowset_spec *s)
+{
+    return s->max_rows > 0 || s->unused_steps > 0 || s->least_norm > 0;
+}
+
+// A snapshot that names more ids than a part of the rows is no shorter than a
+// whole one by much.
+#define GONE_PART 4
+#define GONE_LEAST 65536
+
+// Takes memory for the ids that an update of n ids removes, at most: as in
+// touched_by.
+static void reserve_gone(struct rowset *r, size_t n)
+{
+    uint64_t records = (uint64_t)r->rows.count + r->waiting.count;
+    uint64_t most = GONE_LEAST + records / GONE_PART;
+
+    if (rowset_evicts(&r->spec))
+        row_gone_reserve(&r->rows.gone, 2 * n + r->rows.largest, most);
+    row_gone_reserve(&r->waiting.gone, 2 * n + r->waiting.largest, most);
+}
+
 // A look for ids that have rows already would cost each push as much as its
 // update, so it is made where memory is short.
 enum sl_err rowset_reserve(struct rowset *r, size_t n, const void *ids)
@@ -101,6 +123,8 @@ enum sl_err rowset_reserve(struct rowset *r, size_t n, const void *ids)
         rc = reserve_for(r, n, all);
     if (rc == SL_ERANGE || rc == SL_EBUSY)
         rc = reserve_exactly(r, n, ids);
+    if (rc == SL_OK)
+        reserve_gone(r, n);
     return rc;
 }
 

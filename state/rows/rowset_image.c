@@ -19,8 +19,14 @@ size_t rowset_part_stride(const struct rowset *r, enum rowset_part part)
 
 void rowset_freeze(struct rowset *r, uint32_t version)
 {
-    row_store_freeze(&r->rows, version);
-    row_store_freeze(&r->waiting, version);
+    row_store_freeze(&r->rows, version, 0);
+    row_store_freeze(&r->waiting, version, 0);
+}
+
+void rowset_freeze_changed(struct rowset *r, uint32_t version, uint32_t since)
+{
+    row_store_freeze(&r->rows, version, since + 1);
+    row_store_freeze(&r->waiting, version, since + 1);
 }
 
 bool rowset_is_frozen(const struct rowset *r)
@@ -53,6 +59,57 @@ void rowset_thaw(struct rowset *r)
 {
     row_store_thaw(&r->rows);
     row_store_thaw(&r->waiting);
+}
+
+// ---- ids that went
+
+void rowset_gone_begin(struct rowset *r)
+{
+    row_gone_begin(&r->rows.gone);
+    if (rowset_waits(r))
+        row_gone_begin(&r->waiting.gone);
+}
+
+static bool gone_known(const struct row_gone *g)
+{
+    return g->follows && !g->lost;
+}
+
+bool rowset_gone_known(const struct rowset *r)
+{
+    return gone_known(&r->rows.gone) &&
+           (!rowset_waits(r) || gone_known(&r->waiting.gone));
+}
+
+void rowset_gone_seal(struct rowset *r)
+{
+    row_gone_seal(&r->rows.gone);
+    row_gone_seal(&r->waiting.gone);
+}
+
+void rowset_gone_end(struct rowset *r, bool durable)
+{
+    void (*end)(struct row_gone * g) = durable ? row_gone_drop : row_gone_undo;
+
+    end(&r->rows.gone);
+    end(&r->waiting.gone);
+}
+
+static const struct row_gone *gone_of(const struct rowset *r,
+                                      enum rowset_part part)
+{
+    return part == ROWSET_ROWS ? &r->rows.gone : &r->waiting.gone;
+}
+
+uint64_t rowset_gone(const struct rowset *r, enum rowset_part part)
+{
+    return gone_of(r, part)->sealed_count;
+}
+
+size_t rowset_gone_read(const struct rowset *r, enum rowset_part part,
+                        struct rowset_gone_at *at, size_t most, uint64_t *ids)
+{
+    return row_gone_read(gone_of(r, part), at, most, ids);
 }
 
 // ---- a set from a snapshot

@@ -1171,8 +1171,27 @@ static enum sl_err show_locked(struct shard *s, uint64_t incarnation,
         return rc;
     out->tag = (struct wire_tag){s->incarnation, s->sequence};
     s->memory.freeze = &out->freeze;
-    tables_freeze(&s->tables, once_version(&s->once)); // T6
     return SL_OK;
+}
+
+// Takes the instant of the tables (T6), and decides whether it is a delta
+// (T10). The chain of a base begins anew with it: what went before is in no
+// list.
+static void freeze_tables_locked(struct shard *s, struct shard_image *out)
+{
+    uint64_t version = once_version(&s->once);
+
+    out->version = version;
+    out->numbered = true;
+    out->delta = shard_chain_delta(&s->chain) && tables_followed(&s->tables);
+    if (out->delta) {
+        tables_freeze_changed(&s->tables, version, s->chain.version);
+        return;
+    }
+    s->chain.count = 0;
+    tables_freeze(&s->tables, version);
+    if (s->chain.most > 0)
+        tables_follow(&s->tables);
 }
 
 // Sequence 0: the next one.
@@ -1183,6 +1202,7 @@ static enum sl_err freeze_locked(struct shard *s, struct wire_tag tag,
 
     if (rc != SL_OK)
         return rc;
+    freeze_tables_locked(s, out);
     s->sequence = tag.sequence > 0 ? tag.sequence : s->sequence + 1;
     out->tag.sequence = s->sequence;
     HISTORY("frozen",
@@ -1213,6 +1233,8 @@ static enum sl_err freeze(struct shard *s, bool named, struct wire_tag tag,
     pthread_mutex_lock(&s->lock);
     rc = named ? freeze_locked(s, tag, out, err)
                : show_locked(s, s->incarnation, out, err);
+    if (rc == SL_OK && !named)
+        tables_freeze(&s->tables, once_version(&s->once));
     pthread_mutex_unlock(&s->lock);
     if (rc != SL_OK) {
         freeze_release(&out->freeze);
@@ -1296,12 +1318,34 @@ enum sl_err shard_image_walked(struct shard_image *image, size_t table,
     return rc;
 }
 
+void shard_image_kept(struct shard_image *image,
+                      const uint8_t sha256[SHA256_BYTES], uint64_t bytes)
+{
+    struct shard_chain *c = &image->shard->chain;
+    struct shard_chain_link *link = &c->link[c->count];
+
+    if (!image->numbered || c->most == 0)
+        return;
+    pthread_mutex_lock(&image->shard->lock);
+    link->tag = image->tag;
+    link->bytes = bytes;
+    memcpy(link->sha256, sha256, SHA256_BYTES);
+    c->count++;
+    c->version = image->version;
+    if (image->delta)
+        tables_gone_end(&image->shard->tables, true);
+    image->delta = false;
+    pthread_mutex_unlock(&image->shard->lock);
+}
+
 void shard_image_release(struct shard_image *image)
 {
     if (image->shard == NULL)
         return;
     pthread_mutex_lock(&image->shard->lock);
     image->shard->memory.freeze = NULL;
+    if (image->delta) // no file has them
+        tables_gone_end(&image->shard->tables, false);
     tables_thaw(&image->shard->tables);
     pthread_mutex_unlock(&image->shard->lock);
     freeze_release(&image->freeze);

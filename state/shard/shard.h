@@ -32,6 +32,7 @@
 #include "proto/wire.h"
 #include "state/shard/apply.h"
 #include "state/shard/contributions.h"
+#include "state/shard/shard_chain.h"
 #include "state/shard/freeze.h"
 #include "state/shard/once.h"
 #include "state/shard/plan.h"
@@ -68,6 +69,7 @@ struct shard {
     struct stale_versions versions;     // kept values of earlier versions
     struct tables tables;               // rows of sparse tables
     struct round_rows rows_before;      // some, from before the last round
+    struct shard_chain chain;           // durable snapshots of this memory
 };
 
 // Makes a shard of seed values with no steps counted. Takes what *plan owns,
@@ -228,6 +230,9 @@ struct shard_image {
     struct wire_tag tag; // new (incarnation, sequence)
     struct once once;
     struct freeze freeze;
+    uint64_t version; // updates applied
+    bool numbered;    // has a sequence: later ones may be deltas to it
+    bool delta;       // of its tables only what changed since shard->chain
 };
 
 // Takes values, slots, version and counted set at one instant (S1); pushes go
@@ -274,6 +279,13 @@ bool shard_image_rows(struct shard_image *image, size_t table,
 // table: a file of rows could not be read.
 enum sl_err shard_image_walked(struct shard_image *image, size_t table,
                                struct sl_error *err);
+// Adds the image's file, which is durable, to the shard's chain: its hash, and
+// the bytes of the records in it. Before shard_image_release, at most once; an
+// image without it leaves the chain as it was, or if it is of a base without a
+// file (T10). Nothing for an image without a sequence.
+void shard_image_kept(struct shard_image *image,
+                      const uint8_t sha256[SHA256_BYTES], uint64_t bytes);
+
 // Ends the image: pushes copy no more blocks, and another image may be taken.
 // Drops its reference to the shard. Takes the lock; all zeroes is allowed.
 void shard_image_release(struct shard_image *image);

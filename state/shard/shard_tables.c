@@ -212,6 +212,34 @@ void tables_freeze(struct tables *t, uint64_t version)
         rowset_freeze(t->sets[i], (uint32_t)version);
 }
 
+void tables_freeze_changed(struct tables *t, uint64_t version, uint64_t since)
+{
+    for (size_t i = 0; i < t->count; i++) {
+        rowset_freeze_changed(t->sets[i], (uint32_t)version, (uint32_t)since);
+        rowset_gone_seal(t->sets[i]);
+    }
+}
+
+void tables_follow(struct tables *t)
+{
+    for (size_t i = 0; i < t->count; i++)
+        rowset_gone_begin(t->sets[i]);
+}
+
+bool tables_followed(const struct tables *t)
+{
+    for (size_t i = 0; i < t->count; i++)
+        if (!rowset_gone_known(t->sets[i]))
+            return false;
+    return t->count > 0;
+}
+
+void tables_gone_end(struct tables *t, bool durable)
+{
+    for (size_t i = 0; i < t->count; i++)
+        rowset_gone_end(t->sets[i], durable);
+}
+
 void tables_thaw(struct tables *t)
 {
     for (size_t i = 0; i < t->count; i++)

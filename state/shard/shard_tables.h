@@ -83,7 +83,17 @@ void tables_counts(const struct tables *t, struct rowset_counts *sum,
                    struct rowset_counts *each);
 
 // Begins an instant of all tables, and ends it (rowset_freeze, rowset_thaw).
+// The second one is of what changed after update `since`, and sets the ids
+// apart that went (rowset_gone_seal), which tables_gone_end ends.
 void tables_freeze(struct tables *t, uint64_t version);
+void tables_freeze_changed(struct tables *t, uint64_t version, uint64_t since);
+void tables_gone_end(struct tables *t, bool durable);
+
+// Notes what goes from now on (rowset_gone_begin); returns whether all of it is
+// known, of all tables (rowset_gone_known); false without tables.
+void tables_follow(struct tables *t);
+bool tables_followed(const struct tables *t);
+
 void tables_thaw(struct tables *t);
 
 #endif

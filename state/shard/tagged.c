@@ -4,9 +4,10 @@
 #include "state/shard/tagged.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "common/base/mem.h"
-#include "proto/table_rows.h"
+#include "common/base/num.h"
 
 void tagged_init(struct tagged *t)
 {
@@ -25,6 +26,21 @@ void tagged_release(struct tagged *t)
     pthread_mutex_destroy(&t->lock);
 }
 
+struct tagged_table {
+    char *name; // owned
+    struct table_live rows;
+};
+
+static void tagged_tables_release(struct tagged_file *f)
+{
+    for (size_t i = 0; i < f->table_count; i++) {
+        table_live_release(&f->tables[i].rows);
+        sl_free(f->tables[i].name);
+    }
+    sl_free(f->tables);
+    table_chain_close(&f->chain);
+}
+
 struct tagged_file *tagged_file_ref(struct tagged_file *f)
 {
     atomic_fetch_add(&f->refs, 1);
@@ -35,6 +51,7 @@ void tagged_file_unref(struct tagged_file *f)
 {
     if (f == NULL || atomic_fetch_sub(&f->refs, 1) > 1)
         return;
+    tagged_tables_release(f);
     tensorfile_close(f->file);
     sl_free(f);
 }
@@ -161,31 +178,111 @@ void tagged_opened(struct tagged *t, struct wire_tag tag, enum sl_err rc,
         tagged_file_unref(file);
 }
 
+// ---- tables
+
+// Returns the table whose rows a tensor has; NULL: it has none.
+static const char *table_of(const struct tagged_file *f, size_t tensor)
+{
+    const char *prefix =
+        f->chain.count > 0 ? table_changed_prefix[0] : table_whole_prefix[0];
+    const char *name = tensorfile_at(f->file, tensor)->name;
+    size_t n = strlen(prefix);
+
+    return strncmp(name, prefix, n) == 0 ? name + n : NULL;
+}
+
+enum sl_err tagged_file_tables(struct tagged_file *f, struct fs *fs,
+                               const char *folder, struct sl_error *err)
+{
+    enum sl_err rc =
+        table_chain_open(&f->chain, f->file, fs, folder, true, err);
+    size_t tensors = tensorfile_count(f->file), count = 0;
+
+    for (size_t i = 0; rc == SL_OK && i < tensors; i++)
+        count += table_of(f, i) != NULL;
+    if (rc != SL_OK || count == 0)
+        return rc;
+    f->tables = sl_calloc(count, sizeof(*f->tables));
+    rc = f->tables == NULL ? sl_no_memory(err) : SL_OK;
+    for (size_t i = 0; rc == SL_OK && i < tensors; i++) {
+        const char *name = table_of(f, i);
+        struct tagged_table *t = &f->tables[f->table_count];
+
+        if (name == NULL)
+            continue;
+        rc = table_live_init(&t->rows, &f->chain, 0, name, err);
+        if (rc != SL_OK)
+            return rc;
+        f->table_count++;
+        t->name = sl_strdup(name);
+        rc = t->name == NULL ? sl_no_memory(err) : SL_OK;
+    }
+    return rc;
+}
+
+const struct table_live *tagged_file_rows(const struct tagged_file *f,
+                                          const char *table)
+{
+    for (size_t i = 0; i < f->table_count; i++)
+        if (strcmp(f->tables[i].name, table) == 0)
+            return &f->tables[i].rows;
+    return NULL;
+}
+
+// Copies records that do not lie together behind one another.
+static enum sl_err records_copy(const struct table_live *l,
+                                struct table_live_at at, uint64_t records,
+                                struct tagged_records *out,
+                                struct sl_error *err)
+{
+    uint8_t *to = sl_malloc_array(records, l->record_bytes);
+    struct table_run run;
+
+    if (to == NULL)
+        return sl_no_memory(err);
+    out->at = out->copy = to;
+    out->bytes = (size_t)records * l->record_bytes;
+    for (; records > 0 && table_live_next(l, &at, records, &run);
+         records -= run.n) {
+        memcpy(to, table_run_data(&run), run.n * l->record_bytes);
+        to += run.n * l->record_bytes;
+    }
+    return SL_OK;
+}
+
 enum sl_err tagged_file_records(const struct tagged_file *f,
                                 const struct sl_slices *name, uint64_t first,
                                 size_t most, struct tagged_records *out,
                                 struct sl_error *err)
 {
-    char table[WIRE_NAME_BYTES + 1];
-    const struct tensor_info *t = NULL;
-    uint64_t stride, left;
+    char table[WIRE_NAME_BYTES + 1] = "";
+    const struct table_live *l;
+    struct tagged_records made = {0};
+    struct table_live_at at;
+    struct table_run run;
+    uint64_t left;
+    enum sl_err rc = SL_OK;
 
-    if (name->bytes <= WIRE_NAME_BYTES) {
+    if (name->bytes <= WIRE_NAME_BYTES)
         slices_copy(table, name);
-        table[name->bytes] = '\0';
-        t = table_rows_find(f->file, TABLE_ROWS_TENSOR, table);
-    }
-    if (t == NULL)
+    l = tagged_file_rows(f, table);
+    if (l == NULL)
         return sl_fail(err, SL_ENOENT,
                        "the snapshot has no table of this name");
-    stride = t->shape[1];
-    left = first < t->shape[0] ? t->shape[0] - first : 0;
-    if (left > most / stride)
-        left = most / stride;
-    *out = (struct tagged_records){.at = tensorfile_data(f->file, t) +
-                                         (left > 0 ? first * stride : 0),
-                                   .bytes = (size_t)(left * stride),
-                                   .records = t->shape[0],
-                                   .record_bytes = (uint32_t)stride};
-    return SL_OK;
+    made.records = l->records;
+    made.record_bytes = l->record_bytes;
+    if (l->count > 1)
+        most = sl_min(most, TAGGED_COPY_BYTES);
+    left = first < l->records ? l->records - first : 0;
+    left = sl_min(left, most / l->record_bytes);
+    at = table_live_seek(l, first);
+    if (left > 0 && l->count > 1) {
+        rc = records_copy(l, at, left, &made, err);
+    } else if (left > 0 && table_live_next(l, &at, left, &run)) {
+        made.at = table_run_data(&run);
+        made.bytes = (size_t)run.n * l->record_bytes;
+    }
+    if (rc == SL_OK)
+        *out = made;
+    return rc;
 }

@@ -29,9 +29,11 @@
 #include "common/base/list.h"
 #include "common/base/status.h"
 #include "common/base/tensorfile.h"
+#include "proto/table_chain.h"
 #include "proto/wire.h"
 
 #define TAGGED_MAX 3
+#define TAGGED_COPY_BYTES ((size_t)4 << 20)
 
 struct tagged_file {
     struct tensorfile *file; // owned
@@ -39,6 +41,9 @@ struct tagged_file {
     size_t bytes;
     uint64_t version;
     struct wire_tag tag;
+    struct table_chain chain;    // files below it
+    struct tagged_table *tables; // owned
+    size_t table_count;
     _Atomic unsigned refs;
 };
 
@@ -95,17 +100,28 @@ void tagged_drop(struct tagged *t,
                  bool (*goes)(const void *arg, struct wire_tag tag),
                  const void *arg);
 
+// Finds the live rows of all tables of a mapped snapshot, which lies in
+// `folder`, and of the files below it; called once. Errors of table_chain.h.
+enum sl_err tagged_file_tables(struct tagged_file *f, struct fs *fs,
+                               const char *folder, struct sl_error *err);
+
+// Returns the live rows of a table; NULL: the snapshot has no such table.
+const struct table_live *tagged_file_rows(const struct tagged_file *f,
+                                          const char *table);
+
 // Records of a table in a snapshot.
 struct tagged_records {
-    const void *at; // in the mapping
+    const void *at; // in the mapping, or `copy`
+    void *copy;     // the caller's (sl_free); NULL: they lie in the mapping
     size_t bytes;   // whole records
     uint64_t records;
     uint32_t record_bytes; // bytes of one record
 };
 
 // Finds the rows of the table `name` in a snapshot, from record `first` on, of
-// which it gives no more bytes than `most` (0 behind the last one). SL_ENOENT:
-// the snapshot has no such table. `err` may be NULL.
+// which it gives no more bytes than `most` (0 behind the last one), nor than
+// TAGGED_COPY_BYTES if they do not lie together. SL_ENOENT: the snapshot has no
+// such table. SL_ENOMEM. `err` may be NULL.
 enum sl_err tagged_file_records(const struct tagged_file *f,
                                 const struct sl_slices *name, uint64_t first,
                                 size_t most, struct tagged_records *out,

@@ -60,14 +60,14 @@ static uint32_t wanted_find(const struct wanted *w, uint64_t id)
     return PLACE_NONE;
 }
 
-// Writes the rows that the records have of the wanted ids.
-static void records_read(const struct wanted *w, const uint8_t *record,
-                         uint64_t records, size_t stride, uint32_t dim,
-                         uint8_t *out)
+// Writes the rows that a run of records has of the wanted ids.
+static void records_read(const struct wanted *w, const struct table_run *run,
+                         size_t stride, uint32_t dim, uint8_t *out)
 {
     size_t row = table_rows_row_bytes(dim, w->block->type);
+    const uint8_t *record = table_run_data(run);
 
-    for (uint64_t i = 0; i < records; i++, record += stride) {
+    for (uint64_t i = 0; i < run->n; i++, record += stride) {
         uint32_t place = wanted_find(w, table_id(record, 0));
 
         if (place != PLACE_NONE) // records are aligned as floats are
@@ -77,13 +77,14 @@ static void records_read(const struct wanted *w, const uint8_t *record,
     }
 }
 
-// Reads a block; `t` are the records of its table. First no id has a row.
+// Reads a block; `live` are the rows of its table. First no id has a row.
 static enum sl_err block_read(const struct tables *tables,
-                              const struct tagged_file *file,
-                              const struct tensor_info *t,
+                              const struct table_live *live,
                               const struct table_rows *b, uint8_t *out,
                               struct sl_error *err)
 {
+    struct table_live_at at = {0};
+    struct table_run run;
     uint32_t dim = tables->dims[b->table];
     size_t row = table_rows_row_bytes(dim, b->type);
     float first[TABLE_DIM_MOST];
@@ -96,9 +97,8 @@ static enum sl_err block_read(const struct tables *tables,
         rowset_first(tables->sets[b->table], table_id(b->ids, i), first);
         element_write_rows(b->type, 1, dim, out + i * row, first);
     }
-    if (t->shape[0] > 0)
-        records_read(&w, tensorfile_data(file->file, t), t->shape[0],
-                     (size_t)t->shape[1], dim, out);
+    while (table_live_next(live, &at, UINT64_MAX, &run))
+        records_read(&w, &run, live->record_bytes, dim, out);
     sl_free(w.first);
     return SL_OK;
 }
@@ -115,13 +115,13 @@ static enum sl_err blocks_read(const struct tables *tables,
 
     while (rc == SL_OK && tables_next(tables, &at, false, &b)) {
         const char *name = plan->tables[b.table].name;
-        const struct tensor_info *t =
-            table_rows_find(file->file, TABLE_ROWS_TENSOR, name);
+        const struct table_live *live = tagged_file_rows(file, name);
 
-        if (t == NULL || t->shape[1] != rowset_stride(tables->sets[b.table]))
+        if (live == NULL ||
+            live->record_bytes != rowset_stride(tables->sets[b.table]))
             return sl_fail(err, SL_ECORRUPT,
                            "the snapshot has no table %s of this form", name);
-        rc = block_read(tables, file, t, &b, out, err);
+        rc = block_read(tables, live, &b, out, err);
         out +=
             table_rows_elements_bytes(b.count, tables->dims[b.table], b.type);
     }

@@ -17,6 +17,7 @@ struct search {
     const char *store;
     uint64_t job;
     char file[SNAP_NAME_BYTES];
+    char *folder;   // of the file that was found; owned
     char *path;     // found; owned
     char *twin;     // and once more; owned
     uint64_t bytes; // of the file that was found
@@ -46,18 +47,22 @@ static enum sl_err on_folder(void *arg, const char *name)
         return SL_OK;
     folder = fs_join(s->store, name);
     path = folder == NULL ? NULL : fs_join(folder, s->file);
-    sl_free(folder);
-    if (path == NULL)
+    if (path == NULL) {
+        sl_free(folder);
         return SL_ENOMEM;
+    }
     rc = fs_stat_path(s->fs, path, &st, &why);
     if (rc != SL_OK) {
+        sl_free(folder);
         sl_free(path);
         return rc == SL_ENOENT ? SL_OK : sl_fail(s->err, rc, "%s", why.text);
     }
     if (s->path == NULL) {
+        s->folder = folder;
         s->path = path;
         s->bytes = st.bytes;
     } else {
+        sl_free(folder);
         sl_free(s->twin);
         s->twin = path;
     }
@@ -154,6 +159,8 @@ static enum sl_err archive_open(struct fs *fs, const char *store, uint64_t job,
         rc = tensorfile_open(&made->file, fs, s.path, SNAP_HEADER_MAX, err);
     if (rc == SL_OK) {
         rc = archive_check_file(made, job, shard, err);
+        if (rc == SL_OK)
+            rc = tagged_file_tables(made, fs, s.folder, err);
         if (rc != SL_OK)
             sl_prefix(err, rc, "%s", s.path);
     }
@@ -162,6 +169,7 @@ static enum sl_err archive_open(struct fs *fs, const char *store, uint64_t job,
         *out = made;
     else
         tagged_file_unref(made);
+    sl_free(s.folder);
     sl_free(s.path);
     sl_free(s.twin);
     return rc;

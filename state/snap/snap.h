@@ -26,13 +26,16 @@
 #include "common/base/roots.h"
 #include "common/base/hash.h"
 #include "common/base/status.h"
+#include "proto/table_chain.h"
 #include "state/shard/plan.h"
 #include "state/shard/shard.h"
 #include "state/shard/tagged.h"
 
 #define SNAP_HEADER_MAX ((size_t)64 << 20)
 #define SNAP_FORMAT "1"
+#define SNAP_FORMAT_DELTA "2" // with what changed of tables alone (T10)
 #define SNAP_NAME_BYTES 96
+#define SNAP_TABLE_TENSORS (2 * ROWSET_PARTS) // of a table in a delta
 
 // Keys of the metadata; the others are in tensorfile.h.
 #define SNAP_KEY_FORMAT "sluice.format"
@@ -53,9 +56,6 @@
 #define SNAP_RECORDS 1024
 
 // ---- names (snap_name.c)
-
-// What stands before a table's name in the name of the tensor of its records.
-extern const char *const snap_part_prefix[ROWSET_PARTS];
 
 // Returns the bytes of SNAP_RECORDS records of any table of the shard.
 size_t snap_records_bytes(const struct shard *shard);
@@ -85,6 +85,7 @@ struct snap_written {
     struct wire_tag tag;
     char file[SNAP_NAME_BYTES];
     uint64_t bytes;
+    uint64_t table_bytes;                 // of them, of records of tables
     uint8_t sha256[SHA256_BYTES];         // hash of the file
     struct once once;                     // counted set in the file (E1)
     char not_finite[WIRE_NAME_BYTES + 1]; // variable with values not finite
@@ -165,12 +166,13 @@ enum sl_err snap_verify(const struct tensorfile *f, struct sl_error *err);
 enum sl_err snap_read_once(const struct tensorfile *f, const struct plan *p,
                            struct once *out, struct sl_error *err);
 
-// Adds the rows and waiting ids of a file to a new shard's tables: all are of
-// this shard and its job, or, with `others`, those of this shard among those of
-// another job. No record may be newer than `version`. SL_ECORRUPT names what
-// does not fit the shard. SL_ENOMEM, also if rows may not take so much.
-enum sl_err snap_read_tables(const struct tensorfile *f, struct shard *shard,
-                             uint64_t version, bool others,
+// Adds the rows and waiting ids of a file, and of those below it, to a new
+// shard's tables: all are of this shard and its job, or, with `others`, those
+// of this shard among those of another job. No record may be newer than
+// `version`. SL_ECORRUPT names what does not fit the shard. SL_ENOMEM, also if
+// rows may not take so much.
+enum sl_err snap_read_tables(const struct table_chain *chain,
+                             struct shard *shard, uint64_t version, bool others,
                              struct sl_error *err);
 
 // ---- sources of another job (snap_source.c)
@@ -239,15 +241,17 @@ enum sl_err snap_values(struct fs *fs, const char *folder,
 struct snap_keep {
     struct wire_tag *tags, newest; // tags: for sl_free
     size_t count;
+    bool chains; // the job has tables: files may be below those that are kept
 };
 
 // Reads a Keep. SL_ENOMEM: nothing is to be freed.
 enum sl_err snap_keep_read(struct snap_keep *out, const Sluice__V1__Keep *m);
 
-// Deletes the shard's snapshots that `keep` does not protect; *removed counts
-// them, also before a failure, which ends it. Lets go of those that are mapped
-// in `mapped` (NULL: none are), also of files that were deleted before. A
-// missing folder is empty.
+// Deletes the shard's snapshots that `keep` does not protect, nor any that is
+// below one that stays (T10); *removed counts them, also before a failure,
+// which ends it. If it cannot be read what is below a file that stays, nothing
+// is deleted. Lets go of those that are mapped in `mapped` (NULL: none are),
+// also of files that were deleted before. A missing folder is empty.
 enum sl_err snap_collect(struct fs *fs, const char *folder, uint32_t shard,
                          const struct snap_keep *keep, struct tagged *mapped,
                          unsigned *removed, struct sl_error *err);

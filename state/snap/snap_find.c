@@ -176,18 +176,80 @@ static bool snap_keep_lacks(const void *arg, struct wire_tag tag)
     return wire_tag_cmp(tag, keep->newest) < 0;
 }
 
+// Adds a tag to those that are kept.
+static enum sl_err snap_keep_add(struct snap_keep *keep, struct wire_tag tag)
+{
+    struct wire_tag *grown =
+        sl_realloc_array(keep->tags, keep->count + 1, sizeof(*grown));
+
+    if (grown == NULL)
+        return SL_ENOMEM;
+    keep->tags = grown;
+    keep->tags[keep->count++] = tag;
+    return SL_OK;
+}
+
+// Keeps what is below a file that stays, as its metadata names it.
+static enum sl_err snap_keep_below(struct snap_keep *keep, struct fs *fs,
+                                   const char *path, struct sl_error *err)
+{
+    struct table_chain_link link[TABLE_CHAIN_FILES];
+    struct tensorfile *f = NULL;
+    struct wire_tag tag;
+    uint32_t shard;
+    size_t count = 0;
+    enum sl_err rc =
+        tensorfile_open_unmapped(&f, fs, path, SNAP_HEADER_MAX, err);
+
+    if (rc == SL_OK)
+        rc = table_chain_links(link, &count, f, err);
+    for (size_t i = 0; rc == SL_OK && i < count; i++)
+        if (snap_file_parse(link[i].file, &shard, &tag))
+            rc = snap_keep_add(keep, tag);
+    tensorfile_close(f);
+    return rc;
+}
+
+// Copies the tags of a Keep, and adds what is below the files that stay (T10).
+static enum sl_err snap_keep_whole(struct snap_keep *out,
+                                   const struct snap_keep *keep,
+                                   const struct snap_found *found,
+                                   struct sl_error *err)
+{
+    char name[SNAP_NAME_BYTES];
+    enum sl_err rc = SL_OK;
+    char *path;
+
+    *out = (struct snap_keep){.newest = keep->newest};
+    for (size_t i = 0; rc == SL_OK && i < keep->count; i++)
+        rc = snap_keep_add(out, keep->tags[i]);
+    for (size_t i = 0; rc == SL_OK && keep->chains && i < found->count; i++) {
+        if (snap_keep_lacks(keep, found->tags[i]))
+            continue;
+        snap_file_name(name, found->shard, found->tags[i]);
+        path = fs_join(found->folder, name);
+        rc = path == NULL ? SL_ENOMEM
+                          : snap_keep_below(out, found->fs, path, err);
+        sl_free(path);
+    }
+    return rc;
+}
+
 enum sl_err snap_collect(struct fs *fs, const char *folder, uint32_t shard,
                          const struct snap_keep *keep, struct tagged *mapped,
                          unsigned *removed, struct sl_error *err)
 {
     struct snap_found found = {.fs = fs, .folder = folder, .shard = shard};
     char name[SNAP_NAME_BYTES];
+    struct snap_keep whole = {0};
     enum sl_err rc = snap_find_tags(&found, err);
     char *path;
 
     *removed = 0;
+    if (rc == SL_OK)
+        rc = snap_keep_whole(&whole, keep, &found, err);
     for (size_t i = 0; rc == SL_OK && i < found.count; i++) {
-        if (!snap_keep_lacks(keep, found.tags[i]))
+        if (!snap_keep_lacks(&whole, found.tags[i]))
             continue;
         FAULT("snap.gc");
         snap_file_name(name, shard, found.tags[i]);
@@ -200,6 +262,7 @@ enum sl_err snap_collect(struct fs *fs, const char *folder, uint32_t shard,
     }
     if (mapped != NULL)
         tagged_drop(mapped, snap_keep_lacks, keep);
+    sl_free(whole.tags);
     sl_free(found.tags);
     return rc;
 }

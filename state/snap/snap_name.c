@@ -8,14 +8,9 @@
 
 #include "common/base/buf.h"
 #include "common/base/mem.h"
-#include "proto/table_rows.h"
 #include "state/snap/snap.h"
 
 #define NAME_CUT 64 // of the job's name, in the folder's
-
-// No variable's name has a '#'.
-const char *const snap_part_prefix[ROWSET_PARTS] = {TABLE_ROWS_TENSOR,
-                                                    "#waiting."};
 
 size_t snap_records_bytes(const struct shard *shard)
 {

@@ -12,6 +12,7 @@
 #include "common/base/mem.h"
 #include "common/base/num.h"
 #include "common/base/tensorfile.h"
+#include "proto/table_chain.h"
 #include "proto/table_rows.h"
 #include "state/shard/counts.h"
 #include "state/snap/snap.h"
@@ -48,6 +49,13 @@ enum sl_err snap_meta_is(const struct tensorfile *f, const char *key, int base,
     return SL_OK;
 }
 
+static bool snap_is_delta(const struct tensorfile *f)
+{
+    const char *format = tensorfile_meta(f, SNAP_KEY_FORMAT);
+
+    return format != NULL && strcmp(format, SNAP_FORMAT_DELTA) == 0;
+}
+
 // Checks that the file's format is one that we read.
 static enum sl_err snap_check_format(const struct tensorfile *f,
                                      struct sl_error *err)
@@ -56,11 +64,17 @@ static enum sl_err snap_check_format(const struct tensorfile *f,
 
     if (format == NULL)
         return sl_fail(err, SL_ECORRUPT, "metadata has no " SNAP_KEY_FORMAT);
-    if (strcmp(format, SNAP_FORMAT) != 0)
+    if (strcmp(format, SNAP_FORMAT) != 0 &&
+        strcmp(format, SNAP_FORMAT_DELTA) != 0)
         return sl_fail(err, SL_ENOTSUP,
-                       SNAP_KEY_FORMAT " is '%.40s'; this psserver reads "
-                                       "'" SNAP_FORMAT "'",
+                       SNAP_KEY_FORMAT
+                       " is '%.40s'; this psserver reads '" SNAP_FORMAT
+                       "' and '" SNAP_FORMAT_DELTA "'",
                        format);
+    if (snap_is_delta(f) != (tensorfile_meta(f, TABLE_CHAIN_KEY) != NULL))
+        return sl_fail(err, SL_ECORRUPT,
+                       "metadata: " SNAP_KEY_FORMAT " and " TABLE_CHAIN_KEY
+                       " do not fit each other");
     return SL_OK;
 }
 
@@ -153,7 +167,9 @@ static const struct tensor_info *records_of(const struct tensorfile *f,
                                             enum rowset_part part,
                                             struct sl_error *err)
 {
-    const char *prefix = snap_part_prefix[part], *name = p->tables[table].name;
+    const char *prefix = snap_is_delta(f) ? table_changed_prefix[part]
+                                          : table_whole_prefix[part];
+    const char *name = p->tables[table].name;
     const struct tensor_info *t = table_rows_find(f, prefix, name);
     size_t stride = rowset_record_bytes(&p->tables[table].spec, part);
 
@@ -169,7 +185,8 @@ static enum sl_err check_tensors(const struct tensorfile *f,
                                  const struct plan *p, struct sl_error *err)
 {
     unsigned matrices = 1 + optim_slots(&p->optim);
-    size_t tensors = matrices * p->piece_count + ROWSET_PARTS * p->table_count;
+    size_t each = snap_is_delta(f) ? SNAP_TABLE_TENSORS : ROWSET_PARTS;
+    size_t tensors = matrices * p->piece_count + each * p->table_count;
     enum sl_err rc = SL_OK;
 
     if (tensorfile_count(f) != tensors)
@@ -403,87 +420,122 @@ static enum sl_err read_memory(const struct tensorfile *f, struct shard *shard,
     return rc;
 }
 
-// Adds the records of one table's part; of another job's file those that are of
-// this shard.
-static enum sl_err read_part(const struct tensorfile *f, struct shard *shard,
-                             size_t table, enum rowset_part part,
-                             uint32_t version, bool others, uint8_t *space,
+// The live records of all parts of a shard's tables, in a snapshot and what is
+// below it (T10).
+struct snap_tables {
+    struct shard *shard;
+    struct table_live *live; // owned: part by part of each table
+    size_t count;
+    uint8_t *space; // owned: of SNAP_RECORDS records
+};
+
+static void snap_tables_release(struct snap_tables *t)
+{
+    for (size_t i = 0; i < t->count; i++)
+        table_live_release(&t->live[i]);
+    sl_free(t->live);
+    sl_free(t->space);
+}
+
+static enum sl_err snap_tables_init(struct snap_tables *t,
+                                    const struct table_chain *chain,
+                                    struct shard *shard, struct sl_error *err)
+{
+    size_t parts = ROWSET_PARTS * shard->tables.count;
+    enum sl_err rc = SL_OK;
+
+    *t = (struct snap_tables){.shard = shard};
+    t->live = sl_calloc(parts, sizeof(*t->live));
+    t->space = sl_malloc(snap_records_bytes(shard));
+    if (t->live == NULL || t->space == NULL)
+        return sl_no_memory(err);
+    for (size_t i = 0; rc == SL_OK && i < parts; i++) {
+        size_t table = i / ROWSET_PARTS, part = i % ROWSET_PARTS;
+
+        if (records_of(chain->top, &shard->plan, table, (enum rowset_part)part,
+                       err) == NULL)
+            return SL_ECORRUPT;
+        rc = table_live_init(&t->live[i], chain, (unsigned)part,
+                             shard->plan.tables[table].name, err);
+        t->count += rc == SL_OK;
+    }
+    return rc;
+}
+
+// Adds live records; of another job's files those that are of this shard.
+static enum sl_err read_part(struct snap_tables *t, size_t number,
+                             uint32_t version, bool others,
                              struct sl_error *err)
 {
-    struct rowset *set = shard->tables.sets[table];
-    const struct tensor_info *t = records_of(f, &shard->plan, table, part, err);
-    enum sl_err rc = t == NULL ? SL_ECORRUPT : SL_OK;
-    uint64_t n;
+    struct rowset *set = t->shard->tables.sets[number / ROWSET_PARTS];
+    enum rowset_part part = (enum rowset_part)(number % ROWSET_PARTS);
+    size_t bytes = t->live[number].record_bytes;
+    struct table_live_at at = {0};
+    struct table_run run;
+    enum sl_err rc = SL_OK;
 
-    for (uint64_t at = 0; rc == SL_OK && at < t->shape[0]; at += n) {
-        n = sl_min(t->shape[0] - at, SNAP_RECORDS);
-        rc = tensorfile_read(f, t, at * t->shape[1], space, n * t->shape[1],
-                             err);
+    while (rc == SL_OK &&
+           table_live_next(&t->live[number], &at, SNAP_RECORDS, &run)) {
+        rc = tensorfile_read(run.segment->file, run.segment->tensor,
+                             run.first * bytes, t->space, run.n * bytes, err);
         if (rc == SL_OK)
-            rc = others ? rowset_take(set, part, version, n, space, err)
-                        : rowset_put(set, part, version, n, space, err);
+            rc = others ? rowset_take(set, part, version, run.n, t->space, err)
+                        : rowset_put(set, part, version, run.n, t->space, err);
     }
     return rc;
 }
 
 // Takes memory for all records before any of them is read, so that a file which
 // does not fit keeps none from other shards meanwhile.
-static enum sl_err expect_tables(const struct tensorfile *f,
-                                 struct shard *shard, struct sl_error *err)
+static enum sl_err expect_tables(struct snap_tables *t, struct sl_error *err)
 {
-    const struct plan *p = &shard->plan;
-    const struct tensor_info *t;
+    struct tables *tables = &t->shard->tables;
     enum sl_err rc;
 
-    for (size_t i = 0; i < ROWSET_PARTS * shard->tables.count; i++) {
+    for (size_t i = 0; i < t->count; i++) {
         size_t table = i / ROWSET_PARTS;
-        enum rowset_part part = (enum rowset_part)(i % ROWSET_PARTS);
 
-        t = records_of(f, p, table, part, err);
-        if (t == NULL)
-            return SL_ECORRUPT;
-        rc = rowset_expect(shard->tables.sets[table], part, t->shape[0]);
+        rc = rowset_expect(tables->sets[table],
+                           (enum rowset_part)(i % ROWSET_PARTS),
+                           t->live[i].records);
         if (rc != SL_OK)
-            return sl_prefix(err,
-                             row_memory_refuse(shard->tables.account, rc, err),
+            return sl_prefix(err, row_memory_refuse(tables->account, rc, err),
                              "table %s with %" PRIu64 " records",
-                             p->tables[table].name, t->shape[0]);
+                             t->shard->plan.tables[table].name,
+                             t->live[i].records);
     }
     return SL_OK;
 }
 
-enum sl_err snap_read_tables(const struct tensorfile *f, struct shard *shard,
-                             uint64_t version, bool others,
+enum sl_err snap_read_tables(const struct table_chain *chain,
+                             struct shard *shard, uint64_t version, bool others,
                              struct sl_error *err)
 {
-    size_t bytes = snap_records_bytes(shard);
-    uint8_t *space = bytes > 0 ? sl_malloc(bytes) : NULL;
-    enum sl_err rc = SL_OK;
+    struct snap_tables t;
+    enum sl_err rc;
 
-    if (bytes > 0 && space == NULL)
-        return sl_no_memory(err);
-    if (!others)
-        rc = expect_tables(f, shard, err);
-    for (size_t i = 0; rc == SL_OK && i < ROWSET_PARTS * shard->tables.count;
-         i++)
-        rc = read_part(f, shard, i / ROWSET_PARTS,
-                       (enum rowset_part)(i % ROWSET_PARTS), (uint32_t)version,
-                       others, space, err);
-    sl_free(space);
+    if (shard->tables.count == 0)
+        return SL_OK;
+    rc = snap_tables_init(&t, chain, shard, err);
+    if (rc == SL_OK && !others)
+        rc = expect_tables(&t, err);
+    for (size_t i = 0; rc == SL_OK && i < t.count; i++)
+        rc = read_part(&t, i, (uint32_t)version, others, err);
+    snap_tables_release(&t);
     return rc == SL_ERANGE || rc == SL_EBUSY ? SL_ENOMEM : rc;
 }
 
 // Reads all that a shard's memory holds. SL_ENOMEM, also if its rows may not
 // take so much. SL_ECANCELED: the file passed its checks, and was then cut
 // short.
-static enum sl_err snap_read_all(const struct tensorfile *f,
+static enum sl_err snap_read_all(const struct table_chain *chain,
                                  struct shard *shard, const struct once *once,
                                  struct sl_error *err)
 {
-    enum sl_err rc = read_memory(f, shard, err);
+    enum sl_err rc = read_memory(chain->top, shard, err);
 
     if (rc == SL_OK)
-        rc = snap_read_tables(f, shard, once_version(once), false, err);
+        rc = snap_read_tables(chain, shard, once_version(once), false, err);
     if (rc == SL_ENOMEM)
         return rc; // the file is good, so no older one will do
     return rc == SL_OK ? SL_OK : SL_ECANCELED;
@@ -495,6 +547,7 @@ enum sl_err snap_read(struct fs *fs, const char *folder, struct wire_tag tag,
 {
     const struct plan *p = &shard->plan;
     struct tensorfile *f = NULL;
+    struct table_chain chain = {0};
     struct once once = {0};
     enum sl_err rc = open_checked(fs, folder, p, tag, false, &f, err);
 
@@ -505,7 +558,9 @@ enum sl_err snap_read(struct fs *fs, const char *folder, struct wire_tag tag,
     if (rc == SL_OK)
         rc = snap_read_once(f, p, &once, err);
     if (rc == SL_OK)
-        rc = snap_read_all(f, shard, &once, err);
+        rc = table_chain_open(&chain, f, fs, folder, false, err);
+    if (rc == SL_OK)
+        rc = snap_read_all(&chain, shard, &once, err);
     if (rc == SL_OK) {
         // Everything held. The set comes with the values that contain it.
         once_release(&shard->once);
@@ -515,6 +570,7 @@ enum sl_err snap_read(struct fs *fs, const char *folder, struct wire_tag tag,
     } else {
         once_release(&once);
     }
+    table_chain_close(&chain);
     tensorfile_close(f);
     return rc;
 }
@@ -533,6 +589,8 @@ enum sl_err snap_values(struct fs *fs, const char *folder,
     if (rc == SL_OK)
         rc = snap_meta_u64(made->file, SNAP_KEY_VERSION, 10, &made->version,
                            err);
+    if (rc == SL_OK)
+        rc = tagged_file_tables(made, fs, folder, err);
     if (rc != SL_OK) {
         tagged_file_unref(made);
         return rc;

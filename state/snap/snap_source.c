@@ -309,6 +309,7 @@ static enum sl_err snap_take_source(const struct snap_from *from,
     const struct plan_source *source = &s->plan.sources[number];
     struct fs *fs = from->fs;
     char *path = find_source(&fs, from->store, source);
+    struct table_chain chain = {0};
     struct tensorfile *f = NULL;
     enum sl_err rc =
         path == NULL ? SL_ENOMEM : open_source(fs, path, source, &f, err);
@@ -318,10 +319,13 @@ static enum sl_err snap_take_source(const struct snap_from *from,
     if (rc == SL_OK)
         rc = copy_rows(f, s, found, err);
     if (rc == SL_OK)
-        rc = snap_read_tables(f, s, once_version(&s->once), true, err);
+        rc = table_chain_beside(&chain, f, fs, path, false, err);
+    if (rc == SL_OK)
+        rc = snap_read_tables(&chain, s, once_version(&s->once), true, err);
     if (rc == SL_OK)
         HISTORY("source", "job=%" PRIu64 " uid=%" PRIx64 " shard=%u path=%s",
                 s->plan.job, s->plan.job_uid, s->plan.shard, path);
+    table_chain_close(&chain);
     tensorfile_close(f);
     if (rc != SL_OK && path != NULL)
         sl_prefix(err, rc, "cannot resume from %s", path);

@@ -12,16 +12,18 @@
 #include "common/base/history.h"
 #include "common/base/mem.h"
 #include "common/base/tensorfile.h"
+#include "proto/table_chain.h"
 #include "state/shard/counts.h"
 #include "state/base/finite.h"
 #include "state/snap/snap.h"
 
-#define META_FIXED 11 // keys besides two per piece
+#define META_FIXED 12 // keys besides two per piece
 
 // What goes into the file's header, and the texts that it points at.
 struct header {
     struct tensor_info *tensors;
     size_t tensor_count;
+    size_t matrix_tensors; // of them, before those of tables
     struct tensor_meta *meta;
     size_t meta_count;
     char **texts; // owned
@@ -133,7 +135,8 @@ static enum sl_err add_numbers(struct header *h,
         {SNAP_KEY_SEQUENCE, image->tag.sequence},
         {SNAP_KEY_VERSION, version},
     };
-    enum sl_err rc = add_meta(h, SNAP_KEY_FORMAT, SNAP_FORMAT);
+    enum sl_err rc = add_meta(h, SNAP_KEY_FORMAT,
+                              image->delta ? SNAP_FORMAT_DELTA : SNAP_FORMAT);
 
     if (rc == SL_OK)
         rc = add_meta(h, SNAP_KEY_JOB_UID,
@@ -202,31 +205,79 @@ static enum sl_err add_tensors(struct header *h, const struct plan *p,
     return SL_OK;
 }
 
-// The records of the tables, behind all matrices: table by table, its rows and
-// then its waiting ids (T6).
+// The files below a delta, the nearest first (T10).
+static enum sl_err add_chain(struct header *h, const struct shard_image *image)
+{
+    const struct shard_chain *c = &image->shard->chain;
+    char file[SNAP_NAME_BYTES], hex[2 * SHA256_BYTES + 1];
+    struct buf text = BUF_INIT;
+    enum sl_err rc = SL_OK;
+
+    for (unsigned i = c->count; rc == SL_OK && image->delta && i-- > 0;) {
+        snap_file_name(file, image->shard->plan.shard, c->link[i].tag);
+        hex_encode(hex, c->link[i].sha256, SHA256_BYTES);
+        rc = buf_appendf(&text, "%s%s:%s", text.len > 0 ? "," : "", file, hex);
+    }
+    if (rc == SL_OK && image->delta)
+        rc = add_meta(h, TABLE_CHAIN_KEY, keep_text(h, &text));
+    buf_release(&text);
+    return rc;
+}
+
+// Names a tensor of one table's part, and places it behind the one before.
+static enum sl_err header_add_part(struct header *h, const char *prefix,
+                                   const char *table,
+                                   const struct tensor_info *form)
+{
+    const struct tensor_info *before =
+        h->tensor_count > 0 ? &h->tensors[h->tensor_count - 1] : NULL;
+    struct tensor_info *t = &h->tensors[h->tensor_count++];
+
+    *t = *form;
+    t->name = snap_header_text(h, "%s%s", prefix, table);
+    if (t->name == NULL)
+        return SL_ENOMEM;
+    t->begin = before == NULL ? 0 : before->end;
+    t->end = t->begin + t->shape[0] * (t->rank > 1 ? t->shape[1] : 8);
+    return SL_OK;
+}
+
+// Of one table: its rows and its waiting ids, and in a delta the ids of both
+// that went.
+static enum sl_err add_table(struct header *h, const struct shard_image *image,
+                             size_t table)
+{
+    const char *const *prefix =
+        image->delta ? table_changed_prefix : table_whole_prefix;
+    const char *name = image->shard->plan.tables[table].name;
+    struct rowset *set = image->shard->tables.sets[table];
+    enum sl_err rc = SL_OK;
+
+    for (unsigned i = 0; rc == SL_OK && i < ROWSET_PARTS; i++) {
+        struct tensor_info t = {.dtype = TENSOR_U8, .rank = 2};
+
+        t.shape[0] = rowset_frozen(set, (enum rowset_part)i);
+        t.shape[1] = rowset_part_stride(set, (enum rowset_part)i);
+        rc = header_add_part(h, prefix[i], name, &t);
+    }
+    for (unsigned i = 0; rc == SL_OK && image->delta && i < ROWSET_PARTS; i++) {
+        struct tensor_info t = {.dtype = TENSOR_U64, .rank = 1};
+
+        t.shape[0] = rowset_gone(set, (enum rowset_part)i);
+        rc = header_add_part(h, table_gone_prefix[i], name, &t);
+    }
+    return rc;
+}
+
+// The records of the tables, behind all matrices, table by table (T6).
 static enum sl_err add_tables(struct header *h, const struct shard_image *image)
 {
-    const struct tables *tables = &image->shard->tables;
-    uint64_t at = shard_bytes(image->shard);
+    enum sl_err rc = SL_OK;
 
-    for (size_t i = 0; i < ROWSET_PARTS * tables->count; i++) {
-        struct tensor_info *t = &h->tensors[h->tensor_count++];
-        struct rowset *set = tables->sets[i / ROWSET_PARTS];
-        enum rowset_part part = (enum rowset_part)(i % ROWSET_PARTS);
-
-        t->name =
-            snap_header_text(h, "%s%s", snap_part_prefix[part],
-                             image->shard->plan.tables[i / ROWSET_PARTS].name);
-        if (t->name == NULL)
-            return SL_ENOMEM;
-        t->dtype = TENSOR_U8;
-        t->rank = 2;
-        t->shape[0] = rowset_frozen(set, part);
-        t->shape[1] = rowset_part_stride(set, part);
-        t->begin = at;
-        t->end = at += t->shape[0] * t->shape[1];
-    }
-    return SL_OK;
+    h->matrix_tensors = h->tensor_count;
+    for (size_t i = 0; rc == SL_OK && i < image->shard->tables.count; i++)
+        rc = add_table(h, image, i);
+    return rc;
 }
 
 static enum sl_err header_make(struct header *h,
@@ -235,7 +286,7 @@ static enum sl_err header_make(struct header *h,
     const struct plan *p = &image->shard->plan;
     unsigned matrices = 1 + optim_slots(&p->optim);
     enum sl_err rc = header_reserve(
-        h, matrices * p->piece_count + ROWSET_PARTS * p->table_count,
+        h, matrices * p->piece_count + SNAP_TABLE_TENSORS * p->table_count,
         p->piece_count);
 
     for (unsigned k = 0; rc == SL_OK && k < matrices; k++)
@@ -244,6 +295,8 @@ static enum sl_err header_make(struct header *h,
         rc = add_tables(h, image);
     if (rc == SL_OK)
         rc = add_numbers(h, image);
+    if (rc == SL_OK)
+        rc = add_chain(h, image);
     if (rc == SL_OK)
         rc = add_rows(h, p);
     if (rc == SL_OK)
@@ -295,27 +348,63 @@ static enum sl_err write_blocks(struct tensorfile_writer *w,
     return rc;
 }
 
-// Streams the records of one table's part.
+// Streams the records of one table's part, and notes in its tensor how many
+// there were.
 static enum sl_err write_part(struct tensorfile_writer *w,
                               struct shard_image *image, size_t table,
-                              enum rowset_part part, uint8_t *space,
-                              struct sl_error *err)
+                              enum rowset_part part, struct tensor_info *t,
+                              uint8_t *space, struct sl_error *err)
 {
-    size_t n,
-        stride = rowset_part_stride(image->shard->tables.sets[table], part);
     enum sl_err rc = SL_OK;
+    uint64_t written = 0;
+    size_t n;
 
     while (rc == SL_OK &&
-           shard_image_rows(image, table, part, SNAP_RECORDS, space, &n))
-        rc = tensorfile_append(w, space, n * stride, err);
+           shard_image_rows(image, table, part, SNAP_RECORDS, space, &n)) {
+        rc = tensorfile_append(w, space, n * t->shape[1], err);
+        written += n;
+    }
+    t->shape[0] = written;
     return rc == SL_OK ? shard_image_walked(image, table, err) : rc;
 }
 
+// Streams the ids that went of one table's part.
+static enum sl_err write_gone(struct tensorfile_writer *w,
+                              const struct rowset *set, enum rowset_part part,
+                              uint8_t *space, struct sl_error *err)
+{
+    struct rowset_gone_at at = {0};
+    enum sl_err rc = SL_OK;
+    size_t n;
+
+    while (rc == SL_OK && (n = rowset_gone_read(set, part, &at, SNAP_RECORDS,
+                                                (uint64_t *)(void *)space)) > 0)
+        rc = tensorfile_append(w, space, n * sizeof(uint64_t), err);
+    return rc;
+}
+
+static enum sl_err write_table(struct tensorfile_writer *w,
+                               struct shard_image *image, size_t table,
+                               struct tensor_info *t, uint8_t *space,
+                               struct sl_error *err)
+{
+    const struct rowset *set = image->shard->tables.sets[table];
+    enum sl_err rc = SL_OK;
+
+    for (unsigned i = 0; rc == SL_OK && i < ROWSET_PARTS; i++)
+        rc =
+            write_part(w, image, table, (enum rowset_part)i, &t[i], space, err);
+    for (unsigned i = 0; rc == SL_OK && image->delta && i < ROWSET_PARTS; i++)
+        rc = write_gone(w, set, (enum rowset_part)i, space, err);
+    return rc;
+}
+
 // Streams the tables, while pushes go on.
-static enum sl_err write_tables(struct tensorfile_writer *w,
+static enum sl_err write_tables(struct tensorfile_writer *w, struct header *h,
                                 struct shard_image *image, struct sl_error *err)
 {
     size_t tables = image->shard->tables.count;
+    size_t each = image->delta ? SNAP_TABLE_TENSORS : ROWSET_PARTS;
     enum sl_err rc = SL_OK;
     uint8_t *space;
 
@@ -324,11 +413,26 @@ static enum sl_err write_tables(struct tensorfile_writer *w,
     space = sl_malloc(snap_records_bytes(image->shard));
     if (space == NULL)
         return sl_no_memory(err);
-    for (size_t i = 0; rc == SL_OK && i < ROWSET_PARTS * tables; i++)
-        rc = write_part(w, image, i / ROWSET_PARTS,
-                        (enum rowset_part)(i % ROWSET_PARTS), space, err);
+    for (size_t i = 0; rc == SL_OK && i < tables; i++)
+        rc = write_table(w, image, i, &h->tensors[h->matrix_tensors + i * each],
+                         space, err);
     sl_free(space);
     return rc;
+}
+
+// Places the tensors of tables as they were written; returns their bytes. How
+// many records of an instant have changed is known when the walk has ended.
+static uint64_t header_close(struct header *h, const struct shard *shard)
+{
+    uint64_t begin = shard_bytes(shard), at = begin;
+
+    for (size_t i = h->matrix_tensors; i < h->tensor_count; i++) {
+        struct tensor_info *t = &h->tensors[i];
+
+        t->begin = at;
+        t->end = at += t->shape[0] * (t->rank > 1 ? t->shape[1] : 8);
+    }
+    return at - begin;
 }
 
 static enum sl_err write_image(struct fs *fs, const char *path,
@@ -342,12 +446,15 @@ static enum sl_err write_image(struct fs *fs, const char *path,
     if (rc == SL_OK)
         rc = tensorfile_create(&w, fs, path, h.tensors, h.tensor_count, h.meta,
                                h.meta_count, true, err);
-    header_release(&h);
-    if (rc != SL_OK)
-        return rc;
-    rc = write_blocks(w, image, out, err);
     if (rc == SL_OK)
-        rc = write_tables(w, image, err);
+        rc = write_blocks(w, image, out, err);
+    if (rc == SL_OK)
+        rc = write_tables(w, &h, image, err);
+    out->table_bytes = header_close(&h, image->shard);
+    if (rc == SL_OK && image->delta)
+        rc = tensorfile_shrink(w, h.tensors, h.tensor_count, h.meta,
+                               h.meta_count, err);
+    header_release(&h);
     if (rc != SL_OK) {
         tensorfile_abort(w);
         return rc;
@@ -392,6 +499,7 @@ enum sl_err snap_write_image(struct fs *fs, const char *folder,
     path = fs_join(folder, made.file);
     rc = path == NULL ? SL_ENOMEM : write_named(fs, path, image, &made, err);
     if (rc == SL_OK) {
+        shard_image_kept(image, made.sha256, made.table_bytes);
         HISTORY("snapshot",
                 "job=%" PRIu64 " uid=%" PRIx64 " shard=%u incarnation=%" PRIu64
                 " sequence=%" PRIu64 " steps=%" PRIu64 " path=%s",

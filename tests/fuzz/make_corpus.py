@@ -1067,6 +1067,45 @@ def snapshot():
           rows=with_("sluice.rows.dense/kernel", "1:5"))
 
 
+def table_chain():
+    def records(*ids):
+        return b"".join(struct.pack("<QIIff", i, 1, 1, i, 0) for i in ids)
+
+    def waiting(*ids):
+        return b"".join(struct.pack("<QII", i, 1, 1) for i in ids)
+
+    def ids(*ids):
+        return struct.pack(f"<{len(ids)}Q", *ids)
+
+    def file(parts, chain=None):
+        """Tensors of the table t in a row: name -> bytes."""
+        tensors, data = {}, b""
+        for name, of in parts.items():
+            each = 8 if "gone" in name else 24 if "rows" in name else 16
+            tensors[name + ".t"] = tensor(
+                len(data), len(data) + len(of),
+                [len(of) // each] + ([each] if each > 8 else []), "U64" if each == 8 else "U8")
+            data += of
+        meta = {} if chain is None else {"__metadata__": {"sluice.chain": chain}}
+        return tensors_bytes({**meta, **tensors}, data)
+
+    def both(top, below):
+        return struct.pack("<I", len(top)) + top + below
+    base = file({"#rows": records(1, 2, 3, 4), "#waiting": waiting(5, 0)})
+    delta = {"#rows_changed": records(2, 5), "#waiting_changed": waiting(7),
+             "#rows_gone": ids(3, 2), "#waiting_gone": ids(5)}
+    link = "below:" + "0" * 64
+    write("table_chain", whole=both(base, b""), delta=both(file(delta, link), base),
+          missing=both(file(delta, "away:" + "0" * 64), base),
+          itself=both(file(delta, link), file(delta, link)),
+          outside=both(file(delta, "../below:" + "0" * 64), base),
+          short=both(file(delta, link[:-1]), base), more=both(file(delta, link + ","), base),
+          many=both(file(delta, ",".join([link] * 65)), base), empty=both(file(delta, ""), base),
+          no_gone=both(file({k: v for k, v in delta.items() if "gone" not in k}, link), base),
+          zero=both(file({**delta, "#waiting_gone": ids(0)}, link), base),
+          cut=both(file(delta, link), base[:-5]))
+
+
 def rows_file():
     n = 8
     ids = struct.pack(f"<{n}Q", *(i * 0x9e3779b97f4a7c15 % (1 << 64) for i in range(n)))
@@ -1101,7 +1140,7 @@ def dictionaries():
 
 
 def main():
-    for seeds in (wire_data, wire_control, wirescan, table_rows, counted, json_seeds,
+    for seeds in (wire_data, wire_control, wirescan, table_rows, table_chain, counted, json_seeds,
                   spec_json, spec_yaml, model, keras, conf, hostlist, tf_config, launch, xml,
                   credentials, idx, images, npy, npz, csv, tensorfile, manifest, resume, snapshot, rows_file,
                   dictionaries):

@@ -85,16 +85,31 @@ def total(vectors):
 
 # ---- what a job left
 
+def chain_of(path):
+    """The snapshot and the files below it, newest first (SNAPSHOT.md)."""
+    from safetensors import safe_open
+    with safe_open(str(path), "numpy") as file:
+        below = (file.metadata() or {}).get("sluice.chain")
+    names = [entry.split(":")[0] for entry in below.split(",")] if below else []
+    return [pathlib.Path(path)] + [pathlib.Path(path).parent / name for name in names]
+
+
 def records(path, table, part, dim):
-    """The records of a table in a snapshot; `part`: rows or waiting (SNAPSHOT.md)."""
+    """The live records of a table in a snapshot and in what is below it; `part`: rows
+    or waiting."""
     import numpy as np
     from safetensors.numpy import load_file
     of = np.dtype([("id", "<u8"), ("changed", "<u4"), ("score", "<u4")]
                   + [("values", "<f4", dim)] * (part == "rows"))
-    held = load_file(str(path)).get(f"#{part}.{table}")
-    if held is None:
-        return []
-    return [np.frombuffer(record.tobytes(), of, 1)[0] for record in held]
+    named, out = set(), []
+    for file in map(str, chain_of(path)):
+        tensors = load_file(file)
+        held = tensors.get(f"#{part}.{table}", tensors.get(f"#{part}_changed.{table}"))
+        rows = [] if held is None else [np.frombuffer(r.tobytes(), of, 1)[0] for r in held]
+        out += [row for row in rows if int(row["id"]) not in named]
+        named |= {int(row["id"]) for row in rows}
+        named |= set(tensors.get(f"#{part}_gone.{table}", np.zeros(0, "u8")).tolist())
+    return out
 
 
 def files_of(c, job):

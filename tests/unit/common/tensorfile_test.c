@@ -238,6 +238,48 @@ TEST(tensorfile, the_writer_wants_all_bytes_and_no_more)
     T_FALSE(fs_exists(fs_posix(), t_path("f.tmp")));
 }
 
+static struct tensor_info bytes_at(const char *name, uint64_t begin, uint64_t n)
+{
+    return (struct tensor_info){.name = name,
+                                .dtype = TENSOR_U8,
+                                .rank = 1,
+                                .shape = {n},
+                                .begin = begin,
+                                .end = begin + n};
+}
+
+// The file is the one that a writer of the final sizes makes, but for blanks.
+TEST(tensorfile, sizes_may_become_smaller_behind_the_data)
+{
+    struct tensor_info most[] = {bytes_at("a", 0, 1000),
+                                 bytes_at("b", 1000, 500)};
+    struct tensor_info last[] = {bytes_at("a", 0, 3), bytes_at("b", 3, 0)};
+    struct tensor_info more[] = {bytes_at("a", 0, 3),
+                                 bytes_at("a longer name", 3, UINT32_MAX)};
+    struct tensor_meta meta = {"key", "value"};
+    struct tensorfile_writer *w;
+    struct tensorfile *f;
+    uint64_t bytes;
+
+    T_OK(tensorfile_create(&w, fs_posix(), t_path("f"), most, 2, &meta, 1, true,
+                           t_err()));
+    T_OK(tensorfile_append(w, "xyz", 3, t_err()));
+    T_OK(tensorfile_shrink(w, last, 2, &meta, 1, t_err()));
+    T_FAILS(SL_ERANGE, tensorfile_append(w, "x", 1, t_err()));
+    T_OK(tensorfile_patch(w, "key", "VALUE", t_err()));
+    T_OK(tensorfile_finish(w, &bytes, t_err()));
+    T_OK(tensorfile_open(&f, fs_posix(), t_path("f"), 0, t_err()));
+    T_OK(tensorfile_verify(f, t_err()));
+    T_EQ(tensorfile_find(f, "b")->end, 3);
+    T_MEM(tensorfile_data(f, tensorfile_find(f, "a")), "xyz", 3);
+    T_TRUE(strcmp(tensorfile_meta(f, "key"), "VALUE") == 0);
+    tensorfile_close(f);
+    T_OK(tensorfile_create(&w, fs_posix(), t_path("g"), last, 2, &meta, 1, true,
+                           t_err()));
+    T_FAILS(SL_ERANGE, tensorfile_shrink(w, more, 2, &meta, 1, t_err()));
+    tensorfile_abort(w);
+}
+
 TEST(tensorfile, what_was_not_begun_is_not_removed)
 {
     struct tensor_info t = vector("w", TENSOR_F32, 2);

@@ -374,7 +374,7 @@ static enum sl_err verify(struct tensor_meta meta, bool checks)
 TEST(snap, a_file_without_checksums_or_of_another_format_is_none)
 {
     struct tensor_meta ours = {SNAP_KEY_FORMAT, SNAP_FORMAT};
-    struct tensor_meta newer = {SNAP_KEY_FORMAT, "2"};
+    struct tensor_meta newer = {SNAP_KEY_FORMAT, "3"};
     struct tensor_meta none = {"a", "b"};
 
     T_OK(verify(ours, true));
@@ -701,7 +701,7 @@ TEST(snap, only_what_lies_below_is_collected_and_only_of_the_shard)
     struct crash_fs *disk = crash_fs_new(t_seed());
     struct fs *fs = crash_fs_ops(disk);
     struct wire_tag tags[] = {{1, 3}, {1, 1}};
-    const struct snap_keep keep = {tags, {1, 3}, 2};
+    const struct snap_keep keep = {tags, {1, 3}, 2, false};
     struct shard *s, *other;
     unsigned removed;
     struct kit k;
@@ -764,7 +764,7 @@ static unsigned mapped_unnamed(void)
 TEST(snap, what_is_collected_is_mapped_no_more)
 {
     struct wire_tag tags[] = {{1, 3}, {1, 1}};
-    const struct snap_keep keep = {tags, {1, 3}, 2};
+    const struct snap_keep keep = {tags, {1, 3}, 2, false};
     struct tagged_waiter w = {.done = none_waits};
     struct tagged_file *sent, *file;
     struct shard *s;
