@@ -44,6 +44,7 @@ static void clear(struct cut_shard *s)
     sl_free(s->file);
     counted_release(&s->counted);
     wire_free((ProtobufCMessage *)s->counts);
+    wire_free((ProtobufCMessage *)s->below);
     *s = (struct cut_shard){.asked = asked};
 }
 
@@ -104,7 +105,7 @@ static enum sl_err cut_shard_fill(struct cut_shard *s,
                                   const Sluice__V1__SnapshotReport *report,
                                   const char *psserver, const char *address)
 {
-    ProtobufCMessage *counts = NULL;
+    ProtobufCMessage *counts = NULL, *below = NULL;
 
     s->tag = wire_tag_of(report->tag);
     s->file_bytes = report->file_bytes;
@@ -120,6 +121,10 @@ static enum sl_err cut_shard_fill(struct cut_shard *s,
     if (wire_dup(&counts, &report->counts->base) != SL_OK)
         return SL_ENOMEM;
     s->counts = (Sluice__V1__ShardCounts *)counts;
+    if (report->below != NULL &&
+        wire_dup(&below, &report->below->base) != SL_OK)
+        return SL_ENOMEM;
+    s->below = (Sluice__V1__SnapshotChain *)below;
     return SL_OK;
 }
 

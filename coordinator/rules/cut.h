@@ -51,8 +51,9 @@ struct cut_shard {
     uint64_t file_bytes;                      // size of the file
     bool not_finite; // some parameter is NaN or infinite
     uint8_t sha256[SHA256_BYTES];
-    struct counted counted;          // what that file holds
-    Sluice__V1__ShardCounts *counts; // its counts by epoch; owned
+    struct counted counted;           // what that file holds
+    Sluice__V1__ShardCounts *counts;  // its counts by epoch; owned
+    Sluice__V1__SnapshotChain *below; // files that it needs; owned; NULL: none
 };
 
 struct cut {

@@ -158,6 +158,27 @@ void roster_send_no_snapshot(struct roster *r, uint64_t job,
     roster_send_up(r, SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT, &m.base);
 }
 
+// The names of the files below a snapshot.
+struct below_msg {
+    Sluice__V1__SnapshotChain msg;
+    Sluice__V1__SnapshotFile file[SHARD_CHAIN_MOST], *list[SHARD_CHAIN_MOST];
+    char name[SHARD_CHAIN_MOST][SNAP_NAME_BYTES];
+};
+
+static void below_fill(struct below_msg *b, uint32_t shard,
+                       const struct snap_written *w)
+{
+    sluice__v1__snapshot_chain__init(&b->msg);
+    for (unsigned i = 0; i < w->below_count; i++) {
+        sluice__v1__snapshot_file__init(&b->file[i]);
+        snap_file_name(b->name[i], shard, w->below[i]);
+        b->file[i].file = b->name[i];
+        b->list[i] = &b->file[i];
+    }
+    b->msg.files = b->list;
+    b->msg.n_files = w->below_count;
+}
+
 void hosted_send_snapshot(struct hosted *h, uint64_t request,
                           const struct snap_written *w)
 {
@@ -165,11 +186,14 @@ void hosted_send_snapshot(struct hosted *h, uint64_t request,
     Sluice__V1__Tag tag = wire_tag_msg(w->tag);
     struct wire_counted set = {0};
     struct counts_msg counts = {0};
+    struct below_msg below;
     enum sl_err rc = wire_counted_init(&set, &w->once.counted);
 
     if (rc == SL_OK)
         rc = counts_of_once(&counts, &w->once);
     if (rc == SL_OK) {
+        below_fill(&below, h->spec->shard, w);
+        m.below = w->below_count > 0 ? &below.msg : NULL;
         m.job = h->spec->job;
         m.job_incarnation = h->spec->job_incarnation;
         m.shard = h->spec->shard;

@@ -85,9 +85,12 @@ struct snap_written {
     struct wire_tag tag;
     char file[SNAP_NAME_BYTES];
     uint64_t bytes;
-    uint64_t table_bytes;                 // of them, of records of tables
-    uint8_t sha256[SHA256_BYTES];         // hash of the file
-    struct once once;                     // counted set in the file (E1)
+    uint64_t table_bytes;         // of them, of records of tables
+    uint8_t sha256[SHA256_BYTES]; // hash of the file
+    struct once once;             // counted set in the file (E1)
+    struct wire_tag
+        below[SHARD_CHAIN_MOST];          // of files that it needs (T10), the
+    unsigned below_count;                 // nearest first
     char not_finite[WIRE_NAME_BYTES + 1]; // variable with values not finite
 };
 

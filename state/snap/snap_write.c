@@ -481,6 +481,14 @@ static enum sl_err write_named(struct fs *fs, const char *path,
     return rc != SL_OK ? rc : sha256_file(fs, path, out->sha256, err);
 }
 
+static void note_below(struct snap_written *w, const struct shard_image *image)
+{
+    const struct shard_chain *c = &image->shard->chain;
+
+    for (unsigned i = c->count; image->delta && i-- > 0;)
+        w->below[w->below_count++] = c->link[i].tag;
+}
+
 enum sl_err snap_write_image(struct fs *fs, const char *folder,
                              struct shard_image *image,
                              struct snap_written *out, struct sl_error *err)
@@ -499,6 +507,7 @@ enum sl_err snap_write_image(struct fs *fs, const char *folder,
     path = fs_join(folder, made.file);
     rc = path == NULL ? SL_ENOMEM : write_named(fs, path, image, &made, err);
     if (rc == SL_OK) {
+        note_below(&made, image);
         shard_image_kept(image, made.sha256, made.table_bytes);
         HISTORY("snapshot",
                 "job=%" PRIu64 " uid=%" PRIx64 " shard=%u incarnation=%" PRIu64

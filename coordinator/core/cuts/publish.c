@@ -74,6 +74,7 @@ static enum sl_err publish_fill_shard(Sluice__V1__CheckpointShard **out,
     s.sha256.data = (uint8_t *)from->sha256;
     s.sha256.len = sizeof(from->sha256);
     s.steps = counted_steps(&from->counted);
+    s.below = from->below;
     rc = wire_dup(&copy, &s.base);
     *out = (Sluice__V1__CheckpointShard *)copy;
     return rc;

@@ -24,10 +24,12 @@ static struct evidence two_shards(void)
     return e;
 }
 
-// A report of `shard` at (incarnation, sequence) with the first closures full.
-static enum sl_err report(struct cut *c, const struct evidence *e,
-                          uint32_t shard, uint64_t request,
-                          uint64_t incarnation, uint64_t closures)
+// A report of `shard` at (incarnation, sequence) with the first closures full,
+// of a file that needs those of `below` (NULL: none).
+static enum sl_err report_with(struct cut *c, const struct evidence *e,
+                               uint32_t shard, uint64_t request,
+                               uint64_t incarnation, uint64_t closures,
+                               Sluice__V1__SnapshotChain *below)
 {
     Sluice__V1__SnapshotReport r = SLUICE__V1__SNAPSHOT_REPORT__INIT;
     Sluice__V1__ShardCounts counts = SLUICE__V1__SHARD_COUNTS__INIT;
@@ -48,7 +50,15 @@ static enum sl_err report(struct cut *c, const struct evidence *e,
     r.file_bytes = 100;
     r.sha256.data = sha;
     r.sha256.len = sizeof(sha);
+    r.below = below;
     return cut_take(c, &r, "ps", "addr:1", e, t_err());
+}
+
+static enum sl_err report(struct cut *c, const struct evidence *e,
+                          uint32_t shard, uint64_t request,
+                          uint64_t incarnation, uint64_t closures)
+{
+    return report_with(c, e, shard, request, incarnation, closures, NULL);
 }
 
 TEST(cut, K2_exists_when_every_shard_has_reported)
@@ -67,6 +77,29 @@ TEST(cut, K2_exists_when_every_shard_has_reported)
     T_EQ(cut_file_bytes(c), 200);
     T_STR(c->shard[1].folder, "/d");
     T_EQ(c->shard[1].sha256[0], 1);
+    cut_free(c);
+    evidence_release(&e);
+}
+
+TEST(cut, the_files_that_a_snapshot_needs_are_in_the_cut)
+{
+    Sluice__V1__SnapshotChain chain = SLUICE__V1__SNAPSHOT_CHAIN__INIT;
+    Sluice__V1__SnapshotFile file = SLUICE__V1__SNAPSHOT_FILE__INIT;
+    Sluice__V1__SnapshotFile *files[] = {&file};
+    struct evidence e = two_shards();
+    struct cut *c = cut_new(1, 77, 2, 0);
+
+    chain.files = files;
+    chain.n_files = 1;
+    file.file = "base";
+    T_OK(report_with(c, &e, 0, 77, 1, 3, &chain));
+    T_OK(report(c, &e, 1, 77, 1, 3));
+    file.file = "changed since";
+    T_EQ(c->shard[0].below->n_files, 1);
+    T_STR(c->shard[0].below->files[0]->file, "base");
+    T_TRUE(c->shard[1].below == NULL);
+    T_OK(report(c, &e, 0, 77, 1, 3)); // a whole file takes its place
+    T_TRUE(c->shard[0].below == NULL);
     cut_free(c);
     evidence_release(&e);
 }
