@@ -16,6 +16,8 @@ import threading
 import urllib.error
 import urllib.request
 
+from chain_test import (DIM, Programs, as_rows, expected, is_chain, rows_to_begin_with,
+                        start_of, tables_job)
 from cluster import (BIN, LIMIT, Cluster, check, check_counts, check_equal, full_disk,
                      main, mlp_job, wait_for)
 from full_test import Small, spaces
@@ -129,6 +131,29 @@ def a_cluster_loses_its_processes_and_keeps_its_bucket():
             check(np.array_equal(ours[name], theirs), f"{name} differs")
         only_what_is_kept(c, job)
         doctor(c)
+
+
+def the_rows_of_a_table_come_back_from_a_chain_in_the_bucket():
+    """A psserver dies and loads its delta and what is below it, all from there."""
+    from safetensors.numpy import load_file
+    with Bucket("chain", psservers=2, workers=0) as c:
+        still, users = rows_to_begin_with(c, "users", DIM)
+        _, items = rows_to_begin_with(c, "items", DIM + 1)
+        spec = {**tables_job(300), "checkpoint": {"every_seconds": 0.5, "keep": 1000}}
+        job = c.submit(spec, *users, *items)
+
+        def chain():
+            cuts = c.json("checkpoints", job)["checkpoints"]
+            return cuts and is_chain(json.loads(
+                WORLD["s3"].read(key_of(cuts[-1]["manifest"])))["shards"])
+        with Programs(start_of(c), count=1):
+            wait_for("a chain", chain)
+            c.restart("ps-1")
+            check_counts(c.wait_state(job))
+        for words in ((job,), ("--from", last_manifest(c, job))):
+            rows = c.dir / "rows.safetensors"
+            c.export(rows, *words, "--table", "users")
+            check_equal(as_rows(load_file(rows)), expected(still, 300, DIM), f"rows by {words}")
 
 
 def only_what_is_kept(c, job):
@@ -512,6 +537,7 @@ if __name__ == "__main__":
         WORLD["s3"] = s3
         os.environ.update(AWS_ACCESS_KEY_ID=s3.id, AWS_SECRET_ACCESS_KEY=s3.secret)
         main([a_cluster_loses_its_processes_and_keeps_its_bucket,
+              the_rows_of_a_table_come_back_from_a_chain_in_the_bucket,
               another_cluster_goes_on_from_the_bucket,
               nobody_stands_still_while_the_bucket_does,
               an_evaluation_that_finds_no_bucket_is_given_up,
