@@ -358,7 +358,8 @@ static enum sl_err psserver_read_rows(struct psserver *s, struct sl_error *err)
     if (rc != SL_OK)
         return sl_prefix(err, rc, "--rows-dir");
     row_disk_set(fs_private(), folder, (uint64_t)conf_int(c, "rows-disk"));
-    return SL_OK;
+    rc = row_disk_tidy(err);
+    return rc == SL_OK ? rc : sl_prefix(err, rc, "--rows-dir");
 }
 
 static enum sl_err psserver_start_parts(struct psserver *s,

@@ -13,6 +13,7 @@
 #include "common/base/mem.h"
 #include "common/base/num.h"
 
+#define PREFIX ".sluice-rows-"
 #define PIECE_BYTES ((size_t)64 << 10) // written at once
 #define SLOW_US 20                     // of a slot: many were not in memory
 
@@ -55,23 +56,51 @@ uint64_t row_disk_limit(void)
     return disk.most;
 }
 
-// A name that no other process has: two processes may be given one folder.
+static enum sl_err tidy_file(void *arg, const char *name)
+{
+    enum sl_err rc = SL_OK;
+    char *path;
+
+    if (strncmp(name, PREFIX, strlen(PREFIX)) != 0)
+        return SL_OK;
+    path = fs_join(disk.folder, name);
+    if (path == NULL)
+        return sl_no_memory(arg);
+    rc = fs_unlink(disk.fs, path, arg);
+    sl_free(path);
+    return rc == SL_ENOENT ? SL_OK : rc;
+}
+
+enum sl_err row_disk_tidy(struct sl_error *err)
+{
+    return fs_list(disk.fs, disk.folder, tidy_file, err, err);
+}
+
+// A name that no other process has: two processes may be given one folder. One
+// that begins may remove it first.
 static enum sl_err open_nameless(struct fs_file **out, struct sl_error *err)
 {
+    struct fs_file *f = NULL;
     char name[80], *path;
-    enum sl_err rc;
+    enum sl_err rc, unlinked;
 
     do {
-        snprintf(name, sizeof(name), "rows-%ld-%" PRIu64, (long)getpid(),
+        snprintf(name, sizeof(name), PREFIX "%ld-%" PRIu64, (long)getpid(),
                  (uint64_t)atomic_fetch_add(&disk._shared.files, 1));
         path = fs_join(disk.folder, name);
         if (path == NULL)
             return sl_no_memory(err);
-        rc = fs_open(disk.fs, out, path, FS_CREATE, err);
-        if (rc == SL_OK && (rc = fs_unlink(disk.fs, path, err)) != SL_OK)
-            fs_close(*out);
+        rc = fs_open(disk.fs, &f, path, FS_CREATE, err);
+        if (rc == SL_OK) {
+            unlinked = fs_unlink(disk.fs, path, err);
+            rc = unlinked == SL_ENOENT ? SL_OK : unlinked;
+        }
         sl_free(path);
     } while (rc == SL_EEXIST);
+    if (rc == SL_OK)
+        *out = f;
+    else
+        fs_close(f);
     return rc;
 }
 
@@ -87,11 +116,9 @@ enum sl_err row_file_new(struct row_file **out, size_t stride,
     f->piece = sl_malloc(PIECE_BYTES + stride);
     if (f->piece == NULL)
         rc = sl_no_memory(err);
-    if (rc == SL_OK && (rc = open_nameless(&f->file, err)) != SL_OK) {
-        f->file = NULL;
+    if (rc == SL_OK && (rc = open_nameless(&f->file, err)) != SL_OK)
         rc = sl_prefix(err, rc == SL_ENOMEM ? rc : SL_ERANGE,
                        "a file for rows (--rows-dir)");
-    }
     if (rc == SL_OK)
         *out = f;
     else

@@ -29,6 +29,10 @@
 // borrowed as long as there are files.
 void row_disk_set(struct fs *fs, const char *folder, uint64_t most);
 
+// Removes files from the folder that a process was ended before it could take
+// the name from. Those of processes that run have none.
+enum sl_err row_disk_tidy(struct sl_error *err);
+
 // Returns true if there is a folder.
 bool row_disk_is_on(void);
 

@@ -467,6 +467,23 @@ TEST(row_tier, the_limit_of_the_disk_is_kept)
     row_disk_set(NULL, NULL, 0);
 }
 
+// A process was killed before it could take the name from a file.
+TEST(row_tier, files_that_have_kept_their_name_are_removed)
+{
+    struct fs_file *f;
+
+    row_disk_set(fs_posix(), t_tmpdir(), 0);
+    T_OK(fs_open(fs_posix(), &f, t_path(".sluice-rows-1-0"), FS_CREATE,
+                 t_err()));
+    fs_close(f);
+    T_OK(fs_open(fs_posix(), &f, t_path("mine"), FS_CREATE, t_err()));
+    fs_close(f);
+    T_OK(row_disk_tidy(t_err()));
+    T_FALSE(fs_exists(fs_posix(), t_path(".sluice-rows-1-0")));
+    T_TRUE(fs_exists(fs_posix(), t_path("mine")));
+    row_disk_set(NULL, NULL, 0);
+}
+
 // Two tables of an account: what the large one has in memory it gives to the
 // small one, whose update is as large as its memory.
 TEST(row_tier, a_table_that_grows_takes_the_memory_of_a_large_one)
