@@ -47,6 +47,8 @@
 // 9  tables, which psservers must know as well
 // 10 layers with rows of tables
 // 11 tables in mode sync, which psservers must know as well
+// 12 tables in steps of several micro-batches, as those of groups are, which
+//    psservers must know as well
 // 13 rows that travel in 8 bits, which psservers must know as well
 #define MODEL_EDITION 1
 #define MODEL_EDITION_HOLDS 2
@@ -57,6 +59,7 @@
 #define MODEL_EDITION_TABLES 9
 #define MODEL_EDITION_ROWS 10
 #define MODEL_EDITION_ROUNDS 11
+#define MODEL_EDITION_PARTS 12
 #define MODEL_EDITION_INT8 13
 #define MODEL_INPUTS_OLD 8
 

@@ -56,12 +56,16 @@ static uint64_t tables_job_steps(const Sluice__V1__JobSpec *spec)
 static enum sl_err check_tables_job(const Sluice__V1__JobSpec *spec,
                                     struct sl_error *err)
 {
-    if (spec_contributions(spec->train) == 0 &&
-        strcmp(spec->train->mode, "async") != 0)
+    if (spec_allreduce(spec))
         return sl_fail(err, SL_EINVAL,
-                       "model.tables: a job with tables trains in mode async "
-                       "or sync, and train.mode is %s",
-                       spec->train->mode);
+                       "model.tables: a job with tables trains in mode async, "
+                       "sync or hybrid, and train.mode is allreduce");
+    if (spec_external(spec) && spec_hybrid(spec))
+        return sl_fail(
+            err, SL_EINVAL,
+            "model.tables: programs have tables in mode async, and "
+            "train.mode is hybrid; take layers with 'rows: dynamic', "
+            "or mode async");
     if (spec_staleness(spec->train).rule == SPEC_STALENESS_DC)
         return sl_fail(err, SL_EINVAL,
                        "model.tables: train.staleness is dc, which wants the "
@@ -78,15 +82,16 @@ static enum sl_err check_tables_job(const Sluice__V1__JobSpec *spec,
                        "model.tables: a table's learning rate is a multiple of "
                        "the job's, which begins with 0; begin "
                        "optimizer.schedule with a rate above 0");
-    if (spec->train->accumulate > 1)
-        return sl_fail(err, SL_EINVAL,
-                       "train.accumulate: a job with tables computes a step's "
-                       "samples at once; take a smaller train.batch");
     if (spec_audit(spec->train) > 0 && spec_contributions(spec->train) == 0)
         return sl_fail(err, SL_EINVAL,
                        "train.audit: of jobs with tables, rounds of sync are "
                        "audited, and train.mode is %s; leave audit out",
                        spec->train->mode);
+    if (spec_audit(spec->train) > 0 && spec_accumulate(spec) > 1)
+        return sl_fail(
+            err, SL_EINVAL,
+            "train.audit: of jobs with tables, steps of one "
+            "micro-batch are audited; leave audit or accumulate out");
     return spec_range("model.tables", spec->model->n_tables, 1, TABLES_MOST,
                       err);
 }
@@ -299,6 +304,7 @@ static enum sl_err check_table_names(const Sluice__V1__ModelSpec *spec,
 static unsigned tables_edition(const Sluice__V1__JobSpec *spec)
 {
     return spec_rows_wire(spec) == WIRE_INT8     ? MODEL_EDITION_INT8
+           : spec_accumulate(spec) > 1           ? MODEL_EDITION_PARTS
            : spec_contributions(spec->train) > 0 ? MODEL_EDITION_ROUNDS
                                                  : MODEL_EDITION_TABLES;
 }

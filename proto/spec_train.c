@@ -460,7 +460,7 @@ enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err)
     SPEC_DEFAULT(t, window_closures, SPEC_WINDOW_DEFAULT);
     SPEC_DEFAULT(t, stall_seconds, stall_default(spec));
     rc = spec_string(&t->mode, "async");
-    if (!is_sync(t) && spec_has_rows(spec))
+    if (spec_has_rows(spec) && (!is_sync(t) || t->accumulate > 1))
         SPEC_DEFAULT(t, audit, 0); // spec_tables.c wants none
     if (rc == SL_OK)
         rc = spec_string(&t->nonfinite, nonfinite[0]);

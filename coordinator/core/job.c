@@ -68,6 +68,7 @@ unsigned job_shard_edition(const struct job *job)
 {
     return job->spec->model->n_tables == 0          ? 0
            : spec_rows_wire(job->spec) == WIRE_INT8 ? MODEL_EDITION_INT8
+           : spec_accumulate(job->spec) > 1         ? MODEL_EDITION_PARTS
            : job->mode->by_round                    ? MODEL_EDITION_ROUNDS
            : job->external                          ? MODEL_EDITION_TABLES
                                                     : MODEL_EDITION_ROWS;

@@ -137,9 +137,8 @@ static enum sl_err check_shard_job(const struct plan *p, size_t tables,
     if (tables > TABLES_MOST)
         return sl_fail(err, SL_EINVAL, "%zu tables; at most %d", tables,
                        TABLES_MOST);
-    if (p->accumulate > 1 || p->stale.kind == STALE_DC)
-        return sl_fail(err, SL_EINVAL,
-                       "tables do not go with micro-batches or staleness dc");
+    if (p->stale.kind == STALE_DC)
+        return sl_fail(err, SL_EINVAL, "tables do not go with staleness dc");
     if (schedule_steps(&p->schedule) > TABLE_STEPS_MOST)
         return sl_fail(err, SL_EINVAL,
                        "%" PRIu64 " steps; at most %u with tables",

@@ -92,11 +92,11 @@ NOT_HERE = {
     "rule_A6_meets": "workers here are not of one pace",
     "rule_A4": "nothing is leased to a worker that is wrong: unit.coordinator.suspects",
     **dict.fromkeys("rule_A7 rule_A7_again".split(), "workers here tell no test vectors"),
-    **dict.fromkeys("rule_T1 rule_T2 rule_T3 rule_T4 rule_T4_asked rule_T5 rule_T5_window "
-                    "rule_T6 rule_T6_late rule_A1_rows rule_T7 rule_T7_order rule_T8 "
-                    "rule_T8_asked rule_T10_gone rule_T10_since rule_T10_undo rule_T10_back "
-                    "rule_T10_durable rule_T10_hash rule_T10_prune rule_T10_torn "
-                    "rule_W1_rows".split(), "jobs here have no tables"),
+    **dict.fromkeys("rule_T1 rule_T2 rule_T3 rule_T3_group rule_T4 rule_T4_asked rule_T5 "
+                    "rule_T5_window rule_T6 rule_T6_late rule_A1_rows rule_T7 rule_T7_order "
+                    "rule_T8 rule_T8_asked rule_T9 rule_T9_check rule_T10_gone rule_T10_since "
+                    "rule_T10_undo rule_T10_back rule_T10_durable rule_T10_hash rule_T10_prune "
+                    "rule_T10_torn rule_W1_rows".split(), "jobs here have no tables"),
     "rule_R7": "a second lock: who joins again is asked by a new generation",
 }
 

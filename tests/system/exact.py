@@ -15,7 +15,7 @@ are products with 1 / n.
 
 With rows (rows_job) a sample has a row of its own in one table, which its
 second round makes, and shares a row of another with GROUP samples, some of them
-of its round.
+of its round. A step of a group has the samples of a round.
 """
 import functools
 
@@ -23,6 +23,9 @@ from cluster import check
 from conserve import primes
 
 SAMPLES, BATCH, ROUND, UNITS = 512, 4, 4, 4
+ROUNDS = {"async": {"steps_per_closure": 4}, "sync": {"contributions": ROUND},
+          "allreduce": {"steps_per_closure": 1, "contributions": ROUND},
+          "hybrid": {"steps_per_closure": 1, "group": {"by": "any", "size": ROUND}}}
 SMALL = 2.0 ** -32  # a prediction is below 1, a target above 2^30
 GROUP = 8  # samples of one row
 LARGE = 2.0 ** 44  # of a target of rows: predictions are as large as rows, below 2^20
@@ -52,10 +55,6 @@ def exact_job(c, name="exact", epochs=40, mode="async", every_seconds=0.5,
               units=UNITS, **train):
     """`units`: a power of two; so many numbers tell of each sample."""
     x, y = write_data(c.dir, units)
-    rounds = {"async": {"steps_per_closure": 4}, "sync": {"contributions": ROUND},
-              "allreduce": {"steps_per_closure": 1, "contributions": ROUND},
-              "hybrid": {"steps_per_closure": 1,
-                         "group": {"by": "any", "size": ROUND}}}[mode]
     samples = BATCH if mode == "async" else BATCH * ROUND
     return {"name": name,
             "model": {"input_shape": [SAMPLES], "layers": [
@@ -65,12 +64,12 @@ def exact_job(c, name="exact", epochs=40, mode="async", every_seconds=0.5,
             "optimizer": {"type": "sgd", "learning_rate": samples},
             "data": {"train": {"format": "npy", "x": x, "y": y}},
             "train": {"batch": BATCH, "epochs": epochs, "mode": mode,
-                      "precision": "f32", **rounds, **train},
+                      "precision": "f32", **ROUNDS[mode], **train},
             "checkpoint": {"every_seconds": every_seconds}}
 
 
-def rows_job(c, name="rows", epochs=40, every_seconds=0.5, **train):
-    """Of mode sync. The gradient of a row is what a target is times LARGE."""
+def rows_job(c, name="rows", epochs=40, mode="sync", every_seconds=0.5, **train):
+    """Of mode sync or hybrid. The gradient of a row is what a target is times LARGE."""
     import numpy
     path, number = c.dir / "rows.npz", numpy.arange(SAMPLES)
     y = numpy.repeat(numpy.array(of_sample(), dtype=numpy.float32)[:, None], UNITS, axis=1)
@@ -89,8 +88,8 @@ def rows_job(c, name="rows", epochs=40, every_seconds=0.5, **train):
             "loss": "mean_squared_error",
             "optimizer": {"type": "sgd", "learning_rate": 1 / LARGE},
             "data": {"train": {"format": "npz", "x": str(path), "ids": ["own", "shared"]}},
-            "train": {"batch": BATCH, "epochs": epochs, "mode": "sync", "precision": "f32",
-                      "contributions": ROUND, **train},
+            "train": {"batch": BATCH, "epochs": epochs, "mode": mode, "precision": "f32",
+                      **ROUNDS[mode], **train},
             "checkpoint": {"every_seconds": every_seconds}}
 
 

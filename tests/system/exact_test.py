@@ -26,9 +26,9 @@ class Bed(Cluster):
     """Two psservers and three workers; of the workers two share memory and a
     folder of snapshots, and the third has neither with them."""
 
-    def __init__(self, mode, epochs=EPOCHS):
+    def __init__(self, mode, epochs=EPOCHS, rows=False):
         super().__init__(psservers=2, workers=3)
-        self.mode, self.job, self.epochs = mode, None, epochs
+        self.mode, self.job, self.epochs, self.rows = mode, None, epochs, rows
 
     def command(self, name):
         line = super().command(name)
@@ -37,8 +37,8 @@ class Bed(Cluster):
         return line + (["--shm", "off"] if name == "w-2" else [])
 
     def begin(self, mode):
-        self.job = self.submit(exact.rows_job(self, mode, self.epochs) if mode == "rows" else
-                               exact.exact_job(self, mode, self.epochs, mode))
+        make = exact.rows_job if self.rows else exact.exact_job
+        self.job = self.submit(make(self, mode, self.epochs, mode))
 
     def busy(self):
         """A job that has a cut and is far from its end; the ones before have
@@ -64,7 +64,7 @@ class Bed(Cluster):
 
     def finish(self):
         check_counts(self.wait_state(self.job))
-        prove = exact.check_rows if self.mode == "rows" else exact.check_exact
+        prove = exact.check_rows if self.rows else exact.check_exact
         prove(self, self.job, self.epochs)
 
     # ---- blows
@@ -89,10 +89,10 @@ class Bed(Cluster):
         self.start(name, wait=False)
 
 
-def blows(mode, *targets):
+def blows(mode, *targets, rows=False):
     """Each kind of blow to each of its targets in a random order, and in the
     end everybody who has a part in the state dies at once."""
-    with Bed(mode) as c:
+    with Bed(mode, rows=rows) as c:
         order = [(kind, name) for kind, names in targets for name in names]
         dice.shuffle(order)
         for kind, name in order:
@@ -121,8 +121,8 @@ def sync_conserves_whoever_dies():
 
 
 def rows_in_rounds_are_conserved_whoever_dies():
-    blows("rows", (Bed.killed, ["w-0", "w-2", "ps-0", "coordinator"]),
-          (Bed.drained, ["w-1", "ps-1"]), (Bed.away, ["w-2"]))
+    blows("sync", (Bed.killed, ["w-0", "w-2", "ps-0", "coordinator"]),
+          (Bed.drained, ["w-1", "ps-1"]), (Bed.away, ["w-2"]), rows=True)
 
 
 def a_ring_conserves_whoever_dies_leaves_or_joins():
@@ -133,6 +133,11 @@ def a_ring_conserves_whoever_dies_leaves_or_joins():
 def groups_conserve_whoever_dies_leaves_or_joins():
     blows("hybrid", (Bed.killed, ["w-0", "w-2", "ps-0", "coordinator"]),
           (Bed.drained, ["w-1", "w-2"]), (Bed.away, ["w-0", "w-2"]))
+
+
+def rows_of_groups_are_conserved_whoever_dies():
+    blows("hybrid", (Bed.killed, ["w-0", "w-2", "ps-0", "coordinator"]),
+          (Bed.drained, ["w-1", "ps-1"]), (Bed.away, ["w-0", "w-2"]), rows=True)
 
 
 def resume(c, mode):
@@ -175,4 +180,5 @@ if __name__ == "__main__":
           rows_in_rounds_are_conserved_whoever_dies,
           a_ring_conserves_whoever_dies_leaves_or_joins,
           groups_conserve_whoever_dies_leaves_or_joins,
+          rows_of_groups_are_conserved_whoever_dies,
           a_job_goes_on_in_another_mode])

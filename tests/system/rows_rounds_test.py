@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Layers with rows in rounds (train.mode sync): a job learns what NumPy does, and its rows
-have the same bits whoever computed them, and whoever died meanwhile."""
+"""Layers with rows in rounds (train.mode sync), in groups (hybrid) and in micro-batches: a
+job learns what NumPy does. In rounds its rows have the same bits whoever computed them, and
+whoever died meanwhile."""
 import numpy as np
 from cluster import Cluster, check, check_counts, check_equal, main, wait_for
 from external_test import exported
@@ -10,6 +11,8 @@ from native_rows_test import SAMPLES, clicks, clicks_job, rows_of, score
 SLOTS, BATCH, EPOCHS = 4, 16, 6
 WORDS = {"batch": BATCH, "steps_per_closure": 1, "shuffle": False, "precision": "f32"}
 ROUNDS = {**WORDS, "mode": "sync", "contributions": SLOTS}
+GROUPS = {**WORDS, "mode": "hybrid", "group": {"by": "any", "size": SLOTS}}
+PARTS = {**WORDS, "mode": "async", "accumulate": SLOTS}
 RATE = {"users": 0.2, "tags": 0.1, "dense": 0.1}
 
 
@@ -75,17 +78,19 @@ class Net:
         self.tags.update(tags)
 
 
-def rounds_are_those_of_numpy():
+def check_numpy(train, **cluster):
+    """Trains by SLOTS batches in an update, in the order of samples."""
     from safetensors.numpy import save_file
     draw = np.random.default_rng(5)
     weights = {"hidden/kernel": draw.normal(0, 0.4, (9, 8)).astype(np.float32),
                "hidden/bias": np.zeros(8, np.float32),
                "out/kernel": draw.normal(0, 0.4, (8, 1)).astype(np.float32),
                "out/bias": np.zeros(1, np.float32)}
-    with Cluster(psservers=2, workers=2) as c:
+    with Cluster(psservers=2, **cluster) as c:
         click, price, ids, bags = clicks(c.dir / "clicks.csv", SAMPLES, 1)
         save_file(weights, str(c.dir / "weights.safetensors"))
         made = rounds_job(c.dir, EPOCHS)
+        made["train"] = {"epochs": EPOCHS, **train}
         made["model"]["layers"][0]["embeddings_initializer"] = "ones"
         job = c.submit(made, "--weights", c.dir / "weights.safetensors")
         done = c.wait_state(job)
@@ -105,6 +110,20 @@ def rounds_are_those_of_numpy():
             off = max(np.abs(got[number] - want[number]).max() for number in want)
             check(off < 1e-4, f"rows of {table}: differ by {off}")
             check(max(np.ptp(row) for row in want.values()) > 0.01, "nothing is learnt")
+
+
+def rounds_are_those_of_numpy():
+    check_numpy(ROUNDS, workers=2)
+
+
+def steps_of_groups_are_those_of_numpy():
+    """Of three members, of which one computes two batches of a step; and of one."""
+    check_numpy(GROUPS, workers=3, worker_args=["--shm", "off"])
+    check_numpy(GROUPS, workers=1)
+
+
+def steps_of_micro_batches_are_those_of_numpy():
+    check_numpy(PARTS, workers=1)
 
 
 def left(c, job):
@@ -189,5 +208,7 @@ def a_job_goes_on_in_the_other_mode():
 
 if __name__ == "__main__":
     main([rounds_are_those_of_numpy,
+          steps_of_groups_are_those_of_numpy,
+          steps_of_micro_batches_are_those_of_numpy,
           the_bits_are_the_same_whoever_computed,
           a_job_goes_on_in_the_other_mode])

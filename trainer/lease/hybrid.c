@@ -14,15 +14,29 @@
 #define WORD 8       // bytes of a number
 #define HEAD_WORDS 4 // any, closure, step, loss scale
 #define TAIL_WORDS 3 // digest, loss, right ones
-#define DIGITS (WIRE_GROUP_MAX * TAIL_WORDS * WORD)
+#define TAIL_MOST (WIRE_GROUP_MAX * TAIL_WORDS)
+
+// Makes space for `count` words.
+static enum sl_err digits_reserve(struct hybrid *h, size_t count,
+                                  struct sl_error *err)
+{
+    if (count * WORD <= h->digits_most)
+        return SL_OK;
+    sl_free(h->digits);
+    h->digits_most = 0;
+    h->digits = sl_malloc_array(count, WORD * sizeof(*h->digits));
+    if (h->digits == NULL)
+        return sl_fail(err, SL_ENOMEM, "no memory for %zu words of a group",
+                       count);
+    h->digits_most = count * WORD;
+    return SL_OK;
+}
 
 enum sl_err hybrid_new(struct hybrid **out)
 {
     struct hybrid *h = sl_calloc(1, sizeof(*h));
 
-    if (h != NULL)
-        h->digits = sl_calloc(DIGITS, sizeof(*h->digits));
-    if (h == NULL || h->digits == NULL) {
+    if (h == NULL || digits_reserve(h, TAIL_MOST, NULL) != SL_OK) {
         hybrid_free(h);
         return SL_ENOMEM;
     }
@@ -283,32 +297,45 @@ enum sl_err hybrid_agree(struct hybrid *h, struct hybrid_head *head,
     return SL_OK;
 }
 
+enum sl_err hybrid_gather(struct hybrid *h, uint64_t *words, size_t count,
+                          struct sl_error *err)
+{
+    enum sl_err rc;
+
+    if (h->group == NULL || count == 0)
+        return SL_OK;
+    rc = digits_reserve(h, count, err);
+    for (size_t i = 0; rc == SL_OK && i < count; i++)
+        hybrid_encode_word(h->digits + i * WORD, words[i]);
+    if (rc == SL_OK)
+        rc = hybrid_sum(h, h->digits, count * WORD, err);
+    if (rc == SL_OK)
+        rc = hybrid_wait(h, h->number, err);
+    for (size_t i = 0; rc == SL_OK && i < count; i++)
+        words[i] = hybrid_decode_word(h->digits + i * WORD);
+    return rc;
+}
+
 enum sl_err hybrid_tail(struct hybrid *h, struct hybrid_sums *s,
                         struct sl_error *err)
 {
-    size_t n = (size_t)h->members * TAIL_WORDS * WORD;
-    float *mine = h->digits + (size_t)h->self * TAIL_WORDS * WORD;
+    uint64_t words[TAIL_MOST] = {0}, *mine = words;
     enum sl_err rc;
 
     if (h->group == NULL)
         return SL_OK;
-    memset(h->digits, 0, n * sizeof(*h->digits));
-    hybrid_encode_word(mine, s->digest);
-    hybrid_encode_word(mine + WORD, hybrid_double_to_word(s->loss_sum));
-    hybrid_encode_word(mine + 2 * WORD, hybrid_double_to_word(s->right_sum));
-    rc = hybrid_sum(h, h->digits, n, err);
-    if (rc == SL_OK)
-        rc = hybrid_wait(h, h->number, err);
+    mine += (size_t)h->self * TAIL_WORDS;
+    mine[0] = s->digest;
+    mine[1] = hybrid_double_to_word(s->loss_sum);
+    mine[2] = hybrid_double_to_word(s->right_sum);
+    rc = hybrid_gather(h, words, (size_t)h->members * TAIL_WORDS, err);
     if (rc != SL_OK)
         return rc;
-    s->digest = 0;
-    s->loss_sum = s->right_sum = 0;
-    for (size_t i = 0; i < n; i += TAIL_WORDS * WORD) {
-        s->digest += hybrid_decode_word(h->digits + i);
-        s->loss_sum +=
-            hybrid_word_to_double(hybrid_decode_word(h->digits + i + WORD));
-        s->right_sum +=
-            hybrid_word_to_double(hybrid_decode_word(h->digits + i + 2 * WORD));
+    *s = (struct hybrid_sums){.digest = 0};
+    for (uint32_t i = 0; i < h->members; i++) {
+        s->digest += words[i * TAIL_WORDS];
+        s->loss_sum += hybrid_word_to_double(words[i * TAIL_WORDS + 1]);
+        s->right_sum += hybrid_word_to_double(words[i * TAIL_WORDS + 2]);
     }
     return SL_OK;
 }

@@ -9,7 +9,8 @@
 //
 //   head            which step, or that there is none now      spread
 //   parameters      range by range                             spread
-//   gradients       range by range, from the last              summed
+//   rows            of tables (hybrid_rows.h), by micro-batch  spread
+//   gradients       range by range, from the last; of rows     summed
 //   tail            digest, loss and right ones of each        summed
 //
 // A member's share of a step comes from a contributor (contributor.h): a
@@ -45,6 +46,7 @@ enum hybrid_stage {
     HYBRID_RUNS,
 };
 
+struct hybrid_rows;
 struct rank_group;
 
 struct hybrid {
@@ -64,12 +66,14 @@ struct hybrid {
     bool lost;           // a sum has failed
     bool failed;         // the member has failed: its ring lease ends
     struct sl_error why; // reason for `failed`
-    float *digits;       // space for head and tail; owned
+    float *digits;       // space for numbers as bytes; owned
+    size_t digits_most;  // elements of it
     bool marks;          // `present` is summed in this generation
     // By variable, how many of the step's micro-batches have a gradient; owned.
     // NULL: all have one.
     float *present;
     uint32_t variables;
+    struct hybrid_rows *rows; // the caller's; NULL: the job has no tables
 };
 
 // A step as its leader announces it.
@@ -154,6 +158,13 @@ enum sl_err hybrid_sum(struct hybrid *h, float *data, uint64_t count,
 // begun) are done; `until` is at most h->number. On failure the rest are not
 // waited for.
 enum sl_err hybrid_wait(struct hybrid *h, uint64_t until, struct sl_error *err);
+
+// Makes words of one member known to all: each of the `count` words is not 0 on
+// one member at most, and afterwards is the same on all. Any word may come from
+// another member. Waits for all sums begun before. Words stay for a worker
+// alone, and on failure.
+enum sl_err hybrid_gather(struct hybrid *h, uint64_t *words, size_t count,
+                          struct sl_error *err);
 
 // Replaces the sums of this member's share in *s by those of the whole step.
 // Waits for all sums of the step. *s stays for a worker alone, and on failure.

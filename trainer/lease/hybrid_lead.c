@@ -75,6 +75,10 @@ enum sync_result hybrid_lead(struct hybrid_step *s, struct sl_error *err)
 
     if (rc == SL_OK)
         rc = hybrid_run(s, err);
+    if (s->dropped && s->pulled != SYNC_FAILED) {
+        *err = (struct sl_error)SL_ERROR_INIT;
+        return s->pulled;
+    }
     if (rc != SL_OK)
         return regroup(s->hybrid, rc, err);
     FAULT("group.summed");

@@ -25,7 +25,8 @@ enum sync_result hybrid_lead_begin(struct hybrid_step *s, struct hybrid *h,
                                    struct contributor *by, struct steps *t,
                                    bool *parted);
 
-// Announces and computes a step of which the leader has all parameters.
+// Announces and computes a step of which the leader has all parameters. A
+// result of sync_rows, of the step's rows: the group has let go of the step.
 // SYNC_OK: the gradient in the vector, and s->sums, are the whole group's.
 // *err, which is not NULL, is set for SYNC_FAILED: then the group goes on
 // without this worker. Called after hybrid_meet returned SYNC_OK; the caller

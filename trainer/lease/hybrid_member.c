@@ -12,7 +12,7 @@
 struct hybrid_member {
     struct contributor *by;
     struct hybrid *hybrid;
-    const struct sync *sync;
+    struct sync *sync;
     struct lease *lease;
     struct lease_metrics m;
     struct sl_error err;
@@ -34,6 +34,8 @@ static enum sl_err hybrid_member_compute(struct hybrid_member *t,
 
     atomic_store(&t->lease->gate.pulse.step, head->step);
     rc = hybrid_run(&s, &t->err);
+    if (s.dropped)
+        return SL_OK; // the leader says what is next
     if (rc == SL_OK)
         HISTORY("group_step",
                 "job=%" PRIu64 " generation=%" PRIu64 " member=%" PRIu32
@@ -134,7 +136,7 @@ static void hybrid_member_finish(struct hybrid_member *t)
 }
 
 void hybrid_member_run(struct contributor *by, struct hybrid *h,
-                       const struct sync *sync, struct lease *l)
+                       struct sync *sync, struct lease *l)
 {
     struct hybrid_member t = {.by = by,
                               .hybrid = h,

@@ -21,6 +21,6 @@
 // `between`. `l` has a seat (lease_sit), and `h` no ring lease before and
 // afterwards. Waits for other members and for messages.
 void hybrid_member_run(struct contributor *by, struct hybrid *h,
-                       const struct sync *sync, struct lease *l);
+                       struct sync *sync, struct lease *l);
 
 #endif

@@ -8,6 +8,7 @@
 #include "common/base/fault.h"
 #include "common/base/num.h"
 #include "plan/round.h"
+#include "trainer/lease/hybrid_rows.h"
 
 static enum sl_err spread(struct hybrid_step *s, struct sl_error *err)
 {
@@ -48,7 +49,7 @@ enum sl_err hybrid_whole(struct hybrid_step *s, uint32_t range,
 static enum sl_err sum_nothing(struct hybrid_step *s, struct sl_error *err)
 {
     const struct sync *sync = s->sync;
-    enum sl_err rc = SL_OK;
+    enum sl_err rc = hybrid_rows_rest(s, err);
 
     for (uint32_t i = sync->ranges_count; rc == SL_OK && i-- > 0;) {
         const struct elements *r = &sync->ranges[i];
@@ -79,6 +80,9 @@ static void deal(struct hybrid_step *s)
     round_slots(s->count, s->hybrid->members, s->hybrid->self, &s->from, &mine);
     s->end = s->from + mine;
     s->sums = (struct hybrid_sums){.digest = 0};
+    s->met = 0;
+    s->dropped = false;
+    hybrid_rows_begin(s->hybrid->rows);
     if (s->hybrid->present != NULL)
         memset(s->hybrid->present, 0,
                s->hybrid->variables * sizeof(*s->hybrid->present));
@@ -114,7 +118,8 @@ enum sl_err hybrid_compute(struct hybrid_step *s, struct sl_error *err)
     FAULT("group.computed");
     began = sl_now_us(s->clock);
     pulse_wait(s->pulse, true);
-    if (h->present != NULL && h->marks)
+    rc = hybrid_rows_sum(h, err);
+    if (rc == SL_OK && h->present != NULL && h->marks)
         rc = hybrid_sum(h, h->present, h->variables, err);
     if (rc == SL_OK)
         rc = hybrid_tail(h, &s->sums, err);

@@ -8,6 +8,7 @@
 //
 //   hybrid_compute
 //     contributor's share: hybrid_fresh, ... hybrid_whole from the last range
+//       with tables: hybrid_rows_pull for each micro-batch, then the rest
 //     tail
 //
 // Threads  the compute thread.
@@ -30,13 +31,18 @@ struct hybrid_step {
     const struct sl_clock *clock;
     struct lease_metrics *m;
     struct pulse *pulse;
-    const struct sync *sync; // its ranges and its vectors in host memory
+    struct sync *sync; // its ranges and its vectors in host memory
     struct hybrid_head head;
 
     // For the contributor: our share is micro-batches [from, end) of `count`;
     // `sums` are what it has computed.
     uint32_t count, from, end;
     struct hybrid_sums sums;
+
+    // Of a job with tables (hybrid_rows.h).
+    uint32_t met;            // micro-batches of each member that have rows
+    enum sync_result pulled; // how the leader's last pull ended
+    bool dropped; // the leader has given the step up; the generation goes on
 
     uint64_t first; // number of the sum that spreads the first range
 };

@@ -2,6 +2,7 @@
 // trainer/push/job_tables.c -- see job_tables.h.
 #include "trainer/push/job_tables.h"
 
+#include <endian.h>
 #include <string.h>
 
 #include "common/base/mem.h"
@@ -20,6 +21,8 @@ struct job_table {
     uint64_t *ids;
     float *grads;
     size_t count, capacity;
+    float *merged; // takes the place of `grads` (job_tables_merge)
+    size_t merged_capacity;
     struct distinct distinct; // of `ids`, since job_tables_pack
     struct distinct wanted;   // ids that are pulled,
     float *values;            // and their rows
@@ -105,6 +108,7 @@ void job_tables_free(struct job_tables *t)
     for (uint32_t i = 0; i < t->count; i++) {
         sl_free(t->table[i].ids);
         sl_free(t->table[i].grads);
+        sl_free(t->table[i].merged);
         distinct_release(&t->table[i].distinct);
         distinct_release(&t->table[i].wanted);
         sl_free(t->table[i].values);
@@ -302,6 +306,28 @@ void job_tables_rows(const struct job_tables *t, uint32_t table, float *rows)
                     rows);
 }
 
+float *job_tables_wanted(struct job_tables *t, uint32_t table, size_t *elements)
+{
+    const struct job_table *of = &t->table[table];
+
+    *elements = (size_t)of->wanted.count * of->dim;
+    return of->values;
+}
+
+void job_tables_part(const struct job_tables *t, uint32_t table, size_t first,
+                     size_t n, float *rows)
+{
+    const struct job_table *of = &t->table[table];
+    const struct distinct *d = &of->wanted;
+
+    for (uint32_t k = 0; k < d->count; k++)
+        for (uint32_t i = d->from[k]; i < d->from[k + 1]; i++)
+            if (d->sorted[i].at - first < n)
+                memcpy(rows + (d->sorted[i].at - first) * of->dim,
+                       of->values + (size_t)k * of->dim,
+                       of->dim * sizeof(*rows));
+}
+
 // ---- pushes
 
 static enum sl_err job_table_grow(struct job_table *t, size_t n)
@@ -325,12 +351,9 @@ static enum sl_err job_table_grow(struct job_table *t, size_t n)
     return SL_OK;
 }
 
-enum sl_err job_tables_add(struct job_tables *tables, uint32_t table, size_t n,
-                           const uint64_t *ids, const float *grads,
-                           struct sl_error *err)
+static enum sl_err add_reserve(struct job_table *t, size_t n,
+                               struct sl_error *err)
 {
-    struct job_table *t = &tables->table[table];
-
     if (n > UINT32_MAX - t->count)
         return sl_fail(err, SL_ERANGE,
                        "table %s: more than %u gradients in one step", t->name,
@@ -338,9 +361,38 @@ enum sl_err job_tables_add(struct job_tables *tables, uint32_t table, size_t n,
     if (job_table_grow(t, n) != SL_OK)
         return sl_fail(err, SL_ENOMEM, "table %s: no memory for %zu gradients",
                        t->name, n);
+    return SL_OK;
+}
+
+enum sl_err job_tables_add(struct job_tables *tables, uint32_t table, size_t n,
+                           const uint64_t *ids, const float *grads,
+                           struct sl_error *err)
+{
+    struct job_table *t = &tables->table[table];
+    enum sl_err rc = add_reserve(t, n, err);
+
+    if (rc != SL_OK)
+        return rc;
     memcpy(t->ids + t->count, ids, n * sizeof(*ids));
     memcpy(t->grads + t->count * t->dim, grads, n * t->dim * sizeof(*grads));
     t->count += n;
+    return SL_OK;
+}
+
+enum sl_err job_tables_add_wanted(struct job_tables *tables, uint32_t table,
+                                  struct sl_error *err)
+{
+    struct job_table *t = &tables->table[table];
+    const struct distinct *d = &t->wanted;
+    enum sl_err rc = add_reserve(t, d->count, err);
+
+    if (rc != SL_OK)
+        return rc;
+    for (uint32_t k = 0; k < d->count; k++)
+        t->ids[t->count + k] = le64toh(d->ids[k]);
+    memset(t->grads + t->count * t->dim, 0,
+           (size_t)d->count * t->dim * sizeof(*t->grads));
+    t->count += d->count;
     return SL_OK;
 }
 
@@ -394,6 +446,49 @@ static bool sum_row(const struct job_table *t, uint32_t k, float *sum)
         add_two(t->dim, sum, t->grads + (size_t)d->sorted[i].at * t->dim, sum,
                 NULL);
     return grad_finite(sum, t->dim);
+}
+
+// Makes space for one gradient of each distinct id.
+static enum sl_err merge_reserve(struct job_table *t, struct sl_error *err)
+{
+    // The two arrays change places, so they are of one size.
+    if (t->merged_capacity == t->capacity)
+        return SL_OK;
+    sl_free(t->merged);
+    t->merged_capacity = 0;
+    t->merged = sl_malloc_array(t->capacity, t->dim * sizeof(*t->merged));
+    if (t->merged == NULL)
+        return sl_fail(err, SL_ENOMEM, "table %s: no memory for %zu gradients",
+                       t->name, t->capacity);
+    t->merged_capacity = t->capacity;
+    return SL_OK;
+}
+
+enum sl_err job_tables_merge(struct job_tables *tables, uint32_t table,
+                             float **sums, size_t *elements,
+                             struct sl_error *err)
+{
+    struct job_table *t = &tables->table[table];
+    struct distinct *d = &t->distinct;
+    enum sl_err rc =
+        distinct_make(d, t->count, t->ids, t->buckets, tables->shards, err);
+
+    if (rc == SL_OK && t->count > 0)
+        rc = merge_reserve(t, err);
+    if (rc != SL_OK)
+        return rc;
+    for (uint32_t k = 0; k < d->count; k++) {
+        (void)sum_row(t, k, t->merged + (size_t)k * t->dim);
+        t->ids[k] = le64toh(d->ids[k]);
+    }
+    *sums = t->merged;
+    if (t->count > 0) {
+        t->merged = t->grads;
+        t->grads = *sums;
+    }
+    t->count = d->count;
+    *elements = t->count * t->dim;
+    return SL_OK;
 }
 
 // Appends the block of a table to what is pushed with a shard.

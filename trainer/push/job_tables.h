@@ -9,6 +9,8 @@
 //       job_tables_pull       pulls them
 //         job_tables_rows     of one table, in the order of the ids
 //     job_tables_add          gradients of rows; as often as wanted
+//   job_tables_merge        sums, to be added to those of others; may be left
+//                           out
 //   job_tables_pack           sums, by shard: what the step's pushes have
 //     job_tables_fill         of one shard, into its sync_step
 //
@@ -76,11 +78,31 @@ enum sync_result job_tables_pull_cut(struct job_tables *t, struct sync *sync,
 // elements for each id, in the order of the ids.
 void job_tables_rows(const struct job_tables *t, uint32_t table, float *rows);
 
+// Returns the rows of a table that are wanted, each once and by rising hash of
+// their ids, as *elements elements; they are written by a pull, or by the
+// caller, which has them from another worker. Since job_tables_want of the
+// table.
+float *job_tables_wanted(struct job_tables *t, uint32_t table,
+                         size_t *elements);
+// Copies rows as job_tables_rows does, of ids [first, first + n) of the list
+// alone, each of which stands once among these.
+void job_tables_part(const struct job_tables *t, uint32_t table, size_t first,
+                     size_t n, float *rows);
+
 // Copies the gradients of n rows, n * dim elements, to be pushed with the step.
 // SL_ERANGE: more than UINT32_MAX in one step.
 enum sl_err job_tables_add(struct job_tables *t, uint32_t table, size_t n,
                            const uint64_t *ids, const float *grads,
                            struct sl_error *err);
+
+// Adds a gradient of zeros for each row of a table that is wanted.
+enum sl_err job_tables_add_wanted(struct job_tables *t, uint32_t table,
+                                  struct sl_error *err);
+// Replaces what was added for a table by one sum for each id, and sets *sums to
+// them, by rising hash of the ids: *elements elements, which the caller may
+// change until job_tables_add, job_tables_pack or job_tables_begin.
+enum sl_err job_tables_merge(struct job_tables *t, uint32_t table, float **sums,
+                             size_t *elements, struct sl_error *err);
 
 // Adds up what was added, as elements of type `wire`. `ranges` are the shards'
 // parts of the dense gradient, which travel in the same message, as `dense`.

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "trainer/base/grad.h"
+#include "trainer/lease/hybrid_rows.h"
 #include "worker/lease/pass.h"
 
 struct sharing {
@@ -38,6 +39,24 @@ static enum sl_err whole(void *arg, uint32_t range, struct sl_error *err)
     return hybrid_whole(t->s, range, err);
 }
 
+static enum sl_err hybrid_ours_rows(void *arg, struct sl_error *err)
+{
+    const struct sharing *t = arg;
+    struct step_program p = job_step_program(t->c->p);
+
+    return job_rows_meet(t->c->job->rows, t->s, &p, t->c->batch.ids, err);
+}
+
+static enum sl_err hybrid_ours_row_grads(void *arg, struct sl_error *err)
+{
+    const struct contribution *c = ((struct sharing *)arg)->c;
+    struct step_program p = job_step_program(c->p);
+    enum sl_err rc = step_take_rows(c->device, err);
+
+    return rc == SL_OK ? job_rows_take(c->job->rows, &p, c->batch.ids, err)
+                       : rc;
+}
+
 // ---- audited steps (A1)
 
 // Nothing of a repeat is summed (A3).
@@ -56,6 +75,8 @@ static enum sl_err hybrid_ours_pass(struct sharing *t, struct pass *pass,
 
     t->c->audited = t->audit->count > 0;
     rc = pass_forward(pass, err);
+    if (rc == SL_OK && pass->rows != NULL)
+        rc = hybrid_rows_rest(t->s, err);
     if (rc == SL_OK)
         rc = pass_backward(pass, err);
     contribution_put(t->c);
@@ -148,6 +169,10 @@ enum sl_err hybrid_ours_share(struct contributor *by, struct hybrid_step *s,
                         .arg = &sharing};
     enum sl_err rc = hybrid_ours_audit(o, s, err);
 
+    if (c->job->rows != NULL) {
+        pass.rows = hybrid_ours_rows;
+        pass.row_grads = hybrid_ours_row_grads;
+    }
     if (rc == SL_OK)
         rc = hybrid_ours_pass(&sharing, &pass, err);
     if (rc == SL_OK)

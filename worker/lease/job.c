@@ -390,6 +390,8 @@ static enum sl_err job_make_sync(struct worker_job *j,
 
     if (j->rows == NULL)
         rc = job_rows_new(&j->rows, spec_of(j), j->model, j->ranges_count, err);
+    if (rc == SL_OK && j->hybrid != NULL)
+        j->hybrid->rows = job_rows_group(j->rows);
     if (rc == SL_OK)
         rc = sync_ps_new(&j->sync, o, err);
     if (rc == SL_OK)

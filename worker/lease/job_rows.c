@@ -20,8 +20,10 @@ struct job_rows {
     enum wire_type wire, dense; // of rows, and of parameters
     float *rows; // of all ids of a column, and later their gradients
     size_t rows_capacity;
-    bool asked;          // rows of `asked_step` were asked for ahead
-    uint32_t asked_step; // of the open closure
+    struct hybrid_ids *ids;    // of a batch, by table
+    struct hybrid_rows *group; // NULL: the job's workers are in no groups
+    bool asked;                // rows of `asked_step` were asked for ahead
+    uint32_t asked_step;       // of the open closure
 };
 
 // ---- making and freeing
@@ -81,8 +83,12 @@ static enum sl_err rows_fill_in(struct job_rows *r,
     r->wire = spec_rows_wire(spec);
     r->dense = spec_wire(spec);
     r->layer = sl_calloc(r->count, sizeof(*r->layer));
-    return r->layer == NULL ? sl_no_memory(err)
-                            : rows_layers(r, spec, model, err);
+    r->ids = sl_calloc(r->count, sizeof(*r->ids));
+    if (r->layer == NULL || r->ids == NULL)
+        return sl_no_memory(err);
+    if (spec_hybrid(spec))
+        rc = hybrid_rows_new(&r->group, r->tables, r->shards, r->wire, err);
+    return rc == SL_OK ? rows_layers(r, spec, model, err) : rc;
 }
 
 enum sl_err job_rows_new(struct job_rows **out, const Sluice__V1__JobSpec *spec,
@@ -110,10 +116,17 @@ void job_rows_free(struct job_rows *r)
 {
     if (r == NULL)
         return;
+    hybrid_rows_free(r->group);
     job_tables_free(r->tables);
     sl_free(r->layer);
+    sl_free(r->ids);
     sl_free(r->rows);
     sl_free(r);
+}
+
+struct hybrid_rows *job_rows_group(struct job_rows *r)
+{
+    return r != NULL ? r->group : NULL;
 }
 
 uint64_t job_rows_bytes(const struct job_rows *r)
@@ -217,8 +230,10 @@ static enum sl_err rows_want(struct job_rows *r, const struct rows_from *from,
     return rc;
 }
 
-// Writes what a layer reads, of rows that were pulled.
+// Writes what a layer reads, of rows that were pulled; `group` has them, if it
+// is not NULL.
 static enum sl_err rows_combine(struct job_rows *r, uint32_t table,
+                                const struct hybrid_rows *group,
                                 const struct step_program *p,
                                 const struct id_bag *bag, struct sl_error *err)
 {
@@ -230,7 +245,9 @@ static enum sl_err rows_combine(struct job_rows *r, uint32_t table,
 
     if (rc != SL_OK)
         return rc;
-    if (n > 0)
+    if (n > 0 && group != NULL)
+        hybrid_rows_copy(group, table, r->rows);
+    else if (n > 0)
         job_tables_rows(r->tables, table, r->rows);
     for (unsigned k = 0; (member = step_member(p, k)) != NULL; k++) {
         struct id_bag part = bags_part(bag, first, member->batch);
@@ -251,6 +268,12 @@ static enum sync_result rows_come(struct job_rows *r,
                                err);
 }
 
+void job_rows_begin(struct job_rows *r)
+{
+    if (r != NULL)
+        job_tables_begin(r->tables);
+}
+
 enum sync_result job_rows_pull(struct job_rows *r, const struct rows_from *from,
                                const struct step_program *p,
                                const struct id_bag *bags, struct sl_error *err)
@@ -258,7 +281,6 @@ enum sync_result job_rows_pull(struct job_rows *r, const struct rows_from *from,
     bool ahead = r->asked && r->asked_step == from->step;
     enum sync_result result = SYNC_OK;
 
-    job_tables_begin(r->tables);
     if (r->asked && !ahead)
         result = rows_come(r, from, err); // of another step: in vain
     r->asked = false;
@@ -270,11 +292,30 @@ enum sync_result job_rows_pull(struct job_rows *r, const struct rows_from *from,
             return SYNC_FAILED;
         result = rows_come(r, from, err);
         for (; result == SYNC_OK && i < end; i++) {
-            if (rows_combine(r, i, p, &bags[r->layer[i].column], err) != SL_OK)
+            if (rows_combine(r, i, NULL, p, &bags[r->layer[i].column], err) !=
+                SL_OK)
                 return SYNC_FAILED;
         }
     }
     return result;
+}
+
+enum sl_err job_rows_meet(struct job_rows *r, struct hybrid_step *s,
+                          const struct step_program *p,
+                          const struct id_bag *bags, struct sl_error *err)
+{
+    enum sl_err rc;
+
+    for (uint32_t i = 0; i < r->count; i++) {
+        const struct id_bag *bag = &bags[r->layer[i].column];
+
+        r->ids[i] = (struct hybrid_ids){bag->ids, bag->offsets[bag->samples]};
+    }
+    rc = hybrid_rows_pull(s, r->ids, err);
+    for (uint32_t i = 0; rc == SL_OK && i < r->count; i++)
+        rc = rows_combine(r, i, s->hybrid->rows, p, &bags[r->layer[i].column],
+                          err);
+    return rc;
 }
 
 void job_rows_ahead(struct job_rows *r, const struct rows_from *from,
@@ -319,18 +360,24 @@ static enum sl_err rows_take_layer(struct job_rows *r, uint32_t table,
 }
 
 enum sl_err job_rows_take(struct job_rows *r, const struct step_program *p,
-                          const struct id_bag *bags,
-                          const struct elements *ranges, bool *finite,
-                          struct sl_error *err)
+                          const struct id_bag *bags, struct sl_error *err)
 {
-    struct sync_step ignored;
     enum sl_err rc = SL_OK;
 
-    for (uint32_t i = 0; rc == SL_OK && i < r->count; i++)
+    for (uint32_t i = 0; r != NULL && rc == SL_OK && i < r->count; i++)
         rc = rows_take_layer(r, i, p, &bags[r->layer[i].column], err);
-    if (rc == SL_OK)
-        rc = job_tables_pack(r->tables, r->wire, r->dense, ranges, err);
-    *finite = true;
+    return rc;
+}
+
+enum sl_err job_rows_pack(struct job_rows *r, const struct elements *ranges,
+                          bool *finite, struct sl_error *err)
+{
+    struct sync_step ignored;
+    enum sl_err rc;
+
+    if (r == NULL)
+        return SL_OK;
+    rc = job_tables_pack(r->tables, r->wire, r->dense, ranges, err);
     for (uint32_t i = 0; rc == SL_OK && i < r->shards; i++)
         *finite &= job_tables_fill(r->tables, i, &ignored);
     return rc;

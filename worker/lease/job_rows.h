@@ -6,13 +6,15 @@
 // of the sample's bag combined, and gives back the gradient of this vector,
 // which is that of each of these rows times the rows' weight in it.
 //
-//   job_rows_pull         before a step: its rows, into the programs
-//   job_rows_ahead        in a step: asks for the rows of the next one
-//   job_rows_take         after it: its gradients, out of the programs
+//   job_rows_begin        a step begins; then, for each of its micro-batches,
+//     job_rows_pull       before it: its rows, into the programs;
+//     job_rows_meet       likewise, with the other members of a group
+//     job_rows_ahead      in it: asks for the rows of the next step
+//     job_rows_take       after it: its gradients, out of the programs
+//   job_rows_pack         sums, by shard: what the step's pushes have
 //     job_rows_fill       what goes with one shard, into its sync_step
 //
-// A step is one batch: a job with tables has no micro-batches. A team has a
-// program for each member's samples (step.h).
+// A team has a program for each member's samples (step.h).
 //
 // Threads  the compute thread.
 // Memory   job_rows_free. Bags are those of the program's batch, and borrowed
@@ -23,7 +25,7 @@
 #define WORKER_LEASE_JOB_ROWS_H
 
 #include "proto/model.h"
-#include "trainer/push/job_tables.h"
+#include "trainer/lease/hybrid_rows.h"
 #include "worker/data/ids.h"
 #include "worker/device/step.h"
 
@@ -36,6 +38,9 @@ struct job_rows;
 enum sl_err job_rows_new(struct job_rows **out, const Sluice__V1__JobSpec *spec,
                          const struct model *model, uint32_t shards,
                          struct sl_error *err);
+// Returns what a member of a group needs of them; NULL for NULL. It lives as
+// long as they do.
+struct hybrid_rows *job_rows_group(struct job_rows *r);
 // Frees them behind the sync that they pulled with; NULL is allowed.
 void job_rows_free(struct job_rows *r);
 // Returns the bytes of host memory that they take; 0 for NULL.
@@ -50,13 +55,21 @@ struct rows_from {
     const struct wire_tag *tags;
     struct gate *gate; // with tags
 };
-// Forgets the step before, pulls the rows of a batch, with one call for each
-// shard (of a cut, for each table of it), and writes what the layers read. Rows
-// that were asked for ahead are not pulled again. Called when no range of the
-// sync is under way. Result and *err are those of sync_rows, or SYNC_FAILED.
+// Forgets the gradients of the step before, when no range of the sync is under
+// way. NULL is allowed.
+void job_rows_begin(struct job_rows *r);
+// Pulls the rows of a batch, with one call for each shard (of a cut, for each
+// table of it), and writes what the layers read. Rows that were asked for ahead
+// are not pulled again. Called when no range of the sync is under way. Result
+// and *err are those of sync_rows, or SYNC_FAILED.
 enum sync_result job_rows_pull(struct job_rows *r, const struct rows_from *from,
                                const struct step_program *p,
                                const struct id_bag *bags, struct sl_error *err);
+// Brings the rows of a batch as job_rows_pull does, with the other members of
+// the group that computes step `s` (hybrid_rows_pull).
+enum sl_err job_rows_meet(struct job_rows *r, struct hybrid_step *s,
+                          const struct step_program *p,
+                          const struct id_bag *bags, struct sl_error *err);
 // Asks for the present rows of a later step, which has `bags`, and waits for
 // nothing; from->tags is NULL. Does nothing if some were asked for already, or
 // if it fails: job_rows_pull pulls them then. Between job_rows_pull of a step
@@ -66,12 +79,13 @@ void job_rows_ahead(struct job_rows *r, const struct rows_from *from,
 // Forgets that rows were asked for ahead; before a begin of the sync, which
 // gives them up, and behind its close. NULL is allowed.
 void job_rows_forget(struct job_rows *r);
-// Sums up the gradients of each id of the batch, for pushes with these ranges.
-// Sets *finite to whether all sums are finite. Once per step.
+// Takes the gradients of the batch's ids. Once per batch. NULL is allowed.
 enum sl_err job_rows_take(struct job_rows *r, const struct step_program *p,
-                          const struct id_bag *bags,
-                          const struct elements *ranges, bool *finite,
-                          struct sl_error *err);
+                          const struct id_bag *bags, struct sl_error *err);
+// Sums up the gradients of each id of the step, for pushes with these ranges,
+// and clears *finite if a sum is not finite. Once per step. NULL is allowed.
+enum sl_err job_rows_pack(struct job_rows *r, const struct elements *ranges,
+                          bool *finite, struct sl_error *err);
 // Returns the tables of the job; NULL if `r` is, as it has none then.
 const struct job_tables *job_rows_tables(const struct job_rows *r);
 // Sets what is pushed of rows with range `range`. NULL is allowed: nothing.

@@ -54,6 +54,24 @@ static enum sl_err refresh(struct pass *p, struct sl_error *err)
     return rc;
 }
 
+static enum sl_err pass_rows(struct pass *p, struct sl_error *err)
+{
+    enum sl_err rc;
+
+    if (p->rows == NULL)
+        return SL_OK;
+    rc = contribution_choose(p->c, err);
+    return rc == SL_OK ? p->rows(p->arg, err) : rc;
+}
+
+// Runs the ops that are left of a micro-batch.
+static enum sl_err pass_run_rest(struct pass *p, struct sl_error *err)
+{
+    enum sl_err rc = pass_run_to(p, UINT32_MAX, err);
+
+    return rc == SL_OK && p->row_grads != NULL ? p->row_grads(p->arg, err) : rc;
+}
+
 static enum sl_err pass_begin_batch(struct pass *p, struct sl_error *err)
 {
     struct contribution *c = p->c;
@@ -65,7 +83,9 @@ static enum sl_err pass_begin_batch(struct pass *p, struct sl_error *err)
         return rc;
     pulse_beat(c->device->pulse);
     p->m->input_ms += (double)(sl_now_us(p->clock) - began) / 1000;
-    rc = contribution_start(c, err);
+    rc = pass_rows(p, err);
+    if (rc == SL_OK)
+        rc = contribution_start(c, err);
     if (rc == SL_OK && contribution_is_first(c))
         rc = refresh(p, err);
     p->op = 0;
@@ -108,7 +128,7 @@ enum sl_err pass_forward(struct pass *p, struct sl_error *err)
     for (rc = pass_forward_batch(p, err);
          rc == SL_OK && !contribution_is_last(c);
          rc = pass_forward_batch(p, err)) {
-        rc = pass_run_to(p, UINT32_MAX, err);
+        rc = pass_run_rest(p, err);
         contribution_put(c);
         c->at++;
         if (rc != SL_OK)
@@ -130,5 +150,5 @@ enum sl_err pass_backward(struct pass *p, struct sl_error *err)
         if (rc == SL_OK)
             rc = p->whole(p->arg, i, err);
     }
-    return rc == SL_OK ? pass_run_to(p, UINT32_MAX, err) : rc;
+    return rc == SL_OK ? pass_run_rest(p, err) : rc;
 }

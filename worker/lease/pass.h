@@ -35,6 +35,11 @@ struct pass {
     pass_range_fn fresh;
     // Takes a range: its gradient is whole, and in the host's vector.
     pass_range_fn whole;
+    // Brings the rows of tables of the micro-batch, which is held and has its
+    // program; and takes their gradients, when its ops were run. NULL: no layer
+    // has rows.
+    enum sl_err (*rows)(void *arg, struct sl_error *err);
+    enum sl_err (*row_grads)(void *arg, struct sl_error *err);
     // Stages what comes behind the last micro-batch, while a device computes
     // that. NULL: what follows is not known.
     enum sl_err (*ahead)(void *arg, struct sl_error *err);

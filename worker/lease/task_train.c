@@ -267,20 +267,6 @@ static enum sync_result send_whole(struct train *t)
     return result;
 }
 
-// Judges, clips and sends the group's sum. The host does it: devices have only
-// this member's share.
-static enum sync_result send_sum(struct train *t)
-{
-    const struct worker_job *job = t->job;
-    float *g = t->sync->grads;
-
-    if (!grad_finite(g, (size_t)job->model->elements))
-        return skip_all(t, true);
-    grad_clipnorm(g, job->model, job->optimizer.clipnorm);
-    grad_global_clipnorm(g, job->model, job->optimizer.global_clipnorm);
-    return send_whole(t);
-}
-
 static enum sync_result train_fetch_all(struct train *t)
 {
     const struct overlap *o = &t->c.p->overlap;
@@ -300,13 +286,11 @@ static bool is_finite(const struct train *t)
     return i == n;
 }
 
-// Takes the gradients of the step's rows, after its last op, and clears
-// *finite if one is not.
-static enum sync_result train_take_rows(struct train *t, bool *finite)
+// Takes the gradients of a micro-batch's rows, after its last op.
+static enum sync_result train_take_rows(struct train *t)
 {
     struct job_rows *rows = t->job->rows;
     struct step_program p;
-    bool all = true;
     enum sl_err rc;
 
     if (rows == NULL)
@@ -314,10 +298,35 @@ static enum sync_result train_take_rows(struct train *t, bool *finite)
     p = job_step_program(t->c.p);
     rc = step_take_rows(&t->step, &t->steps.err);
     if (rc == SL_OK)
-        rc = job_rows_take(rows, &p, t->c.batch.ids, t->sync->ranges, &all,
-                           &t->steps.err);
-    *finite &= all;
+        rc = job_rows_take(rows, &p, t->c.batch.ids, &t->steps.err);
     return rc == SL_OK ? SYNC_OK : train_fail(t, rc);
+}
+
+// Adds up the gradients of the step's rows, and clears *finite if one is not.
+static enum sync_result train_pack_rows(struct train *t, bool *finite)
+{
+    enum sl_err rc =
+        job_rows_pack(t->job->rows, t->sync->ranges, finite, &t->steps.err);
+
+    return rc == SL_OK ? SYNC_OK : train_fail(t, rc);
+}
+
+// Judges, clips and sends the group's sum. The host does it: devices have only
+// this member's share.
+static enum sync_result send_sum(struct train *t)
+{
+    const struct worker_job *job = t->job;
+    float *g = t->sync->grads;
+    bool finite = grad_finite(g, (size_t)job->model->elements);
+    enum sync_result result = train_pack_rows(t, &finite);
+
+    if (result != SYNC_OK)
+        return result;
+    if (!finite)
+        return skip_all(t, true);
+    grad_clipnorm(g, job->model, job->optimizer.clipnorm);
+    grad_global_clipnorm(g, job->model, job->optimizer.global_clipnorm);
+    return send_whole(t);
 }
 
 static bool train_has_clipping(const struct train *t)
@@ -347,8 +356,10 @@ static enum sync_result train_whole(struct train *t, bool *finite)
         result = train_fetch_all(t);
     *finite = result == SYNC_OK && is_finite(t);
     if (*finite)
-        result = train_take_rows(t, finite);
-    if (*finite && kept)
+        result = train_take_rows(t);
+    if (*finite && result == SYNC_OK)
+        result = train_pack_rows(t, finite);
+    if (*finite && result == SYNC_OK && kept)
         result = train_clip(t);
     if (*finite && result == SYNC_OK && kept)
         result = train_fetch_all(t);
@@ -447,6 +458,8 @@ static enum sync_result train_pull_rows(struct train *t)
     result = steps_fresh_wait(&t->steps);
     if (result != SYNC_OK)
         return result;
+    if (contribution_is_first(&t->c))
+        job_rows_begin(t->job->rows);
     rc = contribution_choose(&t->c, &t->steps.err);
     if (rc != SL_OK)
         return train_fail(t, rc);
@@ -514,6 +527,8 @@ static enum sync_result train_batches(struct train *t)
          result == SYNC_OK && !contribution_is_last(&t->c);
          result = train_forward(t)) {
         result = train_run_to(t, t->c.p->program->count);
+        if (result == SYNC_OK)
+            result = train_take_rows(t);
         if (result != SYNC_OK)
             return result;
         contribution_put(&t->c);
@@ -765,7 +780,9 @@ void task_train(const struct task_env *env, struct worker_job *job,
               job->precision == SPEC_F16 || train_has_clipping(&t) ||
               job->rows != NULL;
     t.repeats.tables = job_rows_tables(job->rows);
-    t.rows_ahead = job->rows != NULL && train_allows_delay(&t);
+    // A step of micro-batches asks for rows when each of them begins.
+    t.rows_ahead = job->rows != NULL && train_allows_delay(&t) &&
+                   l->record->accumulate == 1;
     // Without a ring lease steps are computed alone, with the same result.
     if (job->hybrid != NULL && job->hybrid->lease != NULL)
         t.hybrid = job->hybrid;

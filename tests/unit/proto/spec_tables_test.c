@@ -244,11 +244,11 @@ TEST(spec_tables, jobs_that_tables_do_not_go_with)
         const char *rest, *why;
     } wrong[] = {
         {"," SGD "," SAMPLES ",'train':{'mode':'hybrid'}",
-         "model.tables: a job with tables trains in mode async or sync, and "
-         "train.mode is hybrid"},
+         "model.tables: programs have tables in mode async, and train.mode is "
+         "hybrid; take layers with 'rows: dynamic', or mode async"},
         {"," SGD "," SAMPLES ",'train':{'mode':'allreduce'}",
-         "model.tables: a job with tables trains in mode async or sync, and "
-         "train.mode is allreduce"},
+         "model.tables: a job with tables trains in mode async, sync or "
+         "hybrid, and train.mode is allreduce"},
         {"," SGD "," SAMPLES ",'train':{'staleness':'dc','max_delay':4}",
          "model.tables: train.staleness is dc, which wants the parameters as "
          "they were read, and rows are not kept; take inverse"},
@@ -396,6 +396,25 @@ TEST(spec_tables, rows_may_travel_otherwise_than_parameters)
                    "train.wire: unknown 'int8'; known are f32, bf16, f16");
 }
 
+// A worker of an older version takes the rows of a step's last micro-batch
+// alone.
+TEST(spec_tables, steps_of_micro_batches_are_for_workers_that_know_them)
+{
+    static const char *const jobs[] = {
+        ",'train':{'mode':'hybrid'}",
+        ",'train':{'accumulate':2,'batch':4}",
+        ",'train':{'mode':'sync','contributions':4,'accumulate':2,'batch':4}",
+    };
+
+    for (size_t i = 0; i < SL_COUNT(jobs); i++) {
+        Sluice__V1__JobSpec *spec = layers_make("", jobs[i]);
+
+        T_OK(spec_check(spec, t_err()));
+        T_EQ(spec->model->edition, MODEL_EDITION_PARTS);
+        wire_free(&spec->base);
+    }
+}
+
 static void layers_refused(const char *rest, const char *job, const char *why)
 {
     Sluice__V1__JobSpec *spec = layers_make(rest, job);
@@ -423,9 +442,12 @@ TEST(spec_tables, what_a_layer_cannot_have_is_refused)
         {",'optimizer':{'type':'sgd','clipnorm':1}", "",
          "model.tables[0] (users): optimizer.clipnorm: not of a table; its "
          "rate follows that of the job, and clipvalue clips its gradients"},
-        {"", ",'train':{'accumulate':2,'batch':4}",
-         "train.accumulate: a job with tables computes a step's samples at "
-         "once; take a smaller train.batch"},
+        {"", ",'train':{'mode':'sync','accumulate':2,'batch':4,'audit':0.1}",
+         "train.audit: of jobs with tables, steps of one micro-batch are "
+         "audited; leave audit or accumulate out"},
+        {"", ",'train':{'mode':'allreduce','contributions':4}",
+         "model.tables: a job with tables trains in mode async, sync or "
+         "hybrid, and train.mode is allreduce"},
         {"", ",'train':{'audit':0.5}",
          "train.audit: of jobs with tables, rounds of sync are audited, and "
          "train.mode is async; leave audit out"},
