@@ -133,6 +133,12 @@ static bool curves_has_accuracy(const Sluice__V1__JobStatus *s)
            spec_loss_counts(spec_loss(s->spec));
 }
 
+// Returns how many steps of the schedule of rates an update of the shards is.
+static uint64_t rate_steps(const Sluice__V1__JobSpec *spec)
+{
+    return spec_local(spec) ? spec_inner(spec->train).steps : 1;
+}
+
 static void curves_add_rate(struct scalars *list, struct curves_run *r,
                             const Sluice__V1__JobStatus *s)
 {
@@ -146,7 +152,8 @@ static void curves_add_rate(struct scalars *list, struct curves_run *r,
              spec_optimizer(&o, s->spec->optimizer, &err) == SL_OK)
         curves_add_scalar(list, r, RATE,
                           rate_at(&o.schedule, s->updates_applied > 0
-                                                   ? s->updates_applied - 1
+                                                   ? (s->updates_applied - 1) *
+                                                         rate_steps(s->spec)
                                                    : 0));
 }
 

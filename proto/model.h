@@ -50,6 +50,7 @@
 // 12 tables in steps of several micro-batches, as those of groups are, which
 //    psservers must know as well
 // 13 rows that travel in 8 bits, which psservers must know as well
+// 14 mode local
 #define MODEL_EDITION 1
 #define MODEL_EDITION_HOLDS 2
 #define MODEL_EDITION_METRICS 3
@@ -61,6 +62,7 @@
 #define MODEL_EDITION_ROUNDS 11
 #define MODEL_EDITION_PARTS 12
 #define MODEL_EDITION_INT8 13
+#define MODEL_EDITION_LOCAL 14
 #define MODEL_INPUTS_OLD 8
 
 enum model_layer {

@@ -54,8 +54,9 @@ uint64_t spec_checkpoint_ms(const Sluice__V1__CheckpointSpec *checkpoint);
 // Returns train.stall_seconds of a spec in ms, or its default; 0: no limit.
 uint64_t spec_stall_ms(const Sluice__V1__JobSpec *spec);
 
-// Returns the micro-batches of a step: train.accumulate of a spec, or its
-// default; times train.group.size in a hybrid one.
+// Returns the batches of a counted step: train.accumulate of a spec, or its
+// default; times train.group.size in a hybrid one; in mode local
+// train.inner.steps.
 uint32_t spec_accumulate(const Sluice__V1__JobSpec *spec);
 
 // Returns how many samples may be impossible to read; 0: none, also without
@@ -82,12 +83,30 @@ enum wire_type spec_rows_wire(const Sluice__V1__JobSpec *spec);
 // which need not be checked. Not NULL.
 uint64_t spec_window_most(const Sluice__V1__TrainSpec *train);
 
+// Returns true if train.mode is local.
+bool spec_local(const Sluice__V1__JobSpec *spec);
+
+// What a worker does in mode local between two rounds.
+struct spec_inner {
+    uint32_t steps; // of a contribution; each of one batch
+    bool keep;      // slots go on from the worker's last contribution
+};
+
+// Returns train.inner of a spec in mode local, or its defaults.
+struct spec_inner spec_inner(const Sluice__V1__TrainSpec *train);
+
+// Returns the optimizer that updates shards: the job's, or in mode local
+// train.outer. Borrowed; NULL in a spec that has none, or in mode local if it
+// was not checked.
+const Sluice__V1__OptimizerSpec *
+spec_shard_optimizer(const Sluice__V1__JobSpec *spec);
+
 // Returns the contributions of a round of a checked spec; 0: the mode has none.
 uint32_t spec_contributions(const Sluice__V1__TrainSpec *train);
 
 // Returns how many slots of a round may have a copy (a second worker that
-// computes the same contribution), for a checked spec; 0: none may, as in all
-// modes but sync.
+// computes the same contribution), for a checked spec; 0: none may, as in
+// modes without rounds at the shards.
 uint32_t spec_backup(const Sluice__V1__TrainSpec *train);
 
 // Returns the share of rounds, in async and hybrid of closures, that are

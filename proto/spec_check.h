@@ -117,6 +117,9 @@ enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err);
 enum sl_err spec_check_ring(Sluice__V1__JobSpec *spec, struct sl_error *err);
 // Checks train.group; refuses it in other modes than hybrid.
 enum sl_err spec_check_hybrid(Sluice__V1__JobSpec *spec, struct sl_error *err);
+// Checks train.inner and train.outer, and that nothing is asked for that mode
+// local has not; refuses them in other modes. After the mode and the optimizer.
+enum sl_err spec_check_local(Sluice__V1__JobSpec *spec, struct sl_error *err);
 // Checks the number of psservers and the partitioner.
 enum sl_err spec_check_placement(Sluice__V1__JobSpec *spec,
                                  struct sl_error *err);

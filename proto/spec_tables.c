@@ -56,10 +56,11 @@ static uint64_t tables_job_steps(const Sluice__V1__JobSpec *spec)
 static enum sl_err check_tables_job(const Sluice__V1__JobSpec *spec,
                                     struct sl_error *err)
 {
-    if (spec_allreduce(spec))
+    if (spec_allreduce(spec) || spec_local(spec))
         return sl_fail(err, SL_EINVAL,
                        "model.tables: a job with tables trains in mode async, "
-                       "sync or hybrid, and train.mode is allreduce");
+                       "sync or hybrid, and train.mode is %s",
+                       spec->train->mode);
     if (spec_external(spec) && spec_hybrid(spec))
         return sl_fail(
             err, SL_EINVAL,

@@ -12,9 +12,10 @@
 
 // What stands still for so long hangs. A worker of ours says with every
 // heartbeat that it got on, operation by operation; a program of the user's
-// perhaps only at the end of its closure.
+// perhaps only at the end of its closure. A contribution of mode local, of many
+// steps, is counted by its end.
 #define STALL_SECONDS 60
-#define STALL_SECONDS_EXTERNAL 600
+#define STALL_SECONDS_LONG 600
 #define STALL_SECONDS_MIN 1 // a few heartbeats
 #define STALL_SECONDS_MAX 1e6
 
@@ -53,6 +54,8 @@ uint32_t spec_accumulate(const Sluice__V1__JobSpec *spec)
     const Sluice__V1__TrainSpec *t = spec->train;
     uint32_t accumulate = t != NULL && t->has_accumulate ? t->accumulate : 1;
 
+    if (spec_local(spec))
+        return spec_inner(t).steps;
     return spec_hybrid(spec) ? accumulate * spec_group(spec).size : accumulate;
 }
 
@@ -79,10 +82,12 @@ static enum sl_err check_accumulate(const Sluice__V1__JobSpec *spec,
                        "program decides that; set train.batch to the samples "
                        "of a step");
     if (spec_step_samples(spec) > STEP_SAMPLES_MAX)
-        return sl_fail(err, SL_EINVAL,
-                       "train.accumulate: %u micro-batches of %u samples; a "
-                       "step has at most %d samples",
-                       spec_accumulate(spec), t->batch, STEP_SAMPLES_MAX);
+        return sl_fail(
+            err, SL_EINVAL,
+            "train.%s: %u micro-batches of %u samples; a step has at "
+            "most %d samples",
+            spec_local(spec) ? "inner.steps" : "accumulate",
+            spec_accumulate(spec), t->batch, STEP_SAMPLES_MAX);
     return SL_OK;
 }
 
@@ -117,7 +122,8 @@ enum wire_type spec_rows_wire(const Sluice__V1__JobSpec *spec)
 
 static double stall_default(const Sluice__V1__JobSpec *spec)
 {
-    return spec_external(spec) ? STALL_SECONDS_EXTERNAL : STALL_SECONDS;
+    return spec_external(spec) || spec_local(spec) ? STALL_SECONDS_LONG
+                                                   : STALL_SECONDS;
 }
 
 uint64_t spec_stall_ms(const Sluice__V1__JobSpec *spec)
@@ -236,14 +242,20 @@ static bool is_sync(const Sluice__V1__TrainSpec *t)
     return is_mode(t, "sync");
 }
 
+// Returns true if contributions of a round become one update of the shards.
+static bool has_rounds(const Sluice__V1__TrainSpec *t)
+{
+    return is_sync(t) || is_mode(t, "local");
+}
+
 uint32_t spec_contributions(const Sluice__V1__TrainSpec *t)
 {
-    return is_sync(t) ? t->contributions : 0;
+    return has_rounds(t) ? t->contributions : 0;
 }
 
 uint32_t spec_backup(const Sluice__V1__TrainSpec *t)
 {
-    return is_sync(t) && t->has_backup ? t->backup : 0;
+    return has_rounds(t) && t->has_backup ? t->backup : 0;
 }
 
 double spec_audit(const Sluice__V1__TrainSpec *t)
@@ -267,26 +279,27 @@ static enum sl_err check_audit(Sluice__V1__TrainSpec *t, bool external,
     return spec_real("train.audit", t->audit, 0, 1, SPEC_CLOSED, err);
 }
 
-static enum sl_err check_sync(Sluice__V1__TrainSpec *t, bool external,
-                              struct sl_error *err)
+static enum sl_err check_rounds(Sluice__V1__TrainSpec *t, bool external,
+                                struct sl_error *err)
 {
     enum sl_err rc;
 
     if (external)
         return sl_fail(err, SL_EINVAL,
-                       "train.mode: sync is for models of layers; programs of "
+                       "train.mode: %s is for models of layers; programs of "
                        "the user's train in async, hybrid, or in allreduce, "
-                       "where no gradient is late either");
+                       "where no gradient is late either",
+                       t->mode);
     if (t->steps_per_closure != 1)
         return sl_fail(err, SL_EINVAL,
-                       "train.steps_per_closure: wants 1 in sync, where a "
+                       "train.steps_per_closure: wants 1 in %s, where a "
                        "closure is one contribution, got %u",
-                       t->steps_per_closure);
+                       t->mode, t->steps_per_closure);
     if (t->max_delay > 0 ||
         (t->staleness != NULL && strcmp(t->staleness, "none") != 0))
         return sl_fail(err, SL_EINVAL,
-                       "train.%s: in sync no gradient is late; leave it out",
-                       t->max_delay > 0 ? "max_delay" : "staleness");
+                       "train.%s: in %s no gradient is late; leave it out",
+                       t->max_delay > 0 ? "max_delay" : "staleness", t->mode);
     SPEC_DEFAULT(t, contributions, CONTRIBUTIONS);
     rc = spec_range("train.contributions", t->contributions, 1,
                     CONTRIBUTIONS_MOST, err);
@@ -298,23 +311,24 @@ static enum sl_err check_sync(Sluice__V1__TrainSpec *t, bool external,
 static enum sl_err check_mode(Sluice__V1__TrainSpec *t, bool external,
                               struct sl_error *err)
 {
-    static const char *const modes[] = {"async", "sync", "allreduce", "hybrid"};
+    static const char *const modes[] = {"async", "sync", "allreduce", "hybrid",
+                                        "local"};
     enum sl_err rc =
         spec_word("train.mode", t->mode, modes, SL_COUNT(modes), NULL, err);
 
     if (rc != SL_OK)
         return rc;
-    if (is_sync(t))
-        return check_sync(t, external, err);
+    if (has_rounds(t))
+        return check_rounds(t, external, err);
     if (t->has_backup)
         return sl_fail(err, SL_EINVAL,
                        "train.backup: copies are of the slots of a round in "
-                       "sync, and train.mode is %s",
+                       "sync and local, and train.mode is %s",
                        t->mode);
     if (t->has_contributions && strcmp(t->mode, "allreduce") != 0)
         return sl_fail(err, SL_EINVAL,
-                       "train.contributions: rounds are of sync and allreduce, "
-                       "and train.mode is %s",
+                       "train.contributions: rounds are of sync, local and "
+                       "allreduce, and train.mode is %s",
                        t->mode);
     return check_audit(t, external, err);
 }
@@ -391,10 +405,11 @@ uint64_t spec_kept_vectors(const Sluice__V1__JobSpec *spec)
 {
     struct spec_staleness how = spec_staleness(spec->train);
     uint32_t contributions = spec_contributions(spec->train);
+    const Sluice__V1__OptimizerSpec *o = spec_shard_optimizer(spec);
     uint64_t vectors = 1;
 
-    if (spec->optimizer != NULL)
-        vectors += spec_optimizer_slots(spec->optimizer);
+    if (o != NULL)
+        vectors += spec_optimizer_slots(o);
     if (contributions > 0)
         vectors += contributions + 1;
     else if (how.rule == SPEC_STALENESS_DC)
@@ -451,7 +466,7 @@ enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err)
     t = spec->train;
     SPEC_DEFAULT(t, batch, 32);
     SPEC_DEFAULT(t, epochs, 1);
-    SPEC_DEFAULT(t, steps_per_closure, is_sync(t) ? 1 : 16);
+    SPEC_DEFAULT(t, steps_per_closure, has_rounds(t) ? 1 : 16);
     SPEC_DEFAULT(t, seed, 1);
     SPEC_DEFAULT(t, shuffle, true);
     SPEC_DEFAULT(t, max_nonfinite, 100);
@@ -484,6 +499,8 @@ enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err)
         rc = spec_check_ring(spec, err);
     if (rc == SL_OK)
         rc = spec_check_hybrid(spec, err);
+    if (rc == SL_OK)
+        rc = spec_check_local(spec, err);
     if (rc == SL_OK)
         rc = check_train_ranges(t, err);
     if (rc == SL_OK)

@@ -446,6 +446,7 @@ static const struct wire_rules all[] = {
           RANGE(21, 0, WIRE_CONTRIBUTIONS_MAX), RANGE(24, 0, UINT64_C(1) << 30),
           RANGE(30, 0, SPEC_PRIORITY_MAX)),
     RULES(group_spec, NULL, RANGE(2, 0, WIRE_GROUP_MAX)),
+    RULES(inner_spec, NULL, RANGE(1, 0, 1 << 20)),
     RULES(workers_spec, NULL, RANGE(1, 0, WIRE_RANKS_MAX),
           RANGE(2, 0, WIRE_RANKS_MAX)),
     RULES(placement_spec, NULL, RANGE(2, 0, PART_MAX_SHARDS),

@@ -38,6 +38,10 @@ struct mode {
     bool on_workers;
     // Several contributions become one update and are counted as a round (Y2).
     bool by_round;
+    // A contribution is what a worker's own optimizer changed of the
+    // parameters. Shards update by the job's outer optimizer, and take
+    // statistics as they are told: the mean of what the workers have.
+    bool changes;
     const char
         *seat; // word for the place that a worker keeps; NULL: it has none
     const char *where; // line about its placing, for people; NULL: none

@@ -42,10 +42,9 @@ static struct quota_use use_of_spec(const struct coord *c,
                                     uint32_t shards, uint64_t elements)
 {
     uint64_t vector = times(elements, sizeof(float));
+    const Sluice__V1__OptimizerSpec *o = spec_shard_optimizer(spec);
     uint64_t bytes =
-        times(vector, 1 + (spec->optimizer == NULL
-                               ? 0
-                               : spec_optimizer_slots(spec->optimizer)));
+        times(vector, 1 + (o == NULL ? 0 : spec_optimizer_slots(o)));
     struct quota_use use = {.n = {[QUOTA_JOBS] = 1, [QUOTA_KEPT] = 1}};
 
     if (!mode_of(c, spec)->on_workers) {

@@ -88,6 +88,7 @@ struct shard_parts {
     Sluice__V1__Piece **pieces; // borrowed run of the layout
     size_t pieces_count;
     Sluice__V1__Variable **variables; // ours: pointers only
+    Sluice__V1__Variable *copies;     // ours; NULL: they are the layout's
     uint32_t *ids;                    // ours
 };
 
@@ -105,6 +106,21 @@ static size_t first_piece(const Sluice__V1__CheckpointsReply *l, uint32_t shard)
             high = mid;
     }
     return low;
+}
+
+// Makes the shard keep nothing of a moving statistic: it becomes what is
+// pushed.
+static enum sl_err parts_keep_nothing(struct shard_parts *p)
+{
+    p->copies = sl_malloc_array(p->pieces_count, sizeof(p->copies[0]));
+    if (p->copies == NULL)
+        return SL_ENOMEM;
+    for (size_t i = 0; i < p->pieces_count; i++) {
+        p->copies[i] = *p->variables[i];
+        p->copies[i].momentum = 0;
+        p->variables[i] = &p->copies[i];
+    }
+    return SL_OK;
 }
 
 static enum sl_err take_parts(struct shard_parts *out, const struct job *job,
@@ -127,7 +143,7 @@ static enum sl_err take_parts(struct shard_parts *out, const struct job *job,
         out->ids[i] = out->pieces[i]->variable;
         out->variables[i] = l->variables[out->ids[i]];
     }
-    return SL_OK;
+    return job->mode->changes ? parts_keep_nothing(out) : SL_OK;
 }
 
 // The files that hold the rows of a shard, for a resumed job.
@@ -282,6 +298,7 @@ static void place_parts_release(struct place_parts *p)
 {
     source_parts_release(&p->sources);
     sl_free(p->shard.variables);
+    sl_free(p->shard.copies);
     sl_free(p->shard.ids);
     sl_free(p->tables.tables);
     sl_free(p->tables.list);
@@ -400,7 +417,7 @@ void send_place(struct coord *c, const struct member *m, struct job *job,
     Sluice__V1__ShardSpec spec = SLUICE__V1__SHARD_SPEC__INIT;
     Sluice__V1__Geometry geometry = wire_geometry(&job->shards.schedule);
     Sluice__V1__Tag at_least = wire_tag_msg(job->shards.list[shard].cut);
-    uint32_t accumulate = spec_accumulate(job->spec);
+    uint32_t accumulate = job->mode->changes ? 1 : spec_accumulate(job->spec);
     Sluice__V1__Staleness staleness;
     struct place_parts parts;
     struct rates_parts rates;
@@ -414,7 +431,8 @@ void send_place(struct coord *c, const struct member *m, struct job *job,
     spec.job_incarnation = job->incarnation;
     spec.shard = shard;
     spec.shards = job->shards.count;
-    spec.optimizer = job->spec->optimizer;
+    spec.optimizer =
+        (Sluice__V1__OptimizerSpec *)spec_shard_optimizer(job->spec);
     spec.geometry = &geometry;
     spec.seed = job->spec->train->seed;
     spec.job_name = job->name;

@@ -80,7 +80,7 @@ HISTORY_CALLS = {m: JOB_CALLS[m] for m in sorted(LOOKS_BACK)}
 
 KINDS = [f.name for f in COORD.AttendUp.DESCRIPTOR.fields if f.name != "hello"]
 GROWTH = 96 << 20  # of a daemon; jobs that were submitted are kept
-MODES = ["async", "async", "sync", "allreduce", "hybrid"]
+MODES = ["async", "async", "sync", "allreduce", "hybrid", "local"]
 
 
 def external_spec(rng):
@@ -101,7 +101,7 @@ def net_spec(rng):
     """A job of a net, whose data nobody opens: strangers say what is in it."""
     spec = mlp_job(name=f"fuzz-{rng.randrange(100)}", samples=320,
                    epochs=rng.randrange(1, 9), mode=rng.choice(MODES))
-    if spec["train"]["mode"] == "sync":
+    if spec["train"]["mode"] in ("sync", "local"):
         spec["train"].update(contributions=2)
     return spec
 

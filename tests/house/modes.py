@@ -20,10 +20,10 @@ SPEC = "proto/spec_train.c"
 # What asks for a mode: its name, its row, a predicate of the spec, or a number
 # of the spec that only one mode has.
 ASKS = re.compile(
-    r'"(?:async|sync|allreduce|hybrid)"'
-    r"|\bmode_(?:async|sync|allreduce|hybrid)\b(?!\.h)"
+    r'"(?:async|sync|allreduce|hybrid|local)"'
+    r"|\bmode_(?:async|sync|allreduce|hybrid|local)\b(?!\.h)"
     r"|\btrain->mode\b|\bmode->name\b|(?:->|\.)mode *[!=]="
-    r"|\bspec_(?:allreduce|hybrid|contributions|ring_scales|group|backup)\("
+    r"|\bspec_(?:allreduce|hybrid|local|inner|contributions|ring_scales|group|backup)\("
     r"|\bevidence(?:\.|->)round *[!=<>]=?")
 
 # (file, what it asks): reason.
@@ -33,7 +33,7 @@ ALLOWED = {
         "of two holders of a slot only one's numbers are counted",
 }
 
-FACT = re.compile(r"mode->(on_workers|by_round)\b")
+FACT = re.compile(r"mode->(on_workers|by_round|changes)\b")
 COMMENT = re.compile(r"//[^\n]*")
 
 

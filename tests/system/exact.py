@@ -23,9 +23,12 @@ from cluster import check
 from conserve import primes
 
 SAMPLES, BATCH, ROUND, UNITS = 512, 4, 4, 4
+INNER = 2  # steps of a worker's own in mode local
 ROUNDS = {"async": {"steps_per_closure": 4}, "sync": {"contributions": ROUND},
           "allreduce": {"steps_per_closure": 1, "contributions": ROUND},
-          "hybrid": {"steps_per_closure": 1, "group": {"by": "any", "size": ROUND}}}
+          "hybrid": {"steps_per_closure": 1, "group": {"by": "any", "size": ROUND}},
+          "local": {"contributions": ROUND, "inner": {"steps": INNER},
+                    "outer": {"type": "sgd", "learning_rate": ROUND}}}
 SMALL = 2.0 ** -32  # a prediction is below 1, a target above 2^30
 GROUP = 8  # samples of one row
 LARGE = 2.0 ** 44  # of a target of rows: predictions are as large as rows, below 2^20
@@ -55,7 +58,7 @@ def exact_job(c, name="exact", epochs=40, mode="async", every_seconds=0.5,
               units=UNITS, **train):
     """`units`: a power of two; so many numbers tell of each sample."""
     x, y = write_data(c.dir, units)
-    samples = BATCH if mode == "async" else BATCH * ROUND
+    samples = BATCH if mode in ("async", "local") else BATCH * ROUND
     return {"name": name,
             "model": {"input_shape": [SAMPLES], "layers": [
                 {"type": "dense", "units": units, "use_bias": False,

@@ -120,6 +120,11 @@ def sync_conserves_whoever_dies():
           (Bed.drained, ["w-1", "ps-1"]), (Bed.away, ["w-2"]))
 
 
+def local_steps_are_conserved_whoever_dies():
+    blows("local", (Bed.killed, ["w-0", "w-2", "ps-0", "coordinator"]),
+          (Bed.drained, ["w-1", "ps-1"]), (Bed.away, ["w-2"]))
+
+
 def rows_in_rounds_are_conserved_whoever_dies():
     blows("sync", (Bed.killed, ["w-0", "w-2", "ps-0", "coordinator"]),
           (Bed.drained, ["w-1", "ps-1"]), (Bed.away, ["w-2"]), rows=True)
@@ -177,6 +182,7 @@ if __name__ == "__main__":
     print(f"SLUICE_SEED={SEED}", flush=True)
     main([one_sample_too_many_is_seen,
           sync_conserves_whoever_dies,
+          local_steps_are_conserved_whoever_dies,
           rows_in_rounds_are_conserved_whoever_dies,
           a_ring_conserves_whoever_dies_leaves_or_joins,
           groups_conserve_whoever_dies_leaves_or_joins,

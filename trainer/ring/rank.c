@@ -80,13 +80,15 @@ static enum sl_err read_plan(struct plan *out, const struct rank_job *j,
 // Makes the parts. Their values are one vector, part behind part, which steps
 // read as it is: a copy of it would take as much memory again.
 static enum sl_err make_parts(struct shard **parts, struct plan *plans,
-                              uint32_t count, uint64_t elements)
+                              uint32_t count)
 {
     struct region_shared *values;
-    enum sl_err rc =
-        region_shared_new(&values, (size_t)elements * sizeof(float));
-    uint64_t first = 0;
+    uint64_t first = 0, elements = 0;
+    enum sl_err rc;
 
+    for (uint32_t i = 0; i < count; i++)
+        elements += plans[i].elements;
+    rc = region_shared_new(&values, (size_t)elements * sizeof(float));
     if (rc != SL_OK)
         return rc;
     for (uint32_t i = 0; rc == SL_OK && i < count; i++) {
@@ -99,28 +101,35 @@ static enum sl_err make_parts(struct shard **parts, struct plan *plans,
     return rc;
 }
 
-static enum sl_err fill_set(struct shard **parts, uint32_t count,
-                            const struct rank_job *j,
-                            const Sluice__V1__RingBegin *begin, uint32_t *ids,
-                            struct sl_error *err)
+void rank_plans_free(struct plan *plans, uint32_t count)
 {
-    struct plan *plans = sl_calloc(count, sizeof(*plans));
-    enum sl_err rc = plans == NULL ? SL_ENOMEM : SL_OK;
-    uint64_t elements = 0;
-    uint32_t read = 0;
+    for (uint32_t i = 0; plans != NULL && i < count; i++)
+        plan_release(&plans[i]);
+    sl_free(plans);
+}
+
+enum sl_err rank_plans(struct plan **out, uint32_t *count,
+                       const struct rank_job *j,
+                       const Sluice__V1__RingBegin *begin, struct sl_error *err)
+{
+    uint32_t n = rank_part_count(j->open);
+    struct plan *plans = sl_calloc(n, sizeof(*plans));
+    uint32_t *ids = sl_malloc_array(j->open->n_variables, sizeof(*ids));
+    enum sl_err rc = plans == NULL || ids == NULL ? SL_ENOMEM : SL_OK;
     size_t at = 0;
 
-    while (rc == SL_OK && read < count) {
-        rc = read_plan(&plans[read], j, read, &at, begin, ids, err);
-        if (rc == SL_OK)
-            elements += plans[read++].elements;
+    for (uint32_t i = 0; rc == SL_OK && i < j->open->n_variables; i++)
+        ids[i] = i;
+    for (uint32_t i = 0; rc == SL_OK && i < n; i++)
+        rc = read_plan(&plans[i], j, i, &at, begin, ids, err);
+    sl_free(ids);
+    if (rc != SL_OK) {
+        rank_plans_free(plans, n);
+        return rc;
     }
-    if (rc == SL_OK)
-        rc = make_parts(parts, plans, count, elements);
-    for (uint32_t i = 0; i < read; i++)
-        plan_release(&plans[i]); // frees those that no part has taken
-    sl_free(plans);
-    return rc;
+    *out = plans;
+    *count = n;
+    return SL_OK;
 }
 
 enum sl_err rank_set_new(struct shard ***out, uint32_t *count,
@@ -128,16 +137,16 @@ enum sl_err rank_set_new(struct shard ***out, uint32_t *count,
                          const Sluice__V1__RingBegin *begin,
                          struct sl_error *err)
 {
-    uint32_t n = rank_part_count(j->open);
-    struct shard **parts = sl_calloc(n, sizeof(*parts));
-    uint32_t *ids = sl_malloc_array(j->open->n_variables, sizeof(*ids));
-    enum sl_err rc = parts == NULL || ids == NULL ? SL_ENOMEM : SL_OK;
+    struct shard **parts = NULL;
+    struct plan *plans = NULL;
+    uint32_t n = 0;
+    enum sl_err rc = rank_plans(&plans, &n, j, begin, err);
 
-    for (uint32_t i = 0; rc == SL_OK && i < j->open->n_variables; i++)
-        ids[i] = i;
-    if (rc == SL_OK)
-        rc = fill_set(parts, n, j, begin, ids, err);
-    sl_free(ids);
+    if (rc != SL_OK)
+        return rc;
+    parts = sl_calloc(n, sizeof(*parts));
+    rc = parts == NULL ? SL_ENOMEM : make_parts(parts, plans, n);
+    rank_plans_free(plans, n); // those that no part has taken
     if (rc != SL_OK) {
         rank_set_free(parts, n);
         return rc;

@@ -52,6 +52,18 @@ struct rank_job {
     void *arg;
 };
 
+// Makes the plans of all parts, each from the ShardSpec that a psserver would
+// be sent for it, with the job's optimizer; `begin` names the sources of a
+// start (NULL: none). `j` is read during the call. Sets *out, for
+// rank_plans_free, and *count, at least 1. SL_EINVAL, SL_ENOMEM: they are
+// untouched.
+enum sl_err rank_plans(struct plan **out, uint32_t *count,
+                       const struct rank_job *j,
+                       const Sluice__V1__RingBegin *begin,
+                       struct sl_error *err);
+// Frees `count` plans and their array. NULL is allowed.
+void rank_plans_free(struct plan *plans, uint32_t count);
+
 // Frees the state, also one that is away; `r` has none then. No view of it is
 // open. All zeroes is allowed.
 void rank_release(struct rank *r);

@@ -80,7 +80,7 @@ static void set_numbers(const struct contribution *c)
     uint64_t step =
         schedule_global_step(contribution_schedule(c), c->closure, c->step);
 
-    program_set_samples(p, c->samples);
+    program_set_samples(p, c->apart ? c->batch.n : c->samples);
     if (c->job->precision == SPEC_F16)
         program_set_loss_scale(p, c->job->scale.s);
     program_set_step(p, step * c->job->record->accumulate + c->at);
@@ -118,7 +118,8 @@ bool contribution_repeatable(const struct worker_job *job)
 
 enum sl_err contribution_choose(struct contribution *c, struct sl_error *err)
 {
-    enum job_use use = contribution_is_first(c) ? JOB_TRAINS : JOB_ADDS;
+    bool first = c->apart || contribution_is_first(c);
+    enum job_use use = first ? JOB_TRAINS : JOB_ADDS;
 
     return job_program(c->job, use, c->batch.n, &c->p, err);
 }
@@ -132,7 +133,7 @@ enum sl_err contribution_start(struct contribution *c, struct sl_error *err)
         return rc;
     note_kernels(c);
     set_numbers(c);
-    c->device->held = !contribution_is_last(c);
+    c->device->held = !c->apart && !contribution_is_last(c);
     p = job_step_program(c->p);
     return step_begin(c->device, &p, &c->batch, err);
 }

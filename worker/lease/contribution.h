@@ -7,7 +7,8 @@
 // of the first writes the gradient, that of the others adds to it, in order.
 // Each gives the gradient of its share of the mean over all samples of the
 // step, so their sum is the step's, whatever their sizes. A step of one
-// micro-batch is what it would be without all this, to the bit.
+// micro-batch is what it would be without all this, to the bit. In mode local
+// each micro-batch is a step of the worker's own (inner.h).
 //
 //   begin(step)
 //     get        the samples of the next micro-batch
@@ -37,6 +38,8 @@ struct contribution {
     struct input *input;
     struct worker_job *job;
     struct step *device; // memory and device of the ops
+    // Mode local: the gradient of each micro-batch is its own mean, and whole.
+    bool apart;
 
     // The step. Digest and sums are whole when the last micro-batch was got and
     // its loss is known.

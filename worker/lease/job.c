@@ -101,6 +101,7 @@ void worker_job_free(struct worker_job *j)
         record_attach(j->record, NULL);
         j->sync->ops->free(j->sync);
     }
+    inner_free(j->inner);
     job_rows_free(j->rows);
     for (unsigned i = 0; i < JOB_PROGRAMS; i++)
         program_drop(&j->programs[i]);
@@ -392,6 +393,8 @@ static enum sl_err job_make_sync(struct worker_job *j,
         rc = job_rows_new(&j->rows, spec_of(j), j->model, j->ranges_count, err);
     if (rc == SL_OK && j->hybrid != NULL)
         j->hybrid->rows = job_rows_group(j->rows);
+    if (rc == SL_OK && j->inner == NULL)
+        rc = inner_new(&j->inner, j->record, err);
     if (rc == SL_OK)
         rc = sync_ps_new(&j->sync, o, err);
     if (rc == SL_OK)
@@ -663,6 +666,7 @@ uint64_t job_bytes(const struct worker_job *j)
     return SMALL + vectors * j->model->elements * sizeof(float) +
            j->memory.arena.bytes + j->memory.workspace.bytes +
            team_job_bytes(j->team) + job_rows_bytes(j->rows) +
+           inner_bytes(j->inner) +
            (j->train == NULL ? 0 : data_memory(j->train)) +
            (j->test == NULL ? 0 : data_memory(j->test));
 }

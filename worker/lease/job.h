@@ -26,6 +26,7 @@
 #include "trainer/base/nonfinite.h"
 #include "trainer/push/peers.h"
 #include "trainer/lease/record.h"
+#include "worker/lease/inner.h"
 #include "worker/lease/job_rows.h"
 
 #define JOB_PROGRAMS 8
@@ -75,6 +76,7 @@ struct worker_job {
     Sluice__V1__DataFacts found;
     struct sync *sync;
     struct job_rows *rows; // NULL: no layer has rows of a table; or no sync yet
+    struct inner *inner;   // NULL unless in mode local; or no sync yet
     struct job_ring *ring; // NULL unless the job's workers are ranks
     struct hybrid *hybrid; // NULL unless its workers compute in groups
     // Ranges of the flat vector: shards, or a ring's buckets. Each leaves, and

@@ -12,6 +12,8 @@
 // Rows of tables (job_rows.h) are pulled before a step, or in mode async while
 // the step before computes, and pushed with all shards when its gradient is
 // whole.
+// In mode local a step is many of the worker's own (inner.h), and what they
+// changed is sent.
 // The leader of a group (hybrid.h) has all parameters before it begins a step,
 // and sends the step when the group's gradient is whole.
 #include <inttypes.h>
@@ -256,7 +258,7 @@ static enum sync_result send_whole(struct train *t)
     if (result != SYNC_OK)
         return result;
     grad_statistics(t->sync->grads, t->job->model, 0, t->job->model->elements,
-                    t->c.count);
+                    t->c.apart ? 1 : t->c.count);
     if (t->job->precision == SPEC_F16)
         loss_scale_step(&t->job->scale, true);
     train_show_scale(t);
@@ -490,8 +492,9 @@ static enum sync_result train_begin_batch(struct train *t)
     if (rc != SL_OK)
         return train_fail(t, rc);
     t->op = t->reads_until = 0;
-    // Shards that the first micro-batch waited for are fresh for all.
-    t->waited = t->c.at == 0 ? 0 : t->c.p->overlap.shards;
+    // Shards that the first micro-batch waited for are fresh for all, unless
+    // the worker itself changes the parameters.
+    t->waited = t->c.at == 0 || t->c.apart ? 0 : t->c.p->overlap.shards;
     return SYNC_OK;
 }
 
@@ -517,27 +520,85 @@ static enum sync_result train_forward(struct train *t)
     return result;
 }
 
+// Moves on to the next micro-batch. No push, which would look at the gate,
+// comes soon.
+static enum sync_result train_next_batch(struct train *t)
+{
+    contribution_put(&t->c);
+    t->c.at++;
+    return gate_look(&t->lease->gate, t->env->clock) == GATE_OPEN
+               ? SYNC_OK
+               : SYNC_STOPPED;
+}
+
 // Computes all micro-batches of a step, the last one until its loss is known.
 // The gradient of the others stays in the vector.
 static enum sync_result train_batches(struct train *t)
 {
-    enum sync_result result;
+    enum sync_result result = train_forward(t);
 
-    for (result = train_forward(t);
-         result == SYNC_OK && !contribution_is_last(&t->c);
-         result = train_forward(t)) {
+    while (result == SYNC_OK && !contribution_is_last(&t->c)) {
         result = train_run_to(t, t->c.p->program->count);
         if (result == SYNC_OK)
             result = train_take_rows(t);
-        if (result != SYNC_OK)
-            return result;
-        contribution_put(&t->c);
-        t->c.at++;
-        // No push, which would look at the gate, comes soon.
-        if (gate_look(&t->lease->gate, t->env->clock) != GATE_OPEN)
-            return SYNC_STOPPED;
+        if (result == SYNC_OK)
+            result = train_next_batch(t);
+        if (result == SYNC_OK)
+            result = train_forward(t);
     }
     return result;
+}
+
+// ---- mode local
+
+// Takes one step of the worker's own. Clears *finite, and changes nothing, if
+// its loss or gradient is not finite.
+static enum sync_result local_step(struct train *t, bool *finite)
+{
+    enum sync_result result = train_forward(t);
+
+    *finite = result == SYNC_OK && isfinite(t->c.loss_sum);
+    if (*finite)
+        result = train_whole(t, finite);
+    if (result == SYNC_OK && *finite)
+        inner_update(t->job->inner, t->c.closure, t->c.at, t->sync->grads,
+                     t->sync->params);
+    return result;
+}
+
+// Takes all steps of a contribution, and sets what is to be sent in place of
+// the gradient. Sets *finite to whether all were finite; else none is to be
+// sent. The parameters are those of the round again, whatever happens.
+static enum sync_result local_steps(struct train *t, bool *finite)
+{
+    struct inner *in = t->job->inner;
+    enum sync_result result = steps_fresh_wait(&t->steps);
+
+    if (result != SYNC_OK)
+        return result;
+    inner_begin(in, t->sync->params);
+    result = local_step(t, finite);
+    while (result == SYNC_OK && *finite && !contribution_is_last(&t->c)) {
+        result = train_next_batch(t);
+        if (result == SYNC_OK)
+            result = local_step(t, finite);
+    }
+    if (result == SYNC_OK && *finite)
+        inner_finish(in, t->sync->params, t->sync->grads);
+    if (result != SYNC_OK)
+        step_stop(&t->step); // it may read the parameters still
+    inner_cancel(in, t->sync->params);
+    return result;
+}
+
+static enum sync_result local_and_send(struct train *t)
+{
+    bool finite = false;
+    enum sync_result result = local_steps(t, &finite);
+
+    if (result != SYNC_OK)
+        return result;
+    return finite ? send_whole(t) : skip_all(t, isfinite(t->c.loss_sum));
 }
 
 // Computes a step and sends it.
@@ -546,6 +607,8 @@ static enum sync_result compute_step(struct train *t)
     enum sync_result result;
 
     FAULT("task.compute");
+    if (t->c.apart)
+        return local_and_send(t);
     result = train_batches(t);
     if (result != SYNC_OK)
         return result;
@@ -773,8 +836,10 @@ void task_train(const struct task_env *env, struct worker_job *job,
                            .params = t.sync->params,
                            .grads = t.sync->grads,
                            .pulse = &l->gate.pulse};
-    t.c = (struct contribution){
-        .input = env->input, .job = job, .device = &t.step};
+    t.c = (struct contribution){.input = env->input,
+                                .job = job,
+                                .device = &t.step,
+                                .apart = job->inner != NULL};
     // In sync mode all shards skip a contribution, or none does.
     t.whole = spec_contributions(l->record->open->spec->train) > 0 ||
               job->precision == SPEC_F16 || train_has_clipping(&t) ||

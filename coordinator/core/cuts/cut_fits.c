@@ -196,7 +196,8 @@ enum sl_err resume_check_spec(const struct manifest_found *from,
     if (rc == SL_OK)
         rc = resume_check_train(spec->train, then->train, err);
     if (rc == SL_OK)
-        rc = check_optimizer(spec->optimizer, then->optimizer, err);
+        rc = check_optimizer(spec_shard_optimizer(spec),
+                             spec_shard_optimizer(then), err);
     return rc == SL_OK ? SL_OK
                        : sl_prefix(err, rc, "cannot resume from %s",
                                    from->source->cut->checkpoints[0]->manifest);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/core/modes/mode_sync.c -- mode sync: the contributions of a round
-// become one update; the slots of a round are for different workers.
+// coordinator/core/modes/mode_sync.c -- modes sync and local: the contributions
+// of a round become one update; the slots of a round are for different workers.
 #include "common/base/num.h"
 #include "coordinator/core/job.h"
 #include "coordinator/core/leases/leases.h"
@@ -205,16 +205,13 @@ static void sync_fill(Sluice__V1__JobStatus *m, const struct job *job)
     m->round_slots = (uint32_t)(end - from);
 }
 
-const struct mode mode_sync = {
-    .name = "sync",
-    .by_round = true,
-    .placed = sync_placed,
-    .offer = offers_work,
-    .offers = sync_offers,
-    .slot = sync_slot,
-    .span = sync_span,
-    .ahead = sync_ahead,
-    .recheck = sync_revoke_early,
-    .completed = sync_completed,
-    .fill = sync_fill,
-};
+// What modes with rounds at the shards have in common.
+#define SYNC_ROUNDS                                                            \
+    .by_round = true, .placed = sync_placed, .offer = offers_work,             \
+    .offers = sync_offers, .slot = sync_slot, .span = sync_span,               \
+    .ahead = sync_ahead, .recheck = sync_revoke_early,                         \
+    .completed = sync_completed, .fill = sync_fill
+
+const struct mode mode_sync = {.name = "sync", SYNC_ROUNDS};
+
+const struct mode mode_local = {.name = "local", .changes = true, SYNC_ROUNDS};

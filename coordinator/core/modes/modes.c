@@ -3,5 +3,5 @@
 #include "coordinator/core/modes/modes.h"
 
 const struct mode *const modes_all[] = {
-    &mode_async, &mode_sync, &mode_allreduce, &mode_hybrid, NULL,
+    &mode_async, &mode_sync, &mode_allreduce, &mode_hybrid, &mode_local, NULL,
 };

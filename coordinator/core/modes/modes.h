@@ -15,6 +15,7 @@ extern const struct mode mode_async;
 extern const struct mode mode_sync;
 extern const struct mode mode_allreduce;
 extern const struct mode mode_hybrid;
+extern const struct mode mode_local;
 
 // All modes, ended by NULL; a spec without train.mode has the first one.
 extern const struct mode *const modes_all[];

@@ -34,7 +34,7 @@ static uint64_t memory_vector_bytes(const struct job *job)
 // worker/lease/job.c counts them.
 static void need_worker(struct buf *out, const struct job *job)
 {
-    unsigned slots = spec_optimizer_slots(job->spec->optimizer);
+    unsigned slots = spec_optimizer_slots(spec_shard_optimizer(job->spec));
     unsigned vectors = job->mode->on_workers ? 3 + slots : 2;
 
     buf_appendf(out,
@@ -80,7 +80,8 @@ struct need {
 static void need_add(struct need *need, const struct job *job,
                      struct job_shard *s)
 {
-    unsigned vectors = 1 + spec_optimizer_slots(job->spec->optimizer);
+    unsigned vectors =
+        1 + spec_optimizer_slots(spec_shard_optimizer(job->spec));
     uint64_t vector = s->elements * sizeof(float);
 
     if (need->first == NULL)
@@ -217,7 +218,7 @@ static bool too_little(const struct job *job, const struct need *need,
              "may use %llu MiB: the kernel will kill it; give it more memory, "
              "or submit the job anew with more psservers",
              m->name, (ull)mib(need->bytes), need->shards,
-             spec_optimizer_slots(job->spec->optimizer), others,
+             spec_optimizer_slots(spec_shard_optimizer(job->spec)), others,
              (ull)m->memory_bytes >> 20);
     return true;
 }

@@ -713,13 +713,14 @@ static const struct {
     {"'train':{'mode':'hybrid','group':{'by':'rack'}}",
      "train.group.by: unknown 'rack'; known are host, any"},
     {"'train':{'mode':'hybrid','contributions':2}",
-     "train.contributions: rounds are of sync and allreduce, and train.mode is "
-     "hybrid"},
+     "train.contributions: rounds are of sync, local and allreduce, and "
+     "train.mode is hybrid"},
     {"'train':{'mode':'hybrid','batch':1048576,'accumulate':5}",
      "train.accumulate: 20 micro-batches of 1048576 samples; a step has at "
      "most 16777216 samples"},
     {"'train':{'mode':'asink'}",
-     "train.mode: unknown 'asink'; known are async, sync, allreduce, hybrid"},
+     "train.mode: unknown 'asink'; known are async, sync, allreduce, "
+     "hybrid, local"},
     {"'train':{'mode':'sync','steps_per_closure':4}",
      "train.steps_per_closure: wants 1 in sync, where a closure is one "
      "contribution, got 4"},
@@ -729,8 +730,9 @@ static const struct {
      "train.contributions: wants 1 to 1024, got 1025"},
     {"'train':{'mode':'sync','contributions':4,'backup':5}",
      "train.backup: wants 0 to 4, got 5"},
-    {"'train':{'backup':1}", "train.backup: copies are of the slots of a "
-                             "round in sync, and train.mode is async"},
+    {"'train':{'backup':1}",
+     "train.backup: copies are of the slots of a round in "
+     "sync and local, and train.mode is async"},
     {"'train':{'mode':'sync','audit':1.5}",
      "train.audit: wants a number in [0, 1], got 1.5"},
     {"'train':{'audit':-1}", "train.audit: wants a number in [0, 1], got -1"},
@@ -738,8 +740,35 @@ static const struct {
      "train.audit: wants a number in [0, 1], got -0.5"},
     {"'train':{'mode':'hybrid','audit':1.5}",
      "train.audit: wants a number in [0, 1], got 1.5"},
-    {"'train':{'contributions':4}", "train.contributions: rounds are of sync "
-                                    "and allreduce, and train.mode is async"},
+    {"'train':{'contributions':4}",
+     "train.contributions: rounds are of sync, local "
+     "and allreduce, and train.mode is async"},
+    {"'train':{'mode':'local','steps_per_closure':4}",
+     "train.steps_per_closure: wants 1 in local, where a closure is one "
+     "contribution, got 4"},
+    {"'train':{'mode':'local','inner':{'steps':0}}",
+     "train.inner.steps: wants 1 to 1048576, got 0"},
+    {"'train':{'mode':'local','inner':{'moments':'store'}}",
+     "train.inner.moments: unknown 'store'; known are reset, keep"},
+    {"'train':{'mode':'local','inner':{'steps':1048576}}",
+     "train.inner.steps: 1048576 micro-batches of 32 samples; a step has at "
+     "most 16777216 samples"},
+    {"'train':{'mode':'local','accumulate':2}",
+     "train.accumulate: in local each batch is a step of its worker; take a "
+     "larger train.batch"},
+    {"'train':{'mode':'local','outer':{'type':'sgd','clipnorm':1}}",
+     "train.outer.clipnorm: of the steps of workers; say it in optimizer"},
+    {"'train':{'mode':'local','outer':{'type':'sophia'}}",
+     "train.outer: optimizer.type: unknown 'sophia'; known are sgd, adam, "
+     "adamw, "
+     "adamax, adagrad, rmsprop"},
+    {"'train':{'mode':'local','audit':0.5}",
+     "train.audit: what many steps change is not compared; leave it out in "
+     "local"},
+    {"'train':{'outer':{'type':'sgd'}}",
+     "train.outer: says something of local alone, and train.mode is async"},
+    {"'train':{'mode':'sync','inner':{'steps':2}}",
+     "train.inner: says something of local alone, and train.mode is sync"},
     {"'train':{'priority':101}", "train.priority: wants -100 to 100, got 101"},
     {"'train':{'priority':-101}",
      "train.priority: wants -100 to 100, got -101"},
@@ -1140,6 +1169,29 @@ TEST(spec, only_rings_that_wait_want_newer_workers)
         T_EQ(spec->model->edition, cases[i].edition);
         wire_free(&spec->base);
     }
+}
+
+// Psservers have the outer optimizer, and its slots; a worker must know the
+// mode.
+TEST(spec, local_steps_have_an_optimizer_of_their_own)
+{
+    Sluice__V1__JobSpec *spec =
+        checked(JOB(TEST_DATA, "'train':{'mode':'local'}"));
+    const Sluice__V1__OptimizerSpec *outer = spec_shard_optimizer(spec);
+
+    T_STR(outer->type, "sgd");
+    T_NEAR(outer->learning_rate, 0.7, 0);
+    T_NEAR(outer->momentum, 0.9, 0);
+    T_TRUE(outer->nesterov);
+    T_FALSE(spec->optimizer->has_momentum && spec->optimizer->momentum != 0);
+    T_EQ(spec->model->edition, 14);
+    T_EQ(spec_inner(spec->train).steps, 100);
+    T_FALSE(spec_inner(spec->train).keep);
+    T_EQ(spec_contributions(spec->train), 2);
+    T_EQ(spec_step_samples(spec), 3200);
+    // Values, one slot, two contributions and the values before.
+    T_EQ(spec_kept_vectors(spec), 5);
+    wire_free(&spec->base);
 }
 
 // The first group that a name fits; what it does not say is the optimizer's.

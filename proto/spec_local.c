@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: Apache-2.0
+// proto/spec_local.c -- the check of what only a job in local mode says: the
+// steps of a contribution, and the optimizer of the psservers.
+#include "proto/spec_check.h"
+
+#include <string.h>
+
+#define INNER_STEPS 100
+#define INNER_STEPS_MOST (1 << 20)
+
+// DiLoCo's outer optimizer (arXiv 2311.08105).
+#define OUTER_RATE 0.7
+#define OUTER_MOMENTUM 0.9
+
+static const char *const moments[] = {"reset", "keep"};
+
+bool spec_local(const Sluice__V1__JobSpec *spec)
+{
+    return spec->train != NULL && spec->train->mode != NULL &&
+           strcmp(spec->train->mode, "local") == 0;
+}
+
+struct spec_inner spec_inner(const Sluice__V1__TrainSpec *train)
+{
+    const Sluice__V1__InnerSpec *i = train->inner;
+
+    return (struct spec_inner){
+        .steps = i != NULL && i->has_steps ? i->steps : INNER_STEPS,
+        .keep = i != NULL && i->moments != NULL &&
+                strcmp(i->moments, moments[1]) == 0,
+    };
+}
+
+const Sluice__V1__OptimizerSpec *
+spec_shard_optimizer(const Sluice__V1__JobSpec *spec)
+{
+    return spec_local(spec) ? spec->train->outer : spec->optimizer;
+}
+
+static enum sl_err check_inner(Sluice__V1__TrainSpec *t, struct sl_error *err)
+{
+    enum sl_err rc =
+        spec_message(&t->inner, &sluice__v1__inner_spec__descriptor);
+
+    if (rc != SL_OK)
+        return rc;
+    SPEC_DEFAULT(t->inner, steps, INNER_STEPS);
+    rc = spec_range("train.inner.steps", t->inner->steps, 1, INNER_STEPS_MOST,
+                    err);
+    if (rc == SL_OK)
+        rc = spec_string(&t->inner->moments, moments[0]);
+    return rc == SL_OK ? spec_word("train.inner.moments", t->inner->moments,
+                                   moments, SL_COUNT(moments), NULL, err)
+                       : rc;
+}
+
+// Returns a field that only the job's optimizer has; NULL: there is none.
+static const char *inner_only(const Sluice__V1__OptimizerSpec *o)
+{
+    return o->schedule != NULL      ? "schedule"
+           : o->n_groups > 0        ? "groups"
+           : o->has_clipnorm        ? "clipnorm"
+           : o->has_global_clipnorm ? "global_clipnorm"
+                                    : NULL;
+}
+
+static enum sl_err check_outer(Sluice__V1__TrainSpec *t, struct sl_error *err)
+{
+    Sluice__V1__OptimizerSpec *o;
+    bool said = t->outer != NULL;
+    enum sl_err rc =
+        spec_message(&t->outer, &sluice__v1__optimizer_spec__descriptor);
+
+    o = t->outer;
+    if (rc == SL_OK && !said) {
+        SPEC_DEFAULT(o, learning_rate, OUTER_RATE);
+        SPEC_DEFAULT(o, momentum, OUTER_MOMENTUM);
+        SPEC_DEFAULT(o, nesterov, true);
+        rc = spec_string(&o->type, "sgd");
+    }
+    if (rc != SL_OK)
+        return rc;
+    if (inner_only(o) != NULL)
+        return sl_fail(err, SL_EINVAL,
+                       "train.outer.%s: of the steps of workers; say it in "
+                       "optimizer",
+                       inner_only(o));
+    rc = spec_check_optimizer(o, err);
+    return rc == SL_OK ? rc : sl_prefix(err, rc, "train.outer");
+}
+
+// Refuses what is not of steps that a worker takes by itself.
+static enum sl_err check_others(const Sluice__V1__JobSpec *spec,
+                                struct sl_error *err)
+{
+    if (spec->train->has_accumulate)
+        return sl_fail(err, SL_EINVAL,
+                       "train.accumulate: in local each batch is a step of its "
+                       "worker; take a larger train.batch");
+    if (spec_audit(spec->train) > 0)
+        return sl_fail(err, SL_EINVAL,
+                       "train.audit: what many steps change is not compared; "
+                       "leave it out in local");
+    if (spec->callbacks != NULL && spec->callbacks->reduce_on_plateau != NULL)
+        return sl_fail(err, SL_EINVAL,
+                       "callbacks.reduce_on_plateau: in local the rate of a "
+                       "step is its worker's; take optimizer.schedule");
+    return SL_OK;
+}
+
+enum sl_err spec_check_local(Sluice__V1__JobSpec *spec, struct sl_error *err)
+{
+    Sluice__V1__TrainSpec *t = spec->train;
+    enum sl_err rc;
+
+    if (!spec_local(spec)) {
+        if (t->inner == NULL && t->outer == NULL)
+            return SL_OK;
+        return sl_fail(err, SL_EINVAL,
+                       "train.%s: says something of local alone, and "
+                       "train.mode is %s",
+                       t->inner != NULL ? "inner" : "outer", t->mode);
+    }
+    rc = check_others(spec, err);
+    if (rc == SL_OK)
+        rc = check_inner(t, err);
+    if (rc == SL_OK)
+        rc = check_outer(t, err);
+    if (rc == SL_OK)
+        spec_needs(spec, MODEL_EDITION_LOCAL);
+    return rc;
+}

@@ -1,0 +1,174 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/lease/inner.c -- the steps that a worker takes by itself; see inner.h.
+#include "worker/lease/inner.h"
+
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "common/base/num.h"
+#include "proto/spec.h"
+#include "state/shard/apply.h"
+#include "trainer/ring/rank.h"
+
+struct inner {
+    const struct record *record;
+    struct plan *plans; // of the shards; of all with the job's optimizer
+    uint32_t count;
+    uint64_t elements;
+    unsigned slots_count;
+    bool keep;
+    float *base;  // parameters of the round
+    float *slots; // slot behind slot, each of all elements
+    uint64_t t;   // updates since the slots were reset
+    bool open;    // a contribution is under way
+};
+
+static struct apply_memory inner_memory(const struct inner *in, uint32_t shard,
+                                        float *params)
+{
+    uint64_t first = in->record->shards[shard].first;
+    struct apply_memory m = {.values = params + first};
+
+    for (unsigned k = 0; k < in->slots_count; k++)
+        m.slots[k] = in->slots + k * in->elements + first;
+    return m;
+}
+
+static void inner_reset(struct inner *in)
+{
+    const struct optim *o = &in->plans[0].optim;
+
+    for (unsigned k = 0; k < in->slots_count; k++)
+        for (uint64_t i = 0; i < in->elements; i++)
+            in->slots[k * in->elements + i] = optim_slot_init(o, k);
+    in->t = 0;
+}
+
+static enum sl_err inner_make(struct inner *in, struct sl_error *err)
+{
+    const struct rank_job job = {.open = in->record->open};
+    enum sl_err rc = rank_plans(&in->plans, &in->count, &job, NULL, err);
+    size_t n;
+
+    if (rc != SL_OK)
+        return rc;
+    in->elements = in->record->layout.elements;
+    in->slots_count = optim_slots(&in->plans[0].optim);
+    in->keep = spec_inner(in->record->open->spec->train).keep;
+    n = (size_t)in->elements;
+    in->base = sl_malloc_array(n, sizeof(*in->base));
+    in->slots = sl_malloc_array(n * (in->slots_count + 1), sizeof(*in->slots));
+    if (in->base == NULL || in->slots == NULL)
+        return sl_no_memory(err);
+    inner_reset(in);
+    return SL_OK;
+}
+
+enum sl_err inner_new(struct inner **out, const struct record *record,
+                      struct sl_error *err)
+{
+    struct inner *in;
+    enum sl_err rc;
+
+    if (!spec_local(record->open->spec)) {
+        *out = NULL;
+        return SL_OK;
+    }
+    in = sl_calloc(1, sizeof(*in));
+    if (in == NULL)
+        return sl_no_memory(err);
+    in->record = record;
+    rc = inner_make(in, err);
+    if (rc != SL_OK) {
+        inner_free(in);
+        return rc;
+    }
+    *out = in;
+    return SL_OK;
+}
+
+void inner_free(struct inner *in)
+{
+    if (in == NULL)
+        return;
+    rank_plans_free(in->plans, in->count);
+    sl_free(in->base);
+    sl_free(in->slots);
+    sl_free(in);
+}
+
+uint64_t inner_bytes(const struct inner *in)
+{
+    return in == NULL ? 0
+                      : in->elements * sizeof(float) * (1 + in->slots_count);
+}
+
+void inner_begin(struct inner *in, const float *params)
+{
+    memcpy(in->base, params, (size_t)in->elements * sizeof(*params));
+    if (!in->keep)
+        inner_reset(in);
+    in->open = true;
+}
+
+// Returns the number of a step for schedules: that of one worker which has a
+// slot of each round.
+static uint64_t inner_number(const struct inner *in, uint64_t closure,
+                             uint32_t at)
+{
+    const struct schedule *s = &in->record->schedule;
+    uint64_t each = schedule_closures_per_epoch(s);
+    uint64_t most = spec_contributions(in->record->open->spec->train);
+    uint64_t round =
+        closure / each * sl_ceil_div(each, most) + closure % each / most;
+
+    return round * in->record->accumulate + at;
+}
+
+void inner_update(struct inner *in, uint64_t closure, uint32_t at,
+                  const float *grads, float *params)
+{
+    struct apply_step step = {
+        .t = ++in->t,
+        .rate = rate_at(&in->plans[0].rate, inner_number(in, closure, at)),
+        .moves = 1};
+
+    for (uint32_t i = 0; i < in->count; i++) {
+        struct apply_memory to = inner_memory(in, i, params);
+        struct sl_slice one = {
+            (const uint8_t *)(grads + in->record->shards[i].first),
+            plan_values_bytes(&in->plans[i])};
+        struct sl_slices payload = slices_one(&one);
+
+        apply_update(&in->plans[i], &to, WIRE_F32, &payload, &step, NULL);
+    }
+}
+
+// Writes what is pushed of a run of elements.
+static void inner_change(const struct inner *in, bool moving, uint64_t first,
+                         uint64_t n, const float *params, float *grads)
+{
+    for (uint64_t i = first; i < first + n; i++)
+        grads[i] = moving ? params[i] : in->base[i] - params[i];
+}
+
+void inner_finish(struct inner *in, float *params, float *grads)
+{
+    for (uint32_t i = 0; i < in->count; i++)
+        for (size_t k = 0; k < in->plans[i].run_count; k++) {
+            const struct plan_run *run = &in->plans[i].runs[k];
+
+            inner_change(in, run->moving,
+                         in->record->shards[i].first + run->first,
+                         run->elements, params, grads);
+        }
+    inner_cancel(in, params);
+}
+
+void inner_cancel(struct inner *in, float *params)
+{
+    if (in != NULL && in->open)
+        memcpy(params, in->base, (size_t)in->elements * sizeof(*params));
+    if (in != NULL)
+        in->open = false;
+}

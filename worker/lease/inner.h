@@ -1,0 +1,56 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/lease/inner.h -- a worker's own optimizer in mode local, and what it
+// changed of the parameters in a contribution.
+//
+//   begin      the parameters of the round are in the vector
+//     update   by the gradient of a batch; per step of the contribution
+//   finish     the vector has the round's parameters again, and the gradient's
+//              what is to be pushed
+//
+// The update is that of a shard (state/shard/apply.h) with the job's optimizer.
+// What is pushed of a variable is the change with the sign reversed, so that
+// the shard's optimizer goes where the worker went. A moving statistic is
+// pushed as it has become.
+//
+// The rate of a step depends on its closure and its place there alone (D1): a
+// schedule counts the steps that one worker would take which had a slot of each
+// round.
+//
+// Threads  the compute thread.
+// Memory   One more vector, and the slots of the optimizer. Both vectors of a
+//          call are the caller's, of all elements, in host memory.
+// Units    elements of the flat vector; steps within the contribution.
+// Errors   only inner_new can fail.
+#ifndef WORKER_LEASE_INNER_H
+#define WORKER_LEASE_INNER_H
+
+#include "trainer/lease/record.h"
+
+struct inner;
+
+// Makes the optimizer of a job in mode local, from its record, which is
+// borrowed as long; its shards are placed. Sets *out to NULL, and returns
+// SL_OK, for a job in another mode. SL_ENOMEM; SL_EINVAL for a plan that is
+// wrong. *out is untouched on failure.
+enum sl_err inner_new(struct inner **out, const struct record *record,
+                      struct sl_error *err);
+// Frees it. NULL is allowed.
+void inner_free(struct inner *in);
+// Returns the bytes of its vectors; 0 for NULL.
+uint64_t inner_bytes(const struct inner *in);
+
+// Begins a contribution with the parameters of its round. Resets the slots,
+// unless the job keeps them.
+void inner_begin(struct inner *in, const float *params);
+// Updates `params` by the gradient of step `at` of closure `closure`. The
+// gradient is finite.
+void inner_update(struct inner *in, uint64_t closure, uint32_t at,
+                  const float *grads, float *params);
+// Ends the contribution: writes what is to be pushed to `grads`, and the
+// parameters that it began with to `params`.
+void inner_finish(struct inner *in, float *params, float *grads);
+// Ends a contribution that is not to be pushed: writes the parameters that it
+// began with to `params`. Does nothing for NULL, and if none is under way.
+void inner_cancel(struct inner *in, float *params);
+
+#endif
