@@ -8,6 +8,7 @@ import signal
 from cluster import (BIN, Cluster, check, check_counts, check_equal, main, mlp_job,
                      wait_for)
 import external_test
+from local_test import compare_with_numpy
 from native_rows_test import clicks, clicks_job, rows_of, score
 from ring_test import exported
 
@@ -45,6 +46,21 @@ def jobs_on_a_gpu_learn():
             accuracy = done["evaluations"][-1]["accuracy"]
             check(accuracy > 0.6, f"{precision}: accuracy {accuracy}")
         check("computing on a GPU" in c.log("w-0"), "not on a GPU")
+
+
+def steps_of_their_own_are_those_of_numpy():
+    """Mode local: the host updates the parameters, which come to the device before each
+    step. A pair of devices normalizes each half of a batch by itself, so it only learns."""
+    with Emulated(psservers=2, workers=1) as c:
+        compare_with_numpy(c)
+        check("computing on a GPU" in c.log("w-0"), "not on a GPU")
+        c.start("w-1", extra=["--device", "cuda:0,cuda:1"], environment={"EMUL_DEVICES": "2"})
+        c.kill("w-0")
+        done = c.wait_state(c.submit(job_of("f16", precision="f16", mode="local", epochs=4,
+                                            inner={"steps": 4})))
+        check_counts(done)
+        accuracy = done["evaluations"][-1]["accuracy"]
+        check(accuracy > 0.6, f"accuracy {accuracy}")
 
 
 def rows_of_tables_come_to_gpus():
@@ -263,6 +279,6 @@ if __name__ == "__main__":
           a_rank_on_a_gpu_is_killed_and_another_copies,
           a_newcomer_copies_from_gpus_that_go_on, a_second_start_checks_no_kernel,
           a_worker_says_how_much_workspace_an_op_may_have, jobs_on_a_gpu_learn,
-          rows_of_tables_come_to_gpus,
+          rows_of_tables_come_to_gpus, steps_of_their_own_are_those_of_numpy,
           workers_on_gpus_are_killed_and_leave, gpus_are_lost,
           a_rank_loses_its_gpu_and_is_back])

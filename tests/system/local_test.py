@@ -125,7 +125,7 @@ def job_of_numpy(folder, x, y):
     }
 
 
-def what_numpy_computes():
+def compare_with_numpy(c, off_most=1e-5):
     from safetensors.numpy import save_file
     x, y = samples_of_numpy()
     weights = {"norm/gamma": np.ones(FEATURES), "norm/beta": np.zeros(FEATURES),
@@ -133,19 +133,22 @@ def what_numpy_computes():
                "out/kernel": np.random.default_rng(5).normal(0, 0.5, (FEATURES, CLASSES)),
                "out/bias": np.zeros(CLASSES)}
     weights = {name: value.astype(np.float32) for name, value in weights.items()}
+    save_file(weights, str(c.dir / "weights.safetensors"))
+    job = c.submit(job_of_numpy(c.dir, x, y), "--weights", c.dir / "weights.safetensors")
+    done = c.wait_state(job)
+    check_counts(done)
+    want, rounds = train_in_numpy(weights, x, y)
+    check_equal(int(done["shards"][0]["counts"]["version"]), rounds, "rounds")
+    got = exported(c, job)
+    for name, value in want.items():
+        off = np.abs(got[name] - value).max()
+        check(off < off_most * max(1, np.abs(value).max()), f"{name}: differs by {off}")
+    check(np.abs(want["out/kernel"] - weights["out/kernel"]).max() > 0.1, "nothing is learnt")
+
+
+def what_numpy_computes():
     with Cluster(psservers=2, workers=2) as c:
-        save_file(weights, str(c.dir / "weights.safetensors"))
-        job = c.submit(job_of_numpy(c.dir, x, y), "--weights", c.dir / "weights.safetensors")
-        done = c.wait_state(job)
-        check_counts(done)
-        want, rounds = train_in_numpy(weights, x, y)
-        check_equal(int(done["shards"][0]["counts"]["version"]), rounds, "rounds")
-        got = exported(c, job)
-        for name, value in want.items():
-            off = np.abs(got[name] - value).max()
-            check(off < 1e-5 * max(1, np.abs(value).max()), f"{name}: differs by {off}")
-        check(np.abs(want["out/kernel"] - weights["out/kernel"]).max() > 0.1,
-              "nothing is learnt")
+        compare_with_numpy(c)
 
 
 def the_same_bits_however_many_workers_and_whoever_dies():
