@@ -130,33 +130,38 @@ struct sluice {
 
 // ---- jobs.c: what is kept of a job
 
-// Finds or makes the kept job of lease `l`, which stays the caller's. Errors
-// are the job's. *out is the session's until jobs_forget, jobs_free, or until
-// it is the one of too many that was used longest ago. On failure nothing is
-// kept of the job: the vectors of its earlier closures are freed, too.
+// Finds what the session keeps of the job of lease `l`, which stays the
+// caller's, or makes it from l->record; a job that was opened anew keeps its
+// vectors and gets the rest anew. *out belongs to the session until
+// jobs_forget, jobs_free, or until more than eight jobs are kept and it is the
+// one used longest ago. SL_ENOTSUP: its model is not external; SL_ENOMEM; or
+// what else its spec does not hold. After a failure nothing is kept of the job,
+// and the vectors of its earlier closures are freed.
 enum sl_err jobs_take(struct sluice *s, struct lease *l, struct kept_job **out,
                       struct sl_error *err);
-// Frees the kept job with number `id`, if it is there: its vectors go. No
-// closure of it is under way.
+// Frees what is kept of job `id`, its vectors too; does nothing if nothing is.
+// No closure of it is under way.
 void jobs_forget(struct sluice *s, uint64_t id);
 // Frees all kept jobs. No closure is under way.
 void jobs_free(struct sluice *s);
 
 // ---- listen.c: what other ranks reach
 
-// Copies listen, advertise, store and the files of TLS from options `o`, and
-// makes the folder for this rank's parts of checkpoints. SL_EINVAL: as lib_tls;
-// SL_ENOTSUP: the store is no folder; SL_ESTATE: this host has no name;
-// SL_ENOMEM; errors of the folder. After a failure, too, listen_stop and
-// listen_release free what was made. Called once per session.
+// Copies listen, advertise, store and the files of TLS from *o, and makes the
+// folder for this rank's parts of checkpoints and the Ranks service (s->ranks);
+// listens nowhere yet. Once per session. SL_EINVAL: only some of the files of
+// TLS are given; SL_ENOTSUP: the store is no folder; SL_ESTATE: this host has
+// no name; SL_ENOMEM; or an error of the folder. Call listen_stop and
+// listen_release in any case.
 enum sl_err listen_init(struct sluice *s, const struct sluice_options *o,
                         struct sl_error *err);
-// Returns the environment of ring leases; listen_start fills in its address. It
-// lives as long as the session.
+// Returns what leases of rings need of this session (s->env, filled by each
+// call); the session owns it. Its address is "" before listen_start.
 const struct ring_env *listen_env(struct sluice *s);
-// Starts the server that other ranks dial; does nothing if it runs. Called
-// after listen_init. SL_EINVAL: an address is wrong, or too long; errors of
-// rpc_server_bind. After a failure it does not run, and may be started again.
+// Starts the server that other ranks dial, after listen_init, and sets
+// s->address; does nothing, SL_OK, if it runs. SL_EINVAL: an address is wrong
+// or too long; or an error of rpc_server_bind. After a failure it does not run,
+// and may be started again.
 enum sl_err listen_start(struct sluice *s, struct sl_error *err);
 // Stops and frees that server, if it runs, and the Ranks service (s->ranks). No
 // ring lease may be under way. May be called again. listen_start must not
@@ -167,49 +172,56 @@ void listen_release(struct sluice *s);
 
 // ---- closure.c
 
-// Makes lease `l` the closure under way (s->open, which is NULL before), or
-// gives it back with the error that is returned. `l` is not the caller's any
-// more in either case.
+// Makes lease `l` the closure under way (s->open, which is NULL before) and
+// sets *out to it. On failure gives the lease back to the coordinator, with the
+// error that is returned, and s->open is NULL. `l` is not the caller's any more
+// in either case.
 enum sl_err closure_open(struct sluice *s, struct lease *l,
                          struct sluice_closure **out, struct sl_error *err);
 
-// Checks that a step is under way (else SL_ESTATE), for which it beats the
-// pulse of the lease, and that [first, first + count) lies in the gradient
-// (else SL_ERANGE).
+// Checks that a step is under way, and beats the pulse of its lease, which
+// shows that the program is alive; then that [first, first + count) lies in the
+// gradient. SL_ESTATE: no step is under way; SL_ERANGE; if the closure is lost,
+// its error (closure_lose).
 enum sl_err closure_inside(struct sluice_closure *c, uint64_t first,
                            uint64_t count, struct sl_error *err);
-// Returns the number of the range that holds `element`, which closure_inside
-// has checked.
+// Returns the number of the range (shard, or bucket of a ring) that holds
+// `element`, which closure_inside has checked; the last one for the element
+// behind the end.
 uint32_t closure_range(const struct sluice_closure *c, uint64_t element);
-// Marks the elements [first, first + count) as whole, each once per step, after
-// closure_inside; ranges that are then whole leave. If one cannot, the closure
-// is lost and its error is returned (closure_lose). Does nothing in a step that
-// counts for nothing (c->again).
+// Counts elements [first, first + count) as ready, each once per step, after
+// closure_inside, and sends ranges that are then complete, unless nothing
+// leaves before the end of the step (c->whole). If one cannot be sent the
+// closure is lost, and its error is returned (closure_lose). Does nothing in a
+// step that counts for nothing (c->again).
 enum sl_err closure_cover(struct sluice_closure *c, uint64_t first,
                           uint64_t count, struct sl_error *err);
-// Ends the closure and the step under way for `result`, which is no success,
-// and returns the error that the program is told: that of c->steps for
-// SYNC_FAILED, else SL_ECANCELED.
+// Marks the closure as lost for `result`, which is not SYNC_OK, and its step as
+// not under way. Fills *err and returns the error that the program is told:
+// that of c->steps for SYNC_FAILED, else SL_ECANCELED.
 enum sl_err closure_lose(struct sluice_closure *c, enum sync_result result,
                          struct sl_error *err);
 
-// Makes the slot that the ring offers the closure under way; *out is NULL if it
-// offers none (SL_OK), and after a failure. After a failure the ring may have
-// been stopped (ring_stop). s->ring is not NULL before, and s->open is.
+// Takes the gradient that s->ring (not NULL) offers and makes it the closure
+// under way (s->open, which is NULL before). *out is the closure; NULL if none
+// is on offer (SL_OK), and after a failure. SL_ENOMEM, or an error of the
+// closure's preparation, after which the ring was stopped (ring_stop): look at
+// s->ring.
 enum sl_err closure_of_slot(struct sluice *s, struct sluice_closure **out,
                             struct sl_error *err);
 
 // ---- setup.c, for sessions and task clients
 
-// Returns the address as it was said (NULL: it was not), or as the environment
-// says it, or the one that ownsock_find writes to `own`; borrowed from there.
+// Returns `said` unless it is NULL, else the value of SLUICE_COORDINATOR, else
+// the address that ownsock_find writes to `own`, which looks for a running
+// cluster and may wait. Never NULL; borrowed from one of these.
 const char *lib_coordinator(char own[OWNSOCK_BYTES], const char *said);
-// Returns a copy of `said`, or of "host-pid" if it is NULL; the caller's. NULL:
-// no memory.
+// Returns a copy of `said`, or of "host-pid" if it is NULL; the caller frees it
+// (sl_free). NULL: no memory.
 char *lib_name(const char *said);
-// Sets *tls to the paths of the three files, which are borrowed as long as it
-// is used, and are not read here; to zeroes if all are NULL. SL_EINVAL: only
-// one or two are given; *tls is then untouched.
+// Sets *tls to the paths of the three files, which are borrowed and not read
+// here, or to zeroes if all are NULL. SL_EINVAL: only one or two are given;
+// *tls is then untouched.
 enum sl_err lib_tls(struct rpc_tls *tls, const char *ca, const char *cert,
                     const char *key, struct sl_error *err);
 // Prepares logging for the process in the first call: lines in JSON, to the
@@ -218,12 +230,15 @@ void lib_log_once(void);
 
 // ---- done.c, for closures
 
-// Gives a lease back with its outcome, on the loop. The outcome is set; `l` is
-// not used afterwards. Does not wait.
+// Gives lease `l`, with its outcome set, back to the member, which reports it,
+// on the loop, later; `l` must not be used after the call. Does not wait. Any
+// thread.
 void session_done(struct sluice *s, struct lease *l);
 
-// Returns whether a call of the user's may wait on: sync_ps_options.patient.
-// `session` is a struct sluice. May call the program's `waiting`.
+// Returns true if a call of the program may wait longer for a psserver: the
+// session does not drain, or has not for long, and the program's `waiting`,
+// which is called here, says so. `session` is a struct sluice. For
+// sync_ps_options.patient; on the thread that waits.
 bool session_patient(void *session);
 
 #endif

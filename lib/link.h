@@ -33,19 +33,20 @@ struct link {
     struct rpc_channel *channel;
 };
 
-// Opens the link: makes its loop and channel, which dials when the first call
-// is made. o->coordinator and the three files of TLS may be NULL, as in
-// sluice_options. SL_EINVAL, SL_EAUTH, SL_ENOENT: an address or certificate is
-// wrong; SL_EDENIED: an address that is not local, without TLS; SL_ENOMEM;
-// SL_EIO. End it with link_stop and link_release, also after a failure. *l is
-// zeroes before.
+// Makes the loop and the channel of a link; *l is zeroes before. The channel
+// dials when the first call is made. o->coordinator may be NULL (the
+// environment's, else the user's own cluster: it may wait to look for that),
+// and so may the three files of TLS. SL_EINVAL, SL_EAUTH, SL_ENOENT: an address
+// or certificate is wrong; SL_EDENIED: an address that is not local, without
+// TLS; SL_ENOMEM; SL_EIO. Call link_stop and link_release in any case.
 enum sl_err link_open(struct link *l, const struct link_options *o,
                       struct sl_error *err);
-// Runs the loop of an open link on a thread of its own. SL_ENOMEM. Called once;
-// after a failure, too, link_stop and link_release follow.
+// Runs the loop of an open link on a thread of its own, once. SL_ENOMEM: there
+// is no thread. Call link_stop and link_release in any case.
 enum sl_err link_start(struct link *l, struct sl_error *err);
-// Stops the loop's thread, if it was started, and cancels calls: no callback
-// runs after this. Waits for the thread; not called on it. May be called again.
+// Stops and joins the loop's thread, if it was started, cancels calls, and
+// frees the channel: no `answered` runs after this. Not called on the loop's
+// thread. May be called again.
 void link_stop(struct link *l);
 // Frees the loop, after link_stop and after the caller has freed its timers.
 void link_release(struct link *l);
@@ -68,30 +69,37 @@ struct link_line {
     struct sl_error err;
 };
 
-// Calls the line's method, with a deadline in ms; `answered` gets the reply on
-// the loop, later, also where no call could be started. The line must not be
-// busy. `answered` always runs, once, unless link_stop came before; it may make
-// the next call, and then its reply is gone. Before its first call the caller
-// has set the members `link` to `arg`, and zeroes behind them.
+// Calls the line's method with `request` and a deadline of deadline_ms from
+// now, and does not wait; while no coordinator answers it dials until the
+// deadline. `answered` gets the reply, or the error, later on the loop, exactly
+// once, also where no call could be started, but not after link_stop. It may
+// make the next call, with which its reply is gone. The line must not be busy.
+// Before its first call the caller has set the members `link` to `arg`, and
+// zeroes behind them.
 void line_call(struct link_line *l, const ProtobufCMessage *request,
                uint32_t deadline_ms);
-// Cancels the call under way: it ends soon. `answered` still runs. Does nothing
-// if none is.
+// Cancels the call under way: `answered` still runs, soon, perhaps with a reply
+// that came first. Does nothing if none is under way.
 void line_cancel(struct link_line *l);
-// Frees the memory of the last reply; no call is under way.
+// Frees the memory of the last reply; no call is under way. May be called
+// again.
 void line_release(struct link_line *l);
 
-// Copies the caller's options `said` to `all`, the struct as this library knows
-// it; both begin with their size. Options that an older caller lacks stay 0.
-// `said` may be NULL: *all stays. SL_EINVAL: its size is too small, and *all
-// stays.
+// Copies the caller's options `said` to `all`, the same struct as this library
+// knows it. Both begin with their size, a size_t: members that an older
+// caller's struct lacks keep what *all has. `said` may be NULL: *all stays.
+// SL_EINVAL: said's size is smaller than a size_t, and *all stays.
 enum sl_err link_options_read(void *all, const void *said,
                               struct sl_error *err);
 
-// Returns true if `text` may name a queue or handler; false for NULL.
+// Returns true if `text` may name a queue, a handler or a client: 1 to
+// WIRE_NAME_BYTES bytes of UTF-8 that can be shown, without blanks at its ends.
+// False for NULL.
 bool link_is_name(const char *text);
 
-// Returns true if a call that failed with `rc` may succeed later.
+// Returns true if a call that failed with `rc` may succeed when it is made
+// again: errors that pass (sl_err_transient), SL_ECANCELED, SL_EIO and
+// SL_ENOMEM.
 bool link_may_retry(enum sl_err rc);
 
 #endif

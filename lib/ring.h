@@ -27,30 +27,33 @@ struct lib_ring {
     void (*release)(struct lib_ring *g);
 };
 
-// Returns a ring for a rank of a job in allreduce mode, which ring_start may
-// start; NULL: no memory.
+// Returns a ring for a rank of a job in allreduce mode, all zeroes but for its
+// functions, which ring_start fills; NULL: no memory.
 struct lib_ring *rounds_new(void);
-// Returns a ring for a member of a group of a hybrid job, which ring_start may
-// start; NULL: no memory.
+// Returns a ring for a member of a group of a hybrid job, all zeroes but for
+// its functions, which ring_start fills; NULL: no memory.
 struct lib_ring *group_member_new(void);
 
-// Starts lease `l` of job `j` on a thread of its own. On failure the lease is
-// still the caller's. `l` has a seat (lease_sit), `j` a ring or group; s->ring
-// is NULL before, and the ring on SL_OK.
+// Makes a ring (rounds_new, or group_member_new for a hybrid job), sets s->ring
+// to it and runs lease `l` of job `j` on a thread of its own; does not wait.
+// `l` has a seat (lease_sit), `j` a ring or a group; s->ring is NULL before.
+// SL_ENOMEM: s->ring stays NULL, and the lease is still the caller's.
 enum sl_err ring_start(struct sluice *s, struct lease *l, struct kept_job *j,
                        struct sl_error *err);
 
-// Ends the lease, whatever the program holds of it: as handed back for the
-// reason `why`, or as failed with `failed` (`job_error`: by fault of the job).
-// s->ring is not NULL before, and NULL afterwards. Waits for the thread, which
-// ends the step that it is at. `why` is not NULL; `failed` is NULL if it has
-// not failed.
+// Ends the lease of s->ring (not NULL), whatever the program holds of it, gives
+// it back to the coordinator and frees the ring; s->ring is NULL then. Waits
+// for the ring's thread, which first ends the step that it is at. The lease is
+// reported as failed with *failed (`job_error`: the job's fault) or, if
+// `failed` is NULL, as handed back for the reason `why` (not NULL), unless the
+// thread had completed or failed it by itself.
 void ring_stop(struct sluice *s, const char *why, const struct sl_error *failed,
                bool job_error);
 
-// Frees the ring if it has ended, and returns true then. *rc: SL_OK, or why the
-// ring failed. s->ring is not NULL before, and NULL after true. Does not wait;
-// on false nothing is set.
+// Returns true if the ring's thread has ended: the lease was then given back,
+// the ring freed and s->ring, which is not NULL before, set to NULL. *rc is
+// SL_OK, or why the ring failed, with the text in *err. Returns false, and sets
+// nothing, while the thread runs. Does not wait for the lease.
 bool ring_reap(struct sluice *s, enum sl_err *rc, struct sl_error *err);
 
 #endif

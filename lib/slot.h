@@ -49,12 +49,12 @@ struct lib_slot {
     } shared;
 };
 
-// Makes a slot of session `s` for the ring lease `l`, for gradients of `ranges`
-// ranges and `variables` variables. *t is zeroes before. SL_ENOMEM:
-// slot_release, as after SL_OK.
+// Makes a slot, in state SLOT_NONE, of session `s` for the ring lease `l` (both
+// borrowed), for gradients of `ranges` ranges and `variables` variables. *t is
+// zeroes before. SL_ENOMEM. Call slot_release in either case.
 enum sl_err slot_init(struct lib_slot *t, struct sluice *s, struct lease *l,
                       uint32_t ranges, uint32_t variables);
-// Frees what the slot owns; a slot of zeroes is allowed.
+// Frees what the slot owns; may be called again, and for a slot of zeroes.
 void slot_release(struct lib_slot *t);
 
 // ---- the ring's thread, which wants gradients
@@ -62,34 +62,39 @@ void slot_release(struct lib_slot *t);
 #define SLOT_ANY UINT32_MAX       // range
 #define SLOT_ALL (UINT32_MAX - 1) // wait for no range
 
-// Offers the gradient that `told` describes to the program's sluice_take. *told
-// is copied. No other gradient is on offer or taken. No range of it is whole
-// yet.
+// Offers the gradient that *told (copied) describes to the program's next
+// sluice_take: the slot is SLOT_OFFERED, and none of its ranges is whole. No
+// other gradient is on offer or taken.
 void slot_offer(struct lib_slot *t, const struct slot_told *told);
 
-// Waits until range `wanted` is whole or the slot is over, and returns the
-// slot's state: SLOT_TAKEN, or SLOT_NONE (withdrawn or lost) or SLOT_DONE.
-// *range is the whole range, else the number of ranges. With SLOT_TAKEN a range
-// is returned once, and counts as said; with the other two nothing is waited
-// for. SLOT_ANY: the last whole range that was not said yet. Called after
-// slot_offer.
+// Waits until the program has written range `wanted` of the gradient, or the
+// slot ends. `wanted` is a range; SLOT_ANY: whichever whole range was not
+// returned yet, the last of several; SLOT_ALL: no range, only the slot's end.
+// Returns SLOT_TAKEN, and *range is the whole range, which counts as said from
+// now on; SLOT_DONE, if the program has ended its step; or SLOT_NONE, if the
+// slot was withdrawn or lost. With the last two *range is a whole range as
+// well, or the number of ranges if there is none. Called after slot_offer.
 enum slot_state slot_next(struct lib_slot *t, uint32_t wanted, uint32_t *range);
 
-// Returns true if slot_next has returned `range` with SLOT_TAKEN, for a slot in
-// SLOT_DONE.
+// Returns true if slot_next has returned `range` with SLOT_TAKEN; false if its
+// gradient is yet to be taken. For a slot that is SLOT_DONE.
 bool slot_said(const struct lib_slot *t, uint32_t range);
 
-// Ends the slot for the ring's thread: SLOT_NONE, in whatever state it is. The
-// next one may be offered.
+// Sets the slot to SLOT_NONE, in whatever state it is, so that the next
+// gradient may be offered.
 void slot_put(struct lib_slot *t);
-// Adds `lost` gradients to those that count for nothing (sluice_info.redone).
+// Adds `lost` to the number of gradients that were computed and count for
+// nothing (sluice_info.redone).
 void slot_lost(struct lib_slot *t, uint32_t lost);
 
-// Marks the slot as `stale`: its generation is over; false: a new one began.
+// Notes whether the slot's generation is over (`stale`) or a new one has begun.
+// A stale slot that no program has taken is withdrawn; one that is taken is
+// lost with the program's next call.
 void slot_stale(struct lib_slot *t, bool stale);
 
-// Sets the gate of the training lease that later gradients belong to; NULL: to
-// none. `inner` is borrowed until then.
+// Sets the gate of the training lease that later gradients belong to, so that
+// the program's signs of life reach it; NULL: none. `inner` is borrowed until
+// the next call.
 void slot_within(struct lib_slot *t, struct gate *inner);
 // Withdraws the slot, also one that the program has taken (its next call of the
 // closure says SL_ECANCELED), marks the ring's thread as ended, and wakes
@@ -99,40 +104,46 @@ void slot_ended(struct lib_slot *t);
 
 // ---- the user's thread
 
-// Notes that the program lets go of the lease, and closes the gate of its
-// training lease; the ring's thread then withdraws the slot.
+// Notes that the program gives the lease up, and closes the gate of the
+// training lease within it (slot_within), if there is one; the ring's thread
+// then withdraws the slot. Does not wait.
 void slot_leave(struct lib_slot *t);
-// Ends the closure and the step under way, and returns what the program is told
-// then: SL_ECANCELED.
+// Marks closure `c` as lost and its step as not under way, fills *err and
+// returns SL_ECANCELED, which the program is told.
 enum sl_err slot_lose_closure(struct sluice_closure *c, struct sl_error *err);
-// Returns true if the slot is offered, or the ring's thread has ended. Under
-// the session's lock.
+// Returns true if a gradient is on offer, or the ring's thread has ended:
+// sluice_take then has something to do. The session's lock is held.
 bool slot_news_locked(const struct lib_slot *t);
-// Takes the slot on offer as closure `c`, of which it sets lease, key,
-// positions and what `info` says of a ring; false: there is none any more.
+// Takes the gradient on offer as closure `c`, sets its lease, key, positions
+// and what its info says of a ring, and returns true; false if none is on offer
+// any more, and `c` is untouched.
 bool slot_grab(struct lib_slot *t, struct sluice_closure *c);
 
-// Begins the slot's only step, as sluice_begin does; after slot_end it says
-// `none`. The caller has checked that no step is under way. SL_ECANCELED: the
-// slot was lost.
+// Begins the slot's only step and describes it in *out; after slot_end *out
+// says `none` (SL_OK). The caller has checked that no step is under way.
+// SL_ECANCELED: the slot was withdrawn, or its generation is over; the closure
+// is lost.
 enum sl_err slot_begin(struct sluice_closure *c, struct sluice_step *out,
                        struct sl_error *err);
-// Marks `range` of the gradient as whole; range 0 counts as whole only with
-// slot_end. SL_ECANCELED: the slot was lost.
+// Marks `range` of the gradient as whole, so that slot_next may return it;
+// range 0 becomes whole only with slot_end, which says whether the step is
+// skipped. SL_ECANCELED: the slot was withdrawn, or its generation is over; the
+// closure is lost.
 enum sl_err slot_ready(struct sluice_closure *c, uint32_t range,
                        struct sl_error *err);
-// Ends the step with result `r`, which is copied and not NULL: the slot is
-// SLOT_DONE. A step is under way. SL_ECANCELED: the slot was lost.
+// Ends the step under way with result *r (copied): the slot is SLOT_DONE, with
+// what c->absent says. SL_ECANCELED: the slot was withdrawn, or its generation
+// is over; the closure is lost.
 enum sl_err slot_end(struct sluice_closure *c, const struct sluice_result *r,
                      struct sl_error *err);
-// Returns true if the slot was ended or lost, false if the program lets go of
-// it undone.
+// Returns true if the program may let go of the closure: its step was ended, or
+// is lost. False: it would leave the step undone.
 bool slot_over(const struct sluice_closure *c);
 
-// Sets in `step`, whose `absent` is zeroes before, which pieces of `range` (a
-// shard of `l`) have no gradient, by `absent`, which is by variable; and `none`
-// if no piece has one. Looks at the first WIRE_ABSENT_MAX pieces. Returns how
-// many of these have none.
+// Sets in *step, whose `absent` is zeroes before, the bits of the pieces of
+// shard `range` of `l` that have no gradient, as absent[] says for each
+// variable, and `none` if no piece has one. Looks at the first WIRE_ABSENT_MAX
+// pieces alone. Returns how many of these have no gradient.
 uint32_t slot_absent(struct sync_step *step, const struct layout *l,
                      uint32_t range, const bool *absent);
 

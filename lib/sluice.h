@@ -123,39 +123,46 @@ SLUICE_API const char *sluice_version(void);
 // Returns the name of error `code`, "SL_EINVAL"; "SL_UNKNOWN" for an unknown
 // one.
 SLUICE_API const char *sluice_err_name(int code);
-// Returns a sentence that explains error `code`.
+// Returns a sentence that explains error `code`; one for an unknown code as
+// well, never NULL.
 SLUICE_API const char *sluice_err_text(int code);
 
-// Sends log lines of the whole process (JSON, end with '\n', no 0 behind) to
-// line(arg, text, len), on any thread; `text` holds during the call. Do not
-// call back from it. NULL, the default, drops them. Call before the first
-// session.
+// Sends the library's log lines of this process (JSON, end with '\n', no 0
+// behind) to line(arg, text, len) from now on, on any thread; `text` holds
+// during the call, which must not call this library. NULL, the default, drops
+// them. Call it before the first session is opened.
 SLUICE_API void sluice_set_log(void (*line)(void *arg, const char *text,
                                             size_t len),
                                void *arg);
 
-// Opens a session with options `o` (NULL: all are 0), which starts to dial the
-// coordinator and dials until that is there; does not wait for it. SL_EINVAL,
-// SL_EAUTH, SL_ENOENT: an address, certificate or option is wrong. Free with
-// sluice_close; on failure *out is untouched.
+// Opens a session with options `o` (NULL: all are 0). It dials the coordinator
+// on a thread of its own until that answers; this call does not wait for it.
+// *out is the caller's to close with sluice_close. SL_EINVAL, SL_EAUTH,
+// SL_ENOENT: an address, certificate or option is wrong; SL_EDENIED: an address
+// that is not local, without TLS; SL_ENOTSUP: `store` is no folder; SL_ENOMEM;
+// an error of the store's folder or of the system. On failure *out is
+// untouched.
 SLUICE_API enum sl_err sluice_open(struct sluice **out,
                                    const struct sluice_options *o,
                                    struct sl_error *err);
 
-// Waits up to wait_ms until the coordinator has welcomed the session;
-// SL_ETIMEDOUT, with the reason in `err`, if it has not. Need not be called.
+// Waits up to wait_ms until the coordinator has welcomed the session, and
+// returns SL_OK then. SL_ETIMEDOUT, with the reason in `err`, if it has not.
+// Need not be called: sluice_take waits as well.
 SLUICE_API enum sl_err sluice_attach(struct sluice *s, int64_t wait_ms,
                                      struct sl_error *err);
 
-// Takes nothing new: sluice_take says SL_ECANCELED from here on. The closure
-// under way ends after its step; a call that waits for a psserver gives it back
-// after a second. From any thread; from a handler of signals only through a
-// thread of the program's.
+// Begins the session's end: from now on sluice_take says SL_ECANCELED, and
+// takes nothing new. The closure under way may end the step that it is at; a
+// call of it that waits for a psserver gives it back after a second. Does not
+// wait. From any thread, but from a handler of signals only through a thread of
+// the program's.
 SLUICE_API void sluice_drain(struct sluice *s);
 
-// Hands back held leases, says goodbye to the coordinator, for which it waits
-// 1.5 seconds at most, and frees the session with the closure under way. In a
-// ring it first waits for the step that the ring is at. NULL is allowed.
+// Drains the session, hands back what is leased, waits 1.5 seconds at most
+// until the coordinator has heard of it, and frees the session with the closure
+// under way. In a ring it first waits for the step that the ring is at. NULL is
+// allowed.
 SLUICE_API void sluice_close(struct sluice *s);
 
 // ---- closures
@@ -205,8 +212,9 @@ struct sluice_variable {
 SLUICE_API const struct sluice_info *
 sluice_closure_info(const struct sluice_closure *c);
 
-// Describes variable `i` in *out; its name lives as long as the closure.
-// Returns false, and leaves *out alone, if there is no such variable.
+// Describes variable `i`, from 0 to sluice_info.variables - 1, in *out and
+// returns true; its name lives as long as the closure. Returns false, and
+// leaves *out alone, if there is no such variable.
 SLUICE_API bool sluice_closure_variable(const struct sluice_closure *c,
                                         uint32_t i,
                                         struct sluice_variable *out);
@@ -216,16 +224,19 @@ struct sluice_table {
     uint32_t dim; // elements of a row
 };
 
-// Describes sparse table `i` in *out, as sluice_closure_variable does.
+// Describes sparse table `i`, from 0 to sluice_info.tables - 1, in *out and
+// returns true; its name lives as long as the closure. Returns false, and
+// leaves *out alone, if there is no such table.
 SLUICE_API bool sluice_closure_table(const struct sluice_closure *c, uint32_t i,
                                      struct sluice_table *out);
 
-// Returns the sample at `position` of the epoch: in the order that the job's
-// seed draws (docs/wire.md), or the position itself without train.shuffle and
-// beyond the epoch's samples.
+// Returns the number of the sample at `position` of the epoch: by the order
+// that the job's seed draws (docs/wire.md), or the position itself without
+// train.shuffle and beyond the epoch's samples.
 SLUICE_API uint64_t sluice_sample(const struct sluice_closure *c,
                                   uint64_t position);
-// Writes the samples at `count` positions from `first` on to out[count].
+// Writes the numbers of the samples at `count` positions from `first` on, as
+// sluice_sample gives them, to out[count].
 SLUICE_API void sluice_samples(const struct sluice_closure *c, uint64_t first,
                                uint64_t count, uint64_t *out);
 
@@ -378,21 +389,24 @@ SLUICE_API enum sl_err sluice_end(struct sluice_closure *c,
                                   const struct sluice_result *r,
                                   struct sl_error *err);
 
-// Tells that the program gets on, so that a long step is not taken for one that
-// hangs (train.stall_seconds). Any call on the closure does so, too.
+// Tells that the program makes progress, so that a long step is not taken for
+// one that hangs (train.stall_seconds). Any call on the closure does so, too.
+// On the session's thread, like all calls on a closure.
 SLUICE_API void sluice_alive(struct sluice_closure *c);
 
-// Reports the closure: done if sluice_begin said `none`; else it is handed back
-// with the reason `why` (NULL: it was lost). Frees it. If a rank's closure is
+// Ends the closure, reports it to the coordinator and frees it; `c` may not be
+// used any more. It is reported as done if sluice_begin said `none`, as lost if
+// a call said so; else it is handed back undone for the reason `why` (copied;
+// NULL: none is given), and another worker gets it. If a rank's closure is
 // handed back undone, the rank's lease ends and the ring goes on without it:
 // waits then for the step that the ring is at.
 SLUICE_API void sluice_finish(struct sluice_closure *c, const char *why);
 
-// Reports that the attempt failed for the reason `why` (NULL: none is given),
-// and frees the closure. A rank's lease ends, as sluice_finish says.
-// With `job_error` (no fault of this machine) the job gives this worker nothing
-// for a minute, and fails once all workers that are there have reported so;
-// else it fails after several attempts.
+// Ends the closure, reports that the attempt failed for the reason `why`
+// (copied; NULL: none is given), and frees the closure. A rank's lease ends, as
+// sluice_finish says. With `job_error` (the job's fault, not this machine's)
+// the job gives this worker nothing for a minute, and fails once all workers
+// that are there have reported so; else it fails after several attempts.
 SLUICE_API void sluice_fail(struct sluice_closure *c, const char *why,
                             bool job_error);
 

@@ -9,12 +9,18 @@
 
 #include <stddef.h>
 
-// Returns a vector of zeros, `bytes` (above 0) long, that begins with a page.
+// Returns `bytes` (above 0) bytes of zeros that begin at a page, for
+// space_free; NULL if the kernel gives no such address space. A page takes
+// memory once it is written to.
 void *space_new(size_t bytes);
-void space_free(void *space, size_t bytes); // as in space_new; NULL is allowed
+// Frees a vector of space_new and its memory; `bytes` is the number that
+// space_new was given. NULL is allowed.
+void space_free(void *space, size_t bytes);
 
-// Gives back the memory of `bytes` bytes at `at`, but for what shares a page
-// with what lies before or behind them; what is given back is zeros again.
+// Gives the memory of the whole pages within the `bytes` bytes at `at`, a part
+// of a vector of space_new, back to the kernel: they read as zeros again. Bytes
+// that share a page with what lies before or behind stay as they are. Cannot
+// fail.
 void space_drop(void *at, size_t bytes);
 
 #endif

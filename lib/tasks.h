@@ -77,9 +77,9 @@ struct sluice_task_ended {
 };
 
 // Opens a client of queue `o->queue` and returns at once: it does not wait for
-// the coordinator. SL_EINVAL: an option is wrong; SL_EAUTH, SL_ENOENT: a
-// certificate is; SL_EDENIED: an address that is not local, without TLS. Free
-// with sluice_tasks_close.
+// the coordinator. *out is the caller's to close with sluice_tasks_close.
+// SL_EINVAL: an option is wrong; SL_EAUTH, SL_ENOENT: a certificate is;
+// SL_EDENIED: an address that is not local, without TLS; SL_ENOMEM; SL_EIO.
 SLUICE_API enum sl_err sluice_tasks_open(struct sluice_tasks **out,
                                          const struct sluice_tasks_options *o,
                                          struct sl_error *err);
@@ -109,10 +109,11 @@ SLUICE_API enum sl_err sluice_tasks_left(struct sluice_tasks *t,
                                          size_t max, size_t *count,
                                          struct sl_error *err);
 
-// Forgets the result of task `number`, which was received; does not wait until
-// it is forgotten. For a client with a name, where results count against the
-// queue's limit until they are forgotten; without a name it does nothing.
-// SL_ESTATE: the task has not ended.
+// Forgets the result of task `number`, which was received; the coordinator
+// hears of it soon, and this call does not wait. For a client with a name,
+// where results count against the queue's limit until they are forgotten;
+// without a name it does nothing, SL_OK. SL_ESTATE: the task has not ended;
+// SL_ENOMEM.
 SLUICE_API enum sl_err sluice_tasks_forget(struct sluice_tasks *t,
                                            uint64_t number,
                                            struct sl_error *err);
@@ -128,12 +129,14 @@ SLUICE_API enum sl_err sluice_tasks_ended(struct sluice_tasks *t,
                                           struct sl_error *err);
 
 // Cancels task `number`: it ends soon and is received as CANCELLED, unless it
-// ended otherwise before. Does not wait for that; an unknown number is ignored.
+// ended otherwise before. Does not wait for that. An unknown number is ignored,
+// SL_OK. SL_ENOMEM.
 SLUICE_API enum sl_err sluice_tasks_cancel(struct sluice_tasks *t,
                                            uint64_t number,
                                            struct sl_error *err);
 
-// Returns the number of tasks without a received result.
+// Returns the number of tasks that sluice_tasks_ended has not given yet, those
+// that an earlier process left included (sluice_tasks_left).
 SLUICE_API uint64_t sluice_tasks_open_count(struct sluice_tasks *t);
 
 // Sends scheduled tasks and pending acknowledgements, for two seconds at most,
@@ -179,17 +182,19 @@ SLUICE_API enum sl_err sluice_serving_take(struct sluice_serving *s,
                                            struct sl_error *err);
 
 // Ends task `id`, which was taken last, with result[bytes], or as failed if
-// `error` is not NULL. The result is sent soon, and again until it has arrived.
-// SL_EINVAL: the result is too large, and the task has failed for that reason;
-// SL_ESTATE: this task is not under way. `error` is cut after 4095 bytes. A
-// result that is not wanted any more is dropped (SL_OK).
+// `error` is not NULL (its text, cut after 4095 bytes). Both are copied, and
+// sent soon, and again until they have arrived; this call does not wait. A
+// result that is not wanted any more is dropped (SL_OK). SL_EINVAL: the result
+// is too large, and the task has failed for that reason. SL_ESTATE: this task
+// is not under way. SL_ENOMEM: it still is.
 SLUICE_API enum sl_err sluice_serving_end(struct sluice_serving *s, uint64_t id,
                                           const void *result, size_t bytes,
                                           const char *error,
                                           struct sl_error *err);
 
-// Drains the worker: it takes no more tasks, and returns those that it has not
-// begun at once. Any thread.
+// Begins the worker's end: sluice_serving_take says SL_ECANCELED from now on,
+// and tasks that were not begun go back to the coordinator at once. The task
+// under way may be ended. Does not wait. Any thread.
 SLUICE_API void sluice_serving_drain(struct sluice_serving *s);
 
 // Drains, waits two seconds at most until the results have arrived, and frees

@@ -90,24 +90,27 @@ static inline void tasks_unlock(struct sluice_tasks *t)
     pthread_mutex_unlock(&t->shared.lock);
 }
 
-// Appends `number`. Returns false without memory; *n is then unchanged.
+// Appends `number` to *n; the owner frees n->at (sl_free). Returns false
+// without memory; *n is then unchanged.
 bool numbers_add(struct numbers *n, uint64_t number);
-// Returns a new task with copies of `name` and body[bytes], still without a
-// number; free with sl_free. NULL: no memory. `body` may be NULL if `bytes` is
-// 0.
+// Returns a new task with copies of `name` and body[bytes], in no list and
+// without a number, for sl_free; NULL: no memory. `body` may be NULL if `bytes`
+// is 0.
 struct queued_task *asked_new(const char *name, const void *body, size_t bytes);
 
 // ---- tasks_loop.c
 
-// Sets the lines and the kick's function; before the link is opened.
+// Sets the methods and callbacks of the four lines, before the link is opened.
+// Cannot fail.
 void tasks_loop_init(struct sluice_tasks *t);
 
-// Starts the calls that are due again; the timer's callback, on the loop.
-// `tasks` is a struct sluice_tasks.
+// Starts the calls that are due, after a pause that followed a failure or a
+// full queue. Callback of t->again, on the loop; `tasks` is a struct
+// sluice_tasks.
 void tasks_loop_again(void *tasks);
 
-// Has the loop look for calls to start soon. Under the lock. One kick is posted
-// at a time: more do nothing.
+// Has the loop start the calls that are due, soon; any thread, with
+// t->shared.lock held. Does nothing while an earlier kick waits.
 void tasks_loop_kick(struct sluice_tasks *t);
 
 #endif
