@@ -22,16 +22,18 @@
 
 #define AUDITED_WORKERS 3 // two that agree outvote one
 
-// Returns true if a round of job `job` is audited, a share of `share` of all.
-// `first` is the closure that it begins with or, in allreduce, the number of
-// the rounds before it.
+// Returns true if a round of job `job` is audited: decided by `job` and `first`
+// alone, and true for a share of `share` of all rounds. `first` is the number
+// of the closure that the round begins with or, in allreduce, the number of the
+// rounds before it.
 bool audited_round(uint64_t job, uint64_t first, double share);
 
 // Writes the slots that the worker of slot `own` computes in an audited round
-// of `count` closures from `first` on: `own`, then the others. Returns their
-// number, which is below AUDITED_WORKERS for a shorter round. `own` is one of
-// the round. In allreduce: the ranks whose slots rank `own` computes; `first`
-// is 0.
+// to slots[]: `own` first, then those behind it, the round's first behind its
+// last. The round has the `count` closures from `first` on, `own` among them.
+// Returns how many were written: AUDITED_WORKERS, or `count` if that is less.
+// In allreduce `own` is a rank of `count`, `first` is 0, and slots[] are the
+// ranks whose slots it computes.
 uint32_t audited_slots(uint64_t first, uint32_t count, uint64_t own,
                        uint64_t slots[AUDITED_WORKERS]);
 

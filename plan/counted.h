@@ -2,13 +2,13 @@
 // plan/counted.h -- the set of counted steps, which keeps a step from
 // being counted twice.
 //
-// Every closure below the low watermark is counted whole; above it, closures
-// that are partly or wholly counted have a set of bits. The watermark comes
-// from the set itself and never from outside (S3). A key (closure, step) is
-// added once; a second time says so (S2). Memory is bounded by the closures in
-// flight, because the coordinator issues nothing beyond the watermark + window
-// (C5). psserver keeps one per shard, under the shard's lock; the coordinator
-// keeps one per shard as evidence.
+// Every closure below the low watermark is counted whole; from the watermark
+// on, closures that are partly or wholly counted have a set of bits. The
+// watermark comes from the set itself and never from outside (S3). A key
+// (closure, step) is added once; a second time says so (S2). Memory is bounded
+// by the closures in flight, because the coordinator issues nothing beyond the
+// watermark + window (C5). psserver keeps one per shard, under the shard's
+// lock; the coordinator keeps one per shard as evidence.
 //
 // Threads  one at a time.
 // Memory   counted_release frees; a schedule is copied in.
@@ -34,14 +34,17 @@ struct counted {
     struct map sparse; // closure -> struct counted_entry, owned
 };
 
-// Makes an empty set, in memory not in use. Allocates nothing yet. SL_EINVAL or
-// SL_ERANGE if the schedule does not hold (schedule_check).
+// Makes an empty set over a copy of the schedule `s`, in memory not in use;
+// allocates nothing yet. SL_EINVAL or SL_ERANGE if the schedule does not hold
+// (schedule_check); *c is then untouched.
 enum sl_err counted_init(struct counted *c, const struct schedule *s);
-// Frees the set and empties it, but for its schedule; all zeroes is allowed.
+// Frees the set's memory, and leaves it empty with its schedule; all zeroes is
+// allowed.
 void counted_release(struct counted *c);
 
-// Counts a step. SL_EEXIST: it was counted already. SL_ERANGE: no such step.
-// SL_ENOMEM cannot happen after counted_reserve of that closure.
+// Counts one step and moves the watermark up if it can. SL_EEXIST: it was
+// counted already; SL_ERANGE: no such step; SL_ENOMEM, but not after
+// counted_reserve of that closure.
 enum sl_err counted_add(struct counted *c, uint64_t closure, uint32_t step);
 
 // Allocates the bits of a closure ahead of counted_add; counts no step.
@@ -52,9 +55,10 @@ enum sl_err counted_reserve(struct counted *c, uint64_t closure);
 // SL_ERANGE: no such closure; SL_ENOMEM.
 enum sl_err counted_add_closure(struct counted *c, uint64_t closure);
 
-// Counts all closures below `low`; does nothing if the watermark is that high.
-// Its time grows with the closures that the set holds one by one, not with
-// `low`. SL_ERANGE beyond the last closure, SL_ENOMEM: nothing changed.
+// Counts all closures below `low`, the new watermark; does nothing if the
+// watermark is that high already. Takes time in proportion to the closures that
+// have a set of bits, not to `low`. SL_ERANGE: `low` is above the number of
+// closures; SL_ENOMEM. Nothing has changed then.
 enum sl_err counted_raise(struct counted *c, uint64_t low);
 
 // Returns true if a step is counted; false also outside the schedule.
@@ -74,22 +78,25 @@ bool counted_full(const struct counted *c);
 uint64_t counted_low(const struct counted *c);
 // Returns the number of counted steps.
 uint64_t counted_steps(const struct counted *c);
-// Returns the number of closures above the watermark that have a set of bits.
+// Returns the number of closures that have a set of bits, reserved ones
+// (counted_reserve) included.
 size_t counted_sparse(const struct counted *c);
 
-// Returns true if `a` and `b` count the same steps of the same schedule.
+// Returns true if `a` and `b` have the same schedule and count the same steps
+// of it.
 bool counted_equal(const struct counted *a, const struct counted *b);
 
-// Returns true if `a` counts every step that `b` counts, of the same schedule.
+// Returns true if `a` and `b` have the same schedule and `a` counts every step
+// that `b` counts.
 bool counted_includes(const struct counted *a, const struct counted *b);
 
 // Copies a set to *out, which the call initialises and the caller releases.
 // SL_ENOMEM.
 enum sl_err counted_copy(struct counted *out, const struct counted *from);
 
-// The set as plain data, for messages and snapshots: closures above the
-// watermark with at least one step, ascending; bit s of a closure is
-// bits[s / 8] >> (s % 8) & 1, in (nbits + 7) / 8 bytes.
+// The set as plain data, for messages and snapshots: closures not below the
+// watermark with at least one step, ascending; bit s of a closure is bits[s /
+// 8] >> (s % 8) & 1, in (nbits + 7) / 8 bytes.
 struct counted_closure {
     uint64_t closure;
     uint32_t nbits; // = the closure's number of steps
@@ -102,18 +109,20 @@ struct counted_plain {
     const struct counted_closure *sparse;
 };
 
-// Allocates one block that holds all of *out, and none of the set's memory;
-// counted_plain_release frees it. SL_ENOMEM. (A plain that a decoder made of
-// borrowed memory is not released.)
+// Copies the set as plain data to *out, in one block of memory that holds all
+// of it; counted_plain_release frees that. SL_ENOMEM: *out is untouched. (A
+// counted_plain that a decoder made of borrowed memory is not released.)
 enum sl_err counted_encode(const struct counted *c, struct counted_plain *out);
 
 // Frees the block of counted_encode and leaves *p empty; all zeroes is allowed.
 void counted_plain_release(struct counted_plain *p);
 
-// Builds *out, which the call initialises and which keeps no pointer to *plain.
-// SL_ECORRUPT, with words, unless it fits the schedule: low within it, closures
-// ascending, each above low and with its own number of bits, none beyond them,
-// no empty set. Else as schedule_check, and SL_ENOMEM.
+// Makes *out, which the caller releases (counted_release), of the schedule `s`
+// and the plain data, and keeps no pointer to either. SL_ECORRUPT, with words,
+// unless the data fits the schedule: low at most the number of closures;
+// closures ascending, none below low, each with its own number of bits, at
+// least one of them set and none behind the last step. SL_EINVAL and SL_ERANGE
+// as schedule_check; SL_ENOMEM.
 enum sl_err counted_decode(struct counted *out, const struct schedule *s,
                            const struct counted_plain *plain,
                            struct sl_error *err);

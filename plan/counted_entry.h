@@ -18,9 +18,10 @@ struct counted_entry {
 struct counted_entry *counted_entry_get(const struct counted *c,
                                         uint64_t closure);
 
-// Sets *out to the entry of a closure, which it makes if missing, without a bit
-// set; the closure must be one of the schedule, not below the watermark. The
-// entry lives as that of counted_entry_get. SL_ENOMEM: *out is untouched.
+// Sets *out to the entry of a closure, and makes it, without a bit set, if it
+// is missing. The closure must be one of the schedule, not below the watermark
+// (not checked). The entry is the set's, as that of counted_entry_get.
+// SL_ENOMEM: *out is untouched.
 enum sl_err counted_entry_make(struct counted *c, uint64_t closure,
                                struct counted_entry **out);
 
@@ -32,7 +33,8 @@ bool counted_entry_bit(const struct counted_entry *e, uint32_t step);
 // was set.
 void counted_advance(struct counted *c);
 
-// Returns the number of steps of all closures below a mark.
+// Returns the number of steps of all closures below `low`, at most the number
+// of closures.
 uint64_t counted_steps_below(const struct schedule *s, uint64_t low);
 
 #endif

@@ -54,27 +54,31 @@ struct optim {
     double clipvalue;           // g to [-c, c], first of all; 0: none
 };
 
-// Sets *o to Keras' defaults for `kind`, one below OPTIM_KIND_COUNT (adamw:
-// weight_decay 0.004).
+// Sets all of *o to Keras' defaults for `kind`, one below OPTIM_KIND_COUNT
+// (adamw: weight_decay 0.004).
 void optim_defaults(struct optim *o, enum optim_kind kind);
 
-// Checks the hyperparameters: SL_EINVAL and which value is out of range.
+// Checks the kind and the ranges of the hyperparameters. SL_EINVAL says which
+// value is out of range; no other error.
 enum sl_err optim_check(const struct optim *o, struct sl_error *err);
 
-// Returns the name of a kind, "adam"; "?" for OPTIM_NONE.
+// Returns the name of a kind, "adam"; "?" for OPTIM_NONE and for numbers of no
+// kind. Never NULL.
 const char *optim_kind_name(enum optim_kind kind);
 
-// Returns the rule of an update; OPTIM_RULES for a kind that is none.
+// Returns the rule by which an update of `o` is computed; OPTIM_RULES, which is
+// none, for OPTIM_NONE and unknown kinds.
 enum optim_rule optim_rule(const struct optim *o);
 
-// Returns the number of slots that each variable has, each of its size (0..3);
-// 0 for a kind that is none.
+// Returns the number of slots (vectors of state, each of the variable's size)
+// that the optimizer keeps for each variable: 0 to 3; 0 for a kind that is
+// none.
 unsigned optim_slots(const struct optim *o);
 // Returns what Keras calls slot number `slot` ("momentum", "velocity", ...);
 // "?" past the last. Static text.
 const char *optim_slot_name(const struct optim *o, unsigned slot);
-// Returns what the elements of a slot are before the first update: adagrad's
-// initial_accumulator, else 0.
+// Returns the value that all elements of slot number `slot` have before the
+// first update: adagrad's initial_accumulator, else 0.
 float optim_slot_init(const struct optim *o, unsigned slot);
 
 #endif

@@ -27,12 +27,14 @@ struct order {
     uint64_t key[ORDER_ROUNDS];     // key of each round
 };
 
-// Sets up the order of an epoch of n samples. SL_EINVAL unless 1 <= n <= 2^40,
-// and *o is untouched. Epochs count from 0.
+// Sets up the order of epoch `epoch` (from 0) of n samples: the same for the
+// same three numbers. SL_EINVAL unless 1 <= n <= 2^40, and *o is then
+// untouched.
 enum sl_err order_init(struct order *o, uint64_t seed, uint64_t epoch,
                        uint64_t n);
 
-// Returns the sample at a position below n (it asserts).
+// Returns the number of the sample, below n, that stands at `position`; asserts
+// that `position` is below n.
 uint64_t order_at(const struct order *o, uint64_t position);
 
 #endif

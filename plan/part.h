@@ -86,43 +86,49 @@ struct part_plan {
 };
 
 // Sets *out to the number of parts into which `rule` cuts a variable (f32), of
-// at least a row and an element. PART_AUTO: its rows. SL_EINVAL if an argument
-// of the rule is below 1.
+// at least a row and an element; `whole` is not looked at. PART_AUTO: as many
+// as it has rows. SL_EINVAL: the rule's kind is unknown, or one of its numbers
+// is below 1.
 enum sl_err part_count(uint64_t *out, const struct part_rule *rule,
                        const struct part_var *var, struct sl_error *err);
 
-// Computes part k of n of the "div" split of `rows`: the first rows % n parts
-// get one row more. k == n gives first = rows, count = 0. n is not 0, and k at
-// most n.
+// Sets *first and *count to the rows of part k of n, if `rows` rows are cut
+// into n parts as even as can be, the first rows % n of them a row longer
+// (TensorFlow's "div"). k == n gives first = rows, count = 0. n is not 0, and k
+// at most n.
 void part_div(uint64_t rows, uint64_t n, uint64_t k, uint64_t *first,
               uint64_t *count);
 
-// Cuts a model into shards and places them. target_bytes 0: PART_TARGET_SHARDS
-// shards, so that the gradient of one goes out while the parameters of another
-// come in, but none below PART_LEAST_BYTES or above PART_TARGET_BYTES. Makes at
-// least `servers` shards, if there are that many places to cut. SL_EINVAL
-// unless there are 1 to PART_MAX_VARIABLES variables, each of at least a row
-// and an element, 1 to PART_MAX_SHARDS servers, and a rule that part_count
+// Cuts a model into shards and places them on `servers` servers (part_assign);
+// *out is the caller's to release. target_bytes is the size of a shard that is
+// aimed at; 0: PART_TARGET_SHARDS shards, so that the gradient of one goes out
+// while the parameters of another come in, but none below PART_LEAST_BYTES or
+// above PART_TARGET_BYTES. Makes at least `servers` shards, if there are that
+// many places to cut. SL_EINVAL unless there are 1 to PART_MAX_VARIABLES
+// variables, each of at least a row and an element, PART_MAX_ELEMENTS elements
+// at most in all, 1 to PART_MAX_SHARDS servers, and a rule that part_count
 // accepts.
 enum sl_err part_plan_make(struct part_plan *out, const struct part_var *vars,
                            size_t count, const struct part_rule *rule,
                            uint64_t target_bytes, uint32_t servers,
                            struct sl_error *err);
 
-// Returns the intended bytes of a shard: target_bytes, or the rule's for 0.
+// Returns the bytes of a shard that are aimed at for a model of `elements`
+// elements: target_bytes, or if that is 0 what part_plan_make says of 0.
 uint64_t part_target(uint64_t elements, uint64_t target_bytes);
 
-// Assigns shards to servers by size: largest first, each to the server with the
-// fewest elements; ties to the lower number. Also for a new number of servers.
-// SL_EINVAL for 0 servers, SL_ENOMEM: nothing has changed.
+// Sets the `server` of each of the `count` shards, by size: the largest first,
+// each to the server with the fewest elements, ties to the lower number. Also
+// for a new number of servers. SL_EINVAL for 0 servers, SL_ENOMEM: nothing has
+// changed.
 enum sl_err part_assign(struct part_shard *shards, uint32_t count,
                         uint32_t servers);
 
 void part_plan_release(struct part_plan *p); // all zeroes is allowed
 
-// Appends an explanation of the placement: servers with their bytes, shards
-// with their pieces. names[i] is the name of variable i. SL_ENOMEM: `out` may
-// hold a part.
+// Appends an explanation of the placement as lines of text: servers with their
+// bytes, shards with their pieces. names[i] is the name of variable i.
+// SL_ENOMEM: `out` may hold a part.
 enum sl_err part_explain(struct buf *out, const struct part_plan *p,
                          const char *const *names);
 

@@ -16,8 +16,9 @@ struct part_cutter {
     uint64_t *parts; // owned: parts of each variable
 };
 
-// Checks variables and rule, and computes the parts. SL_EINVAL, SL_ENOMEM: *c
-// need not be released.
+// Checks variables and rule, and computes *c from them; `vars` is borrowed
+// until the release. SL_EINVAL names what is wrong; SL_ENOMEM. After a failure
+// there is nothing to release.
 enum sl_err part_cutter_init(struct part_cutter *c, const struct part_var *vars,
                              size_t count, const struct part_rule *rule,
                              struct sl_error *err);
@@ -26,12 +27,13 @@ void part_cutter_release(struct part_cutter *c); // all zeroes is allowed
 // Returns the number of elements of all variables.
 uint64_t part_cutter_elements(const struct part_cutter *c);
 
-// Returns the variable in which element e < elements lies.
+// Returns the index of the variable in which element `e`, below
+// part_cutter_elements, lies.
 size_t part_cutter_variable(const struct part_cutter *c, uint64_t e);
 
-// Finds the boundary strictly between lo and hi that is nearest to `ideal`
-// (which lies between them); returns false if there is none, and *cut is then
-// undefined.
+// Sets *cut to the boundary of a part that lies strictly between elements lo
+// and hi and is nearest to `ideal`, an element between them, and returns true.
+// Returns false if there is none, and *cut is then untouched.
 bool part_cutter_pick(const struct part_cutter *c, uint64_t lo, uint64_t hi,
                       uint64_t ideal, uint64_t *cut);
 

@@ -54,7 +54,8 @@ struct rate {
     const double *factor;  // LINEAR: at each point; constant beyond the ends
 };
 
-// Checks a schedule; SL_EINVAL names the field that is wrong.
+// Checks a schedule for the fields that its kind uses. SL_EINVAL names the one
+// that is wrong; no other error.
 enum sl_err rate_check(const struct rate *r, struct sl_error *err);
 
 // Copies a schedule that rate_check accepts, with its points, to *out, in
@@ -66,7 +67,8 @@ enum sl_err rate_copy(struct rate *out, const struct rate *from);
 // borrowed points.
 void rate_release(struct rate *r);
 
-// Returns the learning rate of a step, of a schedule that rate_check accepts.
+// Returns the learning rate of step `step`, from 0, by a schedule that
+// rate_check accepts.
 double rate_at(const struct rate *r, uint64_t step);
 
 #endif

@@ -27,14 +27,17 @@ struct rates {
     } step[RATES_MAX]; // rising by closure
 };
 
-// Returns the rate of a closure; `base` before the first of the list.
+// Returns the rate at which the steps of `closure` are applied: that of the
+// last entry at or before it, or `base` before the first.
 double rates_at(const struct rates *r, uint64_t closure, double base);
 
-// Adds a rate that holds from `closure` on, which must lie above the last one
-// (rates_valid tells; this does not check).
+// Adds a rate that holds from `closure` on, which must lie above the last
+// entry's (not checked; rates_valid tells); drops the oldest entry if there are
+// RATES_MAX.
 void rates_add(struct rates *r, uint64_t closure, double rate);
 
-// Returns true if closures rise, and rates are finite and not negative.
+// Returns true if the closures of the list rise and its rates are finite and
+// not negative. The count is not checked.
 bool rates_valid(const struct rates *r);
 
 #endif

@@ -20,19 +20,20 @@ struct round_key {
     uint32_t step;
 };
 
-// Writes the keys of the next round, at most `most`, to keys[most], in order.
-// Returns their number; 0: all steps are counted (or `most` is 0).
+// Writes the keys of the next round, at most `most`, to keys[most], in order,
+// and returns their number; 0: all steps are counted (or `most` is 0). Counts
+// nothing.
 uint32_t round_next(const struct counted *c, uint32_t most,
                     struct round_key *keys);
 
-// Sets *left to the number of rounds of at most `most` keys until all steps are
-// counted. Its time grows with the closures counted above the watermark, not
-// with those left. `most` is not 0. SL_ENOMEM: *left is untouched.
+// Sets *left to the number of rounds of at most `most` (not 0) keys until all
+// steps are counted. Takes time in proportion to the closures counted from the
+// watermark on, not to those left. SL_ENOMEM: *left is untouched.
 enum sl_err round_left(const struct counted *c, uint32_t most, uint64_t *left);
 
-// Sets the slots [*first, *first + *count) of a round of `slots` that rank
-// `self` of `ranks` (not 0) computes; counts of ranks differ by one at most.
-// self < ranks.
+// Sets [*first, *first + *count) to the slots of a round of `slots` slots that
+// rank `self`, below `ranks`, computes: the ranks share them in order, and
+// their counts differ by one at most.
 void round_slots(uint32_t slots, uint32_t ranks, uint32_t self, uint32_t *first,
                  uint32_t *count);
 

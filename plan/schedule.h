@@ -43,8 +43,8 @@ uint64_t schedule_closures(const struct schedule *s);
 // Returns the number of steps of all epochs.
 uint64_t schedule_steps(const struct schedule *s);
 
-// Returns the samples of the first `steps` steps of the job; the last step of
-// an epoch may be short.
+// Returns the number of samples in the first `steps` steps of the job; the last
+// step of an epoch may be short.
 uint64_t schedule_samples(const struct schedule *s, uint64_t steps);
 
 // Returns the epoch of a closure below schedule_closures.
@@ -63,21 +63,23 @@ uint64_t schedule_global_step(const struct schedule *s, uint64_t closure,
 void schedule_step_range(const struct schedule *s, uint64_t closure,
                          uint32_t step, uint64_t *first, uint64_t *count);
 
-// Sets the positions on which all steps of a closure train, in the same way.
+// Sets [*first, *first + *count) to the positions in the epoch's order on which
+// all steps of a closure train; it must exist.
 void schedule_closure_range(const struct schedule *s, uint64_t closure,
                             uint64_t *first, uint64_t *count);
 
-// Returns the part of one sample in its epoch's digest (modulo 2^64). The sum
-// over counted steps equals schedule_epoch_digest() exactly when, up to hash
-// collision, each sample of the epoch was counted once (invariant `cover`).
-// The definition is part of the protocol: workers in other languages push it.
+// Returns the share of one sample in the digest of its epoch. The sum (modulo
+// 2^64) over counted steps equals schedule_epoch_digest() exactly when, up to
+// hash collision, each sample of the epoch was counted once (invariant
+// `cover`). The definition is part of the protocol: workers in other languages
+// push it.
 static inline uint64_t schedule_digest(uint64_t epoch, uint64_t sample)
 {
     return sl_mix64(sl_mix64(epoch) ^ sample);
 }
 
-// Returns the digest of a whole epoch; epochs count from 0. Its time grows with
-// `samples`.
+// Returns the digest of a whole epoch, the sum over all its samples; epochs
+// count from 0. Takes time in proportion to `samples`.
 static inline uint64_t schedule_epoch_digest(const struct schedule *s,
                                              uint64_t epoch)
 {

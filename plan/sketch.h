@@ -26,21 +26,26 @@ struct sketch {
     double of[SKETCH_NUMBERS]; // zeroes before the first piece; then finite
 };
 
-// Returns the seed of the signs of a contribution, the same on every host.
+// Returns the seed of the signs for the gradient of a step, the same on every
+// host.
 uint64_t sketch_seed(uint64_t job, uint64_t closure, uint64_t step);
 
-// Adds elements [first, first + n) of a gradient.
+// Adds the n elements x[0..n), which are elements [first, first + n) of a
+// gradient, to the sketch. All pieces of a gradient, and all sketches that are
+// compared, have the same seed.
 void sketch_add(struct sketch *s, uint64_t seed, uint64_t first, const float *x,
                 size_t n);
 
-// Ends a sketch. One of a gradient that is not finite says that alone; `finite`
-// is what the caller knows of it.
+// Ends a sketch after its last piece. If the gradient is not finite, which the
+// caller says by `finite` or the sum of squares shows, its first number becomes
+// -1 and the others 0.
 void sketch_end(struct sketch *s, bool finite);
 
-// Returns the largest difference of two numbers of two sketches of one seed,
-// with norms in place of squares, and sets *norm to the smaller norm. If one of
-// them is not finite: infinity, and the norm of the other. If both are not: 0,
-// and a norm of 0.
+// Returns how far two ended sketches of one seed lie apart: the largest
+// difference of their sums, and of their norms (roots of the sums of squares).
+// Sets *norm to the smaller norm. If one of the gradients was not finite:
+// returns infinity, and *norm is that of the other. If both were not: returns
+// 0, and *norm is 0.
 double sketch_apart(double *norm, const struct sketch *a,
                     const struct sketch *b);
 

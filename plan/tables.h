@@ -34,7 +34,8 @@
 #define TABLE_STEPS_MOST 0xfffffffeu // steps of a job that has tables
 #define TABLE_ROWS_MOST 0xfffffff0u  // rows of a table on one shard
 
-// Returns id i of those that lie one behind another, at any address.
+// Returns number i of the ids that lie one behind another at `ids`, which may
+// be any address.
 static inline uint64_t table_id(const void *ids, size_t i)
 {
     uint64_t id;
@@ -43,37 +44,39 @@ static inline uint64_t table_id(const void *ids, size_t i)
     return id;
 }
 
-// Returns the hash of an id; a bijection. The salt keeps the ids 0, 1, 2 of one
-// table from the same places as seeds that sl_mix64 makes elsewhere.
+// Returns the hash of an id; no two ids have the same. The salt keeps the ids
+// 0, 1, 2 of one table from the same places as seeds that sl_mix64 makes
+// elsewhere.
 static inline uint64_t table_hash(uint64_t id)
 {
     return sl_mix64(id ^ 0x7461626c65206964u);
 }
 
-// Returns the bucket of a hash: equal parts of all hashes, in their order.
+// Returns the bucket, below `buckets`, into which `hash` falls: the buckets are
+// equal parts of the range of all hashes, in order.
 static inline uint32_t table_bucket(uint64_t hash, uint32_t buckets)
 {
     return (uint32_t)((hash >> 32) * buckets >> 32);
 }
 
-// Returns the shard that has a bucket. Shards above the number of buckets have
-// none.
+// Returns the shard, below `shards`, that has bucket `bucket`. If there are
+// more shards than buckets, some have none.
 static inline uint32_t table_shard(uint32_t bucket, uint32_t buckets,
                                    uint32_t shards)
 {
     return (uint32_t)((uint64_t)bucket * shards / buckets);
 }
 
-// Returns the first bucket of a shard; for `shards`, the end of the last one's.
-// The shard has none if the next one's first is the same.
+// Returns the first bucket of shard `shard`; for `shard` == `shards`, the
+// number of buckets. A shard has no bucket if the next one's first is the same.
 static inline uint32_t table_first(uint32_t shard, uint32_t buckets,
                                    uint32_t shards)
 {
     return (uint32_t)sl_ceil_div((uint64_t)shard * buckets, shards);
 }
 
-// Returns the shard's part of a limit of `most` rows for the whole table, by
-// its buckets. The parts of all shards add up to `most`.
+// Returns the share of a shard in a limit of `most` rows for the whole table,
+// in proportion to its buckets. The shares of all shards add up to `most`.
 static inline uint64_t table_part(uint64_t most, uint32_t shard,
                                   uint32_t buckets, uint32_t shards)
 {

@@ -56,78 +56,84 @@ struct attendee_setup {
     // 0: it computed none.
     uint64_t test_kind, test_vector;
     unsigned welcome_ms; // a stream without a Welcome is given up; 0: 10000
-    // All run on the loop. welcome: may we attach? false refuses a coordinator
-    // of an older term; one of another cluster is refused before. attached: now
-    // we are (may be NULL). unattached: a stream came to nothing or ended, and
-    // why (may be NULL). lost: we were attached, and are no longer. down: any
-    // other message. beat: it is time for a heartbeat. renewed: leases count
-    // from attendee_renewed_ms anew (may be NULL).
+    // Callbacks; all run on the loop. Messages are borrowed for the call.
+    // Returns true if the member may attach; false refuses a coordinator of an
+    // older term. (One of another cluster is refused before.)
     bool (*welcome)(void *arg, const Sluice__V1__Welcome *m);
-    void (*attached)(void *arg);
+    void (*attached)(void *arg); // the stream is attached; may be NULL
+    // A stream ended, or could not be had, for the reason `why`; may be NULL.
     void (*unattached)(void *arg, const char *why);
-    void (*lost)(void *arg);
+    void (*lost)(void *arg); // the stream that ended was attached
+    // Handles a message that is none of the attendee's own.
     void (*down)(void *arg, const Sluice__V1__AttendDown *m);
-    void (*beat)(void *arg);
-    void (*renewed)(void *arg);
+    void (*beat)(void *arg);    // a heartbeat is due: attendee_heartbeat
+    void (*renewed)(void *arg); // attendee_renewed_ms has grown; may be NULL
     // Hello.away, borrowed until it is sent; may be NULL: never.
     const char *(*away)(void *arg);
     void *arg;
 };
 
-// Makes an attendee from a copy of `setup`. It dials from attendee_start on.
-// *out is untouched by a failure, and so may *err be, without memory.
+// Makes an attendee from a copy of `setup`, for attendee_free. It dials from
+// attendee_start on; no callback runs before. SL_ENOMEM (*err may then lack a
+// text); SL_EIO: there is no randomness, or the loop refuses a timer. *out is
+// untouched by a failure.
 enum sl_err attendee_new(struct attendee **out,
                          const struct attendee_setup *setup,
                          struct sl_error *err);
 
-// Dials for the first time, at the loop's next turn; from then on callbacks
+// Dials for the first time, in the loop's next turn; from then on callbacks
 // run. Called once.
 void attendee_start(struct attendee *a);
 
-// Queues a copy of `up` to be sent. Returns false if it is not attached or was
-// closed, or if the stream takes no more or memory is short, which ends the
-// stream: send it again on the next stream. Into the first heartbeat of a
-// number it writes what the clock says. Callbacks may call it; within `welcome`
-// it returns false.
+// Queues a copy of `up` to be sent and returns true. Returns false if no stream
+// is attached or attendee_close was called; or if the stream takes no more or
+// memory is short, which ends the stream. Send it again on the next stream
+// then. A heartbeat gets the clock's times, if it is the first of its number.
+// Does not wait. Callbacks may call it; within `welcome` it returns false.
 bool attendee_send(struct attendee *a, const Sluice__V1__AttendUp *up);
 
-// Sends heartbeat `m` and sets its number; does nothing else if it is not
-// attached.
+// Sets the number of heartbeat *m to the next one and sends it, as
+// attendee_send does; sends nothing if no stream is attached. A failure shows
+// by the stream's end alone.
 void attendee_heartbeat(struct attendee *a, Sluice__V1__Heartbeat *m);
 
-// Returns whether a stream is welcomed.
+// Returns true if there is a stream that the coordinator has welcomed.
 bool attendee_attached(const struct attendee *a);
-// Returns when the last acknowledged renewal was sent; 0: none yet. Leases
-// count from here.
+// Returns when the last renewal was sent that the coordinator has acknowledged
+// (a heartbeat, or the Hello of a stream that was welcomed), in ms of the
+// setup's clock; 0: none yet. Leases count from here.
 uint64_t attendee_renewed_ms(const struct attendee *a);
 
 // Returns the number of the last heartbeat that was sent; 0: none yet.
 uint64_t attendee_beats(const struct attendee *a);
 // Returns the number of the newest heartbeat that the coordinator has
-// acknowledged: all that it said before it heard that one is here.
+// acknowledged; 0: none yet. All that the coordinator sent before it had that
+// heartbeat has been received.
 uint64_t attendee_heard(const struct attendee *a);
 
-// Calls `beat` before it returns, beside its regular times; does nothing if it
-// is not attached. If the coordinator has been silent for too long it ends the
-// stream instead.
+// Calls the setup's `beat` before it returns, beside its regular times; does
+// nothing if no stream is attached. If the coordinator has been silent for too
+// long it ends the stream instead.
 void attendee_beat_now(struct attendee *a);
 
-// Dials no more, and ends a welcomed stream in order: what is queued goes out,
-// then `unattached` and `lost` are called, later; until then the other
-// callbacks go on, but nothing more can be sent. Returns false if it is not
-// attached: a stream that was not welcomed yet is cancelled, and `unattached`
-// is called for it, but neither `welcome` nor `lost`. May be called again, and
-// by callbacks except `welcome` and `unattached`. attendee_stop and
-// attendee_free may follow.
+// Dials no more and ends a welcomed stream in order; does not wait. What is
+// queued goes out, then `unattached` and `lost` are called, later; until then
+// the other callbacks go on, but nothing more can be sent. Returns true then.
+// Returns false if no stream is attached: one that was not welcomed yet is
+// cancelled, and `unattached` is called for it, but neither `welcome` nor
+// `lost`. May be called again, and by callbacks except `welcome` and
+// `unattached`. attendee_stop and attendee_free may follow.
 bool attendee_close(struct attendee *a);
 
-// Ends the stream at once and dials no more; no callback runs after this. May
-// be called again, before attendee_start, and by callbacks except `welcome`,
-// `unattached` and `renewed`, behind which another one would still be called.
+// Cancels the stream, if there is one, and dials no more; no callback runs
+// after this. May be called again, before attendee_start, and by callbacks
+// except `welcome`, `unattached` and `renewed`, behind which another one would
+// still be called.
 void attendee_stop(struct attendee *a);
 
-// Frees the attendee, after its channel was freed; turns the loop, and so
-// waits, until its remaining tasks have run, which call callbacks unless
+// Frees the attendee, after its channel was freed and the loop has stopped
+// running, or on the loop's thread: turns the loop until the attendee's
+// remaining tasks have run, and so waits for them. They call callbacks unless
 // attendee_stop came before. NULL is allowed.
 void attendee_free(struct attendee *a);
 
