@@ -11,11 +11,12 @@
 #ifndef KERNELS_BEAT_H
 #define KERNELS_BEAT_H
 
-// Sets this thread's listener in place of the last one: every beat calls
-// beat(arg), within the call that beats. NULL: no listener.
+// Sets the calling thread's listener in place of its last one: from now on each
+// kern_beat on this thread calls beat(arg) before it returns. `beat` NULL: no
+// listener.
 void kern_beat_to(void (*beat)(void *arg), void *arg);
 
-// Calls this thread's listener, if it has one.
+// Calls the calling thread's listener; does nothing if it has none.
 void kern_beat(void);
 
 #endif

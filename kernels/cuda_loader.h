@@ -2,8 +2,9 @@
 // kernels/cuda_loader.h -- the cuda backend of a program that does not link
 // CUDA.
 //
-// A backend by name, probe and open only: probe asks the driver, then loads
-// the module; open hands over to it. What it opens is the module's own.
+// A backend with name, probe and open only: probe asks the driver for devices
+// and then loads the module; open calls the module's open. The device that it
+// opens has the module's backend.
 //
 // Threads, errors  as struct kern_backend.
 #ifndef KERNELS_CUDA_LOADER_H

@@ -33,25 +33,26 @@ int64_t kern_cols(const struct kern_shape *s);
 // Returns the rows of a shape: the product of all axes but the last.
 int64_t kern_rows(const struct kern_shape *s);
 
-// Returns the tensors of io[] that have the op's dtype T, as bits by index;
-// sums, statistics, labels and parameters of norms keep theirs
-// (kern_desc_dtype).
+// Returns which tensors of io[] have the dtype that kern_desc_dtype gives the
+// op, as bits by index. The others (sums, statistics, labels, parameters of
+// norms) keep theirs.
 uint32_t kern_typed(const struct kern_desc *d);
 
-// Returns true if the op is f32 (or f64) throughout and has no padded channels:
-// what a backend can do that knows f32 only.
+// Returns true if no tensor of the op has 16 bits and it pads no channels
+// (kern_desc_image_pad): what a backend can do that knows f32 (or f64) only.
 bool kern_desc_plain(const struct kern_desc *d);
 
-// Returns true if some tensor of the op has no elements.
+// Returns true if at least one tensor of the op has no elements.
 bool kern_desc_empty(const struct kern_desc *d);
 
-// Checks a plan's workspace against the cap. SL_ENOMEM, with both numbers in
-// *err: the plan of this op wants more than it may have. SIZE_MAX is no cap; 0
-// allows none.
+// Returns SL_OK if workspace_bytes, what the plan of op *d wants, is at most
+// cap_bytes; else SL_ENOMEM, with both numbers in *err. cap_bytes SIZE_MAX is
+// no cap; 0 allows none.
 enum sl_err kern_desc_fits(const struct kern_desc *d, size_t workspace_bytes,
                            size_t cap_bytes, struct sl_error *err);
 
-// Returns true if the op has the epilogue `bit` (KERN_ACCUM and so on).
+// Returns true if the op has at least one of the epilogue bits in `bit`
+// (KERN_ACCUM and so on).
 static inline bool kern_has(const struct kern_desc *d, uint32_t bit)
 {
     return (d->epilogue & bit) != 0;
@@ -67,7 +68,7 @@ static inline bool kern_is_half(const struct kern_shape *s)
 // out: "conv_fwd [2,5,5,3] ... window 3x3 stride 1,1 ...".
 const char *kern_desc_text(char *out, size_t n, const struct kern_desc *d);
 
-// Returns the epilogue bits that the op may have, whatever its backend.
+// Returns the epilogue bits that kern_desc_check accepts for the op.
 uint32_t kern_op_epilogues(enum kern_op op);
 
 #endif

@@ -27,7 +27,8 @@ static inline uint64_t dropout_threshold(float rate)
     return (uint64_t)((double)rate * 4294967296.0);
 }
 
-// Draws the four words of elements 4 block .. 4 block + 3 into `out`.
+// Draws the words of elements 4 block, 4 block + 1, 4 block + 2 and 4 block + 3
+// into out[0..3].
 static inline void dropout_words(uint32_t out[4], const struct dropout_key *k,
                                  uint64_t block)
 {

@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <string.h>
 
-// Returns the f32 that has these bits.
+// Returns the f32 that has the bits `u`.
 static inline float half_bits_f32(uint32_t u)
 {
     float x;
@@ -20,7 +20,7 @@ static inline float half_bits_f32(uint32_t u)
     return x;
 }
 
-// Returns the bits of an f32.
+// Returns the bits of the f32 `x`.
 static inline uint32_t half_f32_bits(float x)
 {
     uint32_t u;
@@ -29,13 +29,14 @@ static inline uint32_t half_f32_bits(float x)
     return u;
 }
 
-// Returns the value of a bf16, given by its bits.
+// Returns the value of the bf16 that has the bits `h`.
 static inline float half_from_bf16(uint16_t h)
 {
     return half_bits_f32((uint32_t)h << 16);
 }
 
-// Returns the bits of the nearest bf16; what is too large becomes infinite.
+// Returns the bits of the bf16 nearest to `x`; what is too large becomes
+// infinite.
 static inline uint16_t half_to_bf16(float x)
 {
     uint32_t u = half_f32_bits(x);
@@ -45,7 +46,7 @@ static inline uint16_t half_to_bf16(float x)
     return (uint16_t)((u + 0x7fff + (u >> 16 & 1)) >> 16);
 }
 
-// Returns the value of an f16, given by its bits.
+// Returns the value of the f16 that has the bits `h`.
 static inline float half_from_f16(uint16_t h)
 {
     uint32_t sign = (uint32_t)(h & 0x8000) << 16, low = h & 0x7fff;
@@ -57,7 +58,7 @@ static inline float half_from_f16(uint16_t h)
     return half_bits_f32(sign | low << 13) * 0x1p112f;
 }
 
-// Returns the bits of the nearest f16; 65520 and more become infinite.
+// Returns the bits of the f16 nearest to `x`; 65520 and more become infinite.
 static inline uint16_t half_to_f16(float x)
 {
     uint32_t u = half_f32_bits(x), sign = u >> 16 & 0x8000, low;

@@ -490,8 +490,8 @@ struct kern_backend {
 
 // ---- Opening, planning, running ------------------------------------------
 
-// Returns backend number i, from 0, best first; NULL past the last. For asking
-// (name, probe) and opening by name: what is opened says its own backend.
+// Returns backend number i, from 0, best first; NULL past the last. Only its
+// name, probe and open are to be used: what open opens says its own backend.
 const struct kern_backend *kern_backend_at(unsigned i);
 
 // Opens a device: "cpu", "ref", "cuda" (the first) or "cuda:1"; or "auto", the
@@ -522,32 +522,36 @@ const struct kern_backend *kern_backend_at(unsigned i);
 enum sl_err kern_open(struct kern_dev **out, const char *name,
                       const char *options, struct sl_error *err);
 
-// Writes backend->about() to out[n], cut if it is longer; "" if the backend has
-// no such entry.
+// Writes what the backend tells people of how the device computes
+// (backend->about) to out[n], cut if it is longer; "" if the backend tells
+// nothing.
 void kern_about(char *out, size_t n, struct kern_dev *dev);
 
-// Returns how many plans have proved themselves on this device so far, and what
-// that took.
+// Returns how many plans of this device were compared with what is right so
+// far, how many of them were wrong, and the ms that it took.
 struct proofs kern_proofs(struct kern_dev *dev);
 
-// Returns the words about kernel number `i`, from 0, of those that this device
-// leaves out as wrong: for op *d, or for any op that was planned (NULL). NULL:
-// there are no more. The device owns them, until its next plan.
+// Returns words about kernel number `i`, from 0, of those that this device
+// leaves out because they computed wrong numbers: for op *d, or for any op that
+// was planned (`d` NULL). NULL: there are no more. The text is the device's,
+// until its next plan.
 const char *kern_left_out(struct kern_dev *dev, const struct kern_desc *d,
                           unsigned i);
 
-// Returns true if backend->optim may be called: a module may be older.
+// Returns true if backend->optim may be called; false for a module that is
+// older, and for backends without it.
 bool kern_has_optim(const struct kern_backend *backend);
-// Returns true if join(), exchange() and part() may be called: a module may be
-// older.
+// Returns true if the backend's join, exchange and part may be called; false
+// for a module that is older, and for backends without them.
 bool kern_has_peers(const struct kern_backend *backend);
 
-// Frees the device; its plans, streams and memory must be gone. NULL allowed.
+// Frees the device; its plans, streams, events and memory were freed before.
+// NULL is allowed.
 void kern_close(struct kern_dev *dev);
 
-// Returns the score of `desc`, which kern_desc_check passes, on this device,
-// fallback included; 0: cannot run it. May load libraries: slow. A device
-// backend has no fallback.
+// Returns how well this device computes `desc`, which kern_desc_check passes:
+// the higher the better; on a host backend at least 1, by ref if by nothing
+// else; 0: it cannot. May load libraries: slow.
 int kern_score(struct kern_dev *dev, const struct kern_desc *desc);
 
 // Checks the descriptor and makes a plan for it, which may take seconds.
@@ -579,13 +583,14 @@ static inline enum sl_err kern_run(struct kern_plan *plan,
 // were given is judged by kern_desc_check, which kern_plan_new calls. x[nd] are
 // dimensions, in elements; a wrong `nd` or count is refused there, too.
 
-// Returns a dense shape with dims dim[nd]; without dims for nd > KERN_DIMS.
+// Returns a dense shape with dims dim[nd]; one without dims if nd > KERN_DIMS,
+// which kern_desc_check refuses.
 struct kern_shape kern_shape(enum kern_dtype dtype, unsigned nd,
                              const int64_t *dim);
 // Returns the bytes of one element; 0 for an unknown dtype.
 size_t kern_dtype_bytes(enum kern_dtype dtype);
 // Returns the number of elements, gaps of a strided shape not counted; 1 for a
-// shape without dimensions.
+// shape without dimensions. Overflow is not checked.
 int64_t kern_shape_count(const struct kern_shape *s);
 // Returns the bytes of a dense shape's elements; overflow is not checked.
 size_t kern_shape_bytes(const struct kern_shape *s);
@@ -679,16 +684,17 @@ void kern_desc_gather(struct kern_desc *d, enum kern_op op, int64_t n,
 void kern_desc_penalty(struct kern_desc *d, float l1, float l2, float rows,
                        unsigned nd, const int64_t *x, uint32_t epilogue);
 
-// Gives smoothed labels to an XENT or BCE. This and the functions below change
-// a descriptor that a builder has filled.
+// Sets the share `smoothing` of smoothed labels, in [0, 1), of an XENT or BCE.
+// This and the functions below change a descriptor that a builder has filled.
 void kern_desc_smooth(struct kern_desc *d, float smoothing);
 // Has an XENT count a row as right if the label is among the `top` largest
 // logits.
 void kern_desc_top(struct kern_desc *d, int32_t top);
-// Makes an MSE one of absolute errors.
+// Makes an MSE the mean of absolute errors instead of squares.
 void kern_desc_absolute(struct kern_desc *d);
 
-// Gives a padded y to an IMAGE_U8.
+// Gives the output of an IMAGE_U8 `channels` channels, at least as many as the
+// input has; those beyond the input's become 0.
 void kern_desc_image_pad(struct kern_desc *d, int64_t channels);
 
 // Gives an op mixed precision: the tensors that T (KERN_F16 or KERN_BF16;
@@ -714,11 +720,11 @@ void kern_desc_dtype(struct kern_desc *d, enum kern_dtype t);
 // check of gradients by differences wants it.
 void kern_desc_f64(struct kern_desc *d);
 
-// Checks the descriptor: SL_EINVAL and the reason, if `d` does not describe an
-// op.
+// Checks that *d describes an op: SL_OK, or SL_EINVAL with the reason in *err;
+// no other error.
 enum sl_err kern_desc_check(const struct kern_desc *d, struct sl_error *err);
-// Returns the multiplications of a product or a convolution, padding included;
-// 0 for any other op.
+// Returns the number of multiplications of a MATMUL or convolution, those with
+// padding included; 0 for any other op.
 double kern_desc_products(const struct kern_desc *d);
 // Returns a hash (FNV-1a) of all bytes of *d, padding included.
 uint64_t kern_desc_hash(const struct kern_desc *d);

@@ -40,20 +40,23 @@ struct kern_host {
 typedef const struct kern_backend *(*kern_module_fn)(
     uint32_t abi, const struct kern_host *host);
 
-// Opens sluice-kernels-NAME.so of `folder`; NULL: lib/sluice/kernels beside
-// the folder of this program, which is where it is built and installed. On
-// failure *out is untouched. SL_ENOENT: not there; SL_ENOTSUP: it is there and
-// does not fit, or libraries that it needs are missing.
+// Opens sluice-kernels-NAME.so of `folder` and sets *out to its backend.
+// `folder` NULL: lib/sluice/kernels beside the folder of this program, which is
+// where it is built and installed. SL_ENOENT: there is no such file;
+// SL_ENOTSUP: it does not fit this program, or libraries that it needs are
+// missing; SL_EIO, SL_EINVAL: the path of this program cannot be read, or is
+// too long. On failure *out is untouched.
 enum sl_err module_load(const struct kern_backend **out, const char *name,
                         const char *folder, struct sl_error *err);
 
-// Loads module "cuda" from the usual folder, once per process, and returns it;
-// NULL, with the reason in why[n], if that failed, which is not tried again.
-// `why` is untouched if it is there, and not NULL.
+// Loads module "cuda" from the usual folder with the first call in the process,
+// and returns its backend. Returns NULL, with the reason in why[n], if it could
+// not be loaded; that is not tried again. `why` is not NULL, and untouched if
+// the module is there.
 const struct kern_backend *module_cuda(char *why, size_t n);
 
-// Returns the number of devices that NVIDIA's driver has; 0, and the reason in
-// why[n], which is untouched otherwise.
+// Returns the number of devices that NVIDIA's driver has, and leaves `why`
+// alone. Returns 0, with the reason in why[n], if there is none or no driver.
 int module_driver(char *why, size_t n);
 
 #endif

@@ -20,10 +20,11 @@
 
 #include "plan/optimizer.h"
 
-// Applies update number t (from 1) to n elements: grad is n f32 at any
-// address, w and slots[0..optim_slots-1] the same elements of the parameters
-// and slots. Order: clipvalue, decay, update. lr is already scheduled.
-// n == 0 and OPTIM_NONE do nothing. slots may be NULL if there are none.
+// Applies update number t (from 1) of optimizer *o to n elements. `grad` is n
+// f32 at any address; `w` and slots[0..optim_slots-1] are the same elements of
+// the parameters and slots, and are changed. `lr` is the rate of this update.
+// In this order: clipvalue, weight decay, update. n == 0 and OPTIM_NONE do
+// nothing. `slots` may be NULL if there are none.
 void optim_apply(const struct optim *o, uint64_t t, double lr, size_t n,
                  const void *grad, float *w, float *const *slots);
 
@@ -47,9 +48,9 @@ struct optim_consts {
 void optim_consts(struct optim_consts *out, const struct optim *o, uint64_t t,
                   double lr);
 
-// Applies an update as optim_apply does, with the constants `k`. They may be of
-// another optimizer of the same kind: slots[] are those of *o, and if the other
-// one has a momentum, *o has one, too.
+// Applies an update as optim_apply does, with the constants *k of optim_consts.
+// They may be of another optimizer of the same kind: slots[] are those of *o,
+// and if the other one has a momentum, *o has one, too.
 void optim_update(const struct optim *o, const struct optim_consts *k, size_t n,
                   const void *grad, float *w, float *const *slots);
 

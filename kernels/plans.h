@@ -25,14 +25,17 @@ struct plans {
     struct buf text;
 };
 
-// Reads what is there. `path` is borrowed; NULL: nothing is kept. A file that
-// cannot be read is one log line. *p need not be zeroed before. plans_close in
-// any case.
+// Reads the file `path` (borrowed until plans_close) into *p, which need not be
+// zeroed before. `path` NULL: nothing is kept. A missing file is an empty one;
+// one that cannot be read is one log line and counts as empty. Call plans_close
+// in any case.
 void plans_open(struct plans *p, char *path);
-// Frees the text; the file needs no end.
+// Frees the text that was read; the file stays as it is.
 void plans_close(struct plans *p);
 
-// Appends the payload for a key to *out. False: none, or no memory.
+// Appends the payload of the last line with this kind, version and key to *out
+// and returns true. Returns false, and appends nothing, if there is no such
+// line, or no memory.
 bool plans_find(struct buf *out, const struct plans *p, const char *kind,
                 uint64_t version, uint64_t key);
 

@@ -16,8 +16,9 @@
 
 #ifdef SLUICE_FAULTS
 
-// Spoils what kernel `impl` has just computed, if it is one of those and its
-// first output is f32.
+// Adds 1 to the last element of the first output of *d, at io[], if that is f32
+// and SLUICE_SPOIL names kernel `impl`, which has just computed it; else does
+// nothing.
 void kern_spoil(const char *impl, const struct kern_desc *d, void *const *io);
 #define SPOIL(impl, d, io) kern_spoil(impl, d, io)
 

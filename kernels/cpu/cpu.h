@@ -67,28 +67,32 @@ void cpu_for(int threads, int64_t chunks, void (*fn)(void *arg, int64_t chunk),
 // Returns the number of the calling thread in cpu_for, from 0; 0 outside of it.
 int cpu_thread(void);
 
-// Runs one op of our loops at once: for plans that need a small piece beside a
-// product. `workspace` has cpu_loop_bytes. `op` can do `d` (loop_op.can).
+// Runs one op of our loops at once, on dev->threads threads, and returns when
+// it is done. `op` can do `d` (loop_op.can). `workspace` has cpu_loop_bytes
+// bytes.
 void cpu_loop(const struct cpu_dev *dev, const struct loop_op *op,
               const struct kern_desc *d, void *const *io, void *workspace);
-// Returns the bytes of workspace of such an op: what its threads share, and the
-// scratch of each of dev->threads.
+// Returns the bytes of workspace that cpu_loop wants for this op: what its
+// threads share, and the scratch of each of dev->threads.
 size_t cpu_loop_bytes(const struct cpu_dev *dev, const struct loop_op *op,
                       const struct kern_desc *d);
 
-// Returns our loop for an op that is no product, for the widest instructions of
-// the device for which it was not found wrong (prove.h); NULL: there is none.
-// *impl gets its name, a literal, and stays where there is none.
+// Returns our loop for an op that is no product: that for the widest
+// instructions of the device for which it was not found wrong (prove.h). *impl
+// gets its name, which the device owns. Returns NULL, and *impl stays, if there
+// is none.
 const struct loop_op *cpu_own_loop(const struct cpu_dev *dev,
                                    const struct kern_desc *d,
                                    const char **impl);
 
-// Returns the score of an op of f32, as the vtable's: by own loops, or as a
-// product. `d` is checked, here and below.
+// Returns the score of an op of f32 (kern_backend.score): 100, or 0 if neither
+// our loops nor oneDNN compute it. `d` is checked, here and below. May make a
+// plan to find out: slow.
 int cpu_f32_score(struct cpu_dev *dev, const struct kern_desc *d);
-// Makes the plan of such an op. The caller sets base.backend, checks the cap,
-// and frees by (*out)->free. SL_ENOTSUP: only oneDNN could, and it cannot.
-// SL_ENOMEM.
+// Makes the plan of an op of f32. The caller sets (*out)->base.backend, checks
+// *workspace_bytes against the cap, and frees the plan by (*out)->free.
+// SL_ENOTSUP: neither our loops nor oneDNN compute it; SL_ENOMEM. On failure
+// *out and *workspace_bytes are untouched.
 enum sl_err cpu_f32_plan(struct cpu_plan **out, size_t *workspace_bytes,
                          struct cpu_dev *dev, const struct kern_desc *d,
                          struct sl_error *err);
@@ -107,26 +111,31 @@ const struct loop_op *cpu_own_product(const struct cpu_dev *dev,
 
 #define CPU_MIXED_SCORE 90 // oneDNN's own is better, where there is one
 
-// Returns true if our own loops compute the twin of this product, and rightly:
-// f32 is then faster than what oneDNN has for 16 bits.
+// Returns true if one of our own loops computes the f32 twin of this product of
+// 16-bit tensors, and was not found wrong for it: f32 is then faster than what
+// oneDNN has for 16 bits.
 bool cpu_mixed_is_own(struct cpu_dev *dev, const struct kern_desc *d);
 // Returns the score of an op with 16-bit tensors by its twin of f32: 100 for a
 // cast, CPU_MIXED_SCORE if this backend has the twin, else 0.
 int cpu_mixed_score(struct cpu_dev *dev, const struct kern_desc *d);
-// Makes the plan of such an op: tensors are widened, the twin runs, and its
-// outputs are rounded. On failure *out and *workspace_bytes are undefined.
+// Makes the plan of an op with 16-bit tensors: they are widened to f32, its
+// twin of f32 runs, and its outputs are rounded. The caller does with it what
+// cpu_f32_plan says. SL_ENOTSUP, SL_ENOMEM as cpu_f32_plan; on failure *out and
+// *workspace_bytes are undefined.
 enum sl_err cpu_mixed_plan(struct cpu_plan **out, size_t *workspace_bytes,
                            struct cpu_dev *dev, const struct kern_desc *d,
                            struct sl_error *err);
 
 // ---- Products: onednn_*.c, or none.c in a build without oneDNN -------------
 
-// Returns "oneDNN 2.6.3", or why oneDNN is missing.
+// Returns "oneDNN 2.6.3", or "without oneDNN" in a build without it; static
+// text.
 const char *cpu_onednn_name(void);
-// Opens oneDNN for a device; *out is NULL in a build without it, which is no
-// error. `isa` is the widest instructions that it may use, NULL: all. oneDNN
-// takes that once per process, before anything else; a later device has the
-// first one's.
+// Opens oneDNN for a device with `threads` threads; cpu_onednn_close closes
+// *out, which is NULL (SL_OK) in a build without it. `isa` ("base", "avx2") is
+// the widest instructions that it may use, NULL: all. oneDNN takes that once
+// per process, before anything else; a later device has the first one's.
+// SL_ENOMEM, SL_EINTERNAL.
 enum sl_err cpu_onednn_open(struct cpu_onednn **out, int threads,
                             const char *isa, struct sl_error *err);
 void cpu_onednn_close(struct cpu_onednn *o); // NULL is allowed
@@ -137,11 +146,14 @@ void cpu_onednn_close(struct cpu_onednn *o); // NULL is allowed
 // oneDNN would settle on all instructions. Any thread.
 bool cpu_product_knows(enum kern_dtype t);
 
-// Returns the score of a MATMUL or convolution by oneDNN, as the vtable's; 0
-// for 16 bits if another way does as well. Makes a plan for that: slow.
+// Returns the score of a MATMUL or convolution by oneDNN (kern_backend.score):
+// 100, or 0 if oneDNN cannot, has only its reference code, or (16 bits) another
+// way does as well. Makes a plan to find out: slow.
 int cpu_product_score(struct cpu_dev *dev, const struct kern_desc *d);
-// Makes the plan of such an op. SL_ENOTSUP: oneDNN cannot, has only its
-// reference code, or (16 bits) another way does as well. SL_ENOMEM.
+// Makes the plan of a MATMUL or convolution by oneDNN; the caller does with it
+// what cpu_f32_plan says. SL_ENOTSUP: oneDNN cannot, has only its reference
+// code, or (16 bits) another way does as well; SL_ENOMEM; SL_EINTERNAL: oneDNN
+// failed otherwise.
 enum sl_err cpu_product_plan(struct cpu_plan **out, size_t *workspace_bytes,
                              struct cpu_dev *dev, const struct kern_desc *d,
                              struct sl_error *err);

@@ -44,8 +44,8 @@
     DIRECT_CASE(v, 11)                                                         \
     DIRECT_CASE(v, 12)
 
-// Returns the vectors of the next panel, with `left` channels left: those of
-// whole vectors, at most DIRECT_NR.
+// Returns how many whole vectors of channels the next panel has, with `left`
+// channels left: at most DIRECT_NR; 0 if `left` is less than a vector.
 static inline int64_t direct_vectors(int64_t left)
 {
     int64_t vectors = left / VL;
@@ -55,8 +55,8 @@ static inline int64_t direct_vectors(int64_t left)
                                     : vectors;
 }
 
-// Returns the rows of the next tile, with `left` rows left and `most` in one:
-// the last two tiles share what is left.
+// Returns how many rows the next tile has, with `left` rows left and at most
+// `most` in one: the last two tiles share what is left.
 static inline int64_t direct_rows(int64_t left, int64_t most)
 {
     return left >= 2 * most ? most : left > most ? (left + 1) / 2 : left;
@@ -115,8 +115,8 @@ static inline bool direct_can(const struct kern_desc *d)
            !kern_desc_empty(d);
 }
 
-// Fills in *s for `d`, which direct_can, with bands of about `band_bytes` bytes
-// of the outputs, a row at least.
+// Fills in *s for `d`, which direct_can does, with bands of as many rows as
+// make about `band_bytes` bytes of the output, one at least.
 static inline void direct_shape(struct direct *s, const struct kern_desc *d,
                                 int64_t band_bytes)
 {
@@ -146,13 +146,14 @@ static inline void direct_shape(struct direct *s, const struct kern_desc *d,
                              q * w->dilation[1] * s->c.ci + i;
 }
 
-// Returns the floats of a band's copy; 0: no copy is needed.
+// Returns how many floats the copy of a band takes; 0: no copy is needed.
 static inline int64_t direct_copy(const struct direct *s)
 {
     return s->padded ? loops_up(s->high * s->wide, 16) : 0;
 }
 
-// Copies one row of the image to `to`, with zeros around.
+// Copies one row of the image, at `from`, to `to`, with the zeros of the
+// padding before and behind it: s->wide floats in all.
 static inline void direct_line(float *to, const struct direct *s,
                                const float *from)
 {
@@ -167,8 +168,9 @@ static inline void direct_line(float *to, const struct direct *s,
            (size_t)(s->wide - before - count) * sizeof(float));
 }
 
-// Returns band number `index` of all images; if the convolution pads, its rows
-// are copied to `copy`, which has room for direct_copy().
+// Returns band number `index`, counted over all images at `x`. If the
+// convolution pads, the rows that it reads are copied to `copy`, which has
+// direct_copy() floats and lives as long as the band.
 static inline struct direct_band direct_band_of(const struct direct *s,
                                                 const float *x, float *copy,
                                                 int64_t index)

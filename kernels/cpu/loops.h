@@ -53,9 +53,10 @@ struct loops_products {
 extern const struct loops_products loops_base_products, loops_avx2_products,
     loops_avx512_products;
 
-// Returns the tiles of 4 along `made` pixels of a gradient by data, of which
-// each reads 3 of `read` from `before` further up on: one pixel beyond the last
-// whole tile that reads but one is left to wino_edges.
+// Returns how many tiles of 4 cover `made` pixels along one axis of a gradient
+// by data (CONV_DGRAD), whose pixel each reads 3 of `read` pixels, the first
+// one `before` further up: one pixel beyond the last whole tile that reads only
+// one is left to wino_edges.
 static inline int64_t wino_tiles(int64_t made, int64_t read, int64_t before)
 {
     bool edge = made > 4 && made % 4 == 1 && read == made - before;
@@ -98,7 +99,7 @@ typedef uint8_t vb __attribute__((vector_size(VL), aligned(1), may_alias));
 // Marks code that is called with constant counts.
 #define LOOPS_INLINE static inline __attribute__((always_inline))
 
-// Returns, lane by lane, a where `mask` is set (-1; else it is 0), else b.
+// Returns, lane by lane, a where `mask` is -1 and b where it is 0.
 static inline vf vf_pick(vi mask, vf a, vf b)
 {
     return (vf)((mask & (vi)a) | (~mask & (vi)b));
@@ -110,7 +111,7 @@ static inline vf vf_all(float x)
     return x - (vf){0};
 }
 
-// Reads the n floats (at most VL) at p, and puts zeros behind.
+// Returns a vector of the n floats (0 to VL) at p, with zeros behind.
 LOOPS_INLINE vf vf_some(const float *p, int64_t n)
 {
     vf v = {0};
@@ -119,15 +120,16 @@ LOOPS_INLINE vf vf_some(const float *p, int64_t n)
     return v;
 }
 
-// Returns n rounded up to a multiple of `to`.
+// Returns n rounded up to a multiple of `to`; neither is negative.
 static inline int64_t loops_up(int64_t n, int64_t to)
 {
     return (n + to - 1) / to * to;
 }
 
 #define LOOPS_CHUNK 8192
-// Returns how many of n elements chunk number `chunk` of a flat op has, from
-// *first on.
+// Returns how many elements chunk number `chunk` of an op on n elements has:
+// LOOPS_CHUNK, or what is left for the last one. *first is the number of its
+// first element.
 static inline int64_t loops_chunk_count(int64_t n, int64_t chunk,
                                         int64_t *first)
 {
@@ -135,8 +137,8 @@ static inline int64_t loops_chunk_count(int64_t n, int64_t chunk,
     return n - *first < LOOPS_CHUNK ? n - *first : LOOPS_CHUNK;
 }
 
-// Returns how many rows make one chunk, for ops that see [rows, cols]: so that
-// there are enough chunks for threads and few enough to join.
+// Returns how many rows make one chunk of an op on [rows, cols]: so that there
+// are enough chunks for threads, and at most 256, which are then joined.
 static inline int64_t chunk_rows(int64_t rows, int64_t cols)
 {
     int64_t want = LOOPS_CHUNK / (cols > 0 ? cols : 1);

@@ -27,23 +27,26 @@ struct product {
     char impl[48];
 };
 
-// Appends a tail: y = (`accum`: +=) the sum of the rows of x [rows, cols]; x
-// and y are io[] indexes.
+// Appends a tail to *p, which has fewer than PRODUCT_TAILS: sets y, or adds to
+// it with `accum`, the sum of the rows of x [rows, cols]. x and y are indexes
+// of io[].
 void product_sum_rows(struct product *p, int64_t rows, int64_t cols, int x,
                       int y, bool accum);
-// Appends a tail: io[y] += the `count` floats at byte `at` of the workspace.
+// Appends a tail to *p, which has fewer than PRODUCT_TAILS: adds the `count`
+// floats at byte `at` of the workspace to io[y].
 void product_add(struct product *p, int64_t count, size_t at, int y);
 
-// Builds a convolution into *p, which is zeroed but for a ready prog and stays
-// the caller's to release, also on failure. SL_ENOTSUP if oneDNN has only its
-// reference code for it.
+// Builds the plan of a convolution into *p, which is zeroed but for a ready
+// prog. *p stays the caller's to release, also on failure. SL_ENOTSUP: oneDNN
+// cannot, or has only its reference code; SL_ENOMEM; SL_EINTERNAL.
 enum sl_err product_conv(struct product *p, struct cpu_dev *dev,
                          const struct kern_desc *d, struct sl_error *err);
-// Builds a MATMUL likewise. SL_ENOTSUP also for BGRAD without trans_a.
+// Builds the plan of a MATMUL into *p, as product_conv does for a convolution.
+// SL_ENOTSUP also for BGRAD without trans_a.
 enum sl_err product_matmul(struct product *p, struct cpu_dev *dev,
                            const struct kern_desc *d, struct sl_error *err);
 
-// Returns oneDNN's name of a shape's dtype.
+// Returns oneDNN's name of the dtype of *s, which is f32, f16 or bf16.
 dnnl_data_type_t product_type(const struct kern_shape *s);
 
 // Returns true for the names of oneDNN's reference implementations, which are a

@@ -52,28 +52,32 @@ struct prog_arg {
     int arg, slot;
 };
 
-// Makes an empty prog; `onednn` is borrowed.
+// Makes an empty prog; `onednn` is borrowed until prog_release.
 void prog_init(struct prog *p, struct cpu_onednn *onednn);
 // Destroys primitives and memory objects; a half-built prog is allowed.
 void prog_release(struct prog *p);
 
-// Adds a tensor that lies at io[index] and returns its slot; -1 without memory
-// or with PROG_SLOTS slots in use.
+// Adds a tensor of layout `desc` that lies at io[index] and returns the number
+// of its slot; -1 without memory or with PROG_SLOTS slots in use.
 int prog_io(struct prog *p, ob_desc desc, int index);
-// Adds a tensor that lies in the workspace, as prog_io does.
+// Adds a tensor of layout `desc` that lies in the workspace, which grows by it,
+// and returns the number of its slot; -1 as prog_io.
 int prog_temp(struct prog *p, ob_desc desc);
 
 // Adds `bytes` of plain workspace and returns its offset, a multiple of 64.
 // Cannot fail.
 size_t prog_bytes(struct prog *p, size_t bytes);
 
-// Appends a primitive, and its scratchpad if it wants one. pd stays the
-// caller's. Slots of -1 are refused, so that callers need not look.
+// Appends a stage that runs primitive `pd` on args[nargs], with a scratchpad in
+// the workspace if it wants one; `pd` stays the caller's. A slot of -1 among
+// the arguments is SL_ENOMEM, so that callers need not check prog_io and
+// prog_temp. SL_EINTERNAL: too many stages or arguments.
 enum sl_err prog_add(struct prog *p, const_dnnl_primitive_desc_t pd,
                      const struct prog_arg *args, int nargs,
                      struct sl_error *err);
 
-// Appends a copy of slot `from` (of layout `a`) into slot `to` (of layout `b`).
+// Appends a stage that copies slot `from`, of layout `a`, to slot `to`, of
+// layout `b`. Fails as prog_add does.
 enum sl_err prog_reorder(struct prog *p, ob_desc a, int from, ob_desc b, int to,
                          struct sl_error *err);
 
@@ -85,8 +89,8 @@ enum sl_err prog_run(struct prog *p, void *const *io, void *workspace);
 // caller destroys them.
 enum sl_err prog_attr(dnnl_primitive_attr_t *out, struct sl_error *err);
 
-// Returns SL_OK, or the error that `st` means, told in *err; `what` is what was
-// tried, a verb with its object ("make a primitive").
+// Returns SL_OK if `st` is success; else the error that it means, with a text
+// in *err that names `what`, a verb with its object ("make a primitive").
 enum sl_err prog_status(dnnl_status_t st, const char *what,
                         struct sl_error *err);
 

@@ -24,16 +24,16 @@ struct allow {
     int32_t tf32;       // the factors may be cut to TF32
 };
 
-// Returns what rounding the output `y` may move it by, beyond the sum's share.
+// Returns how far rounding alone may move the output `y`.
 ALLOW_CALL double allow_rounding(const struct allow *a, double y)
 {
     return a->unit * fabs(y) + a->least;
 }
 
-// Returns how far a sum may be off that is `y`, and `s` on absolute values.
-// TF32 cuts 13 bits off either factor: each product shrinks by up to 2^-9, the
-// sum's own size by as much, and what differs between products adds up as a
-// random walk does.
+// Returns how far an output may be off, if its right value is `y` and the same
+// sum on absolute values is `s`. TF32 cuts 13 bits off either factor: each
+// product shrinks by up to 2^-9, the sum's own size by as much, and what
+// differs between products adds up as a random walk does.
 ALLOW_CALL double allow_sum(const struct allow *a, double s, double y)
 {
     double cut = a->tf32 ? 0x1p-9 * fabs(y) + 6 * 0x1p-10 * s / a->root : 0;
@@ -49,8 +49,9 @@ ALLOW_CALL double allow_sum(const struct allow *a, double s, double y)
 
 #include "kernels/kern.h"
 
-// Returns what the bounds of an output of this dtype have in common: a sum of
-// `k` products.
+// Returns what the bounds of all elements of an output have in common: `dtype`
+// is the output's, `k` the number of products in a sum, `tf32`: their factors
+// may be cut to TF32.
 static inline struct allow allow_of(enum kern_dtype dtype, double k, bool tf32)
 {
     struct allow a = {.root = sqrt(k), .tf32 = tf32};

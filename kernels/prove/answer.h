@@ -18,16 +18,19 @@
 #define ANSWER_LOG_ONCE "a kernel was wrong, and right when checked again"
 #define ANSWER_ONCE ", once: checked again, it was right"
 
-// Appends the payload of a line: the kernel is right, or wrong and why (NULL:
-// not said). SL_ENOMEM.
+// Appends the payload of a line of the file: the kernel is right, or it is
+// wrong and `why` (NULL: not said; not read if it is right). SL_ENOMEM.
 enum sl_err answer_write(struct buf *out, bool right, const char *why);
 
-// Reads a payload. False: it is none. *why, of a kernel that is wrong, points
-// into the text; else it is NULL.
+// Reads a payload and returns true: *right says whether the kernel is right,
+// and *why is the reason if it is wrong, within `text`, else NULL. Returns
+// false if `text` is no payload; *right is then false and *why NULL.
 bool answer_read(const char *text, bool *right, const char **why);
 
-// Writes why[ANSWER_WHY]: in what kernel `impl` of device `on` is wrong for the
-// op that is `shape` in words; `once`: it was right when it was checked again.
+// Writes to why[ANSWER_WHY] that kernel `impl` of device `on` computed `got`
+// instead of `want` in element `element` of output number `output` (from 0) of
+// the op that `shape` describes; `once`: it was right when it was checked
+// again.
 void answer_explain(char *why, const char *impl, const char *on,
                     const char *shape, int64_t element, int output, double got,
                     double want, bool once);

@@ -13,17 +13,19 @@
 
 #include "kernels/prove/trial.h"
 
-// Returns, for output `out` (an index of io[]) of an op whose tensors were
-// `before` and are `ref` after ref ran, how far each element may be off:
-// 4 (u sqrt(K) + u) S + v |y| with u = 2^-24, K the length of the sum and S the
-// same op on absolute values (kernels/README.md); v is u, and for a 16-bit
-// output twice its rounding, as both sides round. 0: equal bits. A product that
-// may read f32 as TF32 gets what cutting off 13 bits costs on top. sl_free.
+// Returns an array of doubles, one for each element of output `out` (an index
+// of io[]): how far it may be off. The tensors of the op were *before, and are
+// *ref after ref ran. NULL: no memory. The caller frees it (sl_free). The bound
+// is 4 (u sqrt(K) + u) S + v |y| with u = 2^-24, K the length of the sum and S
+// the same op on absolute values (kernels/README.md); v is u, and for a 16-bit
+// output twice its rounding, as both sides round. 0: the values must be equal.
+// A product that may read f32 as TF32 gets what cutting off 13 bits costs on
+// top.
 double *trial_bound(const struct trial *before, const struct trial *ref,
                     unsigned out);
 
-// Returns true if an element is no further off than `bound`: a NaN where a NaN
-// is right, and nowhere else.
+// Returns true if `got` is no further off `want` than `bound`, or both are NaN;
+// false if only one of them is.
 static inline bool trial_agrees(double got, double want, double bound)
 {
     return got == want || fabs(got - want) <= bound ||

@@ -27,29 +27,32 @@ struct excerpt {
     uint32_t outs; // outputs (bits of io[]) that are comparable in a part
 };
 
-// Describes the whole of *d as an excerpt of itself.
+// Sets *c to the whole of op *d: all rows and columns, from 0 on, along the
+// axes by which it can be cut.
 void excerpt_whole(struct excerpt *c, const struct kern_desc *d);
 
-// Returns about how many multiplications or elements ref computes for *d.
+// Returns about how many multiplications ref does for *d, as a measure of its
+// time.
 double excerpt_work(const struct kern_desc *d);
 
-// Makes the counts so small that ref computes about `most` for a part, which
-// has at least one row and one column. *c is excerpt_whole's; where the part
-// begins (`from`) is the caller's to set.
+// Lowers c->count so that ref does about `most` multiplications for the part,
+// which keeps at least one row and one column. *c is as excerpt_whole set it
+// for *d; where the part begins (c->from) is the caller's to set.
 void excerpt_shrink(struct excerpt *c, const struct kern_desc *d, double most);
 
-// Writes the descriptor of the part to *part.
+// Writes the descriptor of the part *c of op *d to *part.
 void excerpt_desc(struct kern_desc *part, const struct kern_desc *d,
                   const struct excerpt *c);
 
-// Copies the part's elements of tensor `i` of the whole op at `from` to the
-// part's tensor at `to`. Numbers of a table's rows become those of the part's.
+// Copies the part's elements of tensor `i` out of the whole op's tensor at
+// `from` to the part's tensor at `to`. Row numbers of a table (the ids of a
+// GATHER_BWD) are made to count from the part's first row.
 void excerpt_take(void *to, const struct kern_desc *part, const void *from,
                   const struct kern_desc *d, const struct excerpt *c,
                   unsigned i);
 
-// Returns where element `k` of the part's tensor `i` stands among the elements
-// of the whole one, in row-major order.
+// Returns the index, in row-major order, that element `k` of the part's tensor
+// `i` has in the whole tensor.
 int64_t excerpt_place(const struct kern_desc *part, const struct kern_desc *d,
                       const struct excerpt *c, unsigned i, int64_t k);
 

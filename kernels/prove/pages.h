@@ -19,22 +19,24 @@
 // neighbours differ.
 #define PAGES_PERIOD ((size_t)31 << 16)
 
-// Returns so many bytes of undefined contents, from the beginning of a cache
-// line.
+// Returns `bytes` bytes of undefined contents, aligned to a cache line, for
+// pages_free; NULL: no memory.
 void *pages_new(size_t bytes);
 
-// Returns an array of more than PAGES_PERIOD bytes that takes no more than
-// PAGES_PERIOD of memory: a write to byte i is one to all bytes i + k
-// PAGES_PERIOD. VmRSS counts each page as often as it is mapped; a limit of a
-// control group counts it once.
+// Returns an array of `bytes` bytes, more than PAGES_PERIOD, that takes no more
+// than PAGES_PERIOD of memory: byte i and all bytes i + k PAGES_PERIOD are one
+// byte. For pages_free; NULL: no memory, or the host refuses. VmRSS counts each
+// page as often as it is mapped; a limit of a control group counts it once.
 void *pages_new_repeated(size_t bytes);
 
-// Gives bytes [from, to) of such an array memory of their own, with what is in
-// there, and some more around, to whole pages. False: contents are as they
-// were, and may still be shared.
+// Gives bytes [from, to) of the array `base` of pages_new_repeated, `bytes`
+// long, and the pages that they lie in, memory of their own with the same
+// contents, and returns true. Returns false if there is none: contents are as
+// they were, and may still be shared.
 bool pages_own(void *base, size_t bytes, size_t from, size_t to);
 
-// Frees an array of so many bytes. NULL is allowed.
+// Frees an array of pages_new or pages_new_repeated; `bytes` is the number that
+// it was made with. NULL is allowed.
 void pages_free(void *base, size_t bytes);
 
 #endif

@@ -35,31 +35,35 @@ struct proof_fault {
     const char *when; // "the first time", "the second time"
 };
 
-// Makes a prover. With `path` (copied; NULL: none) it keeps what proofs show in
-// that file, beside the plans of a GPU, and reads what earlier starts have kept
-// there; `host` stands for all that a proof depends on but the op and the
-// implementation: the processor, the versions, the options. NULL: no memory.
+// Makes a prover, for prover_free; NULL: no memory. With `path` (copied; NULL:
+// none) it appends what proofs show to that file, beside the plans of a GPU,
+// and reads what earlier starts have kept there. `host` is a hash of all that a
+// proof depends on but the op and the implementation: the processor, the
+// versions, the options.
 struct prover *prover_new(const char *path, uint64_t host);
 void prover_free(struct prover *p); // NULL is allowed
 
-// Runs a plan of a host backend against ref. SL_OK: it is right; SL_EINTERNAL:
-// it is wrong, and *fault says where; SL_ENOMEM, or the plan's own error.
+// Runs a plan of a host backend twice on random data and compares it with ref.
+// SL_OK: it is right. SL_EINTERNAL: it is wrong, and *fault says where, or it
+// refused to run. SL_ENOMEM, or another error of the plan. *fault is written in
+// any case, and means something after SL_EINTERNAL only.
 enum sl_err prove_plan(struct kern_plan *plan, size_t workspace_bytes,
                        const struct kern_desc *d, struct proof_fault *fault);
 
-// Runs a plan for *d of a device backend, or for an op of the same kind that is
-// small enough to be copied, against ref: twice, at two alignments. SL_OK: it
-// is right; SL_EINTERNAL: it is wrong (fault->when is set) or the device fails
-// (NULL); or another error of the device.
+// Plans *d of a device backend, or an op of the same kind that is small enough
+// to be copied, runs it twice at two alignments and compares it with ref.
+// SL_OK: it is right. SL_EINTERNAL: it is wrong, and *fault says where
+// (fault->when is set); or the device fails, and fault->when stays NULL, which
+// the caller has set it to before. SL_ENOMEM, or another error of the device.
 enum sl_err prove_on_device(struct kern_dev *dev, const struct kern_desc *d,
                             struct proof_fault *fault, struct sl_error *err);
 
-// Returns true if implementation `impl` is known to be right for *d. False for
-// NULL.
+// Returns true if implementation `impl` is known to be right for *d, now or
+// from the file. False if it is unknown or wrong, and if `p` is NULL.
 bool prover_trusts(struct prover *p, const struct kern_desc *d,
                    const char *impl);
 // Returns true if implementation `impl` was found wrong for *d, now or at an
-// earlier start. False for NULL.
+// earlier start. False if it is unknown or right, and if `p` is NULL.
 bool prover_avoids(struct prover *p, const struct kern_desc *d,
                    const char *impl);
 // What a proof has shown.
@@ -70,8 +74,9 @@ enum proof_shows {
                 // keeps that, and it is left out until the device is closed
 };
 
-// Notes what a proof of `impl` for *d has shown, and how long it took.
-// SL_ENOMEM leaves what was known.
+// Notes what a proof of `impl` for *d has shown and that it took `ms`, counts
+// it, and keeps it in the file, but for PROOF_ONCE. `p` is not NULL. SL_ENOMEM
+// leaves what was known.
 enum sl_err prover_learn(struct prover *p, const struct kern_desc *d,
                          const char *impl, enum proof_shows shows, uint64_t ms);
 
@@ -80,14 +85,16 @@ enum sl_err prover_learn(struct prover *p, const struct kern_desc *d,
 // memory there are no words.
 void prover_explain(struct prover *p, const struct kern_desc *d,
                     const char *impl, const char *why);
-// Returns the words about implementation number `i` of those that were left out
-// when plans were made of *d, or (NULL) of any op, whenever they were found
-// wrong; NULL: there are no more, or `p` is NULL. The prover owns them.
+// Returns the words about implementation number `i`, from 0, of those that are
+// known to be wrong for *d or, if `d` is NULL, for any op that was planned; its
+// name if no words were kept. NULL: there are no more, or `p` is NULL. The text
+// is the prover's.
 const char *prover_left_out(const struct prover *p, const struct kern_desc *d,
                             unsigned i);
 
-// Appends a line to *out for each kernel that was found wrong, as a prover's
-// file says, with whatever options that was. A file that is not there has none.
+// Appends a line to *out for each kernel that the file `path` of a prover says
+// was found wrong, whatever the options were. A file that is not there has
+// none. SL_ENOMEM: *out may hold a part.
 enum sl_err proofs_list(struct buf *out, const char *path);
 
 // Counts of the proofs so far.
@@ -95,7 +102,7 @@ struct proofs {
     unsigned checked, wrong;
     uint64_t ms;
 };
-// Returns the counts; zeroes for NULL.
+// Returns the counts of the proofs so far; zeroes if `p` is NULL.
 struct proofs prover_counts(const struct prover *p);
 
 #endif

@@ -37,45 +37,53 @@ struct trial {
     } window[KERN_IO][TRIAL_WINDOWS];
 };
 
-// Makes the tensors of *d, with undefined contents. SL_ENOMEM: *t is empty.
+// Makes the tensors of *d on the heap, with undefined contents, `shift` bytes
+// off a cache line; what *t held is not freed. trial_free frees them.
+// SL_ENOMEM: *t is empty.
 enum sl_err trial_new(struct trial *t, const struct kern_desc *d, size_t shift);
-// As trial_new, of memory that goes back to the host when it is freed
-// (pages.h).
+// Makes the tensors as trial_new does, of memory that goes back to the host
+// when it is freed (pages.h).
 enum sl_err trial_new_mapped(struct trial *t, const struct kern_desc *d,
                              size_t shift);
-// As trial_new_mapped, in little memory: tensors of more than TRIAL_THIN bytes
-// are thin. An input's contents repeat; an output has windows of its own, and
-// is shared by all its elements elsewhere, so it holds what is of no use there.
-// trial_fill and then trial_settle, before it is used.
+// Makes the tensors as trial_new_mapped does, in little memory: those of more
+// than TRIAL_THIN bytes are thin, where the op allows that. A thin input's
+// contents repeat; a thin output has memory of its own in windows alone, and is
+// shared by all its elements elsewhere, where what it holds is of no use. Call
+// trial_fill and then trial_settle before it is used.
 enum sl_err trial_new_thin(struct trial *t, const struct kern_desc *d,
                            size_t shift);
 // Gives thin tensors their windows, one around byte middle[i] of output i, and
 // their guards; once, after trial_fill. Does nothing to other tensors.
-// SL_ENOMEM.
+// SL_ENOMEM: the trial can only be freed.
 enum sl_err trial_settle(struct trial *t, const size_t middle[KERN_IO]);
-// Returns true if element `k` of output `i` is of use: it does not lie where a
-// thin tensor is shared, nor does anything else of its row.
+// Returns true if element `k` of output `i` may be compared: neither it nor the
+// rest of its row lies where a thin tensor is shared. Always true for a tensor
+// that is not thin.
 bool trial_owns(const struct trial *t, unsigned i, int64_t k);
 // Frees the tensors; *t is empty then. An empty one is allowed.
 void trial_free(struct trial *t);
-// Returns false if a guard was written to.
+// Returns true if the bytes around all tensors are as they were made; false if
+// one was written to.
 bool trial_holds(const struct trial *t);
-// Copies all tensors of one trial to those of another of the same descriptor;
-// neither is thin.
+// Copies the contents of all tensors of *from to those of *to, which has the
+// same descriptor; neither has thin tensors.
 void trial_copy(struct trial *to, const struct trial *from);
 
-// Fills the inputs as the op wants them, and the outputs with NaN, but for
-// those that the op adds to, which get numbers. SL_ENOMEM: contents are
-// undefined.
+// Fills the inputs with random values that suit the op, drawn from *rng, and
+// the outputs with NaN, or with random values if the op adds to them.
+// SL_ENOMEM: contents are undefined.
 enum sl_err trial_fill(struct trial *t, struct rng *rng);
 
-// Returns true if the op reads what its outputs held.
+// Returns true if the op reads what its outputs held before it ran: ACCUM, or
+// an AXPBY with b other than 0.
 bool trial_adds(const struct kern_desc *d);
 
-// Returns element `i` in memory of a tensor, as a double.
+// Returns element `i`, counted as it lies in memory, of the tensor at `at` with
+// the dtype of *s, as a double.
 double trial_get(const struct kern_shape *s, const void *at, int64_t i);
 
-// Runs the op with ref (mixed precision and f64 included) on io. SL_ENOMEM.
+// Computes the op with ref on the tensors io[], whatever their dtypes.
+// SL_ENOMEM: nothing was computed.
 enum sl_err trial_run_ref(const struct kern_desc *d, void *const *io);
 
 #endif

@@ -25,11 +25,12 @@ extern const struct kern_backend kern_ref;
 // Returns the bytes of workspace that an op with 16-bit tensors wants: f32
 // copies of these. 0: it has no such tensors.
 size_t ref_mixed_bytes(const struct kern_desc *d);
-// Runs an op with 16-bit tensors in f32, and rounds its outputs. `workspace`
-// has ref_mixed_bytes.
+// Computes an op with 16-bit tensors in f32, and rounds its outputs.
+// `workspace` has ref_mixed_bytes bytes, aligned for a float.
 void ref_mixed_run(const struct kern_desc *d, void *const *io, void *workspace);
 
-// Returns where element `i` (in row-major order) of a view lies, in elements.
+// Returns where element `i`, counted in row-major order, of a view lies: its
+// distance from the first one, in elements.
 static inline int64_t ref_offset(const struct kern_shape *s, int64_t i)
 {
     int64_t at = 0;
@@ -80,13 +81,14 @@ void REF(gather)(const struct kern_desc *d, void *const *io);
 void REF(gather_bwd)(const struct kern_desc *d, void *const *io);
 void REF(penalty)(const struct kern_desc *d, void *const *io);
 
-// Sets *y to v, or adds v to it with ACCUM.
+// Sets *y to v or, if the op has ACCUM, adds v to it.
 static inline void ref_put(const struct kern_desc *d, real *y, double v)
 {
     *y = (real)(kern_has(d, KERN_ACCUM) ? *y + v : v);
 }
 
-// Sets stats[0] and stats[1] to a and b, or adds to them with ACCUM.
+// Sets stats[0] and stats[1] to a and b or, if the op has ACCUM, adds a and b
+// to them.
 static inline void ref_stats(const struct kern_desc *d, double *stats, double a,
                              double b)
 {
