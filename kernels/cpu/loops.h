@@ -53,10 +53,10 @@ struct loops_products {
 extern const struct loops_products loops_base_products, loops_avx2_products,
     loops_avx512_products;
 
-// Returns how many tiles of 4 cover `made` pixels along one axis of a gradient
-// by data (CONV_DGRAD), whose pixel each reads 3 of `read` pixels, the first
-// one `before` further up: one pixel beyond the last whole tile that reads only
-// one is left to wino_edges.
+// Returns how many tiles of 4 pixels cover the `made` pixels of one axis of a
+// gradient by data (CONV_DGRAD). Each of these reads 3 of dy's `read` pixels,
+// the first of them `before` pixels further up. A single pixel beyond the last
+// whole tile that reads only one is left out: wino_edges computes it.
 static inline int64_t wino_tiles(int64_t made, int64_t read, int64_t before)
 {
     bool edge = made > 4 && made % 4 == 1 && read == made - before;

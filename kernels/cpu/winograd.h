@@ -56,8 +56,8 @@ struct wino_tile {
     int i0, i1, j0, j1;
 };
 
-// Sets *from and *to to the rows (columns) of a tile at `at` that are inside of
-// [0, size), counted from the tile's own edge.
+// Sets [*from, *to) to the rows (or columns) of a tile of `edge` pixels that
+// are inside of [0, size), counted from the tile's own edge, which is at `at`.
 static inline void wino_cut(int *from, int *to, int64_t at, int64_t size,
                             int edge)
 {
@@ -83,7 +83,9 @@ static inline struct wino_tile wino_tile_of(const struct wino *w, int64_t t,
 
 // ---- Transforms of six or four vectors, `s` apart ---------------------------
 
-// Applies B^T: transforms the image.
+// Applies B^T, which transforms the image, to six vectors x[0], x[s], ...;
+// writes six, o[0], o[os], ... (so do those below: `s` and `os` are how far
+// vectors lie apart).
 LOOPS_INLINE void wino_bt(vf *o, int os, const vf *x, int s)
 {
     const float sum = WINO_AA + WINO_BB, product = WINO_AA * WINO_BB;
@@ -100,7 +102,7 @@ LOOPS_INLINE void wino_bt(vf *o, int os, const vf *x, int s)
     o[5 * os] = product * x[s] - sum * x[3 * s] + x[5 * s];
 }
 
-// Applies A^T: makes the four outputs of the products.
+// Applies A^T, which makes four outputs of six products.
 LOOPS_INLINE void wino_at(vf *o, int os, const vf *y, int s)
 {
     vf plus = y[s] + y[2 * s], minus = y[s] - y[2 * s];
@@ -112,7 +114,7 @@ LOOPS_INLINE void wino_at(vf *o, int os, const vf *y, int s)
     o[3 * os] = WINO_A * WINO_AA * minus + WINO_B * WINO_BB * minus2 + y[5 * s];
 }
 
-// Applies A: transforms the four outputs' gradient.
+// Applies A, which transforms the gradient of four outputs to six.
 LOOPS_INLINE void wino_a(vf *o, int os, const vf *d, int s)
 {
     vf even = d[0] + WINO_AA * d[2 * s];
@@ -132,7 +134,7 @@ LOOPS_INLINE void wino_a(vf *o, int os, const vf *d, int s)
 #define WINO_GA (1.0f / (2.0f * WINO_AA * (WINO_AA - WINO_BB)))
 #define WINO_GB (1.0f / (2.0f * WINO_BB * (WINO_BB - WINO_AA)))
 
-// Applies G: transforms the filter.
+// Applies G, which transforms three values of the filter to six.
 LOOPS_INLINE void wino_g(vf *o, int os, const vf *g, int s)
 {
     vf even = WINO_GA * g[0] + WINO_GA * WINO_AA * g[2 * s];
@@ -148,7 +150,7 @@ LOOPS_INLINE void wino_g(vf *o, int os, const vf *g, int s)
     o[5 * os] = g[2 * s];
 }
 
-// Applies G^T: makes the filter's gradient of the products.
+// Applies G^T, which makes three values of the filter's gradient of six.
 LOOPS_INLINE void wino_gt(vf *o, int os, const vf *m, int s)
 {
     vf plus = m[s] + m[2 * s], minus = m[s] - m[2 * s];
@@ -199,7 +201,8 @@ LOOPS_INLINE void wino_micro(int rows, bool add, int64_t k, const float *a,
         wino_micro(n, add, k, a, ai, ap, b, c, cs);                            \
         break;
 
-// Computes what wino_micro does, for any `rows` from 1 to WINO_MR.
+// Computes what wino_micro does, for any number of `rows` from 1 to WINO_MR;
+// nothing for others.
 LOOPS_INLINE void wino_rows(int64_t rows, bool add, int64_t k, const float *a,
                             int64_t ai, int64_t ap, const float *b, float *c,
                             int64_t cs)
@@ -224,9 +227,9 @@ LOOPS_INLINE void wino_rows(int64_t rows, bool add, int64_t k, const float *a,
     }
 }
 
-// Computes c[m][cs] = (`add`: +=) a[m][k] b, where b is in panels for n
-// columns; n is a multiple of WINO_PANEL. The last two micro tiles share what
-// is left.
+// Computes c[m][n] = a[m][k] b (`add`: +=), where b is in panels for n columns,
+// a multiple of WINO_PANEL; element (i, p) of a is at a[i * ai + p * ap], and
+// cs is the number of floats from one row of c to the next.
 LOOPS_INLINE void wino_product(bool add, int64_t m, int64_t n, int64_t k,
                                const float *a, int64_t ai, int64_t ap,
                                const float *b, float *c, int64_t cs)
@@ -250,19 +253,20 @@ LOOPS_INLINE void wino_product(bool add, int64_t m, int64_t n, int64_t k,
 
 // ---- What the files share ---------------------------------------------------
 
-// Fills in *w for a convolution; of CONV_DGRAD dy is the image that is read.
+// Fills in *w for the convolution `d`, which wino_can accepts; for CONV_DGRAD
+// dy is the image that is read.
 void LOOPS(wino_shape)(struct wino *w, const struct kern_desc *d);
-// Returns true if the window is 3x3 with strides and dilation 1, at most 2 pads
-// before, and one group.
+// Returns true if these loops can do the convolution `d`: its window is 3x3
+// with strides and dilation 1, at most 2 pads before, and one group.
 bool LOOPS(wino_can)(const struct kern_desc *d);
 
-// Returns the floats of an edge's filter. Two of these, for the last row and
-// the last column, lie in the workspace behind the transformed filters.
+// Returns how many floats an edge's filter takes. Two of these, for the last
+// row and the last column, lie in the workspace behind the transformed filters.
 static inline int64_t wino_edge_floats(const struct wino *w)
 {
     return 3 * w->ic * w->ocp;
 }
-// Returns the bytes of a thread's scratch that wino_edges wants.
+// Returns how many bytes of a thread's scratch wino_edges wants.
 size_t LOOPS(wino_edge_scratch)(const struct wino *w);
 // Computes the last row and column of image number `image` of a gradient by
 // data, where they are in no tile (edge_y, edge_x).

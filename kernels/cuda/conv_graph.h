@@ -13,23 +13,24 @@
 // Tensor i of the op has uid i + 1.
 #define CONV_UID(i) ((int64_t)(i) + 1)
 
-// Returns true if we have a graph for `d`: one dtype throughout (cuDNN has no
-// engine that reads 16 bits and writes f32), sums in f32. Says nothing of what
-// cuDNN has.
+// Returns true if conv_graph can describe `d`: a convolution with one dtype
+// throughout, f32, f16 or bf16 (cuDNN has no engine that reads 16 bits and
+// writes f32), and ACCUM for f32 alone. Says nothing of what cuDNN has.
 bool conv_graph_has(const struct kern_desc *d);
 
-// Returns true if the graph computes RELU as well. cuDNN fuses it behind a bias
-// only; else it is a step of our own, in place.
+// Returns true if the graph of `d` computes RELU as well. cuDNN fuses it behind
+// a bias only; else it is a step of our own, in place.
 bool conv_graph_relu(const struct kern_desc *d);
 
-// Makes and seals the graph of `d`, which conv_graph_has. BIAS, RELU (see
-// conv_graph_relu) and ACCUM, as adding to dw, are in it; BGRAD is not (a sum
-// over dy of our own). Release it in any case; `err` is borrowed for the call.
+// Makes *g the sealed graph of `d`, for which conv_graph_has returns true, and
+// returns what graph_seal does. BIAS, RELU (see conv_graph_relu) and ACCUM, as
+// adding to dw, are in it; BGRAD is not (a sum over dy of our own). Call
+// graph_release in any case; `err` is borrowed for the call.
 enum sl_err conv_graph(struct graph *g, const struct kern_desc *d,
                        const struct graph_target *t, struct sl_error *err);
 
-// Returns how many of io[] the graph reads or writes, in order from the first;
-// dw of a wgrad is io[2].
+// Returns how many tensors of io[], from the first on, the graph reads or
+// writes; dw of a wgrad is io[2].
 unsigned conv_graph_tensors(const struct kern_desc *d);
 
 #endif

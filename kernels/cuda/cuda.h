@@ -94,47 +94,57 @@ enum cuda_code {
     CUDA_CODE_TOO_OLD,
     CUDA_CODE_NONE, // neither old nor new, and none of ours
 };
-// Returns what this build has for the capability `sm`.
+// Returns what this build has for the compute capability `sm`, as 90 for 9.0.
 enum cuda_code cuda_code_for(int sm);
 
-// Opens device `ordinal`, from 0, for `backend` and finds all kernels.
-// SL_ENOTSUP: no usable GPU; SL_ENOENT: none of that number.
+// Opens device `ordinal`, from 0, for `backend` and finds all kernels;
+// cuda_close frees it. SL_ENOTSUP: no usable GPU, or this build has no code for
+// it; SL_ENOENT: none of that number; SL_ENOMEM; else as cuda_fail.
 enum sl_err cuda_dev_open(struct cuda_dev **out,
                           const struct kern_backend *backend, int ordinal,
                           struct sl_error *err);
-void cuda_close(struct kern_dev *dev); // NULL is allowed
+// Unloads our kernels and frees the dev; NULL is allowed.
+void cuda_close(struct kern_dev *dev);
 // Fills in name, memory and dtypes of the device.
 void cuda_info(struct kern_info *out, struct kern_dev *dev);
-// Allocates device memory or (KERN_HOST) pinned memory, which the other devices
-// of the process can use as well. 0 bytes have an address of their own, too.
+// Allocates `bytes` bytes of device memory or (KERN_HOST) pinned memory, which
+// the other devices of the process can use as well; 0 bytes have an address of
+// their own, too. cuda_release frees it. SL_ENOMEM: also too little device
+// memory.
 enum sl_err cuda_alloc(struct kern_mem *out, struct kern_dev *dev, size_t bytes,
                        enum kern_place place);
 // Frees what cuda_alloc gave and zeroes *mem; an empty *mem is allowed. A
 // failure is only noted in the dev.
 void cuda_release(struct kern_dev *dev, struct kern_mem *mem);
-// Makes a stream; with a priority above 0 its work goes before others'.
+// Makes a stream, for cuda_stream_free; with a `priority` above 0 its work goes
+// before that of other streams.
 enum sl_err cuda_stream_new(struct kern_stream **out, struct kern_dev *dev,
                             int priority);
-// Ends a stream, and tells dev->stream_ends before. NULL is allowed.
+// Calls dev->stream_ends, if it is set, and destroys the stream; does not wait
+// for its work. NULL is allowed.
 void cuda_stream_free(struct kern_stream *s);
-// Waits for all that was enqueued on `s`; returns its failure, if it had one.
+// Waits for all work that was enqueued on `s`. Returns SL_OK, or the error of
+// work that failed.
 enum sl_err cuda_stream_sync(struct kern_stream *s);
-// Enqueues a copy; host memory that is not pinned may make the call wait.
+// Enqueues a copy of `bytes` bytes; host memory that is not pinned may make the
+// call wait. Both places stay as they are until it is done.
 enum sl_err cuda_copy(struct kern_stream *s, void *to, const void *from,
                       size_t bytes, enum kern_dir dir);
 // Enqueues setting `bytes` bytes of device memory to `byte`, 0 to 255.
 enum sl_err cuda_fill(struct kern_stream *s, void *to, int byte, size_t bytes);
 void cuda_plan_free(struct kern_plan *plan); // NULL is allowed
-// Enqueues a plan, by its own run. SL_ELOST at once if the dev is lost.
+// Enqueues what the plan computes on `s` (cuda_plan.run). SL_ELOST at once if
+// the dev is lost.
 enum sl_err cuda_run(struct kern_plan *plan, struct kern_stream *s,
                      void *const *io, void *workspace);
 
 // ---- Events: order between streams ----------------------------------------
 
-// Makes an event without times. SL_ENOMEM.
+// Makes an event, which measures no times; cuda_event_free frees it. SL_ENOMEM.
 enum sl_err cuda_event_new(struct cuda_event **out, struct kern_dev *dev);
 void cuda_event_free(struct cuda_event *e); // NULL is allowed
-// Enqueues the event on `s`: it happens when all before it is done.
+// Enqueues the event on `s`: it has happened once all that was enqueued before
+// is done. Replaces an earlier record.
 enum sl_err cuda_event_record(struct cuda_event *e, struct kern_stream *s);
 // Makes what follows on `s` wait for the last record of `e`; the caller does
 // not wait.
@@ -146,13 +156,15 @@ enum sl_err cuda_event_sync(struct cuda_event *e);
 
 // ---- Several devices ------------------------------------------------------
 
-// Joins n devs that swap by copies, directly where the hardware can; how[size]
-// says how many can. SL_ENOTSUP: more than KERN_PEERS; else as cuda_fail. On
-// failure none has joined.
+// Joins n devs that swap by copies, directly where the hardware can; writes to
+// how[size] how many pairs can. Changes the calling thread's device to that of
+// devs[0]. SL_ENOTSUP: more than KERN_PEERS; else as cuda_fail. On failure none
+// has joined.
 enum sl_err cuda_join(struct kern_dev *const *devs, unsigned n, char *how,
                       size_t size, struct sl_error *err);
-// Enqueues the copies from the other devs to this one. SL_ELOST if it has
-// parted: then one of them is lost, and from now on this one counts as lost.
+// Enqueues the copies from the other devs to this one (kern_backend.exchange).
+// SL_ELOST if the devs were parted (cuda_part): then one of them is lost, and
+// from now on this one counts as lost.
 enum sl_err cuda_exchange(struct kern_stream *s, const struct kern_exchange *x);
 // Marks n devs as not joined; their next cuda_exchange fails. Any thread.
 void cuda_part(struct kern_dev *const *devs, unsigned n);
@@ -175,13 +187,14 @@ static inline struct cuda_dev *cuda_dev(struct kern_dev *dev)
     return (struct cuda_dev *)dev;
 }
 
-// Returns CUDA's handle of a stream; NULL, the default stream, for NULL.
+// Returns CUDA's handle of a stream; the default stream for NULL.
 static inline cudaStream_t cuda_stream(struct kern_stream *s)
 {
     return s ? ((struct cuda_stream *)s)->at : NULL;
 }
 
-// Fills in what every plan begins with. `impl` lives as long as the plan.
+// Fills in what every plan begins with. `impl` lives as long as the plan; `run`
+// enqueues the plan's work, `free` frees it.
 static inline void
 cuda_plan_init(struct cuda_plan *p, struct cuda_dev *dev, const char *impl,
                enum sl_err (*run)(struct cuda_plan *p, cudaStream_t s,
@@ -195,16 +208,17 @@ cuda_plan_init(struct cuda_plan *p, struct cuda_dev *dev, const char *impl,
     p->free = free;
 }
 
-// Returns SL_OK, or what `rc` means: SL_ELOST (and ever after on this dev),
-// SL_ENOMEM or SL_EINTERNAL; the dev keeps the text. `what` is the call, for
-// the text.
+// Returns SL_OK, or what `rc` means: SL_ELOST (and from then on for every call
+// of this dev, a success too), SL_ENOMEM or SL_EINTERNAL; dev->fault keeps the
+// text. `what` is the call, for the text.
 enum sl_err cuda_result(struct cuda_dev *dev, cudaError_t rc, const char *what);
-// Does the same, and tells *err.
+// Returns what cuda_result does, and fills *err with the text of a failure.
 enum sl_err cuda_fail(struct cuda_dev *dev, cudaError_t rc, const char *what,
                       struct sl_error *err);
 
-// Launches gx x gy blocks of CUDA_THREADS; none if that is 0. Use the macro:
-// it takes the arguments' size from their type.
+// Launches gx x gy blocks of CUDA_THREADS of `kernel` on `s` with the arguments
+// args[bytes], which are copied; nothing, SL_OK, if gx or gy is 0. Use the
+// macro: it takes the arguments' size from their type.
 enum sl_err cuda_launch_bytes(struct cuda_dev *dev, cudaStream_t s,
                               enum cuda_kernel kernel, int64_t gx, int64_t gy,
                               const void *args, size_t bytes);
@@ -213,11 +227,12 @@ enum sl_err cuda_launch_bytes(struct cuda_dev *dev, cudaStream_t s,
 
 // ---- Our own kernels ------------------------------------------------------
 
-// Returns 0 for products and convolutions, for f64, and for sizes beyond 2^31
-// in one dimension; 100 for the rest.
+// Returns 100 if our kernels compute `desc`, which is checked: every op but
+// products and convolutions, no f64, and at most 2^31 - 1 in one dimension;
+// else 0.
 int cuda_own_score(struct kern_dev *dev, const struct kern_desc *desc);
-// Makes the plan of an op with a score above 0. SL_ENOMEM: no memory, or more
-// workspace than the cap allows.
+// Makes the plan of an op with a score (cuda_own_score) above 0. SL_ENOMEM: no
+// memory, or the op wants more workspace than the cap.
 enum sl_err cuda_own_plan(struct kern_plan **out, size_t *workspace_bytes,
                           struct kern_dev *dev, const struct kern_desc *desc,
                           size_t workspace_cap_bytes, struct sl_error *err);

@@ -41,8 +41,9 @@ struct graph_target {
     cudnnBackendDescriptor_t described; // this
 };
 
-// Makes a target of a description (JSON, as cuDNN writes it), which is not
-// kept. SL_ENOTSUP, SL_EINTERNAL: cuDNN does not take it.
+// Makes *out a target of the device that the text `json` describes, as cuDNN
+// writes it; the text is not kept. SL_ENOTSUP, SL_EINTERNAL: cuDNN does not
+// take it.
 enum sl_err graph_describe(struct graph_target *out, const char *json,
                            struct sl_error *err);
 
@@ -71,13 +72,15 @@ struct graph_tensor {
 cudnnBackendDescriptor_t graph_tensor(struct graph *g,
                                       const struct graph_tensor *t);
 
-// Adds a convolution, w with x -> y, as op says: forward writes y, dgrad x,
-// wgrad w. What is written is beta times what it was, plus the result.
+// Adds the convolution of x with w to y, in the direction of `op`: forward
+// writes y, dgrad x, wgrad w. What is written becomes the result plus `beta`
+// times what it was. An error stays in the graph, for graph_seal.
 void graph_conv(struct graph *g, enum kern_op op, const struct kern_window *win,
                 cudnnBackendDescriptor_t x, cudnnBackendDescriptor_t w,
                 cudnnBackendDescriptor_t y, float beta);
 
-// Adds a step y = x + b, or y = relu(x) without b.
+// Adds the step y = x + b or, if `b` is NULL, y = relu(x). An error stays in
+// the graph, for graph_seal.
 void graph_pointwise(struct graph *g, cudnnBackendDescriptor_t x,
                      cudnnBackendDescriptor_t b, cudnnBackendDescriptor_t y);
 
@@ -111,9 +114,10 @@ struct graph_choices {
     unsigned offered; // choices before the rules
 };
 
-// Fills in what may run, in cuDNN's order: heuristics mode A, then what
-// FALLBACK adds (for some shapes only that has engines without tensor cores);
-// mode B if neither has any that may run. SL_ENOTSUP if none is left.
+// Fills *out with the engines that may run, in cuDNN's order: those of
+// heuristics mode A, then what FALLBACK adds (for some shapes only that has
+// engines without tensor cores); those of mode B if neither has any that may
+// run. graph_choices_release frees them. SL_ENOTSUP if none is left.
 enum sl_err graph_choose(struct graph_choices *out, const struct graph *g,
                          const struct graph_target *t,
                          const struct graph_rules *rules, struct sl_error *err);
@@ -130,15 +134,15 @@ struct graph_plan {
     bool ran;          // it stays until the process ends
 };
 
-// Makes a plan of a choice. SL_ENOTSUP if the engine declines after all: try
-// the next.
+// Makes a plan of choice *c, for graph_plan_forget. SL_ENOTSUP if the engine
+// declines after all: try the next choice.
 enum sl_err graph_plan_make(struct graph_plan *out,
                             const struct graph_target *t,
                             const struct graph_choice *c, struct sl_error *err);
 
-// Forgets a plan, and zeroes *p; zeroes are allowed. Plans that ran live until
-// the process ends: engines share state that cuDNN does not count, and taking
-// plans down has crashed others (pytorch leaks them too).
+// Frees a plan that never ran, and zeroes *p; zeroes are allowed. Plans that
+// ran (p->ran) live until the process ends: engines share state that cuDNN does
+// not count, and taking plans down has crashed others (pytorch leaks them too).
 void graph_plan_forget(struct graph_plan *p);
 
 // ---- Picking --------------------------------------------------------------
@@ -165,21 +169,23 @@ struct graph_picks {
     enum graph_cores cores;
 };
 
-// Fills in plans that keep to the cap, in cuDNN's order: with `compare` all of
-// them, else the first, and behind it what may stand in for it in the same
-// workspace and is not compiled at run time. Mode A is asked, then FALLBACK if
-// that was not enough. If none of those has tensor cores and the rules allow
-// them, mode B is asked, and what it has goes first.
-// SL_ENOTSUP: no engine; SL_ENOMEM: none that fits.
+// Fills *out with plans that want at most `cap_bytes` of workspace, in cuDNN's
+// order: with `compare` up to GRAPH_PICKS of them, else the first, and behind
+// it what may stand in for it in the same workspace and is not compiled at run
+// time. Mode A is asked, then FALLBACK if that was not enough. If none of those
+// has tensor cores and the rules allow them, mode B is asked, and what it has
+// goes first. graph_picks_forget frees them. SL_ENOTSUP: no engine may run;
+// SL_ENOMEM: none fits the cap.
 enum sl_err graph_pick(struct graph_picks *out, const struct graph *g,
                        const struct graph_target *t,
                        const struct graph_rules *rules, bool compare,
                        size_t cap_bytes, struct sl_error *err);
-// Forgets those from `first` on.
+// Forgets the plans from number `first` on (graph_plan_forget); picks->count is
+// then `first` at most.
 void graph_picks_forget(struct graph_picks *picks, unsigned first);
 
 // Appends a plan as text (JSON) to *out, for graph_plan_read with the same
-// version of cuDNN and kind of device.
+// version of cuDNN and kind of device. A failure leaves *out as it was.
 enum sl_err graph_plan_write(struct buf *out, const struct graph_plan *p,
                              struct sl_error *err);
 // Makes a plan of such a text; its engine is not known then. Fails if cuDNN
@@ -188,9 +194,9 @@ enum sl_err graph_plan_read(struct graph_plan *out,
                             const struct graph_target *t, const char *json,
                             struct sl_error *err);
 
-// Enqueues a plan on the handle's stream. The caller sets p->ran before.
-// at[n] are the addresses of uids[n].
-// SL_ELOST if the device failed, else SL_EINTERNAL.
+// Enqueues a plan on the handle's stream: at[n] are the addresses of the
+// tensors uids[n]. The caller sets p->ran before. SL_ELOST if a launch failed,
+// else the error that cuDNN's status means (cudnn_code).
 enum sl_err graph_plan_run(const struct graph_plan *p, cudnnHandle_t handle,
                            unsigned n, const int64_t *uids, void *const *at,
                            void *workspace);

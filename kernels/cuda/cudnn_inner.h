@@ -22,18 +22,20 @@ enum sl_err cudnn_code(cudnnStatus_t rc);
 // `what` is what was tried.
 enum sl_err cudnn_fail(cudnnStatus_t rc, const char *what,
                        struct sl_error *err);
-// Sets attribute `name` of a descriptor to n values of `type`.
+// Sets attribute `name` of descriptor `d` to the n values of `type` at
+// `values`; fails as cudnn_fail does.
 enum sl_err cudnn_set(cudnnBackendDescriptor_t d,
                       cudnnBackendAttributeName_t name,
                       cudnnBackendAttributeType_t type, int64_t n,
                       const void *values, struct sl_error *err);
 
-// cudnn_choose.c: fills in what one mode of cuDNN has to offer after the rules;
-// that may be nothing.
+// Fills *out with the engines that one heuristics mode of cuDNN offers and the
+// rules allow; there may be none (SL_OK).
 enum sl_err graph_ask(struct graph_choices *out, const struct graph *g,
                       const struct graph_target *t, cudnnBackendHeurMode_t mode,
                       const struct graph_rules *rules, struct sl_error *err);
-// Returns the error that no mode had an engine that may run (SL_ENOTSUP).
+// Fills *err with the words for an op without any engine that may run, and
+// returns SL_ENOTSUP. `offered` is how many there were before the rules.
 enum sl_err graph_none(const struct graph_rules *rules, unsigned offered,
                        struct sl_error *err);
 

@@ -39,21 +39,23 @@ struct judge_book {
 // Frees what is known; the book is empty then, and may be used again.
 void judge_book_release(struct judge_book *b);
 
-// Returns the words about implementation number `i` of those that were left out
-// when plans were made of *d, or (NULL) of any op; NULL: there are no more. The
-// book owns them, until the next proof.
+// Returns the words about implementation number `i`, from 0, of those that are
+// known to be wrong for *d or, if `d` is NULL, for any op that was planned;
+// NULL: there are no more. The book owns them, until the next proof.
 const char *judge_left_out(const struct judge_book *b,
                            const struct kern_desc *d, unsigned i);
 
-// Returns false if a candidate for *d was wrong only once: what was chosen
-// instead is not to be kept for later starts.
+// Returns true unless a candidate for *d was wrong only once: then what was
+// chosen instead is not to be kept for later starts.
 bool judge_sure(const struct judge_book *b, const struct kern_desc *d);
 
-// Keeps, beside a plan for *d that is kept under this key, what was left out
-// for it; and notes what was kept, when such a plan is used again. A kept plan
-// asks about no other candidates. `version` is the library's.
+// Keeps in the file, beside a plan for *d that is kept under `key`, which
+// implementations were left out for it. `version` is the library's.
 void judge_keep_left_out(struct cuda_dev *dev, const struct kern_desc *d,
                          size_t version, uint64_t key);
+// Notes what judge_keep_left_out kept under `key`, when the kept plan is used
+// again: it asks about no other candidates, so judge_left_out would not know of
+// them. Does nothing if something is known for *d, or with prove=0.
 void judge_recall_left_out(struct cuda_dev *dev, const struct kern_desc *d,
                            size_t version, uint64_t key);
 
@@ -96,8 +98,9 @@ struct judge {
     char why[ANSWER_WHY];     // the same in words
 };
 
-// Makes a judge of the candidates for *d, none of which wants more workspace;
-// judge_release in any case. Allocates nothing.
+// Makes a judge of the candidates for *d (copied), none of which wants more
+// workspace than workspace_bytes; allocates nothing. Call judge_release in any
+// case.
 void judge_init(struct judge *j, struct cuda_dev *dev,
                 const struct kern_desc *d, size_t workspace_bytes);
 // Frees the judge's memory on the device and its stream. May be called again.
@@ -107,23 +110,24 @@ void judge_release(struct judge *j);
 // with prove=0. Runs nothing.
 bool judge_trusts(const struct judge *j, const struct judge_candidate *c);
 
-// Says whether the candidate is right, by what is known or by trying it; one
-// that is wrong is tried once more, in other memory, and is left out for good
-// if it is wrong again, else for this process. Not
-// *right: it is wrong, or its library refuses it, which was said: take the
-// next. One that there is no room to try counts as right, with a warning, and
-// is tried at the next start. SL_ENOMEM: none for what was learned; SL_ELOST.
+// Sets *right to whether the candidate is right, by what is known or by running
+// it (it waits). One that is wrong is checked once more, in other memory; it is
+// left out for good if it is wrong again, else for this process. *right is
+// false, too, if its library refuses to run it, which is logged: take the next.
+// One that there is no room to check counts as right, with a warning, and is
+// checked at the next start. Returns SL_OK; SL_ENOMEM: no memory to note what
+// was learned; SL_ELOST.
 enum sl_err judge_try(bool *right, struct judge *j,
                       const struct judge_candidate *c);
 
-// Returns `rc`, an error of judge_try, with its text in *err.
+// Fills *err with the text of `rc`, an error of judge_try, and returns `rc`.
 enum sl_err judge_fail(const struct judge *j, enum sl_err rc,
                        struct sl_error *err);
 
-// Returns how many elements of an output are compared, and writes their numbers
-// to at[] (unless NULL), some of them perhaps twice: a function of the shape,
-// of `terms`, the length of the sum that an element is, and of the device's
-// multiprocessors.
+// Returns how many elements of an output of shape *s are compared, and writes
+// their numbers, some of them perhaps twice, to at[] unless it is NULL: a
+// function of the shape, of `terms`, the length of the sum that an element is,
+// and of the number of the device's multiprocessors.
 int64_t judge_choose(int64_t *at, const struct kern_shape *s, int64_t terms,
                      int multiprocessors);
 

@@ -17,12 +17,15 @@
 
 #include "kernels/cuda/cuda.h"
 
-// Joins n devs by a communicator; how[size] says so, with NCCL's version.
-// SL_ENOTSUP: no NCCL, or it cannot; nothing has changed then, `how` included.
-// Else as cuda_fail: none has a communicator. Waits until all have joined.
+// Joins n devs by a communicator each and writes so, with NCCL's version, to
+// how[size]; waits until all have joined. Changes the calling thread's device
+// to that of devs[0]. SL_ENOTSUP: no NCCL, or it cannot; nothing has changed
+// then, `how` included. Else as cuda_fail: none has a communicator.
 enum sl_err nccl_join(struct kern_dev *const *devs, unsigned n, char *how,
                       size_t size, struct sl_error *err);
-// Enqueues sending to and receiving from all other devs. SL_ELOST.
+// Enqueues on `s` sending to and receiving from all other devs
+// (kern_backend.exchange). SL_ELOST: NCCL or the device failed, and the dev
+// counts as lost.
 enum sl_err nccl_exchange(struct kern_stream *s, const struct kern_exchange *x);
 // Aborts the communicators of n devs, so that waits for them end; they count as
 // not joined.

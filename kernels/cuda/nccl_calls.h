@@ -27,8 +27,9 @@ struct nccl_calls {
 #undef NCCL_CALL
 };
 
-// Returns the table, loading the library with the first call. After a call that
-// returned it `why` may be NULL.
+// Returns the table, and loads the library with the first call. Returns NULL,
+// with the reason in why[n], if there is none; the next call tries again. After
+// a call that returned the table `why` may be NULL.
 const struct nccl_calls *nccl_calls(char *why, size_t n);
 
 #endif

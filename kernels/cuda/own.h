@@ -40,8 +40,8 @@ extern const struct own_op own_xent, own_bce, own_mse, own_unscale_check;
 #define OWN_LAUNCH(c, kernel, gx, gy, args)                                    \
     CUDA_LAUNCH((c)->dev, (c)->s, kernel, gx, gy, args)
 
-// Returns the kernel for `dtype`: `f32`, or one of the two that follow it on
-// its TYPED line, for f16 and bf16.
+// Returns the kernel for `dtype` of three that follow each other on a TYPED
+// line: `f32` itself, or the one for f16 or bf16 behind it.
 enum cuda_kernel own_typed(enum cuda_kernel f32, uint8_t dtype);
 
 // Returns n / by, rounded up.
@@ -50,20 +50,20 @@ static inline int64_t own_ceil(int64_t n, int64_t by)
     return (n + by - 1) / by;
 }
 
-// Returns the elements of a pack.
+// Returns how many elements of `dtype` a pack has.
 static inline int64_t own_pack(uint8_t dtype)
 {
     return 16 / (int64_t)kern_dtype_bytes((enum kern_dtype)dtype);
 }
 
-// Returns the blocks for one thread per pack of n elements.
+// Returns how many blocks have one thread for each pack of n elements.
 static inline int64_t own_blocks(int64_t n, int64_t pack)
 {
     return own_ceil(own_ceil(n, pack), CUDA_THREADS);
 }
 
-// Returns true if all n addresses are multiples of 32 (NULL is): accesses of a
-// whole pack are allowed then.
+// Returns true if all n addresses are multiples of 32 (NULL is one): accesses
+// of a whole pack are allowed then.
 bool own_wide(unsigned n, void *const *at);
 
 // How a table is cut, and into how many blocks.
@@ -71,36 +71,41 @@ struct own_table {
     struct args_table t;
     int64_t across, down;
 };
-// Cuts a shape, seen as [rows, cols] of its last axis. `wide`: addresses allow
-// wide accesses, which are used if the columns are whole packs.
+// Fills *out with how the table [rows, cols] that *s is (its last axis are the
+// columns) is cut into blocks. `wide`: own_wide allows wide accesses, which are
+// used if the columns are whole packs.
 void own_table(struct own_table *out, const struct kern_shape *s, bool wide);
-// Cuts each of `tables` tables, which are summed at once, as own_table does.
+// Fills *out with how each of `tables` tables of rows x cols elements is cut,
+// which are summed by one launch, as own_table does.
 void own_tables(struct own_table *out, int64_t tables, int64_t rows,
                 int64_t cols, uint8_t dtype, bool wide);
-// Returns the bytes of the partial sums that the blocks leave, `sums` per
-// column, rounded up to 64.
+// Returns the bytes of the partial sums that the blocks of *t leave, `sums` of
+// them for each column, rounded up to 64.
 size_t own_table_bytes(const struct own_table *t, int64_t sums);
-// Returns the number of blocks of the second pass over them.
+// Returns the number of blocks of the second pass, which adds up the partial
+// sums of `cols` columns.
 int64_t own_end_blocks(int64_t cols);
 
-// Enqueues the sums of the columns of x, as both reduce and pool_bwd want them,
-// in both passes: y = sums, or += with ACCUM. With `aux`, a max-pool's, only
-// pixels with a tap are summed; else aux and aux_shape are NULL.
+// Enqueues both passes that sum the columns of `x`, of shape *s: y = sums, or
+// += if the op has ACCUM. With `aux`, that of a max-pool, only pixels with a
+// tap are summed; else aux and aux_shape are NULL. c->workspace has
+// own_table_bytes for one sum.
 enum sl_err own_column_sum(const struct own_call *c, const struct kern_shape *s,
                            const void *x, const struct kern_shape *aux_shape,
                            const void *aux, float *y);
 
-// Enqueues the second pass: y from what the blocks left in the workspace, or
-// added to it with ACCUM.
+// Enqueues the second pass alone: y = the sums of what the blocks of *t left in
+// the workspace, or += if the op has ACCUM.
 enum sl_err own_column_end(const struct own_call *c, const struct own_table *t,
                            float *y);
 
-// Returns the blocks of a kernel over `s` that leaves a pair of f64 per block.
+// Returns the number of blocks of a kernel that goes over the elements of *s
+// and leaves a pair of f64 for each block.
 int64_t own_stats_blocks(const struct kern_shape *s);
 // Returns the bytes of workspace that these pairs take: 16 per block.
 size_t own_stats_bytes(int64_t blocks);
-// Enqueues the sum of the pairs in the workspace, divided by `over`: stats[2]
-// is set to it, or added to with ACCUM.
+// Enqueues the sum of the pairs that `blocks` blocks left in the workspace,
+// divided by `over`: stats[2] is set to it, or added to if the op has ACCUM.
 enum sl_err own_stats_end(const struct own_call *c, int64_t blocks,
                           double *stats, double over);
 

@@ -9,12 +9,13 @@
 
 #include "kernels/cuda/cuda.h"
 
-// Fills in what output `out` (an index of io[]) of *d is made of, at these
-// addresses: all of its elements, which go there. `tf32`: what it is compared
-// with may cut its factors.
+// Fills *a with the arguments for all elements of output `out` (an index of
+// io[]) of *d, a product or convolution, read and written at the addresses
+// io[]. `tf32`: what it is compared with may cut its factors, so a->allow is
+// wider.
 void plain_args(struct args_oracle *a, const struct kern_desc *d, unsigned out,
                 void *const *io, bool tf32);
-// Enqueues those sums.
+// Enqueues on `s` the sums that *a describes.
 enum sl_err plain_launch(struct cuda_dev *dev, cudaStream_t s,
                          const struct args_oracle *a);
 

@@ -50,9 +50,9 @@ struct vendor {
 };
 
 // Reads tf32=, deterministic=, autotune=, nccl=, prove= (0 or 1), workspace=
-// (MiB) and plans= (a path, the last option: it may hold commas). NULL: all
-// defaults. SL_EINVAL names what it does not know, and leaves *out as it was.
-// out->plans is for vendor_new.
+// (MiB) and plans= (a path, the last option: it may hold commas) from `text`;
+// NULL: all defaults. out->plans is for vendor_new, which takes it. SL_EINVAL
+// names what it does not know; SL_ENOMEM. Either leaves *out as it was.
 enum sl_err vendor_options_read(struct vendor_options *out, const char *text,
                                 struct sl_error *err);
 
@@ -61,8 +61,10 @@ enum sl_err vendor_options_read(struct vendor_options *out, const char *text,
 // it says op by op.
 bool vendor_dnn_fits(size_t version);
 
-// Makes dev->vendor: takes over options->plans, also on failure, and settles
-// how much workspace there may be. On failure dev->vendor stays NULL.
+// Makes dev->vendor, with the workspace that one plan may have settled;
+// vendor_free frees it. Takes options->plans, also on failure. SL_ENOTSUP:
+// another major version of cuDNN is installed; SL_ENOMEM. dev->vendor stays
+// NULL then.
 enum sl_err vendor_new(struct cuda_dev *dev, struct vendor_options *options,
                        struct sl_error *err);
 // Frees dev->vendor, if there is one, and sets it to NULL; before cuda_close. A
@@ -75,7 +77,8 @@ static inline struct vendor *vendor(struct cuda_dev *dev)
     return dev->vendor;
 }
 
-// Returns true if f32 tensors of `d` may go through tensor cores.
+// Returns true if f32 tensors of `d` may go through tensor cores: the op says
+// so or, if it does not say, the option.
 bool vendor_tf32(const struct vendor *v, const struct kern_desc *d);
 
 // Returns the key that a kept plan is found by: a hash of the op, how it may
@@ -84,22 +87,25 @@ bool vendor_tf32(const struct vendor *v, const struct kern_desc *d);
 uint64_t vendor_key(struct cuda_dev *dev, const struct kern_desc *d,
                     size_t cap_bytes);
 
-// Opens cuBLASLt for the device, with the first call. SL_ENOMEM or SL_EINTERNAL
-// if it does not open.
+// Opens cuBLASLt for the device with the first call; later ones do nothing.
+// SL_ENOMEM or SL_EINTERNAL if it does not open.
 enum sl_err vendor_blas(struct cuda_dev *dev, struct sl_error *err);
-// Opens cuDNN likewise. SL_EINTERNAL.
+// Opens cuDNN for the device with the first call; later ones do nothing.
+// SL_EINTERNAL if it does not open.
 enum sl_err vendor_dnn(struct cuda_dev *dev, struct sl_error *err);
 
 // Returns what a library's refusal to run on `s` means. `rc` is the library's
-// own verdict, not SL_OK; one that a kernel failed (SL_ELOST) is CUDA's to
-// judge: waits for the stream, and only if CUDA says so the device is lost.
-// Otherwise SL_EINTERNAL: something else may be tried.
+// own verdict, not SL_OK. If it is SL_ELOST, a kernel that failed, waits for
+// the stream. If CUDA has an error, returns that (cuda_result), and SL_ELOST
+// only then. Otherwise returns `rc`, or SL_EINTERNAL for SL_ELOST, with a text
+// in dev->fault: something else may be tried (vendor_try_next). `what` is what
+// was tried, for the text.
 enum sl_err vendor_refused(struct cuda_dev *dev, cudaStream_t s, enum sl_err rc,
                            const char *what);
 
-// Returns true if another way may be tried after `rc`: not on a lost device,
-// and not while a step is recorded, since the recording is spoilt then, and the
-// step is run without.
+// Returns true if another way may be tried after the error `rc`; false on a
+// lost device, while a step is recorded on `s` (the recording is spoilt, and
+// the step is run without), and if `rc` is SL_OK.
 bool vendor_try_next(cudaStream_t s, enum sl_err rc);
 
 // Logs one line: `impl` refused to compute `d`, and another way is tried.
@@ -131,8 +137,10 @@ bool vendor_aligned(unsigned n, void *const *at);
 // Returns 100 if cuBLASLt computes the MATMUL `d`, else 0: dtypes that it does
 // not mix, BGRAD without trans_a, a bias over an empty product.
 int gemm_score(struct cuda_dev *dev, const struct kern_desc *d);
-// Makes the plan of a MATMUL with a score; `cap_bytes` is the most workspace.
-// SL_ENOTSUP: no algorithm; SL_ENOMEM.
+// Makes the plan of a MATMUL with a score (gemm_score) above 0; `cap_bytes` is
+// the most workspace. Candidates of cuBLASLt are compared first (judge.h); our
+// own loops take over if all are wrong. SL_ENOTSUP: no algorithm; SL_ENOMEM;
+// SL_ELOST.
 enum sl_err gemm_plan(struct kern_plan **out, size_t *workspace_bytes,
                       struct cuda_dev *dev, const struct kern_desc *d,
                       size_t cap_bytes, struct sl_error *err);
@@ -140,8 +148,9 @@ enum sl_err gemm_plan(struct kern_plan **out, size_t *workspace_bytes,
 // Returns 100 if cuDNN has an engine for the convolution `d` that may run, else
 // 0. Opens cuDNN, and may ask it: slow.
 int conv_score(struct cuda_dev *dev, const struct kern_desc *d);
-// Makes the plan of a convolution with a score, or takes a kept one;
-// `cap_bytes` is the most workspace. SL_ENOTSUP: no engine; SL_ENOMEM.
+// Makes the plan of a convolution with a score (conv_score) above 0, or takes a
+// kept one; `cap_bytes` is the most workspace. SL_ENOTSUP: no engine;
+// SL_ENOMEM; SL_ELOST.
 enum sl_err conv_plan(struct kern_plan **out, size_t *workspace_bytes,
                       struct cuda_dev *dev, const struct kern_desc *d,
                       size_t cap_bytes, struct sl_error *err);
@@ -154,7 +163,8 @@ struct desc_plan {
     struct kern_desc desc;
 };
 
-// Makes such a plan; `impl` is a literal. SL_ENOMEM.
+// Makes a plan that keeps a copy of *d for `run` and wants no workspace; `impl`
+// is a literal. SL_ENOMEM.
 enum sl_err
 desc_plan_new(struct kern_plan **out, size_t *workspace_bytes,
               struct cuda_dev *dev, const struct kern_desc *d, const char *impl,
@@ -162,14 +172,15 @@ desc_plan_new(struct kern_plan **out, size_t *workspace_bytes,
                                  void *const *io, void *workspace),
               struct sl_error *err);
 
-// Makes the plan of a product over nothing: sums become 0 unless they are added
-// to.
+// Makes the plan of a product over no elements: outputs become 0, or stay as
+// they are if the op has ACCUM. SL_ENOMEM.
 enum sl_err nothing_plan(struct kern_plan **out, size_t *workspace_bytes,
                          struct cuda_dev *dev, const struct kern_desc *d,
                          struct sl_error *err);
 
-// Makes a plan that sums a matrix's rows, as bias gradients want it:
-// x [..., c] -> f32 [c], added to with `accum`.
+// Makes a plan that sums the rows of a matrix, as bias gradients want it: x
+// [..., c] -> f32 [c], which is added to with `accum`. SL_ENOMEM: also for more
+// workspace than `cap_bytes`.
 enum sl_err rows_plan(struct kern_plan **out, size_t *workspace_bytes,
                       struct cuda_dev *dev, const struct kern_shape *x,
                       bool accum, size_t cap_bytes, struct sl_error *err);
@@ -184,17 +195,17 @@ typedef enum sl_err (*tune_run)(void *arg, unsigned i, cudaStream_t s,
 // events: 20, or fewer of a long one.
 unsigned tune_runs(float ms);
 
-// Returns true if a candidate that ran once in `ms` needs no more runs: another
-// one is more than twice as fast. Never of an op of less than a millisecond.
+// Returns true if a candidate that ran once in `ms` needs no more runs: it took
+// more than a millisecond, and more than twice as long as `best`.
 bool tune_hopeless(float ms, float best);
 
-// Returns the fastest of n candidates, run(arg, i, ...), on zeroed buffers made
-// for it, one for each tensor of `d`, and a workspace of workspace_bytes, which
-// is enough for each of them: two runs to warm up, and three times tune_runs
-// unless it is hopeless. A candidate that fails is left out. 0 (the libraries'
-// advice) if n is below 2, there is no space or nothing runs. A device that is
-// lost ends it early: look at dev->lost. Waits. Beats (kernels/beat.h) with
-// every round.
+// Returns the number of the fastest of n candidates by running them with
+// run(arg, i, ...) on zeroed buffers made for it, one for each tensor of `d`,
+// and a workspace of workspace_bytes, which is enough for each of them: two
+// runs to warm up, and three times tune_runs unless it is hopeless. A candidate
+// that fails is left out. Returns 0 (the libraries' advice) if n is below 2,
+// there is no space or nothing runs. A device that is lost ends it early: look
+// at dev->lost. Waits for the device. Beats (kernels/beat.h) with every round.
 unsigned tune_fastest(struct cuda_dev *dev, const struct kern_desc *d,
                       unsigned n, size_t workspace_bytes, tune_run run,
                       void *arg);
