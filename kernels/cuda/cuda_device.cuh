@@ -40,6 +40,7 @@ typedef __nv_bfloat16 bf16;
 
 // ---- Numbers --------------------------------------------------------------
 
+// Returns the value of an element, exactly.
 DEV float elem_float(float x)
 {
     return x;
@@ -53,7 +54,7 @@ DEV float elem_float(bf16 x)
     return __bfloat162float(x);
 }
 
-// Rounded to nearest even; an f16 may become infinite.
+// Stores x, rounded to nearest even; an f16 may become infinite.
 DEV void elem_store(float *to, float x)
 {
     *to = x;
@@ -67,7 +68,7 @@ DEV void elem_store(bf16 *to, float x)
     *to = __float2bfloat16_rn(x);
 }
 
-// What is read back of it.
+// Returns what elem_store of x to a T leaves to be read back.
 template <class T> DEV float as_stored(float x)
 {
     T r;
@@ -78,15 +79,19 @@ template <class T> DEV float as_stored(float x)
 
 // ---- Packs ----------------------------------------------------------------
 
+// Number of elements in a pack of T.
 template <class T> struct pack {
     static const int n = 16 / sizeof(T);
 };
 
+// V elements that are read or written by one access.
 template <class T, int V> struct __align__(sizeof(T) * V) run
 {
     T at[V];
 };
 
+// Loads the m elements at `from`, with zeros behind them, as f32. `wide`: the
+// address allows one access for all V.
 template <int V, class T>
 DEV void pack_load(float (&to)[V], const T *from, int m, bool wide)
 {
@@ -101,7 +106,8 @@ DEV void pack_load(float (&to)[V], const T *from, int m, bool wide)
         to[l] = l < m ? elem_float(from[l]) : 0;
 }
 
-// One as it lies in memory; what is beyond its m elements is 0.
+// Returns the pack at `from` as it lies in memory; what is beyond its m elements
+// is 0. WIDE: by one access, which reads all of them.
 template <bool WIDE, class T> DEV run<T, pack<T>::n> fetch(const T *from, int m)
 {
     run<T, pack<T>::n> r;
@@ -118,6 +124,7 @@ template <bool WIDE, class T> DEV run<T, pack<T>::n> fetch(const T *from, int m)
     return r;
 }
 
+// Stores the first m elements, rounded to T. `wide` as for pack_load.
 template <int V, class T>
 DEV void pack_store(T *to, const float (&from)[V], int m, bool wide)
 {
@@ -134,7 +141,8 @@ DEV void pack_store(T *to, const float (&from)[V], int m, bool wide)
             elem_store(to + l, from[l]);
 }
 
-// The aux of a max-pool. No tap comes as -1 (i32) or 255 (u8).
+// Loads m elements of a max-pool's aux, from element `at` on. No tap, and what is
+// beyond m, comes as -1 (i32) or 255 (u8).
 template <int V>
 DEV void load_aux(int (&tap)[V], const void *aux, bool i32, int64_t at, int m,
                   bool wide)
@@ -156,18 +164,20 @@ DEV void load_aux(int (&tap)[V], const void *aux, bool i32, int64_t at, int m,
         tap[l] = l < m ? ((const uint8_t *)aux)[at + l] : 255;
 }
 
+// Returns the number of this thread in a grid of one dimension.
 DEV int64_t thread_number(void)
 {
     return (int64_t)blockIdx.x * CUDA_THREADS + threadIdx.x;
 }
 
-// How many of n elements the pack at `from` has.
+// Returns how many of n elements the pack at `from`, below n, has.
 template <int V> DEV int pack_part(int64_t n, int64_t from)
 {
     return n - from < V ? (int)(n - from) : V;
 }
 
-// *i /= d; returns the rest. Most numbers fit in 32 bits, where it is cheap.
+// Divides *i by d and returns the rest. Most numbers fit in 32 bits, where it is
+// cheap.
 DEV uint32_t index_split(uint64_t *i, uint32_t d)
 {
     uint64_t whole;
@@ -186,8 +196,8 @@ DEV uint32_t index_split(uint64_t *i, uint32_t d)
 
 // ---- Sums -----------------------------------------------------------------
 
-// Over the lanes of a warp; every lane gets the same bits, since each step adds
-// the same two numbers on both sides.
+// Returns the sum of x over the lanes of a warp; every lane gets the same bits,
+// since each step adds the same two numbers on both sides.
 template <class N> DEV N warp_sum(N x)
 {
     for (int step = 16; step > 0; step /= 2)
@@ -195,7 +205,8 @@ template <class N> DEV N warp_sum(N x)
     return x;
 }
 
-// Over a block, in two sums; to partial[blockIdx.x]. Once per kernel.
+// Sums a and b over the threads of a block, to partial[blockIdx.x]. All threads
+// call it, once per kernel.
 DEV void block_stats(double *partial, double a, double b)
 {
     __shared__ double scratch[2][CUDA_THREADS / 32];
@@ -226,7 +237,7 @@ struct table_place {
     int step, m;        // m: columns of its pack; 0: none
 };
 
-// Of a block at (bx, by) of the table.
+// Returns the place of this thread if its block is at (bx, by) of the table.
 template <int V>
 DEV struct table_place place_at(const struct args_table &t, int64_t bx,
                                 int64_t by)
@@ -244,12 +255,14 @@ DEV struct table_place place_at(const struct args_table &t, int64_t bx,
     return p;
 }
 
+// Returns the place of this thread, its block being where the grid has it.
 template <int V> DEV struct table_place place_of(const struct args_table &t)
 {
     return place_at<V>(t, blockIdx.x, blockIdx.y);
 }
 
-// ROWS rows of a thread from `row` on: all are loaded before the first is used.
+// Calls `use` for ROWS rows of a thread from `row` on: all are loaded before the
+// first is used.
 template <int ROWS, bool WIDE, int N, class T, class F>
 DEV void table_walk_rows(const struct args_table &t,
                          const struct table_place &p, int64_t row,
@@ -274,6 +287,7 @@ DEV void table_walk_rows(const struct args_table &t,
     }
 }
 
+// Does what table_walk does, with accesses that are WIDE or not.
 template <int FLIGHT, bool WIDE, int N, class T, class F>
 DEV void table_walk_as(const struct args_table &t, const struct table_place &p,
                        const T *const (&from)[N], F use)
@@ -286,9 +300,10 @@ DEV void table_walk_as(const struct args_table &t, const struct table_place &p,
         table_walk_rows<1, WIDE>(t, p, row, from, use);
 }
 
-// All rows of a thread, in order, through N tensors of the same shape: `use`
-// is told where, how many columns, whether wide, and the N packs there. FLIGHT
-// rows are loaded before the first is used, where accesses are wide.
+// Walks over all rows of a thread, in order, through N tensors of the same
+// shape, and calls use(element, columns, wide, packs) for each: where its pack
+// begins, how many columns it has, and the N packs there in f32. FLIGHT rows are
+// loaded before the first is used, where accesses are wide.
 template <int FLIGHT, int N, class T, class F>
 DEV void table_walk(const struct args_table &t, const struct table_place &p,
                     const T *const (&from)[N], F use)
@@ -331,15 +346,18 @@ DEV void table_sums(const struct args_table &t, const struct table_place &p,
 
 // ---- The second pass over partial sums ------------------------------------
 
-// A block adds the partial sums of 8 columns, 32 threads each. True in the one
-// thread per column that then has *sum.
+// A block adds the partial sums of END_COLS columns, 32 threads each.
 #define END_COLS 8
 
+// Returns the column that this thread adds for.
 DEV int64_t end_col(void)
 {
     return (int64_t)blockIdx.x * END_COLS + threadIdx.x % END_COLS;
 }
 
+// Adds the partial sums that `blocks` blocks left for this thread's column; all
+// threads of the block call it. Returns true in the one thread for each column
+// that then has them in sum[].
 template <int SUMS>
 DEV bool end_sums(const float *partial, int blocks, int64_t cols,
                   float (&sum)[SUMS])
