@@ -63,17 +63,19 @@ enum access_role access_role_of(const char *word);
 enum sl_err access_who(struct access_who *out, const struct rpc_peer *peer,
                        struct sl_error *err);
 
-// Returns whether the caller may see no jobs but its tenant's.
+// Returns true if the caller may see no jobs but its tenant's: a submitter, or
+// a viewer with a tenant.
 bool access_of_tenant(const struct access_who *who);
 
 // Checks that `peer` may call method `path`, by the table of methods and roles;
 // for rpc_server_options.allow. A path that is in no table is for local callers
-// alone. SL_EAUTH, SL_EDENIED.
+// alone. Returns SL_OK if it may; SL_EAUTH: the caller is not known;
+// SL_EDENIED: its role may not.
 enum sl_err access_allow(const char *path, const struct rpc_peer *peer,
                          struct sl_error *err);
 
 // Returns the name of method `path` in the audit log, "Submit"; NULL: its calls
-// change nothing, or there is no such method.
+// change nothing and are not in that log, or there is no such method.
 const char *access_audit_name(const char *path);
 
 // Options of clients that accept only servers of one role, by the certificate
@@ -81,24 +83,27 @@ const char *access_audit_name(const char *path);
 extern const struct rpc_channel_options access_to_coordinator;
 extern const struct rpc_channel_options access_to_psserver;
 extern const struct rpc_channel_options access_to_worker;
-// Returns whether many callers may share this certificate: it identifies
-// no caller, or has the name '*'. For rpc_server_options.shared.
+// Returns true if many callers may share the certificate of `peer`: it
+// identifies no caller, or has the name '*'. For rpc_server_options.shared.
 bool access_shared(const struct rpc_peer *peer);
 
-// Checks that the caller, as access_who gave it, may attend under `role` and
-// `name`; a local caller may under any. SL_EDENIED.
+// Checks that the caller, as access_who gave it, may attend as a member of
+// `role` with the name `name`; a local caller may under any. Returns SL_OK if
+// it may; SL_EDENIED: its certificate is of another role, or of another name
+// than '*' and `name`.
 enum sl_err access_attend(const struct access_who *who, enum access_role role,
                           const char *name, struct sl_error *err);
 
 // Checks that a member of `role` may send all that `up`, a message of its
-// stream, holds: by a second table, of AttendUp's and Heartbeat's fields and
-// roles. SL_EDENIED names the field; a message without a kind is one, too.
+// stream, says: by a second table, of the roles that may set each field of
+// AttendUp and Heartbeat. Returns SL_OK if it may; SL_EDENIED names the field,
+// or says that `up` has no kind.
 enum sl_err access_say(enum access_role role, const Sluice__V1__AttendUp *up,
                        struct sl_error *err);
 
-// Writes the URI of a certificate to `out`; `role` is ACCESS_ADMIN or one
-// behind it, `tenant` NULL: it names none. SL_EINVAL says which word is not
-// allowed.
+// Writes the URI of a certificate of that role, name and tenant to `out`;
+// `role` is ACCESS_ADMIN or one behind it in the enum, `tenant` NULL: it names
+// none. SL_EINVAL says which word is not allowed.
 enum sl_err access_uri(char out[RPC_PEER_ID], enum access_role role,
                        const char *name, const char *tenant,
                        struct sl_error *err);

@@ -47,22 +47,24 @@ enum sl_err curves_new(struct curves **out,
 // Closes the files and frees; points that wait are lost. NULL is allowed.
 void curves_free(struct curves *c);
 
-// Returns true if a status may make a point now, unless it repeats the last
-// one.
+// Returns true if enough time has passed since the last point for curves_take
+// to take another.
 bool curves_due(const struct curves *c);
 
-// Takes a point from status `s`, if it is not the point before, and one is due
-// or s is the `last` status; and the evaluations that it has beyond those taken
-// before. `s` is a status with its spec or without. Only memory is written.
-// SL_ENOMEM: the point is left out, and the next call goes on.
+// Takes a point of the training curve from status `s`, if its steps differ from
+// those of the last point, and a point is due (curves_due) or `last` is true: s
+// is the job's last status. Takes also the evaluations that s has beyond those
+// taken before. `s` is a status with its spec or without. Only memory is
+// written. SL_ENOMEM: the point is left out, and the next call goes on.
 enum sl_err curves_take(struct curves *c, const Sluice__V1__JobStatus *s,
                         bool last);
 
-// Returns true if points wait to be written.
+// Returns true if points wait to be written by curves_write.
 bool curves_wait(const struct curves *c);
-// Writes the points that wait, and makes the files before their first points.
-// After an error they wait for the next call, unless too many do: those are
-// dropped, and a new file begins.
+// Writes the points that wait to their files, which it makes when they are
+// first needed; waits for the disk. After an error they wait for the next call,
+// unless they are more than a MiB or a part of them could not be removed from
+// the file: then they are dropped, and a new file begins.
 enum sl_err curves_write(struct curves *c, struct sl_error *err);
 
 #endif

@@ -24,16 +24,18 @@ size_t field_size(const ProtobufCFieldDescriptor *f);
 // optional scalar, and a field of a oneof that is not the set one, have 0.
 size_t field_count(const ProtobufCMessage *m,
                    const ProtobufCFieldDescriptor *f);
-// Returns the place of value `i` of field `f`, which may be written; `i` is not
-// checked against field_count. For strings and messages it holds a pointer.
+// Returns the address of value `i` of field `f` within `m`, which may be
+// written; `i` is not checked against field_count. For strings and messages a
+// pointer lies there.
 void *field_at(const ProtobufCMessage *m, const ProtobufCFieldDescriptor *f,
                size_t i);
 
-// Returns the value at `at` of an integer, enum or bool field. Signed ones are
-// sign-extended.
+// Returns the value at `at`, an address of field_at, of an integer, enum or
+// bool field `f`. Signed ones are sign-extended.
 uint64_t field_number(const ProtobufCFieldDescriptor *f, const void *at);
 
-// Returns true for int32, sint64, ...: negative values exist.
+// Returns true if `f` is an integer field with negative values: int32, sint64
+// and so on.
 bool field_is_signed(const ProtobufCFieldDescriptor *f);
 
 // Returns the name of the first field of `m` that has a value and is not among

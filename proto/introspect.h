@@ -23,16 +23,18 @@
 
 struct introspect;
 
-// Makes the services. `services` are the full names this daemon answers,
-// "sluice.v1.Shards"; the standard ones are added. Starts as not serving.
+// Makes the services, which say that the daemon is not serving. `services` are
+// the `count` full names that this daemon answers, "sluice.v1.Shards"; those of
+// the two standard services are added. *out is for introspect_free.
 enum sl_err introspect_new(struct introspect **out, const char *const *services,
                            size_t count, struct sl_error *err);
 
-// Returns the methods, to hand to rpc_server_new beside the daemon's own.
+// Returns the table of the services' methods, to hand to rpc_server_new beside
+// the daemon's own; it belongs to `in`.
 struct rpc_table introspect_table(struct introspect *in);
 
-// Sets the state of the daemon's services, and tells all watchers of a change;
-// waits for no peer.
+// Sets whether the daemon's services are SERVING or NOT_SERVING, and queues a
+// message to all watchers if that is a change; waits for no peer.
 void introspect_set_serving(struct introspect *in, bool serving);
 
 // Frees it, after the server, so that no watcher is left. NULL is allowed.

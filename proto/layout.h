@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// proto/layout.h -- where the elements of a job lie: messages <-> common/part.
+// proto/layout.h -- where the elements of a job lie: messages <-> plan/part.
 //
 // The flat vector is all variables, in order, concatenated. A layout is the
 // checked form of Variable[] and Piece[] as JobOpen, CheckpointsReply and
@@ -54,9 +54,10 @@ struct layout {
     uint64_t elements; // elements of the flat vector
 };
 
-// Makes a layout of the variables and their pieces, and checks that
-// they fit together; the messages, each checked by itself (wire_check), are
-// borrowed for the call. SL_EINVAL: a piece or variable does not fit.
+// Makes *out, for layout_release, of the variables and their pieces, and checks
+// that they fit together; the messages, each checked by itself before
+// (wire_check), are borrowed for the call. SL_EINVAL: a piece or variable does
+// not fit, or two variables have one name; SL_ENOMEM.
 enum sl_err layout_make(struct layout *out,
                         Sluice__V1__Variable *const *variables,
                         size_t variables_count,
@@ -64,19 +65,22 @@ enum sl_err layout_make(struct layout *out,
                         struct sl_error *err);
 void layout_release(struct layout *l); // all zeroes is allowed
 
-// Returns the number of the variable `name`, or UINT32_MAX.
+// Returns the index of the variable `name` in l->variables; UINT32_MAX: there
+// is none.
 uint32_t layout_find(const struct layout *l, const char *name);
 
 // ---- for the coordinator: model -> part -> messages
 
-// Makes the input of part_plan_make, one per variable of `m`; free with
-// sl_free. SL_ENOMEM.
+// Makes an array of what part_plan_make reads of variables, one element for
+// each variable of `m`, with `whole` false; free it with sl_free. SL_ENOMEM.
 enum sl_err layout_part_vars(struct part_var **out, const struct model *m);
 
-// Makes an array of messages on the heap, one per variable of `m`. SL_ENOMEM.
+// Makes an array of messages on the heap, one for each variable of `m`;
+// layout_variables_free frees it. SL_ENOMEM.
 enum sl_err layout_variables(Sluice__V1__Variable ***out,
                              const struct model *m);
-// Makes an array of messages on the heap, one per piece of `plan`. SL_ENOMEM.
+// Makes an array of messages on the heap, one for each piece of `plan`;
+// layout_pieces_free frees it. SL_ENOMEM.
 enum sl_err layout_pieces(Sluice__V1__Piece ***out,
                           const struct part_plan *plan);
 // Frees the array of layout_variables and its `count` messages. NULL is
@@ -85,15 +89,15 @@ void layout_variables_free(Sluice__V1__Variable **list, size_t count);
 // Frees the array of layout_pieces and its `count` messages. NULL is allowed.
 void layout_pieces_free(Sluice__V1__Piece **list, size_t count);
 
-// Computes the rows (size of the first axis; 1 for a scalar) and the elements
-// per row of `v`. SL_EINVAL if the shape is empty in a dimension or its product
-// is more than MODEL_VARIABLE_MAX.
+// Sets *rows to the size of the first axis of `v` (1 for a scalar) and
+// *row_elements to the product of the others. SL_EINVAL if an axis is 0 or the
+// product of all is more than MODEL_VARIABLE_MAX.
 enum sl_err layout_rows(const Sluice__V1__Variable *v, uint64_t *rows,
                         uint64_t *row_elements, struct sl_error *err);
 
 // ---- for export
 
-// Returns the shape of a variable as Keras has it.
+// Returns the shape of a variable with its axes in Keras' order.
 struct model_shape layout_keras_shape(const struct layout_variable *v);
 
 // Copies all elements of a variable (row major, our shape) into Keras' order

@@ -42,8 +42,9 @@ struct local_note {
 };
 #define LOCAL_MAGIC 0x31534c53u
 
-// Sends `note` on socket `fd`, with its magic filled in. `pass`: a descriptor
-// that goes with it, or -1.
+// Sends `note` on socket `fd`, with its magic filled in and with the descriptor
+// `pass`, unless it is -1. Returns SL_OK; SL_EBUSY: not now; SL_EUNAVAIL: the
+// other end is gone.
 enum sl_err local_send(int fd, struct local_note note, int pass);
 // Receives a note from socket `fd`. *passed is the descriptor that came with
 // it, for MAP and CALLS, else -1; only on SL_OK is it open: after a failure

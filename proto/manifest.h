@@ -24,15 +24,16 @@
 #define MANIFEST_FORMAT 1
 #define MANIFEST_BYTES ((size_t)64 << 20) // longer ones are not read
 
-// Parses file `path`, if it is a manifest of a format that we know. Also
-// SL_ENOENT, SL_EIO; SL_EINVAL and SL_ERANGE as sl_json_parse. A failure leaves
-// *out untouched.
+// Parses file `path`, if it is a manifest of a format that we know, to *out,
+// for json_decref. Also SL_ENOENT and SL_EIO: the file; SL_EINVAL and SL_ERANGE
+// as sl_json_parse. A failure leaves *out untouched.
 enum sl_err manifest_parse(json_t **out, struct fs *fs, const char *path,
                            struct sl_error *err);
 
-// Fills variables and pieces of an empty message of the heap. Each is valid by
-// itself (wire_check); whether they fit each other is layout_make's to say.
-// After a failure some may be there: wire_free.
+// Fills variables and pieces of *out, an empty message of the heap, from the
+// manifest `root`. Each is valid by itself (wire_check); whether they fit each
+// other is layout_make's to say. After a failure some may be there. Free *out
+// with wire_free in any case.
 enum sl_err manifest_layout(Sluice__V1__CheckpointsReply *out,
                             const json_t *root, struct sl_error *err);
 

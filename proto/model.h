@@ -204,13 +204,14 @@ struct model {
 };
 
 // Makes a checked graph from `spec`, which need not be checked and is not
-// changed. SL_EINVAL names the layer that is wrong.
+// changed; *out is for model_free. SL_EINVAL names the layer that is wrong;
+// SL_ENOMEM.
 enum sl_err model_make(struct model **out, const Sluice__V1__ModelSpec *spec,
                        struct sl_error *err);
 void model_free(struct model *m); // NULL is allowed
 
-// Returns the product of the dimensions; 1 for rank 0. It is not checked for an
-// overflow: shapes of a model have none.
+// Returns the product of the dimensions; 1 for rank 0. Overflow is not checked:
+// shapes of a model have none.
 uint64_t model_shape_elements(const struct model_shape *s);
 
 #define MODEL_SHAPE_TEXT 192
@@ -218,11 +219,13 @@ uint64_t model_shape_elements(const struct model_shape *s);
 const char *model_shape_text(char out[MODEL_SHAPE_TEXT],
                              const struct model_shape *s);
 
-// Returns the name in a spec of a type of layers, "conv2d".
+// Returns the name that a spec has for a type of layers, "conv2d"; `type` is
+// below MODEL_LAYER_COUNT.
 const char *model_layer_name(enum model_layer type);
-// Returns the name in a spec of an activation, "relu".
+// Returns the name that a spec has for an activation, "relu"; `act` is below
+// MODEL_ACT_COUNT.
 const char *model_act_name(enum model_act act);
-// Returns the highest edition that there is: what a worker of today knows.
+// Returns the highest edition that this program knows.
 unsigned model_edition_known(void);
 
 #endif

@@ -26,7 +26,8 @@ struct model_build {
     struct sl_error *err;
 };
 
-// Raises the edition that a program must know to compute the model.
+// Raises the edition that a program must know to compute the model to
+// `edition`, if it is lower.
 static inline void build_needs(const struct model_build *b, unsigned edition)
 {
     if (b->m->edition < edition)
@@ -53,8 +54,8 @@ enum sl_err model_unknown_layer(const char *where, const char *word,
 enum sl_err model_unknown_act(const char *where, const char *word,
                               struct sl_error *err);
 
-// Returns true if `name` has 1 to `max` bytes, all letters, digits or from
-// `also`.
+// Returns true if `name` has 1 to `max` bytes, each a letter, a digit or one of
+// the characters in `also`.
 bool model_name_ok(const char *name, const char *also, size_t max);
 
 // Fills *out, which owns nothing, with Keras' initializer `name` for a variable
@@ -66,14 +67,16 @@ enum sl_err model_initializer(struct model_init *out, const char *name,
 
 // ---- model_layers.c
 
-// Checks which fields the layer has, fills the node and its variables.
+// Checks which fields the layer at hand (b->layer) has, and fills its node and
+// its variables. SL_EINVAL names the layer; SL_ENOMEM.
 enum sl_err build_layer(struct model_build *b);
 
-// Checks that the input has rank `rank`; else SL_EINVAL: "wants <shape>, got
-// ...<advice>".
+// Checks that the input of the layer at hand has rank `rank`; else SL_EINVAL:
+// "wants <shape>, got ...<advice>".
 enum sl_err build_want_rank(const struct model_build *b, uint32_t rank,
                             const char *shape, const char *advice);
-// Checks that the input has rank 3: height, width, channels. SL_EINVAL.
+// Checks that the input of the layer at hand has rank 3: height, width,
+// channels; else SL_EINVAL.
 enum sl_err build_want_image(const struct model_build *b);
 
 // ---- The builders of layers.def: model_layers.c, model_views.c (layers that
@@ -89,20 +92,23 @@ enum sl_err build_want_image(const struct model_build *b);
 
 // ---- model_attention.c
 
-// Marks the nodes that are ids; SL_EINVAL if something else reads them, too.
+// Marks, after all layers are built, the nodes that are ids (model_node.ids);
+// SL_EINVAL if something other than embeddings reads them, too.
 enum sl_err build_ids(struct model_build *b);
 
 // ---- model_shape.c
 
-// Computes the product of the dimensions. SL_EINVAL, without a text and with
-// *out untouched: one is 0, or the product is larger than MODEL_VARIABLE_MAX.
+// Sets *out to the product of the dimensions. SL_EINVAL, without a text and
+// with *out untouched: one is 0, or the product is larger than
+// MODEL_VARIABLE_MAX.
 enum sl_err shape_product(uint64_t *out, const struct model_shape *s);
 
-// Returns true if both have the same dimensions.
+// Returns true if both have the same rank and dimensions.
 bool shape_equal(const struct model_shape *a, const struct model_shape *b);
 
-// Reads window, strides, dilation and padding of a convolution or pooling
-// layer, and sets out's height and width. SL_EINVAL.
+// Reads window (size[n_size]), strides, dilation and padding of a convolution
+// or pooling layer into b->node, and sets the height and width of its output. A
+// list has 1 or 2 numbers, or none for the default. SL_EINVAL names the layer.
 enum sl_err build_window(struct model_build *b, const uint32_t *size,
                          size_t n_size, const uint32_t *strides,
                          size_t n_strides);

@@ -33,8 +33,9 @@
 // "schema_version".
 #define PBJSON_SCHEMA_VERSION 1
 
-// Makes the object of `msg`, of copies; *out is a new reference. SL_ENOMEM
-// only; text that is not UTF-8 is mended.
+// Makes a JSON object of copies of what `msg` holds; *out is a new reference
+// (json_decref). SL_ENOMEM only; bytes of a text that are not UTF-8 are
+// replaced.
 enum sl_err pbjson_write(json_t **out, const ProtobufCMessage *msg);
 
 // Makes a message of the descriptor's type from `value`. `where` comes first in

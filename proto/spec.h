@@ -33,25 +33,26 @@
 #define SPEC_NAME_BYTES 63 // as long as a DNS label
 
 // Checks `spec` and sets its defaults. SL_EINVAL names the field that is wrong;
-// SL_ENOMEM. A "checked" spec below is one that this accepted: it has model,
-// train, optimizer, placement, checkpoint and evaluate.
+// SL_ENOMEM. A "checked" spec below is one for which this returned SL_OK: it
+// has model, train, optimizer, placement, checkpoint and evaluate.
 enum sl_err spec_check(Sluice__V1__JobSpec *spec, struct sl_error *err);
 
-// Checks what a new job may not be called, besides, of a checked spec:
-// SL_EINVAL for a name that looks like an id. Older jobs, and their manifests,
-// may have one.
+// Checks that the name of a checked spec is one that a new job may have:
+// SL_EINVAL if it looks like a job's id, "j-7"; no other error. Older jobs, and
+// their manifests, may have such a name.
 enum sl_err spec_check_new(const Sluice__V1__JobSpec *spec,
                            struct sl_error *err);
 
-// Returns true if gradients come from a program of the user's own. The spec
-// need not be checked.
+// Returns true if the model is external: gradients come from a program of the
+// user's own. The spec need not be checked.
 bool spec_external(const Sluice__V1__JobSpec *spec);
 
-// Returns checkpoint.every_seconds in ms, as many as can be told; 0: not by
-// time.
+// Returns checkpoint.every_seconds in ms, limited to what fits; 0: checkpoints
+// are not made by time.
 uint64_t spec_checkpoint_ms(const Sluice__V1__CheckpointSpec *checkpoint);
 
-// Returns train.stall_seconds of a spec in ms, or its default; 0: no limit.
+// Returns train.stall_seconds of a spec, or its default, in ms; 0: no limit.
+// The spec need not be checked.
 uint64_t spec_stall_ms(const Sluice__V1__JobSpec *spec);
 
 // Returns the batches of a counted step: train.accumulate of a spec, or its
@@ -59,18 +60,20 @@ uint64_t spec_stall_ms(const Sluice__V1__JobSpec *spec);
 // train.inner.steps.
 uint32_t spec_accumulate(const Sluice__V1__JobSpec *spec);
 
-// Returns how many samples may be impossible to read; 0: none, also without
-// data.
+// Returns how many samples that cannot be read a job may leave out
+// (data.skip_bad); 0: none, also without data.
 uint32_t spec_skip_bad(const Sluice__V1__JobSpec *spec);
 
-// Returns the samples of a step of a checked spec: of all its micro-batches.
+// Returns the number of samples of a step of a checked spec: those of all its
+// micro-batches.
 uint64_t spec_step_samples(const Sluice__V1__JobSpec *spec);
 
 // Returns true if steps that are not finite are skipped, and false if they end
 // the job: train.nonfinite of a spec, or its default.
 bool spec_skips_nonfinite(const Sluice__V1__TrainSpec *train);
 
-// Returns which column of ids of a source has this name; its n_ids: none.
+// Returns the index of the column of ids with this name in s->ids; s->n_ids:
+// there is none.
 size_t spec_ids_column(const Sluice__V1__SourceSpec *s, const char *name);
 
 // Returns train.wire of a spec, or its default.
@@ -141,8 +144,8 @@ enum sl_err spec_check_classes(char *const *names, size_t count,
 // are half an hour of a coordinator.
 #define SPEC_RANGES_MAX (UINT64_C(1) << 24)
 
-// Returns the samples of each range of an evaluation, but the last, of a
-// checked spec.
+// Returns how many samples each range of an evaluation has, but the last, which
+// may have fewer; for a checked spec.
 uint64_t spec_range_samples(const Sluice__V1__JobSpec *spec);
 
 // Checks how many ranges a test set of `samples` samples has, for a checked
@@ -157,7 +160,7 @@ struct spec_staleness {
     double lambda;
 };
 
-// Returns the rule for late gradients of a checked spec.
+// Returns the rule for late gradients of a checked spec, and its limit.
 struct spec_staleness spec_staleness(const Sluice__V1__TrainSpec *train);
 
 // Returns how many vectors of the model's size the psservers of a checked spec
@@ -194,7 +197,8 @@ enum spec_loss {
         SPEC_LOSS_COUNT
 };
 
-// Returns the loss of a checked spec; spec->from_logits says the rest.
+// Returns the loss of a checked spec; SPEC_LOSS_NONE for an external model.
+// spec->from_logits says the rest.
 enum spec_loss spec_loss(const Sluice__V1__JobSpec *spec);
 // Returns the name of a loss in a spec; "none" for SPEC_LOSS_NONE.
 const char *spec_loss_name(enum spec_loss loss);
@@ -226,7 +230,7 @@ enum spec_metric {
 
 #define SPEC_TOP_K 5 // the metric's k, where the spec says none
 
-// Returns the wanted metrics of a checked spec: bit m for metric m.
+// Returns the metrics that a checked spec wants: bit m for metric m; 0: none.
 uint32_t spec_metrics(const Sluice__V1__JobSpec *spec);
 // Returns the bits of metrics for which workers report sums (ScoreSums): all
 // that are wanted but accuracy.
@@ -236,7 +240,8 @@ const char *spec_metric_name(enum spec_metric metric);
 // Returns the metric with exactly that name, which is not NULL;
 // SPEC_METRIC_COUNT: none has it.
 enum spec_metric spec_metric_named(const char *name);
-// Returns the bits of the metrics that a job with this loss may want.
+// Returns the bits of the metrics that a job with this loss may want; 0 for
+// SPEC_LOSS_NONE.
 uint32_t spec_metrics_offered(enum spec_loss loss);
 
 // ---- optimizer
@@ -247,14 +252,14 @@ struct spec_optimizer {
     struct rate schedule;
 };
 
-// Fills *out from a checked OptimizerSpec, which it borrows the points of a
-// schedule from. SL_EINVAL: `spec` was not checked.
+// Fills *out from a checked OptimizerSpec, from which it borrows the points of
+// a schedule. SL_EINVAL: `spec` was not checked; *out is then untouched.
 enum sl_err spec_optimizer(struct spec_optimizer *out,
                            const Sluice__V1__OptimizerSpec *spec,
                            struct sl_error *err);
 
-// Returns the number plus 1 of the first group with a name or pattern that fits
-// the variable's name; 0: none.
+// Returns the number, from 1, of the first group with a name or pattern that
+// fits the variable's name; 0: none does.
 uint32_t spec_optimizer_group(const Sluice__V1__OptimizerSpec *spec,
                               const char *variable);
 
@@ -266,14 +271,14 @@ enum sl_err spec_optimizer_of(struct spec_optimizer *out, double *scale,
                               const Sluice__V1__OptimizerSpec *spec,
                               uint32_t group, struct sl_error *err);
 
-// Returns the number of slots of a parameter's size that the optimizer of a
-// checked spec keeps.
+// Returns how many slots of a parameter's size the optimizer of a checked spec
+// keeps; 0 for one that was not checked.
 unsigned spec_optimizer_slots(const Sluice__V1__OptimizerSpec *spec);
 
 // ---- tables
 
-// Fills *out with table `i` of a checked spec, whose texts and optimizer it
-// borrows.
+// Fills *out with table `i`, from 0, of a checked spec that has it; texts and
+// optimizer are borrowed from `spec`.
 void spec_table(Sluice__V1__Table *out, const Sluice__V1__JobSpec *spec,
                 size_t i);
 
@@ -347,7 +352,7 @@ struct spec_callbacks {
 
 // Returns the callbacks of a checked spec; all are off if it has none.
 struct spec_callbacks spec_callbacks(const Sluice__V1__JobSpec *spec);
-// Returns true if a callback of `c` is on.
+// Returns true if at least one callback of `c` is on.
 bool spec_callbacks_any(const struct spec_callbacks *c);
 
 // Returns true if training waits for the callbacks at each evaluation, since
@@ -356,8 +361,8 @@ bool spec_callbacks_wait(const struct spec_callbacks *c);
 
 // ---- placement
 
-// Fills *out with the partitioner of a checked spec; *target_bytes is the size
-// that automatic shards aim at.
+// Fills *out with the partitioner of a checked spec; sets *target_bytes to the
+// size that automatic shards aim at, as part_plan_make takes it.
 void spec_part_rule(struct part_rule *out, uint64_t *target_bytes,
                     const Sluice__V1__PlacementSpec *spec);
 

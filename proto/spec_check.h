@@ -21,7 +21,8 @@
         }                                                                      \
     } while (0)
 
-// Raises the edition of models that a worker must know to compute the job.
+// Raises the edition that a worker must know to compute the job to `edition`,
+// if it is lower.
 static inline void spec_needs(Sluice__V1__JobSpec *spec, unsigned edition)
 {
     if (spec->model->has_edition && spec->model->edition >= edition)
@@ -37,15 +38,17 @@ enum sl_err spec_string(char **at, const char *value);
 // of type `of`, which is empty. SL_ENOMEM.
 enum sl_err spec_message(void *at, const ProtobufCMessageDescriptor *of);
 
-// Checks that `word` is one of words[count]: "<path>: wants one of a, b; got
-// 'x'; did you mean 'a'?". On success *index (may be NULL) is the word's place.
-// NULL: "<path> is missing; known are ...".
+// Checks that `word` is one of words[count]; on success *index (may be NULL) is
+// its place. SL_EINVAL: "<path>: unknown 'x'; did you mean 'a'?" or "<path>:
+// unknown 'x'; known are a, b"; for a `word` of NULL "<path> is missing; known
+// are ...".
 enum sl_err spec_word(const char *path, const char *word,
                       const char *const *words, size_t count, unsigned *index,
                       struct sl_error *err);
 
-// Returns SL_EINVAL if a field has a value that `words`, each with a blank on
-// both sides, does not list: "<path>: takes no 'x' with <what>".
+// Checks that all fields of `m` with a value are listed in `words`, where each
+// has a blank on both sides; else SL_EINVAL: "<path>: takes no 'x' with
+// <what>".
 enum sl_err spec_only(const char *path, const ProtobufCMessage *m,
                       const char *words, const char *what,
                       struct sl_error *err);
@@ -67,27 +70,31 @@ enum sl_err spec_real(const char *path, double value, double min, double max,
 // Checks the loss against the output of model `m`. An external model has none.
 enum sl_err spec_check_loss(Sluice__V1__JobSpec *spec, const struct model *m,
                             struct sl_error *err);
-// Checks that the classes that generator `s` makes are classes of the model;
-// `s`, which `path` names, may be NULL.
+// Checks that the classes that source `s` makes up, if it is a generator, are
+// classes of the model; `s`, which `path` names, may be NULL.
 enum sl_err spec_check_labels(const char *path, const Sluice__V1__SourceSpec *s,
                               enum spec_loss loss, const struct model *m,
                               struct sl_error *err);
-// Checks the optimizer with its schedule, but for its groups.
+// Checks the optimizer with its schedule, but not its groups.
 enum sl_err spec_check_optimizer(Sluice__V1__OptimizerSpec *o,
                                  struct sl_error *err);
-// Checks the numbers of an optimizer that are given, whatever its type.
+// Checks the ranges of the numbers of an optimizer that are given, whatever its
+// type.
 enum sl_err spec_optim_check_values(const Sluice__V1__OptimizerSpec *o,
                                     struct sl_error *err);
 // Returns the names of the fields that an optimizer of this type takes, for
-// spec_only; static. The optimizer is one that spec_check_optimizer accepted.
+// spec_only; static text. The optimizer is one that spec_check_optimizer
+// accepted.
 const char *spec_optimizer_fields(const Sluice__V1__OptimizerSpec *o);
 // Returns the edition that a worker must know which applies this optimizer, as
 // in mode allreduce; 0 for a spec that was not checked.
 unsigned spec_optim_edition(const Sluice__V1__OptimizerSpec *o);
-// Checks the groups of such an optimizer, but for the names of variables.
+// Checks the groups of an optimizer that spec_check_optimizer accepted, but not
+// the names of their variables.
 enum sl_err spec_check_groups(const Sluice__V1__OptimizerSpec *o,
                               struct sl_error *err);
-// Checks that each name in a group fits a variable of the model.
+// Checks that each name or pattern in a group fits a trained variable of the
+// model, and raises the edition that workers need.
 enum sl_err spec_check_grouped(Sluice__V1__JobSpec *spec, const struct model *m,
                                struct sl_error *err);
 // Checks the schedule of the learning rate.
@@ -96,18 +103,19 @@ enum sl_err spec_check_schedule(Sluice__V1__ScheduleSpec *s,
 // Fills *out with the schedule of rates of a checked spec, whose points it
 // borrows.
 void spec_schedule(struct rate *out, const Sluice__V1__OptimizerSpec *o);
-// Checks the columns of ids of a source with its other fields, if it has some;
-// `csv`: its format.
+// Checks the names and hashes of a source's columns of ids, if it has some,
+// against its other fields; `csv`: the source is a csv.
 enum sl_err spec_check_ids(const Sluice__V1__SourceSpec *s, bool csv,
                            const char *path, struct sl_error *err);
-// Checks that both sets have the same columns of ids.
+// Checks that data.test, if there is one, has the columns of ids of data.train.
 enum sl_err spec_check_ids_same(const Sluice__V1__DataSpec *data,
                                 struct sl_error *err);
 // Checks that layers of the model read all columns of ids of a source, and no
 // others.
 enum sl_err spec_check_columns(const Sluice__V1__SourceSpec *s,
                                const struct model *m, struct sl_error *err);
-// Checks the sources of data, which are external as model `m` is.
+// Checks the sources of data: external ones for an external model, and the
+// fields that each format wants.
 enum sl_err spec_check_data(Sluice__V1__JobSpec *spec, const struct model *m,
                             struct sl_error *err);
 // Checks `train`, with its parts for allreduce and hybrid. After the model.
@@ -133,13 +141,15 @@ enum sl_err spec_check_evaluate(Sluice__V1__JobSpec *spec,
 // `train` and `evaluate`.
 enum sl_err spec_check_callbacks(Sluice__V1__JobSpec *spec,
                                  struct sl_error *err);
-// Checks the folder of curves, if one is named: it lies below another.
+// Checks the folder of curves, if one is named: it must be a path that stays
+// below another folder.
 enum sl_err spec_check_observe(Sluice__V1__JobSpec *spec, struct sl_error *err);
 // Checks evaluate.metrics and top_k, and raises the edition that workers need
 // to report them. After the rest of `evaluate`.
 enum sl_err spec_check_metrics(Sluice__V1__JobSpec *spec, struct sl_error *err);
 
-// Returns true if a layer has rows of a table.
+// Returns true if a layer of the model has rows of a table (rows: dynamic). The
+// model is not NULL.
 bool spec_has_rows(const Sluice__V1__JobSpec *spec);
 
 // A list of tables on the heap.
@@ -147,15 +157,16 @@ struct spec_table_list {
     size_t count;
     Sluice__V1__TableSpec **tables;
 };
-// Makes the tables of the layers with rows, in the order of the layers; without
-// what a check fills in. SL_ENOMEM leaves *out as it was.
+// Makes the tables of the layers with rows, in the order of the layers, without
+// what a check fills in; spec_free_tables frees them. SL_ENOMEM leaves *out as
+// it was.
 enum sl_err spec_layer_tables(struct spec_table_list *out,
                               const Sluice__V1__ModelSpec *spec,
                               const struct model *m);
 // Frees tables and array; all zeroes is allowed.
 void spec_free_tables(struct spec_table_list *list);
-// Checks that a list that a spec had is the checked list that it has now, or
-// was empty.
+// Checks that *had, the list that a spec came with, is empty or equal to the
+// checked list that it has now. SL_EINVAL: they differ; SL_ENOMEM.
 enum sl_err spec_same_tables(const struct spec_table_list *had,
                              const Sluice__V1__ModelSpec *model,
                              struct sl_error *err);

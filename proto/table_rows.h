@@ -73,20 +73,25 @@ static inline size_t table_rows_elements_bytes(uint32_t count, uint32_t dim,
     return (count * table_rows_row_bytes(dim, type) + 7) & ~(size_t)7;
 }
 
-// Reads the block at *at, which is not at its end, and steps over it. `dims`
-// has the row's elements for each of `tables` tables. Neither the order of ids
-// nor the elements are looked at.
+// Reads the block at *at, which is not at its end, to *out and steps over it.
+// dims[i] is the number of a row's elements in table `i`, of `tables` tables.
+// `elements`: the block has elements (a push), not ids alone (a pull).
+// SL_EINVAL: the block is cut short, is not of a later table than the one
+// before, or has no ids or an unknown type; *out and *at are then untouched.
+// Neither the order of ids nor the elements are looked at.
 enum sl_err table_rows_next(struct table_rows *out, struct table_rows_at *at,
                             const uint32_t *dims, size_t tables, bool elements,
                             struct sl_error *err);
 
-// Writes a block's head; returns where its ids go.
+// Writes the TABLE_ROWS_HEAD bytes of a block's head to `to`; returns the
+// address behind it, where its ids go.
 uint8_t *table_rows_head(uint8_t *to, uint32_t table, uint32_t count,
                          enum wire_type type);
 
-// Finds the records of a table in a snapshot: the tensor of `prefix`, as
-// TABLE_ROWS_TENSOR, and the table's name, U8 of shape [records, bytes of a
-// record]. NULL: there is none of this name and form.
+// Returns the tensor of a snapshot that holds the records of table `table`: the
+// one with the name `prefix` (TABLE_ROWS_TENSOR, say) and the table's, U8 of
+// shape [records, bytes of a record]. NULL: there is none of this name and
+// form. It is f's.
 const struct tensor_info *table_rows_find(const struct tensorfile *f,
                                           const char *prefix,
                                           const char *table);
@@ -96,8 +101,9 @@ struct table_file {
     uint64_t rows;
 };
 
-// Finds the tensors of a file of rows with `dim` values each. SL_EINVAL says
-// what the file lacks; neither ids nor values are looked at.
+// Finds the tensors of a file of rows with `dim` values each, and sets *out,
+// which borrows from `f`. SL_EINVAL says what the file lacks; *out is then
+// untouched. Neither ids nor values are looked at.
 enum sl_err table_file_find(struct table_file *out, const struct tensorfile *f,
                             uint32_t dim, struct sl_error *err);
 

@@ -22,7 +22,7 @@ struct tensorboard_at {
     uint64_t step;
 };
 
-// Appends the first record of a file.
+// Appends the first record of a file, the version of its format.
 enum sl_err tensorboard_version(struct buf *out, uint64_t wall_us);
 
 // Appends a START event: readers drop values of step at->step and later ones,

@@ -4,10 +4,10 @@
 // A token is the first 128 bits of HMAC-SHA256, under a key that coordinator
 // and psservers have, over the job's uid, its incarnation and what the bearer
 // may do. The coordinator hands it to a worker with the job (JobOpen); shards
-// compare it before they answer. One for a rank is of a generation of a ring,
-// too: its ranks have it from the coordinator (RingBegin), and compare it. The
-// proof of a lease is the same over closure
-// and attempt, too: without it an attempt fences no other one.
+// compare it before they answer. A rank's token is over a generation of the
+// job's ring, too: its ranks have it from the coordinator (RingBegin), and
+// compare it. The proof of a lease is over closure and attempt, too: a shard
+// lets an attempt without it stop no other one.
 //
 // Threads  any.
 // Memory   by value; the key is borrowed for the call.
@@ -24,33 +24,34 @@
 
 #define TOKEN_KEY_BYTES 32
 
-// Makes the token of a worker of the job.
+// Writes the token of a worker of the job to *out: the same for the same key,
+// uid and incarnation.
 enum sl_err token_make(struct wire_token *out,
                        const uint8_t key[TOKEN_KEY_BYTES], uint64_t job_uid,
                        uint64_t job_incarnation);
 
-// Makes the proof of the worker that was leased this attempt at a closure of
-// the job.
+// Writes to *out the proof that a worker was leased this attempt at a closure
+// of the job.
 enum sl_err token_make_lease(struct wire_token *out,
                              const uint8_t key[TOKEN_KEY_BYTES],
                              uint64_t job_uid, uint64_t job_incarnation,
                              uint64_t closure, struct wire_attempt attempt);
 
-// Makes the token of a rank of a generation of the job's ring, or of its
-// follower.
+// Writes to *out the token of a rank of a generation of the job's ring, which
+// is also that of its follower.
 enum sl_err token_make_ring(struct wire_token *out,
                             const uint8_t key[TOKEN_KEY_BYTES],
                             uint64_t job_uid, uint64_t job_incarnation,
                             uint64_t generation);
 
-// Returns true if it is no token: all zeroes.
+// Returns true if *t is no token: all zeroes.
 static inline bool token_absent(const struct wire_token *t)
 {
     return t->low == 0 && t->high == 0;
 }
 
-// Returns true if both are equal, in a time that says nothing of where they
-// differ.
+// Returns true if both tokens are equal, in a time that tells nothing of where
+// they differ. Two that are absent are equal.
 bool token_same(const struct wire_token *a, const struct wire_token *b);
 
 #endif

@@ -22,13 +22,15 @@ enum sl_err traced_new(struct traced **out, struct loop *loop);
 void traced_free(struct traced *t);
 
 // Begins trace m->trace, which takes the place of one under way: spans of job
-// m->job, on all threads of this process, are kept for m->ms.
+// m->job, on all threads of this process, are kept for m->ms. Without memory
+// there are none.
 void traced_start(struct traced *t, const Sluice__V1__TraceStart *m);
 
-// Ends the keeping and calls send(arg, piece) once, before it returns, if the
-// trace is the one that traced_start began, and there is memory for a piece;
-// the piece is borrowed until `send` returns, which may not call this header.
-// The last one ends the trace.
+// Answers a TraceMore: if `trace` is the one that traced_start began, stops
+// keeping spans and calls send(arg, piece) once, before it returns, with the
+// next piece of them; after the last piece the trace is forgotten. The piece is
+// borrowed until `send` returns, which may not call this header. Does nothing
+// for another trace, or without memory for a piece.
 void traced_more(struct traced *t, uint64_t trace,
                  void (*send)(void *arg, const Sluice__V1__TracePiece *piece),
                  void *arg);
@@ -40,9 +42,10 @@ struct traced_space;
 
 // Allocates the space of one piece; free it with sl_free. SL_ENOMEM.
 enum sl_err traced_space_new(struct traced_space **out);
-// Moves up to WIRE_TRACE_SPANS_MAX spans of this process into the piece of
-// `space` and returns it; `last` is set when there are no more. It lasts until
-// the next call with that space.
+// Moves up to WIRE_TRACE_SPANS_MAX of the oldest spans of this process
+// (spans_take) into the piece of `space` and returns it, never NULL; `last` is
+// set when there are no more. The piece belongs to `space` and lasts until the
+// next call with it.
 Sluice__V1__TracePiece *traced_take(struct traced_space *space);
 
 #endif

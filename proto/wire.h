@@ -113,11 +113,11 @@ struct wire_tag {
     uint64_t incarnation, sequence;
 };
 
-// Returns < 0, 0, > 0: attempt a is older than, the same as, newer than b. The
-// term counts first.
+// Returns a number below 0 if attempt a is older than b, 0 if they are the
+// same, above 0 if a is newer. The term counts first.
 int wire_attempt_cmp(struct wire_attempt a, struct wire_attempt b);
-// Returns < 0, 0, > 0: tag a is older than, the same as, newer than b. The
-// incarnation counts first.
+// Returns a number below 0 if tag a is older than b, 0 if they are the same,
+// above 0 if a is newer. The incarnation counts first.
 int wire_tag_cmp(struct wire_tag a, struct wire_tag b);
 
 // Returns the attempt that a message holds; (0, 0) for NULL.
@@ -158,9 +158,9 @@ struct wire_token { // zeros: none
 
 // Returns the token that a message holds; zeros for NULL.
 struct wire_token wire_token_of(const Sluice__V1__JobToken *m);
-// Fills *out, which lives as long as the message it is set in, and returns it;
-// returns NULL if the token is zeros: then that message has none, and *out is
-// not set.
+// Fills *out with the token *t and returns `out`, which must live as long as
+// the message that it is set in. Returns NULL, and leaves *out alone, if the
+// token is zeros: then that message has none.
 Sluice__V1__JobToken *wire_token_msg(Sluice__V1__JobToken *out,
                                      const struct wire_token *t);
 
@@ -194,8 +194,8 @@ static inline size_t wire_type_bytes(enum wire_type t)
     return t == WIRE_F32 ? 4 : 2;
 }
 
-// Returns the bytes that a wire_shm of that many elements says: a multiple of
-// 4.
+// Returns the size in bytes that a wire_shm of that many elements has: a
+// multiple of 4.
 static inline size_t wire_shm_bytes(enum wire_type t, size_t elements)
 {
     return (elements * wire_type_bytes(t) + 3) & ~(size_t)3;
@@ -232,7 +232,8 @@ struct wire_push {
     uint64_t rows_bytes;   // of them
 };
 
-// Returns bit `i`, of piece i, in absent[bytes]; 0 behind the end.
+// Returns true if bit `i`, that of piece i, is set in absent[bytes]; false
+// behind the end.
 static inline bool wire_absent(const uint8_t *absent, size_t bytes, size_t i)
 {
     return i / 8 < bytes && absent[i / 8] >> (i % 8) & 1;
@@ -454,19 +455,21 @@ WIRE_UNPACK_MAP(WIRE_UNPACK_PROTOTYPE)
         return rc;                                                             \
     }
 
-// Escapes every string of an unpacked message so that it may be shown on one
-// line (common/base/utf8.h), for printing; a field called `explanation` keeps
-// its line ends. In a string for which the arena has no more room '?' stands
-// for each such character. `arena` is the one that the message lives in: its
-// strings are replaced or changed in place.
+// Escapes every string of the unpacked message, so that it may be shown on one
+// line (common/base/utf8.h); a field called `explanation` keeps its line ends.
+// `arena` is the one that the message lives in: strings are replaced by copies
+// there, or changed in place. Where the arena has no room for a copy, '?'
+// stands for each character that may not be shown.
 void wire_plain(ProtobufCMessage *msg, struct wire_arena *arena);
 
 // Validates a message that came otherwise (pbjson_read of a manifest), without
 // changing it; its strings and required submessages may be absent, which is
 // SL_EINVAL. Absent submessages are refused where wire_unpack would add them.
+// Returns SL_OK if it is valid; SL_EINVAL names message and field; SL_ENOTSUP
+// as above.
 enum sl_err wire_check(const ProtobufCMessage *msg, struct sl_error *err);
 
-// Appends the packed message to `out`. SL_ENOMEM leaves it as it was.
+// Appends the packed message to `out`. SL_ENOMEM leaves `out` as it was.
 enum sl_err wire_pack(const ProtobufCMessage *msg, struct buf *out);
 // Packs the message as the header of an initialised rpc_msg, in place of the
 // header that it had. SL_ENOMEM leaves it as it was.
@@ -484,9 +487,9 @@ void wire_free(ProtobufCMessage *msg);
 #define WIRE_LOAD_BYTES ((size_t)512 << 20)
 #define WIRE_LOAD_FIELDS ((size_t)1 << 25)
 // Unpacks data[size], which this program keeps for itself, to a message of type
-// `of` on the heap, checked as those from outside are. It may be larger than
-// what the wire carries: the counts of a cut are of all its shards and epochs.
-// `data` is borrowed for the call.
+// `of` on the heap (wire_free), checked as those from outside are. It may be
+// larger than what the wire carries, up to WIRE_LOAD_BYTES: the counts of a cut
+// are of all its shards and epochs. `data` is borrowed for the call.
 enum sl_err wire_load(ProtobufCMessage **out,
                       const ProtobufCMessageDescriptor *of, const void *data,
                       size_t size, struct sl_error *err);
@@ -516,20 +519,22 @@ enum sl_err wire_counted_init(struct wire_counted *w, const struct counted *c);
 // allowed.
 void wire_counted_release(struct wire_counted *w);
 
-// Returns how many closures behind the watermark a counted set may reach, so
-// that it fits into a message beside a line for each epoch: closures of so many
-// steps. No lease is for one further away (C5).
+// Returns how many closures behind the watermark a counted set may reach so
+// that it fits into a message beside a line for each of `epochs` epochs, if
+// closures have steps_per_closure steps. No lease is for a closure further away
+// (C5).
 uint64_t wire_window_most(uint64_t steps_per_closure, uint64_t epochs);
 
-// Checks that a shard's set and counts fit into a message together: SL_ERANGE
-// says what is too much. Readers have the same limits.
+// Checks that a shard's set and counts fit into one message: SL_ERANGE says
+// what is too much; no other error. Readers have the same limits.
 enum sl_err wire_counted_fits(const Sluice__V1__CountedSet *set,
                               const Sluice__V1__ShardCounts *counts,
                               struct sl_error *err);
 
-// Initialises *out with a copy of the set of a message, for counted_release;
-// NULL: the empty set. `s` must hold (schedule_check). SL_ECORRUPT unless the
-// set fits the schedule; SL_ENOMEM.
+// Makes *out, for counted_release, a copy of the set of a message (`set` NULL:
+// the empty set) over the schedule `s`, which must hold (schedule_check).
+// SL_ECORRUPT unless the set fits the schedule; SL_ENOMEM. *out is untouched
+// then.
 enum sl_err wire_counted_read(struct counted *out, const struct schedule *s,
                               const Sluice__V1__CountedSet *set,
                               struct sl_error *err);

@@ -54,22 +54,24 @@ struct wire_rules {
     bool shown; // clients alone read it, and show its numbers
 };
 
-// Returns the rules of messages of type `of`; NULL: there are none.
+// Returns the rules of messages of type `of`, a static table; NULL: there are
+// none beyond what holds everywhere.
 const struct wire_rules *wire_rules_of(const ProtobufCMessageDescriptor *of);
 
-// Checks `m` and all messages in it by their rules. Absent messages (RULE_FILL)
-// are added from `arena`, some of them also if it fails; without an arena
-// (NULL) they are refused and `m` is not written to.
+// Checks `m` and all messages in it by their rules. Absent messages that a rule
+// adds (RULE_FILL) are added from `arena`, some of them also if it fails;
+// without an arena (NULL) they are refused and `m` is not written to. SL_EINVAL
+// names message and field; SL_ENOTSUP; SL_ENOMEM.
 enum sl_err wire_fix(ProtobufCMessage *m, struct wire_arena *arena,
                      struct sl_error *err);
 
-// Scans and unpacks `bytes` as a message of type `of` in `arena`, and checks it
-// with wire_fix.
+// Scans and unpacks `bytes` as a message of type `of` into `arena`, with the
+// limits of that type, and checks it with wire_fix. *out lives in the arena.
 enum sl_err wire_unpack(ProtobufCMessage **out, struct wire_arena *arena,
                         const ProtobufCMessageDescriptor *of,
                         const struct sl_slices *bytes, struct sl_error *err);
-// Unpacks as wire_unpack does, with `limits`, or their defaults for NULL,
-// instead of those of the message's type.
+// Unpacks and checks as wire_unpack does, with `limits`, or the defaults of
+// struct wire_limits for NULL, instead of those of the message's type.
 enum sl_err wire_unpack_within(ProtobufCMessage **out, struct wire_arena *arena,
                                const ProtobufCMessageDescriptor *of,
                                const struct sl_slices *bytes,
