@@ -83,8 +83,9 @@ struct daemon_hooks {
 
 // Runs a daemon from step 1 to 9; once, from main, before there are other
 // threads. `keys` is the room's own table, which a name of NULL ends; the keys
-// of all daemons are added to it. `arg` is passed to each hook. Returns the
-// exit code; does not return if a signal ends the process.
+// of all daemons are added to it. `arg` is passed to each hook. `about`, `keys`
+// and `hooks` live until it returns. Returns the exit code for main; does not
+// return if a signal ends the process.
 int daemon_main(const struct conf_about *about, const struct conf_key *keys,
                 const struct daemon_hooks *hooks, void *arg, int argc,
                 char **argv);
@@ -96,16 +97,18 @@ struct loop *daemon_loop(struct daemon *d);
 // Returns the daemon's settings, which live as long as it.
 const struct conf *daemon_conf(const struct daemon *d);
 
-// Reads the folders of `flag`, which may be given several times ("--data-root")
-// and must outlive *out. *out is NULL before; free it (roots_free), after a
-// failure too. Fails as roots_add does, or with SL_ENOMEM; `err` may be NULL.
+// Makes *out the roots of the folders that `flag` ("--data-root"; it may be
+// given several times, and must outlive *out) names. *out is NULL before; free
+// it (roots_free), after a failure too. Fails as roots_add does, or with
+// SL_ENOMEM; `err` may be NULL.
 enum sl_err daemon_roots(struct roots **out, const struct daemon *d,
                          const char *flag, struct sl_error *err);
 
 #define DAEMON_LOOK_MS 1000
 
-// Returns the certificates that --tls-* name; NULL without them. They live as
-// long as the daemon; replaced files are found within DAEMON_LOOK_MS.
+// Returns the paths of the certificates that --tls-* name; NULL without them.
+// They live as long as the daemon. Files that are replaced are found within
+// DAEMON_LOOK_MS.
 const struct rpc_tls *daemon_tls(const struct daemon *d);
 
 #define DAEMON_OPS_FILE "ops.address" // in the state folder: its address
@@ -117,7 +120,8 @@ struct http *daemon_http(struct daemon *d);
 // Returns the state folder, which exists and is locked; "-" without one.
 const char *daemon_state_dir(const struct daemon *d);
 
-// Returns true from the start of the drain: health checks answer NOT_SERVING.
+// Returns true from the start of the drain, when health checks answer
+// NOT_SERVING, to the end.
 bool daemon_draining(const struct daemon *d);
 
 // Logs the start line: a room's own pairs follow the common ones.
@@ -130,17 +134,18 @@ bool daemon_draining(const struct daemon *d);
 int daemon_pid(void);
 
 // Tells the service manager READY=1, once, when state is restored and the port
-// accepts; later calls do nothing. If called within start, sent as soon as
-// signals are handled.
+// accepts; later calls do nothing, nor does one once the daemon drains. Called
+// within hooks.start it is sent as soon as signals are handled.
 void daemon_ready(struct daemon *d);
 
 #define DAEMON_PATIENCE_S 60
 
 // Asks the service manager for DAEMON_PATIENCE_S more seconds before it takes
-// the start for failed. Does nothing once the daemon is ready.
+// the start for failed. Does nothing once the daemon is ready or drains.
 void daemon_waits(struct daemon *d);
 
-// Shows the service manager one line of text as STATUS=; cut at 504 bytes.
+// Shows the service manager one line of text (as printf formats it, cut at 504
+// bytes) as STATUS=; does nothing without one.
 void daemon_status(struct daemon *d, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -159,8 +164,8 @@ void daemon_end(struct daemon *d, int code);
 // begun.
 void daemon_anew(struct daemon *d, const char *note);
 
-// Tells the daemon that hooks.drain has finished; without a drain it does
-// nothing.
+// Tells the daemon that hooks.drain has done its work, so that it goes on to
+// step 9; without a drain in progress it does nothing.
 void daemon_drained(struct daemon *d);
 
 #endif

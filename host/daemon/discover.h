@@ -28,8 +28,9 @@ extern const struct conf_key discover_keys[];
 void discover_asked(struct launch_asked *out, const struct conf *c,
                     enum launch_role role, char host[DISCOVER_HOST]);
 
-// Finds the launcher's settings for `program` and sets those in `c` that are at
-// their defaults; appends them in one line to `said`, nothing for static.
+// Finds what the launcher (setting discover) says for `program` and sets those
+// settings in `c` that are at their defaults; appends what it found in one line
+// to `said`, nothing for static. `c` has discover_keys and was loaded.
 enum sl_err discover(struct conf *c, const char *program, struct buf *said,
                      struct sl_error *err);
 

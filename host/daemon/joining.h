@@ -38,9 +38,10 @@ struct joining {
     struct joining_work *work;     // join in progress; NULL: none
 };
 
-// Joins `cluster`, after its coordinator has welcomed us (0: it does not name
-// its cluster), on a pool thread: *j->membership has it later. Does nothing
-// while an earlier join is in progress, and if it is joined.
+// Joins `cluster`, after its coordinator has welcomed us (0: the coordinator
+// does not name its cluster), on a pool thread; *j->membership has it later.
+// Does not wait. Does nothing while an earlier join is in progress, and if the
+// cluster is joined already.
 void joining_welcome(struct joining *j, uint64_t cluster);
 
 // Lets go of a join in progress, which changes the membership no more, and does

@@ -52,8 +52,8 @@ struct ops_setup {
     void *arg;
 };
 
-// Opens the port at setup->bind with the routes above. Strings are copied, but
-// setup->role and arg are borrowed until ops_free.
+// Opens the port at setup->bind with the routes above; *out is for ops_free.
+// Strings are copied, but setup->role and arg are borrowed until ops_free.
 enum sl_err ops_new(struct ops **out, const struct ops_setup *setup,
                     struct sl_error *err);
 
@@ -66,7 +66,8 @@ void ops_free(struct ops *o);
 
 // ---- ops_process.c
 
-// Writes the figures of any process: processor time, memory, descriptors.
+// Writes the figures of this process that every daemon has to `e`: processor
+// time, memory, descriptors.
 void ops_process(struct expo *e);
 
 #endif

@@ -15,8 +15,10 @@
 
 #include "common/base/status.h"
 
-// Sends `state`: "READY=1", "STOPPING=1", "STATUS=...", or several joined by
-// '\n'. Not NULL.
+// Sends `state` (not NULL) to the service manager: "READY=1", "STOPPING=1",
+// "STATUS=...", or several joined by '\n'. SL_ENOENT: there is none
+// ($NOTIFY_SOCKET is not set); SL_EIO: the datagram could not be sent. Neither
+// is a reason to stop.
 enum sl_err sdnotify(const char *state);
 
 // Returns the interval at which WATCHDOG=1 is due, in ms: half of

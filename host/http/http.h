@@ -102,7 +102,9 @@ struct http_setup {
     unsigned connections, per_address, viewers, idle_s, request_s;
 };
 
-// Makes a server that listens at setup->bind. SL_EBUSY: the port is taken.
+// Makes a server that listens at setup->bind and runs on setup->loop; *out is
+// for http_free. SL_EBUSY: the port is taken; SL_EINVAL: no address; SL_ENOMEM;
+// or an error of the system.
 enum sl_err http_new(struct http **out, const struct http_setup *setup,
                      struct sl_error *err);
 
@@ -116,13 +118,15 @@ enum sl_err http_route(struct http *h, const struct http_route *routes,
 // call this header. Not from a handler. NULL is allowed.
 void http_free(struct http *h);
 
-// Returns "127.0.0.1:9100", with the port that the system chose; it lives as
-// long as h.
+// Returns the address that the server listens at, "127.0.0.1:9100", with the
+// port that the system chose; it lives as long as h.
 const char *http_address(const struct http *h);
 bool http_is_near(const struct http *h); // true if it listens on loopback alone
 
-unsigned http_connections(const struct http *h); // returns how many are open
-unsigned http_viewers(const struct http *h);     // returns the open streams
+// Returns the number of connections that are open.
+unsigned http_connections(const struct http *h);
+// Returns the number of streams that are open.
+unsigned http_viewers(const struct http *h);
 
 // ---- a request, for its handler
 
@@ -132,12 +136,12 @@ const char *http_rest(const struct http_request *q);
 // Returns true if the method is POST, false for GET and HEAD.
 bool http_is_post(const struct http_request *q);
 
-// Returns the value of the query parameter `name`; NULL: absent, "": without a
-// value.
+// Returns the value of the query parameter `name`; NULL if it is absent, "" if
+// it has no value.
 const char *http_query(const struct http_request *q, const char *name);
 
-// Returns the value of the header `name`, in any case ("Authorization", "Host",
-// "Accept"); NULL: absent.
+// Returns the value of the request's header `name`, in any case
+// ("Authorization", "Host", "Accept"); NULL if it is absent.
 const char *http_header(const struct http_request *q, const char *name);
 
 // Returns the body, which has arrived as a whole; empty for a GET.

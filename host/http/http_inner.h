@@ -80,13 +80,17 @@ struct http_stream {
     bool dropped;   // queued events are not sent either
 };
 
-// Listens at `bind`; sets h->address and h->near.
+// Listens at `bind`: sets *out to the socket, which is the caller's, and
+// h->address and h->near. SL_EINVAL: no such address; SL_EBUSY: the port is
+// taken; or an error of the system.
 enum sl_err http_listen(int *out, const char *bind, struct http *h,
                         struct sl_error *err);
-// Returns true if `host` (of a Host header) is a name of this server.
+// Returns true if `host`, the value of a Host header, is a name of this server:
+// an IP address, localhost, or one of h->hosts, with or without a port.
 bool http_host_ok(const struct http *h, const char *host);
 
-// Returns true if `at` is an address of this host.
+// Returns true if `at` is a loopback address, IPv4 or IPv6: a client with it is
+// on this host.
 bool http_near(const struct sockaddr *at);
 
 // Runs libmicrohttpd's daemon on what has happened; `http` is the struct http.
@@ -96,11 +100,12 @@ void http_run(void *http);
 // the struct http_request, or NULL when out of memory.
 void *http_on_line(void *cls, const char *uri, struct MHD_Connection *at);
 
-// Goes on with a request: the daemon calls it for the headers, for each piece
-// of the body and at the end, when the route's handler answers. *context is
-// what http_on_line returned. Takes all *bytes bytes and sets it to 0. MHD_NO
-// cuts the connection off: no memory for the request (*context is NULL), its
-// body or its answer, or the daemon does not take the answer.
+// Goes on with a request: the daemon (MHD) calls it for the headers, for each
+// piece of the body and at the end, when the route's handler answers. *context
+// is what http_on_line returned. Takes all *bytes bytes and sets *bytes to 0.
+// Returns MHD_YES; MHD_NO, which cuts the connection off, without memory for
+// the request (*context is NULL), its body or its answer, or if the daemon does
+// not take the answer.
 enum MHD_Result http_on_request(void *cls, struct MHD_Connection *at,
                                 const char *url, const char *method,
                                 const char *version, const char *data,
@@ -111,33 +116,44 @@ void http_request_free(struct http_request *q);
 
 // ---- connections
 
-// Begins to accept connections, while there is room for them. SL_ENOMEM.
+// Begins to accept connections (h->door, which is NULL before); for each one
+// above the limit another is closed. SL_ENOMEM, SL_EIO: h->door stays NULL.
 enum sl_err http_open_door(struct http *h);
-// Notes the beginning and the end of a connection; a callback of the daemon.
-// Sets *context at the beginning to a new struct http_peer, and frees that at
-// the end; NULL, without memory: the connection is cut off.
+// Notes the beginning and the end of a connection; a callback of the daemon
+// (MHD). At the beginning sets *context to a new struct http_peer, and frees
+// that at the end. Without memory *context is NULL, and the connection is cut
+// off.
 void http_on_peer(void *cls, struct MHD_Connection *at, void **context,
                   enum MHD_ConnectionNotificationCode code);
-// Cuts off clients that have not sent a whole request in time; every second.
+// Cuts off clients that have not sent a whole request within h->request_s;
+// called once a second. Streams stay.
 void http_peers_tick(struct http *h);
-// Notes that a request has ended; its connection may bring another.
+// Notes that a request on connection `at` has ended, from which its time counts
+// anew; the connection may bring another.
 void http_peer_answered(struct http *h, struct MHD_Connection *at);
-// Makes the daemon run in the next turn of the loop.
+// Makes the daemon (MHD) run in the next turn of the loop; does nothing while
+// it runs, or within http_free.
 void http_run_soon(struct http *h);
-// Cuts a connection off; the daemon then notices.
+// Shuts the socket of a connection down; the daemon (MHD) notices at its next
+// run, and frees it.
 void http_cut_off(struct MHD_Connection *at);
-// Notes that a connection's answer is a stream, so it may stay.
+// Notes that the answer on connection `at` is a stream, so it is not cut off
+// for its time or to make room.
 void http_peer_streams(struct MHD_Connection *at);
 
 // ---- streams
 
-// Returns the daemon's answer that sends a stream; NULL without memory.
+// Returns the answer that sends the stream's events, for the daemon (MHD),
+// which the caller destroys; NULL without memory.
 struct MHD_Response *http_stream_response(struct http_stream *s);
-// Frees a stream when its request has ended; then its `gone` runs.
+// Frees a stream when its request has ended, and then calls its `gone`, unless
+// http_stream_close was called.
 void http_stream_ended(struct http_stream *s);
-// Sends every stream a comment, or drops a viewer that takes no bytes.
+// Sends every stream a comment, so that connections stay and viewers that left
+// are noticed; drops a viewer that takes no bytes.
 void http_streams_beat(struct http *h);
-// Makes the daemon go on with a suspended stream, so that it can end.
+// Has the daemon (MHD) ask for the bytes of a suspended stream again; does
+// nothing if it is not suspended.
 void http_stream_resume(struct http_stream *s);
 
 #endif

@@ -36,10 +36,12 @@ struct hostlist {
         BUF_INIT, 0                                                            \
     }
 
-// Reads a list, in place of what *out holds; `what` names the text in errors.
+// Reads `text` as a list, in place of what *out holds; `what` names the text in
+// errors. *out is for hostlist_release.
 enum sl_err hostlist_read(struct hostlist *out, const char *what,
                           const char *text, struct sl_error *err);
-void hostlist_release(struct hostlist *list); // leaves an empty list
+// Frees the names and leaves an empty list.
+void hostlist_release(struct hostlist *list);
 
 // Returns name `i` < count, which lives as long as the list.
 const char *hostlist_at(const struct hostlist *list, size_t i);

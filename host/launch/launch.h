@@ -110,9 +110,9 @@ struct launch_plan {
     char notes[500]; // oddities, one sentence each, or ""
 };
 
-// Makes a plan of asked->source; LAUNCH_AUTO tries all. asked->host, env and
-// resolve are not NULL, nor is `service` where dns may be tried. Nothing of
-// *asked is kept.
+// Makes a plan of asked->source and writes it to *out; LAUNCH_AUTO tries all.
+// asked->host, env and resolve are not NULL, nor is `service` where dns may be
+// tried. Nothing of *asked is kept.
 enum sl_err launch_find(struct launch_plan *out,
                         const struct launch_asked *asked, struct sl_error *err);
 
@@ -128,20 +128,23 @@ struct launch_setting {
 unsigned launch_settings(struct launch_setting out[LAUNCH_SETTINGS],
                          const struct launch_plan *plan);
 
-// Returns the word of LAUNCH_SOURCES for a source.
+// Returns the word of LAUNCH_SOURCES for a source, "slurm".
 const char *launch_source_name(enum launch_source source);
 // Returns the word of LAUNCH_ROLES for a role ("auto" for LAUNCH_NO_ROLE), or
 // "evaluator". It is also the name of the role's daemon.
 const char *launch_role_name(enum launch_role role);
-// Returns the source of a word of LAUNCH_SOURCES; LAUNCH_AUTO for other words.
+// Returns the source that a word of LAUNCH_SOURCES names; LAUNCH_AUTO for other
+// words.
 enum launch_source launch_source_of(const char *name);
-// Returns the role of such a name; LAUNCH_NO_ROLE for other words.
+// Returns the role that a word of LAUNCH_ROLES, or "evaluator", names;
+// LAUNCH_NO_ROLE for other words.
 enum launch_role launch_role_of(const char *name);
 
-// Appends the plan in one line: "psserver 1 of slurm (...)".
+// Appends the plan in one line, without a line break: "slurm: psserver 1,
+// coordinator at h1:7070 (...)".
 enum sl_err launch_line(struct buf *out, const struct launch_plan *plan);
 
-// Appends the plan with one line for each field. SL_ENOMEM.
+// Appends the plan as text, with one line for each field that is not empty.
 enum sl_err launch_text(struct buf *out, const struct launch_plan *plan);
 
 // Returns the plan as an object with one member for each field, for the caller

@@ -11,7 +11,8 @@
 
 #include "host/launch/launch.h"
 
-// Returns the value of variable `name` in asked->env; NULL if it is not set.
+// Returns the value of variable `name` in asked->env; NULL if it is not set
+// there.
 const char *launch_env(const struct launch_asked *asked, const char *name);
 
 // Sets *out to the value of the variable `name`. SL_ENOENT: it is not set.
@@ -25,22 +26,24 @@ enum sl_err launch_need_number(unsigned *out, const struct launch_asked *asked,
                                const char *name, unsigned max,
                                struct sl_error *err);
 
-// Checks that the `n` bytes of `host`, which a 0 ends later, may be a host's
-// name or number. SL_EINVAL begins with `what`.
+// Checks that the `n` bytes of `host`, a part of a text that a 0 ends, may be a
+// host's name or number; else SL_EINVAL, with a text that begins with `what`.
 enum sl_err launch_check_host(const char *what, const char *host, size_t n,
                               struct sl_error *err);
 
-// Writes "host:port", with brackets if `host` has colons. SL_EINVAL: `host`,
-// which variable `what` gave, is no host, or the port is too large.
+// Writes "host:port" to `out`, with brackets if `host` has colons. SL_EINVAL:
+// `host`, which variable `what` gave, is no host, or the port is too large.
 enum sl_err launch_address(char out[LAUNCH_ADDRESS], const char *what,
                            const char *host, unsigned port,
                            struct sl_error *err);
 
-// Checks "host:port" as a person or a file wrote it; the reason names `what`.
+// Checks that `address`, which a person or a file gave, is "host:port" with a
+// port; else SL_EINVAL, with a text that names `what`.
 enum sl_err launch_check(const char *what, const char *address,
                          struct sl_error *err);
 
-// Copies the coordinator's address from `asked`, where it must not be NULL.
+// Copies asked->coordinator, which is not NULL, to plan->coordinator.
+// SL_EINVAL: it is no address.
 enum sl_err launch_take_coordinator(struct launch_plan *plan,
                                     const struct launch_asked *asked,
                                     struct sl_error *err);
@@ -53,8 +56,9 @@ bool launch_local(const char *address);
 // port on all addresses.
 void launch_listen(char out[LAUNCH_ADDRESS], const char *address);
 
-// Writes the address on which a worker listens: `host` with any free port. ""
-// for a loopback host, which is the worker's default.
+// Writes the address on which a worker of `host` listens to `out`: that host
+// with any free port; "", which is the worker's default, for a loopback host.
+// SL_EINVAL, with a text that names `what`: it is no host.
 enum sl_err launch_listen_worker(char out[LAUNCH_ADDRESS], const char *what,
                                  const char *host, struct sl_error *err);
 
@@ -67,8 +71,8 @@ void launch_from(struct launch_plan *plan, const char *fmt, ...)
 void launch_note(struct launch_plan *plan, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-// Sets plan->resume to a word of at most 64 bytes made from `text`, fit for
-// `submit --request-id`.
+// Sets plan->resume to a word of at most 64 bytes made from `text`, the same
+// for the same text, fit for `submit --request-id`.
 enum sl_err launch_resume(struct launch_plan *plan, const char *text,
                           struct sl_error *err);
 

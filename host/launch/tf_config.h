@@ -36,7 +36,8 @@ struct tf_config {
     char unknown[200];             // names of unknown keys, or ""
 };
 
-// Reads `len` bytes of TF_CONFIG.
+// Reads `len` bytes of TF_CONFIG into *out, for tf_config_release; what *out
+// held is not freed.
 enum sl_err tf_config_read(struct tf_config *out, const char *text, size_t len,
                            struct sl_error *err);
 void tf_config_release(struct tf_config *tf); // all zeroes is allowed
@@ -44,7 +45,8 @@ void tf_config_release(struct tf_config *tf); // all zeroes is allowed
 // Returns the key of a type in `cluster`: "chief", "ps", "worker", "evaluator".
 const char *tf_type_name(enum tf_type type);
 
-// Returns the number of tasks of a type: the highest index + 1.
+// Returns the number of tasks of a type, those that a map lacks included: the
+// highest index + 1; 0: the cluster has none.
 unsigned tf_config_count(const struct tf_config *tf, enum tf_type type);
 
 // Returns the address of task `i` of a type; NULL: there is no such task, or a

@@ -57,16 +57,17 @@ struct notice_setup {
     void *arg;
 };
 
-// Starts to watch the sources of `setup`. SL_ERANGE: too many; SL_ENOMEM. *out
-// is then untouched; `err` may be NULL. No function of the setup is called from
-// here, nor is one NULL.
+// Starts to watch the sources of `setup`, each on a thread of its own; *out is
+// for notice_free. No function of the setup is called from here, nor is one
+// NULL. SL_EINVAL: an unknown source; SL_ERANGE: too many; SL_ENOMEM. *out is
+// then untouched; `err` may be NULL.
 enum sl_err notice_new(struct notice **out, const struct notice_setup *setup,
                        struct sl_error *err);
 
-// Returns when this machine goes, by the wall clock in microseconds: the
-// earliest time of any source. AWS and Azure tell one, Google Cloud gives 30 s
-// from a preemption, a file may have one. 0: it does not go, or no source says
-// when.
+// Returns when this machine will be taken away, by the wall clock in
+// microseconds since 1970: the earliest time of any source. AWS and Azure tell
+// one, Google Cloud gives 30 s from a preemption, a file may have one. 0: it is
+// not to be taken away, or no source says when.
 uint64_t notice_when_us(struct notice *n);
 
 // Notes that the machine may go, because its work is handed over. Tells the

@@ -66,19 +66,24 @@ struct notice {
     void *told_arg;
 };
 
-// Notes that the source has been asked once, and waits as watch_sleep does.
+// Notes that the source has been asked once, and then waits as watch_sleep
+// does, with the same result.
 bool watch_wait(struct notice_watch *w, uint64_t ms);
 
-// Waits `ms`. Returns false, at once, if the watch must end. When the machine
-// may go, source->may_go runs from here, once, and the wait goes on.
+// Waits `ms` and returns true; returns false, at once, if the watch must end
+// (notice_free). If the machine may go meanwhile (notice_may_go), calls
+// source->may_go, once, and goes on waiting.
 bool watch_sleep(struct notice_watch *w, uint64_t ms);
 
-// Returns true if the watch must end, or its may_go is due.
+// Returns true if a call in progress should be cut off: the watch must end, or
+// its may_go is due.
 bool watch_hurry(struct notice_watch *w);
 
-// Posts a task that tells the loop of changes; n->lock is held.
+// Posts a task that tells the setup's functions, on the loop, what has changed;
+// does nothing while one waits. n->lock is held.
 void watches_post_locked(struct notice *n);
-void watches_release(struct notice *n); // frees it, after its threads ended
+// Frees *n, after its threads have ended and while no posted task waits.
+void watches_release(struct notice *n);
 
 // Notes that the machine goes, as the source saw it now. The text is the middle
 // of a sentence: "AWS: terminate at ...". `when_us` as in struct notice_watch.
@@ -89,7 +94,7 @@ void watch_goes(struct notice_watch *w, uint64_t when_us, const char *fmt, ...)
 void watch_stays(struct notice_watch *w);
 
 // Returns the time at the beginning of `text`, in the form `form` of strptime
-// (UTC), in microseconds; 0: none.
+// (UTC), in microseconds since 1970; 0: there is none.
 uint64_t watch_time(const char *text, const char *form);
 #define WATCH_RFC3339 "%Y-%m-%dT%H:%M:%SZ"
 

@@ -36,8 +36,8 @@ struct credential {
     uint64_t expires_s; // since 1970; 0: never
 };
 
-// Makes a keeper of keys; `file`, which is copied, is the named file of source
-// 1, or NULL. Reads no source yet.
+// Makes a keeper of keys, for credentials_free; `file`, which is copied, is the
+// named file of source 1, or NULL. Reads no source yet. SL_ENOMEM.
 enum sl_err credentials_new(struct credentials **out, const char *file,
                             struct sl_error *err);
 void credentials_free(struct credentials *c); // NULL is allowed

@@ -10,10 +10,12 @@
 
 #include "host/store/credentials.h"
 
-// Returns the value of an environment variable; NULL if unset or empty.
+// Returns the value of an environment variable, borrowed from the environment;
+// NULL if it is unset or empty.
 const char *environment(const char *name);
 
-// Copies the strings to *out (`token` may be NULL); on failure *out is empty.
+// Makes *out a key of copies of the strings (`token` NULL: none), for
+// credential_release. SL_ENOMEM: *out is empty.
 enum sl_err credential_set(struct credential *out, const char *id,
                            const char *secret, const char *token,
                            struct sl_error *err);
@@ -44,8 +46,10 @@ enum sl_err credential_from_container(struct credential *out,
 enum sl_err credential_from_machine(struct credential *out,
                                     struct sl_error *err);
 
-// Reads a key from the JSON of these two services. `where` names the service in
-// errors.
+// Reads a key from the JSON text of a container's or a machine's service, `n`
+// bytes, into *out. `where` names the service in errors. SL_EAUTH: the text is
+// no set of keys, or says why the service gives none; SL_ENOMEM. On failure
+// *out is empty or untouched.
 enum sl_err credential_from_json(struct credential *out, const char *text,
                                  size_t n, const char *where,
                                  struct sl_error *err);

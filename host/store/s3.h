@@ -59,15 +59,16 @@ struct s3 {
     size_t idle_count;
 };
 
-// Makes the client without its file system; sends no request. Strings of the
-// setup, none of them NULL, are copied.
+// Makes the client, without its file system, for s3_free; sends no request.
+// Strings of the setup, none of them NULL, are copied. SL_EINVAL: the endpoint
+// or region is wrong; SL_ENOMEM.
 enum sl_err s3_new(struct s3 **out, const struct s3_setup *setup,
                    struct sl_error *err);
 // Frees it, after its last call has returned and its files are closed; not
 // NULL.
 void s3_free(struct s3 *s);
 
-// Makes the client with its file system. Only tests free it.
+// Makes the client with its file system (s3_new). Only tests free it.
 enum sl_err s3_fs_new(struct s3 **out, const struct s3_setup *setup,
                       struct sl_error *err);
 
@@ -79,12 +80,12 @@ struct s3_name {
     char key[S3_KEY]; // "": the bucket itself
 };
 
-// Reads `path`, "s3://" and then bucket and key; repeated slashes count once.
-// SL_EINVAL if it is no such name.
+// Splits `path`, "s3://" and then bucket and key, into *out; repeated slashes
+// count once. SL_EINVAL if it is no such name.
 enum sl_err s3_name_of(struct s3_name *out, const char *path,
                        struct sl_error *err);
 
-// Reads `path` in the same way; SL_EINVAL also if it names a bucket alone.
+// Splits `path` as s3_name_of does; SL_EINVAL also if it names a bucket alone.
 enum sl_err s3_file_name_of(struct s3_name *out, const char *path,
                             struct sl_error *err);
 
@@ -110,9 +111,9 @@ struct s3_answer {
     unsigned tries;    // requests that were sent
 };
 
-// Sends a request, and again until it is answered or patience_ms is over. SL_OK
-// on a 2xx; else the error that the answer means, with its words. *out is
-// filled, and must be released, in every case.
+// Sends a request, and again until it is answered or patience_ms is over;
+// waits. SL_OK on a 2xx; else the error that the answer, or its absence, means,
+// with its words in *err. *out is filled, and must be released, in every case.
 enum sl_err s3_call(struct s3 *s, const struct s3_ask *ask,
                     struct s3_answer *out, struct sl_error *err);
 void s3_answer_release(struct s3_answer *a); // all zeroes is allowed
@@ -124,10 +125,13 @@ enum s3_verdict {
     S3_KEYS,   // a further try with newer keys may succeed
 };
 
-// Reads the error in `a` and returns what to do about the request.
+// Reads the code, message and region of the error in the answer *a, and returns
+// what to do about the request of that method: nothing more (S3_DONE,
+// S3_FAILED), or another try.
 enum s3_verdict s3_judge(struct s3_answer *a, const char *method);
 
-// Fills *err with what the answer to `ask` means and returns its code.
+// Fills *err with what the answer to `ask` means (or that none came) and
+// returns its code. The answer is no success.
 enum sl_err s3_failed(const struct s3 *s, const struct s3_ask *ask,
                       const struct s3_answer *a, struct sl_error *err);
 
@@ -146,9 +150,10 @@ struct s3_object {
     char etag[S3_ETAG];      // version
 };
 
-// Reads up to `n` bytes from `offset`; *got < n only at the end. `etag` names
-// the version, NULL: any; `found` may be NULL. SL_EIO: it was replaced;
-// SL_EINVAL: `n` is 0, of which S3 has no range.
+// Reads up to `n` bytes from `offset` of an object to `to`; *got < n only at
+// the end. `etag` names the version, NULL: any; *found (NULL allowed) gets the
+// object's size, time and version. SL_ENOENT: there is no such object; SL_EIO:
+// it was replaced; SL_EINVAL: `n` is 0, of which S3 has no range.
 enum sl_err s3_get(struct s3 *s, const struct s3_name *name, const char *etag,
                    uint64_t offset, void *to, size_t n, size_t *got,
                    struct s3_object *found, struct sl_error *err);
@@ -158,7 +163,8 @@ enum sl_err s3_get(struct s3 *s, const struct s3_name *name, const char *etag,
 enum sl_err s3_head(struct s3 *s, const struct s3_name *name,
                     struct s3_object *found, struct sl_error *err);
 
-// Writes an object of `n` bytes. `fresh`: SL_EEXIST if the name is taken.
+// Writes `n` bytes as an object, in place of an earlier one of that name;
+// `fresh`: SL_EEXIST if the name is taken.
 enum sl_err s3_put(struct s3 *s, const struct s3_name *name, const void *bytes,
                    size_t n, bool fresh, struct sl_error *err);
 
@@ -210,14 +216,14 @@ enum sl_err s3_upload_begin(struct s3_upload *u, struct s3 *s,
 enum sl_err s3_upload_part(struct s3_upload *u, unsigned number,
                            const void *bytes, size_t n, struct sl_error *err);
 
-// Makes the object of the parts that were sent, numbered from 1 without a gap.
-// `fresh`: SL_EEXIST if the name is taken. SL_EIO: the upload is gone. Call
-// s3_upload_end after it in every case.
+// Makes the object of the parts that were sent, numbered from 1 without a gap,
+// so that it appears. `fresh`: SL_EEXIST if the name is taken. SL_EIO: the
+// upload is gone. Call s3_upload_end after it in every case.
 enum sl_err s3_upload_finish(struct s3_upload *u, bool fresh,
                              struct sl_error *err);
 
-// Aborts an upload that was begun and not finished, which asks S3 and waits,
-// and frees its memory. All zeroes is allowed.
+// Aborts an upload that was begun and not finished, for which it asks S3 and
+// waits, and frees the memory of *u. All zeroes is allowed.
 void s3_upload_end(struct s3_upload *u);
 
 // ---- files
@@ -291,8 +297,8 @@ enum sl_err s3_pwrite(struct fs_file *base, uint64_t offset, const void *bytes,
 // that name.
 enum sl_err s3_sync(struct fs_file *base, struct sl_error *err);
 
-// Makes what was written appear as the object `name`. `fresh`: SL_EEXIST if the
-// name is taken. SL_ENOTSUP if an upload was begun under another name.
+// Makes what was written to `f` appear as the object `name`. `fresh`: SL_EEXIST
+// if the name is taken. SL_ENOTSUP if an upload was begun under another name.
 enum sl_err s3_publish(struct s3_file *f, const struct s3_name *name,
                        bool fresh, struct sl_error *err);
 

@@ -37,7 +37,8 @@ struct sigv4 {
     char date[SIGV4_DATE]; // value of the header x-amz-date
 };
 
-// Writes the wall clock `wall_us`, in microseconds since 1970, as a date.
+// Writes the wall clock `wall_us`, in microseconds since 1970, to `out` as
+// "20260701T123456Z".
 void sigv4_date(char out[SIGV4_DATE], uint64_t wall_us);
 
 // Appends `text` with all bytes but A-Z a-z 0-9 - . _ ~ as %XX; with `slashes`
@@ -48,7 +49,7 @@ enum sl_err sigv4_encode(struct buf *out, const char *text, bool slashes);
 // SIGV4_PAIRS pairs are SL_EINTERNAL.
 enum sl_err sigv4_query(struct buf *out, const struct sigv4_pair *query);
 
-// Appends the value of the header Authorization.
+// Appends the value of the header Authorization for the request *s to `out`.
 enum sl_err sigv4_sign(struct buf *out, const struct sigv4 *s);
 
 // Writes the SHA-256 of `n` bytes to `out`, in hex.

@@ -51,9 +51,10 @@ struct store_setup {
 
 bool store_is_s3(const char *store); // true if it begins with "s3://"
 
-// Opens the file system of the store named `store`, without a request to it,
-// and without a look at the folder. *out is the same one for the same setup.
-// `setup` may be NULL: all is at its default.
+// Sets *out to the file system of the store named `store` (a folder's is
+// fs_posix), without a request to it, and without a look at the folder. *out is
+// never freed, and the same one for the same setup. `setup` may be NULL: all is
+// at its default.
 enum sl_err store_fs(struct fs **out, const char *store,
                      const struct store_setup *setup, struct sl_error *err);
 

@@ -24,8 +24,9 @@
 // the text behind its last inner element, without a 0 in it.
 typedef enum sl_err (*xml_fn)(void *arg, const char *path, const char *value);
 
-// Calls `fn` for each element of the `n` bytes `text`, up to the first fault or
-// the first error of `fn`, and ends with that.
+// Calls fn(arg, ...) for each element of the `n` bytes `text` that has ended,
+// up to the first fault of the text or the first error of `fn`, and returns
+// that; SL_OK at the end of the document.
 enum sl_err xml_walk(const char *text, size_t n, xml_fn fn, void *arg,
                      struct sl_error *err);
 

@@ -54,24 +54,27 @@ struct web_answer {
     char why[256];     // reason of status 0
 };
 
-bool web_known(void); // false: built without libcurl
+// Returns true if this program was built with libcurl, false if not: then every
+// call fails.
+bool web_known(void);
 
-// Makes a web; NULL when out of memory. Without libcurl each call on it fails
-// and says so.
+// Makes a web, for web_free; NULL when out of memory. Without libcurl each call
+// on it fails and says so.
 struct web *web_new(void);
 // Closes the connections and frees, with no call in progress. NULL is allowed.
 void web_free(struct web *w);
-// Makes a call in progress, or else the next one, ask `leave` at once. `w` is
-// not NULL.
+// Makes a call in progress, or else the next one, ask `leave` at once instead
+// of within a second; any thread. `w` is not NULL.
 void web_wake(struct web *w);
 
-// Makes a call and waits for its end. Fills *out in every case; release it with
-// web_answer_release.
+// Makes a call and waits for its end. Fills *out in every case: status 0 and
+// `why` if no answer came. Release it with web_answer_release.
 void web_call(struct web *w, const struct web_ask *ask, struct web_answer *out);
 void web_answer_release(struct web_answer *a); // all zeroes is allowed
 
-// Copies the value of the answer's first header `name` (letters in any case).
-// Returns false, with "" in `out`, if it is absent or has `size` bytes or more.
+// Copies the value of the answer's first header `name` (letters in any case) to
+// out[size] and returns true. Returns false, with "" in `out`, if the header is
+// absent or has `size` bytes or more.
 bool web_header(const struct web_answer *a, const char *name, char *out,
                 size_t size);
 
