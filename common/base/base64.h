@@ -14,7 +14,7 @@
 #include "common/base/status.h"
 
 // Appends the base64 text of the n bytes at `bytes` to `out`. SL_ENOMEM: `out`
-// is as it was.
+// holds what it held before.
 enum sl_err base64_encode(struct buf *out, const void *bytes, size_t n);
 
 // Appends the bytes that the `len` characters of `text` encode to `out`. After

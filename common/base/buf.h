@@ -38,8 +38,8 @@ void buf_reset(struct buf *b);   // sets len to 0, keeps the memory
 // that much then cannot fail. SL_ENOMEM.
 enum sl_err buf_reserve(struct buf *b, size_t more);
 
-// Lengthens by n bytes of unknown content; NULL when out of memory. The
-// pointer holds until the buffer next grows.
+// Lengthens `b` by n bytes of unknown content and returns where they begin;
+// NULL when out of memory. The pointer is valid until the buffer next grows.
 uint8_t *buf_extend(struct buf *b, size_t n);
 
 // Appends n bytes (`bytes` may be NULL if n is 0). SL_ENOMEM.
@@ -61,8 +61,9 @@ enum sl_err buf_vappendf(struct buf *b, const char *fmt, va_list ap)
 // changes. A 0 among the bytes ends the string early.
 const char *buf_text(const struct buf *b);
 
-// Hands the bytes over (free with sl_free), a 0 behind them, and leaves an
-// empty buffer. *len (may be NULL) is their number. NULL if `b` has no memory.
+// Returns the bytes with a 0 behind them, to be freed by the caller (sl_free),
+// and leaves an empty buffer. *len (may be NULL) is their number. Returns NULL
+// if `b` has no memory, which an empty buffer may have.
 uint8_t *buf_detach(struct buf *b, size_t *len);
 
 #endif

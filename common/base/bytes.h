@@ -11,12 +11,13 @@
 
 #define BYTES_TEXT 32
 
-// Returns `bytes`, of 1 KiB or more, in the largest of KiB, MiB, GiB and TiB
-// that leaves 1 at least, and which one that is in *unit.
+// Returns `bytes` as a number of *unit, and sets *unit to the largest of "KiB",
+// "MiB", "GiB" and "TiB" in which the number is 1 or more; below 1 KiB to
+// "KiB". *unit is static text.
 double bytes_in_unit(uint64_t bytes, const char **unit);
 
-// Writes "700 B", "1.5 MiB" or "2 GiB", with four digits at most, and returns
-// `out`.
+// Writes `bytes` to `out` in the largest unit of which there is one, with four
+// digits at most: "700 B", "1.5 MiB", "2 GiB". Returns `out`.
 const char *bytes_text(char out[BYTES_TEXT], uint64_t bytes);
 
 #endif

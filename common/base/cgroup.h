@@ -22,7 +22,8 @@ struct cgroup_memory {
 };
 
 // Reads the limit and the kills of this process's group to *out, all of which
-// is set. `root` is a folder that stands for / in tests, else "" (not NULL).
+// is set; reads files. `root` is put before the paths, which tests use; else ""
+// (not NULL).
 void cgroup_memory(struct cgroup_memory *out, const char *root);
 
 #endif

@@ -35,7 +35,8 @@ struct chain_end {
     char hash[SHA256_HEX]; // hash of the last line; zeros before the first
 };
 
-// Sets *end to the beginning of a chain, before its first line.
+// Sets *end to what a new chain has before its first line: 0 lines and a hash
+// of zeros.
 void chain_begin(struct chain_end *end);
 
 // Opens a file to append lines, or makes one that goes on after *before (NULL:
@@ -47,12 +48,13 @@ enum sl_err chain_open(struct chain **out, struct fs *fs, const char *path,
 void chain_free(struct chain *c); // NULL is allowed
 
 // Appends a line. `body` is one or more members of a JSON object, without a
-// newline: "\"user\":\"ann\""; it is not checked. A line over CHAIN_LINE_BYTES
-// is SL_ERANGE and changes nothing. After another failure the chain can only be
-// synced and freed. Durable after chain_sync.
+// newline: "\"user\":\"ann\""; it is not checked. SL_ERANGE: the line has more
+// than CHAIN_LINE_BYTES, and nothing changes. After another failure (SL_ENOMEM,
+// or the file system's) the chain can only be synced and freed. Durable after
+// chain_sync.
 enum sl_err chain_add(struct chain *c, const char *body, struct sl_error *err);
 
-// Makes all appended lines durable.
+// Makes all appended lines durable; waits for the disk. Fails as fs_sync does.
 enum sl_err chain_sync(struct chain *c, struct sl_error *err);
 
 // Sets *end to the end of the chain in a file. Leaves *end as it is if the file
@@ -61,7 +63,8 @@ enum sl_err chain_sync(struct chain *c, struct sl_error *err);
 enum sl_err chain_find_end(struct chain_end *end, struct fs *fs,
                            const char *path, struct sl_error *err);
 
-uint64_t chain_bytes(const struct chain *c); // returns the file's length
+// Returns the length of the file, in bytes.
+uint64_t chain_bytes(const struct chain *c);
 
 // Checks a file that goes on after *end, and sets *end to its end; unchanged on
 // failure. SL_ECORRUPT names the line that does not follow, or the lines that

@@ -15,11 +15,11 @@
 // result is not masked. `bytes` may be NULL if n is 0.
 uint32_t crc32c(uint32_t crc, const void *bytes, size_t n);
 
-// Computes the same by table on any processor, for tests.
+// Computes the same as crc32c by table, on any processor, for tests.
 uint32_t crc32c_table(uint32_t crc, const void *bytes, size_t n);
 
-// Masks a CRC as TFRecord stores it, since a CRC of data that holds CRCs is
-// weak.
+// Returns `crc` as TFRecord stores it (masked), since a CRC of data that holds
+// CRCs is weak.
 static inline uint32_t crc32c_mask(uint32_t crc)
 {
     return ((crc >> 15) | (crc << 17)) + 0xa282ead8u;

@@ -24,17 +24,19 @@ struct deadline {
     struct timespec at; // CLOCK_MONOTONIC
 };
 
-// Returns the time `ms` from now; a number too large for the clock is never.
+// Returns the deadline that ends `ms` milliseconds from now; a number too large
+// for the clock is never.
 struct deadline deadline_in_ms(uint64_t ms);
 
-// Sets *d to the time `wait_ms` from now and returns d; returns NULL, which is
-// never, if `wait_ms` is negative.
+// Sets *d to the deadline `wait_ms` milliseconds from now and returns d.
+// Returns NULL, which deadline_wait takes for never, if `wait_ms` is negative;
+// *d is then untouched.
 const struct deadline *deadline_or_never(struct deadline *d, int64_t wait_ms);
 
-// Waits until *changed is signalled, or for no reason, as such waits may: check
-// the condition again. Returns false once the deadline is over; `d` NULL never
-// is. The caller holds *lock; it is free during the wait, and held again after
-// it.
+// Waits until *changed is signalled or the deadline `d` (NULL: never) is over.
+// Returns false once it is over, else true; it may return true without a
+// signal, so check the condition again. The caller holds *lock; it is free
+// during the wait, and held again on return.
 bool deadline_wait(const struct deadline *d, pthread_cond_t *changed,
                    pthread_mutex_t *lock);
 

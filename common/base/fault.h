@@ -54,8 +54,8 @@ enum sl_err fault_reached(struct fault_point *point);
 
 #endif
 
-// Writes "name file:line" for each point to stdout, sorted by name; false if
-// this build has none (or no memory).
+// Writes "name file:line" for each point of this binary to stdout, sorted by
+// name. Returns false if this build has none, or when out of memory.
 bool fault_list(void);
 
 #endif

@@ -27,8 +27,9 @@ struct histogram {
     _Atomic uint64_t count[HISTOGRAM_BOUNDS + 1]; // the last: above all bounds
 };
 
-// Bounds from 0.5 ms to 30 s, in microseconds, and from 0 to 256 updates (fewer
-// bounds: the rest are UINT64_MAX, and not shown).
+// Bounds of HISTOGRAM_DURATIONS, from 0.5 ms to 30 s in microseconds, and of
+// HISTOGRAM_UPDATES, from 0 to 256 updates (the last five are UINT64_MAX, and
+// not shown).
 extern const uint64_t histogram_durations[HISTOGRAM_BOUNDS];
 extern const uint64_t histogram_updates[HISTOGRAM_BOUNDS];
 
@@ -41,8 +42,9 @@ extern const uint64_t histogram_updates[HISTOGRAM_BOUNDS];
         .bounds = histogram_updates, .unit = 1                                 \
     }
 
-// Counts one value; any thread, without a lock. `h` is made by one of the
-// macros above: its bounds are not NULL.
+// Counts `value` in the range that it falls in, and adds it to the sum; any
+// thread, without a lock. `h` is made by one of the macros above: its bounds
+// are not NULL.
 void histogram_add(struct histogram *h, uint64_t value);
 
 #endif

@@ -29,17 +29,18 @@
 
 #define HISTORY_BYTES_MAX ((size_t)4 << 20) // limit of one payload
 
-// Names the lines to come (`role` and `node` are copied) and opens the file, if
-// a folder is named. Once, before other threads write.
+// Copies the role and the node of this process, which every later line has, and
+// opens the file. Does nothing if SLUICE_HISTORY names no folder. Once, before
+// other threads write.
 void history_open(const char *role, const char *node);
 
 // Returns true once history_open has opened the file.
 bool history_on(void);
 
 // Appends the bytes to the side file and returns the offset at which they
-// begin. -1: payloads are off, or `bytes` is NULL. Call it in the arguments of
-// the event that names the offset. Over HISTORY_BYTES_MAX the process ends, as
-// for a line that cannot be written.
+// begin; -1 if payloads are off, or `bytes` is NULL. Call it in the arguments
+// of the event that names the offset. Over HISTORY_BYTES_MAX the process ends,
+// as for a line that cannot be written.
 long long history_bytes(const struct sl_slices *bytes);
 
 // Writes an event `resources`: open files, threads, resident KiB. A loop's

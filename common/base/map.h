@@ -47,9 +47,10 @@ enum sl_err map_reserve(struct map *m, size_t more);
 // Removes a key and returns its value; NULL if it was absent.
 void *map_remove(struct map *m, uint64_t key);
 
-// Walks in no particular order: start with *at = 0; false at the end, and *key
-// and *value (each may be NULL) are then untouched. The map must not change
-// meanwhile.
+// Steps to the next member, in no particular order, and sets *key and *value
+// (each may be NULL). Begin with *at = 0, which each call moves. Returns false
+// after the last member; *key and *value are then untouched. The map must not
+// change meanwhile.
 bool map_next(const struct map *m, size_t *at, uint64_t *key, void **value);
 
 struct strmap_slot {

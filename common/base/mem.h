@@ -37,10 +37,11 @@ void *sl_malloc_array(size_t count, size_t size);
 void *sl_realloc_array(void *old, size_t count, size_t size);
 void sl_free(void *p); // NULL is allowed
 
-// Copies `text`; the caller frees the copy. NULL when out of memory.
+// Returns a copy of `text`, which the caller frees (sl_free); NULL when out of
+// memory.
 char *sl_strdup(const char *text);
-// Copies the first `len` bytes of `text`, or fewer if it ends before, and a 0;
-// as sl_strdup.
+// Returns a copy of the first `len` bytes of `text`, or fewer if it ends
+// before, and a 0; the same otherwise.
 char *sl_strndup(const char *text, size_t len);
 
 // Allocates `bytes` rounded up to whole cache lines, aligned to `align` (a
@@ -49,7 +50,7 @@ char *sl_strndup(const char *text, size_t len);
 // out of memory.
 void *sl_aligned(size_t align, size_t bytes);
 
-// Gives pages of freed memory back to the kernel. Takes milliseconds for each
+// Returns the pages of freed memory to the kernel. Takes milliseconds for each
 // GiB of it, in which other threads that allocate wait.
 void sl_mem_trim(void);
 

@@ -32,16 +32,21 @@ struct offset {
     unsigned beat, trip; // next places to fill
 };
 
-// Notes that message `seq` (not 0), sent at `sent_us` of their clock, came at
-// `came_us` of ours, and was answered at once.
+// Notes that message `seq` (not 0), which the peer sent at `sent_us` by its
+// clock, came at `came_us` by ours, and that we answered it at once. Keeps the
+// last OFFSET_BEATS messages.
 void offset_came(struct offset *o, uint64_t seq, uint64_t sent_us,
                  uint64_t came_us);
 
-// Notes that our answer to `seq` reached them at `heard_us` of their clock.
+// Notes that our answer to message `seq` reached the peer at `heard_us` by its
+// clock, which completes a round trip. Does nothing if offset_came has not
+// noted `seq`, or the times are impossible.
 void offset_heard(struct offset *o, uint64_t seq, uint64_t heard_us);
 
-// Sets *offset_us; *trip_us is twice its largest error. Returns false if no
-// round trip was measured yet, and both are then untouched.
+// Sets *offset_us to what the shortest kept round trip gives (our clock minus
+// theirs), and *trip_us to its duration: the offset is wrong by half of it at
+// most. Returns false if no round trip was measured yet, and both are then
+// untouched.
 bool offset_best(const struct offset *o, int64_t *offset_us, uint64_t *trip_us);
 
 #endif

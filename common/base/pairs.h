@@ -38,7 +38,8 @@ void pairs_bytes(struct pairs *l, const char *bytes, size_t n);
 // Appends `text` in the same way, without its 0.
 void pairs_str(struct pairs *l, const char *text);
 
-// Appends a JSON string, valid for any bytes.
+// Appends `text` as a JSON string with its quotes, valid for any bytes; cut
+// where the line is full, but closed.
 void pairs_quoted(struct pairs *l, const char *text);
 
 // Appends each pair of `fmt` as ` key=value`, or as `,"key":value` in JSON.

@@ -15,7 +15,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-// Computes one block of the generator; `out` may be `counter`.
+// Computes to `out` the block of the generator that `counter` and `key` (the
+// seed) determine; `out` may be `counter`.
 void philox4x32(uint32_t out[4], const uint32_t counter[4],
                 const uint32_t key[2]);
 
@@ -55,7 +56,8 @@ uint64_t rng_u64(struct rng *r);
 // Draws two words, rarely more.
 uint64_t rng_below(struct rng *r, uint64_t n);
 
-// Mixes all bits (the finalizer of splitmix64); a bijection.
+// Returns x with all bits mixed (the finalizer of splitmix64); different
+// numbers give different results.
 static inline uint64_t sl_mix64(uint64_t x)
 {
     x += 0x9e3779b97f4a7c15u;

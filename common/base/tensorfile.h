@@ -65,13 +65,15 @@ enum tensor_dtype {
         TENSOR_DTYPE_COUNT
 };
 
-// Returns the name of a type in the format, as "F32".
+// Returns the name of a type in the format, as "F32", static text; `dtype` is
+// below TENSOR_DTYPE_COUNT.
 const char *tensor_dtype_name(enum tensor_dtype dtype);
-// Returns the bytes of one element of a type, which is below
+// Returns the bytes of one element of a type; `dtype` is below
 // TENSOR_DTYPE_COUNT.
 size_t tensor_dtype_bytes(enum tensor_dtype dtype);
 
-// Reads the name of a type, as "F32". SL_ENOTSUP for other words.
+// Sets *out to the type that `word` names, as "F32". SL_ENOTSUP for other
+// words; *out is then untouched.
 enum sl_err tensor_dtype_parse(const char *word, enum tensor_dtype *out);
 
 struct tensor_info {
@@ -87,8 +89,9 @@ struct tensor_meta {
     const char *key, *value; // UTF-8
 };
 
-// Computes the bytes of a tensor, whose rank the caller has checked. SL_ERANGE
-// if the product of shape and element size overflows.
+// Sets *out to the bytes of a tensor, the product of its shape and of the size
+// of an element. SL_ERANGE if that overflows. The caller has checked that
+// t->rank is at most TENSOR_RANK_MAX.
 enum sl_err tensor_bytes(uint64_t *out, const struct tensor_info *t);
 
 // Sorts as the format's reference writer does (element size descending, then
@@ -185,10 +188,11 @@ void tensorfile_close(struct tensorfile *f); // NULL is allowed
 // Returns the number of tensors in the file.
 size_t tensorfile_count(const struct tensorfile *f);
 
-// Returns tensor i < tensorfile_count, in the order of their bytes.
+// Returns tensor i, which is below tensorfile_count, in the order of their
+// bytes; borrowed from `f`.
 const struct tensor_info *tensorfile_at(const struct tensorfile *f, size_t i);
 
-// Returns the tensor `name`; NULL if the file has none.
+// Returns the tensor `name`, borrowed from `f`; NULL if the file has none.
 const struct tensor_info *tensorfile_find(const struct tensorfile *f,
                                           const char *name);
 
@@ -216,14 +220,16 @@ bool tensor_not_finite(const struct tensor_info *t, const uint8_t *bytes,
 // Returns the number of pairs in the file's metadata.
 size_t tensorfile_meta_count(const struct tensorfile *f);
 
-// Returns pair i < tensorfile_meta_count; its time grows with i.
+// Returns pair i, which is below tensorfile_meta_count; it walks over the pairs
+// before. The texts are borrowed from `f`.
 struct tensor_meta tensorfile_meta_at(const struct tensorfile *f, size_t i);
 
-// Returns the value of `key` in the metadata; NULL if it is absent.
+// Returns the value of `key` in the metadata, borrowed from `f`; NULL if it is
+// absent.
 const char *tensorfile_meta(const struct tensorfile *f, const char *key);
 
-// Verifies both checksums. SL_ENOENT: the file has none; SL_ECORRUPT names the
-// wrong block.
+// Reads the whole file and compares it with both checksums. SL_ENOENT: the file
+// has none; SL_ECORRUPT names the wrong block.
 enum sl_err tensorfile_verify(const struct tensorfile *f, struct sl_error *err);
 
 #endif

@@ -9,7 +9,8 @@
 // The folder that holds it belongs to the user and has mode 0700; a folder that
 // does not is passed over, since another user may have put it there.
 //
-// Threads  any; they look at the file system, and ownsock_find connects.
+// Threads  any. They make folders, and ownsock_find also connects to the
+//          addresses that it tries: all may wait.
 // Memory   callers' own.
 // Errors   ownsock_folder, ownsock_make: SL_EDENIED where no such folder can be
 //          had, SL_ENOENT where its name is not known; `out` is then untouched.
@@ -22,8 +23,9 @@
 #define OWNSOCK_BYTES 128             // bytes of an address, with the 0
 #define OWNSOCK_PORT "127.0.0.1:7070" // address of a coordinator told none
 
-// Makes the first folder of the list that can be made, and writes its path to
-// `out`; other sockets of the same cluster may lie there too.
+// Writes to `out` the path of the first folder of the list that exists or can
+// be made, and belongs to the user alone; other sockets of the same cluster may
+// lie there too.
 enum sl_err ownsock_folder(char out[OWNSOCK_BYTES], struct sl_error *err);
 
 // Makes the folder and writes the address to listen on, "unix:...", to `out`.

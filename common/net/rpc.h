@@ -79,8 +79,9 @@ struct rpc_io_options {
 // thread may change or read that meanwhile. A second call does nothing.
 void rpc_tune_process(void);
 
-// Starts the threads (options may be NULL). SL_EINVAL if this process may not
-// use a core of options->cpus. The first one in a process also starts gRPC;
+// Makes the I/O threads and starts them (options may be NULL). SL_EINVAL if
+// this process may not use a core of options->cpus; else the system's error if
+// it gives no thread (SL_EBUSY). The first one in a process also starts gRPC;
 // after it the process must not fork without exec.
 enum sl_err rpc_io_new(struct rpc_io **out,
                        const struct rpc_io_options *options,
@@ -95,9 +96,9 @@ void rpc_io_free(struct rpc_io *io);
 // Returns the number of I/O threads.
 unsigned rpc_io_threads(const struct rpc_io *io);
 
-// Has the first I/O thread call fn(arg), once, soon; never within this call.
-// `fn` is not NULL. Those that were asked for before rpc_io_free have run when
-// it returns.
+// Calls fn(arg), once, soon, on the first I/O thread; never within this call,
+// which does not wait. `fn` is not NULL. Those that were asked for before
+// rpc_io_free have run when it returns.
 void rpc_io_call(struct rpc_io *io, void (*fn)(void *arg), void *arg);
 
 // ---- addresses: "host:port", "[::1]:port", "unix:/path"
@@ -113,8 +114,8 @@ bool rpc_address_is_local(const char *address);
 
 // Tries to listen at `address` for a moment. SL_OK: it is free now; SL_EEXIST:
 // a process listens there, or the path is no socket; SL_EINVAL: it is no
-// address; else the error of the attempt. Removes a socket file on which no
-// process answers.
+// address, or none of this host; SL_ENOENT: the host's name is not known; else
+// the error of the attempt. Removes a socket file on which no process answers.
 enum sl_err rpc_address_vacant(const char *address, struct sl_error *err);
 
 // Text of a call's error, after the address, if the peer is a web server.
@@ -274,13 +275,14 @@ enum sl_err rpc_server_new(struct rpc_server **out, struct rpc_io *io,
 
 // Listens on one more address, before rpc_server_start. *port (NULL allowed) is
 // the port in use, 0 for unix:. Without `tls` an address that is not local is
-// SL_EDENIED. SL_EEXIST: another process answers at the address; a unix socket
-// file on which none answers is removed. With `tls` a caller must show a
-// certificate of the same authority; on unix: the file's mode (0600) guards
-// instead, and `tls` is not used. Certificate files that are replaced (tls.h)
-// serve every handshake after tls_look saw them. After a failure another
-// address may be tried; *port is as it was. For unix: it changes the umask of
-// the process for a moment. Threads: one at a time.
+// SL_EDENIED. SL_EINVAL: it is no address, or none of this host; SL_EEXIST:
+// another process answers at the address (a unix socket file on which none
+// answers is removed); those of tls_load; else the system's. With `tls` a
+// caller must show a certificate of the same authority; on unix: the file's
+// mode (0600) guards instead, and `tls` is not used. Certificate files that are
+// replaced (tls.h) serve every handshake after tls_look saw them. After a
+// failure another address may be tried; *port is as it was. For unix: it
+// changes the umask of the process for a moment. Threads: one at a time.
 enum sl_err rpc_server_bind(struct rpc_server *server, const char *address,
                             const struct rpc_tls *tls, int *port,
                             struct sl_error *err);
@@ -306,9 +308,10 @@ void rpc_server_free(struct rpc_server *server);
 // Returns the number of calls and streams that are open now, at this moment.
 size_t rpc_server_open_calls(struct rpc_server *server);
 
-// Makes the two ends of a socket of this host (SOCK_SEQPACKET) for small calls:
-// one for rpc_channel_adopt, the other for the process that calls
-// rpc_server_adopt. The caller closes an end that no call has adopted.
+// Makes the two ends of a socket of this host (SOCK_SEQPACKET, closed on exec)
+// for small calls: one for rpc_channel_adopt, the other for the process that
+// calls rpc_server_adopt. The caller closes an end that no call has adopted.
+// SL_EBUSY: the system gives no socket.
 enum sl_err rpc_socket_pair(int pair[2], struct sl_error *err);
 
 // Serves calls over the socket `fd` of rpc_socket_pair as well, until its peer
@@ -376,8 +379,9 @@ const struct sl_slices *rpc_stream_request(const struct rpc_stream *stream);
 // except on_end.
 void rpc_stream_peer(struct rpc_stream *stream, struct rpc_peer *out);
 
-// Writes the same at any time, from any thread with a reference. Server.
-// Returns false if the stream has ended; *out is then untouched.
+// Writes the peer that opened the stream to *out, as rpc_stream_peer does, but
+// at any time and from any thread that has a reference. Server. Returns false
+// if the stream has ended; *out is then untouched.
 bool rpc_stream_caller(struct rpc_stream *stream, struct rpc_peer *out);
 
 // Queues a message; messages leave in the order of the calls. SL_EBUSY if the
@@ -419,7 +423,8 @@ void rpc_stream_pause(struct rpc_stream *stream);
 // ended.
 void rpc_stream_resume(struct rpc_stream *stream);
 
-// Returns the bytes that wait to be sent; 0: the peer has room for a message.
+// Returns the number of bytes of messages that were queued and are not sent
+// yet; 0: the next rpc_stream_send does not return SL_EBUSY.
 size_t rpc_stream_queued_bytes(struct rpc_stream *stream);
 
 // Takes one more reference, which needs its own rpc_stream_unref; returns
@@ -448,10 +453,12 @@ struct rpc_channel_options {
     enum sl_err (*allow)(const struct rpc_peer *server, struct sl_error *err);
 };
 
-// Makes a channel to `address`. It connects when it is first used and again
-// whenever it must; each channel has its own connection. tls NULL: plain, for
-// local addresses only (SL_EDENIED otherwise). Certificate files that are
-// replaced (tls.h) serve every connection made after tls_look saw them.
+// Makes a channel to `address`, which rpc_channel_free ends, and does not wait:
+// it connects when it is first used and again whenever it must; each channel
+// has its own connection. tls NULL: plain, for local addresses only (SL_EDENIED
+// otherwise). SL_EINVAL: it is no address; those of tls_load; SL_ENOMEM.
+// `options` may be NULL. Certificate files that are replaced (tls.h) serve
+// every connection made after tls_look saw them.
 enum sl_err rpc_channel_new(struct rpc_channel **out, struct rpc_io *io,
                             const char *address, const struct rpc_tls *tls,
                             const struct rpc_channel_options *options,
@@ -511,7 +518,10 @@ struct rpc_ticket {
     uint64_t serial;
 };
 
-// Receives the end of a call, exactly once, on an I/O thread. `reply` is set on
+// Receives the end of a call, exactly once, on an I/O thread (or the one beside
+// it, for a call over an adopted socket). `code` is the server's, or
+// SL_ETIMEDOUT after the deadline, SL_EUNAVAIL if the server cannot be reached,
+// SL_ECANCELED, or SL_ERANGE for a reply over its limit. `reply` is set on
 // SL_OK only and borrowed until return; `err` has a text on failure.
 typedef void (*rpc_done_fn)(void *arg, enum sl_err code,
                             const struct sl_error *err,
@@ -532,8 +542,9 @@ void rpc_call_start(struct rpc_channel *channel, const char *method,
 void rpc_cancel(struct rpc_channel *channel, struct rpc_ticket ticket);
 
 // Makes a unary call and waits for its end, at most until its deadline; not
-// from a callback. On SL_OK *reply is the caller's to free (rpc_body_free).
-// Takes `msg` in every case (NULL: empty).
+// from a callback. Returns the codes that rpc_done_fn receives. On SL_OK *reply
+// is the caller's to free (rpc_body_free). Takes `msg` in every case (NULL:
+// empty).
 enum sl_err rpc_call_sync(struct rpc_channel *channel, const char *method,
                           struct rpc_msg *msg,
                           const struct rpc_call_options *options,

@@ -33,10 +33,11 @@ typedef void (*rpc_faulty_send)(struct rpc_channel *ch, const char *method,
                                 struct rpc_msg *msg,
                                 const struct rpc_call_options *options);
 
-// Sends what is doubled or replayed beside this call, a copy of which may be
-// kept; `msg` (NULL: does nothing) stays the caller's. Each goes out by
-// `forward`, which is called within this, under a lock, takes the message it is
-// given and throws the answer away.
+// Sends the copies that SLUICE_RPC_FAULT asks for with this call: an earlier
+// call again (replay), this one once more (double); and keeps a copy of it for
+// a later replay. Does nothing if `msg` is NULL; it stays the caller's. Each
+// copy goes out by `forward`, which is called within this, under a lock, and
+// takes the message it is given; the answer is to be thrown away.
 void rpc_faulty_copies(struct rpc_channel *ch, const char *method,
                        const struct rpc_msg *msg,
                        const struct rpc_call_options *options,

@@ -51,7 +51,8 @@ void rpc_figures_init(struct rpc_figures *f);
 void rpc_figures_answered(struct rpc_figures *f, enum sl_err code,
                           uint64_t begun_us);
 
-// Writes the server's calls, times and traffic to `e`.
+// Writes the server's calls, times and traffic, and this process's refusals, to
+// `e`.
 void rpc_server_measure(struct rpc_server *s, struct expo *e);
 
 #endif

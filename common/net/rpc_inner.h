@@ -69,13 +69,14 @@ static inline void rpc_tag_post(struct rpc_tag *tag)
     atomic_fetch_add_explicit(&tag->posted, 1, memory_order_release);
 }
 
-// Starts `count` operations of a call; tag->event runs once they are done, and
-// the tag stays where it is until then. Posts the tag. Asserts that core
-// accepts the batch.
+// Starts `count` operations of a call and does not wait; tag->event runs once
+// they are done, and the tag stays where it is until then. Posts the tag.
+// Asserts that core accepts the batch.
 void rpc_start_batch(grpc_call *call, const grpc_op *ops, size_t count,
                      struct rpc_tag *tag);
 
-// Pins a thread to a core. SL_EINVAL if this process may not use the core.
+// Pins a thread to a core. SL_EINVAL if the core does not exist, or this
+// process may not use it.
 enum sl_err rpc_pin(pthread_t id, int cpu, struct sl_error *err);
 
 // Returns the thread of index `wish` - 1 (modulo their number); 0: the next one
@@ -113,8 +114,8 @@ void rpc_body_release(struct rpc_body *body); // frees all but `body` itself
 // rpc_body_free; `from` is empty then. Never NULL.
 struct rpc_body *rpc_body_move(struct rpc_body *from);
 
-// Turns a message into what core sends, and takes it, which leaves *msg empty;
-// NULL is an empty one. The result is the caller's; never NULL.
+// Returns what core sends for a message (NULL: an empty one), for the caller to
+// destroy, and takes the message, which leaves *msg empty; never NULL.
 grpc_byte_buffer *rpc_msg_seal(struct rpc_msg *msg);
 
 // Waits until no payload is lent to core any more: a socket that died is torn
@@ -130,9 +131,9 @@ struct rpc_status_space { // must stay until the batch was started
     grpc_slice details;
 };
 
-// Sets *op and *space so that the call's status is `code` with a copy of the
-// text of `err`; the code's own words if `err` is NULL or empty. SL_OK has no
-// text.
+// Sets *op to send the status of a call: `code`, with a copy of the text of
+// `err`, or the sentence of the code if `err` is NULL or empty; SL_OK has no
+// text. *op points into *space, which rpc_status_space_release frees.
 void rpc_status_op(grpc_op *op, struct rpc_status_space *space,
                    enum sl_err code, const struct sl_error *err);
 
@@ -148,9 +149,9 @@ struct rpc_outcome {
 
 struct rpc_guard;
 
-// Prepares `o` for a call's outcome: init, op (receives it), read, release.
-// Without op there is nothing to read, but release is allowed. A released one
-// needs another init.
+// Makes `o` ready to receive a call's outcome. Order: rpc_outcome_init, _op,
+// the batch, _read, _release. Without _op there is nothing to read, but
+// _release is allowed. A released one needs another init.
 void rpc_outcome_init(struct rpc_outcome *o);
 
 // Makes `op` receive the call's status in `o`, which must stay until the batch
@@ -176,8 +177,9 @@ struct rpc_errand { // all zeroes except fn and arg
     void *arg;
 };
 
-// Has `thread` call e->fn(e->arg), once, soon, never within this call. The
-// errand stays where it is until then, and is in use for one call at a time.
+// Calls e->fn(e->arg), once, soon, on `thread`; never within this call, which
+// does not wait. The errand stays where it is until then, and is in use for one
+// call at a time.
 void rpc_thread_call(struct rpc_thread *thread, struct rpc_errand *e);
 
 // ---- rpc_args.c: channel arguments and credentials
@@ -229,9 +231,10 @@ enum sl_err rpc_server_creds(grpc_server_credentials **out,
 // gone. NULL is allowed.
 void rpc_sources_free(struct rpc_source *list);
 
-// Opens the certificate files of a channel to `address`. *files stays NULL
-// where no certificates are used; SL_EDENIED for a plain connection to an
-// address that is not local.
+// Opens the certificate files of a channel to `address`, for tls_files_close.
+// Sets *files only where certificates are used (not for unix:, nor without
+// `tls`), so it is NULL before. SL_EDENIED for a plain connection to an address
+// that is not local; those of tls_load.
 enum sl_err rpc_client_files(struct tls_files **files, const char *address,
                              const struct rpc_tls *tls, struct sl_error *err);
 
@@ -256,12 +259,13 @@ typedef enum sl_err (*rpc_allow_fn)(const struct rpc_peer *server,
 struct rpc_guard *rpc_guard_new(struct tls_files *files, rpc_allow_fn allow);
 void rpc_guard_unref(struct rpc_guard *guard); // NULL is allowed
 
-// Returns options for new credentials, which take one reference of `guard`.
+// Returns options for new credentials, which then have a reference of `guard`
+// of their own; core drops it with the credentials.
 grpc_ssl_verify_peer_options rpc_guard_options(struct rpc_guard *guard);
 
 // Returns true if `text`, core's text of a failed call, says that `guard`
-// refused the server; `out` is then the reason of its last refusal. `guard`
-// NULL: false.
+// refused the server; `out` is then the text of its last refusal. Else, and if
+// `guard` is NULL, returns false; `out` is untouched.
 bool rpc_guard_why(struct rpc_guard *guard, const char *text,
                    char out[SL_ERROR_TEXT]);
 
@@ -276,10 +280,12 @@ void rpc_peers_free(struct rpc_peers *p); // after the last call has ended
 // arrives.
 void rpc_peers_use(struct rpc_peers *p, const struct rpc_source *sources);
 
-// Returns a number that changes when certificate files were replaced.
+// Returns a number that changes when certificate files of the listeners of
+// rpc_peers_use were replaced; 0 if there are none.
 unsigned rpc_peers_serial(const struct rpc_peers *p);
 
-// Writes the peer of `call` to *out: how it came and its certificate's names.
+// Writes the peer of `call` to *out, all of which is set: how it came and its
+// certificate's names. Without memory the peer has no name.
 void rpc_peers_find(struct rpc_peers *p, grpc_call *call, struct rpc_peer *out);
 
 // ---- rpc_address.c
@@ -302,12 +308,15 @@ enum sl_err rpc_address_parse(struct rpc_address *out, const char *address,
 // numbers, so that no resolver is asked.
 void rpc_address_target(char out[RPC_TARGET_MAX], const struct rpc_address *a);
 
-// Removes a stale socket file, before binding. SL_EEXIST if a process answers
-// on it.
+// Removes the socket file at a unix address if no process answers on it; call
+// it before binding. SL_OK also where no file is, and for other addresses.
+// SL_EEXIST if a process answers, or the file is no socket; else the system's
+// error.
 enum sl_err rpc_address_claim(const struct rpc_address *a,
                               struct sl_error *err);
 
-// Returns the reason why binding to `a` failed.
+// Finds out why core could not listen at `a`, by an attempt of its own: fills
+// *err and returns its code, never SL_OK (SL_EIO: the attempt succeeded).
 enum sl_err rpc_address_diagnose(const struct rpc_address *a,
                                  struct sl_error *err);
 
@@ -317,6 +326,7 @@ void rpc_break(const char *address);
 
 // ---- rpc_stream.c, for server and client
 
+// Values that a new stream is made from.
 struct rpc_stream_seed { // what a new stream is made from
     grpc_call *call;     // taken
     struct rpc_thread *thread;

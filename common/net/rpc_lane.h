@@ -35,9 +35,11 @@ struct rpc_lanes {
     struct rpc_lane lane[RPC_LANES];
 };
 
-// Dials the usual lane to `address`; l->tuning must be set before, and the rest
-// of *l be zeroes. `allow` is that of rpc_channel_options. On failure there is
-// nothing to close, and *l cannot be used.
+// Makes the usual lane to `address`, without waiting for a connection;
+// l->tuning must be set before, and the rest of *l be zeroes. `allow` is that
+// of rpc_channel_options. SL_EINVAL: it is no address; SL_EDENIED: `tls` is
+// NULL, and the address is not local; those of tls_load; SL_ENOMEM. On failure
+// there is nothing to close, and *l cannot be used.
 enum sl_err rpc_lanes_open(struct rpc_lanes *l, const char *address,
                            const struct rpc_tls *tls, rpc_allow_fn allow,
                            struct sl_error *err);
@@ -46,20 +48,21 @@ enum sl_err rpc_lanes_open(struct rpc_lanes *l, const char *address,
 // once, and nothing may follow. Calls in flight keep their connection.
 void rpc_lanes_close(struct rpc_lanes *l);
 
-void rpc_lanes_hurry(struct rpc_lanes *l); // ends waits before redialling
+// Has both lanes connect at once where they wait before another attempt.
+void rpc_lanes_hurry(struct rpc_lanes *l);
 
-// Returns true if the express lane is connected; dials it otherwise, and does
-// not wait.
+// Returns true if the express lane is connected. Else returns false and begins
+// to connect it, without waiting.
 bool rpc_lanes_express(struct rpc_lanes *l);
 
-// Returns the number of the method `name`, which is noted if it is new, or
-// RPC_NO_METHOD: RPC_METHODS_MAX others are known.
+// Returns the number of the method `name`, which gets one if it is new;
+// RPC_NO_METHOD if RPC_METHODS_MAX others have all numbers.
 unsigned rpc_lanes_method(struct rpc_lanes *l, const char *name);
 
-// Makes core's call of `method`, a number of rpc_lanes_method, on `lane`; on
-// the express lane only after rpc_lanes_express returned true. With
-// RPC_NO_METHOD the call goes by `name`, on the usual lane (it asserts); else
-// `name` may be NULL.
+// Returns a new call of core's, of `method` (a number of rpc_lanes_method) on
+// `lane`, for the caller to start and to unref; on the express lane only after
+// rpc_lanes_express returned true. With RPC_NO_METHOD the call goes by `name`,
+// on the usual lane (it asserts); else `name` may be NULL.
 grpc_call *rpc_lanes_call(struct rpc_lanes *l, enum rpc_lane_kind lane,
                           unsigned method, const char *name,
                           gpr_timespec deadline, grpc_completion_queue *cq);

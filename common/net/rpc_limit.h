@@ -121,8 +121,9 @@ void rpc_limit_leave(struct rpc_limit *l, struct rpc_limit_call *call);
 unsigned rpc_limit_refused(struct rpc_limit *l, const char *who,
                            uint64_t now_ms);
 
-// Counts a call that this peer may not make. Returns true if it may be
-// logged; *left_out is then the number of such calls without a line before.
+// Counts a call that this peer may not make. Returns true if it may be logged
+// now; *left_out is then the number of such calls since the last line that were
+// not logged. False also when out of memory.
 bool rpc_limit_denied(struct rpc_limit *l, const char *who, uint64_t now_ms,
                       unsigned *left_out);
 

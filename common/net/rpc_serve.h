@@ -112,7 +112,7 @@ struct rpc_server {
     struct rpc_socks *socks;
 };
 
-// Takes one off s->live; the last wakes rpc_server_free, and `s` may be gone
+// Takes one off s->live; the last wakes rpc_server_free, so `s` may be gone
 // when this returns.
 void serve_live_down(struct rpc_server *s);
 
@@ -129,22 +129,27 @@ size_t serve_request_limit(const struct served *served);
 // reads later: an in_turn method, or a stream of messages both ways.
 bool serve_asks(const struct rpc_method *m);
 
-// Posts `c` to core as the place of one future call of `served`.
+// Posts `c`, which is new or from its lane's pool, to core: the next call of
+// `served` that comes on the lane's I/O thread is received in it. Adds one to
+// the server's `live`. Any thread for a new one, else that I/O thread.
 void serve_post(struct rpc_call *c, struct served *served);
 
-// Refuses all waiting calls, now and later, with SL_EUNAVAIL.
+// Refuses the calls that wait for their turn, and all that would wait later,
+// with SL_EUNAVAIL; any thread.
 void serve_close(struct rpc_server *s);
 
-// Ends calls of peers that took too long, and streams of peers with a revoked
-// certificate. *serial: the certificates' serial at the last look.
+// Ends calls of peers that took too long to send or to read, and, if
+// certificate files were replaced, streams of peers that `allow` now refuses.
+// *serial is the certificates' serial (rpc_peers_serial) at the last look, and
+// is set to that of now. One thread at a time.
 void serve_look(struct rpc_server *s, unsigned *serial);
 
 extern const struct rpc_host_events serve_host_events;
 
 // ---- rpc_sentry.c: a thread that calls look(arg) from time to time
 
-// Starts the thread, which calls `look` (not NULL) every 250 ms until
-// rpc_sentry_stop; NULL if there can be none.
+// Starts a thread that calls look(arg) every 250 ms until rpc_sentry_stop;
+// `look` is not NULL. Returns NULL if the system gives no thread.
 struct rpc_sentry *rpc_sentry_start(void (*look)(void *arg), void *arg);
 
 // Stops the thread and frees; waits until a `look` that runs has returned, so
@@ -161,8 +166,8 @@ void rpc_socks_free(struct rpc_socks *socks); // NULL is allowed
 // watched.
 void rpc_socks_port(struct rpc_socks *socks, unsigned port);
 
-// Counts the connections of these ports and closes the newest above a limit.
-// Threads: one at a time.
+// Counts this process's open connections to these ports, of each host and of
+// all, and closes the newest above a limit. Threads: one at a time.
 void rpc_socks_look(struct rpc_socks *socks);
 
 #endif

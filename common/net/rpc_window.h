@@ -47,7 +47,8 @@ struct rpc_window {
 // express lane, whatever their size. There is nothing to release.
 void rpc_window_init(struct rpc_window *w, size_t bytes);
 
-// Returns true if a request of `order` would go behind a less urgent one.
+// Returns true if a request of a higher `order`, so a less urgent one, flies on
+// the usual lane: one of `order` that took that lane would come after it.
 bool rpc_window_behind(const struct rpc_window *w, unsigned order);
 
 // Enters `t` (zeroes but for `order` and `bytes`), once until it leaves, and

@@ -41,8 +41,10 @@ struct tls_pem {
     time_t crl_ends;       // when `crl` should be replaced; 0: not given
 };
 
-// Reads and checks the files of `tls`, the first three of which must be named
-// (SL_EINVAL). SL_EINVAL or an error of reading, which names the file. *out,
+// Reads and checks the files of `tls`, the first three of which must be named.
+// SL_EINVAL: a file is not named, or malformed, or they do not belong together;
+// SL_EDENIED: other users may read the key, or a certificate is not valid
+// today; else the error of reading, which names the file; SL_ENOMEM. *out,
 // whose old content is not freed, is the caller's (tls_pem_release).
 enum sl_err tls_load(struct tls_pem *out, const struct rpc_tls *tls,
                      struct sl_error *err);
@@ -101,8 +103,9 @@ unsigned tls_files_serial(const struct tls_files *files);
 // seconds since 1970.
 void tls_files_ends(struct tls_files *files, time_t *cert, time_t *crl);
 
-// Returns true if the revocation list in use names the certificate of a peer,
-// given as `n` bytes of PEM.
+// Returns true if the revocation list in use (tls->crl_file) names the
+// certificate of a peer, given as `n` bytes of PEM; false also if there is no
+// list.
 bool tls_files_revoke(struct tls_files *files, const char *pem, size_t n);
 
 // Copies the texts in use, but not the revocation list, and their serial;
@@ -123,6 +126,7 @@ void tls_look(bool insist);
 
 // Returns what a failed handshake means and what to do about it; NULL if `text`
 // (OpenSSL's words in an error or a log line, or ours) is about something else.
+// The result is static, or a part of `text`.
 const char *tls_explain(const char *text);
 
 #endif

@@ -31,9 +31,10 @@
 #define TLS_BEARER_SKEW_S 120         // allowed difference between clocks
 
 // Appends a token to *out, valid for `seconds` (1 to TLS_BEARER_MAX_S) from
-// `now`, made with the certificate and the key of `tls`. SL_EINVAL if the
-// certificate's chain is longer than tls_bearer_read takes. A failure leaves
-// *out as it was.
+// `now`, made with the certificate and the key of `tls`. SL_EINVAL for other
+// `seconds`, or if the certificate's chain is longer than tls_bearer_read
+// takes; SL_ENOTSUP if the key cannot sign; SL_ENOMEM. A failure leaves *out as
+// it was.
 enum sl_err tls_bearer_make(struct buf *out, const struct rpc_tls *tls,
                             time_t now, long seconds, struct sl_error *err);
 

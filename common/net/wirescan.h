@@ -36,7 +36,7 @@ struct wire_limits {
 };
 
 // Checks that `bytes` (NULL is allowed if `size` is 0) hold one message of the
-// type `descriptor` within `limits` (NULL: all defaults).
+// type `descriptor` within `limits` (NULL: all defaults); allocates nothing.
 enum sl_err wire_scan(const ProtobufCMessageDescriptor *descriptor,
                       const uint8_t *bytes, size_t size,
                       const struct wire_limits *limits, struct sl_error *err);

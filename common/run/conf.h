@@ -96,8 +96,9 @@ enum sl_err conf_load(struct conf *c, struct fs *fs, int argc,
                       char *const *argv, char *const *env,
                       struct sl_error *err);
 
-// Tell, after conf_load, whether a flag asks for this text instead of a run;
-// false before it.
+// These return true if a flag asked conf_load for a text instead of a run: the
+// caller then prints the text that the named function appends, and ends. False
+// before conf_load.
 bool conf_wants_help(const struct conf *c);    // --help: conf_help
 bool conf_wants_version(const struct conf *c); // --version: conf_version
 bool conf_wants_man(const struct conf *c);     // --man, which --help leaves out
@@ -159,12 +160,13 @@ enum sl_err conf_version(struct buf *out, const struct conf *c);
 
 // ---- conf_man.c: manual pages, in mdoc
 
-// Appends a daemon's manual page, of section 8.
+// Appends a daemon's manual page, of section 8 and in mdoc. SL_ENOMEM.
 enum sl_err conf_man(struct buf *out, const struct conf *c);
 
 // These append parts of a page. SL_ENOMEM.
 
-// Appends the head: title, section and the line of the name.
+// Appends the head: the title `name` in `section`, and the line that says
+// `brief`, a text without a full stop.
 enum sl_err conf_man_head(struct buf *out, const char *name, int section,
                           const char *brief);
 
@@ -172,7 +174,7 @@ enum sl_err conf_man_head(struct buf *out, const char *name, int section,
 enum sl_err conf_man_text(struct buf *out, const char *text);
 
 // Appends the lines of `text`, escaped, as an indented block that is not
-// wrapped.
+// wrapped; leading blanks and empty lines are left out.
 enum sl_err conf_man_line(struct buf *out, const char *text);
 
 // Appends a list of the options in the table `keys`, which a name of NULL ends.

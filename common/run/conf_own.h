@@ -41,14 +41,17 @@ enum sl_err conf_value_set(struct conf_value *v, const char *text,
 // Frees the text and the list of *v, not *v itself.
 void conf_value_release(struct conf_value *v);
 
-// Finds a key by name, where '_' may stand for '-'; NULL: no such key.
+// Returns the value of the key that the first `len` bytes of `name` name, where
+// '_' may stand for '-'; NULL: no such key.
 struct conf_value *conf_find(const struct conf *c, const char *name,
                              size_t len);
 
-// Returns the placeholder of a key's value in the help, as "TIME".
+// Returns the placeholder of a key's value in the help, as "TIME"; "" for a
+// BOOL, which needs none.
 const char *conf_kind_word(const struct conf_key *key);
 
-// Appends the description of a key: its help, bounds and default.
+// Appends the description of a key, which has a help: that, its choices or
+// bounds, and its default. SL_ENOMEM.
 enum sl_err conf_describe(struct buf *out, const struct conf_key *key);
 
 // Writes a default or a bound of a key, BYTES and MS in the largest unit that

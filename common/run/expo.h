@@ -12,7 +12,8 @@
 // Threads  one at a time.
 // Memory   the text is the buf's. Label names, values and help are copied; a
 //          family's name is borrowed until the next one.
-// Errors   SL_ENOMEM in rc: the text is incomplete, and stays in the buf. A
+// Errors   SL_ENOMEM, which expo_end returns for all calls before it (they
+//          return nothing): the text is incomplete, and stays in the buf. A
 //          family's name with the wrong end asserts.
 #ifndef COMMON_RUN_EXPO_H
 #define COMMON_RUN_EXPO_H
@@ -35,8 +36,8 @@ struct expo {
 // in OpenMetrics' format.
 void expo_begin(struct expo *e, struct buf *out, bool open);
 
-// Ends the text, once. Returns the first error of all calls since expo_begin;
-// nothing is to be freed.
+// Ends the text, once. Returns the first error of all calls since expo_begin
+// (SL_ENOMEM), else SL_OK; nothing is to be freed.
 enum sl_err expo_end(struct expo *e);
 
 // Begins a family, to which the next samples belong; `help` is one sentence.

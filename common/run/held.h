@@ -22,8 +22,9 @@
 #define HELD_NAMES 40
 #define HELD_RECENT_MS 600000 // time for which status pages show a held loop
 
-// Counts a handler that worked for `us`; one that held the loop is a WARN line,
-// once a minute. `what` is not NULL.
+// Counts a handler with the name `what` (not NULL) that worked for `us`. One
+// that worked for longer than HELD_US has held the loop: it is logged as WARN,
+// at most once a minute.
 void held_took(const char *what, uint64_t us);
 
 struct held {
@@ -33,8 +34,8 @@ struct held {
     uint64_t since_ms; // time of its end, monotonic
 };
 
-// Describes the last hold in *out; returns false, and *out is zeroes, if the
-// loop was never held.
+// Sets *out to the last hold of the loop and returns true; returns false, and
+// *out is all zeroes, if the loop was never held.
 bool held_last(struct held *out);
 
 // Writes the figures to `e`: how long handlers took, and which held the loop.

@@ -107,7 +107,8 @@ bool log_share(struct log_share *s, unsigned most, uint64_t now_ms,
 // charged.
 void log_charge(struct log_share *s);
 
-bool log_on(enum log_level level); // true if lines of this level are written
+// Returns true if lines of this level are written.
+bool log_on(enum log_level level);
 
 // Writes one line, whatever the level that log_on asks for; call LOG instead.
 // `pairs` is "key=format key=format ..."; a value may have several conversions

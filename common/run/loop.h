@@ -109,9 +109,9 @@ bool loop_is_here(const struct loop *l);
 
 #define LOOP_SPENT_US 5000
 
-// Names the running handler for held.h: a literal, a method's path, the kind of
-// a message. Without a name it is "a task", "a timer", .. In a handler only;
-// the last name counts, and `what` lives for ever.
+// Sets the name of the running handler, for held.h: a literal, a method's path,
+// the kind of a message. Without a name it is "a task", "a timer", .. In a
+// handler only; the last name counts, and `what` lives for ever.
 void loop_doing(struct loop *l, const char *what);
 
 // Returns true once the running handler has worked for LOOP_SPENT_US: it should

@@ -48,20 +48,20 @@ struct span_of {
     uint32_t step, shard;
 };
 
-// Names a closure of job `of`.
+// Returns what a span of a closure of job `of` belongs to.
 static inline struct span_of span_of_closure(uint64_t of, uint64_t closure)
 {
     return (struct span_of){of, closure + 1, 0, 0};
 }
 
-// Names a step of a closure.
+// Returns what a span of a step of a closure belongs to.
 static inline struct span_of span_of_step(uint64_t of, uint64_t closure,
                                           uint32_t step)
 {
     return (struct span_of){of, closure + 1, step + 1, 0};
 }
 
-// Names a step's work on one shard.
+// Returns what a span of a step's work on one shard belongs to.
 static inline struct span_of span_of_shard(uint64_t of, uint64_t closure,
                                            uint32_t step, uint32_t shard)
 {
@@ -77,12 +77,12 @@ struct span {
 
 extern _Atomic bool spans_on; // true while tracing; only spans.c sets it
 
-// Keeps a span from `start_us` to now, if a trace of its job is on. `lane` is
-// an enum spans_lane. Call span_end instead.
+// Keeps a span from `start_us` to now, if a trace of job of.of is on; else
+// drops it. `lane` is an enum spans_lane. Call span_end instead.
 void spans_add(uint64_t start_us, const char *name, unsigned lane,
                struct span_of of);
 
-// Returns the time at which a span begins; 0 if tracing is off.
+// Returns the time of now for span_end; 0 if tracing is off.
 static inline uint64_t span_begin(void)
 {
     return atomic_load_explicit(&spans_on, memory_order_relaxed) ? sl_real_us()

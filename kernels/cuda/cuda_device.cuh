@@ -106,8 +106,8 @@ DEV void pack_load(float (&to)[V], const T *from, int m, bool wide)
         to[l] = l < m ? elem_float(from[l]) : 0;
 }
 
-// Returns the pack at `from` as it lies in memory; what is beyond its m elements
-// is 0. WIDE: by one access, which reads all of them.
+// Returns the pack at `from` as it lies in memory; what is beyond its m
+// elements is 0. WIDE: by one access, which reads all of them.
 template <bool WIDE, class T> DEV run<T, pack<T>::n> fetch(const T *from, int m)
 {
     run<T, pack<T>::n> r;
@@ -141,8 +141,8 @@ DEV void pack_store(T *to, const float (&from)[V], int m, bool wide)
             elem_store(to + l, from[l]);
 }
 
-// Loads m elements of a max-pool's aux, from element `at` on. No tap, and what is
-// beyond m, comes as -1 (i32) or 255 (u8).
+// Loads m elements of a max-pool's aux, from element `at` on. No tap, and what
+// is beyond m, comes as -1 (i32) or 255 (u8).
 template <int V>
 DEV void load_aux(int (&tap)[V], const void *aux, bool i32, int64_t at, int m,
                   bool wide)
@@ -176,8 +176,8 @@ template <int V> DEV int pack_part(int64_t n, int64_t from)
     return n - from < V ? (int)(n - from) : V;
 }
 
-// Divides *i by d and returns the rest. Most numbers fit in 32 bits, where it is
-// cheap.
+// Divides *i by d and returns the rest. Most numbers fit in 32 bits, where it
+// is cheap.
 DEV uint32_t index_split(uint64_t *i, uint32_t d)
 {
     uint64_t whole;
@@ -261,8 +261,8 @@ template <int V> DEV struct table_place place_of(const struct args_table &t)
     return place_at<V>(t, blockIdx.x, blockIdx.y);
 }
 
-// Calls `use` for ROWS rows of a thread from `row` on: all are loaded before the
-// first is used.
+// Calls `use` for ROWS rows of a thread from `row` on: all are loaded before
+// the first is used.
 template <int ROWS, bool WIDE, int N, class T, class F>
 DEV void table_walk_rows(const struct args_table &t,
                          const struct table_place &p, int64_t row,
@@ -302,8 +302,8 @@ DEV void table_walk_as(const struct args_table &t, const struct table_place &p,
 
 // Walks over all rows of a thread, in order, through N tensors of the same
 // shape, and calls use(element, columns, wide, packs) for each: where its pack
-// begins, how many columns it has, and the N packs there in f32. FLIGHT rows are
-// loaded before the first is used, where accesses are wide.
+// begins, how many columns it has, and the N packs there in f32. FLIGHT rows
+// are loaded before the first is used, where accesses are wide.
 template <int FLIGHT, int N, class T, class F>
 DEV void table_walk(const struct args_table &t, const struct table_place &p,
                     const T *const (&from)[N], F use)

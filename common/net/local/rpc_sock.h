@@ -90,7 +90,8 @@ void rpc_poll_leave(struct rpc_poll *poll);
 // Sets the epoll events for which `ready` is called, EPOLLIN at first; does
 // nothing once `poll` is leaving.
 void rpc_poll_want(struct rpc_poll *poll, unsigned events);
-// Tells the watching thread that `poll` now needs ticks, if it sleeps without.
+// Has the watching thread call `tick` every RPC_TICK_MS from now on, if it had
+// stopped because no poll waited for anything.
 void rpc_poll_stir(struct rpc_poll *poll);
 void rpc_poll_wake(struct rpc_poll *poll); // causes a tick soon
 
@@ -175,11 +176,11 @@ void rpc_link_close(struct rpc_link *link);
 
 // Sends a call of `method`, at most RPC_SOCK_PATH_MAX bytes, with a message of
 // at most RPC_SOCK_BODY, and a deadline of `deadline_ms` (> 0) from now, which
-// is seen up to RPC_TICK_MS late. Returns false if the link is full or has
-// ended: then `msg` (NULL: empty) is still the caller's and `over` does not
-// run. Otherwise the link has taken `msg`, and `over` runs exactly once,
-// perhaps before this returns; `call` stays where it is until then. Does not
-// wait.
+// is seen up to RPC_TICK_MS late. Returns false if the link has 256 calls
+// already, its socket has no room, or it has ended: then `msg` (NULL: empty) is
+// still the caller's and `over` does not run. Otherwise the link has taken
+// `msg`, and `over` runs exactly once, perhaps before this returns; `call`
+// stays where it is until then. Does not wait.
 bool rpc_link_start(struct rpc_link *link, struct rpc_link_call *call,
                     const char *method, struct rpc_msg *msg,
                     int64_t deadline_ms);

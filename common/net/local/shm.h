@@ -61,12 +61,14 @@ enum sl_err shm_secret(uint64_t *out);
 enum sl_err shm_listen(int *out, const char *path, struct sl_error *err);
 
 // Accepts the next connection on `listening`. SL_EDENIED: it came from another
-// user's process, and is closed. SL_EBUSY: no process waits.
+// user's process, and is closed, or it ended before; ask again for the next.
+// SL_EBUSY: no process waits. SL_EIO: the system refuses, as when no descriptor
+// is left.
 enum sl_err shm_accept(int *out, int listening);
 
 // Connects to the socket at `path`. SL_EDENIED if it is another user's;
 // SL_EUNAVAIL if no process listens on it any more; SL_ENOENT if there is no
-// such file.
+// such file; SL_EBUSY if as many connections wait there as may.
 enum sl_err shm_connect(int *out, const char *path, struct sl_error *err);
 
 // Sends one message of `n` bytes, with the descriptor `pass` unless it is -1,
