@@ -33,8 +33,8 @@ bool counted_entry_bit(const struct counted_entry *e, uint32_t step);
 // was set.
 void counted_advance(struct counted *c);
 
-// Returns the number of steps of all closures below `low`, at most the number
-// of closures.
+// Returns the number of steps of the closures with ids below `low`, which is at
+// most the number of all closures.
 uint64_t counted_steps_below(const struct schedule *s, uint64_t low);
 
 #endif

@@ -50,7 +50,7 @@ struct access_who {
     char tenant[ACCESS_TENANT]; // "" for none
 };
 
-// Returns the word of a role below ACCESS_ROLES, "worker".
+// Returns the word of a role below ACCESS_ROLES, "worker"; static text.
 const char *access_role_name(enum access_role role);
 
 // Returns the role that `word` (not NULL) names in a certificate, ACCESS_ADMIN

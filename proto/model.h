@@ -220,10 +220,10 @@ const char *model_shape_text(char out[MODEL_SHAPE_TEXT],
                              const struct model_shape *s);
 
 // Returns the name that a spec has for a type of layers, "conv2d"; `type` is
-// below MODEL_LAYER_COUNT.
+// below MODEL_LAYER_COUNT. Static text.
 const char *model_layer_name(enum model_layer type);
 // Returns the name that a spec has for an activation, "relu"; `act` is below
-// MODEL_ACT_COUNT.
+// MODEL_ACT_COUNT. Static text.
 const char *model_act_name(enum model_act act);
 // Returns the highest edition that this program knows.
 unsigned model_edition_known(void);

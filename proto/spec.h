@@ -176,7 +176,7 @@ enum spec_precision { SPEC_TF32, SPEC_F32, SPEC_BF16, SPEC_F16 };
 
 // Returns train.precision; SPEC_TF32 if a spec says none.
 enum spec_precision spec_precision(const Sluice__V1__JobSpec *spec);
-// Returns the word in a spec, "tf32".
+// Returns the word for `precision` in a spec, "tf32"; static text.
 const char *spec_precision_name(enum spec_precision precision);
 
 // ---- loss
@@ -200,7 +200,7 @@ enum spec_loss {
 // Returns the loss of a checked spec; SPEC_LOSS_NONE for an external model.
 // spec->from_logits says the rest.
 enum spec_loss spec_loss(const Sluice__V1__JobSpec *spec);
-// Returns the name of a loss in a spec; "none" for SPEC_LOSS_NONE.
+// Returns the name of a loss in a spec; "none" for SPEC_LOSS_NONE. Static text.
 const char *spec_loss_name(enum spec_loss loss);
 // Returns true if the loss is one over classes, of which one is right.
 bool spec_loss_has_classes(enum spec_loss loss);
@@ -235,7 +235,8 @@ uint32_t spec_metrics(const Sluice__V1__JobSpec *spec);
 // Returns the bits of metrics for which workers report sums (ScoreSums): all
 // that are wanted but accuracy.
 uint32_t spec_metrics_scored(const Sluice__V1__JobSpec *spec);
-// Returns the name of a metric in a spec, "top_k".
+// Returns the name of `metric`, below SPEC_METRIC_COUNT, in a spec, "top_k";
+// static text.
 const char *spec_metric_name(enum spec_metric metric);
 // Returns the metric with exactly that name, which is not NULL;
 // SPEC_METRIC_COUNT: none has it.
@@ -317,7 +318,7 @@ enum spec_monitor {
     SPEC_MONITORS = SPEC_VAL_METRIC + SPEC_METRIC_COUNT,
 };
 // Returns the name of a monitored value in a spec: "val_loss", "loss",
-// "accuracy", "val_auc".
+// "accuracy", "val_auc"; static text.
 const char *spec_monitor_name(enum spec_monitor monitor);
 
 // The monitored value of a callback.

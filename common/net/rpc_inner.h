@@ -222,7 +222,8 @@ struct rpc_source {
 
 // Makes the credentials of a listener at `address`; both outputs are the
 // caller's, the source for rpc_sources_free. *source, which is NULL before,
-// stays NULL where no certificates are used.
+// stays NULL where no certificates are used (unix:, or `tls` NULL). SL_EDENIED:
+// no `tls` for an address that is not local; those of tls_load.
 enum sl_err rpc_server_creds(grpc_server_credentials **out,
                              struct rpc_source **source, const char *address,
                              const struct rpc_tls *tls, struct sl_error *err);

@@ -115,13 +115,15 @@ double conf_float(const struct conf *c, const char *name);
 bool conf_bool(const struct conf *c, const char *name);
 // Returns the number of words of a LIST or MULTI key; 0 if it is unset.
 size_t conf_list_count(const struct conf *c, const char *name);
-// Returns word i < conf_list_count of a LIST or MULTI key.
+// Returns word i of a LIST or MULTI key; i is below conf_list_count (it
+// asserts).
 const char *conf_list_at(const struct conf *c, const char *name, size_t i);
 // Returns true if a key of any kind has a value, be it its default.
 bool conf_is_set(const struct conf *c, const char *name);
 // Returns where the value of a key is from; CONF_DEFAULT if it is unset.
 enum conf_origin conf_origin(const struct conf *c, const char *name);
-// Returns the word of an origin: "default", "file", "environment", "flag".
+// Returns the word of an origin, "default", "file", "environment" or "flag";
+// static text.
 const char *conf_origin_name(enum conf_origin origin);
 
 // Returns the number of arguments: words of the command line that are no flags.

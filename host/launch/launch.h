@@ -128,10 +128,11 @@ struct launch_setting {
 unsigned launch_settings(struct launch_setting out[LAUNCH_SETTINGS],
                          const struct launch_plan *plan);
 
-// Returns the word of LAUNCH_SOURCES for a source, "slurm".
+// Returns the word of LAUNCH_SOURCES for a source, "slurm", or "auto" for any
+// other; static text.
 const char *launch_source_name(enum launch_source source);
 // Returns the word of LAUNCH_ROLES for a role ("auto" for LAUNCH_NO_ROLE), or
-// "evaluator". It is also the name of the role's daemon.
+// "evaluator"; static text. It is also the name of the role's daemon.
 const char *launch_role_name(enum launch_role role);
 // Returns the source that a word of LAUNCH_SOURCES names; LAUNCH_AUTO for other
 // words.

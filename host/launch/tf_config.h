@@ -42,7 +42,8 @@ enum sl_err tf_config_read(struct tf_config *out, const char *text, size_t len,
                            struct sl_error *err);
 void tf_config_release(struct tf_config *tf); // all zeroes is allowed
 
-// Returns the key of a type in `cluster`: "chief", "ps", "worker", "evaluator".
+// Returns the key of a type in `cluster`: "chief", "ps", "worker", "evaluator";
+// static text.
 const char *tf_type_name(enum tf_type type);
 
 // Returns the number of tasks of a type, those that a map lacks included: the

@@ -70,7 +70,8 @@ void web_wake(struct web *w);
 // Makes a call and waits for its end. Fills *out in every case: status 0 and
 // `why` if no answer came. Release it with web_answer_release.
 void web_call(struct web *w, const struct web_ask *ask, struct web_answer *out);
-void web_answer_release(struct web_answer *a); // all zeroes is allowed
+// Frees what web_call put into *a, not *a itself; all zeroes is allowed.
+void web_answer_release(struct web_answer *a);
 
 // Copies the value of the answer's first header `name` (letters in any case) to
 // out[size] and returns true. Returns false, with "" in `out`, if the header is

@@ -15,7 +15,8 @@
 // wider.
 void plain_args(struct args_oracle *a, const struct kern_desc *d, unsigned out,
                 void *const *io, bool tf32);
-// Enqueues on `s` the sums that *a describes.
+// Enqueues on `s` the kernel that computes the sums that *a describes; *a may
+// change afterwards. Returns SL_OK or what cuda_result returns for the launch.
 enum sl_err plain_launch(struct cuda_dev *dev, cudaStream_t s,
                          const struct args_oracle *a);
 

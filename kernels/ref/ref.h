@@ -50,7 +50,8 @@ typedef float real;
 #define REF(name) ref_f32_##name
 #endif
 
-// Run one op each, that of kern.h with the name in capitals; `d` was checked.
+// Each of these computes one op, that of kern.h with the name in capitals, from
+// and to the tensors at io[], before it returns; `d` was checked.
 void REF(matmul)(const struct kern_desc *d, void *const *io);
 void REF(conv_fwd)(const struct kern_desc *d, void *const *io);
 void REF(conv_dgrad)(const struct kern_desc *d, void *const *io);
