@@ -9,10 +9,11 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
-// Looks at everything that may move a job forward: placement, shards, evidence,
-// cut, evaluation, end. May end the job, which stays valid until the next tick.
-// Does nothing for a job that has ended, waits in its queue, or is paused by
-// I7. The caller gives out work afterwards (serve_workers).
+// Checks everything that may move a job forward (placement, shards, evidence,
+// cut, evaluation, end) and does what is due. May end the job, which stays
+// valid until the next tick. Does nothing for a job that has ended, waits in
+// its queue, or is paused by I7 (behind.h). Gives out no work: the caller calls
+// serve_workers afterwards.
 void advance_job(struct coord *c, struct job *job);
 
 #endif

@@ -108,8 +108,8 @@ enum sl_err coord_new(struct coord **out, const struct coord_options *options,
 // ends by itself. Not from within a function of the io. NULL is allowed.
 void coord_free(struct coord *c);
 
-// Says whether a manifest is being written for c: until that is over another
-// coord must not settle the cut (K6).
+// Returns true while a pool thread writes or removes a manifest for c. Until
+// that is over, no other coord may settle the cut (K6).
 bool coord_writes(const struct coord *c);
 
 // Returns the term that c took when it was made.
@@ -128,17 +128,19 @@ enum sl_err coord_attach(struct coord *c, uint64_t member,
                          const Sluice__V1__Hello *hello,
                          enum member_claim claim, struct sl_error *err);
 
-// Takes any other message of a member; messages of members that are gone are
-// ignored.
+// Takes any message of a member but Hello; ignores one of a member that is not
+// attached (any more).
 void coord_receive(struct coord *c, uint64_t member,
                    const Sluice__V1__AttendUp *message);
 
-// Takes out a member after its stream has ended; does nothing for one that is
-// gone.
+// Removes a member after its stream has ended, and takes its leases and shards
+// from it; does nothing for one that is not attached.
 void coord_detach(struct coord *c, uint64_t member);
 
-// Does what time demands. To be called at least every heartbeat_ms / 2; a later
-// call takes it that the coordinator itself was away.
+// Does what is due by now: finds silent members, writes queued rows, begins
+// cuts, gives leases. To be called at least every heartbeat_ms / 2; if a call
+// comes later, the time beyond counts as the coordinator's own absence, and no
+// member is blamed for it.
 void coord_tick(struct coord *c);
 
 // ---- clients. Replies are messages of the heap: wire_free. After a failure a
@@ -147,11 +149,11 @@ void coord_tick(struct coord *c);
 // change something fail with SL_EUNAVAIL if c is stopping, with SL_EIO if the
 // journal could not be written.
 
-// Reads the manifest that a resuming submission is judged by, of a store that
-// may be slow. Returns true if it is being read: then ready(arg) is called on
-// the loop, once, perhaps after coord_free, and a coord_submit from there does
-// not read it again. Returns false if there is nothing to wait for. `request`
-// is borrowed for the call.
+// Begins to read, on a pool thread, the manifest that `request` resumes from,
+// since the store may be slow. Returns true if that has begun: then ready(arg)
+// is called on the loop, once, perhaps after coord_free, and a coord_submit
+// from there takes what was read. Returns false if there is nothing to wait
+// for: call coord_submit now. `request` is borrowed for the call.
 bool coord_submit_reads(struct coord *c,
                         const Sluice__V1__SubmitRequest *request,
                         void (*ready)(void *arg), void *arg);
@@ -178,23 +180,26 @@ enum sl_err coord_get(struct coord *c, const Sluice__V1__JobRequest *request,
 enum sl_err coord_stop(struct coord *c, const Sluice__V1__StopRequest *request,
                        Sluice__V1__JobStatus **reply, struct sl_error *err);
 
-// Asks for a cut of a job that goes on: a published one that suffices, or the
-// next one. SL_ESTATE: the job cannot make a cut, with the reason.
+// Asks for a cut that holds what is counted now; the job goes on. *reply has a
+// published cut that suffices, or says that one was begun or is wished: the
+// caller asks again later with what the reply says (request->asked). SL_ESTATE:
+// the job cannot make a cut, and why.
 enum sl_err coord_checkpoint(struct coord *c,
                              const Sluice__V1__CheckpointRequest *request,
                              Sluice__V1__CheckpointReply **reply,
                              struct sl_error *err);
 
-// Pauses a job, after a cut or at once; coord_resume sets it going again. A
-// repeated call has the same answer. SL_ESTATE: the job has ended, is paused by
-// I7, or would lose all its steps.
+// Pauses a job: after a cut with request->checkpoint, else at once;
+// coord_resume ends the pause. *reply is the job's status by then. A repeated
+// call has the same answer. SL_ESTATE: the job has ended, is paused by I7, or
+// would lose all its steps.
 enum sl_err coord_pause(struct coord *c,
                         const Sluice__V1__PauseRequest *request,
                         Sluice__V1__JobStatus **reply, struct sl_error *err);
 
-// Sets a paused job going again, also one that the coordinator holds for want
-// of memory; a job without a pause stays as it is. SL_ESTATE: the job has
-// ended, or is paused by I7.
+// Ends the pause of a job, also one that the coordinator set for want of
+// memory; a job without a pause stays as it is. *reply is its status.
+// SL_ESTATE: the job has ended, or is paused by I7.
 enum sl_err coord_resume(struct coord *c, const Sluice__V1__JobRequest *request,
                          Sluice__V1__JobStatus **reply, struct sl_error *err);
 
@@ -205,10 +210,11 @@ enum sl_err coord_resume(struct coord *c, const Sluice__V1__JobRequest *request,
 enum sl_err coord_delete(struct coord *c, const Sluice__V1__JobRequest *request,
                          Sluice__V1__DeleteReply **reply, struct sl_error *err);
 
-// Drains a member, or ends that; a repeated call has the same answer. Sets
-// *changed to true if the call made a difference, else leaves it. SL_ENOENT: no
-// member of this name is attached or drained. SL_EINVAL: request->role is no
-// role. SL_EBUSY: too many are drained.
+// Drains the member that `request` names, so that it is given nothing more, or
+// ends that with request->undrain; a repeated call has the same answer. Sets
+// *changed to true if the call made a difference, else leaves it. Returns
+// SL_OK; SL_ENOENT if no member of this name is attached or drained; SL_EINVAL
+// if request->role is no role; SL_EBUSY if too many are drained.
 enum sl_err coord_drain(struct coord *c,
                         const Sluice__V1__DrainRequest *request, bool *changed,
                         struct sl_error *err);
@@ -218,20 +224,23 @@ enum sl_err coord_drain(struct coord *c,
 // caller sees no other tenant's jobs. At first: no tenant, which sees all.
 void coord_ask_as(struct coord *c, const char *tenant, bool only);
 
-// Finds the number of the job that `id` names, for watchers. SL_ENOENT, or
-// SL_ESTATE if several jobs have the name.
+// Sets *job to the number of the job that `id` ("j-7" or a name) means, for
+// watchers. Returns SL_OK; SL_ENOENT if there is no such job; SL_ESTATE if
+// several jobs have the name.
 enum sl_err coord_find(struct coord *c, const char *id, uint64_t *job,
                        struct sl_error *err);
 
-// Adds an event of a call that was refused; `who` called ("": a client of this
-// host), about `job` ("": none). The same one again within a minute is left
-// out.
+// Adds an event: `call` about `job` ("": no job) was refused to the caller
+// `who` ("": a client of this host), and `why`. The same one again within a
+// minute is left out.
 void coord_refused(struct coord *c, const char *who, const char *call,
                    const char *job, const char *why);
 
-// Returns a number that rises with all that a watcher may see; 0: there is no
-// such job. Sets *ended, in any case: the job has ended, or there is none. The
-// number may still rise then, by last reports, for as long as the job is whole.
+// Returns a number that rises whenever the job's status changes, so that a
+// watcher can compare it with the last one; 0: there is no such job. Sets
+// *ended to true if the job has ended or there is none, else to false. After
+// the end the number may still rise by last reports, while the job is whole in
+// memory.
 uint64_t coord_changes(const struct coord *c, uint64_t job, bool *ended);
 
 #endif

@@ -21,7 +21,8 @@
 void end_job(struct coord *c, struct job *job, enum job_state how,
              const char *reason);
 
-// Ends a job as FAILED, for this reason.
+// Ends a job as FAILED, as end_job does, with a reason made as printf makes it
+// from `fmt`.
 void end_fail(struct coord *c, struct job *job, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

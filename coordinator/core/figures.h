@@ -59,39 +59,44 @@ struct figures {
     struct histogram waits; // how long given-up closures waited for a worker
 };
 
-// Sets the bounds of the histogram; c is all zeroes before.
+// Makes the histogram of c->figures, which are all zeroes before.
 void figures_init(struct coord *c);
 
-// Takes the closures and samples that a job has counted by now. To be called
-// before its first lease, at each tick, and before its end. Does nothing while
-// the job is not served.
+// Adds to the counters what the job has counted beyond the most that it had
+// counted before (job->figured): closures and samples. To be called before its
+// first lease, at each tick, and before its end. Does nothing while the job is
+// not placed or not served.
 void figures_job(struct coord *c, struct job *job);
 
-// Counts what a shard has forgotten that fell back, after its evidence was
-// replaced; `before`: evidence_closures until then.
+// Adds to c->figures.reissued the closures that a shard has forgotten as it
+// fell back. To be called after its evidence was replaced; `before` is what
+// evidence_closures returned until then.
 void figures_fell(struct coord *c, const struct job *job, uint64_t before);
 
-// Notes in w that its attempt ended badly, why and when; counts nothing yet.
+// Notes in w that its attempt ended badly now, and `why`; no counter changes
+// (figures_retried).
 void figures_ended(struct coord *c, struct work *w, enum work_why why);
 
-// Counts that w is leased once more, by the reason that figures_ended noted,
-// and how long it waited since.
+// Counts that w, an attempt of which ended badly, is leased once more: by the
+// reason that figures_ended noted, and how long w waited since.
 void figures_retried(struct coord *c, const struct work *w);
 
 // Counts a member that was lost, by its role.
 void figures_lost(struct coord *c, const struct member *m);
 
-// Counts a closure that ends its job.
+// Counts a closure that failed for good and so ends its job.
 void figures_failed(struct coord *c);
 
 // Counts a cut by its outcome.
 void figures_cut(struct coord *c, enum figures_cut how);
 
-// Counts a contribution that audits compared, or what that led to.
+// Counts a contribution of which audits compared two results, found two that
+// differ, or decided which worker is wrong, as `what` says.
 void figures_audit(struct coord *c, enum figures_audit what);
 
-// Counts a worker that begins to drain by the source in `why`; "": it was told
-// to end. A `why` in other words, and a psserver, are not counted.
+// Counts worker m, which begins to drain, by the source of the notice: the
+// first words of `why` name it; "": the worker was told to end. Does nothing if
+// `why` has other words, or m is a psserver.
 void figures_drains(struct coord *c, const struct member *m, const char *why);
 
 #endif

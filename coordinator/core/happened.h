@@ -16,31 +16,34 @@
 
 #define HAPPENED_FORMAT(at) __attribute__((format(printf, at, at + 1)))
 
-// Adds an event of the cluster, or of a member of it.
+// Adds an event of this kind with a text made as printf makes it: of the
+// cluster or, unless m is NULL, of that member.
 void happened(struct coord *c, enum event_kind kind, const struct member *m,
               const char *fmt, ...) HAPPENED_FORMAT(4);
 
-// Adds an event that a peer can cause again and again: not twice within a
-// minute with the same kind, member and text. `member` is "" if it is of none.
+// Adds an event that a peer can cause again and again, unless one with the same
+// kind, member and text was added within the last minute. `member` is the
+// member's name; "": none.
 void happened_once(struct coord *c, enum event_kind kind, const char *member,
                    const char *fmt, ...) HAPPENED_FORMAT(4);
 
-// Adds an event of a job, or of none if that is NULL.
+// Adds an event of a job (NULL: of none), and of member m (NULL: of none).
 void happened_job(struct coord *c, enum event_kind kind, const struct job *job,
                   const struct member *m, const char *fmt, ...)
     HAPPENED_FORMAT(5);
 
-// Adds an event of a closure, with its newest attempt.
+// Adds an event of w's closure, with its newest attempt, and of member m (NULL:
+// of none).
 void happened_work(struct coord *c, enum event_kind kind, const struct work *w,
                    const struct member *m, const char *fmt, ...)
     HAPPENED_FORMAT(5);
 
-// Writes the name of a work into `out` and returns it: "closure 12", "range 3
-// of the evaluation", "the look at the data", "a rank of the ring".
+// Writes the name of a work into `out` and returns `out`: "closure 12", "range
+// 3 of the evaluation", "the look at the data", "a rank of the ring".
 const char *happened_name(char out[64], const struct work *w);
 
-// Adds the span of an attempt that ended so; its holder must still have it
-// (w->holder is not NULL).
+// Adds the span of w's attempt, from its lease until now, to the history of its
+// worker; `end` is how it ended. w->holder must not be NULL yet.
 void happened_span(struct coord *c, const struct work *w,
                    enum lease_span_end end);
 

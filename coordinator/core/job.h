@@ -243,49 +243,54 @@ struct job *job_new(uint64_t id, uint64_t uid, uint64_t incarnation,
 // with a cut that is being made. NULL is allowed.
 void job_free(struct job *job);
 
-// Sets the cut or weights that a new job starts from, once; takes the heap
-// message over (NULL is allowed: the seed).
+// Sets what a new job starts from, a cut or weights, once; takes the heap
+// message over. NULL: from the seed.
 void job_start_from(struct job *job, Sluice__V1__ResumeSource *source);
 
-// Changes the state of a job that has not ended; the only way to do so. `next`
-// must be a state that may follow (job_moves; it asserts). Journals and tells
+// Sets the state of a job that has not ended; no other function does. `next`
+// must be a state that may follow (job_moves; asserted). Journals and tells
 // nothing: end_job does, for an end.
 void job_enter(struct job *job, enum job_state next);
 
-// Makes a new job, JOB_PLACING (it asserts), one that had ended before a
-// restart, as `ended`.
+// Sets the state of a new job, which is JOB_PLACING (asserted), to `ended`, the
+// end state that it had before a restart of the coordinator.
 void job_restore(struct job *job, enum job_state ended);
 
 // Says whether the job is FINISHED, FAILED or STOPPED.
 bool job_ended(const struct job *job);
 
-// Says whether worker m is new enough for the job's layers, or to be a rank of
-// its program.
+// Returns true if worker m's program is new enough for the job's layers and,
+// for an external job, can take part in its mode.
 bool job_able(const struct job *job, const struct member *m);
 
-// Returns the edition that a psserver must know which holds a shard of the job;
-// 0: any will do. Evaluations of layers with rows read rows of snapshots.
+// Returns the lowest edition of the layers that a psserver with a shard of the
+// job must know; 0: any will do. Evaluations of layers with rows read rows of
+// snapshots.
 unsigned job_shard_edition(const struct job *job);
 // Returns true if psserver m is new enough to hold a shard of the job. One that
 // does not know tables would keep no rows, and not say so.
 bool job_shard_able(const struct job *job, const struct member *m);
 
-// Says whether this worker may be given leases of the job, whatever it holds
-// and however it does.
+// Returns true if worker m may be given leases of the job at all: it runs
+// external models if and only if the job is external, is able (job_able), and
+// takes this job. Whatever it holds, and however it does.
 bool job_suits(const struct job *job, const struct member *m);
 
-// Says whether the job is paused, by a client or by I7: it gives no work.
+// Returns true if the job gives no work, as a pause holds (by a client or the
+// coordinator) or it is paused by I7.
 bool job_rests(const struct job *job);
 
 // Returns the state's name in lower case; "unknown" for no state.
 const char *job_state_name(enum job_state state);
 
-// Returns the state's name, or "paused".
+// Returns the word for the job's state that people are shown: the state's name,
+// or "paused" for a job that rests and has not ended.
 const char *job_word(const struct job *job);
 
-// Releases the memory that only a running job needs; its leases must be gone
-// (it asserts). Evidence, ring and groups are then all zeroes: no function may
-// be called that reads evidence (job_steps, evidence_*). Again: does nothing.
+// Frees the memory that only a running job needs; the job must have no leases
+// (asserted). Evidence, ring and groups are all zeroes then: functions that
+// read evidence (job_steps, evidence_*) must not be called any more. A second
+// call does nothing.
 void job_release_work(struct job *job);
 
 // Sets layout, schedule, shards and evidence (with nothing counted) of a job
@@ -297,43 +302,48 @@ enum sl_err job_place(struct job *job, Sluice__V1__CheckpointsReply *layout,
                       const char *const *names, uint32_t shards,
                       struct sl_error *err);
 
-// Returns the samples in an epoch, which the probe found or an external spec
-// says; 0: not known yet.
+// Returns the samples in an epoch, as the probe found or the spec of an
+// external job says; 0: not known yet.
 uint64_t job_samples(const struct job *job);
 
-// Returns the facts as the journal keeps them.
+// Returns the facts of a message in the form in which the journal keeps them.
 struct journal_facts job_facts_of(const Sluice__V1__DataFacts *facts);
 
-// Returns how many shards it has on psservers: all, or none if its state lies
-// on workers.
+// Returns how many shards the job has on psservers: all its shards, or 0 if its
+// state lies on workers.
 uint32_t job_psserver_shards(const struct job *job);
 
-// Returns how many of its shards lie on this psserver; 0 for a worker.
+// Returns how many of the job's shards are placed on psserver m, by its name; 0
+// if m is a worker.
 uint32_t job_lies_on(const struct job *job, const struct member *m);
 
-// Says whether every shard is served, and what its mode needs runs. A silent
-// psserver serves none; false for a job that is not placed.
+// Returns true if a psserver serves every shard, and what the mode needs runs
+// too (mode.h, `runs`). A silent psserver serves none. False for a job that is
+// not placed.
 bool job_served(const struct job *job);
 
-// Takes a shard's report about its newest incarnation: facts of one incarnation
-// only grow, so the larger report is the newer one. A report that is lower, or
-// that cannot be, is dropped. Not after job_release_work.
+// Takes a shard's counts, of its newest incarnation, into
+// job->shards.list[shard].counts. Counts of one incarnation only grow: counts
+// that are lower than those known, or impossible, are dropped. Not after
+// job_release_work.
 void job_counts_take(struct job *job, uint32_t shard,
                      const Sluice__V1__ShardCounts *counts);
 
-// Clears the reports of a shard that has a new incarnation.
+// Clears the counts of a shard that has a new incarnation.
 void job_counts_reset(struct job *job, uint32_t shard);
 
-// Returns the steps counted on every shard, by reports or by evidence; 0 for a
-// job that is not placed. Not after job_release_work.
+// Returns the number of steps that are counted on every shard: the lowest one
+// of all shards, each by its own report or by evidence, whichever is higher; 0
+// for a job that is not placed. Not after job_release_work.
 uint64_t job_steps(const struct job *job);
 
-// Returns the steps in the cut that the job was resumed from; 0: it was not.
+// Returns the number of steps in the cut that the job was resumed from; 0: it
+// was not resumed.
 uint64_t job_resumed_steps(const struct job *job);
 
-// Returns the cut that a FINISHED job has ended with: the best one, if a
-// callback restores that and it is kept; else, and for other jobs, the last
-// one; or NULL.
+// Returns the cut that the job has ended with: the best one if the job is
+// FINISHED, a callback restores that and the cut is kept; else the last one.
+// NULL: it has no cut.
 const struct job_cut *job_final_cut(const struct job *job);
 
 // Returns the last published cut, or NULL. This and all other pointers to cuts
@@ -343,16 +353,17 @@ const struct job_cut *job_last_cut(const struct job *job);
 // Returns the published cut number n; NULL: there is none, or it was dropped.
 const struct job_cut *job_find_cut(const struct job *job, uint64_t n);
 
-// Returns the newest published cut that grants the wish, which is `made` (any
-// cut grants one that is not); NULL: there is none yet.
+// Returns the newest published cut that grants the wish; if the wish is not
+// made, the last cut. NULL: there is none yet.
 const struct job_cut *job_granted(const struct job *job,
                                   const struct cut_wish *wish);
 
-// Says whether the last published cut holds all steps that can be counted.
+// Returns true if the last published cut holds all steps of the job.
 bool job_cut_complete(const struct job *job);
 
-// Appends a published cut, newer than the others; takes what `cut` owns on
-// success. SL_ENOMEM: that is still the caller's.
+// Appends a published cut, newer than the others, to the job's list. Returns
+// SL_OK, and the job owns what `cut` owned; or SL_ENOMEM, and that is still the
+// caller's.
 enum sl_err job_add_cut(struct job *job, const struct job_cut *cut);
 
 // Removes and releases job->cuts.list[index], index < job->cuts.count; later
@@ -369,11 +380,12 @@ enum sl_err job_reserve_evaluations(struct job *job, size_t more);
 // Appends a copy of `row` to the job's evaluations, for which there is room.
 void job_add_evaluation(struct job *job, const struct journal_evaluation *row);
 
-// Returns the time since the job ran first, with the time in which the
-// coordinator was away. `now_ms` is coord_now, here and below.
+// Returns for how long the job has been running, in ms, since it ran first;
+// times in which the coordinator was away count too. `now_ms` is coord_now,
+// here and below.
 uint64_t job_elapsed_ms(const struct job *job, uint64_t now_ms);
 
-// Returns how much of that time the job was paused.
+// Returns for how many ms of job_elapsed_ms the job was paused.
 uint64_t job_paused_ms(const struct job *job, uint64_t now_ms);
 
 #endif

@@ -26,24 +26,25 @@ struct job_queue {
 // Says whether the job still waits in its queue.
 bool queue_waits(const struct job *job);
 
-// Puts a job that was journalled as queued (journal_job_add) into its tenant's
-// queue: it waits.
+// Puts a new job, which journal_job_add has written as queued, into the queue
+// of `tenant`: it waits for its turn.
 void queue_join(struct coord *c, struct job *job, const char *tenant);
 
-// Reads from the journal the turn and the queue of a job that is loaded; after
-// a failure the job is for job_free.
+// Sets the turn and the queue of a job that is loaded, as the journal has them.
+// Returns SL_OK or the journal's error, after which the job is for job_free.
 enum sl_err queue_load(struct coord *c, struct job *job, struct sl_error *err);
 
-// Notes that a job has ended, so that another may have its turn.
+// Notes that the job has ended, so that the next queue_next looks for another
+// one.
 void queue_leave(struct coord *c, const struct job *job);
 
-// Gives the turn to one job that waits for no other, journals that and returns
-// the job; NULL: there is none, or the journal failed. Called again until it is
-// NULL.
+// Gives the turn to one waiting job that has none before it, and journals that.
+// Returns the job, which may be placed now; NULL: there is none, or the journal
+// failed. To be called again until it returns NULL.
 struct job *queue_next(struct coord *c);
 
-// Returns how many jobs have to end before the job's turn, 0 if it does not
-// wait; *last is the one just before it, or NULL.
+// Returns how many queued jobs of its tenant have to end before the job's turn;
+// 0 if it does not wait. Sets *last to the last one of those, or to NULL.
 uint32_t queue_before(const struct coord *c, const struct job *job,
                       const struct job **last);
 

@@ -23,27 +23,29 @@ struct ended_job {
     char name[];
 };
 
-// Finds a job that has not ended, or ended lately, by its number, or NULL: it
+// Returns the job of this number, if it has not ended or ended lately; NULL: it
 // is unknown, or there is only a record of it (jobs_ended).
 struct job *jobs_get(const struct coord *c, uint64_t id);
 
-// Finds a job likewise, of this incarnation and not ended.
+// Returns the job of this number and incarnation if it has not ended; else
+// NULL.
 struct job *jobs_live(const struct coord *c, uint64_t id, uint64_t incarnation);
 
-// Finds the record of a job that ended earlier, or NULL.
+// Returns the record of a job that ended earlier, or NULL.
 struct ended_job *jobs_ended(const struct coord *c, uint64_t id);
 
-// Finds the number of any job that the caller may see, by "j-7" or by a name
-// that only one job has.
+// Sets *out to the number of the job that `id` means, "j-7" or a name that only
+// one job has, of the jobs that the present caller may see. Returns SL_OK,
+// SL_ENOENT or SL_ESTATE.
 enum sl_err jobs_find(const struct coord *c, const char *id, uint64_t *out,
                       struct sl_error *err);
 
 // Adds one to *counter, a member of job->counters; jobs_flush journals it.
 void jobs_count(struct job *job, uint64_t *counter);
 
-// Shows a warning in the job's status, in place of the last one of its kind,
-// and logs it if it differs. It is cut at 511 bytes; without memory none is
-// shown.
+// Sets the warning of this kind in the job's status, in place of the last one,
+// and logs it if it differs from that. The text, made as printf makes it, is
+// cut at 511 bytes; without memory none is shown.
 void jobs_warn(struct job *job, enum job_warning kind, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 

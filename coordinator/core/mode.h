@@ -51,18 +51,21 @@ struct mode {
     // Returns true if an external worker's program can take part. NULL: any
     // can.
     bool (*able)(const struct member *m);
-    // Checks that the workers that are attached could run a job of this spec.
+    // Checks that the attached workers could run a job of this spec. Returns
+    // SL_OK, or why not. NULL: they could.
     enum sl_err (*judge)(const struct coord *c, const Sluice__V1__JobSpec *spec,
                          struct sl_error *err);
-    // Checks that a job may begin with the state of a cut.
+    // Checks that a job may begin with the state of a cut. Returns SL_OK, or
+    // why not. NULL: it may.
     enum sl_err (*resumes)(const Sluice__V1__ResumeSource *from,
                            struct sl_error *err);
     // Returns the number of parts of the state. NULL: shards are spread over
     // psservers.
     uint32_t (*parts)(const struct coord *c, const Sluice__V1__JobSpec *spec);
-    void (*made)(struct job *job);   // begins what a new job has of the mode
-    void (*placed)(struct job *job); // begins what a placed job has of it
-    // Reads what the journal has of a placed job beside its shards.
+    void (*made)(struct job *job);   // sets up the mode's fields of a new job
+    void (*placed)(struct job *job); // and those of a job that was placed
+    // Reads what the journal has of a placed job beside its shards. Returns
+    // SL_OK or the journal's error.
     enum sl_err (*load)(const struct coord *c, struct job *job,
                         uint64_t incarnation, struct sl_error *err);
 
@@ -70,12 +73,14 @@ struct mode {
 
     // Returns true if the worker computes closures of the job. NULL: all do.
     bool (*computes)(const struct job *job, const struct member *m);
+    // Returns the job's offer for worker m now; kind WORK_NONE: none.
     struct offer (*offer)(struct coord *c, struct job *job,
                           const struct member *m);
-    // Returns true if any worker has an offer: one without leases of the job
-    // (`newcomer`), or one with some.
+    // Returns true if `offer` would have something for some worker: for one
+    // without leases of the job (`newcomer`), or for one with some.
     bool (*offers)(struct coord *c, struct job *job, bool newcomer);
-    // Returns the training offer for a worker of a running job.
+    // Returns the training offer for a worker of a running job, without ranges
+    // of evaluations; kind WORK_NONE: none.
     struct offer (*slot)(struct coord *c, struct job *job,
                          const struct member *m);
     // Seats a worker in the place that it is leased. Returns false without
@@ -83,8 +88,8 @@ struct mode {
     bool (*sit)(struct job *job, struct member *m, const struct work *w);
     // Takes a worker out of the place that it no longer has.
     void (*rise)(struct job *job, struct member *m, const struct work *w);
-    // Returns what may be issued to this worker, or to any (NULL). NULL: the
-    // window.
+    // Returns which closures may be issued to worker m, or to some worker if m
+    // is NULL. Function NULL: those in the window.
     struct mode_span (*span)(const struct job *job, const struct member *m);
     // Returns true if workers have leases ahead of what can be computed. NULL:
     // they have none.
@@ -100,11 +105,11 @@ struct mode {
     // goes, and the report is dropped.
     bool (*refuse)(struct coord *c, struct member *m, struct job *job,
                    const Sluice__V1__SnapshotReport *report);
-    // Does what is due of the job's generations.
+    // Opens, begins and ends generations of the job's rings, as is due.
     void (*check)(struct coord *c, struct job *job);
-    // Takes back leases that the evidence has made useless.
+    // Takes back leases of closures that are counted already.
     void (*recheck)(struct coord *c, struct job *job);
-    // Takes note of a completed closure, and of when its attempt ended.
+    // Notes that a closure is complete, and when its attempt ended.
     void (*completed)(struct job *job, uint64_t closure, uint64_t ended_ms);
     // Returns true if workers have a state that would be lost with them. NULL:
     // they have none.
@@ -121,8 +126,10 @@ struct mode {
     // ---- status
 
     // Writes why a job that is placed does not run. NULL: its shards say it.
+    // `out` has `size` bytes.
     void (*waits)(const struct coord *c, const struct job *job, char *out,
                   size_t size);
+    // Sets the mode's fields of a status.
     void (*fill)(Sluice__V1__JobStatus *m, const struct job *job);
 };
 

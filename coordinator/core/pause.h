@@ -33,8 +33,9 @@ struct job_pause {
     struct cut_wish wish;
 };
 
-// Says whether the job may be paused, with a cut first or without. SL_ESTATE:
-// it may not, and why.
+// Returns SL_OK if the job may be paused, after a cut (`checkpoint`) or at
+// once; SL_ESTATE if not: it has ended, is paused by I7, or would lose all its
+// steps.
 enum sl_err pause_judge(const struct job *job, bool checkpoint,
                         struct sl_error *err);
 
@@ -48,8 +49,8 @@ void pause_ask(struct coord *c, struct job *job,
 // The name shown for a pause of the coordinator's own (memory.h).
 #define PAUSE_BY_US "the coordinator"
 
-// Pauses a job that goes on at once, of the coordinator's own accord; replaces
-// a client's pause. `note`: what people should do.
+// Pauses a job that has not ended at once, for the coordinator itself; replaces
+// a client's pause. `why` is the reason, `note` what people should do about it.
 void pause_hold(struct coord *c, struct job *job, const char *why,
                 const char *note);
 
@@ -57,18 +58,19 @@ void pause_hold(struct coord *c, struct job *job, const char *why,
 // Work is given with the next serve_workers.
 void pause_end(struct coord *c, struct job *job);
 
-// Lets a wanted pause hold once its cut is made, or cannot be made. For
-// advance_job, behind cuts_check: for a job with shards on psservers, a cut
-// that is not being made by then (job->cuts.now NULL) counts as one that cannot
-// be. Does nothing unless a pause is WANTED.
+// Begins a WANTED pause once its cut is made, or cannot be made. advance_job
+// calls it after cuts_check: for a job with shards on psservers, a cut that is
+// not being made by then (job->cuts.now NULL) counts as one that cannot be.
+// Does nothing unless a pause is WANTED.
 void pause_check(struct coord *c, struct job *job);
 
-// Wishes again for the cut of a WANTED pause that was loaded; once, after a
-// start.
+// Wishes again for the cut before a WANTED pause, after the job was loaded;
+// once.
 void pause_revive(struct job *job);
 
-// Revokes leases of paused jobs that a worker, as it attaches, may hold from
-// before a restart of the coordinator; does nothing for a psserver.
+// Tells worker m, which was attached, to let go of all that it may have of
+// paused jobs from before a restart of the coordinator; does nothing for a
+// psserver.
 void pause_attached(struct coord *c, const struct member *m);
 
 #endif

@@ -18,15 +18,17 @@ struct quotas {
     uint32_t names_count;
 };
 
-// Copies the quotas of `options`. SL_ENOMEM leaves *out as it was.
+// Makes *out with a copy of the quotas of `options`, for quotas_free. SL_ENOMEM
+// leaves *out as it was.
 enum sl_err quotas_new(struct quotas **out, const struct coord_options *options,
                        struct sl_error *err);
 void quotas_free(struct quotas *q); // NULL is allowed
 
-// Returns the number of a tenant, from 1; 0: no memory.
+// Returns the number of a tenant, from 1, given to it at the first call; 0: no
+// memory.
 uint32_t quotas_tenant_number(struct quotas *q, const char *tenant);
 
-// Returns the quota that a tenant has, or NULL: no limit.
+// Returns the quota that holds for a tenant (quota_of), or NULL: no limit.
 const struct quota *quotas_of_tenant(const struct quotas *q,
                                      const char *tenant);
 

@@ -26,8 +26,9 @@ struct job_measured {
     uint64_t elements;
 };
 
-// Returns SL_OK if the calling tenant may have a job of this spec as well. A
-// spec that cannot be measured (place_measure) fails as that does.
+// Checks whether the tenant of the present caller may have a job of this spec
+// as well. Returns SL_OK; SL_EBUSY: its quota; or the error of place_measure if
+// the spec cannot be measured.
 enum sl_err quotas_admit(struct coord *c, const Sluice__V1__JobSpec *spec,
                          struct sl_error *err);
 
@@ -37,9 +38,10 @@ struct quotas_tenant {
     const struct quota *quota; // likewise; NULL: no limit
 };
 
-// Lists tenants that have jobs or a quota of their own; for a caller that may
-// see its own tenant alone (c->asker), just that one, with jobs or without.
-// sl_free *out, the array; its entries borrow.
+// Sets *out to an array of *count tenants, for sl_free; what its entries point
+// at is borrowed. It has the tenants with jobs or with a quota of their own;
+// for a caller that may see only its own tenant (c->asker), that one, with jobs
+// or without.
 enum sl_err quotas_list(struct coord *c, struct quotas_tenant **out,
                         size_t *count, struct sl_error *err);
 

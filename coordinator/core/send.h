@@ -44,7 +44,8 @@ void send_admit(struct coord *c, const struct member *m, const struct job *job,
 void send_refuse(struct coord *c, const struct member *m, uint64_t job,
                  uint32_t shard, const char *why, const struct wire_tag *load);
 
-// Asks m to say hello for the shard once more, with its counted set (C2).
+// Asks psserver m to say hello for the shard once more, with its counted set
+// (C2).
 void send_hello_wanted(struct coord *c, const struct member *m,
                        const struct job *job, uint32_t shard);
 
@@ -58,9 +59,9 @@ void send_snapshot(struct coord *c, uint64_t member, const struct job *job,
 void send_rates(struct coord *c, uint64_t member, const struct job *job,
                 uint32_t shard, uint64_t hold);
 
-// Names the snapshots of the shard that published cuts need: older ones may be
-// deleted (K3). Sends nothing without a cut; without memory too: files stay
-// until the next cut, and the member stays.
+// Tells a member which snapshots of the shard published cuts need: older ones
+// may be deleted (K3). Sends nothing if there is no cut, or without memory:
+// files then stay until the next cut.
 void send_keep(struct coord *c, uint64_t member, const struct job *job,
                uint32_t shard);
 
@@ -103,8 +104,8 @@ void send_revoke_job(struct coord *c, const struct member *m,
 void send_down(struct coord *c, uint64_t member,
                const Sluice__V1__AttendDown *down);
 
-// Has a member sent away by the next tick, since memory for its message was
-// short; logs that.
+// Logs that memory for a message to the member was short, and has it sent away
+// by the next tick as if it had been silent.
 void send_give_up(struct coord *c, uint64_t member);
 
 #endif

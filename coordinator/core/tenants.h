@@ -13,7 +13,8 @@
 
 #include "coordinator/core/coord_inner.h"
 
-// Says whether the present caller must not know of the job.
+// Returns true if the present caller must not see the job: it is limited to one
+// tenant, and the job is not that tenant's or the journal cannot be read.
 bool tenants_hide(const struct coord *c, uint64_t job);
 
 #endif

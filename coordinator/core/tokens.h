@@ -15,26 +15,26 @@
 #include "coordinator/core/job.h"
 #include "proto/token.h"
 
-// Copies the key for psservers; returns false if this cluster has none: the key
-// is then all zeroes.
+// Copies the key of the jobs' tokens, for psservers, to `out` and returns true;
+// or sets `out` to zeroes and returns false if this cluster has no key.
 bool tokens_key(const struct coord *c, uint8_t out[TOKEN_KEY_BYTES]);
 
-// Says whether shards refuse calls without a token.
+// Returns true if shards refuse calls without a token.
 bool tokens_required(const struct coord *c);
 
-// Makes the proof for the holder of the lease w; returns false if there is
-// none, as where members show no certificates: a proof costs some microseconds
-// of the loop.
+// Sets *out to the proof that the holder of w has its lease, and returns true;
+// false: proofs are not made, as where members show no certificates, or there
+// is no token (see above). A proof costs some microseconds of the loop.
 bool tokens_prove(const struct coord *c, const struct work *w,
                   Sluice__V1__JobToken *out);
 
-// Makes the token for a worker that is given the job; returns false if there is
-// none.
+// Sets *out to the token for a worker that is given the job, and returns true;
+// false: there is none.
 bool tokens_make(const struct coord *c, const struct job *job,
                  Sluice__V1__JobToken *out);
 
-// Makes the token for the ranks of a generation; returns false if there is
-// none.
+// Sets *out to the token for the ranks of this generation of the job, and
+// returns true; false: there is none.
 bool tokens_make_ring(const struct coord *c, const struct job *job,
                       uint64_t generation, Sluice__V1__JobToken *out);
 

@@ -23,14 +23,15 @@
 
 #include "host/http/http.h"
 
-// Answers with the actions, none if the dashboard only reads; to a request with
-// a token also with the caller's role and name, and when the token ends. A
-// handler of http: arg is the dashboard.
+// Answers with the list of actions, which is empty if the dashboard only reads.
+// If the request has a token, also with the caller's role and name, and when
+// the token ends. A handler of http: `arg` is the struct dashboard.
 void actions_list(void *arg, const struct http_request *q,
                   struct http_answer *a);
 
-// Asks the API for the action that the path names and answers with its reply. A
-// handler of http: arg is the dashboard.
+// Does the action that the path names, by the same code as a call of the API
+// (api_ask), and answers with its reply. A handler of http: `arg` is the struct
+// dashboard.
 void actions_do(void *arg, const struct http_request *q, struct http_answer *a);
 
 #endif

@@ -12,9 +12,9 @@
 #include "host/http/http.h"
 #include "proto/pbjson.h"
 
-// Reads ?name=number into *out, or `otherwise` without it. Returns false if it
-// is no number or above `most`: then the request is answered with 400, and *out
-// is undefined.
+// Sets *out to the number of ?name=, or to `otherwise` if the request has none,
+// and returns true. Returns false if it is no number or above `most`: then *a
+// is an answer with 400, and *out is undefined.
 bool answer_number(uint64_t *out, const struct http_request *q,
                    struct http_answer *a, const char *name, uint64_t otherwise,
                    uint64_t most);
@@ -23,17 +23,18 @@ bool answer_number(uint64_t *out, const struct http_request *q,
 // after which a part of it may be there.
 enum sl_err answer_text(struct buf *out, const ProtobufCMessage *message);
 
-// Appends `one`, which it takes. Without memory, which may also be why `one` or
-// *list is NULL, the list is dropped and NULL from then on: an answer has all
-// of it or is 503.
+// Appends `one` to the JSON array *list and takes it over. Without memory,
+// which may also be why `one` or *list is NULL, the list is freed and *list is
+// NULL from then on: an answer has all of it or is 503.
 void answer_add(json_t **list, json_t *one);
 
-// Sets (*object)[key] to `one`, likewise.
+// Sets (*object)[key] to `one`, which it takes over. Without memory *object is
+// freed and NULL from then on, as in answer_add.
 void answer_set(json_t **object, const char *key, json_t *one);
 
-// Answers with the object's members after "schema_version", and drops the
-// caller's reference; NULL: no memory, which is 503. Leaves a->status as it is
-// otherwise.
+// Sets the answer's body to the members of `object` after "schema_version", and
+// frees the caller's reference to `object`. NULL, which stands for no memory,
+// becomes 503. Leaves a->status as it is otherwise.
 void answer_json(struct http_answer *a, json_t *object);
 
 // Answers with a message as JSON, as answer_json does, and frees it.

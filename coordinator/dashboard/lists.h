@@ -14,7 +14,7 @@
 
 struct dashboard;
 
-// Takes the next point of the pace, if a second has passed; does nothing while
+// Adds a point to d->pace if its last one is a second old; does nothing while
 // there is no coordinator.
 void lists_pace_take(struct dashboard *d);
 
@@ -36,8 +36,8 @@ void lists_pace(void *arg, const struct http_request *q, struct http_answer *a);
 // Answers with up to ?limit= jobs, the newest first, below number ?before=.
 void lists_jobs(void *arg, const struct http_request *q, struct http_answer *a);
 
-// Answers for one job: the rest of the path is JOB, or JOB/ and a word, which
-// says what of it.
+// Answers for one job. The rest of the path is JOB, for its status, or JOB/ and
+// one of the words shards, events, timeline, history, checkpoints and news.
 void lists_job(void *arg, const struct http_request *q, struct http_answer *a);
 
 // Answers with the whole list of members, as JSON of ClusterReply.
@@ -49,7 +49,8 @@ void lists_cluster(void *arg, const struct http_request *q,
 void lists_members(void *arg, const struct http_request *q,
                    struct http_answer *a);
 
-// Answers with [name, state, leases or shards] of each member, by role.
+// Answers with [name, state, number of leases or shards] for each member, by
+// role.
 void lists_map(void *arg, const struct http_request *q, struct http_answer *a);
 
 // Answers with a page of all events; with a stream (dashboard_stream) if the

@@ -26,10 +26,12 @@ struct news {
     } kept[NEWS_KEPT];
 };
 
-// Answers with {"status", "events", "history", "timeline"}, the lists after
-// ?event=, ?point_us= and ?span=. `id` names the job, borrowed for the call.
+// Answers with {"status", "events", "history", "timeline"}: the job's status,
+// and what of the lists is newer than ?event=, ?point_us= and ?span=. `id`
+// names the job, borrowed for the call.
 void news_answer(struct news *n, struct coord *c, char *id,
                  const struct http_request *q, struct http_answer *a);
-void news_release(struct news *n); // all zeroes is allowed
+// Frees all kept texts; all zeroes is allowed.
+void news_release(struct news *n);
 
 #endif

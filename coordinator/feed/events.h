@@ -120,31 +120,31 @@ void events_release(struct events *es); // pointers to events are invalid then
 const struct event *events_add(struct events *es, const struct event *said,
                                const char *text, uint64_t dropped[2]);
 
-// Returns the first event with an id above `after`, or NULL: of one job, of
-// none (EVENTS_OF_NONE), or of all (uid 0). Its time grows with the events
-// above `after`.
+// Returns the first event with an id above `after`, of the job `uid`, of no job
+// (EVENTS_OF_NONE) or of all (uid 0); NULL: there is none. Its time grows with
+// the number of events above `after`.
 const struct event *events_after(const struct events *es, uint64_t uid,
                                  uint64_t after);
 
-// Returns the `count`-th event from the end among those of `uid`, as in
-// events_after, or the first if there are fewer; NULL: there is none, or
+// Returns the `count`-th event from the end among those of `uid`, which is as
+// in events_after, or the first one if there are fewer; NULL: there is none, or
 // `count` is 0.
 const struct event *events_last(const struct events *es, uint64_t uid,
                                 size_t count);
 
-// Returns the event behind e among those of `uid`, as in events_after, of which
-// e is one; NULL: e is the last.
+// Returns the event that follows e among those of `uid`, which is as in
+// events_after and has e; NULL: e is the last.
 const struct event *events_next(const struct events *es, uint64_t uid,
                                 const struct event *e);
 
-// Returns the word of a kind, as in EVENT_KINDS.
+// Returns the word of a kind, such as "job-placed".
 const char *event_word(enum event_kind kind);
 
 // Returns the level of a kind: "info", "warn" or "error".
 const char *event_level(enum event_kind kind);
 
-// Finds a kind by its word; returns false, with *out as it was, if the word is
-// unknown.
+// Sets *out to the kind with this word and returns true; false, with *out as it
+// was, if the word is unknown.
 bool event_find(const char *word, enum event_kind *out);
 
 #endif

@@ -30,15 +30,16 @@ struct feed_options {
     const char *folder; // folder of the file; NULL: no file
 };
 
-// Reads the file, if there is one, and so waits for the disk. A file that is no
-// feed is renamed to FEED_FILE.bad. SL_ENOMEM alone, with *out untouched; `err`
-// may be NULL.
+// Makes the feed, and reads its file, if options->folder has one, and so waits
+// for the disk. A file that is no feed is renamed to FEED_FILE.bad. Returns
+// SL_OK; or SL_ENOMEM, with *out untouched. `err` may be NULL.
 enum sl_err feed_new(struct feed **out, const struct feed_options *options,
                      struct sl_error *err);
 // Waits until all is written, or cannot be, and frees f. NULL is allowed.
 void feed_free(struct feed *f);
 
-// Adds an event that happened now: its id and wall_us are drawn.
+// Adds a copy of *said with this text as an event that happened now; said->id
+// and said->wall_us are not read.
 void feed_event(struct feed *f, const struct event *said, const char *text);
 
 // Adds an event as feed_event does, unless one of the same kind, member and
@@ -48,25 +49,28 @@ void feed_event(struct feed *f, const struct event *said, const char *text);
 void feed_event_once(struct feed *f, const struct event *said,
                      const char *text);
 
-// Adds the span of an attempt that ended now: its ended_us is drawn.
+// Adds a copy of the span of an attempt of job `uid` that ended now;
+// span->ended_us is not read. `worker` is the name of its worker.
 void feed_span(struct feed *f, uint64_t uid, const struct lease_span *span,
                const char *worker);
 
-// Adds a point of a job's numbers, about once a second; `final`: the job has
-// ended with it. Its wall_us is drawn.
+// Adds a copy of a point of the curve of job `uid`, taken now; point->wall_us
+// is not read. To be called about once a second; `final`: it is the job's last
+// one.
 void feed_point(struct feed *f, uint64_t uid, const struct curve_point *point,
                 bool final);
 
-// Forgets a deleted job, but for its events.
+// Frees the spans and curves of a deleted job, also in the file; its events
+// stay.
 void feed_forget(struct feed *f, uint64_t uid);
 
-// Returns the wall clock of the feed's entries; 0 without a feed.
+// Returns the present time of the feed's clock; 0 if f is NULL.
 uint64_t feed_wall_us(const struct feed *f);
 
-// Returns the events, to be shown; empty without a feed.
+// Returns the list of events, which is empty if f is NULL.
 const struct events *feed_events(const struct feed *f);
 
-// Returns the spans and curves, to be shown; empty without a feed.
+// Returns the spans and curves of all jobs, which are empty if f is NULL.
 const struct traces *feed_traces(const struct feed *f);
 
 #endif

@@ -33,9 +33,10 @@ struct feed_load {
     void *arg;
 };
 
-// Passes all rows to `load`: the events, then the points; events of a kind that
-// this version does not know are left out. What is passed is borrowed for the
-// call. After a failure `load` has had a part of the rows.
+// Passes all rows of the file to the functions of `load`: the events, then the
+// points, oldest first; events of a kind that this version does not know are
+// left out. What is passed is borrowed for the call. After a failure `load` has
+// had a part of the rows.
 enum sl_err feed_store_load(struct feed_store *s, const struct feed_load *load,
                             struct sl_error *err);
 

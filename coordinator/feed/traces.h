@@ -82,32 +82,33 @@ void traces_release(struct traces *ts); // what was returned is invalid then
 // Frees what is kept of a job; does nothing for an unknown uid.
 void traces_forget(struct traces *ts, uint64_t uid);
 
-// Adds a copy of a span; `worker`, copied, is the name of its worker, and
-// span->worker is ignored. Spans with the same `identity` show the name that
-// the first of them came with.
+// Adds a copy of *span to the spans of job `uid`. `worker`, copied, is the name
+// of its worker; span->worker is ignored. Spans with the same `identity` show
+// the name that the first of them came with.
 void traces_span(struct traces *ts, uint64_t uid, const struct lease_span *span,
                  const char *worker);
 
-// Adds a point to the seconds of a job. Returns true if it is a point of the
-// minutes as well: the first of its minute, or `final`, the last of the job;
-// false also without memory.
+// Adds a copy of *point to the points of the seconds of job `uid`, and to those
+// of the minutes if it is the first of its minute or `final`, the last of the
+// job. Returns true if it was added to the minutes; false also without memory.
 bool traces_point(struct traces *ts, uint64_t uid,
                   const struct curve_point *point, bool final);
 
-// Adds a point to the minutes alone, as it was kept in the file.
+// Adds a copy of *point, which the file has kept, to the points of the minutes
+// alone.
 void traces_minute(struct traces *ts, uint64_t uid,
                    const struct curve_point *point);
 
-// Returns the spans of a job, struct lease_span in the order in which they
-// ended; NULL: nothing is kept of this job.
+// Returns the spans of a job, a track of struct lease_span in the order in
+// which they ended; NULL: nothing is kept of this job.
 const struct track *traces_spans(const struct traces *ts, uint64_t uid);
 
-// Returns the curve of a job, struct curve_point, by seconds or by minutes;
-// NULL: nothing is kept of this job.
+// Returns the curve of a job, a track of struct curve_point: by minutes if
+// `minutes`, else by seconds; NULL: nothing is kept of this job.
 const struct track *traces_curve(const struct traces *ts, uint64_t uid,
                                  bool minutes);
 
-// Returns the word of an end, as in SPAN_ENDS; "" for a span that still runs.
+// Returns the word of an end, such as "counted"; "" for SPAN_RUNS.
 const char *lease_span_word(enum lease_span_end end);
 
 // Returns the kind of a span's work: "train", "evaluate", "probe" or "ring".

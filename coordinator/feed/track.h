@@ -26,14 +26,15 @@ struct track {
 void track_init(struct track *t, size_t item, size_t most);
 void track_release(struct track *t); // pointers to items are invalid then
 
-// Says whether the next track_add overwrites the oldest item.
+// Returns true if t has `most` items, so that the next track_add overwrites the
+// oldest.
 bool track_full(const struct track *t);
 
 // Adds an item and returns it, with undefined content. NULL: no memory.
 void *track_add(struct track *t);
 
-// Returns the number of the oldest item that is kept; added + 1, which is 1:
-// there is none.
+// Returns the number of the oldest item that is kept; t->added + 1 if there is
+// none.
 uint64_t track_first(const struct track *t);
 
 // Returns the item of this number, which must be kept.

@@ -58,7 +58,8 @@ enum sl_err journal_open(struct journal **out, const char *path,
 // allowed.
 void journal_close(struct journal *j);
 
-// Reads the term in force, 0 in a new journal. SL_ECORRUPT: there is no term.
+// Sets *term to the term in force, 0 in a new journal. SL_ECORRUPT: there is no
+// term.
 enum sl_err journal_term(struct journal *j, uint64_t *term,
                          struct sl_error *err);
 
@@ -67,18 +68,18 @@ enum sl_err journal_term(struct journal *j, uint64_t *term,
 enum sl_err journal_next_term(struct journal *j, uint64_t *term,
                               struct sl_error *err);
 
-// Reads the highest job number that was ever given, also to deleted jobs, or
-// skipped; 0: none.
+// Sets *id to the highest job number that was ever given, also to deleted jobs,
+// or skipped; 0: none.
 enum sl_err journal_last_job(struct journal *j, uint64_t *id,
                              struct sl_error *err);
 
-// Says whether a write or a read failed, so that the journal is not to be
-// believed: calls that read or write are SL_EIO now, and only journal_close is
-// of use.
+// Returns true if a write or a read failed, so that the journal is not to be
+// believed: calls that read or write are SL_EIO from then on, and only
+// journal_close is of use.
 bool journal_failed(const struct journal *j);
 
-// Says whether a write failed for want of space: then nothing of the write is
-// there, and the journal can be opened again once there is some.
+// Returns true if a write failed for want of space. Nothing of the write is in
+// the file, and the journal can be opened again once there is space.
 bool journal_full(const struct journal *j);
 
 struct histogram;
@@ -97,7 +98,7 @@ struct journal_cluster {
     uint64_t required;  // 1: no call without a token, since the cluster began
 };
 
-// Reads the identity of the cluster.
+// Reads the identity of the cluster into *out.
 enum sl_err journal_cluster(struct journal *j, struct journal_cluster *out,
                             struct sl_error *err);
 
@@ -106,8 +107,8 @@ enum sl_err journal_cluster_set(struct journal *j,
                                 const struct journal_cluster *now,
                                 struct sl_error *err);
 
-// Reads the highest job number that this journal gave itself: journal_last_job
-// without what was skipped above it.
+// Sets *id to the highest job number that this journal gave itself; unlike
+// journal_last_job without numbers that were skipped above it.
 enum sl_err journal_given_job(struct journal *j, uint64_t *id,
                               struct sl_error *err);
 
@@ -116,7 +117,8 @@ enum sl_err journal_given_job(struct journal *j, uint64_t *id,
 enum sl_err journal_jobs_skip(struct journal *j, uint64_t first, uint64_t last,
                               struct sl_error *err);
 
-// Finds out whether the number `job` was skipped.
+// Sets *skipped to true if the number `job` was skipped (journal_jobs_skip),
+// else to false.
 enum sl_err journal_job_skipped(struct journal *j, uint64_t job, bool *skipped,
                                 struct sl_error *err);
 
@@ -164,10 +166,11 @@ struct journal_job {
     struct journal_counters counters;
 };
 
-// Adds a job: takes uid, incarnation, name, request_id, tenant, queued, state,
-// reason, spec, resume and submitted_us of *job; *id is the new number. The
-// name may not be empty; request_id, tenant and reason may be NULL. The caller
-// has looked for the request_id before.
+// Adds a job and sets *id to its new number. Writes uid, incarnation, name,
+// request_id, tenant, queued, state, reason, spec, resume and submitted_us of
+// *job. The name may not be empty; request_id, tenant and reason may be NULL.
+// Does not check whether the request_id is there already: the caller does
+// (journal_job_by_request).
 enum sl_err journal_job_add(struct journal *j, const struct journal_job *job,
                             uint64_t *id, struct sl_error *err);
 
@@ -185,7 +188,8 @@ enum journal_turn {
     JOURNAL_TURN_CAME,
 };
 
-// Reads the turn of a job; JOURNAL_TURN_NONE for one that was never queued.
+// Sets *out to the turn of a job; JOURNAL_TURN_NONE for one that was never
+// queued.
 enum sl_err journal_job_turn(struct journal *j, uint64_t id,
                              enum journal_turn *out, struct sl_error *err);
 
@@ -194,7 +198,8 @@ enum sl_err journal_job_turn(struct journal *j, uint64_t id,
 enum sl_err journal_job_turn_came(struct journal *j, uint64_t id,
                                   struct sl_error *err);
 
-// Finds the job that came with this request id. SL_ENOENT: none did.
+// Sets *id to the number of the job that came with this request id. SL_ENOENT:
+// none did.
 enum sl_err journal_job_by_request(struct journal *j, const char *request_id,
                                    uint64_t *id, struct sl_error *err);
 
@@ -214,9 +219,9 @@ enum sl_err journal_job_classes(struct journal *j, uint64_t id,
 enum sl_err journal_job_classes_of(struct journal *j, uint64_t id,
                                    struct buf *out, struct sl_error *err);
 
-// Writes the layout of a job, and a row per shard: names[s] is the psserver of
-// shard s; "" of a part of a ring. Once for each job: rows that are there fail
-// the journal.
+// Writes the layout of a job, and a row for each of its `shards` shards:
+// names[s] is the psserver of shard s; "" for a part of a ring. To be called
+// once for each job: a second call fails the journal.
 enum sl_err journal_job_place(struct journal *j, uint64_t id,
                               struct journal_blob layout,
                               const char *const *names, uint32_t shards,
@@ -233,34 +238,37 @@ enum sl_err journal_job_counters(struct journal *j, uint64_t id,
 enum sl_err journal_job_state(struct journal *j, uint64_t id, int state,
                               struct sl_error *err);
 
-// Reads when a job was seen last: its running time then, and the wall clock.
-// Zeros: never, by this program. (The running time under an older program is in
-// its counters alone.)
+// Reads when the job was last known to run: *elapsed_ms, its running time then,
+// and *seen_us, the wall clock then. Both are 0 if this version never wrote
+// them (under an older one the running time is in the job's counters alone).
 enum sl_err journal_clock_read(struct journal *j, uint64_t id,
                                uint64_t *elapsed_ms, uint64_t *seen_us,
                                struct sl_error *err);
 
-// Writes that an admin has drained a member, by its role (as members number
-// them) and name, in place of an earlier drain. `who` NULL: it is drained no
-// more, and `why` is not read; else `why` is not NULL.
+// Writes that the member of this role (its number in enum member_role) and name
+// is drained, for the reason `why`, in place of an earlier drain. `who` is the
+// caller that drained it; NULL removes the drain, and `why`, otherwise not
+// NULL, is not read.
 enum sl_err journal_drain(struct journal *j, int role, const char *name,
                           const char *who, const char *why,
                           struct sl_error *err);
 
 // Receives one drain; its texts are not NULL and hold until the call returns.
-// It may use the journal. Anything but SL_OK ends the walk with that.
+// It may use the journal. Anything but SL_OK ends the walk, which returns that.
 typedef enum sl_err (*journal_drain_fn)(void *arg, int role, const char *name,
                                         const char *who, const char *why,
                                         struct sl_error *err);
 
-// Walks all drains, by role and name; SL_OK if there is none.
+// Calls fn(arg, ...) for each drain, by role and name. Returns SL_OK, also if
+// there is none; else the first other result of `fn`, or an error of the read.
 enum sl_err journal_each_drain(struct journal *j, journal_drain_fn fn,
                                void *arg, struct sl_error *err);
 
-// Writes what a suspect worker contributed to a job, as a packed TaintedWork.
+// Writes what the suspect worker `name` contributed to a job, as a packed
+// TaintedWork, in place of what is there of both.
 enum sl_err journal_taint(struct journal *j, const char *name, uint64_t job,
                           struct journal_blob work, struct sl_error *err);
-// Forgets what it contributed to all jobs.
+// Removes what journal_taint wrote of a worker, for all jobs.
 enum sl_err journal_untaint(struct journal *j, const char *name,
                             struct sl_error *err);
 
@@ -269,7 +277,8 @@ enum sl_err journal_untaint(struct journal *j, const char *name,
 typedef enum sl_err (*journal_taint_fn)(void *arg, struct journal_blob work,
                                         struct sl_error *err);
 
-// Walks all of them, by worker and job; SL_OK if there is none.
+// Calls fn(arg, ...) for each row of journal_taint, by worker and job. Returns
+// as journal_each_drain does.
 enum sl_err journal_each_taint(struct journal *j, journal_taint_fn fn,
                                void *arg, struct sl_error *err);
 
@@ -295,12 +304,13 @@ enum sl_err journal_pause_set(struct journal *j, uint64_t id,
                               const struct journal_pause *pause,
                               struct sl_error *err);
 
-// Reads a job's pause; all zeroes: there was none. A state that this program
-// does not know is JOURNAL_PAUSE_HOLDS.
+// Reads a job's pause into *out; all zeroes: there was none. A state that this
+// version does not know becomes JOURNAL_PAUSE_HOLDS.
 enum sl_err journal_pause_read(struct journal *j, uint64_t id,
                                struct journal_pause *out, struct sl_error *err);
 
-// Writes the last status of an ended job anew, as of after its end.
+// Replaces the last status of an ended job, a packed JobStatus, as late reports
+// changed it.
 enum sl_err journal_job_final(struct journal *j, uint64_t id,
                               struct journal_blob final, struct sl_error *err);
 
@@ -326,8 +336,8 @@ enum sl_err journal_job_delete(struct journal *j, uint64_t id,
 // Called once per tick.
 enum sl_err journal_sweep(struct journal *j, struct sl_error *err);
 
-// Queues that the psserver has deleted the job, and is not notified again once
-// that is committed. SL_EIO: as journal_blame.
+// Queues that the psserver has deleted the job, so that it is not told to again
+// once that is committed. SL_EIO: as journal_blame.
 enum sl_err journal_deleted(struct journal *j, uint64_t job, uint64_t uid,
                             const char *psserver, struct sl_error *err);
 
@@ -345,25 +355,29 @@ enum sl_err journal_shard_incarnations(struct journal *j, uint64_t job,
                                        const struct journal_incarnation *list,
                                        size_t count, struct sl_error *err);
 
-// Writes the next generation of a ring, which is the incarnation of all its
-// parts (I1, R1), before any worker is asked to join it.
+// Writes `generation` as the next generation of a job's ring, which is the
+// incarnation of all its parts (I1, R1). To be called before any worker is
+// asked to join it.
 enum sl_err journal_ring_open(struct journal *j, uint64_t job,
                               uint64_t generation, struct sl_error *err);
 
-// Writes the number of contributions of a round, once it is settled.
+// Writes how many contributions a round of the job's ring has, once that is
+// settled.
 enum sl_err journal_ring_contributions(struct journal *j, uint64_t job,
                                        uint32_t contributions,
                                        struct sl_error *err);
 
-// Reads the number of contributions of a round; 0: it is not settled yet.
+// Sets *contributions to what journal_ring_contributions wrote; 0: it is not
+// settled yet.
 enum sl_err journal_ring_read(struct journal *j, uint64_t job,
                               uint32_t *contributions, struct sl_error *err);
 
-// Writes the steps that ranks had applied and lost, in all generations.
+// Writes how many steps ranks of the job had applied and lost, in all
+// generations.
 enum sl_err journal_ring_redone(struct journal *j, uint64_t job, uint64_t steps,
                                 struct sl_error *err);
 
-// Reads the steps that ranks had applied and lost; 0: none were written.
+// Sets *steps to what journal_ring_redone wrote; 0: nothing was written.
 enum sl_err journal_ring_redone_read(struct journal *j, uint64_t job,
                                      uint64_t *steps, struct sl_error *err);
 
@@ -401,8 +415,8 @@ enum sl_err journal_cut_intent(struct journal *j, uint64_t job,
                                const struct journal_cut *cut,
                                struct sl_error *err);
 
-// Writes the outcome of a cut (K4, K6): published, with the tags that it names
-// for each shard. SL_ENOENT: there is no intent of this cut.
+// Writes the outcome of a cut (K4, K6): published. tags[s] is the tag that the
+// cut names for shard s of `shards`. SL_ENOENT: there is no intent of this cut.
 enum sl_err journal_cut_publish(struct journal *j, uint64_t job, uint64_t cut,
                                 const struct wire_tag *tags, uint32_t shards,
                                 struct sl_error *err);
@@ -416,23 +430,26 @@ enum sl_err journal_cut_abort(struct journal *j, uint64_t job, uint64_t cut,
 enum sl_err journal_cut_drop(struct journal *j, uint64_t job, uint64_t cut,
                              struct sl_error *err);
 
-// Reads how many cuts were published and have no row any more.
+// Sets *count to how many cuts of the job were published and have no row any
+// more.
 enum sl_err journal_cuts_past(struct journal *j, uint64_t job, uint64_t *count,
                               struct sl_error *err);
 
-// Notes that a job is about to be loaded. *times counts this attempt and those
-// right before it that ended with the process, without a word. A process that
-// is killed leaves the note; it waits for no disk.
+// Notes that a job is about to be loaded, and sets *times to how often that was
+// noted in a row, this time included, without a journal_loaded: that often the
+// process ended while it loaded the job. Waits for no disk, but a process that
+// is killed leaves the note.
 enum sl_err journal_loading(struct journal *j, uint64_t job, uint64_t *times,
                             struct sl_error *err);
 
-// Removes the note of journal_loading, as the job is loaded; waits for no disk.
+// Removes the note of journal_loading, after the job was loaded; waits for no
+// disk.
 enum sl_err journal_loaded(struct journal *j, uint64_t job,
                            struct sl_error *err);
 
-// Deletes, once all is read, the rows that intents would delete (journals of
-// older programs have them), and frees the space of a file that is mostly
-// empty.
+// Deletes old rows of cuts, those that journal_cut_intent would delete and
+// journals of older programs still have, and frees the space of a file that is
+// mostly empty. To be called once all is read.
 enum sl_err journal_tidy(struct journal *j, struct sl_error *err);
 
 // ---- evaluations
@@ -462,8 +479,8 @@ enum sl_err journal_evaluations_add(struct journal *j, uint64_t job,
                                     size_t count, struct journal_blob callbacks,
                                     struct sl_error *err);
 
-// Appends the callbacks' last state to *out; nothing, if there was no
-// evaluation yet.
+// Appends the state that journal_evaluations_add wrote last, a packed
+// CallbacksStatus, to *out; nothing if there is none.
 enum sl_err journal_callbacks_read(struct journal *j, uint64_t job,
                                    struct buf *out, struct sl_error *err);
 
@@ -483,7 +500,8 @@ enum sl_err journal_absolve(struct journal *j, uint64_t job, uint64_t closure,
 enum sl_err journal_flush(struct journal *j, struct sl_error *err);
 
 // ---- reading, after a start: in order of their numbers. A callback that
-// returns anything but SL_OK ends the walk with that. It may use the journal.
+// returns anything but SL_OK ends the walk, which then returns that. It may use
+// the journal.
 
 // Receivers of one row of a kind each, borrowed for the call.
 typedef enum sl_err (*journal_job_fn)(void *arg, const struct journal_job *row,
@@ -503,12 +521,13 @@ typedef enum sl_err (*journal_deleted_fn)(void *arg, uint64_t job, uint64_t uid,
                                           const char *psserver,
                                           struct sl_error *err);
 
-// Walks jobs that have not ended, and jobs with a cut that has no outcome.
-// Writes queued rows first, so that the counters are the newest.
+// Calls fn(arg, row, err) for each job that has not ended or has a cut without
+// an outcome. Writes queued rows first, so that the counters are the newest.
 enum sl_err journal_each_job(struct journal *j, journal_job_fn fn, void *arg,
                              struct sl_error *err);
 
-// Walks jobs that have ended: id, uid, state and name of each alone.
+// Calls `fn` for each job that has ended; of *row only id, uid, state and name
+// are set.
 enum sl_err journal_each_ended(struct journal *j, journal_job_fn fn, void *arg,
                                struct sl_error *err);
 
@@ -518,51 +537,54 @@ struct journal_list {
     const char *tenant, *name; // NULL: any; name "": any, too
 };
 
-// Finds the jobs of a list, the highest numbers first, at most `most` of them,
-// for which `out` has room; a failure leaves both outputs undefined. Costs as
-// much as is found, and with both a tenant and a name as the tenant has jobs.
+// Sets out[0 .. *count - 1] to the numbers of the jobs of the list `which`, the
+// highest first; at most `most`, for which `out` has room. A failure leaves
+// both outputs undefined. Takes time for the jobs that are found; with both a
+// tenant and a name, for all jobs of the tenant.
 enum sl_err journal_jobs_list(struct journal *j,
                               const struct journal_list *which, uint64_t *out,
                               size_t most, size_t *count, struct sl_error *err);
 
-// Reads one row, whatever its state; `fn` is not called if there is none, which
-// is SL_OK. Writes queued rows first, as journal_each_job.
+// Calls `fn` once with the job's row, whatever its state; if there is none,
+// does not call it and returns SL_OK. Writes queued rows first, as
+// journal_each_job.
 enum sl_err journal_job_read(struct journal *j, uint64_t id, journal_job_fn fn,
                              void *arg, struct sl_error *err);
 
-// Walks a job's shards, or the parts of its ring.
+// Calls `fn` for each of a job's shards, or of the parts of its ring.
 enum sl_err journal_each_shard(struct journal *j, uint64_t job,
                                journal_shard_fn fn, void *arg,
                                struct sl_error *err);
 
-// Walks a job's cuts in whatever state, as far as rows of them are kept.
+// Calls `fn` for each of a job's cuts that has a row, whatever its state.
 enum sl_err journal_each_cut(struct journal *j, uint64_t job, journal_cut_fn fn,
                              void *arg, struct sl_error *err);
 
-// Walks a job's cuts without reading checkpoint and counts, which are empty.
+// Calls `fn` for each of a job's cuts as journal_each_cut does, but without
+// reading `checkpoint` and `counts`, which are empty.
 enum sl_err journal_each_cut_path(struct journal *j, uint64_t job,
                                   journal_cut_fn fn, void *arg,
                                   struct sl_error *err);
 
-// Walks a job's evaluations, by epoch and steps.
+// Calls `fn` for each of a job's evaluations, by epoch and steps.
 enum sl_err journal_each_evaluation(struct journal *j, uint64_t job,
                                     journal_evaluation_fn fn, void *arg,
                                     struct sl_error *err);
 
-// Walks the blames of a job's closures that were not absolved, by closure and
-// worker; without those that are still queued.
+// Calls `fn` for each blame of the job's closures that was not absolved, by
+// closure and worker; without those that are still queued.
 enum sl_err journal_each_blame(struct journal *j, uint64_t job,
                                journal_blame_fn fn, void *arg,
                                struct sl_error *err);
 
-// Walks the deleted jobs that one psserver still has. A journal_deleted that is
-// still queued takes no job out of them.
+// Calls `fn` for each deleted job that this psserver still has; also for one
+// for which journal_deleted is still queued.
 enum sl_err journal_each_deleted(struct journal *j, const char *psserver,
                                  journal_deleted_fn fn, void *arg,
                                  struct sl_error *err);
 
-// Walks the psservers that still have one deleted job. A journal_deleted that
-// is still queued takes no psserver out of them.
+// Calls `fn` for each psserver that still has this deleted job; also for one
+// for which journal_deleted is still queued.
 enum sl_err journal_each_deleted_of(struct journal *j, uint64_t job,
                                     journal_deleted_fn fn, void *arg,
                                     struct sl_error *err);

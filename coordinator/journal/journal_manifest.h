@@ -24,11 +24,13 @@
 #include "common/base/status.h"
 #include "proto/wire.h"
 
-// Appends the folder of a job's manifests. SL_ENOMEM.
+// Appends the path of the folder of a job's manifests (above) to `out`.
+// SL_ENOMEM.
 enum sl_err manifest_folder(struct buf *out, const char *store,
                             const char *name, uint64_t id, uint64_t uid);
 
-// Appends the path of the manifest of one of a job's cuts. SL_ENOMEM.
+// Appends the path of the manifest of a job's cut number `cut` (above) to
+// `out`. SL_ENOMEM.
 enum sl_err manifest_path(struct buf *out, const char *store, const char *name,
                           uint64_t id, uint64_t uid, uint64_t cut);
 
@@ -43,7 +45,7 @@ struct manifest {
     const Sluice__V1__JobStatus *counts; // shards[s].counts, with epochs
 };
 
-// Appends the JSON. SL_ENOMEM only.
+// Appends the JSON of the manifest *m to `out`. Returns SL_OK or SL_ENOMEM.
 enum sl_err manifest_text(struct buf *out, const struct manifest *m);
 
 // Makes the folder and writes the file; after SL_OK it survives any crash.
@@ -57,8 +59,8 @@ enum sl_err manifest_write(struct fs *fs, const char *path,
 enum sl_err manifest_remove(struct fs *fs, const char *path,
                             struct sl_error *err);
 
-// Finds out whether the manifest is there, and makes that last by a sync of its
-// folder (K6). A failure leaves *there alone.
+// Sets *there to whether the manifest exists, and syncs its folder, so that
+// this stays so after a crash (K6). A failure leaves *there alone.
 enum sl_err manifest_settle(struct fs *fs, const char *path, bool *there,
                             struct sl_error *err);
 
@@ -73,21 +75,22 @@ struct manifest_found {
     size_t shards;
 };
 
-// Loads and checks a manifest. SL_ENOENT, SL_ECORRUPT, SL_ENOTSUP with the
-// path. *out, to be released, is untouched by a failure.
+// Reads and checks a manifest into *out, for manifest_found_release. Returns
+// SL_OK; SL_ENOENT, SL_ECORRUPT or SL_ENOTSUP (of a newer version), with the
+// path; or an error of the file system. *out is untouched by a failure.
 enum sl_err manifest_load(struct manifest_found *out, struct fs *fs,
                           const char *path, struct sl_error *err);
 
 // Frees what *m owns and leaves it all zeroes, which is allowed, too.
 void manifest_found_release(struct manifest_found *m);
 
-// Finds the highest cut number in a job's folder; 0: there is none, or no
-// folder (I7). A failure leaves *cut alone.
+// Sets *cut to the highest cut number in a job's folder; 0: there is none, or
+// no folder (I7). A failure leaves *cut alone.
 enum sl_err manifest_highest(struct fs *fs, const char *folder, uint64_t *cut,
                              struct sl_error *err);
 
-// Finds the highest number of a job that has a folder in the store; 0: none has
-// (I7). A failure leaves *job alone.
+// Sets *job to the highest number of a job that has a folder in the store; 0:
+// none has (I7). A failure leaves *job alone.
 enum sl_err manifest_highest_job(struct fs *fs, const char *store,
                                  uint64_t *job, struct sl_error *err);
 

@@ -79,7 +79,7 @@ struct journal_value {
 #define TEXT(t) ((struct journal_value){.kind = JOURNAL_TEXT, .text = (t)})
 #define BLOB(b) ((struct journal_value){.kind = JOURNAL_BLOB, .blob = (b)})
 
-// Returns text, or NULL (SQL's NULL) for "".
+// Returns `text`, or NULL (SQL's NULL) if it is NULL or "".
 static inline const char *journal_or_null(const char *text)
 {
     return text == NULL || text[0] == '\0' ? NULL : text;
@@ -105,16 +105,17 @@ enum sl_err journal_open_kind(struct journal **out, const char *path,
 enum sl_err journal_exec(struct journal *j, const char *sql,
                          struct sl_error *err);
 
-// Returns a prepared statement with its values, or NULL on failure, which the
-// next journal_step returns. `sql` must be a literal. It is not freed; a
-// statement of the same text that was in use is reset. A caller that does not
-// step it to its end resets it.
+// Returns a prepared statement with its values bound, for journal_step; NULL on
+// failure, which the next journal_step(j, NULL, ...) returns. `sql` must be a
+// literal. The statement is the journal's: it is not freed, and one of the same
+// text that was in use is reset. A caller that does not step it to its end
+// resets it.
 sqlite3_stmt *journal_sql(struct journal *j, struct sl_error *err,
                           const char *sql, const struct journal_value *values,
                           size_t count);
 
-// Returns SQLite's last failure as an error, with `what` failed in its text;
-// marks the journal as failed.
+// Marks the journal as failed, sets *err to SQLite's last failure, with `what`
+// failed, and returns its code.
 enum sl_err journal_bad(struct journal *j, const char *what,
                         struct sl_error *err);
 
@@ -128,18 +129,20 @@ enum sl_err journal_begin(struct journal *j, struct sl_error *err);
 enum sl_err journal_end(struct journal *j, enum sl_err rc,
                         struct sl_error *err);
 
-// Steps a statement. SL_OK: a row; SL_ENOENT: no more rows, and the statement
-// is reset; else an error. A caller that stops at a row resets the statement
-// itself. NULL, of journal_sql or journal_walk: returns the error of that.
+// Steps a statement. Returns SL_OK: there is a row; SL_ENOENT: no more rows,
+// and the statement is reset; else an error. A caller that stops at a row
+// resets the statement itself. `stmt` NULL, from journal_sql or journal_walk:
+// returns the error of that.
 enum sl_err journal_step(struct journal *j, sqlite3_stmt *stmt,
                          struct sl_error *err);
 
-// Reads the first column of the first row; 0: there is no row.
+// Runs a query and sets *out to the first column of its first row; 0: there is
+// no row.
 enum sl_err journal_number(struct journal *j, uint64_t *out,
                            struct sl_error *err, const char *sql,
                            const struct journal_value *values, size_t count);
 
-// Reads the number `key` of the table meta; 0: it was never written.
+// Sets *out to the number `key` of the table meta; 0: it was never written.
 enum sl_err journal_meta(struct journal *j, const char *key, uint64_t *out,
                          struct sl_error *err);
 
@@ -154,15 +157,17 @@ enum sl_err journal_write(struct journal *j, struct sl_error *err,
                           const char *sql, const struct journal_value *values,
                           size_t count);
 
-// Returns a statement to read row by row, while a callback may use the journal;
-// journal_walked finalises it. `sql` need not be a literal. NULL on failure,
-// which the next journal_step returns.
+// Returns a statement with its values bound, to be read row by row with
+// journal_step while a callback may use the journal; journal_walked frees it.
+// `sql` need not be a literal. NULL on failure, which the next journal_step
+// returns.
 sqlite3_stmt *journal_walk(struct journal *j, struct sl_error *err,
                            const char *sql, const struct journal_value *values,
                            size_t count);
 
-// Finalises the statement of a walk (NULL is allowed) and returns rc, but SL_OK
-// for the SL_ENOENT of journal_step at the end of the rows.
+// Frees the statement of a walk (NULL is allowed). `rc` is the result of the
+// last journal_step: returns SL_OK if it is SL_ENOENT, the end of the rows;
+// else `rc`.
 enum sl_err journal_walked(sqlite3_stmt *s, enum sl_err rc);
 
 // Deletes rows of dropped and aborted cuts, but not the job's newest row, and
@@ -171,7 +176,8 @@ enum sl_err journal_walked(sqlite3_stmt *s, enum sl_err rc);
 enum sl_err journal_cuts_clear(struct journal *j, uint64_t job,
                                struct sl_error *err);
 
-// Deletes the numbers of a deleted job's ring (journal_ring.c).
+// Deletes the rows of a deleted job's ring (journal_ring.c). To be called
+// within a transaction.
 enum sl_err journal_ring_forget(struct journal *j, uint64_t job,
                                 struct sl_error *err);
 

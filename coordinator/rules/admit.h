@@ -16,15 +16,19 @@
 #include "proto/wire.h"
 
 enum admit_verdict {
-    ADMIT_RENEW, // it kept its memory: the same incarnation (I1)
-    ADMIT_NEW,   // it loaded something: a new incarnation (I1)
-    ADMIT_WAIT,  // K5: ask again when the manifest is settled
-    // older memory, or less than the last cut: load that cut, or the seed if
-    // there is none
+    // admit: the shard kept its memory and keeps its incarnation (I1)
+    ADMIT_RENEW,
+    // admit: the shard loaded a file or the seed and gets a new one (I1)
+    ADMIT_NEW,
+    // K5: a manifest is being written; judge again when that is over
+    ADMIT_WAIT,
+    // refuse: the memory is older, or less than the last cut; the psserver has
+    // to load that cut, or the seed if there is none, and to say hello again
     ADMIT_RELOAD,
-    // the psserver cannot load what is needed: an operator must help
+    // refuse: the psserver cannot load what is needed; an operator must help
     ADMIT_STUCK,
-    ADMIT_BEHIND, // I7: the journal is older than what the shard shows
+    // I7: the shard shows more than the journal knows, so that is an old copy
+    ADMIT_BEHIND,
 };
 
 struct admit_case {
@@ -37,7 +41,8 @@ struct admit_case {
     struct wire_tag cut;
 };
 
-// Returns the verdict on one ShardHello. I7 and K5 are checked before all else.
+// Returns what to answer to one ShardHello, by the case *c, which is only read.
+// I7 (ADMIT_BEHIND) and K5 (ADMIT_WAIT) are checked before all else.
 enum admit_verdict admit_judge(const struct admit_case *c);
 
 #endif

@@ -3,8 +3,8 @@
 // as rates over the last seconds.
 //
 // Threads  the loop.
-// Memory   values; all 0 is one of which nothing is known. Nothing is allocated
-//          or fails.
+// Memory   values; a struct of zeroes is a member of which nothing is known.
+//          Nothing is allocated or fails.
 // Units    *_ms monotonic; a share is of the time that passed, from 0 to 1.
 #ifndef COORDINATOR_RULES_BUSY_H
 #define COORDINATOR_RULES_BUSY_H
@@ -34,13 +34,16 @@ struct busy {
     double computing, waiting, reading;          // shares
 };
 
-// Adds to the window's times by how much `now` exceeds `*seen`, then sets
-// `*seen` to `now`. A sum that is lower than before adds nothing.
+// Adds to the times of the present window, b->did, by how much each sum of
+// `now` exceeds that of `*seen`, then sets `*seen` to `now`. A sum that is
+// lower than before adds nothing.
 void busy_did(struct busy *b, struct busy_times *seen, struct busy_times now);
 
-// Takes the counts of one heartbeat, and computes the rates if the window has
-// lasted BUSY_WINDOW_MS. A heartbeat without processor time changes nothing;
-// counts that fell begin a new window, and the rates stay.
+// Takes the counts of one heartbeat that came at now_ms. If the window has
+// lasted BUSY_WINDOW_MS or more, sets the rates of *b (known, cpu_cores ...)
+// from it and begins the next window. A heartbeat with now.cpu_us 0 changes
+// nothing. If a count is lower than before (the process is another one), a new
+// window begins and the rates stay.
 void busy_beat(struct busy *b, uint64_t now_ms, struct busy_counts now);
 
 #endif

@@ -58,9 +58,10 @@ struct callbacks_seen {
 // force.
 void callbacks_begin(struct callbacks *c, double rate);
 
-// Takes one evaluation, newer than those taken before, into *c. Returns true if
-// it reduced the learning rate, for the closures from seen->next on. Whether
-// the job is to end is in c->early.stopped, which stays true.
+// Takes one evaluation, newer than those taken before, into *c. `rule` is the
+// job's callbacks as its spec has them. Returns true if it reduced the learning
+// rate, for the closures from seen->next on. Whether the job is to end is in
+// c->early.stopped, which stays true.
 bool callbacks_judge(struct callbacks *c, const struct spec_callbacks *rule,
                      const struct callbacks_seen *seen);
 
@@ -70,7 +71,9 @@ bool callbacks_judge(struct callbacks *c, const struct spec_callbacks *rule,
 uint64_t callbacks_restores(const struct callbacks *c,
                             const struct spec_callbacks *rule);
 
-// Says whether a callback needs `cut`, so that no pruning may drop it.
+// Returns true if a callback needs `cut`: it is the one to restore
+// (callbacks_restores), or ModelCheckpoint's best. Such a cut must not be
+// pruned.
 bool callbacks_keeps(const struct callbacks *c,
                      const struct spec_callbacks *rule, uint64_t cut);
 

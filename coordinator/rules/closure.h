@@ -39,12 +39,13 @@
 #define CLOSURE_DROP_MS 100
 #define CLOSURE_DROP_MOST_MS 10000
 
-// (term, n): ordered (I4).
+// The number of an attempt: the coordinator's term, then a count within that
+// term. An attempt with a higher (term, n) is newer and fences older ones (I4).
 struct attempt {
     uint64_t term, n;
 };
 
-// Says whether a and b are the same attempt.
+// Returns true if a and b are the same attempt.
 static inline bool attempt_equal(struct attempt a, struct attempt b)
 {
     return a.term == b.term && a.n == b.n;
@@ -60,12 +61,12 @@ static inline bool attempt_equal(struct attempt a, struct attempt b)
 #define CLOSURE_CHANCE 1000
 
 enum closure_state {
-    CLOSURE_WAITING,
-    CLOSURE_LEASED,
-    CLOSURE_DONE,
-    CLOSURE_FAILED,
-    CLOSURE_CANCELED,
-    CLOSURE_STATES,
+    CLOSURE_WAITING,  // no worker has it
+    CLOSURE_LEASED,   // a worker has it
+    CLOSURE_DONE,     // every shard has counted all its steps
+    CLOSURE_FAILED,   // it is poison
+    CLOSURE_CANCELED, // its job ended first
+    CLOSURE_STATES,   // the number of states
 };
 
 // The states that may follow each state (moves.h).
@@ -78,7 +79,7 @@ struct closure {
     uint64_t worker;        // LEASED: its holder, as member.witness
     uint64_t leased_ms;
     bool again;          // an attempt ended badly since it was last leased
-    bool begun;          // as `again`: an attempt may have computed steps
+    bool begun;          // likewise, and that attempt may have computed steps
     uint32_t max_blamed; // failed distinct workers that make it poison
     uint32_t there;      // independent witnesses among the workers, at least 1
     uint32_t failures;
@@ -94,32 +95,37 @@ struct closure {
 // .. CLOSURE_MAX_BLAMED.
 void closure_init(struct closure *c, uint64_t id, uint32_t max_blamed);
 
-// Moves c from WAITING to LEASED. SL_ESTATE if it is not waiting; SL_ESTALE if
-// `attempt` is not newer than its last one. Whether c is held back or blames
-// the worker is not looked at: closure_ready, closure_blames.
+// Moves c from WAITING to LEASED, for `worker` (its number as a witness, as in
+// struct closure). Returns SL_OK; SL_ESTATE if c is not WAITING; SL_ESTALE if
+// `attempt` is not newer than c's last one. Does not check whether c is held
+// back (closure_ready) or blames the worker (closure_blames).
 enum sl_err closure_lease(struct closure *c, uint64_t worker,
                           struct attempt attempt, uint64_t now_ms);
 
-// Sets *c to a WAITING copy of the LEASED closure `of` (it asserts), with the
-// same blame, for a second worker. The copy is to be leased as the attempt that
-// runs, so that neither fences the other (I4). closure_witnesses is not copied.
+// Sets *c to a WAITING copy of the closure `of`, which must be LEASED
+// (asserted), with the same blame, for a second worker. Lease the copy as
+// of->attempt, the attempt that runs, so that neither worker fences the other
+// (I4). What closure_witnesses set is not copied.
 void closure_copy(struct closure *c, const struct closure *of);
 
 // Takes the holder's report of how its attempt ended. `result` SL_OK: every
-// shard has counted every step, and c is DONE. SL_EPREEMPTED and SL_ESTALE:
-// handed back without blame, c is WAITING. Any other result is a failure, and
-// the worker is blamed: c is WAITING, or FAILED if that makes it poison.
-// Returns SL_ESTALE if `attempt` is not the newest, or c is not LEASED.
+// shard has counted every step, and c becomes DONE. SL_EPREEMPTED or SL_ESTALE:
+// the worker handed c back; it becomes WAITING without blame. Any other result
+// is a failure: the worker is blamed, and c becomes WAITING, or FAILED if that
+// makes it poison. Returns SL_OK, or SL_ESTALE if `attempt` is not the newest
+// or c is not LEASED.
 enum sl_err closure_finish(struct closure *c, struct attempt attempt,
                            enum sl_err result);
 
-// Counts that a worker which is not leaving handed c back, behind
-// closure_finish: without blame, but a closure that this happens to repeatedly
-// is held back. Returns true if it is held back now.
+// Counts that a worker which is not leaving handed c back. To be called after
+// closure_finish. Blames no worker, but from the fourth time in a row on
+// (CLOSURE_DROPS_FREE) c is held back for a while from now_ms (closure_ready).
+// Returns true if it is held back now.
 bool closure_dropped(struct closure *c, uint64_t now_ms);
 
-// Ends the lease of a holder that was lost while it computed c, and blames it:
-// c, which is LEASED, becomes WAITING, or FAILED if that makes it poison.
+// Ends the lease of c, which must be LEASED, as its holder was lost while it
+// computed c, and blames the holder: c becomes WAITING, or FAILED if that makes
+// it poison.
 void closure_lost(struct closure *c);
 
 // Blames `worker`, which is known to be dead and had c when it went; each call
@@ -127,53 +133,54 @@ void closure_lost(struct closure *c);
 // FAILED, since the holder of a leased one may complete it.
 void closure_killed(struct closure *c, uint64_t worker);
 
-// Raises max_blamed to what chance alone makes likely, from what the job has
-// seen: `steps` that it has in all, steps `counted`, and workers `lost` but for
-// those that c is blamed for. It is never lowered. Poison takes down every
-// worker, chance does not.
+// Raises c->max_blamed to the number of workers that chance alone is likely to
+// take down, from what its job has seen: `steps` of the whole job, steps
+// `counted` so far, and workers `lost`, without those that c is blamed for.
+// Never lowers it. Poison takes down every worker, chance does not.
 void closure_expect(struct closure *c, uint64_t steps, uint64_t counted,
                     uint64_t lost);
 
-// Moves c from FAILED to WAITING, without blame: more of its steps are counted
-// than was known.
+// Moves c from FAILED (asserted) to WAITING and clears its blame, as more of
+// its steps turned out to be counted than was known.
 void closure_forgiven(struct closure *c);
 
-// Sets the number of independent witnesses among the workers, those that are
-// blamed included; 1 until then. To be called before an attempt at c ends
-// badly.
+// Sets c->there, the number of independent witnesses (witness.h) among the
+// workers that could compute c, those that are blamed included; 1 until it is
+// called. To be called before an attempt at c ends badly.
 void closure_witnesses(struct closure *c, uint32_t there);
 
-// Says whether c has at least half of the blame that makes it poison.
+// Returns true if c has at least half of the blamed workers, or half of the
+// failures, that make it poison.
 bool closure_half_blamed(const struct closure *c);
 
-// Says whether c may be leased now: it is WAITING and not held back, neither
-// for having been handed back repeatedly nor until the fate of workers that had
-// it is known.
+// Returns true if c may be leased at now_ms: it is WAITING, the time for which
+// repeated drops hold it back is over (closure_dropped), and the suspected
+// workers (c->suspected) would not make it poison if they were all blamed.
 bool closure_ready(const struct closure *c, uint64_t now_ms);
 
-// Ends the lease of a holder that was lost or is leaving, without blame; c,
-// which is LEASED, becomes WAITING.
-// `begun`: it may have computed steps.
+// Moves c from LEASED to WAITING without blame, as its holder was lost or is
+// leaving. `begun`: the holder may have computed steps of it.
 void closure_unstarted(struct closure *c, bool begun);
 
-// Forgets all blame, and how often c was handed back, in any state, since steps
-// of c were newly counted: it did not take those workers down. (Poison does not
-// get past its bad step.) The state stays.
+// Forgets all blame, failures and drops of c, in any state, since steps of c
+// were newly counted: it did not take those workers down. (Poison does not get
+// past its bad step.) The state stays, and so does c->suspected.
 void closure_advanced(struct closure *c);
 
-// Moves c from WAITING to DONE: its copy was first, or the journal knows the
-// result.
+// Moves c from WAITING to DONE, since its copy was counted first, or the
+// journal knows the result.
 void closure_counted(struct closure *c);
 
 // Cancels c, as its job ended. A closure that is DONE, FAILED or CANCELED stays
 // as it is.
 void closure_cancel(struct closure *c);
 
-// Says whether `worker`, or another name of its certificate, is blamed.
+// Returns true if `worker`, or another name of its certificate, is among c's
+// blamed workers.
 bool closure_blames(const struct closure *c, uint64_t worker);
 
-// Takes one blame from the journal, after a restart, and notes that c ran
-// before. It counts as no failure, and the state stays.
+// Adds one blamed worker that the journal remembers, after a restart of the
+// coordinator, and notes that c ran before. Adds no failure; the state stays.
 void closure_remember(struct closure *c, uint64_t worker);
 
 // Returns the state's name in lower case; "unknown" for no state.

@@ -43,9 +43,9 @@
 #define CONDUCT_AGAIN_MS 60000
 
 enum conduct_why {
-    CONDUCT_GOOD,
-    CONDUCT_SKIPS,
-    CONDUCT_FAILS,
+    CONDUCT_GOOD,  // no reason: it is not to be excluded
+    CONDUCT_SKIPS, // all its steps are skipped
+    CONDUCT_FAILS, // its attempts fail
     CONDUCT_WAITS, // it cannot reach shards, and others or other jobs get on
     CONDUCT_PEERS, // other ranks do not reach it, or it cannot sum
     CONDUCT_NEAR,  // it advertises loopback to ranks of other hosts
@@ -77,26 +77,29 @@ void conduct_init(struct conduct *c, uint64_t good);
 void conduct_steps(struct conduct *c, uint64_t closure, uint64_t applied,
                    uint64_t skipped, uint64_t good);
 
-// Counts one failed attempt of the run; only an applied step or an exclusion
-// ends the run.
+// Adds one to the failed attempts of the present bad run. Only an applied step
+// (conduct_steps) or an exclusion (conduct_exclude) sets them to 0 again.
 void conduct_failed(struct conduct *c);
 
-// Says whether other workers had CONDUCT_OTHERS good steps since its own last
-// one.
+// Returns true if the job had at least CONDUCT_OTHERS good steps since this
+// worker's present run of bad steps began (c->good_at).
 bool conduct_others_good(const struct conduct *c, uint64_t good);
 
 // Says whether this worker stands out: other workers had enough good steps
 // since its last one, or it never had a good step and another worker has.
 bool conduct_alone(const struct conduct *c, uint64_t good);
 
-// Returns why the worker should be excluded: CONDUCT_SKIPS or CONDUCT_FAILS, or
-// CONDUCT_GOOD, also if it does as badly as all others. Changes nothing.
+// Returns why the worker should be excluded now: CONDUCT_SKIPS or
+// CONDUCT_FAILS; or CONDUCT_GOOD if it should not, also if it does as badly as
+// all others. `good` counts the job's good steps so far, here and below.
+// Changes nothing.
 enum conduct_why conduct_judge(const struct conduct *c, uint64_t good);
 
-// Excludes the worker from now on, in place of an exclusion that runs, and
-// returns for how many ms: twice as long each time (conduct.times), and always
-// CONDUCT_AGAIN_MS for CONDUCT_DATA and CONDUCT_SAYS. Its next run of bad steps
-// begins at `good`.
+// Excludes the worker from now_ms on, for reason `why`, in place of an
+// exclusion that runs. Returns for how many milliseconds: CONDUCT_AGAIN_MS for
+// CONDUCT_DATA and CONDUCT_SAYS; else CONDUCT_FIRST_MS, doubled for each
+// exclusion since its last good step, up to CONDUCT_MAX_MS. A new run of bad
+// steps begins at `good`.
 uint64_t conduct_exclude(struct conduct *c, enum conduct_why why, uint64_t good,
                          uint64_t now_ms);
 

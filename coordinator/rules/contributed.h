@@ -32,7 +32,8 @@ struct contributed {
     struct contributed_range ranges[CONTRIBUTED_RANGES]; // in order, apart
 };
 
-// Notes steps of a closure that the worker contributed, also more of the same.
+// Adds `steps` steps of `closure` that the worker contributed; may be called
+// again for the same closure, as more of its steps are counted.
 void contributed_add(struct contributed *c, uint64_t closure, uint64_t steps);
 
 // Notes that an audit found the worker's result of a closure right: what it
@@ -40,13 +41,15 @@ void contributed_add(struct contributed *c, uint64_t closure, uint64_t steps);
 // that goes on beyond it. An older closure than the last one changes nothing.
 void contributed_clean(struct contributed *c, uint64_t closure, uint64_t cut);
 
-// Returns the closure that the worker contributed last; 0: none is in doubt.
+// Returns the highest closure that the worker contributed to and that is in
+// doubt; 0: no closure is in doubt.
 uint64_t contributed_newest(const struct contributed *c);
 
-// Returns the closures, and with `steps` the steps, that are in doubt.
+// Returns how many of the worker's closures are in doubt or, with `steps` true,
+// how many steps.
 uint64_t contributed_total(const struct contributed *c, bool steps);
 
-// Returns true if the ranges hold closures of others, too.
+// Returns true if some range holds closures of other workers as well.
 bool contributed_rough(const struct contributed *c);
 
 #endif

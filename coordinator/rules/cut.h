@@ -73,56 +73,62 @@ struct cut *cut_new(uint64_t n, uint64_t request, uint32_t shards,
                     uint64_t now_ms);
 void cut_free(struct cut *c); // NULL is allowed
 
-// Notes what `e` believes that the shard has counted as it is asked. Only the
-// first question counts: its answer may be on its way.
+// Notes what the evidence `e` says that the shard has counted as it is asked
+// for its snapshot (cut_belies compares that). Only the first call for a shard
+// counts, since the answer to that question may be on its way.
 void cut_ask(struct cut *c, uint32_t shard, const struct evidence *e);
 
-// Returns for how many ms c waits for the next report, if the file of its
-// largest shard has `bytes`.
+// Returns for how many milliseconds cut c waits for its next report before
+// shards are asked again; `bytes` is the size of the file of its largest shard.
 uint64_t cut_patience_ms(const struct cut *c, uint64_t bytes);
 
-// Takes one report from the psserver of that name and address, whichever
-// request it answers: it is a file of this incarnation (K4). c->moved_ms is the
-// caller's to set. SL_ESTALE: the cut has no such shard; it answers another
-// request where c->one_round is set; it is older than the file at hand; its
-// incarnation is not the shard's newest; or the cut is being written.
-// SL_ECORRUPT: its counted set does not fit the job, or its checksum
-// has another length. After SL_ENOMEM the shard may be without a report, also
-// if it had one; any other failure changes nothing.
+// Takes one report into its shard's entry, from the psserver of that name and
+// address. It may answer an older request: it is a file of this incarnation all
+// the same (K4). The caller sets c->moved_ms. Returns SL_OK or:
+//
+// SL_ESTALE    the cut has no such shard; it answers another request and
+//              c->one_round is set; it is older than the file at hand; its
+//              incarnation is not the shard's newest; or c is being written
+// SL_ECORRUPT  its counted set does not fit the job, or its checksum is of
+//              another length
+// SL_ENOMEM    the shard may be without a report now, even if it had one
+//
+// Any failure but SL_ENOMEM changes nothing.
 enum sl_err cut_take(struct cut *c, const Sluice__V1__SnapshotReport *report,
                      const char *psserver, const char *address,
                      const struct evidence *e, struct sl_error *err);
 
-// Says whether the shard's file, written for `request` after the shard was
-// asked, holds less than was believed of it then: some worker completed steps
+// Returns true if the shard's file, written for `request` after the shard was
+// asked, holds less than cut_ask noted: some worker reported steps as completed
 // that the shard had not counted.
 bool cut_belies(const struct cut *c, uint32_t shard, uint64_t request);
 
-// Drops the unpublished report of a shard that was admitted anew, and that it
-// was asked. Not while c is being written (it asserts).
+// Clears the report of a shard that was admitted anew, and that it was asked. c
+// must not be being written (asserted).
 void cut_void(struct cut *c, uint32_t shard);
 
-// Marks c as being written, once, as its intent is in the journal: nothing in
-// it changes until it is freed with its outcome.
+// Sets c->writing, as the cut's intent is in the journal; once. From then on
+// nothing in c changes until cut_free.
 void cut_begin_write(struct cut *c);
 
-// Says whether K4 holds: every shard is reported, and every named snapshot is
-// of its shard's newest incarnation now.
+// Returns true if K4 holds: every shard has a report, and every reported
+// snapshot is of the incarnation that is its shard's newest in `e` now.
 bool cut_publishable(const struct cut *c, const struct evidence *e);
 
-// Says whether the counted set of every named file is full (E1).
+// Returns true if the counted set of every reported file holds all steps of the
+// job (E1).
 bool cut_full(const struct cut *c);
 
 // ---- numbers of a cut that is publishable
 
-// Returns the durable watermark, in closures (C4): all below it are in every
-// file.
+// Returns the durable watermark (C4): every file holds all closures below this
+// one.
 uint64_t cut_low(const struct cut *c);
 
-// Returns the steps in the file that has the fewest.
+// Returns the number of steps in the file that has counted the fewest.
 uint64_t cut_steps(const struct cut *c);
 
-// Returns the whole epochs that are in every file.
+// Returns how many whole epochs, from the first on, every file holds.
 uint32_t cut_epochs(const struct cut *c);
 
 // Returns the size of all files together, in bytes.
@@ -131,11 +137,11 @@ uint64_t cut_file_bytes(const struct cut *c);
 // ---- when a cut is due
 
 enum cut_why {
-    CUT_NOT,
+    CUT_NOT,   // no cut is due
     CUT_FINAL, // all is counted: E1 wants a cut that holds it
     CUT_EPOCH, // an epoch is counted on every shard
     CUT_STEPS, // a mark of evaluate.every_steps is counted on every shard
-    CUT_TIME,
+    CUT_TIME,  // checkpoint.every_seconds have passed, with new steps
     CUT_ASKED, // a user or a caller wishes one
 };
 
@@ -163,24 +169,26 @@ struct cut_wish {
     uint64_t steps, after;
 };
 
-// Returns a wish that is granted only by cuts that grant both a and b; of one
-// that is not made, the other one.
+// Returns a wish that only those cuts grant which grant both a and b. If one of
+// them is not made, returns the other one.
 struct cut_wish cut_wish_both(struct cut_wish a, struct cut_wish b);
 
-// Says whether cut `n` with `steps` grants the wish, which is `made`; a
-// `complete` cut, with all steps of the job, grants any.
+// Returns true if cut `n`, which holds `steps` steps, grants the wish *w, which
+// must be made (w->made). A cut that is `complete`, with all steps of the job,
+// grants any wish.
 bool cut_grants(const struct cut_wish *w, uint64_t n, uint64_t steps,
                 bool complete);
 
-// Returns why a cut should be begun now, or CUT_NOT. Where all is counted it is
-// CUT_FINAL, or CUT_NOT if the last cut is full, also if one is asked for.
+// Returns why a cut should be begun now, or CUT_NOT. Once all steps are counted
+// that is CUT_FINAL, or CUT_NOT if the last cut holds them all, even if a
+// client wishes one.
 enum cut_why cut_due(const struct cut_when *w);
 
 // ---- which cuts to keep
 
-// Sets in drop[] which of `count` published cuts (oldest first) go: all but
-// the newest `keep` and those in `needed` (an evaluation reads them); never the
-// last, also for `keep` 0. Returns the number of those that go.
+// Sets drop[i] for each of the `count` published cuts, oldest first: true if
+// cut i is neither among the newest `keep` (0 counts as 1, so the last cut
+// always stays) nor needed[i], as for an evaluation. Returns how many are true.
 size_t cut_prune(const bool *needed, size_t count, uint32_t keep, bool *drop);
 
 #endif

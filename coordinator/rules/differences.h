@@ -45,13 +45,14 @@ struct differences_proof {
     const struct vote *wrong[2], *right[2];
 };
 
-// Notes that two independent workers got different results of a slot, in place
-// of the difference that is kept of the two.
+// Adds the difference that two independent workers got different results `a`
+// and `b` of slot `closure`, in place of an older one of the same two workers.
+// Names are copied.
 void differences_note(struct differences *d, uint64_t closure,
                       const struct vote *a, const struct vote *b);
 
-// Returns true if a worker is wrong by what is noted (A6), with *out as the
-// proof.
+// Returns true if a worker is wrong by the noted differences (A6), and sets
+// *out to the proof; else false, with *out as it was.
 bool differences_judge(const struct differences *d,
                        struct differences_proof *out);
 
@@ -60,7 +61,7 @@ bool differences_judge(const struct differences *d,
 // a proof.
 void differences_forget(struct differences *d, const char *name);
 
-// Forgets all, and leaves *d as at first: all zeroes.
+// Frees all differences and leaves *d empty: all zeroes.
 void differences_release(struct differences *d);
 
 #endif

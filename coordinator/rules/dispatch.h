@@ -38,18 +38,19 @@
 #define DISPATCH_ROUNDS_MS 64
 #define DISPATCH_ROUNDS_MOST (DISPATCH_LEASES_MOST - 1) // behind the open one
 
-// Returns how many leases, of lease_ms each, a worker may hold so that they
-// last ahead_ms: from DISPATCH_LEASES_LEAST to DISPATCH_LEASES_MOST, which is
-// that of lease_ms 0.
+// Returns how many leases a worker may hold, if each takes lease_ms and they
+// are to last ahead_ms together: DISPATCH_LEASES_LEAST to DISPATCH_LEASES_MOST.
+// For lease_ms 0, not known yet, returns DISPATCH_LEASES_MOST.
 uint32_t dispatch_most(double lease_ms, double ahead_ms);
 
 #define DISPATCH_WINDOW_EACH 128 // closures per worker
 
-// Returns how many closures may be issued beyond the lowest watermark (C5).
-// Where a closure takes long, many workers soon get beyond the window and would
-// stand idle: so a `wanted` of `usual` or more is raised with the number of
-// workers, up to `most`, of which a counted set fits into a message. A `wanted`
-// below `usual` is the job's own wish and stays.
+// Returns how many closures may be issued beyond the lowest watermark (C5). A
+// `wanted` below `usual` is the job's own wish, and is returned as it is. Else
+// returns the larger one of `wanted` and DISPATCH_WINDOW_EACH for each of
+// `workers` workers, the latter at most `most`, of which a counted set fits
+// into a message: where a closure takes long, many workers would soon be beyond
+// a fixed window and stand idle.
 uint64_t dispatch_window(uint64_t wanted, uint64_t workers, uint64_t usual,
                          uint64_t most);
 
@@ -57,15 +58,16 @@ uint64_t dispatch_window(uint64_t wanted, uint64_t workers, uint64_t usual,
 #define DISPATCH_APART_MOST 64
 #define DISPATCH_APART_MS 2000
 
-// Returns by how many leases, of lease_ms each, the jobs of a worker may be
-// ahead of a job that another worker has: few if the leases are long, which are
-// worth opening a job anew. 0: a lease takes longer than DISPATCH_APART_MS.
+// Returns by how many leases, each of lease_ms, the jobs of a worker may be
+// ahead of a job that another worker has, before the worker takes that one: at
+// most DISPATCH_APART_MOST, and fewer if leases are long. 0 if a lease takes
+// longer than DISPATCH_APART_MS.
 uint32_t dispatch_apart(double lease_ms);
 
-// Returns the `served` number of a job that is given a lease: one more than it
-// had, raised to at most `apart` behind the highest (*front), so that a job
-// which had nothing to offer before is not served alone for long. Raises *front
-// to it.
+// Returns the new `served` number of a job that is given a lease: one more than
+// `served`, but no more than `apart` behind *front, the highest of all jobs, so
+// that a job which had nothing to offer for a while does not get all leases
+// afterwards. Raises *front to it if it is higher.
 uint64_t dispatch_served(uint64_t served, uint64_t *front, uint32_t apart);
 
 enum work_kind {
@@ -93,15 +95,19 @@ struct dispatch_job {
     uint32_t held;        // leases of it, over all workers
     uint32_t workers;     // workers that hold these leases
     uint32_t max_workers; // 0: no limit
-    uint64_t served;      // dispatch_served
-    // dispatch_apart; 0 if this worker has the job, or no worker has
+    uint64_t served;      // its number of dispatch_served
+    // what dispatch_apart returns; 0 if this worker has leases of the job, or
+    // no worker has
     uint32_t apart;
 };
 
-// Says whether the worker may be given any lease.
+// Returns true if the worker may be given one more lease, of any job: it is
+// ready and holds fewer leases than its most.
 bool dispatch_worker_free(const struct dispatch_worker *w);
 
-// Says whether the worker may be given a lease of `job`, if that has one.
+// Returns true if this worker may compute `job`: its kind of model and w->only
+// fit, and max_workers is not reached or the worker has a lease of the job
+// already. Does not check whether the worker is free.
 bool dispatch_fits(const struct dispatch_worker *w,
                    const struct dispatch_job *job);
 

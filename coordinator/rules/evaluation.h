@@ -54,12 +54,13 @@ struct evaluation_steps {
     uint32_t round; // sync: closures of a round; else 0
 };
 
-// Returns the closure below which all must be counted for `mark`; all closures
-// of the job, if it has no such mark.
+// Returns the closure below which all closures must be counted for mark number
+// `mark`, from 1, to be reached; the number of all closures if the job has no
+// such mark. s->every is not 0, here and below.
 uint64_t evaluation_mark(const struct evaluation_steps *s, uint64_t mark);
 
-// Returns how many marks are reached once `steps` are counted, those of the
-// lowest closures; s->every is not 0, here and above.
+// Returns how many marks are reached once the first `steps` steps of the job,
+// those of the lowest closures, are counted.
 uint32_t evaluation_marks(const struct evaluation_steps *s, uint64_t steps);
 
 // Returns the closure below which all must be counted for `epochs` epochs.
@@ -68,15 +69,16 @@ uint64_t evaluation_epochs_end(const struct schedule *s, uint64_t epochs);
 // Returns the number of steps in all closures below `closure`.
 uint64_t evaluation_steps_below(const struct schedule *s, uint64_t closure);
 
-// Fills *out with the next evaluation after `done_epoch` (0: none yet); returns
-// false, with *out untouched, if no cut holds the next epoch yet or `every` is
-// 0. Cuts are oldest first.
+// Sets *out to the next evaluation that is due after `done_epoch`, the last
+// epoch (or mark) evaluated, 0: none. `every`: epochs from one evaluation to
+// the next. `cuts` are the job's published cuts, oldest first. Returns false,
+// with *out untouched, if no cut holds the next epoch yet or `every` is 0.
 bool evaluation_next(struct evaluation_plan *out, uint32_t every,
                      uint32_t done_epoch, const struct evaluation_cut *cuts,
                      size_t count);
 
-// Sets each of needed[], one per cut: whether an evaluation that is still to
-// come will read that cut.
+// Sets needed[i] for each of the `count` cuts, which are as in evaluation_next:
+// true if an evaluation that is still to come will read cut i.
 void evaluation_needs(bool *needed, uint32_t every, uint32_t done_epoch,
                       const struct evaluation_cut *cuts, size_t count);
 
@@ -117,38 +119,40 @@ struct evaluation *evaluation_new(const struct evaluation_plan *plan,
                                   uint32_t max_blamed); // NULL: no memory
 void evaluation_free(struct evaluation *e);             // NULL is allowed
 
-// Returns a range that is not leased and that does not blame `worker`, unless
-// `desperate`; ranges that were leased before come first. NULL: no range is
-// open, or memory is short. Asked again before that range is leased, it returns
-// it again, unless the range blames the worker. A range that was handed back
-// repeatedly is not held back.
+// Returns a WAITING range that may be leased to `worker` (its number as a
+// witness): first those that were leased before, then a new one. Ranges that
+// blame the worker are passed over, unless `desperate` is true. NULL: no range
+// is open, the window is full, or memory is short. The range is not leased by
+// this: until it is, a second call may return it again. A range that was handed
+// back repeatedly is not held back.
 struct work *evaluation_offer(struct evaluation *e, uint64_t worker,
                               bool desperate);
 
-// Returns a range that is leased or waits; NULL: it has a result, was not
-// offered yet, or does not exist.
+// Returns the work of a range that is leased or waits to be leased again. NULL:
+// the range has a result, was not offered yet, or does not exist.
 struct work *evaluation_range(const struct evaluation *e, uint64_t range);
 
-// Keeps a range of e for the next offer after its lease ended, if it is
-// WAITING; frees one that is DONE, whose result evaluation_take has, and w with
-// it; does nothing in other states.
+// Updates e after the lease of w, a range of e, has ended. A WAITING range is
+// offered again later. A DONE one, the result of which evaluation_take has, is
+// freed, and w with it. Does nothing in other states.
 void evaluation_settle(struct evaluation *e, struct work *w);
 
-// Calls `fn` for each range that is leased; it may end that lease and settle
-// the range.
+// Calls fn(arg, w) for each range that is leased; `fn` may end that lease and
+// settle the range.
 void evaluation_each_leased(struct evaluation *e,
                             void (*fn)(void *arg, struct work *w), void *arg);
 
-// Takes the result of a range, once. SL_EEXIST if the range has a result;
-// SL_ERANGE if it was not offered yet, or does not exist; SL_EINVAL if `sums`
-// is not of all its samples, or `scores` lacks what e->metrics want (else NULL
-// is allowed). A failure changes nothing. The range's closure stays as it is:
-// the caller makes it DONE, then evaluation_settle.
+// Takes the result of a range, once. Returns SL_OK; SL_EEXIST if the range has
+// a result; SL_ERANGE if it was not offered yet or does not exist; SL_EINVAL if
+// `sums` is not of all samples of the range, or `scores` lacks what e->metrics
+// want (if they want nothing, `scores` may be NULL). A failure changes nothing.
+// The range's closure stays as it is: the caller then makes it DONE and calls
+// evaluation_settle.
 enum sl_err evaluation_take(struct evaluation *e, uint64_t range,
                             const struct meter_sums *sums,
                             const Sluice__V1__ScoreSums *scores);
 
-// Says whether all results were taken and their ranges settled.
+// Returns true if every range has a result and was settled.
 bool evaluation_complete(const struct evaluation *e);
 
 // ---- results of a complete evaluation

@@ -19,8 +19,9 @@
 // Units    closures and steps as in plan/schedule.h. A `shard` is below
 //          e->shards, a closure below e->closures, but where SL_ERANGE is said;
 //          limits and ends are exclusive. Without shards every closure counts
-//          as full, but where it is said. Of all zeroes only evidence_steps,
-//          _low, _full, _next and _closures may be asked. "Sync": e->round > 0.
+//          as full, but where it is said. If *e is all zeroes, only
+//          evidence_steps, _low, _full, _next and _closures may be called.
+//          "Sync": a job in mode sync, e->round > 0.
 // Errors   SL_ENOMEM of a call that counts: some shards may have counted it.
 #ifndef COORDINATOR_RULES_EVIDENCE_H
 #define COORDINATOR_RULES_EVIDENCE_H
@@ -92,37 +93,39 @@ void evidence_release(struct evidence *e); // leaves it all zeroes
 const struct counted *evidence_counted(const struct evidence *e,
                                        uint32_t shard);
 
-// Replaces the shard's evidence by `counted` (C2), a set of e->schedule, which
-// is taken over and left all zeroes. `incarnation` is in the journal already
-// (I1). No map names a new incarnation until evidence_name says from which
-// version on one does. Cannot fail.
+// Replaces what is known of the shard by `counted` (C2), a set of e->schedule,
+// which is taken over and left all zeroes. `incarnation` is the shard's newest,
+// and in the journal already (I1). No version of the shard map names it until
+// evidence_name is called. Cannot fail.
 void evidence_admit(struct evidence *e, uint32_t shard, uint64_t incarnation,
                     struct counted *counted);
 
-// Notes that maps from `version` on name the shard's newest incarnation.
+// Notes that shard maps from `version` on name the shard's newest incarnation.
 void evidence_name(struct evidence *e, uint32_t shard, uint64_t version);
 
-// Takes a completion. Items of other incarnations, or of shards that do not
-// exist, are not believed (C1, W2). *full says whether every shard has now
-// counted the whole closure. SL_ERANGE: no such closure, with *full untouched.
-// SL_ENOMEM, with *full false.
+// Takes a worker's completion of `closure`: `items` has what shards said. Items
+// of an incarnation that is not the shard's newest, or of shards that do not
+// exist, are ignored (C1, W2). Sets *full to whether every shard has now
+// counted the whole closure. Returns SL_OK; SL_ERANGE if there is no such
+// closure, with *full untouched; SL_ENOMEM, with *full false.
 enum sl_err evidence_complete(struct evidence *e, uint64_t closure,
                               const struct evidence_item *items, size_t count,
                               bool *full);
 
-// Takes a completion on all shards, each at the incarnation that the map of
-// this version names (W2). A shard that was admitted since is left out (C1).
-// Results as of evidence_complete.
+// Takes a completion of `closure` on all shards, each at the incarnation that
+// version `version` of the map names (W2); a shard that was admitted since then
+// is left out (C1). Sets *full and returns as evidence_complete does.
 enum sl_err evidence_complete_by_map(struct evidence *e, uint64_t closure,
                                      uint64_t version, bool *full);
 
-// Counts one step, a ring's round, on every shard. SL_EEXIST: it was counted.
-// SL_ERANGE: no such step. SL_ENOMEM.
+// Counts one step of a closure, as a ring's round, on every shard. Returns
+// SL_OK; SL_EEXIST if it was counted before; SL_ERANGE if there is no such
+// step; SL_ENOMEM.
 enum sl_err evidence_count(struct evidence *e, uint64_t closure, uint32_t step);
 
-// Sync: counts all closures below `low` on this shard, as it says itself; does
-// nothing, with SL_OK, if it speaks for another incarnation (C1), or there is
-// no such shard or closure. SL_ENOMEM.
+// Sync: counts all closures below `low` on this shard, as the shard says
+// itself. Returns SL_OK, also where it does nothing: `incarnation` is not the
+// shard's newest (C1), or there is no such shard or closure. SL_ENOMEM.
 enum sl_err evidence_low_take(struct evidence *e, uint32_t shard,
                               uint64_t incarnation, uint64_t low);
 
@@ -133,39 +136,43 @@ uint64_t evidence_round_first(const struct evidence *e, uint64_t closure);
 // its epoch at the latest.
 uint64_t evidence_round_end(const struct evidence *e, uint64_t closure);
 
-// Sync: says whether every shard has counted the closure or holds its
-// contribution, so that no worker needs to compute it now. False if not sync.
+// Sync: returns true if every shard has counted the closure or holds its
+// contribution, so that no worker needs to compute it now. False if the job is
+// not in mode sync.
 bool evidence_closure_held(const struct evidence *e, uint64_t closure);
 
-// Says whether every shard has counted all steps of the closure.
+// Returns true if every shard has counted all steps of the closure.
 bool evidence_closure_full(const struct evidence *e, uint64_t closure);
 
-// Returns how many steps of the closure the shard with the fewest has counted.
+// Returns how many steps of the closure are counted on the shard that has
+// counted the fewest of them.
 uint64_t evidence_closure_steps(const struct evidence *e, uint64_t closure);
 
-// Returns the first closure >= from of which some shard lacks a step (C3); the
-// number of closures if no shard lacks any.
+// Returns the first closure >= `from` of which some shard lacks a step (C3), or
+// e->closures if no shard lacks any.
 uint64_t evidence_next(const struct evidence *e, uint64_t from);
 
 // Returns the closure at or above which none may be issued (C5): `window` above
-// the lowest watermark. In sync it is the end of the first round which some
-// shard has not counted (Y4).
+// the lowest watermark. In sync `window` is not used: it is the end of the
+// first round that some shard has not counted (Y4). e->closures at most.
 uint64_t evidence_limit(const struct evidence *e, uint64_t window);
 
-// Sync: returns the end of the round that is `rounds` rounds behind that limit;
-// a slot of those may be leased once no slot before it is left (Y4).
+// Sync: returns the end of the round that is `rounds` rounds behind the one at
+// evidence_limit; a slot of those may be leased once no slot before it is left
+// (Y4).
 uint64_t evidence_limit_ahead(const struct evidence *e, uint32_t rounds);
 
 // Returns the lowest watermark of all shards.
 uint64_t evidence_low(const struct evidence *e);
 
-// Says whether all steps are counted on all shards; false without shards.
+// Returns true if all steps are counted on all shards; false without shards.
 bool evidence_full(const struct evidence *e);
 
-// Returns the whole epochs that are counted on all shards.
+// Returns how many whole epochs, from the first on, are counted on all shards.
 uint32_t evidence_epochs(const struct evidence *e);
 
-// Returns the steps counted on the shard that has the fewest; 0 without shards.
+// Returns how many steps are counted on the shard that has the fewest; 0
+// without shards.
 uint64_t evidence_steps(const struct evidence *e);
 
 // Returns how many closures are full on all shards, also above the watermark.

@@ -32,31 +32,33 @@ struct groups {
     uint64_t generation; // the newest number; 0: none yet
 };
 
-// Sets *g to groups of `size` places, 1 .. 64, none made yet; by_host: the
-// members of a group are of one host.
+// Sets *g to no groups, of `size` places each (1 to 64). by_host: all members
+// of a group are to be of one host.
 void groups_init(struct groups *g, uint32_t size, bool by_host);
 void groups_release(struct groups *g); // leaves it all zeroes
 
-// Returns the place for a worker of that host: in an existing group, or in the
-// next one.
+// Returns a free place for a worker of `host`, which groups_take then takes: in
+// the group with the most members that has one (for that host, with by_host),
+// or in a group that is to be made. Changes nothing.
 uint64_t groups_place(const struct groups *g, const char *host);
 
-// Takes a place that groups_place returned for this host, and that was not
-// taken since; makes its group if it is the next one. Adds no rank to the ring.
+// Marks a place that groups_place returned for this host, and that was not
+// taken since, as taken; makes its group if there is none. The caller adds the
+// rank to the group's ring. SL_ENOMEM: nothing has changed.
 enum sl_err groups_take(struct groups *g, uint64_t place, const char *host);
 
 // Frees the place and takes `member` (struct member.id) out of its group's
-// ring, which tears the generation that it was in; does nothing if there is no
-// such group.
+// ring; a generation that the member was in is torn by that. Does nothing if
+// there is no such group.
 void groups_leave(struct groups *g, uint64_t place, uint64_t member);
 
 // Returns the group that `place` is in; NULL if it does not exist.
 struct group *groups_at(const struct groups *g, uint64_t place);
 
-// Returns a running group with members that all have space in another running
-// one, which is no smaller: they had better move there. A group counts here if
-// its generation is not torn and has every worker with a place in the group.
-// NULL: no group is spare.
+// Returns a running group that had better be given up: its members all have
+// space in another running group, which is no smaller. NULL: there is none. A
+// group counts here if its generation is not torn and has every worker with a
+// place in the group.
 struct group *groups_spare(const struct groups *g);
 
 // Returns how many places of the group are taken.
@@ -65,8 +67,8 @@ static inline uint32_t group_places_taken(const struct group *g)
     return (uint32_t)__builtin_popcountll(g->taken);
 }
 
-// Says whether the group runs, with a generation that is not torn, and `member`
-// (struct member.id) is its first member.
+// Returns true if the group runs, with a generation that is not torn, and
+// `member` (struct member.id) is its first member.
 bool group_leads(const struct group *g, uint64_t member);
 
 #endif

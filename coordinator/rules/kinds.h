@@ -28,11 +28,12 @@ struct kinds {
     uint32_t count, next;
 };
 
-// Notes that results of two kinds were near at that norm, above 0, in place of
-// what is kept of the two.
+// Notes that results of the two kinds of host `a` and `b` were near each other
+// at that norm, above 0, in place of the norm that is kept of the two.
 void kinds_note(struct kinds *k, uint64_t a, uint64_t b, double norm);
 
-// Returns the norm at which results of two kinds were near last; 0: never.
+// Returns the norm at which results of the two kinds were near each other last;
+// 0: they never were.
 double kinds_norm(const struct kinds *k, uint64_t a, uint64_t b);
 
 #endif

@@ -174,57 +174,60 @@ void members_init(struct members *ms, uint32_t heartbeat_ms, uint32_t lease_ms);
 // they held are in no list then.
 void members_release(struct members *ms);
 
-// Adds a member as *out, READY, and forgets what is remembered of a lost member
-// of this role and name. `id` is the caller's choice: not 0, never used before.
-// Whether another member has the name is not looked at: members_find.
+// Makes a member from its `hello`, READY, adds it to ms and sets *out to it;
+// forgets a lost member of the same role and name. `id` is a number of the
+// caller's choice: not 0, never used before. Does not check whether another
+// member has the name (members_find).
 enum sl_err members_add(struct members *ms, struct member **out, uint64_t id,
                         const struct member_hello *hello, uint64_t now_ms);
 
-// Removes and frees m, which holds no lease.
+// Takes m, which must hold no lease, out of ms and frees it.
 void members_remove(struct members *ms, struct member *m);
 
 // Removes m, which is MEMBER_LOST and holds nothing, and remembers in `lost`
 // what it was, how it did with jobs, when it was seen, and `why`.
 void members_lose(struct members *ms, struct member *m, const char *why);
 
-// Takes what a heartbeat says: `why` the member takes nothing ("": it takes
-// leases), and the device that it computes on by now ("": as before). Without
-// memory the old texts stay.
+// Takes two texts of a heartbeat. `why`: the reason why the member takes no
+// leases; "": it takes them. `device`: the device that it computes on now; "":
+// as before. Without memory the old texts stay.
 void member_describe(struct member *m, const char *why, const char *device);
-// Says whether both compute on such a device: which one of its host's GPUs it
-// is does not count.
+// Returns true if a and b compute on the same number and kind of devices, as
+// their device texts say; which one of its host's GPUs it is does not count.
 bool member_same_device(const struct member *a, const struct member *b);
-// Takes the kernels that a heartbeat says the worker leaves out, in words; "":
-// none. Without memory the old text stays.
+// Takes the text of a heartbeat that names the kernels which worker m does not
+// use, as they compute wrong numbers on its host; "": none. Without memory the
+// old text stays.
 void member_leaves_out(struct member *m, const char *what);
 
-// Notes that worker m holds `leases` leases, its place included, and, if it may
-// be given more, puts it last among the workers that hold as many. A place in a
-// group does not count as a lease to compute.
+// Sets how many leases worker m holds, its place in a group included; if it may
+// be given more, puts it last into m->of->open at the number of leases that it
+// computes (member_computes).
 void member_holds(struct member *m, uint32_t leases);
 
 // Returns the number of leases that the worker holds, not counting its place in
 // a group.
 uint32_t member_computes(const struct member *m);
 
-// Marks the newest lease of m, which is in m->leases, for the next send_leases.
+// Counts the newest lease in m->leases as not sent yet: the next send_leases
+// sends it.
 void member_sends(struct member *m);
 
-// Notes that worker m is given one more lease (calls member_holds), before or
-// after the caller puts it into m->leases.
+// Notes that worker m is given one more lease at now_ms, and calls member_holds
+// for it. The caller puts the lease into m->leases, before or after.
 void member_begins(struct member *m, uint64_t now_ms);
 
-// Notes that worker m completed a lease, which it still holds, and so learns
-// how long its leases take: it may hold as many as last `ahead_ms`
-// (dispatch_most), from the next member_holds on. Leases that fail teach
-// nothing.
+// Notes that worker m completed a lease, which it still holds, and so how long
+// its leases take lately. From the next member_holds on m may hold as many as
+// last `ahead_ms` together (dispatch_most). Not to be called for leases that
+// fail.
 void member_completes(struct member *m, uint64_t now_ms, double ahead_ms);
 
-// Resets the learnt pace of all workers, until they show again how long their
-// leases take: none has so many that it holds completions back.
+// Forgets how long the leases of each worker take, until it has shown that
+// again: no worker then has so many that it holds completions back.
 void members_forget_pace(struct members *ms);
 
-// Returns the attached member of this number, or NULL.
+// Returns the member with this stream number, in whatever state, or NULL.
 struct member *members_get(const struct members *ms, uint64_t id);
 
 // Returns the attached member of this role and name, silent or not, or NULL.
@@ -235,37 +238,36 @@ struct member *members_find(const struct members *ms, enum member_role role,
 const struct member *members_psserver(const struct members *ms,
                                       const char *name);
 
-// Says whether another process may take the name of m by this claim. A
-// certificate of the name takes it, and so does a process of this host without
-// one; a certificate that many may show takes it only if m shows no better one
-// and is silent, or is the same process.
+// Returns true if another process, which claims m's name by `claim`, may take
+// it from m. MEMBER_OWN and MEMBER_LOCAL may always; MEMBER_ANY only if m's own
+// claim is not MEMBER_OWN, and m is silent or is the same `process`.
 bool member_yields(const struct member *m, enum member_claim claim,
                    uint64_t process);
 
-// Notes a message of m, which is not LOST (it asserts): m is READY, or DRAINING
-// where m->draining or m->drained. Returns true if m had been suspect: it is
-// back.
+// Notes a message of m at now_ms. m, which must not be LOST (asserted), becomes
+// READY, or DRAINING where m->draining or m->drained. Returns true if it was
+// SUSPECT until now.
 bool member_seen(struct member *m, uint64_t now_ms);
 
-// Drains m at an admin's wish, or ends that; a silent member's state changes
-// when it is seen again.
+// Sets m->drained: an admin drains m, or does so no more. The state of m
+// follows at once, or for a silent member when it is seen again.
 void member_drain(struct member *m, bool drained);
 
-// Marks m as lost, since its stream has ended. It stays a member until
+// Sets m to MEMBER_LOST, since its stream has ended. m stays in ms until
 // members_lose or members_remove.
 void member_lost(struct member *m);
 
-// Returns the state that m's silence makes of it, whatever m->state is: READY
-// (or DRAINING), SUSPECT or LOST.
+// Returns the state that m's silence until now_ms makes of it, whatever
+// m->state is: READY (or DRAINING), SUSPECT or LOST. Changes nothing.
 enum member_state member_judge(const struct members *ms, const struct member *m,
                                uint64_t now_ms);
 
-// Sets the state of m, which is not LOST, as member_judge says; returns true if
-// it changed.
+// Sets the state of m, which must not be LOST, to what member_judge returns.
+// Returns true if it changed.
 bool member_check(const struct members *ms, struct member *m, uint64_t now_ms);
 
-// Says whether worker m may be given leases now: it is READY, does not pause,
-// and owes no revoked attempt.
+// Returns true if worker m may be given leases at now_ms: it is READY, does not
+// pause (MEMBER_PAUSE_MS), and owes no revoked attempt (struct member_debt).
 bool member_ready(const struct member *m, uint64_t now_ms);
 
 // Returns "worker" or "psserver".

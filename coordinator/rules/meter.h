@@ -42,25 +42,27 @@ struct meter {
 // Sets *m to a meter without points and sums.
 void meter_init(struct meter *m);
 
-// Notes how many samples were counted by now; takes a point at most once per
-// METER_EVERY_MS. Fewer than before (a shard fell back) starts anew.
+// Notes that `samples` samples are counted in all at now_ms; keeps a point of
+// that at most once per METER_EVERY_MS. If there are fewer than before (a shard
+// fell back), drops all older points.
 void meter_rate_add(struct meter *m, uint64_t now_ms, uint64_t samples);
 
-// Returns the samples per second over the window until now_ms, when `samples`
-// are counted in all; 0 while too little is known.
+// Returns the samples per second from the window's first point until now_ms,
+// when `samples` are counted in all; 0 while too little is known.
 double meter_rate(const struct meter *m, uint64_t now_ms, uint64_t samples);
 
-// Returns by how much `now` exceeds `*seen`, and sets *seen to `now`. A report
-// with any lower sum returns zeroes and leaves *seen.
+// Returns by how much each sum of `now` exceeds that of `*seen`, and sets *seen
+// to `now`. If any sum is lower than before, returns zeroes and leaves *seen.
 struct meter_sums meter_delta(struct meter_sums *seen,
                               const struct meter_sums *now);
 
-// Adds sums to those of `epoch`, and forgets the epoch METER_EPOCHS before it.
+// Adds `sums` to the sums of `epoch` (from 0), and forgets those of the epoch
+// METER_EPOCHS before it.
 void meter_loss_add(struct meter *m, uint32_t epoch,
                     const struct meter_sums *sums);
 
-// Returns the sums for the status: of `epoch`, or of the one before it if
-// `epoch` has no steps yet. Zeroes if neither has any.
+// Returns the sums to show in a status: those of `epoch`, or of the epoch
+// before if `epoch` has no steps yet; zeroes if neither has any.
 struct meter_sums meter_loss(const struct meter *m, uint32_t epoch);
 
 // Returns loss_sum / samples; NAN if there are no samples, so no applied step.
@@ -69,8 +71,9 @@ double meter_mean_loss(const struct meter_sums *sums);
 // Returns correct / samples, 0 to 1; NAN if there are no samples.
 double meter_mean_accuracy(const struct meter_sums *sums);
 
-// Takes the samples of skipped steps off the sums of an older worker, which
-// counts them; a step has step_samples. The sums of a newer worker stay as they
+// Takes the samples of skipped steps out of *sums, as workers of an older
+// version count them: lowers samples and correct to what the applied steps can
+// have, at `step_samples` samples a step. Sums of a newer worker stay as they
 // are.
 void meter_of_applied(struct meter_sums *sums, uint64_t step_samples);
 

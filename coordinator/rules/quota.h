@@ -49,23 +49,25 @@ struct quota_use {
     uint64_t n[QUOTA_KINDS];
 };
 
-// Reads "a:jobs=3,shards=64,parameters=2GiB,checkpoints=10GiB" into *out; "-"
-// before the colon stands for jobs without a tenant. SL_EINVAL names the
-// mistake, and leaves *out alone.
+// Reads a text such as "a:jobs=3,shards=64,parameters=2GiB,checkpoints=10GiB"
+// (the tenant, then its limits) into *out; "-" before the colon stands for jobs
+// without a tenant. SL_EINVAL names the mistake, and leaves *out alone.
 enum sl_err quota_read(struct quota *out, const char *text,
                        struct sl_error *err);
 
-// Returns the quota of `tenant`, that of "*" for a tenant without one, or NULL:
-// no limit. `tenant` "" is never given that of "*".
+// Returns the quota in the list that holds for `tenant`: its own, or that of
+// "*" if it has none; NULL: no limit. A job without a tenant ("") never gets
+// that of "*".
 const struct quota *quota_of(const struct quota *list, size_t count,
                              const char *tenant);
 
-// Adds `more` to `sum`; a figure that would overflow becomes UINT64_MAX.
+// Adds each figure of `more` to that of `sum`; one that would overflow becomes
+// UINT64_MAX.
 void quota_add(struct quota_use *sum, const struct quota_use *more);
 
 // Returns SL_OK if a tenant that has `used` may have a job that takes `more`,
-// else SL_EBUSY; `q` is not NULL. A figure that `more` does not raise is not
-// looked at.
+// under the quota q, which is not NULL; else SL_EBUSY. A figure that `more`
+// does not raise is not checked.
 enum sl_err quota_allow(const struct quota *q, const char *tenant,
                         const struct quota_use *used,
                         const struct quota_use *more, struct sl_error *err);

@@ -96,15 +96,16 @@ void ring_init(struct ring *r, uint64_t generation, uint32_t min,
                uint32_t settle_ms, uint64_t most);
 void ring_release(struct ring *r); // leaves it all zeroes
 
-// Adds a process as the last rank, which takes part from the next generation
-// on. A member that is in the ring leaves first (ring_leave), and begins anew.
-// SL_ENOMEM. The caller sets address, host and what the rank can.
+// Adds a process as the last rank at now_ms; it takes part from the next
+// generation on. A member that is in the ring leaves first (ring_leave), and
+// begins anew. Returns SL_OK, or SL_ENOMEM with nothing changed. The caller
+// sets address, host and what the rank can do.
 enum sl_err ring_join(struct ring *r, uint64_t member, uint64_t process,
                       uint64_t now_ms);
 
-// Takes out a member that died, fell silent or leaves; a generation that it was
-// in is torn then, and with its last member the state is NONE. Returns false if
-// it was not in the ring.
+// Takes out a member that died, fell silent or leaves. A generation that it was
+// in is torn by that; if it was the last member, the state is NONE. Returns
+// false if it was not in the ring.
 bool ring_leave(struct ring *r, uint64_t member);
 
 // Returns the rank of that member, a newcomer too, or NULL. Pointers to ranks
@@ -117,80 +118,88 @@ struct ring_rank *ring_member(const struct ring *r, uint32_t index);
 // Returns the member's index in the generation; UINT32_MAX: it is not in it.
 uint32_t ring_index(const struct ring *r, uint64_t member);
 
-// Says whether the sums of every member have two lanes; false without members,
-// here and in the next two.
+// Returns true if every member's sums have two lanes (ring_rank.lanes); false
+// if there are no members, here and in the next two functions.
 bool ring_lanes(const struct ring *r);
 
-// Says whether every member sums which variables have a gradient.
+// Returns true if every member sums which variables have a gradient
+// (ring_rank.marks).
 bool ring_marks(const struct ring *r);
 
-// Says whether every member shows the others a token.
+// Returns true if every member shows the others a token of its generation
+// (ring_rank.tokens).
 bool ring_tokens(const struct ring *r);
 
-// Returns a newcomer that may copy the state of the running members, or NULL:
-// there is none, or the generation does not run, is torn or is too small.
+// Returns a newcomer that can copy the state of the running members and was not
+// told to; NULL: there is none, or the generation does not run, is torn, or has
+// fewer than r->min members.
 struct ring_rank *ring_copier(const struct ring *r);
 
-// Notes that the newcomer `rank` of a running ring (it asserts) was told to
-// copy the state: ring_copier does not return it again in this generation.
+// Notes that the newcomer `rank` was told to copy the state, so that
+// ring_copier does not return it again in this generation. r must be RUNNING
+// (asserted).
 void ring_copies(struct ring *r, struct ring_rank *rank);
 
-// Notes that a newcomer has the state of `generation`, or cannot get it.
-// SL_ESTALE: it was not told to copy, or the generation is another one.
+// Notes that a newcomer has copied the state of `generation`, or cannot get it.
+// Returns SL_OK, or SL_ESTALE if it was not told to copy or that is not the
+// present generation.
 enum sl_err ring_copied(struct ring *r, uint64_t member, uint64_t generation);
 
-// Says whether a new generation is to be opened now: the present one is torn,
-// however few ranks are left; or, while no accusation waits and ranks are
-// enough, newcomers have waited for long enough, or members are too few.
+// Returns true if a new generation is to be opened at now_ms: the present one
+// is torn, however few ranks are left; or, while no accusation waits and there
+// are at least r->min ranks, newcomers have waited for long enough or the
+// members are fewer than r->min.
 bool ring_due(const struct ring *r, uint64_t now_ms);
 
-// Opens the next generation, in any state, with a number that is in the journal
-// (R1), above the last one, and all ranks as its members, of which there is one
-// at least (it asserts both). What members said of older generations is
-// forgotten.
+// Opens generation number `generation`, in any state, with all ranks as its
+// members; it must be above the last one, and there must be a rank (both
+// asserted). The number is in the journal already (R1). What members said of
+// older generations is forgotten.
 void ring_open(struct ring *r, uint64_t generation);
 
-// Says whether a state of the job can have that tag: its generation was opened,
-// and its rounds exist.
+// Returns true if a state of the job can have that tag: its generation was
+// opened, and it has no more rounds than the job.
 bool ring_may_have(const struct ring *r, struct wire_tag tag);
 
-// Takes the state of a member that has left all older generations (R2), while
-// OPENING, once: a second answer is SL_ESTALE. SL_EINVAL: its tag is of this
-// generation or a later one. SL_ERANGE: such a state cannot exist
-// (ring_may_have).
+// Takes the tag of the state of a member that has left all older generations
+// (R2), while OPENING. Returns SL_OK; SL_ESTALE as above, and for a second
+// answer; SL_EINVAL if the tag is of this generation or a later one; SL_ERANGE
+// if such a state cannot exist (ring_may_have).
 enum sl_err ring_answer(struct ring *r, uint64_t member, uint64_t generation,
                         struct wire_tag tag);
 
-// Says whether the ring is OPENING, and all members have answered and are
-// enough.
+// Returns true if the ring is OPENING, has at least r->min members, and all of
+// them have answered.
 bool ring_answered(const struct ring *r);
 
-// Chooses the base (R3, R5), while ring_answered holds (it asserts); then the
-// ring is COPYING. `cut` is the tag of the last cut, (0, 0) without one. No
-// manifest of the job may be under way (K5).
+// Chooses the base of the generation, r->base (R3, R5), and makes the ring
+// COPYING. ring_answered must be true (asserted). `cut` is the tag of the last
+// cut, (0, 0) without one. No manifest of the job may be under way (K5).
 void ring_choose(struct ring *r, struct wire_tag cut);
 
-// Notes that the base is in place at this member, while COPYING, once; the last
-// one starts the rounds: the ring is RUNNING. SL_EINVAL: `tag` is not that of
-// the base in this generation.
+// Notes that the base is in place at this member, while COPYING, once. When all
+// members are ready the ring is RUNNING. Returns SL_OK; SL_ESTALE as above;
+// SL_EINVAL if `tag` is not that of the base in this generation.
 enum sl_err ring_ready(struct ring *r, uint64_t member, uint64_t generation,
                        struct wire_tag tag);
 
-// Notes that the member has applied `rounds` rounds, while RUNNING and not
-// torn. Late and repeated reports are SL_OK. SL_EINVAL: fewer than its base
-// has. SL_ERANGE: more than the job has.
+// Notes that the member has applied `rounds` rounds in all, while RUNNING and
+// not torn. A late or repeated report is SL_OK. SL_ESTALE as above; SL_EINVAL:
+// fewer rounds than the base has; SL_ERANGE: more than the job has.
 enum sl_err ring_step(struct ring *r, uint64_t member, uint64_t generation,
                       uint64_t rounds);
 
-// Notes that the member cannot reach member `suspect` (an index, or RING_SELF),
-// and has left the generation for that; while COPYING or RUNNING, and not torn.
-// A later accusation replaces it. SL_EINVAL: no member has that index, or it is
-// its own.
+// Notes at now_ms that the member cannot reach the member of index `suspect`
+// (or RING_SELF: it cannot sum at all), and has left the generation for that;
+// while COPYING or RUNNING, and not torn. A later accusation by the same member
+// replaces it. Returns SL_OK; SL_ESTALE as above; SL_EINVAL if no member has
+// that index, or it is its own.
 enum sl_err ring_accuse(struct ring *r, uint64_t member, uint64_t generation,
                         uint32_t suspect, uint64_t now_ms);
 
-// Returns the member to exclude from the ring by its accusers' reports; 0: none
-// yet, or the ring is torn. Changes nothing: the caller calls ring_leave.
+// Returns the member that is to be put out of the ring, by what its accusers
+// reported until now_ms; 0: none yet, or the ring is torn. Changes nothing: the
+// caller calls ring_leave.
 uint64_t ring_accused(const struct ring *r, uint64_t now_ms);
 
 #endif

@@ -40,22 +40,25 @@ struct ring_results {
     struct ring_result *held; // owned, newest first; NULL: none
 };
 
-// Holds what a member of the running generation of `ring` reports of the last
-// round that it applied.
+// Keeps a copy of the results that `member` of the running generation of `ring`
+// reports of the last round that it applied (message->sequence - 1). Ignores a
+// process that is not a member, and one of which RING_RESULTS_MOST results are
+// kept.
 void ring_results_hold(struct ring_results *r, const struct ring *ring,
                        uint64_t member, const Sluice__V1__RingStep *message);
 
-// Keeps of the results of the round that follows `round` others those of slots
-// that their ranks were to compute; they are due then. The round has the
-// `count` keys, in order.
+// Marks the kept results of the round that follows the first `round` rounds as
+// due, since it is counted, and drops those of slots that their ranks were not
+// to compute (A1). `keys` are the `count` keys of the round's slots, in order.
 void ring_results_open(struct ring_results *r, uint64_t round,
                        const struct round_key *keys, uint32_t count);
 
-// Takes out results that are due, for sl_free; NULL: there are none.
+// Takes one result that is due out of r and returns it, to be freed by sl_free;
+// NULL: none is due. Called until then.
 struct ring_result *ring_results_due(struct ring_results *r);
 
-// Forgets all results, and leaves *r as at first: another generation is opened,
-// or the job is over.
+// Frees all results and leaves *r all zeroes, since another generation is
+// opened or the job is over.
 void ring_results_forget(struct ring_results *r);
 
 #endif

@@ -26,18 +26,20 @@ struct scores_distances {
     double absolute, squared;
 };
 
-// Says whether `m` can be the sums of a range of `samples` and holds what
-// `metrics` want. True for `metrics` 0, whatever `m` is; else false for NULL.
+// Returns true if `m` can be the sums of a range of `samples` samples, and
+// holds what the metrics in `metrics` need. True for `metrics` 0, whatever `m`
+// is; false for a `m` that is NULL otherwise.
 bool scores_fit(const Sluice__V1__ScoreSums *m, uint32_t metrics,
                 uint64_t samples);
 
-// Adds the counts of `m`, which must fit (scores_fit); its distances are not
-// added.
+// Adds the counts of `m` to *s; scores_fit must hold for `m`. Its distances are
+// not added.
 void scores_add(struct scores *s, const Sluice__V1__ScoreSums *m);
 
-// Returns one metric over all `samples` (> 0), `sums`, which is not NULL, being
-// their distances. A share of nothing is 0, as in Keras. Accuracy is not made
-// of scores: NAN.
+// Returns one metric over all `samples` samples (> 0): from the counts *s, and
+// from *sums, which is not NULL, for the metrics of distances. A share of
+// nothing is 0, as in Keras. NAN for SPEC_METRIC_ACCURACY, which is not made of
+// scores.
 double scores_value(const struct scores *s, enum spec_metric metric,
                     const struct scores_distances *sums, uint64_t samples);
 

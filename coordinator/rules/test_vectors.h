@@ -24,7 +24,7 @@
 #define TEST_VECTORS_MOST 128
 #define TEST_VECTORS_JUDGED 64 // wrong ones that are remembered
 
-// All zeroes is an empty one.
+// A struct of zeroes is an empty list.
 struct test_vectors {
     struct test_vector_vote {
         struct vote vote;      // its inputs are 0; the name is owned
@@ -42,20 +42,22 @@ struct test_vectors_verdict {
     const struct vote *wrong, *right[2];
 };
 
-// Takes the vector of worker vote->name, which process `process` computed; it
-// replaces an earlier one of that name. Returns false if it is one that was
-// taken or found wrong before, or there is no memory: then nothing new is
-// known. *other is an older vector of its kind that differs from it, valid
-// until the next call, or NULL.
+// Takes the vector that process `process` of worker vote->name computed, in
+// place of an earlier one of that name. Returns false if it was taken or found
+// wrong before, or there is no memory: then no new vector is to be judged. Sets
+// *other to an older vector of its kind that differs from it, valid until the
+// next call, or to NULL.
 bool test_vectors_take(struct test_vectors *v, const struct vote *vote,
                        uint64_t process, const struct vote **other);
 
-// Finds a wrong vector by means of the one that was taken last, and drops it.
-// Returns false if there is none. Called until then, once test_vectors_take has
-// returned true.
+// Looks for a vector that the one taken last shows to be wrong: sets *out,
+// removes the wrong vector and returns true. Returns false, with *out
+// untouched, if there is none. To be called again and again until then, after
+// each test_vectors_take that returned true.
 bool test_vectors_judge(struct test_vectors *v,
                         struct test_vectors_verdict *out);
 
-void test_vectors_release(struct test_vectors *v); // *v is empty then
+// Frees all vectors; *v is empty then, and may be used again.
+void test_vectors_release(struct test_vectors *v);
 
 #endif

@@ -69,21 +69,25 @@ struct votes_result {
     const struct vote *wrong, *right[2];
 };
 
-// Takes the vote for slot `closure` of worker vote->name, and says what is
-// known by it. `round` is the slots of a round of the job, not 0, and the same
-// with each call. A second vote of a worker, one too many, and one of a slot
-// that is too old are ignored: *out is all zeroes.
+// Takes the vote for slot `closure` of worker vote->name (copied), and sets
+// *out to what is known by it. `round` is the number of slots in a round of the
+// job, not 0, the same with each call. A second vote of a worker, one more than
+// VOTES_MOST, and one of a slot that is too old are ignored: *out is then all
+// zeroes, as it is without memory.
 void votes_take(struct votes *v, uint32_t round, uint64_t closure,
                 const struct vote *vote, struct votes_result *out);
 
 // Returns true if the n votes are of independent witnesses.
 bool votes_independent(const struct vote *const *votes, uint32_t n);
-// Returns the bound of sketches of a job that computes in `precision`.
+// Returns how far sketches of right results may be apart (vote.bound), in a job
+// that computes in `precision`, as a share of the gradient's norm.
 double votes_bound(enum spec_precision precision);
-// Returns true if x is wrong by a and b, which agree against it (A2).
+// Returns true if vote x is wrong by A2: a and b agree, x differs from both,
+// and all three are of independent witnesses.
 bool votes_outvoted(const struct kinds *kinds, const struct vote *x,
                     const struct vote *a, const struct vote *b);
 
-void votes_release(struct votes *v); // all zeroes is allowed, and left
+// Frees all votes and leaves *v all zeroes, which is allowed, too.
+void votes_release(struct votes *v);
 
 #endif

@@ -26,21 +26,23 @@ struct witness_tally {
     uint32_t party[WITNESS_MOST], host[WITNESS_MOST];
 };
 
-// Returns the number of the witness of party `who` at host `where`; the number
-// lasts, as it is journalled.
+// Returns the number of the witness that is party `who` (the name on a
+// certificate or, without one, of the worker) at host `where`. The same texts
+// always have the same number, also in later versions: it is journalled.
 uint64_t witness_of(const char *who, const char *where);
 
-// Says whether witnesses a and b are of one party, wherever they are.
+// Returns true if witnesses a and b are of the same party, on whatever hosts.
 bool witness_same_party(uint64_t a, uint64_t b);
 
 // Empties the tally; `most` is clamped to 1 .. WITNESS_MOST.
 void witness_begin(struct witness_tally *t, uint32_t most);
 
-// Adds the party and the host of a witness to the tally, unless it has them or
-// is full.
+// Adds the party and the host of `witness` to the tally, unless they are in it
+// or it has `most` of them.
 void witness_note(struct witness_tally *t, uint64_t witness);
 
-// Says whether more witnesses would change nothing.
+// Returns true if the tally has `most` independent witnesses, so that noting
+// more changes nothing.
 bool witness_enough(const struct witness_tally *t);
 
 // Returns how many of the noted witnesses are independent, up to `most`; 0:

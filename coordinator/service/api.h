@@ -31,38 +31,43 @@ enum sl_err api_new(struct api **out, struct loop *loop, struct audit *audit,
                     const struct sl_clock *clock, struct sl_error *err);
 void api_free(struct api *a); // NULL is allowed
 
-// Sets the coord that decides, borrowed until the next one is set. With NULL,
-// calls are answered SL_EUNAVAIL with `why`, a literal or kept by the caller;
-// `why` NULL: the coordinator is stopping. Watchers wait for the next coord.
+// Sets the coord that decides the calls, borrowed until the next call of this
+// function. `c` NULL: calls are answered with SL_EUNAVAIL and the text `why`,
+// which stays the caller's and must stay valid; `why` NULL: the coordinator is
+// stopping. Watchers wait for the next coord.
 void api_set_coord(struct api *a, struct coord *c, const char *why);
 
 // Returns the methods of the Jobs service, for the server; they borrow a.
 struct rpc_table api_table(struct api *a);
 
-// Decides a call that came by another door than the port, from a peer that has
-// proven its identity there; `path` is one of the table's unary calls. The call
-// is judged by the peer's role, read, decided and audited as if it had come by
-// the port: so it waits until its line is on disk, and with no coord it is
-// SL_EUNAVAIL. Not from within a call of the coord. The reply is the caller's:
-// wire_free; it is set on SL_OK alone. `err` is not NULL.
+// Decides a call that came in another way than through the port, from a peer
+// that has proven its identity; `path` is one of the table's unary calls. The
+// peer's role, the checks and the audit are as for the port; so it waits until
+// the line of the audit log is on disk. Returns SL_OK with *reply, which is the
+// caller's (wire_free); else the error of the call, SL_EUNAVAIL without a
+// coord, with *reply as it was. Not to be called from within a call of the
+// coord. `err` is not NULL.
 enum sl_err api_ask(struct api *a, const char *path,
                     const struct rpc_peer *peer,
                     const ProtobufCMessage *request, ProtobufCMessage **reply,
                     struct sl_error *err);
 
-// Notes that a call was refused for its caller's role; any thread. A call that
-// would have changed something is written to the audit log at a tick.
+// Notes that the call `path` was refused to `peer` for its role, `why` being
+// the error; any thread. For a call that would have changed something, a line
+// is written to the audit log at a later tick (denials.h).
 void api_refused(struct api *a, const char *path, const struct rpc_peer *peer,
                  const struct sl_error *why);
 
-// Writes the lines about denied calls that are due; once per tick.
+// Writes the lines about refused calls that are due to the audit log. To be
+// called once per tick.
 void api_tick(struct api *a);
 
-// Writes a line of a decision made elsewhere, copied, to the audit log, soon.
+// Hands a line about a decision made elsewhere to the audit log, which copies
+// it and writes it soon.
 void api_note(struct api *a, const struct audit_line *line);
 
-// Has watchers looked at soon, as a job has changed, ended or is gone; for
-// coord_io.changed: calls nothing of the coord.
+// Notes that a job has changed, has ended or is gone, so that its watchers are
+// looked at soon. For coord_io.changed: calls no function of the coord.
 void api_changed(struct api *a, uint64_t job);
 
 #endif

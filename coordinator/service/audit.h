@@ -47,7 +47,8 @@ struct audit_options {
     void *arg;
 };
 
-// Opens audit.log in the folder. A log with a broken chain is renamed, and a
+// Opens audit.log in options->folder as *out, and starts the log's thread. A
+// log with a broken chain (chain.h) is renamed, and a
 // new one begun. Waits for the disk. SL_ENOMEM, and what the file system says;
 // *out is then untouched.
 enum sl_err audit_new(struct audit **out, const struct audit_options *options,

@@ -25,19 +25,22 @@
 #include "coordinator/service/server.h"
 
 // Opens the journal, asks the store and makes the coord, as s->options say.
-// SL_OK without a coord: the store does not answer, or there is no space for
-// the journal. Waits for the disk and the store.
+// Returns SL_OK with s->coord set; SL_OK with s->coord NULL if the store does
+// not answer or there is no space for the journal; else an error. Waits for the
+// disk and the store.
 enum sl_err begin_new(struct server *s, struct sl_error *err);
 
-// Makes the timers of the server, which begin_serving starts. SL_ENOMEM: what
-// was made is for begin_release.
+// Makes the server's timers, which begin_serving starts. Returns SL_OK;
+// SL_ENOMEM: what was made is for begin_release.
 enum sl_err begin_timers(struct server *s, struct sl_error *err);
 
-// Begins to serve, or to wait, once the port is open; once, after begin_timers.
+// Starts the timers: of the ticks if there is a coord, else of the next try. To
+// be called once, after begin_timers, when the port is open.
 void begin_serving(struct server *s);
 
-// Stops the timers, and lets go of the question to the store, which ends by
-// itself: no more coord is begun. Again: does nothing.
+// Stops the timers, and lets go of a question to the store that is under way,
+// which ends by itself. No coord is made from then on. A second call does
+// nothing.
 void begin_stop(struct server *s);
 void begin_release(struct server *s); // works on a server that never began, too
 

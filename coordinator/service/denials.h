@@ -39,8 +39,9 @@ void denials_free(struct denials *d);
 void denials_note(struct denials *d, const struct rpc_peer *peer,
                   const char *call, const struct sl_error *why);
 
-// Says whether this call, which was decided and failed (line->why is not NULL),
-// is to be a line of its own, which the caller writes; else counts it.
+// Returns true if this call, which was allowed and failed (line->why is not
+// NULL), is to be a line of its own in the audit log, which the caller writes;
+// else counts it for a later line and returns false.
 bool denials_whole(struct denials *d, const struct audit_line *line);
 
 // Hands the lines that are due to the audit log; waits for no disk.

@@ -31,21 +31,22 @@ enum sl_err watch_new(struct watch **out, struct loop *loop,
 // Frees the table, when all watchers have ended (api.h). NULL is allowed.
 void watch_free(struct watch *w);
 
-// Sets the coord that watchers go on with, borrowed. With NULL new watchers are
-// refused with `why`, which is kept by the caller and not NULL, and those that
-// are there wait for the next coord, or for the server's end; from that one
-// each gets a status, changed or not.
+// Sets the coord that watchers are served by, borrowed until the next call.
+// Each watcher is sent a status then, changed or not. `c` NULL: new watchers
+// are refused with SL_EUNAVAIL and the text `why`, which must stay valid and is
+// not NULL; those that are there wait for the next coord, or for the server's
+// end.
 void watch_set_coord(struct watch *w, struct coord *c, const char *why);
 
-// Takes the stream of a new watcher, from its request to its end, and posts it
-// to the loop. A request that cannot be read ends the stream at once.
+// Takes over the stream of a new watcher: reads its request and posts it to the
+// loop. A request that cannot be read ends the stream at once, with the error.
 void watch_open(struct watch *w, struct rpc_stream *stream);
 
 // Writes the numbers of statuses that this process made and sent.
 void watch_measure(struct expo *e);
 
-// Asks for a look soon, since this job has changed; cheap. It is a look at all
-// watchers, once for all calls until then.
+// Notes that this job has changed, so that all watchers are looked at soon,
+// once for all calls until then; cheap.
 void watch_changed(struct watch *w, uint64_t job);
 
 #endif

@@ -18,8 +18,9 @@ struct notes {
     struct api *api;
 };
 
-// Posts a copy of `change` to the loop; for tasks_options.changed.
-// change->call must live as long as the process.
+// Posts a copy of `change` to the loop, where it becomes a line of the audit
+// log. `notes` is a struct notes. For tasks_options.changed. change->call must
+// live as long as the process.
 void notes_take(void *notes, const struct tasks_change *change);
 
 #endif

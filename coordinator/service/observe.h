@@ -26,16 +26,14 @@ enum sl_err observe_new(struct observe **out, struct loop *loop,
                         struct sl_error *err);
 void observe_free(struct observe *o); // NULL is allowed
 
-// Notes that a job has changed, has ended or is gone: begins to observe one
-// that asks for curves and is not observed yet, so that one which ends between
-// two looks has its last status all the same; does nothing for others, or if
-// the job is gone. For coord_io.changed, so also within a call of the coord;
-// may read the journal. What is written comes with a later look. `o` may be
-// NULL.
+// Begins to write the curves of this job, if it asks for them and is not
+// observed yet; else does nothing. For coord_io.changed, which says that a job
+// has changed, has ended or is gone; so it may be called within a call of the
+// coord. May read the journal. Points are written later. `o` may be NULL.
 void observe_changed(struct observe *o, uint64_t job);
 
-// Sets the coord, which is looked at until the next one is set; NULL: there is
-// none for now. `o` may be NULL.
+// Sets the coord with the jobs that are observed, borrowed until the next call;
+// NULL: there is none for now. `o` may be NULL.
 void observe_set_coord(struct observe *o, struct coord *c);
 
 #endif

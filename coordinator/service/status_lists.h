@@ -20,17 +20,18 @@
 enum sl_err status_list(struct coord *c, const Sluice__V1__ListRequest *request,
                         Sluice__V1__ListReply **reply, struct sl_error *err);
 
-// Adds STATUS_LIST_TURN lines to a list of jobs. *reply is NULL before the
-// first turn; a later turn goes on behind its last line, and needs room for as
-// many jobs as there were at the first. On failure *reply is as it was, and the
-// caller's to free.
+// Adds up to STATUS_LIST_TURN lines to a list of jobs, so that a long list
+// holds the loop only for short. *reply is NULL before the first turn, which
+// makes it; a later turn goes on behind its last line. Call it while
+// status_list_goes_on. On failure *reply is as it was, and the caller's to
+// free.
 enum sl_err status_list_turn(struct coord *c,
                              const Sluice__V1__ListRequest *request,
                              Sluice__V1__ListReply **reply,
                              struct sl_error *err);
 
-// Says whether a list needs another turn; `reply` is one that status_list_turn
-// made.
+// Returns true if the list needs another turn; `reply` is one that
+// status_list_turn made for `request`.
 bool status_list_goes_on(const Sluice__V1__ListRequest *request,
                          const Sluice__V1__ListReply *reply);
 
@@ -50,15 +51,16 @@ enum sl_err status_cluster(struct coord *c,
                            Sluice__V1__ClusterReply **reply,
                            struct sl_error *err);
 
-// Goes on with a list of members, as much as one turn has time for. *reply is
-// NULL before the first turn, and as it was after a failure. Members that come
-// or go between two turns may be missing, or told as they were.
+// Makes or continues a list of members, as much as one turn of the loop has
+// time for. *reply is NULL before the first turn. Call it while
+// status_cluster_goes_on. On failure *reply is as it was. Members that come or
+// go between two turns may be missing, or listed as they were.
 enum sl_err status_cluster_turn(struct coord *c,
                                 const Sluice__V1__ClusterRequest *request,
                                 Sluice__V1__ClusterReply **reply,
                                 struct sl_error *err);
 
-// Says whether a list of members needs another turn; `reply` is one that
+// Returns true if the list of members needs another turn; `reply` is one that
 // status_cluster_turn made.
 bool status_cluster_goes_on(const Sluice__V1__ClusterReply *reply);
 

@@ -127,9 +127,10 @@ void book_release(struct book *b); // all pointers are invalid then
 struct book_queue *book_queue_find(struct book *b, const char *tenant,
                                    const char *name);
 
-// Says whether a tenant may have one more queue: SL_OK, or SL_EBUSY with what
-// it has. As with tasks and bytes (book_room) a tenant has no more than it
-// leaves free: so a new tenant always finds room, and a lone one may have half.
+// Returns SL_OK if a tenant may have one more queue; SL_EBUSY, with what it
+// has, if not. As with tasks and bytes (book_room) a tenant may have as much as
+// it leaves free: so a new tenant always finds room, and a single one may have
+// half of all.
 enum sl_err book_queue_room(const struct book *b, const char *tenant,
                             struct sl_error *err);
 
@@ -155,15 +156,15 @@ struct book_client *book_client_add(struct book_queue *q, uint64_t id);
 // Frees a client, which must have no task.
 void book_client_remove(struct book_client *c);
 
-// Returns the oldest client without a task, if the queue has too many clients,
-// or NULL.
+// Returns the oldest client without a task, to be removed, if the queue has
+// more than BOOK_CLIENTS clients; else NULL.
 struct book_client *book_client_surplus(struct book_queue *q);
 
 // ---- tasks
 
-// Says whether a task of `bytes` fits. SL_EBUSY: the queue keeps as many tasks,
-// bytes or names of handlers as it may, or its tenant's queues do, or all
-// queues; the text says which.
+// Returns SL_OK if the queue may have one more task of `bytes` bytes for the
+// handler `name`; SL_EBUSY if the queue, its tenant or all queues have as many
+// tasks, bytes or handlers as they may; the text says which.
 enum sl_err book_room(const struct book *b, const struct book_queue *q,
                       const char *name, size_t bytes, struct sl_error *err);
 
@@ -176,13 +177,14 @@ struct book_task *book_add(struct book *b, struct book_client *c, uint64_t id,
 // Returns the task of that id, in whatever state, or NULL.
 struct book_task *book_find(const struct book *b, uint64_t id);
 
-// Ends a task that has not ended: its payload goes, its result is result_bytes
-// long. Draws its `ended`.
+// Ends a task that has not ended, as `state` (DONE, FAILED or CANCELLED), and
+// numbers its end (t->ended). From now on t->bytes is result_bytes, the size of
+// its result.
 void book_end(struct book *b, struct book_task *t, enum book_state state,
               size_t result_bytes);
 
-// Restores a loaded task that had ended, which is PENDING until now, with its
-// `ended`.
+// Restores the end of a task that was loaded as PENDING and had ended as
+// `state`, with the number `ended` and a result of result_bytes.
 void book_ended(struct book *b, struct book_task *t, enum book_state state,
                 uint64_t ended, size_t result_bytes);
 
@@ -205,9 +207,10 @@ struct book_offer {     // the tasks that a worker would do
     size_t handlers_count;
 };
 
-// Leases the next task to w and returns it: the oldest one of the queue that
-// was served longest ago. A queue that keeps twice its bytes in results is
-// passed over until they are received. NULL: no task fits the offer.
+// Leases the next task that fits *offer to worker w and returns it: the oldest
+// one of the queue that was served longest ago. A queue that keeps twice its
+// bytes in results is passed over until they are received. NULL: no task fits
+// the offer.
 struct book_task *book_take(struct book *b, struct book_worker *w,
                             const struct book_offer *offer);
 
@@ -216,8 +219,9 @@ struct book_task *book_take(struct book *b, struct book_worker *w,
 // worker; at least 1.
 uint64_t book_share(const struct book *b);
 
-// Says whether a worker that reports to hold a task shall go on with it. A task
-// that no worker has is leased to it again (this coordinator has begun anew).
+// Returns true if worker w, which reports to hold task `id`, is to go on with
+// it. A task that no worker has is leased to w again, as after a restart of the
+// coordinator.
 bool book_holds(struct book *b, struct book_worker *w, uint64_t id);
 
 // Puts a leased task back to the front of its queue, without a loss.
@@ -227,16 +231,17 @@ void book_give_back(struct book *b, struct book_task *t);
 // with its `ended` if it is to fail.
 typedef void (*book_lost_fn)(void *arg, struct book_task *t);
 
-// Drops workers after their leases have ended, as book_leave. `lost` is called
-// for the first task of each, which the loss counts against; it must not change
-// the book. The task is pending or has failed afterwards.
+// Removes the workers with leases that have ended by now_ms, and gives back
+// their tasks as book_leave does. For the first task of each, the loss is
+// counted and lost(arg, t) called, which must not change the book; if that is
+// its BOOK_LOSSES-th loss, the task then becomes FAILED.
 void book_expire(struct book *b, uint64_t now_ms, book_lost_fn lost, void *arg);
 
 // Gives back all tasks of a worker, in their order, and frees the worker.
 void book_leave(struct book *b, struct book_worker *w);
 
-// Extends all leases: the coordinator was away itself, and no worker is lost
-// for that.
+// Extends the leases of all workers to now_ms + lease_ms at least, as the
+// coordinator itself was away and no worker is to be lost for that.
 void book_forgive(struct book *b, uint64_t now_ms, uint32_t lease_ms);
 
 // Returns when the next lease ends; UINT64_MAX: no worker has one.

@@ -34,7 +34,7 @@ void store_close(struct task_store *s);
 enum sl_err store_load(struct task_store *s, struct book *b,
                        struct sl_error *err);
 
-// Begins a transaction unless one has begun.
+// Begins a transaction, unless one has begun already.
 enum sl_err store_begin(struct task_store *s, struct sl_error *err);
 
 // Writes how far ids were drawn, and commits; does nothing if no transaction

@@ -60,10 +60,12 @@ struct visit_method {
 // Adds tasks to a queue, which is made if the call names no incarnation of it.
 enum sl_err visit_schedule(struct desk *d, struct visit *v);
 
-// Forgets the ended tasks that the client has received, and waits for others.
+// Forgets the tasks that the client names as received, makes the reply, and
+// sets how long the call waits for tasks to end.
 enum sl_err visit_ended(struct desk *d, struct visit *v);
 
-// Adds tasks that ended behind request->after, with their results.
+// Adds tasks that ended behind request->after, with their results, to the
+// reply; *ready: there are some.
 enum sl_err visit_ended_look(struct desk *d, struct visit *v, bool *ready);
 
 // Ends the named tasks as CANCELLED, unless they have ended or are unknown.
@@ -81,33 +83,37 @@ enum sl_err visit_queues(struct desk *d, struct visit *v);
 // holds with those leased to it; then waits for tasks if it asks for some.
 enum sl_err visit_work(struct desk *d, struct visit *v);
 
-// Leases tasks to the worker; *ready also if it has left or has called again.
+// Leases tasks that fit the worker's offer and adds them to the reply; sets
+// *ready if there are some, or the worker has left or has called again.
 enum sl_err visit_work_look(struct desk *d, struct visit *v, bool *ready);
 
-// Drops workers after their leases have ended.
+// Frees the workers whose leases have ended by d->now_ms, and gives their tasks
+// back to the queues (book_expire). A failure of the store is in d->failed.
 void visit_expire(struct desk *d);
 
 // ---- helpers of these
 
-// Remembers a copy of a failure of the store, unless there was one before in
-// this round, and returns rc. `err` is not NULL.
+// Keeps a copy of a failure of the store in d->failed and d->why, unless there
+// was one before in this round. Returns rc. `err` is not NULL.
 enum sl_err desk_failed(struct desk *d, enum sl_err rc,
                         const struct sl_error *err);
 
-// Returns the tenant of the queue that a call names: the caller's tenant, or
+// Returns the tenant of the queue that a call means: the caller's own; or
 // `said`, unless that is NULL, if the caller may see all tenants. Borrowed from
-// its argument.
+// the argument that it is of.
 const char *desk_tenant(const struct visit *v, const char *said);
 
-// Returns SL_ENOMEM; v->err says that there is no memory for the answer.
+// Sets v->err to say that there is no memory for the answer, and returns
+// SL_ENOMEM.
 enum sl_err visit_no_memory(struct visit *v);
 
-// Makes an empty reply, which v, without one until now, owns, and returns it;
-// NULL: no memory, which v->err says.
+// Makes an empty reply, sets v->reply, which was NULL, to it, and returns it;
+// NULL: no memory, with v->err set.
 void *visit_reply(struct visit *v, const ProtobufCMessageDescriptor *of);
 
-// Adds an empty message to a repeated field of a reply, which owns it, and
-// returns it; *space is the field's, 0 at first. NULL: no memory.
+// Appends an empty message of type `of` to a repeated field of a reply, which
+// owns it, and returns it. `list` and `count` are the field's; *space, how many
+// entries it has room for, is 0 at first. NULL: no memory.
 void *reply_more(void ***list, size_t *count, size_t *space,
                  const ProtobufCMessageDescriptor *of);
 

@@ -22,41 +22,45 @@
 #include "coordinator/journal/journal_manifest.h"
 #include "proto/wire.h"
 
-#define RESUME_APART_BYTES 160 // room for the text of resume_even
+#define RESUME_APART_BYTES 160 // size of resume_even's text, with the 0
 
-// Says whether all shards have counted the same; else `apart` says how far they
-// are apart; "" if they are not. Sets are compared by numbers and digests per
-// epoch; the shards, which see the sets themselves, compare those.
+// Returns true if all `shards` shards, with these counts, have counted the same
+// steps, and sets `apart` to "". Else returns false, with a text in `apart`
+// that says how far they are apart. Compares numbers, and digests per epoch;
+// the shards, which have the sets themselves, compare those later.
 bool resume_even(Sluice__V1__ShardCounts *const *counts, size_t shards,
                  char apart[RESUME_APART_BYTES]);
 
-// Checks that a spec, with a model, an optimizer and train, which spec_check
-// accepts, continues the training of the cut's job.
+// Checks that `spec` continues the training of the cut's job: model, optimizer
+// and train fit. The spec has all three, and spec_check accepts it. Returns
+// SL_OK or SL_EINVAL.
 enum sl_err resume_check_spec(const struct manifest_found *from,
                               const Sluice__V1__JobSpec *spec,
                               struct sl_error *err);
 
-// Checks that shards with this layout may start from the cut, for which
-// from->even and from->apart are set (resume_even). `samples` in an epoch; 0:
-// not known yet.
+// Checks that shards with this `layout` may start from the cut `from`, for
+// which from->even and from->apart are set (resume_even). `samples`: samples in
+// an epoch of the new job; 0: not known yet. Returns SL_OK, SL_EINVAL or
+// SL_ESTATE.
 enum sl_err resume_fits(const Sluice__V1__ResumeSource *from,
                         const Sluice__V1__CheckpointsReply *layout,
                         uint64_t samples, struct sl_error *err);
 
-// Says whether the shards are cut as they were, so that each needs one file,
-// its own.
+// Returns true if `layout` cuts the model into the same shards as the cut had,
+// so that each shard needs one file, its own.
 bool resume_same_shards(const Sluice__V1__ResumeSource *from,
                         const Sluice__V1__CheckpointsReply *layout);
 
-// Sets needed[i], for each shard i of the cut: whether it holds elements of
-// this shard of the layout, which resume_fits allows: both have the same
-// variables.
+// Sets needed[i] for each shard i of the cut `from`: true if its file has
+// elements of shard `shard` of the new `layout`. resume_fits has allowed the
+// layout: both have the same variables.
 void resume_needs(const Sluice__V1__ResumeSource *from,
                   const Sluice__V1__CheckpointsReply *layout, uint32_t shard,
                   bool *needed);
 
-// Sets needed[i] too for each of `shards_then` shards of the cut that has rows
-// of the model's tables for shard `shard` of `shards`.
+// Sets needed[i] to true, and leaves the others, for each of the `shards_then`
+// shards of the cut that has rows of the model's tables in its file which
+// belong to shard `shard` of `shards` now. To be called after resume_needs.
 void resume_needs_rows(const Sluice__V1__ModelSpec *model, uint32_t shard,
                        uint32_t shards, uint32_t shards_then, bool *needed);
 

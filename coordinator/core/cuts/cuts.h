@@ -45,39 +45,45 @@ struct job_cuts {
     bool stop_after;
 };
 
-// Publishes a cut that can be, asks again for a late one or gives it up, or
-// begins one that is due. Does nothing while a cut is being written; begins
-// none while the job is not served, or before job->cuts.after_ms. For a job
-// that is placed and goes on.
+// Moves the job's cut forward: publishes it if it can be, asks shards again
+// that are late or gives it up, or begins one that is due. Does nothing while
+// the cut is being written; begins none while the job is not served, or before
+// job->cuts.after_ms. The job must be placed and not have ended.
 void cuts_check(struct coord *c, struct job *job);
 
-// Says whether a cut would save anything, and there are shards to ask for it.
+// Returns true if a cut would hold more steps than the last one, and can be
+// made now: the job is RUNNING or FINISHING, is not paused by I7, and every
+// shard is served.
 bool cuts_worth(const struct job *job);
 
-// Returns the wish for a cut that holds all that is counted now. While shards
-// have not reported that, it is the wish for the next cut.
+// Returns the wish for a cut that holds all that is counted now. While some
+// shard is not served, what it has counted is not known: then it is the wish
+// for the next cut.
 struct cut_wish cuts_wish_now(const struct job *job);
 
-// Adds `wish`, which is copied, to the wishes of the job; cuts_check begins the
-// cut. Returns false if as much was wished already.
+// Adds `wish`, which is copied, to the wishes of the job; the next cuts_check
+// begins the cut. Returns false if the job's wish asked for as much already.
 bool cuts_want(struct job *job, const struct cut_wish *wish);
 
-// Takes a report of a psserver, or a rank, of a snapshot that it has written,
-// or could not write. Returns the job if advance_job has to look at it, else
-// NULL.
+// Takes a report of m, a psserver or a rank, about a snapshot that it has
+// written or could not write. Returns the job if the caller has to call
+// advance_job for it; NULL if the report was ignored.
 struct job *cuts_report(struct coord *c, struct member *m,
                         const Sluice__V1__SnapshotReport *report);
 
-// Asks an admitted shard for its part (again), if a cut is being made;
-// `renewed`: it kept its memory.
+// Asks a shard that was admitted for its part of the cut under way, if it has
+// not reported it. `renewed`: it kept its memory; if not, its report is dropped
+// before (cut_void). Does nothing if no cut is being made, or that is being
+// written.
 void cuts_admitted(struct coord *c, struct job *job, uint32_t shard,
                    bool renewed);
 
-// Gives up the cut that is made, job->cuts.now, which must be there and not
-// being written yet, and frees it; the next one waits CUT_RETRY_MS.
+// Gives up job->cuts.now, which must be there and not being written yet, and
+// frees it; `why` is kept as job->cuts.why. The next cut waits CUT_RETRY_MS.
 void cuts_give_up(struct coord *c, struct job *job, const char *why);
 
-// Gives up a cut likewise, but the next one is begun as soon as it is due.
+// Gives up job->cuts.now as cuts_give_up does, but the next cut may begin at
+// once.
 void cuts_begin_again(struct coord *c, struct job *job, const char *why);
 
 #endif

@@ -19,40 +19,45 @@ struct job_evaluations {
     size_t count;
 };
 
-// Ends the evaluation that is complete, and begins the next one that is due.
-// Does nothing for a job that is not placed or has no evaluations.
+// Takes the result of the running evaluation, once it is complete, and begins
+// the next one if it is due. Does nothing for a job that is not placed or has
+// no evaluations.
 void evaluations_check(struct coord *c, struct job *job);
 
-// Ends the running evaluation, which is there, without a result, as a range of
-// it cannot be evaluated; takes back its leases and frees its works. The job
-// goes on. Without memory the evaluation goes on as well.
+// Ends the running evaluation, which must be there, without a result, since one
+// of its ranges cannot be evaluated; `why` is for people. Takes back its leases
+// and frees its works. The job goes on. Without memory the evaluation goes on
+// as well.
 void evaluations_fail(struct coord *c, struct job *job, const char *why);
 
-// Says whether an evaluation runs or is due.
+// Returns true if an evaluation runs, or one is due.
 bool evaluations_pending(const struct job *job);
 
-// Sets needed[i], for each of the job->cuts.count cuts: whether it is yet to be
-// evaluated, or is the best of a callback. Without memory all are needed.
+// Sets needed[i] for each of the job->cuts.count cuts: true if an evaluation
+// will still read it, or a callback keeps it as its best. Without memory all
+// are true.
 void evaluations_need(const struct job *job, bool *needed);
 
-// Returns the marks of evaluate.every_steps that `steps` reach; 0 if
-// evaluations are by epochs.
+// Returns how many marks of evaluate.every_steps are reached with `steps`
+// steps; 0 if the job is evaluated by epochs, or not at all.
 uint32_t evaluations_marks(const struct job *job, uint64_t steps);
 
-// Returns the closure at or above which none may be issued, since the next
-// evaluation comes before it, and callbacks may change how training goes on
+// Returns the closure at or above which none may be issued before the next
+// evaluation is judged, since callbacks may then change how training goes on
 // (D2); the number of closures if training waits for no evaluation.
 uint64_t evaluations_hold(const struct job *job);
 
-// Returns the lower one of evaluations_hold and monitor_limit: closures from
-// there on wait for an evaluation, or not every shard knows their rate (D1).
+// Returns the closure at or above which none may be issued: the lower one of
+// evaluations_hold and monitor_limit (D1).
 uint64_t evaluations_limit(const struct job *job);
 
-// Says whether all closures below the hold are counted, so that training waits.
+// Returns true if training waits for an evaluation now: all closures below
+// evaluations_hold are counted.
 bool evaluations_hold_it(const struct job *job);
 
-// Sends a rank the rates, and how far it may go, before its generation begins.
-// Does nothing for a job whose training waits for no evaluation.
+// Sends `member`, a rank, the reduced rates and the closure up to which it may
+// train, before its generation begins. Does nothing if the job's training waits
+// for no evaluation.
 void evaluations_tell_rank(struct coord *c, const struct job *job,
                            uint64_t member);
 

@@ -45,12 +45,12 @@ struct job_monitor {
     struct journal_trained fresh;
 };
 
-// Says whether the job has callbacks that training waits for.
+// Returns true if the job has callbacks that training waits for at each
+// evaluation.
 bool monitor_waits(const struct job *job);
 
-// Adds `more` to the sums of training since the last evaluation, which are
-// journalled about once a second, by jobs_flush. Does nothing for a job without
-// callbacks.
+// Adds `more` to the sums of training since the last evaluation. jobs_flush
+// journals them, about once a second. Does nothing for a job without callbacks.
 void monitor_trained(struct coord *c, struct job *job,
                      const struct meter_sums *more);
 
@@ -60,31 +60,33 @@ void monitor_trained(struct coord *c, struct job *job,
 void monitor_cut(struct job *job, uint64_t cut);
 
 // Returns the sums of training between the last evaluation and this cut, as far
-// as workers had reported them when the cut began; where no step can be behind
-// the cut, until now.
+// as workers had reported them when the cut began; if the cut holds all steps
+// of the job, the sums until now.
 struct journal_trained monitor_until(const struct job *job, uint64_t cut);
 
-// Takes those sums away once this cut is evaluated; journalled with the next
-// write. After an error of the journal, with its text in c->err, they are gone
-// as well.
+// Removes the sums of training until this cut, which was just evaluated, and
+// queues the job's counters for the journal. Returns SL_OK, or the journal's
+// error with its text in c->err; the sums are gone in any case.
 enum sl_err monitor_begin_range(struct coord *c, struct job *job, uint64_t cut);
 
-// Judges the evaluation `row`; no step of a closure at or above `next` is
-// counted. The results are in *out and, packed for the journal, appended to
-// `packed`; the job has them only after monitor_take. SL_ENOMEM leaves *out
+// Judges the evaluation `row` by the job's callbacks; every closure below
+// `next` is counted, none from it on. Sets *out to the callbacks' state after
+// it, and appends that state, packed for the journal, to `packed`. The job
+// keeps its old state until monitor_take. Returns SL_OK, or SL_ENOMEM with *out
 // undefined.
 enum sl_err monitor_judge(const struct job *job,
                           const struct journal_evaluation *row, uint64_t next,
                           struct callbacks *out, struct buf *packed);
 
-// Makes `now` the job's callbacks, after the journal has them, and sends
-// reduced rates.
+// Makes *now, which is in the journal, the state of the job's callbacks, after
+// the evaluation `row`; sends learning rates to the shards if they were
+// reduced.
 void monitor_take(struct coord *c, struct job *job, const struct callbacks *now,
                   const struct journal_evaluation *row);
 
-// Loads the callbacks' state of a placed job from its journalled form; empty:
-// none was kept, and nothing changes.
-// SL_ECORRUPT and what wire_load returns; the state is then undefined.
+// Sets the callbacks' state of a placed job from its journalled form `packed`;
+// an empty one changes nothing. Returns SL_OK; SL_ECORRUPT or an error of
+// wire_load, with the state undefined.
 enum sl_err monitor_load(struct job *job, const struct buf *packed,
                          struct sl_error *err);
 
@@ -92,8 +94,9 @@ enum sl_err monitor_load(struct job *job, const struct buf *packed,
 // knows its rate; UINT64_MAX: no limit.
 uint64_t monitor_limit(const struct job *job);
 
-// Sends the rates to the psserver of a shard, before its admission and when
-// they change, if any was reduced; until it answers, monitor_limit holds.
+// Sends the reduced rates, if there are any, to psserver m, which has this
+// shard of the job: before the shard's admission, and when the rates change.
+// Until m answers (monitor_known), monitor_limit holds.
 void monitor_admits(struct coord *c, const struct member *m, struct job *job,
                     uint32_t shard);
 
@@ -102,18 +105,20 @@ void monitor_admits(struct coord *c, const struct member *m, struct job *job,
 void monitor_known(struct coord *c, const struct member *m,
                    const Sluice__V1__RatesTaken *message);
 
-// Says whether a reduced rate needs a new generation, so that all ranks begin
-// with it.
+// Returns true if a rate was reduced since the ring's generation began: a new
+// one has to begin, so that all ranks use the rate.
 bool monitor_wants_ring(const struct job *job);
 
-// Notes that a generation begins with the last rate.
+// Notes that a generation of the ring begins, with the newest rate:
+// monitor_wants_ring is false until a rate is reduced again.
 void monitor_ring_begins(struct job *job);
 
-// Makes the status of the callbacks, a heap message for wire_free; NULL: no
-// memory. `waits`: training waits for an evaluation.
+// Returns the status of the callbacks, a heap message for wire_free; NULL: no
+// memory. `waits` is shown in it: training waits for an evaluation.
 Sluice__V1__CallbacksStatus *monitor_status(const struct job *job, bool waits);
 
-// Writes why early_stopping ended the job, which has it, cut to `size`.
+// Writes the reason for people why early_stopping ended the job into `out`, cut
+// to `size` bytes with the 0. The job has that callback.
 void monitor_why(const struct job *job, char *out, size_t size);
 
 #endif

@@ -21,20 +21,23 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
-// Begins to write job->cuts.now, which must be publishable and not being
-// written. SL_ENOMEM: nothing was begun. SL_OK also where the journal failed,
-// which is fatal. The outcome may be there before it returns, and
-// job->cuts.now be another or NULL then.
+// Journals the intent of job->cuts.now and begins to write its manifest on a
+// pool thread. The cut must be publishable and not being written. Returns
+// SL_OK, also where the journal failed, which is fatal; SL_ENOMEM: nothing was
+// begun. The outcome may be there before it returns, with job->cuts.now another
+// cut or NULL.
 enum sl_err publish_cut(struct coord *c, struct job *job);
 
-// Asks the store again for outcomes that wait for it. Called once per tick.
+// Asks the store again for the outcomes of cuts that it did not answer for. To
+// be called once per tick.
 void publish_tick(struct coord *c);
 
-// Says whether a pool thread works on a manifest now.
+// Returns true while a pool thread writes or removes a manifest.
 bool publish_at_work(const struct coord *c);
 
-// Lets go of writes under way, as the coord goes, and does not wait for them:
-// the next coord settles them (K6), once coord_writes is false.
+// Detaches the writes under way from c, which is about to be freed, without
+// waiting for them; the next coord settles them (K6), once coord_writes is
+// false.
 void publish_release(struct coord *c);
 
 #endif

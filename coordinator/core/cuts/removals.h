@@ -14,12 +14,13 @@
 #include "coordinator/core/coord_inner.h"
 #include "coordinator/core/job.h"
 
-// Queues the removal of one manifest, whether or not it is there; does not wait
-// for it. Without memory it is litter.
+// Queues the removal of the manifest at `path`, whether or not it is there;
+// does not wait for it. Without memory the file stays.
 void removals_add(struct coord *c, const char *path);
 
-// Queues the removal of the manifests of all cuts of a job. For an unreadable
-// job the journal names them, so call this before its rows go.
+// Queues the removal of the manifests of all cuts of a job, as removals_add
+// does. For an unreadable job their paths are read from the journal, so call
+// this before its rows are deleted.
 void removals_add_job(struct coord *c, const struct job *job);
 
 #endif

@@ -16,13 +16,13 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
-// Reads the cut that a submission names (a manifest's path, or a job, meaning
-// its last cut), and refuses a spec that would not continue it. Takes what a
-// pool thread has read, if the submission was begun with coord_submit_reads;
-// else reads the manifest here and waits for it. SL_ESTATE: the job goes on, or
-// has no cut; SL_EUNAVAIL: it has a newer cut than the one that was read;
-// SL_EIO, too, where the store does not answer. *out is the caller's, and
-// unchanged on failure.
+// Sets *out to the cut that a submission names by `what` (a manifest's path, or
+// a job: its last cut is meant), and refuses a `spec` that would not continue
+// its training. Takes what a pool thread has read, if the submission was begun
+// with coord_submit_reads; else reads the manifest here and waits for it. *out
+// is the caller's, and unchanged on failure. SL_ESTATE: the job goes on, or has
+// no cut; SL_EUNAVAIL: it has a newer cut than the one that was read; SL_EIO:
+// the store fails or does not answer.
 enum sl_err resumed_read(struct coord *c, const char *what,
                          const Sluice__V1__JobSpec *spec,
                          Sluice__V1__ResumeSource **out, struct sl_error *err);
@@ -31,22 +31,24 @@ enum sl_err resumed_read(struct coord *c, const char *what,
 // coord is freed; they end by themselves.
 void resumed_release(struct coord *c);
 
-// Makes the source of the weights that a submission names, for variables or for
-// tables of `spec`. The coordinator cannot read the files: the shard or rank
-// that keeps the parameters refuses what does not fit. *out is the caller's;
-// SL_EINVAL: the request names a cut, too, a table that is not there or twice,
-// or a folder that is no path from the root.
+// Sets *out to a source with the files of weights that `request` names, for the
+// variables or for tables of `spec`. The coordinator cannot read the files: the
+// shard or rank that keeps the parameters refuses what does not fit. *out is
+// the caller's, and unchanged on failure. SL_EINVAL: the request names a cut as
+// well, a table that is not there or twice, or a folder that is no absolute
+// path.
 enum sl_err resumed_weights(const Sluice__V1__SubmitRequest *request,
                             const Sluice__V1__JobSpec *spec,
                             Sluice__V1__ResumeSource **out,
                             struct sl_error *err);
 
-// Says whether job and request start with the same files (their SHA-256), in
+// Returns true if `job` and `request` start with the same files (by SHA-256) in
 // the same order, or both with none.
 bool resumed_same_weights(const struct job *job,
                           const Sluice__V1__SubmitRequest *request);
 
-// Returns a job that still needs the files of this one, or NULL.
+// Returns a job that goes on, was resumed from a cut of `job` and has no cut of
+// its own yet, so that it still needs the files of `job`; NULL: there is none.
 const struct job *resumed_by(const struct coord *c, const struct job *job);
 
 #endif

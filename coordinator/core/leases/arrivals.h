@@ -14,7 +14,9 @@
 
 #include "coordinator/core/coord_inner.h"
 
-// Compares the vector of m, which was attached just now, if it told one.
+// Compares the test vector of m, a member that was just attached, with those of
+// earlier workers; one that is shown to be wrong becomes suspect. Does nothing
+// for a psserver, or a worker that told no vector.
 void arrivals_hear(struct coord *c, struct member *m);
 
 #endif

@@ -28,22 +28,23 @@ struct job_bad {
     size_t names_count;
 };
 
-// Says whether the job allows the samples that `m` reports, beside those known.
+// Returns true if the job allows the samples that the report `m` names: with
+// those known they are no more than data.skip_bad, or none is new.
 bool bad_fits(const struct job *job, const Sluice__V1__StepMetrics *m);
 
-// Counts the unreadable samples that a worker reports, and warns of them.
-// Returns false if, with new ones, they are more than the job allows; those up
-// to one more are counted all the same. True if none was new, whatever is
-// counted: ask bad_fits first.
+// Counts the unreadable samples of the report `m` that are new, and sets the
+// job's warning. Returns false if there are new ones and all together are more
+// than the job allows (at most one more than that is counted); else true. True
+// also if none was new: ask bad_fits first.
 bool bad_take(struct job *job, const Sluice__V1__StepMetrics *m);
 
-// Appends the number of samples and the names of the first, for people; without
-// memory a part of that.
+// Appends the number of unreadable samples and the names of the first ones, for
+// people; without memory a part of that.
 void bad_names(const struct job *job, struct buf *out);
 
-// Writes number and names of the samples into a status that has none, as
-// copies; returns false without memory, with a part of them there, which
-// wire_free frees.
+// Sets the number and the names of the unreadable samples in the status `m`,
+// which has none yet, as copies. Returns true; or false without memory, with a
+// part of them there, which wire_free frees.
 bool bad_status(const struct job *job, Sluice__V1__JobStatus *m);
 
 #endif

@@ -11,15 +11,17 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
-// Counts the independent witnesses for the work, before an attempt at it ends
-// badly: workers that could take it, and those that are blamed for it.
+// Sets the number of independent witnesses of w's closure (closure_witnesses):
+// workers that could take it, and those that are blamed for it. To be called
+// before an attempt at it ends badly.
 void blame_weigh(const struct coord *c, struct work *w);
 
-// Journals the blame after closure_lost, closure_killed or a failure, of the
-// worker with the name `who` and the number `witness`; `how` it ended. Its
-// lease has ended (leases_end). A closure that FAILED by it is poison, and ends
-// the job, unless shards say that it got on (recount.h). A copy is freed: the
-// original has the blame. w may be gone then.
+// Journals that the worker with the name `who` and the witness number `witness`
+// is blamed for w, after closure_lost, closure_killed or a failure; `how` says
+// for people how its attempt ended. The lease has ended (leases_end). A closure
+// that has become FAILED by it is poison and ends the job, unless shards are
+// asked first how far it got (recount.h). Of a copy the original takes the
+// blame, and the copy is freed. w may be gone then.
 void blame_work(struct coord *c, struct work *w, uint64_t witness,
                 const char *who, const char *how);
 

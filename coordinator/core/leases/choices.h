@@ -18,9 +18,10 @@
 
 struct job;
 
-// Takes the kernels that worker m says it leaves out of the job, and warns of
-// it where another worker of the job on such a device leaves out others. A
-// worker of an older program says nothing, and is compared with none.
+// Takes what worker m says in `message` about the kernels that it leaves out of
+// the job, and sets the job's warning if another worker of the job on such a
+// device leaves out others. Does nothing if m was not sent the job, or says
+// nothing, as a worker of an older program.
 void choices_heard(struct coord *c, struct member *m, struct job *job,
                    const Sluice__V1__LeaseProgress *message);
 

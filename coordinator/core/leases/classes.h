@@ -11,15 +11,16 @@
 
 #include "coordinator/core/coord_inner.h"
 
-// Journals the names that a worker found, if the spec names none. Names that no
-// folder can have are left out: the worker is wrong, and nothing else depends
-// on them. Returns the journal's error if it fails, with its text in c->err
-// (coord_wrote), or SL_ENOMEM.
+// Journals the names of classes in the facts that a worker found, if the spec
+// names none. Names that no folder can have are ignored: the worker is wrong,
+// and nothing else depends on them. Returns SL_OK; or SL_ENOMEM or the
+// journal's error, with its text in c->err, for coord_wrote.
 enum sl_err classes_take(struct coord *c, const struct job *job,
                          const Sluice__V1__DataFacts *facts);
 
-// Puts the names into a list, which the caller's message owns, unless it has
-// some already.
+// Sets *list and *count to the names of the job's classes, which the caller's
+// message owns from then on. Leaves both if *count is above 0, or no names are
+// known.
 void classes_put(const struct coord *c, const struct job *job, size_t *count,
                  char ***list);
 

@@ -35,30 +35,32 @@ struct job_doubts {
     } other[JOB_DOUBTS];
 };
 
-// Takes an AttemptFailed with job_error, of a job that goes on. Returns false
-// if the job has failed by it; true if doubts_put_aside is due, once the
-// attempt has ended.
+// Takes an AttemptFailed with job_error from worker m, of a job that goes on.
+// Returns false if the job was ended as FAILED by it; true if not: then the
+// caller ends the attempt and calls doubts_put_aside.
 bool doubts_heard(struct coord *c, struct member *m, struct job *job,
                   const Sluice__V1__AttemptFailed *message);
 
-// Says whether the failure is of the data alone: no closure is to blame for
-// that.
+// Returns true if the failure is of the data alone (it cannot be found or read,
+// or is other data), so that no closure is to blame.
 bool doubts_data(const Sluice__V1__AttemptFailed *message);
 
-// Puts the worker aside with its report, for people. Its leases of the job end.
+// Excludes worker m from the job for CONDUCT_AGAIN_MS, for what it reported in
+// `message`, and takes back its leases of the job.
 void doubts_put_aside(struct coord *c, struct member *m, struct job *job,
                       const Sluice__V1__AttemptFailed *message);
 
-// Takes samples that a worker cannot read. Returns false if they are too many:
-// the worker was put aside, or the job has failed.
+// Takes the unreadable samples in m's metrics. Returns true if the job goes on
+// with m; false if they are more than it allows: then m was excluded from the
+// job, or the job was ended as FAILED.
 bool doubts_samples(struct coord *c, struct member *m, struct job *job,
                     const Sluice__V1__StepMetrics *metrics);
 
-// Notes the worker that looked at the data first: its facts are believed.
+// Notes that m looked at the data first: its facts are the job's.
 void doubts_first(struct job *job, const struct member *m);
 
-// Ends the doubt of a worker that gets on with the job; does nothing if it has
-// none.
+// Ends the doubt of worker m, which gets on with the job, and removes the job's
+// warning if no other worker has one. Does nothing if m has none.
 void doubts_over(struct coord *c, struct member *m, struct job *job);
 
 #endif

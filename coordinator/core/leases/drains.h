@@ -28,14 +28,14 @@ struct drain {
     char *name, *who, *why;
 };
 
-// Says whether an audit made the drain, and not a caller (A4).
+// Returns true if an audit made the drain (A4), false if a caller did.
 static inline bool drain_is_audit(const struct drain *d)
 {
     return d->who[0] == '\0';
 }
 
-// Reads all drains from the journal, after a start. Errors of the journal, or
-// SL_ENOMEM.
+// Reads all drains from the journal into c->drains, once after a start. Returns
+// SL_OK, SL_ENOMEM, or the journal's error.
 enum sl_err drains_load(struct coord *c, struct sl_error *err);
 void drains_release(struct coord *c); // frees all drains
 
@@ -43,16 +43,19 @@ void drains_release(struct coord *c); // frees all drains
 const struct drain *drains_find(const struct coord *c, enum member_role role,
                                 const char *name);
 
-// Drains a name, and journals that before it returns; a second call replaces
-// `who` and `why`. Attached members are not touched: member_drain. A failure
-// leaves the drain as it was, unless it is fatal (SL_EIO).
+// Drains the name and journals that before it returns; a second call replaces
+// `who` and `why`. Does not change attached members: the caller calls
+// member_drain. Returns SL_OK; after SL_EBUSY or SL_ENOMEM the drain is as it
+// was; SL_EIO is fatal.
 enum sl_err drains_set(struct coord *c, enum member_role role, const char *name,
                        const char *who, const char *why, struct sl_error *err);
-// Ends the drain of a name, if there is one, likewise.
+// Ends the drain of the name and journals that; does nothing if there is none.
+// Does not change attached members.
 void drains_clear(struct coord *c, enum member_role role, const char *name);
 
-// Appends which caller drained m, and why, for people, after "; " if `out` has
-// a text; nothing if it is not.
+// Appends, for people, which caller drained m and why, or that an audit did;
+// after "; " if `out` has a text. Appends nothing if m is not drained by an
+// admin or an audit.
 void drains_reason(const struct coord *c, const struct member *m,
                    struct buf *out);
 

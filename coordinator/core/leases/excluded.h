@@ -18,27 +18,28 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
-// Returns the worker's record of conduct in the job, and makes it if there is
-// none. It is the member's, and valid as long as the member. NULL: no memory.
+// Returns the worker's record of conduct in the job, made if there is none; it
+// belongs to the member and is valid as long as that. NULL: no memory.
 struct conduct *excluded_conduct(struct member *m, const struct job *job);
 
-// Says whether the worker is excluded from the job now.
+// Returns true if the worker is excluded from the job now.
 bool excluded_now(const struct coord *c, const struct member *m,
                   const struct job *job);
 
-// Says whether another worker than m can go on with the job: it is attached,
-// suits, is ready, owes nothing and is not excluded.
+// Returns true if another worker than m can go on with the job: it is attached,
+// suits the job (job_suits), is READY, owes no revoked attempt, and is not
+// excluded from the job.
 bool excluded_replaceable(const struct coord *c, const struct member *m,
                           const struct job *job);
 
-// Excludes the worker from the job for a while (conduct_exclude), and takes its
-// leases of the job: pointers to these may be gone then. Whether another worker
-// can go on is the caller's to ask.
+// Excludes worker m from the job for reason `why`, for as long as
+// conduct_exclude says, and takes back its leases of the job: pointers to these
+// works may be gone then. Does not check whether another worker can go on.
 void excluded_put(struct coord *c, struct member *m, struct job *job,
                   enum conduct_why why);
 
-// Excludes the worker likewise; `said`, which is not kept, is its own word on
-// it, for people.
+// Excludes the worker as excluded_put does; the log and the event also show
+// `said`, borrowed, what the worker itself said about it.
 void excluded_told(struct coord *c, struct member *m, struct job *job,
                    enum conduct_why why, const char *said);
 
@@ -46,17 +47,20 @@ void excluded_told(struct coord *c, struct member *m, struct job *job,
 // Does nothing if it is excluded, or the job has ended.
 void excluded_judge(struct coord *c, struct member *m, struct job *job);
 
-// Says whether numbers that are not finite are the fault of the worker, not of
-// the job: it is excluded now, or alone with them (conduct_alone) while another
-// worker can go on. False without memory.
+// Returns true if numbers that are not finite are the fault of worker m, not of
+// the job: m is excluded now, or it alone has them (conduct_alone) while
+// another worker can go on. False without memory.
 bool excluded_excuses(const struct coord *c, struct member *m,
                       const struct job *job);
 
-// Ends an exclusion that is over, as the worker is given something again.
+// Ends m's exclusion from the job if its time is over, and logs that; to be
+// called as the worker is given a lease again. Does nothing otherwise.
 void excluded_readmit(const struct coord *c, struct member *m,
                       const struct job *job);
 
-// Appends why the worker is given nothing, for people; without memory a part.
+// Appends, for people, why worker m is given nothing: a revoked attempt that it
+// still computes, its reason for draining, and the jobs that exclude it.
+// Appends nothing if there is no reason; without memory a part.
 void excluded_reason(const struct coord *c, const struct member *m,
                      struct buf *out);
 

@@ -27,21 +27,25 @@ enum gone_why {
     GONE_REDIAL, // the same process came back on a new stream: no blame
 };
 
-// Takes all leases of a worker. The oldest, but for its place in a group, is
-// the one that it computed; the others waited behind it. Pointers to these
-// works may be gone then.
+// Takes all leases from worker m. With GONE_LOST the oldest one, except its
+// place in a group, is suspected to have taken m down; the others waited behind
+// it and are not. With GONE_REDIAL none is. Pointers to these works may be gone
+// then.
 void gone_worker(struct coord *c, struct member *m, enum gone_why why);
 
-// Drops the suspicions of m's process, which is heard of again.
+// Drops the suspicions against closures that m's process computed, since it is
+// heard of again.
 void gone_back(struct coord *c, const struct member *m);
 
-// Blames the suspected closures of older processes of m's name: they are dead.
+// Blames the closures that older processes of m's name are suspected to have
+// died of, since a newer process has the name.
 void gone_replaced(struct coord *c, const struct member *m);
 
-// Blames suspected closures after a lease's time. Called once per tick.
+// Blames suspected closures once the process has not been heard of for
+// options.lease_ms. To be called once per tick.
 void gone_check(struct coord *c);
 
-// Frees all suspicions without a judgement, as the coord goes.
+// Frees all suspicions without a judgement, as the coord is freed.
 void gone_release(struct coord *c);
 
 #endif

@@ -35,36 +35,39 @@ struct job_leases {
     uint64_t freed; // rises when a closure may be issued again
 };
 
-// Returns the work of a closure that is leased or remembered for its blame,
-// made if there is none: WAITING, of kind WORK_TRAIN. One that is made is
-// leased next, or else given to leases_settle. NULL: no memory.
+// Returns the struct of a training closure that is leased or remembered for its
+// blame; makes one, WAITING and of kind WORK_TRAIN, if there is none. A new one
+// must be leased next, or given to leases_settle. NULL: no memory.
 struct work *leases_work(struct job *job, uint64_t closure);
 
-// Returns the work of a closure, or NULL: neither leased nor remembered.
+// Returns the struct of a closure that is leased or remembered; NULL: it is
+// neither.
 struct work *leases_get(const struct job *job, uint64_t closure);
 
-// Says whether w is a worker's place in a group of a hybrid job, within which
-// it holds whatever it computes.
+// Returns true if w is a worker's place in a group of a hybrid job, which it
+// keeps while it computes closures.
 bool leases_is_place(const struct work *w);
 
-// Leases w to m as a new attempt, after JobOpen; send_leases sends it. That m
-// is ready, free and suits the job is the caller's to know. Returns false if
-// memory is short, or w is not WAITING: then w is not leased, but JobOpen may
-// be sent and a place in a group taken.
+// Leases w to worker m as a new attempt; sends it JobOpen first if it does not
+// have the job. send_leases sends the lease itself. The caller has checked that
+// m is ready, may hold one more and suits the job. Returns true; false if
+// memory is short or w is not WAITING: then w is not leased, but JobOpen may be
+// sent and a place in a group taken.
 bool leases_give(struct coord *c, struct member *m, struct work *w);
 
-// Finds the lease of this attempt that the member holds; NULL: there is none.
+// Returns the lease of this attempt of job `job` that the member holds; NULL:
+// it holds none.
 struct work *leases_find(struct member *m, uint64_t job,
                          const Sluice__V1__Attempt *attempt);
 
-// Takes the lease of w, which has a holder, away, and adds its span as one that
-// ended `how`: closure and holder no longer know each other. Sends nothing. The
-// closure's state is the caller's to change, best before (a closure that is not
-// DONE counts as free to be leased again), and w stays: leases_settle.
+// Takes w from its holder, which it must have, and adds the span of its
+// attempt, that ended as `how`, to the history. Sends nothing. The caller sets
+// the closure's state, best before this call: a closure that is not DONE counts
+// as free to be leased again. w stays, for leases_settle.
 void leases_end(struct coord *c, struct work *w, enum lease_span_end how);
 
-// Sync: says whether w is of a round behind the open one. Its worker has
-// nothing to compute before that is open.
+// Returns true if w is of a round behind the open one (mode sync): its worker
+// has nothing to compute before that round is open.
 bool leases_is_early(const struct work *w);
 
 // Takes the lease w of m back without blame, as one that may have been begun,
@@ -72,23 +75,23 @@ bool leases_is_early(const struct work *w);
 void leases_revoke(struct coord *c, struct member *m, struct work *w,
                    const char *why);
 
-// Takes the lease w of m back likewise, where it waits behind another one: it
-// counts as not begun.
+// Takes the lease w of m back as leases_revoke does, but counts it as not
+// begun, since it waits behind another lease.
 void leases_take_back(struct coord *c, struct member *m, struct work *w,
                       const char *why);
 
-// Takes from a worker all leases of a job that ends; their closures are
+// Takes from worker m all leases of a job that ends: their closures become
 // CANCELED, and stay until job_release_work. Sends nothing: end_job does.
 void leases_cancel(struct coord *c, struct member *m, struct job *job);
 
-// Frees a training closure that needs no memory any more: a copy after its
-// lease, or one that is over and has no copy; a place in a ring is as one. A
-// range of the running evaluation waits to be leased again, or is freed once
-// its result is taken. A probe stays. w may be gone then, and so may the
-// closure that it is a copy of. May journal.
+// Frees what is not needed any more of w, which is not leased. A copy, and a
+// training closure or place that is over and has no copy, is freed. A range of
+// the running evaluation waits to be leased again, or is freed if its result is
+// taken. A probe stays. Afterwards w may be gone, and the closure that it is a
+// copy of. May journal.
 void leases_settle(struct coord *c, struct work *w);
 
-// Takes from a worker all leases of the job, without blame.
+// Takes from worker m all leases of the job, without blame, and tells it `why`.
 void leases_revoke_job(struct coord *c, struct member *m, struct job *job,
                        const char *why);
 

@@ -31,63 +31,66 @@ struct offer {
     struct work *copy_of; // WORK_TRAIN: the lease to copy, or NULL
 };
 
-// Begins a new pass over the job's closures. Those that the last pass found
-// nothing in are looked at again only if a closure became free since
-// (job->leases.freed), or a shard was admitted.
+// Begins a new pass over the job's closures: the next offers_next starts at the
+// first closure again if one became free (job->leases.freed) or a shard was
+// admitted since the last pass; else where that pass found nothing before.
 void offers_begin(struct job *job);
 
-// Returns what the job, which has not ended, has for worker m now; kind
-// WORK_NONE: nothing. Whether m is free and suits the job is not looked at.
+// Returns the work that the job has for worker m now; kind WORK_NONE: none. The
+// job has not ended. Does not check whether m is free and suits the job.
 struct offer offers_for(struct coord *c, struct job *job,
                         const struct member *m);
 
-// Returns for how many ms leases of the job may wait at this worker behind the
-// one that it computes (dispatch_most).
+// Returns how many milliseconds the job's leases that wait at worker m, behind
+// the one that it computes, may last together: ahead_ms of dispatch_most.
 double offers_ahead_ms(const struct coord *c, const struct job *job,
                        const struct member *m);
 
 // ---- parts of offers, for the rows of modes (mode.h)
 
-// Returns the first closure that some shard lacks a step of, that is not leased
-// and that this worker, or any (NULL), may try; evidence.closures if there is
-// none. Closures that were passed over for good are not looked at again until a
-// lease ends undone, a shard is admitted, or a tick later
-// (job.offers.scan_from).
+// Returns the first closure that some shard lacks a step of, that is not
+// leased, and that worker m, or some worker if m is NULL, may try;
+// evidence.closures if there is none. Closures found useless are skipped by the
+// next call as well, until a lease ends undone or a shard is admitted
+// (offers_begin).
 uint64_t offers_next(struct coord *c, struct job *job, const struct member *m);
 
-// Returns the next closure for the worker as an offer, or a copy of a late one.
+// Returns an offer of the next closure for worker m or, if there is none, of a
+// copy of a late slot (copies.h); kind WORK_NONE: neither.
 struct offer offers_slot(struct coord *c, struct job *job,
                          const struct member *m);
 
-// Returns a range of the running evaluation as an offer.
+// Returns an offer of a range of the running evaluation to worker m; kind
+// WORK_NONE: no evaluation runs, or it has no range for m.
 struct offer offers_range(struct coord *c, struct job *job,
                           const struct member *m);
 
-// Returns the place w of a worker in a ring or a group as an offer, of kind
-// WORK_RING; NULL gives one of kind WORK_NONE.
+// Returns an offer, of kind WORK_RING, of the place w in a ring or a group. w
+// NULL: kind WORK_NONE.
 struct offer offers_place(struct work *w);
 
-// Returns true if the job's places must wait. A place holds its worker for
-// long: it is not given while a job of a higher priority has nothing to offer
-// only because it is still being placed.
+// Returns true if workers are not to be given places of the job now, since a
+// job of a higher priority is still being placed and could use them. A place
+// holds its worker for long.
 bool offers_yields(const struct coord *c, const struct job *job);
 
-// Returns a range, or else the mode's slot, of a job whose shards are served.
+// Returns an offer to worker m of a range or, while the job is RUNNING, of what
+// the mode's `slot` has. Kind WORK_NONE: nothing, or a shard is not served.
 struct offer offers_work(struct coord *c, struct job *job,
                          const struct member *m);
 
 // Returns true if the running evaluation has a range for some worker.
 bool offers_has_range(const struct job *job);
 
-// Returns true if offers_work has something for some worker; `newcomer` makes
-// no difference.
+// Returns true if offers_work has something for some worker; `newcomer` is
+// ignored. For `offers` of mode.h.
 bool offers_work_any(struct coord *c, struct job *job, bool newcomer);
 
 // ---- offers
 
-// Says whether the job, which has not ended, has something for any worker: for
-// one that holds none of its leases (`newcomer`), or for one that does. Whether
-// it waits in a queue is not looked at.
+// Returns true if the job, which has not ended, has something for some worker:
+// for one that holds none of its leases if `newcomer`, else for one that does.
+// False for a job that rests. Does not check whether it waits in a queue.
 bool offers_any(struct coord *c, struct job *job, bool newcomer);
 
 #endif

@@ -27,14 +27,18 @@ struct job_recount {
 // The longest wait for shards that do not answer, while all are served.
 #define RECOUNT_MS 10000
 
-// Asks the shards if the new blame of w, a training closure of a placed job,
-// calls for it. Returns true if w has FAILED and its fate is being found out.
+// Asks the shards of w's job for their counted sets, if w's new blame calls for
+// it: it has half of what makes it poison, or all and has FAILED. w is a
+// training closure of a placed job. Returns true if w has FAILED and what
+// becomes of it is decided when the shards have answered; false if the caller
+// decides now.
 bool recount_blamed(struct coord *c, struct work *w);
 
-// Asks all shards what they have counted, unless they are asked already.
+// Asks all shards of the job to say hello again, with their counted sets; does
+// nothing if they are being asked already.
 void recount_ask(struct coord *c, struct job *job);
 
-// Says whether the shard is asked and has not answered.
+// Returns true if the shard was asked and has not answered.
 bool recount_waits(const struct job *job, uint32_t shard);
 
 // Notes that the shard has answered and its evidence is what it said; does
@@ -47,11 +51,12 @@ void recount_heard(struct coord *c, struct job *job, uint32_t shard);
 // job is not served (job_served) the wait begins anew. Called once per tick.
 void recount_check(struct coord *c, struct job *job);
 
-// Ends the job with the poison w, and tells the story of the work `of`.
+// Ends the job as FAILED for the poison w; the reason names the workers in the
+// story of `of`, which is w or, if w is a copy, its original.
 void recount_fail(struct coord *c, struct work *w, const struct work *of);
 
-// Writes the name of the work into `out`, for people, cut to `size`, and
-// returns it.
+// Writes the name of the work with its samples, for people, into `out`, cut to
+// `size` bytes, and returns `out`.
 const char *recount_name(const struct work *w, char *out, size_t size);
 
 #endif

@@ -28,17 +28,19 @@ struct job_reports {
     struct meter meter;
 };
 
-// Takes the completion of an attempt. Returns the job if advance_job has to
-// look at it, else NULL. The job may have ended by it.
+// Takes worker m's report that an attempt is complete. Returns the job if the
+// caller has to call advance_job for it, else NULL. The job may have ended by
+// it.
 struct job *reports_complete(struct coord *c, struct member *m,
                              const Sluice__V1__Complete *message);
 
-// Takes the failure of an attempt: its worker is blamed, or the job is wrong.
-// May exclude the worker, or end the job.
+// Takes worker m's report that an attempt failed: either the worker is blamed,
+// or the job is wrong. May exclude the worker, or end the job.
 void reports_failed(struct coord *c, struct member *m,
                     const Sluice__V1__AttemptFailed *message);
 
-// Takes a lease back from a worker that returns it: without blame.
+// Takes a lease that worker m returns undone: without blame. m gets no lease
+// for MEMBER_PAUSE_MS.
 void reports_hand_back(struct coord *c, struct member *m,
                        const Sluice__V1__HandBack *message);
 
@@ -46,7 +48,8 @@ void reports_hand_back(struct coord *c, struct member *m,
 void reports_ring_step(struct coord *c, struct member *m,
                        const Sluice__V1__RingStep *message);
 
-// Takes a report of an attempt's progress, with its metrics.
+// Takes a worker's report of an attempt's progress, with its metrics. May
+// exclude the worker, or end the job.
 void reports_progress(struct coord *c, struct member *m,
                       const Sluice__V1__LeaseProgress *message);
 

@@ -19,8 +19,9 @@ struct job_pass {
     bool spent;            // no offer is left
 };
 
-// Gives every worker the leases that it may have, and sends them; gives queued
-// jobs their turn before. Does nothing once the journal has failed.
+// Gives every worker the leases that it may have now, and sends them; before
+// that, gives queued jobs their turn. To be called after anything that may free
+// a worker or a closure. Does nothing once the journal has failed.
 void serve_workers(struct coord *c);
 
 #endif

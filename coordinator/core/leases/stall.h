@@ -24,32 +24,36 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
-// Takes from workers the leases in which they stand still. Called once per
-// tick.
+// Takes leases away from workers that make no progress with them. To be called
+// once per tick.
 void stall_check(struct coord *c);
 
-// Takes a report of progress of the holder of w, before its metrics are taken:
-// they are compared with those that w has seen.
+// Takes a progress report of the holder of w, and notes whether w got on. To be
+// called before its metrics are taken, as they are compared with w->seen.
 void stall_seen(struct coord *c, struct work *w,
                 const Sluice__V1__LeaseProgress *message);
 
-// Takes such a report of an attempt that is none of its leases: one from before
-// its stream. Its leases count as waiting behind it.
+// Takes a progress report of m about an attempt that is none of its leases: one
+// from before its stream. While that gets on, m's leases count as waiting
+// behind it.
 void stall_seen_before(struct coord *c, struct member *m,
                        const Sluice__V1__LeaseProgress *message);
 
-// Notes that a worker has let go of an attempt, however that ended.
+// Notes that worker m has let go of this attempt, however that ended: if m owes
+// it (member_debt), m may be given leases again.
 void stall_answered(struct member *m, uint64_t job,
                     const Sluice__V1__Attempt *attempt);
 
-// Remembers the debt of a process that leaves.
+// Remembers the debt of m's process, which leaves, for stall_back; does nothing
+// if it owes nothing.
 void stall_left(struct coord *c, const struct member *m);
 
-// Gives m the debt that its process left with, if any: on a new stream the
-// process is as stuck as it was.
+// Gives m the debt with which its process left earlier, if it did: on a new
+// stream the process is as stuck as it was.
 void stall_back(struct coord *c, struct member *m);
 
-// Discounts the time in which the coordinator slept and heard no member.
+// Moves the times of m's last progress forward by slept_ms, up to now_ms, since
+// the coordinator slept for so long and heard no member.
 void stall_forgive(struct member *m, uint64_t slept_ms, uint64_t now_ms);
 
 #endif

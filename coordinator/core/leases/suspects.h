@@ -28,9 +28,9 @@ struct job_audit {
     struct map contributed;
 };
 
-// Compares what m computed of audited slots, as its completion of a slot says;
-// m had the lease of that slot. Results of slots that m was not to compute are
-// ignored.
+// Compares the results that m's completion of a slot has of audited slots with
+// those of other workers; m had the lease of that slot. Results of slots that m
+// was not to compute are ignored. A worker that is found wrong becomes suspect.
 void suspects_take(struct coord *c, struct member *m, struct job *job,
                    const Sluice__V1__Complete *message);
 
@@ -41,7 +41,7 @@ void suspects_take_own(struct coord *c, struct member *m, struct job *job,
                        uint64_t closure, Sluice__V1__Repeat *const *repeats,
                        size_t n);
 
-// Says whether the worker of that name is suspect.
+// Returns true if the worker of that name is suspect: drained by an audit.
 bool suspects_is(const struct coord *c, const char *name);
 
 // Makes the worker of that name, attached or not, suspect: logs why, drains it,
@@ -53,8 +53,11 @@ void suspects_make(struct coord *c, const char *name, const struct job *job,
 enum suspects_said { SUSPECTS_NOTHING, SUSPECTS_AGREES, SUSPECTS_DIFFERS };
 
 // Compares a result of m, of a slot that it was to compute (A1), with those of
-// others, and says what they say of it. `round` is the slots of a round of the
-// job, as votes_take has it.
+// other workers, and makes a worker suspect if it is wrong by that. `round` is
+// the number of slots in a round of the job, as in votes_take. Returns
+// SUSPECTS_AGREES or SUSPECTS_DIFFERS if independent workers' results agree
+// with it or differ; SUSPECTS_NOTHING if there is none to compare, or m is
+// suspect.
 enum suspects_said suspects_vote(struct coord *c, struct member *m,
                                  struct job *job, uint32_t round,
                                  const Sluice__V1__Repeat *repeat);
@@ -62,7 +65,8 @@ enum suspects_said suspects_vote(struct coord *c, struct member *m,
 // Returns the number of workers that are suspect.
 uint64_t suspects_count(const struct coord *c);
 
-// Fills in what the job's audits came to; nothing without memory.
+// Sets m->audit to what the job's audits came to; leaves it NULL if the job is
+// not audited, or without memory.
 void suspects_fill(Sluice__V1__JobStatus *m, const struct job *job);
 
 #endif

@@ -21,28 +21,36 @@
 
 #define TAINTED_WORKERS 1024
 
-// Records steps that the worker of a training lease contributed.
+// Records `steps` steps that the holder of w, which must be there, contributed
+// to w's closure; does nothing unless w is of kind WORK_TRAIN.
 void tainted_contributed(const struct work *w, uint64_t steps);
 
-// Notes that an audit found m's result of a closure right.
+// Notes that an audit found m's result of `closure` right: what m contributed
+// up to there is not in doubt (contributed_clean).
 void tainted_clean(struct job *job, const struct member *m, uint64_t closure);
 
-// Returns what a worker contributed to a job; NULL: nothing is known.
+// Returns the record of what a worker contributed to the job; NULL: there is
+// none.
 const struct contributed *tainted_of(const struct job *job, const char *name);
 
-// Keeps and journals what a suspect contributed to all jobs that have not
-// ended.
+// Lists and journals what the worker of that name, which became suspect,
+// contributed to all jobs that have not ended, in place of what is listed of
+// it.
 void tainted_keep(struct coord *c, const char *name);
-// Drops it from the journal, too: the worker was undrained.
+// Removes what is listed of the worker, also from the journal: it was
+// undrained.
 void tainted_drop(struct coord *c, const char *name);
 
-// Appends to (*list)[*count] what suspects contributed: those of the worker
-// `name`, and of the job whose id is `job`; NULL: of any.
+// Appends what suspects contributed to (*list)[*count], as messages of the
+// caller's: of the worker `name` alone, unless that is NULL, and to the job
+// with the id `job` ("j-7") alone, unless that is NULL.
 void tainted_list(const struct coord *c, const char *name, const char *job,
                   Sluice__V1__TaintedWork ***list, size_t *count);
 
-// Reads what is kept, after a start. Errors of the journal, or SL_ENOMEM.
+// Reads the list of what suspects contributed from the journal, once after a
+// start. Returns SL_OK, SL_ENOMEM, or the journal's error.
 enum sl_err tainted_load(struct coord *c, struct sl_error *err);
-void tainted_release(struct coord *c); // forgets what is kept
+// Frees the list, in memory alone.
+void tainted_release(struct coord *c);
 
 #endif

@@ -35,16 +35,16 @@ struct job_copies {
 #define COPIES_LATE_TIMES 2
 #define COPIES_LATE_MS 20
 
-// Returns the slot of the open round that has been out for longest without a
-// copy and is not contributed yet. NULL: there is none; or as many copies are
-// leased as train.backup allows (none outside mode sync); or the slot is not
-// late, and the cluster has no worker beyond those that the slots of a round
-// and the copies take.
+// Returns the slot of the open round that should have a copy: the one that has
+// been out for longest, has no copy and is not contributed yet. NULL: there is
+// no such slot; or as many copies are leased as train.backup allows (0 outside
+// mode sync); or the slot is not late, and the cluster has no worker beyond
+// those that the slots of a round and the copies take.
 struct work *copies_next(struct coord *c, const struct job *job);
 
-// Returns a copy of the LEASED work `of` (it asserts), which has none yet, to
-// be leased to another worker, or given to leases_settle; `of` owns it. NULL:
-// no memory.
+// Makes a copy of the work `of`, which must be LEASED (asserted) and have no
+// copy yet, and returns it; `of` owns it. The caller leases it to another
+// worker, or gives it to leases_settle. NULL: no memory.
 struct work *copies_new(struct work *of);
 
 // Settles a slot after its lease w contributed and ended (w is DONE, and has no

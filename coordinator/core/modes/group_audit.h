@@ -12,9 +12,11 @@
 #include "coordinator/core/coord_inner.h"
 #include "coordinator/rules/group.h"
 
-// Takes what m, a member of group `g`, reports of a step that was audited. A
-// worker that is found wrong leaves the group by that (A4). Where groups are of
-// one host, or have one member, a member's results are its word on itself.
+// Takes what m, a member of group `g`, reports in `message` of a step that was
+// audited: each result is a vote, or, where groups are of one host or `g` has
+// one member, m's word on itself. A worker that is found wrong leaves the group
+// by that (A4), so `g` may change. Ignores a message without results; as votes,
+// also those of another generation or step than m was to compute.
 void group_audit_take(struct coord *c, struct member *m, struct job *job,
                       const struct group *g,
                       const Sluice__V1__RingStep *message);

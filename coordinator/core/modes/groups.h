@@ -22,26 +22,29 @@
 #include "coordinator/core/coord_inner.h"
 #include "coordinator/core/job.h"
 
-// Does what is due in the groups of a job: puts a member out, opens a
+// Does what is due now in each group of the job: puts a member out, opens a
 // generation, or begins one. Does nothing unless groups_want.
 void groups_check(struct coord *c, struct job *job);
 
-// Handles a ring message (join, answer, ready, step, broken) of a member; it is
-// only read. Returns true if the member has a group and the job may move on by
-// it.
+// Takes a message about the ring (join, answer, ready, step, broken) from
+// worker m; the message is only read. Returns true if it was for m's group, and
+// the caller has to call advance_job; false if m is in no group, the job wants
+// none (groups_want), the message is another one, or the journal failed as a
+// step was taken.
 bool groups_receive(struct coord *c, struct member *m, struct job *job,
                     const Sluice__V1__AttendUp *message);
 
-// Says whether workers without a place may get one: the job is placed, goes on
-// and does not rest.
+// Returns true if workers without a place may get one: the job is placed, has
+// not ended and does not rest (job_rests).
 bool groups_want(const struct job *job);
 
-// Returns a place that this worker may be leased, made if need be (leases_work)
-// and not taken before it sits there; NULL: no memory. While groups_want.
+// Returns a place that worker m may be leased, made if it is new (leases_work);
+// it is taken only when m sits there (groups_take). To be called while
+// groups_want. NULL: no memory.
 struct work *groups_offer(struct job *job, const struct member *m);
 
-// Says whether the worker leads a group of the job, and so may be given
-// closures.
+// Returns true if worker m leads a running group of the job, and so may be
+// given closures.
 bool groups_leads(const struct job *job, const struct member *m);
 
 #endif

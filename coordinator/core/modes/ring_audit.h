@@ -14,13 +14,13 @@
 
 #include "coordinator/core/coord_inner.h"
 
-// Holds what m, a rank, reports of its last round, if that was audited and is
-// not counted yet.
+// Keeps the results that rank m reports of the last round that it applied, if
+// that round was audited and is not counted yet.
 void ring_audit_hold(struct job *job, const struct member *m,
                      const Sluice__V1__RingStep *message);
 
-// Takes the votes for rounds that are counted. A worker that is found wrong
-// leaves the ring by that (A4).
+// Compares the results of rounds that are counted now (suspects_vote). A worker
+// that is found wrong becomes suspect, and leaves the ring by that (A4).
 void ring_audit_vote(struct coord *c, struct job *job);
 
 #endif

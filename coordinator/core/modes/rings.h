@@ -37,52 +37,56 @@ struct job_rounds {
     uint64_t at;      // and `counted` then
 };
 
-// Does what is due in the ring: counts rounds, puts a rank out, opens a
+// Does what is due now in the ring: counts rounds, puts a rank out, opens a
 // generation, or begins one. May end the job. Does nothing for a job that is
 // not placed, has ended, or is paused by I7.
 void rings_check(struct coord *c, struct job *job);
 
-// Takes a ring message of a rank. Returns true if the job may move on by it;
-// false: it is no ring message, or the job is not placed or paused by I7.
+// Takes a message about the ring (join, copied, answer, ready, step, broken)
+// from worker m. Returns true if the caller has to call advance_job; false,
+// with nothing done, if it is no such message, or the job is not placed or
+// paused by I7.
 bool rings_receive(struct coord *c, struct member *m, struct job *job,
                    const Sluice__V1__AttendUp *message);
 
-// Returns true if a rank reports a part of a state that no rank can have: its
-// lease goes, and the report is dropped.
+// Returns true if rank m reports a snapshot of a state that no rank can have:
+// then it was excluded from the job (rings_distrust), and the caller drops the
+// report.
 bool rings_refuse(struct coord *c, struct member *m, struct job *job,
                   const Sluice__V1__SnapshotReport *report);
 
-// Returns the job that the worker holds a ring lease of, a place in a group
-// too, or NULL. For any mode.
+// Returns the job, of any mode, that the worker holds a ring lease of, which
+// may be a place in a group; NULL: it holds none.
 struct job *rings_held(const struct member *m);
 
-// Says whether m is a member of the present generation: while that runs, it has
-// the state.
+// Returns true if m is a member of the ring's present generation.
 bool rings_in(const struct job *job, const struct member *m);
 
-// Says whether another rank would be taken: the job is placed, goes on, does
-// not rest, has something left to count, and a place is free.
+// Returns true if the ring would take another rank: the job is placed, has not
+// ended, does not rest, has something left to count, and a place is free.
 bool rings_want(const struct job *job);
 
-// Returns a place in the ring that may be leased, made if need be (leases_work)
-// or NULL: none is wanted (rings_want), or no memory.
+// Returns a free place in the ring that may be leased, made if it is new
+// (leases_work); NULL: none is wanted (rings_want), or no memory.
 struct work *rings_offer(struct job *job);
 
 // ---- functions for any ring of a job: that of allreduce, or a group's
 
-// Adds a rank, which takes part from the next generation on; one that is in the
-// ring begins anew. SL_ENOMEM. SL_ESTATE: ranks of other hosts could not dial
-// it, and it has been put out. Others that this one could not dial are put out
-// as well, also with SL_OK.
+// Adds worker m as a rank of `ring`, which takes part from the next generation
+// on; one that is in the ring begins anew. Ranks with an address that those of
+// other hosts cannot dial (loopback) are put out. Returns SL_OK; SL_ESTATE if m
+// itself was put out; SL_ENOMEM.
 enum sl_err rings_join(struct coord *c, const struct member *m, struct job *job,
                        struct ring *ring, const Sluice__V1__RingJoin *message);
 
-// Takes a rank's report that it cannot sum with another one, or at all, and
-// warns of it until a round is counted. Does nothing if m is not in `ring`.
+// Takes m's report that it cannot sum with another rank, or at all, and sets
+// the job's warning, which stays until a round is counted. Does nothing if m is
+// not in `ring`.
 void rings_accuse(struct coord *c, const struct member *m, struct job *job,
                   struct ring *ring, const Sluice__V1__RingBroken *message);
 
-// Fills in what the ranks' sums take: the longest wait and the most bytes.
+// Sets what the ranks' sums take in the status m: the longest wait and the most
+// bytes of any rank.
 void rings_fill_sums(Sluice__V1__JobStatus *m, const struct job *job);
 
 // Excludes a rank that reports what cannot be from the job for a while, and so

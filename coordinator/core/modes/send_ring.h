@@ -13,20 +13,21 @@
 #include "coordinator/core/coord_inner.h"
 #include "coordinator/core/job.h"
 
-// Tells a rank to leave older generations, and to answer (R2). `ring`, here and
-// below, is the job's ring or the ring of one of its groups.
+// Tells a rank to leave older generations and to answer with its state (R2).
+// `ring`, here and below, is the job's ring or the ring of one of its groups.
 void send_ring_open(struct coord *c, const struct job *job,
                     const struct ring *ring, uint64_t member);
 
-// Tells a rank of the generation the ranks, the base, and the ranks that hold
-// it (R3), after ring_choose.
+// Sends a rank the ranks of the generation, the base, and which ranks hold it
+// (R3). To be called after ring_choose.
 void send_ring_begin(struct coord *c, const struct job *job,
                      const struct ring *ring, uint64_t member);
 
-// Tells a newcomer of the job's running ring the ranks, whose state it copies.
+// Tells a newcomer of the job's running ring to copy the state, from ranks that
+// the message names.
 void send_ring_copy(struct coord *c, const struct job *job, uint64_t member);
 
-// Tells a rank that every member is ready.
+// Tells a rank that every member is ready, so that rounds begin.
 void send_ring_go(struct coord *c, const struct job *job,
                   const struct ring *ring, uint64_t member);
 

@@ -10,8 +10,9 @@
 #include "coordinator/core/coord_inner.h"
 #include "coordinator/core/job.h"
 
-// Fills in the groups that have members, in a status without groups. Returns
-// false without memory, with a part of them there, which wire_free frees.
+// Adds the groups that have members to `out`, a status without groups. Returns
+// true; or false without memory, with a part of them there, which wire_free
+// frees.
 bool groups_status(const struct coord *c, const struct job *job,
                    Sluice__V1__JobStatus *out);
 

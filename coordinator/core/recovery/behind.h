@@ -30,25 +30,30 @@ struct behind_job {
     char psserver[WIRE_NAME_BYTES + 1];
 };
 
-// Pauses the job for this term; `why` says what was seen. A job that has ended,
-// or is paused, stays as it is.
+// Pauses the job until the coordinator is started anew; *why says what was
+// seen. A job that has ended, or is paused by I7 already, stays as it is.
 void behind_pause(struct coord *c, struct job *job, const struct sl_error *why);
 
-// Says whether this journal never gave the job number, which a psserver shows.
+// Returns true if this journal never gave the job number, which a psserver
+// shows.
 bool behind_knows_not(struct coord *c, uint64_t job);
 
-// Skips, at the start, the numbers of jobs that have a folder in the store,
-// whether or not their psservers are back by then.
+// Skips, at the start, the numbers up to the highest one of a job that has a
+// folder in the store (c->stored), so that no new job gets them, whether or not
+// psservers show these jobs by then. Returns SL_OK, or an error of the store or
+// the journal.
 enum sl_err behind_skip_stored(struct coord *c, struct sl_error *err);
 
-// Lists a shard of an unknown job, which is left alone. No number at or below
-// the job's is given any more; that is committed first. A number absurdly far
-// above is refused.
+// Lists the job of m's hello, which the journal does not know; its shard is
+// left alone. Numbers up to the job's are not given to new jobs any more; that
+// is committed first. A number absurdly far above all others is refused and not
+// listed.
 void behind_list(struct coord *c, const struct member *m,
                  const Sluice__V1__ShardHello *hello);
 
-// Gives up a listed job at a client's wish: takes it off the list, and tells
-// psservers to delete it. SL_ENOENT: none is listed under this id.
+// Takes the listed job `id` off the list at a client's wish, and tells
+// psservers to delete it. Returns SL_OK, or SL_ENOENT if none is listed under
+// this id.
 enum sl_err behind_delete(struct coord *c, const char *id,
                           struct sl_error *err);
 

@@ -29,13 +29,16 @@ struct cluster_stranger {
 
 #define CLUSTER_STRANGER_MS 60000 // a stranger silent for longer is forgotten
 
-// Takes the id of the journal or of the store (c->stored, which is there), or a
-// new one, and journals it. Once, as the coord is made, with its term taken.
+// Sets c->cluster: its id is that of the journal or of the store (c->stored,
+// which must be there), or a new one; journals it if it is new. To be called
+// once, as the coord is made, after its term was taken. Returns SL_OK,
+// SL_ESTATE, or the journal's error.
 enum sl_err cluster_open(struct coord *c, struct sl_error *err);
 
-// Returns SL_ESTATE for a member of another cluster, and for one that has seen
-// a newer term of this one: that term is journalled, so that the next start is
-// above it (I5). SL_OK for a member that has no cluster yet.
+// Returns SL_OK for a member of this cluster, and for one that has no cluster
+// yet. Returns SL_ESTATE for one of another cluster, and for one that has seen
+// a newer term of this cluster: that term is journalled, so that the next start
+// takes a higher one (I5). Strangers are listed.
 enum sl_err cluster_judge(struct coord *c, const Sluice__V1__Hello *hello,
                           struct sl_error *err);
 

@@ -19,9 +19,10 @@ enum load_part {
     LOAD_START,  // all of any job; cuts without an outcome get one (K6)
 };
 
-// Makes *out from `row`, borrowed for the call, and the job's other rows, as
-// far as `part` says. A failure leaves *out untouched. LOAD_START writes to the
-// journal, asks c->stored, and is for recover.c alone.
+// Makes *out from `row`, borrowed for the call, and from the job's other rows,
+// as far as `part` says; for job_free. A failure leaves *out untouched.
+// LOAD_START also writes to the journal and asks c->stored; it is for recover.c
+// alone.
 enum sl_err load_job(struct coord *c, const struct journal_job *row,
                      enum load_part part, struct job **out,
                      struct sl_error *err);

@@ -21,37 +21,40 @@
 // How long an ended job stays whole in memory.
 #define ENDED_STAYS_MS 10000
 
-// Opens a job by its number, whether it has ended or not: as it is in memory,
-// or as much of it as `part` says. Valid until ended_close, which every job
-// that was opened needs; a failure leaves *out untouched. May read the journal,
-// and for a job in memory write what its shards reported last.
+// Sets *out to the job of this number, whether it has ended or not: the job in
+// memory, or one that is made from the journal, as far as `part` says. Every
+// job that was opened needs ended_close, and is valid until then. A failure
+// leaves *out untouched. SL_ENOENT: there is no such job. May read the journal,
+// and write what shards reported last.
 enum sl_err ended_open(struct coord *c, uint64_t id, enum load_part part,
                        struct job **out, struct sl_error *err);
 // Frees a job that ended_open has read; leaves one that is in memory. NULL is
 // allowed.
 void ended_close(struct job *job);
 
-// Keeps a record of a job that the journal has as ended: id, uid, state and
-// name of the row.
+// Adds a record of a job that the journal has as ended: id, uid, state and name
+// of the row. Returns SL_OK or SL_ENOMEM.
 enum sl_err ended_add(struct coord *c, const struct journal_job *row,
                       struct sl_error *err);
 
-// Keeps a record of a job with unreadable rows, in whatever state, and `why`
-// they are.
+// Adds a record of a job with rows that cannot be read, in whatever state it
+// is; `why` says why. Returns SL_OK or SL_ENOMEM.
 enum sl_err ended_unreadable(struct coord *c, const struct journal_job *row,
                              const struct sl_error *why, struct sl_error *err);
 
-// Frees a job that was deleted, opened or not, and its record; ended_close is
-// not called then.
+// Frees a job that was deleted from the journal, and its record. If it came
+// from ended_open, ended_close is not called.
 void ended_forget(struct coord *c, struct job *job);
 
-// Takes what a shard had counted of a job that was let go, from a member that
-// was told to close it (member.h, `closing`).
+// Takes the last report of a shard of a job of which only a record is left,
+// from a member that was told to close it (member.h, `closing`); journals what
+// it changes.
 void ended_report(struct coord *c, struct member *m,
                   const Sluice__V1__ShardReport *report);
 
-// Journals shards' reports since the last call, and lets go of jobs that ended
-// a while ago. Called once per tick.
+// Journals what shards of ended jobs reported since the last call, and frees
+// jobs that ended ENDED_STAYS_MS ago, but for their records. To be called once
+// per tick.
 void ended_check(struct coord *c);
 
 // Frees all records; pointers from jobs_ended are invalid then.

@@ -45,22 +45,24 @@ void stored_free(struct stored *s); // NULL is allowed
 // answer may come later, or with other keys.
 enum sl_err stored_look(struct stored *s, struct sl_error *err);
 
-// Returns the id of the store's cluster, and the hash of its path; like the
-// next ones, after stored_look succeeded. SL_ESTATE: it is not the journal's.
+// Sets *id to the id of the store's cluster, and *store to the hash of its
+// path. SL_ESTATE: it is not the journal's. For this function and the next ones
+// stored_look must have succeeded.
 enum sl_err stored_cluster(const struct stored *s, uint64_t *id,
                            uint64_t *store, struct sl_error *err);
 
-// Returns the answer of manifest_highest_job.
+// Returns what manifest_highest_job returned for the store, with *job as it set
+// it.
 enum sl_err stored_highest_job(const struct stored *s, uint64_t *job,
                                struct sl_error *err);
 
-// Returns the answer of manifest_highest for a job's folder. SL_EINTERNAL: the
-// store was not asked about it.
+// Returns what manifest_highest returned for a job's folder, with *cut as it
+// set it; SL_EINTERNAL: the store was not asked about this folder.
 enum sl_err stored_highest(struct stored *s, const char *folder, uint64_t *cut,
                            struct sl_error *err);
 
-// Returns the answer of manifest_settle for a manifest's path. SL_EINTERNAL:
-// the store was not asked about it.
+// Returns what manifest_settle returned for the manifest at `path`, with *there
+// as it set it; SL_EINTERNAL: the store was not asked about this path.
 enum sl_err stored_settle(struct stored *s, const char *path, bool *there,
                           struct sl_error *err);
 

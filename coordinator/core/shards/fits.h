@@ -11,13 +11,13 @@
 
 #include "proto/wire.h"
 
-// Checks that the counts of `shards` shards can be read: in reports by this
-// coordinator, and in cuts by the next one.
+// Checks that the counts by epoch of `shards` shards fit into messages and into
+// the journal. Returns SL_OK or SL_EINVAL.
 enum sl_err fits_counts(const Sluice__V1__JobSpec *spec, uint32_t shards,
                         struct sl_error *err);
 
-// Checks that the layout, and the messages to workers that hold it, can be
-// read.
+// Checks that the layout, and messages to workers with it, are not too large to
+// be read. Returns SL_OK, SL_EINVAL or SL_ENOMEM.
 enum sl_err fits_layout(const Sluice__V1__JobSpec *spec,
                         const Sluice__V1__CheckpointsReply *layout,
                         uint32_t shards, struct sl_error *err);

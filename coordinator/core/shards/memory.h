@@ -25,29 +25,31 @@
 
 #define MEMORY_LOSSES 3
 
-// Appends to `out`, the reason why a work failed, that its workers may have
-// been killed for want of memory, how much the job needs and where to look.
-// Appends nothing if any attempt ended otherwise than by a lost worker.
+// Appends to `out`, the reason why w failed, that its workers may have been
+// killed for want of memory, how much the job needs, and where to look. Appends
+// nothing unless each attempt ended with a worker that was lost without a word.
 void memory_vanished(struct buf *out, const struct work *w);
 
-// Looks at the psservers of a job that was placed, and names the first that has
-// too little memory for its shards in a warning and an event; removes the
-// warning if none has. A psserver whose memory is not known has enough. Counts
-// their losses for the job anew.
+// Compares the needs of a job that was just placed with the memory of its
+// psservers: the first that has too little is named in a warning and an event;
+// the warning is removed if none has. A psserver that has not said its memory
+// has enough. Begins to count losses of these psservers anew.
 void memory_placed(struct coord *c, struct job *job);
 
-// Counts, as a psserver comes (it is attached), that an earlier process of it
-// was lost, and may hold a job for it. Without memory counts nothing.
+// Counts that an earlier process of psserver m, which was just attached, was
+// lost; holds the job that needs most of its memory if there were MEMORY_LOSSES
+// of them for nothing. Without memory does nothing.
 void memory_came(struct coord *c, const struct member *m);
 
-// Notes that a psserver has gone in order, which is no loss.
+// Forgets the losses of psserver m, which has left in order.
 void memory_left(struct coord *c, const struct member *m);
 
-// Says whether the job is held for want of memory. Then no shard of it is
-// placed.
+// Returns true if the coordinator holds the job for want of memory: no shard of
+// it is placed then.
 bool memory_holds(const struct job *job);
 
-// Forgets the losses of a job that goes on.
+// Forgets the losses of all the job's psservers, as a client sets it going
+// again.
 void memory_resumed(struct job *job);
 
 #endif

@@ -18,30 +18,33 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
-// Checks that a job of this spec fits into messages and the journal, on any
-// number of psservers. SL_EINVAL: it does not, and why.
+// Checks that a job of this spec fits into messages and the journal, however
+// many psservers there are. Returns SL_OK, SL_EINVAL with the reason, or
+// SL_ENOMEM.
 enum sl_err place_possible(const Sluice__V1__JobSpec *spec,
                            struct sl_error *err);
 
-// Cuts the model into shards, names their psservers, journals both and asks for
-// the shards; does nothing while that is not possible, and for a placed job.
-// May end the job.
+// Cuts the model of the job into shards, chooses a psserver for each, journals
+// both, and asks the psservers to take them. Does nothing for a placed job, or
+// while it cannot be done yet: samples or psservers are not known, or memory is
+// short. Ends the job if it can never be placed.
 void place_job(struct coord *c, struct job *job);
 
-// Sends a psserver that was attached which jobs are gone, and which shards it
-// has to take, as far as this turn of the loop allows. May hold a job that its
-// losses speak against (memory.h).
+// Tells psserver m, which was attached, which of its jobs were deleted, and
+// asks it for the shards that it has to take, as far as PLACE_AHEAD allows now.
+// Holds a job that m's losses speak against (memory.h).
 void place_member(struct coord *c, struct member *m);
 
-// Asks psservers that are heard of again for the shards that they were not
-// asked to take meanwhile.
+// Looks at all shards once more, and asks psservers for those that they were
+// not asked to take while they were silent.
 void place_look(struct coord *c);
 
-// Asks for the shards of a job that goes on and that no psserver serves, also
-// for those that were asked for before.
+// Asks for all shards of the job that no psserver serves, also for those that
+// were asked for before.
 void place_missing(struct coord *c, struct job *job);
 
-// Notes since when a psserver is there, after a member has come or gone.
+// Sets c->first_psserver_ms, since when a psserver is attached. To be called
+// after a member has come or gone.
 void place_note_psservers(struct coord *c);
 
 // Shards that psservers are asked to take between two ticks, of all jobs
@@ -50,31 +53,33 @@ void place_note_psservers(struct coord *c);
 // or they could not be loaded.
 #define PLACE_AHEAD 256
 
-// Lets `more` shards be asked for, PLACE_AHEAD at most, and asks for shards
-// that were not asked for and have their psservers there.
+// Allows `more` further shards to be asked for, up to PLACE_AHEAD, and asks for
+// shards that were not asked for and have their psservers attached.
 void place_more(struct coord *c, uint32_t more);
 
-// Lets the next place_more ask again for shards that could not load what is
-// needed and were asked for a while ago. Called once per tick.
+// Marks those shards of the job as not asked for which could not load what they
+// need and were asked for a while ago, so that the next place_more asks again.
+// To be called once per tick.
 void place_again(struct coord *c, struct job *job);
 
-// Appends how a job of this spec would be placed now, for people; without a
-// psserver as if there were one. A failure may leave a part of it.
+// Appends to `out`, for people, how a job of this spec would be placed on the
+// present psservers, or on one if there is none. A failure may leave a part of
+// the text.
 enum sl_err place_explain(struct coord *c, const Sluice__V1__JobSpec *spec,
                           struct buf *out, struct sl_error *err);
 
-// Sets *shards and *elements to what a job of this spec would have now; leaves
-// both alone on failure.
+// Sets *shards and *elements (of all parameters) to what a job of this spec
+// would have on the present psservers; a failure leaves both alone.
 enum sl_err place_measure(struct coord *c, const Sluice__V1__JobSpec *spec,
                           uint32_t *shards, uint64_t *elements,
                           struct sl_error *err);
 
 // Checks that a job of this spec may start from the cut `from`, with the shards
 // that it would have on the present psservers; from->even and from->apart are
-// set. Also SL_EINVAL: its variables or
-// samples are not those of the cut, or its mode cannot go on from it;
-// SL_ESTATE: the cut is uneven and its rows would move (cut_fits.h). The latter
-// is left to place_job while there is no psserver; other keys to
+// set (resume_even). Returns SL_OK; SL_EINVAL if its variables or samples are
+// not those of the cut, or its mode cannot go on from it; SL_ESTATE if the cut
+// is uneven and its rows would move (cut_fits.h), which is checked by place_job
+// instead while there is no psserver. Other keys of the spec:
 // resume_check_spec.
 enum sl_err place_check(struct coord *c, const Sluice__V1__JobSpec *spec,
                         const Sluice__V1__ResumeSource *from,

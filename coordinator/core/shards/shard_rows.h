@@ -40,24 +40,25 @@ struct shard_rows {
     uint32_t count;            // 0: nothing was reported
 };
 
-// Takes what a shard reports, one of `shards` of a job with so many tables.
+// Takes the figures of tables in a report of one shard of a job that has
+// `tables` tables and `shards` shards, at now_ms.
 void shard_rows_take(struct shard_rows *r,
                      const Sluice__V1__ShardReport *report, size_t tables,
                      uint32_t shards, uint64_t now_ms);
-// Forgets it all: the shard was loaded anew.
+// Frees all figures and leaves *r all zeroes, as the shard was loaded anew.
 void shard_rows_release(struct shard_rows *r);
 
-// Returns the bytes of all known tables.
+// Returns the bytes of the rows of all known tables of the shard.
 uint64_t shard_rows_bytes(const struct shard_rows *r);
 
-// Adds the known tables to the status of the shard, with their growth by now.
-// False without memory.
+// Adds the known tables to the status m of the shard, with their growth until
+// now_ms. Returns true, or false without memory.
 bool shard_rows_show(const struct shard_rows *r, Sluice__V1__ShardStatus *m,
                      uint64_t now_ms);
 
-// Replaces the tables in the status of an ended job's shard, one of so many, by
-// those of its last report, which has them all. False, with nothing replaced,
-// if the report has none, or fewer, or without memory.
+// Replaces the tables in the status m of a shard of an ended job with `shards`
+// shards by those of its last report. Returns true; or false, with nothing
+// replaced, if the report has no tables, or fewer than m, or without memory.
 bool shard_rows_replace(Sluice__V1__ShardStatus *m,
                         const Sluice__V1__ShardReport *report, uint32_t shards);
 

@@ -82,33 +82,37 @@ struct job_map {
     bool changed; // workers were not sent the last change
 };
 
-// Judges the hello of a shard of any job, also of one that is unknown: admits
-// it, lets it wait, or sends it back. Returns the job if advance_job has to
-// look at it, else NULL.
+// Answers the hello of a shard, of any job, also of an unknown one: admits it,
+// lets it wait for a manifest (K5), refuses it, or leaves it alone. Returns the
+// job if the caller has to call advance_job for it, else NULL.
 struct job *shards_hello(struct coord *c, struct member *m,
                          const Sluice__V1__ShardHello *hello);
 
-// Takes a shard's report of its counts, of a live or an ended job; ignores one
-// that is not of the shard's newest incarnation, or not from its psserver.
+// Takes a shard's counts from its report, of a job that goes on or has ended.
+// Ignores a report that is not of the shard's newest incarnation, or not from
+// the psserver that serves it.
 void shards_report(struct coord *c, struct member *m,
                    const Sluice__V1__ShardReport *report);
 
-// Answers the hellos that waited for a manifest: K5 is over.
+// Answers the job's hellos that waited for a manifest (K5), once that is
+// settled.
 void shards_retry(struct coord *c, struct job *job);
 
-// Notes that the shards of a psserver that is silent or gone are not served.
-// `lost`: for good.
+// Notes that psserver m, which is silent or gone, serves its shards no more.
+// `lost`: for good; false: it is only silent (shards_back).
 void shards_down(struct coord *c, struct member *m, bool lost);
 
-// Notes that a psserver was only slow and serves its shards again, with the
+// Notes that psserver m, which was silent, serves its shards again, with the
 // memory that it had.
 void shards_back(struct coord *c, struct member *m);
 
-// Sends all changes of the map since the last time, as one message per worker:
-// at once if every shard is served, else with the tick.
+// Sends the changes of the job's map since the last time, as one message per
+// worker: if every shard is served, or if `tick` is true. Else does nothing,
+// and the next tick sends them.
 void shards_flush_map(struct coord *c, struct job *job, bool tick);
 
-// Answers a worker that has this version of the map.
+// Sends worker m, which asked for it, the changes of the job's map since
+// version `have`, or the whole map (send_map).
 void shards_send_map(struct coord *c, const struct member *m, struct job *job,
                      uint64_t have);
 

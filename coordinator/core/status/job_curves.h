@@ -11,12 +11,13 @@
 #include "coordinator/core/coord_inner.h"
 #include "coordinator/core/job.h"
 
-// Takes a point of the job's curve, if the job runs or finishes and the last
-// point is a second old. Does nothing without a feed.
+// Adds a point to the job's curve in the feed, if the job is RUNNING or
+// FINISHING and its last point is a second old. Does nothing without a feed.
 void curves_sample(struct coord *c, struct job *job);
 
-// Takes the last point, of a job that is about to end: before its state and its
-// evidence go. Does nothing for one that is PLACING, or without a feed.
+// Adds the last point of a job that is about to end, while its state and its
+// evidence are there. Does nothing for a job that is PLACING, or without a
+// feed.
 void curves_end(struct coord *c, struct job *job);
 
 #endif

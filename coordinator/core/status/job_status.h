@@ -11,36 +11,40 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
-// Makes the status of a job, live or ended. May read the journal; what it
-// cannot read is left out. `with_spec` has no effect on an unreadable job.
+// Makes the status of a job, live or ended, and returns it, for wire_free;
+// NULL: no memory. May read the journal; what it cannot read is left out.
+// `with_shards`, `with_spec`: add these parts; `with_spec` has no effect on an
+// unreadable job.
 Sluice__V1__JobStatus *status_job(const struct coord *c, const struct job *job,
                                   bool with_shards, bool with_spec);
 
-// Sets the numbers of a placed job that move, and nothing else. m->epochs is
-// set. Not after job_release_work.
+// Sets the numbers of a placed job that move (steps, rate, loss ...) in *m, and
+// nothing else. The caller has set m->epochs. Not after job_release_work.
 void status_progress(const struct coord *c, Sluice__V1__JobStatus *m,
                      const struct job *job);
 
-// Sets samples per second of the whole run of a job that has ended, without
-// those that a cut brought along, from the seconds and steps that *m has. Does
-// nothing for a job that goes on or was never placed.
+// Sets the samples per second over the whole run in *m, the status of a job
+// that has ended, from the seconds and steps in it; steps from the cut that it
+// was resumed from do not count. Does nothing for a job that goes on or was
+// never placed.
 void status_average(Sluice__V1__JobStatus *m, const struct job *job);
 
-// Writes that the workers that are attached are too old for the job, if none
-// suits it and a newer program of one would. Returns false, with nothing
-// written, if not.
+// Writes into `out`, cut to `size` bytes, that the attached workers are too old
+// for the job, if no worker suits it and a newer program of one would. Returns
+// true then; else false, with nothing written.
 bool status_reason_older(const struct coord *c, const struct job *job,
                          char *out, size_t size);
 
 // ---- status_final.c
 
-// Replaces the numbers of a status with shards by ones that belong together, as
-// a job ends. Does nothing for one that was not placed or is FINISHED.
+// Replaces the numbers in the status *m, which has shards, by ones that belong
+// to the same moment, as the job ends. Does nothing for a job that was not
+// placed or is FINISHED.
 void status_settle(Sluice__V1__JobStatus *m, const struct job *job);
 
-// Takes a shard's last report of an ended job, of a FINISHED one the rows of
-// its tables alone; one that is not of the shard's last incarnation and
-// psserver is ignored.
+// Takes a shard's last report of an ended job into its last status; for a
+// FINISHED job only the rows of its tables. Ignores a report that is not of the
+// shard's last incarnation and psserver.
 void status_final_report(struct coord *c, const struct member *m,
                          struct job *job,
                          const Sluice__V1__ShardReport *report);

@@ -13,17 +13,17 @@
 #include "coordinator/core/coord_inner.h"
 #include "coordinator/core/job.h"
 
-// Writes the warning of the job's status; "" if few updates were skipped: a
-// loss scale finds its place by some.
+// Writes the warning about skipped updates for the job's status into `out`; ""
+// if only few were skipped, as a loss scale needs some to find its place.
 void skipped_warning(const struct job *job, char *out, size_t size);
 
-// Adds the event, once in a term, when more than a tenth of the updates are
-// skipped.
+// Adds an event, once in a term, when more than a tenth of the job's updates
+// are skipped.
 void skipped_check(struct coord *c, struct job *job);
 
-// Says whether no update of any shard was applied: a job that ends so has
-// learned nothing, however many steps it counted, and has failed. Then `why`
-// says why; else it is untouched.
+// Returns true if updates were counted and none of them, on any shard, was
+// applied: a job that ends so has learned nothing and has failed. `why` is then
+// the reason; else it is untouched.
 bool skipped_all(const struct job *job, char *why, size_t size);
 
 #endif

@@ -11,12 +11,13 @@
 #include "coordinator/core/coord_inner.h"
 #include "coordinator/core/job.h"
 
-// Writes which caller pauses the job, and why, cut to `size`; returns false,
-// with nothing written, for a job without a pause.
+// Writes into `out`, cut to `size` bytes, which caller pauses the job, and why.
+// Returns true; or false, with nothing written, for a job without a pause.
 bool status_pause_reason(const struct job *job, char *out, size_t size);
 
-// Sets the paused seconds of a status without a pause and, unless the job has
-// ended or has none, the pause itself, which `to` owns.
+// Sets in *to, a status without a pause, the seconds that the job was paused
+// and, if it is paused now and has not ended, the pause itself, which *to owns.
+// Returns true, or false without memory.
 bool status_pause(const struct coord *c, const struct job *job,
                   Sluice__V1__JobStatus *to);
 
