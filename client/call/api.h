@@ -31,8 +31,8 @@ enum sl_err api_open(struct api_client **out, const struct conf *conf,
 // channel made by it is left. NULL is allowed.
 void api_close(struct api_client *a);
 
-// Frees all replies so far, which are not to be used any more, for callers that
-// ask for ever.
+// Frees all replies so far, which must not be used any more; for callers that
+// make calls without end.
 void api_forget(struct api_client *a);
 
 // Returns the coordinator's address, as the user or a default gave it.
@@ -43,7 +43,7 @@ struct rpc_channel *api_channel(const struct api_client *a);
 struct rpc_io *api_io(const struct api_client *a);
 // Returns the certificates for further channels; NULL: connections are plain.
 const struct rpc_tls *api_tls(const struct api_client *a);
-// Returns the deadline of each call, --timeout.
+// Returns the deadline of each call in milliseconds, as --timeout has it.
 int64_t api_timeout_ms(const struct api_client *a);
 
 // X(function, METHOD of wire.h, Request, Reply, reply as in wire_unpack_*)
@@ -65,8 +65,9 @@ int64_t api_timeout_ms(const struct api_client *a);
 API_MAP(API_PROTOTYPE)
 #undef API_PROTOTYPE
 
-// Adds to an error of transport (SL_EUNAVAIL, SL_ETIMEDOUT; others stay) what a
-// user can do about it. `err` is not NULL. Its code stays.
+// Replaces the text of a transport error (SL_EUNAVAIL, SL_ETIMEDOUT) by one
+// with the address, the cause and what a user can do about it; other errors
+// stay as they are. The code stays. `err` is not NULL.
 void api_explain(struct sl_error *err, const char *address, int64_t timeout_ms);
 
 #endif

@@ -44,9 +44,9 @@ enum sl_err cert_make(const struct cert_wish *wish, struct sl_error *err);
 // new file takes the old one's place at once. SL_ENOENT: there is no FILE.crt.
 enum sl_err cert_renew(const char *dir, const char *file, struct sl_error *err);
 
-// Puts FILE.crt on the list, makes ca.crl anew, and renames the certificate to
-// FILE.revoked.crt. SL_EEXIST: it is on the list already. SL_ENOENT: there is
-// no FILE.crt.
+// Adds FILE.crt to the authority's list of revoked certificates (revoked.txt),
+// makes ca.crl anew from that, and renames the certificate to FILE.revoked.crt.
+// SL_EEXIST: it is on the list already. SL_ENOENT: there is no FILE.crt.
 enum sl_err cert_revoke(const char *dir, const char *file,
                         struct sl_error *err);
 

@@ -64,8 +64,8 @@ struct cli_verb {
 
 extern const struct cli_verb cli_verbs[]; // ended by a name of NULL
 
-// Runs all of main: finds the verb, reads the flags, calls it. Returns the exit
-// code. Ignores SIGPIPE from here on.
+// Runs the program: finds the verb in argv, reads its flags and calls it.
+// Returns the exit code for main to return. SIGPIPE is ignored from then on.
 int cli_main(int argc, char **argv);
 
 // Returns the verb called `name`; NULL: there is none.
@@ -75,19 +75,20 @@ const struct cli_verb *cli_find(const char *name);
 // flag's value; argc if there is none.
 int cli_verb_index(int argc, char *const *argv);
 
-// Returns the exit code that stands for error `code`.
+// Returns the exit code (enum cli_exit) that stands for the error `code`.
 int cli_exit_of(enum sl_err code);
 
-// Writes "sluice: TEXT" to stderr; returns the exit code of the error. An empty
-// text is that of err->code.
+// Writes "sluice: TEXT" to stderr, with the text of *err or, if that is empty,
+// one for its code. Returns the exit code that stands for err->code.
 int cli_fail(const struct sl_error *err);
 
-// Writes "sluice VERB: TEXT; see sluice VERB --help" to stderr; returns
-// CLI_EXIT_USAGE.
+// Writes "sluice VERB: TEXT; see sluice VERB --help" to stderr, with TEXT made
+// as printf makes it. Returns CLI_EXIT_USAGE.
 int cli_usage(const struct cli *cli, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-// Returns word `i` beside the flags, from 0; NULL if there are fewer.
+// Returns the i-th word (from 0) of the command line after the verb that is no
+// flag; NULL if there are fewer.
 const char *cli_arg(const struct cli *cli, size_t i);
 
 #endif

@@ -25,8 +25,9 @@
 enum sl_err command_run(const char *const *args, int timeout_ms,
                         struct buf *out, struct sl_error *err);
 
-// Waits until process `pid` has ended; returns false if it runs after wait_ms,
-// or cannot be watched.
+// Waits until process `pid`, which need not be a child, has ended, for wait_ms
+// at most. Returns true if it has ended or does not exist; false if it still
+// runs, or cannot be watched.
 bool command_await_end(pid_t pid, int wait_ms);
 
 #endif

@@ -19,15 +19,15 @@ struct cli_exit_row {
 };
 extern const struct cli_exit_row cli_exits[];
 
-// Appends what -o wide, name and jsonl show of what the verb lists, on one
-// line; nothing for a verb that lists nothing.
+// Appends, on one line, what -o wide, name and jsonl show of the things that
+// the verb lists; nothing for a verb that lists nothing.
 enum sl_err cli_forms(struct buf *out, const struct cli_verb *verb);
 
 // Appends the help of the program: the verbs and the flags of all of them.
 enum sl_err cli_help(struct buf *out);
 // Appends the manual page, in mdoc, for `sluice help --man` (man.c).
 enum sl_err cli_man(struct buf *out);
-// Appends the help of `verb`: text, example, flags, forms of output, exit
+// Appends the help of one verb: text, example, flags, forms of output, exit
 // codes.
 enum sl_err cli_verb_help(struct buf *out, const struct cli_verb *verb);
 

@@ -47,17 +47,20 @@ struct list_format {
 
 extern const struct list_format lists[LIST_KINDS];
 
-// Appends a table of items[count]; nothing, not even the head, if there are
-// none. SL_ENOMEM.
+// Appends a table of the `count` items with the columns of this kind; all of
+// them if `wide`. Appends nothing, not even the head, if there are no items.
+// Returns SL_OK or SL_ENOMEM.
 enum sl_err list_table(struct buf *out, enum list_kind kind, bool wide,
                        ProtobufCMessage *const *items, size_t count,
                        struct sl_error *err);
 
-// Returns true if the member has gone, and is told of because it was lost.
+// Returns true if the member is not attached any more, and is listed only
+// because it was lost.
 bool list_is_lost(const Sluice__V1__MemberStatus *member);
 
-// Appends a line for each member that is given nothing or was lost: why, and
-// when; before the first an empty one, if `out` is empty.
+// Appends a line for each of the `count` members that is given nothing or was
+// lost: its name, since when it is lost, and the reason. An empty line comes
+// before the first one if `out` is empty.
 enum sl_err list_reasons(struct buf *out, Sluice__V1__MemberStatus *const *list,
                          size_t count);
 
@@ -71,8 +74,9 @@ enum sl_err list_tainted(struct buf *out, Sluice__V1__TaintedWork *const *list,
 enum sl_err list_names(enum list_kind kind, ProtobufCMessage *const *items,
                        size_t count, struct sl_error *err);
 
-// Writes items[count] to stdout in the form that is asked for; `reply` is the
-// document of JSON. If there are none, people are told `none` on stderr.
+// Writes the `count` items to stdout in the form o->form. `reply` is the whole
+// document, which JSON and YAML show. Without items, text forms write `none` to
+// stderr instead.
 enum sl_err list_print(const struct out *o, enum list_kind kind,
                        const ProtobufCMessage *reply,
                        ProtobufCMessage *const *items, size_t count,

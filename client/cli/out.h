@@ -32,56 +32,58 @@ struct out {
     bool err_tty; // stderr is a terminal that can redraw a line
 };
 
-// Sets the form. From here on out_json and out_message write lines, if the form
-// is JSONL, or documents of YAML; and tables have colours, if `color` and
-// stdout allow it. A later call sets it anew; before the first the form is
-// OUT_TEXT, without colours.
+// Sets *o to this form; from here on the process writes in it: out_json and
+// out_message as lines if it is JSONL, as YAML if it is that; tables with
+// colours if `color` is true and stdout is a terminal that allows it. A later
+// call sets it anew; before the first the form is OUT_TEXT, without colours.
 void out_init(struct out *o, enum out_form form, bool color);
 
 // Returns the form that `word` names; OUT_TEXT for any other word.
 enum out_form out_form_of(const char *word);
 
-// Returns the escape code before the word of a state or level ("failed"), of
-// which OUT_PLAIN is the end; "" for other words and where none may be written.
+// Returns the escape code to write before the word of a state or level
+// ("failed"), with OUT_PLAIN after the word; "" for words without a colour, and
+// where no colours are used.
 const char *out_color(const char *word);
 #define OUT_PLAIN "\033[0m"
 
-// Returns the columns of the terminal on stderr: $COLUMNS, what the terminal
-// says, or 80.
+// Returns the width of the terminal on stderr in columns: $COLUMNS, what the
+// terminal says, or 80.
 int out_columns(void);
 
-// Returns the columns of stdout, for tables; 0, no bound, if stdout is no
-// terminal and $COLUMNS is not set.
+// Returns the width of stdout in columns, for tables; 0, no bound, if stdout is
+// no terminal and $COLUMNS is not set.
 size_t out_room(void);
 
-// Returns the columns that text[bytes], UTF-8, takes on the screen: one for
-// each character.
+// Returns how many columns text[bytes], which is UTF-8, takes on the screen:
+// one for each character.
 size_t out_width(const char *text, size_t bytes);
 
-// Returns whether stdout is JSON or YAML, which has escapes of its own for what
-// may not be shown (common/base/utf8.h). Elsewhere the words of others are made
-// plain where they come in (wire_plain), so that they begin no line and no
-// column.
+// Returns true if stdout is JSON or YAML, where what may not be shown is
+// escaped by the format itself (common/base/utf8.h). Elsewhere texts of other
+// processes are made plain where they come in (wire_plain), so that none of
+// them begins a line or a column.
 bool out_is_data(void);
 
-// Appends `text`, which comes from outside, to a line; what may not be shown is
-// escaped, as "\u001b".
+// Appends `text`, which comes from outside, to a line; characters that may not
+// be shown are escaped, as "\u001b".
 enum sl_err out_put(struct buf *to, const char *text);
 
-// Writes text[len] as one line to stderr, escaped where it may not be shown,
-// and `end` as it is. Without memory it may write nothing.
+// Writes text[len] as one line to stderr, with characters escaped that may not
+// be shown, and then `end` as it is. Without memory it may write nothing.
 void out_tell(const char *text, size_t len, const char *end);
 
 // Writes the lines of `text` to stderr, each as out_tell does.
 void out_tell_lines(const char *text);
 
 // Writes text[len] to stdout and flushes it. Characters that may not be shown
-// are escaped, except line ends, tabs and our own colours.
+// are escaped, except line ends, tabs and our own colours. Returns SL_OK,
+// SL_EIO or SL_ENOMEM.
 enum sl_err out_write(const char *text, size_t len, struct sl_error *err);
 
-// Writes `text` to stdout if building it ended with `rc` SL_OK; any other `rc`
-// is reported in `err`, as out of memory, and returned. Releases the text in
-// every case.
+// Writes `text` to stdout if `rc`, the result of building it, is SL_OK, and
+// returns the result of that. Else sets *err to say that memory is short, and
+// returns `rc`. Releases the text in every case.
 enum sl_err out_text(struct buf *text, enum sl_err rc, struct sl_error *err);
 
 // Writes `object` to stdout with "schema_version" in front, indented, with a
@@ -94,8 +96,9 @@ enum sl_err out_json_line(json_t *object, struct sl_error *err);
 // Writes the message `msg` as out_json does.
 enum sl_err out_message(const ProtobufCMessage *msg, struct sl_error *err);
 
-// Writes `msg`, a list of the messages items[count]. With JSONL each item is a
-// line with its own schema_version.
+// Writes `msg`, the list of the messages items[count], to stdout: as
+// out_message does or, with JSONL, each item on a line with its own
+// schema_version.
 enum sl_err out_list(const struct out *o, const ProtobufCMessage *msg,
                      ProtobufCMessage *const *items, size_t count,
                      struct sl_error *err);
@@ -121,13 +124,13 @@ struct table {
 // *t need not be zeroed; free it with table_release.
 void table_init(struct table *t, unsigned right, const char *const *head);
 
-// Adds the next cell, row by row; an error is kept in t->rc, and later cells
-// are then left out.
+// Adds the next cell, row by row, with a text made as printf makes it. An error
+// is kept in t->rc, and all later cells are left out.
 void table_cell(struct table *t, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-// Appends the table as text to `out`; returns t->rc if a cell failed. The table
-// stays as it is.
+// Appends the table as text to `out`, and leaves the table as it is. Returns
+// SL_OK; SL_ENOMEM; or t->rc, if a cell failed.
 enum sl_err table_text(struct buf *out, const struct table *t);
 // Writes the table to stdout and releases it, also on failure.
 enum sl_err table_print(struct table *t, struct sl_error *err);

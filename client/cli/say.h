@@ -7,10 +7,11 @@
 #ifndef CLIENT_CLI_SAY_H
 #define CLIENT_CLI_SAY_H
 
-// Writes a line of news that is no data to stderr, after flushing stdout.
+// Writes a line of news, made as printf makes it, to stderr, after flushing
+// stdout.
 void cli_say(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
-// Sleeps between two looks at something; a signal ends the sleep.
+// Sleeps for `ms` milliseconds, or until a signal comes.
 void cli_pause_ms(unsigned ms);
 
 #endif

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// client/cli/target.h -- the place that a person named for data: --to,
+// client/cli/target.h -- the file or device that a flag names for output: --to,
 // --summary.
 //
 //     target_check (before the work) -> target_open -> write target->path ->
@@ -32,19 +32,19 @@ struct target {
 // Returns true if `named` is "-", standard output.
 bool target_is_stdout(const char *named);
 
-// Checks that `named` can be written. Leaves nothing behind and opens no
-// device.
+// Checks, before the work, that `named` can be written. Returns SL_OK or the
+// error. Leaves nothing behind and opens no device.
 enum sl_err target_check(const char *named, struct sl_error *err);
 
-// Sets t->path to the file to write: for a device or FIFO, a file in a folder
-// made below $TMPDIR (/tmp). On failure there is nothing to abort. *t need not
-// be zeroed.
+// Sets t->path to the file to be written by the caller, for the output `named`:
+// for a device or FIFO a file in a folder made below $TMPDIR (/tmp), else the
+// file itself. *t need not be zeroed. On failure there is nothing to abort.
 enum sl_err target_open(struct target *t, const char *named,
                         struct sl_error *err);
 
-// Brings the written t->path to its place and releases the target, also on
-// failure: copies it to a device or FIFO; a regular file is there already.
-// Once; neither this nor target_abort may follow.
+// Brings the written t->path to its place, and releases the target, also on
+// failure: copies it to a device or FIFO; a regular file is in its place
+// already. Called once; target_abort must not follow.
 enum sl_err target_done(struct target *t, struct sl_error *err);
 // Releases the target. A device or FIFO gets nothing; a regular file that was
 // written to t->path stays.

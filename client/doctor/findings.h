@@ -43,8 +43,8 @@ void finding(struct findings *f, enum finding_level level, const char *what,
 // Frees the list and zeroes the struct.
 void findings_release(struct findings *f);
 
-// Writes the findings to stdout, a line each or as JSON. SL_EIO, SL_ENOMEM.
-// `err` may be NULL.
+// Writes the findings to stdout, a line each or, with out->json, as JSON.
+// Returns SL_OK, SL_EIO or SL_ENOMEM. `err` may be NULL.
 enum sl_err findings_print(const struct findings *f, const struct out *out,
                            struct sl_error *err);
 
@@ -55,13 +55,13 @@ enum sl_err findings_print(const struct findings *f, const struct out *out,
 void doctor_programs(struct findings *f);
 // Lists the loaded libraries that matter, by their files' names, with versions.
 void doctor_libraries(struct findings *f);
-// Checks the limit of open files, and tells of cores and memory.
+// Checks the limit of open files, and adds the number of cores and the memory.
 void doctor_limits(struct findings *f);
-// Checks --state (else the working folder), and --store if it is set: the time
-// of a synced write in the former, the space of both, that they lie on two
-// disks (if both are set); instead, that a store in S3 can be read and written.
-// Waits for disks and S3. Writes files and removes them, after a failure too
-// (but one in S3 may stay).
+// Checks the disks of --state (else the working folder) and of --store if that
+// is set: how long a synced write takes in the former, the space of both, and,
+// if both are set, that they lie on two disks. A --store in S3 is read and
+// written instead. Waits for disks and S3. Removes the files that it writes,
+// also after a failure, but one in S3 may stay.
 void doctor_disks(struct findings *f, const struct conf *conf);
 // Checks the free space of the disk with `folder`; does nothing if it is
 // missing.
@@ -69,8 +69,8 @@ void doctor_space(struct findings *f, const char *folder);
 
 // ---- checks of TLS and the network (doctor_net.c)
 
-// Checks that --tls-ca has signed --tls-cert, and when both expire; notes that
-// TLS is off if one is not given.
+// Checks that --tls-ca has signed --tls-cert, and when both expire; adds a note
+// that TLS is off if one of them is not given.
 void doctor_tls(struct findings *f, const struct conf *conf);
 // Asks the coordinator for its cluster and checks what it says of its members
 // and its store; dials the psservers (doctor_dial). Waits for each answer.

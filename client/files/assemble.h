@@ -23,26 +23,29 @@
 #include "proto/layout.h"
 #include "proto/wire.h"
 
-// Checks that a cut names each shard once, in any order: SL_ECORRUPT for
-// others. A range that no shard fills would leave as zeroes. SL_ENOMEM.
+// Checks that `cut` names each shard of the layout once, in any order. Returns
+// SL_OK; SL_ECORRUPT if not, since a range that no shard fills would stay
+// zeroes; SL_ENOMEM.
 enum sl_err assemble_names_all(const Sluice__V1__Checkpoint *cut,
                                const struct layout *layout,
                                struct sl_error *err);
 
-// Copies a shard's payload, as the wire has it, to its range of `flat`.
-// SL_ECORRUPT: the length is wrong.
+// Copies a shard's payload, as a psserver answers a pull, to the shard's range
+// of `flat`. SL_ECORRUPT: the length is wrong, or the layout has no such shard.
 enum sl_err assemble_payload(float *flat, const struct layout *layout,
                              uint32_t shard, const struct sl_slices *payload,
                              struct sl_error *err);
 
-// Copies a shard's values from snapshot file `path` to its range of `flat`.
-// sha256 (32 bytes) NULL: only the file's own checksums are compared.
+// Copies a shard's values from the snapshot file `path` of `fs` to the shard's
+// range of `flat`. Compares the file's SHA-256 with `sha256` (32 bytes) unless
+// that is NULL, and its own checksums in any case.
 enum sl_err assemble_snapshot(float *flat, const struct layout *layout,
                               uint32_t shard, struct fs *fs, const char *path,
                               const uint8_t *sha256, struct sl_error *err);
 
-// Writes file `path` with all variables by name, F32, in Keras' layout, and
-// meta[meta_count]. *bytes (may be NULL) is the file's size.
+// Writes the file `path` with all variables by name, as F32 in Keras' layout,
+// and with the texts meta[meta_count]. Sets *bytes to the file's size, unless
+// `bytes` is NULL.
 enum sl_err assemble_write(struct fs *fs, const char *path,
                            const struct layout *layout, const float *flat,
                            const struct tensor_meta *meta, size_t meta_count,

@@ -13,19 +13,24 @@
 #include "host/store/store_place.h"
 #include "proto/jobs.pb-c.h"
 
-// Finds a cut in the reply for job `id`: number `wanted`; 0: the best one
-// (`best`), else what the job ended with, else the last.
+// Sets *out to a cut of job `id` in `reply`: number `wanted`, or, if that is 0,
+// the best one with `best`; without, the one that the job ended with, or else
+// the last. *out is part of the reply. SL_ENOENT: there is none; *out then
+// means nothing.
 enum sl_err cut_find(const Sluice__V1__Checkpoint **out,
                      const Sluice__V1__CheckpointsReply *reply, const char *id,
                      uint64_t wanted, bool best, struct sl_error *err);
 
-// Sets *out to the file system that has `path`: that of this host, or a store
-// in S3, which `setup` leads to. SL_EINVAL: the name of the store.
+// Sets *out to the file system that has `path`: that of this host or, for
+// s3://, the store, with the access that `setup` has. SL_EINVAL: the name of
+// the store.
 enum sl_err cut_fs(struct fs **out, const char *path,
                    const struct store_setup *setup, struct sl_error *err);
 
-// Finds a shard's snapshot. *path is the caller's (sl_free); *sha256 is the
-// shard's, NULL if it says none. SL_ENOENT: this host cannot read it.
+// Finds the snapshot file of a shard: sets *path, which is the caller's
+// (sl_free), *fs, the file system that has it, and *sha256, which is the
+// shard's, or NULL if it says none. SL_ENOENT: this host cannot read the file;
+// *path and *sha256 are then as they were.
 enum sl_err cut_file(char **path, struct fs **fs, const uint8_t **sha256,
                      const Sluice__V1__CheckpointShard *shard,
                      const struct store_setup *setup, struct sl_error *err);

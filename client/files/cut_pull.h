@@ -10,9 +10,10 @@
 
 #include "client/call/api.h"
 
-// Pulls a shard of a cut from its psserver: its values, or, with the name of a
-// table, the table's records from number `first` on, as many as a message
-// holds.
+// Pulls a shard of a cut from its psserver: its values if `table` is NULL, else
+// records of that table from number `first` on, as many as a message holds.
+// Sets *answer, and *body, which holds the payload and is for rpc_body_free. On
+// failure *body is NULL.
 enum sl_err cut_pull(struct rpc_body **body, struct wire_pull_reply *answer,
                      struct api_client *api,
                      const Sluice__V1__CheckpointsReply *reply,

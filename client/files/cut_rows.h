@@ -37,9 +37,9 @@ struct cut_rows {
     uint64_t least;         // hash that the next row must have at least
 };
 
-// Begins with the first row of `x`, which is borrowed and has all rows on this
-// host (table_export_fetch). Each row's values stand TABLE_RECORD_HEAD
-// bytes behind its id.
+// Sets *r to the first row of `x`, which is borrowed; all its rows must be on
+// this host (table_export_fetch). r->stream.next then gives one row after
+// another.
 void cut_rows_init(struct cut_rows *r, const struct table_export *x);
 void cut_rows_release(struct cut_rows *r); // all zeroes is allowed
 

@@ -20,8 +20,9 @@ struct feed_rows {
     uint32_t dim;
 };
 
-// Opens the files of a feed that has some. *r is released by the caller in any
-// case.
+// Opens the files of a feed that has at least one, from its last base on;
+// r->stream.next then gives the rows of the table at its last cut. *r is for
+// feed_rows_release in any case.
 enum sl_err feed_rows_open(struct feed_rows *r, const struct table_feed *f,
                            struct sl_error *err);
 void feed_rows_release(struct feed_rows *r); // all zeroes is allowed

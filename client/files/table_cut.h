@@ -13,15 +13,17 @@
 #include "client/files/cut_find.h"
 #include "client/files/table_export.h"
 
-// Finds the table `name` among a job's tables[count]. `job` is for the error.
+// Sets *out to the table `name` among the job's tables[count]. SL_ENOENT: there
+// is none; the text names `job`.
 enum sl_err table_cut_find(const Sluice__V1__TableSpec **out,
                            Sluice__V1__TableSpec *const *tables, size_t count,
                            const char *name, uint64_t job,
                            struct sl_error *err);
 
-// Names for *x, all zeroes, where each shard's rows of a cut are: in a snapshot
-// that this host has, else with the psserver. `api`, `reply`, which has the
-// cut, and `name` are borrowed until x is released.
+// Fills *x, all zeroes before, with where the rows of table `name` of a cut
+// are, shard by shard: in a snapshot that this host can read, else at the
+// psserver, which is asked how many there are. `api`, `reply`, which has the
+// cut, and `name` are borrowed until table_export_release.
 enum sl_err table_cut_open(struct table_export *x, struct api_client *api,
                            const Sluice__V1__CheckpointsReply *reply,
                            const Sluice__V1__Checkpoint *cut, const char *name,

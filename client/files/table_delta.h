@@ -45,21 +45,23 @@ struct table_delta_name {
     bool base; // the whole table: there is no `from`
 };
 
-// Compares two tables with rows of `dim` numbers. *d is all zeroes. `old`
-// NULL: all rows are new. `new` is one of cut_rows_init, and its
-// table_export outlives *d.
+// Fills *d, all zeroes before, with what changed from `old` to `new`, two
+// tables with rows of `dim` numbers. `old` NULL: all rows are new. `new` is one
+// of cut_rows_init; its table_export must outlive *d.
 enum sl_err table_delta_make(struct table_delta *d, struct row_stream *old,
                              struct row_stream *new, uint32_t dim,
                              struct sl_error *err);
 void table_delta_release(struct table_delta *d); // all zeroes is allowed
 
-// Writes file `path` by name. *bytes is the file's size.
+// Writes *d to the file `path`, with what `name` says in its metadata. Sets
+// *bytes to the file's size.
 enum sl_err table_delta_write(const struct table_delta *d, const char *path,
                               const struct table_delta_name *name,
                               uint64_t *bytes, struct sl_error *err);
 
-// Compares the table of two cuts, of which `before` (NULL: no rows) is the old
-// one. The rows of psservers are fetched to `folder`.
+// Fills *d as table_delta_make does, from a table in the older cut `before`
+// (NULL: no rows) and in the newer one `after`. Rows that psservers have are
+// first fetched to files in `folder`.
 enum sl_err table_delta_of_cuts(struct table_delta *d,
                                 struct table_export *before,
                                 struct table_export *after, const char *folder,

@@ -32,8 +32,9 @@ struct table_export {
     const Sluice__V1__CheckpointsReply *reply;
 };
 
-// Begins the export of the table `name`, with rows of `dim` numbers, from so
-// many shards. *x is all zeroes, but for `api` and `reply`.
+// Begins the export of the table `name`, with rows of `dim` numbers, from
+// `shards` shards. *x is all zeroes before, but for `api` and `reply`. Then
+// each shard is named once, by table_export_file or table_export_psserver.
 enum sl_err table_export_begin(struct table_export *x, const char *name,
                                uint32_t dim, uint32_t shards,
                                struct sl_error *err);
@@ -46,8 +47,9 @@ enum sl_err table_export_file(struct table_export *x, uint32_t shard,
                               struct fs *fs, const char *path,
                               const uint8_t *sha256, struct sl_error *err);
 
-// Names the psserver that has a shard's rows, and asks it how many there are.
-// x->api and x->reply are set; `shard` is one of the reply's.
+// Names the psserver of `shard` as the one that has its rows, and asks it how
+// many there are. x->api and x->reply must be set; `shard` is one of the
+// reply's.
 enum sl_err table_export_psserver(struct table_export *x,
                                   const Sluice__V1__CheckpointShard *shard,
                                   struct sl_error *err);
@@ -57,7 +59,8 @@ enum sl_err table_export_psserver(struct table_export *x,
 // be left there (table_export_left) when the process is killed.
 enum sl_err table_export_fetch(struct table_export *x, const char *folder,
                                struct sl_error *err);
-// Returns true if `name` is that of a file that table_export_fetch leaves.
+// Returns true if `name` is the name of a file that a killed table_export_fetch
+// may leave.
 bool table_export_left(const char *name);
 
 // Returns the rows of a shard below x->shards that was read from a file, or
@@ -65,8 +68,8 @@ bool table_export_left(const char *name);
 const struct table_live *table_export_records(const struct table_export *x,
                                               uint32_t shard);
 
-// Writes file `path`, with meta[meta_count], after each shard was named once.
-// *bytes is the file's size.
+// Writes the rows of all shards, each of which was named once, to the file
+// `path`, with the texts meta[meta_count]. Sets *bytes to the file's size.
 enum sl_err table_export_write(const struct table_export *x, const char *path,
                                const struct tensor_meta *meta,
                                size_t meta_count, uint64_t *bytes,

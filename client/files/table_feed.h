@@ -58,13 +58,16 @@ struct table_feed {
 enum sl_err table_feed_open(struct table_feed *f, const char *folder,
                             const char *id, const char *table, uint32_t dim,
                             uint32_t most, struct sl_error *err);
+// Drops the folder's lock and frees what *f owns.
 void table_feed_release(struct table_feed *f);
 
-// Returns the last file; NULL: there is none yet.
+// Returns the last file in the list, which has the newest cut; NULL: there is
+// none yet.
 const struct feed_file *table_feed_last(const struct table_feed *f);
 
-// Adds cut `cut` of the table, which is not the last one that was added. `job`
-// is the name of the job's folder in the store.
+// Adds the table `x` of cut `cut`, which must not be the last one that was
+// added: writes a delta, or a base, and index.json. `job` is the name of the
+// job's folder in the store.
 enum sl_err table_feed_add(struct table_feed *f, struct table_export *x,
                            const char *job, uint64_t cut, struct sl_error *err);
 
@@ -76,7 +79,7 @@ enum sl_err feed_index_read(struct table_feed *f, struct sl_error *err);
 // Replaces the index by what *f says.
 enum sl_err feed_index_write(const struct table_feed *f, struct sl_error *err);
 
-// Returns true if `name` is one that a feed gives a file of rows.
+// Returns true if `name` is a name that a feed gives to its files of rows.
 bool feed_owns(const char *name);
 
 #endif

@@ -44,7 +44,7 @@ struct keras_graph {
 
 // ---- keras_graph.c
 
-// Fills *g, zeroes but for `err`, with the layers of `model`; release it in any
+// Sets *g, zeroes but for `err`, to the layers of `model`; release it in any
 // case. SL_EINVAL: not what Keras writes. SL_ENOTSUP: a layer is not supported.
 enum sl_err keras_graph(struct keras_graph *g, const json_t *model);
 void keras_graph_release(struct keras_graph *g); // all zeroes is allowed
@@ -60,14 +60,16 @@ struct keras_call {
     bool causal; // with use_causal_mask
 };
 
-// Reads the inputs of `layer` from how it is called. `numbers`: name of a layer
-// -> its number + 1. SL_ENOTSUP: it is called twice, or with what is unknown.
+// Sets *out to the inputs of `layer`, read from how it is called in its model.
+// `numbers`: the name of each layer before it -> its number + 1. SL_ENOTSUP: it
+// is called twice, or with an argument that is not known; SL_EINVAL: it reads
+// nothing.
 enum sl_err keras_call(struct keras_call *out, struct keras_graph *g,
                        const struct strmap *numbers, const json_t *layer);
 
-// Returns the layer's name that tensor `value` comes from, and in *tensor which
-// of its outputs it is; NULL: it is no tensor: {"class_name":
-// "__keras_tensor__", ...}, ["dense", 0, 0].
+// Returns the name of the layer that the tensor `value` of the file comes from,
+// and sets *tensor to which of its outputs it is. NULL: `value` is no tensor.
+// Tensors are {"class_name": "__keras_tensor__", ...} or ["dense", 0, 0].
 const char *keras_tensor(const json_t *value, json_int_t *tensor);
 
 // ---- keras_layer.c
@@ -95,8 +97,8 @@ enum sl_err keras_fill_metrics(json_t *spec, const json_t *said,
 // files); NULL: it has none.
 const char *keras_name(const json_t *layer);
 
-// Returns a job's name of the loss that the word or object `value` of Keras
-// means; NULL: none.
+// Returns the name in a job of the loss that `value` of Keras, a word or an
+// object, means; NULL: a job has no such loss.
 const char *keras_loss_name(const json_t *value);
 
 // Sets g->err to "layer 'x' (Dense) ..." and returns SL_ENOTSUP.
@@ -107,10 +109,11 @@ enum sl_err keras_refuse(struct keras_graph *g, const char *name,
 // Returns the string object[key], borrowed; NULL: there is none.
 const char *keras_str(const json_t *object, const char *key);
 
-// Returns the items of {"class_name": "__tuple__", "items": ...}; else `value`.
+// Returns the list in `value` if that is a tuple, {"class_name": "__tuple__",
+// "items": ...}; else `value` itself.
 const json_t *keras_plain(const json_t *value);
 
-// Returns true if a and b are equal, where 1 equals 1.0, but not within an
+// Returns true if the values a and b are equal. 1 equals 1.0, except within an
 // array.
 bool keras_same(const json_t *a, const json_t *b);
 // Returns true if `value` equals the JSON in `text`.
@@ -121,17 +124,18 @@ bool keras_is(const json_t *value, const char *text);
 // own objects. Returns `out`, which is "" without memory.
 const char *keras_text(char out[KERAS_TEXT], const json_t *value);
 
-// Returns true if `object` is Keras' own: not registered by a user, and of no
-// module but Keras'. True for strings and other plain values.
+// Returns true if `object` belongs to Keras itself: no user has registered it,
+// and its module is one of Keras'. True for strings and other plain values.
 bool keras_own(const json_t *object);
 
 // Returns the name of a function or of an object's class: "relu",
-// "GlorotUniform". NULL: it has none.
+// "GlorotUniform". NULL: `value` has none.
 const char *keras_word(const json_t *value);
 // Returns the object's arguments (config); NULL: none.
 const json_t *keras_config(const json_t *value);
 
-// Returns true if both names mean the same: "GlorotUniform", "glorot_uniform".
+// Returns true if both names mean the same: without regard to case and
+// underscores, as "GlorotUniform" and "glorot_uniform".
 bool keras_alike(const char *a, const char *b);
 
 #endif

@@ -44,43 +44,48 @@ struct keras_rule {
 // SL_OK always.
 enum sl_err take_ignore(struct keras_take *t, const struct keras_rule *r,
                         const json_t *value);
-// Takes null or `otherwise` alone, and adds nothing.
+// Refuses any value but null and `otherwise`; adds nothing.
 enum sl_err take_only(struct keras_take *t, const struct keras_rule *r,
                       const json_t *value);
-// Copies the value as it is.
+// Adds the value as it is.
 enum sl_err take_copy(struct keras_take *t, const struct keras_rule *r,
                       const json_t *value);
-// Copies one number; refuses a list.
+// Adds one number; refuses a list.
 enum sl_err take_number(struct keras_take *t, const struct keras_rule *r,
                         const json_t *value);
-// Copies one number for both axes, or two; two that are equal become one.
+// Adds one number, which is for both axes, or a list of two; two that are equal
+// become one.
 enum sl_err take_pair(struct keras_take *t, const struct keras_rule *r,
                       const json_t *value);
-// Copies an axis, also from a list of one; refuses lists of several.
+// Adds an axis, which may stand in a list of one; refuses lists of several.
 enum sl_err take_axis(struct keras_take *t, const struct keras_rule *r,
                       const json_t *value);
-// Adds a function of Keras' own by a job's name for it; refuses those of users.
+// Adds the job's name for an activation function of Keras' own; refuses
+// functions of users.
 enum sl_err take_activation(struct keras_take *t, const struct keras_rule *r,
                             const json_t *value);
 // Adds a job's word for an initializer of Keras'; refuses arguments that a job
 // cannot say. A seed is left out.
 enum sl_err take_initializer(struct keras_take *t, const struct keras_rule *r,
                              const json_t *value);
-// Takes a bias' initializer; any, and adds nothing, if use_bias is false.
+// Adds a bias' initializer as take_initializer does; if the layer has use_bias
+// false, accepts any value and adds nothing.
 enum sl_err take_bias(struct keras_take *t, const struct keras_rule *r,
                       const json_t *value);
-// Takes an initializer that is `otherwise`, as a job's variable always begins.
+// Refuses any initializer but null and `otherwise`, with which a job's variable
+// always begins; adds nothing.
 enum sl_err take_initial(struct keras_take *t, const struct keras_rule *r,
                          const json_t *value);
 // Adds {l1, l2} of a regularizer L1, L2 or L1L2, without factors of 0.
 enum sl_err take_regularizer(struct keras_take *t, const struct keras_rule *r,
                              const json_t *value);
-// Takes a bias' regularizer; any, and adds nothing, if use_bias is false.
+// Adds a bias' regularizer as take_regularizer does; if the layer has use_bias
+// false, accepts any value and adds nothing.
 enum sl_err take_bias_regularizer(struct keras_take *t,
                                   const struct keras_rule *r,
                                   const json_t *value);
-// Takes float32; mixed_float16 and mixed_bfloat16 set g->precision, which is
-// the whole job's.
+// Accepts float32 and adds nothing; mixed_float16 and mixed_bfloat16 set
+// g->precision, which holds for the whole job. Refuses others.
 enum sl_err take_dtype(struct keras_take *t, const struct keras_rule *r,
                        const json_t *value);
 // Adds ((top, bottom), (left, right)) as a list, or one number if all are the

@@ -44,11 +44,11 @@ struct follow_stream;
 enum sl_err follow_dial(struct api_client **api, const struct conf *conf,
                         struct sl_error *err);
 
-// Lets SIGINT and SIGTERM end the process: the story is over, or an answer is
-// waited for.
+// Unblocks SIGINT and SIGTERM, so that they end the process: while a verb waits
+// for an answer, or when a watch is over.
 void follow_unblock(void);
-// Blocks SIGINT and SIGTERM again, so that they are events of follow_next.
-// SL_EIO.
+// Blocks SIGINT and SIGTERM, so that they are events of follow_next. Returns
+// SL_OK or SL_EIO.
 enum sl_err follow_block(struct sl_error *err);
 
 // Watches job `id`; its statuses have its spec, and with `shards` its shards.
@@ -58,8 +58,9 @@ enum sl_err follow_block(struct sl_error *err);
 enum sl_err follow_open(struct follow_stream **out, struct api_client *api,
                         const char *id, bool shards, struct sl_error *err);
 
-// Waits for what happens next, at most `wait_ms` (0 or more), and fills *event
-// in any case. After FOLLOW_FAILED the caller ends the watch.
+// Waits for the next event, for wait_ms at most (0 or more), and sets *event;
+// FOLLOW_NOTHING if there was none. Dials again if the stream broke. After
+// FOLLOW_FAILED the caller calls follow_close.
 void follow_next(struct follow_stream *f, int wait_ms,
                  struct follow_event *event);
 // Ends the watch, and waits for its last callback; signals stay blocked
@@ -82,16 +83,16 @@ struct follow_options {
 
 struct cli;
 
-// Checks that options->summary can be written, before there is a job to wait
-// for, and makes the folder options->tensorboard. Errors are those of target.h
-// and of fs_mkdirs.
+// Checks that options->summary can be written, and makes the folder
+// options->tensorboard; to be called before there is a job to wait for. Returns
+// SL_OK, or an error of target.h or fs_mkdirs.
 enum sl_err follow_can_write(const struct follow_options *options,
                              struct sl_error *err);
 
-// Follows job `id` to its end, and waits so long; returns the exit code, and
-// has said on stderr why it is not 0: 130 or 143 if SIGINT or SIGTERM ended the
-// watch. Both are unblocked then. `options` and `api` are borrowed for the
-// call; the api stays open.
+// Follows job `id` to its end, and waits so long. Returns the exit code; if it
+// is not 0, stderr has the reason: 130 or 143 if SIGINT or SIGTERM ended the
+// watch. Both are unblocked when it returns. `options` and `api` are borrowed
+// for the call; the api stays open.
 int follow_job(struct cli *cli, struct api_client *api, const char *id,
                const struct follow_options *options);
 

@@ -16,12 +16,13 @@ struct patience {
     uint64_t pause_ms; // before it is asked next
 };
 
-// Returns endless patience, or --timeout where the user has set it: its default
-// is for a single answer.
+// Returns a patience that never ends or, if the user has set --timeout, one
+// that ends after that time from now: the default of --timeout is meant for one
+// answer.
 struct patience patience_of(const struct conf *conf);
 
-// Waits a little, each time longer, up to about a second. Returns false, at
-// once, if it has been long enough.
+// Sleeps a little, longer each time, up to about a second, and returns true:
+// ask again. Returns false, at once, if the patience is over.
 bool patience_wait(struct patience *p);
 
 #endif

@@ -21,8 +21,8 @@
 // go, also the caller's. SL_ENOMEM.
 enum sl_err progress_line(struct buf *out, const Sluice__V1__JobStatus *s);
 
-// Returns the bytes of such a line that fit `columns`: whole fields from the
-// left; part of the first field if not even that fits.
+// Returns how many bytes of a line of progress_line fit into `columns`: whole
+// fields from the left, or a part of the first field if not even that fits.
 size_t progress_fit(const char *line, size_t columns);
 
 // Appends "epoch 1: test accuracy 0.8712, loss 0.3561, auc 0.9412 (10,000
@@ -38,8 +38,8 @@ enum sl_err progress_evaluation(struct buf *out, const Sluice__V1__JobStatus *s,
 enum sl_err progress_evaluated(struct buf *out, const Sluice__V1__JobStatus *s,
                                const Sluice__V1__Evaluation *e);
 
-// Appends "learning rate 0.001 from closure 40 on" for number `rate` of the
-// rates that callbacks have reduced, which must be there.
+// Appends "learning rate 0.001 from closure 40 on" for entry `rate` (from 0) of
+// the rates in *s that callbacks have reduced; it must be there.
 enum sl_err progress_rate(struct buf *out, const Sluice__V1__JobStatus *s,
                           size_t rate);
 
@@ -47,16 +47,18 @@ enum sl_err progress_rate(struct buf *out, const Sluice__V1__JobStatus *s,
 // accuracy and loss, "-" for one without a value; nothing if there are none.
 enum sl_err progress_metrics(struct buf *out, const Sluice__V1__Evaluation *e);
 
-// Returns false where a prediction is not right or wrong (mean squared or
-// absolute error). True for a status without its spec.
+// Returns true if the job's predictions are right or wrong, so that accuracy
+// means something; false for a loss of mean squared or absolute error. True for
+// a status without its spec.
 bool progress_has_accuracy(const Sluice__V1__JobStatus *s);
 
 // Returns true if a job is finished, failed or stopped.
 bool progress_ended(Sluice__V1__JobState state);
 // Returns the word of a state, "running"; "unknown" for a newer one.
 const char *progress_state(Sluice__V1__JobState state);
-// Returns the word for a job: "unreadable", "paused" or "queued" if it is, else
-// that of its state. One that has ended is never "paused".
+// Returns the word for a job that people are shown: "unreadable", "paused" or
+// "queued" if it is that, else the word of its state. A job that has ended is
+// never "paused".
 const char *progress_word(const Sluice__V1__JobStatus *s);
 
 #endif

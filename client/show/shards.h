@@ -15,8 +15,8 @@
 // Most shards that a table lists: people read no longer ones.
 #define SHARDS_LISTED 16
 
-// Returns the bound of the staleness bucket with the median update, as "4" or
-// ">256" updates; "-": there was no update.
+// Returns the staleness, in updates, that half of the updates did not exceed,
+// as the upper bound of its bucket: "4", or ">256". "-": there was no update.
 const char *shards_median(const Sluice__V1__ShardCounts *c);
 
 // Appends "2,560 shards, 156.3 MiB, counted 1,200 to 1,204; --shards lists

@@ -25,29 +25,30 @@
 // 2: samples_per_epoch is a number, as in a status; 1: what samples_counted is.
 #define SUMMARY_SCHEMA_VERSION 2
 
-// Returns true if the check `once` holds. False for a status that was asked for
-// without its shards. So it is false for a job that was stopped or failed on
-// its way, but not for one that a callback ended.
+// Returns true if the check `once` holds. False for a job that was stopped or
+// failed on its way, though not for one that a callback ended, and for a status
+// that was asked for without its shards.
 bool summary_once(const Sluice__V1__JobStatus *s);
-// Returns true if the check `cover` holds, but for an epoch in which a callback
-// ended the job. False for a status without shards or geometry, and without
-// memory.
+// Returns true if the check `cover` holds; an epoch in which a callback ended
+// the job is left out. False for a status without shards or geometry, and
+// without memory.
 bool summary_cover(const Sluice__V1__JobStatus *s);
 
-// Returns the samples of `epoch` (from 0) that every shard counted: the lowest
-// number; 0 for a status without shards.
+// Returns how many samples of `epoch` (from 0) every shard has counted: the
+// lowest number of all; 0 for a status without shards.
 uint64_t summary_samples(const Sluice__V1__JobStatus *s, uint32_t epoch);
 
-// Returns counted samples by the seconds that the job ran, without its pauses.
-// A resumed job's are those that it counted itself, which needs the geometry. 0
-// while no sample was counted, and for a status without shards.
+// Returns counted samples per second of the time in which the job ran, without
+// its pauses; of a resumed job only the samples that it counted itself, for
+// which the status needs its geometry. 0 while no sample was counted, and for a
+// status without shards.
 double summary_rate(const Sluice__V1__JobStatus *s);
 
 // Makes the object that --summary writes. *out is a new reference, the
 // caller's. SL_ENOMEM.
 enum sl_err summary_json(json_t **out, const Sluice__V1__JobStatus *s);
 
-// Appends the closing table.
+// Appends the table that is shown when a job has ended. SL_ENOMEM.
 enum sl_err summary_text(struct buf *out, const Sluice__V1__JobStatus *s);
 
 #endif

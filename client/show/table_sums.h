@@ -22,9 +22,10 @@ struct tables_report {
     size_t unsaid; // of (shard, table): nothing was reported
 };
 
-// Sums what the shards of a status with its spec have of each table: a row for
-// each, or with `by_psserver` for each psserver that has buckets of it. Shards
-// that reported nothing are counted, and add nothing.
+// Makes *out from a status with its spec: the sums of what the shards have of
+// each table, in a row for each table or, with `by_psserver`, for each table
+// and psserver that has a part of it. Shards that reported nothing add to
+// out->unsaid alone. Returns SL_OK or SL_ENOMEM.
 enum sl_err tables_report_init(struct tables_report *out,
                                const Sluice__V1__JobStatus *s,
                                bool by_psserver);

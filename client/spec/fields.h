@@ -14,10 +14,10 @@
 extern const unsigned char job_proto[];
 extern const size_t job_proto_len;
 
-// Sets an empty `out` to the comment before a field of a message and the one
-// behind it, with its line ends; to nothing if there is none.
-// SL_ENOENT: the file has no such field; SL_ENOMEM. `out` is empty, or holds a
-// part, then.
+// Sets `out`, which is empty, to the comments before and behind field `field`
+// of message `message` in job.proto, with their line ends; leaves it empty if
+// there are none. SL_ENOENT: the file has no such field; SL_ENOMEM. After a
+// failure `out` is empty, or holds a part.
 enum sl_err fields_comment(struct buf *out, const char *message,
                            const char *field);
 

@@ -66,9 +66,10 @@ const char *specfile_name(const char *path);
 enum sl_err specfile_open(json_t **out, json_t **lines, const char *path,
                           struct sl_error *err);
 
-// Puts the --set that gave a wrong value into an error, instead of the file:
-// "a.yaml: train.batch: ..." becomes "--set train.batch=x: train.batch: ...".
-// Returns false if none of sets[count] gave it.
+// Changes an error so that it names the --set that gave the wrong value,
+// instead of the file `name`: "a.yaml: train.batch: ..." becomes "--set
+// train.batch=x: train.batch: ...". Returns false, with *err as it was, if none
+// of sets[count] gave it.
 bool specfile_blame_set(struct sl_error *err, const char *name,
                         const char *const *sets, size_t count);
 
@@ -78,7 +79,8 @@ bool specfile_blame_set(struct sl_error *err, const char *name,
 void specfile_locate(struct sl_error *err, const char *name,
                      const json_t *lines);
 
-// Appends a warning line per data file that is not on this host.
+// Appends a line with a warning for each data file in the spec that does not
+// exist on this host. SL_ENOMEM.
 enum sl_err specfile_missing(struct buf *out, const Sluice__V1__JobSpec *spec);
 
 #endif

@@ -18,10 +18,11 @@ struct table_weights {
     struct table_weights_file *files; // owned
 };
 
-// Reads said[count], each as "TABLE=FILE", and compares each file with its
-// table of a checked spec: ids, values of the table's dim that are finite, and
-// no more rows than max_rows. Whether an id stands twice is seen by the
-// psserver that has it. Maps and reads the whole files.
+// Reads files of rows into *out: each of said[count] is "TABLE=FILE". Compares
+// each file with its table of the checked spec: it must have ids, finite values
+// of the table's dim, and no more rows than max_rows. Does not look for ids
+// that stand twice: the psserver that gets them does. Maps and reads the whole
+// files. *out need not be zeroed.
 enum sl_err table_weights_read(struct table_weights *out, struct fs *fs,
                                const char *const *said, size_t count,
                                const Sluice__V1__JobSpec *spec,

@@ -29,12 +29,13 @@ struct weights {
 enum sl_err weights_read(struct weights *out, struct fs *fs, const char *path,
                          const Sluice__V1__JobSpec *spec, struct sl_error *err);
 
-// Fills `file` but for size and hash: the whole path of an existing file. After
-// a failure *out is for weights_release.
+// Sets *out to the absolute path, folder and name of the existing file `path`,
+// without size and hash (weights_seal). SL_ENOENT, SL_EIO, SL_ENOMEM; then *out
+// is for weights_release.
 enum sl_err weights_name(struct weights *out, const char *path,
                          struct sl_error *err);
 
-// Adds the file's size and hash, and reads all of it.
+// Sets the size and the SHA-256 in w->file, and reads the whole file for that.
 enum sl_err weights_seal(struct weights *w, struct fs *fs,
                          struct sl_error *err);
 void weights_release(struct weights *w); // all zeroes is allowed

@@ -40,8 +40,9 @@ struct tracefile_sums {
 // Returns the sums of what was added so far.
 struct tracefile_sums tracefile_sums(const struct tracefile *t);
 
-// Returns why the n-th process without spans (from 0) has none, and in *name
-// what it is called; NULL: there are no more, and *name is untouched.
+// Returns the reason why the n-th process without spans (from 0) has none, and
+// sets *name to the process' name; NULL: there are no more, and *name is
+// untouched.
 const char *tracefile_missing(const struct tracefile *t, size_t n,
                               const char **name);
 

@@ -87,14 +87,14 @@ void child_release(struct child *c);
 enum sl_err child_start(struct child *c, char *const *env, uint64_t now_ms,
                         struct sl_error *err);
 
-// Notes that the child sent READY=1. Returns true if it was starting. In other
-// states it does nothing.
+// Notes that the child sent READY=1. Returns true if it was CHILD_STARTING, and
+// is CHILD_READY now; false in other states, which stay.
 bool child_ready(struct child *c);
 
-// Notes that the child was reaped with `status` of waitpid. Removes the pid
-// file, decides when it starts again (start_at_ms) or that it will not
-// (CHILD_GIVEN_UP). `random` jitters the pause. Called for a child that was
-// running.
+// Notes that the child, which was running, has ended, with `status` from
+// waitpid. Removes its pid file, and sets when it is to be started again
+// (c->start_at_ms, after child_pause_ms) or that it is not (CHILD_GIVEN_UP).
+// `random`: any number.
 void child_ended(struct child *c, int status, uint64_t now_ms, uint64_t random);
 
 #define CHILD_WHY 64

@@ -21,13 +21,14 @@ struct gpus {
     unsigned ordinal[GPUS_MOST]; // usable ones, in order
 };
 
-// Asks the worker program at path `worker` for its GPUs, for up to a minute,
-// and takes those that `wanted`, the value of --gpus, says.
+// Asks the worker program at path `worker` for its GPUs, waiting up to a
+// minute, and sets *out to those that `wanted`, the value of --gpus ("all" or a
+// number), takes.
 enum sl_err gpus_find(struct gpus *out, const char *worker, const char *wanted,
                       struct sl_error *err);
 
-// Takes GPUs as gpus_find does, from the worker's output `listing`: a line with
-// a JSON array, perhaps among others.
+// Sets *out as gpus_find does, from `listing`, the output of the worker
+// program: a line of it is a JSON array.
 enum sl_err gpus_choose(struct gpus *out, const char *listing,
                         const char *wanted, struct sl_error *err);
 

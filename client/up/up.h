@@ -63,14 +63,16 @@ enum sl_err up_setup(struct up *u, const struct conf *conf,
 // and frees. All children must have ended.
 void up_release(struct up *u);
 
-// Makes the children's environment: `ours` without the client's own variables,
-// with $NOTIFY_SOCKET `notify` and UPDIR_VARIABLE `dir`. A NULL ends `ours` and
-// *out. sl_free each and the list. SL_ENOMEM leaves *out as it was.
+// Sets *out to the children's environment: `ours`, a list ended by NULL,
+// without the client's own variables, with $NOTIFY_SOCKET set to `notify` and
+// UPDIR_VARIABLE to `dir`. *out is ended by NULL; free each text and the list
+// with sl_free. SL_ENOMEM leaves *out as it was.
 enum sl_err up_environment(char ***out, char *const *ours, const char *notify,
                            const char *dir);
 
-// Copies address `listen` to *out (sl_free), with a port that is free now in
-// place of port 0. SL_EIO, SL_ENOMEM: *out is NULL or untouched.
+// Sets *out to a copy of the address `listen`, for sl_free; if its port is 0,
+// with a port in place of that which is free now. SL_EIO, SL_ENOMEM: *out is
+// NULL or untouched.
 enum sl_err up_choose_address(char **out, const char *listen,
                               struct sl_error *err);
 

@@ -49,9 +49,10 @@ char *updir_path(const struct updir *d, const char *fmt, ...)
 enum sl_err updir_write(const struct updir *d, const char *name,
                         const char *text, struct sl_error *err);
 
-// Ends daemons of a `sluice up` that was killed itself, told by their pid files
-// and their environment (SIGTERM, after grace_ms SIGKILL), says so for each,
-// and removes what they left behind. Needs the lock. Waits for their end.
+// Ends daemons that are left of a `sluice up` which was killed: by SIGTERM,
+// after grace_ms by SIGKILL. It finds them by their pid files and their
+// environment, says so for each on stderr, and removes their pid files and
+// sockets. The folder must be locked (updir_open). Waits for their end.
 enum sl_err updir_end_strays(const struct updir *d, int grace_ms,
                              struct sl_error *err);
 
