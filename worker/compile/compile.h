@@ -80,14 +80,16 @@ enum sl_err compile(struct program **out, struct kern_dev *dev,
                     const struct compile_options *options,
                     struct program_memory *memory, struct sl_error *err);
 
-// Tells, in the log and for status, which kernels of a device have proved
-// themselves since its kern_proofs were `before`, and which are left out. For
-// plans that are not a program's: compile() tells of its own.
+// Logs which kernels of a device were proved to be right since its kern_proofs
+// were `before`, and which are left out as wrong; the latter are also shown in
+// the status. For plans that are not a program's: compile() calls it for its
+// own.
 void compile_tell_kernels(struct kern_dev *dev, const struct proofs *before);
 
-// Fills in the form of samples that the model reads, with labels as `loss`
-// wants them; `u8` and `test` are false. SL_ENOTSUP: more than DATA_RANK
-// dimensions, and *out is untouched. `loss` is the job's.
+// Sets *out to the form of samples that the model reads, with labels as `loss`,
+// the job's, wants them; out->u8 and out->test are false. Returns SL_OK;
+// SL_ENOTSUP if samples have more than DATA_RANK dimensions, with *out
+// untouched.
 enum sl_err compile_wants(struct data_want *out, const struct model *model,
                           enum spec_loss loss, struct sl_error *err);
 

@@ -92,65 +92,74 @@ struct build {
 
 // ---- compile_emit.c
 
-// Fails the build with an error about a node; the first failure counts.
+// Fails the build with error `code` and the text `what` about layer `node`,
+// unless it has failed before.
 void compile_fail(struct build *b, uint32_t node, enum sl_err code,
                   const char *what);
 
 // Returns a new tensor in the arena.
 uint32_t compile_tensor(struct build *b, size_t bytes);
-// Returns a new tensor at a given place.
+// Returns a new tensor of `bytes` bytes at byte `offset` of a place.
 uint32_t compile_at(struct build *b, enum program_place place, size_t offset,
                     size_t bytes);
-// Returns the variable of a node in the flat parameter or gradient vector. The
-// node has it.
+// Returns a new tensor for variable `w` of a node, which the node must have, in
+// the flat vector of parameters or of gradients (`vector`: PROGRAM_PARAMS or
+// PROGRAM_GRADS).
 uint32_t compile_weight(struct build *b, const struct model_node *node,
                         enum model_weight w, enum program_place vector);
 
-// Fills in [batch of the options, dims of the shape] and returns how many
-// dimensions they are, 1 + s->rank; elements beyond them stay as they were. The
-// rank must be below KERN_DIMS.
+// Sets dim to [batch of the options, dims of the shape] and returns how many
+// they are, 1 + s->rank; further elements of dim stay as they were. s->rank
+// must be below KERN_DIMS.
 unsigned compile_dims(const struct build *b, const struct model_shape *s,
                       int64_t dim[KERN_DIMS]);
-// Returns the bytes of a batch of that shape as an activation.
+// Returns the bytes of an activation of that shape for the whole batch.
 size_t compile_bytes(const struct build *b, const struct model_shape *s);
 
-// Plans an op and appends it. `refs` has one entry per input and output of the
-// desc. Both are read during the call; with o->f64 *d becomes one of f64.
+// Plans the op *d of layer `node` and appends it to the program. `refs` has one
+// entry per input and output of *d, in this order. Both are read during the
+// call; with o->f64 the reals in *d become doubles.
 void compile_emit(struct build *b, uint32_t node, struct kern_desc *d,
                   const struct build_ref *refs);
 
-// Returns in *out the plan of an op, owned by the program: a new one, or that
-// of an op with the same description. Raises the program's workspace. On
-// failure b->err says why; b->rc is the caller's to set (compile_plans.c).
+// Sets *out to the plan of the op *d, owned by the program: that of an op with
+// the same description, or a new one. Raises the program's workspace to what
+// the plan needs. On failure b->err says why, and the caller sets b->rc
+// (compile_plans.c).
 enum sl_err compile_plan(struct build *b, const struct kern_desc *d,
                          struct kern_plan **out);
 
-// Returns true if the backend does `fused` at least as well as `plain`. Always
-// true with o->f64. May be slow. Both have their dtypes (compile_type), here
-// and in the functions below that choose between two descriptions.
+// Returns true if the backend computes `fused` at least as well as `plain`.
+// Always true with o->f64. May be slow, as it may try both. Both must have
+// their dtypes (compile_type), here and in the functions below that choose
+// between two descriptions.
 bool compile_fuses(struct build *b, const struct kern_desc *fused,
                    const struct kern_desc *plain);
-// Frees what is known of plans; the program keeps its own.
+// Frees what the build has noted of plans (b->plans); the program keeps the
+// plans.
 void compile_plans_release(struct build *b);
 
-// Adds `epilogue` to an op and returns true, if the backend does it at least as
-// well with it; else returns false, and *d stays.
+// Adds `epilogue` (bits such as KERN_BIAS) to *d and returns true, if the
+// backend computes the op at least as well with it; else returns false, with *d
+// as it was.
 bool compile_try_epilogue(struct build *b, struct kern_desc *d,
                           uint32_t epilogue);
 
-// Lets the op `d` of a layer do the backward of the ReLU before it, if the
-// program trains, no other layer reads the ReLU's output and the backend likes
-// it there; then act_done of the ReLU's node is set. *d has its dtypes.
+// Adds the backward of the ReLU in front of `node` to its op *d (KERN_DRELU),
+// and sets act_done of the ReLU's node, if the program trains, no other layer
+// reads the ReLU's output, and the backend computes that at least as well. *d
+// has its dtypes.
 void compile_fuse_drelu(struct build *b, const struct model_node *node,
                         struct kern_desc *d);
 
-// Returns the tensor of a normalization's MODEL_GAMMA or MODEL_BETA, which `w`
-// names; if it has none, that of constant ones or zeroes, one per channel.
+// Returns a tensor with one number per channel of a normalization: its variable
+// `w` (MODEL_GAMMA or MODEL_BETA) or, if it has none, constant ones for
+// MODEL_GAMMA and zeroes for MODEL_BETA.
 uint32_t compile_scale_or_center(struct build *b, const struct model_node *node,
                                  enum model_weight w);
 
-// Returns a node's activation as a kernel's kind, with its number in *a;
-// KERN_UNARY_NONE for softmax.
+// Returns a node's activation as a kernel's kind, and sets *a to the
+// activation's alpha; KERN_UNARY_NONE for softmax, which is an op of its own.
 enum kern_unary_kind compile_unary(const struct model_node *node, float *a);
 
 // Returns the window of a convolution or pool, with its pads; a global pool's
@@ -159,130 +168,152 @@ struct kern_window compile_window(const struct model_node *node);
 
 // ---- compile_operand.c
 
-// Returns true for the model's output if only the loss reads it: its activation
-// is computed in f32 although the layers are in 16 bits.
+// Returns true if node i is *wide*: it is the model's output, only the loss
+// reads it, and the layers compute in 16 bits. Its activation is then computed
+// in f32.
 bool compile_is_wide(const struct build *b, uint32_t i);
-// Returns the dtype of node i's value and gradient.
+// Returns the dtype of node i's value and gradient: f32 if it is wide, else
+// b->t.
 enum kern_dtype compile_dtype(const struct build *b, uint32_t i);
 // Returns the bytes of node i's value.
 size_t compile_value_bytes(const struct build *b, uint32_t i);
-// Gives a described op the dtype `t` (kern_desc_dtype); if that is f32, an op
-// stays as it was described, and a product gets the options' mathematics.
+// Gives the described op *d the dtype `t` (kern_desc_dtype). If `t` is
+// KERN_F32, an op stays as it was described, but a product gets the mathematics
+// of the options.
 void compile_type(struct build *b, struct kern_desc *d, enum kern_dtype t);
-// Returns `count` elements of x in another dtype: x itself if it has that
-// already. Else a new tensor.
+// Returns a tensor with the `count` elements of x, which have dtype `from`, in
+// dtype `to`: x itself if they are equal, else a new one, written by an op that
+// is appended.
 uint32_t compile_cast(struct build *b, uint32_t node, uint32_t x, int64_t count,
                       enum kern_dtype from, enum kern_dtype to);
 
-// Fills in the dimensions of a convolution's input, with padded channels.
+// Sets dim to the dimensions of a convolution's input, with padded channels if
+// images are padded (b->x_channels).
 void compile_conv_dims(const struct build *b, const struct model_node *node,
                        int64_t dim[KERN_DIMS]);
-// Returns a copy of an f32 image or filter of dimensions `dim` (n, h, w, c) in
-// the arena, with b->x_channels channels, as type b->t.
+// Returns a tensor with a copy of x, an f32 image or filter of dimensions `dim`
+// (n, h, w, c), with b->x_channels channels, as type b->t.
 uint32_t compile_pad(struct build *b, uint32_t node, uint32_t x,
                      const int64_t dim[4]);
-// Returns a kernel or bias as its node's products read it. The node has it. The
-// same tensor each time.
+// Returns a tensor with variable `w` of node i, a kernel or bias, as the node's
+// products read it: cast to b->t, padded or aligned if they need that. The node
+// has the variable. Returns the same tensor each time.
 uint32_t compile_operand(struct build *b, uint32_t i, enum model_weight w);
-// Returns the dtype in which the backend gives a weight gradient: f32, which it
-// sets in both descriptions, if the backend is not worse at that; else b->t,
-// and both stay. Both have the dtype b->t (compile_type); `without` alone is
-// asked about.
+// Returns the dtype in which the backend is to give a weight's gradient:
+// KERN_F32, which is then set in both descriptions, if the backend computes
+// `without` at least as well with it; else b->t, and both stay. Both have the
+// dtype b->t (compile_type).
 enum kern_dtype compile_grad_dtype(struct build *b, struct kern_desc *with,
                                    struct kern_desc *without);
-// Returns where an op writes a variable's gradient, as type `given`: its place
-// in the vector if that will do, else a new tensor. For batch norm's, too.
+// Returns the tensor to which an op writes the gradient of variable `w` of node
+// i in dtype `given`: the variable's place in the gradient vector if possible,
+// else a new tensor. Also for batch norm's. compile_grad_home follows the op.
 uint32_t compile_grad_at(struct build *b, uint32_t i, enum model_weight w,
                          enum kern_dtype given);
-// Brings that gradient, which an op has written to `t` as type `given`, to its
-// place in the vector: casts, unscales, adds the penalty's part. A program that
-// adds adds it there. Once per variable.
+// Brings the gradient that an op has written to `t`, from compile_grad_at, in
+// dtype `given`, to its place in the gradient vector: casts it, divides it by
+// the loss scale, adds the penalty's part; a program that adds (o->add) adds it
+// there. Once per variable.
 void compile_grad_home(struct build *b, uint32_t i, enum model_weight w,
                        uint32_t t, enum kern_dtype given);
 
 // ---- compile_penalty.c
 
-// Adds the penalties on the variables' sizes to the loss. `stats` is the tensor
-// of the loss's two sums.
+// Appends ops that add the penalties on the variables' sizes to the loss.
+// `stats` is the tensor with the loss's two sums.
 void compile_penalties(struct build *b, uint32_t stats);
-// Adds the penalty's part to `grad`, elements [first, first + count) of a
-// variable's gradient. Does nothing for a variable without a penalty.
+// Adds the penalty's part to `grad`, which has elements [first, first + count)
+// of the gradient of variable `w` of node i. Does nothing for a variable
+// without a penalty.
 void compile_penalize(struct build *b, uint32_t i, enum model_weight w,
                       int64_t first, int64_t count, uint32_t grad);
 
 // ---- compile_add.c
 
-// Returns where to write a whole f32 gradient, or a statistic of the batch: in
-// the vector; or in the arena for a program that adds, and for a statistic that
-// has to be scaled (o->share, or an unbiased variance). The same place each
-// time.
+// Returns the tensor in which the whole f32 gradient of variable `w` of node i,
+// or a statistic of the batch, is to be written: its place in the gradient
+// vector; or a tensor in the arena, for a program that adds, and for a
+// statistic that has to be scaled (o->share, or an unbiased variance). The same
+// one each time. compile_grad_add follows.
 uint32_t compile_grad(struct build *b, uint32_t i, enum model_weight w);
-// Adds that gradient to the vector, which keeps `kept` times its elements; a
-// program that does not add writes a statistic there that has to be scaled, and
-// else does nothing.
+// Adds what was written to compile_grad's tensor to the gradient vector, the
+// elements of which are multiplied by `kept` before. In a program that does not
+// add, it only writes a statistic that has to be scaled; else it does nothing.
 void compile_grad_add(struct build *b, uint32_t i, enum model_weight w,
                       double kept);
-// Returns where to write elements [first, first + elements) of the gradient of
-// a variable that is computed in parts: in the vector, or for a program that
-// adds in a new tensor each time.
+// Returns the tensor to which to write elements [first, first + elements) of
+// the gradient of a variable that is computed in parts: their place in the
+// gradient vector, or, in a program that adds, a new tensor each time.
+// compile_grad_rows_add follows.
 uint32_t compile_grad_rows(struct build *b, uint32_t i, enum model_weight w,
                            int64_t first, int64_t elements);
-// Adds the penalty's part to these elements, and them to the vector in a
-// program that adds; `t` is what compile_grad_rows returned.
+// Adds the penalty's part to the elements in `t`, which compile_grad_rows
+// returned and an op has written; in a program that adds, adds them to the
+// gradient vector.
 void compile_grad_rows_add(struct build *b, uint32_t i, enum model_weight w,
                            int64_t first, int64_t elements, uint32_t t);
 
 // ---- compile_grads.c
 
-// Returns true if the node's k-th input wants a gradient.
+// Returns true if the gradient of the node's k-th input has to be computed, as
+// something at or before that input is trained.
 bool compile_wants_grad(const struct build *b, const struct model_node *node,
                         uint32_t k);
-// Returns where an op may write the gradient of a node's output: a new tensor.
-// compile_took follows.
+// Returns a new tensor for a gradient of the output of `node`, which an op then
+// writes; compile_took follows the op.
 uint32_t compile_target(struct build *b, uint32_t node);
-// Takes that gradient, which an op has written to `t`, over: it is the node's,
-// or is added to what other ops gave.
+// Takes over `t`, from compile_target, after an op has written it: it is the
+// node's gradient (b->grad), or is added to what other ops gave.
 void compile_took(struct build *b, uint32_t node, uint32_t t);
-// Passes dy on to `node` unchanged. `away`: the caller does not use dy any more
-// after this, and it may become the node's gradient itself.
+// Gives `dy` to `node` as a gradient of its output, unchanged. `away`: the
+// caller does not use dy any more, so that it may become the node's gradient
+// itself; else it is copied or added.
 void compile_pass(struct build *b, uint32_t node, uint32_t dy, bool away);
-// Passes node i's gradient on to its only input; a layer's backward.
+// Gives node i's gradient to its only input (compile_pass); the whole backward
+// of some layers.
 void compile_pass_on(struct build *b, uint32_t i);
-// Sets y = alpha x + beta y over all elements, which have the type of
-// activations. y may be x.
+// Appends y = alpha x + beta y over all elements, which have the dtype of
+// activations. y may be x. `node` is for errors, here and below.
 void compile_axpby(struct build *b, uint32_t node, float alpha, uint32_t x,
                    float beta, uint32_t y);
-// Scales x by a, in place. All of x has the type of activations.
+// Multiplies x by a, in place. All of x has the dtype of activations.
 void compile_scale(struct build *b, uint32_t node, uint32_t x, float a);
-// Computes the bias gradient of node i, the sum of its dy (b->grad) over all
-// but its channels, and brings it home. The node has a bias.
+// Computes the gradient of node i's bias, the sum of its b->grad over all
+// dimensions but the channels, and brings it home (compile_grad_home). The node
+// has a bias.
 void compile_bias_grad(struct build *b, uint32_t i);
-// Returns true if node i has a bias, and no other layer has computed its
-// gradient.
+// Returns true if node i has a bias, the gradient of which no other layer has
+// computed.
 bool compile_wants_bias_grad(const struct build *b, uint32_t i);
-// Returns true if the op that computes the kernel's gradient gives the bias's,
-// too.
+// Returns true if the op that computes the kernel's gradient should compute the
+// bias's too: node i wants one, and the backend computes `with`, both, at least
+// as well as `without`.
 bool compile_fuses_bias(struct build *b, uint32_t i,
                         const struct kern_desc *with,
                         const struct kern_desc *without);
-// Returns true if the sum of this node's dx is taken as the bias gradient of
-// the convolution in front: no other node reads the convolution, and its
-// activation's backward is done. `with` is the op that computes both.
+// Returns true if the layer i, a max pool or batch norm, should compute the
+// bias gradient of the convolution in front of it, as the sum of its own dx, by
+// the op `with` in place of `without`: no other node reads the convolution, the
+// backward of the convolution's activation is done, and the backend does it at
+// least as well.
 bool compile_sums_for_bias(struct build *b, uint32_t i,
                            const struct kern_desc *with,
                            const struct kern_desc *without);
-// Brings home the gradient of a convolution's bias that the layer behind it has
-// summed into `db`, in f32: the convolution computes none then (bias_done).
+// Brings home (compile_grad_home) the gradient of a convolution's bias that
+// compile_sums_for_bias has allowed and the layer behind has written to `db`,
+// in f32; sets bias_done of the node `conv`.
 void compile_bias_home(struct build *b, uint32_t conv, uint32_t db);
-// Computes the gradients of kernel `w` and, except for MODEL_DEPTHWISE_KERNEL,
-// of the bias. `with` computes both in one op; if the backend is worse at that,
-// `without` and a sum do. Both read `first` and `second`, and write the
-// kernel's gradient, `with` the bias's behind it; both get their dtypes here.
+// Computes the gradients of kernel `w` of node i and, except for
+// MODEL_DEPTHWISE_KERNEL, of its bias, and brings them home. `with` describes
+// one op for both; if the backend is worse at that, `without` and a sum are
+// used. Both ops read `first` and `second`, and write the kernel's gradient,
+// `with` the bias's as well; both get their dtypes here.
 void compile_weight_grads(struct build *b, uint32_t i, enum model_weight w,
                           struct kern_desc *with, struct kern_desc *without,
                           struct build_ref first, struct build_ref second);
-// Returns a batch of products [m, n], of x [m, k], or [k, m] with trans_x, and
-// y [k, n], or [n, k] with trans_y: a new tensor. bmnk: the batch, m, n, k.
+// Appends a batch of products [m, n] of x and y, and returns their tensor, a
+// new one. bmnk: the batch's size, m, n, k. x is [m, k], or [k, m] with
+// trans_x; y is [k, n], or [n, k] with trans_y.
 uint32_t compile_products(struct build *b, uint32_t node, uint32_t x,
                           uint32_t y, const int64_t bmnk[4], bool trans_x,
                           bool trans_y);
@@ -293,46 +324,48 @@ struct compile_projection {
     enum model_weight kernel;
     int64_t rows, k, units;
 };
-// Computes x kernel^T + bias; returns y [rows, units], a new tensor.
+// Appends y = x kernel^T + bias, and returns y [rows, units], a new tensor; x
+// is [rows, k].
 uint32_t compile_project(struct build *b, uint32_t i,
                          const struct compile_projection *p, uint32_t x);
-// Computes dx = dy kernel, [rows, k].
+// Appends dx = dy kernel; dx is [rows, k].
 void compile_project_input(struct build *b, uint32_t i,
                            const struct compile_projection *p, uint32_t dy,
                            uint32_t dx);
-// Computes the gradients of that kernel and bias from x and dy, and brings them
-// home.
+// Computes the gradients of the projection's kernel and bias from x and dy, and
+// brings them home (compile_grad_home).
 void compile_project_grads(struct build *b, uint32_t i,
                            const struct compile_projection *p, uint32_t x,
                            uint32_t dy);
-// Computes dx by `d`, from dy and kernel `w`, in this order, and gives it to
-// the node's first input (compile_took), if that wants a gradient. *d gets its
-// dtypes here.
+// Computes the gradient of the node's first input, if that wants one, by the op
+// *d from dy and kernel `w`, in this order, and gives it to the input
+// (compile_took). *d gets its dtypes here.
 void compile_input_grad(struct build *b, uint32_t i, struct kern_desc *d,
                         uint32_t dy, enum model_weight w);
 
 // ---- compile_act.c
 
-// Applies the activation of node i to z, and sets b->value of the node. `own`:
-// no other op reads z, so it may be overwritten where the backward pass does
-// not want it. A wide node's activation comes when the layer is done:
-// compile_widen.
+// Sets b->value of node i to its activation of z. `own`: no other op reads z,
+// so that it may be overwritten unless the backward pass needs it. The
+// activation of a wide node is left to compile_widen.
 void compile_activate(struct build *b, uint32_t i, uint32_t z, bool own);
-// Casts a wide node's value to f32 and applies its activation there; does
-// nothing for another node.
+// Casts a wide node's value to f32 and applies its activation, when the layer
+// is done; does nothing for another node.
 void compile_widen(struct build *b, uint32_t i);
-// Ends a layer with a kernel: x, kernel `w`, (bias) -> y, activation. *d has
-// the bias if the node has one (compile_bias_bit), and gets its dtypes and
-// perhaps a ReLU here. Sets b->value of the node.
+// Appends the op *d of a layer with a kernel, from x, kernel `w` and the bias
+// if there is one, and the activation behind it; sets b->value of node i. *d
+// has KERN_BIAS if the node has a bias (compile_bias_bit), and gets its dtypes,
+// and perhaps a ReLU, here.
 void compile_weighted(struct build *b, uint32_t i, struct kern_desc *d,
                       uint32_t x, enum model_weight w);
 // Returns KERN_BIAS if the node has a bias, else 0.
 uint32_t compile_bias_bit(const struct model_node *node);
-// Goes back through the activation: dy becomes the gradient of its input. Does
-// nothing where the loss or another layer does that (act_done).
+// Turns b->grad of node i, the gradient of its output, into the gradient of its
+// activation's input, in place. Does nothing for a linear activation, or where
+// the loss or another layer does that (act_done).
 void compile_unactivate(struct build *b, uint32_t i);
-// Narrows a wide node's gradient for the layer itself. Does nothing for another
-// node.
+// Casts the gradient of a wide node to b->t, for the layer's own backward. Does
+// nothing for another node.
 void compile_narrow(struct build *b, uint32_t i);
 
 // ---- layers
@@ -406,36 +439,39 @@ COMPILE_LAYER_MAP(COMPILE_LAYER_DECLARE)
 // Appends the ops that copy the input of node i, a layer that is a view, to its
 // output, a new tensor (b->value).
 void compile_view_forward(struct build *b, uint32_t i, compile_view_fn *view);
-// Appends the op that copies such a node's gradient back, if its input wants
-// one.
+// Appends the op that copies the gradient of node i, a layer that is a view,
+// back to its input, if that wants one.
 void compile_view_backward(struct build *b, uint32_t i, compile_view_fn *view);
 
-// Returns the inputs of node i side by side, each as [rows, what it has of a
-// row]: a new tensor, or the only input itself.
+// Returns a tensor with the inputs of node i side by side, each as a matrix
+// with `rows` rows; the input itself if there is only one.
 uint32_t compile_join(struct build *b, uint32_t i, int64_t rows);
-// Gives each input of node i that wants it its part of dy, the gradient of what
-// compile_join returned. dy is not used any more after this.
+// Gives each input of node i that wants a gradient its columns of `dy`, the
+// gradient of what compile_join returned with the same `rows`. dy must not be
+// used after this.
 void compile_split(struct build *b, uint32_t i, int64_t rows, uint32_t dy);
 
 // ---- compile_combine.c
 
-// Combines `count` tensors of the shape of node i's output, at least two, in y.
+// Appends y = x[0] op x[1] op ..., for the operation `kind` and `count`
+// tensors, at least two, of the shape of node i's output.
 void compile_combine(struct build *b, uint32_t i, enum kern_binary_kind kind,
                      const uint32_t *x, uint32_t count, uint32_t y);
 
 // ---- compile_drop.c
 
-// Sets y to x with the node's dropout applied; the first call, in the forward
-// pass, makes its key. y may be x.
+// Sets y to x, of the `nd` dimensions `dim`, with the dropout of node i
+// applied; y may be x. The first call, in the forward pass, makes the node's
+// key. The backward pass calls it with the gradient: the mask is the same.
 void compile_drop(struct build *b, uint32_t i, unsigned nd, const int64_t *dim,
                   uint32_t x, uint32_t y);
 
 // ---- the passes
 
-// Returns true if the device computes at least half of the forward products'
-// multiplications no worse in 16 bits (the options' type) than in f32, or there
-// are none. Backward products are alike. May be slow.
-bool compile_half_pays(struct build *b); // compile_layers.c
+// Returns true if 16 bits (o->compute) are worth it: the device computes at
+// least half of the multiplications of the forward products no worse in them
+// than in f32, or there are none. Backward products are alike. May be slow.
+bool compile_half_pays(struct build *b);
 // Appends the ops of the forward pass: sets b->value of all nodes.
 void compile_forward(struct build *b); // compile_layers.c
 // Appends the ops of the loss, behind the forward pass: sets b->grad of the
@@ -444,7 +480,8 @@ void compile_loss(struct build *b); // compile_loss.c
 // Appends the ops of the backward pass, behind those of the loss.
 void compile_backward(struct build *b); // compile_layers.c
 
-// Returns true if the loss computes the output's softmax or sigmoid itself.
+// Returns true if the loss op computes the softmax or sigmoid of the model's
+// output itself.
 bool compile_loss_takes_act(const struct model *m,
                             const struct compile_options *o);
 

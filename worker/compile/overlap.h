@@ -34,17 +34,18 @@ struct overlap {
     uint32_t *by_send; // shards by send_after, then by number
 };
 
-// Finds for each of `count` shards its ops in `p`. Shards are ascending and do
-// not overlap; they and the program are not kept. SL_ENOMEM leaves *out as it
-// was.
+// Sets *out to when each of the `count` shards, ranges in ascending order that
+// do not overlap, is read and written by the ops of `p`. Neither is kept.
+// SL_ENOMEM leaves *out as it was.
 enum sl_err overlap_make(struct overlap *out, const struct program *p,
                          const struct elements *shards, uint32_t count,
                          struct sl_error *err);
 void overlap_release(struct overlap *o); // all zeroes is allowed
 
-// Returns an op: the forward pass before it touches no more of the two vectors
-// than the first `elements`; a batch norm writes its statistics to the
-// gradient's. p->forward: all of it touches no more.
+// Returns the first op of the forward pass that reads or writes an element of
+// the flat vectors at or beyond `elements`; p->forward if none does. (A batch
+// norm writes its statistics to the gradient's vector in the forward pass.) The
+// ops before it can run while later elements are still on their way.
 uint32_t overlap_reach(const struct program *p, uint64_t elements);
 
 #endif

@@ -67,10 +67,10 @@ struct program_memory {
     struct kern_mem arena, workspace;
     uint64_t moved; // how often an address has changed
 };
-// Frees both. The caller has waited for what was enqueued with them
-// (kern_backend.stream_sync), and programs that share *m must not run any more.
-// *m keeps its dev: it may be released again, or given to compile() again. All
-// zeroes is allowed.
+// Frees the arena and the workspace. The caller has waited for what was
+// enqueued with them (kern_backend.stream_sync), and programs that share *m
+// must not run any more. m->dev stays, so that *m may be given to compile() or
+// released again. All zeroes is allowed.
 void program_memory_release(struct program_memory *m);
 
 // A layer with rows of a table (model_node.table): what it reads of them, one
@@ -130,33 +130,35 @@ struct program_io {
     struct pulse *pulse; // beats with every op; may be NULL
 };
 
-// Runs ops [first, end), on a host backend (else SL_ENOTSUP); has computed on
-// return. After a failure what the ops write is undefined. Ops are counted from
-// 0, `end` is at most p->count; earlier ops have run. Beats io->pulse.
+// Runs ops [first, end) on a host backend (else SL_ENOTSUP), and has computed
+// them when it returns. `end` is at most p->count; the ops before `first` have
+// run. After a failure what the ops write is undefined. Beats io->pulse with
+// each op.
 enum sl_err program_run(struct program *p, const struct program_io *io,
                         uint32_t first, uint32_t end, struct sl_error *err);
 
-// Enqueues ops [first, end) on `stream` with the places at these addresses, all
-// in the dev's own memory. `stream` is NULL on a host backend. `at` and `pulse`
-// (or NULL) are read during the call. What was enqueued before a failure may
-// still run.
+// Enqueues ops [first, end) on `stream`, NULL on a host backend; at[place] is
+// the address of each place, in the dev's own memory. `at` and `pulse`, which
+// may be NULL, are used during the call only. What was enqueued before a
+// failure may still run.
 enum sl_err program_enqueue(struct program *p, struct kern_stream *stream,
                             uint8_t *const at[PROGRAM_PLACES], uint32_t first,
                             uint32_t end, struct pulse *pulse,
                             struct sl_error *err);
 
-// Returns the program's own host memory for a place: constants, scale, keys,
-// rows, and space for stats, outputs and gradients of rows, of which a device
-// has a copy. Empty for other places. It lives as long as the program.
+// Returns the program's own host memory for a place: constants, scales, keys,
+// rows, and the space for stats, outputs and gradients of rows; a device has a
+// copy of it. Empty, {NULL, 0}, for other places. It lives as long as the
+// program.
 struct kern_mem program_own(struct program *p, enum program_place place);
 
-// Returns why a call of this dev failed: its own words, which hold until its
-// next call, or what `rc` means; never NULL.
+// Returns a text that says why a call of this dev failed: the device's own
+// words, valid until its next call, or the text of `rc`; never NULL.
 const char *program_fault(struct kern_dev *dev, enum sl_err rc);
 
-// Sets the number that dropout's masks depend on, with (seed, layer, element):
-// the number of the step, or of the micro-batch if steps have several. This and
-// the next two are called before the step begins.
+// Sets the number that dropout's masks depend on, with seed, layer and element:
+// the number of the step, or of the micro-batch if steps have several. Like the
+// next two functions to be called before the step begins.
 void program_set_step(struct program *p, uint64_t number);
 
 // Sets the number of samples that the loss is a mean over: the batch's own at
@@ -185,11 +187,12 @@ static inline const float *program_row_grads(const struct program *p,
                                          p->tables[table].offset);
 }
 
-// Returns, after the forward pass (on a device after step_stats), the sum over
-// the batch's samples of their losses.
+// Returns the sum over the batch's samples of their losses. To be called after
+// the forward pass, on a device after step_stats.
 double program_loss_sum(const struct program *p);
-// Returns likewise the sum of what the loss counts as right (classes hit;
-// shares of bits right; for mean squares, absolute errors).
+// Returns the sum over the batch's samples of what the loss counts as right:
+// classes hit, shares of bits right, or, for mean squares, absolute errors. To
+// be called as program_loss_sum.
 double program_right_sum(const struct program *p);
 
 // Frees the program and its plans; none of its ops is under way. Its memory

@@ -109,7 +109,8 @@ bool data_is_u8(const struct data *d);
 // Returns the factor of raw features: x = raw * scale + offset. Features that
 // data_read gives as f32 have it already.
 float data_scale(const struct data *d);
-// Returns the number that is added to raw features, likewise.
+// Returns the number that is added to raw features (data_scale); features that
+// data_read gives as f32 have it already.
 float data_offset(const struct data *d);
 
 // Returns true if reading a sample is work that several threads may share.
@@ -129,23 +130,24 @@ const char *data_class(const struct data *d, uint32_t number);
 // Returns true if labels are f32, as DATA_VALUES.
 bool data_has_values(const struct data *d);
 
-size_t data_label_bytes(const struct data *d); // per sample, as read
+// Returns the bytes of one sample's label, as data_read gives it.
+size_t data_label_bytes(const struct data *d);
 
 // Returns the number of id columns.
 size_t data_id_columns(const struct data *d);
 
-// Adds the bags of the sample that data_read read last, with success, to `ids`,
-// which was begun for data_id_columns(d) columns. SL_ERANGE, as ids_add, names
-// the column; SL_ENOMEM.
+// Adds the bags of the sample that the last data_read of d has read, with
+// success, to `ids`, which was begun for data_id_columns(d) columns. Returns
+// SL_OK; SL_ERANGE, as ids_add, with the column; SL_ENOMEM.
 enum sl_err data_gather_ids(const struct data *d, struct ids *ids,
                             struct sl_error *err);
 
-// Tells that sample `number` is one of the next few: the caches may fetch it.
-// This and the next function ignore a number past the end.
+// Fetches sample `number`, one of the next few to be read, to the caches of the
+// processor, if it is in memory. Ignores a number past the end.
 void data_soon(struct data *d, uint64_t number);
 
-// Tells that sample `number` is in one of the next batches: if it lies on a
-// disk, the system may fetch it.
+// Has the system fetch sample `number`, which is in one of the next batches, if
+// it lies on a disk. Ignores a number past the end.
 void data_expect(struct data *d, uint64_t number);
 
 // Reads sample `number` into x (data_sample_bytes) and y (data_label_bytes),

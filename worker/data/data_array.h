@@ -78,35 +78,36 @@ size_t array_type_bytes(enum array_type type);
 // dimensions or with more than ARRAY_DIMS.
 enum sl_err array_measure(struct array *a, struct sl_error *err);
 
-// Returns memory for rows that are read in a random order; sl_free'd. NULL:
-// none left.
+// Returns `bytes` bytes of memory for rows that are read in a random order, in
+// huge pages if it is large; for sl_free. NULL: no memory.
 void *array_memory(uint64_t bytes);
 
-// Takes rows from `file` at `offset` and owns the file then: reads them into
-// memory if they are small enough, or keeps the file open. The file is closed
-// if it fails; *a is for array_release. *a was measured (array_measure).
-// `pulse` may be NULL.
+// Takes over `file`, with rows from byte `offset` on, of the array *a, which
+// was measured (array_measure): reads them into memory and closes the file if
+// they have at most ARRAY_MEMORY_BYTES, else keeps it open. The file is closed
+// on failure too; *a is for array_release. `pulse` may be NULL.
 enum sl_err array_take_file(struct array *a, struct fs_file *file,
                             uint64_t offset, struct pulse *pulse,
                             struct sl_error *err);
 
-// Brings row `row`, which is wanted soon, to the cache if it is in memory. This
-// and array_expect ignore a row past the end.
+// Fetches row `row`, which is to be read soon, to the caches of the processor
+// if it is in memory. This and array_expect ignore a row past the end.
 void array_soon(const struct array *a, uint64_t row);
 
-// Returns row `row` in *out, as the file has it, until `scratch`, which has
-// space for row_bytes, is used again. SL_ERANGE: no such row.
+// Sets *out to row `row`, as the file has it. It lies in the array, or in
+// `scratch`, which has space for row_bytes, until that is used again.
+// SL_ERANGE: no such row; SL_ECORRUPT: the file has shrunk.
 enum sl_err array_row(const struct array *a, uint64_t row, void *scratch,
                       const uint8_t **out, struct sl_error *err);
 
-// Returns rows `first` to first + n - 1 likewise, of which `scratch` has space
-// for all.
+// Sets *out to the rows `first` to first + n - 1, one behind another, as
+// array_row does; `scratch` has space for all of them.
 enum sl_err array_rows(const struct array *a, uint64_t first, uint64_t n,
                        void *scratch, const uint8_t **out,
                        struct sl_error *err);
 
-// Tells the system that row `row` is about to be read; does nothing for rows in
-// memory.
+// Tells the system that row `row` is about to be read from the file; does
+// nothing for rows in memory.
 void array_expect(const struct array *a, uint64_t row);
 
 // Returns true if the elements are floats in our own byte order.
@@ -123,8 +124,8 @@ double array_double(const struct array *a, const uint8_t *raw);
 // Returns true if the elements are integers of 32 or 64 bits.
 bool array_is_words(const struct array *a);
 
-// Converts n elements at `raw` of such an array to words of 64 bits; negative
-// ones are extended by their sign.
+// Converts n elements at `raw` of an array of integers (array_is_words) to
+// words of 64 bits; negative ones are extended by their sign.
 void array_words(const struct array *a, const uint8_t *raw, size_t n,
                  uint64_t *out);
 
@@ -137,19 +138,22 @@ void array_release(struct array *a); // all zeroes is allowed
 enum sl_err array_open_idx(struct array *out, const struct roots *roots,
                            const char *path, struct pulse *pulse,
                            struct sl_error *err);
-// Opens an npy file likewise, but none in .gz. One in Fortran order is turned
-// round in memory; SL_ENOTSUP if it is over ARRAY_MEMORY_BYTES.
+// Opens an npy file as array_open_idx does, but none in .gz. One in Fortran
+// order is brought to row order in memory; SL_ENOTSUP if it is over
+// ARRAY_MEMORY_BYTES.
 enum sl_err array_open_npy(struct array *out, const struct roots *roots,
                            const char *path, struct pulse *pulse,
                            struct sl_error *err);
-// Opens a member of an npz file likewise: member "x" is the file's "x.npy".
-// SL_ENOENT: there is none; SL_EINVAL: its name has more than 251 bytes.
+// Opens a member of an npz file as array_open_idx does: member "x" is the
+// file's "x.npy". SL_ENOENT: there is none; SL_EINVAL: its name has more than
+// 251 bytes.
 enum sl_err array_open_npz(struct array *out, const struct roots *roots,
                            const char *path, const char *member,
                            struct pulse *pulse, struct sl_error *err);
 
-// Opens the npy of `bytes` bytes inside `file` from `offset` on, for npz. Owns
-// `file`, as array_take_file does.
+// Opens the npy of `bytes` bytes that lies inside `file`, of an npz, from
+// `offset` on. Takes over `file`, as array_take_file does. On failure *out is
+// as it was, here and in the next function.
 enum sl_err array_npy_in_file(struct array *out, const char *path,
                               struct fs_file *file, uint64_t offset,
                               uint64_t bytes, struct pulse *pulse,

@@ -72,8 +72,8 @@ const char *folder_name(const struct folder *f, size_t file);
 enum sl_err folder_open(const struct folder *f, size_t file, int *fd,
                         struct sl_error *err);
 
-// Puts folder, class and name of a file before the text in *err, and returns
-// `rc`.
+// Puts folder, class and name of file number `file` before the text in *err,
+// and returns `rc`, the error's code.
 enum sl_err folder_blame(const struct folder *f, size_t file, enum sl_err rc,
                          struct sl_error *err);
 

@@ -39,6 +39,7 @@ enum sl_err id_array_read(const struct id_array *a, uint64_t sample,
                           struct buf *scratch, struct buf *out,
                           struct sl_error *err);
 
+// Frees both arrays and the name.
 void id_array_release(struct id_array *a);
 
 #endif

@@ -65,9 +65,9 @@ void image_release(struct image *im); // all zeroes is allowed
 enum sl_err image_decode(struct image *im, const uint8_t *bytes, size_t n,
                          struct sl_error *err);
 
-// Writes the decoded image, resized, as [height, width, channels]; channels are
-// 3, or 1 for its luminance (ITU-R 601), else SL_EINVAL. `out` is undefined on
-// failure. image_decode has returned SL_OK; may be called again.
+// Writes the image that image_decode has decoded, resized, to `out` as [height,
+// width, channels]. channels is 3, or 1 for its luminance (ITU-R 601); else
+// SL_EINVAL. `out` is undefined on failure. May be called again.
 enum sl_err image_put(struct image *im, uint32_t height, uint32_t width,
                       uint32_t channels, uint8_t *out, struct sl_error *err);
 
@@ -76,19 +76,20 @@ enum sl_err image_put(struct image *im, uint32_t height, uint32_t width,
 // Decodes a JPEG file of `n` bytes into im->rgb. Errors as above.
 enum sl_err image_jpeg(struct image *im, const uint8_t *bytes, size_t n,
                        struct sl_error *err);
-// Decodes a PNG file likewise.
+// Decodes a PNG file of `n` bytes into im->rgb. Errors as above.
 enum sl_err image_png(struct image *im, const uint8_t *bytes, size_t n,
                       struct sl_error *err);
 void image_jpeg_free(struct jpeg *j); // NULL is allowed
 
-// Makes room for an image that a file of `file_bytes` bytes promises; checks
-// the caps.
+// Sets the size of the image as the header of a file of `file_bytes` bytes
+// says, and makes room for its pixels in im->rgb. SL_ECORRUPT: no pixels;
+// SL_ERANGE: over the caps; SL_ENOMEM.
 enum sl_err image_begin(struct image *im, uint64_t width, uint64_t height,
                         size_t file_bytes, struct sl_error *err);
 
-// Makes a space at least `bytes` large, aligned to 64 bytes; its contents are
-// lost. Nothing is capped here; 0 bytes leave the space as it is. SL_ENOMEM:
-// the space is empty, {NULL, 0}.
+// Makes *r at least `bytes` bytes large, aligned to 64 bytes; its contents are
+// lost if it grows. Checks no cap; with 0 bytes, or if it is large enough,
+// leaves it as it is. SL_ENOMEM: it is empty, {NULL, 0}.
 enum sl_err image_space(struct image_space *r, size_t bytes,
                         struct sl_error *err);
 

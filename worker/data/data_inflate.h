@@ -49,19 +49,20 @@ enum sl_err inflater_new(struct inflater **out,
                          struct sl_error *err);
 void inflater_free(struct inflater *s); // NULL is allowed
 
-// Reads the next `bytes` bytes of output; *got is fewer at the end. Also set on
-// failure, after which the inflater is only freed.
+// Writes the next `bytes` bytes of output to `to`, and sets *got to how many
+// they are: fewer only at the end, or on failure, after which the inflater can
+// only be freed.
 enum sl_err inflater_read(struct inflater *s, void *to, size_t bytes,
                           size_t *got, struct sl_error *err);
 
-// Makes a->memory of a->bytes bytes (array_measure): its first `n` are at
-// `begin`, the others are read. SL_ECORRUPT if more or less comes out, or `n`
-// is more than a->bytes. a->memory is for
-// array_release, also on failure.
+// Makes a->memory, of a->bytes bytes (array_measure): copies its first `n`
+// bytes from `begin`, and inflates the others. SL_ECORRUPT if more or fewer
+// bytes come out, or `n` is more than a->bytes. a->memory is for array_release,
+// also on failure.
 enum sl_err inflater_rows(struct inflater *s, struct array *a,
                           const uint8_t *begin, size_t n, struct sl_error *err);
 
-// Returns the CRC-32 of all that was read.
+// Returns the CRC-32 of all output that was read.
 uint32_t inflater_crc(const struct inflater *s);
 
 // Returns the pulse of its source; may be NULL.

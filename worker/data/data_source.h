@@ -88,8 +88,8 @@ void data_init(struct data *d, const struct data_ops *ops,
 enum sl_err data_set_ids(struct data *d, const struct data_source *s,
                          struct sl_error *err);
 
-// Sets the number of samples to use of `have`, at most s->limit if that is not
-// 0; SL_EINVAL if `have` is 0.
+// Sets the number of samples of *d: `have`, those that the source has, or
+// s->limit if that is lower and not 0. SL_EINVAL if `have` is 0.
 enum sl_err data_set_samples(struct data *d, uint64_t have,
                              const struct data_source *s, struct sl_error *err);
 
@@ -108,9 +108,9 @@ void data_floats(const uint8_t *raw, size_t n, float scale, float offset,
 enum sl_err data_image_shape(const struct data_want *want, uint32_t shape[3],
                              struct sl_error *err);
 
-// Writes a class to y: its number for DATA_INDEX, else one-hot. SL_ERANGE: it
-// is no whole number from 0 to outputs - 1; y is unchanged then, and the caller
-// adds the file and place to the text.
+// Writes the class `value` to y: as its number if d->want.labels is DATA_INDEX,
+// else one-hot. SL_ERANGE: it is no whole number from 0 to outputs - 1; y is
+// unchanged then, and the caller adds the file and place to the text.
 enum sl_err data_put_class(const struct data *d, double value, void *y,
                            struct sl_error *err);
 

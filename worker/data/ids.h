@@ -64,6 +64,7 @@ enum sl_err ids_add(struct ids *s, size_t column, const uint64_t *ids, size_t n,
 // Returns the bags of all columns, in the order of the columns; NULL if there
 // are no columns.
 const struct id_bag *ids_bags(struct ids *s);
+// Frees all memory of *s.
 void ids_release(struct ids *s);
 
 // Appends the ids of a cell, as words of 64 bits, to `out`. The error says

@@ -101,9 +101,9 @@ struct input_memory {
     void (*give)(void *arg, void *at, size_t bytes);
     void *arg;
 };
-// Gives back the memory that slots have of a source, and takes it from `m`,
-// which is copied, from now on; NULL: slots have memory of their own. No run is
-// open then, and no batch is taken.
+// Frees the memory that slots have from the source before, and takes memory
+// from `m`, which is copied, from now on; NULL: from the heap. No run may be
+// open, and no batch taken.
 void input_memory(struct input *in, const struct input_memory *m);
 
 // Starts reading a run, behind the runs that are open already; does not wait.
@@ -111,9 +111,10 @@ void input_memory(struct input *in, const struct input_memory *m);
 // input_close.
 void input_open(struct input *in, struct input_run *run);
 
-// Waits for the batch of a step of an open run and lends it until input_put. On
-// failure nothing is lent; the step may be asked for again. At most INPUT_SLOTS
-// batches are taken at once: one more waits for ever.
+// Waits until the batch of a step of an open run is read, and sets *out to it,
+// on loan until input_put. On failure nothing is lent; the step may be asked
+// for again. At most INPUT_SLOTS batches may be on loan: a call for one more
+// waits for ever.
 enum sl_err input_get(struct input *in, struct input_run *run, uint32_t step,
                       struct batch *out, struct sl_error *err);
 // Gives a batch back: its slot is free for another one. Called once per
@@ -124,20 +125,20 @@ void input_put(struct input *in, const struct batch *batch);
 // so that input_get does not wait.
 bool input_ready(struct input *in, const struct input_run *run, uint32_t step);
 
-// Returns the ids of a step's batch, in bags, if it has been read; NULL if it
-// has not, or could not be, or has none. They are borrowed until the consumer's
-// next input_get, _put, _share or _close.
+// Returns the bags of ids of a step's batch, one for each id column, if that
+// has been read; NULL if it has not, could not be, or has no ids. Borrowed
+// until the consumer's next input_get, _put, _share or _close.
 const struct id_bag *input_ids(struct input *in, const struct input_run *run,
                                uint32_t step);
 
-// Sets the share of steps of an open run that is wanted from now on: what was
-// read ahead is thrown away. A share that is set already changes nothing.
+// Sets which steps of an open run are read from now on; batches that were read
+// ahead are thrown away, if the share changes.
 void input_share(struct input *in, struct input_run *run,
                  struct input_share share);
 
-// Forgets the run; waits for a read of it that is under way. Batches that were
-// lent of it are put back as before. Called once per input_open, while no
-// input_get of the run is under way.
+// Ends the reading of the run; waits for a read that is under way. Batches of
+// it that are on loan are put back as before. Called once per input_open, while
+// no input_get of the run is under way.
 void input_close(struct input *in, struct input_run *run);
 
 #endif

@@ -58,17 +58,19 @@ void device_free(struct device *d);
 
 // Returns the host's flat vector of parameters, valid as long as the device.
 float *device_params(struct device *d);
-// Returns the host's flat vector of the gradient, likewise.
+// Returns the host's flat vector of the gradient, valid as long as the device.
 float *device_grads(struct device *d);
 
-// Waits until no op and no copy is under way; the step under way has ended
-// then, also on failure. May be called without a step.
+// Waits until no op and no copy is under way on the device, and gives up a step
+// that is under way. Returns SL_OK, or the first stream's error; the step is
+// over in any case. May be called without a step.
 enum sl_err device_settle(struct device *d, struct sl_error *err);
 
-// Places a program of this job on the device. `overlap` and `ranges` are NULL
+// Makes *out: the program `p` of this job, with what it needs on the device,
+// for device_begin. `overlap` and `ranges` are those of p's gradient, both NULL
 // for a program that does not train; `clips` is the job's model if it clips by
-// a norm. All are borrowed. `p` and these outlive it; `p` is for this device's
-// dev.
+// a norm, else NULL. All are borrowed, and must outlive *out. `p` was compiled
+// for this device's dev.
 enum sl_err device_place(struct device_program **out, struct device *d,
                          struct program *p, const struct overlap *overlap,
                          const struct elements *ranges,
@@ -84,47 +86,54 @@ enum device_way {
     DEVICE_SUMS,  // into a sum with those of other devices: device_sum
 };
 
-// Begins a step with a batch, which is copied to the device; `way`: where its
-// gradients go. The ops of the step before were all run, and its gradients
-// taken, unless they were held; or it was settled. The batch is the staged one
-// (device_staged), or has p->batch samples or more. On failure the step is
-// given up (device_settle).
+// Begins a step of program `p` with a batch, which is copied to the device
+// unless it is the staged one (device_staged); `way`: where its gradients go.
+// All ops of the step before were run, and its gradients taken, unless they
+// were held; or it was settled. The batch has p->batch samples or more. On
+// failure the step is given up (device_settle).
 enum sl_err device_begin(struct device *d, struct device_program *p,
                          const struct batch *batch, enum device_way way,
                          struct sl_error *err);
-// Copies a range of the host's parameters to the device. Called in a step of a
-// program that trains, before the ops that read the range are run.
+// Copies the elements of a range from `params`, the host's vector, to the
+// device. To be called in a step of a program that trains, before the ops that
+// read the range are run. Does nothing if no op touches the range.
 enum sl_err device_fresh(struct device *d, const float *params, uint32_t range,
                          struct sl_error *err);
-// Copies all of `params` to the device, unless it holds the vector `name`,
-// which is not 0: one with other contents has another name. What is resident
-// stands aside first.
+// Copies all of `params` to the device, unless the device holds the vector with
+// this `name` already. A name is a number, not 0, that the caller gives to
+// contents: others have another one. The values of a resident are put aside
+// first (resident_make_way).
 enum sl_err device_vector(struct device *d, const float *params, uint64_t name,
                           struct sl_error *err);
-// Enqueues ops [first, end), and the copies of gradients to `grads`. Called in
-// order, from op 0 on: `first` and `end` are the first op, the program's count,
-// or ops at which the host looks. `pulse` may be NULL.
+// Enqueues ops [first, end) of the step, and the copies of the gradients that
+// are whole then to `grads`, the host's vector. To be called in order, from op
+// 0 on: `first` and `end` are 0, the program's count, or ops at which the host
+// looks (overlap.h). `pulse` may be NULL.
 enum sl_err device_run(struct device *d, float *grads, uint32_t first,
                        uint32_t end, struct pulse *pulse, struct sl_error *err);
-// Waits for the loss, and puts it into the program's stats. Called after all
-// ops were run.
+// Waits for the step's loss, and sets the program's stats to it. To be called
+// after all ops were run.
 enum sl_err device_take_stats(struct device *d, struct sl_error *err);
-// Waits until the gradient of a range is in the host's memory. Not called in a
-// step whose gradients are held. May be called again.
+// Waits until the gradient of a range is in the host's memory, at `grads` of
+// device_run. Returns at once if no op touches the range. Not in a step that is
+// held (DEVICE_HOLDS). May be called again.
 enum sl_err device_take(struct device *d, uint32_t range, struct sl_error *err);
 // Waits until the gradients of rows of tables are in the program's memory.
 // Called after all ops of a program that trains were run.
 enum sl_err device_take_rows(struct device *d, struct sl_error *err);
-// Returns true if the gradient of a range is finite: of a range that was taken,
-// or of a step that is kept, once its loss is known. True if no op writes it.
+// Returns true if the gradient of a range is finite, or no op writes it. The
+// range was taken (device_take), or the step is kept (DEVICE_KEEPS) and its
+// loss is known.
 bool device_finite(const struct device *d, uint32_t range);
-// Clips a step that is kept by the norms, and sends its gradients to `grads`.
-// Called once, after device_take_stats and before device_take. `clips` was not
-// NULL when the program was placed.
+// Clips the gradients of a step that is kept (DEVICE_KEEPS) by the two norms, 0
+// for none, and copies them to `grads`. To be called once, after
+// device_take_stats and before device_take. `clips` was not NULL when the
+// program was placed.
 enum sl_err device_clip(struct device *d, float *grads, double clipnorm,
                         double global_clipnorm, struct sl_error *err);
-// Sends out the gradients of micro-batches that were held, without another
-// micro-batch behind them. `p` is the program of the last of them.
+// Copies the gradients of micro-batches that were held (DEVICE_HOLDS) to
+// `grads`, as no further micro-batch follows. `p` is the program of the last of
+// them.
 enum sl_err device_let_go(struct device *d, struct device_program *p,
                           float *grads, struct sl_error *err);
 
@@ -143,34 +152,35 @@ void device_part(struct device *d);
 // them). A slice of each range comes out; device_take waits for it.
 enum sl_err device_sum(struct device *d, float *grads, const uint32_t *order,
                        struct sl_error *err);
-// Returns the order in which the ranges of the step under way leave; it belongs
-// to the overlap of the step's program.
+// Returns the numbers of the ranges in the order in which the step under way
+// sends them out; the array belongs to the overlap of the step's program.
 const uint32_t *device_order(const struct device *d);
-// Returns true if our slice of a range that was taken is finite; any thread.
+// Returns true if our slice of a range that was taken is finite; may be called
+// on any thread.
 bool device_sum_finite(const struct device *d, uint32_t range);
 
-// Copies the first `n` samples of the next step's batch to the device; a
-// program for `n` samples will begin with it. The batch is the caller's again
-// when this returns, unless it is pinned: then it goes back to `in` by
-// device_unstage, or by the caller, once a step has begun with it. A batch that
-// was staged before is given back. `in` may be NULL. Called when all ops of the
-// step under way were run.
+// Copies the first `n` samples of the next step's batch to the device, where a
+// step of a program for `n` samples may begin with it; `run` names the run that
+// it is of. To be called when all ops of the step under way were run. The batch
+// is the caller's again when this returns, unless it is pinned: then it is
+// given back to `in`, which may be NULL, by device_unstage, or by the caller
+// once a step has begun with it. A batch that was staged before is given back.
 enum sl_err device_stage(struct device *d, const void *run, struct input *in,
                          const struct batch *batch, uint32_t n,
                          struct sl_error *err);
-// Returns true, with the batch in *out, if the batch of that step was staged.
-// It stays staged: the call may be repeated. *out is for device_begin, and
-// behind that a pinned batch is the caller's to put back to `in`; until then
-// device_unstage does that. x and y of one that is not pinned are NULL. *out is
-// untouched on false.
+// Returns true, with the batch in *out, if the batch of step `step` of `run` is
+// staged; false, with *out untouched, if not. It stays staged, so the call may
+// be repeated. *out is for device_begin. A pinned batch is the caller's to put
+// back after that; before, device_unstage gives it back. x and y of a batch
+// that is not pinned are NULL.
 bool device_staged(struct device *d, const void *run, uint32_t step,
                    struct batch *out);
 // Forgets staged batches and gives pinned ones back. Called when the device was
 // settled, since a copy may read a pinned one.
 void device_unstage(struct device *d);
-// Waits until the batch has been copied: its memory is the host's again. Does
-// nothing for a batch that is not pinned, or not on this device. One that was
-// staged is not staged any more: the caller puts it back.
+// Waits until a pinned batch has been copied to this device, so that its memory
+// may be overwritten; it is not staged any more, and the caller puts it back.
+// Does nothing for a batch that is not pinned, or not on this device.
 enum sl_err device_free_batch(struct device *d, const struct batch *batch);
 
 #endif

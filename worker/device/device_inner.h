@@ -120,24 +120,25 @@ struct device_program {
 enum sl_err device_fail(struct device *d, enum sl_err rc, const char *what,
                         struct sl_error *err);
 
-// Makes `mem` at least `bytes` bytes large. Its old contents are lost, and must
-// not be in use. Does nothing if it is that large. On failure it is empty, and
-// the caller names the error (device_fail). Zeroes are memory of 0 bytes. It
-// does not count in d->moved: for device memory of a slot's batch the caller
-// raises that.
+// Makes `mem` at least `bytes` bytes large, in `place`; its old contents, which
+// must not be in use, are lost if it grows. *mem of zeroes has 0 bytes. On
+// failure it is empty, and the caller names the error (device_fail). Does not
+// raise d->moved: for device memory of a slot's batch the caller does.
 enum sl_err device_grow(struct device *d, struct kern_mem *mem, size_t bytes,
                         enum kern_place place);
-// Grows both memories of a pair likewise. On failure both are freed.
+// Makes both memories of a pair at least `bytes` bytes large, as device_grow
+// does. On failure both are freed.
 enum sl_err device_pair_grow(struct device *d, struct device_pair *pair,
                              size_t bytes);
 // Frees both memories and zeroes the pair; all zeroes is allowed.
 void device_pair_release(struct device *d, struct device_pair *pair);
 
-// Gives a batch that was staged in vain, and has been copied, back to its
-// input.
+// Gives a batch that was staged, has been copied and will not be used back to
+// its input.
 void device_slot_unstage(struct device_slot *s);
 
-// Makes the host wait for an event, without a blocking call if it is over.
+// Waits until the event `e` is over; without a blocking call if it is over
+// already.
 enum sl_err device_await(struct device *d, struct kern_event *e);
 
 // Returns true if an op of the program touches the range.
@@ -147,9 +148,12 @@ static inline bool device_touches(const struct device_program *p,
     return p->overlap->wait_before[range] < p->p->count;
 }
 
-// Lays the checks' words into the block from `at` on; returns where they end.
+// Sets where in the program's block the words of the checks lie, from byte `at`
+// on. Returns the byte behind the last one.
 size_t device_check_lay(struct device_program *p, size_t at);
-void device_check_put(struct device_program *p); // writes what stays the same
+// Writes the checks' words that stay the same from step to step into the pinned
+// block.
+void device_check_put(struct device_program *p);
 // Makes the plans of the checks; device_check_free frees them, also after a
 // failure.
 enum sl_err device_check_make(struct device_program *p, struct sl_error *err);
@@ -158,15 +162,18 @@ void device_check_free(struct device_program *p);
 // Enqueues the checks of the ranges that are whole behind a segment.
 enum sl_err device_check_enqueue(struct device_program *p,
                                  const struct device_segment *s);
-// Computes factors by the norms that have come out. Sets *any if variables are
-// to be shrunk; then the factors are on their way.
+// Computes the factors that clip each variable by `clipnorm` and all of them by
+// the norm `global` (0: none), from the norms that the device has computed.
+// Sets *any to whether a variable is to be shrunk; if so, copies the factors to
+// the device.
 enum sl_err device_check_send_factors(struct device_program *p, bool *any,
                                       double clipnorm, double global);
 // Enqueues the products of the gradient with the factors.
 enum sl_err device_check_shrink(struct device_program *p);
 
-// Records on `compute` that a range is whole, behind its last op; for the sum
-// with other devices (device_meet). Does nothing if no op touches it.
+// Records an event on the stream `compute` that says that the gradient of a
+// range is whole, for the sum with other devices (device_meet). To be called
+// behind the last op that writes it. Does nothing if no op touches the range.
 enum sl_err device_mark_whole(struct device *d, uint32_t range);
 
 // Copies scale and keys to the device, as the program has them now.

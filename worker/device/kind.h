@@ -10,18 +10,18 @@
 
 #include "kernels/kern.h"
 
-// Returns true if right results have the same bits on every device of a kind. A
-// GPU's libraries choose among kernels by time, and what they chose is not all
-// in a plan's name.
+// Returns true if right results have the same bits on every device of the same
+// kind as this one. Not so for a GPU: its libraries choose among kernels by
+// time, and their choice is not all in a plan's name.
 bool kind_repeats(const struct kern_dev *dev);
 
-// Returns the number of a list of kernels, `kernels` (0: an empty one), with
-// another behind it.
+// Returns the number of a list of kernels that is `kernels` (0: an empty list)
+// with the kernel of the name `impl` behind it.
 uint64_t kind_with(uint64_t kernels, const char *impl);
 
-// Returns the number, not 0, of all that decides the bits of a right result of
-// the device that `kernels` compute: the product and what it was built by, the
-// host, the device and its threads, and the kernels themselves.
+// Returns a number, not 0, that is equal if all is equal that decides the bits
+// of a right result: the program and what it was built by, the host, the device
+// and its threads, and the list of kernels (kind_with).
 uint64_t kind_of(struct kern_dev *dev, uint64_t kernels);
 
 #endif

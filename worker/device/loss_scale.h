@@ -31,9 +31,9 @@ struct loss_scale {
 // no finite float.
 void loss_scale_init(struct loss_scale *l, double fixed, double known);
 
-// Adjusts the scale after a step. Returns true if the step's gradient is not
-// finite and the scale may be why: it was made smaller, and the next step may
-// do better. A fixed scale stays; then it returns false.
+// Changes the scale after a step, the gradient of which was `finite` or not.
+// Returns true if it was not finite and the scale was made smaller, so that the
+// next step may do better; else false. A fixed scale stays.
 bool loss_scale_step(struct loss_scale *l, bool finite);
 
 #endif

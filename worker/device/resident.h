@@ -39,11 +39,12 @@ struct resident_run {
     bool moving; // statistics, which no optimizer updates
 };
 
-// Makes a resident for updates of at most `runs` runs. The values are undefined
-// until they are written. No part of a step is under way. `o` is copied; `d` is
-// borrowed, and has no other resident. Runs updates on the device, and waits
-// for them. SL_ENOTSUP: the device has no optimizers, or other bits. *out is
-// untouched on failure.
+// Makes a resident on `d`, for updates of at most `runs` runs by the optimizer
+// `o`, which is copied. Its values are undefined until resident_write. `d` is
+// borrowed, has no other resident, and no step under way. Tries updates on the
+// device, and waits for them. SL_ENOTSUP: the device has no optimizers, or
+// their results have other bits than optim_apply's. *out is untouched on
+// failure.
 enum sl_err resident_new(struct resident **out, struct device *d,
                          const struct optim *o, uint32_t runs,
                          struct sl_error *err);
@@ -53,13 +54,14 @@ void resident_free(struct resident *r);
 // Returns the number of its vectors besides the device's own.
 uint64_t resident_vectors(const struct resident *r);
 
-// Copies `n` elements of an array to the device, from `first` on, and waits
-// until they are there. `array` is at most the number of slots, and first + n
-// at most the elements. `from` is read during the call.
+// Copies `n` elements from `from` to array `array` on the device, from element
+// `first` on, and waits until they are there. `array` is at most the number of
+// slots, and first + n at most the number of elements.
 enum sl_err resident_write(struct resident *r, unsigned array, uint64_t first,
                            uint64_t n, const float *from, struct sl_error *err);
-// Copies `n` elements of an array to `into`, from `first` on, behind all ops
-// that were enqueued; waits for them. `into` is undefined on failure.
+// Copies `n` elements of array `array`, from element `first` on, to `into`,
+// after all ops that were enqueued, and waits for them. `into` is undefined on
+// failure.
 enum sl_err resident_read(struct resident *r, unsigned array, uint64_t first,
                           uint64_t n, float *into, struct sl_error *err);
 
@@ -67,24 +69,25 @@ enum sl_err resident_read(struct resident *r, unsigned array, uint64_t first,
 // must not change until resident_free_gradient.
 enum sl_err resident_gradient(struct resident *r, uint64_t first, uint64_t n,
                               struct sl_error *err);
-// Waits until the host's gradient may be written again; forgets parts of a
-// gradient that were given without an update.
+// Waits until the host's gradient may be written again, as it was copied;
+// forgets parts of a gradient that were given without an update.
 enum sl_err resident_free_gradient(struct resident *r, struct sl_error *err);
 
-// Makes one update by the gradient that was given, with the constants of each
-// run. `count` is at most the `runs` of resident_new. Both arrays are read
-// during the call. Does not wait. A gradient was given (resident_gradient), and
-// counts once.
+// Enqueues one update by the gradient that was given with resident_gradient
+// since the last one. `count`, at most the `runs` of resident_new, is the
+// length of `run` and of `consts`, the optimizer's constants for each; both
+// arrays are read during the call. Does not wait.
 enum sl_err resident_update(struct resident *r, const struct resident_run *run,
                             const struct optim_consts *consts, uint32_t count,
                             struct sl_error *err);
 
-// Puts the values aside. For device_vector alone, which calls it and then
-// overwrites them under a name that is not 0. Does nothing if they stand aside
-// already; reads, writes and updates go to where they are. `r` may be NULL.
+// Copies the values to a place aside, so that device_vector, the only caller,
+// can overwrite them under a name that is not 0. Does nothing if they are aside
+// already, or `r` is NULL. Reads, writes and updates go to where the values
+// are.
 enum sl_err resident_make_way(struct resident *r, struct sl_error *err);
-// Brings the values back for step_fresh: the ops behind read them. Does nothing
-// if they are in place. Does not wait.
+// Copies the values back to where ops read them, for step_fresh, before the ops
+// that follow. Does nothing if they are in place. Does not wait.
 enum sl_err resident_come_back(struct resident *r, struct sl_error *err);
 
 #endif

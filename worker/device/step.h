@@ -53,7 +53,8 @@ struct step {
     struct program_io io; // addresses, of a step in host memory
 };
 
-// Returns true if all ops are run first, and the loss and gradients taken then.
+// Returns true if the caller is to run all ops before it takes the loss and the
+// gradients: the step computes on a device, or with a team.
 static inline bool step_runs_ahead(const struct step *s)
 {
     return s->device != NULL || s->team != NULL;
@@ -68,67 +69,74 @@ struct step_program {
     struct team_program *mates;
 };
 
-// Returns the program of member k for its part of the batch, as many samples as
-// its own batch has; the parts lie one behind the other. NULL: there are no
-// more. Its rows of tables are written before step_begin, and their gradients
-// read after step_take_rows.
+// Returns the program of member k of the team (0: this worker's own device) for
+// its part of the batch; its own batch is as large as that part, and the parts
+// lie one behind the other. NULL: there are no more. The rows of tables that it
+// reads are written before step_begin, and their gradients read after
+// step_take_rows.
 struct program *step_member(const struct step_program *p, unsigned k);
 
-// Begins a step of program `p` with a batch. The batch is that of step_get. On
-// failure step_stop and step_put follow.
+// Begins a step of program `p` with the batch of step_get. On failure the
+// caller calls step_stop and step_put.
 enum sl_err step_begin(struct step *s, const struct step_program *p,
                        const struct batch *batch, struct sl_error *err);
-// Tells that the parameters of a range are in s->params. Called in a step, for
-// ranges in any order, each before the ops that read it are run.
+// Notes that the parameters of a range in s->params are those of this step, and
+// copies them to devices. Called in a step, for ranges in any order, each
+// before the ops that read it are run.
 enum sl_err step_fresh(struct step *s, uint32_t range, struct sl_error *err);
-// Makes all of s->params fresh, unless the device holds the vector `name` (not
-// 0) already.
+// Copies all of s->params to the devices, unless they hold the vector with this
+// `name` (a number, not 0, for these contents) already.
 enum sl_err step_vector(struct step *s, uint64_t name, struct sl_error *err);
-// Sets s->params: ops, of this step and of those to come, read their parameters
-// at `params` from now on. Called only if step_runs_ahead is false, since
-// devices copy from s->params. The caller sets the old vector again before
-// `params` goes.
+// Sets s->params to `params`, where the ops of this step and of later ones read
+// their parameters from now on. Only if step_runs_ahead is false, since devices
+// copy from s->params. The caller sets the old vector again before `params` is
+// freed.
 void step_read_from(struct step *s, float *params);
-// Runs ops [first, end), or enqueues them on a device. Called in order, from op
-// 0 on.
+// Runs ops [first, end) or, on a device, enqueues them. To be called in order,
+// from op 0 on.
 enum sl_err step_run(struct step *s, uint32_t first, uint32_t end,
                      struct sl_error *err);
-// Waits until the program's loss is known. Called after all ops of the forward
-// pass were run; where the step runs ahead, after all ops.
+// Waits until the program's loss (program_loss_sum) is known. To be called
+// after all ops of the forward pass were run; if step_runs_ahead, after all
+// ops.
 enum sl_err step_stats(struct step *s, struct sl_error *err);
-// Returns, after step_stats, the program that has the outputs of part `k` of
-// the batch; parts lie one behind the other. NULL: there are no more.
+// Returns the program that has the outputs of part `k` of the batch, to be
+// called after step_stats; the parts lie one behind the other. NULL: there are
+// no more.
 const struct program *step_part(const struct step *s, unsigned k);
-// Waits until the gradient of a range is in s->grads, summed over the team. May
-// be called again. Not called in a step that is held.
+// Waits until the gradient of a range, summed over the team, is in s->grads.
+// May be called again. Not in a step that is held.
 enum sl_err step_take(struct step *s, uint32_t range, struct sl_error *err);
 // Waits until the gradients of all members' rows of tables are in their
 // programs' program_row_grads. Called after all ops were run.
 enum sl_err step_take_rows(struct step *s, struct sl_error *err);
-// Returns true if a range's gradient is finite: of a range that was taken; or
-// of a step that is kept, when all ops were run and the loss is known.
+// Returns true if the gradient of range number `range`, with the elements *r,
+// is finite. The range was taken; or the step is kept, all its ops were run,
+// and its loss is known.
 bool step_finite(const struct step *s, uint32_t range,
                  const struct elements *r);
-// Clips a step that is kept, and finite. Its program was placed with `model`.
-// Called once per step, after step_stats and before the first step_take. A norm
-// of 0 is none.
+// Clips the gradient of a step that is kept, and finite, by the two norms; a
+// norm of 0 is none. The program was placed with `model`. Called once per step,
+// after step_stats and before the first step_take.
 enum sl_err step_clip(struct step *s, const struct model *model,
                       double clipnorm, double global_clipnorm,
                       struct sl_error *err);
-// Waits until no op uses the vectors, and forgets what was staged. May be
-// called without a step. A failure of the device is dropped.
+// Waits until no op uses the vectors, gives up a step that is under way, and
+// gives staged batches back. May be called without a step. An error of the
+// device is ignored.
 void step_stop(struct step *s);
 
-// Starts copying the next step's batch to a device; does nothing in host memory
-// (s->device NULL). The batch is the caller's again when this returns, unless
-// it is pinned: then it is kept, and given back to `in` if no step begins with
-// it. Only after all ops of the step under way were run.
+// Begins to copy the next step's batch to the devices; does nothing in host
+// memory (s->device NULL). Only after all ops of the step under way were run.
+// The batch is the caller's again when this returns, unless it is pinned: then
+// the step keeps it, and gives it back to `in` if no step begins with it.
 enum sl_err step_stage(struct step *s, const struct input_run *run,
                        struct input *in, const struct batch *batch,
                        struct sl_error *err);
-// Returns true if the batch of that step was staged: then the step begins with
-// it. out->x is NULL if its memory was given back. It stays staged until
-// step_begin, so this may be called again. *out is untouched on false.
+// Returns true, with the batch in *out, if the batch of step `step` of `run` is
+// staged, so that the step begins with it; false, with *out untouched, if not.
+// It stays staged until step_begin, so this may be called again. out->x is NULL
+// if its memory was given back.
 bool step_staged(struct step *s, const struct input_run *run, uint32_t step,
                  struct batch *out);
 
@@ -141,11 +149,11 @@ enum sl_err step_get(struct step *s, struct input *in, struct input_run *run,
 // nothing for one that was given back before (x is NULL). Called once per batch
 // of step_get.
 void step_put(struct step *s, struct input *in, const struct batch *batch);
-// Stages the batch of `step` (step_stage) if it has been read; does not wait
-// for it. SL_OK, and nothing is staged, in host memory, if a mate has no part
-// of the step under way, past the end of the run, and if the batch was staged,
-// or could not be read: step_get returns that error. If staging fails the batch
-// is put back.
+// Stages the batch of step `step` (step_stage) if that has been read; does not
+// wait for it. Returns SL_OK also if nothing is staged: in host memory; if a
+// mate has no part of the step under way; past the end of the run; if the batch
+// is staged already, or could not be read, which step_get will say. If staging
+// fails, the batch is put back.
 enum sl_err step_look_ahead(struct step *s, struct input *in,
                             struct input_run *run, uint32_t step,
                             struct sl_error *err);

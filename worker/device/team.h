@@ -65,19 +65,19 @@ const char *team_by(const struct team *t);
 // Returns true if the devices reach each other.
 bool team_joined(const struct team *t);
 
-// Ends the waits of all devices for one that is lost. A mate that loses its
-// device calls it by itself. Any thread. Does nothing if they do not reach each
-// other, or were severed before.
+// Ends the waits of all devices for each other, as one of them is lost. A mate
+// that loses its device calls it itself. Any thread. Does nothing if the
+// devices do not reach each other, or were severed before.
 void team_sever(struct team *t);
 
 // Returns why the first mate that has lost its device did so; "" if none has.
-// No command is under way. The text is the mate's device's, until its next
-// call.
+// No command may be under way. The text belongs to the mate's device, and is
+// valid until its next call.
 const char *team_lost(struct team *t);
 
-// Returns the number of samples, of `n`, that a member computes, from *first
-// on. Counts differ by one at most, the larger ones first. Only member 0 always
-// has some. `t` may be NULL: then member 0 has all.
+// Returns how many of `n` samples member `member` computes, and sets *first to
+// the first of them. The counts differ by one at most, the larger ones first;
+// only member 0 always has some. `t` may be NULL: then member 0 has all.
 uint32_t team_part(const struct team *t, unsigned member, uint32_t n,
                    uint32_t *first);
 
@@ -93,11 +93,11 @@ typedef enum sl_err (*team_fn)(struct kern_dev *dev, const void *args,
 void team_post(struct team *t, unsigned mate, team_fn fn, const void *args,
                size_t bytes);
 
-// Waits until the mate has run all commands, or dropped them. Returns its
-// failure, once: then it takes commands again. `mate` is below team_mates.
+// Waits until the mate, below team_mates, has run or dropped all its commands.
+// Returns SL_OK, or its failure, once: from then on it runs commands again.
 enum sl_err team_wait(struct team *t, unsigned mate, struct sl_error *err);
-// Waits for all mates; returns the failure of the first mate that has one, and
-// forgets the others'.
+// Waits for all mates as team_wait does. Returns SL_OK, or the failure of the
+// first mate that has one; all failures are forgotten then.
 enum sl_err team_wait_all(struct team *t, struct sl_error *err);
 
 #endif

@@ -67,23 +67,23 @@ enum sl_err team_program_new(struct team_program **out, struct team_job *j,
 // Frees the mates' programs; no step is under way. NULL is allowed.
 void team_program_free(struct team_program *p);
 
-// Returns mate k's program, for the samples behind the parts before, as many as
-// its batch; NULL: the mate has no part of such a batch, or k is not below the
-// number of mates. No step of the programs is under way, or what is read of it
-// was waited for.
+// Returns mate k's program, for the samples behind the parts of the members
+// before it, as many as its batch. NULL: the mate has no part of such a batch,
+// or k is not below the number of mates. No step of the programs may be under
+// way, unless what is read of it was waited for.
 struct program *team_member(const struct team_program *p, unsigned k);
 
-// Adds the kernels that are left out of the mates' programs to those of the
-// first member's. Adds none for NULL.
+// Adds the kernels that are left out of the mates' programs to *to, which has
+// those of the first member's. `p` NULL: adds none.
 void team_left_out(struct program_left_out *to, const struct team_program *p);
 
-// Changes the options of a program for a whole batch to those of a member's
-// part; without a team (`j` NULL) they stay.
+// Changes *o, the options for the whole batch, to those for the part of member
+// `member`; leaves them without a team (`j` NULL).
 void team_cut(const struct team_job *j, unsigned member,
               struct compile_options *o);
 
-// Returns the number of samples of a batch that are the first member's: all,
-// `batch`, without a team (`j` NULL).
+// Returns how many samples of a batch of `batch` samples are the first
+// member's; without a team (`j` NULL) all.
 uint32_t team_own(const struct team_job *j, uint32_t batch);
 
 // What the mates need to know of a step.
@@ -95,68 +95,72 @@ struct team_step {
     struct pulse *pulse;
     bool held; // gradients are not taken
 };
-// Begins the mates' parts of a step. Waits for them only if the batch is not
-// pinned.
+// Begins the mates' parts of a step of `p`, as *s says. Waits for the mates
+// only if the batch is not pinned, as it is copied then.
 enum sl_err team_begin(struct team_job *j, struct team_program *p,
                        const struct team_step *s, struct sl_error *err);
-// Tells the mates that a range of the host's parameters is fresh.
+// Tells the mates that a range of the host's parameters is fresh (step_fresh).
 void team_fresh(struct team_job *j, uint32_t range);
 // Tells the mates that all of the host's parameters are fresh: the vector
-// `name`, which a device that holds it already need not copy.
+// `name` (step_vector), which a device that holds it need not copy.
 void team_vector(struct team_job *j, uint64_t name);
-// Lets the mates run as far as they can. `all`: the first member runs to its
-// end.
+// Lets the mates run their ops as far as the fresh ranges allow. `all`: the
+// first member runs to the end of its ops.
 void team_run(struct team_job *j, bool all);
-// Returns true if the step that has begun is summed on the devices. Then
-// team_sum is called when the first member has run all ops, before anything is
-// taken.
+// Returns true if the gradients of the step that has begun are summed on the
+// devices. Then team_sum is to be called when the first member has run all ops,
+// before anything is taken.
 bool team_sums(const struct team_job *j);
 // Waits until all mates have done what was posted, then enqueues the sums of
-// the step's gradients on all devices, into `grads` of the host (device_sum): a
-// range of it is whole when it was taken. If the sum fails, team_sever ends the
-// devices' waits for each other.
+// the step's gradients on all devices (device_sum), into `grads` of the host; a
+// range of it is whole once it was taken. If that fails, the devices' waits for
+// each other are ended (team_sever).
 enum sl_err team_sum(struct team_job *j, float *grads, struct sl_error *err);
 // Waits for the mates' losses and adds them to those of `front`.
 enum sl_err team_stats(struct team_job *j, struct program *front,
                        struct sl_error *err);
-// Returns, after team_stats, mate k's program, with the outputs of the samples
-// behind the parts before; NULL: the mate had no part of the batch, or k is not
-// below the number of mates. The outputs hold until the next team_begin, the
-// program until team_program_free. `j` is not NULL.
+// Returns mate k's program, with the outputs of the samples behind the parts of
+// the members before it; to be called after team_stats. NULL: the mate has no
+// part of the batch, or k is not below the number of mates. The outputs are
+// valid until the next team_begin, the program until team_program_free. `j` is
+// not NULL.
 const struct program *team_outputs(const struct team_job *j, unsigned k);
-// Adds the mates' gradients of a range to `grads`, which has the first
-// member's.
+// Waits for the mates' gradients of a range and adds them to `grads`, which has
+// the first member's.
 enum sl_err team_take(struct team_job *j, float *grads, uint32_t range,
                       struct sl_error *err);
 // Waits until the gradients of rows are in the mates' programs.
 enum sl_err team_take_rows(struct team_job *j, struct sl_error *err);
-// Returns true if the gradient of a range that was taken is finite.
+// Returns true if the gradient in `grads` of a range that was taken is finite.
 bool team_finite(const struct team_job *j, const float *grads, uint32_t range);
 // Returns the number of ranges of the step under way.
 uint32_t team_ranges(const struct team_job *j);
-// Tells the mates that the first member's device is lost: they shall not wait
-// for it.
+// Tells the mates that the first member's device is lost, so that they do not
+// wait for it.
 void team_break(struct team_job *j);
-// Ends the step on all mates; a failure of theirs is dropped.
+// Ends the step on all mates; their failures are ignored.
 void team_stop(struct team_job *j);
 
-// Returns false if a mate has no part of this step, so that it cannot copy the
-// next one's batch meanwhile.
+// Returns true if every mate has a part of the step under way, so that all can
+// copy the next one's batch meanwhile.
 bool team_is_whole(const struct team_job *j);
-// Stages a batch on the mates as device_stage does, if team_is_whole. A pinned
-// batch is lent by `in` until team_lender is asked for it, or a step begins
-// with it (team_took).
+// Stages a batch on the mates as device_stage does. To be called only if
+// team_is_whole. A pinned batch stays on loan from `in` until team_lender
+// returns it, or a step begins with it (team_took); the call does not wait for
+// its copy. Another batch is copied when the call returns.
 enum sl_err team_stage(struct team_job *j, const void *run, struct input *in,
                        const struct batch *batch, struct sl_error *err);
-// Returns the input that lent a batch which no step has begun with, and the
-// batch in *out; NULL: none, and *out is undefined. The caller gives it back.
+// Returns the input that lent a batch with which no step has begun, and sets
+// *out to the batch, which the caller gives back. NULL: there is none, and *out
+// is undefined.
 struct input *team_lender(struct team_job *j, struct batch *out);
-// Returns true if `batch` was lent; the caller, which begins with it, gives it
-// back.
+// Returns true if `batch` is the batch on loan: it is not any more, and the
+// caller, which begins a step with it, gives it back.
 bool team_took(struct team_job *j, const struct batch *batch);
-// Has the mates forget what was staged; a batch that was lent stays lent.
+// Has the mates forget the batch that was staged; one that is on loan stays so
+// (team_lender).
 void team_unstage(struct team_job *j);
-// Waits until no mate reads the batch.
+// Waits until no mate reads the batch, so that its memory may be overwritten.
 void team_free_batch(struct team_job *j, const struct batch *batch);
 
 #endif

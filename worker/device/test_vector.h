@@ -20,8 +20,9 @@ struct test_vector {
                      // a kind
 };
 
-// Computes the vector on `dev`, and on all mates of `team` (NULL: there are
-// none): then it is of all of them. On failure *out is untouched.
+// Sets *out to the result of the test vector on `dev`; with a team, on `dev`
+// and all its mates, as one result. `team` may be NULL. On failure *out is
+// untouched.
 enum sl_err test_vector_compute(struct test_vector *out, struct kern_dev *dev,
                                 struct team *team, struct sl_error *err);
 

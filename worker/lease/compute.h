@@ -76,28 +76,30 @@ enum sl_err compute_new(struct compute **out, const struct compute_setup *setup,
 // text is c's.
 const char *compute_device(const struct compute *c);
 
-// Returns what the test vector came to on the device that compute_new opened;
-// its kind is 0 if none was computed.
+// Returns the result of the test vector on the device that compute_new has
+// opened; its `kind` is 0 if none was computed.
 struct test_vector compute_vector(const struct compute *c);
 
-// Returns, after COMPUTE_ANEW, the `row` for the setup of the next process.
+// Returns the attempts so far to open the lost device, for compute_setup.row of
+// the next process. To be called after COMPUTE_ANEW.
 const struct lost_row *compute_row(const struct compute *c);
 
 // Returns why there is no device (COMPUTE_AWAY, GONE or ANEW), as `changed` was
-// told; "" if it is present. The text is c's, until the next `changed`.
+// told; "" if there is one. The text belongs to c, and is valid until the next
+// `changed`.
 const char *compute_away(const struct compute *c);
 
 // Queues a lease, without waiting; `done` gives it back.
 void compute_submit(struct compute *c, struct lease *l);
 
-// Has the thread free what is kept of a job, once the leases submitted before
-// are done; does not wait. A job that is not kept is ignored. Without memory it
-// stays kept until another job needs its place.
+// Has the thread free what it keeps of a job, once the leases submitted before
+// are done; does not wait. Does nothing for a job that is not kept. Without
+// memory the job stays until another needs its place.
 void compute_forget(struct compute *c, uint64_t job);
 
-// Tells the thread to end and waits at most `limit_ms`; returns false if it
-// still runs then. The caller has closed the gates of all submitted leases. May
-// be called again; compute_free follows in any case.
+// Tells the thread to end and waits for at most limit_ms; returns true if it
+// has ended, false if it still runs. The caller has closed the gates of all
+// submitted leases. May be called again; compute_free follows in any case.
 bool compute_quit(struct compute *c, uint64_t limit_ms);
 
 // Ends the thread, waits for it, and hands over the outcomes that were posted.

@@ -70,21 +70,22 @@ struct contribution {
 void contribution_strange(const struct contribution *c, char *out, size_t size);
 
 // Returns true if right gradients of the job have the same bits on every host
-// of a kind. A team adds up its parts in the order of its devices, so it is of
-// a kind, too.
+// of a kind (kind.h). A team adds up its parts in the order of its devices, so
+// it is of a kind, too.
 bool contribution_repeatable(const struct worker_job *job);
 
-// Sets `c` to all micro-batches of step `step` of `closure`. `run` reads
-// micro-batches and holds the step whole (job_run); it need not be open yet,
-// for nothing is read. Before it no batch is held; after it digest and sums are
-// 0, and `audited` is false.
+// Sets `c` to all micro-batches of step `step` of `closure`. `run`, which reads
+// micro-batches and has the whole step (job_run), need not be open yet: nothing
+// is read. No batch may be held before. Digest and sums are 0 then, and
+// `audited` is false.
 void contribution_begin(struct contribution *c, struct input_run *run,
                         uint64_t closure, uint32_t step);
 
-// Restricts `c`, before the first get, to the share of member `self` of
-// `members` that compute the step together: consecutive micro-batches.
-// Gradients, digests and sums of all members add up to the step's. Returns
-// false if the share is empty. Then nothing is got.
+// Restricts `c` to the share of member `self` of `members` that compute the
+// step together, consecutive micro-batches; to be called before the first
+// contribution_get. Gradients, digests and sums of all members add up to the
+// step's. Returns false if the share is empty: then contribution_get is not
+// called.
 bool contribution_share(struct contribution *c, uint32_t members,
                         uint32_t self);
 
@@ -103,18 +104,18 @@ static inline bool contribution_is_last(const struct contribution *c)
 // Takes the samples of the next micro-batch, and waits until they are read;
 // contribution_put gives them back. On failure none are held.
 enum sl_err contribution_get(struct contribution *c, struct sl_error *err);
-// Chooses the micro-batch's program (c->p), which may be compiled for that. A
-// batch is held. contribution_start does it as well.
+// Sets c->p to the program for the micro-batch, which may be compiled for that.
+// A batch must be held. contribution_start does this as well.
 enum sl_err contribution_choose(struct contribution *c, struct sl_error *err);
 // Chooses the micro-batch's program, and gets it ready to run. A batch is held.
 enum sl_err contribution_start(struct contribution *c, struct sl_error *err);
-// Adds the loss, summed over samples, and the right answers (if the job's loss
-// counts them) of the micro-batch to loss_sum and right_sum. Once per
+// Adds the loss of the micro-batch, summed over samples, to c->loss_sum, and
+// its right answers, if the job's loss counts them, to c->right_sum. Once per
 // micro-batch, when its loss is known (step_stats).
 void contribution_loss(struct contribution *c);
-// Returns the number of all that decides the bits of a right gradient: of the
-// product, the host, the device, and the kernel of every op. When all
-// micro-batches of an audited contribution have started.
+// Returns the number of the kind of this contribution (kind_of): of all that
+// decides the bits of a right gradient, the kernel of every op included. To be
+// called when all micro-batches of an audited contribution have started.
 uint64_t contribution_kind(const struct contribution *c);
 // Gives the micro-batch's samples back, also after a failure; does nothing if
 // no batch is held.

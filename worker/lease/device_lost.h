@@ -47,10 +47,11 @@ struct lost_row {
 };
 
 #define LOST_NOTE 200 // bytes of a note
-// Writes `row` as a note to the next process.
+// Writes `row` to `out` as a text for the next process, which lost_row_of
+// reads.
 void lost_note(char out[LOST_NOTE], const struct lost_row *row);
-// Returns the row that a note holds, its name up to the first blank; an empty
-// row for any other text.
+// Returns the row in a text of lost_note; its name ends at the first blank. An
+// empty row for any other text.
 struct lost_row lost_row_of(const char *note);
 
 // Returns the policy that `text`, one of LOST_POLICIES, names; LOST_EXIT for
@@ -59,38 +60,41 @@ enum lost_policy lost_policy_of(const char *text);
 
 // What is done next with a lost device.
 enum lost_turn { LOST_END, LOST_WAIT_AND_START_ANEW, LOST_TAKE_CPU };
-// Returns what `rule` says to do after `tried` attempts in a row to open it.
+// Returns what `rule` says to do with a lost device after `tried` attempts in a
+// row to open it.
 enum lost_turn lost_next(const struct lost_rule *rule, uint32_t tried);
 
-// Returns the device to open again, `asked` itself, or where "auto" was asked
-// for the name of `dev`, so that it is waited for and no other device taken in
-// its place.
+// Returns the name of the device to open again: `asked`, as the operator named
+// it; for "auto" the name of `dev`, so that no other device is taken in its
+// place.
 const char *lost_name(const char *asked, const struct kern_dev *dev);
 
-// Logs the one line about a loss: what happened, what is done now, and what the
-// operator can do.
+// Logs one line about a loss of `device` and its reason `why`: what happened,
+// what is done now (`turn`), and what the operator can do.
 void lost_log(const struct lost_rule *rule, enum lost_turn turn, uint32_t tried,
               const char *device, const char *why);
 
-// Logs that a process that was started anew does not find the device.
+// Logs that a process that was started anew does not find the device of `row`,
+// and why, and what is done now.
 void lost_log_still(const struct lost_rule *rule, enum lost_turn turn,
                     const struct lost_row *row, const char *why);
 
-// Returns what happened to the device, if the lease failed of its loss; else
-// "". Other errors of the device are no loss, though it may have words for
-// them.
+// Returns the device's words on its loss if the lease failed of that
+// (SL_ELOST); else "". Other errors are no loss, though the device may have
+// words for them.
 const char *lost_of(const struct kern_dev *dev, const struct lease *l);
 
-// Makes a lease that failed since the device is lost one that is handed back:
-// neither the job nor its data is to blame.
+// Changes the outcome of a lease that failed as the device was lost to one that
+// is handed back: neither the job nor its data is to blame. `why`: the device's
+// words.
 void lost_excuse(struct lease *l, const char *why);
 
-// Returns true if the lease failed since the device (or the host) has no more
+// Returns true if the lease failed because the device or the host has no more
 // memory.
 bool lost_out_of_memory(const struct lease *l);
 
-// Adds advice to the text of a lease that is out of memory (lost_out_of_memory)
-// if it is not there yet: "use a smaller batch or another device".
+// Adds "use a smaller batch or another device" to the text of a lease that is
+// out of memory (lost_out_of_memory), unless it is there already.
 void lost_advise(struct lease *l);
 
 #endif

@@ -101,10 +101,10 @@ enum sl_err worker_job_new(struct worker_job **out, struct record *record,
 // record, and frees. NULL is allowed.
 void worker_job_free(struct worker_job *j);
 
-// Opens the training or the test set, once, which may read long files, and
-// compares it with what the first worker found. A set that does not open is
-// tried again by the next call. SL_EINVAL also if the job has no such set, or
-// the comparison fails.
+// Sets *out to the training set, or with `test` to the test set. The first call
+// opens it, which may read long files, and compares it with what the first
+// worker found. A set that did not open is tried again by the next call.
+// SL_EINVAL also if the job has no such set, or the comparison fails.
 enum sl_err job_data(struct worker_job *j, bool test, struct data **out,
                      struct sl_error *err);
 
@@ -115,20 +115,20 @@ enum sl_err job_data(struct worker_job *j, bool test, struct data **out,
 enum sl_err job_run(struct worker_job *j, struct input_run *run, uint64_t epoch,
                     uint64_t first, uint64_t count, struct sl_error *err);
 
-// Fills `out`, all zeroes before, with the sizes, hashes and classes that this
-// worker finds; without a test set its fields are 0. The classes are allocated
-// for the caller, also if it fails with SL_ENOMEM. Opens both sets. On other
+// Sets *out to the sizes, hashes and classes of the job's data that this worker
+// finds; fields of a test set that the job does not have are 0. Opens both
+// sets. The classes are allocated for the caller, also on SL_ENOMEM; on other
 // failures *out is untouched.
 enum sl_err job_facts(struct worker_job *j, Sluice__V1__DataFacts *out,
                       struct sl_error *err);
 
-// Makes the job's vectors on a device that has memory of its own, when first
-// wanted; j->device stays NULL for a device that has none. Makes the team's,
-// too.
+// Makes the job's vectors on a device that has memory of its own (j->device),
+// and those of the team, unless they are there. j->device stays NULL for a
+// device without memory of its own.
 enum sl_err job_device(struct worker_job *j, struct sl_error *err);
 
-// Makes the space for a cut's parameters (j->cut, undefined until they are
-// read), when first wanted. SL_ENOMEM.
+// Makes the space for a cut's parameters, j->cut, unless it is there; its
+// contents are undefined until they are read. SL_ENOMEM.
 enum sl_err job_cut(struct worker_job *j, struct sl_error *err);
 
 // Returns in *out the job's sync, made when first wanted, over the vectors of
@@ -148,7 +148,7 @@ enum sl_err job_sync(struct worker_job *j, struct sync **out,
 enum sl_err job_compile(struct worker_job *j, enum job_use use, uint32_t batch,
                         struct program **out, struct sl_error *err);
 
-// Returns the parts of a program that a step runs.
+// Returns the parts of *p as a struct step_program, for step_begin.
 struct step_program job_step_program(const struct job_program *p);
 
 // Returns in *out the program for a batch of `batch` samples, made when first
@@ -162,8 +162,8 @@ enum sl_err job_program(struct worker_job *j, enum job_use use, uint32_t batch,
 // host: its vectors, programs and data.
 uint64_t job_bytes(const struct worker_job *j);
 
-// Returns the bytes that a job of `record` will take at least, before it is
-// made.
+// Returns how many bytes a job of `record` will take at least, before it is
+// made: its vectors.
 uint64_t job_bytes_least(const struct record *record);
 
 #endif

@@ -19,27 +19,29 @@
 // nothing for a job without a ring.
 void job_rank_free(struct worker_job *j);
 
-// Makes the rank's vectors when first wanted; after job_device. `j` has a ring,
-// here and below.
+// Makes the rank's vectors unless they are there; job_device was called before.
+// `j` has a ring, here and below.
 enum sl_err job_rank_vectors(struct worker_job *j, struct sl_error *err);
 
-// Sets where `step` finds its parameters until another state comes into place.
-// A state is in place, and no step is under way. On a device that has
-// optimizers the parameters stay there, and rounds are applied there
-// (rank_lend).
+// Sets where `step` reads its parameters, until another state of the rank is in
+// place. A state is in place, and no step is under way. On a device that has
+// optimizers the parameters are moved there to stay, and rounds are applied
+// there (rank_lend).
 enum sl_err job_rank_params(struct worker_job *j, struct step *step,
                             struct sl_error *err);
 
-// Moves the state of `from` to `to`, the same job opened anew, if it is of the
-// same incarnation; else, or where one has no ring, does nothing. A state that
-// is on a device is brought home before; if that fails, `to` gets none.
+// Moves the state of the rank of `from` to that of `to`, the same job opened
+// anew, if they have the same incarnation; else, or if one of them has no ring,
+// does nothing. A state on a device is copied to the host before; if that
+// fails, `to` gets none.
 void job_rank_pass(struct worker_job *from, struct worker_job *to);
 
-// Fills j->cut with the parameters of a cut, for an evaluation: those that were
-// kept, or those of the files in our store; nothing is read if it has those of
-// this cut already. job_cut was called, and a state is
-// in place. SL_ESTATE: the cut has another number of parts; SL_ENOENT: there is
-// no store, or no such file. After a failure j->cut is undefined.
+// Sets j->cut to the parameters of a cut, for an evaluation: those that the
+// rank has kept, or those in the files of our store; reads nothing if j->cut
+// has them already. tags[count] are the cut's, one for each part. job_cut was
+// called, and a state is in place. SL_ESTATE: the cut has another number of
+// parts; SL_ENOENT: there is no store, or no such file. After a failure j->cut
+// is undefined.
 enum sl_err job_rank_cut(struct worker_job *j, const struct wire_tag *tags,
                          uint32_t count, struct sl_error *err);
 

@@ -31,10 +31,10 @@
 
 struct job_rows;
 
-// Makes those of a job; *out is NULL if no layer has rows of a table. `spec`
-// was checked, is that of `model`, and is borrowed until job_rows_free;
-// `shards` is how many the job has. SL_EINVAL: the spec was not checked;
-// SL_ENOMEM.
+// Sets *out to the rows' part of a job, for job_rows_free; to NULL if no layer
+// has rows of a table. `spec` was checked, is that of `model`, and is borrowed
+// until job_rows_free; `shards` is how many shards the job has. SL_EINVAL: the
+// spec was not checked; SL_ENOMEM.
 enum sl_err job_rows_new(struct job_rows **out, const Sluice__V1__JobSpec *spec,
                          const struct model *model, uint32_t shards,
                          struct sl_error *err);
@@ -43,7 +43,7 @@ enum sl_err job_rows_new(struct job_rows **out, const Sluice__V1__JobSpec *spec,
 struct hybrid_rows *job_rows_group(struct job_rows *r);
 // Frees them behind the sync that they pulled with; NULL is allowed.
 void job_rows_free(struct job_rows *r);
-// Returns the bytes of host memory that they take; 0 for NULL.
+// Returns how many bytes of host memory r takes; 0 for NULL.
 uint64_t job_rows_bytes(const struct job_rows *r);
 
 // Which rows are pulled, and where from.
@@ -77,7 +77,7 @@ enum sl_err job_rows_meet(struct job_rows *r, struct hybrid_step *s,
 void job_rows_ahead(struct job_rows *r, const struct rows_from *from,
                     const struct id_bag *bags);
 // Forgets that rows were asked for ahead; before a begin of the sync, which
-// gives them up, and behind its close. NULL is allowed.
+// gives those calls up, and after its close. NULL is allowed.
 void job_rows_forget(struct job_rows *r);
 // Takes the gradients of the batch's ids. Once per batch. NULL is allowed.
 enum sl_err job_rows_take(struct job_rows *r, const struct step_program *p,
@@ -88,7 +88,8 @@ enum sl_err job_rows_pack(struct job_rows *r, const struct elements *ranges,
                           bool *finite, struct sl_error *err);
 // Returns the tables of the job; NULL if `r` is, as it has none then.
 const struct job_tables *job_rows_tables(const struct job_rows *r);
-// Sets what is pushed of rows with range `range`. NULL is allowed: nothing.
+// Sets in *step what is pushed of rows with range `range`, after job_rows_take.
+// `r` may be NULL: nothing.
 void job_rows_fill(const struct job_rows *r, uint32_t range,
                    struct sync_step *step);
 

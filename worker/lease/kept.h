@@ -31,21 +31,23 @@ void kept_init(struct kept *k, uint64_t budget);
 // Returns the kept job with number `id`, or NULL.
 struct worker_job *kept_find(const struct kept *k, uint64_t id);
 
-// Keeps `job`, as the most recently used. It is in no list.
+// Adds `job`, which is in no list, as the most recently used one.
 void kept_add(struct kept *k, struct worker_job *job);
 
-// Marks `job` as the most recently used: it goes last. It is kept.
+// Moves `job`, which must be in the list, to its end: it is the most recently
+// used one.
 void kept_use(struct kept *k, struct worker_job *job);
 
-// Notes that `job` takes `bytes` bytes now. It is kept.
+// Sets how many bytes `job`, which must be in the list, takes now.
 void kept_weigh(struct kept *k, struct worker_job *job, uint64_t bytes);
 
-// Takes `job` out of the list; the caller frees it. It is kept.
+// Takes `job`, which must be in the list, out of it; the caller frees the job.
 void kept_remove(struct kept *k, struct worker_job *job);
 
-// Returns the job that has to go before `more` others are kept, which take
-// `bytes` bytes together; NULL if there is room, or no job is kept. The job
-// stays in the list until kept_remove.
+// Returns the job that must go before `more` further jobs are kept, which take
+// `bytes` bytes together: the least recently used one; NULL if there is room,
+// or no job is kept. It stays in the list until kept_remove. To be called again
+// until it returns NULL.
 struct worker_job *kept_surplus(struct kept *k, unsigned more, uint64_t bytes);
 
 #endif

@@ -49,18 +49,18 @@ struct pass {
     uint32_t op; // the next op to run
 };
 
-// Begins the first micro-batch of a step, as far as the first `elements` of
-// parameters and gradient are enough (overlap_reach); the others need not be in
-// place. The caller sets `begun` and `op` of the pass that goes on with it, or
-// gives it up by contribution_put. Not for a device or a team. No batch is
-// held.
+// Begins the first micro-batch of a step and runs its ops as far as they need
+// only the first `elements` elements of parameters and gradient
+// (overlap_reach); the others may still be on their way. The caller sets
+// `begun` and `op` of the pass that goes on with it, or gives it up by
+// contribution_put. Not for a device or a team. No batch may be held.
 enum sl_err pass_begin(struct pass *p, uint64_t elements, struct sl_error *err);
 
 // Runs all micro-batches, the last one until its loss is known. Once, after
 // contribution_begin; with `begun` it goes on with what pass_begin began.
 enum sl_err pass_forward(struct pass *p, struct sl_error *err);
-// Runs the rest of the last micro-batch and calls `whole` range by range. Once,
-// after pass_forward.
+// Runs the rest of the last micro-batch, and calls `whole` for each range, from
+// the last to the first. Once, after pass_forward.
 enum sl_err pass_backward(struct pass *p, struct sl_error *err);
 
 #endif

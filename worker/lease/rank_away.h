@@ -12,11 +12,12 @@
 #include "trainer/ring/rank.h"
 #include "worker/device/resident.h"
 
-// Copies values and slots to `there`, where rounds are applied from now on;
-// what is counted stays here. The parts' memory is behind then, until it is
-// brought home. `there` is borrowed until rank_release or rank_take_back. Does
-// nothing if the state is there already. SL_ELOST, SL_ENOMEM: the state is here
-// as before. `r` has a state.
+// Copies values and slots of r's state, which it must have, to `there`, where
+// rounds are applied from now on; what is counted stays here. The parts' memory
+// on the host is out of date then, until the state is copied back. `there` is
+// borrowed until rank_release or rank_take_back. Does nothing if the state is
+// there already. Returns SL_OK; SL_ELOST or SL_ENOMEM, with the state here as
+// before.
 enum sl_err rank_lend(struct rank *r, struct resident *there,
                       struct sl_error *err);
 

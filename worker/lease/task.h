@@ -34,9 +34,9 @@ struct task_env {
     void *arg;
 };
 
-// Runs a lease to its outcome. Its batches may be left open: task_unprepare.
-// Sets l->outcome; a ring lease has its seat (lease_sit). No other lease of
-// `job` is under way, but for those that `between` runs.
+// Runs the lease l to its end and sets l->outcome. Its batches may still be
+// open then: task_unprepare. A ring lease has its seat (lease_sit). No other
+// lease of `job` may be under way, but for those that env->between runs.
 void task_run(const struct task_env *env, struct worker_job *job,
               struct lease *l);
 
@@ -46,13 +46,15 @@ void task_run(const struct task_env *env, struct worker_job *job,
 enum sl_err task_prepare(struct input *input, struct worker_job *job,
                          struct lease *l, struct sl_error *err);
 
-// Ends the lease's reading; before its job is freed. Nothing if none is open.
+// Closes the lease's reading, before its job is freed; does nothing if none is
+// open.
 void task_unprepare(struct input *input, struct lease *l);
 
 // Runs a training lease; this and the next three are called by task_run.
 void task_train(const struct task_env *env, struct worker_job *job,
                 struct lease *l);
-// Runs an evaluation; batches that were staged in vain go back.
+// Runs an evaluation lease; batches that were staged and not used are given
+// back.
 void task_evaluate(const struct task_env *env, struct worker_job *job,
                    struct lease *l);
 // Runs a ring lease until it ends. It fails with SL_EINVAL if the job has no

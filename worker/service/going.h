@@ -43,14 +43,16 @@ struct going_setup {
 // `member` are borrowed until going_free.
 enum sl_err going_new(struct going **out, const struct going_setup *setup,
                       struct sl_error *err);
-// Returns true while there is a notice; false for NULL.
+// Returns true while there is a notice that the machine is taken away; false if
+// `g` is NULL.
 bool going_is(const struct going *g);
 // Writes the time that is left as the gauge
 // sluice_preemption_notice_remaining_seconds, 0 once it is over. With `g` NULL,
 // without a notice, or without a time in it the family has no value.
 void going_measure(const struct going *g, struct expo *e);
-// Tells that no lease is held: then the daemon is stopped. Does nothing without
-// a notice, or while sources are told. NULL is allowed.
+// Notes that no lease is held any more: the sources that want to know are told,
+// and then the daemon is stopped. Does nothing without a notice, or if they are
+// being told already. NULL is allowed.
 void going_drained(struct going *g);
 // Ends the watch, waits for its threads, which end at once, and frees; not from
 // within `begin` or `changed`. NULL is allowed.

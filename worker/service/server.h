@@ -15,7 +15,8 @@ extern const struct daemon_hooks server_hooks;
 extern const struct conf_key server_keys[];
 extern const struct conf_about server_about;
 
-struct worker *worker_new(void); // NULL: out of memory
+// Returns an empty daemon for daemon_main; NULL: out of memory.
+struct worker *worker_new(void);
 // Frees the struct alone, after the hooks' stop. NULL is allowed.
 void worker_free(struct worker *w);
 
