@@ -67,14 +67,15 @@ void worker_member_start(struct worker_member *m, struct attendee *attend,
 // Takes a coordinator's welcome. Returns false to refuse one of an older term.
 // Leases that do not run yet are dropped; those that run go on.
 bool worker_member_welcome(void *arg, const Sluice__V1__Welcome *w);
-// Takes the end of the stream: leases that run go on.
+// Notes that the stream has ended; leases that run go on.
 void worker_member_lost(void *arg);
-// Takes any other message: jobs, maps, leases, revocations, the ring's.
+// Takes any other message of the coordinator: jobs, maps, leases, revocations,
+// messages about the ring.
 void worker_member_down(void *arg, const Sluice__V1__AttendDown *d);
 // Sends a heartbeat with the progress of the leases, and what was held back in
 // the outbox before it; looks whether a lease hangs (`stuck`).
 void worker_member_beat(void *arg);
-// Moves the end of all leases: they count from attendee_renewed_ms anew. Sends
+// Moves the end of all leases, which counts from attendee_renewed_ms, and sends
 // the reports that were kept.
 void worker_member_renewed(void *arg);
 // Returns why no more leases are wanted; "" if they are. The text belongs to
@@ -84,10 +85,10 @@ const char *worker_member_away(void *arg);
 // and is not used afterwards. May call `drained`, as worker_member_lost and
 // worker_member_renewed may.
 void worker_member_done(void *arg, struct lease *l);
-// Asks the coordinator for a map of `job` newer than version `have`. Lost
-// without a stream: sync asks again.
+// Asks the coordinator for a map of `job` newer than version `have`. Without a
+// stream nothing is sent: the caller, a sync, asks again.
 void worker_member_want_map(void *arg, uint64_t job, uint64_t have);
-// Sends a heartbeat soon, which tells of samples that cannot be read. Does
+// Sends a heartbeat soon, which reports samples that cannot be read. Does
 // nothing before worker_member_start.
 void worker_member_found(void *arg);
 // Notes whether leases can run now, and if not why (copied); sends a heartbeat
@@ -95,13 +96,13 @@ void worker_member_found(void *arg);
 // nothing is sent.
 void worker_member_able(struct worker_member *m, bool able, const char *why);
 
-// Takes no new leases, finishes the step under way, hands leases back. `why`
-// goes into heartbeats; "": because it leaves. May be called again. `why` is
-// not NULL.
+// Begins to leave: takes no new leases, lets the step under way end, and hands
+// leases back. `why`, not NULL, goes into heartbeats; "": no reason. May be
+// called again.
 void worker_member_drain(struct worker_member *m, const char *why);
 
-// Ends a drain: leases that it has begun to hand back go back, and new leases
-// come again. Leases whose gate is closed already are not kept.
+// Ends a drain: new leases are taken again, and leases that have not been
+// handed back yet go on, unless their gate is closed already.
 void worker_member_stay(struct worker_member *m);
 
 // Closes all gates: leases that run end now, in the midst of a step, and are
@@ -111,8 +112,8 @@ void worker_member_abandon(struct worker_member *m);
 // Returns the number of leases that are held or run.
 uint32_t worker_member_leases(const struct worker_member *m);
 
-// Returns true if, after worker_member_drain, `drained` was called or there is
-// nothing to wait for.
+// Returns true if the member drains, holds no lease, and no message to the
+// coordinator is on its way.
 bool worker_member_drained(const struct worker_member *m);
 // Frees a member that holds no lease (worker_member_leases is 0); does not
 // wait. Its callbacks run no more. NULL is allowed.

@@ -42,20 +42,21 @@ enum sl_err outbox_new(struct outbox **out, struct loop *loop,
 // Frees the outbox and the reports in it, sent or not. NULL is allowed.
 void outbox_free(struct outbox *o);
 
-// Sends a report, or keeps it for the next stream. `up` may be NULL: no memory,
-// or nothing to report. Those held back go first.
+// Sends a report, after those that were held back, or keeps it for the next
+// stream if it cannot be sent. Takes it over. `up` may be NULL: no memory, or
+// nothing to report.
 void outbox_say(struct outbox *o, Sluice__V1__AttendUp *up);
 
-// Does the same where others will follow soon: a Complete waits for them, at
-// most `ms` milliseconds. The least `ms` of those held counts. Any other
-// report, or NULL, is said at once (outbox_say).
+// Takes a report over; a Complete is held back for at most `ms` milliseconds,
+// so that others go with it in one message. Of several that are held the lowest
+// `ms` counts. Any other report, or NULL, is sent at once (outbox_say).
 void outbox_hold(struct outbox *o, Sluice__V1__AttendUp *up, unsigned ms);
 
 // Sends the completions that were held back. Does nothing if there are none.
 void outbox_flush(struct outbox *o);
 
-// Sends the reports that were kept: there is a stream. Stops at the first that
-// cannot be sent; the rest stay.
+// Sends the reports that were kept, as there is a stream. Stops at the first
+// that cannot be sent; that and the later ones stay.
 void outbox_attached(struct outbox *o);
 
 #endif

@@ -10,13 +10,13 @@
 
 #include "trainer/lease/lease.h"
 
-// Returns the report of a lease; NULL without memory, or if there is nothing to
-// report (OUTCOME_DROPPED). `by_map`: the coordinator understands
-// Complete.map_version. The outcome is set.
+// Returns the report of a lease that has an outcome; NULL without memory, or if
+// there is nothing to report (OUTCOME_DROPPED). `by_map`: the coordinator
+// understands Complete.map_version.
 Sluice__V1__AttendUp *report_outcome(struct lease *l, bool by_map);
 
-// Returns the report of a lease that was never run: its job is not known, or it
-// does not fit.
+// Returns the report of a lease that was never run, with the error *err: its
+// job is not known, or it does not fit. NULL: no memory.
 Sluice__V1__AttendUp *report_refused(const Sluice__V1__Lease *m,
                                      const struct sl_error *err);
 
@@ -27,9 +27,9 @@ struct report_bad {
     Sluice__V1__BadSample *messages, **list;
 };
 
-// Adds bad samples to `out`, which borrows them until report_bad_free; without
-// memory it adds none. *bad need not be zeroed before. A job that passes over
-// none has none to add.
+// Adds samples of l's job that cannot be read to `out`, which borrows them from
+// *bad until report_bad_free. Adds none without memory, or if the job passes
+// over none. *bad need not be zeroed before.
 void report_bad(Sluice__V1__StepMetrics *out, struct report_bad *bad,
                 const struct lease *l);
 // Frees what report_bad made; `out` of that call is not used any more. Once per

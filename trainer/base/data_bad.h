@@ -37,16 +37,18 @@ struct data_bad;
 // Makes a list of at most `most` bad samples, with one reference; NULL without
 // memory. 0: none may be found.
 struct data_bad *bad_new(uint32_t most);
-// Take (and return `b`) and drop a reference; the last one dropped frees.
+// Takes one more reference and returns `b`.
 struct data_bad *bad_ref(struct data_bad *b);
-void bad_unref(struct data_bad *b); // NULL is allowed
+// Drops a reference; the last one frees the list. NULL is allowed.
+void bad_unref(struct data_bad *b);
 
 // Returns true once after one or more samples were found bad for the first
-// time: the coordinator should be told soon.
+// time, so that the coordinator is told soon; then false until the next.
 bool bad_news(struct data_bad *b);
 
-// Returns true if the sample was found bad before and may be passed over. False
-// if there are too many: then it is read again, and its reader gets the error.
+// Returns true if the sample was found bad before and is to be passed over.
+// False if more were found than are allowed: then it is read again, and its
+// reader gets the error.
 bool bad_has(struct data_bad *b, bool test, uint64_t number);
 
 // Notes a bad sample, for the first time or again, with one log line if it is
@@ -54,10 +56,10 @@ bool bad_has(struct data_bad *b, bool test, uint64_t number);
 enum sl_err bad_note(struct data_bad *b, const struct bad_sample *s,
                      struct sl_error *err);
 
-// Copies up to `most` bad samples to report to `out` and returns how many:
-// first those that were never reported, then the others, round and round, so
-// that a coordinator that has forgotten them is told again. `out` has space for
-// `most`; none is told twice in one call.
+// Copies bad samples for a report to out[most], and returns how many: first
+// those that were never reported, then the others in turn, so that a
+// coordinator that has forgotten them hears of them again. None is copied twice
+// in one call.
 size_t bad_tell(struct data_bad *b, struct bad_sample *out, size_t most);
 
 #endif

@@ -43,40 +43,40 @@ enum figures_torn {
     FIGURES_TORN
 };
 
-// Adds `steps` steps (0: nothing) that took us[phase] microseconds in all, each
-// the same part.
+// Adds the times of `steps` steps (0: does nothing), which took us[phase]
+// microseconds of each phase all together; each step gets the same part.
 void figures_took(uint64_t steps, const uint64_t us[FIGURES_PHASES]);
 // Counts `n` steps that ended as `what` says.
 void figures_steps(enum figures_step what, uint64_t n);
 // Counts `n` samples.
 void figures_samples(uint64_t n);
-// Counts one gradient that was `updates` updates behind.
+// Counts one gradient that was `updates` updates behind its shard.
 void figures_staleness(uint64_t updates);
 // Counts one step with a loss or gradient that is not finite, by `action`.
 void figures_nonfinite(enum figures_nonfinite action);
 // Sets the loss scale that was used last.
 void figures_loss_scale(double scale);
 
-// Sets the memory that kept jobs take, of the device and the host.
+// Sets how many bytes the kept jobs take, of the device and the host.
 void figures_memory(uint64_t bytes);
 
-// Sets the memory of the devices that are open; 0: they have none of their own.
+// Sets how many bytes of memory the open devices have; 0: none of their own.
 void figures_device_memory(uint64_t bytes);
 
-// Counts kernels that were compared with their reference before a job used
-// them, and those of them that were wrong and are left out.
+// Adds to the counts of kernels that were compared with their reference before
+// a job used them, and of those that were wrong and are left out.
 void figures_kernels(uint64_t checked, uint64_t left_out);
 
-// Says in words (copied, and cut) which kernels are left out.
+// Sets the text that names the kernels which are left out; copied, and cut.
 void figures_left_out(const char *what);
-// Writes what figures_left_out was told last to out[n]; "": nothing.
+// Writes the text of figures_left_out to out[n]; "" if none are left out.
 void figures_read_left_out(char *out, size_t n);
 
 // Sets the generation of the ring that this worker is a rank of.
 void figures_ring(uint64_t generation);
-// Counts one generation that was torn.
+// Counts one generation of a ring that ended early, by the reason.
 void figures_ring_torn(enum figures_torn why);
-// Counts a step that took over a forward pass begun in the round before.
+// Counts a step that used a forward pass which was begun in the round before.
 void figures_ring_ahead(void);
 
 // Writes all figures for /metrics.

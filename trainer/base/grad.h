@@ -26,19 +26,19 @@
 void grad_statistics(float *g, const struct model *model, uint64_t first,
                      uint64_t count, uint32_t batches);
 
-// Scales the statistics in elements [first, first + count) of a share, which
-// are of consecutive micro-batches with `after` more behind them: then the
-// shares add up to the sum that grad_statistics takes. `g` is the whole vector;
-// 0 for `after` does nothing.
+// Multiplies the statistics in elements [first, first + count) of a share,
+// which has consecutive micro-batches of a step and `after` more behind them,
+// so that all shares add up to the sum that grad_statistics takes. `g` is the
+// whole vector. `after` 0: does nothing.
 void grad_statistics_share(float *g, const struct model *model, uint64_t first,
                            uint64_t count, uint32_t after);
 
-// Returns true if there is no NaN and no infinity among `n` numbers, 0 or more.
+// Returns true if none of the `n` numbers is NaN or infinite.
 bool grad_finite(const float *g, size_t n);
 
-// Returns a digest of the bits of `n` numbers that continues `before`, 0 at
-// first. Not 0: two that differ in any bit have another digest, up to a
-// collision.
+// Returns a digest of the bits of `n` numbers, which continues `before`, the
+// digest of those before them (0: none). Never 0. Vectors that differ in any
+// bit have different digests, up to a collision.
 uint64_t grad_digest(uint64_t before, const float *g, size_t n);
 
 // Clips as Keras' clipnorm: scales each trainable variable's gradient down to
@@ -49,9 +49,10 @@ void grad_clipnorm(float *g, const struct model *model, double clipnorm);
 // nothing.
 void grad_global_clipnorm(float *g, const struct model *model, double clipnorm);
 
-// Computes both clippings from the variables' sums of squares: factor[i] is
-// what variable i is to be multiplied by. At most one of the two norms is more
-// than 0. Returns false if all factors are 1. A norm of 0 clips nothing.
+// Sets factor[i], for each variable i, to what its gradient is to be multiplied
+// by to be clipped; squares[i] is the sum of its squares. At most one of the
+// two norms is more than 0; 0 clips nothing. Returns true if some factor is not
+// 1.
 bool grad_factors(float *factor, const double *squares, uint32_t variables,
                   double clipnorm, double global_clipnorm);
 

@@ -37,13 +37,14 @@ struct nonfinite_step {
 // Returns the rule of a job with `train`; no step was judged so far.
 struct nonfinite nonfinite_rule(const Sluice__V1__TrainSpec *train);
 
-// Judges a step that is not finite, once: SL_OK if it is skipped. Counts it in
-// sluice_nonfinite_gradients_total by what is done.
+// Judges a step that is not finite, once: adds it to the row and counts it in
+// sluice_nonfinite_gradients_total. Returns SL_OK if the step is skipped;
+// SL_ENUMERIC, with a text, if the job has to fail.
 enum sl_err nonfinite_judge(struct nonfinite *n, const struct nonfinite_step *s,
                             struct sl_error *err);
 
-// Notes a step that is not finite because its loss scale was too large: neither
-// train.nonfinite nor its limit is asked then.
+// Counts a step that is not finite because its loss scale was too large; such a
+// step is not judged by train.nonfinite.
 void nonfinite_scaled(void);
 
 // Notes a step that is finite: it ends the row.

@@ -106,9 +106,9 @@ void hybrid_enter(struct hybrid *h, struct lease *l, struct contributor *by);
 // called without one; `failed` and `why` stay until the next hybrid_enter.
 void hybrid_exit(struct hybrid *h);
 
-// Takes the news that the loop has for the lease, which there is: leaves,
-// answers and joins generations. Does not wait for other members. A generation
-// that cannot be joined sets `failed` (hybrid_fail).
+// Takes the news that the loop has brought to the seat of h->lease, which must
+// be there: leaves, answers or joins generations. Does not wait for other
+// members. If a generation cannot be joined, `failed` is set (hybrid_fail).
 void hybrid_look(struct hybrid *h);
 
 // Returns true if a generation runs and this worker is its first member.
@@ -127,8 +127,8 @@ static inline bool hybrid_follows(const struct hybrid *h)
 // two functions) and reports it, with the member that could not be reached,
 // unless the coordinator knows it already (say_is_broken).
 void hybrid_broken(struct hybrid *h, const struct sl_error *err);
-// Does the same and accuses member `suspect`, which this one does not believe;
-// it is always reported. UINT32_MAX: no member.
+// Does the same as hybrid_broken, but always reports, and names member
+// `suspect` as the cause; UINT32_MAX: none.
 void hybrid_accuse(struct hybrid *h, uint32_t suspect,
                    const struct sl_error *err);
 
@@ -141,16 +141,18 @@ void hybrid_fail(struct hybrid *h, enum sl_err rc, const struct sl_error *err);
 
 // ---- the sums of a step, in their order, the same on all members
 
-// Spreads the leader's head: followers have it in *head afterwards. Waits. On
-// failure *head is untouched. For a worker alone it changes nothing.
+// Sends the leader's *head to all members: followers have it in *head
+// afterwards. Waits for it. On failure *head is untouched. Does nothing for a
+// worker alone.
 enum sl_err hybrid_agree(struct hybrid *h, struct hybrid_head *head,
                          struct sl_error *err);
 
-// Begins to spread the leader's `count` elements of `data` to all members, in
+// Begins to copy the leader's `count` elements of `data` to all members, in
 // place; hybrid_wait waits for the end. Does nothing for a worker alone.
 enum sl_err hybrid_spread(struct hybrid *h, float *data, uint64_t count,
                           struct sl_error *err);
-// Begins to sum `count` elements of `data` over all members, likewise.
+// Begins to replace `count` elements of `data` by their sum over all members,
+// in place; hybrid_wait waits for the end. Does nothing for a worker alone.
 enum sl_err hybrid_sum(struct hybrid *h, float *data, uint64_t count,
                        struct sl_error *err);
 
@@ -171,7 +173,8 @@ enum sl_err hybrid_gather(struct hybrid *h, uint64_t *words, size_t count,
 enum sl_err hybrid_tail(struct hybrid *h, struct hybrid_sums *s,
                         struct sl_error *err);
 
-// Returns the bytes sent to other hosts since the last call.
+// Returns how many bytes were sent to other hosts since the last call of this
+// function.
 uint64_t hybrid_sent(struct hybrid *h);
 
 #endif

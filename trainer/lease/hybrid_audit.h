@@ -38,36 +38,38 @@ struct hybrid_audit {
 };
 
 // Begins a step, whose parameters are being spread, and forgets the one before.
-// If it is audited, waits for all parameters. `with` is what gradients depend
-// on beside them, such as a loss scale. Errors of hybrid_fresh.
+// Sets a->count, 0 if the step is not audited, and a->shares. If it is audited,
+// waits for all parameters. `with`: a digest of what gradients depend on beside
+// them, such as a loss scale. Returns SL_OK, or an error of hybrid_fresh.
 enum sl_err hybrid_audit_begin(struct hybrid_audit *a, struct hybrid_step *s,
                                uint64_t with, struct sl_error *err);
 
-// Begins share shares[i] of an audited step; 0 is the own one, and comes last.
-// Returns false if that member has no share of the step: then nothing is to be
-// computed.
+// Begins the share of member a->shares[i] in an audited step, i below a->count;
+// 0 is the own one, and comes last. Returns false if that member has no share
+// of the step: then nothing is to be computed.
 bool hybrid_audit_share(struct hybrid_audit *a, const struct hybrid_step *s,
                         uint32_t i);
 
-// Takes a range of the share's gradient from the vector, as it is computed; in
-// any order, each once. The step is audited, here and in the next.
+// Reads range number `range` of the share's gradient from the sync's vector
+// (s->sync->grads), when it was computed; in any order, each once. `finite`:
+// all its elements are. The step is audited, here and in the next.
 void hybrid_audit_range(struct hybrid_audit *a, const struct hybrid_step *s,
                         uint32_t range, bool finite);
 
-// Notes the share's result. `kind` is equal where the same inputs give the same
-// bits.
+// Notes the result of the share under way, after all its ranges. `kind` is
+// equal where the same inputs give the same bits.
 void hybrid_audit_note(struct hybrid_audit *a, const struct hybrid_step *s,
                        uint64_t kind);
 
-// Says whether this member's own share has two results, of which one must be
-// wrong: the step is to fail.
+// Returns true if this member computed its own share twice, with different
+// results: one must be wrong, and the step is to fail.
 bool hybrid_audit_differs(const struct hybrid_audit *a);
 
-// Tells the coordinator the results, before the ring lease ends; once. Does
-// nothing if there are none.
+// Sends the coordinator the results, before the ring lease ends; once per step.
+// Does nothing if the step is not audited.
 void hybrid_audit_say(struct hybrid_audit *a, const struct hybrid *h);
 
-// Frees, and leaves all zeroes.
+// Frees the results, and leaves all zeroes.
 void hybrid_audit_release(struct hybrid_audit *a);
 
 #endif

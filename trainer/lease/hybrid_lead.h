@@ -11,16 +11,18 @@
 #include "trainer/lease/hybrid_step.h"
 #include "trainer/lease/steps.h"
 
-// Waits until the group runs and this worker leads it. Sets *parted if that
-// will never be: this worker is out of the group. `h` has a ring lease
-// (hybrid_enter); *parted is set in any case. SYNC_OK, or SYNC_STOPPED.
+// Waits until the group runs and this worker leads it: SYNC_OK. SYNC_STOPPED if
+// the gate of the training lease l closes; or if this worker cannot lead any
+// more, as it follows, has failed, or its ring lease ends: then *parted is
+// true. *parted is set in any case. `h` has a ring lease (hybrid_enter).
 enum sync_result hybrid_meet(struct hybrid *h, struct lease *l,
                              const struct sl_clock *clock, bool *parted);
 
-// Gets to the step that the driver is at, for a leader that computes when all
-// parameters are there: meets the group, waits for fresh parameters, and fills
-// *s for hybrid_lead, with the contributor `by`. SYNC_OK; another result is
-// hybrid_meet's or steps_fresh_wait's, and *s is undefined. *s borrows all.
+// Prepares the step that the driver `t` is at, for a leader that computes once
+// all parameters are there: waits for the group (hybrid_meet) and for fresh
+// parameters, and sets *s for hybrid_lead, with the contributor `by`. *s
+// borrows all of them. SYNC_OK; else the result of hybrid_meet or
+// steps_fresh_wait, with *s undefined.
 enum sync_result hybrid_lead_begin(struct hybrid_step *s, struct hybrid *h,
                                    struct contributor *by, struct steps *t,
                                    bool *parted);

@@ -47,7 +47,8 @@ struct hybrid_step {
     uint64_t first; // number of the sum that spreads the first range
 };
 
-// Calls the contributor's `step`; hybrid_compute if it has none.
+// Runs a step of the group: by the contributor's `step` or, if that is NULL, by
+// hybrid_compute.
 enum sl_err hybrid_run(struct hybrid_step *s, struct sl_error *err);
 
 // Spreads the leader's parameters, computes our share and sums: afterwards the
@@ -55,18 +56,18 @@ enum sl_err hybrid_run(struct hybrid_step *s, struct sl_error *err);
 // has set the fields up to `head`.
 enum sl_err hybrid_compute(struct hybrid_step *s, struct sl_error *err);
 
-// Returns true if the job has the step that `head`, another member's word,
-// names.
+// Returns true if the job has the closure and step that `head`, which another
+// member sent, names.
 bool hybrid_known(const struct lease *l, const struct hybrid_head *head);
 
 // ---- a share's ranges, for the contributor
 
-// Waits until a range's parameters are in the vector. Returns at once on the
-// leader.
+// Waits until the parameters of a range, which the leader spreads, are in the
+// vector; returns at once on the leader.
 enum sl_err hybrid_fresh(struct hybrid_step *s, uint32_t range,
                          struct sl_error *err);
-// Begins the sum of a range that has its whole gradient in the vector. Called
-// from the last range to the first.
+// Begins the sum over the group of a range, the gradient of which is whole in
+// the vector. To be called from the last range to the first.
 enum sl_err hybrid_whole(struct hybrid_step *s, uint32_t range,
                          struct sl_error *err);
 

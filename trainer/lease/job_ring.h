@@ -37,22 +37,22 @@ struct job_ring {
     struct wire_tag cut;
 };
 
-// Makes what programs must know of a ring: buckets of at most `bytes` bytes, at
-// least 4. Vectors and state come later. `model` is not kept. SL_ENOMEM.
+// Makes the ring's buckets, of at most `bytes` bytes (at least 4), and nothing
+// else yet: no vectors and no state. `model` is not kept. SL_ENOMEM.
 enum sl_err job_ring_new(struct job_ring **out, const struct model *model,
                          uint64_t bytes);
 // Frees the state, the sum and the vectors that are ours; no generation is
 // joined (sum_leave). NULL is allowed.
 void job_ring_free(struct job_ring *r);
 
-// Prepares the sum of gradients of `elements` elements; `grads` and `fresh` are
-// set. Once per ring; `elements` are all of the flat vector.
+// Prepares the sum of gradients over all `elements` elements of the flat
+// vector, once; `grads` and `fresh` are set before. SL_ENOMEM.
 enum sl_err job_ring_sum(struct job_ring *r, uint64_t elements,
                          struct sl_error *err);
 
-// Moves the state to `to`, of a job that was opened anew by `open`, if the
-// state is of this job and incarnation; else does nothing. `to` has no state
-// before. The state is in host memory. It is moved: `from` has none afterwards.
+// Moves the state of `from` to `to`, which has none, if it is of the job and
+// incarnation that `open` names; else does nothing. `from` has no state
+// afterwards. The state must be in host memory.
 void job_ring_hand(struct job_ring *from, struct job_ring *to,
                    const Sluice__V1__JobOpen *open);
 

@@ -117,34 +117,35 @@ struct lease {
     struct outcome outcome;
 };
 
-// Makes a lease from a message, checked against the job's record, of which it
-// takes a reference: SL_EINVAL says what does not fit; SL_ENOMEM. *out is
-// untouched then. The lease is open and has no end yet: the caller sets it. *m
-// has passed the wire's rules.
+// Makes a lease from a message that has passed the wire's rules, and takes a
+// reference of `record`, its job's. Returns SL_OK; SL_EINVAL, with what does
+// not fit the record; SL_ENOMEM; *out is untouched then. The gate is open, and
+// the caller sets its lease_ends_ms.
 enum sl_err lease_new(struct lease **out, const Sluice__V1__Lease *m,
                       struct record *record, struct sl_error *err);
 
-// Gives a ring lease its seat; before it is submitted. SL_ENOTSUP if `ring` is
-// NULL: this worker takes part in no ring. SL_EINVAL: the job has no parts yet.
-// Once per lease. SL_ENOMEM.
+// Gives a ring lease its seat, once, before it is submitted. Returns SL_OK;
+// SL_ENOTSUP if `ring` is NULL, as this worker takes part in no ring; SL_EINVAL
+// if the job has no parts yet; SL_ENOMEM.
 enum sl_err lease_sit(struct lease *l, const struct ring_env *ring,
                       struct sl_error *err);
 // Frees a lease that no thread runs: its seat is retired, its reference
 // dropped. NULL is allowed.
 void lease_free(struct lease *l);
 
-// Returns for how long, in milliseconds, the lease has run without progress, as
-// far as the loop looked: call it now and then. 0 while it does not run.
+// Returns for how many milliseconds the lease has run without a beat of its
+// pulse, as far as earlier calls saw: to be called now and then. 0 while it
+// does not run.
 uint64_t lease_still_ms(struct lease *l, uint64_t now_ms);
 
-// Returns the metrics so far; any thread.
+// Returns a copy of the metrics so far. Any thread.
 struct lease_metrics lease_progress(struct lease *l);
-// Sets the metrics so far, and adds what is new in them to this worker's
+// Replaces the metrics so far, and adds what is new in them to this worker's
 // figures (figures.h). The compute thread.
 void lease_set_progress(struct lease *l, const struct lease_metrics *m);
 
-// Fills a message with the metrics; its text borrows from `m`. `out` need not
-// be initialised; *m outlives its use.
+// Sets *out to the metrics as a message; its text borrows from *m. *out need
+// not be initialised.
 void lease_say_metrics(Sluice__V1__StepMetrics *out,
                        const struct lease_metrics *m);
 
@@ -155,9 +156,9 @@ void lease_say_metrics(Sluice__V1__StepMetrics *out,
 // text becomes that of `rc`. SL_ECANCELED because the gate has closed is no
 // failure: then it does what lease_stopped does.
 void lease_fail(struct lease *l, enum sl_err rc, const struct sl_error *err);
-// Sets the outcome that its gate's reason asks for: handed back, or dropped
-// without a report if the job or the stream has ended. A gate that is open:
-// handed back.
+// Sets the outcome that the reason of the closed gate asks for: handed back; or
+// dropped without a report, if the job or the stream has ended. If the gate is
+// open: handed back.
 void lease_stopped(struct lease *l);
 // Sets the outcome: handed back because of `why`, which is copied.
 void lease_hand_back(struct lease *l, const char *why);

@@ -54,28 +54,29 @@ struct record {
 enum sl_err record_new(struct record **out, const Sluice__V1__JobOpen *open,
                        struct sl_error *err);
 
-// Lets `r`, of the same job as `before`, go on with the bad samples that were
-// found of its data. Before any other thread has `r`. Does nothing if one of
-// the two has no such list.
+// Replaces r's list of bad samples by that of `before`, an earlier record of
+// the same job, so that samples which were found stay known. To be called
+// before any other thread has `r`. Does nothing if one of them has no list.
 void record_follow(struct record *r, const struct record *before);
-// Take (and return `r`) and drop a reference; the last one dropped frees.
+// Takes one more reference and returns `r`.
 struct record *record_ref(struct record *r);
-void record_unref(struct record *r); // NULL is allowed
+// Drops a reference; the last one frees the record. NULL is allowed.
+void record_unref(struct record *r);
 
 // Returns the options of the job's sync, except those that the caller sets:
-// vectors, peers, clock, want_map. Borrows from `r`, which is placed. By value:
-// it may be changed, and lives as long as the reference to `r`.
+// vectors, peers, clock, want_map. They borrow from `r`, which must be placed,
+// as long as the caller's reference. The caller may change them.
 struct sync_ps_options record_sync(const struct record *r);
 
-// Checks that the shards are of this model: SL_EINVAL if they are not. One that
-// is not placed fits no model.
+// Returns SL_OK if the job is placed and its shards have together as many
+// elements as this model; else SL_EINVAL.
 enum sl_err record_fits(const struct record *r, const struct model *model,
                         struct sl_error *err);
 
-// Takes a map that is not older than ours; ignores an older one. Returns false
-// if `map` holds the changes since another version than ours, or memory is out:
-// then the whole map is wanted. `map` is copied; its shards ascend. Calls
-// ops->map of the attached sync.
+// Takes a map, which is copied, and gives it to the attached sync (ops->map);
+// ignores one that is older than the newest. Returns true; false if `map` holds
+// only the changes since another version than ours, or memory is short: then
+// the whole map has to be asked for. Its shards are in ascending order.
 bool record_map(struct record *r, const Sluice__V1__JobMap *map);
 
 // Tells `sync`, which is borrowed, of maps and wakes from now on; it gets the
@@ -84,11 +85,14 @@ bool record_map(struct record *r, const Sluice__V1__JobMap *map);
 // freed.
 void record_attach(struct record *r, struct sync *sync);
 
-// Notes and returns the kernels that are left out. *l is copied.
+// Sets which kernels are left out; *l is copied.
 void record_leave_out(struct record *r, const struct record_left_out *l);
+// Returns a copy of what record_leave_out was given last; its `set` is 0
+// before.
 struct record_left_out record_left_out(struct record *r);
 
-// Lets a waiting compute thread look at its gate. Does nothing without a sync.
+// Wakes the compute thread if it waits in the attached sync, so that it looks
+// at its gate. Does nothing without a sync.
 void record_wake(struct record *r);
 
 #endif

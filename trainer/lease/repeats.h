@@ -18,7 +18,8 @@
 //
 // Threads  the thread that computes.
 // Memory   values; the tables are borrowed; results are noted in the lease's
-// outcome. Errors   none.
+//          outcome.
+// Errors   none.
 #ifndef TRAINER_LEASE_REPEATS_H
 #define TRAINER_LEASE_REPEATS_H
 
@@ -33,12 +34,15 @@ struct repeats {
     const struct job_tables *tables; // set by the caller; NULL: there are none
 };
 
-// Sets *r to the slots of the round of training lease `l`, and forgets what was
-// noted in the lease: before each of its steps.
+// Sets *r to the slots that training lease `l` has to compute in its round, and
+// clears the results in the lease; leaves r->tables. r->count is 0 if the round
+// is not audited.
+// To be called before each of its steps.
 void repeats_begin(struct repeats *r, struct lease *l);
 
-// Sets the digest of the parameters, of which all `n` are fresh; `with` is what
-// else a gradient depends on, such as a loss scale.
+// Sets r->inputs to the digest of the `n` parameters, which are all fresh, and
+// of `with`, a number for what else a gradient depends on, such as the loss
+// scale.
 void repeats_inputs(struct repeats *r, uint64_t with, const float *params,
                     size_t n);
 
@@ -49,8 +53,8 @@ void repeats_inputs(struct repeats *r, uint64_t with, const float *params,
 void repeats_note(const struct repeats *r, struct lease *l, uint64_t kind,
                   uint64_t closure, const float *gradient, size_t n);
 
-// Says whether the two results of a step that was computed twice can be
-// compared, and differ: one of them is wrong.
+// Returns true if the step was computed twice, and its two results can be
+// compared and differ: one of them is wrong.
 bool repeats_differ(const struct repeats *r, const struct lease *l);
 
 // Sets *to to the message that tells a result; it borrows the sketch.

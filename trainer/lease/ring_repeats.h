@@ -37,16 +37,19 @@ struct ring_repeats {
     struct sketch sketch;
 };
 
-// Begins a round: nothing is noted of it. `inputs` is the digest of all that
-// its gradients depend on beside the slot. *r is zeroes before the first round.
+// Begins a round, and forgets the results of the one before. `on`: the round
+// is audited. `inputs`: the digest of all that its gradients depend on beside
+// the slot. *r is zeroes before the first round.
 void ring_repeats_begin(struct ring_repeats *r, bool on, uint64_t inputs);
 
-// Begins slot `key` of job `job`; `repeats`: another rank's.
+// Begins slot `key` of job `job`. `repeats`: it is another rank's slot, which
+// is computed only to be compared.
 void ring_repeats_slot(struct ring_repeats *r, bool repeats, uint64_t job,
                        struct round_key key);
 
-// Takes a bucket of the slot's gradient, the elements from `first` on, as it is
-// computed; in any order, each once per slot.
+// Takes bucket number `bucket` of the slot's gradient as it is computed: `n`
+// elements, from element `first` of the vector on, `finite` or not. In any
+// order, each once per slot.
 void ring_repeats_bucket(struct ring_repeats *r, uint32_t bucket,
                          uint64_t first, const float *gradient, size_t n,
                          bool finite);
@@ -57,7 +60,8 @@ void ring_repeats_bucket(struct ring_repeats *r, uint32_t bucket,
 void ring_repeats_note(struct ring_repeats *r, struct round_key key,
                        uint64_t kind);
 
-// Returns how many slots of a rank that has `slots` are audited.
+// Returns how many slots of a rank are audited, if it has `slots` slots in the
+// round: all, up to what a message has space for.
 uint32_t ring_repeats_most(uint32_t slots);
 
 // Makes the messages of all results, a list of r->count that sl_free frees

@@ -79,19 +79,20 @@ void round_init(struct ring_round *r, struct contributor *by,
 // round_init may follow.
 void round_release(struct ring_round *r);
 
-// Begins a generation, with the state in place: `ranks` ranks, this one's index
-// `self`, `contributions` keys per round. The sums of the first `early`
-// elements overtake the others. `marks`: which variables have a gradient is
-// summed, too. Leaves the generation before. Calls the contributor's `place`.
-// On failure only round_join, round_leave or round_release may follow. `err`
+// Begins a generation of `ranks` ranks, of which this one is number `self`; the
+// state is in place. A round has `contributions` keys. The sums of the first
+// `early` elements overtake the others; `marks`: the ranks also sum which
+// variables have a gradient. Leaves the generation before, and calls the
+// contributor's `place`. Returns SL_OK, or the error of that or SL_ENOMEM,
+// after which only round_join, round_leave or round_release may follow. `err`
 // may be NULL if `place` allows that.
 enum sl_err round_join(struct ring_round *r, uint32_t ranks, uint32_t self,
                        uint32_t contributions, uint64_t early, bool marks,
                        struct sl_error *err);
 
-// Runs one round: computes our slots, sums over the ranks, applies the average.
-// *err is set for ROUND_LEFT and ROUND_FAILED. Needs a generation (round_join).
-// Waits for the other ranks. After ROUND_LEFT and ROUND_FAILED only round_join,
+// Runs one round: has our slots computed, sums over the ranks, and applies the
+// average. Waits for the other ranks. A generation was joined (round_join).
+// *err is set for ROUND_LEFT and ROUND_FAILED, after which only round_join,
 // round_leave or round_release may follow.
 enum round_result round_run(struct ring_round *r, struct sl_error *err);
 
@@ -100,16 +101,17 @@ void round_leave(struct ring_round *r);
 
 // ---- the slot under way, for the contributor
 
-// Adds a bucket of the gradient that is whole; that of the last slot is sent.
-// In a repeat its digest alone is taken. Called from the last bucket to the
-// first. `batches` micro-batches have moved its statistics. Each bucket once
-// per slot. `err` may be NULL.
+// Adds bucket number `bucket` of the slot's gradient, which is whole, `finite`
+// or not, to our sum; if it is the last slot, starts the bucket's sum over the
+// ranks. In a repeat only its digest is taken. To be called from the last
+// bucket to the first, each once per slot. `batches`: how many micro-batches
+// have moved its statistics. `err` may be NULL.
 enum sl_err round_whole(struct ring_round *r, uint32_t bucket, bool finite,
                         uint32_t batches, struct sl_error *err);
 
-// Notes the variables that have no gradient in a slot that is whole. `absent`
-// has one per variable of the model; it is not read, and may be NULL, in a
-// generation without marks.
+// Notes which variables have no gradient in a slot that is whole: absent[i] for
+// each variable i of the model. Not read, and may be NULL, in a generation
+// without marks.
 void round_absent(struct ring_round *r, const bool *absent);
 
 // Returns, for `ahead`, the first r->early parameters as this round leaves
@@ -120,11 +122,11 @@ void round_absent(struct ring_round *r, const bool *absent);
 // on a device.
 float *round_foresee(struct ring_round *r);
 
-// Notes that the gradient of the slot, and if `loss` its loss, is not finite:
-// the rest of it is not wanted.
+// Notes that the gradient of the slot is not finite, and with `loss` its loss
+// neither; the rest of the gradient is not wanted.
 void round_spoilt(struct ring_round *r, bool loss);
 
-// Returns true if a part of the slot was not finite.
+// Returns true if a part of the slot under way is not finite.
 bool round_is_spoilt(const struct ring_round *r);
 
 // Says whether the round is audited, and its results are wanted.

@@ -32,10 +32,10 @@ struct score_rule {
     bool logits;      // outputs are logits; else probabilities, or values
 };
 
-// Adds the metrics of `samples` samples to *s. `labels` are as the loss wants
-// them: a class (int32) per sample if sparse, else as many floats as outputs.
-// SL_ENOMEM leaves *s as it was. `outputs` has `samples` rows; both are read
-// during the call. 0 samples add nothing. Allocates.
+// Adds the sums of `samples` samples (0: none) to *s. `outputs` has one row of
+// rule->outputs numbers for each; `labels` are as the loss wants them: a class
+// (int32) per sample if it is sparse, else as many floats as outputs. Both are
+// read during the call. Returns SL_OK, or SL_ENOMEM with *s as it was.
 enum sl_err score_add(struct score *s, const struct score_rule *rule,
                       const float *outputs, const void *labels,
                       uint64_t samples);

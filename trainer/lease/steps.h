@@ -55,10 +55,11 @@ void steps_init(struct steps *s, struct lease *l, struct sync *sync,
 // after steps_init.
 enum sync_result steps_open(struct steps *s);
 
-// Makes one move towards the next step: `at` says how far it came. In
-// STEPS_STEP the step under way was sent. SYNC_BUSY: not done yet.
-// SYNC_STOPPED: the lease drains and is not done. Never SYNC_AGAIN: it asks
-// again by itself. In STEPS_DONE it does nothing.
+// Makes one move towards the next step; s->at and s->step say how far it came.
+// In STEPS_STEP the step under way was sent before. SYNC_OK; SYNC_BUSY: not
+// done yet, call it again; SYNC_STOPPED: the lease drains and is not done.
+// Never SYNC_AGAIN: it asks the shards again by itself. In STEPS_DONE it does
+// nothing.
 enum sync_result steps_move(struct steps *s);
 
 // Returns true while further moves follow before there is a step or the end.
@@ -70,22 +71,24 @@ static inline bool steps_between(const struct steps *s)
 // Makes one move as steps_move does, but waits until it is done.
 enum sync_result steps_go(struct steps *s);
 
-// Gives up the step under way, after a SYNC_AGAIN: the shards are asked again.
+// Gives up the step under way after a call has returned SYNC_AGAIN: the next
+// steps_move asks the shards again.
 void steps_again(struct steps *s);
 
-// Makes all ranges fresh: their parameters are in the vector, and their
-// gradients may be written. Then it adds what was counted to the lease's
-// progress. SYNC_BUSY: not yet. In STEPS_STEP, before the first range is sent;
-// may be called again.
+// Checks that all ranges are fresh: their parameters are in the vector, and
+// their gradients may be written; then adds what was counted to the lease's
+// progress. SYNC_BUSY: not yet, call it again. In STEPS_STEP, before the first
+// range is sent; may be called again.
 enum sync_result steps_fresh(struct steps *s);
 
 // Makes all ranges fresh as steps_fresh does, but waits until they are.
 enum sync_result steps_fresh_wait(struct steps *s);
 
-// Sends range `range`, whose gradient is whole, in the vector and `finite` or
-// not. The first range of a step that is not finite is judged (nonfinite.h):
-// such a range is counted and not applied, or the job fails. Each range once
-// per step, after steps_fresh; *step is copied.
+// Sends range number `range`, the gradient of which is whole in the vector, and
+// `finite` or not. The first range of a step that is not finite is judged
+// (nonfinite.h): the range is then counted and not applied, or the job fails.
+// Each range once per step, after steps_fresh; *step is copied. The result is
+// that of the sync's `send`, or SYNC_FAILED.
 enum sync_result steps_whole(struct steps *s, uint32_t range,
                              const struct sync_step *step, bool finite);
 
@@ -95,7 +98,8 @@ enum sync_result steps_skip(struct steps *s, uint32_t range,
                             const struct sync_step *step);
 
 // Judges the step under way, which is not finite, and marks it as skipped;
-// once. m.strange names a sample to blame. SYNC_FAILED: the job fails.
+// once. s->m.strange names a sample to blame, or is "". SYNC_OK; SYNC_FAILED:
+// the job fails.
 enum sync_result steps_judge(struct steps *s);
 
 // Notes what the lease's progress gets of the step under way when shard 0 has
@@ -109,7 +113,7 @@ void steps_note(struct steps *s, uint64_t samples, double loss_sum,
 // the row of those that are not finite. Before the next steps_move.
 void steps_end(struct steps *s);
 
-// Adds what was counted meanwhile to the lease's progress.
+// Adds what the shards have counted meanwhile to the lease's progress.
 void steps_report(struct steps *s);
 
 // Sets the lease's outcome for `result`, with which the steps have ended.

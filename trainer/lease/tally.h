@@ -24,9 +24,9 @@ struct tally {
     bool skipped;               // its loss or gradient is not finite
 };
 
-// Adds the step that was sent last to `m`, if shard 0 has counted it. Takes the
-// sync's times and refusals in any case. Afterwards *t has no step, so a second
-// call adds none.
+// Adds the step that *t holds to `m`, if shard 0 has counted it by our push,
+// and copies the sync's times and refusals to `m` in any case. *t holds no step
+// afterwards.
 void tally_add(struct tally *t, const struct sync *sync,
                struct lease_metrics *m);
 

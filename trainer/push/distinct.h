@@ -45,8 +45,8 @@ enum sl_err distinct_make(struct distinct *d, size_t n, const uint64_t *ids,
                           uint32_t buckets, uint32_t shards,
                           struct sl_error *err);
 
-// Copies rows of `dim` numbers to each place in the list where their ids stand:
-// those of n ids from ids[k] on, to rows[list][dim].
+// Copies n rows of `dim` numbers, those of ids[k] to ids[k + n - 1], from `of`
+// to each place of rows[list][dim] where their ids stand in the list.
 void distinct_spread(const struct distinct *d, uint32_t k, uint32_t n,
                      uint32_t dim, const float *of, float *rows);
 

@@ -26,9 +26,9 @@ struct step_evidence {
     uint8_t counted[EVIDENCE_BYTES];
 };
 
-// Forgets what is known.
+// Clears *e: nothing is known of the shard.
 void evidence_void(struct step_evidence *e);
-// Returns true if the shard has told what it counted.
+// Returns true if the shard has said what it counted, by an Ask.
 bool evidence_known(const struct step_evidence *e);
 
 // Takes the answer to an Ask: `bytes` bytes of bits, one per step, of which it
@@ -44,13 +44,14 @@ void evidence_take(struct step_evidence *e, uint64_t incarnation,
 bool evidence_note(struct step_evidence *e, uint64_t incarnation,
                    uint32_t step);
 
-// Takes the incarnation that the map in force names (0: none now). Returns
-// false if the evidence was from another one and is void now. For 0 the
-// evidence stays: the shard may come back as it was.
+// Compares *e with the incarnation that the newest map names for the shard.
+// Returns false, with *e void, if the evidence is of another one; else true. 0:
+// the map names none now, and the evidence stays, as the shard may come back as
+// it was.
 bool evidence_map(struct step_evidence *e, uint64_t incarnation);
 
-// Returns true if the shard has counted `step`. False without evidence, and for
-// EVIDENCE_STEPS or more.
+// Returns true if the evidence says that the shard has counted `step`; false
+// without evidence, and for EVIDENCE_STEPS or more.
 bool evidence_has(const struct step_evidence *e, uint32_t step);
 
 enum evidence_next {
@@ -59,10 +60,11 @@ enum evidence_next {
     EVIDENCE_FULL, // every shard has counted every step
 };
 
-// Finds the first step from `from` on that some of `shards` shards lacks.
-// `list` is the first shard's evidence; the next are `stride` bytes apart.
-// *step is set for EVIDENCE_STEP only. With `from` >= `steps`, or without
-// shards, it is EVIDENCE_FULL.
+// Finds the first step, from `from` on and below `steps`, that is not counted
+// on some of `shards` shards, and sets *step to it: EVIDENCE_STEP. `list` is
+// the evidence of the first shard; that of the next ones lies `stride` bytes
+// apart. EVIDENCE_ASK or EVIDENCE_FULL leave *step; without shards, or if
+// `from` >= `steps`, it is EVIDENCE_FULL.
 enum evidence_next evidence_first_missing(const struct step_evidence *list,
                                           size_t stride, size_t shards,
                                           uint32_t steps, uint32_t from,

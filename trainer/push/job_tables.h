@@ -44,33 +44,37 @@ enum sl_err job_tables_new(struct job_tables **out,
 // Frees all of them; NULL is allowed.
 void job_tables_free(struct job_tables *t);
 
-// Returns how many there are; 0 for NULL.
+// Returns the number of tables; 0 if t is NULL.
 uint32_t job_tables_count(const struct job_tables *t);
-// Returns name and dimension of a table, which is there.
+// Returns the name of table number `table`, which must exist.
 const char *job_tables_name(const struct job_tables *t, uint32_t table);
+// Returns the dimension of table number `table`, which must exist.
 uint32_t job_tables_dim(const struct job_tables *t, uint32_t table);
 
-// Forgets the gradients of the step before. NULL is allowed.
+// Begins a step: forgets the gradients that were added for the one before. NULL
+// is allowed.
 void job_tables_begin(struct job_tables *t);
 
-// Wants no rows any more. No pull is under way: job_tables_pull has returned,
-// or the sync's begin, or its close.
+// Forgets which rows are wanted, and what was pulled. No pull may be under way:
+// job_tables_pull has returned, or the sync's begin or close.
 void job_tables_forget(struct job_tables *t);
-// Wants the rows of n ids of a table, at most UINT32_MAX, in any order; each
-// table once, in rising order. They travel as elements of type `wire`: the
-// job's, or WIRE_F32 of a cut. After SL_ERANGE what was wanted before still is.
+// Adds the rows of n ids of a table, at most UINT32_MAX, in any order, to those
+// that are wanted; each table once, tables in ascending order. They travel as
+// elements of type `wire`: the job's, or WIRE_F32 for a cut. Returns SL_OK;
+// SL_ERANGE or SL_ENOMEM, and what was wanted before still is.
 enum sl_err job_tables_want(struct job_tables *t, uint32_t table, size_t n,
                             const uint64_t *ids, enum wire_type wire,
                             struct sl_error *err);
-// Begins to pull the wanted rows, as they are now, and waits for nothing
-// (sync.h, ask_rows).
+// Begins to pull the wanted rows as they are now, and does not wait (sync.h,
+// ask_rows).
 void job_tables_ask(struct job_tables *t, struct sync *sync);
-// Pulls the wanted rows of all tables, or ends the pull that was begun. Result
-// and *err are those of sync_rows.
+// Pulls the wanted rows of all tables, or ends the pull that job_tables_ask
+// began; waits. Returns the result of sync_rows, and sets *err as that does.
 enum sync_result job_tables_pull(struct job_tables *t, struct sync *sync,
                                  struct sl_error *err);
-// Pulls the wanted rows as they are in a cut, which `tags` names, one per
-// shard. No closure is open at the sync.
+// Pulls the wanted rows as they are in a cut: tags[i] is the tag of shard i. No
+// closure is open at the sync. Waits, until `gate` closes. Returns as
+// job_tables_pull does.
 enum sync_result job_tables_pull_cut(struct job_tables *t, struct sync *sync,
                                      const struct wire_tag *tags,
                                      struct gate *gate, struct sl_error *err);
@@ -111,21 +115,22 @@ enum sl_err job_tables_pack(struct job_tables *t, enum wire_type wire,
                             enum wire_type dense, const struct elements *ranges,
                             struct sl_error *err);
 
-// Sets in *step what is pushed of rows with range `shard`. Returns false if one
-// of their gradients is not finite. NULL is allowed: there are none.
+// Sets in *step what is pushed of rows with range `shard`, after
+// job_tables_pack. Returns true, also if `t` is NULL; false if one of the
+// gradients is not finite.
 bool job_tables_fill(const struct job_tables *t, uint32_t shard,
                      struct sync_step *step);
 
 // ---- audited steps (A1)
 
-// Returns the digest `before`, of all else that a gradient depends on, with
-// that of the rows that were pulled. `before` itself without tables (NULL).
+// Returns a digest of `before`, which is that of all else that a gradient
+// depends on, and of the rows that were pulled; `before` itself if `t` is NULL.
 uint64_t job_tables_inputs(const struct job_tables *t, uint64_t before);
-// Returns the digest `before`, of the dense gradient, with that of all that
-// job_tables_pack has made; not 0. `before` itself without tables (NULL).
+// Returns a digest, not 0, of `before`, which is that of the dense gradient,
+// and of all that job_tables_pack has made; `before` itself if `t` is NULL.
 uint64_t job_tables_output(const struct job_tables *t, uint64_t before);
-// Adds all gradients that were added to a sketch, as elements from `first` on.
-// NULL is allowed: there are none.
+// Adds to the sketch *s, of this `seed` (sketch_seed), all gradients of rows of
+// the step, as elements from number `first` on. `t` may be NULL: none.
 void job_tables_sketch(const struct job_tables *t, struct sketch *s,
                        uint64_t seed, uint64_t first);
 

@@ -91,7 +91,7 @@ void peer_release(struct peer *p);
 // of the old channel have ended, if no other shard holds it. The errors of
 // rpc_channel_new; SL_ENOMEM.
 enum sl_err peer_connect(struct peer *p, const char *address);
-// Returns true if it is connected to `address`.
+// Returns true if the peer is connected to `address`.
 bool peer_is_at(const struct peer *p, const char *address);
 
 // Starts an Ask. *m and *call are read during the call, here and below.
@@ -113,29 +113,29 @@ enum sl_err peer_pull_rows(struct peer *p, struct wire_pull *m,
 // has run, else at once.
 enum sl_err peer_push(struct peer *p, struct wire_push *m,
                       const float *gradient, struct peer_call *call);
-// Tells that the next push has another gradient.
+// Notes that the next peer_push has another gradient than the last one.
 void peer_next_gradient(struct peer *p);
 // Cancels the call under way; `done` still runs. Does nothing if none is.
 void peer_cancel(struct peer *p);
-// Breaks the connection: a call was cancelled RPC_BREAK_MS ago and has not
-// ended, or still lends its gradient, so the psserver reads nothing.
+// Breaks the connection, since the psserver reads nothing: a call was cancelled
+// RPC_BREAK_MS ago and has not ended, or its gradient is still lent.
 void peer_break(struct peer *p);
 
-// Ends a call, before its result is looked at. `answered`: by a psserver that
-// knows the shared memory that was named. Else the psserver may still read and
-// write that memory, which is never used again. Once per call that has ended,
-// on the compute thread, and before the next call is started.
+// Ends a call, before its result is looked at; once per call that has ended, on
+// the compute thread, and before the next call is started. `answered`: a
+// psserver that knows the shared memory answered it. If false, the psserver may
+// still read and write that memory, which is never used again.
 void peer_ended(struct peer *p, bool answered);
-// Sends the next payload as bytes: the psserver did not know the memory.
-// Returns false if this payload was sent as bytes already.
+// Makes payloads go as bytes from now on, as the psserver did not know the
+// shared memory. Returns false if they went as bytes already.
 bool peer_send_bytes(struct peer *p);
-// Lets the next payload go through shared memory again.
+// Allows payloads to go through shared memory again, after peer_send_bytes.
 void peer_rest(struct peer *p);
 // Returns true if the next payload is likely to go through shared memory.
 bool peer_shares(const struct peer *p);
 
-// Checks the parameters of an answer: SL_ECORRUPT if size or type is not what
-// was asked for. `by_tag`: of a pull by tag.
+// Checks the parameters of an answer. Returns SL_OK; SL_ECORRUPT if size or
+// type is not what was asked for. `by_tag`: it answers a pull by tag.
 enum sl_err peer_fits(const struct peer *p, const struct peer_values *v,
                       bool by_tag, struct sl_error *err);
 // Copies parameters to `to`, p->count elements, as f32.

@@ -47,24 +47,26 @@ struct shm_buffer {
     uint64_t region; // the psserver's number for it
 };
 
-// Makes the sharing with the psserver at the channel's other end; nothing is
-// asked before peer_shm_look. `loop` and `clock` are borrowed, also by what is
-// under way when it is freed. SL_ENOMEM leaves *out as it was.
+// Makes the sharing of memory with the psserver at the channel's other end;
+// nothing is asked before peer_shm_look. `loop` and `clock` are borrowed, also
+// by what is under way when it is freed. Returns SL_OK; SL_ENOMEM leaves *out
+// as it was.
 enum sl_err peer_shm_new(struct peer_shm **out, struct loop *loop,
                          const struct sl_clock *clock,
                          struct rpc_channel *channel);
 // Frees it and hangs up; does not wait. NULL is allowed.
 void peer_shm_free(struct peer_shm *n);
 
-// Looks for what is to be done, when a connection is made and after each call:
-// asks the psserver where it takes memory, and has the channel adopt a socket
-// for small calls once there is one (rpc_channel_adopt).
+// Does what is due now, without waiting: asks the psserver where it takes
+// memory or, once there is a connection, has the channel adopt a socket for
+// small calls (rpc_channel_adopt). To be called when a connection is made and
+// after each call.
 void peer_shm_look(struct peer_shm *n);
 
-// Returns a buffer for `bytes` bytes each way, or NULL: none now. Where memory
-// is shared, a missing buffer is asked for and will be there soon. The caller
-// writes the gradient and reads the parameters; the rest it leaves alone, and
-// gives the buffer back once.
+// Returns a buffer for `bytes` bytes each way, to be given back once by
+// peer_shm_give; NULL: there is none now. If memory is shared with the
+// psserver, a missing buffer is then asked for and will be there soon. The
+// caller writes the gradient and reads the parameters, and no other field.
 struct shm_buffer *peer_shm_take(struct peer_shm *n, size_t bytes);
 
 // Gives a buffer back. `clean`: every call that named it was answered. The

@@ -23,21 +23,22 @@ enum sl_err peers_new(struct peers **out, struct rpc_io *io,
 // Frees the set; does not wait. NULL is allowed.
 void peers_free(struct peers *p);
 
-// Offers psservers of this host, from now on, shared memory for payloads of
-// `at_least` bytes and more, and a socket for small calls. The loop outlives
-// the peers. So does the clock. Called at most once, before the first
-// peers_get.
+// Makes later channels offer to psservers of this host shared memory for
+// payloads of `at_least` bytes and more, and a socket for small calls. Called
+// at most once, before the first peers_get. `loop` and `clock` must outlive the
+// peers.
 void peers_share(struct peers *p, struct loop *loop,
                  const struct sl_clock *clock, size_t at_least);
 
-// Returns the channel to `address`, new or shared, and in *shm the memory
-// shared with that psserver (NULL: none), which lives as long as the channel is
-// held. `address` is copied. Does not wait for the psserver.
+// Sets *out to the channel to `address` (copied), new or shared with other
+// callers, and *shm to the memory that is shared with that psserver (NULL:
+// none), valid as long as the channel is held. Give it back by peers_put. Does
+// not wait for the psserver.
 enum sl_err peers_get(struct peers *p, const char *address,
                       struct rpc_channel **out, struct peer_shm **shm,
                       struct sl_error *err);
-// Returns true if a payload of `bytes` bytes is worth shared memory. True for
-// any before peers_share.
+// Returns true if payloads of `bytes` bytes should go through shared memory, as
+// peers_share says; before that, always true.
 bool peers_worth(const struct peers *p, size_t bytes);
 // Gives a channel back, once per peers_get; the last one frees it, with its
 // shared memory, and waits until its calls have ended. NULL is allowed.

@@ -239,9 +239,10 @@ struct sync {
 // The functions below never return SYNC_BUSY.
 
 // Waits until a range's parameters are fresh and its gradient may be written.
+// SYNC_OK; else a result of `wait`, though never SYNC_BUSY, here and below.
 enum sync_result sync_wait(struct sync *s, uint32_t range,
                            struct sl_error *err);
-// Waits until all answers are in.
+// Waits until the answers to all that was sent are in (`settle`).
 enum sync_result sync_settle(struct sync *s, struct sl_error *err);
 // Pulls ranges as `pull` does, and waits for their parameters.
 enum sync_result sync_pull(struct sync *s, uint32_t from, uint32_t end,

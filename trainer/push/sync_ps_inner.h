@@ -160,13 +160,14 @@ static inline struct ps_shard *ps_rows_of(struct sync_ps *s, uint32_t range)
     return &s->shards[s->sync.ranges_count + range];
 }
 
-// Changes the state of a shard; no other function does (sync_ps_call.c). Only a
-// wanted call is started, as what is wanted; only one in flight ends. A change
-// that is none of these is a fault of the caller (assert).
+// Sets what the shard wants and whether its call is in flight; no other
+// function does (sync_ps_call.c). Only a wanted call is started, as what is
+// wanted, and only one in flight ends; any other change is a fault of the
+// caller (asserted).
 void ps_move(struct ps_shard *p, enum ps_want want, bool calling);
-// Starts the call that the shard wants; returns false if it cannot be made now
-// (it is then due later). Without the lock. The shard wants a call and has none
-// in flight.
+// Starts the call that the shard wants. Returns true; false if it cannot be
+// made now: it is due again after a pause. Called without the lock; the shard
+// wants a call and has none in flight.
 bool ps_start(struct ps_shard *p);
 // Cancels the call in flight, if there is one. It still has to be absorbed.
 void ps_cancel(struct ps_shard *p);
@@ -174,15 +175,17 @@ void ps_cancel(struct ps_shard *p);
 // time up to about a second.
 void ps_pause(struct ps_shard *p);
 
-// Tells the compute thread that something came. With the lock.
+// Wakes the compute thread, as something has come. With the lock.
 void ps_stir_locked(struct sync_ps *s);
 
-// Takes the answers that have come (sync_ps_absorb.c). With the lock.
+// Takes the answers that have come to calls in flight, and moves their shards
+// (sync_ps_absorb.c). With the lock.
 void ps_absorb_locked(struct sync_ps *s);
-// Takes the newest map, if one has come. With the lock.
+// Makes the newest map the one in force, if one has come; evidence of
+// incarnations that it does not name is void. With the lock.
 void ps_adopt_locked(struct sync_ps *s);
 
-// Fails the open closure; the first failure counts. *err is copied; its code
-// becomes `rc`.
+// Fails the open closure with a copy of *err, the code of which becomes `rc`.
+// Only the first failure counts.
 void ps_fail(struct sync_ps *s, enum sl_err rc, const struct sl_error *err);
 #endif

@@ -17,9 +17,10 @@
 #include "proto/model.h"
 #include "trainer/base/elements.h"
 
-// Cuts all elements of the model's vector into buckets, ascending and without
-// gaps, of at most `most` elements (above 0). A layer of more than half of that
-// has buckets of its own, in equal parts. Outputs are untouched on failure.
+// Cuts all elements of the model's vector into *count buckets, ascending and
+// without gaps, of at most `most` elements (above 0) each, and sets *out to
+// them, for sl_free. A layer of more than half of `most` has buckets of its
+// own, in equal parts. Returns SL_OK, or SL_ENOMEM with outputs untouched.
 enum sl_err buckets_make(struct elements **out, uint32_t *count,
                          const struct model *model, uint64_t most);
 
@@ -27,12 +28,13 @@ enum sl_err buckets_make(struct elements **out, uint32_t *count,
 #define BUCKETS_EARLY_MOST ((uint64_t)1 << 20)
 #define BUCKETS_EARLY_LEAST ((uint64_t)1 << 18) // elements of the vector
 
-// Returns how many of the first buckets are worth a lane of their own past
+// Returns how many of the first buckets should have a lane of their own, past
 // those behind them: with their sums the next forward pass can begin, and they
-// hardly hold the others up. They have at most a BUCKETS_EARLY_PART of all
-// elements and BUCKETS_EARLY_MOST, since a rank keeps some vectors of them; 0
-// for a vector below BUCKETS_EARLY_LEAST, which travels in no time. All ranks
-// have the same answer. `buckets` come from buckets_make; `count` is above 0.
+// hardly hold the others up. They have at most a BUCKETS_EARLY_PART-th of all
+// elements, and BUCKETS_EARLY_MOST, since a rank keeps some vectors of them; 0
+// for a vector below BUCKETS_EARLY_LEAST, as its sum takes little time. All
+// ranks get the same number. `buckets` come from buckets_make; `count` is above
+// 0.
 uint32_t buckets_early(const struct elements *buckets, uint32_t count);
 
 #endif

@@ -22,8 +22,8 @@
 //               ring_feed_round, ring_feed_lags until false ... (compute) ->
 //               ring_feed_free
 //
-// A part that is on a device has no image until its values were brought home:
-// that is the compute thread's to do, between two rounds (ring_feed_wants).
+// A part that is on a device has no image until its values were copied to host
+// memory: the compute thread does that, between two rounds (ring_feed_wants).
 //
 // Threads  ring_feed_read: any, it may take as long as a part's pages take to
 //          be found; ring_feed_round, ring_feed_lags: the compute thread;
@@ -101,35 +101,35 @@ enum sl_err ring_feed_new(struct ring_feed **out, const struct rank *r,
 // is allowed.
 void ring_feed_free(struct ring_feed *f);
 
-// Copies the bytes that `ask` names into `into`, ask->bytes large, which is
-// undefined on failure.
+// Copies the bytes that `ask` names to `into`, which has space for ask->bytes
+// and is undefined on failure. SL_OK, or the errors above.
 enum sl_err ring_feed_read(struct ring_feed *f, const struct feed_ask *ask,
                            void *into, struct sl_error *err);
 
-// Keeps the record of a round that was applied to the rank; arguments as in
-// rank_round. Without memory for it the feed ends. They are copied. A feed that
-// has ended keeps none.
+// Keeps a copy of the record of a round that was just applied to `r`, if a
+// newcomer needs it; arguments as in rank_round. Without memory for it the feed
+// ends, and gives nothing more.
 void ring_feed_round(struct ring_feed *f, const struct rank *r,
                      const struct once_step *steps, size_t count,
                      const float *g, const float *present);
 
-// Forgets followers that have been silent for FEED_SILENT_MS, with the images
-// that were kept for them: while an image is kept, no other one of that part
-// can be taken. Every round does so; a caller that needs an image calls this
-// where no round follows.
+// Forgets followers that have been silent for FEED_SILENT_MS, and frees the
+// images that were kept for them: while one is kept, no other image of that
+// part can be made. Each round does this too; to be called where an image is
+// needed and no round follows.
 void ring_feed_forget_silent(struct ring_feed *f);
 
-// Returns true if the next round should still wait for a follower. Asked before
-// each round, again and again until it returns false.
+// Returns true if the rank should still wait for a follower before its next
+// round. To be asked before each round, again and again until it returns false.
 bool ring_feed_lags(struct ring_feed *f);
 
-// Returns true if an image of `part` is asked for, and its memory must be
-// brought home first; then ring_feed_image makes it, before the next round. A
-// part that is not the rank's any more has no image: the feed ends. `part` is
-// below the number of parts.
+// Returns true if an image of `part`, below the number of parts, is asked for,
+// and the part is on a device: the caller then copies it to host memory
+// (rank_bring_part) and calls ring_feed_image, before the next round. If the
+// part is not the rank's any more, the feed ends.
 bool ring_feed_wants(struct ring_feed *f, const struct rank *r, uint32_t part);
-// Makes the image of `part` that is asked for; its memory is home. Without
-// memory for it the feed ends, or the image is made later.
+// Makes the image of `part` that is asked for, which is in host memory. Without
+// memory the image is made later, or the feed ends.
 void ring_feed_image(struct ring_feed *f, uint32_t part);
 
 #endif

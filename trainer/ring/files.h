@@ -15,9 +15,9 @@ struct files_job {
     uint64_t job, uid;
 };
 
-// Deletes our files of a part that a Keep does not name, below its newest tag
-// (K3). A Keep without tags deletes none, and so does an env without a store,
-// here and below.
+// Deletes our files of a part that are older than the newest tag of the Keep
+// and not named by it (K3). Does nothing for a Keep without tags or, here and
+// below, if the env has no store.
 void files_keep(const struct ring_env *env, struct files_job j,
                 const Sluice__V1__Keep *m);
 

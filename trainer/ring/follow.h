@@ -66,13 +66,14 @@ enum sl_err follow_init(struct follow *f, struct rank *rank,
 // zeroes is allowed.
 void follow_release(struct follow *f);
 
-// Fetches the next pieces of images or of rounds; puts the state into place
-// when it is whole, and applies rounds from then on. SL_OK: something was
-// taken; call it again.
+// Fetches the next pieces of images or of records. When the copy is whole,
+// makes it the rank's state, and applies rounds to that from then on. SL_OK:
+// something was taken, call it again; else the errors above.
 enum sl_err follow_step(struct follow *f, struct sl_error *err);
 
-// Applies the rounds up to number `rounds`. SL_ESTATE: the state is not in
-// place, or is beyond. SL_EBUSY: a round is not there yet; call it again.
+// Applies rounds up to number `rounds` to the rank's state. SL_OK: the state
+// has it. SL_ESTATE: the copy is not in place, or is beyond. SL_EBUSY: a round
+// is not there yet, call it again.
 enum sl_err follow_to(struct follow *f, uint64_t rounds, struct sl_error *err);
 
 #endif

@@ -29,20 +29,21 @@ enum sl_err newcomer_new(struct newcomer **out, struct rank *rank,
 // is in place stays with the rank. NULL is allowed.
 void newcomer_free(struct newcomer *n);
 
-// Takes the next pieces of the state, or the next round. Waits 2 seconds at
-// most. SL_EBUSY: none is there yet, or no rank has answered for less than 10
-// s. SL_ECANCELED: look at the seat, then call it again.
+// Takes the next pieces of the state, or the next round; waits 2 seconds at
+// most. SL_OK: call it again. SL_EBUSY: there is nothing new yet, or no rank
+// has answered for less than 10 s. SL_ECANCELED: call seat_look, then this
+// again.
 enum sl_err newcomer_step(struct newcomer *n, struct sl_error *err);
 
-// Returns true if the state is in place and level with the ranks, or will not
-// get nearer: a good moment for them to make this rank a member.
+// Returns true if the state is in place, and is level with the ranks or will
+// not get nearer to them: now they had better make this rank a member.
 bool newcomer_is_level(const struct newcomer *n);
 
-// Takes the rounds that are left up to the base of the next generation. On
-// SL_OK the rank has `base`. Waits about a second for rounds that are missing,
-// then SL_EBUSY. SL_ESTATE: the state is not in place (newcomer_is_level), is
-// beyond the base, or the base is of another past. SL_EUNAVAIL, SL_ETIMEDOUT: a
-// rank did not answer, with no patience.
+// Takes the rounds that are left up to the base of the next generation. SL_OK:
+// the rank has `base`. SL_EBUSY: rounds are still missing after about a second.
+// SL_ESTATE: the state is not in place (newcomer_is_level), is beyond the base,
+// or the base is of another past. SL_EUNAVAIL, SL_ETIMEDOUT: a rank did not
+// answer; it is not asked again.
 enum sl_err newcomer_to(struct newcomer *n, struct wire_tag base,
                         struct sl_error *err);
 

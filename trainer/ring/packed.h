@@ -12,18 +12,19 @@
 #include "common/base/buf.h"
 #include "state/shard/once.h"
 
-// Appends both messages and returns the length of each. `passed`: counts of
-// `pieces` pieces (once.h), or NULL. `passed` is not changed; on failure the
-// lengths are undefined.
+// Appends the CountedSet and the ShardCounts of *once to `to`, and sets
+// *set_bytes and *counts_bytes to their lengths, which are undefined on
+// failure. `passed` has a number for each of `pieces` pieces (once.h), or is
+// NULL; it is not changed.
 enum sl_err packed_once(struct buf *to, const struct once *once,
                         uint64_t *passed, size_t pieces, uint64_t *set_bytes,
                         uint64_t *counts_bytes);
 
-// Reads both messages back, which lie one behind the other, with their lengths,
-// in packed[set_bytes + counts_bytes]. Checks that they fit the schedule, which
-// is copied, and each other (once_check). *out need not be zeroed. SL_ECORRUPT
-// also if out->passed was packed for another number of pieces than `pieces`
-// (none at all is allowed).
+// Sets *out to what packed_once has packed: both messages lie one behind the
+// other in packed[set_bytes + counts_bytes]. Checks that they fit the schedule,
+// which is copied, and each other (once_check). *out need not be zeroed.
+// SL_ECORRUPT if not, and if out->passed was packed for another number of
+// pieces than `pieces` (none at all is allowed); SL_ENOMEM.
 enum sl_err packed_read(struct once *out, const struct schedule *schedule,
                         size_t pieces, const uint8_t *packed,
                         uint64_t set_bytes, uint64_t counts_bytes,

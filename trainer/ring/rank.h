@@ -80,27 +80,27 @@ static inline const struct once *rank_once(const struct rank *r)
     return &r->parts[0]->once;
 }
 
-// Returns the parameters: the flat vector that the parts' values are pieces of,
-// valid as long as the state. Each round changes it, unless the state is away.
-// `r` has a state. The caller does not write to it.
+// Returns the parameters as one flat vector, valid as long as the state, which
+// `r` must have. Each round changes it, but not while the state is on a device.
+// The caller does not write to it.
 float *rank_flat(const struct rank *r);
 
-// Gives all parts a copy of `rates` (not NULL): the learning rates that
-// callbacks have reduced (shard_rates). Does nothing without a state.
+// Gives all parts a copy of `rates`, not NULL: the learning rates that
+// callbacks have reduced. Does nothing without a state.
 void rank_rates(struct rank *r, const struct rates *rates);
 
 // Copies the parameters to `flat`, from the host or the device. `r` has a
-// state. SL_ELOST.
+// state. Returns SL_OK or SL_ELOST.
 enum sl_err rank_values(const struct rank *r, float *flat,
                         struct sl_error *err);
 
 // ---- the base of a generation
 
-// Returns true if this state is the base that a RingBegin names.
+// Returns true if r has a state, and that is the one with the tag `base`.
 bool rank_holds(const struct rank *r, struct wire_tag base);
 
-// Makes our own state, which is the base, the state of this generation. `r` has
-// a state.
+// Makes r's state, which is the base, the state of this generation: its tag is
+// (generation, rounds) from now on. `r` has a state.
 void rank_keep(struct rank *r, uint64_t generation);
 
 // Loads a base that no rank holds: the files of the cut that `begin` names,
@@ -129,13 +129,15 @@ struct rank_view {
     struct buf head;
     uint64_t bytes; // length of the view
 };
-// Begins a view of the state of `r`. SL_ENOMEM: *v is zeroes. `r` has a state.
-// The bytes of one that is away must be home (rank_bring).
+// Begins a view of the state of `r`, which it must have, for rank_view_read. If
+// the state is on a device, rank_bring must be called before. Returns SL_OK;
+// SL_ENOMEM: *v is zeroes.
 enum sl_err rank_view_init(struct rank_view *v, const struct rank *r);
 void rank_view_release(struct rank_view *v); // all zeroes is allowed
 
-// Copies bytes of a view. SL_ERANGE beyond the end; SL_ESTALE if the state is
-// away. `into` is undefined on failure.
+// Copies `bytes` bytes of the view, from `offset` on, to `into`. SL_OK;
+// SL_ERANGE beyond the end; SL_ESTALE if rounds were applied on a device and
+// rank_bring was not called since. `into` is undefined on failure.
 enum sl_err rank_view_read(const struct rank_view *v, uint64_t offset,
                            size_t bytes, void *into);
 
@@ -153,24 +155,26 @@ enum sl_err rank_round(struct rank *r, const struct once_step *steps,
                        size_t count, const float *g, const float *present,
                        float *fresh, struct sl_error *err);
 
-// Writes the bits of `present` for the pieces of a part (wire_absent), into
-// space for one bit each. Returns how many bytes these are; 0: all have a
-// gradient.
+// Sets a bit in `bits` for each piece of a part's plan `p` that has no gradient
+// (wire_absent): `present` has a number by variable, 0 for those without; NULL:
+// all have one. `bits` has space for one bit per piece. Returns how many bytes
+// have to be sent; 0: all pieces have a gradient.
 size_t rank_absent(uint8_t *bits, const struct plan *p, const float *present);
 
 #define RANK_FORESEE_SPACE OPTIM_SLOTS_MAX
-// Writes to `out` the first `elements` parameters as rank_round would leave
-// them, to the bit; the state is not changed. `space` is for RANK_FORESEE_SPACE
-// vectors of as many elements; of `g` no more is read. SL_ESTATE: the state is
-// away. `elements` is at most that of the state. `out` is undefined on failure.
+// Writes the first `elements` parameters to `out`, as rank_round with these
+// arguments would leave them, to the bit; the state is not changed. `elements`
+// is at most that of the state. `space` has room for RANK_FORESEE_SPACE vectors
+// of as many elements; of `g` no more is read. SL_ESTATE: the state is away.
+// `out` is undefined on failure.
 enum sl_err rank_foresee(struct rank *r, const struct once_step *steps,
                          size_t count, const float *g, uint64_t elements,
                          float *out, float *space, struct sl_error *err);
 
-// Freezes one part at this instant, under the tag of the state
-// (shard_image_release); it is brought home before. SL_ERANGE: no such part;
-// else the errors of shard_freeze and rank_bring_part. On failure *out owns
-// nothing.
+// Makes *out an image of one part at this instant, under the tag of the state,
+// for shard_image_release; calls rank_bring_part before. SL_ERANGE: no such
+// part; else the errors of shard_freeze and rank_bring_part. On failure *out
+// owns nothing.
 enum sl_err rank_freeze(struct rank *r, uint32_t part, struct shard_image *out,
                         struct sl_error *err);
 
@@ -182,11 +186,12 @@ enum sl_err rank_freeze(struct rank *r, uint32_t part, struct shard_image *out,
 // memory here is still behind: no more rounds can be applied.
 enum sl_err rank_bring_part(struct rank *r, uint32_t part,
                             struct sl_error *err);
-// Brings the memory of all parts, likewise.
+// Calls rank_bring_part for all parts, up to the first failure.
 enum sl_err rank_bring(struct rank *r, struct sl_error *err);
 
-// Brings the state home, and rounds are applied here again. SL_ELOST: the state
-// is gone (rank_release). Does nothing for a state in host memory.
+// Copies the state from the device to host memory, where it stays: later rounds
+// are applied there. SL_ELOST: the state is lost and was released. Does nothing
+// for a state in host memory.
 enum sl_err rank_take_back(struct rank *r, struct sl_error *err);
 
 #endif

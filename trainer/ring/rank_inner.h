@@ -11,8 +11,9 @@
 
 #include "trainer/ring/rank.h"
 
-// Makes new parts of seed values, with no step counted. Plans take the sources
-// of `begin`, unless it is NULL. Outputs are untouched on failure.
+// Makes *count new parts with seed values, of which no step is counted, and
+// sets *out to them. `begin`: names the sources of the values, or NULL. Outputs
+// are untouched on failure.
 enum sl_err rank_set_new(struct shard ***out, uint32_t *count,
                          const struct rank_job *j,
                          const Sluice__V1__RingBegin *begin,
@@ -20,13 +21,14 @@ enum sl_err rank_set_new(struct shard ***out, uint32_t *count,
 // Frees a set that was not given to a rank. NULL is allowed.
 void rank_set_free(struct shard **parts, uint32_t count);
 
-// Makes the set, which it takes, the state of that job, under that tag; frees
-// the old state.
+// Makes the parts, which it takes over, the state of `r`, of that job and under
+// that tag; frees the old state.
 void rank_set_place(struct rank *r, struct shard **parts, uint32_t count,
                     uint64_t job, uint64_t job_incarnation,
                     struct wire_tag tag);
 
-// Does the same for the job that `j` names.
+// Makes the parts the state of `r`, as rank_set_place does, for the job that
+// `j` names.
 void rank_set_take(struct rank *r, struct shard **parts, uint32_t count,
                    const struct rank_job *j, struct wire_tag tag);
 
@@ -36,7 +38,7 @@ struct rank_away_ops {
     // Applies the round's average on the device.
     enum sl_err (*apply)(struct rank *r, const struct once_step *steps,
                          struct sl_error *err);
-    // Copies a part's values and slots home.
+    // Copies a part's values and slots to host memory.
     enum sl_err (*bring)(struct rank *r, uint32_t part, struct sl_error *err);
     // Copies the parameters to `flat`.
     enum sl_err (*values)(const struct rank *r, float *flat,

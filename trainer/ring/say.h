@@ -20,20 +20,21 @@ struct say_job {
     uint64_t job, job_incarnation;
 };
 
-// Asks to join the ring of a lease.
+// Makes a RingJoin: asks to join the ring of a lease, the attempt of which is
+// `attempt`.
 Sluice__V1__AttendUp *say_join(struct say_job j, struct wire_attempt attempt,
                                const struct ring_env *env);
-// Answers that a generation was opened, with the tag of our state. One without
-// a state has (0, 0).
+// Makes a RingAnswer to the opening of `generation`, with the tag of r's state;
+// (0, 0) if it has none.
 Sluice__V1__AttendUp *say_answer(struct say_job j, uint64_t generation,
                                  const struct rank *r);
-// Tells that the base is in place, with all that it has counted. `r` has a
-// state, here and in say_step.
+// Makes a RingReady: the base is in place, with all that it has counted. `r`
+// has a state, here and in say_step.
 Sluice__V1__AttendUp *say_ready(struct say_job j, const struct rank *r);
 // Makes a RingReady of a ring that has no state on its ranks.
 Sluice__V1__AttendUp *say_ready_bare(struct say_job j, uint64_t generation);
-// Says that our copy is level with that generation, or that there is no use in
-// waiting for it.
+// Makes a RingCopied: our copy, with this tag, is level with that generation,
+// or will not get nearer to it.
 Sluice__V1__AttendUp *say_copied(struct say_job j, uint64_t generation,
                                  struct wire_tag tag);
 // What a RingStep tells beside the state's counts; NULL and 0: nothing.
@@ -43,31 +44,31 @@ struct say_beside {
     size_t repeats_count;
 };
 
-// Reports a round that was applied.
+// Makes a RingStep: a round was applied.
 Sluice__V1__AttendUp *say_step(struct say_job j, const struct rank *r,
                                struct say_beside beside);
-// Tells what a member of a group computed of shares of an audited step: `n`
-// results.
+// Makes a RingStep with what a member of a group computed of shares of an
+// audited step: `n` results, which are copied.
 Sluice__V1__AttendUp *say_shares(struct say_job j, uint64_t generation,
                                  Sluice__V1__Repeat **repeats, size_t n);
-// Says whether the coordinator is to hear (say_broken) that a rank left a
-// generation because of `why`, an error. It knows already where no rank is
-// suspected (RING_NO_SUSPECT) and another one has left first or the next
-// generation was opened (SL_ESTALE), or this rank's own lease or generation
-// ends (SL_ECANCELED), as that of one that drains. Any other error is this
-// rank's own trouble.
+// Returns true if the coordinator has to be told (say_broken) that this rank
+// left a generation for the error `why`. False if no rank is suspected
+// (RING_NO_SUSPECT) and the coordinator knows already: another rank has left
+// first, or the next generation was opened (SL_ESTALE); or this rank's lease or
+// generation ends, or it drains (SL_ECANCELED).
 bool say_is_broken(uint32_t suspect, enum sl_err why);
-// Tells that we left a generation, and which rank is suspected, or
-// RING_NO_SUSPECT.
+// Makes a RingBroken: we left `generation` for the reason `why`, and suspect a
+// rank (its index), or RING_NO_SUSPECT.
 Sluice__V1__AttendUp *say_broken(struct say_job j, uint64_t generation,
                                  uint32_t suspect, const char *why);
 
-// Reports the file of a part that was written for request `r`, in `folder`.
+// Makes a SnapshotReport of the file *w in `folder`, written for request `r`.
 Sluice__V1__AttendUp *say_snapshot(struct say_job j,
                                    const struct seat_request *r,
                                    const struct snap_written *w,
                                    const char *folder);
-// Reports why there is no file for request `r`; `at` is the state's tag.
+// Makes a SnapshotReport that says why there is no file for request `r`; `at`
+// is the state's tag.
 Sluice__V1__AttendUp *say_no_snapshot(struct say_job j,
                                       const struct seat_request *r,
                                       struct wire_tag at, const char *why);

@@ -69,7 +69,8 @@ void seat_retire(struct seat *s); // NULL is allowed
 
 // Returns the environment, valid as long as the seat.
 const struct ring_env *seat_env(const struct seat *s);
-uint64_t seat_uid(struct seat *s); // the job's uid; 0 before seat_open
+// Returns the job's uid; 0 before seat_open.
+uint64_t seat_uid(struct seat *s);
 
 // ---- calls of the loop; messages are borrowed
 
@@ -79,19 +80,20 @@ uint64_t seat_uid(struct seat *s); // the job's uid; 0 before seat_open
 void seat_open(struct seat *s, const Sluice__V1__RingOpen *m);
 // Takes the beginning of the generation that was opened last, and of no other.
 void seat_begin(struct seat *s, const Sluice__V1__RingBegin *m);
-// Takes the word that a generation may run rounds; an older one is ignored.
+// Takes the news that a generation may run rounds; an older one is ignored.
 void seat_go(struct seat *s, const Sluice__V1__RingGo *m);
 // Takes the ranks to copy a state from, if they are of the generation opened
 // last or of a later one; the newest message replaces those before.
 void seat_copy(struct seat *s, const Sluice__V1__RingCopy *m);
 // Takes a request for a part's file, of any generation (seat_take_request).
 void seat_snapshot(struct seat *s, const Sluice__V1__SnapshotRequest *m);
-// Takes the learning rates and the hold of rounds. Rates that do not fit are
-// logged and not taken.
+// Takes the learning rates that callbacks have reduced, and the closure at
+// which rounds are to be held. Rates that do not fit are logged and not taken.
 void seat_rates(struct seat *s, const Sluice__V1__Rates *m);
 
-// Wakes the compute thread since something else has changed: the gate, or
-// leases that wait. `leave`: also out of the round under way.
+// Wakes the compute thread, if it waits here, as something else has changed:
+// the gate, or leases that wait. `leave`: it also leaves the round under way
+// (seat_has_ended).
 void seat_wake(struct seat *s, bool leave);
 
 // ---- the compute thread
@@ -106,9 +108,9 @@ struct seat_news {
     Sluice__V1__RingBegin *begin; // of `opened`
     Sluice__V1__RingCopy *copy;   // copy order, of `opened` or later
 };
-// Takes what the loop has brought; never waits. Clears seat_has_news and
-// seat_has_ended. `begin` and `copy` are NULL if there is none. *out need not
-// be zeroed.
+// Sets *out to what the loop has brought, for seat_news_release; does not wait.
+// `begin` and `copy` are NULL if there is none. Clears seat_has_news and
+// seat_has_ended. *out need not be zeroed.
 void seat_look(struct seat *s, struct seat_news *out);
 // Frees the messages of `news`, those too that the caller has no use for.
 void seat_news_release(struct seat_news *news);
@@ -117,18 +119,19 @@ void seat_news_release(struct seat_news *news);
 // since.
 bool seat_has_news(struct seat *s);
 
-// Returns true if a generation was opened since seat_look, or seat_wake said
-// leave: the one under way has ended. Other news do not end it.
+// Returns true if a generation was opened, or seat_wake was called with
+// `leave`, since the last seat_look: the generation under way has ended. Other
+// news do not end it.
 bool seat_has_ended(struct seat *s);
 
 // Waits until seat_has_news, at most `ms` milliseconds.
 void seat_wait(struct seat *s, uint64_t ms);
 
-// Has end(arg) called each time a generation is opened or seat_wake says leave:
-// under a lock, on the loop; and at once, on the calling thread, if that has
-// happened since the last seat_look. NULL: ends that. One at a time: each call
-// replaces the one before, which does not run any more when the call returns.
-// `end` must not call the seat.
+// Sets a function: end(arg) is called, under a lock and on the loop, each time
+// a generation is opened or seat_wake is called with `leave`; and at once, on
+// the calling thread, if that has happened since the last seat_look. NULL:
+// none. Each call replaces the function before, which does not run any more
+// when the call returns. `end` must not call the seat.
 void seat_on_end(struct seat *s, void (*end)(void *arg), void *arg);
 
 // A request of the coordinator's for a part's file.
@@ -136,10 +139,11 @@ struct seat_request {
     uint32_t part;
     uint64_t generation, request, at_round;
 };
-// Takes a request that is due: of an earlier generation than the tag's, or of
-// this one for a round up to the tag's. Returns false if none is. `over`: no
-// round will follow, so all of this generation are due. A part that is being
-// written is not due before its file is there. *out is untouched then.
+// Takes out a request for a file that is due: of an earlier generation than the
+// tag's, or of this one for a round up to the tag's. Returns true with the
+// request in *out; false, with *out untouched, if none is due. `over`: no round
+// will follow, so that all requests of this generation are due. A part that is
+// being written is not due before its file is there.
 bool seat_take_request(struct seat *s, struct wire_tag tag, bool over,
                        struct seat_request *out);
 
@@ -147,14 +151,15 @@ bool seat_take_request(struct seat *s, struct wire_tag tag, bool over,
 // memory) is ignored.
 void seat_say(struct seat *s, Sluice__V1__AttendUp *up);
 
-// Takes a RingStep: only the newest is sent, at most every SEAT_STEP_MS; `now`:
-// at once. One with results of an audited round is sent in any case. NULL (no
-// memory) is ignored.
+// Takes a RingStep over. Only the newest one is sent, at most every
+// SEAT_STEP_MS, or at once if `now`; one with results of an audited round is
+// sent in any case. NULL (no memory) is ignored.
 void seat_say_step(struct seat *s, Sluice__V1__AttendUp *up, bool now);
 
-// Has the part's file written in the background, and reports it. Takes
-// ownership of the image (sl_malloc), also where it cannot be written. Without
-// memory the request is dropped, without a report. The env has a store.
+// Has the file of a part written in the background, from `image`, and reports
+// it for request *r. Takes over the image, which is from sl_malloc, in every
+// case. Without memory the request is dropped, without a report. The env has a
+// store.
 void seat_write(struct seat *s, const struct seat_request *r,
                 struct shard_image *image);
 

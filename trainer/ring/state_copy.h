@@ -22,11 +22,13 @@ struct copy_served {
 
 // Gives the state of `r` out to the ranks of the generation `of` until
 // copy_unserve. *c, zeroes before, must not move meanwhile, and the state must
-// not change. On failure nothing is given out.
+// not change. Returns SL_OK; SL_ENOMEM, or SL_EEXIST if a state of that
+// generation is given out already.
 enum sl_err copy_serve(struct copy_served *c, struct ranks *ranks,
                        const struct ranks_of *of, const struct rank *r,
                        struct sl_error *err);
-// Ends that; waits until no call reads the state. Does nothing unless serving.
+// Ends what copy_serve began; waits until no call reads the state. Does nothing
+// if nothing is given out.
 void copy_unserve(struct copy_served *c);
 
 // Copies the base that `begin` names from its holders and puts it into place as

@@ -58,8 +58,9 @@ struct sum {
     uint64_t sent; // bytes that sum_sent has told
 };
 
-// Makes the group of lane 0, for a generation of two ranks or more; for
-// group_free. `begin` is read during the call; `env` is borrowed.
+// Makes the group of lane 0 of the generation that `begin`, read during the
+// call, names: of two ranks or more. *out is for group_free. `env` is borrowed;
+// `wire` is the type that is sent between hosts. Errors of group_new.
 enum sl_err sum_group(struct rank_group **out, const struct ring_env *env,
                       const Sluice__V1__RingBegin *begin, enum wire_type wire,
                       struct sl_error *err);
@@ -80,51 +81,55 @@ void sum_release(struct sum *s);
 enum sl_err sum_join(struct sum *s, const struct ring_env *env,
                      const Sluice__V1__RingBegin *begin, enum wire_type wire,
                      uint32_t early, struct sl_error *err);
-// Ends all waits with an error; `sum` is a struct sum.
+// Ends all waits of the sum with SL_ESTALE; `sum` is a struct sum.
 void sum_abort(void *sum);
 // Leaves the generation; then no other thread touches the vectors. Waits for
 // the background's bucket under way. May be called without one.
 void sum_leave(struct sum *s);
 
-// Begins a round in which `contributions` gradients are added here: without one
-// the sum begins with zeros; with one it takes the memory of `gradient` itself,
-// which is then gone. SL_ENOMEM. `gradient` is not NULL: without a
-// contribution, too, the sum lies there. No bucket is outstanding.
+// Begins a round in which `contributions` gradients of ours are added. With
+// several, the sum has memory of its own; with one, the sum lies in `gradient`,
+// not NULL, which has that contribution; with none, it lies there too and is
+// zeroes. No bucket may be outstanding. SL_OK or SL_ENOMEM.
 enum sl_err sum_begin(struct sum *s, uint32_t contributions, float *gradient,
                       struct sl_error *err);
 
-// Sets (`first`) or adds weight * g in one bucket of the sum; g may be the sum.
+// Adds weight * g in one bucket to the sum or, if `first`, sets the bucket to
+// that. g is a flat vector, and may be the sum itself.
 void sum_add(struct sum *s, uint32_t bucket, const float *g, float weight,
              bool first);
-// Makes a bucket of the sum not finite.
+// Makes a bucket of the sum not finite, so that all ranks see that a loss or
+// gradient was not.
 void sum_spoil(struct sum *s, uint32_t bucket);
-// Starts a bucket that has all our contributions, and those that waited for it.
-// Each bucket once per round. SL_ENOMEM.
+// Marks a bucket as having all our contributions, and starts the sums of it,
+// and of those that waited for it, over the ranks, as far as their order
+// allows. Each bucket once per round. SL_OK or SL_ENOMEM.
 enum sl_err sum_start(struct sum *s, uint32_t bucket, struct sl_error *err);
 
-// Starts every bucket that was not started yet, which may lack contributions.
-// `spoil`: makes their sums not finite. SL_ENOMEM.
+// Starts every bucket that was not started yet, though it may lack
+// contributions of ours. `spoil`: makes their sums not finite. SL_OK or
+// SL_ENOMEM.
 enum sl_err sum_start_rest(struct sum *s, bool spoil, struct sl_error *err);
 
-// Returns the number of buckets, of both lanes, that were started and not
-// waited for.
+// Returns how many buckets, of both lanes, were started and not waited for.
 uint64_t sum_outstanding(const struct sum *s);
-// Returns the number of those in lane 1.
+// Returns how many buckets of lane 1 were started and not waited for.
 uint64_t sum_early_outstanding(const struct sum *s);
 // Waits for the first bucket that is outstanding, in lane 1 while it has any,
 // and sets *bucket to it, also on failure. Some bucket is outstanding.
 enum sl_err sum_wait(struct sum *s, uint32_t *bucket, struct sl_error *err);
 
-// Begins the sum of other numbers, behind all buckets of a round: `data`
-// becomes the sum over the ranks, and is lent until sum_wait_marks. Called when
-// every bucket was started, once per round. SL_ENOMEM.
+// Begins to replace the `count` numbers of `data` by their sum over the ranks,
+// behind all buckets of a round. `data` is lent until sum_wait_marks. To be
+// called when every bucket was started, once per round. SL_OK or SL_ENOMEM.
 enum sl_err sum_start_marks(struct sum *s, float *data, size_t count,
                             struct sl_error *err);
-// Waits for that sum, when no bucket of lane 0 is outstanding. Errors as
-// sum_wait.
+// Waits for the sum of sum_start_marks, when no bucket of lane 0 is
+// outstanding. Errors as sum_wait.
 enum sl_err sum_wait_marks(struct sum *s, struct sl_error *err);
 
-// Returns the bytes sent to other hosts since the last call.
+// Returns how many bytes were sent to other hosts since the last call of this
+// function.
 uint64_t sum_sent(struct sum *s);
 
 // Returns the rank that the last sum_wait waited for in vain; UINT32_MAX: none.

@@ -19,18 +19,18 @@ void add_two(size_t n, const float *a, const float *b, float *out, float *also);
 void add_many(size_t n, const float *const *in, unsigned count, float *out,
               float *also);
 
-// Adds a payload to `to`, as many elements as it holds in `type`; it may be cut
-// anywhere.
+// Adds the elements of a payload, which have `type`, to `to`, as many as it
+// holds. Its slices may be cut anywhere.
 void add_payload(float *to, enum wire_type type,
                  const struct sl_slices *payload);
-// Copies a payload to `to`, likewise.
+// Copies the elements of a payload, which have `type`, to `to`, as f32.
 void add_copy(float *to, enum wire_type type, const struct sl_slices *payload);
 
-// Rounds `values` to `type` and back, in place: the values that other ranks
-// get.
+// Rounds `values` to `type` and back to f32, in place: to the values that other
+// ranks get.
 void add_round(enum wire_type type, size_t n, float *values);
 
-// Rounds `n` elements to `type` for sending.
+// Writes the `n` elements of `from`, rounded to `type`, to `to`, for sending.
 void add_narrow(enum wire_type type, size_t n, const float *from, void *to);
 
 #endif

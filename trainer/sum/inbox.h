@@ -55,12 +55,13 @@ enum sl_err inbox_offer(struct inbox *b, struct rpc_call *call,
 // the lock.
 struct inbox_piece *inbox_take_locked(struct inbox *b, uint64_t bucket);
 
-// Marks buckets below `below` as done: their pieces are acknowledged from now
-// on. `below` never falls.
+// Marks buckets below `below` as done: pieces of them are acknowledged, those
+// that wait and those that come later. `below` never falls.
 void inbox_done(struct inbox *b, uint64_t below);
 
-// Acknowledges a piece that was taken, and frees it. Without the lock.
-void inbox_answer(struct inbox_piece *p); // NULL is allowed
+// Acknowledges the call of a piece that inbox_take_locked has returned, and
+// frees the piece. Called without the lock. NULL is allowed.
+void inbox_answer(struct inbox_piece *p);
 
 // Answers all pieces, those that wait and those that come later, with
 // SL_ESTALE. May be called again.

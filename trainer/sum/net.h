@@ -65,8 +65,8 @@ enum sl_err net_sum(struct net *n, uint64_t bucket, float *data, size_t count,
 void net_stop(struct net *n, const char *why);
 // Copies the figures since net_new. Takes the inbox's lock; any thread.
 void net_stats(struct net *n, struct net_stats *out);
-// Returns the rank that was given up or sent what does not fit; UINT32_MAX:
-// none.
+// Returns the rank that was given up, or that sent what does not fit;
+// UINT32_MAX: none. Takes the inbox's lock.
 uint32_t net_suspect(struct net *n);
 
 #endif

@@ -61,15 +61,16 @@ struct rpc_table ranks_table(struct ranks *r);
 // `inbox`.
 enum sl_err ranks_add(struct ranks *r, const struct ranks_of *of, uint32_t lane,
                       struct inbox *inbox, struct ranks_share share);
-// Takes a lane away; waits until no call uses it. A lane that is not here is
-// allowed.
+// Takes a lane away; waits until no call uses it. Does nothing for a lane that
+// was not added.
 void ranks_remove(struct ranks *r, uint64_t job, uint64_t generation,
                   uint32_t lane);
 
 // Serves the state of a generation by `fn` until ranks_stop_state.
 enum sl_err ranks_serve_state(struct ranks *r, const struct ranks_of *of,
                               ranks_state_fn fn, void *arg);
-// Ends that; waits until no call is in `fn`. Not serving is allowed.
+// Ends ranks_serve_state; waits until no call is in `fn`. Does nothing if no
+// state is served.
 void ranks_stop_state(struct ranks *r, uint64_t job, uint64_t generation);
 
 // Answers a request that names a follower (StateRequest): copies m->bytes bytes
@@ -80,13 +81,15 @@ typedef enum sl_err (*ranks_feed_fn)(void *arg,
 // Serves the feed of a generation by `fn` until ranks_stop_feed.
 enum sl_err ranks_serve_feed(struct ranks *r, const struct ranks_of *of,
                              ranks_feed_fn fn, void *arg);
-// Ends that, as ranks_stop_state does.
+// Ends ranks_serve_feed; waits until no call is in `fn`. Does nothing if no
+// feed is served.
 void ranks_stop_feed(struct ranks *r, uint64_t job, uint64_t generation);
 
 #define RANKS_HOST_BYTES 128
-// Writes a text that is equal for processes that may share memory: boot, user,
-// and the numbering of processes. With `alone`, or where the system does not
-// tell these, the text is unique. SL_EIO: no random number for that.
+// Writes a text to `out` that is equal for processes that may share memory:
+// made of boot, user, and the numbering of processes. With `alone`, or if the
+// system does not tell these, the text is one that no other process has.
+// Returns SL_OK; SL_EIO: no random number for that.
 enum sl_err ranks_host(char out[RANKS_HOST_BYTES], bool alone);
 
 // Returns the address that other ranks dial, as an allocated string:

@@ -56,12 +56,14 @@ void host_free(struct host *l);
 // sum may be made.
 enum sl_err host_sum(struct host *l, float *data, size_t count);
 
-// Copies `data` of rank 0 to all ranks. Waits, and is called in one order, as
-// host_sum.
+// Copies `data` of rank 0 to all ranks. Waits for them, and is called in the
+// same order on all, as host_sum. SL_OK or SL_ESTALE.
 enum sl_err host_spread(struct host *l, float *data, size_t count);
 
-// Ends all waits of this process with SL_ESTALE. They stay ended.
+// Ends all waits of this process with SL_ESTALE, those under way and later
+// ones.
 void host_stop(struct host *l);
-double host_wait_ms(const struct host *l); // time waited so far
+// Returns for how many milliseconds this rank has waited for others so far.
+double host_wait_ms(const struct host *l);
 
 #endif
