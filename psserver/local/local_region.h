@@ -47,7 +47,8 @@ enum sl_err local_table_add(struct local_table *t, int fd, size_t bytes,
 // when its last use ends.
 void local_table_drop(struct local_region *r);
 
-// Finds a region and takes a reference; as local_take.
+// Finds the region that `ref` names and takes a reference to it, in *out;
+// results as local_take.
 enum sl_err local_table_take(struct local_table *t, const struct wire_shm *ref,
                              struct local_use *out, struct sl_error *err);
 

@@ -57,8 +57,9 @@ void local_free(struct local *l);
 // NULL.
 void local_serve(struct local *l, struct rpc_server *server);
 
-// Fills in the answer of Shards/Local; it borrows from `l`, which may be NULL:
-// no memory is shared.
+// Sets *out to the answer of Shards/Local: where workers of this host hand
+// memory over. It borrows from `l`, which may be NULL: then it says that no
+// memory is shared.
 void local_about(const struct local *l, Sluice__V1__LocalReply *out);
 
 // A range of a region, for one call.

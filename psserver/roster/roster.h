@@ -82,11 +82,12 @@ enum sl_err roster_new(struct roster **out, const struct roster_setup *setup);
 // allowed.
 void roster_free(struct roster *r);
 
-// Notes a term; returns false if it is below the newest seen.
+// Notes the term of a coordinator. Returns true; false, with nothing noted, if
+// it is below the newest seen.
 bool roster_term(struct roster *r, uint64_t term);
 
-// Sends a hello for each shard that is not LOADING: called when a stream is
-// there.
+// Sends a hello for each shard that is not LOADING. To be called whenever a
+// stream to the coordinator is there.
 void roster_attached(struct roster *r);
 
 // ---- messages of the stream
@@ -110,10 +111,11 @@ void roster_rates(struct roster *r, const Sluice__V1__Rates *m);
 void roster_refuse(struct roster *r, const Sluice__V1__Refuse *m);
 // Sends the hello of an admitted shard again.
 void roster_hello(struct roster *r, const Sluice__V1__HelloWanted *m);
-// Writes a snapshot of the shard, or after the one that is being written, and
-// reports it. A newer request takes the place of one that waits, which is
-// reported as not written; and so is a shard that is not held here, or not
-// admitted. A request that is under way or waits already changes nothing.
+// Writes a snapshot of the shard and reports it; if one is being written,
+// afterwards. A newer request takes the place of one that waits, and the latter
+// is reported as not written. If the shard is not held here, or not admitted,
+// that is reported. A request that is under way or waits already changes
+// nothing.
 void roster_snapshot(struct roster *r, const Sluice__V1__SnapshotRequest *m);
 // Deletes the snapshots of an admitted shard that the message does not protect
 // (K3).
@@ -135,9 +137,11 @@ void roster_save(struct roster *r, void (*done)(void *arg), void *arg);
 
 // Returns the number of shards that are admitted.
 size_t roster_admitted(const struct roster *r);
-// Returns the number of shards for which no snapshot was found that will do.
+// Returns the number of shards that are FAILED: no snapshot was found that will
+// do.
 size_t roster_failed(const struct roster *r);
-// Returns true if the last snapshot found no space on the disk.
+// Returns true if the last snapshot could not be written for want of space on
+// the disk.
 bool roster_full(const struct roster *r);
 
 // Writes the figures of the shards and their snapshots.

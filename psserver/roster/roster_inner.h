@@ -75,14 +75,17 @@ struct hosted {
     uint64_t saved_ms;    // time when that was written or loaded
 };
 
-// Starts a job on the pool: work(arg) there, then done(arg) on the loop, which
-// calls roster_worked. On failure, as of loop_work, neither is called.
+// Starts a job on the pool: work(arg) runs there, then done(arg) on the loop,
+// which must call roster_worked. Returns SL_OK; on failure, as of loop_work,
+// neither is called.
 enum sl_err roster_work(struct roster *r, loop_fn work, loop_fn done,
                         void *arg);
-// Counts out a job of roster_work; the last one ends the wait of roster_free.
+// Notes that a job of roster_work is over; the last one ends the wait of
+// roster_free.
 void roster_worked(struct roster *r);
 
-// Checks that the store is there; any thread.
+// Checks that the store of snapshots is there and is ours (membership_check);
+// any thread. Returns SL_OK or why not.
 enum sl_err roster_store(const struct roster *r, struct sl_error *err);
 
 // Keeps `h` alive for a job on the pool, until hosted_unpin.
@@ -99,13 +102,13 @@ void hosted_drop(struct hosted *h);
 // for a message. Waits for the shard's lock (roster_send.c, as those below).
 void hosted_send_hello(struct hosted *h);
 
-// Tells that the shard knows the rates, up to the one that begins with this
-// closure.
+// Tells the coordinator that the shard has the learning rates up to the one
+// that begins with `closure`.
 void hosted_send_rates(struct hosted *h, uint64_t closure);
 // Closes an ADMITTED shard, so that no more steps are counted, and sends its
 // last report.
 void hosted_send_last(struct hosted *h);
-// Reports a snapshot that was written for `request`.
+// Reports to the coordinator the snapshot *w, which was written for `request`.
 void hosted_send_snapshot(struct hosted *h, uint64_t request,
                           const struct snap_written *w);
 // Sends, on the loop, heartbeat number `seq` with reports of the shards, in
@@ -127,27 +130,30 @@ struct table_reports {
     size_t at;    // tables before the next shard
 };
 
-// Begins heartbeat number `seq` of the roster. Without memory it tells of no
-// table.
+// Begins the tables of heartbeat number `seq`; shards take turns if all tables
+// are too many for it. Without memory no table is reported.
 void table_reports_init(struct table_reports *t, struct roster *r,
                         uint64_t seq);
-// Begins one that tells of all tables of this shard.
+// Begins a report that has all tables of the shard h, whether or not they
+// changed.
 void table_reports_init_one(struct table_reports *t, const struct hosted *h);
-// Adds to the report of a shard, whose figures were just read, those of its
-// tables that changed since they were told, if it is the shard's turn.
+// Adds to `msg`, the report of a shard the figures of which were just read
+// (hosted_tables), those of its tables that changed since they were reported
+// last; does nothing if it is not the shard's turn.
 void table_reports_add(struct table_reports *t, struct hosted *h,
                        Sluice__V1__ShardReport *msg);
 // Frees it, when all messages are sent. All zeroes is allowed.
 void table_reports_release(struct table_reports *t);
 
-// Returns the array for shard_brief_each; NULL: the shard has no tables, or
-// there is no memory.
+// Returns the array into which shard_brief_each reads the figures of the
+// shard's tables, one for each; NULL: it has no tables, or there is no memory.
 struct rowset_counts *hosted_tables(struct hosted *h);
 
-// Tells that all files of the job with this number were deleted; its random uid
-// keeps it apart from one of another journal.
+// Tells the coordinator that all files of the job with this number were
+// deleted; the random `uid` tells it apart from a job of the same number of
+// another journal.
 void roster_send_deleted(struct roster *r, uint64_t job, uint64_t uid);
-// Tells that the snapshot of `request` was not written, and why.
+// Tells the coordinator that no snapshot was written for `request`, and why.
 void roster_send_no_snapshot(struct roster *r, uint64_t job,
                              uint64_t job_incarnation, uint32_t shard,
                              uint64_t request, const char *why);

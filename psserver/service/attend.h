@@ -38,8 +38,9 @@ struct attendance_setup {
     void *arg;
 };
 
-// Makes the stream's end, which attendance_start has dialled. SL_ENOMEM, also
-// without a text, and what attendee_new says.
+// Makes the psserver's end of the stream; nothing is dialled before
+// attendance_start. Returns SL_OK; SL_ENOMEM, also without a text; or an error
+// of attendee_new.
 enum sl_err attendance_new(struct attendance **out,
                            const struct attendance_setup *setup,
                            struct sl_error *err);

@@ -34,17 +34,20 @@ struct exchange {
     void *values; // space for parameters, in either; NULL: not wanted
 };
 
-// Prepares a push of `m`; a copy, which lives until exchange_end, may replace
-// its payload. With `fresh` it makes space for the answer, so that no step is
+// Prepares a push of `m`: a gradient in shared memory is copied and checked,
+// and the copy, which lives until exchange_end, becomes the payload of `m`.
+// With `fresh`, makes space for the answer's parameters, so that no step is
 // counted and then left without one. *x is all zeroes before; call exchange_end
 // in every case. `local` may be NULL: no memory is shared.
 enum sl_err exchange_push(struct exchange *x, struct local *local,
                           struct shard *shard, struct wire_push *m, bool fresh,
                           struct sl_error *err);
 
-// Takes the parameters, where `m` wants them if that is possible, or as bytes:
-// a copy, or one that is on its way to another worker. *x and `local` as for
-// exchange_push; errors also as shard_pull's.
+// Sets *reply and takes the parameters of a pull: into the shared memory that
+// `m` names, if that is possible; else as bytes, in a copy, which may be one
+// that an earlier answer shows (buffer_pool.h). *x and `local` as for
+// exchange_push. Returns SL_OK; the errors above, or those of shard_pull. Call
+// exchange_end in every case.
 enum sl_err exchange_pull(struct exchange *x, struct local *local,
                           struct shard *shard, const struct wire_pull *m,
                           struct wire_pull_reply *reply, struct sl_error *err);
@@ -55,8 +58,8 @@ static inline bool exchange_in_shm(const struct exchange *x)
     return x->answer.region != NULL;
 }
 
-// Puts `bytes` bytes of parameters that go as bytes behind the head of a
-// message, which takes the buffer; does nothing if they do not go as bytes.
+// Adds `bytes` bytes of parameters behind the head of `msg`, and gives the
+// buffer over to that; does nothing if the parameters do not go as bytes.
 void exchange_reply(struct exchange *x, struct rpc_msg *msg, size_t bytes);
 // Gives back the buffers and the region that the exchange still holds; once,
 // as *x keeps what it was.

@@ -31,7 +31,8 @@ struct shard_figures {
     _Atomic uint64_t pulls;
 };
 
-// Counts a push by its result. `skip`: it was to skip the step.
+// Counts a push by its result, *reply. `skip`: the push said that its step is
+// to be skipped.
 void figures_pushed(struct shard_figures *f,
                     const struct wire_push_reply *reply, bool skip);
 // Counts a pull.

@@ -58,18 +58,21 @@ enum sl_err rounds_init(struct rounds *r, struct loop *loop,
                                        struct shard *shard,
                                        const struct wire_pull *pull),
                         void *arg);
-// Answers all calls that wait; later ones do not wait. Again: does nothing.
+// Answers all calls that wait; from then on rounds_wait returns false. A second
+// call does nothing.
 void rounds_stop(struct rounds *r);
 // Frees the timer, after rounds_stop, once no thread can call any more.
 void rounds_release(struct rounds *r);
 
-// Keeps a call and returns true, if the round that pull->after_round_of (not 0)
-// names is open. Else, with ROUNDS_MOST waits, without memory, or after
-// rounds_stop, returns false, and the caller answers. *pull is copied.
+// Keeps a call until the round that pull->after_round_of (not 0) names was
+// applied, and returns true, if that round is open. Returns false, and the
+// caller answers, if it is not, if ROUNDS_MOST calls wait, without memory, or
+// after rounds_stop. *pull is copied.
 bool rounds_wait(struct rounds *r, struct rpc_call *call, struct shard *shard,
                  const struct wire_pull *pull);
 
-// Answers the calls that wait for a round of `shard`, which was applied.
+// Answers the calls that wait for a round of `shard` which is not open any
+// more. To be called when a round was applied.
 void rounds_applied(struct rounds *r, struct shard *shard);
 
 #endif

@@ -17,8 +17,8 @@
 
 struct tokens;
 
-// Makes tokens without a key, which let every call in until tokens_welcome;
-// returns NULL only without memory.
+// Makes an empty set, which lets every call in until tokens_welcome has brought
+// a key. Returns NULL without memory.
 struct tokens *tokens_new(void);
 void tokens_free(struct tokens *t); // NULL is allowed
 
@@ -26,17 +26,17 @@ void tokens_free(struct tokens *t); // NULL is allowed
 // welcome without a key changes nothing.
 void tokens_welcome(struct tokens *t, const Sluice__V1__Welcome *m);
 
-// Checks that a call may reach a job: it has the job's token; or none, where
-// none is required; or comes from an admin, or over a socket file. `t` NULL:
-// every call may. `token` is not NULL; {0, 0} is none. SL_ENOMEM: a token
-// cannot be checked.
+// Returns SL_OK if a call may reach a job: it has the job's token; or it has
+// none ({0, 0}) and none is required; or it comes from an admin, or over a
+// socket file; or `t` is NULL. Else SL_EAUTH, SL_EDENIED, or SL_ENOMEM: the
+// token could not be checked. `token` is not NULL.
 enum sl_err tokens_check(struct tokens *t, const struct rpc_call *call,
                          uint64_t job_uid, uint64_t job_incarnation,
                          const struct wire_token *token, struct sl_error *err);
 
-// Returns true if attempts are proven: where there are tokens, leases have
-// proofs. A push has no proof, so it fences no attempt then. False before the
-// key came, and for `t` NULL.
+// Returns true if leases have proofs, so that an attempt counts only with its
+// proof. A push has none, and fences no attempt then. False before the key
+// came, and if `t` is NULL.
 bool tokens_want_proof(const struct tokens *t);
 
 // Returns true if the ask may fence older attempts (I4): its proof shows that
@@ -46,9 +46,9 @@ bool tokens_want_proof(const struct tokens *t);
 bool tokens_proven(struct tokens *t, const struct rpc_call *call,
                    uint64_t job_uid, const struct wire_ask *ask);
 
-// Checks that a call may read a file of a job of which only the number is
-// known: only where no token would be required, or for an admin, or over a
-// socket file; else SL_EUNAVAIL. `t` NULL: every call may.
+// Returns SL_OK if a call may read a file of a job of which only the number is
+// known: no token would be required, or it comes from an admin, or over a
+// socket file, or `t` is NULL. Else SL_EUNAVAIL.
 enum sl_err tokens_check_archive(struct tokens *t, const struct rpc_call *call,
                                  struct sl_error *err);
 
