@@ -25,7 +25,8 @@
 // Returns true if none of n elements is infinite or NaN.
 bool finite_all(enum wire_type type, const void *elements, size_t n);
 
-// Returns the index of the first element that is not finite; n if all are.
+// Returns the index of the first of n elements that is infinite or NaN; n if
+// none is.
 size_t finite_find(enum wire_type type, const void *elements, size_t n);
 
 // Returns the index of the first of n rows of a block (table_rows.h) that has

@@ -18,7 +18,8 @@ struct initial {
     double a, b; // constant: a; uniform: [a, b); normal: mean a, deviation b
 };
 
-// Writes elements [first, first + n) of a stream.
+// Writes elements [first, first + n) of a stream of initial values to `out`, as
+// `initial` says; the same for the same seed, stream and element.
 void initial_fill(float *out, const struct initial *initial, uint64_t seed,
                   uint64_t stream, uint64_t first, size_t n);
 

@@ -25,8 +25,8 @@
 #include "common/base/status.h"
 
 // Sets the folder of the files (NULL: there are none), and the most bytes of
-// all of them together (0: no limit). The folder must be there. Both are
-// borrowed as long as there are files.
+// all of them together (0: no limit). The folder must exist. `fs` and `folder`
+// are borrowed as long as there are files.
 void row_disk_set(struct fs *fs, const char *folder, uint64_t most);
 
 // Removes files from the folder that a process was ended before it could take
@@ -42,21 +42,23 @@ uint64_t row_disk_limit(void);
 
 struct row_file;
 
-// Makes a file of slots of `stride` bytes. *out is untouched after a failure.
+// Makes an empty file of slots of `stride` bytes, in the folder. Returns SL_OK;
+// SL_ERANGE: it cannot be made; SL_ENOMEM. *out is untouched after a failure.
 enum sl_err row_file_new(struct row_file **out, size_t stride,
                          struct sl_error *err);
-// Closes the file; its bytes are free again. NULL is allowed.
+// Closes and frees the file; its bytes count no more. NULL is allowed.
 void row_file_free(struct row_file *f);
 
-// Returns the bytes that the file has taken.
+// Returns the bytes that the file has taken from the limit.
 uint64_t row_file_bytes(const struct row_file *f);
 
-// Writes a text for the record of an id that is not as it was written, and
-// returns SL_ECORRUPT.
+// Sets *err to a text that says that the record of `id`, in slot `slot`, is not
+// as it was written. Returns SL_ECORRUPT.
 enum sl_err row_file_changed(const struct row_file *f, uint32_t slot,
                              uint64_t id, struct sl_error *err);
 
-// Takes the bytes of slots below `slots` from the limit.
+// Takes the bytes of all slots below `slots` from the limit, before they are
+// written. Returns SL_OK, or SL_ERANGE with nothing taken.
 enum sl_err row_file_grow(struct row_file *f, uint64_t slots,
                           struct sl_error *err);
 
@@ -66,16 +68,18 @@ struct row_io {
     void *at;
 };
 
-// Reads slots, which were written, into memory.
+// Reads n slots, which were written: slot io[i].slot to io[i].at. Returns SL_OK
+// or SL_ECORRUPT.
 enum sl_err row_file_read(struct row_file *f, size_t n, const struct row_io *io,
                           struct sl_error *err);
 
-// Reads n slots that lie one behind the other; those that were never written
-// are zeroes, or what they may be.
+// Reads the n slots from `slot` on to `to`. What slots hold that were never
+// written is undefined. Returns SL_OK or SL_ECORRUPT.
 enum sl_err row_file_read_run(struct row_file *f, uint32_t slot, size_t n,
                               void *to, struct sl_error *err);
 
-// Writes slots; SL_ERANGE: any of them may have been written.
+// Writes n slots: io[i].at to slot io[i].slot. row_file_grow has taken them.
+// Returns SL_OK; SL_ERANGE: some of them may have been written.
 enum sl_err row_file_write(struct row_file *f, size_t n,
                            const struct row_io *io, struct sl_error *err);
 

@@ -59,6 +59,7 @@ static inline uint32_t row_group_of(uint64_t hash, uint32_t groups)
     return (uint32_t)((uint64_t)(uint32_t)hash * groups >> 32);
 }
 
+// Returns the tag of a hash, never 0.
 static inline uint8_t row_tag(uint64_t hash)
 {
     uint8_t low = (uint8_t)hash;
@@ -66,6 +67,7 @@ static inline uint8_t row_tag(uint64_t hash)
     return low + (low == 0);
 }
 
+// Returns the bit in row_group.overflow of the class that a hash belongs to.
 static inline uint32_t row_overflow_bit(uint64_t hash)
 {
     return UINT32_C(1) << (hash >> 8 & 31);
@@ -100,20 +102,23 @@ size_t row_bucket_bytes(const struct row_bucket *b);
 // Adds an entry, for which the bucket has room.
 void row_bucket_add(struct row_bucket *b, uint64_t hash, uint32_t number);
 
-// Removes the entry of a number, which is there.
+// Removes the entry with this hash and number, which must be there.
 void row_bucket_remove(struct row_bucket *b, uint64_t hash, uint32_t number);
 
-// Gives the entry of a number, which is there, another number.
+// Changes the number of the entry with this hash and number, which must be
+// there, to `to`.
 void row_bucket_renumber(struct row_bucket *b, uint64_t hash, uint32_t number,
                          uint32_t to);
 
-// Removes the entry `slot` of `group`, with this hash.
+// Removes the entry at place `slot` of group number `group`, which must have
+// this hash.
 void row_bucket_clear(struct row_bucket *b, uint32_t group, unsigned slot,
                       uint64_t hash);
 
-// Makes *out a bucket without entries that has room for `more` than `b` has.
-// The caller adds the entries, releases *b and puts *out in its place. The
-// account pays for what it is larger; its memory is the caller's to give back.
+// Makes *out a bucket without entries that has room for `more` entries beyond
+// those of `b`. The caller adds the entries, releases *b and puts *out in its
+// place. Takes the bytes by which it is larger than `b` from the account; the
+// caller gives them back when it frees it.
 enum sl_err row_bucket_grow(struct row_bucket *out, const struct row_bucket *b,
                             uint64_t more, struct row_account *account);
 

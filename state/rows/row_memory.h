@@ -41,8 +41,9 @@ void row_memory_set(uint64_t rows, uint64_t process);
 // Returns the limit; UINT64_MAX: none.
 uint64_t row_memory_limit(void);
 
-// Counts memory that is not of rows, in and out.
+// Adds to the memory that is used for other things than rows.
 void row_memory_add_dense(uint64_t bytes);
+// Subtracts memory that row_memory_add_dense has added.
 void row_memory_drop_dense(uint64_t bytes);
 
 #define ROW_TENANT_FREE UINT64_MAX
@@ -52,8 +53,9 @@ void row_memory_drop_dense(uint64_t bytes);
 // Without memory for its name the limit is not kept: SL_ENOMEM.
 enum sl_err row_tenant_set(const char *tenant, uint64_t most);
 
-// Calls `each` with each tenant that has accounts or a limit, and with the
-// bytes that it has taken, under the lock of the list.
+// Calls each(arg, tenant, used, most) for each tenant that has accounts or a
+// limit: with the bytes that it has taken and its limit, or ROW_TENANT_FREE.
+// Under the lock of the list.
 void row_tenants_each(void (*each)(void *arg, const char *tenant, uint64_t used,
                                    uint64_t most),
                       void *arg);
@@ -73,29 +75,36 @@ struct row_account {
     struct sl_error why; // of the last refusal, if it was a file's
 };
 
-// Counts an account in, of this tenant (NULL: not known), and out: all that it
-// took must be given back. SL_ENOMEM: it is not open.
+// Opens an account for the rows of a job of this tenant (NULL: not known).
+// SL_ENOMEM: it is not open.
 enum sl_err row_account_open(struct row_account *a, const char *tenant);
+// Closes an account; all that it took must have been given back (asserted).
 void row_account_close(struct row_account *a);
 
-// Takes memory; `a` may be NULL: then it is not counted. SL_ERANGE: too little
-// is left. SL_EBUSY: so it is, but more will be when a snapshot is written.
+// Takes `bytes` bytes for rows, before they are used; `a` may be NULL: then
+// nothing is counted. `passing`: they are copies of a snapshot under way.
+// Returns SL_OK; SL_ERANGE: too little is left; SL_EBUSY: likewise, but more
+// will be left when a snapshot is written.
 enum sl_err row_account_take(struct row_account *a, uint64_t bytes,
                              bool passing);
 
-// Takes memory as row_account_take does, but from what is free alone.
+// Takes memory as row_account_take does, but only what is free now:
+// row_account_relieve is not called.
 enum sl_err row_account_try(struct row_account *a, uint64_t bytes,
                             bool passing);
 
-// Makes rows of the account give back memory where `bytes` are short; false:
-// there is none to give, or this is under way.
+// Asks the account's stores (a->relief) to give back memory, as `bytes` are
+// short. Returns true if they gave some, so that row_account_try is worth
+// another call; false if they have none to give, or if this call is under way
+// already. Clears a->why before.
 bool row_account_relieve(struct row_account *a, uint64_t bytes);
 
-// Gives back what was taken with the same `passing`, also in other portions.
+// Gives back bytes that were taken with the same `passing`, also in other
+// portions. `a` may be NULL.
 void row_account_give(struct row_account *a, uint64_t bytes, bool passing);
 
-// Writes a text for the last refusal `rc` of an account (NULL: SL_ENOMEM), also
-// for SL_ENOMEM, and returns it.
+// Sets *err to a text for `rc`, the result of row_account_take for the account
+// `a` (NULL if rc is SL_ENOMEM), and returns `rc`.
 enum sl_err row_memory_refuse(const struct row_account *a, enum sl_err rc,
                               struct sl_error *err);
 

@@ -49,13 +49,16 @@ void row_pool_init(struct row_pool *p, size_t stride, uint32_t most,
 // Frees the slabs, and gives back their memory. All zeroes is allowed.
 void row_pool_release(struct row_pool *p);
 
-// Takes the memory of the next n numbers, as far as the limit allows.
+// Takes the memory for the next n numbers, or for as many as the limit allows.
+// Returns SL_OK, SL_ENOMEM, or an error of row_account_take.
 enum sl_err row_pool_reserve(struct row_pool *p, uint64_t n);
 
-// Takes the memory of all numbers below `end`, as far as the limit allows.
+// Takes the memory of all numbers below `end`, or of as many as the limit
+// allows. Returns as row_pool_reserve does.
 enum sl_err row_pool_hold(struct row_pool *p, uint64_t end);
 
-// Returns the numbers that can be taken now.
+// Returns how many numbers row_pool_take can return now without
+// row_pool_reserve.
 static inline uint64_t row_pool_ready(const struct row_pool *p)
 {
     return p->free_count + (uint64_t)(p->taken - p->used);
@@ -64,10 +67,11 @@ static inline uint64_t row_pool_ready(const struct row_pool *p)
 // Gives back the memory of the numbers from `end` on, of which none is in use.
 void row_pool_trim(struct row_pool *p, uint32_t end);
 
-// Takes a number. Its memory is reserved, and the limit is not reached.
+// Returns a number that was not in use. Its memory must be reserved, and the
+// limit not reached.
 uint32_t row_pool_take(struct row_pool *p);
 
-// Gives a number back.
+// Takes a number back, which is not in use from then on.
 void row_pool_give(struct row_pool *p, uint32_t number);
 
 // Returns the memory of a number.

@@ -49,17 +49,18 @@ struct row_rule {
 void row_rule_defaults(struct row_rule *r, enum row_rule_kind kind,
                        enum optim_kind optim);
 
-// Checks the numbers: SL_EINVAL says which is out of range.
+// Checks the numbers of a rule. Returns SL_OK; SL_EINVAL says which is out of
+// range.
 enum sl_err row_rule_check(const struct row_rule *r, struct sl_error *err);
 
 // Returns the name of a rule: "rowwise_adagrad", "ftrl", or that of the
 // optimizer.
 const char *row_rule_name(const struct row_rule *r);
 
-// Returns the number of f32 that a row of `dim` values keeps behind them.
+// Returns how many f32 a row of `dim` values keeps behind them for the rule.
 uint32_t row_rule_slots(const struct row_rule *r, uint32_t dim);
 
-// Fills the slots of a new row.
+// Sets the slots of a new row of `dim` values.
 void row_rule_begin(const struct row_rule *r, uint32_t dim, float *slots);
 
 // The numbers of one update, computed once for all its rows.

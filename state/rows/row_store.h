@@ -13,8 +13,7 @@
 //          removed.
 // Units    as in rowset.h; buckets count from the shard's first.
 // Errors   SL_ENOMEM of the reserving calls, and those of row_account_take.
-// They
-//          change no record.
+//          A call that fails has changed no record.
 #ifndef STATE_ROWS_ROW_STORE_H
 #define STATE_ROWS_ROW_STORE_H
 
@@ -111,47 +110,52 @@ struct row_finder {
     struct row_batch batch[ROW_STAGES];
 };
 
-// Begins to look up n ids.
+// Begins to look up n ids, for row_finder_next. `ids` are u64, little-endian,
+// and borrowed as long as *f is used.
 void row_finder_init(struct row_finder *f, const struct row_store *s, size_t n,
                      const void *ids);
 
-// Goes on to the next ids, at most ROW_BATCH: returns how many, 0 behind the
-// last, and their numbers in *number, until the next call: ROW_NONE for an id
-// that has no record, or is of another shard. No record may be added or removed
-// before the last batch.
+// Goes on to the next ids, and returns how many there are, at most ROW_BATCH;
+// 0: no more. Sets *number to their numbers, valid until the next call:
+// ROW_NONE for an id that has no record, or is of another shard. No record may
+// be added or removed before the last batch.
 size_t row_finder_next(struct row_finder *f, const uint32_t **number);
 
-// Takes the memory to add these ids, which are of the shard and rise by hash,
-// and to touch `touched` records.
+// Takes the memory that is needed to add these n ids, which are of the shard
+// and rise by hash, and to save `touched` records (row_store_touch). Returns
+// SL_OK, SL_ENOMEM, or an error of row_account_take.
 enum sl_err row_store_reserve(struct row_store *s, size_t n, const void *ids,
                               uint64_t touched);
 
-// Takes what of it is not of the records themselves.
+// Takes the memory of row_store_reserve except that of the records themselves:
+// index, and copies for a walk.
 enum sl_err row_store_reserve_index(struct row_store *s, size_t n,
                                     const void *ids, uint64_t touched);
 
-// Adds an id that is not there, and returns its number; its record has this id
-// and is otherwise not set. There is memory and room for it.
+// Adds an id that is not in the store, and returns its number. The record has
+// this id, and is otherwise not set. Memory and room were reserved
+// (row_store_reserve).
 uint32_t row_store_add(struct row_store *s, uint64_t hash, uint64_t id);
 
-// Removes a record, and touches it before.
+// Removes a record; if the walk needs it, saves it before (row_store_touch).
 void row_store_remove(struct row_store *s, uint32_t number);
 
-// Returns the record that makes place for a new id with this hash: the one that
-// was changed longest ago among about 16 with the hashes that follow; of two,
-// the one with the lower hash. Records changed at `version` are passed over.
-// ROW_NONE: there were none but these.
+// Returns the number of the record that is to make place for a new id with this
+// hash: the one that was changed longest ago among about 16 with the hashes
+// that follow; of two, the one with the lower hash. Records changed at
+// `version` are passed over. ROW_NONE: there are no others.
 uint32_t row_store_victim(const struct row_store *s, uint64_t hash,
                           uint32_t version);
 
-// Removes the records of a bucket for which `gone` returns true; returns their
-// number.
+// Removes the records of bucket number `bucket` for which gone(ctx, record)
+// returns true. Returns how many they were.
 uint64_t row_store_sweep(struct row_store *s, uint32_t bucket,
                          bool (*gone)(void *ctx, const struct row_header *h,
                                       bool cold),
                          void *ctx);
 
-// Gives a record that lies elsewhere now another number.
+// Changes the number of a record, which lies elsewhere now, to `to`; the record
+// must still be at `number`, too.
 static inline void row_store_renumber(struct row_store *s, uint32_t number,
                                       uint32_t to)
 {
@@ -161,7 +165,8 @@ static inline void row_store_renumber(struct row_store *s, uint32_t number,
                         to);
 }
 
-// Returns the bytes of records, slabs' free ones included, and index.
+// Returns the bytes of memory of the store: records, free ones in slabs
+// included, and index.
 uint64_t row_store_bytes(const struct row_store *s);
 
 // ---- the instant
@@ -169,6 +174,8 @@ uint64_t row_store_bytes(const struct row_store *s);
 void row_store_freeze(struct row_store *s, uint32_t version, uint32_t least);
 void row_store_thaw(struct row_store *s);
 
+// Copies a record of the instant to the saved ones, for which there is memory
+// (row_store_reserve). For row_store_touch, which says when.
 void row_store_save(struct row_store *s, const struct row_header *h);
 
 // Saves a record that is about to change, if the walk needs it.
@@ -184,8 +191,8 @@ static inline void row_store_touch(struct row_store *s, uint32_t number)
         row_store_save(s, h);
 }
 
-// The walk, as rowset_walk. It ends early if a file fails, with the reason in
-// the tier.
+// Goes on with the walk over the instant, as rowset_walk does. It ends early if
+// a file cannot be read: s->tier->walk_error then says why.
 bool row_store_walk(struct row_store *s, size_t most, void *out, size_t *n);
 
 #endif

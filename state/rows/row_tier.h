@@ -80,7 +80,8 @@ struct row_tier {
 // Adds a tier to an empty store of rows that has an account. Norms are of the
 // first `dim` values of a record. SL_ENOMEM.
 enum sl_err row_tier_new(struct row_store *s, uint32_t dim, double least_norm);
-void row_tier_free(struct row_store *s); // also of a store without one
+// Frees the store's tier with its file; does nothing without one.
+void row_tier_free(struct row_store *s);
 
 // Returns the record of a cold number.
 static inline struct row_cold *row_tier_at(const struct row_tier *t,
@@ -103,8 +104,9 @@ static inline uint32_t row_tier_count(const struct row_tier *t)
     return t == NULL ? 0 : t->cold.used - t->cold.free_count;
 }
 
-// Returns the bytes of memory, and of the file.
+// Returns the bytes of memory of cold records.
 uint64_t row_tier_bytes(const struct row_tier *t);
+// Returns the bytes that the file has taken.
 uint64_t row_tier_file_bytes(const struct row_tier *t);
 
 // Returns true if the norm of `dim` values is below `least`.
@@ -125,35 +127,44 @@ static inline void row_tier_need(struct row_tier *t, uint32_t number)
         (uint8_t)(t->turn | ROW_MET | (t->heat[number] & ROW_WALKED));
 }
 
-// Takes all memory with which n records can be hot at once, and as many
-// cold instead of them.
+// Takes the memory that is needed for n records to be hot at once, and for as
+// many others to become cold. If it is short, other stores of the account are
+// asked to give some (row_account_relieve). Changes no record.
 enum sl_err row_tier_pay(struct row_store *s, uint64_t n);
 
-// Takes places for n new records from free memory alone.
+// Takes memory for n new hot records from what is free; makes no record cold.
 enum sl_err row_tier_grow(struct row_store *s, uint64_t n);
 
-// Makes the records of cold numbers hot, and places for `more` new ones, by
-// making those cold that the turn does not need. Together they are at most the
-// n of row_tier_pay. Takes no memory that another store has to give.
+// Makes the n records with the numbers cold[n] hot, and makes place for `more`
+// new ones; where memory is short, makes records cold that this turn does not
+// need. n + more is at most the n of row_tier_pay. Takes no memory that another
+// store has to give.
 enum sl_err row_tier_fill(struct row_store *s, size_t n, const uint32_t *cold,
                           uint64_t more);
 
-// Does both for n new records.
+// Takes memory and makes place for n new records: row_tier_pay, and then
+// row_tier_fill if they do not fit.
 enum sl_err row_store_reserve_tier(struct row_store *s, uint64_t n);
 
-// Removes a cold record that is not in the index any more.
+// Removes the cold record of a number that is not in the index any more; its
+// slot is free when the walk, if there is one, has passed it.
 void row_tier_drop(struct row_store *s, uint32_t number);
 
 // ---- the instant
 
+// Begins a walk: the records of all slots are of the instant.
 void row_tier_freeze(struct row_tier *t);
+// Ends the walk, also before its end; frees slots that were left for it. Does
+// nothing without a tier.
 void row_tier_thaw(struct row_store *s);
 
-// Returns true until the walk has passed the last slot.
+// Returns true until the walk has passed the last slot; false without a tier.
 bool row_tier_walk_left(const struct row_tier *t);
 
-// Goes on with the walk over at most `most` slots, as row_store_walk. After a
-// failure, with its reason in walk_error, nothing is left of it.
+// Goes on with the walk over at most `most` slots: copies their records of the
+// instant to `out`, which has room for `most`, and sets *n, which was 0, to how
+// many they are. After a failure, with its reason in walk_error, the walk over
+// slots has ended.
 enum sl_err row_tier_walk(struct row_store *s, size_t most, void *out,
                           size_t *n);
 

@@ -78,7 +78,8 @@ struct rowset_spec {
 
 struct rowset;
 
-// Checks the numbers of a spec: SL_EINVAL says which is out of range.
+// Checks the numbers of a spec. Returns SL_OK; SL_EINVAL says which is out of
+// range.
 enum sl_err rowset_check_spec(const struct rowset_spec *spec,
                               struct sl_error *err);
 
@@ -91,35 +92,41 @@ void rowset_free(struct rowset *r);
 
 // Returns the bytes of a record, a multiple of 8.
 size_t rowset_stride(const struct rowset *r);
-// Returns the bytes of a record of a part (below), from the settings alone.
+// The two parts of a set: rows, and waiting ids.
 enum rowset_part { ROWSET_ROWS, ROWSET_WAITING };
 #define ROWSET_PARTS 2
+// Returns the bytes of a record of a part, from the settings alone.
 size_t rowset_record_bytes(const struct rowset_spec *spec,
                            enum rowset_part part);
 
-// A row that lies in a file (row_tier.h), and what it was when it was looked
-// for.
+// A row that rowset_look has found to lie in a file (row_tier.h): where, and
+// its checksum then.
 struct rowset_miss {
-    uint32_t place; // among the ids
+    uint32_t place; // index of its id among the ids
     uint32_t slot, check;
 };
 
-// Reads the rows that are in memory: n * dim f32 at `values`, aligned; those of
-// an id without a row are a function of (seed, table, id). Ids in any order,
-// also twice, of any shard (a caller that wants only this shard's checks them:
-// rowset_check). Returns how many lie in a file, and fills *miss, which has
-// place for n, with them. Makes nothing (T2), does not fail, allocates nothing.
+// Writes the rows of n ids that are in memory to values[i * dim], f32, aligned;
+// those of an id without a row are a function of (seed, table, id). Ids in any
+// order, also twice, of any shard (a caller that wants only this shard's checks
+// them: rowset_check). Returns how many rows lie in a file: these are listed in
+// `miss`, which has room for n, and their values are not written (rowset_fetch
+// does). Makes no row (T2), does not fail, and allocates nothing.
 size_t rowset_look(struct rowset *r, size_t n, const void *ids, float *values,
                    struct rowset_miss *miss);
 
-// Reads rows that rowset_look has missed, also without the lock of the shard:
-// then some may lie elsewhere by now, which are *left, in `miss`. SL_ECORRUPT,
-// SL_ENOMEM.
+// Reads the n rows in `miss`, from rowset_look, from the file into the same
+// `values`. To be called with or without the lock of the shard. Sets *left to
+// how many rows were not as they were looked for, and moves these to the front
+// of `miss`: without the lock they may lie elsewhere by now, and the caller
+// looks again. Returns SL_OK; SL_ENOMEM; SL_ECORRUPT: the file cannot be read.
 enum sl_err rowset_fetch(const struct rowset *r, size_t n,
                          struct rowset_miss *miss, float *values, size_t *left,
                          struct sl_error *err);
 
-// Does both under the lock. SL_ECORRUPT: a row is not as it was written.
+// Calls rowset_look and rowset_fetch, under the lock: all rows are read.
+// Returns SL_OK; SL_ENOMEM; SL_ECORRUPT: a row cannot be read, or is not as it
+// was written.
 enum sl_err rowset_read(struct rowset *r, size_t n, const void *ids,
                         float *values, struct sl_error *err);
 
@@ -135,15 +142,16 @@ enum sl_err rowset_check(const struct rowset *r, size_t n, const void *ids,
                          struct sl_error *err);
 
 // Takes the memory that rowset_apply needs for these ids, and changes no row.
-// SL_ENOMEM, and the errors of row_account_take. It holds until the next
-// rowset_apply, rowset_freeze or rowset_put.
+// Returns SL_OK, SL_ENOMEM, or an error of row_account_take. The memory is held
+// until the next rowset_apply, rowset_freeze or rowset_put.
 enum sl_err rowset_reserve(struct rowset *r, size_t n, const void *ids);
 
-// Brings the rows of these ids into memory that lie in a file (row_tier.h), and
-// makes place for new ones, after rowset_reserve of all sets of the account:
-// each of them may give memory to another. SL_ERANGE, SL_ECORRUPT: a file
-// cannot be written or read; the reason is in the account. It holds until the
-// next rowset_reserve of any of them, too.
+// Brings those rows of these ids into memory that lie in a file (row_tier.h),
+// and makes place for new ones. To be called after rowset_reserve of all sets
+// of the account, as each of them may give memory to another; it holds until
+// the next rowset_reserve of any of them. Returns SL_OK; SL_ENOMEM; SL_ERANGE
+// or SL_ECORRUPT: a file cannot be written or read, with the reason in the
+// account (row_memory_refuse).
 enum sl_err rowset_fill(struct rowset *r, size_t n, const void *ids);
 
 // An update of the shard.
@@ -185,7 +193,7 @@ static inline uint64_t rowset_evicted(const struct rowset_counts *c)
     return c->evicted_full + c->evicted_unused + c->evicted_small;
 }
 
-// Fills *out.
+// Sets *out to the figures of the set.
 void rowset_counts(const struct rowset *r, struct rowset_counts *out);
 
 // ---- one instant, for a snapshot (T6)
@@ -209,14 +217,18 @@ bool rowset_is_frozen(const struct rowset *r);
 // rowset_freeze_changed, a number that they do not exceed.
 uint64_t rowset_frozen(const struct rowset *r, enum rowset_part part);
 
-// Goes on with the walk of a part: examines at most `most` records (not 0) and
-// copies those of the instant to `out`, *n of them, perhaps none. Each record
-// of the instant comes once, in no order. Returns false after the last one;
-// then *n is 0. The lock may be given up between two calls.
+// Goes on with the walk over a part of the instant: examines at most `most`
+// records (not 0), copies those that are of the instant to `out`, and sets *n
+// to how many they are, perhaps 0. Each record of the instant comes once, in no
+// order. Returns true while there may be more; false, with *n 0, after the last
+// one, or when a file cannot be read (rowset_walked). The lock may be given up
+// between two calls.
 bool rowset_walk(struct rowset *r, enum rowset_part part, size_t most,
                  void *out, size_t *n);
 
-// Returns SL_OK, or why the walk of the rows has ended before the last one.
+// Returns SL_OK; or, when rowset_walk over the rows has returned false before
+// the last one, SL_ECORRUPT: a file cannot be read, or a row in it is not as it
+// was written.
 enum sl_err rowset_walked(const struct rowset *r, struct sl_error *err);
 
 // Ends the instant, also before the walk's end, and frees saved records. A set
@@ -281,13 +293,14 @@ enum sl_err rowset_take(struct rowset *r, enum rowset_part part,
 // Returns how many of n ids are of this shard.
 uint64_t rowset_own(const struct rowset *r, size_t n, const void *ids);
 
-// Returns how many rows of the shard's part of max_rows are left.
+// Returns how many rows may still be added until the shard's part of max_rows
+// is full.
 uint64_t rowset_room(const struct rowset *r);
 
-// Adds those of n rows that are of this shard to a set before its first update:
-// new slots, and a header as of update 0 (T2: no update has made them, and all
-// loads of the file give the same). `values`: n * dim f32, at any address.
-// Errors as rowset_put.
+// Adds rows that a job begins with to a set before its first update: those of n
+// rows that are of this shard, with new slots and a header as of update 0 (T2:
+// no update has made them, and all loads of the file give the same). `values`:
+// n * dim f32, at any address. Errors as rowset_put.
 enum sl_err rowset_start(struct rowset *r, size_t n, const void *ids,
                          const void *values, struct sl_error *err);
 

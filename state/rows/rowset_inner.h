@@ -20,6 +20,7 @@ struct rowset {
     struct rowset_counts counts; // the sums
 };
 
+// Returns the values of a record; its slots follow them.
 static inline float *rowset_values(struct row_header *h)
 {
     return (float *)(void *)(h + 1);

@@ -68,15 +68,15 @@ struct apply_of {
     uint64_t closure, version, based_on, samples;
 };
 
-// Fills *out for an update in which every piece has a gradient, as in all
+// Sets *out for an update in which every piece has a gradient, as in all
 // earlier updates. `versions` keeps the values of of->version from now on; one
 // of zeroes keeps none. out->read and out->keep point into it.
 void apply_step_init(struct apply_step *out, const struct plan *plan,
                      struct stale_versions *versions,
                      const struct apply_of *of);
 
-// Computes the constants with which update `step` changes a run, for a device
-// that applies it (kernels/kern.h, optim).
+// Sets *out to the constants with which update `step` changes the elements of
+// `run`, for a device that applies it (kernels/kern.h, optim).
 void apply_consts(struct optim_consts *out, const struct plan *plan,
                   const struct plan_run *run, const struct apply_step *step);
 

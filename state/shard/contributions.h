@@ -55,10 +55,11 @@ struct contributions {
     } past;
 };
 
-// Prepares for rounds of `most` slots (CONTRIBUTIONS_MOST or fewer; 0: mode is
-// not sync) of `elements` elements. The round at closure 0 is open then, and
-// empty. Gradients are allocated when they come. `account` pays for rows; NULL:
-// there are none. After SL_ENOMEM *c is for contributions_release.
+// Prepares for rounds of `most` slots, at most CONTRIBUTIONS_MOST, of
+// `elements` elements; `most` 0: the mode is not sync. The round at closure 0
+// is then open, and empty. Memory for gradients is allocated when they come.
+// `account` pays for rows; NULL: there are none. Returns SL_OK or SL_ENOMEM,
+// after which *c is for contributions_release.
 enum sl_err contributions_init(struct contributions *c, uint32_t most,
                                size_t elements, struct row_account *account);
 void contributions_release(struct contributions *c); // all zeroes is allowed
@@ -84,16 +85,18 @@ enum sl_err contributions_hold(struct contributions *c,
                                const struct sl_slices *payload,
                                const struct tables_push *rows);
 
-// Lets go of the contribution of `closure`, which is held.
+// Forgets the contribution of `closure`, which must be held.
 void contributions_drop(struct contributions *c, uint64_t closure);
 
-// Returns true if a held contribution is to be skipped.
+// Returns true if one of the held contributions says that its step is to be
+// skipped.
 bool contributions_skip(const struct contributions *c);
 
-// Averages a whole round of at least one held step, which is then empty: fills
-// c->steps with the *count held steps, all skipped if `skip`, which is true if
-// one is. Returns the mean, which lies in a slot until the next round; NULL if
-// they are skipped. *largest: most samples of one contribution.
+// Averages the open round, which is whole and has at least one held step, and
+// empties it. Sets c->steps to the *count held steps, and *largest to the most
+// samples of one contribution. Returns the mean, which lies in a slot until the
+// next round; NULL, with all steps marked as skipped, if `skip` (which must be
+// true if contributions_skip is) or if the mean is not finite.
 const float *contributions_mean(struct contributions *c, bool skip,
                                 uint32_t *count, uint64_t *largest);
 

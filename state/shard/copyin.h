@@ -18,7 +18,8 @@
 
 #include "proto/wire.h"
 
-// Copies n elements. Returns true if none of those at `to` is infinite or NaN.
+// Copies n elements. Returns true if none of the elements as they were copied
+// is infinite or NaN.
 bool copyin_finite(enum wire_type type, void *to, const void *from, size_t n);
 
 #endif

@@ -21,17 +21,17 @@ struct counts_msg {
     Sluice__V1__EpochCount **list; // owned
 };
 
-// Fills a message for a heartbeat: without epochs, without allocation; *m need
-// not be zeroed. `m` must not move.
+// Makes a message for a heartbeat from a shard's brief: without epochs, and
+// without allocation. *m need not be zeroed, and must not move.
 void counts_of_brief(struct counts_msg *m, const struct shard_brief *b);
 
-// Fills a message for a hello, report or snapshot, with epochs. `m` must not
-// move. SL_ENOMEM: there is nothing to release.
+// Makes a message for a hello, report or snapshot, with epochs; *m must not
+// move. Returns SL_OK; SL_ENOMEM: there is nothing to release.
 enum sl_err counts_of_once(struct counts_msg *m, const struct once *o);
 void counts_release(struct counts_msg *m); // after either; zeroes are allowed
 
-// Checks that the counted set and the epochs fit a message and a snapshot.
-// SL_ERANGE if not; SL_ENOMEM.
+// Checks that the counted set and the epochs fit into a message and a snapshot.
+// Returns SL_OK, SL_ERANGE if not, or SL_ENOMEM.
 enum sl_err counts_fit(const struct once *o, struct sl_error *err);
 
 // Makes *out of a snapshot's set and numbers, and checks that they fit each

@@ -85,17 +85,17 @@ static inline uint64_t once_version(const struct once *o)
     return o->counts.version;
 }
 
-// Checks that the job has this step; SL_ERANGE if not. Does not look whether it
-// is counted.
+// Checks that the job has this step, counted or not. Returns SL_OK or
+// SL_ERANGE.
 enum sl_err once_key(const struct once *o, uint64_t closure, uint32_t step,
                      struct sl_error *err);
 
 // Returns the newest attempt seen of a closure; (0, 0) if none was.
 struct wire_attempt once_newest(const struct once *o, uint64_t closure);
 
-// Notes an attempt of a closure, so that older ones are refused (I4). An
-// attempt older than the newest changes nothing, nor does one of a closure
-// below the watermark. SL_EBUSY over ONCE_ATTEMPTS_MAX, SL_ENOMEM.
+// Notes an attempt of a closure, so that older ones are refused (I4). Changes
+// nothing if a newer one was seen, or the closure is below the watermark.
+// Returns SL_OK; SL_EBUSY over ONCE_ATTEMPTS_MAX; SL_ENOMEM.
 enum sl_err once_see(struct once *o, uint64_t closure,
                      struct wire_attempt attempt);
 
@@ -118,9 +118,10 @@ void once_add_round(struct once *o, const struct once_step *steps,
 // SL_ENOMEM.
 enum sl_err once_reserve_passed(struct once *o, size_t pieces);
 
-// Notes the pieces without a gradient (wire_absent) in the update that is being
-// counted. Does nothing before once_reserve_passed. `absent` may be NULL if
-// `bytes` is 0.
+// Adds one to the passed updates of each piece that has no gradient in the
+// update that is being counted: its bit is set in the `bytes` bytes of `absent`
+// (wire_absent). Does nothing before once_reserve_passed. `absent` may be NULL
+// if `bytes` is 0.
 void once_pass(struct once *o, const uint8_t *absent, size_t bytes);
 
 // Copies the counted set and the numbers, without attempts, for a snapshot;
@@ -131,7 +132,8 @@ enum sl_err once_copy(struct once *out, const struct once *from);
 // were updates. SL_ECORRUPT if not.
 enum sl_err once_check(const struct once *o, struct sl_error *err);
 
-// Returns the bucket of a staleness: 0, 1, 2, 4, ... 256, or above.
+// Returns the number of the bucket that counts a staleness; buckets are 0, 1,
+// 2, 4, ... 256, and above.
 unsigned once_bucket(uint64_t staleness);
 
 #endif

@@ -125,15 +125,16 @@ struct plan {
 // SL_ENOMEM; *out is untouched then.
 enum sl_err plan_read(struct plan *out, const Sluice__V1__ShardSpec *spec,
                       struct sl_error *err);
-// Reads the tables of a spec into a plan that has everything else
-// (plan_tables.c; for plan_read). SL_EINVAL names the table; SL_ENOMEM.
+// Reads the sparse tables of a spec into a plan that has everything else; for
+// plan_read (plan_tables.c). Returns SL_OK; SL_EINVAL names the table;
+// SL_ENOMEM.
 enum sl_err plan_read_tables(struct plan *p, const Sluice__V1__ShardSpec *spec,
                              struct sl_error *err);
 // Frees the tables of a plan; for plan_release.
 void plan_release_tables(struct plan *p);
-// Reads a list of reduced rates, of which only the first RATES_MAX count.
-// SL_EINVAL: their closures do not rise, or a rate is negative or not finite.
-// `steps` may be NULL if `count` is 0.
+// Sets *out to a list of reduced rates, the first RATES_MAX of `steps`.
+// SL_EINVAL, with *out untouched: their closures do not rise, or a rate is
+// negative or not finite. `steps` may be NULL if `count` is 0.
 enum sl_err plan_rates(struct rates *out, Sluice__V1__RateStep *const *steps,
                        size_t count, struct sl_error *err);
 // Frees what the plan owns; it is all zeroes then. All zeroes is allowed.

@@ -27,25 +27,27 @@ struct round_rows {
     size_t taken;              // bytes of the account
 };
 
-// Averages the rows of held contributions, of which none is to be skipped.
+// Sets *out to the means of the rows' gradients in the held contributions of
+// `c`, of which none is to be skipped. Returns SL_OK, or the errors above.
 enum sl_err round_rows_mean(struct round_rows *out, const struct tables *t,
                             const struct contributions *c);
 
-// Returns true if all elements are finite.
+// Returns true if all elements of the blocks are finite.
 bool round_rows_finite(const struct round_rows *r, const struct tables *t);
 
-// Reads the rows of the ids of `of`, as they are. SL_ECORRUPT, with a text: one
-// lies in a file that cannot be read.
+// Sets *out to the rows of the ids that `of` has, as they are in the tables
+// now. Returns SL_OK, or the errors above; SL_ECORRUPT, with a text in *err: a
+// row lies in a file that cannot be read.
 enum sl_err round_rows_read(struct round_rows *out, const struct tables *t,
                             const struct round_rows *of, struct sl_error *err);
 
-// Overwrites those of n rows of a table that *r has: `dim` values for each of
-// the ids.
+// Overwrites values[i * dim] and what follows, for each of n ids of a table
+// that *r has, by the dim values in *r; leaves the others.
 void round_rows_find(const struct round_rows *r, const struct tables *t,
                      uint32_t table, size_t n, const uint8_t *ids,
                      float *values);
 
-// Frees the memory; all zeroes is allowed, and what is left.
+// Frees the memory and leaves *r all zeroes, which is allowed, too.
 void round_rows_release(struct round_rows *r, const struct tables *t);
 
 #endif

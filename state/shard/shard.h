@@ -182,19 +182,22 @@ enum sl_err shard_pull_tagged_rows(struct shard *s,
                                    const struct wire_pull *pull, uint8_t **out,
                                    size_t *bytes, struct sl_error *err);
 
-// Answers a pull with a copy that an earlier answer has shown, in *copy, for
-// pool_give; *copy is NULL if no such copy is left, and on failure.
+// Answers a pull with a copy of the parameters that an earlier answer has shown
+// (buffer_pool.h): sets *reply, and *copy, which is for pool_give. *copy is
+// NULL if there is no such copy, also with SL_OK, and on failure. Errors as
+// shard_pull.
 enum sl_err shard_pull_shown(struct shard *s, const struct wire_pull *pull,
                              struct wire_pull_reply *reply,
                              struct pool_buf **copy, struct sl_error *err);
 
-// Answers a pull into `copy`, a buffer of the shard's pool that stays the
-// caller's, and shows it to later pulls.
+// Answers a pull as shard_pull does, into `copy`, a buffer of the shard's pool
+// that stays the caller's, and shows it to later pulls.
 enum sl_err shard_pull_show(struct shard *s, const struct wire_pull *pull,
                             struct wire_pull_reply *reply,
                             struct pool_buf *copy, struct sl_error *err);
 
-// Runs the checks of a pull alone: its errors are those of shard_pull.
+// Checks whether a pull would be answered, and copies nothing: returns SL_OK,
+// or the error of shard_pull.
 enum sl_err shard_pull_check(struct shard *s, const struct wire_pull *pull,
                              struct sl_error *err);
 
@@ -211,11 +214,12 @@ struct shard_brief {
     struct rowset_counts tables; // of all tables together
 };
 
-// Fills *out and returns true. With `wait` false it returns false, and leaves
-// *out unchanged, if an update is being applied.
+// Sets *out to the shard's figures and returns true. With `wait` false it does
+// not wait for an update that is being applied: then it returns false, and
+// leaves *out.
 bool shard_brief(struct shard *s, bool wait, struct shard_brief *out);
-// Fills also each[tables.count], with the figures of each table at the same
-// instant; NULL is allowed.
+// Does the same as shard_brief, and also sets each[i], unless `each` is NULL,
+// to the figures of table i at the same instant.
 bool shard_brief_each(struct shard *s, bool wait, struct shard_brief *out,
                       struct rowset_counts *each);
 
@@ -249,8 +253,8 @@ enum sl_err shard_freeze(struct shard *s, uint64_t incarnation,
 enum sl_err shard_freeze_as(struct shard *s, struct wire_tag tag,
                             struct shard_image *out, struct sl_error *err);
 
-// Freezes without a tag, to copy the state to other memory than a file. The
-// sequence stays as it is.
+// Takes an image as shard_freeze does, to copy the state to other memory than a
+// file: without a tag, and the sequence of snapshots stays as it is.
 enum sl_err shard_freeze_copy(struct shard *s, struct shard_image *out,
                               struct sl_error *err);
 
@@ -270,9 +274,10 @@ bool shard_is_frozen(struct shard *s);
 // a float. Does not fail.
 void shard_image_take(struct shard_image *image, size_t block, void *space,
                       const void **at, size_t *n);
-// Goes on with the walk over a table's records of the image (rowset_walk),
-// under the lock: copies at most `most` of them to `out`, *n of them. False
-// after the last one. The number of all of them is rowset_frozen.
+// Goes on with the walk over one part of a table's records in the image, under
+// the lock: copies at most `most` of them to `out`, and sets *n to how many.
+// Returns true while there may be more, as rowset_walk. rowset_frozen has the
+// number of all.
 bool shard_image_rows(struct shard_image *image, size_t table,
                       enum rowset_part part, size_t most, void *out, size_t *n);
 // Returns SL_OK, or why shard_image_rows has ended before the last record of a

@@ -36,13 +36,13 @@ enum sl_err store_put(struct shard_table *s, struct shard *shard);
 // Removes and closes a shard, if the store has it.
 void store_remove(struct shard_table *s, uint64_t job, uint32_t shard);
 
-// Notes the newest term of a coordinator, in place of the one noted before,
-// whichever is higher. Shards are admitted in a term before it gives leases, so
-// an attempt of a later term is false, and must be refused: it would fence all
-// true ones.
+// Sets the term of the coordinator that this server listens to. Shards are
+// admitted in a term before it gives leases, so an attempt of a later term is
+// false and must be refused: it would fence all true ones.
 void store_note_term(struct shard_table *s, uint64_t term);
 
-// Returns true if `term` is not above the newest noted one. Any thread.
+// Returns true if `term` is not above the one that store_note_term was given
+// last. Any thread.
 bool store_knows_term(const struct shard_table *s, uint64_t term);
 
 #endif

@@ -40,7 +40,8 @@ struct tables_push {
     uint8_t *owned; // NULL: the bytes are borrowed
 };
 
-// Makes one piece of a message's blocks. SL_ENOMEM: *out is zeroes.
+// Sets *out to the bytes of a message's blocks in one piece: borrowed if they
+// lie so, else copied. Returns SL_OK; SL_ENOMEM: *out is zeroes.
 enum sl_err tables_flatten(struct tables_push *out,
                            const struct sl_slices *rows);
 // Frees what tables_flatten has made. All zeroes is allowed.
@@ -71,14 +72,16 @@ static inline bool tables_next(const struct tables *t, struct table_rows_at *at,
                                            elements, NULL) == SL_OK;
 }
 
-// Returns the bytes of the longest rows of all tables, in memory.
+// Returns the bytes that the longest row of all tables takes in memory.
 size_t tables_row_bytes(const struct tables *t);
 
-// Returns the bytes of the answer to a pull that tables_check has passed.
+// Returns the size of the answer to a pull of the ids in *p, which tables_check
+// has passed.
 size_t tables_answer_bytes(const struct tables *t, const struct tables_push *p);
 
-// Fills *sum with the figures of all tables together, but for `largest`, and
-// each[t->count] with those of each, unless it is NULL.
+// Sets *sum to the sums of the figures of all tables (but not `largest` and
+// `hottest`, which stay 0), and each[i] to those of table i, unless `each` is
+// NULL.
 void tables_counts(const struct tables *t, struct rowset_counts *sum,
                    struct rowset_counts *each);
 

@@ -65,7 +65,8 @@ static inline bool stale_refuses(const struct stale_rule *r, uint64_t delay,
     return r->max_delay > 0 && delay >= r->max_delay && !late;
 }
 
-// Returns the factor of the learning rate of an update of this delay.
+// Returns the factor of the learning rate for an update of this delay: 1 /
+// delay with STALE_INVERSE, or at or over max_delay; else 1.
 double stale_scale(const struct stale_rule *r, uint64_t delay);
 
 // Writes g + lambda g g (w - read) to `out`, which may be g. In f32; n
@@ -80,8 +81,8 @@ struct stale_versions {
     uint64_t *version;      // version in each place, plus 1; 0: empty
 };
 
-// Allocates room for the versions that `r` keeps, of `elements` values each; if
-// it keeps none, *s becomes zeroes. After SL_ENOMEM, too.
+// Allocates room for the versions that `r` keeps, of `elements` values each; *s
+// becomes zeroes if it keeps none. Returns SL_OK; SL_ENOMEM, with *s zeroes.
 enum sl_err stale_init(struct stale_versions *s, const struct stale_rule *r,
                        size_t elements);
 void stale_release(struct stale_versions *s); // all zeroes is allowed
@@ -89,8 +90,9 @@ void stale_release(struct stale_versions *s); // all zeroes is allowed
 // Returns the kept values of a version; NULL if it is not kept.
 const float *stale_find(const struct stale_versions *s, uint64_t version);
 
-// Returns the place for the values of `version`, which are about to be changed,
-// and which count as kept from here on; NULL: they are not kept.
+// Returns the place for the caller to copy the values of `version` to, which
+// are about to be changed, and counts them as kept from now on; NULL: no
+// versions are kept.
 float *stale_keep(struct stale_versions *s, uint64_t version);
 
 #endif

@@ -93,9 +93,9 @@ enum tagged_answer tagged_find(struct tagged *t, struct wire_tag tag,
 void tagged_opened(struct tagged *t, struct wire_tag tag, enum sl_err rc,
                    const struct sl_error *err, struct tagged_file *file);
 
-// Lets go of the mapped snapshots whose tags `goes` is true of; answers that
-// are being sent keep theirs, and one that is being opened stays. `goes` is
-// called with a lock held.
+// Closes the mapped snapshots for which goes(arg, tag) returns true; answers
+// that are being sent keep theirs, and one that is being opened stays. `goes`
+// is called with a lock held.
 void tagged_drop(struct tagged *t,
                  bool (*goes)(const void *arg, struct wire_tag tag),
                  const void *arg);

@@ -53,9 +53,10 @@ enum sl_err update_foresee(struct shard *s, const struct update *u,
 typedef enum sl_err (*update_read_fn)(void *arg, unsigned array, float *into,
                                       struct sl_error *err);
 
-// Fills memory that is behind with all arrays of `read`, which is called under
-// the lock and must not call the shard; memory that is not behind is left
-// alone. If `read` fails the memory stays behind, and is undefined.
+// Reads all arrays into memory that is behind, with read(arg, ...), which is
+// called under the lock and must not call the shard; does nothing if the memory
+// is not behind. Returns SL_OK; if `read` fails its error, and the memory stays
+// behind, and is undefined.
 enum sl_err update_bring(struct shard *s, update_read_fn read, void *arg,
                          struct sl_error *err);
 // Returns true if the memory lacks counted updates.

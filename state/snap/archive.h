@@ -55,8 +55,8 @@ void archive_init(struct archive *a);
 // Closes all files.
 void archive_release(struct archive *a);
 
-// Finds the values of snapshot `tag` of a shard, and verifies and maps the file
-// if it is not open.
+// Sets *out to snapshot `tag` of a shard of a job, from a folder below `store`;
+// verifies and maps the file if it is not open yet.
 enum sl_err archive_values(struct archive *a, struct fs *fs, const char *store,
                            uint64_t job, uint32_t shard, struct wire_tag tag,
                            struct tagged_file **out, struct sl_error *err);

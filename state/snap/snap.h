@@ -75,8 +75,8 @@ char *snap_folder(const char *store, const struct plan *plan);
 // Returns true if `name` is the folder of this job, under any job name.
 bool snap_folder_is(const char *name, uint64_t job, uint64_t uid);
 
-// Returns the file system of a path in a record: `fs`, that of our own store,
-// except for a folder while our store is in S3.
+// Returns the file system that has `path`, a path in a record: `fs`, that of
+// our own store; or, if that is in S3 and `path` is a folder, this host's.
 struct fs *snap_fs_of(struct fs *fs, const char *store, const char *path);
 
 // ---- writing (snap_write.c)
@@ -112,10 +112,11 @@ enum sl_err snap_write_image(struct fs *fs, const char *folder,
                              struct shard_image *image,
                              struct snap_written *out, struct sl_error *err);
 
-// Reads the snapshot written under this tag into *out, if the file exists (else
-// SL_ENOENT) and is intact: a rank may be asked again for a part that it has
-// written. It is durable on SL_OK (K2), whatever became of its writer. Whether
-// its values are finite is not looked at. For snap_written_release.
+// Sets *out, for snap_written_release, to the snapshot that was written under
+// this tag, and makes it durable (K2), whatever became of its writer: a rank
+// may be asked again for a part that it has written. SL_ENOENT: the file does
+// not exist; SL_ECORRUPT: it is not intact. Does not check whether its values
+// are finite.
 enum sl_err snap_written_find(struct fs *fs, const char *folder,
                               const struct plan *plan, struct wire_tag tag,
                               struct snap_written *out, struct sl_error *err);
@@ -149,8 +150,8 @@ enum sl_err snap_load(struct fs *fs, const char *folder,
                       struct wire_tag at_least, struct shard *shard,
                       snap_passed_fn passed, void *arg, struct sl_error *err);
 
-// Reads number `key` of the metadata, written in `base` (10 or 16). SL_ECORRUPT
-// if the key is missing or is no number.
+// Sets *out to the number `key` of the metadata, which is written in `base` (10
+// or 16). SL_ECORRUPT if the key is missing or is no number.
 enum sl_err snap_meta_u64(const struct tensorfile *f, const char *key, int base,
                           uint64_t *out, struct sl_error *err);
 // Checks that number `key` of the metadata is `want`. SL_ECORRUPT if not, or if
@@ -247,7 +248,8 @@ struct snap_keep {
     bool chains; // the job has tables: files may be below those that are kept
 };
 
-// Reads a Keep. SL_ENOMEM: nothing is to be freed.
+// Reads a Keep into *out; out->tags is for sl_free. SL_ENOMEM: there is nothing
+// to free.
 enum sl_err snap_keep_read(struct snap_keep *out, const Sluice__V1__Keep *m);
 
 // Deletes the shard's snapshots that `keep` does not protect, nor any that is
