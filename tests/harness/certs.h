@@ -3,8 +3,7 @@
 //
 // Threads  one.
 // Memory   paths are the test's (t_path).
-// Errors   certs_make fails the test; without the openssl command it is
-// skipped.
+// Errors   certs_make fails the test; without the openssl command it skips it.
 #ifndef TESTS_HARNESS_CERTS_H
 #define TESTS_HARNESS_CERTS_H
 
@@ -14,7 +13,8 @@
 #include "common/net/rpc.h"
 #include "tests/harness/t.h"
 
-// In the test's folder; the status that system() has.
+// Runs a shell script in the folder of the test, and returns what system()
+// returns: 0 if it succeeded.
 static inline int certs_shell(const char *script)
 {
     char command[4096];
@@ -24,7 +24,9 @@ static inline int certs_shell(const char *script)
     return system(command);
 }
 
-// Runs a script that leaves NAME.pem and NAME.key there.
+// Runs a shell script in the folder of the test, which leaves NAME.pem and
+// NAME.key there for each certificate. Fails the test if the script fails;
+// skips it without the openssl command.
 static inline void certs_make(const char *script)
 {
     if (system("command -v openssl >/dev/null") != 0)
@@ -32,7 +34,9 @@ static inline void certs_make(const char *script)
     T_EQ(certs_shell(script), 0);
 }
 
-// Those of `name`, whose peers are signed by `ca`.
+// Returns TLS settings with the certificate and key of `name`, for connections
+// to peers that `ca` has signed: files NAME.pem and NAME.key of certs_make,
+// without their ending here. The paths live until the test ends.
 static inline struct rpc_tls certs_of(const char *ca, const char *name)
 {
     struct rpc_tls tls = {.server_name = NULL};

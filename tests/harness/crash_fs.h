@@ -37,33 +37,43 @@
 
 struct crash_fs;
 
+// Returns an empty disk; `seed` chooses what its reboots leave. Without memory
+// it aborts.
 struct crash_fs *crash_fs_new(uint64_t seed);
 void crash_fs_free(struct crash_fs *fs); // NULL is allowed
 
-// To hand to the code under test.
+// Returns the disk as a file system, for the code under test; valid until
+// crash_fs_free.
 struct fs *crash_fs_ops(struct crash_fs *fs);
 
-// Dies at the n-th step from now; 0: lives.
+// Makes the machine die at the n-th step from now (1: the next); 0: it does not
+// die.
 void crash_fs_die_at(struct crash_fs *fs, uint64_t step);
+// Returns true if the machine has died and was not rebooted since.
 bool crash_fs_died(const struct crash_fs *fs);
 
-// Fails the n-th step from now once with SL_EIO, without dying: a bad sector,
-// a full disk. A failed sync also drops what it should have made durable.
+// Makes the n-th step from now (1: the next) fail once with SL_EIO, without
+// dying, as for a bad sector or a full disk; 0: none. A sync that fails also
+// drops what it should have made durable.
 void crash_fs_fail_at(struct crash_fs *fs, uint64_t step);
 
-// Steps since crash_fs_new.
+// Returns the number of steps since crash_fs_new.
 uint64_t crash_fs_steps(const struct crash_fs *fs);
 
-// Power comes back. Also without a death before: then it was the mains.
+// Starts the machine again, after a death or a power cut now: of what was not
+// durable, the seed chooses what is left.
 void crash_fs_reboot(struct crash_fs *fs);
 
-// What it takes of the heap, which grows with all that was ever written.
+// Returns how many bytes of the heap the disk takes, which grow with all that
+// was ever written.
 size_t crash_fs_bytes(const struct crash_fs *fs);
 
-// Would a file be here, as it is now, whatever happens to the power?
+// Returns true if the file would be there as it is now after any power cut.
 bool crash_fs_durable(struct crash_fs *fs, const char *path);
 
-// Flips one bit of a file, durably. SL_ENOENT, SL_ERANGE.
+// Flips bit number `bit` (0 to 7) of byte number `byte` of a file, durably;
+// makes all writes to the file durable for that. SL_OK; SL_ENOENT: there is no
+// such file; SL_ERANGE: it has no such bit.
 enum sl_err crash_fs_flip(struct crash_fs *fs, const char *path, uint64_t byte,
                           unsigned bit);
 

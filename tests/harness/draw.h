@@ -10,13 +10,13 @@
 
 #include "common/base/rng.h"
 
-// [0, 1), a multiple of 2^-24.
+// Returns a number from [0, 1), a multiple of 2^-24.
 static inline float draw_float(struct rng *r)
 {
     return (float)(rng_u32(r) >> 8) * 0x1p-24f;
 }
 
-// Mean 0, deviation 1.
+// Returns a number of the normal distribution with mean 0 and deviation 1.
 static inline double draw_normal(struct rng *r)
 {
     double radius = sqrt(-2.0 * log(((double)rng_u32(r) + 0.5) * 0x1p-32));

@@ -5,8 +5,8 @@
 
 #include "proto/wire.h"
 
-// HandBack, AttemptFailed and Complete say with the same fields which attempt
-// they are about. The attempt stays the lease's.
+// Sets the fields of *message, a HandBack, AttemptFailed or Complete, that say
+// which attempt of *lease it is about. The message borrows the lease's attempt.
 #define T_OF_LEASE(message, lease)                                             \
     do {                                                                       \
         (message)->job = (lease)->job;                                         \

@@ -32,9 +32,10 @@
 #define PAYLOAD_HEAD_ROOM 512   // heads up to this need no memory
 #define PAYLOAD_HEAD_MAX 262144 // default limit of a head
 
-// Packs `head` (whose payload field must be empty) and the tag and length of
-// field `number` with `payload_bytes` to come, as the header of msg. The
-// caller then adds the payload with rpc_msg_part. Zero bytes: no field at all.
+// Packs `head`, the payload field of which must be empty, and then the tag and
+// length of field `number`, for `payload_bytes` bytes to come, as the header of
+// `msg`. The caller then adds the payload with rpc_msg_part. With 0 bytes there
+// is no such field. Returns SL_OK or SL_ENOMEM.
 enum sl_err payload_head(struct rpc_msg *msg, const ProtobufCMessage *head,
                          uint32_t number, size_t payload_bytes,
                          struct sl_error *err);
@@ -49,12 +50,14 @@ struct payload_parts {
     uint8_t head_room[PAYLOAD_HEAD_ROOM];
 };
 
-// Finds field `number` of the message. A head over `head_max` bytes (0:
-// PAYLOAD_HEAD_MAX) is refused. On success the caller releases `out`; on
-// failure there is nothing to release.
+// Finds field `number` of the message, and sets *out to it and to the other
+// fields. A head over `head_max` bytes (0: PAYLOAD_HEAD_MAX) is SL_ERANGE. On
+// SL_OK the caller calls payload_release; on failure there is nothing to
+// release.
 enum sl_err payload_split(struct payload_parts *out,
                           const struct sl_slices *message, uint32_t number,
                           size_t head_max, struct sl_error *err);
+// Frees what payload_split has allocated.
 void payload_release(struct payload_parts *parts);
 
 #endif

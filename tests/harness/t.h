@@ -44,6 +44,8 @@ struct t_test {
     struct t_test *next;
 };
 
+// Adds a test, which is borrowed for good, to those that the binary runs. For
+// TEST.
 void t_register(struct t_test *test);
 
 #define TEST(suite_, name_)                                                    \
@@ -56,39 +58,43 @@ void t_register(struct t_test *test);
     }                                                                          \
     static void t_run_##suite_##_##name_(void)
 
-// The seed of this run. t_rand: a sequence that starts anew in each test and
-// is a function of the seed and the test's name.
+// Returns the seed of this run: T_SEED, or a fixed number.
 uint64_t t_seed(void);
+// Returns the next number, of 64 random bits, of a sequence that starts anew in
+// each test and follows from the seed and the test's name.
 uint64_t t_rand(void);
-uint64_t t_below(uint64_t n); // [0, n), n > 0
+// Returns a number from [0, n) made from t_rand; n > 0.
+uint64_t t_below(uint64_t n);
 
-// An empty folder for this test, removed when it ends. The same one for each
-// call within a test.
+// Returns the path of an empty folder for this test, which is removed when the
+// test ends. Each call within a test returns the same one.
 const char *t_tmpdir(void);
 
-// t_tmpdir() + "/" + name; lives until the test ends.
+// Returns t_tmpdir() + "/" + name; the text lives until the test ends.
 const char *t_path(const char *name);
 
-// sl_error of the test, for calls that want one: T_OK(f(..., t_err())) prints
-// its text when it fails. Cleared by each call.
+// Returns the sl_error of the test, cleared, for a call that wants one:
+// T_OK(f(..., t_err())) prints its text when the call fails.
 struct sl_error *t_err(void);
 
-// What repeats a failure from here on, in place of T_SEED=...; copied. Until
-// the test ends.
+// Sets the command that a failure prints, from now until the test ends, as the
+// way to repeat it, in place of T_SEED=...; it is copied.
 void t_again(const char *command);
 
-// Has the n-th call of pthread_create that this thread makes from now on (1:
-// the next) in the program or libsluice fail with EAGAIN; 0: none. Calls within
-// other libraries do not count.
+// Makes the n-th call of pthread_create that this thread makes from now on (1:
+// the next), in the program or libsluice, fail with EAGAIN; 0: none. Calls
+// within other libraries do not count.
 void t_threads_refuse(unsigned n);
-// Returns how many calls this thread has made since; always 0 in a build with a
-// sanitizer, where none is refused.
+// Returns how many such calls this thread has made since t_threads_refuse;
+// always 0 in a build with a sanitizer, where none is refused.
 unsigned t_threads_asked(void);
 
-// --- checks
+// --- checks: each evaluates its arguments once. One that does not hold prints
+// what was compared, and ends the test as failed.
 
 #define T_TRUE(cond) t_check_true((cond), #cond, __FILE__, __LINE__)
 #define T_FALSE(cond) T_TRUE(!(cond))
+// T_OK: `call` returns SL_OK. T_FAILS: it returns this error.
 #define T_OK(call) t_check_code(SL_OK, (call), #call, __FILE__, __LINE__)
 #define T_FAILS(code, call)                                                    \
     t_check_code((code), (call), #call, __FILE__, __LINE__)
@@ -107,17 +113,21 @@ unsigned t_threads_asked(void);
         t_check_int(t_ia_ op t_ib_, t_ia_, t_ib_, #a " " #op " " #b, __FILE__, \
                     __LINE__);                                                 \
     } while (0)
+// T_PTR: equal pointers. T_STR: equal texts.
 #define T_PTR(a, b) t_check_ptr((a), (b), #a " == " #b, __FILE__, __LINE__)
 #define T_STR(a, b) t_check_str((a), (b), #a " == " #b, __FILE__, __LINE__)
 // `text` contains `part`.
 #define T_HAS(text, part)                                                      \
     t_check_has((text), (part), #text " has " #part, __FILE__, __LINE__)
+// The `bytes` bytes at a and at b are equal.
 #define T_MEM(a, b, bytes)                                                     \
     t_check_mem((a), (b), (bytes), #a " == " #b, __FILE__, __LINE__)
 // |a - b| <= tolerance; a NaN is near nothing.
 #define T_NEAR(a, b, tolerance)                                                \
     t_check_near((a), (b), (tolerance), #a " near " #b, __FILE__, __LINE__)
 
+// T_FAIL ends the test as failed, with a text made as printf makes it; T_SKIP
+// as skipped, for a literal reason.
 #define T_FAIL(...) t_fail(__FILE__, __LINE__, __VA_ARGS__)
 #define T_SKIP(reason) t_skip(reason)
 
@@ -125,6 +135,8 @@ unsigned t_threads_asked(void);
 #define T_ASSERT(cond)                                                         \
     ((cond) ? (void)0 : t_assert_failed(#cond, __FILE__, __LINE__))
 
+// What the macros call: `what` is the text of the comparison, `file` and `line`
+// its place. They return if it holds, else they end the test.
 void t_check_true(bool ok, const char *what, const char *file, int line);
 void t_check_code(enum sl_err want, enum sl_err got, const char *what,
                   const char *file, int line);

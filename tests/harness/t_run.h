@@ -23,7 +23,8 @@ extern struct t_run t_now;
 // false under a sanitizer.
 bool t_threads_made(void);
 
-// Removes the folder of the test, if it made one.
+// Removes the folder of the test, if t_tmpdir made one, and frees the paths of
+// t_path.
 void t_dir_remove(void);
 
 #endif
