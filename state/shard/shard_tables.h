@@ -53,8 +53,12 @@ void tables_push_release(struct tables_push *p);
 enum sl_err tables_check(const struct tables *t, const struct tables_push *p,
                          bool elements, struct sl_error *err);
 
-// Takes the memory that tables_apply needs (S4): the errors of rowset_reserve,
-// with the name of the table, which the plan has.
+// Takes the memory that tables_apply needs for a push that tables_check has
+// passed (S4), and brings its rows that lie in a file into memory; holds until
+// the next change, reserve or freeze of the tables. SL_ENOMEM; SL_ERANGE or
+// SL_EBUSY: too little memory is left, or a file cannot be written;
+// SL_ECORRUPT: a file cannot be read. *err names the table, whose name is in
+// `plan`.
 enum sl_err tables_reserve(struct tables *t, const struct plan *plan,
                            const struct tables_push *p, struct sl_error *err);
 

@@ -140,8 +140,10 @@ uint64_t lease_still_ms(struct lease *l, uint64_t now_ms);
 
 // Returns a copy of the metrics so far. Any thread.
 struct lease_metrics lease_progress(struct lease *l);
-// Replaces the metrics so far, and adds what is new in them to this worker's
-// figures (figures.h). The compute thread.
+// Replaces the metrics so far by *m, which goes on from lease_progress: steps,
+// skipped and samples do not fall, except in an evaluation that begins again.
+// Adds what is new in them to this worker's figures (figures.h) when steps have
+// risen, but nothing for an evaluation. The compute thread.
 void lease_set_progress(struct lease *l, const struct lease_metrics *m);
 
 // Sets *out to the metrics as a message; its text borrows from *m. *out need
