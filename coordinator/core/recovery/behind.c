@@ -103,7 +103,7 @@ static void behind_add_unknown(struct coord *c, const struct member *m,
 void behind_list(struct coord *c, const struct member *m,
                  const Sluice__V1__ShardHello *h)
 {
-    if (behind_is_listed(c, h->job, m->name) || c->unknown_count >= LISTED_MAX)
+    if (behind_is_listed(c, h->job, m->name))
         return;
     // No number at or below it is given any more, so one message must not use
     // up the numbers.
@@ -118,7 +118,9 @@ void behind_list(struct coord *c, const struct member *m,
             return;
         c->jobs.last = h->job;
     }
-    behind_add_unknown(c, m, h);
+    // A list that is full keeps no number from being skipped.
+    if (c->unknown_count < LISTED_MAX)
+        behind_add_unknown(c, m, h);
 }
 
 enum sl_err behind_skip_stored(struct coord *c, struct sl_error *err)

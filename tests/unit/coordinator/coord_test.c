@@ -1235,6 +1235,31 @@ TEST(coord, I7_a_job_never_given_is_listed_and_its_number_is_not_given_again)
     world_release(w);
 }
 
+// However many are shown: psservers can fill the list of those that people see.
+TEST(coord, I7_numbers_beyond_the_list_are_not_given_again)
+{
+    struct world *w = begin();
+    struct fake_member *ps = &w->members[0];
+    uint64_t most = 300; // the list has 256
+
+    world_people(w, 1, 1);
+    world_submit(w, world_graph_job);
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    fake_read_all(w, ps);
+    world_stop_coord(w);
+    journal_close(w->journal); // somebody restored an empty one
+    T_OK(journal_open(&w->journal, ":memory:", t_err()));
+    world_start_coord(w);
+    for (w->job = 1; w->job <= most; w->job++) {
+        world_attach(w, ps);
+        fake_deliver_all(w, ps);
+        world_break(w, ps);
+    }
+    T_EQ(w->fatal, SL_OK);
+    T_EQ(world_submit(w, world_graph_job), most + 1);
+    world_release(w);
+}
+
 TEST(coord, I7_a_number_that_the_store_holds_is_not_given_again)
 {
     struct world *w = begin();
