@@ -97,7 +97,7 @@ static enum sl_err check_others(const Sluice__V1__JobSpec *spec,
         return sl_fail(err, SL_EINVAL,
                        "train.accumulate: in local each batch is a step of its "
                        "worker; take a larger train.batch");
-    if (spec_audit(spec->train) > 0)
+    if (spec->train->has_audit && spec->train->audit > 0)
         return sl_fail(err, SL_EINVAL,
                        "train.audit: what many steps change is not compared; "
                        "leave it out in local");
