@@ -166,7 +166,7 @@ static const struct wire_rules all[] = {
     RULES(snapshot_report, check_snapshot, JOB(1), OPAQUE(2), SHARD(3), FILL(4),
           PATHNAME(5), RANGE(6, 0, UINT64_C(1) << 50), BYTES(7, 0, 32), FILL(8),
           FILL(9), OPAQUE(10), OPAQUE(13)),
-    RULES(snapshot_chain, NULL, COUNT(1, TABLE_CHAIN_FILES)),
+    RULES(snapshot_chain, NULL, COUNT(1, TABLE_CHAIN_FILES), OPAQUE(2)),
     RULES(snapshot_file, NULL, FILE_NAME(1, 1)),
     RULES(complete, NULL, JOB(1), CLOSURE(2), FILL(3),
           COUNT(5, WIRE_SHARDS_MAX), FILL(6), OPAQUE(7), OPAQUE(8),

@@ -224,8 +224,10 @@ uint64_t cut_file_bytes(const struct cut *c)
 {
     uint64_t bytes = 0;
 
-    for (uint32_t i = 0; i < c->shards; i++)
+    for (uint32_t i = 0; i < c->shards; i++) {
         bytes += c->shard[i].file_bytes;
+        bytes += c->shard[i].below != NULL ? c->shard[i].below->bytes : 0;
+    }
     return bytes;
 }
 

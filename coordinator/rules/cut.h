@@ -131,7 +131,8 @@ uint64_t cut_steps(const struct cut *c);
 // Returns how many whole epochs, from the first on, every file holds.
 uint32_t cut_epochs(const struct cut *c);
 
-// Returns the size of all files together, in bytes.
+// Returns the size of all files together and of those that they need (T10), in
+// bytes.
 uint64_t cut_file_bytes(const struct cut *c);
 
 // ---- when a cut is due

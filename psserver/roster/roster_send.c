@@ -177,6 +177,7 @@ static void below_fill(struct below_msg *b, uint32_t shard,
     }
     b->msg.files = b->list;
     b->msg.n_files = w->below_count;
+    b->msg.bytes = w->below_bytes;
 }
 
 void hosted_send_snapshot(struct hosted *h, uint64_t request,

@@ -1319,7 +1319,8 @@ enum sl_err shard_image_walked(struct shard_image *image, size_t table,
 }
 
 void shard_image_kept(struct shard_image *image,
-                      const uint8_t sha256[SHA256_BYTES], uint64_t bytes)
+                      const uint8_t sha256[SHA256_BYTES], uint64_t bytes,
+                      uint64_t file_bytes)
 {
     struct shard_chain *c = &image->shard->chain;
     struct shard_chain_link *link = &c->link[c->count];
@@ -1329,6 +1330,7 @@ void shard_image_kept(struct shard_image *image,
     pthread_mutex_lock(&image->shard->lock);
     link->tag = image->tag;
     link->bytes = bytes;
+    link->file_bytes = file_bytes;
     memcpy(link->sha256, sha256, SHA256_BYTES);
     c->count++;
     c->version = image->version;

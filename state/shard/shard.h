@@ -284,12 +284,14 @@ bool shard_image_rows(struct shard_image *image, size_t table,
 // table: a file of rows could not be read.
 enum sl_err shard_image_walked(struct shard_image *image, size_t table,
                                struct sl_error *err);
-// Adds the image's file, which is durable, to the shard's chain: its hash, and
-// the bytes of the records in it. Before shard_image_release, at most once; an
-// image without it leaves the chain as it was, or if it is of a base without a
-// file (T10). Nothing for an image without a sequence.
+// Adds the image's file, which is durable, to the shard's chain: its hash, the
+// bytes of the records in it, and those of all of it. Before
+// shard_image_release, at most once; an image without it leaves the chain as it
+// was, or if it is of a base without a file (T10). Nothing for an image without
+// a sequence.
 void shard_image_kept(struct shard_image *image,
-                      const uint8_t sha256[SHA256_BYTES], uint64_t bytes);
+                      const uint8_t sha256[SHA256_BYTES], uint64_t bytes,
+                      uint64_t file_bytes);
 
 // Ends the image: pushes copy no more blocks, and another image may be taken.
 // Drops its reference to the shard. Takes the lock; all zeroes is allowed.

@@ -9,9 +9,8 @@
 // written where a delta would not pay: the records of the deltas together are
 // more than half of those of the base, or there are `most` of them.
 //
-// Threads  shard_chain_delta: under the shard's lock; the rest: the one that
-// writes
-//          the shard's snapshot. There is one at a time.
+// Threads  shard_chain_delta: under the shard's lock; the rest: the thread that
+//          writes the shard's snapshot. There is one at a time.
 // Memory   a value; it owns nothing.
 // Units    bytes of the records of tables; a version counts the updates.
 // Errors   none.
@@ -31,6 +30,7 @@ struct shard_chain_link {
     struct wire_tag tag;
     uint8_t sha256[SHA256_BYTES]; // of the whole file
     uint64_t bytes;               // of its records
+    uint64_t file_bytes;
 };
 
 struct shard_chain {

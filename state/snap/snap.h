@@ -91,6 +91,7 @@ struct snap_written {
     struct wire_tag
         below[SHARD_CHAIN_MOST];          // of files that it needs (T10), the
     unsigned below_count;                 // nearest first
+    uint64_t below_bytes;                 // of all of them
     char not_finite[WIRE_NAME_BYTES + 1]; // variable with values not finite
 };
 

@@ -485,8 +485,10 @@ static void note_below(struct snap_written *w, const struct shard_image *image)
 {
     const struct shard_chain *c = &image->shard->chain;
 
-    for (unsigned i = c->count; image->delta && i-- > 0;)
+    for (unsigned i = c->count; image->delta && i-- > 0;) {
         w->below[w->below_count++] = c->link[i].tag;
+        w->below_bytes += c->link[i].file_bytes;
+    }
 }
 
 enum sl_err snap_write_image(struct fs *fs, const char *folder,
@@ -508,7 +510,7 @@ enum sl_err snap_write_image(struct fs *fs, const char *folder,
     rc = path == NULL ? SL_ENOMEM : write_named(fs, path, image, &made, err);
     if (rc == SL_OK) {
         note_below(&made, image);
-        shard_image_kept(image, made.sha256, made.table_bytes);
+        shard_image_kept(image, made.sha256, made.table_bytes, made.bytes);
         HISTORY("snapshot",
                 "job=%" PRIu64 " uid=%" PRIx64 " shard=%u incarnation=%" PRIu64
                 " sequence=%" PRIu64 " steps=%" PRIu64 " path=%s",

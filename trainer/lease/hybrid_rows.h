@@ -21,8 +21,8 @@
 //
 // Threads  the compute thread.
 // Memory   hybrid_rows_free; tables are borrowed. Space grows to that of the
-// largest
-//          micro-batch of a group. Gradients are the group's until hybrid_wait.
+//          largest micro-batch of a group. Gradients are the group's until
+//          hybrid_wait.
 // Units    micro-batches; ids; elements.
 // Errors   those of hybrid.h, and of job_tables.h. SL_ERANGE: the members have
 //          more ids than can be pulled at once. `err` may be NULL.

@@ -91,6 +91,7 @@ TEST(cut, the_files_that_a_snapshot_needs_are_in_the_cut)
 
     chain.files = files;
     chain.n_files = 1;
+    chain.bytes = 1000;
     file.file = "base";
     T_OK(report_with(c, &e, 0, 77, 1, 3, &chain));
     T_OK(report(c, &e, 1, 77, 1, 3));
@@ -98,8 +99,10 @@ TEST(cut, the_files_that_a_snapshot_needs_are_in_the_cut)
     T_EQ(c->shard[0].below->n_files, 1);
     T_STR(c->shard[0].below->files[0]->file, "base");
     T_TRUE(c->shard[1].below == NULL);
+    T_EQ(cut_file_bytes(c), 1200);    // a checkpoint is what it needs
     T_OK(report(c, &e, 0, 77, 1, 3)); // a whole file takes its place
     T_TRUE(c->shard[0].below == NULL);
+    T_EQ(cut_file_bytes(c), 200);
     cut_free(c);
     evidence_release(&e);
 }
