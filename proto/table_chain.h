@@ -60,7 +60,9 @@ struct table_chain {
 };
 
 // Opens the files below a snapshot that lies in `folder`, and checks that each
-// is the one that it names; mapped, or as tensorfile_open_unmapped does.
+// is the one that it names; mapped, or as tensorfile_open_unmapped does. A
+// failure leaves *out as it was, and nothing of it is to be closed; here and in
+// table_chain_beside.
 enum sl_err table_chain_open(struct table_chain *out,
                              const struct tensorfile *top, struct fs *fs,
                              const char *folder, bool mapped,

@@ -52,7 +52,8 @@ enum sl_err keras_fill(json_t *spec, const json_t *said, const struct keras *k,
                        struct buf *notes, const char *name,
                        struct sl_error *err);
 
-// Appends the classes of layers that are known, separated by commas. SL_ENOMEM.
+// Appends the classes of layers that are known, separated by ", ". SL_ENOMEM:
+// *out may have a part of them.
 enum sl_err keras_known(struct buf *out);
 
 #endif

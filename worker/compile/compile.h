@@ -80,10 +80,12 @@ enum sl_err compile(struct program **out, struct kern_dev *dev,
                     const struct compile_options *options,
                     struct program_memory *memory, struct sl_error *err);
 
-// Logs which kernels of a device were proved to be right since its kern_proofs
-// were `before`, and which are left out as wrong; the latter are also shown in
-// the status. For plans that are not a program's: compile() calls it for its
-// own.
+// Logs how many plans of a device were compared with what is right since its
+// kern_proofs were `before`, how many of them were wrong, and how long it took
+// (nothing if none was compared), and adds both numbers to this worker's
+// figures (figures_kernels). Shows in the status the first kernel that the
+// device leaves out and how many others; leaves the status as it is if there is
+// none. For plans that are not a program's: compile() calls it for its own.
 void compile_tell_kernels(struct kern_dev *dev, const struct proofs *before);
 
 // Sets *out to the form of samples that the model reads, with labels as `loss`,

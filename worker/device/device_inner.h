@@ -168,7 +168,10 @@ enum sl_err device_check_enqueue(struct device_program *p,
 // the device.
 enum sl_err device_check_send_factors(struct device_program *p, bool *any,
                                       double clipnorm, double global);
-// Enqueues the products of the gradient with the factors.
+// Enqueues on the stream `compute`, in place, the product of each clipped
+// variable's gradient with its factor, unless that is 1. After
+// device_check_send_factors has set *any, and after `compute` was made to wait
+// for the copy of the factors on `in` (d->gated).
 enum sl_err device_check_shrink(struct device_program *p);
 
 // Records an event on the stream `compute` that says that the gradient of a

@@ -75,8 +75,10 @@ enum sl_err resident_free_gradient(struct resident *r, struct sl_error *err);
 
 // Enqueues one update by the gradient that was given with resident_gradient
 // since the last one. `count`, at most the `runs` of resident_new, is the
-// length of `run` and of `consts`, the optimizer's constants for each; both
-// arrays are read during the call. Does not wait.
+// length of `run` and of `consts`, the constants of each run: the optimizer's;
+// of a moving run those of its average, which becomes a w + b g (struct
+// optim_consts), and no slot changes. Both arrays are read during the call.
+// Does not wait.
 enum sl_err resident_update(struct resident *r, const struct resident_run *run,
                             const struct optim_consts *consts, uint32_t count,
                             struct sl_error *err);
