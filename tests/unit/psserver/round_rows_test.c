@@ -209,15 +209,17 @@ TEST(round_rows, T7_a_round_is_one_update_of_a_row)
     shard_unref(s);
 }
 
+// Of many magnitudes, so that the order of a sum shows.
 static void draw_slot(struct rng *r, struct slot *c)
 {
     *c = (struct slot){.samples = 1 + rng_below(r, 9),
                        .type = (enum wire_type)rng_below(r, WIRE_ROW_TYPES),
                        .values = 1};
     for (size_t i = 0; i < IDS; i++) {
-        c->has[i] = rng_below(r, 3) == 0;
+        c->has[i] = rng_below(r, 4) > 0; // the order of two alone is no matter
         for (size_t d = 0; d < DIM_MOST; d++)
-            c->grads[i][d] = (float)rng_below(r, 2001) / 1000 - 1;
+            c->grads[i][d] = ((float)rng_below(r, 2001) / 1000 - 1) *
+                             (float)(1u << rng_below(r, 12));
     }
 }
 
