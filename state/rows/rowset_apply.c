@@ -110,19 +110,24 @@ static void reserve_gone(struct rowset *r, size_t n)
 
 // A look for ids that have rows already would cost each push as much as its
 // update, so it is made where memory is short.
-enum sl_err rowset_reserve(struct rowset *r, size_t n, const void *ids)
+static enum sl_err reserve_ids(struct rowset *r, size_t n, const void *ids)
 {
     const struct rowset_new_ids all[ROWSET_PARTS] = {{n, ids}, {n, ids}};
+    enum sl_err rc = SL_ERANGE;
+
+    if (row_tier_count(r->rows.tier) == 0)
+        rc = reserve_for(r, n, all);
+    return rc == SL_ERANGE || rc == SL_EBUSY ? reserve_exactly(r, n, ids) : rc;
+}
+
+enum sl_err rowset_reserve(struct rowset *r, size_t n, const void *ids)
+{
     enum sl_err rc = reserve_absent(r, n);
 
     if (rc == SL_OK && r->rows.tier != NULL)
         rc = row_tier_pay(&r->rows, n);
-    if (rc == SL_OK && row_tier_count(r->rows.tier) > 0)
-        return reserve_exactly(r, n, ids);
     if (rc == SL_OK)
-        rc = reserve_for(r, n, all);
-    if (rc == SL_ERANGE || rc == SL_EBUSY)
-        rc = reserve_exactly(r, n, ids);
+        rc = reserve_ids(r, n, ids);
     if (rc == SL_OK)
         reserve_gone(r, n);
     return rc;

@@ -36,6 +36,18 @@ static struct rowset_spec tier_spec(void)
     return spec;
 }
 
+// Each id has a row from its first update on, and keeps it.
+static struct rowset_spec plain_spec(void)
+{
+    struct rowset_spec spec = tier_spec();
+
+    spec.min_count = 0;
+    spec.probability = 1;
+    spec.max_rows = spec.unused_steps = 0;
+    spec.least_norm = 0;
+    return spec;
+}
+
 // The same life in memory and in short memory.
 struct pair {
     struct rowset *memory, *tier;
@@ -287,19 +299,67 @@ TEST(row_tier, T9_where_a_row_lies_changes_no_byte)
     row_disk_set(NULL, NULL, 0);
 }
 
+static int by_number(const void *a, const void *b)
+{
+    uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
+
+    return x < y ? -1 : x > y;
+}
+
+// Reads the ids of rows that a set says are gone, in order.
+static size_t gone_ids(struct rowset *r, uint64_t *ids, size_t most)
+{
+    struct rowset_gone_at at = {0};
+    size_t n = 0, more;
+
+    T_TRUE(rowset_gone_known(r));
+    rowset_gone_seal(r);
+    while ((more = rowset_gone_read(r, ROWSET_ROWS, &at, most - n, ids + n)) >
+           0)
+        n += more;
+    rowset_gone_end(r, true);
+    qsort(ids, n, sizeof(*ids), by_number);
+    return n;
+}
+
+// A delta names the rows that went, those in a file, too, and needs no base
+// because some lie there.
+TEST(row_tier, T10_rows_that_went_are_known_wherever_they_lie)
+{
+    static uint64_t a[20000], b[20000];
+    struct rowset_spec spec = plain_spec();
+    uint64_t cold = 0;
+    struct pair p;
+    size_t n;
+
+    row_disk_set(fs_posix(), t_tmpdir(), 0);
+    spec.unused_steps = 40;
+    pair_init(&p, &spec, 200 << 10);
+    for (unsigned i = 0; i < 60; i++)
+        push_some(&p);
+    pair_counts(&p, &cold);
+    T_TRUE(cold > 100);
+    rowset_gone_begin(p.memory);
+    rowset_gone_begin(p.tier);
+    for (unsigned i = 0; i < 200; i++)
+        push_some(&p);
+    n = gone_ids(p.tier, b, SL_COUNT(b));
+    T_TRUE(n > 100 && n < SL_COUNT(b));
+    T_EQ(gone_ids(p.memory, a, SL_COUNT(a)), n);
+    T_MEM(a, b, n * sizeof(*a));
+    pair_release(&p);
+    row_disk_set(NULL, NULL, 0);
+}
+
 // ---- files that fail
 
 // A set of short memory, most of whose rows lie in a file, and its model.
 static void pair_of_disk(struct pair *p)
 {
-    struct rowset_spec spec = tier_spec();
+    struct rowset_spec spec = plain_spec();
     static uint64_t ids[MOST];
     uint64_t cold = 0;
 
-    spec.max_rows = spec.unused_steps = 0;
-    spec.least_norm = 0;
-    spec.min_count = 0;
-    spec.probability = 1;
     pair_init(p, &spec, 160 << 10);
     for (uint64_t id = 0; id < 1500; id += 100) {
         for (uint64_t i = 0; i < 100; i++)
@@ -442,13 +502,11 @@ TEST(row_tier, a_disk_that_is_full_fails_the_push_and_changes_nothing)
 TEST(row_tier, the_limit_of_the_disk_is_kept)
 {
     struct sl_error wrong = SL_ERROR_INIT;
-    struct rowset_spec spec = tier_spec();
+    struct rowset_spec spec = plain_spec();
     enum sl_err rc = SL_OK;
     static uint64_t ids[100];
     struct pair p;
 
-    spec.max_rows = spec.unused_steps = 0;
-    spec.least_norm = 0;
     row_disk_set(fs_posix(), t_tmpdir(), 60 << 10);
     pair_init(&p, &spec, 160 << 10);
     for (uint64_t id = 0; rc == SL_OK && id < IDS - 100; id += 100) {
@@ -496,10 +554,7 @@ TEST(row_tier, a_table_that_grows_takes_the_memory_of_a_large_one)
 
     row_disk_set(fs_posix(), t_tmpdir(), 0);
     pair_of_disk(&p);
-    spec = tier_spec();
-    spec.min_count = 0;
-    spec.probability = 1;
-    spec.max_rows = 0;
+    spec = plain_spec();
     spec.account = &p.account;
     T_OK(rowset_new(&small, &spec, t_err()));
     for (uint64_t i = 0; i < 100; i++)
