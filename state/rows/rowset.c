@@ -234,10 +234,15 @@ enum sl_err rowset_fetch(const struct rowset *r, size_t n,
 enum sl_err rowset_read(struct rowset *r, size_t n, const void *ids,
                         float *values, struct sl_error *err)
 {
-    struct rowset_miss *miss = sl_malloc_array(n + 1, sizeof(*miss));
+    struct rowset_miss *miss;
     enum sl_err rc;
     size_t missed, left;
 
+    if (r->rows.tier == NULL) { // none is missed
+        (void)rowset_look(r, n, ids, values, NULL);
+        return SL_OK;
+    }
+    miss = sl_malloc_array(n + 1, sizeof(*miss));
     if (miss == NULL)
         return sl_no_memory(err);
     missed = rowset_look(r, n, ids, values, miss);
