@@ -21,10 +21,11 @@
 #include <stdint.h>
 
 #include "common/base/hash.h"
+#include "proto/table_chain.h"
 #include "proto/wire.h"
 
-#define SHARD_CHAIN_MOST 64 // files of a chain
-#define SHARD_CHAIN_PART 2  // part of the base that all deltas may come to
+#define SHARD_CHAIN_MOST TABLE_CHAIN_FILES
+#define SHARD_CHAIN_PART 2 // part of the base that all deltas may come to
 
 struct shard_chain_link {
     struct wire_tag tag;

@@ -23,7 +23,7 @@
 struct header {
     struct tensor_info *tensors;
     size_t tensor_count;
-    size_t matrix_tensors; // of them, before those of tables
+    size_t matrix_tensors; // number of the first tensor of a table
     struct tensor_meta *meta;
     size_t meta_count;
     char **texts; // owned
@@ -209,7 +209,7 @@ static enum sl_err add_tensors(struct header *h, const struct plan *p,
 static enum sl_err add_chain(struct header *h, const struct shard_image *image)
 {
     const struct shard_chain *c = &image->shard->chain;
-    char file[SNAP_NAME_BYTES], hex[2 * SHA256_BYTES + 1];
+    char file[SNAP_NAME_BYTES], hex[SHA256_HEX];
     struct buf text = BUF_INIT;
     enum sl_err rc = SL_OK;
 
@@ -224,22 +224,16 @@ static enum sl_err add_chain(struct header *h, const struct shard_image *image)
     return rc;
 }
 
-// Names a tensor of one table's part, and places it behind the one before.
+// Adds a tensor of one table's part, which has no place yet.
 static enum sl_err header_add_part(struct header *h, const char *prefix,
                                    const char *table,
                                    const struct tensor_info *form)
 {
-    const struct tensor_info *before =
-        h->tensor_count > 0 ? &h->tensors[h->tensor_count - 1] : NULL;
     struct tensor_info *t = &h->tensors[h->tensor_count++];
 
     *t = *form;
     t->name = snap_header_text(h, "%s%s", prefix, table);
-    if (t->name == NULL)
-        return SL_ENOMEM;
-    t->begin = before == NULL ? 0 : before->end;
-    t->end = t->begin + t->shape[0] * (t->rank > 1 ? t->shape[1] : 8);
-    return SL_OK;
+    return t->name == NULL ? SL_ENOMEM : SL_OK;
 }
 
 // Of one table: its rows and its waiting ids, and in a delta the ids of both
@@ -269,15 +263,37 @@ static enum sl_err add_table(struct header *h, const struct shard_image *image,
     return rc;
 }
 
-// The records of the tables, behind all matrices, table by table (T6).
+// Gives the tensors of tables their places, behind all matrices and without
+// gaps. Sets *bytes to what they take together.
+static enum sl_err header_place_tables(struct header *h,
+                                       const struct shard *shard,
+                                       uint64_t *bytes)
+{
+    uint64_t begin = shard_bytes(shard), at = begin, n = 0;
+    enum sl_err rc = SL_OK;
+
+    for (size_t i = h->matrix_tensors; rc == SL_OK && i < h->tensor_count;
+         i++) {
+        struct tensor_info *t = &h->tensors[i];
+
+        rc = tensor_bytes(&n, t);
+        t->begin = at;
+        t->end = at += n;
+    }
+    *bytes = at - begin;
+    return rc;
+}
+
+// The records of the tables, table by table (T6).
 static enum sl_err add_tables(struct header *h, const struct shard_image *image)
 {
     enum sl_err rc = SL_OK;
+    uint64_t bytes;
 
     h->matrix_tensors = h->tensor_count;
     for (size_t i = 0; rc == SL_OK && i < image->shard->tables.count; i++)
         rc = add_table(h, image, i);
-    return rc;
+    return rc == SL_OK ? header_place_tables(h, image->shard, &bytes) : rc;
 }
 
 static enum sl_err header_make(struct header *h,
@@ -420,21 +436,6 @@ static enum sl_err write_tables(struct tensorfile_writer *w, struct header *h,
     return rc;
 }
 
-// Places the tensors of tables as they were written; returns their bytes. How
-// many records of an instant have changed is known when the walk has ended.
-static uint64_t header_close(struct header *h, const struct shard *shard)
-{
-    uint64_t begin = shard_bytes(shard), at = begin;
-
-    for (size_t i = h->matrix_tensors; i < h->tensor_count; i++) {
-        struct tensor_info *t = &h->tensors[i];
-
-        t->begin = at;
-        t->end = at += t->shape[0] * (t->rank > 1 ? t->shape[1] : 8);
-    }
-    return at - begin;
-}
-
 static enum sl_err write_image(struct fs *fs, const char *path,
                                struct shard_image *image,
                                struct snap_written *out, struct sl_error *err)
@@ -450,7 +451,9 @@ static enum sl_err write_image(struct fs *fs, const char *path,
         rc = write_blocks(w, image, out, err);
     if (rc == SL_OK)
         rc = write_tables(w, &h, image, err);
-    out->table_bytes = header_close(&h, image->shard);
+    // How many records of an instant have changed is known when its walk ends.
+    if (rc == SL_OK)
+        rc = header_place_tables(&h, image->shard, &out->table_bytes);
     if (rc == SL_OK && image->delta)
         rc = tensorfile_shrink(w, h.tensors, h.tensor_count, h.meta,
                                h.meta_count, err);
