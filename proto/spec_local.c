@@ -54,16 +54,6 @@ static enum sl_err check_inner(Sluice__V1__TrainSpec *t, struct sl_error *err)
                        : rc;
 }
 
-// Returns a field that only the job's optimizer has; NULL: there is none.
-static const char *inner_only(const Sluice__V1__OptimizerSpec *o)
-{
-    return o->schedule != NULL      ? "schedule"
-           : o->n_groups > 0        ? "groups"
-           : o->has_clipnorm        ? "clipnorm"
-           : o->has_global_clipnorm ? "global_clipnorm"
-                                    : NULL;
-}
-
 static enum sl_err check_outer(Sluice__V1__TrainSpec *t, struct sl_error *err)
 {
     Sluice__V1__OptimizerSpec *o;
@@ -80,11 +70,11 @@ static enum sl_err check_outer(Sluice__V1__TrainSpec *t, struct sl_error *err)
     }
     if (rc != SL_OK)
         return rc;
-    if (inner_only(o) != NULL)
+    if (spec_optim_of_jobs(o) != NULL)
         return sl_fail(err, SL_EINVAL,
                        "train.outer.%s: of the steps of workers; say it in "
                        "optimizer",
-                       inner_only(o));
+                       spec_optim_of_jobs(o));
     rc = spec_check_optimizer(o, err);
     return rc == SL_OK ? rc : sl_prefix(err, rc, "train.outer");
 }

@@ -166,6 +166,15 @@ unsigned spec_optimizer_slots(const Sluice__V1__OptimizerSpec *o)
     return spec_optimizer(&is, o, NULL) == SL_OK ? optim_slots(&is.optim) : 0;
 }
 
+const char *spec_optim_of_jobs(const Sluice__V1__OptimizerSpec *o)
+{
+    return o->schedule != NULL      ? "schedule"
+           : o->n_groups > 0        ? "groups"
+           : o->has_clipnorm        ? "clipnorm"
+           : o->has_global_clipnorm ? "global_clipnorm"
+                                    : NULL;
+}
+
 unsigned spec_optim_edition(const Sluice__V1__OptimizerSpec *o)
 {
     struct spec_optimizer is;

@@ -121,16 +121,6 @@ static enum sl_err set_defaults(Sluice__V1__OptimizerSpec *o, unsigned type,
                      types[type], err);
 }
 
-// Returns a field that only the optimizer of a job has; NULL: there is none.
-static const char *field_of_jobs(const Sluice__V1__OptimizerSpec *o)
-{
-    return o->schedule != NULL      ? "schedule"
-           : o->n_groups > 0        ? "groups"
-           : o->has_clipnorm        ? "clipnorm"
-           : o->has_global_clipnorm ? "global_clipnorm"
-                                    : NULL;
-}
-
 // Makes a table's optimizer that of the job, for rows.
 static enum sl_err take_job_optimizer(Sluice__V1__OptimizerSpec **out,
                                       const Sluice__V1__OptimizerSpec *job,
@@ -143,11 +133,11 @@ static enum sl_err take_job_optimizer(Sluice__V1__OptimizerSpec **out,
     o.schedule = NULL;
     o.n_groups = 0;
     o.groups = NULL;
-    if (field_of_jobs(&o) != NULL)
+    if (spec_optim_of_jobs(&o) != NULL)
         return sl_fail(err, SL_EINVAL,
                        "optimizer is missing, and the job's has %s, which rows "
                        "have not; say one, e.g. {type: rowwise_adagrad}",
-                       field_of_jobs(&o));
+                       spec_optim_of_jobs(&o));
     o.has_learning_rate = true;
     o.learning_rate = job_rate(job);
     rc = wire_dup(&copy, &o.base);
@@ -165,11 +155,11 @@ static enum sl_err check_table_rule(Sluice__V1__OptimizerSpec *o,
 
     if (rc != SL_OK)
         return rc;
-    if (field_of_jobs(o) != NULL)
+    if (spec_optim_of_jobs(o) != NULL)
         return sl_fail(err, SL_EINVAL,
                        "optimizer.%s: not of a table; its rate follows that of "
                        "the job, and clipvalue clips its gradients",
-                       field_of_jobs(o));
+                       spec_optim_of_jobs(o));
     if (type < ROWWISE_ADAGRAD)
         return spec_check_optimizer(o, err);
     rc = set_defaults(o, type, err);
