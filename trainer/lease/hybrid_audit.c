@@ -6,6 +6,7 @@
 #include "common/base/rng.h"
 #include "proto/spec.h"
 #include "trainer/base/grad.h"
+#include "trainer/lease/repeats.h"
 
 static void hybrid_audit_choose(struct hybrid_audit *a,
                                 const struct hybrid_step *s)
@@ -82,10 +83,8 @@ void hybrid_audit_note(struct hybrid_audit *a, const struct hybrid_step *s,
 
 bool hybrid_audit_differs(const struct hybrid_audit *a)
 {
-    const struct lease_repeat *two = a->results.list;
-
-    return a->count > 0 && a->twice && a->results.count == 2 &&
-           two[0].kind == two[1].kind && two[0].output != two[1].output;
+    return a->count > 0 && a->twice &&
+           repeats_two_differ(a->results.list, a->results.count);
 }
 
 void hybrid_audit_say(struct hybrid_audit *a, const struct hybrid *h)

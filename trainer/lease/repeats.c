@@ -60,12 +60,18 @@ void repeats_note(const struct repeats *r, struct lease *l, uint64_t kind,
     o->repeats_count++;
 }
 
+bool repeats_two_differ(const struct lease_repeat *two, uint32_t count)
+{
+    const struct lease_repeat *a = two, *b = two + 1;
+
+    return count == 2 && a->kind == b->kind && a->inputs == b->inputs &&
+           a->output != b->output;
+}
+
 bool repeats_differ(const struct repeats *r, const struct lease *l)
 {
-    const struct lease_repeat *a = l->outcome.repeats, *b = a + 1;
-
-    return r->twice && l->outcome.repeats_count == 2 && a->kind == b->kind &&
-           a->inputs == b->inputs && a->output != b->output;
+    return r->twice &&
+           repeats_two_differ(l->outcome.repeats, l->outcome.repeats_count);
 }
 
 void repeats_say(Sluice__V1__Repeat *to, struct lease_repeat *from)

@@ -53,6 +53,10 @@ void repeats_inputs(struct repeats *r, uint64_t with, const float *params,
 void repeats_note(const struct repeats *r, struct lease *l, uint64_t kind,
                   uint64_t closure, const float *gradient, size_t n);
 
+// Returns true if there are two results of a step, which can be compared and
+// differ: one of them is wrong. `two` has `count` results.
+bool repeats_two_differ(const struct lease_repeat *two, uint32_t count);
+
 // Returns true if the step was computed twice, and its two results can be
 // compared and differ: one of them is wrong.
 bool repeats_differ(const struct repeats *r, const struct lease *l);
