@@ -101,16 +101,9 @@ static double time_of(struct way *w, void *const *io, void *workspace, int runs)
     return (cpu_ms() - began) / runs;
 }
 
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 static double median(double *ms, int count)
 {
-    qsort(ms, (size_t)count, sizeof(*ms), by_size);
+    program_sort(ms, (size_t)count);
     return ms[count / 2];
 }
 

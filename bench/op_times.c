@@ -45,13 +45,6 @@ void op_times_step(struct op_times *t, const struct program_io *io)
     t->steps += t->steps < t->most;
 }
 
-static int ascending(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return x < y ? -1 : x > y;
-}
-
 const char *op_times_pass(const struct program *p, uint32_t i)
 {
     const struct program_op *op = &p->ops[i];
@@ -72,7 +65,7 @@ void op_times_print(const struct op_times *t)
         const struct program_op *op = &t->program->ops[i];
         double *ms = t->ms + (size_t)i * t->most;
 
-        qsort(ms, t->steps, sizeof(*ms), ascending);
+        program_sort(ms, t->steps);
         printf("%s{\"pass\": \"%s\", \"op\": \"%s\", \"layer\": \"%s\", "
                "\"ms\": %.6g}",
                i ? ", " : "", op_times_pass(t->program, i),

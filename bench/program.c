@@ -213,17 +213,21 @@ static int by_size(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-// The smallest latency that `part` of all do not exceed.
-static double percentile(const struct meter *m, double part)
+void program_sort(double *values, size_t n)
 {
-    double place = part * (double)m->messages;
-    uint64_t at = (uint64_t)place;
+    qsort(values, n, sizeof(*values), by_size);
+}
 
-    if (m->messages == 0)
+double program_percentile(const double *sorted, size_t n, double part)
+{
+    double place = part * (double)n;
+    size_t at = (size_t)place;
+
+    if (n == 0)
         return 0;
     if ((double)at == place && at > 0)
         at--;
-    return m->ms[at < m->messages ? at : m->messages - 1];
+    return sorted[at < n ? at : n - 1];
 }
 
 void meter_print(struct meter *m, const char *what)
@@ -232,13 +236,15 @@ void meter_print(struct meter *m, const char *what)
 
     if (m->messages == 0)
         program_die("%s: not one message in %g s", what, seconds);
-    qsort(m->ms, m->messages, sizeof(*m->ms), by_size);
+    program_sort(m->ms, m->messages);
     printf("{\"what\": \"%s\", \"messages\": %llu, \"seconds\": %.3f, "
            "\"bytes_per_s\": %.6g, \"per_s\": %.6g, \"p50_ms\": %.6g, "
            "\"p99_ms\": %.6g, \"max_ms\": %.6g, \"all_bytes\": %llu, "
            "\"cpu_s\": %.6g}\n",
            what, (unsigned long long)m->messages, seconds,
            (double)m->bytes / seconds, (double)m->messages / seconds,
-           percentile(m, 0.5), percentile(m, 0.99), percentile(m, 1),
+           program_percentile(m->ms, m->messages, 0.5),
+           program_percentile(m->ms, m->messages, 0.99),
+           program_percentile(m->ms, m->messages, 1),
            (unsigned long long)m->all_bytes, all_cpu_s() - m->cpu_s);
 }

@@ -41,6 +41,12 @@ void program_pin(int cpu);
 // Zeroes; never NULL. On huge pages where that pays.
 void *program_memory(size_t bytes);
 
+// Sorts n numbers.
+void program_sort(double *values, size_t n);
+// Returns the smallest of n sorted numbers that a share `part` of them do not
+// exceed; 0 if there are none.
+double program_percentile(const double *sorted, size_t n, double part);
+
 // Two processes that talk: --far-cpu, where the child runs, and --near-cpu.
 // The child ends with its parent.
 extern const struct conf_key pair_keys[];

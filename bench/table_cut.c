@@ -150,22 +150,13 @@ static void push_rows(struct cutting *c, uint64_t apart)
     c->step++;
 }
 
-static int by_value(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-
-    return (x > y) - (x < y);
-}
-
 // Returns what 99 of 100 pushes did not exceed since the last call.
 static double take_p99(struct cutting *c)
 {
-    double p99 = 0;
+    double p99;
 
-    if (c->count > 0) {
-        qsort(c->ms, c->count, sizeof(*c->ms), by_value);
-        p99 = c->ms[c->count * 99 / 100];
-    }
+    program_sort(c->ms, c->count);
+    p99 = program_percentile(c->ms, c->count, 0.99);
     c->count = 0;
     return p99;
 }

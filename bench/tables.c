@@ -26,7 +26,6 @@
 #include <unistd.h>
 
 #include "bench/program.h"
-#include "common/base/clock.h"
 #include "common/base/mem.h"
 #include "plan/tables.h"
 #include "state/rows/row_disk.h"
@@ -337,11 +336,6 @@ static void run_load(struct world *w, int rounds)
 
 // ---- a tenth of the rows in memory
 
-static double clock_s(void)
-{
-    return 1e-6 * (double)sl_real_us();
-}
-
 // A set whose rows beyond a tenth lie in a file: the limit has place for the
 // index and what is in memory of those, too.
 static void tier_table(struct world *w, struct row_account *account,
@@ -359,14 +353,14 @@ static void tier_table(struct world *w, struct row_account *account,
 // *cpu grows by the thread's own time.
 static double steps_s(struct world *w, double *cpu)
 {
-    double began = clock_s(), own = thread_s();
+    double began = program_now_s(), own = thread_s();
 
     for (size_t i = 0; i < BATCHES; i++) {
         table_read(w, &w->batch[i], w->values);
         table_push(w, w->batch[i].n, w->batch[i].ids);
     }
     *cpu += thread_s() - own;
-    return clock_s() - began;
+    return program_now_s() - began;
 }
 
 // Draws other batches: those that were met before would be in memory.

@@ -7,6 +7,7 @@ import os
 import pathlib
 import subprocess
 import sys
+import time
 
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 os.environ.setdefault("CUDA_VISIBLE_DEVICES", "")
@@ -90,6 +91,27 @@ def resolver(addresses):
     """For the coordinator, in whose process this runs."""
     return tf.distribute.cluster_resolver.SimpleClusterResolver(
         tf.train.ClusterSpec(addresses), rpc_layer="grpc")
+
+
+AHEAD = 32  # closures in a coordinator's queue
+
+
+class Queue:
+    """Closures of `each` steps that a coordinator has been given, AHEAD of those that
+    are done; steps(): how many steps are."""
+
+    def __init__(self, coordinator, closure, iterator, each, steps):
+        self.coordinator, self.closure, self.iterator = coordinator, closure, iterator
+        self.each, self.steps, self.scheduled = each, steps, 0
+
+    def schedule(self):
+        self.coordinator.schedule(self.closure, args=(self.iterator,))
+        self.scheduled += 1
+
+    def fill(self):
+        while self.scheduled * self.each < self.steps() + AHEAD * self.each:
+            self.schedule()
+        time.sleep(0.05)
 
 
 THREADS = (("inter", 0, "inter-op threads of a process; 0: TensorFlow's choice"),

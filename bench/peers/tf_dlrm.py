@@ -5,15 +5,13 @@ optimizer are those of bench/rows/dlrm.py.
 
 Prints samples per second, counted by a number of the ps that each step adds to.
 """
-import time
-
 import numpy as np
 
 from common import options, say, windows_of
 from criteo import NUMBERS, ROWS
-from tf_common import resolver, start_cluster, tf
+from tf_common import Queue, resolver, start_cluster, tf
 
-DIM, RATE, AHEAD = 16, 0.01, 32
+DIM, RATE = 16, 0.01
 BOTTOM, TOP = (512, 256, 64, DIM), (512, 256, 1)
 WHOLE = 1 << 20  # bytes of a variable that is not sharded
 
@@ -163,20 +161,13 @@ def main():
         optimizer = Adagrad(strategy, model.variables)
     closure = closure_of(strategy, model, optimizer, o)
     iterator = iter(coordinator.create_per_worker_dataset(lambda: batches(o)))
-    scheduled = 0
 
     def steps():
         return int(optimizer.iterations.numpy())
-
-    def work():
-        nonlocal scheduled
-        while scheduled * o.steps < steps() + AHEAD * o.steps:
-            coordinator.schedule(closure, args=(iterator,))
-            scheduled += 1
-        time.sleep(0.05)
+    queue = Queue(coordinator, closure, iterator, o.steps, steps)
     while steps() < 4 * o.steps:  # traced and connected before any window begins
-        work()
-    measured = windows_of(lambda: o.batch * steps(), o, work)
+        queue.fill()
+    measured = windows_of(lambda: o.batch * steps(), o, queue.fill)
     say("tf_dlrm", "samples/s", measured, batch=o.batch, steps_per_closure=o.steps,
         fused=o.fused, parts=len(model.variables), inter=o.inter, intra=o.intra,
         tensorflow=tf.__version__)

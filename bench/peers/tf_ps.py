@@ -4,13 +4,9 @@ and the coordinator, a process each; Fashion-MNIST net, batch 64, Adam.
 
 Prints images per second, counted by the optimizer's own number of iterations.
 """
-import time
-
 from common import BATCH, LEARNING_RATE, options, say, windows_of
-from tf_common import (THREADS, batches, loss_of, net, resolver, start_cluster,
-                       tf, tf_keras)
-
-AHEAD = 32  # closures in the coordinator's queue
+from tf_common import (THREADS, Queue, batches, loss_of, net, resolver,
+                       start_cluster, tf, tf_keras)
 
 
 class RawAdam:
@@ -80,23 +76,15 @@ def main():
     closure = closure_of(strategy, model, optimizer, o)
     iterator = iter(coordinator.create_per_worker_dataset(
         lambda: batches(seed=1)))
-    scheduled = 0
-    # Traced and connected before any window begins.
-    for _ in range(4):
-        coordinator.schedule(closure, args=(iterator,))
-        scheduled += 1
-    coordinator.join()
 
     def steps():
         return int(optimizer.iterations.numpy())
-
-    def work():
-        nonlocal scheduled
-        while scheduled * o.steps < steps() + AHEAD * o.steps:
-            coordinator.schedule(closure, args=(iterator,))
-            scheduled += 1
-        time.sleep(0.05)
-    measured = windows_of(lambda: BATCH * steps(), o, work)
+    queue = Queue(coordinator, closure, iterator, o.steps, steps)
+    # Traced and connected before any window begins.
+    for _ in range(4):
+        queue.schedule()
+    coordinator.join()
+    measured = windows_of(lambda: BATCH * steps(), o, queue.fill)
     say("tf_ps", "images/s", measured, steps_per_closure=o.steps,
         optimizer=o.optimizer, loop=o.loop, inter=o.inter, intra=o.intra,
         tensorflow=tf.__version__)
