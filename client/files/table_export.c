@@ -16,8 +16,8 @@
 
 struct table_part {
     struct tensorfile *file;  // owned; NULL: a psserver has them
-    struct table_chain chain; // the file, and those below it
-    struct table_live live;   // of them
+    struct table_chain chain; // `file` with the snapshots that it is a delta to
+    struct table_live live;   // records of the chain
     const Sluice__V1__CheckpointShard *shard;
     uint64_t records;
     uint32_t record_bytes;

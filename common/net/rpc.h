@@ -497,8 +497,8 @@ void rpc_channel_break(struct rpc_channel *channel);
 void rpc_channel_hurry(struct rpc_channel *channel);
 
 struct rpc_call_options {
-    int64_t deadline_ms;    // from now; unary calls must have one; 0 and less:
-                            // it is over, and the call ends unsent
+    int64_t deadline_ms;    // milliseconds from now, which a unary call must
+                            // have; 0 or less ends the call unsent
     size_t max_reply_bytes; // limit of a message, beyond which a call or stream
                             // ends with SL_ERANGE; 0: RPC_CONTROL_BYTES
     bool wait_for_ready;    // wait for the peer until the deadline, instead of

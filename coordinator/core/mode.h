@@ -63,7 +63,7 @@ struct mode {
     // psservers.
     uint32_t (*parts)(const struct coord *c, const Sluice__V1__JobSpec *spec);
     void (*made)(struct job *job);   // sets up the mode's fields of a new job
-    void (*placed)(struct job *job); // and those of a job that was placed
+    void (*placed)(struct job *job); // sets up the fields of a placed job
     // Reads what the journal has of a placed job beside its shards. Returns
     // SL_OK or the journal's error.
     enum sl_err (*load)(const struct coord *c, struct job *job,

@@ -43,7 +43,7 @@
 #define CONDUCT_AGAIN_MS 60000
 
 enum conduct_why {
-    CONDUCT_GOOD,  // no reason: it is not to be excluded
+    CONDUCT_GOOD,  // the worker gives no reason to exclude it
     CONDUCT_SKIPS, // all its steps are skipped
     CONDUCT_FAILS, // its attempts fail
     CONDUCT_WAITS, // it cannot reach shards, and others or other jobs get on

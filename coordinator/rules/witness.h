@@ -37,8 +37,8 @@ bool witness_same_party(uint64_t a, uint64_t b);
 // Empties the tally; `most` is clamped to 1 .. WITNESS_MOST.
 void witness_begin(struct witness_tally *t, uint32_t most);
 
-// Adds the party and the host of `witness` to the tally, unless they are in it
-// or it has `most` of them.
+// Adds the party of `witness` to the tally, and its host: each unless the tally
+// has it already, or has `most` parties, or hosts.
 void witness_note(struct witness_tally *t, uint64_t witness);
 
 // Returns true if the tally has `most` independent witnesses, so that noting

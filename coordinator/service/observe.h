@@ -33,7 +33,7 @@ void observe_free(struct observe *o); // NULL is allowed
 void observe_changed(struct observe *o, uint64_t job);
 
 // Sets the coord with the jobs that are observed, borrowed until the next call;
-// NULL: there is none for now. `o` may be NULL.
+// NULL: no coord runs. `o` may be NULL.
 void observe_set_coord(struct observe *o, struct coord *c);
 
 #endif

@@ -197,7 +197,7 @@ static enum sl_err want_reserve(struct job_tables *t, struct job_table *table,
     size_t bytes = ids + part->values_bytes +
                    table_rows_elements_bytes(n, table->dim, wire);
 
-    // A push is as large at most, and is to have the gradients of these rows.
+    // The gradients of these rows go into one push, which has the same limit.
     if (n > 0 && bytes > SYNC_ROWS_BYTES)
         return sl_fail(err, SL_ERANGE,
                        "table %s: %u rows of shard %u make a pull of %zu "

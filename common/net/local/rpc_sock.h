@@ -132,7 +132,8 @@ void rpc_sock_copy(uint8_t *to, const struct rpc_msg *msg, size_t at, size_t n);
 
 struct rpc_link;
 
-struct rpc_link_call { // all zeroes before, but for `over` and the limit
+// A call. The caller sets `over` and the limit; other fields are zeroes before.
+struct rpc_link_call {
     // Ends the call, on the watching thread; not NULL. `reply` is set on SL_OK
     // only, and `err` has a text otherwise; both are borrowed until return. The
     // link does not touch `call` any more: it may be freed, or used again once
