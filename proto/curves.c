@@ -114,13 +114,19 @@ static void curves_add_scalar(struct scalars *s, struct curves_run *r,
         (struct tensorboard_scalar){names[tag], (float)value, first(r, tag)};
 }
 
-// What could not be made whole is not to be written.
-static enum sl_err curves_undo_failed(struct curves_run *r, size_t before,
+// Puts a run back to what it was before a call that failed: what could not be
+// made whole is not to be written, and what was not written is not said.
+static enum sl_err curves_undo_failed(struct curves_run *r,
+                                      const struct curves_run *before,
                                       enum sl_err rc)
 {
-    if (rc != SL_OK && r->waits.data != NULL) {
-        r->waits.len = before;
-        r->waits.data[before] = 0;
+    if (rc == SL_OK)
+        return SL_OK;
+    r->begun = before->begun;
+    r->said = before->said;
+    if (r->waits.data != NULL) {
+        r->waits.len = before->waits.len;
+        r->waits.data[r->waits.len] = 0;
     }
     return rc;
 }
@@ -180,6 +186,7 @@ static enum sl_err delays(struct curves *c, const Sluice__V1__JobStatus *s,
     struct tensorboard_bucket buckets[WIRE_STALENESS_BUCKETS];
     uint64_t now[WIRE_STALENESS_BUCKETS] = {0}, all = 0;
     unsigned from = 0, to = WIRE_STALENESS_BUCKETS;
+    enum sl_err rc;
 
     for (size_t i = 0; i < s->n_shards; i++) {
         const Sluice__V1__ShardCounts *counts_of = s->shards[i]->counts;
@@ -196,18 +203,22 @@ static enum sl_err delays(struct curves *c, const Sluice__V1__JobStatus *s,
 
         buckets[b] = (struct tensorboard_bucket){
             (float)low, b == 0 ? 1 : (float)(2 * low), (float)more};
-        c->delays[b] = now[b];
         all += more;
     }
-    if (all == 0)
+    if (all == 0) {
+        memcpy(c->delays, now, sizeof(now));
         return SL_OK;
+    }
     while (buckets[from].count == 0)
         from++;
     while (buckets[to - 1].count == 0)
         to--;
-    return tensorboard_histogram(&c->training.waits, at, names[DELAYS],
-                                 first(&c->training, DELAYS), buckets + from,
-                                 to - from);
+    rc = tensorboard_histogram(&c->training.waits, at, names[DELAYS],
+                               first(&c->training, DELAYS), buckets + from,
+                               to - from);
+    if (rc == SL_OK)
+        memcpy(c->delays, now, sizeof(now));
+    return rc;
 }
 
 // As a block of code: four blanks before each line.
@@ -245,7 +256,7 @@ static enum sl_err curves_add_training(struct curves *c,
 {
     struct curves_run *r = &c->training;
     struct tensorboard_at at = {0, s->steps_counted};
-    size_t before = r->waits.len;
+    const struct curves_run before = *r;
     enum sl_err rc = curves_begin_file(c, r, at.step);
 
     at.wall_us = wall_of(c, r);
@@ -253,14 +264,13 @@ static enum sl_err curves_add_training(struct curves *c,
         rc = tensorboard_start(&r->waits, &at);
     if (rc == SL_OK && !c->told && s->spec != NULL)
         rc = curves_add_spec_text(c, s, &at);
-    if (rc == SL_OK)
-        c->told = s->spec != NULL;
     if (rc == SL_OK && at.step > 0)
         rc = training(c, s, &at);
     if (rc == SL_OK && at.step > 0 && c->histograms)
         rc = delays(c, s, &at);
-    if (curves_undo_failed(r, before, rc) != SL_OK)
+    if (curves_undo_failed(r, &before, rc) != SL_OK)
         return rc;
+    c->told = s->spec != NULL;
     r->any = true;
     r->step = at.step;
     return SL_OK;
@@ -278,7 +288,7 @@ static enum sl_err curves_add_evaluation(struct curves *c,
                 : s->epochs > 0 ? s->steps_asked / s->epochs * e->epoch
                                 : 0};
     struct scalars list = {.count = 0};
-    size_t before = r->waits.len;
+    const struct curves_run before = *r;
     enum sl_err rc;
 
     // Epochs that one checkpoint ended are evaluated on the same parameters.
@@ -291,7 +301,7 @@ static enum sl_err curves_add_evaluation(struct curves *c,
         curves_add_scalar(&list, r, ACCURACY, WIRE_KNOWN(e, accuracy));
     if (rc == SL_OK)
         rc = tensorboard_scalars(&r->waits, &at, list.list, list.count);
-    if (curves_undo_failed(r, before, rc) != SL_OK)
+    if (curves_undo_failed(r, &before, rc) != SL_OK)
         return rc;
     r->any = true;
     r->step = at.step;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "common/base/fs.h"
+#include "common/base/mem.h"
 #include "proto/tensorboard.pb-c.h"
 #include "proto/wire.h"
 #include "tests/harness/t.h"
@@ -175,6 +176,42 @@ TEST(curves, a_point_a_second_and_the_spec_once)
     T_EQ(last_step, 21);
     T_EQ(last_loss * 1000, 125);
     T_EQ(last_rate * 10, 5);
+}
+
+TEST(curves, a_point_that_found_no_memory_leaves_nothing_unsaid)
+{
+    struct reader whole;
+    bool failed = true;
+    char root[512];
+
+    set_up();
+    status.steps_counted = status.updates_applied = 10;
+    for (uint64_t n = 0; failed; n++) {
+        struct curves *c;
+        struct reader r;
+        enum sl_err rc;
+
+        snprintf(root, sizeof(root), "%s/%u", t_tmpdir(), (unsigned)n);
+        T_EQ(mkdir(root, 0700), 0);
+        c = open_in(root, false);
+        sl_mem_fail_at(n);
+        clock_fake_advance_ms(&fake, 1000);
+        rc = curves_take(c, &status, false);
+        failed = sl_mem_failed();
+        T_EQ(rc, failed ? SL_ENOMEM : SL_OK);
+        clock_fake_advance_ms(&fake, 1000);
+        T_OK(curves_take(c, &status, false));
+        T_OK(curves_write(c, t_err()));
+        curves_free(c);
+        r = look(root, "j-7");
+        if (n == 0) { // none fails
+            whole = r;
+            failed = true;
+        }
+        T_EQ(r.events, whole.events);
+        T_EQ(versions, 1);
+        T_EQ(texts, 1);
+    }
 }
 
 TEST(curves, a_rate_that_callbacks_reduced_is_told)
