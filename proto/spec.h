@@ -104,7 +104,9 @@ struct spec_inner spec_inner(const Sluice__V1__TrainSpec *train);
 const Sluice__V1__OptimizerSpec *
 spec_shard_optimizer(const Sluice__V1__JobSpec *spec);
 
-// Returns the contributions of a round of a checked spec; 0: the mode has none.
+// Returns the contributions of a round at the shards of a checked spec, in sync
+// and local; 0 in the other modes, also in allreduce, whose rounds are a
+// ring's.
 uint32_t spec_contributions(const Sluice__V1__TrainSpec *train);
 
 // Returns how many slots of a round may have a copy (a second worker that

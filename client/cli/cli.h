@@ -75,7 +75,8 @@ const struct cli_verb *cli_find(const char *name);
 // flag's value; argc if there is none.
 int cli_verb_index(int argc, char *const *argv);
 
-// Returns the exit code (enum cli_exit) that stands for the error `code`.
+// Returns the exit code (enum cli_exit) that stands for the error `code`: bad
+// input is USAGE, what is there already or does not fit the state is CONFLICT.
 int cli_exit_of(enum sl_err code);
 
 // Writes "sluice: TEXT" to stderr, with the text of *err or, if that is empty,

@@ -66,7 +66,8 @@ int verb_logs(struct cli *cli);
 int verb_quota(struct cli *cli);
 // Shows how large a job's sparse tables are (table_list.c).
 int verb_tables(struct cli *cli);
-// Lists queues of tasks, or the tasks of one (tasks.c).
+// Lists queues of tasks, or the tasks of one; deletes a queue with all that is
+// in it (tasks.c).
 int verb_tasks(struct cli *cli);
 // Prints a token for the dashboard (cert_token.c).
 int verb_token(struct cli *cli);

@@ -38,10 +38,11 @@ struct joining {
     struct joining_work *work;     // join in progress; NULL: none
 };
 
-// Joins `cluster`, after its coordinator has welcomed us (0: the coordinator
-// does not name its cluster), on a pool thread; *j->membership has it later.
-// Does not wait. Does nothing while an earlier join is in progress, and if the
-// cluster is joined already.
+// Joins `cluster`, after its coordinator has welcomed us, on a pool thread;
+// *j->membership has it later. Does not wait. Does nothing while an earlier
+// join is in progress, if the cluster is joined already, and for 0: the
+// coordinator does not name its cluster. A coordinator of another cluster than
+// that of *j->membership is refused before, and does not come here.
 void joining_welcome(struct joining *j, uint64_t cluster);
 
 // Lets go of a join in progress, which changes the membership no more, and does

@@ -108,7 +108,8 @@ enum sl_err vendor_refused(struct cuda_dev *dev, cudaStream_t s, enum sl_err rc,
 // the step is run without), and if `rc` is SL_OK.
 bool vendor_try_next(cudaStream_t s, enum sl_err rc);
 
-// Logs one line: `impl` refused to compute `d`, and another way is tried.
+// Logs one line: `impl` refused to compute `d`, and another way is tried. The
+// reason is that of vendor_refused, which was called before.
 void vendor_tell_next(struct cuda_dev *dev, const struct kern_desc *d,
                       const char *impl);
 

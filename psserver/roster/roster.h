@@ -104,7 +104,8 @@ void roster_place(struct roster *r, const Sluice__V1__Place *m);
 void roster_admit(struct roster *r, const Sluice__V1__Admit *m);
 // Sets all learning rates that callbacks have reduced (D1), before or after the
 // admission, and tells the coordinator that the shard has them. Rates for
-// another uid, or for a shard that is not loaded, change nothing.
+// another uid, or for a shard that is not loaded, change nothing; nor do those
+// that do not hold, which are logged.
 void roster_rates(struct roster *r, const Sluice__V1__Rates *m);
 // Drops the shard; if the message names a snapshot, loads it anew instead, at
 // least that new, unless such a one was loaded meanwhile.

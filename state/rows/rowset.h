@@ -87,7 +87,8 @@ enum sl_err rowset_check_spec(const struct rowset_spec *spec,
 // range; SL_ENOMEM. *out is untouched then. The spec is copied.
 enum sl_err rowset_new(struct rowset **out, const struct rowset_spec *spec,
                        struct sl_error *err);
-// Frees all rows. NULL is allowed.
+// Frees all rows, and gives their memory back to the account, which is still
+// open. The set may be frozen; NULL is allowed.
 void rowset_free(struct rowset *r);
 
 // Returns the bytes of a record, a multiple of 8.

@@ -200,9 +200,11 @@ struct snap_from {
 // Fills a new shard with its rows of the plan's sources: values, slots, and the
 // counted set and numbers, which must be the same in all of them: rows that
 // counted different steps are never merged under one set. Looks for a source in
-// its folder, and then in the folder of that name in our own `store`. Errors
-// name the file; after one the shard may be half filled and must be dropped.
-// With from->secret `err` must not be NULL.
+// its folder, and then in the folder of that name in our own `store`. The plan
+// has a source at least. Errors name the file; after one the shard may be half
+// filled and must be dropped. SL_ESTATE: the files have counted different
+// steps. SL_EDENIED: weights may not be read; with from->secret, for which
+// `err` must not be NULL, also if they cannot be for any other reason.
 enum sl_err snap_sources(const struct snap_from *from, struct shard *shard,
                          struct sl_error *err);
 

@@ -152,7 +152,9 @@ static inline bool device_touches(const struct device_program *p,
 // on. Returns the byte behind the last one.
 size_t device_check_lay(struct device_program *p, size_t at);
 // Writes the checks' words that stay the same from step to step into the pinned
-// block.
+// block, which has its memory, where device_check_lay has put them. The caller
+// then copies the whole block to the device: what goes there with each step
+// lies before them.
 void device_check_put(struct device_program *p);
 // Makes the plans of the checks; device_check_free frees them, also after a
 // failure.

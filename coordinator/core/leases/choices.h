@@ -20,8 +20,9 @@ struct job;
 
 // Takes what worker m says in `message` about the kernels that it leaves out of
 // the job, and sets the job's warning if another worker of the job on such a
-// device leaves out others. Does nothing if m was not sent the job, or says
-// nothing, as a worker of an older program.
+// device leaves out others. Does nothing if m was not sent the job, leaves out
+// none, or says nothing, as a worker of an older program; and sets no second
+// warning.
 void choices_heard(struct coord *c, struct member *m, struct job *job,
                    const Sluice__V1__LeaseProgress *message);
 
