@@ -878,9 +878,10 @@ const struct cli_verb cli_verbs[] = {
      .text =
          "Lists the sparse tables of a job (docs/tables.md), as psservers "
          "reported them last: rows, ids that wait for a row, rows gained or "
-         "lost per minute (over the last one or two), and the memory of all "
-         "this. Since their shards were loaded: rows that were admitted and "
-         "evicted, and gradients that changed no row.",
+         "lost per minute (over the last one or two), the memory of all "
+         "this, and the rows that lie on disk. Since their shards were loaded: "
+         "rows that were admitted and evicted, and gradients that changed no "
+         "row.",
      .example = "sluice tables j-1 --by-psserver",
      .keys = tables_keys,
      .min_args = 1,

@@ -117,7 +117,8 @@ static const struct wire_rules all[] = {
 
     RULES(table_figures, NULL, RANGE(1, 0, TABLES_MOST - 1), OPAQUE(2),
           OPAQUE(3), OPAQUE(4), OPAQUE(5), OPAQUE(6), OPAQUE(7), OPAQUE(8),
-          OPAQUE(9), OPAQUE(11), OPAQUE(12)),
+          OPAQUE(9), OPAQUE(11), OPAQUE(12), OPAQUE(13), OPAQUE(14), OPAQUE(15),
+          OPAQUE(16), OPAQUE(17)),
     RULES(rate_step, NULL, CLOSURE(1)),
     RULES(job_token, NULL, OPAQUE(1), OPAQUE(2)),
     RULES(attempt, NULL, OPAQUE(1), OPAQUE(2)),

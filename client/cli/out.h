@@ -106,7 +106,7 @@ enum sl_err out_list(const struct out *o, const ProtobufCMessage *msg,
 // ---- tables: columns as wide as their widest cell, two blanks between; where
 // they have no room the widest words are cut ("…")
 
-#define TABLE_COLUMNS 14
+#define TABLE_COLUMNS 17
 struct table {
     size_t columns;
     size_t shown;    // the first so many are written; 0: all

@@ -306,9 +306,11 @@ static void shard_row(struct table *t, const ProtobufCMessage *item)
 // ---- sparse tables
 
 static const char *const tables_head[] = {
-    "table",     "psserver",       "dim",        "rows",       "waiting",
-    "rows/min",  "admitted",       "evicted",    "unadmitted", "size",
-    "optimizer", "largest bucket", "hottest id", "shards",     NULL};
+    "table",          "psserver",   "dim",           "rows",
+    "waiting",        "rows/min",   "admitted",      "evicted",
+    "unadmitted",     "size",       "on disk",       "optimizer",
+    "largest bucket", "hottest id", "found on disk", "to disk",
+    "shards",         NULL};
 
 // A table of which nothing is known has a dash for each number.
 static void list_table_cell(struct table *t, const Sluice__V1__TableStatus *s,
@@ -356,6 +358,33 @@ static void list_hottest_cell(struct table *t,
                    out_count(text, f->hottest_updates));
 }
 
+// Rows on disk, and what the table's files take of it.
+static void list_disk_cell(struct table *t, const Sluice__V1__TableStatus *s)
+{
+    const Sluice__V1__TableFigures *f = s->figures;
+    char rows[OUT_NUMBER], bytes[OUT_NUMBER];
+
+    if (s->known == 0 || f->disk_bytes == 0)
+        list_table_cell(t, s, f->disk_rows);
+    else
+        table_cell(t, "%s (%s)", out_count(rows, f->disk_rows),
+                   out_bytes(bytes, f->disk_bytes));
+}
+
+// With the share of all rows that were looked for: how often memory was short.
+static void list_found_cell(struct table *t, const Sluice__V1__TableStatus *s)
+{
+    const Sluice__V1__TableFigures *f = s->figures;
+    double all = (double)f->found_memory + (double)f->found_disk;
+    char text[OUT_NUMBER];
+
+    if (s->known == 0 || all == 0)
+        list_table_cell(t, s, f->found_disk);
+    else
+        table_cell(t, "%s (%.2g %%)", out_count(text, f->found_disk),
+                   (double)f->found_disk * 100 / all);
+}
+
 static void table_status_row(struct table *t, const ProtobufCMessage *item)
 {
     const Sluice__V1__TableStatus *s = (const Sluice__V1__TableStatus *)item;
@@ -372,9 +401,12 @@ static void table_status_row(struct table *t, const ProtobufCMessage *item)
     list_table_cell(t, s, f->evicted);
     list_table_cell(t, s, f->unadmitted);
     table_cell(t, "%s", s->known > 0 ? out_bytes(text, f->bytes) : "-");
+    list_disk_cell(t, s);
     table_cell(t, "%s", dash(s->optimizer));
     list_bucket_cell(t, f);
     list_hottest_cell(t, f);
+    list_found_cell(t, s);
+    list_table_cell(t, s, f->to_disk);
     table_cell(t, "%u of %u", s->known, s->shards);
 }
 
@@ -491,7 +523,7 @@ const struct list_format lists[LIST_KINDS] = {
                           "the manifest", checkpoint_row, checkpoint_name},
     // No verb is called with the number of a shard.
     [LIST_SHARDS] = {"shards", shards_head, 9, 0x7fcu, NULL, shard_row, NULL},
-    [LIST_TABLES] = {"tables", tables_head, 10, 0x3fcu, "the name",
+    [LIST_TABLES] = {"tables", tables_head, 11, 0x7fcu, "the name",
                      table_status_row, table_status_name},
     [LIST_TENANTS] = {"tenants", tenants_head, 7, 0x7eu, "the tenant",
                       tenant_row, tenant_name},

@@ -69,6 +69,11 @@ static void tables_row_add(Sluice__V1__TableStatus *m,
         to->hottest_updates = from->hottest_updates;
         to->hottest_id = from->hottest_id;
     }
+    to->disk_rows += from->disk_rows;
+    to->disk_bytes += from->disk_bytes;
+    to->found_memory += from->found_memory;
+    to->found_disk += from->found_disk;
+    to->to_disk += from->to_disk;
     *growth += WIRE_KNOWN(from, rows_per_minute);
 }
 

@@ -29,7 +29,7 @@ struct measured {
     uint64_t values, slots, entries, age_ms;
     uint64_t version[VERSIONS];
     uint32_t shards;
-    uint64_t rows, waiting, row_bytes, cold, hits, misses;
+    uint64_t rows, waiting, row_bytes, cold, hits, misses, cooled;
     uint64_t results[TABLE_RESULTS];
 };
 
@@ -42,6 +42,7 @@ static void tables_measure(const struct rowset_counts *counts,
     m->cold += counts->cold;
     m->hits += counts->hits;
     m->misses += counts->misses;
+    m->cooled += counts->cooled;
     for (size_t i = 0; i < TABLE_RESULTS; i++)
         m->results[i] +=
             *(const uint64_t *)(const void *)((const char *)counts +
@@ -148,6 +149,10 @@ static void put_tier(const struct measured *m, struct expo *e)
                 "--rows-dir, since their shards were loaded.");
     expo_value(e, (double)m->hits, "place", "memory", NULL);
     expo_value(e, (double)m->misses, "place", "disk", NULL);
+    expo_single(e, "sluice_table_to_disk_total", EXPO_COUNTER,
+                "Rows that left memory for --rows-dir, since their shards were "
+                "loaded.",
+                (double)m->cooled);
 }
 
 static void put_tables(const struct measured *m, struct expo *e)

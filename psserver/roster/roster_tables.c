@@ -75,6 +75,11 @@ static void table_reports_put(Sluice__V1__TableFigures *to, size_t table,
     to->largest_bucket = c->largest;
     to->hottest_id = c->hottest;
     to->hottest_updates = c->hottest_updates;
+    to->disk_rows = c->cold;
+    to->disk_bytes = c->file_bytes;
+    to->found_memory = c->hits;
+    to->found_disk = c->misses;
+    to->to_disk = c->cooled;
 }
 
 // Returns true if it is the turn of a shard with n tables, and steps over them.

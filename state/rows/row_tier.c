@@ -189,6 +189,7 @@ static enum sl_err tier_cool(struct row_store *s, size_t n,
         return tier_failed(s, rc, &err);
     for (size_t i = 0; i < n; i++)
         tier_settle(s, numbers[i], io[i].slot);
+    t->cooled += n;
     return SL_OK;
 }
 

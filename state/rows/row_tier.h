@@ -69,6 +69,7 @@ struct row_tier {
     uint32_t walk;      // number of the walk, times ROW_WALK
     uint32_t next, end; // slots: the walk's place, and its end
     uint32_t left;      // records that only the walk needs
+    uint64_t cooled;    // hot records that became cold, since it was made
     uint32_t dim;       // for norms
     double least_norm;
     uint8_t *space; // owned: records on their way from the file

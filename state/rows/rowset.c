@@ -136,8 +136,11 @@ void rowset_counts(const struct rowset *r, struct rowset_counts *out)
     out->waiting = r->waiting.count;
     out->largest = r->rows.largest;
     out->bytes = row_store_bytes(&r->rows) + row_store_bytes(&r->waiting);
-    out->cold = row_tier_count(r->rows.tier);
+    if (r->rows.tier == NULL)
+        return;
+    out->cold = row_tier_count(r->rows.tier) - r->rows.tier->left;
     out->file_bytes = row_tier_file_bytes(r->rows.tier);
+    out->cooled = r->rows.tier->cooled;
 }
 
 // ---- reads

@@ -184,6 +184,7 @@ struct rowset_counts {
     uint64_t cold;           // of `rows`: those that lie in a file
     uint64_t file_bytes;     // that the file has taken
     uint64_t hits, misses;   // rows found in memory, and in the file
+    uint64_t cooled;         // rows that went to the file
     // The id of the row with most updates, and how many; 0: not known, as
     // its row went and no other one has changed since.
     uint64_t hottest, hottest_updates;

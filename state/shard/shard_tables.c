@@ -199,6 +199,7 @@ void tables_counts(const struct tables *t, struct rowset_counts *sum,
         sum->file_bytes += one.file_bytes;
         sum->hits += one.hits;
         sum->misses += one.misses;
+        sum->cooled += one.cooled;
         if (each != NULL)
             each[i] = one;
     }

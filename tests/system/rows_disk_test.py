@@ -59,6 +59,35 @@ def on_disk(ps):
     return value(metrics(ps), "sluice_table_disk_rows")
 
 
+def told(c, job):
+    """What `sluice tables` tells of the tables, in the words of /metrics."""
+    tables = [t["figures"] for t in c.json("tables", job)["tables"]]
+    return {name: sum(int(t[name]) for t in tables) for name in (
+        "rows", "bytes", "disk_rows", "disk_bytes", "found_memory", "found_disk", "to_disk")}
+
+
+def measured(ps):
+    seen = metrics(ps)
+    return {"rows": value(seen, "sluice_table_rows", kind="rows"),
+            "bytes": value(seen, "sluice_table_bytes"),
+            "disk_rows": on_disk(ps), "disk_bytes": value(seen, "sluice_table_disk_bytes"),
+            "found_memory": value(seen, "sluice_table_found_total", place="memory"),
+            "found_disk": value(seen, "sluice_table_found_total", place="disk"),
+            "to_disk": value(seen, "sluice_table_to_disk_total")}
+
+
+def check_told(c, job, ps):
+    """While nothing is trained the heartbeats come to say what /metrics does."""
+    for name in ("w-0", "w-1"):
+        c.kill(name)
+    wait_for("the same of memory and disk", lambda: told(c, job) == measured(ps))
+    check(told(c, job)["to_disk"] > told(c, job)["disk_rows"] > 0, told(c, job))
+    shown = c.run("tables", job, "-o", "wide").stdout
+    check("on disk" in shown and " KiB)" in shown and " %)" in shown, shown)
+    for name in ("w-0", "w-1"):
+        c.start(name)
+
+
 def result(kills, *words):
     """What a job learns; with `kills` the psserver is killed three times. It is the only
     one: no shard falls back beside another."""
@@ -73,6 +102,7 @@ def result(kills, *words):
             wait_for("rows on disk", lambda: on_disk(ps) > 200)
             wait_for("rows that come back", lambda: value(
                 metrics(ps), "sluice_table_found_total", place="disk") > 200)
+            check_told(c, job, ps)
         check_counts(c.wait_state(job))
         return [table(c, job, name) for name in ("users", "items")], exported(c, job)
 

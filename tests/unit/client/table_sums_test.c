@@ -53,6 +53,11 @@ static void job_init(void)
             j.figures[i][t].rows = 100 * (i + 1);
             j.figures[i][t].largest_bucket = 10 - i;
             j.figures[i][t].hottest_id = 70 + i;
+            j.figures[i][t].disk_rows = 10 * i;
+            j.figures[i][t].disk_bytes = 1000 * i;
+            j.figures[i][t].found_memory = 7 * i;
+            j.figures[i][t].found_disk = 5 * i;
+            j.figures[i][t].to_disk = 20 * i;
             j.figures[i][t].hottest_updates = i == 1 ? 9 : 8;
             WIRE_SET_KNOWN(
                 &j.figures[i][t], rows_per_minute,
@@ -78,6 +83,11 @@ TEST(table_sums, shards_are_summed_for_all_and_for_each_psserver)
     T_EQ(r.msg.tables[0]->figures->largest_bucket, 10);
     T_EQ(r.msg.tables[0]->figures->hottest_id, 71);
     T_EQ(r.msg.tables[0]->figures->hottest_updates, 9);
+    T_EQ(r.msg.tables[0]->figures->disk_rows, 30);
+    T_EQ(r.msg.tables[0]->figures->disk_bytes, 3000);
+    T_EQ(r.msg.tables[0]->figures->found_memory, 21);
+    T_EQ(r.msg.tables[0]->figures->found_disk, 15);
+    T_EQ(r.msg.tables[0]->figures->to_disk, 60);
     T_EQ(r.msg.tables[0]->known, SHARDS);
     T_TRUE(WIRE_KNOWN(r.msg.tables[0]->figures, rows_per_minute) == 18);
     T_EQ(r.msg.tables[1]->shards, 2); // with two buckets

@@ -567,6 +567,8 @@ TEST(attend, so_many_reports_can_be_read)
     t.rows = t.waiting = t.bytes = t.admitted = t.evicted = UINT64_MAX;
     t.forgotten = t.unadmitted = t.largest_bucket = UINT64_MAX;
     t.hottest_id = t.hottest_updates = UINT64_MAX;
+    t.disk_rows = t.disk_bytes = t.found_memory = UINT64_MAX;
+    t.found_disk = t.to_disk = UINT64_MAX;
     for (size_t i = 0; i < SL_COUNT(tables); i++)
         tables[i] = &t;
     last = report;

@@ -231,7 +231,7 @@ static void pair_counts(const struct pair *p, uint64_t *cold)
     T_TRUE(b.cold <= b.rows);
     T_GE(p->account.bytes, b.bytes);
     b.bytes = a.bytes;
-    b.cold = b.file_bytes = b.hits = b.misses = 0;
+    b.cold = b.file_bytes = b.hits = b.misses = b.cooled = 0;
     T_MEM(&a, &b, sizeof(a));
 }
 
@@ -256,6 +256,18 @@ static void pair_load(struct pair *p, const struct rowset_spec *spec)
     }
 }
 
+// Ends a walk early: records that only it needed are no rows on disk.
+static void pair_thaw(struct pair *p)
+{
+    struct rowset_counts before, after;
+
+    rowset_counts(p->tier, &before);
+    rowset_thaw(p->tier);
+    rowset_thaw(p->memory);
+    rowset_counts(p->tier, &after);
+    T_EQ(before.cold, after.cold);
+}
+
 static void pair_live(struct pair *p, const struct rowset_spec *spec,
                       uint64_t *cold)
 {
@@ -271,8 +283,7 @@ static void pair_live(struct pair *p, const struct rowset_spec *spec,
             memset(&one, 0, sizeof(one));
             (void)walk_on(p->tier, &one, 60);
             push_some(p);
-            rowset_thaw(p->tier);
-            rowset_thaw(p->memory);
+            pair_thaw(p);
         }
         pair_counts(p, cold);
         if (t_below(50) == 0)
