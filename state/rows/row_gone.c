@@ -5,20 +5,26 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/base/num.h"
 
-#define PIECE_IDS 8190
+#define PIECE_IDS 8190 // at most, but for a push that may need more
 
 struct row_gone_piece {
     struct row_gone_piece *next;
-    uint64_t count;
-    uint64_t id[PIECE_IDS];
+    uint64_t count, room;
+    uint64_t id[];
 };
+
+static uint64_t piece_bytes(uint64_t room)
+{
+    return sizeof(struct row_gone_piece) + room * sizeof(uint64_t);
+}
 
 static void pieces_free(struct row_gone *g, struct row_gone_piece *first)
 {
     for (struct row_gone_piece *next; first != NULL; first = next) {
         next = first->next;
-        row_account_give(g->account, sizeof(*first), false);
+        row_account_give(g->account, piece_bytes(first->room), false);
         sl_free(first);
     }
 }
@@ -57,25 +63,28 @@ static void row_gone_lose(struct row_gone *g)
     g->lost = true;
 }
 
-static bool row_gone_grow(struct row_gone *g)
+// Adds a piece for at least n ids, and as many as there are: there may be many
+// tables, and few ids of most of them go.
+static bool row_gone_grow(struct row_gone *g, uint64_t n)
 {
+    uint64_t like = sl_min(g->count + g->sealed_count, PIECE_IDS);
+    uint64_t room = n > like ? n : like;
     struct row_gone_piece *piece;
 
-    if (row_account_take(g->account, sizeof(*piece), false) != SL_OK)
+    if (row_account_take(g->account, piece_bytes(room), false) != SL_OK)
         return false;
-    piece = sl_malloc(sizeof(*piece));
+    piece = sl_malloc(piece_bytes(room));
     if (piece == NULL) {
-        row_account_give(g->account, sizeof(*piece), false);
+        row_account_give(g->account, piece_bytes(room), false);
         return false;
     }
-    piece->next = NULL;
-    piece->count = 0;
+    *piece = (struct row_gone_piece){.room = room};
     if (g->first == NULL)
         g->first = g->fill = piece;
     else
         g->last->next = piece;
     g->last = piece;
-    g->room += PIECE_IDS;
+    g->room += room;
     return true;
 }
 
@@ -87,11 +96,8 @@ void row_gone_reserve(struct row_gone *g, uint64_t n, uint64_t most)
         row_gone_lose(g);
         return;
     }
-    while (g->room < n)
-        if (!row_gone_grow(g)) {
-            row_gone_lose(g);
-            return;
-        }
+    if (g->room < n && !row_gone_grow(g, n - g->room))
+        row_gone_lose(g);
 }
 
 void row_gone_add(struct row_gone *g, uint64_t id)
@@ -102,7 +108,7 @@ void row_gone_add(struct row_gone *g, uint64_t id)
         row_gone_lose(g);
         return;
     }
-    while (g->fill->count == PIECE_IDS)
+    while (g->fill->count == g->fill->room)
         g->fill = g->fill->next;
     g->fill->id[g->fill->count++] = id;
     g->count++;
@@ -118,7 +124,7 @@ void row_gone_seal(struct row_gone *g)
     g->sealed = g->first;
     g->sealed_count = g->count;
     g->count = 0;
-    g->room -= PIECE_IDS - fill->count;
+    g->room -= fill->room - fill->count;
     g->first = g->fill = fill->next;
     fill->next = NULL;
     if (g->first == NULL)
@@ -137,7 +143,7 @@ void row_gone_undo(struct row_gone *g)
         last = last->next;
     if (g->first == NULL) {
         g->fill = g->last = last;
-        g->room = PIECE_IDS - last->count;
+        g->room = last->room - last->count;
     }
     last->next = g->first;
     g->first = g->sealed;

@@ -492,6 +492,31 @@ TEST(row_tier, T9_a_row_that_a_disk_changed_is_not_trained_on)
     row_disk_set(NULL, NULL, 0);
 }
 
+// A shard may have a thousand tables, of most of which few rows go.
+TEST(row_tier, ids_that_went_take_memory_as_they_go)
+{
+    struct rowset_spec spec = plain_spec();
+    struct pair p;
+    uint64_t ids[2], before;
+
+    spec.max_rows = 4;
+    spec.buckets = 1;
+    pair_init(&p, &spec, 0);
+    rowset_gone_begin(p.tier);
+    before = p.account.bytes;
+    for (uint64_t i = 0; i < 1000; i++) {
+        ids[0] = 2 * i;
+        ids[1] = 2 * i + 1;
+        qsort(ids, SL_COUNT(ids), sizeof(*ids), tier_by_hash);
+        T_OK(pair_push(&p, SL_COUNT(ids), ids));
+        if (i == 3) // four rows, four ids, and what a push may need
+            T_LE(p.account.bytes, before + 6 * RECORD + 512);
+    }
+    T_LE(p.account.bytes, before + 6 * RECORD + (size_t)2 * 16 * 2000);
+    T_TRUE(rowset_gone_known(p.tier));
+    pair_release(&p);
+}
+
 TEST(row_tier, a_disk_that_is_full_fails_the_push_and_changes_nothing)
 {
     struct crash_fs *full = crash_fs_new(t_seed());
