@@ -12,11 +12,19 @@
 #include "state/rows/row_store.h"
 
 #define BATCH 256                      // records that go together at most
-#define LEAST 64                       // and at least, where memory is short
+#define LEAST 64                       // and at least, where memory is short,
+#define LEAST_BYTES ((size_t)16 << 10) // or fewer, of so many bytes
 #define SHRINK_PART 256                // so much of a store, at least
 #define SPACE_BYTES ((size_t)64 << 10) // of records on their way from the file
 
 // ---- a tier
+
+// Returns how many records go together at least. Each table of a shard keeps
+// these in memory, and there may be many tables of long rows.
+static uint64_t tier_least(const struct row_store *s)
+{
+    return sl_min(LEAST_BYTES / s->pool.stride + 1, LEAST);
+}
 
 static bool tier_relief(void *stores, uint64_t bytes);
 
@@ -261,7 +269,7 @@ static bool tier_shrink(struct row_store *s, uint64_t bytes)
 
     if (tier_heat(s) != SL_OK)
         return false;
-    want = want < LEAST ? LEAST : want;
+    want = want < tier_least(s) ? tier_least(s) : want;
     want = want < had / SHRINK_PART ? had / SHRINK_PART : want;
     target =
         want < had - s->tier->floor ? (uint32_t)(had - want) : s->tier->floor;
@@ -305,7 +313,7 @@ enum sl_err row_tier_pay(struct row_store *s, uint64_t n)
     uint64_t bytes = (n + BATCH) * ROW_COLD_BYTES;
     enum sl_err rc;
 
-    t->floor = (uint32_t)sl_min(n + LEAST, s->pool.most);
+    t->floor = (uint32_t)sl_min(n + tier_least(s), s->pool.most);
     do {
         rc = row_pool_reserve(&t->cold, n + BATCH);
         if (rc == SL_OK)
@@ -403,7 +411,7 @@ enum sl_err row_tier_fill(struct row_store *s, size_t n, const uint32_t *cold,
 
 enum sl_err row_store_reserve_tier(struct row_store *s, uint64_t n)
 {
-    uint64_t most = n < LEAST ? LEAST : n;
+    uint64_t most = n < tier_least(s) ? tier_least(s) : n;
     enum sl_err rc = row_tier_pay(s, most);
 
     row_tier_turn(s->tier);

@@ -310,6 +310,29 @@ TEST(row_tier, T9_where_a_row_lies_changes_no_byte)
     row_disk_set(NULL, NULL, 0);
 }
 
+// What stays in memory of a table is a number of bytes, not of rows.
+TEST(row_tier, a_table_of_long_rows_needs_little_memory)
+{
+    struct rowset_spec spec = plain_spec();
+    uint64_t ids[3], cold = 0;
+    struct pair p;
+
+    row_disk_set(fs_posix(), t_tmpdir(), 0);
+    spec.dim = 1000; // gradients of the last ids of a push are zeroes
+    pair_init(&p, &spec, 64 << 10);
+    for (uint64_t i = 0; i < 30; i++) {
+        for (uint64_t k = 0; k < SL_COUNT(ids); k++)
+            ids[k] = 3 * i + k;
+        qsort(ids, SL_COUNT(ids), sizeof(*ids), tier_by_hash);
+        T_OK(pair_push(&p, SL_COUNT(ids), ids));
+    }
+    pair_counts(&p, &cold);
+    T_GE(cold, 70);
+    pair_walk(&p, false);
+    pair_release(&p);
+    row_disk_set(NULL, NULL, 0);
+}
+
 static int by_number(const void *a, const void *b)
 {
     uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
