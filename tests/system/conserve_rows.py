@@ -18,6 +18,9 @@ and where checkpoints are kept (idle_job), exactly what was evicted as well:
             closure. A row that went is in an earlier checkpoint as it was at last,
             unless its shard counted more than IDLE updates between two of them.
 
+There rows are WIDE times as long, with the same numbers again and again, so that a
+psserver of SHORT memory has most of them on disk.
+
 As a program it is a worker of the library that trains any job of four numbers a row,
 with tables or without, until it is killed:
 
@@ -41,6 +44,8 @@ import conserve
 from conserve import FIELDS, ROOT, primes, step_vector, steps_of
 
 FEW, IDLE = 64, 1500
+WIDE = 64
+SHORT = ["--rows-memory", "512KiB"]  # wide rows of a job take 800 on each of two psservers
 ALL, OWN = 1 << 63, 1 << 40  # ids of many closures, and of one step
 
 
@@ -58,6 +63,9 @@ def idle_job(**more):
     spec["model"]["tables"].append(
         {"name": "idle", "dim": FIELDS, "initializer": "zeros", "buckets": 8,
          "evict": {"unused_steps": IDLE}})
+    for table in spec["model"]["tables"]:
+        table["dim"] *= WIDE
+        table.setdefault("buckets", 64)  # that take little memory when they are empty
     spec["checkpoint"]["keep"] = 1000
     return spec
 
@@ -94,17 +102,18 @@ def chain_of(path):
     return [pathlib.Path(path)] + [pathlib.Path(path).parent / name for name in names]
 
 
-def records(path, table, part, dim):
+def records(path, table, part, dim=None):
     """The live records of a table in a snapshot and in what is below it; `part`: rows
-    or waiting."""
+    or waiting. `dim` None: all numbers of a record are values."""
     import numpy as np
     from safetensors.numpy import load_file
-    of = np.dtype([("id", "<u8"), ("changed", "<u4"), ("score", "<u4")]
-                  + [("values", "<f4", dim)] * (part == "rows"))
+    head = [("id", "<u8"), ("changed", "<u4"), ("score", "<u4")]
     named, out = set(), []
     for file in map(str, chain_of(path)):
         tensors = load_file(file)
         held = tensors.get(f"#{part}.{table}", tensors.get(f"#{part}_changed.{table}"))
+        length = dim or ((held.shape[1] - 16) // 4 if held is not None else 0)
+        of = np.dtype(head + [("values", "<f4", length)] * (part == "rows"))
         rows = [] if held is None else [np.frombuffer(r.tobytes(), of, 1)[0] for r in held]
         out += [row for row in rows if int(row["id"]) not in named]
         named |= {int(row["id"]) for row in rows}
@@ -132,13 +141,20 @@ def version_of(path):
         return int(file.metadata()["sluice.version"])
 
 
+def sum_in(record):
+    """What was pushed for a row: FIELDS numbers, which it has again and again."""
+    values = [-float(x) for x in record["values"]]
+    assert values == values[:FIELDS] * (len(values) // FIELDS), f"{record} is torn"
+    return values[:FIELDS]
+
+
 def rows_in(c, job, table):
     """{id: the sum of what was pushed for its row}, of all snapshots."""
     out = {}
     for path in files_of(c, job):
-        for r in records(path, table, "rows", FIELDS):
+        for r in records(path, table, "rows"):
             assert int(r["id"]) not in out, f"{table}: {r['id']} has two rows"
-            out[int(r["id"])] = [-float(x) for x in r["values"]]
+            out[int(r["id"])] = sum_in(r)
     return out
 
 
@@ -175,7 +191,7 @@ def check_rows(c, job, spec):
         check_equal(int(told["rows"]), len(rows), f"rows of {table} that are reported")
     late = updates("late", samples, epochs)
     waits = collections.Counter({int(r["id"]): int(r["score"]) for path in files_of(c, job)
-                                 for r in records(path, "late", "waiting", FIELDS)})
+                                 for r in records(path, "late", "waiting")})
     once = {number for number, vectors in late.items() if len(vectors) == 1}
     wrong = dict.fromkeys(once, 1).items() ^ waits.items()
     check(not wrong, f"rows: {len(wrong)} ids of late do not wait as they should, or only "
@@ -183,7 +199,7 @@ def check_rows(c, job, spec):
     wrong = set(held["late"]) ^ (set(late) - once)
     check(not wrong, f"rows: {len(wrong)} ids of late have no row, or only they have one: "
           f"{sorted(wrong)[:4]}")
-    shares = [len(records(path, "few", "rows", FIELDS)) for path in files_of(c, job)]
+    shares = [len(records(path, "few", "rows")) for path in files_of(c, job)]
     check(0 < max(shares) <= FEW // len(shares), f"rows: {shares} of few on the shards")
 
 
@@ -220,8 +236,8 @@ def histories(c, job):
         for shard, path in enumerate(files):
             version, before = version_of(path), seen[shard][-1:] or [0]
             near = near and version - before[0] <= IDLE
-            rows = {int(r["id"]): (tuple(-float(x) for x in r["values"]), int(r["changed"]))
-                    for r in records(path, "idle", "rows", FIELDS)}
+            rows = {int(r["id"]): (tuple(sum_in(r)), int(r["changed"]))
+                    for r in records(path, "idle", "rows")}
             for number in rows.keys() | {n for n, s in out if s == shard}:
                 history = out[number, shard]
                 history += [(v, None) for v in seen[shard][len(history):]]
@@ -280,7 +296,8 @@ def train(session, step_ms, of):
                     ids = numpy.array(ids_of(table, closure.number, step.number), numpy.uint64)
                     rows = closure.rows(table, ids)
                     assert (rows <= 1).all(), rows  # no gradient is below 0
-                    step.push_rows(table, ids, numpy.tile(vector, (len(ids), 1)))
+                    step.push_rows(table, ids, numpy.tile(
+                        vector, (len(ids), rows.shape[1] // FIELDS)))
                 closure.grads[:] = numpy.tile(vector, closure.elements // FIELDS)
                 step.done(loss_sum=0.0)
                 done += 1

@@ -79,7 +79,7 @@ def rows_job(c, name="rows", epochs=40, mode="sync", every_seconds=0.5, **train)
     numpy.savez(path, x=numpy.zeros((SAMPLES, 1), numpy.float32),
                 y=y * numpy.float32(-0.5 * UNITS * LARGE), own=number << 40,
                 shared=number % (SAMPLES // GROUP))
-    table = {"type": "embedding", "rows": "dynamic", "output_dim": UNITS,
+    table = {"type": "embedding", "rows": "dynamic", "output_dim": UNITS, "buckets": 64,
              "embeddings_initializer": "zeros",
              "optimizer": {"type": "sgd", "learning_rate": BATCH * ROUND / LARGE}}
     return {"name": name,
