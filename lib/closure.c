@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/base/num.h"
 #include "lib/range.h"
 #include "lib/ring.h"
 #include "trainer/base/grad.h"
@@ -22,6 +23,17 @@ static const struct record *record_of(const struct sluice_closure *c)
 }
 
 // ---- begin and end of it
+
+// Returns the batches of a contribution in mode local; 0: the mode has none.
+static uint32_t closure_batches(const struct record *r, uint64_t closure)
+{
+    uint64_t first, count, batch = r->schedule.batch / r->accumulate;
+
+    if (!spec_local(r->open->spec))
+        return 0;
+    schedule_closure_range(&r->schedule, closure, &first, &count);
+    return (uint32_t)sl_ceil_div(count, batch);
+}
 
 static void fill_info(struct sluice_closure *c)
 {
@@ -47,6 +59,8 @@ static void fill_info(struct sluice_closure *c)
         .generation = is.generation,
         .rounds = is.rounds,
         .redone = is.redone,
+        .batches = closure_batches(r, closure),
+        .reset = spec_local(r->open->spec) && !spec_inner(train).keep,
         .next_first = is.next_first,
         .next_count = is.next_count,
     };
@@ -139,7 +153,9 @@ enum sl_err closure_open(struct sluice *s, struct lease *l,
         closure_free(c);
         return sl_fail(err, rc, "job %" PRIu64 ": %s", l->job, why.text);
     }
-    c->whole = closure_clips(c) || c->job->tables != NULL;
+    // In mode local all shards skip a contribution, or none does.
+    c->whole =
+        closure_clips(c) || c->job->tables != NULL || c->info.batches > 0;
     *out = c;
     return SL_OK;
 }
@@ -589,12 +605,13 @@ enum sl_err sluice_absent(struct sluice_closure *c, uint32_t first,
     return rc;
 }
 
-// Clipping by a norm sees all of it; and then all shards skip, or none does.
+// Clipping by a norm sees all of it; and then all shards skip, or none does. So
+// does a contribution of mode local.
 static enum sync_result closure_clip(struct sluice_closure *c, bool *skip)
 {
     struct kept_job *j = c->job;
 
-    if (!closure_clips(c) || *skip)
+    if (*skip || (!closure_clips(c) && c->info.batches == 0))
         return SYNC_OK;
     if (!grad_finite(j->grads, (size_t)j->model->elements)) {
         *skip = true;

@@ -91,6 +91,7 @@ struct sluice {
     char *name, *coordinator, *device; // owned
     uint64_t job;                      // the only one; 0: any
     bool by_range;                     // range.h
+    bool local;                        // sluice_options
     bool (*waiting)(void *arg);        // sluice_options; NULL: no callback
     void *waiting_arg;
     struct loop *loop;

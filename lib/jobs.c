@@ -80,7 +80,9 @@ static enum sl_err jobs_read_spec(struct kept_job *j, struct sl_error *err)
     if (rc != SL_OK)
         return rc;
     j->nonfinite = nonfinite_rule(spec->train);
-    return spec_optimizer(&j->optimizer, spec->optimizer, err);
+    return spec->optimizer == NULL // mode local
+               ? SL_OK
+               : spec_optimizer(&j->optimizer, spec->optimizer, err);
 }
 
 // Address space alone.

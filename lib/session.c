@@ -155,11 +155,16 @@ static enum sl_err read_names(struct sluice *s, const struct sluice_options *o,
     s->name = lib_name(o->name);
     s->job = o->job;
     s->by_range = o->by_range;
+    s->local = o->local;
     s->waiting = o->waiting;
     s->waiting_arg = o->waiting_arg;
     s->device = sl_strdup(o->device != NULL ? o->device : "a program");
     if (s->coordinator == NULL || s->name == NULL || s->device == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory");
+    if (o->local && o->by_range)
+        return sl_fail(err, SL_EINVAL,
+                       "local: a session by range keeps no vectors, which mode "
+                       "local wants; open it without by_range");
     if (strlen(s->name) > 200 || s->name[0] == '\0')
         return sl_fail(err, SL_EINVAL, "name: 1 to 200 bytes");
     return rpc_address_check(s->coordinator, err);
@@ -206,6 +211,7 @@ static enum sl_err session_start_member(struct sluice *s, struct sl_error *err)
                                     .external = true,
                                     .ranks = !s->by_range,
                                     .groups = !s->by_range,
+                                    .own_steps = s->local,
                                     .no_store = s->store == NULL,
                                     .only_job = s->job,
                                     .welcome = session_on_welcome,

@@ -114,6 +114,11 @@ struct sluice_options {
     // call waits as long as it takes.
     bool (*waiting)(void *arg);
     void *waiting_arg;
+
+    // The program takes the steps of a contribution by itself, as sluice_batch
+    // says. A session without it is given no job in mode local, which would
+    // take a gradient for what the parameters changed by. Not with by_range.
+    bool local;
 };
 
 // Returns the library's version, "0.1.0". This text, and those of the two
@@ -184,7 +189,8 @@ struct sluice_info {
     uint32_t steps;
     uint64_t samples;   // samples of an epoch
     uint64_t batch;     // samples of a step, but for the last of an epoch; in
-                        // hybrid mode: of what one program computes of it
+                        // hybrid mode: of what one program computes of it; in
+                        // local: of a batch
     uint64_t seed;      // train.seed
     uint64_t elements;  // elements of each flat vector
     uint32_t variables; // how many
@@ -199,6 +205,10 @@ struct sluice_info {
     // What it will most probably compute next, of this epoch: to be read ahead.
     uint64_t next_first, next_count; // positions; 0: not known
     uint32_t tables;                 // how many sparse tables the job has
+    // In mode local: batches of this contribution, train.inner.steps but for
+    // the last one of an epoch. Else 0.
+    uint32_t batches;
+    bool reset; // mode local: train.inner.moments is reset
 };
 
 struct sluice_variable {
@@ -370,6 +380,60 @@ SLUICE_API enum sl_err sluice_rows_push(struct sluice_closure *c,
                                         const uint64_t *ids,
                                         const float *gradients,
                                         struct sl_error *err);
+
+// ---- local steps: of jobs in mode local, in a session that says `local`
+//
+// A closure is one step here, a contribution: info.batches batches of
+// info.batch samples. The program takes each as a step of its own, with an
+// optimizer of its own, on its own copy of the parameters, and pushes what they
+// have changed in place of a gradient:
+//
+//     while (sluice_begin(c, &step, &err) == SL_OK && !step.none) {
+//         // copy sluice_params(c) to `mine`
+//         for (i = 0; (rc = sluice_batch(c, i, &b, &err)) == SL_OK &&
+//                     !b.none; i++) {
+//             // the gradient of positions [b.first, b.first + b.count), at
+//             // `mine`; update `mine`, at the rate of step b.number
+//         }
+//         if (rc != SL_OK || sluice_change(c, 0, elements, mine, &err) !=
+//         SL_OK)
+//             break; // lost: finish it
+//         sluice_end(c, &(struct sluice_result){.loss_sum = loss}, &err);
+//     }
+//
+// The contribution is counted as a whole or not at all. What a lost one changed
+// is dropped, and `mine` with it: the next contribution begins with fresh
+// parameters. Its loss is the sum over all of its samples.
+
+struct sluice_batch {
+    bool none;             // there is no such batch: the contribution is whole
+    uint32_t index;        // as asked
+    uint64_t first, count; // positions
+    // What a schedule of the learning rate counts: the steps of one worker that
+    // has a slot of each round. It depends on the closure alone, so it is the
+    // same when another program computes the contribution.
+    uint64_t number;
+};
+
+// Describes batch `i`, from 0, of the contribution under way in *out (`none`
+// behind the last one). Shows that the program makes progress. SL_ESTATE: no
+// step is under way, or the job is in another mode; SL_ECANCELED: the closure
+// was lost, or the session drains: then the rest is not to be computed.
+SLUICE_API enum sl_err sluice_batch(struct sluice_closure *c, uint32_t i,
+                                    struct sluice_batch *out,
+                                    struct sl_error *err);
+
+// Writes to elements [first, first + count) of the gradient what is to be
+// pushed, where now[count] are these parameters behind the contribution's
+// batches: what they changed by, with the sign reversed, and moving statistics
+// (`moving` of a variable) as they are. Reads sluice_params, so the
+// program does not write there. May be called for parts, in any order; each
+// element once before sluice_end. All of a contribution in which anything is
+// not finite is counted and not applied. SL_ERANGE; SL_ESTATE, SL_ECANCELED as
+// sluice_batch.
+SLUICE_API enum sl_err sluice_change(struct sluice_closure *c, uint64_t first,
+                                     uint64_t count, const float *now,
+                                     struct sl_error *err);
 
 // ---- the end of a step
 

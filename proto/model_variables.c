@@ -441,6 +441,7 @@ enum sl_err build_external(struct model_build *b)
         char where[64];
         enum sl_err rc;
 
+        v.kind = from->moving ? MODEL_MOVING : MODEL_TRAINABLE;
         snprintf(where, sizeof(where), "model.variables[%zu]", i);
         if (from->name == NULL || !model_name_ok(from->name, "_-./:", 200))
             return sl_fail(b->err, SL_EINVAL,

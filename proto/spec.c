@@ -62,18 +62,35 @@ static enum sl_err check_head(Sluice__V1__JobSpec *spec, struct sl_error *err)
     return rc == SL_OK ? spec_check_name(spec->name, err) : rc;
 }
 
+// Checks the optimizer of the steps. That of steps which a program takes by
+// itself is the program's.
+static enum sl_err check_job_optimizer(Sluice__V1__JobSpec *spec,
+                                       struct sl_error *err)
+{
+    bool own = spec_external(spec) && spec_local(spec);
+    enum sl_err rc;
+
+    if (own && spec->optimizer == NULL)
+        return SL_OK;
+    if (own)
+        return sl_fail(err, SL_EINVAL,
+                       "optimizer: the model is external, and in local its "
+                       "program takes the steps with its own; leave it out, "
+                       "and say that of the psservers in train.outer");
+    if (spec->optimizer == NULL)
+        return sl_fail(err, SL_EINVAL,
+                       "optimizer is missing, e.g. optimizer: {type: adam}");
+    rc = spec_check_optimizer(spec->optimizer, err);
+    return rc == SL_OK ? spec_check_groups(spec->optimizer, err) : rc;
+}
+
 static enum sl_err check_parts(Sluice__V1__JobSpec *spec, const struct model *m,
                                struct sl_error *err)
 {
     enum sl_err rc = spec_check_loss(spec, m, err);
 
-    if (rc == SL_OK && spec->optimizer == NULL)
-        return sl_fail(err, SL_EINVAL,
-                       "optimizer is missing, e.g. optimizer: {type: adam}");
     if (rc == SL_OK)
-        rc = spec_check_optimizer(spec->optimizer, err);
-    if (rc == SL_OK)
-        rc = spec_check_groups(spec->optimizer, err);
+        rc = check_job_optimizer(spec, err);
     if (rc == SL_OK)
         rc = spec_check_data(spec, m, err);
     if (rc == SL_OK)

@@ -156,14 +156,14 @@ enum sl_err spec_check_grouped(Sluice__V1__JobSpec *spec, const struct model *m,
 {
     const Sluice__V1__OptimizerSpec *o = spec->optimizer;
 
-    for (size_t i = 0; i < o->n_groups; i++)
+    for (size_t i = 0; o != NULL && i < o->n_groups; i++)
         for (size_t k = 0; k < o->groups[i]->n_variables; k++)
             if (!spec_pattern_fits_any(o->groups[i]->variables[k], m))
                 return no_such(o->groups[i]->variables[k], i, m, err);
     // A rank that does not know groups would update otherwise than the others.
     if (spec_allreduce(spec))
         spec_needs(spec, spec_optim_edition(o));
-    if (o->n_groups > 0 && spec_allreduce(spec))
+    if (spec_allreduce(spec) && o->n_groups > 0)
         spec_needs(spec, MODEL_EDITION_GROUPS);
     return SL_OK;
 }

@@ -98,19 +98,34 @@ static enum sl_err check_others(const Sluice__V1__JobSpec *spec,
     return SL_OK;
 }
 
+// Refuses what only a job in local has.
+static enum sl_err check_not_local(const Sluice__V1__JobSpec *spec,
+                                   struct sl_error *err)
+{
+    const Sluice__V1__TrainSpec *t = spec->train;
+
+    if (t->inner != NULL || t->outer != NULL)
+        return sl_fail(err, SL_EINVAL,
+                       "train.%s: says something of local alone, and "
+                       "train.mode is %s",
+                       t->inner != NULL ? "inner" : "outer", t->mode);
+    for (size_t i = 0; i < spec->model->n_variables; i++)
+        if (spec->model->variables[i]->moving)
+            return sl_fail(err, SL_EINVAL,
+                           "model.variables[%zu].moving: programs push moving "
+                           "statistics in local alone, and train.mode is %s; "
+                           "leave %s out of the variables",
+                           i, t->mode, spec->model->variables[i]->name);
+    return SL_OK;
+}
+
 enum sl_err spec_check_local(Sluice__V1__JobSpec *spec, struct sl_error *err)
 {
     Sluice__V1__TrainSpec *t = spec->train;
     enum sl_err rc;
 
-    if (!spec_local(spec)) {
-        if (t->inner == NULL && t->outer == NULL)
-            return SL_OK;
-        return sl_fail(err, SL_EINVAL,
-                       "train.%s: says something of local alone, and "
-                       "train.mode is %s",
-                       t->inner != NULL ? "inner" : "outer", t->mode);
-    }
+    if (!spec_local(spec))
+        return check_not_local(spec, err);
     rc = check_others(spec, err);
     if (rc == SL_OK)
         rc = check_inner(t, err);

@@ -284,12 +284,11 @@ static enum sl_err check_rounds(Sluice__V1__TrainSpec *t, bool external,
 {
     enum sl_err rc;
 
-    if (external)
+    if (external && is_sync(t))
         return sl_fail(err, SL_EINVAL,
-                       "train.mode: %s is for models of layers; programs of "
-                       "the user's train in async, hybrid, or in allreduce, "
-                       "where no gradient is late either",
-                       t->mode);
+                       "train.mode: sync is for models of layers; programs of "
+                       "the user's train in async, hybrid, local, or in "
+                       "allreduce, where no gradient is late either");
     if (t->steps_per_closure != 1)
         return sl_fail(err, SL_EINVAL,
                        "train.steps_per_closure: wants 1 in %s, where a "

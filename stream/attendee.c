@@ -353,6 +353,7 @@ static void say_hello(struct attendee *a)
     m.external = a->setup.external;
     m.ranks = a->setup.ranks;
     m.groups = a->setup.groups;
+    m.own_steps = a->setup.own_steps;
     m.no_store = a->setup.no_store;
     m.test_kind = a->setup.test_kind;
     m.test_vector = a->setup.test_vector;

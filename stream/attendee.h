@@ -49,6 +49,7 @@ struct attendee_setup {
     bool external;       // a worker of external models, and only those
     bool ranks;          // may be a rank of an external job
     bool groups;         // may be a member of a group
+    bool own_steps;      // its program takes steps by itself (mode local)
     bool no_store;       // a worker that writes no parts of checkpoints
     uint64_t only_job;   // the only job to work for; 0: any
     uint64_t cluster;    // our cluster; 0: the first that welcomes us

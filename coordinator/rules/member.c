@@ -89,6 +89,7 @@ static struct member *member_new(const struct member_hello *hello)
     m->external = hello->external;
     m->ranks = hello->ranks;
     m->groups = hello->groups;
+    m->own_steps = hello->own_steps;
     m->no_store = hello->no_store;
     m->memory_bytes = hello->memory_bytes;
     m->test_kind = hello->test_kind;

@@ -79,6 +79,7 @@ struct member_hello {
     bool log_lines;        // it answers requests for lines of its log
     bool ranks;            // external: may be a rank
     bool groups;           // external: may be a member of a group
+    bool own_steps;        // external: takes steps by itself (mode local)
     bool no_store;         // worker: writes no parts of checkpoints
     uint64_t only_job;     // the only job that it takes; 0: any
     uint32_t edition;      // newest edition of the layers that it knows
@@ -124,8 +125,8 @@ struct member {
     uint64_t process, pid;
     uint64_t identity; // hash of its name, whichever process has it
     uint64_t witness;  // its number as a witness (witness.h)
-    bool external, ranks, groups, no_store, map_changes, waits_for_round,
-        log_lines, draining;
+    bool external, ranks, groups, own_steps, no_store, map_changes,
+        waits_for_round, log_lines, draining;
     bool yields;       // worker: it lets others go first, once (suspects.h)
     bool drained;      // an admin drains it, whatever its heartbeats say
     uint64_t only_job; // worker: as member_hello

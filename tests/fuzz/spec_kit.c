@@ -37,7 +37,8 @@ static void check_accepted(Sluice__V1__JobSpec *spec)
     wire_arena_init(&arena);
     if (wire_unpack_job_spec(&read, &arena, &all, &err) != SL_OK)
         fuzz_broken(err.text, __FILE__, __LINE__);
-    FUZZ_TRUE(spec_optimizer(&optimizer, spec->optimizer, NULL) == SL_OK);
+    FUZZ_TRUE(spec->optimizer == NULL ||
+              spec_optimizer(&optimizer, spec->optimizer, NULL) == SL_OK);
     FUZZ_TRUE(model_make(&model, spec->model, NULL) == SL_OK);
     model_free(model);
     wire_arena_release(&arena);

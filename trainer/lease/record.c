@@ -6,6 +6,7 @@
 #include <inttypes.h>
 
 #include "common/base/mem.h"
+#include "common/base/num.h"
 #include "proto/spec.h"
 
 static enum sl_err record_make_layout(struct record *r, struct sl_error *err)
@@ -126,6 +127,17 @@ enum sl_err record_fits(const struct record *r, const struct model *model,
                    " parameters, but the shards %" PRIu64
                    "; coordinator and worker differ in version?",
                    model->elements, r->layout.elements);
+}
+
+uint64_t record_inner_number(const struct record *r, uint64_t closure,
+                             uint32_t at)
+{
+    uint64_t each = schedule_closures_per_epoch(&r->schedule);
+    uint64_t most = spec_contributions(r->open->spec->train);
+    uint64_t round =
+        closure / each * sl_ceil_div(each, most) + closure % each / most;
+
+    return round * r->accumulate + at;
 }
 
 // Hands the newest map to the sync, in the order of the shards. The caller

@@ -68,6 +68,12 @@ void record_unref(struct record *r);
 // as long as the caller's reference. The caller may change them.
 struct sync_ps_options record_sync(const struct record *r);
 
+// Returns the number that a schedule counts for step `at` of a contribution in
+// mode local: that of one worker which has a slot of each round, so it depends
+// on the closure alone (D1). `r` is placed.
+uint64_t record_inner_number(const struct record *r, uint64_t closure,
+                             uint32_t at);
+
 // Returns SL_OK if the job is placed and its shards have together as many
 // elements as this model; else SL_EINVAL.
 enum sl_err record_fits(const struct record *r, const struct model *model,

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "common/base/num.h"
 #include "proto/spec.h"
 #include "state/shard/apply.h"
 #include "trainer/ring/rank.h"
@@ -111,26 +110,13 @@ void inner_begin(struct inner *in, const float *params)
     in->open = true;
 }
 
-// Returns the number of a step for schedules: that of one worker which has a
-// slot of each round.
-static uint64_t inner_number(const struct inner *in, uint64_t closure,
-                             uint32_t at)
-{
-    const struct schedule *s = &in->record->schedule;
-    uint64_t each = schedule_closures_per_epoch(s);
-    uint64_t most = spec_contributions(in->record->open->spec->train);
-    uint64_t round =
-        closure / each * sl_ceil_div(each, most) + closure % each / most;
-
-    return round * in->record->accumulate + at;
-}
-
 void inner_update(struct inner *in, uint64_t closure, uint32_t at,
                   const float *grads, float *params)
 {
     struct apply_step step = {
         .t = ++in->t,
-        .rate = rate_at(&in->plans[0].rate, inner_number(in, closure, at)),
+        .rate = rate_at(&in->plans[0].rate,
+                        record_inner_number(in->record, closure, at)),
         .moves = 1};
 
     for (uint32_t i = 0; i < in->count; i++) {

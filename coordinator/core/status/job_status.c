@@ -97,6 +97,11 @@ static void reason_older(const struct job *job, char *out, size_t size)
                  "waiting for an external worker that can be a %s (libsluice): "
                  "the attached workers are older; start newer ones",
                  job->mode->seat);
+    else if (job->external && job->mode->able != NULL)
+        snprintf(out, size,
+                 "waiting for a program that takes steps by itself "
+                 "(sluice_options.local), as the job's train.mode wants: the "
+                 "attached programs do not; start such a one");
     else
         snprintf(out, size,
                  "waiting for a worker that knows the job's layers (edition "

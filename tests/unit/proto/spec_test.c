@@ -418,7 +418,26 @@ static const struct {
      "step, once"},
     {"{" NAME "," EXTERNAL "," OPTIM ",'train':{'mode':'sync'}}",
      "train.mode: sync is for models of layers; programs of the user's train "
-     "in async, hybrid, or in allreduce, where no gradient is late either"},
+     "in async, hybrid, local, or in allreduce, where no gradient is late "
+     "either"},
+    {"{" NAME "," EXTERNAL "," OPTIM ",'train':{'mode':'local'}}",
+     "optimizer: the model is external, and in local its program takes the "
+     "steps with its own; leave it out, and say that of the psservers in "
+     "train.outer"},
+    {"{" NAME "," EXTERNAL ",'train':{'mode':'async'}}",
+     "optimizer is missing, e.g. optimizer: {type: adam}"},
+    {"{" NAME "," EXTERNAL ",'train':{'mode':'local','steps_per_closure':16}}",
+     "train.steps_per_closure: wants 1 in local, where a closure is one "
+     "contribution, got 16"},
+    {"{" NAME "," EXTERNAL
+     ",'train':{'mode':'local','outer':{'type':'sgd','clipnorm':1}}}",
+     "train.outer.clipnorm: of the steps of workers; say it in optimizer"},
+    {"{" NAME
+     ",'model':{'type':'external','variables':[{'name':'w','shape':[3]},"
+     "{'name':'mean','shape':[3],'moving':true}]},'data':{'train':{'samples':"
+     "100}}," OPTIM "}",
+     "model.variables[1].moving: programs push moving statistics in local "
+     "alone, and train.mode is async; leave mean out of the variables"},
     {"{" NAME "," EXTERNAL "," OPTIM ",'train':{'accumulate':2}}",
      "train.accumulate: the model is external, so its own program decides "
      "that; set train.batch to the samples of a step"},
@@ -1191,6 +1210,29 @@ TEST(spec, local_steps_have_an_optimizer_of_their_own)
     T_EQ(spec_step_samples(spec), 3200);
     // Values, one slot, two contributions and the values before.
     T_EQ(spec_kept_vectors(spec), 5);
+    wire_free(&spec->base);
+}
+
+// That of the steps is the program's: the job has none. Moving statistics are
+// kept apart from what the psservers' optimizer updates.
+TEST(spec, a_program_that_steps_by_itself_has_its_own_optimizer)
+{
+    Sluice__V1__JobSpec *spec =
+        checked("{" NAME ",'data':{'train':{'samples':100}},'model':{'type':"
+                "'external','variables':[{'name':'w','shape':[3]},{'name':"
+                "'mean','shape':[5],'moving':true}]},'train':{'mode':'local',"
+                "'inner':{'steps':4,'moments':'keep'}}}");
+    struct model *m;
+
+    T_TRUE(spec->optimizer == NULL);
+    T_STR(spec_shard_optimizer(spec)->type, "sgd");
+    T_EQ(spec_step_samples(spec), 128);
+    T_TRUE(spec_inner(spec->train).keep);
+    T_OK(model_make(&m, spec->model, t_err()));
+    T_EQ(m->elements, 8);
+    T_EQ(m->trainable, 3);
+    T_EQ(m->variables[1].kind, MODEL_MOVING);
+    model_free(m);
     wire_free(&spec->base);
 }
 
