@@ -38,6 +38,7 @@ class Batch:
     epoch: int
     step: int  # in the closure
     closure: int
+    number: int = 0  # mode local: of this step, for a schedule of rates
 
     def parts(self, n: int) -> List["Batch"]:
         """As up to `n` micro-batches, in order, of even size as far as it goes."""

@@ -43,7 +43,7 @@ class Options(Structure):
                 ("tls_cert", c_char_p), ("tls_key", c_char_p),
                 ("io_threads", c_uint), ("no_shm", c_bool), ("listen", c_char_p),
                 ("advertise", c_char_p), ("store", c_char_p), ("by_range", c_bool),
-                ("waiting", WAITING), ("waiting_arg", c_void_p)]
+                ("waiting", WAITING), ("waiting_arg", c_void_p), ("local", c_bool)]
 
 
 class Info(Structure):
@@ -53,7 +53,8 @@ class Info(Structure):
                 ("seed", c_uint64), ("elements", c_uint64), ("variables", c_uint32),
                 ("ranks", c_uint32), ("rank", c_uint32), ("generation", c_uint64),
                 ("rounds", c_uint64), ("redone", c_uint64), ("next_first", c_uint64),
-                ("next_count", c_uint64), ("tables", c_uint32)]
+                ("next_count", c_uint64), ("tables", c_uint32),
+                ("batches", c_uint32), ("reset", c_bool)]
 
 
 class Variable(Structure):
@@ -73,6 +74,11 @@ class Rows(Structure):
 class Step(Structure):
     _fields_ = [("none", c_bool), ("number", c_uint32), ("first", c_uint64),
                 ("count", c_uint64)]
+
+
+class Batch(Structure):
+    _fields_ = [("none", c_bool), ("index", c_uint32), ("first", c_uint64),
+                ("count", c_uint64), ("number", c_uint64)]
 
 
 class Result(Structure):
@@ -105,6 +111,8 @@ _SIGNATURES = {
     "sluice_rows_pull_all": (c_int, [c_void_p, POINTER(Rows), c_size_t, _err]),
     "sluice_rows_push": (c_int, [c_void_p, c_uint32, c_size_t, c_void_p, c_void_p,
                                  _err]),
+    "sluice_batch": (c_int, [c_void_p, c_uint32, POINTER(Batch), _err]),
+    "sluice_change": (c_int, [c_void_p, c_uint64, c_uint64, c_void_p, _err]),
     "sluice_end": (c_int, [c_void_p, POINTER(Result), _err]),
     "sluice_alive": (None, [c_void_p]),
     "sluice_finish": (None, [c_void_p, c_char_p]),

@@ -8,6 +8,7 @@ A framework adds how its parameters and gradients come into the session's vector
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import hashlib
 import json
 import os
@@ -26,7 +27,8 @@ import numpy as np
 from . import client
 from ._data import (Batch, Collate, Reader, Rows, Source, halves, length, reader_of,
                     source_of, stacked)
-from .session import Closure, Drained, Ended, Floats, Lost, Session, Step, Tls
+from .session import (Closure, Drained, Ended, Floats, LocalBatch, Lost, Session, Step,
+                      Tls)
 
 __all__ = ["Batches", "Cluster", "Json", "Program", "Shape"]
 
@@ -60,6 +62,8 @@ class Cluster(TypedDict, total=False):
     workers: int
     mode: str
     ranks: Optional[int]
+    every: Optional[int]
+    moments: Optional[str]
     store: Optional[str]
     listen: Optional[str]
     advertise: Optional[str]
@@ -139,10 +143,12 @@ class Program:
     coordinator  address; None: $SLUICE_COORDINATOR, else
                  the socket of your own `sluice up`, else 127.0.0.1:7070
     variables    (name, shape) of each, in order: f32; a scalar is of shape (1,)
-    optimizer    as a job has it
+    optimizer    as a job has it; None in mode local
     tables       sparse tables of the job, as it has them (docs/tables.md): mode async;
                  with `rows`, (ids, values) of shapes (n,) and (n, dim), those that a
                  table of a new job begins with, by the way of `init`
+    moving       mode local: those of `variables` that are moving statistics: they
+                 become the mean of what programs have
     tls          a worker's certificate, "certs/worker"; `submit_tls` of who submits,
                  if that is another one
     name         of this worker in reports; unique in the cluster
@@ -154,11 +160,17 @@ class Program:
                  programs form groups, a group averages a batch of each, and its
                  leader sends that to the psservers; "allreduce": no psserver, each
                  program keeps the parameters, and a round averages a batch of each.
-                 Programs that die are left out, others may join
+                 Programs that die are left out, others may join; "local": each
+                 program takes `every` steps with an optimizer of its own, then
+                 psservers take the mean of what `ranks` programs have changed
     ranks        allreduce, hybrid: a round, or a step of a group, is so many batches,
                  whoever is there to compute them, and so many programs at most are
                  in the ring, or in each group; None: as many as come at the
-                 beginning, or 4
+                 beginning, or 4. local: contributions of a round, by default 2
+    every        local: steps of a contribution, by default 100
+    moments      local: "reset" (default): the optimizer begins each contribution
+                 without a past, so what comes out does not depend on which program
+                 computes; "keep": it goes on from this program's last one
     store        allreduce: a folder for checkpoints, by default one in /tmp. Across
                  hosts one that all see under the same path
     listen, advertise   allreduce, hybrid: as of Session; across hosts
@@ -180,15 +192,21 @@ class Program:
     _start = "fork"  # of processes that read
 
     def __init__(self, job: str, coordinator: Optional[str],
-                 variables: Sequence[Tuple[str, Shape]], optimizer: Json,
-                 tables: Sequence[Json] = (), *, tls: Tls = None,
+                 variables: Sequence[Tuple[str, Shape]], optimizer: Optional[Json],
+                 tables: Sequence[Json] = (), moving: Sequence[str] = (), *, tls: Tls = None,
                  submit_tls: Tls = None, name: Optional[str] = None,
                  init: str = "model", share: Optional[str] = None,
                  train: Optional[Json] = None, wait: Optional[float] = None,
                  workers: int = 0, mode: str = "async", ranks: Optional[int] = None,
+                 every: Optional[int] = None, moments: Optional[str] = None,
                  store: Optional[str] = None, listen: Optional[str] = None,
                  advertise: Optional[str] = None, new: bool = False) -> None:
-        if not isinstance(optimizer, dict) or not isinstance(optimizer.get("type"), str):
+        if mode == "local":
+            if optimizer is not None:
+                raise ValueError("optimizer: in mode 'local' the program's own takes the "
+                                 "steps: leave it out. That of psservers is "
+                                 'train={"outer": {...}}')
+        elif not isinstance(optimizer, dict) or not isinstance(optimizer.get("type"), str):
             raise ValueError(
                 f"optimizer: {_shown(repr(optimizer))} is none that psservers know: "
                 'say a dict as a job has it, {"type": "adam", "learning_rate": 0.001}')
@@ -203,6 +221,8 @@ class Program:
         self.name, self.wait, self.workers = name, wait, workers
         self._init, self._share = init, share
         self._train, self._optimizer = dict(train or {}), optimizer
+        self._moving = frozenset(moving)
+        self._local(mode, every, moments)
         self._place = self._ring(mode, ranks, store, listen, advertise)
         self._new = new
         self.id: Optional[str] = None  # of the job
@@ -217,6 +237,9 @@ class Program:
         self._session: Optional[Session] = None
         self._closure: Optional[Closure] = None  # whose steps are given out
         self._step: Optional[Step] = None
+        self._batch: Optional[LocalBatch] = None  # mode local: of its batches
+        self._sums = (0.0, 0.0)  # mode local: losses and right ones of those before
+        self._spoilt = False  # mode local: the optimizer has seen what is not finite
         self._taken = self._leaving = False
         self._left_s = 0.0  # when that was
         self._where: Tuple[int, int] = (0, 0)  # addresses of the vectors
@@ -235,6 +258,10 @@ class Program:
 
     def _fresh(self) -> None:
         """Parameters of the vector into the model, before each batch."""
+
+    def _at(self, batch: Batch, reset: bool) -> None:
+        """Mode local: the program's optimizer is to step for this batch, without a past
+        if `reset`."""
 
     def _left(self) -> None:
         """The gradient has left: what nobody waits for is done now."""
@@ -257,12 +284,24 @@ class Program:
 
     # ---- the job
 
+    def _local(self, mode: str, every: Optional[int], moments: Optional[str]) -> None:
+        """What mode local alone has, into the job."""
+        said = {k: v for k, v in (("steps", every), ("moments", moments))
+                if v is not None}
+        if mode != "local":
+            if said:
+                raise ValueError(f"{'every' if every is not None else 'moments'}: of mode "
+                                 "'local'")
+            return
+        self._train["inner"] = {**self._train.get("inner", {}), **said}
+        self._train.setdefault("steps_per_closure", 1)
+
     def _ring(self, mode: str, ranks: Optional[int], store: Optional[str],
               listen: Optional[str], advertise: Optional[str]) -> Json:
         """What the session is told; and the mode into the job."""
-        if mode not in ("async", "allreduce", "hybrid"):
-            raise ValueError(f"mode {mode!r}: programs train in 'async', 'hybrid' or "
-                             "'allreduce'; sync is for jobs of layers")
+        if mode not in ("async", "allreduce", "hybrid", "local"):
+            raise ValueError(f"mode {mode!r}: programs train in 'async', 'hybrid', 'local' "
+                             "or 'allreduce'; sync is for jobs of layers")
         said = {"store": store, "listen": listen, "advertise": advertise}
         words: Json = {k: v for k, v in said.items() if v is not None}
         if mode == "async":
@@ -271,6 +310,12 @@ class Program:
                                  "or 'hybrid'")
             return words
         self._train["mode"] = mode
+        if mode == "local":
+            if words:
+                raise ValueError(f"{sorted(words)}: of mode 'allreduce' or 'hybrid'")
+            if ranks is not None:
+                self._train.setdefault("contributions", ranks)
+            return {"local": True}
         if mode == "hybrid":
             if store is not None:
                 raise ValueError("store: of mode 'allreduce'; in hybrid the psservers "
@@ -289,14 +334,15 @@ class Program:
         train = {"batch": batch_size, "epochs": epochs, "steps_per_closure": 16,
                  **self._train}
         model: Json = {"type": "external", "variables": [
-            {"name": n, "shape": list(shape), "initializer": initializer}
+            {"name": n, "shape": list(shape), "initializer": initializer,
+             **({"moving": True} if n in self._moving else {})}
             for n, shape in self.variables]}
         if self.tables:
             model["tables"] = self.tables
-        return {"name": self.job, "model": model,
-                "optimizer": self._optimizer,
+        said = {"name": self.job, "model": model,
                 "data": {"train": {"format": "external", "samples": samples}},
                 "train": train}
+        return said if self._optimizer is None else {**said, "optimizer": self._optimizer}
 
     def _join(self, spec: Json) -> str:
         """The id of the job of our name that has not ended, which is as `spec` has it;
@@ -605,6 +651,9 @@ class Program:
         there: Optional[Batch] = None
         try:
             while (step := closure.begin()) is not None:
+                if closure.batches:
+                    yield from self._contribution(closure, reader, step)
+                    continue
                 if there is None or there.step != step.number:
                     there = self._read(closure, reader, step.number, step.first)
                 self._fresh()
@@ -626,6 +675,25 @@ class Program:
             if not closure.ranks:
                 reader.forget()
         closure.finish()
+
+    def _contribution(self, closure: Closure, reader: Reader, step: Step
+                      ) -> Iterator[Batch]:
+        """The batches of mode local. What they have changed leaves with the last one,
+        or with one that is not finite."""
+        self._fresh()
+        self._sums = (0.0, 0.0)
+        for part in step.batches():
+            there = dataclasses.replace(
+                self._read(closure, reader, part.index, part.first), number=part.number)
+            self._at(there, part.index == 0 and (closure.reset or self._spoilt))
+            self._spoilt = False
+            self._step, self._batch, self._taken = step, part, False
+            yield there
+            self._step = self._batch = None
+            if not self._taken:
+                raise RuntimeError("a batch was passed over: call step for each")
+            if step.ended:
+                return
 
     def _read(self, closure: Closure, reader: Reader, number: int,
               first: int) -> Batch:
@@ -664,7 +732,8 @@ class Program:
                            lambda: self._rows_of(closure.epoch,
                                                  closure.order(*closure.ahead)))
             return
-        for later in range(number, min(number + reader.ahead, closure.step_count)):
+        count = closure.batches or closure.step_count
+        for later in range(number, min(number + reader.ahead, count)):
             at, _ = closure.positions(later)
             reader.ask((closure.epoch, at), lambda: self._rows_of(
                 closure.epoch, closure.samples_of(at)))
@@ -716,10 +785,49 @@ class Program:
             step.done(loss * step.count, right, skip)
         except Lost:  # the next batch is another closure's
             return
+        self._note(1, step.count, loss)
+
+    def _note(self, steps: int, samples: int, loss: float) -> None:
         said = self.metrics
-        said["steps"] += 1
-        said["samples"] += step.count
+        said["steps"] += steps
+        said["samples"] += samples
         said["loss"] = loss
+
+    def stepped(self, loss: float, right: float = 0.0) -> None:
+        """Mode local, for a program that takes the step of the batch by itself, instead
+        of `step`: the parameters of the model are those behind it. `loss`: the batch's
+        mean, `right`: how many samples were predicted right."""
+        step, part = self._begun(), self._batch
+        if part is None:
+            raise RuntimeError("stepped is of mode 'local': elsewhere psservers step")
+        self._step, loss = None, float(loss)
+        sums = self._sums = (self._sums[0] + loss * part.count, self._sums[1] + right)
+        whole = part.first + part.count == step.first + step.count
+        if np.isfinite(loss) and not whole:
+            return
+        try:
+            self._spoilt = not (np.isfinite(loss) and self._tell_change(step))
+            if self._spoilt:  # counted, and not applied
+                self._closure_now().grads.fill(np.nan)
+            step.done(*sums)
+        except Lost:  # the next batch is another closure's
+            return
+        self._note(part.index + 1, step.count, loss)
+
+    def _tell_change(self, step: Step) -> bool:
+        """What the model has now is what the contribution has made of it. False if any
+        of it is not finite."""
+        values = self._values()
+        for n, _ in self.variables:
+            now = np.ravel(values[n])
+            if not np.isfinite(now).all():
+                return False
+            step.change(now, self._ranges[n][0])
+        return True
+
+    def _closure_now(self) -> Closure:
+        assert self._closure is not None
+        return self._closure
 
     def _warn_of_rows(self, what: str) -> None:
         if self.tables:

@@ -14,8 +14,13 @@ killed at any time, others may come. Parameters lie on the psservers, and so doe
 the optimizer's state. `loss_fn` and its gradient are compiled as one program from
 flat vector to flat vector; with `t.params` and `t.push` a program does that itself.
 
+In mode local the program takes the steps, with an optimizer as optax has them:
+
+    with sluice.jax.Trainer(params, "fit", "10.0.0.1:7070", mode="local", every=100,
+                            inner=optax.adamw(4e-4)) as t: ...
+
 What is different from a loop of one's own:
-- `t.params` are new arrays for each batch: nothing is stepped here
+- `t.params` are new arrays for each batch: nothing is stepped here, but in mode local
 - an optimizer is a name, or a dict as a job has it: optax' are functions, of which
   nobody can say which they are
 """
@@ -59,8 +64,12 @@ class Trainer(Program):
                "learning_rate": 0.1, "schedule": {...}, "global_clipnorm": 1.0}
     tables     sparse tables of the job (docs/tables.md), as it has them: [{"name":
                "users", "dim": 16, "optimizer": {...}}]. `step` has their rows
-    cluster    tls, name, init, share, train, wait, workers, mode, ranks,
-               store, new: as of `Program`
+    inner      mode local: the optimizer of the program's own steps, as optax has it
+               (`init` and `update`); None: the program steps by itself (`stepped`)
+    scheduler  mode local: a function of the step's number (`batch.number`) that returns
+               the rate; `inner` is then a function of the rate, as optax.adamw is
+    cluster    tls, name, init, share, train, wait, workers, mode, ranks, every,
+               moments, store, new: as of `Program`
                (sluice/_program.py)
     """
 
@@ -68,9 +77,18 @@ class Trainer(Program):
     _start = "spawn"
 
     def __init__(self, params: Any, job: str, coordinator: Optional[str] = None, *,
-                 optimizer: Union[str, Json] = "sgd", tables: Sequence[Json] = (),
+                 optimizer: Union[str, Json, None] = None, tables: Sequence[Json] = (),
+                 inner: Any = None, scheduler: Optional[Callable[[int], float]] = None,
                  **cluster: Unpack[Cluster]) -> None:
-        if not isinstance(optimizer, (str, dict)):
+        local = cluster.get("mode", "async") == "local"
+        if optimizer is None and not local:
+            optimizer = "sgd"
+        if not local and (inner is not None or scheduler is not None):
+            raise ValueError("inner, scheduler: of mode 'local'; elsewhere psservers step, "
+                             "and `optimizer` says what")
+        if scheduler is not None and inner is None:
+            raise ValueError("scheduler: it is of `inner`, which is not said")
+        if optimizer is not None and not isinstance(optimizer, (str, dict)):
             raise ValueError(
                 f"optimizer: {type(optimizer).__name__} is none of psservers'. optax' "
                 "are functions, which cannot be asked what they are: say a name, as "
@@ -89,6 +107,9 @@ class Trainer(Program):
             {"type": optimizer} if isinstance(optimizer, str) else optimizer,
             tables=tables, **cluster)
         self.device = f"jax, {jax.devices()[0]}"
+        self._inner, self._scheduler = inner, scheduler
+        self._state: Any = None  # of `inner`
+        self._rate = 0.0
         self._params: Any = params
         self._flat: Any = None  # the same as one vector
         self._functions: Dict[Tuple[Any, bool, bool], Any] = {}
@@ -114,6 +135,17 @@ class Trainer(Program):
         self._flat = jnp.array(self._closure.params, copy=True)
         self._params = None
 
+    def _at(self, batch: Batch, reset: bool) -> None:
+        if self._inner is None:
+            return
+        if self._scheduler is not None:
+            self._rate = float(self._scheduler(batch.number))
+        if reset or self._state is None:
+            self._state = self._transformation(self._rate).init(self.params)
+
+    def _transformation(self, rate: Any) -> Any:
+        return self._inner if self._scheduler is None else self._inner(rate)
+
     @property
     def params(self) -> Any:
         """As fresh as the batch: a pytree, made when somebody looks."""
@@ -125,8 +157,8 @@ class Trainer(Program):
 
     def step(self, loss_fn: Callable[..., Any], *args: Any, has_aux: bool = False,
              right: float = 0.0, ids: Optional[Dict[str, Any]] = None) -> Any:
-        """The loss of the batch and its gradient, which is pushed. Returns the loss,
-        or with `has_aux` (loss, aux).
+        """The loss of the batch and its gradient, which is pushed, or in mode local
+        goes to `inner`. Returns the loss, or with `has_aux` (loss, aux).
 
         loss_fn  (params, *args) -> the mean loss, a scalar, or (loss, aux). Compiled
                  when it is first seen: the same function each time, not a lambda of
@@ -137,6 +169,15 @@ class Trainer(Program):
                  shape (*ids.shape, dim). Their gradients leave with the step
         """
         compute = self._compiled(loss_fn, has_aux, ids is not None)
+        if self._inner is not None:
+            value, aux, self._flat, self._state = compute(
+                self._flat, self._state, self._rate, *args)
+            self._params = None
+            self.stepped(value, right)
+            return (float(value), aux) if has_aux else float(value)
+        if self._batch is not None:
+            raise ValueError("step: no optimizer takes it: say Trainer(inner=...), or step "
+                             "by yourself and call stepped(loss, params=params)")
         if ids is None:
             value, aux, gradient = compute(self._flat, *args)
         else:
@@ -165,6 +206,13 @@ class Trainer(Program):
                              f"{self._shapes}")
         return self._push(_one_vector(gradient), loss, right)
 
+    def stepped(self, loss: Any, right: float = 0.0, params: Any = None) -> None:
+        """Mode local, instead of `step`: the program has taken the step of the batch by
+        itself, and `params` is what it has made of `t.params`."""
+        if params is not None:
+            self._flat, self._params = _one_vector(params), params
+        super().stepped(float(loss), right)
+
     def _push(self, flat: Any, loss: Any, right: float) -> float:
         self._begun()
         assert self._closure is not None
@@ -187,10 +235,18 @@ class Trainer(Program):
                 loss_fn if has_aux else lambda *words: (loss_fn(*words), None),
                 argnums=(0, 1) if has_rows else (0,), has_aux=True)
 
+            def step(flat: Any, state: Any, rate: Any, *args: Any) -> Any:
+                params = self._trees(flat)
+                (loss, aux), gradients = gradient_of(params, *args)
+                updates, state = self._transformation(rate).update(gradients[0], state,
+                                                                   params)
+                return (loss, aux, _one_vector(jax.tree_util.tree_map(
+                    jnp.add, params, updates)), state)
+
             def compute(flat: Any, *args: Any) -> Any:
                 (loss, aux), gradients = gradient_of(self._trees(flat), *args)
                 return (loss, aux, _one_vector(gradients[0]), *gradients[1:])
-            self._functions[key] = jax.jit(compute)
+            self._functions[key] = jax.jit(compute if self._inner is None else step)
         return self._functions[key]
 
     # ---- results

@@ -554,6 +554,10 @@ def fit(model: Any, x: Any, y: Any = None, *, job: str,
     ValueError, before there is a job: what cannot be done. RuntimeError: the job
     failed, with its reason. After SIGTERM it returns when the step under way has
     ended; the model then has what this program saw last."""
+    if cluster.get("mode", "async") == "local":
+        raise ValueError("mode 'local' is of sluice.torch.Trainer, sluice.jax.Trainer and "
+                         "sluice.Session, where the program steps its own optimizer; fit "
+                         "has the other modes")
     if epochs <= initial_epoch:
         raise ValueError(f"epochs={epochs} is the last one, and initial_epoch="
                          f"{initial_epoch}: nothing is left to train")

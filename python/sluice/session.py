@@ -21,6 +21,17 @@ A job with sparse tables has rows of any ids, which a step pulls and pushes:
                 rows = closure.rows("users", ids_of(step.samples))
                 step.push_rows("users", ids, my_gradient(rows))
 
+In mode local a step has many batches, which the program takes as steps of its own:
+
+    with sluice.Session("10.0.0.1:7070", local=True) as session:
+        for closure in session.closures():
+            for step in closure.steps():
+                mine, loss = closure.params.copy(), 0.0
+                for batch in step.batches():
+                    loss += my_step(mine, batch.samples, rate(batch.number))
+                step.change(mine)
+                step.done(loss_sum=loss)
+
 Any process that does this may be killed at any time, others may come: each step
 counts once. Ctrl-C, and `Session.drain` from a handler of SIGTERM, let the step
 under way end and hand the rest back. Handlers of signals run while a call waits for
@@ -41,8 +52,8 @@ import numpy.typing as npt
 from . import _native as native
 from ._native import Error
 
-__all__ = ["Closure", "Drained", "Ended", "Lost", "Session", "Step", "Table",
-           "Variable"]
+__all__ = ["Closure", "Drained", "Ended", "LocalBatch", "Lost", "Session", "Step",
+           "Table", "Variable"]
 
 Floats = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.uint64]
@@ -81,6 +92,17 @@ class Table:
     name: str
     number: int
     dim: int
+
+
+@dataclasses.dataclass(frozen=True)
+class LocalBatch:
+    """A batch of a contribution in mode local: a step of the program's own."""
+
+    index: int  # in the contribution
+    first: int  # position
+    count: int
+    number: int  # what a schedule of rates counts; it depends on the closure alone
+    samples: npt.NDArray[np.uint64]
 
 
 def _ids(ids: npt.ArrayLike) -> Ids:
@@ -130,18 +152,43 @@ def _bytes(text: Optional[str]) -> Optional[bytes]:
 class Step:
     """A step to compute. Finish it with `done`."""
 
-    __slots__ = ("_closure", "number", "first", "count", "ended")
+    __slots__ = ("_closure", "number", "first", "count", "ended", "lost")
 
     def __init__(self, closure: "Closure", number: int, first: int, count: int) -> None:
         self._closure = closure
         self.number = number  # in the closure
         self.first, self.count = first, count  # positions
-        self.ended = False
+        self.ended = self.lost = False
 
     @property
     def samples(self) -> npt.NDArray[np.uint64]:
         """The numbers of its samples, in the order of the epoch. Shape (count,)."""
+        if self._closure.batches:
+            return self._closure.order(self.first, self.count)
         return self._closure.samples_of(self.first)
+
+    def batches(self) -> Iterator[LocalBatch]:
+        """Mode local: its batches, each a step of the program's own. Ends early if the
+        closure is lost, or if we are leaving: `change` and `done` do nothing then, and
+        neither do the steps behind this one come."""
+        of, at = self._closure, native.Batch()
+        for index in range(of.batches):
+            try:
+                of._say("sluice_batch", index, ctypes.byref(at))
+            except Lost:
+                self.lost = True
+                return
+            first, count = int(at.first), int(at.count)
+            yield LocalBatch(index, first, count, int(at.number), of.samples_of(first))
+
+    def change(self, now: Floats, first: int = 0) -> None:
+        """Mode local: writes to `grads` what the batches have changed, where `now` are
+        the parameters behind them, or those from element `first` on. `Closure.params`
+        are what the contribution began with, and are not to be written to."""
+        values = np.ascontiguousarray(now, np.float32)
+        if self.lost:
+            return
+        self._closure._say("sluice_change", first, values.size, values.ctypes.data)
 
     def ready(self, first: int, count: int) -> None:
         """Elements [first, first + count) of the gradient are whole, and their
@@ -184,7 +231,8 @@ class Step:
         result = of._result
         result.loss_sum, result.right, result.skip = loss_sum, right, skip
         self.ended = True
-        of._say("sluice_end", of._result_at)
+        if not self.lost:
+            of._say("sluice_end", of._result_at)
 
 
 class Closure:
@@ -197,7 +245,9 @@ class Closure:
     were computed for nothing, `ahead` the (first, count) that comes next, if known.
     A step whose round is not applied comes again, here or elsewhere. In hybrid mode
     it is one batch of a step that a group computes; `ranks` and `rank` are of the
-    group, and rank 0 leads it.
+    group, and rank 0 leads it. In mode local it is one step of `batches` batches
+    (else 0), of `batch` samples each, which the program takes by itself; `reset`: its
+    optimizer begins each of them without a past.
 
     `params` and `grads` are the flat vectors; by range there are none, and `pull`
     and `Step.push` take their place."""
@@ -218,6 +268,7 @@ class Closure:
         self.ranks, self.rank = int(info.ranks), int(info.rank)
         self.generation, self.rounds = int(info.generation), int(info.rounds)
         self.redone = int(info.redone)
+        self.batches, self.reset = int(info.batches), bool(info.reset)
         self.ahead = (int(info.next_first), int(info.next_count))
         self._samples: Optional[npt.NDArray[np.uint64]] = None
         # What every step is told in and tells.
@@ -427,6 +478,8 @@ class Session:
                  is another one
     by_range     of models that are larger than memory, in mode async: no vectors are
                  kept, `Closure.pull` and `Step.push` have rows of variables
+    local        the program takes the steps of mode local by itself (Step.batches);
+                 without it no job of that mode is given
     store        in allreduce mode a folder for this rank's parts of checkpoints,
                  which all may share: without one such a job does not end
     """
@@ -436,7 +489,8 @@ class Session:
                  job: int = 0, tls: Tls = None, io_threads: int = 0,
                  shm: bool = True, wait: Optional[float] = None,
                  listen: Optional[str] = None, advertise: Optional[str] = None,
-                 store: Optional[str] = None, by_range: bool = False) -> None:
+                 store: Optional[str] = None, by_range: bool = False,
+                 local: bool = False) -> None:
         self.by_range = by_range
         files = tls_files(tls) or (None, None, None)
         self._raised: List[BaseException] = []
@@ -447,7 +501,7 @@ class Session:
             ctypes.sizeof(native.Options), _bytes(coordinator), _bytes(name),
             _bytes(device or "python"), job, *(_bytes(f) for f in files),
             io_threads, not shm, _bytes(listen), _bytes(advertise), _bytes(store),
-            by_range, self._looks, None)
+            by_range, self._looks, None, local)
         self._arrays: Dict[Tuple[int, int], Floats] = {}
         self._session = ctypes.c_void_p()
         self._closure: Optional[Closure] = None

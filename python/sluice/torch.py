@@ -8,8 +8,8 @@
 
 The first program that comes submits the job, the others join it; any may be
 killed at any time, others may come. Parameters lie on the psservers, and so does
-the optimizer's state: `optimizer` says which it is and is never stepped. A
-gradient leaves as soon as backward has it, shard by shard, while earlier layers
+the optimizer's state: `optimizer` says which it is and is never stepped (in mode local
+the program's own is: see Trainer). A gradient leaves as soon as backward has it, shard by shard, while earlier layers
 still compute; fresh parameters are in the model when the next batch begins.
 
 What is different from a loop of one's own:
@@ -17,13 +17,12 @@ What is different from a loop of one's own:
   trains: do not replace them, and read them between batches
 - a parameter without a gradient in a step (`p.grad is None`) is left alone, with its
   slots and its own count of updates, as torch does it
-- buffers (batch norm's running statistics) are this process's own
+- buffers (batch norm's running statistics) are this process's own, but in mode local
 - the loss is the mean over the batch
 """
 from __future__ import annotations
 
 import contextlib
-import copy
 import warnings
 from typing import (TYPE_CHECKING, Any, Callable, Dict, Iterator, List, Optional, Tuple,
                     Union)
@@ -34,6 +33,7 @@ import torch
 from ._data import Batch, Rows, map_arrays
 from ._program import Cluster, Json, Program, chunks
 from ._rates import schedule_of
+from ._torch_local import Inner, copied, statistics
 from ._torch_rows import Embedding, EmbeddingBag, sparse, tables_of
 from ._torch_watch import Watch
 from .session import Closure, Lost
@@ -167,6 +167,19 @@ def _optimizer(said: Any, model: torch.nn.Module) -> Union[torch.optim.Optimizer
     return make(model.parameters())
 
 
+def _inner(model: torch.nn.Module, optimizer: Any, said: Any, scheduler: Any) -> Inner:
+    """That of mode local."""
+    if optimizer is not None:
+        raise ValueError("optimizer: in mode 'local' the program's own takes the steps: "
+                         "say inner=, and that of psservers as "
+                         'train={"outer": {"type": "sgd", ...}}')
+    made = None if said is None else _optimizer(said, model)
+    if isinstance(made, dict):
+        raise ValueError("inner: an optimizer of torch, its name or its class is wanted; "
+                         "a dict says what psservers run")
+    return Inner(made, scheduler)
+
+
 def _l2(optimizer: Any) -> Dict[int, float]:
     """What the program adds to the gradient, by the id of the parameter:
     `weight_decay` of optimizers that do not decouple it."""
@@ -240,11 +253,8 @@ def _foreseen(scheduler: Any, updates: int, least: int) -> Any:
         raise ValueError(
             f"{kind} would have to be stepped {updates:,} times ahead; {FORESEEN:,} are "
             "possible: say the schedule as a job has it, a piecewise_linear of points")
-    optimizer = scheduler.optimizer
-    none = torch.nn.Parameter(torch.zeros(()))  # stands for each: they stay here
-    copied = copy.deepcopy(scheduler, {
-        id(p): none for group in optimizer.param_groups for p in group["params"]})
-    group, *others = copied.optimizer.param_groups
+    stepped = copied(scheduler)
+    group, *others = stepped.optimizer.param_groups
     bases = [g.get("initial_lr", g["lr"]) for g in (group, *others)]
     fixed = {k: group[k] for k in ("momentum", "betas", "weight_decay") if k in group}
     rates = np.empty(updates)
@@ -253,7 +263,7 @@ def _foreseen(scheduler: Any, updates: int, least: int) -> Any:
         for i in range(updates):
             if i > 0:
                 try:
-                    copied.step()
+                    stepped.step()
                 except Exception as error:
                     if i >= least:
                         return rates[:i]
@@ -423,11 +433,16 @@ class Trainer(Program):
     scheduler    of torch: as if it were stepped after each update of the whole job;
                  any whose rate is a function of the step (it is stepped ahead)
     scheduler_by "update", or "epoch" of one that a loop would step once an epoch
+    inner        mode local: the optimizer of the program's own steps, any of torch (also
+                 one of your own), which `optimizer` is elsewhere; None: the program
+                 steps by itself and says so (`stepped`). `scheduler` is of it, or a
+                 function of the step's number (`batch.number`) that returns the rate.
+                 Buffers of float32 are moving statistics of the job
     clip_norm, clip_value   the gradient of each step is clipped by the program, as
                  torch.nn.utils.clip_grad_norm_ and clip_grad_value_ do it: nothing
                  leaves before it is whole
-    cluster      tls, name, init, share, train, wait, workers, mode, ranks,
-                 store, new: as of `Program`
+    cluster      tls, name, init, share, train, wait, workers, mode, ranks, every,
+                 moments, store, new: as of `Program`
                  (sluice/_program.py)
     """
 
@@ -438,6 +453,8 @@ class Trainer(Program):
                  coordinator: Optional[str] = None, *,
                  optimizer: Union[torch.optim.Optimizer, Json, str,
                                   Callable[..., torch.optim.Optimizer], None] = None,
+                 inner: Union[torch.optim.Optimizer, str,
+                              Callable[..., torch.optim.Optimizer], None] = None,
                  scheduler: Optional[Any] = None, scheduler_by: str = "update",
                  clip_norm: float = 0.0,
                  clip_value: float = 0.0,
@@ -448,6 +465,13 @@ class Trainer(Program):
                 raise ValueError(f"{n} has no shape yet, as its module is lazy: call the "
                                  "model with one batch, then make the optimizer and the "
                                  "Trainer")
+        self._inner: Optional[Inner] = None
+        if cluster.get("mode", "async") == "local":
+            self._inner = _inner(model, optimizer, inner, scheduler)
+            optimizer, scheduler = self._inner.optimizer or {}, None
+        elif inner is not None:
+            raise ValueError("inner: of mode 'local'; elsewhere psservers step, and "
+                             "`optimizer` says what")
         optimizer = _optimizer(optimizer, model)
         self.parameters = _variables(_taken(model, optimizer),
                                      isinstance(optimizer, dict))
@@ -467,7 +491,8 @@ class Trainer(Program):
         if self._device.type not in ("cpu", "cuda"):
             raise ValueError(f"parameters on {self._device}: a CPU or CUDA is wanted")
         self._tables = tables_of(model)
-        self._l2, self._clip_norm, self._clip_value = _l2(optimizer), clip_norm, clip_value
+        self._l2 = _l2(optimizer)
+        self._clip_norm, self._clip_value = clip_norm, clip_value
         self._scheduler, self._by_epoch = scheduler, scheduler_by == "epoch"
         if scheduler_by not in ("update", "epoch"):
             raise ValueError(f"scheduler_by={scheduler_by!r}: 'update' or 'epoch'")
@@ -476,12 +501,16 @@ class Trainer(Program):
                              "epoch has is known there alone")
         if type(scheduler).__name__ == "ReduceLROnPlateau":
             schedule_spec(scheduler)  # refuses it
-        spec = optimizer_spec(optimizer, {id(p): n for n, p in self.parameters})
+        spec = None if self._inner is not None else optimizer_spec(
+            optimizer, {id(p): n for n, p in self.parameters})
         if scheduler is not None:
             _foreseen(scheduler, 200, 1)  # refuses what the first updates show
+        moving = [] if self._inner is None else statistics(model)
+        self.parameters += moving
         super().__init__(
             job, coordinator, [(n, tuple(p.shape)) for n, p in self.parameters],
-            spec, tables=[t.table for t in self._tables], **cluster)
+            spec, tables=[t.table for t in self._tables],
+            moving=[n for n, _ in moving], **cluster)
         self.device = f"torch, {torch.get_num_threads()} threads" + (
             "" if self._device.type == "cpu" else f", {self._device}")
         for table in self._tables:
@@ -539,8 +568,11 @@ class Trainer(Program):
 
     def _attach(self, closure: Closure) -> None:
         """Parameters of a CPU's model become views of the vector; those of a GPU are
-        copied. Gradients are copied: autograd's own need not be zeroed, nor added to."""
+        copied. Gradients are copied: autograd's own need not be zeroed, nor added to. In
+        mode local parameters stay the program's own."""
         self._params = torch.from_numpy(closure.params)
+        if self._inner is not None:
+            return
         self._grads = torch.from_numpy(closure.grads)
         if self._device.type == "cuda":
             self._pinned = _Pinned([self._params, self._grads], self._device)
@@ -563,13 +595,18 @@ class Trainer(Program):
                     self._hook(i, self._ranges[n])))
         self._frozen = [i for i in self._frozen if not self._own[i].requires_grad]
 
+    def _at(self, batch: Batch, reset: bool) -> None:
+        if self._inner is not None:
+            self._inner.begin(batch.number, reset)
+
     def _fresh(self) -> None:
-        if self._pinned is None:
+        if self._pinned is None and self._inner is None:
             return
         with torch.no_grad():
             for n, p in self.parameters:
                 p.copy_(self._part(self._params, n).view(p.shape), non_blocking=True)
-        self._watch.written()
+        if self._inner is None:
+            self._watch.written()
 
     def _hook(self, i: int, where: Tuple[int, int]) -> Callable[[torch.Tensor], None]:
         """Backward has this gradient: what makes up a shard leaves."""
@@ -663,8 +700,8 @@ class Trainer(Program):
     def step(self, compute: Callable[..., torch.Tensor], right: float = 0.0,
              scaler: Optional[Any] = None,
              parts: Optional[List[Batch]] = None) -> float:
-        """Computes the batch's loss and its gradient, and pushes it. Returns the
-        loss.
+        """Computes the batch's loss and its gradient, and pushes it, or in mode local
+        steps `inner`. Returns the loss.
 
         compute  returns the mean loss, a scalar
         right    how many samples were predicted right
@@ -676,25 +713,18 @@ class Trainer(Program):
         if scaler is not None and self._tables:
             raise ValueError("scaler: gradients of rows of tables are not scaled; compute "
                              "in bfloat16, which needs none")
+        if self._inner is not None:
+            return self._step_alone(compute, right, scaler, parts)
         self._watch.look()
         if self._frozen:
             self._thaw()
-        step = self._begun()
+        self._begun()
         self._left()
         for table in self._tables:
             table.pulled = []  # of an evaluation
-        value = 0.0
         self._here, self._ready = [False] * len(self._own), _Ready()
         early = scaler is None and not (self._clip_norm or self._clip_value)
-        count = 1 if parts is None else len(parts)
-        for i in range(count):
-            loss = compute() if parts is None else compute(parts[i])
-            if parts is not None:
-                loss = loss * (len(parts[i].samples) / step.count)
-            value += loss.item()
-            self._push = early and i + 1 == count
-            (loss if scaler is None else scaler.scale(loss)).backward()
-        self._push = False
+        value = self._backward(compute, scaler, parts, early)
         skip = scaler is not None and not self._unscaled(scaler)
         if not early and not skip:
             self._clip()
@@ -702,6 +732,39 @@ class Trainer(Program):
         self._push_rows(skip)
         self._watch.sent(next((p.grad for p in self._own if p.grad is not None), None))
         self._done(value, right, skip)
+        return value
+
+    def _backward(self, compute: Callable[..., torch.Tensor], scaler: Optional[Any],
+                  parts: Optional[List[Batch]], early: bool) -> float:
+        """The loss of the batch, and its gradient, in `p.grad`; with `early` what is
+        whole leaves at once."""
+        value, count = 0.0, 1 if parts is None else len(parts)
+        samples = (self._begun() if self._batch is None else self._batch).count
+        for i in range(count):
+            loss = compute() if parts is None else compute(parts[i])
+            if parts is not None:
+                loss = loss * (len(parts[i].samples) / samples)
+            value += loss.item()
+            self._push = early and i + 1 == count
+            (loss if scaler is None else scaler.scale(loss)).backward()
+        self._push = False
+        return value
+
+    def _step_alone(self, compute: Callable[..., torch.Tensor], right: float,
+                    scaler: Optional[Any], parts: Optional[List[Batch]]) -> float:
+        """Mode local: a step of the program's own optimizer."""
+        assert self._inner is not None
+        if self._inner.optimizer is None:
+            raise ValueError("step: no optimizer takes it: say Trainer(inner=...), or step "
+                             "by yourself and call stepped(loss)")
+        self._begun()
+        self._left()
+        value = self._backward(compute, scaler, parts, early=False)
+        if scaler is not None and (self._clip_norm or self._clip_value):
+            scaler.unscale_(self._inner.optimizer)
+        self._clip()
+        self._inner.step(scaler)
+        self.stepped(value, right)
         return value
 
     def _left(self) -> None:

@@ -247,6 +247,64 @@ print("as an array of rows")
 """
 
 
+# An optimizer as optax has them, which takes the steps of mode local: rounds of one
+# contribution, whose change the psservers take as it is.
+LOCAL = BEGIN + """
+import collections
+Transformation = collections.namedtuple("Transformation", "init update")
+def momentum(rate):
+    def update(g, m, params):
+        m = jax.tree.map(lambda m, g: 0.9 * m + g, m, g)
+        return jax.tree.map(lambda m: -rate * m, m), m
+    return Transformation(lambda p: jax.tree.map(jnp.zeros_like, p), update)
+def rate_of(n):
+    return 0.02 / (1 + 0.1 * n)
+def theirs(keep):
+    p, state, losses = first(), None, []
+    for i in range(200):
+        loss, g = jax.value_and_grad(loss_fn)(p, x[16 * i:16 * i + 16], y[16 * i:16 * i + 16])
+        if state is None or (i % 20 == 0 and not keep):
+            state = momentum(0).init(p)
+        updates, state = momentum(rate_of(i)).update(g, state, p)
+        p = jax.tree.map(jnp.add, p, updates)
+        losses.append(float(loss))
+    return p, losses
+for way in ("reset", "keep", "own"):
+    seen, state = [], None
+    with sluice.jax.Trainer(first(), way, address, mode="local", every=20, ranks=1,
+                            inner=None if way == "own" else momentum,
+                            scheduler=None if way == "own" else rate_of,
+                            moments="keep" if way == "keep" else "reset",
+                            train={"shuffle": False, "outer": {
+                                "type": "sgd", "learning_rate": 1.0}}) as t:
+        for batch in t.batches((x, y), batch_size=16):
+            if way != "own":
+                seen.append(t.step(loss_fn, batch.x, batch.y))
+                continue
+            loss, g = jax.value_and_grad(loss_fn)(t.params, batch.x, batch.y)
+            state = momentum(0).init(g) if batch.step == 0 else state
+            updates, state = momentum(rate_of(batch.number)).update(g, state, t.params)
+            seen.append(float(loss))
+            t.stepped(loss, params=jax.tree.map(jnp.add, t.params, updates))
+        ours = t.load()
+    want, losses = theirs(way == "keep")
+    np.testing.assert_allclose(seen, losses, rtol=1e-4)
+    for a, b in zip(jax.tree.leaves(ours), jax.tree.leaves(want)):
+        np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-5)
+try:
+    sluice.jax.Trainer(first(), "refused", address, inner=momentum)
+except ValueError as error:
+    assert "of mode 'local'" in str(error), error
+print("as one process")
+"""
+
+
+def a_program_takes_steps_by_itself():
+    with Cluster(psservers=2, workers=0) as c:
+        said = run(LOCAL, c.address)
+        check("as one process" in said, said)
+
+
 def rows_of_a_table_are_an_argument_of_the_loss():
     with Cluster(psservers=2, workers=0) as c:
         said = run(TABLE, c.address)
@@ -258,6 +316,7 @@ if __name__ == "__main__":
         a_worker_alone_trains_as_a_loop_of_ones_own,
         gradients_of_the_programs_own_are_pushed_and_what_is_wrong_is_said,
         programs_that_begin_at_one_moment_train_one_job,
-        one_that_comes_at_the_end_ends, rows_of_a_table_are_an_argument_of_the_loss,
+        one_that_comes_at_the_end_ends, a_program_takes_steps_by_itself,
+        rows_of_a_table_are_an_argument_of_the_loss,
         programs_of_jax_train_and_die,
         a_program_of_jax_leaves_in_order])

@@ -127,6 +127,7 @@ refused("rate that depends on a metric", callbacks=[
 refused("Nadam is not offered", O.Nadam(0.01))
 refused("use_ema=True", O.SGD(0.1, use_ema=True))
 refused("rows", sample_weight=np.ones(5, np.float32))
+refused("mode 'local' is of sluice.torch.Trainer", mode="local")
 model = net("sgd")
 model.layers[0].kernel.constraint = keras.constraints.NonNeg()
 try:

@@ -1,0 +1,283 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""train.mode local for programs of the user's: a program takes the steps of a
+contribution with its own optimizer and pushes what they have changed. One program makes
+what NumPy does; however programs die or leave, each sample counts once.
+"""
+import os
+import signal
+import sys
+
+import numpy as np
+from cluster import BIN, ROOT, Cluster, check, check_counts, check_equal, main, wait_for
+from external_test import Program, Programs, exported, linear_job
+from local_test import (BATCH, CLASSES, EPOCHS, FEATURES, OUTER, SAMPLES, SLOTS, STEPS, Adam,
+                        Net, samples_of_numpy, train_in_numpy)
+
+os.environ["SLUICE_LIBRARY"] = str(BIN.parent / "lib" / "libsluice.so")
+os.environ["SLUICE_BIN"] = str(BIN)
+sys.path.insert(0, str(ROOT / "python"))
+import sluice  # noqa: E402
+from sluice._program import Program as Trainer  # noqa: E402
+
+ENVIRONMENT = {"PYTHONPATH": os.pathsep.join([str(ROOT / "python"),
+                                              str(ROOT / "tests" / "system")])}
+FIRST = {"norm/gamma": np.ones(FEATURES), "norm/beta": np.zeros(FEATURES),
+         "norm/moving_mean": np.zeros(FEATURES), "norm/moving_variance": np.ones(FEATURES),
+         "out/kernel": np.random.default_rng(5).normal(0, 0.5, (FEATURES, CLASSES)),
+         "out/bias": np.zeros(CLASSES)}
+FIRST = {name: value.astype(np.float32) for name, value in FIRST.items()}
+
+# Unit vectors again: a sample moves one weight, half of the way to 1, whoever computes.
+SLOW = '''
+import signal, sys, time
+import numpy as np, sluice
+with sluice.Session(sys.argv[2], name=sys.argv[4], wait=60, local=True) as session:
+    signal.signal(signal.SIGTERM, lambda *_: session.drain())
+    for closure in session.closures():
+        for step in closure.steps():
+            mine = closure.params.copy()
+            for batch in step.batches():
+                print(closure.number, batch.index, flush=True)
+                mine[batch.samples] += 0.5 * (1 - mine[batch.samples])
+                time.sleep(0.01)
+            step.change(mine)
+            step.done(loss_sum=0.0)
+'''
+
+
+class Normed(Trainer):
+    """The net of local_test with NumPy's Adam, as a program that steps by itself."""
+
+    def __init__(self, *words, **more):
+        self.net, self.adam, self.resets = Net(FIRST), Adam(0.01), 0
+        super().__init__(*words, [(n, v.shape) for n, v in FIRST.items()], None,
+                         mode="local", moving=[n for n in FIRST if "moving" in n], **more)
+
+    def _values(self):
+        return self.net.w
+
+    def _fresh(self):
+        self.net = Net({n: self._part(self._closure.params, n).reshape(v.shape)
+                        for n, v in FIRST.items()})
+
+    def _at(self, batch, reset):
+        if reset:
+            self.adam, self.resets = Adam(0.01), self.resets + 1
+
+
+def trained(c, x, y, wrong=(), within=lambda t, batch: None, leaves=False,
+            **more):
+    """Trains the job of local_test, and gives the program and the samples that it saw.
+    `within` is called before each step."""
+    seen = []
+    with Normed("numpy", c.address, every=STEPS, ranks=SLOTS,
+                train={"shuffle": False, "outer": OUTER}, **more) as t:
+        for batch in t.batches((x, y), BATCH, EPOCHS):
+            seen += batch.samples.tolist()
+            within(t, batch)
+            bad = set(batch.samples.tolist()) & set(wrong)
+            t.adam.update(t.net, batch.number, t.net.gradient(batch.x, batch.y))
+            t.stepped(float("nan") if bad else 0.5)
+        check_equal(t.ended(), not leaves, "the job has ended")
+    return t, seen
+
+
+def check_numpy(c, t, x, y):
+    done = c.status(t.id)
+    check_counts(done)
+    want, rounds = train_in_numpy(FIRST, x, y)
+    check_equal(int(done["shards"][0]["counts"]["version"]), rounds, "rounds")
+    got = exported(c, t.id)
+    for name, value in want.items():
+        off = np.abs(got[name] - value).max()
+        check(off < 1e-5 * max(1, np.abs(value).max()), f"{name}: differs by {off}")
+    check(np.abs(want["out/kernel"] - FIRST["out/kernel"]).max() > 0.1, "nothing is learnt")
+
+
+def one_program_makes_what_numpy_does():
+    """Also the moving statistics, which become the mean of what contributions have."""
+    x, y = samples_of_numpy()
+    with Cluster(psservers=2, workers=0) as c:
+        t, seen = trained(c, x, y)
+        check_equal(sorted(seen), sorted(EPOCHS * list(range(SAMPLES))), "samples")
+        check_equal((t.metrics["steps"], t.metrics["samples"]),
+                    (EPOCHS * SAMPLES // BATCH, EPOCHS * SAMPLES), "what it counted")
+        check_numpy(c, t, x, y)
+
+
+def await_end(t):
+    """Waits until the contribution under way is not to be computed any more."""
+    wait_for("its end", lambda: next(t._step.batches(), None) is None)
+
+
+def what_a_lost_contribution_changed_is_dropped():
+    """The lease runs out within one: the program begins it again with the psservers'
+    parameters, and nothing shows."""
+    x, y = samples_of_numpy()
+    with Cluster(psservers=2, workers=0) as c:
+        lost = []
+
+        def away(t, batch):
+            if batch.number == STEPS + 3 and not lost:
+                lost.append(batch.closure)
+                c.kill("coordinator")
+                await_end(t)
+                c.start("coordinator")
+        t, seen = trained(c, x, y, within=away)
+        check(len(seen) > EPOCHS * SAMPLES, "nothing was computed again", len(seen))
+        check_numpy(c, t, x, y)
+
+
+def a_contribution_that_is_not_finite_is_skipped():
+    """Its samples are counted, its other batches are not computed, and its round is not
+    applied; the next one begins with the psservers' parameters, and with an optimizer
+    without a past, since that has seen what is not finite."""
+    x, y = samples_of_numpy()
+    with Cluster(psservers=2, workers=0) as c:
+        t, seen = trained(c, x, y, wrong=[195], moments="keep")
+        check_equal(t.resets, EPOCHS, "how often the optimizer began anew")
+        done = c.status(t.id)
+        check_counts(done)
+        # Of contributions of 60 samples the one from 180 on ends at its second batch.
+        check_equal(len(seen), EPOCHS * (SAMPLES - 40), "samples that were computed")
+        for shard in done["shards"]:
+            check_equal(int(shard["counts"]["version"]), 2 * EPOCHS, "rounds applied")
+        check(all(np.isfinite(v).all() for v in exported(c, t.id).values()),
+              "parameters are not finite")
+
+
+def unit_job(samples, epochs):
+    """Each round of two contributions; the outer optimizer goes all of the way."""
+    spec = linear_job(epochs=epochs, samples=samples)
+    del spec["optimizer"]
+    spec["model"]["variables"] = [{"name": "w", "shape": [samples], "initializer": "zeros"}]
+    spec["train"] = {"mode": "local", "batch": 2, "epochs": epochs, "shuffle": False,
+                     "inner": {"steps": 5}, "contributions": 2,
+                     "outer": {"type": "sgd", "learning_rate": 2.0}}
+    return spec
+
+
+def programs_die_in_the_midst():
+    """The mean of two contributions, twice: both are applied as they were made. So the
+    weights say how often each sample was."""
+    samples, epochs = 200, 8
+    with Cluster(psservers=2, workers=0) as c:
+        path = c.dir / "slow.py"
+        path.write_text(SLOW)
+        with Programs(lambda name: Program(c, name, path, **ENVIRONMENT)) as programs:
+            job = c.submit(unit_job(samples, epochs))
+            for steps in (10, 40, 80):
+                c.wait_steps(job, steps)
+                programs.replace()
+            c.restart("ps-1")
+            c.wait_steps(job, 110)
+            c.restart("coordinator")
+            done = c.wait_state(job)
+        check_counts(done)
+        got = exported(c, job)["w"]
+        check(np.abs(got - (1 - 0.5 ** epochs)).max() < 1e-6,
+              "a sample was not applied once an epoch", got)
+
+
+def a_program_that_leaves_hands_back():
+    """SIGTERM between two batches: the rest of the contribution is not computed."""
+    with Cluster(psservers=1, workers=0) as c:
+        path = c.dir / "slow.py"
+        path.write_text(SLOW.replace("0.01", "0.05"))
+        job = c.submit(unit_job(120, 1))
+        first = Program(c, "first", path, **ENVIRONMENT)
+        log = c.dir / "first.log"
+        wait_for("a batch within a contribution", lambda: " 2\n" in log.read_text())
+        first.end(signal.SIGTERM)
+        check_equal(first.process.returncode, 0, "exit")
+        check(not log.read_text().endswith(" 4\n"), "it went on to the end", log.read_text())
+        second = Program(c, "second", path, **ENVIRONMENT)
+        try:
+            done = c.wait_state(job)
+        finally:
+            second.end()
+        check_counts(done)
+        check_equal(int(done["closures_retried"]), 0, "attempts that failed")
+
+
+def a_trainer_that_leaves_hands_back():
+    """Of Program, as sluice.torch and sluice.jax have it: the next one goes on where the
+    whole contributions end."""
+    x, y = samples_of_numpy()
+    with Cluster(psservers=2, workers=0) as c:
+        def leaves(t, batch):
+            if batch.number == STEPS + 3:
+                t.drain()
+                await_end(t)
+        first, _ = trained(c, x, y, within=leaves, leaves=True)
+        check_equal((first.ended(), first.metrics["steps"]), (False, SLOTS * STEPS), "of the first")
+        second, _ = trained(c, x, y)
+        check_equal((second.id, second.metrics["samples"]),
+                    (first.id, EPOCHS * SAMPLES - SLOTS * STEPS * BATCH), "of the second")
+        check_equal(int(c.status(first.id)["closures_retried"]), 0, "attempts that failed")
+        check_numpy(c, second, x, y)
+
+
+def a_program_of_another_mode_is_given_nothing():
+    """It would push a gradient as if it were a change."""
+    with Cluster(psservers=1, workers=0) as c:
+        with sluice.Session(c.address, name="async", wait=30) as session:
+            job = c.submit(unit_job(40, 1))
+            wait_for("the reason", lambda: "steps by itself" in c.status(job)["reason"])
+            try:
+                session.take(wait=0)
+                check(False, "it was given a closure")
+            except TimeoutError:
+                pass
+            path = c.dir / "slow.py"
+            path.write_text(SLOW)
+            program = Program(c, "local", path, **ENVIRONMENT)
+            try:
+                check_counts(c.wait_state(job))
+            finally:
+                program.end()
+
+
+def calls_out_of_order_say_so():
+    with Cluster(psservers=1, workers=0) as c:
+        c.submit(linear_job(epochs=1, samples=64))
+        with sluice.Session(c.address, wait=30, local=True) as session:
+            closure = session.take(wait=30)
+            step = closure.begin()
+            check_equal((closure.batches, closure.reset), (0, False), "of mode async")
+            try:
+                step.change(np.zeros(5, np.float32))
+                check(False, "change was taken")
+            except sluice.Error as error:
+                check("not in mode local" in str(error), error)
+
+
+def words_are_refused():
+    def refused(words, **more):
+        try:
+            Trainer("no", None, [("w", (2,))], **more)
+            check(False, f"{more} was taken")
+        except ValueError as error:
+            check(words in str(error), error)
+    sgd = {"type": "sgd"}
+    refused("the program's own takes the steps", optimizer=sgd, mode="local")
+    refused("every: of mode 'local'", optimizer=sgd, every=5)
+    refused("moments: of mode 'local'", optimizer=sgd, moments="keep")
+    refused("['listen']: of mode", optimizer=None, mode="local", listen="10.0.0.2:0")
+    try:
+        sluice.Session(None, local=True, by_range=True)
+        check(False, "a session by range was opened")
+    except sluice.Error as error:
+        check("without by_range" in str(error), error)
+
+
+if __name__ == "__main__":
+    main([one_program_makes_what_numpy_does,
+          what_a_lost_contribution_changed_is_dropped,
+          a_contribution_that_is_not_finite_is_skipped,
+          programs_die_in_the_midst,
+          a_program_that_leaves_hands_back, a_trainer_that_leaves_hands_back,
+          a_program_of_another_mode_is_given_nothing,
+          calls_out_of_order_say_so,
+          words_are_refused])
