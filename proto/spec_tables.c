@@ -83,16 +83,6 @@ static enum sl_err check_tables_job(const Sluice__V1__JobSpec *spec,
                        "model.tables: a table's learning rate is a multiple of "
                        "the job's, which begins with 0; begin "
                        "optimizer.schedule with a rate above 0");
-    if (spec_audit(spec->train) > 0 && spec_contributions(spec->train) == 0)
-        return sl_fail(err, SL_EINVAL,
-                       "train.audit: of jobs with tables, rounds of sync are "
-                       "audited, and train.mode is %s; leave audit out",
-                       spec->train->mode);
-    if (spec_audit(spec->train) > 0 && spec_accumulate(spec) > 1)
-        return sl_fail(
-            err, SL_EINVAL,
-            "train.audit: of jobs with tables, steps of one "
-            "micro-batch are audited; leave audit or accumulate out");
     return spec_range("model.tables", spec->model->n_tables, 1, TABLES_MOST,
                       err);
 }
@@ -291,10 +281,18 @@ static enum sl_err check_table_names(const Sluice__V1__ModelSpec *spec,
     return rc;
 }
 
+// Returns true if steps are audited whose rows older workers would not keep.
+static bool tables_audited(const Sluice__V1__JobSpec *spec)
+{
+    return spec_audit(spec->train) > 0 &&
+           (spec_contributions(spec->train) == 0 || spec_accumulate(spec) > 1);
+}
+
 // Returns the edition that the members of a checked job with tables need.
 static unsigned tables_edition(const Sluice__V1__JobSpec *spec)
 {
-    return spec_rows_wire(spec) == WIRE_INT8     ? MODEL_EDITION_INT8
+    return tables_audited(spec)                  ? MODEL_EDITION_AUDITED
+           : spec_rows_wire(spec) == WIRE_INT8   ? MODEL_EDITION_INT8
            : spec_accumulate(spec) > 1           ? MODEL_EDITION_PARTS
            : spec_contributions(spec->train) > 0 ? MODEL_EDITION_ROUNDS
                                                  : MODEL_EDITION_TABLES;

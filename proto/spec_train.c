@@ -475,7 +475,7 @@ enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err)
     SPEC_DEFAULT(t, stall_seconds, stall_default(spec));
     rc = spec_string(&t->mode, "async");
     if (spec_has_rows(spec) && (!is_sync(t) || t->accumulate > 1))
-        SPEC_DEFAULT(t, audit, 0); // spec_tables.c wants none
+        SPEC_DEFAULT(t, audit, 0); // older workers may compute it, too
     if (rc == SL_OK)
         rc = spec_string(&t->nonfinite, nonfinite[0]);
     if (rc == SL_OK)

@@ -95,6 +95,8 @@ def check_numpy(train, **cluster):
         job = c.submit(made, "--weights", c.dir / "weights.safetensors")
         done = c.wait_state(job)
         check_counts(done)
+        if "audit" in train:
+            check_audits(done, 40)
         net, size = Net(weights, lambda number: np.ones(4)), BATCH * SLOTS
         for _ in range(EPOCHS):
             for at in range(0, SAMPLES, size):
@@ -112,8 +114,16 @@ def check_numpy(train, **cluster):
             check(max(np.ptp(row) for row in want.values()) > 0.01, "nothing is learnt")
 
 
+def check_audits(status, least):
+    found = {key: int(n) for key, n in status["audit"].items()}
+    check(found["compared"] > least, f"hardly any audit: {found}")
+    check_equal((found["differed"], found["decided"]), (0, 0), "audits")
+    return found["compared"]
+
+
 def rounds_are_those_of_numpy():
     check_numpy(ROUNDS, workers=2)
+    check_numpy({**ROUNDS, "batch": BATCH // 2, "accumulate": 2, "audit": 1}, workers=2)
 
 
 def steps_of_groups_are_those_of_numpy():
@@ -122,8 +132,29 @@ def steps_of_groups_are_those_of_numpy():
     check_numpy(GROUPS, workers=1)
 
 
+def audits_change_nothing_of_what_groups_learn():
+    """A1, A5: of the shares of others, which have two batches or one, and of the own share
+    twice. A member's repeats are of the rows that the leader brought once."""
+    check_numpy({**GROUPS, "audit": 1}, workers=3, worker_args=["--shm", "off"])
+    check_numpy({**GROUPS, "audit": 1, "group": {"by": "host", "size": SLOTS}}, workers=3)
+
+
 def steps_of_micro_batches_are_those_of_numpy():
     check_numpy(PARTS, workers=1)
+    check_numpy({**PARTS, "audit": 1}, workers=1)
+
+
+def a_step_is_computed_twice_from_the_same_rows():
+    """A5: while other workers change the rows, and each step would pull others the second
+    time. So each audited closure has two results that can be compared."""
+    with Cluster(psservers=2, workers=3) as c:
+        clicks(c.dir / "clicks.csv", SAMPLES, 1)
+        for accumulate in (1, 2):
+            made = clicks_job(c.dir, 10, mode="async", batch=BATCH, steps_per_closure=2,
+                              accumulate=accumulate, audit=1)
+            done = c.wait_state(c.submit(made))
+            check_counts(done)
+            check_equal(check_audits(done, 40), int(done["closures_counted"]), "audits")
 
 
 def left(c, job):
@@ -146,9 +177,7 @@ def run_job(c, epochs, blow, shards, **train):
     done = c.wait_state(job)
     check_counts(done)
     if "audit" in train:
-        found = {key: int(n) for key, n in done["audit"].items()}
-        check(found["compared"] > 100, f"hardly any audit: {found}")
-        check_equal((found["differed"], found["decided"]), (0, 0), "audits")
+        check_audits(done, 100)
     return left(c, job)
 
 
@@ -209,6 +238,8 @@ def a_job_goes_on_in_the_other_mode():
 if __name__ == "__main__":
     main([rounds_are_those_of_numpy,
           steps_of_groups_are_those_of_numpy,
+          audits_change_nothing_of_what_groups_learn,
+          a_step_is_computed_twice_from_the_same_rows,
           steps_of_micro_batches_are_those_of_numpy,
           the_bits_are_the_same_whoever_computed,
           a_job_goes_on_in_the_other_mode])

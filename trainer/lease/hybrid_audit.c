@@ -6,6 +6,7 @@
 #include "common/base/rng.h"
 #include "proto/spec.h"
 #include "trainer/base/grad.h"
+#include "trainer/lease/hybrid_rows.h"
 #include "trainer/lease/repeats.h"
 
 static void hybrid_audit_choose(struct hybrid_audit *a,
@@ -45,18 +46,20 @@ enum sl_err hybrid_audit_begin(struct hybrid_audit *a, struct hybrid_step *s,
 }
 
 // What its micro-batches are is part of a share's inputs: in another generation
-// the same member has others.
+// the same member has others. So are the rows of all members' micro-batches.
 bool hybrid_audit_share(struct hybrid_audit *a, const struct hybrid_step *s,
                         uint32_t i)
 {
     const struct round_key key = {s->head.closure, s->head.step};
+    uint64_t inputs =
+        job_tables_inputs(hybrid_rows_tables(s->hybrid->rows), a->params);
     uint32_t first, n;
 
     round_slots(s->count, s->hybrid->members, (uint32_t)a->shares[i], &first,
                 &n);
     a->at = i;
     a->results.inputs =
-        sl_mix64(a->params ^ sl_mix64((uint64_t)first << 32 | (first + n)));
+        sl_mix64(inputs ^ sl_mix64((uint64_t)first << 32 | (first + n)));
     ring_repeats_slot(&a->results, i > 0, s->hybrid->lease->job, key);
     return n > 0;
 }
@@ -70,11 +73,36 @@ void hybrid_audit_range(struct hybrid_audit *a, const struct hybrid_step *s,
                         (size_t)r->count, finite);
 }
 
+// Reads the sums of the gradients of the share's rows, table by table, as if
+// they were ranges behind the others. All members have the same ids.
+static bool hybrid_audit_rows(struct hybrid_audit *a,
+                              const struct hybrid_step *s)
+{
+    struct job_tables *tables = hybrid_rows_tables(s->hybrid->rows);
+    uint32_t n = s->sync->ranges_count;
+    const struct elements *last = &s->sync->ranges[n - 1];
+    uint64_t first = last->first + last->count;
+
+    for (uint32_t i = 0; i < job_tables_count(tables); i++) {
+        size_t elements;
+        float *sums;
+
+        if (job_tables_merge(tables, i, &sums, &elements, NULL) != SL_OK)
+            return false;
+        ring_repeats_bucket(&a->results, n + i, first, sums, elements,
+                            grad_finite(sums, elements));
+        first += elements;
+    }
+    return true;
+}
+
 void hybrid_audit_note(struct hybrid_audit *a, const struct hybrid_step *s,
                        uint64_t kind)
 {
     uint32_t before = a->results.count;
 
+    if (!hybrid_audit_rows(a, s))
+        return;
     ring_repeats_note(&a->results,
                       (struct round_key){s->head.closure, s->head.step}, kind);
     if (a->results.count > before)

@@ -26,6 +26,7 @@ struct hybrid_rows {
     float *space; // rows of our ids
     size_t space_most;
     float whole; // 1: the leader has the rows
+    bool keeps;  // all rows of this step
 };
 
 enum sl_err hybrid_rows_new(struct hybrid_rows **out, struct job_tables *tables,
@@ -61,10 +62,24 @@ void hybrid_rows_free(struct hybrid_rows *r)
     sl_free(r);
 }
 
+struct job_tables *hybrid_rows_tables(struct hybrid_rows *r)
+{
+    return r != NULL ? r->tables : NULL;
+}
+
 void hybrid_rows_begin(struct hybrid_rows *r)
 {
+    if (r == NULL)
+        return;
+    job_tables_begin(r->tables);
+    job_tables_unkeep(r->tables);
+    r->keeps = false;
+}
+
+void hybrid_rows_keep(struct hybrid_rows *r)
+{
     if (r != NULL)
-        job_tables_begin(r->tables);
+        r->keeps = true;
 }
 
 // ---- which ids
@@ -269,6 +284,8 @@ enum sl_err hybrid_rows_pull(struct hybrid_step *s,
     rc = rows_meet(s, err);
     pulse_wait(s->pulse, false);
     s->met++;
+    if (rc == SL_OK && s->hybrid->rows->keeps)
+        rc = job_tables_keep(s->hybrid->rows->tables, err);
     return rc;
 }
 

@@ -48,9 +48,17 @@ enum sl_err hybrid_rows_new(struct hybrid_rows **out, struct job_tables *tables,
 // Frees it, when no step is under way; NULL is allowed.
 void hybrid_rows_free(struct hybrid_rows *r);
 
-// Forgets the gradients of the step before; the leader has waited for all
-// ranges. NULL is allowed.
+// Returns the job's tables; NULL for NULL.
+struct job_tables *hybrid_rows_tables(struct hybrid_rows *r);
+
+// Forgets the gradients and the kept rows of the step before; the leader has
+// waited for all ranges. NULL is allowed.
 void hybrid_rows_begin(struct hybrid_rows *r);
+// Keeps all rows that the group brings for the step from now on
+// (job_tables_keep), those of other members, too. Before its first
+// hybrid_rows_pull: a member that audits the step brings the rows of all
+// micro-batches before it computes any share. NULL is allowed.
+void hybrid_rows_keep(struct hybrid_rows *r);
 
 // Brings the rows of our next micro-batch, with `mine` for each table (NULL: we
 // have none left); hybrid_rows_copy hands them out. Waits for all members.

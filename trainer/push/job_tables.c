@@ -12,6 +12,7 @@
 #include "state/base/element.h"
 #include "trainer/base/grad.h"
 #include "trainer/push/distinct.h"
+#include "trainer/push/kept_rows.h"
 #include "trainer/sum/add.h"
 
 struct job_table {
@@ -51,6 +52,7 @@ struct job_tables {
     uint32_t wanted_count;
     enum wire_type wanted_type;
     struct sync_rows_ids *wanted_ids;
+    struct kept_rows kept;
     float sum[TABLE_DIM_MOST]; // of a row that is not sent in f32
 };
 
@@ -117,6 +119,7 @@ void job_tables_free(struct job_tables *t)
         sl_free(t->part[i].grads.at);
         sl_free(t->part[i].ids.at);
     }
+    kept_rows_clear(&t->kept);
     sl_free(t->wanted);
     sl_free(t->wanted_ids);
     sl_free(t->table);
@@ -379,21 +382,27 @@ enum sl_err job_tables_add(struct job_tables *tables, uint32_t table, size_t n,
     return SL_OK;
 }
 
-enum sl_err job_tables_add_wanted(struct job_tables *tables, uint32_t table,
-                                  struct sl_error *err)
+static enum sl_err add_zeros(struct job_table *t, uint32_t n,
+                             const uint64_t *ids, struct sl_error *err)
 {
-    struct job_table *t = &tables->table[table];
-    const struct distinct *d = &t->wanted;
-    enum sl_err rc = add_reserve(t, d->count, err);
+    enum sl_err rc = add_reserve(t, n, err);
 
     if (rc != SL_OK)
         return rc;
-    for (uint32_t k = 0; k < d->count; k++)
-        t->ids[t->count + k] = le64toh(d->ids[k]);
+    for (uint32_t k = 0; k < n; k++)
+        t->ids[t->count + k] = le64toh(ids[k]);
     memset(t->grads + t->count * t->dim, 0,
-           (size_t)d->count * t->dim * sizeof(*t->grads));
-    t->count += d->count;
+           (size_t)n * t->dim * sizeof(*t->grads));
+    t->count += n;
     return SL_OK;
+}
+
+enum sl_err job_tables_add_wanted(struct job_tables *tables, uint32_t table,
+                                  struct sl_error *err)
+{
+    const struct distinct *d = &tables->table[table].wanted;
+
+    return add_zeros(&tables->table[table], d->count, d->ids, err);
 }
 
 // Returns the bytes of a block with the gradients of n ids; 0 for none.
@@ -554,15 +563,58 @@ bool job_tables_fill(const struct job_tables *t, uint32_t shard,
 
 // ---- audited steps
 
+enum sl_err job_tables_keep(struct job_tables *t, struct sl_error *err)
+{
+    enum sl_err rc = kept_rows_next(&t->kept, t->count);
+
+    for (uint32_t i = 0, k = 0; rc == SL_OK && i < t->wanted_count; i++, k++) {
+        const struct distinct *d;
+
+        while (t->table[k].values != t->wanted[i].values)
+            k++; // which tables are wanted: they rise
+        d = &t->table[k].wanted;
+        rc = kept_rows_put(&t->kept, k, d->count, d->ids, t->table[k].dim,
+                           t->table[k].values);
+    }
+    return rc == SL_OK ? rc : sl_no_memory(err);
+}
+
+void job_tables_unkeep(struct job_tables *t)
+{
+    if (t != NULL)
+        kept_rows_clear(&t->kept);
+}
+
+enum sl_err job_tables_kept_rows(const struct job_tables *t, uint32_t at,
+                                 uint32_t table, size_t n, const uint64_t *ids,
+                                 float *rows, struct sl_error *err)
+{
+    if (at < t->kept.count && kept_rows_get(&t->kept, at, table, n, ids, rows))
+        return SL_OK;
+    return sl_fail(
+        err, SL_EINVAL,
+        "table %s: micro-batch %u of an audited step has an id whose "
+        "row was not pulled for it",
+        t->table[table].name, at);
+}
+
+enum sl_err job_tables_again(struct job_tables *t, struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    job_tables_begin(t);
+    for (size_t i = 0;
+         rc == SL_OK && i < (size_t)t->kept.count * t->kept.tables; i++) {
+        const struct kept_table *of = &t->kept.table[i];
+
+        rc = add_zeros(&t->table[i % t->count], of->count, of->ids, err);
+    }
+    return rc;
+}
+
 uint64_t job_tables_inputs(const struct job_tables *t, uint64_t before)
 {
-    for (uint32_t i = 0; t != NULL && i < t->wanted_count; i++) {
-        const struct sync_rows_table *of = &t->wanted[i];
-
-        before = grad_digest(before, of->values,
-                             (size_t)of->first[t->shards] * of->dim);
-    }
-    return before;
+    return t == NULL ? before : kept_rows_digest(&t->kept, before);
 }
 
 uint64_t job_tables_output(const struct job_tables *t, uint64_t before)

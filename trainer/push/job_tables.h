@@ -123,8 +123,24 @@ bool job_tables_fill(const struct job_tables *t, uint32_t shard,
 
 // ---- audited steps (A1)
 
+// Keeps the rows of all tables that are wanted, as those of the next
+// micro-batch of the step: after a pull, or where job_tables_wanted was
+// written. SL_ENOMEM.
+enum sl_err job_tables_keep(struct job_tables *t, struct sl_error *err);
+// Forgets what was kept; NULL is allowed.
+void job_tables_unkeep(struct job_tables *t);
+// Copies rows as job_tables_rows does, of n ids of a micro-batch that was kept,
+// from 0 on. SL_EINVAL: it had no row of one of them.
+enum sl_err job_tables_kept_rows(const struct job_tables *t, uint32_t at,
+                                 uint32_t table, size_t n, const uint64_t *ids,
+                                 float *rows, struct sl_error *err);
+// Forgets the gradients that were added, and adds one of zeros for each row
+// that is kept, as job_tables_add_wanted does: a member of a group computes
+// another share from these rows. SL_ENOMEM.
+enum sl_err job_tables_again(struct job_tables *t, struct sl_error *err);
+
 // Returns a digest of `before`, which is that of all else that a gradient
-// depends on, and of the rows that were pulled; `before` itself if `t` is NULL.
+// depends on, and of the rows that are kept; `before` itself if `t` is NULL.
 uint64_t job_tables_inputs(const struct job_tables *t, uint64_t before);
 // Returns a digest, not 0, of `before`, which is that of the dense gradient,
 // and of all that job_tables_pack has made; `before` itself if `t` is NULL.

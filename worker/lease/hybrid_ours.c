@@ -47,6 +47,15 @@ static enum sl_err hybrid_ours_rows(void *arg, struct sl_error *err)
     return job_rows_meet(t->c->job->rows, t->s, &p, t->c->batch.ids, err);
 }
 
+// Of an audited step all rows were brought before.
+static enum sl_err hybrid_ours_kept_rows(void *arg, struct sl_error *err)
+{
+    const struct contribution *c = ((struct sharing *)arg)->c;
+    struct step_program p = job_step_program(c->p);
+
+    return job_rows_kept(c->job->rows, c->at - c->from, &p, c->batch.ids, err);
+}
+
 static enum sl_err hybrid_ours_row_grads(void *arg, struct sl_error *err)
 {
     const struct contribution *c = ((struct sharing *)arg)->c;
@@ -71,10 +80,18 @@ static enum sl_err hybrid_ours_repeated(void *arg, uint32_t range,
 static enum sl_err hybrid_ours_pass(struct sharing *t, struct pass *pass,
                                     struct sl_error *err)
 {
-    enum sl_err rc;
+    struct job_rows *rows = t->c->job->rows;
+    enum sl_err rc = SL_OK;
 
     t->c->audited = t->audit->count > 0;
-    rc = pass_forward(pass, err);
+    if (rows != NULL) {
+        pass->rows = t->c->audited ? hybrid_ours_kept_rows : hybrid_ours_rows;
+        pass->row_grads = hybrid_ours_row_grads;
+    }
+    if (rows != NULL && t->c->audited)
+        rc = job_rows_again(rows, err);
+    if (rc == SL_OK)
+        rc = pass_forward(pass, err);
     if (rc == SL_OK && pass->rows != NULL)
         rc = hybrid_rows_rest(t->s, err);
     if (rc == SL_OK)
@@ -85,12 +102,59 @@ static enum sl_err hybrid_ours_pass(struct sharing *t, struct pass *pass,
     return rc;
 }
 
+// Begins the share of a member with samples of its own, apart from those that
+// the step under way has open.
+static enum sl_err hybrid_ours_open(struct contribution *c,
+                                    struct input_run *run,
+                                    const struct hybrid_step *s,
+                                    uint32_t member, struct sl_error *err)
+{
+    const struct schedule *of = &c->job->record->schedule;
+    uint64_t first, n;
+    enum sl_err rc;
+
+    schedule_step_range(of, s->head.closure, s->head.step, &first, &n);
+    rc = job_run(c->job, run, schedule_epoch(of, s->head.closure), first, n,
+                 err);
+    if (rc != SL_OK)
+        return rc;
+    contribution_begin(c, run, s->head.closure, s->head.step);
+    (void)contribution_share(c, s->hybrid->members, member);
+    run->pulse = s->pulse;
+    run->share = (struct input_share){c->count, c->from, c->end};
+    input_open(c->input, run);
+    return SL_OK;
+}
+
+// Brings the rows of all micro-batches of the step, for every share that this
+// member computes of it.
+static enum sl_err hybrid_ours_bring(struct hybrid_ours *o,
+                                     struct hybrid_step *s,
+                                     struct sl_error *err)
+{
+    struct contribution c = {
+        .input = o->c->input, .job = o->c->job, .device = o->c->device};
+    struct input_run run = {NULL};
+    enum sl_err rc = hybrid_ours_open(&c, &run, s, s->hybrid->self, err);
+
+    if (rc != SL_OK)
+        return rc;
+    hybrid_rows_keep(s->hybrid->rows);
+    for (; rc == SL_OK && c.at < c.end; c.at++) {
+        rc = contribution_get(&c, err);
+        if (rc == SL_OK)
+            rc = job_rows_foresee(c.job->rows, s, c.batch.ids, err);
+        contribution_put(&c);
+    }
+    input_close(c.input, &run);
+    return rc == SL_OK ? hybrid_rows_rest(s, err) : rc;
+}
+
 // Computes shares[i], another member's or this one's a first time. What fails
 // is left out: the member's own share is what others wait for.
 static void hybrid_ours_repeat(struct hybrid_ours *o, struct hybrid_step *s,
                                uint32_t i)
 {
-    const struct schedule *of = &o->c->job->record->schedule;
     struct contribution c = {
         .input = o->c->input, .job = o->c->job, .device = o->c->device};
     struct lease_metrics apart = {0};
@@ -103,19 +167,11 @@ static void hybrid_ours_repeat(struct hybrid_ours *o, struct hybrid_step *s,
                         .arg = &sharing};
     struct sl_error err = SL_ERROR_INIT;
     struct input_run run = {NULL};
-    uint64_t first, n;
 
-    schedule_step_range(of, s->head.closure, s->head.step, &first, &n);
     if (!hybrid_audit_share(&o->audit, s, i) ||
-        job_run(c.job, &run, schedule_epoch(of, s->head.closure), first, n,
-                &err) != SL_OK)
+        hybrid_ours_open(&c, &run, s, (uint32_t)o->audit.shares[i], &err) !=
+            SL_OK)
         return;
-    contribution_begin(&c, &run, s->head.closure, s->head.step);
-    (void)contribution_share(&c, s->hybrid->members,
-                             (uint32_t)o->audit.shares[i]);
-    run.pulse = s->pulse;
-    run.share = (struct input_share){c.count, c.from, c.end};
-    input_open(c.input, &run);
     if (hybrid_ours_pass(&sharing, &pass, &err) != SL_OK)
         step_stop(c.device);
     input_close(c.input, &run);
@@ -132,6 +188,8 @@ static enum sl_err hybrid_ours_audit(struct hybrid_ours *o,
         return SL_OK;
     memcpy(&scale, &o->c->job->scale.s, sizeof(scale));
     rc = hybrid_audit_begin(&o->audit, s, scale, err);
+    if (rc == SL_OK && o->audit.count > 0 && o->c->job->rows != NULL)
+        rc = hybrid_ours_bring(o, s, err);
     for (uint32_t i = 1; rc == SL_OK && i < o->audit.count; i++)
         hybrid_ours_repeat(o, s, i);
     if (o->audit.count > 0)
@@ -169,10 +227,6 @@ enum sl_err hybrid_ours_share(struct contributor *by, struct hybrid_step *s,
                         .arg = &sharing};
     enum sl_err rc = hybrid_ours_audit(o, s, err);
 
-    if (c->job->rows != NULL) {
-        pass.rows = hybrid_ours_rows;
-        pass.row_grads = hybrid_ours_row_grads;
-    }
     if (rc == SL_OK)
         rc = hybrid_ours_pass(&sharing, &pass, err);
     if (rc == SL_OK)

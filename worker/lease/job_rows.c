@@ -230,10 +230,33 @@ static enum sl_err rows_want(struct job_rows *r, const struct rows_from *from,
     return rc;
 }
 
-// Writes what a layer reads, of rows that were pulled; `group` has them, if it
-// is not NULL.
+// Where the rows of a batch lie: with the group, or with those that are kept of
+// micro-batch `at`; else they were pulled.
+struct rows_source {
+    const struct hybrid_rows *group;
+    bool kept;
+    uint32_t at;
+};
+
+static enum sl_err rows_copy(struct job_rows *r, uint32_t table,
+                             const struct rows_source *from,
+                             const struct id_bag *bag, struct sl_error *err)
+{
+    size_t n = bag->offsets[bag->samples];
+
+    if (n > 0 && from->kept)
+        return job_tables_kept_rows(r->tables, from->at, table, n, bag->ids,
+                                    r->rows, err);
+    if (n > 0 && from->group != NULL)
+        hybrid_rows_copy(from->group, table, r->rows);
+    else if (n > 0)
+        job_tables_rows(r->tables, table, r->rows);
+    return SL_OK;
+}
+
+// Writes what a layer reads.
 static enum sl_err rows_combine(struct job_rows *r, uint32_t table,
-                                const struct hybrid_rows *group,
+                                const struct rows_source *from,
                                 const struct step_program *p,
                                 const struct id_bag *bag, struct sl_error *err)
 {
@@ -243,12 +266,10 @@ static enum sl_err rows_combine(struct job_rows *r, uint32_t table,
     struct program *member;
     uint32_t first = 0;
 
+    if (rc == SL_OK)
+        rc = rows_copy(r, table, from, bag, err);
     if (rc != SL_OK)
         return rc;
-    if (n > 0 && group != NULL)
-        hybrid_rows_copy(group, table, r->rows);
-    else if (n > 0)
-        job_tables_rows(r->tables, table, r->rows);
     for (unsigned k = 0; (member = step_member(p, k)) != NULL; k++) {
         struct id_bag part = bags_part(bag, first, member->batch);
 
@@ -278,6 +299,7 @@ enum sync_result job_rows_pull(struct job_rows *r, const struct rows_from *from,
                                const struct step_program *p,
                                const struct id_bag *bags, struct sl_error *err)
 {
+    static const struct rows_source pulled;
     bool ahead = r->asked && r->asked_step == from->step;
     enum sync_result result = SYNC_OK;
 
@@ -292,30 +314,71 @@ enum sync_result job_rows_pull(struct job_rows *r, const struct rows_from *from,
             return SYNC_FAILED;
         result = rows_come(r, from, err);
         for (; result == SYNC_OK && i < end; i++) {
-            if (rows_combine(r, i, NULL, p, &bags[r->layer[i].column], err) !=
-                SL_OK)
+            if (rows_combine(r, i, &pulled, p, &bags[r->layer[i].column],
+                             err) != SL_OK)
                 return SYNC_FAILED;
         }
     }
     return result;
 }
 
-enum sl_err job_rows_meet(struct job_rows *r, struct hybrid_step *s,
-                          const struct step_program *p,
-                          const struct id_bag *bags, struct sl_error *err)
+enum sl_err job_rows_foresee(struct job_rows *r, struct hybrid_step *s,
+                             const struct id_bag *bags, struct sl_error *err)
 {
-    enum sl_err rc;
-
     for (uint32_t i = 0; i < r->count; i++) {
         const struct id_bag *bag = &bags[r->layer[i].column];
 
         r->ids[i] = (struct hybrid_ids){bag->ids, bag->offsets[bag->samples]};
     }
-    rc = hybrid_rows_pull(s, r->ids, err);
+    return hybrid_rows_pull(s, r->ids, err);
+}
+
+static enum sl_err rows_combine_all(struct job_rows *r,
+                                    const struct rows_source *from,
+                                    const struct step_program *p,
+                                    const struct id_bag *bags,
+                                    struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
     for (uint32_t i = 0; rc == SL_OK && i < r->count; i++)
-        rc = rows_combine(r, i, s->hybrid->rows, p, &bags[r->layer[i].column],
-                          err);
+        rc = rows_combine(r, i, from, p, &bags[r->layer[i].column], err);
     return rc;
+}
+
+enum sl_err job_rows_meet(struct job_rows *r, struct hybrid_step *s,
+                          const struct step_program *p,
+                          const struct id_bag *bags, struct sl_error *err)
+{
+    const struct rows_source from = {.group = s->hybrid->rows};
+    enum sl_err rc = job_rows_foresee(r, s, bags, err);
+
+    return rc == SL_OK ? rows_combine_all(r, &from, p, bags, err) : rc;
+}
+
+enum sl_err job_rows_keep(struct job_rows *r, struct sl_error *err)
+{
+    return job_tables_keep(r->tables, err);
+}
+
+void job_rows_unkeep(struct job_rows *r)
+{
+    if (r != NULL)
+        job_tables_unkeep(r->tables);
+}
+
+enum sl_err job_rows_kept(struct job_rows *r, uint32_t at,
+                          const struct step_program *p,
+                          const struct id_bag *bags, struct sl_error *err)
+{
+    const struct rows_source from = {.kept = true, .at = at};
+
+    return rows_combine_all(r, &from, p, bags, err);
+}
+
+enum sl_err job_rows_again(struct job_rows *r, struct sl_error *err)
+{
+    return job_tables_again(r->tables, err);
 }
 
 void job_rows_ahead(struct job_rows *r, const struct rows_from *from,

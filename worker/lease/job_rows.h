@@ -8,7 +8,8 @@
 //
 //   job_rows_begin        a step begins; then, for each of its micro-batches,
 //     job_rows_pull       before it: its rows, into the programs;
-//     job_rows_meet       likewise, with the other members of a group
+//     job_rows_meet       likewise, with the other members of a group;
+//     job_rows_kept       likewise, those that it had before (A1)
 //     job_rows_ahead      in it: asks for the rows of the next step
 //     job_rows_take       after it: its gradients, out of the programs
 //   job_rows_pack         sums, by shard: what the step's pushes have
@@ -70,6 +71,24 @@ enum sync_result job_rows_pull(struct job_rows *r, const struct rows_from *from,
 enum sl_err job_rows_meet(struct job_rows *r, struct hybrid_step *s,
                           const struct step_program *p,
                           const struct id_bag *bags, struct sl_error *err);
+// Brings the rows of a batch as job_rows_meet does, to be used by job_rows_kept
+// alone: nothing is written to programs.
+enum sl_err job_rows_foresee(struct job_rows *r, struct hybrid_step *s,
+                             const struct id_bag *bags, struct sl_error *err);
+// Keeps the rows that job_rows_pull has brought last, for job_rows_kept.
+// SL_ENOMEM.
+enum sl_err job_rows_keep(struct job_rows *r, struct sl_error *err);
+// Forgets what was kept. NULL is allowed.
+void job_rows_unkeep(struct job_rows *r);
+// Writes what the layers read for a batch, which has the ids of the step's
+// micro-batch `at`, from the rows that were kept for that. SL_EINVAL: it has
+// others.
+enum sl_err job_rows_kept(struct job_rows *r, uint32_t at,
+                          const struct step_program *p,
+                          const struct id_bag *bags, struct sl_error *err);
+// Begins another share of a step of a group, whose rows are kept
+// (job_tables_again).
+enum sl_err job_rows_again(struct job_rows *r, struct sl_error *err);
 // Asks for the present rows of a later step, which has `bags`, and waits for
 // nothing; from->tags is NULL. Does nothing if some were asked for already, or
 // if it fails: job_rows_pull pulls them then. Between job_rows_pull of a step

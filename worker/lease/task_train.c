@@ -369,13 +369,14 @@ static enum sync_result train_whole(struct train *t, bool *finite)
 }
 
 // Asks for the rows of the next step, if its batch has been read. The step's
-// number is that of its batch.
+// number is that of its batch. An audited step keeps to its own rows.
 static void train_ask_rows(struct train *t)
 {
     struct rows_from from = {.sync = t->sync};
     const struct id_bag *bags;
 
-    if (!t->rows_ahead || atomic_load(&t->lease->gate.draining))
+    if (!t->rows_ahead || t->repeats.count > 0 ||
+        atomic_load(&t->lease->gate.draining))
         return;
     from.step = t->sync->ops->next(t->sync, t->c.step);
     if (from.step >= t->lease->steps)
@@ -445,14 +446,47 @@ static enum sync_result train_backward(struct train *t)
     return result;
 }
 
+// Returns true if a step is computed for the second time: from the rows that it
+// had the first time, whatever they are by now (A5).
+static bool train_is_second(const struct train *t)
+{
+    return t->repeats.count > 0 && t->repeats.twice &&
+           t->lease->outcome.repeats_count == 1;
+}
+
+// Begins the rows of a contribution.
+static void train_begin_rows(struct train *t)
+{
+    job_rows_begin(t->job->rows);
+    if (!train_is_second(t))
+        job_rows_unkeep(t->job->rows);
+}
+
+// Pulls the rows of the micro-batch that was chosen into its program.
+static enum sync_result train_bring_rows(struct train *t)
+{
+    const struct rows_from from = {.sync = t->sync, .step = t->c.step};
+    struct step_program p = job_step_program(t->c.p);
+    enum sync_result result = SYNC_OK;
+    enum sl_err rc = SL_OK;
+
+    if (train_is_second(t))
+        rc = job_rows_kept(t->job->rows, t->c.at, &p, t->c.batch.ids,
+                           &t->steps.err);
+    else
+        result = job_rows_pull(t->job->rows, &from, &p, t->c.batch.ids,
+                               &t->steps.err);
+    if (result == SYNC_OK && t->repeats.count > 0 && !train_is_second(t))
+        rc = job_rows_keep(t->job->rows, &t->steps.err);
+    return rc == SL_OK ? result : train_fail(t, rc);
+}
+
 // Pulls the rows of the step into its program. It waits for all ranges before:
 // the pushes of the step before still read their rows; and rows that are asked
 // for behind it lack the update of one step, not of two.
 static enum sync_result train_pull_rows(struct train *t)
 {
-    const struct rows_from from = {.sync = t->sync, .step = t->c.step};
     enum sync_result result;
-    struct step_program p;
     enum sl_err rc;
 
     if (t->job->rows == NULL)
@@ -461,13 +495,11 @@ static enum sync_result train_pull_rows(struct train *t)
     if (result != SYNC_OK)
         return result;
     if (contribution_is_first(&t->c))
-        job_rows_begin(t->job->rows);
+        train_begin_rows(t);
     rc = contribution_choose(&t->c, &t->steps.err);
     if (rc != SL_OK)
         return train_fail(t, rc);
-    p = job_step_program(t->c.p);
-    result =
-        job_rows_pull(t->job->rows, &from, &p, t->c.batch.ids, &t->steps.err);
+    result = train_bring_rows(t);
     if (result == SYNC_OK)
         train_ask_rows(t);
     return result;

@@ -61,6 +61,7 @@ struct member {
     pthread_t thread;
     const struct part *parts;
     uint32_t parts_count, all; // ours, and micro-batches of the step
+    bool audits;
     struct hybrid_step step;
     enum sl_err rc;
     struct sl_error err;
@@ -132,15 +133,22 @@ static void party_close(struct party *p)
         rank_server_close(&p->member[i].at);
 }
 
-// Checks the rows of a micro-batch, and adds a gradient for each of its ids:
-// {1, member}.
-static enum sl_err use_rows(struct member *m, const struct part *part)
+// Checks the rows of a micro-batch, number `at` of a share, and adds a gradient
+// for each of its ids: {1, member}.
+static enum sl_err use_rows(struct member *m, const struct part *part,
+                            uint32_t at)
 {
     float rows[MOST * DIM], grads[MOST * DIM];
     enum sl_err rc = SL_OK;
 
     for (uint32_t t = 0; rc == SL_OK && t < TABLES; t++) {
-        hybrid_rows_copy(m->hybrid->rows, t, rows);
+        if (m->audits && part->count[t] > 0)
+            rc = job_tables_kept_rows(m->tables, at, t, part->count[t],
+                                      part->ids[t], rows, &m->err);
+        else if (!m->audits)
+            hybrid_rows_copy(m->hybrid->rows, t, rows);
+        if (rc != SL_OK)
+            return rc;
         for (size_t k = 0; k < part->count[t]; k++) {
             T_EQ(rows[k * DIM], part->ids[t][k]);
             T_EQ(rows[k * DIM + 1], t);
@@ -153,10 +161,39 @@ static enum sl_err use_rows(struct member *m, const struct part *part)
     return rc;
 }
 
+// Four micro-batches: the leader has two, and the last member an empty one.
+static const struct part leader[] = {
+    {{{5, 5, 9}, {1}}, {3, 1}},
+    {{{6}, {0}}, {1, 0}},
+};
+static const struct part second = {{{9, 5}, {2, 1, 2}}, {2, 3}};
+static const struct part third = {{{0}}, {0, 0}};
+static const struct part *const dealt[] = {leader, &second, &third};
+static const uint32_t dealt_count[] = {2, 1, 1};
+
+// Computes the shares of all other members from the rows that are kept, and
+// then the own one.
+static enum sl_err step_shares(struct member *m)
+{
+    uint32_t self = m->hybrid->self;
+    enum sl_err rc = SL_OK;
+
+    for (uint32_t i = 1; rc == SL_OK && i <= MEMBERS; i++) {
+        uint32_t of = (self + i) % MEMBERS;
+
+        rc = job_tables_again(m->tables, &m->err);
+        for (uint32_t k = 0; rc == SL_OK && k < dealt_count[of]; k++)
+            rc = use_rows(m, &dealt[of][k], k);
+    }
+    return rc;
+}
+
 static enum sl_err step_parts(struct member *m)
 {
     enum sl_err rc = SL_OK;
 
+    if (m->audits)
+        hybrid_rows_keep(m->hybrid->rows);
     for (uint32_t k = 0; rc == SL_OK && k < m->parts_count; k++) {
         struct hybrid_ids mine[TABLES];
 
@@ -164,10 +201,12 @@ static enum sl_err step_parts(struct member *m)
             mine[t] =
                 (struct hybrid_ids){m->parts[k].ids[t], m->parts[k].count[t]};
         rc = hybrid_rows_pull(&m->step, mine, &m->err);
-        if (rc == SL_OK)
-            rc = use_rows(m, &m->parts[k]);
+        if (rc == SL_OK && !m->audits)
+            rc = use_rows(m, &m->parts[k], k);
     }
-    return rc == SL_OK ? hybrid_rows_rest(&m->step, &m->err) : rc;
+    if (rc == SL_OK)
+        rc = hybrid_rows_rest(&m->step, &m->err);
+    return rc == SL_OK && m->audits ? step_shares(m) : rc;
 }
 
 static void *member_step(void *arg)
@@ -198,21 +237,11 @@ static void party_step(struct party *p)
         pthread_join(p->member[i].thread, NULL);
 }
 
-// Four micro-batches: the leader has two, and the last member an empty one.
-static const struct part leader[] = {
-    {{{5, 5, 9}, {1}}, {3, 1}},
-    {{{6}, {0}}, {1, 0}},
-};
-static const struct part second = {{{9, 5}, {2, 1, 2}}, {2, 3}};
-static const struct part third = {{{0}}, {0, 0}};
-
 static void deal_parts(struct party *p)
 {
-    static const struct part *const parts[] = {leader, &second, &third};
-
     for (uint32_t i = 0; i < MEMBERS; i++) {
-        p->member[i].parts = parts[i];
-        p->member[i].parts_count = i == 0 ? 2 : 1;
+        p->member[i].parts = dealt[i];
+        p->member[i].parts_count = dealt_count[i];
         p->member[i].all = 4;
     }
 }
@@ -265,6 +294,28 @@ TEST(hybrid_rows, T3_an_id_stands_once_with_the_sum_over_the_group)
             check_push(&p.member[i]);
             T_EQ(p.member[i].pulls.count, i == 0); // the leader's second part
         }
+    }
+    party_close(&p);
+}
+
+// All members have the rows of all micro-batches, which are among the inputs of
+// each share. One member audits nothing, as one on a GPU.
+TEST(hybrid_rows, A3_nothing_of_another_share_is_summed)
+{
+    struct party p;
+
+    party_open(&p);
+    deal_parts(&p);
+    p.member[0].audits = p.member[2].audits = true;
+    for (unsigned again = 0; again < 2; again++) {
+        party_step(&p);
+        for (uint32_t i = 0; i < MEMBERS; i++) {
+            T_EQ(p.member[i].rc, SL_OK);
+            check_push(&p.member[i]);
+        }
+        T_NE(job_tables_inputs(p.member[0].tables, 5), 5);
+        T_EQ(job_tables_inputs(p.member[0].tables, 5),
+             job_tables_inputs(p.member[2].tables, 5));
     }
     party_close(&p);
 }

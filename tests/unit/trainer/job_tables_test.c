@@ -257,6 +257,7 @@ static struct audited_step audited_step(const uint64_t ids[2],
     job_tables_forget(t);
     T_OK(job_tables_want(t, 1, 2, ids, WIRE_F32, t_err()));
     T_EQ(job_tables_pull(t, &sync, t_err()), SYNC_OK);
+    T_OK(job_tables_keep(t, t_err()));
     T_OK(job_tables_add(t, 1, 2, ids, grads, t_err()));
     T_OK(job_tables_pack(t, WIRE_F32, WIRE_F32, ranges, t_err()));
     said.inputs = job_tables_inputs(t, 5);
@@ -286,6 +287,42 @@ TEST(job_tables, A1_rows_are_part_of_what_is_compared)
     T_NE(audited_step(others, grads, 1).output, a.output);
     T_EQ(job_tables_inputs(NULL, 5), 5);
     T_EQ(job_tables_output(NULL, 6), 6);
+}
+
+// A step is computed again from what each of its micro-batches was given,
+// whatever a psserver would give by now.
+TEST(job_tables, A1_the_rows_of_all_micro_batches_are_kept)
+{
+    static const struct sync_ops ops = {.rows = plain_rows};
+    static const uint64_t ids[] = {8, 3, 3}, other = 9;
+    struct sync sync = {.ops = &ops};
+    struct job_tables *t = tables(1, 1, 2);
+    struct sl_error err;
+    float rows[3] = {0};
+    uint64_t first;
+
+    for (uint64_t k = 0; k < 2; k++) { // ids 3 and 8, and then 9
+        job_tables_forget(t);
+        T_OK(job_tables_want(t, 1, 3 - 2 * k, k == 0 ? ids : &other, WIRE_F32,
+                             t_err()));
+        pulled = (float)(k + 1);
+        T_EQ(job_tables_pull(t, &sync, t_err()), SYNC_OK);
+        T_OK(job_tables_keep(t, t_err()));
+        if (k == 0)
+            first = job_tables_inputs(t, 5);
+    }
+    T_NE(job_tables_inputs(t, 5), first);
+    T_OK(job_tables_kept_rows(t, 0, 1, 3, ids, rows, t_err()));
+    T_TRUE(rows[0] == 1 && rows[1] == 1 && rows[2] == 1);
+    T_OK(job_tables_kept_rows(t, 1, 1, 1, &other, rows, t_err()));
+    T_TRUE(rows[0] == 2);
+    T_FAILS(SL_EINVAL, job_tables_kept_rows(t, 0, 1, 1, &other, rows, &err));
+    T_HAS(err.text, "micro-batch 0");
+    T_FAILS(SL_EINVAL, job_tables_kept_rows(t, 2, 1, 1, &other, rows, NULL));
+    T_FAILS(SL_EINVAL, job_tables_kept_rows(t, 1, 0, 1, &other, rows, NULL));
+    job_tables_unkeep(t);
+    T_EQ(job_tables_inputs(t, 5), 5);
+    job_tables_free(t);
 }
 
 TEST(job_tables, a_model_without_tables_has_none)
