@@ -91,8 +91,9 @@ bool spec_local(const Sluice__V1__JobSpec *spec);
 
 // What a worker does in mode local between two rounds.
 struct spec_inner {
-    uint32_t steps; // of a contribution; each of one batch
-    bool keep;      // slots go on from the worker's last contribution
+    uint32_t steps;          // of a contribution; each of one batch
+    bool keep;               // slots go on from the worker's last contribution
+    enum wire_type up, down; // of contributions, and of parameters
 };
 
 // Returns train.inner of a spec in mode local, or its defaults.
@@ -103,6 +104,14 @@ struct spec_inner spec_inner(const Sluice__V1__TrainSpec *train);
 // was not checked.
 const Sluice__V1__OptimizerSpec *
 spec_shard_optimizer(const Sluice__V1__JobSpec *spec);
+
+// Returns true if contributions or parameters of a checked spec travel in
+// another way than train.wire says (state/shard/coded.h).
+bool spec_coded(const Sluice__V1__JobSpec *spec);
+
+// Returns the code of the changes that a shard of a checked spec sends to
+// workers; 0: it sends whole parameters.
+uint32_t spec_down_code(const Sluice__V1__JobSpec *spec);
 
 // Returns the contributions of a round at the shards of a checked spec, in sync
 // and local; 0 in the other modes, also in allreduce, whose rounds are a
@@ -167,8 +176,9 @@ struct spec_staleness spec_staleness(const Sluice__V1__TrainSpec *train);
 
 // Returns how many vectors of the model's size the psservers of a checked spec
 // keep. They are the parameters and the optimizer's slots; in sync the
-// contributions of a round and the parameters before the last one (Y2); for
-// staleness dc the versions that delayed gradients may be based on.
+// contributions of a round and the parameters before the last one (Y2); in
+// local with a code down the parameters that workers have; for staleness dc the
+// versions that delayed gradients may be based on.
 uint64_t spec_kept_vectors(const Sluice__V1__JobSpec *spec);
 
 // ---- precision

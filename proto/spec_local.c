@@ -20,6 +20,19 @@ bool spec_local(const Sluice__V1__JobSpec *spec)
            strcmp(spec->train->mode, "local") == 0;
 }
 
+// Returns the type that a word names; train.wire if it is NULL.
+static enum wire_type inner_type(const Sluice__V1__TrainSpec *train,
+                                 const char *word)
+{
+    unsigned type = WIRE_F32;
+
+    if (word == NULL)
+        word = train->wire;
+    if (word != NULL)
+        (void)spec_word("", word, wire_type_names, WIRE_CODES, &type, NULL);
+    return (enum wire_type)type;
+}
+
 struct spec_inner spec_inner(const Sluice__V1__TrainSpec *train)
 {
     const Sluice__V1__InnerSpec *i = train->inner;
@@ -28,13 +41,52 @@ struct spec_inner spec_inner(const Sluice__V1__TrainSpec *train)
         .steps = i != NULL && i->has_steps ? i->steps : INNER_STEPS,
         .keep = i != NULL && i->moments != NULL &&
                 strcmp(i->moments, moments[1]) == 0,
+        .up = inner_type(train, i != NULL ? i->up : NULL),
+        .down = inner_type(train, i != NULL ? i->down : NULL),
     };
+}
+
+bool spec_coded(const Sluice__V1__JobSpec *spec)
+{
+    enum wire_type wire;
+    struct spec_inner i;
+
+    if (!spec_local(spec))
+        return false;
+    i = spec_inner(spec->train);
+    wire = inner_type(spec->train, NULL);
+    return i.up != wire || i.down != wire;
+}
+
+uint32_t spec_down_code(const Sluice__V1__JobSpec *spec)
+{
+    enum wire_type down = WIRE_F32;
+
+    if (spec_local(spec))
+        down = spec_inner(spec->train).down;
+    return down >= WIRE_TYPES ? down : 0;
 }
 
 const Sluice__V1__OptimizerSpec *
 spec_shard_optimizer(const Sluice__V1__JobSpec *spec)
 {
     return spec_local(spec) ? spec->train->outer : spec->optimizer;
+}
+
+// Checks how contributions and parameters travel. Parameters that are left out
+// of a change would never come, so topk2 is of contributions alone.
+static enum sl_err check_codes(const Sluice__V1__InnerSpec *i,
+                               struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    if (i->up != NULL)
+        rc = spec_word("train.inner.up", i->up, wire_type_names, WIRE_CODES,
+                       NULL, err);
+    if (rc == SL_OK && i->down != NULL)
+        rc = spec_word("train.inner.down", i->down, wire_type_names,
+                       WIRE_CODES - 1, NULL, err);
+    return rc;
 }
 
 static enum sl_err check_inner(Sluice__V1__TrainSpec *t, struct sl_error *err)
@@ -49,23 +101,26 @@ static enum sl_err check_inner(Sluice__V1__TrainSpec *t, struct sl_error *err)
                     err);
     if (rc == SL_OK)
         rc = spec_string(&t->inner->moments, moments[0]);
-    return rc == SL_OK ? spec_word("train.inner.moments", t->inner->moments,
-                                   moments, SL_COUNT(moments), NULL, err)
-                       : rc;
+    if (rc == SL_OK)
+        rc = spec_word("train.inner.moments", t->inner->moments, moments,
+                       SL_COUNT(moments), NULL, err);
+    return rc == SL_OK ? check_codes(t->inner, err) : rc;
 }
 
 static enum sl_err check_outer(Sluice__V1__TrainSpec *t, struct sl_error *err)
 {
     Sluice__V1__OptimizerSpec *o;
     bool said = t->outer != NULL;
+    // What topk2 leaves out comes later, and momentum would add it up twice.
+    bool sparse = spec_inner(t).up == WIRE_TOPK2;
     enum sl_err rc =
         spec_message(&t->outer, &sluice__v1__optimizer_spec__descriptor);
 
     o = t->outer;
     if (rc == SL_OK && !said) {
-        SPEC_DEFAULT(o, learning_rate, OUTER_RATE);
-        SPEC_DEFAULT(o, momentum, OUTER_MOMENTUM);
-        SPEC_DEFAULT(o, nesterov, true);
+        SPEC_DEFAULT(o, learning_rate, sparse ? 1 : OUTER_RATE);
+        SPEC_DEFAULT(o, momentum, sparse ? 0 : OUTER_MOMENTUM);
+        SPEC_DEFAULT(o, nesterov, !sparse);
         rc = spec_string(&o->type, "sgd");
     }
     if (rc != SL_OK)
@@ -132,6 +187,7 @@ enum sl_err spec_check_local(Sluice__V1__JobSpec *spec, struct sl_error *err)
     if (rc == SL_OK)
         rc = check_outer(t, err);
     if (rc == SL_OK)
-        spec_needs(spec, MODEL_EDITION_LOCAL);
+        spec_needs(spec, spec_coded(spec) ? MODEL_EDITION_CODED
+                                          : MODEL_EDITION_LOCAL);
     return rc;
 }

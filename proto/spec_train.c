@@ -410,7 +410,7 @@ uint64_t spec_kept_vectors(const Sluice__V1__JobSpec *spec)
     if (o != NULL)
         vectors += spec_optimizer_slots(o);
     if (contributions > 0)
-        vectors += contributions + 1;
+        vectors += contributions + 1 + (spec_down_code(spec) > 0);
     else if (how.rule == SPEC_STALENESS_DC)
         vectors += how.max_delay;
     return vectors;

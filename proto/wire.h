@@ -182,13 +182,22 @@ struct wire_ask_reply {
     uint8_t counted[WIRE_COUNTED_BYTES];
 };
 
-// Type of the elements of a payload. WIRE_INT8 is of rows of tables alone
-// (table_rows.h), and no number of the enum WireType.
-enum wire_type { WIRE_F32, WIRE_BF16, WIRE_F16, WIRE_INT8 };
-#define WIRE_TYPES 3     // of payloads
+// Type of the elements of a payload. From WIRE_INT8 on it is a code, of several
+// elements together: of differences (state/shard/coded.h), and WIRE_INT8 of
+// rows of tables (table_rows.h).
+enum wire_type {
+    WIRE_F32,
+    WIRE_BF16,
+    WIRE_F16,
+    WIRE_INT8,
+    WIRE_E3M0,
+    WIRE_TOPK2
+};
+#define WIRE_TYPES 3     // with an element at each place of a payload
 #define WIRE_ROW_TYPES 4 // of rows
+#define WIRE_CODES 6     // all
 
-// Returns the bytes of one element of a payload.
+// Returns the bytes of one element of a payload that is not coded.
 static inline size_t wire_type_bytes(enum wire_type t)
 {
     return t == WIRE_F32 ? 4 : 2;
@@ -201,7 +210,7 @@ static inline size_t wire_shm_bytes(enum wire_type t, size_t elements)
     return (elements * wire_type_bytes(t) + 3) & ~(size_t)3;
 }
 
-extern const char *const wire_type_names[WIRE_ROW_TYPES]; // "f32", as in a job
+extern const char *const wire_type_names[WIRE_CODES]; // "f32", as in a job
 
 // Bytes in memory that was handed to the psserver; offset + bytes is a number,
 // and both are multiples of 4.
@@ -267,6 +276,7 @@ struct wire_pull {
     bool has_answer;
     struct wire_shm answer;   // where the reply's payload may be put
     enum wire_type wire;      // type of the reply's payload
+    uint64_t have;            // version plus 1 that the caller has; 0: none
     uint64_t before_round_of; // a closure plus 1; 0: as they are
     uint64_t after_round_of;  // a closure plus 1; 0: at once
     struct wire_token token;
@@ -321,12 +331,12 @@ enum sl_err wire_read_ask_reply(struct wire_ask_reply *out,
 enum sl_err wire_read_push(struct wire_push *out, const struct sl_slices *bytes,
                            struct sl_error *err);
 // Reads the answer to a push. SL_EINVAL: it has no result, or is refused
-// without a reason, or has a payload and in_shm.
+// without a reason, or has a payload and in_shm, or a code.
 enum sl_err wire_read_push_reply(struct wire_push_reply *out,
                                  const struct sl_slices *bytes,
                                  struct sl_error *err);
 // Reads a pull. SL_EINVAL: job, shard or answer are out of bounds, or the tag
-// is that of the seed.
+// is that of the seed, or it wants a code and has an answer or ids.
 enum sl_err wire_read_pull(struct wire_pull *out, const struct sl_slices *bytes,
                            struct sl_error *err);
 // Reads the answer to a pull. SL_EINVAL: it has a payload and in_shm, or one
@@ -336,7 +346,7 @@ enum sl_err wire_read_pull_reply(struct wire_pull_reply *out,
                                  struct sl_error *err);
 
 // Reads a piece of a sum. SL_EINVAL: the job is 0, the lane is out of bounds,
-// or the payload is empty or has no whole elements.
+// or the payload is empty, a code, or has no whole elements.
 enum sl_err wire_read_piece(struct wire_piece *out,
                             const struct sl_slices *bytes,
                             struct sl_error *err);

@@ -89,7 +89,7 @@ static const struct wire_field push_fields[] = {
     FIELD(wire_push, 12, WIRE_BOOL, skip, 0, NULL),
     FIELD(wire_push, 13, WIRE_MESSAGE, shm, 0, &shm_table),
     FIELD(wire_push, 14, WIRE_MESSAGE, answer, 0, &shm_table),
-    FIELD(wire_push, 16, WIRE_ENUM, wire, WIRE_F16, NULL),
+    FIELD(wire_push, 16, WIRE_ENUM, wire, WIRE_TOPK2, NULL),
     FIELD(wire_push, 17, WIRE_BOOL, late, 0, NULL),
     FIELD(wire_push, 18, WIRE_MESSAGE, token, 0, &token_table),
     {19, WIRE_BYTES, offsetof(struct wire_push, absent_bytes),
@@ -106,7 +106,7 @@ static const struct wire_field push_reply_fields[] = {
     FIELD(wire_push_reply, 4, WIRE_U64, version, 0, NULL),
     FIELD(wire_push_reply, 5, WIRE_U64, staleness, 0, NULL),
     FIELD(wire_push_reply, 6, WIRE_BOOL, in_shm, 0, NULL),
-    FIELD(wire_push_reply, 7, WIRE_ENUM, wire, WIRE_F16, NULL),
+    FIELD(wire_push_reply, 7, WIRE_ENUM, wire, WIRE_TOPK2, NULL),
     FIELD(wire_push_reply, 8, WIRE_U64, open_first, 0, NULL),
     FIELD(wire_push_reply, 9, WIRE_U32, open_count, 0, NULL),
     FIELD(wire_push_reply, 15, WIRE_PAYLOAD, payload, 0, NULL),
@@ -120,12 +120,13 @@ static const struct wire_field pull_fields[] = {
     FIELD(wire_pull, 4, WIRE_U64, incarnation, 0, NULL),
     FIELD(wire_pull, 5, WIRE_MESSAGE, tag, 0, &tag_table),
     FIELD(wire_pull, 6, WIRE_MESSAGE, answer, 0, &shm_table),
-    FIELD(wire_pull, 7, WIRE_ENUM, wire, WIRE_F16, NULL),
+    FIELD(wire_pull, 7, WIRE_ENUM, wire, WIRE_TOPK2, NULL),
     FIELD(wire_pull, 8, WIRE_U64, before_round_of, 0, NULL),
     FIELD(wire_pull, 9, WIRE_U64, after_round_of, 0, NULL),
     FIELD(wire_pull, 10, WIRE_MESSAGE, token, 0, &token_table),
     FIELD(wire_pull, 11, WIRE_U64, first_record, 0, NULL),
     FIELD(wire_pull, 12, WIRE_BOOL, ids_of_tag, 0, NULL),
+    FIELD(wire_pull, 13, WIRE_U64, have, 0, NULL),
     FIELD(wire_pull, 15, WIRE_PAYLOAD, payload, 0, NULL),
 };
 TABLE(wire_table_pull, "PullRequest", pull_fields, pull_request);
@@ -134,7 +135,7 @@ static const struct wire_field pull_reply_fields[] = {
     FIELD(wire_pull_reply, 1, WIRE_U64, incarnation, 0, NULL),
     FIELD(wire_pull_reply, 2, WIRE_U64, version, 0, NULL),
     FIELD(wire_pull_reply, 3, WIRE_BOOL, in_shm, 0, NULL),
-    FIELD(wire_pull_reply, 4, WIRE_ENUM, wire, WIRE_F16, NULL),
+    FIELD(wire_pull_reply, 4, WIRE_ENUM, wire, WIRE_TOPK2, NULL),
     FIELD(wire_pull_reply, 5, WIRE_U64, open_first, 0, NULL),
     FIELD(wire_pull_reply, 6, WIRE_U32, open_count, 0, NULL),
     FIELD(wire_pull_reply, 7, WIRE_U64, records, 0, NULL),
@@ -150,7 +151,7 @@ static const struct wire_field piece_fields[] = {
     FIELD(wire_piece, 4, WIRE_U64, bucket, 0, NULL),
     FIELD(wire_piece, 5, WIRE_U32, hop, 0, NULL),
     FIELD(wire_piece, 6, WIRE_U64, first, 0, NULL),
-    FIELD(wire_piece, 7, WIRE_ENUM, wire, WIRE_F16, NULL),
+    FIELD(wire_piece, 7, WIRE_ENUM, wire, WIRE_TOPK2, NULL),
     FIELD(wire_piece, 8, WIRE_U32, lane, 0, NULL),
     FIELD(wire_piece, 9, WIRE_MESSAGE, token, 0, &token_table),
     FIELD(wire_piece, 15, WIRE_PAYLOAD, payload, 0, NULL),
@@ -165,13 +166,12 @@ TABLE(wire_table_state_reply, "StateReply", state_reply_fields, state_reply);
 _Static_assert(sizeof(enum wire_refused_why) == 4 &&
                    sizeof(enum wire_type) == 4,
                "WIRE_ENUM is 32 bits");
-_Static_assert(WIRE_F16 == WIRE_TYPES - 1, "the highest known");
+_Static_assert(WIRE_F16 == WIRE_TYPES - 1 && WIRE_TOPK2 == WIRE_CODES - 1,
+               "the highest known");
 
-const char *const wire_type_names[WIRE_ROW_TYPES] = {
-    [WIRE_F32] = "f32",
-    [WIRE_BF16] = "bf16",
-    [WIRE_F16] = "f16",
-    [WIRE_INT8] = "int8",
+const char *const wire_type_names[WIRE_CODES] = {
+    [WIRE_F32] = "f32",   [WIRE_BF16] = "bf16", [WIRE_F16] = "f16",
+    [WIRE_INT8] = "int8", [WIRE_E3M0] = "e3m0", [WIRE_TOPK2] = "topk2",
 };
 
 // ---- writing

@@ -293,12 +293,24 @@ static enum sl_err check_ids(const struct wire_table *table, uint64_t job,
     return SL_OK;
 }
 
+// `end`: the first type that this message does not take.
+static enum sl_err check_type(const struct wire_table *table,
+                              enum wire_type type, unsigned end,
+                              struct sl_error *err)
+{
+    if (type < end)
+        return SL_OK;
+    return sl_fail(err, SL_EINVAL,
+                   "%s.wire is %s; %s is the last that it takes", table->name,
+                   wire_type_names[type], wire_type_names[end - 1]);
+}
+
 // A payload has whole elements.
 static enum sl_err check_whole(const struct wire_table *table,
                                const struct sl_slices *payload,
                                enum wire_type type, struct sl_error *err)
 {
-    size_t element = wire_type_bytes(type);
+    size_t element = type < WIRE_TYPES ? wire_type_bytes(type) : 1;
 
     if (payload->bytes % element != 0)
         return sl_fail(err, SL_EINVAL,
@@ -421,6 +433,11 @@ enum sl_err wire_read_push(struct wire_push *out, const struct sl_slices *bytes,
                        m.step, WIRE_CLOSURE_STEPS_MAX - 1);
     m.has_shm = seen.numbers >> 13 & 1;
     m.has_answer = seen.numbers >> 14 & 1;
+    if (m.wire >= WIRE_TYPES && (m.has_shm || m.has_answer))
+        return sl_fail(err, SL_EINVAL,
+                       "%s has shared memory, and wire is %s, which is sent as "
+                       "bytes",
+                       table->name, wire_type_names[m.wire]);
     if (m.has_shm && m.payload.bytes > 0)
         return sl_fail(err, SL_EINVAL, "%s has both shm and a payload",
                        table->name);
@@ -465,6 +482,9 @@ enum sl_err wire_read_push_reply(struct wire_push_reply *out,
     rc = wire_read_message(table, &m, sizeof(m), &m.payload, bytes, &seen, err);
     if (rc != SL_OK)
         return rc;
+    rc = check_type(table, m.wire, WIRE_TYPES, err);
+    if (rc != SL_OK)
+        return rc;
     if (m.result == WIRE_PUSH_UNKNOWN)
         return sl_fail(err, SL_EINVAL, "%s.result is missing", table->name);
     rc = check_refused(table, seen.numbers >> 3 & 1,
@@ -487,6 +507,8 @@ enum sl_err wire_read_pull(struct wire_pull *out, const struct sl_slices *bytes,
     rc = wire_read_message(table, &m, sizeof(m), &m.payload, bytes, &seen, err);
     if (rc == SL_OK)
         rc = check_ids(table, m.job, m.shard, err);
+    if (rc == SL_OK)
+        rc = check_type(table, m.wire, WIRE_TOPK2, err);
     if (rc != SL_OK)
         return rc;
     m.has_tag = seen.numbers >> 5 & 1;
@@ -495,6 +517,12 @@ enum sl_err wire_read_pull(struct wire_pull *out, const struct sl_slices *bytes,
                        "%s.tag is (0,0): the seed, of which there is no file",
                        table->name);
     m.has_answer = seen.numbers >> 6 & 1;
+    if (m.wire >= WIRE_TYPES && (m.has_answer || m.payload.bytes > 0))
+        return sl_fail(err, SL_EINVAL,
+                       "%s has %s, and wire is %s, which is of parameters sent "
+                       "as bytes",
+                       table->name, m.has_answer ? "shared memory" : "ids",
+                       wire_type_names[m.wire]);
     if (m.payload.bytes > 0 && m.has_answer)
         return sl_fail(err, SL_EINVAL, "%s is of rows, and has shared memory",
                        table->name);
@@ -524,6 +552,8 @@ enum sl_err wire_read_pull_reply(struct wire_pull_reply *out,
 
     rc = wire_read_message(table, &m, sizeof(m), &m.payload, bytes, &seen, err);
     if (rc == SL_OK)
+        rc = check_type(table, m.wire, m.in_shm ? WIRE_TYPES : WIRE_TOPK2, err);
+    if (rc == SL_OK)
         rc = check_place(table, m.in_shm, &m.payload, m.wire, err);
     if (rc == SL_OK)
         *out = m;
@@ -541,6 +571,8 @@ enum sl_err wire_read_piece(struct wire_piece *out,
     rc = wire_read_message(table, &m, sizeof(m), &m.payload, bytes, &seen, err);
     if (rc == SL_OK)
         rc = check_ids(table, m.job, 0, err);
+    if (rc == SL_OK)
+        rc = check_type(table, m.wire, WIRE_TYPES, err);
     if (rc == SL_OK)
         rc = check_whole(table, &m.payload, m.wire, err);
     if (rc == SL_OK && m.payload.bytes == 0)

@@ -66,7 +66,8 @@ bool job_able(const struct job *job, const struct member *m)
 
 unsigned job_shard_edition(const struct job *job)
 {
-    return job->spec->model->n_tables == 0          ? 0
+    return spec_coded(job->spec)                    ? MODEL_EDITION_CODED
+           : job->spec->model->n_tables == 0        ? 0
            : spec_rows_wire(job->spec) == WIRE_INT8 ? MODEL_EDITION_INT8
            : spec_accumulate(job->spec) > 1         ? MODEL_EDITION_PARTS
            : job->mode->by_round                    ? MODEL_EDITION_ROUNDS

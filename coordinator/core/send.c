@@ -438,6 +438,7 @@ void send_place(struct coord *c, const struct member *m, struct job *job,
     spec.job_name = job->name;
     spec.job_uid = job->uid;
     spec.contributions = job->shards.evidence.round;
+    spec.down = spec_down_code(job->spec);
     if (take_staleness(&staleness, job->spec->train))
         spec.staleness = &staleness;
     spec.accumulate = accumulate > 1 ? accumulate : 0;

@@ -212,7 +212,7 @@ static enum sl_err pull_now(const struct shards_api *api, struct shard *shard,
                             const struct wire_pull *m, struct rpc_msg *msg,
                             struct sl_error *err)
 {
-    size_t bytes = plan_wire_bytes(&shard->plan, m->wire);
+    size_t bytes = 0;
     struct exchange x = {.copy = NULL};
     struct wire_pull_reply reply;
     uint64_t began = span_begin();
@@ -220,7 +220,7 @@ static enum sl_err pull_now(const struct shards_api *api, struct shard *shard,
 
     if (rc == SL_OK) {
         reply.in_shm = exchange_in_shm(&x);
-        bytes = reply.in_shm ? 0 : bytes;
+        bytes = reply.in_shm ? 0 : x.bytes;
         rc = wire_head_pull_reply(msg, &reply, bytes);
     }
     if (rc == SL_OK)

@@ -6,11 +6,10 @@
 #include "common/base/fault.h"
 #include "state/shard/copyin.h"
 
-static enum sl_err take_buf(struct shard *shard, enum wire_type type,
-                            struct pool_buf **out, struct sl_error *err)
+static enum sl_err take_bytes(struct shard *shard, size_t bytes,
+                              struct pool_buf **out, struct sl_error *err)
 {
-    enum sl_err rc =
-        pool_take(shard->pool, plan_wire_bytes(&shard->plan, type), out);
+    enum sl_err rc = pool_take(shard->pool, bytes, out);
 
     if (rc == SL_EBUSY)
         return sl_fail(err, rc,
@@ -18,6 +17,12 @@ static enum sl_err take_buf(struct shard *shard, enum wire_type type,
                        "shard; try again later",
                        POOL_MAX);
     return rc;
+}
+
+static enum sl_err take_buf(struct shard *shard, enum wire_type type,
+                            struct pool_buf **out, struct sl_error *err)
+{
+    return take_bytes(shard, plan_wire_bytes(&shard->plan, type), out, err);
 }
 
 // Copies a gradient out of shared memory, which is ours to read until the
@@ -87,6 +92,11 @@ enum sl_err exchange_push(struct exchange *x, struct local *local,
 {
     enum sl_err rc = SL_OK;
 
+    if (fresh && m->wire >= WIRE_TYPES)
+        return sl_fail(err, SL_EINVAL,
+                       "PushPull: parameters are not sent in %s; take Push, "
+                       "then Pull",
+                       wire_type_names[m->wire]);
     if (m->has_shm)
         rc = copy_gradient(x, local, shard, m, err);
     if (rc == SL_OK && fresh)
@@ -94,12 +104,34 @@ enum sl_err exchange_push(struct exchange *x, struct local *local,
     return rc;
 }
 
-enum sl_err exchange_pull(struct exchange *x, struct local *local,
-                          struct shard *shard, const struct wire_pull *m,
-                          struct wire_pull_reply *reply, struct sl_error *err)
+// Takes what changed; leaves x->reply NULL if the whole parameters are needed.
+static enum sl_err exchange_pull_change(struct exchange *x, struct shard *shard,
+                                        const struct wire_pull *m,
+                                        struct wire_pull_reply *reply,
+                                        struct sl_error *err)
+{
+    enum sl_err rc = take_bytes(shard, coded_bytes(&shard->plan.coded, m->wire),
+                                &x->reply, err);
+
+    if (rc == SL_OK)
+        rc = shard_pull_change(shard, m, reply, x->reply->memory.data,
+                               &x->bytes, err);
+    if (rc != SL_OK || reply->wire == m->wire)
+        return rc;
+    pool_give(x->reply);
+    x->reply = NULL;
+    return SL_OK;
+}
+
+static enum sl_err exchange_pull_whole(struct exchange *x, struct local *local,
+                                       struct shard *shard,
+                                       const struct wire_pull *m,
+                                       struct wire_pull_reply *reply,
+                                       struct sl_error *err)
 {
     enum sl_err rc;
 
+    x->bytes = plan_wire_bytes(&shard->plan, m->wire);
     if (exchange_take_answer(x, local, shard, m->wire,
                              m->has_answer ? &m->answer : NULL))
         return shard_pull(shard, m, reply, x->values, err);
@@ -110,6 +142,22 @@ enum sl_err exchange_pull(struct exchange *x, struct local *local,
     if (rc == SL_OK)
         rc = shard_pull_show(shard, m, reply, x->reply, err);
     return rc;
+}
+
+enum sl_err exchange_pull(struct exchange *x, struct local *local,
+                          struct shard *shard, const struct wire_pull *m,
+                          struct wire_pull_reply *reply, struct sl_error *err)
+{
+    struct wire_pull whole = *m;
+    enum sl_err rc;
+
+    if (m->wire < WIRE_TYPES)
+        return exchange_pull_whole(x, local, shard, m, reply, err);
+    rc = exchange_pull_change(x, shard, m, reply, err);
+    if (rc != SL_OK || x->reply != NULL)
+        return rc;
+    whole.wire = WIRE_F32;
+    return exchange_pull_whole(x, local, shard, &whole, reply, err);
 }
 
 static void exchange_release_reply(void *buf)

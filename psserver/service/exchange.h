@@ -32,6 +32,7 @@ struct exchange {
     struct pool_buf *reply;  // parameters that go as bytes
     struct local_use answer; // or the caller's memory for them
     void *values; // space for parameters, in either; NULL: not wanted
+    size_t bytes; // of the parameters of a pull, as reply->wire
 };
 
 // Prepares a push of `m`: a gradient in shared memory is copied and checked,
@@ -45,7 +46,8 @@ enum sl_err exchange_push(struct exchange *x, struct local *local,
 
 // Sets *reply and takes the parameters of a pull: into the shared memory that
 // `m` names, if that is possible; else as bytes, in a copy, which may be one
-// that an earlier answer shows (buffer_pool.h). *x and `local` as for
+// that an earlier answer shows (buffer_pool.h). What changed goes as bytes
+// where it is asked for and known (shard_pull_change). *x and `local` as for
 // exchange_push. Returns SL_OK; the errors above, or those of shard_pull. Call
 // exchange_end in every case.
 enum sl_err exchange_pull(struct exchange *x, struct local *local,

@@ -93,6 +93,23 @@ static enum sl_err contributions_hold_rows(struct contributions *c,
     return SL_OK;
 }
 
+static void contributions_read(const struct contributions *c,
+                               enum wire_type type,
+                               const struct sl_slices *payload, float *to)
+{
+    struct slices_runs it;
+    const void *run;
+    size_t n;
+
+    if (type >= WIRE_TYPES) {
+        coded_read(c->coded, type, payload, to);
+        return;
+    }
+    (void)slices_runs_init(&it, payload, wire_type_bytes(type));
+    for (; (run = slices_runs_next(&it, SIZE_MAX, &n)) != NULL; to += n)
+        element_read(type, n, to, run);
+}
+
 enum sl_err contributions_hold(struct contributions *c,
                                const struct once_step *step,
                                enum wire_type type,
@@ -101,10 +118,6 @@ enum sl_err contributions_hold(struct contributions *c,
 {
     struct contributions_slot *slot = &c->slots[step->closure - c->first];
     enum sl_err rc = SL_OK;
-    struct slices_runs it;
-    const void *run;
-    float *to;
-    size_t n;
 
     assert(!slot->held);
     if (slot->gradient == NULL)
@@ -115,11 +128,8 @@ enum sl_err contributions_hold(struct contributions *c,
         rc = contributions_hold_rows(c, slot, rows);
     if (rc != SL_OK)
         return rc;
-    to = slot->gradient;
-    (void)slices_runs_init(&it, payload, wire_type_bytes(type));
-    for (; !step->skip && (run = slices_runs_next(&it, SIZE_MAX, &n)) != NULL;
-         to += n)
-        element_read(type, n, to, run);
+    if (!step->skip)
+        contributions_read(c, type, payload, slot->gradient);
     slot->step = *step;
     slot->held = true;
     c->held++;

@@ -29,6 +29,7 @@
 
 #include "plan/schedule.h"
 #include "state/shard/once.h"
+#include "state/shard/coded.h"
 #include "state/shard/shard_tables.h"
 
 #define CONTRIBUTIONS_MOST 1024
@@ -45,6 +46,7 @@ struct contributions {
     uint32_t most; // 0: not sync
     size_t elements;
     struct row_account *account;      // of rows; borrowed
+    const struct coded *coded;        // form of coded ones; borrowed
     uint64_t first;                   // closure of slot 0
     uint32_t held;                    // number of held slots
     struct contributions_slot *slots; // owned
@@ -77,7 +79,8 @@ void contributions_open(struct contributions *c, uint64_t first);
 bool contributions_has(const struct contributions *c, uint64_t closure);
 
 // Holds a contribution of the open round, which must not be held yet. `payload`
-// is empty if step->skip. Else it is of c->elements elements. Both it and
+// is empty if step->skip. Else it is of c->elements elements, or a code of
+// c->coded. Both it and
 // `rows`, which are not looked at if step->skip, are read during the call.
 enum sl_err contributions_hold(struct contributions *c,
                                const struct once_step *step,

@@ -258,6 +258,24 @@ enum sl_err plan_rates(struct rates *out, Sluice__V1__RateStep *const *steps,
     return SL_OK;
 }
 
+// Reads how workers are sent what changed, and the form of coded payloads.
+static enum sl_err read_coded(struct plan *p, uint32_t down,
+                              struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    if (down != WIRE_F32 &&
+        (down < WIRE_TYPES || down >= WIRE_TOPK2 || p->contributions == 0))
+        return sl_fail(err, SL_EINVAL,
+                       "down is %u with %u contributions; it is a code of "
+                       "changes, of a job with rounds",
+                       down, p->contributions);
+    p->down = (enum wire_type)down;
+    for (size_t i = 0; rc == SL_OK && i < p->run_count; i++)
+        rc = coded_add(&p->coded, p->runs[i].elements, p->runs[i].moving);
+    return rc;
+}
+
 enum sl_err plan_read(struct plan *out, const Sluice__V1__ShardSpec *spec,
                       struct sl_error *err)
 {
@@ -285,6 +303,8 @@ enum sl_err plan_read(struct plan *out, const Sluice__V1__ShardSpec *spec,
     if (rc == SL_OK)
         rc = make_runs(&p);
     if (rc == SL_OK)
+        rc = read_coded(&p, spec->down, err);
+    if (rc == SL_OK)
         rc = read_sources(&p, spec, err);
     if (rc == SL_OK)
         rc = plan_read_tables(&p, spec, err);
@@ -309,6 +329,7 @@ void plan_release(struct plan *p)
     sl_free(p->pieces);
     sl_free(p->groups);
     sl_free(p->runs);
+    coded_release(&p->coded);
     sl_free(p->sources);
     plan_release_tables(p);
     sl_free(p->job_name);

@@ -27,6 +27,7 @@
 #include "kernels/optim.h"
 #include "proto/wire.h"
 #include "state/rows/rowset.h"
+#include "state/shard/coded.h"
 #include "state/shard/stale.h"
 
 // Limit of a shard's payload, which travels in one message: 64 KiB are left for
@@ -111,6 +112,8 @@ struct plan {
     struct rates rates; // rates that callbacks had reduced at its start
     struct stale_rule stale;
     uint32_t contributions; // slots of a round; 0: each step is an update
+    enum wire_type down;    // code of what workers are sent; WIRE_F32: all
+    struct coded coded;     // form of its coded payloads
     struct schedule schedule;
     uint32_t accumulate;         // micro-batches of a step; at least 1
     struct plan_source *sources; // sources of its start, instead of the seed
@@ -157,7 +160,7 @@ static inline size_t plan_values_bytes(const struct plan *p)
     return p->elements * sizeof(float);
 }
 
-// Returns the bytes of a payload of this type.
+// Returns the bytes of a payload of this type, which is no code.
 static inline size_t plan_wire_bytes(const struct plan *p, enum wire_type type)
 {
     return p->elements * wire_type_bytes(type);

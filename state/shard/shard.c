@@ -107,8 +107,11 @@ enum sl_err shard_new_in(struct shard **out, struct plan *plan,
     if (rc == SL_OK)
         rc = contributions_init(&s->contributions, s->plan.contributions,
                                 s->plan.elements, s->tables.account);
+    s->contributions.coded = &s->plan.coded;
     if (rc == SL_OK)
         rc = stale_init(&s->versions, &s->plan.stale, s->plan.elements);
+    if (rc == SL_OK)
+        rc = mirror_init(&s->mirror, &s->plan);
     if (rc == SL_OK)
         rc = make_memory(s, values, first);
     if (rc != SL_OK) {
@@ -137,6 +140,7 @@ void shard_unref(struct shard *s)
     region_shared_unref(s->shared);
     once_release(&s->once);
     contributions_release(&s->contributions);
+    mirror_release(&s->mirror);
     round_rows_release(&s->rows_before, &s->tables);
     stale_release(&s->versions);
     tables_release(&s->tables);
@@ -156,6 +160,8 @@ void shard_admit(struct shard *s, uint64_t incarnation)
 {
     pthread_mutex_lock(&s->lock);
     if (incarnation > s->incarnation) {
+        if (s->incarnation == 0)
+            mirror_begin(&s->mirror, s->memory.values);
         s->incarnation = incarnation;
         s->sequence = 0;
         HISTORY("admitted",
@@ -374,11 +380,11 @@ static void copy_from(const struct shard *s, const float *from,
         element_write(type, s->plan.elements, values, from);
 }
 
-// As they are.
+// As workers have them.
 static void copy_locked(const struct shard *s, enum wire_type type,
                         void *values)
 {
-    copy_from(s, s->memory.values, type, values);
+    copy_from(s, mirror_of(&s->mirror, s->memory.values), type, values);
 }
 
 // Writes to the history what became of a push, with the bytes of a counted one.
@@ -507,7 +513,9 @@ static void apply_round_locked(struct shard *s, const struct whole_round *w,
     struct apply_step step;
 
     apply_step_init(&step, &s->plan, &s->versions, &of);
+    step.keep = mirror_keep(&s->mirror, step.keep);
     apply_update(&s->plan, &s->memory, WIRE_F32, &payload, &step, NULL);
+    mirror_follow(&s->mirror, s->memory.values, step.t);
     tables_apply(&s->tables,
                  &(struct rowset_step){.closure = w->first,
                                        .version = (uint32_t)step.t,
@@ -737,6 +745,18 @@ static enum sl_err shard_check_absent(const struct shard *s,
 // Outside the lock, since it reads the whole payload and nothing of the shard
 // that changes.
 // `finite`: that the payload fits, and is, needs no look.
+static enum sl_err shard_check_code(const struct shard *s,
+                                    const struct wire_push *push,
+                                    struct sl_error *err)
+{
+    if (s->plan.contributions > 0)
+        return coded_check(&s->plan.coded, push->wire, &push->payload, err);
+    return sl_fail(err, SL_EINVAL,
+                   "wire: %s is of contributions, and the job has no rounds; "
+                   "send f32, bf16 or f16",
+                   wire_type_names[push->wire]);
+}
+
 static enum sl_err check_payload(const struct shard *s,
                                  const struct wire_push *push, bool finite,
                                  struct sl_error *err)
@@ -748,6 +768,8 @@ static enum sl_err check_payload(const struct shard *s,
         rc = shard_check_absent(s, push, payload, err);
     if (rc != SL_OK || (push->absent_bytes > 0 && !payload))
         return rc;
+    if (!push->skip && push->wire >= WIRE_TYPES)
+        return shard_check_code(s, push, err);
     if (!push->skip)
         return finite ? SL_OK
                       : apply_check(&s->plan, push->wire, &push->payload, err);
@@ -763,7 +785,8 @@ static enum sl_err push_any(struct shard *s, const struct wire_push *push,
                             void *values, struct sl_error *err)
 {
     struct wire_push_reply made = {.result = WIRE_PUSH_REFUSED,
-                                   .wire = push->wire};
+                                   .wire = push->wire < WIRE_TYPES ? push->wire
+                                                                   : WIRE_F32};
     struct sl_error why = SL_ERROR_INIT;
     struct tables_push rows;
     enum sl_err checked, rc;
@@ -874,15 +897,15 @@ static const float *values_locked(const struct shard *s,
                                   uint64_t *version)
 {
     const struct contributions_past *past = &s->contributions.past;
-    const float *kept = NULL;
+    const float *now = mirror_of(&s->mirror, s->memory.values), *kept = NULL;
 
     *version = once_version(&s->once);
     if (!is_past_locked(s, pull))
-        return s->memory.values;
+        return now;
     if (past->version != *version) // it was not skipped
         kept = stale_find(&s->versions, past->version);
     if (kept == NULL)
-        return s->memory.values;
+        return now;
     *version = past->version;
     return kept;
 }
@@ -900,8 +923,10 @@ static enum sl_err pull_locked(const struct shard *s,
         return rc;
     *values = values_locked(s, pull, &version);
     *reply = (struct wire_pull_reply){
-        .incarnation = s->incarnation, .version = version, .wire = pull->wire};
-    if (*values == s->memory.values)
+        .incarnation = s->incarnation,
+        .version = version,
+        .wire = pull->wire < WIRE_TYPES ? pull->wire : WIRE_F32};
+    if (*values == mirror_of(&s->mirror, s->memory.values))
         tell_open_locked(s, &reply->open_first, &reply->open_count);
     return SL_OK;
 }
@@ -948,6 +973,28 @@ enum sl_err shard_pull_show(struct shard *s, const struct wire_pull *pull,
     if (rc == SL_OK) {
         copy_from(s, from, pull->wire, copy->memory.data);
         pool_show(copy, pull->wire, reply->version);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+enum sl_err shard_pull_change(struct shard *s, const struct wire_pull *pull,
+                              struct wire_pull_reply *reply, void *out,
+                              size_t *bytes, struct sl_error *err)
+{
+    const uint8_t *change = NULL;
+    const float *from = NULL;
+    enum sl_err rc;
+
+    pthread_mutex_lock(&s->lock);
+    rc = pull_locked(s, pull, reply, &from, err);
+    // Versions are those of one incarnation.
+    if (rc == SL_OK && pull->wire == s->plan.down &&
+        pull->incarnation == s->incarnation)
+        change = mirror_change(&s->mirror, pull->have, reply->version, bytes);
+    if (change != NULL) {
+        memcpy(out, change, *bytes);
+        reply->wire = pull->wire;
     }
     pthread_mutex_unlock(&s->lock);
     return rc;

@@ -34,6 +34,7 @@
 #include "state/shard/contributions.h"
 #include "state/shard/shard_chain.h"
 #include "state/shard/freeze.h"
+#include "state/shard/mirror.h"
 #include "state/shard/once.h"
 #include "state/shard/plan.h"
 #include "state/shard/buffer_pool.h"
@@ -66,6 +67,7 @@ struct shard {
     struct apply_memory memory;   // pointers into region and shared
     bool behind;                  // memory lacks counted updates: update.h
     struct contributions contributions; // contributions of the open round
+    struct mirror mirror;               // values as workers have them
     struct stale_versions versions;     // kept values of earlier versions
     struct tables tables;               // rows of sparse tables
     struct round_rows rows_before;      // some, from before the last round
@@ -132,13 +134,13 @@ enum sl_err shard_ask(struct shard *s, const struct wire_ask *ask,
 // duplicate is acknowledged, also to an old attempt: it changes nothing),
 // attempt (I4) and window (C5), size, finite, delay (stale.h), round
 // (contributions.h). With `values` (space for the plan's elements, as
-// push->wire) the parameters are copied there, unless the push is refused or
-// held (WIRE_PUSH_HELD); they are those of reply->version. SL_ERANGE: the job
-// has no such step; SL_EINVAL, SL_ENUMERIC: of the payload (apply_check),
-// `absent` or the rows (tables_check); SL_EBUSY: over ONCE_ATTEMPTS_MAX;
-// SL_ERANGE and SL_EBUSY of the memory of rows (row_memory.h) and SL_ERANGE and
-// SL_ECORRUPT of their files (row_tier.h), SL_ENOMEM.
-// `values` may be NULL.
+// push->wire, which is no code) the parameters are copied there, unless the
+// push is refused or held (WIRE_PUSH_HELD); they are those of reply->version.
+// SL_ERANGE: the job has no such step; SL_EINVAL, SL_ENUMERIC: of the payload
+// (apply_check), `absent` or the rows (tables_check); SL_EBUSY: over
+// ONCE_ATTEMPTS_MAX; SL_ERANGE and SL_EBUSY of the memory of rows
+// (row_memory.h) and SL_ERANGE and SL_ECORRUPT of their files (row_tier.h),
+// SL_ENOMEM. `values` may be NULL.
 enum sl_err shard_push(struct shard *s, const struct wire_push *push,
                        struct wire_push_reply *reply, void *values,
                        struct sl_error *err);
@@ -153,11 +155,12 @@ enum sl_err shard_push_finite(struct shard *s, const struct wire_push *push,
 // any other mode, or if the shard is closed or not admitted.
 bool shard_round_open(struct shard *s, uint64_t closure);
 
-// Copies the parameters, as pull->wire, and their version, of one instant:
-// before the round that pull->before_round_of names, if it was the last and
-// those are kept, else the present one. A tag and after_round_of are not looked
-// at: they are the caller's. `values`: space for the plan's elements; NULL
-// copies none. SL_ESTALE: the pull names another incarnation of shard or job.
+// Copies the parameters, as pull->wire, which is no code, and their version, of
+// one instant: before the round that pull->before_round_of names, if it was the
+// last and those are kept, else the present one. A tag and after_round_of are
+// not looked at: they are the caller's. `values`: space for the plan's
+// elements; NULL copies none. SL_ESTALE: the pull names another incarnation of
+// shard or job.
 enum sl_err shard_pull(struct shard *s, const struct wire_pull *pull,
                        struct wire_pull_reply *reply, void *values,
                        struct sl_error *err);
@@ -195,6 +198,14 @@ enum sl_err shard_pull_shown(struct shard *s, const struct wire_pull *pull,
 enum sl_err shard_pull_show(struct shard *s, const struct wire_pull *pull,
                             struct wire_pull_reply *reply,
                             struct pool_buf *copy, struct sl_error *err);
+
+// Answers a pull of what changed since pull->have, in the code that pull->wire
+// says: sets *reply, and copies *bytes bytes to `out` (coded_bytes of the shard
+// in that code). reply->wire is not pull->wire if the caller needs the whole
+// parameters; then it has copied nothing. Errors as shard_pull.
+enum sl_err shard_pull_change(struct shard *s, const struct wire_pull *pull,
+                              struct wire_pull_reply *reply, void *out,
+                              size_t *bytes, struct sl_error *err);
 
 // Checks whether a pull would be answered, and copies nothing: returns SL_OK,
 // or the error of shard_pull.

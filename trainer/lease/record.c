@@ -9,6 +9,26 @@
 #include "common/base/num.h"
 #include "proto/spec.h"
 
+// Makes the forms of coded payloads, which follow the shards' pieces.
+static enum sl_err record_make_coded(struct record *r)
+{
+    const struct layout *l = &r->layout;
+    enum sl_err rc = SL_OK;
+
+    if (!spec_coded(r->open->spec))
+        return SL_OK;
+    r->coded = sl_calloc(l->shards_count, sizeof(*r->coded));
+    if (r->coded == NULL)
+        return SL_ENOMEM;
+    for (uint32_t i = 0; rc == SL_OK && i < l->pieces_count; i++) {
+        const struct layout_piece *piece = &l->pieces[i];
+
+        rc = coded_add(&r->coded[piece->shard], piece->elements,
+                       l->variables[piece->variable].kind == MODEL_MOVING);
+    }
+    return rc;
+}
+
 static enum sl_err record_make_layout(struct record *r, struct sl_error *err)
 {
     const Sluice__V1__JobOpen *open = r->open;
@@ -21,7 +41,7 @@ static enum sl_err record_make_layout(struct record *r, struct sl_error *err)
     if (rc != SL_OK)
         return rc;
     r->shards = sl_malloc_array(r->layout.shards_count, sizeof(*r->shards));
-    if (r->shards == NULL)
+    if (r->shards == NULL || record_make_coded(r) != SL_OK)
         return sl_fail(err, SL_ENOMEM, "no memory");
     for (uint32_t i = 0; i < r->layout.shards_count; i++) {
         r->shards[i].first = r->layout.shards[i].first;
@@ -90,6 +110,9 @@ void record_unref(struct record *r)
         wire_free(&r->open->base);
     if (r->shared.map != NULL)
         wire_free(&r->shared.map->base);
+    for (uint32_t i = 0; r->coded != NULL && i < r->layout.shards_count; i++)
+        coded_release(&r->coded[i]);
+    sl_free(r->coded);
     layout_release(&r->layout);
     bad_unref(r->bad);
     sl_free(r->shards);
@@ -110,8 +133,16 @@ struct sync_ps_options record_sync(const struct record *r)
         .contributions = spec_contributions(open->spec->train),
         .tables = open->spec->model->n_tables > 0,
         .schedule = r->schedule,
+        .coded = r->coded,
     };
 
+    if (r->coded != NULL) {
+        const struct spec_inner inner = spec_inner(open->spec->train);
+
+        o.up = inner.up;
+        o.down = inner.down;
+        o.wire = inner.down < WIRE_TYPES ? inner.down : WIRE_F32;
+    }
     if (open->token != NULL)
         o.token = (struct wire_token){open->token->low, open->token->high};
     return o;

@@ -35,6 +35,7 @@ struct record {
     bool placed;               // `layout`, `shards` and `schedule` are set
     struct layout layout;
     struct elements *shards;
+    struct coded *coded; // per shard; NULL: what travels is not coded
     struct schedule schedule;
     uint32_t accumulate;  // micro-batches per step
     struct data_bad *bad; // samples passed over; NULL: none may be

@@ -114,7 +114,7 @@ enum sl_err peer_ask(struct peer *p, const struct wire_ask *m,
 // is none now, it sends bytes.
 static bool names_buffer(struct peer *p)
 {
-    if (p->shm == NULL || !p->worth || p->by_bytes)
+    if (p->shm == NULL || !p->worth || p->by_bytes || p->coded)
         return false;
     if (p->buffer == NULL)
         p->buffer = peer_shm_take(p->shm, wire_shm_bytes(p->type, p->count));
@@ -143,7 +143,7 @@ enum sl_err peer_pull(struct peer *p, struct wire_pull *m,
     enum sl_err rc;
 
     m->has_answer = p->named = !m->has_tag && names_buffer(p);
-    if (!m->has_tag)
+    if (!m->has_tag && m->wire < WIRE_TYPES)
         m->wire = p->type;
     if (p->named)
         m->answer = values_in(p->buffer);
@@ -222,9 +222,11 @@ enum sl_err peer_push(struct peer *p, struct wire_push *m,
     struct rpc_msg msg;
     enum sl_err rc;
 
-    m->wire = p->type;
+    m->wire = call->coded_bytes > 0 ? call->coded_as : p->type;
     p->named = names_buffer(p);
-    if (p->named)
+    if (call->coded_bytes > 0)
+        bytes = call->coded_bytes;
+    else if (p->named)
         name_buffer(p, m, gradient);
     else if (gradient != NULL)
         bytes = p->count * wire_type_bytes(p->type);
@@ -237,7 +239,9 @@ enum sl_err peer_push(struct peer *p, struct wire_push *m,
         return rc;
     }
     if (bytes > 0)
-        rpc_msg_part(&msg, as_sent(p, gradient), bytes);
+        rpc_msg_part(&msg,
+                     call->coded_bytes > 0 ? call->coded : as_sent(p, gradient),
+                     bytes);
     if (call->rows_bytes > 0)
         rpc_msg_part(&msg, call->rows, call->rows_bytes);
     call->lent = bytes + call->rows_bytes > 0;

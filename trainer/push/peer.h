@@ -38,6 +38,7 @@ struct peer {
     struct rpc_ticket ticket;
     struct peer_shm *shm;      // the channel's; NULL: no memory is shared
     bool worth;                // a payload is worth shared memory
+    bool coded;                // payloads are coded, and go as bytes alone
     struct shm_buffer *buffer; // shared with the psserver; NULL: none yet
     bool named;                // the call under way refers to `buffer`
     bool by_bytes;             // the next payload is sent as bytes
@@ -60,6 +61,10 @@ struct peer_call {
     // are lent; 0 bytes: none.
     const uint8_t *rows;
     size_t rows_bytes;
+    // A push of a contribution that is coded, instead of a gradient; lent.
+    const uint8_t *coded;
+    size_t coded_bytes;
+    enum wire_type coded_as;
     bool lent; // set by peer_push: the transport reads the gradient or the rows
 };
 
@@ -97,7 +102,8 @@ bool peer_is_at(const struct peer *p, const char *address);
 // Starts an Ask. *m and *call are read during the call, here and below.
 enum sl_err peer_ask(struct peer *p, const struct wire_ask *m,
                      const struct peer_call *call);
-// Starts a Pull; sets type and shared memory of *m. One by tag (m->has_tag) is
+// Starts a Pull; sets type and shared memory of *m, but leaves a type that is a
+// code. One by tag (m->has_tag) is
 // answered with f32, as bytes.
 enum sl_err peer_pull(struct peer *p, struct wire_pull *m,
                       const struct peer_call *call);

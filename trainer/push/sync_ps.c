@@ -16,6 +16,9 @@
 
 // Parameters that are older than this are pulled again when a closure begins.
 #define FRESH_MS 200
+// Share of what topk2 left out that goes into the next contribution (error
+// feedback of arXiv 2603.08163).
+#define REST_KEPT 0.95f
 // A program of a user waits in here while its psserver is away; between two
 // looks its handlers of signals run, and a drain ends the wait.
 #define LOOK_MS 200 // most time between two looks
@@ -357,6 +360,25 @@ static enum sync_result ps_wait(struct sync *sync, uint32_t range,
     return ps_turn(self(sync), ps_is_range_ready, range, true, err);
 }
 
+// Codes a contribution. A worker that drains has no other that could bring what
+// topk2 has left out.
+static void ps_encode(struct ps_shard *p)
+{
+    struct sync_ps *s = p->s;
+    const struct coded *form = &s->o.coded[p->number];
+    const float *values = s->sync.grads + p->first;
+
+    p->coded_as = s->o.up;
+    if (s->rest != NULL && atomic_load(&s->closure.gate->draining))
+        p->coded_as = WIRE_BF16;
+    p->coded_bytes = coded_bytes(form, p->coded_as);
+    if (s->rest != NULL)
+        coded_write_rest(form, p->coded_as, REST_KEPT, values,
+                         s->rest + p->first, p->coded);
+    else
+        coded_write(form, p->coded_as, values, p->coded);
+}
+
 static enum sync_result ps_send(struct sync *sync, uint32_t range,
                                 const struct sync_step *step, bool skip,
                                 struct sl_error *err)
@@ -384,6 +406,8 @@ static enum sync_result ps_send(struct sync *sync, uint32_t range,
     p->based_on = p->rows_version < p->version ? p->rows_version : p->version;
     p->rows_version = UINT64_MAX;
     p->skip = skip;
+    if (s->coded != NULL && !skip && p->want == PS_PUSH)
+        ps_encode(p);
     peer_next_gradient(&p->peer);
     // Through shared memory nothing is gained by an early start: the answer
     // would be kept, and copied by this thread instead of another.
@@ -541,14 +565,15 @@ static void abandon(struct sync_ps *s)
     pthread_mutex_unlock(&s->shared.lock);
 }
 
-// Pulls ahead after a held contribution: when its round is applied, the
-// parameters come by themselves, while the next slot is on its way to us.
+// Pulls ahead after a contribution: when its round is applied, the parameters
+// come by themselves, while the next slot is on its way to us.
 static void want_next(struct sync_ps *s)
 {
     for (uint32_t i = 0; i < s->sync.ranges_count; i++) {
         struct ps_shard *p = &s->shards[i];
 
-        if (!p->contribution_held)
+        // The answer to a coded contribution has no parameters.
+        if (!p->contribution_held && !(s->coded != NULL && p->round_closed))
             continue;
         p->waits_for = s->closure.closure;
         p->have_params = false;
@@ -756,6 +781,8 @@ static void ps_free(struct sync *sync)
     }
     if (!s->o.by_range)
         sl_free(s->wire_grads);
+    sl_free(s->coded);
+    sl_free(s->rest);
     sl_free(s->shards);
     sl_free(s);
 }
@@ -806,12 +833,45 @@ static void ps_shard_init(struct sync_ps *s, uint32_t range)
     p->count = (size_t)s->o.shards[range].count;
     p->target = s->sync.params + p->first;
     peer_init(&p->peer, s->o.peers, s->o.wire, p->count, narrow_of(s, p));
+    p->peer.coded = s->o.coded != NULL;
     if (!s->o.tables)
         return;
     p = ps_rows_of(s, range);
     p->s = s;
     p->number = range;
     peer_init(&p->peer, s->o.peers, s->o.wire, 0, NULL);
+}
+
+// Returns the space for a contribution of a shard. The last one, of bf16, is
+// larger than topk2.
+static size_t coded_most(const struct sync_ps_options *o, uint32_t range)
+{
+    size_t up = coded_bytes(&o->coded[range], o->up);
+    size_t last = coded_bytes(&o->coded[range], WIRE_BF16);
+
+    return up > last ? up : last;
+}
+
+static enum sl_err ps_make_coded(struct sync_ps *s)
+{
+    const struct sync_ps_options *o = &s->o;
+    size_t bytes = 0;
+
+    if (o->coded == NULL)
+        return SL_OK;
+    for (uint32_t i = 0; i < o->shards_count; i++)
+        bytes += coded_most(o, i);
+    s->coded = sl_malloc(bytes);
+    if (o->up == WIRE_TOPK2)
+        s->rest = sl_calloc((size_t)o->elements, sizeof(*s->rest));
+    bytes = 0;
+    for (uint32_t i = 0; s->coded != NULL && i < o->shards_count; i++) {
+        s->shards[i].coded = s->coded + bytes;
+        bytes += coded_most(o, i);
+    }
+    return s->coded != NULL && (s->rest != NULL || o->up != WIRE_TOPK2)
+               ? SL_OK
+               : SL_ENOMEM;
 }
 
 enum sl_err sync_ps_new(struct sync **out, const struct sync_ps_options *o,
@@ -837,7 +897,8 @@ enum sl_err sync_ps_new(struct sync **out, const struct sync_ps_options *o,
     s->lanes = o->tables ? 2 * o->shards_count : o->shards_count;
     s->shards = sl_calloc(s->lanes, sizeof(*s->shards));
     if (s->sync.params == NULL || s->sync.grads == NULL || s->shards == NULL ||
-        (s->wire_grads == NULL) != (o->wire == WIRE_F32)) {
+        (s->wire_grads == NULL) != (o->wire == WIRE_F32) ||
+        ps_make_coded(s) != SL_OK) {
         ps_free(&s->sync);
         return sl_fail(err, SL_ENOMEM,
                        "no memory for the model's %llu parameters",

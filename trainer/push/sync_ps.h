@@ -9,6 +9,9 @@
 // The vectors are f32. On the wire is what the job says: a gradient is rounded
 // as it is sent, parameters are widened as they come. What is finite stays
 // finite (kernels/cast.h), so a large gradient is clipped to what f16 can say.
+// What topk2 leaves out of a contribution is kept, and added to the next one. A
+// worker that drains sends what it has kept with its last contribution, as
+// bf16.
 //
 // Threads  as sync.h. Answers are taken on I/O threads: parameters are copied
 //          there, straight from the wire's slices (into memory of their own
@@ -22,6 +25,7 @@
 
 #include "common/base/clock.h"
 #include "plan/schedule.h"
+#include "state/shard/coded.h"
 #include "trainer/push/peers.h"
 #include "trainer/push/sync.h"
 
@@ -35,6 +39,11 @@ struct sync_ps_options {
     // Closures of a round in train.mode sync, where parameters are those of the
     // open round; 0: any other mode.
     uint32_t contributions;
+    // Forms of coded payloads, per shard: contributions are pushed as `up`,
+    // with an answer without parameters, and these are pulled as `down`: a
+    // code, or `wire`. All go as bytes. NULL: all is of type `wire`.
+    const struct coded *coded;
+    enum wire_type up, down;
     bool tables; // the job has sparse tables, of which rows are pulled
     struct schedule schedule;
     // The two vectors: both or neither. They are zeroed by the sync, but not

@@ -264,7 +264,7 @@ static void pushed(struct ps_shard *p, const struct ps_answer *a)
         p->s->o.contributions > 0 && a->result == WIRE_PUSH_COUNTED;
     if (!p->contribution_held)
         ps_shard_note_params(p, a);
-    if (p->s->o.by_range)
+    if (p->s->o.by_range || p->s->o.coded != NULL)
         p->have_params = false; // a bare push brings no parameters
     ps_shard_rest(p);
 }

@@ -71,6 +71,51 @@ static enum sl_err take_values(struct ps_shard *p, const struct peer_values *v,
     return SL_OK;
 }
 
+// Adds what changed to the parameters that the shard knows us to have.
+static enum sl_err take_change(struct ps_shard *p,
+                               const struct wire_pull_reply *m,
+                               struct sl_error *err)
+{
+    const struct coded *form = &p->s->o.coded[p->number];
+    bool same = m->payload.bytes == 0;
+    enum sl_err rc = SL_OK;
+
+    if (p->s->o.coded == NULL || p->has.asked == 0 || m->wire != p->s->o.down ||
+        m->version + same != p->has.asked)
+        return sl_fail(err, SL_ECORRUPT,
+                       "shard %u answers with a change to version %llu in %s, "
+                       "which was not asked for",
+                       p->number, (unsigned long long)m->version,
+                       wire_type_names[m->wire]);
+    if (!same)
+        rc = coded_check(form, m->wire, &m->payload, err);
+    if (rc != SL_OK)
+        return sl_prefix(err, SL_ECORRUPT, "shard %u", p->number);
+    if (!same)
+        coded_apply(form, m->wire, &m->payload, p->target);
+    p->has.version = m->version + 1;
+    return SL_OK;
+}
+
+// Takes the parameters of a pull. What comes in full replaces what the shard
+// knew us to have, unless it is of a snapshot or kept aside.
+static enum sl_err take_pulled(struct ps_shard *p,
+                               const struct wire_pull_reply *m,
+                               struct sl_error *err)
+{
+    const struct peer_values v = {m->in_shm, m->wire, &m->payload};
+    enum sl_err rc;
+
+    if (m->wire >= WIRE_TYPES)
+        return take_change(p, m, err);
+    rc = take_values(p, &v, err);
+    if (rc == SL_OK && p->want != PS_CUT) {
+        p->has.incarnation = m->incarnation;
+        p->has.version = p->peer.kept ? 0 : m->version + 1;
+    }
+    return rc;
+}
+
 static enum sl_err read_push(struct ps_shard *p, const struct sl_slices *bytes,
                              struct ps_answer *a)
 {
@@ -87,7 +132,7 @@ static enum sl_err read_push(struct ps_shard *p, const struct sl_slices *bytes,
     a->result = m.result;
     a->refused = m.refused;
     if (m.result == WIRE_PUSH_REFUSED || m.result == WIRE_PUSH_HELD ||
-        p->s->o.by_range)
+        p->s->o.by_range || p->s->o.coded != NULL)
         return SL_OK;
     return take_values(p, &(struct peer_values){m.in_shm, m.wire, &m.payload},
                        &a->err);
@@ -169,8 +214,7 @@ static enum sl_err read_pull(struct ps_shard *p, const struct sl_slices *bytes,
     if (p->want == PS_ROWS)
         return take_rows(p, &m, &a->err);
     FAULT("task.pull_part");
-    return take_values(p, &(struct peer_values){m.in_shm, m.wire, &m.payload},
-                       &a->err);
+    return take_pulled(p, &m, &a->err);
 }
 
 static enum sl_err read_ask(const struct sl_slices *bytes, struct ps_answer *a)
@@ -276,6 +320,12 @@ static enum sl_err ps_call_pull(struct ps_shard *p,
         m.after_round_of = p->waits_for + 1;
     else if (!m.has_tag && s->o.contributions > 0)
         m.before_round_of = s->closure.closure + 1;
+    if (!m.has_tag && s->o.coded != NULL) {
+        m.wire = s->o.down;
+        if (p->has.incarnation == m.incarnation)
+            m.have = p->has.version;
+    }
+    p->has.asked = m.have;
     return peer_pull(&p->peer, &m, call);
 }
 
@@ -351,7 +401,12 @@ static enum sl_err ps_call_push(struct ps_shard *p, struct peer_call *call)
         call->rows_bytes = p->step.rows_bytes;
     }
     call->turn = p->step.wanted;
-    call->bare = s->o.by_range;
+    if (!empty && s->o.coded != NULL) {
+        call->coded = p->coded;
+        call->coded_bytes = p->coded_bytes;
+        call->coded_as = p->coded_as;
+    }
+    call->bare = s->o.by_range || s->o.coded != NULL;
     ps_call_lend(p);
     rc = peer_push(&p->peer, &m, empty ? NULL : s->sync.grads + p->first, call);
     if (!call->lent)

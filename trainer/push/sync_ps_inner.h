@@ -64,7 +64,12 @@ struct ps_shard {
     uint64_t due_ms; // a wanted call starts no earlier
     unsigned tries;
     struct wire_tag tag; // PS_CUT
-    float *target;       // where an answer's payload goes
+    // Parameters that lie at `target` of a pull, bit by bit: version plus 1; 0:
+    // not known. `asked`: what the pull under way says of it.
+    struct {
+        uint64_t incarnation, version, asked;
+    } has;
+    float *target; // where an answer's payload goes
 
     struct step_evidence evidence;
     bool have_params; // the range's parameters are in the vector, fresh enough
@@ -91,6 +96,9 @@ struct ps_shard {
     struct sync_step step; // PS_PUSH: what is sent
     uint64_t based_on;     // version that it was computed from
     bool skip;
+    uint8_t *coded; // the contribution, if it is coded
+    size_t coded_bytes;
+    enum wire_type coded_as;
     bool held;         // waits to start until its parameters are read no more
     bool round_closed; // our push made the round whole, and counted
     bool contribution_held; // the shard holds our push, not counted yet
@@ -123,6 +131,8 @@ struct sync_ps {
     struct ps_shard *shards; // by range; behind them their lanes of rows
     uint32_t lanes;          // of `shards`, with those of rows
     void *wire_grads;  // gradients rounded to 16 bits, sent as bytes; NULL: f32
+    uint8_t *coded;    // contributions of all shards; NULL: not coded
+    float *rest;       // what topk2 has left out; NULL: another code
     struct ps_map map; // the compute thread's
     bool moved;        // calls in flight have not been compared with `map`
     struct rng rng;

@@ -1236,6 +1236,51 @@ TEST(spec, a_program_that_steps_by_itself_has_its_own_optimizer)
     wire_free(&spec->base);
 }
 
+// A coarse code needs members that know it; what train.wire says does not.
+TEST(spec, local_steps_may_travel_in_codes)
+{
+    static const struct {
+        const char *train;
+        enum wire_type up, down;
+        uint32_t code;
+        unsigned edition;
+        uint64_t vectors; // 5: values, a slot, two contributions, those before
+    } cases[] = {
+        {"", WIRE_F32, WIRE_F32, 0, 14, 5},
+        {",'wire':'bf16'", WIRE_BF16, WIRE_BF16, 0, 14, 5},
+        {",'inner':{'up':'f32','down':'f32'}", WIRE_F32, WIRE_F32, 0, 14, 5},
+        {",'inner':{'up':'bf16'}", WIRE_BF16, WIRE_F32, 0, 16, 5},
+        {",'inner':{'up':'int8'},'wire':'f16'", WIRE_INT8, WIRE_F16, 0, 16, 5},
+        {",'inner':{'down':'int8'}", WIRE_F32, WIRE_INT8, 3, 16, 6},
+        // Without momentum there is no slot.
+        {",'inner':{'up':'topk2','down':'e3m0'}", WIRE_TOPK2, WIRE_E3M0, 4, 16,
+         5},
+    };
+
+    for (unsigned i = 0; i < SL_COUNT(cases); i++) {
+        Sluice__V1__JobSpec *spec;
+        char text[2048];
+
+        snprintf(text, sizeof(text),
+                 JOB(TEST_DATA, "'train':{'mode':'local'%s}"), cases[i].train);
+        spec = checked(text);
+        T_EQ(spec_inner(spec->train).up, cases[i].up);
+        T_EQ(spec_inner(spec->train).down, cases[i].down);
+        T_EQ(spec_down_code(spec), cases[i].code);
+        T_EQ(spec_coded(spec), cases[i].edition == 16);
+        T_EQ(spec->model->edition, cases[i].edition);
+        T_EQ(spec_kept_vectors(spec), cases[i].vectors);
+        T_NEAR(spec->train->outer->momentum,
+               cases[i].up == WIRE_TOPK2 ? 0 : 0.9, 0);
+        wire_free(&spec->base);
+    }
+    refused(JOB(TEST_DATA, "'train':{'mode':'local','inner':{'down':'topk2'}}"),
+            "train.inner.down: unknown 'topk2'; known are f32, bf16, f16, "
+            "int8, e3m0");
+    refused(JOB(TEST_DATA, "'train':{'mode':'local','inner':{'up':'e3m1'}}"),
+            "train.inner.up: unknown 'e3m1'; did you mean 'e3m0'?");
+}
+
 // The first group that a name fits; what it does not say is the optimizer's.
 TEST(spec, groups_of_variables)
 {

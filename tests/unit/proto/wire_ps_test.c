@@ -184,6 +184,20 @@ static void mend_token(ProtobufCMessage *m)
         token->low |= 1;
 }
 
+// Returns how many types a message takes as it is.
+static unsigned types_of(const ProtobufCMessage *m, unsigned which)
+{
+    const Sluice__V1__PushRequest *push = (const void *)m;
+    const Sluice__V1__PullRequest *pull = (const void *)m;
+    const Sluice__V1__PullReply *reply = (const void *)m;
+
+    if (which == 2 && push->shm == NULL && push->answer == NULL)
+        return WIRE_CODES;
+    if (which == 4 && pull->answer == NULL && pull->payload.len == 0)
+        return WIRE_TOPK2;
+    return which == 5 && !reply->in_shm ? WIRE_TOPK2 : WIRE_TYPES;
+}
+
 // Makes a random message valid: what the decoders ask for beyond the form.
 static void mend(ProtobufCMessage *m, unsigned which)
 {
@@ -204,10 +218,13 @@ static void mend(ProtobufCMessage *m, unsigned which)
     if (f != NULL) {
         const ProtobufCFieldDescriptor *type =
             protobuf_c_message_descriptor_get_field_by_name(d, "wire");
-        bool wide = *(int *)field_at(m, type, 0) == 0;
+        ProtobufCBinaryData *payload = field_at(m, f, 0);
+        int *wire = field_at(m, type, 0);
 
-        ((ProtobufCBinaryData *)field_at(m, f, 0))->len &=
-            ~(size_t)(wide ? 3 : 1);
+        *wire %= (int)types_of(m, which);
+        payload->len &= *wire == WIRE_F32    ? ~(size_t)3
+                        : *wire < WIRE_TYPES ? ~(size_t)1
+                                             : SIZE_MAX;
     }
     mend_token(m);
     if (which == 1 && ask_reply->refused != NULL)
@@ -517,6 +534,19 @@ TEST(wire_ps, a_payload_says_its_type)
         T_EQ(m.wire, t);
         T_EQ(m.payload.bytes, 3 * wire_type_bytes(m.wire));
     }
+    for (unsigned t = WIRE_TYPES; t < WIRE_CODES; t++) { // any bytes
+        m.wire = (enum wire_type)t;
+        one.len = wire_encode_push(bytes, &m, 5) + 5;
+        s = slices_one(&one);
+        T_OK(wire_read_push(&m, &s, t_err()));
+        T_EQ(m.payload.bytes, 5);
+        m.has_shm = true;
+        m.shm = (struct wire_shm){1, 0, 8};
+        one.len = wire_encode_push(bytes, &m, 0);
+        s = slices_one(&one);
+        T_FAILS(SL_EINVAL, wire_read_push(&m, &s, t_err()));
+        m.has_shm = false;
+    }
     one.len = wire_encode_pull(bytes, &pull, 0);
     s = slices_one(&one);
     pull.wire = WIRE_F32;
@@ -642,9 +672,13 @@ TEST(wire_ps, refuses_what_is_no_message)
     refused_bytes(3, SL_EINVAL, "\x10\x03", 2); // refused, no why
     refused_bytes(3, SL_EINVAL, "\x10\x01\x1a\x02\x08\x01", 6); // counted, why
     refused_bytes(1, SL_EINVAL, "\x22\x00", 2);         // refused without why
-    refused_bytes(4, SL_EINVAL, "\x08\x01\x38\x03", 4); // unknown type
-    refused_bytes(5, SL_EINVAL, "\x20\x03", 2);
-    refused_bytes(5, SL_EINVAL, "\x7a\x02zz", 4); // half an f32
+    refused_bytes(4, SL_EINVAL, "\x08\x01\x38\x06", 4); // unknown type
+    refused_bytes(4, SL_EINVAL, "\x08\x01\x38\x05", 4); // a change in topk2
+    refused_bytes(5, SL_EINVAL, "\x20\x06", 2);
+    refused_bytes(5, SL_EINVAL, "\x20\x05", 2);
+    refused_bytes(5, SL_EINVAL, "\x20\x04\x18\x01", 4); // in shared memory
+    refused_bytes(3, SL_EINVAL, "\x10\x01\x38\x04", 4); // of a push
+    refused_bytes(5, SL_EINVAL, "\x7a\x02zz", 4);       // half an f32
 }
 
 TEST(wire_ps, limits_what_comes_beside_the_payload)

@@ -10,6 +10,7 @@
 #include "plan/tables.h"
 #include "proto/table_rows.h"
 #include "state/base/element.h"
+#include "state/shard/coded.h"
 #include "tests/harness/t.h"
 
 #define HELD 64
@@ -28,6 +29,12 @@ struct fake_ps {
     struct local_use lost[LOST]; // memory of calls without an answer
     size_t lost_bytes[LOST];
     unsigned lost_count;
+    struct {
+        bool set;
+        uint64_t version;
+        uint8_t bytes[256];
+        size_t n;
+    } change;
     unsigned countdown; // pushes until fn; 0: none
     void (*fn)(void *arg);
     void *arg;
@@ -117,6 +124,17 @@ static void narrow(enum wire_type type, size_t n, const float *from, void *to)
     }
 }
 
+static void read_code(const struct fake_shard *s, const struct wire_push *push,
+                      float *g)
+{
+    struct coded form = {NULL, 0};
+
+    T_ASSERT(coded_add(&form, s->count, false) == SL_OK);
+    T_ASSERT(coded_check(&form, push->wire, &push->payload, NULL) == SL_OK);
+    coded_read(&form, push->wire, &push->payload, g);
+    coded_release(&form);
+}
+
 static void apply(struct fake_ps *f, struct fake_shard *s,
                   const struct wire_push *push, const void *grad)
 {
@@ -124,7 +142,9 @@ static void apply(struct fake_ps *f, struct fake_shard *s,
     double sum = 0;
 
     s->narrow += push->wire != WIRE_F32;
-    if (push->has_shm) {
+    if (push->wire >= WIRE_TYPES) {
+        read_code(s, push, g);
+    } else if (push->has_shm) {
         T_ASSERT(push->shm.bytes == wire_shm_bytes(push->wire, s->count));
         memcpy(g, grad, push->shm.bytes);
         s->shared++;
@@ -132,7 +152,8 @@ static void apply(struct fake_ps *f, struct fake_shard *s,
         T_ASSERT(push->payload.bytes == s->count * wire_type_bytes(push->wire));
         slices_copy(g, &push->payload);
     }
-    widen(push->wire, s->count, g);
+    if (push->wire < WIRE_TYPES)
+        widen(push->wire, s->count, g);
     for (size_t i = 0; i < s->count; i++) {
         T_ASSERT(isfinite(g[i]));
         sum += (double)g[i] * (double)g[i];
@@ -398,7 +419,7 @@ static void push_as(struct fake_ps *f, struct rpc_call *call, bool pulls)
     rpc_msg_init(&msg);
     if (push.has_answer && reply.result != WIRE_PUSH_REFUSED)
         reply.in_shm = put_values(f, s, push.wire, &push.answer);
-    reply.wire = push.wire;
+    reply.wire = push.wire < WIRE_TYPES ? push.wire : WIRE_F32;
     if (reply.result == WIRE_PUSH_REFUSED || reply.in_shm || !pulls) {
         T_ASSERT(wire_head_push_reply(&msg, &reply, 0) == SL_OK);
     } else {
@@ -430,6 +451,20 @@ static void push_alone_locked(struct fake_ps *f, struct rpc_call *call)
     push_as(f, call, false);
 }
 
+static void answer_change(struct fake_ps *f, struct rpc_call *call,
+                          const struct fake_shard *s, enum wire_type wire)
+{
+    const struct wire_pull_reply reply = {.incarnation = s->incarnation,
+                                          .version = f->change.version,
+                                          .wire = wire};
+    struct rpc_msg msg;
+
+    rpc_msg_init(&msg);
+    T_ASSERT(wire_head_pull_reply(&msg, &reply, f->change.n) == SL_OK);
+    rpc_msg_part(&msg, f->change.bytes, f->change.n);
+    rpc_answer(call, SL_OK, NULL, &msg);
+}
+
 static void pull_locked(struct fake_ps *f, struct rpc_call *call)
 {
     struct wire_pull_reply reply = {0};
@@ -450,6 +485,13 @@ static void pull_locked(struct fake_ps *f, struct rpc_call *call)
         return;
     }
     s->pulls += !pull.has_tag;
+    s->have = pull.have;
+    if (pull.wire >= WIRE_TYPES && f->change.set) {
+        answer_change(f, call, s, pull.wire);
+        return;
+    }
+    if (pull.wire >= WIRE_TYPES)
+        pull.wire = WIRE_F32;
     reply.incarnation = s->incarnation;
     reply.version = s->version;
     rpc_msg_init(&msg);
@@ -556,6 +598,18 @@ struct fake_shard *fake_ps_lock(struct fake_ps *f)
 
 void fake_ps_unlock(struct fake_ps *f)
 {
+    pthread_mutex_unlock(&f->lock);
+}
+
+void fake_ps_change(struct fake_ps *f, uint64_t version, const void *bytes,
+                    size_t n)
+{
+    T_ASSERT(n <= sizeof(f->change.bytes));
+    pthread_mutex_lock(&f->lock);
+    f->change.set = true;
+    f->change.version = version;
+    f->change.n = n;
+    memcpy(f->change.bytes, bytes, n);
     pthread_mutex_unlock(&f->lock);
 }
 

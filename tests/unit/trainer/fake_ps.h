@@ -47,6 +47,7 @@ struct fake_shard {
     uint64_t narrow; // of `applied`: it came in 16 bits
     uint64_t late;   // of `applied`: it said that it had been refused before
     uint64_t pulls;  // of what it has now
+    uint64_t have;   // of the last of them
     unsigned stale[FAKE_CLOSURES][FAKE_STEPS]; // refusals for a delay
     double largest_norm;                       // of a push
     struct fake_row *rows;                     // those that a push has made
@@ -91,6 +92,11 @@ void fake_ps_stale(struct fake_ps *f, unsigned of_1000);
 
 // So many pulls are answered with f32, as by one that knows nothing else.
 void fake_ps_wide(struct fake_ps *f, unsigned of_1000);
+
+// Pulls that want a code are answered with a change, of `n` bytes, to that
+// version; else, and as long as this was not called, with f32.
+void fake_ps_change(struct fake_ps *f, uint64_t version, const void *bytes,
+                    size_t n);
 
 // Of 1000 calls so many fail before anything happened, and so many after, so
 // that the answer is lost.

@@ -33,6 +33,8 @@ struct world {
     uint64_t incarnation;                                // of shard 0
     float params[SHARDS * COUNT], grads[SHARDS * COUNT]; // WORLD_BY_RANGE
     char address[600];
+    struct coded_stretch stretch; // WORLD_CODED: of each shard
+    struct coded coded[SHARDS];
 };
 
 static const struct elements ranges[] = {{.first = 0, .count = COUNT},
@@ -61,7 +63,12 @@ static void share(struct world *w, struct fake_ps_options *ps)
     ps->local = w->local;
 }
 
-enum { WORLD_SHARES = 1, WORLD_BY_RANGE = 2, WORLD_ROUNDS = 4 };
+enum {
+    WORLD_SHARES = 1,
+    WORLD_BY_RANGE = 2,
+    WORLD_ROUNDS = 4,
+    WORLD_CODED = 8, // topk2 up, e3m0 down
+};
 
 static enum sync_result begin_wait(struct sync *s, uint32_t *step, bool *done,
                                    struct sl_error *err)
@@ -106,6 +113,13 @@ static void world_open_as(struct world *w, enum wire_type wire, unsigned how)
         o.contributions = 2;
         o.schedule = (struct schedule){
             .samples = 8, .batch = 1, .epochs = 1, .steps_per_closure = 1};
+    }
+    if (how & WORLD_CODED) {
+        w->stretch = (struct coded_stretch){COUNT, false};
+        w->coded[0] = w->coded[1] = (struct coded){&w->stretch, 1};
+        o.coded = w->coded;
+        o.up = WIRE_TOPK2;
+        o.down = WIRE_E3M0;
     }
     if (how & WORLD_BY_RANGE) {
         o.by_range = true;
@@ -926,4 +940,114 @@ TEST(sync_ps, an_attempt_waits_from_the_first_busy_call_to_its_end)
     T_FALSE(atomic_load(&gate.pulse.waits));
     sync->ops->close(sync);
     sync->ops->free(sync);
+}
+
+// ---- codes
+
+// Pushes a step, and begins again: the answer has no parameters.
+static enum sync_result push_and_begin(struct world *w, uint32_t number,
+                                       struct sl_error *err)
+{
+    uint32_t step;
+    bool done;
+
+    for (uint32_t i = 0; i < SHARDS; i++)
+        send_step(w, i, number, 0);
+    T_EQ(sync_settle(w->sync, t_err()), SYNC_OK);
+    T_TRUE(is_old(w, 0));
+    return begin_wait(w->sync, &step, &done, err);
+}
+
+static size_t a_change(const struct world *w, uint8_t bytes[256],
+                       float change[COUNT])
+{
+    for (size_t i = 0; i < COUNT; i++)
+        change[i] = i % 3 == 0 ? 0.25f : -0.5f;
+    coded_write(&w->coded[0], WIRE_E3M0, change, bytes);
+    return coded_bytes(&w->coded[0], WIRE_E3M0);
+}
+
+TEST(sync_ps, a_change_is_added_to_what_the_shard_knows_us_to_have)
+{
+    uint8_t bytes[256];
+    float change[COUNT];
+    struct world w;
+
+    world_open_as(&w, WIRE_F32, WORLD_ROUNDS | WORLD_CODED);
+    T_EQ(fake_ps_lock(w.ps)[0].have, 0); // and so all came, in f32
+    fake_ps_unlock(w.ps);
+    fake_ps_change(w.ps, 1, bytes, a_change(&w, bytes, change));
+    T_EQ(push_and_begin(&w, 0, t_err()), SYNC_OK);
+    T_EQ(fake_ps_lock(w.ps)[0].have, 1);
+    fake_ps_unlock(w.ps);
+    for (size_t i = 0; i < SHARDS * COUNT; i++)
+        T_EQ(w.sync->params[i], w.before[i] + change[i % COUNT]);
+    // It has that version then.
+    memcpy(w.before, w.sync->params, sizeof(w.before));
+    fake_ps_change(w.ps, 1, bytes, 0);
+    T_EQ(push_and_begin(&w, 1, t_err()), SYNC_OK);
+    T_EQ(fake_ps_lock(w.ps)[0].have, 2);
+    fake_ps_unlock(w.ps);
+    T_TRUE(is_old(&w, 0));
+    world_close(&w);
+}
+
+// Nothing of it is added.
+TEST(sync_ps, a_change_that_does_not_fit_is_an_error)
+{
+    static const struct {
+        uint64_t version;
+        int more; // bytes
+        float scale;
+    } wrong[] = {{1, -1, 1},  {1, 1, 1},  {2, 0, 1},        {0, 0, 1},
+                 {1, 0, NAN}, {1, 0, -1}, {1, 0, INFINITY}, {3, -1000, 1}};
+
+    for (unsigned i = 0; i < SL_COUNT(wrong); i++) {
+        struct sl_error err = SL_ERROR_INIT;
+        uint8_t bytes[256] = {0};
+        float change[COUNT];
+        struct world w;
+        size_t n;
+
+        world_open_as(&w, WIRE_F32, WORLD_ROUNDS | WORLD_CODED);
+        n = a_change(&w, bytes, change);
+        if (wrong[i].scale != 1)
+            memcpy(bytes, &wrong[i].scale, sizeof(float));
+        n = wrong[i].more < -1 ? 0 : n + (size_t)wrong[i].more;
+        fake_ps_change(w.ps, wrong[i].version, bytes, n);
+        T_EQ(push_and_begin(&w, 0, &err), SYNC_FAILED);
+        T_EQ(err.code, SL_ECORRUPT);
+        T_HAS(err.text, "shard ");
+        T_TRUE(is_old(&w, 0));
+        T_TRUE(is_old(&w, 1));
+        world_close(&w);
+    }
+}
+
+// One of 40 is sent; a worker that leaves sends what it has kept of the others.
+TEST(sync_ps, who_drains_sends_what_it_has_left_out)
+{
+    uint8_t bytes[256];
+    float change[COUNT];
+    struct fake_shard *s;
+    struct world w;
+
+    world_open_as(&w, WIRE_F32, WORLD_ROUNDS | WORLD_CODED);
+    fake_ps_change(w.ps, 1, bytes, a_change(&w, bytes, change));
+    memcpy(w.before, w.sync->params, sizeof(w.before));
+    T_EQ(push_and_begin(&w, 0, t_err()), SYNC_OK);
+    s = fake_ps_lock(w.ps);
+    for (size_t i = 0; i < COUNT; i++) // at half the rate
+        T_NEAR(s->values[i], w.before[i] - (i == 0 ? 0.5f : 0), 1e-6);
+    fake_ps_unlock(w.ps);
+    atomic_store(&w.gate.draining, true);
+    for (uint32_t i = 0; i < SHARDS; i++)
+        send_step(&w, i, 1, 0);
+    T_EQ(sync_settle(w.sync, t_err()), SYNC_OK);
+    s = fake_ps_lock(w.ps);
+    T_EQ(s->applied, 2);
+    for (size_t i = 0; i < COUNT; i++)
+        T_NEAR(s->values[i], w.before[i] - (i == 0 ? 1 : 0.5 * 1.95), 0.01);
+    fake_ps_unlock(w.ps);
+    world_close(&w);
 }

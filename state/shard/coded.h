@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/shard/coded.h -- how the differences of a shard are coded
+// (kernels/pack.h), for contributions and for what workers are sent.
+//
+// A payload follows the shard's flat range of elements, stretch by stretch: a
+// stretch is the elements between two moving statistics, of several variables
+// or pieces, and is cut into blocks from its own first element. A moving
+// statistic is no difference: its elements stand there as f32, and replace
+// those that the receiver has. So the size of a payload depends on the shard
+// and the code alone. With a type that is no code it is plain elements.
+//
+// Threads  read-only after coded_add: any.
+// Memory   coded_release frees. Payloads may be cut anywhere.
+// Units    elements of the shard; bytes.
+// Errors   coded_add: SL_ENOMEM. coded_check: SL_EINVAL, SL_ENUMERIC.
+#ifndef STATE_SHARD_CODED_H
+#define STATE_SHARD_CODED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/slices.h"
+#include "common/base/status.h"
+#include "proto/wire.h"
+
+struct coded_stretch {
+    uint64_t elements;
+    bool exact; // moving statistics
+};
+
+struct coded {
+    struct coded_stretch *stretches; // owned
+    size_t count;
+};
+
+// Adds the next `elements` elements of the shard.
+enum sl_err coded_add(struct coded *p, uint64_t elements, bool exact);
+void coded_release(struct coded *p); // all zeroes is allowed
+
+// Returns the bytes of a payload of this type.
+size_t coded_bytes(const struct coded *p, enum wire_type type);
+
+// Checks a payload, all of it. SL_EINVAL: its size is wrong. SL_ENUMERIC: a
+// block, of which the text names the first element, is no code or not finite.
+enum sl_err coded_check(const struct coded *p, enum wire_type type,
+                        const struct sl_slices *payload, struct sl_error *err);
+
+// Writes what a payload that coded_check has passed stands for to `values`.
+void coded_read(const struct coded *p, enum wire_type type,
+                const struct sl_slices *payload, float *values);
+
+// Writes `values` as a payload of this type to `out`.
+void coded_write(const struct coded *p, enum wire_type type,
+                 const float *values, void *out);
+
+// Writes a payload as coded_write does, of `values` plus `beta` times what
+// earlier payloads left out, which is kept in `rest`, and keeps in `rest` what
+// this one leaves out.
+void coded_write_rest(const struct coded *p, enum wire_type type, float beta,
+                      const float *values, float *rest, void *out);
+
+// Moves `held` towards `values` by a coded payload, which it writes to `out`:
+// it is what `coded_apply` adds to an equal copy of `held`. Returns false if
+// `values` has an element that is not finite: then `held` equals `values`
+// there, and the payload is worth nothing.
+bool coded_follow(const struct coded *p, enum wire_type type,
+                  const float *values, float *held, void *out);
+
+// Adds a payload of coded_follow, which coded_check has passed, to `held`.
+void coded_apply(const struct coded *p, enum wire_type type,
+                 const struct sl_slices *payload, float *held);
+
+#endif

@@ -1,0 +1,59 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/shard/mirror.h -- the parameters as the workers of a shard have them,
+// where these are sent what changed (train.inner.down).
+//
+// A code is coarse, so what workers have is not what the shard has. All of them
+// and the mirror have the same bits: each update moves the mirror towards the
+// values by a coded change, and a worker that has the version before adds that
+// change. Any other is sent the mirror whole. What the code leaves out is the
+// difference between values and mirror, which the next change is of; so it is
+// never lost.
+//
+// A mirror is in no snapshot: a shard that is loaded begins with one that is
+// equal to its values.
+//
+// Threads  the shard's lock.
+// Memory   mirror_release frees: the values once more, and the last change.
+// Units    elements of the shard; versions.
+// Errors   SL_ENOMEM.
+#ifndef STATE_SHARD_MIRROR_H
+#define STATE_SHARD_MIRROR_H
+
+#include "state/shard/plan.h"
+
+struct mirror {
+    const struct plan *plan; // borrowed; NULL: the shard has none
+    float *values;           // owned
+    uint8_t *change;         // to `values`, from those of the version before
+    size_t change_bytes;
+    uint64_t version; // that `change` leads to; 0: there is no change
+};
+
+// Prepares the mirror of a shard, if plan->down is a code; else *m becomes
+// zeroes. `plan` is borrowed until release.
+enum sl_err mirror_init(struct mirror *m, const struct plan *plan);
+void mirror_release(struct mirror *m); // all zeroes is allowed
+
+// Returns what workers have of `values`, those of the shard: the mirror's; or
+// `values`, if there is no mirror.
+static inline const float *mirror_of(const struct mirror *m,
+                                     const float *values)
+{
+    return m->values != NULL ? m->values : values;
+}
+
+// Makes the mirror equal to the values of a shard that begins. Does nothing
+// without one, here and below.
+void mirror_begin(struct mirror *m, const float *values);
+// Copies what workers have before an update to `keep`, if that is not NULL.
+// Returns `keep`, if the update itself is to do that; else NULL.
+float *mirror_keep(const struct mirror *m, float *keep);
+// Follows an update that has made `values` those of `version`.
+void mirror_follow(struct mirror *m, const float *values, uint64_t version);
+// Returns the bytes to be sent to a worker that has version `have` - 1 and is
+// to get those of `version`, in *bytes, which may be 0: it has them. Returns
+// NULL if it needs the whole mirror.
+const uint8_t *mirror_change(const struct mirror *m, uint64_t have,
+                             uint64_t version, size_t *bytes);
+
+#endif
