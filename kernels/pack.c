@@ -34,6 +34,16 @@ ALWAYS void pack_some(void *to, const void *from, size_t n)
         memcpy(to, from, n * sizeof(float));
 }
 
+// Copies the 4 bits of each of n of eight elements. One memcpy of either size
+// would be a loop over bytes.
+ALWAYS void pack_word(void *to, const void *from, size_t n)
+{
+    if (n >= LANES)
+        memcpy(to, from, LANES / 2);
+    else
+        memcpy(to, from, (n + 1) / 2);
+}
+
 // ---- e3m0
 
 static float pack_scale(float scale)
@@ -88,7 +98,7 @@ ALWAYS void narrow_e3m0_loop(size_t n, const float *in, uint8_t *out)
         c <<= shifts;
         for (int k = 0; k < LANES; k++)
             word |= (uint32_t)c[k];
-        memcpy(out + i / 2, &word, n - i >= LANES ? 4 : (n - i + 1) / 2);
+        pack_word(out + i / 2, &word, n - i);
     }
 }
 
@@ -104,7 +114,7 @@ ALWAYS void widen_e3m0_loop(size_t n, const uint8_t *in, float *out)
         pack_w8 c, bits;
         pack_f8 x;
 
-        memcpy(&word, in + i / 2, n - i >= LANES ? 4 : (n - i + 1) / 2);
+        pack_word(&word, in + i / 2, n - i);
         c = ((pack_w8){0} + (int32_t)word) >> shifts;
         bits = (((c & 7) + 120) << 23) & ((c & 7) > 0);
         bits |= (c & 8) << 28;
