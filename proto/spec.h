@@ -96,6 +96,10 @@ struct spec_inner {
     enum wire_type up, down; // of contributions, and of parameters
 };
 
+// Returns train.max_norm_ratio of a spec in mode local, or its default; 0: no
+// contribution is set aside.
+double spec_max_norm_ratio(const Sluice__V1__TrainSpec *train);
+
 // Returns train.inner of a spec in mode local, or its defaults.
 struct spec_inner spec_inner(const Sluice__V1__TrainSpec *train);
 

@@ -12,6 +12,8 @@
 #define OUTER_RATE 0.7
 #define OUTER_MOMENTUM 0.9
 
+#define MAX_NORM_RATIO 10
+
 static const char *const moments[] = {"reset", "keep"};
 
 bool spec_local(const Sluice__V1__JobSpec *spec)
@@ -65,6 +67,11 @@ uint32_t spec_down_code(const Sluice__V1__JobSpec *spec)
     if (spec_local(spec))
         down = spec_inner(spec->train).down;
     return down >= WIRE_TYPES ? down : 0;
+}
+
+double spec_max_norm_ratio(const Sluice__V1__TrainSpec *train)
+{
+    return train->has_max_norm_ratio ? train->max_norm_ratio : MAX_NORM_RATIO;
 }
 
 const Sluice__V1__OptimizerSpec *
@@ -134,6 +141,17 @@ static enum sl_err check_outer(Sluice__V1__TrainSpec *t, struct sl_error *err)
     return rc == SL_OK ? rc : sl_prefix(err, rc, "train.outer");
 }
 
+static enum sl_err check_norm_ratio(Sluice__V1__TrainSpec *t,
+                                    struct sl_error *err)
+{
+    SPEC_DEFAULT(t, max_norm_ratio, MAX_NORM_RATIO);
+    if (t->max_norm_ratio == 0 || t->max_norm_ratio > 1)
+        return SL_OK;
+    return sl_fail(err, SL_EINVAL,
+                   "train.max_norm_ratio: wants a number above 1, or 0, got %g",
+                   t->max_norm_ratio);
+}
+
 // Refuses what is not of steps that a worker takes by itself.
 static enum sl_err check_others(const Sluice__V1__JobSpec *spec,
                                 struct sl_error *err)
@@ -159,11 +177,14 @@ static enum sl_err check_not_local(const Sluice__V1__JobSpec *spec,
 {
     const Sluice__V1__TrainSpec *t = spec->train;
 
-    if (t->inner != NULL || t->outer != NULL)
+    if (t->inner != NULL || t->outer != NULL || t->has_max_norm_ratio)
         return sl_fail(err, SL_EINVAL,
                        "train.%s: says something of local alone, and "
                        "train.mode is %s",
-                       t->inner != NULL ? "inner" : "outer", t->mode);
+                       t->inner != NULL   ? "inner"
+                       : t->outer != NULL ? "outer"
+                                          : "max_norm_ratio",
+                       t->mode);
     for (size_t i = 0; i < spec->model->n_variables; i++)
         if (spec->model->variables[i]->moving)
             return sl_fail(err, SL_EINVAL,
@@ -186,6 +207,8 @@ enum sl_err spec_check_local(Sluice__V1__JobSpec *spec, struct sl_error *err)
         rc = check_inner(t, err);
     if (rc == SL_OK)
         rc = check_outer(t, err);
+    if (rc == SL_OK)
+        rc = check_norm_ratio(t, err);
     if (rc == SL_OK)
         spec_needs(spec, spec_coded(spec) ? MODEL_EDITION_CODED
                                           : MODEL_EDITION_LOCAL);

@@ -54,6 +54,7 @@
 #define WIRE_LEASES_MAX 64        // leases of one message
 #define WIRE_REPEATS_MAX 3        // results of an audited round, of one worker
 #define WIRE_SKETCH_MAX 64        // numbers of a result's sketch
+#define WIRE_CHANGE_SUMS 256      // sums of a folded contribution
 #define WIRE_BAD_MAX 64           // samples, of one message
 #define WIRE_LEFT_OUT_NONE 1      // LeaseProgress.left_out_set: no kernel
 #define WIRE_SCORE_BUCKETS 200    // buckets of ScoreSums: Keras' thresholds

@@ -384,6 +384,47 @@ static void summary_sum_rows(struct table *t, const job_status *s)
     }
 }
 
+// "w-0: loss 0.31, norm 2.4, 35 degrees from the mean; 1 set aside"
+static void contributor_row(struct table *t, const Sluice__V1__Contributor *w)
+{
+    char loss[OUT_NUMBER];
+    struct buf more = BUF_INIT;
+
+    if (w->norm < 0)
+        (void)buf_appendf(&more, ", not finite");
+    else if (w->contributions > 0)
+        (void)buf_appendf(&more, ", norm %.4g", w->norm);
+    if (w->known_angle_case != 0)
+        (void)buf_appendf(&more, ", %.0f degrees from the mean", w->angle);
+    if (w->set_aside > 0)
+        (void)buf_appendf(&more, "; %llu set aside, %llu of them wrong",
+                          (unsigned long long)w->set_aside,
+                          (unsigned long long)w->wrong);
+    out_mean(loss, WIRE_KNOWN(w, loss));
+    table_cell(t, "  %s", w->worker);
+    table_cell(t, "loss %s%s", loss, buf_text(&more));
+    buf_release(&more);
+}
+
+// What was contributed in mode local.
+static void contribution_rows(struct table *t, const Sluice__V1__LocalStatus *l)
+{
+    char up[OUT_NUMBER], down[OUT_NUMBER];
+
+    if (l == NULL)
+        return;
+    table_cell(t, "  bytes of a sample");
+    table_cell(t, "%s up, %s down", out_bytes(up, (uint64_t)l->pushed_bytes),
+               out_bytes(down, (uint64_t)l->pulled_bytes));
+    if (l->norm > 0) {
+        table_cell(t, "  contributions");
+        table_cell(t, "norm %.4g; above %.4g set aside: %llu", l->norm,
+                   l->norm_most, (unsigned long long)l->set_aside);
+    }
+    for (size_t i = 0; i < l->n_workers; i++)
+        contributor_row(t, l->workers[i]);
+}
+
 // "3: 2 + 2 + 1 workers"
 static void group_rows(struct table *t, const job_status *s)
 {
@@ -558,6 +599,7 @@ static void count_rows(struct table *t, const job_status *s)
     ring_rows(t, s);
     group_rows(t, s);
     summary_sum_rows(t, s);
+    contribution_rows(t, s->local);
     row(t, "duplicates ignored", s->duplicates);
     row(t, "closures retried", s->closures_retried);
     row(t, "workers lost", s->workers_lost);

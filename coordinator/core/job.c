@@ -204,6 +204,7 @@ void job_free(struct job *job)
     for (unsigned i = 0; i < JOB_WARNINGS; i++)
         sl_free(job->warnings[i]);
     map_release_owned(&job->bad.by_key);
+    sl_free(job->guard);
     sl_free(job->cuts.why);
     for (size_t i = 0; i < job->cuts.count; i++)
         job_cut_release(&job->cuts.list[i]);

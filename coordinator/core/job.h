@@ -27,6 +27,7 @@
 #include "coordinator/core/modes/copies.h"
 #include "coordinator/core/cuts/cuts.h"
 #include "coordinator/core/leases/doubts.h"
+#include "coordinator/core/leases/guard.h"
 #include "coordinator/core/cuts/evaluations.h"
 #include "coordinator/core/figures.h"
 #include "coordinator/core/job_queue.h"
@@ -175,6 +176,10 @@ struct job {
     // suspects, tainted.
     struct job_audit audit;
 
+    // What contributions changed, in mode local; owned, NULL: nothing is known.
+    // Changed by: guard.
+    struct changes *guard;
+
     // Results of audited rounds that are not counted yet, in allreduce. Changed
     // by: ring_audit, rings.
     struct ring_results results;
@@ -226,7 +231,7 @@ struct job {
 
     // Numbers. Changed by: jobs, advance, cuts, end_job, groups, leases,
     // publish, reports, rings, shards, status_final, behind, recount, recover,
-    // pause, job_queue, monitor.
+    // pause, job_queue, monitor, guard.
     struct journal_counters counters;
     bool counters_changed;
     uint64_t changes; // rises with everything a watcher may see

@@ -83,6 +83,22 @@ static double retries_of(const Sluice__V1__JobStatus *s)
     return (double)s->closures_retried;
 }
 
+static double pushed_of(const Sluice__V1__JobStatus *s)
+{
+    return s->local == NULL ? (double)NAN : s->local->pushed_bytes;
+}
+
+static double norm_of(const Sluice__V1__JobStatus *s)
+{
+    return s->local == NULL || s->local->norm == 0 ? (double)NAN
+                                                   : s->local->norm;
+}
+
+static double set_aside_of(const Sluice__V1__JobStatus *s)
+{
+    return s->local == NULL ? (double)NAN : (double)s->local->set_aside;
+}
+
 static const struct {
     const char *name;
     enum expo_kind kind;
@@ -107,6 +123,15 @@ static const struct {
     {"sluice_job_closure_retries_total", EXPO_COUNTER, retries_of,
      "With --metrics-per-job: closures leased again after a first attempt, in "
      "the job's whole life."},
+    {"sluice_job_pushed_bytes_per_sample", EXPO_GAUGE, pushed_of,
+     "With --metrics-per-job, mode local: bytes of gradients that workers sent "
+     "for each sample."},
+    {"sluice_job_contribution_norm", EXPO_GAUGE, norm_of,
+     "With --metrics-per-job, mode local: median norm of the last 64 "
+     "contributions; absent before the eighth."},
+    {"sluice_job_contributions_set_aside_total", EXPO_COUNTER, set_aside_of,
+     "With --metrics-per-job, mode local: contributions set aside as too large "
+     "or not finite."},
 };
 
 void measure_jobs(const struct coord *c, struct expo *e)

@@ -228,10 +228,47 @@ def a_step_that_is_not_finite_skips_its_round():
               "parameters are not finite")
 
 
+def a_contribution_that_is_too_large_is_computed_by_another_worker():
+    """The rate rises to 200 times what it was: contributions from then on are set
+    aside until they are usual, and another worker's pass. Nothing is lost by it, no
+    worker is suspect, and the bits are those of a job that sets nothing aside."""
+    spec = local_job("large", 2, 5, samples=6400, epochs=4, seed=7)
+    spec["optimizer"] = {"type": "sgd", "schedule": {
+        "type": "piecewise_constant_decay", "boundaries": [150], "values": [0.0002, 0.04]}}
+    results = []
+    with Cluster(psservers=2, workers=2) as c:
+        for ratio in (5, 0):
+            spec["train"]["max_norm_ratio"] = ratio
+            job = c.submit({**spec, "name": f"large-{ratio}"})
+            done = c.wait_state(job)
+            check_counts(done)
+            check_figures(done["local"], done["parameters"], set_aside=ratio > 0)
+            results.append(exported(c, job))
+        check_equal([m.get("state") for m in c.cluster_status()["members"]
+                     if m["role"] == "worker"], ["ready"] * 2, "workers")
+        text = c.run("status", job).stdout
+        check("bytes of a sample" in text and "w-0 " in text, "status lacks rows", text)
+    check(same_bits(*results), "a contribution that was set aside changed the bits")
+
+
+def check_figures(local, parameters, set_aside):
+    """A contribution is 5 steps of 32 samples, and each parameter travels in f32 once up,
+    and once down or, in a slot behind the last one's, not at all."""
+    each = 4 * int(parameters) / (5 * 32)
+    check(abs(local["pushed_bytes"] / each - 1) < 1e-6, f"{local['pushed_bytes']} up, not {each}")
+    check(0.4 * each < local["pulled_bytes"] < 2 * each, f"{local['pulled_bytes']} down, not {each}")
+    check_equal(int(local["set_aside"]) > 0, set_aside, "set aside")
+    for worker in local["workers"]:
+        check(worker["norm"] > 0 and 0 < worker["loss"] < 3 and 0 <= worker["angle"] < 90,
+              f"a worker's figures: {worker}")
+        check_equal(int(worker["wrong"]), 0, "wrong contributions")
+
+
 if __name__ == "__main__":
     print(f"SLUICE_SEED={SEED}", flush=True)
     main([what_numpy_computes,
           the_same_bits_however_many_workers_and_whoever_dies,
           everything_dies_and_each_sample_counts_once,
           jobs_go_on_and_go_over,
-          a_step_that_is_not_finite_skips_its_round])
+          a_step_that_is_not_finite_skips_its_round,
+          a_contribution_that_is_too_large_is_computed_by_another_worker])

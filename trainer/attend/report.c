@@ -103,6 +103,19 @@ static size_t report_repeats(struct outcome *o,
     return o->repeats_count;
 }
 
+// Fills in what a contribution changed. Returns NULL if it is not known.
+static Sluice__V1__Change *report_change(Sluice__V1__Change *m,
+                                         struct outcome *o)
+{
+    if (!o->changed)
+        return NULL;
+    sluice__v1__change__init(m);
+    m->norm = fold_norm(&o->change);
+    m->n_sums = m->norm < 0 ? 0 : FOLD_SUMS;
+    m->sums = o->change.sums;
+    return m;
+}
+
 // Makes a Complete. W2: it has the incarnations that the evidence is from, or
 // the map that names them.
 static Sluice__V1__AttendUp *report_complete(struct lease *l, bool by_map,
@@ -113,6 +126,7 @@ static Sluice__V1__AttendUp *report_complete(struct lease *l, bool by_map,
     Sluice__V1__StepMetrics metrics;
     Sluice__V1__ScoreSums sums;
     Sluice__V1__Repeat repeats[AUDITED_WORKERS], *repeated[AUDITED_WORKERS];
+    Sluice__V1__Change change;
     struct report_bad bad;
     struct lease_metrics seen = lease_progress(l);
     bool named =
@@ -149,6 +163,7 @@ static Sluice__V1__AttendUp *report_complete(struct lease *l, bool by_map,
     m.cut = l->cut;
     m.n_repeats = report_repeats(&l->outcome, repeats, repeated);
     m.repeats = repeated;
+    m.change = report_change(&change, &l->outcome);
     m.facts = l->kind == LEASE_PROBE ? &l->outcome.facts : NULL;
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_COMPLETE;
     up.complete = &m;
@@ -185,6 +200,7 @@ static Sluice__V1__AttendUp *hand_back(struct lease *l,
 {
     Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
     Sluice__V1__HandBack m = SLUICE__V1__HAND_BACK__INIT;
+    Sluice__V1__Change change;
     Sluice__V1__Repeat repeats[AUDITED_WORKERS], *repeated[AUDITED_WORKERS];
 
     FAULT("task.handback");
@@ -196,6 +212,8 @@ static Sluice__V1__AttendUp *hand_back(struct lease *l,
     m.cut = l->cut;
     m.n_repeats = report_repeats(&l->outcome, repeats, repeated);
     m.repeats = repeated;
+    if (l->outcome.aside)
+        m.change = report_change(&change, &l->outcome);
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HAND_BACK;
     up.hand_back = &m;
     return report_copy(&up);

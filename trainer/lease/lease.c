@@ -101,6 +101,7 @@ enum sl_err lease_new(struct lease **out, const Sluice__V1__Lease *m,
     l->first = m->first;
     l->count = m->count;
     l->steps = m->steps;
+    l->norm_most = m->norm_most;
     l->cut = m->cut;
     if (l->kind == LEASE_TRAIN)
         rc = lease_check_train(l, err);
@@ -207,5 +208,7 @@ void lease_say_metrics(Sluice__V1__StepMetrics *out,
     out->loss_scale = m->loss_scale;
     out->sums = m->sums;
     out->sent_bytes = m->sent_bytes;
+    out->pushed_bytes = m->pushed_bytes;
+    out->pulled_bytes = m->pulled_bytes;
     out->strange = (char *)m->strange;
 }

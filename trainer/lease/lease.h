@@ -22,6 +22,7 @@
 #include "common/base/list.h"
 #include "common/run/loop.h"
 #include "plan/audited.h"
+#include "plan/fold.h"
 #include "plan/sketch.h"
 #include "trainer/push/gate.h"
 #include "trainer/lease/record.h"
@@ -45,6 +46,7 @@ struct lease_metrics {
     double loss_scale;   // the last one used; 0: the job has none
     uint64_t sums;       // gradients that were summed with other workers'
     uint64_t sent_bytes; // bytes sent to other hosts for `sums`
+    uint64_t pushed_bytes, pulled_bytes; // to and from shards
     char strange[LEASE_STRANGE]; // a sample that is not finite; empty: none
 };
 
@@ -81,6 +83,10 @@ struct outcome {
     // LEASE_TRAIN in an audited round: what was computed of its slots (A1).
     struct lease_repeat repeats[AUDITED_WORKERS];
     uint32_t repeats_count;
+    // Mode local: what the contribution changed.
+    bool changed; // it is known,
+    bool aside;   // and too large, so that it was handed back
+    struct fold change;
 };
 
 struct lease {
@@ -92,6 +98,7 @@ struct lease {
     struct wire_token proof;      // token that it was leased to us; zeros: none
     uint64_t epoch, first, count; // positions [first, first + count)
     uint32_t steps;
+    double norm_most;      // a larger change is handed back; 0: none is
     struct wire_tag *tags; // LEASE_EVALUATE: by shard; owned
     uint32_t tags_count;
     struct seat *seat; // LEASE_RING: its messages; owned
@@ -164,5 +171,9 @@ void lease_fail(struct lease *l, enum sl_err rc, const struct sl_error *err);
 void lease_stopped(struct lease *l);
 // Sets the outcome: handed back because of `why`, which is copied.
 void lease_hand_back(struct lease *l, const char *why);
+// Notes what a contribution in mode local changed, before it is pushed. Returns
+// true if it is too large for the lease, or not finite: then it is not pushed
+// but handed back, and the lease's outcome is set to that.
+bool lease_changed(struct lease *l, const struct fold *change);
 
 #endif

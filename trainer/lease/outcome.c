@@ -2,6 +2,8 @@
 // trainer/lease/outcome.c -- the outcomes of a lease that does not complete.
 #include "trainer/lease/lease.h"
 
+#include <stdio.h>
+
 // Returns true for an error that every worker would meet.
 static bool job_error(enum sl_err code)
 {
@@ -32,6 +34,26 @@ void lease_hand_back(struct lease *l, const char *why)
 {
     l->outcome.kind = OUTCOME_HAND_BACK;
     sl_fail(&l->outcome.err, SL_ECANCELED, "%s", why);
+}
+
+bool lease_changed(struct lease *l, const struct fold *change)
+{
+    double norm = fold_norm(change);
+    char why[160];
+
+    l->outcome.change = *change;
+    l->outcome.changed = true;
+    if (l->norm_most <= 0 || (norm >= 0 && norm <= l->norm_most))
+        return false;
+    if (norm < 0)
+        snprintf(why, sizeof(why), "its contribution is not finite");
+    else
+        snprintf(why, sizeof(why),
+                 "the norm of its contribution is %.4g, and %.4g is the most",
+                 norm, l->norm_most);
+    lease_hand_back(l, why);
+    l->outcome.aside = true;
+    return true;
 }
 
 void lease_stopped(struct lease *l)

@@ -28,6 +28,8 @@ void tally_add(struct tally *t, const struct sync *sync,
     m->refused = seen.refused;
     m->wait_ms = seen.wait_ms;
     m->push_ms = seen.push_ms;
+    m->pushed_bytes = seen.pushed_bytes;
+    m->pulled_bytes = seen.pulled_bytes;
 }
 
 void tally_evidence(struct lease *l, const struct sync *sync)

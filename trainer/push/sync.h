@@ -119,9 +119,11 @@ struct sync_rows {
 
 // Counts and times of this attempt, for reports.
 struct sync_seen {
-    uint64_t refused; // pushes refused
-    double wait_ms;   // time spent waiting for answers
-    double push_ms;   // time spent handing gradients over
+    uint64_t refused;      // pushes refused
+    uint64_t pushed_bytes; // gradients that shards took
+    uint64_t pulled_bytes; // parameters that came
+    double wait_ms;        // time spent waiting for answers
+    double push_ms;        // time spent handing gradients over
 };
 
 struct sync_map_entry {

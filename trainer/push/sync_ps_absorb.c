@@ -251,6 +251,7 @@ static void pushed(struct ps_shard *p, const struct ps_answer *a)
         ps_shard_forget(p);
         return;
     }
+    p->s->seen.pushed_bytes += p->pushing;
     FAULT("task.acked");
     HISTORY("acked", "job=%llu closure=%llu step=%u shard=%u incarnation=%llu",
             (unsigned long long)p->s->o.job,
@@ -273,6 +274,8 @@ static void absorb(struct ps_shard *p)
 {
     const struct ps_answer *a = &p->shared.answer;
 
+    if (a->rc == SL_OK)
+        p->s->seen.pulled_bytes += a->values_bytes;
     peer_copy_kept(&p->peer, p->target);
     peer_ended(&p->peer,
                a->rc == SL_OK && a->refused.why != WIRE_REFUSED_REGION);

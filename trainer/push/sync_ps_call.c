@@ -58,6 +58,8 @@ static enum sl_err take_values(struct ps_shard *p, const struct peer_values *v,
     struct sl_error why = SL_ERROR_INIT;
     enum sl_err rc = peer_fits(&p->peer, v, p->want == PS_CUT, &why);
 
+    p->shared.answer.values_bytes =
+        v->in_shm ? p->count * wire_type_bytes(v->type) : v->payload->bytes;
     if (rc != SL_OK)
         return sl_fail(err, rc, "shard %u answers with %s", p->number,
                        why.text);
@@ -248,6 +250,7 @@ static void ps_call_done(void *arg, enum sl_err code,
 
     a->rc = code;
     a->refused.why = WIRE_REFUSED_NOT;
+    a->values_bytes = 0;
     if (code != SL_OK && err != NULL)
         a->err = *err;
     else if (code == SL_OK && p->want == PS_ASK)
@@ -400,6 +403,8 @@ static enum sl_err ps_call_push(struct ps_shard *p, struct peer_call *call)
         call->rows = p->step.rows;
         call->rows_bytes = p->step.rows_bytes;
     }
+    p->pushing =
+        (empty ? 0 : p->count * wire_type_bytes(s->o.wire)) + call->rows_bytes;
     call->turn = p->step.wanted;
     if (!empty && s->o.coded != NULL) {
         call->coded = p->coded;

@@ -49,6 +49,7 @@ struct ps_answer {
     uint32_t open_count;
     enum wire_push_result result;
     struct wire_refused refused;
+    size_t values_bytes; // bytes of parameters
     size_t counted_bytes;
     uint8_t counted[WIRE_COUNTED_BYTES];
 };
@@ -61,6 +62,7 @@ struct ps_shard {
 
     enum ps_want want; // set by ps_move only, as `calling` is
     bool calling;
+    size_t pushing;  // bytes of the gradient that was sent last
     uint64_t due_ms; // a wanted call starts no earlier
     unsigned tries;
     struct wire_tag tag; // PS_CUT

@@ -151,6 +151,21 @@ void inner_finish(struct inner *in, float *params, float *grads)
     inner_cancel(in, params);
 }
 
+struct fold inner_fold(const struct inner *in, const float *grads)
+{
+    struct fold f = {0};
+
+    for (uint32_t i = 0; i < in->count; i++)
+        for (size_t k = 0; k < in->plans[i].run_count; k++) {
+            const struct plan_run *run = &in->plans[i].runs[k];
+            uint64_t first = in->record->shards[i].first + run->first;
+
+            if (!run->moving)
+                fold_add(&f, first, grads + first, run->elements);
+        }
+    return f;
+}
+
 void inner_cancel(struct inner *in, float *params)
 {
     if (in != NULL && in->open)

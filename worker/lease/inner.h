@@ -24,6 +24,7 @@
 #ifndef WORKER_LEASE_INNER_H
 #define WORKER_LEASE_INNER_H
 
+#include "plan/fold.h"
 #include "trainer/lease/record.h"
 
 struct inner;
@@ -49,6 +50,9 @@ void inner_update(struct inner *in, uint64_t closure, uint32_t at,
 // Ends the contribution: writes what is to be pushed to `grads`, and the
 // parameters that it began with to `params`.
 void inner_finish(struct inner *in, float *params, float *grads);
+// Returns what is to be pushed, as inner_finish wrote it, as a fold. Moving
+// statistics are left out.
+struct fold inner_fold(const struct inner *in, const float *grads);
 // Ends a contribution that is not to be pushed: writes the parameters that it
 // began with to `params`. Does nothing for NULL, and if none is under way.
 void inner_cancel(struct inner *in, float *params);

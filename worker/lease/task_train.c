@@ -51,6 +51,7 @@ struct train {
     bool parted;            // the group is over for this worker
     struct repeats repeats; // in an audited round; else it has no slots
     bool doubtful;          // a step was computed twice, and the results differ
+    bool aside;             // a contribution was too large, and is handed back
 };
 
 static enum sync_result train_fail(struct train *t, enum sl_err rc)
@@ -623,6 +624,16 @@ static enum sync_result local_steps(struct train *t, bool *finite)
     return result;
 }
 
+// Notes what the contribution changed. Returns true if it is not to be sent.
+static bool local_is_aside(struct train *t, bool finite)
+{
+    struct fold change = fold_not_finite();
+
+    if (finite)
+        change = inner_fold(t->job->inner, t->sync->grads);
+    return lease_changed(t->lease, &change);
+}
+
 static enum sync_result local_and_send(struct train *t)
 {
     bool finite = false;
@@ -630,6 +641,9 @@ static enum sync_result local_and_send(struct train *t)
 
     if (result != SYNC_OK)
         return result;
+    t->aside = local_is_aside(t, finite);
+    if (t->aside)
+        return SYNC_STOPPED;
     return finite ? send_whole(t) : skip_all(t, isfinite(t->c.loss_sum));
 }
 
@@ -831,6 +845,8 @@ static enum sync_result all_steps(struct train *t)
 
 static void train_finish(struct train *t, enum sync_result result)
 {
+    if (result == SYNC_STOPPED && t->aside)
+        return; // with its outcome
     if (result == SYNC_STOPPED && t->parted)
         lease_hand_back(t->lease, "the worker's group has ended");
     else if (result == SYNC_STOPPED && t->doubtful)

@@ -7,6 +7,7 @@
 #include "coordinator/core/modes/copies.h"
 #include "coordinator/core/cuts/evaluations.h"
 #include "coordinator/core/leases/excluded.h"
+#include "coordinator/core/leases/guard.h"
 #include "coordinator/core/job.h"
 #include "coordinator/core/leases/leases.h"
 #include "coordinator/core/mode.h"
@@ -54,7 +55,9 @@ static bool others(struct coord *c, const struct member *not_this,
 static bool avoids(struct coord *c, const struct member *m,
                    const struct job *job, const struct closure *closure)
 {
-    return closure_blames(closure, m->witness) && others(c, m, job, closure);
+    return (closure_blames(closure, m->witness) &&
+            others(c, m, job, closure)) ||
+           guard_avoids(c, m, job, closure->id);
 }
 
 double offers_ahead_ms(const struct coord *c, const struct job *job,

@@ -21,6 +21,7 @@
 #include "coordinator/core/leases/doubts.h"
 #include "coordinator/core/end_job.h"
 #include "coordinator/core/leases/excluded.h"
+#include "coordinator/core/leases/guard.h"
 #include "coordinator/core/happened.h"
 #include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
@@ -350,6 +351,8 @@ void reports_hand_back(struct coord *c, struct member *m,
     figures_ended(c, w, m->draining ? WORK_PREEMPTED : WORK_TRANSIENT);
     pause_worker(c, m);
     note_drop(c, m, w, message->why);
+    if (trains)
+        guard_handed_back(c, m, w, message);
     leases_settle(c, w);
     if (trains && !c->dead)
         suspects_take_own(c, m, job, message->closure, message->repeats,
@@ -599,6 +602,8 @@ static void complete_train(struct coord *c, struct member *m, struct job *job,
         excluded_judge(c, m, job);
     if (!c->dead)
         suspects_take(c, m, job, message);
+    if (!c->dead && done)
+        guard_take(c, m, job, message);
 }
 
 static struct job *reports_complete_attempt(struct coord *c, struct member *m,

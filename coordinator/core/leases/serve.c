@@ -11,6 +11,7 @@
 #include "coordinator/core/advance.h"
 #include "coordinator/core/modes/copies.h"
 #include "coordinator/core/leases/excluded.h"
+#include "coordinator/core/leases/guard.h"
 #include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases/leases.h"
@@ -140,6 +141,7 @@ static bool serve_give_lease(struct coord *c, struct member *m, struct job *job,
         leases_settle(c, w);
         return false;
     }
+    w->norm_most = guard_bound(w);
     excluded_readmit(c, m, job);
     return true;
 }

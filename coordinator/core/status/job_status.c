@@ -717,6 +717,7 @@ status_live(const struct coord *c, const struct job *job, bool with_shards)
         status_progress(c, m, job);
         status_average(m, job);
         ok = add_geometry(m, job) && groups_status(c, job, m) &&
+             guard_fill(m, job) &&
              (!with_shards || status_add_shards(c, m, job));
     }
     if (ok)

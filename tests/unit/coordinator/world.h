@@ -112,6 +112,7 @@ struct fake_member {
     bool meddles;    // it says results in audits of slots that are not its own
     bool rereads;    // it computes a step twice, of different parameters
     unsigned lies;   // so many closures it completes without a push
+    double norm;     // of its contributions in mode local; 0: it does not say
     unsigned boasts; // it tells so many steps more than a closure has
     uint64_t tests;  // samples of the test set, as it tells; 0: 20
     enum { FAKE_WORKER = 1, FAKE_PSSERVER } role;

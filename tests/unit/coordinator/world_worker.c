@@ -115,6 +115,38 @@ static void hand_back_with(struct fake_member *m, const Sluice__V1__Lease *l,
     fake_send(m, &up);
 }
 
+static Sluice__V1__Change *change_of(const struct fake_member *m,
+                                     Sluice__V1__Change *change)
+{
+    static float sums[FOLD_SUMS] = {1, 2, 3};
+
+    sluice__v1__change__init(change);
+    change->norm = m->norm;
+    change->sums = sums;
+    change->n_sums = m->norm < 0 ? 0 : FOLD_SUMS;
+    return m->norm == 0 ? NULL : change;
+}
+
+// Hands a contribution back that is too large for its lease. Returns false if
+// it is not.
+static bool sets_aside(struct fake_member *m, const struct fake_lease *f)
+{
+    double most = f->lease->norm_most;
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__HandBack back = SLUICE__V1__HAND_BACK__INIT;
+    Sluice__V1__Change change;
+
+    if (most == 0 || (m->norm >= 0 && m->norm <= most))
+        return false;
+    T_OF_LEASE(&back, f->lease);
+    back.change = change_of(m, &change);
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HAND_BACK;
+    up.hand_back = &back;
+    fake_send(m, &up);
+    drop_lease(m, (unsigned)(f - m->leases));
+    return true;
+}
+
 static void hand_back(struct fake_member *m, const Sluice__V1__Lease *l)
 {
     hand_back_with(m, l, NULL);
@@ -243,6 +275,7 @@ static void complete(struct world *w, struct fake_member *m,
     Sluice__V1__DataFacts facts = SLUICE__V1__DATA_FACTS__INIT;
     Sluice__V1__ShardEvidence items[WORLD_SHARDS], *list[WORLD_SHARDS];
     struct fake_repeats repeats;
+    Sluice__V1__Change change;
 
     for (uint32_t s = 0; s < w->shards; s++) {
         items[s] = (Sluice__V1__ShardEvidence)SLUICE__V1__SHARD_EVIDENCE__INIT;
@@ -266,6 +299,7 @@ static void complete(struct world *w, struct fake_member *m,
     if (l->kind == SLUICE__V1__LEASE_KIND__LEASE_TRAIN) {
         done.evidence = list;
         done.n_evidence = w->shards;
+        done.change = change_of(m, &change);
         if (w->coord != NULL)
             repeat(w, m, &done, &repeats);
         if ((m - w->members) % 2 == 0 && named(w, m, f)) { // others are older
@@ -452,7 +486,7 @@ void fake_worker_work(struct world *w, struct fake_member *m)
             lie(w, m, f);
             return;
         }
-        if (differs(w, m, f))
+        if (differs(w, m, f) || sets_aside(m, f))
             return;
         if (!push(w, m, f, (uint32_t)world_below(w, w->shards))) {
             hand_back(m, f->lease);

@@ -788,6 +788,13 @@ static const struct {
      "train.outer: says something of local alone, and train.mode is async"},
     {"'train':{'mode':'sync','inner':{'steps':2}}",
      "train.inner: says something of local alone, and train.mode is sync"},
+    {"'train':{'mode':'sync','max_norm_ratio':20}",
+     "train.max_norm_ratio: says something of local alone, and train.mode is "
+     "sync"},
+    {"'train':{'mode':'local','max_norm_ratio':1}",
+     "train.max_norm_ratio: wants a number above 1, or 0, got 1"},
+    {"'train':{'mode':'local','max_norm_ratio':-3}",
+     "train.max_norm_ratio: wants a number above 1, or 0, got -3"},
     {"'train':{'priority':101}", "train.priority: wants -100 to 100, got 101"},
     {"'train':{'priority':-101}",
      "train.priority: wants -100 to 100, got -101"},

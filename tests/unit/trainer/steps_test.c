@@ -279,3 +279,25 @@ TEST(steps, a_step_that_is_left_out_is_not_judged)
     T_TRUE(steps.tally.skipped);
     check_calls("ob-");
 }
+
+TEST(steps, a_contribution_above_the_bound_of_its_lease_is_handed_back)
+{
+    static const struct {
+        double norm, most;
+        bool aside;
+    } cases[] = {{3, 0, false}, {3, 3, false},  {3, 2.9, true},
+                 {-1, 5, true}, {-1, 0, false}, {0, 5, false}};
+
+    for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
+        static struct lease l;
+        double norm = cases[i].norm;
+        struct fold f = norm < 0 ? fold_not_finite()
+                                 : (struct fold){.squares = norm * norm};
+
+        l = (struct lease){.norm_most = cases[i].most};
+        T_EQ(lease_changed(&l, &f), cases[i].aside);
+        T_TRUE(l.outcome.changed);
+        T_EQ(l.outcome.aside, cases[i].aside);
+        T_EQ(l.outcome.kind == OUTCOME_HAND_BACK, cases[i].aside);
+    }
+}

@@ -1,0 +1,55 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/leases/guard.h -- keeps contributions that are too large out
+// of a job in mode local, and tells people what contributions changed.
+//
+// A lease names the largest norm that its worker may push (Lease.norm_most). A
+// worker with a larger one, or one that is not finite, hands the closure back
+// with that norm. The closure is then leased without a bound, to another worker
+// if the job has one: so a step of training that is large for every worker
+// passes, and a worker that is alone is not stopped. If the other worker's
+// contribution is of usual size, that of the first one was wrong; a worker with
+// CHANGES_WRONG of those is suspect (A4).
+//
+// A contribution that is set aside was pushed to no shard, so it is counted
+// nowhere, and C3 issues its closure again. What is known of norms is volatile:
+// a coordinator that has just started sets nothing aside. A worker that lies
+// about its norm is not found out.
+//
+// Threads  the loop.
+// Memory   job->guard is the job's. Messages are
+//          borrowed for the call. No pointer is NULL.
+// Units    norms of the parameters' change.
+// Errors   without memory nothing is known, and nothing is set aside.
+#ifndef COORDINATOR_CORE_LEASES_GUARD_H
+#define COORDINATOR_CORE_LEASES_GUARD_H
+
+#include "coordinator/core/coord_inner.h"
+#include "coordinator/rules/changes.h"
+#include "coordinator/rules/work.h"
+
+#define GUARD_AVOIDS_MS 30000
+
+// Returns true if m is not to be given the closure, since it handed its
+// contribution back and another worker can compute it. False after
+// GUARD_AVOIDS_MS: then no other one has come to it.
+bool guard_avoids(const struct coord *c, const struct member *m,
+                  const struct job *job, uint64_t closure);
+
+// Returns the bound for a lease of w; 0: none.
+double guard_bound(const struct work *w);
+
+// Takes the contribution of a completion of m. May make another worker suspect.
+void guard_take(struct coord *c, struct member *m, struct job *job,
+                const Sluice__V1__Complete *message);
+
+// Takes training closure w, which m handed back. Does nothing if its
+// contribution was not set aside.
+void guard_handed_back(struct coord *c, const struct member *m,
+                       const struct work *w,
+                       const Sluice__V1__HandBack *message);
+
+// Sets m->local to what is known of the job's contributions; leaves it NULL if
+// nothing is. Returns false without memory.
+bool guard_fill(Sluice__V1__JobStatus *m, const struct job *job);
+
+#endif

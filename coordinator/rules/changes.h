@@ -1,0 +1,99 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/rules/changes.h -- what contributions of a job in mode local
+// changed: their norms, their angles to the mean of their round, and those that
+// were set aside as too large.
+//
+// A contribution is too large if its norm is above a bound, so many times the
+// median of the last norms. Its worker does not push it, and another one
+// computes it again, without a bound: one word never decides. If the other
+// worker's is of usual size, the first one's was wrong.
+//
+// All of it is what workers say, and volatile; no count depends on it.
+//
+// Threads  the loop.
+// Memory   a value of a few hundred KiB, without pointers; names are copied.
+// Units    norms of the parameters' change; degrees.
+// Errors   none. Of more workers, contributions of a round, or contributions
+//          aside than it has places for, the oldest are forgotten, and a round
+//          that is too large has no angles.
+#ifndef COORDINATOR_RULES_CHANGES_H
+#define COORDINATOR_RULES_CHANGES_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "plan/fold.h"
+#include "proto/wire.h"
+
+#define CHANGES_NORMS 64   // last norms, of which the median is
+#define CHANGES_LEAST 8    // norms without which there is no median
+#define CHANGES_WORKERS 64 // that contributed last
+#define CHANGES_ROUND 64   // contributions of a round that has angles
+#define CHANGES_ASIDE 64   // contributions that are aside
+#define CHANGES_WRONG 3    // contributions that make a worker suspect
+
+// A contribution that was counted, or is held to be.
+struct changes_one {
+    const char *worker;
+    uint64_t closure, samples;
+    uint64_t round_first; // closures of its round
+    uint32_t round_count; // 0: not known; it has no angle
+    uint64_t pushed_bytes, pulled_bytes;
+    double loss;       // mean over its samples; NAN: not known
+    double norm;       // -1: not finite
+    const float *sums; // FOLD_SUMS, borrowed; NULL: none
+};
+
+struct changes_worker {
+    char name[WIRE_NAME_BYTES + 1]; // empty: the place is free
+    uint64_t last;                  // its last contribution, by `taken`
+    uint64_t contributions, set_aside, wrong;
+    double loss, norm, angle; // of the last one; NAN: not known
+};
+
+struct changes_aside {
+    char worker[WIRE_NAME_BYTES + 1]; // empty: the place is free
+    uint64_t closure, since_ms;
+    double bound; // that its norm was above
+};
+
+struct changes {
+    uint64_t taken, samples, pushed_bytes, pulled_bytes, set_aside;
+    double norms[CHANGES_NORMS]; // the newest in place of the oldest
+    uint64_t norms_count;        // that were ever added
+    struct changes_worker workers[CHANGES_WORKERS];
+    struct changes_aside asides[CHANGES_ASIDE];
+    uint64_t asides_count; // that were ever added
+    uint64_t round_first;
+    uint32_t round_held; // contributions of it in the lists below
+    struct changes_held {
+        uint64_t closure, samples;
+        uint32_t worker; // its place
+        float sums[FOLD_SUMS];
+    } round[CHANGES_ROUND];
+};
+
+// Takes a contribution. If it is the last one of its round, the angles of all
+// of them are known.
+void changes_take(struct changes *c, const struct changes_one *one);
+
+// Returns the median of the last norms; 0 while there are too few.
+double changes_median(const struct changes *c);
+
+// Notes that a worker's contribution was set aside, as its norm is above this
+// bound or it is not finite.
+void changes_put_aside(struct changes *c, uint64_t closure, const char *worker,
+                       double bound, uint64_t now_ms);
+
+// Returns the contribution of this closure that is aside; NULL: none is.
+const struct changes_aside *changes_aside(const struct changes *c,
+                                          uint64_t closure);
+
+// Ends it, since `one` took its place. Returns the worker whose contribution
+// was wrong: another one's, where that of `one` is not above that bound. NULL:
+// none is known to be wrong.
+const struct changes_worker *changes_decide(struct changes *c,
+                                            const struct changes_one *one);
+
+#endif
