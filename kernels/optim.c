@@ -50,7 +50,12 @@ static void consts_sgd(struct optim_consts *out, const struct optim *o,
                        uint64_t t, double lr)
 {
     out->a = (float)o->momentum;
-    consts_torch_momentum(out, o);
+    if (optim_rule(o) != OPTIM_RULE_sgd_delayed) {
+        consts_torch_momentum(out, o);
+        return;
+    }
+    out->b = (float)(1.0 / o->delay);
+    out->rest = t % o->delay == 0;
 }
 
 // Bias corrections in double: beta^t loses digits in f32. Epsilon is added to

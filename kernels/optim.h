@@ -35,9 +35,10 @@ struct optim_consts {
     float decay;   // w -= w decay: wd lr. Not 1 - wd lr, which f32 rounds
     float lr;      // sgd, adagrad, rmsprop: lr; adam: lr corrected for t
     float a, b;    // sgd, rmsprop: momentum (a); adam: 1 - beta_1, 1 - beta_2;
-                   // rmsprop: rho (b); a moving statistic, which has no
-                   // optimizer: what is kept of it, what is taken
-    float rest;    // rmsprop: 1 - rho
+                   // rmsprop: rho (b); sgd: 1 / delay (b); a moving statistic,
+                   // which has no optimizer: what is kept of it, what is taken
+    float rest;    // rmsprop: 1 - rho; sgd with a delay: 1 if the velocity
+                   // changes with this update, else 0
     float epsilon; // adam: after the root; adagrad, rmsprop: within
     float outer;   // adagrad, rmsprop: after it; one of these two is 0
     float far;     // with momentum: times the velocity; lr or this is 1

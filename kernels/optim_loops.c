@@ -9,6 +9,7 @@
 #include "kernels/optim_loops.h"
 
 #include <math.h>
+#include <stdbool.h>
 
 #define NAME2(isa) optim_loops_##isa
 #define NAME(isa) NAME2(isa)
@@ -69,6 +70,24 @@ static void sgd_nesterov(const struct optim_call *c)
 
         m[i] = mu * m[i] - step;
         w[i] = w[i] - w[i] * decay + far * (mu * m[i] - step);
+    }
+}
+
+// Delayed Nesterov: the sum of as many updates is that of one by their mean.
+static void sgd_delayed(const struct optim_call *c)
+{
+    float *restrict m = c->slot[0], *restrict sum = c->slot[1];
+    const float mu = c->k.a, share = c->k.b;
+    const bool moves = c->k.rest != 0;
+
+    EACH(c)
+    {
+        float g = share * optim_clipped(grad[i], clip);
+        float all = sum[i] + g, to = mu * m[i] + all;
+
+        sum[i] = moves ? 0 : all;
+        m[i] = moves ? to : m[i];
+        w[i] = w[i] - w[i] * decay - lr * (moves ? g + mu * to : g);
     }
 }
 

@@ -13,6 +13,7 @@
 #define PLAN_OPTIMIZER_H
 
 #include <stdbool.h>
+#include <stdint.h>
 
 #include "common/base/status.h"
 
@@ -39,6 +40,8 @@ struct optim {
     enum optim_kind kind;
     double momentum;            // sgd, rmsprop: 0 means none
     bool nesterov;              // sgd
+    uint32_t delay;             // sgd with nesterov: updates of one change of
+                                // the velocity; 0 and 1: each changes it
     bool torch_momentum;        // the velocity is of gradients, and the rate is
                                 // multiplied in behind it, as in torch; in
                                 // Keras it is of steps

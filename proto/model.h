@@ -51,6 +51,7 @@
 //    psservers must know as well
 // 13 rows that travel in 8 bits, which psservers must know as well
 // 14 mode local
+// 15 mode local with open rounds, which psservers must know as well
 // 16 train.inner.up and down with codes, which psservers must know as well
 // 17 audits of tables in mode async or hybrid, or in steps of several
 //    micro-batches
@@ -66,6 +67,7 @@
 #define MODEL_EDITION_PARTS 12
 #define MODEL_EDITION_INT8 13
 #define MODEL_EDITION_LOCAL 14
+#define MODEL_EDITION_OPEN 15
 #define MODEL_EDITION_CODED 16
 #define MODEL_EDITION_AUDITED 17
 #define MODEL_INPUTS_OLD 8

@@ -117,10 +117,17 @@ bool spec_coded(const Sluice__V1__JobSpec *spec);
 // workers; 0: it sends whole parameters.
 uint32_t spec_down_code(const Sluice__V1__JobSpec *spec);
 
-// Returns the contributions of a round at the shards of a checked spec, in sync
-// and local; 0 in the other modes, also in allreduce, whose rounds are a
-// ring's.
+// Returns the contributions of a round at the shards whose slots are fixed
+// (Y1), of a checked spec, in sync and local; 0 in the other modes, also in
+// allreduce, whose rounds are a ring's, and where rounds are open.
 uint32_t spec_contributions(const Sluice__V1__TrainSpec *train);
+
+// Returns true if rounds are open in mode local (L1): train.quorum is less than
+// train.contributions, of a checked spec.
+bool spec_open(const Sluice__V1__TrainSpec *train);
+// Returns the most contributions of an open round that becomes one update; 0:
+// rounds are not open, or each contribution is an update (train.quorum 1).
+uint32_t spec_open_contributions(const Sluice__V1__TrainSpec *train);
 
 // Returns how many slots of a round may have a copy (a second worker that
 // computes the same contribution), for a checked spec; 0: none may, as in

@@ -8,6 +8,8 @@
 #define INNER_STEPS 100
 #define INNER_STEPS_MOST (1 << 20)
 
+#define GRACE_MOST_MS 3600000
+
 // DiLoCo's outer optimizer (arXiv 2311.08105).
 #define OUTER_RATE 0.7
 #define OUTER_MOMENTUM 0.9
@@ -20,6 +22,16 @@ bool spec_local(const Sluice__V1__JobSpec *spec)
 {
     return spec->train != NULL && spec->train->mode != NULL &&
            strcmp(spec->train->mode, "local") == 0;
+}
+
+bool spec_open(const Sluice__V1__TrainSpec *train)
+{
+    return train->has_quorum && train->quorum < train->contributions;
+}
+
+uint32_t spec_open_contributions(const Sluice__V1__TrainSpec *train)
+{
+    return spec_open(train) && train->quorum > 1 ? train->contributions : 0;
 }
 
 // Returns the type that a word names; train.wire if it is NULL.
@@ -114,6 +126,48 @@ static enum sl_err check_inner(Sluice__V1__TrainSpec *t, struct sl_error *err)
     return rc == SL_OK ? check_codes(t->inner, err) : rc;
 }
 
+static enum sl_err check_quorum(Sluice__V1__TrainSpec *t, struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    if (t->has_quorum)
+        rc = spec_range("train.quorum", t->quorum, 1, t->contributions, err);
+    if (rc != SL_OK)
+        return rc;
+    if (t->has_grace_ms && (!spec_open(t) || t->quorum == 1))
+        return sl_fail(err, SL_EINVAL,
+                       "train.grace_ms: only a round that may end with fewer "
+                       "contributions waits; set train.quorum between 1 and "
+                       "train.contributions, which is %u",
+                       t->contributions);
+    if (spec_open(t) && t->has_backup && t->backup > 0)
+        return sl_fail(err, SL_EINVAL,
+                       "train.backup: copies are of fixed slots; with a "
+                       "train.quorum no round waits for a slot: leave it out");
+    return t->has_grace_ms ? spec_range("train.grace_ms", t->grace_ms, 0,
+                                        GRACE_MOST_MS, err)
+                           : SL_OK;
+}
+
+// Each contribution is an update with quorum 1: Nesterov's momentum of each
+// would be that of one worker, so it is of as many as are expected.
+static enum sl_err check_delay(const Sluice__V1__TrainSpec *t,
+                               struct sl_error *err)
+{
+    Sluice__V1__OptimizerSpec *o = t->outer;
+    bool takes = strcmp(o->type, "sgd") == 0 && o->nesterov && o->momentum > 0;
+    bool each = spec_open(t) && t->quorum == 1;
+
+    if (takes && each)
+        SPEC_DEFAULT(o, delay, t->contributions);
+    if (!o->has_delay || (takes && each))
+        return SL_OK;
+    return sl_fail(err, SL_EINVAL,
+                   "train.outer.delay: is of sgd with nesterov and momentum "
+                   "where each contribution is an update; set train.quorum: 1, "
+                   "or leave it out");
+}
+
 static enum sl_err check_outer(Sluice__V1__TrainSpec *t, struct sl_error *err)
 {
     Sluice__V1__OptimizerSpec *o;
@@ -138,7 +192,20 @@ static enum sl_err check_outer(Sluice__V1__TrainSpec *t, struct sl_error *err)
                        "optimizer",
                        spec_optim_of_jobs(o));
     rc = spec_check_optimizer(o, err);
-    return rc == SL_OK ? rc : sl_prefix(err, rc, "train.outer");
+    return rc == SL_OK ? check_delay(t, err)
+                       : sl_prefix(err, rc, "train.outer");
+}
+
+// Returns the name of a field that only mode local has and the spec says; NULL:
+// none.
+static const char *says_local(const Sluice__V1__TrainSpec *t)
+{
+    return t->inner != NULL        ? "inner"
+           : t->outer != NULL      ? "outer"
+           : t->has_quorum         ? "quorum"
+           : t->has_grace_ms       ? "grace_ms"
+           : t->has_max_norm_ratio ? "max_norm_ratio"
+                                   : NULL;
 }
 
 static enum sl_err check_norm_ratio(Sluice__V1__TrainSpec *t,
@@ -177,14 +244,11 @@ static enum sl_err check_not_local(const Sluice__V1__JobSpec *spec,
 {
     const Sluice__V1__TrainSpec *t = spec->train;
 
-    if (t->inner != NULL || t->outer != NULL || t->has_max_norm_ratio)
+    if (says_local(t) != NULL)
         return sl_fail(err, SL_EINVAL,
                        "train.%s: says something of local alone, and "
                        "train.mode is %s",
-                       t->inner != NULL   ? "inner"
-                       : t->outer != NULL ? "outer"
-                                          : "max_norm_ratio",
-                       t->mode);
+                       says_local(t), t->mode);
     for (size_t i = 0; i < spec->model->n_variables; i++)
         if (spec->model->variables[i]->moving)
             return sl_fail(err, SL_EINVAL,
@@ -200,17 +264,29 @@ enum sl_err spec_check_local(Sluice__V1__JobSpec *spec, struct sl_error *err)
     Sluice__V1__TrainSpec *t = spec->train;
     enum sl_err rc;
 
+    if (spec->optimizer != NULL && spec->optimizer->has_delay)
+        return sl_fail(err, SL_EINVAL,
+                       "optimizer.delay: is of train.outer in local alone; "
+                       "leave it out");
     if (!spec_local(spec))
         return check_not_local(spec, err);
     rc = check_others(spec, err);
     if (rc == SL_OK)
         rc = check_inner(t, err);
     if (rc == SL_OK)
+        rc = check_quorum(t, err);
+    if (rc == SL_OK)
         rc = check_outer(t, err);
     if (rc == SL_OK)
         rc = check_norm_ratio(t, err);
+    if (rc == SL_OK && spec_open(t) && spec_coded(spec))
+        return sl_fail(
+            err, SL_EINVAL,
+            "train.quorum: codes are of rounds with fixed slots; leave "
+            "out train.inner.up and train.inner.down");
     if (rc == SL_OK)
         spec_needs(spec, spec_coded(spec) ? MODEL_EDITION_CODED
+                         : spec_open(t)   ? MODEL_EDITION_OPEN
                                           : MODEL_EDITION_LOCAL);
     return rc;
 }

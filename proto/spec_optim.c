@@ -147,6 +147,7 @@ enum sl_err spec_optimizer(struct spec_optimizer *out,
 #define HYPER(field, key, value) to.optim.field = o->key;
 #include "plan/optimizers.def"
     to.optim.torch_momentum = o->torch_momentum;
+    to.optim.delay = o->delay;
     to.optim.weight_decay = o->weight_decay;
     to.optim.clipvalue = o->clipvalue;
     to.clipnorm = o->clipnorm;

@@ -150,6 +150,10 @@ static enum sl_err check_table_rule(Sluice__V1__OptimizerSpec *o,
                        "optimizer.%s: not of a table; its rate follows that of "
                        "the job, and clipvalue clips its gradients",
                        spec_optim_of_jobs(o));
+    if (o->has_delay)
+        return sl_fail(err, SL_EINVAL,
+                       "optimizer.delay: is of train.outer in local alone; "
+                       "leave it out");
     if (type < ROWWISE_ADAGRAD)
         return spec_check_optimizer(o, err);
     rc = set_defaults(o, type, err);

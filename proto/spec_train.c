@@ -250,7 +250,7 @@ static bool has_rounds(const Sluice__V1__TrainSpec *t)
 
 uint32_t spec_contributions(const Sluice__V1__TrainSpec *t)
 {
-    return has_rounds(t) ? t->contributions : 0;
+    return has_rounds(t) && !spec_open(t) ? t->contributions : 0;
 }
 
 uint32_t spec_backup(const Sluice__V1__TrainSpec *t)
@@ -411,6 +411,8 @@ uint64_t spec_kept_vectors(const Sluice__V1__JobSpec *spec)
         vectors += spec_optimizer_slots(o);
     if (contributions > 0)
         vectors += contributions + 1 + (spec_down_code(spec) > 0);
+    else if (spec_open_contributions(spec->train) > 0)
+        vectors++;
     else if (how.rule == SPEC_STALENESS_DC)
         vectors += how.max_delay;
     return vectors;

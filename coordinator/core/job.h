@@ -47,6 +47,7 @@
 #include "coordinator/rules/cut.h"
 #include "coordinator/rules/evaluation.h"
 #include "coordinator/journal/journal.h"
+#include "coordinator/rules/meeting.h"
 #include "coordinator/rules/meter.h"
 #include "coordinator/rules/group.h"
 #include "coordinator/rules/ring_results.h"
@@ -151,7 +152,7 @@ struct job {
     struct job_measured measured;
 
     // Its shards, once it is placed. Changed by: shards, place, publish, send,
-    // rings, behind, recount, monitor, memory, mode_sync.
+    // rings, behind, recount, monitor, memory, mode_sync, mode_open.
     struct job_shards shards;
 
     // Its map. Changed by: shards, submit, behind.
@@ -186,6 +187,10 @@ struct job {
 
     // Times of its rounds, in sync mode. Changed by: mode_sync.
     struct job_sync sync;
+
+    // When its open rounds are ended, in local mode with a quorum. Changed by:
+    // mode_open.
+    struct meeting meeting;
 
     // Reports of workers. Changed by: reports, stall, rings.
     struct job_reports reports;

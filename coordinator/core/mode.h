@@ -29,6 +29,8 @@ struct mode_span {
 
 struct mode {
     const char *name; // value of train.mode
+    // The row of jobs whose rounds are open (spec_open). NULL: they are not.
+    const struct mode *open;
 
     // ---- facts
 

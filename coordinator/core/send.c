@@ -439,6 +439,7 @@ void send_place(struct coord *c, const struct member *m, struct job *job,
     spec.job_uid = job->uid;
     spec.contributions = job->shards.evidence.round;
     spec.down = spec_down_code(job->spec);
+    spec.open_contributions = job->shards.evidence.open;
     if (take_staleness(&staleness, job->spec->train))
         spec.staleness = &staleness;
     spec.accumulate = accumulate > 1 ? accumulate : 0;
@@ -486,6 +487,20 @@ void send_refuse(struct coord *c, const struct member *m, uint64_t job,
     msg.shard = shard;
     msg.why = (char *)why;
     msg.load = load == NULL ? NULL : &tag;
+    send_down(c, m->id, &down);
+}
+
+void send_close_round(struct coord *c, const struct member *m,
+                      const struct job *job, uint32_t shard, uint64_t closure)
+{
+    Sluice__V1__CloseRound msg = SLUICE__V1__CLOSE_ROUND__INIT;
+    DOWN(down, CLOSE_ROUND, close_round, &msg);
+
+    msg.term = c->term;
+    msg.job = job->id;
+    msg.job_incarnation = job->incarnation;
+    msg.shard = shard;
+    msg.closure = closure;
     send_down(c, m->id, &down);
 }
 

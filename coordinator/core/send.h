@@ -44,6 +44,10 @@ void send_admit(struct coord *c, const struct member *m, const struct job *job,
 void send_refuse(struct coord *c, const struct member *m, uint64_t job,
                  uint32_t shard, const char *why, const struct wire_tag *load);
 
+// Tells psserver m to end the round of the shard that holds this closure's
+// contribution (L2).
+void send_close_round(struct coord *c, const struct member *m,
+                      const struct job *job, uint32_t shard, uint64_t closure);
 // Asks psserver m to say hello for the shard once more, with its counted set
 // (C2).
 void send_hello_wanted(struct coord *c, const struct member *m,

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/base/num.h"
 
 // ---- sets
 
@@ -225,11 +226,93 @@ uint64_t evidence_round_end(const struct evidence *e, uint64_t closure)
     return end < epoch_end ? end : epoch_end;
 }
 
+// What open rounds hold. A shard holds closures that it has not counted, so
+// none below its watermark; and none was issued EVIDENCE_ROUND_MOST or more
+// above the lowest watermark. So one bit stands for one closure, if it is
+// cleared when the closure is counted.
+
+static uint64_t open_bit(uint64_t closure)
+{
+    return UINT64_C(1) << closure % 64;
+}
+
+static uint64_t *open_word(struct evidence_shard *s, uint64_t closure)
+{
+    return &s->held[closure % EVIDENCE_ROUND_MOST / 64];
+}
+
+static bool open_is_held(const struct evidence_shard *s, uint64_t closure)
+{
+    return (s->held[closure % EVIDENCE_ROUND_MOST / 64] & open_bit(closure)) !=
+           0;
+}
+
+// Clears the bits of closures [from, end) that the shard has counted.
+static void open_clear(struct evidence *e, uint32_t shard, uint64_t from,
+                       uint64_t end)
+{
+    const struct counted *c = evidence_counted(e, shard);
+    struct evidence_shard *s = &e->shard[shard];
+
+    for (uint64_t at = from; at < end; at++)
+        if (open_is_held(s, at) && counted_closure_full(c, at))
+            *open_word(s, at) &= ~open_bit(at);
+}
+
+static void open_clear_all(struct evidence *e, uint64_t closure)
+{
+    for (uint32_t i = 0; e->open > 0 && i < e->shards; i++)
+        open_clear(e, i, closure, closure + 1);
+}
+
+uint32_t evidence_held(const struct evidence *e, uint32_t shard)
+{
+    const struct evidence_shard *s = &e->shard[shard];
+    uint32_t held = 0;
+
+    for (size_t i = 0; i < SL_COUNT(s->held); i++)
+        held += (uint32_t)__builtin_popcountll(s->held[i]);
+    return held;
+}
+
+uint64_t evidence_held_first(const struct evidence *e, uint32_t shard)
+{
+    const struct evidence_shard *s = &e->shard[shard];
+    uint64_t at = counted_low(evidence_counted(e, shard));
+    uint64_t end = sl_min(at + EVIDENCE_ROUND_MOST, e->closures);
+
+    while (at < end && !open_is_held(s, at))
+        at++;
+    return at < end ? at : e->closures;
+}
+
+void evidence_not_held(struct evidence *e, uint32_t shard, uint64_t incarnation,
+                       uint64_t closure)
+{
+    struct evidence_shard *s;
+    uint64_t low;
+
+    if (shard >= e->shards)
+        return;
+    s = &e->shard[shard];
+    low = counted_low(evidence_counted(e, shard));
+    if (s->incarnation == incarnation && closure >= low &&
+        closure - low < EVIDENCE_ROUND_MOST && open_is_held(s, closure)) {
+        *open_word(s, closure) &= ~open_bit(closure);
+        e->admissions++; // the closure may be issued again
+    }
+}
+
 static void evidence_set_held(struct evidence *e, struct evidence_shard *s,
                               uint64_t closure)
 {
-    uint64_t first = evidence_round_first(e, closure);
+    uint64_t first;
 
+    if (e->open > 0) {
+        *open_word(s, closure) |= open_bit(closure);
+        return;
+    }
+    first = evidence_round_first(e, closure);
     if (s->held_first != first)
         memset(s->held, 0, sizeof(s->held));
     s->held_first = first;
@@ -239,8 +322,11 @@ static void evidence_set_held(struct evidence *e, struct evidence_shard *s,
 static bool evidence_is_held(const struct evidence *e,
                              const struct evidence_shard *s, uint64_t closure)
 {
-    uint64_t first = evidence_round_first(e, closure);
+    uint64_t first;
 
+    if (e->open > 0)
+        return open_is_held(s, closure);
+    first = evidence_round_first(e, closure);
     return s->held_first == first &&
            (s->held[(closure - first) / 64] >> ((closure - first) % 64) & 1);
 }
@@ -359,16 +445,47 @@ enum sl_err evidence_low_take(struct evidence *e, uint32_t shard,
     return count_marked(e, known, low);
 }
 
+// Counts closures [from, end) on one shard.
+static enum sl_err count_on(struct evidence *e, uint32_t shard, uint64_t from,
+                            uint64_t end)
+{
+    if (has_all(evidence_counted(e, shard), from, end))
+        return SL_OK;
+    evidence_mark_shard(e, shard);
+    return count_marked(e, from, end);
+}
+
+enum sl_err evidence_set_take(struct evidence *e, uint32_t shard,
+                              uint64_t incarnation, const struct counted *set)
+{
+    uint64_t from, low = counted_low(set);
+    enum sl_err rc = SL_OK;
+
+    if (shard >= e->shards || e->shard[shard].incarnation == 0 ||
+        e->shard[shard].incarnation != incarnation)
+        return SL_OK;
+    from = counted_low(evidence_counted(e, shard));
+    if (low > from)
+        rc = count_on(e, shard, from, low);
+    for (uint64_t at = low; rc == SL_OK && at < low + EVIDENCE_ROUND_MOST; at++)
+        if (counted_closure_full(set, at))
+            rc = count_on(e, shard, at, at + 1);
+    open_clear(e, shard, from, from + EVIDENCE_ROUND_MOST);
+    return rc;
+}
+
 bool evidence_closure_held(const struct evidence *e, uint64_t closure)
 {
-    for (uint32_t i = 0; e->round > 0 && i < e->shards; i++) {
+    bool rounds = e->round > 0 || e->open > 0;
+
+    for (uint32_t i = 0; rounds && i < e->shards; i++) {
         const struct evidence_shard *s = &e->shard[i];
 
         if (!counted_closure_full(evidence_counted(e, i), closure) &&
             !evidence_is_held(e, s, closure))
             return false;
     }
-    return e->round > 0;
+    return rounds;
 }
 
 // C1: an item of another incarnation tells of a memory that is gone, or comes
@@ -397,13 +514,14 @@ static enum sl_err take_held(struct evidence *e, uint64_t closure,
                              const struct evidence_item *item)
 {
     struct evidence_shard *s = &e->shard[item->shard];
-    enum sl_err rc;
+    enum sl_err rc = SL_OK;
 
-    if (e->round == 0 || !item->held ||
+    if ((e->round == 0 && e->open == 0) || !item->held ||
         counted_closure_full(evidence_counted(e, item->shard), closure))
         return SL_OK;
-    rc = evidence_low_take(e, item->shard, item->incarnation,
-                           evidence_round_first(e, closure));
+    if (e->open == 0)
+        rc = evidence_low_take(e, item->shard, item->incarnation,
+                               evidence_round_first(e, closure));
     if (rc == SL_OK)
         evidence_set_held(e, s, closure);
     return rc;
@@ -444,6 +562,7 @@ enum sl_err evidence_complete(struct evidence *e, uint64_t closure,
         rc = take_items(e, closure, false, items, count);
     if (rc == SL_OK && e->round > 0)
         rc = take_items(e, closure, true, items, count);
+    open_clear_all(e, closure);
     *full = rc == SL_OK && evidence_closure_full(e, closure);
     return rc;
 }
@@ -468,6 +587,7 @@ enum sl_err evidence_complete_by_map(struct evidence *e, uint64_t closure,
         }
         rc = any ? count_marked(e, closure, closure + 1) : SL_OK;
     }
+    open_clear_all(e, closure);
     *full = rc == SL_OK && evidence_closure_full(e, closure);
     return rc;
 }
@@ -542,6 +662,8 @@ uint64_t evidence_limit(const struct evidence *e, uint64_t window)
 
     if (e->round > 0 && low < e->closures)
         return evidence_round_end(e, low); // (Y4)
+    if (e->open > 0 && window > EVIDENCE_ROUND_MOST)
+        window = EVIDENCE_ROUND_MOST;
     return e->closures - low <= window ? e->closures : low + window;
 }
 

@@ -21,7 +21,7 @@
 //          limits and ends are exclusive. Without shards every closure counts
 //          as full, but where it is said. If *e is all zeroes, only
 //          evidence_steps, _low, _full, _next and _closures may be called.
-//          "Sync": a job in mode sync, e->round > 0.
+//          "Sync": a job in mode sync, e->round > 0. "Open": e->open > 0.
 // Errors   SL_ENOMEM of a call that counts: some shards may have counted it.
 #ifndef COORDINATOR_RULES_EVIDENCE_H
 #define COORDINATOR_RULES_EVIDENCE_H
@@ -52,7 +52,8 @@ struct evidence_shard {
     uint32_t set; // index into `sets`
     bool marked;
     // Sync: contributions that this incarnation holds of the round which begins
-    // at this closure, by slot (Y3).
+    // at this closure, by slot (Y3). Open: those that it holds of the closures
+    // from its watermark on, by closure modulo EVIDENCE_ROUND_MOST.
     uint64_t held_first;
     uint64_t held[EVIDENCE_ROUND_MOST / 64];
 };
@@ -63,6 +64,9 @@ struct evidence {
     uint64_t high;     // one above the highest closure that was ever counted
     uint32_t shards;
     uint32_t round; // sync: closures of a round, of one step each; 0: not sync
+    // Open: most contributions of a round, of closures of one step each in any
+    // order (L1); `round` is 0. 0: not open.
+    uint32_t open;
     struct evidence_shard *shard; // owned
     struct evidence_set *sets;    // owned; one for each shard, and one
     uint32_t sets_end;            // index behind the last set in use
@@ -83,7 +87,7 @@ struct evidence_item {
 
 // Sets up evidence of `shards` shards that have counted nothing yet; *s is
 // copied. SL_EINVAL: the schedule is invalid. SL_ENOMEM. *e is then untouched.
-// For sync the caller sets e->round.
+// For sync the caller sets e->round, for open rounds e->open.
 enum sl_err evidence_init(struct evidence *e, const struct schedule *s,
                           uint32_t shards, struct sl_error *err);
 void evidence_release(struct evidence *e); // leaves it all zeroes
@@ -129,6 +133,26 @@ enum sl_err evidence_count(struct evidence *e, uint64_t closure, uint32_t step);
 enum sl_err evidence_low_take(struct evidence *e, uint32_t shard,
                               uint64_t incarnation, uint64_t low);
 
+// Open: counts what the shard says itself that it has counted (L4), a set of
+// e->schedule; what it held of that is not held any more. Returns SL_OK, also
+// where it does nothing: `incarnation` is not the shard's newest (C1), or there
+// is no such shard. SL_ENOMEM.
+enum sl_err evidence_set_take(struct evidence *e, uint32_t shard,
+                              uint64_t incarnation, const struct counted *set);
+
+// Open: returns how many contributions the shard holds, as far as is known.
+uint32_t evidence_held(const struct evidence *e, uint32_t shard);
+
+// Open: returns the lowest closure of which the shard holds the contribution,
+// as far as is known; e->closures if there is none.
+uint64_t evidence_held_first(const struct evidence *e, uint32_t shard);
+
+// Open: takes the shard's word that it does not hold the contribution of
+// `closure`, whatever a worker said. Does nothing for another incarnation than
+// the newest, or if there is no such shard.
+void evidence_not_held(struct evidence *e, uint32_t shard, uint64_t incarnation,
+                       uint64_t closure);
+
 // Sync: returns the first closure of the round of `closure`.
 uint64_t evidence_round_first(const struct evidence *e, uint64_t closure);
 
@@ -136,9 +160,9 @@ uint64_t evidence_round_first(const struct evidence *e, uint64_t closure);
 // its epoch at the latest.
 uint64_t evidence_round_end(const struct evidence *e, uint64_t closure);
 
-// Sync: returns true if every shard has counted the closure or holds its
-// contribution, so that no worker needs to compute it now. False if the job is
-// not in mode sync.
+// Sync and open: returns true if every shard has counted the closure or holds
+// its contribution, so that no worker needs to compute it now. False if the job
+// has no rounds.
 bool evidence_closure_held(const struct evidence *e, uint64_t closure);
 
 // Returns true if every shard has counted all steps of the closure.
@@ -153,8 +177,9 @@ uint64_t evidence_closure_steps(const struct evidence *e, uint64_t closure);
 uint64_t evidence_next(const struct evidence *e, uint64_t from);
 
 // Returns the closure at or above which none may be issued (C5): `window` above
-// the lowest watermark. In sync `window` is not used: it is the end of the
-// first round that some shard has not counted (Y4). e->closures at most.
+// the lowest watermark; open: EVIDENCE_ROUND_MOST above it, if that is less. In
+// sync `window` is not used: it is the end of the first round that some shard
+// has not counted (Y4). e->closures at most.
 uint64_t evidence_limit(const struct evidence *e, uint64_t window);
 
 // Sync: returns the end of the round that is `rounds` rounds behind the one at

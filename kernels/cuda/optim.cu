@@ -82,6 +82,24 @@ struct sgd_nesterov {
     }
 };
 
+struct sgd_delayed {
+    enum { slots = 2 };
+    static __device__ __forceinline__ void step(struct element &e,
+                                                const struct constants &k)
+    {
+        struct exact g = k.b * e.g, all = e.s[1] + g;
+
+        if (k.rest.v == 0) {
+            e.s[1] = all;
+            e.w = decayed(e, k) - k.lr * g;
+            return;
+        }
+        e.s[0] = k.a * e.s[0] + all;
+        e.s[1].v = 0;
+        e.w = decayed(e, k) - k.lr * (g + k.a * e.s[0]);
+    }
+};
+
 template <bool amsgrad> struct adam_rule {
     enum { slots = amsgrad ? 3 : 2 };
     static __device__ __forceinline__ void step(struct element &e,

@@ -535,6 +535,17 @@ void roster_hello(struct roster *r, const Sluice__V1__HelloWanted *m)
         hosted_send_hello(h);
 }
 
+void roster_close_round(struct roster *r, const Sluice__V1__CloseRound *m)
+{
+    struct hosted *h = pairmap_get(&r->hosted, m->job, m->shard);
+
+    if (!term_holds(r, m->term, "CloseRound") || h == NULL ||
+        h->state != HOSTED_ADMITTED)
+        return;
+    (void)shard_close_round(h->shard, m->job_incarnation, m->closure);
+    hosted_send_counted(h, m->closure + 1);
+}
+
 // Taken before its admission, too: so the calls that it then answers find the
 // newest rates (D1).
 void roster_rates(struct roster *r, const Sluice__V1__Rates *m)
@@ -595,8 +606,22 @@ static void try_again(struct roster *r)
             start_load(h);
 }
 
+// Tells what shards with open rounds have counted, as far as it is news: no
+// worker reports a contribution that was held when it came (L4).
+static void roster_tell_counted(struct roster *r)
+{
+    struct pairmap_at at = {0};
+    struct hosted *h;
+
+    while ((h = pairmap_next(&r->hosted, &at)) != NULL)
+        if (h->state == HOSTED_ADMITTED && h->shard->plan.open > 0 &&
+            h->brief.steps != h->told_steps)
+            hosted_send_counted(h, 0);
+}
+
 void roster_tick(struct roster *r, uint64_t seq, bool draining)
 {
     roster_send_heartbeat(r, roster_admitted(r), seq, draining);
+    roster_tell_counted(r);
     try_again(r);
 }

@@ -112,6 +112,10 @@ void roster_rates(struct roster *r, const Sluice__V1__Rates *m);
 void roster_refuse(struct roster *r, const Sluice__V1__Refuse *m);
 // Sends the hello of an admitted shard again.
 void roster_hello(struct roster *r, const Sluice__V1__HelloWanted *m);
+// Ends the open round that holds the contribution of the message's closure, if
+// an admitted shard has one (L2); reports what the shard has counted in any
+// case. Waits for the shard's lock, and for the update.
+void roster_close_round(struct roster *r, const Sluice__V1__CloseRound *m);
 // Writes a snapshot of the shard and reports it; if one is being written,
 // afterwards. A newer request takes the place of one that waits, and the latter
 // is reported as not written. If the shard is not held here, or not admitted,

@@ -62,6 +62,7 @@ struct hosted {
 
     struct shard_brief brief; // as reported last
     unsigned missed;          // reports in a row that found the lock taken
+    uint64_t told_steps; // steps of the counted set that was told last (L4)
     // Figures of each table as they were read last, and then as they were
     // reported last; owned; NULL: none were read.
     struct rowset_counts *tables;
@@ -105,6 +106,10 @@ void hosted_send_hello(struct hosted *h);
 // Tells the coordinator that the shard has the learning rates up to the one
 // that begins with `closure`.
 void hosted_send_rates(struct hosted *h, uint64_t closure);
+// Sends a report of an ADMITTED shard with its counted set, and 1 above the
+// closure of the CloseRound that it answers; 0: none. Waits for the
+// shard's lock. Without memory the next heartbeat tries again.
+void hosted_send_counted(struct hosted *h, uint64_t answers);
 // Closes an ADMITTED shard, so that no more steps are counted, and sends its
 // last report.
 void hosted_send_last(struct hosted *h);

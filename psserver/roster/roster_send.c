@@ -279,6 +279,33 @@ static size_t fill_reports(struct roster *r, struct pairmap_at *at,
     return n;
 }
 
+void hosted_send_counted(struct hosted *h, uint64_t answers)
+{
+    Sluice__V1__Heartbeat m = SLUICE__V1__HEARTBEAT__INIT;
+    struct report report = {0};
+    Sluice__V1__ShardReport *list[] = {&report.msg};
+    struct wire_counted set = {0};
+    struct once once = {0};
+
+    shard_brief(h->shard, true, &h->brief);
+    if (shard_once(h->shard, &once) == SL_OK &&
+        wire_counted_init(&set, &once.counted) == SL_OK) {
+        counts_of_brief(&report.counts, &h->brief);
+        fill_report(&report, h, h->brief.incarnation);
+        report.msg.counted = &set.msg;
+        report.msg.answers = answers;
+        m.shards = list;
+        m.n_shards = 1;
+        m.draining = h->roster->draining;
+        wire_usage(&m);
+        roster_send_up(h->roster, SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT,
+                       &m.base);
+        h->told_steps = counted_steps(&once.counted);
+    }
+    wire_counted_release(&set);
+    once_release(&once);
+}
+
 void hosted_send_last(struct hosted *h)
 {
     Sluice__V1__Heartbeat m = SLUICE__V1__HEARTBEAT__INIT;

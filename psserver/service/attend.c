@@ -71,6 +71,9 @@ static void attendance_on_down(void *arg, const Sluice__V1__AttendDown *m)
     case SLUICE__V1__ATTEND_DOWN__KIND_HELLO_WANTED:
         roster_hello(a->roster, m->hello_wanted);
         break;
+    case SLUICE__V1__ATTEND_DOWN__KIND_CLOSE_ROUND:
+        roster_close_round(a->roster, m->close_round);
+        break;
     case SLUICE__V1__ATTEND_DOWN__KIND_SNAPSHOT:
         roster_snapshot(a->roster, m->snapshot);
         break;

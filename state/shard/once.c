@@ -93,19 +93,28 @@ static void forget_attempts(struct once *o)
         sl_free(map_remove(&o->attempts, o->attempts_from));
 }
 
-enum sl_err once_reserve(struct once *o, uint64_t closure)
+enum sl_err once_reserve_epochs(struct once *o, size_t epochs)
 {
     size_t cap = o->epoch_cap == 0 ? 8 : 2 * o->epoch_cap;
     struct once_epoch *grown;
 
-    if (o->epoch_count == o->epoch_cap) {
-        grown = sl_realloc_array(o->epochs, cap, sizeof(*grown));
-        if (grown == NULL)
-            return SL_ENOMEM;
-        o->epochs = grown;
-        o->epoch_cap = cap;
-    }
-    return counted_reserve(&o->counted, closure);
+    if (o->epoch_cap - o->epoch_count >= epochs)
+        return SL_OK;
+    if (cap < o->epoch_count + epochs)
+        cap = o->epoch_count + epochs;
+    grown = sl_realloc_array(o->epochs, cap, sizeof(*grown));
+    if (grown == NULL)
+        return SL_ENOMEM;
+    o->epochs = grown;
+    o->epoch_cap = cap;
+    return SL_OK;
+}
+
+enum sl_err once_reserve(struct once *o, uint64_t closure)
+{
+    enum sl_err rc = once_reserve_epochs(o, 1);
+
+    return rc == SL_OK ? counted_reserve(&o->counted, closure) : rc;
 }
 
 // Its line, made if there is none. Looks from the end: work lies there.

@@ -107,9 +107,13 @@ enum sl_err once_reserve(struct once *o, uint64_t closure);
 // it is skipped). Call once_reserve before.
 void once_add(struct once *o, const struct once_step *s);
 
-// Counts the `count` steps, at least 1, of a round, all of one epoch and none
-// of them counted yet, as one update, or as none if they are skipped. Call
-// once_reserve for each before.
+// Reserves memory for the lines of `epochs` epochs, so that a round of steps of
+// as many epochs can be counted. once_reserve does so for one. SL_ENOMEM.
+enum sl_err once_reserve_epochs(struct once *o, size_t epochs);
+
+// Counts the `count` steps, at least 1, of a round, none of them counted yet,
+// as one update, or as none if they are skipped. Call once_reserve for each
+// before, and once_reserve_epochs if they may be of several epochs.
 void once_add_round(struct once *o, const struct once_step *steps,
                     size_t count);
 

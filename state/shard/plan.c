@@ -182,6 +182,8 @@ static enum sl_err read_schedule(struct plan *p,
                                  const Sluice__V1__ShardSpec *spec,
                                  struct sl_error *err)
 {
+    uint32_t most = p->open > 0 ? p->open : p->contributions;
+
     if (spec->geometry == NULL)
         return sl_fail(err, SL_EINVAL, "the shard's geometry is missing");
     p->schedule = wire_schedule(spec->geometry);
@@ -193,13 +195,14 @@ static enum sl_err read_schedule(struct plan *p,
     if (p->schedule.epochs > PLAN_MAX_EPOCHS)
         return sl_fail(err, SL_EINVAL, "%" PRIu64 " epochs; at most %d",
                        p->schedule.epochs, PLAN_MAX_EPOCHS);
-    if (p->contributions > CONTRIBUTIONS_MOST ||
-        (p->contributions > 0 && p->schedule.steps_per_closure != 1))
+    if (p->contributions > 0 && p->open > 0)
+        return sl_fail(err, SL_EINVAL, "rounds of two kinds");
+    if (most > CONTRIBUTIONS_MOST ||
+        (most > 0 && p->schedule.steps_per_closure != 1))
         return sl_fail(err, SL_EINVAL,
                        "%u contributions of closures with %" PRIu64
                        " steps; at most %d, of closures with one",
-                       p->contributions, p->schedule.steps_per_closure,
-                       CONTRIBUTIONS_MOST);
+                       most, p->schedule.steps_per_closure, CONTRIBUTIONS_MOST);
     p->accumulate = spec->accumulate > 0 ? spec->accumulate : 1;
     if (p->schedule.batch % p->accumulate != 0)
         return sl_fail(err, SL_EINVAL,
@@ -286,6 +289,7 @@ enum sl_err plan_read(struct plan *out, const Sluice__V1__ShardSpec *spec,
         .seed = spec->seed,
         .shard = spec->shard,
         .contributions = spec->contributions,
+        .open = spec->open_contributions,
     };
     enum sl_err rc = SL_ENOMEM;
 

@@ -109,6 +109,8 @@ enum sl_err shard_new_in(struct shard **out, struct plan *plan,
                                 s->plan.elements, s->tables.account);
     s->contributions.coded = &s->plan.coded;
     if (rc == SL_OK)
+        rc = open_round_init(&s->open, s->plan.open, s->plan.elements);
+    if (rc == SL_OK)
         rc = stale_init(&s->versions, &s->plan.stale, s->plan.elements);
     if (rc == SL_OK)
         rc = mirror_init(&s->mirror, &s->plan);
@@ -141,6 +143,7 @@ void shard_unref(struct shard *s)
     once_release(&s->once);
     contributions_release(&s->contributions);
     mirror_release(&s->mirror);
+    open_round_release(&s->open);
     round_rows_release(&s->rows_before, &s->tables);
     stale_release(&s->versions);
     tables_release(&s->tables);
@@ -645,6 +648,76 @@ static enum sl_err contribute_locked(struct shard *s,
     return rc;
 }
 
+// ---- rounds without slots
+
+// Applies the mean of what is held as one update, and counts all of it, under
+// the one lock (L1). `told`: a message ends the round, and no contribution.
+static void shard_end_open_locked(struct shard *s, bool told)
+{
+    uint64_t version = once_version(&s->once), largest = s->open.largest;
+    uint32_t count;
+    const float *mean = open_round_close(&s->open, version, &count);
+    const struct apply_of of = {&s->rates, s->open.steps[0].closure, version,
+                                version, largest};
+    struct sl_slice one = {(const uint8_t *)mean, plan_values_bytes(&s->plan)};
+    struct sl_slices payload = slices_one(&one);
+    struct apply_step step;
+
+    apply_step_init(&step, &s->plan, &s->versions, &of);
+    if (mean != NULL)
+        apply_update(&s->plan, &s->memory, WIRE_F32, &payload, &step, NULL);
+    FAULT("apply.done");
+    once_add_round(&s->once, s->open.steps, count);
+    FAULT("once.added");
+    HISTORY("open_closed", WHICH "told=%d most=%u keys=%u steps=%" PRIu64,
+            WHICH_OF(s), told, s->open.most, count,
+            counted_steps(&s->once.counted));
+}
+
+// Holds a contribution in the round that is open now, whatever its closure
+// (L3); it may be the last one of the round.
+static enum sl_err shard_hold_open_locked(struct shard *s,
+                                          const struct wire_push *push,
+                                          struct wire_push_reply *reply,
+                                          void *values)
+{
+    const struct once_step step = {.closure = push->closure,
+                                   .step = push->step,
+                                   .samples = push->samples,
+                                   .digest = push->digest};
+    enum sl_err rc;
+
+    reply->result = WIRE_PUSH_HELD;
+    if (open_round_has(&s->open, push->closure))
+        return SL_OK;
+    rc = once_reserve(&s->once, push->closure);
+    if (rc != SL_OK)
+        return rc;
+    open_round_hold(&s->open, &step, push->based_on, push->wire,
+                    &push->payload);
+    if (s->open.held < s->open.most)
+        return SL_OK;
+    shard_end_open_locked(s, false);
+    copy_locked(s, push->wire, values);
+    reply->result = WIRE_PUSH_COUNTED;
+    return SL_OK;
+}
+
+bool shard_close_round(struct shard *s, uint64_t job_incarnation,
+                       uint64_t closure)
+{
+    bool held;
+
+    pthread_mutex_lock(&s->lock);
+    held = !s->closed && s->incarnation != 0 &&
+           job_incarnation == s->plan.job_incarnation &&
+           open_round_has(&s->open, closure);
+    if (held)
+        shard_end_open_locked(s, true);
+    pthread_mutex_unlock(&s->lock);
+    return held;
+}
+
 // `checked` is what apply_check and tables_check said of payload and rows.
 static enum sl_err push_locked(struct shard *s, const struct wire_push *push,
                                const struct tables_push *rows,
@@ -696,6 +769,13 @@ static enum sl_err push_locked(struct shard *s, const struct wire_push *push,
             tell_open_locked(s, &reply->open_first, &reply->open_count);
         return rc;
     }
+    // Of what is held, too: a message may end the round at any time.
+    if (rc == SL_OK)
+        rc = once_reserve_epochs(&s->once, s->open.held + 1);
+    // What is held stays, though another attempt would skip it.
+    if (rc == SL_OK && s->plan.open > 0 &&
+        (!push->skip || open_round_has(&s->open, push->closure)))
+        return shard_hold_open_locked(s, push, reply, values);
     if (rc == SL_OK)
         rc = once_reserve(&s->once, push->closure);
     if (rc == SL_OK && push->absent_bytes > 0)
@@ -730,10 +810,10 @@ static enum sl_err shard_check_absent(const struct shard *s,
         return sl_fail(err, SL_EINVAL,
                        "absent: of pieces beyond the %zu that shard %u has",
                        pieces, s->plan.shard);
-    if (s->plan.contributions > 0)
+    if (s->plan.contributions > 0 || s->plan.open > 0)
         return sl_fail(err, SL_EINVAL,
                        "absent: every piece of a contribution has a gradient "
-                       "in train.mode sync");
+                       "in rounds");
     if (!payload && n < pieces)
         return sl_fail(err, SL_EINVAL,
                        "payload: it is missing, and %zu of %zu pieces have a "

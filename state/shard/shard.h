@@ -36,6 +36,7 @@
 #include "state/shard/freeze.h"
 #include "state/shard/mirror.h"
 #include "state/shard/once.h"
+#include "state/shard/open_round.h"
 #include "state/shard/plan.h"
 #include "state/shard/buffer_pool.h"
 #include "state/shard/round_rows.h"
@@ -68,6 +69,7 @@ struct shard {
     bool behind;                  // memory lacks counted updates: update.h
     struct contributions contributions; // contributions of the open round
     struct mirror mirror;               // values as workers have them
+    struct open_round open;             // those of a round without slots
     struct stale_versions versions;     // kept values of earlier versions
     struct tables tables;               // rows of sparse tables
     struct round_rows rows_before;      // some, from before the last round
@@ -150,6 +152,13 @@ enum sl_err shard_push(struct shard *s, const struct wire_push *push,
 enum sl_err shard_push_finite(struct shard *s, const struct wire_push *push,
                               struct wire_push_reply *reply, void *values,
                               struct sl_error *err);
+
+// Ends the open round that holds the contribution of `closure`: applies the
+// mean and counts all that is held, as one update (L1, L2). Returns true if it
+// did; false, and nothing has changed, if the shard holds no such contribution,
+// is closed or not admitted, or its job is of another incarnation.
+bool shard_close_round(struct shard *s, uint64_t job_incarnation,
+                       uint64_t closure);
 
 // Returns true if the closure belongs to the open round of mode sync. False in
 // any other mode, or if the shard is closed or not admitted.

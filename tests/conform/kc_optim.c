@@ -140,12 +140,17 @@ unsigned kc_optim(struct kern_dev *dev)
 
     // Every kind, with and without what gives it another kernel.
     for (int kind = OPTIM_SGD; kind < OPTIM_KIND_COUNT; kind++)
-        for (unsigned variant = 0; variant < 4; variant++) {
+        for (unsigned variant = 0; variant < 5; variant++) {
             struct optim o;
 
             optim_defaults(&o, (enum optim_kind)kind);
             o.momentum = variant & 1 ? 0.9 : 0;
             o.nesterov = o.amsgrad = o.centered = variant & 2;
+            if (variant == 4) {
+                o.momentum = 0.9;
+                o.nesterov = true;
+                o.delay = 2;
+            }
             o.clipvalue = variant & 1 ? 1.5 : 0;
             o.weight_decay = variant & 2 ? 0.01 : 0;
             o.torch_epsilon = variant == 1 || variant == 2;

@@ -103,6 +103,8 @@ def net_spec(rng):
                    epochs=rng.randrange(1, 9), mode=rng.choice(MODES))
     if spec["train"]["mode"] in ("sync", "local"):
         spec["train"].update(contributions=2)
+    if spec["train"]["mode"] == "local":
+        spec["train"].update(contributions=3, quorum=rng.randrange(1, 4))
     return spec
 
 

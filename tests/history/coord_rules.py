@@ -140,6 +140,14 @@ class CoordRules:
             self.report.add("cover", f"a closure is believed counted (C1), but steps "
                             f"{lacks} are not in the newest incarnation", e)
 
+    def on_told(self, e):
+        """L4: what a shard says that it has counted, it has."""
+        job = self.job(e)
+        memory = self.shards.shard(e).of.get(e["incarnation"])
+        if job.geometry is not None and (memory is None or e["steps"] > len(memory.keys)):
+            self.report.add("cover", f"a shard tells of {e['steps']} steps (L4), more than "
+                            "are counted there", e)
+
     # ---- admission
 
     def on_admission(self, e):

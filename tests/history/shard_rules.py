@@ -196,9 +196,25 @@ class ShardRules:
         if memory is not None:
             memory.closed = e
 
+    def on_open_closed(self, e):
+        """A round without slots; a message ends it, or the push that this stands before."""
+        memory = self.memory(e)
+        if memory is None:
+            return
+        if not e["told"]:
+            memory.closed = e
+            return
+        if not memory.held:
+            self.report.add("once", "a round is ended that holds nothing (L2)", e)
+        self.close(memory, e, e)
+
     def close(self, memory, closed, e):
         """The mean of what was held is applied, and all of it counted."""
-        open_keys = self.open_round(memory, closed)
+        slots = closed.kind == "round_closed"
+        open_keys = self.open_round(memory, closed) if slots else None
+        if not slots and len(memory.held) > closed["most"]:
+            self.report.add("once", f"a round of at most {closed['most']} is closed with "
+                            f"{len(memory.held)} (L1)", closed, e)
         if open_keys is not None and open_keys != set(memory.held):
             self.report.add("once", f"a round of {sorted(open_keys)} is closed with "
                             f"{sorted(memory.held)} (Y1)", closed, e)

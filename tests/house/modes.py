@@ -23,12 +23,15 @@ ASKS = re.compile(
     r'"(?:async|sync|allreduce|hybrid|local)"'
     r"|\bmode_(?:async|sync|allreduce|hybrid|local)\b(?!\.h)"
     r"|\btrain->mode\b|\bmode->name\b|(?:->|\.)mode *[!=]="
-    r"|\bspec_(?:allreduce|hybrid|local|inner|contributions|ring_scales|group|backup)\("
+    r"|\bspec_(?:allreduce|hybrid|local|inner|contributions|open|open_contributions"
+    r"|ring_scales|group|backup)\("
     r"|\bevidence(?:\.|->)round *[!=<>]=?")
 
 # (file, what it asks): reason.
 ALLOWED = {
     ("coordinator/core/mode.c", "train->mode"): "finds the row",
+    ("coordinator/core/mode.c", "spec_open("): "finds the row",
+    ("coordinator/core/job.c", "spec_open("): "an older psserver knows no open rounds",
     ("coordinator/core/leases/reports.c", "spec_backup("):
         "of two holders of a slot only one's numbers are counted",
 }

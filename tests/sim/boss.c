@@ -435,7 +435,7 @@ void boss_receive(struct sim *s, struct proc *boss, uint64_t number,
     coord_receive(b->coord, number, up);
     if (up->kind_case == SLUICE__V1__ATTEND_UP__KIND_COMPLETE ||
         up->kind_case == SLUICE__V1__ATTEND_UP__KIND_COMPLETES ||
-        (s->knobs.contributions > 0 &&
+        (s->knobs.contributions + s->knobs.open > 0 &&
          up->kind_case == SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT) ||
         up->kind_case == SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO)
         check_evidence(s);

@@ -4,7 +4,7 @@
 // The rates are those of TigerBeetle's simulator. Each is 0 in some seeds, so
 // that one kind of bad luck does not always hide behind another; and each seed
 // likes some strokes of the nemesis more than others.
-#include "tests/sim/sim.h"
+#include "tests/sim/truth.h"
 
 static unsigned rate(struct sim *s, unsigned most)
 {
@@ -39,6 +39,20 @@ static void draw_rounds(struct sim *s, struct knobs *k)
     k->backup = (unsigned)sim_below(s, k->contributions == 1 ? 2 : 3);
     if (k->contributions == 4 && closures % 4 == 3)
         closures--;
+    k->schedule.batch = UINT64_C(1) << sim_between(s, 1, 2);
+    k->schedule.samples = closures * k->schedule.batch;
+    k->schedule.steps_per_closure = 1;
+    T_LE(schedule_closures(&k->schedule), SIM_CLOSURES);
+}
+
+// A closure is one contribution, and all have the same samples: so the mean of
+// any number of them has no fraction (truth.h).
+static void draw_open(struct sim *s, struct knobs *k)
+{
+    uint64_t closures = sim_between(s, 2, 30);
+
+    k->open = (unsigned)sim_between(s, 2, TRUTH_OPEN_MOST);
+    k->quorum = (unsigned)sim_between(s, 1, k->open - 1);
     k->schedule.batch = UINT64_C(1) << sim_between(s, 1, 2);
     k->schedule.samples = closures * k->schedule.batch;
     k->schedule.steps_per_closure = 1;
@@ -100,6 +114,8 @@ static void choose_audit(const struct sim *s, struct knobs *k)
 {
     uint64_t luck = sl_mix64(s->seed ^ 0xa0d17);
 
+    if (k->mode == SIM_OPEN)
+        return; // what many steps change is not compared
     k->audit = luck % 2 == 0 ? (unsigned)(luck >> 8) % 1001 : 0;
     // All ranks, and members of a group, take the time: less else would happen.
     if (k->mode == SIM_RING || k->mode == SIM_HYBRID)
@@ -150,6 +166,8 @@ void knobs_draw(struct sim *s, struct knobs *k, enum sim_mode mode)
         draw_ring(s, k);
     else if (mode == SIM_HYBRID)
         draw_groups(s, k);
+    else if (mode == SIM_OPEN)
+        draw_open(s, k);
     choose_audit(s, k);
 }
 
@@ -157,7 +175,7 @@ void knobs_draw(struct sim *s, struct knobs *k, enum sim_mode mode)
 // there is an integer that says what it is the sum of (truth.h).
 void knobs_job(const struct knobs *k, char *out, size_t size)
 {
-    char mode[128] = "";
+    char mode[192] = "";
     size_t used;
     int n;
 
@@ -165,6 +183,12 @@ void knobs_job(const struct knobs *k, char *out, size_t size)
         snprintf(mode, sizeof(mode),
                  ",\"mode\":\"sync\",\"contributions\":%u,\"backup\":%u",
                  k->contributions, k->backup);
+    else if (k->mode == SIM_OPEN)
+        snprintf(mode, sizeof(mode),
+                 ",\"mode\":\"local\",\"contributions\":%u,\"quorum\":%u,"
+                 "\"inner\":{\"steps\":1},\"outer\":{\"type\":\"sgd\","
+                 "\"learning_rate\":1.0}",
+                 k->open, k->quorum);
     else if (k->mode == SIM_HYBRID)
         snprintf(mode, sizeof(mode),
                  ",\"mode\":\"hybrid\",\"group\":{\"by\":\"%s\",\"size\":%u}",

@@ -127,6 +127,11 @@ TEST(life, quiet_jobs_in_allreduce_finish_with_honest_numbers)
     live_quietly(SIM_RING);
 }
 
+TEST(life, quiet_jobs_with_open_rounds_finish_with_honest_numbers)
+{
+    live_quietly(SIM_OPEN);
+}
+
 TEST(life, quiet_jobs_in_hybrid_finish_with_honest_numbers)
 {
     live_quietly(SIM_HYBRID);
@@ -140,7 +145,7 @@ TEST(life, the_same_seed_is_the_same_run)
     log_set_level(LOG_LEVEL_ERROR);
     for (uint64_t seed = t_seed(); seed < t_seed() + 8; seed++) {
         static const enum sim_mode modes[] = {SIM_ASYNC, SIM_SYNC, SIM_RING,
-                                              SIM_HYBRID};
+                                              SIM_HYBRID, SIM_OPEN};
         enum sim_mode mode = modes[seed % SL_COUNT(modes)];
 
         again("same_seed", seed);
@@ -285,6 +290,30 @@ TEST(life, live_whatever_happens_the_job_finishes_and_all_holds)
 TEST(life, sync_whatever_happens_rounds_are_whole_and_all_holds)
 {
     live_all(SIM_SYNC, "sync_what", SEEDS);
+}
+
+TEST(life, open_whatever_happens_each_contribution_is_in_one_round)
+{
+    uint64_t first = setting("SIM_FIRST", t_seed());
+    uint64_t seeds = setting("SIM_SEEDS", SEEDS / 4);
+    struct seen seen = {0};
+
+    log_set_sink(nothing, NULL);
+    for (uint64_t seed = first; seed < first + seeds; seed++) {
+        again("open_what", seed);
+        live(seed, SIM_OPEN, &seen);
+    }
+    log_set_sink(NULL, NULL);
+    printf("    %llu lives: %llu held, %llu rounds, %llu of them ended by a "
+           "message\n",
+           (unsigned long long)seeds, (unsigned long long)seen.held,
+           (unsigned long long)seen.rounds, (unsigned long long)seen.told);
+    if (seeds >= 100) {
+        T_GE(seen.held, 10 * seeds);
+        T_GE(seen.told, seeds);
+        T_GT(seen.rounds, seen.told + seeds);
+        T_GE(seen.fallbacks, seeds);
+    }
 }
 
 // Two rounds of four, each of which one contribution skips: that is chance,

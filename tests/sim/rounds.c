@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // tests/sim/rounds.c -- what must hold of the rounds of a job that trains in
-// sync: Y1 to Y4, against what was seen to be held and counted.
+// sync: Y1 to Y4, and of open rounds: L1 to L4, against what was seen to be
+// held and counted.
 //
 // Where a round begins is computed here a second time, from its number.
 #include "coordinator/core/job.h"
@@ -78,6 +79,58 @@ void rounds_close(struct sim *s, struct memory *m, const struct wire_push *push)
         m->held[i] = HELD_NOT;
     }
     s->seen.rounds++;
+}
+
+// L1: all that was held is applied as one mean, and counted.
+static void end_open(struct sim *s, struct memory *m)
+{
+    unsigned held = 0;
+
+    for (uint64_t i = 0; i < SIM_CLOSURES; i++)
+        held += m->held[i] != HELD_NOT;
+    if (held == 0 || held > s->knobs.open)
+        T_FAIL("L1: shard %u ended a round with %u contributions", m->number,
+               held);
+    for (uint64_t i = 0; i < SIM_CLOSURES; i++)
+        if (m->held[i] != HELD_NOT) {
+            truth_count_shares(s, m, i, 0, false, TRUTH_SHARES / held);
+            m->held[i] = HELD_NOT;
+        }
+    s->seen.rounds++;
+}
+
+void rounds_open(struct sim *s, struct memory *m, const struct wire_push *push,
+                 bool held)
+{
+    if (push->skip && !held) {
+        truth_count(s, m, push->closure, 0, true);
+        return;
+    }
+    if (push->skip && m->held[push->closure] == HELD_NOT)
+        T_FAIL("L1: shard %u holds closure %llu, which is to be skipped",
+               m->number, (unsigned long long)push->closure);
+    if (counted(s, m, push->closure))
+        T_FAIL("L1: shard %u holds closure %llu, which it has counted",
+               m->number, (unsigned long long)push->closure);
+    m->held[push->closure] = HELD; // L3: of whatever round
+    s->seen.held += held;
+    if (!held)
+        end_open(s, m);
+}
+
+void rounds_told(struct sim *s, struct memory *m, uint64_t closure,
+                 uint64_t version)
+{
+    bool ended = once_version(&m->shard->once) != version;
+    bool held = closure < SIM_CLOSURES && m->held[closure] != HELD_NOT;
+
+    if (ended && !held)
+        T_FAIL("L2: shard %u ended a round for closure %llu, which it does not "
+               "hold",
+               m->number, (unsigned long long)closure);
+    if (ended)
+        end_open(s, m);
+    s->seen.told += ended;
 }
 
 void rounds_before(struct sim *s, const struct ledger *now,
@@ -166,7 +219,13 @@ void rounds_believed(struct sim *s, uint32_t shard,
     struct memory *m = truth_incarnation(s, shard, e->incarnation);
     uint64_t first = e->held_first;
 
-    for (uint64_t i = 0; m != NULL && i < s->knobs.contributions; i++)
+    if (s->knobs.open > 0) // by the closure itself: there are few
+        first = 0;
+    for (uint64_t i = 0;
+         m != NULL &&
+         i < (s->knobs.open > 0 ? schedule_closures(&s->knobs.schedule)
+                                : s->knobs.contributions);
+         i++)
         if ((e->held[i / 64] >> i % 64 & 1) && !counted(s, m, first + i) &&
             m->held[first + i] == HELD_NOT)
             T_FAIL("Y3: the coordinator believes that shard %u (incarnation "

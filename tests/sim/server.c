@@ -106,6 +106,18 @@ void server_beat(struct sim *s, struct proc *p)
     roster_tick(me->roster, ++me->seq, p->draining);
 }
 
+static void close_round(struct sim *s, struct proc *p,
+                        const Sluice__V1__CloseRound *m)
+{
+    struct server *me = p->self;
+    struct memory *memory = look(s, p, m->job, m->shard);
+    uint64_t version = memory == NULL ? 0 : once_version(&memory->shard->once);
+
+    roster_close_round(me->roster, m);
+    if (memory != NULL)
+        rounds_told(s, memory, m->closure, version);
+}
+
 static void receive(struct sim *s, struct proc *p,
                     const Sluice__V1__AttendDown *down)
 {
@@ -124,6 +136,9 @@ static void receive(struct sim *s, struct proc *p,
         break;
     case SLUICE__V1__ATTEND_DOWN__KIND_HELLO_WANTED:
         roster_hello(me->roster, down->hello_wanted);
+        break;
+    case SLUICE__V1__ATTEND_DOWN__KIND_CLOSE_ROUND:
+        close_round(s, p, down->close_round);
         break;
     case SLUICE__V1__ATTEND_DOWN__KIND_SNAPSHOT:
         roster_snapshot(me->roster, down->snapshot);
@@ -151,6 +166,8 @@ static uint64_t term_of(const Sluice__V1__AttendDown *down)
         return down->refuse->term;
     case SLUICE__V1__ATTEND_DOWN__KIND_KEEP:
         return down->keep->term;
+    case SLUICE__V1__ATTEND_DOWN__KIND_CLOSE_ROUND:
+        return down->close_round->term;
     default:
         return 0;
     }

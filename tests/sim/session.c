@@ -8,6 +8,7 @@
 // rpc_stream_* functions below (common/net/rpc.h).
 #include "common/base/buf.h"
 #include "common/base/rng.h"
+#include "proto/model.h"
 #include "tests/sim/channel.h"
 #include "tests/sim/net_own.h"
 
@@ -120,6 +121,7 @@ static void send_hello(struct sim *s, struct proc *p)
     m.process = p->process;
     m.address = p->address;
     m.protocol = WIRE_PROTOCOL;
+    m.edition = model_edition_known();
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_HELLO;
     up.hello = &m;
     p->hello_us = sim_now(s);

@@ -125,7 +125,7 @@ uint64_t sim_between(struct sim *s, uint64_t low, uint64_t high); // inclusive
 
 // ---- knobs.c
 
-enum sim_mode { SIM_ASYNC, SIM_SYNC, SIM_RING, SIM_HYBRID };
+enum sim_mode { SIM_ASYNC, SIM_SYNC, SIM_RING, SIM_HYBRID, SIM_OPEN };
 
 // How the first worker is wrong (wrong.c): a bit flips now and then; a lane of
 // its vector unit is stuck; one of its cores rounds wrongly.
@@ -148,11 +148,13 @@ struct knobs {
     uint64_t weights;   // which strokes it likes, a byte each
     struct schedule schedule;
     unsigned contributions; // of a round; 0: not sync. A ring: 0: its ranks
-    unsigned group;         // members of one, in hybrid
-    bool by_host;           // they are of one host
-    unsigned ranks_min;     // that a ring waits for
-    unsigned backup;        // slots that are leased a second time at once
-    unsigned audit;         // rounds that are audited, permille
+    unsigned open;   // most contributions of a round without slots; 0: not so
+    unsigned quorum; // with `open`: fewest of a round that waits for no more
+    unsigned group;  // members of one, in hybrid
+    bool by_host;    // they are of one host
+    unsigned ranks_min; // that a ring waits for
+    unsigned backup;    // slots that are leased a second time at once
+    unsigned audit;     // rounds that are audited, permille
     // results of the first worker that may be wrong, permille; 0: it is right
     unsigned flips;
     enum sim_wrong wrong;
@@ -226,7 +228,7 @@ struct proc {
     X(completions) X(void_evidence) X(events) X(held) X(copies) X(rounds) X(backups)      \
     X(early) X(ahead) X(far) X(generations) X(ring_rounds) X(base_files) X(base_copies) \
     X(copied_ahead) X(died_copying) X(broken) X(groups) X(group_steps) X(lost_steps) X(parted) \
-    X(all_skipped) X(round_waits) X(before_round) X(broken_links) X(shares) X(by_range)   \
+    X(all_skipped) X(told) X(round_waits) X(before_round) X(broken_links) X(shares) X(by_range)   \
     X(repeats) X(repeats_wrong) X(flips) X(doubtful) X(suspects) X(audits)
 // clang-format on
 

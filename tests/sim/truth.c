@@ -38,14 +38,15 @@ uint64_t truth_index(struct sim *s, uint64_t closure, uint32_t step)
 }
 
 static void ledger_add(struct sim *s, struct ledger *l, uint64_t closure,
-                       uint32_t step, uint8_t how)
+                       uint32_t step, uint8_t how, uint8_t shares)
 {
     double v[SIM_FIELDS];
 
     l->of[truth_index(s, closure, step)] = how;
+    l->shares[truth_index(s, closure, step)] = shares;
     truth_step(v, closure, step);
     for (unsigned i = 0; how == TRUTH_APPLIED && i < SIM_FIELDS; i++)
-        l->sum[i] += v[i];
+        l->sum[i] += v[i] * shares;
 }
 
 void truth_values(const struct ledger *l, const float *values, size_t count)
@@ -190,7 +191,8 @@ static void load_ledger(struct sim *s, struct memory *m)
                    m->number, (unsigned long long)closure, step,
                    (unsigned long long)m->from.incarnation,
                    (unsigned long long)m->from.sequence);
-        ledger_add(s, &m->ledger, closure, step, writer->ledger.of[i]);
+        ledger_add(s, &m->ledger, closure, step, writer->ledger.of[i],
+                   writer->ledger.shares[i]);
     }
     if (reported != NULL)
         T_MEM(reported->of, m->ledger.of, sizeof(reported->of));
@@ -292,11 +294,17 @@ void truth_uncount(struct sim *s, struct ledger *l, uint64_t closure,
 void truth_count(struct sim *s, struct memory *m, uint64_t closure,
                  uint32_t step, bool skip)
 {
+    truth_count_shares(s, m, closure, step, skip, 1);
+}
+
+void truth_count_shares(struct sim *s, struct memory *m, uint64_t closure,
+                        uint32_t step, bool skip, unsigned shares)
+{
     if (m->ledger.of[truth_index(s, closure, step)] != TRUTH_NOT)
         T_FAIL("once: shard %u counted closure %llu step %u twice (S2)",
                m->number, (unsigned long long)closure, step);
     ledger_add(s, &m->ledger, closure, step,
-               skip ? TRUTH_SKIPPED : TRUTH_APPLIED);
+               skip ? TRUTH_SKIPPED : TRUTH_APPLIED, (uint8_t)shares);
     s->seen.counted++;
     s->seen.skipped += skip;
 }
@@ -307,7 +315,9 @@ static void note_taken(struct sim *s, struct memory *m,
     if (wire_attempt_cmp(push->attempt, m->newest[push->closure]) < 0)
         T_FAIL("fenced: shard %u took an older attempt of closure %llu (I4)",
                m->number, (unsigned long long)push->closure);
-    if (held)
+    if (s->knobs.open > 0 && s->knobs.quorum > 1)
+        rounds_open(s, m, push, held);
+    else if (held)
         rounds_hold(s, m, push);
     else if (s->knobs.contributions > 0)
         rounds_close(s, m, push);
@@ -424,7 +434,7 @@ static void fill_ledger(struct sim *s, struct ledger *out,
         if (!counted_has(set, closure, step))
             continue;
         T_NE(m->ledger.of[i], TRUTH_NOT);
-        ledger_add(s, out, closure, step, m->ledger.of[i]);
+        ledger_add(s, out, closure, step, m->ledger.of[i], m->ledger.shares[i]);
     }
 }
 

@@ -25,9 +25,14 @@
 
 enum { TRUTH_NOT, TRUTH_APPLIED, TRUTH_SKIPPED };
 #define TRUTH_INCARNATIONS 8 // of one memory
+// Most contributions of a round without slots. A contribution to one is of
+// TRUTH_SHARES shares, which any number of them divide.
+#define TRUTH_OPEN_MOST 4
+#define TRUTH_SHARES 12
 
 struct ledger {
-    uint8_t of[SIM_STEPS]; // by global step
+    uint8_t of[SIM_STEPS];     // by global step
+    uint8_t shares[SIM_STEPS]; // times that the step's gradient was applied
     double sum[SIM_FIELDS];
 };
 
@@ -102,6 +107,10 @@ struct shard *truth_shard(struct sim *s, uint32_t shard);
 struct job;
 struct evidence_shard;
 
+// A psserver was told to end the open round of a shard that holds a closure,
+// and had applied so many updates before (L2).
+void rounds_told(struct sim *s, struct memory *m, uint64_t closure,
+                 uint64_t version);
 // A closure of a job in sync is leased (Y4); what is believed to be held (Y3).
 void rounds_lease(struct sim *s, const struct job *job, uint64_t closure);
 void rounds_believed(struct sim *s, uint32_t shard,

@@ -27,6 +27,10 @@ uint64_t truth_index(struct sim *s, uint64_t closure, uint32_t step);
 void truth_count(struct sim *s, struct memory *m, uint64_t closure,
                  uint32_t step, bool skip);
 
+// The same of a contribution of TRUTH_SHARES that has so many in its round.
+void truth_count_shares(struct sim *s, struct memory *m, uint64_t closure,
+                        uint32_t step, bool skip, unsigned shares);
+
 // A ledger as it was before a step that it has.
 void truth_uncount(struct sim *s, struct ledger *l, uint64_t closure,
                    uint32_t step);
@@ -37,6 +41,9 @@ void truth_uncount(struct sim *s, struct ledger *l, uint64_t closure,
 void rounds_hold(struct sim *s, struct memory *m, const struct wire_push *push);
 void rounds_close(struct sim *s, struct memory *m,
                   const struct wire_push *push);
+// The same in a job with open rounds.
+void rounds_open(struct sim *s, struct memory *m, const struct wire_push *push,
+                 bool held);
 // What a pull was answered with that asks for the time before the round of its
 // closure, which is the last one that was counted.
 void rounds_before(struct sim *s, const struct ledger *now,

@@ -146,6 +146,8 @@ static double round_size(const struct work_step *w)
     uint64_t epoch = schedule_closures_per_epoch(&k->schedule);
     uint64_t place, left;
 
+    if (k->open > 0 && k->quorum > 1)
+        return TRUTH_SHARES;
     if (k->contributions == 0)
         return 1;
     place = w->lease->closure % epoch;
@@ -382,7 +384,7 @@ static enum sync_result step_run(struct work_step *w)
     if (w->hand->job.params != NULL)
         return step_by_range(w);
     repeats_begin(&w->repeats, w->lease);
-    if (s->knobs.contributions > 0 || sim_chance(s, 500) ||
+    if (s->knobs.contributions > 0 || s->knobs.open > 0 || sim_chance(s, 500) ||
         w->repeats.count > 0)
         return step_whole(w);
     return step_layers(w);

@@ -164,7 +164,7 @@ uint64_t record_inner_number(const struct record *r, uint64_t closure,
                              uint32_t at)
 {
     uint64_t each = schedule_closures_per_epoch(&r->schedule);
-    uint64_t most = spec_contributions(r->open->spec->train);
+    uint64_t most = r->open->spec->train->contributions;
     uint64_t round =
         closure / each * sl_ceil_div(each, most) + closure % each / most;
 

@@ -216,7 +216,8 @@ static enum sync_result ps_open(struct sync *sync, const struct sync_closure *c,
         p->contribution_held = p->round_closed = p->waited = false;
         // Our closure is a slot of the round that is waited for, which is not
         // applied without it.
-        if (p->want == PS_NEXT && in_round(s, p->waits_for, c->closure))
+        if (s->o.contributions > 0 && p->want == PS_NEXT &&
+            in_round(s, p->waits_for, c->closure))
             ps_cancel(p);
         if (s->o.contributions == 0 && now - p->fresh_ms > FRESH_MS)
             p->have_params = false;

@@ -888,10 +888,10 @@ void task_train(const struct task_env *env, struct worker_job *job,
                                 .job = job,
                                 .device = &t.step,
                                 .apart = job->inner != NULL};
-    // In sync mode all shards skip a contribution, or none does.
+    // In rounds all shards skip a contribution, or none does.
     t.whole = spec_contributions(l->record->open->spec->train) > 0 ||
-              job->precision == SPEC_F16 || train_has_clipping(&t) ||
-              job->rows != NULL;
+              job->inner != NULL || job->precision == SPEC_F16 ||
+              train_has_clipping(&t) || job->rows != NULL;
     t.repeats.tables = job_rows_tables(job->rows);
     // A step of micro-batches asks for rows when each of them begins.
     t.rows_ahead = job->rows != NULL && train_allows_delay(&t) &&

@@ -140,6 +140,9 @@ static enum sl_err check_optimizer(const Sluice__V1__OptimizerSpec *now,
     if (to.optim.torch_momentum != from.optim.torch_momentum)
         return differs("optimizer.torch_momentum", to.optim.torch_momentum,
                        from.optim.torch_momentum, err);
+    if ((to.optim.delay > 1) != (from.optim.delay > 1))
+        return differs("optimizer.delay", to.optim.delay > 1,
+                       from.optim.delay > 1, err);
     if (to.optim.amsgrad != from.optim.amsgrad)
         return differs("optimizer.amsgrad", to.optim.amsgrad,
                        from.optim.amsgrad, err);

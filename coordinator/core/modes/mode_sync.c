@@ -214,11 +214,8 @@ static void sync_fill(Sluice__V1__JobStatus *m, const struct job *job)
 
 const struct mode mode_sync = {.name = "sync", SYNC_ROUNDS};
 
-// A program that knows nothing of the mode would push a gradient as its change.
-static bool local_able(const struct member *m)
-{
-    return m->own_steps;
-}
-
-const struct mode mode_local = {
-    .name = "local", .changes = true, .able = local_able, SYNC_ROUNDS};
+const struct mode mode_local = {.name = "local",
+                                .changes = true,
+                                .able = mode_local_able,
+                                .open = &mode_local_open,
+                                SYNC_ROUNDS};

@@ -16,6 +16,11 @@ extern const struct mode mode_sync;
 extern const struct mode mode_allreduce;
 extern const struct mode mode_hybrid;
 extern const struct mode mode_local;
+extern const struct mode mode_local_open; // of mode_local.open
+
+// Returns true if an external worker's program takes the steps of mode local
+// itself.
+bool mode_local_able(const struct member *m);
 
 // All modes, ended by NULL; a spec without train.mode has the first one.
 extern const struct mode *const modes_all[];

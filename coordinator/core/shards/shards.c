@@ -364,6 +364,30 @@ void shards_retry(struct coord *c, struct job *job)
     }
 }
 
+// Takes what a shard with open rounds says that it has counted (L4). What it
+// was told to end and neither holds nor has counted was never there.
+static void shards_take_counted(struct job *job,
+                                const Sluice__V1__ShardReport *report)
+{
+    struct evidence *e = &job->shards.evidence;
+    struct counted set;
+
+    if (e->open == 0 || report->counted == NULL ||
+        wire_counted_read(&set, &job->shards.schedule, report->counted, NULL) !=
+            SL_OK)
+        return;
+    if (evidence_set_take(e, report->shard, report->incarnation, &set) ==
+            SL_OK &&
+        report->answers > 0)
+        evidence_not_held(e, report->shard, report->incarnation,
+                          report->answers - 1);
+    JOB_HISTORY(job, "told", " shard=%u incarnation=%llu steps=%llu",
+                report->shard, (ull)report->incarnation,
+                (ull)counted_steps(&set));
+    counted_release(&set);
+    job->changes++;
+}
+
 void shards_report(struct coord *c, struct member *m,
                    const Sluice__V1__ShardReport *report)
 {
@@ -387,6 +411,7 @@ void shards_report(struct coord *c, struct member *m,
     shard_rows_take(&job->shards.list[report->shard].rows, report,
                     job->spec->model->n_tables, job->shards.count,
                     coord_now(c));
+    shards_take_counted(job, report);
     // A round that closed, and no worker lived to report it.
     if (job->mode->by_round)
         (void)evidence_low_take(&job->shards.evidence, report->shard,

@@ -174,8 +174,10 @@ static void reason_placing(const struct coord *c, const struct job *job,
         snprintf(out, size, "waiting for a psserver");
     else if (older_psservers(c, job))
         snprintf(out, size,
-                 "waiting for a psserver that keeps tables (edition %u): the "
-                 "attached psservers are older; start newer ones",
+                 "waiting for a psserver that %s (edition %u): the attached "
+                 "psservers are older; start newer ones",
+                 job->spec->model->n_tables > 0 ? "keeps tables"
+                                                : "knows train.quorum",
                  job_shard_edition(job));
     else
         snprintf(out, size, "waiting for psservers to settle");

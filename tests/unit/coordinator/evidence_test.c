@@ -296,6 +296,121 @@ TEST(evidence, without_rounds_what_is_held_is_not_believed)
     evidence_release(&e);
 }
 
+// ---- rounds without slots
+
+// 3000 closures of one step, two shards, rounds of at most 4.
+static struct evidence open_rounds(void)
+{
+    static const struct schedule s = {
+        .samples = 3000, .batch = 1, .epochs = 1, .steps_per_closure = 1};
+    struct evidence e;
+
+    T_OK(evidence_init(&e, &s, 2, t_err()));
+    e.open = 4;
+    for (uint32_t i = 0; i < 2; i++) {
+        struct counted none;
+
+        T_OK(counted_init(&none, &s));
+        evidence_admit(&e, i, 1, &none);
+    }
+    return e;
+}
+
+// A shard says that it has counted closures [0, low) and one more.
+static void told(struct evidence *e, uint32_t shard, uint64_t incarnation,
+                 uint64_t low, uint64_t more)
+{
+    struct counted c;
+
+    T_OK(counted_init(&c, &e->schedule));
+    T_OK(counted_raise(&c, low));
+    (void)counted_add_closure(&c, more);
+    T_OK(evidence_set_take(e, shard, incarnation, &c));
+    counted_release(&c);
+}
+
+TEST(evidence, L4_a_shard_says_what_it_has_counted_of_what_it_held)
+{
+    struct evidence e = open_rounds();
+
+    say(&e, 5, true, true);
+    say(&e, 7, true, true);
+    T_TRUE(evidence_closure_held(&e, 5));
+    T_FALSE(evidence_closure_full(&e, 5));
+    T_FALSE(evidence_closure_held(&e, 6));
+    T_EQ(evidence_held(&e, 0), 2);
+    T_EQ(evidence_held_first(&e, 0), 5);
+    told(&e, 0, 7, 3000, 0); // of a memory that is gone (C1)
+    T_EQ(evidence_held(&e, 0), 2);
+    T_EQ(evidence_next(&e, 0), 0);
+    told(&e, 0, 1, 0, 5);
+    T_TRUE(counted_closure_full(evidence_counted(&e, 0), 5));
+    T_FALSE(counted_closure_full(evidence_counted(&e, 0), 7));
+    T_EQ(evidence_held_first(&e, 0), 7);
+    T_TRUE(evidence_closure_held(&e, 5)); // counted there, and held here
+    told(&e, 1, 1, 8, 9);
+    T_EQ(evidence_held(&e, 1), 0);
+    T_EQ(evidence_held_first(&e, 1), e.closures);
+    told(&e, 1, 1, 0, 0); // late: nothing is taken back
+    T_EQ(counted_low(evidence_counted(&e, 1)), 8);
+    evidence_release(&e);
+}
+
+TEST(evidence, Y3_what_open_rounds_held_goes_with_the_memory)
+{
+    struct evidence e = open_rounds();
+    struct counted none;
+
+    say(&e, 5, true, true);
+    T_OK(counted_init(&none, &e.schedule));
+    evidence_admit(&e, 1, 2, &none);
+    T_FALSE(evidence_closure_held(&e, 5));
+    T_EQ(evidence_held(&e, 0), 1);
+    T_EQ(evidence_held(&e, 1), 0);
+    evidence_release(&e);
+}
+
+// One bit stands for one closure and for that EVIDENCE_ROUND_MOST behind it.
+TEST(evidence, what_open_rounds_have_counted_is_no_more_held_behind_the_window)
+{
+    struct evidence e = open_rounds();
+    const uint64_t most = EVIDENCE_ROUND_MOST;
+    struct evidence_item items[] = {{0, 1, false, false}, {1, 1, false, false}};
+    bool full;
+
+    T_EQ(evidence_limit(&e, 100000), most);
+    T_EQ(evidence_limit(&e, 100), 100);
+    say(&e, 5, true, true);
+    say(&e, 6, true, true);
+    T_OK(evidence_complete(&e, 5, items, 2, &full)); // by another worker
+    evidence_name(&e, 0, 1);
+    evidence_name(&e, 1, 1);
+    T_OK(evidence_complete_by_map(&e, 6, 1, &full));
+    for (uint32_t shard = 0; shard < 2; shard++)
+        told(&e, shard, 1, 100, 0);
+    T_FALSE(evidence_closure_held(&e, 5 + most));
+    T_FALSE(evidence_closure_held(&e, 6 + most));
+    evidence_release(&e);
+}
+
+TEST(evidence, a_shard_is_believed_that_it_does_not_hold_what_a_worker_says)
+{
+    struct evidence e = open_rounds();
+    uint64_t before = e.admissions;
+
+    say(&e, 5, true, true);
+    evidence_not_held(&e, 0, 2, 5); // of another memory
+    evidence_not_held(&e, 7, 1, 5); // no such shard
+    evidence_not_held(&e, 0, 1, 5 + EVIDENCE_ROUND_MOST);
+    evidence_not_held(&e, 0, 1, 6);
+    T_TRUE(evidence_closure_held(&e, 5));
+    T_EQ(e.admissions, before);
+    evidence_not_held(&e, 0, 1, 5);
+    T_FALSE(evidence_closure_held(&e, 5));
+    T_NE(e.admissions, before); // it is looked for anew
+    evidence_release(&e);
+}
+
 // ---- by the version of a map
 
 static bool by_map(struct evidence *e, uint64_t closure, uint64_t version)

@@ -302,6 +302,42 @@ TEST(optim, momentum_as_torch_has_it)
     check_torch_momentum(false, true);
 }
 
+// Delayed Nesterov (arXiv 2401.09135): after 200 updates at rate 0.7 and
+// momentum 0.9, as numpy computes it in double. A delay of 1 is Nesterov's
+// momentum with each update.
+static void check_delay(uint32_t delay, unsigned updates, double off,
+                        const double want[COUNT])
+{
+    struct optim o;
+    float w[COUNT], slot[3][COUNT], grad[COUNT];
+    float *const slots[] = {slot[0], slot[1], slot[2]};
+
+    optim_defaults(&o, OPTIM_SGD);
+    o.momentum = 0.9;
+    o.nesterov = true;
+    o.delay = delay;
+    start(w, slot, &o);
+    for (unsigned t = 1; t <= updates; t++) {
+        gradient(grad, t);
+        optim_apply(&o, t, 0.7, COUNT, grad, w, slots);
+    }
+    for (unsigned k = 0; k < COUNT; k++)
+        T_NEAR(w[k], want[k], off);
+}
+
+TEST(optim, the_velocity_of_a_delay_changes_with_the_mean_of_as_many_updates)
+{
+    check_delay(4, 200, 1e-6,
+                (double[COUNT]){-1.246222822, -0.149925997, 0.784814406,
+                                -0.032117489, 0.527139787, -0.820815525});
+    check_delay(4, 198, 1e-6,
+                (double[COUNT]){-1.696586687, -0.310838780, 0.819013631,
+                                0.076055783, 0.600134281, -0.827199217});
+    check_delay(1, 200, 1e-5,
+                (double[COUNT]){-5.664437033, 0.180863908, 2.495854541,
+                                1.189205954, 0.556329902, -1.608745343});
+}
+
 // ---- Ranges and addresses -------------------------------------------------
 
 #define MANY 1003
@@ -316,6 +352,7 @@ static void each_variant(void (*fn)(const struct optim *o))
             o.momentum = bits & 1 ? 0.9 : 0;
             o.nesterov = o.amsgrad = o.centered = (bits & 2) != 0;
             o.torch_momentum = bits == 5 || bits == 7;
+            o.delay = bits == 7 ? 3 : 0;
             o.weight_decay = bits & 4 ? 0.02 : 0;
             o.clipvalue = bits & 4 ? 0.7 : 0;
             fn(&o);

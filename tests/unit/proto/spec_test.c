@@ -784,6 +784,27 @@ static const struct {
     {"'train':{'mode':'local','audit':0.5}",
      "train.audit: what many steps change is not compared; leave it out in "
      "local"},
+    {"'train':{'mode':'local','contributions':4,'quorum':5}",
+     "train.quorum: wants 1 to 4, got 5"},
+    {"'train':{'mode':'local','contributions':4,'quorum':0}",
+     "train.quorum: wants 1 to 4, got 0"},
+    {"'train':{'mode':'local','contributions':4,'quorum':1,'grace_ms':5}",
+     "train.grace_ms: only a round that may end with fewer contributions "
+     "waits; set train.quorum between 1 and train.contributions, which is 4"},
+    {"'train':{'mode':'local','contributions':4,'quorum':2,'grace_ms':3600001}",
+     "train.grace_ms: wants 0 to 3600000, got 3600001"},
+    {"'train':{'mode':'local','contributions':4,'quorum':2,'backup':1}",
+     "train.backup: copies are of fixed slots; with a train.quorum no round "
+     "waits for a slot: leave it out"},
+    {"'train':{'mode':'local','outer':{'type':'sgd','delay':4}}",
+     "train.outer.delay: is of sgd with nesterov and momentum where each "
+     "contribution is an update; set train.quorum: 1, or leave it out"},
+    {"'train':{'mode':'local','contributions':4,'quorum':2,'inner':{'up':"
+     "'int8'}}",
+     "train.quorum: codes are of rounds with fixed slots; leave out "
+     "train.inner.up and train.inner.down"},
+    {"'train':{'quorum':2}",
+     "train.quorum: says something of local alone, and train.mode is async"},
     {"'train':{'outer':{'type':'sgd'}}",
      "train.outer: says something of local alone, and train.mode is async"},
     {"'train':{'mode':'sync','inner':{'steps':2}}",
@@ -1286,6 +1307,34 @@ TEST(spec, local_steps_may_travel_in_codes)
             "int8, e3m0");
     refused(JOB(TEST_DATA, "'train':{'mode':'local','inner':{'up':'e3m1'}}"),
             "train.inner.up: unknown 'e3m1'; did you mean 'e3m0'?");
+}
+
+// With a quorum no slot is fixed; with 1 each contribution is an update, and
+// the momentum that of as many as are expected.
+TEST(spec, local_rounds_with_a_quorum)
+{
+    Sluice__V1__JobSpec *spec = checked(JOB(
+        TEST_DATA, "'train':{'mode':'local','contributions':6,'quorum':4}"));
+
+    T_TRUE(spec_open(spec->train));
+    T_EQ(spec_contributions(spec->train), 0);
+    T_EQ(spec_open_contributions(spec->train), 6);
+    T_FALSE(spec->train->outer->has_delay);
+    T_EQ(spec->model->edition, 15);
+    T_EQ(spec_kept_vectors(spec), 3); // values, one slot, the sum
+    wire_free(&spec->base);
+    spec = checked(JOB(
+        TEST_DATA, "'train':{'mode':'local','contributions':6,'quorum':1}"));
+    T_EQ(spec_open_contributions(spec->train), 0);
+    T_EQ(spec->train->outer->delay, 6);
+    T_EQ(spec_kept_vectors(spec), 3); // values, two slots
+    wire_free(&spec->base);
+    spec = checked(JOB(
+        TEST_DATA, "'train':{'mode':'local','contributions':6,'quorum':6}"));
+    T_FALSE(spec_open(spec->train));
+    T_EQ(spec_contributions(spec->train), 6);
+    T_EQ(spec->model->edition, 14);
+    wire_free(&spec->base);
 }
 
 // The first group that a name fits; what it does not say is the optimizer's.

@@ -1,0 +1,110 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/modes/mode_open.c -- mode local with a quorum: workers take
+// any closures, as in async, and a round at a shard is what has come by its end
+// (L1, L2).
+#include "coordinator/core/job.h"
+#include "coordinator/core/leases/leases.h"
+#include "coordinator/core/leases/offers.h"
+#include "coordinator/core/leases/suspects.h"
+#include "coordinator/core/modes/modes.h"
+#include "coordinator/core/send.h"
+#include "proto/spec.h"
+
+#define PACES_MOST 256 // workers whose pace is looked at
+
+// A program that knows nothing of the mode would push a gradient as its change.
+bool mode_local_able(const struct member *m)
+{
+    return m->own_steps;
+}
+
+static void open_placed(struct job *job)
+{
+    job->shards.evidence.open = spec_open_contributions(job->spec->train);
+}
+
+// Returns how long a round with its quorum waits: what the job says, or by the
+// pace of the workers that have leases of the job.
+static uint64_t open_grace_ms(const struct coord *c, const struct job *job)
+{
+    double times[PACES_MOST];
+    uint32_t count = 0;
+
+    if (job->spec->train->grace_ms > 0)
+        return job->spec->train->grace_ms;
+    list_for(n, &c->members.all)
+    {
+        const struct member *m = list_entry(n, struct member, node);
+
+        if (count < PACES_MOST && map_get(&job->leases.holders, m->id) != NULL)
+            times[count++] = m->lease_ms;
+    }
+    return meeting_grace_ms(times, count);
+}
+
+// Sets *now to what the shards hold, as far as is known.
+static void open_look(struct meeting_now *now, const struct job *job)
+{
+    const struct evidence *e = &job->shards.evidence;
+
+    *now = (struct meeting_now){.least = UINT32_MAX,
+                                .quorum = job->spec->train->quorum,
+                                .under_way = job->leases.held > 0};
+    for (uint32_t i = 0; i < e->shards; i++) {
+        uint32_t held = evidence_held(e, i);
+
+        now->least = held < now->least ? held : now->least;
+        now->most = held > now->most ? held : now->most;
+    }
+}
+
+static void open_tell(struct coord *c, struct job *job)
+{
+    const struct evidence *e = &job->shards.evidence;
+
+    for (uint32_t i = 0; i < e->shards; i++) {
+        uint64_t closure = evidence_held_first(e, i);
+        struct member *m = members_get(&c->members, job->shards.list[i].server);
+
+        if (m != NULL && closure < e->closures)
+            send_close_round(c, m, job, i, closure);
+    }
+}
+
+// Ends rounds that have waited long enough.
+static void open_check(struct coord *c, struct job *job)
+{
+    struct meeting_now now;
+
+    if (job->shards.evidence.open == 0 || job_ended(job))
+        return;
+    open_look(&now, job);
+    if (now.most > 0 && now.least >= now.quorum)
+        now.grace_ms = open_grace_ms(c, job);
+    if (meeting_ends(&job->meeting, &now, coord_now(c)))
+        open_tell(c, job);
+}
+
+static void open_fill(Sluice__V1__JobStatus *m, const struct job *job)
+{
+    struct meeting_now now;
+
+    suspects_fill(m, job);
+    if (job->shards.evidence.open == 0)
+        return;
+    open_look(&now, job);
+    m->round_held = now.least;
+    m->round_slots = job->shards.evidence.open;
+}
+
+const struct mode mode_local_open = {
+    .name = "local",
+    .changes = true,
+    .able = mode_local_able,
+    .placed = open_placed,
+    .offer = offers_work,
+    .offers = offers_work_any,
+    .slot = offers_slot,
+    .check = open_check,
+    .fill = open_fill,
+};

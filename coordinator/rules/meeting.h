@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/rules/meeting.h -- when a round without slots is ended early
+// (L2).
+//
+// Each shard ends its round by itself when it holds the most contributions that
+// a round may have. It is told to end it when every shard holds the quorum and
+// the grace is over, or when no contribution is under way, so that none would
+// end it. To be told early changes no count, so a message that is lost is sent
+// again.
+//
+// Threads  the loop.
+// Memory   values; a struct of zeroes is a job of which no shard holds
+//          anything.
+// Units    *_ms monotonic, not 0.
+// Errors   none.
+#ifndef COORDINATOR_RULES_MEETING_H
+#define COORDINATOR_RULES_MEETING_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define MEETING_IDLE_MS 250  // without a contribution under way
+#define MEETING_AGAIN_MS 500 // until the message is sent again
+
+struct meeting {
+    uint64_t quorum_ms; // every shard has held the quorum since; 0: it does not
+    uint64_t idle_ms;   // start of a time without leases; 0: there are leases
+    uint64_t told_ms;   // when the shards were told last
+};
+
+// What is known of the open round of all shards.
+struct meeting_now {
+    uint32_t least, most; // contributions on the shard with fewest, with most
+    uint32_t quorum;
+    bool under_way;    // a worker computes a contribution
+    uint64_t grace_ms; // how long a round with the quorum waits for more
+};
+
+// Takes how things are at now_ms. Returns true if the shards that hold
+// something are to be told to end their round, now.
+bool meeting_ends(struct meeting *m, const struct meeting_now *now,
+                  uint64_t now_ms);
+
+// Returns half of the median of `count` times of a contribution: how long a
+// round waits whose job says nothing of it. 0 if count is 0. Sorts the times.
+uint64_t meeting_grace_ms(double *times_ms, uint32_t count);
+
+#endif

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/shard/open_round.c -- the sum of an open round; see open_round.h.
+#include "state/shard/open_round.h"
+
+#include <assert.h>
+#include <string.h>
+
+#include "common/base/mem.h"
+#include "state/base/element.h"
+#include "state/base/finite.h"
+#include "state/shard/stale.h"
+
+// Elements that are widened at once: they stay in the first cache. On the
+// stack.
+#define CHUNK 4096
+
+enum sl_err open_round_init(struct open_round *r, uint32_t most,
+                            size_t elements)
+{
+    *r = (struct open_round){.most = most, .elements = elements};
+    if (most == 0)
+        return SL_OK;
+    r->sum = sl_aligned(64, elements * sizeof(*r->sum));
+    r->steps = sl_calloc(most, sizeof(*r->steps));
+    return r->sum != NULL && r->steps != NULL ? SL_OK : SL_ENOMEM;
+}
+
+void open_round_release(struct open_round *r)
+{
+    sl_free(r->sum);
+    sl_free(r->steps);
+    *r = (struct open_round){0};
+}
+
+bool open_round_has(const struct open_round *r, uint64_t closure)
+{
+    for (uint32_t i = 0; i < r->held; i++)
+        if (r->steps[i].closure == closure)
+            return true;
+    return false;
+}
+
+static void open_round_add(float *restrict sum, const float *restrict g,
+                           float weight, bool first, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        sum[i] = first ? weight * g[i] : sum[i] + weight * g[i];
+}
+
+void open_round_hold(struct open_round *r, const struct once_step *step,
+                     uint64_t based_on, enum wire_type type,
+                     const struct sl_slices *payload)
+{
+    float wide[CHUNK], *to = r->sum;
+    struct slices_runs it;
+    const void *run;
+    size_t n;
+
+    assert(r->held < r->most && !open_round_has(r, step->closure));
+    (void)slices_runs_init(&it, payload, wire_type_bytes(type));
+    for (; (run = slices_runs_next(&it, CHUNK, &n)) != NULL; to += n) {
+        element_read(type, n, wide, run);
+        open_round_add(to, wide, (float)step->samples, r->held == 0, n);
+    }
+    r->steps[r->held] = *step;
+    r->steps[r->held++].staleness = based_on;
+    r->samples += step->samples;
+    if (step->samples > r->largest)
+        r->largest = step->samples;
+}
+
+const float *open_round_close(struct open_round *r, uint64_t version,
+                              uint32_t *count)
+{
+    float samples = (float)r->samples;
+    bool finite;
+
+    for (size_t i = 0; i < r->elements; i++)
+        r->sum[i] /= samples;
+    finite = finite_all(WIRE_F32, (const uint8_t *)r->sum, r->elements);
+    for (uint32_t i = 0; i < r->held; i++) {
+        struct once_step *step = &r->steps[i];
+
+        step->staleness = stale_delay(version, step->staleness);
+        step->skip = !finite; // too large together
+    }
+    *count = r->held;
+    r->held = 0;
+    r->samples = r->largest = 0;
+    return finite ? r->sum : NULL;
+}

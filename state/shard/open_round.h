@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: Apache-2.0
+// state/shard/open_round.h -- the contributions of a round without slots
+// (train.quorum), held until it is closed.
+//
+// A contribution may be of any closure of one step. It is held in the round
+// that is open when it comes (L3), added to one sum with the weight of its
+// samples; so the bits depend on the order of arrival, and memory does not
+// depend on their number. Held contributions are counted nowhere and are in no
+// snapshot (L1): a shard that is loaded begins with an empty round.
+//
+// Threads  the shard's lock.
+// Memory   open_round_release frees: one vector of the shard's values, and a
+//          step for each contribution.
+// Units    elements of the shard; closures; versions.
+// Errors   SL_ENOMEM; a call that fails has changed nothing.
+#ifndef STATE_SHARD_OPEN_ROUND_H
+#define STATE_SHARD_OPEN_ROUND_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/slices.h"
+#include "state/shard/once.h"
+
+#define OPEN_ROUND_MOST 1024
+
+struct open_round {
+    uint32_t most; // contributions that close it; 0: the job has no such round
+    uint32_t held;
+    size_t elements;
+    float *sum;              // owned; sum of samples times contribution
+    uint64_t samples;        // samples of all held contributions
+    uint64_t largest;        // most samples of a contribution
+    struct once_step *steps; // owned; those that are held, by arrival, each
+                             // with the version it is based on as `staleness`
+};
+
+// Prepares for rounds of at most `most` contributions, up to OPEN_ROUND_MOST,
+// of `elements` elements. `most` 0: there are none. Returns SL_OK or SL_ENOMEM,
+// after which *r is for open_round_release.
+enum sl_err open_round_init(struct open_round *r, uint32_t most,
+                            size_t elements);
+void open_round_release(struct open_round *r); // all zeroes is allowed
+
+// Returns true if the contribution of `closure` is held.
+bool open_round_has(const struct open_round *r, uint64_t closure);
+
+// Holds a contribution that is not held yet, in a round with fewer than
+// r->most. `payload` is of r->elements elements and is read during the call;
+// `based_on` is the version that the step began with. Cannot fail.
+void open_round_hold(struct open_round *r, const struct once_step *step,
+                     uint64_t based_on, enum wire_type type,
+                     const struct sl_slices *payload);
+
+// Ends the round, which holds at least one contribution, at `version`: sets
+// each of r->steps, of which there are *count, to its age in versions, and
+// leaves the round empty. Returns the mean, which lies in r->sum until the next
+// hold; NULL, with all steps marked as skipped, if it is not finite.
+const float *open_round_close(struct open_round *r, uint64_t version,
+                              uint32_t *count);
+
+#endif
