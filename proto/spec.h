@@ -126,7 +126,8 @@ uint32_t spec_contributions(const Sluice__V1__TrainSpec *train);
 // train.contributions, of a checked spec.
 bool spec_open(const Sluice__V1__TrainSpec *train);
 // Returns the most contributions of an open round that becomes one update; 0:
-// rounds are not open, or each contribution is an update (train.quorum 1).
+// rounds are not open, or each contribution is an update (train.quorum 1), and
+// is not coded.
 uint32_t spec_open_contributions(const Sluice__V1__TrainSpec *train);
 
 // Returns how many slots of a round may have a copy (a second worker that

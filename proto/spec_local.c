@@ -24,16 +24,6 @@ bool spec_local(const Sluice__V1__JobSpec *spec)
            strcmp(spec->train->mode, "local") == 0;
 }
 
-bool spec_open(const Sluice__V1__TrainSpec *train)
-{
-    return train->has_quorum && train->quorum < train->contributions;
-}
-
-uint32_t spec_open_contributions(const Sluice__V1__TrainSpec *train)
-{
-    return spec_open(train) && train->quorum > 1 ? train->contributions : 0;
-}
-
 // Returns the type that a word names; train.wire if it is NULL.
 static enum wire_type inner_type(const Sluice__V1__TrainSpec *train,
                                  const char *word)
@@ -45,6 +35,11 @@ static enum wire_type inner_type(const Sluice__V1__TrainSpec *train,
     if (word != NULL)
         (void)spec_word("", word, wire_type_names, WIRE_CODES, &type, NULL);
     return (enum wire_type)type;
+}
+
+bool spec_open(const Sluice__V1__TrainSpec *train)
+{
+    return train->has_quorum && train->quorum < train->contributions;
 }
 
 struct spec_inner spec_inner(const Sluice__V1__TrainSpec *train)
@@ -79,6 +74,16 @@ uint32_t spec_down_code(const Sluice__V1__JobSpec *spec)
     if (spec_local(spec))
         down = spec_inner(spec->train).down;
     return down >= WIRE_TYPES ? down : 0;
+}
+
+uint32_t spec_open_contributions(const Sluice__V1__TrainSpec *train)
+{
+    if (!spec_open(train))
+        return 0;
+    // A code is of a contribution to a round: this one ends its round.
+    if (train->quorum == 1)
+        return spec_inner(train).up >= WIRE_TYPES;
+    return train->contributions;
 }
 
 double spec_max_norm_ratio(const Sluice__V1__TrainSpec *train)
@@ -144,6 +149,13 @@ static enum sl_err check_quorum(Sluice__V1__TrainSpec *t, struct sl_error *err)
         return sl_fail(err, SL_EINVAL,
                        "train.backup: copies are of fixed slots; with a "
                        "train.quorum no round waits for a slot: leave it out");
+    if (spec_open(t) && t->quorum == 1 && spec_inner(t).down >= WIRE_TYPES)
+        return sl_fail(
+            err, SL_EINVAL,
+            "train.inner.down: %s is of what one update changes, and "
+            "with train.quorum 1 a worker misses those of all "
+            "others: take f32, bf16 or f16",
+            wire_type_names[spec_inner(t).down]);
     return t->has_grace_ms ? spec_range("train.grace_ms", t->grace_ms, 0,
                                         GRACE_MOST_MS, err)
                            : SL_OK;
@@ -279,11 +291,6 @@ enum sl_err spec_check_local(Sluice__V1__JobSpec *spec, struct sl_error *err)
         rc = check_outer(t, err);
     if (rc == SL_OK)
         rc = check_norm_ratio(t, err);
-    if (rc == SL_OK && spec_open(t) && spec_coded(spec))
-        return sl_fail(
-            err, SL_EINVAL,
-            "train.quorum: codes are of rounds with fixed slots; leave "
-            "out train.inner.up and train.inner.down");
     if (rc == SL_OK)
         spec_needs(spec, spec_coded(spec) ? MODEL_EDITION_CODED
                          : spec_open(t)   ? MODEL_EDITION_OPEN

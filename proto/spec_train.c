@@ -410,12 +410,12 @@ uint64_t spec_kept_vectors(const Sluice__V1__JobSpec *spec)
     if (o != NULL)
         vectors += spec_optimizer_slots(o);
     if (contributions > 0)
-        vectors += contributions + 1 + (spec_down_code(spec) > 0);
+        vectors += contributions + 1;
     else if (spec_open_contributions(spec->train) > 0)
         vectors++;
     else if (how.rule == SPEC_STALENESS_DC)
         vectors += how.max_delay;
-    return vectors;
+    return vectors + (spec_down_code(spec) > 0);
 }
 
 uint64_t spec_window_most(const Sluice__V1__TrainSpec *t)

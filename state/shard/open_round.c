@@ -8,6 +8,7 @@
 #include "common/base/mem.h"
 #include "state/base/element.h"
 #include "state/base/finite.h"
+#include "state/shard/coded.h"
 #include "state/shard/stale.h"
 
 // Elements that are widened at once: they stay in the first cache. On the
@@ -28,6 +29,7 @@ enum sl_err open_round_init(struct open_round *r, uint32_t most,
 void open_round_release(struct open_round *r)
 {
     sl_free(r->sum);
+    sl_free(r->wide);
     sl_free(r->steps);
     *r = (struct open_round){0};
 }
@@ -47,26 +49,56 @@ static void open_round_add(float *restrict sum, const float *restrict g,
         sum[i] = first ? weight * g[i] : sum[i] + weight * g[i];
 }
 
-void open_round_hold(struct open_round *r, const struct once_step *step,
-                     uint64_t based_on, enum wire_type type,
-                     const struct sl_slices *payload)
+// Adds a payload of plain elements to the sum.
+static void open_round_add_plain(struct open_round *r, float weight,
+                                 enum wire_type type,
+                                 const struct sl_slices *payload)
 {
     float wide[CHUNK], *to = r->sum;
     struct slices_runs it;
     const void *run;
     size_t n;
 
-    assert(r->held < r->most && !open_round_has(r, step->closure));
     (void)slices_runs_init(&it, payload, wire_type_bytes(type));
     for (; (run = slices_runs_next(&it, CHUNK, &n)) != NULL; to += n) {
         element_read(type, n, wide, run);
-        open_round_add(to, wide, (float)step->samples, r->held == 0, n);
+        open_round_add(to, wide, weight, r->held == 0, n);
     }
+}
+
+static enum sl_err open_round_add_coded(struct open_round *r, float weight,
+                                        enum wire_type type,
+                                        const struct sl_slices *payload)
+{
+    if (r->wide == NULL)
+        r->wide = sl_malloc_array(r->elements, sizeof(*r->wide));
+    if (r->wide == NULL)
+        return SL_ENOMEM;
+    coded_read(r->coded, type, payload, r->wide);
+    open_round_add(r->sum, r->wide, weight, r->held == 0, r->elements);
+    return SL_OK;
+}
+
+enum sl_err open_round_hold(struct open_round *r, const struct once_step *step,
+                            uint64_t based_on, enum wire_type type,
+                            const struct sl_slices *payload)
+{
+    float weight = (float)step->samples;
+    enum sl_err rc = SL_OK;
+
+    assert(r->held < r->most && !open_round_has(r, step->closure));
+    if (type < WIRE_TYPES)
+        open_round_add_plain(r, weight, type, payload);
+    else
+        rc = open_round_add_coded(r, weight, type, payload);
+    if (rc != SL_OK)
+        return rc;
     r->steps[r->held] = *step;
     r->steps[r->held++].staleness = based_on;
     r->samples += step->samples;
     if (step->samples > r->largest)
         r->largest = step->samples;
+    return SL_OK;
 }
 
 const float *open_round_close(struct open_round *r, uint64_t version,

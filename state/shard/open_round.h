@@ -9,8 +9,9 @@
 // snapshot (L1): a shard that is loaded begins with an empty round.
 //
 // Threads  the shard's lock.
-// Memory   open_round_release frees: one vector of the shard's values, and a
-//          step for each contribution.
+// Memory   open_round_release frees: one vector of the shard's values, another
+//          one when a contribution in few bits has come (coded.h), and a step
+//          for each contribution.
 // Units    elements of the shard; closures; versions.
 // Errors   SL_ENOMEM; a call that fails has changed nothing.
 #ifndef STATE_SHARD_OPEN_ROUND_H
@@ -23,17 +24,21 @@
 #include "common/base/slices.h"
 #include "state/shard/once.h"
 
+struct coded;
+
 #define OPEN_ROUND_MOST 1024
 
 struct open_round {
     uint32_t most; // contributions that close it; 0: the job has no such round
     uint32_t held;
     size_t elements;
-    float *sum;              // owned; sum of samples times contribution
-    uint64_t samples;        // samples of all held contributions
-    uint64_t largest;        // most samples of a contribution
-    struct once_step *steps; // owned; those that are held, by arrival, each
-                             // with the version it is based on as `staleness`
+    float *sum;                // owned; sum of samples times contribution
+    float *wide;               // owned; what a code stood for
+    const struct coded *coded; // of coded contributions; borrowed
+    uint64_t samples;          // samples of all held contributions
+    uint64_t largest;          // most samples of a contribution
+    struct once_step *steps;   // owned; those that are held, by arrival, each
+                               // with the version it is based on as `staleness`
 };
 
 // Prepares for rounds of at most `most` contributions, up to OPEN_ROUND_MOST,
@@ -48,10 +53,11 @@ bool open_round_has(const struct open_round *r, uint64_t closure);
 
 // Holds a contribution that is not held yet, in a round with fewer than
 // r->most. `payload` is of r->elements elements and is read during the call;
-// `based_on` is the version that the step began with. Cannot fail.
-void open_round_hold(struct open_round *r, const struct once_step *step,
-                     uint64_t based_on, enum wire_type type,
-                     const struct sl_slices *payload);
+// `based_on` is the version that the step began with. Fails only for a payload
+// in a code, which r->coded reads.
+enum sl_err open_round_hold(struct open_round *r, const struct once_step *step,
+                            uint64_t based_on, enum wire_type type,
+                            const struct sl_slices *payload);
 
 // Ends the round, which holds at least one contribution, at `version`: sets
 // each of r->steps, of which there are *count, to its age in versions, and

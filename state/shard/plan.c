@@ -267,12 +267,12 @@ static enum sl_err read_coded(struct plan *p, uint32_t down,
 {
     enum sl_err rc = SL_OK;
 
-    if (down != WIRE_F32 &&
-        (down < WIRE_TYPES || down >= WIRE_TOPK2 || p->contributions == 0))
+    if (down != WIRE_F32 && (down < WIRE_TYPES || down >= WIRE_TOPK2 ||
+                             (p->contributions == 0 && p->open == 0)))
         return sl_fail(err, SL_EINVAL,
                        "down is %u with %u contributions; it is a code of "
                        "changes, of a job with rounds",
-                       down, p->contributions);
+                       down, p->contributions + p->open);
     p->down = (enum wire_type)down;
     for (size_t i = 0; rc == SL_OK && i < p->run_count; i++)
         rc = coded_add(&p->coded, p->runs[i].elements, p->runs[i].moving);

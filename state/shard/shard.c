@@ -110,6 +110,7 @@ enum sl_err shard_new_in(struct shard **out, struct plan *plan,
     s->contributions.coded = &s->plan.coded;
     if (rc == SL_OK)
         rc = open_round_init(&s->open, s->plan.open, s->plan.elements);
+    s->open.coded = &s->plan.coded;
     if (rc == SL_OK)
         rc = stale_init(&s->versions, &s->plan.stale, s->plan.elements);
     if (rc == SL_OK)
@@ -664,8 +665,10 @@ static void shard_end_open_locked(struct shard *s, bool told)
     struct apply_step step;
 
     apply_step_init(&step, &s->plan, &s->versions, &of);
-    if (mean != NULL)
+    if (mean != NULL) {
         apply_update(&s->plan, &s->memory, WIRE_F32, &payload, &step, NULL);
+        mirror_follow(&s->mirror, s->memory.values, step.t);
+    }
     FAULT("apply.done");
     once_add_round(&s->once, s->open.steps, count);
     FAULT("once.added");
@@ -693,8 +696,10 @@ static enum sl_err shard_hold_open_locked(struct shard *s,
     rc = once_reserve(&s->once, push->closure);
     if (rc != SL_OK)
         return rc;
-    open_round_hold(&s->open, &step, push->based_on, push->wire,
-                    &push->payload);
+    rc = open_round_hold(&s->open, &step, push->based_on, push->wire,
+                         &push->payload);
+    if (rc != SL_OK)
+        return rc;
     if (s->open.held < s->open.most)
         return SL_OK;
     shard_end_open_locked(s, false);
@@ -822,14 +827,11 @@ static enum sl_err shard_check_absent(const struct shard *s,
     return SL_OK;
 }
 
-// Outside the lock, since it reads the whole payload and nothing of the shard
-// that changes.
-// `finite`: that the payload fits, and is, needs no look.
 static enum sl_err shard_check_code(const struct shard *s,
                                     const struct wire_push *push,
                                     struct sl_error *err)
 {
-    if (s->plan.contributions > 0)
+    if (s->plan.contributions > 0 || s->plan.open > 0)
         return coded_check(&s->plan.coded, push->wire, &push->payload, err);
     return sl_fail(err, SL_EINVAL,
                    "wire: %s is of contributions, and the job has no rounds; "
@@ -837,6 +839,9 @@ static enum sl_err shard_check_code(const struct shard *s,
                    wire_type_names[push->wire]);
 }
 
+// Outside the lock, since it reads the whole payload and nothing of the shard
+// that changes.
+// `finite`: that the payload fits, and is, needs no look.
 static enum sl_err check_payload(const struct shard *s,
                                  const struct wire_push *push, bool finite,
                                  struct sl_error *err)

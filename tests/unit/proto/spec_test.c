@@ -799,10 +799,6 @@ static const struct {
     {"'train':{'mode':'local','outer':{'type':'sgd','delay':4}}",
      "train.outer.delay: is of sgd with nesterov and momentum where each "
      "contribution is an update; set train.quorum: 1, or leave it out"},
-    {"'train':{'mode':'local','contributions':4,'quorum':2,'inner':{'up':"
-     "'int8'}}",
-     "train.quorum: codes are of rounds with fixed slots; leave out "
-     "train.inner.up and train.inner.down"},
     {"'train':{'quorum':2}",
      "train.quorum: says something of local alone, and train.mode is async"},
     {"'train':{'outer':{'type':'sgd'}}",
@@ -1335,6 +1331,17 @@ TEST(spec, local_rounds_with_a_quorum)
     T_EQ(spec_contributions(spec->train), 6);
     T_EQ(spec->model->edition, 14);
     wire_free(&spec->base);
+    // A code is of contributions to a round: each one ends its own.
+    spec = checked(JOB(TEST_DATA, "'train':{'mode':'local','contributions':6,"
+                                  "'quorum':1,'inner':{'up':'e3m0'}}"));
+    T_EQ(spec_open_contributions(spec->train), 1);
+    T_EQ(spec->model->edition, 16);
+    wire_free(&spec->base);
+    refused(JOB(TEST_DATA, "'train':{'mode':'local','contributions':6,"
+                           "'quorum':1,'inner':{'down':'int8'}}"),
+            "train.inner.down: int8 is of what one update changes, and with "
+            "train.quorum 1 a worker misses those of all others: take f32, "
+            "bf16 or f16");
 }
 
 // The first group that a name fits; what it does not say is the optimizer's.

@@ -344,6 +344,38 @@ TEST(coded, a_worker_of_the_version_before_is_sent_what_changed)
     shard_unref(s);
 }
 
+// So it is where a round has no slots: closures of any order.
+TEST(coded, open_rounds_take_codes_and_send_what_changed)
+{
+    uint8_t out[4 * SMALL];
+    float g[SMALL], worker[SMALL] = {0};
+    struct sl_slice one = {out, 0};
+    struct sl_slices payload;
+    struct shard *s;
+    struct kit k;
+
+    s = small(&k, WIRE_E3M0);
+    k.spec.contributions = 0;
+    k.spec.open_contributions = 2;
+    shard_unref(s);
+    s = kit_admitted(&k);
+    for (unsigned i = 0; i < SMALL; i++)
+        g[i] = ldexpf(i % 2 ? 127 : -127, -(int)(i % 3));
+    T_EQ(push_code(s, 7, WIRE_E3M0, g).result, WIRE_PUSH_HELD);
+    T_EQ(change_of(s, 1, 0, 1, out, &one.len), WIRE_E3M0);
+    T_EQ(one.len, 0);
+    T_EQ(push_code(s, 3, WIRE_E3M0, g).result, WIRE_PUSH_COUNTED);
+    for (unsigned i = 0; i < SMALL; i++)
+        T_EQ(s->memory.values[i], -g[i]);
+    T_EQ(change_of(s, 1, 0, 1, out, &one.len), WIRE_E3M0);
+    payload = slices_one(&one);
+    T_OK(coded_check(&s->plan.coded, WIRE_E3M0, &payload, t_err()));
+    coded_apply(&s->plan.coded, WIRE_E3M0, &payload, worker);
+    T_MEM(worker, s->mirror.values, sizeof(worker));
+    T_MEM(worker, s->memory.values, sizeof(worker)); // of powers of two
+    shard_unref(s);
+}
+
 // A shard that begins again with the values of a snapshot says so with a new
 // incarnation; its mirror is equal to its values.
 TEST(coded, a_mirror_begins_with_the_values)
