@@ -110,6 +110,7 @@ def everything_dies_and_each_sample_counts_once():
         for _ in range(6):
             c.wait_steps(job, min(c.steps(job) + dice.randint(5, 60), 1900))
             c.restart(dice.choice(["ps-0", "ps-1", "w-0", "w-1", "coordinator"]))
+        c.wait_attached("w-2")  # the coordinator may have died last
         c.run("drain", "w-2")
         done = c.wait_state(job)
         check_counts(done)
