@@ -310,6 +310,53 @@ TEST(exchange, pulls_of_each_type_have_their_own_copy)
     stage_close(&stage);
 }
 
+// What changed goes as it is, of the versions that it leads to; to any other
+// worker all goes, and to one that has the version nothing.
+TEST(exchange, a_change_goes_to_who_has_the_version_before)
+{
+    struct wire_pull pull = {.job = 7,
+                             .job_incarnation = 1,
+                             .shard = 2,
+                             .incarnation = 1,
+                             .wire = WIRE_INT8};
+    struct wire_pull_reply pulled;
+    struct kit_payload payload;
+    struct wire_push push;
+    struct wire_push_reply pushed;
+    struct kit k;
+
+    kit_init(&k);
+    k.geometry.steps_per_closure = 1;
+    k.spec.contributions = 1;
+    k.spec.down = WIRE_INT8;
+    stage_open(&stage);
+    stage_serve(&stage, &k);
+    kit_payload_equal(&payload, 1, ALL, 0);
+    push = kit_push(0, 0, &payload);
+    T_OK(stage_push(&stage, WIRE_PUSH, &push, &pushed));
+    T_EQ(pushed.result, WIRE_PUSH_COUNTED);
+    for (pull.have = 0; pull.have < 4; pull.have++) {
+        T_OK(stage_pull(&stage, &pull, &pulled));
+        T_EQ(pulled.version, 1);
+        if (pull.have == 1) // a row of 35, 3 exact, a row of 9
+            T_EQ(pulled.payload.bytes, 4 + 35 + 4 * 3 + 4 + 9);
+        else
+            T_EQ(pulled.payload.bytes, pull.have == 2 ? 0 : 4 * ALL);
+        T_EQ(pulled.wire,
+             pull.have == 1 || pull.have == 2 ? WIRE_INT8 : WIRE_F32);
+    }
+    pull.have = 1;
+    pull.wire = WIRE_E3M0; // of which the shard has none
+    T_OK(stage_pull(&stage, &pull, &pulled));
+    T_EQ(pulled.wire, WIRE_F32);
+    // An answer to a push has no change.
+    push.closure = 1;
+    push.wire = WIRE_INT8;
+    T_FAILS(SL_EINVAL, stage_push(&stage, WIRE_PUSH_PULL, &push, &pushed));
+    kit_payload_release(&payload);
+    stage_close(&stage);
+}
+
 // ---- a worker that writes while the psserver reads
 
 static atomic_bool ending;
