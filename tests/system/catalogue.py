@@ -16,7 +16,8 @@ LATER = {"sluice_shard_version": {"shard": None},
              "total", "seconds")},
          **{f"sluice_job_{name}": {"id": None} for name in (
              "steps", "progress_ratio", "loss", "accuracy_ratio", "samples_per_second",
-             "workers", "closure_retries_total", "cut_age_seconds")},
+             "workers", "closure_retries_total", "pushed_bytes_per_sample",
+             "contribution_norm", "contributions_set_aside_total", "cut_age_seconds")},
          "sluice_tls_certificate_expiry_timestamp_seconds": {"file": None}}
 
 
