@@ -251,6 +251,19 @@ def a_contribution_that_is_too_large_is_computed_by_another_worker():
     check(same_bits(*results), "a contribution that was set aside changed the bits")
 
 
+def bytes_of_a_sample_are_those_that_travel():
+    """Of contributions in one byte a number, and of changes in one."""
+    spec = local_job("few", 2, 5, samples=6400, epochs=4)
+    spec["train"]["inner"].update(up="int8", down="int8")
+    with Cluster(psservers=2, workers=2) as c:
+        done = c.wait_state(c.submit(spec))
+        check_counts(done)
+        each = int(done["parameters"]) / (5 * 32)  # the first ones come in f32
+        for key, most in (("pushed_bytes", 1.1), ("pulled_bytes", 2)):
+            share = done["local"][key] / each
+            check(0.4 < share < most, f"{key}: {share} bytes a number")
+
+
 def check_figures(local, parameters, set_aside):
     """A contribution is 5 steps of 32 samples, and each parameter travels in f32 once up,
     and once down or, in a slot behind the last one's, not at all."""
@@ -271,4 +284,5 @@ if __name__ == "__main__":
           everything_dies_and_each_sample_counts_once,
           jobs_go_on_and_go_over,
           a_step_that_is_not_finite_skips_its_round,
-          a_contribution_that_is_too_large_is_computed_by_another_worker])
+          a_contribution_that_is_too_large_is_computed_by_another_worker,
+          bytes_of_a_sample_are_those_that_travel])

@@ -82,6 +82,7 @@ static enum sl_err take_change(struct ps_shard *p,
     bool same = m->payload.bytes == 0;
     enum sl_err rc = SL_OK;
 
+    p->shared.answer.values_bytes = m->payload.bytes;
     if (p->s->o.coded == NULL || p->has.asked == 0 || m->wire != p->s->o.down ||
         m->version + same != p->has.asked)
         return sl_fail(err, SL_ECORRUPT,
@@ -372,6 +373,16 @@ static bool ps_call_is_late(const struct ps_shard *p)
            p->stale_step == p->step.step;
 }
 
+// Returns the bytes of the gradient of a push, as it travels.
+static size_t ps_call_gradient_bytes(const struct ps_shard *p,
+                                     const struct peer_call *call, bool empty)
+{
+    if (empty)
+        return 0;
+    return call->coded != NULL ? call->coded_bytes
+                               : p->count * wire_type_bytes(p->s->o.wire);
+}
+
 // A lent gradient may be released before peer_push returns, so it counts as
 // lent before; no other thread acts on that.
 static enum sl_err ps_call_push(struct ps_shard *p, struct peer_call *call)
@@ -403,14 +414,13 @@ static enum sl_err ps_call_push(struct ps_shard *p, struct peer_call *call)
         call->rows = p->step.rows;
         call->rows_bytes = p->step.rows_bytes;
     }
-    p->pushing =
-        (empty ? 0 : p->count * wire_type_bytes(s->o.wire)) + call->rows_bytes;
     call->turn = p->step.wanted;
     if (!empty && s->o.coded != NULL) {
         call->coded = p->coded;
         call->coded_bytes = p->coded_bytes;
         call->coded_as = p->coded_as;
     }
+    p->pushing = call->rows_bytes + ps_call_gradient_bytes(p, call, empty);
     call->bare = s->o.by_range || s->o.coded != NULL;
     ps_call_lend(p);
     rc = peer_push(&p->peer, &m, empty ? NULL : s->sync.grads + p->first, call);
