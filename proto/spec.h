@@ -117,9 +117,9 @@ bool spec_coded(const Sluice__V1__JobSpec *spec);
 // workers; 0: it sends whole parameters.
 uint32_t spec_down_code(const Sluice__V1__JobSpec *spec);
 
-// Returns the contributions of a round at the shards whose slots are fixed
-// (Y1), of a checked spec, in sync and local; 0 in the other modes, also in
-// allreduce, whose rounds are a ring's, and where rounds are open.
+// Returns the contributions of a round with fixed slots at the shards (Y1), of
+// a checked spec, in sync and local; 0 in the other modes, also in allreduce,
+// which has rounds of a ring, and where rounds are open.
 uint32_t spec_contributions(const Sluice__V1__TrainSpec *train);
 
 // Returns true if rounds are open in mode local (L1): train.quorum is less than

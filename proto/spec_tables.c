@@ -285,7 +285,7 @@ static enum sl_err check_table_names(const Sluice__V1__ModelSpec *spec,
     return rc;
 }
 
-// Returns true if steps are audited whose rows older workers would not keep.
+// Returns true if steps are audited with rows that older workers do not keep.
 static bool tables_audited(const Sluice__V1__JobSpec *spec)
 {
     return spec_audit(spec->train) > 0 &&

@@ -139,7 +139,8 @@ static void ps_shard_on_refused(struct ps_shard *p, enum wire_refused_why why)
         stale(p);
         return;
     case WIRE_REFUSED_ROUND:
-        if (p->want == PS_ASK) {
+        // A shard without rounds of slots never says so.
+        if (p->want == PS_ASK && s->o.contributions > 0) {
             await_round(p);
             return;
         }

@@ -23,6 +23,7 @@ struct fake_ps {
     struct fake_shard shard[FAKE_SHARDS];
     struct rng rng;
     unsigned before, after, forget, wide, stale;
+    bool ahead; // see fake_ps_ahead
     bool hold;
     struct rpc_call *held[HELD];
     unsigned held_count;
@@ -70,6 +71,8 @@ static enum wire_refused_why judge(struct fake_ps *f, struct fake_shard *s,
         return WIRE_REFUSED_INCARNATION;
     if (wire_attempt_cmp(attempt, s->newest[closure]) < 0)
         return WIRE_REFUSED_ATTEMPT;
+    if (f->ahead)
+        return WIRE_REFUSED_ROUND;
     s->newest[closure] = attempt;
     return WIRE_REFUSED_NOT;
 }
@@ -633,6 +636,13 @@ void fake_ps_wide(struct fake_ps *f, unsigned of_1000)
 {
     pthread_mutex_lock(&f->lock);
     f->wide = of_1000;
+    pthread_mutex_unlock(&f->lock);
+}
+
+void fake_ps_ahead(struct fake_ps *f)
+{
+    pthread_mutex_lock(&f->lock);
+    f->ahead = true;
     pthread_mutex_unlock(&f->lock);
 }
 

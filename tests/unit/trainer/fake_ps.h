@@ -90,6 +90,9 @@ void fake_ps_forget(struct fake_ps *f, unsigned of_1000);
 // are late; only who was refused three times may say so.
 void fake_ps_stale(struct fake_ps *f, unsigned of_1000);
 
+// Each Ask and push is refused from now on, as of a later round.
+void fake_ps_ahead(struct fake_ps *f);
+
 // So many pulls are answered with f32, as by one that knows nothing else.
 void fake_ps_wide(struct fake_ps *f, unsigned of_1000);
 

@@ -942,6 +942,24 @@ TEST(sync_ps, an_attempt_waits_from_the_first_busy_call_to_its_end)
     sync->ops->free(sync);
 }
 
+// A psserver can say anything: the closure is handed back.
+TEST(sync_ps, a_job_without_slots_waits_for_no_round)
+{
+    struct sync_closure c = {.closure = 9, .steps = 4, .attempt = {1, 2}};
+    struct gate gate = {.lease_ends_ms = UINT64_MAX};
+    uint32_t step;
+    struct world w;
+    bool done;
+
+    world_open(&w, WIRE_F32);
+    w.sync->ops->close(w.sync);
+    fake_ps_ahead(w.ps);
+    c.gate = &gate;
+    T_EQ(w.sync->ops->open(w.sync, &c, t_err()), SYNC_OK);
+    T_EQ(begin_wait(w.sync, &step, &done, t_err()), SYNC_EARLY);
+    world_close(&w);
+}
+
 // ---- codes
 
 // Pushes a step, and begins again: the answer has no parameters.
