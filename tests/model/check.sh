@@ -79,4 +79,17 @@ run chain 0 chain.pml
 for mistake in DURABLE GONE ONE BACK LATE UNDO PRUNE; do
     run T10_$mistake 1 chain.pml -DB_$mistake
 done
+run local 0 local.pml -DFALLS=1 -DRESTARTS=0
+run local_falls 0 local.pml -DLEAVES=0 -DRESTARTS=0
+run local_restart 0 local.pml -DFALLS=1 -DLEAVES=0 -DLOSSES=0
+run local_quorum 0 local.pml -DFALLS=1 -DRESTARTS=0 -DLOSSES=0 -DBAR=1 -DK=2
+run local_sets 0 local.pml -DFALLS=1 -DRESTARTS=0 -DLOSSES=0 -DSETS
+run local_sets_one 0 local.pml -DFALLS=1 -DRESTARTS=0 -DLOSSES=0 -DSETS -DM=1
+run L_BARRIER 1 local.pml -DFALLS=1 -DRESTARTS=0 -DLOSSES=0 -DBAR=1 -DK=2 -DB_BARRIER
+for mistake in APART FILE KEEP HELD CLOSED END WAIT DROP OLD; do
+    run L_$mistake 1 local.pml -DFALLS=1 -DRESTARTS=0 -DLOSSES=0 -DB_$mistake
+done
+for mistake in SOME ALL FIRST STAY MIX; do
+    run L_$mistake 1 local.pml -DFALLS=1 -DRESTARTS=0 -DLOSSES=0 -DSETS -DB_$mistake
+done
 exit $bad
