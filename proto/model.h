@@ -55,6 +55,7 @@
 // 16 train.inner.up and down with codes, which psservers must know as well
 // 17 audits of tables in mode async or hybrid, or in steps of several
 //    micro-batches
+// 19 pushes that count several closures, which psservers must know as well
 #define MODEL_EDITION 1
 #define MODEL_EDITION_HOLDS 2
 #define MODEL_EDITION_METRICS 3
@@ -70,6 +71,7 @@
 #define MODEL_EDITION_OPEN 15
 #define MODEL_EDITION_CODED 16
 #define MODEL_EDITION_AUDITED 17
+#define MODEL_EDITION_SETS 19
 #define MODEL_INPUTS_OLD 8
 
 enum model_layer {

@@ -92,6 +92,7 @@ bool spec_local(const Sluice__V1__JobSpec *spec);
 // What a worker does in mode local between two rounds.
 struct spec_inner {
     uint32_t steps;          // of a contribution; each of one batch
+    uint32_t closure;        // batches of a closure; divides `steps`
     bool keep;               // slots go on from the worker's last contribution
     enum wire_type up, down; // of contributions, and of parameters
 };
@@ -99,6 +100,10 @@ struct spec_inner {
 // Returns train.max_norm_ratio of a spec in mode local, or its default; 0: no
 // contribution is set aside.
 double spec_max_norm_ratio(const Sluice__V1__TrainSpec *train);
+
+// Returns true if a contribution of a checked spec in mode local counts several
+// closures (L5).
+bool spec_sets(const Sluice__V1__TrainSpec *train);
 
 // Returns train.inner of a spec in mode local, or its defaults.
 struct spec_inner spec_inner(const Sluice__V1__TrainSpec *train);

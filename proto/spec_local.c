@@ -42,12 +42,22 @@ bool spec_open(const Sluice__V1__TrainSpec *train)
     return train->has_quorum && train->quorum < train->contributions;
 }
 
+bool spec_sets(const Sluice__V1__TrainSpec *train)
+{
+    struct spec_inner inner = spec_inner(train);
+
+    return train->inner != NULL && inner.closure < inner.steps;
+}
+
 struct spec_inner spec_inner(const Sluice__V1__TrainSpec *train)
 {
     const Sluice__V1__InnerSpec *i = train->inner;
 
     return (struct spec_inner){
         .steps = i != NULL && i->has_steps ? i->steps : INNER_STEPS,
+        .closure = i != NULL && i->has_closure ? i->closure
+                   : i != NULL && i->has_steps ? i->steps
+                                               : INNER_STEPS,
         .keep = i != NULL && i->moments != NULL &&
                 strcmp(i->moments, moments[1]) == 0,
         .up = inner_type(train, i != NULL ? i->up : NULL),
@@ -113,7 +123,33 @@ static enum sl_err check_codes(const Sluice__V1__InnerSpec *i,
     return rc;
 }
 
-static enum sl_err check_inner(Sluice__V1__TrainSpec *t, struct sl_error *err)
+// Slots of a fixed round are closures, so one that counts several is of open
+// rounds alone.
+static enum sl_err check_closure(const Sluice__V1__TrainSpec *t, bool external,
+                                 struct sl_error *err)
+{
+    uint32_t steps = t->inner->steps, each = t->inner->closure;
+
+    if (each == 0 || steps % each != 0 || steps / each > WIRE_KEYS_MAX)
+        return sl_fail(err, SL_EINVAL,
+                       "train.inner.closure: wants a divisor of "
+                       "train.inner.steps, which is %u, and at least a %dth of "
+                       "it, got %u",
+                       steps, WIRE_KEYS_MAX, each);
+    if (each < steps && external)
+        return sl_fail(err, SL_EINVAL,
+                       "train.inner.closure: a program pushes each closure by "
+                       "itself; set train.inner.steps instead");
+    if (each < steps && !spec_open(t))
+        return sl_fail(err, SL_EINVAL,
+                       "train.inner.closure: a contribution to a round whose "
+                       "slots are fixed is one closure; set train.quorum below "
+                       "train.contributions, or leave it out");
+    return SL_OK;
+}
+
+static enum sl_err check_inner(Sluice__V1__TrainSpec *t, bool external,
+                               struct sl_error *err)
 {
     enum sl_err rc =
         spec_message(&t->inner, &sluice__v1__inner_spec__descriptor);
@@ -123,6 +159,9 @@ static enum sl_err check_inner(Sluice__V1__TrainSpec *t, struct sl_error *err)
     SPEC_DEFAULT(t->inner, steps, INNER_STEPS);
     rc = spec_range("train.inner.steps", t->inner->steps, 1, INNER_STEPS_MOST,
                     err);
+    SPEC_DEFAULT(t->inner, closure, t->inner->steps);
+    if (rc == SL_OK)
+        rc = check_closure(t, external, err);
     if (rc == SL_OK)
         rc = spec_string(&t->inner->moments, moments[0]);
     if (rc == SL_OK)
@@ -284,7 +323,7 @@ enum sl_err spec_check_local(Sluice__V1__JobSpec *spec, struct sl_error *err)
         return check_not_local(spec, err);
     rc = check_others(spec, err);
     if (rc == SL_OK)
-        rc = check_inner(t, err);
+        rc = check_inner(t, spec_external(spec), err);
     if (rc == SL_OK)
         rc = check_quorum(t, err);
     if (rc == SL_OK)
@@ -292,8 +331,9 @@ enum sl_err spec_check_local(Sluice__V1__JobSpec *spec, struct sl_error *err)
     if (rc == SL_OK)
         rc = check_norm_ratio(t, err);
     if (rc == SL_OK)
-        spec_needs(spec, spec_coded(spec) ? MODEL_EDITION_CODED
-                         : spec_open(t)   ? MODEL_EDITION_OPEN
-                                          : MODEL_EDITION_LOCAL);
+        spec_needs(spec, spec_sets(t)       ? MODEL_EDITION_SETS
+                         : spec_coded(spec) ? MODEL_EDITION_CODED
+                         : spec_open(t)     ? MODEL_EDITION_OPEN
+                                            : MODEL_EDITION_LOCAL);
     return rc;
 }

@@ -55,7 +55,7 @@ uint32_t spec_accumulate(const Sluice__V1__JobSpec *spec)
     uint32_t accumulate = t != NULL && t->has_accumulate ? t->accumulate : 1;
 
     if (spec_local(spec))
-        return spec_inner(t).steps;
+        return spec_inner(t).closure;
     return spec_hybrid(spec) ? accumulate * spec_group(spec).size : accumulate;
 }
 

@@ -67,6 +67,11 @@
 #define WIRE_COUNTED_BYTES (WIRE_CLOSURE_STEPS_MAX / 8)
 #define WIRE_ABSENT_MAX 4096 // pieces of a shard that may have no gradient
 #define WIRE_ABSENT_BYTES (WIRE_ABSENT_MAX / 8)
+
+// Closures that one push counts at most, and the bytes of one in a message.
+#define WIRE_KEYS_MAX 8
+#define WIRE_KEY_BYTES 40
+#define WIRE_MORE_BYTES ((WIRE_KEYS_MAX - 1) * WIRE_KEY_BYTES)
 #define WIRE_ROUND_MAX 1024 // results of an audited round, of one rank
 #define WIRE_RANKS_MAX 4096 // ranks of one ring
 #define WIRE_WINDOW_MAX                                                        \
@@ -145,6 +150,7 @@ enum wire_refused_why {
     WIRE_REFUSED_STALE,           // pull, recompute
     WIRE_REFUSED_REGION,          // `shm` is not known there: send the bytes
     WIRE_REFUSED_ROUND,           // sync: an earlier round is open: drop
+    WIRE_REFUSED_SET,             // a part of the closures is there: drop
 };
 
 struct wire_refused {
@@ -236,11 +242,33 @@ struct wire_push {
     bool unproven;       // not of the wire: older attempts go on (I4)
     size_t absent_bytes; // used bytes of `absent`; 0: no piece is absent
     uint8_t absent[WIRE_ABSENT_BYTES]; // bit per piece: it has none
+    size_t more_bytes;             // used bytes of `more`: WIRE_KEY_BYTES each
+    uint8_t more[WIRE_MORE_BYTES]; // wire_push_key reads them
     // Whole elements; empty if skip or has_shm, or no piece has a gradient.
     struct sl_slices payload;
     struct sl_slices rows; // blocks of table_rows.h, behind the payload
     uint64_t rows_bytes;   // of them
 };
+
+// One closure that a push counts.
+struct wire_push_key {
+    uint64_t closure;
+    struct wire_attempt attempt;
+    uint64_t samples, digest;
+};
+
+// Returns the number of closures that a push counts, 1 to WIRE_KEYS_MAX.
+static inline size_t wire_push_keys(const struct wire_push *m)
+{
+    return 1 + m->more_bytes / WIRE_KEY_BYTES;
+}
+
+// Returns closure number `i`, below wire_push_keys, of a push; 0 is that of its
+// own fields.
+struct wire_push_key wire_push_key(const struct wire_push *m, size_t i);
+// Adds a closure to those that a push counts, of which it has fewer than
+// WIRE_KEYS_MAX.
+void wire_push_add(struct wire_push *m, const struct wire_push_key *key);
 
 // Returns true if bit `i`, that of piece i, is set in absent[bytes]; false
 // behind the end.
@@ -363,7 +391,7 @@ enum sl_err wire_read_state_reply(struct wire_state_reply *out,
 // The structs' own `payload` is not read, and nothing is checked. They cannot
 // fail, as WIRE_HEAD_MAX bytes hold any of them, and allocate nothing.
 
-#define WIRE_HEAD_MAX 1536
+#define WIRE_HEAD_MAX 1856
 // Writes an Ask; a token of zeros is left out.
 size_t wire_encode_ask(uint8_t out[WIRE_HEAD_MAX], const struct wire_ask *m);
 // Writes the answer to an Ask, with `refused` if that has a reason.

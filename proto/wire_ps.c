@@ -26,7 +26,7 @@ static const struct wire_field tag_fields[] = {
 static TABLE(tag_table, "Tag", tag_fields, tag);
 
 static const struct wire_field refused_fields[] = {
-    FIELD(wire_refused, 1, WIRE_ENUM, why, WIRE_REFUSED_ROUND, NULL),
+    FIELD(wire_refused, 1, WIRE_ENUM, why, WIRE_REFUSED_SET, NULL),
     FIELD(wire_refused, 2, WIRE_MESSAGE, newest, 0, &attempt_table),
     FIELD(wire_refused, 3, WIRE_U64, job_incarnation, 0, NULL),
 };
@@ -73,6 +73,9 @@ _Static_assert(offsetof(struct wire_ask_reply, counted) ==
 _Static_assert(offsetof(struct wire_push, absent) ==
                    offsetof(struct wire_push, absent_bytes) + sizeof(size_t),
                "WIRE_BYTES: the bytes follow their length");
+_Static_assert(offsetof(struct wire_push, more) ==
+                   offsetof(struct wire_push, more_bytes) + sizeof(size_t),
+               "WIRE_BYTES: the bytes follow their length");
 
 static const struct wire_field push_fields[] = {
     FIELD(wire_push, 1, WIRE_U64, job, 0, NULL),
@@ -95,6 +98,8 @@ static const struct wire_field push_fields[] = {
     {19, WIRE_BYTES, offsetof(struct wire_push, absent_bytes),
      WIRE_ABSENT_BYTES, "absent", NULL},
     FIELD(wire_push, 20, WIRE_U64, rows_bytes, 0, NULL),
+    {21, WIRE_BYTES, offsetof(struct wire_push, more_bytes), WIRE_MORE_BYTES,
+     "more", NULL},
     FIELD(wire_push, 15, WIRE_PAYLOAD, payload, 0, NULL),
 };
 TABLE(wire_table_push, "PushRequest", push_fields, push_request);
@@ -189,6 +194,41 @@ static uint8_t *put_fixed64(uint8_t *to, uint64_t value)
     for (int i = 0; i < 8; i++)
         *to++ = (uint8_t)(value >> 8 * i);
     return to;
+}
+
+static uint64_t get_fixed64(const uint8_t *from)
+{
+    uint64_t value = 0;
+
+    for (int i = 0; i < 8; i++)
+        value |= (uint64_t)from[i] << 8 * i;
+    return value;
+}
+
+void wire_push_add(struct wire_push *m, const struct wire_push_key *key)
+{
+    uint8_t *to = m->more + m->more_bytes;
+
+    to = put_fixed64(to, key->closure);
+    to = put_fixed64(to, key->attempt.term);
+    to = put_fixed64(to, key->attempt.n);
+    to = put_fixed64(to, key->samples);
+    (void)put_fixed64(to, key->digest);
+    m->more_bytes += WIRE_KEY_BYTES;
+}
+
+struct wire_push_key wire_push_key(const struct wire_push *m, size_t i)
+{
+    const uint8_t *at = m->more + (i - 1) * WIRE_KEY_BYTES;
+
+    if (i == 0)
+        return (struct wire_push_key){m->closure, m->attempt, m->samples,
+                                      m->digest};
+    return (struct wire_push_key){
+        .closure = get_fixed64(at),
+        .attempt = {get_fixed64(at + 8), get_fixed64(at + 16)},
+        .samples = get_fixed64(at + 24),
+        .digest = get_fixed64(at + 32)};
 }
 
 // The value of a field that is a varint on the wire.

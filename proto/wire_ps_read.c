@@ -411,6 +411,31 @@ static enum sl_err split_rows(const struct wire_table *table,
     return SL_OK;
 }
 
+// Checks the closures that a push counts besides the first.
+static enum sl_err check_more(const struct wire_table *table,
+                              const struct wire_push *m, struct sl_error *err)
+{
+    size_t n = wire_push_keys(m);
+
+    if (m->more_bytes == 0)
+        return SL_OK;
+    if (m->more_bytes % WIRE_KEY_BYTES != 0)
+        return sl_fail(err, SL_EINVAL,
+                       "%s.more has %zu bytes; a closure has %d", table->name,
+                       m->more_bytes, WIRE_KEY_BYTES);
+    if (m->step > 0 || m->absent_bytes > 0 || m->rows_bytes > 0)
+        return sl_fail(err, SL_EINVAL,
+                       "%s has more, and a step above 0, absent or rows",
+                       table->name);
+    for (size_t i = 1; i < n; i++)
+        for (size_t k = 0; k < i; k++)
+            if (wire_push_key(m, i).closure == wire_push_key(m, k).closure)
+                return sl_fail(err, SL_EINVAL,
+                               "%s.more names closure %llu twice", table->name,
+                               (unsigned long long)wire_push_key(m, i).closure);
+    return SL_OK;
+}
+
 enum sl_err wire_read_push(struct wire_push *out, const struct sl_slices *bytes,
                            struct sl_error *err)
 {
@@ -441,6 +466,9 @@ enum sl_err wire_read_push(struct wire_push *out, const struct sl_slices *bytes,
     if (m.has_shm && m.payload.bytes > 0)
         return sl_fail(err, SL_EINVAL, "%s has both shm and a payload",
                        table->name);
+    rc = check_more(table, &m, err);
+    if (rc != SL_OK)
+        return rc;
     if (m.skip && m.absent_bytes > 0)
         return sl_fail(err, SL_EINVAL, "%s has both skip and absent",
                        table->name);

@@ -66,7 +66,8 @@ bool job_able(const struct job *job, const struct member *m)
 
 unsigned job_shard_edition(const struct job *job)
 {
-    return spec_coded(job->spec)                    ? MODEL_EDITION_CODED
+    return spec_sets(job->spec->train)              ? MODEL_EDITION_SETS
+           : spec_coded(job->spec)                  ? MODEL_EDITION_CODED
            : spec_open(job->spec->train)            ? MODEL_EDITION_OPEN
            : job->spec->model->n_tables == 0        ? 0
            : spec_rows_wire(job->spec) == WIRE_INT8 ? MODEL_EDITION_INT8

@@ -22,8 +22,30 @@ enum sl_err open_round_init(struct open_round *r, uint32_t most,
     if (most == 0)
         return SL_OK;
     r->sum = sl_aligned(64, elements * sizeof(*r->sum));
-    r->steps = sl_calloc(most, sizeof(*r->steps));
-    return r->sum != NULL && r->steps != NULL ? SL_OK : SL_ENOMEM;
+    return r->sum == NULL ? SL_ENOMEM : open_round_reserve(r, most);
+}
+
+enum sl_err open_round_reserve(struct open_round *r, size_t count)
+{
+    size_t cap =
+        r->keys + count < 2 * r->keys_cap ? 2 * r->keys_cap : r->keys + count;
+    struct once_step *grown;
+
+    if (r->keys_cap - r->keys >= count)
+        return SL_OK;
+    grown = sl_realloc_array(r->steps, cap, sizeof(*grown));
+    if (grown == NULL)
+        return SL_ENOMEM;
+    r->steps = grown;
+    r->keys_cap = cap;
+    return SL_OK;
+}
+
+enum sl_err open_round_reserve_code(struct open_round *r)
+{
+    if (r->wide == NULL)
+        r->wide = sl_malloc_array(r->elements, sizeof(*r->wide));
+    return r->wide != NULL ? SL_OK : SL_ENOMEM;
 }
 
 void open_round_release(struct open_round *r)
@@ -36,7 +58,7 @@ void open_round_release(struct open_round *r)
 
 bool open_round_has(const struct open_round *r, uint64_t closure)
 {
-    for (uint32_t i = 0; i < r->held; i++)
+    for (size_t i = 0; i < r->keys; i++)
         if (r->steps[i].closure == closure)
             return true;
     return false;
@@ -66,43 +88,39 @@ static void open_round_add_plain(struct open_round *r, float weight,
     }
 }
 
-static enum sl_err open_round_add_coded(struct open_round *r, float weight,
-                                        enum wire_type type,
-                                        const struct sl_slices *payload)
+static void open_round_add_coded(struct open_round *r, float weight,
+                                 enum wire_type type,
+                                 const struct sl_slices *payload)
 {
-    if (r->wide == NULL)
-        r->wide = sl_malloc_array(r->elements, sizeof(*r->wide));
-    if (r->wide == NULL)
-        return SL_ENOMEM;
     coded_read(r->coded, type, payload, r->wide);
     open_round_add(r->sum, r->wide, weight, r->held == 0, r->elements);
-    return SL_OK;
 }
 
-enum sl_err open_round_hold(struct open_round *r, const struct once_step *step,
-                            uint64_t based_on, enum wire_type type,
-                            const struct sl_slices *payload)
+void open_round_hold(struct open_round *r, const struct once_step *steps,
+                     size_t count, enum wire_type type,
+                     const struct sl_slices *payload)
 {
-    float weight = (float)step->samples;
-    enum sl_err rc = SL_OK;
+    uint64_t samples = 0;
 
-    assert(r->held < r->most && !open_round_has(r, step->closure));
+    assert(r->held < r->most && r->keys_cap - r->keys >= count);
+    for (size_t i = 0; i < count; i++) {
+        assert(!open_round_has(r, steps[i].closure));
+        samples += steps[i].samples;
+    }
     if (type < WIRE_TYPES)
-        open_round_add_plain(r, weight, type, payload);
+        open_round_add_plain(r, (float)samples, type, payload);
     else
-        rc = open_round_add_coded(r, weight, type, payload);
-    if (rc != SL_OK)
-        return rc;
-    r->steps[r->held] = *step;
-    r->steps[r->held++].staleness = based_on;
-    r->samples += step->samples;
-    if (step->samples > r->largest)
-        r->largest = step->samples;
-    return SL_OK;
+        open_round_add_coded(r, (float)samples, type, payload);
+    memcpy(&r->steps[r->keys], steps, count * sizeof(*steps));
+    r->keys += count;
+    r->held++;
+    r->samples += samples;
+    if (samples > r->largest)
+        r->largest = samples;
 }
 
 const float *open_round_close(struct open_round *r, uint64_t version,
-                              uint32_t *count)
+                              size_t *count)
 {
     float samples = (float)r->samples;
     bool finite;
@@ -110,14 +128,14 @@ const float *open_round_close(struct open_round *r, uint64_t version,
     for (size_t i = 0; i < r->elements; i++)
         r->sum[i] /= samples;
     finite = finite_all(WIRE_F32, (const uint8_t *)r->sum, r->elements);
-    for (uint32_t i = 0; i < r->held; i++) {
+    for (size_t i = 0; i < r->keys; i++) {
         struct once_step *step = &r->steps[i];
 
         step->staleness = stale_delay(version, step->staleness);
         step->skip = !finite; // too large together
     }
-    *count = r->held;
-    r->held = 0;
+    *count = r->keys;
+    r->keys = r->held = 0;
     r->samples = r->largest = 0;
     return finite ? r->sum : NULL;
 }

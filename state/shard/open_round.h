@@ -2,11 +2,11 @@
 // state/shard/open_round.h -- the contributions of a round without slots
 // (train.quorum), held until it is closed.
 //
-// A contribution may be of any closure of one step. It is held in the round
-// that is open when it comes (L3), added to one sum with the weight of its
-// samples; so the bits depend on the order of arrival, and memory does not
-// depend on their number. Held contributions are counted nowhere and are in no
-// snapshot (L1): a shard that is loaded begins with an empty round.
+// A contribution counts any closures of one step each, often one. It is held in
+// the round that is open when it comes (L3), added to one sum with the weight
+// of its samples; so the bits depend on the order of arrival, and memory does
+// not depend on their number. Held contributions are counted nowhere and are in
+// no snapshot (L1): a shard that is loaded begins with an empty round.
 //
 // Threads  the shard's lock.
 // Memory   open_round_release frees: one vector of the shard's values, another
@@ -30,7 +30,7 @@ struct coded;
 
 struct open_round {
     uint32_t most; // contributions that close it; 0: the job has no such round
-    uint32_t held;
+    uint32_t held; // contributions
     size_t elements;
     float *sum;                // owned; sum of samples times contribution
     float *wide;               // owned; what a code stood for
@@ -39,6 +39,7 @@ struct open_round {
     uint64_t largest;          // most samples of a contribution
     struct once_step *steps;   // owned; those that are held, by arrival, each
                                // with the version it is based on as `staleness`
+    size_t keys, keys_cap;     // number of steps, and space for them
 };
 
 // Prepares for rounds of at most `most` contributions, up to OPEN_ROUND_MOST,
@@ -51,19 +52,28 @@ void open_round_release(struct open_round *r); // all zeroes is allowed
 // Returns true if the contribution of `closure` is held.
 bool open_round_has(const struct open_round *r, uint64_t closure);
 
-// Holds a contribution that is not held yet, in a round with fewer than
-// r->most. `payload` is of r->elements elements and is read during the call;
-// `based_on` is the version that the step began with. Fails only for a payload
-// in a code, which r->coded reads.
-enum sl_err open_round_hold(struct open_round *r, const struct once_step *step,
-                            uint64_t based_on, enum wire_type type,
-                            const struct sl_slices *payload);
+// Reserves memory, so that the open_round_hold that follows, of a contribution
+// of `count` steps, cannot fail. SL_ENOMEM.
+enum sl_err open_round_reserve(struct open_round *r, size_t count);
+
+// Reserves memory for contributions in a code, which r->coded reads. SL_ENOMEM.
+enum sl_err open_round_reserve_code(struct open_round *r);
+
+// Holds a contribution of `count` steps, at least 1, none of which is held, in
+// a round with fewer than r->most. Its weight is their samples together.
+// `payload` is of r->elements elements and is read during the call; the
+// `staleness` of each step is the version that the contribution began with.
+// Call open_round_reserve before, and for a type that is a code
+// open_round_reserve_code.
+void open_round_hold(struct open_round *r, const struct once_step *steps,
+                     size_t count, enum wire_type type,
+                     const struct sl_slices *payload);
 
 // Ends the round, which holds at least one contribution, at `version`: sets
 // each of r->steps, of which there are *count, to its age in versions, and
 // leaves the round empty. Returns the mean, which lies in r->sum until the next
 // hold; NULL, with all steps marked as skipped, if it is not finite.
 const float *open_round_close(struct open_round *r, uint64_t version,
-                              uint32_t *count);
+                              size_t *count);
 
 #endif

@@ -417,13 +417,14 @@ static uint64_t delay_locked(const struct shard *s,
 }
 
 static void shard_apply_locked(struct shard *s, const struct wire_push *push,
-                               const struct tables_push *rows, void *values)
+                               uint64_t samples, const struct tables_push *rows,
+                               void *values)
 {
     const struct apply_of of = {.rates = &s->rates,
                                 .closure = push->closure,
                                 .version = once_version(&s->once),
                                 .based_on = push->based_on,
-                                .samples = push->samples};
+                                .samples = samples};
     struct apply_step step;
 
     apply_step_init(&step, &s->plan, &s->versions, &of);
@@ -444,31 +445,27 @@ static void shard_apply_locked(struct shard *s, const struct wire_push *push,
 
 // Applies and counts: the only place where the parameters of a shard that
 // answers change. Everything that can fail was done before (S1). Rows of tables
-// are a part of the step (T1).
+// are a part of the step (T1), and several closures one update (L5).
 static void count_locked(struct shard *s, const struct wire_push *push,
-                         const struct tables_push *rows,
+                         struct push_set *set, const struct tables_push *rows,
                          struct wire_push_reply *reply, void *values)
 {
-    struct once_step step = {
-        .closure = push->closure,
-        .step = push->step,
-        .skip = push->skip,
-        .samples = push->samples,
-        .digest = push->digest,
-        .staleness = delay_locked(s, push),
-    };
+    uint64_t delay = delay_locked(s, push);
 
-    step.late =
-        !push->skip && stale_refuses(&s->plan.stale, step.staleness, false);
+    for (size_t i = 0; i < set->count; i++) {
+        set->steps[i].staleness = delay;
+        set->steps[i].late =
+            !push->skip && stale_refuses(&s->plan.stale, delay, false);
+    }
     if (push->skip)
         copy_locked(s, push->wire, values);
     else
-        shard_apply_locked(s, push, rows, values);
+        shard_apply_locked(s, push, set->samples, rows, values);
     FAULT("apply.done");
-    once_add(&s->once, &step);
+    once_add_round(&s->once, set->steps, set->count);
     FAULT("once.added");
     reply->result = WIRE_PUSH_COUNTED;
-    reply->staleness = push->skip ? 0 : step.staleness;
+    reply->staleness = push->skip ? 0 : delay;
 }
 
 // A round that is whole, and what was made of its rows before anything changes.
@@ -656,7 +653,7 @@ static enum sl_err contribute_locked(struct shard *s,
 static void shard_end_open_locked(struct shard *s, bool told)
 {
     uint64_t version = once_version(&s->once), largest = s->open.largest;
-    uint32_t count;
+    size_t count;
     const float *mean = open_round_close(&s->open, version, &count);
     const struct apply_of of = {&s->rates, s->open.steps[0].closure, version,
                                 version, largest};
@@ -672,34 +669,28 @@ static void shard_end_open_locked(struct shard *s, bool told)
     FAULT("apply.done");
     once_add_round(&s->once, s->open.steps, count);
     FAULT("once.added");
-    HISTORY("open_closed", WHICH "told=%d most=%u keys=%u steps=%" PRIu64,
+    HISTORY("open_closed", WHICH "told=%d most=%u keys=%zu steps=%" PRIu64,
             WHICH_OF(s), told, s->open.most, count,
             counted_steps(&s->once.counted));
 }
 
-// Holds a contribution in the round that is open now, whatever its closure
+// Holds a contribution in the round that is open now, whatever its closures
 // (L3); it may be the last one of the round.
 static enum sl_err shard_hold_open_locked(struct shard *s,
                                           const struct wire_push *push,
+                                          const struct push_set *set,
                                           struct wire_push_reply *reply,
                                           void *values)
 {
-    const struct once_step step = {.closure = push->closure,
-                                   .step = push->step,
-                                   .samples = push->samples,
-                                   .digest = push->digest};
-    enum sl_err rc;
+    enum sl_err rc = open_round_reserve(&s->open, set->count);
 
+    if (rc == SL_OK && push->wire >= WIRE_TYPES)
+        rc = open_round_reserve_code(&s->open);
+    if (rc != SL_OK)
+        return rc;
     reply->result = WIRE_PUSH_HELD;
-    if (open_round_has(&s->open, push->closure))
-        return SL_OK;
-    rc = once_reserve(&s->once, push->closure);
-    if (rc != SL_OK)
-        return rc;
-    rc = open_round_hold(&s->open, &step, push->based_on, push->wire,
-                         &push->payload);
-    if (rc != SL_OK)
-        return rc;
+    open_round_hold(&s->open, set->steps, set->count, push->wire,
+                    &push->payload);
     if (s->open.held < s->open.most)
         return SL_OK;
     shard_end_open_locked(s, false);
@@ -723,6 +714,112 @@ bool shard_close_round(struct shard *s, uint64_t job_incarnation,
     return held;
 }
 
+// Fixed slots are single closures (Y1), and rows are of one (T4).
+static enum sl_err shard_check_set(const struct shard *s,
+                                   const struct push_set *set,
+                                   struct sl_error *err)
+{
+    if (set->count > 1 && (s->plan.contributions > 0 || s->tables.count > 0))
+        return sl_fail(err, SL_EINVAL,
+                       "more: %zu closures in one push, to a job with rounds "
+                       "of slots or with tables; push each by itself",
+                       set->count);
+    return push_set_keys(set, &s->once, err);
+}
+
+// Acknowledges what is counted (S2), and notes the attempts. That a newer
+// attempt exists is worth knowing all the same; if there is no space to know
+// it, nothing is lost.
+static void shard_repeated_locked(struct shard *s, const struct wire_push *push,
+                                  struct wire_push_reply *reply, void *values)
+{
+    for (size_t i = 0; !push->unproven && i < wire_push_keys(push); i++) {
+        struct wire_push_key key = wire_push_key(push, i);
+
+        (void)once_see(&s->once, key.closure, key.attempt);
+    }
+    s->once.counts.duplicates += wire_push_keys(push);
+    reply->result = WIRE_PUSH_DUPLICATE;
+    copy_locked(s, push->wire, values);
+}
+
+// Says why the push is refused although no closure of it is counted.
+static struct wire_refused shard_refusal_locked(const struct shard *s,
+                                                const struct wire_push *push)
+{
+    struct wire_refused no = {.why = WIRE_REFUSED_NOT};
+
+    for (size_t i = 0; i < wire_push_keys(push); i++) {
+        struct wire_push_key key = wire_push_key(push, i);
+
+        no = fenced_locked(s, key.closure, key.attempt);
+        if (no.why != WIRE_REFUSED_NOT)
+            return no;
+    }
+    return no;
+}
+
+static enum sl_err shard_see_all_locked(struct shard *s,
+                                        const struct wire_push *push,
+                                        struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    for (size_t i = 0;
+         rc == SL_OK && !push->unproven && i < wire_push_keys(push); i++) {
+        struct wire_push_key key = wire_push_key(push, i);
+
+        rc = see_locked(s, key.closure, key.attempt, err);
+    }
+    return rc;
+}
+
+// Takes a push of closures that are not counted, as an update of its own or
+// into an open round.
+static enum sl_err shard_take_locked(struct shard *s,
+                                     const struct wire_push *push,
+                                     struct push_set *set,
+                                     const struct tables_push *rows,
+                                     struct wire_push_reply *reply,
+                                     void *values, struct sl_error *err)
+{
+    enum sl_err rc = push_set_reserve(set, &s->once, &s->open);
+
+    if (rc == SL_OK && s->plan.open > 0 && !push->skip)
+        return shard_hold_open_locked(s, push, set, reply, values);
+    if (rc == SL_OK && push->absent_bytes > 0)
+        rc = once_reserve_passed(&s->once, s->plan.piece_count);
+    if (rc == SL_OK && !push->skip)
+        rc = tables_reserve(&s->tables, &s->plan, rows, err);
+    if (rc == SL_OK)
+        count_locked(s, push, set, rows, reply, values);
+    return rc;
+}
+
+// Answers a push if the shard has one of its closures already. Returns false,
+// and changes nothing, if it has none.
+static bool shard_known_locked(struct shard *s, const struct wire_push *push,
+                               const struct push_set *set,
+                               struct wire_push_reply *reply, void *values)
+{
+    switch (push_set_here(set, &s->once, &s->open)) {
+    case PUSH_SET_COUNTED:
+        shard_repeated_locked(s, push, reply, values);
+        return true;
+    case PUSH_SET_PARTLY: // L5
+        reply->refused.why = WIRE_REFUSED_SET;
+        return true;
+    case PUSH_SET_HELD: // L1
+        reply->refused = shard_refusal_locked(s, push);
+        if (reply->refused.why == WIRE_REFUSED_NOT)
+            reply->result = WIRE_PUSH_HELD;
+        return true;
+    case PUSH_SET_NEW:
+        break;
+    }
+    return false;
+}
+
 // `checked` is what apply_check and tables_check said of payload and rows.
 static enum sl_err push_locked(struct shard *s, const struct wire_push *push,
                                const struct tables_push *rows,
@@ -730,6 +827,7 @@ static enum sl_err push_locked(struct shard *s, const struct wire_push *push,
                                struct wire_push_reply *reply, void *values,
                                struct sl_error *err)
 {
+    struct push_set set;
     enum sl_err rc;
 
     reply->incarnation = s->incarnation;
@@ -737,20 +835,11 @@ static enum sl_err push_locked(struct shard *s, const struct wire_push *push,
         stranger_locked(s, push->job_incarnation, push->incarnation);
     if (reply->refused.why != WIRE_REFUSED_NOT)
         return SL_OK;
-    rc = once_key(&s->once, push->closure, push->step, err);
-    if (rc != SL_OK)
+    push_set_of(&set, push);
+    rc = shard_check_set(s, &set, err);
+    if (rc != SL_OK || shard_known_locked(s, push, &set, reply, values))
         return rc;
-    if (counted_has(&s->once.counted, push->closure, push->step)) {
-        // S2. That a newer attempt exists is worth knowing all the same; if
-        // there is no space to know it, nothing is lost.
-        if (!push->unproven)
-            (void)once_see(&s->once, push->closure, push->attempt);
-        s->once.counts.duplicates++;
-        reply->result = WIRE_PUSH_DUPLICATE;
-        copy_locked(s, push->wire, values);
-        return SL_OK;
-    }
-    reply->refused = fenced_locked(s, push->closure, push->attempt);
+    reply->refused = shard_refusal_locked(s, push);
     if (reply->refused.why != WIRE_REFUSED_NOT)
         return SL_OK;
     if (checked != SL_OK)
@@ -766,30 +855,16 @@ static enum sl_err push_locked(struct shard *s, const struct wire_push *push,
         reply->refused.why = WIRE_REFUSED_ROUND;
         return SL_OK;
     }
-    if (!push->unproven)
-        rc = see_locked(s, push->closure, push->attempt, err);
+    rc = shard_see_all_locked(s, push, err);
     if (rc == SL_OK && s->plan.contributions > 0) {
         rc = contribute_locked(s, push, rows, reply, values, err);
         if (rc == SL_OK && reply->result == WIRE_PUSH_COUNTED)
             tell_open_locked(s, &reply->open_first, &reply->open_count);
         return rc;
     }
-    // Of what is held, too: a message may end the round at any time.
-    if (rc == SL_OK)
-        rc = once_reserve_epochs(&s->once, s->open.held + 1);
-    // What is held stays, though another attempt would skip it.
-    if (rc == SL_OK && s->plan.open > 0 &&
-        (!push->skip || open_round_has(&s->open, push->closure)))
-        return shard_hold_open_locked(s, push, reply, values);
-    if (rc == SL_OK)
-        rc = once_reserve(&s->once, push->closure);
-    if (rc == SL_OK && push->absent_bytes > 0)
-        rc = once_reserve_passed(&s->once, s->plan.piece_count);
-    if (rc == SL_OK && !push->skip)
-        rc = tables_reserve(&s->tables, &s->plan, rows, err);
-    if (rc == SL_OK)
-        count_locked(s, push, rows, reply, values);
-    return rc;
+    return rc == SL_OK
+               ? shard_take_locked(s, push, &set, rows, reply, values, err)
+               : rc;
 }
 
 static size_t count_absent(const struct shard *s, const struct wire_push *push)

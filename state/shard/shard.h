@@ -38,6 +38,7 @@
 #include "state/shard/once.h"
 #include "state/shard/open_round.h"
 #include "state/shard/plan.h"
+#include "state/shard/push_set.h"
 #include "state/shard/buffer_pool.h"
 #include "state/shard/round_rows.h"
 #include "state/shard/shard_tables.h"

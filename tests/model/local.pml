@@ -1,4 +1,4 @@
-/* local.pml - open rounds at the shards (docs/protocol.md, L1 to L4, L10 to L12, with Y2, Y3, C1 to C3).
+/* local.pml - open rounds at the shards (docs/protocol.md, L1 to L7, with Y2, Y3, C1 to C3).
  *
  * Modelled: two shards, NK closures, NW workers. A round closes with M contributions, or by a message of the coordinator. With SETS a push may count
  * two closures. All interleavings of all actions are explored.

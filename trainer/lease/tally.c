@@ -74,6 +74,9 @@ void tally_conclude(struct lease *l, const struct sync *sync,
     case SYNC_EARLY:
         lease_hand_back(l, "an earlier round is open on a shard");
         return;
+    case SYNC_PARTLY:
+        lease_hand_back(l, "a shard has a part of its contribution");
+        return;
     case SYNC_FAILED:
         lease_fail(l, err->code, err);
         return;

@@ -62,6 +62,7 @@ enum sync_result {
     SYNC_STOPPED, // the gate is closed
     SYNC_FENCED,  // a newer attempt or incarnation of the job runs: hand back
     SYNC_EARLY,   // a shard is at an earlier round: hand back
+    SYNC_PARTLY,  // a shard has a part of the push's closures: hand back
     SYNC_FAILED,  // *err says why
 };
 
@@ -89,6 +90,10 @@ struct sync_step {
     // the gradient is; 0 bytes: none. Not read if the step is skipped.
     const uint8_t *rows;
     size_t rows_bytes;
+    // Closures that the push counts besides the open one (L5); borrowed until
+    // the closure is closed. Their evidence is the caller's.
+    const struct wire_push_key *more;
+    uint32_t more_count;
 };
 
 // What is pulled of one range: blocks of ids without elements, one for each

@@ -100,6 +100,8 @@ static enum sync_result ps_result(struct sync_ps *s, bool again_ends,
         return SYNC_FENCED;
     if (s->early)
         return SYNC_EARLY;
+    if (s->partly)
+        return SYNC_PARTLY;
     if (ps_is_stopped(s))
         return SYNC_STOPPED;
     return s->again && again_ends ? SYNC_AGAIN : SYNC_OK;
@@ -204,7 +206,7 @@ static enum sync_result ps_open(struct sync *sync, const struct sync_closure *c,
     assert(!s->open && c->steps <= EVIDENCE_STEPS);
     s->closure = *c;
     s->open = true;
-    s->again = s->fenced = s->early = s->failed = false;
+    s->again = s->fenced = s->early = s->partly = s->failed = false;
     s->seen = (struct sync_seen){.refused = 0};
     for (uint32_t i = 0; i < sync->ranges_count; i++) {
         struct ps_shard *p = &s->shards[i];
@@ -401,7 +403,11 @@ static enum sync_result ps_send(struct sync *sync, uint32_t range,
     if (s->o.by_range && evidence_has(&p->evidence, step->step))
         return SYNC_OK;
     // A step that is counted there already, by another attempt, is only pulled.
-    ps_move(p, evidence_has(&p->evidence, step->step) ? PS_PULL : PS_PUSH,
+    // Of several closures the shard is to say itself what it has (L5).
+    ps_move(p,
+            evidence_has(&p->evidence, step->step) && step->more_count == 0
+                ? PS_PULL
+                : PS_PUSH,
             false);
     p->step = *step;
     p->based_on = p->rows_version < p->version ? p->rows_version : p->version;

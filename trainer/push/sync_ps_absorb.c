@@ -147,6 +147,10 @@ static void ps_shard_on_refused(struct ps_shard *p, enum wire_refused_why why)
         s->early = true;
         ps_shard_rest(p);
         return;
+    case WIRE_REFUSED_SET: // L6
+        s->partly = true;
+        ps_shard_rest(p);
+        return;
     case WIRE_REFUSED_REGION: // the same again, at once, as bytes
         if (!peer_send_bytes(&p->peer))
             ps_pause(p); // it was sent as bytes already

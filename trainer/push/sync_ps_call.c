@@ -410,6 +410,8 @@ static enum sl_err ps_call_push(struct ps_shard *p, struct peer_call *call)
     if (!p->skip)
         m.absent_bytes = p->step.absent_bytes;
     memcpy(m.absent, p->step.absent, m.absent_bytes);
+    for (uint32_t i = 0; i < p->step.more_count; i++)
+        wire_push_add(&m, &p->step.more[i]);
     if (!p->skip) {
         call->rows = p->step.rows;
         call->rows_bytes = p->step.rows_bytes;

@@ -142,7 +142,7 @@ struct sync_ps {
     // The open closure.
     struct sync_closure closure;
     bool open;
-    bool again, fenced, early, failed;
+    bool again, fenced, early, partly, failed;
     uint32_t pull_end;     // end of the ranges that ps_pull wants
     struct sync_rows rows; // what was asked for last
     bool asked;            // ps_rows has not taken it yet

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // worker/lease/compute.c -- the compute thread: its inbox, its lease, its
 // device, and what it keeps of jobs.
+#include "worker/lease/reading.h"
 #include "worker/lease/compute.h"
 
 #include <inttypes.h>
@@ -48,6 +49,7 @@ struct compute {
     struct input *input;
     struct job_env env;
     struct kept kept;
+    struct list taken; // struct lease: those of the task's contribution
 
     struct {
         pthread_mutex_t lock;
@@ -227,12 +229,34 @@ static void run_between(void *arg, struct worker_job *job)
     job->pulse = outer;
 }
 
+// Takes the next lease for the contribution under way.
+static struct lease *compute_take_next(void *arg, struct worker_job *job)
+{
+    struct compute *c = arg;
+    struct lease *l = NULL;
+    struct list_node *n;
+
+    pthread_mutex_lock(&c->shared.lock);
+    n = list_first(&c->shared.queue);
+    if (n != NULL)
+        l = list_entry(n, struct lease, queued);
+    if (l != NULL && (l->record != job->record || l->kind != LEASE_TRAIN))
+        l = NULL;
+    if (l != NULL) {
+        list_remove(&l->queued);
+        list_push_back(&c->taken, &l->queued);
+    }
+    pthread_mutex_unlock(&c->shared.lock);
+    return l;
+}
+
 static void compute_try_lease(struct compute *c, struct lease *l)
 {
     struct task_env env = {.input = c->input,
                            .clock = c->setup.clock,
                            .ahead = compute_prefetch_next,
                            .between = run_between,
+                           .next = compute_take_next,
                            .arg = c};
     struct sl_error err = SL_ERROR_INIT;
     struct worker_job *job = NULL;
@@ -398,6 +422,7 @@ static void note_device(struct compute *c, struct lease *l)
 static void run_lease(struct compute *c, struct lease *l)
 {
     uint64_t began = span_begin();
+    struct list_node *n;
 
     atomic_store(&l->running, true);
     if (gate_look(&l->gate, c->setup.clock) != GATE_OPEN) {
@@ -412,6 +437,8 @@ static void run_lease(struct compute *c, struct lease *l)
     span_end(began, l->kind == LEASE_TRAIN ? "lease" : "evaluate",
              SPANS_COMPUTE, span_of_closure(l->job, l->closure));
     post_done(c, l);
+    while ((n = list_pop_front(&c->taken)) != NULL)
+        post_done(c, list_entry(n, struct lease, queued));
 }
 
 static void forget_all(struct compute *c)
@@ -757,6 +784,7 @@ enum sl_err compute_new(struct compute **out, const struct compute_setup *setup,
     c->setup.device = sl_strdup(setup->device);
     c->setup.options = setup->options ? sl_strdup(setup->options) : NULL;
     kept_init(&c->kept, setup->keep_bytes);
+    list_init(&c->taken);
     list_init(&c->shared.queue);
     pthread_mutex_init(&c->shared.lock, NULL);
     pthread_cond_init(&c->shared.changed, NULL);

@@ -17,6 +17,7 @@ struct inner {
     unsigned slots_count;
     bool keep;
     float *base;  // parameters of the round
+    float *mark;  // parameters behind a closure; NULL: a round has one
     float *slots; // slot behind slot, each of all elements
     uint64_t t;   // updates since the slots were reset
     bool open;    // a contribution is under way
@@ -57,7 +58,10 @@ static enum sl_err inner_make(struct inner *in, struct sl_error *err)
     n = (size_t)in->elements;
     in->base = sl_malloc_array(n, sizeof(*in->base));
     in->slots = sl_malloc_array(n * (in->slots_count + 1), sizeof(*in->slots));
-    if (in->base == NULL || in->slots == NULL)
+    if (spec_sets(in->record->open->spec->train))
+        in->mark = sl_malloc_array(n, sizeof(*in->mark));
+    if (in->base == NULL || in->slots == NULL ||
+        (in->mark == NULL && spec_sets(in->record->open->spec->train)))
         return sl_no_memory(err);
     inner_reset(in);
     return SL_OK;
@@ -92,6 +96,7 @@ void inner_free(struct inner *in)
         return;
     rank_plans_free(in->plans, in->count);
     sl_free(in->base);
+    sl_free(in->mark);
     sl_free(in->slots);
     sl_free(in);
 }
@@ -99,7 +104,8 @@ void inner_free(struct inner *in)
 uint64_t inner_bytes(const struct inner *in)
 {
     return in == NULL ? 0
-                      : in->elements * sizeof(float) * (1 + in->slots_count);
+                      : in->elements * sizeof(float) *
+                            (1 + in->slots_count + (in->mark != NULL));
 }
 
 void inner_begin(struct inner *in, const float *params)
@@ -108,6 +114,17 @@ void inner_begin(struct inner *in, const float *params)
     if (!in->keep)
         inner_reset(in);
     in->open = true;
+}
+
+void inner_mark(struct inner *in, const float *params)
+{
+    if (in->mark != NULL)
+        memcpy(in->mark, params, (size_t)in->elements * sizeof(*params));
+}
+
+void inner_undo(const struct inner *in, float *params)
+{
+    memcpy(params, in->mark, (size_t)in->elements * sizeof(*params));
 }
 
 void inner_update(struct inner *in, uint64_t closure, uint32_t at,

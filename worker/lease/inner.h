@@ -17,7 +17,8 @@
 // round.
 //
 // Threads  the compute thread.
-// Memory   One more vector, and the slots of the optimizer. Both vectors of a
+// Memory   One more vector, or two if a contribution is of several closures,
+// and the slots of the optimizer. Both vectors of a
 //          call are the caller's, of all elements, in host memory.
 // Units    elements of the flat vector; steps within the contribution.
 // Errors   only inner_new can fail.
@@ -43,6 +44,11 @@ uint64_t inner_bytes(const struct inner *in);
 // Begins a contribution with the parameters of its round. Resets the slots,
 // unless the job keeps them.
 void inner_begin(struct inner *in, const float *params);
+// Notes the parameters behind the steps of a closure.
+void inner_mark(struct inner *in, const float *params);
+// Takes back the steps since inner_mark: writes the parameters that it noted to
+// `params`. The slots stay as they are.
+void inner_undo(const struct inner *in, float *params);
 // Updates `params` by the gradient of step `at` of closure `closure`. The
 // gradient is finite.
 void inner_update(struct inner *in, uint64_t closure, uint32_t at,

@@ -77,6 +77,7 @@ struct worker_job {
     struct sync *sync;
     struct job_rows *rows; // NULL: no layer has rows of a table; or no sync yet
     struct inner *inner;   // NULL unless in mode local; or no sync yet
+    uint32_t alone;        // contributions that are to be of one closure (L6)
     struct job_ring *ring; // NULL unless the job's workers are ranks
     struct hybrid *hybrid; // NULL unless its workers compute in groups
     // Ranges of the flat vector: shards, or a ring's buckets. Each leaves, and

@@ -31,6 +31,9 @@ struct task_env {
     // Runs, between two rounds, the waiting leases of the same job that can be
     // run now. NULL: not done.
     void (*between)(void *arg, struct worker_job *job);
+    // Takes the next waiting lease off the queue, if it trains the same job;
+    // NULL if none does. It goes back when the task has ended. NULL: not done.
+    struct lease *(*next)(void *arg, struct worker_job *job);
     void *arg;
 };
 
@@ -39,16 +42,6 @@ struct task_env {
 // lease of `job` may be under way, but for those that env->between runs.
 void task_run(const struct task_env *env, struct worker_job *job,
               struct lease *l);
-
-// Starts reading the batches of a training lease or an evaluation, if that was
-// not done yet; does not wait for them, but may open the data. SL_OK also when
-// there is nothing to read. On failure nothing is read. `err` may be NULL.
-enum sl_err task_prepare(struct input *input, struct worker_job *job,
-                         struct lease *l, struct sl_error *err);
-
-// Closes the lease's reading, before its job is freed; does nothing if none is
-// open.
-void task_unprepare(struct input *input, struct lease *l);
 
 // Runs a training lease; this and the next three are called by task_run.
 void task_train(const struct task_env *env, struct worker_job *job,

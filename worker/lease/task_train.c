@@ -27,6 +27,7 @@
 #include "trainer/base/grad.h"
 #include "trainer/lease/hybrid_lead.h"
 #include "trainer/lease/repeats.h"
+#include "worker/lease/closures.h"
 #include "worker/lease/hybrid_ours.h"
 #include "trainer/lease/steps.h"
 #include "worker/lease/task.h"
@@ -52,6 +53,7 @@ struct train {
     struct repeats repeats; // in an audited round; else it has no slots
     bool doubtful;          // a step was computed twice, and the results differ
     bool aside;             // a contribution was too large, and is handed back
+    struct closures set;    // mode local: what the push counts
 };
 
 static enum sync_result train_fail(struct train *t, enum sl_err rc)
@@ -136,7 +138,13 @@ static void train_show_scale(struct train *t)
 
 static void train_note(struct train *t)
 {
-    steps_note(&t->steps, t->c.samples, t->c.loss_sum, t->c.right_sum);
+    const struct closures_one *first = &t->set.one[0];
+
+    if (t->set.count > 0)
+        steps_note(&t->steps, first->samples, first->loss_sum,
+                   first->right_sum);
+    else
+        steps_note(&t->steps, t->c.samples, t->c.loss_sum, t->c.right_sum);
 }
 
 // Names a sample that is to blame, before a step is judged.
@@ -159,6 +167,7 @@ static enum sync_result train_send_range(struct train *t, uint32_t range,
     enum sync_result result = SYNC_OK;
 
     job_rows_fill(t->job->rows, range, &step);
+    closures_fill(&t->set, t->sync, &step);
     if (t->c.p->overlap.read_until[range] > t->op)
         step.reads_until = t->c.p->overlap.read_until[range];
     if (step.reads_until > t->reads_until)
@@ -599,6 +608,50 @@ static enum sync_result local_step(struct train *t, bool *finite)
     return result;
 }
 
+// Takes all steps of a closure.
+static enum sync_result local_closure(struct train *t, bool *finite)
+{
+    enum sync_result result = local_step(t, finite);
+
+    while (result == SYNC_OK && *finite && !contribution_is_last(&t->c)) {
+        result = train_next_batch(t);
+        if (result == SYNC_OK)
+            result = local_step(t, finite);
+    }
+    return result;
+}
+
+// Takes the steps of further closures, as many as there are leases for. A
+// closure of which the lease ends meanwhile is left out, and ends the
+// contribution.
+static enum sync_result local_more(struct train *t, bool *finite)
+{
+    enum sync_result result = SYNC_OK;
+    struct lease *l;
+
+    while (result == SYNC_OK && *finite &&
+           (l = closures_next(&t->set, t->lease)) != NULL) {
+        inner_mark(t->job->inner, t->sync->params);
+        contribution_put(&t->c);
+        contribution_begin(&t->c, l->run, l->closure, 0);
+        t->step.pulse = &l->gate.pulse;
+        result = local_closure(t, finite);
+        t->step.pulse = &t->lease->gate.pulse;
+        if (result != SYNC_OK) {
+            step_stop(&t->step);
+            contribution_put(&t->c);
+            if (closures_undo(&t->set, t->lease, l)) {
+                inner_undo(t->job->inner, t->sync->params);
+                t->steps.err = (struct sl_error)SL_ERROR_INIT;
+                *finite = true; // all that is pushed is
+                return SYNC_OK;
+            }
+        }
+        closures_add(&t->set, l, &t->c);
+    }
+    return result;
+}
+
 // Takes all steps of a contribution, and sets what is to be sent in place of
 // the gradient. Sets *finite to whether all were finite; else none is to be
 // sent. The parameters are those of the round again, whatever happens.
@@ -607,20 +660,20 @@ static enum sync_result local_steps(struct train *t, bool *finite)
     struct inner *in = t->job->inner;
     enum sync_result result = steps_fresh_wait(&t->steps);
 
+    closures_begin(&t->set);
     if (result != SYNC_OK)
         return result;
     inner_begin(in, t->sync->params);
-    result = local_step(t, finite);
-    while (result == SYNC_OK && *finite && !contribution_is_last(&t->c)) {
-        result = train_next_batch(t);
-        if (result == SYNC_OK)
-            result = local_step(t, finite);
-    }
+    result = local_closure(t, finite);
+    closures_add(&t->set, t->lease, &t->c);
+    if (result == SYNC_OK)
+        result = local_more(t, finite);
     if (result == SYNC_OK && *finite)
         inner_finish(in, t->sync->params, t->sync->grads);
     if (result != SYNC_OK)
         step_stop(&t->step); // it may read the parameters still
     inner_cancel(in, t->sync->params);
+    t->op = t->c.p != NULL ? t->c.p->program->count : 0;
     return result;
 }
 
@@ -892,6 +945,7 @@ void task_train(const struct task_env *env, struct worker_job *job,
     t.whole = spec_contributions(l->record->open->spec->train) > 0 ||
               job->inner != NULL || job->precision == SPEC_F16 ||
               train_has_clipping(&t) || job->rows != NULL;
+    closures_init(&t.set, env, job);
     t.repeats.tables = job_rows_tables(job->rows);
     // A step of micro-batches asks for rows when each of them begins.
     t.rows_ahead = job->rows != NULL && train_allows_delay(&t) &&
@@ -905,6 +959,7 @@ void task_train(const struct task_env *env, struct worker_job *job,
     step_stop(&t.step);
     FAULT("task.report");
     train_finish(&t, result);
+    closures_end(&t.set, t.sync, result, t.steps.skipped);
     t.sync->ops->close(t.sync);
     job_rows_forget(job->rows);
 }

@@ -65,6 +65,8 @@ double offers_ahead_ms(const struct coord *c, const struct job *job,
 {
     bool ahead = job->mode->ahead != NULL && job->mode->ahead(job);
 
+    if (spec_sets(job->spec->train)) // a contribution takes as many as it wants
+        return m->lease_ms * DISPATCH_LEASES_MOST;
     return ahead && m->waits_for_round && c->offers.wanting <= 1
                ? DISPATCH_ROUNDS_MS
                : DISPATCH_AHEAD_MS;

@@ -27,6 +27,7 @@ static void open_placed(struct job *job)
 // pace of the workers that have leases of the job.
 static uint64_t open_grace_ms(const struct coord *c, const struct job *job)
 {
+    struct spec_inner inner = spec_inner(job->spec->train);
     double times[PACES_MOST];
     uint32_t count = 0;
 
@@ -37,7 +38,7 @@ static uint64_t open_grace_ms(const struct coord *c, const struct job *job)
         const struct member *m = list_entry(n, struct member, node);
 
         if (count < PACES_MOST && map_get(&job->leases.holders, m->id) != NULL)
-            times[count++] = m->lease_ms;
+            times[count++] = m->lease_ms * inner.steps / inner.closure;
     }
     return meeting_grace_ms(times, count);
 }

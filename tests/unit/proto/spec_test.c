@@ -799,6 +799,18 @@ static const struct {
     {"'train':{'mode':'local','outer':{'type':'sgd','delay':4}}",
      "train.outer.delay: is of sgd with nesterov and momentum where each "
      "contribution is an update; set train.quorum: 1, or leave it out"},
+    {"'train':{'mode':'local','contributions':4,'quorum':2,"
+     "'inner':{'steps':9,'closure':2}}",
+     "train.inner.closure: wants a divisor of train.inner.steps, which is 9, "
+     "and at least a 8th of it, got 2"},
+    {"'train':{'mode':'local','contributions':4,'quorum':2,"
+     "'inner':{'steps':90,'closure':2}}",
+     "train.inner.closure: wants a divisor of train.inner.steps, which is 90, "
+     "and at least a 8th of it, got 2"},
+    {"'train':{'mode':'local','inner':{'steps':8,'closure':2}}",
+     "train.inner.closure: a contribution to a round whose slots are fixed is "
+     "one closure; set train.quorum below train.contributions, or leave it "
+     "out"},
     {"'train':{'quorum':2}",
      "train.quorum: says something of local alone, and train.mode is async"},
     {"'train':{'outer':{'type':'sgd'}}",
@@ -1342,6 +1354,25 @@ TEST(spec, local_rounds_with_a_quorum)
             "train.inner.down: int8 is of what one update changes, and with "
             "train.quorum 1 a worker misses those of all others: take f32, "
             "bf16 or f16");
+}
+
+TEST(spec, local_contributions_of_several_closures)
+{
+    Sluice__V1__JobSpec *spec =
+        checked(JOB(TEST_DATA, "'train':{'mode':'local','contributions':6,"
+                               "'quorum':4,'inner':{'steps':100,"
+                               "'closure':25}}"));
+
+    T_TRUE(spec_sets(spec->train));
+    T_EQ(spec_inner(spec->train).closure, 25);
+    T_EQ(spec_accumulate(spec), 25);
+    T_EQ(spec->model->edition, MODEL_EDITION_SETS);
+    wire_free(&spec->base);
+    spec = checked(JOB(TEST_DATA, "'train':{'mode':'local','inner':"
+                                  "{'steps':30}}"));
+    T_FALSE(spec_sets(spec->train));
+    T_EQ(spec_inner(spec->train).closure, 30);
+    wire_free(&spec->base);
 }
 
 // The first group that a name fits; what it does not say is the optimizer's.

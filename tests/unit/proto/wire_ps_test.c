@@ -198,6 +198,18 @@ static unsigned types_of(const ProtobufCMessage *m, unsigned which)
     return which == 5 && !reply->in_shm ? WIRE_TOPK2 : WIRE_TYPES;
 }
 
+// Makes the closures that a push counts different ones of whole bytes.
+static void mend_more(Sluice__V1__PushRequest *m)
+{
+    m->more.len -= m->more.len % WIRE_KEY_BYTES;
+    if (m->more.len > WIRE_MORE_BYTES)
+        m->more.len = WIRE_MORE_BYTES;
+    if (m->step > 0 || m->absent.len > 0 || m->rows_bytes > 0)
+        m->more.len = 0;
+    for (size_t i = 0; i < m->more.len; i += WIRE_KEY_BYTES)
+        m->more.data[i] = (uint8_t)(m->closure + 1 + i / WIRE_KEY_BYTES);
+}
+
 // Makes a random message valid: what the decoders ask for beyond the form.
 static void mend(ProtobufCMessage *m, unsigned which)
 {
@@ -209,6 +221,8 @@ static void mend(ProtobufCMessage *m, unsigned which)
     const ProtobufCFieldDescriptor *f =
         protobuf_c_message_descriptor_get_field_by_name(d, "shard");
 
+    if (which == 2)
+        mend_more(push);
     if (f != NULL) {
         *(uint32_t *)field_at(m, f, 0) %= WIRE_SHARDS_MAX;
         f = protobuf_c_message_descriptor_get_field_by_name(d, "job");
@@ -814,4 +828,61 @@ TEST(wire_ps, a_piece_is_of_a_lane_that_there_is)
                             ? ""
                             : "PieceRequest.lane is 2; 0 to 1 are allowed");
     }
+}
+
+// ---- pushes of several closures
+
+static struct wire_push of_three(void)
+{
+    struct wire_push m = {.job = 1, .closure = 4, .samples = 2, .skip = true};
+
+    for (uint64_t i = 0; i < 2; i++)
+        wire_push_add(&m, &(struct wire_push_key){.closure = 9 - i,
+                                                  .attempt = {3, i},
+                                                  .samples = 7,
+                                                  .digest = ~i});
+    return m;
+}
+
+static enum sl_err read_back(struct wire_push *out, const struct wire_push *m,
+                             struct sl_error *err)
+{
+    uint8_t head[WIRE_HEAD_MAX];
+    struct sl_slice one = {head, wire_encode_push(head, m, 0)};
+    struct sl_slices bytes = slices_one(&one);
+
+    return wire_read_push(out, &bytes, err);
+}
+
+static void refused(struct wire_push m, const char *words)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct wire_push out;
+
+    T_FAILS(SL_EINVAL, read_back(&out, &m, &err));
+    T_HAS(err.text, words);
+}
+
+TEST(wire_ps, a_push_names_the_closures_that_it_counts)
+{
+    struct wire_push m = of_three(), out;
+
+    T_OK(read_back(&out, &m, t_err()));
+    T_EQ(wire_push_keys(&out), 3);
+    T_EQ(wire_push_key(&out, 0).closure, 4);
+    T_EQ(wire_push_key(&out, 0).samples, 2);
+    T_EQ(wire_push_key(&out, 1).closure, 9);
+    T_EQ(wire_push_key(&out, 2).closure, 8);
+    T_EQ(wire_push_key(&out, 2).attempt.term, 3);
+    T_EQ(wire_push_key(&out, 2).attempt.n, 1);
+    T_EQ(wire_push_key(&out, 2).samples, 7);
+    T_TRUE(wire_push_key(&out, 2).digest == ~UINT64_C(1));
+    m.more_bytes--;
+    refused(m, "a closure has 40");
+    m = of_three();
+    m.closure = 8;
+    refused(m, "names closure 8 twice");
+    m = of_three();
+    m.step = 1;
+    refused(m, "a step above 0");
 }

@@ -296,21 +296,43 @@ static void pull_rows_locked(struct fake_ps *f, struct rpc_call *call,
     rpc_answer(call, SL_OK, NULL, &msg);
 }
 
+// Returns how many closures of a push are counted.
+static size_t there(const struct fake_shard *s, const struct wire_push *push)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < wire_push_keys(push); i++)
+        n += s->counted[wire_push_key(push, i).closure][push->step];
+    return n;
+}
+
+static void mark(struct fake_shard *s, const struct wire_push *push)
+{
+    for (size_t i = 0; i < wire_push_keys(push); i++) {
+        struct wire_push_key key = wire_push_key(push, i);
+        uint64_t *digest = &s->digest[key.closure][push->step];
+
+        T_ASSERT(*digest == 0 || *digest == key.digest); // the same samples
+        *digest = key.digest;
+        s->counted[key.closure][push->step] = true;
+    }
+}
+
 static enum wire_push_result count(struct fake_ps *f, struct fake_shard *s,
                                    const struct wire_push *push,
                                    const void *grad)
 {
-    uint64_t *digest = &s->digest[push->closure][push->step];
+    size_t n = there(s, push);
 
     T_ASSERT(push->step < FAKE_STEPS);
     s->pushes++;
-    T_ASSERT(*digest == 0 || *digest == push->digest); // the same samples
-    *digest = push->digest;
-    if (s->counted[push->closure][push->step]) {
+    if (n > 0 && n < wire_push_keys(push))
+        return WIRE_PUSH_REFUSED;
+    mark(s, push);
+    if (n > 0) {
         s->duplicates++;
         return WIRE_PUSH_DUPLICATE;
     }
-    s->counted[push->closure][push->step] = true;
     if (push->skip)
         s->skipped++;
     else
@@ -414,6 +436,8 @@ static void push_as(struct fake_ps *f, struct rpc_call *call, bool pulls)
         T_ASSERT(push.based_on <= s->version);
         s->delay = s->version - push.based_on;
         reply.result = count(f, s, &push, grad.at);
+        if (reply.result == WIRE_PUSH_REFUSED)
+            reply.refused.why = WIRE_REFUSED_SET;
     } else {
         s->refused++;
     }

@@ -13,6 +13,7 @@
 #include "nets.h"
 #include "proto/layout.h"
 #include "proto/spec.h"
+#include "worker/lease/reading.h"
 #include "worker/lease/compute.h"
 #include "worker/lease/contribution.h"
 #include "worker/lease/task.h"
@@ -1116,6 +1117,163 @@ TEST(task, draining_ends_between_steps)
     shards = fake_ps_lock(w.ps);
     for (uint32_t i = 0; i < SHARDS; i++)
         T_EQ(shards[i].pushes, shards[0].pushes); // no half step
+    fake_ps_unlock(w.ps);
+    world_close(&w);
+}
+
+// ---- contributions of several closures
+
+#define FOUR                                                                   \
+    ", 'mode': 'local', 'steps_per_closure': 1, 'contributions': 2,"           \
+    " 'quorum': 1, 'inner': {'steps': 8, 'closure': 2}"
+
+// Queues leases of closures 0 to 3, all before the first of them begins.
+static void four(struct world *w, struct lease *l[4])
+{
+    clear(w);
+    fake_ps_hold(w->ps, true);
+    for (unsigned i = 0; i < 4; i++)
+        compute_submit(w->compute, l[i] = train_lease(w, i));
+    fake_ps_hold(w->ps, false);
+    run(w, 4);
+}
+
+static void check_counted_once(struct world *w, uint64_t pushes)
+{
+    struct fake_shard *shards = fake_ps_lock(w->ps);
+
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        T_EQ(shards[i].applied, pushes);
+        for (unsigned k = 0; k < 4; k++)
+            T_TRUE(shards[i].counted[k][0]);
+    }
+    fake_ps_unlock(w->ps);
+}
+
+TEST(task, L5_one_push_counts_the_closures_of_the_leases_that_wait)
+{
+    struct world w;
+    struct lease *l[4];
+
+    world_open(&w, FOUR);
+    four(&w, l);
+    for (unsigned i = 0; i < 4; i++) {
+        check_evidence(&w, l[i]);
+        T_EQ(lease_progress(l[i]).steps, 1);
+        T_EQ(lease_progress(l[i]).samples, 14);
+        T_TRUE(lease_progress(l[i]).loss_sum > 0);
+    }
+    check_counted_once(&w, 1);
+    world_close(&w);
+}
+
+// Shard 1 has counted closure 2 for another worker. All is given back, and then
+// each closure is pushed by itself.
+TEST(task, L6_what_a_shard_has_a_part_of_is_dropped_and_done_one_by_one)
+{
+    struct world w;
+    struct lease *l[4];
+    struct fake_shard *shards;
+
+    world_open(&w, FOUR);
+    fake_ps_lock(w.ps)[1].counted[2][0] = true;
+    fake_ps_unlock(w.ps);
+    four(&w, l);
+    for (unsigned i = 0; i < 4; i++) {
+        T_EQ(l[i]->outcome.kind, OUTCOME_HAND_BACK);
+        T_HAS(l[i]->outcome.err.text, "has a part");
+    }
+    shards = fake_ps_lock(w.ps);
+    T_EQ(shards[1].applied, 0);
+    fake_ps_unlock(w.ps);
+    four(&w, l);
+    for (unsigned i = 0; i < 4; i++)
+        check_evidence(&w, l[i]);
+    shards = fake_ps_lock(w.ps);
+    T_EQ(shards[1].applied, 3);
+    fake_ps_unlock(w.ps);
+    four(&w, l); // together again, and counted already
+    for (unsigned i = 0; i < 4; i++)
+        check_evidence(&w, l[i]);
+    world_close(&w);
+}
+
+// Those that have no push yet come back from a file that has closure 0 alone.
+static void others_replaced_locked(void *arg)
+{
+    struct world *w = arg;
+
+    fake_ps_unlock(w->ps);
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        bool pushed = fake_ps_lock(w->ps)[i].pushes > 0;
+
+        fake_ps_unlock(w->ps);
+        if (pushed)
+            continue;
+        fall_back(w, i);
+        fake_ps_lock(w->ps)[i].counted[0][0] = true;
+        fake_ps_unlock(w->ps);
+    }
+    fake_ps_lock(w->ps);
+}
+
+TEST(task, L7_evidence_of_one_closure_is_not_that_of_the_others)
+{
+    struct world w;
+    struct lease *l[4];
+
+    world_open(&w, FOUR);
+    fake_ps_after(w.ps, 1, others_replaced_locked, &w);
+    four(&w, l);
+    check_evidence(&w, l[0]);
+    for (unsigned i = 1; i < 4; i++)
+        T_EQ(l[i]->outcome.kind, OUTCOME_HAND_BACK);
+    world_close(&w);
+}
+
+TEST(task, L7_what_is_completed_is_counted_where_it_says_whatever_falls_back)
+{
+    for (unsigned after = 1; after <= 6; after++) {
+        struct world w;
+        struct lease *l[4];
+        struct fake_shard *shards;
+
+        world_open(&w, FOUR);
+        fake_ps_after(w.ps, after, fall_back_locked, &w);
+        four(&w, l);
+        shards = fake_ps_lock(w.ps);
+        for (unsigned i = 0; i < 4; i++)
+            for (uint32_t k = 0; k < SHARDS; k++)
+                T_TRUE(l[i]->outcome.kind != OUTCOME_COMPLETE ||
+                       l[i]->outcome.incarnations[k] != shards[k].incarnation ||
+                       shards[k].counted[i][0]);
+        fake_ps_unlock(w.ps);
+        world_close(&w);
+    }
+}
+
+// The lease of closure 1 ends with the notice to leave, before its steps were
+// taken: closure 0 is pushed without it.
+TEST(task, L6_a_lease_that_is_to_end_leaves_the_contribution)
+{
+    struct world w;
+    struct lease *l[4];
+
+    world_open(&w, FOUR);
+    fake_ps_hold(w.ps, true);
+    for (unsigned i = 0; i < 4; i++)
+        l[i] = train_lease(&w, i);
+    atomic_store(&l[1]->gate.draining, true);
+    for (unsigned i = 0; i < 4; i++)
+        compute_submit(w.compute, l[i]);
+    fake_ps_hold(w.ps, false);
+    run(&w, 4);
+    T_EQ(l[1]->outcome.kind, OUTCOME_HAND_BACK);
+    T_HAS(l[1]->outcome.err.text, "leaving");
+    check_evidence(&w, l[0]);
+    check_evidence(&w, l[2]);
+    check_evidence(&w, l[3]);
+    T_EQ(fake_ps_lock(w.ps)[0].applied, 2); // 0 alone, then 2 and 3
     fake_ps_unlock(w.ps);
     world_close(&w);
 }

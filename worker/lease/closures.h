@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/lease/closures.h -- the closures of one contribution in mode local,
+// each with a lease of its own.
+//
+// A worker may take the steps of several closures before it meets the others
+// (train.inner.closure). One push then counts all of them (L5). The first
+// lease is the task's; the others are taken from those that wait. What becomes
+// of the push becomes of each lease.
+//
+//   begin
+//     add      the steps of a closure were taken
+//     next     another lease, the steps of which follow
+//     undo     its steps are not to be pushed
+//   fill       what the push counts
+//   end        the outcome of all leases but the first
+//
+// Threads  the compute thread.
+// Memory   leases are the caller's, from `next` until closures_end.
+// Units    closures, of one step each.
+// Errors   a lease that cannot be begun gets its outcome, and there is none.
+#ifndef WORKER_LEASE_CLOSURES_H
+#define WORKER_LEASE_CLOSURES_H
+
+#include "trainer/push/sync.h"
+#include "worker/lease/contribution.h"
+#include "worker/lease/task.h"
+
+struct closures {
+    const struct task_env *env;
+    struct worker_job *job;
+    uint32_t most;  // closures that one push may count
+    uint32_t count; // closures of which the steps were taken
+    struct closures_one {
+        struct lease *lease;
+        uint64_t samples, digest;
+        double loss_sum, right_sum;
+    } one[WIRE_KEYS_MAX];
+    struct wire_push_key keys[WIRE_KEYS_MAX]; // of closures_fill
+    uint64_t *incarnations; // of the shards that the push goes to; owned
+};
+
+// Begins with the lease of a task. Does nothing but that for a job of which the
+// contributions are of one closure.
+void closures_init(struct closures *c, const struct task_env *env,
+                   struct worker_job *job);
+
+// Begins a contribution. What an earlier one left is handed back.
+void closures_begin(struct closures *c);
+
+// Adds a closure, the steps of which *from has taken.
+void closures_add(struct closures *c, struct lease *l,
+                  const struct contribution *from);
+
+// Returns the next lease of the contribution, prepared; NULL if it has all its
+// closures, no lease waits, or `first`, the task's, is to end.
+struct lease *closures_next(struct closures *c, struct lease *first);
+
+// Returns true if lease `l`, of closures_next, is over or to end, but the
+// contribution goes on without it; then its outcome is set.
+bool closures_undo(struct closures *c, struct lease *first, struct lease *l);
+
+// Sets samples, digest and further closures of *step, which is to be pushed,
+// and notes the incarnations that it is pushed to. *step borrows from c.
+void closures_fill(struct closures *c, const struct sync *sync,
+                   struct sync_step *step);
+
+// Sets the outcome of all leases but the first, the task of which ended with
+// `result`: what it is believed to be, if the shards are those that were pushed
+// to; else they are handed back (W1). `skipped`: the push was not applied.
+// Frees what c owns.
+void closures_end(struct closures *c, const struct sync *sync,
+                  enum sync_result result, bool skipped);
+
+#endif
