@@ -5,6 +5,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/base/clock.h"
@@ -392,22 +393,36 @@ static void copy_locked(const struct shard *s, enum wire_type type,
 }
 
 // Writes to the history what became of a push, with the bytes of a counted one.
+// Its closures but the first stand in `more`.
 static void note_push(const struct shard *s, const struct wire_push *p,
                       const char *result, enum sl_err checked, bool counted)
 {
+    char more[WIRE_KEYS_MAX * 100];
+    size_t at = 0;
+
+    more[0] = '\0';
+    for (size_t i = 1; i < wire_push_keys(p); i++) {
+        struct wire_push_key key = wire_push_key(p, i);
+
+        at += (size_t)snprintf(more + at, sizeof(more) - at,
+                               "%s%" PRIu64 ":%" PRIu64 ":%" PRIu64 ":%" PRIu64
+                               ":%" PRIx64,
+                               i > 1 ? "," : "", key.closure, key.attempt.term,
+                               key.attempt.n, key.samples, key.digest);
+    }
     HISTORY("push",
             WHICH
             "result=%s closure=%" PRIu64 " step=%u term=%" PRIu64 " n=%" PRIu64
             " said=%" PRIu64 " based_on=%" PRIu64 " version=%" PRIu64
             " unproven=%d skip=%d absent=%zu samples=%" PRIu64
             " digest=%" PRIx64 " checked=%s wire=%d bytes=%zu payload=%lld"
-            " rows=%zu rows_payload=%lld",
+            " rows=%zu rows_payload=%lld more=%s",
             WHICH_OF(s), result, p->closure, p->step, p->attempt.term,
             p->attempt.n, p->incarnation, p->based_on, once_version(&s->once),
             p->unproven, p->skip, p->absent_bytes, (uint64_t)p->samples,
             (uint64_t)p->digest, sl_err_name(checked), (int)p->wire,
             p->payload.bytes, history_bytes(counted ? &p->payload : NULL),
-            p->rows.bytes, history_bytes(counted ? &p->rows : NULL));
+            p->rows.bytes, history_bytes(counted ? &p->rows : NULL), more);
 }
 
 static uint64_t delay_locked(const struct shard *s,

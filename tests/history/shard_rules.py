@@ -8,6 +8,14 @@ its own set: it is compared with what was really pushed.
 import os
 
 
+def closures(e):
+    """Yields closure, attempt and (samples, digest) of each that an event names."""
+    yield e["closure"], (e["term"], e["n"]), (e.get("samples"), int(e.get("digest", "0"), 16))
+    for one in filter(None, str(e.get("more") or "").split(",")):
+        closure, term, n, samples, digest = one.split(":")
+        yield int(closure), (int(term), int(n)), (int(samples), int(digest, 16))
+
+
 class Memory:
     """One shard in one process: what was counted into it, or is held (Y2)."""
 
@@ -17,6 +25,7 @@ class Memory:
         self.incarnation = 0
         self.newest = {}  # closure: the newest attempt seen
         self.held = {}    # as keys, of the open round
+        self.parts = 0    # pushes that hold them
         self.low = 0      # in sync: no closure below it is not counted
         self.closed = None  # the event of a round that the next push closes
 
@@ -151,39 +160,47 @@ class ShardRules:
 
     @staticmethod
     def see(memory, e):
-        attempt = e["term"], e["n"]
         if e.get("unproven"):
             return  # it fences nobody (I4)
-        if attempt > memory.newest.get(e["closure"], (0, 0)):
-            memory.newest[e["closure"]] = attempt
+        for closure, attempt, _ in closures(e):
+            if attempt > memory.newest.get(closure, (0, 0)):
+                memory.newest[closure] = attempt
 
     def on_push(self, e):
         memory = self.memory(e)
         if memory is None:
             return
-        key = e["closure"], e["step"]
+        keys = {(closure, e["step"]): samples for closure, _, samples in closures(e)}
         if e["result"] in ("counted", "held"):
-            self.taken(memory, key, e)
+            self.taken(memory, keys, e)
             self.see(memory, e)
-        elif e["result"] == "duplicate" and key not in memory.keys:
+        elif e["result"] == "duplicate" and not keys.keys() <= memory.keys.keys():
             self.report.add("once", "a key that was never counted is "
                             "acknowledged (S2)", e)
         closed, memory.closed = memory.closed, None
-        if e["result"] == "held":  # a copy changes nothing (Y1)
-            memory.held.setdefault(key, (e["samples"], int(e["digest"], 16)))
-        elif e["result"] == "counted" and closed is None:
-            memory.keys[key] = (e["samples"], int(e["digest"], 16))
+        if e["result"] == "held" or closed is not None:
+            self.hold(memory, keys, e)
+        if e["result"] == "counted" and closed is None:
+            memory.keys.update(keys)
         elif e["result"] == "counted":
-            memory.held.setdefault(key, (e["samples"], int(e["digest"], 16)))
             self.close(memory, closed, e)
 
-    def taken(self, memory, key, e):
-        if key in memory.keys:
+    def hold(self, memory, keys, e):
+        """A copy changes nothing (Y1)."""
+        here = keys.keys() & memory.held.keys()
+        if here and len(here) < len(keys):
+            self.report.add("once", "a push is held of which a part was (L5)", e)
+        memory.parts += not here
+        memory.held = {**keys, **memory.held}
+
+    def taken(self, memory, keys, e):
+        if keys.keys() & memory.keys.keys():
             self.report.add("once", "a key is counted twice (S2)", e)
         if e["said"] != memory.incarnation:
             self.report.add("fenced", "a push for another incarnation is applied "
                             "(I3)", e)
-        if (e["term"], e["n"]) < memory.newest.get(e["closure"], (0, 0)):
+        if any(attempt < memory.newest.get(closure, (0, 0))
+               for closure, attempt, _ in closures(e)):
             self.report.add("fenced", "a push of an older attempt is applied (I4)", e)
         if e["checked"] != "SL_OK":
             self.report.add("inert", "a push that was found bad is applied", e)
@@ -212,9 +229,9 @@ class ShardRules:
         """The mean of what was held is applied, and all of it counted."""
         slots = closed.kind == "round_closed"
         open_keys = self.open_round(memory, closed) if slots else None
-        if not slots and len(memory.held) > closed["most"]:
+        if not slots and memory.parts > closed["most"]:
             self.report.add("once", f"a round of at most {closed['most']} is closed with "
-                            f"{len(memory.held)} (L1)", closed, e)
+                            f"{memory.parts} (L1)", closed, e)
         if open_keys is not None and open_keys != set(memory.held):
             self.report.add("once", f"a round of {sorted(open_keys)} is closed with "
                             f"{sorted(memory.held)} (Y1)", closed, e)
@@ -222,7 +239,7 @@ class ShardRules:
             self.report.add("once", f"a round counts {closed['keys']} keys, "
                             f"{len(memory.held)} were held (Y2)", closed, e)
         memory.keys.update(memory.held)
-        memory.held = {}
+        memory.held, memory.parts = {}, 0
         if closed["steps"] != len(memory.keys):
             self.report.add("once", f"the set has {closed['steps']} steps, "
                             f"{len(memory.keys)} were counted (Y2)", closed, e)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // worker/lease/compute.c -- the compute thread: its inbox, its lease, its
 // device, and what it keeps of jobs.
-#include "worker/lease/reading.h"
 #include "worker/lease/compute.h"
 
 #include <inttypes.h>
@@ -19,6 +18,7 @@
 #include "worker/device/kind.h"
 #include "worker/lease/job_rank.h"
 #include "worker/lease/kept.h"
+#include "worker/lease/reading.h"
 #include "worker/lease/task.h"
 
 #define DEVICE_TEXT 192 // the device's name in messages

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // worker/lease/task.c -- the choice by kind of lease; see task.h.
-#include "worker/lease/reading.h"
 #include "worker/lease/task.h"
+
+#include "worker/lease/reading.h"
 
 static void task_probe(struct worker_job *job, struct lease *l)
 {
