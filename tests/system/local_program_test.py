@@ -180,6 +180,24 @@ def programs_die_in_the_midst():
               "a sample was not applied once an epoch", got)
 
 
+def codes_and_a_quorum_are_of_programs_too():
+    """What a contribution changes by is one number, which a code says well."""
+    samples, epochs = 200, 4
+    for code, least, rounds in (("int8", 0.99, {}),
+                                ("e3m0", 0.5, {"contributions": 3, "quorum": 2})):
+        with Cluster(psservers=2, workers=0) as c:
+            path = c.dir / "slow.py"
+            path.write_text(SLOW)
+            spec = unit_job(samples, epochs)
+            spec["train"].update(rounds)
+            spec["train"]["inner"].update(up=code, down=code)
+            with Programs(lambda name, c=c, path=path: Program(c, name, path, **ENVIRONMENT)):
+                job = c.submit(spec)
+                check_counts(c.wait_state(job))
+            got = exported(c, job)["w"] / (1 - 0.5 ** epochs)
+            check(least < got.min(), f"{code}: a sample was not applied", got)
+
+
 def a_program_that_leaves_hands_back():
     """SIGTERM between two batches: the rest of the contribution is not computed."""
     with Cluster(psservers=1, workers=0) as c:
@@ -276,7 +294,7 @@ if __name__ == "__main__":
     main([one_program_makes_what_numpy_does,
           what_a_lost_contribution_changed_is_dropped,
           a_contribution_that_is_not_finite_is_skipped,
-          programs_die_in_the_midst,
+          programs_die_in_the_midst, codes_and_a_quorum_are_of_programs_too,
           a_program_that_leaves_hands_back, a_trainer_that_leaves_hands_back,
           a_program_of_another_mode_is_given_nothing,
           calls_out_of_order_say_so,
