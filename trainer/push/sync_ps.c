@@ -197,6 +197,12 @@ static bool in_round(const struct sync_ps *s, uint64_t a, uint64_t b)
            contributions_round(&s->o.schedule, s->o.contributions, b, &count);
 }
 
+// Forgets what shards have said of an earlier closure.
+static void ps_unsay(struct sync_ps *s)
+{
+    s->again = s->fenced = s->early = s->partly = s->failed = false;
+}
+
 static enum sync_result ps_open(struct sync *sync, const struct sync_closure *c,
                                 struct sl_error *err)
 {
@@ -206,7 +212,7 @@ static enum sync_result ps_open(struct sync *sync, const struct sync_closure *c,
     assert(!s->open && c->steps <= EVIDENCE_STEPS);
     s->closure = *c;
     s->open = true;
-    s->again = s->fenced = s->early = s->partly = s->failed = false;
+    ps_unsay(s);
     s->seen = (struct sync_seen){.refused = 0};
     for (uint32_t i = 0; i < sync->ranges_count; i++) {
         struct ps_shard *p = &s->shards[i];
@@ -607,7 +613,7 @@ static void ps_begin_aside(struct sync_ps *s, struct gate *gate)
 {
     assert(!s->open);
     s->closure = (struct sync_closure){.gate = gate};
-    s->again = s->fenced = s->early = s->failed = false;
+    ps_unsay(s);
     abandon(s); // ends calls of PS_NEXT
 }
 

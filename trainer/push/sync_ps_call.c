@@ -78,18 +78,19 @@ static enum sl_err take_change(struct ps_shard *p,
                                const struct wire_pull_reply *m,
                                struct sl_error *err)
 {
-    const struct coded *form = &p->s->o.coded[p->number];
+    const struct coded *form = p->s->o.coded;
     bool same = m->payload.bytes == 0;
     enum sl_err rc = SL_OK;
 
     p->shared.answer.values_bytes = m->payload.bytes;
-    if (p->s->o.coded == NULL || p->has.asked == 0 || m->wire != p->s->o.down ||
+    if (form == NULL || p->has.asked == 0 || m->wire != p->s->o.down ||
         m->version + same != p->has.asked)
         return sl_fail(err, SL_ECORRUPT,
                        "shard %u answers with a change to version %llu in %s, "
                        "which was not asked for",
                        p->number, (unsigned long long)m->version,
                        wire_type_names[m->wire]);
+    form += p->number;
     if (!same)
         rc = coded_check(form, m->wire, &m->payload, err);
     if (rc != SL_OK)

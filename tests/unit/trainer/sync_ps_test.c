@@ -960,6 +960,28 @@ TEST(sync_ps, a_job_without_slots_waits_for_no_round)
     world_close(&w);
 }
 
+// An evaluation has nothing to do with the push before it.
+TEST(sync_ps, a_cut_is_pulled_after_a_push_of_which_a_part_is_counted)
+{
+    const struct wire_push_key other = {
+        .closure = 9, .attempt = {1, 2}, .samples = 1};
+    const struct sync_step both = {
+        .samples = 1, .digest = 5, .more = &other, .more_count = 1};
+    struct wire_tag tags[SHARDS] = {{1, 1}, {1, 1}};
+    float cut[SHARDS * COUNT];
+    struct world w;
+
+    world_open(&w, WIRE_F32);
+    fake_ps_lock(w.ps)[0].counted[9][0] = true;
+    fake_ps_unlock(w.ps);
+    for (uint32_t i = 0; i < SHARDS; i++)
+        T_EQ(w.sync->ops->send(w.sync, i, &both, false, t_err()), SYNC_OK);
+    T_EQ(sync_settle(w.sync, t_err()), SYNC_PARTLY);
+    w.sync->ops->close(w.sync);
+    T_EQ(sync_pull_cut(w.sync, tags, &w.gate, cut, t_err()), SYNC_OK);
+    world_close(&w);
+}
+
 // ---- codes
 
 // Pushes a step, and begins again: the answer has no parameters.
