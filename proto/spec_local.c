@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "common/base/num.h"
+
 #define INNER_STEPS 100
 #define INNER_STEPS_MOST (1 << 20)
 
@@ -15,6 +17,7 @@
 #define OUTER_MOMENTUM 0.9
 
 #define MAX_NORM_RATIO 10
+#define MAX_NORM_RATIO_MOST 1e6
 
 static const char *const moments[] = {"reset", "keep"};
 
@@ -172,6 +175,9 @@ static enum sl_err check_inner(Sluice__V1__TrainSpec *t, bool external,
 
 static enum sl_err check_quorum(Sluice__V1__TrainSpec *t, struct sl_error *err)
 {
+    uint64_t closures =
+        (uint64_t)t->contributions * (t->inner->steps / t->inner->closure);
+    uint32_t most = (uint32_t)sl_min(t->window_closures, SPEC_WINDOW_DEFAULT);
     enum sl_err rc = SL_OK;
 
     if (t->has_quorum)
@@ -188,6 +194,15 @@ static enum sl_err check_quorum(Sluice__V1__TrainSpec *t, struct sl_error *err)
         return sl_fail(err, SL_EINVAL,
                        "train.backup: copies are of fixed slots; with a "
                        "train.quorum no round waits for a slot: leave it out");
+    if (spec_open(t) && closures > most)
+        return sl_fail(
+            err, SL_EINVAL,
+            "train.contributions: a round is of up to %llu closures, "
+            "and %u may be under way; set fewer contributions, a "
+            "larger train.inner.closure%s",
+            (unsigned long long)closures, most,
+            most < SPEC_WINDOW_DEFAULT ? ", or a larger train.window_closures"
+                                       : "");
     if (spec_open(t) && t->quorum == 1 && spec_inner(t).down >= WIRE_TYPES)
         return sl_fail(
             err, SL_EINVAL,
@@ -263,11 +278,13 @@ static enum sl_err check_norm_ratio(Sluice__V1__TrainSpec *t,
                                     struct sl_error *err)
 {
     SPEC_DEFAULT(t, max_norm_ratio, MAX_NORM_RATIO);
-    if (t->max_norm_ratio == 0 || t->max_norm_ratio > 1)
+    if (t->max_norm_ratio == 0 ||
+        (t->max_norm_ratio > 1 && t->max_norm_ratio <= MAX_NORM_RATIO_MOST))
         return SL_OK;
     return sl_fail(err, SL_EINVAL,
-                   "train.max_norm_ratio: wants a number above 1, or 0, got %g",
-                   t->max_norm_ratio);
+                   "train.max_norm_ratio: wants a number above 1 and at most "
+                   "%g, or 0, got %g",
+                   MAX_NORM_RATIO_MOST, t->max_norm_ratio);
 }
 
 // Refuses what is not of steps that a worker takes by itself.

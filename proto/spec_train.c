@@ -412,7 +412,7 @@ uint64_t spec_kept_vectors(const Sluice__V1__JobSpec *spec)
     if (contributions > 0)
         vectors += contributions + 1;
     else if (spec_open_contributions(spec->train) > 0)
-        vectors++;
+        vectors += 1 + (spec_inner(spec->train).up >= WIRE_TYPES);
     else if (how.rule == SPEC_STALENESS_DC)
         vectors += how.max_delay;
     return vectors + (spec_down_code(spec) > 0);

@@ -18,6 +18,9 @@ bool meeting_ends(struct meeting *m, const struct meeting_now *now,
 {
     bool graced, idle;
 
+    if (now->least < m->least) // a round has ended
+        m->quorum_ms = m->told_ms = 0;
+    m->least = now->least;
     meeting_note(&m->quorum_ms, now->least > 0 && now->least >= now->quorum,
                  now_ms);
     meeting_note(&m->idle_ms, now->most > 0 && !now->under_way, now_ms);

@@ -26,14 +26,15 @@ struct meeting {
     uint64_t quorum_ms; // every shard has held the quorum since; 0: it does not
     uint64_t idle_ms;   // start of a time without leases; 0: there are leases
     uint64_t told_ms;   // when the shards were told last
+    uint32_t least;     // what was known then of the shard with fewest
 };
 
 // What is known of the open round of all shards.
 struct meeting_now {
-    uint32_t least, most; // contributions on the shard with fewest, with most
-    uint32_t quorum;
-    bool under_way;    // a worker computes a contribution
-    uint64_t grace_ms; // how long a round with the quorum waits for more
+    uint32_t least, most; // closures held by the shard with fewest, with most
+    uint32_t quorum;      // closures
+    bool under_way;       // a worker computes a contribution
+    uint64_t grace_ms;    // how long a round with the quorum waits for more
 };
 
 // Takes how things are at now_ms. Returns true if the shards that hold

@@ -29,15 +29,19 @@ def ages(status, least):
 
 
 def who_stands_still_stops_nobody_and_is_counted_late():
+    """It may stand still before it has begun a contribution: then once more."""
+    def comes_late():
+        c.pause("w-1")
+        c.wait_steps(job, c.steps(job) + 30)  # others are 10 updates and more ahead
+        c.resume("w-1")
+        c.wait_steps(job, c.steps(job) + 10)
+        return all(late > 0 for late in ages(c.status(job), 8))
+
     spec = meet_job("late", 2, 3, steps=10, samples=12800, epochs=4000, grace_ms=1)
     with Cluster(psservers=2, workers=3, coordinator_args=LONG_LEASE) as c:
         job = c.submit(spec)
         c.wait_steps(job, 6)
-        c.pause("w-1")
-        c.wait_steps(job, c.steps(job) + 30)  # others are 10 updates and more ahead
-        c.resume("w-1")
-        wait_for("what came late to be counted",
-                 lambda: all(late > 0 for late in ages(c.status(job), 8)))
+        wait_for("what came late to be counted", comes_late)
         c.run("stop", job, "--now")
         c.wait_state(job, "stopped")
 

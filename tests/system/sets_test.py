@@ -39,6 +39,16 @@ def a_contribution_counts_several_closures():
               f"accuracy {done['evaluations'][-1]['accuracy']}")
 
 
+def a_quorum_is_of_contributions():
+    """Of three closures each, as most are: two are six closures."""
+    with Cluster(psservers=2, workers=2) as c:
+        done = c.wait_state(c.submit(sets_job("quorum", 2, 8, steps=240, closure=80,
+                                              samples=76800, epochs=4, grace_ms=1)))
+        check_counts(done)
+        for version, keys in zip(updates(done), applied(done)):
+            check(keys > 4.5 * version, f"{version} updates count {keys} closures")
+
+
 def everything_dies_and_each_closure_counts_once():
     for quorum in (2, 1):
         with Cluster(psservers=2, workers=3) as c:
@@ -54,5 +64,5 @@ def everything_dies_and_each_closure_counts_once():
 
 if __name__ == "__main__":
     print(f"SLUICE_SEED={SEED}", flush=True)
-    main([a_contribution_counts_several_closures,
+    main([a_contribution_counts_several_closures, a_quorum_is_of_contributions,
           everything_dies_and_each_closure_counts_once])

@@ -23,11 +23,18 @@ static void open_placed(struct job *job)
     job->shards.evidence.open = spec_open_contributions(job->spec->train);
 }
 
+// Returns the closures of a whole contribution.
+static uint32_t open_each(const struct job *job)
+{
+    struct spec_inner inner = spec_inner(job->spec->train);
+
+    return inner.steps / inner.closure;
+}
+
 // Returns how long a round with its quorum waits: what the job says, or by the
 // pace of the workers that have leases of the job.
 static uint64_t open_grace_ms(const struct coord *c, const struct job *job)
 {
-    struct spec_inner inner = spec_inner(job->spec->train);
     double times[PACES_MOST];
     uint32_t count = 0;
 
@@ -38,18 +45,20 @@ static uint64_t open_grace_ms(const struct coord *c, const struct job *job)
         const struct member *m = list_entry(n, struct member, node);
 
         if (count < PACES_MOST && map_get(&job->leases.holders, m->id) != NULL)
-            times[count++] = m->lease_ms * inner.steps / inner.closure;
+            times[count++] = m->lease_ms * open_each(job);
     }
     return meeting_grace_ms(times, count);
 }
 
-// Sets *now to what the shards hold, as far as is known.
+// Sets *now to what the shards hold, as far as is known: closures, which
+// contributions have several of.
 static void open_look(struct meeting_now *now, const struct job *job)
 {
     const struct evidence *e = &job->shards.evidence;
 
     *now = (struct meeting_now){.least = UINT32_MAX,
-                                .quorum = job->spec->train->quorum,
+                                .quorum =
+                                    job->spec->train->quorum * open_each(job),
                                 .under_way = job->leases.held > 0};
     for (uint32_t i = 0; i < e->shards; i++) {
         uint32_t held = evidence_held(e, i);
@@ -94,7 +103,7 @@ static void open_fill(Sluice__V1__JobStatus *m, const struct job *job)
     if (job->shards.evidence.open == 0)
         return;
     open_look(&now, job);
-    m->round_held = now.least;
+    m->round_held = now.least / open_each(job);
     m->round_slots = job->shards.evidence.open;
 }
 

@@ -27,6 +27,19 @@ TEST(meeting, L2_a_round_is_ended_when_it_has_its_quorum_and_the_grace_is_over)
     T_TRUE(meeting_ends(&m, &two, 2801));
 }
 
+// It was ended by its last contribution, and others came before the shard said
+// so.
+TEST(meeting, L2_a_round_that_ends_by_itself_leaves_no_grace_to_the_next)
+{
+    struct meeting m = {0};
+    struct meeting_now many = of(8, 11, true), next = of(3, 3, true);
+
+    T_FALSE(meeting_ends(&m, &many, 1000));
+    T_FALSE(meeting_ends(&m, &next, 1099));
+    T_FALSE(meeting_ends(&m, &next, 1198));
+    T_TRUE(meeting_ends(&m, &next, 1199));
+}
+
 TEST(meeting, L2_a_round_that_nothing_more_comes_to_is_ended)
 {
     struct meeting m = {0};

@@ -821,9 +821,22 @@ static const struct {
      "train.max_norm_ratio: says something of local alone, and train.mode is "
      "sync"},
     {"'train':{'mode':'local','max_norm_ratio':1}",
-     "train.max_norm_ratio: wants a number above 1, or 0, got 1"},
+     "train.max_norm_ratio: wants a number above 1 and at most 1e+06, or 0, "
+     "got "
+     "1"},
     {"'train':{'mode':'local','max_norm_ratio':-3}",
-     "train.max_norm_ratio: wants a number above 1, or 0, got -3"},
+     "train.max_norm_ratio: wants a number above 1 and at most 1e+06, or 0, "
+     "got "
+     "-3"},
+    {"'train':{'mode':'local','contributions':200,'quorum':2,'inner':{"
+     "'steps':80,'closure':10}}",
+     "train.contributions: a round is of up to 1600 closures, and 1024 may be "
+     "under way; set fewer contributions, a larger train.inner.closure"},
+    {"'train':{'mode':'local','contributions':8,'quorum':2,"
+     "'window_closures':4}",
+     "train.contributions: a round is of up to 8 closures, and 4 may be under "
+     "way; set fewer contributions, a larger train.inner.closure, or a larger "
+     "train.window_closures"},
     {"'train':{'priority':101}", "train.priority: wants -100 to 100, got 101"},
     {"'train':{'priority':-101}",
      "train.priority: wants -100 to 100, got -101"},
@@ -1348,6 +1361,7 @@ TEST(spec, local_rounds_with_a_quorum)
                                   "'quorum':1,'inner':{'up':'e3m0'}}"));
     T_EQ(spec_open_contributions(spec->train), 1);
     T_EQ(spec->model->edition, 16);
+    T_EQ(spec_kept_vectors(spec), 5); // two slots, the sum, what a code says
     wire_free(&spec->base);
     refused(JOB(TEST_DATA, "'train':{'mode':'local','contributions':6,"
                            "'quorum':1,'inner':{'down':'int8'}}"),
