@@ -32,25 +32,35 @@ double changes_median(const struct changes *c)
 
 // ---- workers
 
-// Returns the worker's place; a new one takes a free place, or that of the
-// worker that contributed longest ago.
+static struct changes_worker *changes_find(struct changes *c, const char *name)
+{
+    for (uint32_t i = 0; i < CHANGES_WORKERS; i++)
+        if (strcmp(c->workers[i].name, name) == 0)
+            return &c->workers[i];
+    return NULL;
+}
+
+// Returns the worker's place, as the one that was used last; a new worker takes
+// a free place, or the one that was used longest ago.
 static struct changes_worker *changes_worker(struct changes *c,
                                              const char *name)
 {
-    struct changes_worker *oldest = &c->workers[0];
+    struct changes_worker *oldest = changes_find(c, name);
 
-    for (uint32_t i = 0; i < CHANGES_WORKERS; i++) {
-        struct changes_worker *w = &c->workers[i];
-
-        if (strcmp(w->name, name) == 0)
-            return w;
-        if (w->last < oldest->last)
-            oldest = w;
+    if (oldest != NULL) {
+        oldest->last = ++c->used;
+        return oldest;
     }
+    oldest = &c->workers[0];
+    for (uint32_t i = 1; i < CHANGES_WORKERS; i++)
+        if (c->workers[i].last < oldest->last)
+            oldest = &c->workers[i];
     if (oldest->name[0] != '\0')
         c->round_held = 0; // it may have contributions of the worker that goes
-    *oldest = (struct changes_worker){
-        .loss = (double)NAN, .norm = (double)NAN, .angle = (double)NAN};
+    *oldest = (struct changes_worker){.last = ++c->used,
+                                      .loss = (double)NAN,
+                                      .norm = (double)NAN,
+                                      .angle = (double)NAN};
     snprintf(oldest->name, sizeof(oldest->name), "%s", name);
     return oldest;
 }
@@ -106,7 +116,6 @@ void changes_take(struct changes *c, const struct changes_one *one)
     c->samples += one->samples;
     c->pushed_bytes += one->pushed_bytes;
     c->pulled_bytes += one->pulled_bytes;
-    w->last = ++c->taken;
     w->contributions++;
     w->loss = one->loss;
     w->norm = one->norm;
@@ -154,9 +163,21 @@ const struct changes_worker *changes_decide(struct changes *c,
     was = *a;
     a->worker[0] = '\0';
     if (strcmp(was.worker, one->worker) == 0 || one->norm < 0 ||
-        !(one->norm <= was.bound))
+        !(one->norm <= was.bound / 2))
         return NULL;
     w = changes_worker(c, was.worker);
+    if (w->contributions - w->wrong_at >= CHANGES_NORMS)
+        w->wrong = 0;
+    w->wrong_at = w->contributions;
     w->wrong++;
     return w;
+}
+
+void changes_also(struct changes *c, uint64_t closure, uint64_t samples)
+{
+    struct changes_aside *a = (struct changes_aside *)changes_aside(c, closure);
+
+    c->samples += samples;
+    if (a != NULL)
+        a->worker[0] = '\0';
 }

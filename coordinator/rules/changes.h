@@ -47,8 +47,9 @@ struct changes_one {
 
 struct changes_worker {
     char name[WIRE_NAME_BYTES + 1]; // empty: the place is free
-    uint64_t last;                  // its last contribution, by `taken`
+    uint64_t last;                  // when its place was used, by `used`
     uint64_t contributions, set_aside, wrong;
+    uint64_t wrong_at;        // its contributions when the last was wrong
     double loss, norm, angle; // of the last one; NAN: not known
 };
 
@@ -59,7 +60,7 @@ struct changes_aside {
 };
 
 struct changes {
-    uint64_t taken, samples, pushed_bytes, pulled_bytes, set_aside;
+    uint64_t used, samples, pushed_bytes, pulled_bytes, set_aside;
     double norms[CHANGES_NORMS]; // the newest in place of the oldest
     uint64_t norms_count;        // that were ever added
     struct changes_worker workers[CHANGES_WORKERS];
@@ -91,9 +92,16 @@ const struct changes_aside *changes_aside(const struct changes *c,
                                           uint64_t closure);
 
 // Ends it, since `one` took its place. Returns the worker whose contribution
-// was wrong: another one's, where that of `one` is not above that bound. NULL:
-// none is known to be wrong.
+// was wrong: another one's, where that of `one` is not above half of that
+// bound, so that none is wrong which is near it. What was wrong is forgotten
+// after CHANGES_NORMS contributions of the worker that were taken. NULL: none
+// is known to be wrong. The pointer holds until the next call but changes_take.
 const struct changes_worker *changes_decide(struct changes *c,
                                             const struct changes_one *one);
+
+// Takes a closure that was part of a contribution which another closure's
+// completion told of (train.inner.closure): its samples, and that it is aside
+// no more.
+void changes_also(struct changes *c, uint64_t closure, uint64_t samples);
 
 #endif

@@ -151,6 +151,14 @@ static void closures_tell(const struct closures_one *one, bool skipped)
     lease_set_progress(one->lease, &m);
 }
 
+bool closures_part(struct closures *c)
+{
+    if (c->count < 2)
+        return false;
+    c->job->alone = c->most;
+    return true;
+}
+
 void closures_end(struct closures *c, const struct sync *sync,
                   enum sync_result result, bool skipped)
 {

@@ -64,6 +64,10 @@ bool closures_undo(struct closures *c, struct lease *first, struct lease *l);
 void closures_fill(struct closures *c, const struct sync *sync,
                    struct sync_step *step);
 
+// Has the next contributions be of one closure each, so that each of those of
+// this one is done by itself. Returns true if there is more than one of them.
+bool closures_part(struct closures *c);
+
 // Sets the outcome of all leases but the first, the task of which ended with
 // `result`: what it is believed to be, if the shards are those that were pushed
 // to; else they are handed back (W1). `skipped`: the push was not applied.

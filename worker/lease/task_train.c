@@ -677,14 +677,23 @@ static enum sync_result local_steps(struct train *t, bool *finite)
     return result;
 }
 
-// Notes what the contribution changed. Returns true if it is not to be sent.
+// Notes what the contribution changed. Returns true if it is not to be sent. A
+// loss scale that was too large is no fault of the host, and skip_all makes it
+// smaller. Of several closures any could be the large one: each is judged by
+// itself.
 static bool local_is_aside(struct train *t, bool finite)
 {
     struct fold change = fold_not_finite();
 
     if (finite)
         change = inner_fold(t->job->inner, t->sync->grads);
-    return lease_changed(t->lease, &change);
+    else if (t->job->precision == SPEC_F16 && isfinite(t->c.loss_sum))
+        return false;
+    if (!lease_changed(t->lease, &change))
+        return false;
+    if (closures_part(&t->set))
+        t->lease->outcome.aside = t->lease->outcome.changed = false;
+    return true;
 }
 
 static enum sync_result local_and_send(struct train *t)

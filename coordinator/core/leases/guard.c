@@ -13,6 +13,7 @@
 #include "coordinator/core/leases/excluded.h"
 #include "coordinator/core/leases/suspects.h"
 #include "coordinator/core/mode.h"
+#include "coordinator/core/modes/rings.h"
 #include "proto/spec.h"
 
 // Returns true if `change` is told of a contribution of the job, after which
@@ -30,9 +31,11 @@ static bool guard_is_told(struct job *job, const Sluice__V1__Change *change)
 
 static double guard_most(const struct job *job)
 {
-    return job->guard == NULL ? 0
-                              : spec_max_norm_ratio(job->spec->train) *
-                                    changes_median(job->guard);
+    double most = job->guard == NULL ? 0
+                                     : spec_max_norm_ratio(job->spec->train) *
+                                           changes_median(job->guard);
+
+    return isfinite(most) ? most : 0;
 }
 
 // Returns true if another worker could take what m handed back. It may be busy
@@ -46,7 +49,8 @@ static bool guard_has_other(const struct coord *c, const struct member *m,
 
         if (other != m && other->role == MEMBER_WORKER &&
             other->state == MEMBER_READY && !other->draining &&
-            job_suits(job, other) && !excluded_now(c, other, job))
+            rings_held(other) == NULL && job_suits(job, other) &&
+            !excluded_now(c, other, job))
             return true;
     }
     return false;
@@ -132,7 +136,13 @@ void guard_take(struct coord *c, struct member *m, struct job *job,
 {
     struct changes_one one;
     const struct changes_worker *wrong;
+    uint64_t first, samples;
 
+    if (message->change == NULL && job->guard != NULL) {
+        schedule_closure_range(&job->shards.schedule, message->closure, &first,
+                               &samples);
+        changes_also(job->guard, message->closure, samples);
+    }
     if (!guard_is_told(job, message->change))
         return;
     one = guard_one(m, job, message);

@@ -137,3 +137,54 @@ TEST(changes, one_word_decides_nothing)
     T_EQ(worker("w-0")->set_aside, 3);
     T_EQ(c.set_aside, 3);
 }
+
+// Its place is kept, though nothing of it was ever taken.
+TEST(changes, a_worker_that_is_wrong_from_the_beginning_is_found)
+{
+    const struct changes_worker *w = NULL;
+    char name[16];
+
+    memset(&c, 0, sizeof(c));
+    for (unsigned i = 0; i < CHANGES_WORKERS - 2; i++) {
+        snprintf(name, sizeof(name), "w-%u", i);
+        take(name, 100 + i, 3, 0);
+    }
+    for (uint64_t at = 0; at < CHANGES_WRONG; at++) {
+        struct changes_one o = one("w-3", at, 3);
+
+        changes_put_aside(&c, at, at % 2 ? "bad" : "worse", 10, 7);
+        w = changes_decide(&c, &o);
+        changes_take(&c, &o);
+        T_STR(w->name, at % 2 ? "bad" : "worse");
+    }
+    T_EQ(w->wrong, 2);
+    T_EQ(worker("bad")->wrong, 1);
+}
+
+// Norms near the bound differ by chance; and one that was wrong long ago is
+// forgiven.
+TEST(changes, what_is_near_the_bound_is_not_wrong)
+{
+    struct changes_one near = one("w-1", 4, 9.9), small = one("w-1", 5, 5);
+
+    memset(&c, 0, sizeof(c));
+    changes_put_aside(&c, 4, "w-0", 10, 7);
+    T_TRUE(changes_decide(&c, &near) == NULL);
+    for (unsigned i = 0; i < 2; i++) {
+        changes_put_aside(&c, 5, "w-0", 10, 7);
+        T_EQ(changes_decide(&c, &small)->wrong, 1 + i);
+    }
+    for (unsigned i = 0; i < CHANGES_NORMS; i++)
+        take("w-0", 100 + i, 3, 0);
+    changes_put_aside(&c, 5, "w-0", 10, 7);
+    T_EQ(changes_decide(&c, &small)->wrong, 1);
+}
+
+TEST(changes, a_closure_that_another_one_tells_of_is_aside_no_more)
+{
+    memset(&c, 0, sizeof(c));
+    changes_put_aside(&c, 4, "w-0", 10, 7);
+    changes_also(&c, 4, 30);
+    T_EQ(c.samples, 30);
+    T_TRUE(changes_aside(&c, 4) == NULL);
+}

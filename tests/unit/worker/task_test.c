@@ -1198,6 +1198,33 @@ TEST(task, L6_what_a_shard_has_a_part_of_is_dropped_and_done_one_by_one)
     world_close(&w);
 }
 
+// Any of the four could be the large one.
+TEST(task, what_is_too_large_together_is_judged_one_by_one)
+{
+    struct world w;
+    struct lease *l[4];
+
+    world_open(&w, FOUR);
+    for (unsigned round = 0; round < 2; round++) {
+        clear(&w);
+        fake_ps_hold(w.ps, true);
+        for (unsigned i = 0; i < 4; i++) {
+            l[i] = train_lease(&w, i);
+            l[i]->norm_most = 1e-30;
+            compute_submit(w.compute, l[i]);
+        }
+        fake_ps_hold(w.ps, false);
+        run(&w, 4);
+        for (unsigned i = 0; i < 4; i++) {
+            T_EQ(l[i]->outcome.kind, OUTCOME_HAND_BACK);
+            T_EQ(l[i]->outcome.aside, round == 1);
+        }
+    }
+    T_EQ(fake_ps_lock(w.ps)[0].pushes, 0);
+    fake_ps_unlock(w.ps);
+    world_close(&w);
+}
+
 // Those that have no push yet come back from a file that has closure 0 alone.
 static void others_replaced_locked(void *arg)
 {
