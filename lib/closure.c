@@ -557,6 +557,11 @@ static enum sl_err closure_check_absent(const struct sluice_closure *c,
     const struct layout *l = &record_of(c)->layout;
     const struct layout_variable *v = &l->variables[i];
 
+    if (c->info.batches > 0)
+        return sl_fail(err, SL_ESTATE,
+                       "%s: in mode local a variable without a gradient is one "
+                       "that did not change: sluice_change says so",
+                       v->name);
     for (uint32_t r = closure_range(c, v->first);
          r < c->ranges_count && c->ranges[r].first < v->first + v->elements;
          r++) {

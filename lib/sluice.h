@@ -292,7 +292,8 @@ SLUICE_API enum sl_err sluice_ready(struct sluice_closure *c, uint64_t first,
 // Where several gradients are averaged (allreduce, hybrid) a variable that is
 // absent in some counts as zeros there; absent in all, it is left alone, if all
 // programs that sum know of this.
-// SL_ERANGE; SL_ESTATE: some of it has left; SL_ENOTSUP: more than 4096
+// SL_ERANGE; SL_ESTATE: some of it has left, or the job is in mode local, where
+// what did not change is told by sluice_change; SL_ENOTSUP: more than 4096
 // variables lie on one shard. Variables before the one that fails are marked.
 SLUICE_API enum sl_err sluice_absent(struct sluice_closure *c, uint32_t first,
                                      uint32_t count, struct sl_error *err);

@@ -342,7 +342,7 @@ static void list_bucket_cell(struct table *t, const Sluice__V1__TableFigures *f)
         table_cell(t, "-");
     else
         table_cell(
-            t, "%s (%.2g %%)", out_count(text, f->largest_bucket),
+            t, "%s (%.3g %%)", out_count(text, f->largest_bucket),
             fmin(100, (double)f->largest_bucket * 100 / (double)f->rows));
 }
 
@@ -381,7 +381,7 @@ static void list_found_cell(struct table *t, const Sluice__V1__TableStatus *s)
     if (s->known == 0 || all == 0)
         list_table_cell(t, s, f->found_disk);
     else
-        table_cell(t, "%s (%.2g %%)", out_count(text, f->found_disk),
+        table_cell(t, "%s (%.3g %%)", out_count(text, f->found_disk),
                    (double)f->found_disk * 100 / all);
 }
 

@@ -313,6 +313,7 @@ static void hosted_take_loaded(struct hosted *h, struct shard *shard)
     hosted_enter_state(h, HOSTED_LOADED);
     h->shard = shard;
     h->saved_steps = brief.steps;
+    h->told_steps = 0;
     h->saved_ms = sl_real_ms();
     h->failure.text[0] = '\0';
     HISTORY("loaded",

@@ -57,6 +57,17 @@ static enum sl_err check_term(const struct shards_api *api,
                    attempt.term);
 }
 
+// Checks the attempts of all closures that a push counts.
+static enum sl_err check_terms(const struct shards_api *api,
+                               const struct wire_push *m, struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    for (size_t i = 0; rc == SL_OK && i < wire_push_keys(m); i++)
+        rc = check_term(api, wire_push_key(m, i).attempt, err);
+    return rc;
+}
+
 static enum sl_err
 check_token(const struct shards_api *api, const struct rpc_call *call,
             const struct shard *shard, uint64_t job_incarnation,
@@ -160,7 +171,7 @@ static enum sl_err api_handle_push(struct shards_api *api,
     rc = wire_read_push(&m, rpc_call_body(call), err);
     FAULT("api.push_parsed");
     if (rc == SL_OK)
-        rc = check_term(api, m.attempt, err);
+        rc = check_terms(api, &m, err);
     if (rc == SL_OK)
         rc = api_find_shard(api, m.job, m.shard, &shard, err);
     if (rc == SL_OK)

@@ -48,6 +48,7 @@ class _Rates:
             raise ValueError(f"{kind} has been stepped: jobs begin at the first step")
         self._copy = copied(scheduler)
         self._of = [self._groups()]
+        self._ended = False
 
     def _groups(self) -> List[Dict[str, Any]]:
         return [{k: group[k] for k in SCHEDULED if k in group}
@@ -56,10 +57,20 @@ class _Rates:
     def at(self, number: int) -> List[Dict[str, Any]]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # that the copy's optimizer is not stepped
-            while len(self._of) <= number:
-                self._copy.step()
+            while len(self._of) <= number and self._steps():
                 self._of.append(self._groups())
-        return self._of[number]
+        if number >= len(self._of) and not self._ended:
+            self._ended = True
+            warnings.warn(f"the scheduler ends before step {number}, and its last rates stay; "
+                          "make it longer", stacklevel=2)
+        return self._of[min(number, len(self._of) - 1)]
+
+    def _steps(self) -> bool:
+        try:
+            self._copy.step()
+        except ValueError:  # OneCycleLR behind its last step
+            return False
+        return True
 
 
 class Inner:

@@ -177,7 +177,7 @@ static void reason_placing(const struct coord *c, const struct job *job,
                  "waiting for a psserver that %s (edition %u): the attached "
                  "psservers are older; start newer ones",
                  job->spec->model->n_tables > 0 ? "keeps tables"
-                                                : "knows train.quorum",
+                                                : "knows its train.mode local",
                  job_shard_edition(job));
     else
         snprintf(out, size, "waiting for psservers to settle");
