@@ -64,8 +64,8 @@ bool closures_undo(struct closures *c, struct lease *first, struct lease *l);
 void closures_fill(struct closures *c, const struct sync *sync,
                    struct sync_step *step);
 
-// Has the next contributions be of one closure each, so that each of those of
-// this one is done by itself. Returns true if there is more than one of them.
+// Returns true if the contribution has several closures; then the next
+// contributions have one closure each, so that the host judges each.
 bool closures_part(struct closures *c);
 
 // Sets the outcome of all leases but the first, the task of which ended with

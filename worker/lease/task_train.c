@@ -679,8 +679,8 @@ static enum sync_result local_steps(struct train *t, bool *finite)
 
 // Notes what the contribution changed. Returns true if it is not to be sent. A
 // loss scale that was too large is no fault of the host, and skip_all makes it
-// smaller. Of several closures any could be the large one: each is judged by
-// itself.
+// smaller. Of several closures any could be the large one: each is computed
+// again as a contribution.
 static bool local_is_aside(struct train *t, bool finite)
 {
     struct fold change = fold_not_finite();
