@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/core/leases/guard.c -- see guard.h.
+#include "coordinator/core/leases/leases.h"
 #include "coordinator/core/leases/guard.h"
 
 #include <math.h>
@@ -13,7 +14,6 @@
 #include "coordinator/core/leases/excluded.h"
 #include "coordinator/core/leases/suspects.h"
 #include "coordinator/core/mode.h"
-#include "coordinator/core/modes/rings.h"
 #include "proto/spec.h"
 
 // Returns true if `change` is told of a contribution of the job, after which
@@ -49,7 +49,7 @@ static bool guard_has_other(const struct coord *c, const struct member *m,
 
         if (other != m && other->role == MEMBER_WORKER &&
             other->state == MEMBER_READY && !other->draining &&
-            rings_held(other) == NULL && job_suits(job, other) &&
+            leases_ring_job(other) == NULL && job_suits(job, other) &&
             !excluded_now(c, other, job))
             return true;
     }

@@ -237,6 +237,18 @@ void leases_revoke(struct coord *c, struct member *m, struct work *w,
     revoke(c, m, w, true, why);
 }
 
+struct job *leases_ring_job(const struct member *m)
+{
+    list_for(n, &m->leases)
+    {
+        const struct work *w = list_entry(n, struct work, on_holder);
+
+        if (w->kind == WORK_RING)
+            return w->job;
+    }
+    return NULL;
+}
+
 void leases_take_back(struct coord *c, struct member *m, struct work *w,
                       const char *why)
 {

@@ -75,6 +75,10 @@ bool leases_is_early(const struct work *w);
 void leases_revoke(struct coord *c, struct member *m, struct work *w,
                    const char *why);
 
+// Returns the job, of any mode, that the worker holds a ring lease of, which
+// may be a place in a group; NULL: it holds none.
+struct job *leases_ring_job(const struct member *m);
+
 // Takes the lease w of m back as leases_revoke does, but counts it as not
 // begun, since it waits behind another lease.
 void leases_take_back(struct coord *c, struct member *m, struct work *w,

@@ -12,7 +12,6 @@
 #include "coordinator/core/leases/leases.h"
 #include "coordinator/core/mode.h"
 #include "coordinator/core/job_queue.h"
-#include "coordinator/core/modes/rings.h"
 #include "proto/spec.h"
 
 void offers_begin(struct job *job)
@@ -209,7 +208,7 @@ struct offer offers_for(struct coord *c, struct job *job,
 {
     // A rank works for its own job alone.
     if (job_rests(job) || queue_waits(job) || excluded_now(c, m, job) ||
-        (rings_held(m) != NULL && rings_held(m) != job))
+        (leases_ring_job(m) != NULL && leases_ring_job(m) != job))
         return (struct offer){.kind = WORK_NONE};
     return job_offer(c, job, m);
 }

@@ -17,7 +17,6 @@
 #include "coordinator/core/leases/leases.h"
 #include "coordinator/core/leases/offers.h"
 #include "coordinator/core/job_queue.h"
-#include "coordinator/core/modes/rings.h"
 #include "coordinator/core/send.h"
 #include "proto/spec.h"
 
@@ -176,7 +175,7 @@ static void serve_worker(struct coord *c, struct member *m, uint32_t have)
     if (!dispatch_worker_free(&choice.worker))
         return;
     consider_held(c, &choice);
-    if (rings_held(m) == NULL) // a rank works for its own job alone
+    if (leases_ring_job(m) == NULL) // a rank works for its own job alone
         consider_new(c, &choice);
     if (choice.job != NULL && !serve_yields(c, m, have))
         (void)serve_give_lease(c, m, choice.job, &choice.offer);

@@ -6,6 +6,7 @@
 #include "coordinator/core/cuts/evaluations.h"
 #include "coordinator/core/job.h"
 #include "coordinator/core/modes/modes.h"
+#include "coordinator/core/leases/leases.h"
 #include "coordinator/core/leases/offers.h"
 #include "coordinator/core/leases/suspects.h"
 #include "coordinator/core/modes/rings.h"
@@ -103,7 +104,7 @@ static enum sl_err allreduce_load(const struct coord *c, struct job *job,
 static struct offer allreduce_offer(struct coord *c, struct job *job,
                                     const struct member *m)
 {
-    if (rings_held(m) == job)
+    if (leases_ring_job(m) == job)
         return job_served(job) && rings_in(job, m)
                    ? offers_range(c, job, m)
                    : (struct offer){.kind = WORK_NONE};

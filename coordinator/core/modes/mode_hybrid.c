@@ -4,6 +4,7 @@
 #include "coordinator/core/modes/groups.h"
 #include "coordinator/core/job.h"
 #include "coordinator/core/modes/modes.h"
+#include "coordinator/core/leases/leases.h"
 #include "coordinator/core/leases/offers.h"
 #include "coordinator/core/leases/suspects.h"
 #include "coordinator/core/modes/rings.h"
@@ -25,7 +26,7 @@ static void hybrid_made(struct job *job)
 static struct offer hybrid_offer(struct coord *c, struct job *job,
                                  const struct member *m)
 {
-    if (rings_held(m) != job)
+    if (leases_ring_job(m) != job)
         return offers_yields(c, job) ? (struct offer){.kind = WORK_NONE}
                                      : offers_place(groups_offer(job, m));
     return groups_leads(job, m) ? offers_work(c, job, m)

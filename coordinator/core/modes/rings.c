@@ -32,18 +32,6 @@
 
 // ---- leases
 
-struct job *rings_held(const struct member *m)
-{
-    list_for(n, &m->leases)
-    {
-        const struct work *w = list_entry(n, struct work, on_holder);
-
-        if (w->kind == WORK_RING)
-            return w->job;
-    }
-    return NULL;
-}
-
 bool rings_in(const struct job *job, const struct member *m)
 {
     const struct ring_rank *rank = ring_find(&job->ring, m->id);

@@ -55,10 +55,6 @@ bool rings_receive(struct coord *c, struct member *m, struct job *job,
 bool rings_refuse(struct coord *c, struct member *m, struct job *job,
                   const Sluice__V1__SnapshotReport *report);
 
-// Returns the job, of any mode, that the worker holds a ring lease of, which
-// may be a place in a group; NULL: it holds none.
-struct job *rings_held(const struct member *m);
-
 // Returns true if m is a member of the ring's present generation.
 bool rings_in(const struct job *job, const struct member *m);
 
