@@ -6,33 +6,13 @@
 #include <string.h>
 
 #include "kernels/half.h"
+#include "kernels/lanes.h"
 #include "kernels/quant.h"
 
-#define LANES 8
 #define SCALE_BYTES 4
-#define INF_BITS 0x7f800000
-#define NAN_BITS 0x7fc00000u
-#define MAGNITUDE 0x7fffffff
 #define E3M0_BLOCK 256
 #define PLACE_BITS 12
 #define SENT_MOST (PACK_BLOCK_MOST / PACK_TOP)
-
-#define ALWAYS static inline __attribute__((always_inline))
-
-typedef float pack_f8 __attribute__((vector_size(32)));
-typedef int32_t pack_w8 __attribute__((vector_size(32)));
-
-// A macro: a vector that a function returns differs between instruction sets.
-#define SELECT(mask, a, b) (((mask) & (a)) | (~(mask) & (b)))
-
-// Copies n of eight elements; those behind them are left alone.
-ALWAYS void pack_some(void *to, const void *from, size_t n)
-{
-    if (n >= LANES)
-        memcpy(to, from, LANES * sizeof(float));
-    else
-        memcpy(to, from, n * sizeof(float));
-}
 
 // Copies the 4 bits of each of n of eight elements. One memcpy of either size
 // would be a loop over bytes.
@@ -48,35 +28,19 @@ ALWAYS void pack_word(void *to, const void *from, size_t n)
 
 static float pack_scale(float scale)
 {
-    if (!(scale < half_bits_f32(INF_BITS)))
-        return half_bits_f32(NAN_BITS);
+    if (!(scale < half_bits_f32(LANES_INF_BITS)))
+        return half_bits_f32(LANES_NAN_BITS);
     if (scale < PACK_LEAST)
         return 0;
     return scale > QUANT_MOST ? QUANT_MOST : scale;
-}
-
-ALWAYS float largest(size_t n, const float *in)
-{
-    pack_w8 most = {0}, bits = {0};
-    int32_t top = 0;
-
-    for (size_t i = 0; i < n; i += LANES) {
-        bits = (pack_w8){0};
-        pack_some(&bits, in + i, n - i);
-        bits &= MAGNITUDE;
-        most = SELECT(bits > most, bits, most);
-    }
-    for (int k = 0; k < LANES; k++)
-        top = most[k] > top ? most[k] : top;
-    return half_bits_f32((uint32_t)top);
 }
 
 // A magnitude of at least 3/4 of a power of two is rounded up to it. Half of
 // the least one is rounded up as well: what lies below is zero.
 ALWAYS void narrow_e3m0_loop(size_t n, const float *in, uint8_t *out)
 {
-    const pack_w8 shifts = {0, 4, 8, 12, 16, 20, 24, 28};
-    float scale = pack_scale(largest(n, in));
+    const lanes_w8 shifts = {0, 4, 8, 12, 16, 20, 24, 28};
+    float scale = pack_scale(half_bits_f32((uint32_t)lanes_largest(n, in)));
 
     memcpy(out, &scale, SCALE_BYTES);
     out += SCALE_BYTES;
@@ -85,15 +49,18 @@ ALWAYS void narrow_e3m0_loop(size_t n, const float *in, uint8_t *out)
         return;
     }
     for (size_t i = 0; i < n; i += LANES) {
-        pack_f8 x = {0};
-        pack_w8 c, bits;
+        lanes_f8 x = {0};
+        lanes_w8 c, bits;
         uint32_t word = 0;
 
-        pack_some(&x, in + i, n - i);
-        bits = (pack_w8)(x / scale);
-        c = ((pack_w8)((pack_f8)(bits & MAGNITUDE) * (4.0f / 3)) >> 23) - 120;
-        c = SELECT(c < 1, (pack_w8)((bits & MAGNITUDE) >= 0x3c000000) & 1, c);
-        c = SELECT(c > 7, (pack_w8){0} + 7, c);
+        lanes_some(&x, in + i, n - i, sizeof(float));
+        bits = (lanes_w8)(x / scale);
+        c = ((lanes_w8)((lanes_f8)(bits & LANES_MAGNITUDE) * (4.0f / 3)) >>
+             23) -
+            120;
+        c = LANES_SELECT(
+            c < 1, (lanes_w8)((bits & LANES_MAGNITUDE) >= 0x3c000000) & 1, c);
+        c = LANES_SELECT(c > 7, (lanes_w8){0} + 7, c);
         c |= ((bits >> 31) & 8) & (c > 0);
         c <<= shifts;
         for (int k = 0; k < LANES; k++)
@@ -104,38 +71,38 @@ ALWAYS void narrow_e3m0_loop(size_t n, const float *in, uint8_t *out)
 
 ALWAYS void widen_e3m0_loop(size_t n, const uint8_t *in, float *out)
 {
-    const pack_w8 shifts = {0, 4, 8, 12, 16, 20, 24, 28};
+    const lanes_w8 shifts = {0, 4, 8, 12, 16, 20, 24, 28};
     float scale;
 
     memcpy(&scale, in, SCALE_BYTES);
     in += SCALE_BYTES;
     for (size_t i = 0; i < n; i += LANES) {
         uint32_t word = 0;
-        pack_w8 c, bits;
-        pack_f8 x;
+        lanes_w8 c, bits;
+        lanes_f8 x;
 
         pack_word(&word, in + i / 2, n - i);
-        c = ((pack_w8){0} + (int32_t)word) >> shifts;
+        c = ((lanes_w8){0} + (int32_t)word) >> shifts;
         bits = (((c & 7) + 120) << 23) & ((c & 7) > 0);
         bits |= (c & 8) << 28;
-        x = (pack_f8)bits * scale;
-        pack_some(out + i, &x, n - i);
+        x = (lanes_f8)bits * scale;
+        lanes_some(out + i, &x, n - i, sizeof(float));
     }
 }
 
 // ---- topk2
 
-// Counts the magnitudes of at least `least`, which is not 0.
+// Counts the elements with a magnitude of at least `least`, which is not 0.
 ALWAYS size_t count_from(size_t n, const float *in, int32_t least)
 {
-    pack_w8 count = {0};
+    lanes_w8 count = {0};
     size_t sum = 0;
 
     for (size_t i = 0; i < n; i += LANES) {
-        pack_w8 bits = {0};
+        lanes_w8 bits = {0};
 
-        pack_some(&bits, in + i, n - i);
-        count -= (bits & MAGNITUDE) >= least;
+        lanes_some(&bits, in + i, n - i, sizeof(float));
+        count -= (bits & LANES_MAGNITUDE) >= least;
     }
     for (int k = 0; k < LANES; k++)
         sum += (size_t)count[k];
@@ -234,7 +201,7 @@ static void pack_place_put(uint8_t *places, size_t i, size_t place)
 
 static uint32_t magnitude_of(float x)
 {
-    return half_f32_bits(x) & MAGNITUDE;
+    return half_f32_bits(x) & LANES_MAGNITUDE;
 }
 
 // Sets places[] to those of the elements that are sent; `least` is the smallest
@@ -294,15 +261,16 @@ static void narrow_topk2(size_t n, const float *in, uint8_t *out)
 
     choose(n, in, sent, magnitude_of(least), places);
     l = levels_of(sent, in, places, least, most);
-    scales[0] = pack_scale(most < half_bits_f32(INF_BITS) ? l.low : most);
-    scales[1] = pack_scale(most < half_bits_f32(INF_BITS) ? l.high : most);
+    scales[0] = pack_scale(most < half_bits_f32(LANES_INF_BITS) ? l.low : most);
+    scales[1] =
+        pack_scale(most < half_bits_f32(LANES_INF_BITS) ? l.high : most);
     memset(out, 0, pack_bytes(PACK_TOPK2, n));
     memcpy(out, scales, sizeof(scales));
     out += sizeof(scales);
     values = out + place_bytes(sent);
     for (size_t i = 0; i < sent; i++) {
         uint32_t bits = half_f32_bits(in[places[i]]);
-        bool high = half_bits_f32(bits & MAGNITUDE) >= l.middle;
+        bool high = half_bits_f32(bits & LANES_MAGNITUDE) >= l.middle;
 
         pack_place_put(out, i, places[i]);
         values[i / 4] |=

@@ -6,57 +6,21 @@
 #include <string.h>
 
 #include "kernels/half.h"
+#include "kernels/lanes.h"
 
-#define LANES 8
-#define INF_BITS 0x7f800000
-#define NAN_BITS 0x7fc00000u
 // Added to an f32 of magnitude below 2^22 it leaves the nearest whole number in
 // the lowest bits, ties to even.
 #define WHOLE 0x1.8p23f
 #define WHOLE_BITS 0x4b400000
 
-#define ALWAYS static inline __attribute__((always_inline))
-
-typedef float quant_f8 __attribute__((vector_size(32)));
-typedef int32_t quant_w8 __attribute__((vector_size(32)));
 typedef int8_t quant_c8 __attribute__((vector_size(8)));
-
-// Copies n of eight elements; those behind them are left alone.
-ALWAYS void quant_some(void *to, const void *from, size_t n, size_t bytes)
-{
-    if (n >= LANES)
-        memcpy(to, from, LANES * bytes);
-    else
-        memcpy(to, from, n * bytes);
-}
-
-// A macro: a vector that a function returns differs between instruction sets.
-#define SELECT(mask, a, b) (((mask) & (a)) | (~(mask) & (b)))
-
-// Returns the bits of the largest magnitude. As whole numbers NaN is above the
-// infinities, which are above all else.
-ALWAYS int32_t quant_largest(size_t n, const uint8_t *in)
-{
-    quant_w8 most = {0}, bits = {0};
-    int32_t top = 0;
-
-    for (size_t i = 0; i < n; i += LANES) {
-        bits = (quant_w8){0};
-        quant_some(&bits, in + 4 * i, n - i, 4);
-        bits &= 0x7fffffff;
-        most = SELECT(bits > most, bits, most);
-    }
-    for (int k = 0; k < LANES; k++)
-        top = most[k] > top ? most[k] : top;
-    return top;
-}
 
 static float quant_scale(int32_t largest)
 {
     float scale = half_bits_f32((uint32_t)largest) / 127;
 
-    if (largest >= INF_BITS)
-        return half_bits_f32(NAN_BITS);
+    if (largest >= LANES_INF_BITS)
+        return half_bits_f32(LANES_NAN_BITS);
     if (scale < QUANT_LEAST)
         return 0;
     return scale > QUANT_MOST ? QUANT_MOST : scale;
@@ -66,7 +30,7 @@ ALWAYS void quant_narrow_loop(size_t n, const void *in, void *out)
 {
     const uint8_t *from = in;
     uint8_t *to = out;
-    float scale = quant_scale(quant_largest(n, from));
+    float scale = quant_scale(lanes_largest(n, from));
 
     memcpy(to, &scale, QUANT_HEAD);
     to += QUANT_HEAD;
@@ -75,17 +39,17 @@ ALWAYS void quant_narrow_loop(size_t n, const void *in, void *out)
         return;
     }
     for (size_t i = 0; i < n; i += LANES) {
-        quant_f8 x = {0};
-        quant_w8 q;
+        lanes_f8 x = {0};
+        lanes_w8 q;
         quant_c8 c;
 
-        quant_some(&x, from + 4 * i, n - i, 4);
-        q = (quant_w8)(x / scale + WHOLE) - WHOLE_BITS;
+        lanes_some(&x, from + 4 * i, n - i, 4);
+        q = (lanes_w8)(x / scale + WHOLE) - WHOLE_BITS;
         // Only a scale of QUANT_MOST has more.
-        q = SELECT(q > 127, (quant_w8){0} + 127, q);
-        q = SELECT(q < -127, (quant_w8){0} - 127, q);
+        q = LANES_SELECT(q > 127, (lanes_w8){0} + 127, q);
+        q = LANES_SELECT(q < -127, (lanes_w8){0} - 127, q);
         c = __builtin_convertvector(q, quant_c8);
-        quant_some(to + i, &c, n - i, 1);
+        lanes_some(to + i, &c, n - i, 1);
     }
 }
 
@@ -99,11 +63,11 @@ ALWAYS void quant_widen_loop(size_t n, const void *in, void *out)
     from += QUANT_HEAD;
     for (size_t i = 0; i < n; i += LANES) {
         quant_c8 c = {0};
-        quant_f8 x;
+        lanes_f8 x;
 
-        quant_some(&c, from + i, n - i, 1);
-        x = __builtin_convertvector(c, quant_f8) * scale;
-        quant_some(to + 4 * i, &x, n - i, 4);
+        lanes_some(&c, from + i, n - i, 1);
+        x = __builtin_convertvector(c, lanes_f8) * scale;
+        lanes_some(to + 4 * i, &x, n - i, 4);
     }
 }
 
