@@ -46,6 +46,11 @@ enum sl_err spec_word(const char *path, const char *word,
                       const char *const *words, size_t count, unsigned *index,
                       struct sl_error *err);
 
+// Returns the type that a word of a checked spec names, one of the first
+// `count` types; `missing` if the word is NULL.
+enum wire_type spec_type_of(const char *word, unsigned count,
+                            enum wire_type missing);
+
 // Checks that all fields of `m` with a value are listed in `words`, where each
 // has a blank on both sides; else SL_EINVAL: "<path>: takes no 'x' with
 // <what>".

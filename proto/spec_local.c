@@ -27,19 +27,6 @@ bool spec_local(const Sluice__V1__JobSpec *spec)
            strcmp(spec->train->mode, "local") == 0;
 }
 
-// Returns the type that a word names; train.wire if it is NULL.
-static enum wire_type inner_type(const Sluice__V1__TrainSpec *train,
-                                 const char *word)
-{
-    unsigned type = WIRE_F32;
-
-    if (word == NULL)
-        word = train->wire;
-    if (word != NULL)
-        (void)spec_word("", word, wire_type_names, WIRE_CODES, &type, NULL);
-    return (enum wire_type)type;
-}
-
 bool spec_open(const Sluice__V1__TrainSpec *train)
 {
     return train->has_quorum && train->quorum < train->contributions;
@@ -54,6 +41,7 @@ bool spec_sets(const Sluice__V1__TrainSpec *train)
 
 struct spec_inner spec_inner(const Sluice__V1__TrainSpec *train)
 {
+    enum wire_type wire = spec_type_of(train->wire, WIRE_TYPES, WIRE_F32);
     const Sluice__V1__InnerSpec *i = train->inner;
 
     return (struct spec_inner){
@@ -63,8 +51,8 @@ struct spec_inner spec_inner(const Sluice__V1__TrainSpec *train)
                                                : INNER_STEPS,
         .keep = i != NULL && i->moments != NULL &&
                 strcmp(i->moments, moments[1]) == 0,
-        .up = inner_type(train, i != NULL ? i->up : NULL),
-        .down = inner_type(train, i != NULL ? i->down : NULL),
+        .up = spec_type_of(i != NULL ? i->up : NULL, WIRE_CODES, wire),
+        .down = spec_type_of(i != NULL ? i->down : NULL, WIRE_CODES, wire),
     };
 }
 
@@ -76,7 +64,7 @@ bool spec_coded(const Sluice__V1__JobSpec *spec)
     if (!spec_local(spec))
         return false;
     i = spec_inner(spec->train);
-    wire = inner_type(spec->train, NULL);
+    wire = spec_type_of(spec->train->wire, WIRE_TYPES, WIRE_F32);
     return i.up != wire || i.down != wire;
 }
 

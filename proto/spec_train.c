@@ -96,18 +96,6 @@ bool spec_skips_nonfinite(const Sluice__V1__TrainSpec *train)
     return train->nonfinite == NULL || strcmp(train->nonfinite, "fail") != 0;
 }
 
-// Returns the type that a word of a checked spec names, out of `count`; NULL:
-// as `missing`, as for stall_seconds.
-static enum wire_type spec_type_of(const char *word, unsigned count,
-                                   enum wire_type missing)
-{
-    unsigned type = missing;
-
-    if (word != NULL)
-        (void)spec_word("", word, wire_type_names, count, &type, NULL);
-    return (enum wire_type)type;
-}
-
 enum wire_type spec_wire(const Sluice__V1__JobSpec *spec)
 {
     return spec_type_of(spec->train != NULL ? spec->train->wire : NULL,
@@ -412,7 +400,7 @@ uint64_t spec_kept_vectors(const Sluice__V1__JobSpec *spec)
     if (contributions > 0)
         vectors += contributions + 1;
     else if (spec_open_contributions(spec->train) > 0)
-        vectors += 1 + (spec_inner(spec->train).up >= WIRE_TYPES);
+        vectors++;
     else if (how.rule == SPEC_STALENESS_DC)
         vectors += how.max_delay;
     return vectors + (spec_down_code(spec) > 0);

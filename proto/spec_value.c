@@ -103,3 +103,13 @@ bool spec_external(const Sluice__V1__JobSpec *spec)
     return spec->model != NULL && spec->model->type != NULL &&
            strcmp(spec->model->type, "external") == 0;
 }
+
+enum wire_type spec_type_of(const char *word, unsigned count,
+                            enum wire_type missing)
+{
+    unsigned type = missing;
+
+    if (word != NULL)
+        (void)spec_word("", word, wire_type_names, count, &type, NULL);
+    return (enum wire_type)type;
+}

@@ -50,6 +50,12 @@ enum sl_err coded_check(const struct coded *p, enum wire_type type,
 void coded_read(const struct coded *p, enum wire_type type,
                 const struct sl_slices *payload, float *values);
 
+// Adds `weight` times what such a payload stands for to `sum`; `begin`: sets
+// `sum` to that instead.
+void coded_sum(const struct coded *p, enum wire_type type,
+               const struct sl_slices *payload, float weight, bool begin,
+               float *sum);
+
 // Writes `values` as a payload of this type to `out`.
 void coded_write(const struct coded *p, enum wire_type type,
                  const float *values, void *out);

@@ -24,7 +24,7 @@
 struct mirror {
     const struct plan *plan; // borrowed; NULL: the shard has none
     float *values;           // owned
-    uint8_t *change;         // to `values`, from those of the version before
+    uint8_t *change;         // leads to `values` from the version before
     size_t change_bytes;
     uint64_t version; // that `change` leads to; 0: there is no change
 };

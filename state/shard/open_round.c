@@ -6,14 +6,9 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "state/base/element.h"
 #include "state/base/finite.h"
 #include "state/shard/coded.h"
 #include "state/shard/stale.h"
-
-// Elements that are widened at once: they stay in the first cache. On the
-// stack.
-#define CHUNK 4096
 
 enum sl_err open_round_init(struct open_round *r, uint32_t most,
                             size_t elements)
@@ -41,17 +36,9 @@ enum sl_err open_round_reserve(struct open_round *r, size_t count)
     return SL_OK;
 }
 
-enum sl_err open_round_reserve_code(struct open_round *r)
-{
-    if (r->wide == NULL)
-        r->wide = sl_malloc_array(r->elements, sizeof(*r->wide));
-    return r->wide != NULL ? SL_OK : SL_ENOMEM;
-}
-
 void open_round_release(struct open_round *r)
 {
     sl_free(r->sum);
-    sl_free(r->wide);
     sl_free(r->steps);
     *r = (struct open_round){0};
 }
@@ -62,38 +49,6 @@ bool open_round_has(const struct open_round *r, uint64_t closure)
         if (r->steps[i].closure == closure)
             return true;
     return false;
-}
-
-static void open_round_add(float *restrict sum, const float *restrict g,
-                           float weight, bool first, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        sum[i] = first ? weight * g[i] : sum[i] + weight * g[i];
-}
-
-// Adds a payload of plain elements to the sum.
-static void open_round_add_plain(struct open_round *r, float weight,
-                                 enum wire_type type,
-                                 const struct sl_slices *payload)
-{
-    float wide[CHUNK], *to = r->sum;
-    struct slices_runs it;
-    const void *run;
-    size_t n;
-
-    (void)slices_runs_init(&it, payload, wire_type_bytes(type));
-    for (; (run = slices_runs_next(&it, CHUNK, &n)) != NULL; to += n) {
-        element_read(type, n, wide, run);
-        open_round_add(to, wide, weight, r->held == 0, n);
-    }
-}
-
-static void open_round_add_coded(struct open_round *r, float weight,
-                                 enum wire_type type,
-                                 const struct sl_slices *payload)
-{
-    coded_read(r->coded, type, payload, r->wide);
-    open_round_add(r->sum, r->wide, weight, r->held == 0, r->elements);
 }
 
 void open_round_hold(struct open_round *r, const struct once_step *steps,
@@ -107,10 +62,7 @@ void open_round_hold(struct open_round *r, const struct once_step *steps,
         assert(!open_round_has(r, steps[i].closure));
         samples += steps[i].samples;
     }
-    if (type < WIRE_TYPES)
-        open_round_add_plain(r, (float)samples, type, payload);
-    else
-        open_round_add_coded(r, (float)samples, type, payload);
+    coded_sum(r->coded, type, payload, (float)samples, r->held == 0, r->sum);
     memcpy(&r->steps[r->keys], steps, count * sizeof(*steps));
     r->keys += count;
     r->held++;

@@ -9,9 +9,8 @@
 // no snapshot (L1): a shard that is loaded begins with an empty round.
 //
 // Threads  the shard's lock.
-// Memory   open_round_release frees: one vector of the shard's values, another
-//          one when a contribution in few bits has come (coded.h), and a step
-//          for each contribution.
+// Memory   open_round_release frees: one vector of the shard's values, and a
+//          step for each closure that is held. r->coded is the caller's.
 // Units    elements of the shard; closures; versions.
 // Errors   SL_ENOMEM; a call that fails has changed nothing.
 #ifndef STATE_SHARD_OPEN_ROUND_H
@@ -33,8 +32,7 @@ struct open_round {
     uint32_t held; // contributions
     size_t elements;
     float *sum;                // owned; sum of samples times contribution
-    float *wide;               // owned; what a code stood for
-    const struct coded *coded; // of coded contributions; borrowed
+    const struct coded *coded; // form of payloads; borrowed
     uint64_t samples;          // samples of all held contributions
     uint64_t largest;          // most samples of a contribution
     struct once_step *steps;   // owned; those that are held, by arrival, each
@@ -56,15 +54,11 @@ bool open_round_has(const struct open_round *r, uint64_t closure);
 // of `count` steps, cannot fail. SL_ENOMEM.
 enum sl_err open_round_reserve(struct open_round *r, size_t count);
 
-// Reserves memory for contributions in a code, which r->coded reads. SL_ENOMEM.
-enum sl_err open_round_reserve_code(struct open_round *r);
-
 // Holds a contribution of `count` steps, at least 1, none of which is held, in
 // a round with fewer than r->most. Its weight is their samples together.
 // `payload` is of r->elements elements and is read during the call; the
 // `staleness` of each step is the version that the contribution began with.
-// Call open_round_reserve before, and for a type that is a code
-// open_round_reserve_code.
+// Call open_round_reserve before.
 void open_round_hold(struct open_round *r, const struct once_step *steps,
                      size_t count, enum wire_type type,
                      const struct sl_slices *payload);

@@ -699,8 +699,6 @@ static enum sl_err shard_hold_open_locked(struct shard *s,
 {
     enum sl_err rc = open_round_reserve(&s->open, set->count);
 
-    if (rc == SL_OK && push->wire >= WIRE_TYPES)
-        rc = open_round_reserve_code(&s->open);
     if (rc != SL_OK)
         return rc;
     reply->result = WIRE_PUSH_HELD;

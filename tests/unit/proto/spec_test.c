@@ -1361,7 +1361,7 @@ TEST(spec, local_rounds_with_a_quorum)
                                   "'quorum':1,'inner':{'up':'e3m0'}}"));
     T_EQ(spec_open_contributions(spec->train), 1);
     T_EQ(spec->model->edition, 16);
-    T_EQ(spec_kept_vectors(spec), 5); // two slots, the sum, what a code says
+    T_EQ(spec_kept_vectors(spec), 4); // values, two slots, the sum
     wire_free(&spec->base);
     refused(JOB(TEST_DATA, "'train':{'mode':'local','contributions':6,"
                            "'quorum':1,'inner':{'down':'int8'}}"),
