@@ -279,11 +279,22 @@ static size_t fill_reports(struct roster *r, struct pairmap_at *at,
     return n;
 }
 
-void hosted_send_counted(struct hosted *h, uint64_t answers)
+// Sends a heartbeat, which is no answer to a tick, with the one report.
+static void hosted_send_report(struct hosted *h, struct report *report)
 {
     Sluice__V1__Heartbeat m = SLUICE__V1__HEARTBEAT__INIT;
+    Sluice__V1__ShardReport *list[] = {&report->msg};
+
+    m.shards = list;
+    m.n_shards = 1;
+    m.draining = h->roster->draining;
+    wire_usage(&m);
+    roster_send_up(h->roster, SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT, &m.base);
+}
+
+void hosted_send_counted(struct hosted *h, uint64_t answers)
+{
     struct report report = {0};
-    Sluice__V1__ShardReport *list[] = {&report.msg};
     struct wire_counted set = {0};
     struct once once = {0};
 
@@ -294,12 +305,7 @@ void hosted_send_counted(struct hosted *h, uint64_t answers)
         fill_report(&report, h, h->brief.incarnation);
         report.msg.counted = &set.msg;
         report.msg.answers = answers;
-        m.shards = list;
-        m.n_shards = 1;
-        m.draining = h->roster->draining;
-        wire_usage(&m);
-        roster_send_up(h->roster, SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT,
-                       &m.base);
+        hosted_send_report(h, &report);
         h->told_steps = counted_steps(&once.counted);
     }
     wire_counted_release(&set);
@@ -308,9 +314,7 @@ void hosted_send_counted(struct hosted *h, uint64_t answers)
 
 void hosted_send_last(struct hosted *h)
 {
-    Sluice__V1__Heartbeat m = SLUICE__V1__HEARTBEAT__INIT;
     struct report report = {0};
-    Sluice__V1__ShardReport *list[] = {&report.msg};
     struct table_reports tables = {0};
     struct shard_brief brief;
     struct once once = {0};
@@ -322,12 +326,7 @@ void hosted_send_last(struct hosted *h)
         fill_report(&report, h, brief.incarnation);
         table_reports_init_one(&tables, h);
         table_reports_add(&tables, h, &report.msg);
-        m.shards = list;
-        m.n_shards = 1;
-        m.draining = h->roster->draining;
-        wire_usage(&m);
-        roster_send_up(h->roster, SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT,
-                       &m.base);
+        hosted_send_report(h, &report);
     }
     table_reports_release(&tables);
     counts_release(&report.counts);
