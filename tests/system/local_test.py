@@ -11,9 +11,9 @@ import os
 import random
 
 import numpy as np
-from cluster import Cluster, Failed, check, check_counts, check_equal, main, mlp_job, wait_for
+from cluster import Cluster, check, check_counts, check_equal, main, mlp_job, wait_for
 from external_test import exported
-from sync_test import same_bits
+from sync_test import check_same_bits, same_bits
 
 SEED = int(os.environ.get("SLUICE_SEED", random.SystemRandom().randrange(1 << 32)))
 dice = random.Random(SEED)
@@ -152,26 +152,7 @@ def what_numpy_computes():
 
 
 def the_same_bits_however_many_workers_and_whoever_dies():
-    results = []
-    job = local_job("bits", 4, 5, samples=6400, epochs=10, seed=7)
-    for workers, blows in ((1, 0), (3, 0), (3, 4)):
-        with Cluster(psservers=2, workers=workers) as c:
-            for count in range(10):  # a job may be over before its workers die
-                number = c.submit({**job, "name": f"bits-{count}"})
-                for _ in range(blows):
-                    c.wait_steps(number, min(c.steps(number) + dice.randint(5, 40), 380))
-                    c.restart(f"w-{dice.randrange(workers)}")
-                if blows:
-                    c.restart("coordinator")
-                done = c.wait_state(number)
-                check_counts(done)
-                if int(done["workers_lost"]) >= blows - 1:
-                    break
-            else:
-                raise Failed("they lived")
-            results.append(exported(c, number))
-    check(same_bits(results[0], results[1]), "3 workers made other bits than one")
-    check(same_bits(results[0], results[2]), "lost workers changed the bits")
+    check_same_bits(local_job("bits", 4, 5, samples=6400, epochs=10, seed=7), dice, (5, 40), 380)
 
 
 def everything_dies_and_each_sample_counts_once():

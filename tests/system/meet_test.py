@@ -46,17 +46,22 @@ def who_stands_still_stops_nobody_and_is_counted_late():
         c.wait_state(job, "stopped")
 
 
+def check_survives(spec, draw, last):
+    """All that a job needs dies, after 5 to 60 steps and not behind step `last`. `draw`
+    says which, and when."""
+    spec["checkpoint"] = {"every_seconds": 0.2}
+    with Cluster(psservers=2, workers=3) as c:
+        job = c.submit(spec)
+        wait_for("a cut", lambda: int(c.status(job)["cuts"]) > 0)
+        for _ in range(6):
+            c.wait_steps(job, min(c.steps(job) + draw.randint(5, 60), last))
+            c.restart(draw.choice(["ps-0", "ps-1", "w-0", "w-1", "coordinator"]))
+        check_counts(c.wait_state(job))
+
+
 def everything_dies_and_each_sample_counts_once():
     for quorum in (2, 1):
-        with Cluster(psservers=2, workers=3) as c:
-            spec = meet_job("all", quorum, 4, samples=12800, epochs=20)
-            spec["checkpoint"] = {"every_seconds": 0.2}
-            job = c.submit(spec)
-            wait_for("a cut", lambda: int(c.status(job)["cuts"]) > 0)
-            for _ in range(6):
-                c.wait_steps(job, min(c.steps(job) + dice.randint(5, 60), 1500))
-                c.restart(dice.choice(["ps-0", "ps-1", "w-0", "w-1", "coordinator"]))
-            check_counts(c.wait_state(job))
+        check_survives(meet_job("all", quorum, 4, samples=12800, epochs=20), dice, 1500)
 
 
 def the_last_contributions_are_too_few_for_a_round_and_are_counted():

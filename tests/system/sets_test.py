@@ -8,8 +8,9 @@ The moments of death come from a seed: SLUICE_SEED repeats a failure.
 import os
 import random
 
-from cluster import Cluster, check, check_counts, main, wait_for
+from cluster import Cluster, check, check_counts, main
 from local_test import local_job
+from meet_test import check_survives
 
 SEED = int(os.environ.get("SLUICE_SEED", random.SystemRandom().randrange(1 << 32)))
 dice = random.Random(SEED)
@@ -51,15 +52,7 @@ def a_quorum_is_of_contributions():
 
 def everything_dies_and_each_closure_counts_once():
     for quorum in (2, 1):
-        with Cluster(psservers=2, workers=3) as c:
-            spec = sets_job("all", quorum, 4, samples=12800, epochs=20)
-            spec["checkpoint"] = {"every_seconds": 0.2}
-            job = c.submit(spec)
-            wait_for("a cut", lambda: int(c.status(job)["cuts"]) > 0)
-            for _ in range(6):
-                c.wait_steps(job, min(c.steps(job) + dice.randint(5, 60), 3000))
-                c.restart(dice.choice(["ps-0", "ps-1", "w-0", "w-1", "coordinator"]))
-            check_counts(c.wait_state(job))
+        check_survives(sets_job("all", quorum, 4, samples=12800, epochs=20), dice, 3000)
 
 
 if __name__ == "__main__":

@@ -45,16 +45,17 @@ def rounds_are_averaged_and_counted():
                             f"updates with {contributions} contributions")
 
 
-def the_same_bits_however_many_workers_and_whoever_dies():
+def check_same_bits(job, draw, apart, last):
+    """One worker, three, and three that die, each `apart` steps after the one before and
+    not behind step `last`, make the same bits. `draw` says which, and when."""
     results = []
-    job = sync_job("bits", 4, samples=3200, epochs=30, seed=7)
     for workers, blows in ((1, 0), (3, 0), (3, 4)):
         with Cluster(psservers=2, workers=workers) as c:
             for count in range(10):  # a job may be over before its workers die
                 number = c.submit({**job, "name": f"bits-{count}"})
                 for _ in range(blows):
-                    c.wait_steps(number, min(c.steps(number) + dice.randint(20, 150), 3000))
-                    c.restart(f"w-{dice.randrange(workers)}")
+                    c.wait_steps(number, min(c.steps(number) + draw.randint(*apart), last))
+                    c.restart(f"w-{draw.randrange(workers)}")
                 if blows:  # whoever waits for a round with a lease of before lets go
                     c.restart("coordinator")
                 done = c.wait_state(number)
@@ -66,6 +67,10 @@ def the_same_bits_however_many_workers_and_whoever_dies():
             results.append(exported(c, number))
     check(same_bits(results[0], results[1]), "3 workers made other bits than one")
     check(same_bits(results[0], results[2]), "lost workers changed the bits")
+
+
+def the_same_bits_however_many_workers_and_whoever_dies():
+    check_same_bits(sync_job("bits", 4, samples=3200, epochs=30, seed=7), dice, (20, 150), 3000)
 
 
 def a_shard_that_falls_back_is_served_first():
