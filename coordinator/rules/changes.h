@@ -56,7 +56,7 @@ struct changes_worker {
 struct changes_aside {
     char worker[WIRE_NAME_BYTES + 1]; // empty: the place is free
     uint64_t closure, since_ms;
-    double bound; // that its norm was above
+    double bound; // the norm was above this bound
 };
 
 struct changes {

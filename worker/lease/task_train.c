@@ -643,7 +643,7 @@ static enum sync_result local_more(struct train *t, bool *finite)
             if (closures_undo(&t->set, t->lease, l)) {
                 inner_undo(t->job->inner, t->sync->params);
                 t->steps.err = (struct sl_error)SL_ERROR_INIT;
-                *finite = true; // all that is pushed is
+                *finite = true; // the steps that are pushed are
                 return SYNC_OK;
             }
         }
