@@ -34,9 +34,9 @@ bool spec_open(const Sluice__V1__TrainSpec *train)
 
 bool spec_sets(const Sluice__V1__TrainSpec *train)
 {
-    struct spec_inner inner = spec_inner(train);
+    const Sluice__V1__InnerSpec *i = train->inner;
 
-    return train->inner != NULL && inner.closure < inner.steps;
+    return i != NULL && i->has_closure && i->closure < spec_inner(train).steps;
 }
 
 struct spec_inner spec_inner(const Sluice__V1__TrainSpec *train)

@@ -65,7 +65,7 @@ void closures_fill(struct closures *c, const struct sync *sync,
                    struct sync_step *step);
 
 // Returns true if the contribution has several closures; then the next
-// contributions have one closure each, so that the host judges each.
+// contributions have one closure each, which are judged one by one.
 bool closures_part(struct closures *c);
 
 // Sets the outcome of all leases but the first, the task of which ended with

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/core/leases/guard.c -- see guard.h.
-#include "coordinator/core/leases/leases.h"
 #include "coordinator/core/leases/guard.h"
 
 #include <math.h>
@@ -12,6 +11,7 @@
 #include "coordinator/core/happened.h"
 #include "coordinator/core/job.h"
 #include "coordinator/core/leases/excluded.h"
+#include "coordinator/core/leases/leases.h"
 #include "coordinator/core/leases/suspects.h"
 #include "coordinator/core/mode.h"
 #include "proto/spec.h"
@@ -89,16 +89,26 @@ static void guard_round(struct changes_one *one, const struct job *job)
         (uint32_t)(evidence_round_end(e, one->closure) - one->round_first);
 }
 
+static uint64_t guard_samples(const struct job *job,
+                              const Sluice__V1__Complete *message)
+{
+    uint64_t first, count;
+
+    schedule_closure_range(&job->shards.schedule, message->closure, &first,
+                           &count);
+    return count;
+}
+
 static struct changes_one guard_one(const struct member *m,
                                     const struct job *job,
                                     const Sluice__V1__Complete *message)
 {
     const Sluice__V1__StepMetrics *s = message->metrics;
     double loss = s->samples > 0 ? s->loss_sum / (double)s->samples : NAN;
-    uint64_t first;
     struct changes_one one = {
         .worker = m->name,
         .closure = message->closure,
+        .samples = guard_samples(job, message),
         .pushed_bytes = s->pushed_bytes,
         .pulled_bytes = s->pulled_bytes,
         .loss = isfinite(loss) ? loss : (double)NAN,
@@ -107,8 +117,6 @@ static struct changes_one guard_one(const struct member *m,
             message->change->n_sums == FOLD_SUMS ? message->change->sums : NULL,
     };
 
-    schedule_closure_range(&job->shards.schedule, one.closure, &first,
-                           &one.samples);
     guard_round(&one, job);
     return one;
 }
@@ -136,13 +144,9 @@ void guard_take(struct coord *c, struct member *m, struct job *job,
 {
     struct changes_one one;
     const struct changes_worker *wrong;
-    uint64_t first, samples;
 
-    if (message->change == NULL && job->guard != NULL) {
-        schedule_closure_range(&job->shards.schedule, message->closure, &first,
-                               &samples);
-        changes_also(job->guard, message->closure, samples);
-    }
+    if (message->change == NULL && job->guard != NULL)
+        changes_also(job->guard, message->closure, guard_samples(job, message));
     if (!guard_is_told(job, message->change))
         return;
     one = guard_one(m, job, message);

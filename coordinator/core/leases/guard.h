@@ -7,8 +7,8 @@
 // with that norm. The closure is then leased without a bound, to another worker
 // if the job has one: so a step of training that is large for every worker
 // passes, and a worker that is alone is not stopped. If the other worker's
-// contribution is of usual size, that of the first one was wrong; a worker with
-// CHANGES_WRONG of those is suspect (A4).
+// contribution is at most half of the bound, that of the first one was wrong; a
+// worker with CHANGES_WRONG of those is suspect (A4).
 //
 // A contribution that is set aside was pushed to no shard, so it is counted
 // nowhere, and C3 issues its closure again. What is known of norms is volatile:
@@ -16,8 +16,8 @@
 // about its norm is not found out.
 //
 // Threads  the loop.
-// Memory   job->guard is the job's. Messages are
-//          borrowed for the call. No pointer is NULL.
+// Memory   job->guard is the job's. Messages are borrowed for the call. No
+//          pointer is NULL.
 // Units    norms of the parameters' change.
 // Errors   without memory nothing is known, and nothing is set aside.
 #ifndef COORDINATOR_CORE_LEASES_GUARD_H
