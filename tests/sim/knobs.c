@@ -46,13 +46,16 @@ static void draw_rounds(struct sim *s, struct knobs *k)
 }
 
 // A closure is one contribution, and all have the same samples: so the mean of
-// any number of them has no fraction (truth.h).
+// any number of them has no fraction (truth.h). The window lets a round be full,
+// or the job is refused.
 static void draw_open(struct sim *s, struct knobs *k)
 {
     uint64_t closures = sim_between(s, 2, 30);
 
     k->open = (unsigned)sim_between(s, 2, TRUTH_OPEN_MOST);
     k->quorum = (unsigned)sim_between(s, 1, k->open - 1);
+    if (k->window < k->open)
+        k->window = k->open;
     k->schedule.batch = UINT64_C(1) << sim_between(s, 1, 2);
     k->schedule.samples = closures * k->schedule.batch;
     k->schedule.steps_per_closure = 1;

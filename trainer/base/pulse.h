@@ -34,7 +34,8 @@ struct pulse {
     const _Atomic int *closed;
     const _Atomic bool *draining;
     // The attempt that this one runs within: it gets the beats, too. Or NULL.
-    struct pulse *outer;
+    // Set when its turn comes, while its first batch may be read already.
+    struct pulse *_Atomic outer;
 };
 
 // Counts one beat, also of the attempts around.
