@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every deliberate mistake of tests/mutants applies to the tree as it is, has
 rules that RULES.md has, and names what catches it as RULES.md, broken_test.py
-and, where it alone does, tests/sim/mutants_test.py do. The product itself holds
-no mistake.
+and, where it alone does, tests/sim/mutants_test.py do. mutants_test.py says of
+each whether the simulation catches it. The product itself holds no mistake.
 """
 import pathlib
 import re
@@ -64,7 +64,11 @@ def main():
     names = {mutant.name for mutant in there}
     wrong += [f"{name}: a test waits for it, tests/mutants has none such"
               for name in sorted({r.mistake for r in table.rows}
-                                 | set(broken_test.VARIANTS)) if name not in names]
+                                 | set(broken_test.VARIANTS)
+                                 | set(mutants_test.CAUGHT) | set(mutants_test.NOT_HERE))
+              if name not in names]
+    wrong += [f"{name}: tests/sim/mutants_test.py does not say whether the simulation catches it"
+              for name in sorted(names - set(mutants_test.CAUGHT) - set(mutants_test.NOT_HERE))]
     print(*wrong, sep="\n")
     if wrong:
         print("tests/mutants/README.md says what such a file holds. A line that "
