@@ -46,8 +46,8 @@ static void draw_rounds(struct sim *s, struct knobs *k)
 }
 
 // A closure is one contribution, and all have the same samples: so the mean of
-// any number of them has no fraction (truth.h). The window lets a round be full,
-// or the job is refused.
+// any number of them has no fraction (truth.h). The window lets a round be
+// full, or the job is refused.
 static void draw_open(struct sim *s, struct knobs *k)
 {
     uint64_t closures = sim_between(s, 2, 30);
