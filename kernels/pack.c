@@ -51,7 +51,7 @@ ALWAYS void narrow_e3m0_loop(size_t n, const float *in, uint8_t *out)
     for (size_t i = 0; i < n; i += LANES) {
         lanes_f8 x = {0};
         lanes_w8 c, bits;
-        uint32_t word = 0;
+        uint32_t word;
 
         lanes_some(&x, in + i, n - i, sizeof(float));
         bits = (lanes_w8)(x / scale);
@@ -63,8 +63,9 @@ ALWAYS void narrow_e3m0_loop(size_t n, const float *in, uint8_t *out)
         c = LANES_SELECT(c > 7, (lanes_w8){0} + 7, c);
         c |= ((bits >> 31) & 8) & (c > 0);
         c <<= shifts;
-        for (int k = 0; k < LANES; k++)
-            word |= (uint32_t)c[k];
+        c |= __builtin_shufflevector(c, c, 4, 5, 6, 7, 0, 1, 2, 3);
+        c |= __builtin_shufflevector(c, c, 2, 3, 0, 1, 6, 7, 4, 5);
+        word = (uint32_t)(c[0] | c[1]);
         pack_word(out + i / 2, &word, n - i);
     }
 }
@@ -355,6 +356,16 @@ void pack_widen(enum pack_code code, size_t n, const void *in, float *out)
         pack_host_loops()->widen_e3m0(n, in, out);
     else
         widen_topk2(n, in, out);
+}
+
+float pack_most(enum pack_code code, const void *in)
+{
+    float scales[2] = {0};
+
+    memcpy(scales, in, code == PACK_TOPK2 ? sizeof(scales) : sizeof(*scales));
+    if (code == PACK_INT8)
+        return 128 * half_bits_f32(magnitude_of(scales[0]));
+    return scales[1] > scales[0] ? scales[1] : scales[0];
 }
 
 bool pack_valid(enum pack_code code, size_t n, const void *in)

@@ -48,6 +48,8 @@ size_t pack_bytes(enum pack_code code, size_t n);
 void pack_narrow(enum pack_code code, size_t n, const float *in, void *out);
 // Writes the n elements that a valid block stands for to `out`.
 void pack_widen(enum pack_code code, size_t n, const void *in, float *out);
+// Returns a number that no magnitude of what a valid block stands for exceeds.
+float pack_most(enum pack_code code, const void *in);
 // Returns true if the bytes are a block of n finite elements, whoever wrote
 // them.
 bool pack_valid(enum pack_code code, size_t n, const void *in);

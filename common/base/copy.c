@@ -8,6 +8,8 @@
 
 #ifdef __x86_64__
 
+#include <immintrin.h>
+
 // Below this memcpy does not use `rep movsb` either.
 #define LEAST_BYTES 2048
 #define BLOCK 128
@@ -42,7 +44,41 @@ void sl_copy(void *to, const void *from, size_t bytes)
     memcpy((uint8_t *)to + whole, (const uint8_t *)from + whole, bytes - whole);
 }
 
+// `to` lies at a multiple of 32.
+__attribute__((target("avx2"))) static void
+stream_blocks(uint8_t *to, const uint8_t *from, size_t bytes)
+{
+    for (size_t at = 0; at < bytes; at += BLOCK) {
+        const __m256i_u *in = (const __m256i_u *)(from + at);
+        __m256i *out = (__m256i *)(to + at);
+
+        for (int i = 0; i < BLOCK / 32; i++)
+            _mm256_stream_si256(out + i, _mm256_loadu_si256(in + i));
+    }
+    _mm_sfence(); // before a lock is let go
+}
+
+void sl_copy_away(void *to, const void *from, size_t bytes)
+{
+    size_t ahead = -(uintptr_t)to % 32, whole;
+
+    if (bytes < LEAST_BYTES || !__builtin_cpu_supports("avx2")) {
+        memcpy(to, from, bytes);
+        return;
+    }
+    whole = (bytes - ahead) / BLOCK * BLOCK;
+    memcpy(to, from, ahead);
+    stream_blocks((uint8_t *)to + ahead, (const uint8_t *)from + ahead, whole);
+    ahead += whole;
+    memcpy((uint8_t *)to + ahead, (const uint8_t *)from + ahead, bytes - ahead);
+}
+
 #else
+
+void sl_copy_away(void *to, const void *from, size_t bytes)
+{
+    sl_copy(to, from, bytes);
+}
 
 void sl_copy(void *to, const void *from, size_t bytes)
 {

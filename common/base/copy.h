@@ -19,4 +19,8 @@
 // Copies `bytes` bytes (0 is allowed) from `from` to `to`.
 void sl_copy(void *to, const void *from, size_t bytes);
 
+// Copies as sl_copy does what is not read soon: past the caches, so that the
+// lines of `to` need not be fetched first.
+void sl_copy_away(void *to, const void *from, size_t bytes);
+
 #endif

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "common/base/copy.h"
 #include "common/base/fault.h"
 #include "common/base/num.h"
 #include "state/base/element.h"
@@ -188,7 +189,7 @@ static void apply_update_part(const struct plan *plan,
     struct optim_consts consts;
 
     if (step->keep != NULL)
-        memcpy(step->keep + first, w, n * sizeof(float));
+        sl_copy_away(step->keep + first, w, n * sizeof(float));
     if (part->absent)
         return;
     if (to->freeze != NULL)
@@ -282,6 +283,26 @@ void apply_update(const struct plan *plan, const struct apply_memory *to,
                 element_write(type, n,
                               (uint8_t *)fresh + first * wire_type_bytes(type),
                               to->values + first);
+        }
+    }
+}
+
+void apply_mean(const struct plan *plan, const struct apply_memory *to,
+                struct mean *mean, const struct apply_step *step)
+{
+    float pushed[WIDE_CHUNK];
+    size_t n;
+
+    mean_begin(mean);
+    for (size_t i = 0; i < apply_part_count(plan, step); i++) {
+        const struct apply_part part = part_at(plan, step, i);
+
+        for (uint64_t at = 0; at < part.run.elements; at += n) {
+            n = (size_t)sl_min(part.run.elements - at, WIDE_CHUNK);
+            mean_take(mean, n, pushed);
+            apply_update_part(plan, to, step, &part, part.run.first + at, n,
+                              pushed, pushed);
+            FAULT("apply.half");
         }
     }
 }

@@ -30,6 +30,7 @@
 #include "plan/rates.h"
 #include "common/base/status.h"
 #include "state/shard/freeze.h"
+#include "state/shard/mean.h"
 #include "state/shard/plan.h"
 
 // The memory that an update changes: plan.elements values, then as many of
@@ -86,6 +87,10 @@ void apply_consts(struct optim_consts *out, const struct plan *plan,
 void apply_update(const struct plan *plan, const struct apply_memory *to,
                   enum wire_type type, const struct sl_slices *payload,
                   const struct apply_step *step, void *fresh);
+
+// Applies one update of a mean that is finite, as apply_update does.
+void apply_mean(const struct plan *plan, const struct apply_memory *to,
+                struct mean *mean, const struct apply_step *step);
 
 // Applies an update to the first `elements` alone, at most plan->elements; *to
 // has only these, and so has `gradient`, which is finite. The bits are the same

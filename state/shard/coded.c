@@ -8,29 +8,16 @@
 
 #include "common/base/mem.h"
 #include "common/base/num.h"
-#include "kernels/pack.h"
+#include "kernels/half.h"
+#include "kernels/lanes.h"
 #include "state/base/element.h"
 #include "state/base/finite.h"
 
-#define PLAIN_BLOCK 256 // elements that are no code, at once
+#define PLAIN_BLOCK 1024 // elements that are no code, at once
 #define BLOCK_BYTES (PLAIN_BLOCK * sizeof(float))
 
 _Static_assert(BLOCK_BYTES >= PACK_BYTES_MOST, "a block of any kind fits");
 _Static_assert(WIRE_CODES - WIRE_INT8 == PACK_CODES, "in the same order");
-
-struct coded_block {
-    uint64_t first;
-    size_t n, bytes;
-    enum wire_type as; // F32 in a moving statistic
-};
-
-struct coded_walk {
-    const struct coded *p;
-    enum wire_type type;
-    size_t stretch;
-    uint64_t in;              // element of the stretch
-    struct coded_block block; // the last one
-};
 
 static enum pack_code coded_code(enum wire_type type)
 {
@@ -149,18 +136,89 @@ enum sl_err coded_check(const struct coded *p, enum wire_type type,
     return SL_OK;
 }
 
-void coded_read(const struct coded *p, enum wire_type type,
-                const struct sl_slices *payload, float *values)
+void coded_reader_init(struct coded_reader *r, const struct coded *p,
+                       enum wire_type type, const struct sl_slices *payload)
+{
+    r->walk = coded_begin(p, type);
+    r->left = 0;
+    slices_cursor_init(&r->at, payload);
+}
+
+// Reads the next block to `to`, or to r->part if it has more than n elements.
+static void coded_reader_block(struct coded_reader *r, size_t n, float *to)
+{
+    uint8_t space[BLOCK_BYTES];
+    bool more = coded_next(&r->walk), whole = r->walk.block.n <= n;
+
+    assert(more);
+    (void)slices_take(&r->at, space, r->walk.block.bytes);
+    coded_block_read(&r->walk.block, space, whole ? to : r->part);
+    r->left = whole ? 0 : r->walk.block.n;
+}
+
+void coded_reader_take(struct coded_reader *r, size_t n, float *out)
+{
+    size_t some;
+
+    for (; n > 0; n -= some, out += some) {
+        if (r->left == 0) {
+            coded_reader_block(r, n, out);
+            some = r->walk.block.n;
+            if (r->left == 0)
+                continue;
+        }
+        some = sl_min(r->left, n);
+        memcpy(out, r->part + (r->walk.block.n - r->left), some * sizeof(*out));
+        r->left -= some;
+    }
+}
+
+static float coded_larger(float most, size_t n, const float *values)
+{
+    float here = half_bits_f32((uint32_t)lanes_largest(n, values));
+
+    return here > most ? here : most;
+}
+
+float coded_read(const struct coded *p, enum wire_type type,
+                 const struct sl_slices *payload, float *values)
 {
     struct coded_walk w = coded_begin(p, type);
+    uint8_t space[BLOCK_BYTES];
+    struct slices_cursor at;
+    float most = 0;
+
+    slices_cursor_init(&at, payload);
+    while (coded_next(&w)) {
+        float *to = values + w.block.first;
+
+        (void)slices_take(&at, space, w.block.bytes);
+        coded_block_read(&w.block, space, to);
+        most = coded_larger(most, w.block.n, to);
+    }
+    return most;
+}
+
+float coded_most(const struct coded *p, enum wire_type type,
+                 const struct sl_slices *payload)
+{
+    struct coded_walk w = coded_begin(p, type);
+    float values[PLAIN_BLOCK], most = 0, here;
     uint8_t space[BLOCK_BYTES];
     struct slices_cursor at;
 
     slices_cursor_init(&at, payload);
     while (coded_next(&w)) {
         (void)slices_take(&at, space, w.block.bytes);
-        coded_block_read(&w.block, space, values + w.block.first);
+        if (w.block.as >= WIRE_TYPES) {
+            here = pack_most(coded_code(w.block.as), space);
+            most = here > most ? here : most;
+            continue;
+        }
+        coded_block_read(&w.block, space, values);
+        most = coded_larger(most, w.block.n, values);
     }
+    return most;
 }
 
 void coded_sum(const struct coded *p, enum wire_type type,

@@ -22,6 +22,7 @@
 
 #include "common/base/slices.h"
 #include "common/base/status.h"
+#include "kernels/pack.h"
 #include "proto/wire.h"
 
 struct coded_stretch {
@@ -32,6 +33,28 @@ struct coded_stretch {
 struct coded {
     struct coded_stretch *stretches; // owned
     size_t count;
+};
+
+struct coded_block {
+    uint64_t first;
+    size_t n, bytes;
+    enum wire_type as; // F32 in a moving statistic
+};
+
+struct coded_walk {
+    const struct coded *p;
+    enum wire_type type;
+    size_t stretch;
+    uint64_t in;              // element of the stretch
+    struct coded_block block; // the last one
+};
+
+// A payload that is read from its front, some elements at a time.
+struct coded_reader {
+    struct coded_walk walk;
+    struct slices_cursor at;
+    size_t left;                 // elements of `part` that were not read
+    float part[PACK_BLOCK_MOST]; // the last block, if it was read in parts
 };
 
 // Adds the next `elements` elements of the shard.
@@ -46,9 +69,22 @@ size_t coded_bytes(const struct coded *p, enum wire_type type);
 enum sl_err coded_check(const struct coded *p, enum wire_type type,
                         const struct sl_slices *payload, struct sl_error *err);
 
-// Writes what a payload that coded_check has passed stands for to `values`.
-void coded_read(const struct coded *p, enum wire_type type,
-                const struct sl_slices *payload, float *values);
+// Begins to read a payload that coded_check has passed. Form and payload are
+// borrowed.
+void coded_reader_init(struct coded_reader *r, const struct coded *p,
+                       enum wire_type type, const struct sl_slices *payload);
+// Writes what the next n elements, which must be there, stand for to `out`.
+void coded_reader_take(struct coded_reader *r, size_t n, float *out);
+
+// Writes what a payload that coded_check has passed stands for to `values`, and
+// returns the largest of their magnitudes.
+float coded_read(const struct coded *p, enum wire_type type,
+                 const struct sl_slices *payload, float *values);
+
+// Returns a number that no magnitude of what such a payload stands for exceeds:
+// the largest one, but for the rounding of a code.
+float coded_most(const struct coded *p, enum wire_type type,
+                 const struct sl_slices *payload);
 
 // Adds `weight` times what such a payload stands for to `sum`; `begin`: sets
 // `sum` to that instead.

@@ -7,8 +7,6 @@
 
 #include "common/base/mem.h"
 #include "common/base/slices.h"
-#include "state/base/element.h"
-#include "state/base/finite.h"
 
 enum sl_err contributions_init(struct contributions *c, uint32_t most,
                                size_t elements, struct row_account *account)
@@ -19,7 +17,9 @@ enum sl_err contributions_init(struct contributions *c, uint32_t most,
         return SL_OK;
     c->slots = sl_calloc(most, sizeof(*c->slots));
     c->steps = sl_calloc(most, sizeof(*c->steps));
-    return c->slots != NULL && c->steps != NULL ? SL_OK : SL_ENOMEM;
+    c->parts = sl_calloc(most, sizeof(*c->parts));
+    return c->slots != NULL && c->steps != NULL && c->parts != NULL ? SL_OK
+                                                                    : SL_ENOMEM;
 }
 
 static void contributions_let_go(struct contributions *c,
@@ -40,6 +40,7 @@ void contributions_release(struct contributions *c)
     }
     sl_free(c->slots);
     sl_free(c->steps);
+    sl_free(c->parts);
     *c = (struct contributions){0};
 }
 
@@ -59,6 +60,7 @@ static void contributions_clear(struct contributions *c)
 {
     for (uint32_t i = 0; i < c->most; i++)
         contributions_let_go(c, &c->slots[i]);
+    c->last = (struct contributions_last){0};
     c->held = 0;
 }
 
@@ -93,43 +95,44 @@ static enum sl_err contributions_hold_rows(struct contributions *c,
     return SL_OK;
 }
 
-static void contributions_read(const struct contributions *c,
-                               enum wire_type type,
-                               const struct sl_slices *payload, float *to)
+// Takes the values of a contribution, or notes where they are.
+static enum sl_err contributions_take(struct contributions *c,
+                                      struct contributions_slot *slot,
+                                      uint64_t closure, enum wire_type type,
+                                      const struct sl_slices *payload,
+                                      bool last)
 {
-    struct slices_runs it;
-    const void *run;
-    size_t n;
-
-    if (type >= WIRE_TYPES) {
-        coded_read(c->coded, type, payload, to);
-        return;
+    if (last) {
+        c->last = (struct contributions_last){closure, type, *payload};
+        slot->most = coded_most(c->coded, type, payload);
+        return SL_OK;
     }
-    (void)slices_runs_init(&it, payload, wire_type_bytes(type));
-    for (; (run = slices_runs_next(&it, SIZE_MAX, &n)) != NULL; to += n)
-        element_read(type, n, to, run);
+    if (slot->gradient == NULL)
+        slot->gradient = sl_aligned(64, c->elements * sizeof(float));
+    if (slot->gradient == NULL)
+        return SL_ENOMEM;
+    slot->most = coded_read(c->coded, type, payload, slot->gradient);
+    return SL_OK;
 }
 
 enum sl_err contributions_hold(struct contributions *c,
                                const struct once_step *step,
                                enum wire_type type,
                                const struct sl_slices *payload,
-                               const struct tables_push *rows)
+                               const struct tables_push *rows, bool last)
 {
     struct contributions_slot *slot = &c->slots[step->closure - c->first];
     enum sl_err rc = SL_OK;
 
     assert(!slot->held);
-    if (slot->gradient == NULL)
-        slot->gradient = sl_aligned(64, c->elements * sizeof(float));
-    if (slot->gradient == NULL)
-        return SL_ENOMEM;
+    c->last = (struct contributions_last){0};
+    slot->most = 0;
     if (!step->skip)
+        rc = contributions_take(c, slot, step->closure, type, payload, last);
+    if (rc == SL_OK && !step->skip)
         rc = contributions_hold_rows(c, slot, rows);
     if (rc != SL_OK)
         return rc;
-    if (!step->skip)
-        contributions_read(c, type, payload, slot->gradient);
     slot->step = *step;
     slot->held = true;
     c->held++;
@@ -139,6 +142,7 @@ enum sl_err contributions_hold(struct contributions *c,
 void contributions_drop(struct contributions *c, uint64_t closure)
 {
     contributions_let_go(c, &c->slots[closure - c->first]);
+    c->last = (struct contributions_last){0};
     c->held--;
 }
 
@@ -149,19 +153,6 @@ bool contributions_skip(const struct contributions *c)
     for (uint32_t i = 0; i < c->most; i++)
         skip = skip || (c->slots[i].held && c->slots[i].step.skip);
     return skip;
-}
-
-static void contributions_add_weighted(float *sum, const float *g, float weight,
-                                       size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        sum[i] += weight * g[i];
-}
-
-static void scale(float *sum, float by, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        sum[i] *= by;
 }
 
 // Copies the steps of held slots to c->steps, in the order of slots, and
@@ -185,45 +176,43 @@ static uint32_t take_steps(struct contributions *c, uint64_t *samples,
     return count;
 }
 
-// Returns the weighted sum, in the memory of the first held slot. It adds in
-// the order of slots, not of arrival, so that any number of workers makes the
-// same bits.
-static float *sum_all(struct contributions *c)
+// Sets *mean to that of all held slots. They are added in the order of slots,
+// not of arrival, so that any number of workers makes the same bits.
+static void mean_of_all(struct contributions *c, uint64_t samples,
+                        struct mean *mean)
 {
-    float *sum = NULL;
-
+    mean->parts = c->parts;
+    mean->count = 0;
+    mean->elements = c->elements;
+    mean->by = 1.0f / (float)samples;
+    mean->coded = c->coded;
+    mean->type = c->last.type;
+    mean->payload = c->last.payload;
     for (uint32_t i = 0; i < c->most; i++) {
         const struct contributions_slot *slot = &c->slots[i];
+        bool last =
+            c->last.payload.bytes > 0 && slot->step.closure == c->last.closure;
 
-        if (!slot->held)
-            continue;
-        if (sum != NULL) {
-            contributions_add_weighted(sum, slot->gradient,
-                                       (float)slot->step.samples, c->elements);
-            continue;
-        }
-        sum = slot->gradient;
-        scale(sum, (float)slot->step.samples, c->elements);
+        if (slot->held)
+            c->parts[mean->count++] =
+                (struct mean_part){.values = last ? NULL : slot->gradient,
+                                   .weight = (float)slot->step.samples,
+                                   .most = slot->most};
     }
-    return sum;
 }
 
-const float *contributions_mean(struct contributions *c, bool skip,
-                                uint32_t *count, uint64_t *largest)
+bool contributions_mean(struct contributions *c, bool skip, uint32_t *count,
+                        uint64_t *largest, struct mean *mean)
 {
-    const float *mean = NULL;
-    float *sum;
     uint64_t samples;
 
     *count = take_steps(c, &samples, largest);
     if (!skip) {
-        sum = sum_all(c);
-        scale(sum, 1.0f / (float)samples, c->elements);
-        if (finite_all(WIRE_F32, (const uint8_t *)sum, c->elements))
-            mean = sum;
+        mean_of_all(c, samples, mean);
+        skip = !mean_finite(mean);
     }
     for (uint32_t i = 0; i < *count; i++)
-        c->steps[i].skip = mean == NULL; // or too large together
+        c->steps[i].skip = skip; // or too large together
     contributions_clear(c);
-    return mean;
+    return !skip;
 }

@@ -29,7 +29,7 @@
 
 #include "plan/schedule.h"
 #include "state/shard/once.h"
-#include "state/shard/coded.h"
+#include "state/shard/mean.h"
 #include "state/shard/shard_tables.h"
 
 #define CONTRIBUTIONS_MOST 1024
@@ -37,7 +37,8 @@
 struct contributions_slot {
     bool held;
     struct once_step step; // staleness 0
-    float *gradient;       // owned; undefined if step.skip
+    float *gradient;       // owned; undefined if step.skip, or if it is `last`
+    float most;            // at least its largest magnitude; 0 if step.skip
     uint8_t *rows;         // blocks of table_rows.h; owned
     size_t rows_bytes;     // 0: none
 };
@@ -51,7 +52,13 @@ struct contributions {
     uint32_t held;                    // number of held slots
     struct contributions_slot *slots; // owned
     struct once_step *steps;          // steps of the averaged round; owned
-    struct contributions_past {       // averaged round, and version before it
+    struct mean_part *parts;          // gradients of the mean; owned
+    struct contributions_last {       // payload that makes the round whole
+        uint64_t closure;
+        enum wire_type type;
+        struct sl_slices payload; // borrowed for the call; none: all are held
+    } last;
+    struct contributions_past { // averaged round, and version before it
         uint64_t first, version;
         uint32_t count; // 0: none since the shard was loaded
     } past;
@@ -80,13 +87,15 @@ bool contributions_has(const struct contributions *c, uint64_t closure);
 
 // Holds a contribution of the open round, which must not be held yet. `payload`
 // is empty if step->skip. Else it is of c->elements elements, or a code of
-// c->coded. Both it and
-// `rows`, which are not looked at if step->skip, are read during the call.
+// c->coded. Both it and `rows`, which are not looked at if step->skip, are read
+// during the call. `last`: it makes the round whole; then the payload is not
+// copied, and must stay until the round is averaged or the contribution
+// dropped.
 enum sl_err contributions_hold(struct contributions *c,
                                const struct once_step *step,
                                enum wire_type type,
                                const struct sl_slices *payload,
-                               const struct tables_push *rows);
+                               const struct tables_push *rows, bool last);
 
 // Forgets the contribution of `closure`, which must be held.
 void contributions_drop(struct contributions *c, uint64_t closure);
@@ -97,10 +106,11 @@ bool contributions_skip(const struct contributions *c);
 
 // Averages the open round, which is whole and has at least one held step, and
 // empties it. Sets c->steps to the *count held steps, and *largest to the most
-// samples of one contribution. Returns the mean, which lies in a slot until the
-// next round; NULL, with all steps marked as skipped, if `skip` (which must be
-// true if contributions_skip is) or if the mean is not finite.
-const float *contributions_mean(struct contributions *c, bool skip,
-                                uint32_t *count, uint64_t *largest);
+// samples of one contribution. Returns true, and sets *mean, of which the parts
+// stay until the next contribution is held; or false, with all steps marked as
+// skipped, if `skip` (which must be true if contributions_skip is) or if the
+// mean is not finite.
+bool contributions_mean(struct contributions *c, bool skip, uint32_t *count,
+                        uint64_t *largest, struct mean *mean);
 
 #endif

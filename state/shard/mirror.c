@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "common/base/copy.h"
 #include "common/base/mem.h"
 
 enum sl_err mirror_init(struct mirror *m, const struct plan *plan)
@@ -37,7 +38,7 @@ float *mirror_keep(const struct mirror *m, float *keep)
 {
     if (m->values == NULL || keep == NULL)
         return keep;
-    memcpy(keep, m->values, plan_values_bytes(m->plan));
+    sl_copy_away(keep, m->values, plan_values_bytes(m->plan));
     return NULL;
 }
 

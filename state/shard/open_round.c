@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "common/base/mem.h"
-#include "state/base/finite.h"
 #include "state/shard/coded.h"
 #include "state/shard/stale.h"
 
@@ -51,6 +50,23 @@ bool open_round_has(const struct open_round *r, uint64_t closure)
     return false;
 }
 
+// Adds a contribution to the sum, or notes that it is the last one.
+static void open_round_add(struct open_round *r, float weight,
+                           enum wire_type type, const struct sl_slices *payload)
+{
+    float most = coded_most(r->coded, type, payload);
+
+    if (r->held + 1 == r->most) {
+        r->last = *payload;
+        r->last_type = type;
+        r->parts[1] = (struct mean_part){NULL, weight, most};
+        return;
+    }
+    coded_sum(r->coded, type, payload, weight, r->held == 0, r->sum);
+    r->most_sum =
+        (r->held == 0 ? 0 : r->most_sum) + (double)weight * (double)most;
+}
+
 void open_round_hold(struct open_round *r, const struct once_step *steps,
                      size_t count, enum wire_type type,
                      const struct sl_slices *payload)
@@ -62,7 +78,7 @@ void open_round_hold(struct open_round *r, const struct once_step *steps,
         assert(!open_round_has(r, steps[i].closure));
         samples += steps[i].samples;
     }
-    coded_sum(r->coded, type, payload, (float)samples, r->held == 0, r->sum);
+    open_round_add(r, (float)samples, type, payload);
     memcpy(&r->steps[r->keys], steps, count * sizeof(*steps));
     r->keys += count;
     r->held++;
@@ -71,15 +87,28 @@ void open_round_hold(struct open_round *r, const struct once_step *steps,
         r->largest = samples;
 }
 
-const float *open_round_close(struct open_round *r, uint64_t version,
-                              size_t *count)
+// Sets *mean to that of the sum, and of the contribution that is not in it.
+static void open_round_mean(struct open_round *r, struct mean *mean)
 {
-    float samples = (float)r->samples;
+    bool last = r->last.bytes > 0, sum = r->held > last;
+
+    r->parts[0] = (struct mean_part){r->sum, 1, (float)r->most_sum};
+    mean->parts = r->parts + !sum;
+    mean->count = (size_t)sum + last;
+    mean->elements = r->elements;
+    mean->by = 1.0f / (float)r->samples;
+    mean->coded = r->coded;
+    mean->type = r->last_type;
+    mean->payload = r->last;
+}
+
+bool open_round_close(struct open_round *r, uint64_t version, size_t *count,
+                      struct mean *mean)
+{
     bool finite;
 
-    for (size_t i = 0; i < r->elements; i++)
-        r->sum[i] /= samples;
-    finite = finite_all(WIRE_F32, (const uint8_t *)r->sum, r->elements);
+    open_round_mean(r, mean);
+    finite = mean_finite(mean);
     for (size_t i = 0; i < r->keys; i++) {
         struct once_step *step = &r->steps[i];
 
@@ -89,5 +118,6 @@ const float *open_round_close(struct open_round *r, uint64_t version,
     *count = r->keys;
     r->keys = r->held = 0;
     r->samples = r->largest = 0;
-    return finite ? r->sum : NULL;
+    r->last = SL_SLICES_NONE;
+    return finite;
 }

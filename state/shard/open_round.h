@@ -21,9 +21,8 @@
 #include <stdint.h>
 
 #include "common/base/slices.h"
+#include "state/shard/mean.h"
 #include "state/shard/once.h"
-
-struct coded;
 
 #define OPEN_ROUND_MOST 1024
 
@@ -32,7 +31,12 @@ struct open_round {
     uint32_t held; // contributions
     size_t elements;
     float *sum;                // owned; sum of samples times contribution
+    double most_sum;           // at least its largest magnitude
     const struct coded *coded; // form of payloads; borrowed
+    enum wire_type last_type;
+    struct sl_slices last;     // payload that ends the round, which is not in
+                               // the sum; borrowed for the call
+    struct mean_part parts[2]; // sum, and last contribution
     uint64_t samples;          // samples of all held contributions
     uint64_t largest;          // most samples of a contribution
     struct once_step *steps;   // owned; those that are held, by arrival, each
@@ -58,16 +62,18 @@ enum sl_err open_round_reserve(struct open_round *r, size_t count);
 // a round with fewer than r->most. Its weight is their samples together.
 // `payload` is of r->elements elements and is read during the call; the
 // `staleness` of each step is the version that the contribution began with.
-// Call open_round_reserve before.
+// Call open_round_reserve before. The r->most-th contribution is not copied:
+// its payload must stay until open_round_close, which is called next.
 void open_round_hold(struct open_round *r, const struct once_step *steps,
                      size_t count, enum wire_type type,
                      const struct sl_slices *payload);
 
 // Ends the round, which holds at least one contribution, at `version`: sets
 // each of r->steps, of which there are *count, to its age in versions, and
-// leaves the round empty. Returns the mean, which lies in r->sum until the next
-// hold; NULL, with all steps marked as skipped, if it is not finite.
-const float *open_round_close(struct open_round *r, uint64_t version,
-                              size_t *count);
+// leaves the round empty. Returns true, and sets *mean, of which the parts stay
+// until the next hold; false, with all steps marked as skipped, if it is not
+// finite.
+bool open_round_close(struct open_round *r, uint64_t version, size_t *count,
+                      struct mean *mean);
 
 #endif

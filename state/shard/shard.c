@@ -520,17 +520,15 @@ static enum sl_err whole_round_locked(struct whole_round *w, struct shard *s,
 
 // Applies the mean of a round, as one update of values and rows (T7).
 static void apply_round_locked(struct shard *s, const struct whole_round *w,
-                               const float *mean, uint64_t largest)
+                               struct mean *mean, uint64_t largest)
 {
     uint64_t version = once_version(&s->once);
     const struct apply_of of = {&s->rates, w->first, version, version, largest};
-    struct sl_slice one = {(const uint8_t *)mean, plan_values_bytes(&s->plan)};
-    struct sl_slices payload = slices_one(&one);
     struct apply_step step;
 
     apply_step_init(&step, &s->plan, &s->versions, &of);
     step.keep = mirror_keep(&s->mirror, step.keep);
-    apply_update(&s->plan, &s->memory, WIRE_F32, &payload, &step, NULL);
+    apply_mean(&s->plan, &s->memory, mean, &step);
     mirror_follow(&s->mirror, s->memory.values, step.t);
     tables_apply(&s->tables,
                  &(struct rowset_step){.closure = w->first,
@@ -546,12 +544,11 @@ static void close_round_locked(struct shard *s, const struct wire_push *push,
                                struct wire_push_reply *reply, void *values)
 {
     uint64_t version = once_version(&s->once), largest;
+    struct mean mean;
     uint32_t count;
-    const float *mean =
-        contributions_mean(&s->contributions, w->skip, &count, &largest);
 
-    if (mean != NULL)
-        apply_round_locked(s, w, mean, largest);
+    if (contributions_mean(&s->contributions, w->skip, &count, &largest, &mean))
+        apply_round_locked(s, w, &mean, largest);
     round_rows_release(&w->mean, &s->tables);
     round_rows_release(&s->rows_before, &s->tables);
     s->rows_before = w->before; // T8
@@ -614,11 +611,11 @@ bool shard_round_open(struct shard *s, uint64_t closure)
 
 static enum sl_err hold_locked(struct shard *s, const struct wire_push *push,
                                const struct tables_push *rows,
-                               const struct once_step *step,
+                               const struct once_step *step, bool last,
                                struct sl_error *err)
 {
     enum sl_err rc = contributions_hold(&s->contributions, step, push->wire,
-                                        &push->payload, rows);
+                                        &push->payload, rows, last);
 
     return rc == SL_OK
                ? rc
@@ -640,16 +637,19 @@ static enum sl_err contribute_locked(struct shard *s,
                                    .digest = push->digest};
     enum sl_err rc = once_reserve(&s->once, push->closure);
     struct whole_round w = {.slots = 0};
+    uint32_t missing;
 
     if (rc != SL_OK)
         return rc;
     w.first = open_round_locked(s, &w.slots);
     contributions_open(&s->contributions, w.first);
+    missing = shard_missing_locked(s, w.first, w.slots);
     if (!contributions_has(&s->contributions, push->closure))
-        rc = hold_locked(s, push, rows, &step, err);
+        rc = hold_locked(s, push, rows, &step,
+                         s->contributions.held + 1 >= missing, err);
     if (rc != SL_OK)
         return rc;
-    if (s->contributions.held < shard_missing_locked(s, w.first, w.slots)) {
+    if (s->contributions.held < missing) {
         reply->result = WIRE_PUSH_HELD;
         return SL_OK;
     }
@@ -668,17 +668,16 @@ static enum sl_err contribute_locked(struct shard *s,
 static void shard_end_open_locked(struct shard *s, bool told)
 {
     uint64_t version = once_version(&s->once), largest = s->open.largest;
+    struct mean mean;
     size_t count;
-    const float *mean = open_round_close(&s->open, version, &count);
+    bool finite = open_round_close(&s->open, version, &count, &mean);
     const struct apply_of of = {&s->rates, s->open.steps[0].closure, version,
                                 version, largest};
-    struct sl_slice one = {(const uint8_t *)mean, plan_values_bytes(&s->plan)};
-    struct sl_slices payload = slices_one(&one);
     struct apply_step step;
 
     apply_step_init(&step, &s->plan, &s->versions, &of);
-    if (mean != NULL) {
-        apply_update(&s->plan, &s->memory, WIRE_F32, &payload, &step, NULL);
+    if (finite) {
+        apply_mean(&s->plan, &s->memory, &mean, &step);
         mirror_follow(&s->mirror, s->memory.values, step.t);
     }
     FAULT("apply.done");

@@ -857,7 +857,7 @@ static void ps_shard_init(struct sync_ps *s, uint32_t range)
 
 // Returns the space for a contribution of a shard. The last one, of bf16, is
 // larger than topk2.
-static size_t coded_most(const struct sync_ps_options *o, uint32_t range)
+static size_t coded_bytes_most(const struct sync_ps_options *o, uint32_t range)
 {
     size_t up = coded_bytes(&o->coded[range], o->up);
     size_t last = coded_bytes(&o->coded[range], WIRE_BF16);
@@ -873,14 +873,14 @@ static enum sl_err ps_make_coded(struct sync_ps *s)
     if (o->coded == NULL)
         return SL_OK;
     for (uint32_t i = 0; i < o->shards_count; i++)
-        bytes += coded_most(o, i);
+        bytes += coded_bytes_most(o, i);
     s->coded = sl_malloc(bytes);
     if (o->up == WIRE_TOPK2)
         s->rest = sl_calloc((size_t)o->elements, sizeof(*s->rest));
     bytes = 0;
     for (uint32_t i = 0; s->coded != NULL && i < o->shards_count; i++) {
         s->shards[i].coded = s->coded + bytes;
-        bytes += coded_most(o, i);
+        bytes += coded_bytes_most(o, i);
     }
     return s->coded != NULL && (s->rest != NULL || o->up != WIRE_TOPK2)
                ? SL_OK

@@ -12,12 +12,13 @@ static uint8_t from[ROOM + 2 * EDGE], to[ROOM + 2 * EDGE],
     expected[ROOM + 2 * EDGE];
 
 // All that is copied, and nothing beside it.
-static void is_copied(size_t to_at, size_t from_at, size_t n)
+static void is_copied(void (*copy)(void *, const void *, size_t), size_t to_at,
+                      size_t from_at, size_t n)
 {
     memset(to, 0xee, sizeof(to));
     memset(expected, 0xee, sizeof(expected));
     memcpy(expected + to_at, from + from_at, n);
-    sl_copy(to + to_at, from + from_at, n);
+    copy(to + to_at, from + from_at, n);
     T_MEM(to, expected, sizeof(to));
 }
 
@@ -30,6 +31,8 @@ TEST(copy, any_size_at_any_address)
         from[i] = (uint8_t)(i * 31 + i / 256 * 7);
     for (size_t k = 0; k < SL_COUNT(sizes); k++)
         for (size_t a = 0; a < EDGE; a += 7)
-            for (size_t b = 0; b < EDGE; b += 5)
-                is_copied(a, b, sizes[k]);
+            for (size_t b = 0; b < EDGE; b += 5) {
+                is_copied(sl_copy, a, b, sizes[k]);
+                is_copied(sl_copy_away, a, b, sizes[k]);
+            }
 }

@@ -7,6 +7,7 @@
 
 #include "common/base/mem.h"
 #include "common/base/rng.h"
+#include "state/shard/mean.h"
 #include "state/shard/mirror.h"
 #include "tests/unit/psserver/kit.h"
 
@@ -91,6 +92,58 @@ TEST(coded, what_is_read_is_near_and_moving_statistics_are_exact)
             else
                 T_TRUE(fabsf(out[i] - in[i]) <= 1);
     }
+    coded_release(&form);
+}
+
+// Whatever pieces it is read in, and whichever of the parts is a payload.
+TEST(coded, a_mean_in_pieces_has_the_bits_of_one_at_once)
+{
+    static struct cut c;
+    static float parts[3][ALL], want[ALL], got[ALL];
+    struct mean_part of[3];
+    struct mean m = {.parts = of, .count = 3, .elements = ALL, .by = 0.25f};
+    struct coded form;
+    struct rng r;
+    float most;
+
+    rng_init(&r, t_seed(), 9);
+    form_init(&form);
+    m.coded = &form;
+    for (unsigned round = 0; round < 12; round++) {
+        unsigned last = round % 3;
+
+        m.type = round < 9 ? codes[round / 3] : WIRE_BF16;
+        for (unsigned k = 0; k < 3; k++) {
+            random_values(&r, parts[k]);
+            of[k] = (struct mean_part){parts[k], (float)(k + 1), 1};
+        }
+        coded_write(&form, m.type, parts[last], c.bytes);
+        cut_payload(&c, &r, coded_bytes(&form, m.type));
+        m.payload = c.slices;
+        most = coded_read(&form, m.type, &c.slices, parts[last]);
+        T_TRUE(most <= coded_most(&form, m.type, &c.slices));
+        of[last].values = NULL;
+        for (size_t i = 0; i < ALL; i++) {
+            T_TRUE(fabsf(parts[last][i]) <= most);
+            want[i] = parts[0][i];
+            want[i] += 2 * parts[1][i];
+            want[i] += 3 * parts[2][i];
+            want[i] *= 0.25f;
+        }
+        T_TRUE(mean_finite(&m));
+        mean_begin(&m);
+        for (size_t at = 0, n; at < ALL; at += n) {
+            n = 1 + rng_below(&r, ALL - at);
+            mean_take(&m, n, got + at);
+        }
+        T_MEM(got, want, sizeof(want));
+    }
+    of[0].values = parts[0];
+    of[0].most = 3e38f; // only what is there decides
+    T_TRUE(mean_finite(&m));
+    parts[0][ALL - 1] = 3e38f;
+    of[0].weight = 2;
+    T_FALSE(mean_finite(&m));
     coded_release(&form);
 }
 
