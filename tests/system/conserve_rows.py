@@ -306,10 +306,13 @@ def train(session, step_ms, of):
         print(f"{done} steps, loss 0", flush=True)
 
 
-def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+def attend(about, train, **more):
+    """Runs a worker of the library as the command line says: it calls train(session,
+    step_ms) again and again, each time for one job, until it is killed. `more` is for
+    the session."""
+    parser = argparse.ArgumentParser(description=about.splitlines()[0])
     parser.add_argument("--coordinator", required=True)
-    parser.add_argument("--name", default=f"rows-{os.getpid()}")
+    parser.add_argument("--name", default=f"conserve-{os.getpid()}")
     parser.add_argument("--step-ms", type=float, default=2)
     parser.add_argument("--shm", action="store_true")
     for name in ("ca", "cert", "key"):
@@ -321,17 +324,17 @@ def main():
     sys.path.insert(0, str(ROOT / "python"))
     import sluice
     tls = (options.tls_ca, options.tls_cert, options.tls_key)
-    of, turn = primes(1024), threading.Event()
+    turn = threading.Event()
     while True:  # until it is killed: a lost coordinator comes back
         try:
             with sluice.Session(options.coordinator, name=options.name, shm=options.shm,
-                                tls=tls if all(tls) else None) as session:
+                                tls=tls if all(tls) else None, **more) as session:
                 while True:  # one job after the other
-                    train(session, options.step_ms, of)
+                    train(session, options.step_ms)
         except sluice.Error as error:
             print(f"dialing again: {error}", flush=True)
         turn.wait(0.1)  # between dials
 
 
 if __name__ == "__main__":
-    main()
+    attend(__doc__, functools.partial(train, of=primes(1024)))

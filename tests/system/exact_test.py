@@ -14,6 +14,7 @@ import re
 import signal
 
 import exact
+import exact_local
 from cluster import (PATIENCE, Cluster, Failed, check, check_counts, main,
                      wait_for)
 
@@ -115,6 +116,17 @@ def one_sample_too_many_is_seen():
         check(f"sample {sample} " in exact.wrong(rows, EPOCHS), "it is not seen")
 
 
+def one_sample_too_many_is_seen_in_mode_local():
+    """Whatever a round divides by: where the rate is RATE, rounds of 4 move rows by 3."""
+    for way in exact_local.WAYS:
+        step = 3 if exact_local.outer(way)["learning_rate"] == exact_local.RATE else 1
+        rows = [[step] for _ in range(exact_local.SAMPLES)]
+        check(not exact_local.wrong(rows, way), f"{way}: a right sum is called wrong")
+        for more in (step, -step, 1):  # twice, not at all, twice in one round
+            rows[-1] = [step + more]
+            check(exact_local.wrong(rows, way), f"{way}: {rows[-1]} is not seen")
+
+
 def sync_conserves_whoever_dies():
     blows("sync", (Bed.killed, ["w-0", "w-2", "ps-0", "coordinator"]),
           (Bed.drained, ["w-1", "ps-1"]), (Bed.away, ["w-2"]))
@@ -123,6 +135,20 @@ def sync_conserves_whoever_dies():
 def local_steps_are_conserved_whoever_dies():
     blows("local", (Bed.killed, ["w-0", "w-2", "ps-0", "coordinator"]),
           (Bed.drained, ["w-1", "ps-1"]), (Bed.away, ["w-2"]))
+
+
+def each_way_of_local_steps_is_conserved_whoever_dies():
+    """One of each role, at moments of the seed."""
+    with Cluster(psservers=2, workers=3) as c:
+        for way in exact_local.WAYS:
+            spec = exact_local.local_job(c, way, every_seconds=0.2)
+            job = c.submit(spec)
+            for name in dice.sample(["w-0", "ps-0", "ps-1", "coordinator"], 2):
+                c.wait_steps(job, c.steps(job) + dice.randint(1, 300))
+                c.restart(name)
+                print(f"{way}: {name} killed", flush=True)
+            check_counts(c.wait_state(job))
+            exact_local.check_local(c, job, spec)
 
 
 def rows_in_rounds_are_conserved_whoever_dies():
@@ -180,9 +206,10 @@ def a_job_goes_on_in_another_mode():
 
 if __name__ == "__main__":
     print(f"SLUICE_SEED={SEED}", flush=True)
-    main([one_sample_too_many_is_seen,
+    main([one_sample_too_many_is_seen, one_sample_too_many_is_seen_in_mode_local,
           sync_conserves_whoever_dies,
           local_steps_are_conserved_whoever_dies,
+          each_way_of_local_steps_is_conserved_whoever_dies,
           rows_in_rounds_are_conserved_whoever_dies,
           a_ring_conserves_whoever_dies_leaves_or_joins,
           groups_conserve_whoever_dies_leaves_or_joins,
