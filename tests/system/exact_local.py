@@ -16,7 +16,9 @@ applies depends on what came:
 
 Programs of the user's (conserve_local.py) have rows of one number.
 """
+import array
 import collections
+import json
 
 SAMPLES, BATCH, INNER, SLOTS, UNITS = 16384, 4, 2, 4, 4
 WHOLE = BATCH * INNER  # samples of a contribution
@@ -76,12 +78,12 @@ def local_job(c, way, every_seconds=0.5, samples=SAMPLES):
             "checkpoint": {"every_seconds": every_seconds}}
 
 
-def program_job(way, every_seconds=0.5):
+def program_job(way, every_seconds=0.5, samples=SAMPLES):
     """The same for conserve_local.py."""
     return {"name": f"sum-local-{way}",
             "model": {"type": "external", "variables": [
-                {"name": name, "shape": [SAMPLES], "initializer": "zeros"} for name in NAMES]},
-            "data": {"train": {"format": "external", "samples": SAMPLES}},
+                {"name": name, "shape": [samples], "initializer": "zeros"} for name in NAMES]},
+            "data": {"train": {"format": "external", "samples": samples}},
             "train": {"shuffle": False, **train(way)},
             "checkpoint": {"every_seconds": every_seconds}}
 
@@ -90,17 +92,28 @@ def way_of(spec):
     return spec["name"].split("-local-")[1]
 
 
+def tensors(path):
+    """(rows, numbers) of each tensor of f32; without packages, which bench/run has not."""
+    data = path.read_bytes()
+    begin = 8 + int.from_bytes(data[:8], "little")
+    for name, of in json.loads(data[8:begin]).items():
+        if name != "__metadata__":
+            first, last = of["data_offsets"]
+            yield of["shape"][0], array.array("f", data[begin + first:begin + last])
+
+
 def moved(c, job):
     """For each variable, by how much its rows have moved: lists of numbers that differ."""
-    from safetensors.numpy import load_file
     path = c.dir / f"{job}.safetensors"
     c.run("export", job, "--to", path)
-    return [[[-number for number in set(row)] for row in rows.reshape(len(rows), -1).tolist()]
-            for rows in load_file(str(path)).values()]
+    return [[[-number for number in set(numbers[at:at + len(numbers) // rows])]
+             for at in range(0, len(numbers), len(numbers) // rows)]
+            for rows, numbers in tensors(path)]
 
 
-def wrong(rows, way):
-    """What is wrong with the rows of a variable, in words; "" if nothing."""
+def wrong(rows, way, whole=WHOLE):
+    """What is wrong with the rows of a variable, in words; "" if nothing. `whole`: samples
+    of a contribution; 1: they differ."""
     by_mean = outer(way)["learning_rate"] == RATE
     steps = [RATE // k for k in range(1, SLOTS + 1)] if by_mean else [1]
     seen = collections.Counter()
@@ -110,7 +123,7 @@ def wrong(rows, way):
             return f"sample {sample} moved its row by {row}, not by one of {steps}"
         seen[step] += 1
     for step, count in seen.items() if by_mean else ():
-        if count % (WHOLE * (RATE // step)):
+        if count % (whole * (RATE // step)):
             return f"{count} samples moved by {step}: no rounds of {RATE // step}"
     return ""
 
