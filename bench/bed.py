@@ -103,9 +103,11 @@ class Bed(cluster.Cluster):
 
 class Bench:
     """What a row's function is given. `quick`: seconds matter more than noise;
-    `isa`: the instruction set that everybody is held to, None: this host's."""
+    `isa`: the instruction set that everybody is held to, None: this host's;
+    `minutes`: for how long local-goodput kills."""
 
-    def __init__(self, folder, rounds, seconds, quick=False, isa=None):
+    def __init__(self, folder, rounds, seconds, quick=False, isa=None, minutes=2):
+        self.minutes = minutes
         self.folder, self.rounds, self.seconds = folder, rounds, seconds
         self.quick, self.isa = quick, isa
         Bed.isa = isa

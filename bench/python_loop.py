@@ -5,15 +5,17 @@ bench/setup with the package on PYTHONPATH.
     push     NumPy: a gradient that is ready, step after step, as lib_push.c
     small    torch: a net of 10 variables through sluice.torch
     alone    the same net's forward and backward pass, nothing else
+    paced    steps that take --pace seconds and no processor
     fashion  the net of peers/torch_ddp.py through sluice.torch, until it is killed;
              says "ready" once it is warm
 
-The first three print what peers/common.py says that a peer prints.
+The first four print what peers/common.py says that a peer prints.
 """
 import argparse
 import os
 import pathlib
 import sys
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE / "peers"))
@@ -27,7 +29,8 @@ READY = 50  # steps
 
 def options():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("what", choices=("push", "small", "alone", "fashion"))
+    parser.add_argument("what", choices=("push", "small", "alone", "paced", "fashion"))
+    parser.add_argument("--pace", type=float)
     parser.add_argument("--coordinator")
     parser.add_argument("--job", type=int, default=0)
     parser.add_argument("--name")
@@ -113,6 +116,10 @@ def alone(o):
     Stepped(steps()).measure(o, "alone")
 
 
+def paced(o):
+    Stepped(iter(lambda: time.sleep(o.pace), True)).measure(o, "paced")
+
+
 def trained(o):
     import sluice.torch
     import torch
@@ -135,7 +142,8 @@ def main():
     o = options()
     if o.cpu is not None:
         os.sched_setaffinity(0, {o.cpu})
-    {"push": push, "small": small, "alone": alone, "fashion": trained}[o.what](o)
+    {"push": push, "small": small, "alone": alone, "paced": paced,
+     "fashion": trained}[o.what](o)
 
 
 if __name__ == "__main__":

@@ -23,10 +23,19 @@ def interpreter(bench):
     return bench.shared("peers", look)
 
 
-def peer(bench, script, limit_s=300, **options):
+def diloco(bench):
+    """The interpreter of the peers of mode local, which this installs."""
+    def look():
+        made = subprocess.run([SETUP, "--diloco"], check=False, capture_output=True, text=True)
+        check(made.returncode == 0, "bench/setup --diloco failed", made.stderr[-2000:])
+        return made.stdout.strip()
+    return bench.shared("diloco", look)
+
+
+def peer(bench, script, limit_s=300, find=interpreter, **options):
     """The figure that peers/SCRIPT prints; it runs with its best settings,
-    which are its defaults (peers.md)."""
-    line = [interpreter(bench), str(HERE / script)]
+    which are its defaults (peers.md). `find` gives the interpreter."""
+    line = [find(bench), str(HERE / script)]
     if bench.quick:  # what a peer compiles is not counted in any case
         options = {"windows": 1, "warmup": 2.0, **options}
     for name, value in options.items():

@@ -1,7 +1,24 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Mode local: the bytes of a sample, and how fast a shard applies a contribution."""
+"""Mode local: the bytes of a sample, how fast a shard applies a contribution, and what
+workers get done that differ in speed, that die, or that are behind a slow link.
+
+Workers of local-mixed and local-goodput are programs whose step takes a time and no
+processor (tests/system/conserve_local.py): what they lose, others cannot make up for
+with the cores of this machine.
+"""
+import json
+import subprocess
+import time
+
 import cluster
-from bed import Bed, wait_for
+import exact_local
+from bed import ROOT, Bed, wait_for
+from link import Link
+from peers.start import diloco, interpreter, peer
+from rows.jobs import Job, alternate
+from rows.net import BATCH as NET_BATCH
+from rows.net import NET, FarBed
+from rows.python import LOOP, environment
 from scrape import OPS, address, metrics, value
 from table import at_least, at_most, row
 
@@ -80,3 +97,197 @@ def local_apply(bench):
     bench.note(f"with a mirror, of which workers get changes: "
                f"{done['mirrored'] / 1e9:.2f} GB/s of the same bytes")
     return [[rate / 1e9 for rate in done[side]] for side in ("ours", "peer")]
+
+
+# ---- programs whose steps take a time
+
+# Seconds of a step of DeepMind's four kinds of device (arXiv 2401.09135), a 20th.
+MIXED = [0.58 / 20, 0.75 / 20, 1.51 / 20, 3.33 / 20]
+ALIKE = [0.02] * 4
+FEW_SAMPLES = 2  # of a step
+WAY = "quorum"  # of tests/system/exact_local.py, with a quorum of two
+NEEDS_PROGRAMS = ["psserver", "libsluice"]
+
+
+class Paced(Job):
+    """Two psservers, and a program for each of these paces."""
+
+    def __init__(self, bench, paces):
+        super().__init__(over="tcp", psservers=2, cpu=None)
+        self.bench, self.paces = bench, list(paces)
+        self.programs, self.begun = [], 0
+
+    def __enter__(self):
+        super().__enter__()
+        for pace in self.paces:
+            self.begin_program(pace)
+        return self
+
+    def __exit__(self, *words):
+        while self.programs:
+            self.end_program()
+        super().__exit__(*words)
+
+    def begin_program(self, pace):
+        with open(self.dir / f"paced-{self.begun}.log", "wb") as log:
+            self.programs.append((pace, subprocess.Popen(
+                [interpreter(self.bench), ROOT / "tests/system/conserve_local.py",
+                 "--coordinator", self.address, "--name", f"paced-{self.begun}",
+                 "--step-ms", str(1e3 * pace), "--shm"],
+                stdout=log, stderr=log, env=environment())))
+        self.begun += 1
+
+    def end_program(self):
+        pace, process = self.programs.pop(0)
+        process.kill()
+        process.wait()
+        return pace
+
+    def replace(self):
+        """The program that has lived longest dies, and another begins."""
+        self.begin_program(self.end_program())
+
+    def begin(self, samples, steps):
+        """Submits a job, and waits until each program has counted something."""
+        spec = exact_local.program_job(WAY, every_seconds=1, samples=samples)
+        spec["train"].update(batch=FEW_SAMPLES, quorum=len(self.paces) - 1,
+                             contributions=len(self.paces))
+        spec["train"]["inner"]["steps"] = steps
+        job = self.submit(spec)
+        self.wait_steps(job, 4 * len(self.paces))
+        return job
+
+
+def alone_per_s(bench, paces):
+    """Steps/s of programs that only take their steps, side by side."""
+    running = [subprocess.Popen(
+        [interpreter(bench), LOOP, "paced", "--pace", str(pace), "--seconds",
+         str(bench.window(8))], stdout=subprocess.PIPE, env=environment()) for pace in paces]
+    told = [program.communicate(timeout=300)[0] for program in running]
+    return sum(json.loads(line)["per_s"] for line in told)
+
+
+@row("local-mixed", unit="samples/s", peer="the sum of the paces", bar=at_least(0.97),
+     needs=NEEDS_PROGRAMS, long="the slowest takes its time")
+def local_mixed(bench):
+    """Four workers of 29 to 167 ms a step in open rounds, against their steps alone."""
+    steps = 10
+
+    def ours():
+        with Paced(bench, MIXED) as c:
+            job = c.begin(1 << 16, steps)
+            return FEW_SAMPLES * steps * c.steps_per_s(job, 2 * bench.window(20))
+    return alternate(bench, ours, lambda: FEW_SAMPLES * alone_per_s(bench, MIXED))
+
+
+KILL_S, RESTART_S = 10, 60  # from one worker's death to the next; of each server
+
+
+def disturbed(c, job, seconds):
+    """Counted steps/s while programs and daemons die."""
+    began, first = c.look(job)
+    at = [(KILL_S * i, c.replace) for i in range(round(seconds / KILL_S))]
+    for i in range(round(seconds / RESTART_S)):
+        at += [(RESTART_S * i + 25, lambda i=i: c.restart(f"ps-{i % 2}")),
+               (RESTART_S * i + 45, lambda: c.restart("coordinator"))]
+    for when, blow in sorted(at, key=lambda blow: blow[0]):
+        time.sleep(max(0, began + when - time.monotonic()))
+        blow()
+    time.sleep(max(0, began + seconds - time.monotonic()))
+    ended, last = c.look(job)
+    return (last - first) / (ended - began), len(at)
+
+
+STEPS_OF_PACED = 25
+
+
+def goodput(bench):
+    """Counted samples/s while programs and daemons die, and undisturbed before that. Each
+    sample counts once: by the shards, and by the rows that it moved."""
+    quiet, seconds = bench.window(20), 60 * bench.minutes
+    with Paced(bench, ALIKE) as c:
+        samples = FEW_SAMPLES * sum(1 / pace for pace in ALIKE) * (seconds + quiet + 10)
+        job = c.begin(round(samples), STEPS_OF_PACED)
+        alone = c.steps_per_s(job, quiet)
+        ours, blows = disturbed(c, job, seconds)
+        done = c.wait_state(job, limit_s=600)
+        cluster.check_counts(done)
+        for rows in exact_local.moved(c, job):
+            found = exact_local.wrong(rows, WAY, whole=1)
+            cluster.check(not found, found)
+    bench.note(f"{blows} kills in {seconds:.0f} s, {done['closures_retried']} contributions "
+               f"done again; {done['steps_counted']} counted of {done['steps_asked']}")
+    each = FEW_SAMPLES * STEPS_OF_PACED
+    return [each * ours], [each * alone]
+
+
+@row("local-goodput", unit="samples/s", peer="the same, undisturbed", bar=at_least(0.95),
+     needs=NEEDS_PROGRAMS, long="a kill every 10 s for --minutes")
+def local_goodput(bench):
+    """A worker dies every 10 s, a psserver and the coordinator every 60 s."""
+    return bench.shared("goodput", lambda: goodput(bench))
+
+
+def while_workers_die(bench, script):
+    """The figure of local-goodput, and that of a peer of which only workers die."""
+    told = peer(bench, script, find=diloco, limit_s=60 * bench.minutes + 300,
+                kills=max(1, round(60 * bench.minutes / KILL_S)), every=KILL_S,
+                ranks=len(ALIKE), pace=ALIKE[0], steps=STEPS_OF_PACED)
+    bench.note(f"{told['what']}: {FEW_SAMPLES * told['per_s']:.0f} samples/s kept under "
+               f"{told['kills']} kills, {FEW_SAMPLES * told['undisturbed_per_s']:.0f} "
+               "undisturbed")
+    return (bench.shared("goodput", lambda: goodput(bench))[0],
+            [FEW_SAMPLES * told["per_s"]])
+
+
+@row("local-torchft", unit="samples/s", peer="torchft's DiLoCo, gloo", bar=at_least(2),
+     needs=NEEDS_PROGRAMS, long="a kill every 10 s for --minutes")
+def local_torchft(bench):
+    """The same against torchft's DiLoCo, of which ranks die and no server does."""
+    return while_workers_die(bench, "torchft_diloco.py")
+
+
+@row("local-hivemind", unit="samples/s", peer="hivemind's Optimizer", bar=at_least(2),
+     needs=NEEDS_PROGRAMS, long="a kill every 10 s for --minutes")
+def local_hivemind(bench):
+    """The same against hivemind's Optimizer with local updates."""
+    return while_workers_die(bench, "hivemind_local.py")
+
+
+# ---- a slow link
+
+FAR_STEPS, FAR_CODE = 100, "e3m0"
+
+
+def over_link(bench, rate, sets=()):
+    """Milliseconds of a step of a worker whose cluster is behind a link of this rate, and
+    of bare_step with Adam on one core. `sets`: more of the job."""
+    sets = ["train.mode=local", "train.contributions=1", f"train.inner.steps={FAR_STEPS}",
+            f"train.inner.up={FAR_CODE}", f"train.inner.down={FAR_CODE}", *sets]
+    alone = {"--spec": NET, "--batch": NET_BATCH, "--rounds": 1, "--cpu": bench.client_cpu,
+             "--seconds": 2 * bench.seconds}
+    with Link(rate) as link:
+        def ours():
+            with FarBed(link, (bench.server_cpu, bench.client_cpu)) as c:
+                return c.step_ms(bench.window(30), *sets, warm=1) / FAR_STEPS
+        return bench.between(ours, lambda: bench.program(
+            "bare_step", *(word for pair in alone.items() for word in pair),
+            *bench.capped())["step_ms"][0])
+
+
+NEEDS_LINK = ["psserver", "bare_step"]
+LONG_LINK = "contributions of 100 steps"
+
+
+@row("local-link", unit="ms", peer="the step alone", bar=at_most(1.05), needs=NEEDS_LINK,
+     long=LONG_LINK)
+def local_link(bench):
+    """A worker's step behind 1 Gbit/s, contributions of 100 steps in e3m0."""
+    return over_link(bench, "1gbit")
+
+
+@row("local-link-100m", unit="ms", peer="the step alone", bar=at_most(1.05),
+     needs=NEEDS_LINK, long=LONG_LINK)
+def local_link_100m(bench):
+    """The same behind 100 Mbit/s."""
+    return over_link(bench, "100mbit")

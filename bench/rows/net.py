@@ -84,11 +84,11 @@ class FarBed(Bed):
         after = wait_for("a step", lambda: self.steps(job) - before)
         return time.monotonic(), before + after
 
-    def step_ms(self, seconds, *sets):
+    def step_ms(self, seconds, *sets, warm=WARM_STEPS):
         words = ["train.epochs=10000", f"train.batch={BATCH}", *sets]
         job = self.run("submit", NET, "--no-wait",
                        *(w for s in words for w in ("--set", s))).stdout.strip()
-        self.wait_steps(job, WARM_STEPS)
+        self.wait_steps(job, warm)
         began, first = self.edge(job)
         time.sleep(seconds)
         ended, last = self.edge(job)
