@@ -56,6 +56,7 @@
 // 17 audits of tables in mode async or hybrid, or in steps of several
 //    micro-batches
 // 19 pushes that count several closures, which psservers must know as well
+// 21 train.inner.pace own
 #define MODEL_EDITION 1
 #define MODEL_EDITION_HOLDS 2
 #define MODEL_EDITION_METRICS 3
@@ -72,6 +73,7 @@
 #define MODEL_EDITION_CODED 16
 #define MODEL_EDITION_AUDITED 17
 #define MODEL_EDITION_SETS 19
+#define MODEL_EDITION_PACES 21
 #define MODEL_INPUTS_OLD 8
 
 enum model_layer {

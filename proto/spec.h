@@ -94,8 +94,11 @@ struct spec_inner {
     uint32_t steps;          // of a contribution; each of one batch
     uint32_t closure;        // batches of a closure; divides `steps`
     bool keep;               // slots go on from the worker's last contribution
+    bool own;                // a slower worker has fewer closures
     enum wire_type up, down; // of contributions, and of parameters
 };
+
+#define SPEC_INNER_STEPS_MOST (1 << 20)
 
 // Returns train.max_norm_ratio of a spec in mode local, or its default; 0: no
 // contribution is set aside.
@@ -107,6 +110,9 @@ bool spec_sets(const Sluice__V1__TrainSpec *train);
 
 // Returns train.inner of a spec in mode local, or its defaults.
 struct spec_inner spec_inner(const Sluice__V1__TrainSpec *train);
+
+// Returns how many closures a contribution of a spec in mode local has at most.
+uint32_t spec_inner_closures(const Sluice__V1__TrainSpec *train);
 
 // Returns the optimizer that updates shards: the job's, or in mode local
 // train.outer. Borrowed; NULL in a spec that has none, or in mode local if it

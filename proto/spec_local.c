@@ -8,7 +8,6 @@
 #include "common/base/num.h"
 
 #define INNER_STEPS 100
-#define INNER_STEPS_MOST (1 << 20)
 
 #define GRACE_MOST_MS 3600000
 
@@ -20,6 +19,7 @@
 #define MAX_NORM_RATIO_MOST 1e6
 
 static const char *const moments[] = {"reset", "keep"};
+static const char *const paces[] = {"equal", "own"};
 
 bool spec_local(const Sluice__V1__JobSpec *spec)
 {
@@ -51,9 +51,17 @@ struct spec_inner spec_inner(const Sluice__V1__TrainSpec *train)
                                                : INNER_STEPS,
         .keep = i != NULL && i->moments != NULL &&
                 strcmp(i->moments, moments[1]) == 0,
+        .own = i != NULL && i->pace != NULL && strcmp(i->pace, paces[1]) == 0,
         .up = spec_type_of(i != NULL ? i->up : NULL, WIRE_CODES, wire),
         .down = spec_type_of(i != NULL ? i->down : NULL, WIRE_CODES, wire),
     };
+}
+
+uint32_t spec_inner_closures(const Sluice__V1__TrainSpec *train)
+{
+    struct spec_inner inner = spec_inner(train);
+
+    return inner.steps / inner.closure;
 }
 
 bool spec_coded(const Sluice__V1__JobSpec *spec)
@@ -139,6 +147,34 @@ static enum sl_err check_closure(const Sluice__V1__TrainSpec *t, bool external,
     return SL_OK;
 }
 
+// A worker of half the pace has half of the closures, so there must be some.
+static enum sl_err check_pace(Sluice__V1__TrainSpec *t, bool external,
+                              struct sl_error *err)
+{
+    enum sl_err rc = spec_string(&t->inner->pace, paces[0]);
+
+    if (rc == SL_OK)
+        rc = spec_word("train.inner.pace", t->inner->pace, paces,
+                       SL_COUNT(paces), NULL, err);
+    if (rc != SL_OK || !spec_inner(t).own || spec_sets(t))
+        return rc;
+    if (external)
+        return sl_fail(err, SL_EINVAL,
+                       "train.inner.pace: a program pushes each closure by "
+                       "itself, which has all of train.inner.steps; leave it "
+                       "out");
+    if (!spec_open(t))
+        return sl_fail(err, SL_EINVAL,
+                       "train.inner.pace: slots of a fixed round are of equal "
+                       "steps; set train.quorum below train.contributions, and "
+                       "train.inner.closure to a part of train.inner.steps");
+    return sl_fail(err, SL_EINVAL,
+                   "train.inner.pace: a contribution is one closure, and a "
+                   "slower worker cannot have fewer; set train.inner.closure "
+                   "to a part of train.inner.steps, which is %u",
+                   t->inner->steps);
+}
+
 static enum sl_err check_inner(Sluice__V1__TrainSpec *t, bool external,
                                struct sl_error *err)
 {
@@ -148,11 +184,13 @@ static enum sl_err check_inner(Sluice__V1__TrainSpec *t, bool external,
     if (rc != SL_OK)
         return rc;
     SPEC_DEFAULT(t->inner, steps, INNER_STEPS);
-    rc = spec_range("train.inner.steps", t->inner->steps, 1, INNER_STEPS_MOST,
-                    err);
+    rc = spec_range("train.inner.steps", t->inner->steps, 1,
+                    SPEC_INNER_STEPS_MOST, err);
     SPEC_DEFAULT(t->inner, closure, t->inner->steps);
     if (rc == SL_OK)
         rc = check_closure(t, external, err);
+    if (rc == SL_OK)
+        rc = check_pace(t, external, err);
     if (rc == SL_OK)
         rc = spec_string(&t->inner->moments, moments[0]);
     if (rc == SL_OK)
@@ -336,7 +374,8 @@ enum sl_err spec_check_local(Sluice__V1__JobSpec *spec, struct sl_error *err)
     if (rc == SL_OK)
         rc = check_norm_ratio(t, err);
     if (rc == SL_OK)
-        spec_needs(spec, spec_sets(t)       ? MODEL_EDITION_SETS
+        spec_needs(spec, spec_inner(t).own  ? MODEL_EDITION_PACES
+                         : spec_sets(t)     ? MODEL_EDITION_SETS
                          : spec_coded(spec) ? MODEL_EDITION_CODED
                          : spec_open(t)     ? MODEL_EDITION_OPEN
                                             : MODEL_EDITION_LOCAL);

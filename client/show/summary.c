@@ -384,7 +384,7 @@ static void summary_sum_rows(struct table *t, const job_status *s)
     }
 }
 
-// "w-0: loss 0.31, norm 2.4, 35 degrees from the mean; 1 set aside"
+// "w-0: 100 steps, loss 0.31, norm 2.4, 35 degrees from the mean; 1 set aside"
 static void contributor_row(struct table *t, const Sluice__V1__Contributor *w)
 {
     char loss[OUT_NUMBER];
@@ -402,7 +402,10 @@ static void contributor_row(struct table *t, const Sluice__V1__Contributor *w)
                           (unsigned long long)w->wrong);
     out_mean(loss, WIRE_KNOWN(w, loss));
     table_cell(t, "  %s", w->worker);
-    table_cell(t, "loss %s%s", loss, buf_text(&more));
+    if (w->steps > 0)
+        table_cell(t, "%u steps, loss %s%s", w->steps, loss, buf_text(&more));
+    else
+        table_cell(t, "loss %s%s", loss, buf_text(&more));
     buf_release(&more);
 }
 

@@ -35,6 +35,7 @@
 #include "coordinator/core/modes/mode_sync.h"
 #include "coordinator/core/cuts/monitor.h"
 #include "coordinator/core/leases/offers.h"
+#include "coordinator/core/leases/paces.h"
 #include "coordinator/core/pause.h"
 #include "coordinator/core/quotas.h"
 #include "coordinator/core/leases/recount.h"
@@ -49,6 +50,7 @@
 #include "coordinator/journal/journal.h"
 #include "coordinator/rules/meeting.h"
 #include "coordinator/rules/meter.h"
+#include "coordinator/rules/pace.h"
 #include "coordinator/rules/group.h"
 #include "coordinator/rules/ring_results.h"
 #include "coordinator/rules/work.h"
@@ -105,6 +107,7 @@ struct opened {
     bool placed; // JobOpen had layout and facts; else it was before the probe
     uint64_t map_version; // version of the last map sent
     uint64_t left_out;    // LeaseProgress.left_out_set; 0: not said yet
+    struct pace pace;     // of its steps, in mode local
 };
 
 // All files read it. The files that change a group of fields are named above
@@ -187,6 +190,10 @@ struct job {
 
     // Times of its rounds, in sync mode. Changed by: mode_sync.
     struct job_sync sync;
+
+    // Closures of its contributions, in local mode with a quorum. Changed by:
+    // mode_open, paces.
+    struct job_paces paces;
 
     // When its open rounds are ended, in local mode with a quorum. Changed by:
     // mode_open.

@@ -782,6 +782,7 @@ static enum sl_err fill_lease(struct lease_parts *p, const struct coord *c,
     p->msg.kind = (Sluice__V1__LeaseKind)w->kind;
     p->msg.map_version = w->job->map.version;
     p->msg.norm_most = w->norm_most;
+    p->msg.closures = w->closures;
     if (w->kind == WORK_TRAIN && tokens_prove(c, w, &p->proof))
         p->msg.proof = &p->proof;
     if (w->kind == WORK_TRAIN)

@@ -119,6 +119,7 @@ void changes_take(struct changes *c, const struct changes_one *one)
     w->contributions++;
     w->loss = one->loss;
     w->norm = one->norm;
+    w->steps = one->steps;
     if (one->norm >= 0)
         c->norms[c->norms_count++ % CHANGES_NORMS] = one->norm;
     changes_hold(c, one, (uint32_t)(w - c->workers));

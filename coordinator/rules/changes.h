@@ -40,6 +40,7 @@ struct changes_one {
     uint64_t round_first; // closures of its round
     uint32_t round_count; // 0: not known; it has no angle
     uint64_t pushed_bytes, pulled_bytes;
+    uint32_t steps;    // 0: not known
     double loss;       // mean over its samples; NAN: not known
     double norm;       // -1: not finite
     const float *sums; // FOLD_SUMS, borrowed; NULL: none
@@ -50,6 +51,7 @@ struct changes_worker {
     uint64_t last;                  // when its place was used, by `used`
     uint64_t contributions, set_aside, wrong;
     uint64_t wrong_at;        // its contributions when the last was wrong
+    uint32_t steps;           // of the last one; 0: not known
     double loss, norm, angle; // of the last one; NAN: not known
 };
 

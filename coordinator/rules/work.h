@@ -51,6 +51,7 @@ struct work {
     struct work *copy_of;   // the work that this one copies; NULL: none
     struct meter_sums seen; // metrics of this attempt that were added already
     double norm_most;       // Lease.norm_most of this attempt
+    uint32_t closures;      // Lease.closures of this attempt
     struct work_sums sums;  // WORK_RING: what its holder sums with others
     struct busy_times did;  // times of this attempt that were added already
     uint64_t leased_us;     // wall clock

@@ -113,6 +113,8 @@ static Sluice__V1__Change *report_change(Sluice__V1__Change *m,
     m->norm = fold_norm(&o->change);
     m->n_sums = m->norm < 0 ? 0 : FOLD_SUMS;
     m->sums = o->change.sums;
+    m->steps = o->change_steps;
+    m->took_ms = o->change_ms;
     return m;
 }
 

@@ -102,6 +102,7 @@ enum sl_err lease_new(struct lease **out, const Sluice__V1__Lease *m,
     l->count = m->count;
     l->steps = m->steps;
     l->norm_most = m->norm_most;
+    l->closures = m->closures;
     l->cut = m->cut;
     if (l->kind == LEASE_TRAIN)
         rc = lease_check_train(l, err);

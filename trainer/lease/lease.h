@@ -87,6 +87,8 @@ struct outcome {
     bool changed; // it is known,
     bool aside;   // and too large, so that it was handed back
     struct fold change;
+    uint32_t change_steps; // steps of all its closures,
+    double change_ms;      // and the time that they took
 };
 
 struct lease {
@@ -99,6 +101,7 @@ struct lease {
     uint64_t epoch, first, count; // positions [first, first + count)
     uint32_t steps;
     double norm_most;      // a larger change is handed back; 0: none is
+    uint32_t closures;     // of the contribution that it begins; 0: all
     struct wire_tag *tags; // LEASE_EVALUATE: by shard; owned
     uint32_t tags_count;
     struct seat *seat; // LEASE_RING: its messages; owned

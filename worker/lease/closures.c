@@ -14,12 +14,10 @@ void closures_init(struct closures *c, const struct task_env *env,
                    struct worker_job *job)
 {
     const Sluice__V1__TrainSpec *train = job->record->open->spec->train;
-    struct spec_inner inner = {.steps = 1, .closure = 1};
+    bool sets = job->inner != NULL && spec_sets(train);
 
-    if (job->inner != NULL && spec_sets(train))
-        inner = spec_inner(train);
     *c = (struct closures){
-        .env = env, .job = job, .most = inner.steps / inner.closure};
+        .env = env, .job = job, .most = sets ? spec_inner_closures(train) : 1};
 }
 
 // Ends the reading of a lease that has its outcome: it counts beats of the
@@ -37,6 +35,7 @@ static void closures_hand_back(struct closures *c, const char *why)
         closures_let_go(c, c->one[i].lease);
     }
     c->count = 0;
+    c->steps = 0;
 }
 
 void closures_begin(struct closures *c)
@@ -54,8 +53,17 @@ void closures_add(struct closures *c, struct lease *l,
                                                .digest = from->digest,
                                                .loss_sum = from->loss_sum,
                                                .right_sum = from->right_sum};
+    c->steps += from->count;
     if (c->count > 1) // it waits for the push: to stand still is no fault
         atomic_store(&l->running, false);
+}
+
+// Returns the closures of a contribution that begins with lease `first`.
+static uint32_t closures_wanted(const struct closures *c,
+                                const struct lease *first)
+{
+    return first->closures == 0 || first->closures > c->most ? c->most
+                                                             : first->closures;
 }
 
 struct lease *closures_next(struct closures *c, struct lease *first)
@@ -64,13 +72,14 @@ struct lease *closures_next(struct closures *c, struct lease *first)
     struct lease *l;
     enum sl_err rc;
 
-    if (c->count >= c->most || c->env->next == NULL ||
-        pulse_over(&first->gate.pulse))
+    if (c->env->next == NULL || pulse_over(&first->gate.pulse))
         return NULL;
     if (c->job->alone > 0) {
         c->job->alone--;
         return NULL;
     }
+    if (c->count >= closures_wanted(c, first))
+        return NULL;
     l = c->env->next(c->env->arg, c->job);
     if (l == NULL)
         return NULL;

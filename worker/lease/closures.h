@@ -30,6 +30,7 @@ struct closures {
     struct worker_job *job;
     uint32_t most;  // closures that one push may count
     uint32_t count; // closures of which the steps were taken
+    uint32_t steps; // steps of these closures
     struct closures_one {
         struct lease *lease;
         uint64_t samples, digest;
@@ -51,8 +52,9 @@ void closures_begin(struct closures *c);
 void closures_add(struct closures *c, struct lease *l,
                   const struct contribution *from);
 
-// Returns the next lease of the contribution, prepared; NULL if it has all its
-// closures, no lease waits, or `first`, the task's, is to end.
+// Returns the next lease of the contribution, prepared; NULL if it has the
+// closures that `first`, the task's lease, or the job says, no lease waits, or
+// `first` is to end.
 struct lease *closures_next(struct closures *c, struct lease *first);
 
 // Returns true if lease `l`, of closures_next, is over or to end, but the

@@ -659,6 +659,7 @@ static enum sync_result local_steps(struct train *t, bool *finite)
 {
     struct inner *in = t->job->inner;
     enum sync_result result = steps_fresh_wait(&t->steps);
+    uint64_t begin = sl_now_us(t->env->clock);
 
     closures_begin(&t->set);
     if (result != SYNC_OK)
@@ -668,6 +669,9 @@ static enum sync_result local_steps(struct train *t, bool *finite)
     closures_add(&t->set, t->lease, &t->c);
     if (result == SYNC_OK)
         result = local_more(t, finite);
+    t->lease->outcome.change_steps = t->set.steps;
+    t->lease->outcome.change_ms =
+        (double)(sl_now_us(t->env->clock) - begin) / 1000;
     if (result == SYNC_OK && *finite)
         inner_finish(in, t->sync->params, t->sync->grads);
     if (result != SYNC_OK)

@@ -113,6 +113,7 @@ static struct changes_one guard_one(const struct member *m,
         .pulled_bytes = s->pulled_bytes,
         .loss = isfinite(loss) ? loss : (double)NAN,
         .norm = message->change->norm,
+        .steps = message->change->steps,
         .sums =
             message->change->n_sums == FOLD_SUMS ? message->change->sums : NULL,
     };
@@ -186,6 +187,7 @@ static bool guard_add(Sluice__V1__LocalStatus *out,
     to->norm = isnan(w->norm) ? 0 : w->norm;
     to->set_aside = w->set_aside;
     to->wrong = w->wrong;
+    to->steps = w->steps;
     WIRE_SET_KNOWN(to, loss, SLUICE__V1__CONTRIBUTOR__KNOWN_LOSS_LOSS, w->loss);
     WIRE_SET_KNOWN(to, angle, SLUICE__V1__CONTRIBUTOR__KNOWN_ANGLE_ANGLE,
                    w->angle);

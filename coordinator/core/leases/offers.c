@@ -10,6 +10,7 @@
 #include "coordinator/core/leases/guard.h"
 #include "coordinator/core/job.h"
 #include "coordinator/core/leases/leases.h"
+#include "coordinator/core/leases/paces.h"
 #include "coordinator/core/mode.h"
 #include "coordinator/core/job_queue.h"
 #include "proto/spec.h"
@@ -59,11 +60,13 @@ static bool avoids(struct coord *c, const struct member *m,
            guard_avoids(c, m, job, closure->id);
 }
 
-double offers_ahead_ms(const struct coord *c, const struct job *job,
-                       const struct member *m)
+double offers_ahead_ms(struct coord *c, struct job *job, const struct member *m)
 {
     bool ahead = job->mode->ahead != NULL && job->mode->ahead(job);
+    uint32_t each = paces_closures(c, job, m);
 
+    if (each > 0) // a contribution, and the next one
+        return m->lease_ms * (2 * each + 0.5);
     if (spec_sets(job->spec->train)) // a contribution takes as many as it wants
         return m->lease_ms * DISPATCH_LEASES_MOST;
     return ahead && m->waits_for_round && c->offers.wanting <= 1

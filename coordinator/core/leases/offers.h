@@ -43,7 +43,7 @@ struct offer offers_for(struct coord *c, struct job *job,
 
 // Returns how many milliseconds the job's leases that wait at worker m, behind
 // the one that it computes, may last together: ahead_ms of dispatch_most.
-double offers_ahead_ms(const struct coord *c, const struct job *job,
+double offers_ahead_ms(struct coord *c, struct job *job,
                        const struct member *m);
 
 // ---- parts of offers, for the rows of modes (mode.h)

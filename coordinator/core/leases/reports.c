@@ -604,6 +604,8 @@ static void complete_train(struct coord *c, struct member *m, struct job *job,
         suspects_take(c, m, job, message);
     if (!c->dead && done)
         guard_take(c, m, job, message);
+    if (done)
+        paces_take(m, job, message->change);
 }
 
 static struct job *reports_complete_attempt(struct coord *c, struct member *m,

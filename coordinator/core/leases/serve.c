@@ -16,6 +16,7 @@
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/leases/leases.h"
 #include "coordinator/core/leases/offers.h"
+#include "coordinator/core/leases/paces.h"
 #include "coordinator/core/job_queue.h"
 #include "coordinator/core/send.h"
 #include "proto/spec.h"
@@ -141,6 +142,7 @@ static bool serve_give_lease(struct coord *c, struct member *m, struct job *job,
         return false;
     }
     w->norm_most = guard_bound(w);
+    w->closures = paces_closures(c, job, m);
     excluded_readmit(c, m, job);
     return true;
 }

@@ -2,9 +2,12 @@
 // coordinator/core/modes/mode_open.c -- mode local with a quorum: workers take
 // any closures, as in async, and a round at a shard is what has come by its end
 // (L1, L2).
+#include <math.h>
+
 #include "coordinator/core/job.h"
 #include "coordinator/core/leases/leases.h"
 #include "coordinator/core/leases/offers.h"
+#include "coordinator/core/leases/paces.h"
 #include "coordinator/core/leases/suspects.h"
 #include "coordinator/core/modes/modes.h"
 #include "coordinator/core/send.h"
@@ -20,15 +23,11 @@ bool mode_local_able(const struct member *m)
 
 static void open_placed(struct job *job)
 {
+    uint32_t most = spec_inner_closures(job->spec->train);
+
     job->shards.evidence.open = spec_open_contributions(job->spec->train);
-}
-
-// Returns the closures of a whole contribution.
-static uint32_t open_each(const struct job *job)
-{
-    struct spec_inner inner = spec_inner(job->spec->train);
-
-    return inner.steps / inner.closure;
+    job->paces = (struct job_paces){
+        .own = spec_inner(job->spec->train).own, .most = most, .mean = most};
 }
 
 // Returns how long a round with its quorum waits: what the job says, or by the
@@ -45,7 +44,7 @@ static uint64_t open_grace_ms(const struct coord *c, const struct job *job)
         const struct member *m = list_entry(n, struct member, node);
 
         if (count < PACES_MOST && map_get(&job->leases.holders, m->id) != NULL)
-            times[count++] = m->lease_ms * open_each(job);
+            times[count++] = m->lease_ms * job->paces.mean;
     }
     return meeting_grace_ms(times, count);
 }
@@ -56,10 +55,10 @@ static void open_look(struct meeting_now *now, const struct job *job)
 {
     const struct evidence *e = &job->shards.evidence;
 
-    *now = (struct meeting_now){.least = UINT32_MAX,
-                                .quorum =
-                                    job->spec->train->quorum * open_each(job),
-                                .under_way = job->leases.held > 0};
+    *now = (struct meeting_now){
+        .least = UINT32_MAX,
+        .quorum = (uint32_t)ceil(job->spec->train->quorum * job->paces.mean),
+        .under_way = job->leases.held > 0};
     for (uint32_t i = 0; i < e->shards; i++) {
         uint32_t held = evidence_held(e, i);
 
@@ -103,7 +102,7 @@ static void open_fill(Sluice__V1__JobStatus *m, const struct job *job)
     if (job->shards.evidence.open == 0)
         return;
     open_look(&now, job);
-    m->round_held = now.least / open_each(job);
+    m->round_held = (uint32_t)(now.least / job->paces.mean);
     m->round_slots = job->shards.evidence.open;
 }
 

@@ -109,12 +109,14 @@ struct fake_member {
     unsigned flips; // 1 in so many of its results in audits is wrong; 0: none
     uint64_t kind;  // of host, in audits; its results have sketches then
     uint64_t left_out_set; // kernels that it leaves out; 0: it does not say
-    bool meddles;    // it says results in audits of slots that are not its own
-    bool rereads;    // it computes a step twice, of different parameters
-    unsigned lies;   // so many closures it completes without a push
-    double norm;     // of its contributions in mode local; 0: it does not say
-    unsigned boasts; // it tells so many steps more than a closure has
-    uint64_t tests;  // samples of the test set, as it tells; 0: 20
+    bool meddles;   // it says results in audits of slots that are not its own
+    bool rereads;   // it computes a step twice, of different parameters
+    unsigned lies;  // so many closures it completes without a push
+    double norm;    // of its contributions in mode local; 0: it does not say
+    double step_ms; // that it says a step of those took
+    uint32_t closures; // that the last lease said
+    unsigned boasts;   // it tells so many steps more than a closure has
+    uint64_t tests;    // samples of the test set, as it tells; 0: 20
     enum { FAKE_WORKER = 1, FAKE_PSSERVER } role;
     char name[32];
     const char *host, *certificate; // that it says and shows; NULL: none

@@ -46,6 +46,7 @@ static void take_lease(struct world *w, struct fake_member *m,
 {
     ProtobufCMessage *copy = NULL;
 
+    m->closures = lease->closures;
     if (lease->kind != SLUICE__V1__LEASE_KIND__LEASE_PROBE)
         T_EQ(m->opened, lease->job); // JobOpen came first
     // A worker that hung may get new leases before it drops those it lost.
@@ -124,6 +125,8 @@ static Sluice__V1__Change *change_of(const struct fake_member *m,
     change->norm = m->norm;
     change->sums = sums;
     change->n_sums = m->norm < 0 ? 0 : FOLD_SUMS;
+    change->steps = 3;
+    change->took_ms = 3 * m->step_ms;
     return m->norm == 0 ? NULL : change;
 }
 

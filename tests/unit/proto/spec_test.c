@@ -430,6 +430,11 @@ static const struct {
      "train.steps_per_closure: wants 1 in local, where a closure is one "
      "contribution, got 16"},
     {"{" NAME "," EXTERNAL
+     ",'train':{'mode':'local','contributions':4,'quorum':2,"
+     "'inner':{'pace':'own'}}}",
+     "train.inner.pace: a program pushes each closure by itself, which has all "
+     "of train.inner.steps; leave it out"},
+    {"{" NAME "," EXTERNAL
      ",'train':{'mode':'local','outer':{'type':'sgd','clipnorm':1}}}",
      "train.outer.clipnorm: of the steps of workers; say it in optimizer"},
     {"{" NAME
@@ -811,6 +816,18 @@ static const struct {
      "train.inner.closure: a contribution to a round whose slots are fixed is "
      "one closure; set train.quorum below train.contributions, or leave it "
      "out"},
+    {"'train':{'mode':'local','contributions':4,'quorum':2,"
+     "'inner':{'steps':8,'closure':2,'pace':'fast'}}",
+     "train.inner.pace: unknown 'fast'; known are equal, own"},
+    {"'train':{'mode':'local','inner':{'steps':8,'pace':'own'}}",
+     "train.inner.pace: slots of a fixed round are of equal steps; set "
+     "train.quorum below train.contributions, and train.inner.closure to a "
+     "part of train.inner.steps"},
+    {"'train':{'mode':'local','contributions':4,'quorum':2,"
+     "'inner':{'steps':8,'pace':'own'}}",
+     "train.inner.pace: a contribution is one closure, and a slower worker "
+     "cannot have fewer; set train.inner.closure to a part of "
+     "train.inner.steps, which is 8"},
     {"'train':{'quorum':2}",
      "train.quorum: says something of local alone, and train.mode is async"},
     {"'train':{'outer':{'type':'sgd'}}",

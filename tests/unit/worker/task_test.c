@@ -1167,6 +1167,33 @@ TEST(task, L5_one_push_counts_the_closures_of_the_leases_that_wait)
     world_close(&w);
 }
 
+// The worker of the first lease is slow: its contribution has two closures. The
+// next one begins with closure 2, and may have more than there are.
+TEST(task, a_lease_says_how_many_closures_its_contribution_has)
+{
+    struct world w;
+    struct lease *l[4];
+
+    world_open(&w, FOUR);
+    clear(&w);
+    fake_ps_hold(w.ps, true);
+    for (unsigned i = 0; i < 4; i++) {
+        l[i] = train_lease(&w, i);
+        l[i]->closures = i == 0 ? 2 : i == 1 ? 1 : 8;
+        compute_submit(w.compute, l[i]);
+    }
+    fake_ps_hold(w.ps, false);
+    run(&w, 4);
+    for (unsigned i = 0; i < 4; i++) {
+        check_evidence(&w, l[i]);
+        T_EQ(l[i]->outcome.changed, i % 2 == 0);
+        T_EQ(l[i]->outcome.change_steps, i % 2 == 0 ? 4 : 0);
+        T_TRUE(i % 2 == 1 || l[i]->outcome.change_ms > 0);
+    }
+    check_counted_once(&w, 2);
+    world_close(&w);
+}
+
 // Shard 1 has counted closure 2 for another worker. All is given back, and then
 // each closure is pushed by itself.
 TEST(task, L6_what_a_shard_has_a_part_of_is_dropped_and_done_one_by_one)
