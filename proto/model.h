@@ -57,6 +57,7 @@
 //    micro-batches
 // 19 pushes that count several closures, which psservers must know as well
 // 21 train.inner.pace own
+// 22 train.average, which psservers alone must know
 #define MODEL_EDITION 1
 #define MODEL_EDITION_HOLDS 2
 #define MODEL_EDITION_METRICS 3
@@ -74,6 +75,7 @@
 #define MODEL_EDITION_AUDITED 17
 #define MODEL_EDITION_SETS 19
 #define MODEL_EDITION_PACES 21
+#define MODEL_EDITION_AVERAGES 22
 #define MODEL_INPUTS_OLD 8
 
 enum model_layer {

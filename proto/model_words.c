@@ -23,10 +23,11 @@ static const char *const act_names[] = {
 unsigned model_edition_known(void)
 {
     static const unsigned editions[] = {
-        MODEL_EDITION_INPUTS,  MODEL_EDITION_TABLES, MODEL_EDITION_ROWS,
-        MODEL_EDITION_ROUNDS,  MODEL_EDITION_PARTS,  MODEL_EDITION_INT8,
-        MODEL_EDITION_LOCAL,   MODEL_EDITION_OPEN,   MODEL_EDITION_CODED,
-        MODEL_EDITION_AUDITED, MODEL_EDITION_SETS,   MODEL_EDITION_PACES,
+        MODEL_EDITION_INPUTS,   MODEL_EDITION_TABLES, MODEL_EDITION_ROWS,
+        MODEL_EDITION_ROUNDS,   MODEL_EDITION_PARTS,  MODEL_EDITION_INT8,
+        MODEL_EDITION_LOCAL,    MODEL_EDITION_OPEN,   MODEL_EDITION_CODED,
+        MODEL_EDITION_AUDITED,  MODEL_EDITION_SETS,   MODEL_EDITION_PACES,
+        MODEL_EDITION_AVERAGES,
 #define LAYER(code, name, edition, ...) edition,
 #include "proto/layers.def"
 #define OPTIMIZER(code, name, edition, ...) edition,

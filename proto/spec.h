@@ -108,6 +108,9 @@ double spec_max_norm_ratio(const Sluice__V1__TrainSpec *train);
 // closures (L5).
 bool spec_sets(const Sluice__V1__TrainSpec *train);
 
+// Returns true if the mean of a round is that of directions (train.average).
+bool spec_directions(const Sluice__V1__TrainSpec *train);
+
 // Returns train.inner of a spec in mode local, or its defaults.
 struct spec_inner spec_inner(const Sluice__V1__TrainSpec *train);
 

@@ -20,6 +20,7 @@
 
 static const char *const moments[] = {"reset", "keep"};
 static const char *const paces[] = {"equal", "own"};
+static const char *const averages[] = {"elements", "direction"};
 
 bool spec_local(const Sluice__V1__JobSpec *spec)
 {
@@ -37,6 +38,11 @@ bool spec_sets(const Sluice__V1__TrainSpec *train)
     const Sluice__V1__InnerSpec *i = train->inner;
 
     return i != NULL && i->has_closure && i->closure < spec_inner(train).steps;
+}
+
+bool spec_directions(const Sluice__V1__TrainSpec *train)
+{
+    return train->average != NULL && strcmp(train->average, averages[1]) == 0;
 }
 
 struct spec_inner spec_inner(const Sluice__V1__TrainSpec *train)
@@ -297,6 +303,7 @@ static const char *says_local(const Sluice__V1__TrainSpec *t)
            : t->has_quorum         ? "quorum"
            : t->has_grace_ms       ? "grace_ms"
            : t->has_max_norm_ratio ? "max_norm_ratio"
+           : t->average != NULL    ? "average"
                                    : NULL;
 }
 
@@ -311,6 +318,23 @@ static enum sl_err check_norm_ratio(Sluice__V1__TrainSpec *t,
                    "train.max_norm_ratio: wants a number above 1 and at most "
                    "%g, or 0, got %g",
                    MAX_NORM_RATIO_MOST, t->max_norm_ratio);
+}
+
+// Checks what the mean is of. That of one contribution is the contribution.
+static enum sl_err check_average(const Sluice__V1__TrainSpec *t,
+                                 struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    if (t->average != NULL)
+        rc = spec_word("train.average", t->average, averages,
+                       SL_COUNT(averages), NULL, err);
+    if (rc == SL_OK && spec_directions(t) && spec_open(t) && t->quorum == 1)
+        rc = sl_fail(err, SL_EINVAL,
+                     "train.average: with train.quorum 1 each contribution is "
+                     "an update, and nothing is averaged; set a quorum of at "
+                     "least 2, or leave it out");
+    return rc;
 }
 
 // Refuses what is not of steps that a worker takes by itself.
@@ -373,6 +397,8 @@ enum sl_err spec_check_local(Sluice__V1__JobSpec *spec, struct sl_error *err)
         rc = check_outer(t, err);
     if (rc == SL_OK)
         rc = check_norm_ratio(t, err);
+    if (rc == SL_OK)
+        rc = check_average(t, err);
     if (rc == SL_OK)
         spec_needs(spec, spec_inner(t).own  ? MODEL_EDITION_PACES
                          : spec_sets(t)     ? MODEL_EDITION_SETS

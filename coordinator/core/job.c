@@ -66,7 +66,8 @@ bool job_able(const struct job *job, const struct member *m)
 
 unsigned job_shard_edition(const struct job *job)
 {
-    return spec_sets(job->spec->train)              ? MODEL_EDITION_SETS
+    return spec_directions(job->spec->train)        ? MODEL_EDITION_AVERAGES
+           : spec_sets(job->spec->train)            ? MODEL_EDITION_SETS
            : spec_coded(job->spec)                  ? MODEL_EDITION_CODED
            : spec_open(job->spec->train)            ? MODEL_EDITION_OPEN
            : job->spec->model->n_tables == 0        ? 0

@@ -440,6 +440,7 @@ void send_place(struct coord *c, const struct member *m, struct job *job,
     spec.contributions = job->shards.evidence.round;
     spec.down = spec_down_code(job->spec);
     spec.open_contributions = job->shards.evidence.open;
+    spec.directions = spec_directions(job->spec->train);
     if (take_staleness(&staleness, job->spec->train))
         spec.staleness = &staleness;
     spec.accumulate = accumulate > 1 ? accumulate : 0;

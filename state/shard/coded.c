@@ -199,8 +199,8 @@ float coded_read(const struct coded *p, enum wire_type type,
     return most;
 }
 
-float coded_most(const struct coded *p, enum wire_type type,
-                 const struct sl_slices *payload)
+float coded_bound(const struct coded *p, enum wire_type type,
+                  const struct sl_slices *payload)
 {
     struct coded_walk w = coded_begin(p, type);
     float values[PLAIN_BLOCK], most = 0, here;
@@ -219,26 +219,6 @@ float coded_most(const struct coded *p, enum wire_type type,
         most = coded_larger(most, w.block.n, values);
     }
     return most;
-}
-
-void coded_sum(const struct coded *p, enum wire_type type,
-               const struct sl_slices *payload, float weight, bool begin,
-               float *sum)
-{
-    struct coded_walk w = coded_begin(p, type);
-    uint8_t space[BLOCK_BYTES];
-    float part[PACK_BLOCK_MOST];
-    struct slices_cursor at;
-
-    slices_cursor_init(&at, payload);
-    while (coded_next(&w)) {
-        float *to = sum + w.block.first;
-
-        (void)slices_take(&at, space, w.block.bytes);
-        coded_block_read(&w.block, space, part);
-        for (size_t i = 0; i < w.block.n; i++)
-            to[i] = begin ? weight * part[i] : to[i] + weight * part[i];
-    }
 }
 
 void coded_write(const struct coded *p, enum wire_type type,

@@ -83,14 +83,8 @@ float coded_read(const struct coded *p, enum wire_type type,
 
 // Returns a number that no magnitude of what such a payload stands for exceeds:
 // the largest one, but for the rounding of a code.
-float coded_most(const struct coded *p, enum wire_type type,
-                 const struct sl_slices *payload);
-
-// Adds `weight` times what such a payload stands for to `sum`; `begin`: sets
-// `sum` to that instead.
-void coded_sum(const struct coded *p, enum wire_type type,
-               const struct sl_slices *payload, float weight, bool begin,
-               float *sum);
+float coded_bound(const struct coded *p, enum wire_type type,
+                  const struct sl_slices *payload);
 
 // Writes `values` as a payload of this type to `out`.
 void coded_write(const struct coded *p, enum wire_type type,

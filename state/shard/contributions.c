@@ -8,18 +8,23 @@
 #include "common/base/mem.h"
 #include "common/base/slices.h"
 
-enum sl_err contributions_init(struct contributions *c, uint32_t most,
-                               size_t elements, struct row_account *account)
+enum sl_err contributions_init(struct contributions *c, const struct plan *plan,
+                               struct row_account *account)
 {
-    *c = (struct contributions){
-        .most = most, .elements = elements, .account = account};
+    uint32_t most = plan->contributions;
+
+    *c = (struct contributions){.most = most,
+                                .elements = plan->elements,
+                                .coded = &plan->coded,
+                                .account = account};
     if (most == 0)
         return SL_OK;
     c->slots = sl_calloc(most, sizeof(*c->slots));
     c->steps = sl_calloc(most, sizeof(*c->steps));
     c->parts = sl_calloc(most, sizeof(*c->parts));
-    return c->slots != NULL && c->steps != NULL && c->parts != NULL ? SL_OK
-                                                                    : SL_ENOMEM;
+    return c->slots != NULL && c->steps != NULL && c->parts != NULL
+               ? directions_init(&c->directions, plan)
+               : SL_ENOMEM;
 }
 
 static void contributions_let_go(struct contributions *c,
@@ -37,10 +42,12 @@ void contributions_release(struct contributions *c)
     for (uint32_t i = 0; c->slots != NULL && i < c->most; i++) {
         contributions_let_go(c, &c->slots[i]);
         sl_free(c->slots[i].gradient);
+        sl_free(c->slots[i].norms);
     }
     sl_free(c->slots);
     sl_free(c->steps);
     sl_free(c->parts);
+    directions_release(&c->directions);
     *c = (struct contributions){0};
 }
 
@@ -102,9 +109,17 @@ static enum sl_err contributions_take(struct contributions *c,
                                       const struct sl_slices *payload,
                                       bool last)
 {
+    size_t pieces = c->directions.count;
+
+    if (pieces > 0 && slot->norms == NULL)
+        slot->norms = sl_calloc(pieces, sizeof(*slot->norms));
+    if (pieces > 0 && slot->norms == NULL)
+        return SL_ENOMEM;
+    if (pieces > 0)
+        directions_norms(&c->directions, c->coded, type, payload, slot->norms);
     if (last) {
         c->last = (struct contributions_last){closure, type, *payload};
-        slot->most = coded_most(c->coded, type, payload);
+        slot->most = coded_bound(c->coded, type, payload);
         return SL_OK;
     }
     if (slot->gradient == NULL)
@@ -176,6 +191,18 @@ static uint32_t take_steps(struct contributions *c, uint64_t *samples,
     return count;
 }
 
+// Sums up the norms of what is averaged, by piece.
+static void contributions_sizes(struct contributions *c, size_t count)
+{
+    for (size_t p = 0; p < c->directions.count; p++) {
+        double sum = 0;
+
+        for (size_t k = 0; k < count; k++)
+            sum += (double)c->parts[k].weight * c->parts[k].norms[p];
+        c->directions.sizes[p] = sum;
+    }
+}
+
 // Sets *mean to that of all held slots. They are added in the order of slots,
 // not of arrival, so that any number of workers makes the same bits.
 static void mean_of_all(struct contributions *c, uint64_t samples,
@@ -185,6 +212,7 @@ static void mean_of_all(struct contributions *c, uint64_t samples,
     mean->count = 0;
     mean->elements = c->elements;
     mean->by = 1.0f / (float)samples;
+    mean->directions = NULL;
     mean->coded = c->coded;
     mean->type = c->last.type;
     mean->payload = c->last.payload;
@@ -197,8 +225,12 @@ static void mean_of_all(struct contributions *c, uint64_t samples,
             c->parts[mean->count++] =
                 (struct mean_part){.values = last ? NULL : slot->gradient,
                                    .weight = (float)slot->step.samples,
-                                   .most = slot->most};
+                                   .most = slot->most,
+                                   .norms = slot->norms};
     }
+    contributions_sizes(c, mean->count);
+    if (c->directions.count > 0)
+        directions_mean(&c->directions, samples, mean);
 }
 
 bool contributions_mean(struct contributions *c, bool skip, uint32_t *count,

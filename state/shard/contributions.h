@@ -39,6 +39,7 @@ struct contributions_slot {
     struct once_step step; // staleness 0
     float *gradient;       // owned; undefined if step.skip, or if it is `last`
     float most;            // at least its largest magnitude; 0 if step.skip
+    double *norms;         // of its pieces; owned; NULL: not wanted
     uint8_t *rows;         // blocks of table_rows.h; owned
     size_t rows_bytes;     // 0: none
 };
@@ -46,8 +47,9 @@ struct contributions_slot {
 struct contributions {
     uint32_t most; // 0: not sync
     size_t elements;
-    struct row_account *account;      // of rows; borrowed
-    const struct coded *coded;        // form of coded ones; borrowed
+    struct row_account *account; // of rows; borrowed
+    const struct coded *coded;   // form of payloads; borrowed
+    struct directions directions;
     uint64_t first;                   // closure of slot 0
     uint32_t held;                    // number of held slots
     struct contributions_slot *slots; // owned
@@ -64,13 +66,13 @@ struct contributions {
     } past;
 };
 
-// Prepares for rounds of `most` slots, at most CONTRIBUTIONS_MOST, of
-// `elements` elements; `most` 0: the mode is not sync. The round at closure 0
-// is then open, and empty. Memory for gradients is allocated when they come.
-// `account` pays for rows; NULL: there are none. Returns SL_OK or SL_ENOMEM,
-// after which *c is for contributions_release.
-enum sl_err contributions_init(struct contributions *c, uint32_t most,
-                               size_t elements, struct row_account *account);
+// Prepares for the rounds of a shard, of plan->contributions slots, at most
+// CONTRIBUTIONS_MOST; 0: the mode is not sync. The round at closure 0 is then
+// open, and empty. Memory for gradients is allocated when they come. `account`
+// pays for rows; NULL: there are none. The plan is borrowed. Returns SL_OK or
+// SL_ENOMEM, after which *c is for contributions_release.
+enum sl_err contributions_init(struct contributions *c, const struct plan *plan,
+                               struct row_account *account);
 void contributions_release(struct contributions *c); // all zeroes is allowed
 
 // Returns the first closure of the round of `closure`, and sets *count to the

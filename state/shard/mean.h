@@ -6,10 +6,18 @@
 // of it is made where the optimizer wants it, of the parts that are held, and
 // of the payload that ends the round, which is decoded then and there.
 //
+// Where directions are averaged (train.average), the mean of a piece is
+//
+//   (sum n |v| / sum n) u / |u|,   u = sum n v / |v|
+//
+// over contributions v of n samples: as long as they are in the mean, however
+// they differ in direction. One that is zero has no direction; u is zero if
+// they cancel. Moving statistics and embeddings have the plain mean.
+//
 // Threads  the shard's lock.
-// Memory   everything is borrowed.
+// Memory   what a function does not allocate is borrowed.
 // Units    elements of the shard.
-// Errors   none.
+// Errors   SL_ENOMEM of directions_init.
 #ifndef STATE_SHARD_MEAN_H
 #define STATE_SHARD_MEAN_H
 
@@ -17,12 +25,22 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "state/shard/coded.h"
+#include "state/shard/plan.h"
+
+// What a round knows of each piece; all zeroes where elements are averaged.
+struct directions {
+    const struct plan_piece *pieces; // borrowed
+    size_t count;
+    double *sizes; // owned: sum of samples times norm
+    double *last;  // owned: norms of the contribution that came last
+    float *by;     // owned: times the sum, to be the mean
+};
 
 struct mean_part {
     const float *values; // NULL: they come from the payload
     float weight;
-    float most; // at least the largest magnitude of its values
+    float most;          // at least the largest magnitude of its values
+    const double *norms; // of its pieces, which are divided by them; NULL: not
 };
 
 struct mean {
@@ -30,14 +48,33 @@ struct mean {
     size_t count;
     size_t elements;
     float by; // times their sum
+    // Pieces, and what their sums are multiplied by; NULL: not by piece.
+    const struct directions *directions;
     // What the part without values is made of, if there is one.
     const struct coded *coded;
     enum wire_type type;
     struct sl_slices payload;
     // Where it is.
     size_t at;
+    size_t piece;
     struct coded_reader reader;
 };
+
+// Prepares for the pieces of a shard; without plan->directions *d becomes
+// zeroes.
+enum sl_err directions_init(struct directions *d, const struct plan *plan);
+void directions_release(struct directions *d); // all zeroes is allowed
+// Writes the norm of each piece of a payload that coded_check has passed to
+// `norms`.
+void directions_norms(const struct directions *d, const struct coded *coded,
+                      enum wire_type type, const struct sl_slices *payload,
+                      double *norms);
+// Makes m->parts, of which those with norms are divided by them, a sum of
+// directions. Does nothing if *d is zeroes.
+void directions_sum(struct directions *d, struct mean *m);
+// Makes m->parts, which have norms, a mean of directions. d->sizes has the sums
+// over all contributions, which have `samples` together.
+void directions_mean(struct directions *d, uint64_t samples, struct mean *m);
 
 // Returns true if every element of the mean is finite. It is looked at only if
 // the parts are so large that their sum may not be.
@@ -47,5 +84,7 @@ bool mean_finite(struct mean *m);
 void mean_begin(struct mean *m);
 // Writes the next n elements of the mean to `out`.
 void mean_take(struct mean *m, size_t n, float *out);
+// Writes all of the mean to `out`, which may be the values of a part.
+void mean_write(struct mean *m, float *out);
 
 #endif

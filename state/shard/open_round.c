@@ -9,14 +9,17 @@
 #include "state/shard/coded.h"
 #include "state/shard/stale.h"
 
-enum sl_err open_round_init(struct open_round *r, uint32_t most,
-                            size_t elements)
+enum sl_err open_round_init(struct open_round *r, const struct plan *plan)
 {
-    *r = (struct open_round){.most = most, .elements = elements};
-    if (most == 0)
+    enum sl_err rc;
+
+    *r = (struct open_round){
+        .most = plan->open, .elements = plan->elements, .coded = &plan->coded};
+    if (r->most == 0)
         return SL_OK;
-    r->sum = sl_aligned(64, elements * sizeof(*r->sum));
-    return r->sum == NULL ? SL_ENOMEM : open_round_reserve(r, most);
+    r->sum = sl_aligned(64, r->elements * sizeof(*r->sum));
+    rc = r->sum == NULL ? SL_ENOMEM : directions_init(&r->directions, plan);
+    return rc == SL_OK ? open_round_reserve(r, r->most) : rc;
 }
 
 enum sl_err open_round_reserve(struct open_round *r, size_t count)
@@ -39,6 +42,7 @@ void open_round_release(struct open_round *r)
 {
     sl_free(r->sum);
     sl_free(r->steps);
+    directions_release(&r->directions);
     *r = (struct open_round){0};
 }
 
@@ -50,21 +54,57 @@ bool open_round_has(const struct open_round *r, uint64_t closure)
     return false;
 }
 
-// Adds a contribution to the sum, or notes that it is the last one.
+// Sets *mean to the sum of what is in r->sum and in r->last.
+static void open_round_sum(struct open_round *r, struct mean *mean)
+{
+    bool last = r->last.bytes > 0, sum = r->held > last;
+
+    r->parts[0] = (struct mean_part){
+        .values = r->sum, .weight = 1, .most = (float)r->most_sum};
+    mean->parts = r->parts + !sum;
+    mean->count = (size_t)sum + last;
+    mean->elements = r->elements;
+    mean->by = 1;
+    mean->directions = NULL;
+    mean->coded = r->coded;
+    mean->type = r->last_type;
+    mean->payload = r->last;
+}
+
+// Takes the norms of the contribution in r->last; NULL: they are not wanted.
+static const double *open_round_norms(struct open_round *r, float weight)
+{
+    struct directions *d = &r->directions;
+
+    if (d->count == 0)
+        return NULL;
+    directions_norms(d, r->coded, r->last_type, &r->last, d->last);
+    for (size_t p = 0; p < d->count; p++)
+        d->sizes[p] =
+            (r->held == 1 ? 0 : d->sizes[p]) + (double)weight * d->last[p];
+    return d->last;
+}
+
+// Adds the contribution that came, which r->held counts, to the sum; but not
+// the last one of a round.
 static void open_round_add(struct open_round *r, float weight,
                            enum wire_type type, const struct sl_slices *payload)
 {
-    float most = coded_most(r->coded, type, payload);
+    float most = coded_bound(r->coded, type, payload);
+    struct mean mean;
 
-    if (r->held + 1 == r->most) {
-        r->last = *payload;
-        r->last_type = type;
-        r->parts[1] = (struct mean_part){NULL, weight, most};
+    r->last = *payload;
+    r->last_type = type;
+    r->parts[1] = (struct mean_part){.weight = weight, .most = most};
+    r->parts[1].norms = open_round_norms(r, weight);
+    if (r->held == r->most)
         return;
-    }
-    coded_sum(r->coded, type, payload, weight, r->held == 0, r->sum);
+    open_round_sum(r, &mean);
+    directions_sum(&r->directions, &mean);
+    mean_write(&mean, r->sum);
+    r->last = SL_SLICES_NONE;
     r->most_sum =
-        (r->held == 0 ? 0 : r->most_sum) + (double)weight * (double)most;
+        (r->held == 1 ? 0 : r->most_sum) + (double)weight * (double)most;
 }
 
 void open_round_hold(struct open_round *r, const struct once_step *steps,
@@ -78,28 +118,13 @@ void open_round_hold(struct open_round *r, const struct once_step *steps,
         assert(!open_round_has(r, steps[i].closure));
         samples += steps[i].samples;
     }
-    open_round_add(r, (float)samples, type, payload);
     memcpy(&r->steps[r->keys], steps, count * sizeof(*steps));
     r->keys += count;
     r->held++;
+    open_round_add(r, (float)samples, type, payload);
     r->samples += samples;
     if (samples > r->largest)
         r->largest = samples;
-}
-
-// Sets *mean to that of the sum, and of the contribution that is not in it.
-static void open_round_mean(struct open_round *r, struct mean *mean)
-{
-    bool last = r->last.bytes > 0, sum = r->held > last;
-
-    r->parts[0] = (struct mean_part){r->sum, 1, (float)r->most_sum};
-    mean->parts = r->parts + !sum;
-    mean->count = (size_t)sum + last;
-    mean->elements = r->elements;
-    mean->by = 1.0f / (float)r->samples;
-    mean->coded = r->coded;
-    mean->type = r->last_type;
-    mean->payload = r->last;
 }
 
 bool open_round_close(struct open_round *r, uint64_t version, size_t *count,
@@ -107,7 +132,10 @@ bool open_round_close(struct open_round *r, uint64_t version, size_t *count,
 {
     bool finite;
 
-    open_round_mean(r, mean);
+    open_round_sum(r, mean);
+    mean->by = 1.0f / (float)r->samples;
+    if (r->directions.count > 0)
+        directions_mean(&r->directions, r->samples, mean);
     finite = mean_finite(mean);
     for (size_t i = 0; i < r->keys; i++) {
         struct once_step *step = &r->steps[i];

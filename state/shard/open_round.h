@@ -37,18 +37,18 @@ struct open_round {
     struct sl_slices last;     // payload that ends the round, which is not in
                                // the sum; borrowed for the call
     struct mean_part parts[2]; // sum, and last contribution
-    uint64_t samples;          // samples of all held contributions
-    uint64_t largest;          // most samples of a contribution
-    struct once_step *steps;   // owned; those that are held, by arrival, each
-                               // with the version it is based on as `staleness`
-    size_t keys, keys_cap;     // number of steps, and space for them
+    struct directions directions;
+    uint64_t samples;        // samples of all held contributions
+    uint64_t largest;        // most samples of a contribution
+    struct once_step *steps; // owned; those that are held, by arrival, each
+                             // with the version it is based on as `staleness`
+    size_t keys, keys_cap;   // number of steps, and space for them
 };
 
-// Prepares for rounds of at most `most` contributions, up to OPEN_ROUND_MOST,
-// of `elements` elements. `most` 0: there are none. Returns SL_OK or SL_ENOMEM,
-// after which *r is for open_round_release.
-enum sl_err open_round_init(struct open_round *r, uint32_t most,
-                            size_t elements);
+// Prepares for the rounds of a shard, of at most plan->open contributions, up
+// to OPEN_ROUND_MOST; 0: there are none. The plan is borrowed. Returns SL_OK or
+// SL_ENOMEM, after which *r is for open_round_release.
+enum sl_err open_round_init(struct open_round *r, const struct plan *plan);
 void open_round_release(struct open_round *r); // all zeroes is allowed
 
 // Returns true if the contribution of `closure` is held.

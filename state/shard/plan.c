@@ -290,6 +290,7 @@ enum sl_err plan_read(struct plan *out, const Sluice__V1__ShardSpec *spec,
         .shard = spec->shard,
         .contributions = spec->contributions,
         .open = spec->open_contributions,
+        .directions = spec->directions,
     };
     enum sl_err rc = SL_ENOMEM;
 
@@ -308,6 +309,10 @@ enum sl_err plan_read(struct plan *out, const Sluice__V1__ShardSpec *spec,
         rc = make_runs(&p);
     if (rc == SL_OK)
         rc = read_coded(&p, spec->down, err);
+    if (rc == SL_OK && p.directions && p.contributions == 0 && p.open == 0)
+        rc = sl_fail(err, SL_EINVAL,
+                     "directions of contributions are averaged, but the job "
+                     "has no rounds");
     if (rc == SL_OK)
         rc = read_sources(&p, spec, err);
     if (rc == SL_OK)

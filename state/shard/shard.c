@@ -106,12 +106,9 @@ enum sl_err shard_new_in(struct shard **out, struct plan *plan,
     if (rc == SL_OK)
         rc = tables_init(&s->tables, &s->plan, NULL);
     if (rc == SL_OK)
-        rc = contributions_init(&s->contributions, s->plan.contributions,
-                                s->plan.elements, s->tables.account);
-    s->contributions.coded = &s->plan.coded;
+        rc = contributions_init(&s->contributions, &s->plan, s->tables.account);
     if (rc == SL_OK)
-        rc = open_round_init(&s->open, s->plan.open, s->plan.elements);
-    s->open.coded = &s->plan.coded;
+        rc = open_round_init(&s->open, &s->plan);
     if (rc == SL_OK)
         rc = stale_init(&s->versions, &s->plan.stale, s->plan.elements);
     if (rc == SL_OK)

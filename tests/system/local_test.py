@@ -67,7 +67,18 @@ class Adam:
             net.w[name] = net.w[name] - rate * self.m[name] / (np.sqrt(self.v[name]) + 1e-7)
 
 
-def train_in_numpy(weights, x, y):
+def mean_of_elements(old, after, shares):
+    return old - sum(share * w for share, w in zip(shares, after))
+
+
+def mean_of_directions(old, after, shares):
+    changes = [old - w for w in after]
+    norms = [np.linalg.norm(change) for change in changes]
+    way = sum(share * change / norm for share, change, norm in zip(shares, changes, norms))
+    return np.dot(shares, norms) * way / np.linalg.norm(way)
+
+
+def train_in_numpy(weights, x, y, mean_of=mean_of_elements):
     """Copies of the net that meet in one process: each round, each slot begins with the
     parameters of the round and an optimizer without a past."""
     now, velocity, rounds = Net(weights).w, {}, 0
@@ -86,11 +97,10 @@ def train_in_numpy(weights, x, y):
             rounds += 1
             shares = [len(slot) / sum(map(len, slots)) for slot in slots]
             for name, old in list(now.items()):
-                mean = sum(share * w[name] for share, w in zip(shares, after))
                 if "moving" in name:
-                    now[name] = mean
+                    now[name] = sum(share * w[name] for share, w in zip(shares, after))
                     continue
-                change = old - mean
+                change = mean_of(old, [w[name] for w in after], shares)
                 rate, beta = OUTER["learning_rate"], OUTER["momentum"]
                 velocity[name] = beta * velocity.get(name, 0) - rate * change
                 now[name] = old + beta * velocity[name] - rate * change
@@ -125,7 +135,7 @@ def job_of_numpy(folder, x, y):
     }
 
 
-def compare_with_numpy(c, off_most=1e-5):
+def compare_with_numpy(c, off_most=1e-5, mean_of=mean_of_elements, **train):
     from safetensors.numpy import save_file
     x, y = samples_of_numpy()
     weights = {"norm/gamma": np.ones(FEATURES), "norm/beta": np.zeros(FEATURES),
@@ -134,10 +144,12 @@ def compare_with_numpy(c, off_most=1e-5):
                "out/bias": np.zeros(CLASSES)}
     weights = {name: value.astype(np.float32) for name, value in weights.items()}
     save_file(weights, str(c.dir / "weights.safetensors"))
-    job = c.submit(job_of_numpy(c.dir, x, y), "--weights", c.dir / "weights.safetensors")
+    spec = job_of_numpy(c.dir, x, y)
+    spec["train"].update(train)
+    job = c.submit(spec, "--weights", c.dir / "weights.safetensors")
     done = c.wait_state(job)
     check_counts(done)
-    want, rounds = train_in_numpy(weights, x, y)
+    want, rounds = train_in_numpy(weights, x, y, mean_of)
     check_equal(int(done["shards"][0]["counts"]["version"]), rounds, "rounds")
     got = exported(c, job)
     for name, value in want.items():
@@ -149,6 +161,12 @@ def compare_with_numpy(c, off_most=1e-5):
 def what_numpy_computes():
     with Cluster(psservers=2, workers=2) as c:
         compare_with_numpy(c)
+
+
+def what_numpy_computes_of_directions():
+    # One psserver has each variable whole.
+    with Cluster(psservers=1, workers=2) as c:
+        compare_with_numpy(c, mean_of=mean_of_directions, average="direction")
 
 
 def the_same_bits_however_many_workers_and_whoever_dies():
@@ -261,6 +279,7 @@ def check_figures(local, parameters, set_aside):
 if __name__ == "__main__":
     print(f"SLUICE_SEED={SEED}", flush=True)
     main([what_numpy_computes,
+          what_numpy_computes_of_directions,
           the_same_bits_however_many_workers_and_whoever_dies,
           everything_dies_and_each_sample_counts_once,
           jobs_go_on_and_go_over,

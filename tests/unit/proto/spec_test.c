@@ -837,6 +837,14 @@ static const struct {
     {"'train':{'mode':'sync','max_norm_ratio':20}",
      "train.max_norm_ratio: says something of local alone, and train.mode is "
      "sync"},
+    {"'train':{'mode':'sync','average':'direction'}",
+     "train.average: says something of local alone, and train.mode is sync"},
+    {"'train':{'mode':'local','average':'directions'}",
+     "train.average: unknown 'directions'; did you mean 'direction'?"},
+    {"'train':{'mode':'local','contributions':4,'quorum':1,"
+     "'average':'direction'}",
+     "train.average: with train.quorum 1 each contribution is an update, and "
+     "nothing is averaged; set a quorum of at least 2, or leave it out"},
     {"'train':{'mode':'local','max_norm_ratio':1}",
      "train.max_norm_ratio: wants a number above 1 and at most 1e+06, or 0, "
      "got "
@@ -1403,6 +1411,22 @@ TEST(spec, local_contributions_of_several_closures)
                                   "{'steps':30}}"));
     T_FALSE(spec_sets(spec->train));
     T_EQ(spec_inner(spec->train).closure, 30);
+    wire_free(&spec->base);
+}
+
+// Workers need not know of it.
+TEST(spec, local_averages_of_directions)
+{
+    Sluice__V1__JobSpec *spec =
+        checked(JOB(TEST_DATA, "'train':{'mode':'local','contributions':6,"
+                               "'quorum':4,'average':'direction'}"));
+
+    T_TRUE(spec_directions(spec->train));
+    T_EQ(spec->model->edition, MODEL_EDITION_OPEN);
+    wire_free(&spec->base);
+    spec = checked(
+        JOB(TEST_DATA, "'train':{'mode':'local','average':'elements'}"));
+    T_FALSE(spec_directions(spec->train));
     wire_free(&spec->base);
 }
 

@@ -115,13 +115,14 @@ TEST(coded, a_mean_in_pieces_has_the_bits_of_one_at_once)
         m.type = round < 9 ? codes[round / 3] : WIRE_BF16;
         for (unsigned k = 0; k < 3; k++) {
             random_values(&r, parts[k]);
-            of[k] = (struct mean_part){parts[k], (float)(k + 1), 1};
+            of[k] = (struct mean_part){
+                .values = parts[k], .weight = (float)(k + 1), .most = 1};
         }
         coded_write(&form, m.type, parts[last], c.bytes);
         cut_payload(&c, &r, coded_bytes(&form, m.type));
         m.payload = c.slices;
         most = coded_read(&form, m.type, &c.slices, parts[last]);
-        T_TRUE(most <= coded_most(&form, m.type, &c.slices));
+        T_TRUE(most <= coded_bound(&form, m.type, &c.slices));
         of[last].values = NULL;
         for (size_t i = 0; i < ALL; i++) {
             T_TRUE(fabsf(parts[last][i]) <= most);
