@@ -14,8 +14,10 @@
 
 #if defined(__SANITIZE_ADDRESS__)
 #define SEEDS 100
+#define AUDITED_LIVES 40
 #else
 #define SEEDS 2000
+#define AUDITED_LIVES 200
 #endif
 #define SOAK_LOSSES 1000
 #define SEEDS_HYBRID (SEEDS * 3 / 4) // its jobs take longer
@@ -481,8 +483,6 @@ TEST(life, A5_a_worker_that_is_wrong_now_and_then_finds_itself)
             find_in_lives(wrong, 0, 0);
     log_set_sink(NULL, NULL);
 }
-
-#define AUDITED_LIVES 200
 
 // Of a worker that gives a wrong result now and then nearly each one is found,
 // and no other is; the counts are exact. Prints after how many wrong results.
