@@ -135,12 +135,26 @@ static void keep_file(void)
     }
 }
 
-static bool chosen(const struct t_test *test, int argc, char **argv)
+// Returns true if the at-th test is of `part`, such as 1/2: every second one
+// from the first on. What runs side by side is the whole whatever is added to
+// it.
+static bool in_part(const char *part, unsigned at)
+{
+    unsigned k, n;
+
+    return sscanf(part, "%u/%u", &k, &n) == 2 && 1 <= k && k <= n &&
+           at % n == k - 1;
+}
+
+static bool chosen(const struct t_test *test, unsigned at, int argc,
+                   char **argv)
 {
     char name[256];
 
     if (argc < 2)
         return true;
+    if (argc == 3 && strcmp(argv[1], "--part") == 0)
+        return in_part(argv[2], at);
     snprintf(name, sizeof(name), "%s.%s", test->suite, test->name);
     for (int i = 1; i < argc; i++) {
         if (strstr(name, argv[i]) != NULL)
@@ -174,14 +188,14 @@ static bool threads_unsaid(void)
 
 int main(int argc, char **argv)
 {
-    unsigned count[3] = {0, 0, 0};
+    unsigned count[3] = {0, 0, 0}, at = 0;
 
     keep_file();
     if (argc == 2 && strcmp(argv[1], "-l") == 0)
         return list_tests();
     (void)t_seed(); // before any thread asks
     for (const struct t_test *t = tests; t != NULL; t = t->next) {
-        if (chosen(t, argc, argv))
+        if (chosen(t, at++, argc, argv))
             count[run(t)]++;
     }
     printf("%u passed, %u failed, %u skipped; seed %llu\n", count[T_PASSED],

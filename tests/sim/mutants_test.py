@@ -5,6 +5,7 @@ each of which must fail some seed of tests/sim.
 
     mutants_test.py PATH/sim.life                all of them
     mutants_test.py PATH/sim.life rule_K5 ...    only these
+    mutants_test.py PATH/sim.life --part 1/2     every second one, from the first on
 
 Needs a build with SLUICE_TESTING. Prints after how many seeds each was caught.
 tests/house/mutants.py checks that each mistake stands in CAUGHT or in NOT_HERE.
@@ -119,6 +120,9 @@ def run(sim, mistake, test):
 
 def main():
     sim, wanted = sys.argv[1], sys.argv[2:]
+    if wanted[:1] == ["--part"]:
+        k, n = map(int, wanted[1].split("/"))
+        wanted = sorted(CAUGHT)[k - 1::n]
     missed = []
     for name in wanted or sorted(CAUGHT):
         status, seeds, words = run(sim, name, CAUGHT.get(name, "live"))
