@@ -67,14 +67,21 @@ static struct changes_worker *changes_worker(struct changes *c,
 
 // ---- angles
 
-// Tells each contribution of the round its angle to their mean.
-static void changes_angles(struct changes *c)
+// Sums up the contributions that are held, by samples.
+static void changes_mean(const struct changes *c, float mean[FOLD_SUMS])
 {
-    float mean[FOLD_SUMS] = {0};
-
+    memset(mean, 0, FOLD_SUMS * sizeof(*mean));
     for (uint32_t k = 0; k < c->round_held; k++)
         for (uint32_t i = 0; i < FOLD_SUMS; i++)
             mean[i] += (float)c->round[k].samples * c->round[k].sums[i];
+}
+
+// Tells each contribution of the round its angle to their mean.
+static void changes_angles(struct changes *c)
+{
+    float mean[FOLD_SUMS];
+
+    changes_mean(c, mean);
     for (uint32_t k = 0; k < c->round_held; k++)
         c->workers[c->round[k].worker].angle =
             fold_angle(c->round[k].sums, mean);
@@ -89,22 +96,50 @@ static bool changes_is_held(const struct changes *c, uint64_t closure)
     return false;
 }
 
+static void changes_put(struct changes *c, uint32_t place,
+                        const struct changes_one *one, uint32_t worker)
+{
+    struct changes_held *h = &c->round[place];
+
+    h->closure = one->closure;
+    h->samples = one->samples;
+    h->worker = worker;
+    memcpy(h->sums, one->sums, sizeof(h->sums));
+}
+
+// Which contributions a round without slots has is known to its shards alone,
+// and each may have others: the last ones are as good.
+static void changes_hold_open(struct changes *c, const struct changes_one *one,
+                              uint32_t worker)
+{
+    float mean[FOLD_SUMS];
+
+    if (c->round_held == 0)
+        c->round_next = 0;
+    changes_put(c, c->round_next, one, worker);
+    c->round_next = (c->round_next + 1) % one->round_count;
+    if (c->round_held < one->round_count)
+        c->round_held++;
+    if (c->round_held < one->round_count)
+        return;
+    changes_mean(c, mean);
+    c->workers[worker].angle = fold_angle(one->sums, mean);
+}
+
 static void changes_hold(struct changes *c, const struct changes_one *one,
                          uint32_t worker)
 {
-    struct changes_held *h;
-
     if (c->round_first != one->round_first)
         c->round_held = 0;
     c->round_first = one->round_first;
     if (one->sums == NULL || one->round_count == 0 ||
         one->round_count > CHANGES_ROUND || changes_is_held(c, one->closure))
         return;
-    h = &c->round[c->round_held++];
-    h->closure = one->closure;
-    h->samples = one->samples;
-    h->worker = worker;
-    memcpy(h->sums, one->sums, sizeof(h->sums));
+    if (one->open) {
+        changes_hold_open(c, one, worker);
+        return;
+    }
+    changes_put(c, c->round_held++, one, worker);
     if (c->round_held >= one->round_count)
         changes_angles(c);
 }

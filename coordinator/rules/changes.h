@@ -39,6 +39,7 @@ struct changes_one {
     uint64_t closure, samples;
     uint64_t round_first; // closures of its round
     uint32_t round_count; // 0: not known; it has no angle
+    bool open; // rounds have no slots: its angle is to the last round_count
     uint64_t pushed_bytes, pulled_bytes;
     uint32_t steps;    // 0: not known
     double loss;       // mean over its samples; NAN: not known
@@ -70,6 +71,7 @@ struct changes {
     uint64_t asides_count; // that were ever added
     uint64_t round_first;
     uint32_t round_held; // contributions of it in the lists below
+    uint32_t round_next; // `open`: place of the next one, over the oldest
     struct changes_held {
         uint64_t closure, samples;
         uint32_t worker; // its place
@@ -78,7 +80,8 @@ struct changes {
 };
 
 // Takes a contribution. If it is the last one of its round, the angles of all
-// of them are known.
+// of them are known; of an open one its own is, to the mean of the last ones,
+// of which it is the newest.
 void changes_take(struct changes *c, const struct changes_one *one);
 
 // Returns the median of the last norms; 0 while there are too few.

@@ -82,7 +82,9 @@ static void guard_round(struct changes_one *one, const struct job *job)
 {
     const struct evidence *e = &job->shards.evidence;
 
-    if (e->round == 0)
+    one->open = e->round == 0;
+    one->round_count = job->spec->train->contributions;
+    if (one->open)
         return;
     one->round_first = evidence_round_first(e, one->closure);
     one->round_count =

@@ -92,6 +92,35 @@ TEST(changes, a_round_that_is_too_large_or_not_known_has_no_angles)
     T_TRUE(isnan(worker("w-0")->angle));
 }
 
+static void take_open(const char *worker, uint64_t closure, unsigned along)
+{
+    struct changes_one o = one(worker, closure, 1);
+
+    memset(sums, 0, sizeof(sums));
+    sums[along] = 1;
+    o.round_first = 0;
+    o.round_count = 3;
+    o.open = true;
+    changes_take(&c, &o);
+}
+
+// Its own is among the last three.
+TEST(changes, where_rounds_have_no_slots_an_angle_is_to_the_last_ones)
+{
+    memset(&c, 0, sizeof(c));
+    take_open("w-0", 7, 0);
+    take_open("w-0", 7, 0); // once more: it counts once
+    take_open("w-1", 3, 1);
+    T_TRUE(isnan(worker("w-0")->angle) && isnan(worker("w-1")->angle));
+    take_open("w-2", 9, 2);
+    T_NEAR(worker("w-2")->angle, acos(1 / sqrt(3)) * 180 / M_PI, 1e-3);
+    T_TRUE(isnan(worker("w-0")->angle)); // of its last, which was too early
+    take_open("w-0", 8, 2);              // in place of the first one
+    T_NEAR(worker("w-0")->angle, acos(2 / sqrt(5)) * 180 / M_PI, 1e-3);
+    take_open("w-1", 12, 2);
+    T_NEAR(worker("w-1")->angle, 0, 0.1);
+}
+
 TEST(changes, the_worker_that_contributed_longest_ago_is_forgotten)
 {
     char name[16];
