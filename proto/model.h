@@ -57,7 +57,8 @@
 //    micro-batches
 // 19 pushes that count several closures, which psservers must know as well
 // 21 train.inner.pace own
-// 22 train.average, which psservers alone must know
+// 22 train.average, which psservers alone must know, and train.norm, which
+//    workers must
 #define MODEL_EDITION 1
 #define MODEL_EDITION_HOLDS 2
 #define MODEL_EDITION_METRICS 3

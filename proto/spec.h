@@ -108,6 +108,10 @@ double spec_max_norm_ratio(const Sluice__V1__TrainSpec *train);
 // closures (L5).
 bool spec_sets(const Sluice__V1__TrainSpec *train);
 
+// Returns true if contributions longer than the median are made as long as that
+// (train.norm).
+bool spec_norm_median(const Sluice__V1__TrainSpec *train);
+
 // Returns true if the mean of a round is that of directions (train.average).
 bool spec_directions(const Sluice__V1__TrainSpec *train);
 

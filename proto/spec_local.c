@@ -20,6 +20,7 @@
 
 static const char *const moments[] = {"reset", "keep"};
 static const char *const paces[] = {"equal", "own"};
+static const char *const norms[] = {"keep", "median"};
 static const char *const averages[] = {"elements", "direction"};
 
 bool spec_local(const Sluice__V1__JobSpec *spec)
@@ -38,6 +39,11 @@ bool spec_sets(const Sluice__V1__TrainSpec *train)
     const Sluice__V1__InnerSpec *i = train->inner;
 
     return i != NULL && i->has_closure && i->closure < spec_inner(train).steps;
+}
+
+bool spec_norm_median(const Sluice__V1__TrainSpec *train)
+{
+    return train->norm != NULL && strcmp(train->norm, norms[1]) == 0;
 }
 
 bool spec_directions(const Sluice__V1__TrainSpec *train)
@@ -304,6 +310,7 @@ static const char *says_local(const Sluice__V1__TrainSpec *t)
            : t->has_grace_ms       ? "grace_ms"
            : t->has_max_norm_ratio ? "max_norm_ratio"
            : t->average != NULL    ? "average"
+           : t->norm != NULL       ? "norm"
                                    : NULL;
 }
 
@@ -334,6 +341,22 @@ static enum sl_err check_average(const Sluice__V1__TrainSpec *t,
                      "train.average: with train.quorum 1 each contribution is "
                      "an update, and nothing is averaged; set a quorum of at "
                      "least 2, or leave it out");
+    return rc;
+}
+
+// Programs push by themselves, and say nothing of norms.
+static enum sl_err check_norm(const Sluice__V1__TrainSpec *t, bool external,
+                              struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    if (t->norm != NULL)
+        rc =
+            spec_word("train.norm", t->norm, norms, SL_COUNT(norms), NULL, err);
+    if (rc == SL_OK && spec_norm_median(t) && external)
+        rc = sl_fail(err, SL_EINVAL,
+                     "train.norm: a program pushes its change by itself; scale "
+                     "it there, and leave it out");
     return rc;
 }
 
@@ -400,10 +423,13 @@ enum sl_err spec_check_local(Sluice__V1__JobSpec *spec, struct sl_error *err)
     if (rc == SL_OK)
         rc = check_average(t, err);
     if (rc == SL_OK)
-        spec_needs(spec, spec_inner(t).own  ? MODEL_EDITION_PACES
-                         : spec_sets(t)     ? MODEL_EDITION_SETS
-                         : spec_coded(spec) ? MODEL_EDITION_CODED
-                         : spec_open(t)     ? MODEL_EDITION_OPEN
-                                            : MODEL_EDITION_LOCAL);
+        rc = check_norm(t, spec_external(spec), err);
+    if (rc == SL_OK)
+        spec_needs(spec, spec_norm_median(t) ? MODEL_EDITION_AVERAGES
+                         : spec_inner(t).own ? MODEL_EDITION_PACES
+                         : spec_sets(t)      ? MODEL_EDITION_SETS
+                         : spec_coded(spec)  ? MODEL_EDITION_CODED
+                         : spec_open(t)      ? MODEL_EDITION_OPEN
+                                             : MODEL_EDITION_LOCAL);
     return rc;
 }

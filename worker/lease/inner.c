@@ -21,6 +21,7 @@ struct inner {
     float *slots; // slot behind slot, each of all elements
     uint64_t t;   // updates since the slots were reset
     bool open;    // a contribution is under way
+    bool median;  // contributions are made as long as the median
 };
 
 static struct apply_memory inner_memory(const struct inner *in, uint32_t shard,
@@ -55,6 +56,7 @@ static enum sl_err inner_make(struct inner *in, struct sl_error *err)
     in->elements = in->record->layout.elements;
     in->slots_count = optim_slots(&in->plans[0].optim);
     in->keep = spec_inner(in->record->open->spec->train).keep;
+    in->median = spec_norm_median(in->record->open->spec->train);
     n = (size_t)in->elements;
     in->base = sl_malloc_array(n, sizeof(*in->base));
     in->slots = sl_malloc_array(n * (in->slots_count + 1), sizeof(*in->slots));
@@ -181,6 +183,26 @@ struct fold inner_fold(const struct inner *in, const float *grads)
                 fold_add(&f, first, grads + first, run->elements);
         }
     return f;
+}
+
+bool inner_shorten(const struct inner *in, double norm, double most,
+                   float *grads)
+{
+    float by = (float)(most / norm);
+
+    if (!in->median || norm < 0)
+        return false;
+    if (most <= 0 || norm <= most)
+        return true;
+    for (uint32_t i = 0; i < in->count; i++)
+        for (size_t k = 0; k < in->plans[i].run_count; k++) {
+            const struct plan_run *run = &in->plans[i].runs[k];
+            float *at = grads + in->record->shards[i].first + run->first;
+
+            for (uint64_t e = 0; !run->moving && e < run->elements; e++)
+                at[e] *= by;
+        }
+    return true;
 }
 
 void inner_cancel(struct inner *in, float *params)

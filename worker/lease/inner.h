@@ -59,6 +59,12 @@ void inner_finish(struct inner *in, float *params, float *grads);
 // Returns what is to be pushed, as inner_finish wrote it, as a fold. Moving
 // statistics are left out.
 struct fold inner_fold(const struct inner *in, const float *grads);
+// Makes what inner_finish wrote, with this norm, as long as `most`, where the
+// job says so (train.norm). Returns true if it is not longer than `most` now;
+// false, and nothing has changed, if it is longer or not finite, or if the job
+// does not say so. `most` 0: nothing is too long.
+bool inner_shorten(const struct inner *in, double norm, double most,
+                   float *grads);
 // Ends a contribution that is not to be pushed: writes the parameters that it
 // began with to `params`. Does nothing for NULL, and if none is under way.
 void inner_cancel(struct inner *in, float *params);

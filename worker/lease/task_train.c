@@ -693,6 +693,9 @@ static bool local_is_aside(struct train *t, bool finite)
         change = inner_fold(t->job->inner, t->sync->grads);
     else if (t->job->precision == SPEC_F16 && isfinite(t->c.loss_sum))
         return false;
+    if (finite && inner_shorten(t->job->inner, fold_norm(&change),
+                                t->lease->norm_most, t->sync->grads))
+        t->lease->norm_most = 0; // it is kept
     if (!lease_changed(t->lease, &change))
         return false;
     if (closures_part(&t->set))

@@ -72,12 +72,14 @@ double guard_bound(const struct work *w)
     if (w->kind != WORK_TRAIN || w->job->guard == NULL ||
         changes_aside(w->job->guard, w->closure.id) != NULL)
         return 0;
-    return guard_most(w->job);
+    return spec_norm_median(w->job->spec->train) ? changes_median(w->job->guard)
+                                                 : guard_most(w->job);
 }
 
 // ---- contributions
 
-// Sets the round of a contribution, if the job's rounds have slots.
+// Sets the round of a contribution; where rounds have no slots, how many of the
+// last ones are compared.
 static void guard_round(struct changes_one *one, const struct job *job)
 {
     const struct evidence *e = &job->shards.evidence;
@@ -164,12 +166,17 @@ void guard_handed_back(struct coord *c, const struct member *m,
                        const struct work *w,
                        const Sluice__V1__HandBack *message)
 {
+    double bound = w->norm_most;
+
     if (!guard_is_told(w->job, message->change))
         return;
     LOG(WARN, "a contribution was set aside",
         "job=%s closure=%llu worker=%s norm=%g most=%g", w->job->id_text,
         (ull)w->closure.id, m->name, message->change->norm, w->norm_most);
-    changes_put_aside(w->job->guard, w->closure.id, m->name, w->norm_most,
+    // With the median as a bound, half of it would be no usual size.
+    if (spec_norm_median(w->job->spec->train))
+        bound = fmax(bound, guard_most(w->job));
+    changes_put_aside(w->job->guard, w->closure.id, m->name, bound,
                       coord_now(c));
 }
 

@@ -10,6 +10,9 @@
 // contribution is at most half of the bound, that of the first one was wrong; a
 // worker with CHANGES_WRONG of those is suspect (A4).
 //
+// Where the job makes long contributions as long as the median (train.norm),
+// the bound is the median, and only one that is not finite is handed back.
+//
 // A contribution that is set aside was pushed to no shard, so it is counted
 // nowhere, and C3 issues its closure again. What is known of norms is volatile:
 // a coordinator that has just started sets nothing aside. A worker that lies

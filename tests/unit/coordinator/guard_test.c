@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Contributions that are too large: see coordinator/core/leases/guard.h.
+#include <math.h>
 #include <string.h>
 
 #include "coordinator/core/job.h"
@@ -131,6 +132,26 @@ TEST(guard, a_ratio_of_0_sets_nothing_aside)
 
     learn(w);
     w->members[2].norm = 1e9;
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    T_EQ(changes_of(w)->set_aside, 0);
+    world_release(w);
+}
+
+// The worker makes it as long; nothing is set aside for its norm.
+TEST(guard, a_lease_names_the_median_where_norms_are_made_as_long)
+{
+    struct world *w = begin(3, "\"norm\":\"median\",");
+    double most = 0;
+
+    learn(w);
+    for (unsigned i = 0; most == 0 && i < LIMIT; i++) {
+        for (unsigned k = 1; k <= 3; k++)
+            for (unsigned n = 0; n < w->members[k].leases_count; n++)
+                most = fmax(most, w->members[k].leases[n].lease->norm_most);
+        world_pass(w, 50);
+        fake_turn(w);
+    }
+    T_NEAR(most, 2, 1e-9);
     T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
     T_EQ(changes_of(w)->set_aside, 0);
     world_release(w);

@@ -845,6 +845,10 @@ static const struct {
      "'average':'direction'}",
      "train.average: with train.quorum 1 each contribution is an update, and "
      "nothing is averaged; set a quorum of at least 2, or leave it out"},
+    {"'train':{'mode':'sync','norm':'median'}",
+     "train.norm: says something of local alone, and train.mode is sync"},
+    {"'train':{'mode':'local','norm':'medain'}",
+     "train.norm: unknown 'medain'; did you mean 'median'?"},
     {"'train':{'mode':'local','max_norm_ratio':1}",
      "train.max_norm_ratio: wants a number above 1 and at most 1e+06, or 0, "
      "got "
@@ -1427,6 +1431,21 @@ TEST(spec, local_averages_of_directions)
     spec = checked(
         JOB(TEST_DATA, "'train':{'mode':'local','average':'elements'}"));
     T_FALSE(spec_directions(spec->train));
+    wire_free(&spec->base);
+}
+
+// Workers must know of it.
+TEST(spec, local_norms_made_as_long_as_the_median)
+{
+    Sluice__V1__JobSpec *spec =
+        checked(JOB(TEST_DATA, "'train':{'mode':'local','norm':'median'}"));
+
+    T_TRUE(spec_norm_median(spec->train));
+    T_EQ(spec->model->edition, MODEL_EDITION_AVERAGES);
+    wire_free(&spec->base);
+    spec = checked(JOB(TEST_DATA, "'train':{'mode':'local','norm':'keep'}"));
+    T_FALSE(spec_norm_median(spec->train));
+    T_EQ(spec->model->edition, MODEL_EDITION_LOCAL);
     wire_free(&spec->base);
 }
 

@@ -1252,6 +1252,38 @@ TEST(task, what_is_too_large_together_is_judged_one_by_one)
     world_close(&w);
 }
 
+// What is told of it is what it was.
+TEST(task, a_contribution_longer_than_the_median_is_made_as_long)
+{
+    struct fake_shard *shards;
+    struct world w;
+    struct lease *l;
+    double squares = 0;
+
+    world_open_with(&w,
+                    ", 'mode': 'local', 'contributions': 2, 'norm': 'median',"
+                    " 'steps_per_closure': 1, 'inner': {'steps': 2}",
+                    plain);
+    for (uint64_t closure = 0; closure < 2; closure++) {
+        clear(&w);
+        l = train_lease(&w, closure);
+        l->norm_most = closure == 0 ? 1e-3 : 1e6; // the other is shorter
+        compute_submit(w.compute, l);
+        run(&w, 1);
+        check_evidence(&w, l);
+        T_GE(fold_norm(&l->outcome.change), 2e-3);
+        squares = 0;
+        shards = fake_ps_lock(w.ps);
+        for (uint32_t i = 0; i < SHARDS; i++)
+            squares += pow(shards[i].largest_norm, 2);
+        fake_ps_unlock(w.ps);
+        if (closure == 0)
+            T_NEAR(sqrt(squares), 1e-3, 1e-8);
+    }
+    T_NEAR(sqrt(squares), fold_norm(&l->outcome.change), 1e-5);
+    world_close(&w);
+}
+
 // Those that have no push yet come back from a file that has closure 0 alone.
 static void others_replaced_locked(void *arg)
 {
