@@ -75,6 +75,11 @@ run T7_SKIPS 1 rows_round.pml -DB_SKIPS -DSKIP -DFALLS=0
 for mistake in T7_EACH T7_COUNTS T7_ORDER T7_TWICE T8_PRESENT; do
     run $mistake 1 rows_round.pml -DB_${mistake#*_} -DFALLS=0
 done
+run rows_ring 0 rows_ring.pml
+run rows_ring_two 0 rows_ring.pml -DNS=2 -DFAULTS=1
+for mistake in READ OLD GIVE WHOLE FIRST LATE PAST ALONE KEEP DROP CUT; do
+    run rows_ring_$mistake 1 rows_ring.pml -DB_$mistake
+done
 run chain 0 chain.pml
 for mistake in DURABLE GONE ONE BACK LATE UNDO PRUNE; do
     run T10_$mistake 1 chain.pml -DB_$mistake
