@@ -183,6 +183,29 @@ static enum sl_err fill_plan(struct part_plan *p, const struct part_cutter *c,
     return part_assign(p->shards, p->shard_count, servers);
 }
 
+// Makes the plan of a model without variables.
+static enum sl_err part_plan_rows(struct part_plan *out, uint32_t servers)
+{
+    struct part_plan plan = {.shard_count = servers, .servers = servers};
+
+    plan.shards = sl_calloc(servers, sizeof(*plan.shards));
+    if (plan.shards == NULL)
+        return SL_ENOMEM;
+    for (uint32_t i = 0; i < servers; i++)
+        plan.shards[i].server = i;
+    *out = plan;
+    return SL_OK;
+}
+
+uint32_t part_plan_empty(const struct part_plan *p)
+{
+    uint32_t n = 0;
+
+    while (n < p->shard_count && p->shards[p->shard_count - 1 - n].pieces == 0)
+        n++;
+    return n;
+}
+
 enum sl_err part_plan_make(struct part_plan *out, const struct part_var *vars,
                            size_t count, const struct part_rule *rule,
                            uint64_t target_bytes, uint32_t servers,
@@ -197,6 +220,8 @@ enum sl_err part_plan_make(struct part_plan *out, const struct part_var *vars,
         return sl_fail(err, SL_EINVAL,
                        "placement: %u servers; 1 to %d are possible", servers,
                        PART_MAX_SHARDS);
+    if (count == 0)
+        return part_plan_rows(out, servers);
     rc = part_cutter_init(&c, vars, count, rule, err);
     if (rc != SL_OK)
         return rc;
@@ -281,9 +306,10 @@ static enum sl_err explain_server(struct buf *out, const struct part_plan *p,
         elements += p->shards[s].elements;
         shards++;
     }
-    return buf_appendf(out, "server %u: %.3f MiB in %u shards, %.1f %%\n",
-                       server, mebibytes(elements), shards,
-                       100.0 * (double)elements / (double)p->elements);
+    return buf_appendf(
+        out, "server %u: %.3f MiB in %u shards, %.1f %%\n", server,
+        mebibytes(elements), shards,
+        p->elements == 0 ? 0 : 100.0 * (double)elements / (double)p->elements);
 }
 
 enum sl_err part_explain(struct buf *out, const struct part_plan *p,

@@ -107,7 +107,8 @@ void part_div(uint64_t rows, uint64_t n, uint64_t k, uint64_t *first,
 // many places to cut. SL_EINVAL unless there are 1 to PART_MAX_VARIABLES
 // variables, each of at least a row and an element, PART_MAX_ELEMENTS elements
 // at most in all, 1 to PART_MAX_SHARDS servers, and a rule that part_count
-// accepts.
+// accepts. A model without variables (count 0, whatever the rule) has one shard
+// for each server, without elements: it has rows of tables alone.
 enum sl_err part_plan_make(struct part_plan *out, const struct part_var *vars,
                            size_t count, const struct part_rule *rule,
                            uint64_t target_bytes, uint32_t servers,
@@ -123,6 +124,9 @@ uint64_t part_target(uint64_t elements, uint64_t target_bytes);
 // changed.
 enum sl_err part_assign(struct part_shard *shards, uint32_t count,
                         uint32_t servers);
+
+// Returns the number of shards without elements, which come last.
+uint32_t part_plan_empty(const struct part_plan *p);
 
 void part_plan_release(struct part_plan *p); // all zeroes is allowed
 

@@ -122,18 +122,17 @@ static enum sl_err check_names(struct layout *l, struct sl_error *err)
     return rc;
 }
 
-static enum sl_err layout_read_all(struct layout *l,
-                                   Sluice__V1__Variable *const *variables,
-                                   size_t variables_count,
-                                   Sluice__V1__Piece *const *pieces,
-                                   size_t pieces_count, struct sl_error *err)
+static enum sl_err
+layout_read_all(struct layout *l, Sluice__V1__Variable *const *variables,
+                size_t variables_count, Sluice__V1__Piece *const *pieces,
+                size_t pieces_count, uint32_t rows_shards, struct sl_error *err)
 {
     enum sl_err rc = SL_OK;
     uint64_t at = 0;
 
     l->variables = sl_calloc(variables_count, sizeof(*l->variables));
     l->pieces = sl_calloc(pieces_count, sizeof(*l->pieces));
-    l->shards = sl_calloc(pieces_count, sizeof(*l->shards));
+    l->shards = sl_calloc(pieces_count + rows_shards, sizeof(*l->shards));
     if (l->variables == NULL || l->pieces == NULL || l->shards == NULL)
         return sl_fail(err, SL_ENOMEM, "out of memory for the layout");
     for (size_t i = 0; i < variables_count && rc == SL_OK; i++)
@@ -146,6 +145,9 @@ static enum sl_err layout_read_all(struct layout *l,
         return sl_fail(err, SL_EINVAL,
                        "the pieces hold %llu elements, the variables %llu",
                        (unsigned long long)at, (unsigned long long)l->elements);
+    for (uint32_t i = 0; rc == SL_OK && i < rows_shards; i++)
+        l->shards[l->shards_count++] =
+            (struct layout_shard){at, 0, l->pieces_count, 0};
     return rc;
 }
 
@@ -153,13 +155,13 @@ enum sl_err layout_make(struct layout *out,
                         Sluice__V1__Variable *const *variables,
                         size_t variables_count,
                         Sluice__V1__Piece *const *pieces, size_t pieces_count,
-                        struct sl_error *err)
+                        uint32_t rows_shards, struct sl_error *err)
 {
     struct layout l = {0};
     enum sl_err rc;
 
     rc = layout_read_all(&l, variables, variables_count, pieces, pieces_count,
-                         err);
+                         rows_shards, err);
     if (rc == SL_OK)
         *out = l;
     else

@@ -5,7 +5,8 @@
 // checked form of Variable[] and Piece[] as JobOpen, CheckpointsReply and
 // manifests carry them: every row of every variable in exactly one piece,
 // pieces in model order, the pieces of a shard neighbours. So a shard is one
-// range of the flat vector and its payload is exactly that range.
+// range of the flat vector and its payload is exactly that range. Behind these
+// shards there may be some without elements, which have rows of tables alone.
 //
 // Threads  a layout is read-only after it was made: any.
 // Memory   layout_release; names are copied. The message arrays that
@@ -54,7 +55,8 @@ struct layout {
     uint64_t elements; // elements of the flat vector
 };
 
-// Makes *out, for layout_release, of the variables and their pieces, and checks
+// Makes *out, for layout_release, of the variables, their pieces and the number
+// of shards behind theirs that have none (at most WIRE_SHARDS_MAX), and checks
 // that they fit together; the messages, each checked by itself before
 // (wire_check), are borrowed for the call. SL_EINVAL: a piece or variable does
 // not fit, or two variables have one name; SL_ENOMEM.
@@ -62,7 +64,7 @@ enum sl_err layout_make(struct layout *out,
                         Sluice__V1__Variable *const *variables,
                         size_t variables_count,
                         Sluice__V1__Piece *const *pieces, size_t pieces_count,
-                        struct sl_error *err);
+                        uint32_t rows_shards, struct sl_error *err);
 void layout_release(struct layout *l); // all zeroes is allowed
 
 // Returns the index of the variable `name` in l->variables; UINT32_MAX: there

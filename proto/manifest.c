@@ -4,6 +4,7 @@
 
 #include "common/base/mem.h"
 #include "proto/pbjson.h"
+#include "proto/wire.h"
 
 static enum sl_err manifest_check_format(const json_t *root, const char *path,
                                          struct sl_error *err)
@@ -63,13 +64,35 @@ manifest_read_list(ProtobufCMessage ***list, size_t *count,
     return rc;
 }
 
+// Reads the number of shards that have rows of tables alone, which most
+// manifests do not have.
+static enum sl_err manifest_rows_shards(uint32_t *out, const json_t *root,
+                                        struct sl_error *err)
+{
+    uint64_t n = 0;
+    enum sl_err rc = json_object_get(root, "rows_shards") == NULL
+                         ? SL_OK
+                         : sl_json_u64(&n, root, "rows_shards", err);
+
+    if (rc == SL_OK && n > WIRE_SHARDS_MAX)
+        rc = sl_fail(err, SL_ECORRUPT, "'rows_shards' is above %d",
+                     WIRE_SHARDS_MAX);
+    *out = (uint32_t)n;
+    return rc;
+}
+
 enum sl_err manifest_layout(Sluice__V1__CheckpointsReply *out,
                             const json_t *root, struct sl_error *err)
 {
-    enum sl_err rc = manifest_read_list(
+    enum sl_err rc = manifest_rows_shards(&out->rows_shards, root, err);
+
+    // A job of tables alone has neither.
+    if (rc != SL_OK || (out->rows_shards > 0 &&
+                        json_array_size(json_object_get(root, "pieces")) == 0))
+        return rc;
+    rc = manifest_read_list(
         (ProtobufCMessage ***)&out->variables, &out->n_variables,
         &sluice__v1__variable__descriptor, root, "variables", err);
-
     if (rc == SL_OK)
         rc = manifest_read_list((ProtobufCMessage ***)&out->pieces,
                                 &out->n_pieces, &sluice__v1__piece__descriptor,

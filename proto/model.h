@@ -55,6 +55,7 @@
 // 16 train.inner.up and down with codes, which psservers must know as well
 // 17 audits of tables in mode async or hybrid, or in steps of several
 //    micro-batches
+// 18 tables alone: shards without variables, which psservers must know as well
 // 19 pushes that count several closures, which psservers must know as well
 // 21 train.inner.pace own
 // 22 train.average, which psservers alone must know, and train.norm, which
@@ -74,6 +75,7 @@
 #define MODEL_EDITION_OPEN 15
 #define MODEL_EDITION_CODED 16
 #define MODEL_EDITION_AUDITED 17
+#define MODEL_EDITION_BESIDE 18
 #define MODEL_EDITION_SETS 19
 #define MODEL_EDITION_PACES 21
 #define MODEL_EDITION_AVERAGES 22

@@ -431,10 +431,10 @@ enum sl_err build_external(struct model_build *b)
 {
     const Sluice__V1__ModelSpec *spec = b->spec;
 
-    if (spec->n_variables == 0)
+    if (spec->n_variables + spec->n_tables == 0)
         return sl_fail(b->err, SL_EINVAL,
                        "model.variables: an external model needs at least "
-                       "one variable");
+                       "one variable, or one of model.tables");
     for (size_t i = 0; i < spec->n_variables; i++) {
         const Sluice__V1__VariableSpec *from = spec->variables[i];
         struct model_variable v = {.node = MODEL_NONE};

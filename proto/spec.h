@@ -47,6 +47,10 @@ enum sl_err spec_check_new(const Sluice__V1__JobSpec *spec,
 // user's own. The spec need not be checked.
 bool spec_external(const Sluice__V1__JobSpec *spec);
 
+// Returns true if the model is external and has tables alone, no variables. The
+// spec need not be checked.
+bool spec_rows_only(const Sluice__V1__JobSpec *spec);
+
 // Returns checkpoint.every_seconds in ms, limited to what fits; 0: checkpoints
 // are not made by time.
 uint64_t spec_checkpoint_ms(const Sluice__V1__CheckpointSpec *checkpoint);

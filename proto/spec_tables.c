@@ -295,7 +295,8 @@ static bool tables_audited(const Sluice__V1__JobSpec *spec)
 // Returns the edition that the members of a checked job with tables need.
 static unsigned tables_edition(const Sluice__V1__JobSpec *spec)
 {
-    return tables_audited(spec)                  ? MODEL_EDITION_AUDITED
+    return spec_rows_only(spec)                  ? MODEL_EDITION_BESIDE
+           : tables_audited(spec)                ? MODEL_EDITION_AUDITED
            : spec_rows_wire(spec) == WIRE_INT8   ? MODEL_EDITION_INT8
            : spec_accumulate(spec) > 1           ? MODEL_EDITION_PARTS
            : spec_contributions(spec->train) > 0 ? MODEL_EDITION_ROUNDS

@@ -564,6 +564,12 @@ enum sl_err spec_check_placement(Sluice__V1__JobSpec *spec,
     if (rc == SL_OK)
         rc = spec_only("placement", &p->base, partitioner_fields[kind],
                        partitioners[kind], err);
+    if (rc == SL_OK && spec_rows_only(spec) &&
+        (kind != PART_AUTO || p->shard_bytes != 0))
+        return sl_fail(err, SL_EINVAL,
+                       "placement: it says how variables are cut, and the "
+                       "model has tables alone; leave all of it out but "
+                       "psservers");
     return rc == SL_OK ? check_rule(p, kind, err) : rc;
 }
 

@@ -104,6 +104,12 @@ bool spec_external(const Sluice__V1__JobSpec *spec)
            strcmp(spec->model->type, "external") == 0;
 }
 
+bool spec_rows_only(const Sluice__V1__JobSpec *spec)
+{
+    return spec_external(spec) && spec->model->n_variables == 0 &&
+           spec->model->n_tables > 0;
+}
+
 enum wire_type spec_type_of(const char *word, unsigned count,
                             enum wire_type missing)
 {

@@ -25,7 +25,8 @@ static enum sl_err read_layout(struct layout *out, const json_t *root,
     rc = manifest_layout(found, root, err);
     if (rc == SL_OK)
         rc = layout_make(out, found->variables, found->n_variables,
-                         found->pieces, found->n_pieces, err);
+                         found->pieces, found->n_pieces, found->rows_shards,
+                         err);
     wire_free(&found->base);
     return rc == SL_OK ? SL_OK : sl_prefix(err, rc, "%s", path);
 }
@@ -90,8 +91,8 @@ static enum sl_err manifest_parse_shard(struct checkpoint_manifest *m,
         return sl_prefix(err, SL_ECORRUPT, "%s: shards", path);
     if (shard >= m->layout.shards_count || m->shards[shard].path != NULL)
         return sl_fail(err, SL_ECORRUPT,
-                       "%s: shard %llu appears twice, or has no pieces", path,
-                       (unsigned long long)shard);
+                       "%s: shard %llu appears twice, or is not of the layout",
+                       path, (unsigned long long)shard);
     // A name that leads out of the folder is nothing that we wrote.
     if (strchr(file, '/') != NULL)
         return sl_fail(err, SL_ECORRUPT, "%s: '%s' is no file name", path,

@@ -256,6 +256,17 @@ static char *classes_text(const Sluice__V1__CheckpointsReply *reply)
     return text;
 }
 
+// Fails for a job that has tables alone.
+static enum sl_err export_has_variables(const struct layout *l,
+                                        struct sl_error *err)
+{
+    return l->variables_count > 0
+               ? SL_OK
+               : sl_fail(err, SL_EINVAL,
+                         "the job has no variables, tables alone: say which "
+                         "one by --table NAME");
+}
+
 static enum sl_err variables_of_job(struct export *e, struct api_client *api,
                                     const Sluice__V1__CheckpointsReply *reply,
                                     const Sluice__V1__Checkpoint *cut,
@@ -263,12 +274,14 @@ static enum sl_err variables_of_job(struct export *e, struct api_client *api,
 {
     enum sl_err rc =
         layout_make(&e->layout, reply->variables, reply->n_variables,
-                    reply->pieces, reply->n_pieces, err);
+                    reply->pieces, reply->n_pieces, reply->rows_shards, err);
 
     if (rc != SL_OK)
         return rc;
     e->classes = classes_text(reply);
-    rc = assemble_names_all(cut, &e->layout, err);
+    rc = export_has_variables(&e->layout, err);
+    if (rc == SL_OK)
+        rc = assemble_names_all(cut, &e->layout, err);
     if (rc == SL_OK)
         rc = export_space(e, err);
     for (size_t i = 0; rc == SL_OK && i < cut->n_shards; i++)
@@ -335,8 +348,10 @@ static enum sl_err manifest_space(struct export *e,
     const Sluice__V1__TableSpec *table = NULL;
     enum sl_err rc;
 
-    if (e->table == NULL)
-        return export_space(e, err);
+    if (e->table == NULL) {
+        rc = export_has_variables(&e->layout, err);
+        return rc == SL_OK ? export_space(e, err) : rc;
+    }
     rc = table_cut_find(&table, model != NULL ? model->tables : NULL,
                         model != NULL ? model->n_tables : 0, e->table, m->job,
                         err);

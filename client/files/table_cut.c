@@ -76,7 +76,8 @@ enum sl_err table_cut_open(struct table_export *x, struct api_client *api,
 
     if (rc == SL_OK)
         rc = layout_make(&layout, reply->variables, reply->n_variables,
-                         reply->pieces, reply->n_pieces, err);
+                         reply->pieces, reply->n_pieces, reply->rows_shards,
+                         err);
     if (rc != SL_OK)
         return rc;
     x->api = api;

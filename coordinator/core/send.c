@@ -721,6 +721,7 @@ void send_job_open(struct coord *c, const struct member *m,
         msg.n_variables = job->shards.layout->n_variables;
         msg.pieces = job->shards.layout->pieces;
         msg.n_pieces = job->shards.layout->n_pieces;
+        msg.rows_shards = job->shards.layout->rows_shards;
     }
     if (job->reports.has_facts) {
         facts.train_samples = job->reports.facts.train_samples;

@@ -168,6 +168,9 @@ static enum sl_err set_body(json_t *o, const struct manifest *m)
     if (rc == SL_OK)
         rc = set_list(o, "pieces", (ProtobufCMessage *const *)m->layout->pieces,
                       m->layout->n_pieces);
+    if (rc == SL_OK && m->layout->rows_shards > 0)
+        rc = manifest_set_key(o, "rows_shards",
+                              json_integer(m->layout->rows_shards));
     if (rc == SL_OK)
         rc = set_shards(o, m);
     return rc;

@@ -148,8 +148,9 @@ manifest_check_layout(const Sluice__V1__CheckpointsReply *reply,
 {
     struct layout layout = {0};
     size_t shards = reply->checkpoints[0]->n_shards;
-    enum sl_err rc = layout_make(&layout, reply->variables, reply->n_variables,
-                                 reply->pieces, reply->n_pieces, err);
+    enum sl_err rc =
+        layout_make(&layout, reply->variables, reply->n_variables,
+                    reply->pieces, reply->n_pieces, reply->rows_shards, err);
 
     if (rc == SL_OK && layout.shards_count != shards)
         rc = sl_fail(err, SL_ECORRUPT, "%zu shards, %u are right", shards,

@@ -170,6 +170,7 @@ static enum sl_err checkpoints(const struct job *job,
         view.n_variables = job->shards.layout->n_variables;
         view.pieces = job->shards.layout->pieces;
         view.n_pieces = job->shards.layout->n_pieces;
+        view.rows_shards = job->shards.layout->rows_shards;
     }
     rc = list == NULL || copies == NULL ? SL_ENOMEM
                                         : wire_dup(&copy, &view.base);

@@ -129,7 +129,7 @@ static enum sl_err read_pieces(struct plan *p,
     const Sluice__V1__Variable *v;
     enum sl_err rc;
 
-    if (spec->n_pieces == 0)
+    if (spec->n_pieces + spec->n_tables == 0)
         return sl_fail(err, SL_EINVAL, "the shard has no pieces");
     p->pieces = sl_calloc(spec->n_pieces, sizeof(*p->pieces));
     if (p->pieces == NULL)

@@ -239,8 +239,11 @@ static enum sl_err open_checked(struct fs *fs, const char *folder,
     return SL_OK;
 }
 
+// Returns the first byte of the values; NULL if the shard has rows alone.
 static const void *first_byte(const struct tensorfile *f, const struct plan *p)
 {
+    if (p->piece_count == 0)
+        return NULL;
     return tensorfile_data(f, tensorfile_find(f, p->pieces[0].name));
 }
 

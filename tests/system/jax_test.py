@@ -243,6 +243,10 @@ try:
     sluice.jax.Trainer({"w": w}, "refused", address, tables=[{"name": "a"}], mode="hybrid")
 except ValueError as error:
     assert "mode async" in str(error), error
+try:
+    sluice.jax.Trainer({}, "refused", address, tables=[{"name": "a"}])
+except ValueError as error:
+    assert "no parameter that is trained" in str(error), error
 print("as an array of rows")
 """
 

@@ -97,7 +97,7 @@ def rows_kept(c, table, dim):
     return out
 
 
-def check_exact(c, job, epochs):
+def check_rows(c, epochs):
     times = collections.Counter(int(i) for i in ids_of(range(SAMPLES)).ravel())
     for table, dim in (("users", DIM), ("items", DIM + 1)):
         rows = rows_kept(c, table, dim)
@@ -105,6 +105,10 @@ def check_exact(c, job, epochs):
         for number, row in rows.items():
             check_equal(row.tolist(), [FIRST - times[number] * epochs] * dim,
                         f"row {number} of {table}")
+
+
+def check_exact(c, job, epochs):
+    check_rows(c, epochs)
     check_equal(set(-exported(c, job)["sum"]), {SAMPLES * (SAMPLES - 1) // 2 * epochs},
                 "sum of samples")
 
@@ -132,6 +136,41 @@ def programs_and_psservers_are_killed_and_every_row_is_exact():
             check_counts(done)
             if "wire" not in words:  # the dense sum does not fit 8 bits
                 check_exact(c, job, epochs)
+
+
+def a_job_of_tables_alone_counts_each_step_once():
+    """Its shards have no variables; it goes on with its rows on more psservers."""
+    epochs = 100 if PATIENCE == 1 else 20
+
+    def spec(epochs, **words):
+        job = tables_job(epochs, **words)
+        del job["model"]["variables"]
+        return job
+
+    with Cluster(psservers=3, workers=0) as c:
+        with Programs(start_of(c)) as programs:
+            job = c.submit(spec(epochs), "--set", "placement.psservers=2")
+            c.wait_steps(job, 20)
+            programs.replace()
+            for name in ("ps-1", "ps-0", "coordinator"):
+                c.restart(name)
+                c.wait_steps(job, c.steps(job) + 20)
+            done = c.wait_state(job)
+        check_counts(done)
+        check_equal(len(done["shards"]), 2, "shards")
+        check_rows(c, epochs)
+        failed = c.run("export", job, "--to", c.dir / "none.safetensors", want=2)
+        check("the job has no variables, tables alone" in failed.stderr, failed.stderr)
+        with Programs(start_of(c), count=1):
+            more = c.submit(spec(epochs + 2, wire="bf16", rows_wire="f32"), "--resume", job)
+            done = c.wait_state(more)
+        check_counts(done)
+        check_equal(len(done["shards"]), 3, "shards of the job that goes on")
+        times = collections.Counter(int(i) for i in ids_of(range(SAMPLES)).ravel())
+        for table, dim in (("users", DIM), ("items", DIM + 1)):
+            check_equal(as_rows(sluice.export(more, c.address, table=table)),
+                        {i: [FIRST - (epochs + 2) * n] * dim for i, n in times.items()},
+                        f"rows of {table} behind both")
 
 
 STRANGE = PROGRAM.replace(
@@ -629,6 +668,7 @@ if __name__ == "__main__":
           a_job_that_is_resumed_between_kills_has_each_update_of_a_row_once,
           what_evicted_rows_had_is_what_was_pushed_and_is_in_no_row,
           a_lost_closure_says_so_in_each_call, programs_and_psservers_are_killed_and_every_row_is_exact,
+          a_job_of_tables_alone_counts_each_step_once,
           a_gradient_of_a_row_that_is_not_finite_counts_like_any_other,
           a_resumed_job_goes_on_with_its_rows_on_more_psservers,
           an_exported_table_has_the_rows_of_the_checkpoint,

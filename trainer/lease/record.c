@@ -34,10 +34,10 @@ static enum sl_err record_make_layout(struct record *r, struct sl_error *err)
     const Sluice__V1__JobOpen *open = r->open;
     enum sl_err rc;
 
-    if (open->n_pieces == 0 || open->geometry == NULL)
+    if (open->n_pieces + open->rows_shards == 0 || open->geometry == NULL)
         return SL_OK; // not placed yet: a probe comes first
     rc = layout_make(&r->layout, open->variables, open->n_variables,
-                     open->pieces, open->n_pieces, err);
+                     open->pieces, open->n_pieces, open->rows_shards, err);
     if (rc != SL_OK)
         return rc;
     r->shards = sl_malloc_array(r->layout.shards_count, sizeof(*r->shards));

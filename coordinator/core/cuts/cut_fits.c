@@ -296,7 +296,8 @@ bool resume_same_shards(const Sluice__V1__ResumeSource *from,
 {
     const Sluice__V1__CheckpointsReply *then = from->cut;
 
-    if (now->n_pieces != then->n_pieces)
+    if (now->n_pieces != then->n_pieces ||
+        now->rows_shards != then->rows_shards)
         return false;
     for (size_t i = 0; i < now->n_pieces; i++) {
         const Sluice__V1__Piece *a = now->pieces[i], *b = then->pieces[i];
@@ -374,11 +375,14 @@ void resume_needs(const Sluice__V1__ResumeSource *from,
                   const Sluice__V1__CheckpointsReply *layout, uint32_t shard,
                   bool *needed)
 {
-    struct piece_walk now = {layout, 0, layout->pieces[0]->elements};
-    struct piece_walk then = {from->cut, 0, from->cut->pieces[0]->elements};
-    bool more = true;
+    struct piece_walk now = {layout, 0, 0}, then = {from->cut, 0, 0};
+    bool more = layout->n_pieces > 0; // both, or neither
 
     memset(needed, 0, from->cut->checkpoints[0]->n_shards * sizeof(*needed));
+    if (more) {
+        now.end = resume_walk_piece(&now)->elements;
+        then.end = resume_walk_piece(&then)->elements;
+    }
     while (more) { // both pieces have an element in common
         if (resume_walk_piece(&now)->shard == shard)
             needed[resume_walk_piece(&then)->shard] = true;

@@ -77,6 +77,7 @@ static enum sl_err pack_open(struct buf *out, const Sluice__V1__JobSpec *spec,
     open.n_variables = layout->n_variables;
     open.pieces = layout->pieces;
     open.n_pieces = layout->n_pieces;
+    open.rows_shards = layout->rows_shards;
     down.kind_case = SLUICE__V1__ATTEND_DOWN__KIND_JOB_OPEN;
     down.job_open = &open;
     rc = wire_pack(&down.base, out);

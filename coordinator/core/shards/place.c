@@ -171,6 +171,7 @@ static enum sl_err place_make_layout(Sluice__V1__CheckpointsReply **out,
         return SL_ENOMEM;
     }
     l->n_pieces = d->plan.piece_count;
+    l->rows_shards = part_plan_empty(&d->plan);
     *out = l;
     return SL_OK;
 }
@@ -188,7 +189,7 @@ static uint32_t fewest_shards(const Sluice__V1__JobSpec *spec,
     spec_part_rule(&rule, &target, spec->placement);
     target = part_target(on_one->elements, target);
     even = sl_ceil_div(on_one->elements * PART_ELEMENT_BYTES, target);
-    if (rule.kind != PART_AUTO || (most != 0 && most < even) ||
+    if (rule.kind != PART_AUTO || even == 0 || (most != 0 && most < even) ||
         on_one->shard_count < even)
         return on_one->shard_count;
     return (uint32_t)even;

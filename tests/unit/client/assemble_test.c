@@ -48,7 +48,7 @@ static void net_init(struct net *n)
     set_piece(&n->piece[2], 1, 0, 3, 1, 3);
     for (int i = 0; i < 3; i++)
         n->pieces[i] = &n->piece[i];
-    T_OK(layout_make(&n->layout, n->variables, 2, n->pieces, 3, t_err()));
+    T_OK(layout_make(&n->layout, n->variables, 2, n->pieces, 3, 0, t_err()));
 }
 
 static void count_up(float flat[ALL])

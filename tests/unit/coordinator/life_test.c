@@ -149,6 +149,49 @@ TEST(life, tables_are_for_members_that_know_them)
     world_release(&w);
 }
 
+static const char alone_job[] =
+    "{\"name\":\"alone\",\"model\":{\"type\":\"external\",\"tables\":[{"
+    "\"name\":\"users\",\"dim\":16}]},\"optimizer\":{\"type\":"
+    "\"sgd\",\"learning_rate\":0.5},\"data\":{\"train\":{\"format\":"
+    "\"external\",\"samples\":40}},\"train\":{\"batch\":4,\"epochs\":2,"
+    "\"steps_per_closure\":2}}";
+
+// Older members know no shard without variables.
+TEST(life, tables_alone_are_for_members_that_know_such_shards)
+{
+    struct world w;
+    Sluice__V1__JobStatus *s;
+    struct fake_member *m;
+
+    world_init(&w, t_seed());
+    w.edition = MODEL_EDITION_BESIDE;
+    world_add(&w, FAKE_PSSERVER, "ps-old")->edition = MODEL_EDITION_AUDITED;
+    m = world_add(&w, FAKE_WORKER, "w-old");
+    m->edition = MODEL_EDITION_AUDITED;
+    m->external = true;
+    world_submit(&w, alone_job);
+    T_FALSE(world_run(&w, JOB_RUNNING, 4000));
+    s = world_status(&w);
+    T_EQ(s->state, JOB_PLACING);
+    T_HAS(s->reason, "waiting for a psserver that keeps tables (edition 18)");
+    wire_free(&s->base);
+    m = world_add(&w, FAKE_PSSERVER, "ps-new");
+    m->edition = MODEL_EDITION_BESIDE;
+    T_FALSE(world_run(&w, JOB_FINISHED, 4000));
+    s = world_status(&w);
+    T_EQ(s->state, JOB_RUNNING);
+    T_EQ(s->n_shards, 1);
+    T_EQ(s->steps_counted, 0);
+    wire_free(&s->base);
+    T_EQ(m->shards[0].tables, 1);
+    m = world_add(&w, FAKE_WORKER, "w-new");
+    m->edition = MODEL_EDITION_BESIDE;
+    m->external = true;
+    T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
+    check_end(&w);
+    world_release(&w);
+}
+
 static const char rounds_job[] =
     "{\"name\":\"rounds\",\"model\":{\"input_shape\":[2],\"layers\":[{\"type\":"
     "\"embedding\",\"ids\":\"user\",\"rows\":\"dynamic\",\"output_dim\":8},{"

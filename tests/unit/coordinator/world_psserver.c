@@ -118,7 +118,7 @@ static void take_place(struct world *w, struct fake_member *m,
     struct fake_shard *f = &m->shards[place->shard->shard];
 
     T_EQ(place->shard->geometry->samples, 40);
-    T_GT(place->shard->n_pieces, 0);
+    T_GT(place->shard->n_pieces + place->shard->n_tables, 0);
     T_GT(place->shard->shards, place->shard->shard);
     f->sources = place->shard->n_sources;
     f->tables = place->shard->n_tables;

@@ -181,7 +181,7 @@ void fake_worker_read(struct world *w, struct fake_member *m,
 {
     switch (message->kind_case) {
     case SLUICE__V1__ATTEND_DOWN__KIND_JOB_OPEN:
-        if (message->job_open->n_pieces > 0)
+        if (message->job_open->geometry != NULL)
             m->opened = message->job_open->job;
         m->sent_scale = message->job_open->loss_scale;
         take_map(m, message->job_open->map);

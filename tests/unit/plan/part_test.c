@@ -278,6 +278,26 @@ TEST(part, small_models_still_use_all_servers)
     part_plan_release(&p);
 }
 
+TEST(part, a_model_without_variables_has_a_shard_on_each_server)
+{
+    const struct part_rule fixed = {.kind = PART_FIXED, .count = 7};
+    const struct part_var v = {5, 5, false};
+    struct part_plan p;
+
+    T_OK(part_plan_make(&p, NULL, 0, &fixed, 0, 3, t_err()));
+    T_EQ(p.shard_count, 3);
+    T_EQ(part_plan_empty(&p), 3);
+    T_EQ(p.piece_count + p.elements, 0);
+    for (uint32_t s = 0; s < 3; s++) {
+        T_EQ(p.shards[s].server, s);
+        T_EQ(p.shards[s].elements + p.shards[s].pieces, 0);
+    }
+    part_plan_release(&p);
+    T_OK(part_plan_make(&p, &v, 1, &automatic, 0, 3, t_err()));
+    T_EQ(part_plan_empty(&p), 0);
+    part_plan_release(&p);
+}
+
 TEST(part, a_new_number_of_servers)
 {
     struct part_shard shards[5] = {{.elements = 10},
@@ -304,7 +324,6 @@ TEST(part, refuses_what_it_cannot)
     v = (struct part_var){UINT64_MAX, 3, false};
     T_FAILS(SL_EINVAL, part_plan_make(&p, &v, 1, &automatic, 0, 1, t_err()));
     v = (struct part_var){5, 5, false};
-    T_FAILS(SL_EINVAL, part_plan_make(&p, &v, 0, &automatic, 0, 1, t_err()));
     T_FAILS(SL_EINVAL, part_plan_make(&p, &v, 1, &automatic, 0, 0, t_err()));
 }
 

@@ -50,7 +50,7 @@ TEST(layout, what_part_cut_comes_back)
         T_OK(layout_variables(&variables, m));
         T_OK(layout_pieces(&pieces, &plan));
         T_OK(layout_make(&l, variables, m->variables_count, pieces,
-                         plan.piece_count, t_err()));
+                         plan.piece_count, 0, t_err()));
         T_EQ(l.elements, m->elements);
         T_EQ(l.shards_count, plan.shard_count);
         for (uint32_t s = 0; s < l.shards_count; s++) {
@@ -75,6 +75,30 @@ TEST(layout, what_part_cut_comes_back)
     model_free(m);
 }
 
+TEST(layout, shards_of_rows_alone_come_last)
+{
+    struct layout l;
+    Sluice__V1__CheckpointsReply *r =
+        (void *)t_make(&sluice__v1__checkpoints_reply__descriptor,
+                       "{'variables':[{'name':'a','shape':[4]}],'pieces':[{"
+                       "'rows':4,'elements':4}]}");
+
+    T_OK(layout_make(&l, r->variables, 1, r->pieces, 1, 2, t_err()));
+    T_EQ(l.shards_count, 3);
+    T_EQ(l.elements, 4);
+    T_EQ(l.shards[0].elements, 4);
+    for (uint32_t s = 1; s < 3; s++) {
+        T_EQ(l.shards[s].first, 4);
+        T_EQ(l.shards[s].elements + l.shards[s].pieces, 0);
+    }
+    layout_release(&l);
+    T_OK(layout_make(&l, NULL, 0, NULL, 0, 2, t_err()));
+    T_EQ(l.shards_count, 2);
+    T_EQ(l.elements, 0);
+    layout_release(&l);
+    wire_free(&r->base);
+}
+
 static enum sl_err make(struct layout *l, const char *pieces,
                         struct sl_error *err)
 {
@@ -88,7 +112,7 @@ static enum sl_err make(struct layout *l, const char *pieces,
         "{'name':'c'}],'pieces':[%s]}",
         pieces);
     r = (void *)t_make(&sluice__v1__checkpoints_reply__descriptor, text);
-    rc = layout_make(l, r->variables, r->n_variables, r->pieces, r->n_pieces,
+    rc = layout_make(l, r->variables, r->n_variables, r->pieces, r->n_pieces, 0,
                      err);
     wire_free(&r->base);
     return rc;

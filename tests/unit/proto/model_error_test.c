@@ -367,7 +367,8 @@ TEST(model_error, the_rest_of_the_model)
             "model.variables: only an external model (type: external) lists "
             "variables");
     refused("{'type':'external'}", "model.variables: an external model needs "
-                                   "at least one variable");
+                                   "at least one variable, or one of "
+                                   "model.tables");
     refused("{'type':'external','layers':[{}]}",
             "model: an external model lists variables; it has no layers and no "
             "output");

@@ -67,6 +67,37 @@ TEST(spec_tables, a_table_that_says_little_gets_the_rest)
     wire_free(&spec->base);
 }
 
+TEST(spec_tables, a_model_may_have_tables_alone)
+{
+    static const char job[] =
+        "{'name':'a','model':{'type':'external','tables':[{'name':'users',"
+        "'dim':16}]}," SGD "," SAMPLES "%s}";
+    static const char *const wrong[] = {
+        ",'placement':{'partitioner':'fixed','shards':2}",
+        ",'placement':{'shard_bytes':1048576}",
+    };
+    char text[1000];
+    Sluice__V1__JobSpec *spec;
+
+    snprintf(text, sizeof(text), job, ",'placement':{'psservers':2}");
+    spec = (void *)t_make(SPEC, text);
+    for (int again = 0; again < 2; again++) {
+        T_OK(spec_check(spec, t_err()));
+        T_EQ(spec->model->edition, MODEL_EDITION_BESIDE);
+        T_TRUE(spec_rows_only(spec));
+    }
+    wire_free(&spec->base);
+    for (size_t i = 0; i < SL_COUNT(wrong); i++) {
+        struct sl_error err = SL_ERROR_INIT;
+
+        snprintf(text, sizeof(text), job, wrong[i]);
+        spec = (void *)t_make(SPEC, text);
+        T_FAILS(SL_EINVAL, spec_check(spec, &err));
+        T_HAS(err.text, "placement: it says how variables are cut");
+        wire_free(&spec->base);
+    }
+}
+
 TEST(spec_tables, a_table_that_says_all_is_told_so)
 {
     Sluice__V1__JobSpec *spec = tables_checked(

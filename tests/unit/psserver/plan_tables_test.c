@@ -242,6 +242,23 @@ TEST(plan_tables, a_job_with_tables_has_no_more_steps_than_versions)
     T_HAS(err.text, "tables");
 }
 
+TEST(plan_tables, a_shard_may_have_rows_alone)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct plan p;
+    struct kit k;
+
+    kit_init(&k);
+    k.spec.n_pieces = 0;
+    T_FAILS(SL_EINVAL, plan_read(&p, &k.spec, &err));
+    T_HAS(err.text, "the shard has no pieces");
+    kit_table(&k, "a", 4);
+    T_OK(plan_read(&p, &k.spec, t_err()));
+    T_EQ(p.piece_count + p.run_count + p.elements, 0);
+    T_EQ(p.table_count, 1);
+    plan_release(&p);
+}
+
 TEST(plan_tables, steps_of_micro_batches_have_rows)
 {
     struct plan p;

@@ -386,6 +386,77 @@ TEST(shard_tables, T6_a_snapshot_has_rows_and_waiting_ids_of_its_instant)
     crash_fs_free(disk);
 }
 
+// Makes a shard that has two tables and no variables.
+static struct shard *shard_of_rows_alone(struct kit *k)
+{
+    static const char *const names[] = {"users", "tags"};
+    struct shard *s = NULL;
+    struct plan plan;
+
+    kit_init(k);
+    k->spec.n_pieces = 0;
+    for (uint32_t i = 0; i < TABLES; i++)
+        kit_table(k, names[i], DIM);
+    T_ASSERT(plan_read(&plan, &k->spec, NULL) == SL_OK);
+    for (uint32_t i = 0; i < TABLES; i++) {
+        sl_free(plan.tables[i].name);
+        plan.tables[i] = kit_plan_table(names[i], &plan, i, DIM);
+    }
+    T_ASSERT(shard_new(&s, &plan) == SL_OK);
+    return s;
+}
+
+TEST(shard_tables, a_shard_may_have_rows_alone)
+{
+    struct crash_fs *disk = crash_fs_new(t_seed());
+    struct fs *fs = crash_fs_ops(disk);
+    float users[IDS], tags[IDS];
+    struct wire_pull_reply reply;
+    struct wire_pull pull = {.job = 7, .job_incarnation = 1, .shard = 2};
+    struct tagged_file *file;
+    struct wire_push push;
+    struct shard *s, *back;
+    struct sl_slices all;
+    struct wire_tag tag;
+    struct kit k;
+
+    s = shard_of_rows_alone(&k);
+    shard_admit(s, 1);
+    number_ids(IDS);
+    push = push_rows(&w, 0, IDS, 2);
+    all = push.payload;
+    T_OK(slices_sub(&push.payload, &all, 0, 0));
+    counted(s, &push, WIRE_PUSH_COUNTED);
+    counted(s, &push, WIRE_PUSH_DUPLICATE);
+    push = push_rows(&w, 1, IDS, 2); // with elements that it does not have
+    T_FAILS(SL_EINVAL,
+            shard_push(s, &push, &(struct wire_push_reply){0}, NULL, t_err()));
+    T_OK(shard_pull(s, &pull, &reply, &tag, t_err()));
+    tag = kit_snap(fs, "d", s);
+    T_OK(snap_values(fs, "d", &s->plan, tag, &file, t_err()));
+    T_EQ(file->bytes, 0);
+    read_rows_of(s, file, &w, IDS, users, tags);
+    T_EQ(users[0], FIRST - 2);
+    tagged_file_unref(file);
+    shard_unref(s);
+    back = shard_of_rows_alone(&k);
+    T_OK(snap_read(fs, "d", tag, tag, back, t_err()));
+    shard_admit(back, 2);
+    T_EQ(once_version(&back->once), 1);
+    read_rows(back, &w, IDS, users, tags);
+    for (size_t i = 0; i < IDS; i++)
+        T_EQ(users[i] + tags[i], 2 * (FIRST - 2));
+    shard_unref(back);
+    s = admitted_with_tables(&k); // it has elements, and wants a payload
+    push = push_rows(&w, 0, IDS, 2);
+    all = push.payload;
+    T_OK(slices_sub(&push.payload, &all, 0, 0));
+    T_FAILS(SL_EINVAL,
+            shard_push(s, &push, &(struct wire_push_reply){0}, NULL, t_err()));
+    shard_unref(s);
+    crash_fs_free(disk);
+}
+
 // Each of eight buckets is examined by an update that touches no row.
 TEST(shard_tables, rows_of_a_snapshot_are_read_while_pushes_go_on)
 {
