@@ -158,6 +158,8 @@ def a_job_of_tables_alone_counts_each_step_once():
             done = c.wait_state(job)
         check_counts(done)
         check_equal(len(done["shards"]), 2, "shards")
+        said = c.run("events", job).stdout
+        check("the rows of tables lie in 2 shards on 2 psservers" in said, said)
         check_rows(c, epochs)
         failed = c.run("export", job, "--to", c.dir / "none.safetensors", want=2)
         check("the job has no variables, tables alone" in failed.stderr, failed.stderr)

@@ -3,6 +3,7 @@
 // as if it were now.
 #include "coordinator/core/shards/place.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -338,14 +339,18 @@ static bool place_is_settled(struct coord *c, const struct job *job,
 
 static void say_placed(struct coord *c, const struct job *job, uint32_t servers)
 {
+    char what[40] = "rows"; // of a job of tables alone
+
+    if (job->shards.parameters > 0)
+        snprintf(what, sizeof(what), "%llu parameters",
+                 (ull)job->shards.parameters);
     LOG(INFO, "job placed", "job=%s shards=%u psservers=%u closures=%llu",
         job->id_text, job->shards.count, servers,
         (ull)job->shards.evidence.closures);
     happened_job(c, EVENT_JOB_PLACED, job, NULL,
-                 "the %llu parameters of %s lie in %u %s on %u %s",
-                 (ull)job->shards.parameters, job->name, job->shards.count,
-                 job->mode->on_workers ? "parts" : "shards", servers,
-                 job->mode->on_workers ? "workers" : "psservers");
+                 "the %s of %s lie in %u %s on %u %s", what, job->name,
+                 job->shards.count, job->mode->on_workers ? "parts" : "shards",
+                 servers, job->mode->on_workers ? "workers" : "psservers");
 }
 
 void place_job(struct coord *c, struct job *job)
