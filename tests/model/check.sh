@@ -97,4 +97,12 @@ done
 for mistake in SOME ALL FIRST STAY MIX; do
     run L_$mistake 1 local.pml -DFALLS=1 -DRESTARTS=0 -DLOSSES=0 -DSETS -DB_$mistake
 done
+run fragments 0 fragments.pml -DNK=2 -DBAR=1
+run fragments_falls 0 fragments.pml -DBAR=3 -DLEAVES=0
+run fragments_restart 0 fragments.pml -DNK=2 -DBAR=1 -DFALLS=0 -DRESTARTS=1
+run fragments_one 0 fragments.pml -DNK=2 -DBAR=1 -DM=1
+for mistake in EARLY LAST AGAIN PART BOTH; do
+    run L8_$mistake 1 fragments.pml -DNK=2 -DBAR=1 -DB_$mistake
+done
+run L8_MIX 1 fragments.pml -DBAR=3 -DLEAVES=0 -DB_MIX
 exit $bad
