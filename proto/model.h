@@ -57,6 +57,7 @@
 //    micro-batches
 // 18 tables alone: shards without variables, which psservers must know as well
 // 19 pushes that count several closures, which psservers must know as well
+// 20 train.fragments and train.overlap
 // 21 train.inner.pace own
 // 22 train.average, which psservers alone must know, and train.norm, which
 //    workers must
@@ -77,6 +78,7 @@
 #define MODEL_EDITION_AUDITED 17
 #define MODEL_EDITION_BESIDE 18
 #define MODEL_EDITION_SETS 19
+#define MODEL_EDITION_FRAGMENTS 20
 #define MODEL_EDITION_PACES 21
 #define MODEL_EDITION_AVERAGES 22
 #define MODEL_INPUTS_OLD 8

@@ -22,6 +22,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "plan/fragments.h"
 #include "plan/optimizer.h"
 #include "plan/part.h"
 #include "plan/rate.h"
@@ -100,6 +101,9 @@ struct spec_inner {
     bool keep;               // slots go on from the worker's last contribution
     bool own;                // a slower worker has fewer closures
     enum wire_type up, down; // of contributions, and of parameters
+    // Share of its own parameters that a worker keeps when new ones come, if it
+    // streams.
+    double blend;
 };
 
 #define SPEC_INNER_STEPS_MOST (1 << 20)
@@ -118,6 +122,14 @@ bool spec_norm_median(const Sluice__V1__TrainSpec *train);
 
 // Returns true if the mean of a round is that of directions (train.average).
 bool spec_directions(const Sluice__V1__TrainSpec *train);
+
+// Returns true if a worker takes closures of a checked spec in mode local one
+// after another, and its parameters leave and come meanwhile, in parts
+// (train.fragments) or with an overlap (L8).
+bool spec_streams(const Sluice__V1__TrainSpec *train);
+// Returns the number of these parts, train.fragments, or its default; at most
+// FRAGMENTS_MOST.
+uint32_t spec_fragments(const Sluice__V1__TrainSpec *train);
 
 // Returns train.inner of a spec in mode local, or its defaults.
 struct spec_inner spec_inner(const Sluice__V1__TrainSpec *train);

@@ -15,6 +15,8 @@
 #define OUTER_RATE 0.7
 #define OUTER_MOMENTUM 0.9
 
+#define BLEND 0.5 // arXiv 2501.18512
+
 #define MAX_NORM_RATIO 10
 #define MAX_NORM_RATIO_MOST 1e6
 
@@ -51,6 +53,17 @@ bool spec_directions(const Sluice__V1__TrainSpec *train)
     return train->average != NULL && strcmp(train->average, averages[1]) == 0;
 }
 
+bool spec_streams(const Sluice__V1__TrainSpec *train)
+{
+    return (train->has_fragments && train->fragments > 1) ||
+           (train->has_overlap && train->overlap > 0);
+}
+
+uint32_t spec_fragments(const Sluice__V1__TrainSpec *train)
+{
+    return train->has_fragments ? train->fragments : 1;
+}
+
 struct spec_inner spec_inner(const Sluice__V1__TrainSpec *train)
 {
     enum wire_type wire = spec_type_of(train->wire, WIRE_TYPES, WIRE_F32);
@@ -66,6 +79,9 @@ struct spec_inner spec_inner(const Sluice__V1__TrainSpec *train)
         .own = i != NULL && i->pace != NULL && strcmp(i->pace, paces[1]) == 0,
         .up = spec_type_of(i != NULL ? i->up : NULL, WIRE_CODES, wire),
         .down = spec_type_of(i != NULL ? i->down : NULL, WIRE_CODES, wire),
+        .blend = i != NULL && i->has_blend ? i->blend
+                 : train->overlap > 0      ? BLEND
+                                           : 0,
     };
 }
 
@@ -134,6 +150,96 @@ static enum sl_err check_codes(const Sluice__V1__InnerSpec *i,
     return rc;
 }
 
+// Returns the name of what the spec says that is of streams alone; NULL: none.
+static const char *says_streams(const Sluice__V1__TrainSpec *t)
+{
+    return t->inner != NULL && t->inner->has_blend ? "inner.blend"
+           : t->has_overlap && t->overlap > 0      ? "overlap"
+           : t->has_fragments                      ? "fragments"
+                                                   : NULL;
+}
+
+// Checks the parts in which parameters are pushed, and sets the closure by
+// their number: one part leaves after each.
+static enum sl_err check_fragments(Sluice__V1__TrainSpec *t,
+                                   struct sl_error *err)
+{
+    uint32_t steps = t->inner->steps, parts = spec_fragments(t);
+    enum sl_err rc =
+        spec_range("train.fragments", parts, 1, FRAGMENTS_MOST, err);
+
+    if (rc != SL_OK || !spec_streams(t))
+        return rc;
+    if (steps % parts != 0)
+        return sl_fail(err, SL_EINVAL,
+                       "train.fragments: wants a divisor of train.inner.steps, "
+                       "which is %u, got %u",
+                       steps, parts);
+    SPEC_DEFAULT(t->inner, closure, steps / parts);
+    if (t->inner->closure == steps / parts)
+        return SL_OK;
+    return sl_fail(err, SL_EINVAL,
+                   "train.inner.closure: one fragment leaves after each, so it "
+                   "is train.inner.steps / train.fragments, %u, got %u; leave "
+                   "it out",
+                   steps / parts, t->inner->closure);
+}
+
+// A worker that streams begins no contribution: parts of it leave and come at
+// all times.
+static enum sl_err check_stream_inner(Sluice__V1__TrainSpec *t,
+                                      struct sl_error *err)
+{
+    if (t->inner->has_blend && !(t->inner->blend >= 0 && t->inner->blend < 1))
+        return sl_fail(err, SL_EINVAL,
+                       "train.inner.blend: wants a share of at least 0 and "
+                       "below 1, got %g",
+                       t->inner->blend);
+    if (t->inner->moments != NULL && strcmp(t->inner->moments, moments[0]) == 0)
+        return sl_fail(err, SL_EINVAL,
+                       "train.inner.moments: contributions of fragments, or "
+                       "with an overlap, have no common beginning; take keep, "
+                       "or leave it out");
+    if (t->has_max_norm_ratio && t->max_norm_ratio > 0)
+        return sl_fail(err, SL_EINVAL,
+                       "train.max_norm_ratio: with train.%s a part of a "
+                       "contribution is applied before all of it is known; "
+                       "leave it out",
+                       says_streams(t));
+    SPEC_DEFAULT(t, max_norm_ratio, 0);
+    return spec_string(&t->inner->moments, moments[1]);
+}
+
+static enum sl_err check_streams(Sluice__V1__TrainSpec *t, bool external,
+                                 struct sl_error *err)
+{
+    if (!spec_streams(t))
+        return t->inner->has_blend
+                   ? sl_fail(err, SL_EINVAL,
+                             "train.inner.blend: a contribution without "
+                             "train.overlap or train.fragments begins with the "
+                             "psservers' parameters; leave it out")
+                   : SL_OK;
+    if (external)
+        return sl_fail(err, SL_EINVAL,
+                       "train.%s: a program pushes all that it has at once; "
+                       "leave it out",
+                       says_streams(t));
+    if (!spec_open(t))
+        return sl_fail(err, SL_EINVAL,
+                       "train.%s: a round whose slots are fixed waits for "
+                       "whole contributions; set train.quorum below "
+                       "train.contributions, or leave it out",
+                       says_streams(t));
+    if (t->overlap >= t->inner->closure)
+        return sl_fail(err, SL_EINVAL,
+                       "train.overlap: what was pushed has to come before the "
+                       "next is pushed, %u steps later "
+                       "(train.inner.steps / train.fragments), got %u",
+                       t->inner->closure, t->overlap);
+    return check_stream_inner(t, err);
+}
+
 // Slots of a fixed round are closures, so one that counts several is of open
 // rounds alone.
 static enum sl_err check_closure(const Sluice__V1__TrainSpec *t, bool external,
@@ -168,6 +274,12 @@ static enum sl_err check_pace(Sluice__V1__TrainSpec *t, bool external,
     if (rc == SL_OK)
         rc = spec_word("train.inner.pace", t->inner->pace, paces,
                        SL_COUNT(paces), NULL, err);
+    if (rc == SL_OK && spec_inner(t).own && spec_streams(t))
+        return sl_fail(err, SL_EINVAL,
+                       "train.inner.pace: with train.%s a fragment leaves "
+                       "after each closure, at its worker's own pace; leave it "
+                       "out",
+                       says_streams(t));
     if (rc != SL_OK || !spec_inner(t).own || spec_sets(t))
         return rc;
     if (external)
@@ -198,7 +310,11 @@ static enum sl_err check_inner(Sluice__V1__TrainSpec *t, bool external,
     SPEC_DEFAULT(t->inner, steps, INNER_STEPS);
     rc = spec_range("train.inner.steps", t->inner->steps, 1,
                     SPEC_INNER_STEPS_MOST, err);
+    if (rc == SL_OK)
+        rc = check_fragments(t, err);
     SPEC_DEFAULT(t->inner, closure, t->inner->steps);
+    if (rc == SL_OK)
+        rc = check_streams(t, external, err);
     if (rc == SL_OK)
         rc = check_closure(t, external, err);
     if (rc == SL_OK)
@@ -308,6 +424,8 @@ static const char *says_local(const Sluice__V1__TrainSpec *t)
            : t->outer != NULL      ? "outer"
            : t->has_quorum         ? "quorum"
            : t->has_grace_ms       ? "grace_ms"
+           : t->has_fragments      ? "fragments"
+           : t->has_overlap        ? "overlap"
            : t->has_max_norm_ratio ? "max_norm_ratio"
            : t->average != NULL    ? "average"
            : t->norm != NULL       ? "norm"
@@ -353,6 +471,11 @@ static enum sl_err check_norm(const Sluice__V1__TrainSpec *t, bool external,
     if (t->norm != NULL)
         rc =
             spec_word("train.norm", t->norm, norms, SL_COUNT(norms), NULL, err);
+    if (rc == SL_OK && spec_norm_median(t) && spec_streams(t))
+        return sl_fail(err, SL_EINVAL,
+                       "train.norm: with train.%s a part of a contribution "
+                       "leaves before all of it is known; leave it out",
+                       says_streams(t));
     if (rc == SL_OK && spec_norm_median(t) && external)
         rc = sl_fail(err, SL_EINVAL,
                      "train.norm: a program pushes its change by itself; scale "
@@ -427,6 +550,7 @@ enum sl_err spec_check_local(Sluice__V1__JobSpec *spec, struct sl_error *err)
     if (rc == SL_OK)
         spec_needs(spec, spec_norm_median(t) ? MODEL_EDITION_AVERAGES
                          : spec_inner(t).own ? MODEL_EDITION_PACES
+                         : spec_streams(t)   ? MODEL_EDITION_FRAGMENTS
                          : spec_sets(t)      ? MODEL_EDITION_SETS
                          : spec_coded(spec)  ? MODEL_EDITION_CODED
                          : spec_open(t)      ? MODEL_EDITION_OPEN

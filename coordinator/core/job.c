@@ -64,6 +64,13 @@ bool job_able(const struct job *job, const struct member *m)
            (!job->external || job->mode->able == NULL || job->mode->able(m));
 }
 
+uint32_t job_streams(const struct job *job)
+{
+    const Sluice__V1__TrainSpec *train = job->spec->train;
+
+    return spec_streams(train) ? spec_fragments(train) + 1 : 0;
+}
+
 unsigned job_shard_edition(const struct job *job)
 {
     return spec_directions(job->spec->train)        ? MODEL_EDITION_AVERAGES

@@ -197,7 +197,7 @@ struct job {
 
     // When its open rounds are ended, in local mode with a quorum. Changed by:
     // mode_open.
-    struct meeting meeting;
+    struct meeting meeting[FRAGMENTS_MOST]; // by fragment
 
     // Reports of workers. Changed by: reports, stall, rings.
     struct job_reports reports;
@@ -279,6 +279,11 @@ bool job_ended(const struct job *job);
 // Returns true if worker m's program is new enough for the job's layers and,
 // for an external job, can take part in its mode.
 bool job_able(const struct job *job, const struct member *m);
+
+// Returns how many leases of the job a worker may hold of which the steps are
+// taken: fragments have yet to leave, or to arrive (L8). 0: contributions leave
+// whole.
+uint32_t job_streams(const struct job *job);
 
 // Returns the lowest edition of the layers that a psserver with a shard of the
 // job must know; 0: any will do. Evaluations of layers with rows read rows of

@@ -796,8 +796,8 @@ static enum sl_err fill_lease(struct lease_parts *p, const struct coord *c,
 
 void send_leases(struct coord *c, struct member *m)
 {
-    struct lease_parts part[DISPATCH_LEASES_MOST];
-    Sluice__V1__Lease *list[DISPATCH_LEASES_MOST];
+    struct lease_parts part[DISPATCH_LEASES_ALL];
+    Sluice__V1__Lease *list[DISPATCH_LEASES_ALL];
     Sluice__V1__Leases msg = SLUICE__V1__LEASES__INIT;
     DOWN(down, LEASES, leases, &msg);
     const struct list_node *n = &m->leases.head;

@@ -21,6 +21,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "plan/fragments.h"
+
 // Bounds of the leases that a worker may hold. With two, one is computed and
 // one waits behind it, so that dispatch is never waited for. Where leases end
 // within less than DISPATCH_AHEAD_MS, as many wait as last that long, and they
@@ -30,6 +32,10 @@
 #define DISPATCH_LEASES_LEAST 2
 #define DISPATCH_LEASES_MOST 8
 #define DISPATCH_AHEAD_MS 4
+
+// All that a worker may hold: those that a stream has computed, its first, and
+// a place in a group besides (member_computes).
+#define DISPATCH_LEASES_ALL (DISPATCH_LEASES_MOST + FRAGMENTS_MOST + 2)
 
 // The same time for contributions to rounds, while no other job wants the
 // worker: each round is waited for, so a shorter queue makes no round end

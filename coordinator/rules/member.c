@@ -211,7 +211,9 @@ void members_lose(struct members *ms, struct member *m, const char *why)
 
 uint32_t member_computes(const struct member *m)
 {
-    return m->lease_count - (m->seated && m->lease_count > 0);
+    uint32_t idle = m->seated + m->streams;
+
+    return m->lease_count > idle ? m->lease_count - idle : 0;
 }
 
 void member_holds(struct member *m, uint32_t leases)
@@ -261,6 +263,7 @@ void members_forget_pace(struct members *ms)
 
         m->lease_ms = DISPATCH_AHEAD_MS;
         m->lease_most = DISPATCH_LEASES_LEAST;
+        m->streams = 0;
         if (m->role == MEMBER_WORKER)
             member_holds(m, m->lease_count);
     }

@@ -141,6 +141,8 @@ struct member {
     struct list leases;  // worker: struct work, oldest first
     uint32_t lease_count, lease_most; // most: see dispatch.h
     bool seated;             // worker: one of `leases` is a place in a group
+    uint32_t streams;        // worker: leases whose closures are computed, but
+                             // not yet counted everywhere, at most (L8)
     struct list_node unsent; // link in members.unsent
     uint32_t leases_unsent;  // how many of its newest leases are unsent
     // worker: takes leases, from half of lease_most until it has all
@@ -207,7 +209,7 @@ void member_leaves_out(struct member *m, const char *what);
 void member_holds(struct member *m, uint32_t leases);
 
 // Returns the number of leases that the worker holds, not counting its place in
-// a group.
+// a group, nor those that a stream has computed.
 uint32_t member_computes(const struct member *m);
 
 // Counts the newest lease in m->leases as not sent yet: the next send_leases

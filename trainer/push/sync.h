@@ -94,6 +94,13 @@ struct sync_step {
     // the closure is closed. Their evidence is the caller's.
     const struct wire_push_key *more;
     uint32_t more_count;
+    // The closure that comes before those, borrowed as long, with samples and
+    // digest: the open one is in no part of the push (L8). NULL: the open one.
+    const struct wire_push_key *first;
+    // The range is ready again (wait) when parameters have come that are of
+    // after the push; else, where the shard holds the push, the old ones will
+    // do.
+    bool newer;
 };
 
 // What is pulled of one range: blocks of ids without elements, one for each

@@ -357,9 +357,14 @@ static uint32_t ps_next(struct sync *sync, uint32_t after)
     return step;
 }
 
+// Pulls what a push has not brought. Returns true when the range is ready.
 static bool ps_is_range_ready(struct sync_ps *s, uint32_t range)
 {
-    return at_rest(&s->shards[range]) && s->shards[range].have_params;
+    struct ps_shard *p = &s->shards[range];
+
+    if (at_rest(p) && !p->have_params && p->step.newer)
+        ps_move(p, PS_PULL, false);
+    return at_rest(p) && p->have_params;
 }
 
 static enum sync_result ps_wait(struct sync *sync, uint32_t range,
@@ -411,7 +416,8 @@ static enum sync_result ps_send(struct sync *sync, uint32_t range,
     // A step that is counted there already, by another attempt, is only pulled.
     // Of several closures the shard is to say itself what it has (L5).
     ps_move(p,
-            evidence_has(&p->evidence, step->step) && step->more_count == 0
+            evidence_has(&p->evidence, step->step) && step->more_count == 0 &&
+                    step->first == NULL
                 ? PS_PULL
                 : PS_PUSH,
             false);

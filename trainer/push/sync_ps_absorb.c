@@ -259,9 +259,8 @@ static void pushed(struct ps_shard *p, const struct ps_answer *a)
     p->s->seen.pushed_bytes += p->pushing;
     FAULT("task.acked");
     HISTORY("acked", "job=%llu closure=%llu step=%u shard=%u incarnation=%llu",
-            (unsigned long long)p->s->o.job,
-            (unsigned long long)p->s->closure.closure, p->step.step, p->number,
-            (unsigned long long)a->incarnation);
+            (unsigned long long)p->s->o.job, (unsigned long long)ps_closure(p),
+            p->step.step, p->number, (unsigned long long)a->incarnation);
     ps_shard_add_figures(p, a);
     p->counted_new = a->result != WIRE_PUSH_DUPLICATE;
     p->counted_step = p->step.step;
@@ -270,7 +269,8 @@ static void pushed(struct ps_shard *p, const struct ps_answer *a)
         p->s->o.contributions > 0 && a->result == WIRE_PUSH_COUNTED;
     if (!p->contribution_held)
         ps_shard_note_params(p, a);
-    if (p->s->o.by_range || p->s->o.coded != NULL)
+    if (p->s->o.by_range || p->s->o.coded != NULL ||
+        (p->contribution_held && p->step.newer))
         p->have_params = false; // a bare push brings no parameters
     ps_shard_rest(p);
 }

@@ -411,6 +411,12 @@ static enum sl_err ps_call_push(struct ps_shard *p, struct peer_call *call)
     if (!p->skip)
         m.absent_bytes = p->step.absent_bytes;
     memcpy(m.absent, p->step.absent, m.absent_bytes);
+    if (p->step.first != NULL) {
+        m.closure = p->step.first->closure;
+        m.attempt = p->step.first->attempt;
+        m.samples = p->step.first->samples;
+        m.digest = p->step.first->digest;
+    }
     for (uint32_t i = 0; i < p->step.more_count; i++)
         wire_push_add(&m, &p->step.more[i]);
     if (!p->skip) {

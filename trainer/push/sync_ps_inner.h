@@ -166,6 +166,13 @@ struct sync_ps {
     } shared;
 };
 
+// Returns the first closure of the shard's push.
+static inline uint64_t ps_closure(const struct ps_shard *p)
+{
+    return p->step.first != NULL ? p->step.first->closure
+                                 : p->s->closure.closure;
+}
+
 // Returns the lane of a shard's rows, in a job with tables.
 static inline struct ps_shard *ps_rows_of(struct sync_ps *s, uint32_t range)
 {

@@ -10,14 +10,21 @@
 #include "trainer/lease/tally.h"
 #include "worker/lease/reading.h"
 
+// Leases that a stream takes before it pushes all that it has, for each
+// fragment: its first lease ends with it.
+#define STREAM_ROUNDS 64
+
 void closures_init(struct closures *c, const struct task_env *env,
-                   struct worker_job *job)
+                   struct worker_job *job, struct lease *first)
 {
     const Sluice__V1__TrainSpec *train = job->record->open->spec->train;
     bool sets = job->inner != NULL && spec_sets(train);
 
-    *c = (struct closures){
-        .env = env, .job = job, .most = sets ? spec_inner_closures(train) : 1};
+    *c = (struct closures){.env = env,
+                           .job = job,
+                           .first = first,
+                           .streams = job->inner != NULL && spec_streams(train),
+                           .most = sets ? spec_inner_closures(train) : 1};
 }
 
 // Ends the reading of a lease that has its outcome: it counts beats of the
@@ -30,7 +37,9 @@ static void closures_let_go(const struct closures *c, struct lease *l)
 
 static void closures_hand_back(struct closures *c, const char *why)
 {
-    for (uint32_t i = 1; i < c->count; i++) {
+    for (uint32_t i = 0; i < c->count; i++) {
+        if (c->one[i].lease == c->first)
+            continue;
         lease_hand_back(c->one[i].lease, why);
         closures_let_go(c, c->one[i].lease);
     }
@@ -43,25 +52,31 @@ void closures_begin(struct closures *c)
     closures_hand_back(c, "a shard has been replaced");
     sl_free(c->incarnations);
     c->incarnations = NULL;
+    c->taken = 1;
+    c->added = 0;
 }
 
 void closures_add(struct closures *c, struct lease *l,
                   const struct contribution *from)
 {
     c->one[c->count++] = (struct closures_one){.lease = l,
+                                               .number = c->added++,
                                                .samples = from->samples,
                                                .digest = from->digest,
                                                .loss_sum = from->loss_sum,
                                                .right_sum = from->right_sum};
     c->steps += from->count;
-    if (c->count > 1) // it waits for the push: to stand still is no fault
+    if (l != c->first) // it waits for the push: to stand still is no fault
         atomic_store(&l->running, false);
 }
 
-// Returns the closures of a contribution that begins with lease `first`.
+// Returns the closures of a contribution, or of a stream, that begins with
+// lease `first`.
 static uint32_t closures_wanted(const struct closures *c,
                                 const struct lease *first)
 {
+    if (c->streams)
+        return STREAM_ROUNDS * c->most;
     return first->closures == 0 || first->closures > c->most ? c->most
                                                              : first->closures;
 }
@@ -78,7 +93,7 @@ struct lease *closures_next(struct closures *c, struct lease *first)
         c->job->alone--;
         return NULL;
     }
-    if (c->count >= closures_wanted(c, first))
+    if (c->taken >= closures_wanted(c, first))
         return NULL;
     l = c->env->next(c->env->arg, c->job);
     if (l == NULL)
@@ -88,8 +103,10 @@ struct lease *closures_next(struct closures *c, struct lease *first)
     rc = gate_look(&l->gate, c->env->clock) == GATE_OPEN
              ? task_prepare(c->env->input, c->job, l, &err)
              : SL_ECANCELED;
-    if (rc == SL_OK)
+    if (rc == SL_OK) {
+        c->taken++;
         return l;
+    }
     lease_fail(l, rc, &err);
     closures_let_go(c, l);
     return NULL;
@@ -97,7 +114,8 @@ struct lease *closures_next(struct closures *c, struct lease *first)
 
 bool closures_undo(struct closures *c, struct lease *first, struct lease *l)
 {
-    if (c->count == 0 || l == first || !pulse_over(&l->gate.pulse) ||
+    if ((c->count == 0 && !c->streams) || l == first ||
+        !pulse_over(&l->gate.pulse) ||
         gate_look(&first->gate, c->env->clock) != GATE_OPEN)
         return false;
     if (atomic_load(&l->gate.draining))
@@ -105,6 +123,24 @@ bool closures_undo(struct closures *c, struct lease *first, struct lease *l)
     lease_stopped(l);
     closures_let_go(c, l);
     return true;
+}
+
+static struct wire_push_key closures_key(const struct closures_one *one)
+{
+    return (struct wire_push_key){.closure = one->lease->closure,
+                                  .attempt = one->lease->attempt,
+                                  .samples = one->samples,
+                                  .digest = one->digest};
+}
+
+void closures_note(struct closures *c, const struct sync *sync)
+{
+    if (c->incarnations != NULL)
+        return;
+    c->incarnations =
+        sl_malloc_array(sync->ranges_count, sizeof(*c->incarnations));
+    if (c->incarnations != NULL)
+        sync->ops->evidence(sync, c->incarnations);
 }
 
 void closures_fill(struct closures *c, const struct sync *sync,
@@ -115,27 +151,20 @@ void closures_fill(struct closures *c, const struct sync *sync,
     step->samples = c->one[0].samples;
     step->digest = c->one[0].digest;
     for (uint32_t i = 1; i < c->count; i++)
-        c->keys[i - 1] =
-            (struct wire_push_key){.closure = c->one[i].lease->closure,
-                                   .attempt = c->one[i].lease->attempt,
-                                   .samples = c->one[i].samples,
-                                   .digest = c->one[i].digest};
-    step->more = c->keys;
+        c->keys[0][i - 1] = closures_key(&c->one[i]);
+    step->more = c->keys[0];
     step->more_count = c->count - 1;
-    if (c->count > 1 && c->incarnations == NULL) {
-        c->incarnations =
-            sl_malloc_array(sync->ranges_count, sizeof(*c->incarnations));
-        if (c->incarnations != NULL)
-            sync->ops->evidence(sync, c->incarnations);
-    }
+    if (c->count > 1)
+        closures_note(c, sync);
 }
 
-// Returns true if the shards are those that the contribution was pushed to.
-// Evidence of others is of the first closure alone (W1).
+// Returns true if the shards that a lease's outcome names are those that the
+// contribution was pushed to. Evidence of others is of the first closure alone
+// (W1).
 static bool closures_hold(const struct closures *c, const struct sync *sync,
-                          const struct lease *first)
+                          const struct lease *of)
 {
-    const struct outcome *o = &first->outcome;
+    const struct outcome *o = &of->outcome;
 
     return c->incarnations != NULL && o->kind == OUTCOME_COMPLETE &&
            o->incarnations_count == sync->ranges_count &&
@@ -147,6 +176,8 @@ static bool closures_hold(const struct closures *c, const struct sync *sync,
 static void closures_tell(const struct closures_one *one, bool skipped)
 {
     struct lease_metrics m = lease_progress(one->lease);
+
+    skipped = skipped || one->skipped;
 
     m.next = 1;
     m.steps++;
@@ -175,12 +206,13 @@ void closures_end(struct closures *c, const struct sync *sync,
 
     if (result == SYNC_PARTLY)
         c->job->alone = c->most;
-    if (c->count > 1 && result == SYNC_OK &&
-        !closures_hold(c, sync, c->one[0].lease))
+    if (c->count > 1 && result == SYNC_OK && !closures_hold(c, sync, c->first))
         result = SYNC_AGAIN;
     if (result == SYNC_FAILED)
         closures_hand_back(c, "the contribution that it was in has failed");
-    for (uint32_t i = 1; i < c->count; i++) {
+    for (uint32_t i = 0; i < c->count; i++) {
+        if (c->one[i].lease == c->first)
+            continue;
         if (result == SYNC_OK)
             closures_tell(&c->one[i], skipped);
         tally_conclude(c->one[i].lease, sync, result, &none);
@@ -189,4 +221,48 @@ void closures_end(struct closures *c, const struct sync *sync,
     c->count = 0;
     sl_free(c->incarnations);
     c->incarnations = NULL;
+}
+
+// ---- streams
+
+bool closures_cover(struct closures *c, uint32_t fragment, uint32_t since,
+                    struct sync_step *step)
+{
+    uint32_t from = 0;
+
+    while (from < c->count && c->one[from].number < since)
+        from++;
+    if (from == c->count)
+        return false;
+    for (uint32_t i = from; i < c->count; i++)
+        c->keys[fragment][i - from] = closures_key(&c->one[i]);
+    step->first = c->keys[fragment];
+    step->more = c->keys[fragment] + 1;
+    step->more_count = c->count - from - 1;
+    return true;
+}
+
+void closures_counted(struct closures *c, const struct sync *sync)
+{
+    struct sl_error none = SL_ERROR_INIT;
+    struct closures_one one = c->one[0];
+
+    memmove(c->one, c->one + 1, --c->count * sizeof(c->one[0]));
+    if (one.lease == c->first)
+        return; // its outcome is the task's
+    closures_tell(&one, false);
+    tally_conclude(one.lease, sync, SYNC_OK, &none);
+    if (!closures_hold(c, sync, one.lease))
+        lease_hand_back(one.lease, "a shard has been replaced");
+    closures_let_go(c, one.lease);
+    c->env->give(c->env->arg, one.lease);
+}
+
+void closures_drop(struct closures *c, enum sync_result result)
+{
+    if (result == SYNC_PARTLY)
+        c->job->alone = c->most;
+    closures_hand_back(c, result == SYNC_PARTLY
+                              ? "a shard has a part of its contribution"
+                              : "the stream of its closure has ended");
 }

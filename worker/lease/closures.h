@@ -14,6 +14,10 @@
 //   fill       what the push counts
 //   end        the outcome of all leases but the first
 //
+// In a stream (L8) closures follow each other without an end, and each fragment
+// of the parameters is pushed by itself: a closure ends when all of them have
+// counted it.
+//
 // Threads  the compute thread.
 // Memory   leases are the caller's, from `next` until closures_end.
 // Units    closures, of one step each.
@@ -28,22 +32,29 @@
 struct closures {
     const struct task_env *env;
     struct worker_job *job;
+    struct lease *first; // the task's
+    bool streams;
     uint32_t most;  // closures that one push may count
+    uint32_t taken; // leases since closures_begin
+    uint32_t added; // closures since closures_begin
     uint32_t count; // closures of which the steps were taken
     uint32_t steps; // steps of these closures
     struct closures_one {
         struct lease *lease;
+        uint32_t number; // in the order of closures_add, from 0
+        bool skipped;    // a step was not finite, and it changed nothing
         uint64_t samples, digest;
         double loss_sum, right_sum;
-    } one[WIRE_KEYS_MAX];
-    struct wire_push_key keys[WIRE_KEYS_MAX]; // of closures_fill
+    } one[WIRE_KEYS_MAX + 1]; // a last closure may have failed
+    // Of closures_fill, the first; of closures_cover, by fragment.
+    struct wire_push_key keys[FRAGMENTS_MOST][WIRE_KEYS_MAX];
     uint64_t *incarnations; // of the shards that the push goes to; owned
 };
 
-// Begins with the lease of a task. Does nothing but that for a job of which the
-// contributions are of one closure.
+// Begins with the lease of a task, `first`. Does nothing but that for a job of
+// which the contributions are of one closure.
 void closures_init(struct closures *c, const struct task_env *env,
-                   struct worker_job *job);
+                   struct worker_job *job, struct lease *first);
 
 // Begins a contribution. What an earlier one left is handed back.
 void closures_begin(struct closures *c);
@@ -76,5 +87,24 @@ bool closures_part(struct closures *c);
 // Frees what c owns.
 void closures_end(struct closures *c, const struct sync *sync,
                   enum sync_result result, bool skipped);
+
+// ---- a stream (L8): pushes of fragments, each of which counts what it has not
+// counted before
+
+// Notes the incarnations that all pushes of the stream go to.
+void closures_note(struct closures *c, const struct sync *sync);
+
+// Sets the closures of *step, a push of `fragment`: those from number `since`
+// on. *step borrows from c. Returns false if there are none.
+bool closures_cover(struct closures *c, uint32_t fragment, uint32_t since,
+                    struct sync_step *step);
+
+// Ends the oldest closure: every fragment was pushed with it, and answered. Its
+// lease goes back at once, unless it is the task's.
+void closures_counted(struct closures *c, const struct sync *sync);
+
+// Hands all leases but the task's back, after a push with another result than
+// SYNC_OK: what was pushed of them is done again one by one (L6).
+void closures_drop(struct closures *c, enum sync_result result);
 
 #endif

@@ -250,6 +250,13 @@ static struct lease *compute_take_next(void *arg, struct worker_job *job)
     return l;
 }
 
+// Gives a lease of the contribution back before the task ends.
+static void compute_give(void *arg, struct lease *l)
+{
+    list_remove(&l->queued);
+    post_done(arg, l);
+}
+
 static void compute_try_lease(struct compute *c, struct lease *l)
 {
     struct task_env env = {.input = c->input,
@@ -257,6 +264,7 @@ static void compute_try_lease(struct compute *c, struct lease *l)
                            .ahead = compute_prefetch_next,
                            .between = run_between,
                            .next = compute_take_next,
+                           .give = compute_give,
                            .arg = c};
     struct sl_error err = SL_ERROR_INIT;
     struct worker_job *job = NULL;

@@ -16,12 +16,17 @@ struct inner {
     uint64_t elements;
     unsigned slots_count;
     bool keep;
-    float *base;  // parameters of the round
-    float *mark;  // parameters behind a closure; NULL: a round has one
-    float *slots; // slot behind slot, each of all elements
-    uint64_t t;   // updates since the slots were reset
-    bool open;    // a contribution is under way
-    bool median;  // contributions are made as long as the median
+    float *base; // parameters of the round; NULL in a stream
+    float *mark; // parameters behind a closure; NULL: a round has one
+    // Of a stream: what steps compute with, if no device has it; owned. Else
+    // NULL.
+    float *own[2];
+    double blend;   // of a stream
+    uint8_t *parts; // of a stream: the fragment of each shard; else NULL
+    float *slots;   // slot behind slot, each of all elements
+    uint64_t t;     // updates since the slots were reset
+    bool open;      // a contribution is under way
+    bool median;    // contributions are made as long as the median
 };
 
 static struct apply_memory inner_memory(const struct inner *in, uint32_t shard,
@@ -45,32 +50,66 @@ static void inner_reset(struct inner *in)
     in->t = 0;
 }
 
-static enum sl_err inner_make(struct inner *in, struct sl_error *err)
+static void inner_share_out(struct inner *in, uint32_t fragments)
 {
+    struct fragments f = fragments_begin(fragments);
+
+    for (uint32_t i = 0; i < in->count; i++)
+        in->parts[i] = (uint8_t)fragments_add(&f, in->record->shards[i].count);
+}
+
+// Makes the vectors; the sync has the base of a stream. Returns false without
+// memory.
+static bool inner_make_vectors(struct inner *in,
+                               const Sluice__V1__TrainSpec *train,
+                               bool on_device)
+{
+    size_t n = (size_t)in->elements;
+    bool streams = spec_streams(train), marks = spec_sets(train) || streams;
+
+    in->slots = sl_malloc_array(n * (in->slots_count + 1), sizeof(*in->slots));
+    if (marks)
+        in->mark = sl_malloc_array(n, sizeof(*in->mark));
+    if (streams)
+        in->parts = sl_malloc(in->count);
+    else
+        in->base = sl_malloc_array(n, sizeof(*in->base));
+    for (unsigned i = 0; streams && !on_device && i < 2; i++)
+        in->own[i] = sl_aligned(64, n * sizeof(float));
+    if (in->slots == NULL || (marks && in->mark == NULL) ||
+        (streams ? in->parts == NULL : in->base == NULL) ||
+        (streams && !on_device && (in->own[0] == NULL || in->own[1] == NULL)))
+        return false;
+    if (in->own[1] != NULL) // elements that no op writes stay 0
+        memset(in->own[1], 0, n * sizeof(float));
+    return true;
+}
+
+static enum sl_err inner_make(struct inner *in, bool on_device,
+                              struct sl_error *err)
+{
+    const Sluice__V1__TrainSpec *train = in->record->open->spec->train;
     const struct rank_job job = {.open = in->record->open};
     enum sl_err rc = rank_plans(&in->plans, &in->count, &job, NULL, err);
-    size_t n;
+    struct spec_inner spec = spec_inner(train);
 
     if (rc != SL_OK)
         return rc;
     in->elements = in->record->layout.elements;
     in->slots_count = optim_slots(&in->plans[0].optim);
-    in->keep = spec_inner(in->record->open->spec->train).keep;
-    in->median = spec_norm_median(in->record->open->spec->train);
-    n = (size_t)in->elements;
-    in->base = sl_malloc_array(n, sizeof(*in->base));
-    in->slots = sl_malloc_array(n * (in->slots_count + 1), sizeof(*in->slots));
-    if (spec_sets(in->record->open->spec->train))
-        in->mark = sl_malloc_array(n, sizeof(*in->mark));
-    if (in->base == NULL || in->slots == NULL ||
-        (in->mark == NULL && spec_sets(in->record->open->spec->train)))
+    in->keep = spec.keep;
+    in->blend = spec.blend;
+    in->median = spec_norm_median(train);
+    if (!inner_make_vectors(in, train, on_device))
         return sl_no_memory(err);
+    if (in->parts != NULL)
+        inner_share_out(in, spec_fragments(train));
     inner_reset(in);
     return SL_OK;
 }
 
 enum sl_err inner_new(struct inner **out, const struct record *record,
-                      struct sl_error *err)
+                      bool on_device, struct sl_error *err)
 {
     struct inner *in;
     enum sl_err rc;
@@ -83,7 +122,7 @@ enum sl_err inner_new(struct inner **out, const struct record *record,
     if (in == NULL)
         return sl_no_memory(err);
     in->record = record;
-    rc = inner_make(in, err);
+    rc = inner_make(in, on_device, err);
     if (rc != SL_OK) {
         inner_free(in);
         return rc;
@@ -99,6 +138,9 @@ void inner_free(struct inner *in)
     rank_plans_free(in->plans, in->count);
     sl_free(in->base);
     sl_free(in->mark);
+    sl_free(in->own[0]);
+    sl_free(in->own[1]);
+    sl_free(in->parts);
     sl_free(in->slots);
     sl_free(in);
 }
@@ -107,7 +149,9 @@ uint64_t inner_bytes(const struct inner *in)
 {
     return in == NULL ? 0
                       : in->elements * sizeof(float) *
-                            (1 + in->slots_count + (in->mark != NULL));
+                            ((in->base != NULL) + in->slots_count +
+                             (in->mark != NULL) +
+                             2 * (in->parts != NULL)); // or the sync's
 }
 
 void inner_begin(struct inner *in, const float *params)
@@ -150,24 +194,55 @@ void inner_update(struct inner *in, uint64_t closure, uint32_t at,
 }
 
 // Writes what is pushed of a run of elements.
-static void inner_change(const struct inner *in, bool moving, uint64_t first,
-                         uint64_t n, const float *params, float *grads)
+static void inner_run_change(bool moving, uint64_t first, uint64_t n,
+                             const float *base, const float *params,
+                             float *grads)
 {
     for (uint64_t i = first; i < first + n; i++)
-        grads[i] = moving ? params[i] : in->base[i] - params[i];
+        grads[i] = moving ? params[i] : base[i] - params[i];
+}
+
+void inner_change(const struct inner *in, uint32_t shard, const float *base,
+                  const float *params, float *grads)
+{
+    for (size_t k = 0; k < in->plans[shard].run_count; k++) {
+        const struct plan_run *run = &in->plans[shard].runs[k];
+
+        inner_run_change(run->moving,
+                         in->record->shards[shard].first + run->first,
+                         run->elements, base, params, grads);
+    }
 }
 
 void inner_finish(struct inner *in, float *params, float *grads)
 {
     for (uint32_t i = 0; i < in->count; i++)
-        for (size_t k = 0; k < in->plans[i].run_count; k++) {
-            const struct plan_run *run = &in->plans[i].runs[k];
-
-            inner_change(in, run->moving,
-                         in->record->shards[i].first + run->first,
-                         run->elements, params, grads);
-        }
+        inner_change(in, i, in->base, params, grads);
     inner_cancel(in, params);
+}
+
+// ---- streams
+
+float *const *inner_own(const struct inner *in)
+{
+    return in->own;
+}
+
+uint32_t inner_fragment(const struct inner *in, uint32_t shard)
+{
+    return in->parts[shard];
+}
+
+void inner_merge(const struct inner *in, uint32_t shard, const float *base,
+                 float *params)
+{
+    const struct elements *e = &in->record->shards[shard];
+    float mine = (float)in->blend;
+
+    for (uint64_t i = e->first; i < e->first + e->count; i++) {
+        params[i] = mine * params[i] + (1 - mine) * base[i];
+        in->mark[i] = mine * in->mark[i] + (1 - mine) * base[i];
+    }
 }
 
 struct fold inner_fold(const struct inner *in, const float *grads)

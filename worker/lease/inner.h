@@ -7,6 +7,13 @@
 //   finish     the vector has the round's parameters again, and the gradient's
 //              what is to be pushed
 //
+// A stream (L8) has no common beginning: the base of a shard is what came for
+// it last, and lies with the sync, while steps compute in other vectors.
+//
+//   mark       behind each closure
+//     change   a shard leaves: what is pushed of it
+//     merge    the shard's new base has come
+//
 // The update is that of a shard (state/shard/apply.h) with the job's optimizer.
 // What is pushed of a variable is the change with the sign reversed, so that
 // the shard's optimizer goes where the worker went. A moving statistic is
@@ -18,8 +25,9 @@
 //
 // Threads  the compute thread.
 // Memory   One more vector, or two if a contribution is of several closures,
-// and the slots of the optimizer. Both vectors of a
-//          call are the caller's, of all elements, in host memory.
+//          and the slots of the optimizer; for a stream one, and two that steps
+//          compute in. All vectors of a call are the caller's, of all elements,
+//          in host memory.
 // Units    elements of the flat vector; steps within the contribution.
 // Errors   only inner_new can fail.
 #ifndef WORKER_LEASE_INNER_H
@@ -33,9 +41,10 @@ struct inner;
 // Makes the optimizer of a job in mode local, from its record, which is
 // borrowed as long; its shards are placed. Sets *out to NULL, and returns
 // SL_OK, for a job in another mode. SL_ENOMEM; SL_EINVAL for a plan that is
-// wrong. *out is untouched on failure.
+// wrong. *out is untouched on failure. `on_device`: the vectors that steps
+// compute in are a device's, so a stream makes none.
 enum sl_err inner_new(struct inner **out, const struct record *record,
-                      struct sl_error *err);
+                      bool on_device, struct sl_error *err);
 // Frees it. NULL is allowed.
 void inner_free(struct inner *in);
 // Returns the bytes of its vectors; 0 for NULL.
@@ -56,6 +65,20 @@ void inner_update(struct inner *in, uint64_t closure, uint32_t at,
 // Ends the contribution: writes what is to be pushed to `grads`, and the
 // parameters that it began with to `params`.
 void inner_finish(struct inner *in, float *params, float *grads);
+// Writes what is to be pushed of one shard, which began with `base`, to
+// `grads`.
+void inner_change(const struct inner *in, uint32_t shard, const float *base,
+                  const float *params, float *grads);
+// Returns the parameters and the gradient that steps of a stream compute in;
+// NULL both if they are a device's.
+float *const *inner_own(const struct inner *in);
+// Returns the fragment that a shard leaves with, in a stream.
+uint32_t inner_fragment(const struct inner *in, uint32_t shard);
+// Takes the new base of a shard: moves its parameters there, but for the share
+// that the job lets a worker keep (train.inner.blend); those that inner_mark
+// noted as well.
+void inner_merge(const struct inner *in, uint32_t shard, const float *base,
+                 float *params);
 // Returns what is to be pushed, as inner_finish wrote it, as a fold. Moving
 // statistics are left out.
 struct fold inner_fold(const struct inner *in, const float *grads);

@@ -394,7 +394,7 @@ static enum sl_err job_make_sync(struct worker_job *j,
     if (rc == SL_OK && j->hybrid != NULL)
         j->hybrid->rows = job_rows_group(j->rows);
     if (rc == SL_OK && j->inner == NULL)
-        rc = inner_new(&j->inner, j->record, err);
+        rc = inner_new(&j->inner, j->record, j->device != NULL, err);
     if (rc == SL_OK)
         rc = sync_ps_new(&j->sync, o, err);
     if (rc == SL_OK)
@@ -416,7 +416,9 @@ enum sl_err job_sync(struct worker_job *j, struct sync **out,
     if (!r->placed)
         return sl_fail(err, SL_ESTATE, "the job's shards are not placed yet");
     rc = job_device(j, err);
-    if (rc == SL_OK && j->device != NULL) {
+    // In a stream steps compute beside what shards sent and are sent.
+    if (rc == SL_OK && j->device != NULL &&
+        !spec_streams(r->open->spec->train)) {
         o.params = device_params(j->device);
         o.grads = device_grads(j->device);
     }

@@ -34,6 +34,9 @@ struct task_env {
     // Takes the next waiting lease off the queue, if it trains the same job;
     // NULL if none does. It goes back when the task has ended. NULL: not done.
     struct lease *(*next)(void *arg, struct worker_job *job);
+    // Gives a lease of `next`, which has its outcome, back at once. NULL if
+    // `next` is.
+    void (*give)(void *arg, struct lease *l);
     void *arg;
 };
 

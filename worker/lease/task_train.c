@@ -54,6 +54,12 @@ struct train {
     bool doubtful;          // a step was computed twice, and the results differ
     bool aside;             // a contribution was too large, and is handed back
     struct closures set;    // mode local: what the push counts
+    // A stream (L8): its fragments, the one that is on its way (`count`: none),
+    // and for each the first closure that it was not pushed with.
+    struct {
+        uint32_t count, away, since[FRAGMENTS_MOST];
+        uint32_t overlap; // steps until what comes for a fragment is taken
+    } stream;
 };
 
 static enum sync_result train_fail(struct train *t, enum sl_err rc)
@@ -101,7 +107,9 @@ static enum sync_result train_run_to(struct train *t, uint32_t end)
 
         while (t->waited < o->shards &&
                o->wait_before[o->by_wait[t->waited]] <= t->op) {
-            result = train_wait_range(t, o->by_wait[t->waited]);
+            result = t->set.streams
+                         ? SYNC_OK // steps compute with other parameters
+                         : train_wait_range(t, o->by_wait[t->waited]);
             if (result != SYNC_OK)
                 return result;
             rc = step_fresh(&t->step, o->by_wait[t->waited], &t->steps.err);
@@ -591,6 +599,45 @@ static enum sync_result train_batches(struct train *t)
     return result;
 }
 
+// ---- streams (L8): what is on its way
+
+// Waits for the fragment that is on its way, and takes what came: the base of
+// its next change. All fragments have now been pushed with the closure before
+// the last ones, as many as there are fragments.
+static enum sync_result stream_take(struct train *t)
+{
+    enum sync_result result = SYNC_OK;
+
+    if (t->stream.away == t->stream.count)
+        return SYNC_OK;
+    for (uint32_t i = 0; i < t->sync->ranges_count; i++) {
+        if (inner_fragment(t->job->inner, i) != t->stream.away)
+            continue;
+        result = train_wait_range(t, i);
+        if (result != SYNC_OK)
+            return result;
+        inner_merge(t->job->inner, i, t->sync->params, t->step.params);
+    }
+    t->stream.away = t->stream.count;
+    if (t->set.count == t->stream.count)
+        closures_counted(&t->set, t->sync);
+    return result;
+}
+
+// Moves what is on its way on, between two steps, and takes it when it is time.
+// Of a result that is not good the take tells.
+static enum sync_result stream_step(struct train *t)
+{
+    if (t->stream.away == t->stream.count)
+        return SYNC_OK;
+    if (t->c.at + 1 >= t->stream.overlap)
+        return stream_take(t);
+    for (uint32_t i = 0; i < t->sync->ranges_count; i++)
+        if (inner_fragment(t->job->inner, i) == t->stream.away)
+            (void)t->sync->ops->wait(t->sync, i, NULL);
+    return SYNC_OK;
+}
+
 // ---- mode local
 
 // Takes one step of the worker's own. Clears *finite, and changes nothing, if
@@ -603,9 +650,9 @@ static enum sync_result local_step(struct train *t, bool *finite)
     if (*finite)
         result = train_whole(t, finite);
     if (result == SYNC_OK && *finite)
-        inner_update(t->job->inner, t->c.closure, t->c.at, t->sync->grads,
-                     t->sync->params);
-    return result;
+        inner_update(t->job->inner, t->c.closure, t->c.at, t->step.grads,
+                     t->step.params);
+    return result == SYNC_OK && t->set.streams ? stream_step(t) : result;
 }
 
 // Takes all steps of a closure.
@@ -716,12 +763,183 @@ static enum sync_result local_and_send(struct train *t)
     return finite ? send_whole(t) : skip_all(t, isfinite(t->c.loss_sum));
 }
 
+// ---- streams: the order
+
+// Sends a fragment, with the closures that it has not been pushed with.
+static enum sync_result stream_send(struct train *t, uint32_t fragment)
+{
+    struct sync_step step = {.newer = true};
+    const float *base = t->sync->params;
+    enum sync_result result = SYNC_OK;
+
+    if (!closures_cover(&t->set, fragment, t->stream.since[fragment], &step))
+        return SYNC_OK;
+    t->stream.since[fragment] = t->set.added;
+    for (uint32_t i = 0; result == SYNC_OK && i < t->sync->ranges_count; i++) {
+        const struct elements *range = &t->sync->ranges[i];
+
+        if (inner_fragment(t->job->inner, i) != fragment)
+            continue;
+        inner_change(t->job->inner, i, base, t->step.params, t->sync->grads);
+        grad_statistics(t->sync->grads, t->job->model, range->first,
+                        range->count, 1);
+        step.wanted = t->c.p->overlap.wait_before[i];
+        result = steps_whole(&t->steps, i, &step, true);
+    }
+    return result;
+}
+
+// Takes back a closure of which a step was not finite: it changes nothing, and
+// counts.
+static enum sync_result stream_skip(struct train *t)
+{
+    enum sync_result result = SYNC_OK;
+
+    step_stop(&t->step);
+    inner_undo(t->job->inner, t->step.params);
+    if (scale_is_why(t, isfinite(t->c.loss_sum))) {
+        nonfinite_scaled();
+    } else {
+        train_blame(t);
+        result = steps_judge(&t->steps);
+    }
+    t->steps.skipped = false; // the others of the push are not
+    t->set.one[t->set.count - 1].skipped = true;
+    return result;
+}
+
+// Takes the steps of closure `l`, which is begun.
+static enum sync_result stream_closure(struct train *t, struct lease *l)
+{
+    bool finite = true;
+    enum sync_result result;
+
+    inner_mark(t->job->inner, t->step.params);
+    t->step.pulse = &l->gate.pulse;
+    result = local_closure(t, &finite);
+    t->step.pulse = &t->lease->gate.pulse;
+    if (result != SYNC_OK)
+        step_stop(&t->step);
+    contribution_put(&t->c);
+    if (result == SYNC_OK)
+        result = stream_take(t); // a short closure
+    if (result != SYNC_OK)
+        return result;
+    closures_add(&t->set, l, &t->c);
+    if (!finite)
+        return stream_skip(t);
+    if (t->job->precision == SPEC_F16)
+        loss_scale_step(&t->job->scale, true);
+    train_show_scale(t);
+    nonfinite_end_row(t->steps.nonfinite);
+    return SYNC_OK;
+}
+
+// Sends the fragment that leaves behind the last closure.
+static enum sync_result stream_leave(struct train *t)
+{
+    uint32_t fragment = (t->set.added - 1) % t->stream.count;
+    enum sync_result result = stream_send(t, fragment);
+
+    t->stream.away = fragment;
+    return result == SYNC_OK && t->stream.overlap == 0 ? stream_take(t)
+                                                       : result;
+}
+
+// Takes further closures. One of which the lease ends meanwhile is left out,
+// and ends the stream.
+static enum sync_result stream_go_on(struct train *t)
+{
+    enum sync_result result = SYNC_OK;
+    struct lease *l;
+    uint32_t added;
+
+    while (result == SYNC_OK &&
+           (l = closures_next(&t->set, t->lease)) != NULL) {
+        contribution_begin(&t->c, l->run, l->closure, 0);
+        if (t->env->ahead != NULL)
+            t->env->ahead(t->env->arg, t->job);
+        added = t->set.added;
+        result = stream_closure(t, l);
+        if (result == SYNC_OK) {
+            result = stream_leave(t);
+        } else if (t->set.added > added) {
+            return result;
+        } else if (closures_undo(&t->set, t->lease, l)) {
+            inner_undo(t->job->inner, t->step.params);
+            t->steps.err = (struct sl_error)SL_ERROR_INIT;
+            return SYNC_OK;
+        } else {
+            closures_add(&t->set, l, &t->c); // ends with the stream
+        }
+    }
+    return result;
+}
+
+// Sends what each fragment has not been pushed with, and ends all closures.
+static enum sync_result stream_end(struct train *t)
+{
+    enum sync_result result = stream_take(t);
+
+    for (uint32_t f = 0; result == SYNC_OK && f < t->stream.count; f++)
+        result = stream_send(t, f);
+    if (result == SYNC_OK)
+        result = sync_settle(t->sync, &t->steps.err);
+    while (result == SYNC_OK && t->set.count > 0)
+        closures_counted(&t->set, t->sync);
+    return result;
+}
+
+static void stream_init(struct train *t)
+{
+    const Sluice__V1__TrainSpec *spec = t->lease->record->open->spec->train;
+    float *const *own = inner_own(t->job->inner);
+
+    t->step.params = own[0] != NULL ? own[0] : device_params(t->job->device);
+    t->step.grads = own[0] != NULL ? own[1] : device_grads(t->job->device);
+    t->stream.count = spec_fragments(spec);
+    t->stream.overlap = spec->overlap;
+}
+
+// Takes closures one after another, the task's first, as long as there are
+// leases.
+static enum sync_result stream_run(struct train *t)
+{
+    size_t bytes = (size_t)t->job->model->elements * sizeof(float);
+    enum sync_result result = steps_fresh_wait(&t->steps);
+    struct closures_one first;
+
+    closures_begin(&t->set);
+    if (result != SYNC_OK)
+        return result;
+    closures_note(&t->set, t->sync);
+    memcpy(t->step.params, t->sync->params, bytes);
+    memset(t->stream.since, 0, sizeof(t->stream.since));
+    t->stream.away = t->stream.count;
+    result = stream_closure(t, t->lease);
+    if (result != SYNC_OK)
+        return result;
+    first = t->set.one[0];
+    result = stream_leave(t);
+    if (result == SYNC_OK)
+        result = stream_go_on(t);
+    if (result == SYNC_OK)
+        result = stream_end(t);
+    if (result != SYNC_OK)
+        closures_drop(&t->set, result);
+    t->steps.skipped = first.skipped;
+    steps_note(&t->steps, first.samples, first.loss_sum, first.right_sum);
+    return result;
+}
+
 // Computes a step and sends it.
 static enum sync_result compute_step(struct train *t)
 {
     enum sync_result result;
 
     FAULT("task.compute");
+    if (t->set.streams)
+        return stream_run(t);
     if (t->c.apart)
         return local_and_send(t);
     result = train_batches(t);
@@ -961,7 +1179,9 @@ void task_train(const struct task_env *env, struct worker_job *job,
     t.whole = spec_contributions(l->record->open->spec->train) > 0 ||
               job->inner != NULL || job->precision == SPEC_F16 ||
               train_has_clipping(&t) || job->rows != NULL;
-    closures_init(&t.set, env, job);
+    closures_init(&t.set, env, job, l);
+    if (t.set.streams)
+        stream_init(&t);
     t.repeats.tables = job_rows_tables(job->rows);
     // A step of micro-batches asks for rows when each of them begins.
     t.rows_ahead = job->rows != NULL && train_allows_delay(&t) &&

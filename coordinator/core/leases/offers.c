@@ -67,7 +67,8 @@ double offers_ahead_ms(struct coord *c, struct job *job, const struct member *m)
 
     if (each > 0) // a contribution, and the next one
         return m->lease_ms * (2 * each + 0.5);
-    if (spec_sets(job->spec->train)) // a contribution takes as many as it wants
+    // A contribution takes as many as it wants, and a stream does.
+    if (spec_sets(job->spec->train) || spec_streams(job->spec->train))
         return m->lease_ms * DISPATCH_LEASES_MOST;
     return ahead && m->waits_for_round && c->offers.wanting <= 1
                ? DISPATCH_ROUNDS_MS

@@ -219,9 +219,17 @@ static void serve_all(struct coord *c, uint32_t have)
 {
     list_for_safe(n, &c->members.open[have])
     {
-        if (c->dead || c->offers.jobs == 0)
-            return;
-        serve_worker(c, list_entry(n, struct member, open), have);
+        struct member *m = list_entry(n, struct member, open);
+        uint32_t held;
+
+        // A worker that streams has the leases behind its first ones at once,
+        // or its stream ends.
+        do {
+            if (c->dead || c->offers.jobs == 0)
+                return;
+            held = m->lease_count;
+            serve_worker(c, m, have);
+        } while (m->lease_count > held && member_computes(m) == have);
     }
 }
 

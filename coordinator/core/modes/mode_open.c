@@ -49,60 +49,78 @@ static uint64_t open_grace_ms(const struct coord *c, const struct job *job)
     return meeting_grace_ms(times, count);
 }
 
-// Sets *now to what the shards hold, as far as is known: closures, which
-// contributions have several of.
-static void open_look(struct meeting_now *now, const struct job *job)
+// Sets now[f] to what the shards of fragment f hold, as far as is known:
+// closures, which contributions have several of.
+static void open_look(struct meeting_now now[FRAGMENTS_MOST],
+                      const struct job *job)
 {
     const struct evidence *e = &job->shards.evidence;
+    struct fragments parts = fragments_begin(spec_fragments(job->spec->train));
 
-    *now = (struct meeting_now){
-        .least = UINT32_MAX,
-        .quorum = (uint32_t)ceil(job->spec->train->quorum * job->paces.mean),
-        .under_way = job->leases.held > 0};
+    for (uint32_t f = 0; f < parts.count; f++)
+        now[f] = (struct meeting_now){
+            .least = UINT32_MAX,
+            .quorum =
+                (uint32_t)ceil(job->spec->train->quorum * job->paces.mean),
+            .under_way = job->leases.held > 0};
     for (uint32_t i = 0; i < e->shards; i++) {
+        uint32_t f = fragments_add(&parts, job->shards.list[i].elements);
         uint32_t held = evidence_held(e, i);
 
-        now->least = held < now->least ? held : now->least;
-        now->most = held > now->most ? held : now->most;
+        now[f].least = held < now[f].least ? held : now[f].least;
+        now[f].most = held > now[f].most ? held : now[f].most;
     }
+    for (uint32_t f = 0; f < parts.count; f++)
+        if (now[f].most == 0)
+            now[f].least = 0; // perhaps it has no shards
 }
 
-static void open_tell(struct coord *c, struct job *job)
+// Tells the shards of fragment `f` to end their rounds.
+static void open_tell(struct coord *c, struct job *job, uint32_t f)
 {
     const struct evidence *e = &job->shards.evidence;
+    struct fragments parts = fragments_begin(spec_fragments(job->spec->train));
 
     for (uint32_t i = 0; i < e->shards; i++) {
         uint64_t closure = evidence_held_first(e, i);
         struct member *m = members_get(&c->members, job->shards.list[i].server);
 
-        if (m != NULL && closure < e->closures)
+        if (fragments_add(&parts, job->shards.list[i].elements) == f &&
+            m != NULL && closure < e->closures)
             send_close_round(c, m, job, i, closure);
     }
 }
 
-// Ends rounds that have waited long enough.
+// Ends rounds that have waited long enough. Those of a fragment are ended
+// together, and know nothing of others: what leaves apart comes apart (L8).
 static void open_check(struct coord *c, struct job *job)
 {
-    struct meeting_now now;
+    struct meeting_now now[FRAGMENTS_MOST];
 
     if (job->shards.evidence.open == 0 || job_ended(job))
         return;
-    open_look(&now, job);
-    if (now.most > 0 && now.least >= now.quorum)
-        now.grace_ms = open_grace_ms(c, job);
-    if (meeting_ends(&job->meeting, &now, coord_now(c)))
-        open_tell(c, job);
+    open_look(now, job);
+    for (uint32_t f = 0; f < spec_fragments(job->spec->train); f++) {
+        if (now[f].most > 0 && now[f].least >= now[f].quorum)
+            now[f].grace_ms = open_grace_ms(c, job);
+        if (meeting_ends(&job->meeting[f], &now[f], coord_now(c)))
+            open_tell(c, job, f);
+    }
 }
 
 static void open_fill(Sluice__V1__JobStatus *m, const struct job *job)
 {
-    struct meeting_now now;
+    struct meeting_now now[FRAGMENTS_MOST];
+    uint32_t least = 0;
 
     suspects_fill(m, job);
     if (job->shards.evidence.open == 0)
         return;
-    open_look(&now, job);
-    m->round_held = (uint32_t)(now.least / job->paces.mean);
+    open_look(now, job);
+    for (uint32_t f = 0; f < spec_fragments(job->spec->train); f++)
+        if (now[f].least > least)
+            least = now[f].least;
+    m->round_held = (uint32_t)(least / job->paces.mean);
     m->round_slots = job->shards.evidence.open;
 }
 

@@ -1449,6 +1449,78 @@ TEST(spec, local_norms_made_as_long_as_the_median)
     wire_free(&spec->base);
 }
 
+TEST(spec, local_fragments_and_overlap)
+{
+    Sluice__V1__JobSpec *spec =
+        checked(JOB(TEST_DATA, "'train':{'mode':'local','contributions':6,"
+                               "'quorum':4,'inner':{'steps':100},"
+                               "'fragments':4,'overlap':5}"));
+
+    T_TRUE(spec_streams(spec->train));
+    T_TRUE(spec_sets(spec->train));
+    T_EQ(spec_fragments(spec->train), 4);
+    T_EQ(spec_inner(spec->train).closure, 25);
+    T_TRUE(spec_inner(spec->train).keep);
+    T_NEAR(spec_inner(spec->train).blend, 0.5, 0);
+    T_NEAR(spec_max_norm_ratio(spec->train), 0, 0);
+    T_EQ(spec->model->edition, MODEL_EDITION_FRAGMENTS);
+    wire_free(&spec->base);
+    spec = checked(JOB(TEST_DATA, "'train':{'mode':'local','contributions':6,"
+                                  "'quorum':4,'fragments':2}"));
+    T_NEAR(spec_inner(spec->train).blend, 0, 0);
+    wire_free(&spec->base);
+    // A fragment is the whole, and leaves while the worker computes.
+    spec = checked(JOB(TEST_DATA, "'train':{'mode':'local','contributions':6,"
+                                  "'quorum':4,'overlap':99}"));
+    T_TRUE(spec_streams(spec->train));
+    T_FALSE(spec_sets(spec->train));
+    wire_free(&spec->base);
+}
+
+#define STREAM(more)                                                           \
+    JOB(TEST_DATA, "'train':{'mode':'local','contributions':6,'quorum':4,"     \
+                   "'fragments':4" more "}")
+
+TEST(spec, local_refuses_what_fragments_cannot_do)
+{
+    refused(STREAM(",'inner':{'steps':30}"),
+            "train.fragments: wants a divisor of train.inner.steps, which is "
+            "30, got 4");
+    refused(STREAM(",'overlap':25"),
+            "train.overlap: what was pushed has to come before the next is "
+            "pushed, 25 steps later (train.inner.steps / train.fragments), got "
+            "25");
+    refused(STREAM(",'inner':{'closure':50}"),
+            "train.inner.closure: one fragment leaves after each, so it is "
+            "train.inner.steps / train.fragments, 25, got 50; leave it out");
+    refused(STREAM(",'inner':{'moments':'reset'}"),
+            "train.inner.moments: contributions of fragments, or with an "
+            "overlap, have no common beginning; take keep, or leave it out");
+    refused(STREAM(",'inner':{'pace':'own'}"),
+            "train.inner.pace: with train.fragments a fragment leaves after "
+            "each closure, at its worker's own pace; leave it out");
+    refused(STREAM(",'norm':'median'"),
+            "train.norm: with train.fragments a part of a contribution leaves "
+            "before all of it is known; leave it out");
+    refused(STREAM(",'inner':{'blend':1}"),
+            "train.inner.blend: wants a share of at least 0 and below 1, got "
+            "1");
+    refused(STREAM(",'max_norm_ratio':5"),
+            "train.max_norm_ratio: with train.fragments a part of a "
+            "contribution is applied before all of it is known; leave it out");
+    refused(JOB(TEST_DATA, "'train':{'mode':'local','fragments':4}"),
+            "train.fragments: a round whose slots are fixed waits for whole "
+            "contributions; set train.quorum below train.contributions, or "
+            "leave it out");
+    refused(JOB(TEST_DATA, "'train':{'mode':'local','inner':{'blend':0.5}}"),
+            "train.inner.blend: a contribution without train.overlap or "
+            "train.fragments begins with the psservers' parameters; leave it "
+            "out");
+    refused(JOB(TEST_DATA, "'train':{'mode':'async','overlap':2}"),
+            "train.overlap: says something of local alone, and train.mode is "
+            "async");
+}
+
 // The first group that a name fits; what it does not say is the optimizer's.
 TEST(spec, groups_of_variables)
 {

@@ -1364,6 +1364,136 @@ TEST(task, L6_a_lease_that_is_to_end_leaves_the_contribution)
     world_close(&w);
 }
 
+// ---- streams: two fragments of three shards
+
+#define STREAM                                                                 \
+    ", 'mode': 'local', 'steps_per_closure': 1, 'contributions': 2,"           \
+    " 'quorum': 1, 'inner': {'steps': 4}, 'fragments': 2"
+
+// Checks that each shard has counted all closures, those of fragment f by
+// pushes[f] pushes.
+static void check_fragments(struct world *w, const uint64_t pushes[2])
+{
+    struct fake_shard *shards = fake_ps_lock(w->ps);
+    struct fragments f = fragments_begin(2);
+
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        T_EQ(shards[i].applied, pushes[fragments_add(&f, shards[i].count)]);
+        for (unsigned k = 0; k < 4; k++)
+            T_TRUE(shards[i].counted[k][0]);
+    }
+    fake_ps_unlock(w->ps);
+}
+
+// One leaves behind each closure, with what it has not been sent, and at the
+// end what is left: {0}, {1, 2}, {3} and {0, 1}, {2, 3}.
+TEST(task, L8_a_push_of_a_fragment_counts_what_its_shards_were_not_sent)
+{
+    static const char *const specs[] = {STREAM, STREAM ", 'overlap': 1"};
+
+    for (unsigned s = 0; s < 2; s++) {
+        struct world w;
+        struct lease *l[4];
+
+        world_open(&w, specs[s]);
+        four(&w, l);
+        for (unsigned i = 0; i < 4; i++) {
+            check_evidence(&w, l[i]);
+            T_EQ(lease_progress(l[i]).steps, 1);
+            T_EQ(lease_progress(l[i]).samples, 14);
+            T_TRUE(lease_progress(l[i]).loss_sum > 0);
+        }
+        check_fragments(&w, (const uint64_t[]){3, 2});
+        world_close(&w);
+    }
+}
+
+TEST(task, L8_what_is_completed_is_counted_where_it_says_whatever_falls_back)
+{
+    for (unsigned after = 1; after <= 8; after++) {
+        struct world w;
+        struct lease *l[4];
+        struct fake_shard *shards;
+
+        world_open(&w, STREAM);
+        fake_ps_after(w.ps, after, fall_back_locked, &w);
+        four(&w, l);
+        shards = fake_ps_lock(w.ps);
+        for (unsigned i = 0; i < 4; i++)
+            for (uint32_t k = 0; k < SHARDS; k++)
+                T_TRUE(l[i]->outcome.kind != OUTCOME_COMPLETE ||
+                       l[i]->outcome.incarnations[k] != shards[k].incarnation ||
+                       shards[k].counted[i][0]);
+        fake_ps_unlock(w.ps);
+        world_close(&w);
+    }
+}
+
+// Shard 1 has counted closure 2 for another worker.
+TEST(task, L8_a_stream_that_is_refused_ends_and_the_next_are_of_one_closure)
+{
+    struct world w;
+    struct lease *l[4];
+
+    world_open(&w, STREAM);
+    fake_ps_lock(w.ps)[1].counted[2][0] = true;
+    fake_ps_unlock(w.ps);
+    four(&w, l);
+    T_EQ(l[2]->outcome.kind, OUTCOME_HAND_BACK);
+    T_EQ(l[3]->outcome.kind, OUTCOME_HAND_BACK);
+    T_HAS(l[2]->outcome.err.text, "has a part");
+    four(&w, l);
+    for (unsigned i = 0; i < 4; i++)
+        check_evidence(&w, l[i]);
+    world_close(&w);
+}
+
+// The steps of closure 2 are not taken, as its lease ends with the notice to
+// leave.
+TEST(task, L8_a_worker_that_leaves_pushes_every_fragment)
+{
+    struct world w;
+    struct lease *l[4];
+
+    world_open(&w, STREAM);
+    fake_ps_hold(w.ps, true);
+    for (unsigned i = 0; i < 4; i++)
+        l[i] = train_lease(&w, i);
+    atomic_store(&l[2]->gate.draining, true);
+    for (unsigned i = 0; i < 4; i++)
+        compute_submit(w.compute, l[i]);
+    fake_ps_hold(w.ps, false);
+    run(&w, 4);
+    T_EQ(l[2]->outcome.kind, OUTCOME_HAND_BACK);
+    T_HAS(l[2]->outcome.err.text, "leaving");
+    check_evidence(&w, l[0]);
+    check_evidence(&w, l[1]);
+    check_evidence(&w, l[3]);
+    world_close(&w);
+}
+
+// The closure is counted and takes nothing along; the others of its push are
+// applied.
+TEST(task, L8_a_closure_that_is_not_finite_changes_nothing_and_counts)
+{
+    struct world w;
+    struct lease *l[4];
+    struct fake_shard *shards;
+
+    world_open_with(&w, STREAM, blow_up);
+    four(&w, l);
+    for (unsigned i = 0; i < 4; i++) {
+        check_evidence(&w, l[i]);
+        T_EQ(lease_progress(l[i]).skipped, 1);
+    }
+    shards = fake_ps_lock(w.ps);
+    for (uint32_t i = 0; i < SHARDS; i++)
+        for (unsigned k = 0; k < 4; k++)
+            T_TRUE(shards[i].counted[k][0]);
+    fake_ps_unlock(w.ps);
+    world_close(&w);
+}
+
 // ---- numbers
 
 TEST(task, what_is_not_finite_is_counted_and_not_applied)
