@@ -143,6 +143,10 @@ TEST(guard, a_lease_names_the_median_where_norms_are_made_as_long)
     struct world *w = begin(3, "\"norm\":\"median\",");
     double most = 0;
 
+    for (unsigned k = 1; k <= 3; k++)
+        w->members[k].shortens = true;
+    w->members[1].norm = 1;
+    w->members[3].norm = 8;
     learn(w);
     for (unsigned i = 0; most == 0 && i < LIMIT; i++) {
         for (unsigned k = 1; k <= 3; k++)

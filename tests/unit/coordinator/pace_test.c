@@ -89,21 +89,30 @@ static struct world *begin(unsigned workers, const char *inner)
     for (unsigned i = 1; i <= workers; i++) {
         w.members[i].norm = 2;
         w.members[i].step_ms = 10;
+        w.members[i].told_steps = 2 + i;
     }
     world_submit(&w, json);
     T_TRUE(world_run(&w, JOB_RUNNING, LIMIT));
     return &w;
 }
 
-// The status has the steps of each worker's last contribution.
-static void check_shown(struct world *w)
+// Checks that the status has the steps of the last contribution of each worker,
+// which are members 1 to `workers`.
+static void check_shown(struct world *w, unsigned workers)
 {
     Sluice__V1__JobStatus *s = world_status(w);
+    unsigned found = 0;
 
     T_ASSERT(s->local != NULL);
-    T_GT(s->local->n_workers, 0);
+    T_EQ(s->local->n_workers, workers);
     for (size_t i = 0; i < s->local->n_workers; i++)
-        T_EQ(s->local->workers[i]->steps, 3);
+        for (unsigned k = 1; k <= workers; k++) {
+            if (strcmp(s->local->workers[i]->worker, w->members[k].name) != 0)
+                continue;
+            T_EQ(s->local->workers[i]->steps, w->members[k].told_steps);
+            found++;
+        }
+    T_EQ(found, workers);
     wire_free(&s->base);
 }
 
@@ -154,7 +163,7 @@ TEST(pace, a_slower_worker_is_leased_contributions_of_fewer_closures)
     work_until(w, 1, 2);
     work_until(w, 2, 1);
     work_until(w, 0, 4);
-    check_shown(w);
+    check_shown(w, 3);
     // A new worker's pace is not known; and none is, but its own, of one that
     // is alone.
     world_attach(w, world_add(w, FAKE_WORKER, "w-3"));

@@ -113,10 +113,12 @@ struct fake_member {
     bool rereads;   // it computes a step twice, of different parameters
     unsigned lies;  // so many closures it completes without a push
     double norm;    // of its contributions in mode local; 0: it does not say
+    bool shortens;  // those that are too large, and sets none aside
     double step_ms; // that it says a step of those took
-    uint32_t closures; // that the last lease said
-    unsigned boasts;   // it tells so many steps more than a closure has
-    uint64_t tests;    // samples of the test set, as it tells; 0: 20
+    uint32_t told_steps; // that it says each of those has; 0: 3
+    uint32_t closures;   // that the last lease said
+    unsigned boasts;     // it tells so many steps more than a closure has
+    uint64_t tests;      // samples of the test set, as it tells; 0: 20
     enum { FAKE_WORKER = 1, FAKE_PSSERVER } role;
     char name[32];
     const char *host, *certificate; // that it says and shows; NULL: none

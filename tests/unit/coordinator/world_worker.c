@@ -125,8 +125,8 @@ static Sluice__V1__Change *change_of(const struct fake_member *m,
     change->norm = m->norm;
     change->sums = sums;
     change->n_sums = m->norm < 0 ? 0 : FOLD_SUMS;
-    change->steps = 3;
-    change->took_ms = 3 * m->step_ms;
+    change->steps = m->told_steps > 0 ? m->told_steps : 3;
+    change->took_ms = change->steps * m->step_ms;
     return m->norm == 0 ? NULL : change;
 }
 
@@ -139,7 +139,7 @@ static bool sets_aside(struct fake_member *m, const struct fake_lease *f)
     Sluice__V1__HandBack back = SLUICE__V1__HAND_BACK__INIT;
     Sluice__V1__Change change;
 
-    if (most == 0 || (m->norm >= 0 && m->norm <= most))
+    if (most == 0 || (m->norm >= 0 && (m->shortens || m->norm <= most)))
         return false;
     T_OF_LEASE(&back, f->lease);
     back.change = change_of(m, &change);

@@ -204,39 +204,44 @@ TEST(mean, directions_that_cancel_are_none)
         random_change(&r, 1, g);
         for (size_t i = 0; i < ALL; i++)
             back[i] = -3 * g[i];
-        push_of(s, 0, WIRE_F32, 7, g);
-        push_of(s, 1, WIRE_F32, 7, back);
+        T_EQ(push_of(s, 0, WIRE_F32, 7, g), WIRE_PUSH_HELD);
+        T_EQ(push_of(s, 1, WIRE_F32, 7, back), WIRE_PUSH_COUNTED);
         T_MEM(s->memory.values, before, (W + B) * sizeof(float));
+        for (size_t i = W + B; i < W + B + E; i++) // the plain mean does not
+            T_NEAR(s->memory.values[i], before[i] + g[i], 1e-6);
         shard_unref(s);
     }
 }
 
-// Norms in f32 would be infinite, or zero.
+// Norms in f32 would be infinite, or zero. What is too large skips its round,
+// and what is too small is a zero.
 TEST(mean, very_large_and_very_small_ones)
 {
-    static float g[2][ALL], before[ALL];
-    static const float sizes[] = {1e30f, 1e-25f, 1e-40f, 3e38f};
+    static const struct {
+        float size;
+        double moved;
+        bool skipped;
+    } rows[] = {{1e30f, 1e30, false},
+                {1e-25f, 1e-25, false},
+                {1e-40f, 0, false},
+                {3e38f, 0, true}};
+    static float g[2][ALL];
     struct shard *s;
     struct kit k;
 
-    for (unsigned z = 0; z < SL_COUNT(sizes); z++) {
+    for (unsigned z = 0; z < SL_COUNT(rows); z++) {
         kit_of(&k, false);
         k.spec.contributions = 2;
         s = kit_admitted(&k);
-        memcpy(before, s->memory.values, sizeof(before));
+        memset(s->memory.values, 0, ALL * sizeof(float)); // swallows no change
         for (size_t i = 0; i < ALL; i++)
-            g[0][i] = g[1][i] = i < W + B ? sizes[z] : 0;
-        push_of(s, 0, WIRE_F32, 1, g[0]);
-        push_of(s, 1, WIRE_F32, 2, g[1]);
-        for (size_t i = 0; i < W + B; i++) {
-            double moved = (double)before[i] - (double)s->memory.values[i];
-
-            // Too large: skipped, or as it is; too small: as a zero.
-            if (z == 3)
-                T_TRUE(isfinite(s->memory.values[i]));
-            else
-                T_NEAR(moved, (double)sizes[z], 1e-6 * (double)sizes[z] + 1e-7);
-        }
+            g[0][i] = g[1][i] = i < W + B ? rows[z].size : 0;
+        T_EQ(push_of(s, 0, WIRE_F32, 1, g[0]), WIRE_PUSH_HELD);
+        T_EQ(push_of(s, 1, WIRE_F32, 2, g[1]), WIRE_PUSH_COUNTED);
+        T_EQ(s->once.counts.skipped, rows[z].skipped ? 2 : 0);
+        for (size_t i = 0; i < W + B; i++)
+            T_NEAR(-(double)s->memory.values[i], rows[z].moved,
+                   1e-5 * rows[z].moved);
         shard_unref(s);
     }
 }

@@ -1317,25 +1317,41 @@ TEST(task, L7_evidence_of_one_closure_is_not_that_of_the_others)
     world_close(&w);
 }
 
-TEST(task, L7_what_is_completed_is_counted_where_it_says_whatever_falls_back)
+// Checks what leases say that were completed while shards fell back. Some were,
+// and some were handed back.
+static void check_falls(const char *spec, unsigned last)
 {
-    for (unsigned after = 1; after <= 6; after++) {
+    unsigned completed = 0, handed_back = 0;
+
+    for (unsigned after = 1; after <= last; after++) {
         struct world w;
         struct lease *l[4];
         struct fake_shard *shards;
 
-        world_open(&w, FOUR);
+        world_open(&w, spec);
         fake_ps_after(w.ps, after, fall_back_locked, &w);
         four(&w, l);
         shards = fake_ps_lock(w.ps);
-        for (unsigned i = 0; i < 4; i++)
+        for (unsigned i = 0; i < 4; i++) {
+            bool complete = l[i]->outcome.kind == OUTCOME_COMPLETE;
+
+            completed += complete;
+            handed_back += l[i]->outcome.kind == OUTCOME_HAND_BACK;
             for (uint32_t k = 0; k < SHARDS; k++)
-                T_TRUE(l[i]->outcome.kind != OUTCOME_COMPLETE ||
+                T_TRUE(!complete ||
                        l[i]->outcome.incarnations[k] != shards[k].incarnation ||
                        shards[k].counted[i][0]);
+        }
         fake_ps_unlock(w.ps);
         world_close(&w);
     }
+    T_GT(completed, 0);
+    T_GT(handed_back, 0);
+}
+
+TEST(task, L7_what_is_completed_is_counted_where_it_says_whatever_falls_back)
+{
+    check_falls(FOUR, 6);
 }
 
 // The lease of closure 1 ends with the notice to leave, before its steps were
@@ -1410,23 +1426,7 @@ TEST(task, L8_a_push_of_a_fragment_counts_what_its_shards_were_not_sent)
 
 TEST(task, L8_what_is_completed_is_counted_where_it_says_whatever_falls_back)
 {
-    for (unsigned after = 1; after <= 8; after++) {
-        struct world w;
-        struct lease *l[4];
-        struct fake_shard *shards;
-
-        world_open(&w, STREAM);
-        fake_ps_after(w.ps, after, fall_back_locked, &w);
-        four(&w, l);
-        shards = fake_ps_lock(w.ps);
-        for (unsigned i = 0; i < 4; i++)
-            for (uint32_t k = 0; k < SHARDS; k++)
-                T_TRUE(l[i]->outcome.kind != OUTCOME_COMPLETE ||
-                       l[i]->outcome.incarnations[k] != shards[k].incarnation ||
-                       shards[k].counted[i][0]);
-        fake_ps_unlock(w.ps);
-        world_close(&w);
-    }
+    check_falls(STREAM, 8);
 }
 
 // Shard 1 has counted closure 2 for another worker.
@@ -1472,25 +1472,74 @@ TEST(task, L8_a_worker_that_leaves_pushes_every_fragment)
     world_close(&w);
 }
 
-// The closure is counted and takes nothing along; the others of its push are
-// applied.
+static void blow_up_plain(Sluice__V1__JobSpec *spec)
+{
+    plain(spec);
+    blow_up(spec);
+}
+
+// Each closure is counted, and what was sent with it is zero.
 TEST(task, L8_a_closure_that_is_not_finite_changes_nothing_and_counts)
 {
     struct world w;
     struct lease *l[4];
     struct fake_shard *shards;
 
-    world_open_with(&w, STREAM, blow_up);
+    world_open_with(&w, STREAM, blow_up_plain);
     four(&w, l);
     for (unsigned i = 0; i < 4; i++) {
         check_evidence(&w, l[i]);
         T_EQ(lease_progress(l[i]).skipped, 1);
     }
     shards = fake_ps_lock(w.ps);
-    for (uint32_t i = 0; i < SHARDS; i++)
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        T_TRUE(shards[i].largest_norm == 0);
         for (unsigned k = 0; k < 4; k++)
             T_TRUE(shards[i].counted[k][0]);
+    }
     fake_ps_unlock(w.ps);
+    world_close(&w);
+}
+
+// 100 rows in their order, of which one of closure 1 is too large.
+static void one_too_large(Sluice__V1__JobSpec *spec)
+{
+    Sluice__V1__SourceSpec *s = spec->data->train;
+    FILE *f = fopen(t_path("rows.csv"), "w");
+
+    T_TRUE(f != NULL);
+    for (unsigned i = 0; i < 100; i++)
+        fprintf(f, "%u,%u,%u,1,%u,%s,%u\n", i % 5, i % 3, i % 7, i % 4,
+                i == 20 ? "3e38" : "2", i % 3);
+    T_EQ(fclose(f), 0);
+    strcpy(s->format, "csv"); // a shorter word
+    s->x = strdup(t_path("rows.csv"));
+    s->label_column = strdup("6");
+    s->delimiter = strdup(",");
+    spec->train->shuffle = false;
+    spec->train->has_shuffle = true;
+}
+
+// Fragment 0 leaves with {0}, {1, 2}, {3} and fragment 1 with {0, 1}, {2, 3}.
+// Moving statistics are sent as they were.
+TEST(task, L8_others_of_the_push_of_a_closure_that_is_not_finite_are_applied)
+{
+    struct world w;
+    struct lease *l[4];
+
+    world_open_with(&w, STREAM, one_too_large);
+    four(&w, l);
+    for (unsigned i = 0; i < 4; i++) {
+        check_evidence(&w, l[i]);
+        T_EQ(lease_progress(l[i]).skipped, i == 1);
+    }
+    check_fragments(&w, (const uint64_t[]){3, 2});
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        double norm = fake_ps_lock(w.ps)[i].largest_norm;
+
+        fake_ps_unlock(w.ps);
+        T_TRUE(norm > 0 && norm < 100);
+    }
     world_close(&w);
 }
 
