@@ -7,6 +7,7 @@ applies depends on what came:
 
     with slots            the outer rate is the number of slots, so each row moves by 1
     quorum: 1             each contribution is an update, so each row moves by 1
+    quorum: 1, fragments  the same: each variable is a fragment, and a push of it an update
     quorum, one closure   the mean of k contributions. The outer rate is a multiple of
                           all k, so a row moves by RATE / k, and the rows that moved so
                           are those of rounds of k whole contributions
@@ -36,8 +37,11 @@ WAYS = {  # what train has, and what train.inner has
     "quorum-e3m0": ({"quorum": 2}, CODES),
     "topk2": ({}, FEW),
     "quorum-topk2": ({"quorum": 2}, FEW),
+    "closures-own": ({"quorum": 2}, {"closure": 1, "pace": "own"}),
+    "fragments": ({"quorum": 1, "fragments": 2}, {}),
+    "fragments-e3m0": ({"quorum": 1, "fragments": 2}, {"up": "e3m0"}),
 }
-OF_PROGRAMS = [way for way in WAYS if "closures" not in way]
+OF_PROGRAMS = [way for way in WAYS if "closures" not in way and "fragments" not in way]
 NAMES = ("one", "two")
 
 

@@ -29,15 +29,20 @@ class Slowed:
 
     def __init__(self, c, name):
         self.process, self.over = (c, name), threading.Event()
-        self.thread = threading.Thread(target=self.run)
+        self.thread, self.error = threading.Thread(target=self.run), None
 
     def run(self):
         c, name = self.process
-        while not self.over.is_set():
-            c.pause(name)
-            self.over.wait(0.045)
-            c.resume(name)
-            self.over.wait(0.005)
+        try:
+            while not self.over.is_set():
+                try:
+                    c.pause(name)
+                    self.over.wait(0.045)
+                finally:
+                    c.resume(name)
+                self.over.wait(0.005)
+        except Exception as error:  # to be raised where it is waited for
+            self.error = error
 
     def __enter__(self):
         self.thread.start()
@@ -45,6 +50,8 @@ class Slowed:
     def __exit__(self, *failed):
         self.over.set()
         self.thread.join()
+        if self.error and failed[0] is None:
+            raise self.error
 
 
 def updates(status):
@@ -57,10 +64,11 @@ def applied(status):
 
 def a_contribution_counts_several_closures():
     with Cluster(psservers=2, workers=2) as c:
-        done = c.wait_state(c.submit(sets_job("one", 1, 2, samples=6400, epochs=20)))
+        done = c.wait_state(c.submit(sets_job("one", 1, 2, steps=240, closure=80,
+                                              samples=76800, epochs=4)))
         check_counts(done)
         for version, keys in zip(updates(done), applied(done)):
-            check(version < 0.7 * keys, f"{version} updates count {keys} closures")
+            check(version < 0.5 * keys, f"{version} updates count {keys} closures")
         check(done["evaluations"][-1]["accuracy"] > 0.7,
               f"accuracy {done['evaluations'][-1]['accuracy']}")
 
@@ -104,7 +112,7 @@ def rounds_of_contributions_of_any_length_count_each_closure_once():
             done = c.wait_state(job)
         check_counts(done)
         for version, keys in zip(updates(done), applied(done)):
-            check(keys > 2 * version, f"{version} updates count {keys} closures")
+            check(keys > 6 * version, f"{version} updates count {keys} closures")
 
 
 def everything_dies_and_each_closure_counts_once():
