@@ -105,7 +105,7 @@ def local_apply(bench):
 MIXED = [0.58 / 20, 0.75 / 20, 1.51 / 20, 3.33 / 20]
 ALIKE = [0.02] * 4
 FEW_SAMPLES = 2  # of a step
-WAY = "quorum"  # of tests/system/exact_local.py, with a quorum of two
+WAY = "quorum"  # of tests/system/exact_local.py, with a quorum of all but one
 NEEDS_PROGRAMS = ["psserver", "libsluice"]
 
 
@@ -177,7 +177,17 @@ def local_mixed(bench):
         with Paced(bench, MIXED) as c:
             job = c.begin(1 << 16, steps)
             return FEW_SAMPLES * steps * c.steps_per_s(job, 2 * bench.window(20))
-    return alternate(bench, ours, lambda: FEW_SAMPLES * alone_per_s(bench, MIXED))
+    told = alternate(bench, ours, lambda: FEW_SAMPLES * alone_per_s(bench, MIXED))
+    note_floor(bench, told[1], FEW_SAMPLES * sum(1 / pace for pace in MIXED))
+    return told
+
+
+def note_floor(bench, seen, most):
+    """Says so where the machine delays sleeps of the floor by more than the bar's margin."""
+    if min(seen) < 0.97 * most:
+        bench.note(f"the floor itself has {min(seen):.0f} to {max(seen):.0f} of "
+                   f"{most:.0f}, which sleeps that are not delayed have: too busy a "
+                   "machine to judge by the bar")
 
 
 KILL_S, RESTART_S = 10, 60  # from one worker's death to the next; of each server
@@ -256,23 +266,32 @@ def local_hivemind(bench):
 
 # ---- a slow link
 
-FAR_STEPS, FAR_CODE = 100, "e3m0"
+FAR_STEPS = 100
+BYTES = {"e3m0": 0.516, "bf16": 2}  # of a number
+MBIT = {"1gbit": 1000, "100mbit": 100}
 
 
-def over_link(bench, rate, sets=()):
+def over_link(bench, rate, sets=("train.contributions=1",), down="e3m0", counted=FAR_STEPS):
     """Milliseconds of a step of a worker whose cluster is behind a link of this rate, and
-    of bare_step with Adam on one core. `sets`: more of the job."""
-    sets = ["train.mode=local", "train.contributions=1", f"train.inner.steps={FAR_STEPS}",
-            f"train.inner.up={FAR_CODE}", f"train.inner.down={FAR_CODE}", *sets]
+    of bare_step with Adam on one core. `sets`: more of the job; `counted`: steps of what
+    is counted as one."""
+    sets = ["train.mode=local", f"train.inner.steps={FAR_STEPS}", "train.inner.up=e3m0",
+            f"train.inner.down={down}", *sets]
     alone = {"--spec": NET, "--batch": NET_BATCH, "--rounds": 1, "--cpu": bench.client_cpu,
              "--seconds": 2 * bench.seconds}
+
+    def bare():
+        told = bench.program("bare_step", *(word for pair in alone.items() for word in pair),
+                             *bench.capped())
+        travel = told["parameters"] * (BYTES["e3m0"] + BYTES[down]) * 8e-3 / MBIT[rate]
+        bench.note(f"one after the other, both ways of {FAR_STEPS} steps take {travel:.0f} "
+                   f"ms: {travel / FAR_STEPS / told['step_ms'][0]:.3f} of these steps")
+        return told["step_ms"][0]
     with Link(rate) as link:
         def ours():
             with FarBed(link, (bench.server_cpu, bench.client_cpu)) as c:
-                return c.step_ms(bench.window(30), *sets, warm=1) / FAR_STEPS
-        return bench.between(ours, lambda: bench.program(
-            "bare_step", *(word for pair in alone.items() for word in pair),
-            *bench.capped())["step_ms"][0])
+                return c.step_ms(bench.window(30), *sets, warm=1) / counted
+        return bench.between(ours, bare)
 
 
 NEEDS_LINK = ["psserver", "bare_step"]
@@ -291,3 +310,16 @@ def local_link(bench):
 def local_link_100m(bench):
     """The same behind 100 Mbit/s."""
     return over_link(bench, "100mbit")
+
+
+FRAGMENTS = 4
+
+
+@row("local-link-stream", unit="ms", peer="the step alone", bar=at_most(1.05),
+     needs=NEEDS_LINK, long=LONG_LINK)
+def local_link_stream(bench):
+    """Behind 100 Mbit/s in fragments that travel while the worker computes, bf16 down."""
+    return over_link(bench, "100mbit", [
+        "train.contributions=2", "train.quorum=1", f"train.fragments={FRAGMENTS}",
+        "train.overlap=5", "placement.shard_bytes=2097152"], down="bf16",
+        counted=FAR_STEPS // FRAGMENTS)
