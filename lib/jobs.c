@@ -189,6 +189,11 @@ static enum sl_err jobs_renew(struct sluice *s, struct kept_job *j,
     record_unref(j->record);
     j->record = record_ref(record);
     rc = jobs_read_spec(j, err);
+    if (rc == SL_OK && s->by_range && j->tables != NULL)
+        rc = sl_fail(err, SL_ENOTSUP,
+                     "model.tables: rows leave with the whole gradient, and "
+                     "the program has it by range; open a session without "
+                     "by_range");
     if (rc == SL_OK && j->params == NULL)
         rc = s->by_range ? jobs_make_spaces(j, err) : jobs_make_vectors(j, err);
     if (rc != SL_OK)

@@ -30,11 +30,6 @@ enum sl_err range_init(struct sluice_closure *c, struct sl_error *err)
             "optimizer.%s: a norm wants the whole gradient, and the "
             "program has it by range; leave it out, or use clipvalue",
             o->clipnorm > 0 ? "clipnorm" : "global_clipnorm");
-    if (c->job->tables != NULL)
-        return sl_fail(err, SL_ENOTSUP,
-                       "model.tables: rows leave with the whole gradient, and "
-                       "the program has it by range; open a session without "
-                       "by_range");
     c->by_range.kept = RANGE_NO_SHARD;
     c->by_range.sent = sl_calloc(c->ranges_count, sizeof(uint32_t));
     return c->by_range.sent != NULL ? SL_OK

@@ -21,7 +21,7 @@
 #include "common/base/status.h"
 #include "proto/jobs.pb-c.h"
 
-#define MANIFEST_FORMAT 1
+#define MANIFEST_FORMAT 2                 // 1: each shard has pieces
 #define MANIFEST_BYTES ((size_t)64 << 20) // longer ones are not read
 
 // Parses file `path`, if it is a manifest of a format that we know, to *out,

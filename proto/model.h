@@ -55,12 +55,12 @@
 // 16 train.inner.up and down with codes, which psservers must know as well
 // 17 audits of tables in mode async or hybrid, or in steps of several
 //    micro-batches
-// 18 tables alone: shards without variables, which psservers must know as well
 // 19 pushes that count several closures, which psservers must know as well
-// 20 train.fragments and train.overlap
 // 21 train.inner.pace own
 // 22 train.average, which psservers alone must know, and train.norm, which
 //    workers must
+// 23 tables alone: shards without variables, which psservers must know as well
+// 24 train.fragments and train.overlap
 #define MODEL_EDITION 1
 #define MODEL_EDITION_HOLDS 2
 #define MODEL_EDITION_METRICS 3
@@ -76,11 +76,11 @@
 #define MODEL_EDITION_OPEN 15
 #define MODEL_EDITION_CODED 16
 #define MODEL_EDITION_AUDITED 17
-#define MODEL_EDITION_BESIDE 18
 #define MODEL_EDITION_SETS 19
-#define MODEL_EDITION_FRAGMENTS 20
 #define MODEL_EDITION_PACES 21
 #define MODEL_EDITION_AVERAGES 22
+#define MODEL_EDITION_BESIDE 23
+#define MODEL_EDITION_FRAGMENTS 24
 #define MODEL_INPUTS_OLD 8
 
 enum model_layer {

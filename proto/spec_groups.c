@@ -138,6 +138,13 @@ static enum sl_err no_such(const char *pattern, size_t group,
     const char **all = sl_malloc_array(n, sizeof(*all));
     const char *near = NULL;
 
+    if (n == 0) {
+        sl_free(all);
+        return sl_fail(err, SL_EINVAL,
+                       "optimizer.groups: they are of variables, and the model "
+                       "has tables alone; leave them out: a table has an "
+                       "optimizer of its own");
+    }
     for (size_t i = 0; all != NULL && i < n; i++)
         all[i] = m->variables[i].name;
     if (all != NULL)

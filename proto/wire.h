@@ -244,7 +244,8 @@ struct wire_push {
     uint8_t absent[WIRE_ABSENT_BYTES]; // bit per piece: it has none
     size_t more_bytes;             // used bytes of `more`: WIRE_KEY_BYTES each
     uint8_t more[WIRE_MORE_BYTES]; // wire_push_key reads them
-    // Whole elements; empty if skip or has_shm, or no piece has a gradient.
+    // Whole elements; empty if skip or has_shm, if no piece has a
+    // gradient, or the shard has no elements.
     struct sl_slices payload;
     struct sl_slices rows; // blocks of table_rows.h, behind the payload
     uint64_t rows_bytes;   // of them

@@ -16,6 +16,7 @@
 #include "common/base/hash.h"
 #include "common/base/mem.h"
 #include "proto/model.h"
+#include "proto/spec.h"
 
 #define LOOK_MS 200
 
@@ -181,6 +182,10 @@ static enum sl_err read_weights(struct cli *cli, struct weights *weights,
 
     if (path == NULL)
         return SL_OK;
+    if (spec_rows_only(spec))
+        return sl_fail(err, SL_EINVAL,
+                       "--weights: they are of variables, and the model has "
+                       "tables alone; give --table-weights");
     rc = weights_read(weights, fs_posix(), path, spec, err);
     if (rc == SL_OK && weights->others > 0)
         cli_say("%s has %zu more tensors than the model has variables: they "

@@ -247,6 +247,10 @@ static enum sl_err take_sources(struct source_parts *out, const struct job *job,
     resume_needs(job->resume, job->shards.layout, shard, needed);
     resume_needs_rows(job->spec->model, shard, job->shards.count,
                       (uint32_t)cut->n_shards, needed);
+    // A shard without elements and buckets wants the counted steps alone: its
+    // own, which an uneven cut needs, or those of any, as all are the same.
+    if (memchr(needed, true, cut->n_shards) == NULL)
+        needed[shard < cut->n_shards ? shard : 0] = true;
     if (source_parts_make(out, cut->n_shards) != SL_OK)
         return SL_ENOMEM;
     for (size_t i = 0; i < cut->n_shards; i++) {

@@ -126,7 +126,8 @@ static enum sl_err manifest_set_head(json_t *o, const struct manifest *m)
     enum sl_err rc;
 
     snprintf(uid, sizeof(uid), "0x%016llx", (unsigned long long)m->job_uid);
-    rc = manifest_set_key(o, "format", json_integer(MANIFEST_FORMAT));
+    rc = manifest_set_key(o, "format",
+                          json_integer(m->layout->rows_shards > 0 ? 2 : 1));
     if (rc == SL_OK)
         rc = manifest_set_key(o, "program",
                               json_string("sluice " SLUICE_VERSION));

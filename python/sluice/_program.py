@@ -214,7 +214,8 @@ class Program:
             raise ValueError(f"table {tables[0]['name']}: tables are of mode async")
         if not variables:
             raise ValueError("the model has no parameter that is trained: a Trainer wants "
-                             "one; a program with tables alone takes sluice.Session")
+                             "one" + ("; a program with tables alone takes sluice.Session"
+                                      if tables else ""))
         self.job, self.coordinator = job, coordinator
         self.tables = [{k: v for k, v in t.items() if k != "rows"} for t in tables]
         self._first_rows = {t["name"]: _rows_of(t) for t in tables

@@ -357,6 +357,10 @@ enum sl_err resumed_weights(const Sluice__V1__SubmitRequest *request,
         return sl_fail(err, SL_EINVAL,
                        "a job starts from a checkpoint or with weights, not "
                        "with both: the checkpoint has weights of its own");
+    if (request->weights != NULL && spec_rows_only(spec))
+        return sl_fail(err, SL_EINVAL,
+                       "weights: they are of variables, and the model has "
+                       "tables alone; give --table-weights");
     if (request->weights != NULL)
         rc = resumed_check_folder(request->weights, err);
     for (size_t i = 0; rc == SL_OK && i < request->n_table_weights; i++)

@@ -176,8 +176,10 @@ static void reason_placing(const struct coord *c, const struct job *job,
         snprintf(out, size,
                  "waiting for a psserver that %s (edition %u): the attached "
                  "psservers are older; start newer ones",
-                 job->spec->model->n_tables > 0 ? "keeps tables"
-                                                : "knows its train.mode local",
+                 spec_rows_only(job->spec) ? "keeps tables alone"
+                 : job->spec->model->n_tables > 0
+                     ? "keeps tables"
+                     : "knows its train.mode local",
                  job_shard_edition(job));
     else
         snprintf(out, size, "waiting for psservers to settle");

@@ -67,7 +67,7 @@ static enum sl_err read_with(const char *old, const char *new)
 
 TEST(manifest, what_does_not_hold_is_refused)
 {
-    T_FAILS(SL_ENOTSUP, read_with("\"format\":1", "\"format\":2"));
+    T_FAILS(SL_ENOTSUP, read_with("\"format\":1", "\"format\":3"));
     T_FAILS(SL_ECORRUPT, read_with("\"format\":1,", ""));
     T_FAILS(SL_ECORRUPT,
             read_with("\"shard\":1,\"folder\"", "\"shard\":0,\"folder\""));

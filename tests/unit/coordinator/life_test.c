@@ -173,7 +173,8 @@ TEST(life, tables_alone_are_for_members_that_know_such_shards)
     T_FALSE(world_run(&w, JOB_RUNNING, 4000));
     s = world_status(&w);
     T_EQ(s->state, JOB_PLACING);
-    T_HAS(s->reason, "waiting for a psserver that keeps tables (edition 18)");
+    T_HAS(s->reason,
+          "waiting for a psserver that keeps tables alone (edition 23)");
     wire_free(&s->base);
     m = world_add(&w, FAKE_PSSERVER, "ps-new");
     m->edition = MODEL_EDITION_BESIDE;

@@ -277,7 +277,7 @@ TEST(resume, a_manifest_that_was_edited_is_refused)
         T_FAILS(SL_ECORRUPT, read_text(&m, bad[i], &err));
         T_HAS(err.text, "/s/cut-4.json");
     }
-    T_FAILS(SL_ENOTSUP, read_text(&m, "{\"format\":2}", &err));
+    T_FAILS(SL_ENOTSUP, read_text(&m, "{\"format\":3}", &err));
 }
 
 TEST(resume, what_trains_something_else_is_refused_by_its_key)

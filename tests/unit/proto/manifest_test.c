@@ -28,9 +28,9 @@ TEST(manifest, its_format_is_one_that_we_know)
     T_EQ(job, 5);
     json_decref(root);
     root = NULL;
-    T_FAILS(SL_ENOTSUP, parse(&root, "{\"format\":2}", &err));
+    T_FAILS(SL_ENOTSUP, parse(&root, "{\"format\":3}", &err));
     T_HAS(err.text, t_path("cut-3.json"));
-    T_HAS(err.text, "format 2 is newer");
+    T_HAS(err.text, "format 3 is newer");
     T_FAILS(SL_ECORRUPT, parse(&root, "{\"job\":5}", &err));
     T_HAS(err.text, "not a manifest");
     T_FAILS(SL_ECORRUPT, parse(&root, "{\"format\":\"1\"}", &err));

@@ -76,6 +76,7 @@ TEST(spec_tables, a_model_may_have_tables_alone)
         ",'placement':{'partitioner':'fixed','shards':2}",
         ",'placement':{'shard_bytes':1048576}",
     };
+    struct sl_error err = SL_ERROR_INIT;
     char text[1000];
     Sluice__V1__JobSpec *spec;
 
@@ -88,14 +89,19 @@ TEST(spec_tables, a_model_may_have_tables_alone)
     }
     wire_free(&spec->base);
     for (size_t i = 0; i < SL_COUNT(wrong); i++) {
-        struct sl_error err = SL_ERROR_INIT;
-
         snprintf(text, sizeof(text), job, wrong[i]);
         spec = (void *)t_make(SPEC, text);
         T_FAILS(SL_EINVAL, spec_check(spec, &err));
         T_HAS(err.text, "placement: it says how variables are cut");
         wire_free(&spec->base);
     }
+    spec = (void *)t_make(
+        SPEC, "{'name':'a','model':{'type':'external','tables':[{'name':"
+              "'users','dim':16}]},'optimizer':{'type':'adam','learning_rate':"
+              "0.1,'groups':[{'variables':['*.bias']}]}," SAMPLES "}");
+    T_FAILS(SL_EINVAL, spec_check(spec, &err));
+    T_HAS(err.text, "optimizer.groups: they are of variables");
+    wire_free(&spec->base);
 }
 
 TEST(spec_tables, a_table_that_says_all_is_told_so)
