@@ -52,3 +52,12 @@ double fold_angle(const float *a, const float *b)
         return (double)NAN;
     return acos(fmax(-1, fmin(1, ab / sqrt(aa) / sqrt(bb)))) * 180 / M_PI;
 }
+
+bool fold_is_finite(const struct fold *f)
+{
+    bool finite = fold_norm(f) >= 0;
+
+    for (int i = 0; i < FOLD_SUMS; i++)
+        finite = finite && isfinite(f->sums[i]);
+    return finite;
+}

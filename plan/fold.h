@@ -15,6 +15,7 @@
 #ifndef PLAN_FOLD_H
 #define PLAN_FOLD_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -35,6 +36,10 @@ struct fold fold_not_finite(void);
 
 // Returns the vector's length; -1 if it is not finite.
 double fold_norm(const struct fold *f);
+
+// Returns true if the vector and all its sums are finite; sums may be out of
+// range where no element is.
+bool fold_is_finite(const struct fold *f);
 
 // Returns the angle between the vectors of two lists of FOLD_SUMS sums, in
 // degrees; NAN if one of them is zero.

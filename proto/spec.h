@@ -108,6 +108,8 @@ struct spec_inner {
 
 #define SPEC_INNER_STEPS_MOST (1 << 20)
 
+#define SPEC_NORM_RATIO 10 // of train.max_norm_ratio, if it is not said
+
 // Returns train.max_norm_ratio of a spec in mode local, or its default; 0: no
 // contribution is set aside.
 double spec_max_norm_ratio(const Sluice__V1__TrainSpec *train);

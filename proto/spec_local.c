@@ -17,7 +17,6 @@
 
 #define BLEND 0.5 // arXiv 2501.18512
 
-#define MAX_NORM_RATIO 10
 #define MAX_NORM_RATIO_MOST 1e6
 
 static const char *const moments[] = {"reset", "keep"};
@@ -61,7 +60,7 @@ bool spec_streams(const Sluice__V1__TrainSpec *train)
 
 uint32_t spec_fragments(const Sluice__V1__TrainSpec *train)
 {
-    return train->has_fragments ? train->fragments : 1;
+    return train->fragments > 0 ? train->fragments : 1;
 }
 
 struct spec_inner spec_inner(const Sluice__V1__TrainSpec *train)
@@ -71,7 +70,7 @@ struct spec_inner spec_inner(const Sluice__V1__TrainSpec *train)
 
     return (struct spec_inner){
         .steps = i != NULL && i->has_steps ? i->steps : INNER_STEPS,
-        .closure = i != NULL && i->has_closure ? i->closure
+        .closure = i != NULL && i->closure > 0 ? i->closure
                    : i != NULL && i->has_steps ? i->steps
                                                : INNER_STEPS,
         .keep = i != NULL && i->moments != NULL &&
@@ -125,7 +124,7 @@ uint32_t spec_open_contributions(const Sluice__V1__TrainSpec *train)
 
 double spec_max_norm_ratio(const Sluice__V1__TrainSpec *train)
 {
-    return train->has_max_norm_ratio ? train->max_norm_ratio : MAX_NORM_RATIO;
+    return train->has_max_norm_ratio ? train->max_norm_ratio : SPEC_NORM_RATIO;
 }
 
 const Sluice__V1__OptimizerSpec *
@@ -150,13 +149,10 @@ static enum sl_err check_codes(const Sluice__V1__InnerSpec *i,
     return rc;
 }
 
-// Returns the name of what the spec says that is of streams alone; NULL: none.
+// Returns the name of the key that makes a stream of the spec's contributions.
 static const char *says_streams(const Sluice__V1__TrainSpec *t)
 {
-    return t->inner != NULL && t->inner->has_blend ? "inner.blend"
-           : t->has_overlap && t->overlap > 0      ? "overlap"
-           : t->has_fragments                      ? "fragments"
-                                                   : NULL;
+    return t->has_overlap && t->overlap > 0 ? "overlap" : "fragments";
 }
 
 // Checks the parts in which parameters are pushed, and sets the closure by
@@ -435,7 +431,7 @@ static const char *says_local(const Sluice__V1__TrainSpec *t)
 static enum sl_err check_norm_ratio(Sluice__V1__TrainSpec *t,
                                     struct sl_error *err)
 {
-    SPEC_DEFAULT(t, max_norm_ratio, MAX_NORM_RATIO);
+    SPEC_DEFAULT(t, max_norm_ratio, SPEC_NORM_RATIO);
     if (t->max_norm_ratio == 0 ||
         (t->max_norm_ratio > 1 && t->max_norm_ratio <= MAX_NORM_RATIO_MOST))
         return SL_OK;
@@ -476,6 +472,11 @@ static enum sl_err check_norm(const Sluice__V1__TrainSpec *t, bool external,
                        "train.norm: with train.%s a part of a contribution "
                        "leaves before all of it is known; leave it out",
                        says_streams(t));
+    if (rc == SL_OK && spec_norm_median(t) && spec_inner(t).own)
+        return sl_fail(err, SL_EINVAL,
+                       "train.norm: with train.inner.pace own, faster workers "
+                       "change more in more steps, and would be cut to what "
+                       "slower ones change; leave one of them out");
     if (rc == SL_OK && spec_norm_median(t) && external)
         rc = sl_fail(err, SL_EINVAL,
                      "train.norm: a program pushes its change by itself; scale "
@@ -548,12 +549,12 @@ enum sl_err spec_check_local(Sluice__V1__JobSpec *spec, struct sl_error *err)
     if (rc == SL_OK)
         rc = check_norm(t, spec_external(spec), err);
     if (rc == SL_OK)
-        spec_needs(spec, spec_norm_median(t) ? MODEL_EDITION_AVERAGES
-                         : spec_inner(t).own ? MODEL_EDITION_PACES
-                         : spec_streams(t)   ? MODEL_EDITION_FRAGMENTS
-                         : spec_sets(t)      ? MODEL_EDITION_SETS
-                         : spec_coded(spec)  ? MODEL_EDITION_CODED
-                         : spec_open(t)      ? MODEL_EDITION_OPEN
-                                             : MODEL_EDITION_LOCAL);
+        spec_needs(spec, spec_streams(t)       ? MODEL_EDITION_FRAGMENTS
+                         : spec_norm_median(t) ? MODEL_EDITION_AVERAGES
+                         : spec_inner(t).own   ? MODEL_EDITION_PACES
+                         : spec_sets(t)        ? MODEL_EDITION_SETS
+                         : spec_coded(spec)    ? MODEL_EDITION_CODED
+                         : spec_open(t)        ? MODEL_EDITION_OPEN
+                                               : MODEL_EDITION_LOCAL);
     return rc;
 }

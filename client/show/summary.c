@@ -412,7 +412,7 @@ static void contributor_row(struct table *t, const Sluice__V1__Contributor *w)
 // What was contributed in mode local.
 static void contribution_rows(struct table *t, const Sluice__V1__LocalStatus *l)
 {
-    char up[OUT_NUMBER], down[OUT_NUMBER];
+    char up[OUT_NUMBER], down[OUT_NUMBER], above[32] = "";
 
     if (l == NULL)
         return;
@@ -421,8 +421,10 @@ static void contribution_rows(struct table *t, const Sluice__V1__LocalStatus *l)
                out_bytes(down, (uint64_t)l->pulled_bytes));
     if (l->norm > 0) {
         table_cell(t, "  contributions");
-        table_cell(t, "norm %.4g; above %.4g set aside: %llu", l->norm,
-                   l->norm_most, (unsigned long long)l->set_aside);
+        if (l->norm_most > 0)
+            snprintf(above, sizeof(above), "above %.4g ", l->norm_most);
+        table_cell(t, "norm %.4g; %sset aside: %llu", l->norm, above,
+                   (unsigned long long)l->set_aside);
     }
     for (size_t i = 0; i < l->n_workers; i++)
         contributor_row(t, l->workers[i]);

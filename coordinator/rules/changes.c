@@ -73,7 +73,7 @@ static void changes_mean(const struct changes *c, float mean[FOLD_SUMS])
     memset(mean, 0, FOLD_SUMS * sizeof(*mean));
     for (uint32_t k = 0; k < c->round_held; k++)
         for (uint32_t i = 0; i < FOLD_SUMS; i++)
-            mean[i] += (float)c->round[k].samples * c->round[k].sums[i];
+            mean[i] += (float)c->round[k].weight * c->round[k].sums[i];
 }
 
 // Tells each contribution of the round its angle to their mean.
@@ -102,7 +102,7 @@ static void changes_put(struct changes *c, uint32_t place,
     struct changes_held *h = &c->round[place];
 
     h->closure = one->closure;
-    h->samples = one->samples;
+    h->weight = one->weight;
     h->worker = worker;
     memcpy(h->sums, one->sums, sizeof(h->sums));
 }

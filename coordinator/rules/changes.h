@@ -37,6 +37,7 @@
 struct changes_one {
     const char *worker;
     uint64_t closure, samples;
+    uint64_t weight;      // samples of all closures of the contribution
     uint64_t round_first; // closures of its round
     uint32_t round_count; // 0: not known; it has no angle
     bool open; // rounds have no slots: its angle is to the last round_count
@@ -73,7 +74,7 @@ struct changes {
     uint32_t round_held; // contributions of it in the lists below
     uint32_t round_next; // `open`: place of the next one, over the oldest
     struct changes_held {
-        uint64_t closure, samples;
+        uint64_t closure, weight;
         uint32_t worker; // its place
         float sums[FOLD_SUMS];
     } round[CHANGES_ROUND];

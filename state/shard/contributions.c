@@ -146,8 +146,10 @@ enum sl_err contributions_hold(struct contributions *c,
         rc = contributions_take(c, slot, step->closure, type, payload, last);
     if (rc == SL_OK && !step->skip)
         rc = contributions_hold_rows(c, slot, rows);
-    if (rc != SL_OK)
+    if (rc != SL_OK) {
+        c->last = (struct contributions_last){0};
         return rc;
+    }
     slot->step = *step;
     slot->held = true;
     c->held++;

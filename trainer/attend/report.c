@@ -111,7 +111,7 @@ static Sluice__V1__Change *report_change(Sluice__V1__Change *m,
         return NULL;
     sluice__v1__change__init(m);
     m->norm = fold_norm(&o->change);
-    m->n_sums = m->norm < 0 ? 0 : FOLD_SUMS;
+    m->n_sums = fold_is_finite(&o->change) ? FOLD_SUMS : 0;
     m->sums = o->change.sums;
     m->steps = o->change_steps;
     m->took_ms = o->change_ms;

@@ -100,7 +100,7 @@ struct lease {
     struct wire_token proof;      // token that it was leased to us; zeros: none
     uint64_t epoch, first, count; // positions [first, first + count)
     uint32_t steps;
-    double norm_most;      // a larger change is handed back; 0: none is
+    double norm_most;      // bound of its change (guard, train.norm); 0: none
     uint32_t closures;     // of the contribution that it begins; 0: all
     struct wire_tag *tags; // LEASE_EVALUATE: by shard; owned
     uint32_t tags_count;
@@ -175,8 +175,9 @@ void lease_stopped(struct lease *l);
 // Sets the outcome: handed back because of `why`, which is copied.
 void lease_hand_back(struct lease *l, const char *why);
 // Notes what a contribution in mode local changed, before it is pushed. Returns
-// true if it is too large for the lease, or not finite: then it is not pushed
-// but handed back, and the lease's outcome is set to that.
-bool lease_changed(struct lease *l, const struct fold *change);
+// true if its norm is above `most` (0: no bound), or it is not finite while
+// there is a bound: then it is not pushed but handed back, and the lease's
+// outcome is set to that.
+bool lease_changed(struct lease *l, const struct fold *change, double most);
 
 #endif

@@ -36,21 +36,21 @@ void lease_hand_back(struct lease *l, const char *why)
     sl_fail(&l->outcome.err, SL_ECANCELED, "%s", why);
 }
 
-bool lease_changed(struct lease *l, const struct fold *change)
+bool lease_changed(struct lease *l, const struct fold *change, double most)
 {
     double norm = fold_norm(change);
     char why[160];
 
     l->outcome.change = *change;
     l->outcome.changed = true;
-    if (l->norm_most <= 0 || (norm >= 0 && norm <= l->norm_most))
+    if (most <= 0 || (norm >= 0 && norm <= most))
         return false;
     if (norm < 0)
         snprintf(why, sizeof(why), "its contribution is not finite");
     else
         snprintf(why, sizeof(why),
                  "the norm of its contribution is %.4g, and %.4g is the most",
-                 norm, l->norm_most);
+                 norm, most);
     lease_hand_back(l, why);
     l->outcome.aside = true;
     return true;

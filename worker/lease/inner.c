@@ -67,7 +67,7 @@ static bool inner_make_vectors(struct inner *in,
     size_t n = (size_t)in->elements;
     bool streams = spec_streams(train), marks = spec_sets(train) || streams;
 
-    in->slots = sl_malloc_array(n * (in->slots_count + 1), sizeof(*in->slots));
+    in->slots = sl_malloc_array(n * in->slots_count, sizeof(*in->slots));
     if (marks)
         in->mark = sl_malloc_array(n, sizeof(*in->mark));
     if (streams)

@@ -635,6 +635,7 @@ static enum sync_result stream_step(struct train *t)
     for (uint32_t i = 0; i < t->sync->ranges_count; i++)
         if (inner_fragment(t->job->inner, i) == t->stream.away)
             (void)t->sync->ops->wait(t->sync, i, NULL);
+    pulse_wait(&t->lease->gate.pulse, false); // the steps go on
     return SYNC_OK;
 }
 
@@ -735,15 +736,16 @@ static enum sync_result local_steps(struct train *t, bool *finite)
 static bool local_is_aside(struct train *t, bool finite)
 {
     struct fold change = fold_not_finite();
+    double most = t->lease->norm_most;
 
     if (finite)
         change = inner_fold(t->job->inner, t->sync->grads);
     else if (t->job->precision == SPEC_F16 && isfinite(t->c.loss_sum))
         return false;
-    if (finite && inner_shorten(t->job->inner, fold_norm(&change),
-                                t->lease->norm_most, t->sync->grads))
-        t->lease->norm_most = 0; // it is kept
-    if (!lease_changed(t->lease, &change))
+    if (finite &&
+        inner_shorten(t->job->inner, fold_norm(&change), most, t->sync->grads))
+        most = 0; // it is kept; the lease may be computed once more
+    if (!lease_changed(t->lease, &change, most))
         return false;
     if (closures_part(&t->set))
         t->lease->outcome.aside = t->lease->outcome.changed = false;
@@ -776,13 +778,9 @@ static enum sync_result stream_send(struct train *t, uint32_t fragment)
         return SYNC_OK;
     t->stream.since[fragment] = t->set.added;
     for (uint32_t i = 0; result == SYNC_OK && i < t->sync->ranges_count; i++) {
-        const struct elements *range = &t->sync->ranges[i];
-
         if (inner_fragment(t->job->inner, i) != fragment)
             continue;
         inner_change(t->job->inner, i, base, t->step.params, t->sync->grads);
-        grad_statistics(t->sync->grads, t->job->model, range->first,
-                        range->count, 1);
         step.wanted = t->c.p->overlap.wait_before[i];
         result = steps_whole(&t->steps, i, &step, true);
     }
@@ -826,7 +824,8 @@ static enum sync_result stream_closure(struct train *t, struct lease *l)
     if (result != SYNC_OK)
         return result;
     closures_add(&t->set, l, &t->c);
-    if (!finite)
+    // An update may be too large where its gradient is not.
+    if (!finite || !grad_finite(t->step.params, t->job->model->elements))
         return stream_skip(t);
     if (t->job->precision == SPEC_F16)
         loss_scale_step(&t->job->scale, true);

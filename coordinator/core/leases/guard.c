@@ -113,6 +113,10 @@ static struct changes_one guard_one(const struct member *m,
         .worker = m->name,
         .closure = message->closure,
         .samples = guard_samples(job, message),
+        .weight =
+            message->change->steps > 0
+                ? (uint64_t)message->change->steps * job->shards.schedule.batch
+                : guard_samples(job, message),
         .pushed_bytes = s->pushed_bytes,
         .pulled_bytes = s->pulled_bytes,
         .loss = isfinite(loss) ? loss : (double)NAN,
@@ -166,6 +170,7 @@ void guard_handed_back(struct coord *c, const struct member *m,
                        const struct work *w,
                        const Sluice__V1__HandBack *message)
 {
+    double ratio = spec_max_norm_ratio(w->job->spec->train);
     double bound = w->norm_most;
 
     if (!guard_is_told(w->job, message->change))
@@ -175,7 +180,7 @@ void guard_handed_back(struct coord *c, const struct member *m,
         (ull)w->closure.id, m->name, message->change->norm, w->norm_most);
     // With the median as a bound, half of it would be no usual size.
     if (spec_norm_median(w->job->spec->train))
-        bound = fmax(bound, guard_most(w->job));
+        bound *= ratio > 0 ? ratio : SPEC_NORM_RATIO;
     changes_put_aside(w->job->guard, w->closure.id, m->name, bound,
                       coord_now(c));
 }
@@ -218,7 +223,7 @@ bool guard_fill(Sluice__V1__JobStatus *m, const struct job *job)
         out->pulled_bytes = (double)s->pulled_bytes / (double)s->samples;
     }
     out->norm = changes_median(s);
-    out->norm_most = guard_most(job);
+    out->norm_most = spec_norm_median(job->spec->train) ? 0 : guard_most(job);
     out->set_aside = s->set_aside;
     out->workers = sl_calloc(CHANGES_WORKERS, sizeof(*out->workers));
     for (uint32_t i = 0; out->workers != NULL && i < CHANGES_WORKERS; i++)

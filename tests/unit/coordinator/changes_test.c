@@ -17,6 +17,7 @@ static struct changes_one one(const char *worker, uint64_t closure, double norm)
     return (struct changes_one){.worker = worker,
                                 .closure = closure,
                                 .samples = 10,
+                                .weight = 10,
                                 .round_first = closure / 2 * 2,
                                 .round_count = 2,
                                 .pushed_bytes = 400,

@@ -169,6 +169,26 @@ TEST(contributions, one_that_is_skipped_skips_the_round)
     shard_unref(s);
 }
 
+// Samples are what a worker says: none at all, or so many that their sum is
+// none.
+TEST(contributions, a_mean_over_no_samples_is_skipped)
+{
+    static const uint64_t samples[][2] = {{0, 0}, {5, -UINT64_C(5)}};
+    float values[ALL];
+    struct shard *s;
+    struct kit k;
+
+    s = small(&k, 2);
+    for (unsigned i = 0; i < SL_COUNT(samples); i++) {
+        push_by(s, 1, 2 * i, 1, samples[i][0], values);
+        T_EQ(push_by(s, 1, 2 * i + 1, 1, samples[i][1], values).result,
+             WIRE_PUSH_COUNTED);
+        is_everywhere(values, 0);
+        T_EQ(brief_of(s).counts.skipped, 2 * i + 2);
+    }
+    shard_unref(s);
+}
+
 TEST(contributions, a_later_round_is_refused_and_an_epoch_ends_with_a_short_one)
 {
     struct wire_push_reply reply;

@@ -163,6 +163,24 @@ TEST(open_round, a_mean_that_is_too_large_is_skipped_whole)
     shard_unref(s);
 }
 
+TEST(open_round, a_mean_over_no_samples_is_skipped)
+{
+    static const uint64_t samples[][2] = {{0, 0}, {5, -UINT64_C(5)}};
+    float values[ALL];
+    struct shard *s;
+    struct kit k;
+
+    s = few(&k, 2);
+    for (unsigned i = 0; i < SL_COUNT(samples); i++) {
+        push_of(s, 2 * i, 1, samples[i][0], 0, values);
+        T_EQ(push_of(s, 2 * i + 1, 1, samples[i][1], 0, values),
+             WIRE_PUSH_COUNTED);
+        is_everywhere(s, 0);
+        T_EQ(brief_of(s).counts.skipped, 2 * i + 2);
+    }
+    shard_unref(s);
+}
+
 // A message may end a round at any time, so space for the lines of all its
 // epochs is there, whatever was counted meanwhile.
 TEST(open_round, of_many_epochs_can_always_be_counted)

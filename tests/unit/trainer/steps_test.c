@@ -294,8 +294,8 @@ TEST(steps, a_contribution_above_the_bound_of_its_lease_is_handed_back)
         struct fold f = norm < 0 ? fold_not_finite()
                                  : (struct fold){.squares = norm * norm};
 
-        l = (struct lease){.norm_most = cases[i].most};
-        T_EQ(lease_changed(&l, &f), cases[i].aside);
+        l = (struct lease){0};
+        T_EQ(lease_changed(&l, &f, cases[i].most), cases[i].aside);
         T_TRUE(l.outcome.changed);
         T_EQ(l.outcome.aside, cases[i].aside);
         T_EQ(l.outcome.kind == OUTCOME_HAND_BACK, cases[i].aside);
