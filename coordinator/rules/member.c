@@ -263,7 +263,6 @@ void members_forget_pace(struct members *ms)
 
         m->lease_ms = DISPATCH_AHEAD_MS;
         m->lease_most = DISPATCH_LEASES_LEAST;
-        m->streams = 0;
         if (m->role == MEMBER_WORKER)
             member_holds(m, m->lease_count);
     }

@@ -13,7 +13,8 @@ void pace_take(struct pace *p, double took_ms, uint32_t steps)
     if (p->step_ms > 0)
         each = fmin(fmax(each, p->step_ms / 2), p->step_ms * 2);
     if (p->warm)
-        p->step_ms = p->step_ms > 0 ? (p->step_ms + each) / 2 : each;
+        p->step_ms =
+            p->step_ms > 0 ? p->step_ms + (each - p->step_ms) / 2 : each;
     p->warm = true;
 }
 

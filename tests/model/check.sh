@@ -98,7 +98,8 @@ for mistake in SOME ALL FIRST STAY MIX; do
     run L_$mistake 1 local.pml -DFALLS=1 -DRESTARTS=0 -DLOSSES=0 -DSETS -DB_$mistake
 done
 run fragments 0 fragments.pml -DNK=2 -DBAR=1
-run fragments_falls 0 fragments.pml -DBAR=3 -DLEAVES=0
+run fragments_falls 0 fragments.pml -DNK=2 -DBAR=2 -DLEAVES=0
+run fragments_three 0 fragments.pml -DBAR=3 -DLEAVES=0 -DFALLS=0
 run fragments_restart 0 fragments.pml -DNK=2 -DBAR=1 -DFALLS=0 -DRESTARTS=1
 run fragments_one 0 fragments.pml -DNK=2 -DBAR=1 -DM=1
 for mistake in EARLY LAST AGAIN PART BOTH; do

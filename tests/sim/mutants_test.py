@@ -101,7 +101,8 @@ NOT_HERE = {
                     "jobs here have no tables"),
     "rule_L2_grace": "a round that ends early counts as much; unit.coordinator.meeting",
     "rule_L4": "the map has voided the evidence (W1)",
-    **dict.fromkeys("rule_L5 rule_L5_first rule_L6 rule_L7 rule_L8 rule_L8_early".split(),
+    **dict.fromkeys("rule_L5 rule_L5_first rule_L6 rule_L7 rule_L8 rule_L8_early "
+                    "rule_L8_repeat".split(),
                     "a push here counts one closure"),
     "rule_R7": "a second lock: who joins again is asked by a new generation",
 }

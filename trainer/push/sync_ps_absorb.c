@@ -264,7 +264,11 @@ static void pushed(struct ps_shard *p, const struct ps_answer *a)
     ps_shard_add_figures(p, a);
     p->counted_new = a->result != WIRE_PUSH_DUPLICATE;
     p->counted_step = p->step.step;
-    p->contribution_held = a->result == WIRE_PUSH_HELD; // (Y3)
+    // Y3. Of a stream an earlier push may be held still when this one is a
+    // repeat (L8).
+    p->contribution_held = a->result == WIRE_PUSH_HELD ||
+                           (a->result == WIRE_PUSH_DUPLICATE &&
+                            p->step.first != NULL && p->contribution_held);
     p->round_closed =
         p->s->o.contributions > 0 && a->result == WIRE_PUSH_COUNTED;
     if (!p->contribution_held)

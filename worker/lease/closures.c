@@ -6,13 +6,14 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/base/num.h"
 #include "proto/spec.h"
 #include "trainer/lease/tally.h"
 #include "worker/lease/reading.h"
 
-// Leases that a stream takes before it pushes all that it has, for each
-// fragment: its first lease ends with it.
-#define STREAM_ROUNDS 64
+// Closures of a stream: its first lease ends with it, so what is behind it is
+// not known to be counted before.
+#define STREAM_CLOSURES 64
 
 void closures_init(struct closures *c, const struct task_env *env,
                    struct worker_job *job, struct lease *first)
@@ -20,11 +21,12 @@ void closures_init(struct closures *c, const struct task_env *env,
     const Sluice__V1__TrainSpec *train = job->record->open->spec->train;
     bool sets = job->inner != NULL && spec_sets(train);
 
-    *c = (struct closures){.env = env,
-                           .job = job,
-                           .first = first,
-                           .streams = job->inner != NULL && spec_streams(train),
-                           .most = sets ? spec_inner_closures(train) : 1};
+    *c = (struct closures){
+        .env = env,
+        .job = job,
+        .first = first,
+        .streams = job->inner != NULL && spec_streams(train),
+        .most = sets ? sl_min(spec_inner_closures(train), WIRE_KEYS_MAX) : 1};
 }
 
 // Ends the reading of a lease that has its outcome: it counts beats of the
@@ -35,13 +37,21 @@ static void closures_let_go(const struct closures *c, struct lease *l)
     l->gate.pulse.outer = NULL;
 }
 
-static void closures_hand_back(struct closures *c, const char *why)
+// Hands back all leases but the first; `goes_on`: the task does, so the
+// coordinator has them before it ends.
+static void closures_hand_back(struct closures *c, const char *why,
+                               bool goes_on)
 {
     for (uint32_t i = 0; i < c->count; i++) {
         if (c->one[i].lease == c->first)
             continue;
-        lease_hand_back(c->one[i].lease, why);
+        if (gate_look(&c->one[i].lease->gate, c->env->clock) != GATE_OPEN)
+            lease_stopped(c->one[i].lease);
+        else
+            lease_hand_back(c->one[i].lease, why);
         closures_let_go(c, c->one[i].lease);
+        if (goes_on)
+            c->env->give(c->env->arg, c->one[i].lease);
     }
     c->count = 0;
     c->steps = 0;
@@ -49,7 +59,7 @@ static void closures_hand_back(struct closures *c, const char *why)
 
 void closures_begin(struct closures *c)
 {
-    closures_hand_back(c, "a shard has been replaced");
+    closures_hand_back(c, "a shard has been replaced", true);
     sl_free(c->incarnations);
     c->incarnations = NULL;
     c->taken = 1;
@@ -76,9 +86,19 @@ static uint32_t closures_wanted(const struct closures *c,
                                 const struct lease *first)
 {
     if (c->streams)
-        return STREAM_ROUNDS * c->most;
+        return STREAM_CLOSURES;
     return first->closures == 0 || first->closures > c->most ? c->most
                                                              : first->closures;
+}
+
+// Returns true if a lease of the contribution was taken away: its closure may
+// be leased once more, and is in no push twice.
+static bool closures_lost_one(const struct closures *c)
+{
+    for (uint32_t i = 0; i < c->count; i++)
+        if (pulse_over(&c->one[i].lease->gate.pulse))
+            return true;
+    return false;
 }
 
 struct lease *closures_next(struct closures *c, struct lease *first)
@@ -87,7 +107,8 @@ struct lease *closures_next(struct closures *c, struct lease *first)
     struct lease *l;
     enum sl_err rc;
 
-    if (c->env->next == NULL || pulse_over(&first->gate.pulse))
+    if (c->env->next == NULL || pulse_over(&first->gate.pulse) ||
+        closures_lost_one(c))
         return NULL;
     if (c->job->alone > 0) {
         c->job->alone--;
@@ -209,7 +230,8 @@ void closures_end(struct closures *c, const struct sync *sync,
     if (c->count > 1 && result == SYNC_OK && !closures_hold(c, sync, c->first))
         result = SYNC_AGAIN;
     if (result == SYNC_FAILED)
-        closures_hand_back(c, "the contribution that it was in has failed");
+        closures_hand_back(c, "the contribution that it was in has failed",
+                           false);
     for (uint32_t i = 0; i < c->count; i++) {
         if (c->one[i].lease == c->first)
             continue;
@@ -262,7 +284,9 @@ void closures_drop(struct closures *c, enum sync_result result)
 {
     if (result == SYNC_PARTLY)
         c->job->alone = c->most;
-    closures_hand_back(c, result == SYNC_PARTLY
-                              ? "a shard has a part of its contribution"
-                              : "the stream of its closure has ended");
+    closures_hand_back(c,
+                       result == SYNC_PARTLY
+                           ? "a shard has a part of its contribution"
+                           : "the stream of its closure has ended",
+                       result == SYNC_AGAIN);
 }

@@ -156,7 +156,7 @@ bool leases_give(struct coord *c, struct member *m, struct work *w)
     w->reported = false;
     w->waits = w->unreached = false;
     list_push_back(&m->leases, &w->on_holder);
-    m->streams = job_streams(job);
+    m->streams = w->kind == WORK_TRAIN ? job_streams(job) : 0;
     member_begins(m, coord_now(c));
     leases_add_holder(job, m->id);
     if (w->kind == WORK_TRAIN && w->closure.id >= job->leases.end)

@@ -556,6 +556,23 @@ static uint64_t ended_ms(const struct coord *c, const struct member *m,
     return now - ago;
 }
 
+// The first lease of a stream ends last (L8), and shards count its closure
+// once: what ends behind it proves that the worker gets on.
+static void prove_stream(struct member *m, const struct job *job, uint64_t now)
+{
+    if (job_streams(job) == 0)
+        return;
+    list_for(n, &m->leases)
+    {
+        struct work *w = list_entry(n, struct work, on_holder);
+
+        if (w->job != job)
+            continue;
+        w->proven_ms = now;
+        w->proving = false;
+    }
+}
+
 static void complete_train(struct coord *c, struct member *m, struct job *job,
                            const Sluice__V1__Complete *message)
 {
@@ -594,6 +611,8 @@ static void complete_train(struct coord *c, struct member *m, struct job *job,
                       (ull)held->closure.id, m->name);
     leases_end(c, held, done ? SPAN_COUNTED : SPAN_STALE);
     doubts_over(c, m, job);
+    if (done)
+        prove_stream(m, job, coord_now(c));
     if (done)
         copies_first(c, held);
     else

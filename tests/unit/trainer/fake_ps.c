@@ -438,6 +438,8 @@ static void push_as(struct fake_ps *f, struct rpc_call *call, bool pulls)
         reply.result = count(f, s, &push, grad.at);
         if (reply.result == WIRE_PUSH_REFUSED)
             reply.refused.why = WIRE_REFUSED_SET;
+        if (reply.result == WIRE_PUSH_COUNTED && s->holds)
+            reply.result = WIRE_PUSH_HELD;
     } else {
         s->refused++;
     }

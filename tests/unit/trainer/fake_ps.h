@@ -40,6 +40,7 @@ struct fake_shard {
     uint64_t incarnation, version;
     float *values;
     bool counted[FAKE_CLOSURES][FAKE_STEPS];
+    bool holds; // says of what it counts that it is held
     uint64_t digest[FAKE_CLOSURES][FAKE_STEPS];
     struct wire_attempt newest[FAKE_CLOSURES];
     uint64_t applied, skipped, duplicates, refused, pushes;

@@ -1448,6 +1448,41 @@ TEST(task, L8_a_stream_that_is_refused_ends_and_the_next_are_of_one_closure)
     world_close(&w);
 }
 
+// Shards of fragment 0 hold closure 0 and have counted closure 1 for another
+// worker: their last push is a repeat, and closure 0 is not counted by it.
+TEST(task, L8_a_repeat_of_one_closure_leaves_others_held)
+{
+    struct fragments f = fragments_begin(2);
+    struct fake_shard *shards;
+    bool first[SHARDS];
+    struct lease *l[2];
+    struct world w;
+
+    world_open(&w, STREAM);
+    fake_ps_hold(w.ps, true);
+    shards = fake_ps_lock(w.ps);
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        first[i] = fragments_add(&f, shards[i].count) == 0;
+        shards[i].holds = true;
+        shards[i].counted[1][0] = first[i];
+    }
+    fake_ps_unlock(w.ps);
+    for (unsigned i = 0; i < 2; i++) {
+        l[i] = train_lease(&w, i);
+        compute_submit(w.compute, l[i]);
+    }
+    fake_ps_hold(w.ps, false);
+    run(&w, 2);
+    check_evidence(&w, l[0]);
+    for (uint32_t i = 0; i < SHARDS; i++)
+        T_TRUE(l[0]->outcome.held[i]);
+    shards = fake_ps_lock(w.ps);
+    for (uint32_t i = 0; i < SHARDS; i++)
+        T_EQ(shards[i].duplicates, first[i]);
+    fake_ps_unlock(w.ps);
+    world_close(&w);
+}
+
 // The steps of closure 2 are not taken, as its lease ends with the notice to
 // leave.
 TEST(task, L8_a_worker_that_leaves_pushes_every_fragment)
