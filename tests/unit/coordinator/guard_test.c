@@ -15,17 +15,12 @@ enum { LIMIT = 60000 };
 // words of train.
 static struct world *begin(unsigned workers, const char *more)
 {
-    static const char sync[] = "\"mode\":\"sync\",\"contributions\":3,"
-                               "\"backup\":1,";
     static struct world w;
     static char json[4096];
-    const char *at = strstr(world_sync_job, sync);
+    char words[256];
 
-    snprintf(json, sizeof(json),
-             "%.*s\"mode\":\"local\",\"contributions\":3,%s"
-             "\"inner\":{\"steps\":1},%s",
-             (int)(at - world_sync_job), world_sync_job, more,
-             at + strlen(sync));
+    snprintf(words, sizeof(words), "%s\"inner\":{\"steps\":1},", more);
+    world_local_job(json, sizeof(json), words);
     world_init(&w, t_seed());
     world_people(&w, 1, workers);
     for (unsigned i = 0; i < workers; i++)

@@ -104,6 +104,49 @@ TEST(life, an_external_job_runs_on_external_workers_only)
     world_release(&w);
 }
 
+// Older members leave an external job with tables where it is. Returns a newer
+// psserver, which has its shards; a newer worker is still wanted.
+static struct fake_member *older_ones_wait(struct world *w, const char *job,
+                                           unsigned older, unsigned newer,
+                                           const char *reason)
+{
+    Sluice__V1__JobStatus *s;
+    struct fake_member *m;
+
+    world_init(w, t_seed());
+    w->edition = newer;
+    world_add(w, FAKE_PSSERVER, "ps-old")->edition = older;
+    m = world_add(w, FAKE_WORKER, "w-old");
+    m->edition = older;
+    m->external = true;
+    world_submit(w, job);
+    T_FALSE(world_run(w, JOB_RUNNING, 4000));
+    s = world_status(w);
+    T_EQ(s->state, JOB_PLACING);
+    T_HAS(s->reason, reason);
+    wire_free(&s->base);
+    m = world_add(w, FAKE_PSSERVER, "ps-new");
+    m->edition = newer;
+    T_FALSE(world_run(w, JOB_FINISHED, 4000));
+    s = world_status(w);
+    T_EQ(s->state, JOB_RUNNING);
+    T_EQ(s->n_shards, 1);
+    T_EQ(s->steps_counted, 0);
+    wire_free(&s->base);
+    return m;
+}
+
+static void newer_worker_finishes(struct world *w)
+{
+    struct fake_member *m = world_add(w, FAKE_WORKER, "w-new");
+
+    m->edition = w->edition;
+    m->external = true;
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    check_end(w);
+    world_release(w);
+}
+
 static const char tables_job[] =
     "{\"name\":\"tables\",\"model\":{\"type\":\"external\",\"variables\":[{"
     "\"name\":\"w\",\"shape\":[8,2]}],\"tables\":[{\"name\":\"users\","
@@ -117,36 +160,14 @@ static const char tables_job[] =
 TEST(life, tables_are_for_members_that_know_them)
 {
     struct world w;
-    Sluice__V1__JobStatus *s;
-    struct fake_member *m;
+    const struct fake_member *m = older_ones_wait(
+        &w, tables_job, MODEL_EDITION_TABLES - 1, MODEL_EDITION_TABLES,
+        "waiting for a psserver that keeps tables (edition 9)");
 
-    world_init(&w, t_seed());
-    world_add(&w, FAKE_PSSERVER, "ps-old")->edition = MODEL_EDITION_TABLES - 1;
-    m = world_add(&w, FAKE_WORKER, "w-old");
-    m->edition = MODEL_EDITION_TABLES - 1;
-    m->external = true;
-    world_submit(&w, tables_job);
-    T_FALSE(world_run(&w, JOB_RUNNING, 4000));
-    s = world_status(&w);
-    T_EQ(s->state, JOB_PLACING);
-    T_HAS(s->reason, "waiting for a psserver that keeps tables (edition 9)");
-    wire_free(&s->base);
-    m = world_add(&w, FAKE_PSSERVER, "ps-new");
-    m->edition = MODEL_EDITION_TABLES;
-    T_FALSE(world_run(&w, JOB_FINISHED, 4000));
-    s = world_status(&w);
-    T_EQ(s->state, JOB_RUNNING);
-    T_EQ(s->steps_counted, 0);
-    wire_free(&s->base);
     T_EQ(m->shards[0].tables, 2);
     T_EQ(m->shards[0].width, 24);
     T_NEAR(m->shards[0].scale, 0.5, 1e-12);
-    m = world_add(&w, FAKE_WORKER, "w-new");
-    m->edition = w.edition = MODEL_EDITION_TABLES;
-    m->external = true;
-    T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
-    check_end(&w);
-    world_release(&w);
+    newer_worker_finishes(&w);
 }
 
 static const char alone_job[] =
@@ -160,37 +181,12 @@ static const char alone_job[] =
 TEST(life, tables_alone_are_for_members_that_know_such_shards)
 {
     struct world w;
-    Sluice__V1__JobStatus *s;
-    struct fake_member *m;
+    const struct fake_member *m = older_ones_wait(
+        &w, alone_job, MODEL_EDITION_AUDITED, MODEL_EDITION_BESIDE,
+        "waiting for a psserver that keeps tables alone (edition 23)");
 
-    world_init(&w, t_seed());
-    w.edition = MODEL_EDITION_BESIDE;
-    world_add(&w, FAKE_PSSERVER, "ps-old")->edition = MODEL_EDITION_AUDITED;
-    m = world_add(&w, FAKE_WORKER, "w-old");
-    m->edition = MODEL_EDITION_AUDITED;
-    m->external = true;
-    world_submit(&w, alone_job);
-    T_FALSE(world_run(&w, JOB_RUNNING, 4000));
-    s = world_status(&w);
-    T_EQ(s->state, JOB_PLACING);
-    T_HAS(s->reason,
-          "waiting for a psserver that keeps tables alone (edition 23)");
-    wire_free(&s->base);
-    m = world_add(&w, FAKE_PSSERVER, "ps-new");
-    m->edition = MODEL_EDITION_BESIDE;
-    T_FALSE(world_run(&w, JOB_FINISHED, 4000));
-    s = world_status(&w);
-    T_EQ(s->state, JOB_RUNNING);
-    T_EQ(s->n_shards, 1);
-    T_EQ(s->steps_counted, 0);
-    wire_free(&s->base);
     T_EQ(m->shards[0].tables, 1);
-    m = world_add(&w, FAKE_WORKER, "w-new");
-    m->edition = MODEL_EDITION_BESIDE;
-    m->external = true;
-    T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
-    check_end(&w);
-    world_release(&w);
+    newer_worker_finishes(&w);
 }
 
 static const char rounds_job[] =
@@ -235,32 +231,10 @@ static const char int8_job[] =
 TEST(life, rows_in_8_bits_are_for_members_that_read_them)
 {
     struct world w;
-    Sluice__V1__JobStatus *s;
-    struct fake_member *m;
 
-    world_init(&w, t_seed());
-    w.edition = MODEL_EDITION_INT8;
-    world_add(&w, FAKE_PSSERVER, "ps-old")->edition = MODEL_EDITION_ROUNDS;
-    m = world_add(&w, FAKE_WORKER, "w-old");
-    m->edition = MODEL_EDITION_ROUNDS;
-    m->external = true;
-    world_submit(&w, int8_job);
-    T_FALSE(world_run(&w, JOB_RUNNING, 4000));
-    s = world_status(&w);
-    T_HAS(s->reason, "waiting for a psserver that keeps tables (edition 13)");
-    wire_free(&s->base);
-    world_add(&w, FAKE_PSSERVER, "ps-new")->edition = MODEL_EDITION_INT8;
-    T_FALSE(world_run(&w, JOB_FINISHED, 4000));
-    s = world_status(&w);
-    T_EQ(s->state, JOB_RUNNING);
-    T_EQ(s->steps_counted, 0);
-    wire_free(&s->base);
-    m = world_add(&w, FAKE_WORKER, "w-new");
-    m->edition = MODEL_EDITION_INT8;
-    m->external = true;
-    T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
-    check_end(&w);
-    world_release(&w);
+    older_ones_wait(&w, int8_job, MODEL_EDITION_ROUNDS, MODEL_EDITION_INT8,
+                    "waiting for a psserver that keeps tables (edition 13)");
+    newer_worker_finishes(&w);
 }
 
 // A shard stays where it was placed; its psserver is asked again once it is

@@ -73,17 +73,13 @@ enum { LIMIT = 60000 };
 // A job of contributions of four closures, each an update by itself.
 static struct world *begin(unsigned workers, const char *inner)
 {
-    static const char sync[] = "\"mode\":\"sync\",\"contributions\":3,"
-                               "\"backup\":1,";
     static struct world w;
     static char json[4096];
-    const char *at = strstr(world_sync_job, sync);
+    char words[256];
 
-    snprintf(json, sizeof(json),
-             "%.*s\"mode\":\"local\",\"contributions\":3,\"quorum\":1,"
-             "\"inner\":{\"steps\":4,\"closure\":1%s},%s",
-             (int)(at - world_sync_job), world_sync_job, inner,
-             at + strlen(sync));
+    snprintf(words, sizeof(words),
+             "\"quorum\":1,\"inner\":{\"steps\":4,\"closure\":1%s},", inner);
+    world_local_job(json, sizeof(json), words);
     world_init(&w, t_seed());
     world_people(&w, 1, workers);
     for (unsigned i = 1; i <= workers; i++) {

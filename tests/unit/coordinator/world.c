@@ -40,6 +40,18 @@ const char world_sync_job[] =
     "\"evaluate\":{\"every_epochs\":1,\"batch\":4,"
     "\"batches_per_closure\":2}}";
 
+void world_local_job(char *out, size_t size, const char *words)
+{
+    static const char sync[] = "\"mode\":\"sync\",\"contributions\":3,"
+                               "\"backup\":1,";
+    const char *at = strstr(world_sync_job, sync);
+
+    T_ASSERT(at != NULL);
+    snprintf(out, size, "%.*s\"mode\":\"local\",\"contributions\":3,%s%s",
+             (int)(at - world_sync_job), world_sync_job, words,
+             at + strlen(sync));
+}
+
 const char world_silu_job[] =
     "{\"name\":\"life\",\"model\":{\"input_shape\":[4],\"layers\":["
     "{\"type\":\"dense\",\"units\":3,\"activation\":\"silu\"},"

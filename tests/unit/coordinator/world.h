@@ -252,6 +252,9 @@ void world_pass(struct world *w, uint64_t ms);
 // A graph job of more epochs, with these callbacks.
 uint64_t world_submit_callbacks(struct world *w, const char *callbacks);
 
+// Writes world_sync_job in mode local to `out`: `words` for what its train says
+// of rounds, with a comma behind them.
+void world_local_job(char *out, size_t size, const char *words);
 extern const char world_sync_job[], world_silu_job[], world_scored_job[];
 extern const char world_graph_job[], world_external_job[], world_ring_job[],
     world_group_job[];
