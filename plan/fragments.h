@@ -21,7 +21,7 @@
 
 struct fragments {
     uint32_t count;
-    uint64_t elements[FRAGMENTS_MOST]; // of the shards so far
+    uint64_t elements[FRAGMENTS_MOST]; // of each fragment's shards so far
 };
 
 // Begins with no shards; `count` is 1 to FRAGMENTS_MOST.

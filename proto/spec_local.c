@@ -270,14 +270,16 @@ static enum sl_err check_pace(Sluice__V1__TrainSpec *t, bool external,
     if (rc == SL_OK)
         rc = spec_word("train.inner.pace", t->inner->pace, paces,
                        SL_COUNT(paces), NULL, err);
-    if (rc == SL_OK && spec_inner(t).own && spec_streams(t))
+    if (rc != SL_OK || !spec_inner(t).own)
+        return rc;
+    if (spec_streams(t))
         return sl_fail(err, SL_EINVAL,
                        "train.inner.pace: with train.%s a fragment leaves "
                        "after each closure, at its worker's own pace; leave it "
                        "out",
                        says_streams(t));
-    if (rc != SL_OK || !spec_inner(t).own || spec_sets(t))
-        return rc;
+    if (spec_sets(t))
+        return SL_OK;
     if (external)
         return sl_fail(err, SL_EINVAL,
                        "train.inner.pace: a program pushes each closure by "
@@ -467,21 +469,23 @@ static enum sl_err check_norm(const Sluice__V1__TrainSpec *t, bool external,
     if (t->norm != NULL)
         rc =
             spec_word("train.norm", t->norm, norms, SL_COUNT(norms), NULL, err);
-    if (rc == SL_OK && spec_norm_median(t) && spec_streams(t))
+    if (rc != SL_OK || !spec_norm_median(t))
+        return rc;
+    if (spec_streams(t))
         return sl_fail(err, SL_EINVAL,
                        "train.norm: with train.%s a part of a contribution "
                        "leaves before all of it is known; leave it out",
                        says_streams(t));
-    if (rc == SL_OK && spec_norm_median(t) && spec_inner(t).own)
+    if (spec_inner(t).own)
         return sl_fail(err, SL_EINVAL,
                        "train.norm: with train.inner.pace own, faster workers "
                        "change more in more steps, and would be cut to what "
                        "slower ones change; leave one of them out");
-    if (rc == SL_OK && spec_norm_median(t) && external)
-        rc = sl_fail(err, SL_EINVAL,
-                     "train.norm: a program pushes its change by itself; scale "
-                     "it there, and leave it out");
-    return rc;
+    if (external)
+        return sl_fail(err, SL_EINVAL,
+                       "train.norm: a program pushes its change by itself; "
+                       "scale it there, and leave it out");
+    return SL_OK;
 }
 
 // Refuses what is not of steps that a worker takes by itself.

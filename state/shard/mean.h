@@ -50,7 +50,7 @@ struct mean {
     float by; // times their sum
     // Pieces, and what their sums are multiplied by; NULL: not by piece.
     const struct directions *directions;
-    // What the part without values is made of, if there is one.
+    // The payload that a part without values is read from.
     const struct coded *coded;
     enum wire_type type;
     struct sl_slices payload;

@@ -801,7 +801,7 @@ static enum sync_result stream_skip(struct train *t)
         train_blame(t);
         result = steps_judge(&t->steps);
     }
-    t->steps.skipped = false; // the others of the push are not
+    t->steps.skipped = false; // the push brings other closures
     t->set.one[t->set.count - 1].skipped = true;
     return result;
 }

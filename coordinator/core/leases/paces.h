@@ -24,7 +24,7 @@ struct job_paces {
     uint32_t most;     // closures of the fastest worker's contributions
     double mean;       // mean of all workers', as far as is known
     double fastest_ms; // time for a step of the fastest worker; 0: not known
-    uint64_t until_ms; // when it is looked for again
+    uint64_t until_ms; // when the fastest worker is looked for again
 };
 
 // Takes what worker m says of a contribution that was counted, or is held; NULL

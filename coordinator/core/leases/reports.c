@@ -611,12 +611,12 @@ static void complete_train(struct coord *c, struct member *m, struct job *job,
                       (ull)held->closure.id, m->name);
     leases_end(c, held, done ? SPAN_COUNTED : SPAN_STALE);
     doubts_over(c, m, job);
-    if (done)
+    if (done) {
         prove_stream(m, job, coord_now(c));
-    if (done)
         copies_first(c, held);
-    else
+    } else {
         leases_settle(c, held);
+    }
     if (!c->dead)
         excluded_judge(c, m, job);
     if (!c->dead)

@@ -521,7 +521,10 @@ static enum sl_err explain_plan(struct buf *out, const struct draft *d)
         return SL_ENOMEM;
     for (uint32_t i = 0; i < d->model->variables_count; i++)
         names[i] = d->model->variables[i].name;
-    rc = part_explain(out, &d->plan, names);
+    rc = buf_appendf(out, "%llu parameters in %u variables\n",
+                     (ull)d->model->elements, d->model->variables_count);
+    if (rc == SL_OK)
+        rc = part_explain(out, &d->plan, names);
     sl_free(names);
     return rc;
 }
@@ -603,16 +606,12 @@ enum sl_err place_explain(struct coord *c, const Sluice__V1__JobSpec *spec,
         rc = buf_append_str(out, mode->where);
     else if (servers == 0)
         rc = buf_append_str(out, "no psserver is attached; shown for one\n");
-    if (rc == SL_OK && spec_rows_only(spec))
-        rc = buf_appendf(out,
-                         "rows of %zu tables; each psserver has one shard\n",
-                         spec->model->n_tables);
-    else if (rc == SL_OK)
-        rc = buf_appendf(out, "%llu parameters in %u variables\n",
-                         (ull)draft.model->elements,
-                         draft.model->variables_count);
-    if (rc == SL_OK && !spec_rows_only(spec))
-        rc = explain_plan(out, &draft);
+    if (rc == SL_OK)
+        rc = spec_rows_only(spec)
+                 ? buf_appendf(
+                       out, "rows of %zu tables; each psserver has one shard\n",
+                       spec->model->n_tables)
+                 : explain_plan(out, &draft);
     if (rc == SL_OK)
         rc = explain_classes(out, spec->data);
     draft_release(&draft);
