@@ -299,6 +299,8 @@ enum sl_err job_place(struct job *job, Sluice__V1__CheckpointsReply *layout,
             layout->pieces[i]->elements;
         job->shards.parameters += layout->pieces[i]->elements;
     }
+    job->shards.parts =
+        job->mode->on_workers ? shards - layout->rows_shards : 0;
     if (job->mode->placed != NULL)
         job->mode->placed(job);
     job->shards.layout = layout;
@@ -307,9 +309,14 @@ enum sl_err job_place(struct job *job, Sluice__V1__CheckpointsReply *layout,
     return SL_OK;
 }
 
+bool job_on_workers(const struct job *job, uint32_t shard)
+{
+    return shard < job->shards.parts;
+}
+
 uint32_t job_psserver_shards(const struct job *job)
 {
-    return job->mode->on_workers ? 0 : job->shards.count;
+    return job->shards.count - job->shards.parts;
 }
 
 uint32_t job_lies_on(const struct job *job, const struct member *m)

@@ -331,8 +331,11 @@ uint64_t job_samples(const struct job *job);
 // Returns the facts of a message in the form in which the journal keeps them.
 struct journal_facts job_facts_of(const Sluice__V1__DataFacts *facts);
 
-// Returns how many shards the job has on psservers: all its shards, or 0 if its
-// state lies on workers.
+// Returns true if the shard is a part of a state that lies on workers: no
+// psserver has it. Those come first; the others lie on psservers.
+bool job_on_workers(const struct job *job, uint32_t shard);
+
+// Returns how many shards the job has on psservers; 0 if it is not placed.
 uint32_t job_psserver_shards(const struct job *job);
 
 // Returns how many of the job's shards are placed on psserver m, by its name; 0

@@ -34,9 +34,9 @@ struct mode {
 
     // ---- facts
 
-    // Its shards are parts of a state that lies on the job's workers and goes
-    // with them. No psserver has any: workers get no map, and learn a reduced
-    // rate when they begin anew.
+    // Its variables are parts of a state that lies on the job's workers and
+    // goes with them. No psserver has any (job_on_workers): workers get no map
+    // of them, and learn a reduced rate when they begin anew.
     bool on_workers;
     // Several contributions become one update and are counted as a round (Y2).
     bool by_round;

@@ -37,6 +37,7 @@ static uint64_t times(uint64_t a, uint64_t b)
     return __builtin_mul_overflow(a, b, &product) ? UINT64_MAX : product;
 }
 
+// `shards` are those on psservers, `elements` those of all parameters.
 static struct quota_use use_of_spec(const struct coord *c,
                                     const Sluice__V1__JobSpec *spec,
                                     uint32_t shards, uint64_t elements)
@@ -47,10 +48,9 @@ static struct quota_use use_of_spec(const struct coord *c,
         times(vector, 1 + (o == NULL ? 0 : spec_optimizer_slots(o)));
     struct quota_use use = {.n = {[QUOTA_JOBS] = 1, [QUOTA_KEPT] = 1}};
 
-    if (!mode_of(c, spec)->on_workers) {
-        use.n[QUOTA_SHARDS] = shards;
+    use.n[QUOTA_SHARDS] = shards;
+    if (!mode_of(c, spec)->on_workers)
         use.n[QUOTA_PARAMETERS] = times(vector, spec_kept_vectors(spec));
-    }
     // What the job may come to keep, so that no cut is refused that a caller
     // waits for.
     use.n[QUOTA_CHECKPOINTS] = times(bytes, spec->checkpoint->keep);
@@ -83,7 +83,7 @@ static struct quota_use use_of_job(struct coord *c, struct job *job)
 {
     struct quota_use use = {.n = {[QUOTA_KEPT] = 1}};
     uint64_t elements = job->shards.parameters, stored = stored_by(job);
-    uint32_t shards = job->shards.count;
+    uint32_t shards = job_psserver_shards(job);
 
     if (job_ended(job)) {
         use.n[QUOTA_CHECKPOINTS] = stored;

@@ -612,7 +612,7 @@ static enum sl_err send_make_map(struct coord *c, struct map_parts *out,
         e->shard = i;
         // incarnation 0: not admitted now, wait; workers that have the
         // state themselves need no map
-        if (m != NULL && !job->mode->on_workers) {
+        if (m != NULL && !job_on_workers(job, i)) {
             e->address = m->address;
             e->incarnation = job->shards.evidence.shard[i].incarnation;
         }

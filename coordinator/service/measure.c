@@ -75,7 +75,7 @@ static uint64_t measure_count_missing(const struct coord *c)
     {
         const struct job *job = list_entry(at, struct job, on_active);
 
-        for (uint32_t i = 0; i < job_psserver_shards(job); i++) {
+        for (uint32_t i = job->shards.parts; i < job->shards.count; i++) {
             const char *name = job->shards.list[i].psserver;
             uint64_t key = sl_hash64(name, strlen(name));
 

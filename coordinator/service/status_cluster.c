@@ -54,7 +54,7 @@ static uint32_t status_member_shards(struct coord *c, const struct member *m)
     {
         struct job *job = list_entry(n, struct job, on_active);
 
-        for (uint32_t i = 0; i < job_psserver_shards(job); i++)
+        for (uint32_t i = job->shards.parts; i < job->shards.count; i++)
             shards += strcmp(job->shards.list[i].psserver, m->name) == 0 &&
                       status_shard_is_of(&job->shards.list[i],
                                          m->state == MEMBER_LOST);

@@ -305,7 +305,8 @@ static void count_unknown(struct job *job)
     uint64_t last = last_rate(job);
 
     job->monitor.rates_unknown = 0;
-    for (uint32_t i = 0; last != 0 && i < job_psserver_shards(job); i++)
+    for (uint32_t i = job->shards.parts; last != 0 && i < job->shards.count;
+         i++)
         job->monitor.rates_unknown += job->shards.list[i].rates_known != last;
 }
 
@@ -330,7 +331,7 @@ void monitor_take(struct coord *c, struct job *job, const struct callbacks *now,
                  now->plateau.rate, (ull)last_rate(job));
     count_unknown(job);
     // A ring's ranks learn it with their next generation.
-    for (uint32_t i = 0; i < job_psserver_shards(job); i++)
+    for (uint32_t i = job->shards.parts; i < job->shards.count; i++)
         if (job->shards.list[i].server != 0)
             send_rates(c, job->shards.list[i].server, job, i, 0);
 }
@@ -367,7 +368,7 @@ void monitor_admits(struct coord *c, const struct member *m, struct job *job,
                     uint32_t shard)
 {
     job->shards.list[shard].rates_known = 0;
-    if (last_rate(job) == 0 || shard >= job_psserver_shards(job))
+    if (last_rate(job) == 0 || job_on_workers(job, shard))
         return;
     count_unknown(job);
     send_rates(c, m->id, job, shard, 0);

@@ -99,7 +99,7 @@ static struct need need_of(const struct job *job, const char *psserver)
 {
     struct need need = {.first = NULL};
 
-    for (uint32_t i = 0; i < job_psserver_shards(job); i++) {
+    for (uint32_t i = job->shards.parts; i < job->shards.count; i++) {
         if (strcmp(job->shards.list[i].psserver, psserver) == 0)
             need_add(&need, job, &job->shards.list[i]);
     }
@@ -130,7 +130,7 @@ static struct need *needs_get(const struct needs *ns, const struct job_shard *s)
 static void needs_look(struct needs *ns, struct job *job)
 {
     ns->looks++;
-    for (uint32_t i = 0; i < job_psserver_shards(job); i++) {
+    for (uint32_t i = job->shards.parts; i < job->shards.count; i++) {
         struct need *need = needs_get(ns, &job->shards.list[i]);
 
         if (need == NULL)
@@ -230,7 +230,7 @@ static void memory_update_warning(struct coord *c, struct needs *ns,
     char text[400];
 
     needs_look(ns, job);
-    for (uint32_t i = 0; i < job_psserver_shards(job); i++) {
+    for (uint32_t i = job->shards.parts; i < job->shards.count; i++) {
         const struct need *need = needs_first(ns, &job->shards.list[i]);
         const char *said = job->warnings[JOB_WARN_MEMORY];
 
@@ -251,7 +251,7 @@ void memory_placed(struct coord *c, struct job *job)
     if (!needs_init(&ns, c))
         return;                         // no memory: the job gets no warning
     memory_update_warning(c, &ns, job); // looks at the job
-    for (uint32_t i = 0; i < job_psserver_shards(job); i++) {
+    for (uint32_t i = job->shards.parts; i < job->shards.count; i++) {
         const struct need *need = needs_first(&ns, &job->shards.list[i]);
 
         if (need != NULL)

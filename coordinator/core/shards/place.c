@@ -568,7 +568,8 @@ enum sl_err place_measure(struct coord *c, const Sluice__V1__JobSpec *spec,
 
     if (rc != SL_OK)
         return rc;
-    *shards = draft.plan.shard_count;
+    *shards = mode_of(c, spec)->on_workers ? part_plan_empty(&draft.plan)
+                                           : draft.plan.shard_count;
     *elements = draft.plan.elements;
     draft_release(&draft);
     return SL_OK;

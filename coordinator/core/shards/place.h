@@ -68,8 +68,8 @@ void place_again(struct coord *c, struct job *job);
 enum sl_err place_explain(struct coord *c, const Sluice__V1__JobSpec *spec,
                           struct buf *out, struct sl_error *err);
 
-// Sets *shards and *elements (of all parameters) to what a job of this spec
-// would have on the present psservers; a failure leaves both alone.
+// Sets *shards (on psservers) and *elements (of all parameters) to what a job
+// of this spec would have now; a failure leaves both alone.
 enum sl_err place_measure(struct coord *c, const Sluice__V1__JobSpec *spec,
                           uint32_t *shards, uint64_t *elements,
                           struct sl_error *err);

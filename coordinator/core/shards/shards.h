@@ -71,6 +71,7 @@ struct job_shards {
     struct schedule schedule;
     uint64_t parameters;
     uint32_t count;
+    uint32_t parts;         // the first so many lie on workers (job_on_workers)
     uint32_t looked;        // shards at the front that place.c need not ask for
     struct job_shard *list; // owned
     struct evidence evidence;

@@ -336,7 +336,7 @@ status_shard(const struct coord *c, const struct job *job, uint32_t shard)
         return NULL;
     m->shard = shard;
     m->psserver =
-        sl_strdup(job->mode->on_workers ? rank_name(c, s) : s->psserver);
+        sl_strdup(job_on_workers(job, shard) ? rank_name(c, s) : s->psserver);
     m->incarnation =
         s->server == 0 ? 0 : job->shards.evidence.shard[shard].incarnation;
     m->bytes = s->elements * 4;
