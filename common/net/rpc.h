@@ -445,6 +445,8 @@ struct rpc_channel_options {
     size_t stream_queue_bytes;     // cap of a stream's send queue; 0: 64 MiB
     size_t window_bytes;           // unary requests in flight; 0: 2 MiB
     unsigned thread;               // index of an I/O thread, + 1; 0: in turn
+    bool quiet; // no keepalive while no call is open, which some servers take
+                // for an attack; a dead peer is then noticed by the next call
 
     // Decides whether `server` is the right one, after core has checked its
     // authority and host in the TLS handshake and before any byte is sent to
@@ -509,6 +511,9 @@ struct rpc_call_options {
     // The reply is some KiB at most: the call may take an adopted socket, where
     // its deadline is seen up to 200 ms late. rpc_call_sync ignores it.
     bool small;
+    // Streams: name of metadata to send with the value "true", a literal that
+    // lives for good; NULL: none.
+    const char *flag;
 };
 
 // Names a call in flight, for rpc_cancel. A plain value: it may be copied,

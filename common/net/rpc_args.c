@@ -67,7 +67,7 @@ static void add_common(struct rpc_args *args, const struct rpc_tuning *t)
             t->keepalive_ms ? t->keepalive_ms : 10000);
     add_int(args, GRPC_ARG_KEEPALIVE_TIMEOUT_MS,
             t->keepalive_timeout_ms ? t->keepalive_timeout_ms : 5000);
-    add_int(args, GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, 1);
+    add_int(args, GRPC_ARG_KEEPALIVE_PERMIT_WITHOUT_CALLS, !t->quiet);
     add_int(args, GRPC_ARG_HTTP2_MAX_PINGS_WITHOUT_DATA, 0);
 }
 

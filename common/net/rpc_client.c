@@ -88,6 +88,7 @@ static void rpc_channel_tune(struct rpc_channel *ch,
     if (o != NULL) {
         tuning->keepalive_ms = o->keepalive_ms;
         tuning->keepalive_timeout_ms = o->keepalive_timeout_ms;
+        tuning->quiet = o->quiet;
         if (o->max_message_bytes)
             tuning->max_receive_bytes = o->max_message_bytes;
         if (o->stream_queue_bytes)
@@ -764,6 +765,6 @@ enum sl_err rpc_stream_open(struct rpc_stream **out, struct rpc_channel *ch,
     pthread_mutex_unlock(&ch->lock);
     rpc_stream_listen(stream, events, user);
     *out = rpc_stream_ref(stream);
-    rpc_stream_dial(stream, request, options->wait_for_ready);
+    rpc_stream_dial(stream, request, options);
     return SL_OK;
 }

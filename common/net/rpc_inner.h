@@ -195,6 +195,7 @@ struct rpc_args {
 struct rpc_tuning {
     unsigned keepalive_ms, keepalive_timeout_ms; // 0: defaults
     size_t max_receive_bytes;
+    bool quiet; // no keepalive without calls
     // Server only:
     size_t inbound_bytes; // limit of received bytes in core's memory
     unsigned patience_ms; // time in which a new connection has to shake hands
@@ -363,9 +364,10 @@ void rpc_stream_serve(struct rpc_stream *stream, enum rpc_kind kind,
 
 // Starts the call of a client's stream, after rpc_stream_listen, and reads. If
 // `request` is not NULL it is the only message that this side sends; it is
-// taken. It cannot fail: on_end tells how the stream ended.
+// taken. Reads wait_for_ready and flag of `options`. It cannot fail: on_end
+// tells how the stream ended.
 void rpc_stream_dial(struct rpc_stream *stream, struct rpc_msg *request,
-                     bool wait_for_ready);
+                     const struct rpc_call_options *options);
 
 // Sets the callbacks of a client's stream, which are copied, and their `user`,
 // before rpc_stream_dial. `events` NULL: no callbacks.

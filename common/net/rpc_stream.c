@@ -522,17 +522,24 @@ static void ask_outcome_locked(struct rpc_stream *s)
 }
 
 void rpc_stream_dial(struct rpc_stream *s, struct rpc_msg *request,
-                     bool wait_for_ready)
+                     const struct rpc_call_options *options)
 {
+    grpc_metadata flag;
     grpc_op op;
 
     pthread_mutex_lock(&s->lock);
     ask_outcome_locked(s);
     memset(&op, 0, sizeof(op));
     op.op = GRPC_OP_SEND_INITIAL_METADATA;
-    if (wait_for_ready)
+    if (options->wait_for_ready)
         op.flags = GRPC_INITIAL_METADATA_WAIT_FOR_READY |
                    GRPC_INITIAL_METADATA_WAIT_FOR_READY_EXPLICITLY_SET;
+    if (options->flag != NULL) {
+        flag.key = grpc_slice_from_static_string(options->flag);
+        flag.value = grpc_slice_from_static_string("true");
+        op.data.send_initial_metadata.count = 1;
+        op.data.send_initial_metadata.metadata = &flag;
+    }
     rpc_stream_batch_locked(s, &op, 1, &s->opened);
     if (request != NULL) {
         s->queued_bytes += rpc_msg_bytes(request);

@@ -36,7 +36,7 @@ FLOORS = {
                "ask cert doctor files keras trace up"],
     "trainer": ["base", "sum", "ring push", "lease", "attend"],
     "worker": ["data", "compile", "device", "lease", "service"],
-    "coordinator": ["rules", "journal", "feed", "core core/cuts core/leases core/modes core/recovery "
+    "coordinator": ["rules etcd", "journal", "feed", "core core/cuts core/leases core/modes core/recovery "
                     "core/shards core/status tasks",
                     "service", "dashboard"],
     "state": ["base", "rows", "shard", "snap"],
@@ -47,7 +47,7 @@ FLOORS = {
 OPENED_BY = {
     "grpc/": r"common/net/(rpc|tls|local/rpc)",
     "uv.h": r"common/(base|run|net)/",
-    "protobuf-c": r"(proto/|common/net/wirescan)",
+    "protobuf-c": r"(proto/|common/net/wirescan|coordinator/etcd/)",
     "jansson": r"(common/base/json|proto/|client/|coordinator/)",
     "openssl/": r"common/(base/hash|net/tls)",
     "curl/": r"host/web/web.c",

@@ -1,0 +1,64 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/journal/journal_etcd.h -- the journal kept in etcd, for
+// coordinators that stand by.
+//
+// The rows of journal.h are in memory, as SQLite's, and each transaction's
+// changes are one record in etcd, which is there before the rows change:
+//
+//   base          which image of all rows is in force, and its last record
+//   bases/N/K     the parts of image N
+//   log/SEQ       the changes of one transaction; SEQ rises by one
+//   part/SEQ-N/K  parts of a record that is too large for one value
+//   leader        the key of the coordinator that leads (not the journal's)
+//
+// Each of these is written under the condition that the key `leader` still has
+// the create revision that its coordinator knows: one that has lost it writes
+// nothing. When the records since the image are larger than the image, a new
+// image takes their place.
+//
+//   journal_follow ---> reads, journal_follow_on ...
+//         |  journal_lead
+//         v
+//   a journal like that of journal_open, until its leadership ends
+//
+// Threads  as journal.h; calls wait for etcd. One at a time for each journal,
+//          on any thread.
+// Memory   the client of etcd is borrowed until journal_close.
+// Errors   those of journal.h. SL_ESTALE: another coordinator leads, or none;
+//          nothing was written. SL_EUNAVAIL and SL_ETIMEDOUT: etcd does not
+//          answer; of a write that is final, as any failure of it: it is not
+//          known whether etcd has it. journal_full: etcd has no space left.
+#ifndef COORDINATOR_JOURNAL_JOURNAL_ETCD_H
+#define COORDINATOR_JOURNAL_JOURNAL_ETCD_H
+
+#include "coordinator/etcd/etcd.h"
+#include "coordinator/journal/journal.h"
+
+#define JOURNAL_LEADER "leader" // key of the coordinator that leads
+
+// Reads the journal that lies below the client's prefix, of which there may be
+// nothing yet, to follow it: no other function of journal.h but journal_close
+// may be used before journal_lead. SL_ENOTSUP: a newer coordinator wrote it.
+enum sl_err journal_follow(struct journal **out, struct etcd *etcd,
+                           struct sl_error *err);
+
+// Reads what is new. A failure to reach etcd leaves the journal as it was, to
+// be tried again; journal_failed tells whether it did.
+enum sl_err journal_follow_on(struct journal *j, struct sl_error *err);
+
+// The leadership under which a journal is written.
+struct journal_leader {
+    int64_t term; // create revision of the key `leader`, above 0
+    // Returns for how many ms this process may still believe that it leads; at
+    // most so long a write waits for etcd. On the journal's thread. NULL: 10 s.
+    int64_t (*left_ms)(void *arg);
+    void *arg;
+};
+
+// Reads what is new, makes or upgrades the tables, and turns `j` into the
+// journal of the leader: journal_next_term is then at least leader->term. The
+// caller has read the key's revision from etcd.
+enum sl_err journal_lead(struct journal *j, const struct journal_leader *leader,
+                         struct sl_error *err);
+
+#endif
