@@ -80,7 +80,7 @@ struct etcd_reply {
     int64_t revision;      // of the store, when it answered
     bool held;             // a transaction's conditions held
     bool more;             // a get left rows out (`most`)
-    struct etcd_row *rows; // of all gets that were done, in their order
+    struct etcd_row *rows; // rows of all gets, in order
     size_t count;
     struct etcd_held *held_by; // owned: what the rows point at
 };
@@ -102,7 +102,7 @@ struct etcd_op {
     struct sl_slice value; // of a put
     int64_t lease;         // of a put: the key ends with it; 0: none
     int64_t most;          // of a get: rows; 0: no limit
-    int64_t revision;      // of a get: as it was then; 0: now
+    int64_t revision;      // of a get: the store as of that revision; 0: now
 };
 
 #define ETCD_OPS 16 // operations of one branch, and conditions
@@ -110,9 +110,9 @@ struct etcd_op {
 struct etcd_txn {
     const struct etcd_if *ifs; // all must hold
     size_t if_count;
-    const struct etcd_op *then; // done if they hold, all at once
+    const struct etcd_op *then; // done at once if all conditions hold
     size_t then_count;
-    const struct etcd_op *otherwise; // done if one does not
+    const struct etcd_op *otherwise; // done if a condition fails
     size_t otherwise_count;
 };
 

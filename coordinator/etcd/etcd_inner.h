@@ -1,0 +1,72 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/etcd/etcd_inner.h -- what the etcd_*.c files share.
+//
+// Threads  any.
+// Memory   as in etcd.h.
+// Errors   those of etcd.h.
+#ifndef COORDINATOR_ETCD_ETCD_INNER_H
+#define COORDINATOR_ETCD_ETCD_INNER_H
+
+#include <stdatomic.h>
+
+#include "common/net/wirescan.h"
+#include "coordinator/etcd/etcd.h"
+#include "coordinator/etcd/etcd.pb-c.h"
+
+#define ETCD_MEMBERS 16
+
+struct etcd {
+    char *url;
+    const char *prefix; // with the "/" behind it; lies in `url`
+    size_t prefix_bytes;
+    struct rpc_channel *members[ETCD_MEMBERS]; // owned
+    unsigned count;
+    atomic_uint turn; // index of the member that the next call goes to
+};
+
+// A message of etcd's, with what it points at.
+struct etcd_held {
+    struct wire_arena arena;
+    ProtobufCMessage *message; // in the arena
+};
+
+// Frees a message; NULL is allowed.
+void etcd_held_free(struct etcd_held *h);
+
+// Unpacks a message of `kind`; *out is the caller's (etcd_held_free).
+enum sl_err etcd_held_read(struct etcd_held **out,
+                           const ProtobufCMessageDescriptor *kind,
+                           const struct sl_slices *body, struct sl_error *err);
+
+// Writes `message` to *msg, which is empty before.
+enum sl_err etcd_pack(struct rpc_msg *msg, const ProtobufCMessage *message,
+                      struct sl_error *err);
+
+// Makes one call to the current member, and makes the next one current if
+// that does not answer. *out is the reply, of the type `kind`.
+enum sl_err etcd_call(struct etcd *e, const char *method,
+                      const ProtobufCMessage *request,
+                      const ProtobufCMessageDescriptor *kind, int64_t limit_ms,
+                      struct etcd_held **out, struct sl_error *err);
+
+// Returns the channel of the current member, and sets *turn for
+// etcd_pass.
+struct rpc_channel *etcd_member(struct etcd *e, unsigned *turn);
+
+// Has the next member's turn come, because that of `turn` does not answer,
+// unless another call has done so already.
+void etcd_pass(struct etcd *e, unsigned turn);
+
+// Sets *out to the whole name of a key, in memory of `arena`. SL_EINVAL: it is
+// longer than ETCD_KEY_BYTES.
+enum sl_err etcd_key(const struct etcd *e, struct wire_arena *arena,
+                     const char *key, ProtobufCBinaryData *out,
+                     struct sl_error *err);
+
+// Fills *row from `kv` without the client's prefix (SL_ECORRUPT: `kv` is absent
+// or lies elsewhere). The key is a copy in `arena`, the value is borrowed.
+enum sl_err etcd_row_read(const struct etcd *e, struct wire_arena *arena,
+                          const Etcd__KeyValue *kv, struct etcd_row *row,
+                          struct sl_error *err);
+
+#endif
