@@ -106,4 +106,9 @@ for mistake in EARLY LAST AGAIN PART BOTH; do
     run L8_$mistake 1 fragments.pml -DNK=2 -DBAR=1 -DB_$mistake
 done
 run L8_MIX 1 fragments.pml -DBAR=3 -DLEAVES=0 -DB_MIX
+run standby 0 standby.pml
+run standby_three 0 standby.pml -DT=3 -DD=1 -DDEATHS=0
+for mistake in COND VERSION UNKNOWN RESEND EARLY TERM TAIL CLOCK FENCE WATCH BELOW; do
+    run H_$mistake 1 standby.pml -DB_$mistake
+done
 exit $bad
