@@ -25,7 +25,7 @@ enum sl_err link_open(struct link *l, const struct link_options *o,
 
     lib_log_once();
     if (rc == SL_OK)
-        rc = rpc_address_check(at, err);
+        rc = rpc_addresses_check(at, err);
     if (rc == SL_OK)
         rc = loop_new(&l->loop, err);
     if (rc == SL_OK)

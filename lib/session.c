@@ -167,7 +167,7 @@ static enum sl_err read_names(struct sluice *s, const struct sluice_options *o,
                        "local wants; open it without by_range");
     if (strlen(s->name) > 200 || s->name[0] == '\0')
         return sl_fail(err, SL_EINVAL, "name: 1 to 200 bytes");
-    return rpc_address_check(s->coordinator, err);
+    return rpc_addresses_check(s->coordinator, err);
 }
 
 static enum sl_err session_start_rpc(struct sluice *s,

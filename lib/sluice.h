@@ -86,9 +86,10 @@ struct sluice_closure;
 
 struct sluice_options {
     size_t size; // sizeof(struct sluice_options): a later one may be longer
-    const char *coordinator; // "host:port", "unix:/path"; NULL: the variable
-                             // SLUICE_COORDINATOR, else the socket of this
-                             // user's `sluice up`, else 127.0.0.1:7070
+    const char *coordinator; // "host:port", "unix:/path"; "a:7070,b:7070" of
+                             // coordinators of which one leads; NULL: the
+                             // variable SLUICE_COORDINATOR, else the socket of
+                             // this user's `sluice up`, else 127.0.0.1:7070
     const char *name;        // this worker's, in reports; NULL: host and pid
     const char *device;      // what computes, for people: "torch, 2 threads"
     uint64_t job; // number of the only job to work for; 0: any external one

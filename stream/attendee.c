@@ -19,6 +19,7 @@
 
 #define BACKOFF_MIN_MS 100
 #define BACKOFF_MAX_MS 2000
+#define ELSEWHERE_MS 50      // most time before another address is dialled
 #define SILENT_MIN_MS 5000   // a stream that says nothing for so long, and for
 #define SILENT_HEARTBEATS 10 // so many heartbeats, is given up
 #define WELCOME_MS 10000     // one on which no Welcome comes, too
@@ -32,6 +33,7 @@ struct attendee {
     uint64_t cluster, term; // of the last welcome; 0: there was none
 
     struct attendee_session *session; // the present one, or NULL: DOWN
+    const char *peer;                 // the address that was dialled last
     bool attached, stopped;
     bool notified;       // that we are down
     bool refused;        // and that it does not take us
@@ -78,9 +80,23 @@ static void dial_later(struct attendee *a)
 
     if (a->stopped)
         return;
+    if (rpc_channel_untried(a->setup.channel)) {
+        loop_timer_start(a->dial_timer, rng_below(&a->rng, ELSEWHERE_MS), 0);
+        return;
+    }
     loop_timer_start(a->dial_timer, half + rng_below(&a->rng, half + 1), 0);
     a->backoff_ms =
         2 * a->backoff_ms < BACKOFF_MAX_MS ? 2 * a->backoff_ms : BACKOFF_MAX_MS;
+}
+
+// Gives the stream up, so that the next one goes to another address where the
+// coordinator has several.
+static void give_up(struct attendee *a, const char *why)
+{
+    struct sl_error err = SL_ERROR_INIT;
+
+    sl_fail(&err, SL_EUNAVAIL, "%s", why);
+    rpc_stream_finish(a->session->stream, SL_EUNAVAIL, &err);
 }
 
 static void went_down(struct attendee *a, const struct sl_error *why)
@@ -95,8 +111,7 @@ static void went_down(struct attendee *a, const struct sl_error *why)
     loop_timer_stop(a->heartbeat_timer);
     if (!a->stopped && (was || !a->notified || (refused && !a->refused)))
         LOG(WARN, was ? "coordinator lost" : "coordinator not reached",
-            "peer=%s reason=%s", rpc_channel_address(a->setup.channel),
-            why->text);
+            "peer=%s reason=%s", a->peer, why->text);
     a->notified = true;
     a->refused = refused;
     traced_forget(a->traced);
@@ -127,23 +142,21 @@ static void welcome(struct attendee *a, const Sluice__V1__Welcome *m)
 {
     if (is_stranger(a, m->cluster)) {
         LOG(WARN, "coordinator of another cluster left alone",
-            "peer=%s cluster=%016" PRIx64 " ours=%016" PRIx64,
-            rpc_channel_address(a->setup.channel), m->cluster, a->cluster);
-        rpc_stream_cancel(a->session->stream);
+            "peer=%s cluster=%016" PRIx64 " ours=%016" PRIx64, a->peer,
+            m->cluster, a->cluster);
+        give_up(a, "a coordinator of another cluster");
         return;
     }
     if (!a->setup.welcome(a->setup.arg, m)) {
         LOG(WARN, "coordinator of an older term left alone (I5)",
-            "peer=%s term=%" PRIu64, rpc_channel_address(a->setup.channel),
-            m->term);
-        rpc_stream_cancel(a->session->stream);
+            "peer=%s term=%" PRIu64, a->peer, m->term);
+        give_up(a, "a coordinator of an older term (I5)");
         return;
     }
     LOG(INFO, "attached",
         "peer=%s term=%" PRIu64 " member=%" PRIu64 " heartbeat_ms=%" PRIu32
         " lease_ms=%" PRIu32,
-        rpc_channel_address(a->setup.channel), m->term, m->member,
-        m->heartbeat_ms, m->lease_ms);
+        a->peer, m->term, m->member, m->heartbeat_ms, m->lease_ms);
     if (m->cluster != 0)
         a->cluster = m->cluster;
     a->term = m->term;
@@ -382,6 +395,7 @@ static enum sl_err attendee_open_stream(struct attendee *a,
     atomic_init(&s->refs, 2); // ours, and the callbacks' until attendee_on_end
     atomic_fetch_add(&a->sessions, 1);
     rpc_channel_hurry(a->setup.channel);
+    a->peer = rpc_channel_address(a->setup.channel);
     return rpc_stream_open(&s->stream, a->setup.channel, WIRE_ATTEND, NULL,
                            &options, &events, s, err);
 }
@@ -420,9 +434,8 @@ static void not_welcomed(void *arg)
 
     if (!a->notified)
         LOG(WARN, "coordinator does not answer; dialing again",
-            "peer=%s waited_ms=%u", rpc_channel_address(a->setup.channel),
-            a->setup.welcome_ms);
-    rpc_stream_cancel(a->session->stream);
+            "peer=%s waited_ms=%u", a->peer, a->setup.welcome_ms);
+    give_up(a, "the coordinator does not answer");
 }
 
 static void attendee_on_beat_timer(void *arg)
@@ -435,9 +448,8 @@ static void attendee_on_beat_timer(void *arg)
     if (silent > SILENT_MIN_MS &&
         silent > (uint64_t)SILENT_HEARTBEATS * a->heartbeat_ms) {
         LOG(WARN, "coordinator is silent; dialing again",
-            "peer=%s silent_ms=%" PRIu64, rpc_channel_address(a->setup.channel),
-            silent);
-        rpc_stream_cancel(a->session->stream);
+            "peer=%s silent_ms=%" PRIu64, a->peer, silent);
+        give_up(a, "the coordinator is silent");
         return;
     }
     a->setup.beat(a->setup.arg);

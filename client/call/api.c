@@ -8,6 +8,7 @@
 
 #include "client/call/opsport.h"
 #include "client/cli/out.h"
+#include "client/cli/say.h"
 #include "common/base/clock.h"
 #include "common/base/fault.h"
 #include "common/base/mem.h"
@@ -15,6 +16,8 @@
 #include "common/net/tls.h"
 #include "common/net/wirescan.h"
 #include "proto/access.h"
+
+#define ROUND_MS 100 // before all addresses of a list are tried once more
 
 // Replies of one verb: each has its own arena, since an unpack sets a budget.
 struct reply {
@@ -44,7 +47,7 @@ enum sl_err api_open(struct api_client **out, const struct conf *conf,
         return sl_no_memory(err);
     a->timeout_ms = conf_int(conf, "timeout");
     a->address = sl_strdup(said != NULL ? said : ownsock_find(own));
-    rc = a->address != NULL ? rpc_address_check(a->address, err) : SL_ENOMEM;
+    rc = a->address != NULL ? rpc_addresses_check(a->address, err) : SL_ENOMEM;
     if (rc == SL_OK)
         rc = tls_read_conf(&a->tls, conf, err);
     if (rc == SL_OK)
@@ -105,6 +108,11 @@ const struct rpc_tls *api_tls(const struct api_client *a)
 int64_t api_timeout_ms(const struct api_client *a)
 {
     return a->timeout_ms;
+}
+
+static bool api_has_several(const struct api_client *a)
+{
+    return strchr(a->address, ',') != NULL;
 }
 
 // Returns why no coordinator can have heard us; NULL: one may have.
@@ -220,43 +228,97 @@ static enum sl_err explain_http1(struct sl_error *err, const char *address)
                    address);
 }
 
-// Calls `method`. An address without a listener fails at once. Another failed
-// connection (a busy host that was slow to shake hands) is tried again for the
-// rest of the time.
+// One call under way: what is asked, and until when.
+struct asking {
+    struct api_client *api;
+    const char *method;
+    const ProtobufCMessage *request;
+    int64_t end_ms;
+    struct rpc_body **body;
+    struct sl_error err; // of the last try
+    bool patience; // an address of the last round may have heard us, and helps
+};
+
+static int64_t asking_rest(const struct asking *q)
+{
+    return q->end_ms - (int64_t)sl_real_ms();
+}
+
+// Calls once, and once more at each further address of the coordinator's that
+// is to be tried (rpc_channel_untried).
+static enum sl_err call_round(struct asking *q, bool patient)
+{
+    enum sl_err rc;
+
+    q->patience = false;
+    do {
+        q->err = (struct sl_error)SL_ERROR_INIT;
+        rc = call_once(q->api, q->method, q->request, patient, asking_rest(q),
+                       q->body, &q->err);
+        if (rc == SL_EUNAVAIL && nobody_there(&q->err) == NULL &&
+            !is_refused(&q->err, false))
+            q->patience = true;
+    } while (rc == SL_EUNAVAIL && rpc_channel_untried(q->api->channel) &&
+             asking_rest(q) > 0);
+    return rc;
+}
+
+// Calls again for the rest of the time: core waits for the one address, we for
+// one of several that leads by then.
+static enum sl_err call_patiently(struct asking *q)
+{
+    struct sl_error first = q->err;
+    enum sl_err rc;
+
+    FAULT("submit.retry");
+    do {
+        rc = call_round(q, true);
+        if (rc != SL_EUNAVAIL || !api_has_several(q->api))
+            break;
+        cli_pause_ms(ROUND_MS);
+    } while (asking_rest(q) > 0);
+    if (rc == SL_ETIMEDOUT && is_refused(&first, true))
+        q->err = first;
+    return rc;
+}
+
+static enum sl_err call_explain(const struct asking *q, enum sl_err rc,
+                                struct sl_error *err)
+{
+    struct sl_error why = q->err;
+    const char *address = q->api->address;
+
+    why.code = rc;
+    if (api_error_is_http1(&why)) {
+        explain_http1(&why, address);
+    } else {
+        if (is_refused(&why, true))
+            explain_refused(&why, address);
+        api_explain(&why, address, q->api->timeout_ms);
+    }
+    if (err != NULL)
+        *err = why;
+    return why.code;
+}
+
+// Calls `method`. If no address has a listener it fails at once. Another failed
+// connection (a busy host that was slow to shake hands, a standby) is tried
+// again for the rest of the time.
 static enum sl_err call(struct api_client *a, const char *method,
                         const ProtobufCMessage *request, struct rpc_body **body,
                         struct sl_error *err)
 {
-    struct sl_error local = SL_ERROR_INIT, first;
-    int64_t end = (int64_t)sl_real_ms() + a->timeout_ms, rest;
-    enum sl_err rc =
-        call_once(a, method, request, false, a->timeout_ms, body, &local);
+    struct asking q = {.api = a,
+                       .method = method,
+                       .request = request,
+                       .end_ms = (int64_t)sl_real_ms() + a->timeout_ms,
+                       .body = body};
+    enum sl_err rc = call_round(&q, false);
 
-    if (rc != SL_OK && api_error_is_http1(&local)) {
-        rc = explain_http1(&local, a->address);
-        if (err != NULL)
-            *err = local;
-        return rc;
-    }
-    rest = end - (int64_t)sl_real_ms();
-    if (rc == SL_EUNAVAIL && nobody_there(&local) == NULL &&
-        !is_refused(&local, false) && rest > 0) {
-        first = local;
-        FAULT("submit.retry");
-        rc = call_once(a, method, request, true, rest, body, &local);
-        if (rc == SL_ETIMEDOUT && is_refused(&first, true))
-            local = first;
-    }
-    if (rc != SL_OK) {
-        local.code = rc;
-        if (is_refused(&local, true))
-            explain_refused(&local, a->address);
-        api_explain(&local, a->address, a->timeout_ms);
-        rc = local.code;
-        if (err != NULL)
-            *err = local;
-    }
-    return rc;
+    if (rc == SL_EUNAVAIL && !api_error_is_http1(&q.err) && q.patience &&
+        asking_rest(&q) > 0)
+        rc = call_patiently(&q);
+    return rc == SL_OK ? SL_OK : call_explain(&q, rc, err);
 }
 
 #define API_FUNCTION(name, METHOD, Request, Reply, reply_)                     \

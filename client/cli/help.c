@@ -11,8 +11,8 @@
 const struct conf_key cli_globals[] = {
     {.name = "coordinator",
      .kind = CONF_STRING,
-     .help = "host:port or unix:/path; without it, that of your 'sluice up', "
-             "or 127.0.0.1:7070."},
+     .help = "host:port, unix:/path, or a list with commas; without it, that "
+             "of your 'sluice up', or 127.0.0.1:7070."},
     {.name = "timeout",
      .kind = CONF_MS,
      .value = "10s",

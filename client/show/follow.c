@@ -266,6 +266,10 @@ static bool take_end(struct follow_stream *f, struct follow_event *event)
         event->kind = FOLLOW_FAILED;
         return true;
     }
+    if (rpc_channel_untried(api_channel(f->api))) {
+        f->dial_at_ms = 0; // another coordinator may lead
+        return false;
+    }
     jitter = sl_mix64(sl_real_us()) % (f->backoff_ms / 2 + 1);
     f->dial_at_ms = sl_real_ms() + f->backoff_ms / 2 + jitter;
     if (f->backoff_ms < BACKOFF_MAX_MS)

@@ -108,6 +108,20 @@ void rpc_io_call(struct rpc_io *io, void (*fn)(void *arg), void *arg);
 // chooses one).
 enum sl_err rpc_address_check(const char *address, struct sl_error *err);
 
+#define RPC_ADDRESSES_MAX 8
+
+// Checks that `list` is such an address, or up to RPC_ADDRESSES_MAX of them,
+// all different, with commas between: "host-a:7070,host-b:7070". Else
+// SL_EINVAL with a text that names what is wrong; SL_ENOMEM.
+enum sl_err rpc_addresses_check(const char *list, struct sl_error *err);
+
+// A server that stands by for another one answers each call with SL_EUNAVAIL
+// and a text that begins with this, followed by the address of the one that
+// serves, spelled as in the lists of its clients, and then a space or the end:
+// "standby of host-a:7070 since ...". What is no address says that none serves:
+// "standby of none that is known".
+#define RPC_STANDBY "standby of "
+
 // Returns true if no other machine can reach the address: unix:, localhost,
 // 127.*, ::1. False for what is no address.
 bool rpc_address_is_local(const char *address);
@@ -459,6 +473,13 @@ struct rpc_channel_options {
 // it connects when it is first used and again whenever it must; each channel
 // has its own connection. tls NULL: plain, for local addresses only (SL_EDENIED
 // otherwise). SL_EINVAL: it is no address; those of tls_load; SL_ENOMEM.
+//
+// `address` may be a list (rpc_addresses_check), of servers of which one
+// serves. Calls and streams go to its first address until one ends with
+// SL_EUNAVAIL or SL_ETIMEDOUT; later ones then go to the address that a server
+// that stands by has named (RPC_STANDBY), if it is on the list, else to the
+// next. Nothing is sent a second time: that is the caller's. With a list
+// `wait_for_ready` does nothing, and a connection attempt ends after 2 s.
 // `options` may be NULL. Certificate files that are replaced (tls.h) serve
 // every connection made after tls_look saw them.
 enum sl_err rpc_channel_new(struct rpc_channel **out, struct rpc_io *io,
@@ -472,8 +493,14 @@ enum sl_err rpc_channel_new(struct rpc_channel **out, struct rpc_io *io,
 // to its address. Other threads start no call meanwhile. NULL is allowed.
 void rpc_channel_free(struct rpc_channel *channel);
 
-// Returns the address as rpc_channel_new got it; lives as long as the channel.
-const char *rpc_channel_address(const struct rpc_channel *channel);
+// Returns the address as rpc_channel_new got it, or that of its list which
+// calls go to now; lives as long as the channel.
+const char *rpc_channel_address(struct rpc_channel *channel);
+
+// Returns true if calls go to an address of the list that was not tried since
+// the last one failed: call again at once. False: each was tried, so wait a
+// little first; or none failed, or there is no list.
+bool rpc_channel_untried(struct rpc_channel *channel);
 
 // Sends small calls (rpc_call_options) over the socket `fd` from now on; a
 // server of this host has adopted its other end. When the socket ends, its open

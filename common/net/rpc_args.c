@@ -124,7 +124,8 @@ void rpc_args_client(struct rpc_args *args, const struct rpc_tuning *tuning,
     add_int(args, GRPC_ARG_INITIAL_RECONNECT_BACKOFF_MS, 100);
     // Its name misleads: in core this one is the time a connection attempt
     // may take. At 100 ms a busy machine cannot even connect to itself.
-    add_int(args, GRPC_ARG_MIN_RECONNECT_BACKOFF_MS, 5000);
+    add_int(args, GRPC_ARG_MIN_RECONNECT_BACKOFF_MS,
+            tuning->connect_ms ? tuning->connect_ms : 5000);
     add_int(args, GRPC_ARG_MAX_RECONNECT_BACKOFF_MS, 2000);
     if (server_name != NULL)
         rpc_args_add_text(args, GRPC_SSL_TARGET_NAME_OVERRIDE_ARG, server_name);

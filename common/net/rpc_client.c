@@ -15,6 +15,7 @@
 #include "common/base/history.h"
 #include "common/net/rpc_faulty.h"
 #include "common/net/rpc_lane.h"
+#include "common/net/rpc_route.h"
 #include "common/net/local/rpc_sock.h"
 
 #include <assert.h>
@@ -28,12 +29,14 @@
 #define WINDOW_BYTES ((size_t)2 << 20)
 #define SMALL_BYTES ((size_t)64 << 10) // never waits
 #define SAID_BYTES ((size_t)4 << 10)   // a larger request announces its size
+#define SEVERAL_CONNECT_MS 2000        // another address may answer at once
 
 // One unary call.
 struct client_call {
     struct rpc_tag tag;
     struct rpc_channel *channel;
-    struct list_node node; // in open or in pool
+    struct rpc_lanes *lanes; // of the address that it goes to
+    struct list_node node;   // in open or in pool
     uint64_t serial;
     grpc_call *call;       // NULL in the pool, and if
     struct rpc_link *link; // it goes over this
@@ -62,12 +65,13 @@ struct rpc_channel {
     size_t queue_cap_bytes;
     pthread_mutex_t lock;
     pthread_cond_t idle;
-    struct rpc_lanes lanes; // under the lock, like the fields below
+    struct rpc_route route; // under the lock, like the fields below
     struct rpc_window window;
     struct list open, pool, streams;
     size_t streams_open; // streams leaves a stream out once it is cancelled
     uint64_t serial;
     bool closing;
+    struct rpc_lanes lanes[]; // to each address of the route
 };
 
 static void client_call_on_done(struct rpc_tag *tag, bool ok);
@@ -77,20 +81,30 @@ static void on_link_over(struct rpc_link_call *via, enum sl_err code,
 
 // ---- the channel
 
+static struct rpc_tuning rpc_channel_tuning(const struct rpc_channel_options *o,
+                                            bool several)
+{
+    struct rpc_tuning tuning = {.max_receive_bytes = RPC_DATA_BYTES};
+
+    if (several)
+        tuning.connect_ms = SEVERAL_CONNECT_MS;
+    if (o == NULL)
+        return tuning;
+    tuning.keepalive_ms = o->keepalive_ms;
+    tuning.keepalive_timeout_ms = o->keepalive_timeout_ms;
+    tuning.quiet = o->quiet;
+    if (o->max_message_bytes)
+        tuning.max_receive_bytes = o->max_message_bytes;
+    return tuning;
+}
+
 static void rpc_channel_tune(struct rpc_channel *ch,
                              const struct rpc_channel_options *o)
 {
-    struct rpc_tuning *tuning = &ch->lanes.tuning;
     size_t window_bytes = WINDOW_BYTES;
 
-    tuning->max_receive_bytes = RPC_DATA_BYTES;
     ch->queue_cap_bytes = QUEUE_CAP;
     if (o != NULL) {
-        tuning->keepalive_ms = o->keepalive_ms;
-        tuning->keepalive_timeout_ms = o->keepalive_timeout_ms;
-        tuning->quiet = o->quiet;
-        if (o->max_message_bytes)
-            tuning->max_receive_bytes = o->max_message_bytes;
         if (o->stream_queue_bytes)
             ch->queue_cap_bytes = o->stream_queue_bytes;
         if (o->window_bytes)
@@ -99,21 +113,51 @@ static void rpc_channel_tune(struct rpc_channel *ch,
     rpc_window_init(&ch->window, window_bytes);
 }
 
+// Closes the lanes that were opened, and frees the channel.
+static void rpc_channel_dispose(struct rpc_channel *ch)
+{
+    for (unsigned i = 0; i < ch->route.count && ch->lanes[i].address; i++)
+        rpc_lanes_close(&ch->lanes[i]);
+    rpc_route_release(&ch->route);
+    gpr_free(ch);
+}
+
+static enum sl_err
+rpc_channel_open_lanes(struct rpc_channel *ch, const struct rpc_tls *tls,
+                       const struct rpc_channel_options *options,
+                       struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    for (unsigned i = 0; rc == SL_OK && i < ch->route.count; i++) {
+        ch->lanes[i].tuning = rpc_channel_tuning(options, ch->route.count > 1);
+        rc = rpc_lanes_open(&ch->lanes[i], ch->route.address[i], tls,
+                            options != NULL ? options->allow : NULL, err);
+        if (rc != SL_OK)
+            ch->lanes[i].address = NULL; // nothing of it is left to close
+    }
+    return rc;
+}
+
 enum sl_err rpc_channel_new(struct rpc_channel **out, struct rpc_io *io,
                             const char *address, const struct rpc_tls *tls,
                             const struct rpc_channel_options *options,
                             struct sl_error *err)
 {
-    struct rpc_channel *ch = gpr_zalloc(sizeof(*ch));
-    enum sl_err rc;
+    struct rpc_channel *ch;
+    struct rpc_route route;
+    enum sl_err rc = rpc_route_init(&route, address, err);
 
-    rpc_channel_tune(ch, options);
-    rc = rpc_lanes_open(&ch->lanes, address, tls,
-                        options != NULL ? options->allow : NULL, err);
+    if (rc != SL_OK)
+        return rc;
+    ch = gpr_zalloc(sizeof(*ch) + route.count * sizeof(ch->lanes[0]));
+    ch->route = route;
+    rc = rpc_channel_open_lanes(ch, tls, options, err);
     if (rc != SL_OK) {
-        gpr_free(ch);
+        rpc_channel_dispose(ch);
         return rc;
     }
+    rpc_channel_tune(ch, options);
     ch->io = io;
     ch->thread = rpc_io_pick(io, options ? options->thread : 0);
     pthread_mutex_init(&ch->lock, NULL);
@@ -173,7 +217,8 @@ static void cancel_all_calls(struct rpc_channel *ch)
 
 void rpc_channel_break(struct rpc_channel *ch)
 {
-    rpc_break(ch->lanes.address);
+    for (unsigned i = 0; i < ch->route.count; i++)
+        rpc_break(ch->lanes[i].address);
 }
 
 // A peer that does not read holds up the end of what was cancelled.
@@ -210,7 +255,6 @@ void rpc_channel_free(struct rpc_channel *ch)
     cancel_all_calls(ch);
     wait_idle(ch);
     drop_link(ch->link);
-    rpc_lanes_close(&ch->lanes);
     while ((n = list_pop_front(&ch->pool)) != NULL) {
         struct client_call *c = list_entry(n, struct client_call, node);
 
@@ -220,18 +264,50 @@ void rpc_channel_free(struct rpc_channel *ch)
     pthread_cond_destroy(&ch->idle);
     pthread_mutex_destroy(&ch->lock);
     atomic_fetch_sub(&ch->io->users, 1);
-    gpr_free(ch);
+    rpc_channel_dispose(ch);
 }
 
-const char *rpc_channel_address(const struct rpc_channel *ch)
+static struct rpc_lanes *present_lanes_locked(struct rpc_channel *ch)
 {
-    return ch->lanes.address;
+    return &ch->lanes[ch->route.at];
+}
+
+const char *rpc_channel_address(struct rpc_channel *ch)
+{
+    const char *address;
+
+    pthread_mutex_lock(&ch->lock);
+    address = present_lanes_locked(ch)->address;
+    pthread_mutex_unlock(&ch->lock);
+    return address;
+}
+
+bool rpc_channel_untried(struct rpc_channel *ch)
+{
+    bool untried;
+
+    pthread_mutex_lock(&ch->lock);
+    untried = rpc_route_untried(&ch->route);
+    pthread_mutex_unlock(&ch->lock);
+    return untried;
+}
+
+// Before whoever made the call hears of its end, and may call again.
+static void rpc_channel_note(struct rpc_channel *ch,
+                             const struct rpc_lanes *lanes, enum sl_err code,
+                             const struct sl_error *err)
+{
+    if (ch->route.count == 1)
+        return;
+    pthread_mutex_lock(&ch->lock);
+    rpc_route_note(&ch->route, (unsigned)(lanes - ch->lanes), code, err->text);
+    pthread_mutex_unlock(&ch->lock);
 }
 
 void rpc_channel_hurry(struct rpc_channel *ch)
 {
     pthread_mutex_lock(&ch->lock);
-    rpc_lanes_hurry(&ch->lanes);
+    rpc_lanes_hurry(present_lanes_locked(ch));
     pthread_mutex_unlock(&ch->lock);
 }
 
@@ -256,7 +332,7 @@ static void create_locked(struct client_call *c, enum rpc_lane_kind lane,
 {
     struct rpc_channel *ch = c->channel;
 
-    c->call = rpc_lanes_call(&ch->lanes, lane, c->method, method, c->deadline,
+    c->call = rpc_lanes_call(c->lanes, lane, c->method, method, c->deadline,
                              ch->thread->cq);
 }
 
@@ -272,7 +348,8 @@ static struct client_call *call_begin(struct rpc_channel *ch,
     c = call_take_locked(ch);
     c->serial = ++ch->serial;
     c->via.cancelled = false;
-    c->method = rpc_lanes_method(&ch->lanes, method);
+    c->lanes = present_lanes_locked(ch);
+    c->method = rpc_lanes_method(c->lanes, method);
     c->deadline = rpc_deadline(deadline_ms);
     c->cancelled = false;
     if (small && ch->link != NULL)
@@ -333,7 +410,7 @@ static bool may_overtake_locked(struct rpc_channel *ch,
 {
     return c->method != RPC_NO_METHOD && !c->cancelled &&
            rpc_window_behind(&ch->window, c->turn.order) &&
-           rpc_lanes_express(&ch->lanes);
+           rpc_lanes_express(c->lanes);
 }
 
 // Moves a call that may start to its lane: core's call belongs to a connection,
@@ -484,7 +561,7 @@ enum sl_err rpc_channel_adopt(struct rpc_channel *ch, int fd,
 {
     struct rpc_link *link, *old;
     enum sl_err rc =
-        rpc_link_new(&link, ch->thread, fd, ch->lanes.address, err);
+        rpc_link_new(&link, ch->thread, fd, rpc_channel_address(ch), err);
 
     if (rc != SL_OK)
         return rc;
@@ -493,7 +570,7 @@ enum sl_err rpc_channel_adopt(struct rpc_channel *ch, int fd,
     if (old != NULL && rpc_link_alive(old)) {
         rc = sl_fail(err, SL_EEXIST,
                      "%s: this channel has a local socket already",
-                     ch->lanes.address);
+                     present_lanes_locked(ch)->address);
         old = link;
     } else {
         ch->link = link;
@@ -589,11 +666,11 @@ static void rpc_channel_begin_call(struct rpc_channel *ch, const char *method,
     c->sync = sync;
     c->max_reply_bytes =
         options->max_reply_bytes ? options->max_reply_bytes : RPC_CONTROL_BYTES;
-    c->wait_for_ready = options->wait_for_ready;
+    c->wait_for_ready = options->wait_for_ready && ch->route.count == 1;
     c->turn.order = options->turn;
     c->turn.bytes = bytes;
     HISTORY("rpc_call", "id=%p.%llu method=%s to=%s deadline_ms=%lld",
-            (void *)c, (unsigned long long)c->serial, method, ch->lanes.address,
+            (void *)c, (unsigned long long)c->serial, method, c->lanes->address,
             (long long)options->deadline_ms);
     if (small && start_on_link(c, method, msg, options->deadline_ms))
         return;
@@ -650,10 +727,10 @@ struct sync_wait {
 
 static enum sl_err outcome(struct client_call *c, struct sl_error *err)
 {
-    const char *address = c->channel->lanes.address;
+    const char *address = c->lanes->address;
     size_t bytes;
     enum sl_err rc =
-        rpc_outcome_read(&c->outcome, address, c->channel->lanes.guard, err);
+        rpc_outcome_read(&c->outcome, address, c->lanes->guard, err);
 
     if (rc != SL_OK)
         return rc;
@@ -678,6 +755,7 @@ static void client_call_on_done(struct rpc_tag *tag, bool ok)
     (void)ok; // always true for a batch that asks for the status
     HISTORY("rpc_done", "id=%p.%llu code=%s", (void *)c,
             (unsigned long long)c->serial, sl_err_name(rc));
+    rpc_channel_note(c->channel, c->lanes, rc, &err);
     if (rc == SL_OK) {
         rpc_body_set(&c->body, c->reply);
         c->reply = NULL;
@@ -718,6 +796,18 @@ enum sl_err rpc_call_sync(struct rpc_channel *ch, const char *method,
 
 // ---- streams
 
+static void rpc_channel_stream_ended(void *owner, const char *address,
+                                     enum sl_err code,
+                                     const struct sl_error *err)
+{
+    struct rpc_channel *ch = owner;
+
+    for (unsigned i = 0; i < ch->route.count; i++) {
+        if (ch->lanes[i].address == address)
+            rpc_channel_note(ch, &ch->lanes[i], code, err);
+    }
+}
+
 static void rpc_channel_stream_gone(struct rpc_stream *stream, void *owner)
 {
     struct rpc_channel *ch = owner;
@@ -741,23 +831,27 @@ enum sl_err rpc_stream_open(struct rpc_stream **out, struct rpc_channel *ch,
         .max_message_bytes = options->max_reply_bytes ? options->max_reply_bytes
                                                       : RPC_CONTROL_BYTES,
         .queue_cap_bytes = ch->queue_cap_bytes,
+        .ended = rpc_channel_stream_ended,
         .gone = rpc_channel_stream_gone,
         .owner = ch,
-        .address = ch->lanes.address,
-        .guard = ch->lanes.guard,
     };
     struct rpc_stream *stream;
+    struct rpc_lanes *lanes;
+    struct rpc_call_options dial = *options;
 
     pthread_mutex_lock(&ch->lock);
+    lanes = present_lanes_locked(ch);
     if (ch->closing) {
         pthread_mutex_unlock(&ch->lock);
         if (request != NULL)
             rpc_msg_drop(request);
         return sl_fail(err, SL_ESTATE, "%s: the channel is being closed",
-                       ch->lanes.address);
+                       lanes->address);
     }
+    seed.address = lanes->address;
+    seed.guard = lanes->guard;
     seed.call = rpc_lanes_call(
-        &ch->lanes, RPC_USUAL, rpc_lanes_method(&ch->lanes, method), method,
+        lanes, RPC_USUAL, rpc_lanes_method(lanes, method), method,
         rpc_deadline(options->deadline_ms), ch->thread->cq);
     stream = rpc_stream_new(&seed);
     list_push_back(&ch->streams, rpc_stream_node(stream));
@@ -765,6 +859,7 @@ enum sl_err rpc_stream_open(struct rpc_stream **out, struct rpc_channel *ch,
     pthread_mutex_unlock(&ch->lock);
     rpc_stream_listen(stream, events, user);
     *out = rpc_stream_ref(stream);
-    rpc_stream_dial(stream, request, options);
+    dial.wait_for_ready = options->wait_for_ready && ch->route.count == 1;
+    rpc_stream_dial(stream, request, &dial);
     return SL_OK;
 }

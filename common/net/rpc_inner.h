@@ -194,6 +194,7 @@ struct rpc_args {
 
 struct rpc_tuning {
     unsigned keepalive_ms, keepalive_timeout_ms; // 0: defaults
+    unsigned connect_ms; // client: time of a connection attempt; 0: default
     size_t max_receive_bytes;
     bool quiet; // no keepalive without calls
     // Server only:
@@ -333,6 +334,10 @@ struct rpc_stream_seed { // what a new stream is made from
     grpc_call *call;     // taken
     struct rpc_thread *thread;
     size_t max_message_bytes, queue_cap_bytes; // not 0
+    // Client: called before on_end, with the outcome; and with SL_OK before
+    // that if a message came.
+    void (*ended)(void *owner, const char *address, enum sl_err code,
+                  const struct sl_error *err);
     // Called after on_end; not NULL.
     void (*gone)(struct rpc_stream *stream, void *owner);
     void *owner;

@@ -51,6 +51,7 @@ struct rpc_stream {
     grpc_byte_buffer *incoming;
     struct rpc_body body;
     bool paused, reading, input_over;
+    bool served; // a message came
 
     enum sl_err finish_code; // server: the status; client: our own verdict
     struct sl_error finish_err;
@@ -219,6 +220,14 @@ static enum sl_err rpc_stream_end_code(struct rpc_stream *s,
     return SL_OK;
 }
 
+static void tell_ended(struct rpc_stream *s, enum sl_err code,
+                       const struct sl_error *err)
+{
+    if (s->served)
+        s->seed.ended(s->seed.owner, s->seed.address, SL_OK, err);
+    s->seed.ended(s->seed.owner, s->seed.address, code, err);
+}
+
 // A batch has come back. On the I/O thread, not under the lock, and the last
 // thing that an event does with the stream.
 static void batch_over(struct rpc_stream *s)
@@ -237,6 +246,8 @@ static void batch_over(struct rpc_stream *s)
     if (call == NULL)
         return;
     code = rpc_stream_end_code(s, &err);
+    if (s->seed.ended != NULL)
+        tell_ended(s, code, &err);
     if (s->events.on_end != NULL)
         s->events.on_end(s, code, &err, s->user);
     grpc_call_unref(call);
@@ -408,6 +419,7 @@ static void rpc_stream_deliver(struct rpc_stream *s, grpc_byte_buffer *buffer)
         grpc_byte_buffer_destroy(buffer);
         return;
     }
+    s->served = true;
     rpc_body_set(&s->body, buffer);
     if (s->events.on_message != NULL)
         s->events.on_message(s, &s->body.slices, s->user);

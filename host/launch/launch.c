@@ -72,10 +72,7 @@ static enum sl_err launch_static(struct launch_plan *plan,
     else
         rc = launch_address(plan->coordinator, "--role", "127.0.0.1",
                             asked->port, err);
-    if (rc == SL_OK && plan->role == LAUNCH_COORDINATOR &&
-        strncmp(plan->coordinator, "unix:", 5) == 0)
-        snprintf(plan->listen, LAUNCH_ADDRESS, "%s", plan->coordinator);
-    else if (rc == SL_OK && plan->role == LAUNCH_COORDINATOR)
+    if (rc == SL_OK && plan->role == LAUNCH_COORDINATOR)
         launch_listen(plan->listen, plan->coordinator);
     // The name of a worker is its own choice, that of a psserver its folder's.
     snprintf(plan->name, sizeof(plan->name), "%s",
@@ -93,6 +90,11 @@ static enum sl_err try_source(struct launch_plan *out,
     struct launch_plan plan = {.source = s->source};
     enum sl_err rc = s->find(&plan, asked, err);
 
+    if (rc == SL_OK && plan.role == LAUNCH_COORDINATOR &&
+        strchr(plan.coordinator, ',') != NULL)
+        return sl_fail(err, SL_EINVAL,
+                       "--coordinator lists several addresses, and the "
+                       "coordinator to be started listens at one; say its own");
     if (rc == SL_OK)
         *out = plan;
     return rc;

@@ -63,6 +63,7 @@ enum launch_role {
 
 #define LAUNCH_HOST 254    // bytes of a host's name, and the 0
 #define LAUNCH_ADDRESS 264 // bytes of host:port, and the 0
+#define LAUNCH_ADDRESSES (8 * LAUNCH_ADDRESS) // of a list (rpc_addresses_check)
 #define LAUNCH_PSSERVERS_MAX 1024
 
 // Addresses of a host's name.
@@ -94,13 +95,13 @@ struct launch_asked {
 };
 
 struct launch_plan {
-    enum launch_source source;        // never LAUNCH_AUTO
-    enum launch_role role;            // never LAUNCH_NO_ROLE
-    unsigned index;                   // number among processes of its role
-    char name[LAUNCH_HOST];           // name of this process
-    char coordinator[LAUNCH_ADDRESS]; // address to dial
-    char listen[LAUNCH_ADDRESS];      // "": the daemon's default
-    char advertise[LAUNCH_ADDRESS];   // "": the address it listens on
+    enum launch_source source;          // never LAUNCH_AUTO
+    enum launch_role role;              // never LAUNCH_NO_ROLE
+    unsigned index;                     // number among processes of its role
+    char name[LAUNCH_HOST];             // name of this process
+    char coordinator[LAUNCH_ADDRESSES]; // address to dial, or a list
+    char listen[LAUNCH_ADDRESS];        // "": the daemon's default
+    char advertise[LAUNCH_ADDRESS];     // "": the address it listens on
     char serve[LAUNCH_ADDRESS];  // address of the coordinator that this process
                                  // starts beside its worker; "": none
     unsigned psservers, workers; // numbers of them, as the source says

@@ -175,17 +175,19 @@ enum sl_err launch_take_coordinator(struct launch_plan *plan,
                                     const struct launch_asked *asked,
                                     struct sl_error *err)
 {
-    bool path = strncmp(asked->coordinator, "unix:", 5) == 0;
+    bool plain = strncmp(asked->coordinator, "unix:", 5) == 0 ||
+                 strchr(asked->coordinator, ',') != NULL;
     enum sl_err rc =
-        path ? rpc_address_check(asked->coordinator, err)
-             : launch_check("--coordinator", asked->coordinator, err);
+        plain ? rpc_addresses_check(asked->coordinator, err)
+              : launch_check("--coordinator", asked->coordinator, err);
 
     if (rc != SL_OK)
         return rc;
-    if (strlen(asked->coordinator) >= LAUNCH_ADDRESS)
+    if (strlen(asked->coordinator) >= LAUNCH_ADDRESSES)
         return sl_fail(err, SL_EINVAL, "--coordinator: more than %d bytes",
-                       LAUNCH_ADDRESS - 1);
-    snprintf(plan->coordinator, LAUNCH_ADDRESS, "%s", asked->coordinator);
+                       LAUNCH_ADDRESSES - 1);
+    snprintf(plan->coordinator, sizeof(plan->coordinator), "%s",
+             asked->coordinator);
     launch_from(plan, "--coordinator %s", asked->coordinator);
     return SL_OK;
 }

@@ -38,7 +38,8 @@ const struct conf_key server_keys[] = {
     {.name = "coordinator",
      .kind = CONF_STRING,
      .value = "127.0.0.1:7070",
-     .help = "Address of the coordinator: host:port or unix:/path."},
+     .help = "Address of the coordinator: host:port or unix:/path; with "
+             "standby coordinators all addresses, with commas between."},
     {.name = "listen",
      .kind = CONF_STRING,
      .value = "127.0.0.1:0",
@@ -149,7 +150,7 @@ static enum sl_err psserver_read_settings(struct psserver *s,
 {
     const struct conf *c = daemon_conf(s->daemon);
     const char *store = conf_str(c, "store");
-    enum sl_err rc = rpc_address_check(conf_str(c, "coordinator"), err);
+    enum sl_err rc = rpc_addresses_check(conf_str(c, "coordinator"), err);
 
     if (rc == SL_OK)
         rc = identity_name(&s->name, fs_private(), daemon_state_dir(s->daemon),

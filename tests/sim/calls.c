@@ -34,7 +34,7 @@ struct flight {
     struct list_node node; // of calls.flights
     uint64_t number;
     uint32_t from;
-    const struct rpc_channel *channel; // NULL: nobody waits for its end
+    struct rpc_channel *channel; // NULL: nobody waits for its end
     char address[64], method[48];
     rpc_done_fn done;
     void *arg;
@@ -333,7 +333,7 @@ bool calls_are_for(const char *method)
     return strcmp(method, WIRE_PIECE) == 0 || strcmp(method, WIRE_STATE) == 0;
 }
 
-static struct flight *next_in(const struct rpc_channel *channel)
+static struct flight *next_in(struct rpc_channel *channel)
 {
     list_for(n, &world->calls->flights)
     {
@@ -345,7 +345,7 @@ static struct flight *next_in(const struct rpc_channel *channel)
     return NULL;
 }
 
-void calls_leave(const struct rpc_channel *channel)
+void calls_leave(struct rpc_channel *channel)
 {
     struct flight *f;
 
@@ -410,7 +410,7 @@ static uint64_t followed(const struct flight *f)
     return generation;
 }
 
-void calls_start(struct proc *p, const struct rpc_channel *channel,
+void calls_start(struct proc *p, struct rpc_channel *channel,
                  const char *method, struct rpc_msg *msg,
                  const struct rpc_call_options *options, rpc_done_fn done,
                  void *arg)

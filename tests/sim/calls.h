@@ -40,11 +40,11 @@ void calls_free(struct sim *s);
 // True for a method that is called here.
 bool calls_are_for(const char *method);
 // rpc_call_start, of a channel of `p` to `address`.
-void calls_start(struct proc *p, const struct rpc_channel *channel,
+void calls_start(struct proc *p, struct rpc_channel *channel,
                  const char *method, struct rpc_msg *msg,
                  const struct rpc_call_options *options, rpc_done_fn done,
                  void *arg);
 // rpc_channel_free: its calls end.
-void calls_leave(const struct rpc_channel *channel);
+void calls_leave(struct rpc_channel *channel);
 
 #endif

@@ -297,9 +297,15 @@ enum sl_err rpc_channel_new(struct rpc_channel **out, struct rpc_io *io,
     return SL_OK;
 }
 
-const char *rpc_channel_address(const struct rpc_channel *channel)
+const char *rpc_channel_address(struct rpc_channel *channel)
 {
     return channel->address;
+}
+
+// The coordinator has one address here.
+bool rpc_channel_untried(struct rpc_channel *channel)
+{
+    return false;
 }
 
 void rpc_channel_hurry(struct rpc_channel *channel)

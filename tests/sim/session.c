@@ -529,6 +529,12 @@ void rpc_stream_cancel(struct rpc_stream *st)
     hang_up(st, true, SL_ECANCELED);
 }
 
+void rpc_stream_finish(struct rpc_stream *st, enum sl_err code,
+                       const struct sl_error *err)
+{
+    hang_up(st, true, code);
+}
+
 void rpc_stream_close(struct rpc_stream *st)
 {
     hang_up(st, false, SL_OK);

@@ -43,7 +43,8 @@ const struct conf_key server_keys[] = {
     {.name = "coordinator",
      .kind = CONF_STRING,
      .value = "127.0.0.1:7070",
-     .help = "Address of the coordinator: host:port or unix:/path."},
+     .help = "Address of the coordinator: host:port or unix:/path; with "
+             "standby coordinators all addresses, with commas between."},
     {.name = "name",
      .kind = CONF_STRING,
      .help = "Name of this worker in reports; without it, host and process "
@@ -306,7 +307,7 @@ static enum sl_err worker_read_settings(struct worker *w, struct sl_error *err)
         snprintf(w->name, sizeof(w->name), "%s", name);
     else
         snprintf(w->name, sizeof(w->name), "%s-%d", host, (int)getpid());
-    return rpc_address_check(conf_str(c, "coordinator"), err);
+    return rpc_addresses_check(conf_str(c, "coordinator"), err);
 }
 
 static enum sl_err worker_read_roots(struct worker *w, struct sl_error *err)
