@@ -235,7 +235,7 @@ struct asking {
     const ProtobufCMessage *request;
     int64_t end_ms;
     struct rpc_body **body;
-    struct sl_error err; // of the last try
+    struct sl_error err; // of the last try that says most
     bool patience; // an address of the last round may have heard us, and helps
 };
 
@@ -248,16 +248,21 @@ static int64_t asking_rest(const struct asking *q)
 // is to be tried (rpc_channel_untried).
 static enum sl_err call_round(struct asking *q, bool patient)
 {
+    bool first = true;
     enum sl_err rc;
 
     q->patience = false;
     do {
-        q->err = (struct sl_error)SL_ERROR_INIT;
+        struct sl_error err = SL_ERROR_INIT;
+
         rc = call_once(q->api, q->method, q->request, patient, asking_rest(q),
-                       q->body, &q->err);
-        if (rc == SL_EUNAVAIL && nobody_there(&q->err) == NULL &&
-            !is_refused(&q->err, false))
+                       q->body, &err);
+        if (rc == SL_EUNAVAIL && nobody_there(&err) == NULL &&
+            !is_refused(&err, false))
             q->patience = true;
+        if (first || rc != SL_EUNAVAIL || nobody_there(&err) == NULL)
+            q->err = err;
+        first = false;
     } while (rc == SL_EUNAVAIL && rpc_channel_untried(q->api->channel) &&
              asking_rest(q) > 0);
     return rc;

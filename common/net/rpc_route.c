@@ -94,7 +94,8 @@ static bool is_tried(const struct rpc_route *r, unsigned i)
 }
 
 // Says whether `text` names address `i` as the one that serves.
-static bool names_leader(const struct rpc_route *r, unsigned i, const char *text)
+static bool names_leader(const struct rpc_route *r, unsigned i,
+                         const char *text)
 {
     const size_t skip = sizeof(RPC_STANDBY) - 1;
     size_t n;

@@ -11,8 +11,9 @@ import sys
 import threading
 
 import asker
-from cluster import (BIN, LONG_LEASE, ROOT, Cluster, check, check_counts, check_equal, main,
-                     mlp_job, wait_for)
+from access_test import Guarded
+from cluster import (BIN, LONG_LEASE, ROOT, Cluster, check, check_counts, check_equal,
+                     free_port, main, mlp_job, wait_for)
 from external_test import Program, Programs, check_learnt, linear_job
 from full_test import spaces
 from training import Training
@@ -187,6 +188,68 @@ def a_coordinator_that_waits_is_gone_past():
         check_counts(c.wait_state(c.client("submit", path, "--no-wait").stdout.strip()))
 
 
+class Apart(Guarded):
+    """Two coordinators' addresses, on hosts of their own: each has a certificate for its
+    host alone, and a name of its own."""
+    hosts = ("127.0.0.2", "127.0.0.3")
+
+    def __init__(self, **options):
+        super().__init__([*(("coordinator", f"c{i}", "--host", host)
+                            for i, host in enumerate(self.hosts)),
+                          ("worker", "w-9", "--host", self.hosts[0])], **options)
+        self.places = [f"{host}:{free_port()}" for host in self.hosts]
+        self.address = ",".join(self.places)
+        self.place, self.shows = 0, "coordinator-c0"
+
+    def command(self, name):
+        line = super().command(name)
+        if name == "coordinator":
+            line[line.index("--listen") + 1] = self.places[self.place]
+            at = line.index("--tls-ca")
+            line[at:at + 6] = self.tls(self.shows)
+        return line
+
+    def begin(self, place, shows):
+        self.place, self.shows = place, shows
+        self.start("coordinator")
+
+
+def each_coordinator_has_a_certificate_of_its_own_host():
+    with Apart(psservers=1, workers=1) as c:
+        job = c.submit(mlp_job("apart", samples=6400, epochs=12, steps_per_closure=5))
+        c.wait_steps(job, 50)
+        c.kill("coordinator")
+        c.begin(1, "coordinator-c1")
+        check_counts(c.wait_state(job))
+        c.kill("coordinator")
+        c.begin(1, "coordinator-c0")  # it is for the other host
+        told = c.run("--timeout", "3s", "jobs", want=5).stderr
+        check(c.places[1] in told, "which of them it was", told)
+        c.kill("coordinator")
+        c.begin(0, "coordinator-c0")
+        c.run("jobs")
+
+
+def who_poses_as_a_coordinator_of_the_list_is_gone_past():
+    """A worker's certificate, for the very host of the first address."""
+    with Apart(psservers=0, workers=0) as c:
+        c.kill("coordinator")
+        c.begin(0, "worker-w-9")
+        impostor = c.processes.pop("coordinator")
+        try:
+            told = c.run("--timeout", "3s", "jobs", want=5).stderr
+            check("role worker" in told, "who it was", told)
+            c.args["coordinator"] += ["--state", str(c.dir / "other")]
+            c.begin(1, "coordinator-c1")
+            job = c.submit(mlp_job("posed", samples=640, epochs=1))
+            c.start("ps-0")
+            c.start("w-0")
+            check_counts(c.wait_state(job))
+        finally:
+            impostor.kill()
+            impostor.wait()
+
+
 def a_list_of_which_none_answers_is_told_at_once():
     """Not after --timeout: nobody listens anywhere."""
     with Listed(psservers=0, workers=0) as c:
@@ -222,5 +285,6 @@ def bad_lists_are_told_in_words():
 if __name__ == "__main__":
     main([dead_addresses_are_gone_past, members_and_clients_follow_the_coordinator,
           a_submission_is_repeated_to_the_next_coordinator_and_is_one_job,
-          programs_follow_the_coordinator, a_coordinator_that_waits_is_gone_past,
+          programs_follow_the_coordinator, each_coordinator_has_a_certificate_of_its_own_host,
+          who_poses_as_a_coordinator_of_the_list_is_gone_past, a_coordinator_that_waits_is_gone_past,
           a_list_of_which_none_answers_is_told_at_once, bad_lists_are_told_in_words])
