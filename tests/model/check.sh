@@ -84,6 +84,11 @@ run chain 0 chain.pml
 for mistake in DURABLE GONE ONE BACK LATE UNDO PRUNE; do
     run T10_$mistake 1 chain.pml -DB_$mistake
 done
+run move 0 move.pml
+run move_three 0 move.pml -DKILLS=1 -DMOVES=3
+for mistake in ANSWERS EARLY NUMBER TIMER RENEW OLD FORGET DURABLE; do
+    run M_$mistake 1 move.pml -DB_$mistake
+done
 run local 0 local.pml -DFALLS=1 -DRESTARTS=0
 run local_falls 0 local.pml -DLEAVES=0 -DRESTARTS=0
 run local_restart 0 local.pml -DFALLS=1 -DLEAVES=0 -DLOSSES=0
