@@ -74,6 +74,7 @@ struct etcd_row {
     struct sl_slice value;
     int64_t created;  // revision at which the key was made
     int64_t modified; // revision of its last write
+    int64_t version;  // writes since it was made, from 1
 };
 
 struct etcd_reply {

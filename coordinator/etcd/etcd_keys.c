@@ -199,6 +199,7 @@ enum sl_err etcd_row_read(const struct etcd *e, struct wire_arena *arena,
         .value = {kv->value.data, kv->value.len},
         .created = kv->create_revision,
         .modified = kv->mod_revision,
+        .version = kv->version,
     };
     return SL_OK;
 }

@@ -46,6 +46,9 @@ enum sl_err journal_follow(struct journal **out, struct etcd *etcd,
 // be tried again; journal_failed tells whether it did.
 enum sl_err journal_follow_on(struct journal *j, struct sl_error *err);
 
+// Returns true if a journal that follows has found nothing below the prefix.
+bool journal_is_blank(const struct journal *j);
+
 // The leadership under which a journal is written.
 struct journal_leader {
     int64_t term; // create revision of the key `leader`, above 0

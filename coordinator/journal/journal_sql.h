@@ -44,6 +44,17 @@ struct journal_kind {
     enum sl_err (*make)(struct journal *j, int version, struct sl_error *err);
 };
 
+// The other place that a journal in memory is kept in (journal_etcd.c).
+struct journal_keeper {
+    // Makes the changes of the open transaction durable, before its commit. A
+    // failure fails the journal.
+    enum sl_err (*keep)(struct journal *j, struct sl_error *err);
+    void (*over)(struct journal *j, bool committed); // a transaction has ended
+    void (*free)(struct journal *j);                 // frees j->log
+};
+
+struct journal_log;
+
 struct journal {
     sqlite3 *db;
     const struct journal_kind *kind;
@@ -59,6 +70,9 @@ struct journal {
     unsigned cached;
     struct journal_queued *queued; // owned
     size_t queued_count, queued_space;
+    const struct journal_keeper *keeper; // NULL: the file is all there is
+    struct journal_log *log;             // the keeper's
+    uint64_t least_term;                 // journal_next_term gives no lower one
     // Set by journal_queue.c: writes queued rows into the transaction that has
     // begun.
     enum sl_err (*write_queued)(struct journal *j, struct sl_error *err);
@@ -99,6 +113,20 @@ static inline const char *journal_or_null(const char *text)
 enum sl_err journal_open_kind(struct journal **out, const char *path,
                               const struct journal_kind *kind,
                               struct sl_error *err);
+
+// Makes a journal in memory without tables, for a keeper. SL_ENOMEM, SL_EIO.
+enum sl_err journal_open_blank(struct journal **out, struct sl_error *err);
+
+// Closes the connection of a journal and gives it another one (NULL: none).
+void journal_swap(struct journal *j, sqlite3 *db);
+
+// Makes or upgrades the tables, as journal_open does; `name` is for errors.
+enum sl_err journal_set_up_schema(struct journal *j, const char *name,
+                                  struct sl_error *err);
+
+// Sets *out to the number that a PRAGMA or query of one row gives.
+enum sl_err journal_pragma(struct journal *j, const char *sql, int *out,
+                           struct sl_error *err);
 
 // Runs SQL without values, of one statement or more, and drops its rows. A
 // failure marks the journal as failed.

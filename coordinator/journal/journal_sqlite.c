@@ -292,7 +292,7 @@ enum sl_err journal_write(struct journal *j, struct sl_error *err,
                           size_t count)
 {
     bool commits = sqlite3_get_autocommit(j->db) != 0;
-    bool alone = j->queued_count > 0 && commits;
+    bool alone = commits && (j->queued_count > 0 || j->keeper != NULL);
     uint64_t begun = sl_real_us();
     enum sl_err rc = alone ? journal_begin(j, err) : SL_OK;
 
@@ -346,19 +346,32 @@ enum sl_err journal_begin(struct journal *j, struct sl_error *err)
     return rc;
 }
 
+static enum sl_err commit(struct journal *j, struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    if (j->keeper != NULL && !j->failed) {
+        rc = j->keeper->keep(j, err);
+        j->failed = j->failed || rc != SL_OK;
+    }
+    return rc == SL_OK ? journal_exec(j, "COMMIT", err) : rc;
+}
+
 enum sl_err journal_end(struct journal *j, enum sl_err rc, struct sl_error *err)
 {
     uint64_t begun = sl_real_us();
 
     FAULT("journal.commit");
     if (rc == SL_OK)
-        rc = journal_exec(j, "COMMIT", err);
+        rc = commit(j, err);
     if (rc == SL_OK) {
         note_commit(j, begun);
         j->queued_count = 0;
-        return SL_OK;
+    } else {
+        sqlite3_exec(j->db, "ROLLBACK", NULL, NULL, NULL);
     }
-    sqlite3_exec(j->db, "ROLLBACK", NULL, NULL, NULL);
+    if (j->keeper != NULL)
+        j->keeper->over(j, rc == SL_OK);
     return rc;
 }
 
@@ -386,8 +399,8 @@ struct journal_blob journal_blob_at(sqlite3_stmt *s, int column)
 
 // ---- open
 
-static enum sl_err pragma_int(struct journal *j, const char *sql, int *out,
-                              struct sl_error *err)
+enum sl_err journal_pragma(struct journal *j, const char *sql, int *out,
+                           struct sl_error *err)
 {
     sqlite3_stmt *stmt = NULL;
     enum sl_err rc = SL_OK;
@@ -401,8 +414,8 @@ static enum sl_err pragma_int(struct journal *j, const char *sql, int *out,
     return rc;
 }
 
-static enum sl_err journal_set_up_schema(struct journal *j, const char *path,
-                                         struct sl_error *err)
+enum sl_err journal_set_up_schema(struct journal *j, const char *path,
+                                  struct sl_error *err)
 {
     enum sl_err rc;
     int version = 0;
@@ -414,7 +427,7 @@ static enum sl_err journal_set_up_schema(struct journal *j, const char *path,
                       "PRAGMA foreign_keys = OFF;",
                       err);
     if (rc == SL_OK)
-        rc = pragma_int(j, "PRAGMA user_version", &version, err);
+        rc = journal_pragma(j, "PRAGMA user_version", &version, err);
     if (rc != SL_OK)
         return rc;
     if (version > j->kind->schema)
@@ -431,7 +444,7 @@ static enum sl_err journal_set_up_schema(struct journal *j, const char *path,
 static enum sl_err put_keys_first(struct journal *j, struct sl_error *err)
 {
     int column = 0;
-    enum sl_err rc = pragma_int(
+    enum sl_err rc = journal_pragma(
         j, "SELECT cid FROM pragma_table_info('deleted') WHERE name = 'uid'",
         &column, err);
 
@@ -454,17 +467,17 @@ static enum sl_err make_tables(struct journal *j, int version,
     return rc == SL_OK ? journal_exec(j, more, err) : rc;
 }
 
+static const struct journal_kind journal_kind = {
+    .name = "journal",
+    .ends = "the coordinator cannot go on",
+    .schema = JOURNAL_SCHEMA,
+    .make = make_tables,
+};
+
 enum sl_err journal_open(struct journal **out, const char *path,
                          struct sl_error *err)
 {
-    static const struct journal_kind kind = {
-        .name = "journal",
-        .ends = "the coordinator cannot go on",
-        .schema = JOURNAL_SCHEMA,
-        .make = make_tables,
-    };
-
-    return journal_open_kind(out, path, &kind, err);
+    return journal_open_kind(out, path, &journal_kind, err);
 }
 
 // Makes the files readable by their owner alone: they hold the cluster's keys
@@ -487,12 +500,12 @@ static void keep_private(const char *path)
     }
 }
 
-enum sl_err journal_open_kind(struct journal **out, const char *path,
-                              const struct journal_kind *kind,
-                              struct sl_error *err)
+// Opens the database alone; *out is set in any case, NULL without memory.
+static enum sl_err journal_open_db(struct journal **out, const char *path,
+                                   const struct journal_kind *kind,
+                                   struct sl_error *err)
 {
-    struct journal *j = sl_calloc(1, sizeof(*j));
-    enum sl_err rc;
+    struct journal *j = *out = sl_calloc(1, sizeof(*j));
 
     if (j == NULL)
         return sl_fail(err, SL_ENOMEM, "%s", path);
@@ -504,17 +517,39 @@ enum sl_err journal_open_kind(struct journal **out, const char *path,
                         SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE |
                             SQLITE_OPEN_NOMUTEX,
                         NULL) != SQLITE_OK)
-        rc = journal_bad(j, path, err);
-    else {
-        sqlite3_busy_timeout(j->db, LOCKED_MS);
-        rc = journal_set_up_schema(j, path, err);
-    }
-    if (rc != SL_OK) {
-        journal_close(j);
-        return rc;
-    }
-    *out = j;
+        return journal_bad(j, path, err);
+    sqlite3_busy_timeout(j->db, LOCKED_MS);
     return SL_OK;
+}
+
+static enum sl_err journal_open_end(struct journal **out, struct journal *j,
+                                    enum sl_err rc)
+{
+    if (rc == SL_OK)
+        *out = j;
+    else
+        journal_close(j);
+    return rc;
+}
+
+enum sl_err journal_open_kind(struct journal **out, const char *path,
+                              const struct journal_kind *kind,
+                              struct sl_error *err)
+{
+    struct journal *j;
+    enum sl_err rc = journal_open_db(&j, path, kind, err);
+
+    if (rc == SL_OK)
+        rc = journal_set_up_schema(j, path, err);
+    return journal_open_end(out, j, rc);
+}
+
+enum sl_err journal_open_blank(struct journal **out, struct sl_error *err)
+{
+    struct journal *j;
+    enum sl_err rc = journal_open_db(&j, ":memory:", &journal_kind, err);
+
+    return journal_open_end(out, j, rc);
 }
 
 bool journal_failed(const struct journal *j)
@@ -532,6 +567,15 @@ const struct histogram *journal_commits(const struct journal *j)
     return &j->commits;
 }
 
+void journal_swap(struct journal *j, sqlite3 *db)
+{
+    for (unsigned i = 0; i < j->cached; i++)
+        sqlite3_finalize(j->cache[i].stmt);
+    j->cached = 0;
+    sqlite3_close(j->db);
+    j->db = db;
+}
+
 void journal_close(struct journal *j)
 {
     struct sl_error err = SL_ERROR_INIT;
@@ -541,10 +585,10 @@ void journal_close(struct journal *j)
     // Queued rows that are lost here are worth nothing.
     if (!j->failed && j->queued_count > 0 && journal_begin(j, &err) == SL_OK)
         (void)journal_end(j, SL_OK, &err);
+    if (j->keeper != NULL)
+        j->keeper->free(j);
     sl_free(j->queued);
-    for (unsigned i = 0; i < j->cached; i++)
-        sqlite3_finalize(j->cache[i].stmt);
-    sqlite3_close(j->db);
+    journal_swap(j, NULL);
     sl_free(j);
 }
 
@@ -599,10 +643,10 @@ enum sl_err journal_next_term(struct journal *j, uint64_t *term,
 {
     enum sl_err rc =
         journal_write(j, err,
-                      "UPDATE meta SET value = 1 + max(value, coalesce("
-                      "(SELECT value FROM meta WHERE key = 'seen_term'), 0))"
+                      "UPDATE meta SET value = max(?1, 1 + max(value, coalesce("
+                      "(SELECT value FROM meta WHERE key = 'seen_term'), 0)))"
                       " WHERE key = 'term'",
-                      NULL, 0);
+                      JOURNAL_VALUES(U64(j->least_term)));
 
     return rc == SL_OK ? journal_term(j, term, err) : rc;
 }

@@ -66,8 +66,10 @@ enum sl_err journal_tidy(struct journal *j, struct sl_error *err)
     if (rc != SL_OK)
         return rc;
     rc = journal_end(j, clear_all(j, err), err);
-    // Without the space for a copy the file stays as it is.
-    if (rc == SL_OK && pages(j, "PRAGMA freelist_count") > PAGES_FREE &&
+    // Without the space for a copy the file stays as it is. Elsewhere there is
+    // no file, and changes fit the layout of before alone.
+    if (rc == SL_OK && j->keeper == NULL &&
+        pages(j, "PRAGMA freelist_count") > PAGES_FREE &&
         pages(j, "PRAGMA freelist_count") * 2 > pages(j, "PRAGMA page_count"))
         sqlite3_exec(j->db, "VACUUM", NULL, NULL, NULL);
     return rc;

@@ -14,6 +14,7 @@
 #include "tests/harness/t.h"
 
 #define SERVER "/usr/bin/etcd"
+#define SETPRIV "/usr/bin/setpriv" // has etcd end with a test that crashes
 #define LIMIT_MS 60000
 
 static struct kit {
@@ -75,18 +76,33 @@ static pid_t spawn(char *const argv[], const char *log)
 static void kit_start(void)
 {
     char client[64], peer[64], cluster[80], quota[32];
-    char *argv[] = {SERVER,     "--name",
-                    "m",        "--data-dir",
-                    kit.folder, "--listen-client-urls",
-                    client,     "--advertise-client-urls",
-                    client,     "--listen-peer-urls",
-                    peer,       "--initial-advertise-peer-urls",
-                    peer,       "--initial-cluster",
-                    cluster,    "--heartbeat-interval",
-                    "10",       "--election-timeout",
-                    "100",      "--logger",
-                    "zap",      "--quota-backend-bytes",
-                    quota,      NULL};
+    char *argv[] = {SETPRIV,
+                    "--pdeathsig",
+                    "KILL",
+                    SERVER,
+                    "--name",
+                    "m",
+                    "--data-dir",
+                    kit.folder,
+                    "--listen-client-urls",
+                    client,
+                    "--advertise-client-urls",
+                    client,
+                    "--listen-peer-urls",
+                    peer,
+                    "--initial-advertise-peer-urls",
+                    peer,
+                    "--initial-cluster",
+                    cluster,
+                    "--heartbeat-interval",
+                    "10",
+                    "--election-timeout",
+                    "100",
+                    "--logger",
+                    "zap",
+                    "--quota-backend-bytes",
+                    quota,
+                    NULL};
 
     snprintf(client, sizeof(client), "http://127.0.0.1:%d", kit.port);
     snprintf(peer, sizeof(peer), "http://127.0.0.1:%d", kit.peer_port);
@@ -191,4 +207,13 @@ int64_t kit_etcd_lead(struct etcd *e)
     term = reply.revision;
     etcd_reply_release(&reply);
     return term;
+}
+
+struct journal *kit_journal(struct etcd *e, int64_t term)
+{
+    struct journal *j = NULL;
+
+    T_OK(journal_follow(&j, e, t_err()));
+    T_OK(journal_lead(j, &(struct journal_leader){.term = term}, t_err()));
+    return j;
 }

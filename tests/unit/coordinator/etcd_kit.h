@@ -11,7 +11,7 @@
 #ifndef TESTS_UNIT_COORDINATOR_ETCD_KIT_H
 #define TESTS_UNIT_COORDINATOR_ETCD_KIT_H
 
-#include "coordinator/etcd/etcd.h"
+#include "coordinator/journal/journal_etcd.h"
 
 // Starts a new, empty member, waits until it answers, and returns a client of
 // it, whose prefix is "test"; the client is the kit's. `quota` limits its
@@ -37,5 +37,8 @@ void kit_etcdctl(const char *line);
 // Makes the key "leader", as a coordinator that is chosen does; returns its
 // create revision. An earlier one is replaced.
 int64_t kit_etcd_lead(struct etcd *e);
+
+// Opens the journal below the client's prefix, as the leader of that term.
+struct journal *kit_journal(struct etcd *e, int64_t term);
 
 #endif

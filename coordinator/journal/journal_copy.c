@@ -1,0 +1,251 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/journal/journal_copy.c -- a journal on its way to etcd or back.
+#include "coordinator/journal/journal_copy.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/fs.h"
+#include "coordinator/journal/journal_sql.h"
+
+#define LEASE_S 60 // for the copy: it is renewed by nothing
+#define LIMIT_MS 5000
+#define NAME "coordinator migrate"
+
+// ---- the same rows?
+
+static enum sl_err digest_value(struct sha256 *h, sqlite3_stmt *s, int column)
+{
+    int kind = sqlite3_column_type(s, column);
+    struct journal_blob b = journal_blob_at(s, column); // a number as its text
+    uint64_t head[2] = {(uint64_t)kind, b.bytes};
+    enum sl_err rc;
+
+    if (kind == SQLITE_FLOAT) { // all its bits
+        double real = sqlite3_column_double(s, column);
+
+        return sha256_update(h, &real, sizeof(real));
+    }
+    rc = sha256_update(h, head, sizeof(head));
+    return rc == SL_OK ? sha256_update(h, b.data, b.bytes) : rc;
+}
+
+static enum sl_err digest_rows(struct journal *j, struct sha256 *h,
+                               const char *sql, struct sl_error *err)
+{
+    sqlite3_stmt *s = journal_walk(j, err, sql, NULL, 0);
+    enum sl_err rc;
+
+    while ((rc = journal_step(j, s, err)) == SL_OK)
+        for (int i = 0; i < sqlite3_column_count(s) && rc == SL_OK; i++)
+            rc = digest_value(h, s, i);
+    return journal_walked(s, rc);
+}
+
+// Appends the columns of a table to *sql, for its order: where rows have no key
+// that is theirs alone, their places may differ.
+static enum sl_err digest_order(struct journal *j, const char *table,
+                                struct buf *sql, struct sl_error *err)
+{
+    const struct journal_value name[] = {TEXT(table)};
+    sqlite3_stmt *s = journal_walk(
+        j, err, "SELECT count(*) FROM pragma_table_info(?1)", name, 1);
+    enum sl_err rc = journal_step(j, s, err);
+    int columns = rc == SL_OK ? sqlite3_column_int(s, 0) : 0;
+
+    sqlite3_finalize(s);
+    for (int i = 1; i <= columns && rc == SL_OK; i++)
+        rc = buf_appendf(sql, "%s%d", i == 1 ? "" : ", ", i);
+    return rc;
+}
+
+static enum sl_err digest_table(struct journal *j, struct sha256 *h,
+                                const char *table, struct sl_error *err)
+{
+    struct buf sql = BUF_INIT;
+    enum sl_err rc = sha256_update(h, table, strlen(table) + 1);
+
+    if (rc == SL_OK)
+        rc = buf_appendf(&sql, "SELECT * FROM \"%s\" ORDER BY ", table);
+    if (rc == SL_OK)
+        rc = digest_order(j, table, &sql, err);
+    if (rc == SL_OK)
+        rc = digest_rows(j, h, buf_text(&sql), err);
+    buf_release(&sql);
+    return rc;
+}
+
+enum sl_err journal_digest(struct journal *j, uint8_t out[SHA256_BYTES],
+                           struct sl_error *err)
+{
+    static const char tables[] =
+        "SELECT name FROM sqlite_schema WHERE type = 'table'"
+        " AND name NOT LIKE 'sqlite_stat%' ORDER BY name";
+    struct sha256 h = {0};
+    enum sl_err rc = sha256_init(&h);
+    sqlite3_stmt *s = NULL;
+
+    if (rc == SL_OK) {
+        s = journal_walk(j, err, tables, NULL, 0);
+        while ((rc = journal_step(j, s, err)) == SL_OK) {
+            rc = digest_table(j, &h, journal_text(s, 0), err);
+            if (rc != SL_OK)
+                break;
+        }
+        rc = journal_walked(s, rc);
+    }
+    if (rc == SL_OK)
+        rc = sha256_final(&h, out);
+    sha256_release(&h);
+    return rc;
+}
+
+static enum sl_err journal_compare(struct journal *a, struct journal *b,
+                                   const char *where, struct sl_error *err)
+{
+    uint8_t left[SHA256_BYTES], right[SHA256_BYTES];
+    enum sl_err rc = journal_digest(a, left, err);
+
+    if (rc == SL_OK)
+        rc = journal_digest(b, right, err);
+    if (rc == SL_OK && memcmp(left, right, sizeof(left)) != 0)
+        rc = sl_fail(err, SL_ECORRUPT, "the rows in %s are not those copied",
+                     where);
+    return rc;
+}
+
+static enum sl_err journal_copy_rows(struct journal *from, struct journal *to,
+                                     struct sl_error *err)
+{
+    sqlite3_backup *b = sqlite3_backup_init(to->db, "main", from->db, "main");
+
+    if (b == NULL)
+        return journal_bad(to, "copying", err);
+    (void)sqlite3_backup_step(b, -1); // finish says how it went
+    return sqlite3_backup_finish(b) == SQLITE_OK
+               ? SL_OK
+               : journal_bad(to, "copying", err);
+}
+
+// ---- to etcd
+
+// Takes the leader's key, unless another has it; no journal may be there.
+static enum sl_err take_key(struct etcd *etcd, int64_t *lease, int64_t *term,
+                            struct sl_error *err)
+{
+    const struct etcd_if ifs[] = {{ETCD_CREATED, JOURNAL_LEADER, 0}};
+    struct etcd_reply reply = {0};
+    int64_t granted;
+    bool held;
+    enum sl_err rc =
+        etcd_lease_grant(etcd, LEASE_S, LIMIT_MS, lease, &granted, err);
+
+    if (rc != SL_OK)
+        return rc;
+    const struct etcd_op put = {.what = ETCD_PUT,
+                                .key = JOURNAL_LEADER,
+                                .value = {(const uint8_t *)NAME, strlen(NAME)},
+                                .lease = *lease};
+    rc = etcd_txn(etcd,
+                  &(struct etcd_txn){
+                      .ifs = ifs, .if_count = 1, .then = &put, .then_count = 1},
+                  LIMIT_MS, &reply, err);
+    if (rc != SL_OK)
+        return rc;
+    held = reply.held;
+    *term = reply.revision;
+    etcd_reply_release(&reply);
+    return held ? SL_OK
+                : sl_fail(err, SL_ESTATE,
+                          "a coordinator leads in %s: stop it, and those that "
+                          "stand by",
+                          etcd_url(etcd));
+}
+
+static enum sl_err copy_in(struct etcd *etcd, struct journal *file,
+                           int64_t term, struct sl_error *err)
+{
+    const struct journal_leader leader = {.term = term};
+    struct journal *to = NULL, *again = NULL;
+    enum sl_err rc = journal_follow(&to, etcd, err);
+
+    if (rc == SL_OK && !journal_is_blank(to))
+        rc = sl_fail(err, SL_EEXIST, "there is a journal in %s already",
+                     etcd_url(etcd));
+    if (rc == SL_OK)
+        rc = journal_copy_rows(file, to, err);
+    if (rc == SL_OK)
+        rc = journal_lead(to, &leader, err);
+    if (rc == SL_OK)
+        rc = journal_follow(&again, etcd, err);
+    if (rc == SL_OK)
+        rc = journal_compare(file, again, etcd_url(etcd), err);
+    journal_close(again);
+    journal_close(to);
+    return rc;
+}
+
+enum sl_err journal_copy_in(struct etcd *etcd, const char *path,
+                            struct sl_error *err)
+{
+    struct journal *file = NULL;
+    int64_t lease = 0, term = 0;
+    enum sl_err rc;
+
+    if (!fs_exists(fs_posix(), path))
+        return sl_fail(err, SL_ENOENT, "%s: there is no journal", path);
+    rc = journal_open(&file, path, err);
+    if (rc == SL_OK)
+        rc = take_key(etcd, &lease, &term, err);
+    if (rc == SL_OK)
+        rc = copy_in(etcd, file, term, err);
+    if (lease != 0)
+        (void)etcd_lease_revoke(etcd, lease, LIMIT_MS, NULL); // or it expires
+    journal_close(file);
+    return rc;
+}
+
+// ---- from etcd
+
+static enum sl_err refuse_leader(struct etcd *etcd, struct sl_error *err)
+{
+    const struct etcd_op get = {.what = ETCD_GET, .key = JOURNAL_LEADER};
+    struct etcd_reply reply = {0};
+    enum sl_err rc = etcd_get(etcd, &get, LIMIT_MS, &reply, err);
+
+    if (rc == SL_OK && reply.count > 0)
+        rc = sl_fail(err, SL_ESTATE,
+                     "a coordinator leads in %s: stop it, and those that stand "
+                     "by",
+                     etcd_url(etcd));
+    etcd_reply_release(&reply);
+    return rc;
+}
+
+enum sl_err journal_copy_out(struct etcd *etcd, const char *path,
+                             struct sl_error *err)
+{
+    struct journal *from = NULL, *file = NULL;
+    enum sl_err rc = refuse_leader(etcd, err);
+
+    if (rc == SL_OK && fs_exists(fs_posix(), path))
+        rc = sl_fail(err, SL_EEXIST, "%s: there is a journal already", path);
+    if (rc == SL_OK)
+        rc = journal_follow(&from, etcd, err);
+    if (rc == SL_OK && journal_is_blank(from))
+        rc = sl_fail(err, SL_ENOENT, "there is no journal in %s",
+                     etcd_url(etcd));
+    if (rc == SL_OK) // upgrades the tables in memory, as it will the file's
+        rc = journal_set_up_schema(from, etcd_url(etcd), err);
+    if (rc == SL_OK)
+        rc = journal_open(&file, path, err);
+    if (rc == SL_OK)
+        rc = journal_copy_rows(from, file, err);
+    if (rc == SL_OK)
+        rc = journal_compare(from, file, path, err);
+    if (rc == SL_OK)
+        rc = refuse_leader(etcd, err); // none led meanwhile
+    journal_close(file);
+    journal_close(from);
+    return rc;
+}

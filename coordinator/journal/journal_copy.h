@@ -1,0 +1,33 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/journal/journal_copy.h -- moving a journal from its file to etcd
+// and back, while no coordinator runs.
+//
+// Threads  one at a time; waits for the disk and for etcd.
+// Memory   arguments are borrowed for the call.
+// Errors   those of journal_etcd.h. SL_ESTATE: a coordinator leads; SL_EEXIST:
+//          there is a journal at the target already; SL_ENOENT: there is none
+//          to copy. After a failure the source is as it was, and the target is
+//          to be removed.
+#ifndef COORDINATOR_JOURNAL_JOURNAL_COPY_H
+#define COORDINATOR_JOURNAL_JOURNAL_COPY_H
+
+#include "common/base/hash.h"
+#include "coordinator/journal/journal_etcd.h"
+
+// Sets out[] to a checksum of all rows, the same for the same rows wherever
+// they are kept.
+enum sl_err journal_digest(struct journal *j, uint8_t out[SHA256_BYTES],
+                           struct sl_error *err);
+
+// Copies the journal of the file `path`, which no coordinator has open, to
+// etcd, and compares the rows that are there afterwards. Holds the leader's key
+// meanwhile.
+enum sl_err journal_copy_in(struct etcd *etcd, const char *path,
+                            struct sl_error *err);
+
+// Copies the journal in etcd, where no coordinator leads, to a new file `path`,
+// and compares the rows. What is in etcd stays.
+enum sl_err journal_copy_out(struct etcd *etcd, const char *path,
+                             struct sl_error *err);
+
+#endif

@@ -1,0 +1,84 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/journal/journal_log.h -- records in etcd: writing one exactly
+// once under a term, and reading one. For journal_etcd.c and journal_image.c.
+//
+// Threads  any; a writer belongs to one thread at a time.
+// Memory   a struct log_read owns its row and bytes (log_read_release).
+// Errors   those of journal_etcd.h. Outputs are set on SL_OK alone.
+#ifndef COORDINATOR_JOURNAL_JOURNAL_LOG_H
+#define COORDINATOR_JOURNAL_JOURNAL_LOG_H
+
+#include "common/net/wirescan.h"
+#include "coordinator/journal/journal_etcd.h"
+#include "coordinator/journal/record.pb-c.h"
+
+#define LOG_KEY_BYTES 64
+#define LOG_BASE "base"
+#define LOG_READ_MS 5000 // limit of one read
+
+// The writer of one record or image.
+struct log_writer {
+    struct etcd *etcd;
+    struct journal_leader leader;
+    uint64_t until_ms; // when its put gives up, by the monotonic clock
+    bool full;         // out: it failed because etcd has no space left
+};
+
+// Begins a writer. Each of its puts gives up after 10 s, or when its leadership
+// ends.
+void log_writer_init(struct log_writer *w, struct etcd *etcd,
+                     const struct journal_leader *leader);
+
+// A value to be put, and further operations of its transaction.
+struct log_put {
+    const char *key;
+    struct sl_slice value;
+    int64_t version; // of the key before the put; 0: no such key
+    const struct etcd_op *also;
+    size_t also_count;
+};
+
+// Puts a value once, if the key of the writer's leadership is still there. A
+// failure without an answer is settled by asking again. SL_ETIMEDOUT: no answer
+// came in time, so the value may be there or not.
+enum sl_err log_put(struct log_writer *w, const struct log_put *put,
+                    struct sl_error *err);
+
+// Sets the nonce of a record, which names the folder of its parts.
+enum sl_err log_nonce(Journal__Record *record, struct sl_error *err);
+
+// Puts `record` as log_put does, with the bytes `data`: in parts before the
+// record itself if one value cannot hold them. Sets parts, bytes, crc and data
+// of *record, and the value of *put.
+enum sl_err log_put_record(struct log_writer *w, struct log_put *put,
+                           Journal__Record *record, struct sl_slice data,
+                           struct sl_error *err);
+
+// Write the names of keys: of a record; of the folder of its parts, with "/" at
+// the end; of the end of that folder.
+void log_key(char out[LOG_KEY_BYTES], uint64_t sequence);
+void log_folder(char out[LOG_KEY_BYTES], const Journal__Record *record,
+                bool image);
+void log_folder_end(char out[LOG_KEY_BYTES], const Journal__Record *record,
+                    bool image);
+
+// A record that was read.
+struct log_read {
+    struct wire_arena arena;
+    Journal__Record *record; // in the arena
+    uint8_t *bytes;          // its data, of record->bytes; sqlite3_malloc64's
+};
+
+// Reads the value of `row` as a record into *out, without its bytes.
+// SL_ENOTSUP: a newer coordinator wrote it. `out` is released in any case.
+enum sl_err log_read(struct log_read *out, struct etcd *etcd,
+                     const struct etcd_row *row, struct sl_error *err);
+
+// Reads the bytes of a record, or of an image, and its parts as they were at
+// `revision`. SL_ERANGE: etcd_compacted, so all is to be read anew.
+enum sl_err log_read_bytes(struct log_read *r, struct etcd *etcd,
+                           const struct etcd_row *row, int64_t revision,
+                           bool image, struct sl_error *err);
+void log_read_release(struct log_read *r);
+
+#endif
