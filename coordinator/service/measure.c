@@ -265,7 +265,8 @@ void measure_write(struct coord *c, const struct journal *journal,
     expo_single(e, "sluice_coordinator_term", EXPO_GAUGE,
                 "Term of this coordinator.", c != NULL ? (double)c->term : 0);
     expo_family(e, "sluice_journal_commit_seconds", EXPO_HISTOGRAM,
-                "Time from a write to the journal until the disk has it.");
+                "Time from a write to the journal until the disk, or etcd, "
+                "has it.");
     expo_histogram(e, journal != NULL ? journal_commits(journal) : &never,
                    NULL);
 }
