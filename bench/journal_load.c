@@ -3,7 +3,8 @@
 // is, and how soon a coordinator serves from it.
 //
 // A child writes it and dies without closing it; then a coordinator is made
-// from what is there, as the daemon does at its start.
+// from what is there, as the daemon does at its start. With --journal it is in
+// etcd, and its size is that of etcd's database.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +17,7 @@
 #include "common/base/json.h"
 #include "common/base/mem.h"
 #include "coordinator/core/coord.h"
+#include "coordinator/journal/journal_etcd.h"
 #include "proto/pbjson.h"
 #include "proto/spec.h"
 
@@ -34,6 +36,9 @@ static const struct conf_key keys[] = {
     {.name = "folder",
      .kind = CONF_STRING,
      .help = "Where the journal is written; empty, and there."},
+    {.name = "journal",
+     .kind = CONF_STRING,
+     .help = "etcd://HOST:PORT/PREFIX: the journal is there instead."},
     {.name = "jobs",
      .kind = CONF_INT,
      .value = "1",
@@ -270,13 +275,65 @@ static void end_job(struct journal *j, uint64_t job, uint32_t shards)
     buf_release(&final);
 }
 
+// ---- the journal
+
+#define ETCD_MS 10000
+
+// Makes a client of etcd, after the child was made: it has threads.
+static struct etcd *open_etcd(const char *url)
+{
+    struct rpc_io *io = NULL;
+    struct etcd *e = NULL;
+
+    must(rpc_io_new(&io, &(struct rpc_io_options){.threads = 1}, &err),
+         "threads");
+    must(etcd_new(&e, io, url, NULL, &err), "etcd");
+    return e;
+}
+
+// Takes the leader's key from whichever process had it, and returns its number.
+static int64_t lead(struct etcd *e)
+{
+    const struct etcd_op del = {.what = ETCD_DELETE, .key = JOURNAL_LEADER};
+    const struct etcd_op put = {.what = ETCD_PUT, .key = JOURNAL_LEADER};
+    struct etcd_reply gone = {0}, made = {0};
+    int64_t number;
+
+    must(etcd_txn(e, &(struct etcd_txn){.then = &del, .then_count = 1}, ETCD_MS,
+                  &gone, &err),
+         "the leader's key");
+    must(etcd_txn(e, &(struct etcd_txn){.then = &put, .then_count = 1}, ETCD_MS,
+                  &made, &err),
+         "the leader's key");
+    number = made.revision;
+    etcd_reply_release(&gone);
+    etcd_reply_release(&made);
+    return number;
+}
+
+static struct journal *open_journal(const char *path, const char *url)
+{
+    struct journal *j = NULL;
+    struct journal_leader leader = {0};
+    struct etcd *e;
+
+    if (url == NULL) {
+        must(journal_open(&j, path, &err), "the journal");
+        return j;
+    }
+    e = open_etcd(url);
+    leader.term = lead(e);
+    must(journal_follow(&j, e, &err), "the journal");
+    must(journal_lead(j, &leader, &err), "the journal");
+    return j;
+}
+
 static void write_journal(const char *path, const struct conf *c)
 {
     uint32_t shards = (uint32_t)conf_int(c, "shards");
     struct wire_tag *tags = many(shards, sizeof(*tags));
-    struct journal *j = NULL;
+    struct journal *j = open_journal(path, conf_str(c, "journal"));
 
-    must(journal_open(&j, path, &err), "the journal");
     for (int64_t i = 0; i < conf_int(c, "ended"); i++)
         end_job(j, write_job(j, shards, KEPT, tags), shards);
     for (int64_t i = 0; i < conf_int(c, "jobs"); i++)
@@ -316,7 +373,8 @@ struct restart {
     uint64_t bytes; // of memory that it takes
 };
 
-static struct restart restart(const char *folder, const char *path)
+static struct restart restart(const char *folder, const char *path,
+                              const char *url)
 {
     struct coord_options options = {
         .clock = sl_clock_real(),
@@ -342,7 +400,7 @@ static struct restart restart(const char *folder, const char *path)
          "the store");
     options.store = store;
     began = program_now_s();
-    must(journal_open(&options.journal, path, &err), "the journal");
+    options.journal = open_journal(path, url);
     must(coord_new(&c, &options, &io, &err), "the coordinator");
     r.seconds = program_now_s() - began;
     r.bytes = resident_bytes() - resident;
@@ -350,6 +408,14 @@ static struct restart restart(const char *folder, const char *path)
     journal_close(options.journal);
     sl_free(store);
     return r;
+}
+
+static uint64_t etcd_bytes(const char *url)
+{
+    struct etcd_status status;
+
+    must(etcd_status(open_etcd(url), ETCD_MS, &status, &err), "etcd");
+    return status.bytes;
 }
 
 static uint64_t bytes_of(const char *path, const char *more)
@@ -365,7 +431,7 @@ int main(int argc, char **argv)
 {
     static const struct conf_key *const tables[] = {keys, NULL};
     struct conf *c = program_options(&about, tables, argc, argv);
-    const char *folder = conf_str(c, "folder");
+    const char *folder = conf_str(c, "folder"), *url = conf_str(c, "journal");
     char *path = folder == NULL ? NULL : fs_join(folder, "journal.sqlite");
     struct restart r;
     uint64_t bytes;
@@ -379,8 +445,9 @@ int main(int argc, char **argv)
         write_journal(path, c);
     if (child < 0 || waitpid(child, &status, 0) != child || status != 0)
         program_die("the journal was not written");
-    bytes = bytes_of(path, "") + bytes_of(path, "-wal");
-    r = restart(folder, path);
+    bytes = url != NULL ? etcd_bytes(url)
+                        : bytes_of(path, "") + bytes_of(path, "-wal");
+    r = restart(folder, path, url);
     printf("{\"bytes\": %llu, \"restart_s\": %.3f, \"resident\": %llu}\n",
            (unsigned long long)bytes, r.seconds, (unsigned long long)r.bytes);
     sl_free(path);

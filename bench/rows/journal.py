@@ -1,20 +1,26 @@
 # SPDX-License-Identifier: Apache-2.0
 """A coordinator's journal: how large it becomes, how soon one serves from it."""
+import contextlib
 import pathlib
 import tempfile
+import threading
 
+from etcd import Etcd  # of tests/system, as cluster is
 from table import at_most, row
 
 NEEDS = ["journal_load"]
 MIB = 1 << 20
 
 
-def load(bench, jobs, shards, cuts, ended=0):
-    # In memory: a disk's syncs are the disk's, and a cut has three of them.
-    place = "/dev/shm" if pathlib.Path("/dev/shm").is_dir() else None
-    with tempfile.TemporaryDirectory(prefix="sluice-bench-", dir=place) as folder:
+# In memory: a disk's syncs are the disk's, and a cut has three of them.
+PLACE = "/dev/shm" if pathlib.Path("/dev/shm").is_dir() else None
+
+
+def load(bench, jobs, shards, cuts, ended=0, options=()):
+    with tempfile.TemporaryDirectory(prefix="sluice-bench-", dir=PLACE) as folder:
         done = bench.program("journal_load", "--folder", folder, "--jobs", jobs,
-                             "--shards", shards, "--cuts", cuts, "--ended", ended)
+                             "--shards", shards, "--cuts", cuts, "--ended", ended,
+                             *options)
     bench.note(f"{jobs} jobs of {shards} shards, {cuts} cuts each, {ended} that ended: "
                f"{done['bytes'] / MIB:.1f} MiB, serves after {done['restart_s']:.3f} s, "
                f"{done['resident'] / MIB:.1f} MiB resident")
@@ -33,6 +39,34 @@ def scale_journal(bench):
 def scale_journal_wide(bench):
     """The same with 2,560 shards, after so many cuts that it grows no more."""
     return [load(bench, 1, 2560, 500)["bytes"] / MIB], 512
+
+
+@contextlib.contextmanager
+def forgetting(etcd):
+    """Has etcd forget its past once a second: some 400 cuts of this program, where
+    auto-compaction each hour forgets those of 120."""
+    ended = threading.Event()
+
+    def forget():
+        while not ended.wait(1):
+            etcd.try_ctl("compact", etcd.status(0)["header"]["revision"])
+    thread = threading.Thread(target=forget)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
+@row("scale-journal-etcd", unit="MiB", peer="256 MiB", bar=at_most(1), needs=NEEDS,
+     long="a month of cuts")
+def scale_journal_etcd(bench):
+    """etcd's database with the journal of such a job, after such a month."""
+    with Etcd(members=1, place=PLACE) as etcd, forgetting(etcd):
+        url = f"etcd://{etcd.endpoints}/sluice"
+        done = load(bench, 1, 64, 90000, options=("--journal", url))
+    return [done["bytes"] / MIB], 256
 
 
 @row("scale-restart", unit="s", peer="2 s", bar=at_most(1), needs=NEEDS,

@@ -31,10 +31,11 @@ def available():
 class Etcd:
     """with Etcd() as e: three members that have a leader. `tls` is a folder with
     ca.pem, cert.pem and key.pem: clients then need a certificate, too. `args` are
-    more flags of each member, e.g. ["--quota-backend-bytes", "16777216"]."""
+    more flags of each member, e.g. ["--quota-backend-bytes", "16777216"]; `place`
+    a folder for theirs, e.g. /dev/shm."""
 
-    def __init__(self, members=3, tls=None, args=()):
-        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="sluice-etcd-"))
+    def __init__(self, members=3, tls=None, args=(), place=None):
+        self.dir = pathlib.Path(tempfile.mkdtemp(prefix="sluice-etcd-", dir=place))
         self.tls, self.args = tls, list(args)
         self.scheme = "https" if tls else "http"
         self.clients = [f"127.0.0.1:{free_port()}" for _ in range(members)]
