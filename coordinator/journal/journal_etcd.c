@@ -489,7 +489,6 @@ enum sl_err journal_lead(struct journal *j, const struct journal_leader *leader,
     if (rc != SL_OK)
         return rc;
     log->leader = *leader;
-    j->least_term = (uint64_t)leader->term;
     rc = journal_set_up_schema(j, etcd_url(log->etcd), err);
     if (rc == SL_OK)
         rc = log_read_layout(j, &log->layout, err);

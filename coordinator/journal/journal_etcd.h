@@ -59,8 +59,9 @@ struct journal_leader {
 };
 
 // Reads what is new, makes or upgrades the tables, and turns `j` into the
-// journal of the leader: journal_next_term is then at least leader->term. The
-// caller has read the key's revision from etcd.
+// journal of the leader. Its terms go on from those that it holds, by one: the
+// key's revision is no term, since it falls when etcd is restored from a
+// backup.
 enum sl_err journal_lead(struct journal *j, const struct journal_leader *leader,
                          struct sl_error *err);
 

@@ -72,7 +72,6 @@ struct journal {
     size_t queued_count, queued_space;
     const struct journal_keeper *keeper; // NULL: the file is all there is
     struct journal_log *log;             // the keeper's
-    uint64_t least_term;                 // journal_next_term gives no lower one
     // Set by journal_queue.c: writes queued rows into the transaction that has
     // begun.
     enum sl_err (*write_queued)(struct journal *j, struct sl_error *err);

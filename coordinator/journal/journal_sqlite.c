@@ -643,10 +643,10 @@ enum sl_err journal_next_term(struct journal *j, uint64_t *term,
 {
     enum sl_err rc =
         journal_write(j, err,
-                      "UPDATE meta SET value = max(?1, 1 + max(value, coalesce("
-                      "(SELECT value FROM meta WHERE key = 'seen_term'), 0)))"
+                      "UPDATE meta SET value = 1 + max(value, coalesce("
+                      "(SELECT value FROM meta WHERE key = 'seen_term'), 0))"
                       " WHERE key = 'term'",
-                      JOURNAL_VALUES(U64(j->least_term)));
+                      NULL, 0);
 
     return rc == SL_OK ? journal_term(j, term, err) : rc;
 }
