@@ -148,6 +148,14 @@ void api_explain(struct sl_error *err, const char *address, int64_t timeout_ms)
     if (err->code == SL_ETIMEDOUT)
         snprintf(cause, sizeof(cause), "no answer within %.3g s",
                  (double)timeout_ms / 1000);
+    if (strncmp(cause, RPC_STANDBY, strlen(RPC_STANDBY)) == 0) {
+        sl_fail(err, err->code,
+                "coordinator %s: %s. Give --coordinator or SLUICE_COORDINATOR "
+                "the addresses of all coordinators, with commas between; "
+                "without a leader, see that etcd answers",
+                address, cause);
+        return;
+    }
     sl_fail(err, err->code,
             "coordinator %s: %s. Is it running? Try: sluice up --dir "
             "./cluster, or: coordinator --state DIR; another address is "
