@@ -23,6 +23,7 @@ struct model_build {
     uint32_t at; // node being built; layer at - 1 of the spec
     const Sluice__V1__LayerSpec *layer;
     struct model_node *node;
+    bool line; // of one axis: `in` is, and `out` becomes, an image of height 1
     struct sl_error *err;
 };
 

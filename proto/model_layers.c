@@ -27,6 +27,13 @@ static const struct layer_kind {
 #include "proto/layers.def"
 };
 
+// Which layer of images a layer of one axis is; 0: it is none.
+static const enum model_layer image_types[MODEL_LAYER_COUNT] = {
+#define LAYER(...)
+#define LINE(code, name, edition, of, build, keys) [MODEL_##code] = MODEL_##of,
+#include "proto/layers.def"
+};
+
 static const struct act_kind {
     unsigned edition;
     const char *fields; // fields of the layer that it adds to those of any
@@ -58,9 +65,33 @@ static enum sl_err check_inputs(const struct model_build *b)
     return SL_OK;
 }
 
+// Makes of (length, channels) an image of height 1.
+static enum sl_err begin_line(struct model_build *b)
+{
+    struct model_node *n = b->node;
+    enum sl_err rc =
+        build_want_rank(b, 2, "an input of shape (length, channels)", "");
+
+    if (rc != SL_OK)
+        return rc;
+    n->type = image_types[n->type];
+    n->in = (struct model_shape){3, {1, n->in.dim[0], n->in.dim[1]}};
+    n->out = n->in;
+    return SL_OK;
+}
+
+static void end_line(struct model_build *b)
+{
+    struct model_shape *out = &b->node->out;
+
+    if (out->rank == 3)
+        *out = (struct model_shape){2, {out->dim[1], out->dim[2]}};
+}
+
 enum sl_err build_layer(struct model_build *b)
 {
     struct model_node *n = b->node;
+    const struct layer_kind *kind = &kinds[n->type];
     uint64_t elements;
     enum sl_err rc = check_fields(b);
 
@@ -70,8 +101,14 @@ enum sl_err build_layer(struct model_build *b)
         return rc;
     n->in = b->m->nodes[n->input[0]].out;
     n->out = n->in;
-    build_needs(b, kinds[n->type].edition);
-    rc = kinds[n->type].build(b);
+    build_needs(b, kind->edition);
+    b->line = image_types[n->type] != 0;
+    if (b->line)
+        rc = begin_line(b);
+    if (rc == SL_OK)
+        rc = kind->build(b);
+    if (b->line)
+        end_line(b);
     if (rc == SL_OK && shape_product(&elements, &n->out) != SL_OK)
         return build_fail(b, "has an output of more than %llu elements",
                           (unsigned long long)MODEL_VARIABLE_MAX);

@@ -48,30 +48,44 @@ const char *model_shape_text(char out[MODEL_SHAPE_TEXT],
     return out;
 }
 
-// One value for both, or two; absent: as `otherwise`.
+// One value for both, or two; absent: as `otherwise`. A layer of one axis has
+// one, and 1 for the height.
 static enum sl_err pair(const struct model_build *b, uint32_t out[2],
                         const char *field, const uint32_t *list, size_t n,
                         const uint32_t otherwise[2])
 {
-    if (n > 2)
-        return build_fail(b, "wants 1 or 2 values of '%s', got %zu", field, n);
+    if (n > (b->line ? 1 : 2))
+        return build_fail(b, "wants %s of '%s', got %zu",
+                          b->line ? "1 value" : "1 or 2 values", field, n);
     for (unsigned i = 0; i < 2; i++) {
         out[i] = n == 0 ? otherwise[i] : list[n == 2 ? i : 0];
+        if (b->line && i == 0)
+            out[i] = 1;
         if (out[i] == 0)
             return build_fail(b, "wants '%s' of at least 1, got 0", field);
     }
     return SL_OK;
 }
 
-static enum sl_err padding(const struct model_build *b, bool *same)
+enum { VALID, SAME, CAUSAL };
+
+// Causal, of convolutions of one axis: nothing that comes later is read.
+static enum sl_err padding(const struct model_build *b, unsigned *how)
 {
     const char *word = b->layer->padding;
+    bool causal = b->line && b->layer->n_kernel_size > 0;
 
-    *same = word != NULL && strcmp(word, "same") == 0;
-    if (word != NULL && !*same && strcmp(word, "valid") != 0)
-        return build_fail(b, "wants padding 'valid' or 'same', got '%.60s'",
-                          word);
-    return SL_OK;
+    *how = VALID;
+    if (word == NULL || strcmp(word, "valid") == 0)
+        return SL_OK;
+    *how = SAME;
+    if (strcmp(word, "same") == 0)
+        return SL_OK;
+    *how = CAUSAL;
+    if (causal && strcmp(word, "causal") == 0)
+        return SL_OK;
+    return build_fail(b, "wants padding 'valid'%s or 'same', got '%.60s'",
+                      causal ? ", 'causal'" : "", word);
 }
 
 // What a window spans: its holes, too.
@@ -121,7 +135,7 @@ enum sl_err build_window(struct model_build *b, const uint32_t *size,
     bool pool = b->node->type == MODEL_MAX_POOLING2D ||
                 b->node->type == MODEL_AVERAGE_POOLING2D;
     const Sluice__V1__LayerSpec *l = b->layer;
-    bool same;
+    unsigned how;
     const char *field = pool ? "pool_size" : "kernel_size";
     static const uint32_t ones[2] = {1, 1}, twos[2] = {2, 2};
     struct model_node *n = b->node;
@@ -134,7 +148,7 @@ enum sl_err build_window(struct model_build *b, const uint32_t *size,
     if (rc == SL_OK && l->n_dilation_rate > 0)
         rc = dilation(b, l);
     if (rc == SL_OK)
-        rc = padding(b, &same);
+        rc = padding(b, &how);
     if (rc != SL_OK)
         return rc;
     for (unsigned axis = 0; axis < 2; axis++) {
@@ -143,9 +157,11 @@ enum sl_err build_window(struct model_build *b, const uint32_t *size,
         if (reach(n, axis) > INT32_MAX)
             return build_fail(
                 b, "has a window that spans more than %d elements", INT32_MAX);
-        if (same)
+        if (how == CAUSAL)
+            n->pad_before[axis] = (uint32_t)reach(n, axis) - 1;
+        if (how == SAME)
             axis_same(n, axis, in, &n->out.dim[axis]);
-        else if (in < reach(n, axis))
+        else if (in + n->pad_before[axis] < reach(n, axis))
             return build_fail(b,
                               "has a window of %llu x %llu, larger than its "
                               "input %s; use padding: same or a smaller %s",
@@ -153,7 +169,9 @@ enum sl_err build_window(struct model_build *b, const uint32_t *size,
                               (unsigned long long)reach(n, 1),
                               model_shape_text(shape, &n->in), field);
         else
-            n->out.dim[axis] = (in - reach(n, axis)) / n->stride[axis] + 1;
+            n->out.dim[axis] =
+                (in + n->pad_before[axis] - reach(n, axis)) / n->stride[axis] +
+                1;
     }
     return SL_OK;
 }

@@ -191,6 +191,26 @@ static enum sl_err add_kernel_and_bias(struct model_build *b,
     return rc == SL_OK ? model_add_bias(b) : rc;
 }
 
+// The filter of a layer of one axis has no height, which is `axis`.
+static void drop_height(const struct model_build *b, struct model_variable *v,
+                        uint32_t axis)
+{
+    uint32_t n = 0;
+
+    if (!b->line)
+        return;
+    for (uint32_t i = 0; i < v->keras_rank; i++) {
+        uint32_t from = v->keras_order[i];
+
+        if (from != axis)
+            v->keras_order[n++] = from > axis ? from - 1 : from;
+    }
+    for (uint32_t i = axis; i + 1 < v->shape.rank; i++)
+        v->shape.dim[i] = v->shape.dim[i + 1];
+    v->shape.dim[--v->shape.rank] = 0;
+    v->keras_rank = n;
+}
+
 enum sl_err build_conv_variables(struct model_build *b)
 {
     const struct model_node *n = b->node;
@@ -202,6 +222,7 @@ enum sl_err build_conv_variables(struct model_build *b)
         .keras_order = {1, 2, 3, 0},
     };
 
+    drop_height(b, &v, 1);
     return add_kernel_and_bias(b, &v, taps * (double)in, taps * (double)out);
 }
 
@@ -219,6 +240,7 @@ static enum sl_err add_depthwise(struct model_build *b,
         .keras_order = {2, 3, 0, 1},
     };
 
+    drop_height(b, &v, 2);
     return model_add_variable(b, weight, &v, b->layer->depthwise_initializer,
                               "glorot_uniform", taps * (double)channels,
                               taps * (double)times);
@@ -244,6 +266,7 @@ enum sl_err build_separable_variables(struct model_build *b)
     };
     enum sl_err rc = add_depthwise(b, MODEL_DEPTHWISE_KERNEL);
 
+    drop_height(b, &v, 1);
     if (rc == SL_OK)
         rc = model_add_variable(
             b, MODEL_POINTWISE_KERNEL, &v, b->layer->pointwise_initializer,

@@ -5,6 +5,23 @@
 
 #include <math.h>
 
+// One number for both ends, or two.
+static enum sl_err pad_line(struct model_build *b)
+{
+    const Sluice__V1__LayerSpec *l = b->layer;
+    struct model_node *n = b->node;
+
+    if (l->n_pad > 2)
+        return build_fail(b,
+                          "wants 1 or 2 values of 'pad' (both; before, after), "
+                          "got %zu",
+                          l->n_pad);
+    n->pad_before[1] = l->n_pad > 0 ? l->pad[0] : 1;
+    n->pad_after[1] = l->n_pad > 1 ? l->pad[1] : n->pad_before[1];
+    n->out.dim[1] += (uint64_t)n->pad_before[1] + n->pad_after[1];
+    return SL_OK;
+}
+
 // Wants an image.
 enum sl_err build_zero_padding(struct model_build *b)
 {
@@ -17,6 +34,8 @@ enum sl_err build_zero_padding(struct model_build *b)
 
     if (rc != SL_OK)
         return rc;
+    if (b->line)
+        return pad_line(b);
     if (l->n_pad == 3 || l->n_pad > 4)
         return build_fail(b,
                           "wants 1, 2 or 4 values of 'pad' (all; height, "

@@ -57,12 +57,13 @@ enum sl_err take_copy(struct keras_take *t, const struct keras_rule *r,
     return keras_put_field(t, r, json_deep_copy(value));
 }
 
-// One number for both axes, or two.
+// One number for both axes, or two; a list of one where there is one axis.
 enum sl_err take_pair(struct keras_take *t, const struct keras_rule *r,
                       const json_t *value)
 {
-    if (json_array_size(value) == 2 &&
-        keras_same(json_array_get(value, 0), json_array_get(value, 1)))
+    if (json_array_size(value) == 1 ||
+        (json_array_size(value) == 2 &&
+         keras_same(json_array_get(value, 0), json_array_get(value, 1))))
         value = json_array_get(value, 0);
     return take_copy(t, r, value);
 }

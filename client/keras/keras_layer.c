@@ -106,6 +106,30 @@ static const struct keras_rule global_pool[] = {
     CHANNELS, {"keepdims", take_copy, NULL, "false"}, {.key = NULL}};
 static const struct keras_rule along_axis[] = {{"axis", take_axis, NULL, "-1"}, {.key = NULL}};
 
+static const struct keras_rule conv[] = {
+    {"filters", take_copy, NULL, NULL}, {"kernel_size", take_pair, NULL, NULL}, WINDOW,
+    {"groups", take_copy, NULL, "1"}, WITH_KERNEL, WITH_BIAS, {.key = NULL}};
+static const struct keras_rule depthwise[] = {
+    {"kernel_size", take_pair, NULL, NULL}, WINDOW,
+    {"groups", take_only, NULL, "1"}, {"depth_multiplier", take_copy, NULL, "1"},
+    {"activation", take_activation, NULL, "linear"},
+    {"depthwise_initializer", take_initializer, NULL, "glorot_uniform"},
+    {"depthwise_regularizer", take_regularizer, NULL, NULL},
+    NO("depthwise_constraint"), WITH_BIAS, {.key = NULL}};
+static const struct keras_rule separable[] = {
+    {"filters", take_copy, NULL, NULL}, {"kernel_size", take_pair, NULL, NULL}, WINDOW,
+    {"groups", take_only, NULL, "1"}, {"depth_multiplier", take_copy, NULL, "1"},
+    {"activation", take_activation, NULL, "linear"},
+    {"depthwise_initializer", take_initializer, NULL, "glorot_uniform"},
+    {"pointwise_initializer", take_initializer, NULL, "glorot_uniform"},
+    {"depthwise_regularizer", take_regularizer, NULL, NULL},
+    {"pointwise_regularizer", take_regularizer, NULL, NULL},
+    NO("depthwise_constraint"), NO("pointwise_constraint"),
+    // Keras 2 has them of Conv2D, and no use for them.
+    ANY("kernel_initializer"), ANY("kernel_regularizer"),
+    ANY("kernel_constraint"),
+    WITH_BIAS, {.key = NULL}};
+
 static const struct keras_layer_class {
     const char *class_name, *type;
     bool weights;
@@ -116,6 +140,7 @@ static const struct keras_layer_class {
         {"activation", take_activation, NULL, NULL})},
     {"Add", "add", false, NULL, none},
     {"Average", "average", false, NULL, none},
+    {"AveragePooling1D", "average_pooling1d", false, NULL, pool},
     {"AveragePooling2D", "average_pooling2d", false, NULL, pool},
     {"BatchNormalization", "batch_normalization", true, finish_norm, RULES(
         {"axis", take_axis, NULL, "-1"}, {"momentum", take_copy, NULL, "0.99"},
@@ -130,18 +155,12 @@ static const struct keras_layer_class {
         ANY("renorm_clipping"), ANY("renorm_momentum"), ANY("fused"),
         NO("virtual_batch_size"))},
     {"Concatenate", "concatenate", false, NULL, along_axis},
-    {"Conv2D", "conv2d", true, NULL, RULES(
-        {"filters", take_copy, NULL, NULL}, {"kernel_size", take_pair, NULL, NULL}, WINDOW,
-        {"groups", take_copy, NULL, "1"}, WITH_KERNEL, WITH_BIAS)},
+    {"Conv1D", "conv1d", true, NULL, conv},
+    {"Conv2D", "conv2d", true, NULL, conv},
     {"Dense", "dense", true, NULL, RULES(
         {"units", take_copy, NULL, NULL}, WITH_KERNEL, WITH_BIAS)},
-    {"DepthwiseConv2D", "depthwise_conv2d", true, NULL, RULES(
-        {"kernel_size", take_pair, NULL, NULL}, WINDOW,
-        {"groups", take_only, NULL, "1"}, {"depth_multiplier", take_copy, NULL, "1"},
-        {"activation", take_activation, NULL, "linear"},
-        {"depthwise_initializer", take_initializer, NULL, "glorot_uniform"},
-        {"depthwise_regularizer", take_regularizer, NULL, NULL},
-        NO("depthwise_constraint"), WITH_BIAS)},
+    {"DepthwiseConv1D", "depthwise_conv1d", true, NULL, depthwise},
+    {"DepthwiseConv2D", "depthwise_conv2d", true, NULL, depthwise},
     {"Dropout", "dropout", false, NULL, RULES(
         {"rate", take_copy, NULL, NULL}, {"seed", take_copy, NULL, NULL},
         NO("noise_shape"))},
@@ -152,7 +171,9 @@ static const struct keras_layer_class {
         {"embeddings_regularizer", take_regularizer, NULL, NULL},
         NO("embeddings_constraint"), OFF("mask_zero"), ANY("input_length"))},
     {"Flatten", "flatten", false, NULL, RULES(CHANNELS)},
+    {"GlobalAveragePooling1D", "global_average_pooling1d", false, NULL, global_pool},
     {"GlobalAveragePooling2D", "global_average_pooling2d", false, NULL, global_pool},
+    {"GlobalMaxPooling1D", "global_max_pooling1d", false, NULL, global_pool},
     {"GlobalMaxPooling2D", "global_max_pooling2d", false, NULL, global_pool},
     {"LayerNormalization", "layer_normalization", true, NULL, RULES(
         {"axis", take_axis, NULL, "-1"}, {"epsilon", take_copy, NULL, "0.001"},
@@ -163,6 +184,7 @@ static const struct keras_layer_class {
         NO("gamma_constraint"), OFF("rms_scaling"))},
     {"LeakyReLU", "leaky_relu", false, NULL, RULES(
         {"alpha", take_copy, NULL, "0.3"}, {"negative_slope", take_copy, "alpha", "0.3"})},
+    {"MaxPooling1D", "max_pooling1d", false, NULL, pool},
     {"MaxPooling2D", "max_pooling2d", false, NULL, pool},
     {"Maximum", "maximum", false, NULL, none},
     {"Minimum", "minimum", false, NULL, none},
@@ -186,21 +208,12 @@ static const struct keras_layer_class {
     {"Rescaling", "rescaling", false, NULL, RULES(
         {"scale", take_number, "factor", NULL}, {"offset", take_number, NULL, "0"})},
     {"Reshape", "reshape", false, NULL, RULES({"target_shape", take_copy, NULL, NULL})},
-    {"SeparableConv2D", "separable_conv2d", true, NULL, RULES(
-        {"filters", take_copy, NULL, NULL}, {"kernel_size", take_pair, NULL, NULL}, WINDOW,
-        {"groups", take_only, NULL, "1"}, {"depth_multiplier", take_copy, NULL, "1"},
-        {"activation", take_activation, NULL, "linear"},
-        {"depthwise_initializer", take_initializer, NULL, "glorot_uniform"},
-        {"pointwise_initializer", take_initializer, NULL, "glorot_uniform"},
-        {"depthwise_regularizer", take_regularizer, NULL, NULL},
-        {"pointwise_regularizer", take_regularizer, NULL, NULL},
-        NO("depthwise_constraint"), NO("pointwise_constraint"),
-        // Keras 2 has them of Conv2D, and no use for them.
-        ANY("kernel_initializer"), ANY("kernel_regularizer"),
-        ANY("kernel_constraint"),
-        WITH_BIAS)},
+    {"SeparableConv1D", "separable_conv1d", true, NULL, separable},
+    {"SeparableConv2D", "separable_conv2d", true, NULL, separable},
     {"Softmax", "softmax", false, NULL, along_axis},
     {"Subtract", "subtract", false, NULL, none},
+    {"ZeroPadding1D", "zero_padding1d", false, NULL, RULES(
+        {"padding", take_pair, "pad", "1"}, CHANNELS)},
     {"ZeroPadding2D", "zero_padding2d", false, NULL, RULES(
         {"padding", take_padding, "pad", NULL}, CHANNELS)},
 };

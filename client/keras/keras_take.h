@@ -53,8 +53,9 @@ enum sl_err take_copy(struct keras_take *t, const struct keras_rule *r,
 // Adds one number; refuses a list.
 enum sl_err take_number(struct keras_take *t, const struct keras_rule *r,
                         const json_t *value);
-// Adds the value as take_copy does, but a list of two equal values as the one
-// value. Refuses nothing: the check of the finished spec does. SL_ENOMEM.
+// Adds the value as take_copy does, but a list of one value, or of two equal
+// ones, as the one value. Refuses nothing: the check of the finished spec does.
+// SL_ENOMEM.
 enum sl_err take_pair(struct keras_take *t, const struct keras_rule *r,
                       const json_t *value);
 // Adds an axis, which may stand in a list of one; refuses lists of several.

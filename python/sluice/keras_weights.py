@@ -50,7 +50,7 @@ def _weight_name(layer: Any, variable: Any) -> str:
     _, found, rest = ("/" + text).rpartition("/" + layer.name + "/")
     weight = rest if found else text.rpartition("/")[2]
     # Keras 2 calls it so; its separable layers keep the word in both.
-    if type(layer).__name__ == "DepthwiseConv2D" and weight == "depthwise_kernel":
+    if type(layer).__name__.startswith("DepthwiseConv") and weight == "depthwise_kernel":
         return "kernel"
     return weight
 

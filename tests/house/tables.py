@@ -33,7 +33,7 @@ def differ(what, there, where, listed):
 
 def layers():
     page = "docs/layers.md"
-    there = rows("proto/layers.def", "LAYER")
+    there = rows("proto/layers.def", "LAYER") | rows("proto/layers.def", "LINE")
     acts = rows("proto/layers.def", "ACTIVATION")
     lines = text(page).split("## Types")[1].split("\nVariables:")[0].splitlines()
     listed = {name for line in lines if line.startswith("| `")

@@ -108,6 +108,13 @@ model.compile(keras.optimizers.SGD(0.05), keras.losses.CategoricalCrossentropy(
 one_hot = np.eye(5, dtype=np.float32)[labels]
 model.fit(data["x"], one_hot, batch_size=8, epochs=5, shuffle=False, verbose=0)
 save(folder / "fitted.safetensors", model)
+# Later layers, with numbers drawn behind those of the others.
+case("line", seq(
+    L.Input((14, 3)), L.Conv1D(4, 3, padding="causal", dilation_rate=2, name="a"),
+    L.ZeroPadding1D((1, 2)), L.MaxPooling1D(3, strides=2),
+    L.DepthwiseConv1D(2, depth_multiplier=2, padding="same", name="b"),
+    L.AveragePooling1D(2, padding="same"), L.SeparableConv1D(5, 2, name="c"),
+    L.Conv1D(6, 2, groups=1, strides=2, name="d"), L.GlobalAveragePooling1D(keepdims=True)))
 print("loss", model.evaluate(data["x"], one_hot, verbose=0))
 """
 
@@ -151,6 +158,17 @@ def models():
                  layer("subtract", name="b", inputs=["a", "g"]),
                  layer("maximum", name="m", inputs=["g", "input"]),
                  layer("average", inputs=["b", "m"])],
+        "line": [(14, 3),
+                 layer("conv1d", name="a", filters=4, kernel_size=3, padding="causal",
+                       dilation_rate=2),
+                 layer("zero_padding1d", pad=[1, 2]),
+                 layer("max_pooling1d", pool_size=3, strides=2),
+                 layer("depthwise_conv1d", name="b", kernel_size=2, padding="same",
+                       depth_multiplier=2),
+                 layer("average_pooling1d", padding="same"),
+                 layer("separable_conv1d", name="c", filters=5, kernel_size=2),
+                 layer("conv1d", name="d", filters=6, kernel_size=2, strides=2),
+                 layer("global_average_pooling1d", keepdims=True)],
         "embedding": [(6,), layer("embedding", name="e", input_dim=9, output_dim=5)],
         "features": [(4, 5), layer("dense", name="k", units=5),
                      layer("flatten", name="f", inputs=["input"]),

@@ -113,6 +113,15 @@ uint32_t compile_weight(struct build *b, const struct model_node *node,
 // must be below KERN_DIMS.
 unsigned compile_dims(const struct build *b, const struct model_shape *s,
                       int64_t dim[KERN_DIMS]);
+// Returns the elements of the shape's last axis.
+static inline int64_t compile_channels(const struct model_shape *s)
+{
+    return (int64_t)s->dim[s->rank - 1];
+}
+// Sets dim as compile_dims does, to [batch, height, width, channels] for the
+// output of a layer of images; a layer of one axis has the height 1.
+void compile_image_dims(const struct build *b, const struct model_shape *s,
+                        int64_t dim[KERN_DIMS]);
 // Returns the bytes of an activation of that shape for the whole batch.
 size_t compile_bytes(const struct build *b, const struct model_shape *s);
 

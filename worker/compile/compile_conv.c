@@ -17,7 +17,7 @@ static struct model_shape conv_middle_shape(const struct build *b,
         &b->model->variables[node->weight[MODEL_DEPTHWISE_KERNEL]];
     struct model_shape s = node->out;
 
-    s.dim[2] = v->shape.dim[0] * v->shape.dim[1];
+    s.dim[s.rank - 1] = v->shape.dim[0] * v->shape.dim[1];
     return s;
 }
 
@@ -32,7 +32,7 @@ static void conv_describe(const struct build *b, const struct model_node *node,
     int64_t x[KERN_DIMS];
 
     compile_conv_dims(b, node, x);
-    kern_desc_conv(d, op, x, (int64_t)out.dim[2], &w, (int32_t)node->groups,
+    kern_desc_conv(d, op, x, compile_channels(&out), &w, (int32_t)node->groups,
                    epilogue);
 }
 
@@ -40,7 +40,8 @@ static void separable_forward(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     struct model_shape middle = conv_middle_shape(b, node);
-    int64_t k = (int64_t)middle.dim[2], units = (int64_t)node->out.dim[2];
+    int64_t k = compile_channels(&middle);
+    int64_t units = compile_channels(&node->out);
     int64_t rows = (int64_t)(b->o->batch * model_shape_elements(&middle)) / k;
     uint32_t t = compile_tensor(b, compile_bytes(b, &middle));
     struct kern_desc d;
@@ -75,7 +76,8 @@ static uint32_t pointwise_backward(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     struct model_shape middle = conv_middle_shape(b, node);
-    int64_t k = (int64_t)middle.dim[2], units = (int64_t)node->out.dim[2];
+    int64_t k = compile_channels(&middle);
+    int64_t units = compile_channels(&node->out);
     int64_t rows = (int64_t)(b->o->batch * model_shape_elements(&middle)) / k;
     uint32_t dy = b->grad[i], dt;
     struct kern_desc with, without, d;

@@ -60,6 +60,16 @@ unsigned compile_dims(const struct build *b, const struct model_shape *s,
     return 1 + s->rank;
 }
 
+void compile_image_dims(const struct build *b, const struct model_shape *s,
+                        int64_t dim[KERN_DIMS])
+{
+    struct model_shape image = *s;
+
+    if (s->rank == 2)
+        image = (struct model_shape){3, {1, s->dim[0], s->dim[1]}};
+    compile_dims(b, &image, dim);
+}
+
 size_t compile_bytes(const struct build *b, const struct model_shape *s)
 {
     return b->o->batch * (size_t)model_shape_elements(s) * b->act;

@@ -125,7 +125,7 @@ static void filter_dims(const struct build *b, uint32_t i, int64_t dim[4])
     const struct model_node *node = &b->model->nodes[i];
     struct kern_window win = compile_window(node);
 
-    dim[0] = (int64_t)node->out.dim[2];
+    dim[0] = compile_channels(&node->out);
     dim[1] = win.size[0];
     dim[2] = win.size[1];
     dim[3] = (int64_t)node->in.dim[2];

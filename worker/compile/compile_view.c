@@ -9,7 +9,7 @@ static struct compile_view zero_padding(const struct build *b,
 {
     int64_t dim[KERN_DIMS];
 
-    compile_dims(b, &node->out, dim);
+    compile_image_dims(b, &node->out, dim);
     v.at =
         (size_t)((node->pad_before[0] * dim[2] + node->pad_before[1]) * dim[3]);
     v.to = kern_shape(b->t, 4, dim);

@@ -41,7 +41,8 @@
     X(rare_activations)                                                        \
     X(transformer)                                                             \
     X(embedding)                                                               \
-    X(regularized)
+    X(regularized)                                                             \
+    X(line)
 
 // A file of the corpus; the path lives until the next call.
 static inline const char *corpus_read(struct buf *out, const char *name)

@@ -84,6 +84,21 @@ static const struct wrong {
     {"[9,9,4]", "{'type':'separable_conv2d','kernel_size':3}",
      "layer 'separable_conv2d' (separable_conv2d) needs 'filters' of at least "
      "1"},
+    {"[9,4]", "{'type':'zero_padding1d','pad':[1,2,3]}",
+     "layer 'zero_padding1d' (zero_padding1d) "
+     "wants 1 or 2 values of 'pad' (both; before, after), got 3"},
+    {"[9,9,4]", "{'type':'conv1d','filters':2,'kernel_size':3}",
+     "layer 'conv1d' (conv1d) wants an input of shape (length, channels), got "
+     "(9, 9, 4)"},
+    {"[9,4]", "{'type':'conv1d','filters':2,'kernel_size':[3,3]}",
+     "layer 'conv1d' (conv1d) "
+     "wants 1 value of 'kernel_size', got 2"},
+    {"[9,4]", "{'type':'conv1d','filters':2,'kernel_size':3,'padding':'full'}",
+     "layer 'conv1d' (conv1d) "
+     "wants padding 'valid', 'causal' or 'same', got 'full'"},
+    {"[9,4]", "{'type':'max_pooling1d','padding':'causal'}",
+     "layer 'max_pooling1d' (max_pooling1d) "
+     "wants padding 'valid' or 'same', got 'causal'"},
     {"[9,9,4]", "{'type':'zero_padding2d','pad':[1,2,3]}",
      "layer 'zero_padding2d' (zero_padding2d) wants 1, 2 or 4 values of 'pad' "
      "(all; height, width; top, bottom, left, right), got 3"},

@@ -367,6 +367,13 @@ TEST(compile, gradient_of_features)
     check_gradient(NET_FEATURES, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 4);
 }
 
+TEST(compile, gradient_of_a_line)
+{
+    check_gradient(NET_LINE, SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true,
+                   4);
+    check_gradient(NET_LINE, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 4);
+}
+
 TEST(compile, gradient_of_tokens)
 {
     check_gradient(NET_TOKENS, SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true,
@@ -887,6 +894,7 @@ TEST(compile, cpu_is_ref)
     check_backends(NET_MANY, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_TABLES, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_FEATURES, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
+    check_backends(NET_LINE, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_MLP, SPEC_LOSS_MEAN_ABSOLUTE_ERROR, false, 33);
 }
 
@@ -1069,7 +1077,7 @@ static void check_overlaps(const struct compile_options *o)
     static const char *const nets[] = {
         NET_EVERYTHING, NET_FASHION, NET_RESIDUAL, NET_MLP,    NET_WIDE,
         NET_VIEWS,      NET_GROUPS,  NET_PICKS,    NET_TOKENS, NET_PENALTIES,
-        NET_ROWS,       NET_MANY,    NET_FEATURES};
+        NET_ROWS,       NET_MANY,    NET_FEATURES, NET_LINE};
 
     for (size_t i = 0; i < SL_COUNT(nets); i++) {
         struct net n;
@@ -1282,6 +1290,7 @@ TEST(compile, gradients_in_16_bits)
             check_half(backends[b], NET_ROWS, SPARSE, dtypes[t]);
             check_half(backends[b], NET_MANY, SPARSE, dtypes[t]);
             check_half(backends[b], NET_FEATURES, SPARSE, dtypes[t]);
+            check_half(backends[b], NET_LINE, SPARSE, dtypes[t]);
         }
     }
 }

@@ -310,4 +310,28 @@ static inline struct model *t_model(const char *text)
     "{'type': 'dense', 'units': 150, 'use_bias': false},"                      \
     "{'type': 'dense', 'units': 4, 'activation': 'softplus'}]}"
 
+// Layers of one axis.
+#define NET_LINE                                                               \
+    "{'input_shape': [15, 3], 'layers': ["                                     \
+    "{'type': 'conv1d', 'filters': 4, 'kernel_size': 3, 'dilation_rate': 2,"   \
+    " 'padding': 'causal', 'activation': 'relu'},"                             \
+    "{'type': 'batch_normalization'},"                                         \
+    "{'type': 'zero_padding1d', 'name': 'z', 'pad': [2, 1]},"                  \
+    "{'type': 'max_pooling1d', 'name': 'm', 'pool_size': 3, 'strides': 2},"    \
+    "{'type': 'depthwise_conv1d', 'name': 'd', 'kernel_size': 2,"              \
+    " 'depth_multiplier': 2, 'padding': 'same', 'activation': 'tanh'},"        \
+    "{'type': 'average_pooling1d', 'name': 'a', 'padding': 'same'},"           \
+    "{'type': 'separable_conv1d', 'name': 's', 'filters': 6, 'kernel_size': "  \
+    "2,"                                                                       \
+    " 'strides': 2, 'activation': 'relu', 'padding': 'same'},"                 \
+    "{'type': 'conv1d', 'name': 'c', 'filters': 4, 'kernel_size': 1, "         \
+    "'groups': 2,"                                                             \
+    " 'use_bias': false},"                                                     \
+    "{'type': 'global_max_pooling1d', 'name': 'x'},"                           \
+    "{'type': 'global_average_pooling1d', 'name': 'g', 'keepdims': true,"      \
+    " 'inputs': ['d']},"                                                       \
+    "{'type': 'flatten', 'name': 'f'},"                                        \
+    "{'type': 'concatenate', 'name': 'n', 'inputs': ['x', 'f']},"              \
+    "{'type': 'dense', 'name': 'o', 'units': 10}]}"
+
 #endif

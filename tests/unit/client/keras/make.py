@@ -309,12 +309,25 @@ def regularized(k):
     return m
 
 
+def line(k):
+    l = k.layers
+    x = k.Input((16, 3))
+    y = l.Conv1D(4, 3, padding="causal", dilation_rate=2, activation="relu")(x)
+    y = l.BatchNormalization()(l.ZeroPadding1D((2, 1))(y))
+    y = l.MaxPooling1D(3, strides=2, padding="same")(y)
+    y = l.DepthwiseConv1D(2, depth_multiplier=2, padding="same", name="each")(y)
+    z = l.SeparableConv1D(5, 3, strides=2, name="apart")(l.AveragePooling1D(2)(y))
+    y = l.Flatten()(l.GlobalAveragePooling1D(keepdims=True)(y))
+    z = l.GlobalMaxPooling1D()(l.Conv1D(4, 1, use_bias=False)(l.ZeroPadding1D()(z)))
+    return k.Model(x, l.Dense(2)(l.Concatenate()([y, z])))
+
+
 # With the highest whole number + 1 that an embedding looks up.
 MODELS = {mlp: 0, mlp_built: 0, initializers: 0, lenet: 0, pools: 0, norms: 0, resnet: 0,
           activations: 0, nested: 0, nested_sequential: 0, branches: 0, first_layer: 0,
           sums: 0, deep: 0, names: 0, mixed: 0, padding: 0, shapes: 0, joins: 0,
           extremes: 0, mobile: 0, dilated: 0, more_activations: 0, rare_activations: 0,
-          transformer: 0, embedding: 11, regularized: 0}
+          transformer: 0, embedding: 11, regularized: 0, line: 0}
 
 
 # ---- what cannot be imported
