@@ -59,6 +59,9 @@ enum sl_err model_unknown_act(const char *where, const char *word,
 // the characters in `also`.
 bool model_name_ok(const char *name, const char *also, size_t max);
 
+// Returns true if `name` of an initializer has arguments: "constant(3)".
+bool model_initializer_formed(const char *name);
+
 // Fills *out, which owns nothing, with Keras' initializer `name` for a variable
 // with these fans, of which less than 1 counts as 1. SL_EINVAL, with `where`:
 // there is none of that name, and *out is untouched; no other error.

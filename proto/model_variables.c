@@ -140,6 +140,8 @@ static enum sl_err model_add_variable(struct model_build *b,
     enum sl_err rc;
 
     snprintf(where, sizeof(where), "layer '%s'", b->node->name);
+    if (word != NULL && model_initializer_formed(word))
+        build_needs(b, MODEL_EDITION_FORMED);
     rc = model_initializer(&v->init, word != NULL ? word : otherwise, fan_in,
                            fan_out, where, b->err);
     if (rc == SL_OK)
@@ -477,6 +479,9 @@ enum sl_err build_external(struct model_build *b)
         rc = strmap_put(&b->names, from->name, b);
         if (rc == SL_OK)
             rc = external_shape(&v, from, where, b->err);
+        if (from->initializer != NULL &&
+            model_initializer_formed(from->initializer))
+            build_needs(b, MODEL_EDITION_FORMED);
         if (rc == SL_OK)
             rc = external_init(&v, from->initializer, where, b->err);
         if (rc == SL_OK)

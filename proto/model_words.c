@@ -23,11 +23,12 @@ static const char *const act_names[] = {
 unsigned model_edition_known(void)
 {
     static const unsigned editions[] = {
-        MODEL_EDITION_INPUTS,   MODEL_EDITION_TABLES, MODEL_EDITION_ROWS,
-        MODEL_EDITION_ROUNDS,   MODEL_EDITION_PARTS,  MODEL_EDITION_INT8,
-        MODEL_EDITION_LOCAL,    MODEL_EDITION_OPEN,   MODEL_EDITION_CODED,
-        MODEL_EDITION_AUDITED,  MODEL_EDITION_SETS,   MODEL_EDITION_PACES,
-        MODEL_EDITION_AVERAGES, MODEL_EDITION_BESIDE, MODEL_EDITION_FRAGMENTS,
+        MODEL_EDITION_FORMED,    MODEL_EDITION_INPUTS,   MODEL_EDITION_TABLES,
+        MODEL_EDITION_ROWS,      MODEL_EDITION_ROUNDS,   MODEL_EDITION_PARTS,
+        MODEL_EDITION_INT8,      MODEL_EDITION_LOCAL,    MODEL_EDITION_OPEN,
+        MODEL_EDITION_CODED,     MODEL_EDITION_AUDITED,  MODEL_EDITION_SETS,
+        MODEL_EDITION_PACES,     MODEL_EDITION_AVERAGES, MODEL_EDITION_BESIDE,
+        MODEL_EDITION_FRAGMENTS,
 #define LAYER(code, name, edition, ...) edition,
 #include "proto/layers.def"
 #define OPTIMIZER(code, name, edition, ...) edition,
@@ -117,7 +118,7 @@ bool model_name_ok(const char *name, const char *also, size_t max)
 
 // ---- initializers
 
-enum scaling { FAN_NONE, FAN_IN, FAN_AVG };
+enum scaling { FAN_NONE, FAN_IN, FAN_AVG, FAN_OUT };
 
 // With a fan, b is Keras' VarianceScaling `scale`; else a and b as they are.
 static const struct named_initializer {
@@ -146,13 +147,112 @@ static const struct named_initializer {
 static struct model_init model_scale_init(const struct named_initializer *from,
                                           double fan_in, double fan_out)
 {
-    double fan = from->fan == FAN_IN ? fan_in : (fan_in + fan_out) / 2;
+    double fan = from->fan == FAN_IN    ? fan_in
+                 : from->fan == FAN_OUT ? fan_out
+                                        : (fan_in + fan_out) / 2;
     double scale = from->b / fmax(1, fan);
 
     if (from->kind == MODEL_INIT_UNIFORM)
         return (struct model_init){MODEL_INIT_UNIFORM, -sqrt(3 * scale),
                                    sqrt(3 * scale)};
+    if (from->kind == MODEL_INIT_NORMAL)
+        return (struct model_init){from->kind, 0, sqrt(scale)};
     return (struct model_init){from->kind, 0, sqrt(scale) / TRUNCATED_STDDEV};
+}
+
+// ---- with arguments: "random_normal(0, 0.01)"
+
+static const struct formed_initializer {
+    const char *name, *form; // form: of what stands behind the name
+    enum model_init_kind kind;
+    unsigned numbers;
+} formed[] = {
+    {"constant", "(value)", MODEL_INIT_CONSTANT, 1},
+    {"random_normal", "(mean, stddev)", MODEL_INIT_NORMAL, 2},
+    {"random_uniform", "(min, max)", MODEL_INIT_UNIFORM, 2},
+    {"truncated_normal", "(mean, stddev)", MODEL_INIT_TRUNCATED_NORMAL, 2},
+    {"variance_scaling",
+     "(scale, fan_in | fan_out | fan_avg, uniform | "
+     "truncated_normal | untruncated_normal)",
+     MODEL_INIT_UNIFORM, 1},
+};
+
+bool model_initializer_formed(const char *name)
+{
+    return strchr(name, '(') != NULL;
+}
+
+// Reads `from`, "(1, fan_in, uniform)", after the name variance_scaling.
+static bool read_scaling(struct named_initializer *to, const char *from)
+{
+    static const char *const fans[] = {"fan_in", "fan_avg", "fan_out"};
+    static const char *const kinds[] = {"uniform", "untruncated_normal",
+                                        "truncated_normal"};
+    char fan[10] = "", kind[20] = "";
+    int end = 0;
+
+    if (sscanf(from, "(%lf , %9[a-z_] , %19[a-z_] )%n", &to->b, fan, kind,
+               &end) != 3 ||
+        end == 0 || from[end] != '\0' || !(to->b > 0))
+        return false;
+    for (unsigned i = 0; i < SL_COUNT(fans); i++) {
+        if (strcmp(fan, fans[i]) == 0)
+            to->fan = FAN_IN + i;
+        if (strcmp(kind, kinds[i]) == 0)
+            to->kind = MODEL_INIT_UNIFORM + i;
+    }
+    return to->fan != FAN_NONE && to->kind != MODEL_INIT_CONSTANT;
+}
+
+// Reads `from`, "(0, 0.01)", after the name of `f`.
+static bool read_formed(struct named_initializer *to,
+                        const struct formed_initializer *f, const char *from)
+{
+    bool one = f->numbers == 1;
+    int end = 0, got;
+
+    *to = (struct named_initializer){.kind = f->kind};
+    if (strcmp(f->name, "variance_scaling") == 0) {
+        to->kind = MODEL_INIT_CONSTANT;
+        return read_scaling(to, from);
+    }
+    got = one ? sscanf(from, "(%lf )%n", &to->a, &end)
+              : sscanf(from, "(%lf , %lf )%n", &to->a, &to->b, &end);
+    return got == (int)f->numbers && end > 0 && from[end] == '\0' &&
+           (one || to->b > (f->kind == MODEL_INIT_UNIFORM ? to->a : 0));
+}
+
+// Makes *out of `name`, which has arguments.
+static enum sl_err make_formed(struct model_init *out, const char *name,
+                               double fan_in, double fan_out, const char *where,
+                               struct sl_error *err)
+{
+    size_t len = strcspn(name, "(");
+    const char *names[SL_COUNT(formed)];
+    struct named_initializer is;
+
+    for (unsigned i = 0; i < SL_COUNT(formed); i++) {
+        const struct formed_initializer *f = &formed[i];
+
+        names[i] = f->name;
+        if (strlen(f->name) != len || strncmp(f->name, name, len) != 0)
+            continue;
+        if (!read_formed(&is, f, name + len) || !isfinite((float)is.a) ||
+            !isfinite((float)is.b))
+            return sl_fail(err, SL_EINVAL,
+                           "%s: wants %s%s, of finite numbers%s, got '%.60s'",
+                           where, f->name, f->form,
+                           f->kind == MODEL_INIT_CONSTANT ? ""
+                           : f->kind == MODEL_INIT_UNIFORM && f->numbers > 1
+                               ? ", min below max"
+                               : " above 0 but for a mean",
+                           name);
+        *out = is.fan == FAN_NONE ? (struct model_init){is.kind, is.a, is.b}
+                                  : model_scale_init(&is, fan_in, fan_out);
+        return SL_OK;
+    }
+    return model_unknown_word(where, "initializer with arguments", name, names,
+                              SL_COUNT(names), err);
 }
 
 enum sl_err model_initializer(struct model_init *out, const char *name,
@@ -161,6 +261,8 @@ enum sl_err model_initializer(struct model_init *out, const char *name,
 {
     const char *names[SL_COUNT(initializers)];
 
+    if (model_initializer_formed(name))
+        return make_formed(out, name, fan_in, fan_out, where, err);
     for (unsigned i = 0; i < SL_COUNT(initializers); i++) {
         const struct named_initializer *from = &initializers[i];
 

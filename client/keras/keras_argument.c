@@ -173,6 +173,71 @@ static bool keras_config_fits(const json_t *config, const char *want)
     return same;
 }
 
+// What initializers with arguments have in Keras, and a job writes behind the
+// name, in this order.
+static const struct keras_formed {
+    const char *class_name, *word, *key[3];
+} formed[] = {
+    {"constant", "constant", {"value"}},
+    {"random_normal", "random_normal", {"mean", "stddev"}},
+    {"normal", "random_normal", {"mean", "stddev"}},
+    {"random_uniform", "random_uniform", {"minval", "maxval"}},
+    {"uniform", "random_uniform", {"minval", "maxval"}},
+    {"truncated_normal", "truncated_normal", {"mean", "stddev"}},
+    {"variance_scaling", "variance_scaling", {"scale", "mode", "distribution"}},
+};
+
+#define FORMED_TEXT 120
+
+// Writes "random_normal(0, 0.01)" to `out`. Returns false if `config` lacks an
+// argument, has one that counts beside them, or one that is no number or word.
+static bool write_formed(char out[FORMED_TEXT], const struct keras_formed *f,
+                         const json_t *config)
+{
+    int n = snprintf(out, FORMED_TEXT, "%s(", f->word);
+    const char *key;
+    json_t *value;
+    bool known = true;
+
+    for (unsigned i = 0; i < 3 && f->key[i] != NULL; i++) {
+        const json_t *at = json_object_get(config, f->key[i]);
+        const char *between = i > 0 ? ", " : "";
+
+        known = known && (json_is_number(at) || json_is_string(at));
+        if (json_is_number(at))
+            n += snprintf(out + n, FORMED_TEXT - (size_t)n, "%s%.9g", between,
+                          json_number_value(at));
+        else if (known)
+            n += snprintf(out + n, FORMED_TEXT - (size_t)n, "%s%.20s", between,
+                          json_string_value(at));
+    }
+    snprintf(out + n, FORMED_TEXT - (size_t)n, ")");
+    json_object_foreach((json_t *)(uintptr_t)config, key, value)
+    {
+        bool named = false;
+
+        for (unsigned i = 0; i < 3 && f->key[i] != NULL; i++)
+            named = named || strcmp(key, f->key[i]) == 0;
+        known = known && (named || always_fits(key, value));
+    }
+    return known;
+}
+
+// Returns the job's words for an initializer with arguments, in `out`; NULL: it
+// is none that a job can say.
+static const char *formed_word(char out[FORMED_TEXT], const json_t *value)
+{
+    const char *word = keras_word(value);
+
+    if (word == NULL || !keras_own(value) || keras_config(value) == NULL)
+        return NULL;
+    for (size_t i = 0; i < SL_COUNT(formed); i++)
+        if (keras_alike(word, formed[i].class_name) &&
+            write_formed(out, &formed[i], keras_config(value)))
+            return out;
+    return NULL;
+}
+
 static const char *initializer_word(const json_t *value)
 {
     const char *word = keras_word(value);
@@ -190,15 +255,19 @@ enum sl_err take_initializer(struct keras_take *t, const struct keras_rule *r,
                              const json_t *value)
 {
     const char *word = initializer_word(value);
+    char text[FORMED_TEXT];
 
     if (json_is_null(value) ||
         (word != NULL && strcmp(word, r->otherwise) == 0))
         return SL_OK;
     if (word == NULL)
+        word = formed_word(text, value);
+    if (word == NULL)
         return take_refuse(
             t, r, value,
             "known are zeros, ones, random_normal, random_uniform, "
-            "truncated_normal, and {glorot,he,lecun}_{normal,uniform}; write "
+            "truncated_normal, constant, variance_scaling, and "
+            "{glorot,he,lecun}_{normal,uniform}; write "
             "one of these, and give submit --weights the model's own first "
             "values (sluice.keras.save_weights)");
     return keras_put_field(t, r, json_string(word));

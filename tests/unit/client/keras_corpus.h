@@ -42,7 +42,8 @@
     X(transformer)                                                             \
     X(embedding)                                                               \
     X(regularized)                                                             \
-    X(line)
+    X(line)                                                                    \
+    X(drawn)
 
 // A file of the corpus; the path lives until the next call.
 static inline const char *corpus_read(struct buf *out, const char *name)

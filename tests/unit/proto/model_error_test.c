@@ -44,6 +44,29 @@ static const struct wrong {
     {"[4]", "{'type':'dense','units':1,'activation':'rleu'}",
      "layer 'dense' (dense): unknown activation 'rleu'; did you mean "
      "'relu'? " KNOWN_ACTS},
+    {"[4]",
+     "{'type':'dense','units':1,'kernel_initializer':'random_normal(0)'}",
+     "layer 'dense': wants random_normal(mean, stddev), of finite numbers "
+     "above 0 but for a mean, got 'random_normal(0)'"},
+    {"[4]",
+     "{'type':'dense','units':1,'kernel_initializer':'random_uniform(1, 1)'}",
+     "layer 'dense': wants random_uniform(min, max), of finite numbers, min "
+     "below max, got 'random_uniform(1, 1)'"},
+    {"[4]", "{'type':'dense','units':1,'kernel_initializer':'constant(1e99)'}",
+     "layer 'dense': wants constant(value), of finite numbers, got "
+     "'constant(1e99)'"},
+    {"[4]", "{'type':'dense','units':1,'kernel_initializer':'constant(nan)'}",
+     "layer 'dense': wants constant(value), of finite numbers, got "
+     "'constant(nan)'"},
+    {"[4]",
+     "{'type':'dense','units':1,'kernel_initializer':'truncated_normal(0, 1) "
+     "'}",
+     "layer 'dense': wants truncated_normal(mean, stddev), of finite numbers "
+     "above 0 but for a mean, got 'truncated_normal(0, 1) '"},
+    {"[4]", "{'type':'dense','units':1,'kernel_initializer':'orthogonal(1)'}",
+     "layer 'dense': unknown initializer with arguments 'orthogonal(1)'; known "
+     "are constant, random_normal, random_uniform, truncated_normal, "
+     "variance_scaling"},
     {"[4]", "{'type':'dense','units':1,'kernel_initializer':'he_norml'}",
      "layer 'dense': unknown initializer 'he_norml'; did you mean 'he_normal'? "
      "known are zeros, ones, random_normal, random_uniform, truncated_normal, "

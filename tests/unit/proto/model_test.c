@@ -455,6 +455,16 @@ TEST(model, initializers_as_keras_scales_them)
         {"he_normal", MODEL_INIT_TRUNCATED_NORMAL, 0, 0.401936194287},
         {"lecun_uniform", MODEL_INIT_UNIFORM, -0.43301270, 0.43301270},
         {"lecun_normal", MODEL_INIT_TRUNCATED_NORMAL, 0, 0.284211808585},
+        {"constant(-2.5)", MODEL_INIT_CONSTANT, -2.5, 0},
+        {"random_normal(1, 0.5)", MODEL_INIT_NORMAL, 1, 0.5},
+        {"random_uniform( -1 ,2e-1)", MODEL_INIT_UNIFORM, -1, 0.2},
+        {"truncated_normal(0, 0.02)", MODEL_INIT_TRUNCATED_NORMAL, 0, 0.02},
+        {"variance_scaling(1, fan_avg, uniform)", MODEL_INIT_UNIFORM, -0.5,
+         0.5},
+        {"variance_scaling(2, fan_in, truncated_normal)",
+         MODEL_INIT_TRUNCATED_NORMAL, 0, 0.401936194287},
+        {"variance_scaling(2, fan_out, untruncated_normal)", MODEL_INIT_NORMAL,
+         0, 0.5},
     };
 
     for (unsigned i = 0; i < SL_COUNT(cases); i++) {
@@ -467,6 +477,7 @@ TEST(model, initializers_as_keras_scales_them)
                  cases[i].name);
         m = make(text);
         T_EQ(m->variables[0].init.kind, cases[i].kind);
+        T_EQ(m->edition, strchr(cases[i].name, '(') ? 31 : 0);
         T_NEAR(m->variables[0].init.a, cases[i].a, 1e-8);
         T_NEAR(m->variables[0].init.b, cases[i].b, 1e-8);
         model_free(m);

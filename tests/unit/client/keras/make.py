@@ -309,6 +309,17 @@ def regularized(k):
     return m
 
 
+def drawn(k):
+    l, i = k.layers, k.initializers
+    return k.Sequential([
+        k.Input((4,)),
+        l.Dense(3, kernel_initializer=i.RandomNormal(0.5, 0.01), bias_initializer=i.Constant(0.1)),
+        l.Dense(3, kernel_initializer=i.RandomUniform(-0.25, 0.5)),
+        l.Dense(3, kernel_initializer=i.TruncatedNormal(stddev=0.02)),
+        l.Dense(3, kernel_initializer=i.VarianceScaling(3.0, "fan_out", "untruncated_normal")),
+        l.Dense(2, kernel_initializer=i.VarianceScaling(0.1, "fan_avg", "uniform"))])
+
+
 def line(k):
     l = k.layers
     x = k.Input((16, 3))
@@ -327,7 +338,7 @@ MODELS = {mlp: 0, mlp_built: 0, initializers: 0, lenet: 0, pools: 0, norms: 0, r
           activations: 0, nested: 0, nested_sequential: 0, branches: 0, first_layer: 0,
           sums: 0, deep: 0, names: 0, mixed: 0, padding: 0, shapes: 0, joins: 0,
           extremes: 0, mobile: 0, dilated: 0, more_activations: 0, rare_activations: 0,
-          transformer: 0, embedding: 11, regularized: 0, line: 0}
+          transformer: 0, embedding: 11, regularized: 0, line: 0, drawn: 0}
 
 
 # ---- what cannot be imported
