@@ -62,6 +62,7 @@
 // 23 tables alone: shards without variables, which psservers must know as well
 // 24 train.fragments and train.overlap
 // 31 initializers with arguments
+// 40 data of several files behind one name
 #define MODEL_EDITION 1
 #define MODEL_EDITION_HOLDS 2
 #define MODEL_EDITION_METRICS 3
@@ -83,6 +84,7 @@
 #define MODEL_EDITION_BESIDE 23
 #define MODEL_EDITION_FRAGMENTS 24
 #define MODEL_EDITION_FORMED 31
+#define MODEL_EDITION_FILES 40
 #define MODEL_INPUTS_OLD 8
 
 enum model_layer {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/base/paths.h"
 #include "common/base/utf8.h"
 
 #define SAMPLES_MAX (UINT64_C(1) << 40)
@@ -25,16 +26,17 @@ static const char *const formats[FORMATS] = {
 static const struct takes {
     const char *fields;
     bool x, y, samples; // needed
+    bool several;       // x and y may be patterns
 } takes[FORMATS] = {
-    [IDX] = {SCALED " x y ", true, true, false},
-    [NPY] = {SCALED " x y ", true, true, false},
-    [NPZ] = {SCALED " x x_member y_member ids ", true, false, false},
+    [IDX] = {SCALED " x y ", true, true, false, true},
+    [NPY] = {SCALED " x y ", true, true, false, true},
+    [NPZ] = {SCALED " x x_member y_member ids ", true, false, false, true},
     [CSV] = {SCALED " x header delimiter label_column columns ids ", true,
-             false, false},
-    [IMAGES] = {SCALED " x depth ", true, false, false},
+             false, false, true},
+    [IMAGES] = {SCALED " x depth ", true, false, false, false},
     [SYNTHETIC] = {" format samples seed generator classes scale offset ",
-                   false, false, true},
-    [EXTERNAL] = {" format samples ", false, false, true},
+                   false, false, true, false},
+    [EXTERNAL] = {" format samples ", false, false, true, false},
 };
 
 static enum sl_err spec_fail_missing(const char *path, const char *field,
@@ -246,6 +248,33 @@ static enum sl_err check_source(Sluice__V1__SourceSpec *s, bool external,
                                : check_files(s, format, path, err);
 }
 
+// Returns the format of a source that was checked.
+static const struct takes *spec_data_takes(const Sluice__V1__SourceSpec *s)
+{
+    unsigned format = EXTERNAL;
+
+    (void)spec_word("", s->format, formats, FORMATS, &format, NULL);
+    return &takes[format];
+}
+
+// Checks the patterns of a source, which may be NULL, and has workers know
+// them.
+static enum sl_err spec_data_check_files(Sluice__V1__JobSpec *spec,
+                                         const Sluice__V1__SourceSpec *s,
+                                         const char *path, struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    if (s == NULL || !spec_data_takes(s)->several ||
+        (!paths_is_pattern(s->x) && !paths_is_pattern(s->y)))
+        return SL_OK;
+    spec_needs(spec, MODEL_EDITION_FILES);
+    rc = paths_check(s->x, err);
+    if (rc == SL_OK && s->y != NULL)
+        rc = paths_check(s->y, err);
+    return rc == SL_OK ? rc : sl_prefix(err, rc, "%s", path);
+}
+
 uint32_t spec_skip_bad(const Sluice__V1__JobSpec *spec)
 {
     return spec->data != NULL ? spec->data->skip_bad : 0;
@@ -277,6 +306,10 @@ enum sl_err spec_check_data(Sluice__V1__JobSpec *spec, const struct model *m,
         rc = check_source(spec->data->train, external, "data.train", err);
     if (rc == SL_OK && spec->data->test != NULL)
         rc = check_source(spec->data->test, external, "data.test", err);
+    if (rc == SL_OK)
+        rc = spec_data_check_files(spec, spec->data->train, "data.train", err);
+    if (rc == SL_OK)
+        rc = spec_data_check_files(spec, spec->data->test, "data.test", err);
     if (rc == SL_OK)
         rc = spec_data_check_classes(spec->data, err);
     if (rc == SL_OK)

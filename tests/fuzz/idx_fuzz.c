@@ -9,7 +9,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const struct roots *roots = t_roots();
     const char *path = fuzz_file("x.idx", data, size);
     struct sl_error err = SL_ERROR_INIT;
-    struct array a;
+    struct array a = {.rows = 0};
     enum sl_err rc;
 
     memset(&a, 0, sizeof(a));

@@ -64,7 +64,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const struct roots *roots = t_roots();
     const char *path = fuzz_file("x.npy", data, size);
     struct sl_error err = SL_ERROR_INIT, err2 = SL_ERROR_INIT;
-    struct array a, b;
+    struct array a = {.rows = 0}, b = {.rows = 0};
     enum sl_err rc, rc2;
 
     memset(&a, 0, sizeof(a));

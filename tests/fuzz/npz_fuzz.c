@@ -41,7 +41,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     const struct roots *roots = t_roots();
     const char *path = fuzz_file("x.npz", data, size);
     struct sl_error err = SL_ERROR_INIT;
-    struct array a;
+    struct array a = {.rows = 0};
     uint64_t rows;
     enum sl_err rc;
 

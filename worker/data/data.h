@@ -61,8 +61,10 @@ struct data_want {
 
 // A source of samples: SourceSpec as plain values. NULL: not set.
 struct data_source {
-    const char *format;              // idx, npy, npz, csv, images, synthetic
-    const char *x, *y;               // images: x is the folder
+    const char *format; // idx, npy, npz, csv, images, synthetic
+    const char *x,
+        *y;    // images: x is the folder; or patterns (common/base/paths.h)
+    bool stay; // rows of arrays stay in the file, however few they are
     const char *x_member, *y_member; // npz
     double scale, offset;
     bool header; // csv

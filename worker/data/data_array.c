@@ -106,7 +106,7 @@ enum sl_err array_take_file(struct array *a, struct fs_file *file,
     enum sl_err rc;
 
     a->offset = offset;
-    if (a->bytes > ARRAY_MEMORY_BYTES) {
+    if (a->stay || a->bytes > ARRAY_MEMORY_BYTES) {
         a->file = file;
         return SL_OK;
     }

@@ -57,6 +57,8 @@ enum array_type {
 struct array {
     enum array_type type;
     bool swap; // the file's byte order is not ours
+    // Set before it is opened: rows stay in the file, however few they are.
+    bool stay;
     unsigned nd;
     uint64_t dim[ARRAY_DIMS];
     uint64_t rows;         // dim[0]
@@ -132,7 +134,8 @@ void array_words(const struct array *a, const uint8_t *raw, size_t n,
 void array_release(struct array *a); // all zeroes is allowed
 
 // Opens an IDX file (also .gz) below one of the roots (NULL: none, SL_EDENIED)
-// and fills *out, which needs no preparation and is as it was after a failure.
+// and fills *out, of which only `stay` is read and which is as it was after a
+// failure.
 // `pulse` (or NULL) beats with each piece, and stops the reading with
 // SL_ECANCELED when it is over. `path` is copied. Waits for the disk.
 enum sl_err array_open_idx(struct array *out, const struct roots *roots,

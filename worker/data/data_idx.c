@@ -139,7 +139,7 @@ enum sl_err array_open_idx(struct array *out, const struct roots *roots,
                            const char *path, struct pulse *pulse,
                            struct sl_error *err)
 {
-    struct array a = {.type = ARRAY_U8};
+    struct array a = {.type = ARRAY_U8, .stay = out->stay};
     struct fs_file *file = NULL;
     enum sl_err rc = roots_file(roots, &file, path, err);
 

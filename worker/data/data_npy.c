@@ -300,6 +300,7 @@ static enum sl_err from_file(struct array *a, struct fs_file *file,
         fs_close(file);
         return rc;
     }
+    a->stay = a->stay && !fortran;
     rc = array_take_file(a, file, offset + head_bytes, pulse, err);
     if (rc == SL_OK && fortran)
         rc = npy_to_row_major(a, pulse, err);
@@ -311,7 +312,7 @@ enum sl_err array_npy_in_file(struct array *out, const char *path,
                               uint64_t bytes, struct pulse *pulse,
                               struct sl_error *err)
 {
-    struct array a = {.type = ARRAY_U8};
+    struct array a = {.type = ARRAY_U8, .stay = out->stay};
     enum sl_err rc = SL_OK;
 
     a.path = sl_strdup(path);

@@ -2,16 +2,20 @@
 // worker/data/data_open.c -- the choice of a source by its format.
 #include <string.h>
 
+#include "common/base/paths.h"
 #include "worker/data/data_source.h"
 
 static const struct {
     const char *format;
-    enum sl_err (*open)(struct data **out, const struct data_source *s,
-                        const struct data_want *want, struct sl_error *err);
+    data_open_fn open;
+    bool joined; // several files are several sources
 } formats[] = {
-    {"idx", data_open_arrays},          {"npy", data_open_arrays},
-    {"npz", data_open_arrays},          {"csv", data_open_csv},
-    {"synthetic", data_open_synthetic}, {"images", data_open_folder},
+    {"idx", data_open_arrays, true},
+    {"npy", data_open_arrays, true},
+    {"npz", data_open_arrays, true},
+    {"csv", data_open_csv, true},
+    {"synthetic", data_open_synthetic, false},
+    {"images", data_open_folder, false},
 };
 
 enum sl_err data_open(struct data **out, const struct data_source *source,
@@ -20,8 +24,15 @@ enum sl_err data_open(struct data **out, const struct data_source *source,
     const char *format = source->format != NULL ? source->format : "";
 
     for (size_t i = 0; i < SL_COUNT(formats); i++) {
-        if (strcmp(formats[i].format, format) == 0)
-            return formats[i].open(out, source, want, err);
+        if (strcmp(formats[i].format, format) != 0)
+            continue;
+        if (formats[i].joined &&
+            (paths_is_pattern(source->x) || paths_is_pattern(source->y)))
+            return source->x == NULL
+                       ? sl_fail(err, SL_EINVAL, "data needs the path x")
+                       : data_open_join(out, source, want, formats[i].open,
+                                        err);
+        return formats[i].open(out, source, want, err);
     }
     return sl_fail(err, SL_ENOTSUP,
                    "data format '%s' is not read by this worker; idx, npy, "

@@ -238,6 +238,7 @@ static enum sl_err open_both(struct array_pair *p, const struct data_source *s,
         return sl_fail(err, SL_EINVAL, "data of format %s needs the paths x%s",
                        s->format,
                        strcmp(s->format, "npz") != 0 ? " and y" : "");
+    p->x.stay = p->y.stay = s->stay;
     if (strcmp(s->format, "npz") == 0) {
         rc = array_open_npz(&p->x, s->roots, s->x,
                             s->x_member ? s->x_member : "x", s->pulse, err);

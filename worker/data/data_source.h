@@ -60,6 +60,16 @@ struct data {
 enum sl_err data_open_arrays(struct data **out, const struct data_source *s,
                              const struct data_want *want,
                              struct sl_error *err);
+// Opens one source; see above.
+typedef enum sl_err (*data_open_fn)(struct data **out,
+                                    const struct data_source *s,
+                                    const struct data_want *want,
+                                    struct sl_error *err);
+// Opens the files that the patterns s->x and s->y name (common/base/paths.h),
+// each with `open`, as one source. s->x is not NULL.
+enum sl_err data_open_join(struct data **out, const struct data_source *s,
+                           const struct data_want *want, data_open_fn open,
+                           struct sl_error *err);
 // Opens format csv. Looks the whole file through.
 enum sl_err data_open_csv(struct data **out, const struct data_source *s,
                           const struct data_want *want, struct sl_error *err);

@@ -97,6 +97,27 @@ TEST(spec, says_which_edition_a_worker_must_know)
     }
 }
 
+TEST(spec, several_files_are_for_members_that_know_patterns)
+{
+    static const struct {
+        const char *x;
+        unsigned edition;
+    } cases[] = {{"a.csv", 0}, {"a-*.csv", 40}, {"{1..2}", 40}, {"{1}", 0}};
+
+    for (unsigned i = 0; i < SL_COUNT(cases); i++) {
+        Sluice__V1__JobSpec *s;
+        char text[500];
+
+        snprintf(text, sizeof(text),
+                 "{" NAME "," MODEL "," LOSS "," OPTIM ",'data':{'train':{"
+                 "'format':'csv','label_column':'y','x':'%s'}}}",
+                 cases[i].x);
+        s = checked(text);
+        T_EQ(s->model->edition, cases[i].edition);
+        wire_free(&s->base);
+    }
+}
+
 TEST(spec, defaults)
 {
     Sluice__V1__JobSpec *s =
@@ -609,6 +630,11 @@ static const struct {
     {"'format':'idx','x':'a','y':'b','limit':0",
      "data.train.limit: wants 1 to 1099511627776, got 0"},
     {"'format':'csv','x':'a'", "data.train.label_column is missing"},
+    {"'format':'npz','x':'d*/a.npz'",
+     "data.train: d*/a.npz: has a '*' in a folder's name; it may stand in the "
+     "last part of the path alone"},
+    {"'format':'npy','x':'a','y':'{4..1}'",
+     "data.train: {4..1}: has a range that falls"},
     {"'format':'csv','x':'a','label_column':'y','delimiter':';;'",
      "data.train.delimiter: wants one byte, not a quote or a line end, got "
      "';;'"},

@@ -60,7 +60,7 @@ static void check_idx(const struct array *a)
 
 TEST(idx, reads_golden_bytes)
 {
-    struct array a;
+    struct array a = {.rows = 0};
 
     T_OK(array_open_idx(&a, t_roots(), put("a", golden_idx, sizeof(golden_idx)),
                         NULL, t_err()));
@@ -70,7 +70,7 @@ TEST(idx, reads_golden_bytes)
 
 TEST(idx, reads_gzip)
 {
-    struct array a;
+    struct array a = {.rows = 0};
 
     T_OK(array_open_idx(&a, t_roots(),
                         put("a.gz", golden_idx_gz, sizeof(golden_idx_gz)), NULL,
@@ -84,7 +84,7 @@ TEST(idx, big_endian_types)
     static const uint8_t i16[] = {0, 0, 0x0b, 1, 0, 0, 0, 2, 0xff, 0xfe, 1, 0};
     static const uint8_t f64[] = {0,    0,    0x0e, 1, 0, 0, 0, 1,
                                   0xbf, 0xf8, 0,    0, 0, 0, 0, 0};
-    struct array a;
+    struct array a = {.rows = 0};
 
     T_OK(array_open_idx(&a, t_roots(), put("i16", i16, sizeof(i16)), NULL,
                         t_err()));
@@ -129,7 +129,7 @@ static void change_everywhere(open_fn open, const uint8_t *bytes, size_t n)
 
     T_LE(n, sizeof(copy));
     for (size_t i = 0; i < n; i++) {
-        struct array a;
+        struct array a = {.rows = 0};
 
         memcpy(copy, bytes, n);
         copy[i] ^= (uint8_t)(1 + t_below(255));
@@ -152,7 +152,7 @@ TEST(idx, every_shorter_file_is_refused)
 TEST(idx, longer_file_is_refused)
 {
     uint8_t more[sizeof(golden_idx) + 1] = {0};
-    struct array a;
+    struct array a = {.rows = 0};
     struct sl_error err = SL_ERROR_INIT;
 
     memcpy(more, golden_idx, sizeof(golden_idx));
@@ -168,7 +168,7 @@ TEST(idx, shape_overflow_is_refused)
     static const uint8_t big[] = {0,    0,    8,    3,    255,  255,
                                   255,  255,  0xff, 0xff, 0xff, 0xff,
                                   0xff, 0xff, 0xff, 0xff};
-    struct array a;
+    struct array a = {.rows = 0};
 
     T_FAILS(SL_ERANGE, array_open_idx(&a, t_roots(), put("b", big, sizeof(big)),
                                       NULL, NULL));
@@ -197,7 +197,7 @@ TEST(npy, reads_golden_bytes)
     static const float two[] = {1, 2};
     uint8_t file[256];
     size_t n = npy(file, "<f4", "False", "(2,)", two, sizeof(two));
-    struct array a;
+    struct array a = {.rows = 0};
 
     T_EQ(n, 136); // as numpy.save writes it
     T_OK(array_open_npy(&a, t_roots(), put("a.npy", file, n), NULL, t_err()));
@@ -235,7 +235,7 @@ TEST(npy, every_type)
     for (size_t i = 0; i < SL_COUNT(cases); i++) {
         size_t n = npy(file, cases[i].descr, "False", "(1,)", cases[i].bytes,
                        cases[i].size);
-        struct array a;
+        struct array a = {.rows = 0};
         float f;
         const uint8_t *raw = NULL;
 
@@ -257,7 +257,7 @@ TEST(npy, refuses_what_could_run_code_or_is_no_number)
 
     for (size_t i = 0; i < SL_COUNT(bad); i++) {
         size_t n = npy(file, bad[i], "False", "(1,)", data, 8);
-        struct array a;
+        struct array a = {.rows = 0};
         struct sl_error err = SL_ERROR_INIT;
 
         T_FAILS(SL_ENOTSUP, array_open_npy(&a, t_roots(), put("o.npy", file, n),
@@ -273,7 +273,7 @@ TEST(npy, fortran_order_is_turned)
     static const int32_t columns[] = {1, 4, 2, 5, 3, 6};
     uint8_t file[256];
     size_t n = npy(file, "<i4", "True", "(2, 3)", columns, sizeof(columns));
-    struct array a;
+    struct array a = {.rows = 0};
 
     T_OK(array_open_npy(&a, t_roots(), put("f.npy", file, n), NULL, t_err()));
     for (int r = 0; r < 2; r++) {
@@ -287,7 +287,7 @@ TEST(npy, fortran_order_is_turned)
 
 static void check_npz(const char *path)
 {
-    struct array a;
+    struct array a = {.rows = 0};
 
     T_OK(array_open_npz(&a, t_roots(), path, "x", NULL, t_err()));
     T_EQ(a.rows, 3);
@@ -306,7 +306,7 @@ TEST(npz, reads_stored_and_deflated)
 
 TEST(npz, names_the_members_that_are_there)
 {
-    struct array a;
+    struct array a = {.rows = 0};
     struct sl_error err = SL_ERROR_INIT;
 
     T_FAILS(SL_ENOENT, array_open_npz(&a, t_roots(),
@@ -320,7 +320,7 @@ TEST(npz, names_the_members_that_are_there)
 TEST(npz, damage_is_found)
 {
     uint8_t copy[sizeof(golden_stored_npz)];
-    struct array a;
+    struct array a = {.rows = 0};
     struct sl_error err = SL_ERROR_INIT;
 
     truncate_everywhere(open_x, golden_stored_npz, sizeof(golden_stored_npz));
@@ -465,7 +465,7 @@ TEST(npy, reading_and_turning_stop_when_the_attempt_is_over)
     size_t n = npy(file, "|u1", "True", "(3, 2)", "abcdef", 6);
     const char *path = put("f.npy", file, n);
     struct pulse pulse = over();
-    struct array a;
+    struct array a = {.rows = 0};
 
     T_FAILS(SL_ECANCELED, array_open_npy(&a, t_roots(), path, &pulse, NULL));
     T_EQ(pulse.beats, 0);

@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+// common/base/paths.h -- the files that one path of a job's data
+// names.
+//
+// "clicks/2026-*.csv": '*' stands for any bytes of a file's name, in the last
+// part of the path alone, but not for a dot at its front. Files come in byte
+// order. "part-{00000..00331}.tar", "{train,extra}.csv": a range counts with as
+// many digits as its first number has, and a list names each of its parts;
+// files come in the order in which they are written. Braces with neither ".."
+// between two numbers nor a comma are bytes of a name.
+//
+// Threads  one at a time.
+// Memory   paths_release frees; all zeroes is allowed. Paths are copied.
+// Errors   those of roots.h, with the path as the spec has it; SL_EINVAL: '*'
+//          in a folder's name, a range that falls, braces within braces;
+//          SL_ENOENT: no file's name fits; SL_ERANGE: over PATHS_MAX files.
+//          `err` may be NULL.
+#ifndef COMMON_BASE_PATHS_H
+#define COMMON_BASE_PATHS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/base/roots.h"
+#include "common/base/status.h"
+
+#define PATHS_MAX 65536
+#define PATHS_BYTES 4096
+
+struct paths {
+    char **path;
+    size_t count, capacity;
+};
+
+// Returns true if a path may name several files.
+bool paths_is_pattern(const char *path);
+
+// Checks a path as paths_expand does, but looks at no file.
+enum sl_err paths_check(const char *pattern, struct sl_error *err);
+
+// Lists the paths that `pattern` names, at least one; a path without a pattern
+// names itself. A file that is named without '*' may be missing. On failure
+// *out is untouched.
+enum sl_err paths_expand(struct paths *out, const struct roots *roots,
+                         const char *pattern, struct sl_error *err);
+void paths_release(struct paths *f);
+
+#endif
