@@ -24,6 +24,10 @@ static enum sl_err coordinator_start(struct daemon *d, void *program,
     struct coordinator_program *p = program;
     enum sl_err rc = server_start(d, &p->server, err);
 
+    if (rc == SL_OK && p->server.daemon == NULL) { // --resign: all is done
+        daemon_end(d, DAEMON_EXIT_OK);
+        return rc;
+    }
     if (rc != SL_OK || daemon_http(d) == NULL)
         return rc;
     rc = dashboard_open(&p->dashboard, daemon_http(d), &p->server, err);

@@ -25,11 +25,23 @@ static uint64_t real_wall(const struct sl_clock *c)
     return read_us(CLOCK_REALTIME);
 }
 
+static uint64_t boot_now(const struct sl_clock *c)
+{
+    return read_us(CLOCK_BOOTTIME);
+}
+
 const struct sl_clock *sl_clock_real(void)
 {
     static const struct sl_clock real = {real_now, real_wall};
 
     return &real;
+}
+
+const struct sl_clock *sl_clock_boot(void)
+{
+    static const struct sl_clock boot = {boot_now, real_wall};
+
+    return &boot;
 }
 
 static const struct clock_fake *fake_of(const struct sl_clock *c)

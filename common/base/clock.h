@@ -22,6 +22,10 @@ struct sl_clock {
 // Returns the clock of this system; never freed.
 const struct sl_clock *sl_clock_real(void);
 
+// Returns the clock of this system that goes on while the host is suspended,
+// as clocks of other hosts do; never freed.
+const struct sl_clock *sl_clock_boot(void);
+
 // Returns the monotonic time of `c` in microseconds.
 static inline uint64_t sl_now_us(const struct sl_clock *c)
 {

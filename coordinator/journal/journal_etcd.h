@@ -3,7 +3,7 @@
 // coordinators that stand by.
 //
 // The rows of journal.h are in memory, as SQLite's, and each transaction's
-// changes are one record in etcd, which is there before the rows change:
+// changes are one record in etcd, which is there before the rows change (H1):
 //
 //   base          which image of all rows is in force, and its last record
 //   bases/N/K     the parts of image N
@@ -13,7 +13,8 @@
 //
 // Each of these is written under the condition that the key `leader` still has
 // the create revision that its coordinator knows: one that has lost it writes
-// nothing. When the records since the image are larger than the image, a new
+// nothing. A write whose outcome is unknown is settled by reading it back (H2).
+// When the records since the image are larger than the image, a new
 // image takes their place.
 //
 //   journal_follow ---> reads, journal_follow_on ...
@@ -58,7 +59,7 @@ struct journal_leader {
     void *arg;
 };
 
-// Reads what is new, makes or upgrades the tables, and turns `j` into the
+// Reads what is new (H3), makes or upgrades the tables, and turns `j` into the
 // journal of the leader. Its terms go on from those that it holds, by one: the
 // key's revision is no term, since it falls when etcd is restored from a
 // backup.

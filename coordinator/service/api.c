@@ -9,13 +9,15 @@
 #include "common/base/mem.h"
 #include "coordinator/service/audit.h"
 #include "coordinator/service/denials.h"
+#include "coordinator/service/lead.h"
 #include "coordinator/service/status_lists.h"
 #include "coordinator/service/job_watch.h"
 
 struct api {
     struct loop *loop;
     struct coord *coord;
-    const char *why; // reason for a missing coord
+    const char *why;   // reason for a missing coord
+    struct lead *lead; // borrowed; NULL: no other coordinator stands by
     struct watch *watch;
     struct audit *audit; // borrowed
     // refused and failed calls that would change something
@@ -176,6 +178,7 @@ static enum sl_err api_decide_question(struct api *a,
     coord_ask_as(a->coord, q->who.tenant, access_of_tenant(&q->who));
     rc = q->method->decide(a->coord, q->request, reply, err);
     ask_as_ourselves(a);
+    lead_check(a->lead); // H4
     return rc;
 }
 
@@ -489,6 +492,11 @@ void api_set_coord(struct api *a, struct coord *c, const char *why)
     a->coord = c;
     a->why = why != NULL ? why : "the coordinator is stopping";
     watch_set_coord(a->watch, c, a->why);
+}
+
+void api_set_lead(struct api *a, struct lead *l)
+{
+    a->lead = l;
 }
 
 void api_changed(struct api *a, uint64_t job)

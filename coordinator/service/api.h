@@ -37,6 +37,11 @@ void api_free(struct api *a); // NULL is allowed
 // stopping. Watchers wait for the next coord.
 void api_set_coord(struct api *a, struct coord *c, const char *why);
 
+// Sets the lead that is looked at before each call is answered (H4), borrowed
+// until api_free; NULL, as at first: none.
+struct lead;
+void api_set_lead(struct api *a, struct lead *l);
+
 // Returns the methods of the Jobs service, for the server; they borrow a.
 struct rpc_table api_table(struct api *a);
 

@@ -4,6 +4,7 @@
 #include "coordinator/service/begin.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
@@ -11,6 +12,7 @@
 #include "common/base/mem.h"
 #include "common/run/log.h"
 #include "coordinator/core/recovery/stored.h"
+#include "coordinator/service/lead.h"
 
 #define TICK_MS 50
 #define AGAIN_MS 500
@@ -37,16 +39,31 @@ static void note_store(struct server *s, const struct sl_error *err)
         err->text, s->store);
 }
 
-// Announces the wait before anything is torn down: the caller may be inside a
-// call of the coord's.
-static void begin_announce_wait(struct server *s)
+static void note_leader(struct server *s)
 {
+    s->waits_for = SERVER_WAITS_LEADER;
+    lead_waits(s->lead, s->waits, sizeof(s->waits));
+}
+
+static void begin_log_wait(struct server *s)
+{
+    if (s->waits_for == SERVER_WAITS_LEADER) {
+        LOG(INFO, "standing by", "state=%s", s->waits);
+        return; // a standby is no event: all is well
+    }
     if (s->waits_for == SERVER_WAITS_SPACE)
         LOG(ERROR, "no space for the journal", "why=%s", s->waits);
     else
         LOG(WARN, "the store does not answer", "why=%s", s->waits);
     feed_event(s->feed, &(struct event){.kind = EVENT_COORDINATOR_WAITS},
                s->waits);
+}
+
+// Announces the wait before anything is torn down: the caller may be inside a
+// call of the coord's.
+static void begin_announce_wait(struct server *s)
+{
+    begin_log_wait(s);
     introspect_set_serving(s->introspect, false);
     daemon_status(s->daemon, "waiting: %s", s->waits);
     attend_send_away(s->attend, s->waits);
@@ -89,7 +106,10 @@ static enum sl_err io_work(void *arg, void (*work)(void *),
 static void io_send(void *arg, uint64_t member,
                     const Sluice__V1__AttendDown *message)
 {
-    attend_send(((struct server *)arg)->attend, member, message);
+    struct server *s = arg;
+
+    lead_check(s->lead); // H4
+    attend_send(s->attend, member, message);
 }
 
 static void io_hang_up(void *arg, uint64_t member)
@@ -129,10 +149,14 @@ static void io_fatal(void *arg, const struct sl_error *err)
 
 static enum sl_err open_journal(struct server *s, struct sl_error *err)
 {
-    char *path = fs_join(daemon_state_dir(s->daemon), "journal.sqlite");
-    enum sl_err rc = path == NULL ? sl_fail(err, SL_ENOMEM, "paths")
-                                  : journal_open(&s->journal, path, err);
+    char *path;
+    enum sl_err rc;
 
+    if (s->lead != NULL)
+        return lead_journal_again(s->lead, &s->journal, err);
+    path = fs_join(daemon_state_dir(s->daemon), "journal.sqlite");
+    rc = path == NULL ? sl_fail(err, SL_ENOMEM, "paths")
+                      : journal_open(&s->journal, path, err);
     sl_free(path);
     // daemon.h takes "not supported" for a matter of usage; this is not one.
     return rc == SL_ENOTSUP ? SL_ESTATE : rc;
@@ -189,8 +213,13 @@ static bool lacks_space(const struct server *s, enum sl_err rc)
 enum sl_err begin_new(struct server *s, struct sl_error *err)
 {
     struct sl_error why = SL_ERROR_INIT;
-    enum sl_err rc = open_journal(s, err);
+    enum sl_err rc;
 
+    if (s->lead != NULL) {
+        note_leader(s);
+        return SL_OK;
+    }
+    rc = open_journal(s, err);
     if (rc == SL_OK)
         rc = open_questions(s, err);
     if (rc == SL_OK && stored_look(s->stored, &why) != SL_OK) {
@@ -226,15 +255,20 @@ static void begin_start_ticks(struct server *s)
     daemon_ready(s->daemon);
 }
 
-void begin_serving(struct server *s)
+enum sl_err begin_serving(struct server *s, struct sl_error *err)
 {
-    if (s->coord == NULL) {
+    if (s->coord == NULL)
         begin_announce_wait(s);
-        return;
+    if (s->lead != NULL) {
+        daemon_ready(s->daemon); // a standby works as it should
+        return lead_start(s->lead, err);
     }
+    if (s->coord == NULL)
+        return SL_OK;
     begin_start_ticks(s);
     LOG(INFO, "coordinator serves", "term=%llu store=%s",
         (unsigned long long)coord_term(s->coord), s->store);
+    return SL_OK;
 }
 
 // ---- making the next coord, while calls are answered
@@ -261,9 +295,10 @@ static void ask_work(void *arg)
 
 static void begin_resume_serving(struct server *s)
 {
-    const char *what = s->waits_for == SERVER_WAITS_SPACE
-                           ? "space for the journal again"
-                           : "the store answers again";
+    const char *what =
+        s->waits_for == SERVER_WAITS_SPACE    ? "space for the journal again"
+        : s->waits_for == SERVER_WAITS_LEADER ? "this coordinator leads"
+                                              : "the store answers again";
 
     begin_start_ticks(s);
     LOG(INFO, what, "term=%llu", (unsigned long long)coord_term(s->coord));
@@ -311,10 +346,46 @@ static enum sl_err begin_ask_store(struct server *s, struct sl_error *err)
     return SL_OK;
 }
 
-static bool begin_has_disk_space(const struct server *s)
+// Makes a coord of the journal of a coordinator that was chosen.
+static void begin_take_over(struct server *s, struct journal *journal)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    enum sl_err rc;
+
+    s->journal = journal;
+    api_set_lead(s->api, s->lead);
+    rc = open_questions(s, &err);
+    if (rc == SL_OK)
+        rc = begin_ask_store(s, &err);
+    if (rc != SL_OK)
+        begin_give_up(s, &err);
+}
+
+void begin_on_lead(void *arg)
+{
+    struct server *s = arg;
+    struct journal *journal = lead_take(s->lead);
+    char now[SL_ERROR_TEXT];
+
+    if (s->journal != NULL || s->waits_for != SERVER_WAITS_LEADER)
+        return; // it takes over, or leads
+    lead_waits(s->lead, now, sizeof(now));
+    if (strcmp(now, s->waits) != 0) {
+        note_leader(s);
+        begin_announce_wait(s);
+    }
+    if (journal != NULL)
+        begin_take_over(s, journal);
+}
+
+static bool begin_has_space(const struct server *s)
 {
     struct statvfs disk;
+    struct etcd_status etcd;
 
+    if (s->lead != NULL)
+        return etcd_status(s->etcd, AGAIN_MS, &etcd, NULL) == SL_OK &&
+               !etcd.full;
     return statvfs(daemon_state_dir(s->daemon), &disk) == 0 &&
            (unsigned long long)disk.f_bavail * disk.f_frsize >= FULL_BYTES;
 }
@@ -329,7 +400,7 @@ static enum sl_err open_again(struct server *s, struct sl_error *err)
         rc = open_questions(s, err);
     if (rc == SL_OK) // a call that comes meanwhile frees no more space
         snprintf(s->waits, sizeof(s->waits),
-                 "the disk has space for the journal again; reading the store "
+                 "there is space for the journal again; reading the store "
                  "%.200s",
                  s->store);
     return rc;
@@ -342,7 +413,8 @@ static void begin_on_retry(void *arg)
     enum sl_err rc = SL_OK;
 
     daemon_waits(s->daemon);
-    if (s->asking != NULL || (s->coord != NULL && coord_writes(s->coord)))
+    if (s->waits_for == SERVER_WAITS_LEADER || s->asking != NULL ||
+        (s->coord != NULL && coord_writes(s->coord)))
         return;
     coord_free(s->coord);
     s->coord = NULL;
@@ -351,7 +423,7 @@ static void begin_on_retry(void *arg)
         journal_close(s->journal);
         s->stored = NULL;
         s->journal = NULL;
-        if (!begin_has_disk_space(s))
+        if (!begin_has_space(s))
             return;
         rc = open_again(s, &err);
         if (rc == SL_EUNAVAIL)

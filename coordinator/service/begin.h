@@ -11,6 +11,9 @@
 //     |  WAITS_SPACE --------+----+         journal opened anew
 //     +----------------------+              a new coord, of the next term
 //
+// With a journal in etcd it begins by WAITS_LEADER (lead.h), and comes to
+// WAITS_STORE or SERVES when it is chosen to lead.
+//
 // While it waits, every call is answered with what it waits for, and the daemon
 // is not ready.
 //
@@ -36,7 +39,12 @@ enum sl_err begin_timers(struct server *s, struct sl_error *err);
 
 // Starts the timers: of the ticks if there is a coord, else of the next try. To
 // be called once, after begin_timers, when the port is open.
-void begin_serving(struct server *s);
+// With a journal in etcd it begins to stand by: SL_ENOMEM.
+enum sl_err begin_serving(struct server *s, struct sl_error *err);
+
+// Handles what lead.h tells: shows which coordinator leads, or takes over. For
+// lead_options.changed; `server` is a struct server.
+void begin_on_lead(void *server);
 
 // Stops the timers, and lets go of a question to the store that is under way,
 // which ends by itself. No coord is made from then on. A second call does

@@ -5,7 +5,9 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "common/base/buf.h"
 #include "common/run/conf.h"
 #include "common/base/fs.h"
 #include "common/run/log.h"
@@ -13,6 +15,7 @@
 #include "common/net/rpc_figures.h"
 #include "host/store/store_place.h"
 #include "coordinator/service/begin.h"
+#include "coordinator/service/lead.h"
 #include "coordinator/service/measure.h"
 #include "coordinator/service/job_watch.h"
 #include "proto/access.h"
@@ -30,6 +33,34 @@ const struct conf_key server_keys[] = {
      .kind = CONF_STRING,
      .help = "Folder of the manifests of checkpoints, or s3://BUCKET/PREFIX; "
              "without it, STATE/store."},
+    {.name = "journal",
+     .kind = CONF_STRING,
+     .help = "etcd://HOST:PORT[,HOST:PORT..]/PREFIX keeps the journal in etcd: "
+             "several coordinators with the same one stand by for each other. "
+             "Needs --store. Without it, the journal is STATE/journal.sqlite."},
+    {.name = "tls-etcd",
+     .kind = CONF_STRING,
+     .help =
+         "Folder of ca.pem, cert.pem and key.pem for calls to etcd; without "
+         "it they are not encrypted, and etcd has to be on this host."},
+    {.name = "etcd-ttl",
+     .kind = CONF_MS,
+     .value = "5s",
+     .min = 1000,
+     .max = 600000,
+     .help = "Lease of the coordinator that leads, in whole seconds: another "
+             "one takes over after this time if its host is lost. etcd grants "
+             "no less than 2s as it is set up by default."},
+    {.name = "advertise",
+     .kind = CONF_STRING,
+     .help = "Address of this coordinator in the lists of members and clients, "
+             "which a standby tells them; without it, the first of --listen."},
+    {.name = "resign",
+     .kind = CONF_BOOL,
+     .value = "no",
+     .help = "End the lease of a coordinator with this --state and --journal "
+             "that has died, so that another one takes over at once, and exit; "
+             "for ExecStopPost= of its unit."},
     {.name = "heartbeat-ms",
      .kind = CONF_INT,
      .value = "500",
@@ -247,6 +278,111 @@ static enum sl_err make_coord(struct server *s, const struct conf *conf,
     return rc == SL_OK ? begin_new(s, err) : rc;
 }
 
+// ---- the journal in etcd
+
+static enum sl_err etcd_tls(struct buf files[3], const char *folder,
+                            struct rpc_tls *out, struct sl_error *err)
+{
+    static const char *const names[] = {"ca.pem", "cert.pem", "key.pem"};
+
+    for (size_t i = 0; i < SL_COUNT(names); i++) {
+        if (buf_appendf(&files[i], "%s/%s", folder, names[i]) != SL_OK)
+            return sl_no_memory(err);
+    }
+    *out = (struct rpc_tls){.ca_file = (char *)files[0].data,
+                            .cert_file = (char *)files[1].data,
+                            .key_file = (char *)files[2].data};
+    return SL_OK;
+}
+
+// Makes the client of etcd on a thread of its own: its callers wait, and the
+// loop may be one of them.
+static enum sl_err server_make_etcd(struct server *s, const struct conf *conf,
+                                    struct sl_error *err)
+{
+    static const struct rpc_io_options io = {.threads = 1, .frugal = true};
+    const char *folder = conf_str(conf, "tls-etcd");
+    struct buf files[3] = {BUF_INIT, BUF_INIT, BUF_INIT};
+    struct rpc_tls tls;
+    enum sl_err rc = rpc_io_new(&s->etcd_io, &io, err);
+
+    if (rc == SL_OK && folder != NULL)
+        rc = etcd_tls(files, folder, &tls, err);
+    if (rc == SL_OK)
+        rc = etcd_new(&s->etcd, s->etcd_io, conf_str(conf, "journal"),
+                      folder != NULL ? &tls : NULL, err);
+    for (size_t i = 0; i < SL_COUNT(files); i++)
+        buf_release(&files[i]);
+    return rc;
+}
+
+static void server_free_etcd(struct server *s)
+{
+    etcd_free(s->etcd);
+    rpc_io_free(s->etcd_io);
+}
+
+#define LEASE_FILE "etcd.lease" // in the state folder: of the lead
+
+static enum sl_err server_resign(struct server *s, const struct conf *conf,
+                                 struct sl_error *err)
+{
+    char *file = fs_join(daemon_state_dir(s->daemon), LEASE_FILE);
+    enum sl_err rc =
+        file == NULL ? sl_no_memory(err) : server_make_etcd(s, conf, err);
+
+    if (rc == SL_OK)
+        rc = lead_resign(s->etcd, file, err);
+    server_free_etcd(s);
+    sl_free(file);
+    memset(s, 0, sizeof(*s));
+    return rc;
+}
+
+static enum sl_err server_make_lead(struct server *s, const struct conf *conf,
+                                    struct sl_error *err)
+{
+    char *file = fs_join(daemon_state_dir(s->daemon), LEASE_FILE);
+    const char *told = conf_str(conf, "advertise");
+    char host[200] = "coordinator";
+    const struct lead_options options = {
+        .etcd = s->etcd,
+        .name = host,
+        .address = told != NULL ? told : conf_list_at(conf, "listen", 0),
+        .file = file,
+        .ttl_s = (unsigned)(conf_int(conf, "etcd-ttl") / 1000),
+        .clock = sl_clock_boot(),
+        .loop = s->loop,
+        .changed = begin_on_lead,
+        .arg = s,
+    };
+    enum sl_err rc = SL_ENOMEM;
+
+    (void)gethostname(host, sizeof(host) - 1);
+    if (file != NULL)
+        rc = rpc_address_check(options.address, err);
+    if (rc == SL_OK)
+        rc = lead_new(&s->lead, &options, err);
+    sl_free(file);
+    return rc;
+}
+
+// Makes what a journal in etcd needs; does nothing for one in the state folder.
+static enum sl_err make_lead(struct server *s, const struct conf *conf,
+                             struct sl_error *err)
+{
+    enum sl_err rc;
+
+    if (conf_str(conf, "journal") == NULL)
+        return SL_OK;
+    if (conf_str(conf, "store") == NULL)
+        return sl_fail(err, SL_EINVAL,
+                       "--journal needs --store: one that every coordinator of "
+                       "this cluster reaches");
+    rc = server_make_etcd(s, conf, err);
+    return rc == SL_OK ? server_make_lead(s, conf, err) : rc;
+}
+
 static enum sl_err make_tasks(struct server *s, struct sl_error *err)
 {
     struct tasks_options options = {
@@ -357,7 +493,11 @@ enum sl_err server_start(struct daemon *d, void *server, struct sl_error *err)
 
     s->daemon = d;
     s->loop = daemon_loop(d);
-    rc = server_open_store(s, conf, err);
+    if (conf_bool(conf, "resign"))
+        return server_resign(s, conf, err);
+    rc = make_lead(s, conf, err);
+    if (rc == SL_OK)
+        rc = server_open_store(s, conf, err);
     if (rc == SL_OK)
         rc = make_coord(s, conf, err);
     if (rc == SL_OK)
@@ -366,13 +506,13 @@ enum sl_err server_start(struct daemon *d, void *server, struct sl_error *err)
         rc = make_port(s, conf, err);
     if (rc == SL_OK)
         rc = begin_timers(s, err);
-    if (rc != SL_OK) {
-        server_stop(d, s);
-        return rc;
+    if (rc == SL_OK) {
+        rpc_server_start(s->rpc);
+        rc = begin_serving(s, err);
     }
-    rpc_server_start(s->rpc);
-    begin_serving(s);
-    return SL_OK;
+    if (rc != SL_OK)
+        server_stop(d, s);
+    return rc;
 }
 
 // ---- readiness and figures on the ops port
@@ -382,6 +522,8 @@ void server_checks(struct daemon *d, void *server, struct ops_checks *c)
     const struct server *s = server;
     bool serves = s->waits_for == SERVER_SERVES;
 
+    if (s->lead != NULL)
+        ops_check(c, "leader", s->waits_for != SERVER_WAITS_LEADER, s->waits);
     ops_check(c, "journal", s->waits_for != SERVER_WAITS_SPACE, s->waits);
     ops_check(c, "store", s->waits_for != SERVER_WAITS_STORE, s->waits);
     ops_check(c, "term", serves && coord_term(s->coord) > 0, "none was taken");
@@ -413,6 +555,16 @@ static void on_ending(void *arg)
     }
 }
 
+// Has another coordinator lead, at once: this one has said its last word.
+static void server_hand_over(struct server *s)
+{
+    if (s->lead == NULL)
+        return;
+    if (s->journal != NULL && !journal_failed(s->journal))
+        (void)journal_flush(s->journal, NULL);
+    lead_stop(s->lead);
+}
+
 // Ends the streams and calls: from here on clients and members are sent nothing
 // more, and dial again.
 static void begin_end(struct server *s)
@@ -425,6 +577,7 @@ static void begin_end(struct server *s)
     logs_set_coord(s->logs, NULL, NULL);
     tasks_close(s->tasks);
     begin_stop(s);
+    server_hand_over(s);
     rpc_server_stop(s->rpc);
 }
 
@@ -459,8 +612,12 @@ void server_stop(struct daemon *d, void *server)
 {
     struct server *s = server;
 
+    if (s->daemon == NULL)
+        return; // nothing was started
     if (s->tick != NULL && s->again != NULL)
         run_out(s);
+    if (s->lead != NULL)
+        lead_stop(s->lead);
     begin_release(s);
     loop_timer_free(s->ending);
     rpc_server_free(s->rpc);
@@ -479,6 +636,8 @@ void server_stop(struct daemon *d, void *server)
     feed_free(s->feed);
     attend_free(s->attend);
     journal_close(s->journal);
+    lead_free(s->lead);
+    server_free_etcd(s);
     sl_free(s->store);
     sl_free(s->quotas);
     memset(s, 0, sizeof(*s));

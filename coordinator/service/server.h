@@ -31,9 +31,11 @@ enum server_waits {
     SERVER_WAITS_SPACE, // the journal's disk has to have space
     // the store has to answer; without that no member is let in (K6)
     SERVER_WAITS_STORE,
+    SERVER_WAITS_LEADER, // another coordinator leads, or may (lead.h)
 };
 
 struct begin_asking;
+struct lead;
 struct stored;
 
 struct server {
@@ -55,7 +57,13 @@ struct server {
     struct rpc_server *rpc;
     struct loop_timer *tick, *ending; // ending: looks for open calls at the end
     char *store;                      // owned
-    struct fs *store_fs;              // never freed
+    // Only with --journal etcd://..: the journal's place, and the choice of the
+    // coordinator that leads. Calls to etcd wait, on any thread, so it has an
+    // I/O thread of its own.
+    struct rpc_io *etcd_io;
+    struct etcd *etcd;
+    struct lead *lead;
+    struct fs *store_fs; // never freed
     struct coord_options options;
     struct quota *quotas; // owned
     // What the server waits for, and why: "" while it serves. Only begin.c
@@ -76,7 +84,8 @@ extern const struct conf_key server_keys[];
 // Opens the store, the journal, the tasks and the port, and begins to serve or
 // to wait. Waits for the disk and the store. On failure all that was made is
 // freed (server_stop is called), and *server is all zeroes again, as it is
-// before; server_stop may follow. `err` is not NULL.
+// before; so it is after --resign, which is then done. server_stop may follow.
+// `err` is not NULL.
 enum sl_err server_start(struct daemon *d, void *server, struct sl_error *err);
 
 // Adds the daemon's checks of readiness to `c`: journal, store and term. Those

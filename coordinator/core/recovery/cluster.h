@@ -38,7 +38,8 @@ enum sl_err cluster_open(struct coord *c, struct sl_error *err);
 // Returns SL_OK for a member of this cluster, and for one that has no cluster
 // yet. Returns SL_ESTATE for one of another cluster, and for one that has seen
 // a newer term of this cluster: that term is journalled, so that the next start
-// takes a higher one (I5). Strangers are listed.
+// takes a higher one (I5); a coordinator that was replaced cannot write it, and
+// ends (H5). Strangers are listed.
 enum sl_err cluster_judge(struct coord *c, const Sluice__V1__Hello *hello,
                           struct sl_error *err);
 

@@ -1,0 +1,91 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/service/lead.h -- which of several coordinators leads: the key
+// `leader` in etcd, made by one of them, gone with its lease.
+//
+//   looks at the key, watches it from there (H6)
+//        |  it is another's: follows the journal, until the key changes
+//        v  it is not there
+//   takes a lease, makes the key in one transaction
+//        v  chosen: a second thread renews the lease from now on (H4)
+//   reads the journal to its end (H3)
+//        v
+//   lead_take: the journal is the caller's, who begins a term
+//
+// A process leads once. When its lease is over, or etcd says that the key is
+// another's or gone, the process ends (exit 1), from whichever thread learns of
+// it first: its service manager starts it again, to stand by.
+//
+// The value of the key is for people and for standbys: ADDRESS NAME LEASE.
+//
+// Threads  lead_check, lead_left_ms: any. The others: the loop's. Two threads
+//          of its own wait for etcd.
+// Memory   strings of the options are copied; etcd and clock are borrowed until
+//          lead_free. No pointer is NULL but where it is said.
+// Errors   SL_ENOMEM. While etcd does not answer it is asked again; what cannot
+//          pass (a newer journal, a user that etcd asks for) ends the process.
+#ifndef COORDINATOR_SERVICE_LEAD_H
+#define COORDINATOR_SERVICE_LEAD_H
+
+#include "common/base/clock.h"
+#include "common/run/loop.h"
+#include "coordinator/etcd/etcd.h"
+#include "coordinator/journal/journal.h"
+
+struct lead;
+
+struct lead_options {
+    struct etcd *etcd;
+    const char *name;             // name of this coordinator, for people
+    const char *address;          // its address in the lists of its clients
+    const char *file;             // file for the lease's number (lead_resign)
+    unsigned ttl_s;               // length of the lease
+    const struct sl_clock *clock; // sl_clock_boot
+    struct loop *loop;
+    // Called on the loop when lead_waits says another thing, or lead_take gives
+    // the journal.
+    void (*changed)(void *arg);
+    void *arg;
+};
+
+// Makes a lead, which does nothing before lead_start.
+enum sl_err lead_new(struct lead **out, const struct lead_options *options,
+                     struct sl_error *err);
+
+// Begins to stand by, once. SL_ENOMEM: there is no thread.
+enum sl_err lead_start(struct lead *l, struct sl_error *err);
+
+// Returns the journal of a coordinator that was chosen, once: it is the
+// caller's. NULL: not chosen, or taken already.
+struct journal *lead_take(struct lead *l);
+
+// Reads the journal anew, as the coordinator that leads, after one that was
+// taken has failed for want of space and was closed. Waits for etcd. Errors of
+// journal_lead.
+enum sl_err lead_journal_again(struct lead *l, struct journal **out,
+                               struct sl_error *err);
+
+// Writes what a standby answers to every call (RPC_STANDBY) to `out`.
+void lead_waits(struct lead *l, char *out, size_t size);
+
+// Ends the process if it was chosen and its lease is over. To be called before
+// whatever a leader says to others. `l` NULL: there is one coordinator; does
+// nothing.
+void lead_check(struct lead *l);
+
+// Gives up the lead, or the wish for it, for good: another coordinator is
+// chosen at once. The journal cannot be written any more. Waits for etcd, about
+// a second, and for the threads; `changed` is not called from now on. A second
+// call does nothing.
+void lead_stop(struct lead *l);
+
+// Frees l after lead_stop and a turn of the loop. NULL is allowed.
+void lead_free(struct lead *l);
+
+// Ends the lease of a process that has died, whose number is in `file`: another
+// coordinator is chosen at once. SL_OK, too, if there is no such file or lease.
+// The caller knows that the process is dead (daemon.h: it has the lock of the
+// state folder).
+enum sl_err lead_resign(struct etcd *etcd, const char *file,
+                        struct sl_error *err);
+
+#endif

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A cluster of which several coordinators stand by, with its journal in a real etcd.
+
+    with Etcd() as e, Standbys(e, ttl="2s", psservers=2, workers=2) as c:
+        c.leader()          the name of the coordinator whose key etcd has
+        c.kill(c.leader())  as in cluster.py; another one leads then
+        c.leads(but=old)    waits until another one serves
+
+A coordinator that ends is started again by revive(), as a unit's Restart= does it.
+"""
+import re
+import subprocess
+
+from cluster import BIN, LIMIT, Cluster, check, wait_for
+
+PREFIX = "sluice"
+KEY = f"{PREFIX}/leader"
+
+
+class Standbys(Cluster):
+    """Its members and clients know the addresses of all coordinators."""
+
+    def __init__(self, etcd, coordinators=3, ttl="2s", **options):
+        super().__init__(**options)
+        self.etcd, self.ttl = etcd, ttl
+        self.places = [f"unix:{self.dir}/c{i}.sock" for i in range(coordinators)]
+        self.address = ",".join(self.places)
+        if self.asker:
+            self.asker.close()
+            self.asker = None  # it knows one address
+
+    def command(self, name):
+        line = super().command(name)
+        if name.startswith("coordinator"):
+            line[line.index("--listen") + 1] = self.places[self.index(name)]
+            line += self.journal()
+        return line
+
+    def journal(self):
+        return ["--journal", f"etcd://{self.etcd.endpoints}/{PREFIX}", "--etcd-ttl", self.ttl]
+
+    @staticmethod
+    def index(name):
+        return int(name.rsplit("-", 1)[1])
+
+    def start_all(self):
+        for i in range(len(self.places)):
+            self.start(f"coordinator-{i}")
+        self.leads()
+        for i in range(self.counts["psserver"]):
+            self.start(f"ps-{i}")
+        for i in range(self.counts["worker"]):
+            self.start(f"w-{i}")
+
+    def wait_attached(self, *names):
+        super().wait_attached(*(n for n in names if not n.startswith("coordinator")))
+
+    # ---- which one leads
+
+    def leader(self):
+        """The name of the coordinator that etcd has a key of, or None."""
+        value = self.etcd.get(KEY)
+        return value and f"coordinator-{self.places.index(value.split()[0])}"
+
+    def serves(self, name):
+        """Whether a coordinator answers as the one that leads."""
+        done = self.run("--coordinator", self.places[self.index(name)], "--timeout", "2s",
+                        "-o", "json", "jobs", want=None)
+        return done.returncode == 0
+
+    def leads(self, but=None, limit_s=60):
+        """Waits until a coordinator, another one than `but`, leads and serves."""
+        def probe():
+            name = self.leader()
+            return name and name != but and name in self.processes and self.serves(name) and name
+        return wait_for("a coordinator to lead", probe, limit_s)
+
+    def resign(self, name, want=0):
+        """What ExecStopPost= of its unit does after it has died."""
+        done = subprocess.run(
+            [str(BIN / "coordinator"), "--state", str(self.dir / name), "--store",
+             str(self.dir / "store"), *self.journal(), "--resign"], stdin=subprocess.DEVNULL,
+            capture_output=True, text=True, timeout=60 * LIMIT, check=False)
+        check(done.returncode == want, f"--resign of {name}: exit {done.returncode}, wanted {want}",
+              done.stdout, done.stderr)
+
+    def ended(self, name, limit_s=60):
+        """Waits until a coordinator has ended by itself; its exit."""
+        process = self.processes[name]
+        wait_for(f"{name} to end", lambda: process.poll() is not None, limit_s)
+        del self.processes[name]
+        return process.returncode
+
+    def revive(self):
+        """Starts each coordinator that has ended."""
+        for i in range(len(self.places)):
+            name = f"coordinator-{i}"
+            if name in self.processes and self.processes[name].poll() is not None:
+                del self.processes[name]
+            if name not in self.processes:
+                self.start(name)
+
+    # ---- what they said
+
+    def terms(self):
+        """(when, term, name) of each time that a coordinator began to lead, in order."""
+        found = []
+        for i in range(len(self.places)):
+            for line in self.log(f"coordinator-{i}").splitlines():
+                if '"this coordinator leads"' in line:
+                    found.append((re.search(r'"ts":"([^"]*)"', line)[1],
+                                  int(re.search(r'"term":(\d+)', line)[1]), f"coordinator-{i}"))
+        return sorted(found)
+
+    def check_terms(self, least):
+        """Each term was one coordinator's, and they rose in the order of time."""
+        terms = [term for _, term, _ in self.terms()]
+        check(len(terms) >= least, f"{least} were to lead, one after the other", self.terms())
+        check(terms == sorted(set(terms)), "terms rise, and are given once", self.terms())

@@ -1,0 +1,190 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Coordinators that stand by: one leads, by a key in a real etcd of three members,
+and whatever happens to it or to etcd another one goes on, with what was decided.
+
+After each disturbance the job must finish with every sample counted once in every
+epoch, to the last integer (exact.py), and terms have risen one after the other.
+"""
+import signal
+import sys
+
+import exact
+from cluster import check, check_counts, check_equal, main, wait_for
+from etcd import Etcd, available
+from standby import KEY, Standbys
+
+EPOCHS = 40
+TTL_S = 2
+
+
+class Run:
+    """with Run() as r: an etcd, three coordinators, two psservers, two workers, and
+    an exact job that has a cut."""
+
+    def __init__(self, mode="sync", **options):
+        self.mode, self.options = mode, options
+
+    def __enter__(self):
+        self.etcd = Etcd().__enter__()
+        try:
+            self.c = Standbys(self.etcd, ttl=f"{TTL_S}s", **self.options).__enter__()
+        except BaseException as error:
+            self.etcd.__exit__(type(error), error, None)
+            raise
+        return self
+
+    def __exit__(self, *error):
+        try:
+            self.c.__exit__(*error)
+        finally:
+            self.etcd.__exit__(*error)
+        return False
+
+    def begin(self):
+        self.job = self.c.submit(exact.exact_job(self.c, "standby", EPOCHS, self.mode))
+        self.on()
+        wait_for("a cut", lambda: int(self.c.status(self.job)["cuts"]) > 0)
+
+    def on(self, steps=60):
+        """So many steps further."""
+        now = self.c.status(self.job)
+        self.c.wait_steps(self.job, min(int(now["steps_counted"]) + steps,
+                                        int(now["steps_asked"])))
+
+    def end(self, leaders):
+        check_counts(self.c.wait_state(self.job))
+        exact.check_exact(self.c, self.job, EPOCHS)
+        self.c.check_terms(leaders)
+
+
+def standbys_say_where_the_leader_is():
+    with Run(psservers=1, workers=1) as r:
+        leader = r.c.leader()
+        for name in (f"coordinator-{i}" for i in range(3)):
+            told = r.c.run("--coordinator", r.c.places[r.c.index(name)], "--timeout", "5s",
+                           "status", want=0 if name == leader else 4)
+            if name != leader:
+                at = r.c.places[r.c.index(leader)]
+                check(f"standby of {at} (" in told.stderr, "it names the leader", told.stderr)
+        value, lease = r.etcd.get(KEY), r.etcd.ctl("lease", "list").split()[-1]
+        check(value.endswith(f" {lease}"), f"the key {value} names the lease {lease}")
+
+
+def a_leader_that_is_killed_is_followed_by_another():
+    with Run() as r:
+        r.begin()
+        for _ in range(2):
+            old = r.c.leader()
+            r.c.kill(old)
+            r.c.leads(but=old)
+            r.c.revive()
+            r.on()
+        r.end(leaders=3)
+
+
+def after_kill_9_its_unit_gives_up_the_lease():
+    with Run() as r:
+        r.begin()
+        old = r.c.leader()
+        before = r.etcd.revisions(KEY)
+        r.c.kill(old)
+        r.c.resign(old)
+        check(r.etcd.revisions(KEY) != before, "the key is gone, or another's")
+        r.c.leads(but=old)
+        r.c.resign(old)  # once more does nothing
+        r.c.revive()
+        r.end(leaders=2)
+
+
+def a_live_leader_is_not_made_to_resign():
+    with Run(psservers=1, workers=1) as r:
+        old = r.c.leader()
+        before = r.etcd.revisions(KEY)
+        r.c.resign(old, want=2)
+        check_equal(r.etcd.revisions(KEY), before, "the key")
+        check_equal(r.c.leads(), old, "the leader")
+
+
+def one_that_stands_still_past_its_lease_ends():
+    """SIGSTOP: it believes that it leads until it wakes up."""
+    with Run() as r:
+        r.begin()
+        old = r.c.leader()
+        r.c.pause(old)
+        r.c.leads(but=old)
+        r.on()
+        r.c.resume(old)
+        check_equal(r.c.ended(old), 1, f"the exit of {old}")
+        r.c.revive()
+        r.end(leaders=2)
+
+
+def one_whose_lease_is_revoked_ends():
+    with Run() as r:
+        r.begin()
+        old = r.c.leader()
+        r.etcd.ctl("lease", "revoke", r.etcd.get(KEY).split()[2])
+        check_equal(r.c.ended(old), 1, f"the exit of {old}")
+        r.c.leads(but=old)
+        r.c.revive()
+        r.end(leaders=2)
+
+
+def one_that_is_stopped_hands_over():
+    with Run() as r:
+        r.begin()
+        old = r.c.leader()
+        check_equal(r.c.kill(old, signal.SIGTERM), -signal.SIGTERM, f"the exit of {old}")
+        check(r.etcd.get(KEY) is None or r.c.leader() != old, "it has given up the key")
+        r.c.leads(but=old)
+        r.c.revive()
+        r.end(leaders=2)
+
+
+def the_leader_of_etcd_dies():
+    """A new one is elected within the lease, or after it; then the lease begins anew, or
+    is over: whichever coordinator leads goes on."""
+    with Run() as r:
+        r.begin()
+        first = r.etcd.leader()
+        r.etcd.kill(first)
+        r.on()
+        r.etcd.start(first)
+        r.c.revive()
+        r.etcd.kill(r.etcd.leader())
+        old = r.c.leader()
+        if old in r.c.processes:
+            r.c.kill(old)
+        r.c.leads(but=old)
+        r.c.revive()
+        r.end(leaders=2)
+
+
+def without_etcd_nobody_leads_and_then_somebody_does():
+    with Run() as r:
+        r.begin()
+        old = r.c.leader()
+        for i in (0, 1):
+            r.etcd.pause(i)
+        check_equal(r.c.ended(old), 1, f"the exit of {old}")
+        for i in (0, 1):
+            r.etcd.resume(i)
+        r.c.revive()
+        r.c.leads()
+        r.end(leaders=2)
+
+
+if __name__ == "__main__":
+    if not available():
+        print("no etcd is installed")
+        sys.exit(77)
+    main([standbys_say_where_the_leader_is,
+          a_leader_that_is_killed_is_followed_by_another,
+          after_kill_9_its_unit_gives_up_the_lease,
+          a_live_leader_is_not_made_to_resign,
+          one_that_stands_still_past_its_lease_ends,
+          one_whose_lease_is_revoked_ends,
+          one_that_is_stopped_hands_over,
+          the_leader_of_etcd_dies,
+          without_etcd_nobody_leads_and_then_somebody_does])
