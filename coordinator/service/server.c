@@ -14,6 +14,7 @@
 #include "common/base/mem.h"
 #include "common/net/rpc_figures.h"
 #include "host/store/store_place.h"
+#include "coordinator/journal/journal_copy.h"
 #include "coordinator/service/begin.h"
 #include "coordinator/service/lead.h"
 #include "coordinator/service/measure.h"
@@ -61,6 +62,12 @@ const struct conf_key server_keys[] = {
      .help = "End the lease of a coordinator with this --state and --journal "
              "that has died, so that another one takes over at once, and exit; "
              "for ExecStopPost= of its unit."},
+    {.name = "migrate",
+     .kind = CONF_CHOICE,
+     .choices = "to-etcd|from-etcd",
+     .help = "Copy STATE/journal.sqlite to --journal, where there is none yet, "
+             "or back; check that both have the same rows, and exit. No "
+             "coordinator may run."},
     {.name = "heartbeat-ms",
      .kind = CONF_INT,
      .value = "500",
@@ -339,6 +346,32 @@ static enum sl_err server_resign(struct server *s, const struct conf *conf,
     return rc;
 }
 
+// Copies the journal while the state folder's lock and the leader's key say
+// that no coordinator uses it.
+static enum sl_err server_migrate(struct server *s, const struct conf *conf,
+                                  struct sl_error *err)
+{
+    bool in = strcmp(conf_str(conf, "migrate"), "to-etcd") == 0;
+    char *file = fs_join(daemon_state_dir(s->daemon), "journal.sqlite");
+    enum sl_err rc = file == NULL ? sl_no_memory(err) : SL_OK;
+
+    if (rc == SL_OK && conf_str(conf, "journal") == NULL)
+        rc = sl_fail(err, SL_EINVAL, "--migrate needs --journal etcd://...");
+    if (rc == SL_OK)
+        rc = server_make_etcd(s, conf, err);
+    if (rc == SL_OK)
+        rc = in ? journal_copy_in(s->etcd, file, err)
+                : journal_copy_out(s->etcd, file, err);
+    if (rc == SL_OK)
+        LOG(INFO, "the journal was copied; the source stays as it was",
+            "from=%s to=%s", in ? file : etcd_url(s->etcd),
+            in ? etcd_url(s->etcd) : file);
+    server_free_etcd(s);
+    sl_free(file);
+    memset(s, 0, sizeof(*s));
+    return rc;
+}
+
 static enum sl_err server_make_lead(struct server *s, const struct conf *conf,
                                     struct sl_error *err)
 {
@@ -495,6 +528,8 @@ enum sl_err server_start(struct daemon *d, void *server, struct sl_error *err)
     s->loop = daemon_loop(d);
     if (conf_bool(conf, "resign"))
         return server_resign(s, conf, err);
+    if (conf_str(conf, "migrate") != NULL)
+        return server_migrate(s, conf, err);
     rc = make_lead(s, conf, err);
     if (rc == SL_OK)
         rc = server_open_store(s, conf, err);
