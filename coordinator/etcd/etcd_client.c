@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/etcd/etcd_client.c -- URL and members; one call to one of them;
+// coordinator/etcd/etcd_client.c -- the URL; one call to one member;
 // what an error says.
 #include "coordinator/etcd/etcd_inner.h"
 
@@ -12,7 +12,7 @@
 #define SAYS_FULL "etcdserver: mvcc: database space exceeded"
 #define SAYS_COMPACTED "etcdserver: mvcc: required revision has been compacted"
 
-// ---- the members
+// ---- the client
 
 static enum sl_err etcd_url_refuse(const char *url, struct sl_error *err)
 {
@@ -23,49 +23,16 @@ static enum sl_err etcd_url_refuse(const char *url, struct sl_error *err)
                    url);
 }
 
-static enum sl_err etcd_add_member(struct etcd *e, struct rpc_io *io,
-                                   const char *address,
-                                   const struct rpc_tls *tls,
-                                   struct sl_error *err)
-{
-    // etcd ends connections that are pinged more often, or without a call.
-    const struct rpc_channel_options options = {
-        .quiet = true,
-        .max_message_bytes = ETCD_REPLY_BYTES,
-    };
-    enum sl_err rc;
-
-    if (e->count == ETCD_MEMBERS)
-        return sl_fail(err, SL_EINVAL, "%s: more than %d members", e->url,
-                       ETCD_MEMBERS);
-    rc =
-        rpc_channel_new(&e->members[e->count], io, address, tls, &options, err);
-    if (rc == SL_OK)
-        e->count++;
-    return rc;
-}
-
-static enum sl_err etcd_add_members(struct etcd *e, struct rpc_io *io,
-                                    char *list, const struct rpc_tls *tls,
-                                    struct sl_error *err)
-{
-    enum sl_err rc = SL_OK;
-    char *next;
-
-    for (char *one = list; one != NULL && rc == SL_OK; one = next) {
-        next = strchr(one, ',');
-        if (next != NULL)
-            *next++ = '\0';
-        rc = etcd_add_member(e, io, one, tls, err);
-    }
-    return rc;
-}
-
 // Reads e->url, and sets the prefix: with one "/" at its end and none before.
 static enum sl_err etcd_begin(struct etcd *e, struct rpc_io *io,
                               const char *url, const struct rpc_tls *tls,
                               struct sl_error *err)
 {
+    // etcd ends connections that are pinged without a call.
+    const struct rpc_channel_options options = {
+        .quiet = true,
+        .max_message_bytes = ETCD_REPLY_BYTES,
+    };
     const char *list = url + strlen(ETCD_SCHEME);
     const char *path = strchr(list, '/');
     size_t bytes = path == NULL ? 0 : strlen(path + 1);
@@ -81,7 +48,7 @@ static enum sl_err etcd_begin(struct etcd *e, struct rpc_io *io,
     members = sl_strndup(list, (size_t)(path - list));
     if (members == NULL)
         return sl_no_memory(err);
-    rc = etcd_add_members(e, io, members, tls, err);
+    rc = rpc_channel_new(&e->channel, io, members, tls, &options, err);
     sl_free(members);
     return rc == SL_OK ? rc : sl_prefix(err, rc, "%.200s", url);
 }
@@ -115,8 +82,7 @@ void etcd_free(struct etcd *e)
 {
     if (e == NULL)
         return;
-    for (unsigned i = 0; i < e->count; i++)
-        rpc_channel_free(e->members[i]);
+    rpc_channel_free(e->channel);
     sl_free(e->url);
     sl_free(e);
 }
@@ -124,18 +90,6 @@ void etcd_free(struct etcd *e)
 const char *etcd_url(const struct etcd *e)
 {
     return e->url;
-}
-
-struct rpc_channel *etcd_member(struct etcd *e, unsigned *turn)
-{
-    *turn = atomic_load(&e->turn);
-    return e->members[*turn % e->count];
-}
-
-void etcd_pass(struct etcd *e, unsigned turn)
-{
-    if (atomic_compare_exchange_strong(&e->turn, &turn, turn + 1))
-        rpc_channel_hurry(e->members[(turn + 1) % e->count]);
 }
 
 // ---- messages
@@ -183,13 +137,6 @@ enum sl_err etcd_pack(struct rpc_msg *msg, const ProtobufCMessage *message,
 
 // ---- calls
 
-// Returns true for failures of the member, or of the way to it.
-static bool etcd_gone(enum sl_err code)
-{
-    return code == SL_EUNAVAIL || code == SL_ETIMEDOUT ||
-           code == SL_ECANCELED || code == SL_EINTERNAL;
-}
-
 enum sl_err etcd_call(struct etcd *e, const char *method,
                       const ProtobufCMessage *request,
                       const ProtobufCMessageDescriptor *kind, int64_t limit_ms,
@@ -199,25 +146,20 @@ enum sl_err etcd_call(struct etcd *e, const char *method,
         .deadline_ms = limit_ms,
         .max_reply_bytes = ETCD_REPLY_BYTES,
     };
-    struct rpc_channel *member;
     struct rpc_body *body = NULL;
     struct rpc_msg msg;
-    unsigned turn;
     enum sl_err rc = etcd_pack(&msg, request, err);
 
     if (rc != SL_OK)
         return rc;
-    member = etcd_member(e, &turn);
-    rc = rpc_call_sync(member, method, &msg, &options, &body, err);
-    if (etcd_gone(rc))
-        etcd_pass(e, turn);
+    rc = rpc_call_sync(e->channel, method, &msg, &options, &body, err);
     if (rc != SL_OK)
         return sl_prefix(err, rc, "etcd");
     rc = etcd_held_read(out, kind, rpc_body_slices(body), err);
     rpc_body_free(body);
     return rc == SL_OK ? rc
                        : sl_prefix(err, SL_ECORRUPT, "etcd: %s answers",
-                                   rpc_channel_address(member));
+                                   rpc_channel_address(e->channel));
 }
 
 bool etcd_full(const struct sl_error *err)

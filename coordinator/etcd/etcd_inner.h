@@ -7,21 +7,15 @@
 #ifndef COORDINATOR_ETCD_ETCD_INNER_H
 #define COORDINATOR_ETCD_ETCD_INNER_H
 
-#include <stdatomic.h>
-
 #include "common/net/wirescan.h"
 #include "coordinator/etcd/etcd.h"
 #include "coordinator/etcd/etcd.pb-c.h"
-
-#define ETCD_MEMBERS 16
 
 struct etcd {
     char *url;
     const char *prefix; // with the "/" behind it; lies in `url`
     size_t prefix_bytes;
-    struct rpc_channel *members[ETCD_MEMBERS]; // owned
-    unsigned count;
-    atomic_uint turn; // index of the member that the next call goes to
+    struct rpc_channel *channel; // owned: to the list of all members
 };
 
 // A message of etcd's, with what it points at.
@@ -42,20 +36,11 @@ enum sl_err etcd_held_read(struct etcd_held **out,
 enum sl_err etcd_pack(struct rpc_msg *msg, const ProtobufCMessage *message,
                       struct sl_error *err);
 
-// Makes one call to the current member, and makes the next one current if
-// that does not answer. *out is the reply, of the type `kind`.
+// Makes one call to one member. *out is the reply, of the type `kind`.
 enum sl_err etcd_call(struct etcd *e, const char *method,
                       const ProtobufCMessage *request,
                       const ProtobufCMessageDescriptor *kind, int64_t limit_ms,
                       struct etcd_held **out, struct sl_error *err);
-
-// Returns the channel of the current member, and sets *turn for
-// etcd_pass.
-struct rpc_channel *etcd_member(struct etcd *e, unsigned *turn);
-
-// Has the next member's turn come, because that of `turn` does not answer,
-// unless another call has done so already.
-void etcd_pass(struct etcd *e, unsigned turn);
 
 // Sets *out to the whole name of a key, in memory of `arena`. SL_EINVAL: it is
 // longer than ETCD_KEY_BYTES.

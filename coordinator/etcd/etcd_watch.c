@@ -16,7 +16,6 @@ struct etcd_watch {
     struct etcd_watch_events events;
     void *arg;
     struct rpc_stream *stream; // a reference
-    unsigned turn;             // of the member that serves it
     pthread_mutex_t lock;
     pthread_cond_t over;
     bool closing, ended; // under the lock
@@ -116,7 +115,6 @@ static void watch_on_end(struct rpc_stream *stream, enum sl_err code,
             sl_fail(&w->err, SL_EUNAVAIL, "etcd ended a watch");
         else
             w->err = *err;
-        etcd_pass(w->etcd, w->turn);
     }
     if (!closing)
         w->events.ended(w->arg, w->code, &w->err);
@@ -168,9 +166,8 @@ static enum sl_err watch_start(struct etcd_watch *w, struct rpc_msg *msg,
         .max_reply_bytes = ETCD_REPLY_BYTES,
         .flag = "hasleader",
     };
-    struct rpc_channel *member = etcd_member(w->etcd, &w->turn);
-    enum sl_err rc = rpc_stream_open(&w->stream, member, METHOD_WATCH, NULL,
-                                     &options, &events, w, err);
+    enum sl_err rc = rpc_stream_open(&w->stream, w->etcd->channel, METHOD_WATCH,
+                                     NULL, &options, &events, w, err);
 
     if (rc == SL_OK) // if it has ended already, watch_on_end says so
         (void)rpc_stream_send(w->stream, msg);
