@@ -10,6 +10,7 @@
 #include "coordinator/core/jobs.h"
 #include "coordinator/journal/journal_manifest.h"
 #include "tests/harness/lease.h"
+#include "tests/unit/coordinator/etcd_kit.h"
 #include "tests/unit/coordinator/world.h"
 #include "tests/unit/coordinator/world_members.h"
 
@@ -1401,6 +1402,28 @@ TEST(coord, I5_a_term_that_was_seen_is_not_given_again)
     world_start_coord(w);
     T_EQ(coord_term(w->coord), term + 7);
     T_OK(attach_as(w, ours, term + 6));
+    world_release(w);
+}
+
+TEST(coord, H5_a_coordinator_that_was_replaced_ends_when_a_member_tells_it)
+{
+    struct etcd *e = kit_etcd(0);
+    struct world *w = begin();
+    uint64_t ours, term;
+
+    world_stop_coord(w);
+    journal_close(w->journal);
+    w->journal = kit_journal(e, kit_etcd_lead(e));
+    world_start_coord(w);
+    ours = cluster_of(w);
+    term = coord_term(w->coord);
+    T_EQ(attach_as(w, ours, term + 1), SL_ESTATE); // a wrong number
+    T_EQ(w->fatal, SL_OK);
+    kit_etcd_lead(e); // another one was chosen
+    T_EQ(attach_as(w, ours, term + 1), SL_ESTATE);
+    T_EQ(w->fatal, SL_OK); // that number was noted before
+    T_TRUE(attach_as(w, ours, term + 2) != SL_OK);
+    T_EQ(w->fatal, SL_ESTALE);
     world_release(w);
 }
 

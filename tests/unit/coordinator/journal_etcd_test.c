@@ -140,6 +140,26 @@ TEST(journal_etcd, a_standby_has_the_rows_of_the_leader)
     journal_close(standby);
 }
 
+TEST(journal_etcd, H3_a_coordinator_that_was_chosen_reads_what_it_lacks)
+{
+    struct etcd *e = kit_etcd(0);
+    struct journal *j = kit_journal(e, kit_etcd_lead(e)), *standby = NULL;
+    uint64_t term = 0, job = 0;
+
+    T_OK(journal_next_term(j, &term, t_err()));
+    T_OK(journal_follow(&standby, e, t_err()));
+    job = add_job(j); // it was answered: the standby has not heard of it
+    journal_close(j);
+    T_OK(journal_lead(
+        standby, &(struct journal_leader){.term = kit_etcd_lead(e)}, t_err()));
+    T_OK(journal_last_job(standby, &term, t_err()));
+    T_EQ(term, job);
+    T_OK(journal_next_term(standby, &term, t_err()));
+    T_EQ(term, 2);
+    check_replay(e, standby);
+    journal_close(standby);
+}
+
 TEST(journal_etcd, I5_each_leader_has_the_next_term)
 {
     struct etcd *e = kit_etcd(0);
@@ -213,7 +233,7 @@ TEST(journal_etcd, a_transaction_larger_than_a_request_goes_in_parts)
 
 // ---- a leader that is none
 
-TEST(journal_etcd, a_leader_that_has_lost_its_key_writes_nothing)
+TEST(journal_etcd, H1_a_leader_that_has_lost_its_key_writes_nothing)
 {
     struct etcd *e = kit_etcd(0);
     struct journal *j = kit_journal(e, kit_etcd_lead(e)), *next;
@@ -285,7 +305,7 @@ TEST(journal_etcd, a_commit_waits_for_a_member_that_is_killed)
 
 // The request of the first attempt lies in the socket of a member that stands
 // still, and may be done when that goes on: beside the second one.
-TEST(journal_etcd, a_commit_without_an_answer_is_made_once)
+TEST(journal_etcd, H2_a_commit_without_an_answer_is_made_once)
 {
     struct etcd *e = kit_etcd(0);
     struct script s = {.pause_at = 1, .resume_at = 2};
@@ -300,7 +320,7 @@ TEST(journal_etcd, a_commit_without_an_answer_is_made_once)
     journal_close(j);
 }
 
-TEST(journal_etcd, what_was_written_by_an_attempt_before_is_not_written_again)
+TEST(journal_etcd, H1_what_an_attempt_before_has_written_is_not_written_again)
 {
     struct etcd *e = kit_etcd(0);
     const struct journal_leader leader = {.term = kit_etcd_lead(e)};
