@@ -19,7 +19,8 @@ import tempfile
 from cluster import BIN, ROOT, Failed, check, check_equal, main
 
 KUBERNETES = ROOT / "deploy" / "kubernetes"
-OVERLAYS = ("overlays/dev", "overlays/spot", "overlays/gpu")
+OVERLAYS = ("overlays/dev", "overlays/spot", "overlays/gpu", "overlays/ha")
+HA = "overlays/ha"  # with standby coordinators
 # Each of those again, with cert-manager's certificates in place of Secrets.
 MANAGED = tuple(f"{name}-cert-manager" for name in OVERLAYS)
 BESIDE = ("train", "ring", "tls/cert-manager", "tfjob")
@@ -27,7 +28,8 @@ BESIDE = ("train", "ring", "tls/cert-manager", "tfjob")
 FOREIGN = {"cert-manager.io/v1", "kubeflow.org/v1"}
 # The oldest whose podFailurePolicy is as it has stayed, and a new one.
 VERSIONS = ("1.29", "1.37")
-# The hosts of the README's first command.
+# What the README's commands make: a folder, and its hosts.
+MADE = re.compile(r"cert init deploy/kubernetes/(\S+)((?:[ \\\n]+--host \S+)+)")
 HOSTS = re.compile(r"--host '?([^' \\\n]+)'?")
 SPOT = {"cloud.google.com/gke-spot": "true", "kubernetes.azure.com/scalesetpriority": "spot",
         "eks.amazonaws.com/capacityType": "SPOT", "karpenter.sh/capacity-type": "spot"}
@@ -35,13 +37,15 @@ ROLE = "app.kubernetes.io/component"
 
 
 def make_folder(folder):
-    """deploy/kubernetes with certificates, by the line of its README."""
+    """deploy/kubernetes with certificates, by the lines of its README."""
     shutil.copytree(KUBERNETES, folder, ignore=shutil.ignore_patterns("certs"))
-    hosts = HOSTS.findall((KUBERNETES / "README.md").read_text())
-    check(hosts, "the README names no hosts")
-    subprocess.run([BIN / "sluice", "cert", "init", folder / "tls/plain/certs",
-                    *(word for host in hosts for word in ("--host", host))],
-                   check=True, capture_output=True)
+    made = MADE.findall((KUBERNETES / "README.md").read_text())
+    check_equal([where for where, _ in made], ["tls/plain/certs", "tls/etcd-plain/certs"],
+                "authorities of the README")
+    for where, hosts in made:
+        subprocess.run([BIN / "sluice", "cert", "init", folder / where,
+                        *(word for host in HOSTS.findall(hosts) for word in ("--host", host))],
+                       check=True, capture_output=True)
     return folder
 
 
@@ -95,6 +99,8 @@ def args_of(container):
 def program_of(container):
     """By its name in the build tree; an image has daemons as packages have them."""
     name = pathlib.Path(container["command"][0]).name
+    if name == "etcd":
+        return name
     check(name == "sluice" or name.startswith("sluice-"), f"{name} is in no image")
     return name.removeprefix("sluice-")
 
@@ -153,10 +159,13 @@ def probes_ask_the_port_that_the_args_open():
     asked = 0
     for where, template in pods(OVERLAYS + ("ring", "tfjob")):
         for c in template["spec"]["containers"]:
+            if program_of(c) == "etcd":
+                continue
+            stands_by = where.startswith(HA) and program_of(c) == "coordinator"
             port = int(args_of(c)["ops-bind"].rpartition(":")[2])
             names = {p["name"]: p["containerPort"] for p in c["ports"]}
             for probe, path in (("startupProbe", "/livez"), ("livenessProbe", "/livez"),
-                                ("readinessProbe", "/readyz")):
+                                ("readinessProbe", "/livez" if stands_by else "/readyz")):
                 get = c[probe]["httpGet"]
                 check_equal((names.get(get["port"], get["port"]), get["path"]), (port, path),
                             f"{where}: {probe}")
@@ -173,7 +182,8 @@ def each_flag_is_one_of_the_programs():
 
     def flags(*words):
         if words not in help_of:
-            told = subprocess.run([BIN / words[0], *words[1:], "--help"], text=True, check=True,
+            program = "/usr/bin/etcd" if words[0] == "etcd" else BIN / words[0]
+            told = subprocess.run([program, *words[1:], "--help"], text=True, check=True,
                                   capture_output=True).stdout
             help_of[words] = set(re.findall(r"--([a-z][a-z-]*)", told))
         return help_of[words]
@@ -182,6 +192,8 @@ def each_flag_is_one_of_the_programs():
     for where, template in pods():
         for c in template["spec"]["containers"]:
             program = program_of(c)
+            if program == "etcd" and not os.access("/usr/bin/etcd", os.X_OK):
+                continue
             words = (program,)
             if program == "sluice":
                 words = (program, c["args"][0])
@@ -199,6 +211,8 @@ def the_programs_take_their_args():
     """As the kubelet would start them, but for DNS and the files of a pod."""
     for where, template in pods(OVERLAYS):
         c = template["spec"]["containers"][0]
+        if program_of(c) == "etcd":
+            continue
         args = [a.replace("$(POD_NAME)", "worker-abc") for a in c["args"]]
         args = ["--discover=static" if a == "--discover=dns" else a for a in args]
         done = subprocess.run([BIN / program_of(c), *args, "--print-config"],
@@ -233,10 +247,48 @@ def whatever_is_named_is_there():
             claims = {"state"} if "StatefulSet" in where else set()
             check_equal(mounts, {v["name"] for v in spec["volumes"]} | claims, where)
             for c in spec["containers"]:
-                host, _, port = args_of(c).get("coordinator", "coordinator:7070").partition(":")
-                serves = of_kind(name, "Service").get(host)
-                check(serves and int(port) in {p["port"] for p in serves["spec"]["ports"]},
-                      f"{where}: nobody is {host}:{port}")
+                for one in args_of(c).get("coordinator", "coordinator:7070").split(","):
+                    is_served(name, where, one)
+
+
+def is_served(name, where, address):
+    """host:port of a service, or of the pod of one that has names."""
+    host, _, port = address.partition(":")
+    words = host.removesuffix(".sluice.svc.cluster.local").split(".")
+    serves = of_kind(name, "Service").get(words[-1])
+    check(serves and int(port) in {p["port"] for p in serves["spec"]["ports"]},
+          f"{where}: nobody is {address}")
+    if len(words) == 2:
+        role, _, number = words[0].rpartition("-")
+        pods_of = of_kind(name, "StatefulSet")[role]["spec"]["replicas"]
+        check(role == words[1] and int(number) < pods_of, f"{where}: no pod is {words[0]}")
+
+
+def standby_coordinators_find_etcd_and_each_other():
+    sets = of_kind(HA, "StatefulSet")
+    args = args_of(sets["coordinator"]["spec"]["template"]["spec"]["containers"][0])
+    listed = re.fullmatch(r"etcd://(\S+)/sluice", args["journal"])[1].split(",")
+    check_equal(len(listed), sets["etcd"]["spec"]["replicas"], "members of etcd")
+    for address in listed:
+        is_served(HA, "--journal", address)
+    etcd = args_of(sets["etcd"]["spec"]["template"]["spec"]["containers"][0])
+    check_equal([f"https://{a}" for a in listed],
+                [etcd["advertise-client-urls"].replace("$(POD_NAME)", f"etcd-{i}")
+                 for i in range(3)], "addresses that etcd tells")
+    own = [args["advertise"].replace("$(POD_NAME)", f"coordinator-{i}")
+           for i in range(sets["coordinator"]["spec"]["replicas"])]
+    for where, template in pods((HA,)):
+        for c in template["spec"]["containers"]:
+            if program_of(c) in ("psserver", "worker"):
+                check_equal(args_of(c)["coordinator"], ",".join(own), where)
+    stores = {args_of(t["spec"]["containers"][0]).get("store") for w, t in pods((HA,))
+              if "StatefulSet" in w and "etcd" not in w}
+    check_equal(len(stores), 1, f"stores: {stores}")
+    for pem, key in (("ca.pem", "ca.crt"), ("cert.pem", "tls.crt"), ("key.pem", "tls.key")):
+        items = [v["secret"]["items"] for v in
+                 sets["coordinator"]["spec"]["template"]["spec"]["volumes"]
+                 if v["name"] == "etcd"][0]
+        check({"key": key, "path": pem} in items, f"{pem} is not {key}", items)
 
 
 def selectors_choose_the_pods_that_they_mean():
@@ -260,8 +312,13 @@ def selectors_choose_the_pods_that_they_mean():
 def secrets_hold_what_the_daemons_take():
     for name in OVERLAYS:
         secrets = of_kind(name, "Secret")
+        etcd = secrets.pop("sluice-etcd", None)
+        check_equal(etcd is not None, name == HA, f"{name}: a Secret of etcd")
         check_equal(sorted(secrets), [f"sluice-tls-{r}" for r in
                                       ("client", "coordinator", "psserver", "worker")], name)
+        if etcd:
+            check(etcd["data"]["ca.crt"] != secrets["sluice-tls-worker"]["data"]["ca.crt"],
+                  "etcd and workers have one authority")
         for secret in secrets.values():
             check_equal(sorted(secret["data"]), ["ca.crt", "tls.crt", "tls.key"], "files")
             role = secret["metadata"]["name"].rpartition("-")[2]
@@ -271,13 +328,16 @@ def secrets_hold_what_the_daemons_take():
             uri = "admin" if role == "client" else role
             check(f"URI:spiffe://sluice/{uri}/*" in shown, f"{role}: {shown}")
             for host in ("coordinator", "*.psserver.sluice.svc.cluster.local",
-                         "*.worker.sluice.svc.cluster.local", "*.sluice.svc"):
+                         "*.worker.sluice.svc.cluster.local", "*.sluice.svc",
+                         "*.coordinator.sluice.svc.cluster.local"):
                 check(f"DNS:{host}" in shown, f"{role} lacks {host}")
     made = {o["spec"]["secretName"]: o["spec"] for o in Rendered.all["tls/cert-manager"]
             if o["kind"] == "Certificate"}
     for role, uri in (("coordinator", "coordinator"), ("psserver", "psserver"),
                       ("worker", "worker"), ("client", "admin")):
         check_equal(made[f"sluice-tls-{role}"]["uris"], [f"spiffe://sluice/{uri}/*"], role)
+    check("*.coordinator.sluice.svc.cluster.local" in made["sluice-tls-coordinator"]["dnsNames"],
+          "pods of coordinators have no name in their certificate")
 
 
 def overlays_of_cert_manager_differ_in_certificates_alone():
@@ -299,7 +359,9 @@ def psservers_stay_and_keep_their_state():
         budgets = of_kind(name, "PodDisruptionBudget")
         for role, o in of_kind(name, "StatefulSet").items():
             spec, pod = o["spec"], o["spec"]["template"]["spec"]
-            check_equal(budgets[role]["spec"]["maxUnavailable"], 0, f"{name}: {role}")
+            one_may_go = name == HA and role != "psserver"
+            check_equal(budgets[role]["spec"]["maxUnavailable"], int(one_may_go),
+                        f"{name}: {role}")
             check_equal(of_kind(name, "Service")[role]["spec"]["clusterIP"], "None", role)
             claims = spec["volumeClaimTemplates"]
             check_equal([c["metadata"]["name"] for c in claims], ["state"], role)
@@ -311,7 +373,7 @@ def psservers_stay_and_keep_their_state():
             check_equal(away, {key: [value] for key, value in SPOT.items()}, role)
         sets = of_kind(name, "StatefulSet")
         check_equal(sets["psserver"]["spec"]["podManagementPolicy"], "Parallel", name)
-        check_equal(sets["coordinator"]["spec"]["replicas"], 1, name)
+        check_equal(sets["coordinator"]["spec"]["replicas"], 3 if name == HA else 1, name)
 
 
 def workers_go_in_time_and_lie_apart():
@@ -365,6 +427,12 @@ def who_talks_to_whom():
                         return True
             return False
 
+        roles = ("coordinator", "psserver", "worker", "client", "etcd")
+        may = {(a, b, port) for a in roles for b in roles for port in (2379, 2380)
+               if lets("egress", a, b, port) and lets("ingress", b, a, port)} - \
+            {("worker", "worker", 2379), ("worker", "worker", 2380)}
+        check_equal(may, {("coordinator", "etcd", 2379), ("etcd", "etcd", 2380)}
+                    if name == HA else set(), f"{name}: etcd")
         may = {(a, b, port) for a in ("coordinator", "psserver", "worker", "client")
                for b in ("coordinator", "psserver", "worker") for port in (7070, 7071, 7072, 9100)
                if lets("egress", a, b, port) and lets("ingress", b, a, port)}
@@ -430,7 +498,8 @@ def no_key_is_sent_to_who_builds_the_image():
     patterns = [line for line in (ROOT / ".dockerignore").read_text().splitlines()
                 if line and not line.startswith("#")]
     for path in (".git/config", "build/bin/worker", "build-asan/x", "runs/a/cluster/log",
-                 "deploy/kubernetes/tls/plain/certs/ca.key", "certs/client.crt", "cluster/c.key"):
+                 "deploy/kubernetes/tls/plain/certs/ca.key",
+                 "deploy/kubernetes/tls/etcd-plain/certs/ca.key", "certs/client.crt", "cluster/c.key"):
         check(any(matches(p, path) for p in patterns), f".dockerignore lets {path} through")
     tracked = subprocess.run(["git", "-C", ROOT, "ls-files"], capture_output=True, text=True,
                              check=False).stdout.split()
@@ -463,5 +532,5 @@ if __name__ == "__main__":
               each_job_of_kubernetes_is_a_submission_of_its_own,
               no_key_is_sent_to_who_builds_the_image,
               psservers_stay_and_keep_their_state, workers_go_in_time_and_lie_apart,
-              who_talks_to_whom, a_tfjob_is_read_by_sluice_run,
+              who_talks_to_whom, standby_coordinators_find_etcd_and_each_other, a_tfjob_is_read_by_sluice_run,
               the_job_is_one_that_sluice_takes])

@@ -5,13 +5,17 @@ made to happen, and what the daemons then say is what stands there."""
 import re
 import subprocess
 
+import etcd
 from access_test import Guarded
-from cluster import ROOT, check, check_equal, full_disk, main, mlp_job, wait_for
+from cluster import ROOT, check, check_counts, check_equal, full_disk, main, mlp_job, wait_for
 from conserve import Programs, conserve_job
 from ops_test import Small
 from scrape import OPS, address, get, metrics, value
+from standby import Standbys
 
 NO_TEST = {"clock offset between hosts"}  # the page says why
+if not etcd.available():
+    NO_TEST |= {"coordinator's host lost", "etcd without a quorum"}
 tried = set()
 
 
@@ -85,6 +89,7 @@ class Row:
                 line.startswith(text) for line in get(where, "/readyz?verbose")[1].splitlines()))
 
     def ended(self, name):
+        """Waits for the daemon to end, with the status that stands there."""
         process = self.c.processes.pop(name)
         check_equal(process.wait(timeout=60), int(self.ends), f"{self.event}: exit status")
 
@@ -248,10 +253,88 @@ def a_certificate_near_its_end():
             row.readiness()
 
 
+def host_lost(c, job):
+    """Nothing of it gives its lease back: another one leads when that has ended."""
+    old = c.leader()
+    others = [f"coordinator-{i}" for i in range(3) if f"coordinator-{i}" != old]
+    ports = {name: address(c, name) for name in others}
+    at = {name: len(c.log(name)) for name in others}
+    c.kill(old)
+    new = c.leads(but=old)
+    with Row(c, "coordinator's host lost", coordinator=new) as row:
+        row.at = {"coordinator": at[new], "worker": 0}
+        row.before = {one: 0 for one in row.before}  # a standby has no term
+        row.readiness()
+        waits, = [name for name in others if name != new]
+        check_equal(get(ports[waits], "/readyz")[0], 503, "the other one stands by still")
+    c.wait_steps(job, c.steps(job) + 20)
+    c.start(old)
+
+
+def without_quorum(c, job):
+    """The job trains on with what is leased, nothing new is, and nothing is lost."""
+    leader, kept = c.leader(), [0, 1]
+    with Row(c, "etcd without a quorum", coordinator=leader) as row:
+        for i in kept:
+            c.etcd.kill(i)
+        row.ended(leader)
+        c.start(leader)
+        row.readiness()
+    for i in kept:
+        c.etcd.start(i, wait=False)
+    c.etcd.wait_healthy()
+    c.revive()
+    c.leads()
+    c.wait_steps(job, c.steps(job) + 20)
+
+
+def from_a_snapshot_of_etcd(c):
+    """What deploy/RUNBOOK.md says: jobs that ran on since then pause (I7), and what was
+    over before is as it was."""
+    saved = c.dir / "etcd.snapshot"
+    early = c.submit(mlp_job("early", samples=640, epochs=1))
+    check_counts(c.wait_state(early))
+    job = c.submit(mlp_job("later", epochs=2000, steps_per_closure=10))
+    wait_for("a cut", lambda: int(c.status(job)["cuts"]) > 0)
+    c.etcd.save(saved)
+    cuts = int(c.status(job)["cuts"])
+    wait_for("cuts that the snapshot lacks", lambda: int(c.status(job)["cuts"]) > cuts + 2)
+    for name in [n for n in c.processes if n.startswith("coordinator")]:
+        c.kill(name)
+    c.etcd.restore(saved)
+    c.revive()
+    c.leads()
+    now = wait_for("the job to pause (I7)", lambda: (said := c.status(job)).get("paused") and said)
+    check("this journal knows only" in now["reason"], "the reason", now)
+    said = '"msg":"job paused: the journal is older than what ran (I7)"'
+    check(said in c.log(c.leader()), "no word in the log")
+    check_equal(c.status(early)["state"], "finished", "a job that was over")
+    c.run("stop", job)
+    manifests = sorted((c.dir / "store").glob("later-*/cut-*.json"),
+                       key=lambda path: int(path.stem.rpartition("-")[2]))
+    again = c.submit(mlp_job("later", epochs=2000, steps_per_closure=10), "--resume",
+                     manifests[-1])
+    c.wait_steps(again, c.steps(again) + 20)
+
+
+def standbys_and_their_etcd():
+    if not etcd.available():
+        print("no etcd (Debian: etcd-server, etcd-client): standbys are left out")
+        return
+    with etcd.Etcd() as e, Standbys(e, psservers=1, workers=2, coordinator_args=OPS,
+                                    psserver_args=OPS, worker_args=OPS) as c:
+        job = c.submit(mlp_job("standbys", epochs=2000, steps_per_closure=10))
+        c.wait_steps(job, 20)
+        host_lost(c, job)
+        without_quorum(c, job)
+        c.run("stop", job)
+        from_a_snapshot_of_etcd(c)
+
+
 def each_was_tried_or_says_why_not():
     check_equal(sorted(table()), sorted(tried | NO_TEST), "events")
 
 
 if __name__ == "__main__":
-    main([what_happens_in_one_cluster, a_certificate_near_its_end,
+    main([what_happens_in_one_cluster, a_certificate_near_its_end, standbys_and_their_etcd,
           each_was_tried_or_says_why_not])

@@ -75,31 +75,50 @@ def exposed(unit):
         yield f"exposure level {found[1]}, {MOST[unit.stem]} is the most"
 
 
+def ha(pairs):
+    """Standby coordinators: one that was killed resigns, and starts again whatever its
+    end, but for what trying again does not mend."""
+    values = dict(pairs)
+    for name in ("ca.pem", "cert.pem", "key.pem"):
+        if ("LoadCredential", f"{name}:/etc/sluice/etcd/{name}") not in pairs:
+            yield f"LoadCredential={name} is missing"
+    if not re.match(r"[-+]*/usr/bin/sluice-coordinator .*--resign$", values["ExecStopPost"]):
+        yield "ExecStopPost= does not resign"
+    if [v for k, v in pairs if k == "RestartPreventExitStatus"] != ["", "2"]:
+        yield "one that has lost its lease (1) is not started again"
+
+
 def verified(unit, folder, dropin=None):
     """Of a copy whose program is there; what other units lack is not ours."""
     copy = folder / unit.name
     copy.write_text(unit.read_text().replace(f"/usr/bin/{unit.stem}", "/bin/true"))
     if dropin is not None:
         (folder / f"{unit.name}.d").mkdir()
-        shutil.copy(dropin, folder / f"{unit.name}.d/gpu.conf")
+        (folder / f"{unit.name}.d" / dropin.name).write_text(
+            dropin.read_text().replace(f"/usr/bin/{unit.stem}", "/bin/true"))
     for line in analyze("verify", "--man=no", copy).splitlines():
         if str(folder) in line or line.startswith(unit.name):
             yield f"systemd-analyze verify: {line}"
 
 
+DROPINS = {"worker-gpu.conf": "sluice-worker", "coordinator-ha.conf": "sluice-coordinator"}
+
+
 def analyzed(units):
-    gpu = ROOT / "deploy/worker-gpu.conf"
     for unit in units:
         yield unit, exposed(unit)
         with tempfile.TemporaryDirectory() as folder:
             yield unit, verified(unit, pathlib.Path(folder))
-    with tempfile.TemporaryDirectory() as folder:
-        yield gpu, verified(ROOT / "deploy/sluice-worker.service", pathlib.Path(folder), gpu)
+    for name, unit in DROPINS.items():
+        dropin = ROOT / "deploy" / name
+        with tempfile.TemporaryDirectory() as folder:
+            yield dropin, verified(ROOT / f"deploy/{unit}.service", pathlib.Path(folder), dropin)
 
 
 def main():
     units = sorted((ROOT / "deploy").glob("*.service"))
-    found = ((unit, complaints(unit)) for unit in units)
+    standby = ROOT / "deploy/coordinator-ha.conf"
+    found = [*((unit, complaints(unit)) for unit in units), (standby, ha(settings(standby)))]
     if "--analyze" in sys.argv:
         if shutil.which("systemd-analyze") is None:
             print("skipped: no systemd-analyze (Debian: systemd)")
