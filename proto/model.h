@@ -63,6 +63,7 @@
 // 24 train.fragments and train.overlap
 // 31 initializers with arguments
 // 40 data of several files behind one name
+// 26 train.inner.moments store, which psservers must know as well
 #define MODEL_EDITION 1
 #define MODEL_EDITION_HOLDS 2
 #define MODEL_EDITION_METRICS 3
@@ -85,6 +86,7 @@
 #define MODEL_EDITION_FRAGMENTS 24
 #define MODEL_EDITION_FORMED 31
 #define MODEL_EDITION_FILES 40
+#define MODEL_EDITION_MOMENTS 26
 #define MODEL_INPUTS_OLD 8
 
 enum model_layer {

@@ -28,7 +28,7 @@ unsigned model_edition_known(void)
         MODEL_EDITION_INT8,      MODEL_EDITION_LOCAL,    MODEL_EDITION_OPEN,
         MODEL_EDITION_CODED,     MODEL_EDITION_AUDITED,  MODEL_EDITION_SETS,
         MODEL_EDITION_PACES,     MODEL_EDITION_AVERAGES, MODEL_EDITION_BESIDE,
-        MODEL_EDITION_FRAGMENTS, MODEL_EDITION_FILES,
+        MODEL_EDITION_FRAGMENTS, MODEL_EDITION_FILES,    MODEL_EDITION_MOMENTS,
 #define LAYER(code, name, edition, ...) edition,
 #include "proto/layers.def"
 #define OPTIMIZER(code, name, edition, ...) edition,

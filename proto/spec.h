@@ -99,6 +99,7 @@ struct spec_inner {
     uint32_t steps;          // of a contribution; each of one batch
     uint32_t closure;        // batches of a closure; divides `steps`
     bool keep;               // slots go on from the worker's last contribution
+    bool store;              // and the psservers keep those of one worker
     bool own;                // a slower worker has fewer closures
     enum wire_type up, down; // of contributions, and of parameters
     // Share of its own parameters that a worker keeps when new ones come, if it
@@ -135,6 +136,16 @@ uint32_t spec_fragments(const Sluice__V1__TrainSpec *train);
 
 // Returns train.inner of a spec in mode local, or its defaults.
 struct spec_inner spec_inner(const Sluice__V1__TrainSpec *train);
+
+// The moments that psservers keep of the optimizer of workers (L9).
+struct spec_moments {
+    unsigned vectors;    // the optimizer's slots; 0: none are kept
+    enum wire_type wire; // of their elements
+    uint64_t every;      // of so many closures one leaves them
+};
+
+// Returns train.inner.moments of a checked spec in any mode.
+struct spec_moments spec_moments(const Sluice__V1__JobSpec *spec);
 
 // Returns how many closures a contribution of a spec in mode local has at most.
 uint32_t spec_inner_closures(const Sluice__V1__TrainSpec *train);
@@ -225,8 +236,9 @@ struct spec_staleness spec_staleness(const Sluice__V1__TrainSpec *train);
 // Returns how many vectors of the model's size the psservers of a checked spec
 // keep. They are the parameters and the optimizer's slots; in sync the
 // contributions of a round and the parameters before the last one (Y2); in
-// local with a code down the parameters that workers have; for staleness dc the
-// versions that delayed gradients may be based on.
+// local with a code down the parameters that workers have, and moments twice,
+// those that are kept and those of the round that is open or was before; for
+// staleness dc the versions that delayed gradients may be based on.
 uint64_t spec_kept_vectors(const Sluice__V1__JobSpec *spec);
 
 // ---- precision

@@ -19,7 +19,11 @@
 
 #define MAX_NORM_RATIO_MOST 1e6
 
-static const char *const moments[] = {"reset", "keep"};
+// Rounds between two contributions that leave their moments: at 100 steps of a
+// contribution nearly the 1,000 gradients that adam's second moments remember.
+#define MOMENTS_ROUNDS 8
+
+static const char *const moments[] = {"reset", "keep", "store"};
 static const char *const paces[] = {"equal", "own"};
 static const char *const norms[] = {"keep", "median"};
 static const char *const averages[] = {"elements", "direction"};
@@ -74,7 +78,9 @@ struct spec_inner spec_inner(const Sluice__V1__TrainSpec *train)
                    : i != NULL && i->has_steps ? i->steps
                                                : INNER_STEPS,
         .keep = i != NULL && i->moments != NULL &&
-                strcmp(i->moments, moments[1]) == 0,
+                strcmp(i->moments, moments[0]) != 0,
+        .store = i != NULL && i->moments != NULL &&
+                 strcmp(i->moments, moments[2]) == 0,
         .own = i != NULL && i->pace != NULL && strcmp(i->pace, paces[1]) == 0,
         .up = spec_type_of(i != NULL ? i->up : NULL, WIRE_CODES, wire),
         .down = spec_type_of(i != NULL ? i->down : NULL, WIRE_CODES, wire),
@@ -120,6 +126,22 @@ uint32_t spec_open_contributions(const Sluice__V1__TrainSpec *train)
     if (train->quorum == 1)
         return spec_inner(train).up >= WIRE_TYPES;
     return train->contributions;
+}
+
+struct spec_moments spec_moments(const Sluice__V1__JobSpec *spec)
+{
+    const Sluice__V1__TrainSpec *t = spec->train;
+    struct spec_inner inner;
+
+    if (!spec_local(spec) || spec->optimizer == NULL)
+        return (struct spec_moments){.vectors = 0};
+    inner = spec_inner(t);
+    if (!inner.store)
+        return (struct spec_moments){.vectors = 0};
+    return (struct spec_moments){
+        .vectors = spec_optimizer_slots(spec->optimizer),
+        .wire = inner.up == WIRE_F32 ? WIRE_F32 : WIRE_BF16,
+        .every = (uint64_t)t->inner->moments_every * spec_inner_closures(t)};
 }
 
 double spec_max_norm_ratio(const Sluice__V1__TrainSpec *train)
@@ -194,8 +216,8 @@ static enum sl_err check_stream_inner(Sluice__V1__TrainSpec *t,
     if (t->inner->moments != NULL && strcmp(t->inner->moments, moments[0]) == 0)
         return sl_fail(err, SL_EINVAL,
                        "train.inner.moments: contributions of fragments, or "
-                       "with an overlap, have no common beginning; take keep, "
-                       "or leave it out");
+                       "with an overlap, have no common beginning; take keep "
+                       "or store, or leave it out");
     if (t->has_max_norm_ratio && t->max_norm_ratio > 0)
         return sl_fail(err, SL_EINVAL,
                        "train.max_norm_ratio: with train.%s a part of a "
@@ -297,6 +319,41 @@ static enum sl_err check_pace(Sluice__V1__TrainSpec *t, bool external,
                    t->inner->steps);
 }
 
+// Checks what becomes of the optimizer's slots between contributions.
+static enum sl_err check_moments(Sluice__V1__JobSpec *spec,
+                                 struct sl_error *err)
+{
+    Sluice__V1__InnerSpec *i = spec->train->inner;
+    enum sl_err rc = spec_string(&i->moments, moments[0]);
+    bool store;
+
+    if (rc == SL_OK)
+        rc = spec_word("train.inner.moments", i->moments, moments,
+                       SL_COUNT(moments), NULL, err);
+    if (rc != SL_OK)
+        return rc;
+    store = spec_inner(spec->train).store;
+    if (i->has_moments_every && !store)
+        return sl_fail(err, SL_EINVAL,
+                       "train.inner.moments_every: says how often moments are "
+                       "left with the psservers; set train.inner.moments: "
+                       "store, or leave it out");
+    if (!store)
+        return SL_OK;
+    if (spec->optimizer == NULL)
+        return sl_fail(err, SL_EINVAL,
+                       "train.inner.moments: a program has its optimizer's "
+                       "state itself; take reset or keep, and save it there");
+    if (spec_optimizer_slots(spec->optimizer) == 0)
+        return sl_fail(err, SL_EINVAL,
+                       "train.inner.moments: %s as it is set keeps no state "
+                       "between steps; leave it out",
+                       spec->optimizer->type);
+    SPEC_DEFAULT(i, moments_every, MOMENTS_ROUNDS * spec->train->contributions);
+    return spec_range("train.inner.moments_every", i->moments_every, 1,
+                      SPEC_INNER_STEPS_MOST, err);
+}
+
 static enum sl_err check_inner(Sluice__V1__TrainSpec *t, bool external,
                                struct sl_error *err)
 {
@@ -317,11 +374,6 @@ static enum sl_err check_inner(Sluice__V1__TrainSpec *t, bool external,
         rc = check_closure(t, external, err);
     if (rc == SL_OK)
         rc = check_pace(t, external, err);
-    if (rc == SL_OK)
-        rc = spec_string(&t->inner->moments, moments[0]);
-    if (rc == SL_OK)
-        rc = spec_word("train.inner.moments", t->inner->moments, moments,
-                       SL_COUNT(moments), NULL, err);
     return rc == SL_OK ? check_codes(t->inner, err) : rc;
 }
 
@@ -543,6 +595,8 @@ enum sl_err spec_check_local(Sluice__V1__JobSpec *spec, struct sl_error *err)
     if (rc == SL_OK)
         rc = check_inner(t, spec_external(spec), err);
     if (rc == SL_OK)
+        rc = check_moments(spec, err);
+    if (rc == SL_OK)
         rc = check_quorum(t, err);
     if (rc == SL_OK)
         rc = check_outer(t, err);
@@ -553,7 +607,8 @@ enum sl_err spec_check_local(Sluice__V1__JobSpec *spec, struct sl_error *err)
     if (rc == SL_OK)
         rc = check_norm(t, spec_external(spec), err);
     if (rc == SL_OK)
-        spec_needs(spec, spec_streams(t)       ? MODEL_EDITION_FRAGMENTS
+        spec_needs(spec, spec_inner(t).store   ? MODEL_EDITION_MOMENTS
+                         : spec_streams(t)     ? MODEL_EDITION_FRAGMENTS
                          : spec_norm_median(t) ? MODEL_EDITION_AVERAGES
                          : spec_inner(t).own   ? MODEL_EDITION_PACES
                          : spec_sets(t)        ? MODEL_EDITION_SETS

@@ -393,6 +393,7 @@ uint64_t spec_kept_vectors(const Sluice__V1__JobSpec *spec)
     struct spec_staleness how = spec_staleness(spec->train);
     uint32_t contributions = spec_contributions(spec->train);
     const Sluice__V1__OptimizerSpec *o = spec_shard_optimizer(spec);
+    struct spec_moments m = spec_moments(spec);
     uint64_t vectors = 1;
 
     if (o != NULL)
@@ -403,7 +404,8 @@ uint64_t spec_kept_vectors(const Sluice__V1__JobSpec *spec)
         vectors++;
     else if (how.rule == SPEC_STALENESS_DC)
         vectors += how.max_delay;
-    return vectors + (spec_down_code(spec) > 0);
+    vectors += spec_down_code(spec) > 0;
+    return vectors + 2 * m.vectors * wire_type_bytes(m.wire) / sizeof(float);
 }
 
 uint64_t spec_window_most(const Sluice__V1__TrainSpec *t)

@@ -247,8 +247,11 @@ struct wire_push {
     // Whole elements; empty if skip or has_shm, if no piece has a
     // gradient, or the shard has no elements.
     struct sl_slices payload;
-    struct sl_slices rows; // blocks of table_rows.h, behind the payload
-    uint64_t rows_bytes;   // of them
+    // Blocks of table_rows.h, behind the payload; or, if moments_t is not 0,
+    // the moments of the worker's optimizer after so many updates (L9).
+    struct sl_slices rows;
+    uint64_t rows_bytes; // of them
+    uint64_t moments_t;
 };
 
 // One closure that a push counts.
@@ -312,6 +315,7 @@ struct wire_pull {
     struct wire_token token;
     uint64_t first_record; // of a table in a snapshot
     bool ids_of_tag;       // the payload is ids: their rows there
+    bool moments;          // those that the shard keeps (L9), no parameters
     // Ids (table_rows.h), with a tag alone a table's name; empty: of the
     // parameters.
     struct sl_slices payload;
@@ -325,6 +329,7 @@ struct wire_pull_reply {
     enum wire_type wire;      // type of the payload
     uint64_t records;         // of a table in a snapshot
     uint32_t record_bytes;    // of each of them
+    uint64_t moments_t;       // updates that the moments have seen; 0: none
     struct sl_slices payload; // whole elements
 };
 

@@ -100,6 +100,7 @@ static const struct wire_field push_fields[] = {
     FIELD(wire_push, 20, WIRE_U64, rows_bytes, 0, NULL),
     {21, WIRE_BYTES, offsetof(struct wire_push, more_bytes), WIRE_MORE_BYTES,
      "more", NULL},
+    FIELD(wire_push, 22, WIRE_U64, moments_t, 0, NULL),
     FIELD(wire_push, 15, WIRE_PAYLOAD, payload, 0, NULL),
 };
 TABLE(wire_table_push, "PushRequest", push_fields, push_request);
@@ -132,6 +133,7 @@ static const struct wire_field pull_fields[] = {
     FIELD(wire_pull, 11, WIRE_U64, first_record, 0, NULL),
     FIELD(wire_pull, 12, WIRE_BOOL, ids_of_tag, 0, NULL),
     FIELD(wire_pull, 13, WIRE_U64, have, 0, NULL),
+    FIELD(wire_pull, 14, WIRE_BOOL, moments, 0, NULL),
     FIELD(wire_pull, 15, WIRE_PAYLOAD, payload, 0, NULL),
 };
 TABLE(wire_table_pull, "PullRequest", pull_fields, pull_request);
@@ -145,6 +147,7 @@ static const struct wire_field pull_reply_fields[] = {
     FIELD(wire_pull_reply, 6, WIRE_U32, open_count, 0, NULL),
     FIELD(wire_pull_reply, 7, WIRE_U64, records, 0, NULL),
     FIELD(wire_pull_reply, 8, WIRE_U32, record_bytes, 0, NULL),
+    FIELD(wire_pull_reply, 9, WIRE_U64, moments_t, 0, NULL),
     FIELD(wire_pull_reply, 15, WIRE_PAYLOAD, payload, 0, NULL),
 };
 TABLE(wire_table_pull_reply, "PullReply", pull_reply_fields, pull_reply);

@@ -397,6 +397,10 @@ static enum sl_err split_rows(const struct wire_table *table,
 {
     struct sl_slices all = m->payload;
 
+    if (m->moments_t > 0 && m->rows_bytes == 0)
+        return sl_fail(err, SL_EINVAL,
+                       "%s.moments_t is %llu, and there are no moments",
+                       table->name, (unsigned long long)m->moments_t);
     if (m->rows_bytes > all.bytes || (m->skip && m->rows_bytes > 0))
         return sl_fail(err, SL_EINVAL,
                        "%s.rows_bytes is %llu; the payload has %zu bytes%s",
@@ -423,7 +427,8 @@ static enum sl_err check_more(const struct wire_table *table,
         return sl_fail(err, SL_EINVAL,
                        "%s.more has %zu bytes; a closure has %d", table->name,
                        m->more_bytes, WIRE_KEY_BYTES);
-    if (m->step > 0 || m->absent_bytes > 0 || m->rows_bytes > 0)
+    if (m->step > 0 || m->absent_bytes > 0 ||
+        (m->rows_bytes > 0 && m->moments_t == 0))
         return sl_fail(err, SL_EINVAL,
                        "%s has more, and a step above 0, absent or rows",
                        table->name);
@@ -553,6 +558,10 @@ enum sl_err wire_read_pull(struct wire_pull *out, const struct sl_slices *bytes,
                        wire_type_names[m.wire]);
     if (m.payload.bytes > 0 && m.has_answer)
         return sl_fail(err, SL_EINVAL, "%s is of rows, and has shared memory",
+                       table->name);
+    if (m.moments && (m.has_tag || m.has_answer || m.payload.bytes > 0))
+        return sl_fail(err, SL_EINVAL,
+                       "%s is of moments, and has a tag, shared memory or ids",
                        table->name);
     if (m.ids_of_tag && (!m.has_tag || m.payload.bytes == 0))
         return sl_fail(err, SL_EINVAL,

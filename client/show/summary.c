@@ -426,6 +426,11 @@ static void contribution_rows(struct table *t, const Sluice__V1__LocalStatus *l)
         table_cell(t, "norm %.4g; %sset aside: %llu", l->norm, above,
                    (unsigned long long)l->set_aside);
     }
+    if (l->known_moments_case != 0) {
+        table_cell(t, "  moments");
+        table_cell(t, "kept; contributions since: %llu",
+                   (unsigned long long)l->moments_age);
+    }
     for (size_t i = 0; i < l->n_workers; i++)
         contributor_row(t, l->workers[i]);
 }

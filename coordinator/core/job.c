@@ -73,7 +73,8 @@ uint32_t job_streams(const struct job *job)
 
 unsigned job_shard_edition(const struct job *job)
 {
-    return spec_directions(job->spec->train)        ? MODEL_EDITION_AVERAGES
+    return spec_moments(job->spec).vectors > 0      ? MODEL_EDITION_MOMENTS
+           : spec_directions(job->spec->train)      ? MODEL_EDITION_AVERAGES
            : spec_sets(job->spec->train)            ? MODEL_EDITION_SETS
            : spec_coded(job->spec)                  ? MODEL_EDITION_CODED
            : spec_open(job->spec->train)            ? MODEL_EDITION_OPEN

@@ -423,6 +423,7 @@ void send_place(struct coord *c, const struct member *m, struct job *job,
     Sluice__V1__Tag at_least = wire_tag_msg(job->shards.list[shard].cut);
     uint32_t accumulate = job->mode->changes ? 1 : spec_accumulate(job->spec);
     Sluice__V1__Staleness staleness;
+    const struct spec_moments moments = spec_moments(job->spec);
     struct place_parts parts;
     struct rates_parts rates;
     struct rows_quota_parts quota;
@@ -445,6 +446,8 @@ void send_place(struct coord *c, const struct member *m, struct job *job,
     spec.down = spec_down_code(job->spec);
     spec.open_contributions = job->shards.evidence.open;
     spec.directions = spec_directions(job->spec->train);
+    spec.moments = moments.vectors;
+    spec.moments_wire = moments.wire;
     if (take_staleness(&staleness, job->spec->train))
         spec.staleness = &staleness;
     spec.accumulate = accumulate > 1 ? accumulate : 0;

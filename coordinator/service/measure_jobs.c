@@ -99,6 +99,13 @@ static double set_aside_of(const Sluice__V1__JobStatus *s)
     return s->local == NULL ? (double)NAN : (double)s->local->set_aside;
 }
 
+static double moments_age_of(const Sluice__V1__JobStatus *s)
+{
+    return s->local == NULL || s->local->known_moments_case == 0
+               ? (double)NAN
+               : (double)s->local->moments_age;
+}
+
 static const struct {
     const char *name;
     enum expo_kind kind;
@@ -132,6 +139,10 @@ static const struct {
     {"sluice_job_contributions_set_aside_total", EXPO_COUNTER, set_aside_of,
      "With --metrics-per-job, mode local: contributions set aside as too large "
      "or not finite."},
+    {"sluice_job_moments_age_contributions", EXPO_GAUGE, moments_age_of,
+     "With --metrics-per-job, mode local: contributions since the kept "
+     "moments; "
+     "absent: none."},
 };
 
 void measure_jobs(const struct coord *c, struct expo *e)

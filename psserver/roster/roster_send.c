@@ -271,6 +271,7 @@ static size_t fill_reports(struct roster *r, struct pairmap_at *at,
             continue; // its figures were never read
         counts_of_brief(&reports[n].counts, &h->brief);
         fill_report(&reports[n], h, h->brief.incarnation);
+        reports[n].msg.moments_of = h->brief.moments_of;
         if (h->missed == 0) // the figures are fresh
             table_reports_add(tables, h, &reports[n].msg);
         list[n] = &reports[n].msg;

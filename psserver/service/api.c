@@ -248,8 +248,9 @@ static enum sl_err pull_now(const struct shards_api *api, struct shard *shard,
 #define ROWS_ANSWERS_MOST POOL_MAX
 
 struct rows_answer {
-    struct shard *shard; // a reference; its rows_answers counts this
-    uint8_t *bytes;      // owned
+    struct shard *shard;         // a reference; its rows_answers counts this
+    uint8_t *bytes;              // owned
+    struct moments_set *moments; // a reference; NULL: of rows
 };
 
 static void rows_answer_free(void *arg)
@@ -258,6 +259,7 @@ static void rows_answer_free(void *arg)
 
     atomic_fetch_sub(&a->shard->rows_answers, 1);
     shard_unref(a->shard);
+    moments_unref(a->moments);
     sl_free(a->bytes);
     sl_free(a);
 }
@@ -302,6 +304,23 @@ static enum sl_err rows_answer_new(struct rows_answer **out,
     return SL_OK;
 }
 
+// Makes the answer to a pull of moments (L9), of which there may be none.
+static enum sl_err api_answer_moments(struct rows_answer *a,
+                                      const struct wire_pull *m,
+                                      struct rpc_msg *msg, struct sl_error *err)
+{
+    struct wire_pull_reply reply;
+    enum sl_err rc = shard_pull_moments(a->shard, m, &reply, &a->moments, err);
+
+    if (rc == SL_OK)
+        rc = wire_head_pull_reply(msg, &reply,
+                                  a->moments == NULL ? 0 : a->moments->bytes);
+    if (rc == SL_OK && a->moments != NULL)
+        rpc_msg_part(msg, a->moments->data, a->moments->bytes);
+    return rc;
+}
+
+// Answers a pull of rows, or of moments.
 static enum sl_err api_pull_rows(struct shard *shard, const struct wire_pull *m,
                                  const char *name, struct rpc_msg *msg,
                                  struct sl_error *err)
@@ -312,7 +331,8 @@ static enum sl_err api_pull_rows(struct shard *shard, const struct wire_pull *m,
 
     if (rc != SL_OK)
         return rc;
-    rc = api_answer_rows(a, m, name, msg, err);
+    rc = m->moments ? api_answer_moments(a, m, msg, err)
+                    : api_answer_rows(a, m, name, msg, err);
     if (rc == SL_OK)
         rpc_msg_on_release(msg, rows_answer_free, a);
     else
@@ -695,7 +715,7 @@ static void api_pull(struct rpc_call *call, void *arg)
     if (rc == SL_OK)
         rc = check_token(api, call, shard, m.job_incarnation, &m.token, &err);
     figures_pulled(&api->_shared.figures);
-    if (rc == SL_OK && m.payload.bytes > 0 && !m.has_tag) {
+    if (rc == SL_OK && !m.has_tag && (m.payload.bytes > 0 || m.moments)) {
         rc = api_pull_rows(shard, &m, api->setup.name, &msg, &err);
         rpc_answer(call, rc, &err, &msg);
     } else if (rc == SL_OK && m.has_tag) {

@@ -279,6 +279,29 @@ static enum sl_err read_coded(struct plan *p, uint32_t down,
     return rc;
 }
 
+// Reads which moments of workers are kept. A push brings them all.
+static enum sl_err read_moments(struct plan *p,
+                                const Sluice__V1__ShardSpec *spec,
+                                struct sl_error *err)
+{
+    if (spec->moments > OPTIM_SLOTS_MAX || spec->moments_wire >= WIRE_TYPES)
+        return sl_fail(err, SL_EINVAL,
+                       "moments are %u vectors of type %u; at most %d, of f32, "
+                       "bf16 or f16",
+                       spec->moments, spec->moments_wire, OPTIM_SLOTS_MAX);
+    p->moments = spec->moments;
+    p->moments_wire = (enum wire_type)spec->moments_wire;
+    if (p->moments * plan_wire_bytes(p, p->moments_wire) +
+            plan_values_bytes(p) >
+        PLAN_MAX_BYTES)
+        return sl_fail(err, SL_EINVAL,
+                       "a push and its moments have more than %zu bytes, which "
+                       "is more than one message holds; place the job with "
+                       "more shards, or set train.inner.moments: keep",
+                       PLAN_MAX_BYTES);
+    return SL_OK;
+}
+
 enum sl_err plan_read(struct plan *out, const Sluice__V1__ShardSpec *spec,
                       struct sl_error *err)
 {
@@ -309,6 +332,8 @@ enum sl_err plan_read(struct plan *out, const Sluice__V1__ShardSpec *spec,
         rc = make_runs(&p);
     if (rc == SL_OK)
         rc = read_coded(&p, spec->down, err);
+    if (rc == SL_OK)
+        rc = read_moments(&p, spec, err);
     if (rc == SL_OK && p.directions && p.contributions == 0 && p.open == 0)
         rc = sl_fail(err, SL_EINVAL,
                      "directions of contributions are averaged, but the job "

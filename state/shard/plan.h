@@ -114,8 +114,10 @@ struct plan {
     uint32_t contributions; // slots of a round; 0: each step is an update
     enum wire_type down;    // code of what workers are sent; WIRE_F32: all
     struct coded coded;     // form of its coded payloads
-    uint32_t open;   // most contributions of an open round; 0: there is none
-    bool directions; // of contributions are averaged (mean.h), not elements
+    uint32_t open;    // most contributions of an open round; 0: there is none
+    bool directions;  // of contributions are averaged (mean.h), not elements
+    unsigned moments; // vectors of a worker's optimizer that are kept
+    enum wire_type moments_wire;
     struct schedule schedule;
     uint32_t accumulate;         // micro-batches of a step; at least 1
     struct plan_source *sources; // sources of its start, instead of the seed

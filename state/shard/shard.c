@@ -143,6 +143,7 @@ void shard_unref(struct shard *s)
     contributions_release(&s->contributions);
     mirror_release(&s->mirror);
     open_round_release(&s->open);
+    moments_release(&s->moments);
     round_rows_release(&s->rows_before, &s->tables);
     stale_release(&s->versions);
     tables_release(&s->tables);
@@ -356,6 +357,8 @@ bool shard_brief_each(struct shard *s, bool wait, struct shard_brief *out,
         .steps = counted_steps(&s->once.counted),
         .sparse = counted_sparse(&s->once.counted),
         .counts = s->once.counts,
+        .moments_of =
+            s->moments.kept == NULL ? 0 : s->moments.kept->closure + 1,
     };
     tables_counts(&s->tables, &out->tables, each);
     pthread_mutex_unlock(&s->lock);
@@ -473,6 +476,8 @@ static void count_locked(struct shard *s, const struct wire_push *push,
         copy_locked(s, push->wire, values);
     else
         shard_apply_locked(s, push, set->samples, rows, values);
+    moments_hold(&s->moments);
+    moments_round(&s->moments, 0, UINT64_MAX); // L9
     FAULT("apply.done");
     once_add_round(&s->once, set->steps, set->count);
     FAULT("once.added");
@@ -551,6 +556,7 @@ static void close_round_locked(struct shard *s, const struct wire_push *push,
     s->rows_before = w->before; // T8
     s->contributions.past = (struct contributions_past){
         .first = w->first, .version = version, .count = w->slots};
+    moments_round(&s->moments, w->first, w->slots); // L9
     FAULT("apply.done");
     once_add_round(&s->once, s->contributions.steps, count);
     FAULT("once.added");
@@ -641,9 +647,12 @@ static enum sl_err contribute_locked(struct shard *s,
     w.first = open_round_locked(s, &w.slots);
     contributions_open(&s->contributions, w.first);
     missing = shard_missing_locked(s, w.first, w.slots);
-    if (!contributions_has(&s->contributions, push->closure))
+    if (!contributions_has(&s->contributions, push->closure)) {
         rc = hold_locked(s, push, rows, &step,
                          s->contributions.held + 1 >= missing, err);
+        if (rc == SL_OK)
+            moments_hold(&s->moments);
+    }
     if (rc != SL_OK)
         return rc;
     if (s->contributions.held < missing) {
@@ -677,6 +686,7 @@ static void shard_end_open_locked(struct shard *s, bool told)
         apply_mean(&s->plan, &s->memory, &mean, &step);
         mirror_follow(&s->mirror, s->memory.values, step.t);
     }
+    moments_round(&s->moments, 0, UINT64_MAX); // L9
     FAULT("apply.done");
     once_add_round(&s->once, s->open.steps, count);
     FAULT("once.added");
@@ -700,6 +710,7 @@ static enum sl_err shard_hold_open_locked(struct shard *s,
     reply->result = WIRE_PUSH_HELD;
     open_round_hold(&s->open, set->steps, set->count, push->wire,
                     &push->payload);
+    moments_hold(&s->moments);
     if (s->open.held < s->open.most)
         return SL_OK;
     shard_end_open_locked(s, false);
@@ -949,6 +960,15 @@ static enum sl_err check_payload(const struct shard *s,
     return SL_OK;
 }
 
+// Reads the blocks of rows behind a push, unless moments are there.
+static enum sl_err shard_read_rows(struct tables_push *rows,
+                                   const struct wire_push *push)
+{
+    const struct sl_slices none = SL_SLICES_NONE;
+
+    return tables_flatten(rows, push->moments_t > 0 ? &none : &push->rows);
+}
+
 static enum sl_err push_any(struct shard *s, const struct wire_push *push,
                             bool finite, struct wire_push_reply *reply,
                             void *values, struct sl_error *err)
@@ -957,6 +977,7 @@ static enum sl_err push_any(struct shard *s, const struct wire_push *push,
                                    .wire = push->wire < WIRE_TYPES ? push->wire
                                                                    : WIRE_F32};
     struct sl_error why = SL_ERROR_INIT;
+    struct moments_set *moments = NULL;
     struct tables_push rows;
     enum sl_err checked, rc;
 
@@ -968,18 +989,22 @@ static enum sl_err push_any(struct shard *s, const struct wire_push *push,
     };
     uint64_t asked, taken;
 
-    checked = tables_flatten(&rows, &push->rows);
+    checked = shard_read_rows(&rows, push);
     if (checked == SL_OK)
         checked = check_payload(s, push, finite, &why);
     if (checked == SL_OK)
         checked = tables_check(&s->tables, &rows, true, &why);
+    if (checked == SL_OK)
+        checked = moments_take(&moments, &s->plan, push, &why);
     asked = sl_real_us();
     pthread_mutex_lock(&s->lock);
     taken = sl_real_us();
     FAULT("shard.taken");
     rc = admitted_locked(s, push->job_incarnation, &why);
     if (rc == SL_OK) {
+        moments_offer(&s->moments, moments);
         rc = push_locked(s, push, &rows, checked, &made, values, &why);
+        moments_offer(&s->moments, NULL);
         note_push(s, push, rc == SL_OK ? results[made.result] : "rejected",
                   checked, made.result == WIRE_PUSH_COUNTED);
         if (rc != SL_OK || made.result == WIRE_PUSH_REFUSED)
@@ -988,6 +1013,7 @@ static enum sl_err push_any(struct shard *s, const struct wire_push *push,
     }
     pthread_mutex_unlock(&s->lock);
     tables_push_release(&rows);
+    moments_unref(moments);
     histogram_add(&shard_waits, taken - asked);
     if (rc == SL_OK && made.result == WIRE_PUSH_COUNTED)
         histogram_add(&shard_applies, sl_real_us() - taken);
@@ -1167,6 +1193,25 @@ enum sl_err shard_pull_change(struct shard *s, const struct wire_pull *pull,
     }
     pthread_mutex_unlock(&s->lock);
     return rc;
+}
+
+enum sl_err shard_pull_moments(struct shard *s, const struct wire_pull *pull,
+                               struct wire_pull_reply *reply,
+                               struct moments_set **out, struct sl_error *err)
+{
+    const float *from = NULL;
+    enum sl_err rc;
+
+    pthread_mutex_lock(&s->lock);
+    rc = pull_locked(s, pull, reply, &from, err);
+    if (rc == SL_OK)
+        *out = moments_ref(moments_of(&s->moments, is_past_locked(s, pull)));
+    pthread_mutex_unlock(&s->lock);
+    if (rc != SL_OK || *out == NULL)
+        return rc;
+    reply->wire = s->plan.moments_wire;
+    reply->moments_t = (*out)->t;
+    return SL_OK;
 }
 
 // ---- rows
@@ -1386,6 +1431,7 @@ static enum sl_err show_locked(struct shard *s, uint64_t incarnation,
     if (rc != SL_OK)
         return rc;
     out->tag = (struct wire_tag){s->incarnation, s->sequence};
+    out->moments = moments_ref(s->moments.kept);
     s->memory.freeze = &out->freeze;
     return SL_OK;
 }
@@ -1568,6 +1614,7 @@ void shard_image_release(struct shard_image *image)
     pthread_mutex_unlock(&image->shard->lock);
     freeze_release(&image->freeze);
     once_release(&image->once);
+    moments_unref(image->moments);
     shard_unref(image->shard);
     image->shard = NULL;
 }

@@ -35,6 +35,7 @@
 #include "state/shard/shard_chain.h"
 #include "state/shard/freeze.h"
 #include "state/shard/mirror.h"
+#include "state/shard/moments.h"
 #include "state/shard/once.h"
 #include "state/shard/open_round.h"
 #include "state/shard/plan.h"
@@ -71,6 +72,7 @@ struct shard {
     struct contributions contributions; // contributions of the open round
     struct mirror mirror;               // values as workers have them
     struct open_round open;             // those of a round without slots
+    struct moments moments;             // of a worker's own optimizer
     struct stale_versions versions;     // kept values of earlier versions
     struct tables tables;               // rows of sparse tables
     struct round_rows rows_before;      // some, from before the last round
@@ -141,9 +143,9 @@ enum sl_err shard_ask(struct shard *s, const struct wire_ask *ask,
 // push is refused or held (WIRE_PUSH_HELD); they are those of reply->version.
 // SL_ERANGE: the job has no such step; SL_EINVAL, SL_ENUMERIC: of the payload
 // (apply_check), `absent` or the rows (tables_check); SL_EBUSY: over
-// ONCE_ATTEMPTS_MAX; SL_ERANGE and SL_EBUSY of the memory of rows
-// (row_memory.h) and SL_ERANGE and SL_ECORRUPT of their files (row_tier.h),
-// SL_ENOMEM. `values` may be NULL.
+// ONCE_ATTEMPTS_MAX; those of moments_take; SL_ERANGE and SL_EBUSY of the
+// memory of rows (row_memory.h) and SL_ERANGE and SL_ECORRUPT of their files
+// (row_tier.h), SL_ENOMEM. `values` may be NULL.
 enum sl_err shard_push(struct shard *s, const struct wire_push *push,
                        struct wire_push_reply *reply, void *values,
                        struct sl_error *err);
@@ -222,6 +224,13 @@ enum sl_err shard_pull_change(struct shard *s, const struct wire_pull *pull,
 enum sl_err shard_pull_check(struct shard *s, const struct wire_pull *pull,
                              struct sl_error *err);
 
+// Answers a pull of the moments that the shard keeps (L9), or kept before the
+// round that pull->before_round_of names: sets *out to a reference of the
+// caller's, NULL if there are none. Errors as shard_pull.
+enum sl_err shard_pull_moments(struct shard *s, const struct wire_pull *pull,
+                               struct wire_pull_reply *reply,
+                               struct moments_set **out, struct sl_error *err);
+
 // ---- figures for the loop
 
 struct shard_brief {
@@ -233,6 +242,7 @@ struct shard_brief {
     uint64_t low, steps, sparse;
     struct once_counts counts;
     struct rowset_counts tables; // of all tables together
+    uint64_t moments_of;         // closure of the moments plus 1; 0: none
 };
 
 // Sets *out to the shard's figures and returns true. With `wait` false it does
@@ -255,9 +265,10 @@ struct shard_image {
     struct wire_tag tag; // new (incarnation, sequence)
     struct once once;
     struct freeze freeze;
-    uint64_t version; // updates applied
-    bool numbered;    // has a sequence: later ones may be deltas to it
-    bool delta;       // of its tables only what changed since shard->chain
+    struct moments_set *moments; // a reference; NULL: none
+    uint64_t version;            // updates applied
+    bool numbered; // has a sequence: later ones may be deltas to it
+    bool delta;    // of its tables only what changed since shard->chain
 };
 
 // Takes values, slots, version and counted set at one instant (S1); pushes go

@@ -26,6 +26,7 @@
 #include "common/base/roots.h"
 #include "common/base/hash.h"
 #include "common/base/status.h"
+#include "common/base/tensorfile.h"
 #include "proto/table_chain.h"
 #include "state/shard/plan.h"
 #include "state/shard/shard.h"
@@ -51,6 +52,11 @@
 #define SNAP_KEY_PASSED "sluice.passed." // followed by the variable's name
 #define SNAP_KEY_COUNTED "sluice.counted"
 #define SNAP_KEY_COUNTS "sluice.counts"
+// Of moments (L9): updates that they have seen, and their contribution's first
+// closure. Their vectors' names are SNAP_MOMENTS and a number.
+#define SNAP_KEY_MOMENTS "sluice.moments"
+#define SNAP_KEY_MOMENTS_OF "sluice.moments_of"
+#define SNAP_MOMENTS "#moments."
 
 // Records of a table that are written or read at once.
 #define SNAP_RECORDS 1024
@@ -159,6 +165,14 @@ enum sl_err snap_meta_u64(const struct tensorfile *f, const char *key, int base,
 // there is none.
 enum sl_err snap_meta_is(const struct tensorfile *f, const char *key, int base,
                          uint64_t want, struct sl_error *err);
+
+// Returns the type of a shard's moments in a file.
+static inline enum tensor_dtype snap_moments_dtype(const struct plan *p)
+{
+    return p->moments_wire == WIRE_F32    ? TENSOR_F32
+           : p->moments_wire == WIRE_BF16 ? TENSOR_BF16
+                                          : TENSOR_F16;
+}
 
 // Verifies the checksums of an opened file, which snapshots always have, and
 // its format (SL_ENOTSUP if unknown). Reads the whole file.

@@ -3,6 +3,7 @@
 // nothing before it is checked.
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -181,12 +182,40 @@ static const struct tensor_info *records_of(const struct tensorfile *f,
     return NULL;
 }
 
+// Returns the vectors of moments that a file has.
+static unsigned snap_moments_count(const struct tensorfile *f,
+                                   const struct plan *p)
+{
+    return tensorfile_meta(f, SNAP_KEY_MOMENTS) != NULL ? p->moments : 0;
+}
+
+// Returns vector k of the moments; NULL: it is not there, or of another shard.
+static const struct tensor_info *snap_moments_find(const struct tensorfile *f,
+                                                   const struct plan *p,
+                                                   unsigned k,
+                                                   struct sl_error *err)
+{
+    char name[sizeof(SNAP_MOMENTS) + 12];
+    const struct tensor_info *t;
+
+    snprintf(name, sizeof(name), SNAP_MOMENTS "%u", k);
+    t = tensorfile_find(f, name);
+    if (t != NULL && t->dtype == snap_moments_dtype(p) && t->rank == 1 &&
+        t->shape[0] == p->elements)
+        return t;
+    sl_fail(err, SL_ECORRUPT, "tensor %s is missing, or is of another shard",
+            name);
+    return NULL;
+}
+
 static enum sl_err check_tensors(const struct tensorfile *f,
                                  const struct plan *p, struct sl_error *err)
 {
     unsigned matrices = 1 + optim_slots(&p->optim);
     size_t each = snap_is_delta(f) ? SNAP_TABLE_TENSORS : ROWSET_PARTS;
-    size_t tensors = matrices * p->piece_count + each * p->table_count;
+    unsigned moments = snap_moments_count(f, p);
+    size_t tensors =
+        matrices * p->piece_count + each * p->table_count + moments;
     enum sl_err rc = SL_OK;
 
     if (tensorfile_count(f) != tensors)
@@ -195,6 +224,9 @@ static enum sl_err check_tensors(const struct tensorfile *f,
     for (size_t i = 0; i < ROWSET_PARTS * p->table_count; i++)
         if (records_of(f, p, i / ROWSET_PARTS,
                        (enum rowset_part)(i % ROWSET_PARTS), err) == NULL)
+            return SL_ECORRUPT;
+    for (unsigned k = 0; k < moments; k++)
+        if (snap_moments_find(f, p, k, err) == NULL)
             return SL_ECORRUPT;
     for (size_t i = 0; rc == SL_OK && i < p->piece_count; i++) {
         rc = snap_check_rows(f, &p->pieces[i], err);
@@ -411,7 +443,7 @@ static enum sl_err read_memory(const struct tensorfile *f, struct shard *shard,
         size_t n;
 
         if (t->begin >= shard_bytes(shard))
-            continue; // records of a table
+            continue; // records of a table, or moments
 
         for (uint64_t at = t->begin; rc == SL_OK && at < t->end; at += n) {
             void *to = shard_memory_at(shard, (size_t)at, &n);
@@ -528,6 +560,37 @@ enum sl_err snap_read_tables(const struct table_chain *chain,
     return rc == SL_ERANGE || rc == SL_EBUSY ? SL_ENOMEM : rc;
 }
 
+// Reads the moments of a file, if it has some (L9).
+static enum sl_err snap_read_moments(const struct tensorfile *f,
+                                     struct shard *shard, struct sl_error *err)
+{
+    const struct plan *p = &shard->plan;
+    unsigned count = snap_moments_count(f, p);
+    size_t each = plan_wire_bytes(p, p->moments_wire);
+    enum sl_err rc = SL_OK;
+    struct moments_set *m;
+    uint64_t of = 0, t = 0;
+
+    if (count == 0)
+        return SL_OK;
+    rc = snap_meta_u64(f, SNAP_KEY_MOMENTS_OF, 10, &of, err);
+    if (rc == SL_OK)
+        rc = snap_meta_u64(f, SNAP_KEY_MOMENTS, 10, &t, err);
+    if (rc != SL_OK || t == 0)
+        return SL_ECORRUPT;
+    m = moments_new(p, of, t);
+    if (m == NULL)
+        return sl_no_memory(err);
+    for (unsigned k = 0; rc == SL_OK && k < count; k++)
+        rc = tensorfile_read(f, snap_moments_find(f, p, k, err), 0,
+                             m->data + k * each, each, err);
+    moments_unref(shard->moments.kept);
+    shard->moments.kept = rc == SL_OK ? m : NULL;
+    if (rc != SL_OK)
+        moments_unref(m);
+    return rc;
+}
+
 // Reads all that a shard's memory holds. SL_ENOMEM, also if its rows may not
 // take so much. SL_ECANCELED: the file passed its checks, and was then cut
 // short.
@@ -539,6 +602,8 @@ static enum sl_err snap_read_all(const struct table_chain *chain,
 
     if (rc == SL_OK)
         rc = snap_read_tables(chain, shard, once_version(once), false, err);
+    if (rc == SL_OK)
+        rc = snap_read_moments(chain->top, shard, err);
     if (rc == SL_ENOMEM)
         return rc; // the file is good, so no older one will do
     return rc == SL_OK ? SL_OK : SL_ECANCELED;

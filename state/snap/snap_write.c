@@ -17,7 +17,7 @@
 #include "state/base/finite.h"
 #include "state/snap/snap.h"
 
-#define META_FIXED 12 // keys besides two per piece
+#define META_FIXED 14 // keys besides two per piece
 
 // What goes into the file's header, and the texts that it points at.
 struct header {
@@ -284,6 +284,32 @@ static enum sl_err header_place_tables(struct header *h,
     return rc;
 }
 
+// The moments of a worker's optimizer (L9), vector by vector.
+static enum sl_err add_moments(struct header *h,
+                               const struct shard_image *image)
+{
+    const struct plan *p = &image->shard->plan;
+    const struct moments_set *m = image->moments;
+    enum sl_err rc = SL_OK;
+
+    if (m == NULL)
+        return SL_OK;
+    for (unsigned k = 0; k < p->moments; k++) {
+        struct tensor_info *t = &h->tensors[h->tensor_count++];
+
+        *t = (struct tensor_info){.dtype = snap_moments_dtype(p), .rank = 1};
+        t->shape[0] = p->elements;
+        t->name = snap_header_text(h, SNAP_MOMENTS "%u", k);
+        if (t->name == NULL)
+            return SL_ENOMEM;
+    }
+    rc = add_meta(h, SNAP_KEY_MOMENTS_OF,
+                  snap_header_text(h, "%" PRIu64, m->closure));
+    return rc == SL_OK ? add_meta(h, SNAP_KEY_MOMENTS,
+                                  snap_header_text(h, "%" PRIu64, m->t))
+                       : rc;
+}
+
 // The records of the tables, table by table (T6).
 static enum sl_err add_tables(struct header *h, const struct shard_image *image)
 {
@@ -293,6 +319,8 @@ static enum sl_err add_tables(struct header *h, const struct shard_image *image)
     h->matrix_tensors = h->tensor_count;
     for (size_t i = 0; rc == SL_OK && i < image->shard->tables.count; i++)
         rc = add_table(h, image, i);
+    if (rc == SL_OK)
+        rc = add_moments(h, image);
     return rc == SL_OK ? header_place_tables(h, image->shard, &bytes) : rc;
 }
 
@@ -301,9 +329,11 @@ static enum sl_err header_make(struct header *h,
 {
     const struct plan *p = &image->shard->plan;
     unsigned matrices = 1 + optim_slots(&p->optim);
-    enum sl_err rc = header_reserve(
-        h, matrices * p->piece_count + SNAP_TABLE_TENSORS * p->table_count,
-        p->piece_count);
+    enum sl_err rc =
+        header_reserve(h,
+                       matrices * p->piece_count +
+                           SNAP_TABLE_TENSORS * p->table_count + p->moments,
+                       p->piece_count);
 
     for (unsigned k = 0; rc == SL_OK && k < matrices; k++)
         rc = add_tensors(h, p, k);
@@ -451,6 +481,9 @@ static enum sl_err write_image(struct fs *fs, const char *path,
         rc = write_blocks(w, image, out, err);
     if (rc == SL_OK)
         rc = write_tables(w, &h, image, err);
+    if (rc == SL_OK && image->moments != NULL)
+        rc = tensorfile_append(w, image->moments->data, image->moments->bytes,
+                               err);
     // How many records of an instant have changed is known when its walk ends.
     if (rc == SL_OK)
         rc = header_place_tables(&h, image->shard, &out->table_bytes);

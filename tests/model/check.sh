@@ -116,4 +116,9 @@ run standby_three 0 standby.pml -DT=3 -DD=1 -DDEATHS=0
 for mistake in COND VERSION UNKNOWN RESEND EARLY TERM TAIL CLOCK FENCE WATCH BELOW; do
     run H_$mistake 1 standby.pml -DB_$mistake
 done
+run moments 0 moments.pml
+run moments_falls 0 moments.pml -DNR=2 -DFALLS=1 -DLEAVES=1
+for mistake in HELD PAST FILE REPEAT APART ONCE; do
+    run L9_$mistake 1 moments.pml -DB_$mistake
+done
 exit $bad

@@ -112,6 +112,8 @@ NOT_HERE = {
     **dict.fromkeys("rule_L5 rule_L5_first rule_L6 rule_L7 rule_L8 rule_L8_early "
                     "rule_L8_repeat".split(),
                     "a push here counts one closure"),
+    **dict.fromkeys("rule_L9 rule_L9_before rule_L9_repeat".split(),
+                    "workers here have no optimizer"),
     "rule_R7": "a second lock: who joins again is asked by a new generation",
 }
 

@@ -17,7 +17,8 @@ LATER = {"sluice_shard_version": {"shard": None},
          **{f"sluice_job_{name}": {"id": None} for name in (
              "steps", "progress_ratio", "loss", "accuracy_ratio", "samples_per_second",
              "workers", "closure_retries_total", "pushed_bytes_per_sample",
-             "contribution_norm", "contributions_set_aside_total", "cut_age_seconds")},
+             "contribution_norm", "contributions_set_aside_total",
+             "moments_age_contributions", "cut_age_seconds")},
          "sluice_tls_certificate_expiry_timestamp_seconds": {"file": None}}
 
 

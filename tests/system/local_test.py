@@ -190,6 +190,51 @@ def everything_dies_and_each_sample_counts_once():
         check_counts(c.wait_state(job))
 
 
+def moments_outlive_their_worker():
+    """One worker, which is killed, and another one that goes on with its moments: the
+    bits are those of a worker that was never killed. Without the moments they are not."""
+    spec = local_job("moments", 1, 5, samples=6400, epochs=40, seed=7)
+    spec["placement"] = {"partitioner": "fixed", "shards": 3}
+    results = {}
+    with Cluster(psservers=2, workers=1) as c:
+        for name, inner, killed in (("whole", {"moments": "store", "moments_every": 1}, False),
+                                    ("dies", {"moments": "store", "moments_every": 1}, True),
+                                    ("forgets", {"moments": "keep"}, True)):
+            spec["train"]["inner"] = {"steps": 5, **inner}
+            job = c.submit({**spec, "name": name})
+            for at in (100, 400, 700, 1000) if killed else ():
+                c.wait_steps(job, at + dice.randint(0, 200))
+                c.restart("w-0")
+            if name == "dies":
+                wait_for("the moments' age",
+                         lambda: int(c.status(job)["local"].get("moments_age", 99)) < 3)
+            check_counts(c.wait_state(job))
+            results[name] = exported(c, job)
+    check(same_bits(results["whole"], results["dies"]), "moments died with their worker")
+    check(not same_bits(results["whole"], results["forgets"]), "moments change nothing")
+
+
+def moments_come_back_with_their_shards():
+    """Psservers that are started again have them from their snapshots, and a new worker
+    takes them from there."""
+    spec = local_job("files", 2, 5, samples=6400, epochs=40, seed=7)
+    spec["train"]["inner"] = {"steps": 5, "moments": "store", "moments_every": 2,
+                              "up": "int8", "down": "int8"}
+    spec["checkpoint"] = {"every_seconds": 0.2}
+    with Cluster(psservers=2, workers=2) as c:
+        job = c.submit(spec)
+        for at in (100, 400, 700):
+            c.wait_steps(job, at + dice.randint(0, 100))
+            for name in ("ps-0", "ps-1", "w-0", "w-1"):
+                c.kill(name)
+            for name in ("ps-0", "ps-1", "w-0", "w-1"):
+                c.start(name)
+        check_counts(c.wait_state(job))
+        said = sum((c.dir / f"{name}.log").read_text().count("moments that the psservers keep")
+                   for name in ("w-0", "w-1"))
+        check(said >= 3, f"moments were taken {said} times")
+
+
 def jobs_go_on_and_go_over():
     """A resumed job has the outer optimizer's slots. From another mode only values can
     come: its psservers have other slots."""
@@ -282,6 +327,8 @@ if __name__ == "__main__":
           what_numpy_computes_of_directions,
           the_same_bits_however_many_workers_and_whoever_dies,
           everything_dies_and_each_sample_counts_once,
+          moments_outlive_their_worker,
+          moments_come_back_with_their_shards,
           jobs_go_on_and_go_over,
           a_step_that_is_not_finite_skips_its_round,
           a_contribution_that_is_too_large_is_computed_by_another_worker,

@@ -142,7 +142,7 @@ enum sl_err peer_pull(struct peer *p, struct wire_pull *m,
     struct rpc_msg msg;
     enum sl_err rc;
 
-    m->has_answer = p->named = !m->has_tag && names_buffer(p);
+    m->has_answer = p->named = !m->has_tag && !m->moments && names_buffer(p);
     if (!m->has_tag && m->wire < WIRE_TYPES)
         m->wire = p->type;
     if (p->named)

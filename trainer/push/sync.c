@@ -59,3 +59,13 @@ enum sync_result sync_pull_cut(struct sync *s, const struct wire_tag *tags,
         s->ops->await(s);
     return result;
 }
+
+enum sync_result sync_moments(struct sync *s, const struct sync_moments *m,
+                              uint64_t *t, struct sl_error *err)
+{
+    enum sync_result result;
+
+    while ((result = s->ops->moments(s, m, t, err)) == SYNC_BUSY)
+        s->ops->await(s);
+    return result;
+}

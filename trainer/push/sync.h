@@ -90,6 +90,9 @@ struct sync_step {
     // the gradient is; 0 bytes: none. Not read if the step is skipped.
     const uint8_t *rows;
     size_t rows_bytes;
+    // Above 0: in place of rows those are the moments of the worker's own
+    // optimizer, after so many updates (L9).
+    uint64_t moments_t;
     // Closures that the push counts besides the open one (L5); borrowed until
     // the closure is closed. Their evidence is the caller's.
     const struct wire_push_key *more;
@@ -127,6 +130,17 @@ struct sync_rows {
     // rows.
     const struct wire_tag *tags;
     struct gate *gate; // with tags
+};
+
+// Moments of a worker's own optimizer that shards keep (L9).
+struct sync_moments {
+    uint64_t closure; // that begins with them
+    struct gate *gate;
+    unsigned vectors;
+    enum wire_type wire; // in which shards keep them
+    // Space for the vectors, each of `elements`.
+    float *to;
+    uint64_t elements;
 };
 
 // Counts and times of this attempt, for reports.
@@ -203,6 +217,12 @@ struct sync_ops {
     enum sync_result (*pull_cut)(struct sync *s, const struct wire_tag *tags,
                                  struct gate *gate, float *to,
                                  struct sl_error *err);
+    // Pulls the moments that the shards keep into m->to, while no closure is
+    // open. Sets *t, on SYNC_OK, to the updates that they have seen, on the
+    // shard of the fewest; 0: a shard keeps none, and m->to is undefined. *m is
+    // borrowed until the result is not SYNC_BUSY.
+    enum sync_result (*moments)(struct sync *s, const struct sync_moments *m,
+                                uint64_t *t, struct sl_error *err);
     // Pulls ranges [from, end), by_range only: their parameters are in the
     // vector then, as they are now or were when they were pulled last and not
     // dropped since. May be called after SYNC_AGAIN; neither pull nor rest
@@ -274,5 +294,9 @@ enum sync_result sync_rest(struct sync *s, uint32_t range,
 enum sync_result sync_pull_cut(struct sync *s, const struct wire_tag *tags,
                                struct gate *gate, float *to,
                                struct sl_error *err);
+
+// Pulls moments as `moments` does, and waits for them.
+enum sync_result sync_moments(struct sync *s, const struct sync_moments *m,
+                              uint64_t *t, struct sl_error *err);
 
 #endif

@@ -655,6 +655,38 @@ static enum sync_result ps_pull_cut(struct sync *sync,
     return result;
 }
 
+static void ps_begin_moments(struct sync_ps *s, const struct sync_moments *m)
+{
+    ps_begin_aside(s, m->gate);
+    s->moments = *m;
+    for (uint32_t i = 0; i < s->sync.ranges_count; i++)
+        ps_move(&s->shards[i], PS_MOMENTS, false);
+}
+
+static enum sync_result ps_moments(struct sync *sync,
+                                   const struct sync_moments *m, uint64_t *t,
+                                   struct sl_error *err)
+{
+    struct sync_ps *s = self(sync);
+    uint64_t least = UINT64_MAX;
+    enum sync_result result;
+
+    if (!s->cutting)
+        ps_begin_moments(s, m);
+    s->cutting = true;
+    result = ps_turn(s, all_at_rest, sync->ranges_count, false, err);
+    if (result == SYNC_BUSY)
+        return result;
+    s->cutting = false;
+    abandon(s);
+    for (uint32_t i = 0; i < sync->ranges_count; i++)
+        if (s->shards[i].shared.answer.moments_t < least)
+            least = s->shards[i].shared.answer.moments_t;
+    if (result == SYNC_OK)
+        *t = least;
+    return result;
+}
+
 // ---- rows
 
 // Wants the rows that have not come. Returns true if all have.
@@ -822,6 +854,7 @@ static const struct sync_ops ps_ops = {
     .seen = ps_seen,
     .close = ps_close,
     .pull_cut = ps_pull_cut,
+    .moments = ps_moments,
     .await = ps_await,
     .pull = ps_pull,
     .rows = ps_rows,

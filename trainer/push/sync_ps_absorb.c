@@ -315,6 +315,7 @@ static void absorb(struct ps_shard *p)
         rows_came(p, a);
         return;
     case PS_CUT:
+    case PS_MOMENTS:
     case PS_NEXT:
     case PS_NOTHING:
         ps_shard_rest(p);
@@ -353,8 +354,8 @@ void ps_adopt_locked(struct sync_ps *s)
         uint64_t incarnation = s->map.entries[p->number].incarnation;
 
         p->due_ms = 0; // ends the pause: the shard may be elsewhere now
-        if (p->want == PS_CUT || p->want == PS_NEXT || p->want == PS_ROWS ||
-            p->calling)
+        if (p->want == PS_CUT || p->want == PS_MOMENTS || p->want == PS_NEXT ||
+            p->want == PS_ROWS || p->calling)
             continue; // its answer tells, or it is cancelled
         if (!evidence_map(&p->evidence, incarnation))
             ps_shard_forget(p);

@@ -203,6 +203,31 @@ static enum sl_err take_rows(struct ps_shard *p,
     return SL_OK;
 }
 
+// Copies the moments of an answer, which may have none, to their places.
+static enum sl_err take_moments(struct ps_shard *p,
+                                const struct wire_pull_reply *m,
+                                struct sl_error *err)
+{
+    const struct sync_moments *to = &p->s->moments;
+    size_t each = p->count * wire_type_bytes(to->wire);
+    struct sl_slices vector;
+
+    p->shared.answer.moments_t = m->moments_t;
+    p->shared.answer.values_bytes = m->payload.bytes;
+    if (m->payload.bytes != (m->moments_t > 0 ? to->vectors * each : 0) ||
+        (m->moments_t > 0 && m->wire != to->wire))
+        return sl_fail(err, SL_ECORRUPT,
+                       "shard %u answers with %zu bytes of moments in %s, not "
+                       "%u vectors of %zu in %s",
+                       p->number, m->payload.bytes, wire_type_names[m->wire],
+                       to->vectors, each, wire_type_names[to->wire]);
+    for (unsigned k = 0; m->moments_t > 0 && k < to->vectors; k++) {
+        (void)slices_sub(&vector, &m->payload, k * each, each);
+        add_copy(to->to + k * to->elements + p->first, to->wire, &vector);
+    }
+    return SL_OK;
+}
+
 static enum sl_err read_pull(struct ps_shard *p, const struct sl_slices *bytes,
                              struct ps_answer *a)
 {
@@ -217,6 +242,8 @@ static enum sl_err read_pull(struct ps_shard *p, const struct sl_slices *bytes,
     a->open_count = m.open_count;
     if (p->want == PS_ROWS)
         return take_rows(p, &m, &a->err);
+    if (p->want == PS_MOMENTS)
+        return take_moments(p, &m, &a->err);
     FAULT("task.pull_part");
     return take_pulled(p, &m, &a->err);
 }
@@ -237,8 +264,9 @@ static enum sl_err read_ask(const struct sl_slices *bytes, struct ps_answer *a)
 }
 
 static const char *const names[] = {
-    [PS_ASK] = "ask",  [PS_PULL] = "pull", [PS_PUSH] = "push",
-    [PS_CUT] = "pull", [PS_NEXT] = "pull", [PS_ROWS] = "pull",
+    [PS_ASK] = "ask",      [PS_PULL] = "pull", [PS_PUSH] = "push",
+    [PS_CUT] = "pull",     [PS_NEXT] = "pull", [PS_ROWS] = "pull",
+    [PS_MOMENTS] = "pull",
 };
 
 // Takes an answer. Until `answered` is set, the compute thread leaves this
@@ -365,6 +393,24 @@ static enum sl_err ps_call_rows(struct ps_shard *p, struct peer_call *call)
     return rc;
 }
 
+static enum sl_err ps_call_moments(struct ps_shard *p,
+                                   const struct peer_call *call)
+{
+    const struct sync_ps *s = p->s;
+    struct wire_pull m = {
+        .job = s->o.job,
+        .job_incarnation = s->o.job_incarnation,
+        .token = s->o.token,
+        .shard = p->number,
+        .incarnation = s->map.entries[p->number].incarnation,
+        .moments = true,
+    };
+
+    if (s->o.contributions > 0)
+        m.before_round_of = s->moments.closure + 1;
+    return peer_pull(&p->peer, &m, call);
+}
+
 // Returns true if the step was refused for its delay so often that it is to be
 // applied as it is, at a smaller rate: else a slow worker would never have a
 // step counted.
@@ -422,6 +468,7 @@ static enum sl_err ps_call_push(struct ps_shard *p, struct peer_call *call)
     if (!p->skip) {
         call->rows = p->step.rows;
         call->rows_bytes = p->step.rows_bytes;
+        m.moments_t = p->step.moments_t;
     }
     call->turn = p->step.wanted;
     if (!empty && s->o.coded != NULL) {
@@ -463,6 +510,8 @@ static enum sl_err ps_call_start(struct ps_shard *p)
         return ps_call_push(p, &call);
     if (p->want == PS_ROWS)
         return ps_call_rows(p, &call);
+    if (p->want == PS_MOMENTS)
+        return ps_call_moments(p, &call);
     return ps_call_pull(p, &call);
 }
 

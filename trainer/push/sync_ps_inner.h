@@ -34,9 +34,10 @@ enum ps_want {
     PS_NOTHING,
     PS_ASK,
     PS_PULL,
-    PS_PUSH, // PushPull
-    PS_CUT,  // Pull of a snapshot
-    PS_ROWS, // Pull of rows; of a lane of rows alone
+    PS_PUSH,    // PushPull
+    PS_CUT,     // Pull of a snapshot
+    PS_ROWS,    // Pull of rows; of a lane of rows alone
+    PS_MOMENTS, // Pull of the moments that the shard keeps
     PS_NEXT, // Pull of the parameters after a round: the last closure's round,
              // or the round before that of the open closure
 };
@@ -50,6 +51,7 @@ struct ps_answer {
     enum wire_push_result result;
     struct wire_refused refused;
     size_t values_bytes; // bytes of parameters
+    uint64_t moments_t;
     size_t counted_bytes;
     uint8_t counted[WIRE_COUNTED_BYTES];
 };
@@ -155,7 +157,8 @@ struct sync_ps {
     bool busy;         // it has not ended
     uint64_t asked_ms; // when the caller was asked last whether to wait on
     uint64_t next_ms;  // when the next call to a shard is due
-    bool cutting;      // it is ps_pull_cut
+    bool cutting;      // it is ps_pull_cut, or ps_moments
+    struct sync_moments moments;
 
     struct {
         pthread_mutex_t lock;

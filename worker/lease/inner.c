@@ -6,6 +6,8 @@
 
 #include "common/base/mem.h"
 #include "proto/spec.h"
+#include "state/base/element.h"
+#include "state/base/finite.h"
 #include "state/shard/apply.h"
 #include "trainer/ring/rank.h"
 
@@ -27,6 +29,9 @@ struct inner {
     uint64_t t;     // updates since the slots were reset
     bool open;      // a contribution is under way
     bool median;    // contributions are made as long as the median
+    struct spec_moments moments; // that shards keep; without vectors: none
+    uint8_t *left; // moments on their way, shard by shard; or NULL
+    bool begun;    // it has taken a step
 };
 
 static struct apply_memory inner_memory(const struct inner *in, uint32_t shard,
@@ -68,6 +73,9 @@ static bool inner_make_vectors(struct inner *in,
     bool streams = spec_streams(train), marks = spec_sets(train) || streams;
 
     in->slots = sl_malloc_array(n * in->slots_count, sizeof(*in->slots));
+    if (in->moments.vectors > 0)
+        in->left = sl_malloc_array(n * in->slots_count,
+                                   wire_type_bytes(in->moments.wire));
     if (marks)
         in->mark = sl_malloc_array(n, sizeof(*in->mark));
     if (streams)
@@ -76,7 +84,8 @@ static bool inner_make_vectors(struct inner *in,
         in->base = sl_malloc_array(n, sizeof(*in->base));
     for (unsigned i = 0; streams && !on_device && i < 2; i++)
         in->own[i] = sl_aligned(64, n * sizeof(float));
-    if (in->slots == NULL || (marks && in->mark == NULL) ||
+    if (in->slots == NULL || (in->moments.vectors > 0 && in->left == NULL) ||
+        (marks && in->mark == NULL) ||
         (streams ? in->parts == NULL : in->base == NULL) ||
         (streams && !on_device && (in->own[0] == NULL || in->own[1] == NULL)))
         return false;
@@ -100,6 +109,7 @@ static enum sl_err inner_make(struct inner *in, bool on_device,
     in->keep = spec.keep;
     in->blend = spec.blend;
     in->median = spec_norm_median(train);
+    in->moments = spec_moments(in->record->open->spec);
     if (!inner_make_vectors(in, train, on_device))
         return sl_no_memory(err);
     if (in->parts != NULL)
@@ -142,6 +152,7 @@ void inner_free(struct inner *in)
     sl_free(in->own[1]);
     sl_free(in->parts);
     sl_free(in->slots);
+    sl_free(in->left);
     sl_free(in);
 }
 
@@ -150,8 +161,52 @@ uint64_t inner_bytes(const struct inner *in)
     return in == NULL ? 0
                       : in->elements * sizeof(float) *
                             ((in->base != NULL) + in->slots_count +
+                             (in->left != NULL) * in->slots_count +
                              (in->mark != NULL) +
                              2 * (in->parts != NULL)); // or the sync's
+}
+
+// ---- moments that shards keep (L9)
+
+bool inner_asks(const struct inner *in, struct sync_moments *m)
+{
+    if (in == NULL || in->moments.vectors == 0 || in->begun)
+        return false;
+    m->vectors = in->slots_count;
+    m->wire = in->moments.wire;
+    m->to = in->slots;
+    m->elements = in->elements;
+    return true;
+}
+
+void inner_go_on(struct inner *in, uint64_t t)
+{
+    if (t == 0)
+        inner_reset(in);
+    in->t = t;
+}
+
+bool inner_leaves(const struct inner *in, uint64_t closure)
+{
+    return in->moments.vectors > 0 && closure % in->moments.every == 0;
+}
+
+void inner_leave(struct inner *in, uint32_t shard, struct sync_step *step)
+{
+    const struct elements *e = &in->record->shards[shard];
+    size_t each = e->count * wire_type_bytes(in->moments.wire);
+    uint8_t *to = in->left + e->first * wire_type_bytes(in->moments.wire) *
+                                 in->slots_count;
+
+    for (unsigned k = 0; k < in->slots_count; k++)
+        element_write(in->moments.wire, e->count, to + k * each,
+                      in->slots + k * in->elements + e->first);
+    if (in->t == 0 ||
+        !finite_all(in->moments.wire, to, e->count * in->slots_count))
+        return;
+    step->rows = to;
+    step->rows_bytes = each * in->slots_count;
+    step->moments_t = in->t;
 }
 
 void inner_begin(struct inner *in, const float *params)
@@ -182,6 +237,7 @@ void inner_update(struct inner *in, uint64_t closure, uint32_t at,
                         record_inner_number(in->record, closure, at)),
         .moves = 1};
 
+    in->begun = true;
     for (uint32_t i = 0; i < in->count; i++) {
         struct apply_memory to = inner_memory(in, i, params);
         struct sl_slice one = {

@@ -19,15 +19,20 @@
 // the shard's optimizer goes where the worker went. A moving statistic is
 // pushed as it has become.
 //
+// The moments of the optimizer, its slots, die with the worker. So where the
+// job stores them (train.inner.moments), the push of a contribution brings
+// those that it left, now and then, and an optimizer that is new asks for them
+// (L9).
+//
 // The rate of a step depends on its closure and its place there alone (D1): a
 // schedule counts the steps that one worker would take which had a slot of each
 // round.
 //
 // Threads  the compute thread.
 // Memory   One more vector, or two if a contribution is of several closures,
-//          and the slots of the optimizer; for a stream one, and two that steps
-//          compute in. All vectors of a call are the caller's, of all elements,
-//          in host memory.
+//          and the slots of the optimizer, which exist twice if the job stores
+//          them; for a stream one, and two that steps compute in. All vectors
+//          of a call are the caller's, of all elements, in host memory.
 // Units    elements of the flat vector; steps within the contribution.
 // Errors   only inner_new can fail.
 #ifndef WORKER_LEASE_INNER_H
@@ -35,6 +40,7 @@
 
 #include "plan/fold.h"
 #include "trainer/lease/record.h"
+#include "trainer/push/sync.h"
 
 struct inner;
 
@@ -49,6 +55,20 @@ enum sl_err inner_new(struct inner **out, const struct record *record,
 void inner_free(struct inner *in);
 // Returns the bytes of its vectors; 0 for NULL.
 uint64_t inner_bytes(const struct inner *in);
+
+// Returns true if the optimizer has taken no step and is to begin with moments
+// that the shards keep; then sets *m, but for its closure and its gate, to what
+// is to be pulled: for each closure again, until a step of one is taken, since
+// a closure may turn out to be counted. False for NULL.
+bool inner_asks(const struct inner *in, struct sync_moments *m);
+// Goes on with the moments that were pulled as inner_asks said, and have seen
+// `t` updates; 0: there are none.
+void inner_go_on(struct inner *in, uint64_t t);
+// Returns true if the push that counts `closure` brings moments.
+bool inner_leaves(const struct inner *in, uint64_t closure);
+// Adds the moments as they are now to a push of one shard, unless one of them
+// is not finite. *step borrows them until the next call for the shard.
+void inner_leave(struct inner *in, uint32_t shard, struct sync_step *step);
 
 // Begins a contribution with the parameters of its round. Resets the slots,
 // unless the job keeps them.

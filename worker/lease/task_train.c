@@ -23,6 +23,7 @@
 #include "common/base/fault.h"
 #include "common/base/history.h"
 #include "common/base/mem.h"
+#include "common/run/log.h"
 #include "common/run/spans.h"
 #include "trainer/base/grad.h"
 #include "trainer/lease/hybrid_lead.h"
@@ -165,6 +166,17 @@ static void train_blame(struct train *t)
 
 enum train_send { SEND_WHOLE, SEND_NOT_FINITE, SEND_SKIP };
 
+// Returns true if a push that counts the closures from number `since` on brings
+// the moments that they have left (L9).
+static bool train_leaves(const struct train *t, uint32_t since)
+{
+    for (uint32_t i = 0; i < t->set.count; i++)
+        if (t->set.one[i].number >= since &&
+            inner_leaves(t->job->inner, t->set.one[i].lease->closure))
+            return true;
+    return false;
+}
+
 static enum sync_result train_send_range(struct train *t, uint32_t range,
                                          enum train_send how)
 {
@@ -176,6 +188,8 @@ static enum sync_result train_send_range(struct train *t, uint32_t range,
 
     job_rows_fill(t->job->rows, range, &step);
     closures_fill(&t->set, t->sync, &step);
+    if (t->c.apart && how == SEND_WHOLE && train_leaves(t, 0))
+        inner_leave(t->job->inner, range, &step);
     if (t->c.p->overlap.read_until[range] > t->op)
         step.reads_until = t->c.p->overlap.read_until[range];
     if (step.reads_until > t->reads_until)
@@ -773,6 +787,7 @@ static enum sync_result stream_send(struct train *t, uint32_t fragment)
     struct sync_step step = {.newer = true};
     const float *base = t->sync->params;
     enum sync_result result = SYNC_OK;
+    bool leaves = train_leaves(t, t->stream.since[fragment]);
 
     if (!closures_cover(&t->set, fragment, t->stream.since[fragment], &step))
         return SYNC_OK;
@@ -782,6 +797,8 @@ static enum sync_result stream_send(struct train *t, uint32_t fragment)
             continue;
         inner_change(t->job->inner, i, base, t->step.params, t->sync->grads);
         step.wanted = t->c.p->overlap.wait_before[i];
+        if (leaves)
+            inner_leave(t->job->inner, i, &step);
         result = steps_whole(&t->steps, i, &step, true);
     }
     return result;
@@ -1151,6 +1168,27 @@ static bool train_allows_delay(const struct train *t)
            how.max_delay == 0 && how.rule == SPEC_STALENESS_NONE;
 }
 
+// Gives an optimizer that is new the moments that the shards keep (L9).
+static enum sync_result train_go_on(struct train *t)
+{
+    struct lease *l = t->lease;
+    struct sync_moments m = {.closure = l->closure, .gate = &l->gate};
+    enum sync_result result;
+    uint64_t updates = 0;
+
+    if (!inner_asks(t->job->inner, &m))
+        return SYNC_OK;
+    result = sync_moments(t->sync, &m, &updates, &t->steps.err);
+    if (result != SYNC_OK)
+        return result;
+    inner_go_on(t->job->inner, updates);
+    if (updates > 0)
+        LOG(INFO, "begins with the moments that the psservers keep",
+            "job=%" PRIu64 " closure=%" PRIu64 " updates=%" PRIu64, l->job,
+            l->closure, updates);
+    return SYNC_OK;
+}
+
 void task_train(const struct task_env *env, struct worker_job *job,
                 struct lease *l)
 {
@@ -1188,7 +1226,9 @@ void task_train(const struct task_env *env, struct worker_job *job,
     // Without a ring lease steps are computed alone, with the same result.
     if (job->hybrid != NULL && job->hybrid->lease != NULL)
         t.hybrid = job->hybrid;
-    result = steps_open(&t.steps);
+    result = train_go_on(&t);
+    if (result == SYNC_OK)
+        result = steps_open(&t.steps);
     if (result == SYNC_OK)
         result = all_steps(&t);
     step_stop(&t.step);

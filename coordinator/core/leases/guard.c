@@ -208,6 +208,24 @@ static bool guard_add(Sluice__V1__LocalStatus *out,
     return to->worker != NULL;
 }
 
+// Tells how many contributions were counted since the moments that the shards
+// keep, of the one with the oldest (L9).
+static void guard_fill_moments(Sluice__V1__LocalStatus *out,
+                               const struct job *job)
+{
+    uint64_t age = 0;
+
+    for (uint32_t i = 0; i < job->shards.count; i++) {
+        if (job->shards.list[i].moments_of == 0)
+            return;
+        if (job->shards.list[i].moments_age > age)
+            age = job->shards.list[i].moments_age;
+    }
+    out->known_moments_case =
+        SLUICE__V1__LOCAL_STATUS__KNOWN_MOMENTS_MOMENTS_AGE;
+    out->moments_age = age / spec_inner_closures(job->spec->train);
+}
+
 bool guard_fill(Sluice__V1__JobStatus *m, const struct job *job)
 {
     const struct changes *s = job->guard;
@@ -225,6 +243,7 @@ bool guard_fill(Sluice__V1__JobStatus *m, const struct job *job)
     out->norm = changes_median(s);
     out->norm_most = spec_norm_median(job->spec->train) ? 0 : guard_most(job);
     out->set_aside = s->set_aside;
+    guard_fill_moments(out, job);
     out->workers = sl_calloc(CHANGES_WORKERS, sizeof(*out->workers));
     for (uint32_t i = 0; out->workers != NULL && i < CHANGES_WORKERS; i++)
         if (s->workers[i].name[0] != '\0' && !guard_add(out, &s->workers[i]))

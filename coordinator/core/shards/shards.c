@@ -388,6 +388,15 @@ static void shards_take_counted(struct job *job,
     job->changes++;
 }
 
+static void shards_take_moments(struct job_shard *s,
+                                const Sluice__V1__ShardReport *report)
+{
+    uint64_t low = report->counts != NULL ? report->counts->low : 0;
+
+    s->moments_of = report->moments_of;
+    s->moments_age = low > s->moments_of ? low - s->moments_of : 0;
+}
+
 void shards_report(struct coord *c, struct member *m,
                    const Sluice__V1__ShardReport *report)
 {
@@ -411,6 +420,7 @@ void shards_report(struct coord *c, struct member *m,
     shard_rows_take(&job->shards.list[report->shard].rows, report,
                     job->spec->model->n_tables, job->shards.count,
                     coord_now(c));
+    shards_take_moments(&job->shards.list[report->shard], report);
     shards_take_counted(job, report);
     // A round that closed, and no worker lived to report it.
     if (job->mode->by_round)

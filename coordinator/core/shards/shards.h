@@ -56,6 +56,9 @@ struct job_shard {
     uint64_t place_ms;        // when that was
     struct job_losses losses; // losses of its psserver, in the first shard
     struct job_counts counts;
+    // Of the last report: 1 above the closure of the moments that it keeps (0:
+    // none), and the closures that were counted since.
+    uint64_t moments_of, moments_age;
     struct shard_rows rows;
     bool recounts; // asked for its counted set, and has not answered
     // the highest first closure of a rate that the shard knows; 0: none

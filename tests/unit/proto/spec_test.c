@@ -798,8 +798,8 @@ static const struct {
      "contribution, got 4"},
     {"'train':{'mode':'local','inner':{'steps':0}}",
      "train.inner.steps: wants 1 to 1048576, got 0"},
-    {"'train':{'mode':'local','inner':{'moments':'store'}}",
-     "train.inner.moments: unknown 'store'; known are reset, keep"},
+    {"'train':{'mode':'local','inner':{'moments':'all'}}",
+     "train.inner.moments: unknown 'all'; known are reset, keep, store"},
     {"'train':{'mode':'local','inner':{'steps':1048576}}",
      "train.inner.steps: 1048576 micro-batches of 32 samples; a step has at "
      "most 16777216 samples"},
@@ -1503,6 +1503,67 @@ TEST(spec, local_fragments_and_overlap)
     wire_free(&spec->base);
 }
 
+#define MOMENTS(optimizer, rest)                                               \
+    "{" NAME "," MODEL "," LOSS ",'optimizer':" optimizer "," TEST_DATA        \
+    "," rest "}"
+
+TEST(spec, local_moments_may_be_stored)
+{
+    Sluice__V1__JobSpec *spec =
+        checked(MOMENTS("{'type':'adam'}", "'train':{'mode':'local',"
+                                           "'inner':{'moments':'store'}}"));
+    struct spec_moments m = spec_moments(spec);
+
+    T_TRUE(spec_inner(spec->train).keep);
+    T_EQ(m.vectors, 2);
+    T_EQ(m.wire, WIRE_F32);
+    T_EQ(m.every, 16);
+    T_EQ(spec->model->edition, MODEL_EDITION_MOMENTS);
+    // Values, one slot, two contributions, the values before; moments twice.
+    T_EQ(spec_kept_vectors(spec), 9);
+    wire_free(&spec->base);
+    spec = checked(
+        MOMENTS("{'type':'adam'}",
+                "'train':{'mode':'local','quorum':1,"
+                "'inner':{'moments':'store','moments_every':3,'up':'e3m0',"
+                "'closure':25}}"));
+    m = spec_moments(spec);
+    T_EQ(m.wire, WIRE_BF16);
+    T_EQ(m.every, 12); // closures
+    // Values, two slots, the sum; moments twice, of half the size.
+    T_EQ(spec_kept_vectors(spec), 6);
+    wire_free(&spec->base);
+    spec = checked(MOMENTS("{'type':'adam'}",
+                           "'train':{'mode':"
+                           "'local','inner':{'moments':'keep'}}"));
+    T_EQ(spec_moments(spec).vectors, 0);
+    wire_free(&spec->base);
+    spec = checked(MOMENTS("{'type':'adam'}", "'train':{}"));
+    T_EQ(spec_moments(spec).vectors, 0);
+    wire_free(&spec->base);
+}
+
+TEST(spec, local_refuses_moments_that_nothing_keeps)
+{
+    refused(MOMENTS("{'type':'sgd'}", "'train':{'mode':'local',"
+                                      "'inner':{'moments':'store'}}"),
+            "train.inner.moments: sgd as it is set keeps no state between "
+            "steps; leave it out");
+    refused(MOMENTS("{'type':'adam'}", "'train':{'mode':'local',"
+                                       "'inner':{'moments_every':4}}"),
+            "train.inner.moments_every: says how often moments are left with "
+            "the psservers; set train.inner.moments: store, or leave it out");
+    refused(MOMENTS("{'type':'adam'}",
+                    "'train':{'mode':'local',"
+                    "'inner':{'moments':'store','moments_every':0}}"),
+            "train.inner.moments_every: wants 1 to 1048576, got 0");
+    refused("{" NAME ",'data':{'train':{'samples':100}},'model':{'type':"
+            "'external','variables':[{'name':'w','shape':[3]}]},'train':"
+            "{'mode':'local','inner':{'moments':'store'}}}",
+            "train.inner.moments: a program has its optimizer's state itself; "
+            "take reset or keep, and save it there");
+}
+
 #define STREAM(more)                                                           \
     JOB(TEST_DATA, "'train':{'mode':'local','contributions':6,'quorum':4,"     \
                    "'fragments':4" more "}")
@@ -1521,7 +1582,8 @@ TEST(spec, local_refuses_what_fragments_cannot_do)
             "train.inner.steps / train.fragments, 25, got 50; leave it out");
     refused(STREAM(",'inner':{'moments':'reset'}"),
             "train.inner.moments: contributions of fragments, or with an "
-            "overlap, have no common beginning; take keep, or leave it out");
+            "overlap, have no common beginning; take keep or store, or leave "
+            "it out");
     refused(STREAM(",'inner':{'pace':'own'}"),
             "train.inner.pace: with train.fragments a fragment leaves after "
             "each closure, at its worker's own pace; leave it out");

@@ -249,6 +249,8 @@ static void mend(ProtobufCMessage *m, unsigned which)
                            : push->payload.len > 8
                                ? 4 * t_below((push->payload.len - 1) / 4)
                                : 0;
+        if (push->rows_bytes == 0)
+            push->moments_t = 0;
         if (push->absent.len > 0)
             push->absent.data[push->absent.len - 1] |= 1;
         push->skip = push->payload.len == 0 && push->shm == NULL &&
@@ -263,6 +265,8 @@ static void mend(ProtobufCMessage *m, unsigned which)
         if (pull->answer != NULL || (pull->tag != NULL && !pull->ids_of_tag))
             pull->payload.len = 0;
         pull->ids_of_tag &= pull->tag != NULL && pull->payload.len > 0;
+        pull->moments &=
+            pull->tag == NULL && pull->answer == NULL && pull->payload.len == 0;
         if (pull->tag != NULL) // (0,0) is refused
             pull->tag->sequence |= 1;
     }
@@ -606,6 +610,54 @@ TEST(wire_ps, rows_are_the_end_of_a_payload)
     one.len = wire_encode_push(bytes, &m, 24) + 24;
     s = slices_one(&one);
     T_FAILS(SL_EINVAL, wire_read_push(&out, &s, t_err()));
+}
+
+// With several closures, too, which rows are not (L9).
+TEST(wire_ps, moments_are_behind_the_payload)
+{
+    uint8_t bytes[WIRE_HEAD_MAX + 24] = {0};
+    struct wire_push m = a_push(), out;
+    struct sl_slice one = {bytes, 0};
+    struct sl_slices s;
+
+    m.step = 0;
+    m.absent_bytes = 0;
+    wire_push_add(&m, &(struct wire_push_key){.closure = m.closure + 1});
+    for (unsigned i = 0; i < 2; i++) {
+        m.moments_t = 70 * i;
+        m.rows_bytes = 16;
+        one.len = wire_encode_push(bytes, &m, 24) + 24;
+        s = slices_one(&one);
+        T_EQ(wire_read_push(&out, &s, NULL), i == 0 ? SL_EINVAL : SL_OK);
+    }
+    T_EQ(out.moments_t, 70);
+    T_EQ(out.rows.bytes, 16);
+    m.rows_bytes = 0;
+    one.len = wire_encode_push(bytes, &m, 24) + 24;
+    s = slices_one(&one);
+    T_FAILS(SL_EINVAL, wire_read_push(&out, &s, t_err()));
+}
+
+TEST(wire_ps, a_pull_of_moments_is_of_nothing_else)
+{
+    uint8_t bytes[WIRE_HEAD_MAX + 24] = {0};
+    struct wire_pull pull = {.job = 1, .job_incarnation = 1, .moments = true};
+    struct sl_slice one = {bytes, 0};
+    struct wire_pull got;
+    struct sl_slices s;
+
+    one.len = wire_encode_pull(bytes, &pull, 0);
+    s = slices_one(&one);
+    T_OK(wire_read_pull(&got, &s, t_err()));
+    T_TRUE(got.moments);
+    one.len = wire_encode_pull(bytes, &pull, 24) + 24;
+    s = slices_one(&one);
+    T_FAILS(SL_EINVAL, wire_read_pull(&got, &s, t_err()));
+    pull.has_tag = true;
+    pull.tag = (struct wire_tag){1, 1};
+    one.len = wire_encode_pull(bytes, &pull, 0);
+    s = slices_one(&one);
+    T_FAILS(SL_EINVAL, wire_read_pull(&got, &s, t_err()));
 }
 
 TEST(wire_ps, a_pull_has_ids_or_the_name_of_a_table)

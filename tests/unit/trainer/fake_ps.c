@@ -337,8 +337,14 @@ static enum wire_push_result count(struct fake_ps *f, struct fake_shard *s,
         s->skipped++;
     else
         apply(f, s, push, grad);
-    if (push->rows.bytes > 0)
+    if (push->moments_t > 0) {
+        T_ASSERT(push->rows.bytes <= sizeof(s->moments));
+        slices_copy(s->moments, &push->rows);
+        s->moments_bytes = push->rows.bytes;
+        s->moments_t = push->moments_t;
+    } else if (push->rows.bytes > 0) {
         apply_rows(f, s, push);
+    }
     return WIRE_PUSH_COUNTED;
 }
 
@@ -494,6 +500,24 @@ static void answer_change(struct fake_ps *f, struct rpc_call *call,
     rpc_answer(call, SL_OK, NULL, &msg);
 }
 
+// Answers with the moments that it has.
+static void answer_moments(struct rpc_call *call, const struct fake_shard *s)
+{
+    const struct wire_pull_reply reply = {.incarnation = s->incarnation,
+                                          .version = s->version,
+                                          .moments_t = s->moments_t};
+    uint8_t *copy = sl_malloc(sizeof(s->moments));
+    struct rpc_msg msg;
+
+    T_ASSERT(copy != NULL);
+    memcpy(copy, s->moments, s->moments_bytes);
+    rpc_msg_init(&msg);
+    T_ASSERT(wire_head_pull_reply(&msg, &reply, s->moments_bytes) == SL_OK);
+    rpc_msg_part(&msg, copy, s->moments_bytes);
+    rpc_msg_on_release(&msg, sl_free, copy);
+    rpc_answer(call, SL_OK, NULL, &msg);
+}
+
 static void pull_locked(struct fake_ps *f, struct rpc_call *call)
 {
     struct wire_pull_reply reply = {0};
@@ -511,6 +535,10 @@ static void pull_locked(struct fake_ps *f, struct rpc_call *call)
     }
     if (pull.payload.bytes > 0) {
         pull_rows_locked(f, call, &pull, s);
+        return;
+    }
+    if (pull.moments) {
+        answer_moments(call, s);
         return;
     }
     s->pulls += !pull.has_tag;

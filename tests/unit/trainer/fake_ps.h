@@ -56,6 +56,10 @@ struct fake_shard {
     uint64_t rows_pulls;
     uint64_t delay;       // of the last push that it counted
     uint64_t rows_before; // before_round_of of the last of them
+    // Moments that the last push brought that had some.
+    uint64_t moments_t;
+    uint8_t moments[4096];
+    size_t moments_bytes;
 };
 
 struct fake_ps;

@@ -982,6 +982,85 @@ TEST(sync_ps, a_cut_is_pulled_after_a_push_of_which_a_part_is_counted)
     world_close(&w);
 }
 
+// ---- moments
+
+#define VECTORS 2
+
+// Pulls the moments as a new optimizer would, all in one array.
+static enum sync_result pull_moments(struct world *w, float *to, uint64_t *t,
+                                     struct sl_error *err)
+{
+    const struct sync_moments m = {.gate = &w->gate,
+                                   .vectors = VECTORS,
+                                   .wire = WIRE_F32,
+                                   .to = to,
+                                   .elements = SHARDS * COUNT};
+
+    return sync_moments(w->sync, &m, t, err);
+}
+
+static void moment_of(struct fake_shard *s, float value, uint64_t t)
+{
+    float *to = (float *)(void *)s->moments;
+
+    for (unsigned i = 0; i < VECTORS * COUNT; i++)
+        to[i] = value + (i >= COUNT);
+    s->moments_bytes = VECTORS * COUNT * sizeof(float);
+    s->moments_t = t;
+}
+
+// Vector behind vector; of updates those of the shard that has seen the fewest.
+TEST(sync_ps, L9_moments_travel_with_a_push_and_are_pulled_by_another)
+{
+    float left[VECTORS * COUNT], to[VECTORS * SHARDS * COUNT];
+    struct sync_step step = {.samples = 1,
+                             .digest = 5,
+                             .rows = (const uint8_t *)left,
+                             .rows_bytes = sizeof(left),
+                             .moments_t = 30};
+    uint64_t t = 99;
+    struct world w;
+
+    world_open(&w, WIRE_F32);
+    for (unsigned i = 0; i < VECTORS * COUNT; i++)
+        left[i] = 3 + (i >= COUNT);
+    T_EQ(w.sync->ops->send(w.sync, 0, &step, false, t_err()), SYNC_OK);
+    T_EQ(w.sync->ops->send(w.sync, 1, &step, true, t_err()), SYNC_OK);
+    T_EQ(sync_settle(w.sync, t_err()), SYNC_OK);
+    w.sync->ops->close(w.sync);
+    T_EQ(pull_moments(&w, to, &t, t_err()), SYNC_OK);
+    T_EQ(t, 0); // a push that is skipped brings none
+    moment_of(&fake_ps_lock(w.ps)[1], 5, 20);
+    fake_ps_unlock(w.ps);
+    T_EQ(pull_moments(&w, to, &t, t_err()), SYNC_OK);
+    T_EQ(t, 20);
+    for (unsigned i = 0; i < VECTORS * SHARDS * COUNT; i++) {
+        unsigned vector = i / (SHARDS * COUNT), shard = i / COUNT % SHARDS;
+
+        T_NEAR(to[i], (shard == 0 ? 3 : 5) + vector, 0);
+    }
+    world_close(&w);
+}
+
+TEST(sync_ps, moments_that_do_not_fit_are_an_error)
+{
+    float to[VECTORS * SHARDS * COUNT];
+    struct sl_error err = SL_ERROR_INIT;
+    struct fake_shard *s;
+    struct world w;
+    uint64_t t;
+
+    world_open(&w, WIRE_F32);
+    w.sync->ops->close(w.sync);
+    s = fake_ps_lock(w.ps);
+    moment_of(&s[0], 1, 10);
+    s[0].moments_bytes /= 2;
+    fake_ps_unlock(w.ps);
+    T_EQ(pull_moments(&w, to, &t, &err), SYNC_FAILED);
+    T_EQ(err.code, SL_ECORRUPT);
+    world_close(&w);
+}
+
 // ---- codes
 
 // Pushes a step, and begins again: the answer has no parameters.
