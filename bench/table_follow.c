@@ -97,7 +97,7 @@ static void shard_write(struct world *w, uint32_t shard, bool second,
 static void cut_open(struct world *w, struct table_export *x, bool second)
 {
     *x = (struct table_export){.name = NULL};
-    must(w, table_export_begin(x, "users", w->dim, w->shards, &w->err),
+    must(w, table_export_begin(x, "users", w->dim, 0, w->shards, &w->err),
          "begin");
     for (uint32_t i = 0; i < w->shards; i++) {
         char name[32];

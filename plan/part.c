@@ -197,6 +197,25 @@ static enum sl_err part_plan_rows(struct part_plan *out, uint32_t servers)
     return SL_OK;
 }
 
+enum sl_err part_plan_more(struct part_plan *p, uint32_t shards)
+{
+    struct part_shard *more = sl_realloc_array(
+        p->shards, p->shard_count + shards, sizeof(*p->shards));
+
+    if (more == NULL)
+        return SL_ENOMEM;
+    p->shards = more;
+    for (uint32_t i = 0; i < shards; i++)
+        more[p->shard_count + i] =
+            (struct part_shard){.first_element = p->elements,
+                                .first_piece = p->piece_count,
+                                .server = i};
+    p->shard_count += shards;
+    if (p->servers < shards)
+        p->servers = shards;
+    return SL_OK;
+}
+
 uint32_t part_plan_empty(const struct part_plan *p)
 {
     uint32_t n = 0;

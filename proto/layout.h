@@ -52,7 +52,8 @@ struct layout {
     struct layout_piece *pieces;
     struct layout_shard *shards;
     uint32_t variables_count, pieces_count, shards_count;
-    uint64_t elements; // elements of the flat vector
+    uint32_t first_rows; // shards before this one have no rows of tables
+    uint64_t elements;   // elements of the flat vector
 };
 
 // Makes *out, for layout_release, of the variables, their pieces and the number

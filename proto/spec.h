@@ -360,6 +360,8 @@ void spec_table(Sluice__V1__Table *out, const Sluice__V1__JobSpec *spec,
 // Returns true if workers of a spec are ranks of a ring and keep the state. The
 // spec need not be checked.
 bool spec_allreduce(const Sluice__V1__JobSpec *spec);
+// Returns true if psservers keep rows of tables beside the ring.
+bool spec_ring_rows(const Sluice__V1__JobSpec *spec);
 // Returns true if a round has one contribution of each rank, however many there
 // are (train.on_resize: scale). For a spec with `train`.
 bool spec_ring_scales(const Sluice__V1__JobSpec *spec);

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+// What a shard can hold of a round (state/shard/contributions.h).
+#define CONTRIBUTIONS_OF_ROWS 1024
 #define BUCKET_BYTES (UINT64_C(4) << 20)
 #define BUCKET_BYTES_MIN 4096
 #define BUCKET_BYTES_MAX (UINT64_C(1) << 30)
@@ -15,6 +17,12 @@ bool spec_allreduce(const Sluice__V1__JobSpec *spec)
 {
     return spec->train != NULL && spec->train->mode != NULL &&
            strcmp(spec->train->mode, "allreduce") == 0;
+}
+
+bool spec_ring_rows(const Sluice__V1__JobSpec *spec)
+{
+    return spec_allreduce(spec) && spec->model != NULL &&
+           spec->model->n_tables > 0;
 }
 
 bool spec_ring_scales(const Sluice__V1__JobSpec *spec)
@@ -79,6 +87,33 @@ static enum sl_err check_round(Sluice__V1__TrainSpec *t, struct sl_error *err)
                       WIRE_CONTRIBUTIONS_MAX, err);
 }
 
+// A psserver holds the rows of a round, so it must know which closures are in
+// it before any worker is there.
+static enum sl_err check_round_of_rows(Sluice__V1__TrainSpec *t,
+                                       struct sl_error *err)
+{
+    if (t->steps_per_closure != 1)
+        return sl_fail(err, SL_EINVAL,
+                       "train.steps_per_closure: wants 1 in allreduce with "
+                       "tables, where a closure is one contribution, got %u",
+                       t->steps_per_closure);
+    if (strcmp(t->on_resize, resizes[0]) != 0)
+        return sl_fail(err, SL_EINVAL,
+                       "train.on_resize: a round of a job with tables has the "
+                       "same contributions whatever the workers; leave it out");
+    if (t->has_audit && t->audit > 0)
+        return sl_fail(err, SL_EINVAL,
+                       "train.audit: rounds of allreduce are not audited if "
+                       "the job has tables; leave it out");
+    if (!t->has_contributions && t->workers->max == 0)
+        return sl_fail(err, SL_EINVAL,
+                       "train.contributions: say how many steps are one update "
+                       "(or train.workers.max), as the job has tables");
+    SPEC_DEFAULT(t, contributions, t->workers->max);
+    return spec_range("train.contributions", t->contributions, 1,
+                      CONTRIBUTIONS_OF_ROWS, err);
+}
+
 enum sl_err spec_check_ring(Sluice__V1__JobSpec *spec, struct sl_error *err)
 {
     Sluice__V1__TrainSpec *t = spec->train;
@@ -92,6 +127,8 @@ enum sl_err spec_check_ring(Sluice__V1__JobSpec *spec, struct sl_error *err)
     rc = check_workers(t, err);
     if (rc == SL_OK)
         rc = check_round(t, err);
+    if (rc == SL_OK && spec_has_rows(spec))
+        rc = check_round_of_rows(t, err);
     SPEC_DEFAULT(t, bucket_bytes, BUCKET_BYTES);
     if (rc == SL_OK)
         rc = spec_range("train.bucket_bytes", t->bucket_bytes, BUCKET_BYTES_MIN,

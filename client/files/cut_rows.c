@@ -78,7 +78,8 @@ static enum sl_err cut_rows_next(struct row_stream *s, struct table_row *row,
 
 void cut_rows_init(struct cut_rows *r, const struct table_export *x)
 {
-    *r = (struct cut_rows){.stream = {cut_rows_next}, .x = x};
+    *r =
+        (struct cut_rows){.stream = {cut_rows_next}, .x = x, .shard = x->first};
 }
 
 void cut_rows_release(struct cut_rows *r)

@@ -357,6 +357,7 @@ static enum sl_err manifest_space(struct export *e,
                         err);
     return rc != SL_OK ? rc
                        : table_export_begin(&e->rows, e->table, table->dim,
+                                            m->layout.first_rows,
                                             m->layout.shards_count, err);
 }
 
@@ -368,7 +369,7 @@ static enum sl_err manifest_shard(struct export *e, uint32_t i,
     enum sl_err rc = cut_fs(&fs, shard->path, &e->setup, err);
 
     note_steps(e, shard->steps);
-    if (rc != SL_OK)
+    if (rc != SL_OK || (e->table != NULL && i < e->layout.first_rows))
         return rc;
     return e->table != NULL
                ? table_export_file(&e->rows, i, fs, shard->path, shard->sha256,

@@ -84,9 +84,11 @@ enum sl_err table_cut_open(struct table_export *x, struct api_client *api,
     x->reply = reply;
     rc = assemble_names_all(cut, &layout, err);
     if (rc == SL_OK)
-        rc = table_export_begin(x, name, table->dim, layout.shards_count, err);
+        rc = table_export_begin(x, name, table->dim, layout.first_rows,
+                                layout.shards_count, err);
     for (size_t i = 0; rc == SL_OK && i < cut->n_shards; i++)
-        rc = table_cut_shard(x, cut->shards[i], setup, err);
+        if (cut->shards[i]->shard >= layout.first_rows)
+            rc = table_cut_shard(x, cut->shards[i], setup, err);
     layout_release(&layout);
     return rc;
 }

@@ -24,11 +24,12 @@ struct table_part {
 };
 
 enum sl_err table_export_begin(struct table_export *x, const char *name,
-                               uint32_t dim, uint32_t shards,
+                               uint32_t dim, uint32_t first, uint32_t shards,
                                struct sl_error *err)
 {
     x->name = name;
     x->dim = dim;
+    x->first = first;
     x->shards = shards;
     x->part = sl_calloc(shards, sizeof(*x->part));
     return x->part != NULL ? SL_OK : sl_no_memory(err);
@@ -289,7 +290,7 @@ enum sl_err table_export_fetch(struct table_export *x, const char *folder,
 {
     enum sl_err rc = SL_OK;
 
-    for (uint32_t i = 0; rc == SL_OK && i < x->shards; i++)
+    for (uint32_t i = x->first; rc == SL_OK && i < x->shards; i++)
         if (x->part[i].file == NULL)
             rc = table_fetch(x, &x->part[i], folder, err);
     return rc;
@@ -315,7 +316,7 @@ static enum sl_err write_all(const struct table_export *x,
                              .space = sl_malloc_array(bytes, ROWS_AT_ONCE)};
     enum sl_err rc = w.space != NULL ? SL_OK : sl_no_memory(err);
 
-    for (uint32_t i = 0; rc == SL_OK && i < x->shards; i++) {
+    for (uint32_t i = x->first; rc == SL_OK && i < x->shards; i++) {
         const struct table_part *part = &x->part[i];
 
         rc = part->file != NULL ? write_live(&w, &part->live, err)

@@ -25,7 +25,7 @@ struct table_part; // one shard's rows
 struct table_export {
     const char *name;
     uint32_t dim;
-    uint32_t shards;
+    uint32_t first, shards;  // shards before `first` have no rows
     struct table_part *part; // owned; one for each shard
     uint64_t rows;           // rows of the shards that are named by now
     struct api_client *api;
@@ -33,10 +33,11 @@ struct table_export {
 };
 
 // Begins the export of the table `name`, with rows of `dim` numbers, from
-// `shards` shards. *x is all zeroes before, but for `api` and `reply`. Then
-// each shard is named once, by table_export_file or table_export_psserver.
+// shards [first, shards). *x is all zeroes before, but for `api` and `reply`.
+// Then each of these is named once, by table_export_file or
+// table_export_psserver.
 enum sl_err table_export_begin(struct table_export *x, const char *name,
-                               uint32_t dim, uint32_t shards,
+                               uint32_t dim, uint32_t first, uint32_t shards,
                                struct sl_error *err);
 void table_export_release(struct table_export *x); // all zeroes is allowed
 

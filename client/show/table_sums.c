@@ -7,6 +7,7 @@
 
 #include "common/base/mem.h"
 #include "plan/tables.h"
+#include "proto/spec.h"
 #include "proto/wire.h"
 
 void tables_report_release(struct tables_report *r)
@@ -77,6 +78,18 @@ static void tables_row_add(Sluice__V1__TableStatus *m,
     *growth += WIRE_KNOWN(from, rows_per_minute);
 }
 
+// Returns the number of the first shard with rows: before it are the parts of a
+// ring, which have parameters.
+static uint32_t tables_first_shard(const Sluice__V1__JobStatus *s)
+{
+    uint32_t first = 0;
+
+    while (spec_ring_rows(s->spec) && first < s->n_shards &&
+           s->shards[first]->bytes > 0)
+        first++;
+    return first;
+}
+
 // Fills a row with the sums of the shards of its psserver, or of all.
 static void tables_row_fill(struct tables_report *r, size_t row,
                             const Sluice__V1__JobStatus *s)
@@ -85,19 +98,21 @@ static void tables_row_fill(struct tables_report *r, size_t row,
     size_t table = m->figures->table;
     const Sluice__V1__TableSpec *spec = s->spec->model->tables[table];
     uint32_t buckets = spec->buckets > 0 ? spec->buckets : TABLE_BUCKETS;
-    uint32_t shards = (uint32_t)s->n_shards;
+    uint32_t first = tables_first_shard(s);
+    uint32_t shards = (uint32_t)s->n_shards - first;
     double growth = 0;
 
     for (uint32_t i = 0; i < shards; i++) {
+        const Sluice__V1__ShardStatus *shard = s->shards[first + i];
         const Sluice__V1__TableFigures *from;
 
         if (table_first(i, buckets, shards) ==
                 table_first(i + 1, buckets, shards) ||
             (m->psserver[0] != '\0' &&
-             strcmp(m->psserver, s->shards[i]->psserver) != 0))
+             strcmp(m->psserver, shard->psserver) != 0))
             continue;
         m->shards++;
-        from = tables_reported(s->shards[i], table);
+        from = tables_reported(shard, table);
         if (from != NULL)
             tables_row_add(m, from, &growth);
         else
@@ -113,7 +128,7 @@ static void tables_row_fill(struct tables_report *r, size_t row,
 // Returns true if no shard before has the same psserver.
 static bool tables_first_of(const Sluice__V1__JobStatus *s, size_t shard)
 {
-    for (size_t i = 0; i < shard; i++)
+    for (size_t i = tables_first_shard(s); i < shard; i++)
         if (strcmp(s->shards[i]->psserver, s->shards[shard]->psserver) == 0)
             return false;
     return true;
@@ -125,7 +140,7 @@ static size_t tables_psservers(const char **names,
 {
     size_t n = 0;
 
-    for (size_t i = 0; i < s->n_shards; i++)
+    for (size_t i = tables_first_shard(s); i < s->n_shards; i++)
         if (tables_first_of(s, i))
             names[n++] = s->shards[i]->psserver;
     return n;

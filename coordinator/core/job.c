@@ -79,6 +79,7 @@ unsigned job_shard_edition(const struct job *job)
            : spec_coded(job->spec)                  ? MODEL_EDITION_CODED
            : spec_open(job->spec->train)            ? MODEL_EDITION_OPEN
            : job->spec->model->n_tables == 0        ? 0
+           : spec_ring_rows(job->spec)              ? MODEL_EDITION_BESIDE_RINGS
            : spec_rows_only(job->spec)              ? MODEL_EDITION_BESIDE
            : spec_rows_wire(job->spec) == WIRE_INT8 ? MODEL_EDITION_INT8
            : spec_accumulate(job->spec) > 1         ? MODEL_EDITION_PARTS

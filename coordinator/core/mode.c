@@ -19,3 +19,9 @@ const struct mode *mode_of(const struct coord *c,
                        : c->modes[i];
     return c->modes[0];
 }
+
+bool mode_wants_psservers(const struct mode *mode,
+                          const Sluice__V1__JobSpec *spec)
+{
+    return mode->parts == NULL || spec_ring_rows(spec);
+}

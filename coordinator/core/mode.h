@@ -103,6 +103,10 @@ struct mode {
     // move on by it.
     bool (*receive)(struct coord *c, struct member *m, struct job *job,
                     const Sluice__V1__AttendUp *message);
+    // Takes the hello of a shard, which is kept in job_shard.waiting, and
+    // admits the shard when it is time. NULL: it is judged and admitted at
+    // once.
+    void (*hello)(struct coord *c, struct job *job, uint32_t shard);
     // Returns true if a worker reports a part that it cannot have: its lease
     // goes, and the report is dropped.
     bool (*refuse)(struct coord *c, struct member *m, struct job *job,
@@ -139,5 +143,9 @@ struct mode {
 // program does not know, has the first row.
 const struct mode *mode_of(const struct coord *c,
                            const Sluice__V1__JobSpec *spec);
+
+// Returns true if a job of this mode and spec has shards on psservers.
+bool mode_wants_psservers(const struct mode *mode,
+                          const Sluice__V1__JobSpec *spec);
 
 #endif

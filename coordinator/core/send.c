@@ -245,8 +245,8 @@ static enum sl_err take_sources(struct source_parts *out, const struct job *job,
         return SL_OK;
     cut = job->resume->cut->checkpoints[0];
     resume_needs(job->resume, job->shards.layout, shard, needed);
-    resume_needs_rows(job->spec->model, shard, job->shards.count,
-                      (uint32_t)cut->n_shards, needed);
+    resume_needs_rows(job->resume, job->spec->model, shard - job->shards.parts,
+                      job_psserver_shards(job), needed);
     // A shard without elements and buckets wants the counted steps alone: its
     // own, which an uneven cut needs, or those of any, as all are the same.
     if (memchr(needed, true, cut->n_shards) == NULL)
@@ -443,6 +443,11 @@ void send_place(struct coord *c, const struct member *m, struct job *job,
     spec.job_name = job->name;
     spec.job_uid = job->uid;
     spec.contributions = job->shards.evidence.round;
+    if (job->shards.parts > 0) {
+        spec.contributions = job->spec->train->contributions;
+        spec.decided = true;
+        spec.first_rows = job->shards.parts;
+    }
     spec.down = spec_down_code(job->spec);
     spec.open_contributions = job->shards.evidence.open;
     spec.directions = spec_directions(job->spec->train);
@@ -468,6 +473,7 @@ void send_admit(struct coord *c, const struct member *m, const struct job *job,
                 uint32_t shard)
 {
     Sluice__V1__Admit msg = SLUICE__V1__ADMIT__INIT;
+    Sluice__V1__Tag base = wire_tag_msg(job->ring.base);
     struct rows_quota_parts quota;
     DOWN(down, ADMIT, admit, &msg);
 
@@ -476,12 +482,17 @@ void send_admit(struct coord *c, const struct member *m, const struct job *job,
     msg.shard = shard;
     msg.incarnation = job->shards.evidence.shard[shard].incarnation;
     msg.map_version = job->map.version;
+    if (job->shards.parts > 0) {
+        msg.base_tag = &base;
+        msg.skip = job->ring.base_skipped;
+    }
     msg.rows = rows_quota_say(c, &quota, job);
     send_down(c, m->id, &down);
 }
 
-void send_refuse(struct coord *c, const struct member *m, uint64_t job,
-                 uint32_t shard, const char *why, const struct wire_tag *load)
+static void send_refusal(struct coord *c, const struct member *m, uint64_t job,
+                         uint32_t shard, const char *why,
+                         const struct wire_tag *load, bool exact)
 {
     Sluice__V1__Refuse msg = SLUICE__V1__REFUSE__INIT;
     Sluice__V1__Tag tag =
@@ -495,7 +506,21 @@ void send_refuse(struct coord *c, const struct member *m, uint64_t job,
     msg.shard = shard;
     msg.why = (char *)why;
     msg.load = load == NULL ? NULL : &tag;
+    msg.exact = exact;
     send_down(c, m->id, &down);
+}
+
+void send_refuse(struct coord *c, const struct member *m, uint64_t job,
+                 uint32_t shard, const char *why, const struct wire_tag *load)
+{
+    send_refusal(c, m, job, shard, why, load, false);
+}
+
+void send_reload(struct coord *c, const struct member *m, const struct job *job,
+                 uint32_t shard)
+{
+    send_refusal(c, m, job->id, shard, "R9: the ring goes back to the last cut",
+                 &job->shards.list[shard].cut, true);
 }
 
 void send_close_round(struct coord *c, const struct member *m,
@@ -509,6 +534,11 @@ void send_close_round(struct coord *c, const struct member *m,
     msg.job_incarnation = job->incarnation;
     msg.shard = shard;
     msg.closure = closure;
+    if (job->shards.parts > 0) {
+        msg.generation = job->ring.generation;
+        msg.rounds = job->rounds.counted;
+        msg.skip = job->rounds.skipped;
+    }
     send_down(c, m->id, &down);
 }
 

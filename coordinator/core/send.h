@@ -35,7 +35,8 @@ Sluice__V1__SourceFile send_weights(const struct job *job);
 void send_place(struct coord *c, const struct member *m, struct job *job,
                 uint32_t shard);
 
-// Admits the shard at its newest incarnation, which the journal has (I1).
+// Admits the shard at its newest incarnation, which the journal has (I1);
+// beside a ring, with the base of the ring's generation.
 void send_admit(struct coord *c, const struct member *m, const struct job *job,
                 uint32_t shard);
 
@@ -44,8 +45,14 @@ void send_admit(struct coord *c, const struct member *m, const struct job *job,
 void send_refuse(struct coord *c, const struct member *m, uint64_t job,
                  uint32_t shard, const char *why, const struct wire_tag *load);
 
+// Has psserver m load the last cut of a shard beside a ring, and no newer file
+// (R9).
+void send_reload(struct coord *c, const struct member *m, const struct job *job,
+                 uint32_t shard);
+
 // Tells psserver m to end the round of the shard that holds this closure's
-// contribution (L2).
+// contribution (L2); beside a ring, that the round which was counted last is
+// decided (R8).
 void send_close_round(struct coord *c, const struct member *m,
                       const struct job *job, uint32_t shard, uint64_t closure);
 // Asks psserver m to say hello for the shard once more, with its counted set

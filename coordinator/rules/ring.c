@@ -224,7 +224,7 @@ void ring_open(struct ring *r, uint64_t generation)
 
         rank->in = true;
         rank->copies = rank->able = false;
-        rank->answered = rank->holds = rank->ready = false;
+        rank->answered = rank->holds = rank->ready = rank->skipped = false;
         rank->tag = (struct wire_tag){0, 0};
         rank->rounds = rank->accuses = 0;
     }
@@ -282,21 +282,29 @@ bool ring_answered(const struct ring *r)
     return true;
 }
 
-void ring_choose(struct ring *r, struct wire_tag cut)
+struct wire_tag ring_highest(const struct ring *r)
 {
-    struct wire_tag base = {0, 0};
+    struct wire_tag tag = {0, 0};
+
+    for (uint32_t i = 0; i < r->count; i++) {
+        if (r->rank[i].in && wire_tag_cmp(r->rank[i].tag, tag) > 0)
+            tag = r->rank[i].tag;
+    }
+    return tag;
+}
+
+void ring_choose(struct ring *r, struct wire_tag cut, bool back)
+{
+    struct wire_tag base = ring_highest(r);
 
     assert(ring_answered(r));
-    for (uint32_t i = 0; i < r->count; i++) {
-        if (r->rank[i].in && wire_tag_cmp(r->rank[i].tag, base) > 0)
-            base = r->rank[i].tag;
-    }
     r->base_is_file = base.incarnation == 0;
-    if (wire_tag_cmp(cut, base) > 0) {
+    if (back || wire_tag_cmp(cut, base) > 0) {
         base = cut;
         r->base_is_file = true;
     }
     r->base = base;
+    r->base_skipped = false;
     for (uint32_t i = 0; i < r->count; i++) {
         struct ring_rank *rank = &r->rank[i];
 
@@ -304,6 +312,7 @@ void ring_choose(struct ring *r, struct wire_tag cut)
         rank->holds =
             rank->in && !r->base_is_file && wire_tag_cmp(rank->tag, base) == 0;
         rank->rounds = base.sequence;
+        r->base_skipped = r->base_skipped || (rank->holds && rank->skipped);
     }
     r->progress = r->highest = base.sequence; // R5
     r->state = RING_COPYING;

@@ -63,6 +63,7 @@ struct ring_rank {
     bool in;             // member of the present generation, else a newcomer
     bool answered;       // tag holds
     bool holds;          // COPYING: its state is the base
+    bool skipped;        // the last round of that state was, as it said
     bool ready;          // the base is in place
     struct wire_tag tag; // its state, as it answered
     uint64_t rounds;     // rounds that it has reported in this generation
@@ -80,6 +81,7 @@ struct ring {
     bool torn;            // a member left: the others wait for ever
     struct wire_tag base; // base of this generation, valid from COPYING on
     bool base_is_file;    // no member holds it: it is the last cut, or the seed
+    bool base_skipped;    // its last round was skipped, as a holder said
     uint64_t most;        // rounds that any state of the job can have
     // last round of this generation: set by the caller once the base says how
     // many are left, until then `most`
@@ -172,10 +174,14 @@ enum sl_err ring_answer(struct ring *r, uint64_t member, uint64_t generation,
 // them have answered.
 bool ring_answered(const struct ring *r);
 
+// Returns the highest tag that a member has answered; (0, 0): none has a state.
+struct wire_tag ring_highest(const struct ring *r);
+
 // Chooses the base of the generation, r->base (R3, R5), and makes the ring
 // COPYING. ring_answered must be true (asserted). `cut` is the tag of the last
-// cut, (0, 0) without one. No manifest of the job may be under way (K5).
-void ring_choose(struct ring *r, struct wire_tag cut);
+// cut, (0, 0) without one; `back`: it is the base, whatever members have (R9).
+// No manifest of the job may be under way (K5).
+void ring_choose(struct ring *r, struct wire_tag cut, bool back);
 
 // Notes that the base is in place at this member, while COPYING, once. When all
 // members are ready the ring is RUNNING. Returns SL_OK; SL_ESTALE as above;

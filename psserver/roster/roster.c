@@ -20,9 +20,6 @@
 
 #define RETRY_MS 10000 // pause before a failed shard is loaded again
 
-#define HOLD_PAIRS "job=%" PRIu64 " shard=%" PRIu32
-#define HOLD_VALUES(h) (h)->spec->job, (h)->spec->shard
-
 // ---- lifetimes
 
 enum sl_err roster_new(struct roster **out, const struct roster_setup *setup)
@@ -134,7 +131,7 @@ bool roster_term(struct roster *r, uint64_t term)
     return true;
 }
 
-static bool term_holds(struct roster *r, uint64_t term, const char *what)
+bool roster_term_holds(struct roster *r, uint64_t term, const char *what)
 {
     if (roster_term(r, term))
         return true;
@@ -181,6 +178,7 @@ struct load {
     struct hosted *hosted;
     struct plan plan; // moves into the shard
     struct wire_tag at_least;
+    bool exact;
     struct shard *shard;
     _Atomic bool stop; // the load is to end early
     enum sl_err rc;
@@ -241,8 +239,8 @@ static void load_work(void *arg)
     if (load->rc == SL_OK)
         load->shard->chain.most = setup->deltas;
     if (load->rc == SL_OK)
-        load->rc = snap_load(setup->fs, h->folder, load->at_least, load->shard,
-                             passed_over, h, &load->err);
+        load->rc = snap_load(setup->fs, h->folder, load->at_least, load->exact,
+                             load->shard, passed_over, h, &load->err);
     if (load->rc == SL_OK && from_sources(load->shard))
         load->rc = snap_sources(&from, load->shard, &load->err);
     // Counts too large for a message would end the stream, and that of all
@@ -368,6 +366,7 @@ static void start_load(struct hosted *h)
     if (load != NULL) {
         load->hosted = h;
         load->at_least = h->at_least;
+        load->exact = h->exact;
         rc = plan_read(&load->plan, h->spec, &err);
     }
     if (rc == SL_OK) {
@@ -390,10 +389,10 @@ static void start_load(struct hosted *h)
     hosted_fail_load(h, &err, NULL);
 }
 
-// Loads the newest snapshot, and drops the memory if there is any.
-static void load_anew(struct hosted *h)
+void hosted_load_anew(struct hosted *h)
 {
     hosted_empty(h);
+    h->later_round = 0;
     if (h->state == HOSTED_LOADING)
         h->again = true;
     else
@@ -464,12 +463,13 @@ void roster_place(struct roster *r, const Sluice__V1__Place *m)
     struct wire_tag at_least = wire_tag_of(m->at_least);
     struct hosted *h;
 
-    if (!term_holds(r, m->term, "Place"))
+    if (!roster_term_holds(r, m->term, "Place"))
         return;
     h = hosted_for(r, m->shard);
     if (h == NULL)
         return;
     h->at_least = at_least;
+    h->exact = false;
     note_quota(m->shard->rows);
     switch (h->state) {
     case HOSTED_LOADING:
@@ -481,7 +481,7 @@ void roster_place(struct roster *r, const Sluice__V1__Place *m)
         break;
     case HOSTED_LOADED:
         if (wire_tag_cmp(h->shard->from, at_least) < 0)
-            load_anew(h);
+            hosted_load_anew(h);
         else
             hosted_send_hello(h);
         break;
@@ -491,11 +491,42 @@ void roster_place(struct roster *r, const Sluice__V1__Place *m)
     }
 }
 
+void hosted_applied(struct hosted *h)
+{
+    const struct roster_setup *setup = &h->roster->setup;
+
+    if (setup->applied != NULL)
+        setup->applied(setup->applied_arg, h->shard);
+}
+
+// Settles a shard beside a ring with the base in the message. Returns false if
+// that cannot be: then it is loaded anew, and its hello tells.
+static bool hosted_settle(struct hosted *h, const Sluice__V1__Admit *m)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    enum sl_err rc =
+        m->base_tag == NULL
+            ? sl_fail(&err, SL_EINVAL, "it names no base")
+            : shard_settle(h->shard, m->incarnation, wire_tag_of(m->base_tag),
+                           m->skip, &err);
+
+    if (rc == SL_OK) {
+        h->later_round = 0; // of the generation before (R6)
+        hosted_applied(h);
+        return true;
+    }
+    LOG(ERROR, "shard does not fit the base of the ring",
+        HOLD_PAIRS " generation=%" PRIu64 " error=%s reason=%s", HOLD_VALUES(h),
+        m->incarnation, sl_err_name(rc), err.text);
+    hosted_load_anew(h);
+    return false;
+}
+
 void roster_admit(struct roster *r, const Sluice__V1__Admit *m)
 {
     struct hosted *h = pairmap_get(&r->hosted, m->job, m->shard);
 
-    if (!term_holds(r, m->term, "Admit") || h == NULL)
+    if (!roster_term_holds(r, m->term, "Admit") || h == NULL)
         return;
     // A shard that is loading now is not the one that the coordinator admits: a
     // hello follows when it is loaded.
@@ -516,7 +547,10 @@ void roster_admit(struct roster *r, const Sluice__V1__Admit *m)
     HISTORY("admit_heard",
             "job=%" PRIu64 " shard=%u incarnation=%" PRIu64 " term=%" PRIu64,
             m->job, m->shard, m->incarnation, m->term);
-    shard_admit(h->shard, m->incarnation);
+    if (!h->shard->plan.decided)
+        shard_admit(h->shard, m->incarnation);
+    else if (!hosted_settle(h, m))
+        return;
     if (m->incarnation > h->bore)
         h->bore = m->incarnation;
     if (h->state == HOSTED_ADMITTED)
@@ -531,20 +565,9 @@ void roster_hello(struct roster *r, const Sluice__V1__HelloWanted *m)
 {
     struct hosted *h = pairmap_get(&r->hosted, m->job, m->shard);
 
-    if (term_holds(r, m->term, "HelloWanted") && h != NULL &&
+    if (roster_term_holds(r, m->term, "HelloWanted") && h != NULL &&
         h->state == HOSTED_ADMITTED)
         hosted_send_hello(h);
-}
-
-void roster_close_round(struct roster *r, const Sluice__V1__CloseRound *m)
-{
-    struct hosted *h = pairmap_get(&r->hosted, m->job, m->shard);
-
-    if (!term_holds(r, m->term, "CloseRound") || h == NULL ||
-        h->state != HOSTED_ADMITTED)
-        return;
-    (void)shard_close_round(h->shard, m->job_incarnation, m->closure);
-    hosted_send_counted(h, m->closure + 1);
 }
 
 // Taken before its admission, too: so the calls that it then answers find the
@@ -555,8 +578,8 @@ void roster_rates(struct roster *r, const Sluice__V1__Rates *m)
     struct sl_error err = SL_ERROR_INIT;
     struct rates rates;
 
-    if (!term_holds(r, m->term, "Rates") || h == NULL || h->shard == NULL ||
-        h->spec->job_uid != m->job_uid || m->n_rates == 0)
+    if (!roster_term_holds(r, m->term, "Rates") || h == NULL ||
+        h->shard == NULL || h->spec->job_uid != m->job_uid || m->n_rates == 0)
         return;
     if (plan_rates(&rates, m->rates, m->n_rates, &err) != SL_OK) {
         LOG(ERROR, "rates not taken", HOLD_PAIRS " why=%s", HOLD_VALUES(h),
@@ -571,11 +594,18 @@ void roster_rates(struct roster *r, const Sluice__V1__Rates *m)
     hosted_send_rates(h, rates.step[rates.count - 1].closure);
 }
 
+static bool hosted_is_new_enough(const struct hosted *h)
+{
+    int order = wire_tag_cmp(h->shard->from, h->at_least);
+
+    return h->exact ? order == 0 : order >= 0;
+}
+
 void roster_refuse(struct roster *r, const Sluice__V1__Refuse *m)
 {
     struct hosted *h = pairmap_get(&r->hosted, m->job, m->shard);
 
-    if (!term_holds(r, m->term, "Refuse") || h == NULL)
+    if (!roster_term_holds(r, m->term, "Refuse") || h == NULL)
         return;
     LOG(WARN, "shard refused", HOLD_PAIRS " reason=%s reload=%d",
         HOLD_VALUES(h), m->why, m->load != NULL);
@@ -584,14 +614,14 @@ void roster_refuse(struct roster *r, const Sluice__V1__Refuse *m)
         return;
     }
     h->at_least = wire_tag_of(m->load);
+    h->exact = m->exact;
     h->failure.text[0] = '\0';
     // A snapshot loaded meanwhile is new enough, and its hello is on its way:
     // loading once more would let the coordinator admit, and believe, a memory
     // that is gone.
-    if (h->state == HOSTED_LOADED &&
-        wire_tag_cmp(h->shard->from, h->at_least) >= 0)
+    if (h->state == HOSTED_LOADED && hosted_is_new_enough(h))
         return;
-    load_anew(h);
+    hosted_load_anew(h);
 }
 
 // ---- heartbeats

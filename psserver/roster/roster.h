@@ -67,6 +67,10 @@ struct roster_setup {
     void (*send)(void *arg, const Sluice__V1__AttendUp *up);
     void *arg;
     unsigned deltas; // most, behind a whole snapshot (T10)
+    // Hears on the loop that a round of the shard was applied because a message
+    // said so. NULL: nothing has to.
+    void (*applied)(void *arg, struct shard *shard);
+    void *applied_arg;
     // Folders that weights are read from (snap.h); NULL: wherever `fs` finds
     // them.
     const struct roots *weights;
@@ -100,7 +104,8 @@ void roster_attached(struct roster *r);
 void roster_place(struct roster *r, const Sluice__V1__Place *m);
 // Admits a loaded shard, or renews it, as the incarnation in the message. A
 // loaded memory must get a newer one than any before it (I1); else an error is
-// logged.
+// logged. A shard beside a ring is settled with the base in the message
+// (shard_settle), and loaded anew if that cannot be.
 void roster_admit(struct roster *r, const Sluice__V1__Admit *m);
 // Sets all learning rates that callbacks have reduced (D1), before or after the
 // admission, and tells the coordinator that the shard has them. Rates for
@@ -108,19 +113,22 @@ void roster_admit(struct roster *r, const Sluice__V1__Admit *m);
 // that do not hold, which are logged.
 void roster_rates(struct roster *r, const Sluice__V1__Rates *m);
 // Drops the shard; if the message names a snapshot, loads it anew instead, at
-// least that new, unless such a one was loaded meanwhile.
+// least that new (`exact`: that one), unless such a one was loaded meanwhile.
 void roster_refuse(struct roster *r, const Sluice__V1__Refuse *m);
 // Sends the hello of an admitted shard again.
 void roster_hello(struct roster *r, const Sluice__V1__HelloWanted *m);
 // Ends the open round that holds the contribution of the message's closure, if
 // an admitted shard has one (L2); reports what the shard has counted in any
-// case. Waits for the shard's lock, and for the update.
+// case. Waits for the shard's lock, and for the update. Of a shard beside a
+// ring the round that the message decides (shard_decide); it is loaded anew if
+// it does not hold that, and reports nothing.
 void roster_close_round(struct roster *r, const Sluice__V1__CloseRound *m);
 // Writes a snapshot of the shard and reports it; if one is being written,
 // afterwards. A newer request takes the place of one that waits, and the latter
 // is reported as not written. If the shard is not held here, or not admitted,
 // that is reported. A request that is under way or waits already changes
-// nothing.
+// nothing. A snapshot of a shard beside a ring is of the round in the message,
+// and waits for it.
 void roster_snapshot(struct roster *r, const Sluice__V1__SnapshotRequest *m);
 // Deletes the snapshots of an admitted shard that the message does not protect
 // (K3).

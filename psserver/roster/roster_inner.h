@@ -19,6 +19,10 @@
 #include "psserver/roster/roster.h"
 #include "state/snap/snap.h"
 
+// The shard that a line of the log is about.
+#define HOLD_PAIRS "job=%" PRIu64 " shard=%" PRIu32
+#define HOLD_VALUES(h) (h)->spec->job, (h)->spec->shard
+
 enum hosted_state {
     HOSTED_LOADING,
     HOSTED_LOADED,
@@ -49,6 +53,7 @@ struct hosted {
     enum hosted_state state;
     Sluice__V1__ShardSpec *spec; // owned
     struct wire_tag at_least;    // oldest snapshot that will do (K7)
+    bool exact;                  // and newer ones will not
     char *folder;                // folder of its snapshots; owned
     struct shard *shard;         // LOADED, ADMITTED: a reference
     // the highest incarnation that a memory of this shard had in this process
@@ -71,6 +76,9 @@ struct hosted {
     const struct snapping *snapping; // snapshot being written, or NULL
     bool wanted;                     // another snapshot is asked for
     uint64_t wanted_incarnation, wanted_request;
+    // Beside a ring: the request for a snapshot after round `later_round`; 0:
+    // none.
+    uint64_t later_round, later_request;
     bool save;            // roster_save waits for the end of `snapping`
     uint64_t saved_steps; // steps counted in its newest durable snapshot
     uint64_t saved_ms;    // time when that was written or loaded
@@ -97,6 +105,17 @@ void hosted_unpin(struct hosted *h);
 // Takes a shard out of the roster and the store; its jobs on the pool end by
 // themselves, and `h` is freed here unless one has a pin.
 void hosted_drop(struct hosted *h);
+
+// Returns true, and notes the term, if it is not below the newest seen; else
+// logs that `what` is ignored (I5).
+bool roster_term_holds(struct roster *r, uint64_t term, const char *what);
+// Loads the newest snapshot, and drops the memory if there is any.
+void hosted_load_anew(struct hosted *h);
+// Tells those that wait for a round of the shard that one was applied.
+void hosted_applied(struct hosted *h);
+// Beside a ring: takes the snapshot that waits for the present round; called
+// behind each round (roster_snap.c).
+void hosted_reached(struct hosted *h);
 
 // Sends the hello of a shard that is not LOADING: its counts, and if it is
 // ADMITTED its incarnation; or why it failed, also if its counts are too large

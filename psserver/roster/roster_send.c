@@ -100,7 +100,9 @@ void hosted_send_hello(struct hosted *h)
 {
     Sluice__V1__ShardHello m = SLUICE__V1__SHARD_HELLO__INIT;
     struct sl_error err = SL_ERROR_INIT;
+    Sluice__V1__Tag base = SLUICE__V1__TAG__INIT;
     struct shard_brief brief;
+    struct shard_ring ring;
     enum sl_err rc;
 
     m.job = h->spec->job;
@@ -115,6 +117,13 @@ void hosted_send_hello(struct hosted *h)
     if (h->state == HOSTED_ADMITTED) {
         shard_brief(h->shard, true, &brief);
         m.live_incarnation = brief.incarnation;
+    }
+    if (h->state == HOSTED_ADMITTED && h->shard->plan.decided) {
+        shard_ring(h->shard, &ring);
+        base = wire_tag_msg(ring.base);
+        m.rounds = ring.rounds;
+        m.base_tag = &base;
+        m.whole = ring.whole;
     }
     rc = send_memory(h, &m, &err);
     if (rc == SL_ERANGE)

@@ -24,6 +24,9 @@ struct snapping {
     char *folder;        // owned
     uint64_t incarnation, request;
     bool save; // roster_save waits for it
+    // Beside a ring: the instant, which is taken on the loop, between two
+    // rounds.
+    struct shard_image image;
     enum sl_err rc;
     struct sl_error err;
     struct snap_written written;
@@ -32,6 +35,7 @@ struct snapping {
 
 static void snapping_free(struct snapping *s)
 {
+    shard_image_release(&s->image);
     shard_unref(s->shard);
     snap_written_release(&s->written);
     sl_free(s->folder);
@@ -41,11 +45,18 @@ static void snapping_free(struct snapping *s)
 static void snapping_write_file(void *arg)
 {
     struct snapping *s = arg;
+    struct fs *fs = s->hosted->roster->setup.fs;
 
     s->rc = roster_store(s->hosted->roster, &s->err);
-    if (s->rc == SL_OK)
-        s->rc = snap_write(s->hosted->roster->setup.fs, s->folder, s->shard,
-                           s->incarnation, &s->written, &s->err);
+    if (s->rc != SL_OK)
+        return;
+    if (s->image.shard == NULL) {
+        s->rc = snap_write(fs, s->folder, s->shard, s->incarnation, &s->written,
+                           &s->err);
+        return;
+    }
+    s->rc = snap_write_image(fs, s->folder, &s->image, &s->written, &s->err);
+    shard_image_release(&s->image);
 }
 
 // Writes a snapshot; on a pool thread. In the background, unless the server
@@ -203,7 +214,11 @@ static void hosted_start_snapshot(struct hosted *h, uint64_t incarnation,
         s->incarnation = incarnation;
         s->request = request;
         s->save = save;
-        rc = start_work(h, s);
+        rc = !h->shard->plan.decided
+                 ? SL_OK
+                 : shard_freeze(h->shard, incarnation, &s->image, &err);
+        if (rc == SL_OK)
+            rc = start_work(h, s);
     }
     if (rc == SL_OK)
         return;
@@ -216,6 +231,49 @@ static void hosted_start_snapshot(struct hosted *h, uint64_t incarnation,
         one_saved(h->roster);
 }
 
+// ---- beside a ring
+
+void hosted_reached(struct hosted *h)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct shard_brief brief;
+    struct shard_ring ring;
+    uint64_t steps = schedule_steps(&h->shard->plan.schedule);
+
+    if (h->later_round == 0)
+        return;
+    shard_ring(h->shard, &ring);
+    shard_brief(h->shard, true, &brief);
+    if (ring.rounds < h->later_round && brief.steps < steps)
+        return;
+    if (ring.rounds > h->later_round)
+        sl_fail(&err, SL_ESTALE, "that round is past");
+    else if (h->snapping != NULL)
+        sl_fail(&err, SL_EBUSY, "the snapshot before is being written");
+    if (err.text[0] != '\0')
+        send_failed(h, h->later_request, &err);
+    else
+        hosted_start_snapshot(h, brief.incarnation, h->later_request, false);
+    h->later_round = 0;
+}
+
+// Takes a request for the state after a round; another one takes its place.
+static bool hosted_later(struct hosted *h, const Sluice__V1__SnapshotRequest *m)
+{
+    struct shard_brief brief;
+
+    if (m->at_round == 0 || h->state != HOSTED_ADMITTED ||
+        !h->shard->plan.decided)
+        return false;
+    shard_brief(h->shard, true, &brief);
+    if (brief.incarnation != m->incarnation)
+        return false; // and the snapshot fails by that
+    h->later_round = m->at_round;
+    h->later_request = m->request;
+    hosted_reached(h);
+    return true;
+}
+
 void roster_snapshot(struct roster *r, const Sluice__V1__SnapshotRequest *m)
 {
     struct hosted *h = pairmap_get(&r->hosted, m->job, m->shard);
@@ -226,6 +284,8 @@ void roster_snapshot(struct roster *r, const Sluice__V1__SnapshotRequest *m)
                                 "this psserver does not hold the shard");
         return;
     }
+    if (hosted_later(h, m))
+        return;
     if (h->snapping == NULL) {
         hosted_start_snapshot(h, m->incarnation, m->request, false);
         return;

@@ -821,6 +821,11 @@ void shards_api_stop(struct shards_api *api)
         loop_run(api->setup.loop);
 }
 
+void shards_api_applied(void *api, struct shard *shard)
+{
+    rounds_applied(&((struct shards_api *)api)->rounds, shard);
+}
+
 void shards_api_free(struct shards_api *api)
 {
     if (api == NULL)

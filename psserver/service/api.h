@@ -52,6 +52,10 @@ enum sl_err shards_api_new(struct shards_api **out,
 // Returns the methods for rpc_server_new; they point at `api`.
 struct rpc_table shards_api_table(struct shards_api *api);
 
+// Answers the pulls that wait for a round of the shard, as one was applied by a
+// message of the coordinator. `api` is a struct shards_api.
+void shards_api_applied(void *api, struct shard *shard);
+
 // Writes the figures of calls.
 void shards_api_measure(const struct shards_api *api, struct expo *e);
 

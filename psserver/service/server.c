@@ -297,6 +297,8 @@ static enum sl_err psserver_start_control(struct psserver *s,
         .membership = &s->membership,
         .send = attendance_send,
         .deltas = (unsigned)conf_int(c, "deltas"),
+        .applied = shards_api_applied,
+        .applied_arg = s->api,
         .weights = s->weights != NULL ? s->weights : roots_all(),
         .weights_secret = s->weights == NULL && daemon_tls(s->daemon) != NULL};
     enum sl_err rc;

@@ -63,7 +63,7 @@ uint64_t contributions_round(const struct schedule *s, uint32_t most,
     return first;
 }
 
-static void contributions_clear(struct contributions *c)
+void contributions_clear(struct contributions *c)
 {
     for (uint32_t i = 0; i < c->most; i++)
         contributions_let_go(c, &c->slots[i]);

@@ -84,6 +84,9 @@ uint64_t contributions_round(const struct schedule *s, uint32_t most,
 // another round. Does nothing if that one is open.
 void contributions_open(struct contributions *c, uint64_t first);
 
+// Drops all that is held.
+void contributions_clear(struct contributions *c);
+
 // Returns true if the contribution of `closure` is held.
 bool contributions_has(const struct contributions *c, uint64_t closure);
 

@@ -197,6 +197,11 @@ static enum sl_err read_schedule(struct plan *p,
                        p->schedule.epochs, PLAN_MAX_EPOCHS);
     if (p->contributions > 0 && p->open > 0)
         return sl_fail(err, SL_EINVAL, "rounds of two kinds");
+    if (p->decided && (p->contributions == 0 || spec->n_pieces > 0))
+        return sl_fail(err, SL_EINVAL,
+                       "a shard beside a ring has rounds, and rows alone; this "
+                       "one has %u contributions and %zu pieces",
+                       p->contributions, spec->n_pieces);
     if (most > CONTRIBUTIONS_MOST ||
         (most > 0 && p->schedule.steps_per_closure != 1))
         return sl_fail(err, SL_EINVAL,
@@ -312,6 +317,7 @@ enum sl_err plan_read(struct plan *out, const Sluice__V1__ShardSpec *spec,
         .seed = spec->seed,
         .shard = spec->shard,
         .contributions = spec->contributions,
+        .decided = spec->decided,
         .open = spec->open_contributions,
         .directions = spec->directions,
     };

@@ -112,6 +112,7 @@ struct plan {
     struct rates rates; // rates that callbacks had reduced at its start
     struct stale_rule stale;
     uint32_t contributions; // slots of a round; 0: each step is an update
+    bool decided;           // its rounds are those of a ring (shard_decide)
     enum wire_type down;    // code of what workers are sent; WIRE_F32: all
     struct coded coded;     // form of its coded payloads
     uint32_t open;    // most contributions of an open round; 0: there is none
@@ -123,6 +124,7 @@ struct plan {
     struct plan_source *sources; // sources of its start, instead of the seed
     size_t source_count;
     uint32_t shards;           // of the job; 0: not said, and without tables
+    uint32_t first_rows;       // shards before this one have no rows
     struct plan_table *tables; // all of the job, in the order of their numbers
     size_t table_count;
     char *tenant; // owned; pays for their rows; NULL: not known, or no tables

@@ -78,8 +78,8 @@ static enum sl_err read_table(struct rowset_spec *out,
         .table = number,
         .dim = m->dim,
         .buckets = m->buckets,
-        .shard = spec->shard,
-        .shards = spec->shards,
+        .shard = spec->shard - spec->first_rows,
+        .shards = spec->shards - spec->first_rows,
         .seed = spec->seed,
         .scale = m->scale,
         .min_count = m->min_count,
@@ -153,8 +153,14 @@ enum sl_err plan_read_tables(struct plan *p, const Sluice__V1__ShardSpec *spec,
     enum sl_err rc;
 
     p->shards = spec->shards;
+    p->first_rows = spec->first_rows;
     if (spec->n_tables == 0)
         return SL_OK;
+    if (spec->first_rows > 0 &&
+        (spec->first_rows > spec->shard || spec->shard >= spec->shards))
+        return sl_fail(err, SL_EINVAL,
+                       "shards of rows are %u to %u, and this is %u",
+                       spec->first_rows, spec->shards, spec->shard);
     if (spec->rows != NULL &&
         (p->tenant = sl_strdup(spec->rows->tenant)) == NULL)
         return sl_no_memory(err);

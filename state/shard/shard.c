@@ -159,9 +159,8 @@ void shard_rates(struct shard *s, const struct rates *rates)
     pthread_mutex_unlock(&s->lock);
 }
 
-void shard_admit(struct shard *s, uint64_t incarnation)
+static void shard_admit_locked(struct shard *s, uint64_t incarnation)
 {
-    pthread_mutex_lock(&s->lock);
     if (incarnation > s->incarnation) {
         if (s->incarnation == 0)
             mirror_begin(&s->mirror, s->memory.values);
@@ -172,6 +171,12 @@ void shard_admit(struct shard *s, uint64_t incarnation)
                 WHICH_OF(s), s->from.incarnation, s->from.sequence,
                 counted_steps(&s->once.counted));
     }
+}
+
+void shard_admit(struct shard *s, uint64_t incarnation)
+{
+    pthread_mutex_lock(&s->lock);
+    shard_admit_locked(s, incarnation);
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -267,11 +272,20 @@ static void counted_bits_locked(const struct shard *s, uint64_t closure,
             reply->counted[i / 8] |= (uint8_t)(1u << (i % 8));
 }
 
-// The first closure of the open round, and how many it has.
+// The first closure of the open round, and how many it has. A ring's round is
+// of the next closures that are not counted, and of one epoch (R4).
 static uint64_t open_round_locked(const struct shard *s, uint32_t *count)
 {
-    return contributions_round(&s->plan.schedule, s->plan.contributions,
-                               counted_low(&s->once.counted), count);
+    uint64_t low = counted_low(&s->once.counted), each, left;
+
+    if (s->plan.decided) {
+        each = schedule_closures_per_epoch(&s->plan.schedule);
+        left = each - low % each;
+        *count = (uint32_t)sl_min(left, s->plan.contributions);
+        return low;
+    }
+    return contributions_round(&s->plan.schedule, s->plan.contributions, low,
+                               count);
 }
 
 // Sync: a round before that of this closure is open (Y4). What is counted is
@@ -541,9 +555,7 @@ static void apply_round_locked(struct shard *s, const struct whole_round *w,
 }
 
 // The round is whole: one update, and all of its keys (Y2).
-static void close_round_locked(struct shard *s, const struct wire_push *push,
-                               struct whole_round *w,
-                               struct wire_push_reply *reply, void *values)
+static void close_round_locked(struct shard *s, struct whole_round *w)
 {
     uint64_t version = once_version(&s->once), largest;
     struct mean mean;
@@ -564,8 +576,6 @@ static void close_round_locked(struct shard *s, const struct wire_push *push,
             WHICH "first=%" PRIu64 " most=%u keys=%u steps=%" PRIu64,
             WHICH_OF(s), s->contributions.first, s->contributions.most, count,
             counted_steps(&s->once.counted));
-    copy_locked(s, push->wire, values);
-    reply->result = WIRE_PUSH_COUNTED;
 }
 
 // How many of the open round are not counted.
@@ -648,22 +658,136 @@ static enum sl_err contribute_locked(struct shard *s,
     contributions_open(&s->contributions, w.first);
     missing = shard_missing_locked(s, w.first, w.slots);
     if (!contributions_has(&s->contributions, push->closure)) {
-        rc = hold_locked(s, push, rows, &step,
-                         s->contributions.held + 1 >= missing, err);
+        rc = hold_locked(
+            s, push, rows, &step,
+            s->contributions.held + 1 >= missing && !s->plan.decided, err);
         if (rc == SL_OK)
             moments_hold(&s->moments);
     }
     if (rc != SL_OK)
         return rc;
-    if (s->contributions.held < missing) {
+    if (s->contributions.held < missing || s->plan.decided) {
         reply->result = WIRE_PUSH_HELD;
         return SL_OK;
     }
     rc = whole_round_locked(&w, s, err);
-    if (rc == SL_OK)
-        close_round_locked(s, push, &w, reply, values);
-    else
+    if (rc != SL_OK) {
         contributions_drop(&s->contributions, push->closure);
+        return rc;
+    }
+    close_round_locked(s, &w);
+    copy_locked(s, push->wire, values);
+    reply->result = WIRE_PUSH_COUNTED;
+    return SL_OK;
+}
+
+// ---- rounds that a ring decides (R8)
+
+// Sets the open round. Returns true if each contribution of it is held.
+static bool ring_round_locked(const struct shard *s, struct whole_round *w)
+{
+    uint32_t missing;
+
+    if (counted_full(&s->once.counted))
+        return false;
+    w->first = open_round_locked(s, &w->slots);
+    missing = shard_missing_locked(s, w->first, w->slots);
+    return missing > 0 && s->contributions.first == w->first &&
+           s->contributions.held == missing;
+}
+
+void shard_ring(struct shard *s, struct shard_ring *out)
+{
+    struct whole_round w;
+
+    pthread_mutex_lock(&s->lock);
+    *out = s->ring;
+    out->whole = ring_round_locked(s, &w);
+    pthread_mutex_unlock(&s->lock);
+}
+
+// Applies the round that is held, whole. The job's ranks have judged it: what
+// they skipped is skipped here.
+static enum sl_err ring_apply_locked(struct shard *s, bool skip,
+                                     struct sl_error *err)
+{
+    struct whole_round w = {.slots = 0};
+    enum sl_err rc;
+
+    if (!ring_round_locked(s, &w))
+        return sl_fail(err, SL_ESTALE,
+                       "job %" PRIu64 " shard %u does not hold all of round "
+                       "%" PRIu64,
+                       s->plan.job, s->plan.shard, s->ring.rounds + 1);
+    rc = skip ? SL_OK : whole_round_locked(&w, s, err);
+    if (rc != SL_OK)
+        return rc;
+    w.skip = w.skip || skip;
+    close_round_locked(s, &w);
+    s->ring.rounds++;
+    return SL_OK;
+}
+
+// R9: applies what the shard lacks of the base, which must be of its own past.
+static enum sl_err ring_settle_locked(struct shard *s, struct wire_tag base,
+                                      bool skip, struct sl_error *err)
+{
+    if (s->closed)
+        return sl_fail(err, SL_EUNAVAIL, "job %" PRIu64 " shard %u is closed",
+                       s->plan.job, s->plan.shard);
+    if (s->incarnation == 0)
+        return SL_OK;
+    if (base.sequence == s->ring.rounds &&
+        (base.incarnation == s->incarnation ||
+         wire_tag_cmp(base, s->ring.base) == 0))
+        return SL_OK;
+    if (base.sequence == s->ring.rounds + 1 &&
+        base.incarnation == s->incarnation)
+        return ring_apply_locked(s, skip, err);
+    return sl_fail(err, SL_ESTALE,
+                   "job %" PRIu64 " shard %u is of generation %" PRIu64
+                   " and has %" PRIu64 " rounds; the base is of generation "
+                   "%" PRIu64 " and has %" PRIu64,
+                   s->plan.job, s->plan.shard, s->incarnation, s->ring.rounds,
+                   base.incarnation, base.sequence);
+}
+
+enum sl_err shard_settle(struct shard *s, uint64_t generation,
+                         struct wire_tag base, bool skip, struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+    bool newer;
+
+    pthread_mutex_lock(&s->lock);
+    newer = generation > s->incarnation;
+    if (newer)
+        rc = ring_settle_locked(s, base, skip, err);
+    if (newer && rc == SL_OK) {
+        contributions_clear(&s->contributions);
+        s->ring.rounds = base.sequence;
+        s->ring.base = base;
+        shard_admit_locked(s, generation);
+    }
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+enum sl_err shard_decide(struct shard *s, uint64_t generation, uint64_t rounds,
+                         bool skip, struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    pthread_mutex_lock(&s->lock);
+    if (!s->closed && s->incarnation == generation &&
+        rounds > s->ring.rounds + 1)
+        rc = sl_fail(err, SL_ESTALE,
+                     "job %" PRIu64 " shard %u has %" PRIu64
+                     " rounds of the ring, and %" PRIu64 " are decided",
+                     s->plan.job, s->plan.shard, s->ring.rounds, rounds);
+    else if (!s->closed && s->incarnation == generation &&
+             rounds == s->ring.rounds + 1)
+        rc = ring_apply_locked(s, skip, err);
+    pthread_mutex_unlock(&s->lock);
     return rc;
 }
 

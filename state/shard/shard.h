@@ -49,6 +49,13 @@
 // lock, and held it.
 extern struct histogram shard_waits, shard_applies;
 
+// What a shard beside a ring has of the state of the job (R8).
+struct shard_ring {
+    uint64_t rounds;      // that it has applied; 0 before its first admission
+    struct wire_tag base; // of the ring, that it was admitted with last
+    bool whole;           // it holds every contribution of the next round
+};
+
 struct shard {
     struct plan plan;     // read-only
     uint64_t window;      // closures accepted from the watermark on (C5)
@@ -76,6 +83,7 @@ struct shard {
     struct stale_versions versions;     // kept values of earlier versions
     struct tables tables;               // rows of sparse tables
     struct round_rows rows_before;      // some, from before the last round
+    struct shard_ring ring;             // beside a ring; `whole` is not kept
     struct shard_chain chain;           // durable snapshots of this memory
 };
 
@@ -162,6 +170,30 @@ enum sl_err shard_push_finite(struct shard *s, const struct wire_push *push,
 // is closed or not admitted, or its job is of another incarnation.
 bool shard_close_round(struct shard *s, uint64_t job_incarnation,
                        uint64_t closure);
+
+// ---- a shard beside a ring (plan.decided): the ring's rounds are its own, and
+// each is held until the coordinator says what became of it (R8)
+
+// Sets *out to what the shard has of the state of the job.
+void shard_ring(struct shard *s, struct shard_ring *out);
+
+// Admits the shard to a generation of the ring, as the incarnation of this
+// number, with its base: applies and counts the round that it lacks of the
+// base, and drops the rest of what it holds. A shard that was loaded has the
+// base, as its caller knows. `skip`: the round that it may lack is counted and
+// not applied. A generation below its incarnation, or equal to it, changes
+// nothing. SL_EUNAVAIL: it is closed; SL_ESTALE: it has another past than the
+// base, or lacks more; SL_ERANGE, SL_EBUSY, SL_ECORRUPT and SL_ENOMEM of the
+// rows, as shard_push. Then nothing has changed.
+enum sl_err shard_settle(struct shard *s, uint64_t generation,
+                         struct wire_tag base, bool skip, struct sl_error *err);
+
+// Applies and counts the round that is held, which makes `rounds` of them, in
+// generation `generation` (`skip`: counts it alone). A round that is applied
+// already, or another generation, changes nothing. SL_ESTALE: the round is not
+// the next one, or is not held whole; else errors as shard_settle.
+enum sl_err shard_decide(struct shard *s, uint64_t generation, uint64_t rounds,
+                         bool skip, struct sl_error *err);
 
 // Returns true if the closure belongs to the open round of mode sync. False in
 // any other mode, or if the shard is closed or not admitted.

@@ -148,13 +148,14 @@ typedef void (*snap_passed_fn)(void *arg, const char *file,
 
 // Fills a new shard with the highest intact snapshot (K7), and sets shard->from
 // to its tag. SL_ECORRUPT if none is at or above `at_least`; but if that is
-// (0, 0) no cut exists and the shard keeps its seed. A file that cannot be read
+// (0, 0) no cut exists and the shard keeps its seed. `exact`: `at_least` itself
+// alone will do. A file that cannot be read
 // now (SL_ENOMEM, SL_EIO, SL_EUNAVAIL, ...) is not passed over: the call fails
 // with that error, may succeed later, and may leave the shard half filled, to
 // be dropped. Deletes temporary files of earlier writers; `passed` may not be
 // NULL.
 enum sl_err snap_load(struct fs *fs, const char *folder,
-                      struct wire_tag at_least, struct shard *shard,
+                      struct wire_tag at_least, bool exact, struct shard *shard,
                       snap_passed_fn passed, void *arg, struct sl_error *err);
 
 // Sets *out to the number `key` of the metadata, which is written in `base` (10

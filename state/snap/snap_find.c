@@ -112,7 +112,7 @@ static bool snap_is_of_no_use(enum sl_err rc)
 }
 
 enum sl_err snap_load(struct fs *fs, const char *folder,
-                      struct wire_tag at_least, struct shard *shard,
+                      struct wire_tag at_least, bool exact, struct shard *shard,
                       snap_passed_fn passed, void *arg, struct sl_error *err)
 {
     struct snap_found found = {
@@ -125,6 +125,8 @@ enum sl_err snap_load(struct fs *fs, const char *folder,
     for (size_t i = 0; rc == SL_OK && one != SL_OK && i < found.count; i++) {
         if (wire_tag_cmp(found.tags[i], at_least) < 0)
             break; // K7
+        if (exact && wire_tag_cmp(found.tags[i], at_least) > 0)
+            continue;
         why = (struct sl_error)SL_ERROR_INIT;
         one = snap_read(fs, folder, found.tags[i], at_least, shard, &why);
         snap_file_name(name, shard->plan.shard, found.tags[i]);

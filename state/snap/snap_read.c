@@ -542,6 +542,18 @@ static enum sl_err expect_tables(struct snap_tables *t, struct sl_error *err)
     return SL_OK;
 }
 
+// Returns true if the file has records of any table: parts of a ring have none.
+static bool snap_has_tables(const struct tensorfile *f)
+{
+    const size_t n = sizeof(TABLE_ROWS_TENSOR) - 1;
+    size_t i = 0;
+
+    while (i < tensorfile_count(f) &&
+           strncmp(tensorfile_at(f, i)->name, TABLE_ROWS_TENSOR, n) != 0)
+        i++;
+    return i < tensorfile_count(f);
+}
+
 enum sl_err snap_read_tables(const struct table_chain *chain,
                              struct shard *shard, uint64_t version, bool others,
                              struct sl_error *err)
@@ -549,7 +561,7 @@ enum sl_err snap_read_tables(const struct table_chain *chain,
     struct snap_tables t;
     enum sl_err rc;
 
-    if (shard->tables.count == 0)
+    if (shard->tables.count == 0 || (others && !snap_has_tables(chain->top)))
         return SL_OK;
     rc = snap_tables_init(&t, chain, shard, err);
     if (rc == SL_OK && !others)

@@ -6,12 +6,14 @@ whoever died meanwhile."""
 import numpy as np
 from cluster import Cluster, check, check_counts, check_equal, main, wait_for
 from external_test import exported
+from ring_test import Ring
 from native_rows_test import SAMPLES, clicks, clicks_job, rows_of, score
 
 SLOTS, BATCH, EPOCHS = 4, 16, 6
 WORDS = {"batch": BATCH, "steps_per_closure": 1, "shuffle": False, "precision": "f32"}
 ROUNDS = {**WORDS, "mode": "sync", "contributions": SLOTS}
 GROUPS = {**WORDS, "mode": "hybrid", "group": {"by": "any", "size": SLOTS}}
+RING = {**WORDS, "mode": "allreduce", "contributions": SLOTS}
 PARTS = {**WORDS, "mode": "async", "accumulate": SLOTS}
 RATE = {"users": 0.2, "tags": 0.1, "dense": 0.1}
 
@@ -86,7 +88,8 @@ def check_numpy(train, **cluster):
                "hidden/bias": np.zeros(8, np.float32),
                "out/kernel": draw.normal(0, 0.4, (8, 1)).astype(np.float32),
                "out/bias": np.zeros(1, np.float32)}
-    with Cluster(psservers=2, **cluster) as c:
+    kind = Ring if train["mode"] == "allreduce" else Cluster
+    with kind(psservers=2, **cluster) as c:
         click, price, ids, bags = clicks(c.dir / "clicks.csv", SAMPLES, 1)
         save_file(weights, str(c.dir / "weights.safetensors"))
         made = rounds_job(c.dir, EPOCHS)
@@ -124,6 +127,12 @@ def check_audits(status, least):
 def rounds_are_those_of_numpy():
     check_numpy(ROUNDS, workers=2)
     check_numpy({**ROUNDS, "batch": BATCH // 2, "accumulate": 2, "audit": 1}, workers=2)
+
+
+def rounds_of_rings_are_those_of_numpy():
+    """R8: the ranks have the dense part, psservers the rows."""
+    check_numpy(RING, workers=2)
+    check_numpy(RING, workers=1)
 
 
 def steps_of_groups_are_those_of_numpy():
@@ -237,6 +246,7 @@ def a_job_goes_on_in_the_other_mode():
 
 if __name__ == "__main__":
     main([rounds_are_those_of_numpy,
+          rounds_of_rings_are_those_of_numpy,
           steps_of_groups_are_those_of_numpy,
           audits_change_nothing_of_what_groups_learn,
           a_step_is_computed_twice_from_the_same_rows,

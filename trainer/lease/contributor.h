@@ -55,6 +55,11 @@ struct contributor_ops {
     enum sl_err (*compute)(struct contributor *c, struct ring_round *r,
                            uint32_t slot, struct sl_error *err);
 
+    // Gives up a slot that is not computed, as the round is in vain. NULL:
+    // nobody else waits for it.
+    enum sl_err (*pass)(struct contributor *c, struct ring_round *r,
+                        uint32_t slot, struct sl_error *err);
+
     // Sets *inputs to a digest of the parameters, and of what else gradients of
     // all slots depend on (A1). Returns false if right ones differ between
     // hosts of one kind. NULL: nothing is known of that, and no round is
@@ -130,6 +135,9 @@ struct contributor_ops {
 
 struct contributor {
     const struct contributor_ops *ops;
+    // Rows of tables go to psservers: the last bucket of our sum waits for the
+    // end of the last `compute`, and reports wait for nothing.
+    bool beside;
     const struct sl_clock *clock;
     struct job_ring *ring; // NULL for a member of a group
     const struct model *model;

@@ -47,6 +47,12 @@ static enum sl_err record_make_layout(struct record *r, struct sl_error *err)
         r->shards[i].first = r->layout.shards[i].first;
         r->shards[i].count = r->layout.shards[i].elements;
     }
+    if (spec_allreduce(open->spec))
+        r->first_range = r->layout.shards_count - open->rows_shards;
+    // Rows are in no vector.
+    for (uint32_t i = r->first_range;
+         r->first_range > 0 && i < r->layout.shards_count; i++)
+        r->shards[i].first = 0;
     r->schedule = wire_schedule(open->geometry);
     if (r->accumulate == 0 || r->schedule.batch % r->accumulate != 0)
         return sl_fail(err, SL_EINVAL,
@@ -126,11 +132,14 @@ struct sync_ps_options record_sync(const struct record *r)
     struct sync_ps_options o = {
         .job = open->job,
         .job_incarnation = open->job_incarnation,
-        .shards = r->shards,
-        .shards_count = r->layout.shards_count,
-        .elements = r->layout.elements,
+        .shards = r->shards + r->first_range,
+        .shards_count = r->layout.shards_count - r->first_range,
+        .first_shard = r->first_range,
+        .elements = r->first_range == 0 ? r->layout.elements : 0,
         .wire = spec_wire(open->spec),
-        .contributions = spec_contributions(open->spec->train),
+        .contributions = spec_ring_rows(open->spec)
+                             ? open->spec->train->contributions
+                             : spec_contributions(open->spec->train),
         .tables = open->spec->model->n_tables > 0,
         .schedule = r->schedule,
         .coded = r->coded,
@@ -194,7 +203,8 @@ static void record_send_map_locked(struct record *r)
             entries[e->shard].incarnation = e->incarnation;
         }
     }
-    r->shared.sync->ops->map(r->shared.sync, map->version, entries, count);
+    r->shared.sync->ops->map(r->shared.sync, map->version,
+                             entries + r->first_range, count - r->first_range);
     sl_free(entries);
 }
 

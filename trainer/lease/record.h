@@ -35,7 +35,8 @@ struct record {
     bool placed;               // `layout`, `shards` and `schedule` are set
     struct layout layout;
     struct elements *shards;
-    struct coded *coded; // per shard; NULL: what travels is not coded
+    uint32_t first_range; // the shards before it are not on psservers
+    struct coded *coded;  // per shard; NULL: what travels is not coded
     struct schedule schedule;
     uint32_t accumulate;  // micro-batches per step
     struct data_bad *bad; // samples passed over; NULL: none may be

@@ -251,6 +251,8 @@ enum sl_err round_whole(struct ring_round *r, uint32_t bucket, bool finite,
     grad_statistics(ring->grads, r->by->model, range->first, range->count,
                     batches);
     sum_add(&ring->sum, bucket, ring->grads, (float)samples, r->slot == 0);
+    if (bucket == 0 && r->by->beside)
+        return SL_OK; // R8: contribute() starts it
     return r->slot + 1 == r->slots ? sum_start(&ring->sum, bucket, err) : SL_OK;
 }
 
@@ -298,6 +300,9 @@ static enum sl_err contribute(struct ring_round *r, struct sl_error *err)
                           r->keys[r->first + r->slot]);
         rc = r->by->ops->compute(r->by, r, r->slot, err);
     }
+    for (; rc == SL_OK && r->slot < r->slots && r->by->ops->pass != NULL;
+         r->slot++)
+        rc = r->by->ops->pass(r->by, r, r->slot, err);
     r->m.compute_ms += (double)(sl_now_us(r->by->clock) - began) / 1000;
     if (rc == SL_OK)
         rc = sum_start_rest(sum, r->bad, err);

@@ -472,7 +472,7 @@ static void task_ring_say_step(struct ring_task *t)
     if (beside.repeats != NULL)
         beside.repeats_count = audit->count;
     seat_say_step(t->seat, say_step(t->say, rank_of(t), beside),
-                  t->over || task_ring_is_held(t));
+                  t->over || task_ring_is_held(t) || t->by->beside);
     sl_free(beside.repeats);
 }
 

@@ -72,6 +72,9 @@ enum sync_result {
 struct sync_closure {
     uint64_t closure;
     struct wire_attempt attempt;
+    // The incarnation of all shards, of which alone evidence is wanted: begin
+    // waits for it. 0: that of the map.
+    uint64_t incarnation;
     struct wire_token proof; // the lease's token
     uint32_t steps;
     struct gate *gate;

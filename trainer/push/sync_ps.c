@@ -245,7 +245,9 @@ static bool need_not_ask(struct sync_ps *s, struct ps_shard *p)
     p->open_first = 0; // once: the next closure may be of the same round
     if (first == 0 || !p->have_params || closure < first - 1 ||
         closure - (first - 1) >= p->open_count || s->map.entries == NULL ||
-        s->map.entries[p->number].incarnation != p->params_incarnation)
+        s->map.entries[p->number].incarnation != p->params_incarnation ||
+        (s->closure.incarnation != 0 &&
+         s->closure.incarnation != p->params_incarnation))
         return false;
     evidence_take(&p->evidence, p->params_incarnation, nothing,
                   sizeof(nothing));

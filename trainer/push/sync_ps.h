@@ -34,7 +34,8 @@ struct sync_ps_options {
     struct wire_token token;
     const struct elements *shards; // borrowed until free
     uint32_t shards_count;
-    uint64_t elements; // elements of the flat vector
+    uint32_t first_shard; // number of the first of these in the job
+    uint64_t elements;    // elements of the flat vector
     enum wire_type wire;
     // Closures of a round in train.mode sync, where parameters are those of the
     // open round; 0: any other mode.

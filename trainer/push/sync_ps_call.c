@@ -323,11 +323,13 @@ static enum sl_err ps_call_ask(struct ps_shard *p, const struct peer_call *call)
         .job = s->o.job,
         .job_incarnation = s->o.job_incarnation,
         .token = s->o.token,
-        .incarnation = s->map.entries[p->number].incarnation,
+        .incarnation = s->closure.incarnation != 0
+                           ? s->closure.incarnation
+                           : s->map.entries[p->number].incarnation,
         .closure = s->closure.closure,
         .attempt = s->closure.attempt,
         .proof = s->closure.proof,
-        .shard = p->number,
+        .shard = s->o.first_shard + p->number,
     };
 
     return peer_ask(&p->peer, &m, call);
@@ -341,7 +343,7 @@ static enum sl_err ps_call_pull(struct ps_shard *p,
         .job = s->o.job,
         .job_incarnation = s->o.job_incarnation,
         .token = s->o.token,
-        .shard = p->number,
+        .shard = s->o.first_shard + p->number,
         .has_tag = p->want == PS_CUT,
     };
 
@@ -371,7 +373,7 @@ static enum sl_err ps_call_rows(struct ps_shard *p, struct peer_call *call)
         .job = s->o.job,
         .job_incarnation = s->o.job_incarnation,
         .token = s->o.token,
-        .shard = p->number,
+        .shard = s->o.first_shard + p->number,
         .has_tag = r->tags != NULL,
         .ids_of_tag = r->tags != NULL,
         .wire = r->tags != NULL ? WIRE_F32 : s->o.wire,
@@ -446,7 +448,7 @@ static enum sl_err ps_call_push(struct ps_shard *p, struct peer_call *call)
         .map_version = s->map.version,
         .samples = p->step.samples,
         .digest = p->step.digest,
-        .shard = p->number,
+        .shard = s->o.first_shard + p->number,
         .step = p->step.step,
         .skip = p->skip,
         .late = ps_call_is_late(p),

@@ -296,6 +296,7 @@ enum sl_err rank_round(struct rank *r, const struct once_step *steps,
         return rc;
     }
     r->tag.sequence++;
+    r->skipped = steps[0].skip;
     rank_log_round(r, steps, count);
     return SL_OK;
 }

@@ -33,6 +33,7 @@ struct rank {
     uint32_t count;
     uint64_t job, job_incarnation; // the job of the state
     struct wire_tag tag;           // (0, 0) without a state
+    bool skipped;                  // its last round, if it was applied here
     // Set by rank_lend; owned. NULL: the state is in host memory.
     struct rank_away *away;
 };

@@ -72,6 +72,7 @@ Sluice__V1__AttendUp *say_answer(struct say_job j, uint64_t generation,
     m.job_incarnation = j.job_incarnation;
     m.generation = generation;
     m.tag = &tag;
+    m.skipped = r->skipped;
     return say_wrap_message(SLUICE__V1__ATTEND_UP__KIND_RING_ANSWER, &m.base);
 }
 
@@ -136,6 +137,7 @@ Sluice__V1__AttendUp *say_step(struct say_job j, const struct rank *r,
     m.job_incarnation = j.job_incarnation;
     m.generation = r->tag.incarnation;
     m.sequence = r->tag.sequence;
+    m.skipped = r->skipped;
     m.counts = &counts.msg;
     m.metrics = beside.metrics;
     m.repeats = beside.repeats;

@@ -13,6 +13,7 @@
 #include "worker/lease/contribution.h"
 #include "worker/lease/job_rank.h"
 #include "worker/lease/pass.h"
+#include "worker/lease/rank_rows.h"
 #include "trainer/lease/ring_round.h"
 #include "worker/lease/task.h"
 #include "trainer/lease/task_ring.h"
@@ -45,6 +46,7 @@ struct job_contributor {
     // The pass under way.
     struct ring_round *round;
     uint32_t slot;
+    struct rank_rows rows;
 };
 
 static struct job_contributor *job_contributor_of(struct contributor *c)
@@ -89,6 +91,7 @@ static enum sl_err contributor_place_params(struct contributor *c,
 {
     struct job_contributor *o = job_contributor_of(c);
 
+    rank_rows_place(&o->rows, o->job->ring->rank.tag.incarnation);
     return job_rank_params(o->job, &o->step, err);
 }
 
@@ -215,7 +218,7 @@ static enum sl_err add_bucket(void *arg, uint32_t b, struct sl_error *err)
 static bool may_begin(const struct job_contributor *o)
 {
     return !step_runs_ahead(&o->step) && o->job->precision != SPEC_F16 &&
-           o->slots[1].count > 0;
+           o->rows.sync == NULL && o->slots[1].count > 0;
 }
 
 static void ahead(struct contributor *c, struct ring_round *r)
@@ -279,6 +282,67 @@ static enum sl_err run_pass(struct job_contributor *o, struct pass *pass,
     return rc;
 }
 
+// ---- rows beside the ring
+
+static enum sl_err contributor_pull_rows(void *arg, struct sl_error *err)
+{
+    struct job_contributor *o = arg;
+
+    return rank_rows_pull(&o->rows, &o->c, err);
+}
+
+static enum sl_err contributor_take_rows(void *arg, struct sl_error *err)
+{
+    struct job_contributor *o = arg;
+
+    return rank_rows_take(&o->rows, &o->c, err);
+}
+
+static void contributor_pass_rows(struct job_contributor *o, struct pass *pass)
+{
+    if (o->rows.sync == NULL)
+        return;
+    pass->rows = contributor_pull_rows;
+    pass->row_grads = contributor_take_rows;
+}
+
+// Gives the rows of the slot to their shards. One that is not finite spoils the
+// round.
+static enum sl_err contributor_push_rows(struct job_contributor *o,
+                                         struct ring_round *r, uint32_t slot,
+                                         struct sl_error *err)
+{
+    struct once_step step = r->steps[r->first + slot];
+    bool finite = true;
+    enum sl_err rc =
+        round_is_spoilt(r) ? SL_OK : rank_rows_pack(&o->rows, &finite, err);
+
+    if (rc == SL_OK && !finite)
+        round_spoilt(r, false);
+    step.skip = round_is_spoilt(r);
+    return rc == SL_OK ? rank_rows_push(&o->rows, &step, err) : rc;
+}
+
+// A shard wants all contributions of a round, also of one that is in vain.
+static enum sl_err contributor_skip_slot(struct contributor *c,
+                                         struct ring_round *r, uint32_t slot,
+                                         struct sl_error *err)
+{
+    struct job_contributor *o = job_contributor_of(c);
+    struct once_step step = r->steps[r->first + slot];
+    enum sl_err rc = rank_rows_begin(&o->rows, r->keys[r->first + slot], err);
+
+    step.skip = true;
+    return rc == SL_OK ? rank_rows_push(&o->rows, &step, err) : rc;
+}
+
+static void contributor_hurry(struct contributor *c)
+{
+    rank_rows_hurry(&job_contributor_of(c)->rows);
+}
+
+// ---- slots of the round
+
 static enum sl_err contributor_compute_slot(struct contributor *c,
                                             struct ring_round *r, uint32_t slot,
                                             struct sl_error *err)
@@ -292,8 +356,11 @@ static enum sl_err contributor_compute_slot(struct contributor *c,
                         .ahead = contributor_look_ahead,
                         .arg = o,
                         .op = o->op};
-    enum sl_err rc;
+    enum sl_err rc = rank_rows_begin(&o->rows, s->key, err);
 
+    if (rc != SL_OK)
+        return rc;
+    contributor_pass_rows(o, &pass);
     o->slot = slot;
     o->round = r;
     pass.begun = take_begun(o, s);
@@ -304,6 +371,8 @@ static enum sl_err contributor_compute_slot(struct contributor *c,
     rc = run_pass(o, &pass, err);
     r->loss_sum += o->c.loss_sum;
     r->right_sum += o->c.right_sum;
+    if (rc == SL_OK)
+        rc = contributor_push_rows(o, r, slot, err);
     return rc;
 }
 
@@ -314,7 +383,7 @@ static bool contributor_inputs(struct contributor *c, uint64_t *inputs)
     struct job_contributor *o = job_contributor_of(c);
     uint64_t scale;
 
-    if (!contribution_repeatable(o->job))
+    if (!contribution_repeatable(o->job) || o->rows.sync != NULL)
         return false;
     memcpy(&scale, &o->job->scale.s, sizeof(scale));
     *inputs =
@@ -418,6 +487,7 @@ static const struct contributor_ops ops = {
     .inputs = contributor_inputs,
     .repeat = contributor_repeat,
     .compute = contributor_compute_slot,
+    .pass = contributor_skip_slot,
     .ahead = ahead,
     .forget = contributor_drop_ahead,
     .scaled = contributor_adjust_scale,
@@ -427,6 +497,7 @@ static const struct contributor_ops ops = {
     .keep = contributor_keep_params,
     .between = contributor_run_between,
     .leave = contributor_leave,
+    .hurry = contributor_hurry,
 };
 
 // Makes what would hold other ranks up if it came later: data and programs.
@@ -487,7 +558,13 @@ void task_ring(const struct task_env *env, struct worker_job *job,
         return;
     }
     contributor_init(&o, env, job, l);
-    task_ring_run(&o.base, l);
+    rc = rank_rows_init(&o.rows, job, &l->gate.pulse, &err);
+    o.base.beside = o.rows.sync != NULL;
+    if (rc == SL_OK)
+        task_ring_run(&o.base, l);
+    else
+        lease_fail(l, rc, &err);
+    rank_rows_end(&o.rows);
     sl_free(o.slots[0].at);
     sl_free(o.slots[1].at);
 }

@@ -390,7 +390,7 @@ static enum sl_err job_make_sync(struct worker_job *j,
     enum sl_err rc = SL_OK;
 
     if (j->rows == NULL)
-        rc = job_rows_new(&j->rows, spec_of(j), j->model, j->ranges_count, err);
+        rc = job_rows_new(&j->rows, spec_of(j), j->model, o->shards_count, err);
     if (rc == SL_OK && j->hybrid != NULL)
         j->hybrid->rows = job_rows_group(j->rows);
     if (rc == SL_OK && j->inner == NULL)
@@ -417,7 +417,7 @@ enum sl_err job_sync(struct worker_job *j, struct sync **out,
         return sl_fail(err, SL_ESTATE, "the job's shards are not placed yet");
     rc = job_device(j, err);
     // In a stream steps compute beside what shards sent and are sent.
-    if (rc == SL_OK && j->device != NULL &&
+    if (rc == SL_OK && j->device != NULL && j->ring == NULL &&
         !spec_streams(r->open->spec->train)) {
         o.params = device_params(j->device);
         o.grads = device_grads(j->device);

@@ -142,12 +142,12 @@ enum sl_err job_rank_cut(struct worker_job *j, const struct wire_tag *tags,
     if (count > 0 && wire_tag_cmp(tags[0], r->cut) == 0)
         return SL_OK;
     r->cut = (struct wire_tag){0, 0};
-    if (count != r->rank.count)
+    if (count < r->rank.count)
         return sl_fail(err, SL_ESTATE,
                        "the cut has %" PRIu32
                        " parts, the job's state has %" PRIu32,
                        count, r->rank.count);
-    for (uint32_t i = 0; rc == SL_OK && i < count; i++)
+    for (uint32_t i = 0; rc == SL_OK && i < r->rank.count; i++)
         rc = job_rank_read_part(j, i, tags[i], err);
     if (rc == SL_OK)
         r->cut = tags[0];

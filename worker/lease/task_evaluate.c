@@ -113,8 +113,9 @@ static enum sync_result pull_cut_rows(struct worker_job *job, struct lease *l,
                                       const struct batch *batch,
                                       struct sl_error *err)
 {
-    const struct rows_from from = {
-        .sync = job->sync, .tags = l->tags, .gate = &l->gate};
+    const struct rows_from from = {.sync = job->sync,
+                                   .tags = l->tags + job->record->first_range,
+                                   .gate = &l->gate};
     struct job_program *p = NULL;
     struct step_program run;
 

@@ -397,9 +397,17 @@ void resume_needs(const Sluice__V1__ResumeSource *from,
     }
 }
 
-void resume_needs_rows(const Sluice__V1__ModelSpec *model, uint32_t shard,
-                       uint32_t shards, uint32_t shards_then, bool *needed)
+void resume_needs_rows(const Sluice__V1__ResumeSource *from,
+                       const Sluice__V1__ModelSpec *model, uint32_t shard,
+                       uint32_t shards, bool *needed)
 {
+    uint32_t shards_then = (uint32_t)from->cut->checkpoints[0]->n_shards;
+
+    // Of a ring its parts come first, which have none.
+    if (from->cut->n_pieces > 0 && from->cut->rows_shards > 0) {
+        needed += shards_then - from->cut->rows_shards;
+        shards_then = from->cut->rows_shards;
+    }
     for (size_t i = 0; i < model->n_tables; i++) {
         uint32_t buckets = model->tables[i]->buckets;
         uint32_t first = table_first(shard, buckets, shards);

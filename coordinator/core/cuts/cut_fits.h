@@ -58,10 +58,11 @@ void resume_needs(const Sluice__V1__ResumeSource *from,
                   const Sluice__V1__CheckpointsReply *layout, uint32_t shard,
                   bool *needed);
 
-// Sets needed[i] to true, and leaves the others, for each of the `shards_then`
-// shards of the cut that has rows of the model's tables in its file which
-// belong to shard `shard` of `shards` now. To be called after resume_needs.
-void resume_needs_rows(const Sluice__V1__ModelSpec *model, uint32_t shard,
-                       uint32_t shards, uint32_t shards_then, bool *needed);
+// Sets needed[i] to true, and leaves the others, for each shard of the cut that
+// has rows of the model's tables in its file which belong to shard `shard` of
+// `shards` with rows now. To be called after resume_needs.
+void resume_needs_rows(const Sluice__V1__ResumeSource *from,
+                       const Sluice__V1__ModelSpec *model, uint32_t shard,
+                       uint32_t shards, bool *needed);
 
 #endif

@@ -95,7 +95,7 @@ static void groups_open_generation(struct coord *c, struct job *job,
 static void groups_begin_generation(struct coord *c, struct job *job,
                                     struct group *g)
 {
-    ring_choose(&g->ring, (struct wire_tag){0, 0});
+    ring_choose(&g->ring, (struct wire_tag){0, 0}, false);
     for (uint32_t i = 0; i < g->ring.count; i++) {
         if (g->ring.rank[i].in)
             send_ring_begin(c, job, &g->ring, g->ring.rank[i].member);

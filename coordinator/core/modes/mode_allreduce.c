@@ -9,6 +9,7 @@
 #include "coordinator/core/leases/leases.h"
 #include "coordinator/core/leases/offers.h"
 #include "coordinator/core/leases/suspects.h"
+#include "coordinator/core/modes/ring_rows.h"
 #include "coordinator/core/modes/rings.h"
 #include "coordinator/core/send.h"
 #include "coordinator/core/status/job_status.h"
@@ -151,9 +152,14 @@ static uint64_t allreduce_cut_round(const struct job *job)
            ((2 + (uint64_t)ahead) << job->cuts.misses);
 }
 
-// Sends Keep to every rank, since any may have written a file of the part.
+// Sends Keep to every rank, since any may have written a file of the part; of a
+// shard beside the ring, to its psserver.
 static void allreduce_keep(struct coord *c, struct job *job, uint32_t part)
 {
+    if (!job_on_workers(job, part)) {
+        send_keep(c, job->shards.list[part].server, job, part);
+        return;
+    }
     for (uint32_t i = 0; i < job->ring.count; i++)
         send_keep(c, job->ring.rank[i].member, job, part);
 }
@@ -180,6 +186,8 @@ static void allreduce_waits(const struct coord *c, const struct job *job,
         snprintf(out, size,
                  "waiting for %sworkers: %u of at least %u are in the ring",
                  job->external ? "external " : "", r->count, r->min);
+    else if (ring_rows_waits(c, job, out, size))
+        return;
     else if (r->state == RING_COPYING)
         snprintf(out, size, "%u of %u ranks have the state to start from",
                  ready, r->members);
@@ -215,6 +223,7 @@ const struct mode mode_allreduce = {
     .offers = allreduce_offers,
     .rise = allreduce_rise,
     .receive = rings_receive,
+    .hello = ring_rows_hello,
     .refuse = rings_refuse,
     .check = rings_check,
     .has_state = allreduce_has_state,

@@ -23,6 +23,7 @@
 #include "coordinator/core/leases/leases.h"
 #include "coordinator/core/cuts/monitor.h"
 #include "coordinator/core/modes/ring_audit.h"
+#include "coordinator/core/modes/ring_rows.h"
 #include "coordinator/core/send.h"
 #include "coordinator/core/modes/send_ring.h"
 #include "proto/spec.h"
@@ -96,6 +97,7 @@ static void rings_open_generation(struct coord *c, struct job *job)
         cuts_begin_again(c, job, "the ring is made anew"); // R6
     ring_open(&job->ring, generation);
     ring_results_forget(&job->results);
+    ring_rows_opened(job);
     for (uint32_t i = 0; i < job->shards.count; i++) {
         job->shards.evidence.shard[i].incarnation = generation;
         job->shards.list[i].server = 0;
@@ -152,7 +154,8 @@ static void rings_begin_generation(struct coord *c, struct job *job)
     settle_round(c, job);
     if (c->dead)
         return;
-    ring_choose(&job->ring, job->shards.list[0].cut);
+    ring_choose(&job->ring, job->shards.list[0].cut,
+                !ring_rows_fit(job, ring_highest(&job->ring)));
     job->rounds.based = false;
     monitor_ring_begins(job);
     count_redone(c, job, had);
@@ -174,6 +177,7 @@ static void rings_begin_generation(struct coord *c, struct job *job)
         send_ring_begin(c, job, &job->ring, job->ring.rank[i].member);
         FAULT("ring.begun");
     }
+    ring_rows_settle(c, job);
     job->changes++;
 }
 
@@ -198,7 +202,7 @@ static void rings_absolve_ranks(struct job *job)
 
 // Counts the keys of rounds that every member has applied (R4, R5), as many as
 // a turn of the loop has time for: the rest at the next tick or report.
-static enum sl_err take_rounds(struct job *job)
+static enum sl_err take_rounds(struct coord *c, struct job *job)
 {
     struct round_key *keys =
         sl_malloc_array(job->rounds.contributions, sizeof(*keys));
@@ -220,6 +224,8 @@ static enum sl_err take_rounds(struct job *job)
                                 keys[i].step);
         taken += count;
         job->rounds.counted++;
+        if (rc == SL_OK)
+            ring_rows_decide(c, job, keys[0].closure);
     }
     sl_free(keys);
     return rc;
@@ -244,7 +250,7 @@ static void count_rounds(struct coord *c, struct job *job)
 
     if (!job->rounds.based || had >= job->ring.progress)
         return;
-    rc = take_rounds(job);
+    rc = take_rounds(c, job);
     if (rc != SL_OK) {
         end_fail(c, job, "round %llu of %llu cannot be counted: %s",
                  (ull)job->rounds.counted, (ull)job->ring.progress,
@@ -283,11 +289,13 @@ void rings_check(struct coord *c, struct job *job)
         return;
     put_out(c, job);
     if ((ring_due(&job->ring, coord_now(c)) ||
+         (ring_rows_due(job) && job->ring.members > 0) ||
          (job->ring.state == RING_RUNNING && monitor_wants_ring(job))) &&
         !(job_served(job) && evidence_full(&job->shards.evidence)))
         rings_open_generation(c, job);
     if (!c->dead && ring_answered(&job->ring) &&
-        (job->cuts.now == NULL || !job->cuts.now->writing))
+        (job->cuts.now == NULL || !job->cuts.now->writing) &&
+        ring_rows_known(c, job))
         rings_begin_generation(c, job);
 }
 
@@ -311,7 +319,7 @@ static void rings_run_generation(struct coord *c, struct job *job)
 {
     uint64_t now = coord_now(c);
 
-    for (uint32_t i = 0; i < job->shards.count; i++) {
+    for (uint32_t i = 0; i < job->shards.parts; i++) {
         job->shards.list[i].server =
             ring_member(&job->ring, i % job->ring.members)->member;
         job->shards.list[i].since_ms = now;
@@ -330,7 +338,7 @@ static void rings_run_generation(struct coord *c, struct job *job)
 
         if (!job->ring.rank[i].in)
             continue;
-        for (uint32_t s = 0; s < job->shards.count; s++)
+        for (uint32_t s = 0; s < job->shards.parts; s++)
             send_keep(c, member, job, s);
         send_ring_go(c, job, &job->ring, member);
         FAULT("ring.gone");
@@ -451,6 +459,8 @@ static void rings_receive_answer(struct coord *c, struct member *m,
     struct sl_error err = SL_ERROR_INIT;
     enum sl_err rc = ring_answer(&job->ring, m->id, message->generation, tag);
 
+    if (rc == SL_OK)
+        ring_find(&job->ring, m->id)->skipped = message->skipped;
     JOB_HISTORY(job, "ring_answer",
                 " generation=%llu worker=%s tag_g=%llu tag_n=%llu taken=%d",
                 (ull)message->generation, m->name, (ull)tag.incarnation,
@@ -486,6 +496,8 @@ static enum sl_err take_base(struct job *job, struct counted *set,
         if (rc != SL_OK)
             return rc;
         evidence_admit(&job->shards.evidence, i, job->ring.generation, &copy);
+        if (!job_on_workers(job, i))
+            continue; // it says its own counts
         job_counts_reset(job, i);
         job_counts_take(job, i, counts);
     }
@@ -561,7 +573,7 @@ static void rings_apply_counts(struct coord *c, struct member *m,
                  (ull)evidence_steps(&job->shards.evidence));
         return;
     }
-    for (uint32_t i = 0; i < job->shards.count; i++)
+    for (uint32_t i = 0; i < job->shards.parts; i++)
         job_counts_take(job, i, message->counts);
 }
 
@@ -580,6 +592,7 @@ static void receive_step(struct coord *c, struct member *m, struct job *job,
         ring_audit_hold(job, m, message);
     if (rc != SL_OK || job->ring.progress == had)
         return;
+    job->rounds.skipped = message->skipped; // as all ranks say of it
     count_rounds(c, job);
     if (!job_ended(job) && message->sequence == job->rounds.counted)
         rings_apply_counts(c, m, job, message);
@@ -615,7 +628,7 @@ void rings_accuse(struct coord *c, const struct member *m, struct job *job,
 bool rings_refuse(struct coord *c, struct member *m, struct job *job,
                   const Sluice__V1__SnapshotReport *report)
 {
-    if (!job->shards.placed || report->shard >= job->shards.count ||
+    if (!job->shards.placed || !job_on_workers(job, report->shard) ||
         job->shards.list[report->shard].server != m->id ||
         ring_may_have(&job->ring, wire_tag_of(report->tag)))
         return false;

@@ -29,6 +29,7 @@ struct work;
 struct job_rounds {
     // contributions of a round, in this generation; 0: not settled
     uint32_t contributions;
+    bool skipped;     // the last round that a rank reported was
     bool based;       // the evidence begins with this generation's base,
     uint64_t counted; // and holds this many rounds in all
     uint64_t redone;  // steps that ranks had applied and lost

@@ -103,20 +103,24 @@ static enum sl_err send_ring_fill_weights(struct begin_parts *p,
 static enum sl_err take_files(struct begin_parts *p, const struct job *job)
 {
     const struct job_cut *last = job_last_cut(job);
-    const Sluice__V1__Checkpoint *cut =
-        job->ring.base.incarnation != 0 && last != NULL ? last->checkpoint
-        : job->resume != NULL ? job->resume->cut->checkpoints[0]
-                              : NULL;
+    bool own = job->ring.base.incarnation != 0 && last != NULL;
+    const Sluice__V1__Checkpoint *cut = own ? last->checkpoint
+                                        : job->resume != NULL
+                                            ? job->resume->cut->checkpoints[0]
+                                            : NULL;
+    size_t count;
 
     if (!job->ring.base_is_file) // a group has no base
         return SL_OK;
     if (cut == NULL)
         return job->weights == NULL ? SL_OK : send_ring_fill_weights(p, job);
-    p->files = sl_calloc(cut->n_shards, sizeof(p->files[0]));
-    p->file_list = sl_calloc(cut->n_shards, sizeof(p->file_list[0]));
+    // Files of its own cut: those of shards beside the ring are not for ranks.
+    count = own ? job->shards.parts : cut->n_shards;
+    p->files = sl_calloc(count, sizeof(p->files[0]));
+    p->file_list = sl_calloc(count, sizeof(p->file_list[0]));
     if (p->files == NULL || p->file_list == NULL)
         return SL_ENOMEM;
-    for (size_t i = 0; i < cut->n_shards; i++) {
+    for (size_t i = 0; i < count; i++) {
         Sluice__V1__SourceFile *file = &p->files[i];
 
         *file = (Sluice__V1__SourceFile)SLUICE__V1__SOURCE_FILE__INIT;
@@ -125,7 +129,7 @@ static enum sl_err take_files(struct begin_parts *p, const struct job *job)
         file->sha256 = cut->shards[i]->sha256;
         p->file_list[i] = file;
     }
-    p->files_count = cut->n_shards;
+    p->files_count = count;
     return SL_OK;
 }
 

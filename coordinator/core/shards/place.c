@@ -135,9 +135,11 @@ static void draft_release(struct draft *d)
     model_free(d->model);
 }
 
+// Makes a draft of a spec on `servers` servers; beside a ring, with shards for
+// the rows of its tables on `psservers` of them.
 static enum sl_err draft_make(struct draft *out,
                               const Sluice__V1__JobSpec *spec, uint32_t servers,
-                              struct sl_error *err)
+                              uint32_t psservers, struct sl_error *err)
 {
     struct draft d = {.model = NULL};
     enum sl_err rc = model_make(&d.model, spec->model, err);
@@ -145,6 +147,9 @@ static enum sl_err draft_make(struct draft *out,
     if (rc != SL_OK)
         return rc;
     rc = make_plan(&d.plan, d.model, spec, servers, err);
+    if (rc == SL_OK && spec_ring_rows(spec) &&
+        part_plan_more(&d.plan, psservers) != SL_OK)
+        rc = sl_fail(err, SL_ENOMEM, "no memory for shards of rows");
     if (rc == SL_OK)
         *out = d;
     else
@@ -202,7 +207,7 @@ enum sl_err place_possible(const Sluice__V1__JobSpec *spec,
     Sluice__V1__CheckpointsReply *layout = NULL;
     struct draft on_one;
     uint32_t shards;
-    enum sl_err rc = draft_make(&on_one, spec, 1, err);
+    enum sl_err rc = draft_make(&on_one, spec, 1, 1, err);
 
     if (rc != SL_OK)
         return rc;
@@ -249,7 +254,7 @@ static enum sl_err place_commit(struct coord *c, struct job *job,
 // files.
 static void name_as_before(struct coord *c, const struct job *job,
                            const Sluice__V1__CheckpointsReply *layout,
-                           const char **names, uint32_t shards)
+                           const char **names, uint32_t first, uint32_t shards)
 {
     const Sluice__V1__Checkpoint *cut;
     const struct member *m;
@@ -257,12 +262,12 @@ static void name_as_before(struct coord *c, const struct job *job,
     if (job->resume == NULL || !resume_same_shards(job->resume, layout))
         return;
     cut = job->resume->cut->checkpoints[0];
-    for (uint32_t i = 0; i < shards; i++) {
+    for (uint32_t i = first; i < shards; i++) {
         m = members_psserver(&c->members, cut->shards[i]->psserver);
         if (m == NULL || m->state != MEMBER_READY)
             return;
     }
-    for (uint32_t i = 0; i < shards; i++)
+    for (uint32_t i = first; i < shards; i++)
         names[i] = cut->shards[i]->psserver;
 }
 
@@ -273,23 +278,24 @@ static void place_name_servers(struct coord *c, const struct job *job,
                                const Sluice__V1__CheckpointsReply *layout,
                                const char **names)
 {
-    bool on_workers = job->mode->on_workers;
+    uint32_t count = plan->shard_count;
+    uint32_t parts = job->mode->on_workers ? count - part_plan_empty(plan) : 0;
 
-    for (uint32_t i = 0; i < plan->shard_count; i++)
-        names[i] = on_workers ? "" : on[plan->shards[i].server].member->name;
-    if (!on_workers)
-        name_as_before(c, job, layout, names, plan->shard_count);
+    for (uint32_t i = 0; i < count; i++)
+        names[i] = i < parts ? "" : on[plan->shards[i].server].member->name;
+    if (parts < count)
+        name_as_before(c, job, layout, names, parts, count);
 }
 
 static enum sl_err place_on(struct coord *c, struct job *job,
                             const struct candidate *on, uint32_t servers,
-                            struct sl_error *err)
+                            uint32_t psservers, struct sl_error *err)
 {
     Sluice__V1__CheckpointsReply *layout = NULL;
     const struct part_plan *plan;
     const char **names = NULL;
     struct draft draft;
-    enum sl_err rc = draft_make(&draft, job->spec, servers, err);
+    enum sl_err rc = draft_make(&draft, job->spec, servers, psservers, err);
 
     if (rc != SL_OK)
         return rc;
@@ -349,25 +355,27 @@ static void say_placed(struct coord *c, const struct job *job, uint32_t servers)
         (ull)job->shards.evidence.closures);
     happened_job(c, EVENT_JOB_PLACED, job, NULL,
                  "the %s of %s lie in %u %s on %u %s", what, job->name,
-                 job->shards.count, job->mode->on_workers ? "parts" : "shards",
-                 servers, job->mode->on_workers ? "workers" : "psservers");
+                 job->shards.parts > 0 ? job->shards.parts : job->shards.count,
+                 job->shards.parts > 0 ? "parts" : "shards", servers,
+                 job->shards.parts > 0 ? "workers" : "psservers");
 }
 
 void place_job(struct coord *c, struct job *job)
 {
     struct sl_error err = SL_ERROR_INIT;
     struct candidate *on = NULL;
-    uint32_t servers = 0;
+    uint32_t psservers = 0, servers;
     enum sl_err rc;
 
     if (job->shards.placed || job_samples(job) == 0)
         return;
-    if (candidates(c, job, &on, &servers) != SL_OK)
+    if (candidates(c, job, &on, &psservers) != SL_OK)
         return; // the next tick tries again
-    if (job->mode->parts != NULL)
-        servers = job->mode->parts(c, job->spec);
-    if (job->mode->parts != NULL || place_is_settled(c, job, servers)) {
-        rc = place_on(c, job, on, servers, &err);
+    servers =
+        job->mode->parts != NULL ? job->mode->parts(c, job->spec) : psservers;
+    if (!mode_wants_psservers(job->mode, job->spec) ||
+        place_is_settled(c, job, psservers)) {
+        rc = place_on(c, job, on, servers, psservers, &err);
         if (rc == SL_OK && !c->dead)
             say_placed(c, job, servers);
         else if (rc != SL_OK && rc != SL_ENOMEM)
@@ -504,11 +512,11 @@ static enum sl_err draft_now(struct draft *out, uint32_t *servers,
                              struct sl_error *err)
 {
     const struct mode *mode = mode_of(c, spec);
+    uint32_t psservers = place_count_ready(c, spec->placement->psservers);
 
-    *servers = mode->parts != NULL
-                   ? mode->parts(c, spec)
-                   : place_count_ready(c, spec->placement->psservers);
-    return draft_make(out, spec, *servers == 0 ? 1 : *servers, err);
+    *servers = mode->parts != NULL ? mode->parts(c, spec) : psservers;
+    return draft_make(out, spec, *servers == 0 ? 1 : *servers,
+                      psservers == 0 ? 1 : psservers, err);
 }
 
 static enum sl_err explain_plan(struct buf *out, const struct draft *d)

@@ -165,6 +165,48 @@ static void say_admitted(struct coord *c, const struct member *m,
                      (ull)h->loaded->incarnation, (ull)h->loaded->sequence);
 }
 
+// Notes which process serves a shard from now on, by the present map.
+static void shards_note_server(struct coord *c, const struct member *m,
+                               struct job *job, uint32_t shard)
+{
+    struct job_shard *s = &job->shards.list[shard];
+
+    s->server = m->id;
+    s->process = m->process;
+    s->silent_server = 0;
+    s->since_ms = coord_now(c);
+    s->was_lost = false;
+    shards_replace_text(&s->failure, NULL);
+    evidence_name(&job->shards.evidence, shard, job->map.version);
+    // D1: before the shard answers any worker
+    monitor_admits(c, m, job, shard);
+}
+
+void shards_settle(struct coord *c, struct member *m, struct job *job,
+                   const Sluice__V1__ShardHello *h)
+{
+    const struct wire_tag base = job->ring.base;
+
+    job_counts_reset(job, h->shard);
+    job_counts_take(job, h->shard, h->counts);
+    JOB_HISTORY(job, "settled",
+                " shard=%u generation=%llu live=%llu rounds=%llu whole=%d "
+                "from_i=%llu from_n=%llu base_g=%llu base_n=%llu",
+                h->shard, (ull)job->ring.generation, (ull)h->live_incarnation,
+                (ull)h->rounds, h->whole, (ull)h->loaded->incarnation,
+                (ull)h->loaded->sequence, (ull)base.incarnation,
+                (ull)base.sequence);
+    LOG(INFO, "shard settled",
+        "job=%s shard=%u member=%s generation=%llu rounds=%llu live=%llu",
+        job->id_text, h->shard, m->name, (ull)job->ring.generation,
+        (ull)base.sequence, (ull)h->live_incarnation);
+    job->shards.list[h->shard].beside.settled = true;
+    map_changed(c, job); // I2: every admission
+    shards_note_server(c, m, job, h->shard);
+    send_admit(c, m, job, h->shard);
+    send_keep(c, m->id, job, h->shard);
+}
+
 // Makes all changes of an admission, once it may happen.
 static void shards_admit(struct coord *c, struct member *m, struct job *job,
                          const Sluice__V1__ShardHello *h, bool renew)
@@ -198,17 +240,9 @@ static void shards_admit(struct coord *c, struct member *m, struct job *job,
     before = evidence_closures(&job->shards.evidence);
     evidence_admit(&job->shards.evidence, h->shard, newest, &counted); // C2
     figures_fell(c, job, before);
-    s->server = m->id;
-    s->process = m->process;
-    s->silent_server = 0;
-    s->since_ms = coord_now(c);
-    s->was_lost = false;
-    shards_replace_text(&s->failure, NULL);
     job_counts_take(job, h->shard, h->counts);
     map_changed(c, job); // I2: every admission
-    evidence_name(&job->shards.evidence, h->shard, job->map.version);
-    // D1: before the shard answers any worker
-    monitor_admits(c, m, job, h->shard);
+    shards_note_server(c, m, job, h->shard);
     send_admit(c, m, job, h->shard);
     send_keep(c, m->id, job, h->shard);
     cuts_admitted(c, job, h->shard, renew);
@@ -289,7 +323,16 @@ static void shards_judge_hello(struct coord *c, struct member *m,
         .cut = s->cut,
     };
 
-    switch (admit_judge(&is)) {
+    enum admit_verdict verdict = admit_judge(&is);
+
+    // What a ring has decides about a shard beside it, not the shard's number.
+    if (job->mode->hello != NULL && verdict != ADMIT_STUCK &&
+        verdict != ADMIT_BEHIND) {
+        keep_waiting(c, m, job, h);
+        job->mode->hello(c, job, h->shard);
+        return;
+    }
+    switch (verdict) {
     case ADMIT_RENEW:
         FAULT("recover.query");
         shards_admit(c, m, job, h, true);

@@ -36,6 +36,14 @@ struct job_losses {
     uint32_t stepless, cutless;
 };
 
+// A shard beside a ring, in the present generation (ring_rows.h).
+struct shard_beside {
+    bool asked;   // for a hello, when all ranks had answered,
+    bool heard;   // and it has answered
+    bool settled; // it was admitted
+    bool due;     // it came anew since then
+};
+
 // A shard, on whichever psserver it lies.
 struct job_shard {
     char *psserver; // by name; owned
@@ -60,6 +68,7 @@ struct job_shard {
     // none), and the closures that were counted since.
     uint64_t moments_of, moments_age;
     struct shard_rows rows;
+    struct shard_beside beside;
     bool recounts; // asked for its counted set, and has not answered
     // the highest first closure of a rate that the shard knows; 0: none
     uint64_t rates_known;
@@ -91,6 +100,12 @@ struct job_map {
 // job if the caller has to call advance_job for it, else NULL.
 struct job *shards_hello(struct coord *c, struct member *m,
                          const Sluice__V1__ShardHello *hello);
+
+// Admits a shard beside a ring, which said this hello, to the ring's generation
+// with its base. The number is in the journal (R1); the evidence is that of all
+// of the state, once a rank has told it.
+void shards_settle(struct coord *c, struct member *m, struct job *job,
+                   const Sluice__V1__ShardHello *hello);
 
 // Takes a shard's counts from its report, of a job that goes on or has ended.
 // Ignores a report that is not of the shard's newest incarnation, or not from

@@ -170,7 +170,8 @@ static void reason_placing(const struct coord *c, const struct job *job,
                  worker_there(c, job, true)
                      ? "a worker opens the data"
                      : "waiting for a worker to open the data");
-    else if (c->members.psservers == 0 && !job->mode->on_workers)
+    else if (c->members.psservers == 0 &&
+             mode_wants_psservers(job->mode, job->spec))
         snprintf(out, size, "waiting for a psserver");
     else if (older_psservers(c, job))
         snprintf(out, size,

@@ -92,7 +92,7 @@ TEST(table_delta, an_id_that_stands_twice_is_refused)
     struct table_export x = {.name = NULL};
     struct sl_error why;
 
-    T_OK(table_export_begin(&x, "users", DIM, SHARDS, t_err()));
+    T_OK(table_export_begin(&x, "users", DIM, 0, SHARDS, t_err()));
     write_shard(&w, shard, place("same"));
     for (uint32_t i = 0; i < SHARDS; i++)
         T_OK(

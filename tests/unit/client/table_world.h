@@ -101,7 +101,7 @@ static void open_cut(struct table_export *x, const struct world *w)
     static unsigned files;
 
     *x = (struct table_export){.name = NULL};
-    T_OK(table_export_begin(x, "users", DIM, SHARDS, t_err()));
+    T_OK(table_export_begin(x, "users", DIM, 0, SHARDS, t_err()));
     for (uint32_t i = 0; i < SHARDS; i++) {
         char name[32];
 

@@ -35,7 +35,7 @@ static void run(struct groups *g, struct group *group)
     for (uint32_t i = 0; i < r->count; i++)
         T_OK(ring_answer(r, r->rank[i].member, r->generation,
                          (struct wire_tag){0, 0}));
-    ring_choose(r, (struct wire_tag){0, 0});
+    ring_choose(r, (struct wire_tag){0, 0}, false);
     for (uint32_t i = 0; i < r->count; i++)
         T_OK(ring_ready(r, r->rank[i].member, r->generation,
                         (struct wire_tag){r->generation, 0}));

@@ -249,7 +249,7 @@ static void open_generation(void)
 
 static void choose(void)
 {
-    ring_choose(&t.ring, t.cut.tag);
+    ring_choose(&t.ring, t.cut.tag, false);
     // What was counted is in the base if one that counted it has answered.
     for (uint32_t i = 0; i < t.ring.count; i++) {
         if (t.ring.rank[i].in && t.counted_in != 0 &&

@@ -53,7 +53,7 @@ TEST(ring, waits_for_enough_ranks_and_for_those_who_come_together)
     T_TRUE(!ring_answered(&r));
     T_OK(ring_answer(&r, 2, 1, none));
     T_TRUE(ring_answered(&r));
-    ring_choose(&r, none);
+    ring_choose(&r, none, false);
     T_TRUE(r.base_is_file && !r.rank[0].holds);
     T_TRUE(!ring_due(&r, 5000));
     run_ring(&r);
@@ -73,7 +73,7 @@ TEST(ring, waits_for_a_newcomer_that_copies_unless_it_is_torn)
 
     open_ring(&r, 2, 1);
     answer_all(&r, none);
-    ring_choose(&r, none);
+    ring_choose(&r, none, false);
     T_OK(ring_join(&r, 3, 13, 100));
     ring_find(&r, 3)->able = true;
     T_TRUE(ring_copier(&r) == NULL); // nothing goes on yet
@@ -101,7 +101,7 @@ TEST(ring, waits_for_a_newcomer_that_copies_unless_it_is_torn)
     T_OK(ring_answer(&r, 2, 2, (struct wire_tag){1, 6}));
     T_OK(ring_answer(&r, 3, 2, (struct wire_tag){1, 6}));
     T_OK(ring_answer(&r, 4, 2, none));
-    ring_choose(&r, none);
+    ring_choose(&r, none, false);
     T_TRUE(ring_find(&r, 2)->holds && ring_find(&r, 3)->holds &&
            !ring_find(&r, 4)->holds);
     ring_release(&r);
@@ -138,7 +138,7 @@ TEST(ring, R1_a_rank_that_is_back_forces_a_new_generation)
 
     open_ring(&r, 2, 1);
     answer_all(&r, none);
-    ring_choose(&r, none);
+    ring_choose(&r, none, false);
     run_ring(&r);
     T_TRUE(!ring_due(&r, 100000));
     T_OK(ring_join(&r, 2, 2000, 10)); // another process, or the same again
@@ -178,7 +178,7 @@ TEST(ring, R3_the_base_is_the_highest_tag_or_the_last_cut)
     T_OK(ring_answer(&r, 1, 9, (struct wire_tag){3, 50}));
     T_OK(ring_answer(&r, 2, 9, (struct wire_tag){8, 20}));
     T_OK(ring_answer(&r, 3, 9, (struct wire_tag){8, 19}));
-    ring_choose(&r, (struct wire_tag){8, 5});
+    ring_choose(&r, (struct wire_tag){8, 5}, false);
     T_TRUE(r.base.incarnation == 8 && r.base.sequence == 20);
     T_TRUE(!r.base_is_file);
     T_TRUE(!r.rank[0].holds && r.rank[1].holds && !r.rank[2].holds);
@@ -186,14 +186,14 @@ TEST(ring, R3_the_base_is_the_highest_tag_or_the_last_cut)
 
     open_ring(&r, 2, 9); // the cut is above all who are left
     answer_all(&r, (struct wire_tag){8, 4});
-    ring_choose(&r, (struct wire_tag){8, 5});
+    ring_choose(&r, (struct wire_tag){8, 5}, false);
     T_TRUE(r.base_is_file && r.base.sequence == 5);
     T_TRUE(!r.rank[0].holds);
     ring_release(&r);
 
     open_ring(&r, 2, 9); // it is what they have
     answer_all(&r, (struct wire_tag){8, 5});
-    ring_choose(&r, (struct wire_tag){8, 5});
+    ring_choose(&r, (struct wire_tag){8, 5}, false);
     T_TRUE(!r.base_is_file && r.rank[0].holds);
     ring_release(&r);
 }
@@ -205,7 +205,7 @@ TEST(ring, R5_progress_is_what_every_member_reported)
     open_ring(&r, 2, 3);
     T_OK(ring_answer(&r, 1, 3, (struct wire_tag){2, 10}));
     T_OK(ring_answer(&r, 2, 3, none));
-    ring_choose(&r, none);
+    ring_choose(&r, none, false);
     T_EQ(r.progress, 10);
     T_FAILS(SL_ESTALE, ring_step(&r, 1, 3, 11)); // nobody is ready
     T_FAILS(SL_EINVAL, ring_ready(&r, 2, 3, (struct wire_tag){3, 9}));
@@ -225,7 +225,7 @@ TEST(ring, R5_progress_is_what_every_member_reported)
     T_EQ(r.progress, 11);
     ring_open(&r, 4);
     T_OK(ring_answer(&r, 1, 4, (struct wire_tag){3, 12}));
-    ring_choose(&r, none);
+    ring_choose(&r, none, false);
     T_EQ(r.progress, 12);
     ring_release(&r);
 }
@@ -236,12 +236,12 @@ TEST(ring, R7_a_rank_that_was_cut_off_is_a_newcomer)
 
     open_ring(&r, 2, 1);
     answer_all(&r, none);
-    ring_choose(&r, none);
+    ring_choose(&r, none, false);
     run_ring(&r);
     T_TRUE(ring_leave(&r, 2)); // only silent: it goes on by itself
     ring_open(&r, 2);
     T_OK(ring_answer(&r, 1, 2, (struct wire_tag){1, 5}));
-    ring_choose(&r, none);
+    ring_choose(&r, none, false);
     run_ring(&r);
     T_OK(ring_step(&r, 1, 2, 6));
     T_OK(ring_join(&r, 2, 1002, 50));
@@ -251,7 +251,7 @@ TEST(ring, R7_a_rank_that_was_cut_off_is_a_newcomer)
     ring_open(&r, 3);
     T_OK(ring_answer(&r, 2, 3, (struct wire_tag){1, 6})); // its private round
     T_OK(ring_answer(&r, 1, 3, (struct wire_tag){2, 6}));
-    ring_choose(&r, none);
+    ring_choose(&r, none, false);
     T_TRUE(r.rank[0].holds && !r.rank[1].holds);
     ring_release(&r);
 }
@@ -262,7 +262,7 @@ TEST(ring, who_is_accused_by_most_is_put_out)
 
     open_ring(&r, 4, 1);
     answer_all(&r, none);
-    ring_choose(&r, none);
+    ring_choose(&r, none, false);
     run_ring(&r);
     T_FAILS(SL_EINVAL, ring_accuse(&r, 1, 1, 4, 100));
     T_FAILS(SL_EINVAL, ring_accuse(&r, 1, 1, 0, 100)); // itself
@@ -290,7 +290,7 @@ TEST(ring, a_rank_that_cannot_sum_at_all_accuses_itself)
 
     open_ring(&r, 3, 1);
     answer_all(&r, none);
-    ring_choose(&r, none);
+    ring_choose(&r, none, false);
     run_ring(&r);
     T_OK(ring_accuse(&r, 2, 1, RING_SELF, 100));
     T_EQ(ring_accused(&r, 101), 0);
@@ -305,7 +305,7 @@ TEST(ring, the_last_rank_takes_its_accusation_along)
 
     open_ring(&r, 1, 1);
     answer_all(&r, none);
-    ring_choose(&r, none);
+    ring_choose(&r, none, false);
     run_ring(&r);
     T_OK(ring_join(&r, 2, 1002, 100));
     T_OK(ring_accuse(&r, 1, 1, RING_SELF, 110));
@@ -326,7 +326,7 @@ TEST(ring, below_min_the_ranks_that_are_left_stop_and_wait)
     T_OK(ring_join(&r, 2, 12, 0));
     ring_open(&r, 1);
     answer_all(&r, none);
-    ring_choose(&r, none);
+    ring_choose(&r, none, false);
     run_ring(&r);
     T_TRUE(ring_leave(&r, 1));
     T_TRUE(ring_due(&r, 0));
@@ -353,7 +353,7 @@ TEST(ring, numbers_that_no_state_can_have_are_refused)
     T_EQ(ring_answer(&r, 1, 3, (struct wire_tag){2, UINT64_MAX}), SL_ERANGE);
     T_EQ(ring_answer(&r, 1, 3, (struct wire_tag){0, 1}), SL_ERANGE);
     T_OK(ring_answer(&r, 1, 3, (struct wire_tag){2, 40}));
-    ring_choose(&r, none);
+    ring_choose(&r, none, false);
     r.last = 90; // as its base says
     run_ring(&r);
     T_EQ(ring_step(&r, 1, 3, 91), SL_ERANGE);

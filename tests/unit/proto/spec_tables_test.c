@@ -284,8 +284,8 @@ TEST(spec_tables, jobs_that_tables_do_not_go_with)
          "model.tables: programs have tables in mode async, and train.mode is "
          "hybrid; take layers with 'rows: dynamic', or mode async"},
         {"," SGD "," SAMPLES ",'train':{'mode':'allreduce'}",
-         "model.tables: a job with tables trains in mode async, sync or "
-         "hybrid, and train.mode is allreduce"},
+         "model.tables: programs have tables in mode async, and train.mode is "
+         "allreduce; take layers with 'rows: dynamic', or mode async"},
         {"," SGD "," SAMPLES ",'train':{'staleness':'dc','max_delay':4}",
          "model.tables: train.staleness is dc, which wants the parameters as "
          "they were read, and rows are not kept; take inverse"},
@@ -482,6 +482,26 @@ TEST(spec_tables, audits_of_rows_are_for_workers_that_keep_them)
     }
 }
 
+TEST(spec_tables, a_ring_beside_tables_has_rounds_of_known_closures)
+{
+    static const char *const jobs[] = {
+        ",'train':{'mode':'allreduce','contributions':4}",
+        ",'train':{'mode':'allreduce','workers':{'max':4}}",
+    };
+
+    for (size_t i = 0; i < SL_COUNT(jobs); i++) {
+        Sluice__V1__JobSpec *spec = layers_make("", jobs[i]);
+
+        T_OK(spec_check(spec, t_err()));
+        T_TRUE(spec_ring_rows(spec));
+        T_EQ(spec->model->edition, MODEL_EDITION_BESIDE_RINGS);
+        T_EQ(spec->train->contributions, 4);
+        T_EQ(spec->train->steps_per_closure, 1);
+        T_TRUE(spec_audit(spec->train) == 0);
+        wire_free(&spec->base);
+    }
+}
+
 static void layers_refused(const char *rest, const char *job, const char *why)
 {
     Sluice__V1__JobSpec *spec = layers_make(rest, job);
@@ -509,9 +529,22 @@ TEST(spec_tables, what_a_layer_cannot_have_is_refused)
         {",'optimizer':{'type':'sgd','clipnorm':1}", "",
          "model.tables[0] (users): optimizer.clipnorm: not of a table; its "
          "rate follows that of the job, and clipvalue clips its gradients"},
-        {"", ",'train':{'mode':'allreduce','contributions':4}",
-         "model.tables: a job with tables trains in mode async, sync or "
-         "hybrid, and train.mode is allreduce"},
+        {"", ",'train':{'mode':'allreduce'}",
+         "train.contributions: say how many steps are one update (or "
+         "train.workers.max), as the job has tables"},
+        {"",
+         ",'train':{'mode':'allreduce','workers':{'max':2},"
+         "'steps_per_closure':4}",
+         "train.steps_per_closure: wants 1 in allreduce with tables, where a "
+         "closure is one contribution, got 4"},
+        {"", ",'train':{'mode':'allreduce','on_resize':'scale'}",
+         "train.on_resize: a round of a job with tables has the same "
+         "contributions whatever the workers; leave it out"},
+        {"", ",'train':{'mode':'allreduce','contributions':2,'audit':0.5}",
+         "train.audit: rounds of allreduce are not audited if the job has "
+         "tables; leave it out"},
+        {"", ",'train':{'mode':'allreduce','contributions':1025}",
+         "train.contributions: wants 1 to 1024, got 1025"},
     };
 
     for (size_t i = 0; i < SL_COUNT(wrong); i++)

@@ -751,8 +751,8 @@ TEST(attend, a_drain_saves_what_no_snapshot_holds)
     stage_close(&stage);
     fresh = kit_shard(&k);
     folder = snap_folder(t_path("store"), &fresh->plan);
-    T_OK(snap_load(fs_posix(), folder, (struct wire_tag){0, 0}, fresh, NULL,
-                   NULL, t_err()));
+    T_OK(snap_load(fs_posix(), folder, (struct wire_tag){0, 0}, false, fresh,
+                   NULL, NULL, t_err()));
     T_EQ(fresh->from.sequence, 1);
     T_EQ(once_version(&fresh->once), 1);
     sl_free(folder);
@@ -814,8 +814,8 @@ TEST(attend, a_drain_saves_what_the_snapshot_under_way_lacks)
     while (sem_wait(&held.saved) != 0)
         ;
     stage_close(&stage);
-    T_OK(snap_load(fs_posix(), folder, (struct wire_tag){0, 0}, fresh, NULL,
-                   NULL, t_err()));
+    T_OK(snap_load(fs_posix(), folder, (struct wire_tag){0, 0}, false, fresh,
+                   NULL, NULL, t_err()));
     T_EQ(fresh->from.sequence, 2);
     T_EQ(once_version(&fresh->once), 2);
     sl_free(folder);

@@ -57,12 +57,12 @@ TEST(away, K7_a_shard_does_not_begin_from_its_seed)
     kit_init(&k);
     s = kit_shard(&k);
     away = true;
-    T_FAILS(SL_EUNAVAIL, snap_load(fs, t_tmpdir(), (struct wire_tag){0, 0}, s,
-                                   NULL, NULL, &err));
+    T_FAILS(SL_EUNAVAIL, snap_load(fs, t_tmpdir(), (struct wire_tag){0, 0},
+                                   false, s, NULL, NULL, &err));
     T_HAS(err.text, "nobody answers");
     away = false;
-    T_OK(snap_load(fs, t_tmpdir(), (struct wire_tag){0, 0}, s, NULL, NULL,
-                   t_err()));
+    T_OK(snap_load(fs, t_tmpdir(), (struct wire_tag){0, 0}, false, s, NULL,
+                   NULL, t_err()));
     shard_unref(s);
 }
 
@@ -88,12 +88,13 @@ TEST(away, K7_a_file_that_cannot_be_read_now_is_not_passed_over)
     shard_unref(s);
     s = kit_shard(&k);
     files_away = true;
-    T_FAILS(SL_EUNAVAIL, snap_load(fs, t_tmpdir(), (struct wire_tag){0, 0}, s,
-                                   no_file_is_passed_over, NULL, &err));
+    T_FAILS(SL_EUNAVAIL,
+            snap_load(fs, t_tmpdir(), (struct wire_tag){0, 0}, false, s,
+                      no_file_is_passed_over, NULL, &err));
     T_HAS(err.text, "cannot be read now");
     T_HAS(err.text, "nobody answers");
     files_away = false;
-    T_OK(snap_load(fs, t_tmpdir(), (struct wire_tag){0, 0}, s,
+    T_OK(snap_load(fs, t_tmpdir(), (struct wire_tag){0, 0}, false, s,
                    no_file_is_passed_over, NULL, t_err()));
     T_EQ(wire_tag_cmp(s->from, newest), 0);
     shard_unref(s);

@@ -461,8 +461,8 @@ TEST(chain, a_broken_chain_is_passed_over)
     path_of(path, 2);
     T_OK(fs_unlink(fs, path, t_err()));
     s = chained_shard(&l.kit);
-    T_OK(snap_load(fs, "d", (struct wire_tag){1, 1}, s, passed_over, &passed,
-                   t_err()));
+    T_OK(snap_load(fs, "d", (struct wire_tag){1, 1}, false, s, passed_over,
+                   &passed, t_err()));
     T_EQ(passed, 1);
     T_EQ(s->from.sequence, 1);
     shard_unref(s);

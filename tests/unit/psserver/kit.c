@@ -390,7 +390,8 @@ enum sl_err kit_load(struct fs *fs, const char *folder, struct kit *k,
                      struct shard **out, struct sl_error *err)
 {
     struct shard *s = kit_shard(k);
-    enum sl_err rc = snap_load(fs, folder, at_least, s, remember, passed, err);
+    enum sl_err rc =
+        snap_load(fs, folder, at_least, false, s, remember, passed, err);
 
     *out = rc == SL_OK ? s : NULL;
     if (rc != SL_OK)

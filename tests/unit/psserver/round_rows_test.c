@@ -18,7 +18,8 @@ static const uint32_t dims[TABLES] = {3, 1};
 #define FIRST KIT_FIRST
 
 // A shard with rounds of `slots`; a tag has a row from the second update on.
-static struct shard *shard_of_rounds(struct kit *k, uint32_t slots)
+// `beside`: it has rows alone, and a ring decides its rounds.
+static struct shard *make_shard(struct kit *k, uint32_t slots, bool beside)
 {
     static const uint64_t shape[] = {ELEMENTS, 0};
     struct shard *s = NULL;
@@ -26,12 +27,18 @@ static struct shard *shard_of_rounds(struct kit *k, uint32_t slots)
 
     kit_init(k);
     kit_clear(k);
-    kit_variable(k, "w", shape);
+    if (!beside)
+        kit_variable(k, "w", shape);
+    k->spec.decided = beside;
     kit_optimizer(k, "sgd", 1);
     k->geometry.samples = 40;
     k->geometry.steps_per_closure = 1;
     k->spec.contributions = slots;
+    if (beside)
+        kit_table(k, "users", dims[USERS]);
     T_ASSERT(plan_read(&plan, &k->spec, NULL) == SL_OK);
+    plan_release_tables(&plan);
+    plan.tenant = NULL;
     plan.tables = sl_calloc(TABLES, sizeof(*plan.tables));
     T_ASSERT(plan.tables != NULL);
     plan.table_count = TABLES;
@@ -39,6 +46,13 @@ static struct shard *shard_of_rounds(struct kit *k, uint32_t slots)
     plan.tables[TAGS] = kit_plan_table("tags", &plan, TAGS, dims[TAGS]);
     plan.tables[TAGS].spec.min_count = 2;
     T_ASSERT(shard_new(&s, &plan) == SL_OK);
+    return s;
+}
+
+static struct shard *shard_of_rounds(struct kit *k, uint32_t slots)
+{
+    struct shard *s = make_shard(k, slots, false);
+
     shard_admit(s, 1);
     return s;
 }
@@ -105,8 +119,11 @@ static enum sl_err give(struct shard *s, uint64_t closure, const struct slot *c,
     enum sl_err rc;
 
     kit_payload_equal(&payload, isnan(c->values) ? 0 : c->values, ELEMENTS, 0);
+    push.incarnation = s->incarnation;
     if (!isnan(c->values)) {
-        push = kit_push(closure, 0, &payload);
+        if (!s->plan.decided)
+            push = kit_push(closure, 0, &payload);
+        push.skip = false;
         push.rows = slices_one(&one);
         push.rows_bytes = one.len;
     }
@@ -449,4 +466,185 @@ TEST(round_rows, held_rows_are_in_no_snapshot)
     T_EQ(first_of(back, USERS, 2), FIRST - 8);
     shard_unref(back);
     crash_fs_free(disk);
+}
+
+// ---- beside a ring
+
+static struct wire_tag tag_of(uint64_t generation, uint64_t rounds)
+{
+    return (struct wire_tag){generation, rounds};
+}
+
+// A shard beside a ring, in generation 1 and without rounds.
+static struct shard *shard_beside(struct kit *k)
+{
+    struct shard *s = make_shard(k, 2, true);
+
+    sort_ids();
+    T_OK(shard_settle(s, 1, tag_of(0, 0), false, t_err()));
+    return s;
+}
+
+static void hold_round(struct shard *s, uint64_t first)
+{
+    const struct slot one = a_slot(1, 1, 2, 4), two = a_slot(3, 2, 3, 8);
+
+    given(s, first + 1, &two, WIRE_PUSH_HELD);
+    given(s, first, &one, WIRE_PUSH_HELD);
+}
+
+static struct shard_ring ring_of(struct shard *s)
+{
+    struct shard_ring r;
+
+    shard_ring(s, &r);
+    return r;
+}
+
+TEST(round_rows, R8_what_is_held_whole_is_applied_when_the_ring_has_decided)
+{
+    const struct slot one = a_slot(1, 1, 2, 4);
+    struct shard *s;
+    struct kit k;
+
+    s = shard_beside(&k);
+    given(s, 0, &one, WIRE_PUSH_HELD);
+    T_FALSE(ring_of(s).whole);
+    T_FAILS(SL_ESTALE, shard_decide(s, 1, 1, false, t_err()));
+    given(s, 1, &one, WIRE_PUSH_HELD);
+    given(s, 1, &one, WIRE_PUSH_HELD);
+    T_TRUE(ring_of(s).whole);
+    T_EQ(first_of(s, USERS, 1), FIRST);
+    T_EQ(counted_steps(&s->once.counted), 0);
+    T_TRUE(shard_round_open(s, 1));
+    T_OK(shard_decide(s, 2, 1, false, t_err())); // of another generation
+    T_FAILS(SL_ESTALE, shard_decide(s, 1, 2, false, t_err()));
+    T_EQ(counted_steps(&s->once.counted), 0);
+    T_OK(shard_decide(s, 1, 1, false, t_err()));
+    T_OK(shard_decide(s, 1, 1, false, t_err())); // sent again
+    T_EQ(first_of(s, USERS, 1), FIRST - 4);
+    T_EQ(counted_steps(&s->once.counted), 2);
+    T_EQ(ring_of(s).rounds, 1);
+    T_FALSE(ring_of(s).whole);
+    T_FALSE(shard_round_open(s, 1));
+    given(s, 0, &one, WIRE_PUSH_DUPLICATE);
+    shard_unref(s);
+}
+
+TEST(round_rows, R8_a_round_that_the_ring_skips_changes_no_row)
+{
+    struct shard *s;
+    struct kit k;
+
+    s = shard_beside(&k);
+    hold_round(s, 0);
+    T_OK(shard_decide(s, 1, 1, true, t_err()));
+    T_EQ(first_of(s, USERS, 2), FIRST);
+    T_EQ(counts_of(s, USERS).rows, 0);
+    T_EQ(counted_steps(&s->once.counted), 2);
+    T_EQ(s->once.counts.skipped, 2);
+    T_EQ(ring_of(s).rounds, 1);
+    shard_unref(s);
+}
+
+TEST(round_rows,
+     R9_a_shard_applies_what_it_lacks_of_the_base_and_drops_the_rest)
+{
+    struct shard *s;
+    struct kit k;
+
+    s = shard_beside(&k);
+    hold_round(s, 0);
+    T_OK(shard_settle(s, 2, tag_of(1, 1), false, t_err()));
+    T_EQ(s->incarnation, 2);
+    T_EQ(first_of(s, USERS, 1), FIRST - 1);
+    T_EQ(counted_steps(&s->once.counted), 2);
+    hold_round(s, 2);
+    T_OK(shard_settle(s, 3, tag_of(2, 1), false, t_err()));
+    T_EQ(first_of(s, USERS, 1), FIRST - 1);
+    T_FALSE(ring_of(s).whole);
+    T_EQ(ring_of(s).rounds, 1);
+    T_OK(shard_settle(s, 4, tag_of(2, 1), false, t_err())); // as 3 began
+    T_OK(shard_settle(s, 2, tag_of(9, 9), false, t_err())); // late
+    T_EQ(s->incarnation, 4);
+    hold_round(s, 2);
+    T_OK(shard_settle(s, 5, tag_of(4, 2), true, t_err()));
+    T_EQ(first_of(s, USERS, 1), FIRST - 1);
+    T_EQ(s->once.counts.skipped, 2);
+    T_EQ(ring_of(s).rounds, 2);
+    shard_unref(s);
+}
+
+TEST(round_rows, R9_a_shard_of_another_past_than_the_base_is_not_admitted)
+{
+    const struct slot one = a_slot(1, 1, 2, 4);
+    struct shard *s;
+    struct kit k;
+
+    s = shard_beside(&k);
+    hold_round(s, 0);
+    T_OK(shard_decide(s, 1, 1, false, t_err()));
+    T_FAILS(SL_ESTALE, shard_settle(s, 3, tag_of(2, 1), false, t_err()));
+    hold_round(s, 2);
+    T_FAILS(SL_ESTALE, shard_settle(s, 3, tag_of(2, 2), false, t_err()));
+    T_FAILS(SL_ESTALE, shard_settle(s, 3, tag_of(1, 3), false, t_err()));
+    T_FAILS(SL_ESTALE, shard_settle(s, 3, tag_of(1, 0), false, t_err()));
+    T_EQ(s->incarnation, 1);
+    T_TRUE(ring_of(s).whole);
+    T_OK(shard_settle(s, 3, tag_of(1, 1), false, t_err()));
+    given(s, 2, &one, WIRE_PUSH_HELD);
+    T_FAILS(SL_ESTALE, shard_settle(s, 4, tag_of(3, 2), false, t_err()));
+    T_EQ(ring_of(s).rounds, 1);
+    shard_unref(s);
+}
+
+// The next closures that are not counted, of one epoch, as the ranks choose
+// them.
+TEST(round_rows, R8_rounds_are_those_of_the_ring)
+{
+    const struct slot one = a_slot(1, 1, 2, 4);
+    struct shard *s;
+    struct kit k;
+
+    sort_ids();
+    s = make_shard(&k, 3, true);
+    for (uint64_t closure = 0; closure < 37; closure++)
+        T_OK(counted_add(&s->once.counted, closure, 0));
+    T_OK(shard_settle(s, 1, tag_of(0, 0), false, t_err()));
+    given(s, 37, &one, WIRE_PUSH_HELD);
+    given(s, 38, &one, WIRE_PUSH_HELD);
+    T_FALSE(ring_of(s).whole);
+    given(s, 40, &one, WIRE_PUSH_REFUSED); // of the next epoch
+    given(s, 39, &one, WIRE_PUSH_HELD);
+    T_OK(shard_decide(s, 1, 1, false, t_err()));
+    given(s, 40, &one, WIRE_PUSH_HELD);
+    T_EQ(counted_low(&s->once.counted), 40);
+    shard_unref(s);
+}
+
+TEST(round_rows, a_shard_beside_a_ring_has_rows_alone)
+{
+    struct plan plan;
+    struct kit k;
+
+    kit_init(&k);
+    k.geometry.steps_per_closure = 1;
+    k.spec.decided = true;
+    T_FAILS(SL_EINVAL, plan_read(&plan, &k.spec, t_err()));
+    k.spec.contributions = 2;
+    T_FAILS(SL_EINVAL, plan_read(&plan, &k.spec, t_err()));
+    kit_clear(&k);
+    k.geometry.steps_per_closure = 1;
+    k.spec.contributions = 2;
+    k.spec.decided = true;
+    kit_table(&k, "users", 3);
+    T_OK(plan_read(&plan, &k.spec, t_err()));
+    plan_release(&plan);
+    k.spec.first_rows = 3;
+    T_FAILS(SL_EINVAL, plan_read(&plan, &k.spec, t_err()));
+    k.spec.first_rows = 1;
+    T_OK(plan_read(&plan, &k.spec, t_err()));
+    T_EQ(plan.tables[0].spec.shard, 1);
+    T_EQ(plan.tables[0].spec.shards, 3);
+    plan_release(&plan);
 }

@@ -599,15 +599,15 @@ TEST(shard_tables, a_snapshot_whose_rows_do_not_fit_is_not_loaded)
     shard_unref(s);
     back = shard_with_tables(&k);
     row_memory_set(empty + 10 * rowset_stride(back->tables.sets[0]), 0);
-    T_FAILS(SL_ENOMEM, snap_load(fs, "d", (struct wire_tag){1, 1}, back,
+    T_FAILS(SL_ENOMEM, snap_load(fs, "d", (struct wire_tag){1, 1}, false, back,
                                  passed_over, NULL, &wrong));
     T_HAS(wrong.text, "table users with 40 records: no memory for another row");
     T_HAS(wrong.text, "--rows-memory");
     shard_unref(back);
     row_memory_set(0, 0);
     back = shard_with_tables(&k);
-    T_OK(snap_load(fs, "d", (struct wire_tag){1, 1}, back, passed_over, NULL,
-                   t_err()));
+    T_OK(snap_load(fs, "d", (struct wire_tag){1, 1}, false, back, passed_over,
+                   NULL, t_err()));
     T_EQ(rows_of(back, 0), IDS);
     shard_unref(back);
     crash_fs_free(disk);

@@ -532,8 +532,8 @@ TEST(snap, out_of_memory_is_an_answer)
         bool refused;
 
         sl_mem_fail_at(n);
-        rc = snap_load(fs_posix(), t_tmpdir(), seed_tag, fresh, ignore, NULL,
-                       NULL);
+        rc = snap_load(fs_posix(), t_tmpdir(), seed_tag, false, fresh, ignore,
+                       NULL, NULL);
         refused = sl_mem_failed();
         T_EQ(rc, refused ? SL_ENOMEM : SL_OK);
         T_TRUE(rc != SL_OK || same(fresh, s));

@@ -1,0 +1,167 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Tables beside a ring (train.mode allreduce): the ranks have the dense part of a job,
+psservers its rows. A step counts for both or for neither, whoever dies."""
+import json
+
+import numpy as np
+from cluster import check, check_counts, check_equal, main, wait_for
+from external_test import exported
+from native_rows_test import SAMPLES, check_evaluation, clicks, rows_of
+from ring_test import Ring
+from rows_rounds_test import BATCH, RING, SLOTS, Net, check_numpy, left, rounds_job
+
+EPOCHS = 150
+
+
+def ring_job(c, epochs=EPOCHS, **train):
+    made = rounds_job(c.dir, epochs, checkpoint={"every_seconds": 0.2})
+    made["train"] = {"epochs": epochs, **RING, **train}
+    made["model"]["layers"][0]["embeddings_initializer"] = "ones"
+    return made
+
+
+def start(c, **train):
+    """A job from given weights, and what NumPy makes of them."""
+    from safetensors.numpy import save_file
+    draw = np.random.default_rng(5)
+    weights = {"hidden/kernel": draw.normal(0, 0.4, (9, 8)).astype(np.float32),
+               "hidden/bias": np.zeros(8, np.float32),
+               "out/kernel": draw.normal(0, 0.4, (8, 1)).astype(np.float32),
+               "out/bias": np.zeros(1, np.float32)}
+    save_file(weights, str(c.dir / "weights.safetensors"))
+    click, price, ids, bags = clicks(c.dir / "clicks.csv", SAMPLES, 1)
+    job = c.submit(ring_job(c, **train), "--weights", c.dir / "weights.safetensors")
+    net, size = Net(weights, lambda number: np.ones(4)), BATCH * SLOTS
+    for _ in range(EPOCHS):
+        for at in range(0, SAMPLES, size):
+            part = slice(at, at + size)
+            net.train_round(click[part], price[part].astype(np.float64), ids[part], bags[part])
+    return job, net
+
+
+def is_as_numpy_says(c, job, net):
+    check_counts(c.wait_state(job))
+    for name, want in net.w.items():
+        off = np.abs(exported(c, job)[name] - want).max()
+        check(off < 1e-3, f"{name}: differs by {off}")
+    for table in ("users", "tags"):
+        got, want = rows_of(c, job, table), getattr(net, table).rows
+        check_equal(set(got), set(want), f"rows of {table}")
+        off = max(np.abs(got[number] - want[number]).max() for number in want)
+        check(off < 1e-3, f"rows of {table}: differ by {off}")
+
+
+def kill_in_turn(c, job, names):
+    """Each when the job has got on since the death before."""
+    for name in names:
+        c.wait_steps(job, int(c.status(job)["steps_counted"]) + 8 * SLOTS)
+        c.restart(name, wait=name == "coordinator")
+
+
+def every_role_dies():
+    """R8, R9: a rank, a psserver and the coordinator, in turn."""
+    with Ring(workers=2, psservers=2) as c:
+        job, net = start(c)
+        kill_in_turn(c, job, ("w-1", "ps-0", "coordinator", "w-0", "ps-1", "ps-0"))
+        is_as_numpy_says(c, job, net)
+
+
+def the_bits_are_the_same_whoever_died():
+    """Of one rank, which adds up in one order: a round that counted in one part and not in the
+    other would show."""
+    found = None
+    for victims in ((), ("ps-0", "w-0", "ps-1", "coordinator", "w-0")):
+        with Ring(workers=1, psservers=2) as c:
+            clicks(c.dir / "clicks.csv", SAMPLES, 1)
+            job = c.submit(ring_job(c))
+            kill_in_turn(c, job, victims)
+            check_counts(c.wait_state(job))
+            other = left(c, job)
+            found = found or other
+            check_equal(set(other), set(found), "what is there")
+            wrong = [name for name, value in other.items() if value != found[name]]
+            check(not wrong, f"other bits: {wrong[:5]} and others, {len(wrong)} of {len(other)}")
+
+
+def everybody_dies():
+    """All ranks, and with them the state: ranks and rows go back to one cut."""
+    with Ring(workers=2, psservers=2) as c:
+        job, net = start(c)
+        wait_for("a cut", lambda: int(c.status(job)["cuts"]) > 1)
+        c.wait_steps(job, int(c.status(job)["steps_counted"]) + 8 * SLOTS)
+        for name in ("w-0", "w-1"):
+            c.kill(name)
+        for name in ("w-0", "w-1"):
+            c.start(name)
+        is_as_numpy_says(c, job, net)
+
+
+def workers_come_and_go():
+    """A newcomer copies the dense state, and reads rows as the others do."""
+    with Ring(workers=1, psservers=1) as c:
+        job, net = start(c)
+        for name in ("w-1", "w-2"):
+            c.wait_steps(job, int(c.status(job)["steps_counted"]) + 8 * SLOTS)
+            c.start(name)
+        wait_for("a ring of 3", lambda: int(c.status(job).get("ring_ranks", 0)) == 3)
+        c.wait_steps(job, int(c.status(job)["steps_counted"]) + 8 * SLOTS)
+        c.kill("w-0")
+        is_as_numpy_says(c, job, net)
+
+
+def a_pause_keeps_both():
+    with Ring(workers=2, psservers=2) as c:
+        job, net = start(c)
+        c.wait_steps(job, 40 * SLOTS)
+        c.run("pause", job)
+        wait_for("a pause", lambda: c.status(job).get("paused") or
+                 "paused" in json.dumps(c.status(job)))
+        c.run("resume", job)
+        is_as_numpy_says(c, job, net)
+
+
+def micro_batches_are_those_of_numpy():
+    check_numpy({**RING, "batch": BATCH // 2, "accumulate": 2}, workers=2)
+
+
+def an_evaluation_reads_the_rows_of_its_cut():
+    with Ring(workers=2, psservers=2) as c:
+        clicks(c.dir / "clicks.csv", SAMPLES, 1)
+        data = clicks(c.dir / "test.csv", 96, 2)
+        made = ring_job(c, 8)
+        made["data"]["test"] = {**made["data"]["train"], "x": str(c.dir / "test.csv")}
+        made["evaluate"] = {"every_epochs": 8}
+        job = c.submit(made)
+        done = c.wait_state(job)
+        check_counts(done)
+        check_evaluation(c, job, done["evaluations"][-1], data)
+
+
+def a_job_goes_on_in_another_mode():
+    """From a ring into single steps on psservers, and back."""
+    with Ring(workers=2, psservers=2) as c:
+        data, job, words = clicks(c.dir / "clicks.csv", SAMPLES, 1), None, []
+        for mode in ("allreduce", "async", "allreduce", "sync", "allreduce"):
+            if job is not None:
+                wait_for("a cut", lambda job=job: int(c.status(job)["cuts"]) > 0)
+                c.run("stop", job)
+                c.wait_state(job, "stopped")
+                words = ["--resume", job]
+            made = ring_job(c, 60, mode=mode)
+            if mode == "async":
+                del made["train"]["contributions"]
+            job = c.submit(made, *words)
+        check_counts(c.wait_state(job))
+        check_equal(set(rows_of(c, job, "users")), set(data[2]), "users with a row")
+
+
+if __name__ == "__main__":
+    main([every_role_dies,
+          the_bits_are_the_same_whoever_died,
+          everybody_dies,
+          workers_come_and_go,
+          a_pause_keeps_both,
+          micro_batches_are_those_of_numpy,
+          an_evaluation_reads_the_rows_of_its_cut,
+          a_job_goes_on_in_another_mode])
