@@ -65,6 +65,7 @@
 // 40 data of several files behind one name
 // 26 train.inner.moments store, which psservers must know as well
 // 25 tables in mode allreduce, of which psservers must know as well
+// 41 data of format tfrecord
 #define MODEL_EDITION 1
 #define MODEL_EDITION_HOLDS 2
 #define MODEL_EDITION_METRICS 3
@@ -89,6 +90,7 @@
 #define MODEL_EDITION_FILES 40
 #define MODEL_EDITION_MOMENTS 26
 #define MODEL_EDITION_BESIDE_RINGS 25
+#define MODEL_EDITION_RECORDS 41
 #define MODEL_INPUTS_OLD 8
 
 enum model_layer {

@@ -112,9 +112,14 @@ enum sl_err spec_check_schedule(Sluice__V1__ScheduleSpec *s,
 // borrows.
 void spec_schedule(struct rate *out, const Sluice__V1__OptimizerSpec *o);
 // Checks the names and hashes of a source's columns of ids, if it has some,
-// against its other fields; `csv`: the source is a csv.
-enum sl_err spec_check_ids(const Sluice__V1__SourceSpec *s, bool csv,
+// against its other fields and its format.
+enum sl_err spec_check_ids(const Sluice__V1__SourceSpec *s, const char *format,
                            const char *path, struct sl_error *err);
+// Checks which features a source reads, if it says it; `records`: it is a
+// tfrecord, which has to say it.
+enum sl_err spec_check_features(const Sluice__V1__SourceSpec *s, bool records,
+                                const struct model *m, const char *path,
+                                struct sl_error *err);
 // Checks that data.test, if there is one, has the columns of ids of data.train.
 enum sl_err spec_check_ids_same(const Sluice__V1__DataSpec *data,
                                 struct sl_error *err);

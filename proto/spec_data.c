@@ -14,12 +14,22 @@
 #define SAMPLES_MAX (UINT64_C(1) << 40)
 #define SCALED " format scale offset limit "
 
-enum format { IDX, NPY, NPZ, CSV, IMAGES, SYNTHETIC, EXTERNAL, FORMATS };
+enum format {
+    IDX,
+    NPY,
+    NPZ,
+    CSV,
+    IMAGES,
+    TFRECORD,
+    SYNTHETIC,
+    EXTERNAL,
+    FORMATS
+};
 
 static const char *const formats[FORMATS] = {
-    [IDX] = "idx",           [NPY] = "npy",       [NPZ] = "npz",
-    [CSV] = "csv",           [IMAGES] = "images", [SYNTHETIC] = "synthetic",
-    [EXTERNAL] = "external",
+    [IDX] = "idx",           [NPY] = "npy",           [NPZ] = "npz",
+    [CSV] = "csv",           [IMAGES] = "images",     [SYNTHETIC] = "synthetic",
+    [EXTERNAL] = "external", [TFRECORD] = "tfrecord",
 };
 
 // What a format takes, each word with a blank on both sides, and what it needs.
@@ -34,6 +44,8 @@ static const struct takes {
     [CSV] = {SCALED " x header delimiter label_column columns ids ", true,
              false, false, true},
     [IMAGES] = {SCALED " x depth ", true, false, false, false},
+    [TFRECORD] = {SCALED " x depth features columns ids ", true, false, false,
+                  true},
     [SYNTHETIC] = {" format samples seed generator classes scale offset ",
                    false, false, true, false},
     [EXTERNAL] = {" format samples ", false, false, true, false},
@@ -199,7 +211,8 @@ static enum sl_err check_synthetic(Sluice__V1__SourceSpec *s, const char *path,
 }
 
 static enum sl_err check_files(Sluice__V1__SourceSpec *s, enum format format,
-                               const char *path, struct sl_error *err)
+                               const struct model *m, const char *path,
+                               struct sl_error *err)
 {
     char at[64];
     enum sl_err rc = check_scale(s, path, err);
@@ -218,12 +231,16 @@ static enum sl_err check_files(Sluice__V1__SourceSpec *s, enum format format,
         rc = spec_string(&s->y_member, "y");
     if (rc == SL_OK && format == CSV)
         rc = check_csv(s, path, err);
-    return rc == SL_OK ? spec_check_ids(s, format == CSV, path, err) : rc;
+    if (rc == SL_OK)
+        rc = spec_check_features(s, format == TFRECORD, m, path, err);
+    return rc == SL_OK ? spec_check_ids(s, formats[format], path, err) : rc;
 }
 
-static enum sl_err check_source(Sluice__V1__SourceSpec *s, bool external,
-                                const char *path, struct sl_error *err)
+static enum sl_err check_source(Sluice__V1__SourceSpec *s,
+                                const struct model *m, const char *path,
+                                struct sl_error *err)
 {
+    bool external = m->external;
     char at[64];
     unsigned format;
     enum sl_err rc;
@@ -245,7 +262,7 @@ static enum sl_err check_source(Sluice__V1__SourceSpec *s, bool external,
     if (rc != SL_OK || format == EXTERNAL)
         return rc;
     return format == SYNTHETIC ? check_synthetic(s, path, err)
-                               : check_files(s, format, path, err);
+                               : check_files(s, format, m, path, err);
 }
 
 // Returns the format of a source that was checked.
@@ -265,10 +282,12 @@ static enum sl_err spec_data_check_files(Sluice__V1__JobSpec *spec,
 {
     enum sl_err rc = SL_OK;
 
+    bool records = s != NULL && strcmp(s->format, formats[TFRECORD]) == 0;
+
     if (s == NULL || !spec_data_takes(s)->several ||
-        (!paths_is_pattern(s->x) && !paths_is_pattern(s->y)))
+        (!records && !paths_is_pattern(s->x) && !paths_is_pattern(s->y)))
         return SL_OK;
-    spec_needs(spec, MODEL_EDITION_FILES);
+    spec_needs(spec, records ? MODEL_EDITION_RECORDS : MODEL_EDITION_FILES);
     rc = paths_check(s->x, err);
     if (rc == SL_OK && s->y != NULL)
         rc = paths_check(s->y, err);
@@ -303,9 +322,9 @@ enum sl_err spec_check_data(Sluice__V1__JobSpec *spec, const struct model *m,
         return spec_fail_missing("data", "train", err);
     rc = check_skip_bad(spec->data, external, err);
     if (rc == SL_OK)
-        rc = check_source(spec->data->train, external, "data.train", err);
+        rc = check_source(spec->data->train, m, "data.train", err);
     if (rc == SL_OK && spec->data->test != NULL)
-        rc = check_source(spec->data->test, external, "data.test", err);
+        rc = check_source(spec->data->test, m, "data.test", err);
     if (rc == SL_OK)
         rc = spec_data_check_files(spec, spec->data->train, "data.train", err);
     if (rc == SL_OK)

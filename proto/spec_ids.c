@@ -9,7 +9,7 @@
 
 #define ID_NAME_BYTES 200
 
-static enum sl_err spec_check_hash(Sluice__V1__IdColumnSpec *c, bool csv,
+static enum sl_err spec_check_hash(Sluice__V1__IdColumnSpec *c, bool text,
                                    const char *path, struct sl_error *err)
 {
     static const char *const hashes[] = {"xxh64"};
@@ -20,11 +20,12 @@ static enum sl_err spec_check_hash(Sluice__V1__IdColumnSpec *c, bool csv,
                        "%s.seed: is the seed of a hash; say hash: xxh64", path);
     if (c->hash == NULL)
         return SL_OK;
-    if (!csv)
-        return sl_fail(err, SL_EINVAL,
-                       "%s.hash: makes ids of the text of a csv; an npz has "
-                       "numbers",
-                       path);
+    if (!text)
+        return sl_fail(
+            err, SL_EINVAL,
+            "%s.hash: makes ids of the text of a csv or a tfrecord; an npz "
+            "has numbers",
+            path);
     SPEC_DEFAULT(c, seed, 0);
     snprintf(at, sizeof(at), "%s.hash", path);
     return spec_word(at, c->hash, hashes, SL_COUNT(hashes), NULL, err);
@@ -47,9 +48,11 @@ static const char *spec_id_name_used(const Sluice__V1__SourceSpec *s,
     return NULL;
 }
 
-enum sl_err spec_check_ids(const Sluice__V1__SourceSpec *s, bool csv,
+enum sl_err spec_check_ids(const Sluice__V1__SourceSpec *s, const char *format,
                            const char *path, struct sl_error *err)
 {
+    bool csv = strcmp(format, "csv") == 0;
+
     if (csv && s->n_ids > 0 && s->delimiter[0] == '|')
         return sl_fail(err, SL_EINVAL,
                        "%s.delimiter: '|' separates the ids of a cell; "
@@ -71,7 +74,7 @@ enum sl_err spec_check_ids(const Sluice__V1__SourceSpec *s, bool csv,
         if (used != NULL)
             return sl_fail(err, SL_EINVAL, "%s: '%.60s' is %s too", at, name,
                            used);
-        rc = spec_check_hash(s->ids[i], csv, at, err);
+        rc = spec_check_hash(s->ids[i], strcmp(format, "npz") != 0, at, err);
         if (rc != SL_OK)
             return rc;
     }

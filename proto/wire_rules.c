@@ -452,6 +452,8 @@ static const struct wire_rules all[] = {
           RANGE(16, 0, UINT64_C(1) << 40), RANGE(17, 0, 16),
           COUNT(18, SPEC_IDS_MAX)),
     RULES(id_column_spec, NULL, OPAQUE(3)),
+    RULES(feature_spec, NULL, COUNT(3, 2), RANGE(3, 0, 1 << 14),
+          RANGE(4, 0, UINT64_C(1) << 53)),
     RULES(train_spec, NULL, RANGE(2, 0, UINT64_C(1) << 20),
           RANGE(3, 0, WIRE_EPOCHS_MAX), RANGE(4, 0, WIRE_CLOSURE_STEPS_MAX),
           OPAQUE(5), OPAQUE(8), RANGE(9, 0, 1000), OPAQUE(10),

@@ -26,3 +26,23 @@ enum sl_err tfrecord_append(struct buf *out, const void *bytes, size_t n)
                     4);
     return SL_OK;
 }
+
+static uint64_t tfrecord_get_le(const uint8_t *from, unsigned bytes)
+{
+    uint64_t value = 0;
+
+    for (unsigned i = 0; i < bytes; i++)
+        value |= (uint64_t)from[i] << (8 * i);
+    return value;
+}
+
+bool tfrecord_head(const uint8_t *head, uint64_t *bytes)
+{
+    *bytes = tfrecord_get_le(head, 8);
+    return tfrecord_get_le(head + 8, 4) == crc32c_mask(crc32c(0, head, 8));
+}
+
+bool tfrecord_whole(const uint8_t *bytes, size_t n, const uint8_t *tail)
+{
+    return tfrecord_get_le(tail, 4) == crc32c_mask(crc32c(0, bytes, n));
+}

@@ -11,6 +11,8 @@
 #ifndef COMMON_BASE_TFRECORD_H
 #define COMMON_BASE_TFRECORD_H
 
+#include <stdbool.h>
+
 #include "common/base/buf.h"
 
 #define TFRECORD_HEAD 12 // bytes before those of the record
@@ -19,5 +21,13 @@
 // Appends one record of n bytes to `out`. `bytes` may be NULL if n is 0, and
 // must not lie in `out`. SL_ENOMEM.
 enum sl_err tfrecord_append(struct buf *out, const void *bytes, size_t n);
+
+// Reads the length of a record from its TFRECORD_HEAD bytes. Returns false if
+// their checksum is wrong; the length may be any number.
+bool tfrecord_head(const uint8_t *head, uint64_t *bytes);
+
+// Returns true if the checksum behind a record, in its TFRECORD_TAIL bytes, is
+// that of its n bytes.
+bool tfrecord_whole(const uint8_t *bytes, size_t n, const uint8_t *tail);
 
 #endif

@@ -5,8 +5,8 @@
 // model reads, and a label in the form its loss wants. Any sample can be read
 // at any time, in any order: that is what lets a closure be a range of an
 // epoch's order and run anywhere, twice if need be. Sources: IDX (also .gz),
-// npy, npz, CSV, a folder of images, and synthetic generators, whose samples
-// are functions of (seed, number) alone.
+// npy, npz, CSV, a folder of images, TFRecord, and synthetic generators, whose
+// samples are functions of (seed, number) alone.
 //
 // Features are x = raw * scale + offset. A source whose features are bytes
 // (images; arrays of u8) gives those instead if that is wanted: then the
@@ -42,6 +42,7 @@
 #include "worker/data/ids.h"
 
 #define DATA_RANK 4
+#define DATA_KEYS_MAX 1024 // most features that are read of a record
 
 enum data_labels {
     DATA_INDEX,   // i32 [n]: a class below `outputs`
@@ -57,6 +58,21 @@ struct data_want {
     enum data_labels labels;
     bool u8;   // features may be given as bytes
     bool test; // the test set: its synthetic samples are others
+};
+
+enum data_decode {
+    DATA_DECODE_AUTO, // JPEG or PNG, as the first bytes say
+    DATA_DECODE_JPEG,
+    DATA_DECODE_PNG,
+    DATA_DECODE_RAW, // bytes, as many as a sample has
+};
+
+// A feature of a record or a member of a group. `key` NULL: it is not said.
+struct data_feature {
+    const char *key;
+    const char *field; // of a label in JSON; NULL: none
+    enum data_decode decode;
+    int64_t first; // of a label: what is class 0
 };
 
 // A source of samples: SourceSpec as plain values. NULL: not set.
@@ -79,8 +95,9 @@ struct data_source {
     uint32_t classes;
     char *const *names; // images: each class's folder; none: in byte order
     size_t names_count;
-    uint32_t depth;            // images: bits in use of 16; 0: all
-    uint64_t limit;            // most samples to use; 0: all
+    uint32_t depth; // images: bits in use of 16; 0: all
+    struct data_feature image, number, label; // tfrecord, webdataset
+    uint64_t limit;                           // most samples to use; 0: all
     const struct roots *roots; // folders where files may lie; NULL: none
     struct data_bad *bad; // samples that are passed over; NULL: none may be
     struct pulse *pulse;  // beats while a long file is looked through

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // worker/data/data_folder.c -- a folder of images by class as samples.
 //
-// Reading a sample is opening its file, decoding it and resizing it; each
-// thread that does so takes a decoder off a list and puts it back, so that
-// there are as many as read at the same time, and each keeps its spaces.
+// Reading a sample is opening its file, decoding it and resizing it.
 #include <errno.h>
-#include <pthread.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -14,63 +12,17 @@
 #include "common/base/mem.h"
 #include "common/base/rng.h"
 #include "worker/data/data_folder.h"
-#include "worker/data/data_image.h"
+#include "worker/data/data_decode.h"
 #include "worker/data/data_source.h"
-
-struct decoder {
-    struct decoder *next;
-    struct image image;
-    struct image_space file;
-    struct image_space bytes; // a sample, where floats are wanted
-};
 
 struct images {
     struct data data;
     struct folder folder;
     uint32_t shape[3]; // rows, columns, channels
 
-    uint32_t depth;
-
-    struct {
-        pthread_mutex_t lock;
-        struct decoder *idle;
-        bool warned; // of images that seem to use fewer bits than 16
-    } shared;
+    struct decoders decoders;
+    _Atomic bool warned; // of images that seem to use fewer bits than 16
 };
-
-// ---- decoders
-
-static struct decoder *take_decoder(struct images *s)
-{
-    struct decoder *d;
-
-    pthread_mutex_lock(&s->shared.lock);
-    d = s->shared.idle;
-    if (d != NULL)
-        s->shared.idle = d->next;
-    pthread_mutex_unlock(&s->shared.lock);
-    if (d == NULL)
-        d = sl_calloc(1, sizeof(*d));
-    if (d != NULL)
-        d->image.depth = s->depth;
-    return d;
-}
-
-static void give_decoder(struct images *s, struct decoder *d)
-{
-    pthread_mutex_lock(&s->shared.lock);
-    d->next = s->shared.idle;
-    s->shared.idle = d;
-    pthread_mutex_unlock(&s->shared.lock);
-}
-
-static void free_decoder(struct decoder *d)
-{
-    image_release(&d->image);
-    sl_free(d->file.at);
-    sl_free(d->bytes.at);
-    sl_free(d);
-}
 
 // ---- reading
 
@@ -118,41 +70,27 @@ static void look_at_bits(struct images *s, const struct image *im, size_t file)
 {
     unsigned bits = 0;
 
-    if (s->depth != 0 || im->used == 0 || im->used >= 1u << 15)
+    if (s->decoders.depth != 0 || im->used == 0 || im->used >= 1u << 15)
         return;
     while (im->used >> bits != 0)
         bits++;
-    pthread_mutex_lock(&s->shared.lock);
-    if (!s->shared.warned)
+    if (!atomic_exchange(&s->warned, true))
         LOG(WARN, "16-bit image uses only its low bits; set depth",
             "file=%s/%s/%s bits=%u", s->folder.root,
             folder_class(&s->folder, s->folder.files[file].class),
             folder_name(&s->folder, file), bits);
-    s->shared.warned = true;
-    pthread_mutex_unlock(&s->shared.lock);
 }
 
 static enum sl_err read_with(struct images *s, struct decoder *d, size_t file,
                              void *x, struct sl_error *err)
 {
-    const struct data *data = &s->data;
-    void *to = x;
     enum sl_err rc = images_load_file(s, d, file, err);
 
     if (rc == SL_OK)
-        rc = image_decode(&d->image, d->file.at, s->folder.files[file].bytes,
-                          err);
+        rc = decoder_put(d, &s->data, s->shape, d->file.at,
+                         s->folder.files[file].bytes, x, err);
     if (rc == SL_OK)
         look_at_bits(s, &d->image, file);
-    if (rc == SL_OK && !data->u8) {
-        rc = image_space(&d->bytes, data->features, err);
-        to = d->bytes.at;
-    }
-    if (rc == SL_OK)
-        rc = image_put(&d->image, s->shape[0], s->shape[1], s->shape[2], to,
-                       err);
-    if (rc == SL_OK && !data->u8)
-        data_floats(to, data->features, data->scale, data->offset, x);
     return rc;
 }
 
@@ -162,14 +100,14 @@ static enum sl_err images_read(struct data *d, uint64_t number, void *x,
     struct images *s = sl_container_of(d, struct images, data);
     size_t file = (size_t)number;
     uint32_t label = s->folder.files[file].class;
-    struct decoder *decoder = take_decoder(s);
+    struct decoder *decoder = decoders_take(&s->decoders);
     float value = (float)label;
     enum sl_err rc;
 
     if (decoder == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory for a decoder");
     rc = read_with(s, decoder, file, x, err);
-    give_decoder(s, decoder);
+    decoders_give(&s->decoders, decoder);
     if (rc != SL_OK)
         return folder_blame(&s->folder, file, rc, err);
     if (d->want.labels != DATA_VALUES)
@@ -189,13 +127,8 @@ static const char *images_class(const struct data *d, uint32_t i)
 static void images_release(struct data *d)
 {
     struct images *s = sl_container_of(d, struct images, data);
-    struct decoder *next;
 
-    for (struct decoder *at = s->shared.idle; at != NULL; at = next) {
-        next = at->next;
-        free_decoder(at);
-    }
-    pthread_mutex_destroy(&s->shared.lock);
+    decoders_release(&s->decoders);
     folder_release(&s->folder);
 }
 
@@ -280,15 +213,10 @@ static enum sl_err open_images(struct images *s,
                                struct sl_error *err)
 {
     struct folder *f = &s->folder;
-    enum sl_err rc = data_image_shape(&s->data.want, s->shape, err);
+    enum sl_err rc = decoder_shape(&s->data.want, s->shape, err);
 
     if (rc != SL_OK)
         return rc;
-    if (s->shape[2] != 3 && s->shape[2] != 1)
-        return sl_fail(err, SL_EINVAL,
-                       "images have 3 channels or, as grey, 1; the model reads "
-                       "%u",
-                       s->shape[2]);
     if (source->x == NULL)
         return sl_fail(err, SL_EINVAL,
                        "data of format images needs the path x of a folder");
@@ -318,8 +246,7 @@ enum sl_err data_open_folder(struct data **out, const struct data_source *s,
     if (i == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory");
     data_init(&i->data, &images_ops, s, want);
-    pthread_mutex_init(&i->shared.lock, NULL);
-    i->depth = s->depth;
+    decoders_init(&i->decoders, s->depth);
     rc = open_images(i, s, err);
     if (rc != SL_OK) {
         data_free(&i->data);

@@ -16,6 +16,7 @@ static const struct {
     {"csv", data_open_csv, true},
     {"synthetic", data_open_synthetic, false},
     {"images", data_open_folder, false},
+    {"tfrecord", data_open_tfrecord, false},
 };
 
 enum sl_err data_open(struct data **out, const struct data_source *source,
@@ -35,7 +36,7 @@ enum sl_err data_open(struct data **out, const struct data_source *source,
         return formats[i].open(out, source, want, err);
     }
     return sl_fail(err, SL_ENOTSUP,
-                   "data format '%s' is not read by this worker; idx, npy, "
-                   "npz, csv, images and synthetic are",
+                   "data format '%s' is not read by this worker; update it, or "
+                   "convert the data to npz or csv",
                    format);
 }

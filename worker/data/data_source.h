@@ -84,6 +84,10 @@ enum sl_err data_open_synthetic(struct data **out, const struct data_source *s,
 enum sl_err data_open_folder(struct data **out, const struct data_source *s,
                              const struct data_want *want,
                              struct sl_error *err);
+// Opens format tfrecord. Looks at the head of every record.
+enum sl_err data_open_tfrecord(struct data **out, const struct data_source *s,
+                               const struct data_want *want,
+                               struct sl_error *err);
 // Opens generator "images" of format synthetic.
 enum sl_err data_open_pattern(struct data **out, const struct data_source *s,
                               const struct data_want *want,

@@ -39,6 +39,11 @@ static bool ids_parse_number(const char *text, size_t n, uint64_t *out)
     return !negative || value <= UINT64_C(1) << 63;
 }
 
+uint64_t ids_hash(const struct id_column *how, const void *text, size_t n)
+{
+    return XXH64(text, n, how->seed);
+}
+
 static enum sl_err ids_parse_element(const struct id_column *how,
                                      const char *text, size_t n, size_t element,
                                      uint64_t *out, struct sl_error *err)
@@ -49,7 +54,7 @@ static enum sl_err ids_parse_element(const struct id_column *how,
                        "an empty cell",
                        element);
     if (how->hashed) {
-        *out = XXH64(text, n, how->seed);
+        *out = ids_hash(how, text, n);
         return SL_OK;
     }
     if (ids_parse_number(text, n, out))

@@ -72,4 +72,7 @@ void ids_release(struct ids *s);
 enum sl_err ids_parse(struct buf *out, const struct id_column *how,
                       const char *cell, struct sl_error *err);
 
+// Returns the id of n bytes of text in a column that is hashed.
+uint64_t ids_hash(const struct id_column *how, const void *text, size_t n);
+
 #endif

@@ -134,10 +134,40 @@ static struct id_column *job_id_columns(const Sluice__V1__SourceSpec *s)
     return ids;
 }
 
+static enum data_decode job_decode(const char *word)
+{
+    static const char *const words[] = {
+        [DATA_DECODE_JPEG] = "jpeg",
+        [DATA_DECODE_PNG] = "png",
+        [DATA_DECODE_RAW] = "raw",
+    };
+
+    for (unsigned i = DATA_DECODE_JPEG; word != NULL && i < SL_COUNT(words);
+         i++)
+        if (strcmp(word, words[i]) == 0)
+            return (enum data_decode)i;
+    return DATA_DECODE_AUTO;
+}
+
+// Returns a feature of a source as a plain value; `f` may be NULL.
+static struct data_feature job_feature(const Sluice__V1__FeatureSpec *f)
+{
+    return f == NULL ? (struct data_feature){.key = NULL}
+                     : (struct data_feature){.key = f->key,
+                                             .field = f->field,
+                                             .decode = job_decode(f->decode),
+                                             .first = f->first};
+}
+
 static struct data_source job_data_source(const Sluice__V1__SourceSpec *s,
                                           const struct worker_job *j)
 {
+    const Sluice__V1__FeaturesSpec *f = s->features;
+
     return (struct data_source){
+        .image = job_feature(f != NULL ? f->image : NULL),
+        .number = job_feature(f != NULL ? f->x : NULL),
+        .label = job_feature(f != NULL ? f->label : NULL),
         .roots = j->env->roots,
         .bad = j->record->bad,
         .pulse = j->pulse,

@@ -100,9 +100,16 @@ TEST(spec, says_which_edition_a_worker_must_know)
 TEST(spec, several_files_are_for_members_that_know_patterns)
 {
     static const struct {
-        const char *x;
+        const char *source;
         unsigned edition;
-    } cases[] = {{"a.csv", 0}, {"a-*.csv", 40}, {"{1..2}", 40}, {"{1}", 0}};
+    } cases[] = {
+        {"'csv','label_column':'y','x':'a.csv'", 0},
+        {"'csv','label_column':'y','x':'a-*.csv'", 40},
+        {"'csv','label_column':'y','x':'{1..2}'", 40},
+        {"'csv','label_column':'y','x':'{1}'", 0},
+        {"'tfrecord','x':'a','features':{'x':{'key':'a'},'label':{'key':'y'}}",
+         41},
+    };
 
     for (unsigned i = 0; i < SL_COUNT(cases); i++) {
         Sluice__V1__JobSpec *s;
@@ -110,8 +117,8 @@ TEST(spec, several_files_are_for_members_that_know_patterns)
 
         snprintf(text, sizeof(text),
                  "{" NAME "," MODEL "," LOSS "," OPTIM ",'data':{'train':{"
-                 "'format':'csv','label_column':'y','x':'%s'}}}",
-                 cases[i].x);
+                 "'format':%s}}}",
+                 cases[i].source);
         s = checked(text);
         T_EQ(s->model->edition, cases[i].edition);
         wire_free(&s->base);
@@ -602,13 +609,15 @@ TEST(spec, a_range_of_an_evaluation_holds_samples)
             "evaluate.batches_per_closure: wants 1 to 4096, got 0");
 }
 
+#define RECORDS "'format':'tfrecord','x':'a'"
+
 static const struct {
     const char *train, *why;
 } wrong_data[] = {
 #define CSV_IDS(ids)                                                           \
     "'format':'csv','x':'a','label_column':'y','columns':['x'],'ids':[" ids "]"
     {"'x':'a'", "data.train.format is missing; known are idx, npy, npz, csv, "
-                "images, synthetic, external"},
+                "images, tfrecord, synthetic, external"},
     {"'format':'images'", "data.train.x is missing"},
     {"'format':'images','x':'a','y':'b'",
      "data.train: takes no 'y' with images"},
@@ -630,6 +639,33 @@ static const struct {
     {"'format':'idx','x':'a','y':'b','limit':0",
      "data.train.limit: wants 1 to 1099511627776, got 0"},
     {"'format':'csv','x':'a'", "data.train.label_column is missing"},
+    {RECORDS "", "data.train.features is missing"},
+    {RECORDS ",'features':{'label':{'key':'y'}}",
+     "data.train: wants one of features.image, features.x and columns"},
+    {RECORDS
+     ",'columns':['a'],'features':{'x':{'key':'b'},'label':{'key':'y'}}",
+     "data.train: wants one of features.image, features.x and columns"},
+    {RECORDS ",'features':{'image':{'key':'b'},'x':{'key':'b'}}",
+     "data.train.features: wants image or x, not both"},
+    {RECORDS ",'features':{'x':{'key':'b'}}",
+     "data.train.features: wants the key of the image or of x, and of the "
+     "label, as in {image: {key: image/encoded}, label: {key: "
+     "image/class/label}}"},
+    {RECORDS ",'features':{'x':{'key':'b','size':[1,2]}}",
+     "data.train.features.x: takes no 'size' with x"},
+    {RECORDS ",'features':{'x':{'key':'b'},'label':{'key':''}}",
+     "data.train.features.label.key: wants 1 to 200 bytes, without control "
+     "characters"},
+    {RECORDS ",'features':{'image':{'key':'b','size':[4,4]}}",
+     "data.train.features.image.size: wants the rows and columns of "
+     "model.input_shape, such as [224, 224]; images are resized to those"},
+    {RECORDS ",'features':{'image':{'key':'b','decode':'jpg'}}",
+     "data.train.features.image.decode: unknown 'jpg'; did you mean 'jpeg'?"},
+    {RECORDS ",'features':{'x':{'key':'b'},'label':{'key':'y','field':'f'}}",
+     "data.train.features.label.field: names a field of JSON, which a record "
+     "has not"},
+    {"'format':'csv','x':'a','label_column':'y','features':{}",
+     "data.train: takes no 'features' with csv"},
     {"'format':'npz','x':'d*/a.npz'",
      "data.train: d*/a.npz: has a '*' in a folder's name; it may stand in the "
      "last part of the path alone"},
@@ -666,7 +702,8 @@ static const struct {
     {CSV_IDS("{'name':'a','seed':7}"),
      "data.train.ids[0].seed: is the seed of a hash; say hash: xxh64"},
     {"'format':'npz','x':'a','ids':[{'name':'a','hash':'xxh64'}]",
-     "data.train.ids[0].hash: makes ids of the text of a csv; an npz has "
+     "data.train.ids[0].hash: makes ids of the text of a csv or a tfrecord; an "
+     "npz has "
      "numbers"},
     {"'format':'csv','x':'a','label_column':'y','delimiter':'|','ids':['a']",
      "data.train.delimiter: '|' separates the ids of a cell; columns need "

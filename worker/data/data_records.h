@@ -1,0 +1,86 @@
+// SPDX-License-Identifier: Apache-2.0
+// worker/data/data_records.h -- an index of records in several files, which are
+// looked through once.
+//
+// Threads  records_read: any. The rest: one.
+// Memory   16 bytes for each extent; records_release frees, all zeroes allowed.
+// Units    bytes.
+// Errors   name the file, but records_scan_bytes, whose caller does.
+// SL_ECORRUPT:
+//          the file ends before what is asked for. Else those of roots.h and
+//          paths.h. `err` may be NULL.
+#ifndef WORKER_DATA_DATA_RECORDS_H
+#define WORKER_DATA_DATA_RECORDS_H
+
+#include "common/base/paths.h"
+#include "worker/data/data_source.h"
+
+#define RECORD_BYTES ((uint64_t)256 << 20) // most of one extent
+#define RECORDS_MAX ((uint64_t)1 << 32)    // most extents of a set
+#define RECORD_MISSING UINT32_MAX          // `bytes` of an extent that is not
+
+struct record {
+    uint64_t offset;
+    uint32_t bytes;
+    uint32_t file;
+};
+
+struct records {
+    struct paths paths;
+    struct fs_file **file; // as many as paths
+    uint64_t *size;        // bytes of each
+    struct record *at;
+    uint64_t count, capacity;
+};
+
+// Opens all files that `pattern` names. *r is for records_release on failure,
+// too.
+enum sl_err records_open(struct records *r, const struct roots *roots,
+                         const char *pattern, struct sl_error *err);
+void records_release(struct records *r);
+
+// Adds an extent. SL_ERANGE: over RECORDS_MAX.
+enum sl_err records_add(struct records *r, struct record one,
+                        struct sl_error *err);
+
+// Adds names and sizes of the files to the hash of `d`.
+void records_hash(const struct records *r, struct data *d);
+
+// Reads the bytes of an extent, and `more` behind them, into `to`.
+enum sl_err records_read(const struct records *r, const struct record *one,
+                         uint32_t more, void *to, struct sl_error *err);
+
+// Has the system fetch an extent.
+void records_expect(const struct records *r, const struct record *one);
+
+// Puts the file and the byte where an extent begins before the text of *err.
+// Returns `rc`.
+enum sl_err records_blame(const struct records *r, const struct record *one,
+                          enum sl_err rc, struct sl_error *err);
+
+// ---- looking through a file
+
+#define SCAN_BYTES ((size_t)64 << 10)
+
+struct records_scan {
+    struct fs_file *file; // borrowed
+    uint64_t size;        // of the file
+    uint64_t base;        // offset of the bytes in `chunk`
+    size_t got;           // how many they are
+    uint8_t *chunk;       // SCAN_BYTES
+};
+
+// Sets *out to n bytes, at most SCAN_BYTES, from `offset` on; valid until the
+// next call. What lies close together is read at once.
+enum sl_err records_scan_bytes(struct records_scan *s, uint64_t offset,
+                               size_t n, const uint8_t **out,
+                               struct sl_error *err);
+
+// Calls `fn` for each file in turn, with a scan of it, until one fails; the
+// error then names the file.
+enum sl_err records_scan(struct records *r,
+                         enum sl_err (*fn)(void *arg, struct records_scan *s,
+                                           uint32_t file, struct sl_error *err),
+                         void *arg, struct sl_error *err);
+
+#endif
