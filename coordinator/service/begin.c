@@ -25,8 +25,11 @@
 static void note_space(struct server *s, const struct sl_error *err)
 {
     s->waits_for = SERVER_WAITS_SPACE;
-    snprintf(s->waits, sizeof(s->waits), "%.300s; it needs %llu bytes",
-             err->text, FULL_BYTES);
+    if (s->lead != NULL)
+        snprintf(s->waits, sizeof(s->waits), "%.500s", err->text);
+    else
+        snprintf(s->waits, sizeof(s->waits), "%.300s; it needs %llu bytes",
+                 err->text, FULL_BYTES);
 }
 
 static void note_store(struct server *s, const struct sl_error *err)

@@ -221,7 +221,8 @@ static void lead_note(struct lead *l, bool *what)
     lead_unlock(l);
 }
 
-// The key has changed. A leader's own is still there, or the leader ends.
+// The key has changed. A leader's own is still there, or the leader ends: but
+// for what was before it was chosen, of which it may hear late.
 static void lead_key_changed(void *arg, const struct etcd_change *change)
 {
     struct lead *l = arg;
@@ -229,6 +230,7 @@ static void lead_key_changed(void *arg, const struct etcd_change *change)
 
     lead_lock(l);
     lost = l->shared.term != 0 && !l->shared.ending &&
+           change->row.modified > l->shared.term &&
            (change->deleted || change->row.created > l->shared.term);
     lead_unlock(l);
     if (lost)

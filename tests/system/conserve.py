@@ -253,7 +253,9 @@ def main():
     options.parser = parser
     faulthandler.register(signal.SIGUSR1)  # where does it hang?
     turn = threading.Event()
-    while True:  # until it is killed: a lost coordinator comes back
+    places = itertools.cycle(options.coordinator.split(","))
+    while True:  # until it is killed: a lost coordinator comes back, or another leads
+        options.coordinator = next(places)
         worker = make_worker(options)
         threading.Thread(target=worker.attend, daemon=True).start()
         worker.work()

@@ -122,8 +122,8 @@ class Etcd:
 
     # ---- etcdctl
 
-    def try_ctl(self, *words, only=None, limit_s=5):
-        """Calls etcdctl; `only` asks this member alone."""
+    def try_ctl(self, *words, only=None, limit_s=5, text=None):
+        """Calls etcdctl, which is given `text`; `only` asks this member alone."""
         line = [CTL, f"--command-timeout={limit_s}s", f"--dial-timeout={limit_s}s",
                 "--endpoints", self.endpoints if only is None else self.clients[only]]
         if self.tls:
@@ -131,7 +131,7 @@ class Etcd:
                      "--key", f"{self.tls}/key.pem"]
         return subprocess.run(
             [*line, *map(str, words)], capture_output=True, text=True, check=False,
-            stdin=subprocess.DEVNULL, timeout=(limit_s + 10) * LIMIT,
+            **({"stdin": subprocess.DEVNULL} if text is None else {"input": text}), timeout=(limit_s + 10) * LIMIT,
             env={**os.environ, "ETCDCTL_API": "3"})
 
     def ctl(self, *words, only=None, limit_s=30):

@@ -23,7 +23,9 @@ class Standbys(Cluster):
     def __init__(self, etcd, coordinators=3, ttl="2s", **options):
         super().__init__(**options)
         self.etcd, self.ttl = etcd, ttl
-        self.places = [f"unix:{self.dir}/c{i}.sock" for i in range(coordinators)]
+        self.names = [f"coordinator-{i}" for i in range(coordinators)]
+        self.places = [f"unix:{self.dir}/{name}.sock" for name in self.names]
+        self.told = self.places  # where members find them
         self.address = ",".join(self.places)
         if self.asker:
             self.asker.close()
@@ -44,8 +46,8 @@ class Standbys(Cluster):
         return int(name.rsplit("-", 1)[1])
 
     def start_all(self):
-        for i in range(len(self.places)):
-            self.start(f"coordinator-{i}")
+        for name in self.names:
+            self.start(name)
         self.leads()
         for i in range(self.counts["psserver"]):
             self.start(f"ps-{i}")
@@ -60,7 +62,7 @@ class Standbys(Cluster):
     def leader(self):
         """The name of the coordinator that etcd has a key of, or None."""
         value = self.etcd.get(KEY)
-        return value and f"coordinator-{self.places.index(value.split()[0])}"
+        return value and self.names[self.told.index(value.split()[0])]
 
     def serves(self, name):
         """Whether a coordinator answers as the one that leads."""
@@ -93,8 +95,7 @@ class Standbys(Cluster):
 
     def revive(self):
         """Starts each coordinator that has ended."""
-        for i in range(len(self.places)):
-            name = f"coordinator-{i}"
+        for name in self.names:
             if name in self.processes and self.processes[name].poll() is not None:
                 del self.processes[name]
             if name not in self.processes:
@@ -105,11 +106,11 @@ class Standbys(Cluster):
     def terms(self):
         """(when, term, name) of each time that a coordinator began to lead, in order."""
         found = []
-        for i in range(len(self.places)):
-            for line in self.log(f"coordinator-{i}").splitlines():
+        for log in {(self.dir / f"{name}.log").resolve() for name in self.names}:
+            for line in log.read_text(errors="replace").splitlines():
                 if '"this coordinator leads"' in line:
                     found.append((re.search(r'"ts":"([^"]*)"', line)[1],
-                                  int(re.search(r'"term":(\d+)', line)[1]), f"coordinator-{i}"))
+                                  int(re.search(r'"term":(\d+)', line)[1]), log.stem))
         return sorted(found)
 
     def check_terms(self, least):

@@ -22,11 +22,11 @@ class Run:
     """with Run() as r: an etcd, three coordinators, two psservers, two workers, and
     an exact job that has a cut."""
 
-    def __init__(self, mode="sync", **options):
-        self.mode, self.options = mode, options
+    def __init__(self, mode="sync", etcd=(), epochs=EPOCHS, **options):
+        self.mode, self.etcd_args, self.epochs, self.options = mode, etcd, epochs, options
 
     def __enter__(self):
-        self.etcd = Etcd().__enter__()
+        self.etcd = Etcd(args=self.etcd_args).__enter__()
         try:
             self.c = Standbys(self.etcd, ttl=f"{TTL_S}s", **self.options).__enter__()
         except BaseException as error:
@@ -42,7 +42,7 @@ class Run:
         return False
 
     def begin(self):
-        self.job = self.c.submit(exact.exact_job(self.c, "standby", EPOCHS, self.mode))
+        self.job = self.c.submit(exact.exact_job(self.c, "standby", self.epochs, self.mode))
         self.on()
         wait_for("a cut", lambda: int(self.c.status(self.job)["cuts"]) > 0)
 
@@ -54,14 +54,14 @@ class Run:
 
     def end(self, leaders):
         check_counts(self.c.wait_state(self.job))
-        exact.check_exact(self.c, self.job, EPOCHS)
+        exact.check_exact(self.c, self.job, self.epochs)
         self.c.check_terms(leaders)
 
 
 def standbys_say_where_the_leader_is():
     with Run(psservers=1, workers=1) as r:
         leader = r.c.leader()
-        for name in (f"coordinator-{i}" for i in range(3)):
+        for name in r.c.names:
             told = r.c.run("--coordinator", r.c.places[r.c.index(name)], "--timeout", "5s",
                            "status", want=0 if name == leader else 4)
             if name != leader:
@@ -175,6 +175,26 @@ def without_etcd_nobody_leads_and_then_somebody_does():
         r.end(leaders=2)
 
 
+def a_full_etcd_is_waited_for():
+    """The leader keeps its lease, and serves again when there is space."""
+    with Run(etcd=("--quota-backend-bytes", str(16 << 20)), epochs=4 * EPOCHS) as r:
+        old = r.c.leader()
+        r.begin()
+        while r.etcd.try_ctl("put", "junk", text="x" * (1 << 20)).returncode == 0:
+            pass
+        wait_for("a coordinator without space", lambda: "no space for the journal" in r.c.log(old))
+        told = r.c.run("--coordinator", r.c.places[r.c.index(old)], "--timeout", "5s", "jobs",
+                       want=4)
+        check("no space left" in told.stderr, "it says why it does not serve", told.stderr)
+        check_equal(r.c.leader(), old, "the leader")
+        r.etcd.ctl("compact", r.etcd.status(0)["header"]["revision"])
+        for i in range(3):
+            r.etcd.ctl("defrag", only=i)
+        r.etcd.ctl("alarm", "disarm")
+        check_equal(r.c.leads(), old, "the leader")
+        r.end(leaders=1)
+
+
 if __name__ == "__main__":
     if not available():
         print("no etcd is installed")
@@ -187,4 +207,5 @@ if __name__ == "__main__":
           one_whose_lease_is_revoked_ends,
           one_that_is_stopped_hands_over,
           the_leader_of_etcd_dies,
-          without_etcd_nobody_leads_and_then_somebody_does])
+          without_etcd_nobody_leads_and_then_somebody_does,
+          a_full_etcd_is_waited_for])
