@@ -62,6 +62,11 @@ struct coord_io {
     // see.
     void (*changed)(void *arg, uint64_t job);
 
+    // Writes the sentence number `i` about what an operator has to look at
+    // outside of the cluster to `out` and returns true; false: there is none.
+    // NULL: there is never one.
+    bool (*trouble)(void *arg, size_t i, char *out, size_t size);
+
     // Ends the daemon for `err`; called once at most.
     void (*fatal)(void *arg, const struct sl_error *err);
 };
@@ -92,6 +97,7 @@ struct coord_options {
     const struct quota *quotas; // copied
     size_t quotas_count;
     struct feed *feed; // borrowed; NULL: events are dropped
+    bool stands_by;    // others take over elsewhere, each with its own feed
     // The store's answers (stored.h), borrowed for coord_new. NULL: coord_new
     // asks the store itself, where no loop has to be kept running.
     struct stored *stored;

@@ -56,6 +56,16 @@ static void feed_enqueue_drop(struct feed *f, uint64_t id)
 
 // ---- what happens
 
+// Ids stay below 2^53, so that any reader of JSON has them; 16 million events
+// of one term are more than there will be.
+#define TERM_BITS 24
+
+void feed_begin_term(struct feed *f, uint64_t term)
+{
+    if (f != NULL && f->events.last_id < term << TERM_BITS)
+        f->events.last_id = term << TERM_BITS;
+}
+
 void feed_event(struct feed *f, const struct event *said, const char *text)
 {
     struct event now;

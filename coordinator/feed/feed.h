@@ -38,6 +38,11 @@ enum sl_err feed_new(struct feed **out, const struct feed_options *options,
 // Waits until all is written, or cannot be, and frees f. NULL is allowed.
 void feed_free(struct feed *f);
 
+// Gives later events ids above those of any feed that was told a lower term:
+// standby coordinators have a feed each, and a reader that goes on with the ids
+// of one at the next shall miss nothing. `term` is below 2^29.
+void feed_begin_term(struct feed *f, uint64_t term);
+
 // Adds a copy of *said with this text as an event that happened now; said->id
 // and said->wall_us are not read.
 void feed_event(struct feed *f, const struct event *said, const char *text);

@@ -13,6 +13,7 @@
 #include "common/run/log.h"
 #include "coordinator/core/recovery/stored.h"
 #include "coordinator/service/lead.h"
+#include "coordinator/service/quorum.h"
 
 #define TICK_MS 50
 #define AGAIN_MS 500
@@ -138,6 +139,11 @@ static void io_changed(void *arg, uint64_t job)
     observe_changed(s->observe, job);
 }
 
+static bool io_trouble(void *arg, size_t i, char *out, size_t size)
+{
+    return quorum_trouble(((struct server *)arg)->quorum, i, out, size);
+}
+
 static void io_fatal(void *arg, const struct sl_error *err)
 {
     struct server *s = arg;
@@ -188,6 +194,7 @@ static enum sl_err begin_coord(struct server *s, struct sl_error *err)
         .certificate = io_certificate,
         .work = io_work,
         .changed = io_changed,
+        .trouble = io_trouble,
         .fatal = io_fatal,
     };
     enum sl_err rc;

@@ -9,7 +9,7 @@
 //        v  chosen: a second thread renews the lease from now on (H4)
 //   reads the journal to its end (H3)
 //        v
-//   lead_take: the journal is the caller's, who begins a term
+//   lead_take: the journal is the caller's, which begins a term
 //
 // A process leads once. When its lease is over, or etcd says that the key is
 // another's or gone, the process ends (exit 1), from whichever thread learns of
@@ -81,7 +81,7 @@ void lead_stop(struct lead *l);
 // Frees l after lead_stop and a turn of the loop. NULL is allowed.
 void lead_free(struct lead *l);
 
-// Ends the lease of a process that has died, whose number is in `file`: another
+// Ends the lease of a process that has died (its number is in `file`): another
 // coordinator is chosen at once. SL_OK, too, if there is no such file or lease.
 // The caller knows that the process is dead (daemon.h: it has the lock of the
 // state folder).

@@ -17,6 +17,7 @@
 #include "coordinator/journal/journal_copy.h"
 #include "coordinator/service/begin.h"
 #include "coordinator/service/lead.h"
+#include "coordinator/service/quorum.h"
 #include "coordinator/service/measure.h"
 #include "coordinator/service/job_watch.h"
 #include "proto/access.h"
@@ -251,6 +252,7 @@ static enum sl_err make_coord(struct server *s, const struct conf *conf,
         .lease_ms = (uint32_t)conf_int(conf, "lease-ms"),
         .settle_ms = SETTLE_MS,
         .observes = conf_str(conf, "observe-dir") != NULL,
+        .stands_by = conf_str(conf, "journal") != NULL,
     };
     const struct watch_limits watchers = {
         .watchers = (unsigned)conf_int(conf, "watchers"),
@@ -318,6 +320,9 @@ static enum sl_err server_make_etcd(struct server *s, const struct conf *conf,
     if (rc == SL_OK)
         rc = etcd_new(&s->etcd, s->etcd_io, conf_str(conf, "journal"),
                       folder != NULL ? &tls : NULL, err);
+    if (rc == SL_OK)
+        rc = quorum_new(&s->quorum, s->etcd_io, conf_str(conf, "journal"),
+                        folder != NULL ? &tls : NULL, err);
     for (size_t i = 0; i < SL_COUNT(files); i++)
         buf_release(&files[i]);
     return rc;
@@ -325,6 +330,7 @@ static enum sl_err server_make_etcd(struct server *s, const struct conf *conf,
 
 static void server_free_etcd(struct server *s)
 {
+    quorum_free(s->quorum);
     etcd_free(s->etcd);
     rpc_io_free(s->etcd_io);
 }

@@ -36,6 +36,7 @@ enum server_waits {
 
 struct begin_asking;
 struct lead;
+struct quorum;
 struct stored;
 
 struct server {
@@ -62,6 +63,7 @@ struct server {
     // I/O thread of its own.
     struct rpc_io *etcd_io;
     struct etcd *etcd;
+    struct quorum *quorum; // what its members say of themselves
     struct lead *lead;
     struct fs *store_fs; // never freed
     struct coord_options options;

@@ -457,6 +457,18 @@ static struct cluster_view *view_new(const struct coord *c)
     return NULL;
 }
 
+static enum sl_err warn_trouble(struct coord *c, Sluice__V1__ClusterReply *m)
+{
+    enum sl_err rc = SL_OK;
+    char text[SL_ERROR_TEXT];
+
+    for (size_t i = 0; rc == SL_OK && c->io.trouble != NULL &&
+                       c->io.trouble(c->io.arg, i, text, sizeof(text));
+         i++)
+        rc = warn(m, "%s", text);
+    return rc;
+}
+
 static enum sl_err status_add_warnings(struct coord *c,
                                        Sluice__V1__ClusterReply *m)
 {
@@ -468,6 +480,8 @@ static enum sl_err status_add_warnings(struct coord *c,
         rc = warn_left_out(c, m);
     if (rc == SL_OK)
         rc = warn_strangers(c, m);
+    if (rc == SL_OK)
+        rc = warn_trouble(c, m);
     return rc == SL_OK ? warn_held(m) : rc;
 }
 

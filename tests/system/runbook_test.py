@@ -259,6 +259,7 @@ def host_lost(c, job):
     others = [f"coordinator-{i}" for i in range(3) if f"coordinator-{i}" != old]
     ports = {name: address(c, name) for name in others}
     at = {name: len(c.log(name)) for name in others}
+    last = max(event["id"] for event in c.json("events")["events"])
     c.kill(old)
     new = c.leads(but=old)
     with Row(c, "coordinator's host lost", coordinator=new) as row:
@@ -267,16 +268,23 @@ def host_lost(c, job):
         row.readiness()
         waits, = [name for name in others if name != new]
         check_equal(get(ports[waits], "/readyz")[0], 503, "the other one stands by still")
+    # Each has events of its own: a reader that goes on at the next misses none of it.
+    wait_for("events of the new leader", lambda: {"coordinator-began", "member-came"} <= {
+        event["kind"] for event in c.json("events", "--after", last)["events"]})
     c.wait_steps(job, c.steps(job) + 20)
     c.start(old)
 
 
 def without_quorum(c, job):
     """The job trains on with what is leased, nothing new is, and nothing is lost."""
-    leader, kept = c.leader(), [0, 1]
+    kept = [0, 1]
+    c.etcd.kill(kept[0])
+    wait_for("the doctor to name the member that is away", lambda: all(
+        word in c.run("doctor", want=None).stdout
+        for word in ("does not answer", c.etcd.clients[kept[0]])))
+    leader = c.leader()  # also where its lease has suffered
     with Row(c, "etcd without a quorum", coordinator=leader) as row:
-        for i in kept:
-            c.etcd.kill(i)
+        c.etcd.kill(kept[1])
         row.ended(leader)
         c.start(leader)
         row.readiness()

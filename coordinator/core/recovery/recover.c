@@ -28,6 +28,7 @@
 #include "coordinator/core/recovery/load.h"
 #include "coordinator/core/pause.h"
 #include "coordinator/core/recovery/stored.h"
+#include "coordinator/feed/feed.h"
 #include "coordinator/journal/journal_manifest.h"
 
 // Starts that may end without a word while they load a job, before the next
@@ -144,6 +145,8 @@ enum sl_err recover_coord(struct coord *c, struct sl_error *err)
     enum sl_err rc = journal_next_term(c->journal, &c->term, err);
 
     HISTORY("term", "term=%llu", (ull)c->term);
+    if (rc == SL_OK && c->options.stands_by)
+        feed_begin_term(c->options.feed, c->term);
     FAULT("term.bump");
     if (rc == SL_OK)
         rc = cluster_open(c, err);

@@ -1,0 +1,36 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/service/quorum.h -- what an operator has to know of etcd, in
+// which the journal lies: each member is asked every 10 s.
+//
+// Threads  one of its own, which waits for etcd. quorum_trouble: any.
+// Memory   quorum_free waits for the thread, about a second at most. Strings
+//          are copied; `io` is borrowed until then.
+// Errors   those of etcd_new; later ones are troubles. `err` may be NULL.
+#ifndef COORDINATOR_SERVICE_QUORUM_H
+#define COORDINATOR_SERVICE_QUORUM_H
+
+#include "coordinator/etcd/etcd.h"
+
+struct quorum;
+
+// Makes a client for each member that `url` (etcd_new) names, with `tls` (NULL:
+// plain), and begins to ask, a second later.
+enum sl_err quorum_new(struct quorum **out, struct rpc_io *io, const char *url,
+                       const struct rpc_tls *tls, struct sl_error *err);
+
+// Writes the sentence number `i` about what is amiss to `out` and returns true.
+// Returns false if there are only `i` of them. `q` NULL: none are.
+bool quorum_trouble(struct quorum *q, size_t i, char *out, size_t size);
+
+// Stops asking and frees `q`. NULL is allowed.
+void quorum_free(struct quorum *q);
+
+// ---- the sentences, for tests
+
+// Writes what an operator has to do about a member at `address` that said
+// *said, or did not answer (`said` NULL, for the reason `why`), to `out`; an
+// empty text: nothing.
+void quorum_judge(char *out, size_t size, const char *address,
+                  const struct etcd_status *said, const char *why);
+
+#endif
