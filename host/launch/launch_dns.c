@@ -124,9 +124,9 @@ static enum sl_err launch_dns_set_coordinator(struct launch_plan *plan,
         return sl_prefix(err, rc, "the coordinator's service");
     if (found.count > 1 && !found.loopback)
         return sl_fail(err, SL_EINVAL,
-                       "service '%.100s' has %u addresses, and a cluster has "
-                       "one coordinator; name its own service by --service, or "
-                       "its address by --coordinator",
+                       "service '%.100s' has %u addresses; name the service of "
+                       "one coordinator by --service, or the addresses of all "
+                       "by --coordinator, with commas between",
                        asked->service, found.count);
     launch_from(plan, "service %s, --base-port %u", asked->service,
                 asked->port);

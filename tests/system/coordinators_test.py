@@ -5,17 +5,22 @@ addresses that are dead or wait, and follows the coordinator to another of them.
 import contextlib
 import json
 import os
+import pathlib
 import random
+import shutil
 import subprocess
 import sys
+import tempfile
 import threading
 
 import asker
+import etcd
 from access_test import Guarded
 from cluster import (BIN, LONG_LEASE, ROOT, Cluster, check, check_counts, check_equal,
                      free_port, main, mlp_job, wait_for)
 from external_test import Program, Programs, check_learnt, linear_job
 from full_test import spaces
+from standby import Standbys
 from training import Training
 
 os.environ["SLUICE_LIBRARY"] = str(BIN.parent / "lib" / "libsluice.so")
@@ -250,6 +255,44 @@ def who_poses_as_a_coordinator_of_the_list_is_gone_past():
             impostor.wait()
 
 
+class Sealed(Standbys):
+    """Its coordinators show a certificate to etcd."""
+    certs = None
+
+    def journal(self):
+        return [*super().journal(), "--tls-etcd", str(self.certs)]
+
+
+def authority(folder):
+    """By the commands of docs/security.md: an authority, and a folder for --tls-etcd."""
+    subprocess.run([BIN / "sluice", "cert", "init", folder, "--host", "127.0.0.1"], check=True,
+                   capture_output=True)
+    for made, name in (("ca.crt", "ca.pem"), ("coordinator.crt", "cert.pem"),
+                       ("coordinator.key", "key.pem")):
+        shutil.copy(folder / made, folder / name)
+    return folder
+
+
+def etcd_has_an_authority_of_its_own():
+    if not etcd.available():
+        print("no etcd: etcd_has_an_authority_of_its_own is left out")
+        return
+    with tempfile.TemporaryDirectory(prefix="sluice-certs-") as made:
+        ours, others = (authority(pathlib.Path(made) / name) for name in ("etcd", "cluster"))
+        Sealed.certs = ours
+        with etcd.Etcd(tls=ours) as e, Sealed(e, psservers=1, workers=1) as c:
+            check_counts(c.wait_state(c.submit(mlp_job("sealed", samples=640, epochs=1))))
+            old = c.leader()
+            c.kill(old)
+            c.leads(but=old)
+            Sealed.certs = others
+            c.start(old)
+            wait_for("a coordinator with another authority to be refused",
+                     lambda: "etcd does not answer" in c.log(old))
+            check("none that is known" in c.log(old).splitlines()[-1] and
+                  c.leader() != old, "what it says", c.log(old))
+
+
 def a_list_of_which_none_answers_is_told_at_once():
     """Not after --timeout: nobody listens anywhere."""
     with Listed(psservers=0, workers=0) as c:
@@ -286,5 +329,6 @@ if __name__ == "__main__":
     main([dead_addresses_are_gone_past, members_and_clients_follow_the_coordinator,
           a_submission_is_repeated_to_the_next_coordinator_and_is_one_job,
           programs_follow_the_coordinator, each_coordinator_has_a_certificate_of_its_own_host,
-          who_poses_as_a_coordinator_of_the_list_is_gone_past, a_coordinator_that_waits_is_gone_past,
+          who_poses_as_a_coordinator_of_the_list_is_gone_past,
+          etcd_has_an_authority_of_its_own, a_coordinator_that_waits_is_gone_past,
           a_list_of_which_none_answers_is_told_at_once, bad_lists_are_told_in_words])

@@ -25,8 +25,9 @@ TEST(quorum, a_member_in_order_is_no_trouble)
 {
     judged(&(struct etcd_status){.led = true, .bytes = 30 * MIB, .used = MIB},
            NULL); // a small file may be half empty
-    judged(&(struct etcd_status){
-               .led = true, .bytes = 1000 * MIB, .used = 600 * MIB},
+    judged(&(struct etcd_status){.led = true,
+                                 .bytes = 1000 * MIB,
+                                 .used = 600 * MIB},
            NULL);
 }
 
@@ -35,10 +36,12 @@ TEST(quorum, each_trouble_is_said_with_what_to_do)
     judged(NULL, "does not answer: connection refused");
     judged(&(struct etcd_status){.led = false}, "knows no leader");
     judged(&(struct etcd_status){.led = false, .full = true}, "NOSPACE");
-    judged(&(struct etcd_status){
-               .led = true, .bytes = 1600 * MIB, .used = 1500 * MIB},
+    judged(&(struct etcd_status){.led = true,
+                                 .bytes = 1600 * MIB,
+                                 .used = 1500 * MIB},
            "has 1.562 GiB, and the default limit is 2 GiB");
-    judged(&(struct etcd_status){
-               .led = true, .bytes = 1000 * MIB, .used = 400 * MIB},
+    judged(&(struct etcd_status){.led = true,
+                                 .bytes = 1000 * MIB,
+                                 .used = 400 * MIB},
            "uses 400 MiB of them: etcdctl defrag --endpoints e1.lan:2379");
 }
