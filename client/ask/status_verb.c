@@ -98,7 +98,7 @@ static enum sl_err print_head(const struct api_client *api,
     char up[OUT_NUMBER];
     enum sl_err rc = buf_appendf(
         &text, "coordinator %s, version %s, term %llu, up %s, state %s\n\n",
-        api_address(api), c->version, (unsigned long long)c->term,
+        api_answered(api), c->version, (unsigned long long)c->term,
         out_time(up, c->uptime_seconds), c->state_dir);
 
     return out_text(&text, rc, err);

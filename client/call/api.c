@@ -90,6 +90,11 @@ const char *api_address(const struct api_client *a)
     return a->address;
 }
 
+const char *api_answered(const struct api_client *a)
+{
+    return rpc_channel_address(a->channel);
+}
+
 struct rpc_channel *api_channel(const struct api_client *a)
 {
     return a->channel;

@@ -37,6 +37,9 @@ void api_forget(struct api_client *a);
 
 // Returns the coordinator's address, as the user or a default gave it.
 const char *api_address(const struct api_client *a);
+// Returns that address, or the one of a list which answered last; lives until
+// api_close.
+const char *api_answered(const struct api_client *a);
 // Returns the channel to the coordinator; it lives until api_close.
 struct rpc_channel *api_channel(const struct api_client *a);
 // Returns the I/O threads, for further channels; they end with api_close.

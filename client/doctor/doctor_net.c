@@ -178,7 +178,7 @@ void doctor_coordinator(struct findings *f, const struct conf *conf)
         finding(f, FINDING_BAD, "coordinator", "%s", err.text);
     } else {
         finding(f, FINDING_OK, "coordinator",
-                "%s answers: version %s, term %llu", api_address(api),
+                "%s answers: version %s, term %llu", api_answered(api),
                 reply->version, (unsigned long long)reply->term);
         check_members(f, reply);
         check_store(f, reply);
