@@ -231,6 +231,29 @@ TEST(journal_etcd, a_transaction_larger_than_a_request_goes_in_parts)
     free(spec);
 }
 
+// More parts, and more records, than one call reads.
+TEST(journal_etcd, an_image_of_many_parts_is_read_whole)
+{
+    static uint8_t spec[1000000];
+    struct etcd *e = kit_etcd(0);
+    int64_t number = kit_etcd_lead(e);
+    struct journal *j = kit_journal(e, number), *found = NULL;
+
+    for (int i = 0; i % 8 != 0 || keys(e, "bases/", "bases0") <= 16; i++) {
+        T_LT(i, 400); // images come when they are due, and are soon written
+        spec[t_below(sizeof(spec))] ^= 1;
+        add_job_of(j, (struct journal_blob){spec, sizeof(spec)});
+    }
+    T_OK(journal_follow(&found, e, t_err()));
+    check_same(j, found);
+    journal_close(j); // and with it an image that is being written
+    T_OK(journal_follow_on(found, t_err()));
+    j = kit_journal(e, number);
+    check_same(j, found);
+    journal_close(found);
+    journal_close(j);
+}
+
 // ---- a leader that is none
 
 TEST(journal_etcd, H1_a_leader_that_has_lost_its_key_writes_nothing)
