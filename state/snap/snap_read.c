@@ -542,14 +542,14 @@ static enum sl_err expect_tables(struct snap_tables *t, struct sl_error *err)
     return SL_OK;
 }
 
-// Returns true if the file has records of any table: parts of a ring have none.
+// Returns true if the file has a tensor of any table, whole or of a delta:
+// parts of a ring have none. No variable's name begins as theirs do.
 static bool snap_has_tables(const struct tensorfile *f)
 {
-    const size_t n = sizeof(TABLE_ROWS_TENSOR) - 1;
     size_t i = 0;
 
     while (i < tensorfile_count(f) &&
-           strncmp(tensorfile_at(f, i)->name, TABLE_ROWS_TENSOR, n) != 0)
+           tensorfile_at(f, i)->name[0] != TABLE_ROWS_TENSOR[0])
         i++;
     return i < tensorfile_count(f);
 }

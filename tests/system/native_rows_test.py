@@ -235,7 +235,7 @@ def what_does_not_fit_is_refused():
                 (lambda s: s["model"]["layers"][0].update(ids="users"), "did you mean 'user'"),
                 (lambda s: s["model"]["layers"][0].update(input_dim=3), "takes no 'input_dim'"),
                 (lambda s: s["model"]["layers"][0].pop("ids"), "needs 'ids'"),
-                (lambda s: s["train"].update(mode="allreduce"), "sync or hybrid, and train.mode is"),
+                (lambda s: s["train"].update(mode="allreduce"), "closure is one contribution"),
                 (lambda s: s["train"].update(rows_wire="int"), "did you mean 'int8'")):
             made = clicks_job(c.dir, 1)
             change(made)
