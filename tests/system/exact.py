@@ -72,7 +72,7 @@ def exact_job(c, name="exact", epochs=40, mode="async", every_seconds=0.5,
 
 
 def rows_job(c, name="rows", epochs=40, mode="sync", every_seconds=0.5, **train):
-    """Of mode sync or hybrid. The gradient of a row is what a target is times LARGE."""
+    """Of mode sync, hybrid or allreduce. The gradient of a row is what a target is times LARGE."""
     import numpy
     path, number = c.dir / "rows.npz", numpy.arange(SAMPLES)
     y = numpy.repeat(numpy.array(of_sample(), dtype=numpy.float32)[:, None], UNITS, axis=1)

@@ -102,7 +102,7 @@ def blows(mode, *targets, rows=False):
             kind(c, name)
         c.on()
         c.many_killed(*[n for n in c.processes
-                        if n[0] in "cw" or mode != "allreduce"])
+                        if n[0] in "cw" or rows or mode != "allreduce"])
         c.finish()
 
 
@@ -163,6 +163,11 @@ def a_ring_conserves_whoever_dies_leaves_or_joins():
           (Bed.drained, ["w-1", "w-2"]), (Bed.away, ["w-0", "w-2"]))
 
 
+def rows_beside_a_ring_are_conserved_whoever_dies():
+    blows("allreduce", (Bed.killed, ["w-0", "w-2", "ps-0", "coordinator"]),
+          (Bed.drained, ["w-1", "ps-1"]), (Bed.away, ["w-0", "w-2"]), rows=True)
+
+
 def groups_conserve_whoever_dies_leaves_or_joins():
     blows("hybrid", (Bed.killed, ["w-0", "w-2", "ps-0", "coordinator"]),
           (Bed.drained, ["w-1", "w-2"]), (Bed.away, ["w-0", "w-2"]))
@@ -214,6 +219,7 @@ if __name__ == "__main__":
           each_way_of_local_steps_is_conserved_whoever_dies,
           rows_in_rounds_are_conserved_whoever_dies,
           a_ring_conserves_whoever_dies_leaves_or_joins,
+          rows_beside_a_ring_are_conserved_whoever_dies,
           groups_conserve_whoever_dies_leaves_or_joins,
           rows_of_groups_are_conserved_whoever_dies,
           a_job_goes_on_in_another_mode])

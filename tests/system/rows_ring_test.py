@@ -2,16 +2,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables beside a ring (train.mode allreduce): the ranks have the dense part of a job,
 psservers its rows. A step counts for both or for neither, whoever dies."""
-import json
-
 import numpy as np
+from access_test import Guarded
 from cluster import check, check_counts, check_equal, main, wait_for
 from external_test import exported
-from native_rows_test import SAMPLES, check_evaluation, clicks, rows_of
+from native_rows_test import SAMPLES, check_evaluation, clicks, rows_of, score
 from ring_test import Ring
 from rows_rounds_test import BATCH, RING, SLOTS, Net, check_numpy, left, rounds_job
 
 EPOCHS = 150
+
+
+class Sealed(Ring, Guarded):
+    """Ranks with certificates."""
 
 
 def ring_job(c, epochs=EPOCHS, **train):
@@ -111,12 +114,12 @@ def workers_come_and_go():
 
 
 def a_pause_keeps_both():
+    """The ranks are released, and with them their state."""
     with Ring(workers=2, psservers=2) as c:
         job, net = start(c)
         c.wait_steps(job, 40 * SLOTS)
         c.run("pause", job)
-        wait_for("a pause", lambda: c.status(job).get("paused") or
-                 "paused" in json.dumps(c.status(job)))
+        check(c.json("status", job)["pause"]["holds"], "the job goes on")
         c.run("resume", job)
         is_as_numpy_says(c, job, net)
 
@@ -139,21 +142,60 @@ def an_evaluation_reads_the_rows_of_its_cut():
 
 
 def a_job_goes_on_in_another_mode():
-    """From a ring into single steps on psservers, and back."""
+    """From a ring into shards on psservers alone, and back, each from the end of the one
+    before."""
     with Ring(workers=2, psservers=2) as c:
-        data, job, words = clicks(c.dir / "clicks.csv", SAMPLES, 1), None, []
-        for mode in ("allreduce", "async", "allreduce", "sync", "allreduce"):
-            if job is not None:
-                wait_for("a cut", lambda job=job: int(c.status(job)["cuts"]) > 0)
-                c.run("stop", job)
-                c.wait_state(job, "stopped")
-                words = ["--resume", job]
-            made = ring_job(c, 60, mode=mode)
+        data, words = clicks(c.dir / "clicks.csv", SAMPLES, 1), []
+        for i, mode in enumerate(("allreduce", "async", "allreduce", "sync", "allreduce")):
+            made = ring_job(c, 8 * (i + 1), mode=mode)
             if mode == "async":
                 del made["train"]["contributions"]
             job = c.submit(made, *words)
-        check_counts(c.wait_state(job))
+            done = c.wait_state(job)
+            check_counts(done)
+            words = ["--resume", job]
         check_equal(set(rows_of(c, job, "users")), set(data[2]), "users with a row")
+        loss, _ = score(exported(c, job), rows_of(c, job, "users"), rows_of(c, job, "tags"), data)
+        check(loss < 0.6, f"loss {loss}: nothing is learnt")
+
+
+def a_round_that_is_not_finite_is_skipped_by_ranks_and_rows():
+    """Samples of some steps whose loss is no number. What is skipped is counted, in the parts
+    and in the shards of rows."""
+    with Ring(workers=2, psservers=2) as c:
+        clicks(c.dir / "clicks.csv", SAMPLES, 1)
+        lines = (c.dir / "clicks.csv").read_text().splitlines()
+        for i in (5, 200, 201):
+            words = lines[i].split(",")
+            lines[i] = ",".join([words[0], "3e38", "3e38", *words[3:]])
+        (c.dir / "clicks.csv").write_text("\n".join(lines) + "\n")
+        made = ring_job(c, 6)
+        made["model"]["layers"].insert(
+            3, {"type": "dense", "name": "wide", "units": 4, "kernel_initializer": "ones"})
+        done = c.wait_state(c.submit(made))
+        check_counts(done)
+        skipped = {int(s["counts"]["skipped"]) for s in done["shards"]}
+        check(len(skipped) == 1 and 0 < skipped.pop() < int(done["steps_counted"]),
+              f"skipped: {skipped}")
+
+
+def types_and_devices_train():
+    check_numpy(RING, workers=2, worker_args=["--device", "cpu,cpu"])
+    with Ring(workers=2, psservers=2) as c:
+        clicks(c.dir / "clicks.csv", SAMPLES, 1)
+        for words in ({"precision": "f16"}, {"wire": "bf16"}, {"rows_wire": "int8"}):
+            done = c.wait_state(c.submit(ring_job(c, 8, **words)))
+            check_counts(done)
+            check(float(done["loss"]) < 0.68, f"{words}: nothing is learnt: {done['loss']}")
+
+
+def links_are_encrypted_and_calls_show_tokens():
+    """A rank shows no lease of a closure; its attempts are noted nowhere, and all the same no
+    step counts twice."""
+    with Sealed(workers=2, psservers=2) as c:
+        clicks(c.dir / "clicks.csv", SAMPLES, 1)
+        job = c.submit(ring_job(c, 10))
+        check_counts(c.wait_state(job))
 
 
 if __name__ == "__main__":
@@ -164,4 +206,7 @@ if __name__ == "__main__":
           a_pause_keeps_both,
           micro_batches_are_those_of_numpy,
           an_evaluation_reads_the_rows_of_its_cut,
-          a_job_goes_on_in_another_mode])
+          a_job_goes_on_in_another_mode,
+          a_round_that_is_not_finite_is_skipped_by_ranks_and_rows,
+          types_and_devices_train,
+          links_are_encrypted_and_calls_show_tokens])

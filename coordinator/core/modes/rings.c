@@ -507,6 +507,13 @@ static enum sl_err take_base(struct job *job, struct counted *set,
     return SL_OK;
 }
 
+// Returns true if a state cannot be that of a ring beside tables: shards take
+// rounds of the first closures that are not counted (R8).
+static bool rings_has_gaps(const struct job *job, const struct counted *set)
+{
+    return job_psserver_shards(job) > 0 && counted_sparse(set) > 0;
+}
+
 // Returns why a base cannot be: it lacks steps of the last cut, or differs
 // between ranks; or NULL.
 static const char *base_wrong(const struct job *job, const struct counted *set)
@@ -538,6 +545,14 @@ static void rings_receive_ready(struct coord *c, struct member *m,
     if (wire_counted_read(&set, &job->shards.schedule, message->counted,
                           &err) != SL_OK) {
         rings_distrust(c, m, job, err.text);
+        return;
+    }
+    if (rings_has_gaps(job, &set)) {
+        end_fail(c, job,
+                 "it was resumed from a cut that lacks steps before others, "
+                 "and a round beside tables is of steps in their order: resume "
+                 "that cut in async or sync, or a later one");
+        counted_release(&set);
         return;
     }
     wrong = base_wrong(job, &set);
