@@ -66,6 +66,7 @@
 // 26 train.inner.moments store, which psservers must know as well
 // 25 tables in mode allreduce, of which psservers must know as well
 // 41 data of format tfrecord
+// 42 data of format webdataset or tar
 #define MODEL_EDITION 1
 #define MODEL_EDITION_HOLDS 2
 #define MODEL_EDITION_METRICS 3
@@ -91,6 +92,7 @@
 #define MODEL_EDITION_MOMENTS 26
 #define MODEL_EDITION_BESIDE_RINGS 25
 #define MODEL_EDITION_RECORDS 41
+#define MODEL_EDITION_ARCHIVES 42
 #define MODEL_INPUTS_OLD 8
 
 enum model_layer {

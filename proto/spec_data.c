@@ -21,15 +21,24 @@ enum format {
     CSV,
     IMAGES,
     TFRECORD,
+    WEBDATASET,
+    TAR,
     SYNTHETIC,
     EXTERNAL,
     FORMATS
 };
 
 static const char *const formats[FORMATS] = {
-    [IDX] = "idx",           [NPY] = "npy",           [NPZ] = "npz",
-    [CSV] = "csv",           [IMAGES] = "images",     [SYNTHETIC] = "synthetic",
-    [EXTERNAL] = "external", [TFRECORD] = "tfrecord",
+    [IDX] = "idx",
+    [NPY] = "npy",
+    [NPZ] = "npz",
+    [CSV] = "csv",
+    [IMAGES] = "images",
+    [SYNTHETIC] = "synthetic",
+    [EXTERNAL] = "external",
+    [TFRECORD] = "tfrecord",
+    [WEBDATASET] = "webdataset",
+    [TAR] = "tar",
 };
 
 // What a format takes, each word with a blank on both sides, and what it needs.
@@ -46,6 +55,8 @@ static const struct takes {
     [IMAGES] = {SCALED " x depth ", true, false, false, false},
     [TFRECORD] = {SCALED " x depth features columns ids ", true, false, false,
                   true},
+    [WEBDATASET] = {SCALED " x depth features ", true, false, false, true},
+    [TAR] = {SCALED " x depth ", true, false, false, true},
     [SYNTHETIC] = {" format samples seed generator classes scale offset ",
                    false, false, true, false},
     [EXTERNAL] = {" format samples ", false, false, true, false},
@@ -163,7 +174,8 @@ static enum sl_err spec_data_check_classes(const Sluice__V1__DataSpec *data,
 {
     if (data->n_classes == 0)
         return SL_OK;
-    if (strcmp(data->train->format, formats[IMAGES]) != 0)
+    if (strcmp(data->train->format, formats[IMAGES]) != 0 &&
+        strcmp(data->train->format, formats[TAR]) != 0)
         return sl_fail(err, SL_EINVAL,
                        "data.classes: names folders of images, and data.train "
                        "is of format %s",
@@ -266,12 +278,28 @@ static enum sl_err check_source(Sluice__V1__SourceSpec *s,
 }
 
 // Returns the format of a source that was checked.
-static const struct takes *spec_data_takes(const Sluice__V1__SourceSpec *s)
+static enum format spec_data_format(const Sluice__V1__SourceSpec *s)
 {
     unsigned format = EXTERNAL;
 
     (void)spec_word("", s->format, formats, FORMATS, &format, NULL);
-    return &takes[format];
+    return (enum format)format;
+}
+
+// Returns the edition that a worker must know to read the source; 0: any.
+static unsigned spec_data_edition(const Sluice__V1__SourceSpec *s)
+{
+    switch (spec_data_format(s)) {
+    case TFRECORD:
+        return MODEL_EDITION_RECORDS;
+    case WEBDATASET:
+    case TAR:
+        return MODEL_EDITION_ARCHIVES;
+    default:
+        return paths_is_pattern(s->x) || paths_is_pattern(s->y)
+                   ? MODEL_EDITION_FILES
+                   : 0;
+    }
 }
 
 // Checks the patterns of a source, which may be NULL, and has workers know
@@ -281,13 +309,14 @@ static enum sl_err spec_data_check_files(Sluice__V1__JobSpec *spec,
                                          const char *path, struct sl_error *err)
 {
     enum sl_err rc = SL_OK;
+    unsigned edition;
 
-    bool records = s != NULL && strcmp(s->format, formats[TFRECORD]) == 0;
-
-    if (s == NULL || !spec_data_takes(s)->several ||
-        (!records && !paths_is_pattern(s->x) && !paths_is_pattern(s->y)))
+    if (s == NULL || !takes[spec_data_format(s)].several)
         return SL_OK;
-    spec_needs(spec, records ? MODEL_EDITION_RECORDS : MODEL_EDITION_FILES);
+    edition = spec_data_edition(s);
+    if (edition == 0)
+        return SL_OK;
+    spec_needs(spec, edition);
     rc = paths_check(s->x, err);
     if (rc == SL_OK && s->y != NULL)
         rc = paths_check(s->y, err);

@@ -101,6 +101,23 @@ static enum sl_err features_check_keys(const Sluice__V1__SourceSpec *s,
                          path);
 }
 
+// Sets what a group of members is read by if the job does not say it.
+static enum sl_err features_default(Sluice__V1__FeaturesSpec *f,
+                                    const char *path, struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    if (f->x != NULL)
+        rc = spec_string(&f->x->key, "npy");
+    if (rc != SL_OK || f->label == NULL || f->label->field == NULL ||
+        (f->label->key != NULL && strstr(f->label->key, "json") != NULL))
+        return rc;
+    return sl_fail(err, SL_EINVAL,
+                   "%s.features.label.field: names a field of JSON; say key: "
+                   "json",
+                   path);
+}
+
 enum sl_err spec_check_features(const Sluice__V1__SourceSpec *s, bool records,
                                 const struct model *m, const char *path,
                                 struct sl_error *err)
@@ -119,5 +136,8 @@ enum sl_err spec_check_features(const Sluice__V1__SourceSpec *s, bool records,
         rc = features_check_one(f->x, NUMBERS, m, at, err);
     if (rc == SL_OK)
         rc = features_check_one(f->label, LABEL, m, at, err);
-    return rc == SL_OK && records ? features_check_keys(s, path, err) : rc;
+    if (rc != SL_OK)
+        return rc;
+    return records ? features_check_keys(s, path, err)
+                   : features_default(s->features, path, err);
 }

@@ -8,6 +8,8 @@ crash-* are left alone.  snapshot/valid is written by the target itself:
 
     FUZZ_EMIT=tests/fuzz/corpus/snapshot/valid build/bin/fuzz.snapshot tests/fuzz/corpus/snapshot
 """
+import io
+import tarfile
 import gzip
 import json
 import pathlib
@@ -1159,6 +1161,34 @@ def tfrecord():
           gzip=b"\0\x1f\x8b\x08" + bytes(20), nothing=b"\1", empty=b"\0")
 
 
+def tar():
+    def archive(*members, form=tarfile.GNU_FORMAT):
+        out = io.BytesIO()
+        with tarfile.open(fileobj=out, mode="w", format=form) as t:
+            for name, data in members:
+                info = tarfile.TarInfo(name)
+                info.size = len(data)
+                if isinstance(data, str):
+                    info.type, info.linkname, info.size = tarfile.SYMTYPE, data, 0
+                    data = b""
+                t.addfile(info, io.BytesIO(data))
+        return out.getvalue()[:4096]
+    png = (ROOT / "tests/unit/worker/images/rgb.png").read_bytes()[:512]
+    x = npy_bytes(descr="|u1", shape=(12,), data=bytes(range(12)))
+    y = npy_bytes(descr="|u1", shape=(1,), data=b"\1")
+    groups = archive(("a/1.png", png), ("a/1.cls", b"1\n"))
+    pax = archive(("n" * 120 + ".png", png), ("n" * 120 + ".cls", b"0"), form=tarfile.PAX_FORMAT)
+    gnu = archive(("n" * 120 + ".png", png), ("n" * 120 + ".cls", b"0"))
+    folders = archive(("t/cats/1.png", png), ("t/dogs/1.png", png))
+    write("tar", groups=b"\0" + groups, groups_set=b"\1" + groups, pax=b"\1" + pax,
+          gnu=b"\1" + gnu, folders=b"\3" + folders, folders_u8=b"\x23" + folders,
+          json=b"\5" + archive(("1.png", png), ("1.json", b'{"label": 1}')),
+          npy=b"\x19" + archive(("1.npy", x), ("1.y.npy", y)),
+          values=b"\x51" + archive(("1.npy", x), ("1.cls", b"0.5")),
+          link=b"\1" + archive(("1.png", "/etc/passwd")), gzip=b"\0\x1f\x8b" + bytes(600),
+          zeroes=b"\0" + bytes(1024))
+
+
 def dictionaries():
     """For libFuzzer: the words of the specs, numbers of the wire."""
     words = set()
@@ -1177,7 +1207,7 @@ def dictionaries():
 def main():
     for seeds in (wire_data, wire_control, wirescan, table_rows, table_chain, counted, json_seeds,
                   spec_json, spec_yaml, model, keras, conf, hostlist, tf_config, launch, xml,
-                  credentials, idx, images, npy, npz, csv, tfrecord, tensorfile, manifest, resume, snapshot, rows_file,
+                  credentials, idx, images, npy, npz, csv, tfrecord, tar, tensorfile, manifest, resume, snapshot, rows_file,
                   dictionaries):
         seeds()
 

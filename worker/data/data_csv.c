@@ -255,9 +255,7 @@ static void csv_make_c_locale(void)
     plain = newlocale(LC_ALL_MASK, "C", (locale_t)0);
 }
 
-// Reads a decimal number, with blanks around it and nothing else, in any
-// locale.
-static bool to_number(const char *text, double *out)
+bool data_parse_number(const char *text, double *out)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     char *end;
@@ -332,7 +330,7 @@ static enum sl_err csv_take_field(struct csv *c, size_t line, size_t column,
                    : sl_prefix(err, rc, "%s: line %zu, column %zu (%s)",
                                c->path, line + 1, column, ids->how.name);
     }
-    if (!to_number(text, &value))
+    if (!data_parse_number(text, &value))
         return bad_field(c, line, column, text, err);
     if (c->target[column] == LABEL)
         *label = value;

@@ -390,3 +390,15 @@ enum sl_err array_open_npy(struct array *out, const struct roots *roots,
     }
     return array_npy_in_file(out, path, file, 0, bytes, pulse, err);
 }
+
+enum sl_err array_npy_bytes(struct array *a, const uint8_t *bytes, size_t n,
+                            size_t *head, struct sl_error *err)
+{
+    bool fortran = false;
+    enum sl_err rc = npy_parse_head(a, bytes, n, n, &fortran, head, err);
+
+    return rc == SL_OK && fortran ? sl_fail(err, SL_ENOTSUP,
+                                            "is in Fortran order; save it with "
+                                            "numpy.ascontiguousarray")
+                                  : rc;
+}

@@ -17,6 +17,8 @@ static const struct {
     {"synthetic", data_open_synthetic, false},
     {"images", data_open_folder, false},
     {"tfrecord", data_open_tfrecord, false},
+    {"webdataset", data_open_tar, false},
+    {"tar", data_open_tar, false},
 };
 
 enum sl_err data_open(struct data **out, const struct data_source *source,

@@ -88,6 +88,9 @@ enum sl_err data_open_folder(struct data **out, const struct data_source *s,
 enum sl_err data_open_tfrecord(struct data **out, const struct data_source *s,
                                const struct data_want *want,
                                struct sl_error *err);
+// Opens format webdataset or tar. Looks at the header of every member.
+enum sl_err data_open_tar(struct data **out, const struct data_source *s,
+                          const struct data_want *want, struct sl_error *err);
 // Opens generator "images" of format synthetic.
 enum sl_err data_open_pattern(struct data **out, const struct data_source *s,
                               const struct data_want *want,
@@ -121,6 +124,10 @@ void data_floats(const uint8_t *raw, size_t n, float scale, float offset,
 // if the model does not read images.
 enum sl_err data_image_shape(const struct data_want *want, uint32_t shape[3],
                              struct sl_error *err);
+
+// Reads a decimal number, with blanks around it and nothing else, in any
+// locale. Returns false if the text is none, or not finite.
+bool data_parse_number(const char *text, double *out);
 
 // Writes the class `value` to y: as its number if d->want.labels is DATA_INDEX,
 // else one-hot. SL_ERANGE: it is no whole number from 0 to outputs - 1; y is

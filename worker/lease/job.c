@@ -204,7 +204,8 @@ static enum sl_err train_classes(struct worker_job *j,
     struct data *train = NULL;
     enum sl_err rc;
 
-    if (source->names_count > 0 || strcmp(source->format, "images") != 0)
+    if (source->names_count > 0 || (strcmp(source->format, "images") != 0 &&
+                                    strcmp(source->format, "tar") != 0))
         return SL_OK;
     rc = job_data(j, false, &train, err);
     if (rc != SL_OK || data_classes(train) == 0)

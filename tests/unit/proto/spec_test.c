@@ -109,6 +109,9 @@ TEST(spec, several_files_are_for_members_that_know_patterns)
         {"'csv','label_column':'y','x':'{1}'", 0},
         {"'tfrecord','x':'a','features':{'x':{'key':'a'},'label':{'key':'y'}}",
          41},
+        {"'webdataset','x':'a.tar'", 42},
+        {"'webdataset','x':'a','features':{'x':{}}", 42},
+        {"'tar','x':'a.tar'", 42},
     };
 
     for (unsigned i = 0; i < SL_COUNT(cases); i++) {
@@ -617,7 +620,7 @@ static const struct {
 #define CSV_IDS(ids)                                                           \
     "'format':'csv','x':'a','label_column':'y','columns':['x'],'ids':[" ids "]"
     {"'x':'a'", "data.train.format is missing; known are idx, npy, npz, csv, "
-                "images, tfrecord, synthetic, external"},
+                "images, tfrecord, webdataset, tar, synthetic, external"},
     {"'format':'images'", "data.train.x is missing"},
     {"'format':'images','x':'a','y':'b'",
      "data.train: takes no 'y' with images"},
@@ -666,6 +669,10 @@ static const struct {
      "has not"},
     {"'format':'csv','x':'a','label_column':'y','features':{}",
      "data.train: takes no 'features' with csv"},
+    {"'format':'webdataset','x':'a','features':{'label':{'field':'f'}}",
+     "data.train.features.label.field: names a field of JSON; say key: json"},
+    {"'format':'tar','x':'a','features':{}",
+     "data.train: takes no 'features' with tar"},
     {"'format':'npz','x':'d*/a.npz'",
      "data.train: d*/a.npz: has a '*' in a folder's name; it may stand in the "
      "last part of the path alone"},
