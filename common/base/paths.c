@@ -51,8 +51,8 @@ struct braces {
     unsigned digits;        // 0: it is a list
 };
 
-// Reads the digits from *at on and moves it behind them; 0: there are none, or
-// too many.
+// Reads a decimal number at *at and moves *at behind its digits. Returns the
+// number of digits; 0: no digit, or over DIGITS.
 static unsigned paths_number(const char **at, uint64_t *out)
 {
     size_t n = strspn(*at, "0123456789");

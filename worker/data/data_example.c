@@ -18,7 +18,7 @@ struct example_field {
     struct walk bytes;
 };
 
-static bool walk_varint(struct walk *w, uint64_t *out)
+static bool example_walk_varint(struct walk *w, uint64_t *out)
 {
     uint64_t value = 0;
 
@@ -34,7 +34,7 @@ static bool walk_varint(struct walk *w, uint64_t *out)
     return false;
 }
 
-static bool walk_fixed(struct walk *w, unsigned bytes, uint64_t *out)
+static bool example_walk_fixed(struct walk *w, unsigned bytes, uint64_t *out)
 {
     *out = 0;
     if ((size_t)(w->end - w->at) < bytes)
@@ -44,11 +44,11 @@ static bool walk_fixed(struct walk *w, unsigned bytes, uint64_t *out)
     return true;
 }
 
-static bool walk_bytes(struct walk *w, struct walk *out)
+static bool example_walk_bytes(struct walk *w, struct walk *out)
 {
     uint64_t n;
 
-    if (!walk_varint(w, &n) || n > (uint64_t)(w->end - w->at))
+    if (!example_walk_varint(w, &n) || n > (uint64_t)(w->end - w->at))
         return false;
     *out = (struct walk){w->at, w->at + n};
     w->at += n;
@@ -56,22 +56,22 @@ static bool walk_bytes(struct walk *w, struct walk *out)
 }
 
 // Reads the next field; the caller looks for the end.
-static bool walk_field(struct walk *w, struct example_field *f)
+static bool example_walk_field(struct walk *w, struct example_field *f)
 {
     uint64_t tag;
 
-    if (!walk_varint(w, &tag) || tag >> 3 == 0)
+    if (!example_walk_varint(w, &tag) || tag >> 3 == 0)
         return false;
     *f = (struct example_field){.number = tag >> 3, .type = tag & 7};
     switch (f->type) {
     case WIRE_VARINT:
-        return walk_varint(w, &f->value);
+        return example_walk_varint(w, &f->value);
     case WIRE_64:
-        return walk_fixed(w, 8, &f->value);
+        return example_walk_fixed(w, 8, &f->value);
     case WIRE_32:
-        return walk_fixed(w, 4, &f->value);
+        return example_walk_fixed(w, 4, &f->value);
     case WIRE_BYTES:
-        return walk_bytes(w, &f->bytes);
+        return example_walk_bytes(w, &f->bytes);
     default:
         return false;
     }
@@ -84,7 +84,7 @@ static bool example_feature(struct walk w, struct example_list *out)
 
     *out = (struct example_list){.kind = EXAMPLE_MISSING};
     while (w.at < w.end) {
-        if (!walk_field(&w, &f))
+        if (!example_walk_field(&w, &f))
             return false;
         if (f.number <= 3 && f.type == WIRE_BYTES)
             *out = (struct example_list){.kind = (enum example_kind)f.number,
@@ -108,7 +108,7 @@ static bool example_entry(struct walk w, const struct keys *k)
     struct example_field f;
 
     while (w.at < w.end) {
-        if (!walk_field(&w, &f))
+        if (!example_walk_field(&w, &f))
             return false;
         if (f.type == WIRE_BYTES && f.number <= 2)
             *(f.number == 1 ? &key : &feature) = f.bytes;
@@ -131,7 +131,7 @@ static bool example_features(struct walk w, const struct keys *k)
     struct example_field f;
 
     while (w.at < w.end) {
-        if (!walk_field(&w, &f))
+        if (!example_walk_field(&w, &f))
             return false;
         if (f.number == 1 && f.type == WIRE_BYTES && !example_entry(f.bytes, k))
             return false;
@@ -152,8 +152,9 @@ enum sl_err example_find(const uint8_t *bytes, size_t n,
     while (w.at < w.end) {
         size_t at = (size_t)(w.at - bytes);
 
-        if (!walk_field(&w, &f) || (f.number == 1 && f.type == WIRE_BYTES &&
-                                    !example_features(f.bytes, &k)))
+        if (!example_walk_field(&w, &f) ||
+            (f.number == 1 && f.type == WIRE_BYTES &&
+             !example_features(f.bytes, &k)))
             return sl_fail(err, SL_ECORRUPT,
                            "is no tf.train.Example: its field at byte %zu is "
                            "broken",
@@ -170,7 +171,7 @@ enum sl_err example_next_bytes(struct example_list *l, const uint8_t **out,
 
     *more = false;
     while (w.at < w.end && !*more) {
-        if (!walk_field(&w, &f))
+        if (!example_walk_field(&w, &f))
             return SL_ECORRUPT;
         *more = f.number == 1 && f.type == WIRE_BYTES;
     }
@@ -195,12 +196,12 @@ static bool example_number(struct example_list *l, unsigned type, uint64_t *out,
     *more = false;
     while (ok && !*more && (packed.at < packed.end || fields.at < fields.end)) {
         if (packed.at < packed.end) {
-            ok = type == WIRE_32 ? walk_fixed(&packed, 4, out)
-                                 : walk_varint(&packed, out);
+            ok = type == WIRE_32 ? example_walk_fixed(&packed, 4, out)
+                                 : example_walk_varint(&packed, out);
             *more = ok;
             continue;
         }
-        ok = walk_field(&fields, &f);
+        ok = example_walk_field(&fields, &f);
         if (!ok || f.number != 1)
             continue;
         *more = f.type == type;

@@ -23,7 +23,7 @@
 #include "common/base/status.h"
 
 enum example_kind {
-    EXAMPLE_MISSING, // there is no such key, or it has no list
+    EXAMPLE_MISSING, // missing key, or a key without a list
     EXAMPLE_BYTES,
     EXAMPLE_FLOATS,
     EXAMPLE_INTS,

@@ -37,14 +37,14 @@ enum sl_err records_open(struct records *r, const struct roots *roots,
     return rc;
 }
 
-enum sl_err records_add(struct records *r, struct record one,
+enum sl_err records_add(struct records *r, struct data_extent one,
                         struct sl_error *err)
 {
     if (r->count == RECORDS_MAX)
         return sl_fail(err, SL_ERANGE, "the set has more than 2^32 records");
     if (r->count == r->capacity) {
         uint64_t capacity = r->capacity == 0 ? 1024 : r->capacity * 2;
-        struct record *more =
+        struct data_extent *more =
             sl_realloc_array(r->at, (size_t)capacity, sizeof(*more));
 
         if (more == NULL)
@@ -64,7 +64,7 @@ void records_hash(const struct records *r, struct data *d)
     }
 }
 
-enum sl_err records_read(const struct records *r, const struct record *one,
+enum sl_err records_load(const struct records *r, const struct data_extent *one,
                          uint32_t more, void *to, struct sl_error *err)
 {
     size_t n = (size_t)one->bytes + more, got = 0;
@@ -78,14 +78,15 @@ enum sl_err records_read(const struct records *r, const struct record *one,
                : rc;
 }
 
-void records_expect(const struct records *r, const struct record *one)
+void records_expect(const struct records *r, const struct data_extent *one)
 {
     if (one->bytes != RECORD_MISSING)
         fs_expect(r->file[one->file], one->offset, one->bytes);
 }
 
-enum sl_err records_blame(const struct records *r, const struct record *one,
-                          enum sl_err rc, struct sl_error *err)
+enum sl_err records_blame(const struct records *r,
+                          const struct data_extent *one, enum sl_err rc,
+                          struct sl_error *err)
 {
     return sl_prefix(err, rc, "%s: sample at byte %llu",
                      r->paths.path[one->file], (unsigned long long)one->offset);

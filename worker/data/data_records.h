@@ -2,7 +2,7 @@
 // worker/data/data_records.h -- an index of records in several files, which are
 // looked through once.
 //
-// Threads  records_read: any. The rest: one.
+// Threads  records_load: any. The rest: one.
 // Memory   16 bytes for each extent; records_release frees, all zeroes allowed.
 // Units    bytes.
 // Errors   name the file, but records_scan_bytes, whose caller does.
@@ -19,7 +19,7 @@
 #define RECORDS_MAX ((uint64_t)1 << 32)    // most extents of a set
 #define RECORD_MISSING UINT32_MAX          // `bytes` of an extent that is not
 
-struct record {
+struct data_extent {
     uint64_t offset;
     uint32_t bytes;
     uint32_t file;
@@ -29,7 +29,7 @@ struct records {
     struct paths paths;
     struct fs_file **file; // as many as paths
     uint64_t *size;        // bytes of each
-    struct record *at;
+    struct data_extent *at;
     uint64_t count, capacity;
 };
 
@@ -40,23 +40,24 @@ enum sl_err records_open(struct records *r, const struct roots *roots,
 void records_release(struct records *r);
 
 // Adds an extent. SL_ERANGE: over RECORDS_MAX.
-enum sl_err records_add(struct records *r, struct record one,
+enum sl_err records_add(struct records *r, struct data_extent one,
                         struct sl_error *err);
 
 // Adds names and sizes of the files to the hash of `d`.
 void records_hash(const struct records *r, struct data *d);
 
-// Reads the bytes of an extent, and `more` behind them, into `to`.
-enum sl_err records_read(const struct records *r, const struct record *one,
+// Reads the bytes of an extent and the `more` bytes behind it into `to`.
+enum sl_err records_load(const struct records *r, const struct data_extent *one,
                          uint32_t more, void *to, struct sl_error *err);
 
 // Has the system fetch an extent.
-void records_expect(const struct records *r, const struct record *one);
+void records_expect(const struct records *r, const struct data_extent *one);
 
 // Puts the file and the byte where an extent begins before the text of *err.
 // Returns `rc`.
-enum sl_err records_blame(const struct records *r, const struct record *one,
-                          enum sl_err rc, struct sl_error *err);
+enum sl_err records_blame(const struct records *r,
+                          const struct data_extent *one, enum sl_err rc,
+                          struct sl_error *err);
 
 // ---- looking through a file
 

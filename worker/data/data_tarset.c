@@ -51,7 +51,7 @@ struct tar_group {
     uint32_t file;
     char key[TAR_NAME_BYTES];
     size_t key_bytes;
-    struct record x, label;
+    struct data_extent x, label;
 };
 
 static struct tarset *tarset_of(const struct data *d)
@@ -76,9 +76,9 @@ static bool tarset_key_ends(const char *key, const char *word)
 // ---- reading
 
 // Reads an extent to r, with a 0 behind it.
-static enum sl_err tarset_load(const struct tarset *t, const struct record *one,
-                               const char *what, struct image_space *r,
-                               struct sl_error *err)
+static enum sl_err tarset_load(const struct tarset *t,
+                               const struct data_extent *one, const char *what,
+                               struct image_space *r, struct sl_error *err)
 {
     enum sl_err rc;
 
@@ -87,13 +87,13 @@ static enum sl_err tarset_load(const struct tarset *t, const struct record *one,
                        "the group has no member that ends in .%.60s", what);
     rc = image_space(r, (size_t)one->bytes + 1, err);
     if (rc == SL_OK)
-        rc = records_read(&t->records, one, 0, r->at, err);
+        rc = records_load(&t->records, one, 0, r->at, err);
     if (rc == SL_OK)
         ((uint8_t *)r->at)[one->bytes] = 0;
     return rc;
 }
 
-// Reads an npy to out[0 .. most - 1], as many numbers as it must have.
+// Reads an npy of exactly `most` numbers into `out`.
 static enum sl_err tarset_npy(const uint8_t *bytes, size_t n, float scale,
                               float offset, size_t most, float *out,
                               struct sl_error *err)
@@ -112,7 +112,7 @@ static enum sl_err tarset_npy(const uint8_t *bytes, size_t n, float scale,
 }
 
 static enum sl_err tarset_read_x(const struct tarset *t, struct decoder *d,
-                                 const struct record *one, void *x,
+                                 const struct data_extent *one, void *x,
                                  struct sl_error *err)
 {
     const struct data *data = &t->data;
@@ -177,7 +177,7 @@ static enum sl_err tarset_put(const struct tarset *t, double value, void *y,
 }
 
 static enum sl_err tarset_read_label(const struct tarset *t, struct decoder *d,
-                                     const struct record *one, void *y,
+                                     const struct data_extent *one, void *y,
                                      struct sl_error *err)
 {
     bool values = t->data.want.labels == DATA_VALUES;
@@ -205,7 +205,7 @@ static enum sl_err tarset_read(struct data *d, uint64_t number, void *x,
                                void *y, struct sl_error *err)
 {
     struct tarset *t = tarset_of(d);
-    const struct record *one = &t->records.at[2 * number];
+    const struct data_extent *one = &t->records.at[2 * number];
     struct decoder *decoder = decoders_take(&t->decoders);
     enum sl_err rc;
 
@@ -232,7 +232,7 @@ static void tarset_expect(struct data *d, uint64_t number)
 
 static uint64_t tarset_memory(const struct data *d)
 {
-    return tarset_of(d)->records.capacity * sizeof(struct record);
+    return tarset_of(d)->records.capacity * sizeof(struct data_extent);
 }
 
 static const char *tarset_class(const struct data *d, uint32_t i)
@@ -393,18 +393,18 @@ static enum sl_err tarset_check_classes(const struct tarset *t,
 // ---- looking through an archive
 
 static enum sl_err tarset_extent(const struct tar_member *m, uint64_t most,
-                                 uint32_t file, struct record *out,
+                                 uint32_t file, struct data_extent *out,
                                  struct sl_error *err)
 {
     if (m->bytes > most)
         return sl_fail(err, SL_ERANGE, "byte %llu: a member of over %llu bytes",
                        (unsigned long long)m->offset, (unsigned long long)most);
-    *out = (struct record){m->offset, (uint32_t)m->bytes, file};
+    *out = (struct data_extent){m->offset, (uint32_t)m->bytes, file};
     return SL_OK;
 }
 
-static enum sl_err tarset_add(struct tarset *t, struct record x,
-                              struct record label, struct sl_error *err)
+static enum sl_err tarset_add(struct tarset *t, struct data_extent x,
+                              struct data_extent label, struct sl_error *err)
 {
     enum sl_err rc = records_add(&t->records, x, err);
 
@@ -418,7 +418,7 @@ static enum sl_err tarset_take_image(struct tar_group *g,
 {
     const char *dot = strrchr(base, '.'), *class = base - 1;
     char name[CLASS_BYTES + 1];
-    struct record x, label = {.file = g->file};
+    struct data_extent x, label = {.file = g->file};
     size_t n;
     enum sl_err rc;
 
@@ -446,7 +446,8 @@ static void tar_group_begin(struct tar_group *g, const char *key, size_t n)
 {
     memcpy(g->key, key, n);
     g->key_bytes = n;
-    g->x = g->label = (struct record){.bytes = RECORD_MISSING, .file = g->file};
+    g->x = g->label =
+        (struct data_extent){.bytes = RECORD_MISSING, .file = g->file};
 }
 
 // Ends a group. One in which nothing is wanted is no sample; if a part is
@@ -467,7 +468,7 @@ static enum sl_err tar_group_take(struct tar_group *g,
     bool x =
         t->x != NULL ? strcasecmp(ending, t->x) == 0 : is_image_ending(ending);
     bool label = strcasecmp(ending, t->label) == 0;
-    struct record *to = x ? &g->x : &g->label;
+    struct data_extent *to = x ? &g->x : &g->label;
 
     if (!x && !label) {
         g->set->others++;

@@ -15,8 +15,8 @@
 #include "worker/data/data_records.h"
 
 // What is looked for in each record, in this order.
-struct wanted {
-    const char **key; // owned, and so is each of them
+struct tfrecord_keys {
+    const char **key; // an owned array of owned keys
     size_t count;
     size_t x;   // keys of numbers or of the image, which are first
     size_t ids; // of ids, which come next; the label's is last
@@ -25,7 +25,7 @@ struct wanted {
 struct tfrecord {
     struct data data;
     struct records records;
-    struct wanted wanted;
+    struct tfrecord_keys wanted;
     struct decoders decoders;
     uint32_t shape[3];
     enum data_decode decode;
@@ -206,7 +206,7 @@ static enum sl_err tfrecord_read_label(const struct tfrecord *t,
 // ---- a record
 
 static enum sl_err tfrecord_load(const struct tfrecord *t,
-                                 const struct record *r, struct decoder *d,
+                                 const struct data_extent *r, struct decoder *d,
                                  struct sl_error *err)
 {
     const uint8_t *bytes;
@@ -214,7 +214,7 @@ static enum sl_err tfrecord_load(const struct tfrecord *t,
         image_space(&d->file, (size_t)r->bytes + TFRECORD_TAIL, err);
 
     if (rc == SL_OK)
-        rc = records_read(&t->records, r, TFRECORD_TAIL, d->file.at, err);
+        rc = records_load(&t->records, r, TFRECORD_TAIL, d->file.at, err);
     bytes = d->file.at;
     if (rc == SL_OK && !tfrecord_whole(bytes, r->bytes, bytes + r->bytes))
         rc = sl_fail(err, SL_ECORRUPT,
@@ -224,12 +224,12 @@ static enum sl_err tfrecord_load(const struct tfrecord *t,
 }
 
 static enum sl_err tfrecord_read_with(struct tfrecord *t,
-                                      const struct record *r,
+                                      const struct data_extent *r,
                                       struct decoder *decoder, void *x, void *y,
                                       struct sl_error *err)
 {
     struct example_list lists[DATA_KEYS_MAX];
-    const struct wanted *w = &t->wanted;
+    const struct tfrecord_keys *w = &t->wanted;
     enum sl_err rc = tfrecord_load(t, r, decoder, err);
 
     if (rc == SL_OK)
@@ -249,7 +249,7 @@ static enum sl_err tfrecord_read(struct data *d, uint64_t number, void *x,
                                  void *y, struct sl_error *err)
 {
     struct tfrecord *t = tfrecord_of(d);
-    const struct record *r = &t->records.at[number];
+    const struct data_extent *r = &t->records.at[number];
     struct decoder *decoder = decoders_take(&t->decoders);
     enum sl_err rc;
 
@@ -269,7 +269,7 @@ static void tfrecord_expect(struct data *d, uint64_t number)
 
 static uint64_t tfrecord_memory(const struct data *d)
 {
-    return tfrecord_of(d)->records.capacity * sizeof(struct record);
+    return tfrecord_of(d)->records.capacity * sizeof(struct data_extent);
 }
 
 static void tfrecord_release(struct data *d)
@@ -321,8 +321,8 @@ static enum sl_err tfrecord_scan_one(struct tfrecord *t, struct records_scan *s,
                        "is cut short: the record at byte %llu goes on beyond "
                        "the end",
                        (unsigned long long)*at - TFRECORD_HEAD);
-    rc = records_add(&t->records, (struct record){*at, (uint32_t)bytes, file},
-                     err);
+    rc = records_add(&t->records,
+                     (struct data_extent){*at, (uint32_t)bytes, file}, err);
     *at += bytes + TFRECORD_TAIL;
     return rc;
 }
@@ -342,8 +342,8 @@ static enum sl_err tfrecord_scan(void *arg, struct records_scan *s,
     return rc;
 }
 
-static enum sl_err wanted_add(struct wanted *w, const char *key,
-                              struct sl_error *err)
+static enum sl_err tfrecord_add_key(struct tfrecord_keys *w, const char *key,
+                                    struct sl_error *err)
 {
     w->key[w->count] = sl_strdup(key);
     if (w->key[w->count] == NULL)
@@ -358,7 +358,7 @@ static enum sl_err tfrecord_choose(struct tfrecord *t,
 {
     const struct data_feature *one =
         s->image.key != NULL ? &s->image : &s->number;
-    struct wanted *w = &t->wanted;
+    struct tfrecord_keys *w = &t->wanted;
     size_t n = s->columns_count + s->ids_count + 2;
     enum sl_err rc = SL_OK;
 
@@ -373,14 +373,14 @@ static enum sl_err tfrecord_choose(struct tfrecord *t,
     if (w->key == NULL)
         return sl_no_memory(err);
     if (one->key != NULL)
-        rc = wanted_add(w, one->key, err);
+        rc = tfrecord_add_key(w, one->key, err);
     for (size_t i = 0; rc == SL_OK && i < s->columns_count; i++)
-        rc = wanted_add(w, s->columns[i], err);
+        rc = tfrecord_add_key(w, s->columns[i], err);
     w->x = w->count;
     for (size_t i = 0; rc == SL_OK && i < s->ids_count; i++)
-        rc = wanted_add(w, s->ids[i].name, err);
+        rc = tfrecord_add_key(w, s->ids[i].name, err);
     w->ids = w->count - w->x;
-    return rc == SL_OK ? wanted_add(w, s->label.key, err) : rc;
+    return rc == SL_OK ? tfrecord_add_key(w, s->label.key, err) : rc;
 }
 
 static enum sl_err tfrecord_open(struct tfrecord *t,
