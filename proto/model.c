@@ -300,6 +300,7 @@ void model_free(struct model *m)
     for (uint32_t i = 0; i < m->nodes_count; i++) {
         sl_free((char *)m->nodes[i].name);
         sl_free((char *)m->nodes[i].column);
+        sl_free(m->nodes[i].given);
     }
     for (uint32_t i = 0; i < m->variables_count; i++)
         sl_free((char *)m->variables[i].name);

@@ -30,6 +30,7 @@
 #define MODEL_LAYERS_MAX 10000
 #define MODEL_INPUTS_MAX 32    // inputs of a layer
 #define MODEL_PICKS_MAX 8      // of maximum, minimum: one op picks among all
+#define MODEL_GIVEN_MAX 65536  // means of a normalization
 #define MODEL_INTERACT_MAX 128 // vectors of a dot_interaction
 #define MODEL_VARIABLE_MAX UINT64_C(1000000000) // elements
 #define MODEL_ELEMENTS_MAX (UINT64_C(1) << 40)  // elements of all variables
@@ -135,6 +136,7 @@ enum model_weight {
     MODEL_DEPTHWISE_KERNEL, // separable_conv2d
     MODEL_POINTWISE_KERNEL,
     MODEL_EMBEDDINGS,
+    MODEL_ALPHA,        // prelu
     MODEL_QUERY_KERNEL, // multi_head_attention: each bias behind its kernel
     MODEL_QUERY_BIAS,
     MODEL_KEY_KERNEL,
@@ -163,7 +165,7 @@ struct model_node {
     // convolutions and pooling: height, width; dilation and groups are 0 where
     // a layer has none
     uint32_t window[2], stride[2], dilation[2], groups;
-    // SAME pads as TensorFlow does; zero_padding2d
+    // SAME pads as TensorFlow does; zero_padding2d; what cropping2d takes away
     uint32_t pad_before[2], pad_after[2];
     uint32_t order[MODEL_RANK_MAX];     // permute: axes of the input, from 0
     double factor, offset;              // rescaling
@@ -172,6 +174,10 @@ struct model_node {
     bool self_interaction;   // dot_interaction
     uint32_t projection_dim; // cross; 0: it has one kernel
     double diag_scale;       // cross
+    uint32_t axis[2];        // dot: of each input, from 0
+    // normalization: the means of all channels, then the variances; owned by
+    // the model. NULL in all other nodes.
+    double *given;
     // embedding with rows of a table: its number among these, which is that of
     // its table; the column of ids, owned by the model. It has no inputs, and
     // `column` is NULL in all other nodes.

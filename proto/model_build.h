@@ -84,7 +84,8 @@ enum sl_err build_want_rank(const struct model_build *b, uint32_t rank,
 enum sl_err build_want_image(const struct model_build *b);
 
 // ---- The builders of layers.def: model_layers.c, model_views.c (layers that
-// move elements and compute none), model_attention.c, model_interact.c
+// move elements and compute none), model_attention.c, model_interact.c,
+// model_composed.c
 //
 // Each checks the keys of one layer, and fills its node, its variables and the
 // shape of its output, which begins as that of the input. SL_EINVAL names the
@@ -100,6 +101,14 @@ enum sl_err build_want_image(const struct model_build *b);
 // SL_EINVAL if something other than embeddings reads them, too.
 enum sl_err build_ids(struct model_build *b);
 
+// ---- model_layers.c, for builders elsewhere
+
+// Checks that the layer's `axis`, if it has one, is the last; else SL_EINVAL.
+enum sl_err build_last_axis(const struct model_build *b);
+// Sets the node's activation to the layer's, if it has one. SL_EINVAL: there is
+// none of that name.
+enum sl_err build_act(const struct model_build *b);
+
 // ---- model_shape.c
 
 // Sets *out to the product of the dimensions. SL_EINVAL, without a text and
@@ -109,6 +118,16 @@ enum sl_err shape_product(uint64_t *out, const struct model_shape *s);
 
 // Returns true if both have the same rank and dimensions.
 bool shape_equal(const struct model_shape *a, const struct model_shape *b);
+
+// Reads the window of a convolution that goes from the layer's output back to
+// its input, as build_window does, and sets the height and width of the output:
+// the least that has such an input. SL_EINVAL names the layer.
+enum sl_err build_window_back(struct model_build *b);
+// Sets out to `list`, one number for both axes or two, as build_window's. None:
+// as `otherwise`. SL_EINVAL, with `field`: more, or one is 0.
+enum sl_err build_pair(const struct model_build *b, uint32_t out[2],
+                       const char *field, const uint32_t *list, size_t n,
+                       const uint32_t otherwise[2]);
 
 // Reads window (size[n_size]), strides, dilation and padding of a convolution
 // or pooling layer into b->node, and sets the height and width of its output. A
@@ -132,6 +151,11 @@ enum sl_err build_depthwise_variables(struct model_build *b); // and the bias
 // Adds both kernels and the bias. The channels of the output are those between
 // the kernels before it, and those of the layer's filters after it.
 enum sl_err build_separable_variables(struct model_build *b);
+// Adds the filters, which lead from the output to the input, and the bias.
+enum sl_err build_transpose_variables(struct model_build *b);
+// Adds alpha, of the shape `s`.
+enum sl_err build_alpha_variable(struct model_build *b,
+                                 const struct model_shape *s);
 enum sl_err build_dense_variables(struct model_build *b); // and the bias
 // Adds gamma and beta, as the layer has them, and the moving statistics.
 enum sl_err build_norm_variables(struct model_build *b);

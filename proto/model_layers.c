@@ -116,7 +116,7 @@ enum sl_err build_layer(struct model_build *b)
 }
 
 // `axis` may say only what is done anyway; it counts the batch as axis 0.
-static enum sl_err last_axis_only(const struct model_build *b)
+enum sl_err build_last_axis(const struct model_build *b)
 {
     const Sluice__V1__LayerSpec *l = b->layer;
 
@@ -142,6 +142,11 @@ static enum sl_err set_act(const struct model_build *b, const char *word)
     build_needs(b, acts[n->act].edition);
     n->alpha = acts[n->act].alpha;
     return SL_OK;
+}
+
+enum sl_err build_act(const struct model_build *b)
+{
+    return set_act(b, b->layer->activation);
 }
 
 enum sl_err build_dense(struct model_build *b)
@@ -285,7 +290,7 @@ enum sl_err build_norm(struct model_build *b)
 {
     const Sluice__V1__LayerSpec *l = b->layer;
     struct model_node *n = b->node;
-    enum sl_err rc = last_axis_only(b);
+    enum sl_err rc = build_last_axis(b);
 
     if (rc != SL_OK)
         return rc;
@@ -305,7 +310,7 @@ enum sl_err build_layer_norm(struct model_build *b)
 {
     const Sluice__V1__LayerSpec *l = b->layer;
     struct model_node *n = b->node;
-    enum sl_err rc = last_axis_only(b);
+    enum sl_err rc = build_last_axis(b);
 
     if (rc != SL_OK)
         return rc;
@@ -383,7 +388,7 @@ enum sl_err build_concatenate(struct model_build *b)
 {
     struct model_node *n = b->node;
     uint32_t last = n->in.rank - 1;
-    enum sl_err rc = last_axis_only(b);
+    enum sl_err rc = build_last_axis(b);
 
     if (rc == SL_OK)
         rc = same_shapes(b);
@@ -426,7 +431,7 @@ enum sl_err build_activation(struct model_build *b)
         return build_fail(b, "needs 'activation'");
     rc = set_act(b, word);
     if (rc == SL_OK && n->act == MODEL_ACT_SOFTMAX)
-        rc = last_axis_only(b);
+        rc = build_last_axis(b);
     if (rc != SL_OK)
         return rc;
     if (!named)

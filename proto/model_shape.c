@@ -50,9 +50,9 @@ const char *model_shape_text(char out[MODEL_SHAPE_TEXT],
 
 // One value for both, or two; absent: as `otherwise`. A layer of one axis has
 // one, and 1 for the height.
-static enum sl_err pair(const struct model_build *b, uint32_t out[2],
-                        const char *field, const uint32_t *list, size_t n,
-                        const uint32_t otherwise[2])
+enum sl_err build_pair(const struct model_build *b, uint32_t out[2],
+                       const char *field, const uint32_t *list, size_t n,
+                       const uint32_t otherwise[2])
 {
     if (n > (b->line ? 1 : 2))
         return build_fail(b, "wants %s of '%s', got %zu",
@@ -116,8 +116,8 @@ static enum sl_err dilation(struct model_build *b,
 {
     static const uint32_t ones[2] = {1, 1};
     struct model_node *n = b->node;
-    enum sl_err rc = pair(b, n->dilation, "dilation_rate", l->dilation_rate,
-                          l->n_dilation_rate, ones);
+    enum sl_err rc = build_pair(b, n->dilation, "dilation_rate",
+                                l->dilation_rate, l->n_dilation_rate, ones);
     bool wide = n->dilation[0] > 1 || n->dilation[1] > 1;
 
     if (rc == SL_OK && wide && (n->stride[0] > 1 || n->stride[1] > 1))
@@ -140,11 +140,11 @@ enum sl_err build_window(struct model_build *b, const uint32_t *size,
     static const uint32_t ones[2] = {1, 1}, twos[2] = {2, 2};
     struct model_node *n = b->node;
     char shape[MODEL_SHAPE_TEXT];
-    enum sl_err rc = pair(b, n->window, field, size, n_size, twos);
+    enum sl_err rc = build_pair(b, n->window, field, size, n_size, twos);
 
     if (rc == SL_OK)
-        rc = pair(b, n->stride, "strides", strides, n_strides,
-                  pool ? n->window : ones);
+        rc = build_pair(b, n->stride, "strides", strides, n_strides,
+                        pool ? n->window : ones);
     if (rc == SL_OK && l->n_dilation_rate > 0)
         rc = dilation(b, l);
     if (rc == SL_OK)
@@ -174,6 +174,44 @@ enum sl_err build_window(struct model_build *b, const uint32_t *size,
                 1;
     }
     return SL_OK;
+}
+
+// The output of axis `axis`, of which the window makes the input.
+static uint64_t axis_back(struct model_node *n, unsigned axis, bool same)
+{
+    uint64_t all = n->in.dim[axis] * n->stride[axis], positions;
+
+    if (!same)
+        return all + (n->window[axis] > n->stride[axis]
+                          ? n->window[axis] - n->stride[axis]
+                          : 0);
+    axis_same(n, axis, all, &positions);
+    return all;
+}
+
+enum sl_err build_window_back(struct model_build *b)
+{
+    static const uint32_t ones[2] = {1, 1};
+    const Sluice__V1__LayerSpec *l = b->layer;
+    struct model_node *n = b->node;
+    unsigned how;
+    enum sl_err rc = build_pair(b, n->window, "kernel_size", l->kernel_size,
+                                l->n_kernel_size, ones);
+
+    if (rc == SL_OK)
+        rc =
+            build_pair(b, n->stride, "strides", l->strides, l->n_strides, ones);
+    if (rc == SL_OK)
+        rc = padding(b, &how);
+    if (rc == SL_OK && how == CAUSAL)
+        return build_fail(b, "wants padding 'valid' or 'same', got 'causal'");
+    for (unsigned axis = 0; rc == SL_OK && axis < 2; axis++) {
+        if (n->window[axis] > INT32_MAX || n->stride[axis] > INT32_MAX)
+            return build_fail(
+                b, "has a window that spans more than %d elements", INT32_MAX);
+        n->out.dim[axis] = axis_back(n, axis, how == SAME);
+    }
+    return rc;
 }
 
 // ---- what a layer demands of its input

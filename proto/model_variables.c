@@ -127,6 +127,7 @@ static enum sl_err model_add_variable(struct model_build *b,
         [MODEL_DEPTHWISE_KERNEL] = "depthwise_kernel",
         [MODEL_POINTWISE_KERNEL] = "pointwise_kernel",
         [MODEL_EMBEDDINGS] = "embeddings",
+        [MODEL_ALPHA] = "alpha",
         [MODEL_QUERY_KERNEL] = "query/kernel",
         [MODEL_QUERY_BIAS] = "query/bias",
         [MODEL_KEY_KERNEL] = "key/kernel",
@@ -275,6 +276,31 @@ enum sl_err build_separable_variables(struct model_build *b)
             "glorot_uniform", (double)between, (double)filters);
     n->out.dim[2] = filters;
     return rc == SL_OK ? model_add_bias(b) : rc;
+}
+
+enum sl_err build_transpose_variables(struct model_build *b)
+{
+    const struct model_node *n = b->node;
+    uint64_t in = n->in.dim[2], out = n->out.dim[2];
+    double taps = (double)n->window[0] * n->window[1];
+    struct model_variable v = {
+        .shape = {4, {in, n->window[0], n->window[1], out}},
+        .keras_rank = 4,
+        .keras_order = {1, 2, 3, 0},
+    };
+
+    drop_height(b, &v, 1);
+    return add_kernel_and_bias(b, &v, taps * (double)out, taps * (double)in);
+}
+
+enum sl_err build_alpha_variable(struct model_build *b,
+                                 const struct model_shape *s)
+{
+    struct model_variable v = {.shape = *s};
+    double last = (double)s->dim[s->rank - 1];
+
+    return model_add_variable(b, MODEL_ALPHA, &v, b->layer->alpha_initializer,
+                              "zeros", last, last);
 }
 
 enum sl_err build_dense_variables(struct model_build *b)

@@ -1,53 +1,113 @@
 // SPDX-License-Identifier: Apache-2.0
 // proto/model_views.c -- layers that move elements to other places, or all by
-// one number: padding, reshaping, permuting, rescaling.
+// one number: padding, cropping, repeating, reshaping, permuting, rescaling.
 #include "proto/model_build.h"
 
 #include <math.h>
 
-// One number for both ends, or two.
-static enum sl_err pad_line(struct model_build *b)
+// How many elements at each side: of 1, 2 or 4 numbers (all; height, width;
+// top, bottom, left, right), or for one axis of 1 or 2 (both; before, after);
+// none is one 1.
+static enum sl_err read_sides(struct model_build *b, const char *field,
+                              const uint32_t *list, size_t n)
 {
-    const Sluice__V1__LayerSpec *l = b->layer;
-    struct model_node *n = b->node;
+    static const unsigned which[5][4] = {
+        [1] = {0, 0, 0, 0}, [2] = {0, 0, 1, 1}, [4] = {0, 1, 2, 3}};
+    static const unsigned line[3][4] = {[1] = {0, 0, 0, 0}, [2] = {0, 0, 0, 1}};
 
-    if (l->n_pad > 2)
+    if (b->line && n > 2)
         return build_fail(b,
-                          "wants 1 or 2 values of 'pad' (both; before, after), "
+                          "wants 1 or 2 values of '%s' (both; before, after), "
                           "got %zu",
-                          l->n_pad);
-    n->pad_before[1] = l->n_pad > 0 ? l->pad[0] : 1;
-    n->pad_after[1] = l->n_pad > 1 ? l->pad[1] : n->pad_before[1];
-    n->out.dim[1] += (uint64_t)n->pad_before[1] + n->pad_after[1];
+                          field, n);
+    if (n == 3 || n > 4)
+        return build_fail(b,
+                          "wants 1, 2 or 4 values of '%s' (all; height, "
+                          "width; top, bottom, left, right), got %zu",
+                          field, n);
+    for (unsigned side = b->line ? 2 : 0; side < 4; side++) {
+        unsigned from = n == 0 ? 0 : (b->line ? line : which)[n][side];
+        uint32_t *sides =
+            side % 2 == 0 ? b->node->pad_before : b->node->pad_after;
+
+        sides[side / 2] = n == 0 ? 1 : list[from];
+    }
     return SL_OK;
 }
 
 // Wants an image.
 enum sl_err build_zero_padding(struct model_build *b)
 {
-    // Of one, two or four numbers: which is top, bottom, left, right.
-    static const unsigned which[5][4] = {
-        [1] = {0, 0, 0, 0}, [2] = {0, 0, 1, 1}, [4] = {0, 1, 2, 3}};
     const Sluice__V1__LayerSpec *l = b->layer;
     struct model_node *n = b->node;
     enum sl_err rc = build_want_image(b);
 
+    if (rc == SL_OK)
+        rc = read_sides(b, "pad", l->pad, l->n_pad);
+    for (unsigned axis = 0; rc == SL_OK && axis < 2; axis++)
+        n->out.dim[axis] += (uint64_t)n->pad_before[axis] + n->pad_after[axis];
+    return rc;
+}
+
+// Wants an image of which something is left.
+enum sl_err build_cropping(struct model_build *b)
+{
+    const Sluice__V1__LayerSpec *l = b->layer;
+    struct model_node *n = b->node;
+    char shape[MODEL_SHAPE_TEXT];
+    enum sl_err rc = build_want_image(b);
+
+    if (rc == SL_OK)
+        rc = read_sides(b, "crop", l->crop, l->n_crop);
+    for (unsigned axis = 0; rc == SL_OK && axis < 2; axis++) {
+        uint64_t gone = (uint64_t)n->pad_before[axis] + n->pad_after[axis];
+
+        if (gone >= n->in.dim[axis])
+            return build_fail(b, "leaves nothing of its input %s",
+                              model_shape_text(shape, &n->in));
+        n->out.dim[axis] -= gone;
+    }
+    return rc;
+}
+
+// Wants an image; each element is repeated.
+enum sl_err build_up_sampling(struct model_build *b)
+{
+    static const uint32_t twos[2] = {2, 2};
+    struct model_node *n = b->node;
+    enum sl_err rc = build_want_image(b);
+
+    if (rc == SL_OK)
+        rc = build_pair(b, n->window, "size", b->layer->size, b->layer->n_size,
+                        twos);
+    for (unsigned axis = 0; rc == SL_OK && axis < 2; axis++) {
+        if (n->window[axis] > MODEL_VARIABLE_MAX)
+            return build_fail(b, "wants a 'size' of at most %llu",
+                              (unsigned long long)MODEL_VARIABLE_MAX);
+        n->out.dim[axis] *= n->window[axis];
+        n->stride[axis] = n->window[axis];
+    }
+    return rc;
+}
+
+// Up-sampling of an image of one element, of which a row is left.
+enum sl_err build_repeat_vector(struct model_build *b)
+{
+    struct model_node *n = b->node;
+    uint64_t channels = n->in.dim[0];
+    uint32_t repeats = b->layer->repeats;
+    enum sl_err rc = build_want_rank(b, 1, "an input of shape (features)", "");
+
     if (rc != SL_OK)
         return rc;
-    if (b->line)
-        return pad_line(b);
-    if (l->n_pad == 3 || l->n_pad > 4)
-        return build_fail(b,
-                          "wants 1, 2 or 4 values of 'pad' (all; height, "
-                          "width; top, bottom, left, right), got %zu",
-                          l->n_pad);
-    for (unsigned side = 0; side < 4; side++) {
-        uint32_t pad = l->n_pad > 0 ? l->pad[which[l->n_pad][side]] : 1;
-        uint32_t *sides = side % 2 == 0 ? n->pad_before : n->pad_after;
-
-        sides[side / 2] = pad;
-        n->out.dim[side / 2] += pad;
-    }
+    if (repeats == 0 || repeats > MODEL_VARIABLE_MAX)
+        return build_fail(b, "needs 'repeats' of at least 1 and at most %llu",
+                          (unsigned long long)MODEL_VARIABLE_MAX);
+    n->type = MODEL_UP_SAMPLING2D;
+    n->in = (struct model_shape){3, {1, 1, channels}};
+    n->out = (struct model_shape){2, {repeats, channels}};
+    n->window[0] = n->stride[0] = 1;
+    n->window[1] = n->stride[1] = repeats;
     return SL_OK;
 }
 

@@ -399,6 +399,26 @@ enum sl_err take_padding(struct keras_take *t, const struct keras_rule *r,
     return keras_put_field(t, r, to);
 }
 
+enum sl_err take_axis_or_none(struct keras_take *t, const struct keras_rule *r,
+                              const json_t *value)
+{
+    if (json_is_null(value) ||
+        (json_is_array(value) && json_array_size(value) == 0))
+        return SL_OK;
+    return take_axis(t, r, value);
+}
+
+enum sl_err take_given(struct keras_take *t, const struct keras_rule *r,
+                       const json_t *value)
+{
+    if (json_is_null(value))
+        return take_refuse(t, r, value,
+                           "what adapt() found is not in this file: make the "
+                           "layer with Normalization(mean=..., variance=...) "
+                           "of its values");
+    return take_copy(t, r, value);
+}
+
 enum sl_err take_number(struct keras_take *t, const struct keras_rule *r,
                         const json_t *value)
 {

@@ -58,6 +58,24 @@ static enum sl_err finish_attention(struct keras_take *t)
                : sl_no_memory(t->g->err);
 }
 
+// A window without holes.
+static enum sl_err take_dense(struct keras_take *t, const struct keras_rule *r,
+                              const json_t *value)
+{
+    size_t i;
+    json_t *each;
+
+    json_array_foreach(value, i, each)
+    {
+        if (!keras_is(each, "1"))
+            return take_refuse(t, r, value, "sluice knows only 1");
+    }
+    return json_is_array(value)
+               ? SL_OK
+               : take_only(t, &(struct keras_rule){r->key, NULL, NULL, "1"},
+                           value);
+}
+
 // ---- the classes
 
 #define CHANNELS                                                               \
@@ -130,6 +148,15 @@ static const struct keras_rule separable[] = {
     ANY("kernel_constraint"),
     WITH_BIAS, {.key = NULL}};
 
+static const struct keras_rule transpose[] = {
+    {"filters", take_copy, NULL, NULL}, {"kernel_size", take_pair, NULL, NULL},
+    {"strides", take_pair, NULL, "1"}, {"padding", take_copy, NULL, "\"valid\""},
+    CHANNELS, NO("output_padding"), {"dilation_rate", take_dense, NULL, NULL},
+    {"groups", take_only, NULL, "1"}, WITH_KERNEL, WITH_BIAS, {.key = NULL}};
+static const struct keras_rule spatial[] = {
+    {"rate", take_copy, NULL, NULL}, {"seed", take_copy, NULL, NULL}, CHANNELS,
+    NO("noise_shape"), ANY("trainable"), {.key = NULL}};
+
 static const struct keras_layer_class {
     const char *class_name, *type;
     bool weights;
@@ -156,11 +183,19 @@ static const struct keras_layer_class {
         NO("virtual_batch_size"))},
     {"Concatenate", "concatenate", false, NULL, along_axis},
     {"Conv1D", "conv1d", true, NULL, conv},
+    {"Conv1DTranspose", "conv1d_transpose", true, NULL, transpose},
     {"Conv2D", "conv2d", true, NULL, conv},
+    {"Conv2DTranspose", "conv2d_transpose", true, NULL, transpose},
+    {"Cropping1D", "cropping1d", false, NULL, RULES(
+        {"cropping", take_pair, "crop", "1"})},
+    {"Cropping2D", "cropping2d", false, NULL, RULES(
+        {"cropping", take_padding, "crop", NULL}, CHANNELS)},
     {"Dense", "dense", true, NULL, RULES(
         {"units", take_copy, NULL, NULL}, WITH_KERNEL, WITH_BIAS)},
     {"DepthwiseConv1D", "depthwise_conv1d", true, NULL, depthwise},
     {"DepthwiseConv2D", "depthwise_conv2d", true, NULL, depthwise},
+    {"Dot", "dot", false, NULL, RULES(
+        {"axes", take_pair, NULL, NULL}, OFF("normalize"))},
     {"Dropout", "dropout", false, NULL, RULES(
         {"rate", take_copy, NULL, NULL}, {"seed", take_copy, NULL, NULL},
         NO("noise_shape"))},
@@ -175,6 +210,14 @@ static const struct keras_layer_class {
     {"GlobalAveragePooling2D", "global_average_pooling2d", false, NULL, global_pool},
     {"GlobalMaxPooling1D", "global_max_pooling1d", false, NULL, global_pool},
     {"GlobalMaxPooling2D", "global_max_pooling2d", false, NULL, global_pool},
+    {"GroupNormalization", "group_normalization", true, NULL, RULES(
+        {"groups", take_copy, NULL, "32"}, {"axis", take_axis, NULL, "-1"},
+        {"epsilon", take_copy, NULL, "0.001"}, {"center", take_copy, NULL, "true"},
+        {"scale", take_copy, NULL, "true"},
+        {"beta_initializer", take_initial, NULL, "zeros"},
+        {"gamma_initializer", take_initial, NULL, "ones"},
+        NO("beta_regularizer"), NO("gamma_regularizer"), NO("beta_constraint"),
+        NO("gamma_constraint"))},
     {"LayerNormalization", "layer_normalization", true, NULL, RULES(
         {"axis", take_axis, NULL, "-1"}, {"epsilon", take_copy, NULL, "0.001"},
         {"center", take_copy, NULL, "true"}, {"scale", take_copy, NULL, "true"},
@@ -202,16 +245,31 @@ static const struct keras_layer_class {
         OFF("softmax_robust_masking"), ANY("query_shape"), ANY("key_shape"),
         ANY("value_shape"))},
     {"Multiply", "multiply", false, NULL, none},
+    {"Normalization", "normalization", false, NULL, RULES(
+        {"axis", take_axis_or_none, NULL, "-1"}, {"mean", take_given, NULL, NULL},
+        {"variance", take_given, NULL, NULL}, OFF("invert"))},
+    {"PReLU", "prelu", true, NULL, RULES(
+        {"alpha_initializer", take_initializer, NULL, "zeros"}, NO("alpha_regularizer"),
+        NO("alpha_constraint"), {"shared_axes", take_copy, NULL, NULL})},
     {"Permute", "permute", false, NULL, RULES({"dims", take_copy, NULL, NULL})},
     {"ReLU", "relu", false, finish_relu, RULES(
         ANY("max_value"), ANY("negative_slope"), {"threshold", take_only, NULL, "0"})},
+    {"RepeatVector", "repeat_vector", false, NULL, RULES({"n", take_copy, "repeats", NULL})},
     {"Rescaling", "rescaling", false, NULL, RULES(
         {"scale", take_number, "factor", NULL}, {"offset", take_number, NULL, "0"})},
     {"Reshape", "reshape", false, NULL, RULES({"target_shape", take_copy, NULL, NULL})},
     {"SeparableConv1D", "separable_conv1d", true, NULL, separable},
     {"SeparableConv2D", "separable_conv2d", true, NULL, separable},
     {"Softmax", "softmax", false, NULL, along_axis},
+    {"SpatialDropout1D", "spatial_dropout1d", false, NULL, spatial},
+    {"SpatialDropout2D", "spatial_dropout2d", false, NULL, spatial},
     {"Subtract", "subtract", false, NULL, none},
+    {"UnitNormalization", "unit_normalization", false, NULL, along_axis},
+    {"UpSampling1D", "up_sampling1d", false, NULL, RULES(
+        {"size", take_pair, NULL, "2"})},
+    {"UpSampling2D", "up_sampling2d", false, NULL, RULES(
+        {"size", take_pair, NULL, "2"}, CHANNELS,
+        {"interpolation", take_only, NULL, "\"nearest\""})},
     {"ZeroPadding1D", "zero_padding1d", false, NULL, RULES(
         {"padding", take_pair, "pad", "1"}, CHANNELS)},
     {"ZeroPadding2D", "zero_padding2d", false, NULL, RULES(

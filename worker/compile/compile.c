@@ -170,6 +170,28 @@ static size_t compile_attention_longest(const struct build *b,
                   (size_t)b->model->nodes[value].out.dim[0]);
 }
 
+// Returns how many ones, and zeroes, a node reads.
+static size_t ones_of(const struct model *m, const struct model_node *node)
+{
+    size_t channels = (size_t)compile_channels(&node->in);
+
+    switch (node->type) {
+    case MODEL_BATCH_NORMALIZATION:
+    case MODEL_LAYER_NORMALIZATION:
+    case MODEL_NORMALIZATION:
+        return channels;
+    case MODEL_UNIT_NORMALIZATION:
+        return 2 * channels;
+    case MODEL_GROUP_NORMALIZATION:
+        return larger(channels,
+                      (size_t)model_shape_elements(&node->in) / node->groups);
+    case MODEL_PRELU:
+        return (size_t)m->variables[node->weight[MODEL_ALPHA]].elements;
+    default:
+        return 0;
+    }
+}
+
 static void survey(struct build *b)
 {
     const struct model *m = b->model;
@@ -181,10 +203,9 @@ static void survey(struct build *b)
         b->needs_grad[i] = is_trainable(m, node) || node->column != NULL;
         for (uint32_t k = 0; k < node->inputs; k++)
             b->needs_grad[i] |= b->needs_grad[node->input[k]];
-        if ((node->type == MODEL_BATCH_NORMALIZATION ||
-             node->type == MODEL_LAYER_NORMALIZATION) &&
-            node->in.dim[node->in.rank - 1] > b->constants)
-            b->constants = (size_t)node->in.dim[node->in.rank - 1];
+        b->constants = larger(b->constants, ones_of(m, node));
+        if (node->given != NULL)
+            b->given += 2 * (size_t)compile_channels(&node->in);
         if (b->o->train && node->rate > 0)
             b->p->dropouts++;
         if (node->causal)
@@ -202,9 +223,23 @@ static void put_constant(struct program *p, size_t at, double x)
         ((float *)(void *)p->constants)[at] = (float)x;
 }
 
-static bool reals(struct program *p, size_t ones, size_t mask)
+// Writes what normalizations are given, from constant `at` on.
+static void put_given(struct program *p, const struct model *m, size_t at)
 {
-    size_t all = 2 * ones + mask * mask;
+    for (uint32_t i = 1; i < m->nodes_count; i++) {
+        const struct model_node *node = &m->nodes[i];
+
+        for (int64_t k = 0;
+             node->given != NULL && k < 2 * compile_channels(&node->in); k++)
+            put_constant(p, at++, node->given[k]);
+    }
+}
+
+static bool reals(const struct build *b)
+{
+    struct program *p = b->p;
+    size_t ones = b->constants, mask = b->mask;
+    size_t all = 2 * ones + mask * mask + b->given;
 
     p->constants = sl_calloc(all + 1, p->real);
     p->constants_bytes = all * p->real;
@@ -217,6 +252,7 @@ static bool reals(struct program *p, size_t ones, size_t mask)
     for (size_t i = 0; i < mask; i++)
         for (size_t k = i + 1; k < mask; k++)
             put_constant(p, 2 * ones + i * mask + k, NOT_SEEN);
+    put_given(p, b->model, 2 * ones + mask * mask);
     return true;
 }
 
@@ -289,7 +325,7 @@ static bool build_init(struct build *b)
     b->p->compute = b->t;
     b->p->add = b->o->add;
     survey(b);
-    return make_rows(b) && reals(b->p, b->constants, b->mask);
+    return make_rows(b) && reals(b);
 }
 
 static void build_release(struct build *b)

@@ -79,11 +79,14 @@ struct build {
     bool device;        // tensors of products are aligned, images padded
     int64_t x_channels; // padded channels of images; 0: not padded
 
-    // Constants: ones first, then as many zeroes, then the causal mask.
+    // Constants: ones first, then as many zeroes, then the causal mask, then
+    // what normalizations are given.
     size_t constants;  // number of ones; as many zeroes
     size_t mask;       // rows, and columns, of the mask
     uint32_t dropouts; // dropouts that have a key
     size_t real;       // bytes of a real number
+
+    size_t given; // numbers of normalizations, behind the mask
 
     bool lacks_workspace; // memory failed for want of workspace
     enum sl_err rc;
@@ -314,9 +317,10 @@ bool compile_sums_for_bias(struct build *b, uint32_t i,
 void compile_bias_home(struct build *b, uint32_t conv, uint32_t db);
 // Computes the gradients of kernel `w` of node i and, except for
 // MODEL_DEPTHWISE_KERNEL, of its bias, and brings them home. `with` describes
-// one op for both; if the backend is worse at that, `without` and a sum are
-// used. Both ops read `first` and `second`, and write the kernel's gradient,
-// `with` the bias's as well; both get their dtypes here.
+// one op for both; if the backend is worse at that, or if `with` has no output
+// for the bias, `without` and a sum are used. Both ops read `first` and
+// `second`, and write the kernel's gradient, `with` the bias's as well; both
+// get their dtypes here.
 void compile_weight_grads(struct build *b, uint32_t i, enum model_weight w,
                           struct kern_desc *with, struct kern_desc *without,
                           struct build_ref first, struct build_ref second);
@@ -352,6 +356,23 @@ void compile_project_grads(struct build *b, uint32_t i,
 void compile_input_grad(struct build *b, uint32_t i, struct kern_desc *d,
                         uint32_t dy, enum model_weight w);
 
+// ---- compile_norms.c
+
+// Appends y = (x - mean) gamma / sqrt(var) + beta per channel, of which there
+// are `channels` in a row of x. A tensor of NO_TENSOR is ones for gamma and
+// var, zeroes for beta and mean. y may be x.
+struct compile_affine {
+    uint32_t gamma, beta, mean, var;
+    float epsilon; // is added to var
+    int64_t channels, rows;
+};
+void compile_affine(struct build *b, uint32_t i, const struct compile_affine *a,
+                    uint32_t x, uint32_t y);
+// Computes the gradient of the vector `w` of node i, the sum of the rows of x
+// [rows, channels], and brings it home. Does nothing if the node has no `w`.
+void compile_sum_rows(struct build *b, uint32_t i, enum model_weight w,
+                      int64_t rows, int64_t channels, uint32_t x);
+
 // ---- compile_act.c
 
 // Sets b->value of node i to its activation of z. `own`: no other op reads z,
@@ -384,6 +405,8 @@ void compile_narrow(struct build *b, uint32_t i);
 struct compile_view {
     struct kern_shape from, to;
     size_t at;
+    size_t from_at; // elements that the input's view begins behind its start
+    bool crops;     // it leaves elements of the input out
     float scale, offset; // offset: the output's elements before the copy
     bool fills;          // the copy leaves elements that are `offset`
     bool adds;           // the copy adds to `offset`
@@ -420,6 +443,15 @@ struct compile_layer {
     X(RESHAPE, compile_reshape)                                                \
     X(ZERO_PADDING2D, compile_zero_padding)                                    \
     X(PERMUTE, compile_permute)                                                \
+    X(CROPPING2D, compile_cropping)                                            \
+    X(UP_SAMPLING2D, compile_up_sampling)                                      \
+    X(CONV2D_TRANSPOSE, compile_transpose)                                     \
+    X(SPATIAL_DROPOUT2D, compile_spatial_dropout)                              \
+    X(GROUP_NORMALIZATION, compile_group_norm)                                 \
+    X(UNIT_NORMALIZATION, compile_unit_norm)                                   \
+    X(NORMALIZATION, compile_normalization)                                    \
+    X(DOT, compile_dot)                                                        \
+    X(PRELU, compile_prelu)                                                    \
     X(RESCALING, compile_rescaling)                                            \
     X(DROPOUT, compile_dropout)                                                \
     X(BATCH_NORMALIZATION, compile_batch_norm)                                 \

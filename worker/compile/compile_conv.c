@@ -118,6 +118,80 @@ static void conv_product(const struct build *b, uint32_t i, struct kern_desc *d)
     conv_describe(b, &b->model->nodes[i], d, KERN_CONV_FWD, 0);
 }
 
+// ---- transposed: the way back of a convolution that makes the input of the
+// output
+
+static void transpose_describe(const struct build *b,
+                               const struct model_node *node,
+                               struct kern_desc *d, enum kern_op op,
+                               uint32_t epilogue)
+{
+    struct kern_window w = compile_window(node);
+    int64_t y[KERN_DIMS];
+
+    compile_image_dims(b, &node->out, y);
+    kern_desc_conv(d, op, y, compile_channels(&node->in), &w, 1, epilogue);
+}
+
+// Adds the bias to each pixel of y.
+static void transpose_add_bias(struct build *b, uint32_t i, uint32_t y)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    int64_t dim[KERN_DIMS];
+    struct kern_shape all =
+        kern_shape(b->t, compile_dims(b, &node->out, dim), dim);
+    struct kern_shape bias = all;
+    struct kern_desc d;
+
+    for (unsigned axis = 0; axis + 1 < bias.nd; axis++)
+        bias.stride[axis] = 0;
+    kern_desc_axpby(&d, &bias, &all, 1, 1);
+    compile_emit(b, i, &d,
+                 (struct build_ref[]){WHOLE(compile_operand(b, i, MODEL_BIAS)),
+                                      WHOLE(y)});
+}
+
+static void transpose_forward(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    uint32_t y = compile_tensor(b, compile_bytes(b, &node->out));
+    struct kern_desc d;
+
+    transpose_describe(b, node, &d, KERN_CONV_DGRAD, 0);
+    compile_type(b, &d, b->t);
+    compile_emit(b, i, &d,
+                 (struct build_ref[]){
+                     WHOLE(b->value[node->input[0]]),
+                     WHOLE(compile_operand(b, i, MODEL_KERNEL)), WHOLE(y)});
+    if (node->weight[MODEL_BIAS] != MODEL_NONE)
+        transpose_add_bias(b, i, y);
+    compile_activate(b, i, y, true);
+}
+
+static void transpose_backward(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    uint32_t dy = b->grad[i];
+    struct kern_desc with, without, d;
+
+    transpose_describe(b, node, &with, KERN_CONV_WGRAD, 0);
+    transpose_describe(b, node, &without, KERN_CONV_WGRAD, 0);
+    compile_weight_grads(b, i, MODEL_KERNEL, &with, &without, WHOLE(dy),
+                         WHOLE(b->value[node->input[0]]));
+    transpose_describe(b, node, &d, KERN_CONV_FWD, 0);
+    compile_input_grad(b, i, &d, dy, MODEL_KERNEL);
+}
+
+static void transpose_product(const struct build *b, uint32_t i,
+                              struct kern_desc *d)
+{
+    transpose_describe(b, &b->model->nodes[i], d, KERN_CONV_DGRAD, 0);
+}
+
+const struct compile_layer compile_transpose = {.forward = transpose_forward,
+                                                .backward = transpose_backward,
+                                                .product = transpose_product};
+
 const struct compile_layer compile_conv = {.forward = conv_forward,
                                            .backward = conv_backward,
                                            .product = conv_product};

@@ -106,7 +106,8 @@ void compile_weight_grads(struct build *b, uint32_t i, enum model_weight w,
     compile_type(b, with, b->t);
     compile_type(b, without, b->t);
     given = compile_grad_dtype(b, with, without);
-    both = bias && compile_fuses_bias(b, i, with, without);
+    both = bias && with->outputs > without->outputs &&
+           compile_fuses_bias(b, i, with, without);
     dw = compile_grad_at(b, i, w, given);
     if (both) {
         db = compile_grad_at(b, i, MODEL_BIAS, KERN_F32);

@@ -21,6 +21,69 @@ static struct compile_view zero_padding(const struct build *b,
 
 const struct compile_layer compile_zero_padding = {.view = zero_padding};
 
+static struct compile_view cropping(const struct build *b,
+                                    const struct model_node *node,
+                                    struct compile_view v)
+{
+    int64_t dim[KERN_DIMS];
+
+    compile_image_dims(b, &node->out, dim);
+    v.to = kern_shape(b->t, 4, dim);
+    v.from_at =
+        (size_t)((node->pad_before[0] * v.from.dim[2] + node->pad_before[1]) *
+                 v.from.dim[3]);
+    for (int axis = 1; axis <= 2; axis++)
+        v.from.dim[axis] = dim[axis];
+    v.crops = true;
+    return v;
+}
+
+const struct compile_layer compile_cropping = {.view = cropping};
+
+// Each element comes to a window of the output: [n, h, size, w, size, c].
+static struct compile_view up_sampling(const struct build *b,
+                                       const struct model_node *node,
+                                       struct compile_view v)
+{
+    int64_t c = v.from.dim[3], w = v.from.dim[2], h = v.from.dim[1];
+    int64_t dim[6] = {b->o->batch, h, node->window[0], w, node->window[1], c};
+    int64_t stride[6] = {h * w * c, w * c, 0, c, 0, 1};
+
+    v.to = v.from = kern_shape(b->t, 6, dim);
+    for (int axis = 0; axis < 6; axis++)
+        v.from.stride[axis] = stride[axis];
+    return v;
+}
+
+static void up_sampling_forward(struct build *b, uint32_t i)
+{
+    compile_view_forward(b, i, up_sampling);
+}
+
+// Each element gets the sum of its window, which is the mean times the window's
+// elements.
+static void up_sampling_backward(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    struct kern_window w = compile_window(node);
+    int64_t dim[KERN_DIMS];
+    struct kern_desc d;
+    uint32_t dx;
+
+    if (!compile_wants_grad(b, node, 0))
+        return;
+    dx = compile_target(b, node->input[0]);
+    compile_image_dims(b, &node->out, dim);
+    kern_desc_pool(&d, KERN_POOL_FWD, KERN_POOL_AVG, dim, &w, 0);
+    compile_type(b, &d, b->t);
+    compile_emit(b, i, &d, (struct build_ref[]){WHOLE(b->grad[i]), WHOLE(dx)});
+    compile_scale(b, i, dx, (float)node->window[0] * (float)node->window[1]);
+    compile_took(b, node->input[0], dx);
+}
+
+const struct compile_layer compile_up_sampling = {
+    .forward = up_sampling_forward, .backward = up_sampling_backward};
+
 // Permutes axes: axis i of the output is axis order[i] of the input.
 static struct compile_view permute(const struct build *b,
                                    const struct model_node *node,
@@ -79,9 +142,10 @@ void compile_view_forward(struct build *b, uint32_t i, compile_view_fn *view)
         compile_emit(b, i, &d, (struct build_ref[]){WHOLE(y)});
     }
     kern_desc_axpby(&d, &v.from, &v.to, v.scale, v.adds);
-    compile_emit(b, i, &d,
-                 (struct build_ref[]){WHOLE(b->value[node->input[0]]),
-                                      {y, v.at * b->act}});
+    compile_emit(
+        b, i, &d,
+        (struct build_ref[]){{b->value[node->input[0]], v.from_at * b->act},
+                             {y, v.at * b->act}});
     b->value[i] = y;
 }
 
@@ -95,9 +159,18 @@ void compile_view_backward(struct build *b, uint32_t i, compile_view_fn *view)
     if (!compile_wants_grad(b, node, 0))
         return;
     dx = compile_target(b, node->input[0]);
+    if (v.crops) {
+        int64_t dim[KERN_DIMS];
+        struct kern_shape all =
+            kern_shape(b->t, compile_dims(b, &node->in, dim), dim);
+
+        kern_desc_fill(&d, &all, 0);
+        compile_emit(b, i, &d, (struct build_ref[]){WHOLE(dx)});
+    }
     kern_desc_axpby(&d, &v.to, &v.from, v.scale, 0);
     compile_emit(b, i, &d,
-                 (struct build_ref[]){{b->grad[i], v.at * b->act}, WHOLE(dx)});
+                 (struct build_ref[]){{b->grad[i], v.at * b->act},
+                                      {dx, v.from_at * b->act}});
     compile_took(b, node->input[0], dx);
 }
 

@@ -43,7 +43,8 @@
     X(embedding)                                                               \
     X(regularized)                                                             \
     X(line)                                                                    \
-    X(drawn)
+    X(drawn)                                                                   \
+    X(composed)
 
 // A file of the corpus; the path lives until the next call.
 static inline const char *corpus_read(struct buf *out, const char *name)

@@ -374,6 +374,14 @@ TEST(compile, gradient_of_a_line)
     check_gradient(NET_LINE, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 4);
 }
 
+TEST(compile, gradient_of_composed)
+{
+    check_gradient(NET_COMPOSED, SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY,
+                   true, 4);
+    check_gradient(NET_COMPOSED, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 4);
+    check_gradient(NET_PRODUCTS, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 4);
+}
+
 TEST(compile, gradient_of_tokens)
 {
     check_gradient(NET_TOKENS, SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true,
@@ -895,6 +903,8 @@ TEST(compile, cpu_is_ref)
     check_backends(NET_TABLES, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_FEATURES, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_LINE, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
+    check_backends(NET_COMPOSED, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
+    check_backends(NET_PRODUCTS, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_MLP, SPEC_LOSS_MEAN_ABSOLUTE_ERROR, false, 33);
 }
 
@@ -1075,9 +1085,10 @@ static void check_overlap(struct net *n, const void *params, const void *want)
 static void check_overlaps(const struct compile_options *o)
 {
     static const char *const nets[] = {
-        NET_EVERYTHING, NET_FASHION, NET_RESIDUAL, NET_MLP,    NET_WIDE,
-        NET_VIEWS,      NET_GROUPS,  NET_PICKS,    NET_TOKENS, NET_PENALTIES,
-        NET_ROWS,       NET_MANY,    NET_FEATURES, NET_LINE};
+        NET_EVERYTHING, NET_FASHION,   NET_RESIDUAL, NET_MLP,
+        NET_WIDE,       NET_VIEWS,     NET_GROUPS,   NET_PICKS,
+        NET_TOKENS,     NET_PENALTIES, NET_ROWS,     NET_MANY,
+        NET_FEATURES,   NET_LINE,      NET_COMPOSED, NET_PRODUCTS};
 
     for (size_t i = 0; i < SL_COUNT(nets); i++) {
         struct net n;
@@ -1290,7 +1301,19 @@ TEST(compile, gradients_in_16_bits)
             check_half(backends[b], NET_ROWS, SPARSE, dtypes[t]);
             check_half(backends[b], NET_MANY, SPARSE, dtypes[t]);
             check_half(backends[b], NET_FEATURES, SPARSE, dtypes[t]);
-            check_half(backends[b], NET_LINE, SPARSE, dtypes[t]);
+        }
+    }
+}
+
+TEST(compile, gradients_of_composed_layers_in_16_bits)
+{
+    static const char *const backends[] = {"ref", "cpu"};
+    static const char *const nets[] = {NET_LINE, NET_COMPOSED, NET_PRODUCTS};
+
+    for (size_t b = 0; b < SL_COUNT(backends); b++) {
+        for (size_t i = 0; i < SL_COUNT(nets); i++) {
+            check_half(backends[b], nets[i], SPARSE, KERN_BF16);
+            check_half(backends[b], nets[i], SPARSE, KERN_F16);
         }
     }
 }

@@ -334,4 +334,58 @@ static inline struct model *t_model(const char *text)
     "{'type': 'concatenate', 'name': 'n', 'inputs': ['x', 'f']},"              \
     "{'type': 'dense', 'name': 'o', 'units': 10}]}"
 
+// Layers of images that are made of the ops of others, and views that repeat
+// and crop.
+#define NET_COMPOSED                                                           \
+    "{'input_shape': [5, 4, 3], 'layers': ["                                   \
+    "{'type': 'normalization', 'name': 'w', 'mean': [0.5, -1, 0],"             \
+    " 'variance': [2, 0.25, 1], 'inputs': ['input']},"                         \
+    "{'type': 'conv2d_transpose', 'name': 'a', 'filters': 4, 'kernel_size': "  \
+    "3,"                                                                       \
+    " 'strides': 2, 'activation': 'tanh'},"                                    \
+    "{'type': 'normalization', 'name': 'v', 'mean': 0.1, 'variance': 4},"      \
+    "{'type': 'group_normalization', 'name': 'g', 'groups': 2},"               \
+    "{'type': 'prelu', 'name': 'p', 'shared_axes': [1, 2],"                    \
+    " 'alpha_initializer': 'constant(0.3)'},"                                  \
+    "{'type': 'cropping2d', 'name': 'c', 'crop': [1, 2, 3, 0]},"               \
+    "{'type': 'spatial_dropout2d', 'name': 'd', 'rate': 0.3},"                 \
+    "{'type': 'conv2d_transpose', 'name': 'b', 'filters': 2, 'kernel_size': "  \
+    "[2, 3],"                                                                  \
+    " 'strides': [1, 2], 'padding': 'same', 'use_bias': false},"               \
+    "{'type': 'average_pooling2d', 'name': 'm'},"                              \
+    "{'type': 'up_sampling2d', 'name': 'u', 'size': [2, 3]},"                  \
+    "{'type': 'global_average_pooling2d', 'name': 'q'},"                       \
+    "{'type': 'prelu', 'name': 'x', 'alpha_initializer': 'constant(0.2)',"     \
+    " 'inputs': ['m']},"                                                       \
+    "{'type': 'flatten', 'name': 'f'},"                                        \
+    "{'type': 'concatenate', 'name': 'z', 'inputs': ['q', 'f']},"              \
+    "{'type': 'dense', 'name': 'o', 'units': 10}]}"
+
+// The same of one axis, and products of two inputs.
+#define NET_PRODUCTS                                                           \
+    "{'input_shape': [6], 'layers': ["                                         \
+    "{'type': 'dense', 'name': 'k', 'units': 6, 'activation': 'tanh'},"        \
+    "{'type': 'group_normalization', 'name': 'h', 'groups': 1,"                \
+    " 'center': false},"                                                       \
+    "{'type': 'repeat_vector', 'name': 'r', 'repeats': 4},"                    \
+    "{'type': 'spatial_dropout1d', 'name': 's', 'rate': 0.2},"                 \
+    "{'type': 'conv1d_transpose', 'name': 't', 'filters': 3, 'kernel_size': "  \
+    "2,"                                                                       \
+    " 'strides': 3, 'activation': 'tanh'},"                                    \
+    "{'type': 'cropping1d', 'name': 'y', 'crop': [1, 0]},"                     \
+    "{'type': 'up_sampling1d', 'name': 'n'},"                                  \
+    "{'type': 'unit_normalization', 'name': 'i'},"                             \
+    "{'type': 'dot', 'name': 'o1', 'axes': [1, 1], 'inputs': ['i', 'n']},"     \
+    "{'type': 'rescaling', 'name': 'os', 'factor': 0.1},"                      \
+    "{'type': 'dot', 'name': 'o2', 'axes': -1, 'inputs': ['n', 'os']},"        \
+    "{'type': 'dot', 'name': 'o3', 'axes': [1, 2], 'inputs': ['os', 'o2']},"   \
+    "{'type': 'dot', 'name': 'o4', 'axes': [2, 1], 'inputs': ['o3', 'o2']},"   \
+    "{'type': 'rescaling', 'name': 'l', 'factor': 0.5},"                       \
+    "{'type': 'flatten', 'name': 'e'},"                                        \
+    "{'type': 'dense', 'name': 'j', 'units': 4, 'inputs': ['e']},"             \
+    "{'type': 'dense', 'name': 'jj', 'units': 4, 'inputs': ['k']},"            \
+    "{'type': 'dot', 'name': 'o5', 'axes': 1, 'inputs': ['j', 'jj']},"         \
+    "{'type': 'concatenate', 'name': 'zz', 'inputs': ['o5', 'j', 'jj']},"      \
+    "{'type': 'dense', 'name': 'o', 'units': 10}]}"
+
 #endif

@@ -309,6 +309,23 @@ def regularized(k):
     return m
 
 
+def composed(k):
+    l = k.layers
+    x = k.Input((7, 6, 3))
+    y = l.Normalization(mean=[0.5, -1.0, 0.25], variance=[2.0, 0.5, 1.0])(x)
+    y = l.Conv2DTranspose(4, 3, strides=2, activation="relu", name="up")(y)
+    y = l.GroupNormalization(2, name="groups")(l.Cropping2D(((1, 2), (0, 3)))(y))
+    y = l.PReLU(shared_axes=[1, 2], name="slope")(y)
+    y = l.Conv2DTranspose(2, (2, 3), strides=(1, 2), padding="same", use_bias=False)(y)
+    y = l.UpSampling2D((1, 2))(l.SpatialDropout2D(0.3)(l.AveragePooling2D(4)(y)))
+    y = l.Normalization(mean=0.1, variance=4.0, axis=None)(y)
+    z = l.RepeatVector(4)(l.Dense(6, "tanh")(l.PReLU()(l.Flatten()(y))))
+    z = l.Conv1DTranspose(3, 2, strides=3, name="line")(l.SpatialDropout1D(0.1)(z))
+    z = l.UnitNormalization()(l.UpSampling1D(2)(l.Cropping1D((1, 2))(z)))
+    z = l.Dot((1, 2))([z, l.Dot((2, 2))([z, z])])
+    return k.Model(x, l.Dense(2)(l.Flatten()(z)))
+
+
 def drawn(k):
     l, i = k.layers, k.initializers
     return k.Sequential([
@@ -338,7 +355,7 @@ MODELS = {mlp: 0, mlp_built: 0, initializers: 0, lenet: 0, pools: 0, norms: 0, r
           activations: 0, nested: 0, nested_sequential: 0, branches: 0, first_layer: 0,
           sums: 0, deep: 0, names: 0, mixed: 0, padding: 0, shapes: 0, joins: 0,
           extremes: 0, mobile: 0, dilated: 0, more_activations: 0, rare_activations: 0,
-          transformer: 0, embedding: 11, regularized: 0, line: 0, drawn: 0}
+          transformer: 0, embedding: 11, regularized: 0, line: 0, drawn: 0, composed: 0}
 
 
 # ---- what cannot be imported
