@@ -18,6 +18,52 @@ const char *keras_tensor(const json_t *value, json_int_t *tensor)
     return json_string_value(json_array_get(value, 0));
 }
 
+const char *keras_class(const json_t *layer)
+{
+    static const char *const functions[][2] = {
+        {"__operators__.add", "Add"},   {"math.add", "Add"},
+        {"math.multiply", "Multiply"},  {"math.subtract", "Subtract"},
+        {"math.truediv", "TrueDivide"}, {"math.negative", "Negative"},
+    };
+    const char *class_name = keras_str(layer, "class_name");
+    const char *function = keras_str(keras_config(layer), "function");
+
+    if (class_name == NULL || strcmp(class_name, "TFOpLambda") != 0 ||
+        function == NULL)
+        return class_name;
+    for (size_t i = 0; i < SL_COUNT(functions); i++)
+        if (strcmp(function, functions[i][0]) == 0)
+            return functions[i][1];
+    return class_name;
+}
+
+// Returns the number that `value` is, or NULL. Keras 2 writes one in a tensor's
+// place as ["_CONSTANT_VALUE", -1, 3.0, {}].
+static const json_t *call_number(const json_t *value)
+{
+    const char *word = json_string_value(json_array_get(value, 0));
+
+    if (word != NULL && strcmp(word, "_CONSTANT_VALUE") == 0)
+        value = json_array_get(value, 2);
+    return json_is_number(value) ? value : NULL;
+}
+
+static enum sl_err with_number(struct keras_graph *g, const json_t *layer,
+                               struct keras_call *call, const json_t *number)
+{
+    const char *class_name = keras_class(layer);
+    char text[KERAS_TEXT];
+
+    if (!keras_takes_number(class_name) || call->numbered)
+        return keras_refuse(g, keras_name(layer), class_name,
+                            "is called with %s, which is not a tensor",
+                            keras_text(text, number));
+    call->numbered = true;
+    call->number_first = call->inputs == 0;
+    call->number = json_number_value(number);
+    return SL_OK;
+}
+
 static enum sl_err with(struct keras_graph *g, const struct strmap *numbers,
                         const json_t *layer, struct keras_call *call,
                         const json_t *value)
@@ -28,6 +74,8 @@ static enum sl_err with(struct keras_graph *g, const struct strmap *numbers,
     const char *name = keras_tensor(value, &tensor);
     uint32_t number;
 
+    if (call_number(value) != NULL)
+        return with_number(g, layer, call, call_number(value));
     if (name == NULL)
         return keras_refuse(g, keras_name(layer), class_name,
                             "is called with %s, which is not a tensor",
@@ -61,7 +109,8 @@ static enum sl_err with_all(struct keras_graph *g, const struct strmap *numbers,
     enum sl_err rc = SL_OK;
 
     value = keras_plain(value);
-    if (!json_is_array(value) || keras_tensor(value, &tensor) != NULL)
+    if (!json_is_array(value) || call_number(value) != NULL ||
+        keras_tensor(value, &tensor) != NULL)
         return with(g, numbers, layer, call, value);
     for (size_t i = 0; rc == SL_OK && i < json_array_size(value); i++)
         rc = with(g, numbers, layer, call, json_array_get(value, i));
@@ -75,7 +124,8 @@ static enum sl_err call_kwargs(struct keras_graph *g,
                                const json_t *layer, struct keras_call *call,
                                const json_t *kwargs)
 {
-    static const char *const tensors[] = {"inputs", "query", "value", "key"};
+    static const char *const tensors[] = {"inputs", "query", "value", "key",
+                                          "x1",     "x2",    "x",     "y"};
     const char *class_name = keras_str(layer, "class_name"), *key;
     char text[KERAS_TEXT];
     json_t *value;
@@ -125,15 +175,18 @@ static enum sl_err read_call3(struct keras_graph *g,
     return rc;
 }
 
-// Keras 2: [["dense", 0, 0, {...}], ...]; the fourth may be missing.
+// Keras 2: [["dense", 0, 0, {...}], ...]; the fourth may be missing. A function
+// has the only one without the list around it.
 static enum sl_err read_call2(struct keras_graph *g,
                               const struct strmap *numbers, const json_t *layer,
                               struct keras_call *call, const json_t *node)
 {
+    bool alone = json_is_string(json_array_get(node, 0));
+    size_t count = alone ? 1 : json_array_size(node);
     enum sl_err rc = SL_OK;
 
-    for (size_t i = 0; rc == SL_OK && i < json_array_size(node); i++) {
-        const json_t *one = json_array_get(node, i);
+    for (size_t i = 0; rc == SL_OK && i < count; i++) {
+        const json_t *one = alone ? node : json_array_get(node, i);
 
         rc = with(g, numbers, layer, call, one);
         if (rc == SL_OK)

@@ -73,7 +73,7 @@ static enum sl_err keras_graph_add_node(struct keras_graph *g,
     }
     n = &g->nodes[g->count];
     *n = (struct keras_node){.name = clean_name(prefix, keras_name(layer)),
-                             .class_name = keras_str(layer, "class_name"),
+                             .class_name = keras_class(layer),
                              .config = keras_config(layer)};
     if (n->name == NULL)
         return keras_graph_no_memory(g);
@@ -93,7 +93,7 @@ void keras_graph_release(struct keras_graph *g)
 // Checks that a layer has a class and a name, and is one of Keras' own.
 static enum sl_err check_layer(struct keras_graph *g, const json_t *layer)
 {
-    const char *class_name = keras_str(layer, "class_name");
+    const char *class_name = keras_class(layer);
 
     if (class_name == NULL || keras_name(layer) == NULL ||
         keras_name(layer)[0] == 0)
@@ -218,6 +218,9 @@ static enum sl_err keras_graph_place_layer(struct keras_graph *g,
     if (rc != SL_OK)
         return rc;
     node->causal = call->causal;
+    node->numbered = call->numbered;
+    node->number_first = call->number_first;
+    node->number = call->number;
     node->inputs = call->inputs;
     for (uint32_t k = 0; k < call->inputs; k++)
         node->input[k] = f->node[call->input[k]];

@@ -27,6 +27,9 @@ struct keras_node {
     uint32_t inputs;
     uint32_t input[MODEL_INPUTS_MAX];
     bool causal; // called with use_causal_mask
+    // Called with one number beside its tensor, or before it: x + 3, 1 - x.
+    bool numbered, number_first;
+    double number;
 };
 
 // The layers of all models in the file, each after its inputs.
@@ -57,7 +60,9 @@ bool keras_is_model(const json_t *layer);
 // The inputs of a layer, as numbers of layers in the list of its model.
 struct keras_call {
     uint32_t inputs, input[MODEL_INPUTS_MAX];
-    bool causal; // with use_causal_mask
+    bool causal;                 // with use_causal_mask
+    bool numbered, number_first; // as a node's
+    double number;
 };
 
 // Sets *out to the inputs of `layer`, read from how it is called in its model.
@@ -72,10 +77,17 @@ enum sl_err keras_call(struct keras_call *out, struct keras_graph *g,
 // Tensors are {"class_name": "__keras_tensor__", ...} or ["dense", 0, 0].
 const char *keras_tensor(const json_t *value, json_int_t *tensor);
 
+// Returns the class of a layer in Keras 3. Keras 2 wrote x + 3 as TFOpLambda,
+// with the name of a function. Borrowed; NULL: it has none.
+const char *keras_class(const json_t *layer);
+
 // ---- keras_layer.c
 
 // Returns true if layers of this class can be imported.
 bool keras_offered(const char *class_name);
+// Returns true if layers of this class may be called with a number beside a
+// tensor.
+bool keras_takes_number(const char *class_name);
 
 // Makes *out a LayerSpec of `node`, without its inputs; its class must be
 // offered. May set g->precision. SL_ENOTSUP: an argument is not supported. The

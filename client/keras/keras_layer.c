@@ -76,6 +76,41 @@ static enum sl_err take_dense(struct keras_take *t, const struct keras_rule *r,
                            value);
 }
 
+// An op with a number, or the sign: factor x + offset.
+static enum sl_err finish_number(struct keras_take *t)
+{
+    const struct keras_node *n = t->node;
+    double factor = 1, offset = 0;
+
+    if (strcmp(n->class_name, "Negative") == 0)
+        factor = -1;
+    else if (!n->numbered && strcmp(n->class_name, "TrueDivide") != 0)
+        return SL_OK;
+    else if (!n->numbered || n->inputs != 1)
+        return keras_refuse(t->g, n->name, n->class_name,
+                            "is called with %u tensors%s; known is one tensor "
+                            "and one number",
+                            n->inputs, n->numbered ? " and a number" : "");
+    else if (strcmp(n->class_name, "Add") == 0)
+        offset = n->number;
+    else if (strcmp(n->class_name, "Multiply") == 0)
+        factor = n->number;
+    else if (strcmp(n->class_name, "TrueDivide") != 0)
+        factor = n->number_first ? -1 : 1;
+    else if (n->number_first)
+        return keras_refuse(t->g, n->name, n->class_name,
+                            "divides a number by a tensor");
+    else
+        factor = 1 / n->number;
+    if (strcmp(n->class_name, "Subtract") == 0)
+        offset = n->number_first ? n->number : -n->number;
+    if (json_object_set_new(t->to, "factor", json_real(factor)) != 0 ||
+        (offset != 0 &&
+         json_object_set_new(t->to, "offset", json_real(offset)) != 0))
+        return sl_no_memory(t->g->err);
+    return set_type(t, "rescaling");
+}
+
 // ---- the classes
 
 #define CHANNELS                                                               \
@@ -115,7 +150,7 @@ static enum sl_err take_dense(struct keras_take *t, const struct keras_rule *r,
 #define RULES(...) (const struct keras_rule[]){__VA_ARGS__, {.key = NULL}}
 static const struct keras_rule none[] = {{.key = NULL}};
 static const struct keras_rule common[] = {
-    ANY("name"), {"dtype", take_dtype, NULL, NULL}, ANY("batch_input_shape"),
+    ANY("name"), ANY("function"), {"dtype", take_dtype, NULL, NULL}, ANY("batch_input_shape"),
     ANY("batch_shape"), ANY("autocast"), NO("activity_regularizer"), {.key = NULL}};
 static const struct keras_rule pool[] = {
     {"pool_size", take_pair, NULL, "2"}, {"strides", take_pair, NULL, NULL},
@@ -165,7 +200,7 @@ static const struct keras_layer_class {
 } classes[] = {
     {"Activation", "activation", false, NULL, RULES(
         {"activation", take_activation, NULL, NULL})},
-    {"Add", "add", false, NULL, none},
+    {"Add", "add", false, finish_number, none},
     {"Average", "average", false, NULL, none},
     {"AveragePooling1D", "average_pooling1d", false, NULL, pool},
     {"AveragePooling2D", "average_pooling2d", false, NULL, pool},
@@ -244,7 +279,8 @@ static const struct keras_layer_class {
         OFF("use_gate"), NO("sliding_window"), ANY("flash_attention"),
         OFF("softmax_robust_masking"), ANY("query_shape"), ANY("key_shape"),
         ANY("value_shape"))},
-    {"Multiply", "multiply", false, NULL, none},
+    {"Multiply", "multiply", false, finish_number, none},
+    {"Negative", "rescaling", false, finish_number, none},
     {"Normalization", "normalization", false, NULL, RULES(
         {"axis", take_axis_or_none, NULL, "-1"}, {"mean", take_given, NULL, NULL},
         {"variance", take_given, NULL, NULL}, OFF("invert"))},
@@ -263,7 +299,8 @@ static const struct keras_layer_class {
     {"Softmax", "softmax", false, NULL, along_axis},
     {"SpatialDropout1D", "spatial_dropout1d", false, NULL, spatial},
     {"SpatialDropout2D", "spatial_dropout2d", false, NULL, spatial},
-    {"Subtract", "subtract", false, NULL, none},
+    {"Subtract", "subtract", false, finish_number, none},
+    {"TrueDivide", "rescaling", false, finish_number, none},
     {"UnitNormalization", "unit_normalization", false, NULL, along_axis},
     {"UpSampling1D", "up_sampling1d", false, NULL, RULES(
         {"size", take_pair, NULL, "2"})},
@@ -288,6 +325,13 @@ static const struct keras_layer_class *find_class(const char *name)
 bool keras_offered(const char *class_name)
 {
     return find_class(class_name) != NULL;
+}
+
+bool keras_takes_number(const char *class_name)
+{
+    const struct keras_layer_class *known = find_class(class_name);
+
+    return known != NULL && known->finish == finish_number;
 }
 
 enum sl_err keras_known(struct buf *out)

@@ -44,7 +44,8 @@
     X(regularized)                                                             \
     X(line)                                                                    \
     X(drawn)                                                                   \
-    X(composed)
+    X(composed)                                                                \
+    X(numbers)
 
 // A file of the corpus; the path lives until the next call.
 static inline const char *corpus_read(struct buf *out, const char *name)

@@ -269,6 +269,7 @@ TEST(keras, models_that_keras_wrote_are_refused_by_name)
     static const struct {
         const char *name, *words;
     } both[] = {
+        {"by_a_tensor", "(TrueDivide) divides a number by a tensor"},
         {"lambda", "layer 'times' (Lambda) holds code"},
         {"custom", "layer 'm' (Mine) is no layer of Keras' own"},
         {"registered", "layer 'd' (Dense) is no layer of Keras' own"},

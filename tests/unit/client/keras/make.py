@@ -309,6 +309,13 @@ def regularized(k):
     return m
 
 
+def numbers(k):
+    x = k.Input((4,))
+    y = 1.0 - 0.5 * (k.layers.Dense(3)(x) + 3.0) / 4.0
+    y = k.layers.ReLU()(-y) - 0.25 + y * 2 if k is keras3 else k.layers.ReLU()(-y)
+    return k.Model(x, k.layers.Dense(2)(y))
+
+
 def composed(k):
     l = k.layers
     x = k.Input((7, 6, 3))
@@ -355,7 +362,7 @@ MODELS = {mlp: 0, mlp_built: 0, initializers: 0, lenet: 0, pools: 0, norms: 0, r
           activations: 0, nested: 0, nested_sequential: 0, branches: 0, first_layer: 0,
           sums: 0, deep: 0, names: 0, mixed: 0, padding: 0, shapes: 0, joins: 0,
           extremes: 0, mobile: 0, dilated: 0, more_activations: 0, rare_activations: 0,
-          transformer: 0, embedding: 11, regularized: 0, line: 0, drawn: 0, composed: 0}
+          transformer: 0, embedding: 11, regularized: 0, line: 0, drawn: 0, composed: 0, numbers: 0}
 
 
 # ---- what cannot be imported
@@ -418,7 +425,13 @@ def in_training(k):
 # Its code is in the file, and the name of the file that it is from.
 DOUBLE = eval(compile("lambda x: x * 2", "model.py", "eval"))
 
+def by_a_tensor(k):
+    x = k.Input((4,))
+    return k.Model(x, 2.0 / x)
+
+
 REFUSED = {
+    "by_a_tensor": by_a_tensor,
     "shared": shared, "two_inputs": two_inputs, "two_outputs": two_outputs, "custom": custom,
     "registered": registered, "frozen": frozen, "frozen_model": frozen_model, "in_training": in_training,
     "lambda": lambda k: dense(k, k.layers.Lambda(DOUBLE, name="times")),
