@@ -711,8 +711,10 @@ const struct cli_verb cli_verbs[] = {
      .usage = "sluice drain NAME [OPTION]...",
      .brief = "give no new work to a worker or psserver",
      .text = "A drained worker ends its leases and gets no new ones, so it can "
-             "be stopped without repeated work. A drained psserver keeps its "
-             "shards and gets none of new jobs. The name stays drained, also "
+             "be stopped without repeated work. The shards of a drained "
+             "psserver move to other psservers, and it gets none of new jobs; "
+             "'sluice servers' says when it has none left. The name stays "
+             "drained, also "
              "after restarts of the member or the coordinator, until 'sluice "
              "undrain NAME'.",
      .example = "sluice drain w-7 --why 'a new disk'",

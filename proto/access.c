@@ -246,20 +246,21 @@ static const unsigned kinds[] = {
 };
 
 static const unsigned beats[] = {
-    [1] = MEMBERS,       // seq
-    [2] = MAY(WORKER),   // leases
-    [3] = MAY(PSSERVER), // shards
-    [4] = MEMBERS,       // draining
-    [5] = MEMBERS,       // resident_bytes
-    [6] = MEMBERS,       // why
-    [7] = MAY(WORKER),   // device
-    [50] = MEMBERS,      // sent_us
-    [51] = MEMBERS,      // heard_seq
-    [52] = MEMBERS,      // heard_us
-    [80] = MEMBERS,      // cpu_us
-    [81] = MEMBERS,      // host_sent_bytes
-    [82] = MEMBERS,      // host_received_bytes
-    [83] = MAY(WORKER),  // left_out
+    [1] = MEMBERS,        // seq
+    [2] = MAY(WORKER),    // leases
+    [3] = MAY(PSSERVER),  // shards
+    [4] = MEMBERS,        // draining
+    [5] = MEMBERS,        // resident_bytes
+    [6] = MEMBERS,        // why
+    [7] = MAY(WORKER),    // device
+    [50] = MEMBERS,       // sent_us
+    [51] = MEMBERS,       // heard_seq
+    [52] = MEMBERS,       // heard_us
+    [80] = MEMBERS,       // cpu_us
+    [81] = MEMBERS,       // host_sent_bytes
+    [82] = MEMBERS,       // host_received_bytes
+    [83] = MAY(WORKER),   // left_out
+    [84] = MAY(PSSERVER), // empties
 };
 
 // Whether a message says anything in a field.

@@ -68,6 +68,7 @@
 // 25 tables in mode allreduce, of which psservers must know as well
 // 41 data of format tfrecord
 // 42 data of format webdataset or tar
+// 27 shards that move, which both psservers must know
 #define MODEL_EDITION 1
 #define MODEL_EDITION_HOLDS 2
 #define MODEL_EDITION_METRICS 3
@@ -94,6 +95,7 @@
 #define MODEL_EDITION_BESIDE_RINGS 25
 #define MODEL_EDITION_RECORDS 41
 #define MODEL_EDITION_ARCHIVES 42
+#define MODEL_EDITION_MOVES 27
 #define MODEL_INPUTS_OLD 8
 
 enum model_layer {

@@ -514,11 +514,13 @@ static const char *const partitioners[] = {
 };
 
 static const char *const partitioner_fields[] = {
-    [PART_AUTO] = " partitioner psservers shard_bytes ",
-    [PART_FIXED] = " partitioner psservers shards ",
-    [PART_MIN_SIZE] = " partitioner psservers min_shard_bytes max_shards ",
-    [PART_MAX_SIZE] = " partitioner psservers max_shard_bytes max_shards ",
+    [PART_AUTO] = " partitioner move psservers shard_bytes ",
+    [PART_FIXED] = " partitioner move psservers shards ",
+    [PART_MIN_SIZE] = " partitioner move psservers min_shard_bytes max_shards ",
+    [PART_MAX_SIZE] = " partitioner move psservers max_shard_bytes max_shards ",
 };
+
+static const char *const placement_moves[] = {"auto", "manual"};
 
 static enum sl_err check_rule(Sluice__V1__PlacementSpec *p, unsigned kind,
                               struct sl_error *err)
@@ -553,7 +555,7 @@ enum sl_err spec_check_placement(Sluice__V1__JobSpec *spec,
                                  struct sl_error *err)
 {
     Sluice__V1__PlacementSpec *p;
-    unsigned kind;
+    unsigned kind, move;
     enum sl_err rc;
 
     rc =
@@ -566,6 +568,11 @@ enum sl_err spec_check_placement(Sluice__V1__JobSpec *spec,
     if (rc == SL_OK)
         rc = spec_word("placement.partitioner", p->partitioner, partitioners,
                        SL_COUNT(partitioners), &kind, err);
+    if (rc == SL_OK)
+        rc = spec_string(&p->move, "auto");
+    if (rc == SL_OK)
+        rc = spec_word("placement.move", p->move, placement_moves,
+                       SL_COUNT(placement_moves), &move, err);
     if (rc == SL_OK)
         rc = spec_only("placement", &p->base, partitioner_fields[kind],
                        partitioners[kind], err);

@@ -101,8 +101,8 @@ static enum sl_err members_print_drain(const struct cli *cli,
                 "work",
                 m->name, already);
     else
-        cli_say("psserver %s is drained%s: it keeps %u shards and gets none "
-                "of new jobs",
+        cli_say("psserver %s is drained%s: it gets no shards, and the %u that "
+                "it has move away",
                 m->name, already, m->shards);
     return SL_OK;
 }

@@ -68,8 +68,8 @@ static const char *const workers_head[] = {
     "name",   "state", "leases", "host",    "device", "pid",
     "memory", "beat",  "up",     "version", "reason", NULL};
 static const char *const servers_head[] = {
-    "name",   "state", "shards", "host",    "address", "pid",
-    "memory", "beat",  "up",     "version", "reason",  NULL};
+    "name", "state",  "shards", "bytes", "cores",   "jobs",   "host", "address",
+    "pid",  "memory", "beat",   "up",    "version", "reason", NULL};
 static const char *const members_head[] = {
     "name",   "role",   "state", "leases",
     "shards", "memory", "beat",  "device or address",
@@ -174,13 +174,30 @@ static void worker_row(struct table *t, const ProtobufCMessage *item)
     fares(t, m);
 }
 
+static void cell_of_jobs(struct table *t, const Sluice__V1__MemberStatus *m)
+{
+    struct buf text = BUF_INIT;
+
+    for (size_t i = 0; i < m->n_jobs; i++)
+        (void)buf_appendf(&text, "%s%s", i > 0 ? "," : "", m->jobs[i]);
+    table_cell(t, "%s", dash(buf_text(&text)));
+    buf_release(&text);
+}
+
 static void server_row(struct table *t, const ProtobufCMessage *item)
 {
     const Sluice__V1__MemberStatus *m = (const Sluice__V1__MemberStatus *)item;
+    char text[OUT_NUMBER];
 
     table_cell(t, "%s", m->name);
     table_cell(t, "%s", m->state);
     table_cell(t, "%u", m->shards);
+    table_cell(t, "%s", out_bytes(text, m->shard_bytes));
+    if (m->usage != NULL)
+        table_cell(t, "%.2f", m->usage->cpu_cores);
+    else
+        table_cell(t, "-");
+    cell_of_jobs(t, m);
     table_cell(t, "%s", dash(m->host));
     table_cell(t, "%s", dash(m->address));
     fares(t, m);
@@ -514,7 +531,7 @@ const struct list_format lists[LIST_KINDS] = {
                    list_job_name},
     [LIST_WORKERS] = {"workers", workers_head, 5, 0xe4u, "the name", worker_row,
                       member_name},
-    [LIST_SERVERS] = {"psservers", servers_head, 5, 0xe4u, "the name",
+    [LIST_SERVERS] = {"psservers", servers_head, 8, 0x71cu, "the name",
                       server_row, member_name},
     [LIST_MEMBERS] = {"members", members_head, 8, 0x678u, "the name",
                       member_row, member_name},

@@ -4,7 +4,7 @@
 //
 // A drained worker ends the lease that it computes; those that wait behind it
 // are taken back, and so is a place in a ring or a group, which has no end. A
-// psserver keeps the shards that it has and gets none of new jobs.
+// psserver gets no more shards, and those that it has move away (move.h).
 #include "coordinator/core/coord.h"
 
 #include <string.h>

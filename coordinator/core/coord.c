@@ -36,6 +36,7 @@
 #include "coordinator/core/modes/modes.h"
 #include "coordinator/core/cuts/monitor.h"
 #include "coordinator/core/pause.h"
+#include "coordinator/core/shards/move.h"
 #include "coordinator/core/shards/place.h"
 #include "coordinator/core/cuts/publish.h"
 #include "coordinator/core/quota_list.h"
@@ -88,6 +89,7 @@ static void coord_release(struct coord *c)
     cluster_release(c);
     gone_release(c);
     drains_release(c);
+    moves_release(c);
     test_vectors_release(&c->vectors);
     tainted_release(c);
     quotas_free(c->quotas);
@@ -121,6 +123,7 @@ static struct coord *coord_make(const struct coord_options *options,
     list_init(&c->readings);
     list_init(&c->suspicions);
     list_init(&c->drains);
+    list_init(&c->moves.list);
     list_init(&c->tainted);
     c->started_ms = c->ticked_ms = coord_now(c);
     c->places = PLACE_AHEAD;
@@ -216,6 +219,12 @@ static void flush_all(struct coord *c, bool tick)
     }
 }
 
+static void psserver_down(struct coord *c, struct member *m, bool lost)
+{
+    shards_down(c, m, lost);
+    moves_left(c, m);
+}
+
 // Takes from a member its leases or shards. It is still in the table.
 static void strip(struct coord *c, struct member *m, enum gone_why why)
 {
@@ -224,7 +233,7 @@ static void strip(struct coord *c, struct member *m, enum gone_why why)
     if (m->role == MEMBER_WORKER)
         gone_worker(c, m, why);
     else
-        shards_down(c, m, true);
+        psserver_down(c, m, true);
     if (m->role == MEMBER_PSSERVER && m->draining)
         memory_left(c, m);
 }
@@ -469,6 +478,7 @@ static void receive_heartbeat(struct coord *c, struct member *m,
     if (beat->draining && !m->draining)
         figures_drains(c, m, beat->why);
     m->draining = beat->draining;
+    m->empties = beat->empties;
     m->resident_bytes = beat->resident_bytes;
     busy_beat(&m->busy, coord_now(c),
               (struct busy_counts){beat->cpu_us, beat->host_sent_bytes,
@@ -594,12 +604,18 @@ static void receive_psserver(struct coord *c, struct member *m,
 
     switch (message->kind_case) {
     case SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO:
+        if (message->shard_hello->prepared) {
+            moves_prepared(c, m, message->shard_hello);
+            break;
+        }
+        moves_hello(c, m, message->shard_hello);
         job = shards_hello(c, m, message->shard_hello);
         if (job != NULL && !c->dead)
             place_more(c, 1);
         break;
     case SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT:
-        job = cuts_report(c, m, message->snapshot);
+        if (!moves_report(c, m, message->snapshot))
+            job = cuts_report(c, m, message->snapshot);
         break;
     case SLUICE__V1__ATTEND_UP__KIND_RATES_TAKEN:
         monitor_known(c, m, message->rates_taken);
@@ -686,7 +702,7 @@ static void check_member(struct coord *c, struct member *m, uint64_t now_ms)
         if (m->role == MEMBER_WORKER)
             gone_worker(c, m, GONE_LOST);
         else
-            shards_down(c, m, false);
+            psserver_down(c, m, false);
     } else if (m->state == MEMBER_LOST) {
         snprintf(how, sizeof(how), "it sent no heartbeat for %llu ms",
                  (ull)(now_ms - m->seen_ms));
@@ -744,6 +760,8 @@ void coord_tick(struct coord *c)
             return;
     }
     publish_tick(c);
+    if (!c->dead)
+        moves_tick(c);
     if (c->dead)
         return;
     flush_all(c, true);

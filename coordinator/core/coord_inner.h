@@ -102,7 +102,7 @@ struct coord {
         uint64_t compared; // comparisons of a job for a worker, ever
     } offers;
 
-    // Snapshot requests of this term. Changed by: cuts.
+    // Snapshot requests of this term. Changed by: cuts, move.
     uint64_t requests;
 
     // Cuts that are being written. Changed by: publish.
@@ -112,6 +112,12 @@ struct coord {
     // Changed by: start_from.
     struct list readings;
     struct resumed_reading *read;
+
+    // Shards that move (move.h). Changed by: move.
+    struct {
+        struct list list;
+        uint64_t look_ms; // no move begins before
+    } moves;
 
     // Since when a psserver is attached; 0: none is. Changed by: place.
     uint64_t first_psserver_ms;

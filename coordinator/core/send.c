@@ -414,13 +414,14 @@ static Sluice__V1__RowsQuota *rows_quota_say(struct coord *c,
     return &p->msg;
 }
 
-void send_place(struct coord *c, const struct member *m, struct job *job,
-                uint32_t shard)
+static void send_place_as(struct coord *c, const struct member *m,
+                          struct job *job, uint32_t shard,
+                          const struct wire_tag *tag, bool prepare)
 {
     Sluice__V1__Place msg = SLUICE__V1__PLACE__INIT;
     Sluice__V1__ShardSpec spec = SLUICE__V1__SHARD_SPEC__INIT;
     Sluice__V1__Geometry geometry = wire_geometry(&job->shards.schedule);
-    Sluice__V1__Tag at_least = wire_tag_msg(job->shards.list[shard].cut);
+    Sluice__V1__Tag at_least = wire_tag_msg(*tag);
     uint32_t accumulate = job->mode->changes ? 1 : spec_accumulate(job->spec);
     Sluice__V1__Staleness staleness;
     const struct spec_moments moments = spec_moments(job->spec);
@@ -463,10 +464,25 @@ void send_place(struct coord *c, const struct member *m, struct job *job,
     msg.term = c->term;
     msg.shard = &spec;
     msg.at_least = &at_least;
-    job->shards.list[shard].asked = m->id;
-    job->shards.list[shard].place_ms = coord_now(c);
+    msg.prepare = prepare;
     send_down(c, m->id, &down);
     place_parts_release(&parts);
+}
+
+void send_place(struct coord *c, const struct member *m, struct job *job,
+                uint32_t shard)
+{
+    struct job_shard *s = &job->shards.list[shard];
+
+    s->asked = m->id;
+    s->place_ms = coord_now(c);
+    send_place_as(c, m, job, shard, &s->cut, false);
+}
+
+void send_prepare(struct coord *c, const struct member *m, struct job *job,
+                  uint32_t shard, const struct wire_tag *at_least)
+{
+    send_place_as(c, m, job, shard, at_least, true);
 }
 
 void send_admit(struct coord *c, const struct member *m, const struct job *job,
@@ -565,6 +581,20 @@ void send_snapshot(struct coord *c, uint64_t member, const struct job *job,
     msg.incarnation = job->shards.evidence.shard[shard].incarnation;
     msg.request = job->cuts.now->request;
     msg.at_round = job->cuts.round;
+    send_down(c, member, &down);
+}
+
+void send_move_snapshot(struct coord *c, uint64_t member, const struct job *job,
+                        uint32_t shard, uint64_t request, bool last)
+{
+    Sluice__V1__SnapshotRequest msg = SLUICE__V1__SNAPSHOT_REQUEST__INIT;
+    DOWN(down, SNAPSHOT, snapshot, &msg);
+
+    msg.job = job->id;
+    msg.shard = shard;
+    msg.incarnation = job->shards.evidence.shard[shard].incarnation;
+    msg.request = request;
+    msg.last = last;
     send_down(c, member, &down);
 }
 

@@ -35,6 +35,11 @@ Sluice__V1__SourceFile send_weights(const struct job *job);
 void send_place(struct coord *c, const struct member *m, struct job *job,
                 uint32_t shard);
 
+// Asks psserver m, which is to have the shard next, to load a snapshot no older
+// than *at_least, and not to be admitted with it (M4).
+void send_prepare(struct coord *c, const struct member *m, struct job *job,
+                  uint32_t shard, const struct wire_tag *at_least);
+
 // Admits the shard at its newest incarnation, which the journal has (I1);
 // beside a ring, with the base of the ring's generation.
 void send_admit(struct coord *c, const struct member *m, const struct job *job,
@@ -64,6 +69,11 @@ void send_hello_wanted(struct coord *c, const struct member *m,
 // rank for its state of round job->cuts.round.
 void send_snapshot(struct coord *c, uint64_t member, const struct job *job,
                    uint32_t shard);
+
+// Asks a psserver for a snapshot of the shard that is of no cut. `last`: the
+// shard stops for it (M1).
+void send_move_snapshot(struct coord *c, uint64_t member, const struct job *job,
+                        uint32_t shard, uint64_t request, bool last);
 
 // Sends all learning rates that callbacks have reduced (D1). `hold`: the
 // closure from which a rank begins no round; 0 for none, and for a psserver.

@@ -58,6 +58,8 @@ enum event_level { EVENT_INFO, EVENT_WARN, EVENT_ERROR };
     X(SHARD_STUCK, "shard-stuck", ERROR)                                       \
     X(SHARDS_DOWN, "shards-down", WARN)                                        \
     X(SHARDS_BACK, "shards-back", INFO)                                        \
+    X(SHARD_MOVED, "shard-moved", INFO)                                        \
+    X(MOVE_FAILED, "move-failed", WARN)                                        \
     X(MEMORY_SHORT, "memory-short", WARN)                                      \
     X(CLOSURE_LOST, "closure-lost", WARN)                                      \
     X(CLOSURE_FAILED, "closure-failed", WARN)                                  \

@@ -355,6 +355,11 @@ enum sl_err journal_shard_incarnations(struct journal *j, uint64_t job,
                                        const struct journal_incarnation *list,
                                        size_t count, struct sl_error *err);
 
+// Commits that the shard lies on this psserver from now on, before either
+// psserver is told (M2).
+enum sl_err journal_shard_move(struct journal *j, uint64_t job, uint32_t shard,
+                               const char *psserver, struct sl_error *err);
+
 // Writes `generation` as the next generation of a job's ring, which is the
 // incarnation of all its parts (I1, R1). To be called before any worker is
 // asked to join it.

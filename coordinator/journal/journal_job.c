@@ -272,6 +272,14 @@ enum sl_err journal_shard_incarnations(struct journal *j, uint64_t job,
     return journal_end(j, rc, err);
 }
 
+enum sl_err journal_shard_move(struct journal *j, uint64_t job, uint32_t shard,
+                               const char *psserver, struct sl_error *err)
+{
+    return journal_write(
+        j, err, "UPDATE shards SET psserver = ?3 WHERE job = ?1 AND shard = ?2",
+        JOURNAL_VALUES(U64(job), U64(shard), TEXT(psserver)));
+}
+
 // ---- reading
 
 static void journal_read_job(struct journal_job *row, sqlite3_stmt *s)

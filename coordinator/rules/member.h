@@ -129,6 +129,7 @@ struct member {
         waits_for_round, log_lines, draining;
     bool yields;       // worker: it lets others go first, once (suspects.h)
     bool drained;      // an admin drains it, whatever its heartbeats say
+    bool empties;      // psserver: it ends when its shards have moved away
     uint64_t only_job; // worker: as member_hello
     uint32_t edition;
     uint64_t attached_ms, seen_ms;

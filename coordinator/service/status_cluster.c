@@ -17,6 +17,8 @@
 #include "coordinator/core/leases/tainted.h"
 #include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
+#include "coordinator/core/shards/move.h"
+#include "proto/spec.h"
 
 static Sluice__V1__MemberStatus *new_member(const char *name, const char *role,
                                             const char *state)
@@ -100,6 +102,7 @@ static Sluice__V1__MemberStatus *status_member(struct coord *c,
         return NULL;
     excluded_reason(c, m, &why);
     drains_reason(c, m, &why);
+    moves_reason(c, m, &why);
     s->reason = sl_strdup(buf_text(&why));
     buf_release(&why);
     if (m->drained && !add_drain(s, drains_find(c, m->role, m->name))) {
@@ -215,6 +218,40 @@ static Sluice__V1__MemberStatus *status_psserver(struct coord *c,
                      : new_member(name, "psserver", "lost");
 }
 
+#define JOBS_NAMED 16 // of a psserver
+
+static enum sl_err name_job(Sluice__V1__MemberStatus *m, const struct job *job)
+{
+    char **more;
+
+    if (m->n_jobs == JOBS_NAMED ||
+        (m->n_jobs > 0 && strcmp(m->jobs[m->n_jobs - 1], job->id_text) == 0))
+        return SL_OK;
+    more = sl_realloc_array(m->jobs, m->n_jobs + 1, sizeof(*more));
+    if (more == NULL)
+        return SL_ENOMEM;
+    m->jobs = more;
+    more[m->n_jobs] = sl_strdup(job->id_text);
+    if (more[m->n_jobs] == NULL)
+        return SL_ENOMEM;
+    m->n_jobs++;
+    return SL_OK;
+}
+
+// Adds one shard to the psserver that it lies on.
+static enum sl_err count_shard(Sluice__V1__MemberStatus *m,
+                               const struct job *job, uint32_t shard)
+{
+    const struct job_shard *s = &job->shards.list[shard];
+
+    m->shards++;
+    m->shard_bytes +=
+        s->elements * sizeof(float) *
+            (1 + spec_optimizer_slots(spec_shard_optimizer(job->spec))) +
+        shard_rows_bytes(&s->rows);
+    return name_job(m, job);
+}
+
 // Adds the shards of a job to the psservers that they lie on.
 static enum sl_err count_shards(struct coord *c, struct cluster_view *v,
                                 struct strmap *psservers, const struct job *job)
@@ -233,7 +270,7 @@ static enum sl_err count_shards(struct coord *c, struct cluster_view *v,
         }
         if (rc == SL_OK &&
             status_shard_is_of(shard, strcmp(m->state, "lost") == 0))
-            m->shards++;
+            rc = count_shard(m, job, i);
     }
     return rc;
 }

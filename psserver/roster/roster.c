@@ -179,6 +179,7 @@ struct load {
     struct plan plan; // moves into the shard
     struct wire_tag at_least;
     bool exact;
+    bool beside; // another psserver serves the shard
     struct shard *shard;
     _Atomic bool stop; // the load is to end early
     enum sl_err rc;
@@ -239,8 +240,12 @@ static void load_work(void *arg)
     if (load->rc == SL_OK)
         load->shard->chain.most = setup->deltas;
     if (load->rc == SL_OK)
-        load->rc = snap_load(setup->fs, h->folder, load->at_least, load->exact,
-                             load->shard, passed_over, h, &load->err);
+        load->rc =
+            load->beside
+                ? snap_load_beside(setup->fs, h->folder, load->at_least,
+                                   load->shard, passed_over, h, &load->err)
+                : snap_load(setup->fs, h->folder, load->at_least, load->exact,
+                            load->shard, passed_over, h, &load->err);
     if (load->rc == SL_OK && from_sources(load->shard))
         load->rc = snap_sources(&from, load->shard, &load->err);
     // Counts too large for a message would end the stream, and that of all
@@ -367,6 +372,7 @@ static void start_load(struct hosted *h)
         load->hosted = h;
         load->at_least = h->at_least;
         load->exact = h->exact;
+        load->beside = h->prepares;
         rc = plan_read(&load->plan, h->spec, &err);
     }
     if (rc == SL_OK) {
@@ -458,6 +464,17 @@ static void note_quota(const Sluice__V1__RowsQuota *q)
             q->tenant);
 }
 
+// Loads what is to be loaded next, whatever is there: what was prepared is no
+// memory to serve from (M4), and before a preparation another psserver is the
+// owner by now.
+static void place_anew(struct hosted *h, bool prepare)
+{
+    h->prepares = prepare;
+    h->failure.text[0] = '\0';
+    load_anew(h);
+    FAULT("move.loads");
+}
+
 void roster_place(struct roster *r, const Sluice__V1__Place *m)
 {
     struct wire_tag at_least = wire_tag_of(m->at_least);
@@ -471,6 +488,10 @@ void roster_place(struct roster *r, const Sluice__V1__Place *m)
     h->at_least = at_least;
     h->exact = false;
     note_quota(m->shard->rows);
+    if (m->prepare || h->prepares) {
+        place_anew(h, m->prepare);
+        return;
+    }
     switch (h->state) {
     case HOSTED_LOADING:
         h->again = true; // `at_least` may have risen
@@ -531,6 +552,8 @@ void roster_admit(struct roster *r, const Sluice__V1__Admit *m)
     // A shard that is loading now is not the one that the coordinator admits: a
     // hello follows when it is loaded.
     if (h->state != HOSTED_LOADED && h->state != HOSTED_ADMITTED)
+        return;
+    if (h->prepares) // M4
         return;
     // I1: a loaded memory gets a newer incarnation than its file's, and than
     // any that this process had for the shard. A late renewal of a memory that
@@ -648,6 +671,11 @@ static void roster_tell_counted(struct roster *r)
         if (h->state == HOSTED_ADMITTED && h->shard->plan.open > 0 &&
             h->brief.steps != h->told_steps)
             hosted_send_counted(h, 0);
+}
+
+void roster_empties(struct roster *r, bool empties)
+{
+    r->empties = empties;
 }
 
 void roster_tick(struct roster *r, uint64_t seq, bool draining)

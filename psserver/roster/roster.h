@@ -137,6 +137,10 @@ void roster_keep(struct roster *r, const Sluice__V1__Keep *m);
 // and deletes the job's snapshots if the message says so.
 void roster_close_job(struct roster *r, const Sluice__V1__CloseJob *m);
 
+// Sets what the next heartbeats say while they are draining: whether this
+// server stays until its shards have moved away.
+void roster_empties(struct roster *r, bool empties);
+
 // Sends a heartbeat that reports all admitted shards, and tries failed ones
 // again; called now and then.
 void roster_tick(struct roster *r, uint64_t seq, bool draining);

@@ -35,6 +35,7 @@ struct roster {
     struct pairmap hosted;     // struct hosted by (job, shard); owned
     uint64_t term;             // newest term seen
     bool draining;             // as the last heartbeat said
+    bool empties;              // as the next one is to say
     size_t working;            // jobs on the pool
     bool ending;               // roster_free waits for these jobs
     size_t saving;             // snapshots that roster_save waits for
@@ -63,6 +64,7 @@ struct hosted {
     unsigned pins;           // jobs on the pool that use it
     bool gone;               // out of the roster; the last pin frees it
     bool again;              // the snapshot being loaded is to be loaded anew
+    bool prepares;           // another psserver owns it; never admitted (M4)
     _Atomic bool *stop_load; // true ends the loading; NULL: none is under way
 
     struct shard_brief brief; // as reported last
@@ -76,6 +78,7 @@ struct hosted {
     const struct snapping *snapping; // snapshot being written, or NULL
     bool wanted;                     // another snapshot is asked for
     uint64_t wanted_incarnation, wanted_request;
+    bool wanted_last;     // that one is the last here (M1)
     // Beside a ring: the request for a snapshot after round `later_round`; 0:
     // none.
     uint64_t later_round, later_request;

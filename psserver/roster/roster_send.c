@@ -109,6 +109,7 @@ void hosted_send_hello(struct hosted *h)
     m.job_incarnation = h->spec->job_incarnation;
     m.shard = h->spec->shard;
     m.job_uid = h->spec->job_uid;
+    m.prepared = h->prepares;
     h->untold = true;
     if (h->state == HOSTED_FAILED) {
         send_failure(h, &h->failure, &m);
@@ -298,6 +299,7 @@ static void hosted_send_report(struct hosted *h, struct report *report)
     m.shards = list;
     m.n_shards = 1;
     m.draining = h->roster->draining;
+    m.empties = h->roster->empties;
     wire_usage(&m);
     roster_send_up(h->roster, SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT, &m.base);
 }
@@ -358,6 +360,7 @@ void roster_send_heartbeat(struct roster *r, size_t admitted, uint64_t seq,
     r->draining = draining;
     m.seq = seq;
     m.draining = draining;
+    m.empties = r->empties;
     wire_usage(&m);
     // Without memory for reports the heartbeat still says that we are here.
     do {

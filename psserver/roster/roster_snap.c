@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "common/base/clock.h"
+#include "common/base/fault.h"
 #include "common/base/history.h"
 #include "common/run/log.h"
 #include "common/base/mem.h"
@@ -24,6 +25,7 @@ struct snapping {
     char *folder;        // owned
     uint64_t incarnation, request;
     bool save; // roster_save waits for it
+    bool last; // the shard waits for it, and moves (M1)
     // Beside a ring: the instant, which is taken on the loop, between two
     // rounds.
     struct shard_image image;
@@ -60,12 +62,12 @@ static void snapping_write_file(void *arg)
 }
 
 // Writes a snapshot; on a pool thread. In the background, unless the server
-// ends and waits for the file: then no calls are slowed down by it.
+// ends and waits for the file, or the shard's workers wait for it.
 static void snap_work(void *arg)
 {
     const struct snapping *s = arg;
 
-    if (s->save)
+    if (s->save || s->last)
         snapping_write_file(arg);
     else
         background_run(snapping_write_file, arg);
@@ -142,8 +144,13 @@ static bool is_dirty(struct hosted *h, uint64_t *incarnation)
     return brief.steps != h->saved_steps;
 }
 
-static void hosted_start_snapshot(struct hosted *h, uint64_t incarnation,
-                                  uint64_t request, bool save);
+// What is to be written.
+struct snap_wish {
+    uint64_t incarnation, request;
+    bool save, last; // as in struct snapping
+};
+
+static void hosted_start_snapshot(struct hosted *h, struct snap_wish wish);
 
 // Starts what waited for the snapshot before: a request, and after that the
 // save, which has nothing left to write as a rule.
@@ -153,14 +160,17 @@ static void hosted_start_next(struct hosted *h)
 
     if (!h->gone && h->wanted) {
         h->wanted = false;
-        hosted_start_snapshot(h, h->wanted_incarnation, h->wanted_request,
-                              false);
+        hosted_start_snapshot(
+            h, (struct snap_wish){.incarnation = h->wanted_incarnation,
+                                  .request = h->wanted_request,
+                                  .last = h->wanted_last});
     }
     if (!h->save || h->snapping != NULL)
         return;
     h->save = false;
     if (!h->gone && is_dirty(h, &incarnation))
-        hosted_start_snapshot(h, incarnation, 0, true);
+        hosted_start_snapshot(
+            h, (struct snap_wish){.incarnation = incarnation, .save = true});
     else
         one_saved(h->roster);
 }
@@ -200,8 +210,9 @@ static enum sl_err start_work(struct hosted *h, struct snapping *s)
     return rc;
 }
 
-static void hosted_start_snapshot(struct hosted *h, uint64_t incarnation,
-                                  uint64_t request, bool save)
+// The last one is asked for once no other is being written: what it holds is
+// all that this memory ever counts, whoever pushes meanwhile (M1).
+static void hosted_start_snapshot(struct hosted *h, struct snap_wish wish)
 {
     struct sl_error err = SL_ERROR_INIT;
     struct snapping *s = NULL;
@@ -211,12 +222,17 @@ static void hosted_start_snapshot(struct hosted *h, uint64_t incarnation,
         rc = sl_fail(&err, SL_ESTATE, "the shard is not admitted here");
     } else if ((s = sl_calloc(1, sizeof(*s))) != NULL) {
         s->shard = shard_ref(h->shard);
-        s->incarnation = incarnation;
-        s->request = request;
-        s->save = save;
+        s->incarnation = wish.incarnation;
+        s->request = wish.request;
+        s->save = wish.save;
+        s->last = wish.last;
         rc = !h->shard->plan.decided
                  ? SL_OK
-                 : shard_freeze(h->shard, incarnation, &s->image, &err);
+                 : shard_freeze(h->shard, wish.incarnation, &s->image, &err);
+        if (rc == SL_OK && wish.last) {
+            shard_hand_over(h->shard);
+            FAULT("move.stopped");
+        }
         if (rc == SL_OK)
             rc = start_work(h, s);
     }
@@ -226,8 +242,8 @@ static void hosted_start_snapshot(struct hosted *h, uint64_t incarnation,
         snapping_free(s);
     if (err.text[0] == '\0')
         sl_fail(&err, rc, "%s", sl_err_text(rc));
-    send_failed(h, request, &err);
-    if (save)
+    send_failed(h, wish.request, &err);
+    if (wish.save)
         one_saved(h->roster);
 }
 
@@ -253,7 +269,9 @@ void hosted_reached(struct hosted *h)
     if (err.text[0] != '\0')
         send_failed(h, h->later_request, &err);
     else
-        hosted_start_snapshot(h, brief.incarnation, h->later_request, false);
+        hosted_start_snapshot(
+            h, (struct snap_wish){.incarnation = brief.incarnation,
+                                  .request = h->later_request});
     h->later_round = 0;
 }
 
@@ -287,7 +305,10 @@ void roster_snapshot(struct roster *r, const Sluice__V1__SnapshotRequest *m)
     if (hosted_later(h, m))
         return;
     if (h->snapping == NULL) {
-        hosted_start_snapshot(h, m->incarnation, m->request, false);
+        hosted_start_snapshot(h,
+                              (struct snap_wish){.incarnation = m->incarnation,
+                                                 .request = m->request,
+                                                 .last = m->last});
         return;
     }
     // The same request again: the answer is on its way. With another
@@ -304,6 +325,7 @@ void roster_snapshot(struct roster *r, const Sluice__V1__SnapshotRequest *m)
     h->wanted = true;
     h->wanted_incarnation = m->incarnation;
     h->wanted_request = m->request;
+    h->wanted_last = m->last;
 }
 
 void roster_save(struct roster *r, void (*done)(void *arg), void *arg)
@@ -322,7 +344,9 @@ void roster_save(struct roster *r, void (*done)(void *arg), void *arg)
         if (h->snapping != NULL) // may have begun before the newest steps
             h->save = true;
         else
-            hosted_start_snapshot(h, incarnation, 0, true);
+            hosted_start_snapshot(
+                h,
+                (struct snap_wish){.incarnation = incarnation, .save = true});
     }
     one_saved(r);
 }

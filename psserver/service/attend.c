@@ -146,9 +146,10 @@ void attendance_start(struct attendance *a, struct roster *roster)
     attendee_start(a->stream);
 }
 
-void attendance_drain(struct attendance *a)
+void attendance_drain(struct attendance *a, bool empties)
 {
     a->draining = true;
+    roster_empties(a->roster, empties);
     attendee_beat_now(a->stream);
 }
 

@@ -53,9 +53,9 @@ void attendance_start(struct attendance *a, struct roster *roster);
 // the attend.
 void attendance_send(void *arg, const Sluice__V1__AttendUp *up);
 
-// Makes heartbeats say that we are leaving, for good; one goes out at once if
-// there is a stream.
-void attendance_drain(struct attendance *a);
+// Makes heartbeats say that we are leaving, for good, and whether we stay until
+// our shards have moved away; one goes out at once if there is a stream.
+void attendance_drain(struct attendance *a, bool empties);
 
 // Ends the stream and dials no more; the roster gets no message after this, and
 // attendance_send drops all. Again: does nothing.

@@ -25,6 +25,7 @@
 
 #define DRAIN_LOOK_MS 20    // how often a drain looks for open calls
 #define DRAIN_CALLS_MS 2000 // how long it waits for them
+#define EMPTY_LOOK_MS 100   // how often --drain looks for shards
 
 const struct conf_about server_about = {
     .program = "psserver",
@@ -66,6 +67,11 @@ const struct conf_key server_keys[] = {
          "Most snapshots of a shard with sparse tables, one behind another, "
          "that have only the rows which changed since the one before; 0: "
          "each snapshot is whole, as psservers of older versions read it."},
+    {.name = "drain",
+     .kind = CONF_BOOL,
+     .value = "false",
+     .help = "After SIGTERM, stay until all shards have moved to other "
+             "psservers, for at most half of --grace."},
     {.name = "weights-root",
      .kind = CONF_MULTI,
      .unit = "DIR",
@@ -131,6 +137,8 @@ struct psserver {
 
     struct loop_timer *drain_timer;
     unsigned drain_looks;
+    struct loop_timer *empty_timer;
+    uint64_t empty_looks;
 };
 
 struct psserver *psserver_new(void)
@@ -318,6 +326,7 @@ static enum sl_err psserver_start_control(struct psserver *s,
 static void psserver_stop_parts(struct psserver *s)
 {
     loop_timer_free(s->drain_timer);
+    loop_timer_free(s->empty_timer);
     if (s->attend != NULL)
         attendance_stop(s->attend);
     if (s->rpc != NULL)
@@ -437,19 +446,46 @@ static void drain_look(void *arg)
     roster_save(s->roster, saved, s);
 }
 
+static void end_calls(struct psserver *s)
+{
+    rpc_server_drain(s->rpc);
+    attendance_drain(s->attend, false);
+    if (loop_timer_new(&s->drain_timer, daemon_loop(s->daemon), drain_look,
+                       s) != SL_OK) {
+        roster_save(s->roster, saved, s);
+        return;
+    }
+    loop_timer_start(s->drain_timer, 0, DRAIN_LOOK_MS);
+}
+
+// Waits for the shards to move away; what is left is saved as ever.
+static void empty_look(void *arg)
+{
+    struct psserver *s = arg;
+    uint64_t most =
+        (uint64_t)conf_int(daemon_conf(s->daemon), "grace") / 2 / EMPTY_LOOK_MS;
+
+    if (roster_admitted(s->roster) > 0 && s->attached &&
+        ++s->empty_looks < most)
+        return;
+    LOG(INFO, "shards have moved away", "left=%zu", roster_admitted(s->roster));
+    loop_timer_stop(s->empty_timer);
+    end_calls(s);
+}
+
 static void psserver_drain(struct daemon *d, void *arg)
 {
     struct psserver *s = arg;
 
     introspect_set_serving(s->introspect, false);
-    rpc_server_drain(s->rpc);
-    attendance_drain(s->attend);
-    if (loop_timer_new(&s->drain_timer, daemon_loop(d), drain_look, s) !=
-        SL_OK) {
-        roster_save(s->roster, saved, s);
+    if (!conf_bool(daemon_conf(d), "drain") || !s->attached ||
+        loop_timer_new(&s->empty_timer, daemon_loop(d), empty_look, s) !=
+            SL_OK) {
+        end_calls(s);
         return;
     }
-    loop_timer_start(s->drain_timer, 0, DRAIN_LOOK_MS);
+    attendance_drain(s->attend, true);
+    loop_timer_start(s->empty_timer, 0, EMPTY_LOOK_MS);
 }
 
 // ---- checks for the ops port

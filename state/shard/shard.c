@@ -161,6 +161,8 @@ void shard_rates(struct shard *s, const struct rates *rates)
 
 static void shard_admit_locked(struct shard *s, uint64_t incarnation)
 {
+    if (incarnation >= s->incarnation)
+        s->handed = false;
     if (incarnation > s->incarnation) {
         if (s->incarnation == 0)
             mirror_begin(&s->mirror, s->memory.values);
@@ -180,6 +182,14 @@ void shard_admit(struct shard *s, uint64_t incarnation)
     pthread_mutex_unlock(&s->lock);
 }
 
+// M1
+void shard_hand_over(struct shard *s)
+{
+    pthread_mutex_lock(&s->lock);
+    s->handed = true;
+    pthread_mutex_unlock(&s->lock);
+}
+
 void shard_close(struct shard *s)
 {
     pthread_mutex_lock(&s->lock);
@@ -192,7 +202,7 @@ void shard_close(struct shard *s)
 static enum sl_err admitted_locked(const struct shard *s, uint64_t job,
                                    struct sl_error *err)
 {
-    if (s->closed || s->incarnation == 0)
+    if (s->closed || s->handed || s->incarnation == 0)
         return sl_fail(err, SL_EUNAVAIL,
                        "job %" PRIu64 " shard %u is not admitted here now; "
                        "take the newest map and try again",
@@ -613,8 +623,8 @@ bool shard_round_open(struct shard *s, uint64_t closure)
     bool open = false;
 
     pthread_mutex_lock(&s->lock);
-    if (!s->closed && s->incarnation != 0 && s->plan.contributions > 0 &&
-        !counted_full(&s->once.counted)) {
+    if (!s->closed && !s->handed && s->incarnation != 0 &&
+        s->plan.contributions > 0 && !counted_full(&s->once.counted)) {
         first = open_round_locked(s, &count);
         open = closure >= first && closure - first < count;
     }
@@ -849,7 +859,7 @@ bool shard_close_round(struct shard *s, uint64_t job_incarnation,
     bool held;
 
     pthread_mutex_lock(&s->lock);
-    held = !s->closed && s->incarnation != 0 &&
+    held = !s->closed && !s->handed && s->incarnation != 0 &&
            job_incarnation == s->plan.job_incarnation &&
            open_round_has(&s->open, closure);
     if (held)

@@ -66,6 +66,7 @@ struct shard {
 
     pthread_mutex_t lock; // guards all fields below
     bool closed;
+    bool handed;          // stopped for its last snapshot here (M1)
     uint64_t incarnation; // 0: not admitted (S5)
     struct wire_tag from; // snapshot it was loaded from; (0, 0): the seed
     uint64_t sequence;    // number of its newest snapshot
@@ -119,13 +120,17 @@ void *shard_memory_at(const struct shard *s, size_t offset, size_t *bytes);
 // incarnation than its own is ignored: incarnations never fall. A higher one is
 // accepted, and numbers its snapshots from 1: its evidence is the set of an
 // earlier hello, and the set has only grown since. 0 is ignored. One that is
-// closed stays closed.
+// closed stays closed; one that shard_hand_over has stopped goes on.
 void shard_admit(struct shard *s, uint64_t incarnation);
 
 // Sets all learning rates that callbacks have reduced so far: updates of their
 // closures are applied at them (D1). The list, which is copied, begins with the
 // rates it had.
 void shard_rates(struct shard *s, const struct rates *rates);
+
+// Stops the shard until the next shard_admit: it answers no worker, but
+// snapshots of it may be taken, which hold all that it has counted (M1).
+void shard_hand_over(struct shard *s);
 
 // Closes the shard, which never answers again. May be called again. Calls that
 // hold the lock end as usual.

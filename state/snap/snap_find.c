@@ -15,6 +15,7 @@ struct snap_found {
     const char *folder;
     uint32_t shard;
     bool sweep;            // delete what an earlier death left half written
+    bool exact;            // the oldest tag that will do, alone
     struct wire_tag *tags; // owned
     size_t count, cap;
 };
@@ -111,25 +112,26 @@ static bool snap_is_of_no_use(enum sl_err rc)
            rc == SL_ENOENT || rc == SL_EINVAL || rc == SL_ERANGE;
 }
 
-enum sl_err snap_load(struct fs *fs, const char *folder,
-                      struct wire_tag at_least, bool exact, struct shard *shard,
-                      snap_passed_fn passed, void *arg, struct sl_error *err)
+static enum sl_err snap_find_load(struct snap_found *found,
+                                  struct wire_tag at_least, struct shard *shard,
+                                  snap_passed_fn passed, void *arg,
+                                  struct sl_error *err)
 {
-    struct snap_found found = {
-        .fs = fs, .folder = folder, .shard = shard->plan.shard, .sweep = true};
     struct sl_error why = SL_ERROR_INIT;
+    const char *folder = found->folder;
     char name[SNAP_NAME_BYTES];
     size_t tried = 0;
-    enum sl_err rc = snap_find_tags(&found, err), one = SL_ENOENT;
+    enum sl_err rc = snap_find_tags(found, err), one = SL_ENOENT;
 
-    for (size_t i = 0; rc == SL_OK && one != SL_OK && i < found.count; i++) {
-        if (wire_tag_cmp(found.tags[i], at_least) < 0)
+    for (size_t i = 0; rc == SL_OK && one != SL_OK && i < found->count; i++) {
+        if (wire_tag_cmp(found->tags[i], at_least) < 0)
             break; // K7
-        if (exact && wire_tag_cmp(found.tags[i], at_least) > 0)
+        if (found->exact && wire_tag_cmp(found->tags[i], at_least) > 0)
             continue;
         why = (struct sl_error)SL_ERROR_INIT;
-        one = snap_read(fs, folder, found.tags[i], at_least, shard, &why);
-        snap_file_name(name, shard->plan.shard, found.tags[i]);
+        one =
+            snap_read(found->fs, folder, found->tags[i], at_least, shard, &why);
+        snap_file_name(name, shard->plan.shard, found->tags[i]);
         if (snap_is_of_no_use(one)) {
             why.code = one;
             passed(arg, name, &why);
@@ -148,8 +150,32 @@ enum sl_err snap_load(struct fs *fs, const char *folder,
     if (rc == SL_OK && one != SL_OK &&
         (at_least.incarnation != 0 || at_least.sequence != 0))
         rc = nothing_holds(shard, folder, at_least, tried, &why, err);
-    sl_free(found.tags);
+    sl_free(found->tags);
     return rc;
+}
+
+enum sl_err snap_load(struct fs *fs, const char *folder,
+                      struct wire_tag at_least, bool exact, struct shard *shard,
+                      snap_passed_fn passed, void *arg, struct sl_error *err)
+{
+    struct snap_found found = {.fs = fs,
+                               .folder = folder,
+                               .shard = shard->plan.shard,
+                               .sweep = true,
+                               .exact = exact};
+
+    return snap_find_load(&found, at_least, shard, passed, arg, err);
+}
+
+enum sl_err snap_load_beside(struct fs *fs, const char *folder,
+                             struct wire_tag at_least, struct shard *shard,
+                             snap_passed_fn passed, void *arg,
+                             struct sl_error *err)
+{
+    struct snap_found found = {
+        .fs = fs, .folder = folder, .shard = shard->plan.shard};
+
+    return snap_find_load(&found, at_least, shard, passed, arg, err);
 }
 
 enum sl_err snap_keep_read(struct snap_keep *out, const Sluice__V1__Keep *m)

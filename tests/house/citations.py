@@ -46,12 +46,12 @@ FOREIGN = ("bench/results/", "tests/fuzz/corpus/", "LICENSE")
 
 C_TOKEN = re.compile(
     r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
-RULE = re.compile(r"(?<![\w|<^#.-])([ISWCKERYDAHT]\d|T1\d)(?![\w%])")
-RANGE = re.compile(r"\b([ISWCKERYDAHT])(\d)-\1(\d)\b")
+RULE = re.compile(r"(?<![\w|<^#.-])([ISWCKERYDAHTM]\d|T1\d)(?![\w%])")
+RANGE = re.compile(r"\b([ISWCKERYDAHTM])(\d)-\1(\d)\b")
 RULE_OF_TEST = re.compile(r"(?:TEST\(\w+,\s*|\bdef |\b[a-z]+\.)"
-                          r"([ISWCKERYDAHT]\d|T1\d)_\w+")
-RULE_OF_TEXT = re.compile(r"\(([ISWCKERYDAHT]\d|T1\d)\)|^([ISWCKERYDAHT]\d|T1\d): ")
-HEADING = re.compile(r"^### ([ISWCKERYDAHT]\d|T1\d) (\(not built yet\) )?", re.M)
+                          r"([ISWCKERYDAHTM]\d|T1\d)_\w+")
+RULE_OF_TEXT = re.compile(r"\(([ISWCKERYDAHTM]\d|T1\d)\)|^([ISWCKERYDAHTM]\d|T1\d): ")
+HEADING = re.compile(r"^### ([ISWCKERYDAHTM]\d|T1\d) (\(not built yet\) )?", re.M)
 KEPT = re.compile(r"^- Kept in: (.*?)(?=\n\n|\n- |\Z)", re.M | re.S)
 URL = re.compile(r"\w+://\S+")
 FILE = re.compile(r"(?<![\w./*<>{-])((?:[\w.*-]+/)*[\w*-][\w.*-]*"

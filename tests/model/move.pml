@@ -1,4 +1,4 @@
-/* move.pml - a shard that moves from one psserver to another.
+/* move.pml - a shard that moves from one psserver to another (docs/protocol.md, M1 to M4).
  *
  * Modelled: a coordinator, its journal, psservers 0 and 1 with one store, and a worker that pushes two keys to the psserver that it believes to
  * be the owner, again and again: answers get lost, keys come twice. All interleavings of all actions are explored. Messages between coordinator

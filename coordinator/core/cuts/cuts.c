@@ -56,6 +56,12 @@ void cuts_begin_again(struct coord *c, struct job *job, const char *why)
     cuts_drop_with_backoff(c, job, why, 0);
 }
 
+void cuts_wait(struct coord *c, struct job *job, uint64_t ms)
+{
+    if (job->cuts.after_ms < coord_now(c) + ms)
+        job->cuts.after_ms = coord_now(c) + ms;
+}
+
 static void cuts_ask_shard(struct coord *c, struct job *job, uint32_t shard)
 {
     if (job->shards.list[shard].server == 0)

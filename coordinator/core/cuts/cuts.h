@@ -78,6 +78,9 @@ struct job *cuts_report(struct coord *c, struct member *m,
 void cuts_admitted(struct coord *c, struct job *job, uint32_t shard,
                    bool renewed);
 
+// Begins no cut of the job for the next `ms`: a shard is to move first.
+void cuts_wait(struct coord *c, struct job *job, uint64_t ms);
+
 // Gives up job->cuts.now, which must be there and not being written yet, and
 // frees it; `why` is kept as job->cuts.why. The next cut waits CUT_RETRY_MS.
 void cuts_give_up(struct coord *c, struct job *job, const char *why);

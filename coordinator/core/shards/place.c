@@ -467,6 +467,12 @@ static void place_reset_asked(struct job *job, uint32_t shard)
         job->shards.looked = shard;
 }
 
+void place_moved(struct coord *c, struct job *job, uint32_t shard)
+{
+    place_reset_asked(job, shard);
+    place_more(c, 1);
+}
+
 void place_missing(struct coord *c, struct job *job)
 {
     for (uint32_t i = 0; i < job->shards.count; i++) {

@@ -3,7 +3,8 @@
 //
 // A job is placed once: rows are cut into shards (plan/part.h), each
 // shard is given to a psserver by *name*, and both are journalled. From then on
-// a psserver is asked to take its shards whenever it attaches.
+// a psserver is asked to take its shards whenever it attaches. A shard may get
+// another psserver later (move.h).
 //
 // Threads  the loop.
 // Memory   specs and messages are borrowed for the call. No pointer but `err`
@@ -56,6 +57,9 @@ void place_note_psservers(struct coord *c);
 // Allows `more` further shards to be asked for, up to PLACE_AHEAD, and asks for
 // shards that were not asked for and have their psservers attached.
 void place_more(struct coord *c, uint32_t more);
+
+// Asks for a shard whose psserver has changed.
+void place_moved(struct coord *c, struct job *job, uint32_t shard);
 
 // Marks those shards of the job as not asked for which could not load what they
 // need and were asked for a while ago, so that the next place_more asks again.

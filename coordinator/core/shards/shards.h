@@ -62,6 +62,7 @@ struct job_shard {
     char *failure;            // owned: what its psserver could not load
     uint64_t asked;           // member last asked to take the shard; 0: none
     uint64_t place_ms;        // when that was
+    uint64_t move_ms;         // it does not move before (move.h)
     struct job_losses losses; // losses of its psserver, in the first shard
     struct job_counts counts;
     // Of the last report: 1 above the closure of the moments that it keeps (0:
@@ -124,6 +125,18 @@ void shards_down(struct coord *c, struct member *m, bool lost);
 // Notes that psserver m, which was silent, serves its shards again, with the
 // memory that it had.
 void shards_back(struct coord *c, struct member *m);
+
+// Notes that no psserver serves the shard: its owner stops, to write its last
+// snapshot here (M1).
+void shards_stop(struct coord *c, struct job *job, uint32_t shard);
+
+// Notes that psserver m is the owner of the shard, which the journal has (M2).
+// It is served once m has loaded it and is admitted.
+void shards_move(struct coord *c, struct job *job, uint32_t shard,
+                 const struct member *m);
+
+// Notes that the shard is not to move before `ms`.
+void shards_move_later(struct job *job, uint32_t shard, uint64_t ms);
 
 // Sends the changes of the job's map since the last time, as one message per
 // worker: if every shard is served, or if `tick` is true. Else does nothing,

@@ -43,6 +43,8 @@ struct fake_snap {
 // A shard on its psserver. Snapshots are its disk, the rest its memory.
 struct fake_shard {
     bool placed, loaded, admitted;
+    bool prepares; // loaded for a move, and not to be admitted
+    bool handed;   // it has stopped for its last snapshot
     uint64_t incarnation, sequence;
     struct wire_tag from; // what it loaded
     size_t sources;       // files of another job that it was told of
@@ -55,6 +57,7 @@ struct fake_shard {
     uint64_t applied;
     struct wire_attempt newest[WORLD_CLOSURES];
     uint64_t want_snapshot; // request; 0: none
+    unsigned lasts;         // last snapshots that it was asked for
     uint64_t rates;         // closure of the last rate that it knows; 0: none
     struct fake_snap snaps[WORLD_SNAPS];
     unsigned snaps_count;
@@ -193,6 +196,7 @@ struct world {
     bool queue;      // what is submitted is queued
     unsigned edition;   // of the layers: who knows less is leased nothing
     bool hold_tasks;    // pool threads do nothing by themselves
+    bool one_store;     // psservers find the snapshots of each other
     uint64_t secret[4]; // as in coord_options
     enum coord_tokens tokens;
     bool proofs;

@@ -206,7 +206,7 @@ struct fake_shard *fake_shard_at(struct world *w, uint32_t shard,
         struct fake_shard *f = &m->shards[shard];
 
         if (m->used && m->alive && m->role == FAKE_PSSERVER && f->admitted &&
-            f->incarnation == incarnation &&
+            !f->handed && f->incarnation == incarnation &&
             sl_now_ms(&w->clock.clock) >= m->stuck_until)
             return f;
     }

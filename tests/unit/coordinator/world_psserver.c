@@ -10,7 +10,7 @@ static void forget(struct fake_shard *f)
     counted_release(&f->counted);
     memset(&f->counted, 0, sizeof(f->counted));
     memset(f->newest, 0, sizeof(f->newest));
-    f->placed = f->loaded = f->admitted = false;
+    f->placed = f->loaded = f->admitted = f->prepares = f->handed = false;
     f->want_snapshot = 0;
     f->incarnation = 0;
     f->rates = 0;
@@ -42,6 +42,7 @@ static void send_hello(struct world *w, struct fake_member *m, uint32_t shard)
     hello.loaded = &loaded;
     hello.counted = &set.msg;
     hello.counts = &counts;
+    hello.prepared = f->prepares;
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO;
     up.shard_hello = &hello;
     fake_send(m, &up);
@@ -56,12 +57,35 @@ void fake_hello_live(struct world *w, struct fake_member *m)
     }
 }
 
+// The highest snapshot of the shard on any disk.
+static const struct fake_snap *newest_of_all(const struct world *w,
+                                             const struct fake_shard *f)
+{
+    const struct fake_snap *best = NULL;
+    size_t shard = 0;
+
+    for (unsigned m = 0; m < WORLD_MEMBERS; m++)
+        if (f >= w->members[m].shards &&
+            f < w->members[m].shards + WORLD_SHARDS)
+            shard = (size_t)(f - w->members[m].shards);
+    for (unsigned m = 0; m < WORLD_MEMBERS; m++) {
+        const struct fake_shard *at = &w->members[m].shards[shard];
+
+        for (unsigned i = 0; i < at->snaps_count; i++)
+            if (best == NULL || wire_tag_cmp(at->snaps[i].tag, best->tag) > 0)
+                best = &at->snaps[i];
+    }
+    return best;
+}
+
 // The highest snapshot, or the seed; or, where the disk was slow to come back
 // or somebody restored an old one, any of them.
 static void load(struct world *w, struct fake_shard *f, bool highest)
 {
     const struct fake_snap *best = NULL;
 
+    if (w->one_store)
+        best = newest_of_all(w, f);
     for (unsigned i = 0; i < f->snaps_count; i++) {
         if (!highest && world_below(w, 2) == 0)
             continue;
@@ -127,8 +151,9 @@ static void take_place(struct world *w, struct fake_member *m,
         f->width = place->shard->tables[i]->dim;
         f->scale = place->shard->tables[i]->scale;
     }
-    if (f->incarnation == 0)
-        load(w, f, world_below(w, 4) != 0);
+    if (f->incarnation == 0 || place->prepare || f->prepares)
+        load(w, f, place->prepare || world_below(w, 4) != 0);
+    f->prepares = place->prepare;
     f->rates = last_rate(place->shard->rates, place->shard->n_rates);
     send_hello(w, m, place->shard->shard);
 }
@@ -156,8 +181,9 @@ static void take_admit(struct world *w, struct fake_member *m,
 {
     struct fake_shard *f = &m->shards[admit->shard];
 
-    if (!f->loaded)
+    if (!f->loaded || f->prepares)
         return; // dropped meanwhile
+    f->handed = false;
     take_rows_quota(f, admit->rows);
     if (f->incarnation == 0) {
         // I1: a new one, and higher than any before.
@@ -231,6 +257,10 @@ void fake_psserver_read(struct world *w, struct fake_member *m,
         f = &m->shards[message->snapshot->shard];
         if (f->admitted && f->incarnation == message->snapshot->incarnation)
             f->want_snapshot = message->snapshot->request;
+        if (f->admitted && message->snapshot->last) {
+            f->handed = true;
+            f->lasts++;
+        }
         break;
     case SLUICE__V1__ATTEND_DOWN__KIND_KEEP:
         take_keep(m, message->keep);

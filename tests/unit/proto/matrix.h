@@ -109,6 +109,7 @@ static const struct {
     {"Heartbeat", "host_sent_bytes", "WP"},
     {"Heartbeat", "host_received_bytes", "WP"},
     {"Heartbeat", "left_out", "W"},
+    {"Heartbeat", "empties", "P"},
 };
 
 #endif

@@ -153,7 +153,8 @@ TEST(spec, defaults)
           "'window_closures':1024,'stall_seconds':60.0,'precision':'tf32',"
           "'wire':'f32','max_delay':0,'staleness':'none'},'placement':{'"
           "partitioner':'auto',"
-          "'shard_bytes':0,'psservers':0},'checkpoint':{'every_epoch':"
+          "'shard_bytes':0,'psservers':0,'move':'auto'},'checkpoint':{'every_"
+          "epoch':"
           "true,'every_seconds':30.0,'keep':3},'evaluate':{'every_epochs':0,"
           "'batch':256,'batches_per_closure':4}}");
     buf_release(&text);

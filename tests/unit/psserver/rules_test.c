@@ -197,6 +197,7 @@ struct scene {
     struct shard *shard; // a reference, once it is loaded
     char *folder;        // of its snapshots
     struct wire_tag from;
+    bool prepared; // as the last hello said
 };
 
 static void heard(void *arg, const Sluice__V1__AttendUp *up)
@@ -207,15 +208,28 @@ static void heard(void *arg, const Sluice__V1__AttendUp *up)
         return;
     T_STR(up->shard_hello->failure, "");
     s->from = wire_tag_of(up->shard_hello->loaded);
+    s->prepared = up->shard_hello->prepared;
     loop_stop(s->loop);
+}
+
+// Placed once more, and loaded.
+static void scene_place(struct scene *s, bool prepare)
+{
+    Sluice__V1__Place m = SLUICE__V1__PLACE__INIT;
+    Sluice__V1__Tag at_least = SLUICE__V1__TAG__INIT;
+
+    m.term = 3;
+    m.shard = &s->kit.spec;
+    m.at_least = &at_least;
+    m.prepare = prepare;
+    roster_place(s->roster, &m);
+    loop_run(s->loop);
 }
 
 // Placed by a coordinator of term 3, and loaded.
 static void scene_open(struct scene *s)
 {
     struct roster_setup setup = {.fs = fs_posix(), .send = heard, .arg = s};
-    Sluice__V1__Place m = SLUICE__V1__PLACE__INIT;
-    Sluice__V1__Tag at_least = SLUICE__V1__TAG__INIT;
 
     memset(s, 0, sizeof(*s));
     kit_init(&s->kit);
@@ -225,11 +239,7 @@ static void scene_open(struct scene *s)
     setup.store = s->store;
     setup.folder = t_path("store");
     T_OK(roster_new(&s->roster, &setup));
-    m.term = 3;
-    m.shard = &s->kit.spec;
-    m.at_least = &at_least;
-    roster_place(s->roster, &m);
-    loop_run(s->loop);
+    scene_place(s, false);
     s->shard = store_find(s->store, 7, 2);
     T_TRUE(s->shard != NULL);
     s->folder = snap_folder(t_path("store"), &s->shard->plan);
@@ -360,4 +370,59 @@ TEST(rules, K3_what_a_keep_names_stays)
 
     T_EQ(kept(&s, 3, (struct wire_tag){1, 2}), 6);
     T_EQ(kept(&s, 4, (struct wire_tag){1, 3}), 4);
+}
+
+// ---- moves
+
+static enum sl_err push_to(struct scene *s, uint64_t incarnation, uint32_t step)
+{
+    struct wire_push push = kit_push(0, step, NULL);
+    struct wire_push_reply reply;
+
+    push.incarnation = incarnation;
+    return shard_push(s->shard, &push, &reply, NULL, t_err());
+}
+
+TEST(rules, M1_the_last_snapshot_has_all_that_was_answered)
+{
+    Sluice__V1__SnapshotRequest last = SLUICE__V1__SNAPSHOT_REQUEST__INIT;
+    struct shard_brief brief;
+    struct scene s;
+
+    scene_open(&s);
+    T_EQ(admit(&s, 3, 1), 1);
+    T_OK(push_to(&s, 1, 0));
+    last.job = 7;
+    last.shard = 2;
+    last.incarnation = last.request = 1;
+    last.last = true;
+    roster_snapshot(s.roster, &last);
+    T_FAILS(SL_EUNAVAIL, push_to(&s, 1, 1));
+    shard_brief(s.shard, true, &brief);
+    T_EQ(brief.steps, 1);
+    T_EQ(admit(&s, 3, 1), 1); // the move was given up
+    T_OK(push_to(&s, 1, 1));
+    scene_close(&s);
+}
+
+// The owner counted and wrote more while this one was prepared.
+TEST(rules, M4_what_was_prepared_is_never_admitted)
+{
+    struct scene owner, s;
+
+    scene_open(&owner);
+    T_EQ(admit(&owner, 3, 1), 1);
+    kit_snap(fs_posix(), owner.folder, owner.shard);
+    scene_open(&s);
+    scene_place(&s, true);
+    T_TRUE(s.prepared);
+    T_EQ(admit(&s, 3, 2), 0);
+    T_OK(push_to(&owner, 1, 0));
+    kit_snap(fs_posix(), owner.folder, owner.shard);
+    scene_place(&s, false);
+    T_FALSE(s.prepared);
+    T_EQ(s.from.sequence, 2);
+    T_EQ(admit(&s, 3, 2), 1);
+    scene_close(&s);
+    scene_close(&owner);
 }

@@ -1,0 +1,489 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/shards/move.c -- see move.h.
+#include "coordinator/core/shards/move.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/base/fault.h"
+#include "common/base/history.h"
+#include "common/base/map.h"
+#include "common/base/mem.h"
+#include "common/run/log.h"
+#include "coordinator/core/cuts/cuts.h"
+#include "coordinator/core/happened.h"
+#include "coordinator/core/job.h"
+#include "coordinator/core/jobs.h"
+#include "coordinator/core/mode.h"
+#include "coordinator/core/send.h"
+#include "coordinator/core/shards/place.h"
+#include "coordinator/core/shards/shards.h"
+#include "proto/model.h"
+
+// ---- the list
+
+// Returns the move that psserver m takes part in, or NULL.
+static const struct move *moves_with(const struct coord *c,
+                                     const struct member *m)
+{
+    list_for(n, &c->moves.list)
+    {
+        const struct move *v = list_entry(n, struct move, node);
+
+        if (v->source == m->id || v->target == m->id)
+            return v;
+    }
+    return NULL;
+}
+
+static const char *name_of(const struct coord *c, uint64_t member)
+{
+    const struct member *m = members_get(&c->members, member);
+
+    return m == NULL ? "" : m->name;
+}
+
+void moves_reason(const struct coord *c, const struct member *m,
+                  struct buf *out)
+{
+    const struct move *v = moves_with(c, m);
+
+    if (v != NULL)
+        (void)buf_appendf(out, "%sshard %u of j-%llu moves from %s to %s",
+                          out->len > 0 ? "; " : "", v->shard, (ull)v->job,
+                          name_of(c, v->source), name_of(c, v->target));
+}
+
+static void move_free(struct move *v)
+{
+    list_remove(&v->node);
+    sl_free(v);
+}
+
+void moves_release(struct coord *c)
+{
+    list_for_safe(n, &c->moves.list)
+    {
+        move_free(list_entry(n, struct move, node));
+    }
+}
+
+bool moves_empties(const struct member *m)
+{
+    return m->role == MEMBER_PSSERVER && (m->drained || m->empties);
+}
+
+static void move_enter(struct coord *c, struct move *v, enum move_phase next)
+{
+    v->phase = next;
+    v->since_ms = coord_now(c);
+}
+
+// Ends a move that has not come to its end. The source goes on when it is
+// admitted again: it says hello if it is asked to, and else at its next
+// attachment. What the target has loaded is of no use any more.
+static void move_give_up(struct coord *c, struct move *v, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static void move_give_up(struct coord *c, struct move *v, const char *fmt, ...)
+{
+    struct member *source = members_get(&c->members, v->source);
+    struct member *target = members_get(&c->members, v->target);
+    struct job *job = jobs_get(c, v->job);
+    char why[300];
+    va_list ap;
+
+    va_start(ap, fmt);
+    vsnprintf(why, sizeof(why), fmt, ap);
+    va_end(ap);
+    LOG(WARN, "move given up", "job=%llu shard=%u phase=%d why=%s", (ull)v->job,
+        v->shard, (int)v->phase, why);
+    if (v->phase != MOVE_WRITES && target != NULL)
+        send_refuse(c, target, v->job, v->shard, "its move was given up", NULL);
+    if (job != NULL && !job_ended(job)) {
+        happened_job(c, EVENT_MOVE_FAILED, job, target,
+                     "shard %u stays on %s: %s", v->shard,
+                     job->shards.list[v->shard].psserver, why);
+        shards_move_later(job, v->shard, coord_now(c) + MOVES_AGAIN_MS);
+        if (v->phase == MOVE_LAST && source != NULL)
+            send_hello_wanted(c, source, job, v->shard);
+    }
+    move_free(v);
+}
+
+// The hello may be from before the stop, and the admission sets the source
+// going: so the report of its last snapshot must find no move (M3).
+void moves_hello(struct coord *c, const struct member *m,
+                 const Sluice__V1__ShardHello *h)
+{
+    list_for_safe(n, &c->moves.list)
+    {
+        struct move *v = list_entry(n, struct move, node);
+
+        if (v->phase == MOVE_LAST && v->source == m->id && v->job == h->job &&
+            v->shard == h->shard)
+            move_give_up(c, v, "%s said hello anew", m->name);
+    }
+}
+
+void moves_left(struct coord *c, const struct member *m)
+{
+    list_for_safe(n, &c->moves.list)
+    {
+        struct move *v = list_entry(n, struct move, node);
+
+        if (v->source == m->id || v->target == m->id)
+            move_give_up(c, v, "%s is silent or gone", m->name);
+    }
+}
+
+// ---- one move
+
+// The source stops: the shard is served by nobody until the target is admitted,
+// or the move is given up. No cut is begun meanwhile, nor a lease given.
+static void move_stop_source(struct coord *c, struct move *v, struct job *job)
+{
+    move_enter(c, v, MOVE_LAST);
+    shards_stop(c, job, v->shard);
+    FAULT("move.last");
+    send_move_snapshot(c, v->source, job, v->shard, v->request, true);
+}
+
+// A cut that is being made comes first, and then the move, before the next one.
+static void move_go_on(struct coord *c, struct move *v, struct job *job)
+{
+    if (v->phase != MOVE_PREPARES || !v->prepared)
+        return;
+    if (job->cuts.now == NULL)
+        move_stop_source(c, v, job);
+    else
+        cuts_wait(c, job, 2 * MOVES_LOOK_MS);
+}
+
+// Makes the target the owner (M2). From here on it is a shard of a psserver
+// that has not loaded it yet.
+static void move_over(struct coord *c, struct move *v, struct job *job)
+{
+    struct member *source = members_get(&c->members, v->source);
+    struct member *target = members_get(&c->members, v->target);
+    uint32_t shard = v->shard;
+    uint64_t took = coord_now(c) - v->began_ms;
+
+    FAULT("move.commit");
+    if (!coord_wrote(c, journal_shard_move(c->journal, job->id, shard,
+                                           target->name, &c->err)))
+        return;
+    FAULT("move.committed");
+    JOB_HISTORY(job, "moved", " shard=%u incarnation=%llu", shard,
+                (ull)job->shards.evidence.shard[shard].incarnation);
+    LOG(INFO, "shard moved", "job=%s shard=%u from=%s to=%s ms=%llu",
+        job->id_text, shard, source->name, target->name, (ull)took);
+    happened_job(c, EVENT_SHARD_MOVED, job, target,
+                 "shard %u of %s lies on %s now, no more on %s", shard,
+                 job->name, target->name, source->name);
+    move_free(v);
+    c->moves.look_ms = 0; // the next one
+    shards_move(c, job, shard, target);
+    send_refuse(c, source, job->id, shard, "it has moved away", NULL);
+    place_moved(c, job, shard);
+}
+
+static bool move_hears(const struct move *v, const struct member *m,
+                       const Sluice__V1__SnapshotReport *report)
+{
+    return v->source == m->id && v->request == report->request &&
+           v->shard == report->shard && v->job == report->job;
+}
+
+static void move_take(struct coord *c, struct move *v, struct job *job,
+                      const Sluice__V1__SnapshotReport *report)
+{
+    struct member *target = members_get(&c->members, v->target);
+    struct wire_tag tag = wire_tag_of(report->tag);
+
+    if (report->failure[0] != '\0') {
+        move_give_up(c, v, "no snapshot was written: %s", report->failure);
+    } else if (tag.incarnation !=
+               job->shards.evidence.shard[v->shard].incarnation) {
+        move_give_up(c, v, "it has a newer incarnation");
+    } else if (v->phase == MOVE_LAST) { // M2
+        move_over(c, v, job);
+    } else if (v->phase == MOVE_WRITES) {
+        move_enter(c, v, MOVE_PREPARES);
+        FAULT("move.prepare");
+        send_prepare(c, target, job, v->shard, &tag);
+    }
+}
+
+bool moves_report(struct coord *c, struct member *m,
+                  const Sluice__V1__SnapshotReport *report)
+{
+    struct job *job = jobs_live(c, report->job, report->job_incarnation);
+
+    list_for(n, &c->moves.list)
+    {
+        struct move *v = list_entry(n, struct move, node);
+
+        if (!move_hears(v, m, report))
+            continue;
+        if (job != NULL)
+            move_take(c, v, job, report);
+        return true; // a job that has ended: the next tick
+    }
+    return false;
+}
+
+// Returns true if m is the owner of the shard: it was asked to load it anew,
+// and is not refused.
+static bool moves_owns(struct coord *c, const struct member *m,
+                       const Sluice__V1__ShardHello *h)
+{
+    const struct job *job = jobs_get(c, h->job);
+
+    return job != NULL && !job_ended(job) && h->shard < job->shards.count &&
+           strcmp(job->shards.list[h->shard].psserver, m->name) == 0;
+}
+
+void moves_prepared(struct coord *c, struct member *m,
+                    const Sluice__V1__ShardHello *h)
+{
+    struct job *job = jobs_live(c, h->job, h->job_incarnation);
+
+    list_for(n, &c->moves.list)
+    {
+        struct move *v = list_entry(n, struct move, node);
+
+        if (job == NULL || v->target != m->id || v->job != h->job ||
+            v->shard != h->shard)
+            continue;
+        if (h->failure[0] != '\0') {
+            move_give_up(c, v, "%s cannot load it: %s", m->name, h->failure);
+            return;
+        }
+        v->prepared = true;
+        move_go_on(c, v, job);
+        return;
+    }
+    // A move that is over, or one of an earlier coordinator.
+    if (!moves_owns(c, m, h))
+        send_refuse(c, m, h->job, h->shard, "its move was given up", NULL);
+}
+
+// ---- which shard moves next
+
+// A psserver that may give or take shards.
+struct party {
+    struct member *member;
+    uint64_t shards; // of all jobs that have not ended
+    bool busy;       // in a move
+};
+
+struct parties {
+    struct party *list; // owned
+    uint32_t count;
+    struct strmap by_name;
+};
+
+static void parties_release(struct parties *p)
+{
+    strmap_release(&p->by_name);
+    sl_free(p->list);
+}
+
+static bool parties_add(struct coord *c, struct parties *p, struct member *m)
+{
+    struct party *at = &p->list[p->count];
+
+    *at = (struct party){.member = m, .busy = moves_with(c, m) != NULL};
+    p->count++;
+    return strmap_put(&p->by_name, m->name, at) == SL_OK;
+}
+
+static bool move_may_have(const struct member *m)
+{
+    return m->role == MEMBER_PSSERVER && m->edition >= MODEL_EDITION_MOVES &&
+           (m->state == MEMBER_READY || m->state == MEMBER_DRAINING);
+}
+
+// Lists the psservers, and counts the shards of each. False without memory.
+static bool parties_init(struct coord *c, struct parties *p)
+{
+    bool ok = true;
+
+    *p = (struct parties){0};
+    strmap_init(&p->by_name);
+    p->list = sl_malloc_array(c->members.psservers + 1, sizeof(*p->list));
+    if (p->list == NULL)
+        return false;
+    list_for(n, &c->members.all)
+    {
+        struct member *m = list_entry(n, struct member, node);
+
+        if (move_may_have(m))
+            ok = ok && parties_add(c, p, m);
+    }
+    list_for(n, &c->jobs.active)
+    {
+        const struct job *job = list_entry(n, struct job, on_active);
+
+        for (uint32_t i = job->shards.parts; ok && i < job->shards.count; i++) {
+            struct party *on =
+                strmap_get(&p->by_name, job->shards.list[i].psserver);
+
+            if (on != NULL)
+                on->shards++;
+        }
+    }
+    return ok;
+}
+
+// Says whether one more psserver may hold shards of the job.
+static bool has_room(const struct job *job, const struct member *m)
+{
+    uint32_t limit = job->spec->placement->psservers, distinct = 0;
+
+    if (limit == 0 || job_lies_on(job, m) > 0)
+        return true;
+    for (uint32_t i = 0; i < job->shards.count; i++) {
+        bool seen = false;
+
+        for (uint32_t k = 0; k < i && !seen; k++)
+            seen = strcmp(job->shards.list[k].psserver,
+                          job->shards.list[i].psserver) == 0;
+        distinct += !seen;
+    }
+    return distinct < limit;
+}
+
+// Returns the psserver with the fewest shards that may take one of the job's.
+static struct party *emptiest(struct coord *c, const struct parties *p,
+                              const struct job *job, const struct party *from)
+{
+    bool leaves = moves_empties(from->member);
+    struct party *best = NULL;
+
+    for (uint32_t i = 0; i < p->count; i++) {
+        struct party *to = &p->list[i];
+
+        if (to == from || to->busy || to->member->state != MEMBER_READY ||
+            moves_empties(to->member) || !job_shard_able(job, to->member) ||
+            (best != NULL && to->shards >= best->shards) ||
+            (!leaves &&
+             (!has_room(job, to->member) ||
+              coord_now(c) - to->member->attached_ms < c->options.settle_ms)))
+            continue;
+        best = to;
+    }
+    return best;
+}
+
+static bool moves_alone(const struct job *job)
+{
+    const char *word = job->spec->placement->move;
+
+    return word == NULL || strcmp(word, "manual") != 0;
+}
+
+// Returns the psserver that shard i of the job should move to now; NULL: none.
+static struct party *move_due(struct coord *c, const struct parties *p,
+                              const struct job *job, uint32_t i,
+                              struct party **from)
+{
+    const struct job_shard *s = &job->shards.list[i];
+    struct party *to;
+
+    *from = strmap_get(&p->by_name, s->psserver);
+    if (*from == NULL || (*from)->busy || s->server != (*from)->member->id ||
+        coord_now(c) < s->move_ms)
+        return NULL;
+    if (!moves_empties((*from)->member) && !moves_alone(job))
+        return NULL;
+    to = emptiest(c, p, job, *from);
+    if (to == NULL || (!moves_empties((*from)->member) &&
+                       (*from)->shards < to->shards + MOVES_DIFFERENCE))
+        return NULL;
+    return to;
+}
+
+static void move_begin(struct coord *c, struct job *job, uint32_t shard,
+                       struct party *from, struct party *to)
+{
+    struct move *v = sl_calloc(1, sizeof(*v));
+
+    if (v == NULL)
+        return; // the next look tries again
+    v->job = job->id;
+    v->shard = shard;
+    v->source = from->member->id;
+    v->target = to->member->id;
+    v->request = (c->term << 32) | ++c->requests;
+    v->began_ms = coord_now(c);
+    from->busy = to->busy = true;
+    list_push_back(&c->moves.list, &v->node);
+    move_enter(c, v, MOVE_WRITES);
+    LOG(INFO, "move begun", "job=%s shard=%u from=%s to=%s", job->id_text,
+        shard, from->member->name, to->member->name);
+    FAULT("move.begin");
+    send_move_snapshot(c, v->source, job, shard, v->request, false);
+}
+
+// Begins at most one move of a job, and one of each psserver.
+static void moves_begin(struct coord *c, const struct parties *p,
+                        struct job *job)
+{
+    struct party *from, *to;
+
+    // Shards beside a ring stay: their rounds are those of its generation (R9).
+    if (job->state != JOB_RUNNING || job->behind.paused || !job_served(job) ||
+        job->shards.parts > 0)
+        return;
+    for (uint32_t i = 0; i < job_psserver_shards(job); i++) {
+        to = move_due(c, p, job, i, &from);
+        if (to == NULL)
+            continue;
+        if (job->cuts.now == NULL)
+            move_begin(c, job, i, from, to);
+        else
+            cuts_wait(c, job, 2 * MOVES_LOOK_MS);
+        return;
+    }
+}
+
+static uint64_t patience(const struct move *v)
+{
+    return v->phase == MOVE_LAST ? MOVES_STOP_MS : MOVES_LATE_MS;
+}
+
+static void move_tick(struct coord *c, struct move *v)
+{
+    struct job *job = jobs_get(c, v->job);
+
+    if (job == NULL || job_ended(job))
+        move_give_up(c, v, "the job has ended");
+    else if (coord_now(c) - v->since_ms >= patience(v))
+        move_give_up(c, v, "it took too long");
+    else
+        move_go_on(c, v, job);
+}
+
+void moves_tick(struct coord *c)
+{
+    uint64_t now = coord_now(c);
+    struct parties p;
+
+    list_for_safe(n, &c->moves.list)
+    {
+        move_tick(c, list_entry(n, struct move, node));
+    }
+    if (c->members.psservers < 2 || now < c->moves.look_ms)
+        return;
+    c->moves.look_ms = now + MOVES_LOOK_MS;
+    if (parties_init(c, &p)) {
+        list_for(n, &c->jobs.active)
+        {
+            moves_begin(c, &p, list_entry(n, struct job, on_active));
+        }
+    }
+    parties_release(&p);
+}

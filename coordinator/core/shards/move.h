@@ -1,0 +1,83 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/shards/move.h -- shards that move from one psserver to
+// another while their job trains (M1 to M4).
+//
+//   MOVE_WRITES    the source writes a snapshot while it serves
+//   MOVE_PREPARES  the target loads it, so what cannot go well fails here
+//   MOVE_LAST      the source has stopped, and writes its last snapshot
+//   (over)         the journal names the target, which loads anew and is
+//                  admitted as after a loss
+//
+// Only the last step is durable: a move that is given up, or forgotten by a
+// restart, leaves the source the owner, and its next admission sets it going.
+//
+// A psserver takes part in one move at a time. A move begins if a psserver
+// leaves (drained, or ending with --drain), or if one has at least two shards
+// less than another and the job's placement.move says auto.
+//
+// Threads  the loop.
+// Memory   moves are owned by the coord. Messages are borrowed for the call.
+// Units    ms of coord_now.
+// Errors   a move that cannot go on is given up, with an event, and tried again
+//          later. A journal that cannot be written is fatal.
+#ifndef COORDINATOR_CORE_SHARDS_MOVE_H
+#define COORDINATOR_CORE_SHARDS_MOVE_H
+
+#include "common/base/buf.h"
+#include "coordinator/core/coord_inner.h"
+#include "coordinator/core/job.h"
+
+#define MOVES_LOOK_MS 1000   // between looks for shards that may move
+#define MOVES_AGAIN_MS 30000 // before a shard whose move failed moves again
+#define MOVES_LATE_MS 120000 // after which a phase of a move is given up,
+#define MOVES_STOP_MS 15000  // and the one in which the source has stopped
+#define MOVES_DIFFERENCE 2   // shards by which psservers differ, for a move
+
+enum move_phase { MOVE_WRITES, MOVE_PREPARES, MOVE_LAST };
+
+struct move {
+    struct list_node node; // link in coord.moves
+    uint64_t job;
+    uint32_t shard;
+    uint64_t source, target; // members
+    enum move_phase phase;
+    bool prepared;     // in MOVE_PREPARES: only a cut is waited for
+    uint64_t request;  // number of its snapshot requests
+    uint64_t since_ms; // when the phase began
+    uint64_t began_ms;
+};
+
+// Begins a move that is due, goes on with those that waited for a cut, and
+// gives up those that are late. To be called with each tick.
+void moves_tick(struct coord *c);
+
+// Takes the hello of a shard that psserver m has prepared (h->prepared): the
+// move goes on, or m drops the shard.
+void moves_prepared(struct coord *c, struct member *m,
+                    const Sluice__V1__ShardHello *h);
+
+// Takes a report that answers a move's request, and returns true; false for any
+// other report.
+bool moves_report(struct coord *c, struct member *m,
+                  const Sluice__V1__SnapshotReport *report);
+
+// Gives up the move whose last snapshot is awaited, if psserver m says hello
+// for its shard as the owner: it is about to be admitted (M3).
+void moves_hello(struct coord *c, const struct member *m,
+                 const Sluice__V1__ShardHello *h);
+
+// Gives up the moves that member m, which is silent or gone, takes part in.
+void moves_left(struct coord *c, const struct member *m);
+
+// Frees all moves, and tells nobody.
+void moves_release(struct coord *c);
+
+// Returns true if psserver m is to lose its shards to others.
+bool moves_empties(const struct member *m);
+
+// Appends to `out`, for people, which shard moves to psserver m or away from
+// it; after "; " if `out` has a text. Appends nothing if none does.
+void moves_reason(const struct coord *c, const struct member *m,
+                  struct buf *out);
+
+#endif

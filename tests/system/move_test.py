@@ -1,0 +1,153 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Shards that move while their jobs train: to a psserver that comes later, and away
+from one that is drained. Whatever moves and whoever dies meanwhile, every sample of
+every epoch is in the parameters once, to the last integer (exact.py).
+
+The moments of death come from a seed: SLUICE_SEED repeats them.
+"""
+import os
+import random
+import signal
+import subprocess
+import time
+
+import exact
+from cluster import BIN, PATIENCE, Cluster, check, check_counts, check_equal, main, wait_for
+
+SEED = int(os.environ.get("SLUICE_SEED", random.SystemRandom().randrange(1 << 32)))
+dice = random.Random(SEED)
+EPOCHS = 150 if PATIENCE > 1 else 600
+SHARDS = 8
+
+
+class Bed(Cluster):
+    """Two psservers with four shards each, and two workers; ps-2 may come."""
+
+    def __init__(self, mode="async", rows=False, epochs=EPOCHS, **train):
+        super().__init__(psservers=2, workers=2)
+        self.mode, self.rows, self.epochs, self.train = mode, rows, epochs, train
+
+    def command(self, name):
+        return super().command(name) + (["--drain"] if name[:2] == "ps" else [])
+
+    def begin(self, **placement):
+        make = exact.rows_job if self.rows else exact.exact_job
+        units = {} if self.rows else {"units": SHARDS}  # a shard for each
+        spec = make(self, f"move-{self.mode}", self.epochs, self.mode, **units, **self.train)
+        if not self.rows:
+            placement.update(shard_bytes=exact.SAMPLES * 4)
+        spec["checkpoint"]["every_epoch"] = False
+        self.job = self.submit({**spec, "placement": placement})
+        wait_for("a cut", lambda: int(self.status(self.job)["cuts"]) > 0)
+
+    def lies(self):
+        """{psserver: how many shards of the job}."""
+        where = [s["psserver"] for s in self.status(self.job)["shards"]]
+        return {name: where.count(name) for name in where}
+
+    def events(self, kind):
+        return [e for e in self.json("events", self.job)["events"] if e["kind"] == kind]
+
+    def finish(self):
+        check_counts(self.wait_state(self.job))
+        (exact.check_rows if self.rows else exact.check_exact)(self, self.job, self.epochs)
+
+
+def shards_move_to_one_more(mode, rows=False, **train):
+    with Bed(mode, rows, **train) as c:
+        c.begin()
+        before = c.lies()
+        c.start("ps-2")
+        if rows:  # one shard on each: nothing to share
+            c.run("drain", "ps-0")
+        wait_for("shards on ps-2", lambda: c.lies().get("ps-2", 0) >= (1 if rows else 2), 20)
+        print(f"{mode}: {before} -> {c.lies()}", flush=True)
+        check(c.status(c.job)["state"] == "running", "the job ended before its shards moved")
+        c.finish()
+        check(c.events("shard-moved"), "no event tells of a move")
+        # What a round held is volatile (Y2); what was counted is not computed again.
+        most = len(c.events("shard-moved")) * exact.ROUND if mode != "async" else 0
+        again = int(c.status(c.job)["closures_retried"])
+        check(again <= most, f"{again} closures were computed again")
+
+
+def one_is_drained_and_stopped():
+    with Bed() as c:
+        c.begin()
+        c.start("ps-2")
+        c.run("drain", "ps-1", "--why", "a new disk")
+        wait_for("ps-1 to be empty", lambda: "ps-1" not in c.lies())
+        c.kill("ps-1", signal.SIGKILL)
+        check_equal(c.status(c.job)["state"], "running", "state without ps-1")
+        c.finish()
+        check_equal(int(c.status(c.job)["psservers_lost"]), 0, "psservers lost")
+
+
+def sigterm_moves_all_away():
+    with Bed() as c:
+        c.begin()
+        c.kill("ps-1", signal.SIGTERM)  # waits for its end
+        check_equal(c.lies(), {"ps-0": SHARDS}, "where shards lie")
+        c.finish()
+
+
+# In a build with faults: who dies where, when shards of ps-1 move to ps-0.
+POINTS = [("coordinator", "move.begin"), ("coordinator", "move.prepare"),
+          ("coordinator", "move.last"), ("coordinator", "move.commit"),
+          ("coordinator", "move.committed"), ("ps-1", "move.stopped"), ("ps-0", "move.loads"),
+          ("ps-0", "snap_read.header")]
+
+
+def dies_at(c, victim, point):
+    """Shards of ps-1 move to ps-0 meanwhile, and some of them back after it."""
+    wait_for("shards on both", lambda: len(c.lies()) == 2)
+    armed = c.restart(victim, wait=False, environment={"SLUICE_FAULT": f"{point}=kill@1"})
+    if point != "snap_read.header":  # else its own shards are loaded, too
+        c.wait_attached("ps-0", "ps-1")
+    c.run("--timeout", "20s", "drain", "ps-1", "--role", "psserver", want=None)
+    wait_for(f"{victim} to die at {point}", lambda: armed.poll() is not None)
+    check_equal(c.processes.pop(victim).returncode, -signal.SIGKILL, "exit status")
+    c.start(victim, wait=victim == "coordinator")
+    c.run("drain", "ps-1", want=None)
+    wait_for("ps-1 to be empty", lambda: "ps-1" not in c.lies())
+    c.run("undrain", "ps-1")
+
+
+def each_dies_in_the_middle_and_each_sample_counts_once():
+    if b"move.commit" not in subprocess.run([BIN / "coordinator", "--list-faults"], check=False,
+                                            capture_output=True).stdout:
+        print("no build with faults: nobody is killed", flush=True)
+        return
+    with Bed(epochs=3000) as c:
+        c.begin()
+        for victim, point in dice.sample(POINTS, len(POINTS)):
+            began = time.monotonic()
+            dies_at(c, victim, point)
+            print(f"{victim} {point} ({time.monotonic() - began:.1f} s)", flush=True)
+        check_equal(c.status(c.job)["state"], "running", "state")
+        c.finish()
+
+
+def shards_move_to_one_more_in_async():
+    shards_move_to_one_more("async")
+
+
+def shards_move_to_one_more_in_sync():
+    shards_move_to_one_more("sync")
+
+
+def shards_move_to_one_more_in_local():
+    shards_move_to_one_more("local")
+
+
+def rows_of_tables_move_with_their_shard():
+    shards_move_to_one_more("sync", rows=True)
+
+
+if __name__ == "__main__":
+    print(f"SLUICE_SEED={SEED}", flush=True)
+    main([shards_move_to_one_more_in_async, shards_move_to_one_more_in_sync,
+          shards_move_to_one_more_in_local, rows_of_tables_move_with_their_shard,
+          one_is_drained_and_stopped, sigterm_moves_all_away,
+          each_dies_in_the_middle_and_each_sample_counts_once])

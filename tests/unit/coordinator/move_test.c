@@ -1,0 +1,163 @@
+// SPDX-License-Identifier: Apache-2.0
+// Shards that move from one psserver to another: which, when, and who owns them
+// meanwhile (coordinator/core/shards/move.h). See world.h.
+#include <string.h>
+
+#include "coordinator/core/job.h"
+#include "coordinator/core/jobs.h"
+#include "coordinator/service/status_lists.h"
+#include "proto/model.h"
+#include "tests/unit/coordinator/world.h"
+#include "tests/unit/coordinator/world_members.h"
+
+enum { LIMIT = 60000, PS_0 = 0, PS_1, W_0, W_1, PS_2 };
+
+static struct world world;
+
+// Two psservers with a shard each, two workers, one store, and a job that runs.
+static struct world *move_running(const char *json)
+{
+    struct world *w = &world;
+
+    world_init(w, WORLD_SITUATION);
+    w->one_store = true;
+    world_people(w, 2, 2);
+    world_submit(w, json);
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    return w;
+}
+
+static void drain(struct world *w, const char *name)
+{
+    Sluice__V1__DrainRequest request = SLUICE__V1__DRAIN_REQUEST__INIT;
+    Sluice__V1__DrainReply *reply = NULL;
+
+    request.name = (char *)name;
+    request.role = "psserver";
+    request.who = "ada";
+    request.why = "";
+    T_OK(status_drain(w->coord, &request, &reply, t_err()));
+    wire_free(&reply->base);
+}
+
+static enum sl_err note_owner(void *arg, const struct journal_shard *row,
+                              struct sl_error *err)
+{
+    snprintf((char *)arg + 32 * row->shard, 32, "%s", row->psserver);
+    return SL_OK;
+}
+
+// The owner of a shard, as the journal says it.
+static const char *owner(struct world *w, uint32_t shard)
+{
+    static char names[WORLD_SHARDS][32];
+
+    T_OK(journal_each_shard(w->journal, w->job, note_owner, names, t_err()));
+    return names[shard];
+}
+
+// The first of these shards that lies on the psserver.
+static uint32_t shard_on(struct world *w, const char *name)
+{
+    uint32_t i = 0;
+
+    while (strcmp(owner(w, i), name) != 0)
+        T_LT(++i, w->shards);
+    return i;
+}
+
+// Whether a message to the psserver asks for the last snapshot of a shard.
+static bool is_asked_for_last(const struct fake_member *m)
+{
+    for (unsigned i = 0; i < m->inbox_count; i++)
+        if (m->inbox[i]->kind_case == SLUICE__V1__ATTEND_DOWN__KIND_SNAPSHOT &&
+            m->inbox[i]->snapshot->last)
+            return true;
+    return false;
+}
+
+// The journal names the target when the source has stopped and its last
+// snapshot is written, and not before; no memory that was prepared serves.
+TEST(move, M2_the_owner_changes_after_the_last_snapshot)
+{
+    struct world *w = move_running(world_graph_job);
+    uint32_t shard = shard_on(w, "ps-1");
+    struct fake_shard *from = &w->members[PS_1].shards[shard];
+    uint64_t was = w->incarnations[shard];
+
+    drain(w, "ps-1");
+    for (int i = 0; i < LIMIT && strcmp(owner(w, shard), "ps-1") == 0; i++)
+        world_step(w);
+    T_STR(owner(w, shard), "ps-0");
+    T_GE(from->lasts, 1);
+    T_TRUE(from->handed || !from->loaded);
+    T_EQ(from->want_snapshot, 0);
+    T_EQ(w->incarnations[shard], was);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    T_GE(w->incarnations[shard], was + 1);
+    T_FALSE(from->loaded);
+    world_release(w);
+}
+
+// A hello from before the stop is answered by an admission, which sets the
+// source going: what it wrote meanwhile is not its last snapshot.
+TEST(move, M3_a_source_that_is_admitted_keeps_its_shard)
+{
+    struct world *w = move_running(world_graph_job);
+    struct fake_member *m = &w->members[PS_1];
+    uint32_t shard = shard_on(w, "ps-1");
+
+    drain(w, "ps-1");
+    for (int i = 0; i < LIMIT && !is_asked_for_last(m); i++)
+        world_step(w);
+    T_TRUE(is_asked_for_last(m));
+    fake_hello_live(w, m);
+    fake_deliver_all(w, m);
+    fake_read_all(w, m); // stops, and goes on
+    T_FALSE(m->shards[shard].handed);
+    fake_psserver_work(w, m);
+    fake_deliver_all(w, m); // the snapshot
+    T_STR(owner(w, shard), "ps-1");
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
+// Which of three psservers has how many shards, once nothing moves any more.
+static void settle(struct world *w, unsigned ms)
+{
+    for (unsigned i = 0; i < ms / 50; i++) {
+        world_pass(w, 50);
+        for (int k = 0; k < 20; k++)
+            world_step(w);
+    }
+}
+
+TEST(move, a_psserver_that_does_not_know_moves_takes_no_part)
+{
+    struct world *w = move_running(world_graph_job);
+    uint32_t shard = shard_on(w, "ps-1");
+
+    w->members[PS_0].edition = MODEL_EDITION_MOVES - 1;
+    world_break(w, &w->members[PS_0]);
+    drain(w, "ps-1");
+    settle(w, 3000);
+    T_STR(owner(w, shard), "ps-1");
+    world_release(w);
+}
+
+// What a psserver shows beyond the journal pauses the job, although the journal
+// names another owner: it is a copy from before the move.
+TEST(move, I7_a_shard_that_moved_after_the_copy_of_the_journal)
+{
+    struct world *w = move_running(world_graph_job);
+    uint32_t shard = shard_on(w, "ps-1");
+    struct fake_shard *f = &w->members[PS_0].shards[shard];
+
+    T_OK(counted_init(&f->counted, &w->schedule));
+    f->placed = f->loaded = f->admitted = true;
+    f->incarnation = w->incarnations[shard] + 1;
+    fake_hello_live(w, &w->members[PS_0]);
+    fake_deliver_all(w, &w->members[PS_0]);
+    T_HAS(world_reason(w), "I7");
+    world_release(w);
+}
