@@ -28,7 +28,7 @@
 #include "coordinator/core/job.h"
 
 #define MOVES_LOOK_MS 1000   // between looks for shards that may move
-#define MOVES_AGAIN_MS 30000 // before a shard whose move failed moves again
+#define MOVES_AGAIN_MS 10000 // before a shard whose move failed moves again
 #define MOVES_LATE_MS 120000 // after which a phase of a move is given up,
 #define MOVES_STOP_MS 15000  // and the one in which the source has stopped
 #define MOVES_DIFFERENCE 2   // shards by which psservers differ, for a move
