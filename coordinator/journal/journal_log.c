@@ -143,7 +143,8 @@ static enum sl_err log_settle_full(struct log_writer *w,
 {
     const struct etcd_op get = {.what = ETCD_GET, .key = put->key};
     struct etcd_reply reply = {0};
-    enum sl_err rc = SL_ETIMEDOUT;
+    enum sl_err rc = sl_fail(err, SL_ETIMEDOUT,
+                             "the journal: this coordinator leads no longer");
     bool there;
 
     while (rc != SL_OK && log_left_ms(w, TRY_MS) > 0) {
