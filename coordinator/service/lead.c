@@ -363,13 +363,20 @@ static enum sl_err lead_make_key(struct lead *l, int64_t lease, int64_t *term,
                : rc;
 }
 
+// Notes the lease for lead_resign. It waits for no disk: the file is of use on
+// a host that lives, while the lease lasts.
 static enum sl_err lead_note_lease(struct lead *l, int64_t lease,
                                    struct sl_error *err)
 {
+    struct fs_file *f = NULL;
     char text[32];
+    enum sl_err rc = fs_open(fs_private(), &f, l->o.file, FS_WRITE, err);
 
     snprintf(text, sizeof(text), "%llx\n", (unsigned long long)lease);
-    return fs_write_durable(fs_private(), l->o.file, text, strlen(text), err);
+    if (rc == SL_OK)
+        rc = fs_write(f, text, strlen(text), err);
+    fs_close(f);
+    return rc;
 }
 
 // From here on this process leads: what it learns of the end of its lease or

@@ -35,11 +35,16 @@ class Standbys(Cluster):
         line = super().command(name)
         if name.startswith("coordinator"):
             line[line.index("--listen") + 1] = self.places[self.index(name)]
-            line += self.journal()
+            line += self.journal(name)
         return line
 
-    def journal(self):
-        return ["--journal", f"etcd://{self.etcd.endpoints}/{PREFIX}", "--etcd-ttl", self.ttl]
+    def journal(self, name):
+        at = self.endpoints(name)
+        return ["--journal", f"etcd://{at}/{PREFIX}", "--etcd-ttl", self.ttl]
+
+    def endpoints(self, name):
+        """Where this coordinator finds etcd."""
+        return self.etcd.endpoints
 
     @staticmethod
     def index(name):
@@ -81,7 +86,7 @@ class Standbys(Cluster):
         """What ExecStopPost= of its unit does after it has died."""
         done = subprocess.run(
             [str(BIN / "coordinator"), "--state", str(self.dir / name), "--store",
-             str(self.dir / "store"), *self.journal(), "--resign"], stdin=subprocess.DEVNULL,
+             str(self.dir / "store"), *self.journal(name), "--resign"], stdin=subprocess.DEVNULL,
             capture_output=True, text=True, timeout=60 * LIMIT, check=False)
         check(done.returncode == want, f"--resign of {name}: exit {done.returncode}, wanted {want}",
               done.stdout, done.stderr)
@@ -102,6 +107,12 @@ class Standbys(Cluster):
                 self.start(name)
 
     # ---- what they said
+
+    def said(self, name, text):
+        """When a coordinator last said it, as its log has it: later is greater."""
+        lines = [line for line in self.log(name).splitlines() if text in line]
+        check(lines, f"{name} does not say {text}")
+        return re.search(r'"ts":"([^"]*)"', lines[-1])[1]
 
     def terms(self):
         """(when, term, name) of each time that a coordinator began to lead, in order."""

@@ -6,29 +6,57 @@ and whatever happens to it or to etcd another one goes on, with what was decided
 After each disturbance the job must finish with every sample counted once in every
 epoch, to the last integer (exact.py), and terms have risen one after the other.
 """
+import contextlib
+import functools
 import signal
 import sys
 
 import exact
-from cluster import check, check_counts, check_equal, main, wait_for
+from cluster import check, check_counts, check_equal, free_port, main, wait_for
 from etcd import Etcd, available
+from proxy import Proxy
 from standby import KEY, Standbys
 
 EPOCHS = 40
 TTL_S = 2
 
 
+class Cut(Standbys):
+    """Each coordinator reaches etcd through proxies of its own."""
+
+    def __enter__(self):
+        self.stack, self.links = contextlib.ExitStack(), {}
+        for name in self.names:
+            self.links[name] = [self.stack.enter_context(self.link(at))
+                                for at in self.etcd.clients]
+        return super().__enter__()
+
+    def __exit__(self, *error):
+        self.stack.close()
+        return super().__exit__(*error)
+
+    @staticmethod
+    def link(address):
+        host, port = address.split(":")
+        return Proxy(("127.0.0.1", free_port()), (host, int(port)))
+
+    def endpoints(self, name):
+        return ",".join("%s:%d" % link.here for link in self.links[name])
+
+
 class Run:
     """with Run() as r: an etcd, three coordinators, two psservers, two workers, and
     an exact job that has a cut."""
 
-    def __init__(self, mode="sync", etcd=(), epochs=EPOCHS, **options):
+    def __init__(self, mode="sync", etcd=(), epochs=EPOCHS, ttl_s=TTL_S, kind=Standbys,
+                 **options):
         self.mode, self.etcd_args, self.epochs, self.options = mode, etcd, epochs, options
+        self.make = functools.partial(kind, ttl=f"{ttl_s}s")
 
     def __enter__(self):
         self.etcd = Etcd(args=self.etcd_args).__enter__()
         try:
-            self.c = Standbys(self.etcd, ttl=f"{TTL_S}s", **self.options).__enter__()
+            self.c = self.make(self.etcd, **self.options).__enter__()
         except BaseException as error:
             self.etcd.__exit__(type(error), error, None)
             raise
@@ -175,6 +203,24 @@ def without_etcd_nobody_leads_and_then_somebody_does():
         r.end(leaders=2)
 
 
+def one_that_is_cut_off_from_etcd_ends_before_another_leads():
+    """By its own clock, which gives up a tenth of the lease (H4); or before, because a
+    commit of its journal got no answer."""
+    with Run(kind=Cut, ttl_s=15, epochs=2 * EPOCHS) as r:
+        r.begin()
+        old = r.c.leader()
+        for link in r.c.links[old]:
+            link.stall()
+        check_equal(r.c.ended(old), 1, f"the exit of {old}")
+        new = r.c.leads(but=old)
+        check(r.c.said(old, "") < r.c.said(new, "this coordinator leads"),
+              "its last word came before", r.c.log(old)[-500:], r.c.log(new)[-500:])
+        for link in r.c.links[old]:
+            link.heal()
+        r.c.revive()
+        r.end(leaders=2)
+
+
 def a_full_etcd_is_waited_for():
     """The leader keeps its lease, and serves again when there is space."""
     with Run(etcd=("--quota-backend-bytes", str(16 << 20)), epochs=4 * EPOCHS) as r:
@@ -208,4 +254,5 @@ if __name__ == "__main__":
           one_that_is_stopped_hands_over,
           the_leader_of_etcd_dies,
           without_etcd_nobody_leads_and_then_somebody_does,
+          one_that_is_cut_off_from_etcd_ends_before_another_leads,
           a_full_etcd_is_waited_for])
