@@ -5,10 +5,13 @@
 
 #include "common/base/num.h"
 
-uint32_t dispatch_most(double lease_ms, double ahead_ms)
+_Static_assert(DISPATCH_LEASES_WIDEST >= DISPATCH_LEASES_MOST,
+               "members have a list for each number of leases");
+
+uint32_t dispatch_most(double lease_ms, double ahead_ms, uint32_t most)
 {
-    if (lease_ms * DISPATCH_LEASES_MOST <= ahead_ms)
-        return DISPATCH_LEASES_MOST;
+    if (lease_ms * most <= ahead_ms)
+        return most;
     if (lease_ms * DISPATCH_LEASES_LEAST >= ahead_ms)
         return DISPATCH_LEASES_LEAST;
     return (uint32_t)(ahead_ms / lease_ms);

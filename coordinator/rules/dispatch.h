@@ -22,6 +22,7 @@
 #include <stdint.h>
 
 #include "plan/fragments.h"
+#include "proto/wire.h"
 
 // Bounds of the leases that a worker may hold. With two, one is computed and
 // one waits behind it, so that dispatch is never waited for. Where leases end
@@ -32,10 +33,14 @@
 #define DISPATCH_LEASES_LEAST 2
 #define DISPATCH_LEASES_MOST 8
 #define DISPATCH_AHEAD_MS 4
+// Where a contribution is a push of several closures (L5), all of its leases
+// end with it, so those of the next one wait behind them: for WIRE_KEYS_MAX
+// closures twice as many.
+#define DISPATCH_LEASES_WIDEST (2 * WIRE_KEYS_MAX)
 
 // All that a worker may hold: those that a stream has computed, its first, and
 // a place in a group besides (member_computes).
-#define DISPATCH_LEASES_ALL (DISPATCH_LEASES_MOST + FRAGMENTS_MOST + 2)
+#define DISPATCH_LEASES_ALL (DISPATCH_LEASES_WIDEST + FRAGMENTS_MOST + 2)
 
 // The same time for contributions to rounds, while no other job wants the
 // worker: each round is waited for, so a shorter queue makes no round end
@@ -45,9 +50,9 @@
 #define DISPATCH_ROUNDS_MOST (DISPATCH_LEASES_MOST - 1) // behind the open one
 
 // Returns how many leases a worker may hold, if each takes lease_ms and they
-// are to last ahead_ms together: DISPATCH_LEASES_LEAST to DISPATCH_LEASES_MOST.
-// For lease_ms 0, not known yet, returns DISPATCH_LEASES_MOST.
-uint32_t dispatch_most(double lease_ms, double ahead_ms);
+// are to last ahead_ms together: DISPATCH_LEASES_LEAST to `most`, which is at
+// most DISPATCH_LEASES_WIDEST. For lease_ms 0, not known yet, returns `most`.
+uint32_t dispatch_most(double lease_ms, double ahead_ms, uint32_t most);
 
 #define DISPATCH_WINDOW_EACH 128 // closures per worker
 

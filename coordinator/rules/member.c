@@ -30,7 +30,7 @@ void members_init(struct members *ms, uint32_t heartbeat_ms, uint32_t lease_ms)
     list_init(&ms->all);
     list_init(&ms->unsent);
     list_init(&ms->lost);
-    for (uint32_t i = 0; i < DISPATCH_LEASES_MOST; i++)
+    for (uint32_t i = 0; i < DISPATCH_LEASES_WIDEST; i++)
         list_init(&ms->open[i]);
     map_init(&ms->by_id);
 }
@@ -246,13 +246,14 @@ void member_begins(struct member *m, uint64_t now_ms)
     member_holds(m, m->lease_count + 1);
 }
 
-void member_completes(struct member *m, uint64_t now_ms, double ahead_ms)
+void member_completes(struct member *m, uint64_t now_ms, double ahead_ms,
+                      uint32_t most)
 {
     double took = (double)(now_ms - m->lease_from_ms);
 
     m->lease_from_ms = now_ms;
     m->lease_ms += PACE_SHARE * (took - m->lease_ms);
-    m->lease_most = dispatch_most(m->lease_ms, ahead_ms);
+    m->lease_most = dispatch_most(m->lease_ms, ahead_ms, most);
 }
 
 void members_forget_pace(struct members *ms)

@@ -164,7 +164,7 @@ struct members {
     uint32_t heartbeat_ms, lease_ms;
     struct list all;
     // Workers that hold 0, 1, ... leases and may be given more.
-    struct list open[DISPATCH_LEASES_MOST];
+    struct list open[DISPATCH_LEASES_WIDEST];
     struct list unsent; // workers that leases are to be sent to
     struct list lost;   // lost members, newest first
     struct map by_id;
@@ -223,9 +223,10 @@ void member_begins(struct member *m, uint64_t now_ms);
 
 // Notes that worker m completed a lease, which it still holds, and so how long
 // its leases take lately. From the next member_holds on m may hold as many as
-// last `ahead_ms` together (dispatch_most). Not to be called for leases that
-// fail.
-void member_completes(struct member *m, uint64_t now_ms, double ahead_ms);
+// last `ahead_ms` together, at most `most` (dispatch_most). Not to be called
+// for leases that fail.
+void member_completes(struct member *m, uint64_t now_ms, double ahead_ms,
+                      uint32_t most);
 
 // Forgets how long the leases of each worker take, until it has shown that
 // again: no worker then has so many that it holds completions back.

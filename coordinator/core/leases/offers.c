@@ -3,6 +3,8 @@
 // or any.
 #include "coordinator/core/leases/offers.h"
 
+#include <math.h>
+
 #include "common/base/num.h"
 #include "coordinator/core/modes/copies.h"
 #include "coordinator/core/cuts/evaluations.h"
@@ -60,6 +62,18 @@ static bool avoids(struct coord *c, const struct member *m,
            guard_avoids(c, m, job, closure->id);
 }
 
+uint32_t offers_leases_most(const struct job *job)
+{
+    const Sluice__V1__TrainSpec *train = job->spec->train;
+
+    // A stream's leases end one by one.
+    if (!spec_sets(train) || spec_streams(train))
+        return DISPATCH_LEASES_MOST;
+    return 2 * spec_inner_closures(train) > DISPATCH_LEASES_MOST
+               ? 2 * spec_inner_closures(train)
+               : DISPATCH_LEASES_MOST;
+}
+
 double offers_ahead_ms(struct coord *c, struct job *job, const struct member *m)
 {
     bool ahead = job->mode->ahead != NULL && job->mode->ahead(job);
@@ -67,9 +81,10 @@ double offers_ahead_ms(struct coord *c, struct job *job, const struct member *m)
 
     if (each > 0) // a contribution, and the next one
         return m->lease_ms * (2 * each + 0.5);
-    // A contribution takes as many as it wants, and a stream does.
+    // A contribution takes as many as it wants, and a stream does, however long
+    // they last.
     if (spec_sets(job->spec->train) || spec_streams(job->spec->train))
-        return m->lease_ms * DISPATCH_LEASES_MOST;
+        return INFINITY;
     return ahead && m->waits_for_round && c->offers.wanting <= 1
                ? DISPATCH_ROUNDS_MS
                : DISPATCH_AHEAD_MS;

@@ -41,6 +41,10 @@ void offers_begin(struct job *job);
 struct offer offers_for(struct coord *c, struct job *job,
                         const struct member *m);
 
+// Returns how many leases of the job a worker may hold at most: those of a
+// contribution of several closures and of the next one, if they are more than
+// DISPATCH_LEASES_MOST.
+uint32_t offers_leases_most(const struct job *job);
 // Returns how many milliseconds the job's leases that wait at worker m, behind
 // the one that it computes, may last together: ahead_ms of dispatch_most.
 double offers_ahead_ms(struct coord *c, struct job *job,

@@ -465,7 +465,7 @@ static void complete_range(struct coord *c, struct member *m, struct job *job,
         blame_weigh(c, w);
     closure_finish(&w->closure, attempt_of(message->attempt),
                    rc == SL_OK ? SL_OK : SL_EINTERNAL);
-    member_completes(m, coord_now(c), DISPATCH_AHEAD_MS);
+    member_completes(m, coord_now(c), DISPATCH_AHEAD_MS, DISPATCH_LEASES_MOST);
     leases_end(c, w, rc == SL_OK ? SPAN_COUNTED : SPAN_FAILED);
     doubts_over(c, m, job);
     if (rc == SL_OK)
@@ -603,7 +603,8 @@ static void complete_train(struct coord *c, struct member *m, struct job *job,
     reports_apply_metrics(c, held, message->metrics, done);
     closure_finish(&held->closure, attempt_of(message->attempt),
                    done ? SL_OK : SL_ESTALE);
-    member_completes(m, ended, offers_ahead_ms(c, job, m));
+    member_completes(m, ended, offers_ahead_ms(c, job, m),
+                     offers_leases_most(job));
     if (!done)
         happened_work(c, EVENT_CLOSURE_STALE, held, m,
                       "closure %llu is not counted everywhere: a shard came "

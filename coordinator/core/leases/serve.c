@@ -248,7 +248,7 @@ void serve_workers(struct coord *c)
     if (c->dead)
         return;
     serve_collect_offers(c);
-    for (uint32_t have = 0; have < DISPATCH_LEASES_MOST; have++)
+    for (uint32_t have = 0; have < DISPATCH_LEASES_WIDEST; have++)
         serve_all(c, have);
     serve_clear_offers(c);
     if (c->dead)

@@ -36,12 +36,14 @@ TEST(dispatch, a_full_or_silent_worker_gets_nothing)
 
 TEST(dispatch, short_leases_are_held_by_the_several)
 {
-    T_EQ(dispatch_most(1000, 4), DISPATCH_LEASES_LEAST);
-    T_EQ(dispatch_most(4, 4), DISPATCH_LEASES_LEAST);
-    T_EQ(dispatch_most(1, 4), 4);
-    T_EQ(dispatch_most(0.5, 4), DISPATCH_LEASES_MOST);
-    T_EQ(dispatch_most(0, 4), DISPATCH_LEASES_MOST);
-    T_EQ(dispatch_most(10, 64), 6);
+    T_EQ(dispatch_most(1000, 4, DISPATCH_LEASES_MOST), DISPATCH_LEASES_LEAST);
+    T_EQ(dispatch_most(4, 4, DISPATCH_LEASES_MOST), DISPATCH_LEASES_LEAST);
+    T_EQ(dispatch_most(1, 4, DISPATCH_LEASES_MOST), 4);
+    T_EQ(dispatch_most(0.5, 4, DISPATCH_LEASES_MOST), DISPATCH_LEASES_MOST);
+    T_EQ(dispatch_most(0, 4, DISPATCH_LEASES_MOST), DISPATCH_LEASES_MOST);
+    T_EQ(dispatch_most(10, 64, DISPATCH_LEASES_MOST), 6);
+    T_EQ(dispatch_most(10, 160, DISPATCH_LEASES_WIDEST),
+         DISPATCH_LEASES_WIDEST);
 }
 
 TEST(dispatch, external_jobs_and_workers_keep_to_themselves)

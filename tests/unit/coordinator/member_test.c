@@ -230,7 +230,7 @@ TEST(member, workers_stand_by_the_leases_they_hold)
 
 static void complete_one(struct member *m, uint64_t now_ms)
 {
-    member_completes(m, now_ms, DISPATCH_AHEAD_MS);
+    member_completes(m, now_ms, DISPATCH_AHEAD_MS, DISPATCH_LEASES_MOST);
     member_holds(m, m->lease_count - 1);
 }
 
@@ -268,9 +268,11 @@ TEST(member, short_leases_are_given_out_several_at_a_time)
     complete_one(m, 1000);
     T_PTR(first(&ms, m->lease_count), m); // it has few left
     // And now one takes its time.
-    member_completes(m, 1100, DISPATCH_AHEAD_MS);
+    member_completes(m, 1100, DISPATCH_AHEAD_MS, DISPATCH_LEASES_MOST);
     T_EQ(m->lease_most, DISPATCH_LEASES_LEAST);
-    member_completes(m, 1100, 100); // which is little where more may wait
+    member_completes(
+        m, 1100, 100,
+        DISPATCH_LEASES_MOST); // which is little where more may wait
     T_GT(m->lease_most, DISPATCH_LEASES_LEAST);
     members_release(&ms);
 }

@@ -9,6 +9,7 @@
 
 #include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
+#include "coordinator/core/leases/offers.h"
 #include "coordinator/core/leases/paces.h"
 #include "tests/harness/t.h"
 #include "tests/unit/coordinator/world.h"
@@ -78,7 +79,8 @@ static struct world *begin(unsigned workers, const char *inner)
     char words[256];
 
     snprintf(words, sizeof(words),
-             "\"quorum\":1,\"inner\":{\"steps\":4,\"closure\":1%s},", inner);
+             "\"quorum\":1,\"inner\":{%s\"closure\":1%s},",
+             strstr(inner, "steps") == NULL ? "\"steps\":4," : "", inner);
     world_local_job(json, sizeof(json), words);
     world_init(&w, t_seed());
     world_people(&w, 1, workers);
@@ -90,6 +92,12 @@ static struct world *begin(unsigned workers, const char *inner)
     world_submit(&w, json);
     T_TRUE(world_run(&w, JOB_RUNNING, LIMIT));
     return &w;
+}
+
+static const struct member *member_of(struct world *w, unsigned worker)
+{
+    return members_find(&w->coord->members, MEMBER_WORKER,
+                        w->members[1 + worker].name);
 }
 
 // Checks that the status has the steps of the last contribution of each worker,
@@ -136,8 +144,7 @@ static void work_until(struct world *w, unsigned worker, uint32_t closures)
 static uint32_t closures_of(struct world *w, unsigned worker)
 {
     struct job *job = jobs_get(w->coord, w->job);
-    const struct member *m = members_find(&w->coord->members, MEMBER_WORKER,
-                                          w->members[1 + worker].name);
+    const struct member *m = member_of(w, worker);
 
     world_pass(w, PACES_LOOK_MS);
     T_ASSERT(m != NULL);
@@ -198,6 +205,29 @@ TEST(pace, a_worker_that_says_anything_does_no_harm)
         T_GE(closures_of(w, 1), 1);
         T_LE(closures_of(w, 1), 4);
         T_GE(closures_of(w, 0), 1);
+        T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+        world_release(w);
+    }
+}
+
+// All leases of a contribution end with it: those of the next one wait behind.
+TEST(pace, a_worker_has_the_leases_of_two_contributions)
+{
+    static const struct {
+        const char *inner;
+        uint32_t most;
+    } cases[] = {
+        {"", DISPATCH_LEASES_MOST}, // four closures
+        {",\"steps\":8", DISPATCH_LEASES_WIDEST},
+    };
+
+    for (size_t i = 0; i < SL_COUNT(cases); i++) {
+        struct world *w = begin(2, cases[i].inner);
+        struct job *job = jobs_get(w->coord, w->job);
+
+        T_EQ(offers_leases_most(job), cases[i].most);
+        work(w);
+        T_EQ(member_of(w, 0)->lease_most, cases[i].most);
         T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
         world_release(w);
     }

@@ -137,7 +137,7 @@ struct fake_member {
     Sluice__V1__AttendUp *outbox[WORLD_INBOX];
     unsigned outbox_count;
     // worker
-    struct fake_lease leases[2 * DISPATCH_LEASES_MOST];
+    struct fake_lease leases[2 * DISPATCH_LEASES_WIDEST];
     unsigned leases_count;
     uint64_t progress;
     uint64_t opened;               // job that was opened with its layout
