@@ -14,7 +14,8 @@ BIN = pathlib.Path(sys.argv[1])
 CLEAN = {k: v for k, v in os.environ.items() if not k.startswith("SLUICE_")}
 # Options that have no default and take no plain word.
 WORDS = {"after": "a" * 64, "wait-for-coordinator": "1s", "quota": "a:jobs=1",
-         "gpus": "all", "best": "yes", "autotune": "yes", "isa": "base"}
+         "gpus": "all", "best": "yes", "autotune": "yes", "isa": "base",
+         "migrate": "to-etcd"}
 wrong = []
 
 
