@@ -60,12 +60,12 @@ def forgetting(etcd):
 
 
 @row("scale-journal-etcd", unit="MiB", peer="256 MiB", bar=at_most(1), needs=NEEDS,
-     long="a month of cuts")
+     long="a week of cuts")
 def scale_journal_etcd(bench):
-    """etcd's database with the journal of such a job, after such a month."""
+    """etcd's database with the journal of such a job, after a week: it grows no more."""
     with Etcd(members=1, place=PLACE) as etcd, forgetting(etcd):
         url = f"etcd://{etcd.endpoints}/sluice"
-        done = load(bench, 1, 64, 90000, options=("--journal", url))
+        done = load(bench, 1, 64, 20000, options=("--journal", url))
     return [done["bytes"] / MIB], 256
 
 
