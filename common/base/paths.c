@@ -16,8 +16,12 @@
 static enum sl_err paths_add(struct paths *f, const char *path,
                              struct sl_error *err)
 {
+    f->bytes += strlen(path) + 1;
     if (f->count == PATHS_MAX)
         return sl_fail(err, SL_ERANGE, "names more than %d files", PATHS_MAX);
+    if (f->bytes > PATHS_TOTAL)
+        return sl_fail(err, SL_ERANGE, "names paths of over %zu bytes in all",
+                       PATHS_TOTAL);
     if (f->count == f->capacity) {
         size_t capacity = f->capacity == 0 ? 16 : f->capacity * 2;
         char **more = sl_realloc_array(f->path, capacity, sizeof(*more));
@@ -265,10 +269,17 @@ bool paths_is_pattern(const char *path)
     return path != NULL && (strchr(path, '*') != NULL || braces_find(&b, path));
 }
 
-// Lists what a pattern's braces stand for; stars stay.
+// Lists what a pattern's braces stand for; stars stay. Whoever may submit a job
+// may send any pattern, so its length and its braces are bounded first.
 static enum sl_err paths_named(struct paths *out, const char *pattern,
                                struct sl_error *err)
 {
+    unsigned braces = 0;
+
+    for (const char *at = pattern; (at = strchr(at, '{')) != NULL; at++)
+        braces++;
+    if (braces > PATHS_BRACES)
+        return sl_fail(err, SL_ERANGE, "has more than %d braces", PATHS_BRACES);
     return strlen(pattern) < PATHS_BYTES
                ? paths_open_braces(out, pattern, err)
                : sl_fail(err, SL_ERANGE, "is longer than %d bytes",

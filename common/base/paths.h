@@ -13,8 +13,8 @@
 // Memory   paths_release frees; all zeroes is allowed. Paths are copied.
 // Errors   those of roots.h, with the path as the spec has it; SL_EINVAL: '*'
 //          in a folder's name, a range that falls, braces within braces;
-//          SL_ENOENT: no file's name fits; SL_ERANGE: over PATHS_MAX files.
-//          `err` may be NULL.
+//          SL_ENOENT: no file's name fits; SL_ERANGE: over one of the bounds
+//          below. `err` may be NULL.
 #ifndef COMMON_BASE_PATHS_H
 #define COMMON_BASE_PATHS_H
 
@@ -26,10 +26,12 @@
 
 #define PATHS_MAX 65536
 #define PATHS_BYTES 4096
+#define PATHS_TOTAL ((size_t)16 << 20) // bytes of all paths of a pattern
+#define PATHS_BRACES 16                // most '{' in a pattern
 
 struct paths {
     char **path;
-    size_t count, capacity;
+    size_t count, capacity, bytes;
 };
 
 // Returns true if a path may name several files.

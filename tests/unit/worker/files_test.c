@@ -85,7 +85,7 @@ static void refused(const char *pattern, enum sl_err code, const char *why)
 
 TEST(files, what_names_no_files_is_refused_with_words)
 {
-    char *deep = calloc(1, 5000);
+    char *deep = calloc(1, 5000), wide[3100];
 
     T_TRUE(deep != NULL);
     memset(deep, 'a', 4999);
@@ -96,6 +96,9 @@ TEST(files, what_names_no_files_is_refused_with_words)
     refused("{a,{b,c}}", SL_EINVAL, "within braces");
     refused("{0..99999999}", SL_ERANGE, "65536");
     refused("{0..999}{0..999}", SL_ERANGE, "65536");
+    refused("{{{{{{{{{{{{{{{{{1..2}", SL_ERANGE, "more than 16 braces");
+    snprintf(wide, sizeof(wide), "%.3000s{0..9999}", deep);
+    refused(wide, SL_ERANGE, "bytes in all");
     refused(deep, SL_ERANGE, "longer than");
     free(deep);
 }
