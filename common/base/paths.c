@@ -169,8 +169,8 @@ static enum sl_err paths_open_braces(struct paths *f, const char *pattern,
 
 // ---- stars
 
-// Returns true if `name` fits `pattern`, whose only sign is '*'. Goes back to
-// the last star alone: what an earlier one took cannot matter.
+// Returns true if `name` fits `pattern`, where '*' is the only sign. Goes back
+// to the last star alone: what an earlier one took cannot matter.
 static bool paths_fits(const char *pattern, const char *name)
 {
     const char *star = NULL, *back = NULL;

@@ -167,9 +167,9 @@ enum sl_err array_npy_inflated(struct array *out, const char *path,
                                struct inflater *s, uint64_t bytes,
                                struct sl_error *err);
 
-// Reads the header of an npy of n bytes in memory into *a, whose elements begin
-// at `bytes` + *head. SL_ENOTSUP also: several dimensions in Fortran order.
-// Errors do not name a file.
+// Reads the header of an npy of n bytes in memory into *a; the elements
+// begin at `bytes` + *head. SL_ENOTSUP also: several dimensions in Fortran
+// order. Errors do not name a file.
 enum sl_err array_npy_bytes(struct array *a, const uint8_t *bytes, size_t n,
                             size_t *head, struct sl_error *err);
 

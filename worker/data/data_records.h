@@ -5,7 +5,7 @@
 // Threads  records_load: any. The rest: one.
 // Memory   16 bytes for each extent; records_release frees, all zeroes allowed.
 // Units    bytes.
-// Errors   name the file, but records_scan_bytes, whose caller does.
+// Errors   name the file; of records_scan_bytes, records_scan names it.
 // SL_ECORRUPT:
 //          the file ends before what is asked for. Else those of roots.h and
 //          paths.h. `err` may be NULL.

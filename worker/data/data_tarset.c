@@ -459,7 +459,7 @@ static enum sl_err tar_group_end(struct tar_group *g, struct sl_error *err)
     return tarset_add(g->set, g->x, g->label, err);
 }
 
-// Takes a member whose name ends in `ending` into the group.
+// Takes a member with the name's ending `ending` into the group.
 static enum sl_err tar_group_take(struct tar_group *g,
                                   const struct tar_member *m,
                                   const char *ending, struct sl_error *err)
