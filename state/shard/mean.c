@@ -225,25 +225,37 @@ static float mean_factor(double by)
     return fabs(by) <= (double)FLT_MAX ? (float)by : (float)NAN;
 }
 
+// Returns the sum of squares of the next piece of a mean.
+static double mean_piece_squares(struct mean *m, const struct plan_piece *piece)
+{
+    float chunk[CHUNK];
+    double sum = 0;
+    size_t n;
+
+    for (size_t left = (size_t)piece->elements; left > 0; left -= n) {
+        n = (size_t)sl_min(left, CHUNK);
+        mean_take(m, n, chunk);
+        sum += mean_squares(chunk, n);
+    }
+    return sum;
+}
+
 void directions_norms(const struct directions *d, const struct coded *coded,
                       enum wire_type type, const struct sl_slices *payload,
                       double *norms)
 {
-    struct coded_reader reader;
-    float chunk[CHUNK];
+    const struct mean_part part = {.weight = 1};
+    struct mean m = {.parts = &part, // the payload itself
+                     .count = 1,
+                     .elements = SIZE_MAX, // not looked at: pieces say it
+                     .by = 1,
+                     .coded = coded,
+                     .type = type,
+                     .payload = *payload};
 
-    coded_reader_init(&reader, coded, type, payload);
-    for (size_t p = 0; p < d->count; p++) {
-        size_t left = (size_t)d->pieces[p].elements, n;
-        double sum = 0;
-
-        for (; left > 0; left -= n) {
-            n = (size_t)sl_min(left, CHUNK);
-            coded_reader_take(&reader, n, chunk);
-            sum += mean_squares(chunk, n);
-        }
-        norms[p] = sqrt(sum);
-    }
+    mean_begin(&m);
+    for (size_t p = 0; p < d->count; p++)
+        norms[p] = sqrt(mean_piece_squares(&m, &d->pieces[p]));
 }
 
 void directions_sum(struct directions *d, struct mean *m)
@@ -257,19 +269,11 @@ void directions_sum(struct directions *d, struct mean *m)
 
 void directions_mean(struct directions *d, uint64_t samples, struct mean *m)
 {
-    float chunk[CHUNK];
-
     directions_sum(d, m);
     mean_begin(m);
     for (size_t p = 0; p < d->count; p++) {
-        size_t left = (size_t)d->pieces[p].elements, n;
-        double sum = 0;
+        double sum = mean_piece_squares(m, &d->pieces[p]);
 
-        for (; left > 0; left -= n) {
-            n = (size_t)sl_min(left, CHUNK);
-            mean_take(m, n, chunk);
-            sum += mean_squares(chunk, n);
-        }
         if (mean_is_plain(&d->pieces[p]))
             d->by[p] = 1.0f / (float)samples;
         else if (!isfinite(sum))

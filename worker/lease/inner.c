@@ -301,38 +301,62 @@ void inner_merge(const struct inner *in, uint32_t shard, const float *base,
     }
 }
 
-struct fold inner_fold(const struct inner *in, const float *grads)
+// Calls `each` for every run of what is pushed that is no moving statistic.
+static void inner_each_run(const struct inner *in, void *arg,
+                           void (*each)(void *arg, uint64_t first, uint64_t n))
 {
-    struct fold f = {0};
-
     for (uint32_t i = 0; i < in->count; i++)
         for (size_t k = 0; k < in->plans[i].run_count; k++) {
             const struct plan_run *run = &in->plans[i].runs[k];
-            uint64_t first = in->record->shards[i].first + run->first;
 
             if (!run->moving)
-                fold_add(&f, first, grads + first, run->elements);
+                each(arg, in->record->shards[i].first + run->first,
+                     run->elements);
         }
-    return f;
+}
+
+struct inner_folding {
+    struct fold fold;
+    const float *grads;
+};
+
+static void inner_fold_run(void *arg, uint64_t first, uint64_t n)
+{
+    struct inner_folding *f = arg;
+
+    fold_add(&f->fold, first, f->grads + first, n);
+}
+
+struct fold inner_fold(const struct inner *in, const float *grads)
+{
+    struct inner_folding f = {.grads = grads};
+
+    inner_each_run(in, &f, inner_fold_run);
+    return f.fold;
+}
+
+struct inner_scaling {
+    float by;
+    float *grads;
+};
+
+static void inner_scale_run(void *arg, uint64_t first, uint64_t n)
+{
+    const struct inner_scaling *s = arg;
+
+    for (uint64_t i = first; i < first + n; i++)
+        s->grads[i] *= s->by;
 }
 
 bool inner_shorten(const struct inner *in, double norm, double most,
                    float *grads)
 {
-    float by = (float)(most / norm);
+    struct inner_scaling s = {.by = (float)(most / norm), .grads = grads};
 
     if (!in->median || norm < 0)
         return false;
-    if (most <= 0 || norm <= most)
-        return true;
-    for (uint32_t i = 0; i < in->count; i++)
-        for (size_t k = 0; k < in->plans[i].run_count; k++) {
-            const struct plan_run *run = &in->plans[i].runs[k];
-            float *at = grads + in->record->shards[i].first + run->first;
-
-            for (uint64_t e = 0; !run->moving && e < run->elements; e++)
-                at[e] *= by;
-        }
+    if (most > 0 && norm > most)
+        inner_each_run(in, &s, inner_scale_run);
     return true;
 }
 
