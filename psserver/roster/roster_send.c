@@ -254,13 +254,14 @@ struct report {
 
 // Fills in all fields of a report except its counts.
 static void fill_report(struct report *to, const struct hosted *h,
-                        uint64_t incarnation)
+                        const struct shard_brief *brief)
 {
     sluice__v1__shard_report__init(&to->msg);
     to->msg.job = h->spec->job;
     to->msg.shard = h->spec->shard;
     to->msg.job_uid = h->spec->job_uid;
-    to->msg.incarnation = incarnation;
+    to->msg.incarnation = brief->incarnation;
+    to->msg.moments_of = brief->moments_of;
     to->msg.counts = &to->counts.msg;
 }
 
@@ -280,8 +281,7 @@ static size_t fill_reports(struct roster *r, struct pairmap_at *at,
         if (h->brief.incarnation == 0)
             continue; // its figures were never read
         counts_of_brief(&reports[n].counts, &h->brief);
-        fill_report(&reports[n], h, h->brief.incarnation);
-        reports[n].msg.moments_of = h->brief.moments_of;
+        fill_report(&reports[n], h, &h->brief);
         if (h->missed == 0) // the figures are fresh
             table_reports_add(tables, h, &reports[n].msg);
         list[n] = &reports[n].msg;
@@ -314,7 +314,7 @@ void hosted_send_counted(struct hosted *h, uint64_t answers)
     if (shard_once(h->shard, &once) == SL_OK &&
         wire_counted_init(&set, &once.counted) == SL_OK) {
         counts_of_brief(&report.counts, &h->brief);
-        fill_report(&report, h, h->brief.incarnation);
+        fill_report(&report, h, &h->brief);
         report.msg.counted = &set.msg;
         report.msg.answers = answers;
         hosted_send_report(h, &report);
@@ -335,7 +335,7 @@ void hosted_send_last(struct hosted *h)
     shard_brief_each(h->shard, true, &brief, hosted_tables(h));
     if (shard_once(h->shard, &once) == SL_OK &&
         counts_of_once(&report.counts, &once) == SL_OK) {
-        fill_report(&report, h, brief.incarnation);
+        fill_report(&report, h, &brief);
         table_reports_init_one(&tables, h);
         table_reports_add(&tables, h, &report.msg);
         hosted_send_report(h, &report);
