@@ -471,7 +471,7 @@ static void place_anew(struct hosted *h, bool prepare)
 {
     h->prepares = prepare;
     h->failure.text[0] = '\0';
-    load_anew(h);
+    hosted_load_anew(h);
     FAULT("move.loads");
 }
 
