@@ -249,8 +249,10 @@ static enum sl_err build_graph(struct model_build *b)
     if (rc == SL_OK)
         rc = model_find_output(b);
     if (rc == SL_OK && b->m->trainable == 0)
-        return sl_fail(b->err, SL_EINVAL,
-                       "model.layers: nothing to train: no layer has weights");
+        return sl_fail(
+            b->err, SL_EINVAL,
+            "model.layers: nothing to train: no layer has weights, or "
+            "all have trainable: false");
     return rc;
 }
 

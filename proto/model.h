@@ -69,6 +69,7 @@
 // 41 data of format tfrecord
 // 42 data of format webdataset or tar
 // 27 shards that move, which both psservers must know
+// 33 layers that are not trained
 #define MODEL_EDITION 1
 #define MODEL_EDITION_HOLDS 2
 #define MODEL_EDITION_METRICS 3
@@ -96,6 +97,7 @@
 #define MODEL_EDITION_RECORDS 41
 #define MODEL_EDITION_ARCHIVES 42
 #define MODEL_EDITION_MOVES 27
+#define MODEL_EDITION_FROZEN 33
 #define MODEL_INPUTS_OLD 8
 
 enum model_layer {
@@ -162,6 +164,7 @@ struct model_node {
     uint32_t input[MODEL_INPUTS_MAX]; // numbers of nodes before this node
     struct model_shape in;            // shape of input[0]
     struct model_shape out;
+    bool frozen;    // its variables stay as they begin
     uint32_t users; // nodes that read it, and 1 if it is the output
 
     // convolutions and pooling: height, width; dilation and groups are 0 where
@@ -217,7 +220,9 @@ struct model_variable {
     const char *name; // "conv2d/kernel"; owned by the model
     struct model_shape shape;
     enum model_kind kind;
-    double momentum; // MODEL_MOVING
+    // MODEL_MOVING. 1, as a frozen layer's variables have it: it stays,
+    // whatever is pushed
+    double momentum;
     struct model_init init;
     double l1, l2; // factors of its absolute values and squares in the loss
     // keras_shape[i] = shape.dim[keras_order[i]]; the identity has rank 0 in

@@ -9,7 +9,7 @@
 
 #include "proto/field.h"
 
-#define ANY " type name inputs "
+#define ANY " type name inputs trainable "
 #define BIASED ANY " bias_initializer bias_regularizer use_bias activation "
 #define WEIGHTED BIASED " kernel_initializer kernel_regularizer "
 #define WINDOWED " strides padding "
@@ -102,6 +102,12 @@ enum sl_err build_layer(struct model_build *b)
     n->in = b->m->nodes[n->input[0]].out;
     n->out = n->in;
     build_needs(b, kind->edition);
+    n->frozen = b->layer->has_trainable && !b->layer->trainable;
+    if (n->frozen)
+        build_needs(b, MODEL_EDITION_FROZEN);
+    if (n->frozen && b->layer->rows != NULL)
+        return build_fail(b, "has rows of a table, which are always trained: "
+                             "leave 'trainable' out");
     b->line = image_types[n->type] != 0;
     if (b->line)
         rc = begin_line(b);

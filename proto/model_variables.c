@@ -149,6 +149,11 @@ static enum sl_err model_add_variable(struct model_build *b,
         rc = regularize(b, weight, v);
     if (rc != SL_OK)
         return rc;
+    if (b->node->frozen) {
+        v->kind = MODEL_MOVING;
+        v->momentum = 1;
+        v->l1 = v->l2 = 0; // as in Keras
+    }
     v->node = b->at;
     b->node->weight[weight] = b->m->variables_count;
     return model_append_variable(

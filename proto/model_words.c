@@ -34,6 +34,7 @@ unsigned model_edition_known(void)
         MODEL_EDITION_FILES,        MODEL_EDITION_MOMENTS,
         MODEL_EDITION_BESIDE_RINGS, MODEL_EDITION_RECORDS,
         MODEL_EDITION_ARCHIVES,     MODEL_EDITION_MOVES,
+        MODEL_EDITION_FROZEN,
 #define LAYER(code, name, edition, ...) edition,
 #include "proto/layers.def"
 #define OPTIMIZER(code, name, edition, ...) edition,

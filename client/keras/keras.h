@@ -5,7 +5,7 @@
 // a nested model's layers are then called "inner.dense". What our layers
 // compute is said in their words; everything else is refused: classes and
 // arguments that are not known, custom objects, code, a layer that is called
-// twice, frozen variables. A variable of the job is called as
+// twice. A variable of the job is called as
 // `<layer>/<weight>`, so that python/sluice/keras_weights.py finds it again.
 //
 // Threads  any.

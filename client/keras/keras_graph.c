@@ -74,7 +74,8 @@ static enum sl_err keras_graph_add_node(struct keras_graph *g,
     n = &g->nodes[g->count];
     *n = (struct keras_node){.name = clean_name(prefix, keras_name(layer)),
                              .class_name = keras_class(layer),
-                             .config = keras_config(layer)};
+                             .config = keras_config(layer),
+                             .frozen = g->frozen > 0};
     if (n->name == NULL)
         return keras_graph_no_memory(g);
     g->count++;
@@ -373,14 +374,14 @@ static enum sl_err add_model(struct keras_graph *g, const json_t *model,
 {
     const json_t *trainable = json_object_get(keras_config(model), "trainable");
 
-    if (json_is_false(trainable))
-        return keras_refuse(
-            g, keras_name(model) != NULL ? keras_name(model) : "model",
-            keras_str(model, "class_name"),
-            "has trainable: false; all variables of a job are trained");
-    if (strcmp(keras_str(model, "class_name"), "Sequential") == 0)
-        return add_sequential(g, model, prefix, from, to, depth);
-    return add_functional(g, model, prefix, from, to, depth);
+    enum sl_err rc;
+
+    g->frozen += json_is_false(trainable);
+    rc = strcmp(keras_str(model, "class_name"), "Sequential") == 0
+             ? add_sequential(g, model, prefix, from, to, depth)
+             : add_functional(g, model, prefix, from, to, depth);
+    g->frozen -= json_is_false(trainable);
+    return rc;
 }
 
 // The shape that a model or layer says of its input, or NULL.

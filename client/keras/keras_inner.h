@@ -30,6 +30,7 @@ struct keras_node {
     // Called with one number beside its tensor, or before it: x + 3, 1 - x.
     bool numbered, number_first;
     double number;
+    bool frozen; // a model around it is not trainable
 };
 
 // The layers of all models in the file, each after its inputs.
@@ -37,6 +38,7 @@ struct keras_graph {
     struct keras_node *nodes; // owned
     uint32_t count, cap;
     uint32_t called; // layers and models seen
+    uint32_t frozen; // models around the layer at hand that are not trainable
     size_t edges;
     uint32_t output;       // node
     const json_t *shape;   // input's shape, with the batch's axis; borrowed

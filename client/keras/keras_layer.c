@@ -355,22 +355,23 @@ static const struct keras_rule *keras_find_rule(const struct keras_rule *rules,
     return NULL;
 }
 
+static enum sl_err keras_freeze(struct keras_take *t)
+{
+    return json_object_set_new(t->to, "trainable", json_false()) == 0
+               ? SL_OK
+               : sl_no_memory(t->g->err);
+}
+
 static enum sl_err keras_layer_take_key(struct keras_take *t,
                                         const struct keras_layer_class *known,
                                         const char *key, const json_t *value)
 {
-    static const struct keras_rule trained = {"trainable", take_only, NULL,
-                                              "true"};
     const struct keras_rule *r = keras_find_rule(known->rules, key);
 
     if (r == NULL)
         r = keras_find_rule(common, key);
-    if (strcmp(key, "trainable") == 0) {
-        if (known->weights && json_is_false(value))
-            return take_refuse(t, &trained, value,
-                               "all variables of a job are trained");
-        return SL_OK;
-    }
+    if (strcmp(key, "trainable") == 0)
+        return known->weights && json_is_false(value) ? keras_freeze(t) : SL_OK;
     if (r != NULL)
         return r->take(t, r, keras_plain(value));
     // An unknown argument of a newer Keras is off if it is null or false.
@@ -398,6 +399,8 @@ enum sl_err keras_layer(json_t **out, struct keras_graph *g,
         if (rc == SL_OK)
             rc = keras_layer_take_key(&t, known, key, value);
     }
+    if (rc == SL_OK && node->frozen && known->weights)
+        rc = keras_freeze(&t);
     if (rc == SL_OK && known->finish != NULL)
         rc = known->finish(&t);
     if (rc == SL_OK && node->causal && known->finish != finish_attention)

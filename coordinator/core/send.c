@@ -117,7 +117,8 @@ static enum sl_err parts_keep_nothing(struct shard_parts *p)
         return SL_ENOMEM;
     for (size_t i = 0; i < p->pieces_count; i++) {
         p->copies[i] = *p->variables[i];
-        p->copies[i].momentum = 0;
+        if (p->copies[i].momentum < 1) // else it stays
+            p->copies[i].momentum = 0;
         p->variables[i] = &p->copies[i];
     }
     return SL_OK;

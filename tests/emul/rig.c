@@ -260,7 +260,7 @@ static void apply(struct rig *r, uint32_t range)
 
             if (at < s->first || at >= s->first + s->count)
                 continue;
-            if (v->kind == MODEL_MOVING)
+            if (v->kind == MODEL_MOVING && v->momentum < 1)
                 r->step.params[at] = r->step.grads[at];
             else
                 r->step.params[at] -= 0.2f * r->step.grads[at];

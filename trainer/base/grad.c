@@ -28,7 +28,7 @@ static void scale_statistics(float *g, const struct model *model,
 
 static double grad_mean_factor(double momentum, uint32_t n)
 {
-    return (1 - momentum) / (1 - pow(momentum, n));
+    return momentum < 1 ? (1 - momentum) / (1 - pow(momentum, n)) : 1;
 }
 
 static double grad_kept_factor(double momentum, uint32_t n)

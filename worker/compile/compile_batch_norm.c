@@ -2,12 +2,19 @@
 // worker/compile/compile_batch_norm.c -- batch normalization.
 #include "worker/compile/compile_build.h"
 
+// Returns true if the layer normalizes by the statistics of the batch.
+static bool batch_norm_learns(const struct build *b, uint32_t i)
+{
+    return b->o->train && !b->model->nodes[i].frozen;
+}
+
 // Returns where the statistics of the batch are written. In training they are
-// pushed for the moving ones, so they go where gradients would.
+// pushed for the moving ones, so they go where gradients would. A frozen layer
+// reads those that it has.
 static uint32_t batch_norm_statistic(struct build *b, uint32_t i,
                                      enum model_weight w)
 {
-    return b->o->train
+    return batch_norm_learns(b, i)
                ? compile_grad(b, i, w)
                : compile_weight(b, &b->model->nodes[i], w, PROGRAM_PARAMS);
 }
@@ -24,12 +31,13 @@ static void batch_norm_forward(struct build *b, uint32_t i)
     unsigned nd = compile_dims(b, &node->in, dim);
     struct kern_desc d;
     uint32_t y = compile_tensor(b, compile_bytes(b, &node->out));
+    bool learns = batch_norm_learns(b, i);
 
     b->value[i] = y;
-    kern_desc_norm(&d, b->o->train ? KERN_BN_FWD : KERN_BN_INFER, nd, dim,
+    kern_desc_norm(&d, learns ? KERN_BN_FWD : KERN_BN_INFER, nd, dim,
                    (float)node->epsilon, 0);
     compile_type(b, &d, b->t);
-    if (b->o->train) {
+    if (learns) {
         compile_emit(b, i, &d,
                      (struct build_ref[]){WHOLE(x), WHOLE(gamma), WHOLE(beta),
                                           WHOLE(y), WHOLE(mean), WHOLE(var)});
@@ -58,6 +66,26 @@ static void batch_norm_grad_home(struct build *b, uint32_t i,
 {
     if (b->model->nodes[i].weight[w] != MODEL_NONE)
         compile_grad_home(b, i, w, t, KERN_F32);
+}
+
+// The way back of an affine map: the same without what it adds.
+static void batch_norm_frozen_backward(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    int64_t c = compile_channels(&node->in);
+    struct compile_affine a = {
+        .gamma = compile_scale_or_center(b, node, MODEL_GAMMA),
+        .beta = NO_TENSOR,
+        .mean = NO_TENSOR,
+        .var = batch_norm_statistic(b, i, MODEL_MOVING_VARIANCE),
+        .epsilon = (float)node->epsilon,
+        .channels = c,
+        .rows = (int64_t)(b->o->batch * model_shape_elements(&node->in)) / c};
+
+    if (!compile_wants_grad(b, node, 0))
+        return;
+    compile_affine(b, i, &a, b->grad[i], b->grad[i]);
+    compile_pass(b, node->input[0], b->grad[i], true);
 }
 
 static void batch_norm_backward(struct build *b, uint32_t i)
@@ -96,5 +124,13 @@ static void batch_norm_backward(struct build *b, uint32_t i)
         compile_pass(b, node->input[0], dy, true);
 }
 
+static void batch_norm_any_backward(struct build *b, uint32_t i)
+{
+    if (b->model->nodes[i].frozen)
+        batch_norm_frozen_backward(b, i);
+    else
+        batch_norm_backward(b, i);
+}
+
 const struct compile_layer compile_batch_norm = {
-    .forward = batch_norm_forward, .backward = batch_norm_backward};
+    .forward = batch_norm_forward, .backward = batch_norm_any_backward};

@@ -294,8 +294,8 @@ void compile_scale(struct build *b, uint32_t node, uint32_t x, float a);
 // dimensions but the channels, and brings it home (compile_grad_home). The node
 // has a bias.
 void compile_bias_grad(struct build *b, uint32_t i);
-// Returns true if node i has a bias, the gradient of which no other layer has
-// computed.
+// Returns true if node i has a bias that is trained, the gradient of which no
+// other layer has computed.
 bool compile_wants_bias_grad(const struct build *b, uint32_t i);
 // Returns true if the op that computes the kernel's gradient should compute the
 // bias's too: node i wants one, and the backend computes `with`, both, at least
@@ -318,9 +318,9 @@ void compile_bias_home(struct build *b, uint32_t conv, uint32_t db);
 // Computes the gradients of kernel `w` of node i and, except for
 // MODEL_DEPTHWISE_KERNEL, of its bias, and brings them home. `with` describes
 // one op for both; if the backend is worse at that, or if `with` has no output
-// for the bias, `without` and a sum are used. Both ops read `first` and
-// `second`, and write the kernel's gradient, `with` the bias's as well; both
-// get their dtypes here.
+// for the bias, `without` and a sum are used. A frozen layer gets none. Both
+// ops read `first` and `second`, and write the kernel's gradient, `with` the
+// bias's as well; both get their dtypes here.
 void compile_weight_grads(struct build *b, uint32_t i, enum model_weight w,
                           struct kern_desc *with, struct kern_desc *without,
                           struct build_ref first, struct build_ref second);
@@ -369,7 +369,8 @@ struct compile_affine {
 void compile_affine(struct build *b, uint32_t i, const struct compile_affine *a,
                     uint32_t x, uint32_t y);
 // Computes the gradient of the vector `w` of node i, the sum of the rows of x
-// [rows, channels], and brings it home. Does nothing if the node has no `w`.
+// [rows, channels], and brings it home. Does nothing if the node has no `w`, or
+// is frozen.
 void compile_sum_rows(struct build *b, uint32_t i, enum model_weight w,
                       int64_t rows, int64_t channels, uint32_t x);
 

@@ -245,7 +245,7 @@ static void dense_backward(struct build *b, uint32_t i)
 
     kern_desc_matmul(&with, m.units, m.k, m.rows, true, false, KERN_BGRAD);
     kern_desc_matmul(&without, m.units, m.k, m.rows, true, false, 0);
-    if (m.part < m.units)
+    if (m.part < m.units && !b->model->nodes[i].frozen)
         dense_grads_in_parts(b, i, &m, &with, &without);
     else
         compile_weight_grads(b, i, MODEL_KERNEL, &with, &without, WHOLE(dy),

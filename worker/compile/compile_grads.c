@@ -84,7 +84,7 @@ void compile_bias_grad(struct build *b, uint32_t i)
 bool compile_wants_bias_grad(const struct build *b, uint32_t i)
 {
     return b->model->nodes[i].weight[MODEL_BIAS] != MODEL_NONE &&
-           !b->bias_done[i];
+           !b->model->nodes[i].frozen && !b->bias_done[i];
 }
 
 bool compile_fuses_bias(struct build *b, uint32_t i,
@@ -103,6 +103,8 @@ void compile_weight_grads(struct build *b, uint32_t i, enum model_weight w,
     enum kern_dtype given;
     uint32_t dw, db;
 
+    if (b->model->nodes[i].frozen)
+        return;
     compile_type(b, with, b->t);
     compile_type(b, without, b->t);
     given = compile_grad_dtype(b, with, without);
@@ -214,6 +216,8 @@ void compile_project_grads(struct build *b, uint32_t i,
     enum kern_dtype given;
     uint32_t dw, db = NO_TENSOR;
 
+    if (b->model->nodes[i].frozen)
+        return;
     kern_desc_matmul(&with, p->units, p->k, p->rows, true, false, KERN_BGRAD);
     kern_desc_matmul(&without, p->units, p->k, p->rows, true, false, 0);
     compile_type(b, &with, b->t);

@@ -140,8 +140,31 @@ void compile_forward(struct build *b)
     }
 }
 
+// Writes the gradients of variables that are not trained: zeroes, before all
+// else.
+static void fill_frozen(struct build *b)
+{
+    const struct model *m = b->model;
+
+    for (uint32_t i = 0; i < m->variables_count; i++) {
+        const struct model_variable *v = &m->variables[i];
+        struct kern_shape all =
+            kern_shape(KERN_F32, 1, (int64_t[]){(int64_t)v->elements});
+        struct kern_desc d;
+
+        if (!m->nodes[v->node].frozen)
+            continue;
+        kern_desc_fill(&d, &all, 0);
+        compile_emit(b, v->node, &d,
+                     (struct build_ref[]){WHOLE(compile_at(
+                         b, PROGRAM_GRADS, (size_t)v->first * b->real,
+                         (size_t)v->elements * b->real))});
+    }
+}
+
 void compile_backward(struct build *b)
 {
+    fill_frozen(b);
     for (uint32_t i = b->model->nodes_count; i-- > 1 && b->rc == SL_OK;) {
         if (b->grad[i] == NO_TENSOR || !b->needs_grad[i])
             continue;

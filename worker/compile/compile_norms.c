@@ -41,7 +41,7 @@ void compile_sum_rows(struct build *b, uint32_t i, enum model_weight w,
     struct kern_desc d;
     uint32_t sum;
 
-    if (b->model->nodes[i].weight[w] == MODEL_NONE)
+    if (b->model->nodes[i].weight[w] == MODEL_NONE || b->model->nodes[i].frozen)
         return;
     sum = compile_grad(b, i, w);
     kern_desc_reduce(&d, 2, (int64_t[]){rows, channels}, 0);
@@ -185,7 +185,7 @@ static void group_norm_grads(struct build *b, uint32_t i,
     uint32_t dy = b->grad[i], product;
 
     compile_sum_rows(b, i, MODEL_BETA, a->rows, a->channels, dy);
-    if (node->weight[MODEL_GAMMA] == MODEL_NONE)
+    if (node->weight[MODEL_GAMMA] == MODEL_NONE || node->frozen)
         return;
     product = compile_tensor(b, compile_bytes(b, &node->in));
     compile_combine(b, i, KERN_MUL, (uint32_t[]){dy, *group_kept(b, i, NORMAL)},

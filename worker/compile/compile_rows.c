@@ -33,7 +33,7 @@ static void layer_norm_sum_rows(struct build *b, uint32_t i,
     struct kern_desc d;
     uint32_t sum;
 
-    if (node->weight[w] == MODEL_NONE)
+    if (node->weight[w] == MODEL_NONE || node->frozen)
         return;
     sum = compile_grad(b, i, w);
     kern_desc_reduce(&d, nd, dim, 0);

@@ -45,7 +45,8 @@
     X(line)                                                                    \
     X(drawn)                                                                   \
     X(composed)                                                                \
-    X(numbers)
+    X(numbers)                                                                 \
+    X(frozen)
 
 // A file of the corpus; the path lives until the next call.
 static inline const char *corpus_read(struct buf *out, const char *name)

@@ -278,8 +278,6 @@ TEST(keras, models_that_keras_wrote_are_refused_by_name)
         {"two_outputs", "the model has 2 outputs"},
         {"unknown", "layer 'memory' (LSTM) is of a class that is not known: a "
                     "program of yours can train it"},
-        {"frozen", "layer 'd' (Dense) has trainable: false"},
-        {"frozen_model", "trainable: false; all variables of a job"},
         {"constraint", "layer 'd' (Dense) has kernel_constraint"},
         {"initializer", "layer 'd' (Dense) has kernel_initializer"},
         {"channels_first", "layer 'c' (Conv2D) has data_format"},

@@ -67,6 +67,9 @@ static const struct wrong {
      "layer 'dense': unknown initializer with arguments 'orthogonal(1)'; known "
      "are constant, random_normal, random_uniform, truncated_normal, "
      "variance_scaling"},
+    {"[4]", "{'type':'dense','units':1,'trainable':false}",
+     "model.layers: nothing to train: no layer has weights, or all have "
+     "trainable: false"},
     {"[4]", "{'type':'dense','units':1,'kernel_initializer':'he_norml'}",
      "layer 'dense': unknown initializer 'he_norml'; did you mean 'he_normal'? "
      "known are zeros, ones, random_normal, random_uniform, truncated_normal, "
@@ -339,7 +342,8 @@ static const struct wrong {
     {"[4]", "{'type':'relu','name':'a b'}",
      "model.layers[0].name: wants 1 to 150 letters, digits or any of _-."},
     {"[4]", "{'type':'relu'}",
-     "model.layers: nothing to train: no layer has weights"},
+     "model.layers: nothing to train: no layer has weights, or all "
+     "have trainable: false"},
     {"[]", "{'type':'relu'}",
      "model.input_shape: wants the 1 to 4 axes of one sample, e.g. [28, 28, "
      "1], got 0"},

@@ -382,6 +382,27 @@ TEST(compile, gradient_of_composed)
     check_gradient(NET_PRODUCTS, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 4);
 }
 
+// What is not trained has no gradient, which no op computes, and no penalty.
+TEST(compile, gradient_of_frozen)
+{
+    struct compile_options o =
+        options(SPEC_LOSS_MEAN_SQUARED_ERROR, false, true, 3, true);
+    struct net n;
+
+    check_gradient_as(NET_FROZEN, &o);
+    o.add = true;
+    o.part_bytes = NET_WIDE_PART;
+    net_open_as(&n, "cpu", NET_FROZEN, &o);
+    for (uint32_t i = 0; i < n.p->count; i++)
+        T_TRUE(n.p->ops[i].op != KERN_PENALTY &&
+               n.p->ops[i].op != KERN_BN_BWD &&
+               (n.p->ops[i].op != KERN_CONV_WGRAD || n.p->ops[i].node == 1));
+    T_OK(program_run(n.p, &n.io, 0, n.p->count, t_err()));
+    for (size_t i = 0; i < n.elements; i++)
+        T_TRUE(!is_moving(&n, i) || get(&n, n.io.grads, i) == 0);
+    net_close(&n);
+}
+
 TEST(compile, gradient_of_tokens)
 {
     check_gradient(NET_TOKENS, SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true,
@@ -904,6 +925,7 @@ TEST(compile, cpu_is_ref)
     check_backends(NET_FEATURES, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_LINE, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_COMPOSED, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
+    check_backends(NET_FROZEN, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_PRODUCTS, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_MLP, SPEC_LOSS_MEAN_ABSOLUTE_ERROR, false, 33);
 }
@@ -1308,7 +1330,8 @@ TEST(compile, gradients_in_16_bits)
 TEST(compile, gradients_of_composed_layers_in_16_bits)
 {
     static const char *const backends[] = {"ref", "cpu"};
-    static const char *const nets[] = {NET_LINE, NET_COMPOSED, NET_PRODUCTS};
+    static const char *const nets[] = {NET_LINE, NET_COMPOSED, NET_PRODUCTS,
+                                       NET_FROZEN};
 
     for (size_t b = 0; b < SL_COUNT(backends); b++) {
         for (size_t i = 0; i < SL_COUNT(nets); i++) {

@@ -388,4 +388,32 @@ static inline struct model *t_model(const char *text)
     "{'type': 'concatenate', 'name': 'zz', 'inputs': ['o5', 'j', 'jj']},"      \
     "{'type': 'dense', 'name': 'o', 'units': 10}]}"
 
+// Layers that are not trained, between two that are.
+#define NET_FROZEN                                                             \
+    "{'input_shape': [7, 6, 2], 'layers': ["                                   \
+    "{'type': 'conv2d', 'name': 'a', 'filters': 4, 'kernel_size': 2,"          \
+    " 'activation': 'tanh'},"                                                  \
+    "{'type': 'conv2d', 'name': 'b', 'filters': 4, 'kernel_size': 2,"          \
+    " 'activation': 'relu', 'trainable': false},"                              \
+    "{'type': 'batch_normalization', 'name': 'n', 'trainable': false},"        \
+    "{'type': 'separable_conv2d', 'name': 's', 'filters': 4, 'kernel_size': "  \
+    "2,"                                                                       \
+    " 'trainable': false},"                                                    \
+    "{'type': 'group_normalization', 'name': 'g', 'groups': 2,"                \
+    " 'trainable': false},"                                                    \
+    "{'type': 'prelu', 'name': 'p', 'shared_axes': [1, 2], 'trainable': "      \
+    "false},"                                                                  \
+    "{'type': 'conv2d_transpose', 'name': 't', 'filters': 4, 'kernel_size': "  \
+    "2,"                                                                       \
+    " 'trainable': false},"                                                    \
+    "{'type': 'reshape', 'name': 'r', 'target_shape': [-1, 4]},"               \
+    "{'type': 'layer_normalization', 'name': 'l', 'trainable': false},"        \
+    "{'type': 'multi_head_attention', 'name': 'm', 'num_heads': 2,"            \
+    " 'key_dim': 2, 'trainable': false},"                                      \
+    "{'type': 'cross', 'name': 'x', 'trainable': false},"                      \
+    "{'type': 'dense', 'name': 'd', 'units': 200, 'trainable': false,"         \
+    " 'kernel_regularizer': {'l2': 0.5}},"                                     \
+    "{'type': 'flatten', 'name': 'f'},"                                        \
+    "{'type': 'dense', 'name': 'o', 'units': 10}]}"
+
 #endif

@@ -287,6 +287,25 @@ TEST(grad, statistics_of_several_micro_batches)
     model_free(m);
 }
 
+// A frozen variable is a statistic that nothing moves; the factor of several
+// micro-batches has no value for it.
+TEST(grad, frozen_variables_are_sent_as_they_are)
+{
+    struct model *m = t_model("{'input_shape': [2], 'layers': [{'type': "
+                              "'batch_normalization', 'trainable': false}, "
+                              "{'type': 'dense', 'units': 1}]}");
+    float g[11] = {0};
+
+    T_EQ(m->elements, 11);
+    T_EQ(m->trainable, 3);
+    T_NEAR(m->variables[0].momentum, 1, 0);
+    grad_statistics(g, m, 0, 11, 3);
+    grad_statistics_share(g, m, 0, 11, 2);
+    for (int i = 0; i < 11; i++)
+        T_NEAR((double)g[i], 0, 0);
+    model_free(m);
+}
+
 // Two members of a group had micro-batches 1 to 2 and 3 to 4: their shares add
 // up to what one worker would have had of all four.
 TEST(grad, statistics_of_shares_add_up)

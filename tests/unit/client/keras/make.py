@@ -316,6 +316,18 @@ def numbers(k):
     return k.Model(x, k.layers.Dense(2)(y))
 
 
+def frozen(k):
+    """What transfer learning is: a base that stays, and a head that is trained."""
+    l = k.layers
+    base = k.Sequential([k.Input((6, 6, 2)), l.Conv2D(4, 3, activation="relu", name="c"),
+                         l.BatchNormalization(name="n"), l.Dropout(0.5)], name="base")
+    base.trainable = False
+    m = k.Sequential([k.Input((6, 6, 2)), base, l.GlobalAveragePooling2D(),
+                      l.Dense(4, activation="tanh", name="kept"), l.Dense(2, name="head")])
+    m.get_layer("kept").trainable = False
+    return m
+
+
 def composed(k):
     l = k.layers
     x = k.Input((7, 6, 3))
@@ -362,7 +374,7 @@ MODELS = {mlp: 0, mlp_built: 0, initializers: 0, lenet: 0, pools: 0, norms: 0, r
           activations: 0, nested: 0, nested_sequential: 0, branches: 0, first_layer: 0,
           sums: 0, deep: 0, names: 0, mixed: 0, padding: 0, shapes: 0, joins: 0,
           extremes: 0, mobile: 0, dilated: 0, more_activations: 0, rare_activations: 0,
-          transformer: 0, embedding: 11, regularized: 0, line: 0, drawn: 0, composed: 0, numbers: 0}
+          transformer: 0, embedding: 11, regularized: 0, line: 0, drawn: 0, composed: 0, numbers: 0, frozen: 0}
 
 
 # ---- what cannot be imported
@@ -405,18 +417,6 @@ def registered(k):
     return k.Sequential([k.Input((3,)), Dense(2, name="d")])
 
 
-def frozen(k):
-    m = dense(k)
-    m.layers[-1].trainable = False
-    return m
-
-
-def frozen_model(k):
-    inner = k.Sequential([k.Input((3,)), k.layers.Dense(2)], name="base")
-    inner.trainable = False
-    return k.Sequential([k.Input((3,)), inner, k.layers.Dense(2)])
-
-
 def in_training(k):
     x = k.Input((3,))
     return k.Model(x, k.layers.Dense(2)(k.layers.Dropout(0.5, name="drop")(x, training=True)))
@@ -433,7 +433,7 @@ def by_a_tensor(k):
 REFUSED = {
     "by_a_tensor": by_a_tensor,
     "shared": shared, "two_inputs": two_inputs, "two_outputs": two_outputs, "custom": custom,
-    "registered": registered, "frozen": frozen, "frozen_model": frozen_model, "in_training": in_training,
+    "registered": registered, "in_training": in_training,
     "lambda": lambda k: dense(k, k.layers.Lambda(DOUBLE, name="times")),
     "unknown": lambda k: k.Sequential([k.Input((3, 3)), k.layers.LSTM(2, name="memory")]),
     "constraint": lambda k: dense(k, kernel_constraint="max_norm"),
