@@ -69,7 +69,7 @@ enum sl_err model_initializer(struct model_init *out, const char *name,
                               double fan_in, double fan_out, const char *where,
                               struct sl_error *err);
 
-// ---- model_layers.c
+// ---- model_kinds.c
 
 // Checks which fields the layer at hand (b->layer) has, and fills its node and
 // its variables. SL_EINVAL names the layer; SL_ENOMEM.
