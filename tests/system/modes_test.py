@@ -6,6 +6,9 @@ By hand, some minutes: fashion_net_learns_in_each_mode, which trains
 examples/fashion-cnn.yaml with two workers in each mode."""
 import sys
 
+import numpy
+from safetensors.numpy import load_file, save_file
+
 from cluster import (Cluster, check, check_counts, fashion_source, main, mlp_job)
 from precision_test import EXAMPLE
 
@@ -54,6 +57,43 @@ def fashion_net_learns_in_each_mode():
     check(not low, f"below {ACCURACY} after five epochs: {low}")
 
 
+LOCAL = {"batch": UPDATE, "contributions": 2, "inner": {"steps": 5, "up": "int8"}}
+
+
+def frozen_layers_stay_as_they_began():
+    """To the bit, beside others that are trained, with micro-batches, too."""
+    for mode, train in [*MODES.items(), ("local", LOCAL),
+                        ("sync", {**MODES["sync"], "accumulate": 3})]:
+        with Bed() as c:
+            spec = mlp_job("frozen", samples=1920, epochs=1)
+            spec["model"]["layers"][1] = {"type": "dense", "units": 64, "name": "kept",
+                                          "activation": "relu", "trainable": False,
+                                          "bias_initializer": "constant(0.1)"}
+            spec["model"]["layers"].insert(2, {"type": "batch_normalization", "name": "norm",
+                                               "trainable": False})
+            spec["train"] = {"mode": mode, "epochs": 1,
+                             **{k: {"size": 2} if k == "group" else v
+                                for k, v in train.items()}}
+            first = c.dir / "first.safetensors"
+            draw = numpy.random.default_rng(2)
+            values = {"kept/kernel": draw.normal(0, 0.05, (784, 64)),
+                      "kept/bias": draw.normal(0, 0.05, 64),
+                      "norm/gamma": draw.normal(1, 0.1, 64),
+                      "norm/beta": draw.normal(0, 0.1, 64),
+                      "norm/moving_mean": draw.normal(0, 0.1, 64),
+                      "norm/moving_variance": draw.uniform(0.5, 2, 64),
+                      "dense/kernel": draw.normal(0, 0.1, (64, 10)),
+                      "dense/bias": numpy.zeros(10)}
+            save_file({k: v.astype("f4") for k, v in values.items()}, str(first))
+            job = c.submit(spec, "--weights", first)
+            check_counts(c.wait_state(job))
+            c.run("export", job, "--to", c.dir / "last.safetensors")
+            last = load_file(str(c.dir / "last.safetensors"))
+            for name, value in values.items():
+                same = numpy.array_equal(last[name], value.astype("f4"))
+                check(same == ("dense" not in name), f"{mode}: {name} moved, or did not")
+
+
 def curve(mode, points, workers, train):
     """The loss over all samples after so many epochs of 20 updates each."""
     with Bed(workers) as c:
@@ -89,4 +129,5 @@ def the_loss_falls_as_in_one_process():
 
 
 if __name__ == "__main__":
-    main([the_loss_falls_as_in_one_process, fashion_net_learns_in_each_mode])
+    main([the_loss_falls_as_in_one_process, frozen_layers_stay_as_they_began,
+          fashion_net_learns_in_each_mode])
