@@ -41,6 +41,13 @@ class Bed(Cluster):
         self.job = self.submit({**spec, "placement": placement})
         wait_for("a cut", lambda: int(self.status(self.job)["cuts"]) > 0)
 
+    def busy(self):
+        """A job that is far from its end; the ones before have finished, and each is exact."""
+        now = self.status(self.job)
+        if int(now["steps_counted"]) > int(now["steps_asked"]) / 2:
+            self.finish()
+            self.begin()
+
     def lies(self):
         """{psserver: how many shards of the job}."""
         where = [s["psserver"] for s in self.status(self.job)["shards"]]
@@ -121,13 +128,13 @@ def each_dies_in_the_middle_and_each_sample_counts_once():
                                             capture_output=True).stdout:
         print("no build with faults: nobody is killed", flush=True)
         return
-    with Bed(epochs=3000) as c:
+    with Bed(epochs=2 * EPOCHS) as c:
         c.begin()
         for victim, point in dice.sample(POINTS, len(POINTS)):
             began = time.monotonic()
+            c.busy()
             dies_at(c, victim, point)
             print(f"{victim} {point} ({time.monotonic() - began:.1f} s)", flush=True)
-        check_equal(c.status(c.job)["state"], "running", "state")
         c.finish()
 
 

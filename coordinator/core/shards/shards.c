@@ -362,8 +362,8 @@ static bool shows_more(const struct job *job, const Sluice__V1__ShardHello *h)
 {
     uint64_t newest = job->shards.evidence.shard[h->shard].incarnation;
 
-    return !job->behind.paused &&
-           (h->live_incarnation > newest || h->loaded->incarnation > newest);
+    return !job->behind.paused && (h->live_incarnation > newest ||
+                                   wire_tag_of(h->loaded).incarnation > newest);
 }
 
 struct job *shards_hello(struct coord *c, struct member *m,
