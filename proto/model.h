@@ -62,14 +62,16 @@
 //    workers must
 // 23 tables alone: shards without variables, which psservers must know as well
 // 24 train.fragments and train.overlap
-// 31 initializers with arguments
-// 40 data of several files behind one name
-// 26 train.inner.moments store, which psservers must know as well
 // 25 tables in mode allreduce, of which psservers must know as well
-// 41 data of format tfrecord
-// 42 data of format webdataset or tar
+// 26 train.inner.moments store, which psservers must know as well
 // 27 shards that move, which both psservers must know
-// 33 layers that are not trained
+// 28 layers of one axis
+// 29 initializers with arguments
+// 30 layers that are made of the ops of others
+// 31 layers that are not trained
+// 32 data of several files behind one name
+// 33 data of format tfrecord
+// 34 data of format webdataset or tar
 #define MODEL_EDITION 1
 #define MODEL_EDITION_HOLDS 2
 #define MODEL_EDITION_METRICS 3
@@ -90,14 +92,14 @@
 #define MODEL_EDITION_AVERAGES 22
 #define MODEL_EDITION_BESIDE 23
 #define MODEL_EDITION_FRAGMENTS 24
-#define MODEL_EDITION_FORMED 31
-#define MODEL_EDITION_FILES 40
-#define MODEL_EDITION_MOMENTS 26
 #define MODEL_EDITION_BESIDE_RINGS 25
-#define MODEL_EDITION_RECORDS 41
-#define MODEL_EDITION_ARCHIVES 42
+#define MODEL_EDITION_MOMENTS 26
 #define MODEL_EDITION_MOVES 27
-#define MODEL_EDITION_FROZEN 33
+#define MODEL_EDITION_FORMED 29
+#define MODEL_EDITION_FROZEN 31
+#define MODEL_EDITION_FILES 32
+#define MODEL_EDITION_RECORDS 33
+#define MODEL_EDITION_ARCHIVES 34
 #define MODEL_INPUTS_OLD 8
 
 enum model_layer {

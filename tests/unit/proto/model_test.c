@@ -477,7 +477,7 @@ TEST(model, initializers_as_keras_scales_them)
                  cases[i].name);
         m = make(text);
         T_EQ(m->variables[0].init.kind, cases[i].kind);
-        T_EQ(m->edition, strchr(cases[i].name, '(') ? 31 : 0);
+        T_EQ(m->edition, strchr(cases[i].name, '(') ? MODEL_EDITION_FORMED : 0);
         T_NEAR(m->variables[0].init.a, cases[i].a, 1e-8);
         T_NEAR(m->variables[0].init.b, cases[i].b, 1e-8);
         model_free(m);

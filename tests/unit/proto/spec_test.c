@@ -104,14 +104,14 @@ TEST(spec, several_files_are_for_members_that_know_patterns)
         unsigned edition;
     } cases[] = {
         {"'csv','label_column':'y','x':'a.csv'", 0},
-        {"'csv','label_column':'y','x':'a-*.csv'", 40},
-        {"'csv','label_column':'y','x':'{1..2}'", 40},
+        {"'csv','label_column':'y','x':'a-*.csv'", MODEL_EDITION_FILES},
+        {"'csv','label_column':'y','x':'{1..2}'", MODEL_EDITION_FILES},
         {"'csv','label_column':'y','x':'{1}'", 0},
         {"'tfrecord','x':'a','features':{'x':{'key':'a'},'label':{'key':'y'}}",
-         41},
-        {"'webdataset','x':'a.tar'", 42},
-        {"'webdataset','x':'a','features':{'x':{}}", 42},
-        {"'tar','x':'a.tar'", 42},
+         MODEL_EDITION_RECORDS},
+        {"'webdataset','x':'a.tar'", MODEL_EDITION_ARCHIVES},
+        {"'webdataset','x':'a','features':{'x':{}}", MODEL_EDITION_ARCHIVES},
+        {"'tar','x':'a.tar'", MODEL_EDITION_ARCHIVES},
     };
 
     for (unsigned i = 0; i < SL_COUNT(cases); i++) {
