@@ -78,7 +78,7 @@ struct hosted {
     const struct snapping *snapping; // snapshot being written, or NULL
     bool wanted;                     // another snapshot is asked for
     uint64_t wanted_incarnation, wanted_request;
-    bool wanted_last;     // that one is the last here (M1)
+    bool wanted_last; // that one is the last here (M1)
     // Beside a ring: the request for a snapshot after round `later_round`; 0:
     // none.
     uint64_t later_round, later_request;

@@ -65,6 +65,7 @@ struct input {
     pthread_mutex_t lock;
     pthread_cond_t changed; // signalled at any change below
     pthread_cond_t help;    // signalled when helpers have samples to read
+    pthread_mutex_t reads;  // one reader at a time of data that is not shared
     bool quit;
     unsigned expect;            // batches that the system is still told of
     unsigned shared;            // runs that many threads may read
@@ -155,7 +156,32 @@ struct input_part {
     struct sl_error err;
 };
 
-static void input_read_part(struct input_slot *s, struct input_part *p)
+// Reads a sample, and adds its bags to `ids` (NULL: they are not wanted).
+static enum sl_err read_sample(struct input *in, struct data *data,
+                               uint64_t sample, void *x, void *y,
+                               struct ids *ids, struct sl_error *err)
+{
+    bool shared = data_shared(data);
+    enum sl_err rc;
+
+    if (!shared)
+        pthread_mutex_lock(&in->reads);
+    rc = data_read(data, sample, x, y, err);
+    if (rc == SL_OK && ids != NULL && data_id_columns(data) > 0)
+        rc = data_gather_ids(data, ids, err);
+    if (!shared)
+        pthread_mutex_unlock(&in->reads);
+    return rc;
+}
+
+enum sl_err input_look(struct input *in, const struct input_run *run,
+                       uint64_t sample, void *x, void *y, struct sl_error *err)
+{
+    return read_sample(in, run->data, sample, x, y, NULL, err);
+}
+
+static void input_read_part(struct input *in, struct input_slot *s,
+                            struct input_part *p)
 {
     const struct input_run *run = s->run;
     size_t x = data_sample_bytes(run->data), y = data_label_bytes(run->data);
@@ -171,10 +197,9 @@ static void input_read_part(struct input_slot *s, struct input_part *p)
             soon[i % AHEAD] = input_prefetch_sample(run, step, i + AHEAD);
         p->rc = pulse_reads(run->pulse, &p->err);
         if (p->rc == SL_OK)
-            p->rc = data_read(run->data, sample, (uint8_t *)s->batch.x + i * x,
-                              (uint8_t *)s->batch.y + i * y, &p->err);
-        if (p->rc == SL_OK && data_id_columns(run->data) > 0)
-            p->rc = data_gather_ids(run->data, &s->ids, &p->err);
+            p->rc = read_sample(
+                in, run->data, sample, (uint8_t *)s->batch.x + i * x,
+                (uint8_t *)s->batch.y + i * y, &s->ids, &p->err);
         p->bad = i;
         p->digest += schedule_digest(run->epoch, sample);
     }
@@ -183,15 +208,15 @@ static void input_read_part(struct input_slot *s, struct input_part *p)
 // Reads a part. `expect`: the last batches came from a disk, so the system is
 // told first what will be read. Returns true if this part came from a disk,
 // too.
-static bool read_expecting(struct input_slot *s, struct input_part *p,
-                           bool expect)
+static bool read_expecting(struct input *in, struct input_slot *s,
+                           struct input_part *p, bool expect)
 {
     const struct input_run *run = s->run;
     uint64_t began = sl_real_us();
 
     for (uint32_t i = p->from; i < p->end && expect; i++)
         data_expect(run->data, sample_of(run, s->batch.step, i));
-    input_read_part(s, p);
+    input_read_part(in, s, p);
     return sl_real_us() - began > (uint64_t)(p->end - p->from) * SLOW_US;
 }
 
@@ -332,9 +357,9 @@ static void help_locked(struct input_reader *r, struct input_slot *s)
     s->readers++;
     pthread_mutex_unlock(&in->lock);
     if (shared)
-        input_read_part(s, &p);
+        input_read_part(in, s, &p);
     else
-        slow = read_expecting(s, &p, expect);
+        slow = read_expecting(in, s, &p, expect);
     span_end(began, "read", input_reader_lane(r), of);
     pthread_mutex_lock(&in->lock);
     if (!shared)
@@ -532,6 +557,7 @@ enum sl_err input_new(struct input **out, unsigned threads,
     pthread_mutex_init(&in->lock, NULL);
     pthread_cond_init(&in->changed, NULL);
     pthread_cond_init(&in->help, NULL);
+    pthread_mutex_init(&in->reads, NULL);
     list_init(&in->runs);
     rc = start_readers(in, threads > 0 ? threads : allowed_cores(), err);
     if (rc != SL_OK) {
@@ -559,6 +585,7 @@ void input_free(struct input *in)
     pthread_mutex_destroy(&in->lock);
     pthread_cond_destroy(&in->changed);
     pthread_cond_destroy(&in->help);
+    pthread_mutex_destroy(&in->reads);
     sl_free(in->readers);
     sl_free(in);
 }

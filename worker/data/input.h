@@ -131,6 +131,11 @@ bool input_ready(struct input *in, const struct input_run *run, uint32_t step);
 const struct id_bag *input_ids(struct input *in, const struct input_run *run,
                                uint32_t step);
 
+// Reads a sample of a run's data by its number once more, on any thread, while
+// batches are read ahead. Errors are data_read's.
+enum sl_err input_look(struct input *in, const struct input_run *run,
+                       uint64_t sample, void *x, void *y, struct sl_error *err);
+
 // Sets which steps of an open run are read from now on; batches that were read
 // ahead are thrown away, if the share changes.
 void input_share(struct input *in, struct input_run *run,

@@ -157,8 +157,9 @@ static size_t first_strange(const void *values, size_t n)
 // Reads a sample into `x` and `y` and names it in `out` if a value is not
 // finite. Returns true if the search is over: it was found, or could not be
 // read.
-static bool strange_sample(const struct input_run *run, uint64_t sample,
-                           void *x, void *y, char *out, size_t size)
+static bool strange_sample(struct input *in, const struct input_run *run,
+                           uint64_t sample, void *x, void *y, char *out,
+                           size_t size)
 {
     size_t n = data_is_u8(run->data)
                    ? 0
@@ -168,7 +169,7 @@ static bool strange_sample(const struct input_run *run, uint64_t sample,
                    : 0;
     size_t at;
 
-    if (data_read(run->data, sample, x, y, NULL) != SL_OK)
+    if (input_look(in, run, sample, x, y, NULL) != SL_OK)
         return true;
     at = first_strange(x, n);
     if (at < n) {
@@ -199,8 +200,9 @@ void contribution_strange(const struct contribution *c, char *out, size_t size)
         uint64_t at = first + i;
 
         pulse_beat(c->job->pulse);
-        if (strange_sample(run, run->shuffle ? order_at(&run->order, at) : at,
-                           x, y, out, size))
+        if (strange_sample(c->input, run,
+                           run->shuffle ? order_at(&run->order, at) : at, x, y,
+                           out, size))
             break;
     }
     sl_free(x);
