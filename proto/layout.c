@@ -145,7 +145,7 @@ layout_read_all(struct layout *l, Sluice__V1__Variable *const *variables,
         return sl_fail(err, SL_EINVAL,
                        "the pieces hold %llu elements, the variables %llu",
                        (unsigned long long)at, (unsigned long long)l->elements);
-    if (rows_shards > 0) // beside a ring, or all there are
+    if (rows_shards > 0) // shards of rows beside a ring, or all shards
         l->first_rows = l->shards_count;
     for (uint32_t i = 0; rc == SL_OK && i < rows_shards; i++)
         l->shards[l->shards_count++] =

@@ -54,7 +54,7 @@ struct hosted {
     enum hosted_state state;
     Sluice__V1__ShardSpec *spec; // owned
     struct wire_tag at_least;    // oldest snapshot that will do (K7)
-    bool exact;                  // and newer ones will not
+    bool exact;                  // a snapshot newer than `at_least` will not do
     char *folder;                // folder of its snapshots; owned
     struct shard *shard;         // LOADED, ADMITTED: a reference
     // the highest incarnation that a memory of this shard had in this process

@@ -144,7 +144,7 @@ static bool is_dirty(struct hosted *h, uint64_t *incarnation)
     return brief.steps != h->saved_steps;
 }
 
-// What is to be written.
+// A snapshot of the shard that is to be written.
 struct snap_wish {
     uint64_t incarnation, request;
     bool save, last; // as in struct snapping
