@@ -116,8 +116,8 @@ static bool example_entry(struct walk w, const struct keys *k)
     for (size_t i = 0; i < k->count; i++) {
         size_t n = (size_t)(key.end - key.at);
 
-        if (n == 0 || strncmp(k->key[i], (const char *)key.at, n) != 0 ||
-            k->key[i][n] != '\0')
+        if (n == 0 || strlen(k->key[i]) != n ||
+            memcmp(k->key[i], key.at, n) != 0)
             continue;
         if (!example_feature(feature, &list))
             return false;

@@ -372,6 +372,42 @@ TEST(tfrecord, what_a_record_lacks_is_said_by_its_key)
     buf_release(&file);
 }
 
+// A key of the file may hold a NUL byte, and be as long as its record.
+TEST(tfrecord, a_key_that_goes_on_behind_a_nul_is_another)
+{
+    struct buf file = BUF_INIT, f = BUF_INIT, list = BUF_INIT;
+    struct buf entry = BUF_INIT, feature = BUF_INIT, key = BUF_INIT;
+    struct data_want want = want_of(3, DATA_INDEX);
+    struct data_source s;
+    struct sl_error err = SL_ERROR_INIT;
+    struct data *d = NULL;
+    float x[3];
+    int32_t y;
+
+    T_OK(buf_append(&key, "y", 2));
+    for (unsigned i = 0; i < 1u << 16; i++)
+        T_OK(buf_append(&key, "0123456789abcdef", 16));
+    put_bytes(&list, 1, "\7", 1);
+    put_bytes(&feature, 3, list.data, list.len);
+    put_bytes(&entry, 1, key.data, key.len);
+    put_bytes(&entry, 2, feature.data, feature.len);
+    put_bytes(&f, 1, entry.data, entry.len);
+    put_floats(&f, "a", (const float[]){1, 2}, 2, true);
+    put_ints(&f, "b", "\3", 1, true);
+    put_record(&file, &f);
+    s = numbers_of(write_file("k.tfrecord", file.data, file.len));
+    T_OK(data_open(&d, &s, &want, t_err()));
+    T_FAILS(SL_EINVAL, data_read(d, 0, x, &y, &err));
+    T_HAS(err.text, "feature 'y' is missing");
+    data_free(d);
+    buf_release(&file);
+    buf_release(&f);
+    buf_release(&list);
+    buf_release(&entry);
+    buf_release(&feature);
+    buf_release(&key);
+}
+
 // Opens the bytes as a file and reads all of it; the number of samples read.
 static uint64_t samples_of(const char *path, const uint8_t *at, size_t n)
 {
