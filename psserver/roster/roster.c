@@ -399,10 +399,24 @@ void hosted_load_anew(struct hosted *h)
 {
     hosted_empty(h);
     h->later_round = 0;
+    h->wanted_last = false;
     if (h->state == HOSTED_LOADING)
         h->again = true;
     else
         start_load(h);
+}
+
+void hosted_unfit(struct hosted *h, const struct sl_error *why)
+{
+    if (why->code == SL_ESTALE || why->code == SL_EUNAVAIL ||
+        why->code == SL_EINVAL) {
+        hosted_load_anew(h);
+        return;
+    }
+    hosted_empty(h);
+    h->later_round = 0;
+    hosted_enter_state(h, HOSTED_LOADING);
+    hosted_fail_load(h, why, NULL);
 }
 
 // ---- messages of the stream
@@ -479,14 +493,16 @@ void roster_place(struct roster *r, const Sluice__V1__Place *m)
 {
     struct wire_tag at_least = wire_tag_of(m->at_least);
     struct hosted *h;
+    bool other; // what is being loaded may be too old by now
 
     if (!roster_term_holds(r, m->term, "Place"))
         return;
     h = hosted_for(r, m->shard);
     if (h == NULL)
         return;
+    other = wire_tag_cmp(at_least, h->at_least) != 0;
     h->at_least = at_least;
-    h->exact = false;
+    h->exact = h->exact && !other;
     note_quota(m->shard->rows);
     if (m->prepare || h->prepares) {
         place_anew(h, m->prepare);
@@ -494,7 +510,7 @@ void roster_place(struct roster *r, const Sluice__V1__Place *m)
     }
     switch (h->state) {
     case HOSTED_LOADING:
-        h->again = true; // `at_least` may have risen
+        h->again = h->again || other;
         break;
     case HOSTED_FAILED:
         h->failure.text[0] = '\0'; // a new Place wants a new answer
@@ -521,7 +537,7 @@ void hosted_applied(struct hosted *h)
 }
 
 // Settles a shard beside a ring with the base in the message. Returns false if
-// that cannot be: then it is loaded anew, and its hello tells.
+// that cannot be: then its memory goes (hosted_unfit), and its hello tells.
 static bool hosted_settle(struct hosted *h, const Sluice__V1__Admit *m)
 {
     struct sl_error err = SL_ERROR_INIT;
@@ -539,7 +555,7 @@ static bool hosted_settle(struct hosted *h, const Sluice__V1__Admit *m)
     LOG(ERROR, "shard does not fit the base of the ring",
         HOLD_PAIRS " generation=%" PRIu64 " error=%s reason=%s", HOLD_VALUES(h),
         m->incarnation, sl_err_name(rc), err.text);
-    hosted_load_anew(h);
+    hosted_unfit(h, &err);
     return false;
 }
 
@@ -570,6 +586,7 @@ void roster_admit(struct roster *r, const Sluice__V1__Admit *m)
     HISTORY("admit_heard",
             "job=%" PRIu64 " shard=%u incarnation=%" PRIu64 " term=%" PRIu64,
             m->job, m->shard, m->incarnation, m->term);
+    h->wanted_last = false; // M3: it would stop what is admitted now
     if (!h->shard->plan.decided)
         shard_admit(h->shard, m->incarnation);
     else if (!hosted_settle(h, m))

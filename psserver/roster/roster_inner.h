@@ -114,6 +114,10 @@ void hosted_drop(struct hosted *h);
 bool roster_term_holds(struct roster *r, uint64_t term, const char *what);
 // Loads the newest snapshot, and drops the memory if there is any.
 void hosted_load_anew(struct hosted *h);
+// Drops the memory of a shard beside a ring that cannot follow it: loads anew
+// if `why` is that it has another state; else the shard has failed, and its
+// hello says why.
+void hosted_unfit(struct hosted *h, const struct sl_error *why);
 // Tells those that wait for a round of the shard that one was applied.
 void hosted_applied(struct hosted *h);
 // Beside a ring: takes the snapshot that waits for the present round; called

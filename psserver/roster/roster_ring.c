@@ -6,8 +6,9 @@
 #include "common/run/log.h"
 #include "psserver/roster/roster_inner.h"
 
-// A shard that does not hold what all ranks have applied is no state of the job
-// any more: its memory goes, and the next generation begins with a cut.
+// A shard that does not hold what all ranks have applied, or has no memory for
+// it, is no state of the job any more: its memory goes, and the next generation
+// begins with a cut.
 static void hosted_decide(struct hosted *h, const Sluice__V1__CloseRound *m)
 {
     struct sl_error err = SL_ERROR_INIT;
@@ -23,7 +24,7 @@ static void hosted_decide(struct hosted *h, const Sluice__V1__CloseRound *m)
         HOLD_PAIRS " generation=%" PRIu64 " rounds=%" PRIu64
                    " error=%s reason=%s",
         HOLD_VALUES(h), m->generation, m->rounds, sl_err_name(rc), err.text);
-    hosted_load_anew(h);
+    hosted_unfit(h, &err);
 }
 
 void roster_close_round(struct roster *r, const Sluice__V1__CloseRound *m)

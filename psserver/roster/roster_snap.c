@@ -230,7 +230,7 @@ static void hosted_start_snapshot(struct hosted *h, struct snap_wish wish)
                  ? SL_OK
                  : shard_freeze(h->shard, wish.incarnation, &s->image, &err);
         if (rc == SL_OK && wish.last) {
-            shard_hand_over(h->shard);
+            shard_hand_over(h->shard, wish.incarnation);
             FAULT("move.stopped");
         }
         if (rc == SL_OK)

@@ -183,10 +183,10 @@ void shard_admit(struct shard *s, uint64_t incarnation)
 }
 
 // M1
-void shard_hand_over(struct shard *s)
+void shard_hand_over(struct shard *s, uint64_t incarnation)
 {
     pthread_mutex_lock(&s->lock);
-    s->handed = true;
+    s->handed = s->handed || incarnation == s->incarnation;
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -500,8 +500,12 @@ static void count_locked(struct shard *s, const struct wire_push *push,
         copy_locked(s, push->wire, values);
     else
         shard_apply_locked(s, push, set->samples, rows, values);
-    moments_hold(&s->moments);
-    moments_round(&s->moments, 0, UINT64_MAX); // L9
+    // A step that is skipped beside an open round counts nothing of what the
+    // round holds (L9).
+    if (!push->skip) {
+        moments_hold(&s->moments);
+        moments_round(&s->moments, 0, UINT64_MAX);
+    }
     FAULT("apply.done");
     once_add_round(&s->once, set->steps, set->count);
     FAULT("once.added");

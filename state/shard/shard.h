@@ -130,7 +130,8 @@ void shard_rates(struct shard *s, const struct rates *rates);
 
 // Stops the shard until the next shard_admit: it answers no worker, but
 // snapshots of it may be taken, which hold all that it has counted (M1).
-void shard_hand_over(struct shard *s);
+// Another incarnation than its own changes nothing.
+void shard_hand_over(struct shard *s, uint64_t incarnation);
 
 // Closes the shard, which never answers again. May be called again. Calls that
 // hold the lock end as usual.

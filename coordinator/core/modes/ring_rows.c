@@ -51,7 +51,7 @@ static bool ring_rows_ask(struct coord *c, struct job *job, uint32_t shard)
     if (s->waiting != NULL &&
         (s->waiting->live_incarnation == 0 || s->beside.heard))
         return true;
-    if (m != NULL && m->state == MEMBER_READY && !s->beside.asked) {
+    if (m != NULL && !s->beside.asked) { // a drained one keeps them
         s->beside.asked = true;
         send_hello_wanted(c, m, job, shard);
     }
@@ -130,7 +130,7 @@ void ring_rows_settle(struct coord *c, struct job *job)
 {
     FOR_ROWS(i, job)
     {
-        if (job->shards.list[i].server == 0)
+        if (!job->shards.list[i].beside.settled)
             ring_rows_settle_one(c, job, i);
     }
 }

@@ -101,6 +101,7 @@ static void rings_open_generation(struct coord *c, struct job *job)
     for (uint32_t i = 0; i < job->shards.count; i++) {
         job->shards.evidence.shard[i].incarnation = generation;
         job->shards.list[i].server = 0;
+        job->shards.list[i].silent_server = 0; // its memory is of G - 1
         job->shards.list[i].since_ms = coord_now(c);
     }
     JOB_HISTORY(job, "ring_open", " generation=%llu ranks=%u", (ull)generation,

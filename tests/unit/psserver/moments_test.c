@@ -161,6 +161,31 @@ TEST(moments, L9_an_open_round_keeps_them_when_it_ends)
     shard_unref(s);
 }
 
+// A step that is not finite is counted at once, and not those that wait.
+TEST(moments, L9_a_skipped_step_leaves_those_of_an_open_round_held)
+{
+    struct kit k;
+    struct shard *s = shard_of(&k, OPEN);
+    struct wire_push_reply reply = {0};
+    float values[ALL];
+    struct kit_payload payload;
+    struct wire_push push;
+
+    pushes(s, 8, 5, 100, WIRE_PUSH_HELD);
+    kit_payload_equal(&payload, 1, ALL, 7);
+    push = kit_push(9, 0, &payload);
+    push.based_on = once_version(&s->once);
+    push.skip = true;
+    push.payload = (struct sl_slices){0};
+    T_OK(shard_push(s, &push, &reply, values, NULL));
+    T_EQ(reply.result, WIRE_PUSH_COUNTED);
+    gives_none(s, 3);
+    T_TRUE(shard_close_round(s, 1, 8));
+    gives(s, 3, 5, 100);
+    kit_payload_release(&payload);
+    shard_unref(s);
+}
+
 TEST(moments, L9_a_push_that_counts_nothing_changes_none)
 {
     struct kit k;
