@@ -127,10 +127,11 @@ struct member {
     uint64_t witness;  // its number as a witness (witness.h)
     bool external, ranks, groups, own_steps, no_store, map_changes,
         waits_for_round, log_lines, draining;
-    bool yields;       // worker: it lets others go first, once (suspects.h)
-    bool drained;      // an admin drains it, whatever its heartbeats say
-    bool empties;      // psserver: it ends when its shards have moved away
-    uint64_t only_job; // worker: as member_hello
+    bool yields;          // worker: it lets others go first, once (suspects.h)
+    bool drained;         // an admin drains it, whatever its heartbeats say
+    bool empties;         // psserver: it ends when its shards have moved away
+    uint64_t no_moves_ms; // psserver: no shard moves to it before (move.h)
+    uint64_t only_job;    // worker: as member_hello
     uint32_t edition;
     uint64_t attached_ms, seen_ms;
     uint64_t pause_until_ms;         // worker: give it nothing before

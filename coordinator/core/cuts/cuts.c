@@ -58,8 +58,7 @@ void cuts_begin_again(struct coord *c, struct job *job, const char *why)
 
 void cuts_wait(struct coord *c, struct job *job, uint64_t ms)
 {
-    if (job->cuts.after_ms < coord_now(c) + ms)
-        job->cuts.after_ms = coord_now(c) + ms;
+    job->cuts.turn_ms = coord_now(c) + ms;
 }
 
 static void cuts_ask_shard(struct coord *c, struct job *job, uint32_t shard)
@@ -169,6 +168,11 @@ static void check_late(struct coord *c, struct job *job)
         cuts_ask_missing(c, job, waited);
 }
 
+bool cuts_awaited(const struct job *job)
+{
+    return job->cuts.stop_after || job->pause.row.state == JOURNAL_PAUSE_WANTED;
+}
+
 void cuts_check(struct coord *c, struct job *job)
 {
     uint64_t now = coord_now(c);
@@ -189,7 +193,8 @@ void cuts_check(struct coord *c, struct job *job)
         return;
     }
     if (job->state == JOB_PLACING || !job_served(job) ||
-        now < job->cuts.after_ms)
+        now < job->cuts.after_ms ||
+        (now < job->cuts.turn_ms && !cuts_awaited(job)))
         return;
     is = cuts_gather_when(c, job);
     why = cut_due(&is);

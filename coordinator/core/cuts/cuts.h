@@ -29,7 +29,8 @@ struct job_cut {
 // The cut under way, and the published cuts of a job.
 struct job_cuts {
     struct cut *now;   // being made, or NULL
-    uint64_t after_ms; // no cut is begun before (after a failure)
+    uint64_t after_ms; // no cut is begun before (after a failure),
+    uint64_t turn_ms;  // nor before this, if nobody waits for one (cuts_wait)
     char *why;         // why the last cut was given up; owned; NULL: it was not
     uint64_t round;    // ring: the round that it is of; 0: the present one
     uint32_t misses;   // ring: cuts missed in a row,
@@ -78,7 +79,11 @@ struct job *cuts_report(struct coord *c, struct member *m,
 void cuts_admitted(struct coord *c, struct job *job, uint32_t shard,
                    bool renewed);
 
-// Begins no cut of the job for the next `ms`: a shard is to move first.
+// Returns true if the job's stop or pause waits for a cut.
+bool cuts_awaited(const struct job *job);
+
+// Begins no cut of the job for the next `ms`, unless cuts_awaited: a shard is
+// to move first.
 void cuts_wait(struct coord *c, struct job *job, uint64_t ms);
 
 // Gives up job->cuts.now, which must be there and not being written yet, and

@@ -407,17 +407,22 @@ static struct job *publish_find_job(const struct publish *p)
 
 // ---- after a failure (K6)
 
-static void remove_work(void *task)
+// Asks whether the manifest is there after all. It is not removed: by the time
+// that a removal is done another coordinator may have published the cut.
+static void settle_work(void *task)
 {
     struct publish *p = task;
+    bool there = false;
 
     // On a store that is not mounted a missing manifest proves nothing.
     p->gone = storemark_check(p->fs, p->store, p->cluster, &p->why);
     if (p->gone == SL_OK)
-        p->gone = manifest_remove(p->fs, p->made.path, &p->why);
+        p->gone = manifest_settle(p->fs, p->made.path, &there, &p->why);
+    if (p->gone == SL_OK && there)
+        p->rc = SL_OK;
 }
 
-static void remove_done(void *task)
+static void settle_done(void *task)
 {
     struct publish *p = task;
     struct job *job = publish_find_job(p);
@@ -434,13 +439,13 @@ static void remove_done(void *task)
     publish_free(p);
 }
 
-static void remove_begin(struct coord *c, struct publish *p)
+static void settle_begin(struct coord *c, struct publish *p)
 {
     p->waits = false;
-    if (c->io.work(c->io.arg, remove_work, remove_done, p) == SL_OK)
+    if (c->io.work(c->io.arg, settle_work, settle_done, p) == SL_OK)
         return;
     p->gone = sl_fail(&p->why, SL_ENOMEM, "no pool thread");
-    remove_done(p);
+    settle_done(p);
 }
 
 void publish_tick(struct coord *c)
@@ -452,7 +457,7 @@ void publish_tick(struct coord *c)
         struct publish *p = list_entry(n, struct publish, on_coord);
 
         if (p->waits && now >= p->again_ms)
-            remove_begin(c, p);
+            settle_begin(c, p);
         if (c->dead)
             return;
     }
@@ -477,7 +482,7 @@ static void publish_done(void *task)
 
     if (job != NULL && p->rc != SL_OK && p->begun) {
         publish_note_failure(job, p);
-        remove_begin(p->coord, p);
+        settle_begin(p->coord, p);
         return;
     }
     if (job != NULL)

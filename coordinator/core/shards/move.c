@@ -19,6 +19,7 @@
 #include "coordinator/core/send.h"
 #include "coordinator/core/shards/place.h"
 #include "coordinator/core/shards/shards.h"
+#include "coordinator/rules/cut.h"
 #include "proto/model.h"
 
 // ---- the list
@@ -105,7 +106,7 @@ static void move_give_up(struct coord *c, struct move *v, const char *fmt, ...)
         happened_job(c, EVENT_MOVE_FAILED, job, target,
                      "shard %u stays on %s: %s", v->shard,
                      job->shards.list[v->shard].psserver, why);
-        shards_move_later(job, v->shard, coord_now(c) + MOVES_AGAIN_MS);
+        shards_stay(job, v->shard, coord_now(c), MOVES_AGAIN_MS);
         if (v->phase == MOVE_LAST && source != NULL)
             send_hello_wanted(c, source, job, v->shard);
     }
@@ -153,9 +154,14 @@ static void move_stop_source(struct coord *c, struct move *v, struct job *job)
 // A cut that is being made comes first, and then the move, before the next one.
 static void move_go_on(struct coord *c, struct move *v, struct job *job)
 {
-    if (v->phase != MOVE_PREPARES || !v->prepared)
+    const struct member *target = members_get(&c->members, v->target);
+
+    if (v->phase != MOVE_PREPARES || !v->prepared || cuts_awaited(job))
         return;
-    if (job->cuts.now == NULL)
+    if (target == NULL || target->state != MEMBER_READY ||
+        moves_empties(target))
+        move_give_up(c, v, "the psserver that was to have it leaves");
+    else if (job->cuts.now == NULL)
         move_stop_source(c, v, job);
     else
         cuts_wait(c, job, 2 * MOVES_LOOK_MS);
@@ -258,6 +264,7 @@ void moves_prepared(struct coord *c, struct member *m,
             v->shard != h->shard)
             continue;
         if (h->failure[0] != '\0') {
+            m->no_moves_ms = coord_now(c) + MOVES_FAILED_MS;
             move_give_up(c, v, "%s cannot load it: %s", m->name, h->failure);
             return;
         }
@@ -277,6 +284,10 @@ struct party {
     struct member *member;
     uint64_t shards; // of all jobs that have not ended
     bool busy;       // in a move
+    // The last job that was asked about, and where its shards would go from
+    // here; NULL: nowhere.
+    const struct job *job;
+    struct party *to;
 };
 
 struct parties {
@@ -367,7 +378,9 @@ static struct party *emptiest(struct coord *c, const struct parties *p,
         struct party *to = &p->list[i];
 
         if (to == from || to->busy || to->member->state != MEMBER_READY ||
-            moves_empties(to->member) || !job_shard_able(job, to->member) ||
+            moves_empties(to->member) ||
+            coord_now(c) < to->member->no_moves_ms ||
+            !job_shard_able(job, to->member) ||
             (best != NULL && to->shards >= best->shards) ||
             (!leaves &&
              (!has_room(job, to->member) ||
@@ -399,7 +412,11 @@ static struct party *move_due(struct coord *c, const struct parties *p,
         return NULL;
     if (!moves_empties((*from)->member) && !moves_alone(job))
         return NULL;
-    to = emptiest(c, p, job, *from);
+    if ((*from)->job != job) {
+        (*from)->job = job;
+        (*from)->to = emptiest(c, p, job, *from);
+    }
+    to = (*from)->to;
     if (to == NULL || (!moves_empties((*from)->member) &&
                        (*from)->shards < to->shards + MOVES_DIFFERENCE))
         return NULL;
@@ -436,7 +453,7 @@ static void moves_begin(struct coord *c, const struct parties *p,
 
     // Shards beside a ring stay: their rounds are those of its generation (R9).
     if (job->state != JOB_RUNNING || job->behind.paused || !job_served(job) ||
-        job->shards.parts > 0)
+        job->shards.parts > 0 || cuts_awaited(job))
         return;
     for (uint32_t i = 0; i < job_psserver_shards(job); i++) {
         to = move_due(c, p, job, i, &from);
@@ -450,9 +467,15 @@ static void moves_begin(struct coord *c, const struct parties *p,
     }
 }
 
-static uint64_t patience(const struct move *v)
+// A large shard has as long for a file, or to be loaded, as a cut would have.
+static uint64_t patience(const struct move *v, const struct job *job)
 {
-    return v->phase == MOVE_LAST ? MOVES_STOP_MS : MOVES_LATE_MS;
+    const struct job_shard *s = &job->shards.list[v->shard];
+    uint64_t bytes = s->elements * sizeof(float) + shard_rows_bytes(&s->rows);
+
+    if (v->phase == MOVE_LAST)
+        return MOVES_STOP_MS;
+    return MOVES_LATE_MS + bytes / CUT_BYTES_PER_MS;
 }
 
 static void move_tick(struct coord *c, struct move *v)
@@ -461,10 +484,25 @@ static void move_tick(struct coord *c, struct move *v)
 
     if (job == NULL || job_ended(job))
         move_give_up(c, v, "the job has ended");
-    else if (coord_now(c) - v->since_ms >= patience(v))
+    else if (job->behind.paused)
+        move_give_up(c, v, "the job is paused (I7)");
+    else if (coord_now(c) - v->since_ms >= patience(v, job))
         move_give_up(c, v, "it took too long");
     else
         move_go_on(c, v, job);
+}
+
+bool moves_hold(const struct coord *c, const struct job *job)
+{
+    bool holds = false;
+
+    for (uint32_t i = 0; i < job->shards.count && !holds; i++) {
+        const struct job_shard *s = &job->shards.list[i];
+
+        holds = s->moving && s->server == 0 &&
+                coord_now(c) - s->since_ms < MOVES_LATE_MS;
+    }
+    return holds;
 }
 
 void moves_tick(struct coord *c)

@@ -27,11 +27,12 @@
 #include "coordinator/core/coord_inner.h"
 #include "coordinator/core/job.h"
 
-#define MOVES_LOOK_MS 1000   // between looks for shards that may move
-#define MOVES_AGAIN_MS 10000 // before a shard whose move failed moves again
-#define MOVES_LATE_MS 120000 // after which a phase of a move is given up,
-#define MOVES_STOP_MS 15000  // and the one in which the source has stopped
-#define MOVES_DIFFERENCE 2   // shards by which psservers differ, for a move
+#define MOVES_LOOK_MS 1000    // between looks for shards that may move
+#define MOVES_AGAIN_MS 10000  // before a shard whose move failed moves again,
+#define MOVES_FAILED_MS 60000 // and before one moves to a psserver that failed
+#define MOVES_LATE_MS 120000  // after which a phase of a move is given up,
+#define MOVES_STOP_MS 15000   // and the one in which the source has stopped
+#define MOVES_DIFFERENCE 2    // shards by which psservers differ, for a move
 
 enum move_phase { MOVE_WRITES, MOVE_PREPARES, MOVE_LAST };
 
@@ -65,6 +66,10 @@ bool moves_report(struct coord *c, struct member *m,
 // for its shard as the owner: it is about to be admitted (M3).
 void moves_hello(struct coord *c, const struct member *m,
                  const Sluice__V1__ShardHello *h);
+
+// Returns true if a move has stopped a shard of the job that no psserver serves
+// yet: what it has counted is safe, and a cut has to wait for it a little.
+bool moves_hold(const struct coord *c, const struct job *job);
 
 // Gives up the moves that member m, which is silent or gone, takes part in.
 void moves_left(struct coord *c, const struct member *m);

@@ -8,6 +8,7 @@
 #include "common/base/fault.h"
 #include "common/base/history.h"
 #include "common/base/mem.h"
+#include "common/base/num.h"
 #include "common/run/log.h"
 #include "coordinator/core/recovery/behind.h"
 #include "coordinator/core/cuts/cuts.h"
@@ -172,6 +173,7 @@ static void shards_note_server(struct coord *c, const struct member *m,
     struct job_shard *s = &job->shards.list[shard];
 
     s->server = m->id;
+    s->moving = false;
     s->process = m->process;
     s->silent_server = 0;
     s->since_ms = coord_now(c);
@@ -358,12 +360,18 @@ static void shards_judge_hello(struct coord *c, struct member *m,
     }
 }
 
-static bool shows_more(const struct job *job, const Sluice__V1__ShardHello *h)
+// A psserver that is not the owner has to know the job's uid, which only those
+// that were given the shard do.
+static bool shows_more(const struct job *job, const struct member *m,
+                       const Sluice__V1__ShardHello *h)
 {
     uint64_t newest = job->shards.evidence.shard[h->shard].incarnation;
+    bool owns = strcmp(job->shards.list[h->shard].psserver, m->name) == 0;
 
-    return !job->behind.paused && (h->live_incarnation > newest ||
-                                   wire_tag_of(h->loaded).incarnation > newest);
+    return !job->behind.paused && (owns || h->job_uid != 0) &&
+           !job_on_workers(job, h->shard) &&
+           (h->live_incarnation > newest ||
+            wire_tag_of(h->loaded).incarnation > newest);
 }
 
 struct job *shards_hello(struct coord *c, struct member *m,
@@ -386,7 +394,7 @@ struct job *shards_hello(struct coord *c, struct member *m,
     } else if (job->incarnation != h->job_incarnation) {
         send_refuse(c, m, h->job, h->shard,
                     "the job has another incarnation now", NULL);
-    } else if (h->shard < job->shards.count && shows_more(job, h)) {
+    } else if (h->shard < job->shards.count && shows_more(job, m, h)) {
         // I7, whoever shows it: the journal may lack the move to m, too.
         shards_judge_hello(c, m, job, h);
     } else if (h->shard >= job->shards.count ||
@@ -565,6 +573,7 @@ void shards_stop(struct coord *c, struct job *job, uint32_t shard)
     struct job_shard *s = &job->shards.list[shard];
 
     s->server = 0;
+    s->moving = true;
     s->since_ms = coord_now(c);
     map_changed(c, job);
 }
@@ -584,13 +593,19 @@ void shards_move(struct coord *c, struct job *job, uint32_t shard,
     sl_free(s->psserver);
     s->psserver = name;
     s->server = s->silent_server = s->process = 0;
+    s->moving = true;
+    s->moves_failed = 0;
     s->losses = (struct job_losses){0};
     s->since_ms = coord_now(c);
     shard_rows_release(&s->rows);
     job->changes++;
 }
 
-void shards_move_later(struct job *job, uint32_t shard, uint64_t ms)
+void shards_stay(struct job *job, uint32_t shard, uint64_t now, uint64_t ms)
 {
-    job->shards.list[shard].move_ms = ms;
+    struct job_shard *s = &job->shards.list[shard];
+
+    s->moving = false;
+    s->move_ms = now + (ms << sl_min(s->moves_failed, 6u));
+    s->moves_failed++;
 }

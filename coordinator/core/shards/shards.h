@@ -57,12 +57,14 @@ struct job_shard {
     uint64_t told_server, told_incarnation, told_version;
     // highest incarnation committed in the journal (I1), or less
     uint64_t reserved;
-    uint64_t process;         // process admitted last, in this term; 0: none
-    struct wire_tag cut;      // the tag that the last cut names
-    char *failure;            // owned: what its psserver could not load
-    uint64_t asked;           // member last asked to take the shard; 0: none
-    uint64_t place_ms;        // when that was
-    uint64_t move_ms;         // it does not move before (move.h)
+    uint64_t process;      // process admitted last, in this term; 0: none
+    struct wire_tag cut;   // the tag that the last cut names
+    char *failure;         // owned: what its psserver could not load
+    uint64_t asked;        // member last asked to take the shard; 0: none
+    uint64_t place_ms;     // when that was
+    uint64_t move_ms;      // it does not move before (move.h)
+    uint32_t moves_failed; // in a row
+    bool moving; // a move has stopped it, and no psserver serves it yet
     struct job_losses losses; // losses of its psserver, in the first shard
     struct job_counts counts;
     // Of the last report: 1 above the closure of the moments that it keeps (0:
@@ -135,8 +137,9 @@ void shards_stop(struct coord *c, struct job *job, uint32_t shard);
 void shards_move(struct coord *c, struct job *job, uint32_t shard,
                  const struct member *m);
 
-// Notes that the shard is not to move before `ms`.
-void shards_move_later(struct job *job, uint32_t shard, uint64_t ms);
+// Notes that a move of the shard was given up: it is not to move again before
+// `now` + `ms`, or later if its last moves failed as well.
+void shards_stay(struct job *job, uint32_t shard, uint64_t now, uint64_t ms);
 
 // Sends the changes of the job's map since the last time, as one message per
 // worker: if every shard is served, or if `tick` is true. Else does nothing,

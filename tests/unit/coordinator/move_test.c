@@ -122,6 +122,27 @@ TEST(move, M3_a_source_that_is_admitted_keeps_its_shard)
     world_release(w);
 }
 
+// Nobody serves the shard for a moment, and all that it has counted is safe.
+TEST(move, a_stop_with_a_checkpoint_waits_for_a_shard_that_moves)
+{
+    struct world *w = move_running(world_graph_job);
+    Sluice__V1__StopRequest stop = SLUICE__V1__STOP_REQUEST__INIT;
+    Sluice__V1__JobStatus *s = NULL;
+    uint32_t shard = shard_on(w, "ps-1");
+
+    drain(w, "ps-1");
+    for (int i = 0; i < LIMIT && strcmp(owner(w, shard), "ps-1") == 0; i++)
+        world_step(w);
+    T_FALSE(job_served(jobs_get(w->coord, w->job)));
+    stop.id = "j-1";
+    stop.checkpoint = true;
+    T_OK(coord_stop(w->coord, &stop, &s, t_err()));
+    wire_free(&s->base);
+    T_TRUE(world_run(w, JOB_STOPPED, LIMIT));
+    T_STR(world_reason(w), "stopped by request");
+    world_release(w);
+}
+
 // Which of three psservers has how many shards, once nothing moves any more.
 static void settle(struct world *w, unsigned ms)
 {
@@ -156,6 +177,13 @@ TEST(move, I7_a_shard_that_moved_after_the_copy_of_the_journal)
     T_OK(counted_init(&f->counted, &w->schedule));
     f->placed = f->loaded = f->admitted = true;
     f->incarnation = w->incarnations[shard] + 1;
+    fake_hello_live(w, &w->members[PS_0]); // it does not know the job's uid
+    fake_deliver_all(w, &w->members[PS_0]);
+    T_STR(world_reason(w), "");
+    T_OK(counted_init(&f->counted, &w->schedule));
+    f->placed = f->loaded = f->admitted = true;
+    f->incarnation = w->incarnations[shard] + 1;
+    w->uid = jobs_get(w->coord, w->job)->uid;
     fake_hello_live(w, &w->members[PS_0]);
     fake_deliver_all(w, &w->members[PS_0]);
     T_HAS(world_reason(w), "I7");
