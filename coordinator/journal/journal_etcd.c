@@ -43,7 +43,8 @@ struct journal_log {
     uint64_t bytes;               // of records since the image
     uint64_t image_at;            // how many bytes of them ask for an image
     struct {
-        int64_t version; // of the key "base"; 0: no such key
+        int64_t version;   // of the key "base"; 0: no such key
+        uint64_t sequence; // of the last record that it holds
         uint64_t nonce, bytes;
     } base;
     struct journal_image *image; // that is being written; NULL: none
@@ -211,6 +212,7 @@ static void log_note_image(struct journal_log *log,
                            const Journal__Record *record, int64_t version)
 {
     log->base.version = version;
+    log->base.sequence = record->sequence;
     log->base.nonce = record->nonce;
     log->base.bytes = record->bytes;
     log->image_at = record->bytes > IMAGE_LEAST ? record->bytes : IMAGE_LEAST;
@@ -479,6 +481,31 @@ static enum sl_err log_put_image(struct journal *j, struct sl_error *err)
     return rc;
 }
 
+// Checks that etcd still has the last record that the rows hold: one that was
+// restored from a copy, or lost its disks, is behind them, and a record that
+// followed would leave a gap for every reader.
+static enum sl_err log_check_last(struct journal *j, struct sl_error *err)
+{
+    char key[LOG_KEY_BYTES];
+    const struct etcd_op get = {.what = ETCD_GET, .key = key};
+    struct journal_log *log = j->log;
+    struct etcd_reply reply = {0};
+    enum sl_err rc;
+
+    if (log->sequence <= log->base.sequence)
+        return SL_OK;
+    log_key(key, log->sequence);
+    rc = etcd_get(log->etcd, &get, LOG_READ_MS, &reply, err);
+    if (rc == SL_OK && reply.count == 0)
+        rc = etcd_journal_fail(
+            j, sl_fail(err, SL_ECORRUPT,
+                       "the journal in %s is older than what was read from it "
+                       "before; it is read anew",
+                       etcd_url(log->etcd)));
+    etcd_reply_release(&reply);
+    return rc;
+}
+
 enum sl_err journal_lead(struct journal *j, const struct journal_leader *leader,
                          struct sl_error *err)
 {
@@ -486,12 +513,16 @@ enum sl_err journal_lead(struct journal *j, const struct journal_leader *leader,
     enum sl_err rc = journal_follow_on(j, err);
     uint64_t layout = log->layout;
 
+    if (rc == SL_OK)
+        rc = log_check_last(j, err);
     if (rc != SL_OK)
         return rc;
     log->leader = *leader;
     rc = journal_set_up_schema(j, etcd_url(log->etcd), err);
     if (rc == SL_OK)
         rc = log_read_layout(j, &log->layout, err);
+    if (rc == SL_OK) // no more than a reader takes (IMAGE_BYTES_MOST)
+        rc = journal_exec(j, "PRAGMA max_page_count = 262144", err);
     if (rc == SL_OK && (log->base.version == 0 || log->layout != layout))
         rc = log_put_image(j, err);
     if (rc == SL_OK)

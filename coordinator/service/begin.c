@@ -94,6 +94,9 @@ static void begin_wait_for(struct server *s,
 static void begin_give_up(struct server *s, const struct sl_error *err)
 {
     LOG(ERROR, "cannot go on", "why=%s", err->text);
+    // It may have been written all the same: nobody is told that it was not.
+    if (s->lead != NULL && s->journal != NULL && journal_failed(s->journal))
+        lead_fail(s->lead, err->text); // H2
     daemon_end(s->daemon, DAEMON_EXIT_FAILED);
 }
 
@@ -436,8 +439,8 @@ static void begin_on_retry(void *arg)
         if (!begin_has_space(s))
             return;
         rc = open_again(s, &err);
-        if (rc == SL_EUNAVAIL)
-            return; // it was full again
+        if (rc == SL_EUNAVAIL || (rc == SL_ETIMEDOUT && s->journal == NULL))
+            return; // it was full again, or etcd was slow
     }
     if (rc == SL_OK)
         rc = begin_ask_store(s, &err);

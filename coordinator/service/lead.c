@@ -21,7 +21,7 @@
 #define LEAD_AGAIN_MS 250 // until etcd is asked again after a failure
 #define LEAD_LOOK_MS 5000 // a standby looks that often, if it hears nothing
 #define LEAD_EXIT 1
-#define LEAD_WHO 400 // bytes of what the key's value says
+#define LEAD_WHO 640 // bytes of what the key's value says
 
 struct lead {
     struct lead_options o; // its strings are owned
@@ -119,12 +119,12 @@ static void lead_say(struct lead *l, const char *who)
 // Notes which coordinator leads, by the value of its key.
 static void lead_say_leader(struct lead *l, const struct sl_slice *value)
 {
-    char text[LEAD_WHO] = "", address[200] = "", name[100] = "";
+    char text[LEAD_WHO] = "", address[300] = "", name[100] = "";
     char who[LEAD_WHO];
     size_t n = value->len < sizeof(text) - 1 ? value->len : sizeof(text) - 1;
 
     memcpy(text, value->data, n);
-    if (sscanf(text, "%199s %99s", address, name) == 2)
+    if (sscanf(text, "%299s %99s", address, name) == 2)
         snprintf(who, sizeof(who), "%s (%s)", address, name);
     else
         snprintf(who, sizeof(who),
@@ -433,6 +433,25 @@ static enum sl_err lead_journal(struct lead *l, struct journal *j,
     return journal_lead(j, &leader, err);
 }
 
+void lead_fail(struct lead *l, const char *why)
+{
+    (void)etcd_lease_revoke(l->o.etcd, l->shared.lease, LEAD_RESIGN_MS, NULL);
+    lead_end(why);
+}
+
+bool lead_stands_by(void *lead, struct sl_error *err)
+{
+    struct lead *l = lead;
+    bool by;
+
+    lead_lock(l);
+    by = l->shared.term == 0;
+    if (by)
+        sl_fail(err, SL_EUNAVAIL, RPC_STANDBY "%s", l->shared.who);
+    lead_unlock(l);
+    return by;
+}
+
 // Reads the journal to its end (H3), and gives it to the loop.
 static void lead_take_over(struct lead *l)
 {
@@ -442,11 +461,11 @@ static void lead_take_over(struct lead *l)
     LOG(INFO, "chosen to lead", "etcd=%s revision=%lld", etcd_url(l->o.etcd),
         (long long)l->shared.term);
     lead_say(l, "none that is known: this coordinator takes over");
-    if (lead_journal(l, l->journal, &err) != SL_OK && !lead_is_ending(l)) {
-        (void)etcd_lease_revoke(l->o.etcd, l->shared.lease, LEAD_RESIGN_MS,
-                                NULL);
-        lead_end(err.text);
-    }
+    etcd_watch_close(
+        l->on_log); // the records are this process' own from now on
+    l->on_log = NULL;
+    if (lead_journal(l, l->journal, &err) != SL_OK && !lead_is_ending(l))
+        lead_fail(l, err.text);
     LOG(INFO, "the journal is read", "ms=%llu",
         (unsigned long long)(sl_real_ms() - from_ms));
     lead_lock(l);

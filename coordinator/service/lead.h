@@ -17,7 +17,7 @@
 //
 // The value of the key is for people and for standbys: ADDRESS NAME LEASE.
 //
-// Threads  lead_check, lead_left_ms: any. The others: the loop's. Two threads
+// Threads  lead_check, lead_stands_by: any. The others: the loop's. Two threads
 //          of its own wait for etcd.
 // Memory   strings of the options are copied; etcd and clock are borrowed until
 //          lead_free. No pointer is NULL but where it is said.
@@ -66,6 +66,14 @@ enum sl_err lead_journal_again(struct lead *l, struct journal **out,
 
 // Writes what a standby answers to every call (RPC_STANDBY) to `out`.
 void lead_waits(struct lead *l, char *out, size_t size);
+
+// Returns true if the process is not chosen, and sets *err to what a standby
+// answers. `l` is a struct lead.
+bool lead_stands_by(void *l, struct sl_error *err);
+
+// Ends the process, which leads, because of `why`, without a word to anybody;
+// another coordinator is chosen at once. Waits for etcd, about a second.
+void lead_fail(struct lead *l, const char *why);
 
 // Ends the process if it was chosen and its lease is over. To be called before
 // whatever a leader says to others. `l` NULL: there is one coordinator; does

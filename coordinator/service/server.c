@@ -398,7 +398,9 @@ static enum sl_err server_make_lead(struct server *s, const struct conf *conf,
     enum sl_err rc = SL_ENOMEM;
 
     (void)gethostname(host, sizeof(host) - 1);
-    if (file != NULL)
+    if (conf_int(conf, "etcd-ttl") % 1000 != 0)
+        rc = sl_fail(err, SL_EINVAL, "--etcd-ttl is in whole seconds");
+    else if (file != NULL)
         rc = rpc_address_check(options.address, err);
     if (rc == SL_OK)
         rc = lead_new(&s->lead, &options, err);
@@ -428,6 +430,8 @@ static enum sl_err make_tasks(struct server *s, struct sl_error *err)
         .clock = s->options.clock,
         .folder = s->options.state_dir,
         .lease_ms = s->options.lease_ms,
+        .away = s->lead == NULL ? NULL : lead_stands_by,
+        .away_arg = s->lead,
         .changed = notes_take,
         .arg = &s->notes,
     };
@@ -585,25 +589,33 @@ void server_measure(struct daemon *d, void *server, struct expo *e)
 
 // ---- the end
 
-static void on_ending(void *arg)
+// Returns true while a manifest is being written: its cut is this coordinator's
+// to settle (K6).
+static bool server_writes(const struct server *s)
 {
-    struct server *s = arg;
-
-    if (rpc_server_open_calls(s->rpc) == 0) {
-        loop_timer_stop(s->ending);
-        daemon_drained(s->daemon);
-        loop_stop(s->loop);
-    }
+    return s->coord != NULL && coord_writes(s->coord);
 }
 
 // Has another coordinator lead, at once: this one has said its last word.
 static void server_hand_over(struct server *s)
 {
-    if (s->lead == NULL)
+    if (s->lead == NULL || server_writes(s))
         return;
     if (s->journal != NULL && !journal_failed(s->journal))
         (void)journal_flush(s->journal, NULL);
     lead_stop(s->lead);
+}
+
+static void on_ending(void *arg)
+{
+    struct server *s = arg;
+
+    if (rpc_server_open_calls(s->rpc) == 0 && !server_writes(s)) {
+        server_hand_over(s);
+        loop_timer_stop(s->ending);
+        daemon_drained(s->daemon);
+        loop_stop(s->loop);
+    }
 }
 
 // Ends the streams and calls: from here on clients and members are sent nothing

@@ -18,6 +18,8 @@ struct tasks {
     const struct sl_clock *clock;
     void (*changed)(void *arg, const struct tasks_change *change);
     void *arg;
+    bool (*away)(void *arg, struct sl_error *err);
+    void *away_arg;
     char *path; // owned
     pthread_t thread;
     bool started;
@@ -276,6 +278,8 @@ static void tasks_start_visit(struct rpc_call *call, struct tasks *t,
     v->method = method;
     rpc_call_peer(call, &peer);
     rc = access_who(&v->who, &peer, &err);
+    if (rc == SL_OK && t->away != NULL && t->away(t->away_arg, &err))
+        rc = SL_EUNAVAIL;
     if (rc != SL_OK) {
         rpc_answer(call, rc, &err, NULL);
         return;
@@ -330,6 +334,8 @@ enum sl_err tasks_new(struct tasks **out, const struct tasks_options *options,
     t->clock = options->clock;
     t->changed = options->changed;
     t->arg = options->arg;
+    t->away = options->away;
+    t->away_arg = options->away_arg;
     t->desk.lease_ms = options->lease_ms;
     book_init(&t->desk.book);
     list_init(&t->waiting);

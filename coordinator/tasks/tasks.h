@@ -41,6 +41,11 @@ struct tasks_options {
     const char *folder; // folder of the file
     uint32_t lease_ms;  // how long a worker may be silent
 
+    // Returns true if this coordinator only stands by, and sets *err to what
+    // its callers are told then; on I/O threads. NULL: it never does.
+    bool (*away)(void *arg, struct sl_error *err);
+    void *away_arg;
+
     // Called on the thread of tasks when a change is durable; NULL: no
     // receiver.
     void (*changed)(void *arg, const struct tasks_change *change);
