@@ -19,6 +19,7 @@ struct model_build {
     struct strmap names; // layer -> its node's number, as a pointer
     uint32_t counters[MODEL_LAYER_COUNT]; // last numbers of names, conv2d_1
     uint32_t variables_cap;
+    uint64_t given; // channels that layers normalize by given numbers
 
     uint32_t at; // node being built; layer at - 1 of the spec
     const Sluice__V1__LayerSpec *layer;

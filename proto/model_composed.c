@@ -84,6 +84,13 @@ enum sl_err build_normalization(struct model_build *b)
 
     if (rc != SL_OK)
         return rc;
+    b->given += channels;
+    if (channels > MODEL_GIVEN_MAX || b->given > MODEL_GIVEN_ALL)
+        return build_fail(b,
+                          "normalizes %llu channels, and one may normalize at "
+                          "most %d, all layers of its type %d",
+                          (unsigned long long)channels, MODEL_GIVEN_MAX,
+                          MODEL_GIVEN_ALL);
     n->given = sl_calloc(2 * channels, sizeof(*n->given));
     if (n->given == NULL)
         return sl_fail(b->err, SL_ENOMEM, "out of memory for the model");

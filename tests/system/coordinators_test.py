@@ -293,8 +293,8 @@ class Sealed(Standbys):
     """Its coordinators show a certificate to etcd."""
     certs = None
 
-    def journal(self):
-        return [*super().journal(), "--tls-etcd", str(self.certs)]
+    def journal(self, name):
+        return [*super().journal(name), "--tls-etcd", str(self.certs)]
 
 
 def authority(folder):

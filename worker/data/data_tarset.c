@@ -306,18 +306,18 @@ static enum sl_err tarset_insert_class(struct tarset *t, uint32_t at,
 // Finds the number of a class: in the order of appearance, until all are known;
 // or that which the job gave it.
 static enum sl_err tarset_class_id(struct tarset *t, const char *name,
-                                   uint64_t *id, struct sl_error *err)
+                                   uint64_t offset, uint64_t *id,
+                                   struct sl_error *err)
 {
     uint32_t at = tarset_class_place(t, name);
     bool known = at < t->classes && strcmp(t->class[at].name, name) == 0;
-    char shown[CLASS_BYTES + 1];
     enum sl_err rc = SL_OK;
 
     if (!known && t->named)
         return sl_fail(err, SL_EINVAL,
-                       "has images in a folder '%s', which is none of the "
+                       "byte %llu: an image in a folder that is none of the "
                        "classes (data.classes, or the folders of data.train)",
-                       utf8_line(shown, sizeof(shown), name));
+                       (unsigned long long)offset);
     if (!known)
         rc = tarset_insert_class(t, at, name, err);
     *id = rc == SL_OK ? t->class[at].id : 0;
@@ -436,7 +436,7 @@ static enum sl_err tarset_take_image(struct tar_group *g,
                        (unsigned long long)m->offset, CLASS_BYTES);
     memcpy(name, class, n);
     name[n] = '\0';
-    rc = tarset_class_id(g->set, name, &label.offset, err);
+    rc = tarset_class_id(g->set, name, m->offset, &label.offset, err);
     if (rc == SL_OK)
         rc = tarset_extent(m, RECORD_BYTES, g->file, &x, err);
     return rc == SL_OK ? tarset_add(g->set, x, label, err) : rc;
