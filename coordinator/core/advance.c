@@ -16,7 +16,6 @@
 #include "coordinator/core/mode.h"
 #include "coordinator/core/cuts/monitor.h"
 #include "coordinator/core/pause.h"
-#include "coordinator/core/shards/move.h"
 #include "coordinator/core/shards/place.h"
 #include "coordinator/core/job_queue.h"
 #include "coordinator/core/status/skipped.h"
@@ -147,7 +146,7 @@ void advance_job(struct coord *c, struct job *job)
     }
     cuts_check(c, job);
     if (!c->dead && !job_ended(job) && job->cuts.stop_after &&
-        job->cuts.now == NULL && !moves_hold(c, job))
+        job->cuts.now == NULL && !job_is_moving(job, coord_now(c)))
         advance_stop_job(c, job);
     if (c->dead || job_ended(job))
         return;

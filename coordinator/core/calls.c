@@ -19,7 +19,6 @@
 #include "coordinator/core/cuts/removals.h"
 #include "coordinator/core/cuts/start_from.h"
 #include "coordinator/core/send.h"
-#include "coordinator/core/shards/move.h"
 #include "coordinator/core/leases/serve.h"
 #include "coordinator/core/leases/tainted.h"
 #include "coordinator/core/status/job_status.h"
@@ -69,7 +68,8 @@ static void calls_stop_job(struct coord *c, struct job *job, bool checkpoint)
 {
     struct cut_wish wish;
 
-    if (!checkpoint || (!cuts_worth(job) && !moves_hold(c, job))) {
+    if (!checkpoint ||
+        (!cuts_worth(job) && !job_is_moving(job, coord_now(c)))) {
         end_job(c, job, JOB_STOPPED, "stopped by request");
         return;
     }

@@ -348,6 +348,19 @@ bool job_served(const struct job *job)
     return job->shards.count > 0;
 }
 
+bool job_is_moving(const struct job *job, uint64_t now)
+{
+    bool moves = false;
+
+    for (uint32_t i = 0; i < job->shards.count && !moves; i++) {
+        const struct job_shard *s = &job->shards.list[i];
+
+        moves =
+            s->moving && s->server == 0 && now - s->since_ms < JOB_MOVING_MS;
+    }
+    return moves;
+}
+
 // ---- counts
 
 void job_counts_reset(struct job *job, uint32_t shard)

@@ -347,6 +347,13 @@ uint32_t job_lies_on(const struct job *job, const struct member *m);
 // not placed.
 bool job_served(const struct job *job);
 
+#define JOB_MOVING_MS 120000 // how long a cut waits for a shard that moves
+
+// Returns true if a move has stopped a shard of the job that no psserver serves
+// yet, at `now` (coord_now): the shard's counts are safe, and a cut waits for
+// it.
+bool job_is_moving(const struct job *job, uint64_t now);
+
 // Takes a shard's counts, of its newest incarnation, into
 // job->shards.list[shard].counts. Counts of one incarnation only grow: counts
 // that are lower than those known, or impossible, are dropped. Not after

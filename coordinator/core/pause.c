@@ -14,7 +14,6 @@
 #include "coordinator/core/leases/leases.h"
 #include "coordinator/core/mode.h"
 #include "coordinator/core/send.h"
-#include "coordinator/core/shards/move.h"
 
 // Returns true if the job's state would be lost if its workers let go of it.
 static bool has_state(const struct job *job)
@@ -136,7 +135,7 @@ void pause_check(struct coord *c, struct job *job)
         return;
     if (job_granted(job, &job->pause.wish) != NULL ||
         (!job->mode->on_workers && job->cuts.now == NULL &&
-         !moves_hold(c, job))) {
+         !job_is_moving(job, coord_now(c)))) {
         note_loss(job, true);
         pause_enter_hold(c, job);
     }

@@ -94,7 +94,7 @@ static void begin_wait_for(struct server *s,
 static void begin_give_up(struct server *s, const struct sl_error *err)
 {
     LOG(ERROR, "cannot go on", "why=%s", err->text);
-    // It may have been written all the same: nobody is told that it was not.
+    // etcd may have the record all the same, so no client hears that it failed.
     if (s->lead != NULL && s->journal != NULL && journal_failed(s->journal))
         lead_fail(s->lead, err->text); // H2
     daemon_end(s->daemon, DAEMON_EXIT_FAILED);

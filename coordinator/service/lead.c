@@ -461,8 +461,7 @@ static void lead_take_over(struct lead *l)
     LOG(INFO, "chosen to lead", "etcd=%s revision=%lld", etcd_url(l->o.etcd),
         (long long)l->shared.term);
     lead_say(l, "none that is known: this coordinator takes over");
-    etcd_watch_close(
-        l->on_log); // the records are this process' own from now on
+    etcd_watch_close(l->on_log); // this process writes the records from now on
     l->on_log = NULL;
     if (lead_journal(l, l->journal, &err) != SL_OK && !lead_is_ending(l))
         lead_fail(l, err.text);

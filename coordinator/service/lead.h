@@ -71,8 +71,8 @@ void lead_waits(struct lead *l, char *out, size_t size);
 // answers. `l` is a struct lead.
 bool lead_stands_by(void *l, struct sl_error *err);
 
-// Ends the process, which leads, because of `why`, without a word to anybody;
-// another coordinator is chosen at once. Waits for etcd, about a second.
+// Ends the process, which leads, because of `why`, and answers no call: another
+// coordinator is chosen at once. Waits for etcd, about a second.
 void lead_fail(struct lead *l, const char *why);
 
 // Ends the process if it was chosen and its lease is over. To be called before

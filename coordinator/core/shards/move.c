@@ -492,19 +492,6 @@ static void move_tick(struct coord *c, struct move *v)
         move_go_on(c, v, job);
 }
 
-bool moves_hold(const struct coord *c, const struct job *job)
-{
-    bool holds = false;
-
-    for (uint32_t i = 0; i < job->shards.count && !holds; i++) {
-        const struct job_shard *s = &job->shards.list[i];
-
-        holds = s->moving && s->server == 0 &&
-                coord_now(c) - s->since_ms < MOVES_LATE_MS;
-    }
-    return holds;
-}
-
 void moves_tick(struct coord *c)
 {
     uint64_t now = coord_now(c);

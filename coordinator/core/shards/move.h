@@ -67,10 +67,6 @@ bool moves_report(struct coord *c, struct member *m,
 void moves_hello(struct coord *c, const struct member *m,
                  const Sluice__V1__ShardHello *h);
 
-// Returns true if a move has stopped a shard of the job that no psserver serves
-// yet: what it has counted is safe, and a cut has to wait for it a little.
-bool moves_hold(const struct coord *c, const struct job *job);
-
 // Gives up the moves that member m, which is silent or gone, takes part in.
 void moves_left(struct coord *c, const struct member *m);
 

@@ -76,12 +76,12 @@ static void stop(struct standby *one)
     if (one->lead == NULL)
         return;
     lead_stop(one->lead);
+    if (s.leads == one)
+        s.leads = NULL; // another one may be chosen from now on
     loop_turn(s.loop);
     journal_close(one->journal);
     lead_free(one->lead);
     etcd_free(one->etcd);
-    if (s.leads == one)
-        s.leads = NULL;
     memset(one, 0, sizeof(*one));
 }
 

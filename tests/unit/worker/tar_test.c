@@ -342,7 +342,8 @@ TEST(tar, the_job_may_name_the_classes)
     T_EQ(label_of(d, 1), 0);
     data_free(d);
     names[1] = "wolves";
-    refused(&s, SL_EINVAL, "a folder 'cats', which is none of the classes");
+    refused(&s, SL_EINVAL,
+            "byte 512: an image in a folder that is none of the classes");
     s.names_count = 0;
     put_image(&b, "dogs/1.jpg", "sampled.jpg");
     s.x = write_tar("one.tar", &b);
