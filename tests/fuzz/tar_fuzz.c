@@ -5,11 +5,10 @@
 #include <stdlib.h>
 
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/records_kit.h"
 #include "tests/harness/roots.h"
-#include "worker/data/data.h"
 
 #define BLOCK 512
-#define SAMPLES_MOST 16
 
 // Sets the checksum of every block that could be a header.
 static void set_sums(uint8_t *tar, size_t size)
@@ -24,39 +23,12 @@ static void set_sums(uint8_t *tar, size_t size)
     }
 }
 
-static void check_accepted(struct data *d, const struct data_want *want)
-{
-    struct sl_error err = SL_ERROR_INIT;
-    float x[12], y[2];
-    int32_t label;
-
-    FUZZ_TRUE(data_samples(d) > 0);
-    for (uint64_t i = 0; i < data_samples(d) && i < SAMPLES_MOST; i++) {
-        enum sl_err rc = data_read(d, i, x, y, &err);
-
-        if (rc != SL_OK) {
-            fuzz_refused(rc, &err);
-            continue;
-        }
-        memcpy(&label, y, sizeof(label));
-        FUZZ_TRUE(want->labels != DATA_INDEX ||
-                  (label >= 0 && (uint64_t)label < want->outputs));
-    }
-    for (uint32_t i = 0; i < data_classes(d); i++)
-        FUZZ_TRUE(strlen(data_class(d, i)) < 256);
-    data_free(d);
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static const char *const labels[] = {"cls", "json", "y.npy", "txt"};
-    struct data *const untouched = (struct data *)(uintptr_t)0xa5;
     struct data_source s = {.scale = 1, .roots = t_roots()};
     struct data_want want = {.rank = 3, .dim = {2, 2, 3}};
-    struct sl_error err = SL_ERROR_INIT;
-    struct data *d = untouched;
     uint8_t *tar;
-    enum sl_err rc;
 
     if (size < 2)
         return 0;
@@ -74,14 +46,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     want.labels = data[0] & 64 ? DATA_VALUES : DATA_INDEX;
     want.outputs = want.labels == DATA_VALUES ? 1 : 2;
     // The chunk that looks the file through, names, and the index as it grows.
-    fuzz_budget(((size_t)1 << 19) + 64 * size);
-    rc = data_open(&d, &s, &want, &err);
-    fuzz_budget(SIZE_MAX);
-    if (rc == SL_OK) {
-        check_accepted(d, &want);
-    } else {
-        fuzz_refused(rc, &err);
-        FUZZ_TRUE(d == untouched);
-    }
+    records_check(&s, &want, ((size_t)1 << 19) + 64 * size);
     return 0;
 }

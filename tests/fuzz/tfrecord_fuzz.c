@@ -5,35 +5,11 @@
 #include "common/base/buf.h"
 #include "common/base/tfrecord.h"
 #include "tests/fuzz/fuzz.h"
+#include "tests/fuzz/records_kit.h"
 #include "tests/harness/roots.h"
-#include "worker/data/data.h"
-
-#define SAMPLES_MOST 16
 
 static const struct id_column id_columns[] = {{.name = "user"},
                                               {.name = "word", .hashed = true}};
-
-static void check_accepted(struct data *d, const struct data_want *want)
-{
-    struct sl_error err = SL_ERROR_INIT;
-    float x[12], y[10];
-    int32_t label;
-
-    FUZZ_TRUE(data_samples(d) > 0);
-    FUZZ_TRUE(data_sample_bytes(d) <= sizeof(x));
-    for (uint64_t i = 0; i < data_samples(d) && i < SAMPLES_MOST; i++) {
-        enum sl_err rc = data_read(d, i, x, y, &err);
-
-        if (rc != SL_OK) {
-            fuzz_refused(rc, &err);
-            continue;
-        }
-        memcpy(&label, y, sizeof(label));
-        FUZZ_TRUE(want->labels != DATA_INDEX ||
-                  (label >= 0 && (uint64_t)label < want->outputs));
-    }
-    data_free(d);
-}
 
 static const char *file_of(bool framed, const uint8_t *data, size_t size)
 {
@@ -51,15 +27,11 @@ static const char *file_of(bool framed, const uint8_t *data, size_t size)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     static char *columns[] = {"a", "b"};
-    struct data *const untouched = (struct data *)(uintptr_t)0xa5;
     struct data_source s = {.format = "tfrecord",
                             .scale = 1,
                             .label = {.key = "y"},
                             .roots = t_roots()};
     struct data_want want = {.rank = 3, .dim = {2, 2, 3}};
-    struct sl_error err = SL_ERROR_INIT;
-    struct data *d = untouched;
-    enum sl_err rc;
 
     if (size < 1)
         return 0;
@@ -77,14 +49,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     want.labels = (enum data_labels)((data[0] >> 5) % 3);
     want.outputs = want.labels == DATA_VALUES ? 1 : 10;
     // The chunk that looks the file through, and the index as it grows.
-    fuzz_budget(((size_t)1 << 18) + 64 * size);
-    rc = data_open(&d, &s, &want, &err);
-    fuzz_budget(SIZE_MAX);
-    if (rc == SL_OK) {
-        check_accepted(d, &want);
-    } else {
-        fuzz_refused(rc, &err);
-        FUZZ_TRUE(d == untouched);
-    }
+    records_check(&s, &want, ((size_t)1 << 18) + 64 * size);
     return 0;
 }

@@ -242,6 +242,29 @@ void data_hash_name(struct data *d, const char *path)
     data_hash_number(d, sl_hash64(base, strlen(base)));
 }
 
+enum sl_err data_check_classes(const struct data_want *want, const char *path,
+                               uint64_t images, uint32_t classes,
+                               struct sl_error *err)
+{
+    if (images == 0)
+        return sl_fail(err, SL_EINVAL,
+                       "%s holds no images: they belong in a folder per class, "
+                       "as <class>/<name>.jpg or .png",
+                       path);
+    if (want->labels == DATA_VALUES && (classes != 2 || want->outputs != 1))
+        return sl_fail(err, SL_EINVAL,
+                       "%s has %u classes; with this loss labels are one "
+                       "number, 0 or 1, so it needs two and the model one "
+                       "output",
+                       path, classes);
+    if (want->labels != DATA_VALUES && classes != want->outputs)
+        return sl_fail(err, SL_EINVAL,
+                       "%s has %u classes (folders), but the model has %llu "
+                       "outputs",
+                       path, classes, (unsigned long long)want->outputs);
+    return SL_OK;
+}
+
 void data_hash_number(struct data *d, uint64_t n)
 {
     d->hash = sl_mix64(d->hash ^ n) + n;

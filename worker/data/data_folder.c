@@ -165,32 +165,15 @@ static const char *empty_class(const struct folder *f)
 static enum sl_err images_check_classes(const struct images *s,
                                         struct sl_error *err)
 {
-    const struct data_want *want = &s->data.want;
-    uint32_t have = s->folder.classes_count;
     const char *empty = empty_class(&s->folder);
 
-    if (s->folder.count == 0)
-        return sl_fail(err, SL_EINVAL,
-                       "%s holds no images: they belong in a folder per "
-                       "class, as <class>/<name>.jpg or .png",
-                       s->folder.root);
-    if (empty != NULL && !want->test)
+    if (s->folder.count > 0 && empty != NULL && !s->data.want.test)
         return sl_fail(err, SL_EINVAL,
                        "%s/%.80s holds no image: put images there, or remove "
                        "the folder if it is not a class",
                        s->folder.root, empty);
-    if (want->labels == DATA_VALUES && (have != 2 || want->outputs != 1))
-        return sl_fail(err, SL_EINVAL,
-                       "%s has %u classes; with this loss labels are one "
-                       "number, 0 or 1, so it needs two and the model one "
-                       "output",
-                       s->folder.root, have);
-    if (want->labels != DATA_VALUES && have != want->outputs)
-        return sl_fail(err, SL_EINVAL,
-                       "%s has %u classes (folders), but the model has %llu "
-                       "outputs",
-                       s->folder.root, have, (unsigned long long)want->outputs);
-    return SL_OK;
+    return data_check_classes(&s->data.want, s->folder.root, s->folder.count,
+                              s->folder.classes_count, err);
 }
 
 // Hashes the contents of the folder; its place may differ from host to host.

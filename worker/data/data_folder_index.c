@@ -48,16 +48,9 @@ static enum sl_err folder_add_name(struct folder_index_scan *s,
 
 static bool is_image(const char *name)
 {
-    static const char *const ends[] = {".jpg", ".jpeg", ".png"};
-    size_t n = strlen(name);
+    const char *dot = strrchr(name, '.');
 
-    for (size_t i = 0; i < SL_COUNT(ends); i++) {
-        size_t k = strlen(ends[i]);
-
-        if (n > k && strcasecmp(name + n - k, ends[i]) == 0)
-            return true;
-    }
-    return false;
+    return dot != NULL && dot > name && image_ending(dot + 1);
 }
 
 static enum sl_err folder_add_file(struct folder_index_scan *s,

@@ -5,10 +5,17 @@
 
 #include <math.h>
 #include <string.h>
+#include <strings.h>
 
 #include "common/base/mem.h"
 
 #define RGB 3
+
+bool image_ending(const char *ending)
+{
+    return strcasecmp(ending, "jpg") == 0 || strcasecmp(ending, "jpeg") == 0 ||
+           strcasecmp(ending, "png") == 0;
+}
 
 void image_release(struct image *im)
 {

@@ -60,6 +60,10 @@ struct image {
 
 void image_release(struct image *im); // all zeroes is allowed
 
+// Returns true if `ending` is that of a name of an image which can be decoded:
+// jpg, jpeg or png, in any case.
+bool image_ending(const char *ending);
+
 // Decodes a JPEG or PNG file of `n` bytes, which are not kept. Replaces the
 // image decoded before.
 enum sl_err image_decode(struct image *im, const uint8_t *bytes, size_t n,

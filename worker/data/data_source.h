@@ -112,6 +112,12 @@ enum sl_err data_set_samples(struct data *d, uint64_t have,
 
 // Adds the base name of a path to the hash: the same files elsewhere are equal.
 void data_hash_name(struct data *d, const char *path);
+
+// Checks that a set of `images` images in `classes` folders, found at `path`,
+// has images, and as many classes as the model has outputs. SL_EINVAL.
+enum sl_err data_check_classes(const struct data_want *want, const char *path,
+                               uint64_t images, uint32_t classes,
+                               struct sl_error *err);
 // Adds a number to the hash.
 void data_hash_number(struct data *d, uint64_t n);
 

@@ -13,7 +13,6 @@
 
 #include "common/base/json.h"
 #include "common/base/mem.h"
-#include "common/base/utf8.h"
 #include "common/run/log.h"
 #include "worker/data/data_array.h"
 #include "worker/data/data_decode.h"
@@ -57,12 +56,6 @@ struct tar_group {
 static struct tarset *tarset_of(const struct data *d)
 {
     return sl_container_of((struct data *)(uintptr_t)d, struct tarset, data);
-}
-
-static bool is_image_ending(const char *ending)
-{
-    return strcasecmp(ending, "jpg") == 0 || strcasecmp(ending, "jpeg") == 0 ||
-           strcasecmp(ending, "png") == 0;
 }
 
 // Returns true if a key such as "json" or "a.json" ends in `word`.
@@ -223,13 +216,6 @@ static enum sl_err tarset_read(struct data *d, uint64_t number, void *x,
                                err);
 }
 
-static void tarset_expect(struct data *d, uint64_t number)
-{
-    struct tarset *t = tarset_of(d);
-
-    records_expect(&t->records, &t->records.at[2 * number]);
-}
-
 static uint64_t tarset_memory(const struct data *d)
 {
     return tarset_of(d)->records.capacity * sizeof(struct data_extent);
@@ -256,7 +242,6 @@ static void tarset_release(struct data *d)
 
 static const struct data_ops tarset_ops = {
     .read = tarset_read,
-    .expect = tarset_expect,
     .class_name = tarset_class,
     .memory = tarset_memory,
     .release = tarset_release,
@@ -366,30 +351,6 @@ static enum sl_err tarset_name_classes(struct tarset *t,
     return rc;
 }
 
-static enum sl_err tarset_check_classes(const struct tarset *t,
-                                        const char *path, struct sl_error *err)
-{
-    const struct data_want *want = &t->data.want;
-
-    if (t->records.count == 0)
-        return sl_fail(err, SL_EINVAL,
-                       "%s holds no images: they belong in a folder per class, "
-                       "as <class>/<name>.jpg or .png",
-                       path);
-    if (want->labels == DATA_VALUES && (t->classes != 2 || want->outputs != 1))
-        return sl_fail(err, SL_EINVAL,
-                       "%s has %u classes; with this loss labels are one "
-                       "number, 0 or 1, so it needs two and the model one "
-                       "output",
-                       path, t->classes);
-    if (want->labels != DATA_VALUES && t->classes != want->outputs)
-        return sl_fail(err, SL_EINVAL,
-                       "%s has %u classes (folders), but the model has %llu "
-                       "outputs",
-                       path, t->classes, (unsigned long long)want->outputs);
-    return SL_OK;
-}
-
 // ---- looking through an archive
 
 static enum sl_err tarset_extent(const struct tar_member *m, uint64_t most,
@@ -422,7 +383,7 @@ static enum sl_err tarset_take_image(struct tar_group *g,
     size_t n;
     enum sl_err rc;
 
-    if (base == m->name || dot == NULL || !is_image_ending(dot + 1)) {
+    if (base == m->name || dot == NULL || !image_ending(dot + 1)) {
         g->set->others++;
         return SL_OK;
     }
@@ -466,7 +427,7 @@ static enum sl_err tar_group_take(struct tar_group *g,
 {
     const struct tarset *t = g->set;
     bool x =
-        t->x != NULL ? strcasecmp(ending, t->x) == 0 : is_image_ending(ending);
+        t->x != NULL ? strcasecmp(ending, t->x) == 0 : image_ending(ending);
     bool label = strcasecmp(ending, t->label) == 0;
     struct data_extent *to = x ? &g->x : &g->label;
 
@@ -584,7 +545,8 @@ static enum sl_err tarset_index(struct tarset *t, const struct data_source *s,
     if (rc == SL_OK && t->by_folder)
         rc = tarset_number_classes(t, err);
     if (rc == SL_OK && t->by_folder)
-        rc = tarset_check_classes(t, s->x, err);
+        rc = data_check_classes(&t->data.want, s->x, t->records.count,
+                                t->classes, err);
     if (rc == SL_OK && t->records.count == 0)
         rc = sl_fail(err, SL_EINVAL,
                      "%s: no group has a member that ends in .%s or .%s", s->x,
