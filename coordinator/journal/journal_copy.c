@@ -127,6 +127,14 @@ static enum sl_err journal_copy_rows(struct journal *from, struct journal *to,
                : journal_bad(to, "copying", err);
 }
 
+static enum sl_err fail_led(const struct etcd *etcd, struct sl_error *err)
+{
+    return sl_fail(
+        err, SL_ESTATE,
+        "a coordinator leads in %s: stop it, and those that stand by",
+        etcd_url(etcd));
+}
+
 // ---- to etcd
 
 // Takes the leader's key, unless another has it; no journal may be there.
@@ -155,11 +163,7 @@ static enum sl_err take_key(struct etcd *etcd, int64_t *lease, int64_t *term,
     held = reply.held;
     *term = reply.revision;
     etcd_reply_release(&reply);
-    return held ? SL_OK
-                : sl_fail(err, SL_ESTATE,
-                          "a coordinator leads in %s: stop it, and those that "
-                          "stand by",
-                          etcd_url(etcd));
+    return held ? SL_OK : fail_led(etcd, err);
 }
 
 static enum sl_err copy_in(struct etcd *etcd, struct journal *file,
@@ -214,10 +218,7 @@ static enum sl_err refuse_leader(struct etcd *etcd, struct sl_error *err)
     enum sl_err rc = etcd_get(etcd, &get, LIMIT_MS, &reply, err);
 
     if (rc == SL_OK && reply.count > 0)
-        rc = sl_fail(err, SL_ESTATE,
-                     "a coordinator leads in %s: stop it, and those that stand "
-                     "by",
-                     etcd_url(etcd));
+        rc = fail_led(etcd, err);
     etcd_reply_release(&reply);
     return rc;
 }

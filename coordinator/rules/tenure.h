@@ -15,7 +15,7 @@
 #include <stdint.h>
 
 struct tenure {
-    uint64_t until_us; // no longer than until then
+    uint64_t until_us; // the lease lasts no longer
     uint64_t next_us;  // when the next renewal is due
     uint64_t length_us;
 };

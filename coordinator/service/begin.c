@@ -53,7 +53,7 @@ static void begin_log_wait(struct server *s)
 {
     if (s->waits_for == SERVER_WAITS_LEADER) {
         LOG(INFO, "standing by", "state=%s", s->waits);
-        return; // a standby is no event: all is well
+        return; // standing by is no event for people
     }
     if (s->waits_for == SERVER_WAITS_SPACE)
         LOG(ERROR, "no space for the journal", "why=%s", s->waits);

@@ -30,7 +30,7 @@ struct job_cut {
 struct job_cuts {
     struct cut *now;   // being made, or NULL
     uint64_t after_ms; // no cut is begun before (after a failure),
-    uint64_t turn_ms;  // nor before this, if nobody waits for one (cuts_wait)
+    uint64_t turn_ms;  // no cut for which no stop or pause waits (cuts_wait)
     char *why;         // why the last cut was given up; owned; NULL: it was not
     uint64_t round;    // ring: the round that it is of; 0: the present one
     uint32_t misses;   // ring: cuts missed in a row,

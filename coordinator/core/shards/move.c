@@ -293,7 +293,7 @@ struct party {
 struct parties {
     struct party *list; // owned
     uint32_t count;
-    struct strmap by_name;
+    struct strmap by_name; // to `shards` of a party
 };
 
 static void parties_release(struct parties *p)
@@ -308,7 +308,16 @@ static bool parties_add(struct coord *c, struct parties *p, struct member *m)
 
     *at = (struct party){.member = m, .busy = moves_with(c, m) != NULL};
     p->count++;
-    return strmap_put(&p->by_name, m->name, at) == SL_OK;
+    return strmap_put(&p->by_name, m->name, &at->shards) == SL_OK;
+}
+
+// Returns the party of this name; NULL: there is none.
+static struct party *parties_get(const struct parties *p, const char *name)
+{
+    uint64_t *shards = strmap_get(&p->by_name, name);
+
+    return shards == NULL ? NULL
+                          : sl_container_of(shards, struct party, shards);
 }
 
 static bool move_may_have(const struct member *m)
@@ -334,18 +343,7 @@ static bool parties_init(struct coord *c, struct parties *p)
         if (move_may_have(m))
             ok = ok && parties_add(c, p, m);
     }
-    list_for(n, &c->jobs.active)
-    {
-        const struct job *job = list_entry(n, struct job, on_active);
-
-        for (uint32_t i = job->shards.parts; ok && i < job->shards.count; i++) {
-            struct party *on =
-                strmap_get(&p->by_name, job->shards.list[i].psserver);
-
-            if (on != NULL)
-                on->shards++;
-        }
-    }
+    shards_count(c, &p->by_name);
     return ok;
 }
 
@@ -406,7 +404,7 @@ static struct party *move_due(struct coord *c, const struct parties *p,
     const struct job_shard *s = &job->shards.list[i];
     struct party *to;
 
-    *from = strmap_get(&p->by_name, s->psserver);
+    *from = parties_get(p, s->psserver);
     if (*from == NULL || (*from)->busy || s->server != (*from)->member->id ||
         coord_now(c) < s->move_ms)
         return NULL;

@@ -47,19 +47,8 @@ static enum sl_err place_count_shards(struct coord *c, struct candidate *list,
 
     strmap_init(&by_name);
     for (uint32_t i = 0; rc == SL_OK && i < count; i++)
-        rc = strmap_put(&by_name, list[i].member->name, &list[i]);
-    list_for(n, &c->jobs.active)
-    {
-        struct job *job = list_entry(n, struct job, on_active);
-
-        for (uint32_t i = 0; i < job->shards.count; i++) {
-            struct candidate *on =
-                strmap_get(&by_name, job->shards.list[i].psserver);
-
-            if (on != NULL)
-                on->shards++;
-        }
-    }
+        rc = strmap_put(&by_name, list[i].member->name, &list[i].shards);
+    shards_count(c, &by_name);
     strmap_release(&by_name);
     return rc;
 }

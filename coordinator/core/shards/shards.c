@@ -568,6 +568,22 @@ void shards_back(struct coord *c, struct member *m)
 
 // ---- a shard that moves
 
+void shards_count(const struct coord *c, const struct strmap *by_name)
+{
+    list_for(n, &c->jobs.active)
+    {
+        const struct job *job = list_entry(n, struct job, on_active);
+
+        for (uint32_t i = job->shards.parts; i < job->shards.count; i++) {
+            uint64_t *shards =
+                strmap_get(by_name, job->shards.list[i].psserver);
+
+            if (shards != NULL)
+                (*shards)++;
+        }
+    }
+}
+
 void shards_stop(struct coord *c, struct job *job, uint32_t shard)
 {
     struct job_shard *s = &job->shards.list[shard];
@@ -585,7 +601,7 @@ void shards_move(struct coord *c, struct job *job, uint32_t shard,
     char *name = sl_strdup(m->name);
     struct sl_error err = SL_ERROR_INIT;
 
-    if (name == NULL) { // the journal has it already
+    if (name == NULL) { // the journal has the move already
         sl_fail(&err, SL_ENOMEM, "no memory for a name");
         coord_fatal(c, &err);
         return;

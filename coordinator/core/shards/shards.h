@@ -128,6 +128,10 @@ void shards_down(struct coord *c, struct member *m, bool lost);
 // memory that it had.
 void shards_back(struct coord *c, struct member *m);
 
+// Adds up on how many shards of jobs that have not ended each psserver of the
+// map has: from its name to a uint64_t, which the call raises.
+void shards_count(const struct coord *c, const struct strmap *by_name);
+
 // Notes that no psserver serves the shard: its owner stops, to write its last
 // snapshot here (M1).
 void shards_stop(struct coord *c, struct job *job, uint32_t shard);
