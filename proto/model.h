@@ -30,8 +30,8 @@
 #define MODEL_LAYERS_MAX 10000
 #define MODEL_INPUTS_MAX 32       // inputs of a layer
 #define MODEL_PICKS_MAX 8         // of maximum, minimum: one op picks among all
-#define MODEL_GIVEN_MAX 65536     // means of a normalization,
-#define MODEL_GIVEN_ALL (1 << 20) // and of all of them
+#define MODEL_GIVEN_MAX 65536     // means of a normalization
+#define MODEL_GIVEN_ALL (1 << 20) // means of all normalizations
 #define MODEL_INTERACT_MAX 128    // vectors of a dot_interaction
 #define MODEL_VARIABLE_MAX UINT64_C(1000000000) // elements
 #define MODEL_ELEMENTS_MAX (UINT64_C(1) << 40)  // elements of all variables

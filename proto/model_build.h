@@ -83,6 +83,9 @@ enum sl_err build_want_rank(const struct model_build *b, uint32_t rank,
 // Checks that the input of the layer at hand has rank 3: height, width,
 // channels; else SL_EINVAL.
 enum sl_err build_want_image(const struct model_build *b);
+// Checks that the input is an image, and that the layer has filters and the
+// size of their kernel.
+enum sl_err build_want_filters(const struct model_build *b);
 
 // ---- The builders of layers.def: model_layers.c, model_views.c (layers that
 // move elements and compute none), model_attention.c, model_interact.c,

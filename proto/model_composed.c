@@ -11,14 +11,10 @@
 enum sl_err build_conv_transpose(struct model_build *b)
 {
     const Sluice__V1__LayerSpec *l = b->layer;
-    enum sl_err rc = build_want_image(b);
+    enum sl_err rc = build_want_filters(b);
 
     if (rc != SL_OK)
         return rc;
-    if (l->filters == 0)
-        return build_fail(b, "needs 'filters' of at least 1");
-    if (l->n_kernel_size == 0)
-        return build_fail(b, "needs 'kernel_size'");
     b->node->groups = 1;
     b->node->out.dim[2] = l->filters;
     rc = build_window_back(b);

@@ -65,17 +65,26 @@ enum sl_err build_dense(struct model_build *b)
     return rc == SL_OK ? build_dense_variables(b) : rc;
 }
 
-enum sl_err build_conv2d(struct model_build *b)
+enum sl_err build_want_filters(const struct model_build *b)
 {
-    const Sluice__V1__LayerSpec *l = b->layer;
     enum sl_err rc = build_want_image(b);
 
     if (rc != SL_OK)
         return rc;
-    if (l->filters == 0)
+    if (b->layer->filters == 0)
         return build_fail(b, "needs 'filters' of at least 1");
-    if (l->n_kernel_size == 0)
+    if (b->layer->n_kernel_size == 0)
         return build_fail(b, "needs 'kernel_size'");
+    return SL_OK;
+}
+
+enum sl_err build_conv2d(struct model_build *b)
+{
+    const Sluice__V1__LayerSpec *l = b->layer;
+    enum sl_err rc = build_want_filters(b);
+
+    if (rc != SL_OK)
+        return rc;
     b->node->out.dim[2] = l->filters;
     b->node->groups = l->has_groups ? l->groups : 1;
     if (b->node->groups == 0 || b->node->in.dim[2] % b->node->groups != 0 ||

@@ -35,7 +35,7 @@ struct record {
     bool placed;               // `layout`, `shards` and `schedule` are set
     struct layout layout;
     struct elements *shards;
-    uint32_t first_range; // the shards before it are not on psservers
+    uint32_t first_range; // shards below this number lie on workers
     struct coded *coded;  // per shard; NULL: what travels is not coded
     struct schedule schedule;
     uint32_t accumulate;  // micro-batches per step

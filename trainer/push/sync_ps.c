@@ -625,6 +625,20 @@ static void ps_begin_aside(struct sync_ps *s, struct gate *gate)
     abandon(s); // ends calls of PS_NEXT
 }
 
+// Goes on with those calls, of every shard; SYNC_BUSY: they are under way.
+static enum sync_result ps_turn_aside(struct sync_ps *s, struct sl_error *err)
+{
+    enum sync_result result;
+
+    s->cutting = true;
+    result = ps_turn(s, all_at_rest, s->sync.ranges_count, false, err);
+    if (result == SYNC_BUSY)
+        return result;
+    s->cutting = false;
+    abandon(s);
+    return result;
+}
+
 static void ps_begin_cut(struct sync_ps *s, const struct wire_tag *tags,
                          struct gate *gate, float *to)
 {
@@ -646,12 +660,9 @@ static enum sync_result ps_pull_cut(struct sync *sync,
 
     if (!s->cutting)
         ps_begin_cut(s, tags, gate, to);
-    s->cutting = true;
-    result = ps_turn(s, all_at_rest, sync->ranges_count, false, err);
+    result = ps_turn_aside(s, err);
     if (result == SYNC_BUSY)
         return result;
-    s->cutting = false;
-    abandon(s);
     for (uint32_t i = 0; i < sync->ranges_count; i++)
         s->shards[i].target = sync->params + s->shards[i].first;
     return result;
@@ -675,12 +686,9 @@ static enum sync_result ps_moments(struct sync *sync,
 
     if (!s->cutting)
         ps_begin_moments(s, m);
-    s->cutting = true;
-    result = ps_turn(s, all_at_rest, sync->ranges_count, false, err);
+    result = ps_turn_aside(s, err);
     if (result == SYNC_BUSY)
         return result;
-    s->cutting = false;
-    abandon(s);
     for (uint32_t i = 0; i < sync->ranges_count; i++)
         if (s->shards[i].shared.answer.moments_t < least)
             least = s->shards[i].shared.answer.moments_t;

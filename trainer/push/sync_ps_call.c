@@ -335,8 +335,8 @@ static enum sl_err ps_call_ask(struct ps_shard *p, const struct peer_call *call)
     return peer_ask(&p->peer, &m, call);
 }
 
-static enum sl_err ps_call_pull(struct ps_shard *p,
-                                const struct peer_call *call)
+// Returns a pull from the shard: of its present state, or of that of its tag.
+static struct wire_pull ps_pull_of(const struct ps_shard *p, bool has_tag)
 {
     const struct sync_ps *s = p->s;
     struct wire_pull m = {
@@ -344,13 +344,22 @@ static enum sl_err ps_call_pull(struct ps_shard *p,
         .job_incarnation = s->o.job_incarnation,
         .token = s->o.token,
         .shard = s->o.first_shard + p->number,
-        .has_tag = p->want == PS_CUT,
+        .has_tag = has_tag,
     };
 
-    if (m.has_tag)
+    if (has_tag)
         m.tag = p->tag;
     else
         m.incarnation = s->map.entries[p->number].incarnation;
+    return m;
+}
+
+static enum sl_err ps_call_pull(struct ps_shard *p,
+                                const struct peer_call *call)
+{
+    const struct sync_ps *s = p->s;
+    struct wire_pull m = ps_pull_of(p, p->want == PS_CUT);
+
     if (p->want == PS_NEXT)
         m.after_round_of = p->waits_for + 1;
     else if (!m.has_tag && s->o.contributions > 0)
@@ -369,21 +378,11 @@ static enum sl_err ps_call_rows(struct ps_shard *p, struct peer_call *call)
     const struct sync_ps *s = p->s;
     const struct sync_rows *r = &s->rows;
     const struct sync_rows_ids *ids = &r->ids[p->number];
-    struct wire_pull m = {
-        .job = s->o.job,
-        .job_incarnation = s->o.job_incarnation,
-        .token = s->o.token,
-        .shard = s->o.first_shard + p->number,
-        .has_tag = r->tags != NULL,
-        .ids_of_tag = r->tags != NULL,
-        .wire = r->tags != NULL ? WIRE_F32 : s->o.wire,
-    };
+    struct wire_pull m = ps_pull_of(p, r->tags != NULL);
     enum sl_err rc;
 
-    if (m.has_tag)
-        m.tag = p->tag;
-    else
-        m.incarnation = s->map.entries[p->number].incarnation;
+    m.ids_of_tag = m.has_tag;
+    m.wire = m.has_tag ? WIRE_F32 : s->o.wire;
     if (!m.has_tag && s->o.contributions > 0)
         m.before_round_of = s->closure.closure + 1; // T8
     ps_call_lend(p);
@@ -399,15 +398,9 @@ static enum sl_err ps_call_moments(struct ps_shard *p,
                                    const struct peer_call *call)
 {
     const struct sync_ps *s = p->s;
-    struct wire_pull m = {
-        .job = s->o.job,
-        .job_incarnation = s->o.job_incarnation,
-        .token = s->o.token,
-        .shard = p->number,
-        .incarnation = s->map.entries[p->number].incarnation,
-        .moments = true,
-    };
+    struct wire_pull m = ps_pull_of(p, false);
 
+    m.moments = true;
     if (s->o.contributions > 0)
         m.before_round_of = s->moments.closure + 1;
     return peer_pull(&p->peer, &m, call);
