@@ -33,7 +33,7 @@ struct rpc_route {
 // to its first address then. A failure leaves nothing to release.
 enum sl_err rpc_route_init(struct rpc_route *r, const char *list,
                            struct sl_error *err);
-void rpc_route_release(struct rpc_route *r); // also of a zeroed one
+void rpc_route_release(struct rpc_route *r); // a zeroed route is allowed
 
 // Notes that a call to address `at` ended with `code` and `text`, and moves
 // r->at if that address did not serve (SL_EUNAVAIL, SL_ETIMEDOUT). Does nothing

@@ -493,7 +493,7 @@ void roster_place(struct roster *r, const Sluice__V1__Place *m)
 {
     struct wire_tag at_least = wire_tag_of(m->at_least);
     struct hosted *h;
-    bool other; // what is being loaded may be too old by now
+    bool other; // the snapshot being loaded may be too old by now
 
     if (!roster_term_holds(r, m->term, "Place"))
         return;

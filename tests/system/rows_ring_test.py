@@ -8,7 +8,8 @@ from cluster import check, check_counts, check_equal, main, wait_for
 from external_test import exported
 from native_rows_test import SAMPLES, check_evaluation, clicks, rows_of, score
 from ring_test import Ring
-from rows_rounds_test import BATCH, RING, SLOTS, Net, check_numpy, left, rounds_job
+from rows_rounds_test import (
+    BATCH, RING, SLOTS, Net, check_numpy, given_weights, left, rounds_job)
 
 EPOCHS = 150
 
@@ -26,13 +27,7 @@ def ring_job(c, epochs=EPOCHS, **train):
 
 def start(c, **train):
     """A job from given weights, and what NumPy makes of them."""
-    from safetensors.numpy import save_file
-    draw = np.random.default_rng(5)
-    weights = {"hidden/kernel": draw.normal(0, 0.4, (9, 8)).astype(np.float32),
-               "hidden/bias": np.zeros(8, np.float32),
-               "out/kernel": draw.normal(0, 0.4, (8, 1)).astype(np.float32),
-               "out/bias": np.zeros(1, np.float32)}
-    save_file(weights, str(c.dir / "weights.safetensors"))
+    weights = given_weights(c.dir / "weights.safetensors")
     click, price, ids, bags = clicks(c.dir / "clicks.csv", SAMPLES, 1)
     job = c.submit(ring_job(c, **train), "--weights", c.dir / "weights.safetensors")
     net, size = Net(weights, lambda number: np.ones(4)), BATCH * SLOTS

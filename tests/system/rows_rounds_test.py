@@ -80,18 +80,24 @@ class Net:
         self.tags.update(tags)
 
 
-def check_numpy(train, **cluster):
-    """Trains by SLOTS batches in an update, in the order of samples."""
+def given_weights(path):
+    """Writes the values that a job of rounds begins with, and returns them."""
     from safetensors.numpy import save_file
     draw = np.random.default_rng(5)
     weights = {"hidden/kernel": draw.normal(0, 0.4, (9, 8)).astype(np.float32),
                "hidden/bias": np.zeros(8, np.float32),
                "out/kernel": draw.normal(0, 0.4, (8, 1)).astype(np.float32),
                "out/bias": np.zeros(1, np.float32)}
+    save_file(weights, str(path))
+    return weights
+
+
+def check_numpy(train, **cluster):
+    """Trains by SLOTS batches in an update, in the order of samples."""
     kind = Ring if train["mode"] == "allreduce" else Cluster
     with kind(psservers=2, **cluster) as c:
         click, price, ids, bags = clicks(c.dir / "clicks.csv", SAMPLES, 1)
-        save_file(weights, str(c.dir / "weights.safetensors"))
+        weights = given_weights(c.dir / "weights.safetensors")
         made = rounds_job(c.dir, EPOCHS)
         made["train"] = {"epochs": EPOCHS, **train}
         made["model"]["layers"][0]["embeddings_initializer"] = "ones"
