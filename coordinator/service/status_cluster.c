@@ -258,7 +258,8 @@ static enum sl_err count_shards(struct coord *c, struct cluster_view *v,
 {
     enum sl_err rc = SL_OK;
 
-    for (uint32_t i = 0; rc == SL_OK && i < job->shards.count; i++) {
+    for (uint32_t i = job->shards.parts; rc == SL_OK && i < job->shards.count;
+         i++) {
         const struct job_shard *shard = &job->shards.list[i];
         Sluice__V1__MemberStatus *m = strmap_get(psservers, shard->psserver);
 

@@ -115,6 +115,8 @@ def a_pause_keeps_both():
         c.wait_steps(job, 40 * SLOTS)
         c.run("pause", job)
         check(c.json("status", job)["pause"]["holds"], "the job goes on")
+        listed = [m["name"] for m in c.json("servers")["members"]]
+        check_equal(sorted(listed), ["ps-0", "ps-1"], "psservers that have its shards")
         c.run("resume", job)
         is_as_numpy_says(c, job, net)
 
