@@ -171,6 +171,8 @@ void kit_etcd_restart(void)
 void kit_etcd_pause(bool on)
 {
     T_ASSERT(kill(kit.pid, on ? SIGSTOP : SIGCONT) == 0);
+    if (on) // it runs on for a moment
+        T_ASSERT(waitpid(kit.pid, NULL, WUNTRACED) == kit.pid);
 }
 
 void kit_etcdctl(const char *line)
