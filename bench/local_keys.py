@@ -16,9 +16,7 @@ Binaries: SLUICE_BIN.
 import argparse
 import contextlib
 import json
-import os
 import pathlib
-import signal
 import statistics
 import sys
 import threading
@@ -56,11 +54,10 @@ def standing_still(cluster, names):
     over = threading.Event()
 
     def run():
-        pids = [cluster.processes[name].pid for name in names]
         while not over.is_set():
-            for how in (signal.SIGSTOP, signal.SIGCONT):
-                for pid in pids:
-                    os.kill(pid, how)
+            for how in (cluster.pause, cluster.resume):
+                for name in names:
+                    how(name)
                 over.wait(0.02)
 
     thread = threading.Thread(target=run)

@@ -170,9 +170,14 @@ static double cpu_s(int who)
            (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) * 1e-6;
 }
 
+double program_cpu_s(void)
+{
+    return cpu_s(RUSAGE_SELF);
+}
+
 static double all_cpu_s(void)
 {
-    return cpu_s(RUSAGE_SELF) + cpu_s(RUSAGE_CHILDREN);
+    return program_cpu_s() + cpu_s(RUSAGE_CHILDREN);
 }
 
 void meter_start(struct meter *m, const struct conf *c)

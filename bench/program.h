@@ -31,6 +31,8 @@ void program_die(const char *fmt, ...)
 void program_must(enum sl_err rc, const struct sl_error *err, const char *what);
 
 double program_now_s(void);
+// Returns the seconds of processor time that this process has taken.
+double program_cpu_s(void);
 
 // "key": [1.5, 2], within a line of JSON.
 void program_print_list(const char *key, const double *x, int count);

@@ -7,21 +7,10 @@
 // job; nobody computes on them. One epoch warms the files, and the next ones
 // count, for --seconds.
 #include <stdio.h>
-#include <sys/resource.h>
 
 #include "bench/program.h"
 #include "tests/harness/roots.h"
 #include "worker/data/input.h"
-
-// Returns the seconds of processor time that this process has taken.
-static double records_cpu_s(void)
-{
-    struct rusage use;
-
-    (void)getrusage(RUSAGE_SELF, &use);
-    return (double)(use.ru_utime.tv_sec + use.ru_stime.tv_sec) +
-           (double)(use.ru_utime.tv_usec + use.ru_stime.tv_usec) / 1e6;
-}
 
 static uint64_t records_epoch(struct input *in, struct data *data,
                               uint64_t epoch, uint32_t batch, double until)
@@ -125,12 +114,12 @@ int main(int argc, char **argv)
     program_must(input_new(&in, (unsigned)conf_int(c, "threads"), &err), &err,
                  "the input");
     (void)records_epoch(in, data, 0, batch, program_now_s() + seconds);
-    cpu = records_cpu_s();
+    cpu = program_cpu_s();
     began = program_now_s();
     for (uint64_t epoch = 1; program_now_s() < began + seconds; epoch++)
         samples += records_epoch(in, data, epoch, batch, began + seconds);
     began = program_now_s() - began;
-    cpu = records_cpu_s() - cpu;
+    cpu = program_cpu_s() - cpu;
     printf("{\"what\": \"records_read\", \"samples\": %llu, \"open_s\": %.6f, "
            "\"index_bytes\": %llu, \"per_s\": %.1f, \"cpu_us\": %.1f}\n",
            (unsigned long long)data_samples(data), opened,

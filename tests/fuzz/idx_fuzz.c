@@ -12,7 +12,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct array a = {.rows = 0};
     enum sl_err rc;
 
-    memset(&a, 0, sizeof(a));
     // The file, and what it may inflate to.
     fuzz_budget((4 + ARRAY_INFLATE_RATIO) * size + 65536);
     rc = array_open_idx(&a, roots, path, NULL, &err);

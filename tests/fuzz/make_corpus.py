@@ -1126,38 +1126,30 @@ def rows_file():
           infinite=file(values=struct.pack("<f", float("inf")) + values[4:]))
 
 
-def proto_bytes(field, data):
-    n, head = len(data), bytes([field << 3 | 2])
-    while n > 127:
-        head += bytes([n & 127 | 128])
-        n >>= 7
-    return head + bytes([n]) + data
-
-
 def example(**features):
     """A tf.train.Example; a feature is (kind, the fields of its list)."""
-    entries = (proto_bytes(1, proto_bytes(1, key.encode())
-                           + proto_bytes(2, proto_bytes(kind, fields)))
+    entries = (field(1, field(1, key.encode())
+                           + field(2, field(kind, fields)))
                for key, (kind, fields) in features.items())
-    return proto_bytes(1, b"".join(entries))
+    return field(1, b"".join(entries))
 
 
 def tfrecord():
-    floats = proto_bytes(1, struct.pack("<11f", *range(11)))
-    y, b = (3, proto_bytes(1, b"\7")), (3, b"\x08\2")
+    floats = field(1, struct.pack("<11f", *range(11)))
+    y, b = (3, field(1, b"\7")), (3, b"\x08\2")
     png = (HERE / "corpus" / "png" / "rgb").read_bytes() if (
         HERE / "corpus" / "png" / "rgb").exists() else b"\x89PNG"
     golden = bytes.fromhex("1200000000000000241f64250a100a0e0a056c6162656c12051a030a0107368c84b9")
-    ids = {"user": (3, proto_bytes(1, b"\1\2\xff\1")), "word": (1, proto_bytes(1, b"abc"))}
+    ids = {"user": (3, field(1, b"\1\2\xff\1")), "word": (1, field(1, b"abc"))}
     write("tfrecord", golden=b"\0" + golden, two=b"\0" + 2 * golden,
           numbers=b"\1" + example(a=(2, floats), b=b, y=y),
           values=bytes([1 | 64]) + example(a=(2, floats), b=b, y=(2, b"\x0d" + struct.pack("<f", 2))),
           ids=bytes([1 | 8]) + example(a=(2, floats), b=b, y=y, **ids),
-          image=bytes([1 | 2 | 16]) + example(a=(1, proto_bytes(1, png)), y=y),
-          raw=bytes([1 | 4]) + example(a=(1, proto_bytes(1, bytes(range(12)))), y=y),
-          raw_u8=bytes([1 | 4 | 16]) + example(a=(1, proto_bytes(1, bytes(range(12)))), y=y),
+          image=bytes([1 | 2 | 16]) + example(a=(1, field(1, png)), y=y),
+          raw=bytes([1 | 4]) + example(a=(1, field(1, bytes(range(12)))), y=y),
+          raw_u8=bytes([1 | 4 | 16]) + example(a=(1, field(1, bytes(range(12)))), y=y),
           long_length=b"\1" + example(a=(2, floats))[:6] + b"\xff" * 9 + b"\1",
-          group=b"\1\x0b\x0c", deep=b"\1" + proto_bytes(1, proto_bytes(1, proto_bytes(1, b"a") * 40)),
+          group=b"\1\x0b\x0c", deep=b"\1" + field(1, field(1, field(1, b"a") * 40)),
           gzip=b"\0\x1f\x8b\x08" + bytes(20), nothing=b"\1", empty=b"\0")
 
 

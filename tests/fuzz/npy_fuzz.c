@@ -67,8 +67,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct array a = {.rows = 0}, b = {.rows = 0};
     enum sl_err rc, rc2;
 
-    memset(&a, 0, sizeof(a));
-    memset(&b, 0, sizeof(b));
     fuzz_budget(2 * size + (80u << 10)); // turned round: twice
     rc = array_open_npy(&a, roots, path, NULL, &err);
     fuzz_budget(3 * size + (80u << 10));

@@ -45,7 +45,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     uint64_t rows;
     enum sl_err rc;
 
-    memset(&a, 0, sizeof(a));
     // What it inflates to, and that turned round; a block to check the CRC
     // with, or to inflate from; the table of members.
     fuzz_budget((6 + 2 * ARRAY_INFLATE_RATIO) * size + ((size_t)4 << 20));
