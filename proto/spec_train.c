@@ -555,7 +555,7 @@ enum sl_err spec_check_placement(Sluice__V1__JobSpec *spec,
                                  struct sl_error *err)
 {
     Sluice__V1__PlacementSpec *p;
-    unsigned kind, move;
+    unsigned kind;
     enum sl_err rc;
 
     rc =
@@ -572,7 +572,7 @@ enum sl_err spec_check_placement(Sluice__V1__JobSpec *spec,
         rc = spec_string(&p->move, "auto");
     if (rc == SL_OK)
         rc = spec_word("placement.move", p->move, placement_moves,
-                       SL_COUNT(placement_moves), &move, err);
+                       SL_COUNT(placement_moves), NULL, err);
     if (rc == SL_OK)
         rc = spec_only("placement", &p->base, partitioner_fields[kind],
                        partitioners[kind], err);

@@ -95,15 +95,14 @@ static enum sl_err finish_number(struct keras_take *t)
         offset = n->number;
     else if (strcmp(n->class_name, "Multiply") == 0)
         factor = n->number;
-    else if (strcmp(n->class_name, "TrueDivide") != 0)
+    else if (strcmp(n->class_name, "Subtract") == 0) {
         factor = n->number_first ? -1 : 1;
-    else if (n->number_first)
+        offset = n->number_first ? n->number : -n->number;
+    } else if (n->number_first)
         return keras_refuse(t->g, n->name, n->class_name,
                             "divides a number by a tensor");
     else
         factor = 1 / n->number;
-    if (strcmp(n->class_name, "Subtract") == 0)
-        offset = n->number_first ? n->number : -n->number;
     if (json_object_set_new(t->to, "factor", json_real(factor)) != 0 ||
         (offset != 0 &&
          json_object_set_new(t->to, "offset", json_real(offset)) != 0))

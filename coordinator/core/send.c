@@ -571,32 +571,36 @@ void send_hello_wanted(struct coord *c, const struct member *m,
     send_down(c, m->id, &down);
 }
 
+static void send_snapshot_as(struct coord *c, uint64_t member,
+                             const struct job *job, uint32_t shard,
+                             Sluice__V1__SnapshotRequest *msg)
+{
+    DOWN(down, SNAPSHOT, snapshot, msg);
+
+    msg->job = job->id;
+    msg->shard = shard;
+    msg->incarnation = job->shards.evidence.shard[shard].incarnation;
+    send_down(c, member, &down);
+}
+
 void send_snapshot(struct coord *c, uint64_t member, const struct job *job,
                    uint32_t shard)
 {
     Sluice__V1__SnapshotRequest msg = SLUICE__V1__SNAPSHOT_REQUEST__INIT;
-    DOWN(down, SNAPSHOT, snapshot, &msg);
 
-    msg.job = job->id;
-    msg.shard = shard;
-    msg.incarnation = job->shards.evidence.shard[shard].incarnation;
     msg.request = job->cuts.now->request;
     msg.at_round = job->cuts.round;
-    send_down(c, member, &down);
+    send_snapshot_as(c, member, job, shard, &msg);
 }
 
 void send_move_snapshot(struct coord *c, uint64_t member, const struct job *job,
                         uint32_t shard, uint64_t request, bool last)
 {
     Sluice__V1__SnapshotRequest msg = SLUICE__V1__SNAPSHOT_REQUEST__INIT;
-    DOWN(down, SNAPSHOT, snapshot, &msg);
 
-    msg.job = job->id;
-    msg.shard = shard;
-    msg.incarnation = job->shards.evidence.shard[shard].incarnation;
     msg.request = request;
     msg.last = last;
-    send_down(c, member, &down);
+    send_snapshot_as(c, member, job, shard, &msg);
 }
 
 void send_keep(struct coord *c, uint64_t member, const struct job *job,

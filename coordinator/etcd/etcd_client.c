@@ -10,7 +10,6 @@
 // etcd's words (rpctypes/error.go), which its own clients compare as well: the
 // statuses alone do not tell these cases apart.
 #define SAYS_FULL "etcdserver: mvcc: database space exceeded"
-#define SAYS_COMPACTED "etcdserver: mvcc: required revision has been compacted"
 
 // ---- the client
 
@@ -169,7 +168,7 @@ bool etcd_full(const struct sl_error *err)
 
 bool etcd_compacted(const struct sl_error *err)
 {
-    return strstr(err->text, SAYS_COMPACTED) != NULL;
+    return strstr(err->text, ETCD_SAYS_COMPACTED) != NULL;
 }
 
 bool etcd_unknown(enum sl_err code, const struct sl_error *err)

@@ -11,6 +11,10 @@
 #include "coordinator/etcd/etcd.h"
 #include "coordinator/etcd/etcd.pb-c.h"
 
+// The words of etcd for a revision that it has forgotten (etcd_compacted).
+#define ETCD_SAYS_COMPACTED                                                    \
+    "etcdserver: mvcc: required revision has been compacted"
+
 struct etcd {
     char *url;
     const char *prefix; // with the "/" behind it; lies in `url`

@@ -63,9 +63,7 @@ static enum sl_err watch_canceled(const Etcd__WatchResponse *said,
     char why[200];
 
     if (said->compact_revision > 0)
-        return sl_fail(err, SL_ERANGE,
-                       "etcd: etcdserver: mvcc: required revision has been "
-                       "compacted");
+        return sl_fail(err, SL_ERANGE, "etcd: " ETCD_SAYS_COMPACTED);
     snprintf(why, sizeof(why), "%.190s", said->cancel_reason);
     utf8_line(why, sizeof(why), why);
     return sl_fail(err, SL_EUNAVAIL, "etcd ended a watch: %s", why);

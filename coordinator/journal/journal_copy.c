@@ -141,29 +141,13 @@ static enum sl_err fail_led(const struct etcd *etcd, struct sl_error *err)
 static enum sl_err take_key(struct etcd *etcd, int64_t *lease, int64_t *term,
                             struct sl_error *err)
 {
-    const struct etcd_if ifs[] = {{ETCD_CREATED, JOURNAL_LEADER, 0}};
-    struct etcd_reply reply = {0};
     int64_t granted;
-    bool held;
     enum sl_err rc =
         etcd_lease_grant(etcd, LEASE_S, LIMIT_MS, lease, &granted, err);
 
-    if (rc != SL_OK)
-        return rc;
-    const struct etcd_op put = {.what = ETCD_PUT,
-                                .key = JOURNAL_LEADER,
-                                .value = {(const uint8_t *)NAME, strlen(NAME)},
-                                .lease = *lease};
-    rc = etcd_txn(etcd,
-                  &(struct etcd_txn){
-                      .ifs = ifs, .if_count = 1, .then = &put, .then_count = 1},
-                  LIMIT_MS, &reply, err);
-    if (rc != SL_OK)
-        return rc;
-    held = reply.held;
-    *term = reply.revision;
-    etcd_reply_release(&reply);
-    return held ? SL_OK : fail_led(etcd, err);
+    if (rc == SL_OK)
+        rc = journal_claim(etcd, *lease, NAME, LIMIT_MS, term, err);
+    return rc == SL_OK && *term == 0 ? fail_led(etcd, err) : rc;
 }
 
 static enum sl_err copy_in(struct etcd *etcd, struct journal *file,

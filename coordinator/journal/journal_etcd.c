@@ -45,7 +45,6 @@ struct journal_log {
     struct {
         int64_t version;   // of the key "base"; 0: no such key
         uint64_t sequence; // of the last record that it holds
-        uint64_t nonce, bytes;
     } base;
     struct journal_image *image; // that is being written; NULL: none
 };
@@ -213,8 +212,6 @@ static void log_note_image(struct journal_log *log,
 {
     log->base.version = version;
     log->base.sequence = record->sequence;
-    log->base.nonce = record->nonce;
-    log->base.bytes = record->bytes;
     log->image_at = record->bytes > IMAGE_LEAST ? record->bytes : IMAGE_LEAST;
 }
 
@@ -428,6 +425,25 @@ static void etcd_log_free(struct journal *j)
     image_free(j->log->image);
     sl_free(j->log);
     j->log = NULL;
+}
+
+enum sl_err journal_claim(struct etcd *etcd, int64_t lease, const char *value,
+                          int64_t limit_ms, int64_t *term, struct sl_error *err)
+{
+    const struct etcd_if free = {.what = ETCD_CREATED, .key = JOURNAL_LEADER};
+    const struct etcd_op put = {
+        .what = ETCD_PUT,
+        .key = JOURNAL_LEADER,
+        .lease = lease,
+        .value = {(const uint8_t *)value, strlen(value)}};
+    const struct etcd_txn txn = {
+        .ifs = &free, .if_count = 1, .then = &put, .then_count = 1};
+    struct etcd_reply reply = {0};
+    enum sl_err rc = etcd_txn(etcd, &txn, limit_ms, &reply, err);
+
+    *term = rc == SL_OK && reply.held ? reply.revision : 0;
+    etcd_reply_release(&reply);
+    return rc;
 }
 
 enum sl_err journal_follow(struct journal **out, struct etcd *etcd,

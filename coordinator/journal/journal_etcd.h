@@ -37,6 +37,13 @@
 
 #define JOURNAL_LEADER "leader" // key of the coordinator that leads
 
+// Makes the leader's key with this value, a key that ends with `lease`, if it
+// is not there. Sets *term to its create revision; 0: another coordinator has
+// it, or a failure (etcd_unknown).
+enum sl_err journal_claim(struct etcd *etcd, int64_t lease, const char *value,
+                          int64_t limit_ms, int64_t *term,
+                          struct sl_error *err);
+
 // Reads the journal that lies below the client's prefix, of which there may be
 // nothing yet, to follow it: no other function of journal.h but journal_close
 // may be used before journal_lead. SL_ENOTSUP: a newer coordinator wrote it.

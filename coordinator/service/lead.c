@@ -344,20 +344,11 @@ static enum sl_err lead_make_key(struct lead *l, int64_t lease, int64_t *term,
                                  struct sl_error *err)
 {
     char value[LEAD_WHO];
-    const struct etcd_if free = {.what = ETCD_CREATED, .key = JOURNAL_LEADER};
-    struct etcd_op put = {
-        .what = ETCD_PUT, .key = JOURNAL_LEADER, .lease = lease};
-    const struct etcd_txn txn = {
-        .ifs = &free, .if_count = 1, .then = &put, .then_count = 1};
-    struct etcd_reply reply = {0};
     enum sl_err rc;
 
     snprintf(value, sizeof(value), "%s %s %llx", l->o.address, l->o.name,
              (unsigned long long)lease);
-    put.value = (struct sl_slice){(const uint8_t *)value, strlen(value)};
-    rc = etcd_txn(l->o.etcd, &txn, LEAD_CALL_MS, &reply, err);
-    *term = rc == SL_OK && reply.held ? reply.revision : 0;
-    etcd_reply_release(&reply);
+    rc = journal_claim(l->o.etcd, lease, value, LEAD_CALL_MS, term, err);
     return rc != SL_OK && etcd_unknown(rc, err)
                ? lead_read_own(l, value, term, err)
                : rc;

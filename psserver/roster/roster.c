@@ -399,7 +399,7 @@ void hosted_load_anew(struct hosted *h)
 {
     hosted_empty(h);
     h->later_round = 0;
-    h->wanted_last = false;
+    h->wish.last = false;
     if (h->state == HOSTED_LOADING)
         h->again = true;
     else
@@ -586,7 +586,7 @@ void roster_admit(struct roster *r, const Sluice__V1__Admit *m)
     HISTORY("admit_heard",
             "job=%" PRIu64 " shard=%u incarnation=%" PRIu64 " term=%" PRIu64,
             m->job, m->shard, m->incarnation, m->term);
-    h->wanted_last = false; // M3: it would stop what is admitted now
+    h->wish.last = false; // M3: it would stop what is admitted now
     if (!h->shard->plan.decided)
         shard_admit(h->shard, m->incarnation);
     else if (!hosted_settle(h, m))

@@ -49,6 +49,13 @@ struct roster {
 };
 
 // A shard that this server was told to hold.
+// A snapshot of a shard that is to be written.
+struct snap_wish {
+    uint64_t incarnation, request;
+    bool save; // roster_save waits for it
+    bool last; // the shard waits for it, and moves (M1)
+};
+
 struct hosted {
     struct roster *roster;
     enum hosted_state state;
@@ -76,9 +83,8 @@ struct hosted {
     bool untold; // the next report has all tables
 
     const struct snapping *snapping; // snapshot being written, or NULL
-    bool wanted;                     // another snapshot is asked for
-    uint64_t wanted_incarnation, wanted_request;
-    bool wanted_last; // that one is the last here (M1)
+    bool wanted;                     // another snapshot is asked for: `wish`
+    struct snap_wish wish;
     // Beside a ring: the request for a snapshot after round `later_round`; 0:
     // none.
     uint64_t later_round, later_request;

@@ -23,9 +23,7 @@ struct snapping {
     struct hosted *hosted;
     struct shard *shard; // a reference
     char *folder;        // owned
-    uint64_t incarnation, request;
-    bool save; // roster_save waits for it
-    bool last; // the shard waits for it, and moves (M1)
+    struct snap_wish wish;
     // Beside a ring: the instant, which is taken on the loop, between two
     // rounds.
     struct shard_image image;
@@ -53,8 +51,8 @@ static void snapping_write_file(void *arg)
     if (s->rc != SL_OK)
         return;
     if (s->image.shard == NULL) {
-        s->rc = snap_write(fs, s->folder, s->shard, s->incarnation, &s->written,
-                           &s->err);
+        s->rc = snap_write(fs, s->folder, s->shard, s->wish.incarnation,
+                           &s->written, &s->err);
         return;
     }
     s->rc = snap_write_image(fs, s->folder, &s->image, &s->written, &s->err);
@@ -67,7 +65,7 @@ static void snap_work(void *arg)
 {
     const struct snapping *s = arg;
 
-    if (s->save || s->last)
+    if (s->wish.save || s->wish.last)
         snapping_write_file(arg);
     else
         background_run(snapping_write_file, arg);
@@ -120,8 +118,8 @@ static void report(struct hosted *h, struct snapping *s)
             " steps=%" PRIu64,
             h->spec->job, h->spec->shard, s->written.file, s->written.bytes,
             h->saved_steps);
-        if (s->request != 0)
-            hosted_send_snapshot(h, s->request, &s->written);
+        if (s->wish.request != 0)
+            hosted_send_snapshot(h, s->wish.request, &s->written);
         return;
     }
     if (s->err.text[0] == '\0')
@@ -129,7 +127,7 @@ static void report(struct hosted *h, struct snapping *s)
     LOG(ERROR, "snapshot failed",
         "job=%" PRIu64 " shard=%" PRIu32 " error=%s reason=%s", h->spec->job,
         h->spec->shard, sl_err_name(s->rc), s->err.text);
-    send_failed(h, s->request, &s->err);
+    send_failed(h, s->wish.request, &s->err);
 }
 
 // Returns true if the memory has counted steps that the newest snapshot lacks.
@@ -144,12 +142,6 @@ static bool is_dirty(struct hosted *h, uint64_t *incarnation)
     return brief.steps != h->saved_steps;
 }
 
-// A snapshot of the shard that is to be written.
-struct snap_wish {
-    uint64_t incarnation, request;
-    bool save, last; // as in struct snapping
-};
-
 static void hosted_start_snapshot(struct hosted *h, struct snap_wish wish);
 
 // Starts what waited for the snapshot before: a request, and after that the
@@ -160,10 +152,7 @@ static void hosted_start_next(struct hosted *h)
 
     if (!h->gone && h->wanted) {
         h->wanted = false;
-        hosted_start_snapshot(
-            h, (struct snap_wish){.incarnation = h->wanted_incarnation,
-                                  .request = h->wanted_request,
-                                  .last = h->wanted_last});
+        hosted_start_snapshot(h, h->wish);
     }
     if (!h->save || h->snapping != NULL)
         return;
@@ -186,7 +175,7 @@ static void snap_done(void *arg)
     if (!h->gone && h->shard == s->shard)
         report(h, s);
     hosted_start_next(h);
-    if (s->save)
+    if (s->wish.save)
         one_saved(r);
     snapping_free(s);
     hosted_unpin(h);
@@ -222,10 +211,7 @@ static void hosted_start_snapshot(struct hosted *h, struct snap_wish wish)
         rc = sl_fail(&err, SL_ESTATE, "the shard is not admitted here");
     } else if ((s = sl_calloc(1, sizeof(*s))) != NULL) {
         s->shard = shard_ref(h->shard);
-        s->incarnation = wish.incarnation;
-        s->request = wish.request;
-        s->save = wish.save;
-        s->last = wish.last;
+        s->wish = wish;
         rc = !h->shard->plan.decided
                  ? SL_OK
                  : shard_freeze(h->shard, wish.incarnation, &s->image, &err);
@@ -292,9 +278,16 @@ static bool hosted_later(struct hosted *h, const Sluice__V1__SnapshotRequest *m)
     return true;
 }
 
+static bool same_wish(const struct snap_wish *a, const struct snap_wish *b)
+{
+    return a->request == b->request && a->incarnation == b->incarnation;
+}
+
 void roster_snapshot(struct roster *r, const Sluice__V1__SnapshotRequest *m)
 {
     struct hosted *h = pairmap_get(&r->hosted, m->job, m->shard);
+    const struct snap_wish wish = {
+        .incarnation = m->incarnation, .request = m->request, .last = m->last};
     struct sl_error newer = SL_ERROR_INIT;
 
     if (h == NULL) {
@@ -305,27 +298,20 @@ void roster_snapshot(struct roster *r, const Sluice__V1__SnapshotRequest *m)
     if (hosted_later(h, m))
         return;
     if (h->snapping == NULL) {
-        hosted_start_snapshot(h,
-                              (struct snap_wish){.incarnation = m->incarnation,
-                                                 .request = m->request,
-                                                 .last = m->last});
+        hosted_start_snapshot(h, wish);
         return;
     }
     // The same request again: the answer is on its way. With another
     // incarnation it is another request.
-    if ((m->request == h->snapping->request &&
-         m->incarnation == h->snapping->incarnation) ||
-        (h->wanted && m->request == h->wanted_request &&
-         m->incarnation == h->wanted_incarnation))
+    if (same_wish(&wish, &h->snapping->wish) ||
+        (h->wanted && same_wish(&wish, &h->wish)))
         return;
     if (h->wanted) {
         sl_fail(&newer, SL_ECANCELED, "a newer request took its place");
-        send_failed(h, h->wanted_request, &newer);
+        send_failed(h, h->wish.request, &newer);
     }
     h->wanted = true;
-    h->wanted_incarnation = m->incarnation;
-    h->wanted_request = m->request;
-    h->wanted_last = m->last;
+    h->wish = wish;
 }
 
 void roster_save(struct roster *r, void (*done)(void *arg), void *arg)

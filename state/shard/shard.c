@@ -197,12 +197,18 @@ void shard_close(struct shard *s)
     pthread_mutex_unlock(&s->lock);
 }
 
+// Returns true if the shard answers workers (S5, M1).
+static bool serves_locked(const struct shard *s)
+{
+    return !s->closed && !s->handed && s->incarnation != 0;
+}
+
 // S5; and a message of a job incarnation that we do not know yet waits
 // until we have.
 static enum sl_err admitted_locked(const struct shard *s, uint64_t job,
                                    struct sl_error *err)
 {
-    if (s->closed || s->handed || s->incarnation == 0)
+    if (!serves_locked(s))
         return sl_fail(err, SL_EUNAVAIL,
                        "job %" PRIu64 " shard %u is not admitted here now; "
                        "take the newest map and try again",
@@ -627,8 +633,8 @@ bool shard_round_open(struct shard *s, uint64_t closure)
     bool open = false;
 
     pthread_mutex_lock(&s->lock);
-    if (!s->closed && !s->handed && s->incarnation != 0 &&
-        s->plan.contributions > 0 && !counted_full(&s->once.counted)) {
+    if (serves_locked(s) && s->plan.contributions > 0 &&
+        !counted_full(&s->once.counted)) {
         first = open_round_locked(s, &count);
         open = closure >= first && closure - first < count;
     }
@@ -863,8 +869,7 @@ bool shard_close_round(struct shard *s, uint64_t job_incarnation,
     bool held;
 
     pthread_mutex_lock(&s->lock);
-    held = !s->closed && !s->handed && s->incarnation != 0 &&
-           job_incarnation == s->plan.job_incarnation &&
+    held = serves_locked(s) && job_incarnation == s->plan.job_incarnation &&
            open_round_has(&s->open, closure);
     if (held)
         shard_end_open_locked(s, true);

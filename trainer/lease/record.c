@@ -47,12 +47,11 @@ static enum sl_err record_make_layout(struct record *r, struct sl_error *err)
         r->shards[i].first = r->layout.shards[i].first;
         r->shards[i].count = r->layout.shards[i].elements;
     }
-    if (spec_allreduce(open->spec))
+    if (spec_allreduce(open->spec)) {
         r->first_range = r->layout.shards_count - open->rows_shards;
-    // Rows are in no vector.
-    for (uint32_t i = r->first_range;
-         r->first_range > 0 && i < r->layout.shards_count; i++)
-        r->shards[i].first = 0;
+        for (uint32_t i = r->first_range; i < r->layout.shards_count; i++)
+            r->shards[i].first = 0; // rows are in no vector
+    }
     r->schedule = wire_schedule(open->geometry);
     if (r->accumulate == 0 || r->schedule.batch % r->accumulate != 0)
         return sl_fail(err, SL_EINVAL,

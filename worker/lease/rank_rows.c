@@ -90,20 +90,28 @@ enum sl_err rank_rows_begin(struct rank_rows *r, struct round_key key,
     return rank_rows_error(r, result, err);
 }
 
+// Learns the shards anew; SYNC_AGAIN: it has, and the call can be made again.
+static enum sync_result rank_rows_know_again(struct rank_rows *r,
+                                             struct sl_error *err)
+{
+    enum sync_result known = rank_rows_know(r, err);
+
+    return known == SYNC_OK ? SYNC_AGAIN : known;
+}
+
 enum sl_err rank_rows_pull(struct rank_rows *r, struct contribution *c,
                            struct sl_error *err)
 {
     const struct rows_from from = {.sync = r->sync, .step = c->step};
     struct step_program p = job_step_program(c->p);
-    enum sync_result result = SYNC_OK, known = SYNC_OK;
+    enum sync_result result = SYNC_AGAIN;
 
-    do {
+    while (result == SYNC_AGAIN) {
+        result = job_rows_pull(r->job->rows, &from, &p, c->batch.ids, err);
         if (result == SYNC_AGAIN)
-            known = rank_rows_know(r, err);
-        if (known == SYNC_OK)
-            result = job_rows_pull(r->job->rows, &from, &p, c->batch.ids, err);
-    } while (known == SYNC_OK && result == SYNC_AGAIN);
-    return rank_rows_error(r, known != SYNC_OK ? known : result, err);
+            result = rank_rows_know_again(r, err);
+    }
+    return rank_rows_error(r, result, err);
 }
 
 enum sl_err rank_rows_take(struct rank_rows *r, struct contribution *c,
@@ -158,18 +166,17 @@ static bool rank_rows_held(const struct rank_rows *r)
 enum sl_err rank_rows_push(struct rank_rows *r, const struct once_step *step,
                            struct sl_error *err)
 {
-    enum sync_result result = SYNC_OK, known = SYNC_OK;
+    enum sync_result result = SYNC_AGAIN;
 
     if (r->sync == NULL)
         return SL_OK;
-    do {
+    while (result == SYNC_AGAIN) {
+        result = rank_rows_send(r, step, err);
         if (result == SYNC_AGAIN)
-            known = rank_rows_know(r, err);
-        if (known == SYNC_OK)
-            result = rank_rows_send(r, step, err);
-    } while (known == SYNC_OK && result == SYNC_AGAIN);
-    if (known != SYNC_OK || result != SYNC_OK)
-        return rank_rows_error(r, known != SYNC_OK ? known : result, err);
+            result = rank_rows_know_again(r, err);
+    }
+    if (result != SYNC_OK)
+        return rank_rows_error(r, result, err);
     if (!rank_rows_held(r)) {
         r->sync->ops->close(r->sync);
         return sl_fail(err, SL_EINTERNAL,

@@ -365,7 +365,8 @@ static bool has_room(const struct job *job, const struct member *m)
     return distinct < limit;
 }
 
-// Returns the psserver with the fewest shards that may take one of the job's.
+// Returns the psserver with the fewest shards that is to take one of the job's
+// from there; NULL: none.
 static struct party *emptiest(struct coord *c, const struct parties *p,
                               const struct job *job, const struct party *from)
 {
@@ -381,8 +382,9 @@ static struct party *emptiest(struct coord *c, const struct parties *p,
             !job_shard_able(job, to->member) ||
             (best != NULL && to->shards >= best->shards) ||
             (!leaves &&
-             (!has_room(job, to->member) ||
-              coord_now(c) - to->member->attached_ms < c->options.settle_ms)))
+             (from->shards < to->shards + MOVES_DIFFERENCE ||
+              coord_now(c) - to->member->attached_ms < c->options.settle_ms ||
+              !has_room(job, to->member))))
             continue;
         best = to;
     }
@@ -402,7 +404,6 @@ static struct party *move_due(struct coord *c, const struct parties *p,
                               struct party **from)
 {
     const struct job_shard *s = &job->shards.list[i];
-    struct party *to;
 
     *from = parties_get(p, s->psserver);
     if (*from == NULL || (*from)->busy || s->server != (*from)->member->id ||
@@ -414,11 +415,7 @@ static struct party *move_due(struct coord *c, const struct parties *p,
         (*from)->job = job;
         (*from)->to = emptiest(c, p, job, *from);
     }
-    to = (*from)->to;
-    if (to == NULL || (!moves_empties((*from)->member) &&
-                       (*from)->shards < to->shards + MOVES_DIFFERENCE))
-        return NULL;
-    return to;
+    return (*from)->to;
 }
 
 static void move_begin(struct coord *c, struct job *job, uint32_t shard,
