@@ -130,6 +130,11 @@ def submit_once(spec: Json, coordinator: Optional[str] = None, *, tls: Tls = Non
         return str(said["id"]), bool(said.get("existed"))
 
 
+def run(words: List[str]) -> str:
+    """What a verb that asks no coordinator prints. CommandError if it fails."""
+    return _run([command(), *words])
+
+
 def validate(spec: Json) -> Json:
     """The same spec with all defaults, as a job has it. CommandError says what is
     wrong with it. Nobody is asked."""
@@ -137,7 +142,7 @@ def validate(spec: Json) -> Json:
         path = pathlib.Path(folder) / "job.json"
         path.write_text(json.dumps(spec))
         whole: Json = json.loads(
-            _run([command(), "validate", str(path), "-o", "json"]))
+            run(["validate", str(path), "-o", "json"]))
     return whole
 
 

@@ -104,6 +104,47 @@ else:
 """
 
 
+# A live model becomes a job that starts with its values, and takes what was learnt.
+LIVE = PROGRAM[:PROGRAM.index('if what == "make"')].replace(
+    "which, what, folder", "which, address, folder") + """
+import os
+from sluice import client
+from sluice.keras_job import submit, to_job
+from sluice.keras_weights import load_job
+os.chdir(folder)
+numpy.savez("data.npz", x=x, y=y)
+part = {"format": "npz", "x": "data.npz"}
+spec = {"evaluate": {"every_epochs": 5}, "name": "live"}
+if which == "tf_keras":  # Keras 2 writes no compile_config
+    spec.update(loss="sparse_categorical_crossentropy",
+                optimizer={"type": "adam", "learning_rate": 0.01})
+try:
+    submit(m, {"train": part}, address, epochs=0, spec=spec)
+except client.CommandError as error:
+    assert error.code == 2 and "train.epochs" in str(error), error
+else:
+    assert False, "it took no epochs"
+assert to_job(m, spec=spec)["name"] == "live"
+code = k.Sequential([k.Input((2,)), l.Lambda(lambda v: 2 * v, name="twice")])
+try:
+    to_job(code)
+except client.CommandError as error:
+    assert "layer 'twice' (Lambda) holds code" in str(error), error
+else:
+    assert False, "it took code"
+before = m.evaluate(x, y, verbose=0)[0]
+job = submit(m, {"train": part, "test": part}, address, batch_size=32, epochs=5, spec=spec,
+             weights="first.safetensors")
+for last in client.watch(job, address):
+    pass
+assert last["state"] == "finished", last
+told = last["test_loss"][-1]
+after = load_job(m, job, address).evaluate(x, y, verbose=0)
+assert abs(after[0] - told) < 1e-4 < before - after[0], (before, after, told)
+print("loss", after[0])
+"""
+
+
 def says(done, *texts):
     for text in texts:
         check(text in done.stderr, f"it does not say '{text}'", done.stdout, done.stderr)
@@ -216,6 +257,12 @@ def values_of_keras_2():
     values_of_keras_go_to_a_job_and_come_back("tf_keras")
 
 
+def a_live_model_is_submitted():
+    for which in ("keras", "tf_keras"):
+        with Cluster(psservers=2, workers=1) as c:
+            check_equal(keras(which, c.address, c.dir, LIVE)[0], "loss", "what it prints")
+
+
 def k2_moving_variance():
     with Cluster(psservers=1, workers=1) as c:
         keras("tf_keras", "make", c.dir, MOVES)
@@ -235,5 +282,6 @@ if __name__ == "__main__":
              all_but_the_model_may_come_from_another_spec,
              what_is_missing_or_cannot_be_is_said]
     if there("keras"):
-        TESTS += [values_of_keras_3, values_of_keras_2, k2_moving_variance]
+        TESTS += [values_of_keras_3, values_of_keras_2, k2_moving_variance,
+                  a_live_model_is_submitted]
     main(TESTS)

@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A live Keras model as a job of Sluice's own workers, which need no Python.
+
+    model.compile("adam", "sparse_categorical_crossentropy", metrics=["accuracy"])
+    data = {"train": {"format": "npz", "x": "train.npz"}}
+    job = sluice.keras.submit(model, data, batch_size=64, epochs=5)
+    sluice.keras.load_job(model, job)          # what it has learnt, once it has ended
+
+The model is what `sluice import` makes of model.to_json(), under the same names;
+CommandError says which layer or option a job cannot have. Works with models of
+Keras 3 and of Keras 2 (`tf.keras`, `tf_keras`), and imports neither. The JSON of
+Keras 2 has neither optimizer nor loss: give them in `spec`.
+"""
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import tempfile
+from typing import Any, Mapping, Optional
+
+from . import client
+from .keras_weights import Path, save_weights
+from .session import Tls
+
+__all__ = ["submit", "to_job"]
+
+Json = client.Json
+
+
+def _whole_paths(data: Mapping[str, Any]) -> Json:
+    """The sets, with files as seen from this process's folder."""
+    def whole(key: str, value: Any) -> Any:
+        is_file = key in ("x", "y") and isinstance(value, (str, os.PathLike))
+        return os.path.abspath(value) if is_file else value
+    return {name: {key: whole(key, value) for key, value in part.items()}
+            for name, part in data.items()}
+
+
+def to_job(model: Any, data: Optional[Mapping[str, Any]] = None, *,
+           batch_size: Optional[int] = None, epochs: Optional[int] = None,
+           spec: Optional[Mapping[str, Any]] = None) -> Json:
+    """The job spec of a built model, for client.submit or a file. `data` is the spec's
+    `data`, whose relative paths are of this process's folder; `spec` has any other
+    keys of it and wins over what the model was compiled with. What is missing yet is
+    left out."""
+    base = dict(spec or {})
+    if data is not None:
+        base["data"] = _whole_paths(data)
+    train = {name: value for name, value in (("batch", batch_size), ("epochs", epochs))
+             if value is not None}
+    if train:
+        base["train"] = {**base.get("train", {}), **train}
+    with tempfile.TemporaryDirectory() as name:
+        folder = pathlib.Path(name)
+        (folder / "model.json").write_text(model.to_json())
+        (folder / "base.json").write_text(json.dumps(base))
+        client.run(["import", str(folder / "model.json"), "-o", str(folder / "job.json"),
+                    "--base", str(folder / "base.json")])
+        job: Json = json.loads((folder / "job.json").read_text())
+    return job
+
+
+def submit(model: Any, data: Mapping[str, Any], coordinator: Optional[str] = None, *,
+           batch_size: Optional[int] = None, epochs: Optional[int] = None,
+           spec: Optional[Mapping[str, Any]] = None, weights: Optional[Path] = None,
+           tls: Tls = None, request_id: Optional[str] = None) -> str:
+    """Submits to_job(...) and returns the job's id, as "j-7". With `weights`, a path
+    that psservers can read, the model's present values are written there, and the job
+    starts with them; else with values that its initializers draw."""
+    job = to_job(model, data, batch_size=batch_size, epochs=epochs, spec=spec)
+    if weights is not None:
+        weights = os.path.abspath(weights)
+        save_weights(model, weights)
+    return client.submit(job, coordinator, tls=tls, request_id=request_id,
+                         weights=weights)
