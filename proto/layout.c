@@ -239,13 +239,14 @@ static Sluice__V1__Variable *variable_message(const struct model_variable *v)
     return to;
 }
 
-_Static_assert((int)MODEL_INIT_TRUNCATED_NORMAL ==
-                       SLUICE__V1__INIT_KIND__INIT_TRUNCATED_NORMAL &&
-                   (int)MODEL_INIT_NORMAL ==
-                       SLUICE__V1__INIT_KIND__INIT_NORMAL &&
-                   (int)MODEL_INIT_UNIFORM ==
-                       SLUICE__V1__INIT_KIND__INIT_UNIFORM,
-               "model.h numbers initializers as common.proto does");
+_Static_assert(
+    (int)MODEL_INIT_ONES_WITHIN == SLUICE__V1__INIT_KIND__INIT_ONES_WITHIN &&
+        (int)MODEL_INIT_ORTHOGONAL == SLUICE__V1__INIT_KIND__INIT_ORTHOGONAL &&
+        (int)MODEL_INIT_TRUNCATED_NORMAL ==
+            SLUICE__V1__INIT_KIND__INIT_TRUNCATED_NORMAL &&
+        (int)MODEL_INIT_NORMAL == SLUICE__V1__INIT_KIND__INIT_NORMAL &&
+        (int)MODEL_INIT_UNIFORM == SLUICE__V1__INIT_KIND__INIT_UNIFORM,
+    "model.h numbers initializers as common.proto does");
 
 enum sl_err layout_variables(Sluice__V1__Variable ***out, const struct model *m)
 {

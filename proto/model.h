@@ -33,6 +33,10 @@
 #define MODEL_GIVEN_MAX 65536     // means of a normalization
 #define MODEL_GIVEN_ALL (1 << 20) // means of all normalizations
 #define MODEL_INTERACT_MAX 128    // vectors of a dot_interaction
+#define MODEL_STEPS_MAX 4096      // of a recurrent layer
+// Elements of an orthogonal matrix times its rows or columns, the fewer: what
+// one thread multiplies for it.
+#define MODEL_ORTHOGONAL_MOST (UINT64_C(1) << 33)
 #define MODEL_VARIABLE_MAX UINT64_C(1000000000) // elements
 #define MODEL_ELEMENTS_MAX (UINT64_C(1) << 40)  // elements of all variables
 
@@ -73,6 +77,8 @@
 // 32 data of several files behind one name
 // 33 data of format tfrecord
 // 34 data of format webdataset or tar
+// 37 recurrent layers, and orthogonal matrices, which psservers must know as
+//    well
 #define MODEL_EDITION 1
 #define MODEL_EDITION_HOLDS 2
 #define MODEL_EDITION_METRICS 3
@@ -101,6 +107,7 @@
 #define MODEL_EDITION_FILES 32
 #define MODEL_EDITION_RECORDS 33
 #define MODEL_EDITION_ARCHIVES 34
+#define MODEL_EDITION_ORTHOGONAL 37
 #define MODEL_INPUTS_OLD 8
 
 enum model_layer {
@@ -135,7 +142,8 @@ struct model_shape {
 enum model_weight {
     MODEL_KERNEL,
     MODEL_BIAS,
-    MODEL_U_KERNEL, // cross: comes before the kernel, without a bias
+    MODEL_RECURRENT_KERNEL, // lstm, gru, simple_rnn
+    MODEL_U_KERNEL,         // cross: comes before the kernel, without a bias
     MODEL_GAMMA,
     MODEL_BETA,
     MODEL_MOVING_MEAN,
@@ -161,7 +169,9 @@ struct model_node {
     // softmax, activation ...) are MODEL_ACTIVATION with `act` set.
     enum model_layer type;
     enum model_act act; // dense, conv2d, activation; else LINEAR
-    double alpha;       // elu, leaky_relu: factor below 0
+    // Recurrent layers: of what a step computes, and of the gates.
+    enum model_act step_act, gate_act;
+    double alpha; // elu, leaky_relu: factor below 0
 
     uint32_t inputs;                  // how many
     uint32_t input[MODEL_INPUTS_MAX]; // numbers of nodes before this node
@@ -179,6 +189,9 @@ struct model_node {
     double factor, offset;              // rescaling
     uint32_t heads, key_dim, value_dim; // multi_head_attention; `rate`, too
     bool causal;
+    // Recurrent layers: the output is one row for each step; the last step is
+    // the first; rows have the order of the input, not of the steps.
+    bool sequences, backwards, keep_order;
     bool self_interaction;   // dot_interaction
     uint32_t projection_dim; // cross; 0: it has one kernel
     double diag_scale;       // cross
@@ -212,6 +225,8 @@ enum model_init_kind {
     MODEL_INIT_UNIFORM,          // values in [a, b)
     MODEL_INIT_NORMAL,           // mean a, standard deviation b
     MODEL_INIT_TRUNCATED_NORMAL, // redrawn beyond two deviations of b
+    MODEL_INIT_ORTHOGONAL,       // a rows, b columns; the fewer are orthonormal
+    MODEL_INIT_ONES_WITHIN,      // 1 for elements in [a, b), else 0
 };
 
 struct model_init {
@@ -271,6 +286,9 @@ const char *model_layer_name(enum model_layer type);
 // Returns the name that a spec has for an activation, "relu"; `act` is below
 // MODEL_ACT_COUNT. Static text.
 const char *model_act_name(enum model_act act);
+// Returns true if a layer of the type `name` goes step by step: lstm, gru,
+// simple_rnn. NULL is allowed.
+bool model_recurrent(const char *name);
 // Returns the highest edition that this program knows.
 unsigned model_edition_known(void);
 

@@ -89,7 +89,7 @@ enum sl_err build_want_filters(const struct model_build *b);
 
 // ---- The builders of layers.def: model_layers.c, model_views.c (layers that
 // move elements and compute none), model_attention.c, model_interact.c,
-// model_composed.c
+// model_composed.c, model_recurrent.c
 //
 // Each checks the keys of one layer, and fills its node, its variables and the
 // shape of its output, which begins as that of the input. SL_EINVAL names the
@@ -98,6 +98,15 @@ enum sl_err build_want_filters(const struct model_build *b);
 #define LAYER(code, name, edition, inputs, build, keys)                        \
     enum sl_err build_##build(struct model_build *b);
 #include "proto/layers.def"
+
+// ---- model_words.c, for initializers that know the variable's shape
+
+// Sets *out to Keras' orthogonal initializer of a kernel of that shape, the
+// first axis of which is its outputs, and returns SL_OK; SL_EINVAL, with
+// `where`, if it is too large to be made.
+enum sl_err model_orthogonal(struct model_init *out,
+                             const struct model_shape *shape, const char *where,
+                             struct sl_error *err);
 
 // ---- model_attention.c
 
@@ -169,6 +178,10 @@ enum sl_err build_layer_norm_variables(struct model_build *b);
 enum sl_err build_embedding_variables(struct model_build *b);
 // Adds the kernel or, with a projection_dim, both kernels, and the bias.
 enum sl_err build_cross_variables(struct model_build *b);
+// Adds the kernel and the recurrent kernel of so many gates, and the bias, in
+// `biases` vectors for the gates. `biases` is 1 or 2.
+enum sl_err build_recurrent_variables(struct model_build *b, unsigned gates,
+                                      unsigned biases);
 // Adds the kernels of query, key, value and output, each with its bias.
 enum sl_err build_attention_variables(struct model_build *b);
 

@@ -8,6 +8,9 @@
 #define ANY " type name inputs trainable "
 #define BIASED ANY " bias_initializer bias_regularizer use_bias activation "
 #define WEIGHTED BIASED " kernel_initializer kernel_regularizer "
+#define RECURRENT                                                              \
+    WEIGHTED " units recurrent_initializer recurrent_regularizer "             \
+             "return_sequences go_backwards keep_order "
 #define WINDOWED " strides padding "
 #define CONVOLVES WINDOWED " kernel_size dilation_rate "
 

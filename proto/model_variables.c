@@ -67,6 +67,8 @@ regularizer_of(const struct model_build *b, enum model_weight weight)
         return l->depthwise_regularizer;
     case MODEL_POINTWISE_KERNEL:
         return l->pointwise_regularizer;
+    case MODEL_RECURRENT_KERNEL:
+        return l->recurrent_regularizer;
     case MODEL_EMBEDDINGS:
         return l->embeddings_regularizer;
     case MODEL_BIAS:
@@ -119,6 +121,7 @@ static enum sl_err model_add_variable(struct model_build *b,
     static const char *const names[] = {
         [MODEL_KERNEL] = "kernel",
         [MODEL_BIAS] = "bias",
+        [MODEL_RECURRENT_KERNEL] = "recurrent_kernel",
         [MODEL_U_KERNEL] = "u_kernel",
         [MODEL_GAMMA] = "gamma",
         [MODEL_BETA] = "beta",
@@ -143,8 +146,14 @@ static enum sl_err model_add_variable(struct model_build *b,
     snprintf(where, sizeof(where), "layer '%s'", b->node->name);
     if (word != NULL && model_initializer_formed(word))
         build_needs(b, MODEL_EDITION_FORMED);
-    rc = model_initializer(&v->init, word != NULL ? word : otherwise, fan_in,
-                           fan_out, where, b->err);
+    if (word == NULL)
+        word = otherwise;
+    rc =
+        strcmp(word, "orthogonal") == 0 && v->shape.rank > 1
+            ? model_orthogonal(&v->init, &v->shape, where, b->err)
+            : model_initializer(&v->init, word, fan_in, fan_out, where, b->err);
+    if (v->init.kind > MODEL_INIT_TRUNCATED_NORMAL)
+        build_needs(b, MODEL_EDITION_ORTHOGONAL);
     if (rc == SL_OK)
         rc = regularize(b, weight, v);
     if (rc != SL_OK)
@@ -306,6 +315,63 @@ enum sl_err build_alpha_variable(struct model_build *b,
 
     return model_add_variable(b, MODEL_ALPHA, &v, b->layer->alpha_initializer,
                               "zeros", last, last);
+}
+
+// Adds the bias of a recurrent layer, `each` elements in `biases` rows.
+static enum sl_err add_recurrent_bias(struct model_build *b, uint64_t each,
+                                      unsigned biases)
+{
+    const Sluice__V1__LayerSpec *l = b->layer;
+    struct model_variable v = {.shape = {2, {biases, each}}};
+    bool forgets = b->node->type == MODEL_LSTM &&
+                   (!l->has_unit_forget_bias || l->unit_forget_bias);
+    enum sl_err rc;
+
+    if (biases == 1)
+        v.shape = (struct model_shape){1, {each}};
+    rc = model_add_variable(b, MODEL_BIAS, &v, l->bias_initializer, "zeros",
+                            (double)each, (double)each);
+    if (rc != SL_OK || !forgets)
+        return rc;
+    if (l->bias_initializer != NULL &&
+        strcmp(l->bias_initializer, "zeros") != 0)
+        return build_fail(b, "has a 'bias_initializer' beside its "
+                             "'unit_forget_bias': say unit_forget_bias: false");
+    // The second of four gates.
+    build_needs(b, MODEL_EDITION_ORTHOGONAL);
+    b->m->variables[b->node->weight[MODEL_BIAS]].init = (struct model_init){
+        MODEL_INIT_ONES_WITHIN, (double)each / 4, (double)each / 2};
+    return SL_OK;
+}
+
+enum sl_err build_recurrent_variables(struct model_build *b, unsigned gates,
+                                      unsigned biases)
+{
+    const Sluice__V1__LayerSpec *l = b->layer;
+    uint64_t in = b->node->in.dim[1], units = l->units, each = gates * units;
+    struct model_variable kernel = {
+        .shape = {2, {each, in}}, .keras_rank = 2, .keras_order = {1, 0}};
+    struct model_variable recurrent = kernel;
+    enum sl_err rc =
+        model_add_variable(b, MODEL_KERNEL, &kernel, l->kernel_initializer,
+                           "glorot_uniform", (double)in, (double)each);
+
+    recurrent.shape.dim[1] = units;
+    if (rc == SL_OK)
+        rc = model_add_variable(b, MODEL_RECURRENT_KERNEL, &recurrent,
+                                l->recurrent_initializer, "orthogonal",
+                                (double)units, (double)each);
+    if (rc != SL_OK)
+        return rc;
+    if (!l->has_use_bias || l->use_bias)
+        return add_recurrent_bias(b, each, biases);
+    if (l->bias_initializer != NULL || l->has_unit_forget_bias)
+        return build_fail(b, "has a '%s' but no bias",
+                          l->bias_initializer != NULL ? "bias_initializer"
+                                                      : "unit_forget_bias");
+    if (l->bias_regularizer != NULL)
+        return build_fail(b, "has a 'bias_regularizer' but no bias");
+    return SL_OK;
 }
 
 enum sl_err build_dense_variables(struct model_build *b)

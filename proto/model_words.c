@@ -34,7 +34,7 @@ unsigned model_edition_known(void)
         MODEL_EDITION_MOMENTS,   MODEL_EDITION_MOVES,
         MODEL_EDITION_FORMED,    MODEL_EDITION_FROZEN,
         MODEL_EDITION_FILES,     MODEL_EDITION_RECORDS,
-        MODEL_EDITION_ARCHIVES,
+        MODEL_EDITION_ARCHIVES,  MODEL_EDITION_ORTHOGONAL,
 #define LAYER(code, name, edition, ...) edition,
 #include "proto/layers.def"
 #define OPTIMIZER(code, name, edition, ...) edition,
@@ -64,6 +64,14 @@ enum model_layer model_layer_by_name(const char *name)
         if (strcmp(name, layer_names[i]) == 0)
             return (enum model_layer)(i + 1);
     return MODEL_LAYER_COUNT;
+}
+
+bool model_recurrent(const char *name)
+{
+    enum model_layer type =
+        name != NULL ? model_layer_by_name(name) : MODEL_LAYER_COUNT;
+
+    return type == MODEL_LSTM || type == MODEL_GRU || type == MODEL_SIMPLE_RNN;
 }
 
 enum model_act model_act_by_name(const char *name)
@@ -259,6 +267,26 @@ static enum sl_err make_formed(struct model_init *out, const char *name,
     }
     return model_unknown_word(where, "initializer with arguments", name, names,
                               SL_COUNT(names), err);
+}
+
+enum sl_err model_orthogonal(struct model_init *out,
+                             const struct model_shape *shape, const char *where,
+                             struct sl_error *err)
+{
+    uint64_t rows = shape->dim[0], columns = 1;
+
+    for (uint32_t i = 1; i < shape->rank; i++)
+        columns *= shape->dim[i];
+    if (rows * columns >
+        MODEL_ORTHOGONAL_MOST / (rows < columns ? rows : columns))
+        return sl_fail(err, SL_EINVAL,
+                       "%s: a kernel of %llu x %llu is too large for the "
+                       "initializer orthogonal: say another one",
+                       where, (unsigned long long)rows,
+                       (unsigned long long)columns);
+    *out = (struct model_init){MODEL_INIT_ORTHOGONAL, (double)rows,
+                               (double)columns};
+    return SL_OK;
 }
 
 enum sl_err model_initializer(struct model_init *out, const char *name,

@@ -3,12 +3,14 @@
 // the two functions that decode it.
 #include "proto/wire_check.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "common/base/mem.h"
 #include "common/base/num.h"
 #include "common/base/usage.h"
 #include "proto/layout.h"
+#include "proto/model.h"
 
 #define TRACE_US_MAX (UINT64_C(1) << 53) // a number that JSON has, too
 
@@ -253,6 +255,23 @@ enum sl_err check_counted_set(const ProtobufCMessage *m, struct sl_error *err)
 
 // ---- variables and pieces
 
+// An orthogonal matrix is the whole variable, and is made by one thread.
+static enum sl_err check_initial(const Sluice__V1__Variable *v, uint64_t rows,
+                                 uint64_t row_elements, struct sl_error *err)
+{
+    double all = (double)rows * (double)row_elements;
+
+    if (v->init != SLUICE__V1__INIT_KIND__INIT_ORTHOGONAL)
+        return SL_OK;
+    if (!(v->init_a >= 1) || !(v->init_b >= 1) ||
+        v->init_a != floor(v->init_a) || v->init_a * v->init_b != all ||
+        all * fmin(v->init_a, v->init_b) > (double)MODEL_ORTHOGONAL_MOST)
+        return sl_fail(err, SL_EINVAL,
+                       "Variable '%s': no orthogonal matrix of %g x %g",
+                       v->name, v->init_a, v->init_b);
+    return SL_OK;
+}
+
 static enum sl_err check_keras_order(const Sluice__V1__Variable *v,
                                      struct sl_error *err)
 {
@@ -282,7 +301,8 @@ enum sl_err check_variable(const ProtobufCMessage *m, struct sl_error *err)
         return sl_fail(err, SL_EINVAL,
                        "Variable '%s': momentum is %g, not in [0, 1]", v->name,
                        v->momentum);
-    return check_keras_order(v, err);
+    rc = check_initial(v, rows, row_elements, err);
+    return rc == SL_OK ? check_keras_order(v, err) : rc;
 }
 
 // `*hint` is where the last one was found: both lists are in model order.

@@ -114,6 +114,7 @@ static const struct keras_initializer {
     const char *config; // what it must be; NULL: nothing but a seed counts
 } initializers[] = {
     {"glorot_uniform", "glorot_uniform", NULL},
+    {"orthogonal", "orthogonal", "{\"gain\": 1}"},
     {"glorot_normal", "glorot_normal", NULL},
     {"he_uniform", "he_uniform", NULL},
     {"he_normal", "he_normal", NULL},
@@ -265,8 +266,8 @@ enum sl_err take_initializer(struct keras_take *t, const struct keras_rule *r,
     if (word == NULL)
         return take_refuse(
             t, r, value,
-            "known are zeros, ones, random_normal, random_uniform, "
-            "truncated_normal, constant, variance_scaling, and "
+            "known are zeros, ones, orthogonal, random_normal, "
+            "random_uniform, truncated_normal, constant, variance_scaling, and "
             "{glorot,he,lecun}_{normal,uniform}; write "
             "one of these, and give submit --weights the model's own first "
             "values (sluice.keras.save_weights)");

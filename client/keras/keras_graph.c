@@ -55,10 +55,11 @@ static char *clean_name(const char *prefix, const char *name)
     return out;
 }
 
-// The next node, still without inputs.
-static enum sl_err keras_graph_add_node(struct keras_graph *g,
-                                        const json_t *layer, const char *prefix,
-                                        struct keras_node **out)
+// Adds a node that is called `name` in Keras, and is called as *call says, the
+// inputs of which are nodes here.
+static enum sl_err add_node(struct keras_graph *g, const char *name,
+                            const char *prefix, const char *class_name,
+                            const json_t *config, const struct keras_call *call)
 {
     struct keras_node *n;
 
@@ -72,15 +73,130 @@ static enum sl_err keras_graph_add_node(struct keras_graph *g,
         g->cap = cap;
     }
     n = &g->nodes[g->count];
-    *n = (struct keras_node){.name = clean_name(prefix, keras_name(layer)),
-                             .class_name = keras_class(layer),
-                             .config = keras_config(layer),
+    *n = (struct keras_node){.name = clean_name(prefix, name),
+                             .class_name = class_name,
+                             .config = config,
+                             .causal = call->causal,
+                             .numbered = call->numbered,
+                             .number_first = call->number_first,
+                             .number = call->number,
+                             .inputs = call->inputs,
                              .frozen = g->frozen > 0};
     if (n->name == NULL)
         return keras_graph_no_memory(g);
+    memcpy(n->input, call->input, call->inputs * sizeof(*call->input));
     g->count++;
-    *out = n;
     return SL_OK;
+}
+
+// ---- layers around a layer
+
+static bool is_wrapper(const json_t *layer, const char *class_name)
+{
+    const char *name = keras_class(layer);
+
+    return name != NULL && strcmp(name, class_name) == 0;
+}
+
+// Returns the layer within a Bidirectional or TimeDistributed.
+static const json_t *wrapped(const json_t *layer, const char *key)
+{
+    return json_object_get(keras_config(layer), key);
+}
+
+static bool wraps(const json_t *layer)
+{
+    return is_wrapper(layer, "Bidirectional") ||
+           is_wrapper(layer, "TimeDistributed");
+}
+
+// Checks that what is within is known there: one that goes step by step, or a
+// Dense, which takes each step by itself anyway.
+static enum sl_err check_wrapped(struct keras_graph *g, const json_t *layer)
+{
+    const json_t *inner = wrapped(layer, "layer");
+    const char *class_name = inner != NULL ? keras_class(inner) : NULL;
+    bool two = is_wrapper(layer, "Bidirectional");
+    bool known =
+        class_name != NULL && keras_own(inner) && keras_config(inner) != NULL &&
+        (two ? keras_recurrent(class_name) : strcmp(class_name, "Dense") == 0);
+
+    return known ? SL_OK
+                 : keras_refuse(g, keras_name(layer), keras_class(layer),
+                                "is around a %.60s; known is %s",
+                                class_name != NULL ? class_name : "thing",
+                                two ? "LSTM, GRU or SimpleRNN" : "Dense");
+}
+
+// Returns the class of the layer that joins both halves; NULL: there is none.
+static const char *merge_class(const json_t *layer)
+{
+    static const char *const modes[][2] = {{"concat", "Concatenate"},
+                                           {"sum", "Add"},
+                                           {"ave", "Average"},
+                                           {"mul", "Multiply"}};
+    const char *mode = keras_str(keras_config(layer), "merge_mode");
+
+    for (size_t i = 0; mode != NULL && i < SL_COUNT(modes); i++)
+        if (strcmp(mode, modes[i][0]) == 0)
+            return modes[i][1];
+    return NULL;
+}
+
+// Adds both halves as layers "name.forward" and "name.backward", and what joins
+// them under the layer's own name.
+static enum sl_err add_bidirectional(struct keras_graph *g, const json_t *layer,
+                                     const char *prefix,
+                                     const struct keras_call *call)
+{
+    static const char *const halves[] = {"forward", "backward"};
+    const json_t *first = wrapped(layer, "layer");
+    const json_t *second = wrapped(layer, "backward_layer");
+    const char *merge = merge_class(layer);
+    struct keras_call both = {.inputs = 2};
+    char *inner = clean_name(prefix, keras_name(layer)), *dotted = NULL;
+    enum sl_err rc = SL_OK;
+
+    if (merge == NULL)
+        rc = keras_refuse(g, keras_name(layer), "Bidirectional",
+                          "has a merge_mode that is none of concat, sum, ave "
+                          "and mul");
+    if (inner != NULL)
+        dotted = sl_malloc(strlen(inner) + 2);
+    if (rc == SL_OK && dotted == NULL)
+        rc = keras_graph_no_memory(g);
+    if (rc == SL_OK)
+        snprintf(dotted, strlen(inner) + 2, "%s.", inner);
+    for (unsigned k = 0; rc == SL_OK && k < 2; k++) {
+        const json_t *half = k == 1 && json_is_object(second) ? second : first;
+
+        rc = add_node(g, halves[k], dotted, keras_class(half),
+                      keras_config(half), call);
+        both.input[k] = g->count;
+        if (rc == SL_OK) {
+            g->nodes[g->count - 1].second = k == 1;
+            g->nodes[g->count - 1].turned = k == 1 && half == first;
+        }
+    }
+    if (rc == SL_OK)
+        rc = add_node(g, keras_name(layer), prefix, merge, NULL, &both);
+    sl_free(inner);
+    sl_free(dotted);
+    return rc;
+}
+
+// Adds the node, or the nodes, of a layer that is no model. The last one has
+// its output.
+static enum sl_err add_layer(struct keras_graph *g, const json_t *layer,
+                             const char *prefix, const struct keras_call *call)
+{
+    if (is_wrapper(layer, "Bidirectional"))
+        return add_bidirectional(g, layer, prefix, call);
+    if (is_wrapper(layer, "TimeDistributed"))
+        return add_node(g, keras_name(layer), prefix, "Dense",
+                        keras_config(wrapped(layer, "layer")), call);
+    return add_node(g, keras_name(layer), prefix, keras_class(layer),
+                    keras_config(layer), call);
 }
 
 void keras_graph_release(struct keras_graph *g)
@@ -113,6 +229,8 @@ static enum sl_err check_layer(struct keras_graph *g, const json_t *layer)
     if (keras_is_model(layer) && !json_is_array(layers_of(layer)))
         return keras_refuse(g, keras_name(layer), class_name,
                             "says no layers: a subclassed model is code");
+    if (wraps(layer))
+        return check_wrapped(g, layer);
     if (!keras_is_model(layer) && !is_input(layer) &&
         !keras_offered(class_name))
         return keras_refuse(g, keras_name(layer), class_name,
@@ -162,7 +280,6 @@ static enum sl_err add_sequential(struct keras_graph *g, const json_t *model,
 
     for (size_t i = 0; rc == SL_OK && i < json_array_size(layers); i++) {
         const json_t *layer = json_array_get(layers, i);
-        struct keras_node *node;
 
         rc = check_layer(g, layer);
         if (rc != SL_OK || is_input(layer))
@@ -171,12 +288,10 @@ static enum sl_err add_sequential(struct keras_graph *g, const json_t *model,
             rc = add_nested(g, layer, prefix, from, &from, depth);
             continue;
         }
-        rc = keras_graph_add_node(g, layer, prefix, &node);
-        if (rc == SL_OK) {
-            node->inputs = 1;
-            node->input[0] = from;
+        rc = add_layer(g, layer, prefix,
+                       &(struct keras_call){.inputs = 1, .input = {from}});
+        if (rc == SL_OK)
             from = g->count;
-        }
     }
     if (rc == SL_OK)
         *to = from;
@@ -204,8 +319,7 @@ static enum sl_err keras_graph_place_layer(struct keras_graph *g,
                                            unsigned depth)
 {
     const json_t *layer = json_array_get(f->layers, i);
-    const struct keras_call *call = &f->calls[i];
-    struct keras_node *node;
+    struct keras_call call = f->calls[i];
     enum sl_err rc;
 
     f->seen[i] = PLACED;
@@ -213,18 +327,13 @@ static enum sl_err keras_graph_place_layer(struct keras_graph *g,
     if (is_input(layer))
         return SL_OK;
     if (keras_is_model(layer))
-        return add_nested(g, layer, prefix, f->node[call->input[0]],
-                          &f->node[i], depth);
-    rc = keras_graph_add_node(g, layer, prefix, &node);
+        return add_nested(g, layer, prefix, f->node[call.input[0]], &f->node[i],
+                          depth);
+    for (uint32_t k = 0; k < call.inputs; k++)
+        call.input[k] = f->node[call.input[k]];
+    rc = add_layer(g, layer, prefix, &call);
     if (rc != SL_OK)
         return rc;
-    node->causal = call->causal;
-    node->numbered = call->numbered;
-    node->number_first = call->number_first;
-    node->number = call->number;
-    node->inputs = call->inputs;
-    for (uint32_t k = 0; k < call->inputs; k++)
-        node->input[k] = f->node[call->input[k]];
     f->node[i] = g->count;
     return SL_OK;
 }

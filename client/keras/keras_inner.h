@@ -31,6 +31,9 @@ struct keras_node {
     bool numbered, number_first;
     double number;
     bool frozen; // a model around it is not trainable
+    // The half of a Bidirectional that begins at the end; `turned`: its config
+    // is that of the other half.
+    bool second, turned;
 };
 
 // The layers of all models in the file, each after its inputs.
@@ -87,6 +90,8 @@ const char *keras_class(const json_t *layer);
 
 // Returns true if layers of this class can be imported.
 bool keras_offered(const char *class_name);
+// Returns true if layers of this class go step by step.
+bool keras_recurrent(const char *class_name);
 // Returns true if layers of this class may be called with a number beside a
 // tensor.
 bool keras_takes_number(const char *class_name);

@@ -110,6 +110,21 @@ static enum sl_err finish_number(struct keras_take *t)
     return set_type(t, "rescaling");
 }
 
+// The second half of a Bidirectional goes the other way than the first, and its
+// rows come in the order of the input.
+static enum sl_err finish_recurrent(struct keras_take *t)
+{
+    const struct keras_node *n = t->node;
+    bool back = json_is_true(json_object_get(n->config, "go_backwards"));
+
+    if (n->turned &&
+        json_object_set_new(t->to, "go_backwards", json_boolean(!back)) != 0)
+        return sl_no_memory(t->g->err);
+    if (n->second && json_object_set_new(t->to, "keep_order", json_true()) != 0)
+        return sl_no_memory(t->g->err);
+    return SL_OK;
+}
+
 // ---- the classes
 
 #define CHANNELS                                                               \
@@ -187,6 +202,18 @@ static const struct keras_rule transpose[] = {
     {"strides", take_pair, NULL, "1"}, {"padding", take_copy, NULL, "\"valid\""},
     CHANNELS, NO("output_padding"), {"dilation_rate", take_dense, NULL, NULL},
     {"groups", take_only, NULL, "1"}, WITH_KERNEL, WITH_BIAS, {.key = NULL}};
+#define RECURRENT                                                              \
+    {"units", take_copy, NULL, NULL}, {"activation", take_activation, NULL, "tanh"}, \
+    {"kernel_initializer", take_initializer, NULL, "glorot_uniform"},          \
+    {"recurrent_initializer", take_initializer, NULL, "orthogonal"},           \
+    {"kernel_regularizer", take_regularizer, NULL, NULL},                      \
+    {"recurrent_regularizer", take_regularizer, NULL, NULL},                   \
+    NO("kernel_constraint"), NO("recurrent_constraint"), WITH_BIAS,            \
+    {"return_sequences", take_copy, NULL, "false"},                            \
+    {"go_backwards", take_copy, NULL, "false"}, OFF("return_state"),           \
+    OFF("stateful"), OFF("time_major"), ANY("unroll"), ANY("implementation"),  \
+    ANY("use_cudnn"), ANY("zero_output_for_mask"), ANY("seed"),                \
+    {"dropout", take_only, NULL, "0"}, {"recurrent_dropout", take_only, NULL, "0"}
 static const struct keras_rule spatial[] = {
     {"rate", take_copy, NULL, NULL}, {"seed", take_copy, NULL, NULL}, CHANNELS,
     NO("noise_shape"), ANY("trainable"), {.key = NULL}};
@@ -252,6 +279,12 @@ static const struct keras_layer_class {
         {"gamma_initializer", take_initial, NULL, "ones"},
         NO("beta_regularizer"), NO("gamma_regularizer"), NO("beta_constraint"),
         NO("gamma_constraint"))},
+    {"GRU", "gru", true, finish_recurrent, RULES(
+        RECURRENT, {"recurrent_activation", take_activation, NULL, "sigmoid"},
+        {"reset_after", take_only, NULL, "true"})},
+    {"LSTM", "lstm", true, finish_recurrent, RULES(
+        RECURRENT, {"recurrent_activation", take_activation, NULL, "sigmoid"},
+        {"unit_forget_bias", take_copy, NULL, "true"})},
     {"LayerNormalization", "layer_normalization", true, NULL, RULES(
         {"axis", take_axis, NULL, "-1"}, {"epsilon", take_copy, NULL, "0.001"},
         {"center", take_copy, NULL, "true"}, {"scale", take_copy, NULL, "true"},
@@ -295,6 +328,7 @@ static const struct keras_layer_class {
     {"Reshape", "reshape", false, NULL, RULES({"target_shape", take_copy, NULL, NULL})},
     {"SeparableConv1D", "separable_conv1d", true, NULL, separable},
     {"SeparableConv2D", "separable_conv2d", true, NULL, separable},
+    {"SimpleRNN", "simple_rnn", true, finish_recurrent, RULES(RECURRENT)},
     {"Softmax", "softmax", false, NULL, along_axis},
     {"SpatialDropout1D", "spatial_dropout1d", false, NULL, spatial},
     {"SpatialDropout2D", "spatial_dropout2d", false, NULL, spatial},
@@ -326,6 +360,13 @@ bool keras_offered(const char *class_name)
     return find_class(class_name) != NULL;
 }
 
+bool keras_recurrent(const char *class_name)
+{
+    const struct keras_layer_class *known = find_class(class_name);
+
+    return known != NULL && known->finish == finish_recurrent;
+}
+
 bool keras_takes_number(const char *class_name)
 {
     const struct keras_layer_class *known = find_class(class_name);
@@ -342,7 +383,8 @@ enum sl_err keras_known(struct buf *out)
         rc = buf_appendf(out, "%s%s", between, classes[i].class_name);
         between = ", ";
     }
-    return rc;
+    return rc == SL_OK ? buf_appendf(out, ", Bidirectional, TimeDistributed")
+                       : rc;
 }
 
 static const struct keras_rule *keras_find_rule(const struct keras_rule *rules,

@@ -71,9 +71,30 @@ uint32_t job_streams(const struct job *job)
     return spec_streams(train) ? spec_fragments(train) + 1 : 0;
 }
 
+// Returns true if a variable of a layer begins as an older psserver cannot make
+// it.
+static bool begins_anew(const Sluice__V1__ModelSpec *model)
+{
+    for (size_t i = 0; i < model->n_layers; i++) {
+        const Sluice__V1__LayerSpec *l = model->layers[i];
+        const char *words[] = {l->kernel_initializer, l->recurrent_initializer,
+                               l->depthwise_initializer,
+                               l->pointwise_initializer,
+                               l->embeddings_initializer};
+
+        if (model_recurrent(l->type))
+            return true;
+        for (size_t k = 0; k < SL_COUNT(words); k++)
+            if (words[k] != NULL && strcmp(words[k], "orthogonal") == 0)
+                return true;
+    }
+    return false;
+}
+
 unsigned job_shard_edition(const struct job *job)
 {
-    return spec_moments(job->spec).vectors > 0      ? MODEL_EDITION_MOMENTS
+    return begins_anew(job->spec->model)            ? MODEL_EDITION_ORTHOGONAL
+           : spec_moments(job->spec).vectors > 0    ? MODEL_EDITION_MOMENTS
            : spec_directions(job->spec->train)      ? MODEL_EDITION_AVERAGES
            : spec_sets(job->spec->train)            ? MODEL_EDITION_SETS
            : spec_coded(job->spec)                  ? MODEL_EDITION_CODED

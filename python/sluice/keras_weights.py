@@ -39,6 +39,11 @@ def _layers(model: Any, prefix: str = "") -> Iterator[Tuple[str, Any]]:
         name = prefix + layer_name(layer.name)
         if hasattr(layer, "to_json") and hasattr(layer, "layers"):
             yield from _layers(layer, name + ".")
+        elif hasattr(layer, "forward_layer"):  # Bidirectional
+            yield name + ".forward", layer.forward_layer
+            yield name + ".backward", layer.backward_layer
+        elif type(layer).__name__ == "TimeDistributed":
+            yield name, layer.layer
         else:
             yield name, layer
 
@@ -49,6 +54,8 @@ def _weight_name(layer: Any, variable: Any) -> str:
     text = re.sub(r":\d+$", "", text)
     _, found, rest = ("/" + text).rpartition("/" + layer.name + "/")
     weight = rest if found else text.rpartition("/")[2]
+    if hasattr(layer, "cell"):  # of lstm/lstm_cell/kernel
+        weight = weight.rpartition("/")[2]
     # Keras 2 calls it so; its separable layers keep the word in both.
     if type(layer).__name__.startswith("DepthwiseConv") and weight == "depthwise_kernel":
         return "kernel"

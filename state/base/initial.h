@@ -4,7 +4,7 @@
 // Threads  a function of its arguments; any.
 // Memory   `out` is the caller's.
 // Units    elements, counted in their stream of the generator (rng.h).
-// Errors   none.
+// Errors   as each function says.
 #ifndef STATE_BASE_INITIAL_H
 #define STATE_BASE_INITIAL_H
 
@@ -15,12 +15,22 @@
 
 struct initial {
     Sluice__V1__InitKind kind;
-    double a, b; // constant: a; uniform: [a, b); normal: mean a, deviation b
+    // constant: a; uniform: [a, b); normal: mean a, deviation b; orthogonal: a
+    // rows, b columns; ones within: elements [a, b)
+    double a, b;
 };
 
 // Writes elements [first, first + n) of a stream of initial values to `out`, as
-// `initial` says; the same for the same seed, stream and element.
+// `initial` says, which is not orthogonal; the same for the same seed, stream
+// and element.
 void initial_fill(float *out, const struct initial *initial, uint64_t seed,
                   uint64_t stream, uint64_t first, size_t n);
+
+// Does the same for an orthogonal matrix, row by row: its rows, or its columns
+// if those are fewer, are orthonormal, drawn as Keras does. Takes a b min(a, b)
+// multiplications, twice, whatever `n` is. SL_ENOMEM leaves `out` as it was.
+enum sl_err initial_orthogonal(float *out, const struct initial *initial,
+                               uint64_t seed, uint64_t stream, uint64_t first,
+                               size_t n);
 
 #endif

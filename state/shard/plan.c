@@ -398,17 +398,25 @@ static uint64_t seed_stream(uint32_t variable)
     return (UINT64_C(0x77) << 56) | variable;
 }
 
-static void seed_piece(const struct plan *p, const struct plan_piece *piece,
-                       float *out)
+static enum sl_err seed_piece(const struct plan *p,
+                              const struct plan_piece *piece, float *out)
 {
     const struct initial initial = {piece->init, piece->init_a, piece->init_b};
 
+    if (initial.kind == SLUICE__V1__INIT_KIND__INIT_ORTHOGONAL)
+        return initial_orthogonal(out, &initial, p->seed,
+                                  seed_stream(piece->variable), piece->offset,
+                                  piece->elements);
     initial_fill(out, &initial, p->seed, seed_stream(piece->variable),
                  piece->offset, piece->elements);
+    return SL_OK;
 }
 
-void plan_seed(const struct plan *p, float *values)
+enum sl_err plan_seed(const struct plan *p, float *values)
 {
-    for (size_t i = 0; i < p->piece_count; i++)
-        seed_piece(p, &p->pieces[i], values + p->pieces[i].first);
+    enum sl_err rc = SL_OK;
+
+    for (size_t i = 0; rc == SL_OK && i < p->piece_count; i++)
+        rc = seed_piece(p, &p->pieces[i], values + p->pieces[i].first);
+    return rc;
 }

@@ -158,7 +158,8 @@ uint32_t plan_micro_batches(const struct plan *p, uint64_t samples);
 
 // Writes the initial values of all p->elements elements: a function of (seed,
 // variable, element of the variable), so the same for every number of shards.
-void plan_seed(const struct plan *p, float *values);
+// SL_ENOMEM, after some: an orthogonal matrix found no memory.
+enum sl_err plan_seed(const struct plan *p, float *values);
 
 // Returns the bytes of the values in memory, f32.
 static inline size_t plan_values_bytes(const struct plan *p)

@@ -53,7 +53,8 @@ static enum sl_err make_memory(struct shard *s, struct region_shared *values,
     } else {
         s->memory.values = s->region.data;
     }
-    plan_seed(&s->plan, s->memory.values);
+    if (plan_seed(&s->plan, s->memory.values) != SL_OK)
+        return SL_ENOMEM;
     for (unsigned k = 0; k < slots; k++) {
         size_t at = skip + region_array_at(bytes, k + !values);
 

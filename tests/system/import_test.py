@@ -215,7 +215,7 @@ def what_is_missing_or_cannot_be_is_said():
         spec.unlink()
         for name, text in (("lambda-k3", "layer 'times' (Lambda) holds code"),
                            ("shared-k2", "layer 'twice' (Dense) is called 2 times"),
-                           ("unknown-k3", "layer 'memory' (LSTM) is of a class")):
+                           ("unknown-k3", "layer 'memory' (ConvLSTM1D) is of a class")):
             done = c.run("import", FILES / "refused" / f"{name}.json", "-o", spec, want=2)
             says(done, text, "Known are models of Activation, Add,")
             check(not spec.exists(), "it wrote a spec")

@@ -42,7 +42,7 @@ static struct attention attention_of(const struct build *b, uint32_t i)
         .query = node->input[0],
         .value = value,
         .key = node->inputs > 2 ? node->input[2] : value,
-        .kept = b->kept + (size_t)COMPILE_KEPT * i,
+        .kept = compile_kept(b, i, 0),
         .scale = (float)(1 / sqrt(node->key_dim)),
     };
 }

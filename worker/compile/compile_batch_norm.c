@@ -72,18 +72,14 @@ static void batch_norm_grad_home(struct build *b, uint32_t i,
 static void batch_norm_frozen_backward(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
-    int64_t c = compile_channels(&node->in);
-    struct compile_affine a = {
-        .gamma = compile_scale_or_center(b, node, MODEL_GAMMA),
-        .beta = NO_TENSOR,
-        .mean = NO_TENSOR,
-        .var = batch_norm_statistic(b, i, MODEL_MOVING_VARIANCE),
-        .epsilon = (float)node->epsilon,
-        .channels = c,
-        .rows = (int64_t)(b->o->batch * model_shape_elements(&node->in)) / c};
+    struct compile_affine a =
+        compile_unchanged(b, node, compile_channels(&node->in));
 
     if (!compile_wants_grad(b, node, 0))
         return;
+    a.gamma = compile_scale_or_center(b, node, MODEL_GAMMA);
+    a.var = batch_norm_statistic(b, i, MODEL_MOVING_VARIANCE);
+    a.epsilon = (float)node->epsilon;
     compile_affine(b, i, &a, b->grad[i], b->grad[i]);
     compile_pass(b, node->input[0], b->grad[i], true);
 }

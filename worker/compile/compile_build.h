@@ -111,6 +111,14 @@ uint32_t compile_at(struct build *b, enum program_place place, size_t offset,
 uint32_t compile_weight(struct build *b, const struct model_node *node,
                         enum model_weight w, enum program_place vector);
 
+// Returns where node i keeps tensor `which`, below COMPILE_KEPT, for its
+// backward pass.
+static inline uint32_t *compile_kept(const struct build *b, uint32_t i,
+                                     unsigned which)
+{
+    return &b->kept[(size_t)COMPILE_KEPT * i + which];
+}
+
 // Sets dim to [batch of the options, dims of the shape] and returns how many
 // they are, 1 + s->rank; further elements of dim stay as they were. s->rank
 // must be below KERN_DIMS.
@@ -290,9 +298,12 @@ void compile_axpby(struct build *b, uint32_t node, float alpha, uint32_t x,
                    float beta, uint32_t y);
 // Multiplies x by a, in place. All of x has the dtype of activations.
 void compile_scale(struct build *b, uint32_t node, uint32_t x, float a);
-// Computes the gradient of node i's bias, the sum of its b->grad over all
-// dimensions but the channels, and brings it home (compile_grad_home). The node
-// has a bias.
+// Computes the gradient of the vector `w` of node i, the sum of the rows of x,
+// each as long as the vector, and brings it home (compile_grad_home). Elements
+// of x are `t`. Does nothing if the node has no `w`, or is frozen.
+void compile_sum_rows(struct build *b, uint32_t i, enum model_weight w,
+                      int64_t rows, uint32_t x, enum kern_dtype t);
+// Computes the gradient of node i's bias from its b->grad (compile_sum_rows).
 void compile_bias_grad(struct build *b, uint32_t i);
 // Returns true if node i has a bias that is trained, the gradient of which no
 // other layer has computed.
@@ -331,11 +342,12 @@ uint32_t compile_products(struct build *b, uint32_t node, uint32_t x,
                           uint32_t y, const int64_t bmnk[4], bool trans_x,
                           bool trans_y);
 
-// A product of [rows, k] with a kernel [units, k] other than MODEL_KERNEL; its
-// bias, if there is one, is the next weight.
+// A product of [rows, k] with a kernel [units, k]; its bias, if there is one,
+// is the next weight, or the first `units` elements of that.
 struct compile_projection {
     enum model_weight kernel;
     int64_t rows, k, units;
+    bool bias_apart; // the caller computes the bias's gradient
 };
 // Appends y = x kernel^T + bias, and returns y [rows, units], a new tensor; x
 // is [rows, k].
@@ -368,11 +380,11 @@ struct compile_affine {
 };
 void compile_affine(struct build *b, uint32_t i, const struct compile_affine *a,
                     uint32_t x, uint32_t y);
-// Computes the gradient of the vector `w` of node i, the sum of the rows of x
-// [rows, channels], and brings it home. Does nothing if the node has no `w`, or
-// is frozen.
-void compile_sum_rows(struct build *b, uint32_t i, enum model_weight w,
-                      int64_t rows, int64_t channels, uint32_t x);
+// Returns the affine map of rows of `channels` numbers that changes nothing, of
+// as many elements as the node's input has.
+struct compile_affine compile_unchanged(const struct build *b,
+                                        const struct model_node *node,
+                                        int64_t channels);
 
 // ---- compile_act.c
 
@@ -469,6 +481,9 @@ struct compile_layer {
     X(DOT_INTERACTION, compile_dot_interaction)                                \
     X(FM, compile_fm)                                                          \
     X(CROSS, compile_cross)                                                    \
+    X(LSTM, compile_recurrent)                                                 \
+    X(GRU, compile_recurrent)                                                  \
+    X(SIMPLE_RNN, compile_recurrent)                                           \
     X(ACTIVATION, compile_activation)
 
 #define COMPILE_LAYER_DECLARE(code, layer)                                     \

@@ -19,7 +19,7 @@ static bool repeats(const struct build *b, const struct model_node *node,
 static uint32_t operand(struct build *b, uint32_t i, uint32_t k)
 {
     const struct model_node *node = &b->model->nodes[i];
-    uint32_t *kept = &b->kept[(size_t)COMPILE_KEPT * i + k];
+    uint32_t *kept = compile_kept(b, i, k);
     struct kern_shape row, all;
     int64_t dim[KERN_DIMS];
     struct kern_desc d;

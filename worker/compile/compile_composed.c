@@ -127,16 +127,12 @@ const struct compile_layer compile_dot = {.forward = inner_product_forward,
 static struct compile_affine prelu_slope(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
-    int64_t c =
-        (int64_t)b->model->variables[node->weight[MODEL_ALPHA]].elements;
+    struct compile_affine a = compile_unchanged(
+        b, node,
+        (int64_t)b->model->variables[node->weight[MODEL_ALPHA]].elements);
 
-    return (struct compile_affine){
-        .gamma = compile_weight(b, node, MODEL_ALPHA, PROGRAM_PARAMS),
-        .beta = NO_TENSOR,
-        .mean = NO_TENSOR,
-        .var = NO_TENSOR,
-        .channels = c,
-        .rows = (int64_t)(b->o->batch * model_shape_elements(&node->in)) / c};
+    a.gamma = compile_weight(b, node, MODEL_ALPHA, PROGRAM_PARAMS);
+    return a;
 }
 
 // Appends ReLU of x, or its way back from r and dy.
@@ -182,7 +178,7 @@ static void prelu_backward(struct build *b, uint32_t i)
 
     product = compile_tensor(b, compile_bytes(b, &node->in));
     compile_combine(b, i, KERN_MUL, (uint32_t[]){dy, b->aux[i]}, 2, product);
-    compile_sum_rows(b, i, MODEL_ALPHA, slope.rows, slope.channels, product);
+    compile_sum_rows(b, i, MODEL_ALPHA, slope.rows, product, b->t);
     if (!compile_wants_grad(b, node, 0))
         return;
     dx = compile_tensor(b, compile_bytes(b, &node->in));

@@ -66,19 +66,31 @@ void compile_pass(struct build *b, uint32_t node, uint32_t dy, bool away)
     }
 }
 
-void compile_bias_grad(struct build *b, uint32_t i)
+void compile_sum_rows(struct build *b, uint32_t i, enum model_weight w,
+                      int64_t rows, uint32_t x, enum kern_dtype t)
 {
     const struct model_node *node = &b->model->nodes[i];
-    uint32_t db = compile_grad(b, i, MODEL_BIAS);
-    int64_t dim[KERN_DIMS];
-    unsigned nd = compile_dims(b, &node->out, dim);
-    struct kern_desc sum;
+    struct kern_desc d;
+    int64_t each;
+    uint32_t sum;
 
-    kern_desc_reduce(&sum, nd, dim, 0);
-    compile_type(b, &sum, b->t);
-    compile_emit(b, i, &sum,
-                 (struct build_ref[]){WHOLE(b->grad[i]), WHOLE(db)});
-    compile_grad_home(b, i, MODEL_BIAS, db, KERN_F32);
+    if (node->weight[w] == MODEL_NONE || node->frozen)
+        return;
+    each = (int64_t)b->model->variables[node->weight[w]].elements;
+    sum = compile_grad(b, i, w);
+    kern_desc_reduce(&d, 2, (int64_t[]){rows, each}, 0);
+    compile_type(b, &d, t);
+    compile_emit(b, i, &d, (struct build_ref[]){WHOLE(x), WHOLE(sum)});
+    compile_grad_home(b, i, w, sum, KERN_F32);
+}
+
+void compile_bias_grad(struct build *b, uint32_t i)
+{
+    const struct model_shape *out = &b->model->nodes[i].out;
+    int64_t elements = (int64_t)(b->o->batch * model_shape_elements(out));
+
+    compile_sum_rows(b, i, MODEL_BIAS, elements / compile_channels(out),
+                     b->grad[i], b->t);
 }
 
 bool compile_wants_bias_grad(const struct build *b, uint32_t i)
@@ -194,24 +206,13 @@ void compile_project_input(struct build *b, uint32_t i,
                                       WHOLE(dx)});
 }
 
-// Computes the bias gradient: the sum of dy's rows.
-static void project_bias(struct build *b, uint32_t i,
-                         const struct compile_projection *p, uint32_t dy)
-{
-    uint32_t db = compile_grad(b, i, p->kernel + 1);
-    struct kern_desc d;
-
-    kern_desc_reduce(&d, 2, (int64_t[]){p->rows, p->units}, 0);
-    compile_type(b, &d, b->t);
-    compile_emit(b, i, &d, (struct build_ref[]){WHOLE(dy), WHOLE(db)});
-    compile_grad_home(b, i, p->kernel + 1, db, KERN_F32);
-}
-
 void compile_project_grads(struct build *b, uint32_t i,
                            const struct compile_projection *p, uint32_t x,
                            uint32_t dy)
 {
-    bool bias = b->model->nodes[i].weight[p->kernel + 1] != MODEL_NONE, both;
+    bool bias = b->model->nodes[i].weight[p->kernel + 1] != MODEL_NONE &&
+                !p->bias_apart;
+    bool both;
     struct kern_desc with, without;
     enum kern_dtype given;
     uint32_t dw, db = NO_TENSOR;
@@ -234,7 +235,7 @@ void compile_project_grads(struct build *b, uint32_t i,
     if (both)
         compile_grad_home(b, i, p->kernel + 1, db, KERN_F32);
     else if (bias)
-        project_bias(b, i, p, dy);
+        compile_sum_rows(b, i, p->kernel + 1, p->rows, dy, b->t);
 }
 
 // A max pool sums what is still small, a batch norm what it writes anyway. On a

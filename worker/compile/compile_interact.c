@@ -15,12 +15,6 @@ enum interact {
     FACTOR,  // cross: what x0 is multiplied with
 };
 
-static uint32_t *interact_kept(const struct build *b, uint32_t i,
-                               enum interact which)
-{
-    return &b->kept[(size_t)COMPILE_KEPT * i + which];
-}
-
 struct vectors {
     int64_t n, f, d;
 };
@@ -76,7 +70,7 @@ static void dot_forward(struct build *b, uint32_t i)
     uint32_t square = compile_products(
         b, i, x, x, (int64_t[]){v.n, v.f, v.f, v.d}, false, true);
 
-    *interact_kept(b, i, VECTORS) = x;
+    *compile_kept(b, i, VECTORS) = x;
     b->value[i] = compile_tensor(b, compile_bytes(b, &node->out));
     dot_copy_triangle(b, i, square, b->value[i], PACK);
 }
@@ -89,7 +83,7 @@ static void dot_backward(struct build *b, uint32_t i)
     struct kern_shape square = kern_shape(b->t, 3, (int64_t[]){v.n, v.f, v.f});
     uint32_t lower =
         compile_tensor(b, (size_t)kern_shape_count(&square) * b->act);
-    uint32_t x = *interact_kept(b, i, VECTORS), dx, more;
+    uint32_t x = *compile_kept(b, i, VECTORS), dx, more;
     int64_t dims[4] = {v.n, v.f, v.d, v.f};
     struct kern_desc d;
 
@@ -136,7 +130,7 @@ static void fm_forward(struct build *b, uint32_t i)
     struct vectors v = vectors_of(b, i);
     uint32_t x = compile_join(b, i, v.n), others = fm_others(b, i, &v, x);
 
-    *interact_kept(b, i, OTHERS) = others;
+    *compile_kept(b, i, OTHERS) = others;
     b->value[i] = compile_products(
         b, i, x, others, (int64_t[]){v.n, 1, 1, v.f * v.d}, false, true);
     compile_scale(b, i, b->value[i], 0.5f);
@@ -149,7 +143,7 @@ static void fm_backward(struct build *b, uint32_t i)
 
     compile_split(
         b, i, v.n,
-        compile_products(b, i, b->grad[i], *interact_kept(b, i, OTHERS),
+        compile_products(b, i, b->grad[i], *compile_kept(b, i, OTHERS),
                          (int64_t[]){v.n, 1, v.f * v.d, 1}, false, false));
 }
 
@@ -171,8 +165,10 @@ cross_projection(const struct build *b, uint32_t i, enum model_weight kernel)
         (int64_t)(b->o->batch * model_shape_elements(&node->in)) / all;
 
     if (kernel == MODEL_U_KERNEL)
-        return (struct compile_projection){kernel, rows, all, between};
-    return (struct compile_projection){kernel, rows, between, all};
+        return (struct compile_projection){
+            .kernel = kernel, .rows = rows, .k = all, .units = between};
+    return (struct compile_projection){
+        .kernel = kernel, .rows = rows, .k = between, .units = all};
 }
 
 static void cross_multiply(struct build *b, uint32_t i, uint32_t x, uint32_t y,
@@ -194,8 +190,8 @@ static void cross_forward(struct build *b, uint32_t i)
     factor = compile_project(b, i, &p, between);
     if (node->diag_scale > 0)
         compile_axpby(b, i, (float)node->diag_scale, x, 1, factor);
-    *interact_kept(b, i, BETWEEN) = between;
-    *interact_kept(b, i, FACTOR) = factor;
+    *compile_kept(b, i, BETWEEN) = between;
+    *compile_kept(b, i, FACTOR) = factor;
     b->value[i] = compile_tensor(b, compile_bytes(b, &node->out));
     cross_multiply(b, i, x0, factor, b->value[i]);
     compile_axpby(b, i, 1, x, 1, b->value[i]);
@@ -210,7 +206,7 @@ static void cross_products_backward(struct build *b, uint32_t i, uint32_t x,
     struct compile_projection p = cross_projection(b, i, MODEL_KERNEL);
     uint32_t dbetween;
 
-    compile_project_grads(b, i, &p, *interact_kept(b, i, BETWEEN), dfactor);
+    compile_project_grads(b, i, &p, *compile_kept(b, i, BETWEEN), dfactor);
     if (b->model->nodes[i].projection_dim == 0) {
         if (dx != NO_TENSOR)
             compile_project_input(b, i, &p, dfactor, dx);
@@ -233,7 +229,7 @@ static void cross_backward(struct build *b, uint32_t i)
     cross_multiply(b, i, dy, b->value[x0], dfactor);
     if (b->needs_grad[x0]) {
         dx = compile_target(b, x0);
-        cross_multiply(b, i, dy, *interact_kept(b, i, FACTOR), dx);
+        cross_multiply(b, i, dy, *compile_kept(b, i, FACTOR), dx);
         compile_took(b, x0, dx);
     }
     if (!b->needs_grad[from]) {

@@ -35,34 +35,18 @@ void compile_affine(struct build *b, uint32_t i, const struct compile_affine *a,
     compile_emit(b, i, &d, refs);
 }
 
-void compile_sum_rows(struct build *b, uint32_t i, enum model_weight w,
-                      int64_t rows, int64_t channels, uint32_t x)
+struct compile_affine compile_unchanged(const struct build *b,
+                                        const struct model_node *node,
+                                        int64_t channels)
 {
-    struct kern_desc d;
-    uint32_t sum;
-
-    if (b->model->nodes[i].weight[w] == MODEL_NONE || b->model->nodes[i].frozen)
-        return;
-    sum = compile_grad(b, i, w);
-    kern_desc_reduce(&d, 2, (int64_t[]){rows, channels}, 0);
-    compile_type(b, &d, b->t);
-    compile_emit(b, i, &d, (struct build_ref[]){WHOLE(x), WHOLE(sum)});
-    compile_grad_home(b, i, w, sum, KERN_F32);
-}
-
-// Returns the affine map of a node's channels that changes nothing.
-static struct compile_affine unchanged(const struct build *b,
-                                       const struct model_node *node)
-{
-    int64_t c = compile_channels(&node->in);
-
     return (struct compile_affine){
         .gamma = NO_TENSOR,
         .beta = NO_TENSOR,
         .mean = NO_TENSOR,
         .var = NO_TENSOR,
-        .channels = c,
-        .rows = (int64_t)(b->o->batch * model_shape_elements(&node->in)) / c};
+        .channels = channels,
+        .rows = (int64_t)(b->o->batch * model_shape_elements(&node->in)) /
+                channels};
 }
 
 // ---- normalization by numbers of the spec
@@ -88,7 +72,8 @@ static uint32_t given(struct build *b, uint32_t i, bool variance)
 static void normalization_forward(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
-    struct compile_affine a = unchanged(b, node);
+    struct compile_affine a =
+        compile_unchanged(b, node, compile_channels(&node->in));
 
     a.mean = given(b, i, false);
     a.var = given(b, i, true);
@@ -100,7 +85,8 @@ static void normalization_forward(struct build *b, uint32_t i)
 static void normalization_backward(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
-    struct compile_affine a = unchanged(b, node);
+    struct compile_affine a =
+        compile_unchanged(b, node, compile_channels(&node->in));
 
     if (!compile_wants_grad(b, node, 0))
         return;
@@ -117,11 +103,6 @@ const struct compile_layer compile_normalization = {
 // brought together for it
 
 enum group { TOGETHER, NORMAL }; // in b->kept: x by group; normalized x
-
-static uint32_t *group_kept(const struct build *b, uint32_t i, enum group which)
-{
-    return &b->kept[(size_t)COMPILE_KEPT * i + which];
-}
 
 // Copies x [n, places, groups, each] to y [n, groups, places, each], or back.
 static void group_move(struct build *b, uint32_t i, uint32_t x, uint32_t y,
@@ -158,7 +139,8 @@ static void group_norm_forward(struct build *b, uint32_t i)
     size_t bytes = compile_bytes(b, &node->in);
     uint32_t by = compile_tensor(b, bytes), done = compile_tensor(b, bytes);
     uint32_t normal = compile_tensor(b, bytes);
-    struct compile_affine a = unchanged(b, node);
+    struct compile_affine a =
+        compile_unchanged(b, node, compile_channels(&node->in));
     struct kern_desc d;
 
     group_move(b, i, b->value[node->input[0]], by, false);
@@ -169,8 +151,8 @@ static void group_norm_forward(struct build *b, uint32_t i)
         (struct build_ref[]){WHOLE(by), WHOLE(constants(b, true, each)),
                              WHOLE(constants(b, false, each)), WHOLE(done)});
     group_move(b, i, done, normal, true);
-    *group_kept(b, i, TOGETHER) = by;
-    *group_kept(b, i, NORMAL) = normal;
+    *compile_kept(b, i, TOGETHER) = by;
+    *compile_kept(b, i, NORMAL) = normal;
     a.gamma = compile_scale_or_center(b, node, MODEL_GAMMA);
     a.beta = compile_scale_or_center(b, node, MODEL_BETA);
     b->value[i] = compile_tensor(b, bytes);
@@ -184,13 +166,13 @@ static void group_norm_grads(struct build *b, uint32_t i,
     const struct model_node *node = &b->model->nodes[i];
     uint32_t dy = b->grad[i], product;
 
-    compile_sum_rows(b, i, MODEL_BETA, a->rows, a->channels, dy);
+    compile_sum_rows(b, i, MODEL_BETA, a->rows, dy, b->t);
     if (node->weight[MODEL_GAMMA] == MODEL_NONE || node->frozen)
         return;
     product = compile_tensor(b, compile_bytes(b, &node->in));
-    compile_combine(b, i, KERN_MUL, (uint32_t[]){dy, *group_kept(b, i, NORMAL)},
-                    2, product);
-    compile_sum_rows(b, i, MODEL_GAMMA, a->rows, a->channels, product);
+    compile_combine(b, i, KERN_MUL,
+                    (uint32_t[]){dy, *compile_kept(b, i, NORMAL)}, 2, product);
+    compile_sum_rows(b, i, MODEL_GAMMA, a->rows, product, b->t);
 }
 
 static void group_norm_backward(struct build *b, uint32_t i)
@@ -198,7 +180,8 @@ static void group_norm_backward(struct build *b, uint32_t i)
     const struct model_node *node = &b->model->nodes[i];
     int64_t each = (int64_t)model_shape_elements(&node->in) / node->groups;
     uint32_t dy = b->grad[i], by, dx, t;
-    struct compile_affine a = unchanged(b, node);
+    struct compile_affine a =
+        compile_unchanged(b, node, compile_channels(&node->in));
     struct kern_desc d;
 
     group_norm_grads(b, i, &a);
@@ -215,7 +198,7 @@ static void group_norm_backward(struct build *b, uint32_t i)
     compile_type(b, &d, b->t);
     compile_emit(b, i, &d,
                  (struct build_ref[]){
-                     WHOLE(*group_kept(b, i, TOGETHER)), WHOLE(by),
+                     WHOLE(*compile_kept(b, i, TOGETHER)), WHOLE(by),
                      WHOLE(constants(b, true, each)), WHOLE(by), WHOLE(t)});
     dx = compile_target(b, node->input[0]);
     group_move(b, i, by, dx, true);

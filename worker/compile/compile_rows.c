@@ -22,37 +22,17 @@ static void layer_norm_forward(struct build *b, uint32_t i)
                                       WHOLE(b->value[i])});
 }
 
-// Computes the gradient of gamma or beta: the sum over all rows of x.
-static void layer_norm_sum_rows(struct build *b, uint32_t i,
-                                enum model_weight w, uint32_t x,
-                                enum kern_dtype t)
-{
-    const struct model_node *node = &b->model->nodes[i];
-    int64_t dim[KERN_DIMS];
-    unsigned nd = compile_dims(b, &node->in, dim);
-    struct kern_desc d;
-    uint32_t sum;
-
-    if (node->weight[w] == MODEL_NONE || node->frozen)
-        return;
-    sum = compile_grad(b, i, w);
-    kern_desc_reduce(&d, nd, dim, 0);
-    compile_type(b, &d, t);
-    compile_emit(b, i, &d, (struct build_ref[]){WHOLE(x), WHOLE(sum)});
-    compile_grad_home(b, i, w, sum, KERN_F32);
-}
-
 static void layer_norm_backward(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     uint32_t dy = b->grad[i], x = b->value[node->input[0]], t;
     size_t elements = b->o->batch * (size_t)model_shape_elements(&node->in);
-    int64_t dim[KERN_DIMS];
+    int64_t dim[KERN_DIMS], rows;
     unsigned nd = compile_dims(b, &node->in, dim);
     struct kern_desc d;
 
-    layer_norm_sum_rows(b, i, MODEL_BETA, dy,
-                        b->t); // before dx takes its place
+    rows = (int64_t)elements / compile_channels(&node->in);
+    compile_sum_rows(b, i, MODEL_BETA, rows, dy, b->t); // dx takes its place
     t = compile_tensor(b, elements * b->real);
     kern_desc_ln(&d, KERN_LN_BWD, nd, dim, (float)node->epsilon);
     compile_type(b, &d, b->t);
@@ -61,7 +41,7 @@ static void layer_norm_backward(struct build *b, uint32_t i)
                      WHOLE(x), WHOLE(dy),
                      WHOLE(compile_scale_or_center(b, node, MODEL_GAMMA)),
                      WHOLE(dy), WHOLE(t)});
-    layer_norm_sum_rows(b, i, MODEL_GAMMA, t, KERN_F32);
+    compile_sum_rows(b, i, MODEL_GAMMA, rows, t, KERN_F32);
     if (compile_wants_grad(b, node, 0))
         compile_pass(b, node->input[0], dy, true);
 }

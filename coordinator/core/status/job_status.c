@@ -177,7 +177,9 @@ static void reason_placing(const struct coord *c, const struct job *job,
         snprintf(out, size,
                  "waiting for a psserver that %s (edition %u): the attached "
                  "psservers are older; start newer ones",
-                 spec_rows_only(job->spec) ? "keeps tables alone"
+                 job_shard_edition(job) == MODEL_EDITION_ORTHOGONAL
+                     ? "draws the first values of its recurrent layers"
+                 : spec_rows_only(job->spec) ? "keeps tables alone"
                  : job->spec->model->n_tables > 0
                      ? "keeps tables"
                      : "knows its train.mode local",

@@ -46,7 +46,9 @@
     X(drawn)                                                                   \
     X(composed)                                                                \
     X(numbers)                                                                 \
-    X(frozen)
+    X(frozen)                                                                  \
+    X(recurrent)                                                               \
+    X(words)
 
 // A file of the corpus; the path lives until the next call.
 static inline const char *corpus_read(struct buf *out, const char *name)

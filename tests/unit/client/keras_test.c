@@ -276,8 +276,11 @@ TEST(keras, models_that_keras_wrote_are_refused_by_name)
         {"shared", "layer 'twice' (Dense) is called 2 times"},
         {"two_inputs", "layer 'b' (InputLayer) is a second input"},
         {"two_outputs", "the model has 2 outputs"},
-        {"unknown", "layer 'memory' (LSTM) is of a class that is not known: a "
-                    "program of yours can train it"},
+        {"wrapped", "layer 'each' (TimeDistributed) is around a Conv1D"},
+        {"reset_before", "layer 'old' (GRU) has reset_after: false"},
+        {"unknown",
+         "layer 'memory' (ConvLSTM1D) is of a class that is not known: a "
+         "program of yours can train it"},
         {"constraint", "layer 'd' (Dense) has kernel_constraint"},
         {"initializer", "layer 'd' (Dense) has kernel_initializer"},
         {"channels_first", "layer 'c' (Conv2D) has data_format"},

@@ -44,6 +44,27 @@ static const struct wrong {
     {"[4]", "{'type':'dense','units':1,'activation':'rleu'}",
      "layer 'dense' (dense): unknown activation 'rleu'; did you mean "
      "'relu'? " KNOWN_ACTS},
+    {"[4]", "{'type':'lstm','units':1}",
+     "layer 'lstm' (lstm) wants an input of shape (steps, features), got (4,)"},
+    {"[4,2]", "{'type':'gru'}",
+     "layer 'gru' (gru) needs 'units' of at least 1"},
+    {"[4,2]", "{'type':'lstm','units':1,'activation':'tahn'}",
+     "layer 'lstm' (lstm): unknown activation 'tahn'; did you mean "
+     "'tanh'? " KNOWN_ACTS},
+    {"[4,2]", "{'type':'gru','units':1,'recurrent_activation':'gelu'}",
+     "layer 'gru' (gru) has 'recurrent_activation' gelu; a recurrent layer "
+     "knows linear, relu, relu6, tanh, sigmoid, selu, elu and hard_sigmoid"},
+    {"[5000,2]", "{'type':'simple_rnn','units':1}",
+     "layer 'simple_rnn' (simple_rnn) goes 5000 steps, and at most 4096 are "
+     "possible"},
+    {"[4,2]", "{'type':'simple_rnn','units':1,'recurrent_activation':'tanh'}",
+     "layer 'simple_rnn' (simple_rnn) takes no 'recurrent_activation'"},
+    {"[4,2]", "{'type':'lstm','units':1,'bias_initializer':'ones'}",
+     "layer 'lstm' (lstm) has a 'bias_initializer' beside its "
+     "'unit_forget_bias': say unit_forget_bias: false"},
+    {"[4,2]", "{'type':'gru','units':5000}",
+     "layer 'gru': a kernel of 15000 x 5000 is too large for the initializer "
+     "orthogonal: say another one"},
     {"[4]",
      "{'type':'dense','units':1,'kernel_initializer':'random_normal(0)'}",
      "layer 'dense': wants random_normal(mean, stddev), of finite numbers "

@@ -108,7 +108,7 @@ static const struct refused {
     {SPEC, "[]", "test: wants a mapping, got a list"},
     {&sluice__v1__variable__descriptor, "{'init':'gaussian'}",
      "test: init: 'gaussian' is none of constant, uniform, normal, "
-     "truncated_normal"},
+     "truncated_normal, orthogonal, ones_within"},
     {&sluice__v1__variable__descriptor, "{'init':9}",
      "test: init: wants a word, got an integer"},
     {&sluice__v1__counted_closure__descriptor, "{'steps':'?'}",

@@ -227,6 +227,16 @@ static const struct refused {
      "Variable 'x': keras_order is no order of its 2 axes"},
     {DOWN,
      "{'job_open':{'job':1,'job_name':'a','spec':" SPEC
+     ",'variables':[{'name':'x','shape':[2,2],'init':'orthogonal','init_a':4,"
+     "'init_b':2}]}}",
+     "Variable 'x': no orthogonal matrix of 4 x 2"},
+    {DOWN,
+     "{'job_open':{'job':1,'job_name':'a','spec':" SPEC
+     ",'variables':[{'name':'x','shape':[30000,30000],'init':'orthogonal',"
+     "'init_a':30000,'init_b':30000}]}}",
+     "Variable 'x': no orthogonal matrix of 30000 x 30000"},
+    {DOWN,
+     "{'job_open':{'job':1,'job_name':'a','spec':" SPEC
      ",'geometry':{'samples':5}}}",
      "Geometry.batch is missing"},
     {UP, "{'trace_piece':{'trace':1,'names':['a'],'spans':[{'name':1}]}}",

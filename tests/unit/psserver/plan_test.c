@@ -88,6 +88,8 @@ TEST(plan, initial_values_do_not_depend_on_the_sharding)
         SLUICE__V1__INIT_KIND__INIT_UNIFORM,
         SLUICE__V1__INIT_KIND__INIT_NORMAL,
         SLUICE__V1__INIT_KIND__INIT_TRUNCATED_NORMAL,
+        SLUICE__V1__INIT_KIND__INIT_ORTHOGONAL,
+        SLUICE__V1__INIT_KIND__INIT_ONES_WITHIN,
     };
     float whole[ROWS * COLUMNS], part[ROWS * COLUMNS];
     Sluice__V1__Variable *v;
@@ -101,15 +103,76 @@ TEST(plan, initial_values_do_not_depend_on_the_sharding)
             v->init = kinds[i];
             v->init_a = -0.25;
             v->init_b = 0.75;
+            if (kinds[i] >= SLUICE__V1__INIT_KIND__INIT_ORTHOGONAL) {
+                v->init_a = ROWS;
+                v->init_b = COLUMNS;
+            }
             kit_rows(&k, cut, ROWS - cut);
             T_OK(plan_read(&p, &k.spec, t_err()));
-            plan_seed(&p, cut == 0 ? whole : part);
+            T_OK(plan_seed(&p, cut == 0 ? whole : part));
             if (cut > 0)
                 T_MEM(part, whole + cut * COLUMNS,
                       (ROWS - cut) * COLUMNS * sizeof(float));
             plan_release(&p);
         }
     }
+}
+
+// The fewer of rows and columns have length 1 and no part along each other.
+static void check_orthogonal(uint64_t rows, uint64_t columns)
+{
+    uint64_t few = rows < columns ? rows : columns;
+    float w[512];
+    Sluice__V1__Variable *v;
+    struct plan p;
+    struct kit k;
+
+    kit_clear(&k);
+    v = kit_variable(&k, "w", (uint64_t[]){rows, columns, 0});
+    v->init = SLUICE__V1__INIT_KIND__INIT_ORTHOGONAL;
+    v->init_a = (double)rows;
+    v->init_b = (double)columns;
+    T_OK(plan_read(&p, &k.spec, t_err()));
+    T_OK(plan_seed(&p, w));
+    for (uint64_t x = 0; x < few; x++) {
+        for (uint64_t y = 0; y <= x; y++) {
+            double sum = 0;
+
+            for (uint64_t i = 0; i < rows * columns / few; i++)
+                sum += rows < columns
+                           ? (double)w[x * columns + i] * w[y * columns + i]
+                           : (double)w[i * columns + x] * w[i * columns + y];
+            T_NEAR(sum, x == y, 1e-5);
+        }
+    }
+    plan_release(&p);
+}
+
+TEST(plan, orthogonal_matrices_are)
+{
+    check_orthogonal(40, 12);
+    check_orthogonal(12, 40);
+    check_orthogonal(16, 16);
+    check_orthogonal(1, 5);
+}
+
+TEST(plan, ones_lie_where_they_are_asked_for)
+{
+    float w[12];
+    Sluice__V1__Variable *v;
+    struct plan p;
+    struct kit k;
+
+    kit_clear(&k);
+    v = kit_variable(&k, "b", (uint64_t[]){12, 0});
+    v->init = SLUICE__V1__INIT_KIND__INIT_ONES_WITHIN;
+    v->init_a = 3;
+    v->init_b = 6;
+    T_OK(plan_read(&p, &k.spec, t_err()));
+    T_OK(plan_seed(&p, w));
+    for (int i = 0; i < 12; i++)
+        T_NEAR(w[i], i >= 3 && i < 6, 0);
+    plan_release(&p);
 }
 
 TEST(plan, initial_values_are_drawn_as_asked)
@@ -131,7 +194,7 @@ TEST(plan, initial_values_are_drawn_as_asked)
     v->init_a = 5;
     v->init_b = 3;
     T_OK(plan_read(&p, &k.spec, t_err()));
-    plan_seed(&p, w[0]);
+    T_OK(plan_seed(&p, w[0]));
     for (int i = 0; i < N; i++) {
         T_TRUE(w[0][i] >= -2 && w[0][i] < 1);
         T_TRUE(fabs(w[1][i] - 5.0) <= 6.0 + 1e-5);

@@ -382,6 +382,13 @@ TEST(compile, gradient_of_composed)
     check_gradient(NET_PRODUCTS, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 4);
 }
 
+TEST(compile, gradient_of_recurrent)
+{
+    check_gradient(NET_RECURRENT, SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY,
+                   true, 4);
+    check_gradient(NET_RECURRENT, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 3);
+}
+
 // What is not trained has no gradient, which no op computes, and no penalty.
 TEST(compile, gradient_of_frozen)
 {
@@ -925,6 +932,7 @@ TEST(compile, cpu_is_ref)
     check_backends(NET_FEATURES, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_LINE, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_COMPOSED, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
+    check_backends(NET_RECURRENT, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_FROZEN, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_PRODUCTS, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_MLP, SPEC_LOSS_MEAN_ABSOLUTE_ERROR, false, 33);
@@ -1107,10 +1115,10 @@ static void check_overlap(struct net *n, const void *params, const void *want)
 static void check_overlaps(const struct compile_options *o)
 {
     static const char *const nets[] = {
-        NET_EVERYTHING, NET_FASHION,   NET_RESIDUAL, NET_MLP,
-        NET_WIDE,       NET_VIEWS,     NET_GROUPS,   NET_PICKS,
-        NET_TOKENS,     NET_PENALTIES, NET_ROWS,     NET_MANY,
-        NET_FEATURES,   NET_LINE,      NET_COMPOSED, NET_PRODUCTS};
+        NET_EVERYTHING, NET_FASHION,  NET_RESIDUAL, NET_MLP,    NET_WIDE,
+        NET_VIEWS,      NET_GROUPS,   NET_PICKS,    NET_TOKENS, NET_PENALTIES,
+        NET_ROWS,       NET_MANY,     NET_FEATURES, NET_LINE,   NET_COMPOSED,
+        NET_PRODUCTS,   NET_RECURRENT};
 
     for (size_t i = 0; i < SL_COUNT(nets); i++) {
         struct net n;
@@ -1331,7 +1339,7 @@ TEST(compile, gradients_of_composed_layers_in_16_bits)
 {
     static const char *const backends[] = {"ref", "cpu"};
     static const char *const nets[] = {NET_LINE, NET_COMPOSED, NET_PRODUCTS,
-                                       NET_FROZEN};
+                                       NET_FROZEN, NET_RECURRENT};
 
     for (size_t b = 0; b < SL_COUNT(backends); b++) {
         for (size_t i = 0; i < SL_COUNT(nets); i++) {
@@ -1562,10 +1570,10 @@ TEST(compile, micro_batches_are_the_large_batch)
 // Batch norm sees micro-batches, and dropout's masks are theirs.
 TEST(compile, micro_batches_add_up)
 {
-    static const char *const nets[] = {NET_EVERYTHING, NET_RESIDUAL,  NET_MLP,
-                                       NET_VIEWS,      NET_GROUPS,    NET_PICKS,
-                                       NET_TOKENS,     NET_PENALTIES, NET_ROWS,
-                                       NET_MANY,       NET_FEATURES};
+    static const char *const nets[] = {
+        NET_EVERYTHING, NET_RESIDUAL, NET_MLP,      NET_VIEWS,
+        NET_GROUPS,     NET_PICKS,    NET_TOKENS,   NET_PENALTIES,
+        NET_ROWS,       NET_MANY,     NET_FEATURES, NET_RECURRENT};
     static const enum kern_dtype dtypes[] = {KERN_F32, KERN_BF16, KERN_F16};
 
     for (size_t i = 0; i < SL_COUNT(nets); i++) {
@@ -1627,10 +1635,10 @@ static bool is_product(enum kern_op op)
 // nothing else changes.
 TEST(compile, operands_of_a_device_are_aligned)
 {
-    static const char *const nets[] = {NET_EVERYTHING, NET_FASHION,   NET_MLP,
-                                       NET_VIEWS,      NET_GROUPS,    NET_PICKS,
-                                       NET_TOKENS,     NET_PENALTIES, NET_ROWS,
-                                       NET_MANY,       NET_FEATURES};
+    static const char *const nets[] = {
+        NET_EVERYTHING, NET_FASHION, NET_MLP,      NET_VIEWS,
+        NET_GROUPS,     NET_PICKS,   NET_TOKENS,   NET_PENALTIES,
+        NET_ROWS,       NET_MANY,    NET_FEATURES, NET_RECURRENT};
 
     for (size_t i = 0; i < SL_COUNT(nets); i++) {
         struct compile_options o = {.loss = SPEC_LOSS_MEAN_SQUARED_ERROR,

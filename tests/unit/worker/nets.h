@@ -334,6 +334,29 @@ static inline struct model *t_model(const char *text)
     "{'type': 'concatenate', 'name': 'n', 'inputs': ['x', 'f']},"              \
     "{'type': 'dense', 'name': 'o', 'units': 10}]}"
 
+// Every layer that goes step by step, in both directions, whole sequences and
+// last rows.
+#define NET_RECURRENT                                                          \
+    "{'input_shape': [5, 3], 'layers': ["                                      \
+    "{'type': 'lstm', 'name': 'f', 'units': 4, 'return_sequences': true,"      \
+    " 'inputs': ['input']},"                                                   \
+    "{'type': 'lstm', 'name': 'b', 'units': 4, 'return_sequences': true,"      \
+    " 'go_backwards': true, 'keep_order': true, 'activation': 'elu',"          \
+    " 'kernel_regularizer': {'l2': 0.01},"                                     \
+    " 'recurrent_regularizer': {'l2': 0.02}, 'inputs': ['input']},"            \
+    "{'type': 'concatenate', 'name': 'both', 'inputs': ['f', 'b']},"           \
+    "{'type': 'gru', 'name': 'g', 'units': 3, 'return_sequences': true,"       \
+    " 'go_backwards': true, 'bias_initializer': 'random_uniform',"             \
+    " 'inputs': ['both']},"                                                    \
+    "{'type': 'simple_rnn', 'name': 's', 'units': 6, 'use_bias': false,"       \
+    " 'inputs': ['g']},"                                                       \
+    "{'type': 'gru', 'name': 'h', 'units': 2, 'use_bias': false,"              \
+    " 'recurrent_activation': 'hard_sigmoid', 'inputs': ['g']},"               \
+    "{'type': 'lstm', 'name': 'l', 'units': 3, 'unit_forget_bias': false,"     \
+    " 'go_backwards': true, 'inputs': ['both']},"                              \
+    "{'type': 'concatenate', 'name': 'all', 'inputs': ['s', 'h', 'l']},"       \
+    "{'type': 'dense', 'name': 'out', 'units': 10, 'inputs': ['all']}]}"
+
 // Layers of images that are made of the ops of others, and views that repeat
 // and crop.
 #define NET_COMPOSED                                                           \

@@ -369,12 +369,34 @@ def line(k):
     return k.Model(x, l.Dense(2)(l.Concatenate()([y, z])))
 
 
+def recurrent(k):
+    l = k.layers
+    x = k.Input((6, 3))
+    y = l.LSTM(4, return_sequences=True, name="plain")(x)
+    z = l.Bidirectional(l.LSTM(3, return_sequences=True, unit_forget_bias=False), name="two.ways")(x)
+    y = l.TimeDistributed(l.Dense(5, "tanh"), name="each")(l.Concatenate()([y, z]))
+    y = l.GRU(4, return_sequences=True, go_backwards=True, kernel_regularizer="l2")(y)
+    z = l.SimpleRNN(3, activation="relu", use_bias=False)(y)
+    w = l.Bidirectional(l.GRU(3, use_bias=False, activation="elu"), merge_mode="ave")(y)
+    u = l.Bidirectional(l.SimpleRNN(2, recurrent_initializer="glorot_uniform"), merge_mode="sum")(y)
+    return k.Model(x, l.Dense(2)(l.Concatenate()([z, w, u])))
+
+
+def words(k):
+    l = k.layers
+    return k.Sequential([k.Input((7,)), l.Embedding(11, 4),
+                         l.Bidirectional(l.LSTM(3, return_sequences=True), merge_mode="mul"),
+                         l.Bidirectional(l.LSTM(3), backward_layer=l.GRU(3, go_backwards=True)),
+                         l.Dense(1, "sigmoid", kernel_initializer="orthogonal")])
+
+
 # With the highest whole number + 1 that an embedding looks up.
 MODELS = {mlp: 0, mlp_built: 0, initializers: 0, lenet: 0, pools: 0, norms: 0, resnet: 0,
           activations: 0, nested: 0, nested_sequential: 0, branches: 0, first_layer: 0,
           sums: 0, deep: 0, names: 0, mixed: 0, padding: 0, shapes: 0, joins: 0,
           extremes: 0, mobile: 0, dilated: 0, more_activations: 0, rare_activations: 0,
-          transformer: 0, embedding: 11, regularized: 0, line: 0, drawn: 0, composed: 0, numbers: 0, frozen: 0}
+          transformer: 0, embedding: 11, regularized: 0, line: 0, drawn: 0, composed: 0, numbers: 0, frozen: 0,
+          recurrent: 0, words: 11}
 
 
 # ---- what cannot be imported
@@ -435,9 +457,14 @@ REFUSED = {
     "shared": shared, "two_inputs": two_inputs, "two_outputs": two_outputs, "custom": custom,
     "registered": registered, "in_training": in_training,
     "lambda": lambda k: dense(k, k.layers.Lambda(DOUBLE, name="times")),
-    "unknown": lambda k: k.Sequential([k.Input((3, 3)), k.layers.LSTM(2, name="memory")]),
+    "unknown": lambda k: k.Sequential([k.Input((3, 3, 2)),
+                                       k.layers.ConvLSTM1D(2, 2, name="memory")]),
+    "wrapped": lambda k: k.Sequential([k.Input((3, 4, 2)), k.layers.TimeDistributed(
+        k.layers.Conv1D(2, 2), name="each")]),
+    "reset_before": lambda k: k.Sequential([k.Input((3, 2)), k.layers.GRU(
+        2, reset_after=False, name="old")]),
     "constraint": lambda k: dense(k, kernel_constraint="max_norm"),
-    "initializer": lambda k: dense(k, kernel_initializer="orthogonal"),
+    "initializer": lambda k: dense(k, kernel_initializer=k.initializers.Orthogonal(2.0)),
     "channels_first": lambda k: k.Sequential([
         k.Input((3, 4, 4)), k.layers.Conv2D(2, 3, data_format="channels_first", name="c")]),
     "renorm": lambda k: dense(k, k.layers.BatchNormalization(
