@@ -2,6 +2,8 @@
 // plan/round.c -- a walk over the holes of a counted set.
 #include "plan/round.h"
 
+#include "common/base/num.h"
+
 uint32_t round_next(const struct counted *c, uint32_t most,
                     struct round_key *keys)
 {
@@ -37,30 +39,49 @@ static uint64_t ones(const struct counted_closure *of)
     return n;
 }
 
-// Begins with the rounds of whole epochs, and corrects the number for each
-// epoch that has counted steps.
-enum sl_err round_left(const struct counted *c, uint32_t most, uint64_t *left)
+// Returns the number of steps of the first `closures` closures of an epoch.
+static uint64_t steps_below(const struct schedule *s, uint64_t closures)
+{
+    return sl_min(closures * s->steps_per_closure, schedule_steps_per_epoch(s));
+}
+
+// Returns how many rounds of `steps` steps fewer there are where `had` of them
+// are counted.
+static uint64_t rounds_saved(uint64_t steps, uint64_t had, uint32_t most)
+{
+    return rounds_for_steps(steps, most) - rounds_for_steps(steps - had, most);
+}
+
+// Begins with the rounds of epochs of which nothing is counted, and corrects
+// the number for each that has counted steps.
+enum sl_err round_left(const struct counted *c, uint32_t most, uint64_t end,
+                       uint64_t *left)
 {
     uint64_t closures = schedule_closures_per_epoch(&c->schedule);
     uint64_t steps = schedule_steps_per_epoch(&c->schedule);
-    uint64_t epoch = c->low / closures, whole = rounds_for_steps(steps, most);
-    uint64_t had = c->low % closures * c->schedule.steps_per_closure;
-    struct counted_plain p;
-    enum sl_err rc = counted_encode(c, &p);
+    uint64_t part = steps_below(&c->schedule, end % closures);
+    uint64_t had = steps_below(&c->schedule, c->low % closures);
+    uint64_t epoch = c->low / closures, last = end / closures;
+    struct counted_plain p = {.count = 0};
+    enum sl_err rc = c->low < end ? counted_encode(c, &p) : SL_OK;
 
     if (rc != SL_OK)
         return rc;
-    *left = (c->schedule.epochs - epoch) * whole;
-    for (size_t i = 0; i < p.count; i++) {
+    *left = c->low < end ? (last - epoch) * rounds_for_steps(steps, most) +
+                               rounds_for_steps(part, most)
+                         : 0;
+    for (size_t i = 0; i < p.count && p.sparse[i].closure < end; i++) {
         uint64_t at = p.sparse[i].closure / closures;
 
-        if (at > epoch && had > 0)
-            *left -= whole - rounds_for_steps(steps - had, most);
-        had = (at > epoch ? 0 : had) + ones(&p.sparse[i]);
+        if (at > epoch) {
+            *left -= rounds_saved(steps, had, most);
+            had = 0;
+        }
+        had += ones(&p.sparse[i]);
         epoch = at;
     }
-    if (had > 0)
-        *left -= whole - rounds_for_steps(steps - had, most);
+    if (c->low < end)
+        *left -= rounds_saved(epoch == last ? part : steps, had, most);
     counted_plain_release(&p);
     return SL_OK;
 }

@@ -27,9 +27,11 @@ uint32_t round_next(const struct counted *c, uint32_t most,
                     struct round_key *keys);
 
 // Sets *left to the number of rounds of at most `most` (not 0) keys until all
-// steps are counted. Takes time in proportion to the closures counted from the
-// watermark on, not to those left. SL_ENOMEM: *left is untouched.
-enum sl_err round_left(const struct counted *c, uint32_t most, uint64_t *left);
+// steps of the closures below `end` are counted. `end` is at most the number of
+// closures. Takes time in proportion to the closures counted from the watermark
+// on, not to those left. SL_ENOMEM: *left is untouched.
+enum sl_err round_left(const struct counted *c, uint32_t most, uint64_t end,
+                       uint64_t *left);
 
 // Sets [*first, *first + *count) to the slots of a round of `slots` slots that
 // rank `self`, below `ranks`, computes: the ranks share them in order, and

@@ -120,6 +120,7 @@ NOT_HERE = {
     **dict.fromkeys("rule_L9 rule_L9_before rule_L9_repeat".split(),
                     "workers here have no optimizer"),
     "rule_R7": "a second lock: who joins again is asked by a new generation",
+    "rule_R6_hold": "jobs here have no callbacks, and ranks write what is left when all is counted",
 }
 
 

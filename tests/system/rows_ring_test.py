@@ -138,6 +138,25 @@ def an_evaluation_reads_the_rows_of_its_cut():
         check_evaluation(c, job, done["evaluations"][-1], data)
 
 
+def no_cut_waits_for_callbacks():
+    """R6: they hold the ring after each epoch, which is shorter than the time by which a cut
+    is asked for in advance."""
+    with Ring(workers=2, psservers=2) as c:
+        clicks(c.dir / "clicks.csv", SAMPLES, 1)
+        clicks(c.dir / "test.csv", 96, 2)
+        made = ring_job(c, 12)
+        made["data"]["test"] = {**made["data"]["train"], "x": str(c.dir / "test.csv")}
+        made["evaluate"] = {"every_epochs": 1}
+        made["callbacks"] = {"early_stopping": {"patience": 1000}}
+        made["checkpoint"] = {"every_seconds": 0.05}
+        done = c.wait_state(c.submit(made))
+        check_counts(done)
+        check_equal(len(done["evaluations"]), 12, "evaluations")
+        late = [line for line in c.log("coordinator").splitlines()
+                if "not every rank reported in time" in line]
+        check(not late, "cuts that nobody could write", *late)
+
+
 def a_job_goes_on_in_another_mode():
     """From a ring into shards on psservers alone, and back, each from the end of the one
     before."""
@@ -203,6 +222,7 @@ if __name__ == "__main__":
           a_pause_keeps_both,
           micro_batches_are_those_of_numpy,
           an_evaluation_reads_the_rows_of_its_cut,
+          no_cut_waits_for_callbacks,
           a_job_goes_on_in_another_mode,
           a_round_that_is_not_finite_is_skipped_by_ranks_and_rows,
           types_and_devices_train,

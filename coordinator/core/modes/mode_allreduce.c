@@ -3,6 +3,7 @@
 // ranks of a ring; each keeps the whole state and writes parts of its cuts.
 #include <stdio.h>
 
+#include "common/base/num.h"
 #include "coordinator/core/cuts/evaluations.h"
 #include "coordinator/core/job.h"
 #include "coordinator/core/modes/modes.h"
@@ -13,6 +14,7 @@
 #include "coordinator/core/modes/rings.h"
 #include "coordinator/core/send.h"
 #include "coordinator/core/status/job_status.h"
+#include "plan/round.h"
 #include "proto/spec.h"
 
 #define PARTS_MAX 16 // parts of the state that ranks keep
@@ -138,18 +140,32 @@ static bool allreduce_runs(const struct job *job)
     return job->ring.state == RING_RUNNING && !job->ring.torn;
 }
 
+// Returns the round behind which the ring waits for an evaluation, or for
+// nothing more: no rank gets beyond it, so a cut of a later one would wait,
+// too.
+static uint64_t allreduce_last_round(const struct job *job)
+{
+    uint64_t left;
+    enum sl_err rc =
+        round_left(evidence_counted(&job->shards.evidence, 0),
+                   job->rounds.contributions, evaluations_hold(job), &left);
+
+    return rc == SL_OK ? job->rounds.counted + left : UINT64_MAX;
+}
+
 // Returns a round that no rank has passed when it is asked, so that the parts
 // are of one round (R6). Each miss doubles the rounds that are added to the
 // last known one.
 static uint64_t allreduce_cut_round(const struct job *job)
 {
     double ahead = job->rounds.each_ms > 0 ? AHEAD_MS / job->rounds.each_ms : 0;
+    uint64_t known =
+        job->cuts.seen > job->ring.highest ? job->cuts.seen : job->ring.highest;
 
     if (evidence_full(&job->shards.evidence) || evaluations_hold_it(job))
         return 0;
-    return (job->cuts.seen > job->ring.highest ? job->cuts.seen
-                                               : job->ring.highest) +
-           ((2 + (uint64_t)ahead) << job->cuts.misses);
+    return sl_min(known + ((2 + (uint64_t)ahead) << job->cuts.misses),
+                  allreduce_last_round(job));
 }
 
 // Sends Keep to every rank, since any may have written a file of the part; of a

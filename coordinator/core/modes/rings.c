@@ -483,7 +483,8 @@ static enum sl_err take_base(struct job *job, struct counted *set,
                              const Sluice__V1__ShardCounts *counts)
 {
     uint64_t left;
-    enum sl_err rc = round_left(set, job->rounds.contributions, &left);
+    enum sl_err rc = round_left(set, job->rounds.contributions,
+                                job->shards.evidence.closures, &left);
 
     if (rc != SL_OK)
         return rc;

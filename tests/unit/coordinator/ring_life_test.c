@@ -5,6 +5,7 @@
 
 #include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
+#include "coordinator/core/mode.h"
 #include "proto/token.h"
 #include "tests/unit/coordinator/world_members.h"
 
@@ -581,6 +582,40 @@ TEST(ring_life, R6_a_report_of_an_older_generation_makes_no_cut)
 }
 
 // Nobody computes any more then, and no round will be counted that forgives.
+// Returns the round of a cut that is asked for in the first epoch of 5 rounds,
+// when rounds are so short that very many fit into the time of a request.
+static uint64_t round_of_a_cut(struct world *w)
+{
+    struct job *job;
+
+    run_to(w, steps_of, 2);
+    job = jobs_get(w->coord, w->job);
+    T_TRUE(job_served(job));
+    T_LT(job->rounds.counted, 5);
+    job->rounds.each_ms = 0.01;
+    return job->mode->cut_round(job);
+}
+
+// Shards beside a ring do not know where it waits, and a later round comes only
+// when the evaluation is over, which may want this very cut.
+TEST(ring_life, R6_a_cut_is_of_no_later_round_than_the_ring_gets_to)
+{
+    struct world w;
+    char text[2048];
+
+    begin(&w, WORLD_SITUATION, 2);
+    T_EQ(round_of_a_cut(&w), 15); // all
+    world_release(&w);
+    world_init(&w, WORLD_SITUATION);
+    world_people(&w, 0, 2);
+    snprintf(text, sizeof(text),
+             "%.*s,\"callbacks\":{\"early_stopping\":{\"patience\":2}}}",
+             (int)strlen(world_ring_job) - 1, world_ring_job);
+    world_submit(&w, text);
+    T_EQ(round_of_a_cut(&w), 5);
+    world_release(&w);
+}
+
 TEST(ring_life, ranks_that_die_when_all_is_counted_are_not_blamed)
 {
     struct world w;

@@ -38,11 +38,11 @@ TEST(round, R4_rounds_one_after_the_other_count_every_step_once)
                     T_OK(counted_add(&c, i, k));
             }
         }
-        T_OK(round_left(&c, most, &left));
+        T_OK(round_left(&c, most, c.closures, &left));
         while ((count = round_next(&c, most, keys)) > 0) {
             uint64_t epoch = schedule_epoch(&s, keys[0].closure);
 
-            T_OK(round_left(&c, most, &now));
+            T_OK(round_left(&c, most, c.closures, &now));
             T_EQ(now, left--);
             T_TRUE(count <= most && epoch >= last);
             last = epoch;
@@ -56,9 +56,40 @@ TEST(round, R4_rounds_one_after_the_other_count_every_step_once)
             }
         }
         T_EQ(left, 0);
-        T_OK(round_left(&c, most, &now));
+        T_OK(round_left(&c, most, c.closures, &now));
         T_EQ(now, 0);
         T_TRUE(counted_full(&c));
+        counted_release(&c);
+    }
+}
+
+// Rounds go on until the first open closure is `end` or a later one.
+TEST(round, left_until_a_closure_are_those_that_begin_below_it)
+{
+    for (unsigned run = 0; run < 400; run++) {
+        const struct schedule s = {1 + t_below(60), 1 + t_below(4),
+                                   1 + t_below(3), 1 + t_below(8)};
+        uint32_t most = 1 + (uint32_t)t_below(6), count;
+        uint64_t end, left, rounds = 0;
+        struct counted c;
+
+        T_OK(counted_init(&c, &s));
+        end = t_below(c.closures + 1);
+        for (uint64_t i = 0; i < c.closures; i++) {
+            for (uint32_t k = 0; k < schedule_closure_steps(&s, i); k++) {
+                if (t_below(4) == 0)
+                    T_OK(counted_add(&c, i, k));
+            }
+        }
+        T_OK(round_left(&c, most, end, &left));
+        while (counted_next_open(&c, 0) < end) {
+            count = round_next(&c, most, keys);
+            T_GT(count, 0);
+            rounds++;
+            for (uint32_t i = 0; i < count; i++)
+                T_OK(counted_add(&c, keys[i].closure, keys[i].step));
+        }
+        T_EQ(left, rounds);
         counted_release(&c);
     }
 }
@@ -71,7 +102,7 @@ TEST(round, left_takes_no_time_in_what_is_left)
 
     T_OK(counted_init(&c, &s));
     T_OK(counted_add(&c, 3, 1));
-    T_OK(round_left(&c, 3, &left));
+    T_OK(round_left(&c, 3, c.closures, &left));
     // One step is left of the last round of an epoch, and of the first none.
     T_EQ(left, SCHEDULE_MAX_EPOCHS * (((1 << 20) + 2) / 3) - 1);
     counted_release(&c);
