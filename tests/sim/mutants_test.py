@@ -109,7 +109,8 @@ NOT_HERE = {
                     "rule_T8 rule_T8_asked rule_T9 rule_T9_check rule_T10_gone rule_T10_since "
                     "rule_T10_undo rule_T10_back rule_T10_durable rule_T10_hash rule_T10_prune "
                     "rule_T10_torn rule_W1_rows rule_A1_kept rule_A3_rows "
-                    "rule_R8 rule_R8_skip rule_R9 rule_R9_keeps rule_R9_fit "
+                    "rule_R8 rule_R8_skip rule_R8_sum rule_R8_of rule_R8_push "
+                    "rule_R8_counted rule_R9 rule_R9_keeps rule_R9_fit "
                     "rule_R9_newest rule_R6_rows".split(),
                     "jobs here have no tables"),
     "rule_L2_grace": "a round that ends early counts as much; unit.coordinator.meeting",
