@@ -31,12 +31,12 @@ static void enter_running(struct coord *c, struct job *job)
                 journal_job_state(c->journal, job->id, JOB_RUNNING, &c->err));
     JOB_HISTORY(job, "geometry",
                 " samples=%llu batch=%llu epochs=%llu "
-                "steps_per_closure=%llu shards=%u window=%u keep=%u",
+                "steps_per_closure=%llu shards=%u parts=%u window=%u keep=%u",
                 (ull)job->shards.schedule.samples,
                 (ull)job->shards.schedule.batch,
                 (ull)job->shards.schedule.epochs,
                 (ull)job->shards.schedule.steps_per_closure, job->shards.count,
-                (unsigned)job->spec->train->window_closures,
+                job->shards.parts, (unsigned)job->spec->train->window_closures,
                 (unsigned)job->spec->checkpoint->keep);
     LOG(INFO, "job runs", "job=%s name=%s", job->id_text, job->name);
     happened_job(c, EVENT_JOB_RUNS, job, NULL,

@@ -170,9 +170,11 @@ static void shard_admit_locked(struct shard *s, uint64_t incarnation)
         s->incarnation = incarnation;
         s->sequence = 0;
         HISTORY("admitted",
-                WHICH "from_i=%" PRIu64 " from_n=%" PRIu64 " steps=%" PRIu64,
+                WHICH "from_i=%" PRIu64 " from_n=%" PRIu64 " steps=%" PRIu64
+                      " base_g=%" PRIu64 " base_n=%" PRIu64,
                 WHICH_OF(s), s->from.incarnation, s->from.sequence,
-                counted_steps(&s->once.counted));
+                counted_steps(&s->once.counted), s->ring.base.incarnation,
+                s->ring.base.sequence);
     }
 }
 
@@ -525,6 +527,7 @@ struct whole_round {
     uint64_t first;
     uint32_t slots;
     bool skip;
+    const char *by; // what ends it, for the history: "push", "round", "base"
     struct round_rows mean, before; // of its ids: gradients, and rows
 };
 
@@ -594,9 +597,10 @@ static void close_round_locked(struct shard *s, struct whole_round *w)
     once_add_round(&s->once, s->contributions.steps, count);
     FAULT("once.added");
     HISTORY("round_closed",
-            WHICH "first=%" PRIu64 " most=%u keys=%u steps=%" PRIu64,
+            WHICH "first=%" PRIu64 " most=%u keys=%u steps=%" PRIu64
+                  " by=%s rounds=%" PRIu64 " skip=%d",
             WHICH_OF(s), s->contributions.first, s->contributions.most, count,
-            counted_steps(&s->once.counted));
+            counted_steps(&s->once.counted), w->by, s->ring.rounds, w->skip);
 }
 
 // How many of the open round are not counted.
@@ -670,7 +674,7 @@ static enum sl_err contribute_locked(struct shard *s,
                                    .samples = push->samples,
                                    .digest = push->digest};
     enum sl_err rc = once_reserve(&s->once, push->closure);
-    struct whole_round w = {.slots = 0};
+    struct whole_round w = {.by = "push"};
     uint32_t missing;
 
     if (rc != SL_OK)
@@ -729,10 +733,10 @@ void shard_ring(struct shard *s, struct shard_ring *out)
 
 // Applies the round that is held, whole. The job's ranks have judged it: what
 // they skipped is skipped here.
-static enum sl_err ring_apply_locked(struct shard *s, bool skip,
+static enum sl_err ring_apply_locked(struct shard *s, const char *by, bool skip,
                                      struct sl_error *err)
 {
-    struct whole_round w = {.slots = 0};
+    struct whole_round w = {.by = by};
     enum sl_err rc;
 
     if (!ring_round_locked(s, &w))
@@ -744,8 +748,8 @@ static enum sl_err ring_apply_locked(struct shard *s, bool skip,
     if (rc != SL_OK)
         return rc;
     w.skip = w.skip || skip;
-    close_round_locked(s, &w);
     s->ring.rounds++;
+    close_round_locked(s, &w);
     return SL_OK;
 }
 
@@ -764,7 +768,7 @@ static enum sl_err ring_settle_locked(struct shard *s, struct wire_tag base,
         return SL_OK;
     if (base.sequence == s->ring.rounds + 1 &&
         base.incarnation == s->incarnation)
-        return ring_apply_locked(s, skip, err);
+        return ring_apply_locked(s, "base", skip, err);
     return sl_fail(err, SL_ESTALE,
                    "job %" PRIu64 " shard %u is of generation %" PRIu64
                    " and has %" PRIu64 " rounds; the base is of generation "
@@ -807,7 +811,7 @@ enum sl_err shard_decide(struct shard *s, uint64_t generation, uint64_t rounds,
                      s->plan.job, s->plan.shard, s->ring.rounds, rounds);
     else if (!s->closed && s->incarnation == generation &&
              rounds == s->ring.rounds + 1)
-        rc = ring_apply_locked(s, skip, err);
+        rc = ring_apply_locked(s, "round", skip, err);
     pthread_mutex_unlock(&s->lock);
     return rc;
 }

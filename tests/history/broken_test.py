@@ -26,6 +26,7 @@ os.environ["SLUICE_HISTORY_CHECK"] = "1"
 import checker  # noqa: E402
 import conserve  # noqa: E402
 import conserve_rows  # noqa: E402
+import exact  # noqa: E402
 from cluster import (BIN, ROOT, Cluster, Failed, check, check_counts,  # noqa: E402
                      mlp_job, part_of, wait_for)
 from events import read  # noqa: E402
@@ -274,6 +275,43 @@ def ranks_die(c):
     c.end(job)
 
 
+def begin_beside_a_ring(c, spec=None):
+    """A job of two ranks, one of which is late with each round, and rows on two
+    psservers."""
+    c.counts["worker"] = 2
+    c.args["worker"] += ["--store", str(c.dir / "store")]
+    c.armed = {"w-1": "task.pushed=delay:3"}
+    c.start_all()
+    return c.submit(spec or exact.rows_job(c, mode="allreduce", epochs=12, every_seconds=0.2))
+
+
+def rows_beside_a_ring(c):
+    c.end(begin_beside_a_ring(c))
+
+
+def psserver_restarts_beside_a_ring(c):
+    job = begin_beside_a_ring(c)
+    wait_for("a cut", lambda: int(c.status(job)["cuts"]) > 0, c.limit_s)
+    c.wait_steps(job, c.steps(job) + 10 * exact.ROUND)
+    c.restart("ps-0")
+    c.end(job)
+
+
+def a_sum_overflows_beside_a_ring(c):
+    """Of gradients that are finite, each: what the ranks skip, they alone know."""
+    import numpy
+    job = exact.rows_job(c, mode="allreduce", epochs=4)
+    path = job["data"]["train"]["x"]
+    data = dict(numpy.load(path))
+    # The gradient of the kernel is that of a row times this; mean of a batch, 2^127.
+    data["x"][0] = 2.0 ** 127 * exact.BATCH / exact.LARGE / exact.of_sample()[0]
+    numpy.savez(path, **data)
+    job["model"]["layers"][2]["kernel_initializer"] = "zeros"
+    c.end(begin_beside_a_ring(c, job))
+    skipped = {int(s["counts"]["skipped"]) for s in c.jobs()[0]["shards"]}
+    check(skipped == {4 * exact.ROUND}, f"skipped: {skipped}")
+
+
 # ---- which scenario shows which mistake, by which invariant
 
 VARIANTS = {
@@ -307,6 +345,11 @@ VARIANTS = {
     "rule_R3": (ranks_die, {"durable"}),
     "skip_next": (ranks_die, {"once"}),
     "forget_key": (ranks_die, {"once"}),
+    "rule_R5": (rows_beside_a_ring, {"once"}),
+    "rule_R6_rows": (rows_beside_a_ring, {"cut"}),
+    "rule_R8": (rows_beside_a_ring, {"once"}),
+    "rule_R8_skip": (a_sum_overflows_beside_a_ring, {"once"}),
+    "rule_R9_loaded": (psserver_restarts_beside_a_ring, {"once"}),
 }
 
 

@@ -89,20 +89,26 @@ class Checker:
         if int(status["steps_counted"]) != g.steps:
             self.report.add("honest", f"steps_counted says {status['steps_counted']}, "
                             f"there are {g.steps}")
-        for number in range(g.shards):
-            memory = self.shards.shard({"uid": job.uid, "shard": number}).of.get(
-                job.newest.get(number))
-            if not job.generation:
-                self.cover(g, number, memory, wanted)
+        for number in range(g.parts, g.shards):
+            self.cover(g, number, self.at_end(job, number), wanted)
         if job.generation:
             self.rings.cover(job, wanted)
         for shard in status.get("shards", []):
             self.compare(g, shard, wanted)
 
-    def cover(self, g, number, memory, wanted):
+    def at_end(self, job, number):
+        """What a shard has counted: in its newest memory, or beside a ring in the last cut."""
+        shard = self.shards.shard({"uid": job.uid, "shard": number})
+        named = job.last_cut.shards.get(number) if job.generation and job.last_cut else None
+        if named:
+            return shard.frozen.get((named["incarnation"], named["sequence"]), {})
+        memory = shard.of.get(job.newest.get(number))
+        return memory.keys if memory else {}
+
+    def cover(self, g, number, keys, wanted):
         """Each sample of each epoch once, on this shard."""
         samples, digests = [0] * g.epochs, [0] * g.epochs
-        for (closure, _), (n, digest) in (memory.keys if memory else {}).items():
+        for (closure, _), (n, digest) in keys.items():
             samples[g.epoch(closure)] += n
             digests[g.epoch(closure)] += digest
         for epoch in range(g.epochs):

@@ -201,7 +201,9 @@ class CoordRules:
         if e["incarnation"] != job.generation or not job.goes:
             self.report.add("cut", "a cut names a state of an ended generation, or "
                             "of one that has not begun (R6)", e)
-        if any(other["sequence"] != e["sequence"] or other["steps"] != e["steps"]
+        # Files of shards beside the ring have numbers of their own.
+        if any(other["steps"] != e["steps"] or
+               (other["sequence"] != e["sequence"] and self.shards.is_part(e))
                for other in cut.shards.values()):
             self.report.add("cut", "the parts of a cut are of different rounds (R6)", e)
 

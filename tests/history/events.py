@@ -83,6 +83,7 @@ class Geometry:
         self.event = e
         self.samples, self.batch = e["samples"], e["batch"]
         self.epochs, self.shards = e["epochs"], e["shards"]
+        self.parts = e["parts"]  # the first so many shards, which ranks keep
         self.window = e["window"]
         per_closure = e["steps_per_closure"]
         self.steps_per_epoch = -(-self.samples // self.batch)

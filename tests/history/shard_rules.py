@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """What psservers did: once, fenced, inert, and what is durable.
 
+A shard with rows beside a ring is one of these; ring_rules.py compares it with the
+ring. The parts that ranks keep are none.
+
 Each memory of a shard (a process that loaded it) is followed key by key from
 the snapshot that it loaded. Nothing is believed of what the shard says about
 its own set: it is compared with what was really pushed.
@@ -14,6 +17,18 @@ def closures(e):
     for one in filter(None, str(e.get("more") or "").split(",")):
         closure, term, n, samples, digest = one.split(":")
         yield int(closure), (int(term), int(n)), (int(samples), int(digest, 16))
+
+
+def total(keys):
+    """Samples and digest of all of these keys."""
+    samples, digest = (sum(column) for column in zip((0, 0), *keys.values()))
+    return samples, digest & ((1 << 64) - 1)
+
+
+def same(keys, other):
+    """Whether two sets have counted the same: of a ring's the first key of a round
+    stands for all samples of it."""
+    return keys.keys() == other.keys() and total(keys) == total(other)
 
 
 class Memory:
@@ -48,7 +63,7 @@ class ShardRules:
         self.geometry = {}
         self.named = {}    # shard key: tags that published cuts name
         self.sources = {}  # (pid, shard key): what a resumed shard starts from
-        self.rings = {}    # uid: Ring of a job whose state lies on ranks, not here
+        self.rings = {}    # uid: Ring of a job whose ranks keep its first shards
 
     def shard(self, e):
         key = e["uid"], e["shard"]
@@ -65,8 +80,13 @@ class ShardRules:
 
     def hear(self, e):
         handler = getattr(self, "on_" + e.kind, None)
-        if handler and e.get("uid") not in self.rings:
+        if handler and not self.is_part(e):
             handler(e)
+
+    def is_part(self, e):
+        """Whether an event is of a part of a ring's state, which ranks keep."""
+        geometry = self.geometry.get(e.get("uid"))
+        return geometry is not None and "shard" in e and e["shard"] < geometry.parts
 
     # ---- the file system: what a crash leaves
 
@@ -104,9 +124,10 @@ class ShardRules:
         key, tag = self.paths.get(path, (None, None))
         if key is None:
             return None
-        ring = self.rings.get(key[0])
-        return ring.keys(tag, self.geometry[key[0]]) if ring else \
-            self.shards[key].frozen[tag]
+        geometry = self.geometry.get(key[0])
+        if geometry is not None and key[1] < geometry.parts:
+            return self.rings[key[0]].keys(tag, geometry)
+        return self.shards[key].frozen[tag]
 
     def on_source(self, e):
         """A file of another job that a resumed shard takes rows from."""
@@ -116,7 +137,7 @@ class ShardRules:
                             "wrote", e)
             return
         before = self.sources.setdefault((e.pid, e["uid"], e["shard"]), keys)
-        if before != keys:
+        if not same(before, keys):
             self.report.add("once", "rows that counted different steps are merged "
                             "under one set (I6)", e)
 
@@ -149,6 +170,7 @@ class ShardRules:
         if e["incarnation"] < max(shard.of, default=0):
             self.report.add("fenced", "an incarnation falls (I1)", e)
         memory.incarnation = e["incarnation"]
+        memory.held, memory.parts = {}, 0
         shard.of[e["incarnation"]] = memory
 
     # ---- pushes
@@ -208,10 +230,14 @@ class ShardRules:
     # ---- rounds at a shard
 
     def on_round_closed(self, e):
-        """It stands before the push that closed the round."""
+        """It stands before the push that closed the round, unless a ring did (R8)."""
         memory = self.memory(e)
-        if memory is not None:
+        if memory is None:
+            return
+        if e["by"] == "push":
             memory.closed = e
+        else:
+            self.close(memory, e, e)
 
     def on_open_closed(self, e):
         """A round without slots; a message ends it, or the push that this stands before."""

@@ -111,7 +111,7 @@ NOT_HERE = {
                     "rule_T10_torn rule_W1_rows rule_A1_kept rule_A3_rows "
                     "rule_R8 rule_R8_skip rule_R8_sum rule_R8_of rule_R8_push "
                     "rule_R8_counted rule_R9 rule_R9_keeps rule_R9_fit "
-                    "rule_R9_newest rule_R6_rows".split(),
+                    "rule_R9_newest rule_R9_loaded rule_R6_rows".split(),
                     "jobs here have no tables"),
     "rule_L2_grace": "a round that ends early counts as much; unit.coordinator.meeting",
     "rule_L4": "the map has voided the evidence (W1)",
@@ -120,8 +120,8 @@ NOT_HERE = {
                     "a push here counts one closure"),
     **dict.fromkeys("rule_L9 rule_L9_before rule_L9_repeat".split(),
                     "workers here have no optimizer"),
-    "rule_R7": "a second lock: who joins again is asked by a new generation",
     "rule_R6_hold": "jobs here have no callbacks, and ranks write what is left when all is counted",
+    "rule_R7": "a second lock: who joins again is asked by a new generation",
 }
 
 

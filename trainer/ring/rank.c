@@ -229,10 +229,10 @@ static void rank_log_round(const struct rank *r, const struct once_step *steps,
             "job=%" PRIu64 " uid=%" PRIx64 " generation=%" PRIu64
             " rounds=%" PRIu64 " keys=%zu closure=%" PRIu64
             " step=%u last_closure=%" PRIu64 " last_step=%u samples=%" PRIu64
-            " digest=%" PRIx64 " steps=%" PRIu64,
+            " digest=%" PRIx64 " steps=%" PRIu64 " skip=%d",
             p->job, p->job_uid, r->tag.incarnation, r->tag.sequence, count,
             steps[0].closure, steps[0].step, last->closure, last->step, samples,
-            digest, counted_steps(&rank_once(r)->counted));
+            digest, counted_steps(&rank_once(r)->counted), last->skip);
     // Unused in a build without the history.
     (void)p, (void)last, (void)samples, (void)digest;
 }
