@@ -147,6 +147,11 @@ struct spec_moments {
 // Returns train.inner.moments of a checked spec in any mode.
 struct spec_moments spec_moments(const Sluice__V1__JobSpec *spec);
 
+// Returns the bytes of a push that a psserver allows for each element of its
+// shard: the element, and what moments it has. A shard with more than
+// WIRE_PAYLOAD_BYTES is refused there.
+uint64_t spec_push_bytes(const Sluice__V1__JobSpec *spec);
+
 // Returns how many closures a contribution of a spec in mode local has at most.
 uint32_t spec_inner_closures(const Sluice__V1__TrainSpec *train);
 

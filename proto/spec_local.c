@@ -144,6 +144,13 @@ struct spec_moments spec_moments(const Sluice__V1__JobSpec *spec)
         .every = (uint64_t)t->inner->moments_every * spec_inner_closures(t)};
 }
 
+uint64_t spec_push_bytes(const Sluice__V1__JobSpec *spec)
+{
+    struct spec_moments m = spec_moments(spec);
+
+    return sizeof(float) + m.vectors * wire_type_bytes(m.wire);
+}
+
 double spec_max_norm_ratio(const Sluice__V1__TrainSpec *train)
 {
     return train->has_max_norm_ratio ? train->max_norm_ratio : SPEC_NORM_RATIO;

@@ -47,6 +47,9 @@
 #include "proto/ranks.pb-c.h"
 #include "proto/tasks.pb-c.h"
 
+// Bytes behind the fields of a push or of its answer, which are one message.
+#define WIRE_PAYLOAD_BYTES (RPC_DATA_BYTES - 65536)
+
 #define WIRE_PROTOCOL 2           // Hello.protocol
 #define WIRE_NAME_BYTES 200       // names and ids: printable, no blanks at ends
 #define WIRE_TEXT_BYTES 4096      // reasons, paths

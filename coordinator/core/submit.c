@@ -64,7 +64,7 @@ static enum sl_err submit_explain(struct coord *c,
 {
     Sluice__V1__ResumeSource *resume = NULL;
     struct buf text = BUF_INIT;
-    enum sl_err rc = place_possible(spec, err);
+    enum sl_err rc = place_possible(c, spec, err);
 
     if (rc == SL_OK)
         rc = read_resume(c, request, spec, &resume, err);
@@ -174,7 +174,7 @@ static enum sl_err accept_new(struct coord *c, Sluice__V1__JobSpec **spec,
 {
     Sluice__V1__ResumeSource *resume = NULL;
     struct buf packed_resume = BUF_INIT;
-    enum sl_err rc = place_possible(*spec, err);
+    enum sl_err rc = place_possible(c, *spec, err);
 
     if (rc == SL_OK)
         rc = read_resume(c, request, *spec, &resume, err);

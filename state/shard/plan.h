@@ -30,9 +30,8 @@
 #include "state/shard/coded.h"
 #include "state/shard/stale.h"
 
-// Limit of a shard's payload, which travels in one message: 64 KiB are left for
-// its other fields.
-#define PLAN_MAX_BYTES (RPC_DATA_BYTES - 65536)
+// Limit of a shard's payload, which travels in one message.
+#define PLAN_MAX_BYTES WIRE_PAYLOAD_BYTES
 
 // A shard counts per epoch, and its report must fit a message.
 #define PLAN_MAX_EPOCHS 65536

@@ -67,7 +67,7 @@ enum sync_result {
 };
 
 // What a push or a pull of rows may have for one range, in bytes.
-#define SYNC_ROWS_BYTES (RPC_DATA_BYTES - 65536)
+#define SYNC_ROWS_BYTES WIRE_PAYLOAD_BYTES
 
 struct sync_closure {
     uint64_t closure;

@@ -4,9 +4,11 @@
 #include "coordinator/core/shards/fits.h"
 #include "coordinator/core/job.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "proto/spec.h"
 
 // fields of a shard, with its tag and its file, without epochs
 #define SHARD_FIELDS 64
@@ -35,6 +37,58 @@ enum sl_err fits_counts(const Sluice__V1__JobSpec *spec, uint32_t shards,
                        "fewer shards or epochs",
                        shards, (unsigned long long)epochs,
                        (unsigned long long)(WIRE_LOAD_FIELDS / EPOCH_FIELDS));
+    return SL_OK;
+}
+
+// Says how a job may have smaller shards, of at most `most` elements.
+static void fits_say_how(char *to, size_t size, const Sluice__V1__JobSpec *spec,
+                         uint64_t most)
+{
+    const Sluice__V1__PlacementSpec *p = spec->placement;
+    const char *moments =
+        spec_moments(spec).vectors > 0 ? ", or train.inner.moments: keep" : "";
+    struct part_rule rule;
+    uint64_t target;
+
+    spec_part_rule(&rule, &target, p);
+    if (rule.kind != PART_AUTO)
+        snprintf(to, size,
+                 "leave placement.partitioner (%s) out, or let it make more "
+                 "parts%s",
+                 p->partitioner, moments);
+    else if (p->shard_bytes > most * PART_ELEMENT_BYTES)
+        snprintf(to, size,
+                 "leave placement.shard_bytes out, or set at most %llu%s",
+                 (unsigned long long)(most * PART_ELEMENT_BYTES), moments);
+    else
+        snprintf(to, size,
+                 "a row of a variable is never cut: take variables with "
+                 "shorter rows%s",
+                 moments);
+}
+
+enum sl_err fits_shards(const Sluice__V1__JobSpec *spec,
+                        const struct part_plan *plan, struct sl_error *err)
+{
+    uint64_t each = spec_push_bytes(spec);
+    uint64_t most = WIRE_PAYLOAD_BYTES / each;
+    char how[200];
+
+    for (uint32_t i = 0; i < plan->shard_count; i++) {
+        uint64_t elements = plan->shards[i].elements;
+
+        if (elements <= most)
+            continue;
+        fits_say_how(how, sizeof(how), spec, most);
+        return sl_fail(err, SL_EINVAL,
+                       "shard %u of %u would have %llu parameters: a push of "
+                       "them%s has %llu bytes, and a message holds %llu; %s",
+                       i, plan->shard_count, (unsigned long long)elements,
+                       spec_moments(spec).vectors > 0 ? " with their moments"
+                                                      : "",
+                       (unsigned long long)(elements * each),
+                       (unsigned long long)WIRE_PAYLOAD_BYTES, how);
+    }
     return SL_OK;
 }
 

@@ -9,12 +9,19 @@
 #ifndef COORDINATOR_CORE_SHARDS_FITS_H
 #define COORDINATOR_CORE_SHARDS_FITS_H
 
+#include "plan/part.h"
 #include "proto/wire.h"
 
 // Checks that the counts by epoch of `shards` shards fit into messages and into
 // the journal. Returns SL_OK or SL_EINVAL.
 enum sl_err fits_counts(const Sluice__V1__JobSpec *spec, uint32_t shards,
                         struct sl_error *err);
+
+// Checks that a push to each shard of the plan fits into a message, with the
+// moments that it may bring. Returns SL_OK, or SL_EINVAL, which names the keys
+// that make smaller shards.
+enum sl_err fits_shards(const Sluice__V1__JobSpec *spec,
+                        const struct part_plan *plan, struct sl_error *err);
 
 // Checks that the layout, and messages to workers with it, are not too large to
 // be read. Returns SL_OK, SL_EINVAL or SL_ENOMEM.

@@ -171,6 +171,34 @@ static enum sl_err place_make_layout(Sluice__V1__CheckpointsReply **out,
     return SL_OK;
 }
 
+// Returns how many psservers a job may use now; at most `limit` (0: all).
+static uint32_t place_count_ready(const struct coord *c, uint32_t limit)
+{
+    uint32_t ready = 0;
+
+    list_for(n, &c->members.all)
+    {
+        const struct member *m = list_entry(n, struct member, node);
+
+        ready += m->role == MEMBER_PSSERVER && m->state == MEMBER_READY;
+    }
+    return limit == 0 || ready < limit ? ready : limit;
+}
+
+// Drafts the placing of a spec as of now; on one psserver if none is attached.
+// *servers: the number of those attached.
+static enum sl_err draft_now(struct draft *out, uint32_t *servers,
+                             struct coord *c, const Sluice__V1__JobSpec *spec,
+                             struct sl_error *err)
+{
+    const struct mode *mode = mode_of(c, spec);
+    uint32_t psservers = place_count_ready(c, spec->placement->psservers);
+
+    *servers = mode->parts != NULL ? mode->parts(c, spec) : psservers;
+    return draft_make(out, spec, *servers == 0 ? 1 : *servers,
+                      psservers == 0 ? 1 : psservers, err);
+}
+
 // Returns the fewest shards that any number of psservers makes of the model.
 // More psservers mean more shards; but with one for each shard of the target's
 // size, large variables are not cut by themselves.
@@ -190,7 +218,24 @@ static uint32_t fewest_shards(const Sluice__V1__JobSpec *spec,
     return (uint32_t)even;
 }
 
-enum sl_err place_possible(const Sluice__V1__JobSpec *spec,
+// Without psservers it is checked when the job is placed.
+static enum sl_err place_fits_now(struct coord *c,
+                                  const Sluice__V1__JobSpec *spec,
+                                  struct sl_error *err)
+{
+    uint32_t servers = 0;
+    struct draft draft;
+    enum sl_err rc = draft_now(&draft, &servers, c, spec, err);
+
+    if (rc != SL_OK)
+        return rc;
+    if (servers > 0)
+        rc = fits_shards(spec, &draft.plan, err);
+    draft_release(&draft);
+    return rc;
+}
+
+enum sl_err place_possible(struct coord *c, const Sluice__V1__JobSpec *spec,
                            struct sl_error *err)
 {
     Sluice__V1__CheckpointsReply *layout = NULL;
@@ -209,7 +254,7 @@ enum sl_err place_possible(const Sluice__V1__JobSpec *spec,
     }
     wire_free((ProtobufCMessage *)layout);
     draft_release(&on_one);
-    return rc;
+    return rc == SL_OK ? place_fits_now(c, spec, err) : rc;
 }
 
 // Places the job: first in the journal, then in memory.
@@ -289,7 +334,9 @@ static enum sl_err place_on(struct coord *c, struct job *job,
     if (rc != SL_OK)
         return rc;
     plan = &draft.plan;
-    rc = place_make_layout(&layout, &draft);
+    rc = fits_shards(job->spec, plan, err);
+    if (rc == SL_OK)
+        rc = place_make_layout(&layout, &draft);
     if (rc == SL_OK && job->resume != NULL)
         rc = resume_fits(job->resume, layout, job_samples(job), err);
     if (rc == SL_OK && job->resume != NULL && job->mode->resumes != NULL)
@@ -485,34 +532,6 @@ void place_again(struct coord *c, struct job *job)
 }
 
 // ---- explaining
-
-// Drafts the placing of a spec as of now; on one psserver if none is attached.
-// *servers: the number of those attached.
-// Returns how many psservers a job may use now; at most `limit` (0: all).
-static uint32_t place_count_ready(const struct coord *c, uint32_t limit)
-{
-    uint32_t ready = 0;
-
-    list_for(n, &c->members.all)
-    {
-        const struct member *m = list_entry(n, struct member, node);
-
-        ready += m->role == MEMBER_PSSERVER && m->state == MEMBER_READY;
-    }
-    return limit == 0 || ready < limit ? ready : limit;
-}
-
-static enum sl_err draft_now(struct draft *out, uint32_t *servers,
-                             struct coord *c, const Sluice__V1__JobSpec *spec,
-                             struct sl_error *err)
-{
-    const struct mode *mode = mode_of(c, spec);
-    uint32_t psservers = place_count_ready(c, spec->placement->psservers);
-
-    *servers = mode->parts != NULL ? mode->parts(c, spec) : psservers;
-    return draft_make(out, spec, *servers == 0 ? 1 : *servers,
-                      psservers == 0 ? 1 : psservers, err);
-}
 
 static enum sl_err explain_plan(struct buf *out, const struct draft *d)
 {

@@ -20,9 +20,9 @@
 #include "coordinator/core/coord_inner.h"
 
 // Checks that a job of this spec fits into messages and the journal, however
-// many psservers there are. Returns SL_OK, SL_EINVAL with the reason, or
-// SL_ENOMEM.
-enum sl_err place_possible(const Sluice__V1__JobSpec *spec,
+// many psservers there are, and that on those that there are now a push to each
+// of its shards does. Returns SL_OK, SL_EINVAL with the reason, or SL_ENOMEM.
+enum sl_err place_possible(struct coord *c, const Sluice__V1__JobSpec *spec,
                            struct sl_error *err);
 
 // Cuts the model of the job into shards, chooses a psserver for each, journals

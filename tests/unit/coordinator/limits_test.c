@@ -171,3 +171,70 @@ TEST(limits, what_enough_psservers_hold_is_not_refused)
            "1100 shards of 39000 epochs");
     world_release(&w);
 }
+
+// A psserver would refuse the shard, and the job would wait for it.
+TEST(limits, a_shard_is_no_larger_than_a_push)
+{
+    static const char fixed[] = "\"partitioner\":\"fixed\",\"shards\":1";
+    static struct world w;
+
+    world_init(&w, WORLD_SITUATION);
+    world_people(&w, 1, 1);
+    expect(&w, external(1, 9000000, 1, fixed), SL_EINVAL,
+           "shard 0 of 1 would have 18000000 parameters: a push of them has "
+           "72000000 bytes, and a message holds 67043328; leave "
+           "placement.partitioner (fixed) out, or let it make more parts");
+    expect(&w, external(1, 8000000, 1, fixed), SL_OK, NULL);
+    expect(&w, external(1, 9000000, 1, ""), SL_OK, NULL);
+    world_release(&w);
+}
+
+// 6,004,001 parameters, with two moments of each.
+static struct buf with_moments(const char *inner, unsigned shard_bytes)
+{
+    struct buf json = BUF_INIT;
+
+    T_OK(buf_appendf(
+        &json,
+        "{\"name\":\"large\",\"model\":{\"input_shape\":[3000],\"layers\":[{"
+        "\"type\":\"dense\",\"units\":2000},{\"type\":\"dense\",\"units\":1,"
+        "\"activation\":\"sigmoid\"}]},\"loss\":\"binary_crossentropy\","
+        "\"optimizer\":{\"type\":\"adam\"},\"data\":{\"train\":{\"format\":"
+        "\"synthetic\",\"generator\":\"binary\",\"samples\":8,\"seed\":1}},"
+        "\"train\":{\"mode\":\"local\",\"batch\":1,\"inner\":{%s}},"
+        "\"placement\":{\"shard_bytes\":%u}}",
+        inner, shard_bytes));
+    return json;
+}
+
+TEST(limits, a_shard_is_no_larger_than_a_push_with_its_moments)
+{
+    static const char store[] = "\"moments\":\"store\"";
+    static struct world w;
+
+    world_init(&w, WORLD_SITUATION);
+    world_people(&w, 1, 1);
+    expect(&w, with_moments(store, 32 << 20), SL_EINVAL,
+           "a push of them with their moments has 72048012 bytes, and a "
+           "message holds 67043328; leave placement.shard_bytes out, or set at "
+           "most 22347776, or train.inner.moments: keep");
+    expect(&w, with_moments(store, 22347776), SL_OK, NULL);
+    expect(&w, with_moments("\"moments\":\"store\",\"up\":\"e3m0\"", 32 << 20),
+           SL_OK, NULL);
+    expect(&w, with_moments("\"moments\":\"keep\"", 32 << 20), SL_OK, NULL);
+    world_release(&w);
+}
+
+// Psservers that come later decide how large shards are.
+TEST(limits, without_psservers_a_shard_is_measured_when_it_is_placed)
+{
+    static struct world w;
+
+    world_init(&w, WORLD_SITUATION);
+    expect(&w, with_moments("\"moments\":\"store\"", 32 << 20), SL_OK, NULL);
+    w.job = 1;
+    world_people(&w, 1, 1);
+    T_TRUE(world_run(&w, JOB_FAILED, 60000));
+    T_HAS(world_reason(&w), "it cannot be placed: shard 0 of 1 would have ");
+    world_release(&w);
+}
