@@ -23,8 +23,12 @@ bool mode_local_able(const struct member *m)
 
 static void open_placed(struct job *job)
 {
+    struct fragments parts = fragments_begin(spec_fragments(job->spec->train));
     uint32_t most = spec_inner_closures(job->spec->train);
 
+    for (uint32_t i = 0; i < job->shards.count; i++)
+        job->shards.list[i].fragment =
+            fragments_add(&parts, job->shards.list[i].elements);
     job->shards.evidence.open = spec_open_contributions(job->spec->train);
     job->paces = (struct job_paces){
         .own = spec_inner(job->spec->train).own, .most = most, .mean = most};
@@ -55,22 +59,22 @@ static void open_look(struct meeting_now now[FRAGMENTS_MOST],
                       const struct job *job)
 {
     const struct evidence *e = &job->shards.evidence;
-    struct fragments parts = fragments_begin(spec_fragments(job->spec->train));
+    uint32_t count = spec_fragments(job->spec->train);
 
-    for (uint32_t f = 0; f < parts.count; f++)
+    for (uint32_t f = 0; f < count; f++)
         now[f] = (struct meeting_now){
             .least = UINT32_MAX,
             .quorum =
                 (uint32_t)ceil(job->spec->train->quorum * job->paces.mean),
             .under_way = job->leases.held > 0};
     for (uint32_t i = 0; i < e->shards; i++) {
-        uint32_t f = fragments_add(&parts, job->shards.list[i].elements);
+        uint32_t f = job->shards.list[i].fragment;
         uint32_t held = evidence_held(e, i);
 
         now[f].least = held < now[f].least ? held : now[f].least;
         now[f].most = held > now[f].most ? held : now[f].most;
     }
-    for (uint32_t f = 0; f < parts.count; f++)
+    for (uint32_t f = 0; f < count; f++)
         if (now[f].most == 0)
             now[f].least = 0; // perhaps it has no shards
 }
@@ -79,14 +83,13 @@ static void open_look(struct meeting_now now[FRAGMENTS_MOST],
 static void open_tell(struct coord *c, struct job *job, uint32_t f)
 {
     const struct evidence *e = &job->shards.evidence;
-    struct fragments parts = fragments_begin(spec_fragments(job->spec->train));
 
     for (uint32_t i = 0; i < e->shards; i++) {
+        const struct job_shard *s = &job->shards.list[i];
         uint64_t closure = evidence_held_first(e, i);
-        struct member *m = members_get(&c->members, job->shards.list[i].server);
+        struct member *m = members_get(&c->members, s->server);
 
-        if (fragments_add(&parts, job->shards.list[i].elements) == f &&
-            m != NULL && closure < e->closures)
+        if (s->fragment == f && m != NULL && closure < e->closures)
             send_close_round(c, m, job, i, closure);
     }
 }

@@ -48,6 +48,7 @@ struct shard_beside {
 struct job_shard {
     char *psserver; // by name; owned
     uint64_t elements;
+    uint32_t fragment;      // of the job's, that it leaves with (L8)
     uint64_t server;        // member that serves it now; 0: none
     uint64_t silent_server; // member that served it and is only silent; 0: none
     uint64_t since_ms;      // when that began, or ended
