@@ -3,11 +3,24 @@
 #include "client/show/shards.h"
 
 #include "client/cli/out.h"
+#include "proto/wire.h"
+
+// Of the buckets of staleness.
+static const char *const bounds[WIRE_STALENESS_BUCKETS] = {
+    "0", "1", "2", "4", "8", "16", "32", "64", "128", "256", ">256"};
+
+const char *shards_most(const Sluice__V1__ShardCounts *c)
+{
+    const char *most = "-";
+
+    for (size_t i = 0; i < c->n_staleness && i < SL_COUNT(bounds); i++)
+        if (c->staleness[i] > 0)
+            most = bounds[i];
+    return most;
+}
 
 const char *shards_median(const Sluice__V1__ShardCounts *c)
 {
-    static const char *const bounds[] = {"0",  "1",  "2",   "4",   "8",   "16",
-                                         "32", "64", "128", "256", ">256"};
     uint64_t all = 0, sum = 0;
 
     for (size_t i = 0; i < c->n_staleness; i++)

@@ -19,6 +19,9 @@
 // as the upper bound of its bucket: "4", or ">256". "-": there was no update.
 const char *shards_median(const Sluice__V1__ShardCounts *c);
 
+// Returns the staleness that no update exceeded, in the same way.
+const char *shards_most(const Sluice__V1__ShardCounts *c);
+
 // Appends "2,560 shards, 156.3 MiB, counted 1,200 to 1,204; --shards lists
 // them", and how many wait for a psserver, if any does: a line each. Appends
 // nothing for a job without shards.

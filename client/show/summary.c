@@ -8,8 +8,11 @@
 
 #include "client/cli/out.h"
 #include "client/show/progress.h"
+#include "client/show/shards.h"
 #include "common/base/mem.h"
+#include "common/base/num.h"
 #include "plan/schedule.h"
+#include "proto/spec.h"
 #include "proto/wire.h"
 
 typedef Sluice__V1__JobStatus job_status;
@@ -435,6 +438,28 @@ static void contribution_rows(struct table *t, const Sluice__V1__LocalStatus *l)
         contributor_row(t, l->workers[i]);
 }
 
+// Tells how old contributions are, over all shards and so all fragments, where
+// they are merged as they come.
+static void age_row(struct table *t, const job_status *s)
+{
+    uint64_t sums[WIRE_STALENESS_BUCKETS] = {0};
+    Sluice__V1__ShardCounts all = SLUICE__V1__SHARD_COUNTS__INIT;
+
+    if (s->spec == NULL || !spec_local(s->spec) || !spec_open(s->spec->train))
+        return;
+    for (size_t i = 0; i < s->n_shards; i++) {
+        const Sluice__V1__ShardCounts *c = s->shards[i]->counts;
+
+        for (size_t b = 0; c != NULL && b < c->n_staleness; b++)
+            sums[sl_min(b, WIRE_STALENESS_BUCKETS - 1)] += c->staleness[b];
+    }
+    all.staleness = sums;
+    all.n_staleness = WIRE_STALENESS_BUCKETS;
+    table_cell(t, "  age of what is merged");
+    table_cell(t, "half up to %s, all up to %s updates", shards_median(&all),
+               shards_most(&all));
+}
+
 // "3: 2 + 2 + 1 workers"
 static void group_rows(struct table *t, const job_status *s)
 {
@@ -610,6 +635,7 @@ static void count_rows(struct table *t, const job_status *s)
     group_rows(t, s);
     summary_sum_rows(t, s);
     contribution_rows(t, s->local);
+    age_row(t, s);
     row(t, "duplicates ignored", s->duplicates);
     row(t, "closures retried", s->closures_retried);
     row(t, "workers lost", s->workers_lost);

@@ -144,13 +144,18 @@ static void changes_hold(struct changes *c, const struct changes_one *one,
         changes_angles(c);
 }
 
+static void changes_add(struct changes *c, const struct changes_one *one)
+{
+    c->samples += one->samples;
+    c->pushed_bytes += one->pushed_bytes;
+    c->pulled_bytes += one->pulled_bytes;
+}
+
 void changes_take(struct changes *c, const struct changes_one *one)
 {
     struct changes_worker *w = changes_worker(c, one->worker);
 
-    c->samples += one->samples;
-    c->pushed_bytes += one->pushed_bytes;
-    c->pulled_bytes += one->pulled_bytes;
+    changes_add(c, one);
     w->contributions++;
     w->loss = one->loss;
     w->norm = one->norm;
@@ -209,11 +214,12 @@ const struct changes_worker *changes_decide(struct changes *c,
     return w;
 }
 
-void changes_also(struct changes *c, uint64_t closure, uint64_t samples)
+void changes_also(struct changes *c, const struct changes_one *one)
 {
-    struct changes_aside *a = (struct changes_aside *)changes_aside(c, closure);
+    struct changes_aside *a =
+        (struct changes_aside *)changes_aside(c, one->closure);
 
-    c->samples += samples;
+    changes_add(c, one);
     if (a != NULL)
         a->worker[0] = '\0';
 }

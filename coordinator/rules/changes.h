@@ -105,9 +105,9 @@ const struct changes_aside *changes_aside(const struct changes *c,
 const struct changes_worker *changes_decide(struct changes *c,
                                             const struct changes_one *one);
 
-// Takes a closure that was part of a contribution which another closure's
-// completion told of (train.inner.closure): its samples, and that it is aside
-// no more.
-void changes_also(struct changes *c, uint64_t closure, uint64_t samples);
+// Takes of `one` what is known of a closure by itself: its samples and bytes,
+// and that it is aside no more. What was changed is told of with another
+// closure of its contribution (train.inner.closure), or not at all.
+void changes_also(struct changes *c, const struct changes_one *one);
 
 #endif

@@ -99,6 +99,13 @@ static double set_aside_of(const Sluice__V1__JobStatus *s)
     return s->local == NULL ? (double)NAN : (double)s->local->set_aside;
 }
 
+static double staleness_of(const Sluice__V1__JobStatus *s)
+{
+    return s->updates_applied == 0 || s->ring_generation > 0
+               ? (double)NAN
+               : (double)s->staleness_p50;
+}
+
 static double moments_age_of(const Sluice__V1__JobStatus *s)
 {
     return s->local == NULL || s->local->known_moments_case == 0
@@ -139,6 +146,9 @@ static const struct {
     {"sluice_job_contributions_set_aside_total", EXPO_COUNTER, set_aside_of,
      "With --metrics-per-job, mode local: contributions set aside as too large "
      "or not finite."},
+    {"sluice_job_staleness_updates", EXPO_GAUGE, staleness_of,
+     "With --metrics-per-job: median age, in updates, of gradients and "
+     "contributions when applied."},
     {"sluice_job_moments_age_contributions", EXPO_GAUGE, moments_age_of,
      "With --metrics-per-job, mode local: contributions since the kept "
      "moments; "

@@ -18,7 +18,7 @@ LATER = {"sluice_shard_version": {"shard": None},
              "steps", "progress_ratio", "loss", "accuracy_ratio", "samples_per_second",
              "workers", "closure_retries_total", "pushed_bytes_per_sample",
              "contribution_norm", "contributions_set_aside_total",
-             "moments_age_contributions", "cut_age_seconds")},
+             "staleness_updates", "moments_age_contributions", "cut_age_seconds")},
          "sluice_tls_certificate_expiry_timestamp_seconds": {"file": None}}
 
 

@@ -184,6 +184,24 @@ def all_workers_learn_and_each_closure_counts_once():
             check_counts(done)
             check(done["evaluations"][-1]["accuracy"] > 0.6,
                   f"accuracy {done['evaluations'][-1]['accuracy']}")
+        spec = fragments_job("moments", 1, 2, overlap=2, samples=6400, epochs=6)
+        spec["optimizer"] = {"type": "adam", "learning_rate": 0.001}
+        spec["train"]["inner"].update(moments="store", moments_every=1)
+        check_told(c, c.wait_state(c.submit(spec)), vectors=2)
+
+
+def check_told(c, done, vectors):
+    """Each parameter and its moments leave once in 12 steps of 32 samples, and once more at
+    the end of a stream; and the status says how old it is what is merged."""
+    check_counts(done)
+    least = 4 * (1 + vectors) * int(done["parameters"]) / (12 * 32)
+    local = done["local"]
+    check(0.99 * least < local["pushed_bytes"] < 10 * least,
+          f"{local['pushed_bytes']} bytes of a sample, at least {least}")
+    check_equal((local["norm"], "moments_age" in local), (0, True), "no norms, but moments")
+    rows = c.run("status", done["id"]).stdout
+    for words in ("bytes of a sample", "age of what is merged", "half up to", "contributions since"):
+        check(words in rows, f"status lacks {words}", rows)
 
 
 def everything_dies_and_each_closure_counts_once():

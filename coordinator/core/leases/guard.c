@@ -16,11 +16,11 @@
 #include "coordinator/core/mode.h"
 #include "proto/spec.h"
 
-// Returns true if `change` is told of a contribution of the job, after which
-// job->guard is there. Any worker can tell it of any job.
-static bool guard_is_told(struct job *job, const Sluice__V1__Change *change)
+// Returns true if the job has contributions, after which job->guard is there.
+// Any worker can tell of what it changed in any job.
+static bool guard_is_told(struct job *job)
 {
-    if (change == NULL || !job->mode->changes)
+    if (!job->mode->changes)
         return false;
     if (job->guard == NULL)
         job->guard = sl_calloc(1, sizeof(*job->guard));
@@ -103,31 +103,35 @@ static uint64_t guard_samples(const struct job *job,
     return count;
 }
 
+// Returns what a completion says of its closure, without what was changed.
 static struct changes_one guard_one(const struct member *m,
                                     const struct job *job,
                                     const Sluice__V1__Complete *message)
 {
     const Sluice__V1__StepMetrics *s = message->metrics;
     double loss = s->samples > 0 ? s->loss_sum / (double)s->samples : NAN;
-    struct changes_one one = {
+
+    return (struct changes_one){
         .worker = m->name,
         .closure = message->closure,
         .samples = guard_samples(job, message),
-        .weight =
-            message->change->steps > 0
-                ? (uint64_t)message->change->steps * job->shards.schedule.batch
-                : guard_samples(job, message),
         .pushed_bytes = s->pushed_bytes,
         .pulled_bytes = s->pulled_bytes,
         .loss = isfinite(loss) ? loss : (double)NAN,
-        .norm = message->change->norm,
-        .steps = message->change->steps,
-        .sums =
-            message->change->n_sums == FOLD_SUMS ? message->change->sums : NULL,
     };
+}
 
-    guard_round(&one, job);
-    return one;
+// Sets what the contribution changed, that `one` is the completion of.
+static void guard_change(struct changes_one *one, const struct job *job,
+                         const Sluice__V1__Change *change)
+{
+    one->weight = change->steps > 0
+                      ? (uint64_t)change->steps * job->shards.schedule.batch
+                      : one->samples;
+    one->norm = change->norm;
+    one->steps = change->steps;
+    one->sums = change->n_sums == FOLD_SUMS ? change->sums : NULL;
+    guard_round(one, job);
 }
 
 static void guard_wrong(struct coord *c, const struct job *job,
@@ -154,14 +158,17 @@ void guard_take(struct coord *c, struct member *m, struct job *job,
     struct changes_one one;
     const struct changes_worker *wrong;
 
-    if (message->change == NULL && job->guard != NULL)
-        changes_also(job->guard, message->closure, guard_samples(job, message));
-    if (!guard_is_told(job, message->change))
+    if (!guard_is_told(job))
         return;
     one = guard_one(m, job, message);
+    job->changes++;
+    if (message->change == NULL) {
+        changes_also(job->guard, &one);
+        return;
+    }
+    guard_change(&one, job, message->change);
     wrong = changes_decide(job->guard, &one);
     changes_take(job->guard, &one);
-    job->changes++;
     if (wrong != NULL)
         guard_wrong(c, job, wrong, one.closure);
 }
@@ -173,7 +180,7 @@ void guard_handed_back(struct coord *c, const struct member *m,
     double ratio = spec_max_norm_ratio(w->job->spec->train);
     double bound = w->norm_most;
 
-    if (!guard_is_told(w->job, message->change))
+    if (message->change == NULL || !guard_is_told(w->job))
         return;
     LOG(WARN, "a contribution was set aside",
         "job=%s closure=%llu worker=%s norm=%g most=%g", w->job->id_text,

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/show/summary.h"
 
+#include <string.h>
+
 #include "plan/schedule.h"
 #include "proto/wire.h"
 #include "tests/harness/t.h"
@@ -179,6 +181,34 @@ TEST(summary, text_says_no_where_it_must)
     j.counts[0].applied++;
     T_OK(summary_text(&text, &j.status));
     T_HAS(buf_text(&text), "each step counted once      NO");
+    buf_release(&text);
+}
+
+// Of all shards: three of the ages are 0, and two up to 4.
+TEST(summary, text_has_the_ages_of_contributions_that_are_merged_as_they_come)
+{
+    uint64_t ages[2][4] = {{2, 0, 0, 1}, {1, 0, 0, 1}};
+    Sluice__V1__JobSpec spec = SLUICE__V1__JOB_SPEC__INIT;
+    Sluice__V1__TrainSpec train = SLUICE__V1__TRAIN_SPEC__INIT;
+    struct buf text = BUF_INIT;
+    struct job j;
+
+    honest(&j);
+    for (int i = 0; i < SHARDS; i++) {
+        j.counts[i].staleness = ages[i];
+        j.counts[i].n_staleness = 4;
+    }
+    j.status.spec = &spec;
+    spec.train = &train;
+    train.mode = (char *)"local";
+    train.contributions = 3;
+    T_OK(summary_text(&text, &j.status));
+    T_TRUE(strstr(buf_text(&text), "age of what is merged") == NULL);
+    buf_reset(&text);
+    train.has_quorum = true;
+    train.quorum = 2;
+    T_OK(summary_text(&text, &j.status));
+    T_HAS(buf_text(&text), "half up to 0, all up to 4 updates");
     buf_release(&text);
 }
 

@@ -214,7 +214,10 @@ TEST(changes, a_closure_that_another_one_tells_of_is_aside_no_more)
 {
     memset(&c, 0, sizeof(c));
     changes_put_aside(&c, 4, "w-0", 10, 7);
-    changes_also(&c, 4, 30);
+    changes_also(&c, &(struct changes_one){
+                         .closure = 4, .samples = 30, .pushed_bytes = 8});
     T_EQ(c.samples, 30);
+    T_EQ(c.pushed_bytes, 8);
+    T_EQ(c.norms_count, 0);
     T_TRUE(changes_aside(&c, 4) == NULL);
 }

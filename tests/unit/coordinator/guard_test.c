@@ -155,3 +155,24 @@ TEST(guard, a_lease_names_the_median_where_norms_are_made_as_long)
     T_EQ(changes_of(w)->set_aside, 0);
     world_release(w);
 }
+
+// Streams, and programs of the user's.
+TEST(guard, bytes_and_samples_are_told_without_a_norm)
+{
+    static struct world w;
+    static char json[4096];
+    Sluice__V1__JobStatus *status;
+
+    world_local_job(json, sizeof(json), "\"inner\":{\"steps\":1},");
+    world_init(&w, t_seed());
+    world_people(&w, 1, 2);
+    world_submit(&w, json);
+    T_TRUE(world_run(&w, JOB_FINISHED, LIMIT));
+    T_GT(changes_of(&w)->samples, 0);
+    T_EQ(changes_of(&w)->norms_count, 0);
+    status = world_status(&w);
+    T_TRUE(status->local != NULL);
+    T_EQ(status->local->n_workers, 0);
+    wire_free(&status->base);
+    world_release(&w);
+}
