@@ -89,6 +89,30 @@ static void doctor_cert_check_file(struct findings *f, const char *path,
     buf_release(&pem);
 }
 
+// A copy for etcd, or any other certificate without a role: its dates alone. A
+// file that is none, such as a key, is gone past.
+static void doctor_cert_check_pem(struct findings *f, const char *path)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    struct buf pem = BUF_INIT;
+    struct tls_peer peer = {0};
+    long long days;
+
+    if (fs_read_all(fs_posix(), path, PEM_BYTES, &pem, &err) == SL_OK)
+        tls_peer_read(&peer, buf_text(&pem), pem.len);
+    buf_release(&pem);
+    days = (long long)(peer.ends - time(NULL)) / DAY_S;
+    if (peer.ends == 0)
+        return;
+    if (peer.ends <= time(NULL))
+        finding(f, FINDING_BAD, "certificate", "%s expired %lld days ago", path,
+                -days);
+    else
+        finding(f, days < SOON_DAYS ? FINDING_WARN : FINDING_OK, "certificate",
+                "%s: %lld days left%s", path, days,
+                days < SOON_DAYS ? "; replace it" : "");
+}
+
 struct doctor_cert_folder {
     struct findings *f;
     const char *dir, *ca, *crl; // the last two: NULL if it has none
@@ -98,15 +122,19 @@ static enum sl_err doctor_cert_check_listed(void *arg, const char *name)
 {
     const struct doctor_cert_folder *d = arg;
     size_t n = strlen(name);
+    bool pem = n >= 5 && strcmp(name + n - 4, ".pem") == 0;
     char *path;
 
-    if (n < 5 || strcmp(name + n - 4, ".crt") != 0 ||
-        strcmp(name, "ca.crt") == 0)
+    if (!pem && (n < 5 || strcmp(name + n - 4, ".crt") != 0 ||
+                 strcmp(name, "ca.crt") == 0))
         return SL_OK;
     path = fs_join(d->dir, name);
     if (path == NULL)
         return SL_ENOMEM;
-    doctor_cert_check_file(d->f, path, d->ca, d->crl);
+    if (pem)
+        doctor_cert_check_pem(d->f, path);
+    else
+        doctor_cert_check_file(d->f, path, d->ca, d->crl);
     sl_free(path);
     return SL_OK;
 }

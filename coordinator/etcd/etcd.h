@@ -154,9 +154,6 @@ struct etcd_change {
 
 // Callbacks of a watch.
 struct etcd_watch_events {
-    // The watch has begun: every change after `revision` will be reported. NULL
-    // is allowed.
-    void (*begun)(void *arg, int64_t revision);
     // A key was written or deleted, in the order of revisions.
     void (*changed)(void *arg, const struct etcd_change *change);
     // The watch has ended, once and last, but not for etcd_watch_close. Open
@@ -182,7 +179,7 @@ void etcd_watch_close(struct etcd_watch *w);
 // ---- state
 
 struct etcd_status {
-    char version[32]; // of the member that answered
+    char version[32]; // of the member that answered: "3.5.9"
     bool led;         // the cluster has a leader
     bool full;        // an alarm says that there is no space left
     uint64_t bytes;   // size of its database

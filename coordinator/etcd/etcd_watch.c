@@ -76,8 +76,6 @@ static enum sl_err watch_hear(struct etcd_watch *w, struct etcd_held *h,
 
     if (said->canceled)
         return watch_canceled(said, err);
-    if (said->created && w->events.begun != NULL && said->header != NULL)
-        w->events.begun(w->arg, said->header->revision);
     return watch_report(w, h, said, err);
 }
 

@@ -5,10 +5,12 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/base/bytes.h"
 #include "common/base/deadline.h"
 #include "common/base/mem.h"
+#include "common/net/tls.h"
 
 #define FIRST_MS 1000
 #define EVERY_MS 10000
@@ -16,8 +18,11 @@
 // etcd does not say its quota. This one is the default, and what is above three
 // quarters of it has to be seen before writes fail.
 #define QUOTA_BYTES (UINT64_C(2) << 30)
+#define CROWDED_BYTES (QUOTA_BYTES / 2)    // used, with values of before
 #define DEFRAG_BYTES (UINT64_C(256) << 20) // a smaller file wastes little
 #define TROUBLE 1000
+#define DAY_S 86400
+#define SOON_DAYS 14
 
 struct quorum_member {
     struct etcd *etcd;
@@ -32,7 +37,22 @@ struct quorum {
     bool runs, ending;
     struct quorum_member member[RPC_ADDRESSES_MAX];
     size_t count;
+    struct tls_files *files;    // of the certificate for etcd; NULL: none
+    char *file;                 // of the certificate, owned
+    char cert_trouble[TROUBLE]; // under the lock, as a member's
 };
+
+// Says whether etcd of this version may lose what it has answered: one member
+// alone before 3.4.21 and 3.5.5, several before 3.5.3.
+static bool quorum_is_old(const char *version)
+{
+    unsigned major, minor, patch;
+
+    if (sscanf(version, "%u.%u.%u", &major, &minor, &patch) != 3 || major > 3)
+        return false;
+    return major < 3 || minor < 4 || (minor == 4 && patch < 21) ||
+           (minor == 5 && patch < 5);
+}
 
 void quorum_judge(char *out, size_t size, const char *address,
                   const struct etcd_status *said, const char *why)
@@ -57,6 +77,11 @@ void quorum_judge(char *out, size_t size, const char *address,
                  "etcd: member %s knows no leader: most members are away, or "
                  "it is cut off from them",
                  address);
+    else if (quorum_is_old(said->version))
+        snprintf(out, size,
+                 "etcd: member %s has version %s, which may lose what it has "
+                 "answered: upgrade it to 3.4.21, 3.5.5 or later",
+                 address, said->version);
     else if (said->bytes > QUOTA_BYTES / 4 * 3)
         snprintf(out, size,
                  "etcd: the database of member %s has %s, and the default "
@@ -70,6 +95,35 @@ void quorum_judge(char *out, size_t size, const char *address,
                  "etcdctl defrag --endpoints %s, while the cluster is quiet",
                  address, bytes_text(bytes, said->bytes),
                  bytes_text(used, said->used), address);
+}
+
+void quorum_judge_cert(char *out, size_t size, const char *file, int64_t left_s)
+{
+    out[0] = '\0';
+    if (left_s < 0)
+        snprintf(out, size,
+                 "etcd: the certificate %s expired %lld days ago, and etcd "
+                 "refuses it: replace the file",
+                 file, (long long)(-left_s / DAY_S));
+    else if (left_s < SOON_DAYS * DAY_S)
+        snprintf(out, size,
+                 "etcd: the certificate %s has %lld days left: replace the "
+                 "file",
+                 file, (long long)(left_s / DAY_S));
+}
+
+static void quorum_look_at_cert(struct quorum *q)
+{
+    char text[TROUBLE];
+    time_t ends, crl;
+
+    if (q->files == NULL)
+        return;
+    tls_files_ends(q->files, &ends, &crl);
+    quorum_judge_cert(text, sizeof(text), q->file, ends - time(NULL));
+    pthread_mutex_lock(&q->lock);
+    memcpy(q->cert_trouble, text, sizeof(text));
+    pthread_mutex_unlock(&q->lock);
 }
 
 static void quorum_ask(struct quorum *q, struct quorum_member *m)
@@ -110,6 +164,7 @@ static void *quorum_run(void *arg)
             quorum_ask(q, &q->member[i]);
             goes_on = quorum_wait(q, 0);
         }
+        quorum_look_at_cert(q);
         goes_on = goes_on && quorum_wait(q, EVERY_MS);
     }
     return NULL;
@@ -136,6 +191,14 @@ static enum sl_err quorum_add(struct quorum *q, struct rpc_io *io,
     return rc;
 }
 
+static enum sl_err quorum_open_cert(struct quorum *q, const struct rpc_tls *tls,
+                                    struct sl_error *err)
+{
+    q->file = sl_strdup(tls->cert_file);
+    return q->file == NULL ? sl_no_memory(err)
+                           : tls_files_open(&q->files, tls, err);
+}
+
 enum sl_err quorum_new(struct quorum **out, struct rpc_io *io, const char *url,
                        const struct rpc_tls *tls, struct sl_error *err)
 {
@@ -153,6 +216,8 @@ enum sl_err quorum_new(struct quorum **out, struct rpc_io *io, const char *url,
         rc = quorum_add(q, io, at, n, tls, err);
         at += n + (at[n] == ',');
     } while (rc == SL_OK && at[0] != '/' && at[0] != '\0');
+    if (rc == SL_OK && tls != NULL)
+        rc = quorum_open_cert(q, tls, err);
     if (rc == SL_OK && pthread_create(&q->thread, NULL, quorum_run, q) != 0)
         rc = sl_fail(err, SL_ENOMEM, "no thread to ask etcd");
     if (rc != SL_OK) {
@@ -171,10 +236,13 @@ bool quorum_trouble(struct quorum *q, size_t i, char *out, size_t size)
     if (q == NULL)
         return false;
     pthread_mutex_lock(&q->lock);
-    for (size_t at = 0; !found && at < q->count; at++) {
-        found = q->member[at].trouble[0] != '\0' && i-- == 0;
+    for (size_t at = 0; !found && at <= q->count; at++) {
+        const char *text =
+            at < q->count ? q->member[at].trouble : q->cert_trouble;
+
+        found = text[0] != '\0' && i-- == 0;
         if (found)
-            snprintf(out, size, "%s", q->member[at].trouble);
+            snprintf(out, size, "%s", text);
     }
     pthread_mutex_unlock(&q->lock);
     return found;
@@ -192,6 +260,8 @@ void quorum_free(struct quorum *q)
         pthread_join(q->thread, NULL);
     for (size_t i = 0; i < q->count; i++)
         etcd_free(q->member[i].etcd);
+    tls_files_close(q->files);
+    sl_free(q->file);
     pthread_cond_destroy(&q->changed);
     pthread_mutex_destroy(&q->lock);
     sl_free(q);

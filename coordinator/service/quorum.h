@@ -2,8 +2,9 @@
 // coordinator/service/quorum.h -- what an operator has to know of etcd, in
 // which the journal lies: each member is asked every 10 s.
 //
-// Threads  one of its own, which waits for etcd. quorum_trouble: any.
-// Memory   quorum_free waits for the thread, about a second at most. Strings
+// Threads  one of its own, which waits for etcd. quorum_trouble,
+// quorum_crowded: any. Memory   quorum_free waits for the thread, about a
+// second at most. Strings
 //          are copied; `io` is borrowed until then.
 // Errors   those of etcd_new; later ones are troubles. `err` may be NULL.
 #ifndef COORDINATOR_SERVICE_QUORUM_H
@@ -32,5 +33,10 @@ void quorum_free(struct quorum *q);
 // empty text: nothing.
 void quorum_judge(char *out, size_t size, const char *address,
                   const struct etcd_status *said, const char *why);
+
+// Writes what an operator has to do about the certificate of the file `file`,
+// which ends in `left_s` seconds, to `out`; an empty text: nothing.
+void quorum_judge_cert(char *out, size_t size, const char *file,
+                       int64_t left_s);
 
 #endif

@@ -232,21 +232,10 @@ TEST(etcd, the_next_call_goes_to_the_next_member)
 struct seen {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    int64_t begun;
     unsigned puts, deletes;
     char last[40];
     bool ended, compacted;
 };
-
-static void on_begun(void *arg, int64_t revision)
-{
-    struct seen *s = arg;
-
-    pthread_mutex_lock(&s->lock);
-    s->begun = revision;
-    pthread_cond_signal(&s->changed);
-    pthread_mutex_unlock(&s->lock);
-}
 
 static void on_changed(void *arg, const struct etcd_change *change)
 {
@@ -273,13 +262,13 @@ static void on_ended(void *arg, enum sl_err code, const struct sl_error *err)
     pthread_mutex_unlock(&s->lock);
 }
 
-static const struct etcd_watch_events events = {on_begun, on_changed, on_ended};
+static const struct etcd_watch_events events = {on_changed, on_ended};
 
 static struct etcd_watch *watch(struct seen *s, struct etcd *e, int64_t from)
 {
     struct etcd_watch *w = NULL;
 
-    *s = (struct seen){.begun = -1};
+    *s = (struct seen){0};
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->changed, NULL);
     T_OK(etcd_watch_open(&w, e, "log/", "log0", from, &events, s, t_err()));
@@ -307,7 +296,7 @@ TEST(etcd, a_watch_tells_of_each_change_from_its_revision_on)
 
     put(e, "log/2", "b", 0);
     w = watch(&s, e, first + 1);
-    WAIT(&s, s.begun >= 0 && s.puts == 1);
+    WAIT(&s, s.puts == 1);
     T_STR(s.last, "log/2=b");
     put(e, "other", "", 0);
     T_OK(etcd_lease_grant(e, 30, LIMIT_MS, &lease, &granted, t_err()));
@@ -341,11 +330,12 @@ TEST(etcd, a_watch_of_a_forgotten_revision_ends_and_says_so)
 TEST(etcd, a_watch_ends_with_its_member)
 {
     struct etcd *e = kit_etcd(0);
+    int64_t first = put(e, "log/1", "a", 0);
     struct etcd_watch *w;
     struct seen s;
 
-    w = watch(&s, e, 0);
-    WAIT(&s, s.begun >= 0);
+    w = watch(&s, e, first);
+    WAIT(&s, s.puts == 1); // it has begun
     kit_etcd_kill();
     WAIT(&s, s.ended);
     T_FALSE(s.compacted);
