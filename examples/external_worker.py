@@ -15,6 +15,7 @@ comments in proto/coord.proto and proto/ps.proto say what each field means.
 Ends when the job has ended, or at Ctrl-C (what it holds is handed back).
 """
 import argparse
+import itertools
 import os
 import pathlib
 import queue
@@ -35,6 +36,8 @@ ps, ps_grpc = grpc.protos_and_services("ps.proto")
 
 CALL_S = 10  # deadline of one call to a shard
 WELCOME_S = 10  # a coordinator that says nothing for so long is given up
+AWAY_S = 60     # so long none of a list of coordinators may serve
+AGAIN_S = 0.2   # until the next of them is dialled
 
 
 # ---- the problem: y = w . x + b, with a little noise ----------------------
@@ -152,6 +155,7 @@ class Worker:
         self.channels = {}            # address of a psserver -> stub
         self.changed = threading.Condition()  # reentrant; guards jobs, held and maps
         self.failure = None
+        self.served = 0.0             # when the coordinator was last heard
         self.progress = 0             # rises while we get on: see LeaseProgress
 
     def dial(self, address):
@@ -205,6 +209,7 @@ class Worker:
     def hear(self, message):
         kind = message.WhichOneof("kind")
         body = getattr(message, kind) if kind else None
+        self.served = time.monotonic()
         with self.changed:
             if kind == "welcome":
                 self.late.cancel()
@@ -428,24 +433,40 @@ def tls_of(parser, options):
     return files if all(files) else None
 
 
+def attend_one_of(addresses, name, tls):
+    """Works for whichever coordinator of the list serves, until the job has ended or
+    none serves. What was held when one failed is leased again by the next."""
+    served = time.monotonic()
+    for address in itertools.cycle(addresses):
+        worker = Worker(address, name, tls)
+        stream = threading.Thread(target=worker.attend, daemon=True)
+        stream.start()
+        try:
+            worker.work()
+        except KeyboardInterrupt:
+            print("leaving", flush=True)
+            worker.failure = None
+        worker.leave()
+        stream.join(2)
+        served = max(served, worker.served)
+        if (worker.failure is None or len(addresses) == 1 or
+                time.monotonic() - served > AWAY_S):
+            return worker
+        time.sleep(AGAIN_S)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--coordinator", metavar="ADDRESS",
                         default=os.environ.get("SLUICE_COORDINATOR",
-                                               "127.0.0.1:7070"))
+                                               "127.0.0.1:7070"),
+                        help="or a list with commas between, of which one serves")
     parser.add_argument("--name", default=f"python-{os.getpid()}")
     tls_options(parser)
     options = parser.parse_args()
 
-    worker = Worker(options.coordinator, options.name, tls_of(parser, options))
-    stream = threading.Thread(target=worker.attend, daemon=True)
-    stream.start()
-    try:
-        worker.work()
-    except KeyboardInterrupt:
-        print("leaving", flush=True)
-    worker.leave()
-    stream.join(2)
+    worker = attend_one_of(options.coordinator.split(","), options.name,
+                           tls_of(parser, options))
     for job in worker.jobs.values():
         print(f"{job.name}: the last parameters seen are "
               f"{[round(p, 3) for p in job.parameters]}, those of the data "
