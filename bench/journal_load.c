@@ -323,7 +323,7 @@ static struct journal *open_journal(const char *path, const char *url)
     }
     e = open_etcd(url);
     leader.term = lead(e);
-    must(journal_follow(&j, e, &err), "the journal");
+    must(journal_follow(&j, e, &journal_kind_own, &err), "the journal");
     must(journal_lead(j, &leader, &err), "the journal");
     return j;
 }

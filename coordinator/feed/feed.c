@@ -234,23 +234,50 @@ static void feed_set_file_aside(const char *path)
     }
 }
 
+// Loads the rows of a store, which it closes if they cannot be read, and sets
+// *s to NULL then.
+static enum sl_err feed_load_rows(struct feed_loading *l, struct feed_store **s)
+{
+    const struct feed_load load = {feed_on_loaded_event, on_minute, l};
+    struct sl_error err = SL_ERROR_INIT;
+    enum sl_err rc = feed_store_load(*s, &load, &err);
+
+    if (rc == SL_OK)
+        return SL_OK;
+    LOG(WARN, "events cannot be read", "why=%s", err.text);
+    feed_store_close(*s);
+    *s = NULL;
+    return rc;
+}
+
 static struct feed_store *open_and_load(struct feed_loading *l,
                                         const char *path)
 {
-    const struct feed_load load = {feed_on_loaded_event, on_minute, l};
     struct feed_store *s = NULL;
     struct sl_error err = SL_ERROR_INIT;
-    enum sl_err rc = feed_store_open(&s, path, &err);
+    enum sl_err rc = feed_store_open(&s, path, NULL, &err);
 
-    if (rc == SL_OK)
-        rc = feed_store_load(s, &load, &err);
-    if (rc == SL_OK)
-        return s;
-    LOG(WARN, "events cannot be read", "why=%s", err.text);
-    feed_store_close(s);
+    if (rc != SL_OK)
+        LOG(WARN, "events cannot be read", "why=%s", err.text);
+    else
+        rc = feed_load_rows(l, &s);
     if (rc == SL_ECORRUPT || rc == SL_ENOTSUP)
         feed_set_file_aside(path);
-    return NULL;
+    return s;
+}
+
+// Starts the writer, which takes over `store`, with what was too much of it.
+static enum sl_err feed_start_writer(struct feed_loading *l, const char *path,
+                                     const struct feed_home *home,
+                                     struct feed_store *store,
+                                     struct sl_error *err)
+{
+    enum sl_err rc = writer_new(&l->feed->writer, path, home, store, err);
+
+    for (size_t i = 0; rc == SL_OK && i < l->count; i++)
+        feed_enqueue_drop(l->feed, l->dropped[i]);
+    sl_free(l->dropped);
+    return rc;
 }
 
 static enum sl_err feed_open_file(struct feed *f, const char *folder,
@@ -262,12 +289,21 @@ static enum sl_err feed_open_file(struct feed *f, const char *folder,
 
     if (path == NULL)
         return sl_fail(err, SL_ENOMEM, "paths");
-    rc = writer_new(&f->writer, path, open_and_load(&l, path), err);
-    for (size_t i = 0; rc == SL_OK && i < l.count; i++)
-        feed_enqueue_drop(f, l.dropped[i]);
-    sl_free(l.dropped);
+    rc = feed_start_writer(&l, path, NULL, open_and_load(&l, path), err);
     sl_free(path);
     return rc;
+}
+
+void feed_keep(struct feed *f, const struct feed_home *home, struct journal *db)
+{
+    struct feed_loading l = {.feed = f};
+    struct feed_store *s = NULL;
+    struct sl_error err = SL_ERROR_INIT;
+
+    if (db != NULL && feed_store_of(&s, db, &err) == SL_OK)
+        (void)feed_load_rows(&l, &s);
+    if (feed_start_writer(&l, NULL, home, s, &err) != SL_OK)
+        LOG(WARN, "events are not kept", "why=%s", err.text);
 }
 
 enum sl_err feed_new(struct feed **out, const struct feed_options *options,

@@ -24,6 +24,8 @@
 #define FEED_FILE "events.sqlite"
 
 struct feed;
+struct feed_home;
+struct journal;
 
 struct feed_options {
     const struct sl_clock *clock;
@@ -37,6 +39,13 @@ enum sl_err feed_new(struct feed **out, const struct feed_options *options,
                      struct sl_error *err);
 // Waits until all is written, or cannot be, and frees f. NULL is allowed.
 void feed_free(struct feed *f);
+
+// Reads the rows that `db` holds (feed_store_kind; taken over; NULL: they could
+// not be read) into a feed without a file, and has `home` keep what happens
+// from now on: for a coordinator that was chosen to lead, before its term.
+// Without memory nothing is kept.
+void feed_keep(struct feed *f, const struct feed_home *home,
+               struct journal *db);
 
 // Gives later events ids above those of any feed that was told a lower term:
 // standby coordinators have a feed each, and a reader that goes on with the ids

@@ -33,27 +33,51 @@ static enum sl_err feed_store_make_tables(struct journal *j, int version,
     return version < 1 ? journal_exec(j, tables, err) : SL_OK;
 }
 
-enum sl_err feed_store_open(struct feed_store **out, const char *path,
-                            struct sl_error *err)
-{
-    static const struct journal_kind kind = {
-        .name = "events",
-        .ends = "what happened is kept in memory alone until that succeeds",
-        .schema = 1,
-        .make = feed_store_make_tables,
-    };
-    struct feed_store *s = sl_calloc(1, sizeof(*s));
-    enum sl_err rc;
+const struct journal_kind feed_store_kind = {
+    .name = "events",
+    .ends = "what happened is kept in memory alone until that succeeds",
+    .schema = 1,
+    .make = feed_store_make_tables,
+    .folder = "events/",
+    .numbered = "minutes",
+    .lean = true,
+};
 
-    if (s == NULL)
-        return sl_fail(err, SL_ENOMEM, "%s", path);
-    rc = journal_open_kind(&s->db, path, &kind, err);
+static enum sl_err feed_store_open_file(struct journal **out, const char *path,
+                                        struct sl_error *err)
+{
+    struct journal *db = NULL;
+    enum sl_err rc = journal_open_kind(&db, path, &feed_store_kind, err);
+
     if (rc == SL_OK)
-        rc = journal_exec(s->db, "PRAGMA synchronous = NORMAL", err);
-    if (rc != SL_OK) {
-        feed_store_close(s);
-        return rc;
+        rc = journal_exec(db, "PRAGMA synchronous = NORMAL", err);
+    if (rc == SL_OK)
+        *out = db;
+    else
+        journal_close(db);
+    return rc;
+}
+
+enum sl_err feed_store_open(struct feed_store **out, const char *path,
+                            const struct feed_home *home, struct sl_error *err)
+{
+    struct journal *db = NULL;
+    enum sl_err rc = home == NULL ? feed_store_open_file(&db, path, err)
+                                  : home->open(home->arg, &db, err);
+
+    return rc == SL_OK ? feed_store_of(out, db, err) : rc;
+}
+
+enum sl_err feed_store_of(struct feed_store **out, struct journal *db,
+                          struct sl_error *err)
+{
+    struct feed_store *s = sl_calloc(1, sizeof(*s));
+
+    if (s == NULL) {
+        journal_close(db);
+        return sl_fail(err, SL_ENOMEM, "no memory for events");
     }
+    s->db = db;
     *out = s;
     return SL_OK;
 }
@@ -229,8 +253,12 @@ static enum sl_err prune(struct feed_store *s, struct sl_error *err)
 enum sl_err feed_store_write(struct feed_store *s, const struct list *rows,
                              struct sl_error *err)
 {
-    enum sl_err rc = journal_exec(s->db, "BEGIN IMMEDIATE", err);
+    bool kept = s->db->keeper != NULL; // a file has no points of failure here
+    enum sl_err rc = kept ? journal_begin(s->db, err)
+                          : journal_exec(s->db, "BEGIN IMMEDIATE", err);
 
+    if (rc != SL_OK)
+        return rc;
     list_for(n, rows)
     {
         if (rc == SL_OK)
@@ -238,5 +266,7 @@ enum sl_err feed_store_write(struct feed_store *s, const struct list *rows,
     }
     if (rc == SL_OK)
         rc = prune(s, err);
+    if (kept)
+        return journal_end(s->db, rc, err);
     return rc == SL_OK ? journal_exec(s->db, "COMMIT", err) : rc;
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/feed/feed_store.h -- the file of the feed: events, and the
+// coordinator/feed/feed_store.h -- the rows of the feed: events, and the
 // curves' points of the minutes.
 //
 // SQLite as the journal uses it, in a file of its own, but without a sync at
-// each commit: what a power cut takes is history, and nothing hangs on it.
+// each commit: what a power cut takes is history, and nothing hangs on it. Or
+// in memory and in etcd, below "events/", for coordinators that stand by for
+// each other (journal_etcd.h).
 //
 // Threads  one at a time.
 // Memory   rows are copied; `err` may be NULL.
@@ -19,11 +21,28 @@
 #define FEED_MINUTES_ALL 200000 // points of all jobs that a file keeps
 
 struct feed_store;
+struct journal;
+struct journal_kind;
 
-// Opens the file at `path`, made if it is missing. SL_ENOTSUP: written by a
-// newer version; SL_ENOMEM.
+extern const struct journal_kind feed_store_kind;
+
+// Where a coordinator that others stand by for keeps the rows: `open` reads
+// those of feed_store_kind, as the coordinator that leads; the journal is the
+// caller's. On any thread; waits.
+struct feed_home {
+    enum sl_err (*open)(void *arg, struct journal **out, struct sl_error *err);
+    void *arg;
+};
+
+// Opens the file at `path`, made if it is missing; with `home` (NULL: none)
+// what is kept there instead. SL_ENOTSUP: written by a newer version;
+// SL_ENOMEM.
 enum sl_err feed_store_open(struct feed_store **out, const char *path,
-                            struct sl_error *err);
+                            const struct feed_home *home, struct sl_error *err);
+// Makes the store of the rows that `db` holds, and takes it over, also when it
+// fails: SL_ENOMEM.
+enum sl_err feed_store_of(struct feed_store **out, struct journal *db,
+                          struct sl_error *err);
 void feed_store_close(struct feed_store *s); // NULL is allowed
 
 // Receivers of the file's rows, the oldest first.

@@ -9,11 +9,14 @@
 #include "common/base/mem.h"
 #include "common/run/log.h"
 
-#define GATHER_MS 20  // gathers a burst into few transactions
-#define AGAIN_MS 5000 // until a file that failed is opened again
+#define GATHER_MS 20       // gathers a burst into few transactions
+#define GATHER_HOME_MS 500 // in etcd, where each is a write of a quorum
+#define AGAIN_MS 5000      // until a file that failed is opened again
 
 struct writer {
     char *path; // owned
+    struct feed_home home;
+    bool at_home; // the rows are kept there, and not in the file
     pthread_t thread;
     bool started;
 
@@ -45,7 +48,8 @@ static void writer_log_change(struct writer *w, const struct sl_error *err)
     if (err != NULL && !w->told)
         LOG(WARN, "events cannot be kept", "why=%s", err->text);
     else if (err == NULL && w->told)
-        LOG(INFO, "events are kept again", "file=%s", w->path);
+        LOG(INFO, "events are kept again", "where=%s",
+            w->at_home ? "etcd" : w->path);
     w->told = err != NULL;
 }
 
@@ -58,7 +62,8 @@ static void writer_write_rows(struct writer *w, struct list *rows)
     if (w->store == NULL && now < w->again_ms)
         return;
     if (w->store == NULL)
-        rc = feed_store_open(&w->store, w->path, &err);
+        rc = feed_store_open(&w->store, w->path, w->at_home ? &w->home : NULL,
+                             &err);
     if (rc == SL_OK)
         rc = feed_store_write(w->store, rows, &err);
     if (rc == SL_OK) {
@@ -80,7 +85,7 @@ static bool wait_for_rows(struct writer *w, struct list *rows)
     pthread_mutex_lock(&w->shared.lock);
     while (list_empty(&w->shared.rows) && !w->shared.ending)
         pthread_cond_wait(&w->shared.changed, &w->shared.lock);
-    gathered = deadline_in_ms(GATHER_MS);
+    gathered = deadline_in_ms(w->at_home ? GATHER_HOME_MS : GATHER_MS);
     while (!w->shared.ending &&
            deadline_wait(&gathered, &w->shared.changed, &w->shared.lock))
         ;
@@ -123,7 +128,8 @@ void writer_put(struct writer *w, struct feed_row *row)
 }
 
 enum sl_err writer_new(struct writer **out, const char *path,
-                       struct feed_store *store, struct sl_error *err)
+                       const struct feed_home *home, struct feed_store *store,
+                       struct sl_error *err)
 {
     struct writer *w = sl_calloc(1, sizeof(*w));
 
@@ -132,7 +138,10 @@ enum sl_err writer_new(struct writer **out, const char *path,
         return sl_fail(err, SL_ENOMEM, "a writer of events");
     }
     w->store = store;
-    w->path = sl_strdup(path);
+    w->path = sl_strdup(home == NULL ? path : "");
+    w->at_home = home != NULL;
+    if (home != NULL)
+        w->home = *home;
     list_init(&w->shared.rows);
     pthread_mutex_init(&w->shared.lock, NULL);
     pthread_cond_init(&w->shared.changed, NULL);

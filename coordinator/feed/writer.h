@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/feed/writer.h -- a thread that writes the feed's file, so that no
-// other thread waits for it.
+// coordinator/feed/writer.h -- a thread that writes the feed's rows to their
+// file, or to etcd, so that no other thread waits for it.
 //
 // Rows that come while it writes are one transaction, the next. A file that
 // cannot be written is logged once, and opened again; rows that it did not take
@@ -20,11 +20,12 @@
 
 struct writer;
 
-// Starts the thread. `path` is copied. `store` is taken over, also by a call
-// that fails; NULL: it is opened when there are rows to write. SL_ENOMEM, also
-// if no thread can be had.
+// Starts the thread. `path`, or `home` (NULL: the file is used), is copied.
+// `store` is taken over, also by a call that fails; NULL: it is opened when
+// there are rows to write. SL_ENOMEM, also if no thread can be had.
 enum sl_err writer_new(struct writer **out, const char *path,
-                       struct feed_store *store, struct sl_error *err);
+                       const struct feed_home *home, struct feed_store *store,
+                       struct sl_error *err);
 // Waits until the thread has written the rows that wait, closes the store and
 // frees the writer. Waits for the disk, but not for a file that cannot be
 // written to come back: its rows are lost. NULL is allowed.

@@ -48,6 +48,9 @@
 #define JOURNAL_SCHEMA 3 // 1: without jobs.resume; 2: without callbacks
 
 struct journal;
+struct journal_kind;
+
+extern const struct journal_kind journal_kind_own; // of this page's rows
 
 // Opens the journal at `path`, making the file if it is missing, and making or
 // upgrading its tables. ":memory:" is allowed, for tests. Waits up to 10 s for

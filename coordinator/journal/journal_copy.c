@@ -127,12 +127,45 @@ static enum sl_err journal_copy_rows(struct journal *from, struct journal *to,
                : journal_bad(to, "copying", err);
 }
 
+#define COPY_NAME 64
+
+// What errors call the rows of a kind: "is a journal", "are rows of tasks".
+static const char *copy_name(char out[COPY_NAME],
+                             const struct journal_kind *kind, bool some)
+{
+    if (kind == &journal_kind_own)
+        return some ? "is a journal" : "is no journal";
+    snprintf(out, COPY_NAME, "are %srows of %s", some ? "" : "no ", kind->name);
+    return out;
+}
+
 static enum sl_err fail_led(const struct etcd *etcd, struct sl_error *err)
 {
     return sl_fail(
         err, SL_ESTATE,
         "a coordinator leads in %s: stop it, and those that stand by",
         etcd_url(etcd));
+}
+
+enum sl_err journal_copy_free(struct etcd *etcd, const char *path,
+                              const struct journal_kind *kind,
+                              struct sl_error *err)
+{
+    struct journal *j = NULL;
+    char name[COPY_NAME];
+    enum sl_err rc;
+
+    if (path != NULL)
+        return fs_exists(fs_posix(), path)
+                   ? sl_fail(err, SL_EEXIST, "%s: there %s already", path,
+                             copy_name(name, kind, true))
+                   : SL_OK;
+    rc = journal_follow(&j, etcd, kind, err);
+    if (rc == SL_OK && !journal_is_blank(j))
+        rc = sl_fail(err, SL_EEXIST, "there %s in %s already",
+                     copy_name(name, kind, true), etcd_url(etcd));
+    journal_close(j);
+    return rc;
 }
 
 // ---- to etcd
@@ -155,17 +188,16 @@ static enum sl_err copy_in(struct etcd *etcd, struct journal *file,
 {
     const struct journal_leader leader = {.term = term};
     struct journal *to = NULL, *again = NULL;
-    enum sl_err rc = journal_follow(&to, etcd, err);
+    enum sl_err rc = journal_copy_free(etcd, NULL, file->kind, err);
 
-    if (rc == SL_OK && !journal_is_blank(to))
-        rc = sl_fail(err, SL_EEXIST, "there is a journal in %s already",
-                     etcd_url(etcd));
+    if (rc == SL_OK)
+        rc = journal_follow(&to, etcd, file->kind, err);
     if (rc == SL_OK)
         rc = journal_copy_rows(file, to, err);
     if (rc == SL_OK)
         rc = journal_lead(to, &leader, err);
     if (rc == SL_OK)
-        rc = journal_follow(&again, etcd, err);
+        rc = journal_follow(&again, etcd, file->kind, err);
     if (rc == SL_OK)
         rc = journal_compare(file, again, etcd_url(etcd), err);
     journal_close(again);
@@ -174,15 +206,18 @@ static enum sl_err copy_in(struct etcd *etcd, struct journal *file,
 }
 
 enum sl_err journal_copy_in(struct etcd *etcd, const char *path,
+                            const struct journal_kind *kind,
                             struct sl_error *err)
 {
     struct journal *file = NULL;
     int64_t lease = 0, term = 0;
+    char name[COPY_NAME];
     enum sl_err rc;
 
     if (!fs_exists(fs_posix(), path))
-        return sl_fail(err, SL_ENOENT, "%s: there is no journal", path);
-    rc = journal_open(&file, path, err);
+        return sl_fail(err, SL_ENOENT, "%s: there %s", path,
+                       copy_name(name, kind, false));
+    rc = journal_open_kind(&file, path, kind, err);
     if (rc == SL_OK)
         rc = take_key(etcd, &lease, &term, err);
     if (rc == SL_OK)
@@ -208,22 +243,24 @@ static enum sl_err refuse_leader(struct etcd *etcd, struct sl_error *err)
 }
 
 enum sl_err journal_copy_out(struct etcd *etcd, const char *path,
+                             const struct journal_kind *kind,
                              struct sl_error *err)
 {
     struct journal *from = NULL, *file = NULL;
+    char name[COPY_NAME];
     enum sl_err rc = refuse_leader(etcd, err);
 
-    if (rc == SL_OK && fs_exists(fs_posix(), path))
-        rc = sl_fail(err, SL_EEXIST, "%s: there is a journal already", path);
     if (rc == SL_OK)
-        rc = journal_follow(&from, etcd, err);
+        rc = journal_copy_free(NULL, path, kind, err);
+    if (rc == SL_OK)
+        rc = journal_follow(&from, etcd, kind, err);
     if (rc == SL_OK && journal_is_blank(from))
-        rc = sl_fail(err, SL_ENOENT, "there is no journal in %s",
-                     etcd_url(etcd));
+        rc = sl_fail(err, SL_ENOENT, "there %s in %s",
+                     copy_name(name, kind, false), etcd_url(etcd));
     if (rc == SL_OK) // upgrades the tables in memory, as it will the file's
         rc = journal_set_up_schema(from, etcd_url(etcd), err);
     if (rc == SL_OK)
-        rc = journal_open(&file, path, err);
+        rc = journal_open_kind(&file, path, kind, err);
     if (rc == SL_OK)
         rc = journal_copy_rows(from, file, err);
     if (rc == SL_OK)

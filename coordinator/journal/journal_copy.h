@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/journal/journal_copy.h -- moving a journal from its file to etcd
-// and back, while no coordinator runs.
+// coordinator/journal/journal_copy.h -- moving a journal, or rows of another
+// kind, from a file to etcd and back, while no coordinator runs.
 //
 // Threads  one at a time; waits for the disk and for etcd.
 // Memory   arguments are borrowed for the call.
@@ -19,15 +19,23 @@
 enum sl_err journal_digest(struct journal *j, uint8_t out[SHA256_BYTES],
                            struct sl_error *err);
 
-// Copies the journal of the file `path`, which no coordinator has open, to
-// etcd, and compares the rows that are there afterwards. Holds the leader's key
-// meanwhile.
+// Returns SL_OK if there are no rows of that kind yet: in the file `path`, or,
+// if that is NULL, in etcd.
+enum sl_err journal_copy_free(struct etcd *etcd, const char *path,
+                              const struct journal_kind *kind,
+                              struct sl_error *err);
+
+// Copies the rows of the file `path` of that kind, which no coordinator has
+// open, to etcd, and compares the rows that are there afterwards. Holds the
+// leader's key meanwhile.
 enum sl_err journal_copy_in(struct etcd *etcd, const char *path,
+                            const struct journal_kind *kind,
                             struct sl_error *err);
 
-// Copies the journal in etcd, where no coordinator leads, to a new file `path`,
-// and compares the rows. What is in etcd stays.
+// Copies the rows of a kind in etcd, where no coordinator leads, to a new file
+// `path`, and compares the rows. What is in etcd stays.
 enum sl_err journal_copy_out(struct etcd *etcd, const char *path,
+                             const struct journal_kind *kind,
                              struct sl_error *err);
 
 #endif

@@ -6,7 +6,8 @@
 // commit and applied row by row by a standby, which a difference of a single
 // column stops. Three things are in no changeset:
 //
-//   the number of the last job   each record carries it (sqlite_sequence)
+//   the last number given        each record carries it (sqlite_sequence): of
+//                                a job; of the kind's table, journal_kind
 //   the layout of the tables     changes only in journal_lead, which then puts
 //                                an image in force; each record names its
 //                                layout
@@ -35,11 +36,11 @@
 enum { FORMAT_WRITE = 18, FORMAT_READ = 19, FORMAT_ROLLBACK = 1 };
 
 struct journal_log {
-    struct etcd *etcd;
+    struct log_place place;
     struct journal_leader leader; // term 0: it follows
     sqlite3_session *session;     // notes the changes since the last commit
     uint64_t sequence;            // of the last record that the rows hold
-    uint64_t layout, last_job;    // of the rows
+    uint64_t layout, last_number; // of the rows
     uint64_t bytes;               // of records since the image
     uint64_t image_at;            // how many bytes of them ask for an image
     struct {
@@ -68,31 +69,33 @@ static enum sl_err log_read_layout(struct journal *j, uint64_t *out,
     return rc;
 }
 
-static uint64_t last_job_of(sqlite3 *db)
+static uint64_t last_number_of(struct journal *j)
 {
     sqlite3_stmt *s = NULL;
     uint64_t number = 0;
 
-    if (sqlite3_prepare_v2(
-            db, "SELECT seq FROM sqlite_sequence WHERE name = 'jobs'", -1, &s,
-            NULL) == SQLITE_OK &&
+    if (sqlite3_prepare_v2(j->db,
+                           "SELECT seq FROM sqlite_sequence WHERE name = ?1",
+                           -1, &s, NULL) == SQLITE_OK &&
+        sqlite3_bind_text(s, 1, j->kind->numbered, -1, SQLITE_STATIC) ==
+            SQLITE_OK &&
         sqlite3_step(s) == SQLITE_ROW)
         number = journal_u64(s, 0);
     sqlite3_finalize(s);
     return number;
 }
 
-static int set_last_job(sqlite3 *db, uint64_t number)
+static int set_last_number(struct journal *j, uint64_t number)
 {
     char sql[256];
 
-    if (number == last_job_of(db))
+    if (number == last_number_of(j))
         return SQLITE_OK;
     snprintf(sql, sizeof(sql),
-             "DELETE FROM sqlite_sequence WHERE name = 'jobs';"
-             "INSERT INTO sqlite_sequence(name, seq) VALUES('jobs', %lld)",
-             (long long)number);
-    return sqlite3_exec(db, sql, NULL, NULL, NULL);
+             "DELETE FROM sqlite_sequence WHERE name = '%s';"
+             "INSERT INTO sqlite_sequence(name, seq) VALUES('%s', %lld)",
+             j->kind->numbered, j->kind->numbered, (long long)number);
+    return sqlite3_exec(j->db, sql, NULL, NULL, NULL);
 }
 
 // ---- reading
@@ -116,7 +119,7 @@ static enum sl_err apply_changes(struct journal *j, const struct log_read *r,
         rc = sqlite3changeset_apply(db, (int)r->record->bytes, r->bytes, NULL,
                                     refuse_conflict, NULL);
     if (rc == SQLITE_OK)
-        rc = set_last_job(db, r->record->last_job);
+        rc = set_last_number(j, r->record->last_number);
     if (rc == SQLITE_OK)
         rc = sqlite3_exec(db, "COMMIT", NULL, NULL, NULL);
     if (rc == SQLITE_OK)
@@ -125,10 +128,9 @@ static enum sl_err apply_changes(struct journal *j, const struct log_read *r,
     return etcd_journal_fail(
         j,
         sl_fail(err, rc == SQLITE_NOMEM ? SL_ENOMEM : SL_ECORRUPT,
-                "the journal in %s: record %llu does not fit the rows "
-                "before it: %s",
-                etcd_url(j->log->etcd), (unsigned long long)r->record->sequence,
-                sqlite3_errstr(rc)));
+                "the %s in %s: record %llu does not fit the rows before it: %s",
+                j->kind->name, etcd_url(j->log->place.etcd),
+                (unsigned long long)r->record->sequence, sqlite3_errstr(rc)));
 }
 
 static enum sl_err apply_record(struct journal *j, const struct etcd_row *row,
@@ -136,22 +138,22 @@ static enum sl_err apply_record(struct journal *j, const struct etcd_row *row,
 {
     struct journal_log *log = j->log;
     struct log_read r;
-    enum sl_err rc = log_read(&r, log->etcd, row, err);
+    enum sl_err rc = log_read(&r, &log->place, row, err);
 
     if (rc == SL_OK && (r.record->sequence != log->sequence + 1 ||
                         r.record->layout != log->layout))
         rc = etcd_journal_fail(
             j, sl_fail(err, SL_ECORRUPT,
-                       "the journal in %s: %s does not follow record %llu",
-                       etcd_url(log->etcd), row->key,
+                       "the %s in %s: %s does not follow record %llu",
+                       j->kind->name, etcd_url(log->place.etcd), row->key,
                        (unsigned long long)log->sequence));
     if (rc == SL_OK)
-        rc = log_read_bytes(&r, log->etcd, row, revision, false, err);
+        rc = log_read_bytes(&r, &log->place, row, revision, false, err);
     if (rc == SL_OK)
         rc = apply_changes(j, &r, err);
     if (rc == SL_OK) {
         log->sequence++;
-        log->last_job = r.record->last_job;
+        log->last_number = r.record->last_number;
         log->bytes += row->value.len + (r.record->parts ? r.record->bytes : 0);
     }
     log_read_release(&r);
@@ -163,17 +165,19 @@ static enum sl_err apply_record(struct journal *j, const struct etcd_row *row,
 static enum sl_err log_read_some(struct journal *j, int64_t revision,
                                  bool *more, struct sl_error *err)
 {
-    char key[LOG_KEY_BYTES];
+    const struct log_place *at = &j->log->place;
+    char key[LOG_KEY_BYTES], end[LOG_KEY_BYTES];
     const struct etcd_op get = {.what = ETCD_GET,
                                 .key = key,
-                                .end = "log0",
+                                .end = end,
                                 .most = RECORDS_READ,
                                 .revision = revision};
     struct etcd_reply reply = {0};
     enum sl_err rc;
 
-    log_key(key, j->log->sequence + 1);
-    rc = etcd_get(j->log->etcd, &get, LOG_READ_MS, &reply, err);
+    log_key(key, at, j->log->sequence + 1);
+    log_name(end, at, "log0");
+    rc = etcd_get(at->etcd, &get, LOG_READ_MS, &reply, err);
     if (rc != SL_OK)
         return rc;
     for (size_t i = 0; i < reply.count && rc == SL_OK; i++)
@@ -225,16 +229,16 @@ static enum sl_err log_read_image(struct journal *j, const struct etcd_row *row,
 
     if (row->version == log->base.version)
         return SL_OK;
-    rc = log_read(&r, log->etcd, row, err);
+    rc = log_read(&r, &log->place, row, err);
     if (rc == SL_OK &&
         (log->base.version == 0 || r.record->sequence > log->sequence ||
          r.record->layout != log->layout)) {
-        rc = log_read_bytes(&r, log->etcd, row, revision, true, err);
+        rc = log_read_bytes(&r, &log->place, row, revision, true, err);
         if (rc == SL_OK)
             rc = log_load_image(j, &r, err);
         if (rc == SL_OK) {
             log->sequence = r.record->sequence;
-            log->last_job = last_job_of(j->db);
+            log->last_number = last_number_of(j);
         }
     }
     if (rc == SL_OK) {
@@ -248,20 +252,23 @@ static enum sl_err log_read_image(struct journal *j, const struct etcd_row *row,
 // Reads what is new, as of one moment.
 static enum sl_err log_read_new(struct journal *j, struct sl_error *err)
 {
-    const struct etcd_op get = {.what = ETCD_GET, .key = LOG_BASE};
+    char base[LOG_KEY_BYTES];
+    const struct etcd_op get = {.what = ETCD_GET, .key = base};
     struct journal_log *log = j->log;
     struct etcd_reply reply = {0};
-    enum sl_err rc = etcd_get(log->etcd, &get, LOG_READ_MS, &reply, err);
     bool more = true;
+    enum sl_err rc;
 
+    log_name(base, &log->place, "base");
+    rc = etcd_get(log->place.etcd, &get, LOG_READ_MS, &reply, err);
     if (rc != SL_OK)
         return rc;
     if (reply.count == 1)
         rc = log_read_image(j, &reply.rows[0], reply.revision, err);
     else if (log->base.version != 0)
         rc = sl_fail(err, SL_ECORRUPT,
-                     "the journal in %s is gone: its image was deleted",
-                     etcd_url(log->etcd));
+                     "the %s in %s is gone: its image was deleted",
+                     j->kind->name, etcd_url(log->place.etcd));
     while (rc == SL_OK && more && log->base.version != 0)
         rc = log_read_some(j, reply.revision, &more, err);
     etcd_reply_release(&reply);
@@ -305,10 +312,10 @@ static Journal__Record log_record_of(const struct journal_log *log,
 {
     Journal__Record record = JOURNAL__RECORD__INIT;
 
-    record.schema = JOURNAL_SCHEMA;
+    record.schema = (uint32_t)log->place.kind->schema;
     record.layout = log->layout;
     record.sequence = sequence;
-    record.last_job = log->last_job;
+    record.last_number = log->last_number;
     return record;
 }
 
@@ -324,9 +331,9 @@ static enum sl_err put_changes(struct journal *j, struct sl_slice changes,
 
     if (rc != SL_OK)
         return rc;
-    log_key(key, record.sequence);
-    log_writer_init(&w, log->etcd, &log->leader);
-    rc = log_put_record(&w, &put, &record, changes, err);
+    log_key(key, &log->place, record.sequence);
+    log_writer_init(&w, &log->place, &log->leader);
+    rc = log_put_record(&w, &put, &record, false, changes, err);
     j->full = w.full;
     if (rc == SL_OK) {
         log->sequence = record.sequence;
@@ -338,17 +345,21 @@ static enum sl_err put_changes(struct journal *j, struct sl_slice changes,
 static enum sl_err etcd_keep(struct journal *j, struct sl_error *err)
 {
     struct journal_log *log = j->log;
-    uint64_t last_job = last_job_of(j->db);
+    uint64_t last = last_number_of(j);
     void *changes = NULL;
     enum sl_err rc = SL_OK;
     int bytes = 0;
+    int made;
 
     if (log->session == NULL)
         return SL_OK; // it makes the tables
-    if (sqlite3session_changeset(log->session, &bytes, &changes) != SQLITE_OK)
+    made = j->kind->lean
+               ? sqlite3session_patchset(log->session, &bytes, &changes)
+               : sqlite3session_changeset(log->session, &bytes, &changes);
+    if (made != SQLITE_OK)
         return sl_no_memory(err);
-    if (bytes > 0 || last_job != log->last_job) {
-        log->last_job = last_job;
+    if (bytes > 0 || last != log->last_number) {
+        log->last_number = last;
         rc = put_changes(j, (struct sl_slice){changes, (size_t)bytes}, err);
     }
     sqlite3_free(changes);
@@ -381,7 +392,7 @@ static struct journal_image *log_take_image(struct journal *j)
     image->record = log_record_of(log, log->sequence);
     image->version = log->base.version;
     image->holds = log->bytes;
-    log_writer_init(&image->writer, log->etcd, &leader);
+    log_writer_init(&image->writer, &log->place, &leader);
     return image;
 }
 
@@ -396,7 +407,8 @@ static void log_end_image(struct journal_log *log)
         log->bytes -= sl_min(log->bytes, image->holds);
     } else {
         log->image_at = log->bytes + IMAGE_AGAIN;
-        LOG(WARN, "no new image of the journal", "why=%s", image->err.text);
+        LOG(WARN, "no new image of the rows in etcd", "of=%s why=%s",
+            log->place.kind->name, image->err.text);
     }
     image_free(image);
 }
@@ -447,12 +459,13 @@ enum sl_err journal_claim(struct etcd *etcd, int64_t lease, const char *value,
 }
 
 enum sl_err journal_follow(struct journal **out, struct etcd *etcd,
+                           const struct journal_kind *kind,
                            struct sl_error *err)
 {
     static const struct journal_keeper keeper = {etcd_keep, etcd_over,
                                                  etcd_log_free};
     struct journal *j;
-    enum sl_err rc = journal_open_blank(&j, err);
+    enum sl_err rc = journal_open_blank(&j, kind, err);
 
     if (rc != SL_OK)
         return rc;
@@ -460,7 +473,7 @@ enum sl_err journal_follow(struct journal **out, struct etcd *etcd,
     rc = j->log == NULL ? sl_no_memory(err) : SL_OK;
     if (rc == SL_OK) {
         j->keeper = &keeper;
-        j->log->etcd = etcd;
+        j->log->place = (struct log_place){etcd, kind};
         rc = journal_follow_on(j, err);
     }
     if (rc != SL_OK) {
@@ -510,14 +523,14 @@ static enum sl_err log_check_last(struct journal *j, struct sl_error *err)
 
     if (log->sequence <= log->base.sequence)
         return SL_OK;
-    log_key(key, log->sequence);
-    rc = etcd_get(log->etcd, &get, LOG_READ_MS, &reply, err);
+    log_key(key, &log->place, log->sequence);
+    rc = etcd_get(log->place.etcd, &get, LOG_READ_MS, &reply, err);
     if (rc == SL_OK && reply.count == 0)
         rc = etcd_journal_fail(
             j, sl_fail(err, SL_ECORRUPT,
-                       "the journal in %s is older than what was read from it "
+                       "the %s in %s is older than what was read from it "
                        "before; it is read anew",
-                       etcd_url(log->etcd)));
+                       j->kind->name, etcd_url(log->place.etcd)));
     etcd_reply_release(&reply);
     return rc;
 }
@@ -534,7 +547,7 @@ enum sl_err journal_lead(struct journal *j, const struct journal_leader *leader,
     if (rc != SL_OK)
         return rc;
     log->leader = *leader;
-    rc = journal_set_up_schema(j, etcd_url(log->etcd), err);
+    rc = journal_set_up_schema(j, etcd_url(log->place.etcd), err);
     if (rc == SL_OK)
         rc = log_read_layout(j, &log->layout, err);
     if (rc == SL_OK) // no more than a reader takes (IMAGE_BYTES_MOST)

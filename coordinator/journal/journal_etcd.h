@@ -11,6 +11,9 @@
 //   part/SEQ-N/K  parts of a record that is too large for one value
 //   leader        the key of the coordinator that leads (not the journal's)
 //
+// Rows of another kind (queues of tasks, events) lie below the kind's folder,
+// "tasks/base" and so on, written under the same key by a journal of their own.
+//
 // Each of these is written under the condition that the key `leader` still has
 // the create revision that its coordinator knows: one that has lost it writes
 // nothing. A write whose outcome is unknown is settled by reading it back (H2).
@@ -44,10 +47,12 @@ enum sl_err journal_claim(struct etcd *etcd, int64_t lease, const char *value,
                           int64_t limit_ms, int64_t *term,
                           struct sl_error *err);
 
-// Reads the journal that lies below the client's prefix, of which there may be
-// nothing yet, to follow it: no other function of journal.h but journal_close
-// may be used before journal_lead. SL_ENOTSUP: a newer coordinator wrote it.
+// Reads the rows of a kind that lie below the client's prefix, of which there
+// may be nothing yet, to follow them: no other function of journal.h but
+// journal_close may be used before journal_lead. `kind` is borrowed until then.
+// SL_ENOTSUP: a newer coordinator wrote them.
 enum sl_err journal_follow(struct journal **out, struct etcd *etcd,
+                           const struct journal_kind *kind,
                            struct sl_error *err);
 
 // Reads what is new. A failure to reach etcd leaves the journal as it was, to

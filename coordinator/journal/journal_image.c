@@ -13,38 +13,43 @@
 // Deletes what the image makes superfluous: records up to its own, and the
 // parts of every other image, also of one that was never finished.
 static void image_deletes(const struct journal_image *image,
-                          char keys[DELETES][LOG_KEY_BYTES],
+                          char keys[2 * DELETES][LOG_KEY_BYTES],
                           struct etcd_op out[DELETES])
 {
+    const struct log_place *at = &image->writer.place;
     Journal__Record next = image->record;
 
     next.sequence++;
     next.nonce = 0;
-    log_key(keys[0], next.sequence);
-    log_folder(keys[1], &next, false); // before all parts of later records
-    log_folder(keys[2], &image->record, true);
-    log_folder_end(keys[3], &image->record, true);
-    out[0] = (struct etcd_op){ETCD_DELETE, .key = "log/", .end = keys[0]};
-    out[1] = (struct etcd_op){ETCD_DELETE, .key = "part/", .end = keys[1]};
-    out[2] = (struct etcd_op){ETCD_DELETE, .key = "bases/", .end = keys[2]};
-    out[3] = (struct etcd_op){ETCD_DELETE, .key = keys[3], .end = "bases0"};
+    log_name(keys[0], at, "log/");
+    log_key(keys[1], at, next.sequence);
+    log_name(keys[2], at, "part/");
+    log_folder(keys[3], at, &next, false); // before all parts of later records
+    log_name(keys[4], at, "bases/");
+    log_folder(keys[5], at, &image->record, true);
+    log_folder_end(keys[6], at, &image->record, true);
+    log_name(keys[7], at, "bases0");
+    for (size_t i = 0; i < DELETES; i++)
+        out[i] = (struct etcd_op){ETCD_DELETE, .key = keys[2 * i],
+                                  .end = keys[2 * i + 1]};
 }
 
 void image_write(struct journal_image *image)
 {
-    char keys[DELETES][LOG_KEY_BYTES];
+    char base[LOG_KEY_BYTES], keys[2 * DELETES][LOG_KEY_BYTES];
     struct etcd_op deletes[DELETES];
     struct log_put put = {
-        .key = LOG_BASE,
+        .key = base,
         .version = image->version,
         .also = deletes,
         .also_count = DELETES,
     };
 
+    log_name(base, &image->writer.place, "base");
     image->rc = log_nonce(&image->record, &image->err);
     if (image->rc == SL_OK) {
         image_deletes(image, keys, deletes);
-        image->rc = log_put_record(&image->writer, &put, &image->record,
+        image->rc = log_put_record(&image->writer, &put, &image->record, true,
                                    image->bytes, &image->err);
     }
     atomic_store(&image->done, true);

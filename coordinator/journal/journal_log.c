@@ -9,7 +9,6 @@
 #include "coordinator/journal/journal_log.h"
 
 #include <poll.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -18,6 +17,7 @@
 #include "common/base/crc.h"
 #include "common/base/mem.h"
 #include "common/base/num.h"
+#include "coordinator/journal/journal_sql.h"
 
 #define FORMAT 1
 #define GIVE_UP_MS 10000
@@ -29,34 +29,43 @@
 
 // ---- names
 
-void log_key(char out[LOG_KEY_BYTES], uint64_t sequence)
+void log_name(char out[LOG_KEY_BYTES], const struct log_place *at,
+              const char *name)
 {
-    snprintf(out, LOG_KEY_BYTES, "log/%016llx", (unsigned long long)sequence);
+    snprintf(out, LOG_KEY_BYTES, "%s%s", at->kind->folder, name);
+}
+
+void log_key(char out[LOG_KEY_BYTES], const struct log_place *at,
+             uint64_t sequence)
+{
+    snprintf(out, LOG_KEY_BYTES, "%slog/%016llx", at->kind->folder,
+             (unsigned long long)sequence);
 }
 
 static void log_folder_write(char out[LOG_KEY_BYTES],
+                             const struct log_place *at,
                              const Journal__Record *record, bool image,
                              char last)
 {
     if (image)
-        snprintf(out, LOG_KEY_BYTES, "bases/%016llx%c",
+        snprintf(out, LOG_KEY_BYTES, "%sbases/%016llx%c", at->kind->folder,
                  (unsigned long long)record->nonce, last);
     else
-        snprintf(out, LOG_KEY_BYTES, "part/%016llx-%016llx%c",
-                 (unsigned long long)record->sequence,
+        snprintf(out, LOG_KEY_BYTES, "%spart/%016llx-%016llx%c",
+                 at->kind->folder, (unsigned long long)record->sequence,
                  (unsigned long long)record->nonce, last);
 }
 
-void log_folder(char out[LOG_KEY_BYTES], const Journal__Record *record,
-                bool image)
+void log_folder(char out[LOG_KEY_BYTES], const struct log_place *at,
+                const Journal__Record *record, bool image)
 {
-    log_folder_write(out, record, image, '/');
+    log_folder_write(out, at, record, image, '/');
 }
 
-void log_folder_end(char out[LOG_KEY_BYTES], const Journal__Record *record,
-                    bool image)
+void log_folder_end(char out[LOG_KEY_BYTES], const struct log_place *at,
+                    const Journal__Record *record, bool image)
 {
-    log_folder_write(out, record, image, '/' + 1);
+    log_folder_write(out, at, record, image, '/' + 1);
 }
 
 static void log_part(char out[LOG_KEY_BYTES], const char *folder, uint32_t part)
@@ -66,11 +75,11 @@ static void log_part(char out[LOG_KEY_BYTES], const char *folder, uint32_t part)
 
 // ---- writing
 
-void log_writer_init(struct log_writer *w, struct etcd *etcd,
+void log_writer_init(struct log_writer *w, const struct log_place *place,
                      const struct journal_leader *leader)
 {
     *w = (struct log_writer){
-        .etcd = etcd,
+        .place = *place,
         .leader = *leader,
     };
 }
@@ -118,22 +127,22 @@ static enum sl_err log_judge(const struct log_writer *w,
     leader = log_find(reply, JOURNAL_LEADER);
     if (leader == NULL || leader->created != w->leader.term)
         return sl_fail(err, SL_ESTALE,
-                       "the journal in %s is another coordinator's by now: "
-                       "nothing was written",
-                       etcd_url(w->etcd));
+                       "the %s in %s is another coordinator's by now: nothing "
+                       "was written",
+                       w->place.kind->name, etcd_url(w->place.etcd));
     return sl_fail(err, SL_ECORRUPT,
-                   "the journal in %s: %s is there with another value, which "
-                   "no coordinator of this term wrote",
-                   etcd_url(w->etcd), put->key);
+                   "the %s in %s: %s is there with another value, which no "
+                   "coordinator of this term wrote",
+                   w->place.kind->name, etcd_url(w->place.etcd), put->key);
 }
 
 static enum sl_err log_refuse_full(struct log_writer *w, struct sl_error *err)
 {
     w->full = true;
     return sl_fail(err, SL_EUNAVAIL,
-                   "the journal: no space left in %s: compact and defragment "
-                   "etcd, then disarm its alarm",
-                   etcd_url(w->etcd));
+                   "the %s: no space left in %s: compact and defragment etcd, "
+                   "then disarm its alarm",
+                   w->place.kind->name, etcd_url(w->place.etcd));
 }
 
 // Returns what became of a put that etcd answered with "no space".
@@ -143,12 +152,13 @@ static enum sl_err log_settle_full(struct log_writer *w,
 {
     const struct etcd_op get = {.what = ETCD_GET, .key = put->key};
     struct etcd_reply reply = {0};
-    enum sl_err rc = sl_fail(err, SL_ETIMEDOUT,
-                             "the journal: this coordinator leads no longer");
+    enum sl_err rc =
+        sl_fail(err, SL_ETIMEDOUT, "the %s: this coordinator leads no longer",
+                w->place.kind->name);
     bool there;
 
     while (rc != SL_OK && log_left_ms(w, TRY_MS) > 0) {
-        rc = etcd_get(w->etcd, &get, log_left_ms(w, TRY_MS), &reply, err);
+        rc = etcd_get(w->place.etcd, &get, log_left_ms(w, TRY_MS), &reply, err);
         if (rc != SL_OK)
             poll(NULL, 0, PAUSE_MS);
     }
@@ -180,7 +190,7 @@ static enum sl_err log_try(struct log_writer *w, const struct log_put *put,
         return sl_fail(err, SL_EINVAL, "a record with too many operations");
     for (size_t i = 0; i < put->also_count; i++)
         then[i + 1] = put->also[i];
-    return etcd_txn(w->etcd, &txn, limit_ms, reply, err);
+    return etcd_txn(w->place.etcd, &txn, limit_ms, reply, err);
 }
 
 enum sl_err log_put(struct log_writer *w, const struct log_put *put,
@@ -202,12 +212,13 @@ enum sl_err log_put(struct log_writer *w, const struct log_put *put,
         if (etcd_full(&why))
             return log_settle_full(w, put, err);
         if (!etcd_unknown(rc, &why) && rc != SL_EBUSY)
-            return sl_fail(err, rc, "the journal: %s", why.text);
+            return sl_fail(err, rc, "the %s: %s", w->place.kind->name,
+                           why.text);
         poll(NULL, 0, PAUSE_MS);
     }
     return sl_fail(err, SL_ETIMEDOUT,
-                   "the journal: etcd does not say whether it has a record: %s",
-                   why.text);
+                   "the %s: etcd does not say whether it has a record: %s",
+                   w->place.kind->name, why.text);
 }
 
 enum sl_err log_nonce(Journal__Record *record, struct sl_error *err)
@@ -224,7 +235,7 @@ static enum sl_err log_put_parts(struct log_writer *w,
     char folder[LOG_KEY_BYTES], key[LOG_KEY_BYTES];
     enum sl_err rc = SL_OK;
 
-    log_folder(folder, record, image);
+    log_folder(folder, &w->place, record, image);
     for (uint32_t i = 0; i < record->parts && rc == SL_OK; i++) {
         size_t at = (size_t)i * PART_BYTES;
         struct log_put put = {
@@ -239,8 +250,8 @@ static enum sl_err log_put_parts(struct log_writer *w,
 }
 
 enum sl_err log_put_record(struct log_writer *w, struct log_put *put,
-                           Journal__Record *record, struct sl_slice data,
-                           struct sl_error *err)
+                           Journal__Record *record, bool image,
+                           struct sl_slice data, struct sl_error *err)
 {
     size_t bytes;
     uint8_t *value;
@@ -254,8 +265,7 @@ enum sl_err log_put_record(struct log_writer *w, struct log_put *put,
         record->data.len = data.len;
     } else {
         record->parts = (uint32_t)((data.len + PART_BYTES - 1) / PART_BYTES);
-        rc = log_put_parts(w, record, strcmp(put->key, LOG_BASE) == 0, data,
-                           err);
+        rc = log_put_parts(w, record, image, data, err);
     }
     if (rc != SL_OK)
         return rc;
@@ -272,26 +282,28 @@ enum sl_err log_put_record(struct log_writer *w, struct log_put *put,
 
 // ---- reading
 
-static enum sl_err log_spoilt(struct etcd *etcd, const char *key,
+static enum sl_err log_spoilt(const struct log_place *at, const char *key,
                               const char *what, struct sl_error *err)
 {
-    return sl_fail(err, SL_ECORRUPT, "the journal in %s: %s: %s",
-                   etcd_url(etcd), key, what);
+    return sl_fail(err, SL_ECORRUPT, "the %s in %s: %s: %s", at->kind->name,
+                   etcd_url(at->etcd), key, what);
 }
 
-static enum sl_err log_check(const Journal__Record *r, struct etcd *etcd,
-                             const char *key, struct sl_error *err)
+static enum sl_err log_check(const Journal__Record *r,
+                             const struct log_place *at, const char *key,
+                             struct sl_error *err)
 {
     uint64_t parts = (r->bytes + PART_BYTES - 1) / PART_BYTES;
 
-    if (r->format > FORMAT || r->schema > JOURNAL_SCHEMA)
+    if (r->format > FORMAT || r->schema > (uint32_t)at->kind->schema)
         return sl_fail(err, SL_ENOTSUP,
-                       "%s has schema %u, this program knows %d: it was "
-                       "written by a newer coordinator",
-                       etcd_url(etcd), r->schema, JOURNAL_SCHEMA);
+                       "%s has schema %u of the %s, this program knows %d: it "
+                       "was written by a newer coordinator",
+                       etcd_url(at->etcd), r->schema, at->kind->name,
+                       at->kind->schema);
     if (r->format == 0 || r->bytes > IMAGE_BYTES_MOST ||
         (r->parts == 0 ? r->data.len != r->bytes : r->parts != parts))
-        return log_spoilt(etcd, key, "its lengths do not agree", err);
+        return log_spoilt(at, key, "its lengths do not agree", err);
     return SL_OK;
 }
 
@@ -315,17 +327,17 @@ static enum sl_err log_join(const Journal__Record *r, uint8_t *bytes,
     return reply->count == 0 ? SL_ECORRUPT : SL_OK;
 }
 
-static enum sl_err log_read_parts(struct log_read *out, struct etcd *etcd,
-                                  int64_t revision, bool image,
-                                  struct sl_error *err)
+static enum sl_err log_read_parts(struct log_read *out,
+                                  const struct log_place *at, int64_t revision,
+                                  bool image, struct sl_error *err)
 {
     char folder[LOG_KEY_BYTES], end[LOG_KEY_BYTES], key[LOG_KEY_BYTES];
     struct etcd_reply reply = {0};
     enum sl_err rc = SL_OK;
     uint32_t next = 0;
 
-    log_folder(folder, out->record, image);
-    log_folder_end(end, out->record, image);
+    log_folder(folder, at, out->record, image);
+    log_folder_end(end, at, out->record, image);
     while (next < out->record->parts && rc == SL_OK) {
         const struct etcd_op get = {.what = ETCD_GET,
                                     .key = key,
@@ -334,16 +346,16 @@ static enum sl_err log_read_parts(struct log_read *out, struct etcd *etcd,
                                     .revision = revision};
 
         log_part(key, folder, next);
-        rc = etcd_get(etcd, &get, LOG_READ_MS, &reply, err);
+        rc = etcd_get(at->etcd, &get, LOG_READ_MS, &reply, err);
         if (rc != SL_OK)
             return rc;
         rc = log_join(out->record, out->bytes, folder, &reply, &next);
         etcd_reply_release(&reply);
     }
-    return rc == SL_OK ? rc : log_spoilt(etcd, folder, "a part is gone", err);
+    return rc == SL_OK ? rc : log_spoilt(at, folder, "a part is gone", err);
 }
 
-enum sl_err log_read(struct log_read *out, struct etcd *etcd,
+enum sl_err log_read(struct log_read *out, const struct log_place *at,
                      const struct etcd_row *row, struct sl_error *err)
 {
     static const struct wire_limits limits = {.max_bytes = ETCD_REPLY_BYTES};
@@ -356,12 +368,12 @@ enum sl_err log_read(struct log_read *out, struct etcd *etcd,
         wire_unpack_checked(&message, &out->arena, &journal__record__descriptor,
                             row->value.data, row->value.len, &limits, err);
     if (rc != SL_OK)
-        return log_spoilt(etcd, row->key, "it is no record", err);
+        return log_spoilt(at, row->key, "it is no record", err);
     out->record = (Journal__Record *)message;
-    return log_check(out->record, etcd, row->key, err);
+    return log_check(out->record, at, row->key, err);
 }
 
-enum sl_err log_read_bytes(struct log_read *r, struct etcd *etcd,
+enum sl_err log_read_bytes(struct log_read *r, const struct log_place *at,
                            const struct etcd_row *row, int64_t revision,
                            bool image, struct sl_error *err)
 {
@@ -372,11 +384,11 @@ enum sl_err log_read_bytes(struct log_read *r, struct etcd *etcd,
     if (r->bytes == NULL)
         return sl_no_memory(err);
     if (record->parts > 0)
-        rc = log_read_parts(r, etcd, revision, image, err);
+        rc = log_read_parts(r, at, revision, image, err);
     else if (record->bytes > 0)
         memcpy(r->bytes, record->data.data, record->bytes);
     if (rc == SL_OK && crc32c(0, r->bytes, record->bytes) != record->crc)
-        rc = log_spoilt(etcd, row->key, "its checksum does not hold", err);
+        rc = log_spoilt(at, row->key, "its checksum does not hold", err);
     return rc;
 }
 

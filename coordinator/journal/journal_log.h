@@ -13,12 +13,17 @@
 #include "coordinator/journal/record.pb-c.h"
 
 #define LOG_KEY_BYTES 64
-#define LOG_BASE "base"
 #define LOG_READ_MS 5000 // limit of one read
+
+// Where the records of one kind lie: below the kind's folder.
+struct log_place {
+    struct etcd *etcd;
+    const struct journal_kind *kind;
+};
 
 // The writer of one record or image.
 struct log_writer {
-    struct etcd *etcd;
+    struct log_place place;
     struct journal_leader leader;
     uint64_t until_ms; // when its put gives up, by the monotonic clock
     bool full;         // out: it failed because etcd has no space left
@@ -26,7 +31,7 @@ struct log_writer {
 
 // Begins a writer. Each of its puts gives up after 10 s, or when its leadership
 // ends.
-void log_writer_init(struct log_writer *w, struct etcd *etcd,
+void log_writer_init(struct log_writer *w, const struct log_place *place,
                      const struct journal_leader *leader);
 
 // A value to be put, and further operations of its transaction.
@@ -49,18 +54,21 @@ enum sl_err log_nonce(Journal__Record *record, struct sl_error *err);
 
 // Puts `record` as log_put does, with the bytes `data`: in parts before the
 // record itself if one value cannot hold them. Sets parts, bytes, crc and data
-// of *record, and the value of *put.
+// of *record, and the value of *put. `image`: it is an image of all rows.
 enum sl_err log_put_record(struct log_writer *w, struct log_put *put,
-                           Journal__Record *record, struct sl_slice data,
-                           struct sl_error *err);
+                           Journal__Record *record, bool image,
+                           struct sl_slice data, struct sl_error *err);
 
-// Write the names of keys: of a record; of the folder of its parts, with "/" at
-// the end; of the end of that folder.
-void log_key(char out[LOG_KEY_BYTES], uint64_t sequence);
-void log_folder(char out[LOG_KEY_BYTES], const Journal__Record *record,
-                bool image);
-void log_folder_end(char out[LOG_KEY_BYTES], const Journal__Record *record,
-                    bool image);
+// Write the names of keys: of `name` below the kind's folder; of a record; of
+// the folder of its parts, with "/" at the end; of the end of that folder.
+void log_name(char out[LOG_KEY_BYTES], const struct log_place *at,
+              const char *name);
+void log_key(char out[LOG_KEY_BYTES], const struct log_place *at,
+             uint64_t sequence);
+void log_folder(char out[LOG_KEY_BYTES], const struct log_place *at,
+                const Journal__Record *record, bool image);
+void log_folder_end(char out[LOG_KEY_BYTES], const struct log_place *at,
+                    const Journal__Record *record, bool image);
 
 // A record that was read.
 struct log_read {
@@ -71,12 +79,12 @@ struct log_read {
 
 // Reads the value of `row` as a record into *out, without its bytes.
 // SL_ENOTSUP: a newer coordinator wrote it. `out` is released in any case.
-enum sl_err log_read(struct log_read *out, struct etcd *etcd,
+enum sl_err log_read(struct log_read *out, const struct log_place *at,
                      const struct etcd_row *row, struct sl_error *err);
 
 // Reads the bytes of a record, or of an image, and its parts as they were at
 // `revision`. SL_ERANGE: etcd_compacted, so all is to be read anew.
-enum sl_err log_read_bytes(struct log_read *r, struct etcd *etcd,
+enum sl_err log_read_bytes(struct log_read *r, const struct log_place *at,
                            const struct etcd_row *row, int64_t revision,
                            bool image, struct sl_error *err);
 void log_read_release(struct log_read *r);

@@ -42,6 +42,10 @@ struct journal_kind {
     int schema;       // the newest known schema
     // Upgrades the tables from `version` to `schema`, in a transaction.
     enum sl_err (*make)(struct journal *j, int version, struct sl_error *err);
+    // What follows is for rows in etcd (journal_etcd.h).
+    const char *folder;   // of their keys: "", or a name with "/" at the end
+    const char *numbered; // table whose numbers (AUTOINCREMENT) are given once
+    bool lean; // records leave out values of before, which may be large
 };
 
 // The other place that a journal in memory is kept in (journal_etcd.c).
@@ -114,7 +118,9 @@ enum sl_err journal_open_kind(struct journal **out, const char *path,
                               struct sl_error *err);
 
 // Makes a journal in memory without tables, for a keeper. SL_ENOMEM, SL_EIO.
-enum sl_err journal_open_blank(struct journal **out, struct sl_error *err);
+enum sl_err journal_open_blank(struct journal **out,
+                               const struct journal_kind *kind,
+                               struct sl_error *err);
 
 // Closes the connection of a journal and gives it another one (NULL: none).
 void journal_swap(struct journal *j, sqlite3 *db);

@@ -467,17 +467,19 @@ static enum sl_err make_tables(struct journal *j, int version,
     return rc == SL_OK ? journal_exec(j, more, err) : rc;
 }
 
-static const struct journal_kind journal_kind = {
+const struct journal_kind journal_kind_own = {
     .name = "journal",
     .ends = "the coordinator cannot go on",
     .schema = JOURNAL_SCHEMA,
     .make = make_tables,
+    .folder = "",
+    .numbered = "jobs",
 };
 
 enum sl_err journal_open(struct journal **out, const char *path,
                          struct sl_error *err)
 {
-    return journal_open_kind(out, path, &journal_kind, err);
+    return journal_open_kind(out, path, &journal_kind_own, err);
 }
 
 // Makes the files readable by their owner alone: they hold the cluster's keys
@@ -544,10 +546,12 @@ enum sl_err journal_open_kind(struct journal **out, const char *path,
     return journal_open_end(out, j, rc);
 }
 
-enum sl_err journal_open_blank(struct journal **out, struct sl_error *err)
+enum sl_err journal_open_blank(struct journal **out,
+                               const struct journal_kind *kind,
+                               struct sl_error *err)
 {
     struct journal *j;
-    enum sl_err rc = journal_open_db(&j, ":memory:", &journal_kind, err);
+    enum sl_err rc = journal_open_db(&j, ":memory:", kind, err);
 
     return journal_open_end(out, j, rc);
 }

@@ -165,7 +165,7 @@ static enum sl_err open_journal(struct server *s, struct sl_error *err)
     enum sl_err rc;
 
     if (s->lead != NULL)
-        return lead_journal_again(s->lead, &s->journal, err);
+        return lead_journal_of(s->lead, &journal_kind_own, &s->journal, err);
     path = fs_join(daemon_state_dir(s->daemon), "journal.sqlite");
     rc = path == NULL ? sl_fail(err, SL_ENOMEM, "paths")
                       : journal_open(&s->journal, path, err);
@@ -377,7 +377,7 @@ static void begin_take_over(struct server *s, struct journal *journal)
 void begin_on_lead(void *arg)
 {
     struct server *s = arg;
-    struct journal *journal = lead_take(s->lead);
+    struct journal *events, *journal = lead_take(s->lead, &events);
     char now[SL_ERROR_TEXT];
 
     if (s->journal != NULL || s->waits_for != SERVER_WAITS_LEADER)
@@ -387,8 +387,10 @@ void begin_on_lead(void *arg)
         note_leader(s);
         begin_announce_wait(s);
     }
-    if (journal != NULL)
+    if (journal != NULL) {
+        feed_keep(s->feed, &s->feed_home, events);
         begin_take_over(s, journal);
+    }
 }
 
 static bool begin_has_space(const struct server *s)

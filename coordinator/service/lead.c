@@ -36,14 +36,14 @@ struct lead {
     struct {
         pthread_mutex_t lock;
         pthread_cond_t changed;
-        bool ending;           // lead_stop was called
-        bool moved;            // the key has changed, or a watch ended
-        bool grown;            // the log has more records
-        int64_t lease;         // 0: none
-        int64_t term;          // create revision of the own key; 0: not chosen
-        struct tenure tenure;  // of `lease`
-        struct journal *chose; // for lead_take
-        char who[LEAD_WHO];    // what lead_waits says
+        bool ending;          // lead_stop was called
+        bool moved;           // the key has changed, or a watch ended
+        bool grown;           // the log has more records
+        int64_t lease;        // 0: none
+        int64_t term;         // create revision of the own key; 0: not chosen
+        struct tenure tenure; // of `lease`
+        struct journal *chose, *beside; // for lead_take
+        char who[LEAD_WHO];             // what lead_waits says
         bool posted;
         struct loop_task task;
     } shared;
@@ -311,7 +311,7 @@ static enum sl_err lead_follow_on(struct lead *l, struct sl_error *err)
     enum sl_err rc;
 
     if (l->journal == NULL)
-        return journal_follow(&l->journal, l->o.etcd, err);
+        return journal_follow(&l->journal, l->o.etcd, &journal_kind_own, err);
     rc = journal_follow_on(l->journal, err);
     if (rc != SL_OK && journal_failed(l->journal)) {
         journal_close(l->journal);
@@ -418,9 +418,11 @@ static enum sl_err lead_campaign(struct lead *l, bool *chosen,
 static enum sl_err lead_journal(struct lead *l, struct journal *j,
                                 struct sl_error *err)
 {
-    const struct journal_leader leader = {
-        .term = l->shared.term, .left_ms = lead_left_ms, .arg = l};
+    struct journal_leader leader = {.left_ms = lead_left_ms, .arg = l};
 
+    lead_lock(l);
+    leader.term = l->shared.term;
+    lead_unlock(l);
     return journal_lead(j, &leader, err);
 }
 
@@ -447,6 +449,7 @@ bool lead_stands_by(void *lead, struct sl_error *err)
 static void lead_take_over(struct lead *l)
 {
     struct sl_error err = SL_ERROR_INIT;
+    struct journal *beside = NULL;
     uint64_t from_ms = sl_real_ms();
 
     LOG(INFO, "chosen to lead", "etcd=%s revision=%lld", etcd_url(l->o.etcd),
@@ -456,10 +459,15 @@ static void lead_take_over(struct lead *l)
     l->on_log = NULL;
     if (lead_journal(l, l->journal, &err) != SL_OK && !lead_is_ending(l))
         lead_fail(l, err.text);
+    if (l->o.beside != NULL &&
+        lead_journal_of(l, l->o.beside, &beside, &err) != SL_OK)
+        LOG(WARN, "what is kept beside the journal is not read", "why=%s",
+            err.text);
     LOG(INFO, "the journal is read", "ms=%llu",
         (unsigned long long)(sl_real_ms() - from_ms));
     lead_lock(l);
     l->shared.chose = l->journal;
+    l->shared.beside = beside;
     l->journal = NULL;
     lead_post(l);
     lead_unlock(l);
@@ -606,22 +614,23 @@ enum sl_err lead_start(struct lead *l, struct sl_error *err)
     return SL_OK;
 }
 
-struct journal *lead_take(struct lead *l)
+struct journal *lead_take(struct lead *l, struct journal **beside)
 {
     struct journal *j;
 
     lead_lock(l);
     j = l->shared.chose;
-    l->shared.chose = NULL;
+    *beside = l->shared.beside;
+    l->shared.chose = l->shared.beside = NULL;
     lead_unlock(l);
     return j;
 }
 
-enum sl_err lead_journal_again(struct lead *l, struct journal **out,
-                               struct sl_error *err)
+enum sl_err lead_journal_of(struct lead *l, const struct journal_kind *kind,
+                            struct journal **out, struct sl_error *err)
 {
     struct journal *j = NULL;
-    enum sl_err rc = journal_follow(&j, l->o.etcd, err);
+    enum sl_err rc = journal_follow(&j, l->o.etcd, kind, err);
 
     if (rc == SL_OK)
         rc = lead_journal(l, j, err);
@@ -660,6 +669,7 @@ void lead_free(struct lead *l)
         return;
     journal_close(l->journal);
     journal_close(l->shared.chose);
+    journal_close(l->shared.beside);
     pthread_cond_destroy(&l->shared.changed);
     pthread_mutex_destroy(&l->shared.lock);
     sl_free((char *)l->o.name);

@@ -17,7 +17,8 @@
 //
 // The value of the key is for people and for standbys: ADDRESS NAME LEASE.
 //
-// Threads  lead_check, lead_stands_by: any. The others: the loop's. Two threads
+// Threads  lead_check, lead_stands_by, lead_journal_of: any. The others: the
+// loop's. Two threads
 //          of its own wait for etcd.
 // Memory   strings of the options are copied; etcd and clock are borrowed until
 //          lead_free. No pointer is NULL but where it is said.
@@ -41,6 +42,7 @@ struct lead_options {
     unsigned ttl_s;               // length of the lease
     const struct sl_clock *clock; // sl_clock_boot
     struct loop *loop;
+    const struct journal_kind *beside; // rows read with the journal, or NULL
     // Called on the loop when lead_waits says another thing, or lead_take gives
     // the journal.
     void (*changed)(void *arg);
@@ -55,14 +57,16 @@ enum sl_err lead_new(struct lead **out, const struct lead_options *options,
 enum sl_err lead_start(struct lead *l, struct sl_error *err);
 
 // Returns the journal of a coordinator that was chosen, once: it is the
-// caller's. NULL: not chosen, or taken already.
-struct journal *lead_take(struct lead *l);
+// caller's. NULL: not chosen, or taken already. Sets *beside to that of
+// lead_options.beside, the caller's; NULL: it could not be read, and the log
+// says why.
+struct journal *lead_take(struct lead *l, struct journal **beside);
 
-// Reads the journal anew, as the coordinator that leads, after one that was
-// taken has failed for want of space and was closed. Waits for etcd. Errors of
-// journal_lead.
-enum sl_err lead_journal_again(struct lead *l, struct journal **out,
-                               struct sl_error *err);
+// Reads the journal of a kind, as the coordinator that leads: one that it has
+// not followed, or anew after one that was taken has failed for want of space
+// and was closed. Waits for etcd, so on any thread. Errors of journal_lead.
+enum sl_err lead_journal_of(struct lead *l, const struct journal_kind *kind,
+                            struct journal **out, struct sl_error *err);
 
 // Writes what a standby answers to every call (RPC_STANDBY) to `out`.
 void lead_waits(struct lead *l, char *out, size_t size);

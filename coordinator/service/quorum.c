@@ -28,6 +28,7 @@ struct quorum_member {
     struct etcd *etcd;
     char address[300];
     char trouble[TROUBLE]; // under the lock; "": nothing is amiss
+    uint64_t used;         // likewise: of its database, when it last answered
 };
 
 struct quorum {
@@ -137,6 +138,8 @@ static void quorum_ask(struct quorum *q, struct quorum_member *m)
                  err.text);
     pthread_mutex_lock(&q->lock);
     memcpy(m->trouble, text, sizeof(text));
+    if (rc == SL_OK)
+        m->used = said.used;
     pthread_mutex_unlock(&q->lock);
 }
 
@@ -246,6 +249,25 @@ bool quorum_trouble(struct quorum *q, size_t i, char *out, size_t size)
     }
     pthread_mutex_unlock(&q->lock);
     return found;
+}
+
+bool quorum_crowded(struct quorum *q, struct sl_error *err)
+{
+    const struct quorum_member *m = NULL;
+    char used[BYTES_TEXT];
+
+    pthread_mutex_lock(&q->lock);
+    for (size_t i = 0; i < q->count && m == NULL; i++)
+        if (q->member[i].used > CROWDED_BYTES)
+            m = &q->member[i];
+    if (m != NULL)
+        sl_fail(err, SL_EBUSY,
+                "the database of etcd's member %s uses %s, with values of "
+                "before: compact it more often (docs/operations.md, The "
+                "journal in etcd)",
+                m->address, bytes_text(used, m->used));
+    pthread_mutex_unlock(&q->lock);
+    return m != NULL;
 }
 
 void quorum_free(struct quorum *q)

@@ -23,6 +23,10 @@ enum sl_err quorum_new(struct quorum **out, struct rpc_io *io, const char *url,
 // Returns false if there are only `i` of them. `q` NULL: none are.
 bool quorum_trouble(struct quorum *q, size_t i, char *out, size_t size);
 
+// Returns true if a member's database is so full that what can wait, such as
+// new tasks, has to, so that jobs go on; *err says why.
+bool quorum_crowded(struct quorum *q, struct sl_error *err);
+
 // Stops asking and frees `q`. NULL is allowed.
 void quorum_free(struct quorum *q);
 

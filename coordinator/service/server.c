@@ -20,6 +20,7 @@
 #include "coordinator/service/quorum.h"
 #include "coordinator/service/measure.h"
 #include "coordinator/service/job_watch.h"
+#include "coordinator/tasks/task_store.h"
 #include "proto/access.h"
 
 #define SETTLE_MS 1000
@@ -66,9 +67,9 @@ const struct conf_key server_keys[] = {
     {.name = "migrate",
      .kind = CONF_CHOICE,
      .choices = "to-etcd|from-etcd",
-     .help = "Copy STATE/journal.sqlite to --journal, where there is none yet, "
-             "or back; check that both have the same rows, and exit. No "
-             "coordinator may run."},
+     .help = "Copy STATE/journal.sqlite, tasks.sqlite and events.sqlite to "
+             "--journal, where there are none yet, or back; check that both "
+             "have the same rows, and exit. No coordinator may run."},
     {.name = "heartbeat-ms",
      .kind = CONF_INT,
      .value = "500",
@@ -212,8 +213,9 @@ static void on_refused(void *arg, const struct audit_line *line)
 
 static enum sl_err make_feed(struct server *s, struct sl_error *err)
 {
-    const struct feed_options options = {.clock = s->options.clock,
-                                         .folder = s->options.state_dir};
+    const struct feed_options options = {
+        .clock = s->options.clock,
+        .folder = s->lead == NULL ? s->options.state_dir : NULL};
     enum sl_err rc = feed_new(&s->feed, &options, err);
 
     s->options.feed = s->feed;
@@ -352,28 +354,67 @@ static enum sl_err server_resign(struct server *s, const struct conf *conf,
     return rc;
 }
 
-// Copies the journal while the state folder's lock and the leader's key say
-// that no coordinator uses it.
+#define JOURNAL_FILE "journal.sqlite" // in the state folder
+
+// Copies rows of one kind; with `look`, only sees that there are none yet.
+static enum sl_err server_copy(struct server *s, bool in, bool look,
+                               const char *name,
+                               const struct journal_kind *kind,
+                               struct sl_error *err)
+{
+    char *file = fs_join(daemon_state_dir(s->daemon), name);
+    enum sl_err rc =
+        file == NULL ? sl_no_memory(err)
+        : look       ? journal_copy_free(s->etcd, in ? NULL : file, kind, err)
+        : in         ? journal_copy_in(s->etcd, file, kind, err)
+                     : journal_copy_out(s->etcd, file, kind, err);
+
+    if (rc == SL_OK && !look)
+        LOG(INFO, "rows were copied; the source stays as it was",
+            "from=%s to=%s", in ? file : etcd_url(s->etcd),
+            in ? etcd_url(s->etcd) : file);
+    sl_free(file);
+    return rc;
+}
+
+// Does so with all kinds. SL_ENOENT: there is none.
+static enum sl_err server_copy_all(struct server *s, bool in, bool look,
+                                   struct sl_error *err)
+{
+    static const struct {
+        const char *file;
+        const struct journal_kind *kind;
+    } kinds[] = {{FEED_FILE, &feed_store_kind},
+                 {TASKS_FILE, &task_store_kind},
+                 {JOURNAL_FILE, &journal_kind_own}};
+    enum sl_err rc = SL_ENOENT;
+    bool any = false;
+
+    for (size_t i = 0; i < SL_COUNT(kinds) && (rc == SL_OK || rc == SL_ENOENT);
+         i++) {
+        rc = server_copy(s, in, look, kinds[i].file, kinds[i].kind, err);
+        any = any || rc == SL_OK;
+    }
+    return rc == SL_ENOENT && any ? SL_OK : rc;
+}
+
+// Copies what lies in the state folder to etcd, or back, while the folder's
+// lock and the leader's key say that no coordinator uses it.
 static enum sl_err server_migrate(struct server *s, const struct conf *conf,
                                   struct sl_error *err)
 {
     bool in = strcmp(conf_str(conf, "migrate"), "to-etcd") == 0;
-    char *file = fs_join(daemon_state_dir(s->daemon), "journal.sqlite");
-    enum sl_err rc = file == NULL ? sl_no_memory(err) : SL_OK;
+    enum sl_err rc = SL_OK;
 
-    if (rc == SL_OK && conf_str(conf, "journal") == NULL)
+    if (conf_str(conf, "journal") == NULL)
         rc = sl_fail(err, SL_EINVAL, "--migrate needs --journal etcd://...");
     if (rc == SL_OK)
         rc = server_make_etcd(s, conf, err);
+    if (rc == SL_OK) // all or none
+        rc = server_copy_all(s, in, true, err);
     if (rc == SL_OK)
-        rc = in ? journal_copy_in(s->etcd, file, err)
-                : journal_copy_out(s->etcd, file, err);
-    if (rc == SL_OK)
-        LOG(INFO, "the journal was copied; the source stays as it was",
-            "from=%s to=%s", in ? file : etcd_url(s->etcd),
-            in ? etcd_url(s->etcd) : file);
+        rc = server_copy_all(s, in, false, err);
     server_free_etcd(s);
-    sl_free(file);
     memset(s, 0, sizeof(*s));
     return rc;
 }
@@ -392,6 +433,7 @@ static enum sl_err server_make_lead(struct server *s, const struct conf *conf,
         .ttl_s = (unsigned)(conf_int(conf, "etcd-ttl") / 1000),
         .clock = sl_clock_boot(),
         .loop = s->loop,
+        .beside = &feed_store_kind,
         .changed = begin_on_lead,
         .arg = s,
     };
@@ -424,19 +466,60 @@ static enum sl_err make_lead(struct server *s, const struct conf *conf,
     return rc == SL_OK ? server_make_lead(s, conf, err) : rc;
 }
 
+// ---- where tasks and events are kept, with --journal
+
+// The journal of the jobs has 1 GiB in etcd, and the default quota is 2 GiB:
+// these are three times in it while an image is written.
+#define TASKS_ETCD_BYTES (UINT64_C(128) << 20)
+
+static bool home_away(void *arg, struct sl_error *err)
+{
+    return lead_stands_by(((struct server *)arg)->lead, err);
+}
+
+static enum sl_err home_open(void *arg, struct journal **out,
+                             struct sl_error *err)
+{
+    return lead_journal_of(((struct server *)arg)->lead, &task_store_kind, out,
+                           err);
+}
+
+static enum sl_err home_open_feed(void *arg, struct journal **out,
+                                  struct sl_error *err)
+{
+    return lead_journal_of(((struct server *)arg)->lead, &feed_store_kind, out,
+                           err);
+}
+
+static bool home_crowded(void *arg, struct sl_error *err)
+{
+    return quorum_crowded(((struct server *)arg)->quorum, err);
+}
+
+static void home_check(void *arg)
+{
+    lead_check(((struct server *)arg)->lead);
+}
+
 static enum sl_err make_tasks(struct server *s, struct sl_error *err)
 {
+    const struct tasks_home home = {.bytes_most = TASKS_ETCD_BYTES,
+                                    .away = home_away,
+                                    .open = home_open,
+                                    .crowded = home_crowded,
+                                    .check = home_check,
+                                    .arg = s};
     struct tasks_options options = {
         .clock = s->options.clock,
         .folder = s->options.state_dir,
         .lease_ms = s->options.lease_ms,
-        .away = s->lead == NULL ? NULL : lead_stands_by,
-        .away_arg = s->lead,
+        .home = s->lead == NULL ? NULL : &home,
         .changed = notes_take,
         .arg = &s->notes,
     };
 
     s->notes = (struct notes){s->loop, s->api};
+    s->feed_home = (struct feed_home){home_open_feed, s};
     return tasks_new(&s->tasks, &options, err);
 }
 

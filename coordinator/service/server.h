@@ -22,6 +22,7 @@
 #include "coordinator/service/trace.h"
 #include "coordinator/core/coord.h"
 #include "coordinator/feed/feed.h"
+#include "coordinator/feed/feed_store.h"
 #include "coordinator/journal/journal.h"
 #include "coordinator/tasks/tasks.h"
 #include "proto/introspect.h"
@@ -65,7 +66,8 @@ struct server {
     struct etcd *etcd;
     struct quorum *quorum; // what its members say of themselves
     struct lead *lead;
-    struct fs *store_fs; // never freed
+    struct feed_home feed_home; // where the feed is kept, with a lead
+    struct fs *store_fs;        // never freed
     struct coord_options options;
     struct quota *quotas; // owned
     // What the server waits for, and why: "" while it serves. Only begin.c

@@ -14,10 +14,12 @@ void book_init(struct book *b)
     list_init(&b->queues);
     list_init(&b->busy);
     list_init(&b->workers);
+    b->bytes_most = BOOK_ALL_BYTES;
 }
 
 void book_release(struct book *b)
 {
+    uint64_t most = b->bytes_most;
     struct list_node *n;
 
     while ((n = list_first(&b->queues)) != NULL)
@@ -27,6 +29,7 @@ void book_release(struct book *b)
     map_release(&b->tasks);
     map_release(&b->processes);
     book_init(b);
+    b->bytes_most = most;
 }
 
 struct book_queue *book_queue_find(struct book *b, const char *tenant,
@@ -265,7 +268,7 @@ static enum sl_err room_of_tenant(const struct book *b,
                        "results",
                        t->name, t->tasks);
     if (t->bytes > 0 &&
-        !leaves(t, t->bytes + bytes, b->bytes + bytes, BOOK_ALL_BYTES))
+        !leaves(t, t->bytes + bytes, b->bytes + bytes, b->bytes_most))
         return sl_fail(err, SL_EBUSY,
                        "the queues of tenant %s keep %" PRIu64 " bytes, and "
                        "more would leave fewer to all others: fetch results",
@@ -281,11 +284,11 @@ static enum sl_err room_in_all(const struct book *b, size_t bytes,
                        "all queues together keep %zu tasks, and may keep no "
                        "more",
                        b->tasks.len);
-    if (b->bytes + bytes > BOOK_ALL_BYTES && b->bytes > 0)
+    if (b->bytes + bytes > b->bytes_most && b->bytes > 0)
         return sl_fail(err, SL_EBUSY,
                        "all queues together keep %" PRIu64 " bytes, and may "
-                       "keep %llu",
-                       b->bytes, BOOK_ALL_BYTES);
+                       "keep %" PRIu64,
+                       b->bytes, b->bytes_most);
     return SL_OK;
 }
 
@@ -429,8 +432,8 @@ static bool book_queue_is_full(const struct book *b, const struct book_queue *q)
 {
     const struct book_tenant *t = q->tenant;
 
-    return q->bytes >= 2 * BOOK_BYTES || b->bytes >= 2 * BOOK_ALL_BYTES ||
-           (t->name[0] != '\0' && t->bytes >= BOOK_ALL_BYTES);
+    return q->bytes >= 2 * BOOK_BYTES || b->bytes >= 2 * b->bytes_most ||
+           (t->name[0] != '\0' && t->bytes >= b->bytes_most);
 }
 
 static bool serves(const struct book_offer *o, const struct book_queue *q)

@@ -38,7 +38,7 @@
 #define BOOK_LIMIT 10000            // tasks of a queue that names no limit
 #define BOOK_BYTES (256ull << 20)   // payloads and results of a queue
 #define BOOK_ALL_TASKS 1000000      // of all queues
-#define BOOK_ALL_BYTES (1ull << 30) // likewise
+#define BOOK_ALL_BYTES (1ull << 30) // likewise, unless bytes_most is set
 #define BOOK_QUEUES 1000
 #define BOOK_KINDS 1000   // names of handlers in a queue
 #define BOOK_CLIENTS 1000 // of a queue; the oldest without a task goes
@@ -114,6 +114,7 @@ struct book {
     struct map tasks, processes; // id -> book_task; process -> book_worker
     // highest numbers drawn; pending tasks and bytes of all queues
     uint64_t last_id, last_ended, pending, bytes;
+    uint64_t bytes_most; // of all queues: BOOK_ALL_BYTES, or its owner's limit
 };
 
 // Sets *b to an empty book; book_release frees all queues, tasks and workers,

@@ -40,25 +40,37 @@ static enum sl_err store_make_tables(struct journal *j, int version,
     return version < 1 ? journal_exec(j, tables, err) : SL_OK;
 }
 
+// The number of a queue, which tells a client that its own was deleted, is not
+// given again; that of a client only orders them.
+const struct journal_kind task_store_kind = {
+    .name = "tasks",
+    .ends = "it is opened again, and calls fail until that succeeds",
+    .schema = 1,
+    .make = store_make_tables,
+    .folder = "tasks/",
+    .numbered = "queues",
+    .lean = true,
+};
+
 enum sl_err store_open(struct task_store **out, const char *path,
                        struct sl_error *err)
 {
-    static const struct journal_kind kind = {
-        .name = "tasks",
-        .ends = "it is opened again, and calls fail until that succeeds",
-        .schema = 1,
-        .make = store_make_tables,
-    };
-    struct task_store *s = sl_calloc(1, sizeof(*s));
-    enum sl_err rc;
+    struct journal *db;
+    enum sl_err rc = journal_open_kind(&db, path, &task_store_kind, err);
 
-    if (s == NULL)
-        return sl_fail(err, SL_ENOMEM, "%s", path);
-    rc = journal_open_kind(&s->db, path, &kind, err);
-    if (rc != SL_OK) {
-        sl_free(s);
-        return rc;
+    return rc == SL_OK ? store_of_rows(out, db, err) : rc;
+}
+
+enum sl_err store_of_rows(struct task_store **out, struct journal *db,
+                          struct sl_error *err)
+{
+    struct task_store *s = sl_calloc(1, sizeof(*s));
+
+    if (s == NULL) {
+        journal_close(db);
+        return sl_fail(err, SL_ENOMEM, "no memory for tasks");
     }
+    s->db = db;
     *out = s;
     return SL_OK;
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// coordinator/tasks/task_store.h -- the file of the tasks: every answered call
-// is in it after a crash.
+// coordinator/tasks/task_store.h -- the rows of the tasks: every answered call
+// is in them after a crash.
 //
 // SQLite as the journal uses it (WAL, synchronous=FULL), in a file of its own,
-// so that tasks neither wait for the journal nor end the coordinator. Many
+// or in memory and in etcd below "tasks/", for coordinators that stand by for
+// each other (journal_etcd.h). So tasks neither wait for the journal nor end
+// the coordinator. Many
 // calls are one transaction: store_begin, the writes, store_commit, and only
 // then the answers. Leases are not in it: a worker says what it holds.
 //
@@ -20,12 +22,20 @@
 #include "common/base/status.h"
 #include "coordinator/tasks/book.h"
 
+struct journal;
+struct journal_kind;
 struct task_store;
+
+extern const struct journal_kind task_store_kind;
 
 // Opens the file at `path`, made if it is missing. SL_ENOTSUP: written by a
 // newer version; SL_ENOMEM.
 enum sl_err store_open(struct task_store **out, const char *path,
                        struct sl_error *err);
+// Makes the store of the rows that `db` holds, of task_store_kind, and takes it
+// over, also when it fails: SL_ENOMEM.
+enum sl_err store_of_rows(struct task_store **out, struct journal *db,
+                     struct sl_error *err);
 // Drops what was not committed, and frees s. NULL is allowed.
 void store_close(struct task_store *s);
 

@@ -18,9 +18,8 @@ struct tasks {
     const struct sl_clock *clock;
     void (*changed)(void *arg, const struct tasks_change *change);
     void *arg;
-    bool (*away)(void *arg, struct sl_error *err);
-    void *away_arg;
     char *path; // owned
+    struct tasks_home home;
     pthread_t thread;
     bool started;
 
@@ -101,8 +100,29 @@ static void tasks_log_change(struct tasks *t, const struct sl_error *err)
     if (err != NULL && !t->told)
         LOG(ERROR, "tasks cannot be kept", "why=%s", err->text);
     else if (err == NULL && t->told)
-        LOG(INFO, "tasks are kept again", "file=%s", t->path);
+        LOG(INFO, "tasks are kept again", "where=%s",
+            t->desk.home == NULL ? t->path : "etcd");
     t->told = err != NULL;
+}
+
+// Returns what callers are told of a failure: they repeat their calls while
+// etcd is away, and while a write of unknown outcome is settled (H2).
+static enum sl_err tasks_told(const struct desk *d, enum sl_err rc)
+{
+    return rc == SL_OK || d->home == NULL || rc == SL_ENOTSUP ? rc
+                                                              : SL_EUNAVAIL;
+}
+
+static enum sl_err tasks_open_rows(struct tasks *t)
+{
+    struct desk *d = &t->desk;
+    struct journal *rows;
+    enum sl_err rc;
+
+    if (d->home == NULL)
+        return store_open(&d->store, t->path, &d->why);
+    rc = d->home->open(d->home->arg, &rows, &d->why);
+    return rc == SL_OK ? store_of_rows(&d->store, rows, &d->why) : rc;
 }
 
 static enum sl_err tasks_open_store(struct tasks *t)
@@ -116,14 +136,14 @@ static enum sl_err tasks_open_store(struct tasks *t)
         return d->failed;
     d->failed = SL_OK;
     d->why = (struct sl_error)SL_ERROR_INIT;
-    rc = store_open(&d->store, t->path, &d->why);
+    rc = tasks_open_rows(t);
     if (rc == SL_OK)
         rc = store_load(d->store, &d->book, &d->why);
     if (rc != SL_OK) {
         put_away(t);
-        d->failed = rc;
+        d->failed = tasks_told(d, rc);
         tasks_log_change(t, &d->why);
-        return rc;
+        return d->failed;
     }
     tasks_log_change(t, NULL);
     return SL_OK;
@@ -192,11 +212,14 @@ static void tasks_run_round(struct tasks *t, struct list *calls)
         rc = store_commit(d->store, &d->book, &d->why);
         d->failed = rc;
     }
+    if (d->home != NULL)
+        d->home->check(d->home->arg); // H4
     if (d->failed == SL_OK) {
         answer_each(t, &done);
         return;
     }
     // The book in memory is ahead of the file.
+    d->failed = tasks_told(d, d->failed);
     tasks_log_change(t, &d->why);
     tasks_fail_visits(&done, d->failed, &d->why);
     tasks_fail_visits(&t->waiting, d->failed, &d->why);
@@ -266,6 +289,7 @@ static void tasks_start_visit(struct rpc_call *call, struct tasks *t,
                               const struct visit_method *method)
 {
     struct visit *v = rpc_call_scratch(call, sizeof(*v));
+    const struct tasks_home *home = t->desk.home;
     struct sl_error err = SL_ERROR_INIT;
     struct rpc_peer peer;
     enum sl_err rc;
@@ -278,7 +302,7 @@ static void tasks_start_visit(struct rpc_call *call, struct tasks *t,
     v->method = method;
     rpc_call_peer(call, &peer);
     rc = access_who(&v->who, &peer, &err);
-    if (rc == SL_OK && t->away != NULL && t->away(t->away_arg, &err))
+    if (rc == SL_OK && home != NULL && home->away(home->arg, &err))
         rc = SL_EUNAVAIL;
     if (rc != SL_OK) {
         rpc_answer(call, rc, &err, NULL);
@@ -334,10 +358,13 @@ enum sl_err tasks_new(struct tasks **out, const struct tasks_options *options,
     t->clock = options->clock;
     t->changed = options->changed;
     t->arg = options->arg;
-    t->away = options->away;
-    t->away_arg = options->away_arg;
     t->desk.lease_ms = options->lease_ms;
     book_init(&t->desk.book);
+    if (options->home != NULL) {
+        t->home = *options->home;
+        t->desk.home = &t->home;
+        t->desk.book.bytes_most = t->home.bytes_most;
+    }
     list_init(&t->waiting);
     list_init(&t->shared.calls);
     pthread_mutex_init(&t->shared.lock, NULL);

@@ -10,6 +10,8 @@
 // coordinator goes on.
 //
 // The file is made with the first call: a coordinator without tasks has none.
+// For coordinators that stand by for each other the rows are in etcd instead,
+// and the one that leads reads them with the first call (tasks_home).
 //
 // Threads  handlers: I/O threads; the rest: the loop.
 // Memory   what the options name is borrowed until tasks_free; a change, until
@@ -25,6 +27,7 @@
 
 #define TASKS_FILE "tasks.sqlite"
 
+struct journal;
 struct tasks;
 
 // The news that a queue was made or deleted, or that this was refused.
@@ -36,15 +39,27 @@ struct tasks_change {
     const struct sl_error *why; // error of a failure; else not read
 };
 
+// Where the tasks are kept by a coordinator that others stand by for.
+struct tasks_home {
+    uint64_t bytes_most; // payloads and results that the queues may keep in all
+    // Returns true if this coordinator only stands by, and sets *err to what
+    // its callers are told then; on I/O threads.
+    bool (*away)(void *arg, struct sl_error *err);
+    // The others run on the thread of tasks. Reads the rows of task_store_kind
+    // as the coordinator that leads; the journal is the caller's. Waits.
+    enum sl_err (*open)(void *arg, struct journal **out, struct sl_error *err);
+    // Returns true if new tasks have to wait for space, and says why.
+    bool (*crowded)(void *arg, struct sl_error *err);
+    // Ends the process if it leads no longer (H4): before answers.
+    void (*check)(void *arg);
+    void *arg;
+};
+
 struct tasks_options {
     const struct sl_clock *clock;
-    const char *folder; // folder of the file
-    uint32_t lease_ms;  // how long a worker may be silent
-
-    // Returns true if this coordinator only stands by, and sets *err to what
-    // its callers are told then; on I/O threads. NULL: it never does.
-    bool (*away)(void *arg, struct sl_error *err);
-    void *away_arg;
+    const char *folder;            // folder of the file
+    uint32_t lease_ms;             // how long a worker may be silent
+    const struct tasks_home *home; // copied; NULL: the file is all there is
 
     // Called on the thread of tasks when a change is durable; NULL: no
     // receiver.

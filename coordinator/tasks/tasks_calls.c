@@ -171,6 +171,15 @@ static enum sl_err tasks_schedule_one(struct desk *d, struct visit *v,
     return rc == SL_OK ? rc : desk_failed(d, rc, &v->err);
 }
 
+static enum sl_err tasks_room(const struct desk *d, const struct book_queue *q,
+                              const Sluice__V1__TaskAsked *m,
+                              struct sl_error *full)
+{
+    if (d->home != NULL && d->home->crowded(d->home->arg, full))
+        return SL_EBUSY;
+    return book_room(&d->book, q, m->name, m->body.len, full);
+}
+
 // Adds as many tasks as there is room for; a task that is known already counts
 // as accepted.
 static enum sl_err add_some(struct desk *d, struct visit *v,
@@ -186,8 +195,7 @@ static enum sl_err add_some(struct desk *d, struct visit *v,
 
         if (m->first + *accepted <= last)
             continue;
-        if (book_room(&d->book, c->queue, one->name, one->body.len, full) !=
-            SL_OK)
+        if (tasks_room(d, c->queue, one, full) != SL_OK)
             break;
         rc = tasks_schedule_one(d, v, c, m->first + *accepted, one);
     }

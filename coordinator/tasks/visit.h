@@ -12,6 +12,7 @@
 
 #include "coordinator/tasks/book.h"
 #include "coordinator/tasks/task_store.h"
+#include "coordinator/tasks/tasks.h"
 #include "proto/access.h"
 
 #define DESK_REPLY_BYTES ((size_t)2 << 20) // and one more task
@@ -21,7 +22,8 @@
 struct desk {
     struct book book;
     struct task_store *store;
-    uint64_t now_ms; // time of this round
+    const struct tasks_home *home; // NULL: the store is a file
+    uint64_t now_ms;               // time of this round
     uint32_t lease_ms;
     enum sl_err failed; // the store's failure in this round
     struct sl_error why;

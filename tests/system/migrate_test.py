@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""A journal moves from its file to a real etcd and back, between lives of one
+"""A journal, tasks and events move from their files to a real etcd and back, between lives of one
 coordinator, while a job waits; nothing is lost and nothing counts twice.
 """
 import subprocess
@@ -8,6 +8,7 @@ import subprocess
 import exact
 from cluster import BIN, LIMIT, Cluster, check, check_counts, check_equal, main, wait_for
 from etcd import Etcd, available
+from tasks_test import queue_of, sluice
 
 EPOCHS = 100
 
@@ -49,16 +50,20 @@ def a_job_goes_on_over_the_move_to_etcd_and_back():
         c.wait_state(done)
         job = c.submit(exact.exact_job(c, "moved", EPOCHS))
         wait_for("a cut", lambda: int(c.status(job)["cuts"]) > 0)
+        with sluice.Coordinator(c.address, queue="q", client="ada") as coord:
+            for n in range(3):
+                coord.schedule("square", b"%d" % n)
         c.migrate("to-etcd", url, want=2)  # the state folder is in use
         check(not e.keys("sluice"), "nothing was written")
 
         c.kill("coordinator")
         check(f'"to":"{url}' in c.migrate("to-etcd", url), "it says where to")
-        check("there is a journal in etcd" in c.migrate("to-etcd", url, want=1),
+        check("there are rows of events in etcd" in c.migrate("to-etcd", url, want=1),
               "a second copy is refused")
         check(e.get("sluice/leader") is None, "the key is given back")
         c.url = url
         c.goes_on()
+        check_equal(int(queue_of(c, "q")["pending"]), 3, "tasks that wait")
         now = c.status(job)
         c.wait_steps(job, min(int(now["steps_counted"]) + 60, int(now["steps_asked"])))
 
@@ -66,13 +71,18 @@ def a_job_goes_on_over_the_move_to_etcd_and_back():
               c.migrate("from-etcd", url, want=1, folder="other"), "it is led")
         c.kill("coordinator")
         wait_for("the lease to end", lambda: e.get("sluice/leader") is None)
-        check("there is a journal already" in c.migrate("from-etcd", url, want=1),
-              "the file of before is not replaced")
-        for file in (c.dir / "coordinator").glob("journal.sqlite*"):
-            file.unlink()
+        for kind, told in (("events", "are rows of events"), ("tasks", "are rows of tasks"),
+                           ("journal", "is a journal")):
+            check(f"{kind}.sqlite: there {told} already" in
+                  c.migrate("from-etcd", url, want=1), "a file of before is not replaced")
+            for file in (c.dir / "coordinator").glob("*.sqlite*"):
+                if kind == "journal" or file.name.startswith(kind):
+                    file.unlink()
         c.migrate("from-etcd", url)
         c.url = None
         c.goes_on()
+        check_equal(int(queue_of(c, "q")["pending"]), 3, "tasks that wait")
+        check("job-submitted" in c.run("events", job, "-o", "jsonl").stdout, "its events")
         check_counts(c.wait_state(job))
         exact.check_exact(c, job, EPOCHS)
         check_equal(jobs(c)[done], jobs(c)[job], "the state of both jobs")

@@ -8,6 +8,9 @@ epoch, to the last integer (exact.py), and terms have risen one after the other.
 """
 import contextlib
 import functools
+import json
+import random
+import shutil
 import signal
 import sys
 
@@ -16,6 +19,7 @@ from cluster import check, check_counts, check_equal, free_port, main, wait_for
 from etcd import Etcd, available
 from proxy import Proxy
 from standby import KEY, Standbys
+from tasks_test import Workers, queue_of, sluice
 
 EPOCHS = 40
 TTL_S = 2
@@ -110,6 +114,9 @@ def a_leader_that_is_killed_is_followed_by_another():
             r.c.revive()
             r.on()
         r.end(leaders=3)
+        kinds = [json.loads(line)["kind"] for line in r.c.run(
+            "events", r.job, "-o", "jsonl").stdout.splitlines()]
+        check("job-submitted" in kinds, "events of the first leader", kinds)
 
 
 def after_kill_9_its_unit_gives_up_the_lease():
@@ -242,6 +249,67 @@ def a_full_etcd_is_waited_for():
         r.end(leaders=1)
 
 
+class Handlers(Workers):
+    """Workers of tasks; each task of `once` writes its name when it runs."""
+
+    def runs(self):
+        path = self.c.dir / "runs"
+        return path.read_text().split() if path.exists() else []
+
+
+def tasks_outlive_the_host_of_the_leader():
+    """Some are done and not fetched, one runs, others wait: the next leader has them all,
+    and the one that runs is its worker's, who goes on with it. Each runs once."""
+    with Etcd() as etcd, Standbys(etcd, ttl=f"{TTL_S}s", psservers=0, workers=0) as c, \
+            Handlers(c, 1) as handlers, \
+            sluice.Coordinator(c.address, queue="q", client="ada") as coord:
+        done = [coord.schedule("once", f"{c.dir}/runs a{n}".encode()) for n in range(20)]
+        wait_for("some to end", lambda: len(handlers.runs()) == 20)
+        runs = coord.schedule("until", f"{c.dir}/go".encode())
+        wait_for("one to run", lambda: int(queue_of(c, "q").get("leased", 0)) == 1)
+        wait = [coord.schedule("once", f"{c.dir}/runs b{n}".encode()) for n in range(20)]
+        old = c.leader()
+        c.kill(old)
+        shutil.rmtree(c.dir / old)  # with its host
+        c.leads(but=old)
+        q = queue_of(c, "q")  # the worker may hold some beside the one that runs
+        check_equal([int(q.get("pending", 0)) + int(q.get("leased", 0)), int(q.get("done", 0))],
+                    [21, 20], "the queue of the next leader")
+        (c.dir / "go").write_text("")
+        check_equal(runs.fetch(60), b"late", "the result of the task that ran")
+        check_equal([f.fetch(60) for f in done + wait], [b"done"] * 40, "the other results")
+        check_equal(sorted(handlers.runs()), sorted(
+            [f"a{n}" for n in range(20)] + [f"b{n}" for n in range(20)]), "what has run")
+
+
+def whichever_leader_dies_each_task_ends_once():
+    """Scheduled while leaders are killed, and workers. A queue that is deleted stays so."""
+    draw = random.Random(7)
+    with Etcd() as etcd, Standbys(etcd, ttl=f"{TTL_S}s", psservers=0, workers=0) as c, \
+            Workers(c, 2) as workers, \
+            sluice.Coordinator(c.address, queue="numbers", limit=4000) as coord:
+        with sluice.Coordinator(c.address, queue="gone") as other:
+            other.schedule("square", b"1").fetch(60)
+        c.run("tasks", "--delete", "gone")
+        futures = []
+        for i in range(4):
+            futures += [coord.schedule(draw.choice(["square", "tired"]), b"%d" % n)
+                        for n in range(len(futures), len(futures) + 300)]
+            seen = sum(f.done() for f in futures)
+            wait_for("some to end", lambda seen=seen: sum(f.done() for f in futures) > seen + 50)
+            old = c.leads()
+            c.kill(old)
+            if i % 2:
+                workers.replace(0)
+            c.leads(but=old)
+            c.revive()
+        coord.join(120)
+        check([f.fetch() for f in futures] == [b"%d" % (n * n) for n in range(len(futures))],
+              "not every result is its task's")
+        check(not coord._early and not coord._futures, "something ended twice")
+        check(not queue_of(c, "gone"), "a deleted queue came back")
+
+
 if __name__ == "__main__":
     if not available():
         print("no etcd is installed")
@@ -256,4 +324,6 @@ if __name__ == "__main__":
           the_leader_of_etcd_dies,
           without_etcd_nobody_leads_and_then_somebody_does,
           one_that_is_cut_off_from_etcd_ends_before_another_leads,
-          a_full_etcd_is_waited_for])
+          a_full_etcd_is_waited_for,
+          tasks_outlive_the_host_of_the_leader,
+          whichever_leader_dies_each_task_ends_once])

@@ -44,13 +44,19 @@ def until(b):
         time.sleep(0.01)
     return b"late"
 
+def once(b):
+    path, name = b.decode().split()
+    with open(path, "a") as f:
+        print(name, file=f)
+    return b"done"
+
 def wrong(b):
     raise ValueError("no such thing: " + b.decode())
 
 def die(b):
     os._exit(1)
 
-sluice.serve({"square": square, "tired": tired, "slow": slow, "until": until, "wrong": wrong, "die": die}, sys.argv[2],
+sluice.serve({"square": square, "tired": tired, "slow": slow, "until": until, "once": once, "wrong": wrong, "die": die}, sys.argv[2],
              name=sys.argv[3], tls=sys.argv[4] if len(sys.argv) > 4 else None)
 """
 

@@ -215,7 +215,7 @@ struct journal *kit_journal(struct etcd *e, int64_t term)
 {
     struct journal *j = NULL;
 
-    T_OK(journal_follow(&j, e, t_err()));
+    T_OK(journal_follow(&j, e, &journal_kind_own, t_err()));
     T_OK(journal_lead(j, &(struct journal_leader){.term = term}, t_err()));
     return j;
 }

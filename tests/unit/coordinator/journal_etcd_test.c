@@ -7,9 +7,11 @@
 #include <sqlite3.h>
 
 #include "common/base/clock.h"
+#include "common/base/mem.h"
 #include "coordinator/journal/journal_copy.h"
 #include "coordinator/journal/journal_log.h"
 #include "coordinator/journal/journal_sql.h"
+#include "coordinator/tasks/task_store.h"
 #include "tests/harness/t.h"
 #include "tests/unit/coordinator/etcd_kit.h"
 
@@ -49,7 +51,7 @@ static void check_replay(struct etcd *e, struct journal *j)
 {
     struct journal *found = NULL;
 
-    T_OK(journal_follow(&found, e, t_err()));
+    T_OK(journal_follow(&found, e, &journal_kind_own, t_err()));
     check_same(j, found);
     journal_close(found);
 }
@@ -120,7 +122,7 @@ TEST(journal_etcd, a_standby_has_the_rows_of_the_leader)
     struct journal *j = kit_journal(e, kit_etcd_lead(e)), *standby = NULL;
     uint64_t jobs = 0;
 
-    T_OK(journal_follow(&standby, e, t_err()));
+    T_OK(journal_follow(&standby, e, &journal_kind_own, t_err()));
     for (int i = 0; i < 400; i++) {
         random_write(j, &jobs);
         if (t_below(20) != 0)
@@ -147,7 +149,7 @@ TEST(journal_etcd, H3_a_coordinator_that_was_chosen_reads_what_it_lacks)
     uint64_t term = 0, job = 0;
 
     T_OK(journal_next_term(j, &term, t_err()));
-    T_OK(journal_follow(&standby, e, t_err()));
+    T_OK(journal_follow(&standby, e, &journal_kind_own, t_err()));
     job = add_job(j); // it was answered: the standby has not heard of it
     journal_close(j);
     T_OK(journal_lead(
@@ -190,7 +192,7 @@ TEST(journal_etcd, an_image_takes_the_place_of_the_records)
     int written = 0;
     char line[60];
 
-    T_OK(journal_follow(&standby, e, t_err()));
+    T_OK(journal_follow(&standby, e, &journal_kind_own, t_err()));
     // 4 MiB of records, and as many more as come while it is written.
     for (size_t had = 0; records(e) >= had && sl_real_ms() < until; written++) {
         had = records(e);
@@ -244,7 +246,7 @@ TEST(journal_etcd, an_image_of_many_parts_is_read_whole)
         spec[t_below(sizeof(spec))] ^= 1;
         add_job_of(j, (struct journal_blob){spec, sizeof(spec)});
     }
-    T_OK(journal_follow(&found, e, t_err()));
+    T_OK(journal_follow(&found, e, &journal_kind_own, t_err()));
     check_same(j, found);
     journal_close(j); // and with it an image that is being written
     T_OK(journal_follow_on(found, t_err()));
@@ -307,7 +309,7 @@ static struct journal *scripted(struct etcd *e, int64_t term, struct script *s)
     struct journal_leader leader = {term, scripted_left_ms, s};
     struct journal *j = NULL;
 
-    T_OK(journal_follow(&j, e, t_err()));
+    T_OK(journal_follow(&j, e, &journal_kind_own, t_err()));
     T_OK(journal_lead(j, &leader, t_err()));
     return j;
 }
@@ -346,13 +348,14 @@ TEST(journal_etcd, H2_a_commit_without_an_answer_is_made_once)
 TEST(journal_etcd, H1_what_an_attempt_before_has_written_is_not_written_again)
 {
     struct etcd *e = kit_etcd(0);
+    const struct log_place at = {e, &journal_kind_own};
     const struct journal_leader leader = {.term = kit_etcd_lead(e)};
     const struct etcd_op get = {.what = ETCD_GET, .key = "log/1"};
     struct log_put put = {.key = "log/1", .value = {(const uint8_t *)"a", 1}};
     struct etcd_reply r = {0};
     struct log_writer w;
 
-    log_writer_init(&w, e, &leader);
+    log_writer_init(&w, &at, &leader);
     T_OK(log_put(&w, &put, t_err()));
     T_OK(log_put(&w, &put, t_err())); // the attempt whose answer was lost
     T_OK(etcd_get(e, &get, LIMIT_MS, &r, t_err()));
@@ -383,7 +386,7 @@ TEST(journal_etcd, a_standby_goes_on_after_a_failure_to_read)
     struct etcd *e = kit_etcd(0);
     struct journal *j = kit_journal(e, kit_etcd_lead(e)), *standby = NULL;
 
-    T_OK(journal_follow(&standby, e, t_err()));
+    T_OK(journal_follow(&standby, e, &journal_kind_own, t_err()));
     add_job(j);
     kit_etcd_kill();
     T_FAILS(SL_EUNAVAIL, journal_follow_on(standby, t_err()));
@@ -452,17 +455,18 @@ TEST(journal_etcd, a_full_etcd_is_a_full_journal_that_goes_on_with_space)
 static void put_image_of(struct etcd *e, sqlite3 *db, uint32_t schema,
                          int64_t version)
 {
+    const struct log_place at = {e, &journal_kind_own};
     const struct journal_leader leader = {.term = kit_etcd_lead(e)};
-    struct log_put put = {.key = LOG_BASE, .version = version};
+    struct log_put put = {.key = "base", .version = version};
     Journal__Record record = JOURNAL__RECORD__INIT;
     sqlite3_int64 bytes = 0;
     uint8_t *image = sqlite3_serialize(db, "main", &bytes, 0);
     struct log_writer w;
 
     record.schema = schema;
-    log_writer_init(&w, e, &leader);
+    log_writer_init(&w, &at, &leader);
     T_OK(log_nonce(&record, t_err()));
-    T_OK(log_put_record(&w, &put, &record,
+    T_OK(log_put_record(&w, &put, &record, true,
                         (struct sl_slice){image, (size_t)bytes}, t_err()));
     sqlite3_free(image);
 }
@@ -474,7 +478,7 @@ TEST(journal_etcd, a_newer_schema_is_refused)
     struct sl_error err = SL_ERROR_INIT;
 
     put_image_of(e, j->db, JOURNAL_SCHEMA + 1, 1);
-    T_FAILS(SL_ENOTSUP, journal_follow(&found, e, &err));
+    T_FAILS(SL_ENOTSUP, journal_follow(&found, e, &journal_kind_own, &err));
     T_HAS(err.text, "written by a newer coordinator");
     journal_close(j);
 }
@@ -499,7 +503,7 @@ TEST(journal_etcd, tables_of_before_are_upgraded_by_the_next_leader)
                       t_err()));
     put_image_of(e, j->db, 2, 0);
     journal_close(j);
-    T_OK(journal_follow(&standby, e, t_err()));
+    T_OK(journal_follow(&standby, e, &journal_kind_own, t_err()));
     j = kit_journal(e, kit_etcd_lead(e));
     add_job(j);
     T_OK(journal_follow_on(standby, t_err()));
@@ -513,7 +517,7 @@ TEST(journal_etcd, changes_that_do_not_fit_are_refused)
     struct etcd *e = kit_etcd(0);
     struct journal *j = kit_journal(e, kit_etcd_lead(e)), *standby = NULL;
 
-    T_OK(journal_follow(&standby, e, t_err()));
+    T_OK(journal_follow(&standby, e, &journal_kind_own, t_err()));
     T_OK(journal_exec(standby, "UPDATE meta SET value = 5", t_err()));
     T_OK(journal_meta_set(j, "term", 7, t_err()));
     T_FAILS(SL_ECORRUPT, journal_follow_on(standby, t_err()));
@@ -529,16 +533,110 @@ TEST(journal_etcd, a_gap_or_a_deleted_journal_is_refused)
     struct journal *found = NULL;
     char line[60];
 
-    T_OK(journal_follow(&standby, e, t_err()));
+    T_OK(journal_follow(&standby, e, &journal_kind_own, t_err()));
     add_job(j);
     add_job(j);
     snprintf(line, sizeof(line), "del test/log/%016x", 1);
     kit_etcdctl(line);
-    T_FAILS(SL_ECORRUPT, journal_follow(&found, e, t_err()));
+    T_FAILS(SL_ECORRUPT, journal_follow(&found, e, &journal_kind_own, t_err()));
     kit_etcdctl("del test/base");
     T_FAILS(SL_ECORRUPT, journal_follow_on(standby, t_err()));
     journal_close(j);
     journal_close(standby);
+}
+
+// ---- rows of another kind
+
+static struct task_store *lead_tasks(struct etcd *e, int64_t term)
+{
+    const struct journal_leader leader = {.term = term};
+    struct task_store *s = NULL;
+    struct journal *j = NULL;
+
+    T_OK(journal_follow(&j, e, &task_store_kind, t_err()));
+    T_OK(journal_lead(j, &leader, t_err()));
+    T_OK(store_of_rows(&s, j, t_err()));
+    return s;
+}
+
+static struct book_task *add_task(struct task_store *s, struct book *b,
+                                  struct book_client *c, size_t bytes)
+{
+    ProtobufCBinaryData body = {bytes, sl_malloc(bytes)};
+    struct book_task *t =
+        book_add(b, c, b->last_id + 1, c->last + 1, "square", bytes);
+
+    T_ASSERT(t != NULL && body.data != NULL);
+    memset(body.data, (int)t->id, bytes);
+    T_OK(store_add(s, t, &body, t_err()));
+    T_OK(store_client(s, c, t_err()));
+    sl_free(body.data);
+    return t;
+}
+
+static void check_bytes(struct task_store *s, uint64_t id, size_t bytes)
+{
+    ProtobufCBinaryData found = {0};
+
+    T_OK(store_read(s, id, &found, NULL, t_err()));
+    T_EQ(found.len, bytes);
+    for (size_t i = 0; i < bytes; i += 1000)
+        T_EQ(found.data[i], id);
+    sl_free(found.data);
+}
+
+// A queue that is made and deleted within a transaction leaves no row in its
+// record, and its number is not given again all the same.
+TEST(journal_etcd, tasks_are_those_of_the_leader_before)
+{
+    struct etcd *e = kit_etcd(0);
+    int64_t term = kit_etcd_lead(e);
+    struct journal *j = kit_journal(e, term);
+    struct task_store *s = lead_tasks(e, term);
+    const ProtobufCBinaryData result = {6, (uint8_t *)"result"};
+    struct book b, found;
+    uint64_t queue = 0, gone = 0, next = 0;
+    struct book_client *c;
+    struct book_task *t;
+
+    book_init(&b);
+    add_job(j);
+    T_OK(store_queue_add(s, &queue, "", "q", 100, t_err()));
+    c = book_client_add(book_queue_add(&b, queue, "", "q", 100), 7);
+    t = add_task(s, &b, c, 10);
+    add_task(s, &b, c, 3 * MIB); // in parts
+    T_OK(store_commit(s, &b, t_err()));
+    book_end(&b, t, BOOK_DONE, result.len);
+    T_OK(store_end(s, t, BOOK_DONE, &result, "", t_err()));
+    T_OK(store_commit(s, &b, t_err()));
+    add_task(s, &b, c, 20);
+    T_OK(store_queue_add(s, &gone, "", "gone", 100, t_err()));
+    T_OK(store_queue_remove(s, gone, t_err()));
+    T_OK(store_commit(s, &b, t_err()));
+    T_EQ(records(e), 1); // of jobs: tasks lie in a folder of their own
+    T_EQ(keys(e, "tasks/log/", "tasks/log0"), 3);
+    T_EQ(keys(e, "tasks/part/", "tasks/part0"), 4); // and of its row
+
+    term = kit_etcd_lead(e); // another coordinator
+    add_task(s, &b, c, 30);
+    T_FAILS(SL_ESTALE, store_commit(s, &b, t_err()));
+    store_close(s);
+    book_release(&b);
+    s = lead_tasks(e, term);
+    book_init(&found);
+    T_OK(store_load(s, &found, t_err()));
+    T_EQ(found.tasks.len, 3);
+    T_EQ(found.last_id, 3);
+    T_EQ(found.pending, 2);
+    check_bytes(s, 2, 3 * MIB);
+    check_bytes(s, 3, 20);
+    T_OK(store_queue_add(s, &next, "", "next", 100, t_err()));
+    T_EQ(next, gone + 1);
+    T_OK(store_commit(s, &found, t_err()));
+    store_close(s);
+    book_release(&found);
+    check_replay(e, j);
+    journal_close(j);
 }
 
 // ---- moving
@@ -549,16 +647,20 @@ TEST(journal_etcd, a_file_moves_to_etcd_and_back)
     struct journal *file = NULL, *back = NULL, *j;
     uint64_t jobs = 0;
 
-    T_FAILS(SL_ENOENT, journal_copy_in(e, t_path("j"), t_err()));
-    T_FAILS(SL_ENOENT, journal_copy_out(e, t_path("k"), t_err()));
+    T_FAILS(SL_ENOENT,
+            journal_copy_in(e, t_path("j"), &journal_kind_own, t_err()));
+    T_FAILS(SL_ENOENT,
+            journal_copy_out(e, t_path("k"), &journal_kind_own, t_err()));
     T_OK(journal_open(&file, t_path("j"), t_err()));
     for (int i = 0; i < 100; i++)
         random_write(file, &jobs);
     journal_close(file);
-    T_OK(journal_copy_in(e, t_path("j"), t_err()));
-    T_FAILS(SL_EEXIST, journal_copy_in(e, t_path("j"), t_err()));
-    T_OK(journal_copy_out(e, t_path("k"), t_err()));
-    T_FAILS(SL_EEXIST, journal_copy_out(e, t_path("k"), t_err()));
+    T_OK(journal_copy_in(e, t_path("j"), &journal_kind_own, t_err()));
+    T_FAILS(SL_EEXIST,
+            journal_copy_in(e, t_path("j"), &journal_kind_own, t_err()));
+    T_OK(journal_copy_out(e, t_path("k"), &journal_kind_own, t_err()));
+    T_FAILS(SL_EEXIST,
+            journal_copy_out(e, t_path("k"), &journal_kind_own, t_err()));
     T_OK(journal_open(&file, t_path("j"), t_err()));
     T_OK(journal_open(&back, t_path("k"), t_err()));
     check_same(file, back);
@@ -567,8 +669,10 @@ TEST(journal_etcd, a_file_moves_to_etcd_and_back)
 
     j = kit_journal(e, kit_etcd_lead(e));
     random_write(j, &jobs);
-    T_FAILS(SL_ESTATE, journal_copy_out(e, t_path("l"), t_err()));
-    T_FAILS(SL_ESTATE, journal_copy_in(e, t_path("j"), t_err()));
+    T_FAILS(SL_ESTATE,
+            journal_copy_out(e, t_path("l"), &journal_kind_own, t_err()));
+    T_FAILS(SL_ESTATE,
+            journal_copy_in(e, t_path("j"), &journal_kind_own, t_err()));
     check_replay(e, j);
     journal_close(j);
 }

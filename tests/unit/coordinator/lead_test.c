@@ -31,7 +31,7 @@ static struct standbys {
 static void on_changed(void *arg)
 {
     struct standby *one = arg;
-    struct journal *j = lead_take(one->lead);
+    struct journal *beside, *j = lead_take(one->lead, &beside);
 
     if (j == NULL)
         return;
