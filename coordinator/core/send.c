@@ -890,6 +890,8 @@ void send_leases(struct coord *c, struct member *m)
         send_down(c, m->id, &down);
     else
         send_give_up(c, m->id);
+    // After the send, before which one that leads no longer ends (H4).
+    LOG(DEBUG, "leases sent", "worker=%s count=%zu", m->name, msg.n_lease);
     for (size_t i = 0; i < msg.n_lease; i++)
         sl_free(part[i].msg.tags);
 }

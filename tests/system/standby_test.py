@@ -15,10 +15,11 @@ import signal
 import sys
 
 import exact
+import order
 from cluster import check, check_counts, check_equal, free_port, main, wait_for
 from etcd import Etcd, available
 from proxy import Proxy
-from standby import KEY, Standbys
+from standby import KEY, PREFIX, Standbys
 from tasks_test import Workers, queue_of, sluice
 
 EPOCHS = 40
@@ -249,6 +250,42 @@ def a_full_etcd_is_waited_for():
         r.end(leaders=1)
 
 
+class Telling(Standbys):
+    """Its coordinators log the leases that they send."""
+
+    def command(self, name):
+        return super().command(name) + (
+            ["--log-level", "debug"] if name in self.names else [])
+
+
+def at_no_time_two_lead():
+    """What etcd and the logs have of a failover holds, and what was written beside a
+    leadership is found."""
+    with Run(kind=Telling, psservers=1, workers=1) as r:
+        told = order.Told({name: r.c.dir / f"{name}.log" for name in r.c.names})
+        r.begin()
+        old = r.c.leader()
+        r.c.kill(old)
+        r.c.leads(but=old)
+        r.on()
+        for name in set(r.c.names) - {old}:
+            r.c.kill(name)
+        wait_for("the last lease to end", lambda: r.etcd.get(KEY) is None)
+        wrong, figures = order.judge(order.changes(r.etcd, PREFIX), told)
+        check_equal((wrong, figures["terms"]), ([], 2), "what is judged of it")
+        check(figures["records"] > 2 and min(told.sent.values()) > 0, "it was seen", figures)
+
+        r.etcd.put(f"{PREFIX}/log/{1 << 40:016x}", "x")
+        for value in ("a b 1", "a b 2"):
+            r.etcd.put(KEY, value)
+        r.etcd.put(f"{PREFIX}/log/{1 << 41:016x}", "x")
+        told.last[told.terms[0][1]].extend([told.terms[1][0] + "1", told.terms[1][0] + "2"])
+        wrong = " ".join(order.judge(order.changes(r.etcd, PREFIX), told)[0])
+        for text in ("no coordinator led", "was chosen while", f"record {1 << 41} of",
+                     "another record than its term", f"{old} sent leases of term"):
+            check(text in wrong, f"'{text}' is found", wrong)
+
+
 class Handlers(Workers):
     """Workers of tasks; each task of `once` writes its name when it runs."""
 
@@ -325,5 +362,6 @@ if __name__ == "__main__":
           without_etcd_nobody_leads_and_then_somebody_does,
           one_that_is_cut_off_from_etcd_ends_before_another_leads,
           a_full_etcd_is_waited_for,
+          at_no_time_two_lead,
           tasks_outlive_the_host_of_the_leader,
           whichever_leader_dies_each_task_ends_once])
