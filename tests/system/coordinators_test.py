@@ -137,12 +137,11 @@ def a_submission_is_repeated_to_the_next_coordinator_and_is_one_job():
             check_counts(c.wait_state(text.strip()))
 
 
-def programs_follow_the_coordinator():
-    """Through libsluice, and by SLUICE_COORDINATOR alone."""
+def programs_follow_the_coordinator(example="numpy_worker.py"):
+    """Through libsluice."""
     with Listed(place=0, psservers=2, workers=0) as c:
         real, c.address = c.address, c.list
-        with Programs(lambda name: Program(c, name, ROOT / "examples" / "numpy_worker.py")
-                      ) as programs:
+        with Programs(lambda name: Program(c, name, ROOT / "examples" / example)) as programs:
             c.address = real
             job = c.submit(linear_job(epochs=20))
             for steps, place in ((200, 1), (600, 2)):
@@ -154,6 +153,10 @@ def programs_follow_the_coordinator():
             done = c.wait_state(job)
         check_counts(done)
         check_learnt(c, job)
+
+
+def so_do_programs_in_stock_python():
+    programs_follow_the_coordinator("external_worker.py")
 
 
 class Waits(Listed):
@@ -316,6 +319,9 @@ def etcd_has_an_authority_of_its_own():
         Sealed.certs = ours
         with etcd.Etcd(tls=ours) as e, Sealed(e, psservers=1, workers=1) as c:
             check_counts(c.wait_state(c.submit(mlp_job("sealed", samples=640, epochs=1))))
+            told = [f["text"] for f in c.json("doctor", "--certs", ours, want=None)["findings"]]
+            check(any("cert.pem: " in text and "days left" in text for text in told),
+                  "the dates of etcd's certificates", told)
             old = c.leader()
             c.kill(old)
             c.leads(but=old)
@@ -362,7 +368,8 @@ def bad_lists_are_told_in_words():
 if __name__ == "__main__":
     main([dead_addresses_are_gone_past, members_and_clients_follow_the_coordinator,
           a_submission_is_repeated_to_the_next_coordinator_and_is_one_job,
-          programs_follow_the_coordinator, each_coordinator_has_a_certificate_of_its_own_host,
+          programs_follow_the_coordinator, so_do_programs_in_stock_python,
+          each_coordinator_has_a_certificate_of_its_own_host,
           who_poses_as_a_coordinator_of_the_list_is_gone_past,
           a_queue_of_tasks_stays_with_its_coordinator, etcd_has_an_authority_of_its_own,
           a_coordinator_that_waits_is_gone_past,
