@@ -561,6 +561,15 @@ bool job_tables_fill(const struct job_tables *t, uint32_t shard,
     return !t->part[shard].strange;
 }
 
+bool job_tables_finite(const struct job_tables *t)
+{
+    bool finite = true;
+
+    for (uint32_t i = 0; t != NULL && i < t->shards; i++)
+        finite = finite && !t->part[i].strange;
+    return finite;
+}
+
 // ---- audited steps
 
 enum sl_err job_tables_keep(struct job_tables *t, struct sl_error *err)

@@ -121,6 +121,10 @@ enum sl_err job_tables_pack(struct job_tables *t, enum wire_type wire,
 bool job_tables_fill(const struct job_tables *t, uint32_t shard,
                      struct sync_step *step);
 
+// Returns true if all gradients of the step are finite, after job_tables_pack.
+// NULL is allowed.
+bool job_tables_finite(const struct job_tables *t);
+
 // ---- audited steps (A1)
 
 // Keeps the rows of all tables that are wanted, as those of the next

@@ -13,8 +13,7 @@
 #include "worker/lease/contribution.h"
 #include "worker/lease/job_rank.h"
 #include "worker/lease/pass.h"
-#include "worker/lease/rank_rows.h"
-#include "trainer/lease/ring_round.h"
+#include "trainer/lease/rank_rows.h"
 #include "worker/lease/task.h"
 #include "trainer/lease/task_ring.h"
 
@@ -287,15 +286,22 @@ static enum sl_err run_pass(struct job_contributor *o, struct pass *pass,
 static enum sl_err contributor_pull_rows(void *arg, struct sl_error *err)
 {
     struct job_contributor *o = arg;
+    const struct rows_from from = {.sync = o->rows.sync, .step = o->c.step};
+    struct step_program p = job_step_program(o->c.p);
 
-    return rank_rows_pull(&o->rows, &o->c, err);
+    return rank_rows_pulled(
+        &o->rows, job_rows_pull(o->job->rows, &from, &p, o->c.batch.ids, err),
+        err);
 }
 
 static enum sl_err contributor_take_rows(void *arg, struct sl_error *err)
 {
     struct job_contributor *o = arg;
+    struct step_program p = job_step_program(o->c.p);
+    enum sl_err rc = step_take_rows(&o->step, err);
 
-    return rank_rows_take(&o->rows, &o->c, err);
+    return rc == SL_OK ? job_rows_take(o->job->rows, &p, o->c.batch.ids, err)
+                       : rc;
 }
 
 static void contributor_pass_rows(struct job_contributor *o, struct pass *pass)
@@ -312,28 +318,23 @@ static enum sl_err contributor_push_rows(struct job_contributor *o,
                                          struct ring_round *r, uint32_t slot,
                                          struct sl_error *err)
 {
-    struct once_step step = r->steps[r->first + slot];
     bool finite = true;
-    enum sl_err rc =
-        round_is_spoilt(r) ? SL_OK : rank_rows_pack(&o->rows, &finite, err);
+    enum sl_err rc = SL_OK;
 
+    if (o->rows.sync == NULL)
+        return SL_OK;
+    if (!round_is_spoilt(r))
+        rc = job_rows_pack(o->job->rows, o->rows.sync->ranges, &finite, err);
     if (rc == SL_OK && !finite)
         round_spoilt(r, false);
-    step.skip = round_is_spoilt(r);
-    return rc == SL_OK ? rank_rows_push(&o->rows, &step, err) : rc;
+    return rc == SL_OK ? rank_rows_push(&o->rows, r, slot, err) : rc;
 }
 
-// A shard wants all contributions of a round, also of one that is in vain.
 static enum sl_err contributor_skip_slot(struct contributor *c,
                                          struct ring_round *r, uint32_t slot,
                                          struct sl_error *err)
 {
-    struct job_contributor *o = job_contributor_of(c);
-    struct once_step step = r->steps[r->first + slot];
-    enum sl_err rc = rank_rows_begin(&o->rows, r->keys[r->first + slot], err);
-
-    step.skip = true;
-    return rc == SL_OK ? rank_rows_push(&o->rows, &step, err) : rc;
+    return rank_rows_pass(&job_contributor_of(c)->rows, r, slot, err);
 }
 
 static void contributor_hurry(struct contributor *c)
@@ -542,6 +543,20 @@ static void contributor_init(struct job_contributor *o,
     };
 }
 
+// Finds the way to the shards of rows, if the job has tables.
+static enum sl_err contributor_init_rows(struct job_contributor *o,
+                                         struct sl_error *err)
+{
+    struct sync *sync = NULL;
+    enum sl_err rc =
+        o->job->model->tables > 0 ? job_sync(o->job, &sync, err) : SL_OK;
+
+    rank_rows_init(&o->rows, sync, job_rows_tables(o->job->rows),
+                   &o->lease->gate.pulse);
+    o->base.beside = sync != NULL;
+    return rc;
+}
+
 void task_ring(const struct task_env *env, struct worker_job *job,
                struct lease *l)
 {
@@ -558,8 +573,7 @@ void task_ring(const struct task_env *env, struct worker_job *job,
         return;
     }
     contributor_init(&o, env, job, l);
-    rc = rank_rows_init(&o.rows, job, &l->gate.pulse, &err);
-    o.base.beside = o.rows.sync != NULL;
+    rc = contributor_init_rows(&o, &err);
     if (rc == SL_OK)
         task_ring_run(&o.base, l);
     else

@@ -435,18 +435,17 @@ enum sl_err job_rows_take(struct job_rows *r, const struct step_program *p,
 enum sl_err job_rows_pack(struct job_rows *r, const struct elements *ranges,
                           bool *finite, struct sl_error *err)
 {
-    struct sync_step ignored;
     enum sl_err rc;
 
     if (r == NULL)
         return SL_OK;
     rc = job_tables_pack(r->tables, r->wire, r->dense, ranges, err);
-    for (uint32_t i = 0; rc == SL_OK && i < r->shards; i++)
-        *finite &= job_tables_fill(r->tables, i, &ignored);
+    if (rc == SL_OK)
+        *finite &= job_tables_finite(r->tables);
     return rc;
 }
 
-const struct job_tables *job_rows_tables(const struct job_rows *r)
+struct job_tables *job_rows_tables(const struct job_rows *r)
 {
     return r == NULL ? NULL : r->tables;
 }

@@ -106,7 +106,7 @@ enum sl_err job_rows_take(struct job_rows *r, const struct step_program *p,
 enum sl_err job_rows_pack(struct job_rows *r, const struct elements *ranges,
                           bool *finite, struct sl_error *err);
 // Returns the tables of the job; NULL if `r` is, as it has none then.
-const struct job_tables *job_rows_tables(const struct job_rows *r);
+struct job_tables *job_rows_tables(const struct job_rows *r);
 // Sets in *step what is pushed of rows with range `range`, after job_rows_take.
 // `r` may be NULL: nothing.
 void job_rows_fill(const struct job_rows *r, uint32_t range,

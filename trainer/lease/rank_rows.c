@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/lease/rank_rows.c -- see rank_rows.h.
-#include "worker/lease/rank_rows.h"
-
-#include <string.h>
+// trainer/lease/rank_rows.c -- see rank_rows.h.
+#include "trainer/lease/rank_rows.h"
 
 // The term of a rank's attempts. A slot's attempts are ordered by generations,
 // which rise over all terms (I4).
 #define RANK_TERM 1
 
-enum sl_err rank_rows_init(struct rank_rows *r, struct worker_job *job,
-                           struct pulse *pulse, struct sl_error *err)
+void rank_rows_init(struct rank_rows *r, struct sync *sync,
+                    struct job_tables *tables, struct pulse *pulse)
 {
-    *r = (struct rank_rows){.job = job};
+    *r = (struct rank_rows){.sync = sync, .tables = tables};
     pthread_mutex_init(&r->gate.trouble.lock, NULL);
     atomic_init(&r->gate.closed, GATE_DRAIN);
     atomic_init(&r->gate.lease_ends_ms, UINT64_MAX);
     atomic_init(&r->gate.pulse.outer, pulse);
-    return job->model->tables == 0 ? SL_OK : job_sync(job, &r->sync, err);
 }
 
 void rank_rows_end(struct rank_rows *r)
@@ -39,10 +36,10 @@ void rank_rows_hurry(struct rank_rows *r)
         r->sync->ops->wake(r->sync);
 }
 
-// Returns the error of a result that ends the contribution. A shard that fences
-// the rank off, or has a part of a push, is of a generation that is to come.
-static enum sl_err rank_rows_error(struct rank_rows *r, enum sync_result result,
-                                   struct sl_error *err)
+// A shard that fences the rank off, or has a part of a push, is of a generation
+// that is to come.
+enum sl_err rank_rows_pulled(struct rank_rows *r, enum sync_result result,
+                             struct sl_error *err)
 {
     if (result == SYNC_OK)
         return SL_OK;
@@ -86,11 +83,11 @@ enum sl_err rank_rows_begin(struct rank_rows *r, struct round_key key,
     if (result == SYNC_OK)
         result = rank_rows_know(r, err);
     if (result == SYNC_OK)
-        job_rows_begin(r->job->rows);
-    return rank_rows_error(r, result, err);
+        job_tables_begin(r->tables);
+    return rank_rows_pulled(r, result, err);
 }
 
-// Learns the shards anew; SYNC_AGAIN: it has, and the call can be made again.
+// Learns the shards anew; SYNC_AGAIN: it has, and all can be sent again.
 static enum sync_result rank_rows_know_again(struct rank_rows *r,
                                              struct sl_error *err)
 {
@@ -99,42 +96,9 @@ static enum sync_result rank_rows_know_again(struct rank_rows *r,
     return known == SYNC_OK ? SYNC_AGAIN : known;
 }
 
-enum sl_err rank_rows_pull(struct rank_rows *r, struct contribution *c,
-                           struct sl_error *err)
-{
-    const struct rows_from from = {.sync = r->sync, .step = c->step};
-    struct step_program p = job_step_program(c->p);
-    enum sync_result result = SYNC_AGAIN;
-
-    while (result == SYNC_AGAIN) {
-        result = job_rows_pull(r->job->rows, &from, &p, c->batch.ids, err);
-        if (result == SYNC_AGAIN)
-            result = rank_rows_know_again(r, err);
-    }
-    return rank_rows_error(r, result, err);
-}
-
-enum sl_err rank_rows_take(struct rank_rows *r, struct contribution *c,
-                           struct sl_error *err)
-{
-    struct step_program p = job_step_program(c->p);
-    enum sl_err rc = step_take_rows(c->device, err);
-
-    return rc == SL_OK ? job_rows_take(r->job->rows, &p, c->batch.ids, err)
-                       : rc;
-}
-
-enum sl_err rank_rows_pack(struct rank_rows *r, bool *finite,
-                           struct sl_error *err)
-{
-    return r->sync == NULL
-               ? SL_OK
-               : job_rows_pack(r->job->rows, r->sync->ranges, finite, err);
-}
-
 // Sends what each shard lacks, and waits for all answers.
 static enum sync_result rank_rows_send(struct rank_rows *r,
-                                       const struct once_step *from,
+                                       const struct once_step *from, bool skip,
                                        struct sl_error *err)
 {
     enum sync_result result = SYNC_OK;
@@ -144,11 +108,11 @@ static enum sync_result rank_rows_send(struct rank_rows *r,
                                  .samples = from->samples,
                                  .digest = from->digest};
 
-        if (!from->skip)
-            job_rows_fill(r->job->rows, i, &step);
+        if (!skip)
+            (void)job_tables_fill(r->tables, i, &step);
         result = sync_wait(r->sync, i, err);
         if (result == SYNC_OK)
-            result = r->sync->ops->send(r->sync, i, &step, from->skip, err);
+            result = r->sync->ops->send(r->sync, i, &step, skip, err);
     }
     return result == SYNC_OK ? sync_settle(r->sync, err) : result;
 }
@@ -163,20 +127,22 @@ static bool rank_rows_held(const struct rank_rows *r)
     return held;
 }
 
-enum sl_err rank_rows_push(struct rank_rows *r, const struct once_step *step,
-                           struct sl_error *err)
+enum sl_err rank_rows_push(struct rank_rows *r, const struct ring_round *round,
+                           uint32_t slot, struct sl_error *err)
 {
+    const struct once_step *step = &round->steps[round->first + slot];
+    bool skip = round_is_spoilt(round);
     enum sync_result result = SYNC_AGAIN;
 
     if (r->sync == NULL)
         return SL_OK;
     while (result == SYNC_AGAIN) {
-        result = rank_rows_send(r, step, err);
+        result = rank_rows_send(r, step, skip, err);
         if (result == SYNC_AGAIN)
             result = rank_rows_know_again(r, err);
     }
     if (result != SYNC_OK)
-        return rank_rows_error(r, result, err);
+        return rank_rows_pulled(r, result, err);
     if (!rank_rows_held(r)) {
         r->sync->ops->close(r->sync);
         return sl_fail(err, SL_EINTERNAL,
@@ -184,4 +150,12 @@ enum sl_err rank_rows_push(struct rank_rows *r, const struct once_step *step,
     }
     r->sync->ops->close(r->sync); // and asks for the round to be applied
     return SL_OK;
+}
+
+enum sl_err rank_rows_pass(struct rank_rows *r, const struct ring_round *round,
+                           uint32_t slot, struct sl_error *err)
+{
+    enum sl_err rc = rank_rows_begin(r, round->keys[round->first + slot], err);
+
+    return rc == SL_OK ? rank_rows_push(r, round, slot, err) : rc;
 }
