@@ -2,7 +2,7 @@
 // lib/by_row.c -- rows of sparse tables, as the program calls.
 #include "common/base/mem.h"
 #include "common/base/num.h"
-#include "lib/inner.h"
+#include "lib/slot.h"
 #include "proto/table_rows.h"
 #include "trainer/push/distinct.h"
 
@@ -21,16 +21,10 @@ bool sluice_closure_table(const struct sluice_closure *c, uint32_t i,
 static enum sl_err by_row_check(struct sluice_closure *c, uint32_t table,
                                 size_t n, struct sl_error *err)
 {
-    const Sluice__V1__TrainSpec *train = c->lease->record->open->spec->train;
     enum sl_err rc = closure_inside(c, 0, 0, err);
 
     if (rc != SL_OK)
         return rc;
-    if (c->slot || spec_contributions(train) > 0)
-        return sl_fail(err, SL_ENOTSUP,
-                       "rows of tables are there in mode async alone, and the "
-                       "job's is %s",
-                       train->mode);
     if (table >= c->info.tables)
         return sl_fail(err, SL_ERANGE, "table %u of a job with %u tables",
                        table, c->info.tables);
@@ -56,17 +50,30 @@ static enum sl_err by_row_want(struct sluice_closure *c,
     return rc;
 }
 
+static enum sl_err by_row_lose(struct sluice_closure *c,
+                               enum sync_result result, struct sl_error *err)
+{
+    bool failed = result == SYNC_FAILED;
+
+    if (c->slot)
+        slot_fail(c, failed ? &c->steps.err : NULL);
+    return c->slot && !failed ? slot_lose_closure(c, err)
+                              : closure_lose(c, result, err);
+}
+
 // Pulls what is wanted. After a failure, whatever its code, the closure is
 // lost, and nothing may be wanted again.
 static enum sl_err by_row_pull_wanted(struct sluice_closure *c,
                                       const struct sluice_rows *of,
                                       size_t count, struct sl_error *err)
 {
-    enum sync_result result =
-        job_tables_pull(c->job->tables, c->job->sync, &c->steps.err);
+    enum sync_result result;
 
+    c->session->pulls = c->slot;
+    result = job_tables_pull(c->job->tables, c->job->sync, &c->steps.err);
+    c->session->pulls = false;
     if (result != SYNC_OK)
-        return closure_lose(c, result, err);
+        return by_row_lose(c, result, err);
     for (size_t i = 0; i < count; i++)
         if (of[i].n > 0)
             job_tables_rows(c->job->tables, of[i].table, of[i].rows);

@@ -665,11 +665,11 @@ enum sl_err sluice_end(struct sluice_closure *c, const struct sluice_result *r,
         return rc;
     if (r == NULL)
         r = &nothing;
-    if (c->slot)
-        return slot_end(c, r, err);
     spec = record_of(c)->open->spec;
-    if (!r->skip && !c->again)
+    if (!r->skip && !c->again && c->job->tables != NULL)
         rc = job_tables_pack(c->job->tables, spec_rows_wire(spec),
-                             spec_wire(spec), c->ranges, err);
-    return rc == SL_OK ? send_rest(c, r, err) : rc;
+                             spec_wire(spec), c->job->sync->ranges, err);
+    if (rc != SL_OK)
+        return rc;
+    return c->slot ? slot_end(c, r, err) : send_rest(c, r, err);
 }

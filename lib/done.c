@@ -19,14 +19,28 @@ void session_done(struct sluice *s, struct lease *l)
     loop_post_task(s->loop, &l->done, session_on_done, l);
 }
 
+static bool session_stays(struct sluice *s)
+{
+    bool stays;
+
+    pthread_mutex_lock(&s->shared.lock);
+    stays = !s->shared.draining || sl_real_ms() < s->shared.drain_ends_ms;
+    pthread_mutex_unlock(&s->shared.lock);
+    return stays;
+}
+
 bool session_patient(void *session)
 {
     struct sluice *s = session;
-    bool patient;
 
-    pthread_mutex_lock(&s->shared.lock);
-    patient = !s->shared.draining || sl_real_ms() < s->shared.drain_ends_ms;
-    pthread_mutex_unlock(&s->shared.lock);
     // Without the lock: it may drain.
-    return patient && (s->waiting == NULL || s->waiting(s->waiting_arg));
+    return session_stays(s) &&
+           (s->waiting == NULL || s->waiting(s->waiting_arg));
+}
+
+bool session_ring_patient(void *session)
+{
+    struct sluice *s = session;
+
+    return s->pulls ? session_patient(s) : session_stays(s);
 }

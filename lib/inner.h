@@ -44,7 +44,7 @@ struct kept_job {
     struct model *model;             // external: variables alone
     struct spec_optimizer optimizer; // clipping
     struct sync *sync;               // way to its shards; or NULL, and
-    struct job_ring *ring;           // its state here; owned
+    struct job_ring *ring;           // its state here; owned; or both
     struct hybrid *hybrid;           // beside sync: its group; owned; or NULL
     struct job_tables *tables;       // owned; NULL: the job has none
     float *params, *grads;           // owned
@@ -107,6 +107,9 @@ struct sluice {
     struct list jobs; // struct kept_job, the one used last in front
     struct sluice_closure *open;
     struct lib_ring *ring; // the lease under way, if its holder is a rank
+    // Rows of a slot are waited for: on the user's thread, which has the way to
+    // their shards then, and not on the ring's (slot.h).
+    bool pulls;
 
     // What a rank needs beside these.
     struct rpc_tls tls;               // strings owned
@@ -241,5 +244,8 @@ void session_done(struct sluice *s, struct lease *l);
 // which is called here, says so. `session` is a struct sluice. For
 // sync_ps_options.patient; on the thread that waits.
 bool session_patient(void *session);
+// Returns the same for the shards of rows beside a ring. While it is the ring's
+// thread that waits, the program's `waiting` is not called.
+bool session_ring_patient(void *session);
 
 #endif

@@ -75,8 +75,9 @@ static enum sl_err jobs_read_spec(struct kept_job *j, struct sl_error *err)
     if (rc == SL_OK)
         rc = record_fits(j->record, j->model, err);
     if (rc == SL_OK)
-        rc = job_tables_new(&j->tables, spec->model,
-                            j->record->layout.shards_count, err);
+        rc = job_tables_new(
+            &j->tables, spec->model,
+            j->record->layout.shards_count - j->record->first_range, err);
     if (rc != SL_OK)
         return rc;
     j->nonfinite = nonfinite_rule(spec->train);
@@ -131,7 +132,7 @@ static enum sl_err jobs_make_sync(struct sluice *s, struct kept_job *j,
     o.peers = s->peers;
     o.clock = sl_clock_real();
     o.want_map = jobs_want_map;
-    o.patient = session_patient;
+    o.patient = j->ring != NULL ? session_ring_patient : session_patient;
     o.arg = s;
     rc = sync_ps_new(&j->sync, &o, err);
     if (rc == SL_OK)
@@ -139,8 +140,10 @@ static enum sl_err jobs_make_sync(struct sluice *s, struct kept_job *j,
     return rc;
 }
 
-// A rank's: its state outlives what JobOpen said before.
-static enum sl_err jobs_make_ring(struct kept_job *j, struct sl_error *err)
+// A rank's: its state outlives what JobOpen said before. Rows lie on psservers
+// beside it.
+static enum sl_err jobs_make_ring(struct sluice *s, struct kept_job *j,
+                                  struct sl_error *err)
 {
     const Sluice__V1__JobOpen *open = j->record->open;
     struct job_ring *ring = NULL;
@@ -155,7 +158,8 @@ static enum sl_err jobs_make_ring(struct kept_job *j, struct sl_error *err)
         job_ring_hand(j->ring, ring, open);
     job_ring_free(j->ring);
     j->ring = ring;
-    return job_ring_sum(ring, j->model->elements, err);
+    rc = job_ring_sum(ring, j->model->elements, err);
+    return rc == SL_OK && j->tables != NULL ? jobs_make_sync(s, j, err) : rc;
 }
 
 static enum sl_err jobs_make_group(struct sluice *s, struct kept_job *j,
@@ -200,7 +204,7 @@ static enum sl_err jobs_renew(struct sluice *s, struct kept_job *j,
         return rc;
     if (spec_hybrid(spec))
         return jobs_make_group(s, j, err);
-    return spec_allreduce(spec) ? jobs_make_ring(j, err)
+    return spec_allreduce(spec) ? jobs_make_ring(s, j, err)
                                 : jobs_make_sync(s, j, err);
 }
 

@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // lib/rounds.c -- a rank of a job in allreduce mode: the worker's
-// trainer/lease/task_ring.c, for slots that the program computes.
+// trainer/lease/task_ring.c, for slots that the program computes. Rows of
+// tables are pulled, and their gradients added, by the user's thread, while the
+// program has the slot; the rest of them is rank_rows.h, on the ring's thread.
 #include <inttypes.h>
 #include <math.h>
 
 #include "common/base/mem.h"
 #include "lib/ring.h"
 #include "trainer/base/grad.h"
-#include "trainer/lease/ring_round.h"
+#include "trainer/lease/rank_rows.h"
 #include "trainer/lease/task_ring.h"
 
 // All of it the ring's thread's.
@@ -18,6 +20,7 @@ struct lib_rounds {
     bool skips;     // the program said so of a slot of the round
     uint64_t round; // of which slots were computed last
     uint32_t computed;
+    struct rank_rows rows;
 };
 
 static struct lib_rounds *rounds_of_contributor(struct contributor *c)
@@ -28,7 +31,10 @@ static struct lib_rounds *rounds_of_contributor(struct contributor *c)
 static enum sl_err rounds_take_state(struct contributor *c,
                                      struct sl_error *err)
 {
-    slot_stale(&rounds_of_contributor(c)->base.slot, false);
+    struct lib_rounds *g = rounds_of_contributor(c);
+
+    rank_rows_place(&g->rows, c->ring->rank.tag.incarnation);
+    slot_stale(&g->base.slot, false);
     return rank_values(&c->ring->rank, c->ring->fresh, err);
 }
 
@@ -117,21 +123,31 @@ static enum sl_err add_rest(struct lib_rounds *g, struct ring_round *r,
     return rc;
 }
 
+// The program has packed the gradients of its rows (sluice_end).
+static enum sl_err rounds_push_rows(struct lib_rounds *g, struct ring_round *r,
+                                    uint32_t slot, struct sl_error *err)
+{
+    if (!r->bad && !job_tables_finite(g->rows.tables))
+        round_spoilt(r, false);
+    return rank_rows_push(&g->rows, r, slot, err);
+}
+
 static enum sl_err rounds_compute_slot(struct contributor *c,
                                        struct ring_round *r, uint32_t slot,
                                        struct sl_error *err)
 {
     struct lib_rounds *g = rounds_of_contributor(c);
     enum slot_state at;
-    enum sl_err rc = SL_OK;
+    enum sl_err rc = rank_rows_begin(&g->rows, g->keys[slot], err);
     uint32_t b;
 
+    if (rc != SL_OK)
+        return rc;
     rounds_offer_slot(g, r, slot);
     for (;;) {
         at = slot_next(&g->base.slot, SLOT_ANY, &b);
         if (at == SLOT_NONE)
-            return sl_fail(err, SL_ECANCELED,
-                           "the program has not computed its gradient");
+            return slot_why(&g->base.slot, err);
         if (at == SLOT_DONE || rc != SL_OK)
             break;
         rc = rounds_add_bucket(g, r, b, err);
@@ -139,7 +155,13 @@ static enum sl_err rounds_compute_slot(struct contributor *c,
     if (rc == SL_OK)
         rc = add_rest(g, r, err);
     slot_put(&g->base.slot);
-    return rc;
+    return rc == SL_OK ? rounds_push_rows(g, r, slot, err) : rc;
+}
+
+static enum sl_err rounds_skip_slot(struct contributor *c, struct ring_round *r,
+                                    uint32_t slot, struct sl_error *err)
+{
+    return rank_rows_pass(&rounds_of_contributor(c)->rows, r, slot, err);
 }
 
 static bool rounds_was_skipped(struct contributor *c, struct ring_round *r,
@@ -162,13 +184,17 @@ static void rounds_count_lost(struct contributor *c)
 
 static void rounds_mark_stale(struct contributor *c)
 {
-    slot_stale(&rounds_of_contributor(c)->base.slot, true);
+    struct lib_rounds *g = rounds_of_contributor(c);
+
+    slot_stale(&g->base.slot, true);
+    rank_rows_hurry(&g->rows);
 }
 
 static const struct contributor_ops ops = {
     .place = rounds_take_state,
     .choose = rounds_set_keys,
     .compute = rounds_compute_slot,
+    .pass = rounds_skip_slot,
     .scaled = rounds_was_skipped,
     .leave = rounds_count_lost,
     .hurry = rounds_mark_stale,
@@ -176,7 +202,12 @@ static const struct contributor_ops ops = {
 
 static void rounds_run(struct lib_ring *g, struct lease *l)
 {
+    struct lib_rounds *r = (struct lib_rounds *)g;
+
+    rank_rows_init(&r->rows, g->job->sync, g->job->tables, &l->gate.pulse);
+    g->base.beside = g->job->sync != NULL;
     task_ring_run(&g->base, l);
+    rank_rows_end(&r->rows);
 }
 
 static void rounds_free_keys(struct lib_ring *g)

@@ -137,6 +137,20 @@ void slot_put(struct lib_slot *t)
     slot_unlock(t);
 }
 
+enum sl_err slot_why(struct lib_slot *t, struct sl_error *err)
+{
+    enum sl_err rc;
+
+    slot_lock(t);
+    rc = t->shared.failed.code;
+    if (rc != SL_OK)
+        *err = t->shared.failed;
+    slot_unlock(t);
+    return rc != SL_OK ? rc
+                       : sl_fail(err, SL_ECANCELED,
+                                 "the program has not computed its gradient");
+}
+
 void slot_lost(struct lib_slot *t, uint32_t lost)
 {
     slot_lock(t);
@@ -236,6 +250,18 @@ enum sl_err slot_lose_closure(struct sluice_closure *c, struct sl_error *err)
     return sl_fail(err, SL_ECANCELED,
                    "the ring is made anew, or left: the step counts for "
                    "nothing; take the next closure");
+}
+
+void slot_fail(struct sluice_closure *c, const struct sl_error *failed)
+{
+    struct lib_slot *t = slot_of(c);
+
+    slot_lock(t);
+    t->shared.at = SLOT_NONE;
+    if (failed != NULL)
+        t->shared.failed = *failed;
+    changed_locked(t);
+    slot_unlock(t);
 }
 
 enum sl_err slot_begin(struct sluice_closure *c, struct sluice_step *out,

@@ -6,6 +6,9 @@
 //      |                       |
 //      +-- generation over ----+--> NONE: it counts for nothing, it comes again
 //
+// While it is TAKEN, rows of tables are the user's thread's to pull and to add
+// gradients to: the way to their shards passes with the slot.
+//
 // A slot that no program has taken is withdrawn when the generation ends, so
 // that others need not wait for a program that does something else. One that is
 // taken is waited for: the program reads the parameters meanwhile.
@@ -42,10 +45,11 @@ struct lib_slot {
         struct sluice_result result;
         bool *absent; // by variable: it has no gradient; owned
         uint64_t redone;
-        struct gate *inner; // gate of its training lease; NULL: it has none
-        bool stale;         // the generation is over
-        bool leaving;       // the program lets go of all of it
-        bool ended;         // the thread has
+        struct sl_error failed; // why rows could not be pulled; SL_OK: nothing
+        struct gate *inner;     // gate of its training lease; NULL: it has none
+        bool stale;             // the generation is over
+        bool leaving;           // the program lets go of all of it
+        bool ended;             // the thread has
     } shared;
 };
 
@@ -83,6 +87,10 @@ bool slot_said(const struct lib_slot *t, uint32_t range);
 // Sets the slot to SLOT_NONE, in whatever state it is, so that the next
 // gradient may be offered.
 void slot_put(struct lib_slot *t);
+// Returns, for a slot that slot_next has found SLOT_NONE, the error of the rows
+// that the program could not pull, with its text in *err; SL_ECANCELED if
+// nothing failed. `err` is not NULL.
+enum sl_err slot_why(struct lib_slot *t, struct sl_error *err);
 // Adds `lost` to the number of gradients that were computed and count for
 // nothing (sluice_info.redone).
 void slot_lost(struct lib_slot *t, uint32_t lost);
@@ -111,6 +119,10 @@ void slot_leave(struct lib_slot *t);
 // Marks closure `c` as lost and its step as not under way, fills *err and
 // returns SL_ECANCELED, which the program is told.
 enum sl_err slot_lose_closure(struct sluice_closure *c, struct sl_error *err);
+// Ends the slot of closure `c`, which the program has taken, as its rows could
+// not be pulled. The lease fails by *failed, which is copied; NULL: the
+// generation is over. The caller marks the closure as lost.
+void slot_fail(struct sluice_closure *c, const struct sl_error *failed);
 // Returns true if a gradient is on offer, or the ring's thread has ended:
 // sluice_take then has something to do. The session's lock is held.
 bool slot_news_locked(const struct lib_slot *t);

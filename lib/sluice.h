@@ -24,14 +24,14 @@
 // another, row major, f32, in one flat vector; their gradient in another. The
 // gradient is that of the *mean* loss over the samples of the step.
 //
-// A job in allreduce mode has no psservers: each program is a rank, which keeps
-// the whole state and sums its gradients with the others'. The loop above is
-// the same. A closure is one step there, and what was computed counts when all
-// ranks have applied its round; one that is lost before (a rank has died, or
-// come) is given again, to this rank or another. While sluice_take waits the
-// rank takes part in all else: it sums, writes parts of checkpoints, gives its
-// state to newcomers; so a program that computes something else keeps the
-// others waiting.
+// A job in allreduce mode has no psservers, but for rows of tables: each
+// program is a rank, which keeps the whole state and sums its gradients with
+// the others'. The loop above is the same. A closure is one step there, and
+// what was computed counts when all ranks have applied its round; one that is
+// lost before (a rank has died, or come) is given again, to this rank or
+// another. While sluice_take waits the rank takes part in all else: it sums,
+// writes parts of checkpoints, gives its state to newcomers; so a program that
+// computes something else keeps the others waiting.
 //
 // In hybrid mode programs form groups, and a closure is one micro-batch of a
 // step that a group computes together: `train.batch` samples of as many as the
@@ -109,7 +109,8 @@ struct sluice_options {
     bool by_range;
 
     // Called about five times a second while sluice_begin, sluice_pull,
-    // sluice_push or sluice_end waits for a psserver, on the thread that waits.
+    // sluice_push, sluice_rows_pull or sluice_end waits for a psserver, on the
+    // thread that waits.
     // False ends the wait: the call says SL_ECANCELED, the closure is given
     // back. It may call sluice_drain and nothing else of the session. NULL: a
     // call waits as long as it takes.
@@ -276,9 +277,9 @@ SLUICE_API enum sl_err sluice_begin(struct sluice_closure *c,
 // Marks elements [first, first + count) of the gradient as whole, and their
 // parameters as not read any more in this step: whole shards leave at once.
 // Each element at most once a step (not checked); sluice_end sends the rest. In
-// jobs that clip by a norm or have tables nothing leaves before the end.
-// SL_ERANGE; SL_ESTATE: no step is under way, or the session is by range;
-// SL_ECANCELED: lost.
+// jobs that clip by a norm or have tables nothing leaves before the end (but in
+// allreduce). SL_ERANGE; SL_ESTATE: no step is under way, or the session is by
+// range; SL_ECANCELED: lost.
 SLUICE_API enum sl_err sluice_ready(struct sluice_closure *c, uint64_t first,
                                     uint64_t count, struct sl_error *err);
 
@@ -343,7 +344,12 @@ SLUICE_API enum sl_err sluice_push(struct sluice_closure *c, uint64_t first,
 // other gradients, is 64 MiB at most. A step that is to be computed again (the
 // next sluice_begin names it) pushes its rows again.
 //
-// In mode async alone: in any other the two calls say SL_ENOTSUP.
+// Programs have tables in modes async and allreduce. In allreduce a step counts
+// for its parameters and for its rows, or for neither: psservers hold the rows
+// of a round until all ranks have applied its sum, and then update each row
+// once, by the mean over all samples of the round. Rows that are pulled are
+// those of the round that the parameters are of. While a psserver is away,
+// sluice_take waits. A program pulls and pushes as in async.
 
 // Copies the rows of n ids to rows[n][dim], between sluice_begin and
 // sluice_end. Ids come in any order and as often as wanted; each is asked for

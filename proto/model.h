@@ -79,6 +79,7 @@
 // 34 data of format webdataset or tar
 // 37 recurrent layers, and orthogonal matrices, which psservers must know as
 //    well
+// 39 programs with tables in mode allreduce, which workers alone must know
 #define MODEL_EDITION 1
 #define MODEL_EDITION_HOLDS 2
 #define MODEL_EDITION_METRICS 3
@@ -108,6 +109,7 @@
 #define MODEL_EDITION_RECORDS 33
 #define MODEL_EDITION_ARCHIVES 34
 #define MODEL_EDITION_ORTHOGONAL 37
+#define MODEL_EDITION_RING_PROGRAMS 39
 #define MODEL_INPUTS_OLD 8
 
 enum model_layer {

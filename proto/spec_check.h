@@ -161,6 +161,10 @@ enum sl_err spec_check_observe(Sluice__V1__JobSpec *spec, struct sl_error *err);
 // to report them. After the rest of `evaluate`.
 enum sl_err spec_check_metrics(Sluice__V1__JobSpec *spec, struct sl_error *err);
 
+// Returns true if the model has tables, or a layer that is to have rows of one
+// (rows: dynamic). The model is not NULL; the spec need not be checked.
+bool spec_has_tables(const Sluice__V1__JobSpec *spec);
+
 // Returns true if a layer of the model has rows of a table (rows: dynamic). The
 // model is not NULL.
 bool spec_has_rows(const Sluice__V1__JobSpec *spec);

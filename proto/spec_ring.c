@@ -89,9 +89,16 @@ static enum sl_err check_round(Sluice__V1__TrainSpec *t, struct sl_error *err)
 
 // A psserver holds the rows of a round, so it must know which closures are in
 // it before any worker is there.
-static enum sl_err check_round_of_rows(Sluice__V1__TrainSpec *t,
+static enum sl_err check_round_of_rows(Sluice__V1__JobSpec *spec,
                                        struct sl_error *err)
 {
+    Sluice__V1__TrainSpec *t = spec->train;
+
+    if (spec_rows_only(spec))
+        return sl_fail(err, SL_EINVAL,
+                       "train.mode: allreduce sums gradients of variables, and "
+                       "the model has tables alone; list model.variables, or "
+                       "take mode async");
     if (t->steps_per_closure != 1)
         return sl_fail(err, SL_EINVAL,
                        "train.steps_per_closure: wants 1 in allreduce with "
@@ -127,8 +134,8 @@ enum sl_err spec_check_ring(Sluice__V1__JobSpec *spec, struct sl_error *err)
     rc = check_workers(t, err);
     if (rc == SL_OK)
         rc = check_round(t, err);
-    if (rc == SL_OK && spec_has_rows(spec))
-        rc = check_round_of_rows(t, err);
+    if (rc == SL_OK && spec_has_tables(spec))
+        rc = check_round_of_rows(spec, err);
     SPEC_DEFAULT(t, bucket_bytes, BUCKET_BYTES);
     if (rc == SL_OK)
         rc = spec_range("train.bucket_bytes", t->bucket_bytes, BUCKET_BYTES_MIN,

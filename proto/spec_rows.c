@@ -76,6 +76,11 @@ bool spec_has_rows(const Sluice__V1__JobSpec *spec)
     return has;
 }
 
+bool spec_has_tables(const Sluice__V1__JobSpec *spec)
+{
+    return spec->model->n_tables > 0 || spec_has_rows(spec);
+}
+
 // Makes the table of a layer, of node `n`, with what the layer says.
 static enum sl_err spec_layer_table(Sluice__V1__TableSpec **out,
                                     const Sluice__V1__LayerSpec *l,

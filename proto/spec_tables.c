@@ -56,16 +56,17 @@ static uint64_t tables_job_steps(const Sluice__V1__JobSpec *spec)
 static enum sl_err check_tables_job(const Sluice__V1__JobSpec *spec,
                                     struct sl_error *err)
 {
+    if (spec_external(spec) && (spec_hybrid(spec) || spec_local(spec)))
+        return sl_fail(err, SL_EINVAL,
+                       "model.tables: programs have tables in mode async or "
+                       "allreduce, and train.mode is %s; take one of these%s",
+                       spec->train->mode,
+                       spec_hybrid(spec) ? ", or layers with 'rows: dynamic'"
+                                         : "");
     if (spec_local(spec))
         return sl_fail(err, SL_EINVAL,
                        "model.tables: a job with tables trains in mode async, "
                        "sync, hybrid or allreduce, and train.mode is local");
-    if (spec_external(spec) && (spec_hybrid(spec) || spec_allreduce(spec)))
-        return sl_fail(err, SL_EINVAL,
-                       "model.tables: programs have tables in mode async, and "
-                       "train.mode is %s; take layers with 'rows: dynamic', "
-                       "or mode async",
-                       spec->train->mode);
     if (spec_staleness(spec->train).rule == SPEC_STALENESS_DC)
         return sl_fail(err, SL_EINVAL,
                        "model.tables: train.staleness is dc, which wants the "
@@ -298,7 +299,9 @@ static bool tables_audited(const Sluice__V1__JobSpec *spec)
 // Returns the edition that the members of a checked job with tables need.
 static unsigned tables_edition(const Sluice__V1__JobSpec *spec)
 {
-    return spec_ring_rows(spec)                  ? MODEL_EDITION_BESIDE_RINGS
+    return spec_ring_rows(spec) && spec_external(spec)
+               ? MODEL_EDITION_RING_PROGRAMS
+           : spec_ring_rows(spec)                ? MODEL_EDITION_BESIDE_RINGS
            : spec_rows_only(spec)                ? MODEL_EDITION_BESIDE
            : tables_audited(spec)                ? MODEL_EDITION_AUDITED
            : spec_rows_wire(spec) == WIRE_INT8   ? MODEL_EDITION_INT8

@@ -457,10 +457,10 @@ enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err)
     t = spec->train;
     SPEC_DEFAULT(t, batch, 32);
     SPEC_DEFAULT(t, epochs, 1);
-    SPEC_DEFAULT(t, steps_per_closure,
-                 has_rounds(t) || (spec_allreduce(spec) && spec_has_rows(spec))
-                     ? 1
-                     : 16);
+    SPEC_DEFAULT(
+        t, steps_per_closure,
+        has_rounds(t) || (spec_allreduce(spec) && spec_has_tables(spec)) ? 1
+                                                                         : 16);
     SPEC_DEFAULT(t, seed, 1);
     SPEC_DEFAULT(t, shuffle, true);
     SPEC_DEFAULT(t, max_nonfinite, 100);

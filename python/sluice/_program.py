@@ -144,9 +144,10 @@ class Program:
                  the socket of your own `sluice up`, else 127.0.0.1:7070
     variables    (name, shape) of each, in order: f32; a scalar is of shape (1,)
     optimizer    as a job has it; None in mode local
-    tables       sparse tables of the job, as it has them (docs/tables.md): mode async;
-                 with `rows`, (ids, values) of shapes (n,) and (n, dim), those that a
-                 table of a new job begins with, by the way of `init`
+    tables       sparse tables of the job, as it has them (docs/tables.md): mode async or
+                 allreduce, which has psservers for the rows then; with `rows`, (ids,
+                 values) of shapes (n,) and (n, dim), those that a table of a new job
+                 begins with, by the way of `init`
     moving       mode local: those of `variables` that are moving statistics: they
                  become the mean of what programs have
     tls          a worker's certificate, "certs/worker"; `submit_tls` of who submits,
@@ -158,11 +159,12 @@ class Program:
     train        more of the job's `train`, e.g. {"max_delay": 16}
     mode         "async": each gradient goes to the psservers as it comes; "hybrid":
                  programs form groups, a group averages a batch of each, and its
-                 leader sends that to the psservers; "allreduce": no psserver, each
-                 program keeps the parameters, and a round averages a batch of each.
-                 Programs that die are left out, others may join; "local": each
-                 program takes `every` steps with an optimizer of its own, then
-                 psservers take the mean of what `ranks` programs have changed
+                 leader sends that to the psservers; "allreduce": no psserver (but for
+                 rows of tables), each program keeps the parameters, and a round
+                 averages a batch of each. Programs that die are left out, others may
+                 join; "local": each program takes `every` steps with an optimizer of
+                 its own, then psservers take the mean of what `ranks` programs have
+                 changed
     ranks        allreduce, hybrid: a round, or a step of a group, is so many batches,
                  whoever is there to compute them, and so many programs at most are
                  in the ring, or in each group; None: as many as come at the
@@ -210,8 +212,9 @@ class Program:
             raise ValueError(
                 f"optimizer: {_shown(repr(optimizer))} is none that psservers know: "
                 'say a dict as a job has it, {"type": "adam", "learning_rate": 0.001}')
-        if tables and mode != "async":
-            raise ValueError(f"table {tables[0]['name']}: tables are of mode async")
+        if tables and mode in ("hybrid", "local"):
+            raise ValueError(f"table {tables[0]['name']}: programs have tables in mode "
+                             f"async or allreduce, not in {mode}")
         if not variables:
             raise ValueError("the model has no parameter that is trained: a Trainer wants "
                              "one" + ("; a program with tables alone takes sluice.Session"
@@ -330,6 +333,12 @@ class Program:
             return words
         if ranks is not None:
             self._train.setdefault("workers", {"min": 1, "max": ranks})
+        if self.tables:
+            self._train.setdefault("steps_per_closure", 1)
+            if not ("contributions" in self._train
+                    or self._train.get("workers", {}).get("max")):
+                raise ValueError(f"table {self.tables[0]['name']}: say ranks, the batches "
+                                 "of a round: psservers hold their rows until it is whole")
         return {"store": _own_folder("store"), **words}
 
     def spec(self, samples: int, batch_size: int, epochs: int) -> Json:

@@ -200,15 +200,16 @@ parts = {"what": x[:1608]}
 theirs = of(keras.layers.Embedding(50, 4, embeddings_initializer="ones"))
 want = theirs.fit({"who": few, **parts}, y[:1608], batch_size=16, shuffle=False, verbose=0)
 matrix = keras.ops.convert_to_numpy(theirs.layers[1].embeddings.value)
-for accumulate in (1, 2):
+for accumulate, mode in ((1, {}), (2, {}), (1, {"mode": "allreduce", "ranks": 1})):
     ours = of(sluice.keras.Embedding("users", 4, **ones))
     if accumulate > 1:
         ours.compile(O.SGD(0.1, gradient_accumulation_steps=2), ours.loss)
     with warnings.catch_warnings(record=True) as heard:
         warnings.simplefilter("always")
         said = sluice.keras.fit(ours, {"who": ids, **parts}, y[:1608],
-                                job=f"table-{accumulate}", coordinator=address, verbose=0,
-                                batch_size=16 // accumulate, train={"shuffle": False})
+                                job=f"table-{accumulate}-{len(mode)}", verbose=0,
+                                coordinator=address, batch_size=16 // accumulate,
+                                train={"shuffle": False}, **mode)
     assert any("no rows of table users" in str(w.message) for w in heard), heard
     assert np.allclose(said.history["loss"], want.history["loss"], rtol=1e-4)
     assert [v.path for v in ours.trainable_variables] == ["last/kernel", "last/bias"]
@@ -238,11 +239,12 @@ def refused(words, model, **more):
     except ValueError as error:
         assert words in str(error), (words, error)
 E = sluice.keras.Embedding
-refused("of mode async", of(E("users", 4)), mode="allreduce")
+refused("mode async or allreduce, not in hybrid", of(E("users", 4)), mode="hybrid")
+refused("say ranks", of(E("users", 4)), mode="allreduce")
 L = keras.layers
 row = keras.Sequential([keras.Input((3,), dtype="int64"), E("users", 4), L.Flatten(), L.Dense(4)])
 row.compile("sgd", "mse")
-refused("of mode async", row, mode="allreduce")
+refused("not in hybrid", row, mode="hybrid")
 class Own(keras.Model):
     def __init__(self):
         super().__init__()

@@ -102,6 +102,12 @@ TEST(spec_tables, a_model_may_have_tables_alone)
     T_FAILS(SL_EINVAL, spec_check(spec, &err));
     T_HAS(err.text, "optimizer.groups: they are of variables");
     wire_free(&spec->base);
+    snprintf(text, sizeof(text), job,
+             ",'train':{'mode':'allreduce','contributions':2}");
+    spec = (void *)t_make(SPEC, text);
+    T_FAILS(SL_EINVAL, spec_check(spec, &err));
+    T_HAS(err.text, "the model has tables alone; list model.variables");
+    wire_free(&spec->base);
 }
 
 TEST(spec_tables, a_table_that_says_all_is_told_so)
@@ -281,11 +287,23 @@ TEST(spec_tables, jobs_that_tables_do_not_go_with)
         const char *rest, *why;
     } wrong[] = {
         {"," SGD "," SAMPLES ",'train':{'mode':'hybrid'}",
-         "model.tables: programs have tables in mode async, and train.mode is "
-         "hybrid; take layers with 'rows: dynamic', or mode async"},
+         "model.tables: programs have tables in mode async or allreduce, and "
+         "train.mode is hybrid; take one of these, or layers with 'rows: "
+         "dynamic'"},
+        {"," SAMPLES ",'train':{'mode':'local'}",
+         "model.tables: programs have tables in mode async or allreduce, and "
+         "train.mode is local; take one of these"},
+        {"," SGD "," SAMPLES ",'train':{'mode':'sync'}",
+         "train.mode: sync is for models of layers; programs of the user's "
+         "train in async, hybrid, local, or in allreduce, where no gradient is "
+         "late either"},
         {"," SGD "," SAMPLES ",'train':{'mode':'allreduce'}",
-         "model.tables: programs have tables in mode async, and train.mode is "
-         "allreduce; take layers with 'rows: dynamic', or mode async"},
+         "train.contributions: say how many steps are one update (or "
+         "train.workers.max), as the job has tables"},
+        {"," SGD "," SAMPLES ",'train':{'mode':'allreduce','contributions':2,"
+         "'steps_per_closure':4}",
+         "train.steps_per_closure: wants 1 in allreduce with tables, where a "
+         "closure is one contribution, got 4"},
         {"," SGD "," SAMPLES ",'train':{'staleness':'dc','max_delay':4}",
          "model.tables: train.staleness is dc, which wants the parameters as "
          "they were read, and rows are not kept; take inverse"},
@@ -500,6 +518,20 @@ TEST(spec_tables, a_ring_beside_tables_has_rounds_of_known_closures)
         T_TRUE(spec_audit(spec->train) == 0);
         wire_free(&spec->base);
     }
+}
+
+TEST(spec_tables, programs_that_are_ranks_know_tables)
+{
+    Sluice__V1__JobSpec *spec =
+        tables_checked("{'name':'users','dim':4}",
+                       "," SGD "," SAMPLES
+                       ",'train':{'mode':'allreduce','workers':{'max':3}}");
+
+    T_TRUE(spec_ring_rows(spec));
+    T_EQ(spec->model->edition, MODEL_EDITION_RING_PROGRAMS);
+    T_EQ(spec->train->contributions, 3);
+    T_EQ(spec->train->steps_per_closure, 1);
+    wire_free(&spec->base);
 }
 
 static void layers_refused(const char *rest, const char *job, const char *why)
