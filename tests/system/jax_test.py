@@ -217,15 +217,18 @@ w = data.standard_normal(8).astype(np.float32)
 def loss_fn(params, rows, y):
     return jnp.mean((rows["users"].sum(1) @ params["w"] - y) ** 2)
 
-seen = []
-with sluice.jax.Trainer({"w": w}, "table", address, train={"shuffle": False},
-                        optimizer={"type": "sgd", "learning_rate": 0.01},
-                        tables=[{"name": "users", "dim": 8, "initializer": "ones"}]) as t:
-    for batch in t.batches((ids, y), batch_size=16):
-        seen.append(t.step(loss_fn, batch.y, ids={"users": batch.x}))
-    w_ours = t.load()["w"]
-kept = sluice.export(t.id, address, table="users")
-ours = dict(zip(kept["ids"].tolist(), kept["values"]))
+def trained(**mode):
+    seen = []
+    with sluice.jax.Trainer({"w": w}, f"table-{len(mode)}", address, train={"shuffle": False},
+                            optimizer={"type": "sgd", "learning_rate": 0.01}, **mode,
+                            tables=[{"name": "users", "dim": 8, "initializer": "ones"}]) as t:
+        for batch in t.batches((ids, y), batch_size=16):
+            seen.append(t.step(loss_fn, batch.y, ids={"users": batch.x}))
+        w_ours = t.load()["w"]
+    kept = sluice.export(t.id, address, table="users")
+    return seen, w_ours, dict(zip(kept["ids"].tolist(), kept["values"]))
+
+each = [trained(), trained(mode="allreduce", ranks=1)]
 theirs = {"w": w, "rows": jnp.ones((50, 8))}
 dense = jax.jit(jax.value_and_grad(
     lambda p, n, y: loss_fn(p, {"users": p["rows"][n]}, y)))
@@ -233,12 +236,14 @@ for i in range(200):
     part = slice(16 * i, 16 * i + 16)
     loss, gradient = dense(theirs, numbers[part], y[part])
     theirs = jax.tree.map(lambda p, g: p - 0.01 * g, theirs, gradient)
-    assert abs(loss - seen[i]) < 1e-4 * abs(loss), (i, loss, seen[i])
-np.testing.assert_allclose(w_ours, theirs["w"], rtol=1e-3, atol=1e-5)
-assert len(seen) == 200 and len(ours) == 50
-for n in range(50):
-    of = int(np.uint64(n) * np.uint64(0x9e3779b97f4a7c15))
-    np.testing.assert_allclose(ours[of], theirs["rows"][n], rtol=1e-3, atol=1e-5)
+    for seen, _, _ in each:
+        assert abs(loss - seen[i]) < 1e-4 * abs(loss), (i, loss, seen[i])
+for seen, w_ours, ours in each:
+    np.testing.assert_allclose(w_ours, theirs["w"], rtol=1e-3, atol=1e-5)
+    assert len(seen) == 200 and len(ours) == 50
+    for n in range(50):
+        of = int(np.uint64(n) * np.uint64(0x9e3779b97f4a7c15))
+        np.testing.assert_allclose(ours[of], theirs["rows"][n], rtol=1e-3, atol=1e-5)
 try:
     sluice.jax.Trainer({"w": w}, "refused", address, tables=[{"name": "a"}], mode="hybrid")
 except ValueError as error:
