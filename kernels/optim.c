@@ -82,6 +82,40 @@ static void consts_adamax(struct optim_consts *out, const struct optim *o,
     consts_torch_epsilon(out, o);
 }
 
+// Keras' Nadam: the momentum of update i is beta_1 (1 - 0.96^i / 2). The
+// product of these is beta_1^t times that of the brackets, which are 1 in
+// double from the 900th on. As Adam's, the corrections of v go to the rates and
+// to epsilon.
+static void consts_nadam(struct optim_consts *out, const struct optim *o,
+                         uint64_t t, double lr)
+{
+    double later = 1, brackets = 1, now, next, product, root;
+    uint64_t n = t < 900 ? t : 900;
+
+    for (uint64_t i = 0; i < n; i++) {
+        later *= 0.96;
+        brackets *= 1 - 0.5 * later;
+    }
+    now = o->beta_1 * (1 - 0.5 * later);
+    next = o->beta_1 * (1 - 0.5 * later * 0.96);
+    product = brackets * pow(o->beta_1, (double)t);
+    root = sqrt(1 - pow(o->beta_2, (double)t));
+    out->lr = (float)(lr * root * next / (1 - product * next));
+    out->far = (float)(lr * root * (1 - now) / (1 - product));
+    out->epsilon = (float)(o->epsilon * root);
+    out->a = (float)(1 - o->beta_1);
+    out->b = (float)(1 - o->beta_2);
+}
+
+static void consts_lion(struct optim_consts *out, const struct optim *o,
+                        uint64_t t, double lr)
+{
+    out->a = (float)o->beta_1;
+    out->outer = (float)(1 - o->beta_1);
+    out->b = (float)o->beta_2;
+    out->rest = (float)(1 - o->beta_2);
+}
+
 static void consts_adagrad(struct optim_consts *out, const struct optim *o,
                            uint64_t t, double lr)
 {

@@ -224,6 +224,38 @@ static void rmsprop_both(const struct optim_call *c)
     }
 }
 
+static void nadam(const struct optim_call *c)
+{
+    float *restrict m = c->slot[0], *restrict v = c->slot[1];
+    const float a = c->k.a, b = c->k.b, epsilon = c->k.epsilon, far = c->k.far;
+
+    EACH(c)
+    {
+        float g = optim_clipped(grad[i], clip);
+
+        m[i] += (g - m[i]) * a;
+        v[i] += (g * g - v[i]) * b;
+        w[i] = w[i] - w[i] * decay -
+               (lr * m[i] + far * g) / (sqrtf(v[i]) + epsilon);
+    }
+}
+
+// A step of the rate in the direction of the sign; none where it is 0.
+static void lion(const struct optim_call *c)
+{
+    float *restrict m = c->slot[0];
+    const float a = c->k.a, outer = c->k.outer, b = c->k.b, rest = c->k.rest;
+
+    EACH(c)
+    {
+        float g = optim_clipped(grad[i], clip), to = m[i] * a + g * outer;
+        float step = to > 0 ? lr : to < 0 ? -lr : 0;
+
+        w[i] = w[i] - w[i] * decay - step;
+        m[i] = m[i] * b + g * rest;
+    }
+}
+
 const struct optim_loops NAME(LOOPS_ISA) = {.loop = {
 #define RULE(name, ...) [OPTIM_RULE_##name] = name,
 #include "plan/optimizers.def"

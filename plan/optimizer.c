@@ -33,6 +33,10 @@ void optim_defaults(struct optim *o, enum optim_kind kind)
 #define HYPER(field, key, value) .field = value,
 #include "plan/optimizers.def"
     };
+#define OWN(code, field, key, value)                                           \
+    if (kind == OPTIM_##code)                                                  \
+        o->field = value;
+#include "plan/optimizers.def"
 }
 
 static enum sl_err optim_check_range(const struct optim *o, const char *name,

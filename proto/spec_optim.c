@@ -30,6 +30,10 @@ static void spec_optim_fill_defaults(Sluice__V1__OptimizerSpec *o,
 {
     if (a->decay != 0)
         SPEC_DEFAULT(o, weight_decay, a->decay);
+#define OWN(code, field, key, value)                                           \
+    if (a == &arguments[OPTIM_##code])                                         \
+        SPEC_DEFAULT(o, key, value);
+#include "plan/optimizers.def"
 #define HYPER(field, key, value)                                               \
     if (strstr(a->fields, " " #key " ") != NULL)                               \
         SPEC_DEFAULT(o, key, value);

@@ -201,6 +201,11 @@ static const struct known_optimizer {
     {"Adamax", "adamax", ARGUMENTS(
         {"beta_1", COPY, NULL, "0.9"}, {"beta_2", COPY, NULL, "0.999"},
         {"epsilon", COPY, NULL, "1e-7"})},
+    {"Nadam", "nadam", ARGUMENTS(
+        {"beta_1", COPY, NULL, "0.9"}, {"beta_2", COPY, NULL, "0.999"},
+        {"epsilon", COPY, NULL, "1e-7"})},
+    {"Lion", "lion", ARGUMENTS(
+        {"beta_1", COPY, NULL, "0.9"}, {"beta_2", COPY, NULL, "0.99"})},
     {"Adagrad", "adagrad", ARGUMENTS(
         {"initial_accumulator_value", COPY, NULL, "0.1"},
         {"epsilon", COPY, NULL, "1e-7"})},

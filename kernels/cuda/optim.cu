@@ -132,6 +132,31 @@ struct adamax {
     }
 };
 
+struct nadam {
+    enum { slots = 2 };
+    static __device__ __forceinline__ void step(struct element &e,
+                                                const struct constants &k)
+    {
+        e.s[0] = e.s[0] + (e.g - e.s[0]) * k.a;
+        e.s[1] = e.s[1] + (e.g * e.g - e.s[1]) * k.b;
+        e.w = decayed(e, k) -
+              (k.lr * e.s[0] + k.far * e.g) / (root(e.s[1]) + k.epsilon);
+    }
+};
+
+struct lion {
+    enum { slots = 1 };
+    static __device__ __forceinline__ void step(struct element &e,
+                                                const struct constants &k)
+    {
+        struct exact to = e.s[0] * k.a + e.g * k.outer;
+        struct exact move = ex(to.v > 0 ? k.lr.v : to.v < 0 ? -k.lr.v : 0);
+
+        e.w = decayed(e, k) - move;
+        e.s[0] = e.s[0] * k.b + e.g * k.rest;
+    }
+};
+
 struct adagrad {
     enum { slots = 1 };
     static __device__ __forceinline__ void step(struct element &e,

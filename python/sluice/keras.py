@@ -49,6 +49,8 @@ _FIELDS = {"SGD": ("momentum", "nesterov"),
            "Adam": ("beta_1", "beta_2", "epsilon", "amsgrad"),
            "AdamW": ("beta_1", "beta_2", "epsilon", "amsgrad"),
            "Adamax": ("beta_1", "beta_2", "epsilon"),
+           "Nadam": ("beta_1", "beta_2", "epsilon"),
+           "Lion": ("beta_1", "beta_2"),
            "Adagrad": ("initial_accumulator_value", "epsilon"),
            "RMSprop": ("rho", "momentum", "epsilon", "centered")}
 STOP_S = 0.05  # between looks at a job that is being stopped

@@ -43,6 +43,8 @@ OPTIMIZERS = {
     "adamw": lambda: O.AdamW(0.01, weight_decay=0.05),
     "excludes": lambda: excluding(O.AdamW(0.01, weight_decay=0.5)),
     "adamax": lambda: O.Adamax(0.01),
+    "nadam": lambda: O.Nadam(0.01, weight_decay=0.01),
+    "lion": lambda: O.Lion(0.002),
     "adagrad": lambda: O.Adagrad(0.05),
     "rmsprop": lambda: O.RMSprop(0.003, momentum=0.5, centered=True),
     "clipnorm": lambda: O.SGD(0.05, clipnorm=0.1),
@@ -124,7 +126,7 @@ def refused(words, optimizer="sgd", **more):
         assert False, words
 refused("rate that depends on a metric", callbacks=[
     keras.callbacks.ReduceLROnPlateau()])
-refused("Nadam is not offered", O.Nadam(0.01))
+refused("Ftrl is not offered", O.Ftrl(0.01))
 refused("use_ema=True", O.SGD(0.1, use_ema=True))
 refused("rows", sample_weight=np.ones(5, np.float32))
 refused("mode 'local' is of sluice.torch.Trainer", mode="local")

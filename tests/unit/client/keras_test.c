@@ -579,7 +579,7 @@ TEST(keras, optimizers_and_schedules_are_taken_over)
               "'LossScaleOptimizer', 'config': {'inner_optimizer': {"
               "'class_name': 'Adagrad', 'config': {'learning_rate': 0.5}}}}"),
           "{'optimizer':{'type':'adagrad','learning_rate':0.5}}");
-    fill_refused(OPTIMIZER("Lion", ""), "optimizer Lion is not known");
+    fill_refused(OPTIMIZER("Ftrl", ""), "optimizer Ftrl is not known");
     fill_refused(OPTIMIZER("Adam", "'use_ema': true"),
                  "Adam has use_ema: true");
     fill_refused(OPTIMIZER("Adam", "'beta_3': 1"), "Adam has beta_3: 1");

@@ -150,6 +150,23 @@ TEST(optim, adamax)
     check(&g);
 }
 
+TEST(optim, nadam)
+{
+    struct golden g =
+        golden(OPTIM_NADAM, -0.00627876770076, -0.0861783143832,
+               -0.0964060124309, -0.720579825021, -0.249214608253);
+
+    check(&g);
+}
+
+TEST(optim, lion)
+{
+    struct golden g = golden(OPTIM_LION, 0, -0.1, -0.1, -0.8, -0.3);
+
+    T_NEAR(g.o.beta_2, 0.99, 0);
+    check(&g);
+}
+
 TEST(optim, adagrad_starts_at_a_tenth)
 {
     struct golden g =

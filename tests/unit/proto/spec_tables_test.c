@@ -239,7 +239,7 @@ TEST(spec_tables, wrong_tables)
          T0 "evict.least_norm: wants a number of at least 0, got -1"},
         {"{'name':'a','dim':4,'optimizer':{}}",
          T0 "optimizer.type is missing; known are sgd, adam, adamw, adamax, "
-            "adagrad, rmsprop, rowwise_adagrad, ftrl"},
+            "adagrad, rmsprop, nadam, lion, rowwise_adagrad, ftrl"},
         {"{'name':'a','dim':4,'optimizer':{'type':'rowwise_adagard'}}",
          T0 "optimizer.type: unknown 'rowwise_adagard'; did you mean "
             "'rowwise_adagrad'?"},
@@ -324,7 +324,7 @@ TEST(spec_tables, jobs_that_tables_do_not_go_with)
             "not; say one, e.g. {type: rowwise_adagrad}"},
         {",'optimizer':{'type':'ftrl'}," SAMPLES,
          "optimizer.type: unknown 'ftrl'; known are sgd, adam, adamw, adamax, "
-         "adagrad, rmsprop"},
+         "adagrad, rmsprop, nadam, lion"},
     };
 
     for (size_t i = 0; i < SL_COUNT(wrong); i++)

@@ -856,7 +856,7 @@ static const struct {
     {"'train':{'mode':'local','outer':{'type':'sophia'}}",
      "train.outer: optimizer.type: unknown 'sophia'; known are sgd, adam, "
      "adamw, "
-     "adamax, adagrad, rmsprop"},
+     "adamax, adagrad, rmsprop, nadam, lion"},
     {"'train':{'mode':'local','audit':0.5}",
      "train.audit: what many steps change is not compared; leave it out in "
      "local"},
