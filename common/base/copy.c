@@ -55,7 +55,6 @@ stream_blocks(uint8_t *to, const uint8_t *from, size_t bytes)
         for (int i = 0; i < BLOCK / 32; i++)
             _mm256_stream_si256(out + i, _mm256_loadu_si256(in + i));
     }
-    _mm_sfence(); // before a lock is let go
 }
 
 void sl_copy_away(void *to, const void *from, size_t bytes)
@@ -73,7 +72,16 @@ void sl_copy_away(void *to, const void *from, size_t bytes)
     memcpy((uint8_t *)to + ahead, (const uint8_t *)from + ahead, bytes - ahead);
 }
 
+void sl_copy_settle(void)
+{
+    _mm_sfence();
+}
+
 #else
+
+void sl_copy_settle(void)
+{
+}
 
 void sl_copy_away(void *to, const void *from, size_t bytes)
 {

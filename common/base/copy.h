@@ -20,7 +20,11 @@
 void sl_copy(void *to, const void *from, size_t bytes);
 
 // Copies as sl_copy does what is not read soon: past the caches, so that the
-// lines of `to` need not be fetched first.
+// lines of `to` need not be fetched first. No other thread may read `to` before
+// sl_copy_settle.
 void sl_copy_away(void *to, const void *from, size_t bytes);
+// Waits until all threads see what this one has copied away. To be called
+// before a lock is let go.
+void sl_copy_settle(void);
 
 #endif

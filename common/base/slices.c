@@ -98,6 +98,17 @@ enum sl_err slices_take(struct slices_cursor *c, void *to, size_t n)
     return SL_OK;
 }
 
+const void *slices_view(struct slices_cursor *c, size_t n, void *space)
+{
+    size_t len;
+
+    assert(n <= c->left);
+    if (c->left > 0 && c->at->len - c->offset >= n)
+        return slices_next(c, n, &len);
+    (void)slices_take(c, space, n);
+    return space;
+}
+
 void slices_copy(void *to, const struct sl_slices *s)
 {
     struct slices_cursor c;

@@ -63,6 +63,10 @@ void slices_cursor_init(struct slices_cursor *c, const struct sl_slices *s);
 // the cursor stays.
 enum sl_err slices_take(struct slices_cursor *c, void *to, size_t n);
 
+// Returns the next n bytes, of which as many must be left, and steps over them:
+// where they lie, or in `space` if they lie in several pieces.
+const void *slices_view(struct slices_cursor *c, size_t n, void *space);
+
 // Returns the *n bytes up to the end of the current piece, at most `max` (not
 // 0), and steps over them. NULL and *n = 0 at the end.
 const uint8_t *slices_next(struct slices_cursor *c, size_t max, size_t *n);

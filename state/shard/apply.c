@@ -23,6 +23,10 @@
 // cache. On the stack.
 #define WIDE_CHUNK 4096
 
+// Elements of a mean that are made while what they update is fetched.
+#define AHEAD 256
+#define LINE_ELEMENTS (64 / sizeof(float))
+
 // Bytes that are looked at from their front; these parts, from the back.
 #define BACK_BYTES ((size_t)128 << 10)
 
@@ -250,6 +254,7 @@ void apply_front(const struct plan *plan, const struct apply_memory *to,
         apply_update_part(plan, to, step, &part, at, (size_t)n, gradient + at,
                           NULL);
     }
+    sl_copy_settle();
 }
 
 void apply_update(const struct plan *plan, const struct apply_memory *to,
@@ -285,6 +290,35 @@ void apply_update(const struct plan *plan, const struct apply_memory *to,
                               to->values + first);
         }
     }
+    sl_copy_settle();
+}
+
+// Begins to fetch what an update of these elements reads.
+static void apply_fetch(const struct plan *plan, const struct apply_memory *to,
+                        uint64_t first, size_t n)
+{
+    unsigned slots = optim_slots(&plan->optim);
+
+    for (size_t i = 0; i < n; i += LINE_ELEMENTS) {
+        __builtin_prefetch(to->values + first + i, 1);
+        for (unsigned k = 0; k < slots; k++)
+            __builtin_prefetch(to->slots[k] + first + i, 1);
+    }
+}
+
+// Takes n elements of the mean. To make them is computing, and to update with
+// them is waiting for memory: one by one they would take the sum of both.
+static void apply_take_mean(const struct plan *plan,
+                            const struct apply_memory *to, struct mean *mean,
+                            uint64_t first, size_t n, float *pushed)
+{
+    size_t some;
+
+    for (size_t at = 0; at < n; at += some) {
+        some = (size_t)sl_min(n - at, AHEAD);
+        apply_fetch(plan, to, first + at, some);
+        mean_take(mean, some, pushed + at);
+    }
 }
 
 void apply_mean(const struct plan *plan, const struct apply_memory *to,
@@ -299,10 +333,11 @@ void apply_mean(const struct plan *plan, const struct apply_memory *to,
 
         for (uint64_t at = 0; at < part.run.elements; at += n) {
             n = (size_t)sl_min(part.run.elements - at, WIDE_CHUNK);
-            mean_take(mean, n, pushed);
+            apply_take_mean(plan, to, mean, part.run.first + at, n, pushed);
             apply_update_part(plan, to, step, &part, part.run.first + at, n,
                               pushed, pushed);
             FAULT("apply.half");
         }
     }
+    sl_copy_settle();
 }

@@ -125,8 +125,8 @@ enum sl_err coded_check(const struct coded *p, enum wire_type type,
                        payload->bytes, bytes, wire_type_names[type]);
     slices_cursor_init(&at, payload);
     while (coded_next(&w)) {
-        (void)slices_take(&at, space, w.block.bytes);
-        if (!coded_block_valid(&w.block, space))
+        if (!coded_block_valid(&w.block,
+                               slices_view(&at, w.block.bytes, space)))
             return sl_fail(err, SL_ENUMERIC,
                            "payload: the block of %s at element %" PRIu64
                            " is damaged or not finite; nothing was applied "
@@ -151,8 +151,9 @@ static void coded_reader_block(struct coded_reader *r, size_t n, float *to)
     bool more = coded_next(&r->walk), whole = r->walk.block.n <= n;
 
     assert(more);
-    (void)slices_take(&r->at, space, r->walk.block.bytes);
-    coded_block_read(&r->walk.block, space, whole ? to : r->part);
+    coded_block_read(&r->walk.block,
+                     slices_view(&r->at, r->walk.block.bytes, space),
+                     whole ? to : r->part);
     r->left = whole ? 0 : r->walk.block.n;
 }
 
@@ -192,8 +193,7 @@ float coded_read(const struct coded *p, enum wire_type type,
     while (coded_next(&w)) {
         float *to = values + w.block.first;
 
-        (void)slices_take(&at, space, w.block.bytes);
-        coded_block_read(&w.block, space, to);
+        coded_block_read(&w.block, slices_view(&at, w.block.bytes, space), to);
         most = coded_larger(most, w.block.n, to);
     }
     return most;
@@ -206,16 +206,17 @@ float coded_bound(const struct coded *p, enum wire_type type,
     float values[PLAIN_BLOCK], most = 0, here;
     uint8_t space[BLOCK_BYTES];
     struct slices_cursor at;
+    const void *block;
 
     slices_cursor_init(&at, payload);
     while (coded_next(&w)) {
-        (void)slices_take(&at, space, w.block.bytes);
+        block = slices_view(&at, w.block.bytes, space);
         if (w.block.as >= WIRE_TYPES) {
-            here = pack_most(coded_code(w.block.as), space);
+            here = pack_most(coded_code(w.block.as), block);
             most = here > most ? here : most;
             continue;
         }
-        coded_block_read(&w.block, space, values);
+        coded_block_read(&w.block, block, values);
         most = coded_larger(most, w.block.n, values);
     }
     return most;
@@ -292,8 +293,8 @@ void coded_apply(const struct coded *p, enum wire_type type,
     while (coded_next(&w)) {
         float *have = held + w.block.first;
 
-        (void)slices_take(&at, space, w.block.bytes);
-        coded_block_read(&w.block, space, change);
+        coded_block_read(&w.block, slices_view(&at, w.block.bytes, space),
+                         change);
         for (size_t i = 0; i < w.block.n; i++)
             have[i] = w.block.as == WIRE_F32 ? change[i] : have[i] + change[i];
     }

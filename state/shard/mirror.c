@@ -39,6 +39,7 @@ float *mirror_keep(const struct mirror *m, float *keep)
     if (m->values == NULL || keep == NULL)
         return keep;
     sl_copy_away(keep, m->values, plan_values_bytes(m->plan));
+    sl_copy_settle();
     return NULL;
 }
 

@@ -85,6 +85,21 @@ TEST(slices, cursor_takes_and_refuses)
     T_EQ(n, 0);
 }
 
+TEST(slices, view_is_in_place_but_across_pieces)
+{
+    uint8_t bytes[10] = "0123456789", space[10];
+    struct sl_slice at[3] = {{bytes, 3}, {bytes + 3, 0}, {bytes + 3, 7}};
+    struct sl_slices s = slices_all(at, 3);
+    struct slices_cursor c;
+
+    slices_cursor_init(&c, &s);
+    T_TRUE(slices_view(&c, 2, space) == bytes);
+    T_TRUE(slices_view(&c, 3, space) == space);
+    T_MEM(space, "234", 3);
+    T_TRUE(slices_view(&c, 5, space) == bytes + 5);
+    T_EQ(c.left, 0);
+}
+
 // Floats in pieces that are cut anywhere come out as they went in, whatever
 // the alignment and however short the runs that are asked for.
 TEST(slices, runs_give_whole_elements)
