@@ -9,8 +9,9 @@ import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from bed import Bed, check, cluster
-import scrape  # of tests/system, as cluster is
+from bed import Bed, check, cluster, wait_for
+import scrape  # of tests/system, as cluster and etcd are
+from etcd import Etcd
 from table import at_least, at_most, row
 
 NEEDS = ["psserver", "attend_load"]
@@ -39,11 +40,13 @@ TOOK = "sluice_event_loop_handler_seconds"
 
 class Crowd(Bed):
     """A coordinator on a core of its own, and on TCP, as for many hosts. At its end
-    it says how long its handlers took; one that held its loop ends the row."""
+    it says how long its handlers took; one that held its loop ends the row. `etcd`:
+    it has its journal there, and leads."""
 
-    def __init__(self, bench, psservers=1):
+    def __init__(self, bench, psservers=1, etcd=None):
         super().__init__(cpu=bench.client_cpu, psservers=psservers)
         self.own_core = ["taskset", "-c", str(bench.server_cpu)]
+        self.journal = ["--journal", f"etcd://{etcd.endpoints}/sluice"] if etcd else []
         if may_go_ahead():
             self.own_core = AHEAD + self.own_core
         with socket.socket() as free:
@@ -53,8 +56,16 @@ class Crowd(Bed):
     def command(self, name):
         line = super().command(name)
         if name == "coordinator":
-            line = [*self.own_core, *line, *ONE_HOST, *scrape.OPS]
+            line = [*self.own_core, *line, *ONE_HOST, *scrape.OPS,
+                    *self.journal]
         return line
+
+    def start(self, name, *more, **options):
+        process = super().start(name, *more, **options)
+        if name == "coordinator" and self.journal:
+            wait_for("it to lead", lambda: self.run("--timeout", "2s", "jobs",
+                                                    want=None).returncode == 0)
+        return process
 
     def __exit__(self, kind, error, trace):
         try:
@@ -87,9 +98,9 @@ def load(bench, crowd, target, *options):
                          "--warmup", 2, "--cpu", bench.client_cpu, *options)
 
 
-def crowd(bench):
+def crowd(bench, etcd=None):
     """p99 in ms, and KiB per worker, of a coordinator that just started."""
-    with Crowd(bench) as c:
+    with Crowd(bench, etcd=etcd) as c:
         _, target = c.place(elements=1, shards=1, steps_per_closure=1,
                             max_workers=ACTIVE)
         before = c.resident("coordinator")
@@ -127,6 +138,16 @@ def scale_coord(bench):
     """p99 from a completion to the next assignment, where 1,000 workers attend
     and 200 of them hold leases."""
     return [p99 for p99, _ in crowds(bench)], 5
+
+
+@row("scale-coord-etcd", unit="ms", peer="SQLite", bar=at_most(3), needs=NEEDS)
+def scale_coord_etcd(bench):
+    """The same with the journal in an etcd of this host, against that in its file."""
+    ours = []
+    for _ in range(bench.rounds):
+        with Etcd(members=1) as etcd:
+            ours.append(crowd(bench, etcd)[0])
+    return ours, [p99 for p99, _ in crowds(bench)]
 
 
 @row("scale-coord-64", unit="ms", peer="5 ms", bar=at_most(1), needs=NEEDS)

@@ -29,7 +29,9 @@
 
 #define IMAGE_LEAST ((uint64_t)4 << 20) // of records: fewer need no image
 #define IMAGE_AGAIN ((uint64_t)1 << 20) // more records after a failed image
-#define RECORDS_READ 16                 // per call
+#define RECORDS_READ 16                 // per call, where they may be large
+#define RECORDS_READ_MOST 1024          // where those before were small
+#define RECORDS_SMALL 4096              // bytes of one, on average
 #define READ_TRIES 5                    // while etcd forgets what is being read
 
 // Bytes of SQLite's file format that say how a file is written.
@@ -160,17 +162,33 @@ static enum sl_err apply_record(struct journal *j, const struct etcd_row *row,
     return rc;
 }
 
-// Reads records after the last one, as of `revision`, and sets *more if there
-// are others.
+// Returns how many records the next call asks for, after `reply` to one that
+// asked for `most`: a coordinator that has followed no rows of a kind reads
+// thousands of small ones.
+static int64_t log_next_most(const struct etcd_reply *reply, int64_t most)
+{
+    size_t bytes = 0;
+
+    for (size_t i = 0; i < reply->count; i++)
+        bytes += reply->rows[i].value.len;
+    return bytes > reply->count * RECORDS_SMALL
+               ? RECORDS_READ
+               : sl_min(4 * most, RECORDS_READ_MOST);
+}
+
+// Reads at most *most records after the last one, as of `revision`, and sets
+// *more if there are others. A call of many may fail for their size: then the
+// next one asks for few.
 static enum sl_err log_read_some(struct journal *j, int64_t revision,
-                                 bool *more, struct sl_error *err)
+                                 int64_t *most, bool *more,
+                                 struct sl_error *err)
 {
     const struct log_place *at = &j->log->place;
     char key[LOG_KEY_BYTES], end[LOG_KEY_BYTES];
     const struct etcd_op get = {.what = ETCD_GET,
                                 .key = key,
                                 .end = end,
-                                .most = RECORDS_READ,
+                                .most = *most,
                                 .revision = revision};
     struct etcd_reply reply = {0};
     enum sl_err rc;
@@ -178,8 +196,13 @@ static enum sl_err log_read_some(struct journal *j, int64_t revision,
     log_key(key, at, j->log->sequence + 1);
     log_name(end, at, "log0");
     rc = etcd_get(at->etcd, &get, LOG_READ_MS, &reply, err);
+    if (rc != SL_OK && !etcd_compacted(err) && *most > RECORDS_READ) {
+        *most = RECORDS_READ;
+        return SL_OK;
+    }
     if (rc != SL_OK)
         return rc;
+    *most = log_next_most(&reply, *most);
     for (size_t i = 0; i < reply.count && rc == SL_OK; i++)
         rc = apply_record(j, &reply.rows[i], revision, err);
     *more = reply.more && reply.count > 0;
@@ -256,6 +279,7 @@ static enum sl_err log_read_new(struct journal *j, struct sl_error *err)
     const struct etcd_op get = {.what = ETCD_GET, .key = base};
     struct journal_log *log = j->log;
     struct etcd_reply reply = {0};
+    int64_t most = RECORDS_READ;
     bool more = true;
     enum sl_err rc;
 
@@ -270,7 +294,7 @@ static enum sl_err log_read_new(struct journal *j, struct sl_error *err)
                      "the %s in %s is gone: its image was deleted",
                      j->kind->name, etcd_url(log->place.etcd));
     while (rc == SL_OK && more && log->base.version != 0)
-        rc = log_read_some(j, reply.revision, &more, err);
+        rc = log_read_some(j, reply.revision, &most, &more, err);
     etcd_reply_release(&reply);
     return rc;
 }

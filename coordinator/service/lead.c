@@ -29,7 +29,7 @@ struct lead {
     bool follows, keeps; // the threads were started
     bool stopped;
     // the follower's
-    struct journal *journal;
+    struct journal *journal, *beside;
     struct etcd_watch *on_key, *on_log;
     bool told_trouble;
 
@@ -320,6 +320,23 @@ static enum sl_err lead_follow_on(struct lead *l, struct sl_error *err)
     return rc;
 }
 
+// Reads what is new of the rows beside the journal. Without them it can lead as
+// well, so a failure is tried again at the next look, and is no trouble.
+static void lead_follow_beside(struct lead *l)
+{
+    struct sl_error err = SL_ERROR_INIT;
+
+    if (l->o.beside == NULL)
+        return;
+    if (l->beside == NULL)
+        (void)journal_follow(&l->beside, l->o.etcd, l->o.beside, &err);
+    else if (journal_follow_on(l->beside, &err) != SL_OK &&
+             journal_failed(l->beside)) {
+        journal_close(l->beside);
+        l->beside = NULL;
+    }
+}
+
 // Sets *term to the create revision of the key if its value is `value`, which
 // has the number of our lease in it; else to 0.
 static enum sl_err lead_read_own(struct lead *l, const char *value,
@@ -445,11 +462,27 @@ bool lead_stands_by(void *lead, struct sl_error *err)
     return by;
 }
 
+// Reads the rows beside the journal to their end, as the one that leads.
+static void lead_take_beside(struct lead *l)
+{
+    struct sl_error err = SL_ERROR_INIT;
+
+    if (l->o.beside == NULL)
+        return;
+    if (l->beside == NULL)
+        lead_follow_beside(l);
+    if (l->beside != NULL && lead_journal(l, l->beside, &err) == SL_OK)
+        return;
+    LOG(WARN, "what is kept beside the journal is not read", "why=%s",
+        err.text[0] != '\0' ? err.text : "etcd does not answer");
+    journal_close(l->beside);
+    l->beside = NULL;
+}
+
 // Reads the journal to its end (H3), and gives it to the loop.
 static void lead_take_over(struct lead *l)
 {
     struct sl_error err = SL_ERROR_INIT;
-    struct journal *beside = NULL;
     uint64_t from_ms = sl_real_ms();
 
     LOG(INFO, "chosen to lead", "etcd=%s revision=%lld", etcd_url(l->o.etcd),
@@ -459,16 +492,13 @@ static void lead_take_over(struct lead *l)
     l->on_log = NULL;
     if (lead_journal(l, l->journal, &err) != SL_OK && !lead_is_ending(l))
         lead_fail(l, err.text);
-    if (l->o.beside != NULL &&
-        lead_journal_of(l, l->o.beside, &beside, &err) != SL_OK)
-        LOG(WARN, "what is kept beside the journal is not read", "why=%s",
-            err.text);
+    lead_take_beside(l);
     LOG(INFO, "the journal is read", "ms=%llu",
         (unsigned long long)(sl_real_ms() - from_ms));
     lead_lock(l);
     l->shared.chose = l->journal;
-    l->shared.beside = beside;
-    l->journal = NULL;
+    l->shared.beside = l->beside;
+    l->journal = l->beside = NULL;
     lead_post(l);
     lead_unlock(l);
 }
@@ -513,6 +543,8 @@ static enum sl_err lead_round(struct lead *l, bool *chosen,
     *chosen = false;
     if (rc == SL_OK && (held || l->journal == NULL))
         rc = lead_follow_on(l, err);
+    if (rc == SL_OK && held)
+        lead_follow_beside(l);
     if (rc == SL_OK && !held)
         rc = lead_campaign(l, chosen, err);
     return rc;
@@ -668,6 +700,7 @@ void lead_free(struct lead *l)
     if (l == NULL)
         return;
     journal_close(l->journal);
+    journal_close(l->beside);
     journal_close(l->shared.chose);
     journal_close(l->shared.beside);
     pthread_cond_destroy(&l->shared.changed);
