@@ -13,8 +13,8 @@ typedef float f32_anywhere __attribute__((aligned(1), may_alias));
 struct rule_row {
     const char *name; // NULL: the optimizer's
     uint32_t (*slots)(const struct row_rule *r, uint32_t dim);
-    void (*apply)(const struct row_rule_update *u, uint32_t dim,
-                  const f32_anywhere *grad, float *w);
+    void (*apply)(const struct row_rule_update *u, uint32_t dim, size_t n,
+                  const void *const *grads, float *const *rows);
 };
 
 static float clipped(float g, float clip)
@@ -32,13 +32,17 @@ static uint32_t elementwise_slots(const struct row_rule *r, uint32_t dim)
 }
 
 static void elementwise_apply(const struct row_rule_update *u, uint32_t dim,
-                              const f32_anywhere *grad, float *w)
+                              size_t n, const void *const *grads,
+                              float *const *rows)
 {
     float *slots[OPTIM_SLOTS_MAX];
 
-    for (unsigned i = 0; i < OPTIM_SLOTS_MAX; i++)
-        slots[i] = w + (size_t)dim * (1 + i);
-    optim_update(&u->rule->optim, &u->consts, dim, grad, w, slots);
+    for (size_t r = 0; r < n; r++) {
+        for (unsigned i = 0; i < OPTIM_SLOTS_MAX; i++)
+            slots[i] = rows[r] + (size_t)dim * (1 + i);
+        optim_update(&u->rule->optim, &u->consts, dim, grads[r], rows[r],
+                     slots);
+    }
 }
 
 // ---- rowwise_adagrad
@@ -84,14 +88,11 @@ ALWAYS float square_sum(uint32_t dim, const f32_anywhere *grad)
     return lanes_sum(&sums) + rest;
 }
 
-ALWAYS void rowwise_loops(const struct optim_consts *k, uint32_t dim,
-                          const f32_anywhere *grad, float *w)
+ALWAYS void rowwise_row(const struct optim_consts *k, uint32_t dim, float rate,
+                        const f32_anywhere *grad, float *w)
 {
-    float *s = w + dim, rate;
     uint32_t i = 0;
 
-    *s += square_sum(dim, grad) * (1 / (float)dim);
-    rate = k->lr / (sqrtf(*s) + (k->epsilon + k->outer));
     for (; i + LANES <= dim; i += LANES) {
         lanes g = *(const lanes_anywhere *)(const void *)(grad + i);
         lanes_anywhere *at = (lanes_anywhere *)(void *)(w + i);
@@ -102,36 +103,53 @@ ALWAYS void rowwise_loops(const struct optim_consts *k, uint32_t dim,
         w[i] = w[i] - w[i] * k->decay - rate * grad[i];
 }
 
+// Sum, root and division of a row are one chain, so those of all rows come
+// first: they overlap.
+ALWAYS void rowwise_loops(const struct optim_consts *k, uint32_t dim, size_t n,
+                          const void *const *grads, float *const *rows)
+{
+    float rate[ROW_RULE_ROWS];
+
+    for (size_t r = 0; r < n; r++) {
+        float *s = rows[r] + dim;
+
+        *s += square_sum(dim, grads[r]) * (1 / (float)dim);
+        rate[r] = k->lr / (sqrtf(*s) + (k->epsilon + k->outer));
+    }
+    for (size_t r = 0; r < n; r++)
+        rowwise_row(k, dim, rate[r], grads[r], rows[r]);
+}
+
 #ifdef __x86_64__
 __attribute__((target("avx2"))) static void
-rowwise_avx2(const struct optim_consts *k, uint32_t dim,
-             const f32_anywhere *grad, float *w)
+rowwise_avx2(const struct optim_consts *k, uint32_t dim, size_t n,
+             const void *const *grads, float *const *rows)
 {
-    rowwise_loops(k, dim, grad, w);
+    rowwise_loops(k, dim, n, grads, rows);
 }
 
 __attribute__((target("avx512f"))) static void
-rowwise_avx512(const struct optim_consts *k, uint32_t dim,
-               const f32_anywhere *grad, float *w)
+rowwise_avx512(const struct optim_consts *k, uint32_t dim, size_t n,
+               const void *const *grads, float *const *rows)
 {
-    rowwise_loops(k, dim, grad, w);
+    rowwise_loops(k, dim, n, grads, rows);
 }
 #endif
 
-static void rowwise_choose(const struct optim_consts *k, uint32_t dim,
-                           const f32_anywhere *grad, float *w)
+static void rowwise_choose(const struct optim_consts *k, uint32_t dim, size_t n,
+                           const void *const *grads, float *const *rows)
 {
 #ifdef __x86_64__
     if (__builtin_cpu_supports("avx512f")) {
-        rowwise_avx512(k, dim, grad, w);
+        rowwise_avx512(k, dim, n, grads, rows);
         return;
     }
     if (__builtin_cpu_supports("avx2")) {
-        rowwise_avx2(k, dim, grad, w);
+        rowwise_avx2(k, dim, n, grads, rows);
         return;
     }
 #endif
-    rowwise_loops(k, dim, grad, w);
+    rowwise_loops(k, dim, n, grads, rows);
 }
 
 // Apart from the rest, which needs no such stack.
@@ -140,19 +158,23 @@ rowwise_clipped(const struct optim_consts *k, uint32_t dim,
                 const f32_anywhere *grad, float *w)
 {
     float g[TABLE_DIM_MOST];
+    const void *from = g;
 
     for (uint32_t i = 0; i < dim; i++)
         g[i] = clipped(grad[i], k->clip);
-    rowwise_choose(k, dim, g, w);
+    rowwise_choose(k, dim, 1, &from, &w);
 }
 
 static void rowwise_apply(const struct row_rule_update *u, uint32_t dim,
-                          const f32_anywhere *grad, float *w)
+                          size_t n, const void *const *grads,
+                          float *const *rows)
 {
-    if (isfinite(u->consts.clip))
-        rowwise_clipped(&u->consts, dim, grad, w);
-    else
-        rowwise_choose(&u->consts, dim, grad, w);
+    if (!isfinite(u->consts.clip)) {
+        rowwise_choose(&u->consts, dim, n, grads, rows);
+        return;
+    }
+    for (size_t r = 0; r < n; r++)
+        rowwise_clipped(&u->consts, dim, grads[r], rows[r]);
 }
 
 // ---- ftrl
@@ -168,14 +190,12 @@ static double ftrl_power(double n, double power)
 }
 
 // In double: w is a small difference of large sums.
-static void ftrl_apply(const struct row_rule_update *u, uint32_t dim,
-                       const f32_anywhere *grad, float *w)
+static void ftrl_row(const struct row_rule_update *u, uint32_t dim,
+                     const f32_anywhere *grad, float *w)
 {
     const struct row_rule *r = u->rule;
     float *accumulator = w + dim, *linear = w + 2 * (size_t)dim;
 
-    if (u->lr <= 0) // the first step of a warm-up: the formula divides by it
-        return;
     for (uint32_t i = 0; i < dim; i++) {
         double old = w[i] - (double)w[i] * u->consts.decay;
         double g = clipped(grad[i], u->consts.clip);
@@ -188,6 +208,15 @@ static void ftrl_apply(const struct row_rule_update *u, uint32_t dim,
         accumulator[i] = (float)n;
         linear[i] = (float)z;
     }
+}
+
+static void ftrl_apply(const struct row_rule_update *u, uint32_t dim, size_t n,
+                       const void *const *grads, float *const *rows)
+{
+    if (u->lr <= 0) // the first step of a warm-up: the formula divides by it
+        return;
+    for (size_t r = 0; r < n; r++)
+        ftrl_row(u, dim, grads[r], rows[r]);
 }
 
 // ---- all of them
@@ -266,8 +295,8 @@ void row_rule_update_init(struct row_rule_update *out,
     out->l2 = rule->l2 + rule->beta / (2 * lr);
 }
 
-void row_rule_apply(const struct row_rule_update *u, uint32_t dim,
-                    const void *grad, float *values)
+void row_rule_apply(const struct row_rule_update *u, uint32_t dim, size_t n,
+                    const void *const *grads, float *const *rows)
 {
-    rules[u->rule->kind].apply(u, dim, grad, values);
+    rules[u->rule->kind].apply(u, dim, n, grads, rows);
 }

@@ -185,14 +185,21 @@ struct rowset_update {
     const uint8_t *ids, *grads;
 };
 
-// The gradient as the rule wants it: from where it lies, if it can.
+// Returns true if gradients are as the rule wants them where they lie; others
+// come one at a time.
+static bool is_plain(const struct rowset_update *u)
+{
+    return u->type == WIRE_F32 && u->step->factor == 1;
+}
+
+// The gradient as the rule wants it.
 static const void *gradient_of(const struct rowset_update *u, size_t i)
 {
     uint32_t dim = u->r->spec.dim;
     const uint8_t *at = u->grads + i * table_rows_row_bytes(dim, u->type);
     float *wide = u->r->gradient;
 
-    if (u->type == WIRE_F32 && u->step->factor == 1)
+    if (is_plain(u))
         return at;
     element_read_row(u->type, dim, wide, at);
     for (uint32_t k = 0; k < dim; k++)
@@ -200,11 +207,8 @@ static const void *gradient_of(const struct rowset_update *u, size_t i)
     return wide;
 }
 
-static void change_row(const struct rowset_update *u, struct row_header *h,
-                       size_t i)
+static void count_row(const struct rowset_update *u, struct row_header *h)
 {
-    row_rule_apply(&u->rule, u->r->spec.dim, gradient_of(u, i),
-                   rowset_values(h));
     h->changed = u->step->version;
     h->score += h->score < UINT32_MAX;
     rowset_note_hottest(u->r, h);
@@ -292,13 +296,16 @@ static void add_row(const struct rowset_update *u, uint64_t hash, uint64_t id,
         row_store_at(&r->rows, row_store_add(&r->rows, hash, id));
     float *values = rowset_values(h);
     uint32_t dim = r->spec.dim;
+    const void *grad;
 
     // Zeroes behind the slots: a record goes into files as it is.
     memset((uint8_t *)h + r->rows.pool.stride - 4, 0, 4);
     rowset_first(r, id, values);
     row_rule_begin(&r->spec.rule, dim, values + dim);
     h->score = 0;
-    change_row(u, h, i);
+    grad = gradient_of(u, i);
+    row_rule_apply(&u->rule, dim, 1, &grad, &values);
+    count_row(u, h);
     r->counts.admitted++;
 }
 
@@ -356,25 +363,47 @@ static void forget_hottest(struct rowset *r)
 
 // ---- all of it
 
+// Changes the rows that are there of n ids, from number `at` on, which are a
+// batch of the finder's; appends the numbers of those without one to absent.
+static void change_batch(const struct rowset_update *u, size_t n,
+                         const uint32_t *number, size_t at, size_t *absent)
+{
+    struct row_store *rows = &u->r->rows;
+    size_t found = 0, most = is_plain(u) ? ROW_RULE_ROWS : 1;
+    const void *grads[ROW_RULE_ROWS];
+    float *values[ROW_RULE_ROWS];
+
+    for (size_t i = 0; i < n; i++) {
+        struct row_header *h;
+
+        if (number[i] == ROW_NONE) {
+            u->r->absent[(*absent)++] = (uint32_t)(at + i);
+            continue;
+        }
+        assert(!row_store_is_cold(rows, number[i]));
+        row_store_touch(rows, number[i]);
+        h = row_store_at(rows, number[i]);
+        count_row(u, h);
+        grads[found] = gradient_of(u, at + i);
+        values[found++] = rowset_values(h);
+        if (found == most) {
+            row_rule_apply(&u->rule, u->r->spec.dim, found, grads, values);
+            found = 0;
+        }
+    }
+    row_rule_apply(&u->rule, u->r->spec.dim, found, grads, values);
+}
+
 // Changes the rows that are there; returns the number of ids without one.
 static size_t change_rows(const struct rowset_update *u, size_t n)
 {
-    struct row_store *rows = &u->r->rows;
-    size_t absent = 0, at = 0, part;
+    size_t absent = 0, part;
     const uint32_t *number;
     struct row_finder f;
 
-    row_finder_init(&f, rows, n, u->ids);
-    while ((part = row_finder_next(&f, &number)) > 0)
-        for (size_t i = 0; i < part; i++, at++) {
-            if (number[i] == ROW_NONE) {
-                u->r->absent[absent++] = (uint32_t)at;
-                continue;
-            }
-            assert(!row_store_is_cold(rows, number[i]));
-            row_store_touch(rows, number[i]);
-            change_row(u, row_store_at(rows, number[i]), at);
-        }
+    row_finder_init(&f, &u->r->rows, n, u->ids);
+    for (size_t at = 0; (part = row_finder_next(&f, &number)) > 0; at += part)
+        change_batch(u, part, number, at, &absent);
     return absent;
 }
 

@@ -195,6 +195,12 @@ static struct row_rule rule_of(enum optim_kind kind)
     return rule;
 }
 
+static void apply_one(const struct row_rule_update *u, uint32_t dim,
+                      const void *grad, float *values)
+{
+    row_rule_apply(u, dim, 1, &grad, &values);
+}
+
 TEST(row_rule, optimizers_are_lazy_and_count_the_shards_updates)
 {
     struct row_rule rule = rule_of(OPTIM_SGD);
@@ -262,7 +268,7 @@ TEST(row_rule, ftrl_has_the_values_that_keras_computes)
             for (int k = 0; k < 6; k++)
                 g[k] = sinf((float)(t + k)) / (float)(1 + k);
             row_rule_update_init(&u, &rule, (uint64_t)t, 0.1);
-            row_rule_apply(&u, 6, g, w);
+            apply_one(&u, 6, g, w);
         }
         T_NEAR(w[0], keras[which].first, 2e-6);
         T_NEAR(w[5], keras[which].last, 2e-6);
@@ -288,13 +294,45 @@ TEST(row_rule, rules_of_rows_clip_and_decay)
         row_rule_begin(&rule, DIM, one + DIM);
         row_rule_begin(&rule, DIM, other + DIM);
         row_rule_update_init(&u, &rule, 1, RATE);
-        row_rule_apply(&u, DIM, clipped, other);
+        apply_one(&u, DIM, clipped, other);
         rule.optim.clipvalue = 0.25;
         rule.optim.weight_decay = 0.1;
         row_rule_update_init(&u, &rule, 1, RATE);
-        row_rule_apply(&u, DIM, g, one);
+        apply_one(&u, DIM, g, one);
         for (unsigned i = 0; i < DIM; i++)
             T_NEAR(one[i], other[i], 1e-6);
+    }
+}
+
+// Which rows come in one call changes no bit of any.
+TEST(row_rule, rows_of_one_call_come_out_as_alone)
+{
+    static float alone[ROW_RULE_ROWS][DIM * 3], g[ROW_RULE_ROWS][DIM];
+    static float together[ROW_RULE_ROWS][DIM * 3];
+
+    for (unsigned kind = 0; kind < 2 * ROW_RULE_KINDS; kind++) {
+        const void *grads[ROW_RULE_ROWS];
+        float *rows[ROW_RULE_ROWS];
+        struct row_rule_update u;
+        struct row_rule rule;
+
+        row_rule_defaults(&rule, (enum row_rule_kind)(kind / 2), OPTIM_ADAM);
+        rule.optim.clipvalue = kind % 2 == 0 ? 0 : 0.2;
+        row_rule_update_init(&u, &rule, 1, RATE);
+        for (unsigned r = 0; r < ROW_RULE_ROWS; r++) {
+            for (unsigned i = 0; i < DIM; i++) {
+                g[r][i] = gradient(r, 1, i);
+                alone[r][i] = gradient(r, 2, i);
+            }
+            row_rule_begin(&rule, DIM, alone[r] + DIM);
+            memcpy(together[r], alone[r], sizeof(alone[r]));
+            grads[r] = g[r];
+            rows[r] = together[r];
+            apply_one(&u, DIM, g[r], alone[r]);
+        }
+        row_rule_apply(&u, DIM, 0, grads, rows);
+        row_rule_apply(&u, DIM, ROW_RULE_ROWS, grads, rows);
+        T_TRUE(memcmp(alone, together, sizeof(alone)) == 0);
     }
 }
 
@@ -306,7 +344,7 @@ TEST(row_rule, a_rate_of_0_is_no_division)
 
     row_rule_defaults(&rule, ROW_RULE_FTRL, OPTIM_NONE);
     row_rule_update_init(&u, &rule, 1, 0);
-    row_rule_apply(&u, 1, &g, w);
+    apply_one(&u, 1, &g, w);
     T_TRUE(w[0] == 2);
 }
 
