@@ -241,6 +241,7 @@ static const unsigned kinds[] = {
     [24] = MAY(WORKER),   // ring_broken
     [25] = MAY(WORKER),   // ring_copied
     [40] = MAY(PSSERVER), // rates_taken
+    [41] = MAY(PSSERVER), // feed_ended
     [60] = MEMBERS,       // trace_piece
     [61] = MEMBERS,       // log_piece
 };

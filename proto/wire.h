@@ -350,6 +350,19 @@ struct wire_state_reply {
     struct sl_slices payload;
 };
 
+struct wire_follow { // operations, from a shard's source to its follower
+    // incarnation: of the shard at its source; order: of the coordinator;
+    // number: of the first operation, from 1
+    uint64_t job, job_incarnation, incarnation, order, number;
+    uint32_t shard;
+    struct sl_slices payload; // state/shard/oplog.h
+};
+
+struct wire_follow_reply {
+    uint64_t applied; // number of the last operation that is applied
+    bool whole;       // the last one was the end
+};
+
 // ---- data plane: reading
 //
 // Each wire_read_* decodes `bytes` as one message and checks it, with the
@@ -388,6 +401,15 @@ enum sl_err wire_read_pull_reply(struct wire_pull_reply *out,
 enum sl_err wire_read_piece(struct wire_piece *out,
                             const struct sl_slices *bytes,
                             struct sl_error *err);
+// Reads operations of a shard. SL_EINVAL: job or shard are out of bounds, or
+// the order or the first number is 0. The payload is not looked at.
+enum sl_err wire_read_follow(struct wire_follow *out,
+                             const struct sl_slices *bytes,
+                             struct sl_error *err);
+// Reads the answer of a follower.
+enum sl_err wire_read_follow_reply(struct wire_follow_reply *out,
+                                   const struct sl_slices *bytes,
+                                   struct sl_error *err);
 // Reads a part of a rank's state, which is bytes of any number.
 enum sl_err wire_read_state_reply(struct wire_state_reply *out,
                                   const struct sl_slices *bytes,
@@ -447,6 +469,12 @@ enum sl_err wire_head_pull(struct rpc_msg *msg, const struct wire_pull *m,
 // Sets the header to a piece of a sum.
 enum sl_err wire_head_piece(struct rpc_msg *msg, const struct wire_piece *m,
                             size_t payload_bytes);
+// Sets the header to operations of a shard.
+enum sl_err wire_head_follow(struct rpc_msg *msg, const struct wire_follow *m,
+                             size_t payload_bytes);
+// Sets the header to the answer of a follower, which has no payload.
+enum sl_err wire_head_follow_reply(struct rpc_msg *msg,
+                                   const struct wire_follow_reply *m);
 // Sets the header to a part of a rank's state.
 enum sl_err wire_head_state_reply(struct rpc_msg *msg, size_t payload_bytes);
 // Sets the header to the answer to a pull.

@@ -171,6 +171,24 @@ static const struct wire_field state_reply_fields[] = {
 };
 TABLE(wire_table_state_reply, "StateReply", state_reply_fields, state_reply);
 
+static const struct wire_field follow_fields[] = {
+    FIELD(wire_follow, 1, WIRE_U64, job, 0, NULL),
+    FIELD(wire_follow, 2, WIRE_U64, job_incarnation, 0, NULL),
+    FIELD(wire_follow, 3, WIRE_U32, shard, 0, NULL),
+    FIELD(wire_follow, 4, WIRE_U64, incarnation, 0, NULL),
+    FIELD(wire_follow, 5, WIRE_U64, order, 0, NULL),
+    FIELD(wire_follow, 6, WIRE_U64, number, 0, NULL),
+    FIELD(wire_follow, 15, WIRE_PAYLOAD, payload, 0, NULL),
+};
+TABLE(wire_table_follow, "FollowRequest", follow_fields, follow_request);
+
+static const struct wire_field follow_reply_fields[] = {
+    FIELD(wire_follow_reply, 1, WIRE_U64, applied, 0, NULL),
+    FIELD(wire_follow_reply, 2, WIRE_BOOL, whole, 0, NULL),
+};
+TABLE(wire_table_follow_reply, "FollowReply", follow_reply_fields,
+      follow_reply);
+
 _Static_assert(sizeof(enum wire_refused_why) == 4 &&
                    sizeof(enum wire_type) == 4,
                "WIRE_ENUM is 32 bits");
@@ -439,4 +457,22 @@ enum sl_err wire_head_state_reply(struct rpc_msg *msg, size_t payload_bytes)
 
     return wire_set_head(
         msg, head, encode(head, &wire_table_state_reply, &m, 0, payload_bytes));
+}
+
+enum sl_err wire_head_follow(struct rpc_msg *msg, const struct wire_follow *m,
+                             size_t payload_bytes)
+{
+    uint8_t head[WIRE_HEAD_MAX];
+
+    return wire_set_head(msg, head,
+                         encode(head, &wire_table_follow, m, 0, payload_bytes));
+}
+
+enum sl_err wire_head_follow_reply(struct rpc_msg *msg,
+                                   const struct wire_follow_reply *m)
+{
+    uint8_t head[WIRE_HEAD_MAX];
+
+    return wire_set_head(msg, head,
+                         encode(head, &wire_table_follow_reply, m, 0, 0));
 }

@@ -40,7 +40,8 @@ struct wire_table {
 
 extern const struct wire_table wire_table_ask, wire_table_ask_reply,
     wire_table_push, wire_table_push_reply, wire_table_pull,
-    wire_table_pull_reply, wire_table_piece, wire_table_state_reply;
+    wire_table_pull_reply, wire_table_piece, wire_table_state_reply,
+    wire_table_follow, wire_table_follow_reply;
 
 #define WIRE_PAYLOAD_NUMBER 15
 #define WIRE_REST_MAX ((size_t)64 << 10) // a message without its payload

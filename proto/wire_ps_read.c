@@ -635,3 +635,37 @@ enum sl_err wire_read_state_reply(struct wire_state_reply *out,
         *out = m;
     return rc;
 }
+
+enum sl_err wire_read_follow(struct wire_follow *out,
+                             const struct sl_slices *bytes,
+                             struct sl_error *err)
+{
+    const struct wire_table *table = &wire_table_follow;
+    struct wire_follow m;
+    struct seen seen;
+    enum sl_err rc =
+        wire_read_message(table, &m, sizeof(m), &m.payload, bytes, &seen, err);
+
+    if (rc == SL_OK)
+        rc = check_ids(table, m.job, m.shard, err);
+    if (rc == SL_OK && (m.order == 0 || m.number == 0))
+        rc = sl_fail(err, SL_EINVAL, "%s.%s is missing", table->name,
+                     m.order == 0 ? "order" : "number");
+    if (rc == SL_OK)
+        *out = m;
+    return rc;
+}
+
+enum sl_err wire_read_follow_reply(struct wire_follow_reply *out,
+                                   const struct sl_slices *bytes,
+                                   struct sl_error *err)
+{
+    struct wire_follow_reply m;
+    struct seen seen;
+    enum sl_err rc = wire_read_message(&wire_table_follow_reply, &m, sizeof(m),
+                                       NULL, bytes, &seen, err);
+
+    if (rc == SL_OK)
+        *out = m;
+    return rc;
+}

@@ -617,6 +617,9 @@ static void receive_psserver(struct coord *c, struct member *m,
         if (!moves_report(c, m, message->snapshot))
             job = cuts_report(c, m, message->snapshot);
         break;
+    case SLUICE__V1__ATTEND_UP__KIND_FEED_ENDED:
+        moves_feed_ended(c, m, message->feed_ended);
+        break;
     case SLUICE__V1__ATTEND_UP__KIND_RATES_TAKEN:
         monitor_known(c, m, message->rates_taken);
         break;

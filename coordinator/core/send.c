@@ -417,9 +417,8 @@ static Sluice__V1__RowsQuota *rows_quota_say(struct coord *c,
 
 static void send_place_as(struct coord *c, const struct member *m,
                           struct job *job, uint32_t shard,
-                          const struct wire_tag *tag, bool prepare)
+                          const struct wire_tag *tag, Sluice__V1__Place *msg)
 {
-    Sluice__V1__Place msg = SLUICE__V1__PLACE__INIT;
     Sluice__V1__ShardSpec spec = SLUICE__V1__SHARD_SPEC__INIT;
     Sluice__V1__Geometry geometry = wire_geometry(&job->shards.schedule);
     Sluice__V1__Tag at_least = wire_tag_msg(*tag);
@@ -429,7 +428,7 @@ static void send_place_as(struct coord *c, const struct member *m,
     struct place_parts parts;
     struct rates_parts rates;
     struct rows_quota_parts quota;
-    DOWN(down, PLACE, place, &msg);
+    DOWN(down, PLACE, place, msg);
 
     if (place_parts_take(&parts, job, shard) != SL_OK)
         return send_give_up(c, m->id);
@@ -462,10 +461,9 @@ static void send_place_as(struct coord *c, const struct member *m,
     rates_list(&rates, &job->monitor.callbacks.rates);
     spec.rates = rates.list;
     spec.n_rates = job->monitor.callbacks.rates.count;
-    msg.term = c->term;
-    msg.shard = &spec;
-    msg.at_least = &at_least;
-    msg.prepare = prepare;
+    msg->term = c->term;
+    msg->shard = &spec;
+    msg->at_least = &at_least;
     send_down(c, m->id, &down);
     place_parts_release(&parts);
 }
@@ -474,16 +472,38 @@ void send_place(struct coord *c, const struct member *m, struct job *job,
                 uint32_t shard)
 {
     struct job_shard *s = &job->shards.list[shard];
+    Sluice__V1__Place msg = SLUICE__V1__PLACE__INIT;
 
     s->asked = m->id;
     s->place_ms = coord_now(c);
-    send_place_as(c, m, job, shard, &s->cut, false);
+    send_place_as(c, m, job, shard, &s->cut, &msg);
 }
 
 void send_prepare(struct coord *c, const struct member *m, struct job *job,
-                  uint32_t shard, const struct wire_tag *at_least)
+                  uint32_t shard, const struct wire_tag *at_least,
+                  uint64_t follow)
 {
-    send_place_as(c, m, job, shard, at_least, true);
+    Sluice__V1__Place msg = SLUICE__V1__PLACE__INIT;
+
+    msg.prepare = true;
+    msg.follow = follow;
+    msg.follow_incarnation = at_least->incarnation;
+    send_place_as(c, m, job, shard, at_least, &msg);
+}
+
+void send_feed(struct coord *c, uint64_t source, const struct member *target,
+               const struct job *job, uint32_t shard, uint64_t order)
+{
+    Sluice__V1__Feed msg = SLUICE__V1__FEED__INIT;
+    DOWN(down, FEED, feed, &msg);
+
+    msg.term = c->term;
+    msg.job = job->id;
+    msg.shard = shard;
+    msg.incarnation = job->shards.evidence.shard[shard].incarnation;
+    msg.order = order;
+    msg.address = target->address;
+    send_down(c, source, &down);
 }
 
 void send_admit(struct coord *c, const struct member *m, const struct job *job,
@@ -594,12 +614,14 @@ void send_snapshot(struct coord *c, uint64_t member, const struct job *job,
 }
 
 void send_move_snapshot(struct coord *c, uint64_t member, const struct job *job,
-                        uint32_t shard, uint64_t request, bool last)
+                        uint32_t shard, uint64_t request, bool last,
+                        uint64_t feed)
 {
     Sluice__V1__SnapshotRequest msg = SLUICE__V1__SNAPSHOT_REQUEST__INIT;
 
     msg.request = request;
     msg.last = last;
+    msg.feed = feed;
     send_snapshot_as(c, member, job, shard, &msg);
 }
 

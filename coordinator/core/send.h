@@ -36,9 +36,15 @@ void send_place(struct coord *c, const struct member *m, struct job *job,
                 uint32_t shard);
 
 // Asks psserver m, which is to have the shard next, to load a snapshot no older
-// than *at_least, and not to be admitted with it (M4).
+// than *at_least, and not to be admitted with it (M4). `follow`: that snapshot
+// alone, to follow the shard by the feed of this order; 0: not.
 void send_prepare(struct coord *c, const struct member *m, struct job *job,
-                  uint32_t shard, const struct wire_tag *at_least);
+                  uint32_t shard, const struct wire_tag *at_least,
+                  uint64_t follow);
+// Asks psserver `source` to feed the shard to `target`, by the feed of `order`
+// that it has begun.
+void send_feed(struct coord *c, uint64_t source, const struct member *target,
+               const struct job *job, uint32_t shard, uint64_t order);
 
 // Admits the shard at its newest incarnation, which the journal has (I1);
 // beside a ring, with the base of the ring's generation.
@@ -71,9 +77,11 @@ void send_snapshot(struct coord *c, uint64_t member, const struct job *job,
                    uint32_t shard);
 
 // Asks a psserver for a snapshot of the shard that is of no cut. `last`: the
-// shard stops for it (M1).
+// shard stops for it (M1). `feed`: order of a feed that is to begin at its
+// instant; 0: none.
 void send_move_snapshot(struct coord *c, uint64_t member, const struct job *job,
-                        uint32_t shard, uint64_t request, bool last);
+                        uint32_t shard, uint64_t request, bool last,
+                        uint64_t feed);
 
 // Sends all learning rates that callbacks have reduced (D1). `hold`: the
 // closure from which a rank begins no round; 0 for none, and for a psserver.

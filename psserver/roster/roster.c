@@ -86,6 +86,7 @@ void hosted_unpin(struct hosted *h)
 // Takes the shard out of the store; its memory goes when the last call is done.
 static void hosted_empty(struct hosted *h)
 {
+    hosted_feed_drop(h);
     store_remove(h->roster->setup.store, h->spec->job, h->spec->shard);
     shard_unref(h->shard);
     h->shard = NULL;
@@ -243,7 +244,8 @@ static void load_work(void *arg)
         load->rc =
             load->beside
                 ? snap_load_beside(setup->fs, h->folder, load->at_least,
-                                   load->shard, passed_over, h, &load->err)
+                                   load->exact, load->shard, passed_over, h,
+                                   &load->err)
                 : snap_load(setup->fs, h->folder, load->at_least, load->exact,
                             load->shard, passed_over, h, &load->err);
     if (load->rc == SL_OK && from_sources(load->shard))
@@ -315,6 +317,7 @@ static void hosted_take_loaded(struct hosted *h, struct shard *shard)
     shard_brief(shard, true, &brief);
     hosted_enter_state(h, HOSTED_LOADED);
     h->shard = shard;
+    hosted_follow(h);
     h->saved_steps = brief.steps;
     h->told_steps = 0;
     h->saved_ms = sl_real_ms();
@@ -481,9 +484,12 @@ static void note_quota(const Sluice__V1__RowsQuota *q)
 // Loads what is to be loaded next, whatever is there: what was prepared is no
 // memory to serve from (M4), and before a preparation another psserver is the
 // owner by now.
-static void place_anew(struct hosted *h, bool prepare)
+static void place_anew(struct hosted *h, const Sluice__V1__Place *m)
 {
-    h->prepares = prepare;
+    h->prepares = m->prepare;
+    h->follow = m->prepare ? m->follow : 0;
+    h->follow_incarnation = m->follow_incarnation;
+    h->exact = h->follow != 0;
     h->failure.text[0] = '\0';
     hosted_load_anew(h);
     FAULT("move.loads");
@@ -504,8 +510,12 @@ void roster_place(struct roster *r, const Sluice__V1__Place *m)
     h->at_least = at_least;
     h->exact = h->exact && !other;
     note_quota(m->shard->rows);
+    if (!m->prepare && hosted_followed(h)) {
+        hosted_send_hello(h);
+        return;
+    }
     if (m->prepare || h->prepares) {
-        place_anew(h, m->prepare);
+        place_anew(h, m);
         return;
     }
     switch (h->state) {

@@ -39,6 +39,7 @@
 #include "common/base/fs.h"
 #include "common/base/membership.h"
 #include "common/base/roots.h"
+#include "common/net/rpc.h"
 #include "common/run/expo.h"
 #include "common/run/loop.h"
 #include "common/base/status.h"
@@ -71,6 +72,9 @@ struct roster_setup {
     // said so. NULL: nothing has to.
     void (*applied)(void *arg, struct shard *shard);
     void *applied_arg;
+    // What shards are fed to other psservers over. io NULL: none is.
+    struct rpc_io *io;
+    const struct rpc_tls *tls;
     // Folders that weights are read from (snap.h); NULL: wherever `fs` finds
     // them.
     const struct roots *weights;
@@ -130,6 +134,9 @@ void roster_close_round(struct roster *r, const Sluice__V1__CloseRound *m);
 // nothing. A snapshot of a shard beside a ring is of the round in the message,
 // and waits for it.
 void roster_snapshot(struct roster *r, const Sluice__V1__SnapshotRequest *m);
+// Feeds the shard to the psserver that the message names, and says how that
+// ended; a feed that is under way by another order ends.
+void roster_feed(struct roster *r, const Sluice__V1__Feed *m);
 // Deletes the snapshots of an admitted shard that the message does not protect
 // (K3).
 void roster_keep(struct roster *r, const Sluice__V1__Keep *m);

@@ -16,6 +16,7 @@
 #include <stdatomic.h>
 
 #include "state/shard/pairmap.h"
+#include "psserver/roster/feeder.h"
 #include "psserver/roster/roster.h"
 #include "state/snap/snap.h"
 
@@ -52,8 +53,15 @@ struct roster {
 // A snapshot of a shard that is to be written.
 struct snap_wish {
     uint64_t incarnation, request;
-    bool save; // roster_save waits for it
-    bool last; // the shard waits for it, and moves (M1)
+    bool save;     // roster_save waits for it
+    bool last;     // the shard waits for it, and moves (M1)
+    uint64_t feed; // order of the feed that begins with it; 0: none
+};
+
+// A feed of a shard that is under way.
+struct hosted_feeds {
+    struct feeder *feeder; // NULL: none is; owned
+    uint64_t order, incarnation;
 };
 
 struct hosted {
@@ -68,10 +76,13 @@ struct hosted {
     uint64_t bore;
     struct sl_error failure; // reason for FAILED, or for LOADING once more
     uint64_t failed_ms;
-    unsigned pins;           // jobs on the pool that use it
-    bool gone;               // out of the roster; the last pin frees it
-    bool again;              // the snapshot being loaded is to be loaded anew
-    bool prepares;           // another psserver owns it; never admitted (M4)
+    unsigned pins;   // jobs on the pool that use it
+    bool gone;       // out of the roster; the last pin frees it
+    bool again;      // the snapshot being loaded is to be loaded anew
+    bool prepares;   // another psserver owns it; never admitted (M4)
+    uint64_t follow; // with it: order of the feed; 0: none
+    uint64_t follow_incarnation; // of the feed's source
+    struct hosted_feeds feeds;
     _Atomic bool *stop_load; // true ends the loading; NULL: none is under way
 
     struct shard_brief brief; // as reported last
@@ -145,14 +156,28 @@ void hosted_send_counted(struct hosted *h, uint64_t answers);
 // Closes an ADMITTED shard, so that no more steps are counted, and sends its
 // last report.
 void hosted_send_last(struct hosted *h);
-// Reports to the coordinator the snapshot *w, which was written for `request`.
-void hosted_send_snapshot(struct hosted *h, uint64_t request,
+// Reports to the coordinator the snapshot *w, which was written for `request`;
+// `feed` began at its instant, unless it is 0.
+void hosted_send_snapshot(struct hosted *h, uint64_t request, uint64_t feed,
                           const struct snap_written *w);
 // Sends, on the loop, heartbeat number `seq` with reports of the shards, in
 // several messages if they are many; `admitted` is how many are ADMITTED. Sets
 // r->draining. Without memory the heartbeat has no reports.
 void roster_send_heartbeat(struct roster *r, size_t admitted, uint64_t seq,
                            bool draining);
+
+// ---- roster_feed.c
+
+// Ends the shard's feed, if one is under way, and drops its log.
+void hosted_feed_drop(struct hosted *h);
+// Makes a shard that was just loaded follow its source, if it was asked to and
+// has the snapshot with which the feed began.
+void hosted_follow(struct hosted *h);
+// Returns true if the shard has followed its source to the end: from now on it
+// is one that was loaded, and may be admitted. False: it is as it was.
+bool hosted_followed(struct hosted *h);
+// Tells the coordinator how the feed has ended; "": well (roster_send.c).
+void hosted_send_feed_ended(struct hosted *h, const char *failure);
 
 // ---- roster_tables.c: sparse tables in heartbeats
 

@@ -110,6 +110,7 @@ void hosted_send_hello(struct hosted *h)
     m.shard = h->spec->shard;
     m.job_uid = h->spec->job_uid;
     m.prepared = h->prepares;
+    m.follow = h->follow;
     h->untold = true;
     if (h->state == HOSTED_FAILED) {
         send_failure(h, &h->failure, &m);
@@ -132,6 +133,19 @@ void hosted_send_hello(struct hosted *h)
     else if (rc != SL_OK)
         LOG(ERROR, "hello not sent: out of memory",
             "job=%" PRIu64 " shard=%" PRIu32, m.job, m.shard);
+}
+
+void hosted_send_feed_ended(struct hosted *h, const char *failure)
+{
+    Sluice__V1__FeedEnded m = SLUICE__V1__FEED_ENDED__INIT;
+
+    m.job = h->spec->job;
+    m.job_incarnation = h->spec->job_incarnation;
+    m.shard = h->spec->shard;
+    m.incarnation = h->feeds.incarnation;
+    m.order = h->feeds.order;
+    m.failure = (char *)failure;
+    roster_send_up(h->roster, SLUICE__V1__ATTEND_UP__KIND_FEED_ENDED, &m.base);
 }
 
 void hosted_send_rates(struct hosted *h, uint64_t closure)
@@ -190,7 +204,7 @@ static void below_fill(struct below_msg *b, uint32_t shard,
     b->msg.bytes = w->below_bytes;
 }
 
-void hosted_send_snapshot(struct hosted *h, uint64_t request,
+void hosted_send_snapshot(struct hosted *h, uint64_t request, uint64_t feed,
                           const struct snap_written *w)
 {
     Sluice__V1__SnapshotReport m = SLUICE__V1__SNAPSHOT_REPORT__INIT;
@@ -218,6 +232,7 @@ void hosted_send_snapshot(struct hosted *h, uint64_t request,
         m.counted = &set.msg;
         m.counts = &counts.msg;
         m.request = request;
+        m.feed = feed;
         m.not_finite = (char *)w->not_finite;
         HISTORY("snapshot_reported",
                 "job=%" PRIu64 " uid=%" PRIx64 " shard=%u incarnation=%" PRIu64

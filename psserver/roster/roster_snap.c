@@ -14,6 +14,7 @@
 #include "common/base/history.h"
 #include "common/run/log.h"
 #include "common/base/mem.h"
+#include "common/base/num.h"
 #include "common/run/background.h"
 #include "psserver/roster/roster_inner.h"
 
@@ -27,11 +28,19 @@ struct snapping {
     // Beside a ring: the instant, which is taken on the loop, between two
     // rounds.
     struct shard_image image;
+    bool fed; // wish.feed began with the image
     enum sl_err rc;
     struct sl_error err;
     struct snap_written written;
     uint64_t begun_us;
 };
+
+// A feed waits so long for an instant at which nothing is held, and its log has
+// so many payloads of the shard, and some small ones.
+#define FEED_WAIT_MS 5000
+#define FEED_PAYLOADS 8
+#define FEED_LEAST_BYTES ((size_t)64 << 20)
+#define FEED_MOST_BYTES ((size_t)1 << 30)
 
 static void snapping_free(struct snapping *s)
 {
@@ -42,12 +51,27 @@ static void snapping_free(struct snapping *s)
     sl_free(s);
 }
 
+// Takes the image, and begins the feed with it.
+static enum sl_err snapping_begin_feed(struct snapping *s)
+{
+    size_t most =
+        FEED_LEAST_BYTES + FEED_PAYLOADS * plan_values_bytes(&s->shard->plan);
+
+    if (FAULT_ERR("feed.begin") != SL_OK) // the shard goes by files
+        return SL_OK;
+    return shard_feed_begin(s->shard, s->wish.incarnation, s->wish.feed,
+                            sl_min(most, FEED_MOST_BYTES), FEED_WAIT_MS,
+                            &s->image, &s->fed, &s->err);
+}
+
 static void snapping_write_file(void *arg)
 {
     struct snapping *s = arg;
     struct fs *fs = s->hosted->roster->setup.fs;
 
     s->rc = roster_store(s->hosted->roster, &s->err);
+    if (s->rc == SL_OK && s->wish.feed != 0)
+        s->rc = snapping_begin_feed(s);
     if (s->rc != SL_OK)
         return;
     if (s->image.shard == NULL) {
@@ -65,7 +89,7 @@ static void snap_work(void *arg)
 {
     const struct snapping *s = arg;
 
-    if (s->wish.save || s->wish.last)
+    if (s->wish.save || s->wish.last || s->wish.feed != 0)
         snapping_write_file(arg);
     else
         background_run(snapping_write_file, arg);
@@ -119,9 +143,11 @@ static void report(struct hosted *h, struct snapping *s)
             h->spec->job, h->spec->shard, s->written.file, s->written.bytes,
             h->saved_steps);
         if (s->wish.request != 0)
-            hosted_send_snapshot(h, s->wish.request, &s->written);
+            hosted_send_snapshot(h, s->wish.request, s->fed ? s->wish.feed : 0,
+                                 &s->written);
         return;
     }
+    shard_feed_stop(s->shard, s->wish.feed, "its snapshot was not written");
     if (s->err.text[0] == '\0')
         sl_fail(&s->err, s->rc, "%s", sl_err_text(s->rc));
     LOG(ERROR, "snapshot failed",
@@ -286,8 +312,10 @@ static bool same_wish(const struct snap_wish *a, const struct snap_wish *b)
 void roster_snapshot(struct roster *r, const Sluice__V1__SnapshotRequest *m)
 {
     struct hosted *h = pairmap_get(&r->hosted, m->job, m->shard);
-    const struct snap_wish wish = {
-        .incarnation = m->incarnation, .request = m->request, .last = m->last};
+    const struct snap_wish wish = {.incarnation = m->incarnation,
+                                   .request = m->request,
+                                   .last = m->last,
+                                   .feed = r->setup.io == NULL ? 0 : m->feed};
     struct sl_error newer = SL_ERROR_INIT;
 
     if (h == NULL) {

@@ -734,6 +734,32 @@ static void api_pull(struct rpc_call *call, void *arg)
     shard_unref(shard);
 }
 
+// ---- Follow
+
+// Runs the operations to their end here, as pushes do (M5). A shard that is not
+// here follows nobody: its source need not try again.
+static void api_follow(struct rpc_call *call, void *arg)
+{
+    const struct shards_api *api = arg;
+    struct sl_error err = SL_ERROR_INIT;
+    struct wire_follow_reply reply;
+    struct shard *shard = NULL;
+    struct wire_follow m;
+    struct rpc_msg msg;
+    enum sl_err rc;
+
+    rpc_msg_init(&msg);
+    rc = wire_read_follow(&m, rpc_call_body(call), &err);
+    if (rc == SL_OK)
+        rc = api_find_shard(api, m.job, m.shard, &shard, &err);
+    if (rc == SL_OK)
+        rc = shard_follow(shard, &m, &reply, &err);
+    if (rc == SL_OK)
+        rc = wire_head_follow_reply(&msg, &reply);
+    shard_unref(shard);
+    rpc_answer(call, rc, &err, &msg);
+}
+
 // ---- Local
 
 static void api_local(struct rpc_call *call, void *arg)
@@ -767,6 +793,11 @@ static const struct rpc_method methods[] = {
      .kind = RPC_UNARY,
      .max_request_bytes = RPC_DATA_BYTES, // ids of rows
      .unary = api_pull},
+    {.path = WIRE_FOLLOW,
+     .kind = RPC_UNARY,
+     .max_request_bytes = RPC_DATA_BYTES,
+     .in_turn = true,
+     .unary = api_follow},
     {.path = WIRE_LOCAL, .kind = RPC_UNARY, .unary = api_local},
 };
 

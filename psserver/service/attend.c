@@ -77,6 +77,9 @@ static void attendance_on_down(void *arg, const Sluice__V1__AttendDown *m)
     case SLUICE__V1__ATTEND_DOWN__KIND_SNAPSHOT:
         roster_snapshot(a->roster, m->snapshot);
         break;
+    case SLUICE__V1__ATTEND_DOWN__KIND_FEED:
+        roster_feed(a->roster, m->feed);
+        break;
     case SLUICE__V1__ATTEND_DOWN__KIND_KEEP:
         roster_keep(a->roster, m->keep);
         break;

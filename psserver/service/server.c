@@ -307,6 +307,8 @@ static enum sl_err psserver_start_control(struct psserver *s,
         .deltas = (unsigned)conf_int(c, "deltas"),
         .applied = shards_api_applied,
         .applied_arg = s->api,
+        .io = s->io,
+        .tls = daemon_tls(s->daemon),
         .weights = s->weights != NULL ? s->weights : roots_all(),
         .weights_secret = s->weights == NULL && daemon_tls(s->daemon) != NULL};
     enum sl_err rc;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/base/clock.h"
+#include "common/base/deadline.h"
 #include "common/base/fault.h"
 #include "common/base/history.h"
 #include "common/base/mem.h"
@@ -99,7 +100,10 @@ enum sl_err shard_new_in(struct shard **out, struct plan *plan,
     *plan = (struct plan){0};
     atomic_init(&s->refs, 1);
     atomic_init(&s->rows_answers, 0);
+    atomic_init(&s->fed, false);
     pthread_mutex_init(&s->lock, NULL);
+    pthread_cond_init(&s->armed, NULL);
+    oplog_init(&s->feed);
     tagged_init(&s->tagged);
     rc = once_init(&s->once, &s->plan.schedule);
     if (rc == SL_OK)
@@ -148,7 +152,9 @@ void shard_unref(struct shard *s)
     round_rows_release(&s->rows_before, &s->tables);
     stale_release(&s->versions);
     tables_release(&s->tables);
+    oplog_release(&s->feed);
     plan_release(&s->plan);
+    pthread_cond_destroy(&s->armed);
     pthread_mutex_destroy(&s->lock);
     sl_free(s);
 }
@@ -157,13 +163,26 @@ void shard_rates(struct shard *s, const struct rates *rates)
 {
     pthread_mutex_lock(&s->lock);
     s->rates = *rates;
+    if (oplog_goes_on(&s->feed))
+        oplog_put(&s->feed, OPLOG_RATES, oplog_rates(rates));
     pthread_mutex_unlock(&s->lock);
 }
 
+static void feed_stop_locked(struct shard *s, const char *why)
+{
+    oplog_stop(&s->feed, why);
+    atomic_store(&s->fed, false);
+}
+
+// An admission ends the move of its shard (M3), so nobody hears how its feed
+// ends: it must not stop for that. A follower that is admitted follows nobody.
 static void shard_admit_locked(struct shard *s, uint64_t incarnation)
 {
-    if (incarnation >= s->incarnation)
+    if (incarnation >= s->incarnation) {
+        feed_stop_locked(s, "the shard was admitted anew");
+        s->follow.order = 0;
         s->handed = false;
+    }
     if (incarnation > s->incarnation) {
         if (s->incarnation == 0)
             mirror_begin(&s->mirror, s->memory.values);
@@ -197,6 +216,7 @@ void shard_close(struct shard *s)
 {
     pthread_mutex_lock(&s->lock);
     s->closed = true;
+    feed_stop_locked(s, "the shard was closed");
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -816,6 +836,8 @@ enum sl_err shard_decide(struct shard *s, uint64_t generation, uint64_t rounds,
     return rc;
 }
 
+static void shard_arm_locked(struct shard *s);
+
 // ---- rounds without slots
 
 // Applies the mean of what is held as one update, and counts all of it, under
@@ -878,6 +900,9 @@ bool shard_close_round(struct shard *s, uint64_t job_incarnation,
            open_round_has(&s->open, closure);
     if (held)
         shard_end_open_locked(s, true);
+    if (held && oplog_goes_on(&s->feed))
+        oplog_put(&s->feed, OPLOG_CLOSE, oplog_close(closure));
+    shard_arm_locked(s);
     pthread_mutex_unlock(&s->lock);
     return held;
 }
@@ -1117,51 +1142,149 @@ static enum sl_err shard_read_rows(struct tables_push *rows,
     return tables_flatten(rows, push->moments_t > 0 ? &none : &push->rows);
 }
 
+// How a push came.
+struct push_way {
+    bool finite;          // its payload fits, and is finite
+    uint64_t number;      // of the operation of a feed; 0: from a worker
+    enum oplog_kind kind; // what became of it at its source
+};
+
+// Returns true, and the operation is done, if it is the next one of the feed
+// that the shard follows; false: it was done before. SL_ESTATE.
+static enum sl_err follows_locked(const struct shard *s, uint64_t number,
+                                  bool *next, struct sl_error *err)
+{
+    if (s->closed || s->follow.order == 0 || s->follow.failed)
+        return sl_fail(err, SL_ESTATE,
+                       "job %" PRIu64 " shard %u follows no feed here",
+                       s->plan.job, s->plan.shard);
+    if (number > s->follow.applied + 1 || s->follow.whole)
+        return sl_fail(err, SL_ESTATE,
+                       "job %" PRIu64 " shard %u: operation %" PRIu64
+                       " is not the next one; %" PRIu64 " are applied%s",
+                       s->plan.job, s->plan.shard, number, s->follow.applied,
+                       s->follow.whole ? ", and the feed has ended" : "");
+    *next = number == s->follow.applied + 1;
+    return SL_OK;
+}
+
+static const char *const push_results[] = {
+    [WIRE_PUSH_COUNTED] = "counted",
+    [WIRE_PUSH_DUPLICATE] = "duplicate",
+    [WIRE_PUSH_REFUSED] = "refused",
+    [WIRE_PUSH_HELD] = "held",
+};
+
+// What a push does to a shard, for its feed; OPLOG_KINDS: nothing.
+static enum oplog_kind push_kind(enum wire_push_result result)
+{
+    return result == WIRE_PUSH_COUNTED ? OPLOG_COUNTED
+           : result == WIRE_PUSH_HELD  ? OPLOG_HELD
+                                       : OPLOG_KINDS;
+}
+
+// Puts what changed the shard into its feed; takes *record, which may be NULL.
+static void shard_log_locked(struct shard *s, const struct wire_push *push,
+                             enum wire_push_result result,
+                             struct oplog_record **record)
+{
+    enum oplog_kind kind = push_kind(result);
+
+    if (kind == OPLOG_KINDS || !oplog_goes_on(&s->feed))
+        return;
+    oplog_put(&s->feed, kind, *record != NULL ? *record : oplog_push(push));
+    *record = NULL;
+    atomic_store(&s->fed, oplog_goes_on(&s->feed));
+}
+
+// A push from a worker, with what was made of it outside the lock.
+static enum sl_err
+push_worker_locked(struct shard *s, const struct wire_push *push,
+                   const struct tables_push *rows, enum sl_err checked,
+                   struct oplog_record **record, struct wire_push_reply *made,
+                   void *values, struct sl_error *err)
+{
+    enum sl_err rc = admitted_locked(s, push->job_incarnation, err);
+
+    if (rc != SL_OK)
+        return rc;
+    rc = push_locked(s, push, rows, checked, made, values, err);
+    note_push(s, push, rc == SL_OK ? push_results[made->result] : "rejected",
+              checked, made->result == WIRE_PUSH_COUNTED);
+    if (rc != SL_OK || made->result == WIRE_PUSH_REFUSED)
+        s->once.counts.refused++;
+    else
+        shard_log_locked(s, push, made->result, record);
+    shard_arm_locked(s);
+    return rc;
+}
+
+// A push of the feed that the shard follows (M5): it must come to what it came
+// to at its source.
+static enum sl_err
+push_fed_locked(struct shard *s, const struct wire_push *push,
+                const struct tables_push *rows, enum sl_err checked,
+                const struct push_way *way, struct wire_push_reply *made,
+                struct sl_error *err)
+{
+    bool next = false;
+    enum sl_err rc = follows_locked(s, way->number, &next, err);
+
+    if (rc != SL_OK || !next)
+        return rc;
+    rc = push_locked(s, push, rows, checked, made, NULL, err);
+    note_push(s, push, rc == SL_OK ? push_results[made->result] : "rejected",
+              checked, made->result == WIRE_PUSH_COUNTED);
+    if (rc == SL_OK && push_kind(made->result) != way->kind)
+        rc = sl_fail(err, SL_ECORRUPT,
+                     "job %" PRIu64 " shard %u: the push of closure %" PRIu64
+                     " is %s here, and its source has another outcome",
+                     s->plan.job, s->plan.shard, push->closure,
+                     push_results[made->result]);
+    s->follow.failed = rc != SL_OK;
+    s->follow.applied += rc == SL_OK;
+    return rc;
+}
+
 static enum sl_err push_any(struct shard *s, const struct wire_push *push,
-                            bool finite, struct wire_push_reply *reply,
-                            void *values, struct sl_error *err)
+                            const struct push_way *way,
+                            struct wire_push_reply *reply, void *values,
+                            struct sl_error *err)
 {
     struct wire_push_reply made = {.result = WIRE_PUSH_REFUSED,
                                    .wire = push->wire < WIRE_TYPES ? push->wire
                                                                    : WIRE_F32};
     struct sl_error why = SL_ERROR_INIT;
     struct moments_set *moments = NULL;
+    struct oplog_record *record = NULL;
     struct tables_push rows;
     enum sl_err checked, rc;
-
-    static const char *const results[] = {
-        [WIRE_PUSH_COUNTED] = "counted",
-        [WIRE_PUSH_DUPLICATE] = "duplicate",
-        [WIRE_PUSH_REFUSED] = "refused",
-        [WIRE_PUSH_HELD] = "held",
-    };
     uint64_t asked, taken;
 
     checked = shard_read_rows(&rows, push);
     if (checked == SL_OK)
-        checked = check_payload(s, push, finite, &why);
+        checked = check_payload(s, push, way->finite, &why);
     if (checked == SL_OK)
         checked = tables_check(&s->tables, &rows, true, &why);
     if (checked == SL_OK)
         checked = moments_take(&moments, &s->plan, push, &why);
+    if (atomic_load(&s->fed))
+        record = oplog_push(push);
     asked = sl_real_us();
     pthread_mutex_lock(&s->lock);
     taken = sl_real_us();
     FAULT("shard.taken");
-    rc = admitted_locked(s, push->job_incarnation, &why);
-    if (rc == SL_OK) {
-        moments_offer(&s->moments, moments);
-        rc = push_locked(s, push, &rows, checked, &made, values, &why);
-        moments_offer(&s->moments, NULL);
-        note_push(s, push, rc == SL_OK ? results[made.result] : "rejected",
-                  checked, made.result == WIRE_PUSH_COUNTED);
-        if (rc != SL_OK || made.result == WIRE_PUSH_REFUSED)
-            s->once.counts.refused++;
-        made.version = once_version(&s->once);
-    }
+    moments_offer(&s->moments, moments);
+    rc = way->number == 0
+             ? push_worker_locked(s, push, &rows, checked, &record, &made,
+                                  values, &why)
+             : push_fed_locked(s, push, &rows, checked, way, &made, &why);
+    moments_offer(&s->moments, NULL);
+    made.version = once_version(&s->once);
     pthread_mutex_unlock(&s->lock);
     tables_push_release(&rows);
     moments_unref(moments);
+    oplog_unref(record);
     histogram_add(&shard_waits, taken - asked);
     if (rc == SL_OK && made.result == WIRE_PUSH_COUNTED)
         histogram_add(&shard_applies, sl_real_us() - taken);
@@ -1176,14 +1299,16 @@ enum sl_err shard_push(struct shard *s, const struct wire_push *push,
                        struct wire_push_reply *reply, void *values,
                        struct sl_error *err)
 {
-    return push_any(s, push, false, reply, values, err);
+    return push_any(s, push, &(struct push_way){.finite = false}, reply, values,
+                    err);
 }
 
 enum sl_err shard_push_finite(struct shard *s, const struct wire_push *push,
                               struct wire_push_reply *reply, void *values,
                               struct sl_error *err)
 {
-    return push_any(s, push, true, reply, values, err);
+    return push_any(s, push, &(struct push_way){.finite = true}, reply, values,
+                    err);
 }
 
 static enum sl_err pull_check_locked(const struct shard *s,
@@ -1625,21 +1750,30 @@ static enum sl_err freeze_locked(struct shard *s, struct wire_tag tag,
     return SL_OK;
 }
 
-// `named`: under that tag.
-static enum sl_err freeze(struct shard *s, bool named, struct wire_tag tag,
-                          struct shard_image *out, struct sl_error *err)
+// Allocates what an image takes, outside the lock: the instant comes later.
+static enum sl_err freeze_allocate(struct shard *s, struct shard_image *out,
+                                   struct sl_error *err)
 {
     const void *arrays[FREEZE_ARRAYS] = {s->memory.values};
     unsigned slots = optim_slots(&s->plan.optim);
-    enum sl_err rc;
 
     *out = (struct shard_image){0};
     for (unsigned k = 0; k < slots; k++)
         arrays[1 + k] = s->memory.slots[k];
-    // Allocated outside the lock; the instant is below.
-    if (freeze_init(&out->freeze, arrays, 1 + slots,
-                    plan_values_bytes(&s->plan)) != SL_OK)
-        return sl_no_memory(err);
+    return freeze_init(&out->freeze, arrays, 1 + slots,
+                       plan_values_bytes(&s->plan)) == SL_OK
+               ? SL_OK
+               : sl_no_memory(err);
+}
+
+// `named`: under that tag.
+static enum sl_err freeze(struct shard *s, bool named, struct wire_tag tag,
+                          struct shard_image *out, struct sl_error *err)
+{
+    enum sl_err rc = freeze_allocate(s, out, err);
+
+    if (rc != SL_OK)
+        return rc;
     pthread_mutex_lock(&s->lock);
     rc = named ? freeze_locked(s, tag, out, err)
                : show_locked(s, s->incarnation, out, err);
@@ -1653,6 +1787,288 @@ static enum sl_err freeze(struct shard *s, bool named, struct wire_tag tag,
     out->shard = shard_ref(s);
     return SL_OK;
 }
+
+// ---- the source of a feed
+
+// A feed that waits for its instant.
+struct shard_arming {
+    uint64_t incarnation, order;
+    size_t most;
+    struct shard_image *image;
+    bool fed;
+    enum sl_err rc;
+    struct sl_error err;
+};
+
+// Contributions that are held are in no image: a feed begins when none is, so
+// that its follower lacks nothing.
+static bool holds_locked(const struct shard *s)
+{
+    return s->contributions.held > 0 || s->open.held > 0;
+}
+
+// Begins the feed that waits, if this is its instant.
+static void shard_arm_locked(struct shard *s)
+{
+    struct shard_arming *a = s->arming;
+
+    if (a == NULL || holds_locked(s))
+        return;
+    s->arming = NULL;
+    a->rc = freeze_locked(s, (struct wire_tag){a->incarnation, 0}, a->image,
+                          &a->err);
+    a->fed = a->rc == SL_OK;
+    if (a->fed)
+        oplog_begin(&s->feed, a->order, a->most);
+    atomic_store(&s->fed, oplog_goes_on(&s->feed));
+    pthread_cond_broadcast(&s->armed);
+}
+
+enum sl_err shard_feed_begin(struct shard *s, uint64_t incarnation,
+                             uint64_t order, size_t most, uint64_t wait_ms,
+                             struct shard_image *out, bool *fed,
+                             struct sl_error *err)
+{
+    struct shard_arming a = {.incarnation = incarnation,
+                             .order = order,
+                             .most = most,
+                             .image = out,
+                             .err = SL_ERROR_INIT};
+    struct deadline until = deadline_in_ms(wait_ms);
+    enum sl_err rc = freeze_allocate(s, out, err);
+
+    if (rc != SL_OK)
+        return rc;
+    pthread_mutex_lock(&s->lock);
+    if (s->arming == NULL && !s->plan.decided) {
+        s->arming = &a;
+        shard_arm_locked(s);
+        while (s->arming == &a && deadline_wait(&until, &s->armed, &s->lock))
+            ;
+    }
+    if (s->arming == &a)
+        s->arming = NULL;
+    if (!a.fed && a.rc == SL_OK) // there was no such instant
+        a.rc = freeze_locked(s, (struct wire_tag){incarnation, 0}, out, &a.err);
+    pthread_mutex_unlock(&s->lock);
+    if (a.rc != SL_OK) {
+        freeze_release(&out->freeze);
+        return sl_fail(err, a.rc, "%s", a.err.text);
+    }
+    out->shard = shard_ref(s);
+    *fed = a.fed;
+    return SL_OK;
+}
+
+void shard_feed_stop(struct shard *s, uint64_t order, const char *why)
+{
+    pthread_mutex_lock(&s->lock);
+    if (order != 0 && s->feed.order == order)
+        feed_stop_locked(s, why);
+    pthread_mutex_unlock(&s->lock);
+}
+
+enum sl_err shard_feed_next(struct shard *s, uint64_t order, uint64_t after,
+                            struct oplog_record **out, struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    pthread_mutex_lock(&s->lock);
+    if (s->feed.order != order || s->feed.over != NULL)
+        rc = sl_fail(
+            err, SL_ESTATE, "job %" PRIu64 " shard %u: the feed is over: %s",
+            s->plan.job, s->plan.shard,
+            s->feed.order == order ? s->feed.over : "another one has begun");
+    else
+        *out = oplog_next(&s->feed, after);
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+void shard_feed_acked(struct shard *s, uint64_t order, uint64_t applied)
+{
+    pthread_mutex_lock(&s->lock);
+    if (s->feed.order == order)
+        oplog_acked(&s->feed, applied);
+    pthread_mutex_unlock(&s->lock);
+}
+
+// M1
+bool shard_feed_hand_over(struct shard *s, uint64_t order, size_t most)
+{
+    struct oplog_sum sum;
+    bool ended = false;
+
+    pthread_mutex_lock(&s->lock);
+    if (s->feed.order == order && oplog_goes_on(&s->feed) &&
+        s->feed.bytes <= most && serves_locked(s)) {
+        s->handed = true;
+        sum = oplog_sum_of(&s->once);
+        sum.sequence = s->sequence;
+        oplog_put(&s->feed, OPLOG_END, oplog_end(&sum));
+        ended = s->feed.ended;
+        atomic_store(&s->fed, false);
+    }
+    pthread_mutex_unlock(&s->lock);
+    if (ended)
+        FAULT("feed.ended");
+    return ended;
+}
+
+// ---- its follower
+
+void shard_follow_begin(struct shard *s, uint64_t order, uint64_t incarnation)
+{
+    pthread_mutex_lock(&s->lock);
+    s->follow =
+        (struct oplog_follow){.order = order, .incarnation = incarnation};
+    mirror_begin(&s->mirror, s->memory.values);
+    pthread_mutex_unlock(&s->lock);
+}
+
+bool shard_followed(struct shard *s, uint64_t order)
+{
+    bool whole;
+
+    pthread_mutex_lock(&s->lock);
+    whole = order != 0 && s->follow.order == order && s->follow.whole;
+    pthread_mutex_unlock(&s->lock);
+    return whole;
+}
+
+// Reads a push of a feed as one of this memory, which has no incarnation yet.
+// Attempts fence within an incarnation (I4), and the next one sees its own.
+static enum sl_err follow_push(struct shard *s, uint64_t number,
+                               const struct oplog_op *op, struct sl_error *err)
+{
+    const struct push_way way = {.number = number, .kind = op->kind};
+    struct wire_push_reply reply;
+    struct wire_push push;
+    enum sl_err rc = wire_read_push(&push, &op->bytes, err);
+
+    if (rc != SL_OK)
+        return rc;
+    if (push.job != s->plan.job || push.shard != s->plan.shard || push.has_shm)
+        return sl_fail(err, SL_EINVAL,
+                       "FollowRequest.payload: a push for job %" PRIu64
+                       " shard %u, or in shared memory",
+                       push.job, push.shard);
+    push.incarnation = 0;
+    push.unproven = true;
+    return push_any(s, &push, &way, &reply, NULL, err);
+}
+
+static enum sl_err follow_close_locked(struct shard *s,
+                                       const struct oplog_op *op,
+                                       struct sl_error *err)
+{
+    uint64_t closure = 0;
+    enum sl_err rc = oplog_read_close(&closure, op, err);
+
+    if (rc != SL_OK)
+        return rc;
+    if (!open_round_has(&s->open, closure))
+        return sl_fail(err, SL_ECORRUPT,
+                       "job %" PRIu64 " shard %u: the round that ends does not "
+                       "hold closure %" PRIu64 " here",
+                       s->plan.job, s->plan.shard, closure);
+    shard_end_open_locked(s, true);
+    return SL_OK;
+}
+
+static enum sl_err follow_end_locked(struct shard *s, const struct oplog_op *op,
+                                     struct sl_error *err)
+{
+    struct oplog_sum sum = oplog_sum_of(&s->once), source;
+    enum sl_err rc = oplog_read_end(&source, op, err);
+
+    if (rc != SL_OK)
+        return rc;
+    if (sum.steps != source.steps || sum.low != source.low ||
+        sum.version != source.version || sum.samples != source.samples ||
+        sum.digest != source.digest)
+        return sl_fail(err, SL_ECORRUPT,
+                       "job %" PRIu64 " shard %u has counted %" PRIu64
+                       " steps of version %" PRIu64 " here, and %" PRIu64
+                       " of version %" PRIu64 " at its source",
+                       s->plan.job, s->plan.shard, sum.steps, sum.version,
+                       source.steps, source.version);
+    s->follow.whole = true;
+    s->from = (struct wire_tag){s->follow.incarnation, source.sequence};
+    return SL_OK;
+}
+
+static enum sl_err follow_other_locked(struct shard *s, uint64_t number,
+                                       const struct oplog_op *op,
+                                       struct sl_error *err)
+{
+    bool next = false;
+    enum sl_err rc = follows_locked(s, number, &next, err);
+
+    if (rc != SL_OK || !next)
+        return rc;
+    if (op->kind == OPLOG_CLOSE)
+        rc = follow_close_locked(s, op, err);
+    else if (op->kind == OPLOG_RATES)
+        rc = oplog_read_rates(&s->rates, op, err);
+    else
+        rc = follow_end_locked(s, op, err);
+    s->follow.failed = rc != SL_OK;
+    s->follow.applied += rc == SL_OK;
+    return rc;
+}
+
+static enum sl_err follow_one(struct shard *s, uint64_t number,
+                              const struct oplog_op *op, struct sl_error *err)
+{
+    enum sl_err rc;
+
+    if (op->kind == OPLOG_COUNTED || op->kind == OPLOG_HELD)
+        return follow_push(s, number, op, err);
+    pthread_mutex_lock(&s->lock);
+    rc = follow_other_locked(s, number, op, err);
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+static enum sl_err follow_check_locked(const struct shard *s,
+                                       const struct wire_follow *m,
+                                       struct sl_error *err)
+{
+    if (m->order == s->follow.order &&
+        m->incarnation == s->follow.incarnation &&
+        m->job_incarnation == s->plan.job_incarnation)
+        return SL_OK;
+    return sl_fail(err, SL_ESTATE,
+                   "job %" PRIu64 " shard %u does not follow order %" PRIu64
+                   " of incarnation %" PRIu64 " here",
+                   s->plan.job, s->plan.shard, m->order, m->incarnation);
+}
+
+enum sl_err shard_follow(struct shard *s, const struct wire_follow *m,
+                         struct wire_follow_reply *reply, struct sl_error *err)
+{
+    uint64_t number = m->number;
+    struct oplog_op op;
+    size_t at = 0;
+    enum sl_err rc;
+
+    pthread_mutex_lock(&s->lock);
+    rc = follow_check_locked(s, m, err);
+    pthread_mutex_unlock(&s->lock);
+    while (rc == SL_OK && at < m->payload.bytes) {
+        rc = oplog_read(&op, &m->payload, &at, err);
+        if (rc == SL_OK)
+            rc = follow_one(s, number++, &op, err);
+        FAULT("feed.applied");
+    }
+    pthread_mutex_lock(&s->lock);
+    *reply = (struct wire_follow_reply){s->follow.applied, s->follow.whole};
+    pthread_mutex_unlock(&s->lock);
+    return rc;
+}
+
+// ---- images, again
 
 enum sl_err shard_freeze_as(struct shard *s, struct wire_tag tag,
                             struct shard_image *out, struct sl_error *err)

@@ -32,6 +32,7 @@
 #include "proto/wire.h"
 #include "state/shard/apply.h"
 #include "state/shard/contributions.h"
+#include "state/shard/oplog.h"
 #include "state/shard/shard_chain.h"
 #include "state/shard/freeze.h"
 #include "state/shard/mirror.h"
@@ -49,6 +50,9 @@
 // lock, and held it.
 extern struct histogram shard_waits, shard_applies;
 
+struct shard_image;
+struct shard_arming;
+
 // What a shard beside a ring has of the state of the job (R8).
 struct shard_ring {
     uint64_t rounds;      // that it has applied; 0 before its first admission
@@ -63,6 +67,7 @@ struct shard {
     struct tagged tagged; // mapped snapshots of it, under their own lock
     _Atomic unsigned refs;
     _Atomic unsigned rows_answers; // with rows, that are on their way
+    _Atomic bool fed;              // pushes are copied for its feed
 
     pthread_mutex_t lock; // guards all fields below
     bool closed;
@@ -86,6 +91,10 @@ struct shard {
     struct round_rows rows_before;      // some, from before the last round
     struct shard_ring ring;             // beside a ring; `whole` is not kept
     struct shard_chain chain;           // durable snapshots of this memory
+    struct oplog feed;                  // what a follower needs
+    struct shard_arming *arming;        // a feed that is to begin; borrowed
+    pthread_cond_t armed;               // it has begun
+    struct oplog_follow follow;         // the source that this memory follows
 };
 
 // Makes a shard of seed values with no steps counted. Takes what *plan owns,
@@ -132,6 +141,49 @@ void shard_rates(struct shard *s, const struct rates *rates);
 // snapshots of it may be taken, which hold all that it has counted (M1).
 // Another incarnation than its own changes nothing.
 void shard_hand_over(struct shard *s, uint64_t incarnation);
+
+// ---- a shard that another psserver follows (oplog.h)
+
+// Takes an image as shard_freeze does, and begins the feed `order` (not 0) at
+// its instant, with a log of at most `most` bytes. The instant is the first at
+// which the shard holds no contribution, after up to wait_ms; if there is none,
+// or if the shard is beside a ring, the image is taken as it is and *fed is
+// false. Waits. Errors as shard_freeze.
+enum sl_err shard_feed_begin(struct shard *s, uint64_t incarnation,
+                             uint64_t order, size_t most, uint64_t wait_ms,
+                             struct shard_image *out, bool *fed,
+                             struct sl_error *err);
+// Ends feed `order`, if it is that of the shard, and drops its log. `why` lives
+// for ever.
+void shard_feed_stop(struct shard *s, uint64_t order, const char *why);
+// Sets *out to a reference to the first record of feed `order` above number
+// `after`; NULL: there is none yet. SL_ESTATE: that feed is over, and *err says
+// why.
+enum sl_err shard_feed_next(struct shard *s, uint64_t order, uint64_t after,
+                            struct oplog_record **out, struct sl_error *err);
+// Notes that the follower has applied all operations up to number `applied`.
+void shard_feed_acked(struct shard *s, uint64_t order, uint64_t applied);
+// Stops the shard, as shard_hand_over does, if its log has at most `most`
+// bytes, and puts the end behind them in one: no operation comes between.
+// Returns true if the end is in the log. False, with nothing changed, if the
+// log is longer or over.
+bool shard_feed_hand_over(struct shard *s, uint64_t order, size_t most);
+
+// Makes a loaded shard, which is not admitted, the follower of feed `order`
+// (not 0) of incarnation `incarnation`: its memory is the image.
+void shard_follow_begin(struct shard *s, uint64_t order, uint64_t incarnation);
+// Does the operations in a message that are the next ones, as their source did,
+// without a word to workers; those that were done before change nothing.
+// reply->applied counts what was done, also of a call that fails. SL_ESTATE:
+// the shard does not follow that order of that incarnation, or operations are
+// missing before these; SL_ECORRUPT: one of them had another outcome here, and
+// the shard follows no more; errors of shard_push, after which it does not
+// either; SL_EINVAL: the payload does not hold.
+enum sl_err shard_follow(struct shard *s, const struct wire_follow *m,
+                         struct wire_follow_reply *reply, struct sl_error *err);
+// Returns true if the shard has followed `order` to its end, and holds what its
+// source held.
+bool shard_followed(struct shard *s, uint64_t order);
 
 // Closes the shard, which never answers again. May be called again. Calls that
 // hold the lock end as usual.

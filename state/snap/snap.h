@@ -161,9 +161,9 @@ enum sl_err snap_load(struct fs *fs, const char *folder,
 // Does the same as snap_load for a shard that another process serves and may be
 // writing a snapshot of: deletes nothing.
 enum sl_err snap_load_beside(struct fs *fs, const char *folder,
-                             struct wire_tag at_least, struct shard *shard,
-                             snap_passed_fn passed, void *arg,
-                             struct sl_error *err);
+                             struct wire_tag at_least, bool exact,
+                             struct shard *shard, snap_passed_fn passed,
+                             void *arg, struct sl_error *err);
 
 // Sets *out to the number `key` of the metadata, which is written in `base` (10
 // or 16). SL_ECORRUPT if the key is missing or is no number.

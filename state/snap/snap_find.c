@@ -168,12 +168,12 @@ enum sl_err snap_load(struct fs *fs, const char *folder,
 }
 
 enum sl_err snap_load_beside(struct fs *fs, const char *folder,
-                             struct wire_tag at_least, struct shard *shard,
-                             snap_passed_fn passed, void *arg,
-                             struct sl_error *err)
+                             struct wire_tag at_least, bool exact,
+                             struct shard *shard, snap_passed_fn passed,
+                             void *arg, struct sl_error *err)
 {
     struct snap_found found = {
-        .fs = fs, .folder = folder, .shard = shard->plan.shard};
+        .fs = fs, .folder = folder, .shard = shard->plan.shard, .exact = exact};
 
     return snap_find_load(&found, at_least, shard, passed, arg, err);
 }

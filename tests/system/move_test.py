@@ -24,12 +24,20 @@ SHARDS = 8
 class Bed(Cluster):
     """Two psservers with four shards each, and two workers; ps-2 may come."""
 
-    def __init__(self, mode="async", rows=False, epochs=EPOCHS, **train):
+    def __init__(self, mode="async", rows=False, epochs=EPOCHS, by_files=False, **train):
         super().__init__(psservers=2, workers=2)
         self.mode, self.rows, self.epochs, self.train = mode, rows, epochs, train
+        self.by_files = by_files  # in a build with faults: no shard is fed
 
     def command(self, name):
         return super().command(name) + (["--drain"] if name[:2] == "ps" else [])
+
+    def start(self, name, environment=None, **options):
+        faults = [(environment or {}).get("SLUICE_FAULT")]
+        if self.by_files and name[:2] == "ps":
+            faults.append("feed.begin=error")
+        environment = {"SLUICE_FAULT": ",".join(filter(None, faults))} if any(faults) else None
+        return super().start(name, environment=environment, **options)
 
     def begin(self, **placement):
         make = exact.rows_job if self.rows else exact.exact_job
@@ -99,11 +107,15 @@ def sigterm_moves_all_away():
         c.finish()
 
 
-# In a build with faults: who dies where, when shards of ps-1 move to ps-0.
+# In a build with faults: who dies where, when shards of ps-1 move to ps-0; and where they
+# die if shards go by files.
 POINTS = [("coordinator", "move.begin"), ("coordinator", "move.prepare"),
-          ("coordinator", "move.last"), ("coordinator", "move.commit"),
-          ("coordinator", "move.committed"), ("ps-1", "move.stopped"), ("ps-0", "move.loads"),
-          ("ps-0", "snap_read.header")]
+          ("coordinator", "move.feeds"), ("coordinator", "move.commit"),
+          ("coordinator", "move.committed"), ("ps-1", "feed.ended"), ("ps-1", "feed.told"),
+          ("ps-0", "feed.applied"), ("ps-0", "move.loads"), ("ps-0", "snap_read.header")]
+FILE_POINTS = [("coordinator", "move.last"), ("coordinator", "move.commit"),
+               ("coordinator", "move.committed"), ("ps-1", "move.stopped"),
+               ("ps-0", "move.loads"), ("ps-0", "snap_read.header")]
 
 
 def dies_at(c, victim, point):
@@ -123,19 +135,27 @@ def dies_at(c, victim, point):
     c.run("undrain", "ps-1")
 
 
-def each_dies_in_the_middle_and_each_sample_counts_once():
+def each_dies(points, **options):
     if b"move.commit" not in subprocess.run([BIN / "coordinator", "--list-faults"], check=False,
                                             capture_output=True).stdout:
         print("no build with faults: nobody is killed", flush=True)
         return
-    with Bed(epochs=2 * EPOCHS) as c:
+    with Bed(epochs=2 * EPOCHS, **options) as c:
         c.begin()
-        for victim, point in dice.sample(POINTS, len(POINTS)):
+        for victim, point in dice.sample(points, len(points)):
             began = time.monotonic()
             c.busy()
             dies_at(c, victim, point)
             print(f"{victim} {point} ({time.monotonic() - began:.1f} s)", flush=True)
         c.finish()
+
+
+def each_dies_in_the_middle_and_each_sample_counts_once():
+    each_dies(POINTS)
+
+
+def each_dies_while_shards_go_by_files():
+    each_dies(FILE_POINTS, by_files=True)
 
 
 def shards_move_to_one_more_in_async():
@@ -159,4 +179,5 @@ if __name__ == "__main__":
     main([shards_move_to_one_more_in_async, shards_move_to_one_more_in_sync,
           shards_move_to_one_more_in_local, rows_of_tables_move_with_their_shard,
           one_is_drained_and_stopped, sigterm_moves_all_away,
-          each_dies_in_the_middle_and_each_sample_counts_once])
+          each_dies_in_the_middle_and_each_sample_counts_once,
+          each_dies_while_shards_go_by_files])

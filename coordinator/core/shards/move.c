@@ -87,6 +87,12 @@ static void move_enter(struct coord *c, struct move *v, enum move_phase next)
 static void move_give_up(struct coord *c, struct move *v, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
+// Returns true if the source may have stopped for the move.
+static bool move_stops(const struct move *v)
+{
+    return v->phase == MOVE_FEEDS || v->phase == MOVE_LAST;
+}
+
 static void move_give_up(struct coord *c, struct move *v, const char *fmt, ...)
 {
     struct member *source = members_get(&c->members, v->source);
@@ -107,14 +113,17 @@ static void move_give_up(struct coord *c, struct move *v, const char *fmt, ...)
                      "shard %u stays on %s: %s", v->shard,
                      job->shards.list[v->shard].psserver, why);
         shards_stay(job, v->shard, coord_now(c), MOVES_AGAIN_MS);
-        if (v->phase == MOVE_LAST && source != NULL)
+        job->shards.list[v->shard].by_files =
+            !job->shards.list[v->shard].by_files && v->phase == MOVE_FEEDS;
+        if (move_stops(v) && source != NULL)
             send_hello_wanted(c, source, job, v->shard);
     }
     move_free(v);
 }
 
 // The hello may be from before the stop, and the admission sets the source
-// going: so the report of its last snapshot must find no move (M3).
+// going: so the report of its last snapshot, or of its feed's end, must find no
+// move (M3).
 void moves_hello(struct coord *c, const struct member *m,
                  const Sluice__V1__ShardHello *h)
 {
@@ -122,7 +131,7 @@ void moves_hello(struct coord *c, const struct member *m,
     {
         struct move *v = list_entry(n, struct move, node);
 
-        if (v->phase == MOVE_LAST && v->source == m->id && v->job == h->job &&
+        if (move_stops(v) && v->source == m->id && v->job == h->job &&
             v->shard == h->shard)
             move_give_up(c, v, "%s said hello anew", m->name);
     }
@@ -148,7 +157,16 @@ static void move_stop_source(struct coord *c, struct move *v, struct job *job)
     move_enter(c, v, MOVE_LAST);
     shards_stop(c, job, v->shard);
     FAULT("move.last");
-    send_move_snapshot(c, v->source, job, v->shard, v->request, true);
+    send_move_snapshot(c, v->source, job, v->shard, v->request, true, 0);
+}
+
+// The source serves until little of its log is left, so leases go on.
+static void move_feed(struct coord *c, struct move *v, struct job *job,
+                      const struct member *target)
+{
+    move_enter(c, v, MOVE_FEEDS);
+    FAULT("move.feeds");
+    send_feed(c, v->source, target, job, v->shard, v->request);
 }
 
 // A cut that is being made comes first, and then the move, before the next one.
@@ -161,6 +179,8 @@ static void move_go_on(struct coord *c, struct move *v, struct job *job)
     if (target == NULL || target->state != MEMBER_READY ||
         moves_empties(target))
         move_give_up(c, v, "the psserver that was to have it leaves");
+    else if (job->cuts.now == NULL && v->fed)
+        move_feed(c, v, job, target);
     else if (job->cuts.now == NULL)
         move_stop_source(c, v, job);
     else
@@ -168,7 +188,7 @@ static void move_go_on(struct coord *c, struct move *v, struct job *job)
 }
 
 // Makes the target the owner (M2). From here on it is a shard of a psserver
-// that has not loaded it yet.
+// that has not shown it yet.
 static void move_over(struct coord *c, struct move *v, struct job *job)
 {
     struct member *source = members_get(&c->members, v->source);
@@ -198,8 +218,9 @@ static void move_over(struct coord *c, struct move *v, struct job *job)
 static bool move_hears(const struct move *v, const struct member *m,
                        const Sluice__V1__SnapshotReport *report)
 {
-    return v->source == m->id && v->request == report->request &&
-           v->shard == report->shard && v->job == report->job;
+    return v->source == m->id && v->phase != MOVE_FEEDS &&
+           v->request == report->request && v->shard == report->shard &&
+           v->job == report->job;
 }
 
 static void move_take(struct coord *c, struct move *v, struct job *job,
@@ -217,8 +238,38 @@ static void move_take(struct coord *c, struct move *v, struct job *job,
         move_over(c, v, job);
     } else if (v->phase == MOVE_WRITES) {
         move_enter(c, v, MOVE_PREPARES);
+        v->fed = report->feed == v->request;
         FAULT("move.prepare");
-        send_prepare(c, target, job, v->shard, &tag);
+        send_prepare(c, target, job, v->shard, &tag, v->fed ? v->request : 0);
+    }
+}
+
+static bool move_is_fed(const struct move *v, const struct member *m,
+                        const struct job *job, const Sluice__V1__FeedEnded *e)
+{
+    return v->phase == MOVE_FEEDS && v->source == m->id &&
+           v->request == e->order && v->job == e->job && v->shard == e->shard &&
+           e->incarnation == job->shards.evidence.shard[e->shard].incarnation;
+}
+
+void moves_feed_ended(struct coord *c, struct member *m,
+                      const Sluice__V1__FeedEnded *ended)
+{
+    struct job *job = jobs_live(c, ended->job, ended->job_incarnation);
+
+    if (job == NULL || ended->shard >= job->shards.count)
+        return;
+    list_for_safe(n, &c->moves.list)
+    {
+        struct move *v = list_entry(n, struct move, node);
+
+        if (!move_is_fed(v, m, job, ended))
+            continue;
+        if (ended->failure[0] == '\0')
+            move_over(c, v, job);
+        else
+            move_give_up(c, v, "its feed ended: %s", ended->failure);
+        return;
     }
 }
 
@@ -269,6 +320,7 @@ void moves_prepared(struct coord *c, struct member *m,
             return;
         }
         v->prepared = true;
+        v->fed = v->fed && h->follow == v->request;
         move_go_on(c, v, job);
         return;
     }
@@ -418,10 +470,18 @@ static struct party *move_due(struct coord *c, const struct parties *p,
     return (*from)->to;
 }
 
+static bool move_can_feed(const struct job_shard *s, const struct party *from,
+                          const struct party *to)
+{
+    return !s->by_files && from->member->edition >= MODEL_EDITION_FEEDS &&
+           to->member->edition >= MODEL_EDITION_FEEDS;
+}
+
 static void move_begin(struct coord *c, struct job *job, uint32_t shard,
                        struct party *from, struct party *to)
 {
     struct move *v = sl_calloc(1, sizeof(*v));
+    bool feed = move_can_feed(&job->shards.list[shard], from, to);
 
     if (v == NULL)
         return; // the next look tries again
@@ -437,7 +497,8 @@ static void move_begin(struct coord *c, struct job *job, uint32_t shard,
     LOG(INFO, "move begun", "job=%s shard=%u from=%s to=%s", job->id_text,
         shard, from->member->name, to->member->name);
     FAULT("move.begin");
-    send_move_snapshot(c, v->source, job, shard, v->request, false);
+    send_move_snapshot(c, v->source, job, shard, v->request, false,
+                       feed ? v->request : 0);
 }
 
 // Begins at most one move of a job, and one of each psserver.
@@ -468,7 +529,7 @@ static uint64_t patience(const struct move *v, const struct job *job)
     const struct job_shard *s = &job->shards.list[v->shard];
     uint64_t bytes = s->elements * sizeof(float) + shard_rows_bytes(&s->rows);
 
-    if (v->phase == MOVE_LAST)
+    if (move_stops(v))
         return MOVES_STOP_MS;
     return MOVES_LATE_MS + bytes / CUT_BYTES_PER_MS;
 }

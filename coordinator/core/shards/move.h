@@ -2,11 +2,19 @@
 // coordinator/core/shards/move.h -- shards that move from one psserver to
 // another while their job trains (M1 to M4).
 //
-//   MOVE_WRITES    the source writes a snapshot while it serves
+//   MOVE_WRITES    the source writes a snapshot while it serves, and begins a
+//                  log of what it does from then on
 //   MOVE_PREPARES  the target loads it, so what cannot go well fails here
-//   MOVE_LAST      the source has stopped, and writes its last snapshot
-//   (over)         the journal names the target, which loads anew and is
+//   MOVE_FEEDS     the source sends the log, and stops when little is left; the
+//                  target does the same operations
+//   (over)         the journal names the target, which has all of it, and is
 //                  admitted as after a loss
+//
+// A shard goes by files alone if one of the two does not know feeds, or if its
+// last move was given up while it was fed:
+//
+//   MOVE_LAST      behind MOVE_PREPARES: the source has stopped, and writes its
+//                  last snapshot; once it is the owner the target loads anew
 //
 // Only the last step is durable: a move that is given up, or forgotten by a
 // restart, leaves the source the owner, and its next admission sets it going.
@@ -31,10 +39,10 @@
 #define MOVES_AGAIN_MS 10000  // before a shard whose move failed moves again,
 #define MOVES_FAILED_MS 60000 // and before one moves to a psserver that failed
 #define MOVES_LATE_MS 120000  // after which a phase of a move is given up,
-#define MOVES_STOP_MS 15000   // and the one in which the source has stopped
+#define MOVES_STOP_MS 15000   // and one in which the source may have stopped
 #define MOVES_DIFFERENCE 2    // shards by which psservers differ, for a move
 
-enum move_phase { MOVE_WRITES, MOVE_PREPARES, MOVE_LAST };
+enum move_phase { MOVE_WRITES, MOVE_PREPARES, MOVE_FEEDS, MOVE_LAST };
 
 struct move {
     struct list_node node; // link in coord.moves
@@ -43,7 +51,8 @@ struct move {
     uint64_t source, target; // members
     enum move_phase phase;
     bool prepared;     // in MOVE_PREPARES: only a cut is waited for
-    uint64_t request;  // number of its snapshot requests
+    bool fed;          // the source has begun a feed, and the target follows it
+    uint64_t request;  // number of its snapshot requests, and of its feed
     uint64_t since_ms; // when the phase began
     uint64_t began_ms;
 };
@@ -62,8 +71,13 @@ void moves_prepared(struct coord *c, struct member *m,
 bool moves_report(struct coord *c, struct member *m,
                   const Sluice__V1__SnapshotReport *report);
 
-// Gives up the move whose last snapshot is awaited, if psserver m says hello
-// for its shard as the owner: it is about to be admitted (M3).
+// Takes what psserver m says of the end of a feed: the target is the owner now,
+// or the move is given up.
+void moves_feed_ended(struct coord *c, struct member *m,
+                      const Sluice__V1__FeedEnded *ended);
+
+// Gives up the move in which the source may have stopped, if psserver m says
+// hello for its shard as the owner: it is about to be admitted (M3).
 void moves_hello(struct coord *c, const struct member *m,
                  const Sluice__V1__ShardHello *h);
 

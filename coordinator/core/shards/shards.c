@@ -611,6 +611,7 @@ void shards_move(struct coord *c, struct job *job, uint32_t shard,
     s->server = s->silent_server = s->process = 0;
     s->moving = true;
     s->moves_failed = 0;
+    s->by_files = false;
     s->losses = (struct job_losses){0};
     s->since_ms = coord_now(c);
     shard_rows_release(&s->rows);

@@ -65,6 +65,7 @@ struct job_shard {
     uint64_t place_ms;     // when that was
     uint64_t move_ms;      // it does not move before (move.h)
     uint32_t moves_failed; // in a row
+    bool by_files;         // its last move failed while it was fed
     bool moving; // a move has stopped it, and no psserver serves it yet
     struct job_losses losses; // losses of its psserver, in the first shard
     struct job_counts counts;

@@ -15,16 +15,23 @@ enum { LIMIT = 60000, PS_0 = 0, PS_1, W_0, W_1, PS_2 };
 static struct world world;
 
 // Two psservers with a shard each, two workers, one store, and a job that runs.
-static struct world *move_running(const char *json)
+// `feeds`: the psservers can feed a shard.
+static struct world *move_begun(const char *json, bool feeds)
 {
     struct world *w = &world;
 
     world_init(w, WORLD_SITUATION);
     w->one_store = true;
+    w->feeds = feeds;
     world_people(w, 2, 2);
     world_submit(w, json);
     T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
     return w;
+}
+
+static struct world *move_running(const char *json)
+{
+    return move_begun(json, false);
 }
 
 static void drain(struct world *w, const char *name)
@@ -118,6 +125,84 @@ TEST(move, M3_a_source_that_is_admitted_keeps_its_shard)
     fake_psserver_work(w, m);
     fake_deliver_all(w, m); // the snapshot
     T_STR(owner(w, shard), "ps-1");
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
+// Runs until the psserver is asked to feed its shard; returns whether it is.
+static bool runs_to_feed(struct world *w, struct fake_member *m, uint32_t shard)
+{
+    for (int i = 0; i < LIMIT && !m->shards[shard].feeds; i++)
+        world_step(w);
+    return m->shards[shard].feeds;
+}
+
+// It is admitted with what it was fed, and nothing is computed again.
+TEST(move, M2_the_owner_changes_after_the_end_of_its_feed)
+{
+    struct world *w = move_begun(world_graph_job, true);
+    uint32_t shard = shard_on(w, "ps-1");
+    struct fake_shard *from = &w->members[PS_1].shards[shard];
+    struct fake_shard *to = &w->members[PS_0].shards[shard];
+    uint64_t was = w->incarnations[shard], steps;
+
+    drain(w, "ps-1");
+    T_TRUE(runs_to_feed(w, &w->members[PS_1], shard));
+    T_TRUE(job_served(jobs_get(w->coord, w->job))); // it serves on
+    T_STR(owner(w, shard), "ps-1");
+    for (int i = 0; i < LIMIT && !to->whole; i++)
+        world_step(w);
+    steps = counted_steps(&to->counted);
+    T_EQ(steps, counted_steps(&from->counted));
+    for (int i = 0; i < LIMIT && !to->admitted; i++)
+        world_step(w);
+    T_STR(owner(w, shard), "ps-0");
+    T_EQ(from->lasts, 0);
+    T_GE(w->incarnations[shard], was + 1);
+    T_GE(counted_steps(&to->counted), steps);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    T_FALSE(from->loaded);
+    world_release(w);
+}
+
+// Its feed fails, and it goes on; the next time it goes by files.
+TEST(move, M2_a_feed_that_fails_leaves_the_owner)
+{
+    struct world *w = move_begun(world_graph_job, true);
+    uint32_t shard = shard_on(w, "ps-1");
+    struct fake_shard *from = &w->members[PS_1].shards[shard];
+
+    drain(w, "ps-1");
+    T_TRUE(runs_to_feed(w, &w->members[PS_1], shard));
+    w->members[PS_0].shards[shard].follow = 0;
+    fake_psserver_work(w, &w->members[PS_1]); // stops, and finds nobody
+    T_TRUE(from->handed);
+    fake_deliver_all(w, &w->members[PS_1]);
+    T_STR(owner(w, shard), "ps-1");
+    T_TRUE(job_served(jobs_get(w->coord, w->job)));
+    for (int i = 0; i < LIMIT && from->handed; i++)
+        world_step(w);
+    T_FALSE(from->handed);
+    T_TRUE(jobs_get(w->coord, w->job)->shards.list[shard].by_files);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
+TEST(move, M3_a_source_that_is_admitted_keeps_its_shard_although_it_was_fed)
+{
+    struct world *w = move_begun(world_graph_job, true);
+    struct fake_member *m = &w->members[PS_1];
+    uint32_t shard = shard_on(w, "ps-1");
+
+    drain(w, "ps-1");
+    T_TRUE(runs_to_feed(w, m, shard));
+    fake_hello_live(w, m); // from before the stop
+    fake_psserver_work(w, m);
+    T_TRUE(m->shards[shard].handed);
+    fake_deliver_all(w, m); // the hello, and then the end
+    T_STR(owner(w, shard), "ps-1");
+    fake_read_all(w, m);
+    T_FALSE(m->shards[shard].handed);
     T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
     world_release(w);
 }

@@ -43,8 +43,12 @@ struct fake_snap {
 // A shard on its psserver. Snapshots are its disk, the rest its memory.
 struct fake_shard {
     bool placed, loaded, admitted;
-    bool prepares; // loaded for a move, and not to be admitted
-    bool handed;   // it has stopped for its last snapshot
+    bool prepares;   // loaded for a move, and not to be admitted
+    bool handed;     // it has stopped for its last snapshot, or is fed
+    uint64_t feed;   // order of its feed; 0: none
+    bool feeds;      // it is sent
+    uint64_t follow; // order of the feed that it follows; 0: none
+    bool whole;      // it has done that to the end
     uint64_t incarnation, sequence;
     struct wire_tag from; // what it loaded
     size_t sources;       // files of another job that it was told of
@@ -197,6 +201,7 @@ struct world {
     unsigned edition;   // of the layers: who knows less is leased nothing
     bool hold_tasks;    // pool threads do nothing by themselves
     bool one_store;     // psservers find the snapshots of each other
+    bool feeds;         // and feed shards to each other
     uint64_t secret[4]; // as in coord_options
     enum coord_tokens tokens;
     bool proofs;

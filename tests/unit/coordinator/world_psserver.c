@@ -12,6 +12,8 @@ static void forget(struct fake_shard *f)
     memset(f->newest, 0, sizeof(f->newest));
     f->placed = f->loaded = f->admitted = f->prepares = f->handed = false;
     f->want_snapshot = 0;
+    f->feed = f->follow = 0;
+    f->feeds = f->whole = false;
     f->incarnation = 0;
     f->rates = 0;
 }
@@ -43,6 +45,7 @@ static void send_hello(struct world *w, struct fake_member *m, uint32_t shard)
     hello.counted = &set.msg;
     hello.counts = &counts;
     hello.prepared = f->prepares;
+    hello.follow = f->prepares ? f->follow : 0;
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO;
     up.shard_hello = &hello;
     fake_send(m, &up);
@@ -151,9 +154,13 @@ static void take_place(struct world *w, struct fake_member *m,
         f->width = place->shard->tables[i]->dim;
         f->scale = place->shard->tables[i]->scale;
     }
-    if (f->incarnation == 0 || place->prepare || f->prepares)
+    if (!place->prepare && f->prepares && f->whole)
+        f->follow = 0;
+    else if (f->incarnation == 0 || place->prepare || f->prepares)
         load(w, f, place->prepare || world_below(w, 4) != 0);
     f->prepares = place->prepare;
+    if (place->prepare && w->feeds)
+        f->follow = place->follow;
     f->rates = last_rate(place->shard->rates, place->shard->n_rates);
     send_hello(w, m, place->shard->shard);
 }
@@ -182,7 +189,8 @@ static void take_admit(struct world *w, struct fake_member *m,
     struct fake_shard *f = &m->shards[admit->shard];
 
     if (!f->loaded || f->prepares)
-        return; // dropped meanwhile
+        return;                        // dropped meanwhile
+    f->feeds = f->feeds && !f->handed; // M3
     f->handed = false;
     take_rows_quota(f, admit->rows);
     if (f->incarnation == 0) {
@@ -257,10 +265,16 @@ void fake_psserver_read(struct world *w, struct fake_member *m,
         f = &m->shards[message->snapshot->shard];
         if (f->admitted && f->incarnation == message->snapshot->incarnation)
             f->want_snapshot = message->snapshot->request;
+        if (f->want_snapshot != 0 && w->feeds)
+            f->feed = message->snapshot->feed;
         if (f->admitted && message->snapshot->last) {
             f->handed = true;
             f->lasts++;
         }
+        break;
+    case SLUICE__V1__ATTEND_DOWN__KIND_FEED:
+        f = &m->shards[message->feed->shard];
+        f->feeds = f->feed == message->feed->order;
         break;
     case SLUICE__V1__ATTEND_DOWN__KIND_KEEP:
         take_keep(m, message->keep);
@@ -305,6 +319,7 @@ static void snapshot(struct world *w, struct fake_member *m, uint32_t shard)
     report.counted = &set.msg;
     report.counts = &counts;
     report.request = f->want_snapshot;
+    report.feed = f->feed;
     report.not_finite = m->overflows ? "dense/kernel" : "";
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT;
     up.snapshot = &report;
@@ -313,8 +328,54 @@ static void snapshot(struct world *w, struct fake_member *m, uint32_t shard)
     f->want_snapshot = 0;
 }
 
+// The psserver that follows the feed; NULL: it is gone.
+static struct fake_shard *follower(struct world *w, uint32_t shard,
+                                   uint64_t order)
+{
+    for (unsigned i = 0; i < WORLD_MEMBERS; i++) {
+        struct fake_shard *f = &w->members[i].shards[shard];
+
+        if (f->prepares && f->follow == order)
+            return f;
+    }
+    return NULL;
+}
+
+// Stops and sends all that was counted, or finds nobody there.
+static void feed(struct world *w, struct fake_member *m, uint32_t shard)
+{
+    struct fake_shard *f = &m->shards[shard];
+    struct fake_shard *to = follower(w, shard, f->feed);
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__FeedEnded ended = SLUICE__V1__FEED_ENDED__INIT;
+
+    f->handed = true;
+    f->feeds = false;
+    if (to != NULL) {
+        counted_release(&to->counted);
+        T_OK(counted_copy(&to->counted, &f->counted));
+        to->from = (struct wire_tag){f->incarnation, f->sequence};
+        to->whole = true;
+    }
+    ended.job = w->job;
+    ended.job_incarnation = 1;
+    ended.shard = shard;
+    ended.incarnation = f->incarnation;
+    ended.order = f->feed;
+    ended.failure = to == NULL ? "the follower is gone" : "";
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_FEED_ENDED;
+    up.feed_ended = &ended;
+    fake_send(m, &up);
+}
+
 void fake_psserver_work(struct world *w, struct fake_member *m)
 {
+    for (uint32_t s = 0; s < WORLD_SHARDS; s++) {
+        if (m->shards[s].feeds && m->stream != 0) {
+            feed(w, m, s);
+            return;
+        }
+    }
     for (uint32_t s = 0; s < WORLD_SHARDS; s++) {
         if (m->shards[s].want_snapshot != 0 && m->stream != 0) {
             snapshot(w, m, s);

@@ -82,6 +82,7 @@ static const struct {
     {"AttendUp", "snapshot", "WP"},
     {"AttendUp", "deleted", "P"},
     {"AttendUp", "rates_taken", "P"},
+    {"AttendUp", "feed_ended", "P"},
     {"AttendUp", "complete", "W"},
     {"AttendUp", "failed", "W"},
     {"AttendUp", "hand_back", "W"},

@@ -49,6 +49,8 @@ TEST(wire_ps, tables_are_the_schema)
         check_table(tables[i]);
     check_table(&wire_table_piece);
     check_table(&wire_table_state_reply);
+    check_table(&wire_table_follow);
+    check_table(&wire_table_follow_reply);
 }
 
 static struct wire_push a_push(void)

@@ -563,3 +563,66 @@ TEST(chain, a_loaded_shard_begins_with_a_base)
     shard_unref(l.shard);
     crash_fs_free(disk);
 }
+
+// ---- rows of a shard that is followed
+
+// Does at a follower what the log has. Returns whether it is whole.
+static bool follow_log(struct shard *source, struct shard *follower)
+{
+    struct wire_follow m = {
+        .job = 7, .job_incarnation = 1, .incarnation = 1, .order = 5};
+    struct wire_follow_reply reply = {0};
+    struct oplog_record *r = NULL;
+    struct sl_slice one;
+
+    m.shard = 2;
+    T_OK(shard_feed_next(source, 5, 0, &r, t_err()));
+    while (r != NULL) {
+        m.number++;
+        one = (struct sl_slice){r->data, r->bytes};
+        m.payload = slices_one(&one);
+        T_OK(shard_follow(follower, &m, &reply, t_err()));
+        shard_feed_acked(source, 5, reply.applied);
+        oplog_unref(r);
+        r = NULL;
+        T_OK(shard_feed_next(source, 5, m.number, &r, t_err()));
+    }
+    return reply.whole;
+}
+
+// Which ids wait, are admitted and go is the same at both (T4, T5).
+TEST(chain, M5_rows_follow_their_shard)
+{
+    struct crash_fs *disk = crash_fs_new(t_seed());
+    struct fs *fs = crash_fs_ops(disk);
+    struct snap_written out;
+    struct shard_image image;
+    struct dump want, got;
+    struct shard *follower;
+    bool fed = false;
+    struct life l;
+
+    three_files(&l, fs);
+    life_pushes(&l, 40);
+    T_OK(shard_feed_begin(l.shard, 1, 5, 1 << 24, 0, &image, &fed, t_err()));
+    T_TRUE(fed);
+    life_pushes(&l, 40);
+    T_OK(snap_write_image(fs, "d", &image, &out, t_err()));
+    shard_image_release(&image);
+    follower = chained_shard(&l.kit);
+    T_OK(snap_read(fs, "d", out.tag, out.tag, follower, t_err()));
+    snap_written_release(&out);
+    shard_follow_begin(follower, 5, 1);
+    life_pushes(&l, 200);
+    T_TRUE(shard_feed_hand_over(l.shard, 5, 1 << 24));
+    T_TRUE(follow_log(l.shard, follower));
+    shard_admit(follower, 2);
+    dump_take(&want, l.shard);
+    dump_take(&got, follower);
+    dump_is(&got, &want);
+    dump_release(&want);
+    dump_release(&got);
+    shard_unref(follower);
+    shard_unref(l.shard);
+    crash_fs_free(disk);
+}

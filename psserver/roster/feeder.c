@@ -1,0 +1,205 @@
+// SPDX-License-Identifier: Apache-2.0
+// psserver/roster/feeder.c -- see feeder.h.
+#include "psserver/roster/feeder.h"
+
+#include "common/base/fault.h"
+#include "common/base/mem.h"
+#include "proto/access.h"
+#include "proto/wire.h"
+
+#define BATCH_BYTES ((size_t)1 << 20) // one record may be longer
+
+struct feeder {
+    struct feeder_setup setup;
+    struct rpc_channel *channel;
+    uint64_t sent; // number of the last record of the call under way
+    struct loop_task task;
+    bool ending; // `task` was posted,
+    bool freed;  // and is to free
+    enum sl_err rc;
+    struct sl_error why;
+};
+
+// The records of a call, which the transport reads.
+struct batch {
+    unsigned count;
+    size_t bytes;
+    struct oplog_record *record[RPC_MSG_PARTS]; // references
+};
+
+static void batch_free(void *arg)
+{
+    struct batch *b = arg;
+
+    for (unsigned i = 0; i < b->count; i++)
+        oplog_unref(b->record[i]);
+    sl_free(b);
+}
+
+static void feeder_release(struct feeder *f)
+{
+    shard_unref(f->setup.shard);
+    sl_free(f);
+}
+
+static void feeder_on_end(void *arg)
+{
+    struct feeder *f = arg;
+
+    if (f->freed) {
+        feeder_release(f);
+        return;
+    }
+    f->ending = false;
+    f->setup.ended(f->setup.arg, f->rc, &f->why);
+}
+
+// Ends the feed; nothing is under way.
+static void feeder_end(struct feeder *f, enum sl_err rc,
+                       const struct sl_error *why)
+{
+    f->rc = rc;
+    f->why = *why;
+    f->ending = true;
+    loop_post_task(f->setup.loop, &f->task, feeder_on_end, f);
+}
+
+// Takes the next records, as many as a call has.
+static enum sl_err batch_fill(struct batch *b, struct feeder *f,
+                              struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    while (rc == SL_OK && b->count < RPC_MSG_PARTS && b->bytes < BATCH_BYTES) {
+        struct oplog_record *r = NULL;
+
+        rc = shard_feed_next(f->setup.shard, f->setup.order, f->sent + b->count,
+                             &r, err);
+        if (r == NULL)
+            break;
+        if (b->count > 0 && b->bytes + r->bytes > BATCH_BYTES) {
+            oplog_unref(r);
+            break;
+        }
+        b->record[b->count++] = r;
+        b->bytes += r->bytes;
+    }
+    if (rc == SL_OK && b->count == 0)
+        rc = sl_fail(err, SL_ESTATE, "the shard has stopped for another move");
+    return rc;
+}
+
+static void feeder_on_answer(void *arg, enum sl_err code,
+                             const struct sl_error *err,
+                             const struct sl_slices *reply);
+
+static enum sl_err feeder_send(struct feeder *f, struct batch *b,
+                               struct sl_error *err)
+{
+    const struct shard *s = f->setup.shard;
+    const struct wire_follow m = {.job = s->plan.job,
+                                  .job_incarnation = s->plan.job_incarnation,
+                                  .shard = s->plan.shard,
+                                  .incarnation = f->setup.incarnation,
+                                  .order = f->setup.order,
+                                  .number = f->sent + 1};
+    const struct rpc_call_options options = {.deadline_ms = FEEDER_CALL_MS,
+                                             .wait_for_ready = true};
+    struct rpc_ticket ticket;
+    struct rpc_msg msg;
+
+    rpc_msg_init(&msg);
+    if (wire_head_follow(&msg, &m, b->bytes) != SL_OK) {
+        batch_free(b);
+        return sl_no_memory(err);
+    }
+    for (unsigned i = 0; i < b->count; i++)
+        rpc_msg_part(&msg, b->record[i]->data, b->record[i]->bytes);
+    rpc_msg_on_release(&msg, batch_free, b);
+    f->sent += b->count;
+    rpc_call_start(f->channel, WIRE_FOLLOW, &msg, &options, feeder_on_answer, f,
+                   &ticket);
+    return SL_OK;
+}
+
+// Sends what is next; the shard stops first if little is left.
+static void feeder_step(struct feeder *f)
+{
+    struct batch *b = sl_calloc(1, sizeof(*b));
+    struct sl_error err = SL_ERROR_INIT;
+    enum sl_err rc = b == NULL ? sl_no_memory(&err) : SL_OK;
+
+    if (rc == SL_OK) {
+        (void)shard_feed_hand_over(f->setup.shard, f->setup.order,
+                                   FEEDER_LEFT_BYTES);
+        rc = batch_fill(b, f, &err);
+        if (rc != SL_OK)
+            batch_free(b);
+    }
+    if (rc == SL_OK)
+        rc = feeder_send(f, b, &err);
+    if (rc != SL_OK)
+        feeder_end(f, rc, &err);
+}
+
+static void feeder_on_answer(void *arg, enum sl_err code,
+                             const struct sl_error *err,
+                             const struct sl_slices *reply)
+{
+    struct feeder *f = arg;
+    struct sl_error why = SL_ERROR_INIT;
+    struct wire_follow_reply m = {0};
+    enum sl_err rc = code;
+
+    if (rc == SL_OK)
+        rc = wire_read_follow_reply(&m, reply, &why);
+    else if (err != NULL)
+        why = *err;
+    if (rc == SL_OK && m.applied != f->sent)
+        rc =
+            sl_fail(&why, SL_ECORRUPT,
+                    "the follower has applied operation %llu, not %llu",
+                    (unsigned long long)m.applied, (unsigned long long)f->sent);
+    if (rc == SL_OK)
+        shard_feed_acked(f->setup.shard, f->setup.order, m.applied);
+    if (rc != SL_OK || m.whole)
+        feeder_end(f, rc, &why);
+    else
+        feeder_step(f);
+}
+
+enum sl_err feeder_new(struct feeder **out, const struct feeder_setup *setup,
+                       struct sl_error *err)
+{
+    struct feeder *f = sl_calloc(1, sizeof(*f));
+    enum sl_err rc;
+
+    if (f == NULL)
+        return sl_no_memory(err);
+    rc = rpc_channel_new(&f->channel, setup->io, setup->address, setup->tls,
+                         &access_to_psserver, err);
+    if (rc != SL_OK) {
+        sl_free(f);
+        return rc;
+    }
+    f->setup = *setup;
+    shard_ref(f->setup.shard);
+    *out = f;
+    return SL_OK;
+}
+
+void feeder_start(struct feeder *f)
+{
+    feeder_step(f);
+}
+
+void feeder_free(struct feeder *f)
+{
+    if (f == NULL)
+        return;
+    rpc_channel_free(f->channel);
+    if (f->ending)
+        f->freed = true;
+    else
+        feeder_release(f);
+}

@@ -1,0 +1,50 @@
+// SPDX-License-Identifier: Apache-2.0
+// psserver/roster/feeder.h -- sends the feed of a shard to the psserver that
+// follows it.
+//
+// One call at a time: the records behind those that are acknowledged, until
+// little is left. Then the shard stops (M1) and the rest goes, with the end.
+//
+// Threads  the loop; calls end on I/O threads, and go on there.
+// Memory   feeder_free frees; the address is copied, the rest borrowed until
+//          then. It holds a reference to the shard.
+// Units    bytes, ms.
+// Errors   a call that fails ends the feed: nothing is sent twice.
+#ifndef PSSERVER_ROSTER_FEEDER_H
+#define PSSERVER_ROSTER_FEEDER_H
+
+#include "common/base/status.h"
+#include "common/net/rpc.h"
+#include "common/run/loop.h"
+#include "state/shard/shard.h"
+
+#define FEEDER_LEFT_BYTES ((size_t)256 << 10) // in the log when a shard stops
+#define FEEDER_CALL_MS 5000
+
+struct feeder;
+
+struct feeder_setup {
+    struct loop *loop;
+    struct rpc_io *io;
+    const struct rpc_tls *tls;
+    struct shard *shard;
+    uint64_t incarnation, order;
+    const char *address; // of the psserver that follows
+    // Hears once, on the loop and not within feeder_start, how it ended: SL_OK
+    // if the follower holds what the shard holds, which has stopped. It may
+    // call feeder_free.
+    void (*ended)(void *arg, enum sl_err rc, const struct sl_error *why);
+    void *arg;
+};
+
+// Makes a feeder, which sends nothing yet. Errors as rpc_channel_new,
+// SL_ENOMEM; *out is untouched then.
+enum sl_err feeder_new(struct feeder **out, const struct feeder_setup *setup,
+                       struct sl_error *err);
+// Begins to send. Once.
+void feeder_start(struct feeder *f);
+// Ends the calls, waits for them, and frees; `ended` is not called any more. On
+// the loop. NULL is allowed.
+void feeder_free(struct feeder *f);
+
+#endif

@@ -1,0 +1,95 @@
+// SPDX-License-Identifier: Apache-2.0
+// psserver/roster/roster_feed.c -- shards that are fed to another psserver, and
+// those that follow (M5).
+#include <inttypes.h>
+
+#include "common/base/fault.h"
+#include "common/run/log.h"
+#include "psserver/roster/feeder.h"
+#include "psserver/roster/roster_inner.h"
+
+// How the shard's feed ended; the coordinator decides what follows from it.
+static void hosted_feed_ended(void *arg, enum sl_err rc,
+                              const struct sl_error *why)
+{
+    struct hosted *h = arg;
+
+    if (rc == SL_OK)
+        LOG(INFO, "shard fed", HOLD_PAIRS " order=%" PRIu64, HOLD_VALUES(h),
+            h->feeds.order);
+    else
+        LOG(WARN, "feed given up", HOLD_PAIRS " order=%" PRIu64 " why=%s",
+            HOLD_VALUES(h), h->feeds.order, why->text);
+    FAULT("feed.told");
+    hosted_send_feed_ended(h, rc == SL_OK ? "" : why->text);
+    hosted_feed_drop(h);
+}
+
+void hosted_feed_drop(struct hosted *h)
+{
+    feeder_free(h->feeds.feeder);
+    if (h->shard != NULL)
+        shard_feed_stop(h->shard, h->feeds.order, "it was given up");
+    h->feeds = (struct hosted_feeds){NULL, 0, 0};
+}
+
+static enum sl_err hosted_feed(struct hosted *h, const Sluice__V1__Feed *m,
+                               struct sl_error *err)
+{
+    const struct roster_setup *setup = &h->roster->setup;
+    const struct feeder_setup how = {.loop = setup->loop,
+                                     .io = setup->io,
+                                     .tls = setup->tls,
+                                     .shard = h->shard,
+                                     .incarnation = m->incarnation,
+                                     .order = m->order,
+                                     .address = m->address,
+                                     .ended = hosted_feed_ended,
+                                     .arg = h};
+
+    if (h->state != HOSTED_ADMITTED)
+        return sl_fail(err, SL_ESTATE, "the shard is not admitted here");
+    if (setup->io == NULL)
+        return sl_fail(err, SL_ENOTSUP, "this psserver feeds no shard");
+    return feeder_new(&h->feeds.feeder, &how, err);
+}
+
+void roster_feed(struct roster *r, const Sluice__V1__Feed *m)
+{
+    struct hosted *h = pairmap_get(&r->hosted, m->job, m->shard);
+    struct sl_error err = SL_ERROR_INIT;
+    enum sl_err rc;
+
+    if (!roster_term_holds(r, m->term, "Feed") || h == NULL ||
+        (h->feeds.feeder != NULL && h->feeds.order == m->order))
+        return;
+    feeder_free(h->feeds.feeder);
+    h->feeds = (struct hosted_feeds){NULL, m->order, m->incarnation};
+    rc = hosted_feed(h, m, &err);
+    if (rc == SL_OK)
+        feeder_start(h->feeds.feeder);
+    else
+        hosted_feed_ended(h, rc, &err);
+}
+
+void hosted_follow(struct hosted *h)
+{
+    if (h->prepares && h->follow != 0 &&
+        wire_tag_cmp(h->shard->from, h->at_least) == 0)
+        shard_follow_begin(h->shard, h->follow, h->follow_incarnation);
+    else
+        h->follow = 0;
+}
+
+// What has followed its source to the end has all that it counted, and another
+// preparation would have dropped it: it is shown as if a snapshot had held it
+// (M4).
+bool hosted_followed(struct hosted *h)
+{
+    if (h->state != HOSTED_LOADED || !h->prepares ||
+        !shard_followed(h->shard, h->follow))
+        return false;
+    h->prepares = false;
+    h->follow = 0;
+    return true;
+}
