@@ -61,8 +61,8 @@ NOT_HERE = {
     "rule_I7_manifest": "no journal is restored from an older copy here",
     "rule_I7_number": "no journal is restored from an older copy here",
     "rule_I7_moved": "no journal is restored from an older copy here",
-    **dict.fromkeys("rule_M1 rule_M1_feed rule_M2 rule_M2_feed rule_M3 rule_M3_feed rule_M4 "
-                    "rule_M4_place rule_M5 rule_M5_order rule_M5_once rule_M5_end".split(),
+    **dict.fromkeys("rule_M1 rule_M1_feed rule_M2 rule_M2_feed rule_M3 rule_M3_feed rule_M3_target "
+                    "rule_M4 rule_M4_place rule_M5 rule_M5_order rule_M5_once rule_M5_end".split(),
                     "no shard moves here: nobody drains a psserver"),
     "rule_I5_seen": "members here do not say which term they have seen",
     "rule_H1": "one coordinator, without etcd, is there",

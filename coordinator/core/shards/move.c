@@ -121,9 +121,18 @@ static void move_give_up(struct coord *c, struct move *v, const char *fmt, ...)
     move_free(v);
 }
 
-// The hello may be from before the stop, and the admission sets the source
-// going: so the report of its last snapshot, or of its feed's end, must find no
-// move (M3).
+// Returns true if the move cannot go on once psserver m has said hello, not of
+// a preparation. It may be from before the stop, and the admission sets the
+// source going: so the report of its last snapshot, or of its feed's end, must
+// find no move. The target, which owned the shard once, is refused by it, and
+// drops what it has prepared.
+static bool move_ends_by(const struct move *v, const struct member *m)
+{
+    return (move_stops(v) && v->source == m->id) ||
+           (v->phase != MOVE_WRITES && v->target == m->id);
+}
+
+// M3
 void moves_hello(struct coord *c, const struct member *m,
                  const Sluice__V1__ShardHello *h)
 {
@@ -131,8 +140,7 @@ void moves_hello(struct coord *c, const struct member *m,
     {
         struct move *v = list_entry(n, struct move, node);
 
-        if (move_stops(v) && v->source == m->id && v->job == h->job &&
-            v->shard == h->shard)
+        if (move_ends_by(v, m) && v->job == h->job && v->shard == h->shard)
             move_give_up(c, v, "%s said hello anew", m->name);
     }
 }

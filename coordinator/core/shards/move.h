@@ -76,8 +76,9 @@ bool moves_report(struct coord *c, struct member *m,
 void moves_feed_ended(struct coord *c, struct member *m,
                       const Sluice__V1__FeedEnded *ended);
 
-// Gives up the move in which the source may have stopped, if psserver m says
-// hello for its shard as the owner: it is about to be admitted (M3).
+// Gives up the move of the shard in h if psserver m is its target, or its
+// source which may have stopped: m says hello for it, and no preparation, and
+// is about to be admitted or refused (M3).
 void moves_hello(struct coord *c, const struct member *m,
                  const Sluice__V1__ShardHello *h);
 

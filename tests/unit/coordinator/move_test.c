@@ -207,6 +207,28 @@ TEST(move, M3_a_source_that_is_admitted_keeps_its_shard_although_it_was_fed)
     world_release(w);
 }
 
+// It owned the shard once, and an old hello of it is answered while it follows.
+TEST(move, M3_a_target_that_is_refused_ends_its_move)
+{
+    struct world *w = move_begun(world_graph_job, true);
+    struct fake_member *m = &w->members[PS_1], *to = &w->members[PS_0];
+    uint32_t shard = shard_on(w, "ps-1");
+
+    drain(w, "ps-1");
+    T_TRUE(runs_to_feed(w, m, shard));
+    to->shards[shard].prepares = false;
+    to->shards[shard].incarnation = 1;
+    fake_hello_live(w, to);
+    fake_deliver_all(w, to);
+    to->shards[shard].prepares = true;
+    to->shards[shard].incarnation = 0;
+    fake_psserver_work(w, m);
+    fake_deliver_all(w, m); // the end
+    T_STR(owner(w, shard), "ps-1");
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    world_release(w);
+}
+
 // Nobody serves the shard for a moment, and all that it has counted is safe.
 TEST(move, a_stop_with_a_checkpoint_waits_for_a_shard_that_moves)
 {
