@@ -77,10 +77,10 @@
 // 32 data of several files behind one name
 // 33 data of format tfrecord
 // 34 data of format webdataset or tar
+// 35 a shard that is fed to another psserver, and one that follows
 // 37 recurrent layers, and orthogonal matrices, which psservers must know as
 //    well
 // 39 programs with tables in mode allreduce, which workers alone must know
-// 35 a shard that is fed to another psserver, and one that follows
 #define MODEL_EDITION 1
 #define MODEL_EDITION_HOLDS 2
 #define MODEL_EDITION_METRICS 3
@@ -109,9 +109,9 @@
 #define MODEL_EDITION_FILES 32
 #define MODEL_EDITION_RECORDS 33
 #define MODEL_EDITION_ARCHIVES 34
+#define MODEL_EDITION_FEEDS 35
 #define MODEL_EDITION_ORTHOGONAL 37
 #define MODEL_EDITION_RING_PROGRAMS 39
-#define MODEL_EDITION_FEEDS 35
 #define MODEL_INPUTS_OLD 8
 
 enum model_layer {
