@@ -3,7 +3,7 @@
 """What keys of mode local cost in loss, on one small job, beside the job without them.
 
     python=$(bench/setup --python)
-    $python bench/local_keys.py keys          average, norm, pace, fragments, overlap
+    $python bench/local_keys.py keys          average, norm, pace, fragments, overlap, codes
     $python bench/local_keys.py moments       a worker that is killed, and its moments
 
 Each line is JSON: the medians over --seeds of the loss and the accuracy on samples
@@ -41,6 +41,11 @@ KEYS = [
      ("fragments: 4, overlap: 2", {**OPEN, "fragments": 4, "overlap": 2}, {}, False)],
     [("quorum 3, closure 5, two slow", OPEN, {"closure": 5}, True),
      ("the same, pace: own", OPEN, {"closure": 5, "pace": "own"}, True)],
+    [("up, down: f32", {}, {}, False),
+     ("up: e3m0", {}, {"up": "e3m0"}, False),
+     ("up, down: e3m0", {}, {"up": "e3m0", "down": "e3m0"}, False),
+     ("up, down: int8", {}, {"up": "int8", "down": "int8"}, False),
+     ("up, down: bf16", {}, {"up": "bf16", "down": "bf16"}, False)],
 ]
 
 
@@ -151,7 +156,7 @@ def main():
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--samples", type=int, default=32000)
     parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--groups", type=int, default=3, help="keys: the last so many (3)")
+    parser.add_argument("--groups", type=int, default=4, help="keys: the last so many (4)")
     parser.add_argument("--kills", type=int, default=10)
     options = parser.parse_args()
     {"keys": keys, "moments": moments}[options.what](options)
