@@ -327,11 +327,19 @@ enum sl_err feed_new(struct feed **out, const struct feed_options *options,
     return SL_OK;
 }
 
-void feed_free(struct feed *f)
+void feed_let_go(struct feed *f)
 {
     if (f == NULL)
         return;
     writer_free(f->writer);
+    f->writer = NULL;
+}
+
+void feed_free(struct feed *f)
+{
+    if (f == NULL)
+        return;
+    feed_let_go(f);
     events_release(&f->events);
     traces_release(&f->traces);
     sl_free(f);

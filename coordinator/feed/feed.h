@@ -47,6 +47,10 @@ void feed_free(struct feed *f);
 void feed_keep(struct feed *f, const struct feed_home *home,
                struct journal *db);
 
+// Waits until what happened is written, or cannot be, and keeps later entries
+// in memory alone: before another coordinator leads.
+void feed_let_go(struct feed *f);
+
 // Gives later events ids above those of any feed that was told a lower term:
 // standby coordinators have a feed each, and a reader that goes on with the ids
 // of one at the next shall miss nothing. `term` is below 2^29.

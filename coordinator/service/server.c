@@ -686,6 +686,7 @@ static void server_hand_over(struct server *s)
         return;
     if (s->journal != NULL && !journal_failed(s->journal))
         (void)journal_flush(s->journal, NULL);
+    feed_let_go(s->feed);
     lead_stop(s->lead);
 }
 
