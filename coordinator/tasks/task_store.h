@@ -35,7 +35,7 @@ enum sl_err store_open(struct task_store **out, const char *path,
 // Makes the store of the rows that `db` holds, of task_store_kind, and takes it
 // over, also when it fails: SL_ENOMEM.
 enum sl_err store_of_rows(struct task_store **out, struct journal *db,
-                     struct sl_error *err);
+                          struct sl_error *err);
 // Drops what was not committed, and frees s. NULL is allowed.
 void store_close(struct task_store *s);
 
