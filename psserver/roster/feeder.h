@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // psserver/roster/feeder.h -- sends the feed of a shard to the psserver that
-// follows it.
+// follows it (M5).
 //
 // One call at a time: the records behind those that are acknowledged, until
 // little is left. Then the shard stops (M1) and the rest goes, with the end.

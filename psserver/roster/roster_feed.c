@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// psserver/roster/roster_feed.c -- shards that are fed to another psserver, and
-// those that follow (M5).
+// psserver/roster/roster_feed.c -- shards that are fed to another psserver
+// (M5).
 #include <inttypes.h>
 
 #include "common/base/fault.h"
@@ -23,14 +23,6 @@ static void hosted_feed_ended(void *arg, enum sl_err rc,
     FAULT("feed.told");
     hosted_send_feed_ended(h, rc == SL_OK ? "" : why->text);
     hosted_feed_drop(h);
-}
-
-void hosted_feed_drop(struct hosted *h)
-{
-    feeder_free(h->feeds.feeder);
-    if (h->shard != NULL)
-        shard_feed_stop(h->shard, h->feeds.order, "it was given up");
-    h->feeds = (struct hosted_feeds){NULL, 0, 0};
 }
 
 static enum sl_err hosted_feed(struct hosted *h, const Sluice__V1__Feed *m,
@@ -70,26 +62,4 @@ void roster_feed(struct roster *r, const Sluice__V1__Feed *m)
         feeder_start(h->feeds.feeder);
     else
         hosted_feed_ended(h, rc, &err);
-}
-
-void hosted_follow(struct hosted *h)
-{
-    if (h->prepares && h->follow != 0 &&
-        wire_tag_cmp(h->shard->from, h->at_least) == 0)
-        shard_follow_begin(h->shard, h->follow, h->follow_incarnation);
-    else
-        h->follow = 0;
-}
-
-// What has followed its source to the end has all that it counted, and another
-// preparation would have dropped it: it is shown as if a snapshot had held it
-// (M4).
-bool hosted_followed(struct hosted *h)
-{
-    if (h->state != HOSTED_LOADED || !h->prepares ||
-        !shard_followed(h->shard, h->follow))
-        return false;
-    h->prepares = false;
-    h->follow = 0;
-    return true;
 }

@@ -166,7 +166,7 @@ void hosted_send_snapshot(struct hosted *h, uint64_t request, uint64_t feed,
 void roster_send_heartbeat(struct roster *r, size_t admitted, uint64_t seq,
                            bool draining);
 
-// ---- roster_feed.c
+// ---- roster_follow.c
 
 // Ends the shard's feed, if one is under way, and drops its log.
 void hosted_feed_drop(struct hosted *h);

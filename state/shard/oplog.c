@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// state/shard/feed.c -- see oplog.h.
+// state/shard/oplog.c -- see oplog.h.
 #include "state/shard/oplog.h"
 
 #include <string.h>

@@ -322,6 +322,10 @@ void moves_prepared(struct coord *c, struct member *m,
         if (job == NULL || v->target != m->id || v->job != h->job ||
             v->shard != h->shard)
             continue;
+        // The answer to an older preparation, which the target may still have:
+        // that to this one follows (M4).
+        if (h->follow != 0 && h->follow != v->request)
+            return;
         if (h->failure[0] != '\0') {
             m->no_moves_ms = coord_now(c) + MOVES_FAILED_MS;
             move_give_up(c, v, "%s cannot load it: %s", m->name, h->failure);
