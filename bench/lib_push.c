@@ -108,6 +108,7 @@ static bool one_closure(struct meter *m, struct sluice_closure *c,
     struct sluice_result result = {.loss_sum = 1};
     struct sl_error err = SL_ERROR_INIT;
     struct sluice_step step;
+    enum sl_err rc;
     bool more = true;
 
     if (l->gradient == NULL)
@@ -116,12 +117,18 @@ static bool one_closure(struct meter *m, struct sluice_closure *c,
         double began = program_now_s();
         uint64_t moved;
 
-        program_must(sluice_begin(c, &step, &err), &err, "a step");
+        rc = sluice_begin(c, &step, &err);
+        if (rc == SL_ECANCELED) // the closure was lost
+            break;
+        program_must(rc, &err, "a step");
         if (step.none)
             break;
         memcpy(sluice_grads(c), l->gradient, bytes);
         moved = bytes + push_rows(l, c);
-        program_must(sluice_end(c, &result, &err), &err, "its end");
+        rc = sluice_end(c, &result, &err);
+        if (rc == SL_ECANCELED)
+            break;
+        program_must(rc, &err, "its end");
         more = meter_add(m, moved, began, program_now_s());
     }
     sluice_finish(c, NULL);
