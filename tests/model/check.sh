@@ -86,7 +86,7 @@ for mistake in DURABLE GONE ONE BACK LATE UNDO PRUNE; do
 done
 run move 0 move.pml
 run move_three 0 move.pml -DKILLS=1 -DMOVES=3
-for mistake in ANSWERS EARLY NUMBER TIMER RENEW OLD FORGET DURABLE; do
+for mistake in ANSWERS EARLY NUMBER TIMER RENEW OLD FORGET DURABLE INSTANT SERVES OLDEND ORDER HALF FEEDS LATE STALE; do
     run M_$mistake 1 move.pml -DB_$mistake
 done
 run local 0 local.pml -DFALLS=1 -DRESTARTS=0
