@@ -88,6 +88,33 @@ void fs_unmap(struct fs *fs, struct fs_map *m)
     *m = (struct fs_map){NULL, 0, NULL};
 }
 
+static enum sl_err refuse_share(struct fs_file *f, struct sl_error *err)
+{
+    return sl_fail(err, SL_ENOTSUP, "%s: it cannot be mapped for writing",
+                   f->path);
+}
+
+enum sl_err fs_reserve(struct fs_file *f, uint64_t offset, uint64_t n,
+                       struct sl_error *err)
+{
+    if (f->fs->ops->reserve == NULL)
+        return refuse_share(f, err);
+    return f->fs->ops->reserve(f, offset, n, err);
+}
+
+enum sl_err fs_share(struct fs_file *f, uint64_t offset, size_t n, void **out,
+                     struct sl_error *err)
+{
+    if (f->fs->ops->share == NULL)
+        return refuse_share(f, err);
+    return f->fs->ops->share(f, offset, n, out, err);
+}
+
+void fs_unshare(struct fs *fs, void *at, size_t n)
+{
+    fs->ops->unshare(fs, at, n);
+}
+
 enum sl_err fs_rename(struct fs *fs, const char *from, const char *to,
                       struct sl_error *err)
 {

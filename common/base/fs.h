@@ -81,6 +81,13 @@ struct fs_ops {
     enum sl_err (*map)(struct fs_file *f, struct fs_map *out,
                        struct sl_error *err);
     void (*unmap)(struct fs *fs, struct fs_map *m);
+    // Takes space on the disk, and maps a part for reading and writing; both or
+    // none. unshare ends the map, also after close.
+    enum sl_err (*reserve)(struct fs_file *f, uint64_t offset, uint64_t n,
+                           struct sl_error *err);
+    enum sl_err (*share)(struct fs_file *f, uint64_t offset, size_t n,
+                         void **out, struct sl_error *err);
+    void (*unshare)(struct fs *fs, void *at, size_t n);
     // Replaces `to` atomically; sync_dir makes that durable.
     enum sl_err (*rename)(struct fs *fs, const char *from, const char *to,
                           struct sl_error *err);
@@ -166,6 +173,22 @@ enum sl_err fs_map_file(struct fs_file *f, struct fs_map *out,
                         struct sl_error *err);
 // Frees a map of this `fs` and zeroes *m; all zeroes is allowed.
 void fs_unmap(struct fs *fs, struct fs_map *m);
+
+// Takes space on the disk for n bytes from `offset` on of a file that is open
+// for writing, which is at least so long then. SL_ENOTSUP: the file system
+// cannot, or does not fs_share.
+enum sl_err fs_reserve(struct fs_file *f, uint64_t offset, uint64_t n,
+                       struct sl_error *err);
+
+// Maps n bytes from `offset` on, a multiple of the size of a page, for reading
+// and writing, and sets *out to them. Some of them may lie beyond the end until
+// fs_reserve has taken them. What is written there is what fs_pread reads. A
+// touch of what was not reserved, or of what the disk does not give, is a
+// SIGBUS. SL_ENOTSUP as fs_reserve.
+enum sl_err fs_share(struct fs_file *f, uint64_t offset, size_t n, void **out,
+                     struct sl_error *err);
+// Ends a map of n bytes from fs_share; the file may be closed.
+void fs_unshare(struct fs *fs, void *at, size_t n);
 
 // Gives the file `from` the name `to`; replaces `to` atomically. Durable only
 // after fs_sync_dir of the folder, or of both. A failure changes no name.

@@ -238,6 +238,36 @@ static void posix_unmap(struct fs *fs, struct fs_map *m)
     munmap(m->impl, m->bytes);
 }
 
+static enum sl_err posix_reserve(struct fs_file *base, uint64_t offset,
+                                 uint64_t n, struct sl_error *err)
+{
+    int rc;
+
+    do {
+        rc = fallocate(posix_file_of(base)->fd, 0, (off_t)offset, (off_t)n);
+    } while (rc != 0 && errno == EINTR);
+    return rc == 0 ? SL_OK : posix_fail(err, "fallocate", base->path);
+}
+
+// Neighbours are not read ahead: what is mapped so is met in no order.
+static enum sl_err posix_share(struct fs_file *base, uint64_t offset, size_t n,
+                               void **out, struct sl_error *err)
+{
+    void *p = mmap(NULL, n, PROT_READ | PROT_WRITE, MAP_SHARED,
+                   posix_file_of(base)->fd, (off_t)offset);
+
+    if (p == MAP_FAILED)
+        return posix_fail(err, "mmap", base->path);
+    (void)madvise(p, n, MADV_RANDOM);
+    *out = p;
+    return SL_OK;
+}
+
+static void posix_unshare(struct fs *fs, void *at, size_t n)
+{
+    munmap(at, n);
+}
+
 static enum sl_err posix_rename(struct fs *fs, const char *from, const char *to,
                                 struct sl_error *err)
 {
@@ -349,6 +379,9 @@ static const struct fs_ops posix_ops = {
     .size = posix_size,
     .map = posix_map,
     .unmap = posix_unmap,
+    .reserve = posix_reserve,
+    .share = posix_share,
+    .unshare = posix_unshare,
     .rename = posix_rename,
     .sync_dir = posix_sync_dir,
     .unlink = posix_unlink,

@@ -1,8 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // state/rows/row_disk.c -- files without names, and reads that overlap.
+//
+// A file is mapped where its file system can: a slot is then copied from the
+// system's page at the price of a look-up in memory, where a call takes ten
+// times as long. What a disk does not give is a SIGBUS there; it ends the copy
+// and no more (`guarded`).
 #include "state/rows/row_disk.h"
 
 #include <inttypes.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,6 +23,13 @@
 #define PREFIX ".sluice-rows-"
 #define PIECE_BYTES ((size_t)64 << 10) // written at once
 #define SLOW_US 20                     // of a slot: many were not in memory
+#define MAP_BYTES ((size_t)256 << 20)  // of a map, at least; not memory
+#define PAGE_SLOTS 4096 // so many of any size end where a page does
+#define RESERVE_LEAST ((uint64_t)64 << 10) // bytes that the disk gives at once
+#define RESERVE_MOST ((uint64_t)4 << 20)
+#define SLOTS_MOST (UINT64_C(1) << 31)
+#define AHEAD 6 // slots of which lines are on their way
+#define LINE_BYTES 64
 
 static struct {
     struct fs *fs;
@@ -29,13 +43,112 @@ static struct {
 struct row_file {
     struct fs_file *file;
     size_t stride;
-    uint64_t slots;    // taken from the limit
-    uint8_t *piece;    // owned: slots that are written together
+    uint64_t slots; // taken from the limit
+    uint8_t *piece; // owned: slots that are written together
+    // Maps of 2^shift slots each; owned. NULL: the file is not mapped.
+    void **map;
+    size_t maps;
+    unsigned shift;
+    uint64_t reserved; // bytes that the disk has given
     _Atomic bool slow; // the last reads waited: tell the system all of the next
 };
 
+// ---- copies that a disk may end
+
+static _Thread_local sigjmp_buf *volatile guard;
+static struct sigaction before;
+
+static void on_bus_error(int signal_number)
+{
+    if (guard != NULL)
+        siglongjmp(*guard, 1);
+    // Not of a copy of ours: the same again, as without us.
+    (void)sigaction(signal_number, &before, NULL);
+}
+
+static void guard_begin(void)
+{
+    static bool begun;
+    struct sigaction act = {.sa_handler = on_bus_error, .sa_flags = SA_NODEFER};
+
+    if (begun)
+        return;
+    begun = sigaction(SIGBUS, &act, &before) == 0;
+}
+
+// Calls `copy`; returns false if the disk has ended it.
+static bool guarded(void (*copy)(const struct row_file *f, size_t n,
+                                 const struct row_io *io),
+                    const struct row_file *f, size_t n, const struct row_io *io)
+{
+    sigjmp_buf here;
+
+    if (sigsetjmp(here, 0) != 0) {
+        guard = NULL;
+        return false;
+    }
+    guard = &here;
+    copy(f, n, io);
+    guard = NULL;
+    return true;
+}
+
+static uint64_t *mapped_at(const struct row_file *f, uint32_t slot)
+{
+    size_t in = slot & ((UINT32_C(1) << f->shift) - 1);
+
+    return (void *)((uint8_t *)f->map[slot >> f->shift] + in * f->stride);
+}
+
+static void prefetch_slot(const struct row_file *f, uint32_t slot)
+{
+    const char *at = (const char *)mapped_at(f, slot);
+
+    for (size_t i = 0; i < f->stride; i += LINE_BYTES)
+        __builtin_prefetch(at + i, 1);
+}
+
+// Word by word, since another thread may write the slot meanwhile: what is read
+// then is some of both, and its checksum tells.
+static void copy_from_map(const struct row_file *f, size_t n,
+                          const struct row_io *io)
+{
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t *from = mapped_at(f, io[i].slot);
+        uint8_t *to = io[i].at;
+        uint64_t word;
+
+        if (i + AHEAD < n)
+            prefetch_slot(f, io[i + AHEAD].slot);
+        for (size_t k = 0; k < f->stride; k += sizeof(word)) {
+            word = __atomic_load_n(from++, __ATOMIC_RELAXED);
+            memcpy(to + k, &word, sizeof(word));
+        }
+    }
+}
+
+static void copy_to_map(const struct row_file *f, size_t n,
+                        const struct row_io *io)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint64_t *to = mapped_at(f, io[i].slot), word;
+        const uint8_t *from = io[i].at;
+
+        if (i + AHEAD < n)
+            prefetch_slot(f, io[i + AHEAD].slot);
+        for (size_t k = 0; k < f->stride; k += sizeof(word)) {
+            memcpy(&word, from + k, sizeof(word));
+            __atomic_store_n(to++, word, __ATOMIC_RELAXED);
+        }
+    }
+}
+
+// ---- files
+
 void row_disk_set(struct fs *fs, const char *folder, uint64_t most)
 {
+    if (folder != NULL)
+        guard_begin();
     disk.fs = fs;
     disk.folder = folder;
     disk.most = most;
@@ -104,6 +217,47 @@ static enum sl_err open_nameless(struct fs_file **out, struct sl_error *err)
     return rc;
 }
 
+static uint64_t map_bytes(const struct row_file *f)
+{
+    return (uint64_t)f->stride << f->shift;
+}
+
+// Lets the file be mapped if its file system can. Else it is read and written
+// by calls, with the same result.
+static enum sl_err file_begin_maps(struct row_file *f)
+{
+    if (fs_reserve(f->file, 0, RESERVE_LEAST, NULL) != SL_OK)
+        return SL_OK;
+    f->reserved = RESERVE_LEAST;
+    while ((UINT64_C(1) << f->shift) < PAGE_SLOTS || map_bytes(f) < MAP_BYTES)
+        f->shift++;
+    f->map = sl_calloc(SLOTS_MOST >> f->shift, sizeof(*f->map));
+    return f->map == NULL ? SL_ENOMEM : SL_OK;
+}
+
+// Makes the slots below `slots` ready to be copied to.
+static enum sl_err file_map(struct row_file *f, uint64_t slots,
+                            struct sl_error *err)
+{
+    uint64_t end = slots * f->stride, more = end / 8;
+    enum sl_err rc = SL_OK;
+
+    more = more < RESERVE_LEAST  ? RESERVE_LEAST
+           : more > RESERVE_MOST ? RESERVE_MOST
+                                 : more;
+    if (end > f->reserved) {
+        rc = fs_reserve(f->file, f->reserved, end + more - f->reserved, err);
+        if (rc == SL_OK)
+            f->reserved = end + more;
+    }
+    while (rc == SL_OK && (uint64_t)f->maps << f->shift < slots) {
+        rc = fs_share(f->file, f->maps * map_bytes(f), (size_t)map_bytes(f),
+                      &f->map[f->maps], err);
+        f->maps += rc == SL_OK;
+    }
+    return rc;
+}
+
 enum sl_err row_file_new(struct row_file **out, size_t stride,
                          struct sl_error *err)
 {
@@ -119,6 +273,8 @@ enum sl_err row_file_new(struct row_file **out, size_t stride,
     if (rc == SL_OK && (rc = open_nameless(&f->file, err)) != SL_OK)
         rc = sl_prefix(err, rc == SL_ENOMEM ? rc : SL_ERANGE,
                        "a file for rows (--rows-dir)");
+    if (rc == SL_OK && file_begin_maps(f) != SL_OK)
+        rc = sl_no_memory(err);
     if (rc == SL_OK)
         *out = f;
     else
@@ -131,20 +287,19 @@ void row_file_free(struct row_file *f)
     if (f == NULL)
         return;
     atomic_fetch_sub(&disk._shared.used, f->slots * f->stride);
+    while (f->maps > 0)
+        fs_unshare(disk.fs, f->map[--f->maps], (size_t)map_bytes(f));
+    sl_free(f->map);
     fs_close(f->file);
     sl_free(f->piece);
     sl_free(f);
 }
 
-enum sl_err row_file_grow(struct row_file *f, uint64_t slots,
-                          struct sl_error *err)
+static enum sl_err disk_take(uint64_t more, struct sl_error *err)
 {
-    uint64_t used = atomic_load(&disk._shared.used), more;
+    uint64_t used = atomic_load(&disk._shared.used);
     char has[BYTES_TEXT], most[BYTES_TEXT];
 
-    if (slots <= f->slots)
-        return SL_OK;
-    more = (slots - f->slots) * f->stride;
     do {
         if (disk.most == 0 || (more <= disk.most && used <= disk.most - more))
             continue;
@@ -158,8 +313,35 @@ enum sl_err row_file_grow(struct row_file *f, uint64_t slots,
                        has, most, disk.folder);
     } while (
         !atomic_compare_exchange_weak(&disk._shared.used, &used, used + more));
-    f->slots = slots;
     return SL_OK;
+}
+
+static enum sl_err no_place(enum sl_err rc, struct sl_error *err)
+{
+    return rc == SL_OK ? rc
+                       : sl_prefix(err, SL_ERANGE,
+                                   "a row that has no place in memory "
+                                   "(--rows-dir)");
+}
+
+enum sl_err row_file_grow(struct row_file *f, uint64_t slots,
+                          struct sl_error *err)
+{
+    uint64_t more = slots > f->slots ? (slots - f->slots) * f->stride : 0;
+    enum sl_err rc = SL_OK;
+
+    if (more == 0)
+        return SL_OK;
+    rc = disk_take(more, err);
+    if (rc != SL_OK)
+        return rc;
+    if (f->map != NULL)
+        rc = no_place(file_map(f, slots, err), err);
+    if (rc == SL_OK)
+        f->slots = slots;
+    else
+        atomic_fetch_sub(&disk._shared.used, more);
+    return rc;
 }
 
 uint64_t row_file_bytes(const struct row_file *f)
@@ -190,17 +372,13 @@ static enum sl_err slot_read(struct row_file *f, uint32_t slot, size_t n,
                : sl_prefix(err, SL_ECORRUPT, "rows from slot %" PRIu32, slot);
 }
 
-// One by one, each read waits for the disk by itself. So if the last ones were
-// not in memory, the system is told all of them first.
-enum sl_err row_file_read(struct row_file *f, size_t n, const struct row_io *io,
-                          struct sl_error *err)
+// By calls, which say why a disk does not give a slot.
+static enum sl_err slots_read(struct row_file *f, size_t n,
+                              const struct row_io *io, struct sl_error *err)
 {
-    uint64_t began = sl_real_us();
     enum sl_err rc = SL_OK;
     size_t got;
 
-    for (size_t i = 0; atomic_load(&f->slow) && i < n; i++)
-        fs_expect(f->file, io[i].slot * (uint64_t)f->stride, f->stride);
     for (size_t i = 0; rc == SL_OK && i < n; i++) {
         rc = slot_read(f, io[i].slot, f->stride, io[i].at, &got, err);
         if (rc == SL_OK && got < f->stride)
@@ -208,6 +386,22 @@ enum sl_err row_file_read(struct row_file *f, size_t n, const struct row_io *io,
                          "%s: it ends at byte %zu of the row in slot %" PRIu32,
                          f->file->path, got, io[i].slot);
     }
+    return rc;
+}
+
+// One by one, each read waits for the disk by itself. So if the last ones were
+// not in memory, the system is told all of them first.
+enum sl_err row_file_read(struct row_file *f, size_t n, const struct row_io *io,
+                          struct sl_error *err)
+{
+    uint64_t began = sl_real_us();
+    bool slow = atomic_load(&f->slow);
+    enum sl_err rc = SL_OK;
+
+    for (size_t i = 0; slow && i < n; i++)
+        fs_expect(f->file, io[i].slot * (uint64_t)f->stride, f->stride);
+    if (f->map == NULL || !guarded(copy_from_map, f, n, io))
+        rc = slots_read(f, n, io, err);
     atomic_store(&f->slow, sl_real_us() - began > n * SLOW_US);
     return rc;
 }
@@ -244,6 +438,8 @@ enum sl_err row_file_write(struct row_file *f, size_t n,
     enum sl_err rc = SL_OK;
     size_t run;
 
+    if (f->map != NULL && guarded(copy_to_map, f, n, io))
+        return SL_OK;
     for (size_t i = 0; rc == SL_OK && i < n; i += run) {
         const void *from = io[i].at;
 
@@ -255,8 +451,5 @@ enum sl_err row_file_write(struct row_file *f, size_t n,
         rc = fs_pwrite(f->file, io[i].slot * (uint64_t)f->stride, from,
                        run * f->stride, err);
     }
-    return rc == SL_OK ? rc
-                       : sl_prefix(err, SL_ERANGE,
-                                   "a row that has no place in memory "
-                                   "(--rows-dir)");
+    return no_place(rc, err);
 }

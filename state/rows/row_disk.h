@@ -5,12 +5,15 @@
 // A table has one file on each of its shards: slots of the size of a record, by
 // number. It has no name from the moment it is open, and it holds nothing that
 // a crash needs, since snapshots have all rows (T6). So it is never synced, and
-// the system may keep it in memory as long as there is some.
+// the system may keep it in memory as long as there is some. Where its file
+// system can take space ahead, it is mapped, and the process has a handler of
+// SIGBUS, by which a disk that fails ends a copy and not the process.
 //
 // Threads  row_disk_set: before the first file; row_file_read: any, also while
 //          a thread writes; the rest of a file: one at a time.
 // Memory   a file's pieces are owned by it; records are borrowed.
-// Units    slots count from 0; bytes.
+// Units    slots count from 0; bytes, of a slot a multiple of 8. Records lie at
+//          multiples of 8.
 // Errors   `err` may be NULL. SL_ERANGE: the limit is reached, or a write
 //          failed; SL_ECORRUPT: a read failed or was short. The text names the
 //          file.
@@ -57,8 +60,9 @@ uint64_t row_file_bytes(const struct row_file *f);
 enum sl_err row_file_changed(const struct row_file *f, uint32_t slot,
                              uint64_t id, struct sl_error *err);
 
-// Takes the bytes of all slots below `slots` from the limit, before they are
-// written. Returns SL_OK, or SL_ERANGE with nothing taken.
+// Takes the bytes of all slots below `slots` from the limit, and space for them
+// from the disk, before they are written. Returns SL_OK, or SL_ERANGE with
+// nothing taken from the limit.
 enum sl_err row_file_grow(struct row_file *f, uint64_t slots,
                           struct sl_error *err);
 

@@ -207,19 +207,22 @@ static size_t tier_choose(struct row_store *s, size_t most, uint32_t *numbers)
 {
     struct row_tier *t = s->tier;
     size_t n = 0;
+    uint64_t looks = (ROW_MET_MOST + 1) * (uint64_t)s->pool.used;
 
-    for (uint64_t i = 0; i < 2 * (uint64_t)s->pool.used && n < most; i++) {
+    for (uint64_t i = 0; i < looks && n < most; i++) {
         uint32_t number = t->hand < s->pool.used ? t->hand : 0;
         uint8_t heat = t->heat[number];
 
         t->hand = number + 1;
-        if (heat / ROW_TURN == t->turn / ROW_TURN ||
-            row_store_at(s, number)->score == 0)
+        if (heat / ROW_TURN == t->turn / ROW_TURN)
             continue;
-        t->heat[number] &= (uint8_t)~ROW_MET;
-        if ((heat & ROW_MET) != 0)
+        if ((heat & ROW_MET_MOST) != 0) {
+            t->heat[number]--;
             continue;
-        t->heat[number] |= t->turn; // it is chosen once
+        }
+        if (row_store_at(s, number)->score == 0) // it is free
+            continue;
+        t->heat[number] = (heat & ROW_WALKED) | t->turn; // it is chosen once
         numbers[n++] = number;
     }
     return n;

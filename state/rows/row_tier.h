@@ -10,7 +10,8 @@
 // when memory is short:
 //
 //   - a hot record makes place for another: those are chosen by CLOCK: its
-//     hand passes over records that updates have met since it was there;
+//     hand passes over records that updates have met since it was there, and
+//     once more for each further time, up to ROW_MET_MOST;
 //   - the account is short: the highest numbers go, and their memory with them,
 //     for index, cold headers, copies, other tables of the shard.
 //
@@ -54,9 +55,11 @@ struct row_cold {
 #define ROW_WALK 4u  // the unit of a walk's number
 
 // What a hot number's byte says.
-#define ROW_MET 1u    // an update has met it since the hand was there
-#define ROW_WALKED 2u // the walk has passed its record
-#define ROW_TURN 4u   // the unit of the last turn that needs it
+#define ROW_MET_MOST                                                           \
+    3u                // how often updates have met it, less how often the hand
+                      // was there since, at most so often
+#define ROW_WALKED 4u // the walk has passed its record
+#define ROW_TURN 8u   // the unit of the last turn that needs it
 
 struct row_tier {
     struct row_pool cold;  // struct row_cold, by slot
@@ -124,8 +127,10 @@ void row_tier_turn(struct row_tier *t);
 // Notes that the update of this turn needs the record of a hot number.
 static inline void row_tier_need(struct row_tier *t, uint32_t number)
 {
-    t->heat[number] =
-        (uint8_t)(t->turn | ROW_MET | (t->heat[number] & ROW_WALKED));
+    uint8_t heat = t->heat[number] & (ROW_TURN - 1);
+
+    heat += (heat & ROW_MET_MOST) < ROW_MET_MOST;
+    t->heat[number] = t->turn | heat;
 }
 
 // Takes the memory that is needed for n records to be hot at once, and for as

@@ -64,6 +64,9 @@ static enum sl_err reserve_exactly(struct rowset *r, size_t n, const void *ids)
 {
     uint64_t *rows = sl_malloc_array(n + 1, 2 * sizeof(*rows)), *waiting;
     struct rowset_new_ids of[ROWSET_PARTS];
+    size_t at = 0, part;
+    const uint32_t *number;
+    struct row_finder f;
     enum sl_err rc;
 
     if (rows == NULL)
@@ -71,16 +74,18 @@ static enum sl_err reserve_exactly(struct rowset *r, size_t n, const void *ids)
     waiting = rows + n;
     of[ROWSET_ROWS] = (struct rowset_new_ids){0, rows};
     of[ROWSET_WAITING] = (struct rowset_new_ids){0, waiting};
-    for (size_t i = 0; i < n; i++) {
-        uint64_t id = table_id(ids, i), hash = table_hash(id);
+    row_finder_init(&f, &r->rows, n, ids);
+    while ((part = row_finder_next(&f, &number)) > 0)
+        for (size_t i = 0; i < part; i++, at++) {
+            uint64_t id = table_id(ids, at);
 
-        if (row_store_find(&r->rows, hash, id) != ROW_NONE)
-            continue;
-        waiting[of[ROWSET_WAITING].n++] = id;
-        if (!rowset_waits(r) ||
-            row_store_find(&r->waiting, hash, id) != ROW_NONE)
-            rows[of[ROWSET_ROWS].n++] = id;
-    }
+            if (number[i] != ROW_NONE)
+                continue;
+            waiting[of[ROWSET_WAITING].n++] = id;
+            if (!rowset_waits(r) ||
+                row_store_find(&r->waiting, table_hash(id), id) != ROW_NONE)
+                rows[of[ROWSET_ROWS].n++] = id;
+        }
     rc = reserve_for(r, n, of);
     sl_free(rows);
     return rc;

@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // Rows that lie in files: a set of short memory against one that has enough,
 // through the same life, byte by byte. And files that fail.
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "common/base/num.h"
 #include "plan/tables.h"
 #include "state/rows/row_disk.h"
@@ -452,6 +455,7 @@ static void bad_init(void)
     bad.ops = *fs_posix()->ops;
     bad.ops.open = bad_open;
     bad.ops.pread = bad_pread;
+    bad.ops.reserve = NULL; // read by calls
     bad.fs.ops = &bad.ops;
     bad.reads = FINE;
     row_disk_set(&bad.fs, t_tmpdir(), 0);
@@ -511,6 +515,52 @@ TEST(row_tier, T9_a_row_that_a_disk_changed_is_not_trained_on)
     pair_same(&p);
     T_OK(push_cold(&p, &wrong));
     pair_same(&p);
+    pair_release(&p);
+    row_disk_set(NULL, NULL, 0);
+}
+
+// Finds the file of a tier, which has no name.
+static int nameless_file(void)
+{
+    char link[64], path[512];
+
+    for (int fd = 0; fd < 1024; fd++) {
+        ssize_t n;
+
+        snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+        n = readlink(link, path, sizeof(path) - 1);
+        path[n < 0 ? 0 : n] = '\0';
+        if (strstr(path, "/.sluice-rows-") != NULL)
+            return fd;
+    }
+    T_FAIL("no file of rows is open");
+    return -1;
+}
+
+// Of a file that is mapped. What was cut off is there no more for the
+// processor, as what a disk does not give.
+TEST(row_tier, T9_a_mapped_row_that_a_disk_lost_ends_the_push_alone)
+{
+    static float values[100 * DIM];
+    struct sl_error wrong = SL_ERROR_INIT;
+    uint64_t ids[100];
+    struct stat is;
+    struct pair p;
+    int fd;
+
+    row_disk_set(fs_posix(), t_tmpdir(), 0);
+    pair_of_disk(&p);
+    fd = nameless_file();
+    T_EQ(fstat(fd, &is), 0);
+    for (uint64_t i = 0; i < 100; i++)
+        ids[i] = i;
+    T_EQ(ftruncate(fd, 0), 0);
+    T_FAILS(SL_ECORRUPT, rowset_read(p.tier, 100, ids, values, &wrong));
+    T_HAS(wrong.text, "it ends at byte");
+    T_FAILS(SL_ECORRUPT, push_cold(&p, &wrong));
+    T_EQ(ftruncate(fd, is.st_size), 0);
+    T_FAILS(SL_ECORRUPT, push_cold(&p, &wrong));
+    T_HAS(wrong.text, "is not as it was written");
     pair_release(&p);
     row_disk_set(NULL, NULL, 0);
 }
