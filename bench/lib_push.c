@@ -52,6 +52,10 @@ static const struct conf_key keys[] = {
      .min = 1,
      .max = 4096,
      .help = "Values of a row, as the job has them."},
+    {.name = "ahead",
+     .kind = CONF_BOOL,
+     .value = "true",
+     .help = "Rows of the next step are asked for while a step is under way."},
     {.name = NULL},
 };
 
@@ -62,25 +66,43 @@ static const struct conf_key *const tables[] = {keys, meter_keys, NULL};
 struct load {
     float *gradient; // of the variables; NULL: not there yet
     uint32_t tables, ids, dim;
+    bool ahead;
     struct rng rng;
-    uint64_t *id;           // of all tables
-    struct sluice_rows *of; // of each table; `rows` are their gradients, too
+    // Of each table, of this step and of the next one; `rows` are their
+    // gradients, too.
+    struct sluice_rows *of, *next;
 };
+
+static struct sluice_rows *rows_new(const struct load *l)
+{
+    struct sluice_rows *of = program_memory((l->tables + 1) * sizeof(*of));
+
+    for (uint32_t t = 0; t < l->tables; t++)
+        of[t] = (struct sluice_rows){
+            .table = t,
+            .n = l->ids,
+            .ids = program_memory(l->ids * sizeof(uint64_t)),
+            .rows = program_memory((size_t)l->ids * l->dim * sizeof(float))};
+    return of;
+}
+
+static void rows_draw(struct load *l, struct sluice_rows *of)
+{
+    for (uint32_t t = 0; t < l->tables; t++)
+        for (uint32_t i = 0; i < l->ids; i++)
+            ((uint64_t *)of[t].ids)[i] = rng_u32(&l->rng) % KNOWN_IDS;
+}
 
 static void load_init(struct load *l, const struct conf *c)
 {
     l->tables = (uint32_t)conf_int(c, "tables");
     l->ids = (uint32_t)conf_int(c, "ids");
     l->dim = (uint32_t)conf_int(c, "dim");
+    l->ahead = conf_bool(c, "ahead");
     rng_init(&l->rng, 5, 5);
-    l->of = program_memory((l->tables + 1) * sizeof(*l->of));
-    l->id = program_memory((size_t)l->tables * l->ids * sizeof(*l->id));
-    for (uint32_t t = 0; t < l->tables; t++)
-        l->of[t] = (struct sluice_rows){
-            .table = t,
-            .n = l->ids,
-            .ids = l->id + (size_t)t * l->ids,
-            .rows = program_memory((size_t)l->ids * l->dim * sizeof(float))};
+    l->of = rows_new(l);
+    l->next = rows_new(l);
+    rows_draw(l, l->next);
 }
 
 // Pulls rows of each table and pushes them as their gradients; returns the
@@ -88,16 +110,21 @@ static void load_init(struct load *l, const struct conf *c)
 static uint64_t push_rows(struct load *l, struct sluice_closure *c)
 {
     struct sl_error err = SL_ERROR_INIT;
+    struct sluice_rows *of = l->next;
 
-    for (size_t i = 0; i < (size_t)l->tables * l->ids; i++)
-        l->id[i] = rng_u32(&l->rng) % KNOWN_IDS;
-    program_must(sluice_rows_pull_all(c, l->of, l->tables, &err), &err, "rows");
+    l->next = l->of;
+    l->of = of;
+    program_must(sluice_rows_pull_all(c, of, l->tables, &err), &err, "rows");
+    rows_draw(l, l->next);
+    if (l->ahead)
+        program_must(sluice_rows_ahead(c, l->next, l->tables, &err), &err,
+                     "rows of the next step");
     for (uint32_t t = 0; t < l->tables; t++)
         program_must(
-            sluice_rows_push(c, t, l->ids, l->of[t].ids, l->of[t].rows, &err),
-            &err, "gradients of rows");
+            sluice_rows_push(c, t, l->ids, of[t].ids, of[t].rows, &err), &err,
+            "gradients of rows");
     return 2 * (uint64_t)l->tables * l->ids *
-           (sizeof(*l->id) + l->dim * sizeof(float));
+           (sizeof(uint64_t) + l->dim * sizeof(float));
 }
 
 // False: the time is over.

@@ -34,7 +34,8 @@ static enum sl_err by_row_check(struct sluice_closure *c, uint32_t table,
     return SL_OK;
 }
 
-// Wants rows that fit into one call to each shard. SL_ERANGE: they do not.
+// Wants rows that fit into one call to each shard, table by table as messages
+// have them. SL_ERANGE: they do not.
 static enum sl_err by_row_want(struct sluice_closure *c,
                                const struct sluice_rows *of, size_t count,
                                struct sl_error *err)
@@ -43,10 +44,11 @@ static enum sl_err by_row_want(struct sluice_closure *c,
     enum sl_err rc = SL_OK;
 
     job_tables_forget(c->job->tables);
-    for (size_t i = 0; rc == SL_OK && i < count; i++)
-        if (of[i].n > 0)
-            rc = job_tables_want(c->job->tables, of[i].table, of[i].n,
-                                 of[i].ids, wire, err);
+    for (uint32_t t = 0; t < c->info.tables; t++)
+        for (size_t i = 0; rc == SL_OK && i < count; i++)
+            if (of[i].table == t && of[i].n > 0)
+                rc = job_tables_want(c->job->tables, t, of[i].n, of[i].ids,
+                                     wire, err);
     return rc;
 }
 
@@ -135,13 +137,37 @@ static bool by_row_none(const struct sluice_rows *of, size_t count)
     return count == 0;
 }
 
+// Ends the pull that sluice_rows_ahead began, and copies what the step before
+// has asked for. Sets *taken to whether that is all.
+static enum sl_err by_row_take(struct sluice_closure *c,
+                               const struct sluice_rows *of, size_t count,
+                               bool *taken, struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    if (c->rows_ahead)
+        rc = by_row_pull_wanted(c, NULL, 0, err);
+    c->rows_came |= c->rows_ahead;
+    c->rows_ahead = false;
+    *taken = c->rows_came;
+    for (size_t i = 0; rc == SL_OK && *taken && i < count; i++)
+        *taken =
+            of[i].n == 0 || job_tables_take(c->job->tables, of[i].table,
+                                            of[i].n, of[i].ids, of[i].rows);
+    return rc;
+}
+
 enum sl_err sluice_rows_pull_all(struct sluice_closure *c,
                                  const struct sluice_rows *of, size_t count,
                                  struct sl_error *err)
 {
     enum sl_err rc = by_row_check_all(c, of, count, err);
+    bool taken;
 
     if (rc != SL_OK || by_row_none(of, count))
+        return rc;
+    rc = by_row_take(c, of, count, &taken, err);
+    if (rc != SL_OK || taken)
         return rc;
     rc = by_row_want(c, of, count, err);
     if (rc != SL_ERANGE)
@@ -162,6 +188,36 @@ enum sl_err sluice_rows_pull(struct sluice_closure *c, uint32_t table, size_t n,
     const struct sluice_rows of = {table, n, ids, rows};
 
     return sluice_rows_pull_all(c, &of, 1, err);
+}
+
+// Returns true if rows may come ahead: the closure has a step behind this one,
+// and the job takes gradients of any delay as they are.
+static bool by_row_looks_ahead(const struct sluice_closure *c)
+{
+    struct sync *sync = c->job->sync;
+    struct spec_staleness how =
+        spec_staleness(c->lease->record->open->spec->train);
+
+    return !c->again && !atomic_load(&c->lease->gate.draining) &&
+           how.max_delay == 0 && how.rule == SPEC_STALENESS_NONE &&
+           sync->ops->next(sync, c->steps.step) < c->lease->steps;
+}
+
+enum sl_err sluice_rows_ahead(struct sluice_closure *c,
+                              const struct sluice_rows *of, size_t count,
+                              struct sl_error *err)
+{
+    enum sl_err rc = by_row_check_all(c, of, count, err);
+
+    if (rc != SL_OK || by_row_none(of, count) || c->rows_ahead ||
+        !by_row_looks_ahead(c))
+        return rc;
+    // What cannot be wanted now is pulled in its step, in parts perhaps.
+    if (by_row_want(c, of, count, NULL) != SL_OK)
+        return SL_OK;
+    job_tables_ask(c->job->tables, c->job->sync);
+    c->rows_ahead = true;
+    return SL_OK;
 }
 
 enum sl_err sluice_rows_push(struct sluice_closure *c, uint32_t table, size_t n,

@@ -69,6 +69,8 @@ struct sluice_closure {
     enum sync_result lost; // CLOSURE_LOST: why
     bool inside;           // a step is under way
     bool again;            // it counts for nothing: a shard was replaced
+    bool rows_ahead;       // a pull that sluice_rows_ahead began is under way
+    bool rows_came;        // one has ended
     uint64_t first, count, digest; // the step's positions; their digest
     const struct elements *ranges; // shards, or a ring's buckets
     uint32_t ranges_count;

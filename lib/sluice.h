@@ -377,6 +377,20 @@ SLUICE_API enum sl_err sluice_rows_pull_all(struct sluice_closure *c,
                                             const struct sluice_rows *of,
                                             size_t count, struct sl_error *err);
 
+// Says which rows the next step of the closure will pull, so that they come
+// while this one computes and leaves. Between the pulls of a step and
+// sluice_end; does not wait, and `rows` is not looked at. The next step's
+// sluice_rows_pull or sluice_rows_pull_all of a table with the same ids in the
+// same order takes them, once: rows as they are about now, so where two steps
+// in a row have an id, the second reads its row without the update of the
+// first. Any other call of these pulls anew. It is a hint: nothing comes ahead
+// in a job that bounds or weighs the delay (train.max_delay, staleness), in a
+// closure's last step, or if it does not fit into one call to each shard.
+// SL_ERANGE, SL_EINVAL, SL_ESTATE, SL_ECANCELED as sluice_rows_pull_all.
+SLUICE_API enum sl_err sluice_rows_ahead(struct sluice_closure *c,
+                                         const struct sluice_rows *of,
+                                         size_t count, struct sl_error *err);
+
 // Adds gradients[n][dim] to those of n rows of this step, by their ids: an id
 // may stand there several times, also in several calls, and its gradient is the
 // sum, in the order given. Copies both, and sends nothing: sluice_end does. A

@@ -109,6 +109,7 @@ _SIGNATURES = {
     "sluice_rows_pull": (c_int, [c_void_p, c_uint32, c_size_t, c_void_p, c_void_p,
                                  _err]),
     "sluice_rows_pull_all": (c_int, [c_void_p, POINTER(Rows), c_size_t, _err]),
+    "sluice_rows_ahead": (c_int, [c_void_p, POINTER(Rows), c_size_t, _err]),
     "sluice_rows_push": (c_int, [c_void_p, c_uint32, c_size_t, c_void_p, c_void_p,
                                  _err]),
     "sluice_batch": (c_int, [c_void_p, c_uint32, POINTER(Batch), _err]),

@@ -407,6 +407,16 @@ class Closure:
         self._say("sluice_rows_pull_all", (native.Rows * len(pulled))(*pulled), len(pulled))
         return out
 
+    def rows_ahead(self, ids: Mapping[str, npt.ArrayLike]) -> None:
+        """Says which rows of tables the closure's next step will read, {name: ids}, when
+        this one has read its own: they come meanwhile, and that step's `rows` or
+        `all_rows` with the same ids takes them. So where two steps in a row have an id,
+        the second reads its row without the update of the first."""
+        wanted = [(self._table(name).number, _ids(numbers)) for name, numbers in ids.items()]
+        of = [native.Rows(number, numbers.size, numbers.ctypes.data, None)
+              for number, numbers in wanted]
+        self._say("sluice_rows_ahead", (native.Rows * len(of))(*of), len(of))
+
     def _push_rows(self, name: str, ids: npt.ArrayLike, gradient: npt.ArrayLike
                    ) -> None:
         table, given = self._table(name), _ids(ids)

@@ -1493,7 +1493,8 @@ enum sl_err shard_pull_moments(struct shard *s, const struct wire_pull *pull,
 #define ROWS_AT_ONCE 1024
 
 struct rows_space {
-    float *values; // ROWS_AT_ONCE of the longest rows
+    float *wide;   // ROWS_AT_ONCE of the longest rows
+    float *values; // where rows are read to: there, or in the answer
     struct rowset_miss miss[ROWS_AT_ONCE];
 };
 
@@ -1550,6 +1551,7 @@ static enum sl_err shard_read_block(struct shard *s,
 {
     uint32_t dim = s->tables.dims[b->table];
     size_t row = table_rows_row_bytes(dim, b->type);
+    bool as_is = b->type == WIRE_F32;
     enum sl_err rc = SL_OK;
     size_t missed;
 
@@ -1557,13 +1559,15 @@ static enum sl_err shard_read_block(struct shard *s,
         const uint8_t *ids = b->ids + (size_t)at * 8;
 
         n = (uint32_t)sl_min(b->count - at, ROWS_AT_ONCE);
+        // Aligned: blocks are multiples of 8 bytes.
+        space->values = as_is ? (void *)(out + at * row) : space->wide;
         pthread_mutex_lock(&s->lock);
         rc = rows_locked(s, pull, b->table, n, ids, space, &missed, err);
         pthread_mutex_unlock(&s->lock);
         if (rc == SL_OK)
             rc = rows_missed(s, b->table, ids, space, missed, err);
-        if (rc == SL_OK)
-            element_write_rows(b->type, n, dim, out + at * row, space->values);
+        if (rc == SL_OK && !as_is)
+            element_write_rows(b->type, n, dim, out + at * row, space->wide);
     }
     if (rc != SL_OK)
         sl_prefix(err, rc, "table %s", s->plan.tables[b->table].name);
@@ -1617,11 +1621,11 @@ static enum sl_err answer_rows(struct shard *s, const struct wire_pull *pull,
     if (n > PLAN_MAX_BYTES)
         return rows_too_many(n, err);
     made = sl_malloc(n);
-    space.values = sl_malloc(ROWS_AT_ONCE * tables_row_bytes(&s->tables));
-    rc = made == NULL || space.values == NULL
+    space.wide = sl_malloc(ROWS_AT_ONCE * tables_row_bytes(&s->tables));
+    rc = made == NULL || space.wide == NULL
              ? sl_no_memory(err)
              : shard_read_blocks(s, pull, ids, &space, made, err);
-    sl_free(space.values);
+    sl_free(space.wide);
     if (rc != SL_OK) {
         sl_free(made);
         return rc;

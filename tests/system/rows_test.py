@@ -61,6 +61,9 @@ with sluice.Session(address, name=name, wait=60) as session:
             try:
                 ids = ids_of(step.samples)
                 of = closure.all_rows({{"users": ids, "items": ids}})
+                behind = ids_of(closure.samples_of(step.first + len(ids)))
+                if step.number % 2 and len(behind):  # tables in any order
+                    closure.rows_ahead({{"items": behind, "users": behind}})
                 for table, rows in of.items():
                     assert rows.shape == (*ids.shape, closure.tables[table].dim)
                     assert (rows == rows[..., :1]).all(), "rows are mixed up"
@@ -222,6 +225,9 @@ with sluice.Session(address, name=name, wait=60) as session:
     refused(KeyError, "no table 'user'", closure.all_rows, {"users": [1], "user": [1]})
     twice = (sluice._native.Rows * 2)()
     refused(sluice.Error, "table 0 stands twice", closure._say, "sluice_rows_pull_all", twice, 2)
+    refused(sluice.Error, "table 0 stands twice", closure._say, "sluice_rows_ahead", twice, 2)
+    turned = closure.all_rows({"items": [3], "users": [4]})
+    assert turned["items"].shape == (1, 4) and turned["users"].shape == (1, 3), turned
     assert closure.rows("users", []).shape == (0, 3)
     some = closure.all_rows({"items": [], "users": [[5], [6]]})
     assert some["items"].shape == (0, 4) and some["users"].shape == (2, 1, 3), some

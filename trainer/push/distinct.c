@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // trainer/push/distinct.c -- sorts a list of ids by their hashes.
 //
-// The hashes are spread evenly and all of their bits are needed: eight passes
-// over one byte each, which keep the order of equal ones.
+// Hashes are spread evenly, so the passes over their first bits that leave a
+// few of them in each place put almost all in order, and moves of one place the
+// rest. Ids that were chosen to share these bits are put in order by passes
+// over all bits. Each step keeps the order of equal ones.
 #include "trainer/push/distinct.h"
 
 #include <endian.h>
@@ -11,12 +13,18 @@
 #include "common/base/mem.h"
 #include "plan/tables.h"
 
-#define BYTE_VALUES 256
-#define HASH_BYTES 8
+#define DIGIT_BITS 11
+#define DIGIT_VALUES (1 << DIGIT_BITS)
+#define DIGITS ((64 + DIGIT_BITS - 1) / DIGIT_BITS)
+#define FEW 4         // in a place, after the passes over the first digits
+#define MOVES_MOST 16 // of one, on average, before all digits are looked at
 
-static unsigned hash_byte(uint64_t hash, unsigned b)
+// Returns digit `d` of a hash, from the first; the last one overlaps.
+static unsigned hash_digit(uint64_t hash, unsigned d)
 {
-    return (unsigned)(hash >> (8 * b)) & (BYTE_VALUES - 1);
+    unsigned end = (d + 1) * DIGIT_BITS;
+
+    return (unsigned)(hash >> (end < 64 ? 64 - end : 0)) & (DIGIT_VALUES - 1);
 }
 
 // Allocates anew, since what was there is not needed any more.
@@ -49,40 +57,64 @@ static enum sl_err distinct_grow(struct distinct *d, size_t n, uint32_t shards)
     return SL_OK;
 }
 
-// Puts sorted[0..n) in the order of byte b of their hashes, of which `counts`
-// has how many have each value. Turns `counts` into where the next one goes.
-static void sort_by_byte(struct distinct *d, size_t n, unsigned b,
-                         uint32_t counts[BYTE_VALUES])
+// Puts sorted[0..n) in the order of one digit of their hashes.
+static void sort_by_digit(struct distinct *d, size_t n, unsigned digit)
 {
     struct distinct_one *to = d->spare;
-    uint32_t at = 0;
+    uint32_t at[DIGIT_VALUES] = {0}, next = 0;
 
-    for (unsigned v = 0; v < BYTE_VALUES; v++) {
-        uint32_t count = counts[v];
+    for (size_t i = 0; i < n; i++)
+        at[hash_digit(d->sorted[i].hash, digit)]++;
+    for (unsigned v = 0; v < DIGIT_VALUES; v++) {
+        uint32_t count = at[v];
 
-        counts[v] = at;
-        at += count;
+        at[v] = next;
+        next += count;
     }
     for (size_t i = 0; i < n; i++)
-        to[counts[hash_byte(d->sorted[i].hash, b)]++] = d->sorted[i];
+        to[at[hash_digit(d->sorted[i].hash, digit)]++] = d->sorted[i];
     d->spare = d->sorted;
     d->sorted = to;
 }
 
+static void sort_by_digits(struct distinct *d, size_t n, unsigned digits)
+{
+    while (digits-- > 0)
+        sort_by_digit(d, n, digits);
+}
+
+// Moves each behind the last one that is not above it. Returns false, with some
+// of them in order, if that takes too long.
+static bool sort_by_moves(struct distinct *d, size_t n)
+{
+    struct distinct_one *s = d->sorted;
+    size_t left = MOVES_MOST * n;
+
+    for (size_t i = 1; i < n; i++) {
+        struct distinct_one one = s[i];
+        size_t to = i;
+
+        for (; to > 0 && s[to - 1].hash > one.hash; to--)
+            s[to] = s[to - 1];
+        s[to] = one;
+        if (i - to > left)
+            return false;
+        left -= i - to;
+    }
+    return true;
+}
+
 static void distinct_sort(struct distinct *d, size_t n, const uint64_t *ids)
 {
-    uint32_t counts[HASH_BYTES][BYTE_VALUES];
+    unsigned digits = 1;
 
-    memset(counts, 0, sizeof(counts));
-    for (size_t i = 0; i < n; i++) {
-        uint64_t hash = table_hash(ids[i]);
-
-        d->sorted[i] = (struct distinct_one){hash, (uint32_t)i};
-        for (unsigned b = 0; b < HASH_BYTES; b++)
-            counts[b][hash_byte(hash, b)]++;
-    }
-    for (unsigned b = 0; b < HASH_BYTES; b++)
-        sort_by_byte(d, n, b, counts[b]);
+    for (size_t i = 0; i < n; i++)
+        d->sorted[i] = (struct distinct_one){table_hash(ids[i]), (uint32_t)i};
+    while (n >> digits * DIGIT_BITS > FEW)
+        digits++;
+    sort_by_digits(d, n, digits);
+    if (!sort_by_moves(d, n))
+        sort_by_digits(d, n, DIGITS);
 }
 
 // Cuts what is sorted into ids, and those into shards.
@@ -118,6 +150,17 @@ enum sl_err distinct_make(struct distinct *d, size_t n, const uint64_t *ids,
     distinct_sort(d, n, ids);
     distinct_cut(d, n, ids, buckets, shards);
     return SL_OK;
+}
+
+bool distinct_is_of(const struct distinct *d, size_t n, const uint64_t *ids)
+{
+    if (d->from == NULL || d->from[d->count] != n)
+        return false;
+    for (uint32_t k = 0; k < d->count; k++)
+        for (uint32_t i = d->from[k]; i < d->from[k + 1]; i++)
+            if (ids[d->sorted[i].at] != le64toh(d->ids[k]))
+                return false;
+    return true;
 }
 
 void distinct_spread(const struct distinct *d, uint32_t k, uint32_t n,

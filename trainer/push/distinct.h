@@ -14,6 +14,7 @@
 #ifndef TRAINER_PUSH_DISTINCT_H
 #define TRAINER_PUSH_DISTINCT_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -44,6 +45,9 @@ struct distinct {
 enum sl_err distinct_make(struct distinct *d, size_t n, const uint64_t *ids,
                           uint32_t buckets, uint32_t shards,
                           struct sl_error *err);
+
+// Returns true if *d was made of a list of these n ids, in this order.
+bool distinct_is_of(const struct distinct *d, size_t n, const uint64_t *ids);
 
 // Copies n rows of `dim` numbers, those of ids[k] to ids[k + n - 1], from `of`
 // to each place of rows[list][dim] where their ids stand in the list.

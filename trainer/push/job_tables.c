@@ -28,6 +28,9 @@ struct job_table {
     struct distinct wanted;   // ids that are pulled,
     float *values;            // and their rows
     size_t values_capacity;
+    // Whether `wanted` was asked for ahead: by the step that began last, by the
+    // one before it, or not.
+    enum { ASKED_NOT, ASKED_BEFORE, ASKED_NOW } asked;
 };
 
 // Blocks of rows (table_rows.h).
@@ -144,8 +147,10 @@ uint32_t job_tables_dim(const struct job_tables *t, uint32_t table)
 
 void job_tables_begin(struct job_tables *t)
 {
-    for (uint32_t i = 0; i < job_tables_count(t); i++)
+    for (uint32_t i = 0; i < job_tables_count(t); i++) {
         t->table[i].count = 0;
+        t->table[i].asked -= t->table[i].asked != ASKED_NOT;
+    }
     for (uint32_t i = 0; t != NULL && i < t->shards; i++) {
         t->part[i].grads.bytes = 0;
         t->part[i].strange = false;
@@ -256,6 +261,7 @@ enum sl_err job_tables_want(struct job_tables *t, uint32_t table, size_t n,
         rc = want_reserve(t, of, s, wire, err);
     if (rc == SL_OK)
         rc = values_reserve(of, err);
+    of->asked = ASKED_NOT;
     if (rc != SL_OK)
         return rc;
     for (uint32_t s = 0; s < t->shards; s++)
@@ -282,6 +288,10 @@ void job_tables_ask(struct job_tables *t, struct sync *sync)
     const struct sync_rows wanted = rows_wanted(t);
 
     sync->ops->ask_rows(sync, &wanted);
+    for (uint32_t i = 0; i < t->count; i++)
+        for (uint32_t k = 0; k < t->wanted_count; k++)
+            if (t->wanted[k].values == t->table[i].values)
+                t->table[i].asked = ASKED_NOW;
 }
 
 enum sync_result job_tables_pull(struct job_tables *t, struct sync *sync,
@@ -307,6 +317,18 @@ void job_tables_rows(const struct job_tables *t, uint32_t table, float *rows)
 
     distinct_spread(&of->wanted, 0, of->wanted.count, of->dim, of->values,
                     rows);
+}
+
+bool job_tables_take(struct job_tables *t, uint32_t table, size_t n,
+                     const uint64_t *ids, float *rows)
+{
+    struct job_table *of = &t->table[table];
+
+    if (of->asked != ASKED_BEFORE || !distinct_is_of(&of->wanted, n, ids))
+        return false;
+    of->asked = ASKED_NOT;
+    job_tables_rows(t, table, rows);
+    return true;
 }
 
 float *job_tables_wanted(struct job_tables *t, uint32_t table, size_t *elements)
@@ -443,8 +465,8 @@ static enum sl_err part_reserve(struct job_tables *t, uint32_t shard,
     return blocks_reserve(&part->grads, bytes, err);
 }
 
-// Writes the sum of the gradients of ids[k] to `sum`; false: it is not finite.
-static bool sum_row(const struct job_table *t, uint32_t k, float *sum)
+// Writes the sum of the gradients of ids[k] to `sum`.
+static void sum_row(const struct job_table *t, uint32_t k, float *sum)
 {
     const struct distinct *d = &t->distinct;
     uint32_t i = d->from[k];
@@ -454,7 +476,6 @@ static bool sum_row(const struct job_table *t, uint32_t k, float *sum)
     while (++i < d->from[k + 1])
         add_two(t->dim, sum, t->grads + (size_t)d->sorted[i].at * t->dim, sum,
                 NULL);
-    return grad_finite(sum, t->dim);
 }
 
 // Makes space for one gradient of each distinct id.
@@ -487,7 +508,7 @@ enum sl_err job_tables_merge(struct job_tables *tables, uint32_t table,
     if (rc != SL_OK)
         return rc;
     for (uint32_t k = 0; k < d->count; k++) {
-        (void)sum_row(t, k, t->merged + (size_t)k * t->dim);
+        sum_row(t, k, t->merged + (size_t)k * t->dim);
         t->ids[k] = le64toh(d->ids[k]);
     }
     *sums = t->merged;
@@ -498,6 +519,29 @@ enum sl_err job_tables_merge(struct job_tables *tables, uint32_t table,
     t->count = d->count;
     *elements = t->count * t->dim;
     return SL_OK;
+}
+
+// Writes the sums of n ids from ids[first] on as elements of a block; false:
+// one is not finite.
+static bool write_sums(struct job_tables *t, const struct job_table *of,
+                       uint32_t first, uint32_t n, enum wire_type wire,
+                       uint8_t *to)
+{
+    // Aligned: what lies before the elements is a multiple of 8.
+    float *sums = (void *)to;
+    bool finite = true;
+
+    for (uint32_t i = 0; wire == WIRE_F32 && i < n; i++)
+        sum_row(of, first + i, sums + (size_t)i * of->dim);
+    if (wire == WIRE_F32)
+        return grad_finite(sums, (size_t)n * of->dim);
+    for (uint32_t i = 0; i < n; i++) {
+        sum_row(of, first + i, t->sum);
+        finite &= grad_finite(t->sum, of->dim);
+        element_write_rows(wire, 1, of->dim, to, t->sum);
+        to += table_rows_row_bytes(of->dim, wire);
+    }
+    return finite;
 }
 
 // Appends the block of a table to what is pushed with a shard.
@@ -518,15 +562,7 @@ static void part_append(struct job_tables *t, uint32_t shard, uint32_t table,
     to = table_rows_head(to, table, n, wire);
     memcpy(to, d->ids + first, n * sizeof(uint64_t));
     to += n * sizeof(uint64_t);
-    for (uint32_t k = first; k < first + n; k++) {
-        // Aligned: what lies before the elements is a multiple of 8.
-        float *sum = wire == WIRE_F32 ? (void *)to : t->sum;
-
-        part->strange |= !sum_row(of, k, sum);
-        if (wire != WIRE_F32)
-            element_write_rows(wire, 1, of->dim, to, sum);
-        to += table_rows_row_bytes(of->dim, wire);
-    }
+    part->strange |= !write_sums(t, of, first, n, wire, to);
 }
 
 enum sl_err job_tables_pack(struct job_tables *t, enum wire_type wire,

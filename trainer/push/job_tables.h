@@ -8,6 +8,7 @@
 //       job_tables_ask        begins to pull them, ahead; may be left out
 //       job_tables_pull       pulls them
 //         job_tables_rows     of one table, in the order of the ids
+//         job_tables_take     the same, if the step before has asked for them
 //     job_tables_add          gradients of rows; as often as wanted
 //   job_tables_merge        sums, to be added to those of others; may be left
 //                           out
@@ -81,6 +82,13 @@ enum sync_result job_tables_pull_cut(struct job_tables *t, struct sync *sync,
 // Copies the rows of a table, which were wanted and pulled, to `rows`: dim
 // elements for each id, in the order of the ids.
 void job_tables_rows(const struct job_tables *t, uint32_t table, float *rows);
+
+// Copies the rows of a table as job_tables_rows does and returns true, if the
+// step before has asked for those of these n ids in this order
+// (job_tables_ask), if they have come (job_tables_pull), and not twice. Else
+// returns false.
+bool job_tables_take(struct job_tables *t, uint32_t table, size_t n,
+                     const uint64_t *ids, float *rows);
 
 // Returns the rows of a table that are wanted, each once and by rising hash of
 // their ids, as *elements elements; they are written by a pull, or by the

@@ -64,6 +64,31 @@ TEST(job_tables, a_list_is_sorted_by_hash_and_cut_by_shard)
     distinct_release(&d);
 }
 
+// Ids whose hashes begin with the same bits, as a file of data may have them.
+TEST(job_tables, ids_that_were_chosen_to_lie_together_are_sorted)
+{
+    static uint64_t ids[MOST];
+    struct distinct d = {.count = 0};
+    struct rng rng;
+
+    rng_init(&rng, t_seed(), 2);
+    for (size_t i = 0; i < MOST; i++) {
+        do
+            ids[i] = rng_u32(&rng);
+        while (i % 8 != 0 && table_hash(ids[i]) >> 55 != 5);
+        if (i % 16 == 5)
+            ids[i] = ids[i / 2];
+    }
+    T_OK(distinct_make(&d, MOST, ids, 64, 3, t_err()));
+    check_list(&d, MOST, ids, 64, 3);
+    T_TRUE(distinct_is_of(&d, MOST, ids));
+    T_FALSE(distinct_is_of(&d, MOST - 1, ids));
+    ids[MOST / 2]++;
+    T_FALSE(distinct_is_of(&d, MOST, ids));
+    distinct_release(&d);
+    T_FALSE(distinct_is_of(&d, 0, ids));
+}
+
 TEST(job_tables, without_memory_a_list_is_refused)
 {
     const uint64_t ids[] = {3, 1, 3};
@@ -235,6 +260,44 @@ static enum sync_result plain_rows(struct sync *s, const struct sync_rows *rows,
             for (uint32_t d = 0; d < rows->tables[i].dim; d++)
                 rows->tables[i].values[k * rows->tables[i].dim + d] = pulled;
     return SYNC_OK;
+}
+
+static void no_wait(struct sync *s, const struct sync_rows *rows)
+{
+}
+
+// Rows are taken by the step behind the one that asked for them, once.
+TEST(job_tables, what_a_step_asks_for_is_for_the_next_one)
+{
+    static const struct sync_ops ops = {.rows = plain_rows,
+                                        .ask_rows = no_wait};
+    static const uint64_t ids[] = {8, 3, 8}, others[] = {8, 3, 9};
+    struct sync sync = {.ops = &ops};
+    struct job_tables *t = tables(1, 1, 2);
+    float rows[3] = {0};
+
+    pulled = 4;
+    job_tables_begin(t);
+    T_FALSE(job_tables_take(t, 1, 3, ids, rows));
+    job_tables_forget(t);
+    T_OK(job_tables_want(t, 1, 3, ids, WIRE_F32, t_err()));
+    job_tables_ask(t, &sync);
+    T_EQ(job_tables_pull(t, &sync, t_err()), SYNC_OK);
+    T_FALSE(job_tables_take(t, 1, 3, ids, rows)); // the same step
+    job_tables_begin(t);
+    T_FALSE(job_tables_take(t, 0, 3, ids, rows));
+    T_FALSE(job_tables_take(t, 1, 3, others, rows));
+    T_FALSE(job_tables_take(t, 1, 2, ids, rows));
+    T_TRUE(job_tables_take(t, 1, 3, ids, rows));
+    T_TRUE(rows[0] == 4 && rows[1] == 4 && rows[2] == 4);
+    T_FALSE(job_tables_take(t, 1, 3, ids, rows)); // twice
+    job_tables_forget(t);
+    T_OK(job_tables_want(t, 1, 3, ids, WIRE_F32, t_err()));
+    job_tables_ask(t, &sync);
+    job_tables_begin(t);
+    job_tables_begin(t);
+    T_FALSE(job_tables_take(t, 1, 3, ids, rows)); // a step later
+    job_tables_free(t);
 }
 
 struct audited_step {
