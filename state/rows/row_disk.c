@@ -4,7 +4,7 @@
 // A file is mapped where its file system can: a slot is then copied from the
 // system's page at the price of a look-up in memory, where a call takes ten
 // times as long. What a disk does not give is a SIGBUS there; it ends the copy
-// and no more (`guarded`).
+// and no more (`slots_guarded`).
 #include "state/rows/row_disk.h"
 
 #include <inttypes.h>
@@ -24,7 +24,7 @@
 #define PIECE_BYTES ((size_t)64 << 10) // written at once
 #define SLOW_US 20                     // of a slot: many were not in memory
 #define MAP_BYTES ((size_t)256 << 20)  // of a map, at least; not memory
-#define PAGE_SLOTS 4096 // so many of any size end where a page does
+#define PAGE_SLOTS 4096 // slots of any size that end at a page boundary
 #define RESERVE_LEAST ((uint64_t)64 << 10) // bytes that the disk gives at once
 #define RESERVE_MOST ((uint64_t)4 << 20)
 #define SLOTS_MOST (UINT64_C(1) << 31)
@@ -62,7 +62,7 @@ static void on_bus_error(int signal_number)
 {
     if (guard != NULL)
         siglongjmp(*guard, 1);
-    // Not of a copy of ours: the same again, as without us.
+    // A fault of other code comes again, and ends the process.
     (void)sigaction(signal_number, &before, NULL);
 }
 
@@ -77,9 +77,10 @@ static void guard_begin(void)
 }
 
 // Calls `copy`; returns false if the disk has ended it.
-static bool guarded(void (*copy)(const struct row_file *f, size_t n,
-                                 const struct row_io *io),
-                    const struct row_file *f, size_t n, const struct row_io *io)
+static bool slots_guarded(void (*copy)(const struct row_file *f, size_t n,
+                                       const struct row_io *io),
+                          const struct row_file *f, size_t n,
+                          const struct row_io *io)
 {
     sigjmp_buf here;
 
@@ -400,7 +401,7 @@ enum sl_err row_file_read(struct row_file *f, size_t n, const struct row_io *io,
 
     for (size_t i = 0; slow && i < n; i++)
         fs_expect(f->file, io[i].slot * (uint64_t)f->stride, f->stride);
-    if (f->map == NULL || !guarded(copy_from_map, f, n, io))
+    if (f->map == NULL || !slots_guarded(copy_from_map, f, n, io))
         rc = slots_read(f, n, io, err);
     atomic_store(&f->slow, sl_real_us() - began > n * SLOW_US);
     return rc;
@@ -438,7 +439,7 @@ enum sl_err row_file_write(struct row_file *f, size_t n,
     enum sl_err rc = SL_OK;
     size_t run;
 
-    if (f->map != NULL && guarded(copy_to_map, f, n, io))
+    if (f->map != NULL && slots_guarded(copy_to_map, f, n, io))
         return SL_OK;
     for (size_t i = 0; rc == SL_OK && i < n; i += run) {
         const void *from = io[i].at;

@@ -55,9 +55,9 @@ struct row_cold {
 #define ROW_WALK 4u  // the unit of a walk's number
 
 // What a hot number's byte says.
-#define ROW_MET_MOST                                                           \
-    3u                // how often updates have met it, less how often the hand
-                      // was there since, at most so often
+// Its lowest bits count the updates that met the record, less the passes of the
+// hand since; at most ROW_MET_MOST.
+#define ROW_MET_MOST 3u
 #define ROW_WALKED 4u // the walk has passed its record
 #define ROW_TURN 8u   // the unit of the last turn that needs it
 
