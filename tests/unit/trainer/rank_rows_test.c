@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A rank's half of rows beside a ring: shards of a psserver in this process,
 // over real RPC, which hold what they are given.
-#include "worker/lease/rank_rows.h"
+#include "trainer/lease/rank_rows.h"
 
 #include "tests/harness/t.h"
 #include "tests/unit/trainer/fake_ps.h"
@@ -15,8 +15,6 @@ struct world {
     struct rpc_io *io;
     struct fake_ps *ps;
     struct peers *peers;
-    struct model model;
-    struct worker_job job;
     struct rank_rows rows;
     char address[600];
     uint64_t incarnation,
@@ -87,16 +85,17 @@ static void world_open(struct world *w)
                                 .clock = sl_clock_real(),
                                 .want_map = want_map,
                                 .arg = w};
+    struct sync *sync;
 
-    *w = (struct world){.job.model = &w->model};
+    *w = (struct world){.io = NULL};
     snprintf(w->address, sizeof(w->address), "unix:%s/ps", t_tmpdir());
     T_OK(rpc_io_new(&w->io, &io, t_err()));
     ps.address = w->address;
     w->ps = fake_ps_new(w->io, &ps);
     T_OK(peers_new(&w->peers, w->io, NULL, t_err()));
     o.peers = w->peers;
-    T_OK(rank_rows_init(&w->rows, &w->job, NULL, t_err()));
-    T_OK(sync_ps_new(&w->rows.sync, &o, t_err()));
+    T_OK(sync_ps_new(&sync, &o, t_err()));
+    rank_rows_init(&w->rows, sync, NULL, NULL);
     shards_enter(w, 4);
     shards_hold(w, true);
     world_map(w, 0);
@@ -116,14 +115,12 @@ static void world_close(struct world *w)
 static enum sl_err contribute(struct world *w, uint64_t closure,
                               struct sl_error *err)
 {
-    const struct once_step step = {
+    struct once_step step = {
         .closure = closure, .samples = 1, .digest = closure};
-    bool finite = true;
+    const struct ring_round round = {.steps = &step};
 
     T_OK(rank_rows_begin(&w->rows, (struct round_key){closure, 0}, t_err()));
-    T_OK(rank_rows_pack(&w->rows, &finite, t_err()));
-    T_TRUE(finite);
-    return rank_rows_push(&w->rows, &step, err);
+    return rank_rows_push(&w->rows, &round, 0, err);
 }
 
 // Of rows as another generation left them a rank would compute a round that is
