@@ -21,7 +21,7 @@ struct feeder {
 };
 
 // The records of a call, which the transport reads.
-struct batch {
+struct feeder_batch {
     unsigned count;
     size_t bytes;
     struct oplog_record *record[RPC_MSG_PARTS]; // references
@@ -29,7 +29,7 @@ struct batch {
 
 static void batch_free(void *arg)
 {
-    struct batch *b = arg;
+    struct feeder_batch *b = arg;
 
     for (unsigned i = 0; i < b->count; i++)
         oplog_unref(b->record[i]);
@@ -65,7 +65,7 @@ static void feeder_end(struct feeder *f, enum sl_err rc,
 }
 
 // Takes the next records, as many as a call has.
-static enum sl_err batch_fill(struct batch *b, struct feeder *f,
+static enum sl_err batch_fill(struct feeder_batch *b, struct feeder *f,
                               struct sl_error *err)
 {
     enum sl_err rc = SL_OK;
@@ -93,7 +93,7 @@ static void feeder_on_answer(void *arg, enum sl_err code,
                              const struct sl_error *err,
                              const struct sl_slices *reply);
 
-static enum sl_err feeder_send(struct feeder *f, struct batch *b,
+static enum sl_err feeder_send(struct feeder *f, struct feeder_batch *b,
                                struct sl_error *err)
 {
     const struct shard *s = f->setup.shard;
@@ -125,7 +125,7 @@ static enum sl_err feeder_send(struct feeder *f, struct batch *b,
 // Sends what is next; the shard stops first if little is left.
 static void feeder_step(struct feeder *f)
 {
-    struct batch *b = sl_calloc(1, sizeof(*b));
+    struct feeder_batch *b = sl_calloc(1, sizeof(*b));
     struct sl_error err = SL_ERROR_INIT;
     enum sl_err rc = b == NULL ? sl_no_memory(&err) : SL_OK;
 

@@ -264,7 +264,7 @@ static void rows_answer_free(void *arg)
     sl_free(a);
 }
 
-// Makes the answer to a pull of rows, whose memory lives as long as the answer
+// Makes the answer to a pull of rows; their memory lives as long as the answer
 // is on its way.
 static enum sl_err api_answer_rows(struct rows_answer *a,
                                    const struct wire_pull *m, const char *name,
@@ -737,7 +737,7 @@ static void api_pull(struct rpc_call *call, void *arg)
 // ---- Follow
 
 // Runs the operations to their end here, as pushes do (M5). A shard that is not
-// here follows nobody: its source need not try again.
+// here follows no source: that need not try again.
 static void api_follow(struct rpc_call *call, void *arg)
 {
     const struct shards_api *api = arg;

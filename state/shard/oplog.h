@@ -75,11 +75,11 @@ struct oplog {
 
 // How far a follower is.
 struct oplog_follow {
-    uint64_t order;       // it takes this one; 0: none
+    uint64_t order;       // number of the feed that it takes; 0: none
     uint64_t incarnation; // of the source
     uint64_t applied;     // operations
     bool whole;           // it has seen the end, and holds what that names
-    bool failed;          // it came to something else, and takes no more
+    bool failed;          // its counted set differed; it takes no more
 };
 
 // What source and follower must have alike; and the sequence of the source's

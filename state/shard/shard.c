@@ -1806,7 +1806,7 @@ struct shard_arming {
 
 // Contributions that are held are in no image: a feed begins when none is, so
 // that its follower lacks nothing.
-static bool holds_locked(const struct shard *s)
+static bool contributions_held_locked(const struct shard *s)
 {
     return s->contributions.held > 0 || s->open.held > 0;
 }
@@ -1816,7 +1816,7 @@ static void shard_arm_locked(struct shard *s)
 {
     struct shard_arming *a = s->arming;
 
-    if (a == NULL || holds_locked(s))
+    if (a == NULL || contributions_held_locked(s))
         return;
     s->arming = NULL;
     a->rc = freeze_locked(s, (struct wire_tag){a->incarnation, 0}, a->image,
@@ -1852,7 +1852,7 @@ enum sl_err shard_feed_begin(struct shard *s, uint64_t incarnation,
     }
     if (s->arming == &a)
         s->arming = NULL;
-    if (!a.fed && a.rc == SL_OK) // there was no such instant
+    if (!a.fed && a.rc == SL_OK) // contributions were held all the time
         a.rc = freeze_locked(s, (struct wire_tag){incarnation, 0}, out, &a.err);
     pthread_mutex_unlock(&s->lock);
     if (a.rc != SL_OK) {

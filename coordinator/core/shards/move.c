@@ -112,9 +112,8 @@ static void move_give_up(struct coord *c, struct move *v, const char *fmt, ...)
         happened_job(c, EVENT_MOVE_FAILED, job, target,
                      "shard %u stays on %s: %s", v->shard,
                      job->shards.list[v->shard].psserver, why);
-        shards_stay(job, v->shard, coord_now(c), MOVES_AGAIN_MS);
-        job->shards.list[v->shard].by_files =
-            !job->shards.list[v->shard].by_files && v->phase == MOVE_FEEDS;
+        shards_stay(job, v->shard, v->phase == MOVE_FEEDS, coord_now(c),
+                    MOVES_AGAIN_MS);
         if (move_stops(v) && source != NULL)
             send_hello_wanted(c, source, job, v->shard);
     }

@@ -618,11 +618,13 @@ void shards_move(struct coord *c, struct job *job, uint32_t shard,
     job->changes++;
 }
 
-void shards_stay(struct job *job, uint32_t shard, uint64_t now, uint64_t ms)
+void shards_stay(struct job *job, uint32_t shard, bool fed, uint64_t now,
+                 uint64_t ms)
 {
     struct job_shard *s = &job->shards.list[shard];
 
     s->moving = false;
     s->move_ms = now + (ms << sl_min(s->moves_failed, 6u));
     s->moves_failed++;
+    s->by_files = fed && !s->by_files;
 }

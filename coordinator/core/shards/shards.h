@@ -144,8 +144,10 @@ void shards_move(struct coord *c, struct job *job, uint32_t shard,
                  const struct member *m);
 
 // Notes that a move of the shard was given up: it is not to move again before
-// `now` + `ms`, or later if its last moves failed as well.
-void shards_stay(struct job *job, uint32_t shard, uint64_t now, uint64_t ms);
+// `now` + `ms`, or later if its last moves failed as well. `fed`: it failed
+// while the shard was fed, so the next one goes by files.
+void shards_stay(struct job *job, uint32_t shard, bool fed, uint64_t now,
+                 uint64_t ms);
 
 // Sends the changes of the job's map since the last time, as one message per
 // worker: if every shard is served, or if `tick` is true. Else does nothing,
