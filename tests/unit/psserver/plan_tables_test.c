@@ -129,7 +129,7 @@ static void nameless_optimizer(struct kit *k)
 
 static void strange_optimizer(struct kit *k)
 {
-    k->table_optimizers[1].type = (char *)"lion";
+    k->table_optimizers[1].type = (char *)"sophia";
 }
 
 static void bad_power(struct kit *k)
@@ -199,7 +199,7 @@ TEST(plan_tables, what_a_table_may_not_say)
         {few_shards, "shard 2 of 2"},
         {no_optimizer, "it has no optimizer"},
         {nameless_optimizer, "optimizer.type is missing"},
-        {strange_optimizer, "optimizer.type: unknown 'lion'"},
+        {strange_optimizer, "optimizer.type: unknown 'sophia'"},
         {bad_power, "-learning_rate_power is -1"},
         {bad_epsilon, "epsilon is nan"},
         {bad_initial, "there are no initial values 9"},

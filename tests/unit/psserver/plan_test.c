@@ -45,7 +45,7 @@ TEST(plan, what_does_not_fit_is_refused_with_its_name)
     k.geometry.batch = 0;
     T_FAILS(SL_EINVAL, plan_read(&p, &k.spec, t_err()));
     kit_init(&k);
-    k.optimizer.type = (char *)"lion";
+    k.optimizer.type = (char *)"sophia";
     T_FAILS(SL_EINVAL, plan_read(&p, &k.spec, t_err()));
     kit_init(&k);
     kit_variable(&k, "huge", (uint64_t[]){1u << 25, 0});
