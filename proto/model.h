@@ -34,11 +34,13 @@
 #define MODEL_GIVEN_ALL (1 << 20) // means of all normalizations
 #define MODEL_INTERACT_MAX 128    // vectors of a dot_interaction
 #define MODEL_STEPS_MAX 4096      // of a recurrent layer
+#define MODEL_STEPS_ALL 16384     // of all recurrent layers
 // Elements of an orthogonal matrix times its rows or columns, the fewer: what
 // one thread multiplies for it.
 #define MODEL_ORTHOGONAL_MOST (UINT64_C(1) << 33)
-#define MODEL_VARIABLE_MAX UINT64_C(1000000000) // elements
-#define MODEL_ELEMENTS_MAX (UINT64_C(1) << 40)  // elements of all variables
+#define MODEL_ORTHOGONAL_ALL (UINT64_C(1) << 36) // of all of a model
+#define MODEL_VARIABLE_MAX UINT64_C(1000000000)  // elements
+#define MODEL_ELEMENTS_MAX (UINT64_C(1) << 40)   // elements of all variables
 
 // What there was to say of models grew. A model says which edition it needs, a
 // worker which it knows (Hello.edition); one that knows less is leased nothing

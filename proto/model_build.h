@@ -19,7 +19,9 @@ struct model_build {
     struct strmap names; // layer -> its node's number, as a pointer
     uint32_t counters[MODEL_LAYER_COUNT]; // last numbers of names, conv2d_1
     uint32_t variables_cap;
-    uint64_t given; // channels that layers normalize by given numbers
+    uint64_t given;      // channels that layers normalize by given numbers
+    uint64_t steps;      // of recurrent layers
+    uint64_t orthogonal; // multiplications for orthogonal first values
 
     uint32_t at; // node being built; layer at - 1 of the spec
     const Sluice__V1__LayerSpec *layer;
@@ -102,11 +104,12 @@ enum sl_err build_want_filters(const struct model_build *b);
 // ---- model_words.c, for initializers that know the variable's shape
 
 // Sets *out to Keras' orthogonal initializer of a kernel of that shape, the
-// first axis of which is its outputs, and returns SL_OK; SL_EINVAL, with
-// `where`, if it is too large to be made.
+// first axis of which is its outputs, adds to *work what making it takes, and
+// returns SL_OK; SL_EINVAL, with `where`, if it, or all together, is too large
+// to be made.
 enum sl_err model_orthogonal(struct model_init *out,
-                             const struct model_shape *shape, const char *where,
-                             struct sl_error *err);
+                             const struct model_shape *shape, uint64_t *work,
+                             const char *where, struct sl_error *err);
 
 // ---- model_attention.c
 

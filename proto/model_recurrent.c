@@ -52,8 +52,15 @@ static enum sl_err build_recurrent(struct model_build *b, unsigned gates,
     if (n->in.dim[0] > MODEL_STEPS_MAX)
         return build_fail(b, "goes %llu steps, and at most %d are possible",
                           (unsigned long long)n->in.dim[0], MODEL_STEPS_MAX);
+    b->steps += n->in.dim[0];
+    if (b->steps > MODEL_STEPS_ALL)
+        return build_fail(b,
+                          "goes %llu steps together with the recurrent layers "
+                          "before it, and at most %d are possible",
+                          (unsigned long long)b->steps, MODEL_STEPS_ALL);
     if (l->units == 0 || l->units > MODEL_VARIABLE_MAX / 4)
-        return build_fail(b, "needs 'units' of at least 1");
+        return build_fail(b, "needs 'units' of 1 to %llu",
+                          (unsigned long long)(MODEL_VARIABLE_MAX / 4));
     n->sequences = l->return_sequences;
     n->backwards = l->go_backwards;
     n->keep_order = l->keep_order;

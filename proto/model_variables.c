@@ -150,7 +150,8 @@ static enum sl_err model_add_variable(struct model_build *b,
         word = otherwise;
     rc =
         strcmp(word, "orthogonal") == 0 && v->shape.rank > 1
-            ? model_orthogonal(&v->init, &v->shape, where, b->err)
+            ? model_orthogonal(&v->init, &v->shape, &b->orthogonal, where,
+                               b->err)
             : model_initializer(&v->init, word, fan_in, fan_out, where, b->err);
     if (v->init.kind > MODEL_INIT_TRUNCATED_NORMAL)
         build_needs(b, MODEL_EDITION_ORTHOGONAL);

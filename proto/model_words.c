@@ -271,20 +271,31 @@ static enum sl_err make_formed(struct model_init *out, const char *name,
 }
 
 enum sl_err model_orthogonal(struct model_init *out,
-                             const struct model_shape *shape, const char *where,
-                             struct sl_error *err)
+                             const struct model_shape *shape, uint64_t *work,
+                             const char *where, struct sl_error *err)
 {
-    uint64_t rows = shape->dim[0], columns = 1;
+    uint64_t all, fewer, rows = shape->dim[0], columns;
 
-    for (uint32_t i = 1; i < shape->rank; i++)
-        columns *= shape->dim[i];
-    if (rows * columns >
-        MODEL_ORTHOGONAL_MOST / (rows < columns ? rows : columns))
+    if (shape_product(&all, shape) != SL_OK)
+        return sl_fail(err, SL_EINVAL, "%s: a kernel has at most %llu elements",
+                       where, (unsigned long long)MODEL_VARIABLE_MAX);
+    columns = all / rows;
+    fewer = rows < columns ? rows : columns;
+    if (all > MODEL_ORTHOGONAL_MOST / fewer)
+        return sl_fail(
+            err, SL_EINVAL,
+            "%s: a kernel of %llu x %llu is too large for the "
+            "initializer orthogonal: say another one (of a recurrent "
+            "layer recurrent_initializer: glorot_uniform)",
+            where, (unsigned long long)rows, (unsigned long long)columns);
+    *work += all * fewer;
+    if (*work > MODEL_ORTHOGONAL_ALL)
         return sl_fail(err, SL_EINVAL,
-                       "%s: a kernel of %llu x %llu is too large for the "
-                       "initializer orthogonal: say another one",
-                       where, (unsigned long long)rows,
-                       (unsigned long long)columns);
+                       "%s: the initializer orthogonal of this and of the "
+                       "layers before would take each psserver minutes: say "
+                       "another one (of a recurrent layer "
+                       "recurrent_initializer: glorot_uniform)",
+                       where);
     *out = (struct model_init){MODEL_INIT_ORTHOGONAL, (double)rows,
                                (double)columns};
     return SL_OK;

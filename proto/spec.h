@@ -335,6 +335,9 @@ struct spec_optimizer {
 enum sl_err spec_optimizer(struct spec_optimizer *out,
                            const Sluice__V1__OptimizerSpec *spec,
                            struct sl_error *err);
+// Returns the edition that a program must know which applies this optimizer: a
+// psserver, or a worker in mode allreduce. 0 for a spec that was not checked.
+unsigned spec_optim_edition(const Sluice__V1__OptimizerSpec *o);
 
 // Returns the number, from 1, of the first group with a name or pattern that
 // fits the variable's name; 0: none does.

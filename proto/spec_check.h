@@ -94,9 +94,6 @@ const char *spec_optimizer_fields(const Sluice__V1__OptimizerSpec *o);
 // Returns the name of a field that is set and that only the optimizer of a job
 // has, not that of a table nor the outer one; NULL: there is none. Static text.
 const char *spec_optim_of_jobs(const Sluice__V1__OptimizerSpec *o);
-// Returns the edition that a worker must know which applies this optimizer, as
-// in mode allreduce; 0 for a spec that was not checked.
-unsigned spec_optim_edition(const Sluice__V1__OptimizerSpec *o);
 // Checks the groups of an optimizer that spec_check_optimizer accepted, but not
 // the names of their variables.
 enum sl_err spec_check_groups(const Sluice__V1__OptimizerSpec *o,

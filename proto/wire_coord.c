@@ -264,7 +264,8 @@ static enum sl_err check_initial(const Sluice__V1__Variable *v, uint64_t rows,
     if (v->init != SLUICE__V1__INIT_KIND__INIT_ORTHOGONAL)
         return SL_OK;
     if (!(v->init_a >= 1) || !(v->init_b >= 1) ||
-        v->init_a != floor(v->init_a) || v->init_a * v->init_b != all ||
+        v->init_a != floor(v->init_a) || v->init_b != floor(v->init_b) ||
+        v->init_a * v->init_b != all ||
         all * fmin(v->init_a, v->init_b) > (double)MODEL_ORTHOGONAL_MOST)
         return sl_fail(err, SL_EINVAL,
                        "Variable '%s': no orthogonal matrix of %g x %g",

@@ -115,6 +115,7 @@ static const struct keras_initializer {
 } initializers[] = {
     {"glorot_uniform", "glorot_uniform", NULL},
     {"orthogonal", "orthogonal", "{\"gain\": 1}"},
+    {"orthogonal_initializer", "orthogonal", "{\"gain\": 1}"}, // a Keras 3
     {"glorot_normal", "glorot_normal", NULL},
     {"he_uniform", "he_uniform", NULL},
     {"he_normal", "he_normal", NULL},
@@ -292,6 +293,12 @@ enum sl_err take_initial(struct keras_take *t, const struct keras_rule *r,
 static bool without_bias(const struct keras_take *t)
 {
     return json_is_false(json_object_get(t->node->config, "use_bias"));
+}
+
+enum sl_err take_bias_flag(struct keras_take *t, const struct keras_rule *r,
+                           const json_t *value)
+{
+    return without_bias(t) ? SL_OK : take_copy(t, r, value);
 }
 
 enum sl_err take_bias(struct keras_take *t, const struct keras_rule *r,

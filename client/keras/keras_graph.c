@@ -110,17 +110,33 @@ static bool wraps(const json_t *layer)
            is_wrapper(layer, "TimeDistributed");
 }
 
-// Checks that what is within is known there: one that goes step by step, or a
-// Dense, which takes each step by itself anyway.
+// Returns true if a Bidirectional (`two`), or a TimeDistributed, may be around
+// `inner`: one that goes step by step, or a Dense, which takes each step by
+// itself anyway.
+static bool known_within(const json_t *inner, bool two)
+{
+    const char *class_name = inner != NULL ? keras_class(inner) : NULL;
+
+    return class_name != NULL && keras_own(inner) &&
+           keras_config(inner) != NULL &&
+           (two ? keras_recurrent(class_name)
+                : strcmp(class_name, "Dense") == 0);
+}
+
+// Checks that what is within is known there.
 static enum sl_err check_wrapped(struct keras_graph *g, const json_t *layer)
 {
     const json_t *inner = wrapped(layer, "layer");
-    const char *class_name = inner != NULL ? keras_class(inner) : NULL;
+    const json_t *second = wrapped(layer, "backward_layer");
     bool two = is_wrapper(layer, "Bidirectional");
-    bool known =
-        class_name != NULL && keras_own(inner) && keras_config(inner) != NULL &&
-        (two ? keras_recurrent(class_name) : strcmp(class_name, "Dense") == 0);
+    bool known = known_within(inner, two);
+    const char *class_name;
 
+    if (known && two && second != NULL && !json_is_null(second)) {
+        inner = second;
+        known = known_within(inner, true);
+    }
+    class_name = inner != NULL ? keras_class(inner) : NULL;
     return known ? SL_OK
                  : keras_refuse(g, keras_name(layer), keras_class(layer),
                                 "is around a %.60s; known is %s",
@@ -190,13 +206,23 @@ static enum sl_err add_bidirectional(struct keras_graph *g, const json_t *layer,
 static enum sl_err add_layer(struct keras_graph *g, const json_t *layer,
                              const char *prefix, const struct keras_call *call)
 {
+    // What is around a layer freezes it, and says so of itself alone.
+    bool frozen =
+        wraps(layer) &&
+        json_is_false(json_object_get(keras_config(layer), "trainable"));
+    enum sl_err rc;
+
+    g->frozen += frozen;
     if (is_wrapper(layer, "Bidirectional"))
-        return add_bidirectional(g, layer, prefix, call);
-    if (is_wrapper(layer, "TimeDistributed"))
-        return add_node(g, keras_name(layer), prefix, "Dense",
-                        keras_config(wrapped(layer, "layer")), call);
-    return add_node(g, keras_name(layer), prefix, keras_class(layer),
-                    keras_config(layer), call);
+        rc = add_bidirectional(g, layer, prefix, call);
+    else if (is_wrapper(layer, "TimeDistributed"))
+        rc = add_node(g, keras_name(layer), prefix, "Dense",
+                      keras_config(wrapped(layer, "layer")), call);
+    else
+        rc = add_node(g, keras_name(layer), prefix, keras_class(layer),
+                      keras_config(layer), call);
+    g->frozen -= frozen;
+    return rc;
 }
 
 void keras_graph_release(struct keras_graph *g)

@@ -117,8 +117,16 @@ static enum sl_err finish_recurrent(struct keras_take *t)
     const struct keras_node *n = t->node;
     bool back = json_is_true(json_object_get(n->config, "go_backwards"));
 
+    if (n->turned)
+        back = !back;
+    if (n->second && !back &&
+        json_is_true(json_object_get(n->config, "return_sequences")))
+        return keras_refuse(t->g, n->name, n->class_name,
+                            "is the second half of a Bidirectional and begins "
+                            "at the first step; known are those that begin at "
+                            "the last");
     if (n->turned &&
-        json_object_set_new(t->to, "go_backwards", json_boolean(!back)) != 0)
+        json_object_set_new(t->to, "go_backwards", json_boolean(back)) != 0)
         return sl_no_memory(t->g->err);
     if (n->second && json_object_set_new(t->to, "keep_order", json_true()) != 0)
         return sl_no_memory(t->g->err);
@@ -284,7 +292,7 @@ static const struct keras_layer_class {
         {"reset_after", take_only, NULL, "true"})},
     {"LSTM", "lstm", true, finish_recurrent, RULES(
         RECURRENT, {"recurrent_activation", take_activation, NULL, "sigmoid"},
-        {"unit_forget_bias", take_copy, NULL, "true"})},
+        {"unit_forget_bias", take_bias_flag, NULL, "true"})},
     {"LayerNormalization", "layer_normalization", true, NULL, RULES(
         {"axis", take_axis, NULL, "-1"}, {"epsilon", take_copy, NULL, "0.001"},
         {"center", take_copy, NULL, "true"}, {"scale", take_copy, NULL, "true"},

@@ -75,6 +75,10 @@ enum sl_err take_activation(struct keras_take *t, const struct keras_rule *r,
 // cannot say. A seed is left out.
 enum sl_err take_initializer(struct keras_take *t, const struct keras_rule *r,
                              const json_t *value);
+// Adds the value as take_copy does; if the layer has use_bias false, accepts
+// any value and adds nothing.
+enum sl_err take_bias_flag(struct keras_take *t, const struct keras_rule *r,
+                           const json_t *value);
 // Adds a bias' initializer as take_initializer does; if the layer has use_bias
 // false, accepts any value and adds nothing.
 enum sl_err take_bias(struct keras_take *t, const struct keras_rule *r,

@@ -77,10 +77,11 @@ static bool begins_anew(const Sluice__V1__ModelSpec *model)
 {
     for (size_t i = 0; i < model->n_layers; i++) {
         const Sluice__V1__LayerSpec *l = model->layers[i];
-        const char *words[] = {l->kernel_initializer, l->recurrent_initializer,
-                               l->depthwise_initializer,
-                               l->pointwise_initializer,
-                               l->embeddings_initializer};
+        const char *words[] = {
+            l->kernel_initializer,     l->recurrent_initializer,
+            l->depthwise_initializer,  l->pointwise_initializer,
+            l->embeddings_initializer, l->alpha_initializer,
+            l->bias_initializer};
 
         if (model_recurrent(l->type))
             return true;
@@ -91,7 +92,9 @@ static bool begins_anew(const Sluice__V1__ModelSpec *model)
     return false;
 }
 
-unsigned job_shard_edition(const struct job *job)
+// Returns the edition that a psserver must know for what the mode and the model
+// of the job ask of its shards.
+static unsigned shard_edition(const struct job *job)
 {
     return begins_anew(job->spec->model)            ? MODEL_EDITION_ORTHOGONAL
            : spec_moments(job->spec).vectors > 0    ? MODEL_EDITION_MOMENTS
@@ -107,6 +110,16 @@ unsigned job_shard_edition(const struct job *job)
            : job->mode->by_round                    ? MODEL_EDITION_ROUNDS
            : job->external                          ? MODEL_EDITION_TABLES
                                                     : MODEL_EDITION_ROWS;
+}
+
+unsigned job_shard_edition(const struct job *job)
+{
+    unsigned rest = shard_edition(job);
+    unsigned optim = job->spec->optimizer != NULL
+                         ? spec_optim_edition(job->spec->optimizer)
+                         : 0;
+
+    return optim > rest ? optim : rest;
 }
 
 bool job_shard_able(const struct job *job, const struct member *m)

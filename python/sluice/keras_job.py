@@ -34,7 +34,7 @@ def _whole_paths(data: Mapping[str, Any]) -> Json:
         is_file = key in ("x", "y") and isinstance(value, (str, os.PathLike))
         return os.path.abspath(value) if is_file else value
     return {name: {key: whole(key, value) for key, value in part.items()}
-            for name, part in data.items()}
+            if isinstance(part, Mapping) else part for name, part in data.items()}
 
 
 def to_job(model: Any, data: Optional[Mapping[str, Any]] = None, *,

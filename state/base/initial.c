@@ -72,6 +72,8 @@ static void initial_orthonormal(float *x, const float *before, size_t count,
         }
     }
     length = sqrt(initial_dot(x, x, n));
+    if (!(length > 0)) // a draw of nothing but zeroes
+        x[0] = 1, length = 1;
     for (size_t i = 0; i < n; i++)
         x[i] = (float)(x[i] / length);
 }

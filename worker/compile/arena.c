@@ -41,7 +41,7 @@ static size_t lowest_gap(struct arena_item *const *placed, size_t n,
     for (size_t i = 0; i < n; i++) {
         const struct arena_item *p = placed[i];
 
-        if (!live_together(p, item) || p->bytes == 0)
+        if (!live_together(p, item))
             continue;
         if (p->offset >= at && p->offset - at >= item->bytes)
             return at;
@@ -65,7 +65,7 @@ enum sl_err arena_plan(struct arena_item *items, size_t count, size_t *bytes)
 {
     struct arena_item **order = sl_malloc_array(2 * count, sizeof(*order));
     struct arena_item **placed = order + count;
-    size_t most = 0;
+    size_t most = 0, n = 0;
 
     if (order == NULL)
         return SL_ENOMEM;
@@ -75,8 +75,12 @@ enum sl_err arena_plan(struct arena_item *items, size_t count, size_t *bytes)
     for (size_t i = 0; i < count; i++) {
         struct arena_item *item = order[i];
 
-        item->offset = lowest_gap(placed, i, item);
-        insert_by_offset(placed, i, item);
+        if (item->bytes == 0) {
+            item->offset = 0;
+            continue;
+        }
+        item->offset = lowest_gap(placed, n, item);
+        insert_by_offset(placed, n++, item);
         if (up(item->offset + item->bytes) > most)
             most = up(item->offset + item->bytes);
     }

@@ -160,6 +160,19 @@ static bool older_psservers(const struct coord *c, const struct job *job)
     return older;
 }
 
+// Returns what a psserver of the edition that the job needs does.
+static const char *status_new_psserver(const struct job *job)
+{
+    const Sluice__V1__OptimizerSpec *o = job->spec->optimizer;
+    unsigned edition = job_shard_edition(job);
+
+    return o != NULL && spec_optim_edition(o) == edition ? "knows its optimizer"
+           : edition == MODEL_EDITION_ORTHOGONAL ? "draws orthogonal matrices"
+           : spec_rows_only(job->spec)           ? "keeps tables alone"
+           : job->spec->model->n_tables > 0      ? "keeps tables"
+                                                 : "knows its train.mode local";
+}
+
 static void reason_placing(const struct coord *c, const struct job *job,
                            char *out, size_t size)
 {
@@ -177,13 +190,7 @@ static void reason_placing(const struct coord *c, const struct job *job,
         snprintf(out, size,
                  "waiting for a psserver that %s (edition %u): the attached "
                  "psservers are older; start newer ones",
-                 job_shard_edition(job) == MODEL_EDITION_ORTHOGONAL
-                     ? "draws the first values of its recurrent layers"
-                 : spec_rows_only(job->spec) ? "keeps tables alone"
-                 : job->spec->model->n_tables > 0
-                     ? "keeps tables"
-                     : "knows its train.mode local",
-                 job_shard_edition(job));
+                 status_new_psserver(job), job_shard_edition(job));
     else
         snprintf(out, size, "waiting for psservers to settle");
 }

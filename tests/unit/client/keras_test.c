@@ -311,6 +311,56 @@ TEST(keras, models_that_keras_wrote_are_refused_by_name)
     "'config': {'batch_input_shape': [null, 3]}, 'inbound_nodes': "            \
     "[]}, " layers "], 'output_layers': [['" output "', 0, 0]]}}"
 
+#define LSTM(more)                                                             \
+    "{'module': 'keras.layers', 'class_name': 'LSTM', 'config': {'name': "     \
+    "'l', 'units': 2" more "}}"
+#define AROUND(first, more)                                                    \
+    "{'module': 'keras', 'class_name': 'Sequential', 'config': {'name': "      \
+    "'s', 'layers': [{'module': 'keras.layers', 'class_name': "                \
+    "'InputLayer', 'config': {'batch_shape': [null, 3, 2], 'name': 'i'}}, "    \
+    "{'module': 'keras.layers', 'class_name': 'Bidirectional', 'config': "     \
+    "{'name': 'b', 'layer': " first more "}}]}}"
+
+TEST(keras, what_is_around_a_layer_is_looked_at)
+{
+    static const char *const halves[] = {
+        "{}", "3", "[]", "{'class_name': 'Mine', 'config': {}}",
+        "{'module': 'keras.layers', 'class_name': 'Dense', 'config': {}}"};
+    struct keras k;
+
+    for (size_t i = 0; i < SL_COUNT(halves); i++) {
+        char text[2000];
+
+        snprintf(
+            text, sizeof(text),
+            AROUND(LSTM(""), ", 'merge_mode': 'sum', 'backward_layer': %s"),
+            halves[i]);
+        refused_text(SL_ENOTSUP, text, "known is LSTM, GRU or SimpleRNN");
+    }
+    refused_text(SL_ENOTSUP, AROUND("{}", ", 'merge_mode': 'sum'"),
+                 "is around a thing");
+    refused_text(SL_ENOTSUP, AROUND(LSTM(""), ""), "has a merge_mode");
+    refused_text(SL_ENOTSUP,
+                 AROUND(LSTM(", 'go_backwards': true, 'return_sequences': "
+                             "true"),
+                        ", 'merge_mode': 'sum'"),
+                 "begins at the first step");
+    // Frozen from without; and words of some Keras 3.
+    T_OK(import_text(&k,
+                     AROUND(LSTM(", 'use_bias': false, 'unit_forget_bias': "
+                                 "false, 'recurrent_initializer': {'module': "
+                                 "'keras.initializers', 'class_name': "
+                                 "'OrthogonalInitializer', 'config': {'gain': "
+                                 "1.0, 'seed': null}}"),
+                            ", 'merge_mode': 'sum', 'trainable': false"),
+                     t_err()));
+    for (size_t i = 0; i < 2; i++)
+        T_TRUE(json_is_false(json_object_get(
+            json_array_get(json_object_get(k.model, "layers"), i),
+            "trainable")));
+    keras_release(&k);
+}
+
 TEST(keras, a_graph_that_is_none_is_refused)
 {
     struct keras k;

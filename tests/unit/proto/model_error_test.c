@@ -47,7 +47,19 @@ static const struct wrong {
     {"[4]", "{'type':'lstm','units':1}",
      "layer 'lstm' (lstm) wants an input of shape (steps, features), got (4,)"},
     {"[4,2]", "{'type':'gru'}",
-     "layer 'gru' (gru) needs 'units' of at least 1"},
+     "layer 'gru' (gru) needs 'units' of 1 to 250000000"},
+    {"[4096,2]",
+     "{'type':'gru','units':1,'return_sequences':true},"
+     "{'type':'gru','units':1,'return_sequences':true},"
+     "{'type':'gru','units':1,'return_sequences':true},"
+     "{'type':'gru','units':1,'return_sequences':true},"
+     "{'type':'gru','name':'last','units':1}",
+     "layer 'last' (gru) goes 20480 steps together with the recurrent layers "
+     "before it, and at most 16384 are possible"},
+    {"[4,4,16]",
+     "{'type':'conv2d','filters':1,'kernel_size':[1073741824,1073741824],"
+     "'padding':'same','kernel_initializer':'orthogonal'}",
+     "layer 'conv2d': a kernel has at most 1000000000 elements"},
     {"[4,2]", "{'type':'lstm','units':1,'activation':'tahn'}",
      "layer 'lstm' (lstm): unknown activation 'tahn'; did you mean "
      "'tanh'? " KNOWN_ACTS},
@@ -64,7 +76,8 @@ static const struct wrong {
      "'unit_forget_bias': say unit_forget_bias: false"},
     {"[4,2]", "{'type':'gru','units':5000}",
      "layer 'gru': a kernel of 15000 x 5000 is too large for the initializer "
-     "orthogonal: say another one"},
+     "orthogonal: say another one (of a recurrent layer "
+     "recurrent_initializer: glorot_uniform)"},
     {"[4]",
      "{'type':'dense','units':1,'kernel_initializer':'random_normal(0)'}",
      "layer 'dense': wants random_normal(mean, stddev), of finite numbers "
