@@ -2,6 +2,8 @@
 // psserver/roster/feeder.c -- see feeder.h.
 #include "psserver/roster/feeder.h"
 
+#include <pthread.h>
+
 #include "common/base/fault.h"
 #include "common/base/mem.h"
 #include "proto/access.h"
@@ -18,6 +20,12 @@ struct feeder {
     bool freed;  // and is to free
     enum sl_err rc;
     struct sl_error why;
+    struct {
+        pthread_mutex_t lock;
+        pthread_cond_t idle;
+        unsigned starting; // calls that are being started
+        bool stopping;     // feeder_free has begun: none starts any more
+    } starts;
 };
 
 // The records of a call, which the transport reads.
@@ -39,6 +47,8 @@ static void batch_free(void *arg)
 static void feeder_release(struct feeder *f)
 {
     shard_unref(f->setup.shard);
+    pthread_cond_destroy(&f->starts.idle);
+    pthread_mutex_destroy(&f->starts.lock);
     sl_free(f);
 }
 
@@ -93,6 +103,28 @@ static void feeder_on_answer(void *arg, enum sl_err code,
                              const struct sl_error *err,
                              const struct sl_slices *reply);
 
+// Returns false once the channel is being freed, on which no call may start
+// then. feeder_started follows true. The lock is not held while a call starts:
+// its answer may come within.
+static bool feeder_may_start(struct feeder *f)
+{
+    bool may;
+
+    pthread_mutex_lock(&f->starts.lock);
+    may = !f->starts.stopping;
+    f->starts.starting += may;
+    pthread_mutex_unlock(&f->starts.lock);
+    return may;
+}
+
+static void feeder_started(struct feeder *f)
+{
+    pthread_mutex_lock(&f->starts.lock);
+    if (--f->starts.starting == 0)
+        pthread_cond_signal(&f->starts.idle);
+    pthread_mutex_unlock(&f->starts.lock);
+}
+
 static enum sl_err feeder_send(struct feeder *f, struct feeder_batch *b,
                                struct sl_error *err)
 {
@@ -116,9 +148,14 @@ static enum sl_err feeder_send(struct feeder *f, struct feeder_batch *b,
     for (unsigned i = 0; i < b->count; i++)
         rpc_msg_part(&msg, b->record[i]->data, b->record[i]->bytes);
     rpc_msg_on_release(&msg, batch_free, b);
+    if (!feeder_may_start(f)) {
+        rpc_msg_drop(&msg); // and the records
+        return sl_fail(err, SL_ECANCELED, "the feed was given up");
+    }
     f->sent += b->count;
     rpc_call_start(f->channel, WIRE_FOLLOW, &msg, &options, feeder_on_answer, f,
                    &ticket);
+    feeder_started(f);
     return SL_OK;
 }
 
@@ -150,6 +187,7 @@ static void feeder_on_answer(void *arg, enum sl_err code,
     struct sl_error why = SL_ERROR_INIT;
     struct wire_follow_reply m = {0};
     enum sl_err rc = code;
+    bool whole = false;
 
     if (rc == SL_OK)
         rc = wire_read_follow_reply(&m, reply, &why);
@@ -161,7 +199,11 @@ static void feeder_on_answer(void *arg, enum sl_err code,
                     "the follower has applied operation %llu, not %llu",
                     (unsigned long long)m.applied, (unsigned long long)f->sent);
     if (rc == SL_OK)
-        shard_feed_acked(f->setup.shard, f->setup.order, m.applied);
+        whole = shard_feed_acked(f->setup.shard, f->setup.order, m.applied);
+    if (rc == SL_OK && m.whole && !whole)
+        rc = sl_fail(&why, SL_ECORRUPT,
+                     "the follower says that it is whole, and the feed has not "
+                     "ended, or the shard goes on");
     if (rc != SL_OK || m.whole)
         feeder_end(f, rc, &why);
     else
@@ -184,6 +226,8 @@ enum sl_err feeder_new(struct feeder **out, const struct feeder_setup *setup,
     }
     f->setup = *setup;
     shard_ref(f->setup.shard);
+    pthread_mutex_init(&f->starts.lock, NULL);
+    pthread_cond_init(&f->starts.idle, NULL);
     *out = f;
     return SL_OK;
 }
@@ -197,6 +241,11 @@ void feeder_free(struct feeder *f)
 {
     if (f == NULL)
         return;
+    pthread_mutex_lock(&f->starts.lock);
+    f->starts.stopping = true;
+    while (f->starts.starting > 0)
+        pthread_cond_wait(&f->starts.idle, &f->starts.lock);
+    pthread_mutex_unlock(&f->starts.lock);
     rpc_channel_free(f->channel);
     if (f->ending)
         f->freed = true;

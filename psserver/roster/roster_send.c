@@ -66,6 +66,7 @@ static enum sl_err send_memory(struct hosted *h, Sluice__V1__ShardHello *m,
     struct wire_counted set = {0};
     struct counts_msg counts = {0};
     struct once once = {0};
+    struct shard_brief brief;
     Sluice__V1__Tag from;
     enum sl_err rc = shard_once(h->shard, &once);
 
@@ -76,7 +77,8 @@ static enum sl_err send_memory(struct hosted *h, Sluice__V1__ShardHello *m,
     if (rc == SL_OK)
         rc = wire_counted_fits(&set.msg, &counts.msg, err);
     if (rc == SL_OK) {
-        from = wire_tag_msg(h->shard->from);
+        (void)shard_brief(h->shard, true, &brief);
+        from = wire_tag_msg(brief.from);
         m->loaded = &from;
         m->counted = &set.msg;
         m->counts = &counts.msg;

@@ -70,7 +70,7 @@ static void snapping_write_file(void *arg)
     struct fs *fs = s->hosted->roster->setup.fs;
 
     s->rc = roster_store(s->hosted->roster, &s->err);
-    if (s->rc == SL_OK && s->wish.feed != 0)
+    if (s->rc == SL_OK && s->wish.feed != 0 && s->image.shard == NULL)
         s->rc = snapping_begin_feed(s);
     if (s->rc != SL_OK)
         return;

@@ -17,8 +17,8 @@
 //   OPLOG_CLOSE                8 bytes: a closure of the open round that ended
 //   OPLOG_RATES                16 bytes for each: closure, rate (f64)
 //   OPLOG_END                  OPLOG_END_BYTES: what the source holds
-//   (oplog_sum).
-//                             Nothing follows: the source has stopped.
+//                             (oplog_sum). Nothing follows: the source has
+//                             stopped.
 //
 // The log has records until the follower has acknowledged them. One that grows
 // beyond its bound is over, as is that of a shard which is admitted anew.
@@ -79,7 +79,7 @@ struct oplog_follow {
     uint64_t incarnation; // of the source
     uint64_t applied;     // operations
     bool whole;           // it has seen the end, and holds what that names
-    bool failed;          // its counted set differed; it takes no more
+    bool failed;          // an operation had another outcome; it takes no more
 };
 
 // What source and follower must have alike; and the sequence of the source's

@@ -159,12 +159,20 @@ void shard_unref(struct shard *s)
     sl_free(s);
 }
 
+// Puts the record into the feed, as oplog_put. Pushes look at s->fed alone.
+static void feed_put_locked(struct shard *s, enum oplog_kind kind,
+                            struct oplog_record *record)
+{
+    oplog_put(&s->feed, kind, record);
+    atomic_store(&s->fed, oplog_goes_on(&s->feed));
+}
+
 void shard_rates(struct shard *s, const struct rates *rates)
 {
     pthread_mutex_lock(&s->lock);
     s->rates = *rates;
     if (oplog_goes_on(&s->feed))
-        oplog_put(&s->feed, OPLOG_RATES, oplog_rates(rates));
+        feed_put_locked(s, OPLOG_RATES, oplog_rates(rates));
     pthread_mutex_unlock(&s->lock);
 }
 
@@ -901,7 +909,7 @@ bool shard_close_round(struct shard *s, uint64_t job_incarnation,
     if (held)
         shard_end_open_locked(s, true);
     if (held && oplog_goes_on(&s->feed))
-        oplog_put(&s->feed, OPLOG_CLOSE, oplog_close(closure));
+        feed_put_locked(s, OPLOG_CLOSE, oplog_close(closure));
     shard_arm_locked(s);
     pthread_mutex_unlock(&s->lock);
     return held;
@@ -1149,8 +1157,8 @@ struct push_way {
     enum oplog_kind kind; // what became of it at its source
 };
 
-// Returns true, and the operation is done, if it is the next one of the feed
-// that the shard follows; false: it was done before. SL_ESTATE.
+// Sets *next to whether operation `number` is the next one of the feed that the
+// shard follows; false: it was done before. SL_ESTATE.
 static enum sl_err follows_locked(const struct shard *s, uint64_t number,
                                   bool *next, struct sl_error *err)
 {
@@ -1192,9 +1200,8 @@ static void shard_log_locked(struct shard *s, const struct wire_push *push,
 
     if (kind == OPLOG_KINDS || !oplog_goes_on(&s->feed))
         return;
-    oplog_put(&s->feed, kind, *record != NULL ? *record : oplog_push(push));
+    feed_put_locked(s, kind, *record != NULL ? *record : oplog_push(push));
     *record = NULL;
-    atomic_store(&s->fed, oplog_goes_on(&s->feed));
 }
 
 // A push from a worker, with what was made of it outside the lock.
@@ -1844,7 +1851,8 @@ enum sl_err shard_feed_begin(struct shard *s, uint64_t incarnation,
     if (rc != SL_OK)
         return rc;
     pthread_mutex_lock(&s->lock);
-    if (s->arming == NULL && !s->plan.decided) {
+    if (s->arming == NULL && !s->plan.decided &&
+        s->plan.stale.kind != STALE_DC) {
         s->arming = &a;
         shard_arm_locked(s);
         while (s->arming == &a && deadline_wait(&until, &s->armed, &s->lock))
@@ -1889,12 +1897,18 @@ enum sl_err shard_feed_next(struct shard *s, uint64_t order, uint64_t after,
     return rc;
 }
 
-void shard_feed_acked(struct shard *s, uint64_t order, uint64_t applied)
+bool shard_feed_acked(struct shard *s, uint64_t order, uint64_t applied)
 {
+    bool whole = false;
+
     pthread_mutex_lock(&s->lock);
-    if (s->feed.order == order)
+    if (s->feed.order == order) {
         oplog_acked(&s->feed, applied);
+        whole = s->feed.over == NULL && s->feed.ended &&
+                s->feed.acked == s->feed.last;
+    }
     pthread_mutex_unlock(&s->lock);
+    return whole;
 }
 
 // M1
@@ -1906,12 +1920,10 @@ bool shard_feed_hand_over(struct shard *s, uint64_t order, size_t most)
     pthread_mutex_lock(&s->lock);
     if (s->feed.order == order && oplog_goes_on(&s->feed) &&
         s->feed.bytes <= most && serves_locked(s)) {
-        s->handed = true;
         sum = oplog_sum_of(&s->once);
         sum.sequence = s->sequence;
-        oplog_put(&s->feed, OPLOG_END, oplog_end(&sum));
-        ended = s->feed.ended;
-        atomic_store(&s->fed, false);
+        feed_put_locked(s, OPLOG_END, oplog_end(&sum));
+        ended = s->handed = s->feed.ended;
     }
     pthread_mutex_unlock(&s->lock);
     if (ended)
@@ -2053,15 +2065,19 @@ enum sl_err shard_follow(struct shard *s, const struct wire_follow *m,
                          struct wire_follow_reply *reply, struct sl_error *err)
 {
     uint64_t number = m->number;
+    struct sl_slices rest = m->payload; // shortened, so no read begins anew
     struct oplog_op op;
-    size_t at = 0;
+    size_t at;
     enum sl_err rc;
 
     pthread_mutex_lock(&s->lock);
     rc = follow_check_locked(s, m, err);
     pthread_mutex_unlock(&s->lock);
-    while (rc == SL_OK && at < m->payload.bytes) {
-        rc = oplog_read(&op, &m->payload, &at, err);
+    while (rc == SL_OK && rest.bytes > 0) {
+        at = 0;
+        rc = oplog_read(&op, &rest, &at, err);
+        if (rc == SL_OK)
+            rc = slices_sub(&rest, &rest, at, rest.bytes - at);
         if (rc == SL_OK)
             rc = follow_one(s, number++, &op, err);
         FAULT("feed.applied");

@@ -147,7 +147,8 @@ void shard_hand_over(struct shard *s, uint64_t incarnation);
 // Takes an image as shard_freeze does, and begins the feed `order` (not 0) at
 // its instant, with a log of at most `most` bytes. The instant is the first at
 // which the shard holds no contribution, after up to wait_ms; if there is none,
-// or if the shard is beside a ring, the image is taken as it is and *fed is
+// or if the shard is beside a ring, or compensates delays (an update would need
+// versions that no image has), the image is taken as it is and *fed is
 // false. Waits. Errors as shard_freeze.
 enum sl_err shard_feed_begin(struct shard *s, uint64_t incarnation,
                              uint64_t order, size_t most, uint64_t wait_ms,
@@ -162,7 +163,9 @@ void shard_feed_stop(struct shard *s, uint64_t order, const char *why);
 enum sl_err shard_feed_next(struct shard *s, uint64_t order, uint64_t after,
                             struct oplog_record **out, struct sl_error *err);
 // Notes that the follower has applied all operations up to number `applied`.
-void shard_feed_acked(struct shard *s, uint64_t order, uint64_t applied);
+// Returns true if that is all of feed `order`, its end among them, and the
+// shard has not gone on since.
+bool shard_feed_acked(struct shard *s, uint64_t order, uint64_t applied);
 // Stops the shard, as shard_hand_over does, if its log has at most `most`
 // bytes, and puts the end behind them in one: no operation comes between.
 // Returns true if the end is in the log. False, with nothing changed, if the

@@ -114,7 +114,8 @@ static void move_give_up(struct coord *c, struct move *v, const char *fmt, ...)
                      job->shards.list[v->shard].psserver, why);
         shards_stay(job, v->shard, v->phase == MOVE_FEEDS, coord_now(c),
                     MOVES_AGAIN_MS);
-        if (move_stops(v) && source != NULL)
+        // Its admission sets it going, and ends the log that it has begun.
+        if ((move_stops(v) || v->fed) && source != NULL)
             send_hello_wanted(c, source, job, v->shard);
     }
     move_free(v);
@@ -295,6 +296,11 @@ bool moves_report(struct coord *c, struct member *m,
             move_take(c, v, job, report);
         return true; // a job that has ended: the next tick
     }
+    // A feed that began when its move was given up: the source's admission ends
+    // its log.
+    if (job != NULL && report->feed != 0 && report->shard < job->shards.count &&
+        job->shards.list[report->shard].server == m->id)
+        send_hello_wanted(c, m, job, report->shard);
     return false;
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/core/shards/move.h -- shards that move from one psserver to
-// another while their job trains (M1 to M4).
+// another while their job trains (M1 to M5).
 //
 //   MOVE_WRITES    the source writes a snapshot while it serves, and begins a
 //                  log of what it does from then on

@@ -173,7 +173,7 @@ static void shards_note_server(struct coord *c, const struct member *m,
     struct job_shard *s = &job->shards.list[shard];
 
     s->server = m->id;
-    s->moving = false;
+    s->moving = s->stopped = false;
     s->process = m->process;
     s->silent_server = 0;
     s->since_ms = coord_now(c);
@@ -292,6 +292,7 @@ static bool is_recount(const struct member *m, const struct job *job,
                        const Sluice__V1__ShardHello *h)
 {
     return recount_waits(job, h->shard) && h->failure[0] == '\0' &&
+           !job->shards.list[h->shard].stopped &&
            job->shards.list[h->shard].server == m->id &&
            h->live_incarnation ==
                job->shards.evidence.shard[h->shard].incarnation;
@@ -623,6 +624,7 @@ void shards_stay(struct job *job, uint32_t shard, bool fed, uint64_t now,
 {
     struct job_shard *s = &job->shards.list[shard];
 
+    s->stopped = s->moving || fed;
     s->moving = false;
     s->move_ms = now + (ms << sl_min(s->moves_failed, 6u));
     s->moves_failed++;

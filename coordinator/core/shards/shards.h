@@ -66,7 +66,8 @@ struct job_shard {
     uint64_t move_ms;      // it does not move before (move.h)
     uint32_t moves_failed; // in a row
     bool by_files;         // its last move failed while it was fed
-    bool moving; // a move has stopped it, and no psserver serves it yet
+    bool moving;  // a move has stopped it, and no psserver serves it yet
+    bool stopped; // a move may have stopped it: an admission sets it going
     struct job_losses losses; // losses of its psserver, in the first shard
     struct job_counts counts;
     // Of the last report: 1 above the closure of the moments that it keeps (0:
