@@ -58,7 +58,7 @@ static enum sl_err by_row_lose(struct sluice_closure *c,
     bool failed = result == SYNC_FAILED;
 
     if (c->slot)
-        slot_fail(c, failed ? &c->steps.err : NULL);
+        slot_fail(c, failed ? &c->steps.err : NULL, result == SYNC_STOPPED);
     return c->slot && !failed ? slot_lose_closure(c, err)
                               : closure_lose(c, result, err);
 }
@@ -147,7 +147,6 @@ static enum sl_err by_row_take(struct sluice_closure *c,
 
     if (c->rows_ahead)
         rc = by_row_pull_wanted(c, NULL, 0, err);
-    c->rows_came |= c->rows_ahead;
     c->rows_ahead = false;
     *taken = c->rows_came;
     for (size_t i = 0; rc == SL_OK && *taken && i < count; i++)
@@ -198,7 +197,7 @@ static bool by_row_looks_ahead(const struct sluice_closure *c)
     struct spec_staleness how =
         spec_staleness(c->lease->record->open->spec->train);
 
-    return !c->again && !atomic_load(&c->lease->gate.draining) &&
+    return !c->slot && !c->again && !atomic_load(&c->lease->gate.draining) &&
            how.max_delay == 0 && how.rule == SPEC_STALENESS_NONE &&
            sync->ops->next(sync, c->steps.step) < c->lease->steps;
 }

@@ -347,6 +347,7 @@ static void start_step(struct sluice_closure *c)
     c->again = c->any_absent = false;
     c->inside = true;
     job_tables_begin(c->job->tables);
+    c->rows_came = c->rows_ahead; // of the step before: by_row_take ends it
     if (c->session->by_range)
         range_begin(c);
     atomic_store(&c->lease->gate.pulse.step, c->steps.step);

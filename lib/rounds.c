@@ -147,10 +147,14 @@ static enum sl_err rounds_compute_slot(struct contributor *c,
     for (;;) {
         at = slot_next(&g->base.slot, SLOT_ANY, &b);
         if (at == SLOT_NONE)
-            return slot_why(&g->base.slot, err);
-        if (at == SLOT_DONE || rc != SL_OK)
+            return rc != SL_OK ? rc : slot_why(&g->base.slot, err);
+        if (at == SLOT_DONE)
             break;
+        if (rc != SL_OK)
+            continue; // the program gives the slot up at its next call
         rc = rounds_add_bucket(g, r, b, err);
+        if (rc != SL_OK)
+            slot_stale(&g->base.slot, true);
     }
     if (rc == SL_OK)
         rc = add_rest(g, r, err);

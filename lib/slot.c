@@ -252,7 +252,8 @@ enum sl_err slot_lose_closure(struct sluice_closure *c, struct sl_error *err)
                    "nothing; take the next closure");
 }
 
-void slot_fail(struct sluice_closure *c, const struct sl_error *failed)
+void slot_fail(struct sluice_closure *c, const struct sl_error *failed,
+               bool stopped)
 {
     struct lib_slot *t = slot_of(c);
 
@@ -260,6 +261,8 @@ void slot_fail(struct sluice_closure *c, const struct sl_error *failed)
     t->shared.at = SLOT_NONE;
     if (failed != NULL)
         t->shared.failed = *failed;
+    else if (stopped && !t->shared.stale)
+        gate_close(&t->lease->gate, GATE_DRAIN);
     changed_locked(t);
     slot_unlock(t);
 }

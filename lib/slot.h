@@ -120,9 +120,12 @@ void slot_leave(struct lib_slot *t);
 // returns SL_ECANCELED, which the program is told.
 enum sl_err slot_lose_closure(struct sluice_closure *c, struct sl_error *err);
 // Ends the slot of closure `c`, which the program has taken, as its rows could
-// not be pulled. The lease fails by *failed, which is copied; NULL: the
-// generation is over. The caller marks the closure as lost.
-void slot_fail(struct sluice_closure *c, const struct sl_error *failed);
+// not be pulled. The lease fails by *failed, which is copied. NULL: the
+// generation is over; or, if the program has `stopped` to wait and the
+// generation goes on, the lease is handed back. The caller marks the closure as
+// lost.
+void slot_fail(struct sluice_closure *c, const struct sl_error *failed,
+               bool stopped);
 // Returns true if a gradient is on offer, or the ring's thread has ended:
 // sluice_take then has something to do. The session's lock is held.
 bool slot_news_locked(const struct lib_slot *t);

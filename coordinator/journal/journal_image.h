@@ -16,7 +16,7 @@
 
 struct journal_image {
     struct log_writer writer;
-    Journal__Record record; // its schema, layout, sequence, last_job
+    Journal__Record record; // its schema, layout, sequence, last_number
     int64_t version;        // of the key "base" before
     uint64_t holds;         // bytes of records since the image before
     struct sl_slice bytes;  // sqlite3_serialize's, owned

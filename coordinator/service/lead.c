@@ -20,6 +20,7 @@
 #define LEAD_RESIGN_MS 1000
 #define LEAD_AGAIN_MS 250 // until etcd is asked again after a failure
 #define LEAD_LOOK_MS 5000 // a standby looks that often, if it hears nothing
+#define BESIDE_READS 3    // tries, when a standby is chosen
 #define LEAD_EXIT 1
 #define LEAD_WHO 640 // bytes of what the key's value says
 
@@ -469,14 +470,17 @@ static void lead_take_beside(struct lead *l)
 
     if (l->o.beside == NULL)
         return;
-    if (l->beside == NULL)
-        lead_follow_beside(l);
-    if (l->beside != NULL && lead_journal(l, l->beside, &err) == SL_OK)
-        return;
+    // A member that went away with the leader may have been asked first.
+    for (unsigned i = 0; i < BESIDE_READS && !lead_is_ending(l); i++) {
+        if (l->beside == NULL)
+            lead_follow_beside(l);
+        if (l->beside != NULL && lead_journal(l, l->beside, &err) == SL_OK)
+            return;
+        journal_close(l->beside);
+        l->beside = NULL;
+    }
     LOG(WARN, "what is kept beside the journal is not read", "why=%s",
         err.text[0] != '\0' ? err.text : "etcd does not answer");
-    journal_close(l->beside);
-    l->beside = NULL;
 }
 
 // Reads the journal to its end (H3), and gives it to the loop.

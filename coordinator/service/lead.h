@@ -18,8 +18,7 @@
 // The value of the key is for people and for standbys: ADDRESS NAME LEASE.
 //
 // Threads  lead_check, lead_stands_by, lead_journal_of: any. The others: the
-// loop's. Two threads
-//          of its own wait for etcd.
+//          loop's. Two threads of its own wait for etcd.
 // Memory   strings of the options are copied; etcd and clock are borrowed until
 //          lead_free. No pointer is NULL but where it is said.
 // Errors   SL_ENOMEM. While etcd does not answer it is asked again; what cannot

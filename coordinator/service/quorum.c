@@ -28,7 +28,7 @@ struct quorum_member {
     struct etcd *etcd;
     char address[300];
     char trouble[TROUBLE]; // under the lock; "": nothing is amiss
-    uint64_t used;         // likewise: of its database, when it last answered
+    uint64_t used;         // likewise: of its database; 0: it does not answer
 };
 
 struct quorum {
@@ -138,8 +138,7 @@ static void quorum_ask(struct quorum *q, struct quorum_member *m)
                  err.text);
     pthread_mutex_lock(&q->lock);
     memcpy(m->trouble, text, sizeof(text));
-    if (rc == SL_OK)
-        m->used = said.used;
+    m->used = rc == SL_OK ? said.used : 0;
     pthread_mutex_unlock(&q->lock);
 }
 

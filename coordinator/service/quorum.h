@@ -2,9 +2,9 @@
 // coordinator/service/quorum.h -- what an operator has to know of etcd, in
 // which the journal lies: each member is asked every 10 s.
 //
-// Threads  one of its own, which waits for etcd. quorum_trouble,
-// quorum_crowded: any. Memory   quorum_free waits for the thread, about a
-// second at most. Strings
+// Threads  one of its own, which waits for etcd. quorum_trouble and
+//          quorum_crowded: any.
+// Memory   quorum_free waits for the thread, about a second at most. Strings
 //          are copied; `io` is borrowed until then.
 // Errors   those of etcd_new; later ones are troubles. `err` may be NULL.
 #ifndef COORDINATOR_SERVICE_QUORUM_H

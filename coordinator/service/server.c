@@ -363,11 +363,13 @@ static enum sl_err server_copy(struct server *s, bool in, bool look,
                                struct sl_error *err)
 {
     char *file = fs_join(daemon_state_dir(s->daemon), name);
+    bool none = file != NULL && look && in && !fs_exists(fs_posix(), file);
     enum sl_err rc =
         file == NULL ? sl_no_memory(err)
-        : look       ? journal_copy_free(s->etcd, in ? NULL : file, kind, err)
-        : in         ? journal_copy_in(s->etcd, file, kind, err)
-                     : journal_copy_out(s->etcd, file, kind, err);
+        : none ? sl_fail(err, SL_ENOENT, "%s: there is none to copy", file)
+        : look ? journal_copy_free(s->etcd, in ? NULL : file, kind, err)
+        : in   ? journal_copy_in(s->etcd, file, kind, err)
+               : journal_copy_out(s->etcd, file, kind, err);
 
     if (rc == SL_OK && !look)
         LOG(INFO, "rows were copied; the source stays as it was",

@@ -89,7 +89,9 @@ static bool slots_guarded(void (*copy)(const struct row_file *f, size_t n,
         return false;
     }
     guard = &here;
+    atomic_signal_fence(memory_order_seq_cst);
     copy(f, n, io);
+    atomic_signal_fence(memory_order_seq_cst);
     guard = NULL;
     return true;
 }
@@ -233,7 +235,15 @@ static enum sl_err file_begin_maps(struct row_file *f)
     while ((UINT64_C(1) << f->shift) < PAGE_SLOTS || map_bytes(f) < MAP_BYTES)
         f->shift++;
     f->map = sl_calloc(SLOTS_MOST >> f->shift, sizeof(*f->map));
-    return f->map == NULL ? SL_ENOMEM : SL_OK;
+    if (f->map == NULL)
+        return SL_ENOMEM;
+    if (fs_share(f->file, 0, (size_t)map_bytes(f), &f->map[0], NULL) == SL_OK) {
+        f->maps = 1;
+        return SL_OK;
+    }
+    sl_free(f->map); // it takes space, and maps nothing
+    f->map = NULL;
+    return SL_OK;
 }
 
 // Makes the slots below `slots` ready to be copied to.
