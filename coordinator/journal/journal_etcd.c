@@ -30,7 +30,7 @@
 #define IMAGE_LEAST ((uint64_t)4 << 20) // of records: fewer need no image
 #define IMAGE_AGAIN ((uint64_t)1 << 20) // more records after a failed image
 #define RECORDS_READ 16                 // per call, where they may be large
-#define RECORDS_READ_MOST 256          // where those before were small
+#define RECORDS_READ_MOST 256           // where those before were small
 #define RECORDS_SMALL 4096              // bytes of one, on average
 #define READ_TRIES 5                    // while etcd forgets what is being read
 
