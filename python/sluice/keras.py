@@ -18,6 +18,9 @@ What is different from `model.fit`:
 - a callback may set the rate of an epoch if the epoch and the rate before are all
   that it goes by; elsewhere rates are a schedule of the optimizer
 - weights that are not trained (batch norm's statistics) are this process's own
+
+With `mode="local"` the model's optimizer is stepped here, `every` batches between two
+meetings; what they have changed is what psservers average (docs/local.md).
 """
 from __future__ import annotations
 
@@ -32,6 +35,7 @@ import keras
 import numpy as np
 
 from ._data import Batch, map_arrays
+from ._keras_local import Inner
 from ._keras_rows import Embedding, Tables
 from ._program import ENDED, Cluster, Json, Program
 from .keras_data import Batches, Source, first_batches, rows_of, source, split
@@ -160,7 +164,8 @@ class _Collects(keras.optimizers.Optimizer):
 
 class _Keras(Program):
     def __init__(self, model: Any, job: str, coordinator: Optional[str],
-                 optimizer: Json, given: Source, accumulate: int, each: Optional[int],
+                 optimizer: Optional[Json], given: Source, accumulate: int,
+                 each: Optional[int],
                  class_weight: Any, tables: Tables, **cluster: Unpack[Cluster]) -> None:
         self.model, self.given, self.accumulate = model, given, accumulate
         self._each, self._class_weight, self._rows = each, class_weight, tables
@@ -203,7 +208,7 @@ class _Keras(Program):
         return closure.epoch * self._each + (
             step.first // closure.batch) * self._each // steps
 
-    def step(self, batch: Batch, collects: _Collects, seen: "_Epochs") -> None:
+    def step(self, batch: Batch, collects: Any, seen: "_Epochs") -> None:
         """Runs the model's train_step on the batches of a step, and pushes the mean
         of the gradients that it has left."""
         assert self._closure is not None
@@ -256,6 +261,30 @@ class _Keras(Program):
 
 
 class _KerasBatches(_Keras):
+    """The same with samples that are batches of the user's."""
+
+    collate = staticmethod(first_batches)
+
+
+class _KerasLocal(_Keras):
+    """The same in mode local."""
+
+    inner: Inner
+
+    def _at(self, batch: Batch, reset: bool) -> None:
+        self.inner.begin(batch.number, reset)
+
+    def step(self, batch: Batch, collects: Any, seen: "_Epochs") -> None:
+        """Runs the model's train_step on the batch, with its optimizer."""
+        (x, y, weight), = _parts(batch, self.given, 1)
+        seen.begin_batch()
+        logs = self.model.train_on_batch(x, y, sample_weight=weight,
+                                         class_weight=self._class_weight, return_dict=True)
+        self.stepped(seen.loss_of(logs, rows_of(x)))
+        seen.end_batch(logs)
+
+
+class _KerasLocalBatches(_KerasLocal):
     """The same with samples that are batches of the user's."""
 
     collate = staticmethod(first_batches)
@@ -328,7 +357,7 @@ class _Epochs:
     """What callbacks are told of the epochs that this program sees. A closure of one
     that comes late counts with the one that is under way."""
 
-    def __init__(self, callbacks: Any, model: Any, collects: _Collects,
+    def __init__(self, callbacks: Any, model: Any, collects: Any,
                  plan: Optional[Plan], first: int, validation: "_Validation") -> None:
         self.callbacks, self.model = callbacks, model
         self.collects, self.plan, self.first = collects, plan, first
@@ -441,14 +470,24 @@ def _reset(model: Any) -> None:
 
 @contextlib.contextmanager
 def _collecting(model: Any, rate: Any) -> Iterator[_Collects]:
-    """The model's train_step leaves gradients instead of stepping its optimizer, is
-    given what `model.fit` gives, and its metrics go on from batch to batch."""
-    was, collects, own = model.optimizer, _Collects(rate), model.train_step
-    model.optimizer = collects
+    """The model's train_step leaves gradients instead of stepping its optimizer."""
+    was, collects = model.optimizer, _Collects(rate)
+    optimizer: Any = collects
     if isinstance(was, keras.optimizers.LossScaleOptimizer):
-        model.optimizer = keras.optimizers.LossScaleOptimizer(
+        optimizer = keras.optimizers.LossScaleOptimizer(
             collects, was.initial_scale, was.dynamic_growth_steps)
-    model.optimizer.build(model.trainable_variables)
+    with _training(model, optimizer):
+        yield collects
+
+
+@contextlib.contextmanager
+def _training(model: Any, optimizer: Any) -> Iterator[None]:
+    """The model has another optimizer; its train_step is given what `model.fit` gives,
+    and its metrics go on from batch to batch."""
+    was, own = model.optimizer, model.train_step
+    model.optimizer = optimizer
+    if not optimizer.built:
+        optimizer.build(model.trainable_variables)
 
     def train_step(*given: Any) -> Any:  # on JAX with a state before the data
         data = keras.utils.unpack_x_y_sample_weight(given[-1])
@@ -457,7 +496,7 @@ def _collecting(model: Any, rate: Any) -> Iterator[_Collects]:
     model.train_function, model.reset_metrics = None, lambda: None
     model.train_step = train_step
     try:
-        yield collects
+        yield
     finally:
         del model.reset_metrics, model.train_step
         model.optimizer, model.train_function = was, None
@@ -551,23 +590,24 @@ def fit(model: Any, x: Any, y: Any = None, *, job: str,
     callbacks      of Keras. One that sets `model.stop_training` ends the job, after
                    a checkpoint, for all programs. One that sets the rate at the
                    beginning or end of an epoch is asked for all of them before
-    cluster        tls, name, init, share, train, wait, workers, mode, ranks,
-                   store, new: as of `Program`
+    cluster        tls, name, init, share, train, wait, workers, mode, ranks, every,
+                   moments, store, new: as of `Program`
                    (sluice/_program.py)
 
     ValueError, before there is a job: what cannot be done. RuntimeError: the job
     failed, with its reason. After SIGTERM it returns when the step under way has
     ended; the model then has what this program saw last."""
-    if cluster.get("mode", "async") == "local":
-        raise ValueError("mode 'local' is of sluice.torch.Trainer, sluice.jax.Trainer and "
-                         "sluice.Session, where the program steps its own optimizer; fit "
-                         "has the other modes")
+    local = cluster.get("mode", "async") == "local"
     if epochs <= initial_epoch:
         raise ValueError(f"epochs={epochs} is the last one, and initial_epoch="
                          f"{initial_epoch}: nothing is left to train")
     _compile(model, optimizer, loss, metrics)
     optimizer = model.optimizer if optimizer is None else optimizer
-    spec, accumulate = optimizer_spec(optimizer), _accumulated(optimizer)
+    if local:
+        optimizer = keras.optimizers.get(optimizer)
+    else:
+        optimizer_spec(optimizer)
+    accumulate = 1 if local else _accumulated(optimizer)
     if validation_split and validation_data is None:
         (x, y, sample_weight), validation_data = split(x, y, sample_weight,
                                                        validation_split)
@@ -577,17 +617,28 @@ def fit(model: Any, x: Any, y: Any = None, *, job: str,
     given = source(x, y, sample_weight, batch_size, steps_per_epoch, shuffle)
     train = {"shuffle": given.shuffle, **(cluster.get("train") or {})}
     cluster["train"] = train
-    each = updates(math.ceil(given.batches / accumulate), cluster.get("mode", "async"),
-                   cluster.get("ranks"), train)
     tables = Tables(model, None if given.batched else given.unit)
     _fits_tables(model, tables, validation_data)
     _built(model, given)
-    spec = optimizer_spec(optimizer, model.trainable_variables)
-    _warn_of_rows(model, spec)
     told = _callbacks(callbacks, model, verbose, epochs, given.batches)
     validation = _Validation(validation_data, validation_batch_size or (
         None if given.batched else given.unit), validation_steps, validation_freq)
     model.stop_training = False
+    if local:
+        inner = Inner(optimizer, model)
+        seen = _Epochs(told, model, inner, None, initial_epoch, validation)
+        with tables, _training(model, inner.optimizer), (
+                _KerasLocalBatches if given.batched else _KerasLocal)(
+                    model, job, coordinator, None, given, 1, None, class_weight, tables,
+                    **cluster) as steps:
+            steps.inner = inner
+            _train(steps, inner, seen, epochs - initial_epoch)
+        model.history.job = steps.id
+        return model.history
+    spec = optimizer_spec(optimizer, model.trainable_variables)
+    _warn_of_rows(model, spec)
+    each = updates(math.ceil(given.batches / accumulate), cluster.get("mode", "async"),
+                   cluster.get("ranks"), train)
     with tables, _collecting(model, schedule_of(spec) or 1.0) as collects:
         plan = planned(told, model, collects, initial_epoch, epochs)
         spec = spec if plan is None else by_epoch(spec, plan, each)
@@ -600,7 +651,7 @@ def fit(model: Any, x: Any, y: Any = None, *, job: str,
     return model.history
 
 
-def _train(program: _Keras, collects: _Collects, seen: _Epochs, epochs: int) -> None:
+def _train(program: _Keras, collects: Any, seen: _Epochs, epochs: int) -> None:
     """All that the cluster gives to this program, with what callbacks are told."""
     model, told, given = program.model, seen.callbacks, program.given
     told.on_train_begin()

@@ -68,6 +68,43 @@ for kind in sys.argv[2].split(",") if sys.argv[2:] else OPTIMIZERS:
     a, b = flat(ours), flat(theirs)
     print(json.dumps([kind, float(np.linalg.norm(a - b) / np.linalg.norm(b))]))
 """
+# Mode local: rounds of one contribution, whose change the psservers take as it is, are
+# Keras' own steps, at the rates of a schedule and with slots that go on or begin anew.
+LOCAL = BEGIN + """
+def optimizer(way):
+    if way == "schedule":
+        return O.AdamW(S.ExponentialDecay(0.02, 40, 0.7, staircase=True), weight_decay=0.02)
+    return O.Adam(0.01)
+for way in ("keep", "reset", "schedule"):
+    ours, theirs = net(optimizer(way)), net(optimizer(way))
+    said = sluice.keras.fit(ours, x, y, job=way, coordinator=address, batch_size=16,
+                            verbose=0, mode="local", every=20, ranks=1,
+                            moments="reset" if way == "reset" else "keep",
+                            train={"shuffle": False, "outer": {
+                                "type": "sgd", "learning_rate": 1.0}})
+    if way == "reset":
+        for at in range(0, 3200, 320):
+            theirs.compile(optimizer(way), theirs.loss, metrics=["accuracy"])
+            theirs.fit(x[at:at + 320], y[at:at + 320], batch_size=16, shuffle=False,
+                       verbose=0)
+    else:
+        want = theirs.fit(x, y, batch_size=16, shuffle=False, verbose=0)
+        for name, values in want.history.items():
+            assert np.allclose(values, said.history[name], rtol=1e-4), (way, name)
+    a, b = flat(ours), flat(theirs)
+    apart = float(np.linalg.norm(a - b) / np.linalg.norm(b))
+    assert apart < 1e-4, (way, apart)
+for wrong, words in ((O.SGD(0.1, gradient_accumulation_steps=2), "gradient_accumulation"),
+                     (keras.optimizers.LossScaleOptimizer(O.SGD(0.1)), "no loss scale")):
+    try:
+        sluice.keras.fit(net(wrong), x, y, job="wrong", coordinator=address, verbose=0,
+                         mode="local", every=20)
+    except ValueError as error:
+        assert words in str(error), error
+    else:
+        assert False, words
+print("as one process")
+"""
 EVENTS = BEGIN + """
 class Tells(keras.callbacks.Callback):
     def __init__(self):
@@ -129,7 +166,6 @@ refused("rate that depends on a metric", callbacks=[
 refused("Ftrl is not offered", O.Ftrl(0.01))
 refused("use_ema=True", O.SGD(0.1, use_ema=True))
 refused("rows", sample_weight=np.ones(5, np.float32))
-refused("mode 'local' is of sluice.torch.Trainer", mode="local")
 model = net("sgd")
 model.layers[0].kernel.constraint = keras.constraints.NonNeg()
 try:
@@ -286,6 +322,13 @@ def it_is_the_same_on_each_backend():
             same(c, "amsgrad,cosine", KERAS_BACKEND=backend)
 
 
+def the_models_own_optimizer_takes_the_steps_of_mode_local():
+    for backend in ("torch", "tensorflow", "jax"):
+        with Cluster(psservers=2, workers=0) as c:
+            said = run(LOCAL, c.address, KERAS_BACKEND=backend)
+            check("as one process" in said, said)
+
+
 def a_sparse_table_is_a_layer_on_each_backend():
     for backend in ("torch", "jax", "tensorflow"):
         with Cluster(psservers=2, workers=0) as c:
@@ -344,7 +387,9 @@ def a_program_of_keras_leaves_in_order():
 if __name__ == "__main__":
     main_with("keras", [
         optimizers_schedules_and_clipping_are_those_of_keras,
-        it_is_the_same_on_each_backend, a_sparse_table_is_a_layer_on_each_backend, callbacks_see_what_fit_tells_them,
+        it_is_the_same_on_each_backend,
+        the_models_own_optimizer_takes_the_steps_of_mode_local,
+        a_sparse_table_is_a_layer_on_each_backend, callbacks_see_what_fit_tells_them,
         data_sets_are_read_ahead_by_processes, a_callback_that_stops_ends_the_job,
         what_psservers_cannot_do_is_refused,
         a_step_that_keras_would_skip_is_counted_as_skipped,
