@@ -28,7 +28,8 @@ class Inner:
         if getattr(optimizer, "gradient_accumulation_steps", None):
             raise ValueError("gradient_accumulation_steps: in mode 'local' each batch is a "
                              "step; take a larger batch_size")
-        config, self._schedule = optimizer.get_config(), None
+        config = optimizer.get_config()
+        self._schedule: Any = None
         rate = optimizer._learning_rate
         if isinstance(rate, keras.optimizers.schedules.LearningRateSchedule):
             self._schedule = rate
