@@ -191,7 +191,7 @@ def N5_zombie_psserver_and_its_successor_both_answer():
         b.command = plain
         b.on_log("coordinator", "shard admitted", after)
         b.on(5, 20)
-        files = {p: p.read_bytes() for p in (b.dir / "store").rglob("shard-*")}
+        files = {p: p.read_bytes() for p in (b.dir / "store").rglob("shard-*.safetensors")}
         zombie.send_signal(18)  # SIGCONT: both live now
         b.on(5, 20)
         for path, data in files.items():
