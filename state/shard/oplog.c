@@ -2,6 +2,7 @@
 // state/shard/oplog.c -- see oplog.h.
 #include "state/shard/oplog.h"
 
+#include <endian.h>
 #include <string.h>
 
 #include "common/base/mem.h"
@@ -10,17 +11,17 @@
 
 static void oplog_write_number(uint8_t *to, uint64_t value)
 {
-    for (int i = 0; i < 8; i++)
-        to[i] = (uint8_t)(value >> 8 * i);
+    uint64_t little = htole64(value);
+
+    memcpy(to, &little, sizeof(little));
 }
 
 static uint64_t oplog_read_number(const uint8_t *from)
 {
-    uint64_t value = 0;
+    uint64_t little;
 
-    for (int i = 0; i < 8; i++)
-        value |= (uint64_t)from[i] << 8 * i;
-    return value;
+    memcpy(&little, from, sizeof(little));
+    return le64toh(little);
 }
 
 // ---- the log
