@@ -38,7 +38,7 @@
 // Elements of an orthogonal matrix times its rows or columns, the fewer: what
 // one thread multiplies for it.
 #define MODEL_ORTHOGONAL_MOST (UINT64_C(1) << 33)
-#define MODEL_ORTHOGONAL_ALL (UINT64_C(1) << 36) // of all of a model
+#define MODEL_ORTHOGONAL_ALL (UINT64_C(1) << 36) // all matrices
 #define MODEL_VARIABLE_MAX UINT64_C(1000000000)  // elements
 #define MODEL_ELEMENTS_MAX (UINT64_C(1) << 40)   // elements of all variables
 

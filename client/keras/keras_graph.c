@@ -123,7 +123,7 @@ static bool known_within(const json_t *inner, bool two)
                 : strcmp(class_name, "Dense") == 0);
 }
 
-// Checks that what is within is known there.
+// Checks that Sluice knows the layers inside a wrapper layer.
 static enum sl_err check_wrapped(struct keras_graph *g, const json_t *layer)
 {
     const json_t *inner = wrapped(layer, "layer");

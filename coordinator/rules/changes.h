@@ -80,9 +80,9 @@ struct changes {
     } round[CHANGES_ROUND];
 };
 
-// Takes a contribution. If it is the last one of its round, the angles of all
-// of them are known; of an open one its own is, to the mean of the last ones,
-// of which it is the newest.
+// Takes a contribution. The last one of a round makes the angles of the whole
+// round known. In an open job each contribution makes its own angle known, to
+// the mean of the last contributions, of which it is the newest.
 void changes_take(struct changes *c, const struct changes_one *one);
 
 // Returns the median of the last norms; 0 while there are too few.

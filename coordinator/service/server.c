@@ -379,7 +379,8 @@ static enum sl_err server_copy(struct server *s, bool in, bool look,
     return rc;
 }
 
-// Does so with all kinds. SL_ENOENT: there is none.
+// Copies the rows of every kind of file, or only looks at them. SL_ENOENT: no
+// file of any kind is there.
 static enum sl_err server_copy_all(struct server *s, bool in, bool look,
                                    struct sl_error *err)
 {

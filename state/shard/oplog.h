@@ -73,7 +73,7 @@ struct oplog {
     bool ended;          // OPLOG_END is in it
 };
 
-// How far a follower is.
+// How far a follower has applied the log of its source.
 struct oplog_follow {
     uint64_t order;       // number of the feed that it takes; 0: none
     uint64_t incarnation; // of the source

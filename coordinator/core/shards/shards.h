@@ -82,7 +82,8 @@ struct job_shard {
     uint64_t waiting_member;
 };
 
-// The shards of a job, and what is known of all of them once it is placed.
+// The shards of a job, and what the coordinator knows of them once the job is
+// placed.
 struct job_shards {
     bool placed;
     Sluice__V1__CheckpointsReply *layout; // variables and pieces; owned
