@@ -366,7 +366,8 @@ static enum sl_err server_copy(struct server *s, bool in, bool look,
     bool none = file != NULL && look && in && !fs_exists(fs_posix(), file);
     enum sl_err rc =
         file == NULL ? sl_no_memory(err)
-        : none ? sl_fail(err, SL_ENOENT, "%s: there is none to copy", file)
+        : none
+            ? sl_fail(err, SL_ENOENT, "there is no journal to copy: %s", file)
         : look ? journal_copy_free(s->etcd, in ? NULL : file, kind, err)
         : in   ? journal_copy_in(s->etcd, file, kind, err)
                : journal_copy_out(s->etcd, file, kind, err);
