@@ -104,6 +104,7 @@ struct sluice {
     struct attendee *attend;
     struct peers *peers;
     struct worker_member *member;
+    struct loop_timer *overdue; // runs once the session drains
 
     // The user's thread's.
     struct list jobs; // struct kept_job, the one used last in front
@@ -130,7 +131,8 @@ struct sluice {
         size_t ended_count, ended_capacity;
         bool attached, draining, gone; // gone: the stream has ended in order
         uint64_t drain_ends_ms;        // no call waits after it; if draining
-        char why[SL_ERROR_TEXT];       // not attached; "": not known
+        bool overdue; // it drains, and has waited for its round long enough
+        char why[SL_ERROR_TEXT]; // not attached; "": not known
     } shared;
 };
 

@@ -21,7 +21,8 @@
 #define GOODBYE_MS 1500
 #define SHM_MIN (32 << 10) // a smaller payload fits the call's packet
 #define GRACE_MS 25000
-#define DRAIN_WAIT_MS 1000 // for a step under way to end when it drains
+#define DRAIN_WAIT_MS 1000   // for a step under way to end when it drains
+#define DRAIN_ROUND_MS 10000 // for a round that other ranks are to end
 
 // ---- the runner: leases come on the loop's thread
 
@@ -138,6 +139,18 @@ static void session_on_drained(void *arg)
         session_set_gone(s);
 }
 
+// Another rank may be waiting for a psserver that is gone: without a limit the
+// round, and we with it, would wait as long.
+static void session_on_overdue(void *arg)
+{
+    struct sluice *s = arg;
+
+    pthread_mutex_lock(&s->shared.lock);
+    s->shared.overdue = true;
+    pthread_cond_broadcast(&s->shared.changed);
+    pthread_mutex_unlock(&s->shared.lock);
+}
+
 // ---- start
 
 static void *session_run_loop(void *arg)
@@ -248,6 +261,7 @@ static void session_free(struct sluice *s)
     peers_free(s->peers);
     rpc_io_free(s->io);
     worker_member_free(s->member);
+    loop_timer_free(s->overdue);
     loop_free(s->loop);
     listen_release(s);
     sl_free(s->shared.ended);
@@ -271,6 +285,9 @@ static enum sl_err session_start(struct sluice *s,
         rc = listen_init(s, o, err);
     if (rc == SL_OK)
         rc = loop_new(&s->loop, err);
+    if (rc == SL_OK &&
+        loop_timer_new(&s->overdue, s->loop, session_on_overdue, s) != SL_OK)
+        rc = sl_no_memory(err);
     if (rc == SL_OK)
         rc = session_start_rpc(s, o, err);
     if (rc == SL_OK)
@@ -342,6 +359,7 @@ static void session_drain(void *arg)
 {
     struct sluice *s = arg;
 
+    loop_timer_start(s->overdue, DRAIN_ROUND_MS, 0);
     worker_member_drain(s->member, "");
     if (worker_member_drained(s->member))
         session_on_drained(s);
@@ -440,9 +458,19 @@ static bool pop_ended(struct sluice *s, uint64_t *job)
 static bool session_has_news_locked(const struct sluice *s)
 {
     if (s->ring != NULL)
-        return slot_news_locked(&s->ring->slot);
+        return slot_news_locked(&s->ring->slot) || s->shared.overdue;
     return !list_empty(&s->shared.queue) || s->shared.ended_count > 0 ||
            s->shared.draining;
+}
+
+static bool is_overdue(struct sluice *s)
+{
+    bool overdue;
+
+    pthread_mutex_lock(&s->shared.lock);
+    overdue = s->shared.overdue;
+    pthread_mutex_unlock(&s->shared.lock);
+    return overdue;
 }
 
 // Until there is something to look at; false: it took too long.
@@ -489,6 +517,8 @@ static enum sl_err session_try_take(struct sluice *s,
 
     if (s->ring != NULL && ring_reap(s, &rc, err) && rc != SL_OK)
         return rc;
+    if (s->ring != NULL && is_overdue(s))
+        ring_stop(s, "the session is leaving", NULL, false);
     if (s->ring != NULL) {
         rc = closure_of_slot(s, out, err);
         return rc != SL_OK || *out != NULL ? rc : SL_EBUSY;

@@ -161,9 +161,10 @@ SLUICE_API enum sl_err sluice_attach(struct sluice *s, int64_t wait_ms,
 
 // Begins the session's end: from now on sluice_take says SL_ECANCELED, and
 // takes nothing new. The closure under way may end the step that it is at; a
-// call of it that waits for a psserver gives it back after a second. Does not
-// wait. From any thread, but from a handler of signals only through a thread of
-// the program's.
+// call of it that waits for a psserver gives it back after a second. A rank
+// ends the round that it is in, for which sluice_take waits 10 seconds at most.
+// Does not wait. From any thread, but from a handler of signals only through a
+// thread of the program's.
 SLUICE_API void sluice_drain(struct sluice *s);
 
 // Drains the session, hands back what is leased, waits 1.5 seconds at most

@@ -4,6 +4,7 @@
 psservers its rows. A step counts for both or for neither, whoever dies, to the last
 integer."""
 import json
+import os
 import signal
 import sys
 
@@ -19,9 +20,9 @@ ROUND = 2 * BATCH  # samples of a round of two contributions
 # A step counts its samples and adds up their numbers, of all and of each id: a round is the
 # mean of two steps, and the rate takes the half back. In mode async a step says half.
 RANK = """
-import contextlib, json, signal, sys, numpy, sluice
+import contextlib, json, os, signal, sys, numpy, sluice
 address, name, store, strange, *tls = sys.argv[1:]
-strange = json.loads(strange)  # {first position of a step: what is strange in it}
+strange = json.loads(strange)  # {first position of a step: what is strange in it, or a gate}
 with sluice.Session(address, name=name, store=store, wait=60, tls=tuple(tls) or None,
                     shm=not tls) as session:
     signal.signal(signal.SIGTERM, lambda *_: session.drain())
@@ -36,6 +37,9 @@ with sluice.Session(address, name=name, store=store, wait=60, tls=tuple(tls) or 
                 number = step.samples.astype(numpy.float32)
                 each = share * numpy.stack([numpy.ones_like(number), number], axis=1)
                 closure.grads[:] = each.sum(0)
+                if what and os.path.exists(what):
+                    print("stands", flush=True)
+                    open(what).close()
                 if what == "row":
                     each[3] = numpy.nan
                 step.push_rows("seen", step.samples % numpy.uint64(IDS) + numpy.uint64(FAR), each)
@@ -162,6 +166,24 @@ def a_rank_that_waits_for_a_psserver_leaves_in_order():
         check_exact(c, job, 100)
 
 
+def a_rank_that_waits_for_another_leaves_in_order():
+    """One stands in a step, which is a program's right; the other has done its own."""
+    with Cluster(psservers=2, workers=0, coordinator_args=LONG_LEASE) as c:
+        gate = c.dir / "store" / "gate"
+        with ranks(c, strange={str(3 * ROUND): str(gate)}) as programs:
+            os.mkfifo(gate)
+            job = c.submit(counting_job(100))
+            wait_for("a rank to stand", lambda: any("stands" in c.log(f"program-{i}")
+                                                    for i in range(2)))
+            leaves = programs.running["stands" in c.log("program-0")]
+            leaves.end(signal.SIGTERM)
+            check_equal(leaves.process.returncode, 0, "exit of a drained rank")
+            with gate.open("w"):
+                gate.unlink()
+            check_counts(c.wait_state(job))
+            check_exact(c, job, 100)
+
+
 def links_are_encrypted_and_calls_show_tokens():
     """Without shared memory a program is a host of its own."""
     with Guarded(psservers=2, workers=0) as c:
@@ -181,4 +203,5 @@ if __name__ == "__main__":
           a_round_that_is_skipped_changes_neither,
           a_job_goes_on_in_another_mode,
           a_rank_that_waits_for_a_psserver_leaves_in_order,
+          a_rank_that_waits_for_another_leaves_in_order,
           links_are_encrypted_and_calls_show_tokens])
