@@ -172,6 +172,8 @@ enum sl_err build_transpose_variables(struct model_build *b);
 // Adds alpha, of the shape `s`.
 enum sl_err build_alpha_variable(struct model_build *b,
                                  const struct model_shape *s);
+// Adds gamma, a number for each channel.
+enum sl_err build_gamma_variable(struct model_build *b);
 enum sl_err build_dense_variables(struct model_build *b); // and the bias
 // Adds gamma and beta, as the layer has them, and the moving statistics.
 enum sl_err build_norm_variables(struct model_build *b);

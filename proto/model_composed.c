@@ -138,6 +138,11 @@ enum sl_err build_dot(struct model_build *b)
     return SL_OK;
 }
 
+enum sl_err build_layer_scale(struct model_build *b)
+{
+    return build_gamma_variable(b);
+}
+
 // Alpha has the input's shape, and 1 for axes that share it: the first ones.
 enum sl_err build_prelu(struct model_build *b)
 {

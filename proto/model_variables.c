@@ -318,6 +318,11 @@ enum sl_err build_alpha_variable(struct model_build *b,
                               "zeros", last, last);
 }
 
+enum sl_err build_gamma_variable(struct model_build *b)
+{
+    return add_vector(b, MODEL_GAMMA, b->layer->gamma_initializer, "ones");
+}
+
 // Adds the bias of a recurrent layer, `each` elements in `biases` rows.
 static enum sl_err add_recurrent_bias(struct model_build *b, uint64_t each,
                                       unsigned biases)

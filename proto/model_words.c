@@ -83,6 +83,25 @@ enum model_act model_act_by_name(const char *name)
     return MODEL_ACT_COUNT;
 }
 
+// Appends the names, without those that end in 1d, which all have a twin that
+// ends in 2d: all names are more than an error's text has room for.
+static void append_names(struct buf *list, const char *const *names,
+                         size_t count)
+{
+    bool twins = false;
+
+    for (size_t i = 0; i < count; i++) {
+        size_t n = strlen(names[i]);
+        bool line = n > 2 && strcmp(names[i] + n - 2, "1d") == 0;
+
+        twins = twins || line;
+        if (!line)
+            (void)buf_appendf(list, "%s%s", i > 0 ? ", " : "", names[i]);
+    }
+    if (twins)
+        (void)buf_appendf(list, "; each with 2d also with 1d");
+}
+
 static enum sl_err model_unknown_word(const char *where, const char *what,
                                       const char *word,
                                       const char *const *names, size_t count,
@@ -92,9 +111,7 @@ static enum sl_err model_unknown_word(const char *where, const char *what,
     struct buf list = BUF_INIT;
     enum sl_err rc;
 
-    for (size_t i = 0; i < count; i++)
-        if (buf_appendf(&list, "%s%s", i > 0 ? ", " : "", names[i]) != SL_OK)
-            break;
+    append_names(&list, names, count);
     rc = sl_fail(err, SL_EINVAL, "%s: unknown %s '%.60s'%s%s%s known are %s",
                  where, what, word, near != NULL ? "; did you mean '" : ";",
                  near != NULL ? near : "", near != NULL ? "'?" : "",

@@ -421,10 +421,22 @@ enum sl_err take_given(struct keras_take *t, const struct keras_rule *r,
 {
     if (json_is_null(value))
         return take_refuse(t, r, value,
-                           "what adapt() found is not in this file: make the "
-                           "layer with Normalization(mean=..., variance=...) "
-                           "of its values");
+                           "what adapt() found is not in this file: "
+                           "sluice.keras.to_job(model) takes it from the "
+                           "model; or make the layer with "
+                           "Normalization(mean=..., variance=...)");
     return take_copy(t, r, value);
+}
+
+enum sl_err take_constant(struct keras_take *t, const struct keras_rule *r,
+                          const json_t *value)
+{
+    char text[FORMED_TEXT];
+
+    if (!json_is_number(value))
+        return take_refuse(t, r, value, "known is one number");
+    snprintf(text, sizeof(text), "constant(%.9g)", json_number_value(value));
+    return keras_put_field(t, r, json_string(text));
 }
 
 enum sl_err take_number(struct keras_take *t, const struct keras_rule *r,

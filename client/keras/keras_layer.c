@@ -133,6 +133,29 @@ static enum sl_err finish_recurrent(struct keras_take *t)
     return SL_OK;
 }
 
+// Dropout with one draw for each sample, as EfficientNetV2 drops its blocks.
+static enum sl_err finish_dropout(struct keras_take *t)
+{
+    const json_t *shape = json_object_get(t->node->config, "noise_shape");
+    char text[KERAS_TEXT];
+    size_t i;
+    json_t *each;
+    bool samples = json_array_size(shape) > 1;
+
+    if (shape == NULL || json_is_null(shape))
+        return SL_OK;
+    json_array_foreach(shape, i, each)
+    {
+        samples =
+            samples && (i == 0 ? json_is_null(each) : keras_is(each, "1"));
+    }
+    return samples ? set_type(t, "stochastic_depth")
+                   : keras_refuse(t->g, t->node->name, t->node->class_name,
+                                  "has noise_shape: %s; known are null and "
+                                  "(None, 1, ..., 1)",
+                                  keras_text(text, shape));
+}
+
 // ---- the classes
 
 #define CHANNELS                                                               \
@@ -265,9 +288,9 @@ static const struct keras_layer_class {
     {"DepthwiseConv2D", "depthwise_conv2d", true, NULL, depthwise},
     {"Dot", "dot", false, NULL, RULES(
         {"axes", take_pair, NULL, NULL}, OFF("normalize"))},
-    {"Dropout", "dropout", false, NULL, RULES(
+    {"Dropout", "dropout", false, finish_dropout, RULES(
         {"rate", take_copy, NULL, NULL}, {"seed", take_copy, NULL, NULL},
-        NO("noise_shape"))},
+        ANY("noise_shape"))},
     {"ELU", "elu", false, NULL, RULES({"alpha", take_copy, NULL, "1"})},
     {"Embedding", "embedding", true, NULL, RULES(
         {"input_dim", take_copy, NULL, NULL}, {"output_dim", take_copy, NULL, NULL},
@@ -300,6 +323,9 @@ static const struct keras_layer_class {
         {"gamma_initializer", take_initial, NULL, "ones"},
         NO("beta_regularizer"), NO("gamma_regularizer"), NO("beta_constraint"),
         NO("gamma_constraint"), OFF("rms_scaling"))},
+    {"LayerScale", "layer_scale", true, NULL, RULES( // of ConvNeXt
+        {"init_values", take_constant, "gamma_initializer", NULL},
+        ANY("projection_dim"))},
     {"LeakyReLU", "leaky_relu", false, NULL, RULES(
         {"alpha", take_copy, NULL, "0.3"}, {"negative_slope", take_copy, "alpha", "0.3"})},
     {"MaxPooling1D", "max_pooling1d", false, NULL, pool},
@@ -340,6 +366,8 @@ static const struct keras_layer_class {
     {"Softmax", "softmax", false, NULL, along_axis},
     {"SpatialDropout1D", "spatial_dropout1d", false, NULL, spatial},
     {"SpatialDropout2D", "spatial_dropout2d", false, NULL, spatial},
+    {"StochasticDepth", "stochastic_depth", false, NULL, RULES( // of ConvNeXt
+        {"drop_path_rate", take_copy, "rate", NULL})},
     {"Subtract", "subtract", false, finish_number, none},
     {"TrueDivide", "rescaling", false, finish_number, none},
     {"UnitNormalization", "unit_normalization", false, NULL, along_axis},

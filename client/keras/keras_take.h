@@ -53,6 +53,9 @@ enum sl_err take_copy(struct keras_take *t, const struct keras_rule *r,
 // Adds an axis as take_axis does; an empty list adds nothing.
 enum sl_err take_axis_or_none(struct keras_take *t, const struct keras_rule *r,
                               const json_t *value);
+// Adds an initializer of that one number.
+enum sl_err take_constant(struct keras_take *t, const struct keras_rule *r,
+                          const json_t *value);
 // Adds numbers that a layer was given; refuses null.
 enum sl_err take_given(struct keras_take *t, const struct keras_rule *r,
                        const json_t *value);

@@ -81,7 +81,7 @@ static bool begins_anew(const Sluice__V1__ModelSpec *model)
             l->kernel_initializer,     l->recurrent_initializer,
             l->depthwise_initializer,  l->pointwise_initializer,
             l->embeddings_initializer, l->alpha_initializer,
-            l->bias_initializer};
+            l->gamma_initializer,      l->bias_initializer};
 
         if (model_recurrent(l->type))
             return true;

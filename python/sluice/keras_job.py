@@ -6,7 +6,8 @@
     job = sluice.keras.submit(model, data, batch_size=64, epochs=5)
     sluice.keras.load_job(model, job)          # what it has learnt, once it has ended
 
-The model is what `sluice import` makes of model.to_json(), under the same names;
+The model is what `sluice import` makes of model.to_json(), under the same names, and
+what Normalization.adapt() found, which that JSON lacks;
 CommandError says which layer or option a job cannot have. Works with models of
 Keras 3 and of Keras 2 (`tf.keras`, `tf_keras`), and imports neither. The JSON of
 Keras 2 has neither optimizer nor loss: give them in `spec`.
@@ -20,7 +21,7 @@ import tempfile
 from typing import Any, Mapping, Optional
 
 from . import client
-from .keras_weights import Path, save_weights
+from .keras_weights import Path, _layers, save_weights
 from .session import Tls
 
 __all__ = ["submit", "to_job"]
@@ -35,6 +36,26 @@ def _whole_paths(data: Mapping[str, Any]) -> Json:
         return os.path.abspath(value) if is_file else value
     return {name: {key: whole(key, value) for key, value in part.items()}
             if isinstance(part, Mapping) else part for name, part in data.items()}
+
+
+def _adapted(model: Any) -> str:
+    """model.to_json(), with what Normalization.adapt() found, which Keras leaves out."""
+    found = {}
+    for _, layer in _layers(model):
+        if type(layer).__name__ == "Normalization" and layer.weights:
+            mean, variance = layer.get_weights()[:2]
+            found[layer.name] = {"mean": mean.tolist(), "variance": variance.tolist()}
+
+    def fill(part: Any) -> None:
+        for inner in part.values() if isinstance(part, dict) else part:
+            if isinstance(inner, (dict, list)):
+                fill(inner)
+        if isinstance(part, dict) and part.get("class_name") == "Normalization":
+            part["config"].update(found.get(part["config"].get("name"), {}))
+    parts = json.loads(model.to_json())
+    if found:
+        fill(parts)
+    return json.dumps(parts)
 
 
 def to_job(model: Any, data: Optional[Mapping[str, Any]] = None, *,
@@ -53,7 +74,7 @@ def to_job(model: Any, data: Optional[Mapping[str, Any]] = None, *,
         base["train"] = {**base.get("train", {}), **train}
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
-        (folder / "model.json").write_text(model.to_json())
+        (folder / "model.json").write_text(_adapted(model))
         (folder / "base.json").write_text(json.dumps(base))
         client.run(["import", str(folder / "model.json"), "-o", str(folder / "job.json"),
                     "--base", str(folder / "base.json")])

@@ -56,6 +56,8 @@ def _weight_name(layer: Any, variable: Any) -> str:
     weight = rest if found else text.rpartition("/")[2]
     if hasattr(layer, "cell"):  # of lstm/lstm_cell/kernel
         weight = weight.rpartition("/")[2]
+    if type(layer).__name__ == "LayerScale":  # Keras 3 gives it no name
+        return "gamma"
     # Keras 2 calls it so; its separable layers keep the word in both.
     if type(layer).__name__.startswith("DepthwiseConv") and weight == "depthwise_kernel":
         return "kernel"
@@ -66,6 +68,8 @@ def variable_names(model: Any) -> Dict[str, Any]:
     """Name of the job's variable -> the model's. ValueError if two have one name."""
     out: Dict[str, Any] = {}
     for name, layer in _layers(model):
+        if type(layer).__name__ == "Normalization":
+            continue  # a job has its numbers in the spec
         for variable in layer.weights:
             key = f"{name}/{_weight_name(layer, variable)}"
             if key in out:

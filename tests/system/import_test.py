@@ -132,6 +132,15 @@ except client.CommandError as error:
     assert "layer 'twice' (Lambda) holds code" in str(error), error
 else:
     assert False, "it took code"
+# Its input is shifted, and so is the data; the layer has learnt by how much.
+norm, inner = l.Normalization(name="adapted"), m
+x = (3 * x + 5).astype("f4")
+norm.adapt(x)
+numpy.savez("data.npz", x=x, y=y)
+m = k.Sequential([k.Input(x.shape[1:]), norm, inner], name="outer")
+m.compile(k.optimizers.Adam(0.01), inner.loss, metrics=["accuracy"])
+given = to_job(m, spec=spec)["model"]["layers"][0]
+assert given["type"] == "normalization" and max(given["mean"]) > 3, given
 before = m.evaluate(x, y, verbose=0)[0]
 job = submit(m, {"train": part, "test": part}, address, batch_size=32, epochs=5, spec=spec,
              weights="first.safetensors")

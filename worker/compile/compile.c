@@ -179,6 +179,7 @@ static size_t ones_of(const struct model *m, const struct model_node *node)
     case MODEL_BATCH_NORMALIZATION:
     case MODEL_LAYER_NORMALIZATION:
     case MODEL_NORMALIZATION:
+    case MODEL_LAYER_SCALE:
         return channels;
     case MODEL_UNIT_NORMALIZATION:
         return 2 * channels;

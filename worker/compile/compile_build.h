@@ -465,6 +465,8 @@ struct compile_layer {
     X(NORMALIZATION, compile_normalization)                                    \
     X(DOT, compile_dot)                                                        \
     X(PRELU, compile_prelu)                                                    \
+    X(STOCHASTIC_DEPTH, compile_stochastic_depth)                              \
+    X(LAYER_SCALE, compile_layer_scale)                                        \
     X(RESCALING, compile_rescaling)                                            \
     X(DROPOUT, compile_dropout)                                                \
     X(BATCH_NORMALIZATION, compile_batch_norm)                                 \

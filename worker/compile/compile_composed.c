@@ -1,34 +1,39 @@
 // SPDX-License-Identifier: Apache-2.0
 // worker/compile/compile_composed.c -- layers that are made of the ops of
-// others: dropout of channels, products of two inputs, PReLU.
+// others: dropout of channels and of samples, products of two inputs, PReLU,
+// a scale of each channel.
 #include "worker/compile/compile_build.h"
 
-// ---- spatial dropout: a mask of one number per channel and sample
+// ---- dropout of wholes: a mask of one number per channel and sample, or per
+// sample
 
-// Returns the mask [n, c], made from ones, at each pixel.
-static uint32_t spatial_mask(struct build *b, uint32_t i)
+// Returns the mask [n, c], or [n, 1], made from ones, at each element.
+static uint32_t whole_mask(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
+    bool sample = node->type == MODEL_STOCHASTIC_DEPTH;
     int64_t n = b->o->batch, c = compile_channels(&node->in);
+    int64_t each = sample ? 1 : c;
     int64_t places = (int64_t)model_shape_elements(&node->in) / c;
-    struct kern_shape mask = kern_shape(b->t, 2, (int64_t[]){n, c});
+    struct kern_shape mask = kern_shape(b->t, 2, (int64_t[]){n, each});
     struct kern_shape all = kern_shape(b->t, 3, (int64_t[]){n, places, c});
     struct kern_shape from = all;
-    uint32_t one = compile_tensor(b, (size_t)(n * c) * b->act);
+    uint32_t one = compile_tensor(b, (size_t)(n * each) * b->act);
     uint32_t whole = compile_tensor(b, compile_bytes(b, &node->in));
     struct kern_desc d;
 
     kern_desc_fill(&d, &mask, 1);
     compile_emit(b, i, &d, (struct build_ref[]){WHOLE(one)});
-    compile_drop(b, i, 2, (int64_t[]){n, c}, one, one);
-    from.stride[0] = c;
+    compile_drop(b, i, 2, (int64_t[]){n, each}, one, one);
+    from.stride[0] = each;
     from.stride[1] = 0;
+    from.stride[2] = sample ? 0 : 1;
     kern_desc_axpby(&d, &from, &all, 1, 0);
     compile_emit(b, i, &d, (struct build_ref[]){WHOLE(one), WHOLE(whole)});
     return whole;
 }
 
-static void spatial_dropout_forward(struct build *b, uint32_t i)
+static void whole_dropout_forward(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     uint32_t x = b->value[node->input[0]], mask;
@@ -36,13 +41,13 @@ static void spatial_dropout_forward(struct build *b, uint32_t i)
     b->value[i] = x;
     if (!b->o->train || node->rate <= 0)
         return;
-    mask = spatial_mask(b, i);
+    mask = whole_mask(b, i);
     b->saved[i] = mask;
     b->value[i] = compile_tensor(b, compile_bytes(b, &node->out));
     compile_combine(b, i, KERN_MUL, (uint32_t[]){x, mask}, 2, b->value[i]);
 }
 
-static void spatial_dropout_backward(struct build *b, uint32_t i)
+static void whole_dropout_backward(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     uint32_t dy = b->grad[i];
@@ -55,7 +60,9 @@ static void spatial_dropout_backward(struct build *b, uint32_t i)
 }
 
 const struct compile_layer compile_spatial_dropout = {
-    .forward = spatial_dropout_forward, .backward = spatial_dropout_backward};
+    .forward = whole_dropout_forward, .backward = whole_dropout_backward};
+const struct compile_layer compile_stochastic_depth = {
+    .forward = whole_dropout_forward, .backward = whole_dropout_backward};
 
 // ---- dot: x [m, k] by y [k, n] of each sample
 
@@ -191,3 +198,44 @@ static void prelu_backward(struct build *b, uint32_t i)
 
 const struct compile_layer compile_prelu = {.forward = prelu_forward,
                                             .backward = prelu_backward};
+
+// ---- layer scale: y = gamma x
+
+static struct compile_affine layer_scale_map(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    struct compile_affine a =
+        compile_unchanged(b, node, compile_channels(&node->in));
+
+    a.gamma = compile_weight(b, node, MODEL_GAMMA, PROGRAM_PARAMS);
+    return a;
+}
+
+static void layer_scale_forward(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    struct compile_affine map = layer_scale_map(b, i);
+
+    b->value[i] = compile_tensor(b, compile_bytes(b, &node->in));
+    compile_affine(b, i, &map, b->value[node->input[0]], b->value[i]);
+}
+
+static void layer_scale_backward(struct build *b, uint32_t i)
+{
+    const struct model_node *node = &b->model->nodes[i];
+    uint32_t x = b->value[node->input[0]], dy = b->grad[i], product;
+    struct compile_affine map = layer_scale_map(b, i);
+
+    if (!node->frozen) {
+        product = compile_tensor(b, compile_bytes(b, &node->in));
+        compile_combine(b, i, KERN_MUL, (uint32_t[]){dy, x}, 2, product);
+        compile_sum_rows(b, i, MODEL_GAMMA, map.rows, product, b->t);
+    }
+    if (!compile_wants_grad(b, node, 0))
+        return;
+    compile_affine(b, i, &map, dy, dy);
+    compile_pass(b, node->input[0], dy, true);
+}
+
+const struct compile_layer compile_layer_scale = {
+    .forward = layer_scale_forward, .backward = layer_scale_backward};

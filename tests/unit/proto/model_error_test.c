@@ -5,7 +5,7 @@
 #include "tests/unit/proto/t_proto.h"
 
 // Stands at the end of a message for the words that are known.
-#define KNOWN_LAYERS "known are [layers]"
+#define KNOWN_LAYERS "known are [layers]; each with 2d also with 1d"
 #define KNOWN_ACTS "known are [activations]"
 
 #define THREE_INPUTS "'input','input','input'"
@@ -21,13 +21,16 @@ static const char *const acts[] = {
 #include "proto/layers.def"
 };
 
-// Appends the words to the part of `why` before its [.
+// Appends the words to the part of `why` before its [, but those that end in
+// 1d, and what follows its ].
 static void spell_known(struct buf *out, const char *why,
                         const char *const *words, size_t count)
 {
     T_OK(buf_append(out, why, (size_t)(strrchr(why, '[') - why)));
     for (size_t i = 0; i < count; i++)
-        T_OK(buf_appendf(out, "%s%s", i > 0 ? ", " : "", words[i]));
+        if (strcmp(words[i] + strlen(words[i]) - 2, "1d") != 0)
+            T_OK(buf_appendf(out, "%s%s", i > 0 ? ", " : "", words[i]));
+    T_OK(buf_appendf(out, "%s", strrchr(why, ']') + 1));
 }
 
 static const struct wrong {

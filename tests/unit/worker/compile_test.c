@@ -1025,6 +1025,41 @@ TEST(compile, dropout_masks_are_functions_of_the_step)
     net_close(&n);
 }
 
+#define NET_DEPTH                                                              \
+    "{'input_shape': [3, 4], 'layers': ["                                      \
+    "{'type': 'stochastic_depth', 'name': 'd', 'rate': 0.5},"                  \
+    "{'type': 'flatten', 'name': 'f'},"                                        \
+    "{'type': 'dense', 'name': 'o', 'units': 10, 'use_bias': false}]}"
+
+// Nothing of a sample that goes is left: all logits are 0.
+TEST(compile, stochastic_depth_drops_whole_samples)
+{
+    enum { STEPS = 40 };
+    struct net n;
+    double kept = 0;
+    unsigned gone = 0;
+
+    draw();
+    net_open(&n, "cpu", NET_DEPTH, SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY,
+             true, true, 1, false);
+    for (unsigned i = 0; i < STEPS; i++) {
+        double loss;
+
+        program_set_step(n.p, i);
+        loss = loss_at(&n);
+        if (fabs(loss - log(10)) < 1e-6) {
+            gone++;
+            continue;
+        }
+        if (kept > 0)
+            T_NEAR(loss, kept, 0);
+        kept = loss;
+    }
+    T_GT(gone, STEPS / 5);
+    T_LT(gone, STEPS - STEPS / 5);
+    net_close(&n);
+}
+
 TEST(compile, says_what_it_cannot_do)
 {
     struct kern_dev *dev = NULL;

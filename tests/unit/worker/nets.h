@@ -372,6 +372,10 @@ static inline struct model *t_model(const char *text)
     " 'alpha_initializer': 'constant(0.3)'},"                                  \
     "{'type': 'cropping2d', 'name': 'c', 'crop': [1, 2, 3, 0]},"               \
     "{'type': 'spatial_dropout2d', 'name': 'd', 'rate': 0.3},"                 \
+    "{'type': 'layer_scale', 'name': 'ls',"                                    \
+    " 'gamma_initializer': 'constant(0.7)'},"                                  \
+    "{'type': 'stochastic_depth', 'name': 'sd', 'rate': 0.3},"                 \
+    "{'type': 'add', 'name': 'sum', 'inputs': ['d', 'sd']},"                   \
     "{'type': 'conv2d_transpose', 'name': 'b', 'filters': 2, 'kernel_size': "  \
     "[2, 3],"                                                                  \
     " 'strides': [1, 2], 'padding': 'same', 'use_bias': false},"               \
@@ -426,6 +430,7 @@ static inline struct model *t_model(const char *text)
     " 'trainable': false},"                                                    \
     "{'type': 'prelu', 'name': 'p', 'shared_axes': [1, 2], 'trainable': "      \
     "false},"                                                                  \
+    "{'type': 'layer_scale', 'name': 'ls', 'trainable': false},"               \
     "{'type': 'conv2d_transpose', 'name': 't', 'filters': 4, 'kernel_size': "  \
     "2,"                                                                       \
     " 'trainable': false},"                                                    \

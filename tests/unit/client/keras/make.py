@@ -10,6 +10,7 @@ NAME-k?.want.json            variables, parameters, and outputs in inference of 
                              values that `value` gives, which tests compute too
 refused/*.json               models that cannot be imported
 """
+import importlib
 import json
 import os
 import pathlib
@@ -338,6 +339,9 @@ def composed(k):
     y = l.Conv2DTranspose(2, (2, 3), strides=(1, 2), padding="same", use_bias=False)(y)
     y = l.UpSampling2D((1, 2))(l.SpatialDropout2D(0.3)(l.AveragePooling2D(4)(y)))
     y = l.Normalization(mean=0.1, variance=4.0, axis=None)(y)
+    block = importlib.import_module(f"{k.__name__}.src.applications.convnext")
+    y = block.StochasticDepth(0.1)(block.LayerScale(1e-6, 2, name="scale")(y))
+    y = l.Dropout(0.2, noise_shape=(None, 1, 1, 1))(y)
     z = l.RepeatVector(4)(l.Dense(6, "tanh")(l.PReLU()(l.Flatten()(y))))
     z = l.Conv1DTranspose(3, 2, strides=3, name="line")(l.SpatialDropout1D(0.1)(z))
     z = l.UnitNormalization()(l.UpSampling1D(2)(l.Cropping1D((1, 2))(z)))
