@@ -194,11 +194,9 @@ enum sl_err sluice_rows_pull(struct sluice_closure *c, uint32_t table, size_t n,
 static bool by_row_looks_ahead(const struct sluice_closure *c)
 {
     struct sync *sync = c->job->sync;
-    struct spec_staleness how =
-        spec_staleness(c->lease->record->open->spec->train);
 
     return !c->slot && !c->again && !atomic_load(&c->lease->gate.draining) &&
-           how.max_delay == 0 && how.rule == SPEC_STALENESS_NONE &&
+           spec_any_delay(c->lease->record->open->spec->train) &&
            sync->ops->next(sync, c->steps.step) < c->lease->steps;
 }
 

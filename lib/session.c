@@ -96,14 +96,19 @@ static void session_set_gone(struct sluice *s)
     pthread_mutex_unlock(&s->shared.lock);
 }
 
-static bool is_draining(struct sluice *s)
+static bool session_is(struct sluice *s, const bool *shared)
 {
-    bool draining;
+    bool is;
 
     pthread_mutex_lock(&s->shared.lock);
-    draining = s->shared.draining;
+    is = *shared;
     pthread_mutex_unlock(&s->shared.lock);
-    return draining;
+    return is;
+}
+
+static bool is_draining(struct sluice *s)
+{
+    return session_is(s, &s->shared.draining);
 }
 
 static void session_on_lost(void *arg)
@@ -463,16 +468,6 @@ static bool session_has_news_locked(const struct sluice *s)
            s->shared.draining;
 }
 
-static bool is_overdue(struct sluice *s)
-{
-    bool overdue;
-
-    pthread_mutex_lock(&s->shared.lock);
-    overdue = s->shared.overdue;
-    pthread_mutex_unlock(&s->shared.lock);
-    return overdue;
-}
-
 // Until there is something to look at; false: it took too long.
 static bool wait_for_news(struct sluice *s, const struct deadline *until)
 {
@@ -517,7 +512,7 @@ static enum sl_err session_try_take(struct sluice *s,
 
     if (s->ring != NULL && ring_reap(s, &rc, err) && rc != SL_OK)
         return rc;
-    if (s->ring != NULL && is_overdue(s))
+    if (s->ring != NULL && session_is(s, &s->shared.overdue))
         ring_stop(s, "the session is leaving", NULL, false);
     if (s->ring != NULL) {
         rc = closure_of_slot(s, out, err);

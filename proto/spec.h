@@ -237,6 +237,8 @@ struct spec_staleness {
 
 // Returns the rule for late gradients of a checked spec, and its limit.
 struct spec_staleness spec_staleness(const Sluice__V1__TrainSpec *train);
+// Returns true if a checked spec takes gradients of any delay as they are.
+bool spec_any_delay(const Sluice__V1__TrainSpec *train);
 
 // Returns how many vectors of the model's size the psservers of a checked spec
 // keep. They are the parameters and the optimizer's slots; in sync the

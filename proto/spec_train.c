@@ -341,6 +341,13 @@ struct spec_staleness spec_staleness(const Sluice__V1__TrainSpec *t)
     return out;
 }
 
+bool spec_any_delay(const Sluice__V1__TrainSpec *train)
+{
+    struct spec_staleness how = spec_staleness(train);
+
+    return how.max_delay == 0 && how.rule == SPEC_STALENESS_NONE;
+}
+
 static enum sl_err check_dc(Sluice__V1__TrainSpec *t,
                             const Sluice__V1__OptimizerSpec *o,
                             struct sl_error *err)

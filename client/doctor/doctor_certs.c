@@ -14,8 +14,6 @@
 #include "proto/access.h"
 
 #define OPENSSL_MS 5000
-#define DAY_S 86400
-#define SOON_DAYS 14
 #define PEM_BYTES ((size_t)1 << 20)
 #define CHECK_MS 3000
 #define MEMBERS_MAX 256 // that are dialled
@@ -34,7 +32,7 @@ static void doctor_cert_check_access(struct findings *f, const char *path,
                               .guarded = true,
                               .revoked = revoked,
                               .uris = peer->uris};
-    long long days = (long long)(peer->ends - time(NULL)) / DAY_S;
+    long long days = (long long)(peer->ends - time(NULL)) / TLS_DAY_S;
     struct sl_error err = SL_ERROR_INIT;
     struct access_who who;
     char bearer[300];
@@ -52,9 +50,9 @@ static void doctor_cert_check_access(struct findings *f, const char *path,
                 "cert renew",
                 path, bearer, -days);
     else
-        finding(f, days < SOON_DAYS ? FINDING_WARN : FINDING_OK, "certificate",
-                "%s: %s, %lld days left%s", path, bearer, days,
-                days < SOON_DAYS ? "; sluice cert renew" : "");
+        finding(f, days < TLS_SOON_DAYS ? FINDING_WARN : FINDING_OK,
+                "certificate", "%s: %s, %lld days left%s", path, bearer, days,
+                days < TLS_SOON_DAYS ? "; sluice cert renew" : "");
 }
 
 // doctor_cert_check_access looks at its dates. NULL: it is not known of which
@@ -101,16 +99,16 @@ static void doctor_cert_check_pem(struct findings *f, const char *path)
     if (fs_read_all(fs_posix(), path, PEM_BYTES, &pem, &err) == SL_OK)
         tls_peer_read(&peer, buf_text(&pem), pem.len);
     buf_release(&pem);
-    days = (long long)(peer.ends - time(NULL)) / DAY_S;
+    days = (long long)(peer.ends - time(NULL)) / TLS_DAY_S;
     if (peer.ends == 0)
         return;
     if (peer.ends <= time(NULL))
         finding(f, FINDING_BAD, "certificate", "%s expired %lld days ago", path,
                 -days);
     else
-        finding(f, days < SOON_DAYS ? FINDING_WARN : FINDING_OK, "certificate",
-                "%s: %lld days left%s", path, days,
-                days < SOON_DAYS ? "; replace it" : "");
+        finding(f, days < TLS_SOON_DAYS ? FINDING_WARN : FINDING_OK,
+                "certificate", "%s: %lld days left%s", path, days,
+                days < TLS_SOON_DAYS ? "; replace it" : "");
 }
 
 struct doctor_cert_folder {

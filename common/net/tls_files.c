@@ -17,9 +17,6 @@
 #include "common/base/mem.h"
 #include "common/net/tls_peer.h"
 
-#define DAY_S 86400
-#define SOON_DAYS 14 // from when on a certificate's end is in the log
-
 struct stamp { // all zeroes: no such file
     dev_t dev;
     ino_t ino;
@@ -112,7 +109,7 @@ static void read_again_locked(struct tls_files *f, const struct stamps *now,
     if (tls_files_read_locked(f, now, &err) == SL_OK) {
         LOG(INFO, "certificates replaced",
             "cert=%s ends_in_days=%lld serial=%u", f->cert_file,
-            (long long)((f->pem.ends - time(NULL)) / DAY_S),
+            (long long)((f->pem.ends - time(NULL)) / TLS_DAY_S),
             tls_files_serial(f));
         return;
     }
@@ -135,7 +132,7 @@ static void warn_of_crl_locked(const struct tls_files *f, time_t now)
 {
     if (f->pem.crl_ends != 0 && f->pem.crl_ends < now)
         LOG(WARN, "revocation list is out of date", "crl=%s days_ago=%lld",
-            f->crl_file, (long long)((now - f->pem.crl_ends) / DAY_S));
+            f->crl_file, (long long)((now - f->pem.crl_ends) / TLS_DAY_S));
 }
 
 // Once a day.
@@ -143,19 +140,19 @@ static void warn_of_end_locked(struct tls_files *f, bool insist)
 {
     time_t now = time(NULL), left = f->pem.ends - now;
 
-    if (f->warned_day == now / DAY_S && !insist)
+    if (f->warned_day == now / TLS_DAY_S && !insist)
         return;
-    f->warned_day = now / DAY_S;
+    f->warned_day = now / TLS_DAY_S;
     warn_of_crl_locked(f, now);
-    if (left >= SOON_DAYS * DAY_S)
+    if (left >= TLS_SOON_DAYS * TLS_DAY_S)
         return;
     if (left < 0)
         LOG(WARN, "certificate has expired",
             "cert=%s days_ago=%lld do=replace the file", f->cert_file,
-            (long long)(-left / DAY_S));
+            (long long)(-left / TLS_DAY_S));
     else
         LOG(WARN, "certificate expires", "cert=%s days=%lld", f->cert_file,
-            (long long)(left / DAY_S));
+            (long long)(left / TLS_DAY_S));
 }
 
 void tls_look(bool insist)

@@ -26,6 +26,9 @@ struct asn1_string_st; // OpenSSL's ASN1_TIME
 
 #define TLS_PEER_ID 320
 
+#define TLS_DAY_S 86400
+#define TLS_SOON_DAYS 14 // from when on a certificate's end is told
+
 struct tls_peer {
     char id[TLS_PEER_ID]; // the first URI of its SAN, else its common name;
                           // "" if a certificate lacks both names, or if the

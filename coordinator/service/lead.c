@@ -306,17 +306,19 @@ static enum sl_err lead_look(struct lead *l, bool *held, struct sl_error *err)
     return rc;
 }
 
-// Reads what the journal has of new.
-static enum sl_err lead_follow_on(struct lead *l, struct sl_error *err)
+// Reads what *journal has of new rows of that kind; NULL: begins it.
+static enum sl_err lead_follow_on(struct lead *l, struct journal **journal,
+                                  const struct journal_kind *kind,
+                                  struct sl_error *err)
 {
     enum sl_err rc;
 
-    if (l->journal == NULL)
-        return journal_follow(&l->journal, l->o.etcd, &journal_kind_own, err);
-    rc = journal_follow_on(l->journal, err);
-    if (rc != SL_OK && journal_failed(l->journal)) {
-        journal_close(l->journal);
-        l->journal = NULL;
+    if (*journal == NULL)
+        return journal_follow(journal, l->o.etcd, kind, err);
+    rc = journal_follow_on(*journal, err);
+    if (rc != SL_OK && journal_failed(*journal)) {
+        journal_close(*journal);
+        *journal = NULL;
     }
     return rc;
 }
@@ -327,15 +329,8 @@ static void lead_follow_beside(struct lead *l)
 {
     struct sl_error err = SL_ERROR_INIT;
 
-    if (l->o.beside == NULL)
-        return;
-    if (l->beside == NULL)
-        (void)journal_follow(&l->beside, l->o.etcd, l->o.beside, &err);
-    else if (journal_follow_on(l->beside, &err) != SL_OK &&
-             journal_failed(l->beside)) {
-        journal_close(l->beside);
-        l->beside = NULL;
-    }
+    if (l->o.beside != NULL)
+        (void)lead_follow_on(l, &l->beside, l->o.beside, &err);
 }
 
 // Sets *term to the create revision of the key if its value is `value`, which
@@ -546,7 +541,7 @@ static enum sl_err lead_round(struct lead *l, bool *chosen,
 
     *chosen = false;
     if (rc == SL_OK && (held || l->journal == NULL))
-        rc = lead_follow_on(l, err);
+        rc = lead_follow_on(l, &l->journal, &journal_kind_own, err);
     if (rc == SL_OK && held)
         lead_follow_beside(l);
     if (rc == SL_OK && !held)
@@ -569,7 +564,7 @@ static enum sl_err lead_stand(struct lead *l, struct sl_error *err)
         }
         l->shared.grown = false;
         lead_unlock(l);
-        rc = lead_follow_on(l, err);
+        rc = lead_follow_on(l, &l->journal, &journal_kind_own, err);
         lead_lock(l);
     }
     lead_unlock(l);

@@ -11,6 +11,7 @@
 #include "common/base/deadline.h"
 #include "common/base/mem.h"
 #include "common/net/tls.h"
+#include "common/net/tls_peer.h"
 
 #define FIRST_MS 1000
 #define EVERY_MS 10000
@@ -21,8 +22,6 @@
 #define CROWDED_BYTES (QUOTA_BYTES / 2)    // used, with values of before
 #define DEFRAG_BYTES (UINT64_C(256) << 20) // a smaller file wastes little
 #define TROUBLE 1000
-#define DAY_S 86400
-#define SOON_DAYS 14
 
 struct quorum_member {
     struct etcd *etcd;
@@ -105,12 +104,12 @@ void quorum_judge_cert(char *out, size_t size, const char *file, int64_t left_s)
         snprintf(out, size,
                  "etcd: the certificate %s expired %lld days ago, and etcd "
                  "refuses it: replace the file",
-                 file, (long long)(-left_s / DAY_S));
-    else if (left_s < SOON_DAYS * DAY_S)
+                 file, (long long)(-left_s / TLS_DAY_S));
+    else if (left_s < TLS_SOON_DAYS * TLS_DAY_S)
         snprintf(out, size,
                  "etcd: the certificate %s has %lld days left: replace the "
                  "file",
-                 file, (long long)(left_s / DAY_S));
+                 file, (long long)(left_s / TLS_DAY_S));
 }
 
 static void quorum_look_at_cert(struct quorum *q)

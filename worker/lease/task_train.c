@@ -1162,10 +1162,9 @@ static void train_finish(struct train *t, enum sync_result result)
 static bool train_allows_delay(const struct train *t)
 {
     const Sluice__V1__TrainSpec *train = t->lease->record->open->spec->train;
-    struct spec_staleness how = spec_staleness(train);
 
     return spec_contributions(train) == 0 && t->job->hybrid == NULL &&
-           how.max_delay == 0 && how.rule == SPEC_STALENESS_NONE;
+           spec_any_delay(train);
 }
 
 // Gives an optimizer that is new the moments that the shards keep (L9).
