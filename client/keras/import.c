@@ -91,6 +91,27 @@ static enum sl_err import_base_spec(const struct cli *cli, json_t **out,
     return rc;
 }
 
+// A net of convolutions may take images of any size; a job's are of one.
+static enum sl_err import_check_shape(const struct cli *cli, const json_t *spec,
+                                      struct sl_error *err)
+{
+    const json_t *shape =
+        json_object_get(json_object_get(spec, "model"), "input_shape");
+    size_t i;
+    json_t *axis;
+
+    json_array_foreach(shape, i, axis)
+    {
+        if (json_is_integer(axis) && json_integer_value(axis) == 0)
+            return sl_fail(err, SL_EINVAL,
+                           "%s: axis %zu of the input may have any length, and "
+                           "a job's samples are all of one size: say it, as "
+                           "--set 'model.input_shape=[224,224,3]'",
+                           specfile_name(cli_arg(cli, 0)), i + 1);
+    }
+    return SL_OK;
+}
+
 // Neither of the two is asked what the other has said: --set changes single
 // fields of what the model was compiled with.
 static enum sl_err import_fill_spec(const struct cli *cli, json_t *spec,
@@ -105,6 +126,8 @@ static enum sl_err import_fill_spec(const struct cli *cli, json_t *spec,
                         err);
     if (rc == SL_OK)
         rc = set_all(cli, spec, err);
+    if (rc == SL_OK)
+        rc = import_check_shape(cli, spec, err);
     if (rc == SL_OK)
         out_tell_lines(buf_text(&notes));
     buf_release(&notes);

@@ -79,7 +79,7 @@ static bool known_dtype(const char *word)
     return false;
 }
 
-// [null, 28, 28, 1] -> [28, 28, 1]
+// [null, 28, 28, 1] -> [28, 28, 1]; an axis of any length is 0.
 static enum sl_err input_shape(json_t *to, const struct keras_graph *g)
 {
     char text[KERAS_TEXT];
@@ -93,11 +93,15 @@ static enum sl_err input_shape(json_t *to, const struct keras_graph *g)
     for (size_t i = 1; i < n; i++) {
         json_t *axis = json_array_get(g->shape, i);
 
+        if (json_is_null(axis)) {
+            if (json_array_append_new(to, json_integer(0)) != 0)
+                return sl_no_memory(g->err);
+            continue;
+        }
         if (!json_is_integer(axis))
             return sl_fail(g->err, SL_ENOTSUP,
-                           "the input is of shape %s; each axis but the "
-                           "batch's must be a number: a job's samples are all "
-                           "of one size",
+                           "the input is of shape %s; an axis must be a "
+                           "number or null",
                            keras_text(text, g->shape));
         if (json_array_append(to, axis) != 0)
             return sl_no_memory(g->err);

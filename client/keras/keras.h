@@ -28,7 +28,7 @@
 #define KERAS_NAME 64
 
 struct keras {
-    json_t *model;         // a ModelSpec
+    json_t *model;         // a ModelSpec; in its input_shape, 0: of any length
     json_t *compiled;      // compile_config; NULL: the model was not compiled
     const char *precision; // a literal for train.precision; NULL: none is said
     char name[KERAS_NAME]; // the model's, as a job may be called

@@ -232,6 +232,14 @@ def what_is_missing_or_cannot_be_is_said():
         says(done, "--set train.epoch=3: train: unknown key 'epoch'")
         done = c.run("import", FILES / "mlp-k3.json", "--set", "from_logits=false", want=2)
         says(done, "from_logits is false, but layer 'dense_1' ends in linear")
+        model = json.loads((FILES / "mobile-k3.json").read_text())
+        model["config"]["layers"][0]["config"]["batch_shape"][1:3] = [None, None]
+        anyhow = c.dir / "any.json"
+        anyhow.write_text(json.dumps(model))
+        says(c.run("import", anyhow, want=2), "axis 1 of the input may have any length",
+             "--set 'model.input_shape=[224,224,3]'")
+        made = c.run("import", anyhow, "--set", "model.input_shape=[32,32,3]").stdout
+        check("input_shape: [32, 32, 3]" in made, made[:200])
         says(c.run("import", spec, want=3), f"{spec}: open: No such file")
         says(c.run("import", FILES / "mlp-k3.json", "-o", c.dir, want=2), "is a folder")
         says(c.run("import", "-", "--base", "-", want=2), "standard input is one file")
