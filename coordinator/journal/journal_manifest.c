@@ -232,11 +232,12 @@ enum sl_err manifest_remove(struct fs *fs, const char *path,
     struct sl_error why = SL_ERROR_INIT;
     enum sl_err rc = fs_unlink(fs, path, &why);
 
-    if (rc == SL_ENOENT)
-        return SL_OK;
-    if (rc != SL_OK)
+    if (rc != SL_OK && rc != SL_ENOENT)
         return sl_fail(err, rc, "%s", why.text);
-    return sync_folder(fs, path, err);
+    // A call before this one may have removed it, and failed to sync.
+    rc = sync_folder(fs, path, &why);
+    return rc == SL_OK || rc == SL_ENOENT ? SL_OK
+                                          : sl_fail(err, rc, "%s", why.text);
 }
 
 enum sl_err manifest_settle(struct fs *fs, const char *path, bool *there,
