@@ -77,8 +77,8 @@ uint64_t spec_step_samples(const Sluice__V1__JobSpec *spec);
 // the job: train.nonfinite of a spec, or its default.
 bool spec_skips_nonfinite(const Sluice__V1__TrainSpec *train);
 
-// Returns the index of the column of ids with this name in s->ids; s->n_ids:
-// there is none.
+// Returns the index of the column of ids named `name` in s->ids; s->n_ids if
+// there is none. `s` has passed spec_check_ids: each column has a name.
 size_t spec_ids_column(const Sluice__V1__SourceSpec *s, const char *name);
 
 // Returns train.wire of a spec, or its default.

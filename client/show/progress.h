@@ -47,9 +47,9 @@ enum sl_err progress_rate(struct buf *out, const Sluice__V1__JobStatus *s,
 // accuracy and loss, "-" for one without a value; nothing if there are none.
 enum sl_err progress_metrics(struct buf *out, const Sluice__V1__Evaluation *e);
 
-// Returns true if the job's predictions are right or wrong, so that accuracy
-// means something; false for a loss of mean squared or absolute error. True for
-// a status without its spec.
+// Returns false if the job's loss is mean squared or mean absolute error, so
+// that accuracy means nothing. Else true: also for a status without its spec,
+// and for an external model, whose accuracy may be unknown (known_accuracy).
 bool progress_has_accuracy(const Sluice__V1__JobStatus *s);
 
 // Returns true if a job is finished, failed or stopped.

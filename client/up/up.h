@@ -63,10 +63,10 @@ enum sl_err up_setup(struct up *u, const struct conf *conf,
 // and frees. All children must have ended.
 void up_release(struct up *u);
 
-// Sets *out to the children's environment: `ours`, a list ended by NULL,
-// without the client's own variables, with $NOTIFY_SOCKET set to `notify` and
-// UPDIR_VARIABLE to `dir`. *out is ended by NULL; free each text and the list
-// with sl_free. SL_ENOMEM leaves *out as it was.
+// Sets *out to the children's environment: copies of `ours`, without what was
+// set for the client alone (its addresses, certificates, folders, ...),
+// with $NOTIFY_SOCKET `notify`, UPDIR_VARIABLE `dir`. Both lists end with NULL;
+// sl_free each text and the list. SL_ENOMEM leaves *out as it was.
 enum sl_err up_environment(char ***out, char *const *ours, const char *notify,
                            const char *dir);
 

@@ -35,8 +35,8 @@ struct chain_end {
     char hash[SHA256_HEX]; // hash of the last line; zeros before the first
 };
 
-// Sets *end to what a new chain has before its first line: 0 lines and a hash
-// of zeros.
+// Sets *end to what a new chain has before its first line: 0 lines, and as
+// hash a text of 64 digits '0'. Any thread; cannot fail.
 void chain_begin(struct chain_end *end);
 
 // Opens a file to append lines, or makes one that goes on after *before (NULL:

@@ -122,7 +122,9 @@ struct rpc_call *serve_call_new(struct serve_lane *lane);
 // Frees all call objects in *pool, which is NULL then.
 void serve_pool_free(struct rpc_call **pool);
 
-// Returns the limit of a request of this method, in bytes.
+// Returns the most bytes that a request of this method, or a message of its
+// stream, may have; RPC_CONTROL_BYTES if the method has 0, so never 0. Any
+// thread.
 size_t serve_request_limit(const struct served *served);
 
 // Returns true if a call of `m` arrives without its request, which the server

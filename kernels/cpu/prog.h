@@ -68,10 +68,10 @@ int prog_temp(struct prog *p, ob_desc desc);
 // Cannot fail.
 size_t prog_bytes(struct prog *p, size_t bytes);
 
-// Appends a stage that runs primitive `pd` on args[nargs], with a scratchpad in
-// the workspace if it wants one; `pd` stays the caller's. A slot of -1 among
-// the arguments is SL_ENOMEM, so that callers need not check prog_io and
-// prog_temp. SL_EINTERNAL: too many stages or arguments.
+// Appends a stage that runs primitive `pd`, which stays the caller's, on
+// args[nargs]; a scratchpad, if it wants one, takes a slot and workspace.
+// SL_ENOMEM: no slot is left, or args has one of -1 (so prog_io and prog_temp
+// need no check). SL_EINTERNAL: too many stages, or nargs >= PROG_ARGS.
 enum sl_err prog_add(struct prog *p, const_dnnl_primitive_desc_t pd,
                      const struct prog_arg *args, int nargs,
                      struct sl_error *err);

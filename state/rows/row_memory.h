@@ -93,10 +93,10 @@ enum sl_err row_account_take(struct row_account *a, uint64_t bytes,
 enum sl_err row_account_try(struct row_account *a, uint64_t bytes,
                             bool passing);
 
-// Asks the account's stores (a->relief) to give back memory, as `bytes` are
-// short. Returns true if they gave some, so that row_account_try is worth
-// another call; false if they have none to give, or if this call is under way
-// already. Clears a->why before.
+// Asks the stores of *a (not NULL) to give back memory, as `bytes` are short.
+// They write records to files: numbers and pointers of records change. Returns
+// true if they gave some: try again. False: none to give, or a call is under
+// way. Clears a->why first; then it has the error of a file that failed.
 bool row_account_relieve(struct row_account *a, uint64_t bytes);
 
 // Gives back bytes that were taken with the same `passing`, also in other

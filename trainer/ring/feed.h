@@ -120,7 +120,9 @@ void ring_feed_round(struct ring_feed *f, const struct rank *r,
 void ring_feed_forget_silent(struct ring_feed *f);
 
 // Returns true if the rank should still wait for a follower before its next
-// round. To be asked before each round, again and again until it returns false.
+// round; does not wait itself. Ask right before each round, every few ms until
+// it is false or news ends the wait; give images between (ring_feed_wants). A
+// call also sets when the round begins, from which its duration is taken.
 bool ring_feed_lags(struct ring_feed *f);
 
 // Returns true if an image of `part`, below the number of parts, is asked for,

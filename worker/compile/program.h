@@ -146,10 +146,10 @@ enum sl_err program_enqueue(struct program *p, struct kern_stream *stream,
                             uint32_t end, struct pulse *pulse,
                             struct sl_error *err);
 
-// Returns the program's own host memory for a place: constants, scales, keys,
-// rows, and the space for stats, outputs and gradients of rows; a device has a
-// copy of it. Empty, {NULL, 0}, for other places. It lives as long as the
-// program.
+// Returns the program's own host memory for a place, as long as it lives:
+// constants, scales, keys, rows, and the space for stats, outputs and gradients
+// of rows; a device has a copy of it. 0 bytes where this program has none (no
+// outputs wanted, not trained), and for other places.
 struct kern_mem program_own(struct program *p, enum program_place place);
 
 // Returns a text that says why a call of this dev failed: the device's own

@@ -89,8 +89,9 @@ void inner_finish(struct inner *in, float *params, float *grads);
 // `grads`.
 void inner_change(const struct inner *in, uint32_t shard, const float *base,
                   const float *params, float *grads);
-// Returns the parameters and the gradient that steps of a stream compute in;
-// NULL both if they are a device's.
+// Returns the vectors that steps of a stream compute in, which are *in's: [0]
+// the parameters, which the caller sets first, [1] the gradient, at first 0.
+// Both are NULL if they are a device's, or *in is not of a stream.
 float *const *inner_own(const struct inner *in);
 // Returns the fragment that a shard leaves with, in a stream.
 uint32_t inner_fragment(const struct inner *in, uint32_t shard);

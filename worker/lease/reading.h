@@ -19,8 +19,9 @@
 enum sl_err task_prepare(struct input *input, struct worker_job *job,
                          struct lease *l, struct sl_error *err);
 
-// Closes the lease's reading, before its job is freed; does nothing if none is
-// open.
+// Closes the lease's reading, before its job is freed, and waits for a read
+// that is under way; does nothing if none is open. No input_get of it may be
+// under way; batches on loan are to be put back as before.
 void task_unprepare(struct input *input, struct lease *l);
 
 #endif

@@ -56,8 +56,10 @@ enum sl_err shm_secret(uint64_t *out);
 
 // ---- the socket; descriptors are the caller's to close
 
-// Listens at `path`, for this user only. Replaces a file there, on which the
-// caller knows that no process answers. `path` may be longer than sun_path.
+// Listens at `path`, for this user only; *out does not block. Replaces a file
+// there (no process may answer on it), and may have removed it on failure. The
+// caller removes the file when it has closed *out. SL_ERANGE: `path`, which may
+// exceed sun_path, is too long; else what the system says. *out stays then.
 enum sl_err shm_listen(int *out, const char *path, struct sl_error *err);
 
 // Accepts the next connection on `listening`. SL_EDENIED: it came from another

@@ -20,8 +20,9 @@ struct job_evaluations {
 };
 
 // Takes the result of the running evaluation, once it is complete, and begins
-// the next one if it is due. Does nothing for a job that is not placed or has
-// no evaluations.
+// the next one if it is due; without memory a later call does. Does nothing for
+// a job that is not placed or has no evaluations. Waits for the journal's disk;
+// a journal that cannot be written is fatal: the caller checks c->dead.
 void evaluations_check(struct coord *c, struct job *job);
 
 // Ends the running evaluation, which must be there, without a result, since one

@@ -15,7 +15,8 @@
 // Threads  the loop.
 // Memory   doubts are the job's, JOB_DOUBTS at most. Messages are borrowed for
 //          the call, texts of them copied.
-// Errors   without memory no worker is put aside, and the job fails.
+// Errors   doubts_heard and doubts_samples: without memory no worker is put
+//          aside, and the job fails.
 #ifndef COORDINATOR_CORE_LEASES_DOUBTS_H
 #define COORDINATOR_CORE_LEASES_DOUBTS_H
 
@@ -45,8 +46,10 @@ bool doubts_heard(struct coord *c, struct member *m, struct job *job,
 // or is other data), so that no closure is to blame.
 bool doubts_data(const Sluice__V1__AttemptFailed *message);
 
-// Excludes worker m from the job for CONDUCT_AGAIN_MS, for what it reported in
-// `message`, and takes back its leases of the job.
+// Excludes worker m from the job, which goes on, for CONDUCT_AGAIN_MS, for what
+// it reported in `message`, and takes back its leases of the job: pointers to
+// these works may be gone then. Cannot fail: doubts_heard has made the memory
+// that it needs.
 void doubts_put_aside(struct coord *c, struct member *m, struct job *job,
                       const Sluice__V1__AttemptFailed *message);
 
