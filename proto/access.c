@@ -242,6 +242,7 @@ static const unsigned kinds[] = {
     [25] = MAY(WORKER),   // ring_copied
     [40] = MAY(PSSERVER), // rates_taken
     [41] = MAY(PSSERVER), // feed_ended
+    [45] = MAY(PSSERVER), // replica
     [60] = MEMBERS,       // trace_piece
     [61] = MEMBERS,       // log_piece
 };

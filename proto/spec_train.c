@@ -520,14 +520,57 @@ static const char *const partitioners[] = {
     [PART_MAX_SIZE] = "max_size",
 };
 
+// Keys that any partitioner has.
+#define PLACED "move psservers replicas replicate "
+
 static const char *const partitioner_fields[] = {
-    [PART_AUTO] = " partitioner move psservers shard_bytes ",
-    [PART_FIXED] = " partitioner move psservers shards ",
-    [PART_MIN_SIZE] = " partitioner move psservers min_shard_bytes max_shards ",
-    [PART_MAX_SIZE] = " partitioner move psservers max_shard_bytes max_shards ",
+    [PART_AUTO] = " partitioner " PLACED "shard_bytes ",
+    [PART_FIXED] = " partitioner " PLACED "shards ",
+    [PART_MIN_SIZE] = " partitioner " PLACED "min_shard_bytes max_shards ",
+    [PART_MAX_SIZE] = " partitioner " PLACED "max_shard_bytes max_shards ",
 };
 
 static const char *const placement_moves[] = {"auto", "manual"};
+static const char *const replicates[] = {"ack"};
+
+// A replica follows by pushes (P1), which say all that changes a shard of
+// values alone.
+static enum sl_err check_replicas(Sluice__V1__JobSpec *spec,
+                                  struct sl_error *err)
+{
+    Sluice__V1__PlacementSpec *p = spec->placement;
+    const char *mode = spec->train->mode;
+    enum sl_err rc;
+
+    if (p->replicas > 1)
+        return sl_fail(err, SL_EINVAL,
+                       "placement.replicas: %u; a shard has one replica at "
+                       "most: give 0 or 1",
+                       p->replicas);
+    if (p->replicas == 0)
+        return p->replicate == NULL ? SL_OK
+                                    : sl_fail(err, SL_EINVAL,
+                                              "placement.replicate: it wants "
+                                              "placement.replicas: 1");
+    if (strcmp(mode, "async") != 0 && strcmp(mode, "sync") != 0)
+        return sl_fail(err, SL_EINVAL,
+                       "placement.replicas: mode %s has none; use mode async "
+                       "or sync, or leave replicas out",
+                       mode);
+    if (spec->model->n_tables > 0)
+        return sl_fail(err, SL_EINVAL,
+                       "placement.replicas: a shard with rows of tables has "
+                       "none; leave replicas out");
+    if (spec_staleness(spec->train).rule == SPEC_STALENESS_DC)
+        return sl_fail(err, SL_EINVAL,
+                       "placement.replicas: a replica lacks the versions that "
+                       "train.staleness: dc compares with; take staleness: "
+                       "inverse, or leave replicas out");
+    rc = spec_string(&p->replicate, "ack");
+    return rc == SL_OK ? spec_word("placement.replicate", p->replicate,
+                                   replicates, SL_COUNT(replicates), NULL, err)
+                       : rc;
+}
 
 static enum sl_err check_rule(Sluice__V1__PlacementSpec *p, unsigned kind,
                               struct sl_error *err)
@@ -589,6 +632,8 @@ enum sl_err spec_check_placement(Sluice__V1__JobSpec *spec,
                        "placement: it says how variables are cut, and the "
                        "model has tables alone; leave all of it out but "
                        "psservers");
+    if (rc == SL_OK)
+        rc = check_replicas(spec, err);
     return rc == SL_OK ? check_rule(p, kind, err) : rc;
 }
 

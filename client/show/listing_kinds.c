@@ -305,7 +305,10 @@ static void shard_row(struct table *t, const ProtobufCMessage *item)
     char text[OUT_NUMBER];
 
     table_cell(t, "%u", s->shard);
-    table_cell(t, "%s", s->psserver);
+    if (s->replica[0] == '\0')
+        table_cell(t, "%s", s->psserver);
+    else
+        table_cell(t, "%s (%s)", s->psserver, s->replica);
     if (s->incarnation == 0)
         table_cell(t, "waiting");
     else

@@ -175,6 +175,9 @@ void rpc_msg_on_release(struct rpc_msg *msg, void (*release)(void *user),
 // Returns the bytes of the header and all parts.
 size_t rpc_msg_bytes(const struct rpc_msg *msg);
 
+// Moves the message *from to `to`, memory not in use; *from is empty then.
+void rpc_msg_move(struct rpc_msg *to, struct rpc_msg *from);
+
 // Drops a message that no call has taken: runs its release function, and leaves
 // an empty message, so a second call does nothing.
 void rpc_msg_drop(struct rpc_msg *msg);

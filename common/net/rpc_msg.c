@@ -63,6 +63,14 @@ uint8_t *rpc_msg_head(struct rpc_msg *msg, size_t bytes)
     return head;
 }
 
+void rpc_msg_move(struct rpc_msg *to, struct rpc_msg *from)
+{
+    *to = *from;
+    if (from->head == from->space)
+        to->head = to->space;
+    rpc_msg_init(from);
+}
+
 void rpc_msg_part(struct rpc_msg *msg, const void *data, size_t bytes)
 {
     assert(msg->parts < RPC_MSG_PARTS);

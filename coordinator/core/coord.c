@@ -38,6 +38,7 @@
 #include "coordinator/core/pause.h"
 #include "coordinator/core/shards/move.h"
 #include "coordinator/core/shards/place.h"
+#include "coordinator/core/shards/replicas.h"
 #include "coordinator/core/cuts/publish.h"
 #include "coordinator/core/quota_list.h"
 #include "coordinator/core/cuts/start_from.h"
@@ -223,6 +224,8 @@ static void psserver_down(struct coord *c, struct member *m, bool lost)
 {
     shards_down(c, m, lost);
     moves_left(c, m);
+    if (!c->dead)
+        replicas_left(c, m);
 }
 
 // Takes from a member its leases or shards. It is still in the table.
@@ -604,11 +607,15 @@ static void receive_psserver(struct coord *c, struct member *m,
 
     switch (message->kind_case) {
     case SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO:
+        if (replicas_follow(c, m, message->shard_hello))
+            break;
         if (message->shard_hello->prepared) {
             moves_prepared(c, m, message->shard_hello);
             break;
         }
         moves_hello(c, m, message->shard_hello);
+        if (replicas_hello(c, m, message->shard_hello))
+            break;
         job = shards_hello(c, m, message->shard_hello);
         if (job != NULL && !c->dead)
             place_more(c, 1);
@@ -619,6 +626,9 @@ static void receive_psserver(struct coord *c, struct member *m,
         break;
     case SLUICE__V1__ATTEND_UP__KIND_FEED_ENDED:
         moves_feed_ended(c, m, message->feed_ended);
+        break;
+    case SLUICE__V1__ATTEND_UP__KIND_REPLICA:
+        replicas_report(c, m, message->replica);
         break;
     case SLUICE__V1__ATTEND_UP__KIND_RATES_TAKEN:
         monitor_known(c, m, message->rates_taken);
@@ -765,6 +775,8 @@ void coord_tick(struct coord *c)
     publish_tick(c);
     if (!c->dead)
         moves_tick(c);
+    if (!c->dead)
+        replicas_tick(c);
     if (c->dead)
         return;
     flush_all(c, true);

@@ -50,16 +50,18 @@ static bool commit_end(struct coord *c, struct job *job)
     return coord_wrote(c, rc);
 }
 
-// Tells a psserver to close its shards of the job; returns false if it has
-// none. Only a member that was told so is heard of them any more, twice per
-// shard: by a heartbeat that is on its way, and at last.
+// Tells a psserver to close its shards of the job, and replicas; returns false
+// if it has none. Only a member that was told so is heard of them any more,
+// twice per shard: by a heartbeat that is on its way, and at last.
 static bool close_shards(struct coord *c, struct member *m, struct job *job)
 {
     uintptr_t words = 2 * (uintptr_t)job_lies_on(job, m);
 
-    if (words == 0)
+    if (words == 0 && !job_has_replica_on(job, m))
         return false;
     send_close(c, m, job->id, job->uid, false);
+    if (words == 0)
+        return true;
     if (m->closing.len >= COORD_REMEMBERED_MAX)
         map_release(&m->closing);
     // Without memory its reports are dropped.

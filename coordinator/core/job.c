@@ -96,7 +96,8 @@ static bool begins_anew(const Sluice__V1__ModelSpec *model)
 // of the job ask of its shards.
 static unsigned shard_edition(const struct job *job)
 {
-    return begins_anew(job->spec->model)            ? MODEL_EDITION_ORTHOGONAL
+    return job->spec->placement->replicas > 0       ? MODEL_EDITION_REPLICAS
+           : begins_anew(job->spec->model)          ? MODEL_EDITION_ORTHOGONAL
            : spec_moments(job->spec).vectors > 0    ? MODEL_EDITION_MOMENTS
            : spec_directions(job->spec->train)      ? MODEL_EDITION_AVERAGES
            : spec_sets(job->spec->train)            ? MODEL_EDITION_SETS
@@ -198,6 +199,7 @@ static void release_shards(struct job *job)
         struct job_shard *s = &job->shards.list[i];
 
         sl_free(s->psserver);
+        sl_free(s->replica.psserver);
         sl_free(s->failure);
         shard_rows_release(&s->rows);
         wire_free((ProtobufCMessage *)s->waiting);
@@ -369,6 +371,39 @@ struct journal_facts job_facts_of(const Sluice__V1__DataFacts *facts)
 {
     return (struct journal_facts){facts->train_samples, facts->test_samples,
                                   facts->train_hash, facts->test_hash};
+}
+
+bool job_has_replicas(const struct job *job)
+{
+    return job->spec->placement->replicas > 0;
+}
+
+static bool job_replica_owns(const struct job_shard *s)
+{
+    return s->replica.psserver != NULL &&
+           strcmp(s->replica.psserver, s->psserver) == 0;
+}
+
+const char *job_replica(const struct job_shard *s)
+{
+    return job_replica_owns(s) ? NULL : s->replica.psserver;
+}
+
+bool job_has_replica_on(const struct job *job, const struct member *m)
+{
+    for (uint32_t i = 0; i < job->shards.count; i++) {
+        const char *name = job_replica(&job->shards.list[i]);
+
+        if (m->role == MEMBER_PSSERVER && name != NULL &&
+            strcmp(name, m->name) == 0)
+            return true;
+    }
+    return false;
+}
+
+uint64_t job_replica_memory(const struct job_shard *s)
+{
+    return job_replica_owns(s) ? s->replica.feed : 0;
 }
 
 bool job_served(const struct job *job)

@@ -155,7 +155,7 @@ struct job {
     struct job_measured measured;
 
     // Its shards, once it is placed. Changed by: shards, place, publish, send,
-    // rings, behind, recount, monitor, memory, mode_sync, mode_open.
+    // rings, behind, recount, monitor, memory, mode_sync, mode_open, replicas.
     struct job_shards shards;
 
     // Its map. Changed by: shards, submit, behind.
@@ -243,7 +243,7 @@ struct job {
 
     // Numbers. Changed by: jobs, advance, cuts, end_job, groups, leases,
     // publish, reports, rings, shards, status_final, behind, recount, recover,
-    // pause, job_queue, monitor, guard.
+    // pause, job_queue, monitor, guard, replicas.
     struct journal_counters counters;
     bool counters_changed;
     uint64_t changes; // rises with everything a watcher may see
@@ -341,6 +341,21 @@ uint32_t job_psserver_shards(const struct job *job);
 // Returns how many of the job's shards are placed on psserver m, by its name; 0
 // if m is a worker.
 uint32_t job_lies_on(const struct job *job, const struct member *m);
+
+// Returns true if the shards of the job have replicas (placement.replicas).
+bool job_has_replicas(const struct job *job);
+
+// Returns the name of the psserver with the shard's replica that is in the set,
+// and may take over (P2); NULL: there is none.
+const char *job_replica(const struct job_shard *s);
+
+// Returns true if a replica of one of the job's shards is in the set on
+// psserver m, by its name.
+bool job_has_replica_on(const struct job *job, const struct member *m);
+
+// Returns the number of the feed of which the shard's psserver has the memory,
+// or is to show, since it was the replica (P4); 0: it was none.
+uint64_t job_replica_memory(const struct job_shard *s);
 
 // Returns true if a psserver serves every shard, and what the mode needs runs
 // too (mode.h, `runs`). A silent psserver serves none. False for a job that is

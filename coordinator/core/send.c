@@ -476,6 +476,7 @@ void send_place(struct coord *c, const struct member *m, struct job *job,
 
     s->asked = m->id;
     s->place_ms = coord_now(c);
+    msg.replica = job_replica_memory(s);
     send_place_as(c, m, job, shard, &s->cut, &msg);
 }
 
@@ -492,7 +493,8 @@ void send_prepare(struct coord *c, const struct member *m, struct job *job,
 }
 
 void send_feed(struct coord *c, uint64_t source, const struct member *target,
-               const struct job *job, uint32_t shard, uint64_t order)
+               const struct job *job, uint32_t shard, uint64_t order,
+               bool replica)
 {
     Sluice__V1__Feed msg = SLUICE__V1__FEED__INIT;
     DOWN(down, FEED, feed, &msg);
@@ -503,6 +505,7 @@ void send_feed(struct coord *c, uint64_t source, const struct member *target,
     msg.incarnation = job->shards.evidence.shard[shard].incarnation;
     msg.order = order;
     msg.address = target->address;
+    msg.replica = replica;
     send_down(c, source, &down);
 }
 
@@ -551,6 +554,19 @@ void send_refuse(struct coord *c, const struct member *m, uint64_t job,
                  uint32_t shard, const char *why, const struct wire_tag *load)
 {
     send_refusal(c, m, job, shard, why, load, false);
+}
+
+void send_replica_out(struct coord *c, const struct member *m, uint64_t job,
+                      uint32_t shard, uint64_t feed)
+{
+    Sluice__V1__ReplicaOut msg = SLUICE__V1__REPLICA_OUT__INIT;
+    DOWN(down, REPLICA_OUT, replica_out, &msg);
+
+    msg.term = c->term;
+    msg.job = job;
+    msg.shard = shard;
+    msg.order = feed;
+    send_down(c, m->id, &down);
 }
 
 void send_reload(struct coord *c, const struct member *m, const struct job *job,

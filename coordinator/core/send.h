@@ -31,7 +31,8 @@ void send_goodbye(struct coord *c, const struct member *m, const char *why);
 Sluice__V1__SourceFile send_weights(const struct job *job);
 
 // Asks psserver m to take a shard of a placed job, from a snapshot no older
-// than the last cut (K7), and notes in the shard that m was asked, and when.
+// than the last cut (K7) or, if it was the replica, as it has followed (P4);
+// notes in the shard that m was asked, and when.
 void send_place(struct coord *c, const struct member *m, struct job *job,
                 uint32_t shard);
 
@@ -42,9 +43,10 @@ void send_prepare(struct coord *c, const struct member *m, struct job *job,
                   uint32_t shard, const struct wire_tag *at_least,
                   uint64_t follow);
 // Asks psserver `source` to feed the shard to `target`, by the feed of `order`
-// that it has begun.
+// that it has begun. `replica`: for as long as it lasts (P1).
 void send_feed(struct coord *c, uint64_t source, const struct member *target,
-               const struct job *job, uint32_t shard, uint64_t order);
+               const struct job *job, uint32_t shard, uint64_t order,
+               bool replica);
 
 // Admits the shard at its newest incarnation, which the journal has (I1);
 // beside a ring, with the base of the ring's generation.
@@ -55,6 +57,11 @@ void send_admit(struct coord *c, const struct member *m, const struct job *job,
 // load at least, before it says hello again; NULL: m drops the shard.
 void send_refuse(struct coord *c, const struct member *m, uint64_t job,
                  uint32_t shard, const char *why, const struct wire_tag *load);
+
+// Tells psserver m that the shard's replica of this feed is not in the set
+// (P3).
+void send_replica_out(struct coord *c, const struct member *m, uint64_t job,
+                      uint32_t shard, uint64_t feed);
 
 // Has psserver m load the last cut of a shard beside a ring, and no newer file
 // (R9).

@@ -60,6 +60,9 @@ enum event_level { EVENT_INFO, EVENT_WARN, EVENT_ERROR };
     X(SHARDS_BACK, "shards-back", INFO)                                        \
     X(SHARD_MOVED, "shard-moved", INFO)                                        \
     X(MOVE_FAILED, "move-failed", WARN)                                        \
+    X(REPLICA_IN, "replica-in", INFO)                                          \
+    X(REPLICA_OUT, "replica-out", WARN)                                        \
+    X(REPLICA_PROMOTED, "replica-promoted", WARN)                              \
     X(MEMORY_SHORT, "memory-short", WARN)                                      \
     X(CLOSURE_LOST, "closure-lost", WARN)                                      \
     X(CLOSURE_FAILED, "closure-failed", WARN)                                  \

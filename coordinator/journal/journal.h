@@ -358,6 +358,13 @@ enum sl_err journal_shard_incarnations(struct journal *j, uint64_t job,
                                        const struct journal_incarnation *list,
                                        size_t count, struct sl_error *err);
 
+// Commits that the shard has a replica on this psserver, which follows it by
+// the feed of this number (P2); NULL: it has none any more. Before either
+// psserver is told.
+enum sl_err journal_shard_replica(struct journal *j, uint64_t job,
+                                  uint32_t shard, const char *psserver,
+                                  uint64_t feed, struct sl_error *err);
+
 // Commits that the shard lies on this psserver from now on, before either
 // psserver is told (M2).
 enum sl_err journal_shard_move(struct journal *j, uint64_t job, uint32_t shard,
@@ -394,6 +401,10 @@ struct journal_shard {
     const char *psserver;
     uint64_t incarnation;
     struct wire_tag cut; // (0, 0): no cut names it
+    // The psserver of its replica, or `psserver` itself, which was the replica
+    // (P4), and the number of the feed; "": it has none.
+    const char *replica;
+    uint64_t feed;
 };
 
 // ---- cuts

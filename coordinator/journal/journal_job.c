@@ -216,7 +216,10 @@ enum sl_err journal_job_delete(struct journal *j, uint64_t id,
         "INSERT OR REPLACE INTO deleted(job, uid, psserver)"
         " SELECT DISTINCT jobs.id, jobs.uid, shards.psserver"
         " FROM jobs JOIN shards ON shards.job = jobs.id WHERE jobs.id = ?1"
-        " AND shards.psserver <> ''",
+        " AND shards.psserver <> ''"
+        " UNION SELECT jobs.id, jobs.uid, replicas.psserver"
+        " FROM jobs JOIN replicas ON replicas.job = jobs.id"
+        " WHERE jobs.id = ?1",
         "INSERT OR REPLACE INTO swept(job) VALUES(?1)", // journal_sweep
         "DELETE FROM past WHERE job = ?1",
         "DELETE FROM callbacks WHERE job = ?1",
@@ -272,6 +275,23 @@ enum sl_err journal_shard_incarnations(struct journal *j, uint64_t job,
     return journal_end(j, rc, err);
 }
 
+enum sl_err journal_shard_replica(struct journal *j, uint64_t job,
+                                  uint32_t shard, const char *psserver,
+                                  uint64_t feed, struct sl_error *err)
+{
+    if (psserver == NULL)
+        return journal_write(
+            j, err, "DELETE FROM replicas WHERE job = ?1 AND shard = ?2",
+            JOURNAL_VALUES(U64(job), U64(shard)));
+    return journal_write(
+        j, err,
+        "INSERT OR REPLACE INTO replicas(job, shard, psserver, feed)"
+        " VALUES(?1, ?2, ?3, ?4)",
+        JOURNAL_VALUES(U64(job), U64(shard), TEXT(psserver), U64(feed)));
+}
+
+// A replica that becomes the owner keeps its row: its memory is that of the
+// feed (P4).
 enum sl_err journal_shard_move(struct journal *j, uint64_t job, uint32_t shard,
                                const char *psserver, struct sl_error *err)
 {
@@ -410,8 +430,10 @@ enum sl_err journal_each_shard(struct journal *j, uint64_t job,
 {
     sqlite3_stmt *s = journal_walk(
         j, err,
-        "SELECT shard, psserver, incarnation, cut_incarnation, cut_sequence"
-        " FROM shards WHERE job = ?1 ORDER BY shard",
+        "SELECT s.shard, s.psserver, s.incarnation, s.cut_incarnation,"
+        " s.cut_sequence, r.psserver, r.feed FROM shards s"
+        " LEFT JOIN replicas r ON r.job = s.job AND r.shard = s.shard"
+        " WHERE s.job = ?1 ORDER BY s.shard",
         JOURNAL_VALUES(U64(job)));
     enum sl_err rc = SL_OK;
 
@@ -421,6 +443,8 @@ enum sl_err journal_each_shard(struct journal *j, uint64_t job,
             .psserver = journal_text(s, 1),
             .incarnation = journal_u64(s, 2),
             .cut = {journal_u64(s, 3), journal_u64(s, 4)},
+            .replica = journal_text(s, 5),
+            .feed = journal_u64(s, 6),
         };
 
         rc = fn(arg, &row, err);

@@ -84,6 +84,8 @@ static const struct {
 } sweeps[] = {
     {1, "DELETE FROM shards WHERE job = ?1 AND shard IN"
         " (SELECT shard FROM shards WHERE job = ?1 LIMIT ?2)"},
+    {1, "DELETE FROM replicas WHERE job = ?1 AND shard IN"
+        " (SELECT shard FROM replicas WHERE job = ?1 LIMIT ?2)"},
     {250, "DELETE FROM cuts WHERE job = ?1 AND cut IN"
           " (SELECT cut FROM cuts WHERE job = ?1 LIMIT ?2)"},
     {1, "DELETE FROM evaluations WHERE job = ?1 AND (epoch, steps) IN"

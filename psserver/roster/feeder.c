@@ -8,6 +8,7 @@
 #include "common/base/mem.h"
 #include "proto/access.h"
 #include "proto/wire.h"
+#include "state/shard/replica.h"
 
 #define BATCH_BYTES ((size_t)1 << 20) // one record may be longer
 
@@ -25,6 +26,8 @@ struct feeder {
         pthread_cond_t idle;
         unsigned starting; // calls that are being started
         bool stopping;     // feeder_free has begun: none starts any more
+        bool busy;         // a call is under way, or begins, or is to end
+        bool more;         // records came into the log since the last look
     } starts;
 };
 
@@ -94,7 +97,7 @@ static enum sl_err batch_fill(struct feeder_batch *b, struct feeder *f,
         b->record[b->count++] = r;
         b->bytes += r->bytes;
     }
-    if (rc == SL_OK && b->count == 0)
+    if (rc == SL_OK && b->count == 0 && !f->setup.replica)
         rc = sl_fail(err, SL_ESTATE, "the shard has stopped for another move");
     return rc;
 }
@@ -135,8 +138,9 @@ static enum sl_err feeder_send(struct feeder *f, struct feeder_batch *b,
                                   .incarnation = f->setup.incarnation,
                                   .order = f->setup.order,
                                   .number = f->sent + 1};
-    const struct rpc_call_options options = {.deadline_ms = FEEDER_CALL_MS,
-                                             .wait_for_ready = true};
+    const struct rpc_call_options options = {
+        .deadline_ms = f->setup.replica ? FEEDER_REPLICA_MS : FEEDER_CALL_MS,
+        .wait_for_ready = true};
     struct rpc_ticket ticket;
     struct rpc_msg msg;
 
@@ -159,24 +163,59 @@ static enum sl_err feeder_send(struct feeder *f, struct feeder_batch *b,
     return SL_OK;
 }
 
+// Says whether a replica has all that there is: then the next operation goes
+// on.
+static bool feeder_rests(struct feeder *f)
+{
+    bool rests;
+
+    pthread_mutex_lock(&f->starts.lock);
+    rests = !f->starts.more;
+    f->starts.more = false;
+    f->starts.busy = !rests;
+    pthread_mutex_unlock(&f->starts.lock);
+    return rests;
+}
+
 // Sends what is next; the shard stops first if little is left.
 static void feeder_step(struct feeder *f)
 {
     struct feeder_batch *b = sl_calloc(1, sizeof(*b));
     struct sl_error err = SL_ERROR_INIT;
     enum sl_err rc = b == NULL ? sl_no_memory(&err) : SL_OK;
+    bool none;
 
     if (rc == SL_OK) {
-        (void)shard_feed_hand_over(f->setup.shard, f->setup.order,
-                                   FEEDER_LEFT_BYTES);
-        rc = batch_fill(b, f, &err);
-        if (rc != SL_OK)
+        if (f->setup.replica)
+            (void)replica_bind(f->setup.shard, f->setup.order,
+                               FEEDER_LEFT_BYTES);
+        else
+            (void)shard_feed_hand_over(f->setup.shard, f->setup.order,
+                                       FEEDER_LEFT_BYTES);
+        do
+            rc = batch_fill(b, f, &err);
+        while (rc == SL_OK && b->count == 0 && !feeder_rests(f));
+        none = b->count == 0;
+        if (rc != SL_OK || none)
             batch_free(b);
+        if (rc == SL_OK && none)
+            return;
     }
     if (rc == SL_OK)
         rc = feeder_send(f, b, &err);
     if (rc != SL_OK)
         feeder_end(f, rc, &err);
+}
+
+// Notes what is acknowledged; returns true if that is all of a feed that has
+// ended.
+static bool feeder_acked(struct feeder *f, uint64_t applied)
+{
+    bool whole = shard_feed_acked(f->setup.shard, f->setup.order, applied);
+
+    if (f->setup.replica && f->setup.acked != NULL)
+        f->setup.acked(f->setup.acked_arg, f->setup.shard);
+    return whole;
 }
 
 static void feeder_on_answer(void *arg, enum sl_err code,
@@ -199,7 +238,7 @@ static void feeder_on_answer(void *arg, enum sl_err code,
                     "the follower has applied operation %llu, not %llu",
                     (unsigned long long)m.applied, (unsigned long long)f->sent);
     if (rc == SL_OK)
-        whole = shard_feed_acked(f->setup.shard, f->setup.order, m.applied);
+        whole = feeder_acked(f, m.applied);
     if (rc == SL_OK && m.whole && !whole)
         rc = sl_fail(&why, SL_ECORRUPT,
                      "the follower says that it is whole, and the feed has not "
@@ -232,15 +271,36 @@ enum sl_err feeder_new(struct feeder **out, const struct feeder_setup *setup,
     return SL_OK;
 }
 
+// The log has more: if no call is under way, one begins.
+static void feeder_kick(void *arg)
+{
+    struct feeder *f = arg;
+    bool begins;
+
+    pthread_mutex_lock(&f->starts.lock);
+    begins = !f->starts.busy && !f->starts.stopping;
+    if (begins)
+        f->starts.busy = true;
+    else
+        f->starts.more = true;
+    pthread_mutex_unlock(&f->starts.lock);
+    if (begins)
+        feeder_step(f);
+}
+
 void feeder_start(struct feeder *f)
 {
-    feeder_step(f);
+    if (f->setup.replica)
+        shard_feed_wake(f->setup.shard, feeder_kick, f);
+    feeder_kick(f);
 }
 
 void feeder_free(struct feeder *f)
 {
     if (f == NULL)
         return;
+    if (f->setup.replica)
+        shard_feed_wake(f->setup.shard, NULL, NULL);
     pthread_mutex_lock(&f->starts.lock);
     f->starts.stopping = true;
     while (f->starts.starting > 0)

@@ -3,7 +3,9 @@
 // follows it (M5).
 //
 // One call at a time: the records behind those that are acknowledged, until
-// little is left. Then the shard stops (M1) and the rest goes, with the end.
+// little is left. Then the shard stops (M1) and the rest goes, with the end. A
+// replica is fed as long as it lasts: when little is left the shard's answers
+// are bound to it (P1), and each operation goes when no call is under way.
 //
 // Threads  the loop; calls end on I/O threads, and go on there.
 // Memory   feeder_free frees; the address is copied, the rest borrowed until
@@ -20,6 +22,7 @@
 
 #define FEEDER_LEFT_BYTES ((size_t)256 << 10) // in the log when a shard stops
 #define FEEDER_CALL_MS 5000
+#define FEEDER_REPLICA_MS 2000 // for a call to a replica
 
 struct feeder;
 
@@ -30,6 +33,11 @@ struct feeder_setup {
     struct shard *shard;
     uint64_t incarnation, order;
     const char *address; // of the psserver that follows
+    bool replica;
+    // Hears, on any thread, that a replica has acknowledged more. NULL: nothing
+    // has to.
+    void (*acked)(void *arg, struct shard *shard);
+    void *acked_arg;
     // Hears once, on the loop and not within feeder_start, how it ended: SL_OK
     // if the follower holds what the shard holds, which has stopped. It may
     // call feeder_free.

@@ -163,6 +163,15 @@ size_t roster_failed(const struct roster *r)
     return roster_count_in_state(r, HOSTED_FAILED);
 }
 
+static void roster_tell_replicas(struct roster *r)
+{
+    struct pairmap_at at = {0};
+    struct hosted *h;
+
+    while ((h = pairmap_next(&r->hosted, &at)) != NULL)
+        hosted_tell_replica(h);
+}
+
 void roster_attached(struct roster *r)
 {
     struct pairmap_at at = {0};
@@ -171,6 +180,7 @@ void roster_attached(struct roster *r)
     while ((h = pairmap_next(&r->hosted, &at)) != NULL)
         if (h->state != HOSTED_LOADING)
             hosted_send_hello(h);
+    roster_tell_replicas(r);
 }
 
 // ---- loading
@@ -510,7 +520,8 @@ void roster_place(struct roster *r, const Sluice__V1__Place *m)
     h->at_least = at_least;
     h->exact = h->exact && !other;
     note_quota(m->shard->rows);
-    if (!m->prepare && hosted_followed(h)) {
+    if (!m->prepare &&
+        (hosted_followed(h) || hosted_takes_over(h, m->replica))) {
         hosted_send_hello(h);
         return;
     }
@@ -709,5 +720,6 @@ void roster_tick(struct roster *r, uint64_t seq, bool draining)
 {
     roster_send_heartbeat(r, roster_admitted(r), seq, draining);
     roster_tell_counted(r);
+    roster_tell_replicas(r);
     try_again(r);
 }

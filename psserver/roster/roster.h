@@ -72,6 +72,10 @@ struct roster_setup {
     // said so. NULL: nothing has to.
     void (*applied)(void *arg, struct shard *shard);
     void *applied_arg;
+    // Hears, on any thread, that a replica has acknowledged more of what was
+    // done to the shard, or has left the set (P3). NULL: nothing has to.
+    void (*acked)(void *arg, struct shard *shard);
+    void *acked_arg;
     // What shards are fed to other psservers over. io NULL: none is.
     struct rpc_io *io;
     const struct rpc_tls *tls;
@@ -137,6 +141,9 @@ void roster_snapshot(struct roster *r, const Sluice__V1__SnapshotRequest *m);
 // Feeds the shard to the psserver that the message names, and says how that
 // ended; a feed that is under way by another order ends.
 void roster_feed(struct roster *r, const Sluice__V1__Feed *m);
+// Has the shard answer without the replica that it feeds by the order in the
+// message (P3); any other word changes nothing.
+void roster_replica_out(struct roster *r, const Sluice__V1__ReplicaOut *m);
 // Deletes the snapshots of an admitted shard that the message does not protect
 // (K3).
 void roster_keep(struct roster *r, const Sluice__V1__Keep *m);

@@ -7,6 +7,26 @@
 #include "common/run/log.h"
 #include "psserver/roster/feeder.h"
 #include "psserver/roster/roster_inner.h"
+#include "state/shard/replica.h"
+
+void roster_replica_out(struct roster *r, const Sluice__V1__ReplicaOut *m)
+{
+    struct hosted *h = pairmap_get(&r->hosted, m->job, m->shard);
+
+    if (!roster_term_holds(r, m->term, "ReplicaOut") || h == NULL ||
+        h->shard == NULL)
+        return;
+    if (h->feeds.replica && h->feeds.order == m->order)
+        hosted_feed_drop(h);
+    else // it has begun, and no psserver follows it yet
+        shard_feed_stop(h->shard, m->order, "it was given up");
+    if (!replica_free(h->shard, m->order))
+        return;
+    LOG(WARN, "replica left", HOLD_PAIRS " order=%" PRIu64, HOLD_VALUES(h),
+        m->order);
+    if (r->setup.acked != NULL)
+        r->setup.acked(r->setup.acked_arg, h->shard);
+}
 
 // How the shard's feed ended; the coordinator decides what follows from it.
 static void hosted_feed_ended(void *arg, enum sl_err rc,
@@ -14,6 +34,10 @@ static void hosted_feed_ended(void *arg, enum sl_err rc,
 {
     struct hosted *h = arg;
 
+    if (h->feeds.replica) {
+        hosted_replica_lost(h, why);
+        return;
+    }
     if (rc == SL_OK)
         LOG(INFO, "shard fed", HOLD_PAIRS " order=%" PRIu64, HOLD_VALUES(h),
             h->feeds.order);
@@ -36,6 +60,9 @@ static enum sl_err hosted_feed(struct hosted *h, const Sluice__V1__Feed *m,
                                      .incarnation = m->incarnation,
                                      .order = m->order,
                                      .address = m->address,
+                                     .replica = m->replica,
+                                     .acked = setup->acked,
+                                     .acked_arg = setup->acked_arg,
                                      .ended = hosted_feed_ended,
                                      .arg = h};
 
@@ -56,7 +83,9 @@ void roster_feed(struct roster *r, const Sluice__V1__Feed *m)
         (h->feeds.feeder != NULL && h->feeds.order == m->order))
         return;
     feeder_free(h->feeds.feeder);
-    h->feeds = (struct hosted_feeds){NULL, m->order, m->incarnation};
+    h->feeds = (struct hosted_feeds){.order = m->order,
+                                     .incarnation = m->incarnation,
+                                     .replica = m->replica};
     rc = hosted_feed(h, m, &err);
     if (rc == SL_OK)
         feeder_start(h->feeds.feeder);

@@ -62,6 +62,8 @@ struct snap_wish {
 struct hosted_feeds {
     struct feeder *feeder; // NULL: none is; owned
     uint64_t order, incarnation;
+    bool replica;
+    struct sl_error failure; // of a replica's: why acknowledgements are missing
 };
 
 struct hosted {
@@ -176,6 +178,17 @@ void hosted_follow(struct hosted *h);
 // Returns true if the shard has followed its source to the end: from now on it
 // is one that was loaded, and may be admitted. False: it is as it was.
 bool hosted_followed(struct hosted *h);
+// Does the same for a shard that another one may take over from, as far as it
+// has followed feed `order` (P4).
+bool hosted_takes_over(struct hosted *h, uint64_t order);
+// Tells the coordinator what there is to tell of the replica that the shard
+// feeds, if its answers are bound to it.
+void hosted_tell_replica(struct hosted *h);
+// Ends the feed to the shard's replica, and tells the coordinator why.
+void hosted_replica_lost(struct hosted *h, const struct sl_error *why);
+// Reports that the replica has all that was answered, or why it misses
+// acknowledgements (roster_send.c).
+void hosted_send_replica(struct hosted *h, bool ready, const char *failure);
 // Tells the coordinator how the feed has ended; "": well (roster_send.c).
 void hosted_send_feed_ended(struct hosted *h, const char *failure);
 

@@ -13,6 +13,7 @@
 #include "common/base/mem.h"
 #include "state/shard/counts.h"
 #include "psserver/roster/roster_inner.h"
+#include "state/shard/replica.h"
 
 // Reports that a shard may miss while its lock is taken; then its lock is
 // waited for.
@@ -148,6 +149,21 @@ void hosted_send_feed_ended(struct hosted *h, const char *failure)
     m.order = h->feeds.order;
     m.failure = (char *)failure;
     roster_send_up(h->roster, SLUICE__V1__ATTEND_UP__KIND_FEED_ENDED, &m.base);
+}
+
+void hosted_send_replica(struct hosted *h, bool ready, const char *failure)
+{
+    Sluice__V1__ReplicaReport m = SLUICE__V1__REPLICA_REPORT__INIT;
+
+    m.job = h->spec->job;
+    m.job_incarnation = h->spec->job_incarnation;
+    m.shard = h->spec->shard;
+    m.incarnation = h->feeds.incarnation;
+    m.order = h->feeds.order;
+    m.ready = ready;
+    m.lag = h->shard == NULL ? 0 : replica_lag(h->shard);
+    m.failure = (char *)failure;
+    roster_send_up(h->roster, SLUICE__V1__ATTEND_UP__KIND_REPLICA, &m.base);
 }
 
 void hosted_send_rates(struct hosted *h, uint64_t closure)

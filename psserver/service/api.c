@@ -11,6 +11,7 @@
 #include "common/run/spans.h"
 #include "proto/wire.h"
 #include "state/snap/archive.h"
+#include "psserver/service/acks.h"
 #include "psserver/service/exchange.h"
 #include "psserver/service/rounds.h"
 #include "state/snap/snap.h"
@@ -18,6 +19,7 @@
 struct shards_api {
     struct shards_api_setup setup;
     struct rounds rounds;
+    struct acks acks;
     struct archive archive;
     struct loop_timer *sweep; // of the archive
     struct {
@@ -81,10 +83,11 @@ check_token(const struct shards_api *api, const struct rpc_call *call,
 
 static void api_answer_ask(struct rpc_call *call, void *arg)
 {
-    const struct shards_api *api = arg;
+    struct shards_api *api = arg;
     struct sl_error err = SL_ERROR_INIT;
     struct wire_ask_reply reply;
     struct shard *shard = NULL;
+    bool waits = false;
     struct wire_ask ask;
     struct rpc_msg msg;
     enum sl_err rc;
@@ -105,8 +108,11 @@ static void api_answer_ask(struct rpc_call *call, void *arg)
         rc = shard_ask(shard, &ask, &reply, &err);
     if (rc == SL_OK)
         rc = wire_head_ask_reply(&msg, &reply);
+    if (rc == SL_OK)
+        waits = acks_wait(&api->acks, call, shard, &msg); // P1
     shard_unref(shard);
-    rpc_answer(call, rc, &err, &msg);
+    if (!waits)
+        rpc_answer(call, rc, &err, &msg);
 }
 
 // ---- Push and PushPull
@@ -127,7 +133,8 @@ static enum sl_err refuse_region(struct shard *shard, struct rpc_msg *msg)
 // Applies and counts a push, and makes the answer.
 static enum sl_err push_shard(struct shards_api *api, struct shard *shard,
                               const struct wire_push *m, struct exchange *x,
-                              struct rpc_msg *msg, bool *applied,
+                              struct rpc_msg *msg,
+                              enum wire_push_result *result,
                               struct sl_error *err)
 {
     struct wire_push_reply reply;
@@ -149,21 +156,23 @@ static enum sl_err push_shard(struct shards_api *api, struct shard *shard,
         reply.in_shm = exchange_in_shm(x);
         bytes = reply.in_shm ? 0 : plan_wire_bytes(&shard->plan, m->wire);
     }
-    *applied = reply.result == WIRE_PUSH_COUNTED;
+    *result = reply.result;
     rc = wire_head_push_reply(msg, &reply, bytes);
     if (rc == SL_OK)
         exchange_reply(x, msg, bytes);
     return rc;
 }
 
-// Handles a push. `fresh`: the answer has the parameters.
+// Handles a push. `fresh`: the answer has the parameters. *waits: it is
+// answered when a replica has what it says.
 static enum sl_err api_handle_push(struct shards_api *api,
-                                   const struct rpc_call *call, bool fresh,
-                                   struct rpc_msg *msg, struct sl_error *err)
+                                   struct rpc_call *call, bool fresh,
+                                   struct rpc_msg *msg, bool *waits,
+                                   struct sl_error *err)
 {
+    enum wire_push_result result = WIRE_PUSH_REFUSED;
     struct exchange x = {.copy = NULL};
     struct shard *shard = NULL;
-    bool applied = false;
     uint64_t began = span_begin();
     struct wire_push m;
     enum sl_err rc;
@@ -181,15 +190,17 @@ static enum sl_err api_handle_push(struct shards_api *api,
     if (rc == SL_OK) {
         rc = exchange_push(&x, api->setup.local, shard, &m, fresh, err);
         if (rc == SL_OK)
-            rc = push_shard(api, shard, &m, &x, msg, &applied, err);
+            rc = push_shard(api, shard, &m, &x, msg, &result, err);
         else if (rc == SL_ENOENT)
             rc = refuse_region(shard, msg);
         span_end(began, "apply", SPANS_IO,
                  span_of_shard(m.job, m.closure, m.step, m.shard));
     }
     exchange_end(&x);
-    if (applied && shard->plan.contributions > 0)
+    if (result == WIRE_PUSH_COUNTED && shard->plan.contributions > 0)
         rounds_applied(&api->rounds, shard);
+    if (rc == SL_OK && result != WIRE_PUSH_REFUSED)
+        *waits = acks_wait(&api->acks, call, shard, msg); // P1
     shard_unref(shard);
     return rc;
 }
@@ -198,12 +209,14 @@ static void answer_push(struct rpc_call *call, struct shards_api *api,
                         bool fresh)
 {
     struct sl_error err = SL_ERROR_INIT;
+    bool waits = false;
     struct rpc_msg msg;
     enum sl_err rc;
 
     rpc_msg_init(&msg);
-    rc = api_handle_push(api, call, fresh, &msg, &err);
-    rpc_answer(call, rc, &err, &msg);
+    rc = api_handle_push(api, call, fresh, &msg, &waits, &err);
+    if (!waits)
+        rpc_answer(call, rc, &err, &msg);
     FAULT("api.acked");
 }
 
@@ -826,6 +839,13 @@ enum sl_err shards_api_new(struct shards_api **out,
         sl_free(api);
         return SL_ENOMEM;
     }
+    if (acks_init(&api->acks, setup->loop) != SL_OK) {
+        rounds_stop(&api->rounds);
+        rounds_release(&api->rounds);
+        loop_timer_free(api->sweep);
+        sl_free(api);
+        return SL_ENOMEM;
+    }
     archive_init(&api->archive);
     loop_timer_start(api->sweep, SWEEP_MS, SWEEP_MS);
     *out = api;
@@ -847,6 +867,7 @@ void shards_api_stop(struct shards_api *api)
     atomic_store(&api->_shared.stopped, true);
     loop_timer_stop(api->sweep);
     rounds_stop(&api->rounds);
+    acks_stop(&api->acks);
     // A stop meant for an earlier run may end a run early.
     while (atomic_load(&api->_shared.opening) > 0)
         loop_run(api->setup.loop);
@@ -857,10 +878,16 @@ void shards_api_applied(void *api, struct shard *shard)
     rounds_applied(&((struct shards_api *)api)->rounds, shard);
 }
 
+void shards_api_acked(void *api, struct shard *shard)
+{
+    acks_look(&((struct shards_api *)api)->acks, shard);
+}
+
 void shards_api_free(struct shards_api *api)
 {
     if (api == NULL)
         return;
+    acks_release(&api->acks);
     rounds_release(&api->rounds);
     loop_timer_free(api->sweep);
     archive_release(&api->archive);

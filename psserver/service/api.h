@@ -56,13 +56,17 @@ struct rpc_table shards_api_table(struct shards_api *api);
 // message of the coordinator. `api` is a struct shards_api.
 void shards_api_applied(void *api, struct shard *shard);
 
+// Answers the calls to the shard that waited for its replica, as that has
+// acknowledged or is out of the set. `api` is a struct shards_api. Any thread.
+void shards_api_acked(void *api, struct shard *shard);
+
 // Writes the figures of calls.
 void shards_api_measure(const struct shards_api *api, struct expo *e);
 
-// Opens no more files, answers the pulls that wait for rounds, and runs the
-// loop until those for files being opened are answered; other calls are served
-// on. Before rpc_server_free, which waits for answers. Not from a handler of
-// the loop.
+// Opens no more files, answers the calls that wait for rounds or replicas, and
+// runs the loop until those for files being opened are answered; other calls
+// are served on. Before rpc_server_free, which waits for answers. Not from a
+// handler of the loop.
 void shards_api_stop(struct shards_api *api);
 
 // Frees the service, after shards_api_stop and rpc_server_free. NULL is

@@ -80,6 +80,9 @@ static void attendance_on_down(void *arg, const Sluice__V1__AttendDown *m)
     case SLUICE__V1__ATTEND_DOWN__KIND_FEED:
         roster_feed(a->roster, m->feed);
         break;
+    case SLUICE__V1__ATTEND_DOWN__KIND_REPLICA_OUT:
+        roster_replica_out(a->roster, m->replica_out);
+        break;
     case SLUICE__V1__ATTEND_DOWN__KIND_KEEP:
         roster_keep(a->roster, m->keep);
         break;

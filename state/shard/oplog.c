@@ -167,13 +167,23 @@ struct oplog_record *oplog_push(const struct wire_push *push)
     return r;
 }
 
-struct oplog_record *oplog_close(uint64_t closure)
+static struct oplog_record *oplog_one(uint64_t number)
 {
-    struct oplog_record *r = oplog_record_new(sizeof(closure));
+    struct oplog_record *r = oplog_record_new(sizeof(number));
 
     if (r != NULL)
-        oplog_write_number(r->data + OPLOG_RECORD_HEAD, closure);
+        oplog_write_number(r->data + OPLOG_RECORD_HEAD, number);
     return r;
+}
+
+struct oplog_record *oplog_close(uint64_t closure)
+{
+    return oplog_one(closure);
+}
+
+struct oplog_record *oplog_tag(uint64_t sequence)
+{
+    return oplog_one(sequence);
 }
 
 struct oplog_record *oplog_rates(const struct rates *rates)
@@ -261,17 +271,17 @@ static enum sl_err oplog_check_length(const struct oplog_op *op, bool fits,
                           op->bytes.bytes, what);
 }
 
-enum sl_err oplog_read_close(uint64_t *closure, const struct oplog_op *op,
-                             struct sl_error *err)
+enum sl_err oplog_read_one(uint64_t *number, const struct oplog_op *op,
+                           struct sl_error *err)
 {
     uint8_t bytes[8];
-    enum sl_err rc = oplog_check_length(op, op->bytes.bytes == sizeof(bytes),
-                                        "closure", err);
+    enum sl_err rc =
+        oplog_check_length(op, op->bytes.bytes == sizeof(bytes), "number", err);
 
     if (rc != SL_OK)
         return rc;
     slices_copy(bytes, &op->bytes);
-    *closure = oplog_read_number(bytes);
+    *number = oplog_read_number(bytes);
     return SL_OK;
 }
 

@@ -19,6 +19,8 @@
 //   OPLOG_END                  OPLOG_END_BYTES: what the source holds
 //                             (oplog_sum). Nothing follows: the source has
 //                             stopped.
+//   OPLOG_TAG                  8 bytes, to a replica: the sequence of the
+//                             newest snapshot that the source has taken
 //
 // The log has records until the follower has acknowledged them. One that grows
 // beyond its bound is over, as is that of a shard which is admitted anew.
@@ -51,6 +53,7 @@ enum oplog_kind {
     OPLOG_CLOSE,
     OPLOG_RATES,
     OPLOG_END,
+    OPLOG_TAG,  // to replicas alone
     OPLOG_KINDS // the first number that is no kind
 };
 
@@ -119,6 +122,8 @@ struct oplog_record *oplog_push(const struct wire_push *push);
 // Makes the record of the end of the open round that held `closure`.
 struct oplog_record *oplog_close(uint64_t closure);
 struct oplog_record *oplog_rates(const struct rates *rates);
+// Makes the record of a snapshot.
+struct oplog_record *oplog_tag(uint64_t sequence);
 struct oplog_record *oplog_end(const struct oplog_sum *sum);
 // Drops a reference. NULL is allowed.
 void oplog_unref(struct oplog_record *r);
@@ -140,10 +145,10 @@ struct oplog_sum oplog_sum_of(const struct once *once);
 // is none, of no known kind or of a length that does not fit.
 enum sl_err oplog_read(struct oplog_op *out, const struct sl_slices *message,
                        size_t *at, struct sl_error *err);
-// Reads what is behind the head of a OPLOG_CLOSE, of OPLOG_RATES, of OPLOG_END.
-// SL_EINVAL: it has another length, or rates that cannot be.
-enum sl_err oplog_read_close(uint64_t *closure, const struct oplog_op *op,
-                             struct sl_error *err);
+// Reads what is behind the head of a OPLOG_CLOSE or OPLOG_TAG, of OPLOG_RATES,
+// of OPLOG_END. SL_EINVAL: it has another length, or rates that cannot be.
+enum sl_err oplog_read_one(uint64_t *number, const struct oplog_op *op,
+                           struct sl_error *err);
 enum sl_err oplog_read_rates(struct rates *out, const struct oplog_op *op,
                              struct sl_error *err);
 enum sl_err oplog_read_end(struct oplog_sum *out, const struct oplog_op *op,

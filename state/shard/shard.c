@@ -101,6 +101,9 @@ enum sl_err shard_new_in(struct shard **out, struct plan *plan,
     atomic_init(&s->refs, 1);
     atomic_init(&s->rows_answers, 0);
     atomic_init(&s->fed, false);
+    atomic_init(&s->binds, false);
+    atomic_init(&s->wakes, false);
+    pthread_mutex_init(&s->wake.lock, NULL);
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->armed, NULL);
     oplog_init(&s->feed);
@@ -155,6 +158,7 @@ void shard_unref(struct shard *s)
     oplog_release(&s->feed);
     plan_release(&s->plan);
     pthread_cond_destroy(&s->armed);
+    pthread_mutex_destroy(&s->wake.lock);
     pthread_mutex_destroy(&s->lock);
     sl_free(s);
 }
@@ -167,6 +171,18 @@ static void feed_put_locked(struct shard *s, enum oplog_kind kind,
     atomic_store(&s->fed, oplog_goes_on(&s->feed));
 }
 
+// Tells what sends the log to a replica that there is more of it, or that it is
+// over.
+static void shard_log_more(struct shard *s)
+{
+    if (!atomic_load(&s->wakes))
+        return;
+    pthread_mutex_lock(&s->wake.lock);
+    if (s->wake.fn != NULL)
+        s->wake.fn(s->wake.arg);
+    pthread_mutex_unlock(&s->wake.lock);
+}
+
 void shard_rates(struct shard *s, const struct rates *rates)
 {
     pthread_mutex_lock(&s->lock);
@@ -174,6 +190,7 @@ void shard_rates(struct shard *s, const struct rates *rates)
     if (oplog_goes_on(&s->feed))
         feed_put_locked(s, OPLOG_RATES, oplog_rates(rates));
     pthread_mutex_unlock(&s->lock);
+    shard_log_more(s);
 }
 
 static void feed_stop_locked(struct shard *s, const char *why)
@@ -184,10 +201,15 @@ static void feed_stop_locked(struct shard *s, const char *why)
 
 // An admission ends the move of its shard (M3), so nobody hears how its feed
 // ends: it must not stop for that. A follower that is admitted follows nobody.
+// A shard that is bound to a replica never stops, so a renewal leaves that feed
+// as it is (P3).
 static void shard_admit_locked(struct shard *s, uint64_t incarnation)
 {
+    bool renewed = incarnation == s->incarnation;
+
     if (incarnation >= s->incarnation) {
-        feed_stop_locked(s, "the shard was admitted anew");
+        if (!renewed || s->bound.order == 0)
+            feed_stop_locked(s, "the shard was admitted anew");
         s->follow.order = 0;
         s->handed = false;
     }
@@ -912,6 +934,7 @@ bool shard_close_round(struct shard *s, uint64_t job_incarnation,
         feed_put_locked(s, OPLOG_CLOSE, oplog_close(closure));
     shard_arm_locked(s);
     pthread_mutex_unlock(&s->lock);
+    shard_log_more(s);
     return held;
 }
 
@@ -1289,6 +1312,7 @@ static enum sl_err push_any(struct shard *s, const struct wire_push *push,
     moments_offer(&s->moments, NULL);
     made.version = once_version(&s->once);
     pthread_mutex_unlock(&s->lock);
+    shard_log_more(s);
     tables_push_release(&rows);
     moments_unref(moments);
     oplog_unref(record);
@@ -1751,6 +1775,8 @@ static enum sl_err freeze_locked(struct shard *s, struct wire_tag tag,
     freeze_tables_locked(s, out);
     s->sequence = tag.sequence > 0 ? tag.sequence : s->sequence + 1;
     out->tag.sequence = s->sequence;
+    if (s->bound.order != 0 && oplog_goes_on(&s->feed)) // K7
+        feed_put_locked(s, OPLOG_TAG, oplog_tag(s->sequence));
     HISTORY("frozen",
             WHICH "sequence=%" PRIu64 " steps=%" PRIu64 " low=%" PRIu64
                   " sparse=%zu applied=%" PRIu64 " skipped=%" PRIu64,
@@ -1791,6 +1817,7 @@ static enum sl_err freeze(struct shard *s, bool named, struct wire_tag tag,
     if (rc == SL_OK && !named)
         tables_freeze(&s->tables, once_version(&s->once));
     pthread_mutex_unlock(&s->lock);
+    shard_log_more(s);
     if (rc != SL_OK) {
         freeze_release(&out->freeze);
         return rc;
@@ -1852,7 +1879,7 @@ enum sl_err shard_feed_begin(struct shard *s, uint64_t incarnation,
         return rc;
     pthread_mutex_lock(&s->lock);
     if (s->arming == NULL && !s->plan.decided &&
-        s->plan.stale.kind != STALE_DC) {
+        s->plan.stale.kind != STALE_DC && s->bound.order == 0) {
         s->arming = &a;
         shard_arm_locked(s);
         while (s->arming == &a && deadline_wait(&until, &s->armed, &s->lock))
@@ -1895,6 +1922,15 @@ enum sl_err shard_feed_next(struct shard *s, uint64_t order, uint64_t after,
         *out = oplog_next(&s->feed, after);
     pthread_mutex_unlock(&s->lock);
     return rc;
+}
+
+void shard_feed_wake(struct shard *s, void (*fn)(void *arg), void *arg)
+{
+    pthread_mutex_lock(&s->wake.lock);
+    s->wake.fn = fn;
+    s->wake.arg = arg;
+    atomic_store(&s->wakes, fn != NULL);
+    pthread_mutex_unlock(&s->wake.lock);
 }
 
 bool shard_feed_acked(struct shard *s, uint64_t order, uint64_t applied)
@@ -1942,6 +1978,18 @@ void shard_follow_begin(struct shard *s, uint64_t order, uint64_t incarnation)
     pthread_mutex_unlock(&s->lock);
 }
 
+bool shard_follow_stop(struct shard *s, uint64_t order)
+{
+    bool stops;
+
+    pthread_mutex_lock(&s->lock);
+    stops = order != 0 && s->follow.order == order && !s->follow.failed;
+    if (stops)
+        s->follow.order = 0;
+    pthread_mutex_unlock(&s->lock);
+    return stops;
+}
+
 bool shard_followed(struct shard *s, uint64_t order)
 {
     bool whole;
@@ -1979,7 +2027,7 @@ static enum sl_err follow_close_locked(struct shard *s,
                                        struct sl_error *err)
 {
     uint64_t closure = 0;
-    enum sl_err rc = oplog_read_close(&closure, op, err);
+    enum sl_err rc = oplog_read_one(&closure, op, err);
 
     if (rc != SL_OK)
         return rc;
@@ -1990,6 +2038,18 @@ static enum sl_err follow_close_locked(struct shard *s,
                        s->plan.job, s->plan.shard, closure);
     shard_end_open_locked(s, true);
     return SL_OK;
+}
+
+// The memory has what that snapshot of its source has.
+static enum sl_err follow_tag_locked(struct shard *s, const struct oplog_op *op,
+                                     struct sl_error *err)
+{
+    uint64_t sequence = 0;
+    enum sl_err rc = oplog_read_one(&sequence, op, err);
+
+    if (rc == SL_OK)
+        s->from = (struct wire_tag){s->follow.incarnation, sequence};
+    return rc;
 }
 
 static enum sl_err follow_end_locked(struct shard *s, const struct oplog_op *op,
@@ -2027,6 +2087,8 @@ static enum sl_err follow_other_locked(struct shard *s, uint64_t number,
         rc = follow_close_locked(s, op, err);
     else if (op->kind == OPLOG_RATES)
         rc = oplog_read_rates(&s->rates, op, err);
+    else if (op->kind == OPLOG_TAG)
+        rc = follow_tag_locked(s, op, err);
     else
         rc = follow_end_locked(s, op, err);
     s->follow.failed = rc != SL_OK;

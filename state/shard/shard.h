@@ -68,6 +68,8 @@ struct shard {
     _Atomic unsigned refs;
     _Atomic unsigned rows_answers; // with rows, that are on their way
     _Atomic bool fed;              // pushes are copied for its feed
+    _Atomic bool binds;            // `bound` has an order
+    _Atomic bool wakes;            // `wake` has a function
 
     pthread_mutex_t lock; // guards all fields below
     bool closed;
@@ -95,6 +97,19 @@ struct shard {
     struct shard_arming *arming;        // a feed that is to begin; borrowed
     pthread_cond_t armed;               // it has begun
     struct oplog_follow follow;         // the source that this memory follows
+    // What answers wait for (replica.h): the feed that they are bound to, 0:
+    // none, and the number of its newest operation when that began.
+    struct {
+        uint64_t order, mark;
+    } bound;
+
+    // Called when the log has more, by the thread that put it there, under a
+    // lock of its own; `fn` is NULL: nothing is.
+    struct shard_wake {
+        pthread_mutex_t lock;
+        void (*fn)(void *arg);
+        void *arg;
+    } wake;
 };
 
 // Makes a shard of seed values with no steps counted. Takes what *plan owns,
@@ -162,6 +177,9 @@ void shard_feed_stop(struct shard *s, uint64_t order, const char *why);
 // why.
 enum sl_err shard_feed_next(struct shard *s, uint64_t order, uint64_t after,
                             struct oplog_record **out, struct sl_error *err);
+// Has fn(arg) called whenever the log may have more, by any thread, outside the
+// shard's lock; NULL: nothing is called, nor running, any more.
+void shard_feed_wake(struct shard *s, void (*fn)(void *arg), void *arg);
 // Notes that the follower has applied all operations up to number `applied`.
 // Returns true if that is all of feed `order`, its end among them, and the
 // shard has not gone on since.
@@ -184,6 +202,10 @@ void shard_follow_begin(struct shard *s, uint64_t order, uint64_t incarnation);
 // either; SL_EINVAL: the payload does not hold.
 enum sl_err shard_follow(struct shard *s, const struct wire_follow *m,
                          struct wire_follow_reply *reply, struct sl_error *err);
+// Ends the following of feed `order`, wherever that is, so that the memory
+// stays as it is, and returns true. False: the shard does not follow it, or
+// came to something else than its source (P4).
+bool shard_follow_stop(struct shard *s, uint64_t order);
 // Returns true if the shard has followed `order` to its end, and holds what its
 // source held.
 bool shard_followed(struct shard *s, uint64_t order);

@@ -39,8 +39,9 @@ GROUP = ("group.",)
 # Code that a role has in its binary and never runs: one that keeps no shards for
 # others takes no pushes.
 NEVER = {"worker": RANK + PAIR + LARGE + GROUP + ("once.", "shard.", "feed."),
-         "sluice": ("fs.",), "coordinator": ("ring.", "move."),
-         "psserver": ("move.", "feed.")}  # tests/system/move_test.py
+         "sluice": ("fs.",),
+         "coordinator": ("ring.", "move.", "replica."),  # move_test.py, replica_test.py
+         "psserver": ("move.", "feed.", "replica.")}
 # The n-th time instead of the first, to be past what a start itself does.
 LATER = {"fs.fsync": 4, "fs.rename": 3, "fs.renamed": 3, "fs.dirsync": 5,
          "journal.begin": 3, "journal.committed": 4, "apply.half": 5,

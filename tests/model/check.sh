@@ -89,6 +89,11 @@ run move_three 0 move.pml -DKILLS=1 -DMOVES=3
 for mistake in ANSWERS EARLY NUMBER TIMER RENEW OLD FORGET DURABLE INSTANT SERVES OLDEND ORDER HALF FEEDS LATE STALE; do
     run M_$mistake 1 move.pml -DB_$mistake
 done
+run replica 0 replica.pml -DKILLS=1
+run replica_two 0 replica.pml -DFEEDS=1 -DSNAPS=0
+for mistake in ALONE EARLY FENCE ANEW JOURNAL READY FORGET FROM CUT OLD; do
+    run P_$mistake 1 replica.pml -DB_$mistake
+done
 run local 0 local.pml -DFALLS=1 -DRESTARTS=0
 run local_falls 0 local.pml -DLEAVES=0 -DRESTARTS=0
 run local_restart 0 local.pml -DFALLS=1 -DLEAVES=0 -DLOSSES=0

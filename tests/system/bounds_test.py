@@ -25,7 +25,7 @@ FOLLOWED = 64 * MIB  # FEED_BYTES: rounds that a rank keeps for one that asked f
 TURN_S = 0.05  # of processor time of a daemon's loop, for one message
 BESIDE = 0.5   # part of the time that a loop may work for others meanwhile
 WIDTH = {Field.TYPE_UINT32: 32, Field.TYPE_INT32: 31}
-PSSERVERS = {"shard_hello", "snapshot", "deleted", "rates_taken"}
+PSSERVERS = {"shard_hello", "snapshot", "deleted", "rates_taken", "feed_ended", "replica"}
 NOT_SAID = {"hello"}  # once a stream, and first
 
 

@@ -60,8 +60,13 @@ static enum sl_err load_shard_row(void *arg, const struct journal_shard *row,
     l->shards = more;
     more[l->count] = *row;
     more[l->count].psserver = sl_strdup(row->psserver);
-    return more[l->count++].psserver == NULL ? sl_fail(err, SL_ENOMEM, "shards")
-                                             : SL_OK;
+    more[l->count].replica =
+        row->replica[0] == '\0' ? NULL : sl_strdup(row->replica);
+    l->count++;
+    if (more[l->count - 1].psserver == NULL ||
+        (row->replica[0] != '\0' && more[l->count - 1].replica == NULL))
+        return sl_fail(err, SL_ENOMEM, "shards");
+    return SL_OK;
 }
 
 static enum sl_err load_cut_whole(struct job_cut *out,
@@ -278,6 +283,10 @@ static enum sl_err load_place_job(struct job_loading *l,
         l->job->shards.evidence.shard[i].incarnation = l->shards[i].incarnation;
         l->job->shards.list[i].cut = l->shards[i].cut;
         l->job->shards.list[i].since_ms = coord_now(l->c);
+        l->job->shards.list[i].replica =
+            (struct shard_replica){.psserver = (char *)l->shards[i].replica,
+                                   .feed = l->shards[i].feed};
+        l->shards[i].replica = NULL; // the job's
     }
     return rc;
 }
@@ -349,8 +358,10 @@ static enum sl_err load_parts(struct job_loading *l,
 
 static void loading_release(struct job_loading *l)
 {
-    for (uint32_t i = 0; i < l->count; i++)
+    for (uint32_t i = 0; i < l->count; i++) {
         sl_free((char *)l->shards[i].psserver);
+        sl_free((char *)l->shards[i].replica);
+    }
     sl_free(l->shards);
     for (size_t i = 0; i < l->intents_count; i++)
         job_cut_release(&l->intent_cuts[i]);

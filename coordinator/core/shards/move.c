@@ -90,7 +90,30 @@ static void move_give_up(struct coord *c, struct move *v, const char *fmt, ...)
 // Returns true if the source may have stopped for the move.
 static bool move_stops(const struct move *v)
 {
-    return v->phase == MOVE_FEEDS || v->phase == MOVE_LAST;
+    return !v->replica && (v->phase == MOVE_FEEDS || v->phase == MOVE_LAST);
+}
+
+// Notes that the shard stays as it is for now, and tells people.
+static void move_stays(struct coord *c, const struct move *v, struct job *job,
+                       const struct member *source, const struct member *target,
+                       const char *why)
+{
+    if (v->replica) {
+        happened_job(c, EVENT_REPLICA_OUT, job, target,
+                     "shard %u of %s gets no replica now: %s", v->shard,
+                     job->name, why);
+        shards_no_replica(job, v->shard, coord_now(c) + MOVES_AGAIN_MS);
+        if (source != NULL && v->fed)
+            send_replica_out(c, source, job->id, v->shard, v->request);
+        return;
+    }
+    happened_job(c, EVENT_MOVE_FAILED, job, target, "shard %u stays on %s: %s",
+                 v->shard, job->shards.list[v->shard].psserver, why);
+    shards_stay(job, v->shard, v->phase == MOVE_FEEDS, coord_now(c),
+                MOVES_AGAIN_MS);
+    // Its admission sets it going, and ends the log that it has begun.
+    if ((move_stops(v) || v->fed) && source != NULL)
+        send_hello_wanted(c, source, job, v->shard);
 }
 
 static void move_give_up(struct coord *c, struct move *v, const char *fmt, ...)
@@ -108,16 +131,8 @@ static void move_give_up(struct coord *c, struct move *v, const char *fmt, ...)
         v->shard, (int)v->phase, why);
     if (v->phase != MOVE_WRITES && target != NULL)
         send_refuse(c, target, v->job, v->shard, "its move was given up", NULL);
-    if (job != NULL && !job_ended(job)) {
-        happened_job(c, EVENT_MOVE_FAILED, job, target,
-                     "shard %u stays on %s: %s", v->shard,
-                     job->shards.list[v->shard].psserver, why);
-        shards_stay(job, v->shard, v->phase == MOVE_FEEDS, coord_now(c),
-                    MOVES_AGAIN_MS);
-        // Its admission sets it going, and ends the log that it has begun.
-        if ((move_stops(v) || v->fed) && source != NULL)
-            send_hello_wanted(c, source, job, v->shard);
-    }
+    if (job != NULL && !job_ended(job))
+        move_stays(c, v, job, source, target, why);
     move_free(v);
 }
 
@@ -126,10 +141,15 @@ static void move_give_up(struct coord *c, struct move *v, const char *fmt, ...)
 // source going: so the report of its last snapshot, or of its feed's end, must
 // find no move. The target, which owned the shard once, is refused by it, and
 // drops what it has prepared.
-static bool move_ends_by(const struct move *v, const struct member *m)
+static bool move_ends_by(const struct move *v, const struct member *m,
+                         const Sluice__V1__ShardHello *h)
 {
-    return (move_stops(v) && v->source == m->id) ||
-           (v->phase != MOVE_WRITES && v->target == m->id);
+    if (v->job != h->job || v->shard != h->shard)
+        return false;
+    if (v->source ==
+        m->id) // a replica's source has stopped if it lost its memory
+        return v->replica ? h->live_incarnation == 0 : move_stops(v);
+    return v->phase != MOVE_WRITES && v->target == m->id;
 }
 
 // M3
@@ -140,7 +160,7 @@ void moves_hello(struct coord *c, const struct member *m,
     {
         struct move *v = list_entry(n, struct move, node);
 
-        if (move_ends_by(v, m) && v->job == h->job && v->shard == h->shard)
+        if (move_ends_by(v, m, h))
             move_give_up(c, v, "%s said hello anew", m->name);
     }
 }
@@ -174,7 +194,7 @@ static void move_feed(struct coord *c, struct move *v, struct job *job,
 {
     move_enter(c, v, MOVE_FEEDS);
     FAULT("move.feeds");
-    send_feed(c, v->source, target, job, v->shard, v->request);
+    send_feed(c, v->source, target, job, v->shard, v->request, v->replica);
 }
 
 // A cut that is being made comes first, and then the move, before the next one.
@@ -182,12 +202,15 @@ static void move_go_on(struct coord *c, struct move *v, struct job *job)
 {
     const struct member *target = members_get(&c->members, v->target);
 
-    if (v->phase != MOVE_PREPARES || !v->prepared || cuts_awaited(job))
+    if (v->phase != MOVE_PREPARES || !v->prepared ||
+        (cuts_awaited(job) && !v->replica))
         return;
     if (target == NULL || target->state != MEMBER_READY ||
         moves_empties(target))
         move_give_up(c, v, "the psserver that was to have it leaves");
-    else if (job->cuts.now == NULL && v->fed)
+    else if (v->replica && !v->fed)
+        move_give_up(c, v, "there is no feed to follow");
+    else if ((job->cuts.now == NULL || v->replica) && v->fed)
         move_feed(c, v, job, target);
     else if (job->cuts.now == NULL)
         move_stop_source(c, v, job);
@@ -281,6 +304,25 @@ void moves_feed_ended(struct coord *c, struct member *m,
     }
 }
 
+// Ends the log of a feed that began when its move was given up: by its source's
+// admission, or by a word if it was to be a replica's.
+static void move_forgotten(struct coord *c, struct member *m,
+                           const struct job *job,
+                           const Sluice__V1__SnapshotReport *report)
+{
+    const struct job_shard *s;
+
+    if (job == NULL || report->feed == 0 || report->shard >= job->shards.count)
+        return;
+    s = &job->shards.list[report->shard];
+    if (s->server != m->id)
+        return;
+    if (!job_has_replicas(job))
+        send_hello_wanted(c, m, job, report->shard);
+    else if (job_replica(s) == NULL || s->replica.feed != report->feed)
+        send_replica_out(c, m, job->id, report->shard, report->feed);
+}
+
 bool moves_report(struct coord *c, struct member *m,
                   const Sluice__V1__SnapshotReport *report)
 {
@@ -296,12 +338,30 @@ bool moves_report(struct coord *c, struct member *m,
             move_take(c, v, job, report);
         return true; // a job that has ended: the next tick
     }
-    // A feed that began when its move was given up: the source's admission ends
-    // its log.
-    if (job != NULL && report->feed != 0 && report->shard < job->shards.count &&
-        job->shards.list[report->shard].server == m->id)
-        send_hello_wanted(c, m, job, report->shard);
+    move_forgotten(c, m, job, report);
     return false;
+}
+
+const struct member *moves_followed(struct coord *c, const struct member *m,
+                                    const Sluice__V1__ReplicaReport *r)
+{
+    list_for_safe(n, &c->moves.list)
+    {
+        struct move *v = list_entry(n, struct move, node);
+        const struct member *target = members_get(&c->members, v->target);
+
+        if (!v->replica || v->phase != MOVE_FEEDS || v->source != m->id ||
+            v->request != r->order || v->job != r->job || v->shard != r->shard)
+            continue;
+        if (!r->ready || target == NULL) {
+            move_give_up(c, v, "its feed ended: %s", r->failure);
+            return NULL;
+        }
+        move_free(v);
+        c->moves.look_ms = 0; // the next one
+        return target;
+    }
+    return NULL;
 }
 
 // Returns true if m is the owner of the shard: it was asked to load it anew,
@@ -487,6 +547,47 @@ static struct party *move_due(struct coord *c, const struct parties *p,
     return (*from)->to;
 }
 
+static bool replica_may_lie(const struct coord *c, const struct job *job,
+                            const struct party *from, const struct party *to)
+{
+    return to != from && !to->busy && to->member->state == MEMBER_READY &&
+           !moves_empties(to->member) &&
+           coord_now(c) >= to->member->no_moves_ms &&
+           job_shard_able(job, to->member);
+}
+
+static bool same_host(const struct party *a, const struct party *b)
+{
+    return strcmp(a->member->host, b->member->host) == 0;
+}
+
+// Returns the psserver that is to follow shard i of the job, which wants a
+// replica: on another host if there is one, and then the one with the fewest
+// shards. NULL: none can now.
+static struct party *replica_due(struct coord *c, const struct parties *p,
+                                 const struct job *job, uint32_t i,
+                                 struct party **from)
+{
+    const struct job_shard *s = &job->shards.list[i];
+    struct party *best = NULL;
+
+    *from = parties_get(p, s->psserver);
+    if (*from == NULL || (*from)->busy || s->server != (*from)->member->id ||
+        job_replica(s) != NULL || coord_now(c) < s->replica.again_ms)
+        return NULL;
+    for (uint32_t k = 0; k < p->count; k++) {
+        struct party *to = &p->list[k];
+
+        if (!replica_may_lie(c, job, *from, to))
+            continue;
+        if (best == NULL || (same_host(best, *from) && !same_host(to, *from)) ||
+            (same_host(best, *from) == same_host(to, *from) &&
+             to->shards < best->shards))
+            best = to;
+    }
+    return best;
+}
+
 static bool move_can_feed(const struct job_shard *s, const struct party *from,
                           const struct party *to)
 {
@@ -508,11 +609,13 @@ static void move_begin(struct coord *c, struct job *job, uint32_t shard,
     v->target = to->member->id;
     v->request = (c->term << 32) | ++c->requests;
     v->began_ms = coord_now(c);
+    v->replica = job_has_replicas(job);
     from->busy = to->busy = true;
     list_push_back(&c->moves.list, &v->node);
     move_enter(c, v, MOVE_WRITES);
-    LOG(INFO, "move begun", "job=%s shard=%u from=%s to=%s", job->id_text,
-        shard, from->member->name, to->member->name);
+    LOG(INFO, v->replica ? "replica begun" : "move begun",
+        "job=%s shard=%u from=%s to=%s", job->id_text, shard,
+        from->member->name, to->member->name);
     FAULT("move.begin");
     send_move_snapshot(c, v->source, job, shard, v->request, false,
                        feed ? v->request : 0);
@@ -529,7 +632,8 @@ static void moves_begin(struct coord *c, const struct parties *p,
         job->shards.parts > 0 || cuts_awaited(job))
         return;
     for (uint32_t i = 0; i < job_psserver_shards(job); i++) {
-        to = move_due(c, p, job, i, &from);
+        to = job_has_replicas(job) ? replica_due(c, p, job, i, &from)
+                                   : move_due(c, p, job, i, &from);
         if (to == NULL)
             continue;
         if (job->cuts.now == NULL)

@@ -16,6 +16,9 @@
 //   MOVE_LAST      behind MOVE_PREPARES: the source has stopped, and writes its
 //                  last snapshot; once it is the owner the target loads anew
 //
+// A replica begins in the same way (P2): in MOVE_FEEDS the source never stops,
+// and the end is moves_followed.
+//
 // Only the last step is durable: a move that is given up, or forgotten by a
 // restart, leaves the source the owner, and its next admission sets it going.
 //
@@ -50,6 +53,7 @@ struct move {
     uint32_t shard;
     uint64_t source, target; // members
     enum move_phase phase;
+    bool replica;      // the target is to follow, and no more (replicas.h)
     bool prepared;     // in MOVE_PREPARES: only a cut is waited for
     bool fed;          // the source has begun a feed, and the target follows it
     uint64_t request;  // number of its snapshot requests, and of its feed
@@ -75,6 +79,12 @@ bool moves_report(struct coord *c, struct member *m,
 // or the move is given up.
 void moves_feed_ended(struct coord *c, struct member *m,
                       const Sluice__V1__FeedEnded *ended);
+
+// Takes what psserver m says of the feed of a replica that is not in the set
+// yet: if it is ready that is over, and its psserver is returned. NULL: it was
+// given up, or there is none by that order.
+const struct member *moves_followed(struct coord *c, const struct member *m,
+                                    const Sluice__V1__ReplicaReport *report);
 
 // Gives up the move of the shard in h if psserver m is its target, or its
 // source which may have stopped: m says hello for it, and no preparation, and

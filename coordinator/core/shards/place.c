@@ -635,6 +635,11 @@ enum sl_err place_explain(struct coord *c, const Sluice__V1__JobSpec *spec,
                        out, "rows of %zu tables; each psserver has one shard\n",
                        spec->model->n_tables)
                  : explain_plan(out, &draft);
+    if (rc == SL_OK && spec->placement->replicas > 0)
+        rc = buf_append_str(
+            out, servers == 1 ? "one psserver: no shard has a replica\n"
+                              : "each shard has a replica on another psserver, "
+                                "on another host if there is one\n");
     if (rc == SL_OK)
         rc = explain_classes(out, spec->data);
     draft_release(&draft);

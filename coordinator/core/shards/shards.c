@@ -569,6 +569,14 @@ void shards_back(struct coord *c, struct member *m)
 
 // ---- a shard that moves
 
+static void shards_count_one(const struct strmap *by_name, const char *name)
+{
+    uint64_t *shards = name == NULL ? NULL : strmap_get(by_name, name);
+
+    if (shards != NULL)
+        (*shards)++;
+}
+
 void shards_count(const struct coord *c, const struct strmap *by_name)
 {
     list_for(n, &c->jobs.active)
@@ -576,11 +584,10 @@ void shards_count(const struct coord *c, const struct strmap *by_name)
         const struct job *job = list_entry(n, struct job, on_active);
 
         for (uint32_t i = job->shards.parts; i < job->shards.count; i++) {
-            uint64_t *shards =
-                strmap_get(by_name, job->shards.list[i].psserver);
+            const struct job_shard *s = &job->shards.list[i];
 
-            if (shards != NULL)
-                (*shards)++;
+            shards_count_one(by_name, s->psserver);
+            shards_count_one(by_name, job_replica(s));
         }
     }
 }
@@ -629,4 +636,9 @@ void shards_stay(struct job *job, uint32_t shard, bool fed, uint64_t now,
     s->move_ms = now + (ms << sl_min(s->moves_failed, 6u));
     s->moves_failed++;
     s->by_files = fed && !s->by_files;
+}
+
+void shards_no_replica(struct job *job, uint32_t shard, uint64_t until_ms)
+{
+    job->shards.list[shard].replica.again_ms = until_ms;
 }

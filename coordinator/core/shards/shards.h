@@ -44,6 +44,17 @@ struct shard_beside {
     bool due;     // it came anew since then
 };
 
+// The replica of a shard, as the journal has it (replicas.h).
+struct shard_replica {
+    // Its psserver, or the shard's own, which was the replica (P4); owned;
+    // NULL: there is none.
+    char *psserver;
+    uint64_t feed;     // number of the feed that it follows, or followed
+    uint64_t lag;      // operations that it lacked when its owner last said so
+    uint64_t again_ms; // no new one begins before
+    bool bereft; // the shard's psserver has lost its memory, and waits for it
+};
+
 // A shard, on whichever psserver it lies.
 struct job_shard {
     char *psserver; // by name; owned
@@ -68,6 +79,7 @@ struct job_shard {
     bool by_files;         // its last move failed while it was fed
     bool moving;  // a move has stopped it, and no psserver serves it yet
     bool stopped; // a move may have stopped it: an admission sets it going
+    struct shard_replica replica;
     struct job_losses losses; // losses of its psserver, in the first shard
     struct job_counts counts;
     // Of the last report: 1 above the closure of the moments that it keeps (0:
@@ -132,8 +144,8 @@ void shards_down(struct coord *c, struct member *m, bool lost);
 // memory that it had.
 void shards_back(struct coord *c, struct member *m);
 
-// Adds up on how many shards of jobs that have not ended each psserver of the
-// map has: from its name to a uint64_t, which the call raises.
+// Adds up how many shards and replicas of jobs that have not ended each
+// psserver of the map has: from its name to a uint64_t, which the call raises.
 void shards_count(const struct coord *c, const struct strmap *by_name);
 
 // Notes that no psserver serves the shard: its owner stops, to write its last
@@ -150,6 +162,10 @@ void shards_move(struct coord *c, struct job *job, uint32_t shard,
 // while the shard was fed, so the next one goes by files.
 void shards_stay(struct job *job, uint32_t shard, bool fed, uint64_t now,
                  uint64_t ms);
+
+// Notes that a replica of the shard could not begin: none is to before
+// `until_ms`.
+void shards_no_replica(struct job *job, uint32_t shard, uint64_t until_ms);
 
 // Sends the changes of the job's map since the last time, as one message per
 // worker: if every shard is served, or if `tick` is true. Else does nothing,

@@ -349,11 +349,15 @@ status_shard(const struct coord *c, const struct job *job, uint32_t shard)
         sl_strdup(job_on_workers(job, shard) ? rank_name(c, s) : s->psserver);
     m->incarnation =
         s->server == 0 ? 0 : job->shards.evidence.shard[shard].incarnation;
+    if (job_replica(s) != NULL) {
+        m->replica = sl_strdup(job_replica(s));
+        m->replica_lag = s->replica.lag;
+    }
     m->bytes = s->elements * 4;
     m->counts = status_shard_counts(job, shard);
     m->evidence_steps =
         counted_steps(evidence_counted(&job->shards.evidence, shard));
-    if (m->psserver == NULL || m->counts == NULL ||
+    if (m->psserver == NULL || m->replica == NULL || m->counts == NULL ||
         !shard_rows_show(&s->rows, m, coord_now(c))) {
         wire_free(&m->base);
         return NULL;

@@ -49,6 +49,9 @@ struct fake_shard {
     bool feeds;      // it is sent
     uint64_t follow; // order of the feed that it follows; 0: none
     bool whole;      // it has done that to the end
+    bool bound;      // its answers wait for its replica, by `feed`
+    bool misses;     // that acknowledges nothing
+    bool ready;      // it has said so
     uint64_t incarnation, sequence;
     struct wire_tag from; // what it loaded
     size_t sources;       // files of another job that it was told of

@@ -32,6 +32,12 @@ void fake_psserver_read(struct world *w, struct fake_member *m,
                         Sluice__V1__AttendDown *message);
 void fake_psserver_work(struct world *w, struct fake_member *m);
 void fake_psserver_drop(struct fake_member *m);
+// Has the shard's replica acknowledge all that it has counted. False: it does
+// not, so nothing may be said of that (P1).
+bool fake_replica_take(struct world *w, struct fake_shard *f, uint32_t shard);
+// Tells the coordinator whether the shard's replica acknowledges.
+void fake_replica_report(struct world *w, struct fake_member *m,
+                         uint32_t shard);
 
 // Makes a right result of an audit that of m: of its kind of host, if it has
 // one, with a sketch that is kept in `sketch`; and wrong now and then.

@@ -13,7 +13,7 @@ static void forget(struct fake_shard *f)
     f->placed = f->loaded = f->admitted = f->prepares = f->handed = false;
     f->want_snapshot = 0;
     f->feed = f->follow = 0;
-    f->feeds = f->whole = false;
+    f->feeds = f->whole = f->bound = f->misses = f->ready = false;
     f->incarnation = 0;
     f->rates = 0;
 }
@@ -154,7 +154,8 @@ static void take_place(struct world *w, struct fake_member *m,
         f->width = place->shard->tables[i]->dim;
         f->scale = place->shard->tables[i]->scale;
     }
-    if (!place->prepare && f->prepares && f->whole)
+    if (!place->prepare && f->prepares &&
+        (f->whole || (f->follow != 0 && f->follow == place->replica)))
         f->follow = 0;
     else if (f->incarnation == 0 || place->prepare || f->prepares)
         load(w, f, place->prepare || world_below(w, 4) != 0);
@@ -274,7 +275,14 @@ void fake_psserver_read(struct world *w, struct fake_member *m,
         break;
     case SLUICE__V1__ATTEND_DOWN__KIND_FEED:
         f = &m->shards[message->feed->shard];
-        f->feeds = f->feed == message->feed->order;
+        f->feeds = f->feed == message->feed->order && !message->feed->replica;
+        f->bound = f->feed == message->feed->order && message->feed->replica;
+        f->misses = f->ready = false;
+        break;
+    case SLUICE__V1__ATTEND_DOWN__KIND_REPLICA_OUT:
+        f = &m->shards[message->replica_out->shard];
+        if (f->bound && f->feed == message->replica_out->order)
+            f->bound = f->misses = f->ready = false;
         break;
     case SLUICE__V1__ATTEND_DOWN__KIND_KEEP:
         take_keep(m, message->keep);
@@ -368,8 +376,58 @@ static void feed(struct world *w, struct fake_member *m, uint32_t shard)
     fake_send(m, &up);
 }
 
+bool fake_replica_take(struct world *w, struct fake_shard *f, uint32_t shard)
+{
+    struct fake_shard *to = f->bound ? follower(w, shard, f->feed) : NULL;
+
+    if (!f->bound)
+        return true;
+    if (f->misses || to == NULL)
+        return false;
+    counted_release(&to->counted);
+    T_OK(counted_copy(&to->counted, &f->counted));
+    to->from = (struct wire_tag){f->incarnation, f->sequence};
+    return true;
+}
+
+void fake_replica_report(struct world *w, struct fake_member *m, uint32_t shard)
+{
+    struct fake_shard *f = &m->shards[shard];
+    Sluice__V1__AttendUp up = SLUICE__V1__ATTEND_UP__INIT;
+    Sluice__V1__ReplicaReport report = SLUICE__V1__REPLICA_REPORT__INIT;
+
+    report.job = w->job;
+    report.job_incarnation = 1;
+    report.shard = shard;
+    report.incarnation = f->incarnation;
+    report.order = f->feed;
+    report.ready = f->ready = fake_replica_take(w, f, shard);
+    f->misses = !f->ready; // for good, until it is told
+    report.failure = f->ready ? "" : "it does not answer";
+    up.kind_case = SLUICE__V1__ATTEND_UP__KIND_REPLICA;
+    up.replica = &report;
+    fake_send(m, &up);
+}
+
+// Tells what there is to tell of the replicas of its shards.
+static bool tell_replicas(struct world *w, struct fake_member *m)
+{
+    for (uint32_t s = 0; s < WORLD_SHARDS; s++) {
+        struct fake_shard *f = &m->shards[s];
+
+        if (!f->bound || f->misses || m->stream == 0 ||
+            (f->ready && fake_replica_take(w, f, s)))
+            continue;
+        fake_replica_report(w, m, s);
+        return true;
+    }
+    return false;
+}
+
 void fake_psserver_work(struct world *w, struct fake_member *m)
 {
+    if (tell_replicas(w, m))
+        return;
     for (uint32_t s = 0; s < WORLD_SHARDS; s++) {
         if (m->shards[s].feeds && m->stream != 0) {
             feed(w, m, s);

@@ -392,6 +392,8 @@ static bool push(struct world *w, struct fake_member *m, struct fake_lease *f,
     if (fenced(s, l))
         return false;
     if (f->incarnation[shard] != s->incarnation) { // W1: void; ask
+        if (!fake_replica_take(w, s, shard))       // P1
+            return true;
         f->incarnation[shard] = s->incarnation;
         f->steps[shard] = 0;
         for (uint32_t i = 0; i < l->steps; i++)
@@ -406,6 +408,8 @@ static bool push(struct world *w, struct fake_member *m, struct fake_lease *f,
     check_rate(w, s, l->closure);
     if (counted_add(&s->counted, l->closure, step) == SL_OK) // S2
         s->applied++;
+    if (!fake_replica_take(w, s, shard)) // P1
+        return true;
     f->steps[shard] |= UINT64_C(1) << step;
     return true;
 }

@@ -83,6 +83,7 @@ static const struct {
     {"AttendUp", "deleted", "P"},
     {"AttendUp", "rates_taken", "P"},
     {"AttendUp", "feed_ended", "P"},
+    {"AttendUp", "replica", "P"},
     {"AttendUp", "complete", "W"},
     {"AttendUp", "failed", "W"},
     {"AttendUp", "hand_back", "W"},

@@ -1,0 +1,49 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/shards/replicas.h -- psservers that follow the psserver of a
+// shard, and take over from it (P1 to P5).
+//
+// A replica begins as a move does (move.h): the shard's psserver, its owner,
+// writes a snapshot, which another one loads and then follows by a feed. Where
+// a move would hand over, the owner says that the replica has all that was
+// answered: the journal takes it into the set (P2). From then on
+//
+//   the owner is lost, or leaves    the replica becomes the owner (P4)
+//   the owner misses it, it is      the journal takes it out of the set (P3),
+//   lost, or it leaves              and another one begins
+//
+// Threads  the loop.
+// Memory   messages are borrowed for the call.
+// Units    ms of coord_now.
+// Errors   a journal that cannot be written is fatal. No pointer is NULL.
+#ifndef COORDINATOR_CORE_SHARDS_REPLICAS_H
+#define COORDINATOR_CORE_SHARDS_REPLICAS_H
+
+#include "coordinator/core/coord_inner.h"
+#include "coordinator/core/job.h"
+
+#define REPLICAS_AGAIN_MS 2000 // before a shard that lost its replica has one
+
+// Takes the hello of a shard without its memory, if the replica is in the set,
+// and returns true: the replica takes over, at once or when it is attached
+// (P5). False: another hello.
+bool replicas_hello(struct coord *c, const struct member *m,
+                    const Sluice__V1__ShardHello *h);
+
+// Returns true for the hello of a replica that is in the set, and goes on
+// following. False: another hello.
+bool replicas_follow(struct coord *c, const struct member *m,
+                     const Sluice__V1__ShardHello *h);
+
+// Takes what a psserver says of the feed of a replica.
+void replicas_report(struct coord *c, struct member *m,
+                     const Sluice__V1__ReplicaReport *report);
+
+// Has the replicas of shards take over that psserver m served, which is silent
+// or gone, and takes m's own out of the set, where their shards are served.
+void replicas_left(struct coord *c, const struct member *m);
+
+// Has replicas take over from owners that have not come back or are to leave,
+// and takes out those that are to leave. To be called with each tick.
+void replicas_tick(struct coord *c);
+
+#endif
