@@ -9,94 +9,181 @@ The moments of death come from a seed: SLUICE_SEED repeats them.
 import os
 import random
 import signal
-import time
 
 import exact
-from cluster import PATIENCE, Cluster, check, check_counts, check_equal, main, wait_for
+from cluster import (ENDED, LONG_LEASE, PATIENCE, Cluster, check, check_counts, check_equal, main,
+                     wait_for)
 
 SEED = int(os.environ.get("SLUICE_SEED", random.SystemRandom().randrange(1 << 32)))
 dice = random.Random(SEED)
-EPOCHS = 150 if PATIENCE > 1 else 600
+# Enough for a job to go on until all have died: steps in async are much shorter.
+EPOCHS = {"async": 1000, "sync": 400}
+FEW = 0.4  # of them, where one psserver dies
 SHARDS = 4
+# A psserver that a coordinator does not find when it starts is waited for so long.
+SOON = ["--lease-ms", "4000"]
 
 
 class Bed(Cluster):
     """Three psservers and two workers, and a job of four shards with replicas."""
 
-    def __init__(self, mode, epochs=EPOCHS, psservers=3):
-        super().__init__(psservers=psservers, workers=2)
-        self.mode, self.epochs = mode, epochs
+    def __init__(self, mode, part=FEW, psservers=3, coordinator_args=()):
+        super().__init__(psservers=psservers, workers=2,
+                         coordinator_args=coordinator_args or LONG_LEASE)
+        self.mode, self.epochs = mode, int(EPOCHS[mode] * part / PATIENCE)
 
     def begin(self):
         spec = exact.exact_job(self, f"replica-{self.mode}", self.epochs, self.mode, units=SHARDS)
         spec["checkpoint"]["every_epoch"] = False
         self.job = self.submit({**spec, "placement": {
             "shard_bytes": exact.SAMPLES * 4, "replicas": 1}})
-        wait_for("replicas", lambda: len(self.replicas()) == SHARDS, 60)
+        self.wait_replicas()
 
     def shards(self):
         return self.status(self.job)["shards"]
 
-    def replicas(self):
-        """The psserver of the replica of each shard that has one."""
-        return [s["replica"] for s in self.shards() if s.get("replica")]
+    def wait_replicas(self):
+        """Waits until each shard has one; returns their psservers."""
+        def probe():
+            now = self.status(self.job)
+            check(now["state"] not in ENDED, f"{self.job} is {now['state']}, and had few replicas")
+            found = [s["replica"] for s in now["shards"] if s.get("replica")]
+            return found if len(found) == SHARDS else None
+        return wait_for("replicas", probe)
 
     def events(self, kind):
         return [e for e in self.json("events", self.job)["events"] if e["kind"] == kind]
 
+    def kill_owner(self):
+        """Kills a psserver with shards; returns its name and how many these were."""
+        shards = self.shards()
+        victim = dice.choice(sorted({s["psserver"] for s in shards}))
+        self.kill(victim)
+        return victim, sum(s["psserver"] == victim for s in shards)
+
+    def wait_promoted(self, count):
+        wait_for("replicas to take over", lambda: len(self.events("replica-promoted")) >= count)
+
+    def trains(self):
+        """The job has not ended, and counts more steps."""
+        self.wait_steps(self.job, self.steps(self.job) + 1)
+        check_equal(self.status(self.job)["state"], "running", "state")
+
     def finish(self):
         check_counts(self.wait_state(self.job))
         exact.check_exact(self, self.job, self.epochs)
-
-
-def owners_die_one_after_the_other(mode):
-    with Bed(mode) as c:
-        c.begin()
-        for _ in range(3):
-            if int(c.status(c.job)["steps_counted"]) > int(c.status(c.job)["steps_asked"]) * 0.6:
-                break
-            victim = dice.choice(sorted({s["psserver"] for s in c.shards()}))
-            had = sum(s["psserver"] == victim for s in c.shards())
-            promoted = len(c.events("replica-promoted"))
-            c.kill(victim, signal.SIGKILL)
-            wait_for("replicas to take over",
-                     lambda: len(c.events("replica-promoted")) >= promoted + had)
-            check(victim not in {s["psserver"] for s in c.shards()}, f"a shard is on {victim}")
-            c.start(victim)
-            wait_for("new replicas", lambda: len(c.replicas()) == SHARDS, 60)
-            print(f"{mode}: {victim} died with {had} shards", flush=True)
-        check(c.events("replica-promoted"), "no replica took over")
-        status = c.status(c.job)
-        check_equal(status["state"], "running", "state")
-        c.finish()
         # What a round held is volatile (Y2); what was counted is not computed again.
-        most = len(c.events("replica-promoted")) * exact.ROUND if mode != "async" else 0
-        again = int(c.status(c.job)["closures_retried"])
+        most = len(self.events("replica-promoted")) * exact.ROUND if self.mode == "sync" else 0
+        again = int(self.status(self.job)["closures_retried"])
         check(again <= most, f"{again} closures were computed again")
 
 
-def owners_die_one_after_the_other_in_async():
-    owners_die_one_after_the_other("async")
+def owners_die_one_after_the_other(mode):
+    with Bed(mode, part=1) as c:
+        c.begin()
+        promoted = 0
+        for _ in range(3):
+            status = c.status(c.job)
+            if int(status["steps_counted"]) > int(status["steps_asked"]) * 0.6:
+                break
+            victim, had = c.kill_owner()
+            promoted += had
+            c.wait_promoted(promoted)
+            check(victim not in {s["psserver"] for s in c.shards()}, f"a shard is on {victim}")
+            c.start(victim)
+            c.wait_replicas()
+            print(f"{mode}: {victim} died with {had} shards", flush=True)
+        check(promoted, "no replica took over")
+        c.trains()
+        c.finish()
 
 
-def owners_die_one_after_the_other_in_sync():
-    owners_die_one_after_the_other("sync")
+def training_goes_on_without_an_owner(mode):
+    """The psserver that is left has all shards, and no replicas."""
+    with Bed(mode, psservers=2) as c:
+        c.begin()
+        _, had = c.kill_owner()
+        c.wait_promoted(had)
+        check_equal(len({s["psserver"] for s in c.shards()}), 1, "psservers with shards")
+        c.trains()
+        c.finish()
+
+
+def a_dead_replica_is_replaced(mode):
+    """Its shards get another one, on the third psserver, which then takes over."""
+    with Bed(mode) as c:
+        c.begin()
+        victim = c.shards()[0]["replica"]
+        c.kill(victim)
+        wait_for("the replica to leave the set", lambda: c.events("replica-out"))
+        check(victim not in c.wait_replicas(), f"a replica is on {victim}")
+        before = len(c.events("replica-promoted"))
+        _, had = c.kill_owner()
+        c.wait_promoted(before + had)
+        c.trains()
+        c.finish()
+
+
+def the_coordinator_dies_first(mode):
+    """A coordinator that restarts finds the replicas as they were; one that finds an
+    owner dead has its replica take over."""
+    with Bed(mode, psservers=2, coordinator_args=SOON) as c:
+        c.begin()
+        placed = [(s["psserver"], s["replica"]) for s in c.shards()]
+        c.restart("coordinator")
+        c.trains()
+        c.wait_replicas()
+        check_equal([(s["psserver"], s.get("replica")) for s in c.shards()], placed, "replicas")
+        check(not c.events("replica-out"), "a replica left the set")
+        victim, had = placed[0][0], sum(p[0] == placed[0][0] for p in placed)
+        c.kill("coordinator")
+        c.kill(victim)
+        c.start("coordinator")
+        c.wait_promoted(had)
+        c.trains()
+        c.finish()
+
+
+def an_owner_comes_back_without_its_memory(mode):
+    """The coordinator, which was away, has not seen it die. P5"""
+    with Bed(mode, psservers=2) as c:
+        c.begin()
+        victim = dice.choice(sorted({s["psserver"] for s in c.shards()}))
+        had = sum(s["psserver"] == victim for s in c.shards())
+        c.kill("coordinator")
+        c.kill(victim)
+        c.start(victim, wait=False)  # ready once it is attached
+        c.start("coordinator")
+        c.wait_promoted(had)
+        c.wait_replicas()
+        c.trains()
+        c.finish()
 
 
 def a_replica_that_stands_still_leaves_and_training_goes_on():
     with Bed("async", psservers=2) as c:
         c.begin()
         victim = c.shards()[0]["replica"]
-        os.kill(c.processes[victim].pid, signal.SIGSTOP)
-        out = lambda: [e for e in c.events("replica-out")]
+        c.pause(victim)
         try:
-            wait_for("the replica to leave the set", out)
+            wait_for("the replica to leave the set", lambda: c.events("replica-out"))
         finally:
-            os.kill(c.processes[victim].pid, signal.SIGCONT)
+            c.resume(victim)
         c.finish()
+
+
+def in_mode(test, mode):
+    """The test as a case of its own."""
+    def case():
+        test(mode)
+    case.__name__ = f"{test.__name__}_in_{mode}"
+    return case
 
 
 if __name__ == "__main__":
     print(f"SLUICE_SEED={SEED}", flush=True)
-    main([owners_die_one_after_the_other_in_async, owners_die_one_after_the_other_in_sync,
-          a_replica_that_stands_still_leaves_and_training_goes_on])
+    main([in_mode(test, mode)
+          for test in (owners_die_one_after_the_other, training_goes_on_without_an_owner,
+                       a_dead_replica_is_replaced, the_coordinator_dies_first,
+                       an_owner_comes_back_without_its_memory) for mode in ("async", "sync")]
+         + [a_replica_that_stands_still_leaves_and_training_goes_on])

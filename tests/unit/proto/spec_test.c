@@ -1000,6 +1000,10 @@ static const struct {
     {"'placement':{'replicas':1},'train':{'mode':'allreduce'}",
      "placement.replicas: mode allreduce has none; use mode async or sync, or "
      "leave replicas out"},
+    {"'placement':{'replicas':1},'train':{'mode':'async','staleness':'dc',"
+     "'max_delay':4}",
+     "placement.replicas: a replica lacks the versions that train.staleness: "
+     "dc compares with; take staleness: inverse, or leave replicas out"},
     {"'checkpoint':{'keep':0}", "checkpoint.keep: wants 1 to 1000, got 0"},
     {"'checkpoint':{'every_seconds':-1}",
      "checkpoint.every_seconds: wants a number of at least 0, got -1"},
