@@ -4,6 +4,7 @@
 #include <inttypes.h>
 
 #include "common/base/fault.h"
+#include "common/base/history.h"
 #include "common/run/log.h"
 #include "psserver/roster/feeder.h"
 #include "psserver/roster/roster_inner.h"
@@ -59,16 +60,29 @@ void hosted_follow(struct hosted *h)
         h->follow = 0;
 }
 
+// Shows what the shard has from its source as if a snapshot had held it.
+static void hosted_show_followed(struct hosted *h)
+{
+    struct shard_brief brief;
+
+    h->prepares = false;
+    h->follow = 0;
+    shard_brief(h->shard, true, &brief);
+    HISTORY("followed",
+            "job=%" PRIu64 " uid=%" PRIx64 " shard=%u from_i=%" PRIu64
+            " from_n=%" PRIu64 " steps=%" PRIu64,
+            h->spec->job, h->spec->job_uid, h->spec->shard,
+            brief.from.incarnation, brief.from.sequence, brief.steps);
+}
+
 // What has followed its source to the end has all that it counted, and another
-// preparation would have dropped it: it is shown as if a snapshot had held it
-// (M4).
+// preparation would have dropped it (M4).
 bool hosted_followed(struct hosted *h)
 {
     if (h->state != HOSTED_LOADED || !h->prepares ||
         !shard_followed(h->shard, h->follow))
         return false;
-    h->prepares = false;
-    h->follow = 0;
+    hosted_show_followed(h);
     return true;
 }
 
@@ -80,7 +94,6 @@ bool hosted_takes_over(struct hosted *h, uint64_t order)
         !shard_follow_stop(h->shard, order))
         return false;
     FAULT("replica.shown");
-    h->prepares = false;
-    h->follow = 0;
+    hosted_show_followed(h);
     return true;
 }

@@ -163,9 +163,9 @@ class CoordRules:
         if loaded < shard.cut:
             self.report.add("durable", f"a shard is admitted that lies before the "
                             f"last cut {shard.cut} (K7)", e)
-        if e["steps"] != len(shard.frozen.get(loaded, ())):
-            self.report.add("once", "evidence is not what the loaded snapshot "
-                            "counted (C2)", e)
+        if e["steps"] not in (len(shard.frozen.get(loaded, ())), shard.fed.get(loaded)):
+            self.report.add("once", "evidence is not what the loaded snapshot, "
+                            "or the feed, counted (C2)", e)
         for cut in job.cuts.values():
             if cut.state == "intent" and cut.intent.pid == e.pid:
                 self.report.add("cut", "a shard is admitted while a manifest is "

@@ -50,6 +50,7 @@ class Shard:
         self.memories = {}   # pid: Memory
         self.of = {}         # incarnation: Memory
         self.frozen = {(0, 0): {}}  # tag: keys
+        self.fed = {}        # tag: steps of the last memory that was fed, and shows it
         self.durable = {}    # tag: path
         self.cut = (0, 0)    # named by the last published cut
 
@@ -159,6 +160,16 @@ class ShardRules:
             self.report.add("once", "applied + skipped is not counted", e)
         shard.memories[e.pid] = Memory(keys, e)
 
+    def on_followed(self, e):
+        """A memory that was fed is shown with the tag of its source (M4, P4)."""
+        memory = self.memory(e)
+        if memory is None:
+            return
+        if e["steps"] != len(memory.keys):
+            self.report.add("once", f"a memory that was fed shows {e['steps']} steps, "
+                            f"{len(memory.keys)} were counted (M5)", e)
+        self.shard(e).fed[e["from_i"], e["from_n"]] = e["steps"]
+
     def on_admitted(self, e):
         shard, memory = self.shard(e), self.memory(e)
         if memory is None:
@@ -169,8 +180,7 @@ class ShardRules:
                             "(I1)", other.loaded, e)
         if e["incarnation"] < max(shard.of, default=0):
             self.report.add("fenced", "an incarnation falls (I1)", e)
-        memory.incarnation = e["incarnation"]
-        memory.held, memory.parts = {}, 0
+        memory.incarnation = e["incarnation"]  # what was fed is held on
         shard.of[e["incarnation"]] = memory
 
     # ---- pushes
