@@ -79,7 +79,7 @@ class Bed(Cluster):
 
 
 def owners_die_one_after_the_other(mode):
-    with Bed(mode, part=1) as c:
+    with Bed(mode, part=0.7) as c:
         c.begin()
         promoted = 0
         for _ in range(3):
@@ -160,6 +160,23 @@ def an_owner_comes_back_without_its_memory(mode):
         c.finish()
 
 
+def an_owner_that_stands_still_is_the_owner_no_more(mode):
+    """Its replica takes over. What it wakes with is refused: workers that ask it are
+    told nothing that its replica lacks (P3, P4)."""
+    with Bed(mode, psservers=2) as c:
+        c.begin()
+        shards = c.shards()
+        victim = shards[0]["psserver"]
+        c.pause(victim)
+        try:
+            c.wait_promoted(sum(s["psserver"] == victim for s in shards))
+            c.trains()
+        finally:
+            c.resume(victim)
+        c.wait_replicas()
+        c.finish()
+
+
 def a_replica_that_stands_still_leaves_and_training_goes_on():
     with Bed("async", psservers=2) as c:
         c.begin()
@@ -185,5 +202,6 @@ if __name__ == "__main__":
     main([in_mode(test, mode)
           for test in (owners_die_one_after_the_other, training_goes_on_without_an_owner,
                        a_dead_replica_is_replaced, the_coordinator_dies_first,
-                       an_owner_comes_back_without_its_memory) for mode in ("async", "sync")]
+                       an_owner_comes_back_without_its_memory,
+                       an_owner_that_stands_still_is_the_owner_no_more) for mode in ("async", "sync")]
          + [a_replica_that_stands_still_leaves_and_training_goes_on])
