@@ -83,6 +83,9 @@
 // 37 recurrent layers, and orthogonal matrices, which psservers must know as
 //    well
 // 39 programs with tables in mode allreduce, which workers alone must know
+// 42 stochastic_depth, layer_scale
+// 43 shards with replicas, which psservers alone must know
+// 44 data at places (common/base/remote.h), which workers alone must know
 #define MODEL_EDITION 1
 #define MODEL_EDITION_HOLDS 2
 #define MODEL_EDITION_METRICS 3
@@ -115,6 +118,7 @@
 #define MODEL_EDITION_ORTHOGONAL 37
 #define MODEL_EDITION_RING_PROGRAMS 39
 #define MODEL_EDITION_REPLICAS 43
+#define MODEL_EDITION_PLACES 44
 #define MODEL_INPUTS_OLD 8
 
 enum model_layer {

@@ -9,6 +9,7 @@
 
 #include "common/base/mem.h"
 #include "common/base/paths.h"
+#include "common/base/remote.h"
 #include "common/base/utf8.h"
 
 #define SAMPLES_MAX (UINT64_C(1) << 40)
@@ -302,18 +303,40 @@ static unsigned spec_data_edition(const Sluice__V1__SourceSpec *s)
     }
 }
 
-// Checks the patterns of a source, which may be NULL, and has workers know
-// them.
+// Checks a path of a source that may name a place, and has workers know them;
+// `path` may be NULL.
+static enum sl_err spec_data_check_place(Sluice__V1__JobSpec *spec,
+                                         const Sluice__V1__SourceSpec *s,
+                                         const char *path, struct sl_error *err)
+{
+    if (path == NULL || !remote_is(path))
+        return SL_OK;
+    if (!takes[spec_data_format(s)].several)
+        return sl_fail(err, SL_EINVAL,
+                       "%.160s: format %s reads folders of a worker's disk "
+                       "alone; pack the images as format tar",
+                       path, s->format);
+    spec_needs(spec, MODEL_EDITION_PLACES);
+    return remote_check(path, err);
+}
+
+// Checks the patterns and places of a source, which may be NULL, and has
+// workers know them.
 static enum sl_err spec_data_check_files(Sluice__V1__JobSpec *spec,
                                          const Sluice__V1__SourceSpec *s,
                                          const char *path, struct sl_error *err)
 {
-    enum sl_err rc = SL_OK;
+    enum sl_err rc;
     unsigned edition;
 
-    if (s == NULL || !takes[spec_data_format(s)].several)
+    if (s == NULL)
         return SL_OK;
-    edition = spec_data_edition(s);
+    rc = spec_data_check_place(spec, s, s->x, err);
+    if (rc == SL_OK)
+        rc = spec_data_check_place(spec, s, s->y, err);
+    if (rc != SL_OK)
+        return sl_prefix(err, rc, "%s", path);
+    edition = takes[spec_data_format(s)].several ? spec_data_edition(s) : 0;
     if (edition == 0)
         return SL_OK;
     spec_needs(spec, edition);

@@ -14,6 +14,7 @@
 #include "common/base/fs.h"
 #include "common/base/json.h"
 #include "common/base/mem.h"
+#include "common/base/remote.h"
 #include "common/base/utf8.h"
 #include "proto/pbjson.h"
 #include "proto/spec.h"
@@ -194,7 +195,7 @@ static enum sl_err specfile_resolve_path(json_t *source, const char *key,
     char *joined;
     int rc;
 
-    if (path == NULL || path[0] == '/' || path[0] == '\0')
+    if (path == NULL || path[0] == '/' || path[0] == '\0' || remote_is(path))
         return SL_OK;
     joined = fs_join(folder, path);
     if (joined == NULL)
@@ -443,7 +444,8 @@ enum sl_err specfile_load(Sluice__V1__JobSpec **out, const char *path,
 
 static enum sl_err look_for(struct buf *out, const char *part, const char *path)
 {
-    if (path == NULL || path[0] == '\0' || access(path, R_OK) == 0)
+    if (path == NULL || path[0] == '\0' || remote_is(path) ||
+        access(path, R_OK) == 0)
         return SL_OK;
     return buf_appendf(out,
                        "warning: data.%s: %s cannot be read on this host (%s);"

@@ -75,6 +75,11 @@ enum sl_err fs_size(struct fs_file *f, uint64_t *out, struct sl_error *err)
     return f->fs->ops->size(f, out, err);
 }
 
+uint64_t fs_version(const struct fs_file *f)
+{
+    return f->fs->ops->version != NULL ? f->fs->ops->version(f) : 0;
+}
+
 enum sl_err fs_map_file(struct fs_file *f, struct fs_map *out,
                         struct sl_error *err)
 {

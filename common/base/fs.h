@@ -77,6 +77,8 @@ struct fs_ops {
     // Makes the file's bytes durable.
     enum sl_err (*sync)(struct fs_file *f, struct sl_error *err);
     enum sl_err (*size)(struct fs_file *f, uint64_t *out, struct sl_error *err);
+    // Optional: returns a number that other contents do not have.
+    uint64_t (*version)(const struct fs_file *f);
     // Maps the whole file, or copies it; unmap frees that.
     enum sl_err (*map)(struct fs_file *f, struct fs_map *out,
                        struct sl_error *err);
@@ -165,6 +167,10 @@ enum sl_err fs_sync(struct fs_file *f, struct sl_error *err);
 
 // Sets *out to the length of the file in bytes.
 enum sl_err fs_size(struct fs_file *f, uint64_t *out, struct sl_error *err);
+
+// Returns a number of the contents of a file that is read, which they have on
+// every host; 0: the implementation has none, as those of disks.
+uint64_t fs_version(const struct fs_file *f);
 
 // Maps the whole file, read-only, until fs_unmap; the file may be closed
 // before. An empty file gives bytes = 0 and maybe data = NULL. Reading what was

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/base/fs.h"
 #include "common/base/mem.h"
@@ -232,17 +231,12 @@ static enum sl_err paths_list(struct paths_walk *w, const struct roots *roots,
 {
     char dir[PATHS_BYTES];
     size_t before = w->to->count;
-    int fd = -1;
     enum sl_err rc;
 
     snprintf(dir, sizeof(dir), "%.*s", (int)w->dir_bytes, path);
     if (strchr(dir, '*') != NULL)
         return paths_fail_folder(err);
-    rc = roots_folder(roots, &fd, dir[0] != '\0' ? dir : ".", err);
-    if (rc != SL_OK)
-        return rc;
-    rc = fs_list_open(fd, dir, paths_take_name, w, err);
-    close(fd);
+    rc = roots_list(roots, dir[0] != '\0' ? dir : ".", paths_take_name, w, err);
     return rc == SL_OK && w->to->count == before
                ? sl_fail(err, SL_ENOENT,
                          "no file has such a name; look at the folder and at "

@@ -21,6 +21,7 @@ struct roots {
     const char *daemon, *flag; // of errors
     char **dir;                // absolute
     size_t count;
+    struct roots_places places; // open NULL: none are read
 };
 
 enum sl_err roots_new(struct roots **out, const char *daemon, const char *flag,
@@ -52,6 +53,11 @@ void roots_free(struct roots *r)
         sl_free(r->dir[i]);
     sl_free(r->dir);
     sl_free(r);
+}
+
+void roots_read_places(struct roots *r, const struct roots_places *p)
+{
+    r->places = *p;
 }
 
 size_t roots_count(const struct roots *r)
@@ -305,12 +311,31 @@ static enum sl_err open_path(const struct roots *r, int *fd, const char *path,
     return roots_explain_errno(r, path, want, &st, errnum, err);
 }
 
+// Returns SL_EDENIED for a daemon that reads no places.
+static enum sl_err roots_deny_place(const struct roots *r, const char *path,
+                                    struct sl_error *err)
+{
+    char text[SHOWN_BYTES];
+
+    return sl_fail(err, SL_EDENIED,
+                   "%s: this %s reads nothing at places, since it was started "
+                   "without --data-allow; give it --data-allow PREFIX, as in "
+                   "s3://bucket/folder or https://host/folder",
+                   utf8_line(text, sizeof(text), path),
+                   r != NULL ? r->daemon : "process");
+}
+
 enum sl_err roots_file(const struct roots *r, struct fs_file **out,
                        const char *path, struct sl_error *err)
 {
     int fd = -1;
-    enum sl_err rc = open_path(r, &fd, path, S_IFREG, err);
+    enum sl_err rc;
 
+    if (remote_is(path))
+        return r != NULL && r->places.open != NULL
+                   ? r->places.open(r->places.arg, out, path, err)
+                   : roots_deny_place(r, path, err);
+    rc = open_path(r, &fd, path, S_IFREG, err);
     return rc == SL_OK ? fs_take(out, fd, path, err) : rc;
 }
 
@@ -318,4 +343,22 @@ enum sl_err roots_folder(const struct roots *r, int *fd, const char *path,
                          struct sl_error *err)
 {
     return open_path(r, fd, path, S_IFDIR, err);
+}
+
+enum sl_err roots_list(const struct roots *r, const char *path, fs_name_fn fn,
+                       void *arg, struct sl_error *err)
+{
+    int fd = -1;
+    enum sl_err rc;
+
+    if (remote_is(path))
+        return r != NULL && r->places.list != NULL
+                   ? r->places.list(r->places.arg, path, fn, arg, err)
+                   : roots_deny_place(r, path, err);
+    rc = roots_folder(r, &fd, path, err);
+    if (rc != SL_OK)
+        return rc;
+    rc = fs_list_open(fd, path, fn, arg, err);
+    close(fd);
+    return rc;
 }

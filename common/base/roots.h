@@ -12,6 +12,9 @@
 // Roots are opened for each path, so a root may be mounted after the daemon's
 // start.
 //
+// A daemon may read files at places, too (common/base/remote.h): then another
+// module, which knows what is allowed there, opens and lists those.
+//
 // Threads  roots_new, _add, _free: one. The rest: any; those that open or look
 //          wait for the disk.
 // Memory   roots_free frees. Paths are copied or read only during the call.
@@ -25,6 +28,7 @@
 #include <stddef.h>
 
 #include "common/base/fs.h"
+#include "common/base/remote.h"
 #include "common/base/status.h"
 
 struct roots;
@@ -45,6 +49,20 @@ void roots_free(struct roots *r); // NULL is allowed
 // threads read the roots.
 enum sl_err roots_add(struct roots *r, const char *dir, struct sl_error *err);
 
+// Opens and lists files at places. Paths are whole ("s3://bucket/a/b"; for
+// `list` the folder, with its '/'); errors are those of this header.
+struct roots_places {
+    enum sl_err (*open)(void *arg, struct fs_file **out, const char *path,
+                        struct sl_error *err);
+    enum sl_err (*list)(void *arg, const char *dir, fs_name_fn fn, void *of,
+                        struct sl_error *err);
+    void *arg;
+};
+
+// Has files at places read through `p`, which is copied. Not to roots_all, and
+// before other threads read the roots.
+void roots_read_places(struct roots *r, const struct roots_places *p);
+
 // Returns the number of folders that roots_add has added.
 size_t roots_count(const struct roots *r);
 
@@ -62,5 +80,11 @@ enum sl_err roots_file(const struct roots *r, struct fs_file **out,
 // `r` may be NULL, as above.
 enum sl_err roots_folder(const struct roots *r, int *fd, const char *path,
                          struct sl_error *err);
+
+// Calls fn(arg, ...) for each name in a folder, or at a place below `path`,
+// which ends with '/' then; in byte order, up to the first error of fn. `r` may
+// be NULL, as above.
+enum sl_err roots_list(const struct roots *r, const char *path, fs_name_fn fn,
+                       void *arg, struct sl_error *err);
 
 #endif

@@ -11,6 +11,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/mem.h"
+#include "common/run/log.h"
 
 #define CONNECT_MS 5000
 #define STALL_MS 10000
@@ -18,6 +19,7 @@
 #define SLOWEST_PER_MS 32 // bytes
 #define FIRST_PAUSE_MS 100
 #define MOST_PAUSE_MS 5000
+#define TELL_MS 10000
 #define ANSWER_BYTES ((size_t)16 << 20) // a page of 1000 names has 3 MiB
 #define HEADERS 13                      // of ours and of an ask
 
@@ -73,20 +75,22 @@ static enum sl_err make_where(struct request *r, const struct s3 *s,
     const struct s3_name *name = ask->name;
     bool by_path = s->by_path || strchr(name->bucket, '.') != NULL;
     enum sl_err rc =
-        by_path ? buf_append_str(&r->host, s->host)
-                : buf_appendf(&r->host, "%s.%s", name->bucket, s->host);
+        name->web ? buf_append_str(&r->host, name->bucket)
+        : by_path ? buf_append_str(&r->host, s->host)
+                  : buf_appendf(&r->host, "%s.%s", name->bucket, s->host);
 
-    if (rc == SL_OK)
+    if (rc == SL_OK && !name->web)
         rc = buf_append_str(&r->path, s->base);
-    if (rc == SL_OK && by_path)
+    if (rc == SL_OK && by_path && !name->web)
         rc = buf_appendf(&r->path, "/%s", name->bucket);
     if (rc == SL_OK && (!ask->of_bucket || !by_path))
         rc = buf_append_char(&r->path, '/');
     if (rc == SL_OK && !ask->of_bucket)
         rc = sigv4_encode(&r->path, name->key, true);
     if (rc == SL_OK)
-        rc = buf_appendf(&r->url, "http%s://%s%s", s->tls ? "s" : "",
-                         buf_text(&r->host), buf_text(&r->path));
+        rc = buf_appendf(&r->url, "http%s://%s%s",
+                         s->tls || name->web ? "s" : "", buf_text(&r->host),
+                         buf_text(&r->path));
     if (rc == SL_OK && ask->query[0].name != NULL)
         rc = buf_append_char(&r->url, '?');
     return rc == SL_OK ? sigv4_query(&r->url, ask->query) : rc;
@@ -100,8 +104,10 @@ static void add_header(struct request *r, const char *name, const char *value)
 static void list_headers(struct request *r, const struct s3_ask *ask)
 {
     add_header(r, "host", buf_text(&r->host));
-    add_header(r, "x-amz-date", r->date);
-    add_header(r, "x-amz-content-sha256", r->payload);
+    if (!ask->name->web) {
+        add_header(r, "x-amz-date", r->date);
+        add_header(r, "x-amz-content-sha256", r->payload);
+    }
     if (r->key.token != NULL)
         add_header(r, "x-amz-security-token", r->key.token);
     if (ask->body != NULL)
@@ -124,10 +130,12 @@ static enum sl_err make_lines(struct request *r, struct web_ask *web)
         if (rc == SL_OK)
             rc = buf_append_char(&r->lines, '\0');
     }
-    at[count++] = r->lines.len;
-    if (rc == SL_OK)
-        rc = buf_appendf(&r->lines, "Authorization: %s",
-                         buf_text(&r->authorization));
+    if (r->authorization.len > 0) {
+        at[count++] = r->lines.len;
+        rc = rc != SL_OK ? rc
+                         : buf_appendf(&r->lines, "Authorization: %s",
+                                       buf_text(&r->authorization));
+    }
     for (size_t i = 0; rc == SL_OK && i < count; i++)
         web->header[i] = (const char *)r->lines.data + at[i];
     // Not to wait for a word before a large body is sent.
@@ -157,7 +165,8 @@ static enum sl_err make_request(struct request *r, struct web_ask *web,
         return rc;
     list_headers(r, ask);
     sign.path = buf_text(&r->path);
-    rc = sigv4_sign(&r->authorization, &sign);
+    if (!ask->name->web)
+        rc = sigv4_sign(&r->authorization, &sign);
     if (rc == SL_OK)
         rc = make_lines(r, web);
     return rc;
@@ -175,6 +184,11 @@ static uint32_t whole_ms(const struct s3_ask *ask)
     return ms < INT32_MAX ? (uint32_t)ms : INT32_MAX;
 }
 
+static bool s3_leaves(void *arg)
+{
+    return atomic_load(&((struct s3 *)arg)->leaving);
+}
+
 static enum sl_err send_once(struct s3 *s, const struct s3_ask *ask,
                              struct s3_answer *out, struct sl_error *err)
 {
@@ -189,10 +203,13 @@ static enum sl_err send_once(struct s3 *s, const struct s3_ask *ask,
                               ask->stall_ms != 0 ? ask->stall_ms : STALL_MS,
                           .timeout_ms = whole_ms(ask),
                           .most = ANSWER_BYTES,
+                          .leave = s3_leaves,
+                          .arg = s,
                           .into = ask->into,
                           .into_bytes = ask->into_bytes};
     struct web *w = NULL;
-    enum sl_err rc = credentials_get(s->keys, &r.key, err);
+    enum sl_err rc =
+        ask->name->web ? SL_OK : credentials_get(s->keys, &r.key, err);
 
     if (rc != SL_OK)
         return rc;
@@ -202,8 +219,8 @@ static enum sl_err send_once(struct s3 *s, const struct s3_ask *ask,
         w = take_web(s);
     if (w == NULL) {
         rc = rc == SL_OK ? SL_ENOMEM : rc;
-        sl_fail(err, rc, "s3://%s/%s: %s", ask->name->bucket, ask->name->key,
-                sl_err_text(rc));
+        sl_fail(err, rc, "%s%s/%s: %s", s3_scheme(ask->name), ask->name->bucket,
+                ask->name->key, sl_err_text(rc));
     } else {
         web_call(w, &web, &out->web);
         give_web(s, w);
@@ -246,6 +263,24 @@ static enum s3_verdict try_once(struct s3 *s, const struct s3_ask *ask,
     return s3_judge(out, ask->method);
 }
 
+// Counts a try that comes after a pause, and logs one in ten seconds: while a
+// service is away, all requests to it are tried again.
+static void s3_tell_again(struct s3 *s, const struct s3_ask *ask,
+                          const struct s3_answer *a, const struct sl_error *why)
+{
+    uint64_t now = sl_real_ms(), told = atomic_load(&s->told_ms);
+    uint64_t retries = atomic_fetch_add(&s->retries, 1) + 1;
+    struct sl_error err = SL_ERROR_INIT;
+
+    if ((told != 0 && now - told < TELL_MS) ||
+        !atomic_compare_exchange_strong(&s->told_ms, &told, now))
+        return;
+    if (why->text[0] == '\0')
+        (void)s3_failed(s, ask, a, &err);
+    LOG(WARN, "a request is tried again", "retries=%" PRIu64 " why=%s", retries,
+        why->text[0] != '\0' ? why->text : err.text);
+}
+
 enum sl_err s3_call(struct s3 *s, const struct s3_ask *ask,
                     struct s3_answer *out, struct sl_error *err)
 {
@@ -265,14 +300,18 @@ enum sl_err s3_call(struct s3 *s, const struct s3_ask *ask,
             renewed = true;
         } else if (verdict == S3_AGAIN) {
             pause = s3_pause_ms(out->tries);
-            if (sl_real_ms() + pause >= until)
+            if (sl_real_ms() + pause >= until || atomic_load(&s->leaving))
                 break;
+            s3_tell_again(s, ask, out, &why);
             s3_sleep_ms(pause);
         } else {
             break;
         }
         web_answer_release(&out->web);
     }
+    if (verdict != S3_DONE && atomic_load(&s->leaving))
+        return sl_fail(err, SL_ECANCELED, "%s%s/%s: this process ends",
+                       s3_scheme(ask->name), ask->name->bucket, ask->name->key);
     if (rc != SL_OK)
         return sl_fail(err, rc, "%s", why.text);
     return verdict == S3_DONE ? SL_OK : s3_failed(s, ask, out, err);

@@ -23,10 +23,13 @@
 #include "common/base/fs.h"
 #include "host/store/credentials.h"
 #include "host/store/sigv4.h"
+#include "host/store/store.h"
 #include "host/web/web.h"
 
 #define S3_SCHEME "s3://"
 #define S3_KEY 1025 // bytes, with the 0
+#define S3_WEB_SCHEME "https://"
+#define S3_BUCKET 256 // a bucket has 63 bytes, the name of a host 253
 #define S3_ETAG 256
 #define S3_MARK 17        // bytes of a writer's mark, in hex, with the 0
 #define S3_PAIRS 8        // query or header pairs of a request
@@ -57,7 +60,13 @@ struct s3 {
     pthread_mutex_t lock;             // guards `idle` and `idle_count`
     struct web *idle[S3_CONNECTIONS]; // connections that no call uses
     size_t idle_count;
+    _Atomic uint64_t retries; // tries beyond the first of a request, ever
+    _Atomic uint64_t told_ms; // when retries were logged last
+    _Atomic bool leaving;     // calls end within a second or two: SL_ECANCELED
 };
+
+// Returns the settings `given` with those of the environment where it has none.
+struct s3_setup s3_setup_of(const struct store_setup *given);
 
 // Makes the client, without its file system, for s3_free; sends no request.
 // Strings of the setup, none of them NULL, are copied. SL_EINVAL: the endpoint
@@ -74,16 +83,29 @@ enum sl_err s3_fs_new(struct s3 **out, const struct s3_setup *setup,
 
 // ---- names
 
-// The parts of a name "s3://bucket/a/b".
+// The parts of a name "s3://bucket/a/b"; or of "https://host/a/b", an object of
+// any web server, which is asked without keys.
 struct s3_name {
-    char bucket[64];
-    char key[S3_KEY]; // "": the bucket itself
+    char bucket[S3_BUCKET]; // or "host", "host:port"
+    char key[S3_KEY];       // "": the bucket itself
+    bool web;
 };
+
+// Returns "s3://", or "https://" for an object of a web server.
+static inline const char *s3_scheme(const struct s3_name *name)
+{
+    return name->web ? S3_WEB_SCHEME : S3_SCHEME;
+}
 
 // Splits `path`, "s3://" and then bucket and key, into *out; repeated slashes
 // count once. SL_EINVAL if it is no such name.
 enum sl_err s3_name_of(struct s3_name *out, const char *path,
                        struct sl_error *err);
+
+// Splits `path` as s3_name_of does, or "https://host/path" into host and path,
+// which is not encoded: "a b" is asked for as "a%20b".
+enum sl_err s3_place_name_of(struct s3_name *out, const char *path,
+                             struct sl_error *err);
 
 // Splits `path` as s3_name_of does; SL_EINVAL also if it names a bucket alone.
 enum sl_err s3_file_name_of(struct s3_name *out, const char *path,
@@ -194,6 +216,16 @@ struct s3_names {
 enum sl_err s3_list(struct s3 *s, const struct s3_name *dir, unsigned most,
                     struct s3_names *out, struct sl_error *err);
 void s3_names_release(struct s3_names *n); // all zeroes is allowed
+
+// Called for each object of a folder, in S3's order; `name` is without the
+// folder, borrowed for the call. SL_OK goes on.
+typedef enum sl_err (*s3_object_fn)(void *arg, const char *name,
+                                    const struct s3_object *object);
+
+// Calls fn for each object right below `dir`, with its size and version; fn
+// fills in its own errors.
+enum sl_err s3_list_objects(struct s3 *s, const struct s3_name *dir,
+                            s3_object_fn fn, void *arg, struct sl_error *err);
 
 // ---- an object in parts, which appears with s3_upload_finish
 

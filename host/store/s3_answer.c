@@ -139,23 +139,50 @@ static const struct meaning *meaning_of(const struct s3_answer *a)
     return &other;
 }
 
+// What a status of a web server means that S3 does not give, or not for that.
+static const struct meaning *meaning_of_web(const struct s3_answer *a)
+{
+    static const struct meaning moved = {
+        NULL, SL_EDENIED,
+        "redirects are not followed: name the address that it leads to"};
+    static const struct meaning closed = {
+        NULL, SL_EDENIED,
+        "the server gives this to no stranger, and no keys are sent to it"};
+    static const struct meaning changed = {NULL, SL_EEXIST, NULL};
+    long status = a->web.status;
+
+    return status / 100 == 3                ? &moved
+           : status == 401 || status == 403 ? &closed
+           : status == 412                  ? &changed
+                                            : meaning_of(a);
+}
+
+// Returns the host that was asked.
+static const char *s3_asked(const struct s3 *s, const struct s3_name *name)
+{
+    return name->web ? name->bucket : s->host;
+}
+
 static enum sl_err unanswered(const struct s3 *s, const struct s3_ask *ask,
                               const struct s3_answer *a, struct sl_error *err)
 {
     return sl_fail(err, a->web.final ? SL_EIO : SL_EUNAVAIL,
-                   "s3://%s/%s: %s at %s: %s (tried %u times); is the endpoint "
+                   "%s%s/%s: %s at %s: %s (tried %u times); is the %s "
                    "right, and can it be reached from here?",
-                   ask->name->bucket, ask->name->key, ask->method, s->host,
-                   a->web.why, a->tries);
+                   s3_scheme(ask->name), ask->name->bucket, ask->name->key,
+                   ask->method, s3_asked(s, ask->name), a->web.why, a->tries,
+                   ask->name->web ? "name" : "endpoint");
 }
 
 enum sl_err s3_failed(const struct s3 *s, const struct s3_ask *ask,
                       const struct s3_answer *a, struct sl_error *err)
 {
-    const struct meaning *m = meaning_of(a);
+    const struct meaning *m =
+        ask->name->web ? meaning_of_web(a) : meaning_of(a);
     // The answer names another region only if the request went to a wrong one.
     bool moved =
-        a->region[0] != '\0' && strcmp(a->region, s->region) != 0 &&
+        !ask->name->web && a->region[0] != '\0' &&
+        strcmp(a->region, s->region) != 0 &&
         (a->web.status == 301 || a->web.status == 307 || a->web.status == 400);
     enum sl_err rc = moved ? SL_EINVAL : m->rc;
     char next[128] = "", tries[48] = "";
@@ -170,8 +197,9 @@ enum sl_err s3_failed(const struct s3 *s, const struct s3_ask *ask,
         snprintf(next, sizeof(next), "; %s", m->next);
     if (a->tries > 1)
         snprintf(tries, sizeof(tries), " (tried %u times)", a->tries);
-    return sl_fail(err, rc, "s3://%s/%s: %s at %s: status %ld%s%s%s%s%s%s",
-                   ask->name->bucket, ask->name->key, ask->method, s->host,
-                   a->web.status, a->code[0] != '\0' ? " " : "", a->code,
+    return sl_fail(err, rc, "%s%s/%s: %s at %s: status %ld%s%s%s%s%s%s",
+                   s3_scheme(ask->name), ask->name->bucket, ask->name->key,
+                   ask->method, s3_asked(s, ask->name), a->web.status,
+                   a->code[0] != '\0' ? " " : "", a->code,
                    a->message[0] != '\0' ? ": " : "", a->message, tries, next);
 }

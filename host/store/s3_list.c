@@ -9,6 +9,7 @@
 #include "host/store/xml.h"
 
 #define TOKEN 2048
+#define CONTENTS "ListBucketResult/Contents"
 #define PAGES 100000 // of 1000 names
 
 struct page {
@@ -16,6 +17,11 @@ struct page {
     const char *prefix;
     char token[TOKEN];
     bool more;
+    // Of s3_list_objects: what is called, and the object that is being read.
+    s3_object_fn fn;
+    void *arg;
+    char key[S3_KEY];
+    struct s3_object object;
 };
 
 static int hex(char c)
@@ -90,11 +96,42 @@ static enum sl_err s3_page_add_key(struct page *p, const char *value)
     return rc;
 }
 
+// Reads the key of an object that lies right in the folder; "" for another.
+static void s3_page_read_key(struct page *p, const char *value)
+{
+    size_t n = strlen(p->prefix);
+    char *key = sl_strdup(value);
+
+    p->key[0] = '\0';
+    p->object = (struct s3_object){.bytes = 0};
+    if (key != NULL && s3_list_decode_key(key) &&
+        strncmp(key, p->prefix, n) == 0 && strchr(key + n, '/') == NULL)
+        snprintf(p->key, sizeof(p->key), "%s", key + n);
+    sl_free(key);
+}
+
+static enum sl_err s3_page_read_object(struct page *p, const char *path,
+                                       const char *value)
+{
+    path += strlen(CONTENTS);
+    if (strcmp(path, "/Key") == 0)
+        s3_page_read_key(p, value);
+    else if (strcmp(path, "/Size") == 0)
+        p->object.bytes = strtoull(value, NULL, 10);
+    else if (strcmp(path, "/ETag") == 0)
+        snprintf(p->object.etag, sizeof(p->object.etag), "%s", value);
+    else if (*path == '\0' && p->key[0] != '\0')
+        return p->fn(p->arg, p->key, &p->object);
+    return SL_OK;
+}
+
 static enum sl_err s3_page_read_field(void *arg, const char *path,
                                       const char *value)
 {
     struct page *p = arg;
 
+    if (p->fn != NULL && strncmp(path, CONTENTS, strlen(CONTENTS)) == 0)
+        return s3_page_read_object(p, path, value);
     if (strcmp(path, "ListBucketResult/Contents/Key") == 0 ||
         strcmp(path, "ListBucketResult/CommonPrefixes/Prefix") == 0)
         return s3_page_add_key(p, value);
@@ -176,20 +213,42 @@ static void s3_names_sort(struct s3_names *n)
     n->count = kept;
 }
 
-enum sl_err s3_list(struct s3 *s, const struct s3_name *dir, unsigned most,
-                    struct s3_names *out, struct sl_error *err)
+// Asks for pages up to the last one, or for one with up to `most` keys.
+static enum sl_err ask_pages(struct s3 *s, struct page *p,
+                             const struct s3_name *dir, unsigned most,
+                             struct sl_error *err)
 {
-    struct s3_names names = {NULL, 0, 0, false};
     char prefix[S3_KEY + 1];
-    struct page p = {.names = &names, .prefix = prefix};
     unsigned pages = 0;
     enum sl_err rc;
 
     snprintf(prefix, sizeof(prefix), "%s%s", dir->key,
              dir->key[0] == '\0' ? "" : "/");
+    p->prefix = prefix;
     do {
-        rc = ask_page(s, &p, dir, most, err);
-    } while (rc == SL_OK && p.more && most == 0 && ++pages < PAGES);
+        rc = ask_page(s, p, dir, most, err);
+    } while (rc == SL_OK && p->more && most == 0 && ++pages < PAGES);
+    return rc;
+}
+
+enum sl_err s3_list_objects(struct s3 *s, const struct s3_name *dir,
+                            s3_object_fn fn, void *arg, struct sl_error *err)
+{
+    struct s3_names names = {NULL, 0, 0, false};
+    struct page p = {.names = &names, .fn = fn, .arg = arg};
+    enum sl_err rc = ask_pages(s, &p, dir, 0, err);
+
+    s3_names_release(&names);
+    return rc;
+}
+
+enum sl_err s3_list(struct s3 *s, const struct s3_name *dir, unsigned most,
+                    struct s3_names *out, struct sl_error *err)
+{
+    struct s3_names names = {NULL, 0, 0, false};
+    struct page p = {.names = &names};
+    enum sl_err rc = ask_pages(s, &p, dir, most, err);
+
     if (rc != SL_OK) {
         s3_names_release(&names);
         return rc;

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/random.h>
 #include <time.h>
 
@@ -22,6 +23,19 @@ static bool is_bucket(const char *at, size_t n)
            memmem(at, n, "..", 2) == NULL;
 }
 
+// "data.example", "data.example:8443"
+static bool is_web_host(const char *at, size_t n)
+{
+    size_t name = strspn(at, LOWER DIGITS ".-");
+
+    if (n == 0 || n >= S3_BUCKET || name == 0 || strchr(".-", at[0]) != NULL)
+        return false;
+    if (name >= n)
+        return true;
+    return at[name] == ':' && n - name > 1 && n - name <= 6 &&
+           name + 1 + strspn(at + name + 1, DIGITS) >= n;
+}
+
 // A part of a key: some clients, proxies and stores resolve dots.
 static bool s3_is_key_part(const char *at, size_t n)
 {
@@ -33,23 +47,13 @@ static bool s3_is_key_part(const char *at, size_t n)
     return true;
 }
 
-enum sl_err s3_name_of(struct s3_name *out, const char *path,
-                       struct sl_error *err)
+// Reads the key from `at` in `path` to *out, each slash once.
+static enum sl_err s3_key_of(struct s3_name *out, const char *path,
+                             const char *at, struct sl_error *err)
 {
-    const char *at = path;
     size_t n, len = 0;
 
-    if (strncmp(path, S3_SCHEME, strlen(S3_SCHEME)) != 0)
-        return sl_fail(err, SL_EINVAL, "%.200s: not s3://BUCKET/KEY", path);
-    at += strlen(S3_SCHEME);
-    n = strcspn(at, "/");
-    if (!is_bucket(at, n))
-        return sl_fail(err, SL_EINVAL,
-                       "%.200s: not a bucket's name, which has 3 to 63 "
-                       "lower-case letters, digits, '-' and '.'",
-                       path);
-    snprintf(out->bucket, sizeof(out->bucket), "%.*s", (int)n, at);
-    for (at += n; *at != '\0'; at += n) {
+    for (; *at != '\0'; at += n) {
         at += strspn(at, "/");
         n = strcspn(at, "/");
         if (!s3_is_key_part(at, n) || len + n + 2 > sizeof(out->key))
@@ -64,6 +68,49 @@ enum sl_err s3_name_of(struct s3_name *out, const char *path,
     }
     out->key[len] = '\0';
     return SL_OK;
+}
+
+enum sl_err s3_name_of(struct s3_name *out, const char *path,
+                       struct sl_error *err)
+{
+    const char *at = path;
+    size_t n;
+
+    if (strncmp(path, S3_SCHEME, strlen(S3_SCHEME)) != 0)
+        return sl_fail(err, SL_EINVAL, "%.200s: not s3://BUCKET/KEY", path);
+    at += strlen(S3_SCHEME);
+    n = strcspn(at, "/");
+    if (!is_bucket(at, n))
+        return sl_fail(err, SL_EINVAL,
+                       "%.200s: not a bucket's name, which has 3 to 63 "
+                       "lower-case letters, digits, '-' and '.'",
+                       path);
+    snprintf(out->bucket, sizeof(out->bucket), "%.*s", (int)n, at);
+    out->web = false;
+    return s3_key_of(out, path, at + n, err);
+}
+
+enum sl_err s3_place_name_of(struct s3_name *out, const char *path,
+                             struct sl_error *err)
+{
+    const char *at = path + strlen(S3_WEB_SCHEME);
+    size_t n;
+
+    if (strncmp(path, S3_WEB_SCHEME, strlen(S3_WEB_SCHEME)) != 0)
+        return s3_name_of(out, path, err);
+    n = strcspn(at, "/");
+    if (!is_web_host(at, n))
+        return sl_fail(err, SL_EINVAL,
+                       "%.200s: not https://HOST[:PORT]/PATH, with the host in "
+                       "lower case and without a user",
+                       path);
+    if (strpbrk(at, "?#") != NULL)
+        return sl_fail(err, SL_EINVAL,
+                       "%.200s: a place has a path alone, without '?' and '#'",
+                       path);
+    snprintf(out->bucket, sizeof(out->bucket), "%.*s", (int)n, at);
+    out->web = true;
+    return s3_key_of(out, path, at + n, err);
 }
 
 enum sl_err s3_file_name_of(struct s3_name *out, const char *path,
@@ -135,9 +182,20 @@ static bool read_object(const struct web_answer *a, struct s3_object *out)
 static enum sl_err other_bytes(const struct s3_name *name, struct sl_error *err)
 {
     return sl_fail(err, SL_EIO,
-                   "s3://%s/%s: the answer has other bytes than were asked "
+                   "%s%s/%s: the answer has other bytes than were asked "
                    "for; does a proxy lie between?",
-                   name->bucket, name->key);
+                   s3_scheme(name), name->bucket, name->key);
+}
+
+// Returns true if a 206 answer is of the bytes from `offset` on.
+static bool begins_at(const struct s3_answer *a, uint64_t offset)
+{
+    char text[128];
+
+    return a->web.status != 206 ||
+           (web_header(&a->web, "Content-Range", text, sizeof(text)) &&
+            strncasecmp(text, "bytes ", 6) == 0 &&
+            s3_parse_size(text + 6) == offset);
 }
 
 // What a GET of a range says.
@@ -150,7 +208,8 @@ static enum sl_err s3_object_read_range(const struct s3_answer *a,
     uint64_t left;
 
     // A 200 is the whole object: fine at offset 0, else the range was ignored.
-    if (!read_object(&a->web, found) || (a->web.status == 200 && offset > 0))
+    if (!read_object(&a->web, found) || !begins_at(a, offset) ||
+        (a->web.status == 200 && offset > 0))
         return other_bytes(name, err);
     left = found->bytes > offset ? found->bytes - offset : 0;
     if (a->web.into_bytes != (left < n ? left : n))
@@ -175,8 +234,8 @@ enum sl_err s3_get(struct s3 *s, const struct s3_name *name, const char *etag,
     enum sl_err rc;
 
     if (n == 0)
-        return sl_fail(err, SL_EINVAL, "s3://%s/%s: no bytes were asked for",
-                       name->bucket, name->key);
+        return sl_fail(err, SL_EINVAL, "%s%s/%s: no bytes were asked for",
+                       s3_scheme(name), name->bucket, name->key);
     snprintf(range, sizeof(range), "bytes=%" PRIu64 "-%" PRIu64, offset,
              offset + n - 1);
     if (etag != NULL && *etag != '\0')
@@ -214,9 +273,8 @@ enum sl_err s3_head(struct s3 *s, const struct s3_name *name,
 
 enum sl_err s3_replaced(const struct s3_name *name, struct sl_error *err)
 {
-    return sl_fail(err, SL_EIO,
-                   "s3://%s/%s was replaced while it was being read",
-                   name->bucket, name->key);
+    return sl_fail(err, SL_EIO, "%s%s/%s was replaced while it was being read",
+                   s3_scheme(name), name->bucket, name->key);
 }
 
 enum sl_err s3_taken(const struct s3_name *name, struct sl_error *err)

@@ -36,7 +36,7 @@ static const char *either(const char *given, const char *first,
     return given == NULL ? "" : given;
 }
 
-static struct s3_setup store_complete_setup(const struct store_setup *given)
+struct s3_setup s3_setup_of(const struct store_setup *given)
 {
     return (struct s3_setup){
         .endpoint =
@@ -141,6 +141,6 @@ enum sl_err store_fs(struct fs **out, const char *store,
                        "%.200s: this program was built without libcurl, which "
                        "stores in S3 need",
                        store);
-    whole = store_complete_setup(setup != NULL ? setup : &usual);
+    whole = s3_setup_of(setup != NULL ? setup : &usual);
     return take_s3(out, &whole, err);
 }

@@ -209,6 +209,8 @@ static void web_read_result(struct web *w, struct web_transfer *call,
             continue;
         }
         out->final = is_final(m->data.result);
+        if (m->data.result == CURLE_WRITE_ERROR)
+            said = "the answer is longer than what was asked for";
         snprintf(out->why, sizeof(out->why), "%s",
                  *said != '\0' ? said : curl_easy_strerror(m->data.result));
     }

@@ -20,7 +20,7 @@ static uint64_t piece_bytes(uint64_t room)
     return sizeof(struct row_gone_piece) + room * sizeof(uint64_t);
 }
 
-static void pieces_free(struct row_gone *g, struct row_gone_piece *first)
+static void row_pieces_free(struct row_gone *g, struct row_gone_piece *first)
 {
     for (struct row_gone_piece *next; first != NULL; first = next) {
         next = first->next;
@@ -32,14 +32,14 @@ static void pieces_free(struct row_gone *g, struct row_gone_piece *first)
 // Frees what was not set apart.
 static void row_gone_clear(struct row_gone *g)
 {
-    pieces_free(g, g->first);
+    row_pieces_free(g, g->first);
     g->first = g->fill = g->last = NULL;
     g->count = g->room = 0;
 }
 
 void row_gone_drop(struct row_gone *g)
 {
-    pieces_free(g, g->sealed);
+    row_pieces_free(g, g->sealed);
     g->sealed = NULL;
     g->sealed_count = 0;
 }

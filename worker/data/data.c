@@ -242,6 +242,12 @@ void data_hash_name(struct data *d, const char *path)
     data_hash_number(d, sl_hash64(base, strlen(base)));
 }
 
+void data_hash_version(struct data *d, uint64_t version)
+{
+    if (version != 0)
+        data_hash_number(d, version);
+}
+
 enum sl_err data_check_classes(const struct data_want *want, const char *path,
                                uint64_t images, uint32_t classes,
                                struct sl_error *err)

@@ -66,6 +66,7 @@ struct array {
     size_t row_bytes;
     uint64_t bytes;       // bytes of all rows
     uint64_t file_bytes;  // bytes of the whole file, for the data's hash
+    uint64_t version;     // file's version (fs_version), for the same
     uint8_t *memory;      // owned; NULL: the rows are read from `file`
     struct fs_file *file; // owned
     uint64_t offset;      // offset of row 0 in the file

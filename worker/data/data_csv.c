@@ -583,6 +583,8 @@ static enum sl_err csv_open_file(struct csv *c, const struct data_source *s,
     buf_release(&names);
     data_hash_name(&c->data, c->path);
     data_hash_number(&c->data, size);
+    if (rc == SL_OK)
+        data_hash_version(&c->data, fs_version(c->file));
     data_hash_number(&c->data, c->columns);
     return rc;
 }

@@ -147,6 +147,7 @@ enum sl_err array_open_idx(struct array *out, const struct roots *roots,
         return rc;
     a.path = sl_strdup(path);
     rc = a.path == NULL ? SL_ENOMEM : fs_size(file, &a.file_bytes, err);
+    a.version = fs_version(file);
     if (rc == SL_OK)
         rc = open_either(&a, file, pulse, err);
     else

@@ -317,6 +317,7 @@ enum sl_err array_npy_in_file(struct array *out, const char *path,
 
     a.path = sl_strdup(path);
     rc = a.path == NULL ? SL_ENOMEM : fs_size(file, &a.file_bytes, err);
+    a.version = fs_version(file);
     if (rc != SL_OK)
         fs_close(file);
     else

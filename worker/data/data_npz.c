@@ -88,6 +88,7 @@ static enum sl_err deflated(struct array *out, const char *path,
 
     if (rc == SL_OK)
         rc = inflate_member(&a, path, &packed, m, err);
+    a.version = fs_version(file);
     fs_close(file);
     if (rc != SL_OK)
         return sl_prefix(err, rc, "%s", path);

@@ -279,6 +279,7 @@ static void hash_array(struct data *d, const struct array *a)
 {
     data_hash_name(d, a->path);
     data_hash_number(d, a->file_bytes);
+    data_hash_version(d, a->version);
     for (unsigned i = 0; i < a->nd; i++)
         data_hash_number(d, a->dim[i]);
 }

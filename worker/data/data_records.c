@@ -61,6 +61,7 @@ void records_hash(const struct records *r, struct data *d)
     for (size_t i = 0; i < r->paths.count; i++) {
         data_hash_name(d, r->paths.path[i]);
         data_hash_number(d, r->size[i]);
+        data_hash_version(d, fs_version(r->file[i]));
     }
 }
 

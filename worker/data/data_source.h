@@ -113,6 +113,9 @@ enum sl_err data_set_samples(struct data *d, uint64_t have,
 // Adds the base name of a path to the hash: the same files elsewhere are equal.
 void data_hash_name(struct data *d, const char *path);
 
+// Adds the version of a file that has one (fs_version) to the hash: a place's.
+void data_hash_version(struct data *d, uint64_t version);
+
 // Checks that a set of `images` images in `classes` folders, found at `path`,
 // has images, and as many classes as the model has outputs. SL_EINVAL.
 enum sl_err data_check_classes(const struct data_want *want, const char *path,

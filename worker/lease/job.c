@@ -288,8 +288,9 @@ static enum sl_err job_check_facts(struct worker_job *j, const struct data *d,
     if (data_samples(d) == samples)
         return sl_fail(err, SL_EINVAL,
                        "data.%s: %s has %" PRIu64 " samples here as where it "
-                       "was seen first, but of other names, sizes or shapes; "
-                       "give all workers the same files",
+                       "was seen first, but of other names, sizes, shapes or "
+                       "versions; give all workers the same files, and submit "
+                       "a job again whose objects were replaced",
                        set, job_source_name(j, test), samples);
     return sl_fail(err, SL_EINVAL,
                    "data.%s: %s has %" PRIu64 " samples here, %" PRIu64

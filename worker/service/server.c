@@ -12,6 +12,8 @@
 #include "common/base/mem.h"
 #include "host/daemon/anew.h"
 #include "host/daemon/joining.h"
+#include "host/place/places.h"
+#include "host/store/store_place.h"
 #include "common/net/rpc_figures.h"
 #include "proto/access.h"
 #include "proto/introspect.h"
@@ -141,6 +143,33 @@ const struct conf_key server_keys[] = {
      .unit = "DIR",
      .help = "Folder below which jobs may read data files; repeat for more. "
              "Without one this worker reads no files, only synthetic data."},
+    {.name = "data-allow",
+     .kind = CONF_MULTI,
+     .unit = "PREFIX",
+     .help = "Prefix of places where jobs may read data, as s3://BUCKET/FOLDER "
+             "or https://HOST/FOLDER; repeat for more. Without one this worker "
+             "reads nothing of the network for a job. S3 is asked with the "
+             "keys of --s3-credentials, web servers without any."},
+    {.name = "cache",
+     .kind = CONF_STRING,
+     .unit = "DIR",
+     .help = "Folder for pieces of the data at those places, which the workers "
+             "of this host may share; without it each piece is fetched again.",
+     .min = 1,
+     .max = 1000},
+    {.name = "cache-bytes",
+     .kind = CONF_BYTES,
+     .value = "64GiB",
+     .min = (int64_t)8 << 20,
+     .max = INT64_C(1) << 50,
+     .help = "Most bytes of the cache: what was used longest ago goes."},
+    {.name = "data-patience",
+     .kind = CONF_MS,
+     .value = "60s",
+     .min = 1000,
+     .max = 3600000,
+     .help = "How long a place that does not answer is asked again, before the "
+             "closure fails."},
     {.name = "weights-root",
      .kind = CONF_MULTI,
      .unit = "DIR",
@@ -208,6 +237,7 @@ struct worker {
     struct worker_member *member;
     struct going *going;
     struct roots *roots;   // folders of data
+    struct places *places; // places of data; NULL: none
     struct roots *weights; // folders of weights; NULL: those of data
     struct compute *compute;
 
@@ -310,6 +340,37 @@ static enum sl_err worker_read_settings(struct worker *w, struct sl_error *err)
     return rpc_addresses_check(conf_str(c, "coordinator"), err);
 }
 
+// Makes the places that jobs may read, if there are any.
+static enum sl_err worker_read_places(struct worker *w, struct sl_error *err)
+{
+    const struct conf *c = daemon_conf(w->daemon);
+    size_t count = conf_list_count(c, "data-allow");
+    struct places_setup setup = {.store = store_setup_of(c),
+                                 .cache = conf_str(c, "cache"),
+                                 .cache_bytes =
+                                     (uint64_t)conf_int(c, "cache-bytes")};
+    struct roots_places reader;
+    enum sl_err rc;
+
+    if (count == 0)
+        return setup.cache == NULL
+                   ? SL_OK
+                   : sl_fail(err, SL_EINVAL,
+                             "--cache is of use with --data-allow alone");
+    setup.store.patience_ms = (unsigned)conf_int(c, "data-patience");
+    rc = places_new(&w->places, &setup, err);
+    for (size_t i = 0; rc == SL_OK && i < count; i++)
+        rc = places_allow(w->places, conf_list_at(c, "data-allow", i), err);
+    if (rc != SL_OK)
+        return rc;
+    reader = places_reader(w->places);
+    roots_read_places(w->roots, &reader);
+    if (setup.cache == NULL)
+        LOG(WARN, "data at places is fetched at each use; give --cache DIR",
+            "prefixes=%zu", count);
+    return SL_OK;
+}
+
 static enum sl_err worker_read_roots(struct worker *w, struct sl_error *err)
 {
     enum sl_err rc = daemon_roots(&w->roots, w->daemon, "--data-root", err);
@@ -317,7 +378,7 @@ static enum sl_err worker_read_roots(struct worker *w, struct sl_error *err)
     if (rc == SL_OK &&
         conf_list_count(daemon_conf(w->daemon), "weights-root") > 0)
         rc = daemon_roots(&w->weights, w->daemon, "--weights-root", err);
-    return rc;
+    return rc == SL_OK ? worker_read_places(w, err) : rc;
 }
 
 static enum sl_err worker_start_rpc(struct worker *w, struct sl_error *err)
@@ -588,6 +649,7 @@ static void worker_stop_parts(struct worker *w)
 {
     loop_timer_free(w->drain_timer);
     going_free(w->going);
+    places_leave(w->places);
     if (w->attend != NULL)
         attendee_stop(w->attend);
     if (w->member != NULL)
@@ -600,6 +662,7 @@ static void worker_stop_parts(struct worker *w)
     compute_free(w->compute);
     roots_free(w->roots);
     roots_free(w->weights);
+    places_free(w->places);
     if (w->rpc != NULL)
         rpc_server_stop(w->rpc);
     rpc_server_free(w->rpc);
@@ -692,6 +755,7 @@ static void drain_over(void *arg)
 
     LOG(WARN, "drain: leaving the step under way", "leases=%" PRIu32,
         worker_member_leases(w->member));
+    places_leave(w->places);
     worker_member_abandon(w->member);
 }
 
@@ -735,6 +799,7 @@ static void worker_measure(struct daemon *d, void *arg, struct expo *e)
     expo_single(e, "sluice_worker_leases", EXPO_GAUGE,
                 "Leases that this worker holds.",
                 (double)worker_member_leases(w->member));
+    places_measure(w->places, e);
 }
 
 static void worker_on_stop(struct daemon *d, void *arg)

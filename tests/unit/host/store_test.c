@@ -101,8 +101,8 @@ TEST(store, names_of_s3_begin_with_its_scheme)
 // Each is refused before keys are looked for, of which there are none here.
 TEST(store, requests_that_cannot_be_are_not_sent)
 {
-    struct s3_upload upload = {.name = {"bucket", "key"}, .id = "id"};
-    struct s3_name name = {"bucket", "key"};
+    struct s3_upload upload = {.name = {"bucket", "key", false}, .id = "id"};
+    struct s3_name name = {"bucket", "key", false};
     struct fs *fs = NULL;
     struct fs_file *file = NULL;
     uint8_t byte;

@@ -112,6 +112,10 @@ TEST(spec, several_files_are_for_members_that_know_patterns)
         {"'webdataset','x':'a.tar'", MODEL_EDITION_ARCHIVES},
         {"'webdataset','x':'a','features':{'x':{}}", MODEL_EDITION_ARCHIVES},
         {"'tar','x':'a.tar'", MODEL_EDITION_ARCHIVES},
+        {"'tar','x':'s3://bucket/a.tar'", MODEL_EDITION_PLACES},
+        {"'csv','label_column':'y','x':'https://a.b/{0..3}.csv'",
+         MODEL_EDITION_PLACES},
+        {"'npy','x':'a.npy','y':'s3://bucket/b.npy'", MODEL_EDITION_PLACES},
     };
 
     for (unsigned i = 0; i < SL_COUNT(cases); i++) {

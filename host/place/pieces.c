@@ -1,0 +1,337 @@
+// SPDX-License-Identifier: Apache-2.0
+// host/place/pieces.c -- see pieces.h. Which pieces go: pieces_room.c.
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/clock.h"
+#include "common/base/crc.h"
+#include "common/base/fs.h"
+#include "common/base/hash.h"
+#include "common/base/mem.h"
+#include "common/run/log.h"
+#include "host/place/pieces_inner.h"
+
+#define OFF_MS 60000
+#define FRESH_MS 10000
+#define CLAIM_WAIT_MS 10
+
+// The front of a piece's file; `sums` are of its blocks.
+struct head {
+    char magic[8];
+    uint8_t id[PIECES_ID];
+    uint32_t index, bytes;
+    uint32_t sums[PIECE_BYTES / PIECE_BLOCK];
+    uint32_t sum; // of all before
+};
+_Static_assert(sizeof(struct head) <= PIECES_HEAD, "it has its place");
+
+static const char magic[8] = "sluice 1";
+
+// ---- the folder
+
+static struct pieces *pieces_alloc(uint64_t most)
+{
+    struct pieces *p = sl_calloc(1, sizeof(*p));
+
+    if (p == NULL)
+        return NULL;
+    p->dir = p->account = -1;
+    pthread_mutex_init(&p->lock, NULL);
+    p->most = most;
+    p->fresh_ms = FRESH_MS;
+    return p;
+}
+
+void pieces_free(struct pieces *p)
+{
+    if (p == NULL)
+        return;
+    if (p->dir >= 0)
+        close(p->dir);
+    if (p->account >= 0)
+        close(p->account);
+    pthread_mutex_destroy(&p->lock);
+    sl_free(p);
+}
+
+enum sl_err pieces_new(struct pieces **out, const char *dir, uint64_t most,
+                       struct sl_error *err)
+{
+    struct pieces *p;
+    bool others = false;
+    enum sl_err rc = fs_private_folder(dir, &others, err);
+
+    if (rc != SL_OK)
+        return rc;
+    if (most < PIECES_LEAST)
+        return sl_fail(err, SL_EINVAL, "%.200s: a cache has at least %d MiB",
+                       dir, (int)(PIECES_LEAST >> 20));
+    if (others)
+        LOG(WARN, "other users may read the cache; chmod 700", "dir=%s", dir);
+    p = pieces_alloc(most);
+    if (p == NULL)
+        return sl_no_memory(err);
+    p->dir = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (p->dir >= 0)
+        p->account = openat(p->dir, "account",
+                            O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (p->account < 0) {
+        rc = sl_fail(err, sl_err_from_errno(errno), "%.200s: %s", dir,
+                     strerror(errno));
+        pieces_free(p);
+        return rc;
+    }
+    room_give(p, 0); // so that the account has its bytes on the disk
+    *out = p;
+    return SL_OK;
+}
+
+// Writes "5a/ID-INDEX"; `mark` "." for the file that is being written.
+static void piece_path(char out[PIECE_PATH], const struct piece_name *name,
+                       const char *mark)
+{
+    char id[2 * PIECES_ID + 1];
+
+    hex_encode(id, name->id, PIECES_ID);
+    snprintf(out, PIECE_PATH, "%02x/%s%s-%08x",
+             (name->id[0] + name->index) & 0xff, mark, id, name->index);
+}
+
+// ---- reading
+
+bool pieces_has(const struct pieces *p, const struct piece_name *name)
+{
+    char path[PIECE_PATH];
+
+    piece_path(path, name, "");
+    return faccessat(p->dir, path, F_OK, 0) == 0;
+}
+
+static bool read_exactly(int fd, void *to, size_t n, uint64_t at)
+{
+    return pread(fd, to, n, (off_t)at) == (ssize_t)n;
+}
+
+static bool head_fits(const struct head *h, const struct piece_name *name,
+                      size_t end)
+{
+    return memcmp(h->magic, magic, sizeof(magic)) == 0 &&
+           memcmp(h->id, name->id, PIECES_ID) == 0 && h->index == name->index &&
+           h->bytes >= end && h->bytes <= PIECE_BYTES &&
+           h->sum == crc32c(0, h, offsetof(struct head, sum));
+}
+
+// Reads the blocks that hold [offset, offset + n), and copies those bytes.
+static bool read_blocks(int fd, const struct head *h, size_t offset,
+                        uint8_t *to, size_t n)
+{
+    uint8_t block[PIECE_BLOCK];
+
+    while (n > 0) {
+        size_t number = offset / PIECE_BLOCK, at = number * PIECE_BLOCK;
+        size_t have = h->bytes - at < PIECE_BLOCK ? h->bytes - at : PIECE_BLOCK;
+        size_t skip = offset - at, part = have - skip < n ? have - skip : n;
+        uint8_t *into = part == have ? to : block;
+
+        if (!read_exactly(fd, into, have, PIECES_HEAD + at) ||
+            crc32c(0, into, have) != h->sums[number])
+            return false;
+        if (into == block)
+            memcpy(to, block + skip, part);
+        offset += part;
+        to += part;
+        n -= part;
+    }
+    return true;
+}
+
+// Notes that a piece is used: its time says how long ago that was.
+static void note_use(const struct pieces *p, int fd)
+{
+    struct stat st;
+    struct timespec now;
+
+    clock_gettime(CLOCK_REALTIME, &now);
+    if (fstat(fd, &st) == 0 &&
+        (uint64_t)(now.tv_sec - st.st_mtim.tv_sec) * 1000 >= p->fresh_ms)
+        (void)futimens(fd, NULL);
+}
+
+bool pieces_read(struct pieces *p, const struct piece_name *name, size_t offset,
+                 void *to, size_t n)
+{
+    char path[PIECE_PATH];
+    struct head h;
+    bool good;
+    int fd;
+
+    piece_path(path, name, "");
+    fd = openat(p->dir, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0)
+        return false;
+    good = read_exactly(fd, &h, sizeof(h), 0) &&
+           head_fits(&h, name, offset + n) &&
+           read_blocks(fd, &h, offset, to, n);
+    if (good) {
+        note_use(p, fd);
+    } else {
+        atomic_fetch_add(&p->damaged, 1);
+        LOG(WARN, "a piece of the cache is damaged and fetched again",
+            "piece=%s", path);
+        (void)unlinkat(p->dir, path, 0);
+    }
+    close(fd);
+    return good;
+}
+
+// ---- writing
+
+static bool pieces_off(const struct pieces *p)
+{
+    return sl_real_ms() < atomic_load(&p->off_until_ms);
+}
+
+static void turn_off(struct pieces *p, int errnum)
+{
+    atomic_store(&p->off_until_ms, sl_real_ms() + OFF_MS);
+    LOG(WARN,
+        "the cache takes no pieces for a minute; training goes on without",
+        "why=%s", strerror(errnum));
+}
+
+static int open_unfinished(const struct pieces *p, const char *path)
+{
+    const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
+    char folder[3] = {path[0], path[1], '\0'};
+    int fd = openat(p->dir, path, flags, 0600);
+
+    if (fd < 0 && errno == ENOENT &&
+        (mkdirat(p->dir, folder, 0700) == 0 || errno == EEXIST))
+        fd = openat(p->dir, path, flags, 0600);
+    return fd;
+}
+
+// Returns true if the open file is the one of that name: another process may
+// have finished it, under its other name, between our open and our lock.
+static bool piece_is_named(const struct pieces *p, int fd, const char *path)
+{
+    struct stat here, there;
+
+    return fstat(fd, &here) == 0 &&
+           fstatat(p->dir, path, &there, AT_SYMLINK_NOFOLLOW) == 0 &&
+           here.st_ino == there.st_ino && here.st_dev == there.st_dev;
+}
+
+// Returns true once the file is locked; false: it cannot be, or is left.
+static bool lock_patiently(int fd, bool (*leave)(void *arg), void *arg)
+{
+    const struct timespec pause = {0, CLAIM_WAIT_MS * 1000000};
+
+    while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        if ((errno != EWOULDBLOCK && errno != EINTR) || leave(arg))
+            return false;
+        nanosleep(&pause, NULL);
+    }
+    return true;
+}
+
+int pieces_claim(struct pieces *p, const struct piece_name *name,
+                 bool (*leave)(void *arg), void *arg)
+{
+    char path[PIECE_PATH];
+    int fd = -1;
+
+    piece_path(path, name, ".");
+    while (!pieces_off(p) && !leave(arg)) {
+        fd = open_unfinished(p, path);
+        if (fd < 0) {
+            turn_off(p, errno);
+            break;
+        }
+        if (!lock_patiently(fd, leave, arg))
+            break;
+        if (piece_is_named(p, fd, path))
+            return fd;
+        close(fd);
+        fd = -1;
+    }
+    if (fd >= 0)
+        close(fd);
+    return -1;
+}
+
+void pieces_drop(struct pieces *p, int claim, const struct piece_name *name)
+{
+    char path[PIECE_PATH];
+
+    if (claim < 0)
+        return;
+    piece_path(path, name, ".");
+    (void)unlinkat(p->dir, path, 0); // before others may lock it
+    close(claim);
+}
+
+static void make_head(struct head *h, const struct piece_name *name,
+                      const uint8_t *bytes, size_t n)
+{
+    memset(h, 0, sizeof(*h));
+    memcpy(h->magic, magic, sizeof(magic));
+    memcpy(h->id, name->id, PIECES_ID);
+    h->index = name->index;
+    h->bytes = (uint32_t)n;
+    for (size_t at = 0; at < n; at += PIECE_BLOCK)
+        h->sums[at / PIECE_BLOCK] =
+            crc32c(0, bytes + at, n - at < PIECE_BLOCK ? n - at : PIECE_BLOCK);
+    h->sum = crc32c(0, h, offsetof(struct head, sum));
+}
+
+static bool write_exactly(int fd, const void *bytes, size_t n, uint64_t at)
+{
+    size_t done = 0;
+
+    while (done < n) {
+        ssize_t some = pwrite(fd, (const char *)bytes + done, n - done,
+                              (off_t)(at + done));
+
+        if (some <= 0 && errno != EINTR)
+            return false;
+        done += some > 0 ? (size_t)some : 0;
+    }
+    return true;
+}
+
+bool pieces_write(struct pieces *p, int claim, const struct piece_name *name,
+                  const void *bytes, size_t n)
+{
+    char path[PIECE_PATH], last[PIECE_PATH];
+    struct head h;
+    bool kept;
+
+    if (claim < 0)
+        return false;
+    piece_path(path, name, ".");
+    piece_path(last, name, "");
+    make_head(&h, name, bytes, n);
+    if (!room_take(p, PIECES_HEAD + n)) {
+        pieces_drop(p, claim, name);
+        return false;
+    }
+    kept = ftruncate(claim, 0) == 0 &&
+           write_exactly(claim, bytes, n, PIECES_HEAD) &&
+           write_exactly(claim, &h, sizeof(h), 0) &&
+           renameat(p->dir, path, p->dir, last) == 0;
+    if (!kept) {
+        turn_off(p, errno);
+        room_give(p, PIECES_HEAD + n);
+        pieces_drop(p, claim, name);
+        return false;
+    }
+    close(claim);
+    return true;
+}

@@ -1,0 +1,85 @@
+// SPDX-License-Identifier: Apache-2.0
+// host/place/pieces.h -- pieces of objects in a folder of this host's disk.
+//
+// A piece is 1 MiB of one version of an object, or its rest, in a file of its
+// own, under a name made of the object's id and the piece's number. It appears
+// whole (rename), and each 16 KiB of it have a checksum: what does not fit is
+// removed and counts as missing. All workers of the host may share the folder:
+// one of them fetches a piece while the others wait for it (a lock of the
+// unfinished file), and the sum of bytes stands in the file `account`, which is
+// locked while it changes. If a piece has no room, those that were used longest
+// ago go.
+//
+// The cache may lose anything at any time, and never fails: a piece that cannot
+// be written is not there. A full disk turns it off for a minute.
+//
+// Threads  any.
+// Memory   pieces_free, after the last call has returned. Bytes are borrowed
+// for
+//          the call.
+// Units    bytes, with their heads; _ms.
+// Errors   pieces_new alone: SL_EINVAL, or what making the folder says.
+#ifndef HOST_PLACE_PIECES_H
+#define HOST_PLACE_PIECES_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/base/status.h"
+
+#define PIECE_BYTES ((size_t)1 << 20)
+#define PIECE_BLOCK ((size_t)16 << 10) // bytes with one checksum
+#define PIECES_ID 32                   // bytes of an object's id
+#define PIECES_LEAST ((uint64_t)8 << 20)
+
+struct pieces {
+    int dir;     // owned
+    int account; // owned; the file with the sum
+    pthread_mutex_t
+        lock; // guards the account among threads; a lock of the file does not
+    uint64_t most;     // bytes of all pieces
+    uint64_t fresh_ms; // a use is noted if the last was noted before that
+    _Atomic uint64_t off_until_ms; // the disk is full until then
+    _Atomic uint64_t damaged;      // pieces that did not fit their checksums
+};
+
+struct piece_name {
+    const uint8_t *id; // PIECES_ID bytes
+    uint32_t index;
+};
+
+// Opens the folder, which is made if it is missing, for the user of this
+// process alone. `most` is at least PIECES_LEAST.
+enum sl_err pieces_new(struct pieces **out, const char *dir, uint64_t most,
+                       struct sl_error *err);
+void pieces_free(struct pieces *p); // NULL is allowed
+
+// Returns true if the piece is in the folder; it may be damaged, or go.
+bool pieces_has(const struct pieces *p, const struct piece_name *name);
+
+// Reads n bytes from `offset` of a piece, which has them. Returns false, with
+// undefined bytes in `to`, if it is missing or damaged.
+bool pieces_read(struct pieces *p, const struct piece_name *name, size_t offset,
+                 void *to, size_t n);
+
+// Waits while another process fetches the piece, as long as leave(arg) is
+// false. Returns a claim, for pieces_write or pieces_drop, with which others
+// wait for this process; -1: there is none, and the caller goes on without. The
+// piece may have appeared meanwhile.
+int pieces_claim(struct pieces *p, const struct piece_name *name,
+                 bool (*leave)(void *arg), void *arg);
+// Ends a claim on a piece without writing it. -1 is allowed.
+void pieces_drop(struct pieces *p, int claim, const struct piece_name *name);
+
+// Writes a piece of n bytes, of which at least 1, and ends its claim. Returns
+// false if it was not kept.
+bool pieces_write(struct pieces *p, int claim, const struct piece_name *name,
+                  const void *bytes, size_t n);
+
+// Returns the sum of bytes as the account has it.
+uint64_t pieces_bytes(const struct pieces *p);
+
+#endif

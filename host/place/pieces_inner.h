@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// host/place/pieces_inner.h -- what the files of pieces share: the room.
+//
+// Threads  any; and any process, by the lock of the account.
+// Memory   none is handed over.
+// Units    bytes of files, with their heads.
+// Errors   none: a cache without room keeps nothing.
+#ifndef HOST_PLACE_PIECES_INNER_H
+#define HOST_PLACE_PIECES_INNER_H
+
+#include "host/place/pieces.h"
+
+#define PIECES_HEAD 512
+#define PIECE_PATH (3 + 1 + 2 * PIECES_ID + 9 + 1)
+
+// Adds n bytes to the account, after removing the pieces that were used longest
+// ago until they fit. Returns false, and adds nothing, if they do not.
+bool room_take(struct pieces *p, uint64_t n);
+// Takes n bytes off the account.
+void room_give(struct pieces *p, uint64_t n);
+
+#endif

@@ -1,0 +1,184 @@
+// SPDX-License-Identifier: Apache-2.0
+// host/place/pieces_room.c -- the bytes of all pieces, and which pieces go.
+//
+// The account may say too much (a process died before its piece had its name;
+// two wrote one piece), never too little for long: when it says that the cache
+// is full, the folder is looked through, and the account is right again. Then a
+// sixteenth goes at once, so that this is rare.
+#include <dirent.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/base/mem.h"
+#include "host/place/pieces_inner.h"
+
+#define ROOM_PART 16
+#define UNFINISHED_S 3600 // nobody writes a piece for so long
+
+struct aged {
+    char path[PIECE_PATH];
+    int64_t used_ns;
+    uint64_t bytes;
+};
+
+struct aged_list {
+    struct aged *at; // owned
+    size_t count, space;
+    uint64_t bytes;
+};
+
+// Locks the account against other threads, then against other processes.
+static bool account_lock(struct pieces *p)
+{
+    pthread_mutex_lock(&p->lock);
+    if (flock(p->account, LOCK_EX) == 0)
+        return true;
+    pthread_mutex_unlock(&p->lock);
+    return false;
+}
+
+static void account_unlock(struct pieces *p)
+{
+    flock(p->account, LOCK_UN);
+    pthread_mutex_unlock(&p->lock);
+}
+
+static uint64_t account_read(const struct pieces *p)
+{
+    uint64_t bytes = 0;
+
+    return pread(p->account, &bytes, sizeof(bytes), 0) == sizeof(bytes) ? bytes
+                                                                        : 0;
+}
+
+static bool account_write(const struct pieces *p, uint64_t bytes)
+{
+    return pwrite(p->account, &bytes, sizeof(bytes), 0) == sizeof(bytes);
+}
+
+uint64_t pieces_bytes(const struct pieces *p)
+{
+    return account_read(p);
+}
+
+static bool aged_add(struct aged_list *l, const char *path,
+                     const struct stat *st)
+{
+    if (l->count == l->space) {
+        size_t space = l->space == 0 ? 256 : 2 * l->space;
+        struct aged *more = sl_realloc_array(l->at, space, sizeof(*more));
+
+        if (more == NULL)
+            return false;
+        l->at = more;
+        l->space = space;
+    }
+    l->at[l->count].used_ns =
+        (int64_t)st->st_mtim.tv_sec * 1000000000 + st->st_mtim.tv_nsec;
+    l->at[l->count].bytes = (uint64_t)st->st_size;
+    snprintf(l->at[l->count].path, PIECE_PATH, "%s", path);
+    l->count++;
+    l->bytes += (uint64_t)st->st_size;
+    return true;
+}
+
+// Adds a file of the folder, or removes one that was never finished.
+static bool aged_look(struct aged_list *l, const struct pieces *p,
+                      const char *folder, const char *name)
+{
+    char path[PIECE_PATH];
+    struct stat st;
+    int n = snprintf(path, sizeof(path), "%s/%s", folder, name);
+
+    if (n < 0 || (size_t)n >= sizeof(path) ||
+        fstatat(p->dir, path, &st, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISREG(st.st_mode))
+        return true;
+    if (name[0] != '.')
+        return aged_add(l, path, &st);
+    if (st.st_mtim.tv_sec + UNFINISHED_S < time(NULL))
+        (void)unlinkat(p->dir, path, 0);
+    return true;
+}
+
+static bool aged_walk(struct aged_list *l, const struct pieces *p,
+                      const char *folder)
+{
+    int fd = openat(p->dir, folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+    struct dirent *entry;
+    bool good = true;
+
+    if (dir == NULL) {
+        if (fd >= 0)
+            close(fd);
+        return true; // no piece lies there yet
+    }
+    while (good && (entry = readdir(dir)) != NULL)
+        good = aged_look(l, p, folder, entry->d_name);
+    closedir(dir);
+    return good;
+}
+
+static int by_use(const void *a, const void *b)
+{
+    const struct aged *x = a, *y = b;
+
+    return (x->used_ns > y->used_ns) - (x->used_ns < y->used_ns);
+}
+
+// Removes pieces, those first that were used longest ago, until `most` bytes
+// are left at most, and sets *bytes to what is left. False: no memory.
+static bool make_room(const struct pieces *p, uint64_t most, uint64_t *bytes)
+{
+    struct aged_list l = {.at = NULL};
+    char folder[3];
+    bool good = true;
+
+    for (unsigned i = 0; good && i < 256; i++) {
+        snprintf(folder, sizeof(folder), "%02x", i);
+        good = aged_walk(&l, p, folder);
+    }
+    if (good && l.count > 1)
+        qsort(l.at, l.count, sizeof(*l.at), by_use);
+    for (size_t i = 0; good && i < l.count && l.bytes > most; i++) {
+        if (unlinkat(p->dir, l.at[i].path, 0) == 0)
+            l.bytes -= l.at[i].bytes;
+    }
+    *bytes = l.bytes;
+    sl_free(l.at);
+    return good;
+}
+
+bool room_take(struct pieces *p, uint64_t n)
+{
+    uint64_t bytes;
+    bool fits;
+
+    if (!account_lock(p))
+        return false;
+    bytes = account_read(p);
+    fits = bytes + n <= p->most ||
+           (make_room(p, p->most - p->most / ROOM_PART - n, &bytes) &&
+            bytes + n <= p->most);
+    fits = fits && account_write(p, bytes + n);
+    account_unlock(p);
+    return fits;
+}
+
+void room_give(struct pieces *p, uint64_t n)
+{
+    uint64_t bytes;
+
+    if (!account_lock(p))
+        return;
+    bytes = account_read(p);
+    (void)account_write(p, bytes > n ? bytes - n : 0);
+    account_unlock(p);
+}

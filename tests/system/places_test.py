@@ -1,0 +1,344 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Workers that read their data at places: s3://bucket/... (s3.py: moto behind a
+door that checks each signature) and https://host/... (a server that reads
+ranges). The samples are those of local files, whatever the network does; an
+object that was replaced or is gone is named, and never read as another.
+"""
+import hashlib
+import http.server
+import json
+import os
+import pathlib
+import re
+import shutil
+import ssl
+import subprocess
+import tempfile
+import threading
+import urllib.request
+
+from cluster import Cluster, check, check_counts, check_equal, main, wait_for
+from formats_test import ROWS, npy, thirds, values_of, write_rows, write_tar
+from roots_test import csv_job
+from s3 import S3
+
+WORLD = {}  # s3, and the certificate of web servers
+PAD = bytes(range(256)) * 256  # 64 KiB beside each sample, that nobody reads
+
+
+class Places(Cluster):
+    """A cluster whose workers may read below these places; `cached`: MiB."""
+
+    def __init__(self, *allow, cached=64, patience="20s", **options):
+        super().__init__(psservers=1, **options)
+        self.allow, self.cached, self.patience = allow, cached, patience
+
+    def data_roots(self):
+        s3 = WORLD["s3"]
+        cache = ["--cache", str(self.dir / "cache"), f"--cache-bytes={self.cached}MiB"]
+        return [*super().data_roots(), *(f"--data-allow={a}" for a in self.allow),
+                "--s3-endpoint", s3.url, "--s3-region", s3.region,
+                "--data-patience", self.patience, "--ops-bind", "127.0.0.1:0",
+                *(cache if self.cached else [])]
+
+    def log(self, name="w-0"):
+        return (self.dir / f"{name}.log").read_text()
+
+    def figure(self, what, name="w-0"):
+        port = re.search(r'"ops port","address":"127.0.0.1:(\d+)"', self.log(name))
+        text = urllib.request.urlopen(
+            f"http://127.0.0.1:{port[1]}/metrics", timeout=60).read().decode()
+        return float(re.search(rf"^{what} (\S+)$", text, re.M)[1])
+
+
+class Web:
+    """with Web(folder) as web: web.url/name over TLS, with ranges and ETags."""
+
+    def __init__(self, folder):
+        self.folder, self.asked, self.faults = folder, [], []
+
+    def __enter__(self):
+        world = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def log_message(self, *_):
+                pass
+
+            def answer(self, status, body=b"", **headers):
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name.replace("_", "-"), value)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                if self.command == "GET":
+                    self.wfile.write(body)
+
+            def do_GET(self):
+                world.asked.append((self.command, self.path, self.headers))
+                if world.faults:
+                    return self.answer(*world.faults.pop(0))
+                path = world.folder / self.path.lstrip("/")
+                if not path.is_file():
+                    return self.answer(404)
+                data = path.read_bytes()
+                etag = f'"{hashlib.md5(data).hexdigest()}"'
+                if self.headers.get("If-Match", etag) != etag:
+                    return self.answer(412)
+                part = re.match(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+                if self.command == "HEAD":
+                    self.send_response(200)
+                    self.send_header("ETag", etag)
+                    self.send_header("Content-Length", str(len(data)))
+                    return self.end_headers()
+                if not part:
+                    return self.answer(200, data, ETag=etag)
+                first, last = int(part[1]), min(int(part[2]), len(data) - 1)
+                return self.answer(206, data[first:last + 1], ETag=etag, Content_Range=(
+                    f"bytes {first}-{last}/{len(data)}"))
+
+            do_HEAD = do_GET
+
+            def handle(self):
+                try:
+                    super().handle()
+                except (ConnectionError, ssl.SSLError):
+                    pass
+
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.server.daemon_threads = True
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(WORLD["tls"] / "cert", WORLD["tls"] / "key")
+        self.server.socket = context.wrap_socket(
+            self.server.socket, server_side=True, do_handshake_on_connect=False)
+        threading.Thread(target=self.server.serve_forever, args=(0.05,),
+                         daemon=True).start()
+        self.url = f"https://127.0.0.1:{self.server.server_address[1]}"
+        return self
+
+    def __exit__(self, *_):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+def upload(folder, prefix):
+    for path in sorted(folder.iterdir()):
+        WORLD["s3"].write(f"{prefix}/{path.name}", path.read_bytes())
+
+
+def big_tars(folder, rows=ROWS, pads=1):
+    """64 KiB a sample, or more, in three archives: the source that names them."""
+    folder.mkdir(exist_ok=True)
+    for i, part in enumerate(thirds(rows)):
+        write_tar(folder / f"b-{i}.tar", [
+            member for k, (a, b, y) in enumerate(part) for member in
+            ((f"s/{k}.npy", npy((a, b), (2,))), (f"s/{k}.cls", f"{y}\n".encode()),
+             (f"s/{k}.pad", PAD * pads))])
+    return {"format": "webdataset", "x": f"{folder}/b-*.tar", "features": {"x": {}}}
+
+
+def at(place, source, stars=True):
+    """The source with its files below the place."""
+    def there(path):
+        name = path.rsplit("/", 1)[1]
+        return f"{place}/{name if stars else name.replace('*', '{0..2}')}"
+    return {**source, **{k: there(source[k]) for k in "xy" if k in source}}
+
+
+def job_of(source, **train):
+    return {**csv_job("", **train), "data": {"train": source}}
+
+
+def trained(c, source, **train):
+    job = c.submit(job_of(source, **train))
+    check_counts(c.wait_state(job))
+    return values_of(c, job)
+
+
+def bucket(prefix):
+    return f"s3://{WORLD['s3'].bucket}/{prefix}"
+
+
+def objects_train_as_local_files_do_in_each_format():
+    with Places(bucket("all"), workers=1) as c:
+        (c.dir / "data").mkdir()
+        sources = write_rows(c.dir / "data")
+        upload(c.dir / "data", "all")
+        for source in sources:
+            check_equal(hashlib.sha256(trained(c, at(bucket("all"), source))).hexdigest(),
+                        hashlib.sha256(trained(c, source)).hexdigest(),
+                        f"values of {source}")
+        signed = [a for a in WORLD["s3"].refused]
+        check_equal(signed, [], "requests that the door refused")
+
+
+def web_servers_give_ranges_and_get_no_keys():
+    with tempfile.TemporaryDirectory() as folder, Web(pathlib.Path(folder)) as web, \
+            Places(web.url + "/in", workers=1) as c:
+        (web.folder / "in").mkdir()
+        source = big_tars(web.folder / "in")
+        other = at(web.url + "/in", source, stars=False)
+        check(trained(c, other) == trained(c, source), "other values over https")
+        check(all("Authorization" not in headers for _, _, headers in web.asked),
+              "keys were sent to a web server")
+        web.faults = [(302, b"", )] * 1
+        for words, spec in [
+                (["'*'"], {**source, "x": f"{web.url}/in/*.tar"}),
+                (["http://", "https://"], {**source, "x": "http://127.0.0.1/a.tar"}),
+                (["'?'"], {**source, "x": f"{web.url}/in/b-0.tar?key=1"}),
+                (["format images", "tar"], {"format": "images", "x": f"{web.url}/in"})]:
+            path = c.dir / "refused.yaml"
+            path.write_text(json.dumps(job_of(spec)))
+            said = c.run("submit", path, want=None).stderr
+            for word in words:
+                check(word in said, f"no {word} in", said)
+        failed = c.wait_state(c.submit(job_of(at(web.url + "/in", source, False), batch=4)),
+                              "failed")
+        check("302" in failed["reason"] and "redirect" in failed["reason"],
+              "the redirect is not named", failed["reason"])
+
+
+def only_what_the_operator_allows_is_read():
+    with Places(bucket("mine"), workers=1) as c, \
+            tempfile.TemporaryDirectory() as folder, Web(pathlib.Path(folder)) as web:
+        upload_one = WORLD["s3"].write
+        upload_one("mine/a.csv", b"1,2,0\n" * 64)
+        upload_one("mine-2/a.csv", b"1,2,0\n" * 64)
+        asked = len(WORLD["s3"].asked)
+        for place in (bucket("mine-2/a.csv"), bucket("mine-2/*.csv"), bucket("*.csv"),
+                      bucket("mine/../mine-2/a.csv"), "s3://other-bucket/mine/a.csv",
+                      web.url + "/a.csv", "https://169.254.169.254/latest/meta-data"):
+            reason = c.wait_state(c.submit(csv_job(place)), "failed")["reason"]
+            check("--data-allow" in reason or "'..'" in reason, f"{place}:", reason)
+        check_equal(web.asked, [], "requests to a place that is not allowed")
+        check_equal(WORLD["s3"].asked[asked:], [], "requests for what is not allowed")
+        check_counts(c.wait_state(c.submit(csv_job(bucket("mine/a.csv")))))
+    with Cluster(psservers=1, workers=1) as c:
+        reason = c.wait_state(c.submit(csv_job(bucket("mine/a.csv"))), "failed")["reason"]
+        check("started without --data-allow" in reason, "the flag is not named", reason)
+
+
+def a_cache_smaller_than_the_data_is_enough():
+    with Places(bucket("big"), workers=1, cached=8) as c:
+        source = big_tars(c.dir / "big", ROWS * 2)
+        upload(c.dir / "big", "big")
+        check(trained(c, at(bucket("big"), source), epochs=2) ==
+              trained(c, source, epochs=2), "other values from a small cache")
+        kept = sum(p.stat().st_size for p in (c.dir / "cache").rglob("*-*"))
+        check(0 < kept <= 8 << 20, f"the cache has {kept} bytes")
+
+
+def a_worker_is_killed_and_one_in_twenty_requests_fails():
+    s3 = WORLD["s3"]
+    with Places(bucket("hard"), workers=2, cached=8) as c:
+        source = big_tars(c.dir / "hard", ROWS * 2)
+        upload(c.dir / "hard", "hard")
+        count = iter(range(1 << 30))
+
+        def one_in_twenty(forward):
+            if next(count) % 20 == 7:
+                return 503, [], b""
+            return forward()
+        s3.add(1 << 30, "GET", "/hard/", "", one_in_twenty)
+        job = c.submit(job_of(at(bucket("hard"), source), batch=2, epochs=30,
+                              steps_per_closure=4))
+        c.wait_steps(job, 100)
+        c.restart("w-1")
+        check_counts(c.wait_state(job, limit_s=120))
+        s3.faults.clear()
+        check(next(count) > 20, "no request was counted")
+        check("a request is tried again" in c.log("w-0") + c.log("w-1"), "nothing is told")
+
+
+def workers_of_a_host_fetch_a_piece_once():
+    s3 = WORLD["s3"]
+    with Places(bucket("once"), workers=2) as c:
+        source = big_tars(c.dir / "once")
+        upload(c.dir / "once", "once")
+        asked = len(s3.asked)
+        job = c.submit(job_of(at(bucket("once"), source), batch=2, epochs=8,
+                              steps_per_closure=4))
+        check_counts(c.wait_state(job))
+        ranges = [path for method, path in s3.asked[asked:]
+                  if method == "GET" and path.endswith(".tar")]
+        pieces = sum(-(-p.stat().st_size // (1 << 20)) for p in (c.dir / "once").iterdir())
+        check_equal(len(ranges), pieces, "pieces that were fetched")
+
+
+def a_damaged_cache_is_fetched_again():
+    with Places(bucket("torn"), workers=1) as c:
+        source = big_tars(c.dir / "torn")
+        upload(c.dir / "torn", "torn")
+        values = trained(c, at(bucket("torn"), source))
+        kept = [p for p in (c.dir / "cache").rglob("*-*")]
+        check(kept, "nothing is kept")
+        for i, path in enumerate(kept):
+            data = bytearray(path.read_bytes())
+            data[len(data) // 2] ^= 1
+            path.write_bytes(data if i % 2 else data[:len(data) // 2])
+        check(trained(c, {**at(bucket("torn"), source), "limit": len(ROWS)}) == values,
+              "other values from a damaged cache")
+        check("damaged" in c.log(), "nothing is told")
+
+
+def an_object_that_is_replaced_or_gone_is_named():
+    s3 = WORLD["s3"]
+    for what in ("replaced", "deleted"):
+        with Places(bucket(what), workers=1, cached=0) as c:
+            source = big_tars(c.dir / what, ROWS * 4, 2)  # more than a worker holds
+            upload(c.dir / what, what)
+            job = c.submit(job_of(at(bucket(what), source), batch=2, epochs=50,
+                                  steps_per_closure=4))
+            c.wait_steps(job, 20)
+            if what == "deleted":
+                for i in range(3):
+                    s3.boto.delete_object(Bucket=s3.bucket, Key=f"{what}/b-{i}.tar")
+            else:
+                for i in range(3):
+                    s3.write(f"{what}/b-{i}.tar", s3.read(f"{what}/b-{i}.tar")[:-1] + b"x")
+            reason = c.wait_state(job, "failed", 120)["reason"]
+            check(f"{bucket(what)}/b-" in reason and "submit it again" in reason and
+                  ("replaced" in reason or what == "deleted"), "it is not named", reason)
+
+
+def a_place_that_is_away_fails_the_closure_and_is_waited_for():
+    s3 = WORLD["s3"]
+    with Places(bucket("away"), workers=1, cached=0, patience="2s") as c:
+        source = big_tars(c.dir / "away", ROWS * 4, 2)
+        upload(c.dir / "away", "away")
+        job = c.submit(job_of(at(bucket("away"), source), batch=2, epochs=1,
+                              steps_per_closure=4))
+        c.wait_steps(job, 20)
+        s3.add(1 << 30, "GET", "/away/", "", lambda *_: None)
+        wait_for("a closure to fail by it", lambda: "attempt failed" in
+                 (c.dir / "coordinator.log").read_text())
+        s3.faults.clear()
+        log = (c.dir / "coordinator.log").read_text()
+        check(f"{bucket('away')}/b-" in log, "the object is not named", log[-2000:])
+        check_counts(c.wait_state(job, limit_s=120))
+
+
+if __name__ == "__main__":
+    tls = pathlib.Path(tempfile.mkdtemp(prefix="sluice-test-"))
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                    "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=here",
+                    "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", tls / "key",
+                    "-out", tls / "cert"], check=True, capture_output=True)
+    try:
+        with S3() as s3:
+            WORLD.update(s3=s3, tls=tls)
+            os.environ.update(AWS_ACCESS_KEY_ID=s3.id, AWS_SECRET_ACCESS_KEY=s3.secret,
+                              SSL_CERT_FILE=str(tls / "cert"))
+            main([objects_train_as_local_files_do_in_each_format,
+                  web_servers_give_ranges_and_get_no_keys,
+                  only_what_the_operator_allows_is_read,
+                  a_cache_smaller_than_the_data_is_enough,
+                  a_worker_is_killed_and_one_in_twenty_requests_fails,
+                  workers_of_a_host_fetch_a_piece_once,
+                  a_damaged_cache_is_fetched_again,
+                  an_object_that_is_replaced_or_gone_is_named,
+                  a_place_that_is_away_fails_the_closure_and_is_waited_for])
+    finally:
+        shutil.rmtree(tls)
