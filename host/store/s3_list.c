@@ -110,6 +110,14 @@ static void s3_page_read_key(struct page *p, const char *value)
     sl_free(key);
 }
 
+// Reads an ETag as headers have it: some stores list it without its quotes.
+static void s3_page_read_etag(char out[S3_ETAG], const char *value)
+{
+    const char *quote = value[0] == '"' || value[0] == '\0' ? "" : "\"";
+
+    snprintf(out, S3_ETAG, "%s%s%s", quote, value, quote);
+}
+
 static enum sl_err s3_page_read_object(struct page *p, const char *path,
                                        const char *value)
 {
@@ -119,7 +127,7 @@ static enum sl_err s3_page_read_object(struct page *p, const char *path,
     else if (strcmp(path, "/Size") == 0)
         p->object.bytes = strtoull(value, NULL, 10);
     else if (strcmp(path, "/ETag") == 0)
-        snprintf(p->object.etag, sizeof(p->object.etag), "%s", value);
+        s3_page_read_etag(p->object.etag, value);
     else if (*path == '\0' && p->key[0] != '\0')
         return p->fn(p->arg, p->key, &p->object);
     return SL_OK;

@@ -152,7 +152,6 @@ const struct conf_key server_keys[] = {
              "keys of --s3-credentials, web servers without any."},
     {.name = "cache",
      .kind = CONF_STRING,
-     .unit = "DIR",
      .help = "Folder for pieces of the data at those places, which the workers "
              "of this host may share; without it each piece is fetched again.",
      .min = 1,
