@@ -187,8 +187,7 @@ static void feeder_step(struct feeder *f)
 
     if (rc == SL_OK) {
         if (f->setup.replica)
-            (void)replica_bind(f->setup.shard, f->setup.order,
-                               FEEDER_LEFT_BYTES);
+            (void)replica_bind(f->setup.shard, f->setup.order);
         else
             (void)shard_feed_hand_over(f->setup.shard, f->setup.order,
                                        FEEDER_LEFT_BYTES);

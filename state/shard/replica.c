@@ -13,14 +13,15 @@ static bool bound_fed_locked(const struct shard *s)
     return s->feed.order == s->bound.order && oplog_goes_on(&s->feed);
 }
 
-bool replica_bind(struct shard *s, uint64_t order, size_t most)
+bool replica_bind(struct shard *s, uint64_t order)
 {
     bool bound;
 
     pthread_mutex_lock(&s->lock);
     if (s->bound.order == 0 && order != 0 && s->feed.order == order &&
-        oplog_goes_on(&s->feed) && s->feed.bytes <= most && !s->closed &&
-        s->incarnation != 0) {
+        oplog_goes_on(&s->feed) && !s->closed && s->incarnation != 0) {
+        if (s->feed.most < REPLICA_LOG_BYTES)
+            s->feed.most = REPLICA_LOG_BYTES;
         oplog_put(&s->feed, OPLOG_TAG, oplog_tag(s->sequence)); // K7
         atomic_store(&s->fed, oplog_goes_on(&s->feed));
         s->bound.order = order;

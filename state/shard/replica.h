@@ -18,6 +18,10 @@
 
 #include "state/shard/shard.h"
 
+// Limit of the log once answers wait for it: it then has at most a push of each
+// worker, beside what it had before.
+#define REPLICA_LOG_BYTES ((size_t)1 << 30)
+
 // What an answer waits for.
 struct replica_mark {
     uint64_t order;  // of the feed
@@ -31,9 +35,9 @@ enum replica_state {
 };
 
 // Binds the shard's answers to the follower of feed `order`, if the shard
-// serves and that feed goes on with at most `most` bytes in its log. Returns
-// true if it is bound to it, also from before.
-bool replica_bind(struct shard *s, uint64_t order, size_t most);
+// serves and that feed goes on. Returns true if it is bound to it, also from
+// before. What is in the log then is waited for by the answers that follow.
+bool replica_bind(struct shard *s, uint64_t order);
 // Returns true if the shard is bound to the feed, and that is over: its answers
 // stand.
 bool replica_stands(struct shard *s, uint64_t order);

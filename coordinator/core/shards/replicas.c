@@ -120,8 +120,10 @@ bool replicas_hello(struct coord *c, const struct member *m,
     to = replica_ready(c, s);
     if (to != NULL)
         replica_promote(c, job, h->shard, to, "it has lost its memory");
-    else
-        s->replica.bereft = true; // replica_tick: until it comes
+    else if (!s->replica.bereft) { // replica_tick: until it comes
+        s->replica.bereft = true;
+        s->replica.bereft_ms = coord_now(c);
+    }
     return true;
 }
 
@@ -237,7 +239,8 @@ static void replica_tick(struct coord *c, struct job *job, uint32_t shard)
     const struct member *to = replica_ready(c, s);
     const struct member *owner = members_psserver(&c->members, s->psserver);
 
-    if (to == NULL && s->replica.bereft && !replica_may_come(c, s)) {
+    if (to == NULL && s->replica.bereft &&
+        coord_now(c) - s->replica.bereft_ms >= c->options.lease_ms) {
         replica_leave(c, job, shard, "both have lost their memory");
         place_moved(c, job, shard);
     } else if (to == NULL) {

@@ -622,6 +622,8 @@ void shards_move(struct coord *c, struct job *job, uint32_t shard,
     s->by_files = false;
     s->losses = (struct job_losses){0};
     s->since_ms = coord_now(c);
+    wire_free((ProtobufCMessage *)s->waiting); // of where it was
+    s->waiting = NULL;
     shard_rows_release(&s->rows);
     job->changes++;
 }

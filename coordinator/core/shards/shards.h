@@ -53,6 +53,7 @@ struct shard_replica {
     uint64_t lag;      // operations that it lacked when its owner last said so
     uint64_t again_ms; // no new one begins before
     bool bereft; // the shard's psserver has lost its memory, and waits for it
+    uint64_t bereft_ms; // since when
 };
 
 // A shard, on whichever psserver it lies.

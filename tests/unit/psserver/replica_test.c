@@ -5,7 +5,7 @@
 
 #include "tests/unit/psserver/kit.h"
 
-enum { ORDER = 9, LOG_BYTES = 1 << 20, FED_BYTES = 1 << 16 };
+enum { ORDER = 9, LOG_BYTES = 1 << 20 };
 
 // A shard that is fed from now on.
 static struct shard *fed(struct kit *k, struct shard_image *image)
@@ -43,7 +43,7 @@ TEST(replica, P1_nothing_is_said_before_the_replica_has_it)
     struct shard *s = replica_fed(&k);
 
     T_FALSE(said(s, &first)); // not bound
-    T_TRUE(replica_bind(s, ORDER, FED_BYTES));
+    T_TRUE(replica_bind(s, ORDER));
     kit_count(s, 0, 0, 1);
     T_TRUE(said(s, &first));
     kit_count(s, 0, 1, 1);
@@ -68,9 +68,8 @@ TEST(replica, P2_it_has_all_when_it_has_what_was_answered_before)
 
     kit_count(s, 0, 0, 1); // answered at once
     T_FALSE(replica_has_all(s, ORDER));
-    T_FALSE(replica_bind(s, ORDER, 0)); // its log is longer
-    T_FALSE(replica_bind(s, ORDER + 1, FED_BYTES));
-    T_TRUE(replica_bind(s, ORDER, FED_BYTES));
+    T_FALSE(replica_bind(s, ORDER + 1));
+    T_TRUE(replica_bind(s, ORDER));
     T_EQ(replica_bound(s), ORDER);
     T_FALSE(replica_has_all(s, ORDER));
     shard_feed_acked(s, ORDER, 1);
@@ -88,7 +87,7 @@ TEST(replica, P3_a_shard_without_its_replica_says_nothing_until_it_is_told)
     struct kit k;
     struct shard *s = replica_fed(&k);
 
-    T_TRUE(replica_bind(s, ORDER, FED_BYTES));
+    T_TRUE(replica_bind(s, ORDER));
     kit_count(s, 0, 0, 1);
     shard_feed_acked(s, ORDER, 2);
     T_FALSE(replica_stands(s, ORDER));
@@ -115,7 +114,7 @@ TEST(replica, P3_no_other_feed_begins_before_the_shard_is_free)
     struct shard *s = replica_fed(&k);
     bool begun = true;
 
-    T_TRUE(replica_bind(s, ORDER, FED_BYTES));
+    T_TRUE(replica_bind(s, ORDER));
     kit_count(s, 0, 0, 1);
     T_TRUE(said(s, &mark));
     T_OK(shard_feed_begin(s, 1, ORDER + 1, LOG_BYTES, 0, &image, &begun,
@@ -136,7 +135,7 @@ TEST(replica, P3_a_renewal_leaves_the_feed_of_a_replica_as_it_is)
     struct kit k;
     struct shard *s = replica_fed(&k);
 
-    T_TRUE(replica_bind(s, ORDER, FED_BYTES));
+    T_TRUE(replica_bind(s, ORDER));
     shard_admit(s, 1);
     kit_count(s, 0, 0, 1);
     T_TRUE(said(s, &mark));
@@ -201,7 +200,7 @@ TEST(replica, P4_what_takes_over_has_ended_its_feed)
     kit_snap(fs_posix(), t_tmpdir(), s);
     T_OK(replica_pump(s, to, &sent));
     T_EQ(to->from.sequence, 1); // it may be of a move
-    T_TRUE(replica_bind(s, ORDER, FED_BYTES));
+    T_TRUE(replica_bind(s, ORDER));
     T_OK(replica_pump(s, to, &sent));
     T_EQ(to->from.sequence, 2);
     kit_snap(fs_posix(), t_tmpdir(), s);
