@@ -5,13 +5,16 @@
 #include <pthread.h>
 #include <string.h>
 
+#include "common/base/deadline.h"
 #include "common/base/list.h"
 #include "common/base/map.h"
 #include "common/base/mem.h"
+#include "common/base/file_wait.h"
 
 #define HELD_MOST 32  // pieces in memory
 #define QUEUE_MOST 32 // pieces that are waited for, beyond those asked for
 #define AHEAD 16      // pieces that are fetched before a reader comes to them
+#define ASK_MS 1000   // between two looks at whether to wait on
 
 enum piece_state {
     PIECE_WANTED, // in the queue
@@ -42,6 +45,7 @@ struct fetch {
     struct map all;         // of struct held_piece, by key
     struct list queue, held;
     size_t queued, held_count;
+    unsigned hints; // threads at pieces that no reader waited for
 
     _Atomic uint64_t fetched_bytes, fetches, hits, failures;
 };
@@ -168,27 +172,44 @@ static void piece_done_locked(struct fetch *f, struct held_piece *e,
     pthread_cond_broadcast(&f->changed);
 }
 
+// Takes the first piece off the queue; NULL: there is none, or a quarter of the
+// threads is left for pieces that readers wait for, as of another place.
+static struct held_piece *fetch_take_locked(struct fetch *f)
+{
+    struct list_node *n = list_first(&f->queue);
+    struct held_piece *e =
+        n == NULL ? NULL : list_entry(n, struct held_piece, node);
+
+    if (e == NULL || (e->users == 0 && f->hints > 0 &&
+                      f->hints >= f->threads - f->threads / 4))
+        return NULL;
+    list_remove(n);
+    f->queued--;
+    e->state = PIECE_COMING;
+    return e;
+}
+
 static void *fetch_run(void *arg)
 {
     struct fetch *f = arg;
 
     pthread_mutex_lock(&f->lock);
     while (!atomic_load(&f->leaving)) {
-        struct list_node *n = list_pop_front(&f->queue);
-        struct held_piece *e =
-            n == NULL ? NULL : list_entry(n, struct held_piece, node);
+        struct held_piece *e = fetch_take_locked(f);
         struct sl_error err = SL_ERROR_INIT;
         enum sl_err rc;
+        bool hint;
 
         if (e == NULL) {
             pthread_cond_wait(&f->wanted, &f->lock);
             continue;
         }
-        f->queued--;
-        e->state = PIECE_COMING;
+        hint = e->users == 0;
+        f->hints += hint;
         pthread_mutex_unlock(&f->lock);
         rc = piece_bring(f, e, &err);
         pthread_mutex_lock(&f->lock);
+        f->hints -= hint;
         piece_done_locked(f, e, rc, &err);
     }
     pthread_mutex_unlock(&f->lock);
@@ -282,18 +303,41 @@ static void fetch_ahead(struct fetch *f, struct object *o, uint32_t index)
         fetch_hint(f, o, index + i);
 }
 
+static bool piece_waits(const struct held_piece *e)
+{
+    return e->state == PIECE_WANTED || e->state == PIECE_COMING;
+}
+
+// Waits a second for a change. Returns false if the thread is to wait no more.
+static bool wait_locked(struct fetch *f, const struct held_piece *e)
+{
+    struct deadline d = deadline_in_ms(ASK_MS);
+    bool goes_on;
+
+    pthread_mutex_unlock(&f->lock);
+    goes_on = file_wait_goes_on();
+    pthread_mutex_lock(&f->lock);
+    if (goes_on && piece_waits(e) && !atomic_load(&f->leaving))
+        (void)deadline_wait(&d, &f->changed, &f->lock);
+    return goes_on;
+}
+
 // Waits until the piece is here or has failed; SL_ECANCELED: it is left.
 static enum sl_err await_locked(struct fetch *f, struct held_piece *e,
                                 struct sl_error *err)
 {
-    while ((e->state == PIECE_WANTED || e->state == PIECE_COMING) &&
-           !atomic_load(&f->leaving))
-        pthread_cond_wait(&f->changed, &f->lock);
+    bool goes_on = true;
+
+    while (goes_on && piece_waits(e) && !atomic_load(&f->leaving))
+        goes_on = wait_locked(f, e);
     if (e->state == PIECE_HERE)
         return SL_OK;
     if (e->state == PIECE_FAILED)
         return sl_fail(err, e->err.code, "%s", e->err.text);
-    return sl_fail(err, SL_ECANCELED, "this process ends");
+    return sl_fail(err, SL_ECANCELED, "%s",
+                   goes_on ? "this process ends"
+                           : "reading was stopped: the attempt that it was for "
+                             "is over");
 }
 
 // Finds the piece, or has it fetched before others; NULL: no memory.
@@ -307,6 +351,7 @@ static struct held_piece *find_locked(struct fetch *f, struct object *o,
     if (e->state == PIECE_WANTED) {
         list_remove(&e->node);
         list_push_front(&f->queue, &e->node);
+        pthread_cond_signal(&f->wanted);
     }
     return e;
 }

@@ -111,6 +111,23 @@ static enum sl_err object_replaced(const struct object *o, struct sl_error *err)
                    o->found.etag, o->found.bytes);
 }
 
+// Returns the error of a read: none that says that the bytes which came are
+// wrong, as a sample with such an error may be passed over (skip_bad).
+static enum sl_err object_error(enum sl_err rc)
+{
+    switch (rc) {
+    case SL_EAUTH:
+        return SL_EDENIED;
+    case SL_EDENIED:
+    case SL_EUNAVAIL:
+    case SL_ECANCELED:
+    case SL_ENOMEM:
+        return rc;
+    default:
+        return SL_EIO;
+    }
+}
+
 // Returns the words for a request of an object that was there before: what a
 // client says of its rights, or of another version, is the same on each worker.
 static enum sl_err object_failed(const struct object *o, enum sl_err rc,
@@ -127,7 +144,7 @@ static enum sl_err object_failed(const struct object *o, enum sl_err rc,
     if (rc == SL_EIO && s3_head(o->client, &o->name, &now, NULL) == SL_OK &&
         !object_is(o, &now))
         return object_replaced(o, err);
-    return sl_fail(err, rc == SL_EAUTH ? SL_EDENIED : rc, "%s", why->text);
+    return sl_fail(err, object_error(rc), "%s", why->text);
 }
 
 enum sl_err object_get(const struct object *o, uint32_t index, void *to,

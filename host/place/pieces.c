@@ -87,7 +87,7 @@ enum sl_err pieces_new(struct pieces **out, const char *dir, uint64_t most,
         pieces_free(p);
         return rc;
     }
-    room_give(p, 0); // so that the account has its bytes on the disk
+    room_count(p);
     *out = p;
     return SL_OK;
 }
@@ -256,8 +256,10 @@ int pieces_claim(struct pieces *p, const struct piece_name *name,
         }
         if (!lock_patiently(fd, leave, arg))
             break;
-        if (piece_is_named(p, fd, path))
+        if (piece_is_named(p, fd, path)) {
+            (void)futimens(fd, NULL); // not one that was never finished
             return fd;
+        }
         close(fd);
         fd = -1;
     }

@@ -13,6 +13,9 @@
 #define PIECES_HEAD 512
 #define PIECE_PATH (3 + 1 + 2 * PIECES_ID + 9 + 1)
 
+// Counts the bytes of all pieces if the account is not there, and removes what
+// is too much; else leaves the account as it is.
+void room_count(struct pieces *p);
 // Adds n bytes to the account, after removing the pieces that were used longest
 // ago until they fit. Returns false, and adds nothing, if they do not.
 bool room_take(struct pieces *p, uint64_t n);

@@ -156,6 +156,19 @@ static bool make_room(const struct pieces *p, uint64_t most, uint64_t *bytes)
     return good;
 }
 
+void room_count(struct pieces *p)
+{
+    struct stat st;
+    uint64_t bytes;
+
+    if (!account_lock(p))
+        return;
+    if (fstat(p->account, &st) != 0 || st.st_size < (off_t)sizeof(bytes))
+        if (make_room(p, p->most, &bytes))
+            (void)account_write(p, bytes);
+    account_unlock(p);
+}
+
 bool room_take(struct pieces *p, uint64_t n)
 {
     uint64_t bytes;
@@ -164,7 +177,7 @@ bool room_take(struct pieces *p, uint64_t n)
     if (!account_lock(p))
         return false;
     bytes = account_read(p);
-    fits = bytes + n <= p->most ||
+    fits = (n <= p->most && bytes <= p->most - n) ||
            (make_room(p, p->most - p->most / ROOM_PART - n, &bytes) &&
             bytes + n <= p->most);
     fits = fits && account_write(p, bytes + n);

@@ -2,6 +2,7 @@
 // host/place/places.c -- see places.h.
 #include "host/place/places.h"
 
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,8 +15,9 @@
 #include "host/place/fetch.h"
 
 #define THREADS 16
-#define LISTED_MS 60000 // what a list says of an object is used so long
-#define SHOWN 161       // bytes of a path, in an error
+#define LISTED_MS 10000 // what a list says of an object is used so long, once
+#define LISTED_MOST (UINT32_C(1) << 18) // names of a folder
+#define SHOWN 161                       // bytes of a path, in an error
 
 // What a list said of an object.
 struct listed {
@@ -232,10 +234,12 @@ static void note_listed(struct places *p, const char *path,
     pthread_mutex_unlock(&p->lock);
 }
 
+// A note is used once: the next open of that name is another job's, perhaps,
+// and the object another.
 static bool find_listed(struct places *p, const char *path,
                         struct s3_object *found)
 {
-    const struct listed *l;
+    struct listed *l;
     bool known;
 
     pthread_mutex_lock(&p->lock);
@@ -243,6 +247,8 @@ static bool find_listed(struct places *p, const char *path,
     known = l != NULL && sl_real_ms() - l->at_ms < LISTED_MS;
     if (known)
         *found = l->found;
+    if (l != NULL)
+        l->at_ms = 0;
     pthread_mutex_unlock(&p->lock);
     return known;
 }
@@ -260,6 +266,8 @@ static enum sl_err take_listed(void *arg, const char *name,
     struct place_names *l = arg;
     char path[S3_BUCKET + S3_KEY + 16];
 
+    if (l->count >= LISTED_MOST)
+        return SL_ERANGE;
     if (l->count == l->space) {
         size_t space = l->space == 0 ? 64 : 2 * l->space;
         char **more = sl_realloc_array(l->name, space, sizeof(*more));
@@ -273,7 +281,8 @@ static enum sl_err take_listed(void *arg, const char *name,
     if (l->name[l->count] == NULL)
         return SL_ENOMEM;
     l->count++;
-    if (snprintf(path, sizeof(path), "%s%s", l->dir, name) < (int)sizeof(path))
+    if (object->bytes != UINT64_MAX &&
+        snprintf(path, sizeof(path), "%s%s", l->dir, name) < (int)sizeof(path))
         note_listed(l->p, path, object);
     return SL_OK;
 }
@@ -300,6 +309,11 @@ static enum sl_err places_list(void *arg, const char *dir, fs_name_fn fn,
     l.p->listed_ms = sl_real_ms();
     pthread_mutex_unlock(&l.p->lock);
     rc = s3_list_objects(l.p->s3, &name, take_listed, &l, err);
+    if (rc == SL_ERANGE)
+        rc = sl_fail(err, rc,
+                     "%s: over %" PRIu32 " objects; put them into several "
+                     "folders, or pack them",
+                     dir, LISTED_MOST);
     if (rc == SL_EAUTH)
         rc = SL_EDENIED;
     if (rc == SL_OK && l.count > 1)

@@ -11,6 +11,8 @@
 
 #include "common/base/clock.h"
 #include "common/base/mem.h"
+#include "common/base/num.h"
+#include "common/base/file_wait.h"
 #include "common/run/log.h"
 
 #define CONNECT_MS 5000
@@ -20,6 +22,7 @@
 #define FIRST_PAUSE_MS 100
 #define MOST_PAUSE_MS 5000
 #define TELL_MS 10000
+#define SLEEP_MS 200 // at most, between two looks at whether to leave
 #define ANSWER_BYTES ((size_t)16 << 20) // a page of 1000 names has 3 MiB
 #define HEADERS 13                      // of ours and of an ask
 
@@ -186,7 +189,7 @@ static uint32_t whole_ms(const struct s3_ask *ask)
 
 static bool s3_leaves(void *arg)
 {
-    return atomic_load(&((struct s3 *)arg)->leaving);
+    return atomic_load(&((struct s3 *)arg)->leaving) || !file_wait_goes_on();
 }
 
 static enum sl_err send_once(struct s3 *s, const struct s3_ask *ask,
@@ -243,12 +246,16 @@ static uint64_t s3_pause_ms(unsigned tries)
     return pause / 2 + chance % (pause / 2);
 }
 
-static void s3_sleep_ms(uint64_t ms)
+static void s3_sleep_ms(struct s3 *s, uint64_t ms)
 {
-    struct timespec t = {(time_t)(ms / 1000), (long)(ms % 1000) * 1000000};
+    uint64_t until = sl_real_ms() + ms, now;
 
-    while (nanosleep(&t, &t) != 0)
-        ;
+    while ((now = sl_real_ms()) < until && !s3_leaves(s)) {
+        uint64_t part = sl_min(until - now, SLEEP_MS);
+        struct timespec t = {0, (long)part * 1000000};
+
+        (void)nanosleep(&t, NULL);
+    }
 }
 
 // Sends a request once, and returns what to do next.
@@ -281,6 +288,16 @@ static void s3_tell_again(struct s3 *s, const struct s3_ask *ask,
         why->text[0] != '\0' ? why->text : err.text);
 }
 
+static enum sl_err s3_left(struct s3 *s, const struct s3_ask *ask,
+                           struct sl_error *err)
+{
+    return sl_fail(err, SL_ECANCELED, "%s%s/%s: %s", s3_scheme(ask->name),
+                   ask->name->bucket, ask->name->key,
+                   atomic_load(&s->leaving)
+                       ? "this process ends"
+                       : "the attempt that it was for is over");
+}
+
 enum sl_err s3_call(struct s3 *s, const struct s3_ask *ask,
                     struct s3_answer *out, struct sl_error *err)
 {
@@ -293,6 +310,8 @@ enum sl_err s3_call(struct s3 *s, const struct s3_ask *ask,
     enum sl_err rc;
 
     *out = (struct s3_answer){.tries = 0};
+    if (s3_leaves(s))
+        return s3_left(s, ask, err);
     for (;;) {
         verdict = try_once(s, ask, out, &rc, &why);
         if (verdict == S3_KEYS && !renewed) {
@@ -300,18 +319,17 @@ enum sl_err s3_call(struct s3 *s, const struct s3_ask *ask,
             renewed = true;
         } else if (verdict == S3_AGAIN) {
             pause = s3_pause_ms(out->tries);
-            if (sl_real_ms() + pause >= until || atomic_load(&s->leaving))
+            if (sl_real_ms() + pause >= until || s3_leaves(s))
                 break;
             s3_tell_again(s, ask, out, &why);
-            s3_sleep_ms(pause);
+            s3_sleep_ms(s, pause);
         } else {
             break;
         }
         web_answer_release(&out->web);
     }
-    if (verdict != S3_DONE && atomic_load(&s->leaving))
-        return sl_fail(err, SL_ECANCELED, "%s%s/%s: this process ends",
-                       s3_scheme(ask->name), ask->name->bucket, ask->name->key);
+    if (verdict != S3_DONE && s3_leaves(s))
+        return s3_left(s, ask, err);
     if (rc != SL_OK)
         return sl_fail(err, rc, "%s", why.text);
     return verdict == S3_DONE ? SL_OK : s3_failed(s, ask, out, err);

@@ -222,8 +222,8 @@ void s3_names_release(struct s3_names *n); // all zeroes is allowed
 typedef enum sl_err (*s3_object_fn)(void *arg, const char *name,
                                     const struct s3_object *object);
 
-// Calls fn for each object right below `dir`, with its size and version; fn
-// fills in its own errors.
+// Calls fn for each object right below `dir`, with its size (UINT64_MAX: the
+// store did not say) and version; fn fills in its own errors.
 enum sl_err s3_list_objects(struct s3 *s, const struct s3_name *dir,
                             s3_object_fn fn, void *arg, struct sl_error *err);
 

@@ -103,7 +103,6 @@ static void s3_page_read_key(struct page *p, const char *value)
     char *key = sl_strdup(value);
 
     p->key[0] = '\0';
-    p->object = (struct s3_object){.bytes = 0};
     if (key != NULL && s3_list_decode_key(key) &&
         strncmp(key, p->prefix, n) == 0 && strchr(key + n, '/') == NULL)
         snprintf(p->key, sizeof(p->key), "%s", key + n);
@@ -118,6 +117,24 @@ static void s3_page_read_etag(char out[S3_ETAG], const char *value)
     snprintf(out, S3_ETAG, "%s%s%s", quote, value, quote);
 }
 
+static uint64_t s3_page_read_size(const char *value)
+{
+    return value[0] != '\0' && value[strspn(value, "0123456789")] == '\0'
+               ? strtoull(value, NULL, 10)
+               : UINT64_MAX;
+}
+
+// Hands an object on, once all its fields are read, in whatever order.
+static enum sl_err s3_page_end_object(struct page *p)
+{
+    enum sl_err rc =
+        p->key[0] != '\0' ? p->fn(p->arg, p->key, &p->object) : SL_OK;
+
+    p->key[0] = '\0';
+    p->object = (struct s3_object){.bytes = UINT64_MAX};
+    return rc;
+}
+
 static enum sl_err s3_page_read_object(struct page *p, const char *path,
                                        const char *value)
 {
@@ -125,11 +142,11 @@ static enum sl_err s3_page_read_object(struct page *p, const char *path,
     if (strcmp(path, "/Key") == 0)
         s3_page_read_key(p, value);
     else if (strcmp(path, "/Size") == 0)
-        p->object.bytes = strtoull(value, NULL, 10);
+        p->object.bytes = s3_page_read_size(value);
     else if (strcmp(path, "/ETag") == 0)
         s3_page_read_etag(p->object.etag, value);
-    else if (*path == '\0' && p->key[0] != '\0')
-        return p->fn(p->arg, p->key, &p->object);
+    else if (*path == '\0')
+        return s3_page_end_object(p);
     return SL_OK;
 }
 
@@ -243,7 +260,8 @@ enum sl_err s3_list_objects(struct s3 *s, const struct s3_name *dir,
                             s3_object_fn fn, void *arg, struct sl_error *err)
 {
     struct s3_names names = {NULL, 0, 0, false};
-    struct page p = {.names = &names, .fn = fn, .arg = arg};
+    struct page p = {
+        .names = &names, .fn = fn, .arg = arg, .object = {.bytes = UINT64_MAX}};
     enum sl_err rc = ask_pages(s, &p, dir, 0, err);
 
     s3_names_release(&names);

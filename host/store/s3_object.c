@@ -104,9 +104,10 @@ enum sl_err s3_place_name_of(struct s3_name *out, const char *path,
                        "%.200s: not https://HOST[:PORT]/PATH, with the host in "
                        "lower case and without a user",
                        path);
-    if (strpbrk(at, "?#") != NULL)
+    if (strpbrk(at, "?#\\") != NULL)
         return sl_fail(err, SL_EINVAL,
-                       "%.200s: a place has a path alone, without '?' and '#'",
+                       "%.200s: a place has a path alone, without '?', '#' and "
+                       "'\\'",
                        path);
     snprintf(out->bucket, sizeof(out->bucket), "%.*s", (int)n, at);
     out->web = true;

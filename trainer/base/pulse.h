@@ -24,6 +24,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/base/file_wait.h"
 #include "common/base/status.h"
 
 struct pulse {
@@ -75,6 +76,18 @@ static inline enum sl_err pulse_piece(struct pulse *p, struct sl_error *err)
     if (rc == SL_OK)
         pulse_beat(p);
     return rc;
+}
+
+static inline bool pulse_goes_on(void *p)
+{
+    return pulse_piece(p, NULL) == SL_OK;
+}
+
+// Returns what a thread is to ask while it waits for a file for this attempt
+// (file_wait_set); each question is a beat. `p` may be NULL, and outlives it.
+static inline struct file_wait pulse_file_wait(struct pulse *p)
+{
+    return (struct file_wait){pulse_goes_on, p};
 }
 
 // Notes that the thread waits for shards, or does not any more.

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "common/base/paths.h"
+#include "common/base/file_wait.h"
 #include "worker/data/data_source.h"
 
 static const struct {
@@ -21,8 +22,10 @@ static const struct {
     {"tar", data_open_tar, false},
 };
 
-enum sl_err data_open(struct data **out, const struct data_source *source,
-                      const struct data_want *want, struct sl_error *err)
+static enum sl_err data_open_format(struct data **out,
+                                    const struct data_source *source,
+                                    const struct data_want *want,
+                                    struct sl_error *err)
 {
     const char *format = source->format != NULL ? source->format : "";
 
@@ -41,4 +44,15 @@ enum sl_err data_open(struct data **out, const struct data_source *source,
                    "data format '%s' is not read by this worker; update it, or "
                    "convert the data to npz or csv",
                    format);
+}
+
+enum sl_err data_open(struct data **out, const struct data_source *source,
+                      const struct data_want *want, struct sl_error *err)
+{
+    struct file_wait own = pulse_file_wait(source->pulse);
+    const struct file_wait *before = file_wait_set(&own);
+    enum sl_err rc = data_open_format(out, source, want, err);
+
+    file_wait_set(before);
+    return rc;
 }

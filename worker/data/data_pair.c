@@ -229,6 +229,20 @@ static enum sl_err pair_check_labels(struct array_pair *p, struct pulse *pulse,
     return rc;
 }
 
+// Returns SL_ENOENT if an array of the file was read when that was another
+// object: each is opened by itself.
+static enum sl_err pair_check_version(const struct array_pair *p,
+                                      const struct array *a,
+                                      struct sl_error *err)
+{
+    return a->path == NULL || a->version == p->x.version
+               ? SL_OK
+               : sl_fail(err, SL_ENOENT,
+                         "%s was replaced while the job opened it: stop the "
+                         "job and submit it again",
+                         a->path);
+}
+
 static enum sl_err open_both(struct array_pair *p, const struct data_source *s,
                              struct sl_error *err)
 {
@@ -245,7 +259,7 @@ static enum sl_err open_both(struct array_pair *p, const struct data_source *s,
         if (rc == SL_OK)
             rc = array_open_npz(&p->y, s->roots, s->x,
                                 s->y_member ? s->y_member : "y", s->pulse, err);
-        return rc;
+        return rc == SL_OK ? pair_check_version(p, &p->y, err) : rc;
     }
     if (strcmp(s->format, "npy") == 0) {
         rc = array_open_npy(&p->x, s->roots, s->x, s->pulse, err);
@@ -269,9 +283,14 @@ static enum sl_err pair_open_ids(struct array_pair *p,
     p->ids = sl_calloc(s->ids_count, sizeof(*p->ids));
     if (p->ids == NULL)
         return sl_no_memory(err);
-    for (size_t i = 0; rc == SL_OK && i < s->ids_count; i++)
+    for (size_t i = 0; rc == SL_OK && i < s->ids_count; i++) {
         rc = id_array_open(&p->ids[i], s->roots, s->x, s->ids[i].name,
                            p->x.rows, s->pulse, err);
+        if (rc == SL_OK)
+            rc = pair_check_version(p, &p->ids[i].values, err);
+        if (rc == SL_OK)
+            rc = pair_check_version(p, &p->ids[i].offsets, err);
+    }
     return rc;
 }
 

@@ -20,6 +20,7 @@
 #include "common/base/mem.h"
 #include "common/base/moves.h"
 #include "common/base/num.h"
+#include "common/base/file_wait.h"
 #include "plan/schedule.h"
 #include "common/run/spans.h"
 
@@ -177,7 +178,12 @@ static enum sl_err read_sample(struct input *in, struct data *data,
 enum sl_err input_look(struct input *in, const struct input_run *run,
                        uint64_t sample, void *x, void *y, struct sl_error *err)
 {
-    return read_sample(in, run->data, sample, x, y, NULL, err);
+    struct file_wait own = pulse_file_wait(run->pulse);
+    const struct file_wait *before = file_wait_set(&own);
+    enum sl_err rc = read_sample(in, run->data, sample, x, y, NULL, err);
+
+    file_wait_set(before);
+    return rc;
 }
 
 static void input_read_part(struct input *in, struct input_slot *s,
@@ -187,6 +193,8 @@ static void input_read_part(struct input *in, struct input_slot *s,
     size_t x = data_sample_bytes(run->data), y = data_label_bytes(run->data);
     uint64_t soon[AHEAD]; // numbers of the samples that follow
     uint32_t step = s->batch.step;
+    struct file_wait own = pulse_file_wait(run->pulse);
+    const struct file_wait *before = file_wait_set(&own);
 
     for (uint32_t i = p->from; i < p->end && i < p->from + AHEAD; i++)
         soon[i % AHEAD] = input_prefetch_sample(run, step, i);
@@ -203,6 +211,7 @@ static void input_read_part(struct input *in, struct input_slot *s,
         p->bad = i;
         p->digest += schedule_digest(run->epoch, sample);
     }
+    file_wait_set(before);
 }
 
 // Reads a part. `expect`: the last batches came from a disk, so the system is

@@ -2,6 +2,7 @@
 // Which places may be read; what they answer: tests/system/places_test.py.
 #include "host/place/places.h"
 
+#include "common/base/file_wait.h"
 #include "host/store/s3.h"
 #include "tests/harness/t.h"
 
@@ -67,6 +68,7 @@ TEST(places, names_have_one_meaning)
         "https://data.example:8443/in/../x",
         "https://data.example:8443/in/x?key=1",
         "https://data.example:8443/in/x#y",
+        "https://data.example:8443/in/x\\..\\y",
         "https://user@data.example:8443/in/x",
         "https://Data.example:8443/in/x",
         "https://data.example:/in/x",
@@ -86,6 +88,37 @@ TEST(places, names_have_one_meaning)
     T_FAILS(SL_EINVAL, places_allow(p, "s3://", &err));
     T_FAILS(SL_EINVAL, places_allow(p, "s3://bucket/*", &err));
     T_FAILS(SL_EINVAL, places_allow(p, "/srv/data", &err));
+    places_free(p);
+}
+
+static bool count_and_end(void *arg)
+{
+    unsigned *asked = arg;
+
+    return ++*asked < 3;
+}
+
+// Nothing answers at that port, and there is patience for a minute.
+TEST(places, an_attempt_that_is_over_waits_no_more)
+{
+    const struct places_setup setup = {.store = {.patience_ms = 60000}};
+    unsigned asked = 0;
+    struct file_wait own = {count_and_end, &asked};
+    struct fs_file *file = NULL;
+    struct roots_places r;
+    struct places *p;
+
+    if (!web_known())
+        T_SKIP("built without libcurl");
+    T_OK(places_new(&p, &setup, t_err()));
+    T_OK(places_allow(p, "https://127.0.0.1:1", t_err()));
+    r = places_reader(p);
+    T_PTR(file_wait_set(&own), NULL);
+    T_FAILS(SL_ECANCELED,
+            r.open(r.arg, &file, "https://127.0.0.1:1/in/x", &err));
+    T_HAS(err.text, "the attempt that it was for is over");
+    T_GT(asked, 2);
+    T_TRUE(file_wait_set(NULL) == &own);
     places_free(p);
 }
 

@@ -132,6 +132,19 @@ TEST(spec, several_files_are_for_members_that_know_patterns)
     }
 }
 
+// A pattern may not hide a place from members that know none.
+TEST(spec, a_place_begins_as_one)
+{
+    refused("{" NAME "," MODEL "," LOSS "," OPTIM
+            ",'data':{'train':{'format':'tar','x':'{s3://b/a,s3://b/c}.tar'}}}",
+            "data.train: {s3://b/a,s3://b/c}.tar: a place begins with s3:// or "
+            "https://, before any pattern");
+    refused("{" NAME "," MODEL "," LOSS "," OPTIM
+            ",'data':{'train':{'format':'tar','x':'http://b/a.tar'}}}",
+            "data.train: http://b/a.tar: what comes over http:// may have been "
+            "changed on its way: use https://");
+}
+
 TEST(spec, defaults)
 {
     Sluice__V1__JobSpec *s =
