@@ -309,13 +309,13 @@ static enum sl_err spec_data_check_place(Sluice__V1__JobSpec *spec,
                                          const Sluice__V1__SourceSpec *s,
                                          const char *path, struct sl_error *err)
 {
-    if (path != NULL && !remote_is(path) && strstr(path, "://") != NULL)
+    if (path == NULL || strstr(path, "://") == NULL)
+        return SL_OK;
+    if (!remote_is(path))
         return sl_fail(err, SL_EINVAL,
                        "%.160s: a place begins with s3:// or https://, before "
                        "any pattern",
                        path);
-    if (path == NULL || !remote_is(path))
-        return SL_OK;
     if (!takes[spec_data_format(s)].several)
         return sl_fail(err, SL_EINVAL,
                        "%.160s: format %s reads folders of a worker's disk "

@@ -391,11 +391,12 @@ const char *job_replica(const struct job_shard *s)
 
 bool job_has_replica_on(const struct job *job, const struct member *m)
 {
+    if (m->role != MEMBER_PSSERVER)
+        return false;
     for (uint32_t i = 0; i < job->shards.count; i++) {
         const char *name = job_replica(&job->shards.list[i]);
 
-        if (m->role == MEMBER_PSSERVER && name != NULL &&
-            strcmp(name, m->name) == 0)
+        if (name != NULL && strcmp(name, m->name) == 0)
             return true;
     }
     return false;

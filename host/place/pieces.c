@@ -275,7 +275,7 @@ void pieces_drop(struct pieces *p, int claim, const struct piece_name *name)
     if (claim < 0)
         return;
     piece_path(path, name, ".");
-    (void)unlinkat(p->dir, path, 0); // before others may lock it
+    (void)unlinkat(p->dir, path, 0); // while the lock keeps other processes out
     close(claim);
 }
 

@@ -256,8 +256,7 @@ static bool find_listed(struct places *p, const char *path,
 struct place_names {
     struct places *p;
     const char *dir; // with its '/'
-    char **name;     // owned
-    size_t count, space;
+    struct s3_names names;
 };
 
 static enum sl_err take_listed(void *arg, const char *name,
@@ -266,30 +265,16 @@ static enum sl_err take_listed(void *arg, const char *name,
     struct place_names *l = arg;
     char path[S3_BUCKET + S3_KEY + 16];
 
-    if (l->count >= LISTED_MOST)
-        return SL_ERANGE;
-    if (l->count == l->space) {
-        size_t space = l->space == 0 ? 64 : 2 * l->space;
-        char **more = sl_realloc_array(l->name, space, sizeof(*more));
+    enum sl_err rc = l->names.count >= LISTED_MOST
+                         ? SL_ERANGE
+                         : s3_names_add(&l->names, name, strlen(name));
 
-        if (more == NULL)
-            return SL_ENOMEM;
-        l->name = more;
-        l->space = space;
-    }
-    l->name[l->count] = sl_strdup(name);
-    if (l->name[l->count] == NULL)
-        return SL_ENOMEM;
-    l->count++;
+    if (rc != SL_OK)
+        return rc;
     if (object->bytes != UINT64_MAX &&
         snprintf(path, sizeof(path), "%s%s", l->dir, name) < (int)sizeof(path))
         note_listed(l->p, path, object);
     return SL_OK;
-}
-
-static int place_name_by_bytes(const void *a, const void *b)
-{
-    return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
 static enum sl_err places_list(void *arg, const char *dir, fs_name_fn fn,
@@ -316,13 +301,10 @@ static enum sl_err places_list(void *arg, const char *dir, fs_name_fn fn,
                      dir, LISTED_MOST);
     if (rc == SL_EAUTH)
         rc = SL_EDENIED;
-    if (rc == SL_OK && l.count > 1)
-        qsort(l.name, l.count, sizeof(*l.name), place_name_by_bytes);
-    for (size_t i = 0; rc == SL_OK && i < l.count; i++)
-        rc = fn(of, l.name[i]);
-    for (size_t i = 0; i < l.count; i++)
-        sl_free(l.name[i]);
-    sl_free(l.name);
+    s3_names_sort(&l.names);
+    for (size_t i = 0; rc == SL_OK && i < l.names.count; i++)
+        rc = fn(of, l.names.name[i]);
+    s3_names_release(&l.names);
     return rc;
 }
 

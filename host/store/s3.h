@@ -215,6 +215,10 @@ struct s3_names {
 // same. SL_OK, without names, if nothing is below `dir`.
 enum sl_err s3_list(struct s3 *s, const struct s3_name *dir, unsigned most,
                     struct s3_names *out, struct sl_error *err);
+// Appends a copy of name[bytes]. SL_ENOMEM: *n has the names that it had.
+enum sl_err s3_names_add(struct s3_names *n, const char *name, size_t bytes);
+// Puts the names into byte order, each once.
+void s3_names_sort(struct s3_names *n);
 void s3_names_release(struct s3_names *n); // all zeroes is allowed
 
 // Called for each object of a folder, in S3's order; `name` is without the

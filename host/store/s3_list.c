@@ -53,8 +53,7 @@ static bool s3_list_decode_key(char *text)
     return true;
 }
 
-static enum sl_err s3_names_add(struct s3_names *n, const char *name,
-                                size_t bytes)
+enum sl_err s3_names_add(struct s3_names *n, const char *name, size_t bytes)
 {
     if (n->count == n->space) {
         size_t space = n->space == 0 ? 64 : 2 * n->space;
@@ -223,7 +222,7 @@ static int s3_name_by_bytes(const void *a, const void *b)
 }
 
 // Sorts the names and drops doubles: "a" may be an object and a folder.
-static void s3_names_sort(struct s3_names *n)
+void s3_names_sort(struct s3_names *n)
 {
     size_t kept = 0;
 
@@ -238,7 +237,8 @@ static void s3_names_sort(struct s3_names *n)
     n->count = kept;
 }
 
-// Asks for pages up to the last one, or for one with up to `most` keys.
+// Requests the pages of the folder's list, all of them; or, for `most` above 0,
+// one page of up to `most` keys.
 static enum sl_err ask_pages(struct s3 *s, struct page *p,
                              const struct s3_name *dir, unsigned most,
                              struct sl_error *err)

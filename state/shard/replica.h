@@ -18,8 +18,8 @@
 
 #include "state/shard/shard.h"
 
-// Limit of the log once answers wait for it: it then has at most a push of each
-// worker, beside what it had before.
+// Limit of a log whose follower the answers wait for: it gains one push of each
+// worker at most, as a worker sends the next push after the answer.
 #define REPLICA_LOG_BYTES ((size_t)1 << 30)
 
 // What an answer waits for.

@@ -171,8 +171,8 @@ static void feed_put_locked(struct shard *s, enum oplog_kind kind,
     atomic_store(&s->fed, oplog_goes_on(&s->feed));
 }
 
-// Tells what sends the log to a replica that there is more of it, or that it is
-// over.
+// Wakes the feeder of the shard's replica, if there is one: the log has new
+// records, or has ended.
 static void shard_log_more(struct shard *s)
 {
     if (!atomic_load(&s->wakes))

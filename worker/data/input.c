@@ -157,11 +157,15 @@ struct input_part {
     struct sl_error err;
 };
 
-// Reads a sample, and adds its bags to `ids` (NULL: they are not wanted).
-static enum sl_err read_sample(struct input *in, struct data *data,
+// Reads a sample, and adds its bags to `ids` (NULL: they are not wanted). A
+// wait for its file ends with the run's attempt.
+static enum sl_err read_sample(struct input *in, const struct input_run *run,
                                uint64_t sample, void *x, void *y,
                                struct ids *ids, struct sl_error *err)
 {
+    struct file_wait own = pulse_file_wait(run->pulse);
+    const struct file_wait *before = file_wait_set(&own);
+    struct data *data = run->data;
     bool shared = data_shared(data);
     enum sl_err rc;
 
@@ -172,18 +176,14 @@ static enum sl_err read_sample(struct input *in, struct data *data,
         rc = data_gather_ids(data, ids, err);
     if (!shared)
         pthread_mutex_unlock(&in->reads);
+    file_wait_set(before);
     return rc;
 }
 
 enum sl_err input_look(struct input *in, const struct input_run *run,
                        uint64_t sample, void *x, void *y, struct sl_error *err)
 {
-    struct file_wait own = pulse_file_wait(run->pulse);
-    const struct file_wait *before = file_wait_set(&own);
-    enum sl_err rc = read_sample(in, run->data, sample, x, y, NULL, err);
-
-    file_wait_set(before);
-    return rc;
+    return read_sample(in, run, sample, x, y, NULL, err);
 }
 
 static void input_read_part(struct input *in, struct input_slot *s,
@@ -193,8 +193,6 @@ static void input_read_part(struct input *in, struct input_slot *s,
     size_t x = data_sample_bytes(run->data), y = data_label_bytes(run->data);
     uint64_t soon[AHEAD]; // numbers of the samples that follow
     uint32_t step = s->batch.step;
-    struct file_wait own = pulse_file_wait(run->pulse);
-    const struct file_wait *before = file_wait_set(&own);
 
     for (uint32_t i = p->from; i < p->end && i < p->from + AHEAD; i++)
         soon[i % AHEAD] = input_prefetch_sample(run, step, i);
@@ -205,13 +203,12 @@ static void input_read_part(struct input *in, struct input_slot *s,
             soon[i % AHEAD] = input_prefetch_sample(run, step, i + AHEAD);
         p->rc = pulse_reads(run->pulse, &p->err);
         if (p->rc == SL_OK)
-            p->rc = read_sample(
-                in, run->data, sample, (uint8_t *)s->batch.x + i * x,
-                (uint8_t *)s->batch.y + i * y, &s->ids, &p->err);
+            p->rc =
+                read_sample(in, run, sample, (uint8_t *)s->batch.x + i * x,
+                            (uint8_t *)s->batch.y + i * y, &s->ids, &p->err);
         p->bad = i;
         p->digest += schedule_digest(run->epoch, sample);
     }
-    file_wait_set(before);
 }
 
 // Reads a part. `expect`: the last batches came from a disk, so the system is

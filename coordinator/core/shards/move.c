@@ -93,7 +93,8 @@ static bool move_stops(const struct move *v)
     return !v->replica && (v->phase == MOVE_FEEDS || v->phase == MOVE_LAST);
 }
 
-// Notes that the shard stays as it is for now, and tells people.
+// Notes that the shard stays on its psserver, or without a replica, until the
+// next try, and tells people.
 static void move_stays(struct coord *c, const struct move *v, struct job *job,
                        const struct member *source, const struct member *target,
                        const char *why)
@@ -146,8 +147,8 @@ static bool move_ends_by(const struct move *v, const struct member *m,
 {
     if (v->job != h->job || v->shard != h->shard)
         return false;
-    if (v->source ==
-        m->id) // a replica's source has stopped if it lost its memory
+    // The source of a replica has stopped if it lost its memory.
+    if (v->source == m->id)
         return v->replica ? h->live_incarnation == 0 : move_stops(v);
     return v->phase != MOVE_WRITES && v->target == m->id;
 }

@@ -200,7 +200,11 @@ static void replica_left(struct coord *c, struct job *job, uint32_t shard,
         replica_leave(c, job, shard, "its psserver is silent or gone");
 }
 
-void replicas_left(struct coord *c, const struct member *m)
+// Calls look(c, job, shard, m) for each shard that may have a replica, until
+// the coordinator is dead.
+static void replicas_look(struct coord *c, const struct member *m,
+                          void (*look)(struct coord *c, struct job *job,
+                                       uint32_t shard, const struct member *m))
 {
     list_for(n, &c->jobs.active)
     {
@@ -209,8 +213,13 @@ void replicas_left(struct coord *c, const struct member *m)
         for (uint32_t i = 0; job_has_replicas(job) && !job->behind.paused &&
                              i < job->shards.count && !c->dead;
              i++)
-            replica_left(c, job, i, m);
+            look(c, job, i, m);
     }
+}
+
+void replicas_left(struct coord *c, const struct member *m)
+{
+    replicas_look(c, m, replica_left);
 }
 
 // Says whether psservers of the shard that are away are to be waited for: they
@@ -233,7 +242,8 @@ static void replica_heir(struct coord *c, struct job *job, uint32_t shard,
         replica_promote(c, job, shard, to, "it has not come back");
 }
 
-static void replica_tick(struct coord *c, struct job *job, uint32_t shard)
+static void replica_tick(struct coord *c, struct job *job, uint32_t shard,
+                         const struct member *m)
 {
     struct job_shard *s = &job->shards.list[shard];
     const struct member *to = replica_ready(c, s);
@@ -256,13 +266,5 @@ static void replica_tick(struct coord *c, struct job *job, uint32_t shard)
 
 void replicas_tick(struct coord *c)
 {
-    list_for(n, &c->jobs.active)
-    {
-        struct job *job = list_entry(n, struct job, on_active);
-
-        for (uint32_t i = 0; job_has_replicas(job) && !job->behind.paused &&
-                             i < job->shards.count && !c->dead;
-             i++)
-            replica_tick(c, job, i);
-    }
+    replicas_look(c, NULL, replica_tick);
 }
