@@ -375,7 +375,7 @@ def run(scenario, mistake):
             complaint = str(error).splitlines()[0]
         report = final(c)
         if complaint and not mistake:
-            c.tell()
+            c.tell(complaint)
         return complaint, report
     finally:
         c.history = None  # it was checked

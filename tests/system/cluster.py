@@ -180,7 +180,7 @@ class Cluster:
             for name in list(self.processes):
                 self.kill(name)
             if self.failed:
-                self.tell()
+                self.tell(error)
             shutil.rmtree(self.dir, ignore_errors=True)
         return False
 
@@ -213,8 +213,11 @@ class Cluster:
         self.failed = bool(found)
         check(not found, "the history breaks an invariant", *found)
 
-    def tell(self):
-        """What the daemons said, where a test has failed."""
+    def tell(self, why=None):
+        """Why a test has failed, and what the daemons said. The reason comes first: where the
+        output is cut short, it is there."""
+        if why:
+            print(f"failed: {why}", file=sys.stderr)
         for log in sorted(self.dir.glob("*.log")):
             lines = log.read_text(errors="replace").splitlines()
             print(f"---- {log.name}", *lines[-25:], sep="\n", file=sys.stderr)

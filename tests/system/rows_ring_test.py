@@ -2,14 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Tables beside a ring (train.mode allreduce): the ranks have the dense part of a job,
 psservers its rows. A step counts for both or for neither, whoever dies."""
-import numpy as np
 from access_test import Guarded
 from cluster import check, check_counts, check_equal, main, wait_for
 from external_test import exported
 from native_rows_test import SAMPLES, check_evaluation, clicks, rows_of, score
 from ring_test import Ring
 from rows_rounds_test import (
-    BATCH, RING, SLOTS, Net, check_numpy, given_weights, left, rounds_job)
+    BATCH, RING, SLOTS, check_as_numpy, check_numpy, given_weights, left, rounds_job)
 
 EPOCHS = 150
 
@@ -26,28 +25,15 @@ def ring_job(c, epochs=EPOCHS, **train):
 
 
 def start(c, **train):
-    """A job from given weights, and what NumPy makes of them."""
-    weights = given_weights(c.dir / "weights.safetensors")
-    click, price, ids, bags = clicks(c.dir / "clicks.csv", SAMPLES, 1)
-    job = c.submit(ring_job(c, **train), "--weights", c.dir / "weights.safetensors")
-    net, size = Net(weights, lambda number: np.ones(4)), BATCH * SLOTS
-    for _ in range(EPOCHS):
-        for at in range(0, SAMPLES, size):
-            part = slice(at, at + size)
-            net.train_round(click[part], price[part].astype(np.float64), ids[part], bags[part])
-    return job, net
+    """A job from given weights."""
+    given_weights(c.dir / "weights.safetensors")
+    clicks(c.dir / "clicks.csv", SAMPLES, 1)
+    return c.submit(ring_job(c, **train), "--weights", c.dir / "weights.safetensors")
 
 
-def is_as_numpy_says(c, job, net):
+def is_as_numpy_says(c, job):
     check_counts(c.wait_state(job))
-    for name, want in net.w.items():
-        off = np.abs(exported(c, job)[name] - want).max()
-        check(off < 1e-3, f"{name}: differs by {off}")
-    for table in ("users", "tags"):
-        got, want = rows_of(c, job, table), getattr(net, table).rows
-        check_equal(set(got), set(want), f"rows of {table}")
-        off = max(np.abs(got[number] - want[number]).max() for number in want)
-        check(off < 1e-3, f"rows of {table}: differ by {off}")
+    check_as_numpy(c, job, EPOCHS, 1e-3)
 
 
 def kill_in_turn(c, job, names):
@@ -60,9 +46,9 @@ def kill_in_turn(c, job, names):
 def every_role_dies():
     """R8, R9: a rank, a psserver and the coordinator, in turn."""
     with Ring(workers=2, psservers=2) as c:
-        job, net = start(c)
+        job = start(c)
         kill_in_turn(c, job, ("w-1", "ps-0", "coordinator", "w-0", "ps-1", "ps-0"))
-        is_as_numpy_says(c, job, net)
+        is_as_numpy_says(c, job)
 
 
 def the_bits_are_the_same_whoever_died():
@@ -85,40 +71,40 @@ def the_bits_are_the_same_whoever_died():
 def everybody_dies():
     """All ranks, and with them the state: ranks and rows go back to one cut."""
     with Ring(workers=2, psservers=2) as c:
-        job, net = start(c)
+        job = start(c)
         wait_for("a cut", lambda: int(c.status(job)["cuts"]) > 1)
         c.wait_steps(job, int(c.status(job)["steps_counted"]) + 8 * SLOTS)
         for name in ("w-0", "w-1"):
             c.kill(name)
         for name in ("w-0", "w-1"):
             c.start(name)
-        is_as_numpy_says(c, job, net)
+        is_as_numpy_says(c, job)
 
 
 def workers_come_and_go():
     """A newcomer copies the dense state, and reads rows as the others do."""
     with Ring(workers=1, psservers=1) as c:
-        job, net = start(c)
+        job = start(c)
         for name in ("w-1", "w-2"):
             c.wait_steps(job, int(c.status(job)["steps_counted"]) + 8 * SLOTS)
             c.start(name)
         wait_for("a ring of 3", lambda: int(c.status(job).get("ring_ranks", 0)) == 3)
         c.wait_steps(job, int(c.status(job)["steps_counted"]) + 8 * SLOTS)
         c.kill("w-0")
-        is_as_numpy_says(c, job, net)
+        is_as_numpy_says(c, job)
 
 
 def a_pause_keeps_both():
     """The ranks are released, and with them their state."""
     with Ring(workers=2, psservers=2) as c:
-        job, net = start(c)
+        job = start(c)
         c.wait_steps(job, 40 * SLOTS)
         c.run("pause", job)
         check(c.json("status", job)["pause"]["holds"], "the job goes on")
         listed = [m["name"] for m in c.json("servers")["members"]]
         check_equal(sorted(listed), ["ps-0", "ps-1"], "psservers that have its shards")
         c.run("resume", job)
-        is_as_numpy_says(c, job, net)
+        is_as_numpy_says(c, job)
 
 
 def micro_batches_are_those_of_numpy():

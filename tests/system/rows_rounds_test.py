@@ -92,12 +92,39 @@ def given_weights(path):
     return weights
 
 
+def trained_by_numpy(c, epochs):
+    """The net that NumPy makes of the weights and samples in the folder of the cluster. It
+    takes seconds: a job that goes on meanwhile may end before a test has done all to it."""
+    net = Net(given_weights(c.dir / "weights.safetensors"), lambda number: np.ones(4))
+    click, price, ids, bags = clicks(c.dir / "clicks.csv", SAMPLES, 1)
+    size = BATCH * SLOTS
+    for _ in range(epochs):
+        for at in range(0, SAMPLES, size):
+            part = slice(at, at + size)
+            net.train_round(click[part], price[part].astype(np.float64), ids[part], bags[part])
+    return net
+
+
+def check_as_numpy(c, job, epochs, within):
+    """Dense values and rows of a job that has ended."""
+    net, dense = trained_by_numpy(c, epochs), exported(c, job)
+    for name, want in net.w.items():
+        off = np.abs(dense[name] - want).max()
+        check(off < within, f"{name}: differs by {off}")
+    for table in ("users", "tags"):
+        got, want = rows_of(c, job, table), getattr(net, table).rows
+        check_equal(set(got), set(want), f"rows of {table}")
+        off = max(np.abs(got[number] - want[number]).max() for number in want)
+        check(off < within, f"rows of {table}: differ by {off}")
+        check(max(np.ptp(row) for row in want.values()) > 0.01, "nothing is learnt")
+
+
 def check_numpy(train, **cluster):
     """Trains by SLOTS batches in an update, in the order of samples."""
     kind = Ring if train["mode"] == "allreduce" else Cluster
     with kind(psservers=2, **cluster) as c:
-        click, price, ids, bags = clicks(c.dir / "clicks.csv", SAMPLES, 1)
-        weights = given_weights(c.dir / "weights.safetensors")
+        clicks(c.dir / "clicks.csv", SAMPLES, 1)
+        given_weights(c.dir / "weights.safetensors")
         made = rounds_job(c.dir, EPOCHS)
         made["train"] = {"epochs": EPOCHS, **train}
         made["model"]["layers"][0]["embeddings_initializer"] = "ones"
@@ -106,21 +133,7 @@ def check_numpy(train, **cluster):
         check_counts(done)
         if "audit" in train:
             check_audits(done, 40)
-        net, size = Net(weights, lambda number: np.ones(4)), BATCH * SLOTS
-        for _ in range(EPOCHS):
-            for at in range(0, SAMPLES, size):
-                part = slice(at, at + size)
-                net.train_round(click[part], price[part].astype(np.float64), ids[part],
-                                bags[part])
-        for name, want in net.w.items():
-            off = np.abs(exported(c, job)[name] - want).max()
-            check(off < 1e-4, f"{name}: differs by {off}")
-        for table in ("users", "tags"):
-            got, want = rows_of(c, job, table), getattr(net, table).rows
-            check_equal(set(got), set(want), f"rows of {table}")
-            off = max(np.abs(got[number] - want[number]).max() for number in want)
-            check(off < 1e-4, f"rows of {table}: differ by {off}")
-            check(max(np.ptp(row) for row in want.values()) > 0.01, "nothing is learnt")
+        check_as_numpy(c, job, EPOCHS, 1e-4)
 
 
 def check_audits(status, least):
