@@ -4,12 +4,10 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
-#include "common/base/clock.h"
 #include "common/base/crc.h"
 #include "common/base/fs.h"
 #include "common/base/hash.h"
@@ -17,9 +15,8 @@
 #include "common/run/log.h"
 #include "host/place/pieces_inner.h"
 
-#define OFF_MS 60000
 #define FRESH_MS 10000
-#define CLAIM_WAIT_MS 10
+#define PATIENCE_MS 10000 // longer than a piece takes on a slow link
 
 // The front of a piece's file; `sums` are of its blocks.
 struct head {
@@ -45,6 +42,7 @@ static struct pieces *pieces_alloc(uint64_t most)
     pthread_mutex_init(&p->lock, NULL);
     p->most = most;
     p->fresh_ms = FRESH_MS;
+    p->patience_ms = PATIENCE_MS;
     return p;
 }
 
@@ -192,19 +190,6 @@ bool pieces_read(struct pieces *p, const struct piece_name *name, size_t offset,
 
 // ---- writing
 
-static bool pieces_off(const struct pieces *p)
-{
-    return sl_real_ms() < atomic_load(&p->off_until_ms);
-}
-
-static void turn_off(struct pieces *p, int errnum)
-{
-    atomic_store(&p->off_until_ms, sl_real_ms() + OFF_MS);
-    LOG(WARN,
-        "the cache takes no pieces for a minute; training goes on without",
-        "why=%s", strerror(errnum));
-}
-
 static int open_unfinished(const struct pieces *p, const char *path)
 {
     const int flags = O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW;
@@ -228,19 +213,6 @@ static bool piece_is_named(const struct pieces *p, int fd, const char *path)
            here.st_ino == there.st_ino && here.st_dev == there.st_dev;
 }
 
-// Returns true once the file is locked; false: it cannot be, or is left.
-static bool lock_patiently(int fd, bool (*leave)(void *arg), void *arg)
-{
-    const struct timespec pause = {0, CLAIM_WAIT_MS * 1000000};
-
-    while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
-        if ((errno != EWOULDBLOCK && errno != EINTR) || leave(arg))
-            return false;
-        nanosleep(&pause, NULL);
-    }
-    return true;
-}
-
 int pieces_claim(struct pieces *p, const struct piece_name *name,
                  bool (*leave)(void *arg), void *arg)
 {
@@ -251,10 +223,10 @@ int pieces_claim(struct pieces *p, const struct piece_name *name,
     while (!pieces_off(p) && !leave(arg)) {
         fd = open_unfinished(p, path);
         if (fd < 0) {
-            turn_off(p, errno);
+            pieces_turn_off(p, strerror(errno));
             break;
         }
-        if (!lock_patiently(fd, leave, arg))
+        if (!pieces_lock(p, fd, leave, arg))
             break;
         if (piece_is_named(p, fd, path)) {
             (void)futimens(fd, NULL); // not one that was never finished
@@ -308,12 +280,25 @@ static bool write_exactly(int fd, const void *bytes, size_t n, uint64_t at)
     return true;
 }
 
+// Returns 0, or the errno of what failed.
+static int fill_claim(int claim, const struct head *h, const void *bytes,
+                      size_t n)
+{
+    errno = 0;
+    return ftruncate(claim, 0) == 0 &&
+                   write_exactly(claim, bytes, n, PIECES_HEAD) &&
+                   write_exactly(claim, h, sizeof(*h), 0)
+               ? 0
+           : errno != 0 ? errno
+                        : EIO;
+}
+
 bool pieces_write(struct pieces *p, int claim, const struct piece_name *name,
                   const void *bytes, size_t n)
 {
     char path[PIECE_PATH], last[PIECE_PATH];
     struct head h;
-    bool kept;
+    int errnum;
 
     if (claim < 0)
         return false;
@@ -324,13 +309,15 @@ bool pieces_write(struct pieces *p, int claim, const struct piece_name *name,
         pieces_drop(p, claim, name);
         return false;
     }
-    kept = ftruncate(claim, 0) == 0 &&
-           write_exactly(claim, bytes, n, PIECES_HEAD) &&
-           write_exactly(claim, &h, sizeof(h), 0) &&
-           renameat(p->dir, path, p->dir, last) == 0;
-    if (!kept) {
-        turn_off(p, errno);
+    errnum = fill_claim(claim, &h, bytes, n);
+    // What others put on the disk counts in no account.
+    if ((errnum == ENOSPC || errnum == EDQUOT) && room_make(p))
+        errnum = fill_claim(claim, &h, bytes, n);
+    if (errnum == 0 && renameat(p->dir, path, p->dir, last) != 0)
+        errnum = errno;
+    if (errnum != 0) {
         room_give(p, PIECES_HEAD + n);
+        pieces_turn_off(p, strerror(errnum));
         pieces_drop(p, claim, name);
         return false;
     }

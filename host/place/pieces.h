@@ -11,7 +11,9 @@
 // ago go.
 //
 // The cache may lose anything at any time, and never fails: a piece that cannot
-// be written is not there. A full disk turns it off for a minute.
+// be written is not there. A full disk makes pieces go as `most` does; if that
+// does not help, or another process keeps the account locked, the cache takes
+// nothing for a minute.
 //
 // Threads  any.
 // Memory   pieces_free, after the last call has returned. Bytes are borrowed
@@ -40,9 +42,10 @@ struct pieces {
     int account; // owned; the file with the sum
     pthread_mutex_t
         lock; // guards the account among threads; a lock of the file does not
-    uint64_t most;     // bytes of all pieces
-    uint64_t fresh_ms; // a use is noted if the last was noted before that
-    _Atomic uint64_t off_until_ms; // the disk is full until then
+    uint64_t most;        // bytes of all pieces
+    uint64_t fresh_ms;    // a use is noted if the last was noted before that
+    uint64_t patience_ms; // how long another process is waited for
+    _Atomic uint64_t off_until_ms; // the cache takes no pieces until then
     _Atomic uint64_t damaged;      // pieces that did not fit their checksums
 };
 
@@ -65,10 +68,10 @@ bool pieces_has(const struct pieces *p, const struct piece_name *name);
 bool pieces_read(struct pieces *p, const struct piece_name *name, size_t offset,
                  void *to, size_t n);
 
-// Waits while another process fetches the piece, as long as leave(arg) is
-// false. Returns a claim, for pieces_write or pieces_drop, with which others
-// wait for this process; -1: there is none, and the caller goes on without. The
-// piece may have appeared meanwhile.
+// Waits while another process fetches the piece, for patience_ms at most and as
+// long as leave(arg) is false. Returns a claim, for pieces_write or
+// pieces_drop, with which others wait for this process; -1: there is none, and
+// the caller goes on without. The piece may have appeared meanwhile.
 int pieces_claim(struct pieces *p, const struct piece_name *name,
                  bool (*leave)(void *arg), void *arg);
 // Ends a claim on a piece without writing it. -1 is allowed.

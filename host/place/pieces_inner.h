@@ -21,5 +21,16 @@ void room_count(struct pieces *p);
 bool room_take(struct pieces *p, uint64_t n);
 // Takes n bytes off the account.
 void room_give(struct pieces *p, uint64_t n);
+// Removes a sixteenth of the bytes that there are, those first that were used
+// longest ago. Returns false if nothing went.
+bool room_make(struct pieces *p);
+
+// Locks an open file, for which another process is waited for patience_ms at
+// most and as long as leave(arg) is false. Returns false if it is not locked.
+bool pieces_lock(const struct pieces *p, int fd, bool (*leave)(void *arg),
+                 void *arg);
+bool pieces_off(const struct pieces *p);
+// Turns the cache off for a minute, and says why.
+void pieces_turn_off(struct pieces *p, const char *why);
 
 #endif

@@ -6,6 +6,7 @@
 // is full, the folder is looked through, and the account is right again. Then a
 // sixteenth goes at once, so that this is rare.
 #include <dirent.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,11 +16,16 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "common/base/clock.h"
 #include "common/base/mem.h"
+#include "common/run/log.h"
 #include "host/place/pieces_inner.h"
 
 #define ROOM_PART 16
-#define UNFINISHED_S 3600 // nobody writes a piece for so long
+#define UNFINISHED_S 3600 // longer than a piece is written
+
+#define OFF_MS 60000
+#define LOCK_WAIT_MS 10
 
 struct aged {
     char path[PIECE_PATH];
@@ -33,13 +39,54 @@ struct aged_list {
     uint64_t bytes;
 };
 
-// Locks the account against other threads, then against other processes.
+bool pieces_off(const struct pieces *p)
+{
+    return sl_real_ms() < atomic_load(&p->off_until_ms);
+}
+
+void pieces_turn_off(struct pieces *p, const char *why)
+{
+    atomic_store(&p->off_until_ms, sl_real_ms() + OFF_MS);
+    LOG(WARN,
+        "the cache takes no pieces for a minute; training goes on without",
+        "why=%s", why);
+}
+
+bool pieces_lock(const struct pieces *p, int fd, bool (*leave)(void *arg),
+                 void *arg)
+{
+    const struct timespec pause = {0, LOCK_WAIT_MS * 1000000};
+    uint64_t waited = 0;
+
+    while (flock(fd, LOCK_EX | LOCK_NB) != 0) {
+        if ((errno != EWOULDBLOCK && errno != EINTR) || leave(arg) ||
+            waited >= p->patience_ms)
+            return false;
+        nanosleep(&pause, NULL);
+        waited += LOCK_WAIT_MS;
+    }
+    return true;
+}
+
+static bool leave_never(void *arg)
+{
+    return arg != NULL;
+}
+
+// Locks the account against other threads, then against other processes. One of
+// these may stand still with it: false then, and the cache is off.
 static bool account_lock(struct pieces *p)
 {
+    bool off;
+
     pthread_mutex_lock(&p->lock);
-    if (flock(p->account, LOCK_EX) == 0)
+    off = pieces_off(p); // another thread may have waited in vain
+    if (!off && pieces_lock(p, p->account, leave_never, NULL))
         return true;
     pthread_mutex_unlock(&p->lock);
+    if (off)
+        return false;
+    pieces_turn_off(p, "another process has the account of the cache locked");
     return false;
 }
 
@@ -183,6 +230,21 @@ bool room_take(struct pieces *p, uint64_t n)
     fits = fits && account_write(p, bytes + n);
     account_unlock(p);
     return fits;
+}
+
+bool room_make(struct pieces *p)
+{
+    uint64_t had = 0, left = 0, bytes;
+    bool good;
+
+    if (!account_lock(p))
+        return false;
+    bytes = account_read(p); // counts pieces that are being written, too
+    good = make_room(p, UINT64_MAX, &had) &&
+           make_room(p, had - had / ROOM_PART, &left) && left < had &&
+           account_write(p, bytes > had - left ? bytes - (had - left) : 0);
+    account_unlock(p);
+    return good;
 }
 
 void room_give(struct pieces *p, uint64_t n)

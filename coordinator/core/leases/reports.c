@@ -267,6 +267,43 @@ static void end_blamed(struct coord *c, struct member *m, struct work *w,
     blame_work(c, w, m->witness, m->name, text);
 }
 
+// Notes that a closure is handed back: repeatedly so if a shard knows a newer
+// attempt, a map never fits, or the place of its data does not answer.
+static void note_drop(struct coord *c, struct member *m, struct work *w,
+                      const char *why)
+{
+    if (m->draining || w->kind != WORK_TRAIN || w->copy_of != NULL ||
+        !closure_dropped(&w->closure, coord_now(c)))
+        return;
+    LOG(WARN, "workers keep handing the closure back",
+        "job=%s closure=%llu times=%u worker=%s why=%s", w->job->id_text,
+        (ull)w->closure.id, w->closure.drops, m->name, why);
+    snprintf(w->dropped, sizeof(w->dropped), "%s: %s", m->name, why);
+    w->job->changes++;
+}
+
+// Returns true if what the worker needs for a lease does not answer, as the
+// place of its data, which has answered a probe: it may be away for long, and
+// each worker meets that, so no closure is to blame. It is tried again until it
+// answers, ever more slowly (closure_dropped).
+static bool unavailable(const struct job *job,
+                        const Sluice__V1__AttemptFailed *message)
+{
+    return message->code == SL_EUNAVAIL && !message->job_error &&
+           job->shards.placed;
+}
+
+static void end_unavailable(struct coord *c, struct member *m, struct work *w,
+                            const Sluice__V1__AttemptFailed *message)
+{
+    closure_finish(&w->closure, attempt_of(message->attempt), SL_EPREEMPTED);
+    leases_end(c, w, SPAN_FAILED);
+    figures_ended(c, w, WORK_TRANSIENT);
+    pause_worker(c, m);
+    note_drop(c, m, w, message->text);
+    leases_settle(c, w);
+}
+
 static void note_failure(struct coord *c, struct member *m, struct job *job,
                          bool numeric)
 {
@@ -296,6 +333,8 @@ static void take_failure(struct coord *c, struct member *m, struct work *w,
     say_failed(c, m, w, message);
     if (against && doubts_data(message))
         end_unblamed(c, w, message);
+    else if (unavailable(job, message))
+        end_unavailable(c, m, w, message);
     else
         end_blamed(c, m, w, message->attempt, (enum sl_err)message->code,
                    message->text);
@@ -313,21 +352,6 @@ void reports_failed(struct coord *c, struct member *m,
 
     if (job != NULL && !job_ended(job) && w != NULL)
         take_failure(c, m, w, message);
-}
-
-// Notes that a closure is handed back: repeatedly so if a shard knows a newer
-// attempt, or a map never fits.
-static void note_drop(struct coord *c, struct member *m, struct work *w,
-                      const char *why)
-{
-    if (m->draining || w->kind != WORK_TRAIN || w->copy_of != NULL ||
-        !closure_dropped(&w->closure, coord_now(c)))
-        return;
-    LOG(WARN, "workers keep handing the closure back",
-        "job=%s closure=%llu times=%u worker=%s why=%s", w->job->id_text,
-        (ull)w->closure.id, w->closure.drops, m->name, why);
-    snprintf(w->dropped, sizeof(w->dropped), "%s: %s", m->name, why);
-    w->job->changes++;
 }
 
 void reports_hand_back(struct coord *c, struct member *m,

@@ -557,7 +557,7 @@ static void say_failed(struct world *w, struct fake_member *m, enum sl_err code,
     T_OF_LEASE(&failed, m->leases[0].lease);
     failed.code = code;
     failed.text = (char *)text;
-    failed.job_error = code != SL_EINTERNAL;
+    failed.job_error = code != SL_EINTERNAL && code != SL_EUNAVAIL;
     if (failed.kind == SLUICE__V1__LEASE_KIND__LEASE_TRAIN)
         world_let_go(w, failed.closure, m->stream);
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_FAILED;
@@ -852,6 +852,41 @@ TEST(trust, who_was_lost_a_moment_ago_may_say_otherwise)
     world_restart(w, worker(w, 0));
     T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
     world_release(w);
+}
+
+// Each worker would fail, and more often than train.max_attempts allows.
+TEST(trust, a_place_that_is_away_for_long_fails_no_job)
+{
+    struct world *w;
+    Sluice__V1__JobStatus *s;
+
+    attempts = '2';
+    w = begin(2);
+    for (unsigned i = 0; i < 12; i++)
+        fails(w, worker(w, i % 2), SLUICE__V1__LEASE_KIND__LEASE_TRAIN,
+              SL_EUNAVAIL, "s3://b/a.tar: does not answer");
+    T_EQ(world_state(w), JOB_RUNNING);
+    s = world_status(w);
+    T_TRUE(warned(s, "s3://b/a.tar: does not answer"));
+    wire_free(&s->base);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    all_is_counted(w);
+    world_release(w);
+}
+
+// A host whose name is wrong never answers: the job ends by what it says.
+TEST(trust, a_place_that_has_never_answered_fails_the_job)
+{
+    static struct world w;
+
+    world_init(&w, t_seed());
+    world_people(&w, 1, 2);
+    world_submit(&w, world_graph_job);
+    for (unsigned i = 0; i < 100 && world_state(&w) != JOB_FAILED; i++)
+        say_failed(&w, prober(&w), SL_EUNAVAIL, "https://h/a: no such host");
+    T_EQ(world_state(&w), JOB_FAILED);
+    T_HAS(world_reason(&w), "no such host");
+    world_release(&w);
 }
 
 // ---- samples that cannot be read

@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 // The cache of pieces on the disk: what is used longest ago goes, what is
 // damaged is missing, and several processes share one folder.
-#include "host/place/pieces.h"
+#include "host/place/pieces_inner.h"
 
 #include <dirent.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
+#include <sys/file.h>
+#include <sys/mount.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -15,7 +19,7 @@
 #include "common/base/mem.h"
 #include "tests/harness/t.h"
 
-#define HEAD 512 // bytes before a piece's own, in its file
+#define HEAD PIECES_HEAD
 
 static struct sl_error err;
 static uint8_t bytes[PIECE_BYTES], back[PIECE_BYTES];
@@ -190,6 +194,44 @@ TEST(pieces, a_full_disk_turns_the_cache_off)
     pieces_free(p);
 }
 
+// Runs where the cache lies on a disk of 4 MiB that it fills. Returns 77 where
+// that cannot be made, else the number of the first thing that is wrong.
+static int fills_a_disk(void)
+{
+    struct pieces *p = NULL;
+
+    if (unshare(CLONE_NEWNS) != 0 ||
+        mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) != 0 ||
+        mount("small", t_tmpdir(), "tmpfs", 0, "size=4m") != 0)
+        return 77;
+    if (pieces_new(&p, t_path("cache"), PIECES_LEAST, NULL) != SL_OK)
+        return 1;
+    p->fresh_ms = 0;
+    for (uint32_t i = 0; i < 3; i++) {
+        if (!put(p, i, PIECE_BYTES))
+            return 2;
+        used(i, 100 + i);
+    }
+    if (!put(p, 3, PIECE_BYTES)) // is not more than `most`, but has no room
+        return 3;
+    if (has(p, 0) || !has(p, 1) || !has(p, 2) || !has(p, 3))
+        return 4;
+    return pieces_bytes(p) == 3 * (HEAD + PIECE_BYTES) ? 0 : 5;
+}
+
+TEST(pieces, on_a_full_disk_the_longest_unused_goes)
+{
+    int status = -1;
+    pid_t pid = fork();
+
+    if (pid == 0)
+        _exit(fills_a_disk());
+    T_EQ(waitpid(pid, &status, 0), pid);
+    if (WIFEXITED(status) && WEXITSTATUS(status) == 77)
+        T_SKIP("no disk can be mounted here");
+    T_EQ(status, 0);
+}
+
 // The account is wrong after a process died between two steps; a look through
 // the folder makes it right.
 TEST(pieces, a_wrong_account_is_put_right)
@@ -275,6 +317,45 @@ TEST(pieces, one_process_fetches_and_the_other_waits)
     T_TRUE(claim >= 0);
     T_TRUE(pieces_write(p, claim, &other, bytes, 10));
     T_TRUE(has(p, 8));
+    pieces_free(p);
+}
+
+// Claims piece 9 and locks the account, and ends once the pipe does.
+static int stands_still(struct pieces *p, int said)
+{
+    struct piece_name name = number(9);
+    char byte;
+
+    if (pieces_claim(p, &name, never, NULL) < 0 ||
+        flock(p->account, LOCK_EX) != 0 || write(said, "", 1) != 1)
+        return 1;
+    return recv(said, &byte, 1, 0) == 0 ? 0 : 2;
+}
+
+// One that is stopped, say.
+TEST(pieces, a_process_that_stands_still_holds_up_nobody)
+{
+    struct pieces *p = opened(PIECES_LEAST);
+    struct piece_name name = number(9);
+    uint8_t byte;
+    int pair[2];
+    pid_t pid;
+
+    T_TRUE(put(p, 1, 10));
+    p->patience_ms = 0;
+    T_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+    pid = beside(stands_still, pair[1], pair[0]);
+    T_EQ(read(pair[0], &byte, 1), 1);
+    T_EQ(pieces_claim(p, &name, never, NULL), -1);
+    T_FALSE(pieces_off(p)); // it goes on without that piece
+    T_FALSE(put(p, 2, 10));
+    T_TRUE(pieces_off(p));
+    T_TRUE(pieces_read(p, &(struct piece_name){id, 1}, 0, back, 10));
+    close(pair[1]);
+    close(pair[0]);
+    T_EQ(exit_of(pid), 0);
+    p->off_until_ms = 0;
+    T_TRUE(put(p, 2, 10));
     pieces_free(p);
 }
 
