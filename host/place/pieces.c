@@ -16,6 +16,7 @@
 #include "host/place/pieces_inner.h"
 
 #define FRESH_MS 10000
+#define ROOM_TRIES 8
 #define PATIENCE_MS 10000 // longer than a piece takes on a slow link
 
 // The front of a piece's file; `sums` are of its blocks.
@@ -310,8 +311,11 @@ bool pieces_write(struct pieces *p, int claim, const struct piece_name *name,
         return false;
     }
     errnum = fill_claim(claim, &h, bytes, n);
-    // What others put on the disk counts in no account.
-    if ((errnum == ENOSPC || errnum == EDQUOT) && room_make(p))
+    // What others put on the disk counts in no account. What goes is taken by
+    // those that write at the same time, too.
+    for (int i = 0; i < ROOM_TRIES && (errnum == ENOSPC || errnum == EDQUOT) &&
+                    room_make(p);
+         i++)
         errnum = fill_claim(claim, &h, bytes, n);
     if (errnum == 0 && renameat(p->dir, path, p->dir, last) != 0)
         errnum = errno;

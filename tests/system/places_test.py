@@ -273,7 +273,7 @@ def workers_of_a_host_fetch_a_piece_once():
 
 
 class SmallDisk(Places):
-    """The cache has a disk of its own, on which 4 MiB are."""
+    """The cache has a disk of its own, on which 20 MiB are."""
 
     def command(self, name):
         line = super().command(name)
@@ -281,20 +281,51 @@ class SmallDisk(Places):
             return line
         (self.dir / "cache").mkdir(mode=0o700, exist_ok=True)
         return ["unshare", "-m", "sh", "-c",
-                'mount -t tmpfs -o size=4m,mode=0700 tmpfs "$0" && exec "$@"',
+                'mount -t tmpfs -o size=20m,mode=0700 tmpfs "$0" && exec "$@"',
                 str(self.dir / "cache"), *line]
 
 
-def a_full_disk_is_told_and_training_goes_on():
+def on_a_full_disk_old_pieces_go():
     if not spaces():
         print("no mount namespaces: skipped")
         return
     with SmallDisk(bucket("full"), workers=1) as c:
-        source = big_tars(c.dir / "full")
+        source = big_tars(c.dir / "full", ROWS, 8)  # 60 MiB
         upload(c.dir / "full", "full")
         check(trained(c, at(bucket("full"), source)) == trained(c, source),
               "other values beside a full disk")
-        check("takes no pieces for a minute" in c.log(), "nothing is told")
+        check("takes no pieces" not in c.log(), "the cache was turned off", c.log()[-2000:])
+
+
+class Stored(Places):
+    """Workers that have the store of their cluster, and no cache."""
+
+    def command(self, name):
+        store = ["--store", str(self.dir / "store")] if name[0] == "w" else []
+        return super().command(name) + store
+
+
+def records_are_looked_for_by_one_worker():
+    s3 = WORLD["s3"]
+    with Stored(bucket("index"), workers=1, cached=0) as c:
+        source = big_tars(c.dir / "index", ROWS, 8)
+        upload(c.dir / "index", "index")
+        there = at(bucket("index"), source)
+        check(trained(c, there) == trained(c, source), "other values from the bucket")
+        kept = list((c.dir / "store" / "index").iterdir())
+        check_equal(len(kept), 1, "indexes in the store")
+        c.kill("w-0")
+        c.start("w-1")
+        asked = len(s3.asked)
+        few = {"limit": 4}  # of the first archive
+        check(trained(c, {**there, **few}, batch=2) == trained(c, {**source, **few}, batch=2),
+              "other values by the index")
+        ranges = [path for method, path in s3.asked[asked:]
+                  if method == "GET" and path.endswith(".tar")]
+        pieces = sum(-(-p.stat().st_size // (1 << 20)) for p in (c.dir / "index").iterdir())
+        check(0 < len(ranges) < pieces / 2, f"{len(ranges)} pieces were read for four samples "
+              f"of {pieces}")
+        check("records are found by their index" in c.log("w-1"), "nothing is told")
 
 
 def a_damaged_cache_is_fetched_again():
@@ -367,7 +398,8 @@ if __name__ == "__main__":
                   a_cache_smaller_than_the_data_is_enough,
                   a_worker_is_killed_and_one_in_twenty_requests_fails,
                   workers_of_a_host_fetch_a_piece_once,
-                  a_full_disk_is_told_and_training_goes_on,
+                  on_a_full_disk_old_pieces_go,
+                  records_are_looked_for_by_one_worker,
                   a_damaged_cache_is_fetched_again,
                   an_object_that_is_replaced_or_gone_is_named,
                   a_place_that_is_away_fails_the_closure_and_is_waited_for])

@@ -75,6 +75,8 @@ struct data_feature {
     int64_t first; // of a label: what is class 0
 };
 
+struct index_place;
+
 // A source of samples: SourceSpec as plain values. NULL: not set.
 struct data_source {
     const char *format; // idx, npy, npz, csv, images, synthetic
@@ -98,7 +100,8 @@ struct data_source {
     uint32_t depth; // images: bits in use of 16; 0: all
     struct data_feature image, number, label; // tfrecord, webdataset
     uint64_t limit;                           // most samples to use; 0: all
-    const struct roots *roots; // folders where files may lie; NULL: none
+    const struct roots *roots;       // folders where files may lie; NULL: none
+    const struct index_place *index; // where indexes are kept; NULL: nowhere
     struct data_bad *bad; // samples that are passed over; NULL: none may be
     struct pulse *pulse;  // beats while a long file is looked through
 };

@@ -4,6 +4,7 @@
 
 #include "common/base/fs.h"
 #include "common/base/mem.h"
+#include "worker/data/data_index.h"
 
 #define NEAR_BYTES 4096 // skipped at most for the next bytes to be near
 
@@ -18,19 +19,20 @@ void records_release(struct records *r)
     *r = (struct records){.at = NULL};
 }
 
-enum sl_err records_open(struct records *r, const struct roots *roots,
-                         const char *pattern, struct sl_error *err)
+enum sl_err records_open(struct records *r, const struct data_source *s,
+                         struct sl_error *err)
 {
-    enum sl_err rc = paths_expand(&r->paths, roots, pattern, err);
+    enum sl_err rc = paths_expand(&r->paths, s->roots, s->x, err);
 
     if (rc != SL_OK)
         return rc;
+    r->index = s->index;
     r->file = sl_calloc(r->paths.count, sizeof(*r->file));
     r->size = sl_calloc(r->paths.count, sizeof(*r->size));
     if (r->file == NULL || r->size == NULL)
         return sl_no_memory(err);
     for (size_t i = 0; rc == SL_OK && i < r->paths.count; i++) {
-        rc = roots_file(roots, &r->file[i], r->paths.path[i], err);
+        rc = roots_file(s->roots, &r->file[i], r->paths.path[i], err);
         if (rc == SL_OK)
             rc = fs_size(r->file[i], &r->size[i], err);
     }
@@ -124,10 +126,11 @@ enum sl_err records_scan_bytes(struct records_scan *s, uint64_t offset,
     return rc;
 }
 
-enum sl_err records_scan(struct records *r,
-                         enum sl_err (*fn)(void *arg, struct records_scan *s,
-                                           uint32_t file, struct sl_error *err),
-                         void *arg, struct sl_error *err)
+static enum sl_err
+records_scan_all(struct records *r,
+                 enum sl_err (*fn)(void *arg, struct records_scan *s,
+                                   uint32_t file, struct sl_error *err),
+                 void *arg, struct sl_error *err)
 {
     struct records_scan s = {.chunk = sl_malloc(SCAN_BYTES)};
     enum sl_err rc = s.chunk == NULL ? sl_no_memory(err) : SL_OK;
@@ -141,5 +144,20 @@ enum sl_err records_scan(struct records *r,
             sl_prefix(err, rc, "%s", r->paths.path[i]);
     }
     sl_free(s.chunk);
+    return rc;
+}
+
+enum sl_err records_scan(struct records *r, const char *recipe,
+                         enum sl_err (*fn)(void *arg, struct records_scan *s,
+                                           uint32_t file, struct sl_error *err),
+                         void *arg, struct sl_error *err)
+{
+    enum sl_err rc;
+
+    if (recipe != NULL && index_read(r->index, r, recipe))
+        return SL_OK;
+    rc = records_scan_all(r, fn, arg, err);
+    if (rc == SL_OK && recipe != NULL)
+        index_write(r->index, r, recipe);
     return rc;
 }

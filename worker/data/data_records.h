@@ -31,12 +31,13 @@ struct records {
     uint64_t *size;        // bytes of each
     struct data_extent *at;
     uint64_t count, capacity;
+    const struct index_place *index; // borrowed; NULL: no index is kept
 };
 
-// Opens all files that `pattern` names. *r is for records_release on failure,
-// too.
-enum sl_err records_open(struct records *r, const struct roots *roots,
-                         const char *pattern, struct sl_error *err);
+// Opens all files that s->x names. *r is for records_release on failure, too;
+// *s is borrowed until then.
+enum sl_err records_open(struct records *r, const struct data_source *s,
+                         struct sl_error *err);
 void records_release(struct records *r);
 
 // Adds an extent. SL_ERANGE: over RECORDS_MAX.
@@ -78,8 +79,10 @@ enum sl_err records_scan_bytes(struct records_scan *s, uint64_t offset,
                                struct sl_error *err);
 
 // Calls `fn` for each file in turn, with a scan of it, until one fails; the
-// error then names the file.
-enum sl_err records_scan(struct records *r,
+// error then names the file. `recipe` says what `fn` adds to *r, which has no
+// extent yet: if an index of that is kept in the store (data_index.h), it is
+// read and `fn` is not called; else it is kept. NULL: none is.
+enum sl_err records_scan(struct records *r, const char *recipe,
                          enum sl_err (*fn)(void *arg, struct records_scan *s,
                                            uint32_t file, struct sl_error *err),
                          void *arg, struct sl_error *err);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "common/base/buf.h"
 #include "common/base/json.h"
 #include "common/base/mem.h"
 #include "common/run/log.h"
@@ -535,13 +536,29 @@ static enum sl_err tarset_choose(struct tarset *t, const struct data_source *s,
     return rc == SL_OK && t->by_folder ? tarset_name_classes(t, s, err) : rc;
 }
 
+// An index has no room for the names of folders, so those are read each time.
+static enum sl_err tarset_look_through(struct tarset *t, struct sl_error *err)
+{
+    struct buf recipe = BUF_INIT;
+    enum sl_err rc = buf_appendf(&recipe, "webdataset %s/%s",
+                                 t->x != NULL ? t->x : "", t->label);
+
+    if (rc == SL_OK)
+        rc = records_scan(&t->records, t->by_folder ? NULL : buf_text(&recipe),
+                          tarset_scan, t, err);
+    else
+        sl_no_memory(err);
+    buf_release(&recipe);
+    return rc;
+}
+
 static enum sl_err tarset_index(struct tarset *t, const struct data_source *s,
                                 struct sl_error *err)
 {
-    enum sl_err rc = records_open(&t->records, s->roots, s->x, err);
+    enum sl_err rc = records_open(&t->records, s, err);
 
     if (rc == SL_OK)
-        rc = records_scan(&t->records, tarset_scan, t, err);
+        rc = tarset_look_through(t, err);
     if (rc == SL_OK && t->by_folder)
         rc = tarset_number_classes(t, err);
     if (rc == SL_OK && t->by_folder)

@@ -210,8 +210,11 @@ static enum sl_err tfrecord_load(const struct tfrecord *t,
                                  struct sl_error *err)
 {
     const uint8_t *bytes;
-    enum sl_err rc =
-        image_space(&d->file, (size_t)r->bytes + TFRECORD_TAIL, err);
+    enum sl_err rc;
+
+    if (r->bytes == RECORD_MISSING) // no scan adds one, but an index may
+        return sl_fail(err, SL_ECORRUPT, "the index of the records is wrong");
+    rc = image_space(&d->file, (size_t)r->bytes + TFRECORD_TAIL, err);
 
     if (rc == SL_OK)
         rc = records_load(&t->records, r, TFRECORD_TAIL, d->file.at, err);
@@ -400,9 +403,9 @@ static enum sl_err tfrecord_open(struct tfrecord *t,
     if (rc == SL_OK)
         rc = data_set_ids(&t->data, s, err);
     if (rc == SL_OK)
-        rc = records_open(&t->records, s->roots, s->x, err);
+        rc = records_open(&t->records, s, err);
     if (rc == SL_OK)
-        rc = records_scan(&t->records, tfrecord_scan, t, err);
+        rc = records_scan(&t->records, "tfrecord", tfrecord_scan, t, err);
     if (rc == SL_OK)
         rc = data_set_samples(&t->data, t->records.count, s, err);
     if (rc == SL_OK)

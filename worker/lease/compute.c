@@ -799,6 +799,7 @@ enum sl_err compute_new(struct compute **out, const struct compute_setup *setup,
     c->env = (struct job_env){.peers = setup->peers,
                               .clock = setup->clock,
                               .roots = setup->roots,
+                              .index = &c->setup.index,
                               .want_map = compute_post_want_map,
                               .found = found,
                               .arg = c};

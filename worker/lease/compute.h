@@ -21,6 +21,7 @@
 #include "common/run/loop.h"
 #include "kernels/kern.h"
 #include "trainer/lease/lease.h"
+#include "worker/data/data_index.h"
 #include "worker/device/test_vector.h"
 #include "worker/lease/device_lost.h"
 #include "trainer/push/peers.h"
@@ -47,6 +48,7 @@ struct compute_setup {
     unsigned input_threads; // reader threads (input_new)
     // Where data may lie (job_env); outlives the compute.
     const struct roots *roots;
+    struct index_place index; // of data's records; what it names is borrowed
     // Takes back a submitted lease with its outcome.
     void (*done)(void *arg, struct lease *l);
     // Asks for a map of `job` that is newer than version `have`.

@@ -37,7 +37,8 @@ struct job_env {
     struct team *team; // other devices that compute with `dev`; NULL: none
     struct peers *peers;
     const struct sl_clock *clock;
-    const struct roots *roots; // folders where data may lie; NULL: none
+    const struct roots *roots;       // folders where data may lie; NULL: none
+    const struct index_place *index; // of data's records; NULL: none is kept
     void (*want_map)(void *arg, uint64_t job, uint64_t have);
     void (*found)(void *arg); // a record's `bad` has news; NULL: not wanted
     void *arg;

@@ -189,7 +189,8 @@ const struct conf_key server_keys[] = {
      .help =
          "Folder, or s3://BUCKET/PREFIX, for checkpoints of all-reduce jobs, "
          "which have their parameters in the workers: one that all workers "
-         "share, or one each. Without it this worker writes no checkpoints.",
+         "share, or one each; and for indexes of data in a bucket or on a web "
+         "server. Without it this worker writes neither.",
      .min = 1,
      .max = 1000},
     {.name = "shm",
@@ -606,6 +607,7 @@ static enum sl_err worker_start_member(struct worker *w, struct sl_error *err)
         .input_threads = (unsigned)conf_int(c, "input-threads"),
         .keep_bytes = (uint64_t)conf_int(c, "keep"),
         .roots = w->roots,
+        .index = {w->store_fs, w->store},
         .done = worker_on_done,
         .want_map = worker_on_want_map,
         .found = worker_on_found,
