@@ -7,6 +7,7 @@ submit, jobs, status, tables, watch, stop, export, follow
 Feed, replay rows of a sparse table, from a folder that `follow` writes
 Coordinator, serve
              tasks: work of your own, as bytes, done by programs of yours
+sluice.data  Parquet, Arrow and Hugging Face data sets as files that workers read
 sluice.torch a torch model on a cluster
 sluice.keras `fit` of a Keras 3 model there
 sluice.jax   pytrees there
