@@ -47,7 +47,8 @@ void counted_release(struct counted *c);
 // counted_reserve of that closure.
 enum sl_err counted_add(struct counted *c, uint64_t closure, uint32_t step);
 
-// Allocates the bits of a closure ahead of counted_add; counts no step.
+// Allocates the bits of a closure ahead of counted_add and counted_add_closure;
+// counts no step. Does nothing for one below the watermark or reserved already.
 // SL_ERANGE: no such closure; SL_ENOMEM.
 enum sl_err counted_reserve(struct counted *c, uint64_t closure);
 
@@ -55,10 +56,11 @@ enum sl_err counted_reserve(struct counted *c, uint64_t closure);
 // SL_ERANGE: no such closure; SL_ENOMEM.
 enum sl_err counted_add_closure(struct counted *c, uint64_t closure);
 
-// Counts all closures below `low`, the new watermark; does nothing if the
-// watermark is that high already. Takes time in proportion to the closures that
-// have a set of bits, not to `low`. SL_ERANGE: `low` is above the number of
-// closures; SL_ENOMEM. Nothing has changed then.
+// Counts all closures below `low`; does nothing if the watermark is that high
+// already. The watermark is then `low`, or above it if the closures from there
+// on are full. Takes time in proportion to the closures that have a set of
+// bits, not to `low`. SL_ERANGE: `low` is above the number of closures;
+// SL_ENOMEM. Nothing has changed then.
 enum sl_err counted_raise(struct counted *c, uint64_t low);
 
 // Returns true if a step is counted; false also outside the schedule.

@@ -42,7 +42,8 @@ double fold_norm(const struct fold *f);
 bool fold_is_finite(const struct fold *f);
 
 // Returns the angle between the vectors of two lists of FOLD_SUMS sums, in
-// degrees; NAN if one of them is zero.
+// degrees from 0 to 180; NAN if one of them is zero. All sums must be finite
+// (fold_is_finite); else the result means nothing.
 double fold_angle(const float *a, const float *b);
 
 #endif

@@ -61,8 +61,10 @@ struct optim {
 // (adamw: weight_decay 0.004).
 void optim_defaults(struct optim *o, enum optim_kind kind);
 
-// Checks the kind and the ranges of the hyperparameters. SL_EINVAL says which
-// value is out of range; no other error.
+// Checks the kind, and the range of each number but `delay`, also of those that
+// the kind does not use: momentum and rho in [0, 1], the betas in [0, 1), all
+// others 0 or more and finite. SL_EINVAL says which value is out of range; no
+// other error.
 enum sl_err optim_check(const struct optim *o, struct sl_error *err);
 
 // Returns the name of a kind, "adam"; "?" for OPTIM_NONE and for numbers of no
@@ -80,8 +82,8 @@ unsigned optim_slots(const struct optim *o);
 // Returns what Keras calls slot number `slot` ("momentum", "velocity", ...);
 // "?" past the last. Static text.
 const char *optim_slot_name(const struct optim *o, unsigned slot);
-// Returns the value that all elements of slot number `slot` have before the
-// first update: adagrad's initial_accumulator, else 0.
+// Returns the value that all elements of slot number `slot`, below optim_slots,
+// have before the first update: adagrad's initial_accumulator, else 0.
 float optim_slot_init(const struct optim *o, unsigned slot);
 
 #endif

@@ -125,8 +125,9 @@ uint64_t part_target(uint64_t elements, uint64_t target_bytes);
 enum sl_err part_assign(struct part_shard *shards, uint32_t count,
                         uint32_t servers);
 
-// Adds `shards` shards without elements, each on a server of its own, from 0
-// on: they have rows of tables alone. SL_ENOMEM: nothing has changed.
+// Adds `shards` (at least 1) shards without elements at the end, each on a
+// server of its own, from 0 on: they have rows of tables alone. p->servers
+// becomes `shards` if it was less. SL_ENOMEM: nothing has changed.
 enum sl_err part_plan_more(struct part_plan *p, uint32_t shards);
 
 // Returns the number of shards without elements, which come last.

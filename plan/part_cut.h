@@ -16,9 +16,10 @@ struct part_cutter {
     uint64_t *parts; // owned: parts of each variable
 };
 
-// Checks variables and rule, and computes *c from them; `vars` is borrowed
-// until the release. SL_EINVAL names what is wrong; SL_ENOMEM. After a failure
-// there is nothing to release.
+// Checks variables and rule (part_count), and computes *c from them; `vars` is
+// borrowed until the release. SL_EINVAL names what is wrong, also a `count` of
+// 0 or above PART_MAX_VARIABLES; SL_ENOMEM. After a failure there is nothing to
+// release.
 enum sl_err part_cutter_init(struct part_cutter *c, const struct part_var *vars,
                              size_t count, const struct part_rule *rule,
                              struct sl_error *err);
@@ -32,7 +33,8 @@ uint64_t part_cutter_elements(const struct part_cutter *c);
 size_t part_cutter_variable(const struct part_cutter *c, uint64_t e);
 
 // Sets *cut to the boundary of a part that lies strictly between elements lo
-// and hi and is nearest to `ideal`, an element between them, and returns true.
+// and hi and is nearest to `ideal`, an element between them, ties to the lower
+// one, and returns true.
 // Returns false if there is none, and *cut is then untouched.
 bool part_cutter_pick(const struct part_cutter *c, uint64_t lo, uint64_t hi,
                       uint64_t ideal, uint64_t *cut);

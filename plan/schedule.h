@@ -25,13 +25,14 @@
 
 struct schedule {
     uint64_t samples; // size of the data set; at most ORDER_MAX_SAMPLES
-    uint64_t batch;   // samples per step
-    uint64_t epochs;
+    uint64_t batch;   // samples per step; may exceed `samples`
+    uint64_t epochs;  // at most SCHEDULE_MAX_EPOCHS
     uint64_t steps_per_closure; // at most SCHEDULE_MAX_CLOSURE_STEPS
 };
 
-// Checks the four numbers. SL_EINVAL names the wrong one, SL_ERANGE a product
-// that is too large (more than 2^62 steps in all).
+// Checks the four numbers. SL_EINVAL names the wrong one (0, or above its
+// maximum; that of `batch` is 2^40), SL_ERANGE a product that is too large
+// (more than 2^62 steps in all).
 enum sl_err schedule_check(const struct schedule *s, struct sl_error *err);
 
 // Returns the number of steps of an epoch, with the last, short one.

@@ -2,7 +2,9 @@
 // state/base/element.h -- the numbers of a payload, and those of rows of
 // tables, as kernels know them.
 //
-// Threads  any; values only. Memory  the two do not overlap. Errors  none.
+// Threads  any; values only. Memory  source and destination do not overlap.
+// Units    elements; a type is WIRE_F32, WIRE_BF16 or WIRE_F16, and in the
+//          functions of rows also WIRE_INT8. Errors  none.
 #ifndef STATE_BASE_ELEMENT_H
 #define STATE_BASE_ELEMENT_H
 

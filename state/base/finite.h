@@ -7,7 +7,9 @@
 //
 // Threads  any; a function of its arguments.
 // Memory   any address: the bytes are as they came from the wire.
-// Units    elements of a wire_type; n may be 0.
+// Units    elements; n may be 0. A type is WIRE_F32, WIRE_BF16 or WIRE_F16, and
+//          in finite_find_row also WIRE_INT8, of which a row's scale is looked
+//          at.
 // Errors   none.
 #ifndef STATE_BASE_FINITE_H
 #define STATE_BASE_FINITE_H

@@ -30,19 +30,22 @@ struct region {
 enum sl_err region_new(struct region *out, size_t bytes);
 
 // Asks the kernel for all pages now, so that no update waits for them later. A
-// page that it does not provide comes when it is touched. May take long.
+// page that it does not provide comes when it is touched: that is no error. The
+// contents stay. May take long.
 void region_populate(struct region *r);
 
 // Unmaps; *r is {NULL, 0} then. All zeroes is allowed.
 void region_release(struct region *r);
 
-// Returns the offset of array `which` (from 0), for arrays of `bytes` bytes
-// that are walked together. A page and some lines lie between two of them:
+// Returns the offset in bytes of array `which` (from 0), for arrays of `bytes`
+// bytes that are walked together. Arrays below 16 KiB lie one directly behind
+// the other. Between two larger ones lie a page and some lines:
 // arrays a large power of two apart would be in the same banks of the memory,
 // and in the same sets of the caches, at every step of the walk, and Adam would
 // run at a quarter of its speed.
 size_t region_array_at(size_t bytes, unsigned which);
-// Returns the bytes that `count` such arrays take; 0 for none.
+// Returns the bytes that `count` such arrays take with the gaps between them; 0
+// for none.
 size_t region_arrays_bytes(size_t bytes, unsigned count);
 
 struct region_shared {

@@ -32,15 +32,17 @@
 // are borrowed as long as there are files.
 void row_disk_set(struct fs *fs, const char *folder, uint64_t most);
 
-// Removes files from the folder that a process was ended before it could take
-// the name from. Those of processes that run have none.
+// Removes files from the folder, which must be set, that a process was ended
+// before it could take the name from. Those of processes that run have none.
+// Returns SL_OK, or the first error of the file system, at which it stops.
 enum sl_err row_disk_tidy(struct sl_error *err);
 
 // Returns true if there is a folder.
 bool row_disk_is_on(void);
 
-// Returns the bytes that all files have taken, and their limit (0: none).
+// Returns the bytes that all files have taken from the limit.
 uint64_t row_disk_used(void);
+// Returns the limit for the bytes of all files; 0: none.
 uint64_t row_disk_limit(void);
 
 struct row_file;
@@ -72,8 +74,9 @@ struct row_io {
     void *at;
 };
 
-// Reads n slots, which were written: slot io[i].slot to io[i].at. Returns SL_OK
-// or SL_ECORRUPT.
+// Reads n slots, which were written: slot io[i].slot to io[i].at. What is read
+// of a slot that another thread writes meanwhile may be some of both. Returns
+// SL_OK or SL_ECORRUPT, after which some may have been read.
 enum sl_err row_file_read(struct row_file *f, size_t n, const struct row_io *io,
                           struct sl_error *err);
 

@@ -36,23 +36,27 @@ struct row_gone {
     bool lost;     // some were not
 };
 
-void row_gone_release(struct row_gone *g); // all zeroes is allowed
+// Frees all ids, also those that were set apart; all zeroes is allowed.
+void row_gone_release(struct row_gone *g);
 
-// Forgets all ids, and adds those that go from now on.
+// Forgets all ids, also those that were set apart, and a loss; row_gone_add
+// adds those that go from now on.
 void row_gone_begin(struct row_gone *g);
 
-// Takes memory for n more ids; loses the list if it would have more than `most`
-// ids, or there is no memory.
+// Takes memory for n more ids; loses the list (g->lost) if it has more than
+// `most` ids, or there is no memory. Does nothing if ids are not followed.
 void row_gone_reserve(struct row_gone *g, uint64_t n, uint64_t most);
 
-// Adds an id, if ids are followed.
+// Adds an id, if ids are followed; loses the list if no memory was reserved.
 void row_gone_add(struct row_gone *g, uint64_t id);
 
 // Sets all ids apart for a snapshot; those of later adds are the next one's.
+// What was set apart before must have been dropped or put back.
 void row_gone_seal(struct row_gone *g);
 // Frees the ids that were set apart.
 void row_gone_drop(struct row_gone *g);
-// Puts the ids that were set apart back.
+// Puts the ids that were set apart back, before the later ones; frees them if
+// the list was lost.
 void row_gone_undo(struct row_gone *g);
 
 // Copies the next ids that were set apart, at most `most`; returns their

@@ -24,7 +24,7 @@
 //          and closing wait for a lock that guards the list of tenants.
 // Memory   an account is the caller's.
 // Units    bytes.
-// Errors   of row_account_take. It has taken nothing then.
+// Errors   each function says its own; one that fails has taken nothing.
 #ifndef STATE_ROWS_ROW_MEMORY_H
 #define STATE_ROWS_ROW_MEMORY_H
 
@@ -82,9 +82,10 @@ enum sl_err row_account_open(struct row_account *a, const char *tenant);
 void row_account_close(struct row_account *a);
 
 // Takes `bytes` bytes for rows, before they are used; `a` may be NULL: then
-// nothing is counted. `passing`: they are copies of a snapshot under way.
-// Returns SL_OK; SL_ERANGE: too little is left; SL_EBUSY: likewise, but more
-// will be left when a snapshot is written.
+// nothing is counted. `passing`: they are copies of a snapshot under way. Where
+// too little is free it calls row_account_relieve, as long as that gives some:
+// see there what it does to records. Returns SL_OK; SL_ERANGE: too little is
+// left; SL_EBUSY: likewise, but more will be left when a snapshot is written.
 enum sl_err row_account_take(struct row_account *a, uint64_t bytes,
                              bool passing);
 

@@ -77,8 +77,8 @@ void row_rule_update_init(struct row_rule_update *out,
 
 #define ROW_RULE_ROWS 8 // of one call
 
-// Applies an update to n rows, at most ROW_RULE_ROWS: grads[i] is dim f32 at
-// any address; the values rows[i] are aligned, and the slots follow them.
+// Applies an update to n rows, 0 to ROW_RULE_ROWS: grads[i] is dim f32 at any
+// address; the values rows[i] are aligned, and the slots follow them.
 void row_rule_apply(const struct row_rule_update *u, uint32_t dim, size_t n,
                     const void *const *grads, float *const *rows);
 

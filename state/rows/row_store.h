@@ -122,8 +122,9 @@ void row_finder_init(struct row_finder *f, const struct row_store *s, size_t n,
 size_t row_finder_next(struct row_finder *f, const uint32_t **number);
 
 // Takes the memory that is needed to add these n ids, which are of the shard
-// and rise by hash, and to save `touched` records (row_store_touch). Returns
-// SL_OK, SL_ENOMEM, or an error of row_account_take.
+// and rise by hash, and to save `touched` records (row_store_touch). With a
+// tier it may make records cold: numbers change. Returns SL_OK, SL_ENOMEM, or
+// an error of row_account_take, and with a tier those of row_tier.h.
 enum sl_err row_store_reserve(struct row_store *s, size_t n, const void *ids,
                               uint64_t touched);
 
@@ -137,7 +138,8 @@ enum sl_err row_store_reserve_index(struct row_store *s, size_t n,
 // (row_store_reserve).
 uint32_t row_store_add(struct row_store *s, uint64_t hash, uint64_t id);
 
-// Removes a record; if the walk needs it, saves it before (row_store_touch).
+// Removes a record, hot or cold, and notes its id as gone (row_gone_add); if
+// the walk needs it, saves it before (row_store_touch), or leaves its slot.
 void row_store_remove(struct row_store *s, uint32_t number);
 
 // Returns the number of the record that is to make place for a new id with this
@@ -147,8 +149,10 @@ void row_store_remove(struct row_store *s, uint32_t number);
 uint32_t row_store_victim(const struct row_store *s, uint64_t hash,
                           uint32_t version);
 
-// Removes the records of bucket number `bucket` for which gone(ctx, record)
-// returns true. Returns how many they were.
+// Removes the records of bucket number `bucket` for which gone(ctx, h, cold)
+// returns true, as row_store_remove does. `cold`: only the header at `h` is in
+// memory, as a part of struct row_cold; else the whole record is. Returns how
+// many they were.
 uint64_t row_store_sweep(struct row_store *s, uint32_t bucket,
                          bool (*gone)(void *ctx, const struct row_header *h,
                                       bool cold),
@@ -171,7 +175,10 @@ uint64_t row_store_bytes(const struct row_store *s);
 
 // ---- the instant
 
+// Takes the instant after update `version`; the walk leaves out records that
+// were changed before update `least` (0: none). The store is not frozen.
 void row_store_freeze(struct row_store *s, uint32_t version, uint32_t least);
+// Ends the instant and frees the saved records; nothing if there is none.
 void row_store_thaw(struct row_store *s);
 
 // Copies a record of the instant to the saved ones, for which there is memory

@@ -139,12 +139,16 @@ static inline void row_tier_need(struct row_tier *t, uint32_t number)
 enum sl_err row_tier_pay(struct row_store *s, uint64_t n);
 
 // Takes memory for n new hot records from what is free; makes no record cold.
+// SL_ERANGE or SL_EBUSY: too little is free, and the caller makes place by
+// row_tier_fill.
 enum sl_err row_tier_grow(struct row_store *s, uint64_t n);
 
 // Makes the n records with the numbers cold[n] hot, and makes place for `more`
 // new ones; where memory is short, makes records cold that this turn does not
 // need. n + more is at most the n of row_tier_pay. Takes no memory that another
-// store has to give.
+// store has to give. SL_ERANGE: this turn needs all hot records, or a file
+// cannot be written; SL_ECORRUPT: one cannot be read. Some records may have
+// moved then.
 enum sl_err row_tier_fill(struct row_store *s, size_t n, const uint32_t *cold,
                           uint64_t more);
 

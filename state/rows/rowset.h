@@ -107,7 +107,8 @@ struct rowset_miss {
     uint32_t slot, check;
 };
 
-// Writes the rows of n ids that are in memory to values[i * dim], f32, aligned;
+// Writes the rows of n ids that are in memory to values[i * dim], f32, aligned
+// (and counts hits and misses, if the set may have a file);
 // those of an id without a row are a function of (seed, table, id). Ids in any
 // order, also twice, of any shard (a caller that wants only this shard's checks
 // them: rowset_check). Returns how many rows lie in a file: these are listed in
@@ -166,7 +167,8 @@ struct rowset_step {
 };
 
 // Applies an update to ids that rowset_check has passed, after rowset_reserve
-// for the same ids. Does not fail.
+// and rowset_fill for the same ids; `grads` as there. n may be 0, with `ids`
+// and `grads` NULL. Does not fail.
 void rowset_apply(struct rowset *r, const struct rowset_step *step, size_t n,
                   const void *ids, enum wire_type type, const void *grads);
 
@@ -238,7 +240,8 @@ enum sl_err rowset_walked(const struct rowset *r, struct sl_error *err);
 // that is not frozen is left alone.
 void rowset_thaw(struct rowset *r);
 
-// Notes the ids of records that go from now on, for a snapshot of what changed:
+// Notes the ids of records that go from now on, for a snapshot of what changed,
+// and forgets those noted before:
 // one that is taken at this moment has all others. They cost 8 bytes each, and
 // are given up, rather than a push, where memory or the list's limit is short.
 void rowset_gone_begin(struct rowset *r);
@@ -246,7 +249,8 @@ void rowset_gone_begin(struct rowset *r);
 // Returns true if all ids that went since rowset_gone_begin are known.
 bool rowset_gone_known(const struct rowset *r);
 
-// Sets the ids apart that went since the last seal; at an instant.
+// Sets the ids apart that went since the last seal; at an instant. The seal
+// before must have been ended (rowset_gone_end).
 void rowset_gone_seal(struct rowset *r);
 // Ends what rowset_gone_seal began: forgets these ids if the snapshot that has
 // them is durable; else the next one is to have them, too.
@@ -269,12 +273,13 @@ struct rowset_gone_at {
 size_t rowset_gone_read(const struct rowset *r, enum rowset_part part,
                         struct rowset_gone_at *at, size_t most, uint64_t *ids);
 
-// Takes memory for n records that rowset_put is to add. Errors as of
-// rowset_reserve.
+// Takes memory for n records that rowset_put is to add; nothing where rows may
+// lie in a file. Errors as of rowset_reserve.
 enum sl_err rowset_expect(struct rowset *r, enum rowset_part part, uint64_t n);
 
-// Adds records of a snapshot to a set that is not frozen, before its first
-// update. `records` may lie at any address. SL_ECORRUPT names the first record
+// Adds n records of a snapshot, of rowset_part_stride bytes each, to a set that
+// is not frozen, before its first update. `records` may lie at any address.
+// SL_ECORRUPT names the first record
 // that is not of this shard, stands there twice, has a score of 0 or a value
 // that is not finite, was changed after `version`, or is above the limit of
 // rows. Other errors as of rowset_reserve. After a failure the set is only good
@@ -296,8 +301,8 @@ enum sl_err rowset_take(struct rowset *r, enum rowset_part part,
 // Returns how many of n ids are of this shard.
 uint64_t rowset_own(const struct rowset *r, size_t n, const void *ids);
 
-// Returns how many rows may still be added until the shard's part of max_rows
-// is full.
+// Returns how many rows may still be added until the shard's part of max_rows,
+// or without that TABLE_ROWS_MOST, is reached.
 uint64_t rowset_room(const struct rowset *r);
 
 // Adds rows that a job begins with to a set before its first update: those of n

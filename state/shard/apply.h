@@ -41,8 +41,8 @@ struct apply_memory {
     struct freeze *freeze; // image to save blocks for before a change; or NULL
 };
 
-// Checks a payload, all of it. SL_EINVAL: its size is wrong. SL_ENUMERIC: an
-// element is not finite; the text names the first.
+// Checks a payload, all of it, of a type that is no code. SL_EINVAL: its size
+// is wrong. SL_ENUMERIC: an element is not finite; the text names the first.
 enum sl_err apply_check(const struct plan *plan, enum wire_type type,
                         const struct sl_slices *payload, struct sl_error *err);
 
@@ -82,13 +82,16 @@ void apply_consts(struct optim_consts *out, const struct plan *plan,
                   const struct plan_run *run, const struct apply_step *step);
 
 // Applies one update of a payload that apply_check has passed; it may be empty
-// if all pieces are absent. Also copies all values behind it to `fresh` (NULL
-// allowed), as elements of `type`, run by run while they are in the cache.
+// if all pieces are absent. Saves frozen blocks before it changes them
+// (freeze_touch), and copies the values from before to step->keep. Also copies
+// all values behind it to `fresh` (NULL allowed), as elements of `type`, run by
+// run while they are in the cache.
 void apply_update(const struct plan *plan, const struct apply_memory *to,
                   enum wire_type type, const struct sl_slices *payload,
                   const struct apply_step *step, void *fresh);
 
-// Applies one update of a mean that is finite, as apply_update does.
+// Applies one update of a mean that is finite, from its first element, as
+// apply_update does; every piece has a gradient.
 void apply_mean(const struct plan *plan, const struct apply_memory *to,
                 struct mean *mean, const struct apply_step *step);
 

@@ -57,7 +57,8 @@ struct coded_reader {
     float part[PACK_BLOCK_MOST]; // the last block, if it was read in parts
 };
 
-// Adds the next `elements` elements of the shard.
+// Adds the next `elements` elements of the shard; `exact`: they are moving
+// statistics. SL_ENOMEM: nothing was added.
 enum sl_err coded_add(struct coded *p, uint64_t elements, bool exact);
 void coded_release(struct coded *p); // all zeroes is allowed
 
@@ -70,7 +71,7 @@ enum sl_err coded_check(const struct coded *p, enum wire_type type,
                         const struct sl_slices *payload, struct sl_error *err);
 
 // Begins to read a payload that coded_check has passed. Form and payload are
-// borrowed.
+// borrowed as long as *r is used.
 void coded_reader_init(struct coded_reader *r, const struct coded *p,
                        enum wire_type type, const struct sl_slices *payload);
 // Writes what the next n elements, which must be there, stand for to `out`.
@@ -86,24 +87,28 @@ float coded_read(const struct coded *p, enum wire_type type,
 float coded_bound(const struct coded *p, enum wire_type type,
                   const struct sl_slices *payload);
 
-// Writes `values` as a payload of this type to `out`.
+// Writes `values`, which are finite, as a payload of this type to `out`
+// (coded_bytes).
 void coded_write(const struct coded *p, enum wire_type type,
                  const float *values, void *out);
 
 // Writes a payload as coded_write does, of `values` plus `beta` times what
-// earlier payloads left out, which is kept in `rest`, and keeps in `rest` what
-// this one leaves out.
+// earlier payloads left out, which is kept in `rest` (an element for each of
+// the values, at first 0), and keeps in `rest` what this one leaves out. To a
+// moving statistic nothing is added.
 void coded_write_rest(const struct coded *p, enum wire_type type, float beta,
                       const float *values, float *rest, void *out);
 
-// Moves `held` towards `values` by a coded payload, which it writes to `out`:
-// it is what `coded_apply` adds to an equal copy of `held`. Returns false if
-// `values` has an element that is not finite: then `held` equals `values`
-// there, and the payload is worth nothing.
+// Moves `held` towards `values` by a payload of `type`, a code, which it writes
+// to `out` (coded_bytes): it is what `coded_apply` adds to an equal copy of
+// `held`. A moving statistic of `held` equals that of `values` then. Returns
+// false if `values` has an element that is not finite: then `held` equals
+// `values` in its block, and the payload is worth nothing.
 bool coded_follow(const struct coded *p, enum wire_type type,
                   const float *values, float *held, void *out);
 
-// Adds a payload of coded_follow, which coded_check has passed, to `held`.
+// Adds a payload of coded_follow, which coded_check has passed, to `held`; a
+// moving statistic is replaced by that in the payload.
 void coded_apply(const struct coded *p, enum wire_type type,
                  const struct sl_slices *payload, float *held);
 

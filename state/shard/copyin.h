@@ -8,7 +8,7 @@
 //
 // Threads  any; a function of its arguments.
 // Memory   any address; the two do not overlap.
-// Units    elements of a wire_type; n may be 0.
+// Units    elements of a wire_type that is F32, BF16 or F16; n may be 0.
 // Errors   none; all elements are copied, finite or not.
 #ifndef STATE_SHARD_COPYIN_H
 #define STATE_SHARD_COPYIN_H

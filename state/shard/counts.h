@@ -2,8 +2,8 @@
 // state/shard/counts.h -- a shard's counts as messages, and back.
 //
 // Threads  pure.
-// Memory   A message borrows from its struct and from the once it was made
-//          of; both must stay while it is used.
+// Memory   A message points into its struct, which must stay while it is used;
+//          of the brief or the once that it was made of it keeps nothing.
 // Errors   SL_ENOMEM; `err` may be NULL. counts_read: SL_ECORRUPT, and *out is
 //          untouched; counts_fit: SL_ERANGE.
 #ifndef STATE_SHARD_COUNTS_H

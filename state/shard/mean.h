@@ -17,7 +17,7 @@
 // Threads  the shard's lock.
 // Memory   what a function does not allocate is borrowed.
 // Units    elements of the shard.
-// Errors   SL_ENOMEM of directions_init.
+// Errors   only directions_init can fail.
 #ifndef STATE_SHARD_MEAN_H
 #define STATE_SHARD_MEAN_H
 
@@ -61,30 +61,34 @@ struct mean {
 };
 
 // Prepares for the pieces of a shard; without plan->directions *d becomes
-// zeroes.
+// zeroes. plan->pieces are borrowed until the release. Returns SL_OK or
+// SL_ENOMEM, after which *d is for directions_release.
 enum sl_err directions_init(struct directions *d, const struct plan *plan);
 void directions_release(struct directions *d); // all zeroes is allowed
 // Writes the norm of each piece of a payload that coded_check has passed to
-// `norms`.
+// norms[d->count].
 void directions_norms(const struct directions *d, const struct coded *coded,
                       enum wire_type type, const struct sl_slices *payload,
                       double *norms);
-// Makes m->parts, of which those with norms are divided by them, a sum of
-// directions. Does nothing if *d is zeroes.
+// Makes *m a sum of directions: each part that has norms is divided by them,
+// piece by piece. m->directions borrows *d. Does nothing if *d is zeroes.
 void directions_sum(struct directions *d, struct mean *m);
-// Makes m->parts, which have norms, a mean of directions. d->sizes has the sums
-// over all contributions, which have `samples` together.
+// Makes *m, of which all parts have norms, a mean of directions: walks over it
+// once to compute d->by. d->sizes has the sums over all contributions, which
+// have `samples` together. *d is not zeroes. Call mean_begin next.
 void directions_mean(struct directions *d, uint64_t samples, struct mean *m);
 
 // Returns true if every element of the mean is finite. It is looked at only if
-// the parts are so large that their sum may not be.
+// the parts are so large that their sum may not be; call mean_begin after this.
 bool mean_finite(struct mean *m);
 
 // Goes to the first element.
 void mean_begin(struct mean *m);
-// Writes the next n elements of the mean to `out`.
+// Writes the next n elements of the mean, which must be there, to `out`, from
+// where mean_begin and earlier calls have come to.
 void mean_take(struct mean *m, size_t n, float *out);
-// Writes all of the mean to `out`, which may be the values of a part.
+// Writes all of the mean, from its first element, to `out`, which may be the
+// values of a part.
 void mean_write(struct mean *m, float *out);
 
 #endif

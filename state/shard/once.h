@@ -112,8 +112,9 @@ void once_add(struct once *o, const struct once_step *s);
 enum sl_err once_reserve_epochs(struct once *o, size_t epochs);
 
 // Counts the `count` steps, at least 1, of a round, none of them counted yet,
-// as one update, or as none if they are skipped. Call once_reserve for each
-// before, and once_reserve_epochs if they may be of several epochs.
+// as one update, or as none if they are skipped, which all or none are. Call
+// once_reserve for each before, and once_reserve_epochs if they may be of
+// several epochs.
 void once_add_round(struct once *o, const struct once_step *steps,
                     size_t count);
 
@@ -132,8 +133,9 @@ void once_pass(struct once *o, const uint8_t *absent, size_t bytes);
 // *out is overwritten, and owns nothing before. SL_ENOMEM.
 enum sl_err once_copy(struct once *out, const struct once *from);
 
-// Checks the invariant, and that no piece was passed over more often than there
-// were updates. SL_ECORRUPT if not.
+// Checks the invariant, that the lines of epochs add up to the counted steps,
+// and that no piece was passed over more often than there were updates.
+// SL_ECORRUPT if not.
 enum sl_err once_check(const struct once *o, struct sl_error *err);
 
 // Returns the number of the bucket that counts a staleness; buckets are 0, 1,

@@ -129,18 +129,21 @@ struct plan {
     char *tenant; // owned; pays for their rows; NULL: not known, or no tables
 };
 
-// Makes the plan of a ShardSpec, which is read during the call. SL_EINVAL,
-// SL_ENOMEM; *out is untouched then.
+// Makes the plan of a ShardSpec, which is read during the call. SL_EINVAL;
+// SL_ERANGE: too many steps (schedule_check); SL_ENOMEM; *out is untouched
+// then.
 enum sl_err plan_read(struct plan *out, const Sluice__V1__ShardSpec *spec,
                       struct sl_error *err);
 // Reads the sparse tables of a spec into a plan that has everything else; for
 // plan_read (plan_tables.c). Returns SL_OK; SL_EINVAL names the table;
-// SL_ENOMEM.
+// SL_ENOMEM. After a failure *p has some of it, for plan_release.
 enum sl_err plan_read_tables(struct plan *p, const Sluice__V1__ShardSpec *spec,
                              struct sl_error *err);
-// Frees the tables of a plan; for plan_release.
+// Frees the tables of a plan and its tenant, and leaves the pointers; for
+// plan_release.
 void plan_release_tables(struct plan *p);
-// Sets *out to a list of reduced rates, the first RATES_MAX of `steps`.
+// Sets *out to a list of reduced rates, the first RATES_MAX of `steps`; those
+// beyond are not looked at.
 // SL_EINVAL, with *out untouched: their closures do not rise, or a rate is
 // negative or not finite. `steps` may be NULL if `count` is 0.
 enum sl_err plan_rates(struct rates *out, Sluice__V1__RateStep *const *steps,

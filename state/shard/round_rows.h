@@ -28,7 +28,8 @@ struct round_rows {
 };
 
 // Sets *out to the means of the rows' gradients in the held contributions of
-// `c`, of which none is to be skipped. Returns SL_OK, or the errors above.
+// `c`, of which none is to be skipped; they need not be finite. Returns SL_OK,
+// or the errors above; SL_ERANGE also for more than 2^32 ids.
 enum sl_err round_rows_mean(struct round_rows *out, const struct tables *t,
                             const struct contributions *c);
 
@@ -47,7 +48,8 @@ void round_rows_find(const struct round_rows *r, const struct tables *t,
                      uint32_t table, size_t n, const uint8_t *ids,
                      float *values);
 
-// Frees the memory and leaves *r all zeroes, which is allowed, too.
+// Frees the memory, gives it back to the account of `t`, and leaves *r all
+// zeroes, which is allowed, too.
 void round_rows_release(struct round_rows *r, const struct tables *t);
 
 #endif

@@ -144,12 +144,14 @@ void *shard_memory_at(const struct shard *s, size_t offset, size_t *bytes);
 // incarnation than its own is ignored: incarnations never fall. A higher one is
 // accepted, and numbers its snapshots from 1: its evidence is the set of an
 // earlier hello, and the set has only grown since. 0 is ignored. One that is
-// closed stays closed; one that shard_hand_over has stopped goes on.
+// closed stays closed; one that shard_hand_over has stopped goes on. Ends what
+// the shard follows, and its own feed; but the same incarnation leaves the feed
+// of a replica (P3).
 void shard_admit(struct shard *s, uint64_t incarnation);
 
-// Sets all learning rates that callbacks have reduced so far: updates of their
-// closures are applied at them (D1). The list, which is copied, begins with the
-// rates it had.
+// Replaces the learning rates that callbacks have reduced by all of them so far
+// (`rates` begins with those that the shard had, and is copied): updates of
+// their closures are applied at them (D1). A feed of the shard tells them.
 void shard_rates(struct shard *s, const struct rates *rates);
 
 // Stops the shard until the next shard_admit: it answers no worker, but
@@ -162,9 +164,10 @@ void shard_hand_over(struct shard *s, uint64_t incarnation);
 // Takes an image as shard_freeze does, and begins the feed `order` (not 0) at
 // its instant, with a log of at most `most` bytes. The instant is the first at
 // which the shard holds no contribution, after up to wait_ms; if there is none,
-// or if the shard is beside a ring, or compensates delays (an update would need
-// versions that no image has), the image is taken as it is and *fed is
-// false. Waits. Errors as shard_freeze.
+// or if the shard is beside a ring, compensates delays (an update would need
+// versions that no image has), has a replica, or another call of this function
+// waits, the image is taken as it is and *fed is false. Waits. Errors as
+// shard_freeze; *fed is untouched then.
 enum sl_err shard_feed_begin(struct shard *s, uint64_t incarnation,
                              uint64_t order, size_t most, uint64_t wait_ms,
                              struct shard_image *out, bool *fed,
@@ -187,7 +190,7 @@ bool shard_feed_acked(struct shard *s, uint64_t order, uint64_t applied);
 // Stops the shard, as shard_hand_over does, if its log has at most `most`
 // bytes, and puts the end behind them in one: no operation comes between.
 // Returns true if the end is in the log. False, with nothing changed, if the
-// log is longer or over.
+// log is longer or over or of another order, or the shard answers no worker.
 bool shard_feed_hand_over(struct shard *s, uint64_t order, size_t most);
 
 // Makes a loaded shard, which is not admitted, the follower of feed `order`
@@ -219,8 +222,9 @@ void shard_close(struct shard *s);
 // incarnation of the job than the shard's.
 
 // Tells which steps of a closure are counted, and refuses attempts older than
-// ask's from now on (I4). SL_ERANGE: the job has no such closure; SL_EBUSY:
-// over ONCE_ATTEMPTS_MAX.
+// ask's from now on (I4), unless ask->unproven. A refusal (reply->refused) is
+// SL_OK. SL_ERANGE: the job has no such closure; SL_EBUSY: over
+// ONCE_ATTEMPTS_MAX; SL_ENOMEM.
 enum sl_err shard_ask(struct shard *s, const struct wire_ask *ask,
                       struct wire_ask_reply *reply, struct sl_error *err);
 
@@ -241,8 +245,9 @@ enum sl_err shard_push(struct shard *s, const struct wire_push *push,
                        struct wire_push_reply *reply, void *values,
                        struct sl_error *err);
 
-// Applies a push without checks of its payload, which is known to fit the shard
-// and to be finite. The rest as shard_push.
+// Applies a push with a payload, of a type that is no code, that is known to
+// fit the shard and to be finite: that is not checked. All else is as
+// shard_push.
 enum sl_err shard_push_finite(struct shard *s, const struct wire_push *push,
                               struct wire_push_reply *reply, void *values,
                               struct sl_error *err);
@@ -297,15 +302,18 @@ enum sl_err shard_pull(struct shard *s, const struct wire_pull *pull,
 // to free (sl_free). Makes no row (T2). Rows of one answer may be of several
 // versions; that of the reply is the lowest. Those of the ids of the round that
 // pull->before_round_of names are from before it, if it was the last one (T8).
-// Errors as shard_pull, and
-// SL_EINVAL of ids that are not this shard's in their order, SL_ENOMEM.
+// Rows in a file are read without the lock. Errors as shard_pull; SL_EINVAL:
+// ids that are not this shard's in their order; SL_ERANGE: the answer would
+// exceed PLAN_MAX_BYTES; SL_ECORRUPT: a row's file cannot be read; SL_ENOMEM.
+// *reply may be set then.
 enum sl_err shard_pull_rows(struct shard *s, const struct wire_pull *pull,
                             struct wire_pull_reply *reply, uint8_t **out,
                             size_t *bytes, struct sl_error *err);
 
 // Copies the rows of the ids in a pull's payload as they are in a snapshot of
 // this shard (tagged_rows.h). *out, of *bytes bytes, is the caller's to free
-// (sl_free). SL_EINVAL of ids as above; SL_ERANGE; SL_ECORRUPT; SL_ENOMEM.
+// (sl_free). Does not look whether the shard is admitted. SL_EINVAL and
+// SL_ERANGE as above; SL_ECORRUPT: the snapshot has no such table; SL_ENOMEM.
 // Slow: it reads all rows of the tables.
 enum sl_err shard_pull_tagged_rows(struct shard *s,
                                    const struct tagged_file *file,
@@ -321,15 +329,18 @@ enum sl_err shard_pull_shown(struct shard *s, const struct wire_pull *pull,
                              struct pool_buf **copy, struct sl_error *err);
 
 // Answers a pull as shard_pull does, into `copy`, a buffer of the shard's pool
-// that stays the caller's, and shows it to later pulls.
+// with space for the payload, that stays the caller's (pool_give), and shows it
+// to later pulls (pool_show). On failure it shows nothing.
 enum sl_err shard_pull_show(struct shard *s, const struct wire_pull *pull,
                             struct wire_pull_reply *reply,
                             struct pool_buf *copy, struct sl_error *err);
 
 // Answers a pull of what changed since pull->have, in the code that pull->wire
-// says: sets *reply, and copies *bytes bytes to `out` (coded_bytes of the shard
-// in that code). reply->wire is not pull->wire if the caller needs the whole
-// parameters; then it has copied nothing. Errors as shard_pull.
+// says: sets *reply, and copies *bytes bytes, perhaps 0, to `out` (space:
+// coded_bytes of the shard in that code). reply->wire is WIRE_F32, and not
+// pull->wire, if the caller needs the whole parameters: the code is not
+// plan.down, pull->have is not the version before, or pull->incarnation is not
+// the shard's. Then it has copied nothing. Errors as shard_pull.
 enum sl_err shard_pull_change(struct shard *s, const struct wire_pull *pull,
                               struct wire_pull_reply *reply, void *out,
                               size_t *bytes, struct sl_error *err);
@@ -341,7 +352,8 @@ enum sl_err shard_pull_check(struct shard *s, const struct wire_pull *pull,
 
 // Answers a pull of the moments that the shard keeps (L9), or kept before the
 // round that pull->before_round_of names: sets *out to a reference of the
-// caller's, NULL if there are none. Errors as shard_pull.
+// caller's (moments_unref), NULL if there are none; with some, reply->wire and
+// reply->moments_t are theirs. Errors as shard_pull.
 enum sl_err shard_pull_moments(struct shard *s, const struct wire_pull *pull,
                                struct wire_pull_reply *reply,
                                struct moments_set **out, struct sl_error *err);
@@ -400,8 +412,9 @@ enum sl_err shard_freeze(struct shard *s, uint64_t incarnation,
 enum sl_err shard_freeze_as(struct shard *s, struct wire_tag tag,
                             struct shard_image *out, struct sl_error *err);
 
-// Takes an image as shard_freeze does, to copy the state to other memory than a
-// file: without a tag, and the sequence of snapshots stays as it is.
+// Takes an image of the present incarnation as shard_freeze does, to copy the
+// state to other memory than a file: its tag names no snapshot, and the
+// sequence of snapshots stays as it is.
 enum sl_err shard_freeze_copy(struct shard *s, struct shard_image *out,
                               struct sl_error *err);
 

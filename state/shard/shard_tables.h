@@ -47,9 +47,10 @@ enum sl_err tables_flatten(struct tables_push *out,
 // Frees what tables_flatten has made. All zeroes is allowed.
 void tables_push_release(struct tables_push *p);
 
-// Checks all blocks, which have elements in a push. SL_EINVAL: they are no
-// blocks, or no rows of this shard in their order (T3); SL_ENUMERIC: a gradient
-// is not finite.
+// Checks all blocks. `elements`: they have gradients behind their ids, as in a
+// push; false: ids alone, as in a pull. SL_EINVAL: they are no blocks, or no
+// rows of this shard in their order (T3); SL_ENUMERIC: a gradient is not
+// finite.
 enum sl_err tables_check(const struct tables *t, const struct tables_push *p,
                          bool elements, struct sl_error *err);
 
@@ -89,18 +90,24 @@ size_t tables_answer_bytes(const struct tables *t, const struct tables_push *p);
 void tables_counts(const struct tables *t, struct rowset_counts *sum,
                    struct rowset_counts *each);
 
-// Begins an instant of all tables, and ends it (rowset_freeze, rowset_thaw).
-// The second one is of what changed after update `since`, and sets the ids
-// apart that went (rowset_gone_seal), which tables_gone_end ends.
+// Begins an instant of all tables, the state after update `version`
+// (rowset_freeze), until tables_thaw.
 void tables_freeze(struct tables *t, uint64_t version);
+// Begins an instant of the records alone that changed after update `since`
+// (rowset_freeze_changed), and sets the ids apart that went (rowset_gone_seal),
+// until tables_gone_end.
 void tables_freeze_changed(struct tables *t, uint64_t version, uint64_t since);
+// Forgets the ids that were set apart, if the snapshot that has them is
+// `durable`; else the next one is to have them, too (rowset_gone_end).
 void tables_gone_end(struct tables *t, bool durable);
 
-// Notes what goes from now on (rowset_gone_begin); returns whether all of it is
-// known, of all tables (rowset_gone_known); false without tables.
+// Notes the ids that go from now on, of all tables (rowset_gone_begin).
 void tables_follow(struct tables *t);
+// Returns true if all ids that went since tables_follow are known
+// (rowset_gone_known); false without tables.
 bool tables_followed(const struct tables *t);
 
+// Ends the instant (rowset_thaw). A table without one is left alone.
 void tables_thaw(struct tables *t);
 
 #endif

@@ -66,7 +66,8 @@ static inline bool stale_refuses(const struct stale_rule *r, uint64_t delay,
 }
 
 // Returns the factor of the learning rate for an update of this delay: 1 /
-// delay with STALE_INVERSE, or at or over max_delay; else 1.
+// delay with STALE_INVERSE, or at or over a max_delay that is not 0; else, and
+// for a delay of 0, it is 1.
 double stale_scale(const struct stale_rule *r, uint64_t delay);
 
 // Writes g + lambda g g (w - read) to `out`, which may be g. In f32; n
@@ -91,8 +92,8 @@ void stale_release(struct stale_versions *s); // all zeroes is allowed
 const float *stale_find(const struct stale_versions *s, uint64_t version);
 
 // Returns the place for the caller to copy the values of `version` to, which
-// are about to be changed, and counts them as kept from now on; NULL: no
-// versions are kept.
+// are about to be changed, and counts them as kept from now on, in place of
+// those of version - s->count; NULL: no versions are kept.
 float *stale_keep(struct stale_versions *s, uint64_t version);
 
 #endif

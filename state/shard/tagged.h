@@ -101,11 +101,13 @@ void tagged_drop(struct tagged *t,
                  const void *arg);
 
 // Finds the live rows of all tables of a mapped snapshot, which lies in
-// `folder`, and of the files below it; called once. Errors of table_chain.h.
+// `folder`, and of the files below it; called once. Errors of table_chain.h;
+// after one *f is only good for tagged_file_unref.
 enum sl_err tagged_file_tables(struct tagged_file *f, struct fs *fs,
                                const char *folder, struct sl_error *err);
 
-// Returns the live rows of a table; NULL: the snapshot has no such table.
+// Returns the live rows of a table, which are f's; NULL: the snapshot has no
+// such table.
 const struct table_live *tagged_file_rows(const struct tagged_file *f,
                                           const char *table);
 

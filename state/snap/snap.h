@@ -75,10 +75,12 @@ void snap_file_name(char out[SNAP_NAME_BYTES], uint32_t shard,
 bool snap_file_parse(const char *name, uint32_t *shard, struct wire_tag *tag);
 
 // Returns the path of the folder of a job's snapshots, to be freed (sl_free):
-// "<store>/<job name>-j-<job>-<8 hex of its uid>". NULL: no memory.
+// "<store>/<job name>-j-<job>-<low 8 hex of its uid>". The name is cut to 64
+// bytes, and what is not safe in a path is '_'. NULL: no memory.
 char *snap_folder(const char *store, const struct plan *plan);
 
-// Returns true if `name` is the folder of this job, under any job name.
+// Returns true if `name`, without a path, is the folder of this job, under any
+// job name.
 bool snap_folder_is(const char *name, uint64_t job, uint64_t uid);
 
 // Returns the file system that has `path`, a path in a record: `fs`, that of
@@ -112,9 +114,10 @@ enum sl_err snap_write(struct fs *fs, const char *folder, struct shard *shard,
                        struct sl_error *err);
 void snap_written_release(struct snap_written *w); // all zeroes is allowed
 
-// Writes a snapshot of an image that was taken before, under its tag. Moves the
-// image's counted set to *out on SL_OK; the caller still calls
-// shard_image_release in either case.
+// Writes a snapshot of an image that was taken before, under its tag, and adds
+// the file to the shard's chain (shard_image_kept). Moves the image's counted
+// set to *out on SL_OK; the caller still calls shard_image_release in either
+// case. Errors as snap_write, but for those of shard_freeze.
 enum sl_err snap_write_image(struct fs *fs, const char *folder,
                              struct shard_image *image,
                              struct snap_written *out, struct sl_error *err);
@@ -122,8 +125,9 @@ enum sl_err snap_write_image(struct fs *fs, const char *folder,
 // Sets *out, for snap_written_release, to the snapshot that was written under
 // this tag, and makes it durable (K2), whatever became of its writer: a rank
 // may be asked again for a part that it has written. SL_ENOENT: the file does
-// not exist; SL_ECORRUPT: it is not intact. Does not check whether its values
-// are finite.
+// not exist; SL_ECORRUPT: it is not intact; SL_ENOTSUP: its format is not
+// known. Does not check whether its values are finite, and leaves not_finite,
+// table_bytes and all of `below` empty.
 enum sl_err snap_written_find(struct fs *fs, const char *folder,
                               const struct plan *plan, struct wire_tag tag,
                               struct snap_written *out, struct sl_error *err);
@@ -131,11 +135,12 @@ enum sl_err snap_written_find(struct fs *fs, const char *folder,
 // ---- reading (snap_read.c, snap_find.c)
 
 // Fills a new shard from one file after all checks: checksums, shard, job, tag,
-// tensors, counted set. A failure leaves the shard unchanged, except
-// SL_ECANCELED: the file passed and was then cut short, and the shard must be
-// dropped. The shard is new: not admitted, and no other thread has it.
-// SL_ESTALE: the file is of another incarnation of the job, and its tag is not
-// `at_least`, that of the newest cut.
+// tensors, counted set; sets shard->from to `tag`. A failure leaves the shard
+// unchanged, except SL_ECANCELED (the file passed and was then cut short) and
+// SL_ENOMEM: then it may be half filled and must be dropped. The shard is new:
+// not admitted, and no other thread has it. SL_ENOENT: no such file;
+// SL_ENOTSUP: its format is not known; SL_ESTALE: it is of another incarnation
+// of the job, and its tag is not `at_least`, that of the newest cut.
 enum sl_err snap_read(struct fs *fs, const char *folder, struct wire_tag tag,
                       struct wire_tag at_least, struct shard *shard,
                       struct sl_error *err);
@@ -197,7 +202,7 @@ enum sl_err snap_read_once(const struct tensorfile *f, const struct plan *p,
 // shard's tables: all are of this shard and its job, or, with `others`, those
 // of this shard among those of another job. No record may be newer than
 // `version`. SL_ECORRUPT names what does not fit the shard. SL_ENOMEM, also if
-// rows may not take so much.
+// rows may not take so much. After a failure the tables may be half filled.
 enum sl_err snap_read_tables(const struct table_chain *chain,
                              struct shard *shard, uint64_t version, bool others,
                              struct sl_error *err);
@@ -230,9 +235,10 @@ struct snap_from {
 enum sl_err snap_sources(const struct snap_from *from, struct shard *shard,
                          struct sl_error *err);
 
-// Checks that a file is the source's, by its hash; *bytes is the length that
-// was read. SL_ERANGE: it is longer than the source allows. SL_ECORRUPT: it has
-// another hash. SL_ECANCELED: from->stopped ended it.
+// Checks that a file is the source's, by its hash: reads all of it. *bytes is
+// its length, which may be set also on failure. SL_ERANGE: it is longer than
+// the source allows. SL_ECORRUPT: it has another hash. SL_ECANCELED:
+// from->stopped ended it.
 enum sl_err snap_weights_check(struct fs_file *file,
                                const struct plan_source *source,
                                const struct snap_from *from, uint64_t *bytes,
@@ -257,8 +263,9 @@ enum sl_err snap_rows(struct shard *shard, const char *table,
                       struct fs_file *file, uint64_t bytes,
                       const struct snap_from *from, struct sl_error *err);
 
-// Maps the values of one file, verified, for answers to Pull with a tag. *out
-// is a reference (tagged_file_unref). SL_ENOENT: no such file.
+// Maps the values of one file, verified as snap_read does (but of any
+// incarnation of the job, and without its counted set), for answers to Pull
+// with a tag. *out is a reference (tagged_file_unref). SL_ENOENT: no such file.
 enum sl_err snap_values(struct fs *fs, const char *folder,
                         const struct plan *plan, struct wire_tag tag,
                         struct tagged_file **out, struct sl_error *err);
@@ -273,8 +280,8 @@ struct snap_keep {
     bool chains; // the job has tables: files may be below those that are kept
 };
 
-// Reads a Keep into *out; out->tags is for sl_free. SL_ENOMEM: there is nothing
-// to free.
+// Reads a Keep into *out; out->tags is for sl_free, and out->chains is false:
+// the caller sets it. SL_ENOMEM: there is nothing to free.
 enum sl_err snap_keep_read(struct snap_keep *out, const Sluice__V1__Keep *m);
 
 // Deletes the shard's snapshots that `keep` does not protect, nor any that is
