@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // psserver/local/local_region.h -- shared by local*.c only.
 //
-// Threads  local_table_take: any. The rest: the loop.
+// Threads  local_table_take, and local_give of its uses: any. The rest: the
+//          loop.
 // Memory   a table outlives its regions and their uses.
 // Errors   outputs are untouched.
 #ifndef PSSERVER_LOCAL_LOCAL_REGION_H
@@ -39,7 +40,8 @@ void local_table_release(struct local_table *t);
 // as a region with a number of its own. On the loop. `fd` stays the caller's,
 // and may be closed at once. *out, unchanged on failure, has the table's
 // reference (local_table_drop). SL_EBUSY: more than LOCAL_BYTES would be
-// mapped; SL_EDENIED: `fd` is no sealed memory of that size; SL_ENOMEM.
+// mapped, or no number was free; SL_EDENIED: `fd` is no sealed memory of that
+// size; SL_ENOMEM; those of shm_secret.
 enum sl_err local_table_add(struct local_table *t, int fd, size_t bytes,
                             struct local_region **out, struct sl_error *err);
 
@@ -47,8 +49,8 @@ enum sl_err local_table_add(struct local_table *t, int fd, size_t bytes,
 // when its last use ends.
 void local_table_drop(struct local_region *r);
 
-// Finds the region that `ref` names and takes a reference to it, in *out;
-// results as local_take.
+// Finds the region that `ref` names and takes a reference to it, in *out, for
+// local_give; results as local_take.
 enum sl_err local_table_take(struct local_table *t, const struct wire_shm *ref,
                              struct local_use *out, struct sl_error *err);
 

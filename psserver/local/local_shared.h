@@ -20,7 +20,7 @@
 // Units    bytes.
 // Errors   a worker that breaks the protocol loses its connection. A call that
 //          fails leaves its outputs as they were. `err` may be NULL; SL_ENOMEM
-//          has no text.
+//          may come without a text.
 #ifndef PSSERVER_LOCAL_LOCAL_SHARED_H
 #define PSSERVER_LOCAL_LOCAL_SHARED_H
 
@@ -68,9 +68,10 @@ struct local_use {
     void *at;
 };
 
-// Takes the range that `ref` names for one call, until local_give: bytes that
-// may be read and written, and that the worker may change meanwhile. SL_ENOENT:
-// no such region (l may be NULL), SL_ERANGE: not within it.
+// Takes the range that `ref` names for one call, until local_give: out->at are
+// bytes that may be read and written, and that the worker may change meanwhile.
+// They stay mapped if the worker drops the region. SL_ENOENT: no such region,
+// or `l` is NULL; SL_ERANGE: not within it.
 enum sl_err local_take(struct local *l, const struct wire_shm *ref,
                        struct local_use *out, struct sl_error *err);
 // Gives a use back and leaves it all zeroes, which is allowed too.

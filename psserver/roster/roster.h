@@ -68,8 +68,8 @@ struct roster_setup {
     void (*send)(void *arg, const Sluice__V1__AttendUp *up);
     void *arg;
     unsigned deltas; // most, behind a whole snapshot (T10)
-    // Hears on the loop that a round of the shard was applied because a message
-    // said so. NULL: nothing has to.
+    // Hears on the loop that a round of the shard, which is beside a ring, was
+    // applied because a message said so. NULL: nothing has to.
     void (*applied)(void *arg, struct shard *shard);
     void *applied_arg;
     // Hears, on any thread, that a replica has acknowledged more of what was
@@ -104,16 +104,23 @@ void roster_attached(struct roster *r);
 
 // ---- messages of the stream
 //
-// A message that names an older term changes nothing. Nor does one about a
-// shard that is not held here, but for roster_place and roster_snapshot.
+// A message that names an older term changes nothing and is logged; a snapshot
+// request has no term. One about a shard that is not held here changes nothing,
+// but for roster_place and roster_snapshot.
 
 // Holds the shard from now on: loads its newest snapshot, at least as new as
-// the message says. One that is served already sends its hello again.
+// the message says, on a pool thread. One that is served already, or that has
+// followed its source (P4), sends its hello again instead. Notes the quota of
+// its tenant's rows. m->prepare: the shard is loaded, whatever is here, to take
+// over from another psserver (M4), and follows the feed m->follow, if that is
+// not 0; it is not admitted before a message without `prepare`.
 void roster_place(struct roster *r, const Sluice__V1__Place *m);
-// Admits a loaded shard, or renews it, as the incarnation in the message. A
-// loaded memory must get a newer one than any before it (I1); else an error is
-// logged. A shard beside a ring is settled with the base in the message
-// (shard_settle), and loaded anew if that cannot be.
+// Admits a loaded shard, or renews it, as the incarnation in the message, and
+// notes the quota of its tenant's rows. Does nothing if the shard is LOADING or
+// FAILED, or prepared (M4). A loaded memory must get a newer incarnation than
+// any before it (I1); else an error is logged. A shard beside a ring is settled
+// with the base in the message (shard_settle); if that cannot be it is loaded
+// anew, or, for want of memory or a damaged file, has FAILED.
 void roster_admit(struct roster *r, const Sluice__V1__Admit *m);
 // Sets all learning rates that callbacks have reduced (D1), before or after the
 // admission, and tells the coordinator that the shard has them. Rates for
@@ -128,35 +135,43 @@ void roster_hello(struct roster *r, const Sluice__V1__HelloWanted *m);
 // Ends the open round that holds the contribution of the message's closure, if
 // an admitted shard has one (L2); reports what the shard has counted in any
 // case. Waits for the shard's lock, and for the update. Of a shard beside a
-// ring the round that the message decides (shard_decide); it is loaded anew if
-// it does not hold that, and reports nothing.
+// ring the round that the message decides (shard_decide), and nothing is
+// reported; it is loaded anew if it does not hold that, and has FAILED if it
+// cannot apply it.
 void roster_close_round(struct roster *r, const Sluice__V1__CloseRound *m);
-// Writes a snapshot of the shard and reports it; if one is being written,
-// afterwards. A newer request takes the place of one that waits, and the latter
-// is reported as not written. If the shard is not held here, or not admitted,
-// that is reported. A request that is under way or waits already changes
-// nothing. A snapshot of a shard beside a ring is of the round in the message,
-// and waits for it.
+// Writes a snapshot of the shard on a pool thread and reports it, or why it was
+// not written; if one is being written, afterwards. A newer request takes the
+// place of one that waits, and the latter is reported as not written. If the
+// shard is not held here, or not admitted, that is reported. A request that is
+// under way or waits already changes nothing. m->last: the shard answers no
+// worker from the instant on (M1). m->feed: a feed begins at the instant. A
+// snapshot of a shard beside a ring is of the round in the message, and waits
+// for it.
 void roster_snapshot(struct roster *r, const Sluice__V1__SnapshotRequest *m);
-// Feeds the shard to the psserver that the message names, and says how that
-// ended; a feed that is under way by another order ends.
+// Feeds the admitted shard to the psserver that the message names, and tells
+// the coordinator how that ended, also if it cannot begin; a feed that is under
+// way by another order ends. The same order again changes nothing.
 void roster_feed(struct roster *r, const Sluice__V1__Feed *m);
 // Has the shard answer without the replica that it feeds by the order in the
 // message (P3); any other word changes nothing.
 void roster_replica_out(struct roster *r, const Sluice__V1__ReplicaOut *m);
-// Deletes the snapshots of an admitted shard that the message does not protect
-// (K3).
+// Deletes, on a pool thread, the snapshots of an admitted shard that the
+// message does not protect (K3); a failure is logged. Deletes nothing if it
+// names no tag, or its newest one is of a higher incarnation than the shard's.
 void roster_keep(struct roster *r, const Sluice__V1__Keep *m);
-// Drops all shards of the job, after a last report of those that are admitted,
-// and deletes the job's snapshots if the message says so.
+// Drops all shards of the job (with m->job_uid, if that is not 0), after a last
+// report of those that are admitted. Deletes the job's snapshots on a pool
+// thread if the message says so, and tells the coordinator when all are gone; a
+// failure is logged.
 void roster_close_job(struct roster *r, const Sluice__V1__CloseJob *m);
 
 // Sets what the next heartbeats say while they are draining: whether this
 // server stays until its shards have moved away.
 void roster_empties(struct roster *r, bool empties);
 
-// Sends a heartbeat that reports all admitted shards, and tries failed ones
-// again; called now and then.
+// Sends heartbeat number `seq`, which reports all admitted shards, with what is
+// news of open rounds and replicas, and loads shards again that have FAILED for
+// ten seconds; called now and then.
 void roster_tick(struct roster *r, uint64_t seq, bool draining);
 
 // Writes a snapshot of each admitted shard that has counted steps since its

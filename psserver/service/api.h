@@ -17,7 +17,8 @@
 //   Push of memory that is shared: exchange_push copies and checks it first;
 //             the parameters then go straight where the caller wants them
 //
-// Threads  shards_api_table's handlers: any I/O thread. The rest: the loop.
+// Threads  shards_api_table's handlers: any I/O thread. shards_api_acked: any.
+//          The rest: the loop.
 // Memory   what setup points at outlives the api, which copies the setup.
 #ifndef PSSERVER_SERVICE_API_H
 #define PSSERVER_SERVICE_API_H

@@ -54,7 +54,8 @@ void attendance_start(struct attendance *a, struct roster *roster);
 void attendance_send(void *arg, const Sluice__V1__AttendUp *up);
 
 // Makes heartbeats say that we are leaving, for good, and whether we stay until
-// our shards have moved away; one goes out at once if there is a stream.
+// our shards have moved away (`empties`, roster_empties); one goes out at once
+// if there is a stream. After attendance_start.
 void attendance_drain(struct attendance *a, bool empties);
 
 // Ends the stream and dials no more; the roster gets no message after this, and

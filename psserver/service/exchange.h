@@ -16,8 +16,9 @@
 //          goes back when that was sent.
 // Units    elements, as the call's wire_type; bytes.
 // Errors   SL_ENOENT: the gradient's region is not known; the push was not
-//          applied. SL_ERANGE, SL_EINVAL: its range does not fit. SL_EBUSY:
-//          POOL_MAX answers of the shard are on their way. SL_ENOMEM.
+//          applied. SL_ERANGE, SL_EINVAL: its range does not fit. SL_EINVAL:
+//          parameters are wanted of a push in a code. SL_EBUSY: POOL_MAX
+//          answers of the shard are on their way. SL_ENOMEM.
 #ifndef PSSERVER_SERVICE_EXCHANGE_H
 #define PSSERVER_SERVICE_EXCHANGE_H
 

@@ -31,13 +31,14 @@ struct shard_figures {
     _Atomic uint64_t pulls;
 };
 
-// Counts a push by its result, *reply. `skip`: the push said that its step is
-// to be skipped.
+// Counts a push by its result, *reply; a fenced one also as a refused call
+// (rpc_refused). `skip`: the push said that its step is to be skipped.
 void figures_pushed(struct shard_figures *f,
                     const struct wire_push_reply *reply, bool skip);
 // Counts a pull.
 void figures_pulled(struct shard_figures *f);
-// Writes the figures for /metrics.
+// Writes the figures for /metrics, with the process's histograms shard_applies
+// and shard_waits.
 void figures_write_shards(const struct shard_figures *f, struct expo *e);
 
 #endif
