@@ -20,7 +20,9 @@
 // Errors   those of the call (rpc.h). SL_ENOENT: there is no such lease;
 //          SL_ERANGE: etcd_compacted; SL_EDENIED, SL_EAUTH: etcd asks for a
 //          user, which this client is not; SL_ECORRUPT: it was no answer of
-//          etcd's. Outputs are set on SL_OK alone; `err` may be NULL.
+//          etcd's; SL_EINVAL: a key is too long, or a transaction has more than
+//          ETCD_OPS operations or conditions, and nothing was sent; SL_ENOMEM.
+//          Outputs are set on SL_OK alone; `err` may be NULL.
 #ifndef COORDINATOR_ETCD_ETCD_H
 #define COORDINATOR_ETCD_ETCD_H
 
@@ -86,7 +88,9 @@ struct etcd_reply {
     struct etcd_held *held_by; // owned: what the rows point at
 };
 
-void etcd_reply_release(struct etcd_reply *r); // all zeroes is allowed
+// Frees what the reply owns, rows included, and leaves it all zeroes, which is
+// allowed, too.
+void etcd_reply_release(struct etcd_reply *r);
 
 // One condition: a number of `key` is `is`. A key that is not there has 0.
 struct etcd_if {
@@ -156,8 +160,9 @@ struct etcd_change {
 struct etcd_watch_events {
     // A key was written or deleted, in the order of revisions.
     void (*changed)(void *arg, const struct etcd_change *change);
-    // The watch has ended, once and last, but not for etcd_watch_close. Open
-    // another one, after a get: changes between them are not reported.
+    // The watch has ended, once and last, but not for etcd_watch_close, which
+    // is to be called all the same, on another thread. Open another watch,
+    // after a get: changes between them are not reported.
     // etcd_compacted(err): `from` lies too far back.
     void (*ended)(void *arg, enum sl_err code, const struct sl_error *err);
 };
@@ -166,7 +171,8 @@ struct etcd_watch;
 
 // Watches the keys from `key` up to and without `end` (NULL: `key` alone), from
 // the revision `from` on (0: from now). The member that serves it ends it when
-// it loses the rest of the cluster. `events` is copied. SL_ENOMEM.
+// it loses the rest of the cluster. `events` is copied. Does not wait: a member
+// that cannot be reached is told by `ended`. Errors as of a call.
 enum sl_err etcd_watch_open(struct etcd_watch **out, struct etcd *e,
                             const char *key, const char *end, int64_t from,
                             const struct etcd_watch_events *events, void *arg,

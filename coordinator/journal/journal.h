@@ -116,7 +116,8 @@ enum sl_err journal_given_job(struct journal *j, uint64_t *id,
                               struct sl_error *err);
 
 // Skips job numbers first..last, both included, which a newer journal gave
-// (I7). The next job comes after them.
+// (I7). The next job comes after them. `first` was not skipped before: else the
+// call fails the journal.
 enum sl_err journal_jobs_skip(struct journal *j, uint64_t first, uint64_t last,
                               struct sl_error *err);
 
@@ -334,9 +335,9 @@ enum sl_err journal_job_delete(struct journal *j, uint64_t id,
 
 #define JOURNAL_SWEEP 1000
 
-// Removes up to JOURNAL_SWEEP rows of deleted jobs, in one commit, also of
-// those that a process before has deleted. Does nothing if there are none.
-// Called once per tick.
+// Removes up to JOURNAL_SWEEP rows of a deleted job (a cut counts for 250), in
+// one commit, also of one that a process before has deleted. Does nothing if
+// there are none. Called once per tick.
 enum sl_err journal_sweep(struct journal *j, struct sl_error *err);
 
 // Queues that the psserver has deleted the job, so that it is not told to again
@@ -371,8 +372,9 @@ enum sl_err journal_shard_move(struct journal *j, uint64_t job, uint32_t shard,
                                const char *psserver, struct sl_error *err);
 
 // Writes `generation` as the next generation of a job's ring, which is the
-// incarnation of all its parts (I1, R1). To be called before any worker is
-// asked to join it.
+// incarnation of all its parts (I1, R1); after journal_job_place. To be called
+// before any worker is asked to join it. SL_EINTERNAL: no part has a lower
+// one; nothing is written then.
 enum sl_err journal_ring_open(struct journal *j, uint64_t job,
                               uint64_t generation, struct sl_error *err);
 
@@ -456,19 +458,20 @@ enum sl_err journal_cuts_past(struct journal *j, uint64_t job, uint64_t *count,
 
 // Notes that a job is about to be loaded, and sets *times to how often that was
 // noted in a row, this time included, without a journal_loaded: that often the
-// process ended while it loaded the job. Waits for no disk, but a process that
-// is killed leaves the note.
+// process ended while it loaded the job. Waits for no disk (but for etcd, if
+// the journal is there), but a process that is killed leaves the note.
 enum sl_err journal_loading(struct journal *j, uint64_t job, uint64_t *times,
                             struct sl_error *err);
 
-// Removes the note of journal_loading, after the job was loaded; waits for no
-// disk.
+// Removes the note of journal_loading, after the job was loaded; waits as that
+// does.
 enum sl_err journal_loaded(struct journal *j, uint64_t job,
                            struct sl_error *err);
 
 // Deletes old rows of cuts, those that journal_cut_intent would delete and
 // journals of older programs still have, and frees the space of a file that is
-// mostly empty. To be called once all is read.
+// mostly empty, if that can be: a failure to do so is no error. May take long.
+// To be called once all is read.
 enum sl_err journal_tidy(struct journal *j, struct sl_error *err);
 
 // ---- evaluations
@@ -545,8 +548,8 @@ typedef enum sl_err (*journal_deleted_fn)(void *arg, uint64_t job, uint64_t uid,
 enum sl_err journal_each_job(struct journal *j, journal_job_fn fn, void *arg,
                              struct sl_error *err);
 
-// Calls `fn` for each job that has ended; of *row only id, uid, state and name
-// are set.
+// Calls `fn` for each job that has ended, in any order; of *row only id, uid,
+// state and name are set.
 enum sl_err journal_each_ended(struct journal *j, journal_job_fn fn, void *arg,
                                struct sl_error *err);
 
@@ -602,8 +605,8 @@ enum sl_err journal_each_deleted(struct journal *j, const char *psserver,
                                  journal_deleted_fn fn, void *arg,
                                  struct sl_error *err);
 
-// Calls `fn` for each psserver that still has this deleted job; also for one
-// for which journal_deleted is still queued.
+// Calls `fn` for each psserver that still has this deleted job, in any order;
+// also for one for which journal_deleted is still queued.
 enum sl_err journal_each_deleted_of(struct journal *j, uint64_t job,
                                     journal_deleted_fn fn, void *arg,
                                     struct sl_error *err);

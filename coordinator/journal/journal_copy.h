@@ -6,8 +6,9 @@
 // Memory   arguments are borrowed for the call.
 // Errors   those of journal_etcd.h. SL_ESTATE: a coordinator leads; SL_EEXIST:
 //          there is a journal at the target already; SL_ENOENT: there is none
-//          to copy. After a failure the source is as it was, and the target is
-//          to be removed.
+//          to copy; SL_ECORRUPT: the copied rows are not the same. After a
+//          failure the source has the rows that it had (journal_copy_in brings
+//          its tables up to date), and the target is to be removed.
 #ifndef COORDINATOR_JOURNAL_JOURNAL_COPY_H
 #define COORDINATOR_JOURNAL_JOURNAL_COPY_H
 
@@ -19,8 +20,9 @@
 enum sl_err journal_digest(struct journal *j, uint8_t out[SHA256_BYTES],
                            struct sl_error *err);
 
-// Returns SL_OK if there are no rows of that kind yet: in the file `path`, or,
-// if that is NULL, in etcd.
+// Returns SL_OK if there are no rows of that kind yet: `path`, which must not
+// exist, or, if that is NULL, in `etcd`, which may be NULL otherwise. SL_EEXIST
+// if there are.
 enum sl_err journal_copy_free(struct etcd *etcd, const char *path,
                               const struct journal_kind *kind,
                               struct sl_error *err);

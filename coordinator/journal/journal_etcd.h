@@ -72,9 +72,10 @@ struct journal_leader {
 };
 
 // Reads what is new (H3), makes or upgrades the tables, and turns `j` into the
-// journal of the leader. Its terms go on from those that it holds, by one: the
-// key's revision is no term, since it falls when etcd is restored from a
-// backup.
+// journal of the leader; *leader is copied. Its terms go on from those that it
+// holds, by one: the key's revision is no term, since it falls when etcd is
+// restored from a backup. After a failure journal_failed tells whether `j` only
+// can be closed; else it follows as before.
 enum sl_err journal_lead(struct journal *j, const struct journal_leader *leader,
                          struct sl_error *err);
 

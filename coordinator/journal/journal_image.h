@@ -28,13 +28,16 @@ struct journal_image {
 };
 
 // Writes the image to etcd, makes it the one in force, and deletes the records
-// that it holds and older images, all at once. Waits.
+// that it holds and older images, all at once. Waits. The result is in
+// image->rc and image->err, and image->done is set last; all other fields are
+// set before.
 void image_write(struct journal_image *image);
 
-// Writes the image on a thread of its own; waits if the system gives no thread.
+// Does the same as image_write on a thread of its own, and does not wait; but
+// it does if the system gives no thread.
 void image_start(struct journal_image *image);
 
-// Waits for the thread, and frees the image; NULL is allowed.
+// Waits for the thread, and frees the image with its bytes; NULL is allowed.
 void image_free(struct journal_image *image);
 
 #endif

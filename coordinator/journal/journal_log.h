@@ -29,8 +29,8 @@ struct log_writer {
     bool full;         // out: it failed because etcd has no space left
 };
 
-// Begins a writer. Each of its puts gives up after 10 s, or when its leadership
-// ends.
+// Begins a writer; *place and *leader are copied, what they point at is
+// borrowed. Each of its puts gives up after 10 s, or when its leadership ends.
 void log_writer_init(struct log_writer *w, const struct log_place *place,
                      const struct journal_leader *leader);
 
@@ -43,18 +43,23 @@ struct log_put {
     size_t also_count;
 };
 
-// Puts a value once, if the key of the writer's leadership is still there. A
-// failure without an answer is settled by asking again. SL_ETIMEDOUT: no answer
-// came in time, so the value may be there or not.
+// Puts a value once, if the key of the writer's leadership is still there.
+// Waits. A failure without an answer is settled by asking again. SL_ESTALE:
+// another coordinator leads; SL_ECORRUPT: the key has another value than that
+// of put->version or this one; SL_EUNAVAIL: etcd is full, and w->full is set;
+// SL_EINVAL: more operations than ETCD_OPS; SL_ETIMEDOUT: no answer came in
+// time, so the value may be there or not.
 enum sl_err log_put(struct log_writer *w, const struct log_put *put,
                     struct sl_error *err);
 
-// Sets the nonce of a record, which names the folder of its parts.
+// Sets the nonce of a record, random, which names the folder of its parts.
+// SL_EIO: the system gives no randomness.
 enum sl_err log_nonce(Journal__Record *record, struct sl_error *err);
 
 // Puts `record` as log_put does, with the bytes `data`: in parts before the
-// record itself if one value cannot hold them. Sets parts, bytes, crc and data
-// of *record, and the value of *put. `image`: it is an image of all rows.
+// record itself if one value cannot hold them. Sets format, parts, bytes, crc
+// and data of *record, the other fields of which are set before, and the value
+// of *put, which is freed on return. `image`: it is an image of all rows.
 enum sl_err log_put_record(struct log_writer *w, struct log_put *put,
                            Journal__Record *record, bool image,
                            struct sl_slice data, struct sl_error *err);
@@ -78,12 +83,15 @@ struct log_read {
 };
 
 // Reads the value of `row` as a record into *out, without its bytes.
-// SL_ENOTSUP: a newer coordinator wrote it. `out` is released in any case.
+// SL_ENOTSUP: a newer coordinator wrote it; SL_ECORRUPT: it is no record. The
+// caller calls log_read_release in any case.
 enum sl_err log_read(struct log_read *out, const struct log_place *at,
                      const struct etcd_row *row, struct sl_error *err);
 
-// Reads the bytes of a record, or of an image, and its parts as they were at
-// `revision`. SL_ERANGE: etcd_compacted, so all is to be read anew.
+// Reads the bytes of a record, or of an image, into r->bytes, and its parts as
+// they were at `revision`; waits for etcd. SL_ERANGE: etcd_compacted, so all is
+// to be read anew; SL_ECORRUPT: a part is gone, or the checksum does not hold;
+// SL_ENOMEM; errors of etcd_get.
 enum sl_err log_read_bytes(struct log_read *r, const struct log_place *at,
                            const struct etcd_row *row, int64_t revision,
                            bool image, struct sl_error *err);

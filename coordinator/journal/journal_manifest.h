@@ -55,12 +55,13 @@ enum sl_err manifest_text(struct buf *out, const struct manifest *m);
 enum sl_err manifest_write(struct fs *fs, const char *path,
                            const struct buf *text, struct sl_error *err);
 
-// Removes a manifest; a missing one is SL_OK. Durable after SL_OK.
+// Removes a manifest; a missing one, or a missing folder, is SL_OK. Durable
+// after SL_OK. A failure may have removed the file, but not durably.
 enum sl_err manifest_remove(struct fs *fs, const char *path,
                             struct sl_error *err);
 
-// Sets *there to whether the manifest exists, and syncs its folder, so that
-// this stays so after a crash (K6). A failure leaves *there alone.
+// Sets *there to whether the manifest exists. If it does, syncs its folder
+// first, so that it is there after a crash (K6). A failure leaves *there alone.
 enum sl_err manifest_settle(struct fs *fs, const char *path, bool *there,
                             struct sl_error *err);
 
@@ -77,7 +78,8 @@ struct manifest_found {
 
 // Reads and checks a manifest into *out, for manifest_found_release. Returns
 // SL_OK; SL_ENOENT, SL_ECORRUPT or SL_ENOTSUP (of a newer version), with the
-// path; or an error of the file system. *out is untouched by a failure.
+// path; SL_ENOMEM; or an error of the file system. *out is untouched by a
+// failure.
 enum sl_err manifest_load(struct manifest_found *out, struct fs *fs,
                           const char *path, struct sl_error *err);
 

@@ -122,14 +122,16 @@ enum sl_err journal_open_blank(struct journal **out,
                                const struct journal_kind *kind,
                                struct sl_error *err);
 
-// Closes the connection of a journal and gives it another one (NULL: none).
+// Closes the connection of a journal with its statements, and gives it another
+// one (NULL: none), which is then the journal's to close.
 void journal_swap(struct journal *j, sqlite3 *db);
 
 // Makes or upgrades the tables, as journal_open does; `name` is for errors.
 enum sl_err journal_set_up_schema(struct journal *j, const char *name,
                                   struct sl_error *err);
 
-// Sets *out to the number that a PRAGMA or query of one row gives.
+// Sets *out to the number that a PRAGMA or query of one row gives. No row, as
+// any failure, marks the journal as failed.
 enum sl_err journal_pragma(struct journal *j, const char *sql, int *out,
                            struct sl_error *err);
 
@@ -147,8 +149,9 @@ sqlite3_stmt *journal_sql(struct journal *j, struct sl_error *err,
                           const char *sql, const struct journal_value *values,
                           size_t count);
 
-// Marks the journal as failed, sets *err to SQLite's last failure, with `what`
-// failed, and returns its code.
+// Marks the journal as failed, and as full if space was lacking; sets *err to
+// SQLite's last failure, with `what` failed. Returns SL_EUNAVAIL if it is full,
+// SL_ECORRUPT or SL_EIO.
 enum sl_err journal_bad(struct journal *j, const char *what,
                         struct sl_error *err);
 
@@ -169,8 +172,8 @@ enum sl_err journal_end(struct journal *j, enum sl_err rc,
 enum sl_err journal_step(struct journal *j, sqlite3_stmt *stmt,
                          struct sl_error *err);
 
-// Runs a query and sets *out to the first column of its first row; 0: there is
-// no row.
+// Runs a query (a literal) and sets *out to the first column of its first row;
+// 0: there is no row.
 enum sl_err journal_number(struct journal *j, uint64_t *out,
                            struct sl_error *err, const char *sql,
                            const struct journal_value *values, size_t count);

@@ -117,10 +117,11 @@ struct book {
     uint64_t bytes_most; // of all queues: BOOK_ALL_BYTES, or its owner's limit
 };
 
-// Sets *b to an empty book; book_release frees all queues, tasks and workers,
-// and leaves *b as book_init does.
+// Sets *b to an empty book, with bytes_most BOOK_ALL_BYTES.
 void book_init(struct book *b);
-void book_release(struct book *b); // all pointers are invalid then
+// Frees all queues, tasks and workers, and leaves *b empty with its bytes_most.
+// All pointers into the book are invalid then.
+void book_release(struct book *b);
 
 // ---- queues and clients
 
@@ -165,7 +166,8 @@ struct book_client *book_client_surplus(struct book_queue *q);
 
 // Returns SL_OK if the queue may have one more task of `bytes` bytes for the
 // handler `name`; SL_EBUSY if the queue, its tenant or all queues have as many
-// tasks, bytes or handlers as they may; the text says which.
+// tasks, bytes or handlers as they may; the text says which. Where nothing is
+// kept yet, any number of bytes is allowed.
 enum sl_err book_room(const struct book *b, const struct book_queue *q,
                       const char *name, size_t bytes, struct sl_error *err);
 
@@ -225,7 +227,8 @@ uint64_t book_share(const struct book *b);
 // coordinator.
 bool book_holds(struct book *b, struct book_worker *w, uint64_t id);
 
-// Puts a leased task back to the front of its queue, without a loss.
+// Puts a leased task back to the front of its queue's tasks for the same
+// handler, without a loss.
 void book_give_back(struct book *b, struct book_task *t);
 
 // Receives a task that lost its worker, still leased, with its new count, and

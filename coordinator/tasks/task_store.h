@@ -40,7 +40,7 @@ enum sl_err store_of_rows(struct task_store **out, struct journal *db,
 void store_close(struct task_store *s);
 
 // Loads all rows into an empty book; leased tasks become pending. A failure
-// leaves a part of them there, for book_release.
+// (also SL_ENOMEM) leaves a part of them there, for book_release.
 enum sl_err store_load(struct task_store *s, struct book *b,
                        struct sl_error *err);
 
@@ -48,7 +48,7 @@ enum sl_err store_load(struct task_store *s, struct book *b,
 enum sl_err store_begin(struct task_store *s, struct sl_error *err);
 
 // Writes how far ids were drawn, and commits; does nothing if no transaction
-// has begun.
+// has begun. A failure rolls the transaction back.
 enum sl_err store_commit(struct task_store *s, const struct book *b,
                          struct sl_error *err);
 

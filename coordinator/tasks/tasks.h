@@ -61,8 +61,8 @@ struct tasks_options {
     uint32_t lease_ms;             // how long a worker may be silent
     const struct tasks_home *home; // copied; NULL: the file is all there is
 
-    // Called on the thread of tasks when a change is durable; NULL: no
-    // receiver.
+    // Called on the thread of tasks when a change is durable, or was refused;
+    // NULL: no receiver.
     void (*changed)(void *arg, const struct tasks_change *change);
     void *arg;
 };

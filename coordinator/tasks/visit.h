@@ -82,7 +82,9 @@ enum sl_err visit_queues(struct desk *d, struct visit *v);
 // ---- the workers' call (tasks_work.c)
 
 // Takes results, extends the worker's lease, and compares the tasks that it
-// holds with those leased to it; then waits for tasks if it asks for some.
+// holds with those leased to it (those that it does not hold are given back);
+// then sets until_ms if the worker asks for tasks, or frees it if it leaves.
+// SL_EINVAL: it names more than BOOK_KINDS handlers; SL_ENOMEM.
 enum sl_err visit_work(struct desk *d, struct visit *v);
 
 // Leases tasks that fit the worker's offer and adds them to the reply; sets
