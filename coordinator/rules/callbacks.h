@@ -71,9 +71,9 @@ bool callbacks_judge(struct callbacks *c, const struct spec_callbacks *rule,
 uint64_t callbacks_restores(const struct callbacks *c,
                             const struct spec_callbacks *rule);
 
-// Returns true if a callback needs `cut`: it is the one to restore
-// (callbacks_restores), or ModelCheckpoint's best. Such a cut must not be
-// pruned.
+// Returns true if a callback needs `cut`, which is not 0: it is the one to
+// restore (callbacks_restores), or ModelCheckpoint's best. Such a cut must not
+// be pruned.
 bool callbacks_keeps(const struct callbacks *c,
                      const struct spec_callbacks *rule, uint64_t cut);
 

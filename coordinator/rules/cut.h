@@ -82,7 +82,8 @@ void cut_ask(struct cut *c, uint32_t shard, const struct evidence *e);
 // shards are asked again; `bytes` is the size of the file of its largest shard.
 uint64_t cut_patience_ms(const struct cut *c, uint64_t bytes);
 
-// Takes one report into its shard's entry, from the psserver of that name and
+// Takes one report, which has a tag, a counted set and counts, into its shard's
+// entry, in place of an earlier one, from the psserver of that name and
 // address. It may answer an older request: it is a file of this incarnation all
 // the same (K4). The caller sets c->moved_ms. Returns SL_OK or:
 //

@@ -169,7 +169,7 @@ bool evidence_closure_held(const struct evidence *e, uint64_t closure);
 bool evidence_closure_full(const struct evidence *e, uint64_t closure);
 
 // Returns how many steps of the closure are counted on the shard that has
-// counted the fewest of them.
+// counted the fewest of them; 0 without shards.
 uint64_t evidence_closure_steps(const struct evidence *e, uint64_t closure);
 
 // Returns the first closure >= `from` of which some shard lacks a step (C3), or

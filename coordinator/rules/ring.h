@@ -160,7 +160,8 @@ bool ring_due(const struct ring *r, uint64_t now_ms);
 void ring_open(struct ring *r, uint64_t generation);
 
 // Returns true if a state of the job can have that tag: its generation was
-// opened, and it has no more rounds than the job.
+// opened, and it has no more rounds than the job (of the present generation: no
+// more than r->last). Of generation 0 only (0, 0) can be.
 bool ring_may_have(const struct ring *r, struct wire_tag tag);
 
 // Takes the tag of the state of a member that has left all older generations
@@ -203,9 +204,10 @@ enum sl_err ring_step(struct ring *r, uint64_t member, uint64_t generation,
 enum sl_err ring_accuse(struct ring *r, uint64_t member, uint64_t generation,
                         uint32_t suspect, uint64_t now_ms);
 
-// Returns the member that is to be put out of the ring, by what its accusers
-// reported until now_ms; 0: none yet, or the ring is torn. Changes nothing: the
-// caller calls ring_leave.
+// Returns the member that is to be put out of the ring: the one with most
+// accusers (of equals, the last), once all other members accuse it, or
+// RING_ACCUSED_MS after the first accusation. 0: none yet, or the ring is torn.
+// Changes nothing: the caller calls ring_leave.
 uint64_t ring_accused(const struct ring *r, uint64_t now_ms);
 
 #endif

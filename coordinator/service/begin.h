@@ -20,8 +20,8 @@
 // Threads  the loop's; begin_new, begin_timers, begin_serving: before it runs.
 // Memory   the server's; begin_release frees timers and what is asked. `err` is
 //          not NULL.
-// Errors   of begin_new: those of journal.h and coord_new. Later ones end the
-//          daemon.
+// Errors   of begin_new: those of journal.h (a newer journal is SL_ESTATE) and
+//          coord_new. Later ones end the daemon.
 #ifndef COORDINATOR_SERVICE_BEGIN_H
 #define COORDINATOR_SERVICE_BEGIN_H
 

@@ -63,7 +63,8 @@ struct journal *lead_take(struct lead *l, struct journal **beside);
 
 // Reads the journal of a kind, as the coordinator that leads: one that it has
 // not followed, or anew after one that was taken has failed for want of space
-// and was closed. Waits for etcd, so on any thread. Errors of journal_lead.
+// and was closed. Waits for etcd, so on any thread. Errors of journal_follow
+// and journal_lead; *out is set on SL_OK alone.
 enum sl_err lead_journal_of(struct lead *l, const struct journal_kind *kind,
                             struct journal **out, struct sl_error *err);
 
@@ -74,13 +75,14 @@ void lead_waits(struct lead *l, char *out, size_t size);
 // answers. `l` is a struct lead.
 bool lead_stands_by(void *l, struct sl_error *err);
 
-// Ends the process, which leads, because of `why`, and answers no call: another
-// coordinator is chosen at once. Waits for etcd, about a second.
+// Ends the process (exit 1), which leads, because of `why`, and answers no
+// call: gives up its lease first, so that another coordinator is chosen at
+// once. Waits for etcd, about a second. Does not return.
 void lead_fail(struct lead *l, const char *why);
 
-// Ends the process if it was chosen and its lease is over. To be called before
-// whatever a leader says to others. `l` NULL: there is one coordinator; does
-// nothing.
+// Ends the process (exit 1) if it was chosen and its lease is over by its own
+// clock; does not ask etcd. To be called before whatever a leader says to
+// others. `l` NULL: there is one coordinator; does nothing.
 void lead_check(struct lead *l);
 
 // Gives up the lead, or the wish for it, for good: another coordinator is
@@ -92,10 +94,11 @@ void lead_stop(struct lead *l);
 // Frees l after lead_stop and a turn of the loop. NULL is allowed.
 void lead_free(struct lead *l);
 
-// Ends the lease of a process that has died (its number is in `file`): another
-// coordinator is chosen at once. SL_OK, too, if there is no such file or lease.
-// The caller knows that the process is dead (daemon.h: it has the lock of the
-// state folder).
+// Ends the lease of a process that has died (its number is in `file`), and
+// removes the file: another coordinator is chosen at once. SL_OK, too, if there
+// is no such file or lease; else errors of the file system, and those of
+// etcd_lease_revoke, after which the file stays. The caller knows that the
+// process is dead (daemon.h: it has the lock of the state folder).
 enum sl_err lead_resign(struct etcd *etcd, const char *file,
                         struct sl_error *err);
 

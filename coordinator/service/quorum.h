@@ -14,17 +14,21 @@
 
 struct quorum;
 
-// Makes a client for each member that `url` (etcd_new) names, with `tls` (NULL:
-// plain), and begins to ask, a second later.
+// Makes a client for each member that `url`, which etcd_new takes, names, with
+// `tls` (NULL: plain), and begins to ask, a second later. SL_EINVAL: more than
+// RPC_ADDRESSES_MAX members, or a long name; errors of tls_files_open;
+// SL_ENOMEM. *out is untouched then.
 enum sl_err quorum_new(struct quorum **out, struct rpc_io *io, const char *url,
                        const struct rpc_tls *tls, struct sl_error *err);
 
-// Writes the sentence number `i` about what is amiss to `out` and returns true.
-// Returns false if there are only `i` of them. `q` NULL: none are.
+// Writes the sentence number `i` (from 0) about what is amiss, of members or of
+// the certificate for etcd, to `out` and returns true. Returns false, with
+// `out` untouched, if there are no more than `i`. `q` NULL: none are.
 bool quorum_trouble(struct quorum *q, size_t i, char *out, size_t size);
 
 // Returns true if a member's database is so full that what can wait, such as
-// new tasks, has to, so that jobs go on; *err says why.
+// new tasks, has to, so that jobs go on; *err says why (SL_EBUSY). `q` is not
+// NULL.
 bool quorum_crowded(struct quorum *q, struct sl_error *err);
 
 // Stops asking and frees `q`. NULL is allowed.
