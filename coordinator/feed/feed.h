@@ -8,8 +8,9 @@
 // without the file it has no history, and runs all the same.
 //
 // Threads  the loop's; the file has a thread.
-// Memory   as events.h and traces.h say. NULL for a feed: nothing is kept; no
-//          other pointer is NULL but where it is said. What is passed is
+// Memory   as events.h and traces.h say. NULL for a feed: nothing is kept (but
+//          not of feed_keep); no other pointer is NULL but where it is said.
+//          What is passed is
 //          copied; the clock is borrowed until feed_free. What is returned is
 //          the feed's, not to be changed, and valid until feed_free.
 // Units    microseconds of the wall clock.
@@ -42,8 +43,9 @@ void feed_free(struct feed *f);
 
 // Reads the rows that `db` holds (feed_store_kind; taken over; NULL: they could
 // not be read) into a feed without a file, and has `home` keep what happens
-// from now on: for a coordinator that was chosen to lead, before its term.
-// Without memory nothing is kept.
+// from now on: for a coordinator that was chosen to lead, before its term. `f`
+// is not NULL, and *home is copied. Rows that cannot be read, or later entries
+// that cannot be kept, are a warning in the log.
 void feed_keep(struct feed *f, const struct feed_home *home,
                struct journal *db);
 

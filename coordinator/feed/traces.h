@@ -90,7 +90,9 @@ void traces_span(struct traces *ts, uint64_t uid, const struct lease_span *span,
 
 // Adds a copy of *point to the points of the seconds of job `uid`, and to those
 // of the minutes if it is the first of its minute or `final`, the last of the
-// job. Returns true if it was added to the minutes; false also without memory.
+// job. Returns true if it is one of the minutes, which a file is to keep, also
+// where memory was short for the point; false if it is not, or the job could
+// not be added.
 bool traces_point(struct traces *ts, uint64_t uid,
                   const struct curve_point *point, bool final);
 
