@@ -30,7 +30,8 @@ static inline struct fragments fragments_begin(uint32_t count)
     return (struct fragments){.count = count};
 }
 
-// Returns the fragment of the next shard, which has so many elements.
+// Returns the number (from 0) of the fragment that the next shard, of
+// `elements` elements, goes to, and adds them to that fragment.
 uint32_t fragments_add(struct fragments *f, uint64_t elements);
 
 #endif

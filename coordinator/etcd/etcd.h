@@ -121,12 +121,15 @@ struct etcd_txn {
     size_t otherwise_count;
 };
 
-// Reads the rows of a get, by key, as the cluster has agreed on them.
+// Reads the rows of a get (get->what is not looked at), by key, as the cluster
+// has agreed on them. *out is for etcd_reply_release.
 enum sl_err etcd_get(struct etcd *e, const struct etcd_op *get,
                      int64_t limit_ms, struct etcd_reply *out,
                      struct sl_error *err);
 
-// Makes one transaction, once. On a failure ask etcd_unknown.
+// Makes one transaction, once. out->held says which branch was done; the rows
+// are those of its gets; *out is for etcd_reply_release. On a failure ask
+// etcd_unknown.
 enum sl_err etcd_txn(struct etcd *e, const struct etcd_txn *txn,
                      int64_t limit_ms, struct etcd_reply *out,
                      struct sl_error *err);
@@ -145,7 +148,8 @@ enum sl_err etcd_lease_grant(struct etcd *e, int64_t ttl_s, int64_t limit_ms,
 enum sl_err etcd_lease_renew(struct etcd *e, int64_t id, int64_t limit_ms,
                              int64_t *granted_s, struct sl_error *err);
 
-// Ends a lease and deletes its keys.
+// Ends a lease and deletes its keys. SL_ENOENT: it has ended already. After
+// another failure it may have ended, or ends by itself.
 enum sl_err etcd_lease_revoke(struct etcd *e, int64_t id, int64_t limit_ms,
                               struct sl_error *err);
 
@@ -192,7 +196,7 @@ struct etcd_status {
     uint64_t used;    // what a defragmentation would leave of it
 };
 
-// Asks one member for its state.
+// Asks one member for its state, the one that calls go to now.
 enum sl_err etcd_status(struct etcd *e, int64_t limit_ms,
                         struct etcd_status *out, struct sl_error *err);
 

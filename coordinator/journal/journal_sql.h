@@ -126,7 +126,9 @@ enum sl_err journal_open_blank(struct journal **out,
 // one (NULL: none), which is then the journal's to close.
 void journal_swap(struct journal *j, sqlite3 *db);
 
-// Makes or upgrades the tables, as journal_open does; `name` is for errors.
+// Makes or upgrades the tables (kind->make), in one transaction, as
+// journal_open does, and sets how SQLite writes the file; `name` is for errors.
+// SL_ENOTSUP: the schema is newer than kind->schema; nothing was changed.
 enum sl_err journal_set_up_schema(struct journal *j, const char *name,
                                   struct sl_error *err);
 

@@ -122,7 +122,9 @@ bool dispatch_worker_free(const struct dispatch_worker *w);
 bool dispatch_fits(const struct dispatch_worker *w,
                    const struct dispatch_job *job);
 
-// Says whether job a is served before job b.
+// Returns true if job a is served before job b: it has a higher priority; or
+// the same, and fewer leases held; or as many, and a lower served + apart.
+// False for equal jobs.
 bool dispatch_before(const struct dispatch_job *a,
                      const struct dispatch_job *b);
 

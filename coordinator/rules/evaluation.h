@@ -63,10 +63,12 @@ uint64_t evaluation_mark(const struct evaluation_steps *s, uint64_t mark);
 // those of the lowest closures, are counted.
 uint32_t evaluation_marks(const struct evaluation_steps *s, uint64_t steps);
 
-// Returns the closure below which all must be counted for `epochs` epochs.
+// Returns the closure below which all must be counted for `epochs` epochs; the
+// number of all closures if the job has no more epochs than that.
 uint64_t evaluation_epochs_end(const struct schedule *s, uint64_t epochs);
 
-// Returns the number of steps in all closures below `closure`.
+// Returns the number of steps in all closures below `closure`, which may lie
+// beyond the last one.
 uint64_t evaluation_steps_below(const struct schedule *s, uint64_t closure);
 
 // Sets *out to the next evaluation that is due after `done_epoch`, the last

@@ -26,7 +26,8 @@ struct tenure {
 // sent_us was answered. An answer that comes late never makes t end sooner.
 void tenure_renewed(struct tenure *t, uint64_t sent_us, int64_t granted_s);
 
-// Notes that a renewal failed: the next one is due soon after now_us.
+// Notes that a renewal failed: the next one is due TENURE_AGAIN_MS after
+// now_us. The end stays.
 void tenure_failed(struct tenure *t, uint64_t now_us);
 
 // Returns how many ms of it are left, rounded down; 0: it is over.

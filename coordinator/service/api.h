@@ -37,9 +37,10 @@ void api_free(struct api *a); // NULL is allowed
 // stopping. Watchers wait for the next coord.
 void api_set_coord(struct api *a, struct coord *c, const char *why);
 
+struct lead;
+
 // Sets the lead that is looked at before each call is answered (H4), borrowed
 // until api_free; NULL, as at first: none.
-struct lead;
 void api_set_lead(struct api *a, struct lead *l);
 
 // Returns the methods of the Jobs service, for the server; they borrow a.
@@ -68,7 +69,8 @@ void api_refused(struct api *a, const char *path, const struct rpc_peer *peer,
 void api_tick(struct api *a);
 
 // Hands a line about a decision made elsewhere to the audit log, which copies
-// it and writes it soon.
+// it and writes it soon; of failures that come too fast, one line for many is
+// written later (denials.h).
 void api_note(struct api *a, const struct audit_line *line);
 
 // Notes that a job has changed, has ended or is gone, so that its watchers are

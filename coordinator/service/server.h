@@ -88,8 +88,8 @@ extern const struct conf_key server_keys[];
 // Opens the store, the journal, the tasks and the port, and begins to serve or
 // to wait. Waits for the disk and the store. On failure all that was made is
 // freed (server_stop is called), and *server is all zeroes again, as it is
-// before; so it is after --resign, which is then done. server_stop may follow.
-// `err` is not NULL.
+// before; so it is after --resign and --migrate, which are then done.
+// server_stop may follow. `err` is not NULL.
 enum sl_err server_start(struct daemon *d, void *server, struct sl_error *err);
 
 // Adds the daemon's checks of readiness to `c`: journal, store and term. Those

@@ -16,7 +16,9 @@
 // Lines of a list of jobs that are made in one turn of the loop.
 #define STATUS_LIST_TURN 8
 
-// Makes a list of the jobs that the caller may see, the newest first, whole.
+// Makes a list of the jobs that the caller may see, the newest first, in one
+// call: those below number request->before (0: all), at most request->limit (0:
+// 100).
 enum sl_err status_list(struct coord *c, const Sluice__V1__ListRequest *request,
                         Sluice__V1__ListReply **reply, struct sl_error *err);
 
@@ -35,7 +37,8 @@ enum sl_err status_list_turn(struct coord *c,
 bool status_list_goes_on(const Sluice__V1__ListRequest *request,
                          const Sluice__V1__ListReply *reply);
 
-// Makes the list of a job's checkpoints, with its layout and classes.
+// Makes the list of a job's checkpoints, with its layout and classes; loads a
+// job that has ended from the journal for that.
 enum sl_err status_checkpoints(struct coord *c,
                                const Sluice__V1__JobRequest *request,
                                Sluice__V1__CheckpointsReply **reply,
@@ -45,7 +48,7 @@ enum sl_err status_checkpoints(struct coord *c,
 #define STATUS_CLUSTER_TURN 256    // members
 #define STATUS_CLUSTER_SHARDS 8192 // shards, and those of a job more
 
-// Makes a list of members, whole.
+// Makes a list of all members in one call, however long that takes.
 enum sl_err status_cluster(struct coord *c,
                            const Sluice__V1__ClusterRequest *request,
                            Sluice__V1__ClusterReply **reply,
@@ -64,8 +67,9 @@ enum sl_err status_cluster_turn(struct coord *c,
 // status_cluster_turn made.
 bool status_cluster_goes_on(const Sluice__V1__ClusterReply *reply);
 
-// Drains a member or ends that, as coord_drain, and answers with its status if
-// it is attached. After SL_ENOMEM the drain may have been begun or ended.
+// Drains a member or ends that, as coord_drain (its errors come, too), and
+// answers with its status if it is attached. After SL_ENOMEM the drain may have
+// been begun or ended.
 enum sl_err status_drain(struct coord *c,
                          const Sluice__V1__DrainRequest *request,
                          Sluice__V1__DrainReply **reply, struct sl_error *err);

@@ -57,9 +57,15 @@ struct visit_method {
 };
 
 // ---- clients' calls (tasks_calls.c, tasks_list.c): `decide` and `look` of
-// visit_method. SL_ENOENT: there is no such queue.
+// visit_method. SL_ENOENT: there is no such queue, or it has no such client
+// (but of visit_schedule). SL_ENOMEM: no memory for the answer.
 
-// Adds tasks to a queue, which is made if the call names no incarnation of it.
+// Adds tasks to a queue, which is made if the call names no incarnation of it,
+// and its client, and writes the client's session. Tasks that the queue has no
+// room for are left out: the reply says how many were accepted, and why no
+// more. SL_EBUSY: no queue may be made, or the client has too many tasks to
+// resume; SL_ESTALE: another session of this client goes on, and the call does
+// not resume.
 enum sl_err visit_schedule(struct desk *d, struct visit *v);
 
 // Forgets the tasks that the client names as received, makes the reply, and
@@ -76,7 +82,8 @@ enum sl_err visit_cancel(struct desk *d, struct visit *v);
 // Deletes a queue with all its tasks.
 enum sl_err visit_delete(struct desk *d, struct visit *v);
 
-// Lists the queues that the caller may see, or one with its tasks.
+// Lists the queues that the caller may see; or the one that the call names,
+// with its oldest tasks (request->limit of them; 0: 100).
 enum sl_err visit_queues(struct desk *d, struct visit *v);
 
 // ---- the workers' call (tasks_work.c)

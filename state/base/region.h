@@ -53,10 +53,11 @@ struct region_shared {
     _Atomic unsigned refs;
 };
 
-// Makes a shared region with one reference, the caller's.
+// Makes a shared region of `bytes` zeroes with one reference, the caller's.
 enum sl_err region_shared_new(struct region_shared **out, size_t bytes);
 // Takes one more reference and returns `r`.
 struct region_shared *region_shared_ref(struct region_shared *r);
-void region_shared_unref(struct region_shared *r); // NULL is allowed
+// Drops a reference; the last one unmaps the region. NULL is allowed.
+void region_shared_unref(struct region_shared *r);
 
 #endif

@@ -82,7 +82,8 @@ static inline uint32_t row_store_bucket(const struct row_store *s,
     return table_bucket(hash, s->buckets) - s->first;
 }
 
-// Returns the number of an id of the shard, or ROW_NONE.
+// Returns the number of the record of `id`, of which `hash` is the table_hash;
+// ROW_NONE: it has none, or is of another shard.
 uint32_t row_store_find(const struct row_store *s, uint64_t hash, uint64_t id);
 
 // ---- look-ups of many ids, which overlap

@@ -113,10 +113,10 @@ uint64_t row_tier_bytes(const struct row_tier *t);
 // Returns the bytes that the file has taken.
 uint64_t row_tier_file_bytes(const struct row_tier *t);
 
-// Returns true if the norm of `dim` values is below `least`.
+// Returns true if the L2 norm of `dim` values is below `least`.
 bool row_is_small(const float *values, uint32_t dim, double least);
 
-// Returns the checksum of a record.
+// Returns the checksum of a record, the CRC-32C of its `stride` bytes.
 uint32_t row_check(const void *record, size_t stride);
 
 // ---- an update of n ids: pay, then look which records it needs, then fill
@@ -162,7 +162,8 @@ void row_tier_drop(struct row_store *s, uint32_t number);
 
 // ---- the instant
 
-// Begins a walk: the records of all slots are of the instant.
+// Begins a walk over the slots; those of the instant that row_store_freeze
+// takes are wanted. Clears walk_error. `t` may be NULL.
 void row_tier_freeze(struct row_tier *t);
 // Ends the walk, also before its end; frees slots that were left for it. Does
 // nothing without a tier.

@@ -77,7 +77,8 @@ static inline bool tables_next(const struct tables *t, struct table_rows_at *at,
                                            elements, NULL) == SL_OK;
 }
 
-// Returns the bytes that the longest row of all tables takes in memory.
+// Returns the bytes of the values (f32) of the longest row of all tables; 0
+// without tables.
 size_t tables_row_bytes(const struct tables *t);
 
 // Returns the size of the answer to a pull of the ids in *p, which tables_check

@@ -131,6 +131,7 @@ enum sl_err tagged_file_records(const struct tagged_file *f,
 
 // Takes one more reference and returns `f`.
 struct tagged_file *tagged_file_ref(struct tagged_file *f);
-void tagged_file_unref(struct tagged_file *f); // NULL is allowed
+// Drops a reference; the last one unmaps and closes the file. NULL is allowed.
+void tagged_file_unref(struct tagged_file *f);
 
 #endif

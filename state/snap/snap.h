@@ -63,7 +63,8 @@
 
 // ---- names (snap_name.c)
 
-// Returns the bytes of SNAP_RECORDS records of any table of the shard.
+// Returns the bytes that hold SNAP_RECORDS records of whichever table of the
+// shard has the largest; 0 without tables.
 size_t snap_records_bytes(const struct shard *shard);
 
 // Writes the name of a snapshot's file: "shard-3.i7.n2.safetensors".
