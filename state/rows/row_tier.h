@@ -94,8 +94,8 @@ static inline struct row_cold *row_tier_at(const struct row_tier *t,
     return row_pool_at(&t->cold, number - ROW_COLD);
 }
 
-// Returns true if the walk has passed the record of a hot number. `t` may be
-// NULL, here and below.
+// Returns true if the walk has passed the record of a hot number. A `t` that is
+// NULL, here and down to row_tier_file_bytes, is no tier: false, or 0.
 static inline bool row_tier_walked(const struct row_tier *t, uint32_t number)
 {
     return t != NULL && number < t->heat_room &&
@@ -121,7 +121,7 @@ uint32_t row_check(const void *record, size_t stride);
 
 // ---- an update of n ids: pay, then look which records it needs, then fill
 
-// Begins the turn of an update: no record is needed so far.
+// Begins the turn of an update: no record is needed so far. `t` is not NULL.
 void row_tier_turn(struct row_tier *t);
 
 // Notes that the update of this turn needs the record of a hot number.
@@ -135,7 +135,8 @@ static inline void row_tier_need(struct row_tier *t, uint32_t number)
 
 // Takes the memory that is needed for n records to be hot at once, and for as
 // many others to become cold. If it is short, other stores of the account are
-// asked to give some (row_account_relieve). Changes no record.
+// asked to give some (row_account_relieve). Changes no record. From then on the
+// store gives no memory that so many hot records need (`floor`).
 enum sl_err row_tier_pay(struct row_store *s, uint64_t n);
 
 // Takes memory for n new hot records from what is free; makes no record cold.
@@ -153,7 +154,8 @@ enum sl_err row_tier_fill(struct row_store *s, size_t n, const uint32_t *cold,
                           uint64_t more);
 
 // Takes memory and makes place for n new records: row_tier_pay, and then
-// row_tier_fill if they do not fit.
+// row_tier_fill if they do not fit. Begins a turn, which needs no record: any
+// may become cold.
 enum sl_err row_store_reserve_tier(struct row_store *s, uint64_t n);
 
 // Removes the cold record of a number that is not in the index any more; its
