@@ -39,12 +39,12 @@ struct worker_member_runner {
 struct worker_member_setup {
     struct loop *loop;
     const struct sl_clock *clock;
-    // Tells, after worker_member_drain, that no lease is held and no message is
-    // on its way. May be NULL.
+    // Tells, after worker_member_drain, that worker_member_drained has become
+    // true; once, or again after another drain or a lost stream. May be NULL.
     void (*drained)(void *arg);
-    // Tells that the compute thread hangs in a lease that was taken from us: it
-    // has stood still for the job's train.stall_seconds and for the grace
-    // beyond that. May be NULL.
+    // Tells that the compute thread hangs while some lease was taken from us:
+    // it has stood still for the job's train.stall_seconds and for the grace
+    // beyond that. Called by each beat as long as that is so. May be NULL.
     void (*stuck)(void *arg);
     uint64_t grace_ms; // time beyond train.stall_seconds until `stuck`
     const struct ring_env *ring; // NULL: no ring leases
@@ -57,7 +57,8 @@ enum sl_err worker_member_new(struct worker_member **out,
 
 // Sets the stream and the runner. Both outlive the member's use of them (until
 // worker_member_abandon). Once, before any call below but worker_member_able
-// and worker_member_found. *runner is copied.
+// and worker_member_found. *runner is copied; its `away`, not NULL, takes the
+// place of what worker_member_able said before.
 void worker_member_start(struct worker_member *m, struct attendee *attend,
                          const struct worker_member_runner *runner);
 
@@ -65,25 +66,31 @@ void worker_member_start(struct worker_member *m, struct attendee *attend,
 // `arg` is the member
 
 // Takes a coordinator's welcome. Returns false to refuse one of an older term.
-// Leases that do not run yet are dropped; those that run go on.
+// Leases that do not run yet end without a report, and come back by
+// worker_member_done; those that run go on.
 bool worker_member_welcome(void *arg, const Sluice__V1__Welcome *w);
 // Notes that the stream has ended; leases that run go on.
 void worker_member_lost(void *arg);
 // Takes any other message of the coordinator: jobs, maps, leases, revocations,
-// messages about the ring.
+// messages about the ring. Ignores a lease or ring message of an older term
+// than the last welcome's, a lease that is held already, and messages for
+// psservers. A lease of an unknown job, or that does not fit, is reported as
+// failed; a job that cannot be opened is logged.
 void worker_member_down(void *arg, const Sluice__V1__AttendDown *d);
-// Sends a heartbeat with the progress of the leases, and what was held back in
-// the outbox before it; looks whether a lease hangs (`stuck`).
+// Sends a heartbeat with the progress of the first 8 leases, and what was held
+// back in the outbox before it; looks whether a lease hangs (`stuck`).
 void worker_member_beat(void *arg);
 // Moves the end of all leases, which counts from attendee_renewed_ms, and sends
 // the reports that were kept.
 void worker_member_renewed(void *arg);
-// Returns why no more leases are wanted; "" if they are. The text belongs to
-// the member and changes with its state.
+// Returns why no more leases are wanted: what keeps the device away, else the
+// reason of the drain; "" if they are wanted, or it drains without a reason.
+// The text belongs to the member and changes with its state.
 const char *worker_member_away(void *arg);
-// Takes a lease back, reports its outcome and frees it. `l` came by `submit`,
-// and is not used afterwards. May call `drained`, as worker_member_lost and
-// worker_member_renewed may.
+// Takes a lease back, reports its outcome, which is set, and frees it. `l` came
+// by `submit`, and is not used afterwards. While more than 4 others are held, a
+// completion may wait (outbox_hold). May call `drained`, as worker_member_lost
+// and worker_member_renewed may.
 void worker_member_done(void *arg, struct lease *l);
 // Asks the coordinator for a map of `job` newer than version `have`. Without a
 // stream nothing is sent: the caller, a sync, asks again.
@@ -96,13 +103,15 @@ void worker_member_found(void *arg);
 // nothing is sent.
 void worker_member_able(struct worker_member *m, bool able, const char *why);
 
-// Begins to leave: takes no new leases, lets the step under way end, and hands
-// leases back. `why`, not NULL, goes into heartbeats; "": no reason. May be
-// called again.
+// Begins to leave: sends a heartbeat that says so, lets the step under way end,
+// and has leases handed back, those too that still come. `why`, not NULL, goes
+// into heartbeats (copied; not while the device is away); "": no reason. May be
+// called again. `drained` is called later, not in here.
 void worker_member_drain(struct worker_member *m, const char *why);
 
 // Ends a drain: new leases are taken again, and leases that have not been
-// handed back yet go on, unless their gate is closed already.
+// handed back yet go on, unless their gate is closed already. Sends a heartbeat
+// soon.
 void worker_member_stay(struct worker_member *m);
 
 // Closes all gates: leases that run end now, in the midst of a step, and are
@@ -112,8 +121,9 @@ void worker_member_abandon(struct worker_member *m);
 // Returns the number of leases that are held or run.
 uint32_t worker_member_leases(const struct worker_member *m);
 
-// Returns true if the member drains, holds no lease, and no message to the
-// coordinator is on its way.
+// Returns true if the member drains, holds no lease, and need not wait for the
+// coordinator any more: that has acknowledged a heartbeat which says so, or has
+// not for 1 s, or there is no stream.
 bool worker_member_drained(const struct worker_member *m);
 // Frees a member that holds no lease (worker_member_leases is 0); does not
 // wait. Its callbacks run no more. NULL is allowed.

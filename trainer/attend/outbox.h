@@ -47,12 +47,14 @@ void outbox_free(struct outbox *o);
 // nothing to report.
 void outbox_say(struct outbox *o, Sluice__V1__AttendUp *up);
 
-// Takes a report over; a Complete is held back for at most `ms` milliseconds,
-// so that others go with it in one message. Of several that are held the lowest
-// `ms` counts. Any other report, or NULL, is sent at once (outbox_say).
+// Takes a report over; a Complete is held back for `ms` milliseconds, so that
+// others go with it in one message; all go as soon as they are OUTBOX_HELD. A
+// lower `ms` than that of those held begins the wait anew; a higher one counts
+// for nothing. Any other report, or NULL, goes at once (outbox_say).
 void outbox_hold(struct outbox *o, Sluice__V1__AttendUp *up, unsigned ms);
 
-// Sends the completions that were held back. Does nothing if there are none.
+// Sends the completions that were held back, or keeps what cannot be sent. Does
+// nothing if there are none.
 void outbox_flush(struct outbox *o);
 
 // Sends the reports that were kept, as there is a stream. Stops at the first

@@ -12,7 +12,8 @@
 
 // Returns the report of a lease that has an outcome; NULL without memory, or if
 // there is nothing to report (OUTCOME_DROPPED). `by_map`: the coordinator
-// understands Complete.map_version.
+// understands Complete.map_version, which then stands for the evidence where
+// that names the same incarnations and nothing more.
 Sluice__V1__AttendUp *report_outcome(struct lease *l, bool by_map);
 
 // Returns the report of a lease that was never run, with the error *err: its
@@ -29,7 +30,8 @@ struct report_bad {
 
 // Adds samples of l's job that cannot be read to `out`, which borrows them from
 // *bad until report_bad_free. Adds none without memory, or if the job passes
-// over none. *bad need not be zeroed before.
+// over none. Each call takes the next in turn (bad_tell). *bad need not be
+// zeroed before.
 void report_bad(Sluice__V1__StepMetrics *out, struct report_bad *bad,
                 const struct lease *l);
 // Frees what report_bad made; `out` of that call is not used any more. Once per

@@ -52,7 +52,8 @@ bool bad_news(struct data_bad *b);
 bool bad_has(struct data_bad *b, bool test, uint64_t number);
 
 // Notes a bad sample, for the first time or again, with one log line if it is
-// new. SL_ERANGE if there are more than allowed, this one or earlier ones.
+// new. SL_ERANGE if there are more than allowed, this one or earlier ones; the
+// list has the first that was too many, and takes no more.
 enum sl_err bad_note(struct data_bad *b, const struct bad_sample *s,
                      struct sl_error *err);
 

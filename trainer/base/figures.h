@@ -3,10 +3,11 @@
 // that only rise, and a few that stand. They are of the process: leases, syncs
 // and rings come and go. (They lie here since all that count are above.)
 //
-// Threads  any; a few relaxed additions per step, and no lock.
+// Threads  any; a few relaxed additions per step, and no lock but that of the
+//          text of kernels that are left out.
 // Memory   static.
 // Units    steps, samples, updates; microseconds.
-// Errors   those of the expo.
+// Errors   none are returned.
 #ifndef TRAINER_BASE_FIGURES_H
 #define TRAINER_BASE_FIGURES_H
 
@@ -64,12 +65,14 @@ void figures_memory(uint64_t bytes);
 void figures_device_memory(uint64_t bytes);
 
 // Adds to the counts of kernels that were compared with their reference before
-// a job used them, and of those that were wrong and are left out.
+// a job used them, and of those among them that were wrong and are left out.
 void figures_kernels(uint64_t checked, uint64_t left_out);
 
-// Sets the text that names the kernels which are left out; copied, and cut.
+// Sets the text that names the kernels which are left out; copied, and cut at
+// 499 bytes. "": none are.
 void figures_left_out(const char *what);
-// Writes the text of figures_left_out to out[n]; "" if none are left out.
+// Writes the text of figures_left_out to out[n], cut at n - 1 bytes; "" if none
+// are left out.
 void figures_read_left_out(char *out, size_t n);
 
 // Sets the generation of the ring that this worker is a rank of.
@@ -79,7 +82,7 @@ void figures_ring_torn(enum figures_torn why);
 // Counts a step that used a forward pass which was begun in the round before.
 void figures_ring_ahead(void);
 
-// Writes all figures for /metrics.
+// Writes all figures for /metrics. Without memory expo_end returns SL_ENOMEM.
 void figures_write(struct expo *e);
 
 #endif

@@ -38,21 +38,23 @@ bool grad_finite(const float *g, size_t n);
 
 // Returns a digest of the bits of `n` numbers, which continues `before`, the
 // digest of those before them (0: none). Never 0. Vectors that differ in any
-// bit have different digests, up to a collision.
+// bit have different digests, up to a collision; so have two that are the same,
+// but were divided into calls in another way.
 uint64_t grad_digest(uint64_t before, const float *g, size_t n);
 
 // Clips as Keras' clipnorm: scales each trainable variable's gradient down to
-// that norm if it is longer. 0 does nothing.
+// that norm if it is longer. 0 does nothing. `g` is the whole vector, here and
+// below.
 void grad_clipnorm(float *g, const struct model *model, double clipnorm);
 
-// Clips as Keras' global_clipnorm: all trainable variables together. 0 does
-// nothing.
+// Clips as Keras' global_clipnorm: scales all trainable variables' gradients
+// down together, if their common norm is longer. 0 does nothing.
 void grad_global_clipnorm(float *g, const struct model *model, double clipnorm);
 
 // Sets factor[i], for each variable i, to what its gradient is to be multiplied
-// by to be clipped; squares[i] is the sum of its squares. At most one of the
-// two norms is more than 0; 0 clips nothing. Returns true if some factor is not
-// 1.
+// by to be clipped; squares[i] is the sum of its squares, 0 for a variable that
+// is not trainable. At most one of the two norms is more than 0; 0 clips
+// nothing. Returns true if some factor is not 1.
 bool grad_factors(float *factor, const double *squares, uint32_t variables,
                   double clipnorm, double global_clipnorm);
 

@@ -78,6 +78,8 @@ static inline enum sl_err pulse_piece(struct pulse *p, struct sl_error *err)
     return rc;
 }
 
+// Does the same for file_wait, without the error: returns true, after a beat,
+// if the attempt of pulse `p`, which may be NULL, goes on.
 static inline bool pulse_goes_on(void *p)
 {
     return pulse_piece(p, NULL) == SL_OK;
@@ -90,7 +92,8 @@ static inline struct file_wait pulse_file_wait(struct pulse *p)
     return (struct file_wait){pulse_goes_on, p};
 }
 
-// Notes that the thread waits for shards, or does not any more.
+// Notes that the thread waits for shards, or does not any more, for the
+// attempts around as well.
 static inline void pulse_wait(struct pulse *p, bool waits)
 {
     for (; p != NULL; p = p->outer)

@@ -40,7 +40,7 @@ struct ring_round;
 // A call that may be NULL is then left out.
 struct contributor_ops {
     // Takes the parameters of the state that came into place (ring->fresh). No
-    // slot is under way.
+    // slot is under way. NULL for a member of a group only.
     enum sl_err (*place)(struct contributor *c, struct sl_error *err);
 
     // Takes the keys of our slots of a round, and of the round behind it as far

@@ -92,8 +92,9 @@ struct hybrid_sums {
 
 // Makes a place that is in no group yet. SL_ENOMEM leaves *out as it was.
 enum sl_err hybrid_new(struct hybrid **out);
-// Leaves the generation, and waits until no thread uses its data; frees. NULL
-// is allowed.
+// Leaves the generation, and waits until no thread uses its data; frees. A ring
+// lease that was entered is still there, or hybrid_exit was called. NULL is
+// allowed.
 void hybrid_free(struct hybrid *h);
 
 // Begins a ring lease: asks the coordinator to join. `by` outlives the lease;
@@ -173,8 +174,8 @@ enum sl_err hybrid_gather(struct hybrid *h, uint64_t *words, size_t count,
 enum sl_err hybrid_tail(struct hybrid *h, struct hybrid_sums *s,
                         struct sl_error *err);
 
-// Returns how many bytes were sent to other hosts since the last call of this
-// function.
+// Returns how many bytes were sent to other hosts in this generation, since the
+// last call of this function if it was called in it.
 uint64_t hybrid_sent(struct hybrid *h);
 
 #endif

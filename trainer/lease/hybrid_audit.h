@@ -57,8 +57,8 @@ void hybrid_audit_range(struct hybrid_audit *a, const struct hybrid_step *s,
                         uint32_t range, bool finite);
 
 // Notes the result of the share under way, after all its ranges, and after the
-// gradients of its rows were added (job_tables_add). `kind` is equal where the
-// same inputs give the same bits.
+// gradients of its rows were added (job_tables_add), which it merges
+// (job_tables_merge). `kind` is equal where the same inputs give the same bits.
 void hybrid_audit_note(struct hybrid_audit *a, const struct hybrid_step *s,
                        uint64_t kind);
 

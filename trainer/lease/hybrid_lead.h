@@ -12,9 +12,10 @@
 #include "trainer/lease/steps.h"
 
 // Waits until the group runs and this worker leads it: SYNC_OK. SYNC_STOPPED if
-// the gate of the training lease l closes; or if this worker cannot lead any
-// more, as it follows, has failed, or its ring lease ends: then *parted is
-// true. *parted is set in any case. `h` has a ring lease (hybrid_enter).
+// the gate of the training lease l closes, as a drain makes it here; or if this
+// worker cannot lead any more, as it follows, has failed, or its ring lease
+// ends: then *parted is true. *parted is set in any case. `h` has a ring lease
+// (hybrid_enter), whose news it takes (hybrid_look).
 enum sync_result hybrid_meet(struct hybrid *h, struct lease *l,
                              const struct sl_clock *clock, bool *parted);
 

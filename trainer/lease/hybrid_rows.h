@@ -67,7 +67,7 @@ enum sl_err hybrid_rows_pull(struct hybrid_step *s,
                              const struct hybrid_ids *mine,
                              struct sl_error *err);
 // Copies rows to `rows`, dim elements for each of our ids of a table, in the
-// order of mine[table].
+// order of mine[table]: after hybrid_rows_pull with these, and before the next.
 void hybrid_rows_copy(const struct hybrid_rows *r, uint32_t table, float *rows);
 // Takes part while other members have micro-batches left: when our last one has
 // its rows, and before the first hybrid_whole. Does nothing without tables.

@@ -144,8 +144,8 @@ enum sl_err lease_sit(struct lease *l, const struct ring_env *ring,
 void lease_free(struct lease *l);
 
 // Returns for how many milliseconds the lease has run without a beat of its
-// pulse, as far as earlier calls saw: to be called now and then. 0 while it
-// does not run.
+// pulse, as far as earlier calls saw: to be called now and then, on the loop,
+// and first before it is submitted. 0 while it does not run.
 uint64_t lease_still_ms(struct lease *l, uint64_t now_ms);
 
 // Returns a copy of the metrics so far. Any thread.
@@ -163,10 +163,11 @@ void lease_say_metrics(Sluice__V1__StepMetrics *out,
 
 // ---- outcomes (outcome.c); the compute thread, one of them per lease
 
-// Sets the outcome of a lease: failed with `rc` and the text in *err; `rc` says
-// whether the job is to blame. *err, which is not NULL, is copied; an empty
-// text becomes that of `rc`. SL_ECANCELED because the gate has closed is no
-// failure: then it does what lease_stopped does.
+// Sets the outcome of a lease: failed with `rc` and the text in *err. The job
+// is to blame for SL_EINVAL, SL_ENOENT, SL_ECORRUPT, SL_ERANGE, SL_ENOTSUP,
+// SL_ENUMERIC and SL_EDENIED. *err, which is not NULL, is copied; an empty text
+// becomes that of `rc`. SL_ECANCELED because the gate has closed, or the lease
+// drains, is no failure: then it does what lease_stopped does.
 void lease_fail(struct lease *l, enum sl_err rc, const struct sl_error *err);
 // Sets the outcome that the reason of the closed gate asks for: handed back; or
 // dropped without a report, if the job or the stream has ended. If the gate is

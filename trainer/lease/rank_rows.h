@@ -20,8 +20,10 @@
 // Memory   the struct is the caller's, and so is what it points at. No pointer
 //          is NULL but where it is said.
 // Units    slots of a round.
-// Errors   SL_ECANCELED: the generation is over (rank_rows_hurry). Else those
-//          of sync.h. `err` may be NULL.
+// Errors   SL_ECANCELED: the generation is over (rank_rows_hurry), or a shard
+//          is of a later one. SL_EINTERNAL: a shard has counted rows of a round
+//          that is under way. Else that of the sync's SYNC_FAILED. After each
+//          no closure is open at the sync. `err` may be NULL.
 #ifndef TRAINER_LEASE_RANK_ROWS_H
 #define TRAINER_LEASE_RANK_ROWS_H
 
@@ -54,7 +56,8 @@ void rank_rows_hurry(struct rank_rows *r);
 enum sl_err rank_rows_begin(struct rank_rows *r, struct round_key key,
                             struct sl_error *err);
 // Returns SL_OK if a pull of rows ended with SYNC_OK; else ends the
-// contribution, and returns its error.
+// contribution, and returns its error: that in *err for SYNC_FAILED, for any
+// other result SL_ECANCELED, which it sets in *err.
 enum sl_err rank_rows_pulled(struct rank_rows *r, enum sync_result result,
                              struct sl_error *err);
 // Pushes the packed gradients of the slot of `round`, with its samples and

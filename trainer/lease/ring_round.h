@@ -105,7 +105,7 @@ void round_leave(struct ring_round *r);
 // or not, to our sum; if it is the last slot, starts the bucket's sum over the
 // ranks. In a repeat only its digest is taken. To be called from the last
 // bucket to the first, each once per slot. `batches`: how many micro-batches
-// have moved its statistics. `err` may be NULL.
+// have moved its statistics. SL_OK or SL_ENOMEM; `err` may be NULL.
 enum sl_err round_whole(struct ring_round *r, uint32_t bucket, bool finite,
                         uint32_t batches, struct sl_error *err);
 
@@ -126,7 +126,8 @@ float *round_foresee(struct ring_round *r);
 // neither; the rest of the gradient is not wanted.
 void round_spoilt(struct ring_round *r, bool loss);
 
-// Returns true if a part of the slot under way is not finite.
+// Returns true if a part of our contributions to the round is not finite so
+// far, of whichever slot; in a repeat, a part of that slot.
 bool round_is_spoilt(const struct ring_round *r);
 
 // Says whether the round is audited, and its results are wanted.

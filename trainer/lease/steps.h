@@ -92,8 +92,9 @@ enum sync_result steps_fresh_wait(struct steps *s);
 enum sync_result steps_whole(struct steps *s, uint32_t range,
                              const struct sync_step *step, bool finite);
 
-// Sends range `range` of a step that is skipped: its shard counts it and
-// applies nothing.
+// Sends range `range` of a step that is skipped, without judging it: its shard
+// counts it and applies nothing. Marks the step as skipped. The result is that
+// of the sync's `send`.
 enum sync_result steps_skip(struct steps *s, uint32_t range,
                             const struct sync_step *step);
 

@@ -25,14 +25,15 @@ struct tally {
 };
 
 // Adds the step that *t holds to `m`, if shard 0 has counted it by our push,
-// and copies the sync's times and refusals to `m` in any case. *t holds no step
-// afterwards.
+// and copies the sync's times, bytes and refusals to `m` in any case. *t holds
+// no step afterwards.
 void tally_add(struct tally *t, const struct sync *sync,
                struct lease_metrics *m);
 
-// Sets the outcome of a closure of which every step is counted; without memory
-// for the evidence the lease is handed back. Once per lease: an outcome that
-// was set before would be lost. The sync has not opened another closure since.
+// Sets the evidence of a closure of which every step is counted, with which its
+// lease is complete; without memory for it the lease is handed back. Once per
+// lease, of which no outcome was set before. The sync has not opened another
+// closure since.
 void tally_evidence(struct lease *l, const struct sync *sync);
 
 // Sets the outcome of a closure that ended with `result`; `err` is read for

@@ -63,8 +63,9 @@ enum evidence_next {
 // Finds the first step, from `from` on and below `steps`, that is not counted
 // on some of `shards` shards, and sets *step to it: EVIDENCE_STEP. `list` is
 // the evidence of the first shard; that of the next ones lies `stride` bytes
-// apart. EVIDENCE_ASK or EVIDENCE_FULL leave *step; without shards, or if
-// `from` >= `steps`, it is EVIDENCE_FULL.
+// apart. EVIDENCE_ASK, if one of them is void whatever the others say, or
+// EVIDENCE_FULL leave *step. Without shards, or if `from` >= `steps` and none
+// is void, it is EVIDENCE_FULL.
 enum evidence_next evidence_first_missing(const struct step_evidence *list,
                                           size_t stride, size_t shards,
                                           uint32_t steps, uint32_t from,

@@ -51,8 +51,9 @@ struct gate {
     struct gate_trouble trouble;
 };
 
-// Sets the trouble's text: "10.0.0.2:7070: connection refused"; both are
-// copied, and cut. NULL for `where` clears it, and `why` is not read then.
+// Sets the trouble's text: "10.0.0.2:7070: connection refused", or `why` alone
+// if that begins with `where`; both are copied, and cut. NULL for `where`
+// clears it, and `why` is not read then.
 static inline void gate_trouble(struct gate *g, const char *where,
                                 const char *why)
 {

@@ -24,8 +24,10 @@
 //          therefore follows the wait for all ranges; what is pulled until
 //          job_tables_forget. All is freed behind the sync.
 // Units    rows, elements; _bytes.
-// Errors   SL_ERANGE: more than SYNC_ROWS_BYTES for one shard; SL_ENOMEM. They
-//          name the table, and have changed nothing. `err` may be NULL.
+// Errors   SL_ERANGE: more than SYNC_ROWS_BYTES for one shard, unless said
+//          otherwise; the text names a table. SL_ENOMEM. What was added or
+//          wanted before is as it was, unless said otherwise. `err` may be
+//          NULL.
 #ifndef TRAINER_PUSH_JOB_TABLES_H
 #define TRAINER_PUSH_JOB_TABLES_H
 
@@ -37,8 +39,8 @@ struct job_tables;
 
 // Makes the tables of a job's model, on `shards` shards; *out is NULL if it has
 // none. `model` has been checked, and is borrowed until job_tables_free.
-// SL_EINVAL: it is of another version, and has a table without dimension or
-// buckets; SL_ENOMEM.
+// SL_EINVAL: it is of another version, and has a table without name, dimension
+// or buckets, or of too large a dimension; SL_ENOMEM. *out is untouched then.
 enum sl_err job_tables_new(struct job_tables **out,
                            const Sluice__V1__ModelSpec *model, uint32_t shards,
                            struct sl_error *err);
@@ -62,7 +64,8 @@ void job_tables_forget(struct job_tables *t);
 // Adds the rows of n ids of a table, at most UINT32_MAX, in any order, to those
 // that are wanted; each table once, tables in ascending order. They travel as
 // elements of type `wire`: the job's, or WIRE_F32 for a cut. Returns SL_OK;
-// SL_ERANGE or SL_ENOMEM, and what was wanted before still is.
+// SL_ERANGE or SL_ENOMEM: none of this table are wanted, and of others what was
+// wanted before still is.
 enum sl_err job_tables_want(struct job_tables *t, uint32_t table, size_t n,
                             const uint64_t *ids, enum wire_type wire,
                             struct sl_error *err);
@@ -85,24 +88,25 @@ void job_tables_rows(const struct job_tables *t, uint32_t table, float *rows);
 
 // Copies the rows of a table as job_tables_rows does and returns true, if the
 // step before has asked for those of these n ids in this order
-// (job_tables_ask), if they have come (job_tables_pull), and not twice. Else
-// returns false.
+// (job_tables_ask), and not twice. Else returns false. Call it after
+// job_tables_pull has returned SYNC_OK: whether they have come is not checked.
 bool job_tables_take(struct job_tables *t, uint32_t table, size_t n,
                      const uint64_t *ids, float *rows);
 
 // Returns the rows of a table that are wanted, each once and by rising hash of
 // their ids, as *elements elements; they are written by a pull, or by the
-// caller, which has them from another worker. Since job_tables_want of the
-// table.
+// caller, which has them from another worker. Valid from job_tables_want of the
+// table to the next one of it.
 float *job_tables_wanted(struct job_tables *t, uint32_t table,
                          size_t *elements);
-// Copies rows as job_tables_rows does, of ids [first, first + n) of the list
-// alone, each of which stands once among these.
+// Copies rows as job_tables_rows does, of the ids at places [first, first + n)
+// of the list of job_tables_want alone; the first goes to `rows`.
 void job_tables_part(const struct job_tables *t, uint32_t table, size_t first,
                      size_t n, float *rows);
 
-// Copies the gradients of n rows, n * dim elements, to be pushed with the step.
-// SL_ERANGE: more than UINT32_MAX in one step.
+// Copies the gradients of n rows, n * dim elements, and their ids, to be pushed
+// with the step. SL_ERANGE, here and in job_tables_add_wanted: more than
+// UINT32_MAX of a table in one step.
 enum sl_err job_tables_add(struct job_tables *t, uint32_t table, size_t n,
                            const uint64_t *ids, const float *grads,
                            struct sl_error *err);
@@ -118,7 +122,7 @@ enum sl_err job_tables_merge(struct job_tables *t, uint32_t table, float **sums,
 
 // Adds up what was added, as elements of type `wire`. `ranges` are the shards'
 // parts of the dense gradient, which travel in the same message, as `dense`.
-// NULL is allowed.
+// After an error nothing is packed. `t` NULL: does nothing, SL_OK.
 enum sl_err job_tables_pack(struct job_tables *t, enum wire_type wire,
                             enum wire_type dense, const struct elements *ranges,
                             struct sl_error *err);
@@ -137,25 +141,30 @@ bool job_tables_finite(const struct job_tables *t);
 
 // Keeps the rows of all tables that are wanted, as those of the next
 // micro-batch of the step: after a pull, or where job_tables_wanted was
-// written. SL_ENOMEM.
+// written. SL_ENOMEM: call job_tables_unkeep, as the micro-batch is kept in
+// part.
 enum sl_err job_tables_keep(struct job_tables *t, struct sl_error *err);
 // Forgets what was kept; NULL is allowed.
 void job_tables_unkeep(struct job_tables *t);
 // Copies rows as job_tables_rows does, of n ids of a micro-batch that was kept,
-// from 0 on. SL_EINVAL: it had no row of one of them.
+// from 0 on. SL_EINVAL: it was not kept, or had no row of one of them; `rows`
+// is undefined then.
 enum sl_err job_tables_kept_rows(const struct job_tables *t, uint32_t at,
                                  uint32_t table, size_t n, const uint64_t *ids,
                                  float *rows, struct sl_error *err);
 // Forgets the gradients that were added, and adds one of zeros for each row
 // that is kept, as job_tables_add_wanted does: a member of a group computes
-// another share from these rows. SL_ENOMEM.
+// another share from these rows. SL_ENOMEM or SL_ERANGE, as that: some may have
+// been added.
 enum sl_err job_tables_again(struct job_tables *t, struct sl_error *err);
 
-// Returns a digest of `before`, which is that of all else that a gradient
-// depends on, and of the rows that are kept; `before` itself if `t` is NULL.
+// Returns a digest of `before`, which is the digest of all else that a gradient
+// depends on, and of the rows that are kept; without kept rows, or for `t`
+// NULL, `before` itself.
 uint64_t job_tables_inputs(const struct job_tables *t, uint64_t before);
 // Returns a digest, not 0, of `before`, which is that of the dense gradient,
-// and of all that job_tables_pack has made; `before` itself if `t` is NULL.
+// and of all that job_tables_pack has made. If `t` is NULL: `before`, or 1 if
+// that is 0.
 uint64_t job_tables_output(const struct job_tables *t, uint64_t before);
 // Adds to the sketch *s, of this `seed` (sketch_seed), all gradients of rows of
 // the step, as elements from number `first` on. `t` may be NULL: none.

@@ -46,11 +46,13 @@ enum sl_err kept_rows_put(struct kept_rows *k, uint32_t table, uint32_t n,
                           const float *values);
 
 // Copies the rows of n ids, in any order, of a table in micro-batch `at`, which
-// was kept. Returns false if it had no row of one of them.
+// was kept, to rows[n][dim]. Returns false, with `rows` undefined, if it had no
+// row of one of them.
 bool kept_rows_get(const struct kept_rows *k, uint32_t at, uint32_t table,
                    size_t n, const uint64_t *ids, float *rows);
 
-// Returns a digest of `before` and of all rows.
+// Returns a digest of `before` and of the values of all rows, but not of their
+// ids; `before` itself if no row is kept.
 uint64_t kept_rows_digest(const struct kept_rows *k, uint64_t before);
 
 #endif

@@ -19,8 +19,8 @@
 //          Where nothing is lent, it is the caller's again at once. peer_copy,
 //          peer_keep: of an answer that peer_fits has found good.
 // Units    elements of `type` in what is sent, f32 in what is given and taken.
-// Errors   A call that could not be started has changed nothing, and `done`
-//          does not run. Ask, pull, push, cancel and break need a connection
+// Errors   SL_ENOMEM from ask, pull and push: the call could not be started,
+//          and `done` does not run. They, cancel and break need a connection
 //          (peer_connect returned SL_OK). `err` may be NULL.
 #ifndef TRAINER_PUSH_PEER_H
 #define TRAINER_PUSH_PEER_H
@@ -103,8 +103,7 @@ bool peer_is_at(const struct peer *p, const char *address);
 enum sl_err peer_ask(struct peer *p, const struct wire_ask *m,
                      const struct peer_call *call);
 // Starts a Pull; sets type and shared memory of *m, but leaves a type that is a
-// code. One by tag (m->has_tag) is
-// answered with f32, as bytes.
+// code. A pull by tag (m->has_tag) is answered with f32, as bytes.
 enum sl_err peer_pull(struct peer *p, struct wire_pull *m,
                       const struct peer_call *call);
 // Starts a Pull of rows, of which *m says the rest. The blocks are lent on

@@ -16,8 +16,8 @@
 
 struct peers;
 
-// Makes an empty set. `io` and `tls` (NULL: plain) outlive the peers. *out is
-// untouched on failure.
+// Makes an empty set. `io` and `tls` (NULL: plain) outlive the peers. SL_ENOMEM
+// alone; *out is untouched then.
 enum sl_err peers_new(struct peers **out, struct rpc_io *io,
                       const struct rpc_tls *tls, struct sl_error *err);
 // Frees the set; does not wait. NULL is allowed.

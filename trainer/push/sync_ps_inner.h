@@ -192,9 +192,10 @@ void ps_move(struct ps_shard *p, enum ps_want want, bool calling);
 // wants a call and has none in flight.
 bool ps_start(struct ps_shard *p);
 // Cancels the call in flight, if there is one. It still has to be absorbed.
+// Without the lock.
 void ps_cancel(struct ps_shard *p);
-// Sets due_ms: the shard's call is started after a pause, which doubles each
-// time up to about a second.
+// Sets due_ms: the shard's call is started after a pause, which doubles with
+// each of p->tries, which this counts, up to about a second.
 void ps_pause(struct ps_shard *p);
 
 // Wakes the compute thread, as something has come. With the lock.

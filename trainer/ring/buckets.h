@@ -20,7 +20,8 @@
 // Cuts all elements of the model's vector into *count buckets, ascending and
 // without gaps, of at most `most` elements (above 0) each, and sets *out to
 // them, for sl_free. A layer of more than half of `most` has buckets of its
-// own, in equal parts. Returns SL_OK, or SL_ENOMEM with outputs untouched.
+// own, in about equal parts. Returns SL_OK, or SL_ENOMEM with outputs
+// untouched.
 enum sl_err buckets_make(struct elements **out, uint32_t *count,
                          const struct model *model, uint64_t most);
 

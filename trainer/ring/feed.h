@@ -26,15 +26,18 @@
 // memory: the compute thread does that, between two rounds (ring_feed_wants).
 //
 // Threads  ring_feed_read: any, it may take as long as a part's pages take to
-//          be found; ring_feed_round, ring_feed_lags: the compute thread;
-//          ring_feed_free: when no call is under way.
+//          be found; ring_feed_free: when no call is under way; the rest: the
+//          compute thread.
 // Memory   ring_feed_free; holds a reference to each part, an image of it while
-//          it is copied, and records: FEED_ROUNDS of them, or FEED_BYTES.
+//          it is copied, and records: FEED_ROUNDS of them, or FEED_BYTES,
+//          whichever are more. A follower that needs more ends the feed.
 // Units    bytes; steps: how many a part's state has counted, which names one
 //          state of a generation; rounds: as in the tag.
 // Errors   ring_feed_read: SL_EBUSY: not yet, ask again; SL_ESTALE: no longer,
 //          what was copied leads nowhere (of a part that follows records, no
-//          second image is made); SL_ERANGE. `err` may be NULL.
+//          second image is made), the feed has ended, or it has FEED_FOLLOWERS
+//          others; SL_ERANGE: no such part, follower or bytes; SL_ENOMEM. `err`
+//          may be NULL, and may be left without text.
 #ifndef TRAINER_RING_FEED_H
 #define TRAINER_RING_FEED_H
 
@@ -107,8 +110,8 @@ enum sl_err ring_feed_read(struct ring_feed *f, const struct feed_ask *ask,
                            void *into, struct sl_error *err);
 
 // Keeps a copy of the record of a round that was just applied to `r`, if a
-// newcomer needs it; arguments as in rank_round. Without memory for it the feed
-// ends, and gives nothing more.
+// newcomer needs it; arguments as in rank_round. Without memory for it, or
+// beyond what may be kept, the feed ends, and gives nothing more.
 void ring_feed_round(struct ring_feed *f, const struct rank *r,
                      const struct once_step *steps, size_t count,
                      const float *g, const float *present);
@@ -130,8 +133,8 @@ bool ring_feed_lags(struct ring_feed *f);
 // (rank_bring_part) and calls ring_feed_image, before the next round. If the
 // part is not the rank's any more, the feed ends.
 bool ring_feed_wants(struct ring_feed *f, const struct rank *r, uint32_t part);
-// Makes the image of `part` that is asked for, which is in host memory. Without
-// memory the image is made later, or the feed ends.
+// Makes the image of `part` that is asked for, which is in host memory; does
+// nothing if none is. Without memory the image is made later, or the feed ends.
 void ring_feed_image(struct ring_feed *f, uint32_t part);
 
 #endif

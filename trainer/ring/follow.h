@@ -17,9 +17,11 @@
 // Memory   follow_release; the rank is borrowed. Two states exist until the
 //          copy takes the place of the rank's old one.
 // Units    bytes; rounds as in the tag.
-// Errors   SL_EBUSY: nothing is new; SL_ECANCELED: as the fetch said, go on
-//          later. Else the copy is lost: only follow_release may be called; the
-//          rank has the state that it had, or none. `err` may be NULL.
+// Errors   Those of the fetch, such as SL_EBUSY: nothing is new; then, and
+//          after follow_to's SL_ESTATE, the copy is as good as before, and the
+//          call may be made again. After any other error (SL_ECORRUPT,
+//          SL_ENOMEM) it is lost: only follow_release may be called; the rank
+//          has the state that it had, or none. `err` may be NULL.
 #ifndef TRAINER_RING_FOLLOW_H
 #define TRAINER_RING_FOLLOW_H
 
@@ -56,8 +58,9 @@ struct follow {
 
 // Begins to copy the state of `generation` for `rank`, with `fetch(arg, ...)`.
 // `id`: a number that no other newcomer has. `j` is borrowed for the call. On
-// failure *f is untouched. `rank`, `fetch` and `arg` are borrowed until
-// follow_release; the rank keeps its old state until the copy takes its place.
+// failure (SL_ENOMEM, SL_EINVAL: rank_plans) *f is untouched. `rank`, `fetch`
+// and `arg` are borrowed until follow_release; the rank keeps its old state
+// until the copy takes its place.
 enum sl_err follow_init(struct follow *f, struct rank *rank,
                         const struct rank_job *j, uint64_t generation,
                         uint64_t id, follow_fetch_fn fetch, void *arg,
@@ -71,9 +74,9 @@ void follow_release(struct follow *f);
 // something was taken, call it again; else the errors above.
 enum sl_err follow_step(struct follow *f, struct sl_error *err);
 
-// Applies rounds up to number `rounds` to the rank's state. SL_OK: the state
-// has it. SL_ESTATE: the copy is not in place, or is beyond. SL_EBUSY: a round
-// is not there yet, call it again.
+// Applies rounds up to number `rounds` to the rank's state, fetching what is
+// missing. SL_OK: the state has it. SL_ESTATE: the copy is not in place, or is
+// beyond. SL_EBUSY: a round is not there yet, call it again.
 enum sl_err follow_to(struct follow *f, uint64_t rounds, struct sl_error *err);
 
 #endif

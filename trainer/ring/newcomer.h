@@ -19,8 +19,8 @@ struct newcomer;
 
 // Begins to copy the state from the ranks that `copy` names. `id`: a number
 // that no other newcomer has; not 0. `j` and `copy` are borrowed for the call.
-// It names one rank at least. Does not wait for them. *out is untouched on
-// failure.
+// It names one rank at least. Does not wait for them. The errors of follow_init
+// and rpc_channel_new; *out is untouched then.
 enum sl_err newcomer_new(struct newcomer **out, struct rank *rank,
                          const struct rank_job *j, struct seat *seat,
                          const Sluice__V1__RingCopy *copy, uint64_t id,
@@ -29,10 +29,11 @@ enum sl_err newcomer_new(struct newcomer **out, struct rank *rank,
 // is in place stays with the rank. NULL is allowed.
 void newcomer_free(struct newcomer *n);
 
-// Takes the next pieces of the state, or the next round; waits 2 seconds at
-// most. SL_OK: call it again. SL_EBUSY: there is nothing new yet, or no rank
-// has answered for less than 10 s. SL_ECANCELED: call seat_look, then this
-// again.
+// Takes the next pieces of the state, or once that is in place the whole next
+// round; waits 2 seconds at most for some pieces. SL_OK: call it again.
+// SL_EBUSY: there is nothing new yet, or no rank has answered for less than 10
+// s. SL_ECANCELED: call seat_look, then this again. SL_EUNAVAIL, SL_ETIMEDOUT:
+// no rank has answered for 10 s.
 enum sl_err newcomer_step(struct newcomer *n, struct sl_error *err);
 
 // Returns true if the state is in place, and is level with the ranks or will

@@ -91,7 +91,7 @@ float *rank_flat(const struct rank *r);
 void rank_rates(struct rank *r, const struct rates *rates);
 
 // Copies the parameters to `flat`, from the host or the device. `r` has a
-// state. Returns SL_OK or SL_ELOST.
+// state. Returns SL_OK; SL_ELOST: the device lost it, and `flat` is undefined.
 enum sl_err rank_values(const struct rank *r, float *flat,
                         struct sl_error *err);
 
@@ -107,8 +107,9 @@ void rank_keep(struct rank *r, uint64_t generation);
 // Loads a base that no rank holds: the files of the cut that `begin` names,
 // each in the folder that it says or in our own store; or, if the base is (0,
 // 0), those of another job that this one was resumed from; or the seed values.
-// On failure the old state stays. Reads files, which may take long. SL_EINVAL
-// also if the cut has not one file for each part.
+// On SL_OK the tag is (generation, the base's rounds). On failure the old state
+// stays. Reads files, which may take long. SL_EINVAL also if the cut has not
+// one file for each part; SL_ENOMEM.
 enum sl_err rank_load(struct rank *r, const struct rank_job *j,
                       const Sluice__V1__RingBegin *begin, struct sl_error *err);
 

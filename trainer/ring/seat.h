@@ -75,8 +75,9 @@ uint64_t seat_uid(struct seat *s);
 // ---- calls of the loop; messages are borrowed
 
 // Takes the opening of a generation for the compute thread to find; it ends the
-// one under way. An older one is ignored. This and the next five keep a copy of
-// what they need; without memory it is lost.
+// one under way, and what was begun or is to be copied. One that is not newer
+// is ignored. This and the next five keep a copy of what they need; without
+// memory it is lost.
 void seat_open(struct seat *s, const Sluice__V1__RingOpen *m);
 // Takes the beginning of the generation that was opened last, and of no other.
 void seat_begin(struct seat *s, const Sluice__V1__RingBegin *m);
@@ -124,7 +125,8 @@ bool seat_has_news(struct seat *s);
 // news do not end it.
 bool seat_has_ended(struct seat *s);
 
-// Waits until seat_has_news, at most `ms` milliseconds.
+// Waits until seat_has_news, at most `ms` milliseconds; leaves the news to
+// seat_look.
 void seat_wait(struct seat *s, uint64_t ms);
 
 // Sets a function: end(arg) is called, under a lock and on the loop, each time

@@ -5,8 +5,10 @@
 // Threads  the compute thread. What is given out is read on I/O threads, from
 //          copy_serve until copy_unserve has returned.
 // Memory   the rank is borrowed meanwhile, and must not change.
-// Errors   copy_receive: SL_EUNAVAIL if no holder answers, SL_ESTALE if the
-//          generation has ended meanwhile. `err` may be NULL.
+// Errors   copy_receive: SL_ESTALE if the generation has ended meanwhile; what
+//          the last call to a holder said (ranks_fetch), such as SL_EUNAVAIL;
+//          SL_ECORRUPT: what came does not fit the job; SL_ENOMEM, SL_EINVAL
+//          (rank_plans). `err` may be NULL.
 #ifndef TRAINER_RING_STATE_COPY_H
 #define TRAINER_RING_STATE_COPY_H
 
@@ -35,8 +37,8 @@ void copy_unserve(struct copy_served *c);
 // the state of `r`; waits. On failure the old state stays. Gives up when the
 // generation has ended, but not for any other message that comes to the seat:
 // the coordinator would wait for a rank that has left without a word. `begin`
-// names one holder at least. A holder that does not answer is tried again, for
-// 10 s in all per piece.
+// names one holder at least. Whatever a holder answers but the piece, the next
+// one is tried, for 10 s in all per piece.
 enum sl_err copy_receive(struct rank *r, const struct rank_job *j,
                          struct seat *seat, const Sluice__V1__RingBegin *begin,
                          struct sl_error *err);

@@ -129,10 +129,11 @@ enum sl_err sum_start_marks(struct sum *s, float *data, size_t count,
 enum sl_err sum_wait_marks(struct sum *s, struct sl_error *err);
 
 // Returns how many bytes were sent to other hosts since the last call of this
-// function.
+// function, or sum_join. Called before sum_leave.
 uint64_t sum_sent(struct sum *s);
 
-// Returns the rank that the last sum_wait waited for in vain; UINT32_MAX: none.
+// Returns the rank that the last sum_wait or sum_wait_marks waited for in vain
+// (group_suspect), of lane 0 before the first; UINT32_MAX: none.
 uint32_t sum_suspect(const struct sum *s);
 
 #endif

@@ -30,7 +30,8 @@ void add_copy(float *to, enum wire_type type, const struct sl_slices *payload);
 // ranks get.
 void add_round(enum wire_type type, size_t n, float *values);
 
-// Writes the `n` elements of `from`, rounded to `type`, to `to`, for sending.
+// Writes the `n` elements of `from`, rounded to `type`, to `to`, for sending:
+// n * wire_type_bytes(type) bytes.
 void add_narrow(enum wire_type type, size_t n, const float *from, void *to);
 
 #endif

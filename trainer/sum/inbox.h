@@ -6,8 +6,10 @@
 // taken: so a rank that is behind holds the others back, and nothing is
 // copied.
 //
-// Threads  inbox_offer: I/O threads. The rest: any. `lock` and `changed` also
-//          serve threads that wait for more than pieces (net.c).
+// Threads  inbox_offer: I/O threads. The rest: any. All but inbox_take_locked
+//          are called without `lock`, which they take where they need it;
+//          `lock` and `changed` also serve threads that wait for more than
+//          pieces (net.c). None waits.
 // Memory   a piece is its call's; inbox_answer ends both.
 // Units    pieces.
 // Errors   what inbox_offer returns is the answer of the call.
@@ -51,8 +53,8 @@ void inbox_release(struct inbox *b);
 enum sl_err inbox_offer(struct inbox *b, struct rpc_call *call,
                         const struct wire_piece *m);
 
-// Takes out and returns the first piece of `bucket` that waits, or NULL. With
-// the lock.
+// Takes out and returns the first piece of `bucket` that waits, for
+// inbox_answer; NULL if none does. With b->lock held.
 struct inbox_piece *inbox_take_locked(struct inbox *b, uint64_t bucket);
 
 // Marks buckets below `below` as done: pieces of them are acknowledged, those
@@ -60,11 +62,11 @@ struct inbox_piece *inbox_take_locked(struct inbox *b, uint64_t bucket);
 void inbox_done(struct inbox *b, uint64_t below);
 
 // Acknowledges the call of a piece that inbox_take_locked has returned, and
-// frees the piece. Called without the lock. NULL is allowed.
+// frees the piece. NULL is allowed.
 void inbox_answer(struct inbox_piece *p);
 
 // Answers all pieces, those that wait and those that come later, with
-// SL_ESTALE. May be called again.
+// SL_ESTALE, but for those that were taken out already. May be called again.
 void inbox_close(struct inbox *b);
 
 #endif

@@ -35,7 +35,7 @@ struct net_options {
     const char *const *address; // address of each node's Ranks service
     const uint32_t *rank;       // each node's rank, for messages and errors
     uint32_t count, self;       // nodes; at least 2
-    enum wire_type wire;
+    enum wire_type wire; // type that elements travel as; they are added in f32
     uint32_t timeout_ms; // a node that fails so long is given up
 };
 
@@ -48,15 +48,16 @@ struct net;
 
 // Makes the channels to the other nodes; nothing is sent before net_sum.
 // Addresses and ranks are copied; io, tls and inbox are borrowed until
-// net_free. *out is untouched on failure.
+// net_free. The errors of rpc_channel_new; SL_ENOMEM. *out is untouched then.
 enum sl_err net_new(struct net **out, const struct net_options *o,
                     struct sl_error *err);
 // Cancels the channels' calls, waits until their callbacks have returned, and
 // frees; so not from an rpc callback. No sum is under way. NULL is allowed.
 void net_free(struct net *n);
 
-// Makes `data` the sum over all nodes, the same bits on each; waits for them.
-// Bucket numbers rise by one; count and order are the same on all.
+// Makes `data` the sum over all nodes, each one's part rounded to the wire; the
+// same bits on each. Waits for them. Bucket numbers rise by one; count and
+// order are the same on all.
 enum sl_err net_sum(struct net *n, uint64_t bucket, float *data, size_t count,
                     struct sl_error *err);
 
@@ -65,8 +66,9 @@ enum sl_err net_sum(struct net *n, uint64_t bucket, float *data, size_t count,
 void net_stop(struct net *n, const char *why);
 // Copies the figures since net_new. Takes the inbox's lock; any thread.
 void net_stats(struct net *n, struct net_stats *out);
-// Returns the rank that was given up, or that sent what does not fit;
-// UINT32_MAX: none. Takes the inbox's lock.
+// Returns the rank that was given up, that has left the generation, or that
+// sent what does not fit; UINT32_MAX: none, or net_stop came first. Takes the
+// inbox's lock; any thread.
 uint32_t net_suspect(struct net *n);
 
 #endif

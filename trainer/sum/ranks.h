@@ -15,8 +15,9 @@
 // SL_EAUTH, a call with another one SL_EDENIED, before anything is done for it:
 // so each caller is a rank, or was told to follow.
 //
-// Threads  any. ranks_remove and ranks_stop_* wait until no call uses what
-//          they take away.
+// Threads  any; not from a ranks_state_fn or ranks_feed_fn, which run under the
+//          lock that all of these take. ranks_remove and ranks_stop_* wait
+//          until no call uses what they take away.
 // Memory   what is added is borrowed until it is removed; ranks_of are copied.
 // Units    bytes.
 // Errors   SL_EEXIST: the lane, or the state, is here already; SL_ENOMEM. `err`
@@ -58,7 +59,8 @@ void ranks_free(struct ranks *r);
 struct rpc_table ranks_table(struct ranks *r);
 
 // Adds lane `lane` (below WIRE_LANES) of a generation: its pieces go to
-// `inbox`.
+// `inbox`, and ranks of this host are told of `share`, whose fd stays the
+// caller's.
 enum sl_err ranks_add(struct ranks *r, const struct ranks_of *of, uint32_t lane,
                       struct inbox *inbox, struct ranks_share share);
 // Takes a lane away; waits until no call uses it. Does nothing for a lane that
@@ -93,14 +95,17 @@ void ranks_stop_feed(struct ranks *r, uint64_t job, uint64_t generation);
 enum sl_err ranks_host(char out[RANKS_HOST_BYTES], bool alone);
 
 // Returns the address that other ranks dial, as an allocated string:
-// `advertise` if it is not NULL, else `listen` with the port in use. SL_EINVAL:
-// `advertise` is no address; one that cannot be dialled is found out in a ring
-// of several. *out is for sl_free; NULL on failure.
+// `advertise` if it is not NULL, else `listen` with the port in use, or as it
+// is if it has none ("unix:..."). SL_EINVAL: `advertise` is no address; one
+// that cannot be dialled is found out in a ring of several. SL_ENOMEM. *out is
+// for sl_free; NULL on failure.
 enum sl_err ranks_address(char **out, const char *listen, const char *advertise,
                           int port, struct sl_error *err);
 
-// Copies a range of the state of another rank, at most RANKS_STATE_BYTES, to
-// `to`, which is undefined after a failure. Waits, at most timeout_ms.
+// Copies `bytes` bytes, 1 to RANKS_STATE_BYTES, at `offset` of the state of
+// another rank to `to`, which is undefined after a failure. Waits, at most
+// timeout_ms. SL_ETIMEDOUT; SL_ECORRUPT: not so many came; what the other rank
+// answers (SL_EUNAVAIL, SL_ESTALE, SL_ERANGE, ...); SL_ENOMEM.
 enum sl_err ranks_fetch(struct rpc_channel *from, const struct ranks_of *of,
                         uint64_t offset, size_t bytes, void *to,
                         uint32_t timeout_ms, struct sl_error *err);
@@ -113,9 +118,10 @@ struct ranks_ask {
     enum sl_err rc;                    // set by ranks_ask
 };
 // Sends `count` requests at the same time, to any ranks, and waits until all
-// have ended, each with its own `rc`, after `timeout_ms` at the latest. Returns
-// the first error, SL_EBUSY only if there is no other; SL_ENOMEM, in each `rc`
-// too, if none was sent.
+// have ended, each with its own `rc` (the errors of ranks_fetch), after
+// `timeout_ms` at the latest. Returns the first error in their order, with its
+// *err, SL_EBUSY only if there is no other; SL_ENOMEM, in each `rc` too, if
+// none was sent.
 enum sl_err ranks_ask(struct ranks_ask *asks, size_t count, uint32_t timeout_ms,
                       struct sl_error *err);
 

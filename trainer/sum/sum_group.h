@@ -28,10 +28,13 @@
 //          group. Data is the group's from group_start until group_wait.
 // Units    elements; ms.
 // Errors   group_wait: SL_ESTALE (aborted, or a rank has left), SL_EUNAVAIL (a
-//          rank could not be reached for timeout_ms), SL_ECORRUPT. *err names
-//          the rank. From then on every wait fails, also for earlier buckets,
-//          and data that was not waited for is undefined. A rank that can be
-//          reached is waited for, until group_abort. `err` may be NULL.
+//          rank could not be reached for timeout_ms), SL_ECORRUPT (what a rank
+//          sends does not fit), SL_ENOMEM; where the memory of this host's
+//          first rank cannot be joined, also SL_EDENIED, SL_ENOENT or what the
+//          call to it says. *err names the rank, if it is about one. From then
+//          on every wait fails, also for earlier buckets, and data that was not
+//          waited for is undefined. A rank that can be reached is waited for,
+//          until group_abort. `err` may be NULL.
 #ifndef TRAINER_SUM_SUM_GROUP_H
 #define TRAINER_SUM_SUM_GROUP_H
 
@@ -63,8 +66,9 @@ struct group_stats {
 struct rank_group;
 
 // Joins the group as rank `self` and returns at once; the other ranks may come
-// later. SL_ERANGE: more than HOST_RANKS_MOST on one host; SL_ENOMEM. *out is
-// untouched on failure.
+// later. SL_ERANGE: more than HOST_RANKS_MOST on one host; SL_EEXIST: the lane
+// of the generation is here already; the errors of net_new and host_new; so
+// SL_ENOMEM, also without a thread. *out is untouched on failure.
 enum sl_err group_new(struct rank_group **out, const struct group_options *o,
                       struct sl_error *err);
 // Aborts the group (group_abort), waits until no thread and no call uses its

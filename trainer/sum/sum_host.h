@@ -37,14 +37,15 @@ struct host;
 
 // Makes the memory; called by rank 0 of the host's `count` ranks. The others
 // need *fd, which the caller closes after the last host_join, *bytes and *token
-// for host_join. SL_ERANGE: more than HOST_RANKS_MOST. Outputs are undefined on
-// failure, and nothing is to be freed.
+// for host_join. SL_ERANGE: more than HOST_RANKS_MOST; SL_ENOMEM; SL_EIO.
+// Outputs are undefined on failure, and nothing is to be freed.
 enum sl_err host_new(struct host **out, uint32_t count, int *fd,
                      uint64_t *bytes, uint64_t *token, struct sl_error *err);
 
 // Maps the memory that process `pid` made, as rank `self` of `count`.
-// SL_EDENIED: it is not the memory that `token` names; SL_ENOENT: it cannot be
-// reached. *out is undefined on failure.
+// SL_EDENIED: it is not the memory that `token` names, or not of that size;
+// SL_ENOENT: it cannot be reached; other errors of shm_map; SL_ENOMEM. *out is
+// undefined on failure.
 enum sl_err host_join(struct host **out, uint32_t self, uint32_t count,
                       uint64_t pid, uint32_t fd, uint64_t bytes, uint64_t token,
                       struct sl_error *err);
