@@ -26,7 +26,8 @@
 //          best, and two batches beside it, is asked for plans with half of it,
 //          and so on.
 // Errors   SL_ENOTSUP: this model cannot be computed by this build, and why
-//          (the job's fault); SL_ENOMEM. `err` may be NULL.
+//          (the job's fault); SL_ENOMEM; those of the device (kern_plan_new,
+//          kern_backend.alloc), such as SL_ELOST. `err` may be NULL.
 #ifndef WORKER_COMPILE_COMPILE_H
 #define WORKER_COMPILE_COMPILE_H
 

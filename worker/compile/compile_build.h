@@ -166,9 +166,9 @@ bool compile_try_epilogue(struct build *b, struct kern_desc *d,
                           uint32_t epilogue);
 
 // Adds the backward of the ReLU in front of `node` to its op *d (KERN_DRELU),
-// and sets act_done of the ReLU's node, if the program trains, no other layer
-// reads the ReLU's output, and the backend computes that at least as well. *d
-// has its dtypes.
+// and sets act_done of the ReLU's node, if the program trains, the ReLU's node
+// needs a gradient, no other layer reads its output, and the backend computes
+// that at least as well. *d has its dtypes.
 void compile_fuse_drelu(struct build *b, const struct model_node *node,
                         struct kern_desc *d);
 
@@ -208,7 +208,7 @@ uint32_t compile_cast(struct build *b, uint32_t node, uint32_t x, int64_t count,
                       enum kern_dtype from, enum kern_dtype to);
 
 // Sets dim to the dimensions of a convolution's input, with padded channels if
-// images are padded (b->x_channels).
+// that is the model's input and images are padded (b->x_channels).
 void compile_conv_dims(const struct build *b, const struct model_node *node,
                        int64_t dim[KERN_DIMS]);
 // Returns a tensor with a copy of x, an f32 image or filter of dimensions `dim`
@@ -316,9 +316,10 @@ bool compile_fuses_bias(struct build *b, uint32_t i,
                         const struct kern_desc *without);
 // Returns true if the layer i, a max pool or batch norm, should compute the
 // bias gradient of the convolution in front of it, as the sum of its own dx, by
-// the op `with` in place of `without`: no other node reads the convolution, the
-// backward of the convolution's activation is done, and the backend does it at
-// least as well.
+// the op `with` in place of `without`: no other node reads the convolution, its
+// bias is trained, the backward of its activation is done, and the backend does
+// it at least as well. False on a host (but with o->f64), and behind any other
+// layer than MODEL_CONV2D.
 bool compile_sums_for_bias(struct build *b, uint32_t i,
                            const struct kern_desc *with,
                            const struct kern_desc *without);
@@ -513,7 +514,8 @@ void compile_split(struct build *b, uint32_t i, int64_t rows, uint32_t dy);
 // ---- compile_combine.c
 
 // Appends y = x[0] op x[1] op ..., for the operation `kind` and `count`
-// tensors, at least two, of the shape of node i's output.
+// tensors, at least two, of the shape of node i's output. y may be one of x if
+// they are at most 8.
 void compile_combine(struct build *b, uint32_t i, enum kern_binary_kind kind,
                      const uint32_t *x, uint32_t count, uint32_t y);
 

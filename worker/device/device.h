@@ -28,15 +28,15 @@
 // recordings stay right; they are made again if an address has changed.
 //
 // Threads  the compute thread, or a mate's (team.h): that of the kern_dev. The
-//          parts of a step enqueue; device_settle, _take_stats, _take and
-//          _free_batch wait, device_begin and _stage at most for the copy of an
-//          earlier batch.
+//          parts of a step enqueue; device_settle, _take_stats, _take,
+//          _take_rows and _free_batch wait, device_begin and _stage at most for
+//          an earlier batch.
 // Memory   device_free waits for all that was enqueued; programs placed here
 //          are freed before. The vectors are pinned and zeroed.
 // Units    bytes; elements of the flat vectors; ops.
-// Errors   SL_ELOST with the device's own words; SL_ENOMEM. *out is untouched
-//          then; a step of which a call has failed is given up (device_settle).
-//          `err` may be NULL.
+// Errors   SL_ELOST with the device's own words; SL_ENOMEM; where plans are
+//          made those of kern_plan_new. *out is untouched then; a step of which
+//          a call has failed is given up (device_settle). `err` may be NULL.
 #ifndef WORKER_DEVICE_DEVICE_H
 #define WORKER_DEVICE_DEVICE_H
 
@@ -100,9 +100,9 @@ enum sl_err device_begin(struct device *d, struct device_program *p,
 enum sl_err device_fresh(struct device *d, const float *params, uint32_t range,
                          struct sl_error *err);
 // Copies all of `params` to the device, unless the device holds the vector with
-// this `name` already. A name is a number, not 0, that the caller gives to
-// contents: others have another one. The values of a resident are put aside
-// first (resident_make_way).
+// this `name` already: in a step, before its ops are run. A name is a number,
+// not 0, that the caller gives to contents: others have another one. The values
+// of a resident are put aside first (resident_make_way).
 enum sl_err device_vector(struct device *d, const float *params, uint64_t name,
                           struct sl_error *err);
 // Enqueues ops [first, end) of the step, and the copies of the gradients that
@@ -131,9 +131,9 @@ bool device_finite(const struct device *d, uint32_t range);
 // program was placed.
 enum sl_err device_clip(struct device *d, float *grads, double clipnorm,
                         double global_clipnorm, struct sl_error *err);
-// Copies the gradients of micro-batches that were held (DEVICE_HOLDS) to
-// `grads`, as no further micro-batch follows. `p` is the program of the last of
-// them.
+// Begins to copy the gradients of micro-batches that were held (DEVICE_HOLDS)
+// to `grads`, as no further micro-batch follows; device_take waits for each
+// range. `p` is the program of the last of them.
 enum sl_err device_let_go(struct device *d, struct device_program *p,
                           float *grads, struct sl_error *err);
 
@@ -164,7 +164,8 @@ bool device_sum_finite(const struct device *d, uint32_t range);
 // it is of. To be called when all ops of the step under way were run. The batch
 // is the caller's again when this returns, unless it is pinned: then it is
 // given back to `in`, which may be NULL, by device_unstage, or by the caller
-// once a step has begun with it. A batch that was staged before is given back.
+// once a step has begun with it. On failure it is the caller's. A batch that
+// was staged before is given back.
 enum sl_err device_stage(struct device *d, const void *run, struct input *in,
                          const struct batch *batch, uint32_t n,
                          struct sl_error *err);

@@ -134,7 +134,7 @@ enum sl_err device_pair_grow(struct device *d, struct device_pair *pair,
 void device_pair_release(struct device *d, struct device_pair *pair);
 
 // Gives a batch that was staged, has been copied and will not be used back to
-// its input.
+// its input, if one lent it; the slot has none staged then, as it may before.
 void device_slot_unstage(struct device_slot *s);
 
 // Waits until the event `e` is over; without a blocking call if it is over
@@ -181,9 +181,11 @@ enum sl_err device_check_shrink(struct device_program *p);
 // behind the last op that writes it. Does nothing if no op touches the range.
 enum sl_err device_mark_whole(struct device *d, uint32_t range);
 
-// Copies scale and keys to the device, as the program has them now.
+// Enqueues a copy of scale, keys and rows of tables to the device, as the
+// program has them now, if they have changed; may wait for the copy before.
 enum sl_err device_program_upload(struct device_program *p);
-// Runs the ops of a segment, from its recording once there is one.
+// Enqueues the ops of a segment and the checks behind them, from its recording
+// once there is one.
 enum sl_err device_program_run(struct device_program *p,
                                struct device_segment *segment,
                                struct pulse *pulse, struct sl_error *err);

@@ -85,7 +85,9 @@ enum sl_err step_begin(struct step *s, const struct step_program *p,
 // before the ops that read it are run.
 enum sl_err step_fresh(struct step *s, uint32_t range, struct sl_error *err);
 // Copies all of s->params to the devices, unless they hold the vector with this
-// `name` (a number, not 0, for these contents) already.
+// `name` (a number, not 0, for these contents) already. In a step, before its
+// ops are run, in place of step_fresh; with a team only of a program that does
+// not train.
 enum sl_err step_vector(struct step *s, uint64_t name, struct sl_error *err);
 // Sets s->params to `params`, where the ops of this step and of later ones read
 // their parameters from now on. Only if step_runs_ahead is false, since devices
@@ -152,8 +154,8 @@ void step_put(struct step *s, struct input *in, const struct batch *batch);
 // Stages the batch of step `step` (step_stage) if that has been read; does not
 // wait for it. Returns SL_OK also if nothing is staged: in host memory; if a
 // mate has no part of the step under way; past the end of the run; if the batch
-// is staged already, or could not be read, which step_get will say. If staging
-// fails, the batch is put back.
+// has ids and is not pinned; if it is staged already, or could not be read,
+// which step_get will say. If staging fails, the batch is put back.
 enum sl_err step_look_ahead(struct step *s, struct input *in,
                             struct input_run *run, uint32_t step,
                             struct sl_error *err);

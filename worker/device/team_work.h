@@ -59,7 +59,8 @@ uint64_t team_job_bytes(const struct team_job *j);
 
 // Compiles the mates' programs for a batch, with the options of the whole
 // batch, and waits for them. `ranges` is NULL for a program that does not
-// train, and borrowed. `j` is not NULL.
+// train, and borrowed until team_job_free: with the first program that trains,
+// sums on the devices are prepared for them. `j` is not NULL.
 enum sl_err team_program_new(struct team_program **out, struct team_job *j,
                              const struct compile_options *options,
                              const struct elements *ranges, uint32_t count,
@@ -102,7 +103,8 @@ enum sl_err team_begin(struct team_job *j, struct team_program *p,
 // Tells the mates that a range of the host's parameters is fresh (step_fresh).
 void team_fresh(struct team_job *j, uint32_t range);
 // Tells the mates that all of the host's parameters are fresh: the vector
-// `name` (step_vector), which a device that holds it need not copy.
+// `name` (step_vector), which a device that holds it need not copy. The step's
+// program does not train.
 void team_vector(struct team_job *j, uint64_t name);
 // Lets the mates run their ops as far as the fresh ranges allow. `all`: the
 // first member runs to the end of its ops.

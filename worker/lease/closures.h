@@ -56,7 +56,8 @@ struct closures {
 void closures_init(struct closures *c, const struct task_env *env,
                    struct worker_job *job, struct lease *first);
 
-// Begins a contribution. What an earlier one left is handed back.
+// Begins a contribution. Leases that an earlier one left, but the task's, are
+// handed back at once (env->give).
 void closures_begin(struct closures *c);
 
 // Adds a closure, the steps of which *from has taken.
@@ -64,8 +65,10 @@ void closures_add(struct closures *c, struct lease *l,
                   const struct contribution *from);
 
 // Returns the next lease of the contribution, prepared; NULL if it has the
-// closures that `first`, the task's lease, or the job says, no lease waits, or
-// `first` is to end.
+// closures that `first`, the task's lease, or the job says, or has one alone
+// (closures_part, which this counts down); if no lease waits; if `first` or
+// another of its leases is to end; or if the next one cannot be prepared: that
+// has its outcome then.
 struct lease *closures_next(struct closures *c, struct lease *first);
 
 // Returns true if lease `l`, of closures_next, is over or to end, but the
@@ -73,7 +76,8 @@ struct lease *closures_next(struct closures *c, struct lease *first);
 bool closures_undo(struct closures *c, struct lease *first, struct lease *l);
 
 // Sets samples, digest and further closures of *step, which is to be pushed,
-// and notes the incarnations that it is pushed to. *step borrows from c.
+// and notes the incarnations that it is pushed to. *step borrows from c. Does
+// nothing if no closure was added.
 void closures_fill(struct closures *c, const struct sync *sync,
                    struct sync_step *step);
 

@@ -94,9 +94,10 @@ const char *compute_away(const struct compute *c);
 // Queues a lease, without waiting; `done` gives it back.
 void compute_submit(struct compute *c, struct lease *l);
 
-// Has the thread free what it keeps of a job, once the leases submitted before
-// are done; does not wait. Does nothing for a job that is not kept. Without
-// memory the job stays until another needs its place.
+// Has the thread free what it keeps of a job, behind the lease that runs; does
+// not wait. Leases of the job that still wait in the queue would make it anew:
+// the caller has closed their gates. Does nothing for a job that is not kept.
+// Without memory the job stays until another needs its place.
 void compute_forget(struct compute *c, uint64_t job);
 
 // Tells the thread to end and waits for at most limit_ms; returns true if it

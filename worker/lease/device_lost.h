@@ -61,12 +61,13 @@ enum lost_policy lost_policy_of(const char *text);
 // What is done next with a lost device.
 enum lost_turn { LOST_END, LOST_WAIT_AND_START_ANEW, LOST_TAKE_CPU };
 // Returns what `rule` says to do with a lost device after `tried` attempts in a
-// row to open it.
+// row to open it: LOST_TAKE_CPU with LOST_CPU; with LOST_REOPEN, while they are
+// fewer than its tries, LOST_WAIT_AND_START_ANEW; else LOST_END.
 enum lost_turn lost_next(const struct lost_rule *rule, uint32_t tried);
 
 // Returns the name of the device to open again: `asked`, as the operator named
-// it; for "auto" the name of `dev`, so that no other device is taken in its
-// place.
+// it; for "auto" the name of dev's backend ("cuda", "cpu"), so that no device
+// of another kind is taken in its place.
 const char *lost_name(const char *asked, const struct kern_dev *dev);
 
 // Logs one line about a loss of `device` and its reason `why`: what happened,

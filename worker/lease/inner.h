@@ -67,16 +67,19 @@ void inner_go_on(struct inner *in, uint64_t t);
 // Returns true if the push that counts `closure` brings moments.
 bool inner_leaves(const struct inner *in, uint64_t closure);
 // Adds the moments as they are now to a push of one shard, unless one of them
-// is not finite. *step borrows them until the next call for the shard.
+// is not finite, or they have seen no update. *step borrows them until the next
+// call for the shard. Only where inner_leaves returned true.
 void inner_leave(struct inner *in, uint32_t shard, struct sync_step *step);
 
-// Begins a contribution with the parameters of its round. Resets the slots,
-// unless the job keeps them.
+// Begins a contribution with the parameters of its round, which are copied.
+// Resets the slots, unless the job keeps them. Not in a stream, as
+// inner_finish.
 void inner_begin(struct inner *in, const float *params);
-// Notes the parameters behind the steps of a closure.
+// Notes the parameters behind the steps of a closure; does nothing in a job of
+// which a contribution is of one closure.
 void inner_mark(struct inner *in, const float *params);
 // Takes back the steps since inner_mark: writes the parameters that it noted to
-// `params`. The slots stay as they are.
+// `params`. The slots stay as they are. Not in such a job.
 void inner_undo(const struct inner *in, float *params);
 // Updates `params` by the gradient of step `at` of closure `closure`. The
 // gradient is finite.

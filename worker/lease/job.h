@@ -119,8 +119,9 @@ enum sl_err job_run(struct worker_job *j, struct input_run *run, uint64_t epoch,
 
 // Sets *out to the sizes, hashes and classes of the job's data that this worker
 // finds; fields of a test set that the job does not have are 0. Opens both
-// sets. The classes are allocated for the caller, also on SL_ENOMEM; on other
-// failures *out is untouched.
+// sets. The classes, of which none are told beyond SPEC_CLASSES_BYTES, are
+// allocated for the caller. On failure *out is untouched, or, if memory for
+// classes was short, has some of them: *out was zeroes before.
 enum sl_err job_facts(struct worker_job *j, Sluice__V1__DataFacts *out,
                       struct sl_error *err);
 
@@ -133,11 +134,12 @@ enum sl_err job_device(struct worker_job *j, struct sl_error *err);
 // contents are undefined until they are read. SL_ENOMEM.
 enum sl_err job_cut(struct worker_job *j, struct sl_error *err);
 
-// Returns in *out the job's sync, made when first wanted, over the vectors of
-// the job's device if it has one, and attached to the record (record_attach).
-// Makes what tables need (j->rows), too.
-// SL_ESTATE if the job has no shards yet; SL_ENOMEM; the errors of job_device.
-// The job has psservers: it is no ring.
+// Returns in *out the job's sync, made when first wanted, and attached to the
+// record (record_attach): over the vectors of the job's device if it has one,
+// but not of a stream, nor of a ring, where it is the way to rows of tables
+// alone. Makes j->rows and j->inner, too, where the job wants them. SL_ESTATE
+// if the job has no shards yet; SL_ENOMEM; the errors of job_device,
+// job_rows_new and inner_new. The job has psservers.
 enum sl_err job_sync(struct worker_job *j, struct sync **out,
                      struct sl_error *err);
 

@@ -38,10 +38,10 @@ void job_rank_pass(struct worker_job *from, struct worker_job *to);
 
 // Sets j->cut to the parameters of a cut, for an evaluation: those that the
 // rank has kept, or those in the files of our store; reads nothing if j->cut
-// has them already. tags[count] are the cut's, one for each part. job_cut was
-// called, and a state is in place. SL_ESTATE: the cut has another number of
-// parts; SL_ENOENT: there is no store, or no such file. After a failure j->cut
-// is undefined.
+// has them already. tags[count] are the cut's, first those of the parts.
+// job_cut was called, and a state is in place. SL_ESTATE: the cut has fewer
+// than the state has parts; SL_ENOENT: there is no store, or no such file; the
+// other errors of snap_values. After a failure j->cut is undefined.
 enum sl_err job_rank_cut(struct worker_job *j, const struct wire_tag *tags,
                          uint32_t count, struct sl_error *err);
 

@@ -39,12 +39,13 @@ struct job_rows;
 enum sl_err job_rows_new(struct job_rows **out, const Sluice__V1__JobSpec *spec,
                          const struct model *model, uint32_t shards,
                          struct sl_error *err);
-// Returns what a member of a group needs of them; NULL for NULL. It lives as
-// long as they do.
+// Returns what a member of a group needs of them; NULL for NULL, and for a job
+// without groups. It lives as long as they do.
 struct hybrid_rows *job_rows_group(struct job_rows *r);
 // Frees them behind the sync that they pulled with; NULL is allowed.
 void job_rows_free(struct job_rows *r);
-// Returns how many bytes of host memory r takes; 0 for NULL.
+// Returns the bytes of r's space for the rows of a batch, without those of its
+// tables; 0 for NULL.
 uint64_t job_rows_bytes(const struct job_rows *r);
 
 // Which rows are pulled, and where from.
@@ -107,7 +108,7 @@ enum sl_err job_rows_pack(struct job_rows *r, const struct elements *ranges,
                           bool *finite, struct sl_error *err);
 // Returns the tables of the job; NULL if `r` is, as it has none then.
 struct job_tables *job_rows_tables(const struct job_rows *r);
-// Sets in *step what is pushed of rows with range `range`, after job_rows_take.
+// Sets in *step what is pushed of rows with range `range`, after job_rows_pack.
 // `r` may be NULL: nothing.
 void job_rows_fill(const struct job_rows *r, uint32_t range,
                    struct sync_step *step);
