@@ -14,8 +14,9 @@
 // the same task (weights, centres, patterns) as the training set with the same
 // seed, but other samples.
 //
-// A csv or npz may have id columns too (ids.h): each gives a sample a bag of
-// ids, which data_read reads with it and data_gather_ids adds to a batch.
+// A csv, npz or tfrecord may have id columns too (ids.h): each gives a sample a
+// bag of ids, which data_read reads with it and data_gather_ids adds to a
+// batch.
 //
 // Threads  One at a time per data (rows are read through its scratch); if
 //          data_shared() says so, data_read any number at a time.
@@ -79,7 +80,8 @@ struct index_place;
 
 // A source of samples: SourceSpec as plain values. NULL: not set.
 struct data_source {
-    const char *format; // idx, npy, npz, csv, images, synthetic
+    // idx, npy, npz, csv, synthetic, images, tfrecord, webdataset, tar
+    const char *format;
     const char *x,
         *y;    // images: x is the folder; or patterns (common/base/paths.h)
     bool stay; // rows of arrays stay in the file, however few they are
@@ -90,12 +92,13 @@ struct data_source {
     const char *label_column;
     char *const *columns; // dense ones; none: all but label and ids
     size_t columns_count;
-    const struct id_column *ids; // csv, npz
+    const struct id_column *ids; // csv, npz, tfrecord
     size_t ids_count;
     uint64_t samples, seed; // synthetic
     const char *generator;  // binary, classes, images
     uint32_t classes;
-    char *const *names; // images: each class's folder; none: in byte order
+    // images, tar: each class's folder; none: in byte order
+    char *const *names;
     size_t names_count;
     uint32_t depth; // images: bits in use of 16; 0: all
     struct data_feature image, number, label; // tfrecord, webdataset
@@ -109,7 +112,8 @@ struct data_source {
 struct data;
 
 // Opens a source and checks that it fits `want`. Long files are looked through,
-// with beats of source->pulse. On failure *out is untouched.
+// with beats of source->pulse; waits for the disk. On failure *out is
+// untouched. SL_ENOTSUP: there is no such format (NULL too).
 enum sl_err data_open(struct data **out, const struct data_source *source,
                       const struct data_want *want, struct sl_error *err);
 // Frees the data; no read of it is under way. NULL is allowed.
@@ -118,8 +122,10 @@ void data_free(struct data *d);
 // Returns the number of samples.
 uint64_t data_samples(const struct data *d);
 
-// Returns a hash of format, base names, sizes, shapes and the number of
-// samples to use (`limit`): equal on all hosts that have the same files.
+// Returns a hash of format, base names, sizes, shapes, names of classes, the
+// versions of files that have one (fs_version), a generator with its seed, and
+// the number of samples to use (`limit`): equal on all hosts that have the same
+// files.
 uint64_t data_hash(const struct data *d);
 
 // Returns the bytes of one sample's features, as data_read gives them.
@@ -142,7 +148,8 @@ bool data_shared(const struct data *d);
 // where samples lie.
 uint64_t data_memory(const struct data *d);
 
-// Returns the number of classes that have names (images: folders), else 0.
+// Returns the number of classes that have names, those of folders (images,
+// tar), else 0.
 uint32_t data_classes(const struct data *d);
 
 // Returns the name of a class below data_classes(d), from 0; it belongs to the

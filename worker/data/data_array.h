@@ -8,9 +8,8 @@
 // from the file row by row, so that a worker's memory does not depend on the
 // size of the data.
 //
-// Threads  array_soon, _row, _rows, _floats, _words: any, also at the same
-// time. The rest: one
-//          at a time.
+// Threads  array_soon, _expect, _row, _rows, and what only converts or asks:
+//          any, also at the same time. The rest: one at a time per array.
 // Memory   array_release frees. Rows that array_row(s) hand out lie in the
 //          array or in the caller's scratch.
 // Units    row_bytes are bytes; all else rows and elements.
@@ -19,8 +18,9 @@
 //          those of roots.h; SL_ECORRUPT: it is no such file, or not as long as
 //          its header promises; SL_ENOTSUP: a type or version that is not read;
 //          SL_ERANGE: too large; SL_EINVAL: too many dimensions, or none;
-//          SL_EIO, SL_ENOMEM. A file that has shrunk since it was opened is
-//          SL_ECORRUPT when the row is read, never a signal.
+//          SL_EIO, SL_ENOMEM, SL_ECANCELED of a pulse. A file that has shrunk
+//          since it was opened is SL_ECORRUPT when the row is read, never a
+//          signal.
 #ifndef WORKER_DATA_DATA_ARRAY_H
 #define WORKER_DATA_DATA_ARRAY_H
 
@@ -86,9 +86,9 @@ enum sl_err array_measure(struct array *a, struct sl_error *err);
 void *array_memory(uint64_t bytes);
 
 // Takes over `file`, with rows from byte `offset` on, of the array *a, which
-// was measured (array_measure): reads them into memory and closes the file if
-// they have at most ARRAY_MEMORY_BYTES, else keeps it open. The file is closed
-// on failure too; *a is for array_release. `pulse` may be NULL.
+// was measured (array_measure): keeps it open if they have over
+// ARRAY_MEMORY_BYTES or a->stay is set, else reads them into memory and closes
+// the file, on failure too; *a is for array_release. `pulse` may be NULL.
 enum sl_err array_take_file(struct array *a, struct fs_file *file,
                             uint64_t offset, struct pulse *pulse,
                             struct sl_error *err);
@@ -98,8 +98,9 @@ enum sl_err array_take_file(struct array *a, struct fs_file *file,
 void array_soon(const struct array *a, uint64_t row);
 
 // Sets *out to row `row`, as the file has it. It lies in the array, or in
-// `scratch`, which has space for row_bytes, until that is used again.
-// SL_ERANGE: no such row; SL_ECORRUPT: the file has shrunk.
+// `scratch`, which has space for row_bytes, until that is used again. Waits for
+// the disk if the rows are in the file. SL_ERANGE: no such row; SL_ECORRUPT:
+// the file has shrunk; else what fs_pread says. *out is then untouched.
 enum sl_err array_row(const struct array *a, uint64_t row, void *scratch,
                       const uint8_t **out, struct sl_error *err);
 
@@ -149,8 +150,9 @@ enum sl_err array_open_npy(struct array *out, const struct roots *roots,
                            const char *path, struct pulse *pulse,
                            struct sl_error *err);
 // Opens a member of an npz file as array_open_idx does: member "x" is the
-// file's "x.npy". A deflated one lies in memory, up to ARRAY_INFLATE_BYTES.
-// SL_ENOENT: there is none; SL_EINVAL: its name has more than 251 bytes.
+// file's "x.npy". A deflated one lies in memory, up to ARRAY_INFLATE_BYTES,
+// whatever out->stay says. SL_ENOENT: there is none; SL_EINVAL: its name has
+// more than 251 bytes; else also as zip_find.
 enum sl_err array_open_npz(struct array *out, const struct roots *roots,
                            const char *path, const char *member,
                            struct pulse *pulse, struct sl_error *err);

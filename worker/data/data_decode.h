@@ -29,21 +29,26 @@ struct decoders {
     uint32_t depth; // of the images (data_image.h)
 };
 
+// Makes *s empty. `depth` is that of struct image, for all images.
 void decoders_init(struct decoders *s, uint32_t depth);
+// Frees all decoders; those that were taken have been given back. *s is then
+// for decoders_init only.
 void decoders_release(struct decoders *s);
 
 // Returns a decoder that no other thread has, for decoders_give; NULL: no
 // memory.
 struct decoder *decoders_take(struct decoders *s);
+// Gives back a decoder of decoders_take; the caller no longer uses it.
 void decoders_give(struct decoders *s, struct decoder *d);
 
 // Checks that a model's input is an image of 3 channels or 1, and fills in its
-// shape. SL_EINVAL.
+// shape as data_image_shape does. SL_EINVAL: it is none; `shape` is then
+// undefined.
 enum sl_err decoder_shape(const struct data_want *want, uint32_t shape[3],
                           struct sl_error *err);
 
 // Decodes an image of n bytes to x, as data_read gives it; `shape` is the
-// model's (decoder_shape).
+// model's (decoder_shape). x is undefined on failure.
 enum sl_err decoder_put(struct decoder *d, const struct data *data,
                         const uint32_t shape[3], const uint8_t *bytes, size_t n,
                         void *x, struct sl_error *err);

@@ -35,14 +35,16 @@ struct example_list {
     const uint8_t *packed, *packed_end; // numbers that were entered
 };
 
-// Fills in lists[i] of the feature keys[i]; a key that is missing is
-// EXAMPLE_MISSING.
+// Fills in lists[i] of the feature keys[i]; a key that is missing, or "", is
+// EXAMPLE_MISSING. The lists are undefined on failure.
 enum sl_err example_find(const uint8_t *bytes, size_t n,
                          const char *const *keys, size_t count,
                          struct example_list *lists, struct sl_error *err);
 
-// Takes the next element of a list, of the kind that the name says, and moves
-// the list behind it. *more is false at the end. SL_ECORRUPT.
+// Takes the next element of a list, which is of the kind that the name says
+// (l->kind), and moves the list behind it. At the end *more is false, and *out
+// and *n say nothing. SL_ECORRUPT, without a text: the list is then not used
+// any more.
 enum sl_err example_next_bytes(struct example_list *l, const uint8_t **out,
                                size_t *n, bool *more);
 enum sl_err example_next_float(struct example_list *l, float *out, bool *more);

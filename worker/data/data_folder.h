@@ -53,7 +53,9 @@ struct folder_names {
 };
 
 // Finds the folder below one of the worker's roots, and lists what is in it.
-// SL_EINVAL names a folder that is none of the classes. On failure *out is
+// SL_EINVAL: a folder is none of the classes; SL_ERANGE: a file has over
+// IMAGE_FILE_BYTES, or the names have over 4 GiB; SL_ECANCELED of the pulse;
+// SL_ENOMEM; else those of roots.h and what the system says. On failure *out is
 // untouched. `pulse` may be NULL; names and paths are copied.
 enum sl_err folder_scan(struct folder *out, const struct roots *roots,
                         const char *root, struct folder_names names,
@@ -68,7 +70,8 @@ const char *folder_class(const struct folder *f, uint32_t class);
 const char *folder_name(const struct folder *f, size_t file);
 
 // Opens file number `file`, below f->count, for reading; *fd is the caller's,
-// and untouched on failure. SL_ECORRUPT if it is not as long as it was.
+// and untouched on failure. SL_ECORRUPT if it is no regular file any more, or
+// not as long as it was; else what the system says.
 enum sl_err folder_open(const struct folder *f, size_t file, int *fd,
                         struct sl_error *err);
 

@@ -32,9 +32,9 @@ enum sl_err id_array_open(struct id_array *out, const struct roots *roots,
                           struct pulse *pulse, struct sl_error *err);
 
 // Replaces *out by the ids of a sample below `samples`, as words of 64 bits.
-// `scratch` may be any buffer but `out`. SL_EINVAL: its offsets fall or point
-// beyond the ids, or are over IDS_BAG_MAX apart. SL_ECORRUPT, SL_EIO,
-// SL_ENOMEM.
+// `scratch` may be any buffer but `out`. *out is undefined on failure.
+// SL_EINVAL: its offsets fall or point beyond the ids, or are over IDS_BAG_MAX
+// apart; SL_ENOMEM; else as array_rows.
 enum sl_err id_array_read(const struct id_array *a, uint64_t sample,
                           struct buf *scratch, struct buf *out,
                           struct sl_error *err);

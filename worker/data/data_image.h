@@ -58,7 +58,9 @@ struct image {
     struct jpeg *jpeg; // made with the first JPEG
 };
 
-void image_release(struct image *im); // all zeroes is allowed
+// Frees all spaces and makes *im all zeroes, pixels_max and depth too. All
+// zeroes is allowed.
+void image_release(struct image *im);
 
 // Returns true if `ending` is that of a name of an image which can be decoded:
 // jpg, jpeg or png, in any case.
@@ -70,8 +72,9 @@ enum sl_err image_decode(struct image *im, const uint8_t *bytes, size_t n,
                          struct sl_error *err);
 
 // Writes the image that image_decode has decoded, resized, to `out` as [height,
-// width, channels]. channels is 3, or 1 for its luminance (ITU-R 601); else
-// SL_EINVAL. `out` is undefined on failure. May be called again.
+// width, channels]; called only after an image_decode with success, and may be
+// called again. channels is 3, or 1 for its luminance (ITU-R 601); else
+// SL_EINVAL. SL_ENOMEM. `out` is undefined on failure.
 enum sl_err image_put(struct image *im, uint32_t height, uint32_t width,
                       uint32_t channels, uint8_t *out, struct sl_error *err);
 

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // worker/data/data_inflate.h -- zlib, with bounds.
 //
-// The output is limited three ways: by the caller's exact expectation, by
-// ARRAY_INFLATE_RATIO times the input, and by ARRAY_INFLATE_BYTES. So a few
-// bytes on disk cannot become all of the memory.
+// The output is limited three ways: by the caller's exact expectation, and,
+// where the caller first asks inflate_bounds about that, by ARRAY_INFLATE_RATIO
+// times the input and by ARRAY_INFLATE_BYTES. So a few bytes on disk cannot
+// become all of the memory.
 //
 // The input is read from a file piece by piece: of a long file no more than a
 // piece is in memory.
@@ -51,7 +52,7 @@ void inflater_free(struct inflater *s); // NULL is allowed
 
 // Writes the next `bytes` bytes of output to `to`, and sets *got to how many
 // they are: fewer only at the end, or on failure, after which the inflater can
-// only be freed.
+// only be freed. SL_EINTERNAL: zlib cannot begin the next member.
 enum sl_err inflater_read(struct inflater *s, void *to, size_t bytes,
                           size_t *got, struct sl_error *err);
 

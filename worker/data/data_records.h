@@ -3,12 +3,12 @@
 // looked through once.
 //
 // Threads  records_load: any. The rest: one.
-// Memory   16 bytes for each extent; records_release frees, all zeroes allowed.
+// Memory   16 bytes for each extent; records_release frees.
 // Units    bytes.
-// Errors   name the file; of records_scan_bytes, records_scan names it.
-// SL_ECORRUPT:
-//          the file ends before what is asked for. Else those of roots.h and
-//          paths.h. `err` may be NULL.
+// Errors   records_open and records_scan name the file; for records_load the
+//          caller does (records_blame). SL_ECORRUPT: the file ends before what
+//          is asked for; SL_ENOMEM. Else those of roots.h, paths.h and
+//          fs_pread. `err` may be NULL.
 #ifndef WORKER_DATA_DATA_RECORDS_H
 #define WORKER_DATA_DATA_RECORDS_H
 
@@ -34,24 +34,30 @@ struct records {
     const struct index_place *index; // borrowed; NULL: no index is kept
 };
 
-// Opens all files that s->x names. *r is for records_release on failure, too;
-// *s is borrowed until then.
+// Opens all files that s->x names. *r was all zeroes, and is for
+// records_release on failure, too; *s is borrowed for the call, and s->index
+// until records_release.
 enum sl_err records_open(struct records *r, const struct data_source *s,
                          struct sl_error *err);
+// Closes the files and frees the extents; *r is all zeroes then, which is
+// allowed before, too.
 void records_release(struct records *r);
 
-// Adds an extent. SL_ERANGE: over RECORDS_MAX.
+// Adds an extent, of a file below r->paths.count. SL_ERANGE: over RECORDS_MAX;
+// SL_ENOMEM; *r is then as it was.
 enum sl_err records_add(struct records *r, struct data_extent one,
                         struct sl_error *err);
 
-// Adds names and sizes of the files to the hash of `d`.
+// Adds names, sizes and versions of the files to the hash of `d`.
 void records_hash(const struct records *r, struct data *d);
 
-// Reads the bytes of an extent and the `more` bytes behind it into `to`.
+// Reads the bytes of an extent, which is not RECORD_MISSING, and the `more`
+// bytes behind it into `to`, whose contents are undefined on failure. Waits for
+// the disk.
 enum sl_err records_load(const struct records *r, const struct data_extent *one,
                          uint32_t more, void *to, struct sl_error *err);
 
-// Has the system fetch an extent.
+// Has the system fetch an extent; does nothing for RECORD_MISSING.
 void records_expect(const struct records *r, const struct data_extent *one);
 
 // Puts the file and the byte where an extent begins before the text of *err.
@@ -73,7 +79,8 @@ struct records_scan {
 };
 
 // Sets *out to n bytes, at most SCAN_BYTES, from `offset` on; valid until the
-// next call. What lies close together is read at once.
+// next call, and undefined on failure. What lies close together is read at
+// once.
 enum sl_err records_scan_bytes(struct records_scan *s, uint64_t offset,
                                size_t n, const uint8_t **out,
                                struct sl_error *err);

@@ -101,7 +101,8 @@ enum sl_err data_open_pattern(struct data **out, const struct data_source *s,
 void data_init(struct data *d, const struct data_ops *ops,
                const struct data_source *s, const struct data_want *want);
 
-// Copies the id columns of a source. SL_ERANGE: over IDS_COLUMNS_MAX.
+// Copies the id columns of a source. SL_ERANGE: over IDS_COLUMNS_MAX;
+// SL_ENOMEM. data_free frees them, on failure too.
 enum sl_err data_set_ids(struct data *d, const struct data_source *s,
                          struct sl_error *err);
 
@@ -114,10 +115,12 @@ enum sl_err data_set_samples(struct data *d, uint64_t have,
 void data_hash_name(struct data *d, const char *path);
 
 // Adds the version of a file that has one (fs_version) to the hash: a place's.
+// Does nothing for 0.
 void data_hash_version(struct data *d, uint64_t version);
 
 // Checks that a set of `images` images in `classes` folders, found at `path`,
-// has images, and as many classes as the model has outputs. SL_EINVAL.
+// has images, and as many classes as the model has outputs; with DATA_VALUES
+// two classes, for one output. SL_EINVAL, with the path.
 enum sl_err data_check_classes(const struct data_want *want, const char *path,
                                uint64_t images, uint32_t classes,
                                struct sl_error *err);
@@ -129,8 +132,9 @@ void data_hash_number(struct data *d, uint64_t n);
 void data_floats(const uint8_t *raw, size_t n, float scale, float offset,
                  float *out);
 
-// Fills in rows, columns and channels of a sample that is an image; SL_EINVAL
-// if the model does not read images.
+// Fills in rows, columns and channels of a sample that is an image: two or
+// three dimensions of 1 to 2^14, of two with 1 channel. SL_EINVAL if the model
+// does not read images; `shape` is then undefined.
 enum sl_err data_image_shape(const struct data_want *want, uint32_t shape[3],
                              struct sl_error *err);
 

@@ -10,10 +10,12 @@
 // Memory   nothing is allocated; a member's name lies in the tar until the next
 //          call.
 // Units    bytes.
-// Errors   SL_ECORRUPT: a wrong checksum, or a length that leads out of the
-//          file; SL_ENOTSUP; SL_ERANGE: a name of over 4095 bytes. They name
-//          the byte, and never what is there; the caller names the file. `err`
-//          may be NULL.
+// Errors   SL_ECORRUPT: a wrong checksum or pax header, or a length that leads
+//          out of the file; SL_ENOTSUP: a member that is refused, or a tar that
+//          is compressed as a whole; SL_ERANGE: a name of over 4095 bytes, or a
+//          pax header of over 32 KiB; else those of records_scan_bytes. They
+//          name the byte, and never what is there; the caller names the file.
+//          `err` may be NULL.
 #ifndef WORKER_DATA_DATA_TAR_H
 #define WORKER_DATA_DATA_TAR_H
 
@@ -37,7 +39,9 @@ struct tar_member {
     uint64_t offset, bytes;
 };
 
-// Finds the next regular file. *more is false at the end of the archive.
+// Finds the next regular file. *more is false at the end of the archive: two
+// blocks of zeroes, or the end of the file. *out is undefined then and on
+// failure, after which no more of the archive can be read.
 enum sl_err tar_next(struct tar *t, struct tar_member *out, bool *more,
                      struct sl_error *err);
 

@@ -8,8 +8,10 @@
 // Threads  one at a time.
 // Memory   values; the file stays the caller's.
 // Units    bytes.
-// Errors   SL_ECORRUPT with the offset, SL_ERANGE over a limit, SL_ENOTSUP,
-//          SL_ENOENT if there is no such member. `err` may be NULL.
+// Errors   SL_ECORRUPT with the place in the file or the member's number,
+//          SL_ERANGE over a limit, SL_ENOTSUP, SL_ENOENT if there is no such
+//          member, SL_ENOMEM; else those of fs_pread. The caller names the
+//          file. `err` may be NULL.
 #ifndef WORKER_DATA_DATA_ZIP_H
 #define WORKER_DATA_DATA_ZIP_H
 

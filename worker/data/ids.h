@@ -34,9 +34,10 @@
 
 // A column, and how its cells become ids.
 struct id_column {
-    const char *name; // csv: as in the header, or a number from 0; npz: member
-    bool hashed;      // csv: elements are text, and XXH64 gives the ids
-    uint64_t seed;    // of XXH64
+    // csv: as in the header, or a number from 0; npz: member; tfrecord: key
+    const char *name;
+    bool hashed;   // csv, tfrecord: elements are text, and XXH64 gives the ids
+    uint64_t seed; // of XXH64
 };
 
 // The ids of one column for the samples of a batch.
@@ -54,15 +55,16 @@ struct ids {
 };
 
 // Empties *s, which then gathers the bags of `columns` columns, maybe none.
-// SL_ENOMEM.
+// SL_ENOMEM: it has no columns then.
 enum sl_err ids_begin(struct ids *s, size_t columns, struct sl_error *err);
 // Adds the bag of the next sample to a column: n ids, which are copied. Called
 // for each column in turn before the next sample. SL_ERANGE: the column would
-// have over IDS_BATCH_MAX ids. SL_ENOMEM.
+// have over IDS_BATCH_MAX ids. SL_ENOMEM. After a failure the columns may hold
+// different numbers of samples: *s is for ids_begin or ids_release.
 enum sl_err ids_add(struct ids *s, size_t column, const uint64_t *ids, size_t n,
                     struct sl_error *err);
 // Returns the bags of all columns, in the order of the columns; NULL if there
-// are no columns.
+// are no columns. Each column has the bags of the same samples by now.
 const struct id_bag *ids_bags(struct ids *s);
 // Frees all memory of *s.
 void ids_release(struct ids *s);

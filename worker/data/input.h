@@ -22,8 +22,9 @@
 //
 // Threads  input_open, _get, _put, _ready, _ids, _share, _close, _memory and
 //          _free: one consumer (the compute thread); input_open may also be
-//          called by other threads. The data of a run is read by the input
-//          threads, from open until close has returned.
+//          called by other threads, and input_look by any while the run is
+//          open. The data of a run is read by the input threads, from open
+//          until close has returned.
 // Memory   A run is the caller's and lives from open to the end of close. A
 //          batch is borrowed from get to put. Slots keep their buffers, so a
 //          steady state allocates nothing.
@@ -131,8 +132,9 @@ bool input_ready(struct input *in, const struct input_run *run, uint32_t step);
 const struct id_bag *input_ids(struct input *in, const struct input_run *run,
                                uint32_t step);
 
-// Reads a sample of a run's data by its number once more, on any thread, while
-// batches are read ahead. Errors are data_read's.
+// Reads a sample of an open run's data by its number once more, on any thread,
+// while batches are read ahead. Waits for the sample, and for the one that is
+// being read if the data is not shared. Errors are data_read's.
 enum sl_err input_look(struct input *in, const struct input_run *run,
                        uint64_t sample, void *x, void *y, struct sl_error *err);
 

@@ -32,8 +32,10 @@ struct going_setup {
     struct daemon *daemon;
     struct worker_member *member;
     const char *sources, *azure; // notice.h
-    uint64_t step_ms;            // GOING_STEP_MS, or less if the grace is short
-    // Called once, when no notice keeps it from attending.
+    // GOING_STEP_MS, or less if the grace is short; more counts as that.
+    uint64_t step_ms;
+    // Called at most once, when no notice keeps it from attending: without one
+    // GOING_LOOK_MS after going_new at the latest. Not while the daemon drains.
     void (*begin)(void *arg);
     void (*changed)(void *arg); // going_is has changed, and with it the health
     void *arg;
