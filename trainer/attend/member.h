@@ -69,7 +69,8 @@ void worker_member_start(struct worker_member *m, struct attendee *attend,
 // Leases that do not run yet end without a report, and come back by
 // worker_member_done; those that run go on.
 bool worker_member_welcome(void *arg, const Sluice__V1__Welcome *w);
-// Notes that the stream has ended; leases that run go on.
+// Notes that the stream has ended; leases that run go on. Calls `drained`, also
+// once more, if worker_member_drained says so now.
 void worker_member_lost(void *arg);
 // Takes any other message of the coordinator: jobs, maps, leases, revocations,
 // messages about the ring. Ignores a lease or ring message of an older term

@@ -16,8 +16,8 @@
 // that names the same incarnations and nothing more.
 Sluice__V1__AttendUp *report_outcome(struct lease *l, bool by_map);
 
-// Returns the report of a lease that was never run, with the error *err: its
-// job is not known, or it does not fit. NULL: no memory.
+// Returns the report of a lease that was never run, an AttemptFailed with the
+// error *err: its job is not known, or it does not fit. NULL: no memory.
 Sluice__V1__AttendUp *report_refused(const Sluice__V1__Lease *m,
                                      const struct sl_error *err);
 

@@ -42,12 +42,15 @@ struct rank_rows {
 // the job has no tables. Call rank_rows_end.
 void rank_rows_init(struct rank_rows *r, struct sync *sync,
                     struct job_tables *tables, struct pulse *pulse);
-// Ends what is under way.
+// Ends what is under way at the sync, which stays the caller's. *r is then for
+// rank_rows_init only.
 void rank_rows_end(struct rank_rows *r);
 
-// Begins generation `generation`, of which a state is in place.
+// Begins generation `generation`, of which a state is in place: waits are
+// allowed again.
 void rank_rows_place(struct rank_rows *r, uint64_t generation);
-// Ends all waits of the generation.
+// Ends all waits of the generation, and those that would come, with
+// SL_ECANCELED, until rank_rows_place.
 void rank_rows_hurry(struct rank_rows *r);
 
 // Begins the contribution of a slot: waits until every shard is of the rank's

@@ -21,7 +21,7 @@ struct files_job {
 void files_keep(const struct ring_env *env, struct files_job j,
                 const Sluice__V1__Keep *m);
 
-// Deletes all files of a job. None of them is written any more.
+// Deletes all our files of a job. None of them is written any more.
 void files_delete(const struct ring_env *env, uint64_t job, uint64_t uid);
 
 #endif

@@ -113,7 +113,8 @@ struct seat_news {
 // `begin` and `copy` are NULL if there is none. Clears seat_has_news and
 // seat_has_ended. *out need not be zeroed.
 void seat_look(struct seat *s, struct seat_news *out);
-// Frees the messages of `news`, those too that the caller has no use for.
+// Frees the messages of `news`, those too that the caller has no use for, and
+// sets them to NULL.
 void seat_news_release(struct seat_news *news);
 
 // Returns true if seat_look would find something new, or seat_wake was called

@@ -20,8 +20,8 @@
 //          until no call uses what they take away.
 // Memory   what is added is borrowed until it is removed; ranks_of are copied.
 // Units    bytes.
-// Errors   SL_EEXIST: the lane, or the state, is here already; SL_ENOMEM. `err`
-//          may be NULL.
+// Errors   SL_EEXIST: the lane, the state or the feed is here already;
+//          SL_ENOMEM. `err` may be NULL.
 #ifndef TRAINER_SUM_RANKS_H
 #define TRAINER_SUM_RANKS_H
 

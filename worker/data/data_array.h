@@ -164,8 +164,9 @@ enum sl_err array_npy_in_file(struct array *out, const char *path,
                               struct fs_file *file, uint64_t offset,
                               uint64_t bytes, struct pulse *pulse,
                               struct sl_error *err);
-// Opens the npy of `bytes` bytes that `s` inflates to. `s` stays the caller's.
-// Both leave *out as it was if they fail.
+// Opens the npy of `bytes` bytes that `s`, of which nothing was read, inflates
+// to. It lies in memory, in row order. `s` stays the caller's; inflater_crc is
+// then that of all bytes.
 enum sl_err array_npy_inflated(struct array *out, const char *path,
                                struct inflater *s, uint64_t bytes,
                                struct sl_error *err);

@@ -29,7 +29,8 @@ enum inflate_form {
     INFLATE_GZIP, // with header and CRC; several members in a row are one
 };
 
-// Checks that `bytes` bytes may come out of `compressed` bytes: else SL_ERANGE.
+// Checks that `bytes` bytes may come out of `compressed` bytes: at most
+// ARRAY_INFLATE_BYTES, and ARRAY_INFLATE_RATIO times as many. Else SL_ERANGE.
 enum sl_err inflate_bounds(uint64_t bytes, uint64_t compressed,
                            struct sl_error *err);
 

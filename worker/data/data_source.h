@@ -91,7 +91,8 @@ enum sl_err data_open_tfrecord(struct data **out, const struct data_source *s,
 // Opens format webdataset or tar. Looks at the header of every member.
 enum sl_err data_open_tar(struct data **out, const struct data_source *s,
                           const struct data_want *want, struct sl_error *err);
-// Opens generator "images" of format synthetic.
+// Opens generator "images" of format synthetic, with the errors of
+// data_open_synthetic, which calls it.
 enum sl_err data_open_pattern(struct data **out, const struct data_source *s,
                               const struct data_want *want,
                               struct sl_error *err);

@@ -161,7 +161,8 @@ void device_check_put(struct device_program *p);
 enum sl_err device_check_make(struct device_program *p, struct sl_error *err);
 // Frees what device_check_make made; half of it, or nothing, is allowed.
 void device_check_free(struct device_program *p);
-// Enqueues the checks of the ranges that are whole behind a segment.
+// Enqueues the checks of the ranges that are whole behind a segment; behind the
+// last one also the norms of the variables that are clipped.
 enum sl_err device_check_enqueue(struct device_program *p,
                                  const struct device_segment *s);
 // Computes the factors that clip each variable by `clipnorm` and all of them by
