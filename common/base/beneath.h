@@ -12,10 +12,11 @@
 //
 // Threads  any.
 // Memory   descriptors are the caller's.
-// Errors   -1 and errno. EXDEV: the path leads out, or names '..'. ELOOP: a
-//          link that is not followed, or too many. ENODEV: it is neither a
-//          file nor a folder as wanted; st says what it is. EACCES: also for
-//          all of /proc and /sys. ESTALE: it was exchanged meanwhile.
+// Errors   -1 and errno. EXDEV: the path leads out, or without openat2 names
+//          '..'. ELOOP: a link that is not followed, or too many. ENODEV: it is
+//          neither a file nor a folder as wanted; st says what it is. EACCES:
+//          also for all of /proc and /sys. ESTALE: it was exchanged meanwhile.
+//          Else what the kernel says, as ENOENT.
 #ifndef COMMON_BASE_BENEATH_H
 #define COMMON_BASE_BENEATH_H
 

@@ -62,8 +62,8 @@ enum sl_err buf_vappendf(struct buf *b, const char *fmt, va_list ap)
 const char *buf_text(const struct buf *b);
 
 // Returns the bytes with a 0 behind them, to be freed by the caller (sl_free),
-// and leaves an empty buffer. *len (may be NULL) is their number. Returns NULL
-// if `b` has no memory, which an empty buffer may have.
+// and leaves an empty buffer. *len (may be NULL) is their number. Returns NULL,
+// and *len 0, for a buffer for which nothing was allocated yet.
 uint8_t *buf_detach(struct buf *b, size_t *len);
 
 #endif

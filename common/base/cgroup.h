@@ -18,12 +18,14 @@ struct cgroup_memory {
     uint64_t limit_bytes; // narrowest limit, or the host's memory where that is
                           // less
     uint64_t oom_kills;   // processes of its group that the kernel has killed
+                          // for want of memory; of the host, if the group
+                          // counts none
     char oom_file[CGROUP_PATH]; // file that counts them; "": nothing does
 };
 
 // Reads the limit and the kills of this process's group to *out, all of which
-// is set; reads files. `root` is put before the paths, which tests use; else ""
-// (not NULL).
+// is set; reads files. The limits of the groups above count too. `root` is put
+// before the paths, which tests use; else "" (not NULL).
 void cgroup_memory(struct cgroup_memory *out, const char *root);
 
 #endif

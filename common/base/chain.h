@@ -16,8 +16,8 @@
 // Memory   chain_free frees (without a sync); texts are read only during the
 //          call, the struct fs is borrowed.
 // Errors   SL_ECORRUPT names the line; those of the file system unchanged.
-//          `err` may be NULL, and SL_ENOMEM may leave it without text. What a
-//          failure leaves in outputs is said below.
+//          `err` may be NULL, and SL_ENOMEM and those of hash.h may leave it
+//          without text. What a failure leaves in outputs is said below.
 #ifndef COMMON_BASE_CHAIN_H
 #define COMMON_BASE_CHAIN_H
 
@@ -41,8 +41,9 @@ void chain_begin(struct chain_end *end);
 
 // Opens a file to append lines, or makes one that goes on after *before (NULL:
 // a new chain), which is not read where the file has lines. Removes a line that
-// a crash cut short. SL_ECORRUPT if the last line is malformed. A failure
-// leaves *out as it was.
+// a crash cut short, by writing the file anew (SL_ERANGE: it has over 1 GiB).
+// SL_ECORRUPT if the last line is malformed; no other line is checked. A
+// failure leaves *out as it was.
 enum sl_err chain_open(struct chain **out, struct fs *fs, const char *path,
                        const struct chain_end *before, struct sl_error *err);
 void chain_free(struct chain *c); // NULL is allowed
@@ -58,17 +59,19 @@ enum sl_err chain_add(struct chain *c, const char *body, struct sl_error *err);
 enum sl_err chain_sync(struct chain *c, struct sl_error *err);
 
 // Sets *end to the end of the chain in a file. Leaves *end as it is if the file
-// is missing or has no lines. Like chain_open it removes a line that was cut
-// short, so it writes. SL_ECORRUPT leaves *end undefined.
+// is missing, cannot be looked at or has no lines. Like chain_open it removes a
+// line that was cut short, so it writes. SL_ECORRUPT leaves *end undefined;
+// other failures leave it as it was.
 enum sl_err chain_find_end(struct chain_end *end, struct fs *fs,
                            const char *path, struct sl_error *err);
 
 // Returns the length of the file, in bytes.
 uint64_t chain_bytes(const struct chain *c);
 
-// Checks a file that goes on after *end, and sets *end to its end; unchanged on
-// failure. SL_ECORRUPT names the line that does not follow, or the lines that
-// are missing before the first. SL_ENOENT: there is no such file.
+// Checks every line of a file that goes on after *end, and sets *end to its
+// end; unchanged on failure. SL_ECORRUPT names the line that does not follow or
+// is cut short, or the lines that are missing before the first. SL_ENOENT:
+// there is no such file.
 enum sl_err chain_verify(struct fs *fs, const char *path, struct chain_end *end,
                          struct sl_error *err);
 

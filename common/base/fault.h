@@ -31,8 +31,9 @@ struct fault_point {
     unsigned reached; // times, atomically
 };
 
-// Carries out the act that is armed for the point: `delay` and `pause` wait
-// here. Returns SL_EIO for `error`, else SL_OK.
+// Counts the point, logs it when first hit, and carries out the act that is
+// armed for it: `delay` and `pause` wait here, `kill` ends the process by
+// SIGKILL. Returns SL_EIO for `error`, else SL_OK.
 enum sl_err fault_reached(struct fault_point *point);
 
 // FAULT_ERR is an expression, SL_EIO or SL_OK; FAULT drops an armed `error`.

@@ -128,8 +128,9 @@ struct fs *fs_posix(void);
 struct fs *fs_private(void);
 
 // Opens a file; `mode` says whether it must exist. SL_ENOENT: the file that
-// must exist, or its folder, is missing; SL_EEXIST; SL_ENOTSUP: a store in S3
-// appends to nothing. The file is the caller's to close with fs_close.
+// must exist, or its folder, is missing; SL_EEXIST; SL_EINVAL: it is a folder;
+// SL_ENOTSUP: a store in S3 appends to nothing. The file is the caller's to
+// close with fs_close.
 enum sl_err fs_open(struct fs *fs, struct fs_file **out, const char *path,
                     enum fs_mode mode, struct sl_error *err);
 
@@ -145,9 +146,10 @@ void fs_close(struct fs_file *f);
 enum sl_err fs_write(struct fs_file *f, const void *bytes, size_t n,
                      struct sl_error *err);
 
-// Writes all n bytes at `offset`, in bytes, or fails, with the same effect on
-// the file. Not with FS_APPEND, where Linux writes at the end. A store in S3
-// refuses some offsets (host/store/store.h).
+// Writes all n bytes at `offset`, in bytes, or fails, after which the file
+// refuses writes and syncs as after a failed fs_write. Not with FS_APPEND,
+// where Linux writes at the end. A store in S3 refuses some offsets
+// (host/store/store.h).
 enum sl_err fs_pwrite(struct fs_file *f, uint64_t offset, const void *bytes,
                       size_t n, struct sl_error *err);
 
@@ -221,8 +223,9 @@ enum sl_err fs_stat_path(struct fs *fs, const char *path, struct fs_stat *out,
 bool fs_exists(struct fs *fs, const char *path);
 
 // Makes a folder and its parents; then all of their names are durable, also if
-// an earlier call died, or failed, half way. SL_OK if it is there; SL_EEXIST if
-// a file has the name. Does nothing in a store in S3, which has no folders.
+// an earlier call died, or failed, half way. SL_OK if it is there, even in a
+// parent that may not be synced; SL_EEXIST if a file has its name or a
+// parent's. Does nothing in a store in S3, which has no folders.
 enum sl_err fs_mkdirs(struct fs *fs, const char *path, struct sl_error *err);
 
 // Makes a folder of mode 0700 on the real file system, and its parents as

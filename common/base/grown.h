@@ -9,10 +9,10 @@
 // Threads  one at a time. All but grown_check do I/O.
 // Memory   grown_close frees; GROWN_INIT is a closed one. Texts are read only
 //          during the call.
-// Errors   SL_EINVAL: the path leads out of the folder, or over a link; else
-//          the system's error. A file may be used after a failure, unless it
-//          is closed then (fd -1): a part of a piece could not be removed.
-//          `err` may be NULL.
+// Errors   SL_EINVAL: the path leads out of the folder, or over a link or a
+//          file; else the system's error. A file may be used after a failure,
+//          unless it is closed then (fd -1): a part of a piece could not be
+//          removed. `err` may be NULL.
 #ifndef COMMON_BASE_GROWN_H
 #define COMMON_BASE_GROWN_H
 
@@ -31,13 +31,15 @@ struct grown {
     }
 
 // Checks that `below` is a path below a folder: names with '/' between them,
-// none of them "." or ".." or empty. "" is the folder itself.
+// none of them ".", "..", empty or longer than NAME_MAX, and no '/' at either
+// end. "" is the folder itself. SL_EINVAL if not; looks at no file.
 enum sl_err grown_check(const char *below, struct sl_error *err);
 
 // Makes the file `name`, which must not exist, in the folder `below` of `root`.
 // Makes that folder and its parents if missing; `root` must exist. Follows no
 // link below `root`. `name` has no '/', which is not checked. What *g had
-// before is not closed. A failure leaves *g as it was; folders it made stay.
+// before is not closed. SL_EEXIST: the file is there. A failure leaves *g as it
+// was; folders it made stay.
 enum sl_err grown_create(struct grown *g, const char *root, const char *below,
                          const char *name, struct sl_error *err);
 

@@ -29,9 +29,9 @@
 
 #define HISTORY_BYTES_MAX ((size_t)4 << 20) // limit of one payload
 
-// Copies the role and the node of this process, which every later line has, and
-// opens the file. Does nothing if SLUICE_HISTORY names no folder. Once, before
-// other threads write.
+// Copies the role and the node of this process (63 bytes of each), which every
+// later line has, and opens the file. Does nothing if SLUICE_HISTORY names no
+// folder. Once, before other threads write.
 void history_open(const char *role, const char *node);
 
 // Returns true once history_open has opened the file.
@@ -44,12 +44,13 @@ bool history_on(void);
 long long history_bytes(const struct sl_slices *bytes);
 
 // Writes an event `resources`: open files, threads, resident KiB. A loop's
-// timer may call it: `unused` is not read. Does nothing unless history_on.
+// timer may call it: `unused` is not read. Does nothing unless history_on. Only
+// in a build with SLUICE_HISTORY.
 void history_resources(void *unused);
 
 // Writes a line of `event` with the pairs "key=format ..." of common/base/
 // pairs.h; only while history_on. Call HISTORY instead: its arguments are not
-// evaluated while nothing is written.
+// evaluated while nothing is written. HISTORY's format is a literal.
 void history_event(const char *event, const char *pairs, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -44,8 +44,9 @@ enum sl_err sl_json_parse(json_t **out, const char *name, const char *text,
 enum sl_err sl_json_write(struct buf *out, const json_t *value, bool pretty);
 
 // Appends text as a JSON string with its quotes. Bytes that are not UTF-8
-// become U+FFFD, so the result is always valid. SL_ENOMEM: `out` may hold a
-// part of it.
+// become U+FFFD, so the result is always valid; characters that may not be
+// shown (common/base/utf8.h) become escapes. SL_ENOMEM: `out` may hold a part
+// of it.
 enum sl_err sl_json_quote(struct buf *out, const char *text, size_t len);
 
 // These read the member `key` of an object. SL_ENOENT if it is missing (or

@@ -126,6 +126,7 @@ static inline void list_take_all(struct list *to, struct list *from)
     list_init(from);
 }
 
+// Returns the struct of `type` whose member `member` is *node, not NULL.
 #define list_entry(node, type, member) sl_container_of(node, type, member)
 
 // Walk the nodes of `l`, from the first. The loop declares `n`; the body of the

@@ -35,9 +35,10 @@ struct membership {
 };
 
 // Reads the membership from the folders `state` and `store`; NULL: none, and
-// its struct fs may be NULL too. *m is the caller's to release; its old content
-// is not freed. SL_ESTATE if the store was marked before and lacks the mark
-// now.
+// its struct fs may be NULL too. A state without a cluster takes that of the
+// store's mark. *m is the caller's to release; its old content is not freed.
+// SL_ESTATE: the store bears another cluster's mark, or it was marked before
+// and bears none now. SL_ECORRUPT: a file holds no id.
 enum sl_err membership_open(struct membership *m, struct fs *fs,
                             const char *state, struct fs *store_fs,
                             const char *store, struct sl_error *err);
@@ -45,7 +46,8 @@ void membership_release(struct membership *m); // all zeroes is allowed
 
 // Joins `cluster` (not 0), durably, and marks the store; does nothing if it is
 // joined (membership_joined). If another cluster is known the caller must not
-// call it. After a failure the store may bear the mark: call it again.
+// call it. SL_ESTATE: the store bears another cluster's mark. After another
+// failure the store may bear ours: call it again.
 enum sl_err membership_join(struct membership *m, uint64_t cluster,
                             struct sl_error *err);
 

@@ -10,7 +10,8 @@
 //          the caller then appends "{" and a first member. Texts are copied,
 //          and not NULL.
 // Units    bytes.
-// Errors   a pair that does not fit is left out; the line stays whole.
+// Errors   a pair for whose key there is no space is left out, a value is cut
+//          where the line is full; the line stays whole.
 #ifndef COMMON_BASE_PAIRS_H
 #define COMMON_BASE_PAIRS_H
 
@@ -44,7 +45,9 @@ void pairs_quoted(struct pairs *l, const char *text);
 
 // Appends each pair of `fmt` as ` key=value`, or as `,"key":value` in JSON.
 // Takes the arguments out of *a; the caller ends a->ap (va_end). A value is cut
-// at 4095 bytes.
+// at 4095 bytes. In JSON it is a string, but for one conversion to a decimal
+// number of JSON; in text it is quoted if it is empty, or has a blank, '=',
+// '"', '\\' or what may not be shown. A word without '=' is left out.
 void pairs_add(struct pairs *l, const char *fmt, struct pairs_args *a);
 
 // Appends the closing brace, if it is JSON, and the newline; once, at the end.

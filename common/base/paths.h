@@ -9,7 +9,7 @@
 // files come in the order in which they are written. Braces with neither ".."
 // between two numbers nor a comma are bytes of a name.
 //
-// Threads  one at a time.
+// Threads  one at a time. paths_expand lists folders for a '*', and waits.
 // Memory   paths_release frees; all zeroes is allowed. Paths are copied.
 // Errors   those of roots.h, with the path as the spec has it; SL_EINVAL: '*'
 //          in a folder's name, a range that falls, braces within braces;
@@ -30,19 +30,21 @@
 #define PATHS_BRACES 16                // most '{' in a pattern
 
 struct paths {
-    char **path;
-    size_t count, capacity, bytes;
+    char **path;            // owned, as each of them
+    size_t count, capacity; // of `path`
+    size_t bytes;           // of all paths, with their 0
 };
 
-// Returns true if a path may name several files.
+// Returns true if a path may name several files: it has a '*', or braces that
+// are a range or a list. NULL has none.
 bool paths_is_pattern(const char *path);
 
 // Checks a path as paths_expand does, but looks at no file.
 enum sl_err paths_check(const char *pattern, struct sl_error *err);
 
 // Lists the paths that `pattern` names, at least one; a path without a pattern
-// names itself. A file that is named without '*' may be missing. On failure
-// *out is untouched.
+// names itself. A file that is named without '*' may be missing, and `roots`
+// are not asked for it. What *out had is not freed; on failure it is untouched.
 enum sl_err paths_expand(struct paths *out, const struct roots *roots,
                          const char *pattern, struct sl_error *err);
 void paths_release(struct paths *f);

@@ -19,9 +19,10 @@
 // "https://" or "http://".
 bool remote_is(const char *path);
 
-// Checks a place, which may be a pattern (common/base/paths.h): it has a bucket
-// or host without a pattern, and a key or path; a web server lists no names, so
-// its places have no '*'.
+// Checks a place, for which remote_is is true, and which may be a pattern
+// (common/base/paths.h): it has a bucket or host without a pattern and without
+// '@', and a key or path. SL_EINVAL for any "http://", and at a web server for
+// '?', '#' and, as it lists no names, '*'.
 enum sl_err remote_check(const char *path, struct sl_error *err);
 
 #endif

@@ -59,8 +59,8 @@ struct roots_places {
     void *arg;
 };
 
-// Has files at places read through `p`, which is copied. Not to roots_all, and
-// before other threads read the roots.
+// Has files at places read through `p`, which is copied; p->arg must outlive
+// the roots. Not to roots_all, and before other threads read the roots.
 void roots_read_places(struct roots *r, const struct roots_places *p);
 
 // Returns the number of folders that roots_add has added.
@@ -73,11 +73,12 @@ enum sl_err roots_there(const struct roots *r, struct sl_error *err);
 // Opens a file for reading, which the caller closes (fs_close). Only a missing
 // file leads to the next root; another error ends the search. A failure leaves
 // *out as it was. `r` NULL: no roots, and every path is refused (SL_EDENIED).
+// So is a place, unless roots_read_places was called.
 enum sl_err roots_file(const struct roots *r, struct fs_file **out,
                        const char *path, struct sl_error *err);
 
-// Opens a folder; *fd is the caller's to close, and undefined after a failure.
-// `r` may be NULL, as above.
+// Opens a folder of this host (a place is not known here); *fd is the caller's
+// to close, and undefined after a failure. `r` may be NULL, as above.
 enum sl_err roots_folder(const struct roots *r, int *fd, const char *path,
                          struct sl_error *err);
 

@@ -91,8 +91,9 @@ const char *sl_err_text(enum sl_err code);
 // the table.
 int sl_err_to_grpc(enum sl_err code);
 
-// Returns the code nearest to a gRPC status, of which several codes may share
-// one; SL_EINTERNAL for UNKNOWN and for numbers that gRPC does not have.
+// Returns the code of a gRPC status; of several that share one SL_EINVAL,
+// SL_ESTATE, SL_EBUSY, SL_ELOST or SL_EINTERNAL. OUT_OF_RANGE is SL_ERANGE;
+// UNKNOWN, and a number that gRPC does not have, SL_EINTERNAL.
 enum sl_err sl_err_from_grpc(int grpc_status);
 
 // Returns true for errors that may pass: EUNAVAIL, ETIMEDOUT, EBUSY, ELOST.
@@ -102,8 +103,10 @@ bool sl_err_transient(enum sl_err code);
 // and so on; SL_EIO for any other, SL_OK for 0.
 enum sl_err sl_err_from_errno(int errnum);
 
+// Returns the struct of `type` whose member `member` is *ptr, not NULL.
 #define sl_container_of(ptr, type, member)                                     \
     ((type *)((char *)(ptr)-offsetof(type, member)))
+// Returns the number of elements of an array (not of a pointer), as size_t.
 #define SL_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 
 #endif

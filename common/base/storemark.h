@@ -10,9 +10,10 @@
 //
 // Threads  any; all but storemark_parse wait for a disk or a store.
 // Units    an id is never 0.
-// Errors   SL_ECORRUPT: the file holds no id. SL_ESTATE: not our store. Those
-//          of the file system unchanged. *id is then untouched; `err` may be
-//          NULL, and SL_ENOMEM may leave it without text.
+// Errors   SL_ECORRUPT: the file holds no id. SL_ERANGE: it has over 64 bytes.
+//          SL_ESTATE: not our store. Those of the file system unchanged. *id is
+//          then untouched; `err` may be NULL, and SL_ENOMEM may leave it
+//          without text.
 #ifndef COMMON_BASE_STOREMARK_H
 #define COMMON_BASE_STOREMARK_H
 
@@ -27,8 +28,9 @@
 enum sl_err storemark_read(uint64_t *id, struct fs *fs, const char *store,
                            struct sl_error *err);
 
-// Makes the folder and marks it; after SL_OK the mark survives any crash. If
-// two clusters mark a store of objects at once, one gets SL_ESTATE.
+// Makes the folder and marks it; after SL_OK the mark survives any crash.
+// SL_ESTATE: it bears another mark. If two clusters mark a store of objects at
+// once, one gets SL_ESTATE.
 enum sl_err storemark_write(struct fs *fs, const char *store, uint64_t id,
                             struct sl_error *err);
 

@@ -32,8 +32,8 @@
 
 #define TENSOR_RANK_MAX 8
 #define TENSORFILE_TENSORS_MAX 1000000
-#define TENSORFILE_HEADER_MAX 100000000 // by the format
-#define TENSORFILE_HEADER_OURS (16u << 20)
+#define TENSORFILE_HEADER_MAX 100000000    // by the format
+#define TENSORFILE_HEADER_OURS (16u << 20) // a header_limit for our own files
 #define TENSORFILE_BLOCK_BYTES (16u << 20) // one data checksum per block
 #define TENSORFILE_KEY_DATA "sluice.data_crc32c"
 #define TENSORFILE_KEY_HEADER "sluice.header_crc32c"

@@ -104,8 +104,9 @@ void rpc_io_call(struct rpc_io *io, void (*fn)(void *arg), void *arg);
 // ---- addresses: "host:port", "[::1]:port", "unix:/path"
 
 // Checks that `address` has one of these three forms; else SL_EINVAL with a
-// text that shows them, NULL and "" included. Port 0 is allowed (a server then
-// chooses one).
+// text that shows them, NULL and "" included. SL_EINVAL also for a path too
+// long for a socket. Port 0 is allowed (a server then chooses one). Resolves no
+// name.
 enum sl_err rpc_address_check(const char *address, struct sl_error *err);
 
 #define RPC_ADDRESSES_MAX 8
@@ -130,6 +131,7 @@ bool rpc_address_is_local(const char *address);
 // a process listens there, or the path is no socket; SL_EINVAL: it is no
 // address, or none of this host; SL_ENOENT: the host's name is not known; else
 // the error of the attempt. Removes a socket file on which no process answers.
+// Waits for the resolver if the address has a host name.
 enum sl_err rpc_address_vacant(const char *address, struct sl_error *err);
 
 // Text of a call's error, after the address, if the peer is a web server.
@@ -299,7 +301,8 @@ enum sl_err rpc_server_new(struct rpc_server **out, struct rpc_io *io,
 // mode (0600) guards instead, and `tls` is not used. Certificate files that are
 // replaced (tls.h) serve every handshake after tls_look saw them. After a
 // failure another address may be tried; *port is as it was. For unix: it
-// changes the umask of the process for a moment. Threads: one at a time.
+// changes the umask of the process for a moment. Threads: one at a time; waits
+// for the certificate files, and the resolver for a host name.
 enum sl_err rpc_server_bind(struct rpc_server *server, const char *address,
                             const struct rpc_tls *tls, int *port,
                             struct sl_error *err);
@@ -335,7 +338,7 @@ enum sl_err rpc_socket_pair(int pair[2], struct sl_error *err);
 // closes it, or rpc_server_stop. Takes the descriptor in every case. The
 // process with the other end may call any unary method, so give it only to a
 // peer that has proved its identity. SL_ESTATE after rpc_server_stop, SL_EINVAL
-// for another kind of descriptor.
+// for another kind of descriptor; else the system's, as for want of a thread.
 enum sl_err rpc_server_adopt(struct rpc_server *server, int fd,
                              struct sl_error *err);
 
@@ -373,7 +376,8 @@ struct rpc_stream_events {
     // Server only: the client sends no more. NULL: finish with SL_OK.
     void (*on_half_close)(struct rpc_stream *stream, void *user);
 
-    // The send queue has space again after rpc_stream_send said SL_EBUSY.
+    // The send queue has space again (half of its cap) after rpc_stream_send
+    // said SL_EBUSY.
     void (*on_writable)(struct rpc_stream *stream, void *user);
 
     // The stream has ended; exactly once and last. Client: `code` is the
@@ -413,11 +417,12 @@ enum sl_err rpc_stream_send(struct rpc_stream *stream, struct rpc_msg *msg);
 // earlier close, finish or cancel, or after the end.
 void rpc_stream_close(struct rpc_stream *stream);
 
-// Ends the stream with `code` and `err` (NULL: the sentence of the code) once
-// the queue is sent. Server: does nothing after an earlier close, finish or
-// cancel. Client: cancels, and on_end gets `code` and `err` if that is not
-// SL_OK. HTTP/2 lets a failure overtake messages that the client has not read
-// yet.
+// Ends the stream. Server: with `code` and `err` (NULL: the sentence of the
+// code) once the queue is sent; does nothing after an earlier close, finish or
+// cancel. Client: cancels it at once, and on_end gets the first `code` and
+// `err` that is not SL_OK; with SL_OK alone the server's status, or
+// SL_ECANCELED. HTTP/2 lets a failure overtake messages that the client has not
+// read yet.
 void rpc_stream_finish(struct rpc_stream *stream, enum sl_err code,
                        const struct sl_error *err);
 
@@ -472,9 +477,10 @@ struct rpc_channel_options {
     enum sl_err (*allow)(const struct rpc_peer *server, struct sl_error *err);
 };
 
-// Makes a channel to `address`, which rpc_channel_free ends, and does not wait:
-// it connects when it is first used and again whenever it must; each channel
-// has its own connection. tls NULL: plain, for local addresses only (SL_EDENIED
+// Makes a channel to `address`, which rpc_channel_free ends, and waits for no
+// peer (with `tls` it reads the files): it connects when it is first used and
+// again whenever it must; each channel has its own connection. tls NULL, or a
+// unix: address: without certificates. NULL is for local addresses (SL_EDENIED
 // otherwise). SL_EINVAL: it is no address; those of tls_load; SL_ENOMEM.
 //
 // `address` may be a list (rpc_addresses_check), of servers of which one
@@ -509,7 +515,8 @@ bool rpc_channel_untried(struct rpc_channel *channel);
 // server of this host has adopted its other end. When the socket ends, its open
 // calls end with SL_EUNAVAIL, and later calls use the channel's connection
 // again. Takes the descriptor in every case. SL_EEXIST: the channel has a
-// socket already; SL_EINVAL: `fd` is not of rpc_socket_pair.
+// socket that has not ended; SL_EINVAL: `fd` is not of rpc_socket_pair; else
+// the system's, as for want of a thread.
 enum sl_err rpc_channel_adopt(struct rpc_channel *channel, int fd,
                               struct sl_error *err);
 
@@ -520,12 +527,13 @@ bool rpc_channel_adopted(struct rpc_channel *channel);
 // reads. After that, call rpc_channel_break.
 #define RPC_BREAK_MS 250
 
-// Closes all connections of this process to the channel's address, so that
-// their calls end; other channels dial again. Does nothing if the address has a
-// host name.
+// Closes all connections of this process to the channel's address, or to each
+// of its list, so that their calls end; the channels dial again. Does nothing
+// to an address with a host name.
 void rpc_channel_break(struct rpc_channel *channel);
 
-// Connects at once, if the channel was waiting to try again; else does nothing.
+// Has the channel connect to its present address at once, if it was waiting to
+// try again; else does nothing. Does not wait.
 void rpc_channel_hurry(struct rpc_channel *channel);
 
 struct rpc_call_options {

@@ -104,8 +104,7 @@ struct rpc_body {
 };
 
 // Makes the empty `body` (it asserts that) the one of `buffer`, which is not
-// NULL and is taken.
-// `body` must not move while it has one.
+// NULL and is taken. `body` must not move while it has one.
 void rpc_body_set(struct rpc_body *body, grpc_byte_buffer *buffer);
 void rpc_body_clear(struct rpc_body *body);   // frees the buffer, keeps `more`
 void rpc_body_release(struct rpc_body *body); // frees all but `body` itself
@@ -115,7 +114,8 @@ void rpc_body_release(struct rpc_body *body); // frees all but `body` itself
 struct rpc_body *rpc_body_move(struct rpc_body *from);
 
 // Returns what core sends for a message (NULL: an empty one), for the caller to
-// destroy, and takes the message, which leaves *msg empty; never NULL.
+// destroy, and takes the message, which leaves *msg empty; never NULL. Without
+// bytes in parts the release function runs before it returns.
 grpc_byte_buffer *rpc_msg_seal(struct rpc_msg *msg);
 
 // Waits until no payload is lent to core any more: a socket that died is torn
@@ -319,7 +319,8 @@ enum sl_err rpc_address_claim(const struct rpc_address *a,
                               struct sl_error *err);
 
 // Finds out why core could not listen at `a`, by an attempt of its own: fills
-// *err and returns its code, never SL_OK (SL_EIO: the attempt succeeded).
+// *err and returns its code, never SL_OK (SL_EIO: the attempt succeeded). Waits
+// for the resolver if `a` has a host name.
 enum sl_err rpc_address_diagnose(const struct rpc_address *a,
                                  struct sl_error *err);
 

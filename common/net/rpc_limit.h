@@ -70,12 +70,14 @@ struct rpc_limit {
 };
 
 // Sets the limits to `most`, which is copied; a field that is 0 (all, if `most`
-// is NULL) gets its default. What *l held before is not freed.
+// is NULL) gets its default, and inbound_bytes is raised to 64 MiB. What *l
+// held before is not freed.
 void rpc_limit_init(struct rpc_limit *l, const struct rpc_limits *most);
 void rpc_limit_release(struct rpc_limit *l); // after all calls have left
 
 // Counts `call` (all zeroes) as an open call of the named peer. `trusted`: it
-// runs as this host's own user and has no limit of its own. SL_EBUSY: a
+// runs as this host's own user, has no limit of its own, and is not refused for
+// the limit of all; what the peer's record was made with holds. SL_EBUSY: a
 // limit is reached, and nothing was counted; SL_ENOMEM.
 enum sl_err rpc_limit_enter(struct rpc_limit *l, struct rpc_limit_call *call,
                             const char *who, bool trusted,
@@ -117,7 +119,8 @@ void rpc_limit_answer(struct rpc_limit *l, struct rpc_limit_call *call,
 void rpc_limit_leave(struct rpc_limit *l, struct rpc_limit_call *call);
 
 // Counts a refused call of this peer. Returns the number of its refusals since
-// the last log line about it if a new line is due, else 0.
+// the last log line about it if a new line is due (RPC_LIMIT_SAY_MS), and
+// counts that as written; else, or when out of memory, 0.
 unsigned rpc_limit_refused(struct rpc_limit *l, const char *who,
                            uint64_t now_ms);
 
@@ -127,8 +130,9 @@ unsigned rpc_limit_refused(struct rpc_limit *l, const char *who,
 bool rpc_limit_denied(struct rpc_limit *l, const char *who, uint64_t now_ms,
                       unsigned *left_out);
 
-// Frees the records of peers without open calls and without a pending log line.
-// Called from time to time.
+// Frees the records of peers that for RPC_LIMIT_SAY_MS, as it saw them, had no
+// call and no log line about refusals. Called from time to time; `now_ms` is
+// monotonic.
 void rpc_limit_forget(struct rpc_limit *l, uint64_t now_ms);
 
 #endif

@@ -35,9 +35,10 @@ enum sl_err rpc_route_init(struct rpc_route *r, const char *list,
                            struct sl_error *err);
 void rpc_route_release(struct rpc_route *r); // a zeroed route is allowed
 
-// Notes that a call to address `at` ended with `code` and `text`, and moves
-// r->at if that address did not serve (SL_EUNAVAIL, SL_ETIMEDOUT). Does nothing
-// if calls go to another address by now.
+// Notes that a call to address `at`, an index, ended with `code` and `text`,
+// and moves r->at if that address did not serve (SL_EUNAVAIL, SL_ETIMEDOUT);
+// any other code but SL_ECANCELED counts as a success. Does nothing for
+// SL_ECANCELED, or if calls go to another address by now.
 void rpc_route_note(struct rpc_route *r, unsigned at, enum sl_err code,
                     const char *text);
 

@@ -6,7 +6,8 @@
 // their arrival to their answer, rpc_sentry.c and rpc_socks.c look after it
 // from time to time.
 //
-// Threads  serve_*: as said there. A field under a lock names the lock.
+// Threads  any, except where it says. A field under a lock names the lock; a
+//          lane's pool is its I/O thread's.
 // Memory   call objects go back to their pools.
 #ifndef COMMON_NET_RPC_SERVE_H
 #define COMMON_NET_RPC_SERVE_H
@@ -119,7 +120,8 @@ void serve_live_down(struct rpc_server *s);
 // Makes a call object of `lane`, all zeroes. Never NULL.
 struct rpc_call *serve_call_new(struct serve_lane *lane);
 
-// Frees all call objects in *pool, which is NULL then.
+// Frees all call objects in *pool, which is NULL then; when no other thread
+// uses the pool any more.
 void serve_pool_free(struct rpc_call **pool);
 
 // Returns the most bytes that a request of this method, or a message of its

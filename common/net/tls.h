@@ -65,8 +65,9 @@ extern const struct conf_key tls_crl_keys[];
 enum sl_err tls_read_crl_conf(struct rpc_tls *tls, const struct conf *conf,
                               struct sl_error *err);
 
-// Reads --tls-ca, --tls-cert and --tls-key, borrowed from `conf`; all NULL if
-// none is given. SL_EINVAL if only some are.
+// Sets *out to --tls-ca, --tls-cert and --tls-key, borrowed from `conf`, and
+// its other fields to NULL; all NULL if none is given. Opens no file. SL_EINVAL
+// if only some are given.
 enum sl_err tls_read_conf(struct rpc_tls *out, const struct conf *conf,
                           struct sl_error *err);
 
@@ -114,8 +115,9 @@ enum sl_err tls_files_copy(struct tls_files *files, struct tls_pem *out,
                            unsigned *serial, struct sl_error *err);
 
 // Looks for replaced files of all open sets. Reads files, so not on a thread
-// that must not wait. `insist`: an operator asks, so faults are logged at once
-// and again.
+// that must not wait. Also warns in the log, once a day, of certificates that
+// expire within TLS_SOON_DAYS and of lists out of date. `insist`: an operator
+// asks, so faults and warnings are logged at once and again.
 void tls_look(bool insist);
 
 // ---- the transport's words

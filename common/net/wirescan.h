@@ -12,8 +12,9 @@
 // Memory   An unpacked message lives in its arena and dies with its reset or
 //          release: no *_free_unpacked.
 // Errors   SL_ECORRUPT for what is no message of this type; SL_ERANGE for one
-//          over a limit. The text names message, field and offset. A call that
-//          fails leaves *out as it was; `err` may be NULL.
+//          over a limit; a scan counts both (rpc_refused). The text names
+//          message, field and offset. A call that fails leaves *out as it was;
+//          `err` may be NULL.
 #ifndef COMMON_NET_WIRESCAN_H
 #define COMMON_NET_WIRESCAN_H
 

@@ -12,7 +12,8 @@
 // Memory   tables and their strings must outlive the conf; strings that
 //          queries return live as long as it. Values that are read are copied,
 //          arguments (conf_arg) point into `argv`.
-// Errors   SL_EINVAL says where the value came from and what would be right.
+// Errors   SL_EINVAL says where the value came from and what would be right;
+//          those of the file of --config unchanged.
 //          Asking for a key that is in no table, or as another kind, is a bug
 //          and asserts (without assertions it is undefined); else a query does
 //          not fail, and before conf_load it gives the default. `err` may be
@@ -48,7 +49,7 @@ struct conf_key {
     const char *name; // "grace"; NULL ends a table that is not counted
     enum conf_kind kind;
     const char *value;   // the default as it would be written; NULL: unset
-    const char *help;    // one sentence
+    const char *help;    // one sentence; NULL: --help leaves the key out
     int64_t min, max;    // both 0: no bounds
     const char *unit;    // or NULL: "steps", "workers"; CONF_MULTI: "DIR"
     const char *choices; // CONF_CHOICE: "auto|text|json"
@@ -61,7 +62,8 @@ struct conf_about {
     const char *usage;   // "psserver [OPTION]..."
     const char *text;    // what it does: one or two sentences
     const char *example; // command line that can be pasted
-    const char *after;   // more text at the end of the help, or NULL
+    const char *after;   // more text at the end of the help, or NULL; the
+                         // section EXIT STATUS of a manual page
 };
 
 enum conf_origin {
@@ -80,28 +82,30 @@ enum conf_origin {
 enum sl_err conf_new(struct conf **out, const struct conf_about *about,
                      const struct conf_key *keys);
 
-// Adds the table `keys`, which a name of NULL ends, before conf_load. After an
-// error (SL_ENOMEM, or a default that is no value of its key) the conf can only
-// be freed.
+// Adds the table `keys`, which a name of NULL ends, before conf_load; keys that
+// the conf has stay as they are. After an error (SL_ENOMEM; SL_EINVAL: a
+// default that is no value of its key) the conf can only be freed.
 enum sl_err conf_add(struct conf *c, const struct conf_key *keys);
 void conf_free(struct conf *c); // NULL is allowed
 
 // Reads flags, environment and file (by `fs`; it waits for the disk), once for
-// each conf; with --help none of them, and SL_OK. Skips argv[0]; `env` is like
-// environ; NULL means none. A word that is no flag is an argument (conf_arg);
-// "--" ends the flags. After an error the conf can only be freed. With
-// --version or --print-config wrong values are errors all the same; --help
-// always wins.
+// each conf; with --help or -h none of them, and SL_OK. Skips argv[0]; `env` is
+// like environ; NULL means none. A word that is no flag, or "-", is an argument
+// (conf_arg); "--" ends the flags. The file is that of --config, or of
+// SLUICE_CONFIG, and has at most 1 MiB (SL_ERANGE). After an error the conf can
+// only be freed. With --version or --print-config wrong values are errors all
+// the same; --help always wins.
 enum sl_err conf_load(struct conf *c, struct fs *fs, int argc,
                       char *const *argv, char *const *env,
                       struct sl_error *err);
 
-// These return true if a flag asked conf_load for a text instead of a run: the
+// These return true if conf_load met a wish for a text instead of a run, by the
+// flag or, but for --help, by an equal key of the environment or the file: the
 // caller then prints the text that the named function appends, and ends. False
 // before conf_load.
 bool conf_wants_help(const struct conf *c);    // --help: conf_help
 bool conf_wants_version(const struct conf *c); // --version: conf_version
-bool conf_wants_man(const struct conf *c);     // --man, which --help leaves out
+bool conf_wants_man(const struct conf *c);     // --man, not in --help: conf_man
 bool conf_wants_print(const struct conf *c);   // --print-config: conf_print
 
 // Returns the text of a STRING or CHOICE key; NULL if it is unset.
@@ -150,11 +154,13 @@ enum sl_err conf_read_number(const struct conf_key *key, const char *text,
 
 // These three append to `out`, before conf_load or after it.
 
-// Appends the text of --help, of at most 80 columns. SL_ENOMEM.
+// Appends the text of --help, without the keys that have no help; wrapped at 80
+// columns, but for the about's usage, example and `after`. SL_ENOMEM.
 enum sl_err conf_help(struct buf *out, const struct conf *c);
 
-// Appends every key with its value and origin, as a file that --config reads
-// back; a secret's value is left out. SL_ENOMEM.
+// Appends every key of the tables with its value and origin, as a file that
+// --config reads back; unset keys are comments, and so are secrets, without
+// their value. SL_ENOMEM.
 enum sl_err conf_print(struct buf *out, const struct conf *c);
 
 // Appends the line of --version: "psserver (sluice) VERSION". SL_ENOMEM.
@@ -179,7 +185,8 @@ enum sl_err conf_man_text(struct buf *out, const char *text);
 // wrapped; leading blanks and empty lines are left out.
 enum sl_err conf_man_line(struct buf *out, const char *text);
 
-// Appends a list of the options in the table `keys`, which a name of NULL ends.
+// Appends a list of the options in the table `keys`, which a name of NULL ends,
+// but for those without a help.
 enum sl_err conf_man_keys(struct buf *out, const struct conf_key *keys);
 
 // Appends the section on the environment and the file of --config.

@@ -44,8 +44,9 @@ enum log_format {
 };
 
 // Sets the format, the level and the names of every later line; before it,
-// lines have role "" and level INFO. The names are not NULL, and cut at 63
-// bytes. A second call replaces what the first set.
+// lines are text, have role "", and the level is INFO. The names are not NULL,
+// and cut at 63 bytes. A second call replaces what the first set. Lines for
+// systemd's journal begin with their priority, as "<6>".
 void log_init(enum log_format format, enum log_level level, const char *role,
               const char *node);
 
@@ -69,7 +70,7 @@ typedef void (*log_sink)(void *arg, enum log_level level, const char *line,
                          size_t len);
 
 // Gives later lines to sink(arg, ..) instead of stderr, for tests; NULL puts
-// stderr back. No call of the sink before runs once it returns.
+// stderr back. Once it returns, no call of the former sink runs.
 void log_set_sink(log_sink sink, void *arg);
 
 // Returns the number of lines that could not be written, or not whole.
@@ -102,27 +103,30 @@ bool log_share(struct log_share *s, unsigned most, uint64_t now_ms,
 
 // Charges the later lines of this thread to the account `s`, which is borrowed
 // until the next call: at most LOG_SHARE_CHARGED a minute, and it counts those
-// left out. Errors are written beyond that, up to LOG_SHARE_ERRORS lines in
-// all: other lines take no error's place. NULL, as at first: no line is
-// charged.
+// left out; a later line tells their number. Errors are written beyond that, up
+// to LOG_SHARE_ERRORS lines in all: other lines take no error's place. NULL, as
+// at first: no line is charged.
 void log_charge(struct log_share *s);
 
 // Returns true if lines of this level are written.
 bool log_on(enum log_level level);
 
-// Writes one line, whatever the level that log_on asks for; call LOG instead.
-// `pairs` is "key=format key=format ..."; a value may have several conversions
-// ("addr=%s:%d"). No spaces within the format of one value; printed strings may
-// hold any bytes.
+// Writes one line, whatever the lowest level is, unless the thread's account
+// (log_charge) is used up; call LOG instead. `pairs` is "key=format key=format
+// ..."; a value may have several conversions ("addr=%s:%d"). No spaces within
+// the format of one value; printed strings may hold any bytes.
 void log_event(enum log_level level, const char *msg, const char *pairs, ...)
     __attribute__((format(printf, 3, 4)));
 
 // Writes one line in the same way, but charges it to no account (log_charge).
+// `ap` stays as it was: the caller ends it (va_end).
 void log_vevent(enum log_level level, const char *msg, const char *pairs,
                 va_list ap) __attribute__((format(printf, 3, 0)));
 
-// The pairs may be left out: LOG(INFO, "ready"). The blank keeps the format
-// from being empty, which the compiler would warn about.
+// Writes one line if lines of the level are written (log_on); else evaluates no
+// argument. `level` is DEBUG, INFO, WARN or ERROR. The pairs, a literal, may be
+// left out: LOG(INFO, "ready"). The blank keeps the format from being empty,
+// which the compiler would warn about.
 #define LOG(level, msg, ...)                                                   \
     do {                                                                       \
         if (log_on(LOG_LEVEL_##level))                                         \

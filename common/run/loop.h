@@ -74,8 +74,8 @@ void loop_host_pause(void *loop);
 // as one.
 void loop_stop(struct loop *l);
 
-// Runs the callbacks that are due now and returns, instead of loop_run; for
-// tests.
+// Runs the callbacks that are due now and returns without waiting, instead of
+// loop_run; for tests. The calling thread is then the loop's.
 void loop_turn(struct loop *l);
 
 // Runs fn(arg), once, on the loop, after the running handler has returned, in
@@ -97,7 +97,8 @@ struct loop_task {
 void loop_post_task(struct loop *l, struct loop_task *task, loop_fn fn,
                     void *arg);
 
-// Returns true on the loop's thread.
+// Returns true on the loop's thread: that of loop_new until loop_run; then that
+// of loop_run, or its host's while it has one.
 bool loop_is_here(const struct loop *l);
 
 // ---- the time of a handler

@@ -13,7 +13,7 @@
 //
 // A trace keeps the spans of one job at a time (`of`, not 0).
 //
-// Threads  span_*: any. The rest: one at a time.
+// Threads  span_* and spans_add: any. The rest: one at a time.
 // Memory   names are literals, and not NULL. spans_start allocates the ring,
 //          some 4 MiB; spans_release frees it.
 // Units    microseconds of the monotonic clock.
@@ -98,8 +98,8 @@ static inline void span_end(uint64_t began, const char *name, unsigned lane,
         spans_add(began, name, lane, of);
 }
 
-// Keeps the spans of job `of` from now on, and drops earlier ones, also of a
-// trace that is on. SL_ENOMEM: tracing is off.
+// Keeps the spans of job `of` from now on, and drops earlier ones and their
+// count, also of a trace that is on. SL_ENOMEM: tracing is off.
 enum sl_err spans_start(uint64_t of);
 
 // Stops keeping spans; the ring's spans stay for spans_take. Does nothing if

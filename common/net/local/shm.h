@@ -37,7 +37,9 @@ enum sl_err shm_new(struct shm *out, int *fd, size_t bytes,
                     struct sl_error *err);
 
 // Maps the memfd `fd` of another process, to read and write; `fd` stays the
-// caller's. SL_EDENIED unless it is plain memory of exactly `bytes`, sealed.
+// caller's. SL_EDENIED unless it is plain memory of exactly `bytes`, sealed
+// against a change of its size and not against writes; SL_ENOMEM or SL_EIO: it
+// cannot be mapped.
 enum sl_err shm_map(struct shm *out, int fd, size_t bytes,
                     struct sl_error *err);
 
@@ -68,17 +70,21 @@ enum sl_err shm_listen(int *out, const char *path, struct sl_error *err);
 // is left.
 enum sl_err shm_accept(int *out, int listening);
 
-// Connects to the socket at `path`. SL_EDENIED if it is another user's;
-// SL_EUNAVAIL if no process listens on it any more; SL_ENOENT if there is no
-// such file; SL_EBUSY if as many connections wait there as may.
+// Connects to the socket at `path`; *out does not block. SL_EDENIED if it is
+// another user's; SL_EUNAVAIL if no process listens on it any more; SL_ENOENT
+// if there is no such file; SL_EBUSY if as many connections wait there as may;
+// SL_ERANGE as shm_listen; else what the system says.
 enum sl_err shm_connect(int *out, const char *path, struct sl_error *err);
 
-// Sends one message of `n` bytes, with the descriptor `pass` unless it is -1,
-// which stays the caller's.
+// Sends one message of `n` bytes (> 0), with a copy of the descriptor `pass`
+// unless it is -1; `pass` stays the caller's. SL_EBUSY: no room for it now;
+// SL_EUNAVAIL: any other failure. Nothing was sent then.
 enum sl_err shm_send(int fd, const void *bytes, size_t n, int pass);
 
 // Receives one message of exactly `n` bytes; *passed is -1 or a descriptor for
-// the caller to close. SL_ECORRUPT: the message had another length.
+// the caller to close. SL_ECORRUPT: the message had another length, or more
+// than one descriptor; it is gone. SL_EBUSY: no message waits; SL_EUNAVAIL: the
+// socket has ended.
 enum sl_err shm_receive(int fd, void *bytes, size_t n, int *passed);
 
 #endif
