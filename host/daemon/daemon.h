@@ -26,9 +26,9 @@
 //   9. hooks.stop, loop freed, lock released; the signal is raised again, so
 //      the parent sees it (as PID 1: exit 0)
 //
-// Threads  hooks run on the loop's thread. daemon_drained, daemon_end: the
-//          loop's thread.
-//          Signals before step 5 kill at once, which is always safe.
+// Threads  hooks run on the loop's thread. So do all calls but daemon_main,
+//          daemon_pid and daemon_status (any); before step 5 that is main's
+//          thread. Signals before step 5 kill at once, which is always safe.
 // Units    grace in milliseconds (--grace 10s).
 // Errors   exit codes: 0 clean, 1 cannot go on, 2 usage,
 //          138 transient, 143/130 by signal.
@@ -97,10 +97,10 @@ struct loop *daemon_loop(struct daemon *d);
 // Returns the daemon's settings, which live as long as it.
 const struct conf *daemon_conf(const struct daemon *d);
 
-// Makes *out the roots of the folders that `flag` ("--data-root"; it may be
-// given several times, and must outlive *out) names. *out is NULL before; free
-// it (roots_free), after a failure too. Fails as roots_add does, or with
-// SL_ENOMEM; `err` may be NULL.
+// Makes *out the roots of the folders that `flag` ("--data-root"; a CONF_LIST
+// or CONF_MULTI of the daemon's table, in a text that must outlive *out) names;
+// none, if it is not given. *out is NULL before; free it (roots_free), after a
+// failure too. Fails as roots_add does, or with SL_ENOMEM; `err` may be NULL.
 enum sl_err daemon_roots(struct roots **out, const struct daemon *d,
                          const char *flag, struct sl_error *err);
 
@@ -120,11 +120,11 @@ struct http *daemon_http(struct daemon *d);
 // Returns the state folder, which exists and is locked; "-" without one.
 const char *daemon_state_dir(const struct daemon *d);
 
-// Returns true from the start of the drain, when health checks answer
-// NOT_SERVING, to the end.
+// Returns true from the start of the drain (or of an end without one), when
+// health checks answer NOT_SERVING, to the end.
 bool daemon_draining(const struct daemon *d);
 
-// Logs the start line: a room's own pairs follow the common ones.
+// Logs the start line: a room's own pairs, a literal, follow the common ones.
 // DAEMON_STARTED(d, "bind=%s tls=%s", bind, tls).
 #define DAEMON_STARTED(d, pairs, ...)                                          \
     LOG(INFO, "started", "version=%s pid=%d state=%s " pairs, SLUICE_VERSION,  \

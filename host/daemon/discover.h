@@ -9,7 +9,9 @@
 // Threads  main, before there are others. With dns it may wait for a name
 //          server.
 // Errors   as in host/launch/launch.h; SL_ENOTSUP for a program that has no
-//          role. `err` may be NULL. After a failure some settings may be set.
+//          role; SL_EINVAL if this process would have to start a coordinator
+//          beside itself, or for a value that a setting does not take. `err`
+//          may be NULL. After a failure some settings may be set.
 #ifndef HOST_DAEMON_DISCOVER_H
 #define HOST_DAEMON_DISCOVER_H
 

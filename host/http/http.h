@@ -97,8 +97,8 @@ struct http_setup {
     const char *bind;         // "127.0.0.1:9100", "[::1]:0", "localhost:0";
                               // 0.0.0.0 and [::] listen on IPv4 and IPv6
     const char *const *hosts; // more names that are ours; ended by NULL
-    // Limits; 0: HTTP_CONNECTIONS and so on. On loopback per_address is not
-    // used, because all clients behind a proxy have one address.
+    // Limits; 0: HTTP_CONNECTIONS and so on. On loopback per_address has no
+    // default, because all clients behind a proxy have one address.
     unsigned connections, per_address, viewers, idle_s, request_s;
 };
 
@@ -108,9 +108,10 @@ struct http_setup {
 enum sl_err http_new(struct http **out, const struct http_setup *setup,
                      struct sl_error *err);
 
-// Adds routes; the table and `arg` are borrowed until http_free. The first
-// route that fits answers, in the order in which tables were added. A path that
-// exists for other methods only is 405. SL_ENOMEM.
+// Adds routes; the table, which a path of NULL ends, and `arg` are borrowed
+// until http_free. The first route that fits answers, in the order in which
+// tables were added. A path that exists for other methods only is 405.
+// SL_ENOMEM.
 enum sl_err http_route(struct http *h, const struct http_route *routes,
                        void *arg);
 

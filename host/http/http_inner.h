@@ -125,8 +125,8 @@ enum sl_err http_open_door(struct http *h);
 // off.
 void http_on_peer(void *cls, struct MHD_Connection *at, void **context,
                   enum MHD_ConnectionNotificationCode code);
-// Cuts off clients that have not sent a whole request within h->request_s;
-// called once a second. Streams stay.
+// Counts a second (h->seconds), and cuts off clients that have not sent a whole
+// request within h->request_s; called once a second. Streams stay.
 void http_peers_tick(struct http *h);
 // Notes that a request on connection `at` has ended, from which its time counts
 // anew; the connection may bring another.
@@ -150,7 +150,8 @@ struct MHD_Response *http_stream_response(struct http_stream *s);
 // http_stream_close was called.
 void http_stream_ended(struct http_stream *s);
 // Sends every stream a comment, so that connections stay and viewers that left
-// are noticed; drops a viewer that takes no bytes.
+// are noticed; drops a viewer for which over HTTP_QUEUE_MAX bytes wait, or
+// memory is out.
 void http_streams_beat(struct http *h);
 // Has the daemon (MHD) ask for the bytes of a suspended stream again; does
 // nothing if it is not suspended.

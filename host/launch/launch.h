@@ -26,9 +26,10 @@
 // Memory   a plan is a value; the environment is borrowed during a call.
 // Errors   SL_ENOENT: a source lacks a variable, or no source has any;
 //          SL_EINVAL: a variable is wrong; both name the variable, its value
-//          and a cure. SL_EUNAVAIL: a name does not resolve (yet). A failure
-//          leaves *out as it was; `err` may be NULL. The functions that append
-//          fail with SL_ENOMEM alone, and may leave a part.
+//          and a cure. SL_ERANGE: a list of names is too long. SL_EUNAVAIL: a
+//          name does not resolve (yet). SL_ENOMEM. A failure leaves *out as it
+//          was; `err` may be NULL. The functions that append fail with
+//          SL_ENOMEM alone, and may leave a part.
 #ifndef HOST_LAUNCH_LAUNCH_H
 #define HOST_LAUNCH_LAUNCH_H
 
@@ -111,7 +112,9 @@ struct launch_plan {
     char notes[500]; // oddities, one sentence each, or ""
 };
 
-// Makes a plan of asked->source and writes it to *out; LAUNCH_AUTO tries all.
+// Makes a plan of asked->source and writes it to *out; LAUNCH_AUTO tries all,
+// and two that disagree are SL_EINVAL. So is a list of addresses for a
+// coordinator, and a role that TF_CONFIG does not give this process.
 // asked->host, env and resolve are not NULL, nor is `service` where dns may be
 // tried. Nothing of *asked is kept.
 enum sl_err launch_find(struct launch_plan *out,
@@ -146,7 +149,8 @@ enum launch_role launch_role_of(const char *name);
 // coordinator at h1:7070 (...)".
 enum sl_err launch_line(struct buf *out, const struct launch_plan *plan);
 
-// Appends the plan as text, with one line for each field that is not empty.
+// Appends the plan as text, with one line for each field that is not empty, and
+// ended by a line break.
 enum sl_err launch_text(struct buf *out, const struct launch_plan *plan);
 
 // Returns the plan as an object with one member for each field, for the caller

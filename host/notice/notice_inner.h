@@ -80,7 +80,7 @@ bool watch_sleep(struct notice_watch *w, uint64_t ms);
 bool watch_hurry(struct notice_watch *w);
 
 // Posts a task that tells the setup's functions, on the loop, what has changed;
-// does nothing while one waits. n->lock is held.
+// does nothing while one waits, or once notice_free has begun. n->lock is held.
 void watches_post_locked(struct notice *n);
 // Frees *n, after its threads have ended and while no posted task waits.
 void watches_release(struct notice *n);

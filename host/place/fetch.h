@@ -8,11 +8,9 @@
 //
 // Threads  all: any.
 // Memory   fetch_free, when no read is under way; it ends the threads. An
-// object
-//          is shared and counted; bytes are the caller's.
+//          object is shared and counted; bytes are the caller's.
 // Units    bytes.
-// Errors   those of object.h; SL_ECANCELED after fetch_leave. `err` may be
-// NULL.
+// Errors   those of object.h. `err` may be NULL.
 #ifndef HOST_PLACE_FETCH_H
 #define HOST_PLACE_FETCH_H
 
@@ -20,12 +18,16 @@
 
 struct fetch;
 
-// Starts `threads` threads. `pieces` is borrowed; NULL: no cache on the disk.
+// Starts `threads` threads (> 0), or as many of them as the system gives.
+// `pieces` is borrowed; NULL: no cache on the disk. SL_ENOMEM: also if the
+// system gives no thread.
 enum sl_err fetch_new(struct fetch **out, struct pieces *pieces,
                       unsigned threads, struct sl_error *err);
 void fetch_free(struct fetch *f); // NULL is allowed
 
-// Reads n bytes from `offset`, which the object has. Waits.
+// Reads n bytes from `offset`, which the object has. Waits. SL_ECANCELED: after
+// fetch_leave, or if the calling thread may not wait on
+// (common/base/file_wait.h). What is in `to` after a failure is undefined.
 enum sl_err fetch_read(struct fetch *f, struct object *o, uint64_t offset,
                        void *to, size_t n, struct sl_error *err);
 
@@ -33,7 +35,8 @@ enum sl_err fetch_read(struct fetch *f, struct object *o, uint64_t offset,
 // others are waited for. Does not wait.
 void fetch_expect(struct fetch *f, struct object *o, uint64_t offset, size_t n);
 
-// Ends all reads, now and later, with SL_ECANCELED.
+// Ends the reads that wait, and later ones that would have to wait for a place,
+// with SL_ECANCELED. Does not wait.
 void fetch_leave(struct fetch *f);
 
 // What was read since the start, and what the cache holds now.
@@ -46,6 +49,7 @@ struct fetch_figures {
     uint64_t damaged;       // pieces of the cache
 };
 
+// Sets *out to the figures of now.
 void fetch_figures(struct fetch *f, struct fetch_figures *out);
 
 #endif

@@ -8,8 +8,7 @@
 // Memory   objects are counted; object_unref. The client outlives them.
 // Units    bytes; pieces of PIECE_BYTES, by number.
 // Errors   SL_ENOENT: no such object, or not in that version; SL_EDENIED: it
-// may
-//          not be read; SL_EUNAVAIL: the place does not answer, for the
+//          may not be read; SL_EUNAVAIL: the place does not answer, for the
 //          client's patience; SL_EIO: what answers is no such server;
 //          SL_ECANCELED: the client is leaving; SL_ENOMEM. `err` may be NULL.
 #ifndef HOST_PLACE_OBJECT_H
@@ -33,8 +32,9 @@ struct object {
     _Atomic uint32_t last; // piece that was read last; UINT32_MAX: none
 };
 
-// Makes an object of what `found` says, with one reference. SL_ENOTSUP: it has
-// no version, or is too large.
+// Makes an object of what `found` says, with one reference; `name` and `found`
+// are copied. Asks no server. SL_ENOTSUP: it has no version (neither ETag nor
+// time), or over 16 TiB; SL_ENOMEM.
 enum sl_err object_new(struct object **out, struct s3 *client,
                        const struct s3_name *name,
                        const struct s3_object *found, struct sl_error *err);
@@ -47,7 +47,8 @@ void object_unref(struct object *o);
 // Returns the bytes of a piece, fewer at the end; 0 past it.
 size_t object_piece_bytes(const struct object *o, uint32_t index);
 
-// Fetches a piece, which has at least one byte, to `to`. Waits.
+// Fetches a piece, which has at least one byte, to `to`, which has space for
+// its object_piece_bytes; undefined after a failure. Waits for the place.
 enum sl_err object_get(const struct object *o, uint32_t index, void *to,
                        struct sl_error *err);
 

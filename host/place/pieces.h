@@ -17,8 +17,7 @@
 //
 // Threads  any.
 // Memory   pieces_free, after the last call has returned. Bytes are borrowed
-// for
-//          the call.
+//          for the call.
 // Units    bytes, with their heads; _ms.
 // Errors   pieces_new alone: SL_EINVAL, or what making the folder says.
 #ifndef HOST_PLACE_PIECES_H
@@ -54,8 +53,9 @@ struct piece_name {
     uint32_t index;
 };
 
-// Opens the folder, which is made if it is missing, for the user of this
-// process alone. `most` is at least PIECES_LEAST.
+// Opens the folder, which is made for this user alone if it is missing; warns
+// in the log if other users may read it. SL_EINVAL: `most` is below
+// PIECES_LEAST. Counts the pieces that are there, if no account says it.
 enum sl_err pieces_new(struct pieces **out, const char *dir, uint64_t most,
                        struct sl_error *err);
 void pieces_free(struct pieces *p); // NULL is allowed
@@ -64,7 +64,8 @@ void pieces_free(struct pieces *p); // NULL is allowed
 bool pieces_has(const struct pieces *p, const struct piece_name *name);
 
 // Reads n bytes from `offset` of a piece, which has them. Returns false, with
-// undefined bytes in `to`, if it is missing or damaged.
+// undefined bytes in `to`, if it is missing or damaged; a damaged one is
+// counted, logged and removed.
 bool pieces_read(struct pieces *p, const struct piece_name *name, size_t offset,
                  void *to, size_t n);
 
@@ -78,7 +79,8 @@ int pieces_claim(struct pieces *p, const struct piece_name *name,
 void pieces_drop(struct pieces *p, int claim, const struct piece_name *name);
 
 // Writes a piece of n bytes, of which at least 1, and ends its claim. Returns
-// false if it was not kept.
+// false if it was not kept: `claim` is -1, there is no room, or the disk failed
+// (then the cache takes no pieces for a minute).
 bool pieces_write(struct pieces *p, int claim, const struct piece_name *name,
                   const void *bytes, size_t n);
 

@@ -16,10 +16,11 @@
 // Counts the bytes of all pieces if the account is not there, and removes what
 // is too much; else leaves the account as it is.
 void room_count(struct pieces *p);
-// Adds n bytes to the account, after removing the pieces that were used longest
-// ago until they fit. Returns false, and adds nothing, if they do not.
+// Adds n bytes to the account. If they do not fit, removes the pieces that were
+// used longest ago before, until they do with a sixteenth of the cache free.
+// Returns false, and adds nothing, if that fails, as without memory.
 bool room_take(struct pieces *p, uint64_t n);
-// Takes n bytes off the account.
+// Takes n bytes off the account, which is then at least 0.
 void room_give(struct pieces *p, uint64_t n);
 // Removes a sixteenth of the bytes that there are, those first that were used
 // longest ago. Returns false if nothing went.

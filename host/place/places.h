@@ -15,8 +15,7 @@
 // Threads  places_new, _allow, _free: one. The rest: any.
 // Memory   places_free, when all files are closed. Strings are copied.
 // Errors   as of common/base/roots.h, and those of object.h; a network that
-// does
-//          not answer is SL_EUNAVAIL. `err` may be NULL.
+//          does not answer is SL_EUNAVAIL. `err` may be NULL.
 #ifndef HOST_PLACE_PLACES_H
 #define HOST_PLACE_PLACES_H
 
@@ -34,19 +33,26 @@ struct places_setup {
     uint64_t cache_bytes;     // at least PIECES_LEAST (pieces.h)
 };
 
-// Makes an empty set of places, opens the cache and starts the threads.
+// Makes an empty set of places, opens the cache and starts the threads; asks no
+// place. SL_ENOTSUP: built without libcurl; SL_EINVAL: a wrong endpoint or
+// region, or too small a cache; else what making the cache's folder says;
+// SL_ENOMEM.
 enum sl_err places_new(struct places **out, const struct places_setup *setup,
                        struct sl_error *err);
 void places_free(struct places *p); // NULL is allowed
 
-// Adds a prefix: "s3://bucket", "https://host/folder". SL_EINVAL: it is none.
+// Adds a prefix: "s3://bucket", "https://host/folder". SL_EINVAL: it is none,
+// or has a pattern; SL_ENOMEM.
 enum sl_err places_allow(struct places *p, const char *prefix,
                          struct sl_error *err);
 
-// Returns what roots_read_places takes; it is of use until places_free.
+// Returns what roots_read_places takes; it is of use until places_free. What is
+// not below an allowed prefix is SL_EDENIED; a list of a web server's names is
+// SL_EINVAL, and one of over 262144 names SL_ERANGE.
 struct roots_places places_reader(struct places *p);
 
-// Ends all reads, now and later: SL_ECANCELED. NULL is allowed.
+// Ends all that waits for a place, now and later: SL_ECANCELED. Does not wait.
+// NULL is allowed.
 void places_leave(struct places *p);
 
 // Writes the figures; for NULL those of a process without places.

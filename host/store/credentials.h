@@ -18,9 +18,10 @@
 //
 // Threads  any; one renews, the others wait for it.
 // Memory   credentials_free; a key: credential_release, which wipes it.
-// Errors   SL_EAUTH lists the sources that were tried; SL_EUNAVAIL: a service
-//          did not answer, or gives no keys any more. `err` may be NULL; a key
-//          that is not given is empty, or untouched.
+// Errors   SL_EAUTH lists the sources that were tried, or says what is wrong
+//          with the one that exists; SL_EUNAVAIL: a service did not answer, or
+//          gives no keys any more; SL_ENOMEM. `err` may be NULL; a key that is
+//          not given is empty, or untouched.
 #ifndef HOST_STORE_CREDENTIALS_H
 #define HOST_STORE_CREDENTIALS_H
 

@@ -14,8 +14,9 @@
 // NULL if it is unset or empty.
 const char *environment(const char *name);
 
-// Makes *out a key of copies of the strings (`token` NULL: none), for
-// credential_release. SL_ENOMEM: *out is empty.
+// Makes *out a key of copies of the strings (`token` NULL or "": none), for
+// credential_release; it does not expire. SL_EAUTH: a string has a blank, or
+// what is no printable ASCII; *out is untouched. SL_ENOMEM: *out is empty.
 enum sl_err credential_set(struct credential *out, const char *id,
                            const char *secret, const char *token,
                            struct sl_error *err);
@@ -29,7 +30,7 @@ enum sl_err credential_from_file(struct credential *out, const char *path,
 
 // Reads the key of `profile` from the text of such a file; `path` is for
 // errors. SL_ENOENT, with a text: there is no such profile; SL_EAUTH: it is
-// malformed or lacks a part.
+// malformed or lacks a part; SL_ENOMEM.
 enum sl_err credential_parse(struct credential *out, const char *path,
                              const char *text, const char *profile,
                              struct sl_error *err);
@@ -42,7 +43,8 @@ enum sl_err credential_from_container(struct credential *out,
                                       struct sl_error *err);
 
 // Asks for the key of the machine's role (IMDSv2), and waits for it. SL_ENOENT:
-// AWS_EC2_METADATA_DISABLED, or there is no such service here.
+// AWS_EC2_METADATA_DISABLED is "true", there is no such service here, or the
+// machine has no role. SL_EAUTH, SL_EUNAVAIL as in credentials.h; SL_ENOMEM.
 enum sl_err credential_from_machine(struct credential *out,
                                     struct sl_error *err);
 

@@ -65,7 +65,9 @@ struct s3 {
     _Atomic bool leaving;     // calls end within a second or two: SL_ECANCELED
 };
 
-// Returns the settings `given` with those of the environment where it has none.
+// Returns the settings `given`, not NULL, with those of the environment and
+// then the defaults where it has none. Strings, none of them NULL, are borrowed
+// from both.
 struct s3_setup s3_setup_of(const struct store_setup *given);
 
 // Makes the client, without its file system, for s3_free; sends no request.
@@ -134,8 +136,10 @@ struct s3_answer {
 };
 
 // Sends a request, and again until it is answered or patience_ms is over;
-// waits. SL_OK on a 2xx; else the error that the answer, or its absence, means,
-// with its words in *err. *out is filled, and must be released, in every case.
+// waits. SL_OK on a 2xx; SL_ECANCELED: s->leaving, or the thread may not wait
+// on (common/base/file_wait.h); else the error that the answer, or its absence,
+// means, with its words in *err. *out is filled, and must be released, in every
+// case.
 enum sl_err s3_call(struct s3 *s, const struct s3_ask *ask,
                     struct s3_answer *out, struct sl_error *err);
 void s3_answer_release(struct s3_answer *a); // all zeroes is allowed
@@ -173,9 +177,10 @@ struct s3_object {
 };
 
 // Reads up to `n` bytes from `offset` of an object to `to`; *got < n only at
-// the end. `etag` names the version, NULL: any; *found (NULL allowed) gets the
-// object's size, time and version. SL_ENOENT: there is no such object; SL_EIO:
-// it was replaced; SL_EINVAL: `n` is 0, of which S3 has no range.
+// the end. `etag` names the version, NULL or "": any; *found (NULL allowed)
+// gets the object's size, time and version. SL_ENOENT: there is no such object;
+// SL_EIO: it was replaced, what came is not what was asked for, or `offset` is
+// not 0 and no byte lies there; SL_EINVAL: `n` is 0, of which S3 has no range.
 enum sl_err s3_get(struct s3 *s, const struct s3_name *name, const char *etag,
                    uint64_t offset, void *to, size_t n, size_t *got,
                    struct s3_object *found, struct sl_error *err);
@@ -227,7 +232,8 @@ typedef enum sl_err (*s3_object_fn)(void *arg, const char *name,
                                     const struct s3_object *object);
 
 // Calls fn for each object right below `dir`, with its size (UINT64_MAX: the
-// store did not say) and version; fn fills in its own errors.
+// store did not say) and version; its time is 0. Returns the first error of fn;
+// *err is then the folder, and what fn wrote there, or the code's sentence.
 enum sl_err s3_list_objects(struct s3 *s, const struct s3_name *dir,
                             s3_object_fn fn, void *arg, struct sl_error *err);
 
@@ -333,8 +339,10 @@ enum sl_err s3_pwrite(struct fs_file *base, uint64_t offset, const void *bytes,
 // that name.
 enum sl_err s3_sync(struct fs_file *base, struct sl_error *err);
 
-// Makes what was written to `f` appear as the object `name`. `fresh`: SL_EEXIST
-// if the name is taken. SL_ENOTSUP if an upload was begun under another name.
+// Makes what was written to `f` appear as the object `name`; SL_OK and nothing
+// if it has. `fresh`, or f->fresh: SL_EEXIST if the name is taken. SL_ENOTSUP
+// if it was published, or an upload begun, under another name; SL_ESTATE: `f`
+// is read.
 enum sl_err s3_publish(struct s3_file *f, const struct s3_name *name,
                        bool fresh, struct sl_error *err);
 

@@ -28,8 +28,8 @@ struct sigv4 {
     const char *path; // encoded path as sent, from the first '/'
     // Query in any order, not encoded; a pair without a name ends it.
     const struct sigv4_pair *query;
-    // Headers in any order, `host` among them; names in lower case. All are
-    // signed.
+    // Headers in any order, `host` among them; names in lower case, each once.
+    // All are signed. At most SIGV4_PAIRS - 1; a pair without a name ends it.
     const struct sigv4_pair *header;
     const char *payload;          // SHA-256 of the body in hex
     const char *region, *service; // "us-east-1", "s3"
@@ -52,7 +52,7 @@ enum sl_err sigv4_query(struct buf *out, const struct sigv4_pair *query);
 // Appends the value of the header Authorization for the request *s to `out`.
 enum sl_err sigv4_sign(struct buf *out, const struct sigv4 *s);
 
-// Writes the SHA-256 of `n` bytes to `out`, in hex.
+// Writes the SHA-256 of `n` bytes to `out`, in hex; undefined after a failure.
 enum sl_err sigv4_hash(char out[SHA256_HEX], const void *bytes, size_t n);
 
 #endif

@@ -68,7 +68,9 @@ void web_free(struct web *w);
 void web_wake(struct web *w);
 
 // Makes a call and waits for its end. Fills *out in every case: status 0 and
-// `why` if no answer came. Release it with web_answer_release.
+// `why` if no answer came, or one with a body or header longer than its
+// limit, or the call was left (`why` is "left"). Release it with
+// web_answer_release.
 void web_call(struct web *w, const struct web_ask *ask, struct web_answer *out);
 // Frees what web_call put into *a, not *a itself; all zeroes is allowed.
 void web_answer_release(struct web_answer *a);
