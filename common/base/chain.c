@@ -252,15 +252,18 @@ enum sl_err chain_find_end(struct chain_end *end, struct fs *fs,
 {
     char space[2 * CHAIN_LINE_BYTES + 2], prev[SHA256_HEX];
     const char *last, *line;
+    struct sl_error why = SL_ERROR_INIT;
     uint64_t bytes = 0;
     size_t got = 0;
-    enum sl_err rc = SL_OK;
+    // Only SL_ENOENT means no lines: after a disk's error a new chain would be
+    // begun behind an old one.
+    enum sl_err rc =
+        read_tail(fs, path, space, sizeof(space), &got, &bytes, &why);
 
-    if (!fs_exists(fs, path))
+    if (rc == SL_ENOENT)
         return SL_OK;
-    rc = read_tail(fs, path, space, sizeof(space), &got, &bytes, err);
     if (rc != SL_OK)
-        return rc;
+        return sl_fail(err, rc, "%s", why.text);
     last = line_before(space, space + got);
     if (last == space && got == sizeof(space))
         return sl_fail(err, SL_ECORRUPT, "%s holds no lines", path);

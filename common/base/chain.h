@@ -59,9 +59,9 @@ enum sl_err chain_add(struct chain *c, const char *body, struct sl_error *err);
 enum sl_err chain_sync(struct chain *c, struct sl_error *err);
 
 // Sets *end to the end of the chain in a file. Leaves *end as it is if the file
-// is missing, cannot be looked at or has no lines. Like chain_open it removes a
-// line that was cut short, so it writes. SL_ECORRUPT leaves *end undefined;
-// other failures leave it as it was.
+// is missing or has no lines. Like chain_open it removes a line that was cut
+// short, so it writes. SL_ECORRUPT leaves *end undefined; other failures leave
+// it as it was.
 enum sl_err chain_find_end(struct chain_end *end, struct fs *fs,
                            const char *path, struct sl_error *err);
 

@@ -30,14 +30,20 @@ static enum sl_err membership_parse(struct membership *m, const char *text,
 static enum sl_err membership_read_file(struct membership *m,
                                         struct sl_error *err)
 {
+    struct sl_error why = SL_ERROR_INIT;
     struct buf text = BUF_INIT;
     enum sl_err rc;
 
-    if (m->file == NULL || !fs_exists(m->fs, m->file))
+    if (m->file == NULL)
         return SL_OK;
-    rc = fs_read_all(m->fs, m->file, FILE_MAX, &text, err);
-    if (rc == SL_OK)
+    // Only SL_ENOENT means no cluster: a disk that fails is an error.
+    rc = fs_read_all(m->fs, m->file, FILE_MAX, &text, &why);
+    if (rc == SL_ENOENT)
+        rc = SL_OK;
+    else if (rc == SL_OK)
         rc = membership_parse(m, buf_text(&text), err);
+    else
+        sl_fail(err, rc, "%s", why.text);
     buf_release(&text);
     return rc;
 }

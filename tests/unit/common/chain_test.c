@@ -245,3 +245,34 @@ TEST(chain, a_long_file_is_read_in_pieces)
     buf_release(&text);
     buf_release(&body);
 }
+
+static enum sl_err open_fails(struct fs *fs, struct fs_file **out,
+                              const char *path, enum fs_mode mode,
+                              struct sl_error *err)
+{
+    return mode == FS_READ ? sl_fail(err, SL_EIO, "%s: a bad sector", path)
+                           : fs_posix()->ops->open(fs, out, path, mode, err);
+}
+
+static enum sl_err stat_fails(struct fs *fs, const char *path,
+                              struct fs_stat *out, struct sl_error *err)
+{
+    return sl_fail(err, SL_EIO, "%s: a bad sector", path);
+}
+
+TEST(chain, is_not_begun_anew_where_the_disk_fails)
+{
+    const char *path = write_three();
+    struct fs_ops ops = *fs_posix()->ops;
+    struct fs bad = {&ops};
+    struct sl_error err;
+    struct chain_end end;
+    struct chain *c;
+
+    ops.open = open_fails;
+    ops.stat = stat_fails;
+    T_FAILS(SL_EIO, chain_open(&c, &bad, path, NULL, &err));
+    T_HAS(err.text, "a bad sector");
+    T_OK(verify(path, &end, t_err()));
+    T_EQ(end.lines, 3);
+}

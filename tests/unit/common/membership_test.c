@@ -119,3 +119,33 @@ TEST(membership, a_file_that_is_no_id_is_said_to_be_none)
     T_HAS(err.text, "/state/cluster");
     end(&m);
 }
+
+static enum sl_err open_fails(struct fs *f, struct fs_file **out,
+                              const char *path, enum fs_mode mode,
+                              struct sl_error *e)
+{
+    return sl_fail(e, SL_EIO, "%s: a bad sector", path);
+}
+
+static enum sl_err stat_fails(struct fs *f, const char *path,
+                              struct fs_stat *out, struct sl_error *e)
+{
+    return sl_fail(e, SL_EIO, "%s: a bad sector", path);
+}
+
+TEST(membership, is_not_taken_for_none_where_the_disk_fails)
+{
+    struct membership m;
+    struct fs_ops ops;
+    struct fs bad = {&ops};
+
+    begin();
+    joined(&m, "/store");
+    ops = *fs->ops;
+    ops.open = open_fails;
+    ops.stat = stat_fails;
+    membership_release(&m);
+    T_FAILS(SL_EIO, membership_open(&m, &bad, "/state", fs, "/store", &err));
+    T_HAS(err.text, "/state/cluster: a bad sector");
+    end(&m);
+}
