@@ -247,6 +247,14 @@ static bool asks_for_help(int argc, char *const *argv)
 
 // --- environment
 
+// Returns true for a key that asks for a text and so is a flag alone:
+// SLUICE_VERSION may be another program's, as in an image.
+static bool is_flag_alone(const struct conf_key *key)
+{
+    return strcmp(key->name, "help") == 0 || strcmp(key->name, "man") == 0 ||
+           strcmp(key->name, "version") == 0;
+}
+
 static enum sl_err read_env(struct conf *c, char *const *env,
                             struct sl_error *err)
 {
@@ -264,7 +272,7 @@ static enum sl_err read_env(struct conf *c, char *const *env,
         for (size_t i = prefix; i < len; i++)
             name[i - prefix] = (char)tolower((unsigned char)(*env)[i]);
         v = conf_find(c, name, len - prefix);
-        if (v == NULL)
+        if (v == NULL || is_flag_alone(v->key))
             continue;
         snprintf(where, sizeof(where), "environment %.*s", (int)len, *env);
         rc = conf_value_set(v, *env + len + 1, CONF_ENVIRONMENT, where, err);

@@ -6,7 +6,8 @@
 // file that --config names, --help, and --print-config with the origin of
 // each value. Keys are written with '-'; in the environment upper case and
 // '_'. An unknown key is an error with "did you mean"; an unknown SLUICE_
-// variable is left alone (it may be another program's).
+// variable, and SLUICE_HELP, _MAN and _VERSION, are left alone (they may be
+// another program's).
 //
 // Threads  one at a time; queries: any.
 // Memory   tables and their strings must outlive the conf; strings that
@@ -99,10 +100,9 @@ enum sl_err conf_load(struct conf *c, struct fs *fs, int argc,
                       char *const *argv, char *const *env,
                       struct sl_error *err);
 
-// These return true if conf_load met a wish for a text instead of a run, by the
-// flag or, but for --help, by an equal key of the environment or the file: the
-// caller then prints the text that the named function appends, and ends. False
-// before conf_load.
+// These return true if a flag asked conf_load for a text instead of a run (or
+// the file, but not for --help; or SLUICE_PRINT_CONFIG): the caller then prints
+// the text that the named function appends, and ends. False before conf_load.
 bool conf_wants_help(const struct conf *c);    // --help: conf_help
 bool conf_wants_version(const struct conf *c); // --version: conf_version
 bool conf_wants_man(const struct conf *c);     // --man, not in --help: conf_man

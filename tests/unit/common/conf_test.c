@@ -217,6 +217,20 @@ TEST(conf, environment_errors_name_the_variable)
     conf_free(c);
 }
 
+// An image may say what is in it.
+TEST(conf, a_version_in_the_environment_is_not_ours)
+{
+    char *env[] = {(char *)"SLUICE_VERSION=1.2", (char *)"SLUICE_HELP=true",
+                   (char *)"SLUICE_MAN=true", NULL};
+    struct conf *c = fresh();
+
+    T_OK(load(c, env, t_err(), WORDS("a")));
+    T_FALSE(conf_wants_version(c));
+    T_FALSE(conf_wants_help(c));
+    T_FALSE(conf_wants_man(c));
+    conf_free(c);
+}
+
 TEST(conf, help_fits_a_terminal)
 {
     struct conf *c = fresh();
