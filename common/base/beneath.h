@@ -11,7 +11,7 @@
 // and a FIFO's other end would be told of a reader.
 //
 // Threads  any.
-// Memory   descriptors are the caller's.
+// Memory   descriptors are the caller's, and closed on exec.
 // Errors   -1 and errno. EXDEV: the path leads out, or without openat2 names
 //          '..'. ELOOP: a link that is not followed, or too many. ENODEV: it is
 //          neither a file nor a folder as wanted; st says what it is. EACCES:

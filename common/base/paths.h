@@ -39,7 +39,8 @@ struct paths {
 // are a range or a list. NULL has none.
 bool paths_is_pattern(const char *path);
 
-// Checks a path as paths_expand does, but looks at no file.
+// Checks a path as paths_expand does, but looks at no file. SL_EINVAL,
+// SL_ERANGE, SL_ENOMEM.
 enum sl_err paths_check(const char *pattern, struct sl_error *err);
 
 // Lists the paths that `pattern` names, at least one; a path without a pattern

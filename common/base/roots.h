@@ -82,9 +82,9 @@ enum sl_err roots_file(const struct roots *r, struct fs_file **out,
 enum sl_err roots_folder(const struct roots *r, int *fd, const char *path,
                          struct sl_error *err);
 
-// Calls fn(arg, ...) for each name in a folder, or at a place below `path`,
-// which ends with '/' then; in byte order, up to the first error of fn. `r` may
-// be NULL, as above.
+// Calls fn(arg, ...) for each name in a folder, or at a place for each object
+// right below `path`, which ends with '/' then; in byte order, up to the first
+// error of fn, which it returns. `r` may be NULL, as above.
 enum sl_err roots_list(const struct roots *r, const char *path, fs_name_fn fn,
                        void *arg, struct sl_error *err);
 

@@ -28,7 +28,8 @@
 // lie there too.
 enum sl_err ownsock_folder(char out[OWNSOCK_BYTES], struct sl_error *err);
 
-// Makes the folder and writes the address to listen on, "unix:...", to `out`.
+// Makes the folder (ownsock_folder) and writes the address to listen on there,
+// "unix:.../up.sock", to `out`.
 enum sl_err ownsock_make(char out[OWNSOCK_BYTES], struct sl_error *err);
 
 // Writes to `out`, and returns, the address of a coordinator where none was

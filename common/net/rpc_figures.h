@@ -18,16 +18,16 @@
 struct rpc_server;
 
 enum rpc_refusal {
-    RPC_REFUSED_SIZE,
-    RPC_REFUSED_DEPTH,
-    RPC_REFUSED_AUTH,
-    RPC_REFUSED_QUOTA,
-    RPC_REFUSED_FENCED,
-    RPC_REFUSED_MALFORMED,
+    RPC_REFUSED_SIZE,      // a message over a limit of bytes or fields
+    RPC_REFUSED_DEPTH,     // messages nested too deep
+    RPC_REFUSED_AUTH,      // a call that its peer may not make
+    RPC_REFUSED_QUOTA,     // one call too many (rpc_limit.h)
+    RPC_REFUSED_FENCED,    // an update of an older attempt or incarnation
+    RPC_REFUSED_MALFORMED, // no message of its type, or an unknown method
     RPC_REFUSALS
 };
 
-// Counts one refusal of this process.
+// Counts one refusal of this process, by its reason.
 void rpc_refused(enum rpc_refusal why);
 
 #define RPC_CODES 17 // status codes of gRPC

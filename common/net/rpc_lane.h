@@ -48,7 +48,8 @@ enum sl_err rpc_lanes_open(struct rpc_lanes *l, const char *address,
 // once, and nothing may follow. Calls in flight keep their connection.
 void rpc_lanes_close(struct rpc_lanes *l);
 
-// Has both lanes connect at once where they wait before another attempt.
+// Has both lanes connect at once where they wait before another attempt; with
+// new certificates, if there are any. Does not wait.
 void rpc_lanes_hurry(struct rpc_lanes *l);
 
 // Returns true if the express lane is connected. Else returns false and begins

@@ -73,7 +73,8 @@ struct rpc_limit {
 // is NULL) gets its default, and inbound_bytes is raised to 64 MiB. What *l
 // held before is not freed.
 void rpc_limit_init(struct rpc_limit *l, const struct rpc_limits *most);
-void rpc_limit_release(struct rpc_limit *l); // after all calls have left
+// Frees the records of all peers, after all calls have left.
+void rpc_limit_release(struct rpc_limit *l);
 
 // Counts `call` (all zeroes) as an open call of the named peer. `trusted`: it
 // runs as this host's own user, has no limit of its own, and is not refused for

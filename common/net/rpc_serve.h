@@ -117,7 +117,7 @@ struct rpc_server {
 // when this returns.
 void serve_live_down(struct rpc_server *s);
 
-// Makes a call object of `lane`, all zeroes. Never NULL.
+// Makes a call object of `lane`, all zeroes but for that. Never NULL.
 struct rpc_call *serve_call_new(struct serve_lane *lane);
 
 // Frees all call objects in *pool, which is NULL then; when no other thread

@@ -41,7 +41,7 @@ enum conf_kind {
     CONF_MS,     // an integer with ms, s, m, h, d; bare: milliseconds
     CONF_FLOAT,  // min <= value <= max
     CONF_BOOL,   // --key, --no-key, --key=true|false; yes no on off 1 0
-    CONF_LIST,   // split at commas; repeated flags add
+    CONF_LIST,   // split at commas, without empty words; repeated flags add
     CONF_MULTI,  // not split; repeated flags add
     CONF_CHOICE, // one of `choices`, separated by '|'
 };
@@ -178,7 +178,8 @@ enum sl_err conf_man(struct buf *out, const struct conf *c);
 enum sl_err conf_man_head(struct buf *out, const char *name, int section,
                           const char *brief);
 
-// Appends text, escaped and wrapped, with each sentence on a new line.
+// Appends text, escaped and wrapped, with each sentence on a new line; blanks
+// and line breaks of `text` part words alone.
 enum sl_err conf_man_text(struct buf *out, const char *text);
 
 // Appends the lines of `text`, escaped, as an indented block that is not

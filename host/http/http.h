@@ -131,14 +131,15 @@ unsigned http_viewers(const struct http *h);
 
 // ---- a request, for its handler
 
-// Returns the part of the path that the route's "*" matches, or "".
+// Returns the part of the path that the route's "*" matches, with its escapes
+// replaced; "" for a route without one.
 const char *http_rest(const struct http_request *q);
 
 // Returns true if the method is POST, false for GET and HEAD.
 bool http_is_post(const struct http_request *q);
 
-// Returns the value of the query parameter `name`; NULL if it is absent, "" if
-// it has no value.
+// Returns the value of the first query parameter `name`, with its escapes
+// replaced; NULL if it is absent, "" if it has no value.
 const char *http_query(const struct http_request *q, const char *name);
 
 // Returns the value of the request's header `name`, in any case

@@ -62,17 +62,20 @@ void launch_listen(char out[LAUNCH_ADDRESS], const char *address);
 enum sl_err launch_listen_worker(char out[LAUNCH_ADDRESS], const char *what,
                                  const char *host, struct sl_error *err);
 
-// Appends a variable that was read to plan->from; cut where it does not fit.
+// Appends a variable that was read to plan->from, behind ", "; cut where it
+// does not fit. What is no printable ASCII becomes '?'.
 void launch_from(struct launch_plan *plan, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-// Appends one sentence about an oddity to plan->notes; cut where it does not
-// fit.
+// Appends one sentence about an oddity to plan->notes, behind "; ", in the same
+// way.
 void launch_note(struct launch_plan *plan, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-// Sets plan->resume to a word of at most 64 bytes made from `text`, the same
-// for the same text, fit for `submit --request-id`.
+// Sets plan->resume to `text`, or if it has over 64 bytes to its beginning and
+// a hash: at most 64 bytes, the same for the same text, fit for `submit
+// --request-id`. What is no printable ASCII becomes '?'. Fails as sha256_init
+// does.
 enum sl_err launch_resume(struct launch_plan *plan, const char *text,
                           struct sl_error *err);
 

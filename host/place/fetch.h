@@ -23,7 +23,9 @@ struct fetch;
 // system gives no thread.
 enum sl_err fetch_new(struct fetch **out, struct pieces *pieces,
                       unsigned threads, struct sl_error *err);
-void fetch_free(struct fetch *f); // NULL is allowed
+// Ends and joins the threads, which waits for a request under way (cut it off
+// by s3.h's `leaving`), and frees. NULL is allowed.
+void fetch_free(struct fetch *f);
 
 // Reads n bytes from `offset`, which the object has. Waits. SL_ECANCELED: after
 // fetch_leave, or if the calling thread may not wait on

@@ -39,7 +39,9 @@ struct places_setup {
 // SL_ENOMEM.
 enum sl_err places_new(struct places **out, const struct places_setup *setup,
                        struct sl_error *err);
-void places_free(struct places *p); // NULL is allowed
+// Calls places_leave, joins the threads and frees, when all files are closed.
+// NULL is allowed.
+void places_free(struct places *p);
 
 // Adds a prefix: "s3://bucket", "https://host/folder". SL_EINVAL: it is none,
 // or has a pattern; SL_ENOMEM.
