@@ -183,8 +183,9 @@ enum sl_err fs_map_file(struct fs_file *f, struct fs_map *out,
 void fs_unmap(struct fs *fs, struct fs_map *m);
 
 // Takes space on the disk for n bytes from `offset` on of a file that is open
-// for writing, which is at least so long then. SL_ENOTSUP: the file system
-// cannot, or does not fs_share.
+// for writing, which is at least so long then. SL_EIO: the disk is full, and
+// maybe a part was taken; SL_ENOTSUP: the file system cannot, or does not
+// fs_share.
 enum sl_err fs_reserve(struct fs_file *f, uint64_t offset, uint64_t n,
                        struct sl_error *err);
 

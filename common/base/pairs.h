@@ -45,9 +45,10 @@ void pairs_quoted(struct pairs *l, const char *text);
 
 // Appends each pair of `fmt` as ` key=value`, or as `,"key":value` in JSON.
 // Takes the arguments out of *a; the caller ends a->ap (va_end). A value is cut
-// at 4095 bytes. In JSON it is a string, but for one conversion to a decimal
-// number of JSON; in text it is quoted if it is empty, or has a blank, '=',
-// '"', '\\' or what may not be shown. A word without '=' is left out.
+// at 4095 bytes. In JSON it is a string, but for one conversion to a finite
+// decimal number (an integer of 18 digits at most); in text it is quoted if it
+// is empty, or has a blank, '=', '"', '\\' or what may not be shown. A word
+// without '=' is left out.
 void pairs_add(struct pairs *l, const char *fmt, struct pairs_args *a);
 
 // Appends the closing brace, if it is JSON, and the newline; once, at the end.

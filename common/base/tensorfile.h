@@ -165,7 +165,8 @@ enum sl_err tensorfile_open(struct tensorfile **out, struct fs *fs,
 // Opens a file that another process may change or cut short, which would be a
 // SIGBUS in a map: copies the header, and only tensorfile_read reads the rest.
 // `file` is the caller's and must outlive the reader. Reads no byte behind the
-// first `bytes`.
+// first `bytes`, which are taken for the whole file. SL_ECORRUPT as
+// tensorfile_open, and if the file is shorter.
 enum sl_err tensorfile_open_read(struct tensorfile **out, struct fs_file *file,
                                  uint64_t bytes, size_t header_limit,
                                  struct sl_error *err);

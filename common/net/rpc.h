@@ -419,10 +419,10 @@ void rpc_stream_close(struct rpc_stream *stream);
 
 // Ends the stream. Server: with `code` and `err` (NULL: the sentence of the
 // code) once the queue is sent; does nothing after an earlier close, finish or
-// cancel. Client: cancels it at once, and on_end gets the first `code` and
-// `err` that is not SL_OK; with SL_OK alone the server's status, or
-// SL_ECANCELED. HTTP/2 lets a failure overtake messages that the client has not
-// read yet.
+// cancel. Client: cancels it at once, and on_end gets the first `code` that is
+// not SL_OK, with its `err` (NULL: without a text); with SL_OK alone the
+// server's status, or SL_ECANCELED. HTTP/2 lets a failure overtake messages
+// that the client has not read yet.
 void rpc_stream_finish(struct rpc_stream *stream, enum sl_err code,
                        const struct sl_error *err);
 

@@ -92,7 +92,7 @@ bool rpc_limit_start(struct rpc_limit *l, struct rpc_limit_call *call,
 
 // Takes the next waiting call that may go on out of the queue and counts it, as
 // rpc_limit_start does when it returns true; NULL: none may now. Call it until
-// it gives none after each rpc_limit_answer and rpc_limit_leave.
+// it gives none after each rpc_limit_has, rpc_limit_answer and rpc_limit_leave.
 struct rpc_limit_call *rpc_limit_next(struct rpc_limit *l);
 
 // Takes any waiting call out of the queue, whether or not it may go on, as

@@ -43,9 +43,10 @@ struct tls_pem {
 
 // Reads and checks the files of `tls`, the first three of which must be named.
 // SL_EINVAL: a file is not named, or malformed, or they do not belong together;
-// SL_EDENIED: other users may read the key, or a certificate is not valid
-// today; else the error of reading, which names the file; SL_ENOMEM. *out,
-// whose old content is not freed, is the caller's (tls_pem_release).
+// SL_EDENIED: other users may read the key, or our certificate, or every
+// authority of its file, is not valid today; else the error of reading, which
+// names the file; SL_ENOMEM. *out is the caller's (tls_pem_release); its old
+// content is not freed.
 enum sl_err tls_load(struct tls_pem *out, const struct rpc_tls *tls,
                      struct sl_error *err);
 

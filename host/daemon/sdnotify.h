@@ -6,8 +6,8 @@
 // less is one less to trust.
 //
 // Threads  any; it may wait while the service manager's socket is full.
-// Errors   SL_ENOENT: the variable is not set. SL_EIO: the datagram could not
-//          be sent; no reason to stop.
+// Errors   SL_ENOENT: the variable is not set, or names no socket. SL_EIO: the
+//          datagram could not be sent; no reason to stop.
 #ifndef HOST_DAEMON_SDNOTIFY_H
 #define HOST_DAEMON_SDNOTIFY_H
 
@@ -17,8 +17,8 @@
 
 // Sends `state` (not NULL) to the service manager: "READY=1", "STOPPING=1",
 // "STATUS=...", or several joined by '\n'. SL_ENOENT: there is none
-// ($NOTIFY_SOCKET is not set); SL_EIO: the datagram could not be sent. Neither
-// is a reason to stop.
+// ($NOTIFY_SOCKET); SL_EIO: the datagram could not be sent. Neither is a reason
+// to stop.
 enum sl_err sdnotify(const char *state);
 
 // Returns the interval at which WATCHDOG=1 is due, in ms: half of

@@ -117,7 +117,8 @@ void http_request_free(struct http_request *q);
 // ---- connections
 
 // Begins to accept connections (h->door, which is NULL before); for each one
-// above the limit another is closed. SL_ENOMEM, SL_EIO: h->door stays NULL.
+// above the limit another is closed, or itself where none may be. SL_ENOMEM,
+// SL_EIO: h->door stays NULL.
 enum sl_err http_open_door(struct http *h);
 // Notes the beginning and the end of a connection; a callback of the daemon
 // (MHD). At the beginning sets *context to a new struct http_peer, and frees
