@@ -142,9 +142,10 @@ struct sluice {
 // caller's, or makes it from l->record; a job that was opened anew keeps its
 // vectors and gets the rest anew. *out belongs to the session until
 // jobs_forget, jobs_free, or until more than eight jobs are kept and it is the
-// one used longest ago. SL_ENOTSUP: its model is not external; SL_ENOMEM; or
-// what else its spec does not hold. After a failure nothing is kept of the job,
-// and the vectors of its earlier closures are freed.
+// one used longest ago. SL_ENOTSUP: its model is not external, or it has tables
+// and the session is by range; SL_ENOMEM; or an error of its spec. After a
+// failure nothing is kept of the job, and the vectors of its earlier closures
+// are freed.
 enum sl_err jobs_take(struct sluice *s, struct lease *l, struct kept_job **out,
                       struct sl_error *err);
 // Frees what is kept of job `id`, its vectors too; does nothing if nothing is.
@@ -181,9 +182,10 @@ void listen_release(struct sluice *s);
 // ---- closure.c
 
 // Makes lease `l` the closure under way (s->open, which is NULL before) and
-// sets *out to it. On failure gives the lease back to the coordinator, with the
-// error that is returned, and s->open is NULL. `l` is not the caller's any more
-// in either case.
+// sets *out to it. SL_ENOTSUP: it is not for training; else the errors of
+// jobs_take and range_init. On failure gives the lease back to the coordinator,
+// with the error that is returned, and s->open is NULL. `l` is not the caller's
+// any more in either case.
 enum sl_err closure_open(struct sluice *s, struct lease *l,
                          struct sluice_closure **out, struct sl_error *err);
 

@@ -18,8 +18,9 @@
 #define RANGE_NO_SHARD UINT32_MAX
 
 // Prepares closure `c`, with its job and ranges set, for pulls and pushes by
-// range. SL_ENOTSUP: its job clips by a norm or has tables, which needs the
-// whole gradient; SL_ENOMEM. Call range_release in any case.
+// range. SL_ENOTSUP: its job clips by a norm, which needs the whole gradient
+// (jobs_take refuses one with tables); SL_ENOMEM. Call range_release in any
+// case.
 enum sl_err range_init(struct sluice_closure *c, struct sl_error *err);
 // Frees what range_init made, once; a closure that was not prepared is allowed.
 void range_release(struct sluice_closure *c);

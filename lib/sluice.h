@@ -146,9 +146,9 @@ SLUICE_API void sluice_set_log(void (*line)(void *arg, const char *text,
 // on a thread of its own until that answers; this call does not wait for it.
 // *out is the caller's to close with sluice_close. SL_EINVAL, SL_EAUTH,
 // SL_ENOENT: an address, certificate or option is wrong; SL_EDENIED: an address
-// that is not local, without TLS; SL_ENOTSUP: `store` is no folder; SL_ENOMEM;
-// an error of the store's folder or of the system. On failure *out is
-// untouched.
+// that is not local, without TLS; SL_ENOTSUP: `store` is no folder; SL_ESTATE:
+// this host has no name; SL_ENOMEM; an error of the store's folder or of the
+// system. On failure *out is untouched.
 SLUICE_API enum sl_err sluice_open(struct sluice **out,
                                    const struct sluice_options *o,
                                    struct sl_error *err);
@@ -356,9 +356,9 @@ SLUICE_API enum sl_err sluice_push(struct sluice_closure *c, uint64_t first,
 // sluice_end. Ids come in any order and as often as wanted; each is asked for
 // once. Rows are those of the moment, as sluice_pull's parameters are. If they
 // are more than 64 MiB on one shard they are pulled in parts, one after the
-// other. Waits while a psserver is away. SL_ERANGE: no such table; it and
-// SL_ENOMEM change nothing but, perhaps, `rows`. SL_ESTATE: no step is under
-// way; SL_ECANCELED: the closure was lost.
+// other. Waits while a psserver is away. SL_ERANGE: no such table, or 2^32 ids
+// or more; it and SL_ENOMEM change nothing but, perhaps, `rows`. SL_ESTATE: no
+// step is under way; SL_ECANCELED: the closure was lost.
 SLUICE_API enum sl_err sluice_rows_pull(struct sluice_closure *c,
                                         uint32_t table, size_t n,
                                         const uint64_t *ids, float *rows,

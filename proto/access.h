@@ -58,8 +58,9 @@ const char *access_role_name(enum access_role role);
 enum access_role access_role_of(const char *word);
 
 // Reads the caller's role, name and tenant from its certificate. A submitter
-// without a tenant is a tenant of its own name. SL_EAUTH: the caller is
-// unknown.
+// without a tenant is a tenant of its own name. A caller without a certificate
+// is ACCESS_LOCAL, or SL_EAUTH if the server asks for one (peer->guarded).
+// SL_EAUTH, too: the certificate is revoked, or its URI is none of ours.
 enum sl_err access_who(struct access_who *out, const struct rpc_peer *peer,
                        struct sl_error *err);
 
@@ -68,9 +69,9 @@ enum sl_err access_who(struct access_who *out, const struct rpc_peer *peer,
 bool access_of_tenant(const struct access_who *who);
 
 // Checks that `peer` may call method `path`, by the table of methods and roles;
-// for rpc_server_options.allow. A path that is in no table is for local callers
-// alone. Returns SL_OK if it may; SL_EAUTH: the caller is not known;
-// SL_EDENIED: its role may not.
+// for rpc_server_options.allow. A local caller may call any, also a path that
+// is in no table, which others may not. Returns SL_OK if it may; SL_EAUTH: the
+// caller is not known; SL_EDENIED: its role may not.
 enum sl_err access_allow(const char *path, const struct rpc_peer *peer,
                          struct sl_error *err);
 
@@ -83,8 +84,9 @@ const char *access_audit_name(const char *path);
 extern const struct rpc_channel_options access_to_coordinator;
 extern const struct rpc_channel_options access_to_psserver;
 extern const struct rpc_channel_options access_to_worker;
-// Returns true if many callers may share the certificate of `peer`: it
-// identifies no caller, or has the name '*'. For rpc_server_options.shared.
+// Returns true if many callers may share the certificate of `peer`: it is not
+// known (access_who fails), or has the name '*'. False for a local caller. For
+// rpc_server_options.shared.
 bool access_shared(const struct rpc_peer *peer);
 
 // Checks that the caller, as access_who gave it, may attend as a member of

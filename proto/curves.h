@@ -51,11 +51,13 @@ void curves_free(struct curves *c);
 // to take another.
 bool curves_due(const struct curves *c);
 
-// Takes a point of the training curve from status `s`, if its steps differ from
-// those of the last point, and a point is due (curves_due) or `last` is true: s
-// is the job's last status. Takes also the evaluations that s has beyond those
-// taken before. `s` is a status with its spec or without. Only memory is
-// written. SL_ENOMEM: the point is left out, and the next call goes on.
+// Takes a point of the training curve from status `s`, if there is none yet or
+// its steps differ from those of the last point, and a point is due
+// (curves_due) or `last` is true: s is the job's last status. None is taken
+// while the job is placed, nor when all its steps are counted before the last
+// status. Takes in any case the evaluations that s has beyond those taken
+// before. `s` is a status with its spec or without. Only memory is written.
+// SL_ENOMEM: the point is left out, and the next call goes on.
 enum sl_err curves_take(struct curves *c, const Sluice__V1__JobStatus *s,
                         bool last);
 

@@ -56,8 +56,9 @@ struct layout {
     uint64_t elements;   // elements of the flat vector
 };
 
-// Makes *out, for layout_release, of the variables, their pieces and the number
-// of shards behind theirs that have none (at most WIRE_SHARDS_MAX), and checks
+// Makes *out, for layout_release, of the variables, their pieces and
+// `rows_shards`, the number of shards behind theirs that have no pieces (at
+// most WIRE_SHARDS_MAX), and checks
 // that they fit together; the messages, each checked by itself before
 // (wire_check), are borrowed for the call. SL_EINVAL: a piece or variable does
 // not fit, or two variables have one name; SL_ENOMEM.

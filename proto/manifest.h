@@ -30,10 +30,11 @@
 enum sl_err manifest_parse(json_t **out, struct fs *fs, const char *path,
                            struct sl_error *err);
 
-// Fills variables and pieces of *out, an empty message of the heap, from the
-// manifest `root`. Each is valid by itself (wire_check); whether they fit each
-// other is layout_make's to say. After a failure some may be there. Free *out
-// with wire_free in any case.
+// Fills variables, pieces and rows_shards of *out, an empty message of the
+// heap, from the manifest `root`; one of tables alone gives rows_shards alone.
+// Each is valid by itself (wire_check); whether they fit each other is
+// layout_make's to say. SL_ECORRUPT, too: rows_shards is above WIRE_SHARDS_MAX.
+// After a failure some may be there. Free *out with wire_free in any case.
 enum sl_err manifest_layout(Sluice__V1__CheckpointsReply *out,
                             const json_t *root, struct sl_error *err);
 

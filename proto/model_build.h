@@ -38,7 +38,8 @@ static inline void build_needs(const struct model_build *b, unsigned edition)
         b->m->edition = edition;
 }
 
-// Sets the error "layer 'pool1' (max_pooling2d) ..." and returns SL_EINVAL.
+// Sets the error "layer 'pool1' (max_pooling2d) ..." of b->node and b->layer,
+// and returns SL_EINVAL.
 enum sl_err build_fail(const struct model_build *b, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
@@ -62,20 +63,22 @@ enum sl_err model_unknown_act(const char *where, const char *word,
 // the characters in `also`.
 bool model_name_ok(const char *name, const char *also, size_t max);
 
-// Returns true if `name` of an initializer has arguments: "constant(3)".
+// Returns true if `name` of an initializer has arguments, "constant(3)": a '('.
 bool model_initializer_formed(const char *name);
 
 // Fills *out, which owns nothing, with Keras' initializer `name` for a variable
 // with these fans, of which less than 1 counts as 1. SL_EINVAL, with `where`:
-// there is none of that name, and *out is untouched; no other error.
+// there is none of that name (orthogonal is none here), or its arguments are
+// wrong, and *out is untouched; no other error.
 enum sl_err model_initializer(struct model_init *out, const char *name,
                               double fan_in, double fan_out, const char *where,
                               struct sl_error *err);
 
 // ---- model_kinds.c
 
-// Checks which fields the layer at hand (b->layer) has, and fills its node and
-// its variables. SL_EINVAL names the layer; SL_ENOMEM.
+// Checks which fields the layer at hand (b->layer) has, and fills its node,
+// which has its name, type and inputs before, and its variables. SL_EINVAL
+// names the layer; SL_ENOMEM.
 enum sl_err build_layer(struct model_build *b);
 
 // Checks that the input of the layer at hand has rank `rank`; else SL_EINVAL:
@@ -86,7 +89,7 @@ enum sl_err build_want_rank(const struct model_build *b, uint32_t rank,
 // channels; else SL_EINVAL.
 enum sl_err build_want_image(const struct model_build *b);
 // Checks that the input is an image, and that the layer has filters and the
-// size of their kernel.
+// size of their kernel; else SL_EINVAL.
 enum sl_err build_want_filters(const struct model_build *b);
 
 // ---- The builders of layers.def: model_layers.c, model_views.c (layers that
@@ -105,8 +108,8 @@ enum sl_err build_want_filters(const struct model_build *b);
 
 // Sets *out to Keras' orthogonal initializer of a kernel of that shape, the
 // first axis of which is its outputs, adds to *work what making it takes, and
-// returns SL_OK; SL_EINVAL, with `where`, if it, or all together, is too large
-// to be made.
+// returns SL_OK; SL_EINVAL, with `where` and *out untouched, if it, or all
+// together, is too large to be made. Its rank is at least 1.
 enum sl_err model_orthogonal(struct model_init *out,
                              const struct model_shape *shape, uint64_t *work,
                              const char *where, struct sl_error *err);
@@ -139,15 +142,17 @@ bool shape_equal(const struct model_shape *a, const struct model_shape *b);
 // its input, as build_window does, and sets the height and width of the output:
 // the least that has such an input. SL_EINVAL names the layer.
 enum sl_err build_window_back(struct model_build *b);
-// Sets out to `list`, one number for both axes or two, as build_window's. None:
-// as `otherwise`. SL_EINVAL, with `field`: more, or one is 0.
+// Sets out to `list`, one number for both axes or two (height, width). None: as
+// `otherwise`. A layer of one axis has one number, and out[0] is 1. SL_EINVAL,
+// with `field`: more, or one is 0.
 enum sl_err build_pair(const struct model_build *b, uint32_t out[2],
                        const char *field, const uint32_t *list, size_t n,
                        const uint32_t otherwise[2]);
 
 // Reads window (size[n_size]), strides, dilation and padding of a convolution
 // or pooling layer into b->node, and sets the height and width of its output. A
-// list has 1 or 2 numbers, or none for the default. SL_EINVAL names the layer.
+// list has 1 or 2 numbers, or none for the default: a window of 2, strides of
+// the window in pools and of 1 in convolutions. SL_EINVAL names the layer.
 enum sl_err build_window(struct model_build *b, const uint32_t *size,
                          size_t n_size, const uint32_t *strides,
                          size_t n_strides);
@@ -162,8 +167,10 @@ enum sl_err build_window(struct model_build *b, const uint32_t *size,
 // SL_ENOMEM; SL_EINVAL: a variable or the model is too large, or an initializer
 // or regularizer is wrong.
 
-enum sl_err build_conv_variables(struct model_build *b);      // and the bias
-enum sl_err build_depthwise_variables(struct model_build *b); // and the bias
+// Adds the filters, as the kernel, and the bias.
+enum sl_err build_conv_variables(struct model_build *b);
+// Adds the filters of each channel, as the kernel, and the bias.
+enum sl_err build_depthwise_variables(struct model_build *b);
 // Adds both kernels and the bias. The channels of the output are those between
 // the kernels before it, and those of the layer's filters after it.
 enum sl_err build_separable_variables(struct model_build *b);
@@ -174,7 +181,8 @@ enum sl_err build_alpha_variable(struct model_build *b,
                                  const struct model_shape *s);
 // Adds gamma, a number for each channel.
 enum sl_err build_gamma_variable(struct model_build *b);
-enum sl_err build_dense_variables(struct model_build *b); // and the bias
+// Adds the kernel, last axis of `in` to last axis of `out`, and the bias.
+enum sl_err build_dense_variables(struct model_build *b);
 // Adds gamma and beta, as the layer has them, and the moving statistics.
 enum sl_err build_norm_variables(struct model_build *b);
 // Adds gamma and beta, as the layer has them.

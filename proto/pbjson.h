@@ -6,9 +6,11 @@
 // digits, bytes as base64, enum values as the lower-case rest of their name
 // (JOB_RUNNING is "running"). Of proto3 every scalar is there, also a 0; of
 // proto2 only what is set. Absent messages are absent. A number alone in a
-// oneof, which may not be known, is null where it is not set.
+// oneof, which may not be known, is null where it is not set. Doubles that are
+// not finite are "NaN", "Infinity", "-Infinity".
 // Read: the same, and also: keys in camelCase ("apiVersion"), one value where
-// a list is expected (kernel_size: 3), integers as decimal strings, and in a
+// a list is expected (kernel_size: 3), integers of 64 bits as decimal strings,
+// null for a field that is not given, and in a
 // list of messages whose first field is `name` that name alone. What does
 // not fit is refused with its path: "a.yaml: model.layers[2]: unknown key
 // 'fiters'; did you mean 'filters'?".

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // proto/spec.h -- the job spec: defaults, limits, cross-checks.
 //
-// spec_check makes of what a user said what the job is: afterwards every field
-// that means something for this job is set, and no reader has to know a
-// default. It is the same for client (before it submits) and coordinator
-// (before it journals); checking twice changes nothing. What plain C wants to
-// know (optimizer, loss, partitioner) comes as plain structs, since kernels/
-// and the messages are strangers.
+// spec_check makes of what a user said what the job is: it writes the defaults
+// into the spec, but those of some younger fields (train.accumulate, priority,
+// rows_wire ...), which the functions below know. It is the same for client
+// (before it submits) and coordinator (before it journals); checking twice
+// changes nothing. What plain C wants to know (optimizer, loss, partitioner)
+// comes as plain structs, since kernels/ and the messages are strangers.
 //
 // Threads  any.
 // Memory   The spec must be a message of the heap (pbjson_read, wire_dup): the
@@ -34,8 +34,10 @@
 #define SPEC_NAME_BYTES 63 // as long as a DNS label
 
 // Checks `spec` and sets its defaults. SL_EINVAL names the field that is wrong;
-// SL_ENOMEM. A "checked" spec below is one for which this returned SL_OK: it
-// has model, train, optimizer, placement, checkpoint and evaluate.
+// SL_ERANGE: a pattern of data.train or data.test names too much; SL_ENOMEM. A
+// "checked" spec below is one for which this returned SL_OK: it has model,
+// data.train, train, placement, checkpoint and evaluate, and an optimizer
+// unless it is external in mode local.
 enum sl_err spec_check(Sluice__V1__JobSpec *spec, struct sl_error *err);
 
 // Checks that the name of a checked spec is one that a new job may have:
@@ -52,25 +54,26 @@ bool spec_external(const Sluice__V1__JobSpec *spec);
 // spec need not be checked.
 bool spec_rows_only(const Sluice__V1__JobSpec *spec);
 
-// Returns checkpoint.every_seconds in ms, limited to what fits; 0: checkpoints
-// are not made by time.
+// Returns checkpoint.every_seconds of a checked spec in ms, at most 1e15; 0:
+// checkpoints are not made by time.
 uint64_t spec_checkpoint_ms(const Sluice__V1__CheckpointSpec *checkpoint);
 
-// Returns train.stall_seconds of a spec, or its default, in ms; 0: no limit.
-// The spec need not be checked.
+// Returns train.stall_seconds of a spec in ms; 0: no limit. A spec without it,
+// which need not be checked, has the default: 60 s, and 600 s if it is external
+// or of mode local.
 uint64_t spec_stall_ms(const Sluice__V1__JobSpec *spec);
 
-// Returns the batches of a counted step: train.accumulate of a spec, or its
-// default; times train.group.size in a hybrid one; in mode local
-// train.inner.steps.
+// Returns the batches of a counted step: train.accumulate of a spec, or 1 if it
+// says none; times train.group.size in a hybrid one; in mode local
+// train.inner.closure, or its default, all of train.inner.steps.
 uint32_t spec_accumulate(const Sluice__V1__JobSpec *spec);
 
 // Returns how many samples that cannot be read a job may leave out
 // (data.skip_bad); 0: none, also without data.
 uint32_t spec_skip_bad(const Sluice__V1__JobSpec *spec);
 
-// Returns the number of samples of a step of a checked spec: those of all its
-// micro-batches.
+// Returns the number of samples of a step of a checked spec: train.batch times
+// spec_accumulate.
 uint64_t spec_step_samples(const Sluice__V1__JobSpec *spec);
 
 // Returns true if steps that are not finite are skipped, and false if they end
@@ -81,9 +84,10 @@ bool spec_skips_nonfinite(const Sluice__V1__TrainSpec *train);
 // there is none. `s` has passed spec_check_ids: each column has a name.
 size_t spec_ids_column(const Sluice__V1__SourceSpec *s, const char *name);
 
-// Returns train.wire of a spec, or its default.
+// Returns train.wire of a spec, or WIRE_F32 if it says none.
 enum wire_type spec_wire(const Sluice__V1__JobSpec *spec);
-// Returns train.rows_wire of a spec, or its default: how rows of tables travel.
+// Returns train.rows_wire of a spec, how rows of tables travel; spec_wire if it
+// says none.
 enum wire_type spec_rows_wire(const Sluice__V1__JobSpec *spec);
 
 // Returns how many closures a window may have so that its counted set fits into
@@ -91,7 +95,7 @@ enum wire_type spec_rows_wire(const Sluice__V1__JobSpec *spec);
 // which need not be checked. Not NULL.
 uint64_t spec_window_most(const Sluice__V1__TrainSpec *train);
 
-// Returns true if train.mode is local.
+// Returns true if train.mode is local. The spec need not be checked.
 bool spec_local(const Sluice__V1__JobSpec *spec);
 
 // What a worker does in mode local between two rounds.
@@ -111,8 +115,8 @@ struct spec_inner {
 
 #define SPEC_NORM_RATIO 10 // of train.max_norm_ratio, if it is not said
 
-// Returns train.max_norm_ratio of a spec in mode local, or its default; 0: no
-// contribution is set aside.
+// Returns train.max_norm_ratio of a spec in mode local, or SPEC_NORM_RATIO if
+// it says none; 0: no contribution is set aside.
 double spec_max_norm_ratio(const Sluice__V1__TrainSpec *train);
 
 // Returns true if a contribution of a checked spec in mode local counts several
@@ -134,17 +138,20 @@ bool spec_streams(const Sluice__V1__TrainSpec *train);
 // FRAGMENTS_MOST.
 uint32_t spec_fragments(const Sluice__V1__TrainSpec *train);
 
-// Returns train.inner of a spec in mode local, or its defaults.
+// Returns train.inner of a spec in mode local, with defaults for what it does
+// not say: 100 steps, one closure of all, moments reset, an equal pace, `up`
+// and `down` as train.wire, a blend of 0, or 0.5 if train.overlap is above 0.
 struct spec_inner spec_inner(const Sluice__V1__TrainSpec *train);
 
 // The moments that psservers keep of the optimizer of workers (L9).
 struct spec_moments {
     unsigned vectors;    // the optimizer's slots; 0: none are kept
     enum wire_type wire; // of their elements
-    uint64_t every;      // of so many closures one leaves them
+    uint64_t every;      // number of closures of which one leaves them
 };
 
-// Returns train.inner.moments of a checked spec in any mode.
+// Returns what moments a checked spec keeps; all zeroes unless it is in mode
+// local with an optimizer and train.inner.moments is store.
 struct spec_moments spec_moments(const Sluice__V1__JobSpec *spec);
 
 // Returns the bytes of a push that a psserver allows for each element of its
@@ -152,7 +159,8 @@ struct spec_moments spec_moments(const Sluice__V1__JobSpec *spec);
 // WIRE_PAYLOAD_BYTES is refused there.
 uint64_t spec_push_bytes(const Sluice__V1__JobSpec *spec);
 
-// Returns how many closures a contribution of a spec in mode local has at most.
+// Returns how many closures a contribution of a checked spec in mode local has
+// at most.
 uint32_t spec_inner_closures(const Sluice__V1__TrainSpec *train);
 
 // Returns the optimizer that updates shards: the job's, or in mode local
@@ -166,7 +174,7 @@ spec_shard_optimizer(const Sluice__V1__JobSpec *spec);
 bool spec_coded(const Sluice__V1__JobSpec *spec);
 
 // Returns the code of the changes that a shard of a checked spec sends to
-// workers; 0: it sends whole parameters.
+// workers, a wire_type from WIRE_INT8 on; 0: it sends whole parameters.
 uint32_t spec_down_code(const Sluice__V1__JobSpec *spec);
 
 // Returns the contributions of a round with fixed slots at the shards (Y1), of
@@ -177,9 +185,9 @@ uint32_t spec_contributions(const Sluice__V1__TrainSpec *train);
 // Returns true if rounds are open in mode local (L1): train.quorum is less than
 // train.contributions, of a checked spec.
 bool spec_open(const Sluice__V1__TrainSpec *train);
-// Returns the most contributions of an open round that becomes one update; 0:
-// rounds are not open, or each contribution is an update (train.quorum 1), and
-// is not coded.
+// Returns the most contributions of an open round that becomes one update; with
+// train.quorum 1, where each contribution is an update, 1 if train.inner.up is
+// a code, else 0. 0 if rounds are not open. For a checked spec.
 uint32_t spec_open_contributions(const Sluice__V1__TrainSpec *train);
 
 // Returns how many slots of a round may have a copy (a second worker that
@@ -210,7 +218,8 @@ enum spec_staleness_rule { // numbers as in StalenessRule
 #define SPEC_DC_DELAY_MAX 64 // so many copies of the parameters
 
 // Checks names of classes, which are folders: SL_EINVAL for one that no folder
-// can have, that stands twice, or for more bytes than SPEC_CLASSES_BYTES.
+// can have, that is hidden or stands twice, or for more bytes than
+// SPEC_CLASSES_BYTES; SL_ENOMEM. No name is NULL.
 enum sl_err spec_check_classes(char *const *names, size_t count,
                                struct sl_error *err);
 
@@ -241,11 +250,12 @@ struct spec_staleness spec_staleness(const Sluice__V1__TrainSpec *train);
 bool spec_any_delay(const Sluice__V1__TrainSpec *train);
 
 // Returns how many vectors of the model's size the psservers of a checked spec
-// keep. They are the parameters and the optimizer's slots; in sync the
-// contributions of a round and the parameters before the last one (Y2); in
-// local with a code down the parameters that workers have, and moments twice,
-// those that are kept and those of the round that is open or was before; for
-// staleness dc the versions that delayed gradients may be based on.
+// keep. They are the parameters and the optimizer's slots; of rounds with fixed
+// slots their contributions and the parameters before the last one (Y2), of
+// open ones, if spec_open_contributions is not 0, one vector; in local with a
+// code down the parameters that workers have, and moments twice, those that are
+// kept and those of the round that is open or was before; for staleness dc the
+// versions that delayed gradients may be based on.
 uint64_t spec_kept_vectors(const Sluice__V1__JobSpec *spec);
 
 // ---- precision
@@ -253,7 +263,7 @@ uint64_t spec_kept_vectors(const Sluice__V1__JobSpec *spec);
 // How workers compute (TrainSpec.precision).
 enum spec_precision { SPEC_TF32, SPEC_F32, SPEC_BF16, SPEC_F16 };
 
-// Returns train.precision; SPEC_TF32 if a spec says none.
+// Returns train.precision; SPEC_TF32 if a spec says none, or an unknown word.
 enum spec_precision spec_precision(const Sluice__V1__JobSpec *spec);
 // Returns the word for `precision` in a spec, "tf32"; static text.
 const char *spec_precision_name(enum spec_precision precision);
@@ -283,8 +293,8 @@ enum spec_loss spec_loss(const Sluice__V1__JobSpec *spec);
 const char *spec_loss_name(enum spec_loss loss);
 // Returns true if the loss is one over classes, of which one is right.
 bool spec_loss_has_classes(enum spec_loss loss);
-// Returns true if the loss is one of classes or bits, which are right or wrong;
-// false if it is a distance.
+// Returns false if the loss is a distance. Else true: predictions of classes or
+// bits are right or wrong; true for SPEC_LOSS_NONE as well.
 bool spec_loss_counts(enum spec_loss loss);
 
 // ---- metrics of an evaluation
@@ -338,11 +348,12 @@ enum sl_err spec_optimizer(struct spec_optimizer *out,
                            const Sluice__V1__OptimizerSpec *spec,
                            struct sl_error *err);
 // Returns the edition that a program must know which applies this optimizer: a
-// psserver, or a worker in mode allreduce. 0 for a spec that was not checked.
+// psserver, or a worker in mode allreduce. 0: any program knows it, or the spec
+// was not checked.
 unsigned spec_optim_edition(const Sluice__V1__OptimizerSpec *o);
 
 // Returns the number, from 1, of the first group with a name or pattern that
-// fits the variable's name; 0: none does.
+// fits the variable's name ('*': any characters, '?': one); 0: none does.
 uint32_t spec_optimizer_group(const Sluice__V1__OptimizerSpec *spec,
                               const char *variable);
 
@@ -370,7 +381,8 @@ void spec_table(Sluice__V1__Table *out, const Sluice__V1__JobSpec *spec,
 // Returns true if workers of a spec are ranks of a ring and keep the state. The
 // spec need not be checked.
 bool spec_allreduce(const Sluice__V1__JobSpec *spec);
-// Returns true if psservers keep rows of tables beside the ring.
+// Returns true if psservers keep rows of tables beside the ring: in allreduce
+// with model.tables, where spec_check lists those of layers, too.
 bool spec_ring_rows(const Sluice__V1__JobSpec *spec);
 // Returns true if a round has one contribution of each rank, however many there
 // are (train.on_resize: scale). For a spec with `train`.
@@ -447,7 +459,8 @@ bool spec_callbacks_wait(const struct spec_callbacks *c);
 // ---- placement
 
 // Fills *out with the partitioner of a checked spec; sets *target_bytes to the
-// size that automatic shards aim at, as part_plan_make takes it.
+// size that automatic shards aim at, as part_plan_make takes it; 0: by the size
+// of the model.
 void spec_part_rule(struct part_rule *out, uint64_t *target_bytes,
                     const Sluice__V1__PlacementSpec *spec);
 

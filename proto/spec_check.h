@@ -5,7 +5,8 @@
 // Memory   texts and words are borrowed for the call; what is set in a spec is
 //          a copy of the heap, freed with the spec.
 // Errors   `err` may be NULL, no other pointer may but where it is said. A
-//          check that fails may have set some defaults. SL_ENOMEM has no text.
+//          check that fails may have set some defaults. SL_ENOMEM need not have
+//          a text: spec_check sets one.
 #ifndef PROTO_SPEC_CHECK_H
 #define PROTO_SPEC_CHECK_H
 
@@ -21,8 +22,8 @@
         }                                                                      \
     } while (0)
 
-// Raises the edition that a worker must know to compute the job to `edition`,
-// if it is lower.
+// Raises the edition that a worker must know to compute the job, which is
+// model.edition, to `edition`, if it is lower or not set.
 static inline void spec_needs(Sluice__V1__JobSpec *spec, unsigned edition)
 {
     if (spec->model->has_edition && spec->model->edition >= edition)
@@ -35,19 +36,19 @@ static inline void spec_needs(Sluice__V1__JobSpec *spec, unsigned edition)
 // NULL.
 enum sl_err spec_string(char **at, const char *value);
 // Sets the message pointer that `at` points to, if it is NULL, to a new message
-// of type `of`, which is empty. SL_ENOMEM.
+// of type `of`, which is empty. SL_ENOMEM leaves it NULL.
 enum sl_err spec_message(void *at, const ProtobufCMessageDescriptor *of);
 
 // Checks that `word` is one of words[count]; on success *index (may be NULL) is
 // its place. SL_EINVAL: "<path>: unknown 'x'; did you mean 'a'?" or "<path>:
 // unknown 'x'; known are a, b"; for a `word` of NULL "<path> is missing; known
-// are ...".
+// are ...". *index is then untouched; no other error.
 enum sl_err spec_word(const char *path, const char *word,
                       const char *const *words, size_t count, unsigned *index,
                       struct sl_error *err);
 
 // Returns the type that a word of a checked spec names, one of the first
-// `count` types; `missing` if the word is NULL.
+// `count` types; `missing` if the word is NULL or none of these.
 enum wire_type spec_type_of(const char *word, unsigned count,
                             enum wire_type missing);
 
@@ -72,11 +73,15 @@ enum sl_err spec_real(const char *path, double value, double min, double max,
 // ---- the parts of a spec: each function checks one and sets its defaults.
 // SL_EINVAL names the field; SL_ENOMEM.
 
-// Checks the loss against the output of model `m`. An external model has none.
+// Checks the loss, from_logits, label_smoothing and top_k against the output of
+// model `m`; sets from_logits and raises the edition that workers need. An
+// external model has none of these fields.
 enum sl_err spec_check_loss(Sluice__V1__JobSpec *spec, const struct model *m,
                             struct sl_error *err);
 // Checks that the classes that source `s` makes up, if it is a generator, are
-// classes of the model; `s`, which `path` names, may be NULL.
+// no more than the outputs for sparse_categorical_crossentropy, and than 2 for
+// binary_crossentropy. SL_OK for other losses, for an external model, and if
+// `s`, which `path` names, is NULL.
 enum sl_err spec_check_labels(const char *path, const Sluice__V1__SourceSpec *s,
                               enum spec_loss loss, const struct model *m,
                               struct sl_error *err);
@@ -84,7 +89,7 @@ enum sl_err spec_check_labels(const char *path, const Sluice__V1__SourceSpec *s,
 enum sl_err spec_check_optimizer(Sluice__V1__OptimizerSpec *o,
                                  struct sl_error *err);
 // Checks the ranges of the numbers of an optimizer that are given, whatever its
-// type.
+// type, and that it has at most one of clipvalue, clipnorm and global_clipnorm.
 enum sl_err spec_optim_check_values(const Sluice__V1__OptimizerSpec *o,
                                     struct sl_error *err);
 // Returns the names of the fields that an optimizer of this type takes, for
@@ -99,21 +104,23 @@ const char *spec_optim_of_jobs(const Sluice__V1__OptimizerSpec *o);
 enum sl_err spec_check_groups(const Sluice__V1__OptimizerSpec *o,
                               struct sl_error *err);
 // Checks that each name or pattern in a group fits a trained variable of the
-// model, and raises the edition that workers need.
+// model; in mode allreduce raises the edition that workers need.
 enum sl_err spec_check_grouped(Sluice__V1__JobSpec *spec, const struct model *m,
                                struct sl_error *err);
 // Checks the schedule of the learning rate.
 enum sl_err spec_check_schedule(Sluice__V1__ScheduleSpec *s,
                                 struct sl_error *err);
 // Fills *out with the schedule of rates of a checked spec, whose points it
-// borrows.
+// borrows; with the constant learning_rate if that has none.
 void spec_schedule(struct rate *out, const Sluice__V1__OptimizerSpec *o);
 // Checks the names and hashes of a source's columns of ids, if it has some,
-// against its other fields and its format.
+// against its other fields and its `format`, which were checked before; a hash
+// without a seed gets 0.
 enum sl_err spec_check_ids(const Sluice__V1__SourceSpec *s, const char *format,
                            const char *path, struct sl_error *err);
-// Checks which features a source reads, if it says it; `records`: it is a
-// tfrecord, which has to say it.
+// Checks which features a source reads, if it says it, against the input of
+// `m`, which is not external; `records`: it is a tfrecord, which has to say it.
+// In other formats the key of `x` becomes "npy", if it has none.
 enum sl_err spec_check_features(const Sluice__V1__SourceSpec *s, bool records,
                                 const struct model *m, const char *path,
                                 struct sl_error *err);
@@ -124,11 +131,14 @@ enum sl_err spec_check_ids_same(const Sluice__V1__DataSpec *data,
 // others.
 enum sl_err spec_check_columns(const Sluice__V1__SourceSpec *s,
                                const struct model *m, struct sl_error *err);
-// Checks the sources of data: external ones for an external model, and the
-// fields that each format wants.
+// Checks the sources of data: external ones for an external model, the fields
+// that each format wants, columns of ids, classes and skip_bad; raises the
+// edition that workers need. SL_ERANGE: a pattern of files names too many, or
+// is too long.
 enum sl_err spec_check_data(Sluice__V1__JobSpec *spec, const struct model *m,
                             struct sl_error *err);
-// Checks `train`, with its parts for allreduce and hybrid. After the model.
+// Checks `train`, with its parts for allreduce, hybrid and local. After the
+// model and the optimizer.
 enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err);
 // Checks the fields of `train` for allreduce; refuses them in other modes.
 // train.mode and train.staleness were checked before, and are not NULL.
@@ -136,9 +146,11 @@ enum sl_err spec_check_ring(Sluice__V1__JobSpec *spec, struct sl_error *err);
 // Checks train.group; refuses it in other modes than hybrid.
 enum sl_err spec_check_hybrid(Sluice__V1__JobSpec *spec, struct sl_error *err);
 // Checks train.inner and train.outer, and that nothing is asked for that mode
-// local has not; refuses them in other modes. After the mode and the optimizer.
+// local has not, and raises the edition that workers need; refuses them in
+// other modes. After the mode and the optimizer.
 enum sl_err spec_check_local(Sluice__V1__JobSpec *spec, struct sl_error *err);
-// Checks the number of psservers and the partitioner.
+// Checks placement: the partitioner with its keys, `move`, and replicas. After
+// the model and `train`.
 enum sl_err spec_check_placement(Sluice__V1__JobSpec *spec,
                                  struct sl_error *err);
 // Checks when checkpoints are made, and how many are kept.
@@ -148,22 +160,22 @@ enum sl_err spec_check_checkpoint(Sluice__V1__JobSpec *spec,
 enum sl_err spec_check_evaluate(Sluice__V1__JobSpec *spec,
                                 struct sl_error *err);
 // Checks the callbacks, if there are some: what they watch is evaluated. After
-// `train` and `evaluate`.
+// the loss, the optimizer, the data, `train` and `evaluate`.
 enum sl_err spec_check_callbacks(Sluice__V1__JobSpec *spec,
                                  struct sl_error *err);
 // Checks the folder of curves, if one is named: it must be a path that stays
 // below another folder.
 enum sl_err spec_check_observe(Sluice__V1__JobSpec *spec, struct sl_error *err);
 // Checks evaluate.metrics and top_k, and raises the edition that workers need
-// to report them. After the rest of `evaluate`.
+// to report them. After the loss, the data and the rest of `evaluate`.
 enum sl_err spec_check_metrics(Sluice__V1__JobSpec *spec, struct sl_error *err);
 
 // Returns true if the model has tables, or a layer that is to have rows of one
 // (rows: dynamic). The model is not NULL; the spec need not be checked.
 bool spec_has_tables(const Sluice__V1__JobSpec *spec);
 
-// Returns true if a layer of the model has rows of a table (rows: dynamic). The
-// model is not NULL.
+// Returns true if a layer of the model says `rows`: it has rows of a table
+// (rows: dynamic). The model is not NULL; the spec need not be checked.
 bool spec_has_rows(const Sluice__V1__JobSpec *spec);
 
 // A list of tables on the heap.
@@ -177,16 +189,17 @@ struct spec_table_list {
 enum sl_err spec_layer_tables(struct spec_table_list *out,
                               const Sluice__V1__ModelSpec *spec,
                               const struct model *m);
-// Frees tables and array; all zeroes is allowed.
+// Frees tables and array; *list is all zeroes then, and may be before.
 void spec_free_tables(struct spec_table_list *list);
 // Checks that *had, the list that a spec came with, is empty or equal to the
 // checked list that it has now. SL_EINVAL: they differ; SL_ENOMEM.
 enum sl_err spec_same_tables(const struct spec_table_list *had,
                              const Sluice__V1__ModelSpec *model,
                              struct sl_error *err);
-// Checks the tables of an external model, or makes those of the layers of
-// another one, in one place for all that tables do not go with; raises the
-// edition that workers and psservers need. After all other parts.
+// Checks model.tables of an external model. Of another one it sets them to the
+// tables of the layers with rows: a list that was there must be equal, and is
+// freed. Checks train.rows_wire and that the job's other parts go with tables;
+// raises the edition that workers and psservers need. After all other parts.
 enum sl_err spec_check_tables(Sluice__V1__JobSpec *spec, const struct model *m,
                               struct sl_error *err);
 

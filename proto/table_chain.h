@@ -9,8 +9,9 @@
 //
 //     table_chain_open -> table_live_init of a table's part -> table_live_next
 //
-// Threads  opening waits for the disk, and reads all of the files below;
-//          queries: any.
+// Threads  any. Opening waits for the disk, and reads all of the files below;
+//          table_live_init reads the ids of an unmapped chain. The rest waits
+//          for nothing but pages of mapped files.
 // Memory   the snapshot itself is borrowed; table_chain_close closes the files
 //          below it. Live records point into the files. A bit for each record,
 //          and while they are being found 16 to 32 bytes for each id that a
@@ -48,7 +49,8 @@ struct table_chain_link {
 };
 
 // Reads which files are below a snapshot, at most TABLE_CHAIN_FILES of them,
-// the nearest first; *count is 0 for a whole one. Nothing else is read.
+// the nearest first, to out[TABLE_CHAIN_FILES]; *count is 0 for a whole one.
+// Nothing else is read. SL_ECORRUPT leaves *count alone.
 enum sl_err table_chain_links(struct table_chain_link *out, size_t *count,
                               const struct tensorfile *f, struct sl_error *err);
 
@@ -60,14 +62,15 @@ struct table_chain {
 };
 
 // Opens the files below a snapshot that lies in `folder`, and checks that each
-// is the one that it names; mapped, or as tensorfile_open_unmapped does. A
-// failure leaves *out as it was, and nothing of it is to be closed; here and in
-// table_chain_beside.
+// is the one that it names (its hash; else SL_ECORRUPT); mapped, as `top` then
+// is, or as tensorfile_open_unmapped does. A failure leaves *out as it was, and
+// nothing of it is to be closed; here and in table_chain_beside.
 enum sl_err table_chain_open(struct table_chain *out,
                              const struct tensorfile *top, struct fs *fs,
                              const char *folder, bool mapped,
                              struct sl_error *err);
-// Opens them for a snapshot under this path, which names a folder.
+// Opens them for a snapshot whose own file is `path`, which has a '/': they lie
+// in the same folder.
 enum sl_err table_chain_beside(struct table_chain *out,
                                const struct tensorfile *top, struct fs *fs,
                                const char *path, bool mapped,
@@ -89,8 +92,10 @@ struct table_live {
     uint32_t record_bytes;
 };
 
-// Finds the live records of a table's part. SL_ENOENT: the snapshot has no such
-// table. On failure nothing is to be released.
+// Finds the live records of a table's part, 0 for rows, 1 for ids that wait;
+// *out points into the chain's files, for table_live_release. SL_ENOENT: the
+// snapshot has no such table; SL_ECORRUPT: a file below it has none. On failure
+// *out is as it was, and nothing is to be released.
 enum sl_err table_live_init(struct table_live *out, const struct table_chain *c,
                             unsigned part, const char *table,
                             struct sl_error *err);
@@ -108,12 +113,13 @@ struct table_run {
     uint64_t first, n;
 };
 
-// Reads the next run, of at most `most` records (not 0), and steps over it.
-// False behind the last one.
+// Sets *out to the next run, of at most `most` records (not 0), steps over it,
+// and returns true. False behind the last one, with *out as it was.
 bool table_live_next(const struct table_live *l, struct table_live_at *at,
                      uint64_t most, struct table_run *out);
 
-// Returns the place of live record `first`.
+// Returns the place of live record `first`, from 0 in the order of
+// table_live_next; the end, if there are no more than `first`.
 struct table_live_at table_live_seek(const struct table_live *l,
                                      uint64_t first);
 

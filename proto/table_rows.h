@@ -77,8 +77,9 @@ static inline size_t table_rows_elements_bytes(uint32_t count, uint32_t dim,
 // dims[i] is the number of a row's elements in table `i`, of `tables` tables.
 // `elements`: the block has elements (a push), not ids alone (a pull).
 // SL_EINVAL: the block is cut short, is not of a later table than the one
-// before, or has no ids or an unknown type; *out and *at are then untouched.
-// Neither the order of ids nor the elements are looked at.
+// before or of no table, has no ids or an unknown type, or its last u32 is not
+// 0; *out and *at are then untouched. Neither the order of ids nor the elements
+// are looked at.
 enum sl_err table_rows_next(struct table_rows *out, struct table_rows_at *at,
                             const uint32_t *dims, size_t tables, bool elements,
                             struct sl_error *err);

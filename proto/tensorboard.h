@@ -35,8 +35,8 @@ struct tensorboard_scalar {
     bool first;
 };
 
-// Appends one event with scalars[count]; nothing if count is 0. More than 32
-// are SL_ENOMEM, too.
+// Appends one event with scalars[count]; SL_OK and nothing if count is 0. More
+// than 32 are SL_ENOMEM, too.
 enum sl_err tensorboard_scalars(struct buf *out,
                                 const struct tensorboard_at *at,
                                 const struct tensorboard_scalar *scalars,
@@ -56,8 +56,8 @@ enum sl_err tensorboard_histogram(struct buf *out,
                                   const struct tensorboard_bucket *buckets,
                                   size_t count);
 
-// Appends one event with `text`, Markdown that ends with a 0, under `tag`, each
-// time as the first of that tag.
+// Appends one event with the string `text`, Markdown, under `tag`, each time as
+// the first of that tag.
 enum sl_err tensorboard_text(struct buf *out, const struct tensorboard_at *at,
                              const char *tag, const char *text);
 

@@ -19,8 +19,9 @@
 // Errors   SL_ECORRUPT: not a message of this type. SL_EINVAL: one that says
 //          something impossible; the text names message and field. SL_ERANGE:
 //          over a limit. SL_ENOTSUP: a kind of message that this version does
-//          not know. SL_ENOMEM. *out is untouched by a failure. `err` may be
-//          NULL, and no other pointer may but where it is said.
+//          not know. SL_ENOMEM. *out is untouched by a failure; what a failed
+//          wire_unpack_* has taken of its arena stays taken. `err` may be NULL,
+//          and no other pointer may but where it is said.
 #ifndef PROTO_WIRE_H
 #define PROTO_WIRE_H
 
@@ -93,9 +94,9 @@
 #define WIRE_POINTS_MAX 3600         // points of one curve
 #define WIRE_TRACE_MS_MAX 60000      // longest trace
 #define WIRE_TRACE_SPANS_MAX 1024    // spans of one piece of it
-#define WIRE_TRACE_NAMES_MAX 64
-#define WIRE_LOG_BYTES 65536      // bytes of log lines in one message
-#define WIRE_STALENESS_BUCKETS 11 // 0 1 2 4 8 16 32 64 128 256 and above
+#define WIRE_TRACE_NAMES_MAX 64      // names of one piece; bytes of each
+#define WIRE_LOG_BYTES 65536         // bytes of log lines in one message
+#define WIRE_STALENESS_BUCKETS 11    // 0 1 2 4 8 16 32 64 128 256 and above
 
 // A number that may not be known, alone in the oneof `known_...` of a message:
 // NAN where it is unset. And the other way: a value that is not finite leaves
@@ -136,9 +137,9 @@ struct wire_tag wire_tag_of(const Sluice__V1__Tag *m);
 // Returns the message of an attempt, by value.
 Sluice__V1__Attempt wire_attempt_msg(struct wire_attempt a);
 
-// Writes into a heartbeat what this process and its host have used: bytes, and
-// microseconds of processor time, in fields that are its own. Reads files of
-// /proc; what cannot be read is 0.
+// Writes into a heartbeat what this process has used, resident bytes and
+// microseconds of processor time, and the bytes that its host has sent and
+// received; other fields stay. Reads files of /proc; what cannot be read is 0.
 void wire_usage(Sluice__V1__Heartbeat *beat);
 // Returns the message of a tag, by value.
 Sluice__V1__Tag wire_tag_msg(struct wire_tag t);
@@ -169,8 +170,8 @@ struct wire_token { // zeros: none
 // Returns the token that a message holds; zeros for NULL.
 struct wire_token wire_token_of(const Sluice__V1__JobToken *m);
 // Fills *out with the token *t and returns `out`, which must live as long as
-// the message that it is set in. Returns NULL, and leaves *out alone, if the
-// token is zeros: then that message has none.
+// the message that it is set in. Returns NULL if the token is zeros: then that
+// message has none.
 Sluice__V1__JobToken *wire_token_msg(Sluice__V1__JobToken *out,
                                      const struct wire_token *t);
 
@@ -273,8 +274,8 @@ static inline size_t wire_push_keys(const struct wire_push *m)
 // Returns closure number `i`, below wire_push_keys, of a push; 0 is that of its
 // own fields.
 struct wire_push_key wire_push_key(const struct wire_push *m, size_t i);
-// Adds a closure to those that a push counts, of which it has fewer than
-// WIRE_KEYS_MAX.
+// Adds a closure behind those that a push counts, of which it has fewer than
+// WIRE_KEYS_MAX: that is not checked.
 void wire_push_add(struct wire_push *m, const struct wire_push_key *key);
 
 // Returns true if bit `i`, that of piece i, is set in absent[bytes]; false
@@ -367,7 +368,8 @@ struct wire_follow_reply {
 //
 // Each wire_read_* decodes `bytes` as one message and checks it, with the
 // errors above; the payload in *out is slices of `bytes`. SL_ERANGE: there is
-// too much beside the payload.
+// too much beside the payload, or in a field of bytes. SL_EINVAL, besides what
+// is said below: a number exceeds its 32 bits, or the enum that is known.
 
 // Reads an Ask. SL_EINVAL: the job is 0, or the shard out of bounds.
 enum sl_err wire_read_ask(struct wire_ask *out, const struct sl_slices *bytes,
@@ -377,21 +379,24 @@ enum sl_err wire_read_ask_reply(struct wire_ask_reply *out,
                                 const struct sl_slices *bytes,
                                 struct sl_error *err);
 // Reads a push. SL_EINVAL: job, shard or step are out of bounds, the payload
-// has no whole elements, or payload, shm, skip, absent and rows do not fit. The
-// shard's size and the numbers in the payload are not checked.
+// has no whole elements, or payload, shm, answer, skip, absent, rows, moments_t
+// and more do not fit each other. The shard's size and the numbers in the
+// payload are not checked.
 enum sl_err wire_read_push(struct wire_push *out, const struct sl_slices *bytes,
                            struct sl_error *err);
-// Reads the answer to a push. SL_EINVAL: it has no result, or is refused
-// without a reason, or has a payload and in_shm, or a code.
+// Reads the answer to a push. SL_EINVAL: it has no result, `refused` has no
+// reason or does not fit the result, it has a payload and in_shm, or a payload
+// without whole elements, or a code.
 enum sl_err wire_read_push_reply(struct wire_push_reply *out,
                                  const struct sl_slices *bytes,
                                  struct sl_error *err);
-// Reads a pull. SL_EINVAL: job, shard or answer are out of bounds, or the tag
-// is that of the seed, or it wants a code and has an answer or ids.
+// Reads a pull. SL_EINVAL: job, shard or answer are out of bounds, the type is
+// WIRE_TOPK2, the tag is that of the seed, the name of a table is longer than
+// WIRE_NAME_BYTES, or code, answer, ids, tag and moments do not go together.
 enum sl_err wire_read_pull(struct wire_pull *out, const struct sl_slices *bytes,
                            struct sl_error *err);
-// Reads the answer to a pull. SL_EINVAL: it has a payload and in_shm, or one
-// without whole elements.
+// Reads the answer to a pull. SL_EINVAL: it has a payload and in_shm, a payload
+// without whole elements, in_shm and a code, or the type WIRE_TOPK2.
 enum sl_err wire_read_pull_reply(struct wire_pull_reply *out,
                                  const struct sl_slices *bytes,
                                  struct sl_error *err);
@@ -419,11 +424,12 @@ enum sl_err wire_read_state_reply(struct wire_state_reply *out,
 //
 // Each wire_encode_* writes to `out` the bytes that come before a payload of
 // payload_bytes (all of the message if that is 0), and returns their number.
-// The structs' own `payload` is not read, and nothing is checked. They cannot
-// fail, as WIRE_HEAD_MAX bytes hold any of them, and allocate nothing.
+// The structs' own `payload` is not read, and nothing is checked. A token of
+// zeros is left out. They cannot fail, as WIRE_HEAD_MAX bytes hold any of them,
+// and allocate nothing.
 
 #define WIRE_HEAD_MAX 1856
-// Writes an Ask; a token of zeros is left out.
+// Writes an Ask.
 size_t wire_encode_ask(uint8_t out[WIRE_HEAD_MAX], const struct wire_ask *m);
 // Writes the answer to an Ask, with `refused` if that has a reason.
 size_t wire_encode_ask_reply(uint8_t out[WIRE_HEAD_MAX],
@@ -447,8 +453,8 @@ size_t wire_encode_pull_reply(uint8_t out[WIRE_HEAD_MAX],
                               size_t payload_bytes);
 
 // Each wire_head_* sets the same bytes as the header of an initialised rpc_msg;
-// the caller then adds the payload with rpc_msg_part. SL_ENOMEM only: then msg
-// is as it was. It borrows nothing of *m.
+// the caller then adds the payload with rpc_msg_part. An earlier header is
+// lost. SL_ENOMEM only: then msg is as it was. It borrows nothing of *m.
 
 // Sets the header to an Ask, which has no payload.
 enum sl_err wire_head_ask(struct rpc_msg *msg, const struct wire_ask *m);

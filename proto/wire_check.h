@@ -23,7 +23,7 @@
 // anything is done. RULE_OPAQUE is for numbers that bound no work: they
 // are compared, kept and told.
 enum wire_rule_kind {
-    RULE_RANGE = 1, // an integer in [min, max]; signed: its amount is
+    RULE_RANGE = 1, // an integer in [min, max]; signed: amount of at most max
     RULE_COUNT,     // a repeated field of min to max values
     RULE_BYTES,     // bytes of min to max
     RULE_NAME,      // min to max bytes, printable; no control characters
@@ -41,7 +41,7 @@ struct wire_rule {
     uint32_t number;
     enum wire_rule_kind kind;
     uint64_t min, max;
-    const char *by; // RULE_KNOWN
+    const char *by; // RULE_KNOWN: "file.c:function"; else may be NULL
 };
 
 // `rules` is in the order of numbers. A list of numbers may have two: a
@@ -61,7 +61,8 @@ const struct wire_rules *wire_rules_of(const ProtobufCMessageDescriptor *of);
 // Checks `m` and all messages in it by their rules. Absent messages that a rule
 // adds (RULE_FILL) are added from `arena`, some of them also if it fails;
 // without an arena (NULL) they are refused and `m` is not written to. SL_EINVAL
-// names message and field; SL_ENOTSUP; SL_ENOMEM.
+// names message and field; SL_ERANGE: a geometry's numbers together are too
+// large; SL_ENOTSUP; SL_ENOMEM.
 enum sl_err wire_fix(ProtobufCMessage *m, struct wire_arena *arena,
                      struct sl_error *err);
 
@@ -80,11 +81,12 @@ enum sl_err wire_unpack_within(ProtobufCMessage **out, struct wire_arena *arena,
 
 // ---- what holds between the fields of a message (wire_coord.c, wire_jobs.c)
 //
-// Each is the `check` of the rules of one type, and `m` is of that type.
-// SL_EINVAL names the field.
+// Each is the `check` of the rules of one type, and `m` is of that type, with
+// fields that have passed their own rules. SL_EINVAL names the field.
 
-// Checks that shape and product are in bounds, the momentum is in [0, 1], and
-// keras_order is an order of the axes, or empty.
+// Checks that shape and product are in bounds, the momentum is in [0, 1], the
+// matrix of an orthogonal first value can be made, and keras_order is an order
+// of the axes, or empty.
 enum sl_err check_variable(const ProtobufCMessage *m, struct sl_error *err);
 // Checks that the closures rise, from the watermark on.
 enum sl_err check_counted_set(const ProtobufCMessage *m, struct sl_error *err);
@@ -104,10 +106,12 @@ enum sl_err check_lease(const ProtobufCMessage *m, struct sl_error *err);
 enum sl_err check_ring_begin(const ProtobufCMessage *m, struct sl_error *err);
 // Checks that the suspect may be a rank, or is UINT32_MAX: the sender itself.
 enum sl_err check_ring_broken(const ProtobufCMessage *m, struct sl_error *err);
-// Checks that the source is a cut with its geometry, or a file of weights.
+// Checks that the source is a cut with its geometry, or files of weights or
+// tables without a cut.
 enum sl_err check_resume_source(const ProtobufCMessage *m,
                                 struct sl_error *err);
-// Checks that the numbers make a schedule (schedule_check).
+// Checks that the numbers make a schedule (schedule_check, with its errors:
+// SL_EINVAL, SL_ERANGE).
 enum sl_err check_geometry(const ProtobufCMessage *m, struct sl_error *err);
 // Checks that the spans have names of the list, and times in bounds.
 enum sl_err check_trace_piece(const ProtobufCMessage *m, struct sl_error *err);
