@@ -64,8 +64,9 @@ static inline bool kern_is_half(const struct kern_shape *s)
     return s->dtype == KERN_F16 || s->dtype == KERN_BF16;
 }
 
-// Writes a description for logs to out[n], cut if it is longer, and returns
-// out: "conv_fwd [2,5,5,3] ... window 3x3 stride 1,1 ...".
+// Writes a description for logs to out[n] (n > 0), cut if it is longer, and
+// returns out: "conv_fwd epilogue 0 kind 0 [2,5,5,3] ... window 3x3 stride 1,1
+// ...".
 const char *kern_desc_text(char *out, size_t n, const struct kern_desc *d);
 
 // Returns the epilogue bits that kern_desc_check accepts for the op.

@@ -518,7 +518,9 @@ const struct kern_backend *kern_backend_at(unsigned i);
 //        device's memory), plans=FILE (chosen plans are kept there)
 // On failure *out is untouched.
 // SL_ENOENT: no such backend; SL_ENOTSUP: not on this host; SL_EINVAL: an
-// option that the backend does not know, or a wrong value.
+// option that the backend does not know, or a wrong value; SL_ENOMEM; SL_ELOST,
+// SL_EINTERNAL: the device, or its driver, fails. "auto" goes on after a device
+// that fails, but not after SL_EINVAL.
 enum sl_err kern_open(struct kern_dev **out, const char *name,
                       const char *options, struct sl_error *err);
 
@@ -557,10 +559,11 @@ int kern_score(struct kern_dev *dev, const struct kern_desc *desc);
 // Checks the descriptor and makes a plan for it, which may take seconds.
 // workspace_cap_bytes 0 means no cap. Beats (kernels/beat.h). SL_EINVAL: it
 // describes no op; SL_ENOTSUP: no backend here computes it; SL_EINTERNAL: this
-// device computes it wrongly, which is not the caller's fault; SL_ENOMEM: also
-// for more workspace than the cap. On failure *out and *workspace_bytes are
-// untouched. On a host backend the plan has proved itself (prove.h), and so has
-// a product of cuda (kernels/cuda/judge.h).
+// device computes it wrongly, which is not the caller's fault, or its library
+// refuses; SL_ELOST: the device is; SL_ENOMEM: also for more workspace than the
+// cap. On failure *out and *workspace_bytes are untouched. On a host backend
+// the plan has proved itself (prove.h), and so has a product of cuda
+// (kernels/cuda/judge.h), and with prove=1 any other op of a device.
 enum sl_err kern_plan_new(struct kern_plan **out, size_t *workspace_bytes,
                           struct kern_dev *dev, const struct kern_desc *desc,
                           size_t workspace_cap_bytes, struct sl_error *err);
@@ -583,8 +586,8 @@ static inline enum sl_err kern_run(struct kern_plan *plan,
 // were given is judged by kern_desc_check, which kern_plan_new calls. x[nd] are
 // dimensions, in elements; a wrong `nd` or count is refused there, too.
 
-// Returns a dense shape with dims dim[nd]; one without dims if nd > KERN_DIMS,
-// which kern_desc_check refuses.
+// Returns a dense shape with dims dim[nd]; one with zeroes for dims and strides
+// if nd > KERN_DIMS, which kern_desc_check refuses.
 struct kern_shape kern_shape(enum kern_dtype dtype, unsigned nd,
                              const int64_t *dim);
 // Returns the bytes of one element; 0 for an unknown dtype.
@@ -668,8 +671,8 @@ void kern_desc_reduce(struct kern_desc *d, unsigned nd, const int64_t *x,
 void kern_desc_unscale_check(struct kern_desc *d, unsigned nd, const int64_t *x,
                              uint32_t epilogue);
 
-// Describes PICK: the gradient of x number `which` of `inputs`. kind: MAX or
-// MIN.
+// Describes PICK: the gradient of x number `which`, from 0, of `inputs` x (2 to
+// 8; dy is not counted). kind: MAX or MIN.
 void kern_desc_pick(struct kern_desc *d, enum kern_binary_kind kind,
                     unsigned inputs, unsigned which, unsigned nd,
                     const int64_t *x);

@@ -33,15 +33,21 @@ void optim_apply(const struct optim *o, uint64_t t, double lr, size_t n,
 struct optim_consts {
     float clip;    // largest |g|; INFINITY: none
     float decay;   // w -= w decay: wd lr. Not 1 - wd lr, which f32 rounds
-    float lr;      // sgd, adagrad, rmsprop: lr; adam: lr corrected for t
-    float a, b;    // sgd, rmsprop: momentum (a); adam: 1 - beta_1, 1 - beta_2;
+    float lr;      // the rate; adam, adamax, nadam: corrected for t; 1 with
+                   // torch_momentum
+    float a, b;    // sgd, rmsprop: momentum (a); adam, nadam: 1 - beta_1, 1 -
+                   // beta_2; adamax: 1 - beta_1, beta_2; lion: beta_1, beta_2;
                    // rmsprop: rho (b); sgd: 1 / delay (b); a moving statistic,
                    // which has no optimizer: what is kept of it, what is taken
-    float rest;    // rmsprop: 1 - rho; sgd with a delay: 1 if the velocity
-                   // changes with this update, else 0
-    float epsilon; // adam: after the root; adagrad, rmsprop: within
-    float outer;   // adagrad, rmsprop: after it; one of these two is 0
-    float far;     // with momentum: times the velocity; lr or this is 1
+    float rest;    // rmsprop: 1 - rho; lion: 1 - beta_2; sgd with a delay: 1 if
+                   // the velocity changes with this update, else 0
+    float epsilon; // adam, nadam: after the root; adagrad, rmsprop: within it;
+                   // adamax: added to the divisor
+    float outer;   // adagrad, rmsprop: epsilon after the root; adamax: epsilon
+                   // added to each |g|. Set with torch_epsilon, and `epsilon`
+                   // without: the other one is 0. lion: 1 - beta_1
+    float far;     // sgd, rmsprop: times the velocity, the rate with
+                   // torch_momentum, else 1; nadam: rate of the gradient
 };
 
 // Computes the constants of update t with the scheduled rate lr. For loops that

@@ -46,7 +46,7 @@ size_t pack_block(enum pack_code code);
 size_t pack_bytes(enum pack_code code, size_t n);
 // Writes a block of n elements at `in` as bytes at `out`.
 void pack_narrow(enum pack_code code, size_t n, const float *in, void *out);
-// Writes the n elements that a valid block stands for to `out`.
+// Writes the n elements that a valid block (pack_valid) stands for to `out`.
 void pack_widen(enum pack_code code, size_t n, const void *in, float *out);
 // Returns a number that no magnitude of what a valid block stands for exceeds.
 float pack_most(enum pack_code code, const void *in);

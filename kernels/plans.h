@@ -39,9 +39,10 @@ void plans_close(struct plans *p);
 bool plans_find(struct buf *out, const struct plans *p, const char *kind,
                 uint64_t version, uint64_t key);
 
-// Appends a line, in one write; line ends in `payload` become blanks. Does
-// nothing without a path, or once the text is over PLANS_BYTES_MOST. A failure
-// is one log line.
+// Appends a line to the file, in one write, and to what plans_find searches;
+// line ends in `payload` become blanks. Does nothing without a path, without
+// memory, or once the text is over PLANS_BYTES_MOST. A failure of the file is
+// one log line.
 void plans_add(struct plans *p, const char *kind, uint64_t version,
                uint64_t key, const struct buf *payload);
 

@@ -39,8 +39,9 @@ static inline size_t quant_row_bytes(size_t n)
 void quant_narrow(size_t n, const void *in, void *out);
 // Writes the n elements that the bytes at `in` stand for as f32 at `out`.
 void quant_widen(size_t n, const void *in, void *out);
-// Returns true if the row that begins at `row` has only finite elements,
-// whatever bytes follow its scale.
+// Returns true if the row that begins at `row` has a scale from 0 to
+// QUANT_MOST: then its elements are finite, whatever bytes follow. False for a
+// negative scale as well.
 bool quant_finite(const void *row);
 
 // ---- the loops of each instruction set, for tests

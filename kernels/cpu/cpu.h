@@ -91,8 +91,8 @@ const struct loop_op *cpu_own_loop(const struct cpu_dev *dev,
 int cpu_f32_score(struct cpu_dev *dev, const struct kern_desc *d);
 // Makes the plan of an op of f32. The caller sets (*out)->base.backend, checks
 // *workspace_bytes against the cap, and frees the plan by (*out)->free.
-// SL_ENOTSUP: neither our loops nor oneDNN compute it; SL_ENOMEM. On failure
-// *out and *workspace_bytes are untouched.
+// SL_ENOTSUP: neither our loops nor oneDNN compute it; SL_ENOMEM; SL_EINTERNAL
+// as cpu_product_plan. On failure *out and *workspace_bytes are untouched.
 enum sl_err cpu_f32_plan(struct cpu_plan **out, size_t *workspace_bytes,
                          struct cpu_dev *dev, const struct kern_desc *d,
                          struct sl_error *err);
@@ -120,8 +120,8 @@ bool cpu_mixed_is_own(struct cpu_dev *dev, const struct kern_desc *d);
 int cpu_mixed_score(struct cpu_dev *dev, const struct kern_desc *d);
 // Makes the plan of an op with 16-bit tensors: they are widened to f32, its
 // twin of f32 runs, and its outputs are rounded. The caller does with it what
-// cpu_f32_plan says. SL_ENOTSUP, SL_ENOMEM as cpu_f32_plan; on failure *out and
-// *workspace_bytes are undefined.
+// cpu_f32_plan says. Fails as cpu_f32_plan does; *out and *workspace_bytes are
+// then undefined.
 enum sl_err cpu_mixed_plan(struct cpu_plan **out, size_t *workspace_bytes,
                            struct cpu_dev *dev, const struct kern_desc *d,
                            struct sl_error *err);
@@ -147,13 +147,15 @@ void cpu_onednn_close(struct cpu_onednn *o); // NULL is allowed
 bool cpu_product_knows(enum kern_dtype t);
 
 // Returns the score of a MATMUL or convolution by oneDNN (kern_backend.score):
-// 100, or 0 if oneDNN cannot, has only its reference code, or (16 bits) another
-// way does as well. Makes a plan to find out: slow.
+// 100, or 0 where cpu_product_plan says SL_ENOTSUP. Makes a plan to find out,
+// which is slow; 100, too, if that fails otherwise.
 int cpu_product_score(struct cpu_dev *dev, const struct kern_desc *d);
 // Makes the plan of a MATMUL or convolution by oneDNN; the caller does with it
 // what cpu_f32_plan says. SL_ENOTSUP: oneDNN cannot, has only its reference
-// code, or (16 bits) another way does as well; SL_ENOMEM; SL_EINTERNAL: oneDNN
-// failed otherwise.
+// code or such as is left out (product.h), or has no instructions for these 16
+// bits (cpu_product_knows), nor BGRAD and ACCUM in them; SL_ENOMEM;
+// SL_EINTERNAL: oneDNN failed otherwise. On failure *out and *workspace_bytes
+// are untouched.
 enum sl_err cpu_product_plan(struct cpu_plan **out, size_t *workspace_bytes,
                              struct cpu_dev *dev, const struct kern_desc *d,
                              struct sl_error *err);

@@ -239,9 +239,10 @@ extern const struct loop_op LOOPS(gather), LOOPS(gather_bwd);
 extern const struct loop_op LOOPS(wino_conv), LOOPS(wino_wgrad);
 extern const struct loop_op LOOPS(direct_conv), LOOPS(direct_wgrad);
 
-// Returns the chunks of LOOPS_CHUNK elements of the op's first tensor.
+// Returns how many chunks of LOOPS_CHUNK elements the op's first tensor has.
 int64_t LOOPS(flat_chunks)(const struct kern_desc *d);
-// Returns the chunks of rows of the op's first tensor (chunk_rows, rows_of).
+// Returns how many chunks of rows the op's first tensor has (chunk_rows,
+// rows_of).
 int64_t LOOPS(row_chunks)(const struct kern_desc *d);
 
 #endif

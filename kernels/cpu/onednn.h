@@ -97,7 +97,7 @@ static inline void ob_desc_free(struct ob_space *space)
 #endif
 }
 
-// Appends a ReLU of the result.
+// Appends to `ops` a ReLU of the result.
 static inline dnnl_status_t ob_append_relu(dnnl_post_ops_t ops)
 {
 #if OB_V3
@@ -107,7 +107,7 @@ static inline dnnl_status_t ob_append_relu(dnnl_post_ops_t ops)
 #endif
 }
 
-// Appends adding the result to what C was; comes before any other.
+// Appends to `ops` adding the result to what C was; comes before any other.
 static inline dnnl_status_t ob_append_sum(dnnl_post_ops_t ops)
 {
 #if OB_V3
@@ -117,6 +117,8 @@ static inline dnnl_status_t ob_append_sum(dnnl_post_ops_t ops)
 #endif
 }
 
+// Makes *pd as ob_conv_pd does, of the descriptors of its tensors, which are
+// borrowed for the call; `bias` is NULL if there is none.
 #if OB_V3
 static inline dnnl_status_t
 ob_conv_make(dnnl_primitive_desc_t *pd, const struct ob_conv *c,
@@ -186,10 +188,10 @@ ob_conv_make(dnnl_primitive_desc_t *pd, const struct ob_conv *c,
 }
 #endif
 
-// Describes how oneDNN computes a convolution. `hint` is a forward descriptor
+// Sets *pd to how oneDNN computes a convolution. `hint` is a forward descriptor
 // for the two gradients, NULL for forward. oneDNN has its implementations in an
 // order of its own, the fastest first: the first `skip` are passed over, and
-// dnnl_unimplemented says that there are no more.
+// dnnl_unimplemented says that there are no more, or none at all.
 static inline dnnl_status_t
 ob_conv_pd(dnnl_primitive_desc_t *pd, const struct ob_conv *c,
            dnnl_engine_t engine, const_dnnl_primitive_desc_t hint,
@@ -216,7 +218,7 @@ ob_conv_pd(dnnl_primitive_desc_t *pd, const struct ob_conv *c,
     return st;
 }
 
-// Describes how oneDNN computes c = a b + bias; `bias` may be NULL.
+// Sets *pd to how oneDNN computes c = a b + bias; `bias` may be NULL.
 static inline dnnl_status_t ob_matmul_pd(dnnl_primitive_desc_t *pd,
                                          dnnl_engine_t engine, ob_desc a,
                                          ob_desc b, ob_desc bias, ob_desc c,
@@ -234,7 +236,7 @@ static inline dnnl_status_t ob_matmul_pd(dnnl_primitive_desc_t *pd,
 #endif
 }
 
-// Describes how oneDNN copies a tensor of layout `from` to layout `to`.
+// Sets *pd to how oneDNN copies a tensor of layout `from` to layout `to`.
 static inline dnnl_status_t ob_reorder_pd(dnnl_primitive_desc_t *pd,
                                           dnnl_engine_t engine, ob_desc from,
                                           ob_desc to,

@@ -27,9 +27,9 @@ struct product {
     char impl[48];
 };
 
-// Appends a tail to *p, which has fewer than PRODUCT_TAILS: sets y, or adds to
-// it with `accum`, the sum of the rows of x [rows, cols]. x and y are indexes
-// of io[].
+// Appends a tail to *p, which has fewer than PRODUCT_TAILS: sets y [cols] to
+// the sum of the rows of x [rows, cols], or adds that with `accum`. x and y are
+// indexes of io[].
 void product_sum_rows(struct product *p, int64_t rows, int64_t cols, int x,
                       int y, bool accum);
 // Appends a tail to *p, which has fewer than PRODUCT_TAILS: adds the `count`

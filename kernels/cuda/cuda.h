@@ -174,9 +174,10 @@ void cuda_part(struct kern_dev *const *devs, unsigned n);
 // Begins a recording: what is enqueued on `s` until cuda_record_end is not run
 // but kept.
 enum sl_err cuda_record_begin(struct kern_stream *s);
-// Ends the recording and makes a plan that enqueues all of it at once (io and
-// workspace of its run are not looked at: addresses are those of the
-// recording). On failure there is no plan, and `s` records no more. SL_ENOMEM.
+// Ends the recording and makes a plan, for cuda_plan_free, that enqueues all of
+// it at once (io and workspace of its run are not looked at: addresses are
+// those of the recording). On failure, also one of a call in between, there is
+// no plan, and `s` records no more.
 enum sl_err cuda_record_end(struct kern_plan **out, struct kern_stream *s);
 
 // ---- For the parts --------------------------------------------------------
@@ -228,8 +229,8 @@ enum sl_err cuda_launch_bytes(struct cuda_dev *dev, cudaStream_t s,
 // ---- Our own kernels ------------------------------------------------------
 
 // Returns 100 if our kernels compute `desc`, which is checked: every op but
-// products and convolutions, no f64, and at most 2^31 - 1 in one dimension;
-// else 0.
+// products and convolutions, no f64 but the stats, and at most 2^31 - 1 in one
+// dimension; else 0.
 int cuda_own_score(struct kern_dev *dev, const struct kern_desc *desc);
 // Makes the plan of an op with a score (cuda_own_score) above 0. SL_ENOMEM: no
 // memory, or the op wants more workspace than the cap.

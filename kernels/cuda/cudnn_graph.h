@@ -68,7 +68,8 @@ struct graph_tensor {
 };
 
 // Adds a tensor, aligned to KERN_ALIGN, and returns it for the calls below; it
-// belongs to the graph. NULL after an error, which the calls below allow.
+// belongs to the graph. May be NULL after an error, which the calls below
+// allow.
 cudnnBackendDescriptor_t graph_tensor(struct graph *g,
                                       const struct graph_tensor *t);
 

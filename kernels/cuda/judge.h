@@ -61,7 +61,7 @@ void judge_recall_left_out(struct cuda_dev *dev, const struct kern_desc *d,
 
 // An implementation of an op.
 struct judge_candidate {
-    // Enqueues it on `s`. An error other than SL_ELOST is a refusal.
+    // Enqueues it on `s`. SL_EINTERNAL is a refusal; judge_try returns others.
     enum sl_err (*run)(void *arg, unsigned i, cudaStream_t s, void *const *io,
                        void *workspace);
     void *arg;
@@ -113,10 +113,11 @@ bool judge_trusts(const struct judge *j, const struct judge_candidate *c);
 // Sets *right to whether the candidate is right, by what is known or by running
 // it (it waits). One that is wrong is checked once more, in other memory; it is
 // left out for good if it is wrong again, else for this process. *right is
-// false, too, if its library refuses to run it, which is logged: take the next.
-// One that there is no room to check counts as right, with a warning, and is
-// checked at the next start. Returns SL_OK; SL_ENOMEM: no memory to note what
-// was learned; SL_ELOST.
+// false, too, if its library refuses to run it (SL_EINTERNAL), which is logged:
+// take the next. One that there is no room to check counts as right, with a
+// warning, and is checked at the next start; with prove=0 any is right. Returns
+// SL_OK; SL_ENOMEM: no memory to note what was learned; SL_ELOST; or another
+// error of the candidate's run.
 enum sl_err judge_try(bool *right, struct judge *j,
                       const struct judge_candidate *c);
 

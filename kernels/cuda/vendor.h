@@ -61,8 +61,9 @@ enum sl_err vendor_options_read(struct vendor_options *out, const char *text,
 // it says op by op.
 bool vendor_dnn_fits(size_t version);
 
-// Makes dev->vendor, with the workspace that one plan may have settled;
-// vendor_free frees it. Takes options->plans, also on failure. SL_ENOTSUP:
+// Makes dev->vendor, with the workspace that one plan may have settled, reads
+// the file of plans, and sets dev->stream_ends; vendor_free frees it. Opens no
+// library yet. Takes options->plans, also on failure. SL_ENOTSUP:
 // another major version of cuDNN is installed; SL_ENOMEM. dev->vendor stays
 // NULL then.
 enum sl_err vendor_new(struct cuda_dev *dev, struct vendor_options *options,
@@ -149,9 +150,11 @@ enum sl_err gemm_plan(struct kern_plan **out, size_t *workspace_bytes,
 // Returns 100 if cuDNN has an engine for the convolution `d` that may run, else
 // 0. Opens cuDNN, and may ask it: slow.
 int conv_score(struct cuda_dev *dev, const struct kern_desc *d);
-// Makes the plan of a convolution with a score (conv_score) above 0, or takes a
-// kept one; `cap_bytes` is the most workspace. SL_ENOTSUP: no engine;
-// SL_ENOMEM; SL_ELOST.
+// Makes the plan, for cuda_plan_free, of a convolution with a score
+// (conv_score) above 0; copies *d. `cap_bytes` is the most workspace. Takes a
+// kept plan, or runs and compares cuDNN's engines first (judge.h); our own
+// loops take over if all are wrong. SL_ENOTSUP: no engine; SL_ENOMEM: also if
+// none fits `cap_bytes`; SL_ELOST; SL_EINTERNAL: all else.
 enum sl_err conv_plan(struct kern_plan **out, size_t *workspace_bytes,
                       struct cuda_dev *dev, const struct kern_desc *d,
                       size_t cap_bytes, struct sl_error *err);

@@ -46,7 +46,8 @@ void prover_free(struct prover *p); // NULL is allowed
 // Runs a plan of a host backend twice on random data and compares it with ref.
 // SL_OK: it is right. SL_EINTERNAL: it is wrong, and *fault says where, or it
 // refused to run. SL_ENOMEM, or another error of the plan. *fault is written in
-// any case, and means something after SL_EINTERNAL only.
+// any case, fault->when too, and means something after SL_EINTERNAL only. Beats
+// (kernels/beat.h).
 enum sl_err prove_plan(struct kern_plan *plan, size_t workspace_bytes,
                        const struct kern_desc *d, struct proof_fault *fault);
 
@@ -81,8 +82,9 @@ enum sl_err prover_learn(struct prover *p, const struct kern_desc *d,
                          const char *impl, enum proof_shows shows, uint64_t ms);
 
 // Notes in words (copied) what implementation `impl`, which prover_learn was
-// told to be wrong for *d, computed; of any other it notes nothing. Without
-// memory there are no words.
+// told to be wrong for *d, computed, and keeps them in the file, but for
+// PROOF_ONCE; of any other it notes nothing. `p` is not NULL. Without memory
+// there are no words.
 void prover_explain(struct prover *p, const struct kern_desc *d,
                     const char *impl, const char *why);
 // Returns the words about implementation number `i`, from 0, of those that are
@@ -92,9 +94,10 @@ void prover_explain(struct prover *p, const struct kern_desc *d,
 const char *prover_left_out(const struct prover *p, const struct kern_desc *d,
                             unsigned i);
 
-// Appends a line to *out for each kernel that the file `path` of a prover says
-// was found wrong, whatever the options were. A file that is not there has
-// none. SL_ENOMEM: *out may hold a part.
+// Appends a line, "left out: ...", to *out for each kernel that the file `path`
+// of a prover says was found wrong, whatever the options were. A file that is
+// not there has none; nor has one that cannot be read, which is logged.
+// SL_ENOMEM: *out may hold a part.
 enum sl_err proofs_list(struct buf *out, const char *path);
 
 // Counts of the proofs so far.
