@@ -5,10 +5,12 @@
 // A folder holds ca.crt and ca.key, then FILE.crt and FILE.key of each
 // certificate, and ca.crl with revoked.txt once one was revoked.
 //
-// Threads  main; each function waits for commands. Call with umask 077.
+// Threads  main; all but cert_host_check wait for commands, up to 30 s for
+//          each. Call with umask 077.
 // Memory   paths are borrowed for the call; `err` may be NULL.
-// Errors   SL_EEXIST, SL_ENOENT name the file; what the command says is in the
-//          text. What fails half way leaves no certificate that looks whole.
+// Errors   those of command_run, with what the command says: SL_ENOENT, there
+//          is no openssl; SL_EINVAL: a path that is too long; those of the file
+//          system. What fails half way leaves no certificate that looks whole.
 #ifndef CLIENT_CERTS_CERT_MAKE_H
 #define CLIENT_CERTS_CERT_MAKE_H
 
@@ -17,8 +19,9 @@
 #include "common/base/status.h"
 #include "common/run/conf.h"
 
-// Makes ca.key and ca.crt in the folder `dir`. Overwrites an authority that is
-// there: the caller checks before.
+// Makes ca.key and ca.crt, for ten years, in the folder `dir`. Overwrites an
+// authority that is there: the caller checks before. A failure leaves no
+// ca.key.
 enum sl_err cert_authority(const char *dir, struct sl_error *err);
 
 // The certificate to make: dir/FILE.crt with its key.
@@ -35,18 +38,23 @@ struct cert_wish {
 // neither.
 enum sl_err cert_host_check(const char *host, struct sl_error *err);
 
-// Makes a key and a certificate for `wish`, signed by the folder's authority.
-// Overwrites files of that name: the caller checks before. SL_EINVAL: a --host
-// is none.
+// Makes a key and a certificate for `wish`, for 825 days, signed by the
+// folder's authority. Overwrites files of that name: the caller checks before.
+// SL_EINVAL: a --host is none (cert_host_check). A failure while the key or the
+// certificate is made leaves no FILE.key.
 enum sl_err cert_make(const struct cert_wish *wish, struct sl_error *err);
 
-// Signs FILE.crt again, from now on: same key, same names, another serial. The
-// new file takes the old one's place at once. SL_ENOENT: there is no FILE.crt.
+// Signs FILE.crt again, for 825 days from now on: same key, same names, another
+// serial. The new file takes the old one's place at once; a failure leaves the
+// old one. SL_ENOENT: also, there is no FILE.crt.
 enum sl_err cert_renew(const char *dir, const char *file, struct sl_error *err);
 
 // Adds FILE.crt to the authority's list of revoked certificates (revoked.txt),
-// makes ca.crl anew from that, and renames the certificate to FILE.revoked.crt.
-// SL_EEXIST: it is on the list already. SL_ENOENT: there is no FILE.crt.
+// unless it is on it, makes ca.crl anew from that, and renames the certificate
+// to FILE.revoked.crt, in place of an older one. After a failure it can be
+// called again. SL_ENOENT: also, there is no FILE.crt; SL_EINVAL: also, a
+// folder whose name the settings of openssl cannot have; SL_ECORRUPT: a
+// certificate without a serial number.
 enum sl_err cert_revoke(const char *dir, const char *file,
                         struct sl_error *err);
 

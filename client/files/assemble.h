@@ -8,9 +8,8 @@
 //
 // Threads  any. Those of files read or write them, and wait.
 // Memory   the flat vector has layout->elements floats and is the caller's.
-// Errors   name the file or the tensor; no file is left half written. The
-//          shard's range of `flat` is undefined after a failure; `err` may be
-//          NULL.
+// Errors   name the cut, the shard, the file or the tensor. The shard's range
+//          of `flat` is undefined after a failure; `err` may be NULL.
 #ifndef CLIENT_FILES_ASSEMBLE_H
 #define CLIENT_FILES_ASSEMBLE_H
 
@@ -38,14 +37,17 @@ enum sl_err assemble_payload(float *flat, const struct layout *layout,
 
 // Copies a shard's values from the snapshot file `path` of `fs` to the shard's
 // range of `flat`. Compares the file's SHA-256 with `sha256` (32 bytes) unless
-// that is NULL, and its own checksums in any case.
+// that is NULL, and its own checksums in any case. SL_ECORRUPT: one of these
+// differs, a tensor of the shard is missing or has another size or type, or the
+// layout has no such shard; else those of tensorfile_open, as SL_ENOENT.
 enum sl_err assemble_snapshot(float *flat, const struct layout *layout,
                               uint32_t shard, struct fs *fs, const char *path,
                               const uint8_t *sha256, struct sl_error *err);
 
 // Writes the file `path` with all variables by name, as F32 in Keras' layout,
 // and with the texts meta[meta_count]. Sets *bytes to the file's size, unless
-// `bytes` is NULL.
+// `bytes` is NULL. A file `path` is replaced, or left as it was by a failure
+// (but see tensorfile_finish); errors as of tensorfile.h, and SL_ENOMEM.
 enum sl_err assemble_write(struct fs *fs, const char *path,
                            const struct layout *layout, const float *flat,
                            const struct tensor_meta *meta, size_t meta_count,

@@ -2,10 +2,12 @@
 // client/files/backup_db.h -- the databases of a coordinator, from outside.
 //
 // Threads  main.
-//          They read files, and wait for a database that is locked.
+//          They read files, and wait for a database that is locked, 10 s at
+//          most.
 // Memory   the caller's.
-// Errors   SL_EIO, SL_ECORRUPT: the file, and what SQLite says. `err` may be
-//          NULL. A copy that failed is removed.
+// Errors   SL_ECORRUPT: no database, or a damaged one; SL_EIO: anything else,
+//          as a file that is missing or stays locked. They name a file and say
+//          what SQLite says. `err` may be NULL.
 #ifndef CLIENT_FILES_BACKUP_DB_H
 #define CLIENT_FILES_BACKUP_DB_H
 
@@ -15,7 +17,8 @@
 
 // Copies database `from` as it is at one moment, while a coordinator may write
 // to it, and has SQLite check the copy `to`. A database that `to` names already
-// is overwritten, and gone after a failure: the caller checks before.
+// is overwritten: the caller checks before. A failure removes `to`, unless it
+// was `from` that could not be opened.
 enum sl_err backup_db_copy(const char *from, const char *to,
                            struct sl_error *err);
 
@@ -26,8 +29,9 @@ typedef enum sl_err (*backup_job_fn)(void *arg, uint64_t job, uint64_t cut,
                                      const char *manifest,
                                      struct sl_error *err);
 
-// Calls fn(arg, ...) for each job of the journal `path`, by number. Returns the
-// first error of fn, or of the database.
+// Calls fn(arg, ...) for each job of the journal `path`, in rising order of
+// their numbers; the journal is open and read meanwhile. Returns the first
+// result of fn that is not SL_OK, or an error of the database.
 enum sl_err backup_db_jobs(const char *path, backup_job_fn fn, void *arg,
                            struct sl_error *err);
 

@@ -20,7 +20,8 @@ struct table_row {
     const uint8_t *values; // dim numbers at any address; NULL: no row is left
 };
 
-// A source of rows. `next` fills *row with the next one.
+// A source of rows. `next` fills *row with the next one, or sets row->values to
+// NULL behind the last. After an error of it nothing more is to be asked.
 struct row_stream {
     enum sl_err (*next)(struct row_stream *s, struct table_row *row,
                         struct sl_error *err);
@@ -37,9 +38,10 @@ struct cut_rows {
     uint64_t least;         // hash that the next row must have at least
 };
 
-// Sets *r to the first row of `x`, which is borrowed; all its rows must be on
-// this host (table_export_fetch). r->stream.next then gives one row after
-// another.
+// Sets *r, which need not be zeroed, to the first row of `x`, which is
+// borrowed; all its rows must be on this host (table_export_fetch).
+// r->stream.next(&r->stream, ...) then gives one row after another, with the
+// errors above; a call that comes to a new shard sorts it.
 void cut_rows_init(struct cut_rows *r, const struct table_export *x);
 void cut_rows_release(struct cut_rows *r); // all zeroes is allowed
 

@@ -5,7 +5,9 @@
 // Threads  one at a time. Rows are read where they are mapped.
 // Memory   the files are mapped from feed_rows_open to feed_rows_release, which
 //          frees; a row's values hold until then.
-// Errors   SL_ECORRUPT, and those of tensorfile.h, name the file.
+// Errors   SL_ECORRUPT: a file has not the tensors and the numbers of rows that
+//          index.json says; those of tensorfile_open; SL_ENOMEM. They name the
+//          file. Checksums and the order of ids are not checked.
 #ifndef CLIENT_FILES_FEED_ROWS_H
 #define CLIENT_FILES_FEED_ROWS_H
 
@@ -21,8 +23,9 @@ struct feed_rows {
 };
 
 // Opens the files of a feed that has at least one, from its last base on;
-// r->stream.next then gives the rows of the table at its last cut. *r is for
-// feed_rows_release in any case.
+// r->stream.next then gives the rows of the table at its last cut, and does not
+// fail. *r need not be zeroed and is for feed_rows_release in any case; *f is
+// not kept.
 enum sl_err feed_rows_open(struct feed_rows *r, const struct table_feed *f,
                            struct sl_error *err);
 void feed_rows_release(struct feed_rows *r); // all zeroes is allowed

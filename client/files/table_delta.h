@@ -41,27 +41,32 @@ struct table_delta {
 // What a file is called in its metadata.
 struct table_delta_name {
     const char *job, *table;
-    uint64_t from, cut;
-    bool base; // the whole table: there is no `from`
+    uint64_t from, cut; // number of the older cut, of the newer one
+    bool base;          // the whole table: no `from`, and no id is gone
 };
 
 // Fills *d, all zeroes before, with what changed from `old` to `new`, two
-// tables with rows of `dim` numbers. `old` NULL: all rows are new. `new` is one
-// of cut_rows_init; its table_export must outlive *d.
+// tables with rows of `dim` numbers, and with the sums of both; reads both to
+// their end. `old` NULL: all rows are new. `new` is one of cut_rows_init, which
+// may be released then; its table_export must outlive *d. After a failure *d
+// means nothing.
 enum sl_err table_delta_make(struct table_delta *d, struct row_stream *old,
                              struct row_stream *new, uint32_t dim,
                              struct sl_error *err);
 void table_delta_release(struct table_delta *d); // all zeroes is allowed
 
-// Writes *d to the file `path`, with what `name` says in its metadata. Sets
-// *bytes to the file's size.
+// Writes *d to the file `path` of this host, with what `name` says in its
+// metadata and with checksums; a file of that name is replaced. Sets *bytes
+// (NULL: unwanted) to the file's size. A failure leaves no file `path` that is
+// half written.
 enum sl_err table_delta_write(const struct table_delta *d, const char *path,
                               const struct table_delta_name *name,
                               uint64_t *bytes, struct sl_error *err);
 
 // Fills *d as table_delta_make does, from a table in the older cut `before`
-// (NULL: no rows) and in the newer one `after`. Rows that psservers have are
-// first fetched to files in `folder`.
+// (NULL: no rows) and in the newer one `after`, each with all shards named.
+// Rows that psservers have are first fetched (table_export_fetch) by way of
+// `folder`. `after` must outlive *d.
 enum sl_err table_delta_of_cuts(struct table_delta *d,
                                 struct table_export *before,
                                 struct table_export *after, const char *folder,

@@ -18,9 +18,11 @@
 //          added. table_feed_release frees.
 // Errors   SL_EEXIST: the folder has other files, or the feed of another job or
 //          table; SL_EBUSY: another process writes it; SL_ECORRUPT: its files
-//          are not what index.json says; SL_ENOTSUP: a newer format. They name
-//          the folder or the file. The feed on disk is whole after any failure,
-//          and after a kill.
+//          are not what index.json says; SL_ENOTSUP: another format; those of
+//          the file system, of tensorfile.h and, when a cut is added, of
+//          table_export.h and cut_rows.h; SL_ENOMEM. They name the folder or
+//          the file. The feed on disk is whole after any failure, and after a
+//          kill.
 #ifndef CLIENT_FILES_TABLE_FEED_H
 #define CLIENT_FILES_TABLE_FEED_H
 
@@ -52,34 +54,44 @@ struct table_feed {
     struct statelock lock;
 };
 
-// Opens the feed of a table of job `id` in `folder`, which is made if it is
-// missing; removes what a killed process left there. *f need not be zeroed, and
-// is released by the caller in any case. `most` is from 1 to FEED_DELTAS_MOST.
+// Opens the feed of a table of job `id` in `folder`, which is made with those
+// above it if it is missing, and locks it; removes what a killed process left
+// there: files of rows that index.json does not list. A folder without
+// index.json must have no others (SL_EEXIST). *f need not be zeroed, and is
+// released by the caller in any case; `id` and `table` are borrowed until then.
+// `dim` is the numbers in a row; `most`, from 1 to FEED_DELTAS_MOST, the deltas
+// behind a base before a new one.
 enum sl_err table_feed_open(struct table_feed *f, const char *folder,
                             const char *id, const char *table, uint32_t dim,
                             uint32_t most, struct sl_error *err);
 // Drops the folder's lock and frees what *f owns.
 void table_feed_release(struct table_feed *f);
 
-// Returns the last file in the list, which has the newest cut; NULL: there is
-// none yet.
+// Returns the last file in the list, which has the cut that was added last; it
+// lives until the next table_feed_add. NULL: there is none yet.
 const struct feed_file *table_feed_last(const struct table_feed *f);
 
-// Adds the table `x` of cut `cut`, which must not be the last one that was
-// added: writes a delta, or a base, and index.json. `job` is the name of the
-// job's folder in the store.
+// Adds the table `x`, with all shards named, of cut `cut` from 1 on, which must
+// not be the last one that was added: writes a base if there is none, else a
+// delta, and beside it a base if one is due; then index.json. Fetches rows that
+// psservers have, by way of the folder (table_export_fetch). `job` is the name
+// of the job's folder in the store: SL_EEXIST if the feed has another one. The
+// feed is compared with index.json first: SL_ECORRUPT.
 enum sl_err table_feed_add(struct table_feed *f, struct table_export *x,
                            const char *job, uint64_t cut, struct sl_error *err);
 
 // ---- index.json: feed_index.c
 
-// Reads the index into *f, which has a folder, id, table and dim and no files.
-// SL_ENOENT: there is none.
+// Reads the index into *f, which has a folder, id, table and dim, and no job
+// and no files: it sets these two, which table_feed_release frees, also after a
+// failure. SL_ENOENT: there is none; SL_EEXIST: it is of another job or table,
+// or of another dim; SL_ECORRUPT: also one that lists no base.
 enum sl_err feed_index_read(struct table_feed *f, struct sl_error *err);
-// Replaces the index by what *f says.
+// Replaces the index by what *f says, durably; *f has a job and files.
 enum sl_err feed_index_write(const struct table_feed *f, struct sl_error *err);
 
-// Returns true if `name` is a name that a feed gives to its files of rows.
+// Returns true if `name` begins as the files of rows of a feed do, and is not
+// too long for one: without a '/', below FEED_NAME bytes.
 bool feed_owns(const char *name);
 
 #endif

@@ -41,13 +41,14 @@ enum sl_err keras_read(struct keras *out, const char *name, const char *text,
                        size_t len, struct sl_error *err);
 void keras_release(struct keras *k); // all zeroes is allowed
 
-// Adds what the model was compiled with (optimizer, loss, top_k,
-// train.accumulate, evaluate.metrics) and the precision that it computes in to
-// the job spec `spec`. What `said`, the spec as the user wrote it, has already
-// is left as it is; an optimizer without a type in `said` changes the compiled
-// one. Appends a line to `notes` for each metric that is left out, or means
-// something else than in Keras. `name` is the file's, for errors. After a
-// failure `spec` and `notes` may have a part of it.
+// Adds what the model was compiled with (optimizer; loss with from_logits and
+// label_smoothing; top_k, train.accumulate, evaluate.metrics and .top_k) and
+// the precision that it computes in to the job spec `spec`. What `said`, the
+// spec as the user wrote it, has already is left as it is; an optimizer without
+// a type in `said` changes the compiled one. Appends a line to `notes` for each
+// metric that is left out, or means something else than in Keras. `name` is the
+// file's, for errors: SL_ENOTSUP and SL_ENOMEM. After a failure `spec` and
+// `notes` may have a part of it.
 enum sl_err keras_fill(json_t *spec, const json_t *said, const struct keras *k,
                        struct buf *notes, const char *name,
                        struct sl_error *err);

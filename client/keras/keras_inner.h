@@ -52,12 +52,14 @@ struct keras_graph {
 
 // ---- keras_graph.c
 
-// Sets *g, zeroes but for `err`, to the layers of `model`; release it in any
-// case. SL_EINVAL: not what Keras writes. SL_ENOTSUP: a layer is not supported.
+// Sets *g, zeroes but for `err`, to the layers of `model`, which must outlive
+// it; release it in any case. SL_EINVAL: not what Keras writes, or no shape of
+// the input; SL_ENOTSUP: a layer is not supported, or over a limit; SL_ENOMEM.
 enum sl_err keras_graph(struct keras_graph *g, const json_t *model);
 void keras_graph_release(struct keras_graph *g); // all zeroes is allowed
 
-// Returns true if `layer` is a model that holds layers.
+// Returns true if the class of `layer` is that of a model, which may hold
+// layers: Sequential, Functional or Model.
 bool keras_is_model(const json_t *layer);
 
 // ---- keras_call.c
@@ -70,16 +72,18 @@ struct keras_call {
     double number;
 };
 
-// Sets *out to the inputs of `layer`, read from how it is called in its model.
-// `numbers`: the name of each layer before it -> its number + 1. SL_ENOTSUP: it
-// is called twice, or with an argument that is not known; SL_EINVAL: it reads
-// nothing.
+// Sets *out to the inputs of `layer`, read from how it is called in its model,
+// and counts them in g->edges. `numbers`: the name of each layer of that model
+// -> its number + 1. SL_ENOTSUP: it is not called once, is called with an
+// argument that is not known, or has too many inputs; SL_EINVAL: it reads
+// nothing, or what is no layer.
 enum sl_err keras_call(struct keras_call *out, struct keras_graph *g,
                        const struct strmap *numbers, const json_t *layer);
 
 // Returns the name of the layer that the tensor `value` of the file comes from,
-// and sets *tensor to which of its outputs it is. NULL: `value` is no tensor.
-// Tensors are {"class_name": "__keras_tensor__", ...} or ["dense", 0, 0].
+// and sets *tensor to which of its outputs it is, from 0. NULL: `value` is no
+// tensor, and *tensor means nothing. Tensors are {"class_name":
+// "__keras_tensor__", ...} or ["dense", 0, 0].
 const char *keras_tensor(const json_t *value, json_int_t *tensor);
 
 // Returns the class of a layer in Keras 3. Keras 2 wrote x + 3 as TFOpLambda,
@@ -97,15 +101,17 @@ bool keras_recurrent(const char *class_name);
 bool keras_takes_number(const char *class_name);
 
 // Makes *out a LayerSpec of `node`, without its inputs; its class must be
-// offered. May set g->precision. SL_ENOTSUP: an argument is not supported. The
-// reference is the caller's.
+// offered. May set g->precision. The reference is the caller's. SL_ENOTSUP: an
+// argument, or how it is called, is not supported; SL_ENOMEM.
 enum sl_err keras_layer(json_t **out, struct keras_graph *g,
                         const struct keras_node *node);
 
 // ---- keras_metrics.c
 
-// Adds top_k and evaluate.metrics, but for what `said` has of them. After a
-// failure `spec` and `notes` may have a part of it.
+// Adds top_k, evaluate.metrics and evaluate.top_k of the compile_config
+// `compiled` (NULL: nothing) to `spec`, but for what `said` has of them, and a
+// line to `notes` for what is left out, as keras_fill does. Fails with
+// SL_ENOMEM only; `spec` and `notes` may then have a part of it.
 enum sl_err keras_fill_metrics(json_t *spec, const json_t *said,
                                const json_t *compiled, struct buf *notes,
                                struct sl_error *err);

@@ -50,16 +50,16 @@ enum sl_err take_only(struct keras_take *t, const struct keras_rule *r,
 // Adds the value as it is.
 enum sl_err take_copy(struct keras_take *t, const struct keras_rule *r,
                       const json_t *value);
-// Adds an axis as take_axis does; an empty list adds nothing.
+// Adds an axis as take_axis does; null and an empty list add nothing.
 enum sl_err take_axis_or_none(struct keras_take *t, const struct keras_rule *r,
                               const json_t *value);
-// Adds an initializer of that one number.
+// Adds the initializer "constant(N)" of the number `value`; refuses all else.
 enum sl_err take_constant(struct keras_take *t, const struct keras_rule *r,
                           const json_t *value);
 // Adds numbers that a layer was given; refuses null.
 enum sl_err take_given(struct keras_take *t, const struct keras_rule *r,
                        const json_t *value);
-// Adds one number; refuses a list.
+// Adds one number; refuses all else, also null.
 enum sl_err take_number(struct keras_take *t, const struct keras_rule *r,
                         const json_t *value);
 // Adds the value as take_copy does, but a list of one value, or of two equal
@@ -67,11 +67,13 @@ enum sl_err take_number(struct keras_take *t, const struct keras_rule *r,
 // SL_ENOMEM.
 enum sl_err take_pair(struct keras_take *t, const struct keras_rule *r,
                       const json_t *value);
-// Adds an axis, which may stand in a list of one; refuses lists of several.
+// Adds an axis, a whole number, which may stand in a list of one; refuses all
+// else, also null.
 enum sl_err take_axis(struct keras_take *t, const struct keras_rule *r,
                       const json_t *value);
 // Adds the job's name for an activation function of Keras' own; refuses
-// functions of users.
+// functions of users, objects that are no function, and hard_sigmoid of Keras
+// 2. Whether a job has the function is for the check of the finished spec.
 enum sl_err take_activation(struct keras_take *t, const struct keras_rule *r,
                             const json_t *value);
 // Adds a job's word for an initializer of Keras'; refuses arguments that a job
@@ -98,12 +100,13 @@ enum sl_err take_regularizer(struct keras_take *t, const struct keras_rule *r,
 enum sl_err take_bias_regularizer(struct keras_take *t,
                                   const struct keras_rule *r,
                                   const json_t *value);
-// Accepts float32 and adds nothing; mixed_float16 and mixed_bfloat16 set
-// g->precision, which holds for the whole job. Refuses others.
+// Accepts float32 and null, and adds nothing; mixed_float16 and mixed_bfloat16
+// set g->precision, which holds for the whole job. Refuses others.
 enum sl_err take_dtype(struct keras_take *t, const struct keras_rule *r,
                        const json_t *value);
-// Adds ((top, bottom), (left, right)) as a list, or one number if all are the
-// same; nothing if that is 1. The inner pairs may be __tuple__ objects.
+// Adds ((top, bottom), (left, right)) as a list of the four, or one number if
+// all are the same; nothing if that is 1. The inner pairs may be __tuple__
+// objects. Refuses all else, also null.
 enum sl_err take_padding(struct keras_take *t, const struct keras_rule *r,
                          const json_t *value);
 // Copies an attention's value_dim; adds nothing if it equals key_dim.

@@ -3,8 +3,10 @@
 // with, one for each table.
 //
 // Threads  main.
-// Memory   table_weights_release; the struct may move.
-// Errors   SL_EINVAL names the file, and the table or value that does not fit;
+// Memory   table_weights_release, and until then the spec is borrowed; the
+//          struct may move.
+// Errors   SL_EINVAL names the file, and the table or value that does not fit,
+//          or the text: no table of the model, or one that has a file already;
 //          SL_ECORRUPT: no safetensors file; SL_ENOENT, SL_EIO; SL_ENOMEM.
 //          *out is all zeroes after a failure; `err` may be NULL.
 #ifndef CLIENT_SPEC_TABLE_WEIGHTS_H

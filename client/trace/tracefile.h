@@ -7,7 +7,7 @@
 // what overlaps, as calls do, gets lanes of its own. An arrow leads from a push
 // to where it was applied, if both are there.
 //
-// Threads  one at a time.
+// Threads  one at a time, over all traces.
 // Memory   tracefile_free; replies are borrowed until the call returns. Texts
 //          that are returned live as long as the trace.
 // Units    microseconds from the trace's beginning.
@@ -23,13 +23,14 @@
 
 struct tracefile;
 
-// Makes an empty trace.
+// Makes an empty trace. SL_ENOMEM leaves *out as it was.
 enum sl_err tracefile_new(struct tracefile **out);
 // Frees the trace and its texts. NULL is allowed.
 void tracefile_free(struct tracefile *t);
 
-// Adds piece `r`, as wire_unpack_trace_reply gives it: spans of one process, or
-// why it has none. SL_ENOMEM: part of it may be there.
+// Adds piece `r`, as wire_unpack_trace_reply gives it: spans of one process, by
+// its number, or why it has none. SL_ENOMEM: part of it may be there. Of more
+// than 256 names of spans all further ones are called as the last.
 enum sl_err tracefile_add(struct tracefile *t, const Sluice__V1__TraceReply *r);
 
 // Numbers of spans, of processes that have some, and of processes that said why
@@ -46,8 +47,8 @@ struct tracefile_sums tracefile_sums(const struct tracefile *t);
 const char *tracefile_missing(const struct tracefile *t, size_t n,
                               const char **name);
 
-// Appends the JSON of the trace of `job` to `out`. Once, after all pieces.
-// SL_ENOMEM: a part may be there.
+// Appends the JSON of the trace of `job`, its name in the file, to `out`. Once,
+// after all pieces. SL_ENOMEM: a part may be there.
 enum sl_err tracefile_write(struct tracefile *t, const char *job,
                             struct buf *out);
 
