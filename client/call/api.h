@@ -7,7 +7,7 @@
 //          during the call.
 // Units    the deadline of each call is --timeout.
 // Errors   SL_EUNAVAIL and SL_ETIMEDOUT name the address, the cause and what
-//          to try. *out is then untouched; `err` may be NULL.
+//          to try. *out is untouched after a failure; `err` may be NULL.
 #ifndef CLIENT_CALL_API_H
 #define CLIENT_CALL_API_H
 
@@ -20,11 +20,12 @@
 
 struct api_client;
 
-// Reads --coordinator, --timeout, --tls-*. Connects with the first call.
-// Signals that the process blocks before this are blocked in its threads.
-// `conf` is borrowed until api_close. It starts gRPC: after it the process must
-// not fork without exec. SL_EINVAL: the address; SL_EDENIED: it is not local,
-// and no --tls-* is given; those of the certificate files; SL_ENOMEM.
+// Reads --coordinator (if it is not set: where a cluster of this user listens,
+// ownsock_find), --timeout, --tls-*. Connects with the first call. Signals that
+// the process blocks before this are blocked in its threads. `conf` is borrowed
+// until api_close. It starts gRPC: after it the process must not fork without
+// exec. SL_EINVAL: the address; SL_EDENIED: it is not local, and no --tls-* is
+// given; those of the certificate files and of rpc_io_new; SL_ENOMEM.
 enum sl_err api_open(struct api_client **out, const struct conf *conf,
                      struct sl_error *err);
 // Frees the client with its replies, and waits for its threads; no stream or

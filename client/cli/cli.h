@@ -68,15 +68,19 @@ extern const struct cli_verb cli_verbs[]; // ended by a name of NULL
 // Returns the exit code for main to return. SIGPIPE is ignored from then on.
 int cli_main(int argc, char **argv);
 
-// Returns the verb called `name`; NULL: there is none.
+// Returns the verb called `name`; NULL: there is none. "help" is none.
 const struct cli_verb *cli_find(const char *name);
 
 // Returns the index in argv of the verb: the first word that is no flag and no
-// flag's value; argc if there is none.
+// value of --config or of a flag of every verb (cli_globals); argc if there is
+// none.
 int cli_verb_index(int argc, char *const *argv);
 
-// Returns the exit code (enum cli_exit) that stands for the error `code`: bad
-// input is USAGE, what is there already or does not fit the state is CONFLICT.
+// Returns the exit code (enum cli_exit) that stands for `code`: OK for SL_OK;
+// USAGE for SL_EINVAL, SL_ERANGE, SL_ENUMERIC and SL_ENOTSUP; NOT_FOUND for
+// SL_ENOENT; UNAVAILABLE for SL_EUNAVAIL and SL_ETIMEDOUT; DENIED for
+// SL_EDENIED and SL_EAUTH; CONFLICT for SL_EEXIST, SL_ESTATE, SL_ESTALE and
+// SL_EBUSY; INTERRUPTED for SL_ECANCELED; FAILED for all others.
 int cli_exit_of(enum sl_err code);
 
 // Writes "sluice: TEXT" to stderr, with the text of *err or, if that is empty,

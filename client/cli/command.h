@@ -3,8 +3,9 @@
 //
 // Threads  any; it waits. Never through a shell.
 // Memory   output is appended to the caller's buffer, as far as memory lasts.
-// Errors   SL_ENOENT: there is no such program; SL_EIO: it failed, with its
-//          last line; SL_ETIMEDOUT: it was killed. `err` may be NULL.
+// Errors   SL_ENOENT: there is no such program, or what else the system says of
+//          it; SL_EIO: it did not end with 0, with its last line, or there is
+//          no pipe; SL_ETIMEDOUT: it was killed. `err` may be NULL.
 #ifndef CLIENT_CLI_COMMAND_H
 #define CLIENT_CLI_COMMAND_H
 

@@ -42,14 +42,16 @@ struct list_format {
     const char *name_is;     // what -o name prints: "the id"; NULL: nothing
     // All cells of a row. NULL: the verb writes lines of its own.
     void (*row)(struct table *t, const ProtobufCMessage *item);
+    // What -o name prints of an item: a text of it, or `out`. NULL: nothing.
     const char *(*name)(char out[LIST_NAME], const ProtobufCMessage *item);
 };
 
 extern const struct list_format lists[LIST_KINDS];
 
-// Appends a table of the `count` items with the columns of this kind; all of
-// them if `wide`. Appends nothing, not even the head, if there are no items.
-// Returns SL_OK or SL_ENOMEM.
+// Appends a table of the `count` items with the columns of this kind, which has
+// a `row`: all of them, as wide as they are, if `wide`, else the narrow ones in
+// the width of stdout (out_room). Appends nothing, not even the head, if there
+// are no items. Returns SL_OK or SL_ENOMEM.
 enum sl_err list_table(struct buf *out, enum list_kind kind, bool wide,
                        ProtobufCMessage *const *items, size_t count,
                        struct sl_error *err);
@@ -64,8 +66,9 @@ bool list_is_lost(const Sluice__V1__MemberStatus *member);
 enum sl_err list_reasons(struct buf *out, Sluice__V1__MemberStatus *const *list,
                          size_t count);
 
-// Appends a line for each job that suspect workers contributed to: which of its
-// steps are in doubt, and the last checkpoint from before.
+// Appends a line for each of the `count` entries, a suspect worker and a job
+// that it contributed to: how many of its steps and closures are in doubt,
+// which closures, and the last checkpoint from before.
 enum sl_err list_tainted(struct buf *out, Sluice__V1__TaintedWork *const *list,
                          size_t count);
 
@@ -74,8 +77,9 @@ enum sl_err list_tainted(struct buf *out, Sluice__V1__TaintedWork *const *list,
 enum sl_err list_names(enum list_kind kind, ProtobufCMessage *const *items,
                        size_t count, struct sl_error *err);
 
-// Writes the `count` items to stdout in the form o->form. `reply` is the whole
-// document, which JSON and YAML show. Without items, text forms write `none` to
+// Writes the `count` items to stdout in the form o->form; the kind must have
+// what that form needs (`row`, `name`). `reply` is the whole document, which
+// JSON and YAML show. Without items, OUT_TEXT and OUT_WIDE write `none` to
 // stderr instead.
 enum sl_err list_print(const struct out *o, enum list_kind kind,
                        const ProtobufCMessage *reply,

@@ -47,8 +47,8 @@ enum out_form out_form_of(const char *word);
 const char *out_color(const char *word);
 #define OUT_PLAIN "\033[0m"
 
-// Returns the width of the terminal on stderr in columns: $COLUMNS, what the
-// terminal says, or 80.
+// Returns the width of the terminal on stderr in columns: $COLUMNS from 20 to
+// 9,999, else what the terminal says from 20 on, else 80.
 int out_columns(void);
 
 // Returns the width of stdout in columns, for tables; 0, no bound, if stdout is
@@ -56,7 +56,7 @@ int out_columns(void);
 size_t out_room(void);
 
 // Returns how many columns text[bytes], which is UTF-8, takes on the screen:
-// one for each character.
+// one for each code point.
 size_t out_width(const char *text, size_t bytes);
 
 // Returns true if stdout is JSON or YAML, where what may not be shown is

@@ -33,7 +33,8 @@ struct target {
 bool target_is_stdout(const char *named);
 
 // Checks, before the work, that `named` can be written. Returns SL_OK or the
-// error. Leaves nothing behind and opens no device.
+// error. Leaves nothing behind, though it makes and removes a file beside a
+// regular one, and opens no device.
 enum sl_err target_check(const char *named, struct sl_error *err);
 
 // Sets t->path to the file to be written by the caller, for the output `named`:

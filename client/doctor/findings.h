@@ -43,8 +43,8 @@ void finding(struct findings *f, enum finding_level level, const char *what,
 // Frees the list and zeroes the struct.
 void findings_release(struct findings *f);
 
-// Writes the findings to stdout, a line each or, with out->json, as JSON.
-// Returns SL_OK, SL_EIO or SL_ENOMEM. `err` may be NULL.
+// Writes the findings to stdout, a line each or, with out->json, as JSON or
+// YAML. Returns SL_OK, SL_EIO or SL_ENOMEM. `err` may be NULL.
 enum sl_err findings_print(const struct findings *f, const struct out *out,
                            struct sl_error *err);
 
@@ -53,9 +53,11 @@ enum sl_err findings_print(const struct findings *f, const struct out *out,
 // Checks the three daemons beside this program: they are there and of our
 // version. Lists the worker's devices.
 void doctor_programs(struct findings *f);
-// Lists the loaded libraries that matter, by their files' names, with versions.
+// Lists the loaded libraries that matter, by their files' names, with versions;
+// adds a note on gRPC.
 void doctor_libraries(struct findings *f);
-// Checks the limit of open files, and adds the number of cores and the memory.
+// Checks the limit of open files and the memory that is available, and adds the
+// number of cores.
 void doctor_limits(struct findings *f);
 // Checks the disks of --state (else the working folder) and of --store if that
 // is set: how long a synced write takes in the former, the space of both, and,
@@ -63,17 +65,19 @@ void doctor_limits(struct findings *f);
 // written instead. Waits for disks and S3. Removes the files that it writes,
 // also after a failure, but one in S3 may stay.
 void doctor_disks(struct findings *f, const struct conf *conf);
-// Checks the free space of the disk with `folder`; does nothing if it is
-// missing.
+// Checks the free space of the disk with `folder`, FINDING_BAD if there is next
+// to none; does nothing if it is missing.
 void doctor_space(struct findings *f, const char *folder);
 
 // ---- checks of TLS and the network (doctor_net.c)
 
-// Checks that --tls-ca has signed --tls-cert, and when both expire; adds a note
-// that TLS is off if one of them is not given.
+// Checks that --tls-ca has signed --tls-cert, and when both expire (in less
+// than 14 days: FINDING_WARN); adds a note that TLS is off if one of them is
+// not given.
 void doctor_tls(struct findings *f, const struct conf *conf);
-// Asks the coordinator for its cluster and checks what it says of its members
-// and its store; dials the psservers (doctor_dial). Waits for each answer.
+// Asks the coordinator for its cluster and, if it answers, checks what it says
+// of its members and its store and dials the psservers (doctor_dial). Waits for
+// each answer.
 void doctor_coordinator(struct findings *f, const struct conf *conf);
 
 // ---- checks of certificates (doctor_certs.c): which would be refused, and why
@@ -82,7 +86,7 @@ void doctor_coordinator(struct findings *f, const struct conf *conf);
 void doctor_certs(struct findings *f, const struct conf *conf);
 // Dials up to 256 psservers of `reply` that are on a network and alive, as a
 // worker would; adds a finding for each that is not reached, or has no
-// certificate for the address that it advertises.
+// certificate for the address that it advertises. Waits for each.
 void doctor_dial(struct findings *f, const struct api_client *api,
                  const Sluice__V1__ClusterReply *reply);
 

@@ -21,9 +21,11 @@
 enum follow_kind {
     FOLLOW_STATUS,    // event.status is new
     FOLLOW_NOTHING,   // the time is up
-    FOLLOW_AWAY,      // the coordinator is gone: event.err; said once
+    FOLLOW_AWAY,      // the stream broke or ended: event.err; said once, until
+                      // a status comes again
     FOLLOW_INTERRUPT, // Ctrl-C, or SIGTERM
-    FOLLOW_FAILED,    // event.err: the job is not there any more, or the like
+    FOLLOW_FAILED,    // event.err: the job is not there any more, a status that
+                      // cannot be read, or the like
 };
 
 struct follow_event {
@@ -89,10 +91,12 @@ struct cli;
 enum sl_err follow_can_write(const struct follow_options *options,
                              struct sl_error *err);
 
-// Follows job `id` to its end, and waits so long. Returns the exit code; if it
-// is not 0, stderr has the reason: 130 or 143 if SIGINT or SIGTERM ended the
-// watch. Both are unblocked when it returns. `options` and `api` are borrowed
-// for the call; the api stays open.
+// Follows job `id` to its end, and waits so long. Returns the exit code: 0 if
+// it finished, or reached options->until_step; CLI_EXIT_FAILED if it failed or
+// was stopped, or ended before until_step; 130 or 143 if SIGINT or SIGTERM
+// ended the watch; else what stands for the error. If it is not 0, stderr has
+// the reason. Both are unblocked when it returns. `options` and `api` are
+// borrowed for the call; the api stays open.
 int follow_job(struct cli *cli, struct api_client *api, const char *id,
                const struct follow_options *options);
 

@@ -26,8 +26,10 @@ enum sl_err progress_line(struct buf *out, const Sluice__V1__JobStatus *s);
 size_t progress_fit(const char *line, size_t columns);
 
 // Appends "epoch 1: test accuracy 0.8712, loss 0.3561, auc 0.9412 (10,000
-// samples)" for evaluation `e` of job `s`, which begins as progress_evaluated.
-// `s` needs its spec, as there.
+// samples)" for evaluation `e` of job `s`, which begins as progress_evaluated;
+// behind ": " "trained loss 0.4123" where there were training samples or no
+// test samples, and "the evaluation failed" alone if it did. `s` needs its
+// spec, as there.
 enum sl_err progress_evaluation(struct buf *out, const Sluice__V1__JobStatus *s,
                                 const Sluice__V1__Evaluation *e);
 

@@ -17,8 +17,8 @@
 #include "common/base/status.h"
 
 // Appends the page, HTML that any browser opens, with `data` in it: what the
-// dashboard would ask the coordinator for; `data` is borrowed. SL_ENOMEM: *out
-// is as it was.
+// dashboard would ask the coordinator for; `data` is borrowed. After a failure
+// *out is as it was.
 enum sl_err report_page(struct buf *out, const json_t *data);
 
 #endif

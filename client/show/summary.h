@@ -30,8 +30,8 @@
 // that was asked for without its shards.
 bool summary_once(const Sluice__V1__JobStatus *s);
 // Returns true if the check `cover` holds; an epoch in which a callback ended
-// the job is left out. False for a status without shards or geometry, and
-// without memory.
+// the job is left out. False for a status without shards, epochs or geometry,
+// for a geometry of other samples than samples_per_epoch, and without memory.
 bool summary_cover(const Sluice__V1__JobStatus *s);
 
 // Returns how many samples of `epoch` (from 0) every shard has counted: the
@@ -40,8 +40,8 @@ uint64_t summary_samples(const Sluice__V1__JobStatus *s, uint32_t epoch);
 
 // Returns counted samples per second of the time in which the job ran, without
 // its pauses; of a resumed job only the samples that it counted itself, for
-// which the status needs its geometry. 0 while no sample was counted, and for a
-// status without shards.
+// which the status needs its geometry. 0 while no sample was counted or no time
+// has passed, and for a status without shards.
 double summary_rate(const Sluice__V1__JobStatus *s);
 
 // Makes the object that --summary writes. *out is a new reference, the

@@ -81,9 +81,11 @@ enum sl_err child_arg(struct child *c, const char *fmt, ...)
 void child_release(struct child *c);
 
 // Forks and executes the child, its output appended to its log, and writes the
-// pid file. `env` as in execve. SL_ENOENT: there is no such program. On failure
-// no child runs, also if only its pid file could not be written. The child is
-// CHILD_WAITING, with its args, log and pid_file set; on failure it stays so.
+// pid file. `env` as in execve. SL_ENOENT: there is no such program that may be
+// executed; SL_EIO: fork; those of the log and the pid file. On failure no
+// child runs, also if only its pid file could not be written. The child is
+// CHILD_WAITING, with its args, log and pid_file set; on failure it stays so,
+// else it is CHILD_STARTING. An exec that fails is an exit with code 127.
 enum sl_err child_start(struct child *c, char *const *env, uint64_t now_ms,
                         struct sl_error *err);
 
@@ -93,8 +95,9 @@ bool child_ready(struct child *c);
 
 // Notes that the child, which was running, has ended, with `status` from
 // waitpid. Removes its pid file, and sets when it is to be started again
-// (c->start_at_ms, after child_pause_ms) or that it is not (CHILD_GIVEN_UP).
-// `random`: any number.
+// (c->start_at_ms, after child_pause_ms) or that it is not (CHILD_GIVEN_UP,
+// after three exits in a row with code 1, 2, 126 or 127, each within 10 s of
+// the start but the first). `random`: any number.
 void child_ended(struct child *c, int status, uint64_t now_ms, uint64_t random);
 
 #define CHILD_WHY 64

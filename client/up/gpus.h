@@ -23,7 +23,7 @@ struct gpus {
 
 // Asks the worker program at path `worker` for its GPUs, waiting up to a
 // minute, and sets *out to those that `wanted`, the value of --gpus ("all" or a
-// number), takes.
+// number from 1 to GPUS_MOST), takes: the first ones that are usable.
 enum sl_err gpus_find(struct gpus *out, const char *worker, const char *wanted,
                       struct sl_error *err);
 

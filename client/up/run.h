@@ -17,10 +17,10 @@
 
 #include "common/base/status.h"
 
-// Forks the watcher, which starts the coordinator: args[0] is its path, NULL
-// ends the list. Returns SL_OK once the watcher runs; a coordinator that does
-// not start is reported by the watcher, on stderr. This process may then become
-// another program (exec).
+// Forks the watcher, which starts the coordinator: args[0] is its path, which
+// must be executable (else SL_EIO), NULL ends the list. Returns SL_OK once the
+// watcher runs; a coordinator that does not start is reported by the watcher,
+// on stderr. This process may then become another program (exec).
 enum sl_err run_beside(char *const *args, struct sl_error *err);
 
 #endif

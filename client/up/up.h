@@ -70,9 +70,10 @@ void up_release(struct up *u);
 enum sl_err up_environment(char ***out, char *const *ours, const char *notify,
                            const char *dir);
 
-// Sets *out to a copy of the address `listen`, for sl_free; if its port is 0,
-// with a port in place of that which is free now. SL_EIO, SL_ENOMEM: *out is
-// NULL or untouched.
+// Sets *out to a copy of the address `listen`, for sl_free; if it ends in ":0",
+// and is no "unix:", with a port in place of that which is free on 127.0.0.1
+// now. Nothing holds the port: another process may take it. SL_EIO, SL_ENOMEM:
+// *out is NULL or untouched.
 enum sl_err up_choose_address(char **out, const char *listen,
                               struct sl_error *err);
 

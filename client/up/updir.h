@@ -45,19 +45,21 @@ void updir_release(struct updir *d);
 char *updir_path(const struct updir *d, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
-// Writes `text` to the file DIR/name, in place of what it holds; not durable.
+// Writes `text` to the file DIR/name, for this user alone, in place of what it
+// holds; not durable. After a failure the file may hold a part.
 enum sl_err updir_write(const struct updir *d, const char *name,
                         const char *text, struct sl_error *err);
 
 // Ends daemons that are left of a `sluice up` which was killed: by SIGTERM,
 // after grace_ms by SIGKILL. It finds them by their pid files and their
 // environment, says so for each on stderr, and removes their pid files and
-// sockets. The folder must be locked (updir_open). Waits for their end.
+// sockets. The folder must be locked (updir_open). Waits for their end, after
+// SIGKILL for 10 s at most. SL_ENOMEM, and errors of listing the folder.
 enum sl_err updir_end_strays(const struct updir *d, int grace_ms,
                              struct sl_error *err);
 
-// Returns the pid that the file `path` holds; 0: it holds none, or cannot be
-// read.
+// Returns the pid that the file `path` holds; 0: it holds none from 2 on, or
+// cannot be read.
 pid_t updir_read_pid(const char *path);
 
 // Returns true if process `pid` has `variable` with `value` in its environment.
