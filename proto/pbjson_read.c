@@ -75,6 +75,8 @@ static void pbjson_leave(struct pbjson_reader *r, size_t len)
 
 static const char *pbjson_type_name(const json_t *value)
 {
+    if (value == NULL)
+        return "nothing";
     switch (json_typeof(value)) {
     case JSON_OBJECT:
         return "a mapping";

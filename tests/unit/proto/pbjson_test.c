@@ -145,6 +145,16 @@ TEST(pbjson, refusals_say_where_and_why)
     }
 }
 
+TEST(pbjson, a_value_that_is_missing_is_refused)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    ProtobufCMessage *m = NULL;
+
+    T_FAILS(SL_EINVAL, pbjson_read(&m, SPEC, NULL, "test", &err));
+    T_STR(err.text, "test: wants a mapping, got nothing");
+    T_TRUE(m == NULL);
+}
+
 TEST(pbjson, what_is_checked_is_as_valid_as_from_the_wire)
 {
     const ProtobufCMessageDescriptor *of = &sluice__v1__geometry__descriptor;
