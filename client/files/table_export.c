@@ -35,13 +35,18 @@ enum sl_err table_export_begin(struct table_export *x, const char *name,
     return x->part != NULL ? SL_OK : sl_no_memory(err);
 }
 
+static void table_part_release(struct table_part *part)
+{
+    table_live_release(&part->live);
+    table_chain_close(&part->chain);
+    tensorfile_close(part->file);
+    *part = (struct table_part){.file = NULL};
+}
+
 void table_export_release(struct table_export *x)
 {
-    for (uint32_t i = 0; x->part != NULL && i < x->shards; i++) {
-        table_live_release(&x->part[i].live);
-        table_chain_close(&x->part[i].chain);
-        tensorfile_close(x->part[i].file);
-    }
+    for (uint32_t i = 0; x->part != NULL && i < x->shards; i++)
+        table_part_release(&x->part[i]);
     sl_free(x->part);
     x->part = NULL;
 }
@@ -106,7 +111,11 @@ enum sl_err table_export_file(struct table_export *x, uint32_t shard,
         rc = tensorfile_verify(part->file, err);
     if (rc == SL_OK)
         rc = table_chain_beside(&part->chain, part->file, fs, path, true, err);
-    return rc == SL_OK ? part_of_file(x, part, path, err) : rc;
+    if (rc == SL_OK)
+        rc = part_of_file(x, part, path, err);
+    if (rc != SL_OK)
+        table_part_release(part); // a psserver may have the rows
+    return rc;
 }
 
 // ---- a psserver

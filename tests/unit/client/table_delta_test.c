@@ -126,3 +126,55 @@ TEST(table_delta, memory_may_end_anywhere)
     table_export_release(&before);
     table_export_release(&after);
 }
+
+// Returns true if this process has the file mapped.
+static bool is_mapped(const char *path)
+{
+    FILE *maps = fopen("/proc/self/maps", "re");
+    char line[8192];
+    bool found = false;
+
+    T_TRUE(maps != NULL);
+    while (!found && fgets(line, sizeof(line), maps) != NULL)
+        found = strstr(line, path) != NULL;
+    fclose(maps);
+    return found;
+}
+
+// Writes a snapshot without rows that is a delta to a file which is missing.
+static void write_without_base(const char *path)
+{
+    static const struct tensor_meta chain = {
+        TABLE_CHAIN_KEY, "gone.safetensors:"
+                         "0123456789abcdef0123456789abcdef"
+                         "0123456789abcdef0123456789abcdef"};
+    struct tensor_info t = {.name = "#rows_changed.users",
+                            .dtype = TENSOR_U8,
+                            .rank = 2,
+                            .shape = {0, RECORD}};
+    struct tensorfile_writer *file;
+
+    T_OK(tensorfile_layout(&t, 1, t_err()));
+    T_OK(tensorfile_create(&file, fs_posix(), path, &t, 1, &chain, 1, true,
+                           t_err()));
+    T_OK(tensorfile_finish(file, NULL, t_err()));
+}
+
+// The shard is then named again, with a psserver or another file.
+TEST(table_delta, a_snapshot_without_its_base_is_not_kept)
+{
+    struct world w = {.has = {true, true}};
+    struct table_export x = {.name = NULL};
+
+    write_without_base(place("alone"));
+    write_shard(&w, 0, place("whole"));
+    T_OK(table_export_begin(&x, "users", DIM, 0, SHARDS, t_err()));
+    T_FAILS(SL_ENOENT, table_export_file(&x, 0, fs_posix(), place("alone"),
+                                         NULL, t_err()));
+    T_TRUE(!is_mapped(place("alone")));
+    T_OK(table_export_file(&x, 0, fs_posix(), place("whole"), NULL, t_err()));
+    T_TRUE(is_mapped(place("whole")));
+    T_EQ(table_export_records(&x, 0)->records, x.rows);
+    table_export_release(&x);
+    T_TRUE(!is_mapped(place("whole")));
+}
