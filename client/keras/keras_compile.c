@@ -332,6 +332,7 @@ static enum sl_err fill_loss(json_t *spec, const json_t *said,
         {"name", SKIP, NULL, NULL},           {"dtype", SKIP, NULL, NULL},
         {"from_logits", SKIP, NULL, NULL},    {"axis", ONLY, NULL, "-1"},
         {"label_smoothing", COPY, NULL, "0"}, {.key = NULL}};
+    json_t *smoothing = json_object_get(said, "label_smoothing");
     const char *word, *name;
     const json_t *config;
     enum sl_err rc;
@@ -354,7 +355,9 @@ static enum sl_err fill_loss(json_t *spec, const json_t *said,
                        err);
     if (rc != SL_OK)
         return rc;
-    if (json_object_set_new(spec, "loss", json_string(name)) != 0)
+    if (json_object_set_new(spec, "loss", json_string(name)) != 0 ||
+        (smoothing != NULL &&
+         json_object_set(spec, "label_smoothing", smoothing) != 0))
         return sl_no_memory(err);
     // Not said, Keras takes probabilities, and a job what the model ends in.
     if (strstr(name, "crossentropy") != NULL &&

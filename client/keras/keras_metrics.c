@@ -205,17 +205,19 @@ static enum sl_err take_top_k(struct metrics *m, json_t *spec,
                               const json_t *said)
 {
     const json_t *k = json_object_get(keras_config(m->top_k), "k");
+    const json_t *own = said;
     json_t *to = spec;
     enum sl_err rc;
 
-    if (!m->accuracy && json_object_get(said, "top_k") != NULL)
-        return SL_OK;
     if (m->accuracy) {
         rc = want(m, SPEC_METRIC_TOP_K, "TopKCategoricalAccuracy");
         if (rc != SL_OK || !keras_metrics_has_name(m->names, "top_k"))
             return rc;
         to = evaluate_of(spec);
+        own = json_object_get(said, "evaluate");
     }
+    if (json_object_get(own, "top_k") != NULL)
+        return SL_OK;
     return json_object_set_new(to, "top_k",
                                json_is_integer(k)
                                    ? json_deep_copy(k)

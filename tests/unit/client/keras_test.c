@@ -762,3 +762,27 @@ TEST(keras, metrics_want_data_to_evaluate_on)
     json_decref(said);
     json_decref(spec);
 }
+
+TEST(keras, what_the_user_has_said_stays)
+{
+    json_t *said = json_pack("{s:f, s:{s:i}}", "label_smoothing", 0.25,
+                             "evaluate", "top_k", 3);
+    json_t *spec = json_deep_copy(said);
+    struct buf notes = BUF_INIT;
+    const json_t *evaluate;
+
+    T_OK(fill_said(spec, said,
+                   LOSS("{'class_name': 'CategoricalCrossentropy', 'config': "
+                        "{'label_smoothing': 0.125}}, 'metrics': ['accuracy', "
+                        "{'class_name': 'TopKCategoricalAccuracy', 'config': "
+                        "{'k': 7}}]"),
+                   &notes, t_err()));
+    T_STR(keras_str(spec, "loss"), "categorical_crossentropy");
+    evaluate = json_object_get(spec, "evaluate");
+    T_TRUE(keras_is(json_object_get(spec, "label_smoothing"), "0.25"));
+    T_TRUE(keras_is(json_object_get(evaluate, "top_k"), "3"));
+    T_TRUE(keras_is(json_object_get(evaluate, "metrics"), "[\"top_k\"]"));
+    buf_release(&notes);
+    json_decref(spec);
+    json_decref(said);
+}
