@@ -372,8 +372,9 @@ struct sluice_rows {
 };
 
 // Does what sluice_rows_pull does for each of `count` tables, with one call to
-// each shard for all of them: a step waits for one answer instead of `count`.
-// SL_EINVAL: a table stands there twice.
+// each shard for all of them, if a call holds them: a step waits for one answer
+// instead of `count`. SL_EINVAL: a table stands there twice; else the errors of
+// sluice_rows_pull.
 SLUICE_API enum sl_err sluice_rows_pull_all(struct sluice_closure *c,
                                             const struct sluice_rows *of,
                                             size_t count, struct sl_error *err);
