@@ -10,10 +10,11 @@
 #include "coordinator/core/coord_inner.h"
 
 // Checks everything that may move a job forward (placement, shards, evidence,
-// cut, evaluation, end) and does what is due. May end the job, which stays
-// valid until the next tick. Does nothing for a job that has ended, waits in
-// its queue, or is paused by I7 (behind.h). Gives out no work: the caller calls
-// serve_workers afterwards.
+// cut, stop, pause, evaluation, end) and does what is due: journals, sends. May
+// end the job, which stays valid until the next tick, or c (c->dead). Does
+// nothing for a job that has ended, waits in its queue, or is paused by I7
+// (behind.h). Gives out no work: the caller calls serve_workers afterwards,
+// unless c is dead.
 void advance_job(struct coord *c, struct job *job);
 
 #endif

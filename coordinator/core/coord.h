@@ -106,16 +106,18 @@ struct coord_options {
 // Makes a coord: takes the next term first, settles open intents (K6), loads
 // the jobs; only then may members and clients be let in. Waits for the disk.
 // *options and *io are copied, what they point at is borrowed until coord_free.
-// SL_ESTATE: the store is not the one that it was (cluster.h). A failure leaves
-// *out untouched, but the term may be taken.
+// SL_ESTATE: the store is not the one that it was (cluster.h); else the errors
+// of journal.h, of the store (stored.h), and SL_ENOMEM. A failure leaves *out
+// untouched and does not call io.fatal, but the term may be taken.
 enum sl_err coord_new(struct coord **out, const struct coord_options *options,
                       const struct coord_io *io, struct sl_error *err);
 // Frees c; ends no stream and no job, and waits for nothing: what io.work runs
 // ends by itself. Not from within a function of the io. NULL is allowed.
 void coord_free(struct coord *c);
 
-// Returns true while a pool thread writes or removes a manifest for c. Until
-// that is over, no other coord may settle the cut (K6).
+// Returns true while a pool thread writes the manifest of a cut for c, or looks
+// whether a failed write left one. Until that is over, no other coord may
+// settle the cut (K6). Removals of old manifests do not count.
 bool coord_writes(const struct coord *c);
 
 // Returns the term that c took when it was made.
@@ -126,10 +128,12 @@ uint64_t coord_term(const struct coord *c);
 // Takes the Hello of a new stream; `member` is the caller's number for it, new
 // for each stream and not 0. A member of the same role and name is sent away,
 // as the newest process wins, if it yields (member.h); else the new one is
-// SL_EEXIST. SL_ENOTSUP: it speaks another protocol; SL_EINVAL: a psserver
-// without an address; SL_ESTATE: it is of another cluster; SL_ENOMEM, after
-// which the old member may be gone; SL_EUNAVAIL: c is stopping. On failure *err
-// is the text for Goodbye.
+// SL_EEXIST, as is a process that a newer one of its name replaced before.
+// SL_ENOTSUP: it speaks another protocol; SL_EINVAL: a psserver without an
+// address; SL_ESTATE: it is of another cluster, or has seen a newer term;
+// SL_EIO: that term could not be journalled; SL_ENOMEM, after which the old
+// member may be gone; SL_EUNAVAIL: c is stopping, or has to stop by this. On
+// failure *err is the text for Goodbye.
 enum sl_err coord_attach(struct coord *c, uint64_t member,
                          const Sluice__V1__Hello *hello,
                          enum member_claim claim, struct sl_error *err);
@@ -143,15 +147,18 @@ void coord_receive(struct coord *c, uint64_t member,
 // from it; does nothing for one that is not attached.
 void coord_detach(struct coord *c, uint64_t member);
 
-// Does what is due by now: finds silent members, writes queued rows, begins
-// cuts, gives leases. To be called at least every heartbeat_ms / 2; if a call
-// comes later, the time beyond counts as the coordinator's own absence, and no
-// member is blamed for it.
+// Does what is due by now: finds silent members, writes queued rows and waits
+// for the disk, begins cuts, gives leases, frees jobs that ended a while ago.
+// To be called at least every heartbeat_ms / 2. If the last call is more than
+// heartbeat_ms ago, the time since counts as the coordinator's own absence, and
+// no member is blamed for it.
 void coord_tick(struct coord *c);
 
 // ---- clients. Replies are messages of the heap: wire_free. After a failure a
 // *reply is as it was, or NULL. Where a job is named, by "j-7" or its name,
-// SL_ENOENT: there is no such job; SL_ESTATE: several have the name. Calls that
+// SL_ENOENT: there is no such job that the caller may see (coord_ask_as);
+// SL_ESTATE: several have the name. A job that ended a while ago is read from
+// the journal; if that fails, which is fatal, its error is returned. Calls that
 // change something fail with SL_EUNAVAIL if c is stopping, with SL_EIO if the
 // journal could not be written.
 
@@ -164,13 +171,15 @@ bool coord_submit_reads(struct coord *c,
                         const Sluice__V1__SubmitRequest *request,
                         void (*ready)(void *arg), void *arg);
 
-// Accepts a job and journals it, or with dry_run explains how it would be
-// placed. A repeated request_id with the same spec has the same answer.
-// SL_EINVAL: the spec, with the key; SL_EEXIST: the request_id came with
-// another spec or from another tenant; SL_EBUSY: the tenant's quota; SL_ESTATE:
-// the job could not be resumed, or never end; SL_ENOENT, SL_EDENIED, SL_EIO,
-// SL_ECORRUPT: what it resumes from is not there, not in the store, or cannot
-// be read; SL_EUNAVAIL: c is stopping, or that has changed: submit again.
+// Accepts a job, journals it and begins it; or with dry_run explains how it
+// would be placed, in a *reply with job 0. A repeated request_id with the same
+// spec has the same answer, with reply->existed. SL_EINVAL: the spec, with the
+// key; SL_EEXIST: the request_id came with another spec or from another tenant;
+// SL_EBUSY: the tenant's quota; SL_ESTATE: the job could not be resumed, or
+// never end, or the request_id is of a job that cannot be read; SL_ENOENT,
+// SL_EDENIED, SL_EIO, SL_ECORRUPT: what it resumes from is not there, not in
+// the store, or cannot be read; SL_EUNAVAIL: c is stopping, or that has
+// changed: submit again.
 enum sl_err coord_submit(struct coord *c,
                          const Sluice__V1__SubmitRequest *request,
                          Sluice__V1__SubmitReply **reply, struct sl_error *err);
@@ -210,29 +219,34 @@ enum sl_err coord_resume(struct coord *c, const Sluice__V1__JobRequest *request,
                          Sluice__V1__JobStatus **reply, struct sl_error *err);
 
 // Deletes an ended job with its rows and its checkpoints, and tells psservers
-// to delete its files; or gives up a job that the journal does not know
-// (behind_delete). SL_ESTATE: the job has not ended, or another job still needs
-// its files; SL_EBUSY: a checkpoint of it is being written.
+// to delete its files; manifests are removed later. Or gives up a job that the
+// journal does not know (behind_delete), for a caller that sees all tenants.
+// SL_ESTATE: the job has not ended, or another job still needs its files;
+// SL_EBUSY: a checkpoint of it is being written.
 enum sl_err coord_delete(struct coord *c, const Sluice__V1__JobRequest *request,
                          Sluice__V1__DeleteReply **reply, struct sl_error *err);
 
-// Drains the member that `request` names, so that it is given nothing more, or
-// ends that with request->undrain; a repeated call has the same answer. Sets
-// *changed to true if the call made a difference, else leaves it. Returns
-// SL_OK; SL_ENOENT if no member of this name is attached or drained; SL_EINVAL
-// if request->role is no role; SL_EBUSY if too many are drained.
+// Drains the member that `request` names, so that it is given nothing more and
+// leases that it does not compute yet are taken back, or ends that with
+// request->undrain; a repeated call has the same answer. Role "": the worker of
+// that name, else the psserver. Sets *changed to true if the call made a
+// difference (another `who` or `why` is one), else leaves it. Returns SL_OK;
+// SL_ENOENT if no member of this name is attached (with undrain: attached or
+// drained); SL_EINVAL if request->role is no role; SL_EBUSY if too many are
+// drained; SL_ENOMEM.
 enum sl_err coord_drain(struct coord *c,
                         const Sluice__V1__DrainRequest *request, bool *changed,
                         struct sl_error *err);
 
 // Sets the caller of the calls to come, until the next coord_ask_as: a
 // submitted job belongs to `tenant` ("": none; copied), and with `only` the
-// caller sees no other tenant's jobs. At first: no tenant, which sees all.
+// caller sees the jobs of that tenant alone (with "": no job). At first: no
+// tenant, which sees all.
 void coord_ask_as(struct coord *c, const char *tenant, bool only);
 
 // Sets *job to the number of the job that `id` ("j-7" or a name) means, for
-// watchers. Returns SL_OK; SL_ENOENT if there is no such job; SL_ESTATE if
-// several jobs have the name.
+// watchers. Returns SL_OK; SL_ENOENT if there is no such job that the caller
+// may see; SL_ESTATE if several jobs have the name.
 enum sl_err coord_find(struct coord *c, const char *id, uint64_t *job,
                        struct sl_error *err);
 
@@ -246,7 +260,7 @@ void coord_refused(struct coord *c, const char *who, const char *call,
 // watcher can compare it with the last one; 0: there is no such job. Sets
 // *ended to true if the job has ended or there is none, else to false. After
 // the end the number may still rise by last reports, while the job is whole in
-// memory.
+// memory; then it is 1, for good. The caller's tenant does not count.
 uint64_t coord_changes(const struct coord *c, uint64_t job, bool *ended);
 
 #endif

@@ -152,8 +152,9 @@ static inline uint64_t coord_now(const struct coord *c)
 }
 
 // Ends the daemon for an error that it cannot go on with: sets c->dead and
-// calls io.fatal, once; again it does nothing. Returns err->code. c stays as it
-// is until coord_free: callers return, and look at c->dead before they go on.
+// calls io.fatal, once; again it does nothing. Returns err->code in any case. c
+// stays as it is until coord_free: callers return, and look at c->dead before
+// they go on.
 static inline enum sl_err coord_fatal(struct coord *c,
                                       const struct sl_error *err)
 {

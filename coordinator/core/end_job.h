@@ -6,8 +6,10 @@
 // Memory   what only a live job needs is released, its leases are taken back;
 //          the job itself stays for a while (past_jobs.h). A reason, which is
 //          not NULL, is copied.
-// Errors   A journal that cannot be written is fatal: then the job has not
-//          ended.
+// Errors   A journal that cannot be written is fatal, and so is want of memory
+//          for the last status: then the end is not in the journal and no
+//          member is told of it, though the job's state says it. Callers look
+//          at c->dead.
 #ifndef COORDINATOR_CORE_END_JOB_H
 #define COORDINATOR_CORE_END_JOB_H
 
@@ -15,9 +17,11 @@
 #include "coordinator/core/coord_inner.h"
 
 // Ends a job as `how`: FINISHED, FAILED or STOPPED, where its state may be
-// followed by that (job_moves; it asserts). A job that has ended already stays
-// as it is. Works and evaluations of the job are freed: pointers to them are
-// gone.
+// followed by that (job_moves; asserted). A job that has ended already stays as
+// it is. Waits for the journal's disk, then tells workers to drop the job,
+// psservers to close its shards, and io.changed; gives up a cut that is not
+// being written. Works and evaluations of the job are freed: pointers to them
+// are gone.
 void end_job(struct coord *c, struct job *job, enum job_state how,
              const char *reason);
 

@@ -19,7 +19,8 @@
 struct job_figured {
     bool any;
     uint64_t closures, samples;
-    uint64_t rose_ms; // when that last rose
+    // when `samples` last rose, or was first noted; coord_now
+    uint64_t rose_ms;
 };
 
 struct coord;
@@ -45,6 +46,7 @@ enum figures_source {
     FIGURES_SIGNAL,
     FIGURES_SOURCES
 };
+// The words for the sources, as monitoring shows them: "aws", "gcp", ...
 extern const char *const figures_sources[FIGURES_SOURCES];
 
 struct figures {
@@ -63,14 +65,14 @@ struct figures {
 void figures_init(struct coord *c);
 
 // Adds to the counters what the job has counted beyond the most that it had
-// counted before (job->figured): closures and samples. To be called before its
-// first lease, at each tick, and before its end. Does nothing while the job is
-// not placed or not served.
+// counted before (job->figured): closures and samples. The first call for a job
+// only notes what it has. To be called before its first lease, at each tick,
+// and before its end. Does nothing while the job is not placed or not served.
 void figures_job(struct coord *c, struct job *job);
 
 // Adds to c->figures.reissued the closures that a shard has forgotten as it
-// fell back. To be called after its evidence was replaced; `before` is what
-// evidence_closures returned until then.
+// fell back; 0 if it has as many or more. To be called after its evidence was
+// replaced; `before` is what evidence_closures returned until then.
 void figures_fell(struct coord *c, const struct job *job, uint64_t before);
 
 // Notes in w that its attempt ended badly now, and `why`; no counter changes
@@ -94,9 +96,9 @@ void figures_cut(struct coord *c, enum figures_cut how);
 // differ, or decided which worker is wrong, as `what` says.
 void figures_audit(struct coord *c, enum figures_audit what);
 
-// Counts worker m, which begins to drain, by the source of the notice: the
-// first words of `why` name it; "": the worker was told to end. Does nothing if
-// `why` has other words, or m is a psserver.
+// Counts worker m, which begins to drain, by the source of the notice: `why`
+// begins or ends with the words of that source (host/notice); "": the worker
+// was told to end. Does nothing if `why` has other words, or m is a psserver.
 void figures_drains(struct coord *c, const struct member *m, const char *why);
 
 #endif

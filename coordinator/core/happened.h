@@ -4,8 +4,8 @@
 // Nothing depends on events: without a feed they are not even made.
 //
 // Threads  the loop.
-// Memory   what is passed in is copied. A `m` may be NULL: no member. Nothing
-//          else is, but where it is said.
+// Memory   what is passed in is copied; a sentence is cut to EVENT_TEXT bytes.
+//          A `m` may be NULL: no member. Nothing else is, but where it is said.
 // Errors   none: without memory an event is missing.
 #ifndef COORDINATOR_CORE_HAPPENED_H
 #define COORDINATOR_CORE_HAPPENED_H
@@ -39,7 +39,8 @@ void happened_work(struct coord *c, enum event_kind kind, const struct work *w,
     HAPPENED_FORMAT(5);
 
 // Writes the name of a work into `out` and returns `out`: "closure 12", "range
-// 3 of the evaluation", "the look at the data", "a rank of the ring".
+// 3 of the evaluation", "the look at the data", "a rank of the ring", "a place
+// in group 2".
 const char *happened_name(char out[64], const struct work *w);
 
 // Adds the span of w's attempt, from its lease until now, to the history of its

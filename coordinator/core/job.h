@@ -252,21 +252,23 @@ struct job {
 // Makes a job of this mode: JOB_PLACING, not placed, and in no list or map yet.
 // Copies name and request id (NULL: ""), takes over the spec, a heap message,
 // and borrows `mode` for good. The spec has `train`; its model and optimizer
-// may be NULL. NULL: no memory, and the spec is still the caller's.
+// may be NULL. For job_free. NULL: no memory, and the spec is still the
+// caller's.
 struct job *job_new(uint64_t id, uint64_t uid, uint64_t incarnation,
                     const char *name, const char *request_id,
                     Sluice__V1__JobSpec *spec, const struct mode *mode);
-// Frees a job that is in no list or map any more and has no lease (it asserts),
-// with a cut that is being made. NULL is allowed.
+// Frees a job that is in no list or map any more and has no lease (asserted),
+// with its works, its evaluation and a cut that is being made. NULL is allowed.
 void job_free(struct job *job);
 
-// Sets what a new job starts from, a cut or weights, once; takes the heap
-// message over. NULL: from the seed.
+// Sets what a new job starts from, once; takes the heap message over. A source
+// with `cut` becomes job->resume, one without it job->weights. NULL: the job
+// starts from the seed.
 void job_start_from(struct job *job, Sluice__V1__ResumeSource *source);
 
-// Sets the state of a job that has not ended; no other function does. `next`
-// must be a state that may follow (job_moves; asserted). Journals and tells
-// nothing: end_job does, for an end.
+// Sets the state of a job that has not ended. `next` must be a state that may
+// follow (job_moves; asserted). Counts as a change (job->changes), but journals
+// and sends nothing: end_job does, for an end.
 void job_enter(struct job *job, enum job_state next);
 
 // Sets the state of a new job, which is JOB_PLACING (asserted), to `ended`, the
@@ -277,17 +279,18 @@ void job_restore(struct job *job, enum job_state ended);
 bool job_ended(const struct job *job);
 
 // Returns true if worker m's program is new enough for the job's layers and,
-// for an external job, can take part in its mode.
+// for an external job, can take part in its mode. Does not look whether m runs
+// external models (job_suits).
 bool job_able(const struct job *job, const struct member *m);
 
-// Returns how many leases of the job a worker may hold of which the steps are
-// taken: fragments have yet to leave, or to arrive (L8). 0: contributions leave
-// whole.
+// Returns how many leases with steps that are taken a worker of the job may
+// hold, as fragments of them have yet to leave or to arrive (L8): one more than
+// the spec has fragments. 0: contributions leave whole.
 uint32_t job_streams(const struct job *job);
 
-// Returns the lowest edition of the layers that a psserver with a shard of the
-// job must know; 0: any will do. Evaluations of layers with rows read rows of
-// snapshots.
+// Returns the lowest edition (MODEL_EDITION_*) that a psserver with a shard of
+// the job must know, for what mode, model, optimizer and replicas ask of it; 0:
+// any will do. Here and in the next function spec_check has accepted the spec.
 unsigned job_shard_edition(const struct job *job);
 // Returns true if psserver m is new enough to hold a shard of the job. One that
 // does not know tables would keep no rows, and not say so.
@@ -295,11 +298,12 @@ bool job_shard_able(const struct job *job, const struct member *m);
 
 // Returns true if worker m may be given leases of the job at all: it runs
 // external models if and only if the job is external, is able (job_able), and
-// takes this job. Whatever it holds, and however it does.
+// takes this job (m->only_job). Whether m is ready, or holds leases, does not
+// count.
 bool job_suits(const struct job *job, const struct member *m);
 
 // Returns true if the job gives no work, as a pause holds (by a client or the
-// coordinator) or it is paused by I7.
+// coordinator) or it is paused by I7; also if it ended so.
 bool job_rests(const struct job *job);
 
 // Returns the state's name in lower case; "unknown" for no state.
@@ -309,23 +313,24 @@ const char *job_state_name(enum job_state state);
 // or "paused" for a job that rests and has not ended.
 const char *job_word(const struct job *job);
 
-// Frees the memory that only a running job needs; the job must have no leases
-// (asserted). Evidence, ring and groups are all zeroes then: functions that
-// read evidence (job_steps, evidence_*) must not be called any more. A second
-// call does nothing.
+// Frees the memory that only a running job needs: works, running evaluation,
+// evidence, ring, groups, results of audits. The job must have no leases
+// (asserted). Functions that read evidence (job_steps, evidence_*) must not be
+// called any more; shards, layout and cuts stay. A second call does nothing.
 void job_release_work(struct job *job);
 
 // Sets layout, schedule, shards and evidence (with nothing counted) of a job
-// that is not placed and has job_samples. Takes the layout message on success;
-// its pieces lie in shards below `shards`. names[s] is the psserver of shard s,
-// and is copied. Journals nothing. SL_EINVAL: the schedule is invalid;
-// SL_ENOMEM. On failure the job is not placed, and only its schedule is set.
+// that is not placed and has job_samples, and what its mode sets up then. Takes
+// the layout message on success; its pieces lie in shards below `shards`, which
+// is not 0. names[s] is the psserver of shard s, and is copied. Journals
+// nothing. SL_EINVAL: the schedule is invalid; SL_ENOMEM. On failure the job is
+// not placed, and only its schedule is set.
 enum sl_err job_place(struct job *job, Sluice__V1__CheckpointsReply *layout,
                       const char *const *names, uint32_t shards,
                       struct sl_error *err);
 
-// Returns the samples in an epoch, as the probe found or the spec of an
-// external job says; 0: not known yet.
+// Returns the training samples in an epoch, as the probe found or the spec of
+// an external job says; 0: not known yet.
 uint64_t job_samples(const struct job *job);
 
 // Returns the facts of a message in the form in which the journal keeps them.
@@ -338,8 +343,8 @@ bool job_on_workers(const struct job *job, uint32_t shard);
 // Returns how many shards the job has on psservers; 0 if it is not placed.
 uint32_t job_psserver_shards(const struct job *job);
 
-// Returns how many of the job's shards are placed on psserver m, by its name; 0
-// if m is a worker.
+// Returns how many of the job's shards are placed on psserver m, by its name,
+// whether or not m serves them; 0 if m is a worker, or the job is not placed.
 uint32_t job_lies_on(const struct job *job, const struct member *m);
 
 // Returns true if the shards of the job have replicas (placement.replicas).
@@ -357,26 +362,28 @@ bool job_has_replica_on(const struct job *job, const struct member *m);
 // or is to show, since it was the replica (P4); 0: it was none.
 uint64_t job_replica_memory(const struct job_shard *s);
 
-// Returns true if a psserver serves every shard, and what the mode needs runs
-// too (mode.h, `runs`). A silent psserver serves none. False for a job that is
-// not placed.
+// Returns true if every shard is served (job_shard.server), and what the mode
+// needs runs too (mode.h, `runs`). A silent psserver serves none; parts on
+// workers are served by members of the ring. False for a job that is not
+// placed.
 bool job_served(const struct job *job);
 
 #define JOB_MOVING_MS 120000 // how long a cut waits for a shard that moves
 
-// Returns true if a move has stopped a shard of the job that no psserver serves
-// yet, at `now` (coord_now): the shard's counts are safe, and a cut waits for
-// it.
+// Returns true if a move has stopped a shard of the job less than JOB_MOVING_MS
+// before `now` (coord_now) and no psserver serves it yet: the shard's counts
+// are safe, and a cut waits for it.
 bool job_is_moving(const struct job *job, uint64_t now);
 
 // Takes a shard's counts, of its newest incarnation, into
-// job->shards.list[shard].counts. Counts of one incarnation only grow: counts
-// that are lower than those known, or impossible, are dropped. Not after
-// job_release_work.
+// job->shards.list[shard].counts. Counts of one incarnation only grow: if one
+// of them is lower than what is known, or impossible, all are dropped. Not
+// after job_release_work.
 void job_counts_take(struct job *job, uint32_t shard,
                      const Sluice__V1__ShardCounts *counts);
 
-// Clears the counts of a shard that has a new incarnation.
+// Clears the counts of a shard that has a new incarnation, and what is known of
+// the rows of its tables (shard_rows.h).
 void job_counts_reset(struct job *job, uint32_t shard);
 
 // Returns the number of steps that are counted on every shard: the lowest one
@@ -385,7 +392,7 @@ void job_counts_reset(struct job *job, uint32_t shard);
 uint64_t job_steps(const struct job *job);
 
 // Returns the number of steps in the cut that the job was resumed from; 0: it
-// was not resumed.
+// was not, also if it started with weights.
 uint64_t job_resumed_steps(const struct job *job);
 
 // Returns the cut that the job has ended with: the best one if the job is
@@ -420,19 +427,21 @@ void job_remove_cut(struct job *job, size_t index);
 // Frees what `cut` owns and leaves it all zeroes.
 void job_cut_release(struct job_cut *cut);
 
-// Makes room for `more` evaluations, which job_add_evaluation then appends.
-// SL_ENOMEM: nothing is changed.
+// Makes room for `more` evaluations beside those that the job has, for
+// job_add_evaluation; pointers to evaluations are invalid then. SL_ENOMEM:
+// nothing is changed.
 enum sl_err job_reserve_evaluations(struct job *job, size_t more);
 
 // Appends a copy of `row` to the job's evaluations, for which there is room.
 void job_add_evaluation(struct job *job, const struct journal_evaluation *row);
 
-// Returns for how long the job has been running, in ms, since it ran first;
-// times in which the coordinator was away count too. `now_ms` is coord_now,
-// here and below.
+// Returns for how long the job has been running, in ms, from when it first was
+// RUNNING until now or its end; pauses, and times in which the coordinator was
+// away, count too. `now_ms` is coord_now, here and below.
 uint64_t job_elapsed_ms(const struct job *job, uint64_t now_ms);
 
-// Returns for how many ms of job_elapsed_ms the job was paused.
+// Returns for how many ms pauses of the job have held in all, also one that
+// holds now; pauses by I7 are not counted.
 uint64_t job_paused_ms(const struct job *job, uint64_t now_ms);
 
 #endif

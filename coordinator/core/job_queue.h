@@ -10,7 +10,7 @@
 //
 // Threads  the loop.
 // Memory   a tenant's name is copied; jobs that are returned are borrowed.
-// Errors   SL_EIO of the journal; fatal in functions that return no error.
+// Errors   those of journal.h: returned by queue_load, fatal in queue_next.
 #ifndef COORDINATOR_CORE_JOB_QUEUE_H
 #define COORDINATOR_CORE_JOB_QUEUE_H
 
@@ -20,10 +20,11 @@
 // A job's place in the queue of its tenant.
 struct job_queue {
     enum journal_turn turn;
-    char name[JOURNAL_TENANT];
+    char name[JOURNAL_TENANT]; // name of the queue: that of the tenant
 };
 
-// Says whether the job still waits in its queue.
+// Returns true if the job still waits in its queue; false if it was not queued,
+// has had its turn, or has ended.
 bool queue_waits(const struct job *job);
 
 // Puts a new job, which journal_job_add has written as queued, into the queue
@@ -40,11 +41,13 @@ void queue_leave(struct coord *c, const struct job *job);
 
 // Gives the turn to one waiting job that has none before it, and journals that.
 // Returns the job, which may be placed now; NULL: there is none, or the journal
-// failed. To be called again until it returns NULL.
+// failed (c->dead). To be called again until it returns NULL. Costs nothing
+// while no job joined or left a queue.
 struct job *queue_next(struct coord *c);
 
-// Returns how many queued jobs of its tenant have to end before the job's turn;
-// 0 if it does not wait. Sets *last to the last one of those, or to NULL.
+// Returns how many queued jobs of its tenant have to end before the job's turn,
+// with the one that has its turn; 0 if the job does not wait. Sets *last to the
+// last one of them in the queue's order, or to NULL.
 uint32_t queue_before(const struct coord *c, const struct job *job,
                       const struct job **last);
 

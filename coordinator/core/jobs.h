@@ -3,8 +3,8 @@
 //
 // Threads  the loop.
 // Memory   jobs and records that are returned are borrowed: a job at most until
-//          the next tick once it has ended. Texts are copied. No pointer that
-//          is passed may be NULL, but `err`.
+//          the next tick once it has ended, a record until ended_forget. Texts
+//          are copied. No pointer that is passed may be NULL, but `err`.
 // Errors   SL_ENOENT: there is no such job; SL_ESTATE: several have the name.
 //          *out is then untouched.
 #ifndef COORDINATOR_CORE_JOBS_H
@@ -53,7 +53,8 @@ void jobs_warn(struct job *job, enum job_warning kind, const char *fmt, ...)
 void jobs_unwarn(struct job *job, enum job_warning kind);
 
 // Queues the job's counters for the journal's next commit, if they have changed
-// and the job goes on. A failure is fatal.
+// (counters_changed, which is cleared) and the job has not ended. A failure is
+// fatal.
 void jobs_flush(struct coord *c, struct job *job);
 
 #endif

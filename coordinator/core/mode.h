@@ -4,13 +4,15 @@
 //
 // The other files of the core ask a job's row and never which mode it is, so a
 // new mode is one file in modes/ and one line in modes/modes.c. A function that
-// a row leaves NULL does nothing, or what the comment beside it says; `offer`,
-// `offers` and `slot` are never NULL.
+// a row leaves NULL does nothing, or what the comment beside it says; `offer`
+// and `offers` are never NULL, nor is `slot` in a row that offers work by
+// offers_work.
 //
 // Threads  the loop.
 // Memory   rows are constants. Arguments are never NULL but where it is said,
 //          and borrowed for the call.
-// Errors   as the part that calls the function says.
+// Errors   as the part that calls the function says. Functions with a `c` may
+//          write the journal; a failure is fatal, and callers look at c->dead.
 #ifndef COORDINATOR_CORE_MODE_H
 #define COORDINATOR_CORE_MODE_H
 
@@ -51,7 +53,7 @@ struct mode {
     // ---- place: may it begin, and where does its state lie
 
     // Returns true if an external worker's program can take part. NULL: any
-    // can.
+    // can. Not asked for workers that are not external.
     bool (*able)(const struct member *m);
     // Checks that the attached workers could run a job of this spec. Returns
     // SL_OK, or why not. NULL: they could.
@@ -100,7 +102,7 @@ struct mode {
     // ---- report: what its workers say, and what follows
 
     // Takes a message of a worker about its ring. Returns true if the job may
-    // move on by it.
+    // move on by it: the caller calls advance_job. NULL: it is dropped.
     bool (*receive)(struct coord *c, struct member *m, struct job *job,
                     const Sluice__V1__AttendUp *message);
     // Takes the hello of a shard, which is kept in job_shard.waiting, and
@@ -120,7 +122,8 @@ struct mode {
     // Returns true if workers have a state that would be lost with them. NULL:
     // they have none.
     bool (*has_state)(const struct job *job);
-    // Returns true if the job can count steps. NULL: if every shard is served.
+    // Returns true if the job can count steps, provided that every shard is
+    // served, which job_served checks itself. NULL: it can.
     bool (*runs)(const struct job *job);
     // Returns the round that all files of a cut are of; 0: the present one.
     // NULL: files need not be of one round.

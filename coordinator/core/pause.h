@@ -17,7 +17,7 @@
 //          which may be.
 // Units    *_ms monotonic.
 // Errors   A journal that cannot be written is fatal: then the pause may be in
-//          memory, and the coord ends. `err` may be NULL.
+//          memory, and the coord ends (c->dead).
 #ifndef COORDINATOR_CORE_PAUSE_H
 #define COORDINATOR_CORE_PAUSE_H
 
@@ -34,8 +34,8 @@ struct job_pause {
 };
 
 // Returns SL_OK if the job may be paused, after a cut (`checkpoint`) or at
-// once; SL_ESTATE if not: it has ended, is paused by I7, or would lose all its
-// steps.
+// once; SL_ESTATE if not: it has ended, is paused by I7, or, at once, would
+// lose all its steps, as its state is on workers alone and it has no cut.
 enum sl_err pause_judge(const struct job *job, bool checkpoint,
                         struct sl_error *err);
 
@@ -50,18 +50,20 @@ void pause_ask(struct coord *c, struct job *job,
 #define PAUSE_BY_US "the coordinator"
 
 // Pauses a job that has not ended at once, for the coordinator itself; replaces
-// a client's pause. `why` is the reason, `note` what people should do about it.
+// a client's pause, or the wish for one, and its texts. `why` is the reason,
+// `note` what people should do about it.
 void pause_hold(struct coord *c, struct job *job, const char *why,
                 const char *note);
 
-// Ends the pause of a job, or the wish for one; does nothing without either.
-// Work is given with the next serve_workers.
+// Ends the pause of a job, also one of the coordinator, or the wish for one;
+// does nothing without either. Work is given with the next serve_workers.
 void pause_end(struct coord *c, struct job *job);
 
 // Begins a WANTED pause once its cut is made, or cannot be made. advance_job
-// calls it after cuts_check: for a job with shards on psservers, a cut that is
-// not being made by then (job->cuts.now NULL) counts as one that cannot be.
-// Does nothing unless a pause is WANTED.
+// calls it after cuts_check: for a job with its state on psservers, a cut that
+// is not being made by then (job->cuts.now NULL) counts as one that cannot be,
+// unless a shard moves (job_is_moving); a ring waits. Does nothing unless a
+// pause is WANTED.
 void pause_check(struct coord *c, struct job *job);
 
 // Wishes again for the cut before a WANTED pause, after the job was loaded;

@@ -3,7 +3,8 @@
 // the tenants that were met.
 //
 // Threads  the loop.
-// Memory   grows by a name for each tenant; quotas_free.
+// Memory   grows by a name for each tenant; names and quotas stay where they
+//          are until quotas_free. No pointer is NULL but where it is said.
 // Errors   SL_ENOMEM; `err` is not NULL.
 #ifndef COORDINATOR_CORE_QUOTA_LIST_H
 #define COORDINATOR_CORE_QUOTA_LIST_H
@@ -28,7 +29,8 @@ void quotas_free(struct quotas *q); // NULL is allowed
 // memory.
 uint32_t quotas_tenant_number(struct quotas *q, const char *tenant);
 
-// Returns the quota that holds for a tenant (quota_of), or NULL: no limit.
+// Returns the quota that holds for a tenant (quota_of), borrowed from q; NULL:
+// no limit.
 const struct quota *quotas_of_tenant(const struct quotas *q,
                                      const char *tenant);
 

@@ -26,9 +26,10 @@ struct job_measured {
     uint64_t elements;
 };
 
-// Checks whether the tenant of the present caller may have a job of this spec
-// as well. Returns SL_OK; SL_EBUSY: its quota; or the error of place_measure if
-// the spec cannot be measured.
+// Checks whether the tenant of the present caller (c->asker) may have a job of
+// this spec as well; rows of tables are not looked at. Returns SL_OK, also
+// without a quota; SL_EBUSY: its quota; or the error of place_measure if the
+// spec cannot be measured.
 enum sl_err quotas_admit(struct coord *c, const Sluice__V1__JobSpec *spec,
                          struct sl_error *err);
 

@@ -3,11 +3,15 @@
 //
 // Threads  the loop.
 // Memory   everything is borrowed for the length of the call, and nothing but
-//          `load` of send_refuse may be NULL. `member` is a number; a `shard`
-//          is below job->shards.
-// Errors   none: without memory for its message a member counts as silent, is
-//          sent away by the next tick, and comes back. A message to a member
-//          that has gone is dropped.
+//          `load` of send_refuse may be NULL. `member` is the number of a
+//          stream (struct member.id). Where a job is passed, and not its
+//          number, it is placed, and `shard` is below job->shards.count; the
+//          functions to workers take a job that is not placed as well.
+// Errors   none is returned: without memory for its message a member counts as
+//          silent, is sent away by the next tick, and comes back. A message to
+//          a member that has gone is dropped, and so is any after coord_fatal.
+//          For a job with tables send_place, send_prepare and send_admit read
+//          the journal, and a failure of that is fatal (c->dead).
 #ifndef COORDINATOR_CORE_SEND_H
 #define COORDINATOR_CORE_SEND_H
 
@@ -21,18 +25,21 @@ void send_welcome(struct coord *c, const struct member *m);
 // Acknowledges the heartbeat number `seq`.
 void send_ack(struct coord *c, const struct member *m, uint64_t seq);
 
-// Tells a member `why` it is sent away; the stream is ended by io.hang_up.
+// Tells a member `why` it is sent away; the caller then ends the stream, with
+// io.hang_up.
 void send_goodbye(struct coord *c, const struct member *m, const char *why);
 
 // ---- to psservers
 
-// Returns the file of a placed job that starts with weights of its variables
-// (job->weights->weights is not NULL); it borrows from the job.
+// Returns the file that a placed job's variables start with, for a message; it
+// borrows from the job. job->weights and job->weights->weights are not NULL.
+// Its most_bytes: no more than the size said at submission, nor than 64 MiB and
+// 64 bytes per parameter.
 Sluice__V1__SourceFile send_weights(const struct job *job);
 
 // Asks psserver m to take a shard of a placed job, from a snapshot no older
-// than the last cut (K7) or, if it was the replica, as it has followed (P4);
-// notes in the shard that m was asked, and when.
+// than the last cut (K7) or, if it was the replica, as it has followed (P4).
+// Notes in the shard that m was asked, and when, also if memory was short.
 void send_place(struct coord *c, const struct member *m, struct job *job,
                 uint32_t shard);
 
@@ -116,6 +123,7 @@ void send_job_open(struct coord *c, const struct member *m,
 
 // Sends the map: only the changes since version `have`, if that was sent to
 // this worker last and it can take changes; else, and for 0, the whole map.
+// Notes the map's version in m->opened, if the job is there.
 void send_map(struct coord *c, const struct member *m, const struct job *job,
               uint64_t have);
 
@@ -123,7 +131,8 @@ void send_map(struct coord *c, const struct member *m, const struct job *job,
 void send_maps(struct coord *c, const struct job *job);
 
 // Sends a worker its leases that were not sent yet (member_sends), in one
-// message; the caller has taken m out of members.unsent.
+// message, and counts them as sent (m->leases_unsent); the caller has taken m
+// out of members.unsent. The cut that a range is of must be there still.
 void send_leases(struct coord *c, struct member *m);
 
 // Tells a worker to let go of w's newest attempt, and to answer when it has.

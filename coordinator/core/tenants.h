@@ -7,14 +7,16 @@
 // it is as if there were none.
 //
 // Threads  the loop. It may read the journal.
-// Errors   a journal that cannot be read hides the job.
+// Errors   a journal that cannot be read hides the job; that is not fatal here,
+//          but the next call that writes the journal is.
 #ifndef COORDINATOR_CORE_TENANTS_H
 #define COORDINATOR_CORE_TENANTS_H
 
 #include "coordinator/core/coord_inner.h"
 
-// Returns true if the present caller must not see the job: it is limited to one
-// tenant, and the job is not that tenant's or the journal cannot be read.
+// Returns true if the present caller (coord_ask_as) must not see the job: it is
+// limited to one tenant, and the job is not that tenant's, or is no tenant's,
+// or the journal cannot be read.
 bool tenants_hide(const struct coord *c, uint64_t job);
 
 #endif

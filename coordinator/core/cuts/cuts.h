@@ -9,7 +9,9 @@
 // Memory   job->cuts.now, while one is made. Texts are copied, messages
 //          borrowed for the call.
 // Units    *_ms monotonic.
-// Errors   A cut that cannot be made is given up and tried again.
+// Errors   A cut that cannot be made is given up and tried again. A journal
+//          that cannot be written is fatal in cuts_check: callers look at
+//          c->dead.
 #ifndef COORDINATOR_CORE_CUTS_CUTS_H
 #define COORDINATOR_CORE_CUTS_CUTS_H
 
@@ -67,8 +69,10 @@ struct cut_wish cuts_wish_now(const struct job *job);
 bool cuts_want(struct job *job, const struct cut_wish *wish);
 
 // Takes a report of m, a psserver or a rank, about a snapshot that it has
-// written or could not write. Returns the job if the caller has to call
-// advance_job for it; NULL if the report was ignored.
+// written, or could not write: then the cut under way is given up, if it asked
+// for this one. A file that holds less than was believed corrects the evidence.
+// Returns the job if the caller has to call advance_job for it; NULL if the
+// report was ignored, as where m does not serve the shard.
 struct job *cuts_report(struct coord *c, struct member *m,
                         const Sluice__V1__SnapshotReport *report);
 
@@ -87,7 +91,8 @@ bool cuts_awaited(const struct job *job);
 void cuts_wait(struct coord *c, struct job *job, uint64_t ms);
 
 // Gives up job->cuts.now, which must be there and not being written yet, and
-// frees it; `why` is kept as job->cuts.why. The next cut waits CUT_RETRY_MS.
+// frees it; `why` is kept as job->cuts.why, logged, and an event. The next cut
+// waits CUT_RETRY_MS.
 void cuts_give_up(struct coord *c, struct job *job, const char *why);
 
 // Gives up job->cuts.now as cuts_give_up does, but the next cut may begin at

@@ -4,7 +4,9 @@
 //
 // Threads  the loop.
 // Memory   job->evaluations.running, while one runs.
-// Errors   without memory one is begun later.
+// Errors   without memory one is begun later. A journal that cannot be written
+//          is fatal in evaluations_check and evaluations_fail, which wait for
+//          its disk: callers look at c->dead.
 #ifndef COORDINATOR_CORE_CUTS_EVALUATIONS_H
 #define COORDINATOR_CORE_CUTS_EVALUATIONS_H
 
@@ -19,10 +21,10 @@ struct job_evaluations {
     size_t count;
 };
 
-// Takes the result of the running evaluation, once it is complete, and begins
-// the next one if it is due; without memory a later call does. Does nothing for
-// a job that is not placed or has no evaluations. Waits for the journal's disk;
-// a journal that cannot be written is fatal: the caller checks c->dead.
+// Takes the result of the running evaluation, once it is complete, journals it
+// with what callbacks make of it, and begins the next one if it is due; without
+// memory a later call does. Does nothing for a job that is not placed or has no
+// evaluations.
 void evaluations_check(struct coord *c, struct job *job);
 
 // Ends the running evaluation, which must be there, without a result, since one
@@ -31,7 +33,8 @@ void evaluations_check(struct coord *c, struct job *job);
 // as well.
 void evaluations_fail(struct coord *c, struct job *job, const char *why);
 
-// Returns true if an evaluation runs, or one is due.
+// Returns true if an evaluation runs, or one is due, as a published cut holds
+// what it is of; false as well without memory to look.
 bool evaluations_pending(const struct job *job);
 
 // Sets needed[i] for each of the job->cuts.count cuts: true if an evaluation
@@ -53,7 +56,7 @@ uint64_t evaluations_hold(const struct job *job);
 uint64_t evaluations_limit(const struct job *job);
 
 // Returns true if training waits for an evaluation now: all closures below
-// evaluations_hold are counted.
+// evaluations_hold are counted, and there are others. The job is placed.
 bool evaluations_hold_it(const struct job *job);
 
 // Sends `member`, a rank, the reduced rates and the closure up to which it may

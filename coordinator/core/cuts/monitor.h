@@ -60,8 +60,9 @@ void monitor_trained(struct coord *c, struct job *job,
 void monitor_cut(struct job *job, uint64_t cut);
 
 // Returns the sums of training between the last evaluation and this cut, as far
-// as workers had reported them when the cut began; if the cut holds all steps
-// of the job, the sums until now.
+// as workers had reported them when the cut began (monitor_cut). The sums until
+// now instead, if training waits at evaluations, if the cut was begun when all
+// steps were counted, or if no cut until this one was noted in this term.
 struct journal_trained monitor_until(const struct job *job, uint64_t cut);
 
 // Removes the sums of training until this cut, which was just evaluated, and

@@ -5,16 +5,19 @@
 //   journal: intent | pool thread: manifest, durable | journal: outcome
 //   -> old cuts dropped, Keep to the psservers, c->cut_settled
 //
-// Whether a failed write left a file is only known once that file is removed: a
-// store that does not answer is asked again until it does, and meanwhile the
-// cut has no outcome. Training goes on.
+// Whether a failed write left a file is only known once the store was looked
+// at: if it does not answer it is asked again every CUT_RETRY_MS, and meanwhile
+// the cut has no outcome. A file that is there after all publishes the cut.
+// Training goes on.
 //
 // A cut that is being written belongs to the job until its outcome is in the
 // journal, also if the job ends meanwhile.
 //
-// Threads  the loop; the file is written, and removed, on a pool thread.
+// Threads  the loop; the file is written, and looked for, on a pool thread.
 // Memory   writes under way outlive the coord, if they must.
-// Errors   A manifest that cannot be written is an outcome: aborted.
+// Errors   A manifest that cannot be written is an outcome: aborted. A journal
+//          that cannot be written is fatal, and so is want of memory once there
+//          is a manifest: callers look at c->dead.
 #ifndef COORDINATOR_CORE_CUTS_PUBLISH_H
 #define COORDINATOR_CORE_CUTS_PUBLISH_H
 
@@ -32,7 +35,8 @@ enum sl_err publish_cut(struct coord *c, struct job *job);
 // be called once per tick.
 void publish_tick(struct coord *c);
 
-// Returns true while a pool thread writes or removes a manifest.
+// Returns true while a pool thread writes a cut's manifest or looks for one;
+// false while cuts without an outcome only wait for the next publish_tick.
 bool publish_at_work(const struct coord *c);
 
 // Detaches the writes under way from c, which is about to be freed, without

@@ -7,7 +7,7 @@
 //
 // Threads  the loop; files are removed on a pool thread.
 // Memory   paths are copied; removals under way outlive the coord.
-// Errors   none is returned.
+// Errors   none is returned; what fails is logged.
 #ifndef COORDINATOR_CORE_CUTS_REMOVALS_H
 #define COORDINATOR_CORE_CUTS_REMOVALS_H
 
@@ -18,9 +18,9 @@
 // does not wait for it. Without memory the file stays.
 void removals_add(struct coord *c, const char *path);
 
-// Queues the removal of the manifests of all cuts of a job, as removals_add
-// does. For an unreadable job their paths are read from the journal, so call
-// this before its rows are deleted.
+// Queues the removal of the manifests of all cuts that the job keeps
+// (job->cuts.list), as removals_add does. For an unreadable job their paths are
+// read from the journal, so call this before its rows are deleted.
 void removals_add_job(struct coord *c, const struct job *job);
 
 #endif

@@ -31,29 +31,33 @@ struct behind_job {
 };
 
 // Pauses the job until the coordinator is started anew; *why says what was
-// seen. A job that has ended, or is paused by I7 already, stays as it is.
+// seen. Takes its leases back, gives up its cut unless that is being written,
+// and no shard counts as served from then on. Journals nothing. A job that has
+// ended, or is paused by I7 already, stays as it is.
 void behind_pause(struct coord *c, struct job *job, const struct sl_error *why);
 
 // Returns true if this journal never gave the job number, which a psserver
-// shows.
+// shows: it is above all, or was skipped. Reads the journal; false if that
+// fails.
 bool behind_knows_not(struct coord *c, uint64_t job);
 
 // Skips, at the start, the numbers up to the highest one of a job that has a
 // folder in the store (c->stored), so that no new job gets them, whether or not
-// psservers show these jobs by then. Returns SL_OK, or an error of the store or
-// the journal.
+// psservers show these jobs by then; journals that. An absurdly high number is
+// ignored. Returns SL_OK, or an error of the store or the journal, which is not
+// fatal here.
 enum sl_err behind_skip_stored(struct coord *c, struct sl_error *err);
 
 // Lists the job of m's hello, which the journal does not know; its shard is
 // left alone. Numbers up to the job's are not given to new jobs any more; that
-// is committed first. A number absurdly far above all others is refused and not
-// listed.
+// is committed first, also where the list is full. A number absurdly far above
+// all that were given is refused (send_refuse) and not listed.
 void behind_list(struct coord *c, const struct member *m,
                  const Sluice__V1__ShardHello *hello);
 
-// Takes the listed job `id` off the list at a client's wish, and tells
-// psservers to delete it. Returns SL_OK, or SL_ENOENT if none is listed under
-// this id.
+// Takes the listed job `id` ("j-7") off the list at a client's wish, and tells
+// the psservers that showed it, if they are attached, to delete it. Returns
+// SL_OK, or SL_ENOENT if none is listed under this id.
 enum sl_err behind_delete(struct coord *c, const char *id,
                           struct sl_error *err);
 

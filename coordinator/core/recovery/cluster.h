@@ -11,7 +11,7 @@
 // Threads  the loop.
 // Memory   cluster_release frees the list of strangers.
 // Errors   SL_ESTATE: not our store; a stranger. SL_EIO: the journal could not
-//          be written. `err` may be NULL.
+//          be written, which is fatal in cluster_judge. `err` may be NULL.
 #ifndef COORDINATOR_CORE_RECOVERY_CLUSTER_H
 #define COORDINATOR_CORE_RECOVERY_CLUSTER_H
 
@@ -30,16 +30,18 @@ struct cluster_stranger {
 #define CLUSTER_STRANGER_MS 60000 // a stranger silent for longer is forgotten
 
 // Sets c->cluster: its id is that of the journal or of the store (c->stored,
-// which must be there), or a new one; journals it if it is new. To be called
-// once, as the coord is made, after its term was taken. Returns SL_OK,
-// SL_ESTATE, or the journal's error.
+// which must be there), or a new one; its key of tokens is the journal's, or
+// options.secret if there is none. Journals what is new. To be called once, as
+// the coord is made, after its term was taken. Returns SL_OK, an error of
+// stored_cluster (SL_ESTATE: another store), or the journal's.
 enum sl_err cluster_open(struct coord *c, struct sl_error *err);
 
 // Returns SL_OK for a member of this cluster, and for one that has no cluster
 // yet. Returns SL_ESTATE for one of another cluster, and for one that has seen
-// a newer term of this cluster: that term is journalled, so that the next start
-// takes a higher one (I5); a coordinator that was replaced cannot write it, and
-// ends (H5). Strangers are listed.
+// a newer term of this cluster: that term, unless it is absurdly high, is
+// journalled, so that the next start takes a higher one (I5); a coordinator
+// that was replaced cannot write it, and ends (H5): SL_EIO. Strangers are
+// listed in c->strangers.
 enum sl_err cluster_judge(struct coord *c, const Sluice__V1__Hello *hello,
                           struct sl_error *err);
 

@@ -4,7 +4,8 @@
 //
 // Threads  the loop.
 // Memory   the job is the caller's: job_free. It is in no table and no list.
-// Errors   SL_ECORRUPT: its rows cannot be read; those of journal.h; SL_ENOMEM.
+// Errors   SL_ECORRUPT: its rows cannot be read; those of journal.h; SL_ENOMEM;
+//          for LOAD_START those of stored_settle. None is fatal here.
 #ifndef COORDINATOR_CORE_RECOVERY_LOAD_H
 #define COORDINATOR_CORE_RECOVERY_LOAD_H
 
@@ -20,9 +21,10 @@ enum load_part {
 };
 
 // Makes *out from `row`, borrowed for the call, and from the job's other rows,
-// as far as `part` says; for job_free. A failure leaves *out untouched.
-// LOAD_START also writes to the journal and asks c->stored; it is for recover.c
-// alone.
+// as far as `part` says; for job_free. A job that has not ended is PLACING; an
+// ended one has its state, and only parts that job_release_work leaves. A
+// failure leaves *out untouched. LOAD_START also writes to the journal and asks
+// c->stored; it is for recover.c alone, the other parts are for ended jobs.
 enum sl_err load_job(struct coord *c, const struct journal_job *row,
                      enum load_part part, struct job **out,
                      struct sl_error *err);

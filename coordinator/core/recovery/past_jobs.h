@@ -9,8 +9,8 @@
 // Memory   see ended_open; rows are borrowed for the call. No pointer may be
 //          NULL but where it is said, `err` neither.
 // Errors   SL_ENOENT: there is no such job; those of journal.h, which are
-//          fatal; SL_ENOMEM. Rows that cannot be read are no error: the job is
-//          then a stand-in (unreadable.h).
+//          fatal; SL_EINTERNAL: its row is gone; SL_ENOMEM. Rows that cannot be
+//          read are no error: the job is then a stand-in (unreadable.h).
 #ifndef COORDINATOR_CORE_RECOVERY_PAST_JOBS_H
 #define COORDINATOR_CORE_RECOVERY_PAST_JOBS_H
 
@@ -24,8 +24,8 @@
 // Sets *out to the job of this number, whether it has ended or not: the job in
 // memory, or one that is made from the journal, as far as `part` says. Every
 // job that was opened needs ended_close, and is valid until then. A failure
-// leaves *out untouched. SL_ENOENT: there is no such job. May read the journal,
-// and write what shards reported last.
+// leaves *out untouched. SL_ENOENT: there is no such job; which tenant asks
+// does not count. May read the journal, and write what shards reported last.
 enum sl_err ended_open(struct coord *c, uint64_t id, enum load_part part,
                        struct job **out, struct sl_error *err);
 // Frees a job that ended_open has read; leaves one that is in memory. NULL is
@@ -37,13 +37,14 @@ void ended_close(struct job *job);
 enum sl_err ended_add(struct coord *c, const struct journal_job *row,
                       struct sl_error *err);
 
-// Adds a record of a job with rows that cannot be read, in whatever state it
-// is; `why` says why. Returns SL_OK or SL_ENOMEM.
+// Adds a record of a job with rows that cannot be read, or marks the record
+// that it has; whatever its state was, it counts as FAILED. `why` says why, is
+// copied and logged. Returns SL_OK or SL_ENOMEM.
 enum sl_err ended_unreadable(struct coord *c, const struct journal_job *row,
                              const struct sl_error *why, struct sl_error *err);
 
-// Frees a job that was deleted from the journal, and its record. If it came
-// from ended_open, ended_close is not called.
+// Frees a job that was deleted from the journal, and its record, and takes it
+// out of the table and its list. ended_close must not be called for it then.
 void ended_forget(struct coord *c, struct job *job);
 
 // Takes the last report of a shard of a job of which only a record is left,
@@ -53,7 +54,8 @@ void ended_report(struct coord *c, struct member *m,
                   const Sluice__V1__ShardReport *report);
 
 // Journals what shards of ended jobs reported since the last call, and frees
-// jobs that ended ENDED_STAYS_MS ago, but for their records. To be called once
+// jobs that ended ENDED_STAYS_MS ago, but for their records; without memory for
+// its record, or while a cut of it is written, a job stays. To be called once
 // per tick.
 void ended_check(struct coord *c);
 

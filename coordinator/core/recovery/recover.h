@@ -5,15 +5,17 @@
 // Threads  the loop, before it runs. It waits for the disk.
 // Memory   what was loaded is the coord's, also after a failure.
 // Errors   SL_ECORRUPT, SL_EIO, SL_EUNAVAIL, as in journal.h; SL_ENOMEM; those
-//          of cluster.h. `err` is not NULL.
+//          of cluster.h and stored.h. A job that cannot be read is no error: it
+//          is put aside (ended_unreadable). `err` is not NULL.
 #ifndef COORDINATOR_CORE_RECOVERY_RECOVER_H
 #define COORDINATOR_CORE_RECOVERY_RECOVER_H
 
 #include "coordinator/core/coord_inner.h"
 
-// Takes the next term, then loads all jobs; settles open intents (K6). Once, of
-// a coord that is otherwise empty, with c->stored there. After a failure c can
-// only be freed, and the term may be taken.
+// Takes the next term, then c->cluster, drained members, and all jobs; settles
+// open intents (K6), and pauses jobs by I7. Once, for a coord that is otherwise
+// empty, with c->stored there. After a failure c can only be freed, and the
+// term may be taken.
 enum sl_err recover_coord(struct coord *c, struct sl_error *err);
 
 #endif

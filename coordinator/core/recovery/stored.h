@@ -33,8 +33,8 @@
 struct stored;
 
 // Collects the questions; reads the journal alone. `seed` makes the cluster's
-// id, if neither the journal nor the store has one. A failure leaves *out as it
-// was.
+// id, if neither the journal nor the store has one. For stored_free. A failure,
+// SL_ENOMEM or one of the journal, leaves *out as it was.
 enum sl_err stored_new(struct stored **out, struct journal *journal,
                        struct fs *fs, const char *store, uint64_t seed,
                        struct sl_error *err);

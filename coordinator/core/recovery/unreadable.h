@@ -15,9 +15,10 @@
 #include "coordinator/core/coord_inner.h"
 #include "coordinator/core/job.h"
 
-// Makes the stand-in of a job from its row, which is borrowed for the call.
-// *why says what could not be read, as the call begins, and is copied as the
-// reason; on failure it is SL_ENOMEM.
+// Makes *out the stand-in of a job from its row, which is borrowed for the
+// call: JOB_FAILED, whatever the row says, with a last status and an empty
+// spec. *why says what could not be read, as the call begins, and is copied as
+// the reason; on failure it is SL_ENOMEM, and *out is as it was.
 enum sl_err unreadable_job(const struct coord *c, struct job **out,
                            const struct journal_job *row, struct sl_error *why);
 
