@@ -48,8 +48,9 @@ struct work *copies_next(struct coord *c, const struct job *job);
 struct work *copies_new(struct work *of);
 
 // Settles a slot after its lease w contributed and ended (w is DONE, and has no
-// holder): if another worker has the slot as well, it is taken from that
-// worker. w and its copy or original may be gone then.
+// holder), and notes how long it took: if another worker has the slot as well,
+// sends that worker a Revoke, and it gets no lease until it has answered. w and
+// its copy or original may be gone then (leases_settle).
 void copies_first(struct coord *c, struct work *w);
 
 #endif

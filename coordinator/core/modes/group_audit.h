@@ -5,7 +5,8 @@
 // Threads  the loop.
 // Memory   messages are borrowed for the call. No pointer is NULL, and the job
 //          is one in hybrid mode.
-// Errors   results that cannot be are dropped.
+// Errors   results that cannot be are dropped. A journal that cannot be written
+//          is fatal: callers look at c->dead.
 #ifndef COORDINATOR_CORE_MODES_GROUP_AUDIT_H
 #define COORDINATOR_CORE_MODES_GROUP_AUDIT_H
 

@@ -15,7 +15,9 @@
 //          place. Messages are borrowed for the call. No pointer is NULL; a job
 //          is one in hybrid mode.
 // Units    *_ms monotonic.
-// Errors   a member that reports what cannot be loses its lease.
+// Errors   a member that reports what cannot be loses its lease, and is
+//          excluded for a while. A journal that cannot be written is fatal:
+//          callers look at c->dead.
 #ifndef COORDINATOR_CORE_MODES_GROUPS_H
 #define COORDINATOR_CORE_MODES_GROUPS_H
 
@@ -23,7 +25,8 @@
 #include "coordinator/core/job.h"
 
 // Does what is due now in each group of the job: puts a member out, opens a
-// generation, or begins one. Does nothing unless groups_want.
+// generation, or begins one; dissolves a small group that others have room for.
+// Does nothing unless groups_want.
 void groups_check(struct coord *c, struct job *job);
 
 // Takes a message about the ring (join, answer, ready, step, broken) from

@@ -8,14 +8,16 @@
 // Threads  the loop.
 // Memory   job->results has the results; messages are borrowed for the call. No
 //          pointer is NULL, and the job is one in allreduce mode.
-// Errors   results that cannot be are dropped.
+// Errors   results that cannot be are dropped. A journal that cannot be written
+//          is fatal in ring_audit_vote: callers look at c->dead.
 #ifndef COORDINATOR_CORE_MODES_RING_AUDIT_H
 #define COORDINATOR_CORE_MODES_RING_AUDIT_H
 
 #include "coordinator/core/coord_inner.h"
 
 // Keeps the results that rank m reports of the last round that it applied, if
-// that round was audited and is not counted yet.
+// that round was audited and is not counted yet; else drops them, and without
+// memory.
 void ring_audit_hold(struct job *job, const struct member *m,
                      const Sluice__V1__RingStep *message);
 

@@ -12,8 +12,10 @@
 //
 // Threads  the loop.
 // Memory   as job.h. No pointer is NULL. In a job without tables there are no
-//          such shards: then every function does nothing, and returns true but
-//          for ring_rows_due.
+//          such shards: then ring_rows_known and ring_rows_fit return true,
+//          ring_rows_due and ring_rows_waits false, and all do nothing.
+// Errors   none is returned. The journal is only read, as a shard is admitted
+//          (send_admit): if that fails, c is dead.
 #ifndef COORDINATOR_CORE_MODES_RING_ROWS_H
 #define COORDINATOR_CORE_MODES_RING_ROWS_H
 
@@ -22,9 +24,10 @@
 
 struct job;
 
-// Takes the hello of a shard, which is kept (job_shard.waiting): settles the
-// shard with the base of the generation if it is waited for, or makes another
-// generation due.
+// Takes the hello of a shard, which the caller has put into job_shard.waiting:
+// while a generation is opened only notes that it came. Afterwards settles the
+// shard, and frees the hello, if the shard was to load the base's file; else
+// makes another generation due.
 void ring_rows_hello(struct coord *c, struct job *job, uint32_t shard);
 
 // Begins a generation: no shard is admitted to it, or was asked.
@@ -35,10 +38,13 @@ void ring_rows_opened(struct job *job);
 bool ring_rows_known(struct coord *c, struct job *job);
 
 // Returns true if every shard has `base`, the highest state of a rank, or can
-// make it of what it holds: then it may be the base of the generation.
+// make it of what it holds: then it may be the base of the generation. To be
+// called right after ring_rows_known has returned true.
 bool ring_rows_fit(const struct job *job, struct wire_tag base);
 
-// Admits the shards that have the chosen base, and has the others load the cut.
+// Admits the shards that have the base which ring_choose has chosen
+// (shards_settle), and has the others load the cut; frees their hellos. Passes
+// over shards that are settled.
 void ring_rows_settle(struct coord *c, struct job *job);
 
 // Tells the shards that the round which was counted last, and begins with

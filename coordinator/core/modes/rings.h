@@ -15,8 +15,10 @@
 //          place. Messages are borrowed for the call. No pointer is NULL. A job
 //          is one in allreduce mode, but where it is said.
 // Units    rounds; *_ms monotonic.
-// Errors   a rank that reports what cannot be loses its lease; two ranks that
-//          disagree about the state end the job.
+// Errors   a rank that reports what cannot be loses its lease, and is excluded
+//          for a while; counts that disagree with the counted rounds end the
+//          job. A journal that cannot be written is fatal: callers look at
+//          c->dead, and whether the job has ended.
 #ifndef COORDINATOR_CORE_MODES_RINGS_H
 #define COORDINATOR_CORE_MODES_RINGS_H
 
@@ -44,9 +46,10 @@ struct job_rounds {
 void rings_check(struct coord *c, struct job *job);
 
 // Takes a message about the ring (join, copied, answer, ready, step, broken)
-// from worker m. Returns true if the caller has to call advance_job; false,
-// with nothing done, if it is no such message, or the job is not placed or
-// paused by I7.
+// from worker m, or ignores one of an older generation. Returns true if the
+// caller has to call advance_job; false, with nothing done, if it is no such
+// message, or the job is not placed or paused by I7. The job has not ended
+// before the call, but may have afterwards.
 bool rings_receive(struct coord *c, struct member *m, struct job *job,
                    const Sluice__V1__AttendUp *message);
 
@@ -76,9 +79,10 @@ struct work *rings_offer(struct job *job);
 enum sl_err rings_join(struct coord *c, const struct member *m, struct job *job,
                        struct ring *ring, const Sluice__V1__RingJoin *message);
 
-// Takes m's report that it cannot sum with another rank, or at all, and sets
-// the job's warning, which stays until a round is counted. Does nothing if m is
-// not in `ring`.
+// Takes m's report that it cannot sum with another rank, or at all, and adds an
+// event. If the report is of the present generation, sets the job's warning
+// JOB_WARN_REACH as well, which in allreduce stays until a round is counted.
+// Does nothing if m is not in `ring`.
 void rings_accuse(struct coord *c, const struct member *m, struct job *job,
                   struct ring *ring, const Sluice__V1__RingBroken *message);
 
@@ -87,7 +91,7 @@ void rings_accuse(struct coord *c, const struct member *m, struct job *job,
 void rings_fill_sums(Sluice__V1__JobStatus *m, const struct job *job);
 
 // Excludes a rank that reports what cannot be from the job for a while, and so
-// takes all its leases of the job; logs `why`.
+// takes all its leases of the job (excluded_put); logs `why`.
 void rings_distrust(struct coord *c, struct member *m, struct job *job,
                     const char *why);
 

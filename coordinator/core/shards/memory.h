@@ -15,7 +15,8 @@
 // Threads  the loop.
 // Memory   what is passed is borrowed for the call.
 // Units    bytes; MiB in texts, rounded up.
-// Errors   without memory a text is shorter.
+// Errors   without memory a text is shorter. A journal that cannot be written
+//          is fatal in memory_came.
 #ifndef COORDINATOR_CORE_SHARDS_MEMORY_H
 #define COORDINATOR_CORE_SHARDS_MEMORY_H
 
@@ -33,12 +34,15 @@ void memory_vanished(struct buf *out, const struct work *w);
 // Compares the needs of a job that was just placed with the memory of its
 // psservers: the first that has too little is named in a warning and an event;
 // the warning is removed if none has. A psserver that has not said its memory
-// has enough. Begins to count losses of these psservers anew.
+// has enough. Begins to count losses of these psservers anew. Without memory
+// does nothing.
 void memory_placed(struct coord *c, struct job *job);
 
-// Counts that an earlier process of psserver m, which was just attached, was
-// lost; holds the job that needs most of its memory if there were MEMORY_LOSSES
-// of them for nothing. Without memory does nothing.
+// Counts, for each job with shards on psserver m, which was just attached, that
+// an earlier process of m was lost, if it was another one. Holds the job that
+// needs most of m's memory if there were MEMORY_LOSSES of them for nothing
+// (pause_hold) and m has said its memory. Renews the warnings of these jobs.
+// Without memory does nothing.
 void memory_came(struct coord *c, const struct member *m);
 
 // Forgets the losses of psserver m, which has left in order.

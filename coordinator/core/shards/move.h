@@ -61,12 +61,15 @@ struct move {
     uint64_t began_ms;
 };
 
-// Begins a move that is due, goes on with those that waited for a cut, and
-// gives up those that are late. To be called with each tick.
+// Goes on with moves that waited for a cut, gives up those that are late, and
+// every MOVES_LOOK_MS begins those that are due: at most one of a job, and one
+// of a psserver. To be called with each tick.
 void moves_tick(struct coord *c);
 
-// Takes the hello of a shard that psserver m has prepared (h->prepared): the
-// move goes on, or m drops the shard.
+// Takes the hello of a shard that psserver m has prepared (h->prepared), or
+// could not load: its move goes on or is given up. Without such a move m is
+// told to drop the shard, unless it is the owner; an answer to an older
+// preparation is ignored.
 void moves_prepared(struct coord *c, struct member *m,
                     const Sluice__V1__ShardHello *h);
 
@@ -76,7 +79,7 @@ bool moves_report(struct coord *c, struct member *m,
                   const Sluice__V1__SnapshotReport *report);
 
 // Takes what psserver m says of the end of a feed: the target is the owner now,
-// or the move is given up.
+// as the journal says, or the move is given up. Ignores a feed of no move.
 void moves_feed_ended(struct coord *c, struct member *m,
                       const Sluice__V1__FeedEnded *ended);
 
@@ -98,7 +101,8 @@ void moves_left(struct coord *c, const struct member *m);
 // Frees all moves, and tells nobody.
 void moves_release(struct coord *c);
 
-// Returns true if psserver m is to lose its shards to others.
+// Returns true if m is a psserver that is to lose its shards to others: an
+// admin drains it, or it ends with --drain.
 bool moves_empties(const struct member *m);
 
 // Appends to `out`, for people, which shard moves to psserver m or away from

@@ -9,9 +9,11 @@
 // Threads  the loop.
 // Memory   specs and messages are borrowed for the call. No pointer but `err`
 //          may be NULL. A spec has passed spec_check.
-// Errors   a job that cannot be placed fails. The functions that answer for a
-//          spec change nothing: SL_EINVAL with a reason: its model cannot be
-//          made or cut; SL_ENOMEM, also without a text.
+// Errors   a job that cannot be placed fails. A journal that fails is fatal in
+//          the functions without a result: callers look at c->dead. The
+//          functions that answer for a spec change nothing: SL_EINVAL with a
+//          reason: its model cannot be made or cut; SL_ENOMEM, also without a
+//          text.
 #ifndef COORDINATOR_CORE_SHARDS_PLACE_H
 #define COORDINATOR_CORE_SHARDS_PLACE_H
 
@@ -26,9 +28,10 @@ enum sl_err place_possible(struct coord *c, const Sluice__V1__JobSpec *spec,
                            struct sl_error *err);
 
 // Cuts the model of the job into shards, chooses a psserver for each, journals
-// both, and asks the psservers to take them. Does nothing for a placed job, or
-// while it cannot be done yet: samples or psservers are not known, or memory is
-// short. Ends the job if it can never be placed.
+// both, and asks the psservers to take them, as far as PLACE_AHEAD allows now.
+// Does nothing for a placed job, or while it cannot be done yet: samples or
+// psservers are not known (options.settle_ms), or memory is short. Ends the job
+// as FAILED if it can never be placed.
 void place_job(struct coord *c, struct job *job);
 
 // Tells psserver m, which was attached, which of its jobs were deleted, and
@@ -37,11 +40,11 @@ void place_job(struct coord *c, struct job *job);
 void place_member(struct coord *c, struct member *m);
 
 // Looks at all shards once more, and asks psservers for those that they were
-// not asked to take while they were silent.
+// not asked to take while they were silent, as far as PLACE_AHEAD allows now.
 void place_look(struct coord *c);
 
 // Asks for all shards of the job that no psserver serves, also for those that
-// were asked for before.
+// were asked for before: now as far as PLACE_AHEAD allows, the others later.
 void place_missing(struct coord *c, struct job *job);
 
 // Sets c->first_psserver_ms, since when a psserver is attached. To be called
@@ -58,7 +61,8 @@ void place_note_psservers(struct coord *c);
 // shards that were not asked for and have their psservers attached.
 void place_more(struct coord *c, uint32_t more);
 
-// Asks for a shard whose psserver has changed.
+// Asks for a shard that has another psserver now, or lost its memory: now, if
+// PLACE_AHEAD allows one more and it is its turn, or later.
 void place_moved(struct coord *c, struct job *job, uint32_t shard);
 
 // Marks those shards of the job as not asked for which could not load what they

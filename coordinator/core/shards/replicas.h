@@ -23,9 +23,10 @@
 
 #define REPLICAS_AGAIN_MS 2000 // before a shard that lost its replica has one
 
-// Takes the hello of a shard without its memory, if the replica is in the set,
-// and returns true: the replica takes over, at once or when it is attached
-// (P5). False: another hello.
+// Takes the hello of a shard from its psserver that has lost the shard's
+// memory, if a replica is in the set, and returns true: the replica takes over,
+// at once or when it is attached (P5; replicas_tick gives it up after
+// lease_ms). False: another hello, for the caller to judge.
 bool replicas_hello(struct coord *c, const struct member *m,
                     const Sluice__V1__ShardHello *h);
 
@@ -34,7 +35,9 @@ bool replicas_hello(struct coord *c, const struct member *m,
 bool replicas_follow(struct coord *c, const struct member *m,
                      const Sluice__V1__ShardHello *h);
 
-// Takes what a psserver says of the feed of a replica.
+// Takes what a psserver, which feeds a replica, says of that: the replica's
+// lag; that it is ready, and so comes into the set; or that it misses it, and
+// so it leaves the set. A feed that is not known here is ended.
 void replicas_report(struct coord *c, struct member *m,
                      const Sluice__V1__ReplicaReport *report);
 

@@ -51,8 +51,10 @@ void shard_rows_release(struct shard_rows *r);
 // Returns the bytes of the rows of all known tables of the shard.
 uint64_t shard_rows_bytes(const struct shard_rows *r);
 
-// Adds the known tables to the status m of the shard, with their growth until
-// now_ms. Returns true, or false without memory.
+// Adds the known tables to the status m of the shard, which has none, with
+// their growth until now_ms (not known before two seconds have passed). Returns
+// true; or false without memory, with a part of them there, which wire_free
+// frees.
 bool shard_rows_show(const struct shard_rows *r, Sluice__V1__ShardStatus *m,
                      uint64_t now_ms);
 

@@ -10,7 +10,8 @@
 // Memory   a hello that waits for a manifest is copied, for the shard. Messages
 //          are borrowed for the call.
 // Errors   A number above the journal pauses its job (I7): behind.h. A journal
-//          that cannot be written is fatal. No pointer is NULL.
+//          that cannot be written is fatal, and so is want of memory in
+//          shards_move: callers look at c->dead. No pointer is NULL.
 #ifndef COORDINATOR_CORE_SHARDS_SHARDS_H
 #define COORDINATOR_CORE_SHARDS_SHARDS_H
 
@@ -127,14 +128,17 @@ struct job *shards_hello(struct coord *c, struct member *m,
 void shards_settle(struct coord *c, struct member *m, struct job *job,
                    const Sluice__V1__ShardHello *hello);
 
-// Takes a shard's counts from its report, of a job that goes on or has ended.
-// Ignores a report that is not of the shard's newest incarnation, or not from
-// the psserver that serves it.
+// Takes a shard's counts from its report, of a job that goes on or has ended,
+// and what it says of its tables, its moments and its open rounds. Ignores a
+// report that is not of the shard's newest incarnation, or not from the
+// psserver that serves it; of an ended job, one of a psserver that was not told
+// to close it (ended_report).
 void shards_report(struct coord *c, struct member *m,
                    const Sluice__V1__ShardReport *report);
 
 // Answers the job's hellos that waited for a manifest (K5), once that is
-// settled.
+// settled, as shards_hello would; drops those of members that have gone. The
+// caller calls advance_job afterwards.
 void shards_retry(struct coord *c, struct job *job);
 
 // Notes that psserver m, which is silent or gone, serves its shards no more.
@@ -153,8 +157,9 @@ void shards_count(const struct coord *c, const struct strmap *by_name);
 // snapshot here (M1).
 void shards_stop(struct coord *c, struct job *job, uint32_t shard);
 
-// Notes that psserver m is the owner of the shard, which the journal has (M2).
-// It is served once m has loaded it and is admitted.
+// Notes that psserver m is the owner of the shard, which the journal has (M2),
+// and forgets what was known of it where it was. It is served once m has loaded
+// it and is admitted; the caller asks m for that (place_moved).
 void shards_move(struct coord *c, struct job *job, uint32_t shard,
                  const struct member *m);
 
