@@ -29,7 +29,8 @@ struct job_bad {
 };
 
 // Returns true if the job allows the samples that the report `m` names: with
-// those known they are no more than data.skip_bad, or none is new.
+// those known they are no more than data.skip_bad, or none is new. Numbers that
+// the job's data does not have are passed over, here and in bad_take.
 bool bad_fits(const struct job *job, const Sluice__V1__StepMetrics *m);
 
 // Counts the unreadable samples of the report `m` that are new, and sets the

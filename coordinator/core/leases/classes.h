@@ -5,7 +5,8 @@
 // Threads  the loop.
 // Memory   messages are the caller's, and own what is put into them.
 // Units    names of folders; the first is that of output 0.
-// Errors   without memory, or where the journal cannot be read, none are known.
+// Errors   classes_put: without memory, or where the journal cannot be read,
+//          none are known.
 #ifndef COORDINATOR_CORE_LEASES_CLASSES_H
 #define COORDINATOR_CORE_LEASES_CLASSES_H
 

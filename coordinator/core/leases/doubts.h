@@ -55,7 +55,7 @@ void doubts_put_aside(struct coord *c, struct member *m, struct job *job,
 
 // Takes the unreadable samples in m's metrics. Returns true if the job goes on
 // with m; false if they are more than it allows: then m was excluded from the
-// job, or the job was ended as FAILED.
+// job, or the job was ended as FAILED, and m's leases of it are gone.
 bool doubts_samples(struct coord *c, struct member *m, struct job *job,
                     const Sluice__V1__StepMetrics *metrics);
 

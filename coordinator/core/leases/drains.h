@@ -53,9 +53,9 @@ enum sl_err drains_set(struct coord *c, enum member_role role, const char *name,
 // Does not change attached members.
 void drains_clear(struct coord *c, enum member_role role, const char *name);
 
-// Appends, for people, which caller drained m and why, or that an audit did;
-// after "; " if `out` has a text. Appends nothing if m is not drained by an
-// admin or an audit.
+// Appends, for people, which caller drained m and why, or that an audit did,
+// and how to undrain m; after "; " if `out` has a text. Appends nothing if m is
+// not drained by an admin or an audit.
 void drains_reason(const struct coord *c, const struct member *m,
                    struct buf *out);
 

@@ -59,8 +59,9 @@ void excluded_readmit(const struct coord *c, struct member *m,
                       const struct job *job);
 
 // Appends, for people, why worker m is given nothing: a revoked attempt that it
-// still computes, its reason for draining, and the jobs that exclude it.
-// Appends nothing if there is no reason; without memory a part.
+// still computes, its reason for draining or how it was lost, and the jobs that
+// exclude it. `out` is empty before. Appends nothing if there is no reason;
+// without memory a part.
 void excluded_reason(const struct coord *c, const struct member *m,
                      struct buf *out);
 

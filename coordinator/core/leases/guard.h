@@ -38,21 +38,28 @@
 bool guard_avoids(const struct coord *c, const struct member *m,
                   const struct job *job, uint64_t closure);
 
-// Returns the bound for a lease of w; 0: none.
+// Returns the bound for a lease of w; 0: none, as for other kinds than
+// WORK_TRAIN, for a closure that was handed back for its norm, and while no
+// norm is known.
 double guard_bound(const struct work *w);
 
-// Takes the contribution of a completion of m. May make another worker suspect.
+// Takes the contribution of a completion of m, of a placed job. May make a
+// worker suspect that handed this closure back (suspects_make): the caller
+// looks at c->dead. Does nothing in modes without contributions
+// (mode.changes).
 void guard_take(struct coord *c, struct member *m, struct job *job,
                 const Sluice__V1__Complete *message);
 
 // Takes training closure w, which m handed back. Does nothing if its
-// contribution was not set aside.
+// contribution was not set aside (message->change is NULL), or in modes without
+// contributions.
 void guard_handed_back(struct coord *c, const struct member *m,
                        const struct work *w,
                        const Sluice__V1__HandBack *message);
 
 // Sets m->local to what is known of the job's contributions; leaves it NULL if
-// nothing is. Returns false without memory.
+// nothing is. Returns true; or false without memory, with a part of it there,
+// which wire_free frees.
 bool guard_fill(Sluice__V1__JobStatus *m, const struct job *job);
 
 #endif

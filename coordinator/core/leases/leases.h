@@ -13,6 +13,8 @@
 //          leases_take_back) unless that is so. Texts are borrowed for the
 //          call. No pointer is NULL.
 // Errors   without memory nothing is leased, and the next pass tries again.
+//          leases_settle, and what calls it, may write the journal; a failure
+//          is fatal (c->dead).
 #ifndef COORDINATOR_CORE_LEASES_LEASES_H
 #define COORDINATOR_CORE_LEASES_LEASES_H
 
@@ -40,8 +42,8 @@ struct job_leases {
 // must be leased next, or given to leases_settle. NULL: no memory.
 struct work *leases_work(struct job *job, uint64_t closure);
 
-// Returns the struct of a closure that is leased or remembered; NULL: it is
-// neither.
+// Returns the struct of a training closure, or a place in a ring or group, that
+// is leased or remembered; NULL: it is neither.
 struct work *leases_get(const struct job *job, uint64_t closure);
 
 // Returns true if w is a worker's place in a group of a hybrid job, which it
@@ -71,7 +73,8 @@ void leases_end(struct coord *c, struct work *w, enum lease_span_end how);
 bool leases_is_early(const struct work *w);
 
 // Takes the lease w of m back without blame, as one that may have been begun,
-// and tells the worker `why`. A copy is freed. w may be gone then.
+// sends the worker a Revoke that says `why`, and adds an event unless the job
+// rests. A copy is freed. w may be gone then.
 void leases_revoke(struct coord *c, struct member *m, struct work *w,
                    const char *why);
 
@@ -95,7 +98,8 @@ void leases_cancel(struct coord *c, struct member *m, struct job *job);
 // copy of. May journal.
 void leases_settle(struct coord *c, struct work *w);
 
-// Takes from worker m all leases of the job, without blame, and tells it `why`.
+// Takes from worker m all leases of the job, each as leases_revoke does: their
+// works may be gone then. Does nothing if it holds none.
 void leases_revoke_job(struct coord *c, struct member *m, struct job *job,
                        const char *why);
 

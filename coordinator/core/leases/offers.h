@@ -41,19 +41,21 @@ void offers_begin(struct job *job);
 struct offer offers_for(struct coord *c, struct job *job,
                         const struct member *m);
 
-// Returns how many leases of the job a worker may hold at most: those of a
-// contribution of several closures and of the next one, if they are more than
-// DISPATCH_LEASES_MOST.
+// Returns how many leases of the job a worker may hold at most:
+// DISPATCH_LEASES_MOST or, if they are more and leave whole, those of a
+// contribution of several closures and of the next one.
 uint32_t offers_leases_most(const struct job *job);
 // Returns how many milliseconds the job's leases that wait at worker m, behind
 // the one that it computes, may last together: ahead_ms of dispatch_most.
+// INFINITY where a contribution or a stream takes as many as it wants.
 double offers_ahead_ms(struct coord *c, struct job *job,
                        const struct member *m);
 
 // ---- parts of offers, for the rows of modes (mode.h)
 
-// Returns the first closure that some shard lacks a step of, that is not
-// leased, and that worker m, or some worker if m is NULL, may try;
+// Returns the first closure that some shard lacks a step of, that is neither
+// leased nor held by an open round, that may be issued now (C5,
+// evaluations_limit), and that worker m, or some worker if m is NULL, may try;
 // evidence.closures if there is none. Closures found useless are skipped by the
 // next call as well, until a lease ends undone or a shard is admitted
 // (offers_begin).

@@ -9,8 +9,9 @@
 // Threads  the loop.
 // Memory   messages are borrowed for the call. No pointer is NULL. m is an
 //          attached worker.
-// Errors   A journal that cannot be written is fatal. A report of a job that
-//          has ended, or of a lease that m does not hold, is no error.
+// Errors   A journal that cannot be written is fatal: callers look at c->dead.
+//          A report of a job that has ended, or of a lease that m does not
+//          hold, is no error and changes nothing, but where it is said.
 #ifndef COORDINATOR_CORE_LEASES_REPORTS_H
 #define COORDINATOR_CORE_LEASES_REPORTS_H
 
@@ -28,28 +29,36 @@ struct job_reports {
     struct meter meter;
 };
 
-// Takes worker m's report that an attempt is complete. Returns the job if the
-// caller has to call advance_job for it, else NULL. The job may have ended by
-// it.
+// Takes worker m's report that an attempt is complete: its evidence, metrics
+// and results of audits. Its lease ends. Returns the job if the caller has to
+// call advance_job for it, else NULL. The job may have ended by it, and m may
+// be excluded or suspect.
 struct job *reports_complete(struct coord *c, struct member *m,
                              const Sluice__V1__Complete *message);
 
-// Takes worker m's report that an attempt failed: either the worker is blamed,
-// or the job is wrong. May exclude the worker, or end the job.
+// Takes worker m's report that an attempt failed: it is blamed for the closure,
+// unless its data is to blame, and m pauses for MEMBER_PAUSE_MS; or, if the
+// report is against the job, it is weighed by doubts_heard. May exclude the
+// worker, or end the job.
 void reports_failed(struct coord *c, struct member *m,
                     const Sluice__V1__AttemptFailed *message);
 
-// Takes a lease that worker m returns undone: without blame. m gets no lease
-// for MEMBER_PAUSE_MS.
+// Takes a lease that worker m returns undone: without blame, but a closure that
+// is handed back again and again is held back for a while (closure_dropped). m
+// gets no lease for MEMBER_PAUSE_MS, and is suspect if its results of audits
+// differ.
 void reports_hand_back(struct coord *c, struct member *m,
                        const Sluice__V1__HandBack *message);
 
-// Takes the metrics that a rank reports with its rounds.
+// Takes the metrics that a rank reports with its rounds, if it has a place of
+// that job. To be called before the mode takes the message, which may begin an
+// evaluation of the training until then.
 void reports_ring_step(struct coord *c, struct member *m,
                        const Sluice__V1__RingStep *message);
 
-// Takes a worker's report of an attempt's progress, with its metrics. May
-// exclude the worker, or end the job.
+// Takes a worker's report of an attempt's progress, with its metrics; an
+// attempt that is none of m's leases is one from before its stream
+// (stall_seen_before). May exclude the worker, or end the job.
 void reports_progress(struct coord *c, struct member *m,
                       const Sluice__V1__LeaseProgress *message);
 

@@ -6,7 +6,8 @@
 // the window (C5); dispatch.h decides which job serves a worker.
 //
 // Threads  the loop.
-// Errors   without memory a worker is served by a later pass.
+// Errors   without memory a worker is served by a later pass. A journal that
+//          cannot be written is fatal: callers look at c->dead.
 #ifndef COORDINATOR_CORE_LEASES_SERVE_H
 #define COORDINATOR_CORE_LEASES_SERVE_H
 
@@ -20,8 +21,10 @@ struct job_pass {
 };
 
 // Gives every worker the leases that it may have now, and sends them; before
-// that, gives queued jobs their turn. To be called after anything that may free
-// a worker or a closure. Does nothing once the journal has failed.
+// that, gives queued jobs their turn and advances them, which may end them, and
+// afterwards queues the counters of jobs for the journal. To be called after
+// anything that may free a worker or a closure. Does nothing once the journal
+// has failed.
 void serve_workers(struct coord *c);
 
 #endif

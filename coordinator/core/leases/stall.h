@@ -17,7 +17,9 @@
 // Memory   debts of processes that have gone, COORD_REMEMBERED_MAX at most.
 //          Messages are borrowed for the call.
 // Units    *_ms monotonic.
-// Errors   without memory a process that owes is tried again too early.
+// Errors   without memory a process that owes is tried again too early. A
+//          journal that cannot be written is fatal in stall_check, which may
+//          also end jobs (blame_work).
 #ifndef COORDINATOR_CORE_LEASES_STALL_H
 #define COORDINATOR_CORE_LEASES_STALL_H
 
@@ -28,8 +30,9 @@
 // once per tick.
 void stall_check(struct coord *c);
 
-// Takes a progress report of the holder of w, and notes whether w got on. To be
-// called before its metrics are taken, as they are compared with w->seen.
+// Takes a progress report of the holder of w, and notes whether w got on; sets
+// or removes the warning that no worker reaches a psserver (JOB_WARN_REACH). To
+// be called before its metrics are taken, as they are compared with w->seen.
 void stall_seen(struct coord *c, struct work *w,
                 const Sluice__V1__LeaseProgress *message);
 

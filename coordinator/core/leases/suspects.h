@@ -30,13 +30,17 @@ struct job_audit {
 
 // Compares the results that m's completion of a slot has of audited slots with
 // those of other workers; m had the lease of that slot. Results of slots that m
-// was not to compute are ignored. A worker that is found wrong becomes suspect.
+// was not to compute are ignored. A worker that is found wrong becomes suspect;
+// where m's results are right, what m contributed before is not in doubt
+// (tainted_clean). In modes without rounds: suspects_take_own.
 void suspects_take(struct coord *c, struct member *m, struct job *job,
                    const Sluice__V1__Complete *message);
 
 // Compares the `n` results that m says it got of steps of audited closure
-// `closure`, of a job in async, of which it had the lease: two that differ make
-// m suspect by its own word (A5). Anything else is ignored.
+// `closure`, of a job in a mode without rounds (mode.by_round), of which it had
+// the lease: two of one kind and of the same inputs that differ make m suspect
+// by its own word (A5), two that agree are noted by tainted_clean. Anything
+// else is ignored, as are more or fewer than two.
 void suspects_take_own(struct coord *c, struct member *m, struct job *job,
                        uint64_t closure, Sluice__V1__Repeat *const *repeats,
                        size_t n);
@@ -45,8 +49,9 @@ void suspects_take_own(struct coord *c, struct member *m, struct job *job,
 bool suspects_is(const struct coord *c, const char *name);
 
 // Makes the worker of that name, attached or not, suspect: logs why, drains it,
-// which is journalled, and then takes its leases back (A4). Its event is of
-// `job`, or of none if that is NULL.
+// which is journalled, lists what it contributed (tainted_keep), and then takes
+// its leases back (A4): pointers to these works may be gone then. Its event is
+// of `job`, or of none if that is NULL.
 void suspects_make(struct coord *c, const char *name, const struct job *job,
                    const char *why);
 

@@ -29,8 +29,8 @@ void tainted_contributed(const struct work *w, uint64_t steps);
 // up to there is not in doubt (contributed_clean).
 void tainted_clean(struct job *job, const struct member *m, uint64_t closure);
 
-// Returns the record of what a worker contributed to the job; NULL: there is
-// none.
+// Returns the record of what a worker contributed to the job, valid until the
+// next tainted_contributed or tainted_clean; NULL: there is none.
 const struct contributed *tainted_of(const struct job *job, const char *name);
 
 // Lists and journals what the worker of that name, which became suspect,
@@ -48,7 +48,8 @@ void tainted_list(const struct coord *c, const char *name, const char *job,
                   Sluice__V1__TaintedWork ***list, size_t *count);
 
 // Reads the list of what suspects contributed from the journal, once after a
-// start. Returns SL_OK, SL_ENOMEM, or the journal's error.
+// start. Returns SL_OK, SL_ENOMEM, the journal's error, or that of wire_load
+// for a row that cannot be read; none is fatal here.
 enum sl_err tainted_load(struct coord *c, struct sl_error *err);
 // Frees the list, in memory alone.
 void tainted_release(struct coord *c);

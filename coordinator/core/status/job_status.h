@@ -19,7 +19,8 @@ Sluice__V1__JobStatus *status_job(const struct coord *c, const struct job *job,
                                   bool with_shards, bool with_spec);
 
 // Sets the numbers of a placed job that move (steps, rate, loss ...) in *m, and
-// nothing else. The caller has set m->epochs. Not after job_release_work.
+// those of its mode, of which m->audit is a heap message that *m owns; nothing
+// else. The caller has set m->epochs. Not after job_release_work.
 void status_progress(const struct coord *c, Sluice__V1__JobStatus *m,
                      const struct job *job);
 
@@ -30,8 +31,8 @@ void status_progress(const struct coord *c, Sluice__V1__JobStatus *m,
 void status_average(Sluice__V1__JobStatus *m, const struct job *job);
 
 // Writes into `out`, cut to `size` bytes, that the attached workers are too old
-// for the job, if no worker suits it and a newer program of one would. Returns
-// true then; else false, with nothing written.
+// for the job, if no READY worker suits it and a newer program of one would.
+// Returns true then; else false, with nothing written.
 bool status_reason_older(const struct coord *c, const struct job *job,
                          char *out, size_t size);
 
@@ -43,13 +44,15 @@ bool status_reason_older(const struct coord *c, const struct job *job,
 void status_settle(Sluice__V1__JobStatus *m, const struct job *job);
 
 // Takes a shard's last report of an ended job into its last status; for a
-// FINISHED job only the rows of its tables. Ignores a report that is not of the
-// shard's last incarnation and psserver.
+// FINISHED job only the rows of its tables. The first one since
+// status_final_keep calls io.changed. Ignores a report that is not of the
+// shard's last incarnation and psserver, or is no newer.
 void status_final_report(struct coord *c, const struct member *m,
                          struct job *job,
                          const Sluice__V1__ShardReport *report);
 
-// Journals the last status, if a report changed it. A failure is fatal.
+// Journals the last status, if a report changed it, with new sums of its
+// shards. A failure is fatal; without memory the journal keeps the older one.
 void status_final_keep(struct coord *c, struct job *job);
 
 #endif

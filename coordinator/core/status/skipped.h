@@ -17,8 +17,9 @@
 // if only few were skipped, as a loss scale needs some to find its place.
 void skipped_warning(const struct job *job, char *out, size_t size);
 
-// Adds an event, once in a term, when more than a tenth of the job's updates
-// are skipped.
+// Logs and adds an event, once in a term, when more than a tenth of the updates
+// of the shard that skipped most are skipped; not in the first 32 of them,
+// unless there are no more. The job is placed.
 void skipped_check(struct coord *c, struct job *job);
 
 // Returns true if updates were counted and none of them, on any shard, was
