@@ -138,8 +138,9 @@ enum sl_err coord_attach(struct coord *c, uint64_t member,
                          const Sluice__V1__Hello *hello,
                          enum member_claim claim, struct sl_error *err);
 
-// Takes any message of a member but Hello; ignores one of a member that is not
-// attached (any more).
+// Takes any message of a member but Hello, as a sign of life as well; a silent
+// member is back by that. Ignores one of a member that is not attached (any
+// more).
 void coord_receive(struct coord *c, uint64_t member,
                    const Sluice__V1__AttendUp *message);
 
@@ -165,8 +166,9 @@ void coord_tick(struct coord *c);
 // Begins to read, on a pool thread, the manifest that `request` resumes from,
 // since the store may be slow. Returns true if that has begun: then ready(arg)
 // is called on the loop, once, perhaps after coord_free, and a coord_submit
-// from there takes what was read. Returns false if there is nothing to wait
-// for: call coord_submit now. `request` is borrowed for the call.
+// from there, after a coord_ask_as, takes what was read. Returns false if there
+// is nothing to wait for, or memory is short: call coord_submit now, which
+// waits itself for what it has to read. `request` is borrowed for the call.
 bool coord_submit_reads(struct coord *c,
                         const Sluice__V1__SubmitRequest *request,
                         void (*ready)(void *arg), void *arg);
@@ -190,8 +192,9 @@ enum sl_err coord_get(struct coord *c, const Sluice__V1__JobRequest *request,
                       Sluice__V1__JobStatus **reply, struct sl_error *err);
 
 // Ends a job as STOPPED: at once, or with request->checkpoint after a cut of
-// all that is counted now, if that would save anything. *reply is its status by
-// then. A job that has ended stays as it is. SL_ENOENT: there is no such job.
+// all that is counted now, if one can be made (cuts_worth) and would save
+// anything; the call does not wait for it. *reply is the job's status by then.
+// A job that has ended stays as it is. SL_ENOENT: there is no such job.
 enum sl_err coord_stop(struct coord *c, const Sluice__V1__StopRequest *request,
                        Sluice__V1__JobStatus **reply, struct sl_error *err);
 

@@ -60,7 +60,9 @@ struct mode;
 
 typedef unsigned long long ull; // the type that %llu prints
 
-// An event of the history that names its job first.
+// Adds an event to the history (HISTORY): the job's number and uid, then what
+// `format`, a literal that is "" or begins with a space, makes of the other
+// arguments. `job` is evaluated twice.
 #define JOB_HISTORY(job, event, format, ...)                                   \
     HISTORY(event, "job=%llu uid=%llx" format, (ull)(job)->id,                 \
             (ull)(job)->uid, ##__VA_ARGS__)
@@ -347,7 +349,8 @@ uint32_t job_psserver_shards(const struct job *job);
 // whether or not m serves them; 0 if m is a worker, or the job is not placed.
 uint32_t job_lies_on(const struct job *job, const struct member *m);
 
-// Returns true if the shards of the job have replicas (placement.replicas).
+// Returns true if the shards of the job are to have replicas
+// (placement.replicas). The spec has `placement`.
 bool job_has_replicas(const struct job *job);
 
 // Returns the name of the psserver with the shard's replica that is in the set,

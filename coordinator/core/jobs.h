@@ -31,7 +31,8 @@ struct job *jobs_get(const struct coord *c, uint64_t id);
 // NULL.
 struct job *jobs_live(const struct coord *c, uint64_t id, uint64_t incarnation);
 
-// Returns the record of a job that ended earlier, or NULL.
+// Returns the record of a job that ended earlier; NULL: it is unknown, or whole
+// in memory (jobs_get).
 struct ended_job *jobs_ended(const struct coord *c, uint64_t id);
 
 // Sets *out to the number of the job that `id` means, "j-7" or a name that only

@@ -39,10 +39,11 @@ struct job_pause {
 enum sl_err pause_judge(const struct job *job, bool checkpoint,
                         struct sl_error *err);
 
-// Pauses the job, which pause_judge allows: at once, or when there is a cut of
-// all that is counted now, if such a cut would save anything. A paused job
-// stays so; a job that waits for that cut waits on, unless request->checkpoint
-// is false. advance_job, called next, begins the cut.
+// Pauses the job, which pause_judge allows: at once, or with
+// request->checkpoint when there is a cut of all that is counted now, if such a
+// cut would save anything. Journals that, and tells the job's workers once it
+// holds. A paused job stays so; a job that waits for that cut waits on, unless
+// request->checkpoint is false. advance_job, called next, begins the cut.
 void pause_ask(struct coord *c, struct job *job,
                const Sluice__V1__PauseRequest *request);
 

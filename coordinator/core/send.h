@@ -18,8 +18,9 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
-// Welcomes a member that was attached, with its number, the term and the
-// cluster; a psserver alone also with the key of the jobs' tokens.
+// Welcomes a member that was attached, with its number, the term, the cluster,
+// and the times of heartbeats; a psserver alone also with the key of the jobs'
+// tokens and whether they are required, if the cluster has a key.
 void send_welcome(struct coord *c, const struct member *m);
 
 // Acknowledges the heartbeat number `seq`.

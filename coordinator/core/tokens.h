@@ -19,7 +19,9 @@
 // or sets `out` to zeroes and returns false if this cluster has no key.
 bool tokens_key(const struct coord *c, uint8_t out[TOKEN_KEY_BYTES]);
 
-// Returns true if shards refuse calls without a token.
+// Returns true if shards refuse calls without a token, by options.tokens; for
+// COORD_TOKENS_AUTO if the cluster was made with tokens. Does not look whether
+// the cluster has a key.
 bool tokens_required(const struct coord *c);
 
 // Sets *out to the proof that the holder of w has its lease, and returns true;

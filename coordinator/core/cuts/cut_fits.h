@@ -41,8 +41,9 @@ enum sl_err resume_check_spec(const struct manifest_found *from,
 
 // Checks that shards with this `layout` may start from the cut `from`, for
 // which from->even and from->apart are set (resume_even). `samples`: samples in
-// an epoch of the new job; 0: not known yet. Returns SL_OK, SL_EINVAL or
-// SL_ESTATE.
+// an epoch of the new job; 0: not known yet. Returns SL_OK; SL_EINVAL if the
+// variables, or known samples, are not those of the cut; SL_ESTATE if the cut
+// is uneven and not resume_same_shards.
 enum sl_err resume_fits(const Sluice__V1__ResumeSource *from,
                         const Sluice__V1__CheckpointsReply *layout,
                         uint64_t samples, struct sl_error *err);

@@ -59,9 +59,9 @@ void cuts_check(struct coord *c, struct job *job);
 // shard is served.
 bool cuts_worth(const struct job *job);
 
-// Returns the wish for a cut that holds all that is counted now. While some
-// shard is not served, what it has counted is not known: then it is the wish
-// for the next cut.
+// Returns the wish for a cut that holds all that is counted now, which any cut
+// grants that is begun later (cut_grants). While some shard is not served, what
+// it has counted is not known: then it is the wish for the next cut.
 struct cut_wish cuts_wish_now(const struct job *job);
 
 // Adds `wish`, which is copied, to the wishes of the job; the next cuts_check
@@ -96,7 +96,7 @@ void cuts_wait(struct coord *c, struct job *job, uint64_t ms);
 void cuts_give_up(struct coord *c, struct job *job, const char *why);
 
 // Gives up job->cuts.now as cuts_give_up does, but the next cut may begin at
-// once.
+// once, and a ring's misses still count.
 void cuts_begin_again(struct coord *c, struct job *job, const char *why);
 
 #endif

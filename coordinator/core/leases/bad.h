@@ -8,7 +8,7 @@
 //
 // Threads  the loop.
 // Memory   the job's; messages are borrowed for the call.
-// Units    samples by number, of either set.
+// Units    samples by number, of the training or the test set.
 // Errors   without memory a sample is counted when it is reported again.
 #ifndef COORDINATOR_CORE_LEASES_BAD_H
 #define COORDINATOR_CORE_LEASES_BAD_H

@@ -39,7 +39,8 @@ static inline bool drain_is_audit(const struct drain *d)
 enum sl_err drains_load(struct coord *c, struct sl_error *err);
 void drains_release(struct coord *c); // frees all drains
 
-// Returns the drain of that name, or NULL.
+// Returns the drain of the member of that role and name, attached or not; NULL:
+// neither an admin nor an audit drains it.
 const struct drain *drains_find(const struct coord *c, enum member_role role,
                                 const char *name);
 

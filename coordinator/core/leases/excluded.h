@@ -19,7 +19,8 @@
 #include "coordinator/core/coord_inner.h"
 
 // Returns the worker's record of conduct in the job, made if there is none; it
-// belongs to the member and is valid as long as that. NULL: no memory.
+// belongs to the member and is valid until that is gone or the job ends. NULL:
+// no memory.
 struct conduct *excluded_conduct(struct member *m, const struct job *job);
 
 // Returns true if the worker is excluded from the job now.

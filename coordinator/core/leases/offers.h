@@ -36,8 +36,10 @@ struct offer {
 // admitted since the last pass; else where that pass found nothing before.
 void offers_begin(struct job *job);
 
-// Returns the work that the job has for worker m now; kind WORK_NONE: none. The
-// job has not ended. Does not check whether m is free and suits the job.
+// Returns the work that the job has for worker m now; kind WORK_NONE: none, as
+// where the job rests, waits in its queue or excludes m, or m has a place in a
+// ring or group of another job. The job has not ended. Does not check whether m
+// is free and suits the job.
 struct offer offers_for(struct coord *c, struct job *job,
                         const struct member *m);
 

@@ -27,8 +27,9 @@ struct job_paces {
     uint64_t until_ms; // when the fastest worker is looked for again
 };
 
-// Takes what worker m says of a contribution that was counted, or is held; NULL
-// or one that is not finite: nothing.
+// Takes what worker m says of a contribution that was counted, or is held, into
+// its pace for the job (struct opened). Does nothing for NULL, for a norm that
+// is no number, and if m was not sent the job.
 void paces_take(const struct member *m, const struct job *job,
                 const Sluice__V1__Change *change);
 

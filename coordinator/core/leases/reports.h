@@ -36,10 +36,12 @@ struct job_reports {
 struct job *reports_complete(struct coord *c, struct member *m,
                              const Sluice__V1__Complete *message);
 
-// Takes worker m's report that an attempt failed: it is blamed for the closure,
-// unless its data is to blame, and m pauses for MEMBER_PAUSE_MS; or, if the
-// report is against the job, it is weighed by doubts_heard. May exclude the
-// worker, or end the job.
+// Takes worker m's report that an attempt failed. One against the job
+// (job_error) may end the job (doubts_heard), else it excludes m from the job
+// (doubts_put_aside), unless numbers that are not finite are m's own fault
+// (excluded_excuses). m is blamed for its lease and pauses for MEMBER_PAUSE_MS,
+// but not for a report against the job by its data (doubts_data). Failures may
+// be poison, or exclude m.
 void reports_failed(struct coord *c, struct member *m,
                     const Sluice__V1__AttemptFailed *message);
 

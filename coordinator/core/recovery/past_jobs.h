@@ -49,7 +49,7 @@ void ended_forget(struct coord *c, struct job *job);
 
 // Takes the last report of a shard of a job of which only a record is left,
 // from a member that was told to close it (member.h, `closing`); journals what
-// it changes.
+// it changes. Ignores any other report, and of a FINISHED job each.
 void ended_report(struct coord *c, struct member *m,
                   const Sluice__V1__ShardReport *report);
 

@@ -40,9 +40,10 @@ enum sl_err stored_new(struct stored **out, struct journal *journal,
                        struct sl_error *err);
 void stored_free(struct stored *s); // NULL is allowed
 
-// Asks the store all questions, and marks a store that is new. Fails only for
-// want of an answer, and may be called again then, from the beginning: the
-// answer may come later, or with other keys.
+// Asks the store all questions, and marks a store that is new. Fails only where
+// S3 does not answer or refuses access (SL_EUNAVAIL, SL_ETIMEDOUT, SL_EAUTH,
+// SL_EDENIED), and may be called again then, from the beginning: the answer may
+// come later, or with other keys. Other errors are for the functions below.
 enum sl_err stored_look(struct stored *s, struct sl_error *err);
 
 // Sets *id to the id of the store's cluster, and *store to the hash of its

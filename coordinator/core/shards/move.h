@@ -73,8 +73,9 @@ void moves_tick(struct coord *c);
 void moves_prepared(struct coord *c, struct member *m,
                     const Sluice__V1__ShardHello *h);
 
-// Takes a report that answers a move's request, and returns true; false for any
-// other report.
+// Takes a report that answers a move's request: the move goes on, or is given
+// up. Returns true then; false for any other report, which is the caller's,
+// after a feed that no move wants was ended.
 bool moves_report(struct coord *c, struct member *m,
                   const Sluice__V1__SnapshotReport *report);
 
@@ -90,8 +91,9 @@ const struct member *moves_followed(struct coord *c, const struct member *m,
                                     const Sluice__V1__ReplicaReport *report);
 
 // Gives up the move of the shard in h if psserver m is its target, or its
-// source which may have stopped: m says hello for it, and no preparation, and
-// is about to be admitted or refused (M3).
+// source which may have stopped (of a replica: which lost its memory): m says
+// hello for it, and no preparation, and is about to be admitted or refused
+// (M3).
 void moves_hello(struct coord *c, const struct member *m,
                  const Sluice__V1__ShardHello *h);
 

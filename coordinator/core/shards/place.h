@@ -47,8 +47,8 @@ void place_look(struct coord *c);
 // were asked for before: now as far as PLACE_AHEAD allows, the others later.
 void place_missing(struct coord *c, struct job *job);
 
-// Sets c->first_psserver_ms, since when a psserver is attached. To be called
-// after a member has come or gone.
+// Sets c->first_psserver_ms, since when a psserver is attached; 0: none is. To
+// be called after a member has come or gone.
 void place_note_psservers(struct coord *c);
 
 // Shards that psservers are asked to take between two ticks, of all jobs
