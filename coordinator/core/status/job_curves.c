@@ -23,6 +23,7 @@ static void curves_append_point(struct coord *c, struct job *job, bool final)
     point.samples = meter_loss(&job->reports.meter, m.epoch - 1).samples;
     point.rate = m.images_per_second;
     point.staleness_p50 = m.staleness_p50;
+    wire_free((ProtobufCMessage *)m.audit); // all else lies in m
     feed_point(c->options.feed, job->uid, &point, final);
     job->sampled_ms = coord_now(c);
 }

@@ -330,6 +330,32 @@ TEST(happened, numbers_are_sampled_until_the_end)
     end(w);
 }
 
+// A point is made from a status that lies on the stack. The build with
+// -DSLUICE_SANITIZE=address finds what is left of it.
+TEST(happened, what_is_sampled_of_an_audited_job_leaves_nothing)
+{
+    static const char attempts[] = "\"max_attempts\":8",
+                      audit[] = "\"audit\":1       ";
+    struct world *w = begin(2);
+    Sluice__V1__HistoryRequest request = SLUICE__V1__HISTORY_REQUEST__INIT;
+    Sluice__V1__HistoryReply *h = NULL;
+    Sluice__V1__JobStatus *status;
+    char json[4096];
+
+    snprintf(json, sizeof(json), "%s", world_graph_job);
+    memcpy(strstr(json, attempts), audit, strlen(audit));
+    world_submit(w, json);
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    status = world_status(w);
+    T_ASSERT(status->audit != NULL);
+    request.id = "j-1";
+    T_OK(status_history(w->coord, &request, &h, t_err()));
+    T_GE(h->n_points, 2);
+    wire_free(&h->base);
+    wire_free(&status->base);
+    end(w);
+}
+
 TEST(happened, who_asks_too_often_in_vain_is_said_once)
 {
     struct world *w = begin(0);
