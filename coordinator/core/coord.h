@@ -87,7 +87,7 @@ struct coord_options {
     // sent to members in Welcome; silence for lease_ms is a loss
     uint32_t heartbeat_ms, lease_ms;
     uint32_t settle_ms; // wait after the first psserver before jobs are placed
-    uint64_t seed;      // source of the uids of new jobs
+    uint64_t seed;      // source of a new cluster's id, and of uids of jobs
     // Random key for the tokens of jobs, for a cluster that has no key yet.
     // Zeros: it stays without.
     uint64_t secret[4];
@@ -199,9 +199,10 @@ enum sl_err coord_stop(struct coord *c, const Sluice__V1__StopRequest *request,
                        Sluice__V1__JobStatus **reply, struct sl_error *err);
 
 // Asks for a cut that holds what is counted now; the job goes on. *reply has a
-// published cut that suffices, or says that one was begun or is wished: the
-// caller asks again later with what the reply says (request->asked). SL_ESTATE:
-// the job cannot make a cut, and why.
+// published cut that suffices, or says what the cut waits for, and with `begun`
+// that this call wished for more than was wished before: the caller asks again
+// later with what the reply says (request->asked). It also lists what suspect
+// workers contributed. SL_ESTATE: the job cannot make a cut, and why.
 enum sl_err coord_checkpoint(struct coord *c,
                              const Sluice__V1__CheckpointRequest *request,
                              Sluice__V1__CheckpointReply **reply,

@@ -19,11 +19,11 @@
 #include "coordinator/rules/quota.h"
 
 // What quotas count of a job until it is placed: as it would have been placed
-// when it was measured.
+// when it was measured. Zeroes once it is `done`: it cannot be measured.
 struct job_measured {
     bool done;
-    uint32_t shards;
-    uint64_t elements;
+    uint32_t shards;   // on psservers
+    uint64_t elements; // parameters of the model
 };
 
 // Checks whether the tenant of the present caller (c->asker) may have a job of

@@ -53,7 +53,7 @@ void recount_check(struct coord *c, struct job *job);
 
 // Ends the job as FAILED for the poison w, of any kind but a range; the reason
 // names the workers in the story of `of`, which is w or, if w is a copy, its
-// original. w is gone then.
+// original. Both may be gone then.
 void recount_fail(struct coord *c, struct work *w, const struct work *of);
 
 // Writes the name of the work with its samples, for people, into `out`, cut to

@@ -26,7 +26,7 @@ struct job_behind {
 
 // A job that the journal does not know, on one psserver.
 struct behind_job {
-    uint64_t job, uid; // 0: the psserver does not say it
+    uint64_t job, uid; // uid 0: the psserver does not say it
     char psserver[WIRE_NAME_BYTES + 1];
 };
 

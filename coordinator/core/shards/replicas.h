@@ -37,7 +37,8 @@ bool replicas_follow(struct coord *c, const struct member *m,
 
 // Takes what a psserver, which feeds a replica, says of that: the replica's
 // lag; that it is ready, and so comes into the set; or that it misses it, and
-// so it leaves the set. A feed that is not known here is ended.
+// so it leaves the set. A feed that is not known here is ended; a psserver that
+// does not have the shard is refused (send_refuse).
 void replicas_report(struct coord *c, struct member *m,
                      const Sluice__V1__ReplicaReport *report);
 
