@@ -408,7 +408,7 @@ enum sl_err fs_private_folder(const char *path, bool *others,
                               struct sl_error *err)
 {
     struct stat st;
-    bool fresh = stat(path, &st) != 0;
+    bool fresh = stat(path, &st) != 0 && errno == ENOENT;
     enum sl_err rc = fs_mkdirs(fs_posix(), path, err);
 
     if (rc == SL_OK && fresh && chmod(path, 0700) != 0)

@@ -38,8 +38,8 @@ static enum sl_err identity_read_name(char **out, struct fs *fs,
     enum sl_err rc;
     size_t n;
 
-    if (!fs_exists(fs, path))
-        return SL_ENOENT;
+    // Only a file that is missing is no name: after a disk's error a new name
+    // would leave behind all shards of the old one.
     rc = fs_read_all(fs, path, NAME_MAX_BYTES + 1, &text, err);
     if (rc == SL_OK && text.len > 0 && text.data[text.len - 1] == '\n')
         text.data[--text.len] = '\0';
