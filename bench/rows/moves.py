@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Shards that move while they are pushed to."""
+"""Shards that move, or have a replica, while they are pushed to."""
 import threading
 
 from bed import check, wait_for
-from table import MIB, at_most_more, row
+from table import MIB, at_most, at_most_more, row
 
 SHARD = 60 * MIB  # a message has 64 MiB
 MOVES = 6
@@ -50,3 +50,31 @@ def steps(bench, moves):
 def move_pause(bench):
     """p99 of a step that pushes and pulls a shard of 60 MiB while that moves, six times."""
     return bench.alternate(lambda: steps(bench, MOVES), lambda: steps(bench, 0))
+
+
+REPLICATED = 16 * MIB  # of parameters, in four shards
+
+
+def step_ms(bench, replicas):
+    """Milliseconds of a program's step that pushes and pulls all of them."""
+    with bench.cluster(over="tcp", psservers=2, cpu=bench.server_cpu) as c:
+        job, _ = c.place(elements=REPLICATED // 4, shards=4, optimizer="sgd",
+                         steps_per_closure=16, replicas=replicas)
+        wait_for("replicas", lambda: all(s.get("replica") for s in c.status(job)["shards"])
+                 or not replicas, 60)
+        done = bench.program("lib_push", "--coordinator", c.address, "--job", job[2:],
+                             "--warmup", 1, "--seconds", max(4, 4 * bench.seconds),
+                             "--cpu", bench.client_cpu)
+        check(all(s.get("replica") for s in c.status(job)["shards"]) or not replicas,
+              "a shard has lost its replica")
+    bench.note(f"{replicas} replicas: {done['messages']} steps, p50 {done['p50_ms']:.2f} ms, "
+               f"p99 {done['p99_ms']:.2f}")
+    return done["p50_ms"]
+
+
+@row("replica-cost", unit="ms", peer="without replicas", bar=at_most(1.6),
+     needs=["psserver", "libsluice", "lib_push"])
+def replica_cost(bench):
+    """A step that pushes and pulls 16 MiB in four shards on two psservers, each with a replica
+    on the other; both psservers have one core together."""
+    return bench.alternate(lambda: step_ms(bench, 1), lambda: step_ms(bench, 0))
