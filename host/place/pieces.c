@@ -19,18 +19,6 @@
 #define ROOM_TRIES 8
 #define PATIENCE_MS 10000 // longer than a piece takes on a slow link
 
-// The front of a piece's file; `sums` are of its blocks.
-struct head {
-    char magic[8];
-    uint8_t id[PIECES_ID];
-    uint32_t index, bytes;
-    uint32_t sums[PIECE_BYTES / PIECE_BLOCK];
-    uint32_t sum; // of all before
-};
-_Static_assert(sizeof(struct head) <= PIECES_HEAD, "it has its place");
-
-static const char magic[8] = "sluice 1";
-
 // ---- the folder
 
 static struct pieces *pieces_alloc(uint64_t most)
@@ -41,6 +29,7 @@ static struct pieces *pieces_alloc(uint64_t most)
         return NULL;
     p->dir = p->account = -1;
     pthread_mutex_init(&p->lock, NULL);
+    open_init(p);
     p->most = most;
     p->fresh_ms = FRESH_MS;
     p->patience_ms = PATIENCE_MS;
@@ -51,6 +40,7 @@ void pieces_free(struct pieces *p)
 {
     if (p == NULL)
         return;
+    open_release(p);
     if (p->dir >= 0)
         close(p->dir);
     if (p->account >= 0)
@@ -91,101 +81,37 @@ enum sl_err pieces_new(struct pieces **out, const char *dir, uint64_t most,
     return SL_OK;
 }
 
-// Writes "5a/ID-INDEX"; `mark` "." for the file that is being written.
-static void piece_path(char out[PIECE_PATH], const struct piece_name *name,
-                       const char *mark)
-{
-    char id[2 * PIECES_ID + 1];
-
-    hex_encode(id, name->id, PIECES_ID);
-    snprintf(out, PIECE_PATH, "%02x/%s%s-%08x",
-             (name->id[0] + name->index) & 0xff, mark, id, name->index);
-}
-
 // ---- reading
 
-bool pieces_has(const struct pieces *p, const struct piece_name *name)
+bool pieces_has(struct pieces *p, const struct piece_name *name)
 {
     char path[PIECE_PATH];
 
+    if (open_has(p, name))
+        return true;
     piece_path(path, name, "");
     return faccessat(p->dir, path, F_OK, 0) == 0;
-}
-
-static bool read_exactly(int fd, void *to, size_t n, uint64_t at)
-{
-    return pread(fd, to, n, (off_t)at) == (ssize_t)n;
-}
-
-static bool head_fits(const struct head *h, const struct piece_name *name,
-                      size_t end)
-{
-    return memcmp(h->magic, magic, sizeof(magic)) == 0 &&
-           memcmp(h->id, name->id, PIECES_ID) == 0 && h->index == name->index &&
-           h->bytes >= end && h->bytes <= PIECE_BYTES &&
-           h->sum == crc32c(0, h, offsetof(struct head, sum));
-}
-
-// Reads the blocks that hold [offset, offset + n), and copies those bytes.
-static bool read_blocks(int fd, const struct head *h, size_t offset,
-                        uint8_t *to, size_t n)
-{
-    uint8_t block[PIECE_BLOCK];
-
-    while (n > 0) {
-        size_t number = offset / PIECE_BLOCK, at = number * PIECE_BLOCK;
-        size_t have = h->bytes - at < PIECE_BLOCK ? h->bytes - at : PIECE_BLOCK;
-        size_t skip = offset - at, part = have - skip < n ? have - skip : n;
-        uint8_t *into = part == have ? to : block;
-
-        if (!read_exactly(fd, into, have, PIECES_HEAD + at) ||
-            crc32c(0, into, have) != h->sums[number])
-            return false;
-        if (into == block)
-            memcpy(to, block + skip, part);
-        offset += part;
-        to += part;
-        n -= part;
-    }
-    return true;
-}
-
-// Notes that a piece is used: its time says how long ago that was.
-static void note_use(const struct pieces *p, int fd)
-{
-    struct stat st;
-    struct timespec now;
-
-    clock_gettime(CLOCK_REALTIME, &now);
-    if (fstat(fd, &st) == 0 &&
-        (uint64_t)(now.tv_sec - st.st_mtim.tv_sec) * 1000 >= p->fresh_ms)
-        (void)futimens(fd, NULL);
 }
 
 bool pieces_read(struct pieces *p, const struct piece_name *name, size_t offset,
                  void *to, size_t n)
 {
     char path[PIECE_PATH];
-    struct head h;
-    bool good;
-    int fd;
+    bool damaged = false, good = false;
+    struct open_piece *e = open_take(p, name, &damaged);
 
-    piece_path(path, name, "");
-    fd = openat(p->dir, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0)
-        return false;
-    good = read_exactly(fd, &h, sizeof(h), 0) &&
-           head_fits(&h, name, offset + n) &&
-           read_blocks(fd, &h, offset, to, n);
-    if (good) {
-        note_use(p, fd);
-    } else {
+    if (e != NULL) {
+        good = open_read(p, e, offset, to, n);
+        damaged = !good;
+        open_give(p, e, damaged);
+    }
+    if (damaged) {
         atomic_fetch_add(&p->damaged, 1);
+        piece_path(path, name, "");
         LOG(WARN, "a piece of the cache is damaged and fetched again",
             "piece=%s", path);
         (void)unlinkat(p->dir, path, 0);
     }
-    close(fd);
     return good;
 }
 
@@ -252,18 +178,18 @@ void pieces_drop(struct pieces *p, int claim, const struct piece_name *name)
     close(claim);
 }
 
-static void make_head(struct head *h, const struct piece_name *name,
+static void make_head(struct piece_head *h, const struct piece_name *name,
                       const uint8_t *bytes, size_t n)
 {
     memset(h, 0, sizeof(*h));
-    memcpy(h->magic, magic, sizeof(magic));
+    memcpy(h->magic, PIECES_MAGIC, sizeof(h->magic));
     memcpy(h->id, name->id, PIECES_ID);
     h->index = name->index;
     h->bytes = (uint32_t)n;
     for (size_t at = 0; at < n; at += PIECE_BLOCK)
         h->sums[at / PIECE_BLOCK] =
             crc32c(0, bytes + at, n - at < PIECE_BLOCK ? n - at : PIECE_BLOCK);
-    h->sum = crc32c(0, h, offsetof(struct head, sum));
+    h->sum = crc32c(0, h, offsetof(struct piece_head, sum));
 }
 
 static bool write_exactly(int fd, const void *bytes, size_t n, uint64_t at)
@@ -282,7 +208,7 @@ static bool write_exactly(int fd, const void *bytes, size_t n, uint64_t at)
 }
 
 // Returns 0, or the errno of what failed.
-static int fill_claim(int claim, const struct head *h, const void *bytes,
+static int fill_claim(int claim, const struct piece_head *h, const void *bytes,
                       size_t n)
 {
     errno = 0;
@@ -298,7 +224,7 @@ bool pieces_write(struct pieces *p, int claim, const struct piece_name *name,
                   const void *bytes, size_t n)
 {
     char path[PIECE_PATH], last[PIECE_PATH];
-    struct head h;
+    struct piece_head h;
     int errnum;
 
     if (claim < 0)

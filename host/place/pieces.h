@@ -3,7 +3,7 @@
 //
 // A piece is 1 MiB of one version of an object, or its rest, in a file of its
 // own, under a name made of the object's id and the piece's number. It appears
-// whole (rename), and each 16 KiB of it have a checksum: what does not fit is
+// whole (rename), and each 4 KiB of it have a checksum: what does not fit is
 // removed and counts as missing. All workers of the host may share the folder:
 // one of them fetches a piece while the others wait for it (a lock of the
 // unfinished file), and the sum of bytes stands in the file `account`, which is
@@ -29,11 +29,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "common/base/list.h"
+#include "common/base/map.h"
 #include "common/base/status.h"
 
 #define PIECE_BYTES ((size_t)1 << 20)
-#define PIECE_BLOCK ((size_t)16 << 10) // bytes with one checksum
-#define PIECES_ID 32                   // bytes of an object's id
+#define PIECE_BLOCK ((size_t)4 << 10) // bytes with one checksum
+#define PIECES_ID 32                  // bytes of an object's id
 #define PIECES_LEAST ((uint64_t)8 << 20)
 
 struct pieces {
@@ -44,6 +46,10 @@ struct pieces {
     uint64_t most;        // bytes of all pieces
     uint64_t fresh_ms;    // a use is noted if the last was noted before that
     uint64_t patience_ms; // how long another process is waited for
+    pthread_mutex_t open_lock; // guards the next three
+    struct map opened;         // pieces_open.c: those that stay open
+    struct list open;
+    unsigned open_count;
     _Atomic uint64_t off_until_ms; // the cache takes no pieces until then
     _Atomic uint64_t damaged;      // pieces that did not fit their checksums
 };
@@ -61,7 +67,7 @@ enum sl_err pieces_new(struct pieces **out, const char *dir, uint64_t most,
 void pieces_free(struct pieces *p); // NULL is allowed
 
 // Returns true if the piece is in the folder; it may be damaged, or go.
-bool pieces_has(const struct pieces *p, const struct piece_name *name);
+bool pieces_has(struct pieces *p, const struct piece_name *name);
 
 // Reads n bytes from `offset` of a piece, which has them. Returns false, with
 // undefined bytes in `to`, if it is missing or damaged; a damaged one is

@@ -10,8 +10,44 @@
 
 #include "host/place/pieces.h"
 
-#define PIECES_HEAD 512
+#define PIECES_HEAD 4096
+#define PIECES_MAGIC "sluice 2"
 #define PIECE_PATH (3 + 1 + 2 * PIECES_ID + 9 + 1)
+
+// The front of a piece's file; `sums` are of its blocks.
+struct piece_head {
+    char magic[8]; // PIECES_MAGIC, without a 0
+    uint8_t id[PIECES_ID];
+    uint32_t index, bytes;
+    uint32_t sums[PIECE_BYTES / PIECE_BLOCK];
+    uint32_t sum; // of all before
+};
+_Static_assert(sizeof(struct piece_head) <= PIECES_HEAD, "it has its place");
+
+// Writes the name of a piece's file in the folder, "5a/ID-INDEX"; `mark` "."
+// for the file that is being written.
+void piece_path(char out[PIECE_PATH], const struct piece_name *name,
+                const char *mark);
+
+// ---- pieces that stay open
+
+void open_init(struct pieces *p);
+// Closes all pieces; no thread has one.
+void open_release(struct pieces *p);
+// Returns true if the piece is open.
+bool open_has(struct pieces *p, const struct piece_name *name);
+// Returns the piece, which is opened if it is not open, for open_give. NULL: it
+// is missing, or *damaged: its head does not fit.
+struct open_piece *open_take(struct pieces *p, const struct piece_name *name,
+                             bool *damaged);
+// Gives back a piece; one that is damaged is opened anew when it is next read.
+void open_give(struct pieces *p, struct open_piece *e, bool damaged);
+// Reads n bytes from `offset` of a piece, and notes that it was used. Returns
+// false, with undefined bytes in `to`, if it has not so many, or is damaged.
+bool open_read(struct pieces *p, struct open_piece *e, size_t offset,
+               uint8_t *to, size_t n);
+
+// ---- room
 
 // Counts the bytes of all pieces if the account is not there, and removes what
 // is too much; else leaves the account as it is.

@@ -146,7 +146,7 @@ TEST(pieces, what_is_damaged_is_missing)
         uint8_t byte = 0;
         int fd;
 
-        if (at > 312 && at < HEAD) // nothing stands there
+        if (at > sizeof(struct piece_head) && at < HEAD) // nothing stands there
             continue;
         T_TRUE(put(p, 3, 2 * PIECE_BLOCK));
         fd = open(file_of(3), O_RDWR);
@@ -165,6 +165,26 @@ TEST(pieces, what_is_damaged_is_missing)
     T_EQ(rename(file_of(5), file_of(5 + 256)), 0);
     T_FALSE(pieces_read(p, &(struct piece_name){id, 5 + 256}, 0, back, 1));
     T_GT(p->damaged, 2);
+    pieces_free(p);
+}
+
+// More than stay open; then each is read again.
+TEST(pieces, of_many_pieces_each_is_what_it_was)
+{
+    struct pieces *p = opened((uint64_t)64 << 20);
+    uint32_t count = 700;
+
+    for (uint32_t i = 0; i < count; i++)
+        T_TRUE(put(p, i, 6000));
+    for (uint32_t turn = 0; turn < 2; turn++) {
+        for (uint32_t i = 0; i < count; i++) {
+            struct piece_name name = number(i);
+
+            draw(i);
+            T_TRUE(pieces_read(p, &name, 4000, back, 200)); // of two blocks
+            T_MEM(back, bytes + 4000, 200);
+        }
+    }
     pieces_free(p);
 }
 
