@@ -13,8 +13,9 @@
 //          is NULL but where it is said. Requests and messages were checked
 //          when they were read (wire.h).
 // Units    *_ms on options.clock, monotonic; wall clock only for people.
-// Errors   A journal that cannot be written is fatal: io.fatal is called once,
-//          and from then on the coord does and says nothing more. A sign that
+// Errors   A journal that cannot be written or, where it is not said to be
+//          otherwise, read is fatal: io.fatal is called once, and from then on
+//          the coord does and says nothing more. A sign that
 //          the journal is an older one pauses the job that shows it (I7). An
 //          `err` is never NULL: some functions read it. A client's call that
 //          fails for want of memory for its answer, SL_ENOMEM, may have done
@@ -193,8 +194,9 @@ enum sl_err coord_get(struct coord *c, const Sluice__V1__JobRequest *request,
 
 // Ends a job as STOPPED: at once, or with request->checkpoint after a cut of
 // all that is counted now, if one can be made (cuts_worth) and would save
-// anything; the call does not wait for it. *reply is the job's status by then.
-// A job that has ended stays as it is. SL_ENOENT: there is no such job.
+// anything, or a shard moves; the call does not wait for it, and the job ends
+// without the cut if that cannot be made. *reply is the job's status by then. A
+// job that has ended stays as it is. SL_ENOENT: there is no such job.
 enum sl_err coord_stop(struct coord *c, const Sluice__V1__StopRequest *request,
                        Sluice__V1__JobStatus **reply, struct sl_error *err);
 
@@ -232,7 +234,9 @@ enum sl_err coord_delete(struct coord *c, const Sluice__V1__JobRequest *request,
 
 // Drains the member that `request` names, so that it is given nothing more and
 // leases that it does not compute yet are taken back, or ends that with
-// request->undrain; a repeated call has the same answer. Role "": the worker of
+// request->undrain; a repeated call has the same answer. A drain replaces that
+// of an audit as well; undrain ends either, so that a suspect worker is none
+// any more, and forgets what it contributed (tainted.h). Role "": the worker of
 // that name, else the psserver. Sets *changed to true if the call made a
 // difference (another `who` or `why` is one), else leaves it. Returns SL_OK;
 // SL_ENOENT if no member of this name is attached (with undrain: attached or

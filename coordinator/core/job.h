@@ -316,7 +316,8 @@ const char *job_state_name(enum job_state state);
 const char *job_word(const struct job *job);
 
 // Frees the memory that only a running job needs: works, running evaluation,
-// evidence, ring, groups, results of audits. The job must have no leases
+// evidence, ring, groups, results of audits, what workers contributed. The
+// evaluations that have ended stay. The job must have no leases
 // (asserted). Functions that read evidence (job_steps, evidence_*) must not be
 // called any more; shards, layout and cuts stay. A second call does nothing.
 void job_release_work(struct job *job);
@@ -379,9 +380,10 @@ bool job_served(const struct job *job);
 bool job_is_moving(const struct job *job, uint64_t now);
 
 // Takes a shard's counts, of its newest incarnation, into
-// job->shards.list[shard].counts. Counts of one incarnation only grow: if one
-// of them is lower than what is known, or impossible, all are dropped. Not
-// after job_release_work.
+// job->shards.list[shard].counts. Counts of one incarnation only grow: if the
+// counted steps, the version, or the sum of duplicates and refused are lower
+// than what is known, or a count is impossible, all are dropped. Not after
+// job_release_work.
 void job_counts_take(struct job *job, uint32_t shard,
                      const Sluice__V1__ShardCounts *counts);
 

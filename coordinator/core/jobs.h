@@ -36,8 +36,9 @@ struct job *jobs_live(const struct coord *c, uint64_t id, uint64_t incarnation);
 struct ended_job *jobs_ended(const struct coord *c, uint64_t id);
 
 // Sets *out to the number of the job that `id` means, "j-7" or a name that only
-// one job has, of the jobs that the present caller may see. Returns SL_OK,
-// SL_ENOENT or SL_ESTATE.
+// one job has, live or ended, of the jobs that the present caller may see. A
+// text like "j-7" is never taken for a name. Returns SL_OK, SL_ENOENT or
+// SL_ESTATE.
 enum sl_err jobs_find(const struct coord *c, const char *id, uint64_t *out,
                       struct sl_error *err);
 

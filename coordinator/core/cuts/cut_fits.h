@@ -32,9 +32,11 @@ bool resume_even(Sluice__V1__ShardCounts *const *counts, size_t shards,
                  char apart[RESUME_APART_BYTES]);
 
 // Checks that `spec`, which spec_check accepts, continues the training of the
-// cut's job: the same model.type, tables, samples per step, steps per closure,
-// seed and shuffle, the same kind of optimizer with the same slots, and no
-// fewer epochs. resume_fits compares variables. Returns SL_OK or SL_EINVAL.
+// cut's job: the same model.type, tables (name, dim, buckets, type of
+// optimizer), samples per step, steps per closure, seed and shuffle, the same
+// kind of optimizer of the shards with the same slots, torch_epsilon and
+// torch_momentum, and no fewer epochs. Rates, train.mode and all else may
+// differ; resume_fits compares variables. Returns SL_OK or SL_EINVAL.
 enum sl_err resume_check_spec(const struct manifest_found *from,
                               const Sluice__V1__JobSpec *spec,
                               struct sl_error *err);

@@ -28,9 +28,10 @@ struct job_evaluations {
 void evaluations_check(struct coord *c, struct job *job);
 
 // Ends the running evaluation, which must be there, without a result, since one
-// of its ranges cannot be evaluated; `why` is for people. Takes back its leases
-// and frees its works. The job goes on. Without memory the evaluation goes on
-// as well.
+// of its ranges cannot be evaluated; `why` is for people (a warning and an
+// event). Journals a row without samples, which callbacks judge, takes back its
+// leases and frees its works. The job goes on, and begins no other evaluation
+// of that epoch or mark. Without memory the evaluation goes on as well.
 void evaluations_fail(struct coord *c, struct job *job, const char *why);
 
 // Returns true if an evaluation runs, or one is due, as a published cut holds

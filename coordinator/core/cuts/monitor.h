@@ -85,8 +85,10 @@ enum sl_err monitor_judge(const struct job *job,
 void monitor_take(struct coord *c, struct job *job, const struct callbacks *now,
                   const struct journal_evaluation *row);
 
-// Sets the callbacks' state of a placed job from its journalled form `packed`;
-// an empty one changes nothing. Returns SL_OK; SL_ECORRUPT or an error of
+// Sets the callbacks' state of a job that is loaded, after its shards (if those
+// are loaded), from its journalled form `packed`; an empty one changes nothing.
+// No shard counts as knowing a reduced rate. Returns SL_OK; SL_ECORRUPT or an
+// error of
 // wire_load, with the state undefined.
 enum sl_err monitor_load(struct job *job, const struct buf *packed,
                          struct sl_error *err);
@@ -96,8 +98,9 @@ enum sl_err monitor_load(struct job *job, const struct buf *packed,
 uint64_t monitor_limit(const struct job *job);
 
 // Sends the reduced rates, if there are any, to psserver m, which has this
-// shard of the job: before the shard's admission, and when the rates change.
-// Until m answers (monitor_known), monitor_limit holds.
+// shard of the job; called before the shard's admission. Forgets that the shard
+// knew them: until m answers (monitor_known), monitor_limit holds. Sends none
+// for a part that lies on workers.
 void monitor_admits(struct coord *c, const struct member *m, struct job *job,
                     uint32_t shard);
 

@@ -16,8 +16,9 @@
 // Threads  the loop; the file is written, and looked for, on a pool thread.
 // Memory   writes under way outlive the coord, if they must.
 // Errors   A manifest that cannot be written is an outcome: aborted. A journal
-//          that cannot be written is fatal, and so is want of memory once there
-//          is a manifest: callers look at c->dead.
+//          that cannot be written is fatal, and so is want of memory for the
+//          row of the intent, or once there is a manifest: callers look at
+//          c->dead.
 #ifndef COORDINATOR_CORE_CUTS_PUBLISH_H
 #define COORDINATOR_CORE_CUTS_PUBLISH_H
 

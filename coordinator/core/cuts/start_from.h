@@ -22,9 +22,11 @@
 // manifest, whole or below the store; else it names a job, and the cut is meant
 // that it ended with (job_final_cut). Takes what a pool thread has read, if the
 // submission was begun with coord_submit_reads; else reads the manifest here
-// and waits for it. *out is the caller's, and unchanged on failure. SL_ENOENT:
-// there is no such job that the caller may see; SL_ESTATE: the job goes on, or
-// has no cut; SL_EUNAVAIL: it has another last cut than the one that was read;
+// and waits for it. *out, whose `even` and `apart` are set, is the caller's,
+// and unchanged on failure. SL_ENOENT: there is no such manifest, or no such
+// job that the caller may see; SL_ESTATE: the job goes on, has no cut, or this
+// one does not fit where the new job would be placed (resume_fits);
+// SL_EUNAVAIL: it has another last cut than the one that was read;
 // SL_EIO: the store fails or does not answer.
 enum sl_err resumed_read(struct coord *c, const char *what,
                          const Sluice__V1__JobSpec *spec,

@@ -36,9 +36,10 @@ struct job_doubts {
     } other[JOB_DOUBTS];
 };
 
-// Takes an AttemptFailed with job_error from worker m, of a job that goes on.
-// Returns false if the job was ended as FAILED by it; true if not: then the
-// caller ends the attempt and calls doubts_put_aside.
+// Takes an AttemptFailed with job_error from worker m, of a job that goes on,
+// and notes that m doubts the job (until doubts_over). Returns false if the job
+// was ended as FAILED by it; true if not: then the caller ends the attempt and
+// calls doubts_put_aside.
 bool doubts_heard(struct coord *c, struct member *m, struct job *job,
                   const Sluice__V1__AttemptFailed *message);
 
@@ -54,8 +55,9 @@ void doubts_put_aside(struct coord *c, struct member *m, struct job *job,
                       const Sluice__V1__AttemptFailed *message);
 
 // Takes the unreadable samples in m's metrics. Returns true if the job goes on
-// with m; false if they are more than it allows: then m was excluded from the
-// job, or the job was ended as FAILED, and m's leases of it are gone.
+// with m; false if they are more than it allows (bad_fits): then none of them
+// is counted and m was excluded from the job, or, where all present workers say
+// so, the job was ended as FAILED; m's leases of it are gone.
 bool doubts_samples(struct coord *c, struct member *m, struct job *job,
                     const Sluice__V1__StepMetrics *metrics);
 

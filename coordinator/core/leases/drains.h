@@ -5,13 +5,13 @@
 // A drain is of a name, in the journal: also of the process that has it next,
 // until an admin undrains it.
 //
-// A worker that an audit found wrong is drained by nobody (A4).
+// A worker that an audit found wrong is drained with `who` "" (A4).
 //
 // Threads  the loop.
 // Memory   a drain holds until it is taken back or replaced. Texts, which are
 //          not NULL, are copied.
 // Errors   SL_EBUSY: there are DRAINS_MAX; SL_ENOMEM; a journal that fails is
-//          fatal. `err` may be NULL.
+//          fatal, but in drains_load. `err` may be NULL.
 #ifndef COORDINATOR_CORE_LEASES_DRAINS_H
 #define COORDINATOR_CORE_LEASES_DRAINS_H
 
@@ -39,13 +39,15 @@ static inline bool drain_is_audit(const struct drain *d)
 enum sl_err drains_load(struct coord *c, struct sl_error *err);
 void drains_release(struct coord *c); // frees all drains
 
-// Returns the drain of the member of that role and name, attached or not; NULL:
-// neither an admin nor an audit drains it.
+// Returns the drain of the member of that role and name, attached or not, valid
+// until the next drains_set or drains_clear of that name; NULL: neither an
+// admin nor an audit drains it.
 const struct drain *drains_find(const struct coord *c, enum member_role role,
                                 const char *name);
 
 // Drains the name and journals that before it returns; a second call replaces
-// `who` and `why`. Does not change attached members: the caller calls
+// `who` and `why`, those of an audit too. Does not change attached members: the
+// caller calls
 // member_drain. Returns SL_OK; after SL_EBUSY or SL_ENOMEM the drain is as it
 // was; SL_EIO is fatal.
 enum sl_err drains_set(struct coord *c, enum member_role role, const char *name,

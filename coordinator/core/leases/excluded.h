@@ -9,7 +9,8 @@
 // Memory   one struct conduct per worker and job, the member's.
 // Units    *_ms monotonic.
 // Errors   without memory a worker's conduct is not noted, and it is not
-//          excluded.
+//          excluded. Functions that take leases back may write the journal, and
+//          a failure is fatal (c->dead).
 #ifndef COORDINATOR_CORE_LEASES_EXCLUDED_H
 #define COORDINATOR_CORE_LEASES_EXCLUDED_H
 

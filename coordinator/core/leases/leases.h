@@ -50,9 +50,10 @@ struct work *leases_get(const struct job *job, uint64_t closure);
 // keeps while it computes closures.
 bool leases_is_place(const struct work *w);
 
-// Leases w to worker m as a new attempt; sends it JobOpen first if it does not
-// have the job. send_leases sends the lease itself. The caller has checked that
-// m is ready, may hold one more and suits the job. Returns true; false if
+// Leases w to worker m as a new attempt, a copy as its original's; sends it
+// JobOpen first if it does not have the job, or has it from before it was
+// placed. send_leases sends the lease itself. The caller has checked that m is
+// ready, may hold one more and suits the job. Returns true; false if
 // memory is short or w is not WAITING: then w is not leased, but JobOpen may be
 // sent and a place in a group taken.
 bool leases_give(struct coord *c, struct member *m, struct work *w);

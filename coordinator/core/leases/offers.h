@@ -78,8 +78,9 @@ struct offer offers_range(struct coord *c, struct job *job,
 struct offer offers_place(struct work *w);
 
 // Returns true if workers are not to be given places of the job now, since a
-// job of a higher priority is still being placed and could use them. A place
-// holds its worker for long.
+// job of a higher priority, external if this one is, is still PLACING (neither
+// queued nor paused by I7) and a psserver is attached. A place holds its worker
+// for long.
 bool offers_yields(const struct coord *c, const struct job *job);
 
 // Returns an offer to worker m of a range or, while the job is RUNNING, of what
@@ -98,7 +99,8 @@ bool offers_work_any(struct coord *c, struct job *job, bool newcomer);
 
 // Returns true if the job, which has not ended, has something for some worker:
 // for one that holds none of its leases if `newcomer`, else for one that does.
-// False for a job that rests. Does not check whether it waits in a queue.
+// A job that is not placed: whether its probe can be leased. False for a job
+// that rests. Does not check whether it waits in a queue.
 bool offers_any(struct coord *c, struct job *job, bool newcomer);
 
 #endif

@@ -28,14 +28,16 @@ struct job_recount {
 #define RECOUNT_MS 10000
 
 // Asks the shards of w's job for their counted sets, if w's new blame calls for
-// it: it has half of what makes it poison, or all and has FAILED. w is a
-// training closure of a placed job. Returns true if w has FAILED and what
-// becomes of it is decided when the shards have answered; false if the caller
-// decides now.
+// it: it has half of what makes it poison, or all and has FAILED; each of these
+// once, and a question that is under way begins anew. w is a training closure
+// of a placed job, and no copy. Returns true if w has FAILED and what becomes
+// of it is decided when the shards have answered; false if the caller decides
+// now, also where shards were asked for a closure that has not FAILED.
 bool recount_blamed(struct coord *c, struct work *w);
 
-// Asks all shards of the job to say hello again, with their counted sets; does
-// nothing if they are being asked already.
+// Asks all shards of the job to say hello again, with their counted sets (one
+// without a server answers with its next hello); does nothing if they are being
+// asked already.
 void recount_ask(struct coord *c, struct job *job);
 
 // Returns true if the shard was asked and has not answered.
@@ -51,9 +53,9 @@ void recount_heard(struct coord *c, struct job *job, uint32_t shard);
 // job is not served (job_served) the wait begins anew. Called once per tick.
 void recount_check(struct coord *c, struct job *job);
 
-// Ends the job as FAILED for the poison w, of any kind but a range; the reason
-// names the workers in the story of `of`, which is w or, if w is a copy, its
-// original. Both may be gone then.
+// Ends the job as FAILED for the poison w, of any kind but a range, and counts
+// a failed closure (figures_failed); the reason names the workers in the story
+// of `of`, which is w or, if w is a copy, its original. Both may be gone then.
 void recount_fail(struct coord *c, struct work *w, const struct work *of);
 
 // Writes the name of the work with its samples, for people, into `out`, cut to

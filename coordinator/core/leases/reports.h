@@ -40,8 +40,10 @@ struct job *reports_complete(struct coord *c, struct member *m,
 // (job_error) may end the job (doubts_heard), else it excludes m from the job
 // (doubts_put_aside), unless numbers that are not finite are m's own fault
 // (excluded_excuses). m is blamed for its lease and pauses for MEMBER_PAUSE_MS,
-// but not for a report against the job by its data (doubts_data). Failures may
-// be poison, or exclude m.
+// but neither for a report against the job by its data (doubts_data); and it
+// pauses without blame if what a placed job needs does not answer (SL_EUNAVAIL
+// without job_error), as if it had handed the lease back. Failures may be
+// poison, or exclude m.
 void reports_failed(struct coord *c, struct member *m,
                     const Sluice__V1__AttemptFailed *message);
 

@@ -26,8 +26,10 @@
 #include "coordinator/core/job.h"
 #include "coordinator/core/coord_inner.h"
 
-// Takes leases away from workers that make no progress with them. To be called
-// once per tick.
+// Takes leases away from workers that make no progress with them: after
+// train.stall_seconds (never, if that is 0; at least 4 heartbeats), and after
+// 5 s from one that cannot reach a psserver while another job could be served.
+// To be called once per tick.
 void stall_check(struct coord *c);
 
 // Takes a progress report of the holder of w, and notes whether w got on; sets
@@ -48,11 +50,12 @@ void stall_answered(struct member *m, uint64_t job,
                     const Sluice__V1__Attempt *attempt);
 
 // Remembers the debt of m's process, which leaves, for stall_back; does nothing
-// if it owes nothing.
+// if it owes nothing. Where COORD_REMEMBERED_MAX are remembered, forgets all of
+// them first.
 void stall_left(struct coord *c, const struct member *m);
 
-// Gives m the debt with which its process left earlier, if it did: on a new
-// stream the process is as stuck as it was.
+// Gives m the debt with which its process left earlier, if it did, and forgets
+// it: on a new stream the process is as stuck as it was.
 void stall_back(struct coord *c, struct member *m);
 
 // Moves the times of m's last progress forward by slept_ms, up to now_ms, since

@@ -2,10 +2,10 @@
 // coordinator/core/leases/suspects.h -- the audit of hosts: results of audited
 // rounds are compared, and a worker that computed one wrongly is suspect.
 //
-// A suspect worker is drained (drains.h), by nobody: it is given nothing, of
-// any job, whichever process has its name, until it is undrained. Its
-// leases are taken back at once. The journal holds that; the votes are
-// volatile. No count depends on any of it (A3).
+// A suspect worker is drained (drains.h) with `who` "": it is given nothing, of
+// any job, whichever process has its name, until it is undrained. Its leases
+// are taken back at once. The journal holds that; the votes are volatile. No
+// count depends on any of it (A3).
 //
 // Threads  the loop.
 // Memory   messages are borrowed for the call; job->audit is the job's. No
@@ -49,9 +49,10 @@ void suspects_take_own(struct coord *c, struct member *m, struct job *job,
 bool suspects_is(const struct coord *c, const char *name);
 
 // Makes the worker of that name, attached or not, suspect: logs why, drains it,
-// which is journalled, lists what it contributed (tainted_keep), and then takes
-// its leases back (A4): pointers to these works may be gone then. Its event is
-// of `job`, or of none if that is NULL.
+// which is journalled and replaces an admin's drain, lists what it contributed
+// (tainted_keep), and then takes its leases back (A4): pointers to these works
+// may be gone then. If it cannot be drained, only the log and the event are
+// there. Its event is of `job`, or of none if that is NULL.
 void suspects_make(struct coord *c, const char *name, const struct job *job,
                    const char *why);
 
@@ -60,9 +61,9 @@ enum suspects_said { SUSPECTS_NOTHING, SUSPECTS_AGREES, SUSPECTS_DIFFERS };
 // Compares a result of m, of a slot that it was to compute (A1), with those of
 // other workers, and makes a worker suspect if it is wrong by that. `round` is
 // the number of slots in a round of the job, as in votes_take. Returns
-// SUSPECTS_AGREES or SUSPECTS_DIFFERS if independent workers' results agree
-// with it or differ; SUSPECTS_NOTHING if there is none to compare, or m is
-// suspect.
+// SUSPECTS_DIFFERS if a result of an independent worker differs from it, or a
+// worker was found wrong; else SUSPECTS_AGREES if one agrees;
+// SUSPECTS_NOTHING if there is none to compare, or m is suspect already.
 enum suspects_said suspects_vote(struct coord *c, struct member *m,
                                  struct job *job, uint32_t round,
                                  const Sluice__V1__Repeat *repeat);

@@ -35,7 +35,7 @@ const struct contributed *tainted_of(const struct job *job, const char *name);
 
 // Lists and journals what the worker of that name, which became suspect,
 // contributed to all jobs that have not ended, in place of what is listed of
-// it.
+// it, which is dropped first (tainted_drop).
 void tainted_keep(struct coord *c, const char *name);
 // Removes what is listed of the worker, also from the journal: it was
 // undrained.

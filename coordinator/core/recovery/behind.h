@@ -11,8 +11,9 @@
 // Threads  the loop.
 // Memory   the list is the coord's: behind_release. Texts are copied. No
 //          pointer is NULL, `err` neither.
-// Errors   a journal that cannot be written is fatal; without memory a job is
-//          not listed, or its `why` is missing.
+// Errors   a journal that cannot be written or read is fatal (c->dead), but in
+//          behind_skip_stored; without memory a job is not listed, or its `why`
+//          is missing.
 #ifndef COORDINATOR_CORE_RECOVERY_BEHIND_H
 #define COORDINATOR_CORE_RECOVERY_BEHIND_H
 
@@ -32,32 +33,37 @@ struct behind_job {
 
 // Pauses the job until the coordinator is started anew; *why says what was
 // seen. Takes its leases back, gives up its cut unless that is being written,
-// and no shard counts as served from then on. Journals nothing. A job that has
-// ended, or is paused by I7 already, stays as it is.
+// and no shard counts as served from then on; adds an event. Journals nothing.
+// A job that has ended, or is paused by I7 already, stays as it is.
 void behind_pause(struct coord *c, struct job *job, const struct sl_error *why);
 
 // Returns true if this journal never gave the job number, which a psserver
-// shows: it is above all, or was skipped. Reads the journal; false if that
-// fails.
+// shows: it is above all, or was skipped. False for one that it gave, also of a
+// job that was deleted since. Reads the journal; false means nothing if that
+// fails: the caller looks at c->dead before it tells anyone that the job is
+// over.
 bool behind_knows_not(struct coord *c, uint64_t job);
 
 // Skips, at the start, the numbers up to the highest one of a job that has a
 // folder in the store (c->stored), so that no new job gets them, whether or not
-// psservers show these jobs by then; journals that. An absurdly high number is
-// ignored. Returns SL_OK, or an error of the store or the journal, which is not
-// fatal here.
+// psservers show these jobs by then; journals that. A number more than 65536
+// above all is ignored. Returns SL_OK, or an error of the store or the journal,
+// which is not fatal here.
 enum sl_err behind_skip_stored(struct coord *c, struct sl_error *err);
 
-// Lists the job of m's hello, which the journal does not know; its shard is
-// left alone. Numbers up to the job's are not given to new jobs any more; that
-// is committed first, also where the list is full. A number absurdly far above
-// all that were given is refused (send_refuse) and not listed.
+// Lists the job of m's hello, which the journal does not know, once for each
+// psserver; its shard is left alone, without an answer. Numbers up to the job's
+// are not given to new jobs any more; that is committed first, also where the
+// list is full (256 entries). A number more than 65536 above all that were
+// given is refused (send_refuse, so m drops the shard) and not listed.
 void behind_list(struct coord *c, const struct member *m,
                  const Sluice__V1__ShardHello *hello);
 
 // Takes the listed job `id` ("j-7") off the list at a client's wish, and tells
-// the psservers that showed it, if they are attached, to delete it. Returns
-// SL_OK, or SL_ENOENT if none is listed under this id.
+// the psservers that showed it, if they are attached, to delete it; one that is
+// not keeps its files, and lists it again with its next hello. Journals
+// nothing: its number stays skipped. Returns SL_OK, or SL_ENOENT if none is
+// listed under this id.
 enum sl_err behind_delete(struct coord *c, const char *id,
                           struct sl_error *err);
 

@@ -27,7 +27,9 @@ struct cluster_stranger {
     uint64_t seen_ms; // time of its last Hello
 };
 
-#define CLUSTER_STRANGER_MS 60000 // a stranger silent for longer is forgotten
+// A stranger that is silent for longer is not shown; it stays listed until
+// another one needs its place (64 strangers).
+#define CLUSTER_STRANGER_MS 60000
 
 // Sets c->cluster: its id is that of the journal or of the store (c->stored,
 // which must be there), or a new one; its key of tokens is the journal's, or
@@ -40,8 +42,8 @@ enum sl_err cluster_open(struct coord *c, struct sl_error *err);
 // yet. Returns SL_ESTATE for one of another cluster, and for one that has seen
 // a newer term of this cluster: that term, unless it is absurdly high, is
 // journalled, so that the next start takes a higher one (I5); a coordinator
-// that was replaced cannot write it, and ends (H5): SL_EIO. Strangers are
-// listed in c->strangers.
+// that was replaced cannot write it, and ends (H5): SL_EIO. Refused members are
+// listed in c->strangers, again with each Hello.
 enum sl_err cluster_judge(struct coord *c, const Sluice__V1__Hello *hello,
                           struct sl_error *err);
 

@@ -23,8 +23,9 @@ enum load_part {
 // Makes *out from `row`, borrowed for the call, and from the job's other rows,
 // as far as `part` says; for job_free. A job that has not ended is PLACING; an
 // ended one has its state, and only parts that job_release_work leaves. A
-// failure leaves *out untouched. LOAD_START also writes to the journal and asks
-// c->stored; it is for recover.c alone, the other parts are for ended jobs.
+// failure leaves *out untouched. LOAD_START also writes to the journal, which
+// stays after a failure, and asks c->stored; it is for recover.c alone, the
+// other parts are for ended jobs.
 enum sl_err load_job(struct coord *c, const struct journal_job *row,
                      enum load_part part, struct job **out,
                      struct sl_error *err);

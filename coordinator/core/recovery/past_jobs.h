@@ -22,24 +22,25 @@
 #define ENDED_STAYS_MS 10000
 
 // Sets *out to the job of this number, whether it has ended or not: the job in
-// memory, or one that is made from the journal, as far as `part` says. Every
-// job that was opened needs ended_close, and is valid until then. A failure
-// leaves *out untouched. SL_ENOENT: there is no such job; which tenant asks
-// does not count. May read the journal, and write what shards reported last.
+// memory, which is whole, or one that is made from the journal, as far as
+// `part` says. Every job that was opened needs ended_close, and is valid until
+// then. A failure leaves *out untouched. SL_ENOENT: there is no such job; which
+// tenant asks does not count. Of a job in memory that has ended, journals first
+// what shards reported last; a failure of that shows in c->dead alone (SL_OK).
 enum sl_err ended_open(struct coord *c, uint64_t id, enum load_part part,
                        struct job **out, struct sl_error *err);
 // Frees a job that ended_open has read; leaves one that is in memory. NULL is
 // allowed.
 void ended_close(struct job *job);
 
-// Adds a record of a job that the journal has as ended: id, uid, state and name
-// of the row. Returns SL_OK or SL_ENOMEM.
+// Adds a record of a job that the journal has as ended, and that has none yet:
+// id, uid, state and name of the row. Returns SL_OK or SL_ENOMEM.
 enum sl_err ended_add(struct coord *c, const struct journal_job *row,
                       struct sl_error *err);
 
 // Adds a record of a job with rows that cannot be read, or marks the record
-// that it has; whatever its state was, it counts as FAILED. `why` says why, is
-// copied and logged. Returns SL_OK or SL_ENOMEM.
+// that it has, once; whatever its state was, it counts as FAILED. `why` says
+// why, is copied and logged. Returns SL_OK or SL_ENOMEM. Journals nothing.
 enum sl_err ended_unreadable(struct coord *c, const struct journal_job *row,
                              const struct sl_error *why, struct sl_error *err);
 
@@ -48,8 +49,9 @@ enum sl_err ended_unreadable(struct coord *c, const struct journal_job *row,
 void ended_forget(struct coord *c, struct job *job);
 
 // Takes the last report of a shard of a job of which only a record is left,
-// from a member that was told to close it (member.h, `closing`); journals what
-// it changes. Ignores any other report, and of a FINISHED job each.
+// from a member that was told to close it (member.h, `closing`, of which it
+// uses up one); reads the job from the journal, and journals what it changes.
+// Ignores any other report, and of a FINISHED or unreadable job each.
 void ended_report(struct coord *c, struct member *m,
                   const Sluice__V1__ShardReport *report);
 
