@@ -63,9 +63,9 @@ struct coord_io {
     // see.
     void (*changed)(void *arg, uint64_t job);
 
-    // Writes the sentence number `i` about what an operator has to look at
-    // outside of the cluster to `out` and returns true; false: there is none.
-    // NULL: there is never one.
+    // Writes the sentence number `i`, from 0, about what an operator has to
+    // look at outside of the cluster to `out`, cut to `size` bytes, and returns
+    // true; false: there is none. NULL: there is never one.
     bool (*trouble)(void *arg, size_t i, char *out, size_t size);
 
     // Ends the daemon for `err`; called once at most.

@@ -113,9 +113,12 @@ struct mode {
     // goes, and the report is dropped.
     bool (*refuse)(struct coord *c, struct member *m, struct job *job,
                    const Sluice__V1__SnapshotReport *report);
-    // Opens, begins and ends generations of the job's rings, as is due.
+    // Does what is due of the job's rings (their generations), or of its open
+    // rounds (their ends). May end the job. Called often, and for jobs that are
+    // not placed as well.
     void (*check)(struct coord *c, struct job *job);
-    // Takes back leases of closures that are counted already.
+    // Takes back leases of rounds behind the open one, if a slot of that has no
+    // worker, and of rounds too far ahead (Y4).
     void (*recheck)(struct coord *c, struct job *job);
     // Notes that a closure is complete, and when its attempt ended.
     void (*completed)(struct job *job, uint64_t closure, uint64_t ended_ms);
@@ -142,8 +145,9 @@ struct mode {
     void (*fill)(Sluice__V1__JobStatus *m, const struct job *job);
 };
 
-// Returns the row of a spec's mode. A spec that names none, or one that this
-// program does not know, has the first row.
+// Returns the row of a spec's mode, or that row's `open` if the spec's rounds
+// are open (spec_open). A spec that names none, or one that this program does
+// not know, has the first row.
 const struct mode *mode_of(const struct coord *c,
                            const Sluice__V1__JobSpec *spec);
 

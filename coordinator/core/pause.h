@@ -50,14 +50,16 @@ void pause_ask(struct coord *c, struct job *job,
 // The name shown for a pause of the coordinator's own (memory.h).
 #define PAUSE_BY_US "the coordinator"
 
-// Pauses a job that has not ended at once, for the coordinator itself; replaces
-// a client's pause, or the wish for one, and its texts. `why` is the reason,
-// `note` what people should do about it.
+// Pauses a job that has not ended at once, for the coordinator itself; journals
+// that and tells the job's workers, as pause_ask does. Replaces a client's
+// pause, or the wish for one, and its texts, and looks at no state that would
+// be lost. `why` is the reason, `note` what people should do about it.
 void pause_hold(struct coord *c, struct job *job, const char *why,
                 const char *note);
 
-// Ends the pause of a job, also one of the coordinator, or the wish for one;
-// does nothing without either. Work is given with the next serve_workers.
+// Ends the pause of a job, also one of the coordinator, or the wish for one,
+// and journals that; does nothing without either. A cut that was wished for is
+// still made. Work is given with the next serve_workers.
 void pause_end(struct coord *c, struct job *job);
 
 // Begins a WANTED pause once its cut is made, or cannot be made. advance_job

@@ -74,8 +74,9 @@ struct work *rings_offer(struct job *job);
 
 // Adds worker m as a rank of `ring`, which takes part from the next generation
 // on; one that is in the ring begins anew. Ranks with an address that those of
-// other hosts cannot dial (loopback) are put out. Returns SL_OK; SL_ESTATE if m
-// itself was put out; SL_ENOMEM.
+// other hosts cannot dial (loopback) are put out: they are excluded from the
+// job, lose their leases of it, and JOB_WARN_REACH is set. Returns SL_OK;
+// SL_ESTATE if m itself was put out; SL_ENOMEM.
 enum sl_err rings_join(struct coord *c, const struct member *m, struct job *job,
                        struct ring *ring, const Sluice__V1__RingJoin *message);
 

@@ -67,15 +67,16 @@ struct move {
 void moves_tick(struct coord *c);
 
 // Takes the hello of a shard that psserver m has prepared (h->prepared), or
-// could not load: its move goes on or is given up. Without such a move m is
-// told to drop the shard, unless it is the owner; an answer to an older
-// preparation is ignored.
+// could not load: its move goes on or is given up, and then no shard moves to m
+// for MOVES_FAILED_MS. Without such a move m is told to drop the shard, unless
+// it is the owner; an answer to an older preparation is ignored.
 void moves_prepared(struct coord *c, struct member *m,
                     const Sluice__V1__ShardHello *h);
 
-// Takes a report that answers a move's request: the move goes on, or is given
-// up. Returns true then; false for any other report, which is the caller's,
-// after a feed that no move wants was ended.
+// Takes a report that answers a move's request: the move goes on, is over
+// (journalled), or is given up; if its job has ended nothing is done. Returns
+// true then; false for any other report, which is the caller's, after a feed
+// that no move wants was ended.
 bool moves_report(struct coord *c, struct member *m,
                   const Sluice__V1__SnapshotReport *report);
 

@@ -58,7 +58,8 @@ void place_note_psservers(struct coord *c);
 #define PLACE_AHEAD 256
 
 // Allows `more` further shards to be asked for, up to PLACE_AHEAD, and asks for
-// shards that were not asked for and have their psservers attached.
+// shards that were not asked for and have their psservers attached, oldest job
+// first; passes over jobs that are held (memory_holds) or paused by I7.
 void place_more(struct coord *c, uint32_t more);
 
 // Asks for a shard that has another psserver now, or lost its memory: now, if
@@ -66,8 +67,9 @@ void place_more(struct coord *c, uint32_t more);
 void place_moved(struct coord *c, struct job *job, uint32_t shard);
 
 // Marks those shards of the job as not asked for which could not load what they
-// need and were asked for a while ago, so that the next place_more asks again.
-// To be called once per tick.
+// need and were asked for, or said so, 10 s ago or more, so that the next
+// place_more asks again. Does nothing for a job that is held (memory_holds) or
+// paused by I7. To be called once per tick.
 void place_again(struct coord *c, struct job *job);
 
 // Appends to `out`, for people, how a job of this spec would be placed on the

@@ -10,7 +10,7 @@
 // Memory   a hello that waits for a manifest is copied, for the shard. Messages
 //          are borrowed for the call.
 // Errors   A number above the journal pauses its job (I7): behind.h. A journal
-//          that cannot be written is fatal, and so is want of memory in
+//          that cannot be written or read is fatal, and so is want of memory in
 //          shards_move: callers look at c->dead. No pointer is NULL.
 #ifndef COORDINATOR_CORE_SHARDS_SHARDS_H
 #define COORDINATOR_CORE_SHARDS_SHARDS_H
@@ -117,8 +117,11 @@ struct job_map {
 };
 
 // Answers the hello of a shard, of any job, also of an unknown one: admits it,
-// lets it wait for a manifest (K5), refuses it, or leaves it alone. Returns the
-// job if the caller has to call advance_job for it, else NULL.
+// lets it wait for a manifest (K5), refuses it, or leaves it alone, as one of a
+// job that cannot be read or is paused by I7. The answer to a recount changes
+// the evidence alone (recount_heard, which may end the job). Returns the job,
+// which may have ended, if the caller has to call advance_job for it, else
+// NULL.
 struct job *shards_hello(struct coord *c, struct member *m,
                          const Sluice__V1__ShardHello *hello);
 
@@ -137,8 +140,8 @@ void shards_report(struct coord *c, struct member *m,
                    const Sluice__V1__ShardReport *report);
 
 // Answers the job's hellos that waited for a manifest (K5), once that is
-// settled, as shards_hello would; drops those of members that have gone. The
-// caller calls advance_job afterwards.
+// settled, as shards_hello would; drops those of members that have gone, and
+// all if the job is paused by I7. The caller calls advance_job afterwards.
 void shards_retry(struct coord *c, struct job *job);
 
 // Notes that psserver m, which is silent or gone, serves its shards no more.
@@ -164,8 +167,9 @@ void shards_move(struct coord *c, struct job *job, uint32_t shard,
                  const struct member *m);
 
 // Notes that a move of the shard was given up: it is not to move again before
-// `now` + `ms`, or later if its last moves failed as well. `fed`: it failed
-// while the shard was fed, so the next one goes by files.
+// `now` + `ms`, or twice as late for each of its last moves that failed as well
+// (up to 64 times `ms`). `fed`: it failed while the shard was fed, so the next
+// one goes by files, and the one after that is fed again.
 void shards_stay(struct job *job, uint32_t shard, bool fed, uint64_t now,
                  uint64_t ms);
 
