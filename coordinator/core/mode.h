@@ -66,8 +66,10 @@ struct mode {
     // Returns the number of parts of the state. NULL: shards are spread over
     // psservers.
     uint32_t (*parts)(const struct coord *c, const Sluice__V1__JobSpec *spec);
-    void (*made)(struct job *job);   // sets up the mode's fields of a new job
-    void (*placed)(struct job *job); // sets up the fields of a placed job
+    void (*made)(struct job *job); // sets up the mode's fields of a new job
+    // Sets up the mode's fields as job_place places the job: schedule, shards
+    // and evidence are there, the layout is not yet.
+    void (*placed)(struct job *job);
     // Reads what the journal has of a placed job beside its shards. Returns
     // SL_OK or the journal's error.
     enum sl_err (*load)(const struct coord *c, struct job *job,
@@ -87,10 +89,10 @@ struct mode {
     // of evaluations; kind WORK_NONE: none.
     struct offer (*slot)(struct coord *c, struct job *job,
                          const struct member *m);
-    // Seats a worker in the place that it is leased. Returns false without
-    // memory.
+    // Seats a worker in the place that it is about to be leased. Returns false
+    // without memory: it is not leased then.
     bool (*sit)(struct job *job, struct member *m, const struct work *w);
-    // Takes a worker out of the place that it no longer has.
+    // Takes a worker out of the place of which the lease ends (leases_end).
     void (*rise)(struct job *job, struct member *m, const struct work *w);
     // Returns which closures may be issued to worker m, or to some worker if m
     // is NULL. Function NULL: those in the window.
@@ -120,7 +122,8 @@ struct mode {
     // Takes back leases of rounds behind the open one, if a slot of that has no
     // worker, and of rounds too far ahead (Y4).
     void (*recheck)(struct coord *c, struct job *job);
-    // Notes that a closure is complete, and when its attempt ended.
+    // Notes that a worker has completed a closure, also one that is not counted
+    // on every shard by that, and when its attempt ended.
     void (*completed)(struct job *job, uint64_t closure, uint64_t ended_ms);
     // Returns true if workers have a state that would be lost with them. NULL:
     // they have none.

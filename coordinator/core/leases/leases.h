@@ -53,7 +53,8 @@ bool leases_is_place(const struct work *w);
 // Leases w to worker m as a new attempt, a copy as its original's; sends it
 // JobOpen first if it does not have the job, or has it from before it was
 // placed. send_leases sends the lease itself. The caller has checked that m is
-// ready, may hold one more and suits the job. Returns true; false if
+// ready, may hold one more and suits the job. A training closure of which an
+// attempt was begun counts as retried, with an event. Returns true; false if
 // memory is short or w is not WAITING: then w is not leased, but JobOpen may be
 // sent and a place in a group taken.
 bool leases_give(struct coord *c, struct member *m, struct work *w);
@@ -63,8 +64,9 @@ bool leases_give(struct coord *c, struct member *m, struct work *w);
 struct work *leases_find(struct member *m, uint64_t job,
                          const Sluice__V1__Attempt *attempt);
 
-// Takes w from its holder, which it must have, and adds the span of its
-// attempt, that ended as `how`, to the history. Sends nothing. The caller sets
+// Takes w from its holder, which it must have, and that out of the place in the
+// ring or group that w is (mode.h, `rise`); adds the span of its attempt, that
+// ended as `how`, to the history. Sends nothing. The caller sets
 // the closure's state, best before this call: a closure that is not DONE counts
 // as free to be leased again. w stays, for leases_settle.
 void leases_end(struct coord *c, struct work *w, enum lease_span_end how);

@@ -29,12 +29,13 @@ struct job_paces {
 
 // Takes what worker m says of a contribution that was counted, or is held, into
 // its pace for the job (struct opened). Does nothing for NULL, for a norm that
-// is no number, and if m was not sent the job.
+// is negative or no number, and if m was not sent the job.
 void paces_take(const struct member *m, const struct job *job,
                 const Sluice__V1__Change *change);
 
-// Returns how many closures a contribution of worker m should have, 1 or more;
-// 0: as many as the job says, since it has contributions of equal steps.
+// Returns how many closures a contribution of worker m should have: 1 or more,
+// job->paces.most while m's pace is not known; 0: as many as the job says,
+// since it has contributions of equal steps.
 uint32_t paces_closures(struct coord *c, struct job *job,
                         const struct member *m);
 

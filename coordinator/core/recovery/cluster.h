@@ -33,7 +33,9 @@ struct cluster_stranger {
 
 // Sets c->cluster: its id is that of the journal or of the store (c->stored,
 // which must be there), or a new one; its key of tokens is the journal's, or
-// options.secret if there is none. Journals what is new. To be called once, as
+// options.secret if there is none, and then tokens are required
+// (COORD_TOKENS_AUTO) if the cluster is new. Journals what is new. To be called
+// once, as
 // the coord is made, after its term was taken. Returns SL_OK, an error of
 // stored_cluster (SL_ESTATE: another store), or the journal's.
 enum sl_err cluster_open(struct coord *c, struct sl_error *err);
