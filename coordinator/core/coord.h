@@ -13,13 +13,13 @@
 //          is NULL but where it is said. Requests and messages were checked
 //          when they were read (wire.h).
 // Units    *_ms on options.clock, monotonic; wall clock only for people.
-// Errors   A journal that cannot be written or, where it is not said to be
-//          otherwise, read is fatal: io.fatal is called once, and from then on
-//          the coord does and says nothing more. A sign that
-//          the journal is an older one pauses the job that shows it (I7). An
-//          `err` is never NULL: some functions read it. A client's call that
-//          fails for want of memory for its answer, SL_ENOMEM, may have done
-//          what it was to do.
+// Errors   A journal that cannot be written is fatal, and so is one that cannot
+//          be read, but for the tenant of a job (which is hidden then) and what
+//          a status shows beside: io.fatal is called once, and from then on the
+//          coord does and says nothing more. A sign that the journal is an
+//          older one pauses the job that shows it (I7). An `err` is never NULL:
+//          some functions read it. A client's call that fails for want of
+//          memory for its answer, SL_ENOMEM, may have done what it was to do.
 #ifndef COORDINATOR_CORE_COORD_H
 #define COORDINATOR_CORE_COORD_H
 

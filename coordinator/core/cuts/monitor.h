@@ -88,8 +88,7 @@ void monitor_take(struct coord *c, struct job *job, const struct callbacks *now,
 // Sets the callbacks' state of a job that is loaded, after its shards (if those
 // are loaded), from its journalled form `packed`; an empty one changes nothing.
 // No shard counts as knowing a reduced rate. Returns SL_OK; SL_ECORRUPT or an
-// error of
-// wire_load, with the state undefined.
+// error of wire_load, with the state undefined.
 enum sl_err monitor_load(struct job *job, const struct buf *packed,
                          struct sl_error *err);
 

@@ -55,9 +55,9 @@ void doubts_put_aside(struct coord *c, struct member *m, struct job *job,
                       const Sluice__V1__AttemptFailed *message);
 
 // Takes the unreadable samples in m's metrics. Returns true if the job goes on
-// with m; false if they are more than it allows (bad_fits): then none of them
-// is counted and m was excluded from the job, or, where all present workers say
-// so, the job was ended as FAILED; m's leases of it are gone.
+// with m; false if they are more than it allows (bad_fits): then m was excluded
+// from the job, and none of them is counted; or, where all present workers say
+// so, the job was ended as FAILED, and names them. m's leases of it are gone.
 bool doubts_samples(struct coord *c, struct member *m, struct job *job,
                     const Sluice__V1__StepMetrics *metrics);
 

@@ -47,9 +47,8 @@ const struct drain *drains_find(const struct coord *c, enum member_role role,
 
 // Drains the name and journals that before it returns; a second call replaces
 // `who` and `why`, those of an audit too. Does not change attached members: the
-// caller calls
-// member_drain. Returns SL_OK; after SL_EBUSY or SL_ENOMEM the drain is as it
-// was; SL_EIO is fatal.
+// caller calls member_drain. Returns SL_OK; after SL_EBUSY or SL_ENOMEM the
+// drain is as it was; SL_EIO is fatal.
 enum sl_err drains_set(struct coord *c, enum member_role role, const char *name,
                        const char *who, const char *why, struct sl_error *err);
 // Ends the drain of the name and journals that; does nothing if there is none.

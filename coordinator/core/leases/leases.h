@@ -37,9 +37,10 @@ struct job_leases {
     uint64_t freed; // rises when a closure may be issued again
 };
 
-// Returns the struct of a training closure that is leased or remembered for its
-// blame; makes one, WAITING and of kind WORK_TRAIN, if there is none. A new one
-// must be leased next, or given to leases_settle. NULL: no memory.
+// Returns the struct of a training closure, or of a place, that is leased or
+// remembered (see Memory); makes one, WAITING and of kind WORK_TRAIN, if there
+// is none. A new one must be leased next, or given to leases_settle. NULL: no
+// memory.
 struct work *leases_work(struct job *job, uint64_t closure);
 
 // Returns the struct of a training closure, or a place in a ring or group, that
@@ -66,9 +67,9 @@ struct work *leases_find(struct member *m, uint64_t job,
 
 // Takes w from its holder, which it must have, and that out of the place in the
 // ring or group that w is (mode.h, `rise`); adds the span of its attempt, that
-// ended as `how`, to the history. Sends nothing. The caller sets
-// the closure's state, best before this call: a closure that is not DONE counts
-// as free to be leased again. w stays, for leases_settle.
+// ended as `how`, to the history. Sends nothing. The caller sets the closure's
+// state, best before this call: a closure that is not DONE counts as free to be
+// leased again. w stays, for leases_settle.
 void leases_end(struct coord *c, struct work *w, enum lease_span_end how);
 
 // Returns true if w is of a round behind the open one (mode sync): its worker

@@ -35,9 +35,8 @@ struct cluster_stranger {
 // which must be there), or a new one; its key of tokens is the journal's, or
 // options.secret if there is none, and then tokens are required
 // (COORD_TOKENS_AUTO) if the cluster is new. Journals what is new. To be called
-// once, as
-// the coord is made, after its term was taken. Returns SL_OK, an error of
-// stored_cluster (SL_ESTATE: another store), or the journal's.
+// once, as the coord is made, after its term was taken. Returns SL_OK, an error
+// of stored_cluster (SL_ESTATE: another store), or the journal's.
 enum sl_err cluster_open(struct coord *c, struct sl_error *err);
 
 // Returns SL_OK for a member of this cluster, and for one that has no cluster
