@@ -128,13 +128,14 @@ uint64_t coord_term(const struct coord *c);
 
 // Takes the Hello of a new stream; `member` is the caller's number for it, new
 // for each stream and not 0. A member of the same role and name is sent away,
-// as the newest process wins, if it yields (member.h); else the new one is
-// SL_EEXIST, as is a process that a newer one of its name replaced before.
-// SL_ENOTSUP: it speaks another protocol; SL_EINVAL: a psserver without an
-// address; SL_ESTATE: it is of another cluster, or has seen a newer term;
-// SL_EIO: that term could not be journalled; SL_ENOMEM, after which the old
-// member may be gone; SL_EUNAVAIL: c is stopping, or has to stop by this. On
-// failure *err is the text for Goodbye.
+// as the newest process wins, if it yields: always to MEMBER_OWN and
+// MEMBER_LOCAL; to MEMBER_ANY if its own claim is not MEMBER_OWN, and it is
+// silent or the same process. Else the new one is SL_EEXIST, as is a process
+// that a newer one of its name replaced before. SL_ENOTSUP: it speaks another
+// protocol; SL_EINVAL: a psserver without an address; SL_ESTATE: it is of
+// another cluster, or has seen a newer term; SL_EIO: that term could not be
+// journalled; SL_ENOMEM, after which the old member may be gone; SL_EUNAVAIL: c
+// is stopping, or has to stop by this. On failure *err is the text for Goodbye.
 enum sl_err coord_attach(struct coord *c, uint64_t member,
                          const Sluice__V1__Hello *hello,
                          enum member_claim claim, struct sl_error *err);
@@ -195,8 +196,9 @@ enum sl_err coord_get(struct coord *c, const Sluice__V1__JobRequest *request,
 // Ends a job as STOPPED: at once, or with request->checkpoint after a cut of
 // all that is counted now, if one can be made (cuts_worth) and would save
 // anything, or a shard moves; the call does not wait for it, and the job ends
-// without the cut if that cannot be made. *reply is the job's status by then. A
-// job that has ended stays as it is. SL_ENOENT: there is no such job.
+// without the cut if that cannot be made. A further call without
+// request->checkpoint ends such a job at once. *reply is the job's status by
+// then. A job that has ended stays as it is. SL_ENOENT: there is no such job.
 enum sl_err coord_stop(struct coord *c, const Sluice__V1__StopRequest *request,
                        Sluice__V1__JobStatus **reply, struct sl_error *err);
 
@@ -219,13 +221,15 @@ enum sl_err coord_pause(struct coord *c,
                         Sluice__V1__JobStatus **reply, struct sl_error *err);
 
 // Ends the pause of a job, also one that the coordinator set for want of
-// memory; a job without a pause stays as it is. *reply is its status.
+// memory: then its psservers' losses are forgotten, and its shards are asked
+// for again. A job without a pause stays as it is. *reply is its status.
 // SL_ESTATE: the job has ended, or is paused by I7.
 enum sl_err coord_resume(struct coord *c, const Sluice__V1__JobRequest *request,
                          Sluice__V1__JobStatus **reply, struct sl_error *err);
 
-// Deletes an ended job with its rows and its checkpoints, and tells psservers
-// to delete its files; manifests are removed later. Or gives up a job that the
+// Deletes an ended job with its rows, its checkpoints and its curves, and tells
+// psservers to delete its files, those that are away when they attach;
+// manifests are removed later. Its events stay. Or gives up a job that the
 // journal does not know (behind_delete), for a caller that sees all tenants.
 // SL_ESTATE: the job has not ended, or another job still needs its files;
 // SL_EBUSY: a checkpoint of it is being written.

@@ -43,7 +43,7 @@ struct coord {
 
     // The end of it: coord_fatal.
     bool dead;
-    struct sl_error err; // error of the last write, for coord_wrote
+    struct sl_error err; // error of a failed write or read, for coord_wrote
 
     // Its jobs. Changed by: submit, past_jobs, end_job, behind.
     struct {

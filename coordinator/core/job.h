@@ -2,9 +2,9 @@
 // coordinator/core/job.h -- one job: its spec, its state, and all that is known
 // of it.
 //
-// The states are those of jobs.proto. An ended job keeps its last status and
-// its cuts; everything else is released. Soon only a record is left of it
-// (past_jobs.h).
+// The states are those of jobs.proto. An ended job keeps its last status, its
+// shards and its cuts; what only a running one needs is released
+// (job_release_work). Soon only a record is left of it (past_jobs.h).
 //
 // Threads  the loop.
 // Memory   job_free frees all. Members point at jobs only through leases and

@@ -70,9 +70,11 @@ bool cuts_want(struct job *job, const struct cut_wish *wish);
 
 // Takes a report of m, a psserver or a rank, about a snapshot that it has
 // written, or could not write: then the cut under way is given up, if it asked
-// for this one. A file that holds less than was believed corrects the evidence.
+// for this one. Takes the shard's counts with it, and warns of values that are
+// not finite. A file that holds less than was believed corrects the evidence.
 // Returns the job if the caller has to call advance_job for it; NULL if the
-// report was ignored, as where m does not serve the shard.
+// report was ignored, as where m does not serve the shard, no cut is being
+// made, or the file is older than that of the last cut.
 struct job *cuts_report(struct coord *c, struct member *m,
                         const Sluice__V1__SnapshotReport *report);
 

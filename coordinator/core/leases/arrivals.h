@@ -8,7 +8,8 @@
 //
 // Threads  the loop.
 // Memory   the vectors are the coord's (test_vectors.h). No pointer is NULL.
-// Errors   as suspects.h.
+// Errors   a journal that fails is fatal (c->dead). Without memory nothing is
+//          compared.
 #ifndef COORDINATOR_CORE_LEASES_ARRIVALS_H
 #define COORDINATOR_CORE_LEASES_ARRIVALS_H
 

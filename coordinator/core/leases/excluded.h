@@ -34,9 +34,11 @@ bool excluded_now(const struct coord *c, const struct member *m,
 bool excluded_replaceable(const struct coord *c, const struct member *m,
                           const struct job *job);
 
-// Excludes worker m from the job for reason `why`, for as long as
-// conduct_exclude says, and takes back its leases of the job: pointers to these
-// works may be gone then. Does not check whether another worker can go on.
+// Excludes worker m from the job for reason `why`, from now on and in place of
+// an exclusion that runs, for as long as conduct_exclude says (CONDUCT_AGAIN_MS
+// for CONDUCT_DATA and CONDUCT_SAYS, else longer each time); takes back its
+// leases of the job: pointers to these works may be gone then. Adds an event.
+// Does not check whether another worker can go on.
 void excluded_put(struct coord *c, struct member *m, struct job *job,
                   enum conduct_why why);
 

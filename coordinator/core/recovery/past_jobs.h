@@ -49,9 +49,10 @@ enum sl_err ended_unreadable(struct coord *c, const struct journal_job *row,
 void ended_forget(struct coord *c, struct job *job);
 
 // Takes the last report of a shard of a job of which only a record is left,
-// from a member that was told to close it (member.h, `closing`, of which it
-// uses up one); reads the job from the journal, and journals what it changes.
-// Ignores any other report, and of a FINISHED or unreadable job each.
+// from a member that was told to close it, which may report twice for each of
+// its shards (member.h, `closing`); reads the job from the journal, and
+// journals what it changes. Ignores any other report, and of a FINISHED or
+// unreadable job each.
 void ended_report(struct coord *c, struct member *m,
                   const Sluice__V1__ShardReport *report);
 

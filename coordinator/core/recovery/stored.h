@@ -52,18 +52,21 @@ enum sl_err stored_look(struct stored *s, struct sl_error *err);
 enum sl_err stored_cluster(const struct stored *s, uint64_t *id,
                            uint64_t *store, struct sl_error *err);
 
-// Returns what manifest_highest_job returned for the store, with *job as it set
-// it.
+// Sets *job to the highest number of a job that has a folder in the store; 0:
+// none has. Returns what manifest_highest_job returned as the store was asked.
 enum sl_err stored_highest_job(const struct stored *s, uint64_t *job,
                                struct sl_error *err);
 
-// Returns what manifest_highest returned for a job's folder, with *cut as it
-// set it; SL_EINTERNAL: the store was not asked about this folder.
+// Sets *cut to the highest number of a cut with a manifest in a job's folder;
+// 0: there is none. Returns what manifest_highest returned for it;
+// SL_EINTERNAL: the store was not asked about this folder, as it is about those
+// of jobs that have not ended.
 enum sl_err stored_highest(struct stored *s, const char *folder, uint64_t *cut,
                            struct sl_error *err);
 
-// Returns what manifest_settle returned for the manifest at `path`, with *there
-// as it set it; SL_EINTERNAL: the store was not asked about this path.
+// Sets *there to whether the manifest at `path` is in the store, durably.
+// Returns what manifest_settle returned for it; SL_EINTERNAL: the store was not
+// asked about this path, as it is about those of cuts without an outcome.
 enum sl_err stored_settle(struct stored *s, const char *path, bool *there,
                           struct sl_error *err);
 

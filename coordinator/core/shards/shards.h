@@ -144,8 +144,9 @@ void shards_report(struct coord *c, struct member *m,
 // all if the job is paused by I7. The caller calls advance_job afterwards.
 void shards_retry(struct coord *c, struct job *job);
 
-// Notes that psserver m, which is silent or gone, serves its shards no more.
-// `lost`: for good; false: it is only silent (shards_back).
+// Notes that psserver m, which is silent or gone, serves its shards no more,
+// with an event for each job. `lost`: for good, which is counted once in each
+// job (counters.psservers_lost); false: it is only silent (shards_back).
 void shards_down(struct coord *c, struct member *m, bool lost);
 
 // Notes that psserver m, which was silent, serves its shards again, with the
