@@ -59,8 +59,9 @@ struct coord_io {
     enum sl_err (*work)(void *arg, void (*work)(void *task),
                         void (*done)(void *task), void *task);
 
-    // Tells that this job has ended, or changed in a way that a watcher may
-    // see.
+    // Tells that this job has ended, is being deleted, or has new counts of a
+    // shard after its end; any other change shows in coord_changes alone.
+    // Called from within calls of the coord: watchers look at the job later.
     void (*changed)(void *arg, uint64_t job);
 
     // Writes the sentence number `i`, from 0, about what an operator has to

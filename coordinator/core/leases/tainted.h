@@ -26,7 +26,9 @@
 void tainted_contributed(const struct work *w, uint64_t steps);
 
 // Notes that an audit found m's result of `closure` right: what m contributed
-// up to there is not in doubt (contributed_clean).
+// up to there is not in doubt, but for a rough range that goes on beyond it
+// (contributed_clean); the job's last cut is noted with it. An older closure
+// than that of the last call changes nothing.
 void tainted_clean(struct job *job, const struct member *m, uint64_t closure);
 
 // Returns the record of what a worker contributed to the job, valid until the
