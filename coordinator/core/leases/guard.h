@@ -39,20 +39,23 @@ bool guard_avoids(const struct coord *c, const struct member *m,
                   const struct job *job, uint64_t closure);
 
 // Returns the bound for a lease of w; 0: none, as for other kinds than
-// WORK_TRAIN, for a closure that was handed back for its norm, and while no
-// norm is known.
+// WORK_TRAIN, for a closure that was handed back for its norm, and while too
+// few norms are known for a median.
 double guard_bound(const struct work *w);
 
-// Takes the contribution of a completion of m, of a placed job. May make a
-// worker suspect that handed this closure back (suspects_make): the caller
-// looks at c->dead. Does nothing in modes without contributions
-// (mode.changes).
+// Takes the contribution of a completion of m, of a placed job, into the norms
+// that the bound is made of, and decides whether one of this closure that was
+// set aside before was wrong. May make the worker suspect that handed it back
+// (suspects_make): the caller looks at c->dead. Does nothing in modes without
+// contributions (mode.changes).
 void guard_take(struct coord *c, struct member *m, struct job *job,
                 const Sluice__V1__Complete *message);
 
-// Takes training closure w, which m handed back. Does nothing if its
-// contribution was not set aside (message->change is NULL), or in modes without
-// contributions.
+// Notes that m set its contribution to training closure w aside, which it
+// handed back: w is leased without a bound next (guard_bound), and not to m for
+// a while (guard_avoids). To be called before leases_settle, with w->norm_most
+// as m's lease had it. Does nothing if message->change is NULL (it was handed
+// back for another reason), or in modes without contributions.
 void guard_handed_back(struct coord *c, const struct member *m,
                        const struct work *w,
                        const Sluice__V1__HandBack *message);

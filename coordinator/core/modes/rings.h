@@ -87,8 +87,8 @@ enum sl_err rings_join(struct coord *c, const struct member *m, struct job *job,
 void rings_accuse(struct coord *c, const struct member *m, struct job *job,
                   struct ring *ring, const Sluice__V1__RingBroken *message);
 
-// Sets what the ranks' sums take in the status m: the longest wait and the most
-// bytes of any rank.
+// Sets what the ranks' sums take in the status m: the longest wait (ms) and the
+// most bytes of any rank, each for one sum, as its lease last reported.
 void rings_fill_sums(Sluice__V1__JobStatus *m, const struct job *job);
 
 // Excludes a rank that reports what cannot be from the job for a while, and so
