@@ -285,12 +285,12 @@ static void note_drop(struct coord *c, struct member *m, struct work *w,
 // Returns true if what the worker needs for a lease does not answer, as the
 // place of its data, which has answered a probe: it may be away for long, and
 // each worker meets that, so no closure is to blame. It is tried again until it
-// answers, ever more slowly (closure_dropped).
-static bool unavailable(const struct job *job,
+// answers, ever more slowly (closure_dropped). An evaluation can be left out.
+static bool unavailable(const struct work *w,
                         const Sluice__V1__AttemptFailed *message)
 {
     return message->code == SL_EUNAVAIL && !message->job_error &&
-           job->shards.placed;
+           w->job->shards.placed && w->kind != WORK_EVALUATE;
 }
 
 static void end_unavailable(struct coord *c, struct member *m, struct work *w,
@@ -333,7 +333,7 @@ static void take_failure(struct coord *c, struct member *m, struct work *w,
     say_failed(c, m, w, message);
     if (against && doubts_data(message))
         end_unblamed(c, w, message);
-    else if (unavailable(job, message))
+    else if (unavailable(w, message))
         end_unavailable(c, m, w, message);
     else
         end_blamed(c, m, w, message->attempt, (enum sl_err)message->code,
