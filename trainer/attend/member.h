@@ -73,10 +73,12 @@ bool worker_member_welcome(void *arg, const Sluice__V1__Welcome *w);
 // once more, if worker_member_drained says so now.
 void worker_member_lost(void *arg);
 // Takes any other message of the coordinator: jobs, maps, leases, revocations,
-// messages about the ring. Ignores a lease or ring message of an older term
-// than the last welcome's, a lease that is held already, and messages for
-// psservers. A lease of an unknown job, or that does not fit, is reported as
-// failed; a job that cannot be opened is logged.
+// messages about the ring, and the deletion of a ring job's files. A job that
+// is opened again is told to later leases alone. Ignores a lease or ring
+// message of an older term than the last welcome's (but for requests of files
+// and revocations, which are taken), a lease that is held already, and messages
+// for psservers. A lease of an unknown job, or that does not fit, is reported
+// as failed; a job that cannot be opened is logged, and may be closed then.
 void worker_member_down(void *arg, const Sluice__V1__AttendDown *d);
 // Sends a heartbeat with the progress of the first 8 leases, and what was held
 // back in the outbox before it; looks whether a lease hangs (`stuck`).
@@ -85,7 +87,8 @@ void worker_member_beat(void *arg);
 // the reports that were kept.
 void worker_member_renewed(void *arg);
 // Returns why no more leases are wanted: what keeps the device away, else the
-// reason of the drain; "" if they are wanted, or it drains without a reason.
+// reason of the drain; "" if they are wanted, if it drains without a reason, or
+// if worker_member_able was called since the drain began (which forgets it).
 // The text belongs to the member and changes with its state.
 const char *worker_member_away(void *arg);
 // Takes a lease back, reports its outcome, which is set, and frees it. `l` came

@@ -13,7 +13,8 @@
 // Returns the report of a lease that has an outcome; NULL without memory, or if
 // there is nothing to report (OUTCOME_DROPPED). `by_map`: the coordinator
 // understands Complete.map_version, which then stands for the evidence where
-// that names the same incarnations and nothing more.
+// that names the same incarnations and nothing more. A Complete also tells bad
+// samples, the next in turn, as report_bad does.
 Sluice__V1__AttendUp *report_outcome(struct lease *l, bool by_map);
 
 // Returns the report of a lease that was never run, an AttemptFailed with the

@@ -53,8 +53,9 @@ void grad_global_clipnorm(float *g, const struct model *model, double clipnorm);
 
 // Sets factor[i], for each variable i, to what its gradient is to be multiplied
 // by to be clipped; squares[i] is the sum of its squares, 0 for a variable that
-// is not trainable. At most one of the two norms is more than 0; 0 clips
-// nothing. Returns true if some factor is not 1.
+// is not trainable, whose factor is not to be used: a global norm gives it that
+// of all others. At most one of the two norms is more than 0; 0 clips nothing.
+// Returns true if some factor is not 1.
 bool grad_factors(float *factor, const double *squares, uint32_t variables,
                   double clipnorm, double global_clipnorm);
 

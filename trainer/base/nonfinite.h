@@ -22,7 +22,7 @@
 // What a job has of the rule, from one closure to the next.
 struct nonfinite {
     bool skip;     // train.nonfinite: skip
-    uint32_t most; // train.max_nonfinite: steps in a row; 0: no limit
+    uint32_t most; // train.max_nonfinite: more steps in a row fail; 0: no limit
     uint32_t row;  // such steps in a row so far
 };
 
@@ -39,7 +39,8 @@ struct nonfinite nonfinite_rule(const Sluice__V1__TrainSpec *train);
 
 // Judges a step that is not finite, once: adds it to the row and counts it in
 // sluice_nonfinite_gradients_total. Returns SL_OK if the step is skipped;
-// SL_ENUMERIC, with a text, if the job has to fail.
+// SL_ENUMERIC, with a text, if the job has to fail: it does not skip, or more
+// than `most` steps in a row, this one too, were not finite.
 enum sl_err nonfinite_judge(struct nonfinite *n, const struct nonfinite_step *s,
                             struct sl_error *err);
 

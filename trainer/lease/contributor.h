@@ -22,8 +22,10 @@
 // Memory   a contributor outlives the ring lease that it computes for. What a
 //          call is given is borrowed for the call.
 // Units    slots of a round, from 0: those of this rank; elements.
-// Errors   end the lease, but for SL_ECANCELED of `compute`: the generation is
-//          left. `err` is not NULL.
+// Errors   end the lease, but for SL_ECANCELED of `choose`, `compute`, `pass`
+//          and `settle`, and those of `place` where another rank holds the base
+//          (but SL_ENOMEM and SL_ELOST): then the generation is left. In a
+//          group: as said there. `err` is not NULL.
 #ifndef TRAINER_LEASE_CONTRIBUTOR_H
 #define TRAINER_LEASE_CONTRIBUTOR_H
 
@@ -79,11 +81,13 @@ struct contributor_ops {
     // `compute` they are in place. What fails here is in vain. May be NULL.
     void (*ahead)(struct contributor *c, struct ring_round *r);
 
-    // Gives up what `ahead` did: the round was skipped, its parameters are what
-    // they were. Not NULL if `ahead` is not.
+    // Gives up what `ahead` did, if anything: the round was skipped, its
+    // parameters are what they were; or an audited round needs the memory. Not
+    // NULL if `ahead` is not.
     void (*forget)(struct contributor *c);
 
-    // Takes whether the round was finite, and adjusts the loss scale. Returns
+    // Takes whether the round was finite, and adjusts the loss scale; not
+    // called for a round of which only others' contributions were not. Returns
     // true if one of our contributions was not and the job need not judge that:
     // the scale may be why, and it is smaller from now on; or a program left
     // the step out. May be NULL.
@@ -111,12 +115,13 @@ struct contributor_ops {
     // training leases of a leader). May be NULL.
     void (*between)(struct contributor *c);
 
-    // Gives up the samples that were read ahead. NULL for a member of a group
-    // only.
+    // Gives up the samples that were read ahead. Also called before the first
+    // `place`, and twice in a row. NULL for a member of a group only.
     void (*leave)(struct contributor *c);
 
     // Makes a `compute` that waits for another process return: the generation
-    // is over. Called on the loop, under a lock. May be NULL.
+    // is over. Called under a lock, on the loop, or on the compute thread if
+    // the generation is over when it is joined. May be NULL.
     void (*hurry)(struct contributor *c);
 
     // ---- calls of a group's member

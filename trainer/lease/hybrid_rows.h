@@ -62,7 +62,8 @@ void hybrid_rows_keep(struct hybrid_rows *r);
 
 // Brings the rows of our next micro-batch, with `mine` for each table (NULL: we
 // have none left); hybrid_rows_copy hands them out. Waits for all members.
-// After an error with s->dropped no sum is under way.
+// SL_ECANCELED with s->dropped, here and in hybrid_rows_rest: the leader could
+// not pull them, s->pulled of the leader says why; no sum is under way then.
 enum sl_err hybrid_rows_pull(struct hybrid_step *s,
                              const struct hybrid_ids *mine,
                              struct sl_error *err);
@@ -75,8 +76,8 @@ enum sl_err hybrid_rows_rest(struct hybrid_step *s, struct sl_error *err);
 
 // Begins the sums of the gradients that members have added (job_tables_add):
 // behind hybrid_whole of all ranges. Behind hybrid_tail they are those of the
-// whole step, for job_tables_pack. Does nothing without tables, and for a
-// worker alone.
+// whole step, for job_tables_pack. Does nothing without tables; for a worker
+// alone it only merges what was added (job_tables_merge).
 enum sl_err hybrid_rows_sum(struct hybrid *h, struct sl_error *err);
 
 #endif

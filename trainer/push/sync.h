@@ -76,8 +76,8 @@ struct sync_closure {
     // waits for it. 0: that of the map.
     uint64_t incarnation;
     struct wire_token proof; // the lease's token
-    uint32_t steps;
-    struct gate *gate;
+    uint32_t steps;          // at most EVIDENCE_STEPS
+    struct gate *gate;       // not NULL, here and below
 };
 
 struct sync_step {
@@ -183,7 +183,8 @@ struct sync_ops {
     // Sends the gradient of a range. `skip`: the step is counted and nothing
     // applied. Once per range and step, after `wait` (by_range: rest, or pull)
     // of the range returned SYNC_OK; *step is copied. On another result than
-    // SYNC_OK nothing was sent.
+    // SYNC_OK nothing was sent. A step that the shard has counted already, of
+    // the open closure alone, is not sent either: its parameters are pulled.
     enum sync_result (*send)(struct sync *s, uint32_t range,
                              const struct sync_step *step, bool skip,
                              struct sl_error *err);
@@ -192,9 +193,9 @@ struct sync_ops {
     void (*past)(struct sync *s, uint32_t op);
     // Returns SYNC_OK when all answers are in.
     enum sync_result (*settle)(struct sync *s, struct sl_error *err);
-    // Returns true if the step was counted newly by what this attempt sent (as
-    // range 0 said). Meaningful after a wait or settle of range 0. Only the
-    // last such step is known.
+    // Returns true if the step was counted newly, or is held, by what this
+    // attempt sent (as range 0 said). Meaningful after a wait or settle of
+    // range 0. Only the last such step is known.
     bool (*counted)(const struct sync *s, uint32_t step);
     // Fills in the incarnations that the evidence is from, one per range. 0:
     // none.
@@ -210,8 +211,11 @@ struct sync_ops {
     // Fills in the counts and times of this attempt. These are kept until the
     // next open.
     void (*seen)(const struct sync *s, struct sync_seen *out);
-    // Ends the closure; waits until no call refers to the vectors. Does nothing
-    // if none is open.
+    // Ends the closure: waits until none of its calls refers to the vectors.
+    // Where a shard holds its contribution, then begins to pull the parameters
+    // after the round: they come into the vector at any time, until begin of
+    // the next closure has returned SYNC_OK, or pull_cut, moments or free was
+    // called. Does nothing if none is open.
     void (*close)(struct sync *s);
     // Pulls the parameters of a cut into `to`, a vector of the caller's. No
     // closure is open. `tags` has one per range; `tags` and `to` are borrowed

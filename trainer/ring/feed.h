@@ -66,6 +66,8 @@ struct feed_ask {
     bool record;
     uint64_t after; // steps that the newcomer has applied
     bool all;       // it has applied them to every part, not this one alone
+    // Bytes of the record or image. A read that begins before the part's memory
+    // ends before it, too.
     uint64_t offset;
     size_t bytes;
 };
@@ -110,8 +112,10 @@ enum sl_err ring_feed_read(struct ring_feed *f, const struct feed_ask *ask,
                            void *into, struct sl_error *err);
 
 // Keeps a copy of the record of a round that was just applied to `r`, if a
-// newcomer needs it; arguments as in rank_round. Without memory for it, or
-// beyond what may be kept, the feed ends, and gives nothing more.
+// newcomer needs it; arguments as in rank_round, but `g` is read here also if
+// the state is away. Notes how long the round took, and forgets followers that
+// are silent. Without memory for it, or beyond what may be kept, the feed ends,
+// and gives nothing more.
 void ring_feed_round(struct ring_feed *f, const struct rank *r,
                      const struct once_step *steps, size_t count,
                      const float *g, const float *present);
@@ -130,7 +134,8 @@ bool ring_feed_lags(struct ring_feed *f);
 
 // Returns true if an image of `part`, below the number of parts, is asked for,
 // and the part is on a device: the caller then copies it to host memory
-// (rank_bring_part) and calls ring_feed_image, before the next round. If the
+// (rank_bring_part) and calls ring_feed_image, before the next round. False as
+// well while a file of the part is written, of which there is an image. If the
 // part is not the rank's any more, the feed ends.
 bool ring_feed_wants(struct ring_feed *f, const struct rank *r, uint32_t part);
 // Makes the image of `part` that is asked for, which is in host memory; does

@@ -165,7 +165,7 @@ size_t rank_absent(uint8_t *bits, const struct plan *p, const float *present);
 
 #define RANK_FORESEE_SPACE OPTIM_SLOTS_MAX
 // Writes the first `elements` parameters to `out`, as rank_round with these
-// arguments would leave them, to the bit; the state is not changed. `elements`
+// arguments (and `present` NULL) would leave them; the state stays. `elements`
 // is at most that of the state. `space` has room for RANK_FORESEE_SPACE vectors
 // of as many elements; of `g` no more is read. SL_ESTATE: the state is away.
 // `out` is undefined on failure.

@@ -99,7 +99,8 @@ enum sl_err sum_begin(struct sum *s, uint32_t contributions, float *gradient,
 void sum_add(struct sum *s, uint32_t bucket, const float *g, float weight,
              bool first);
 // Makes a bucket of the sum not finite, so that all ranks see that a loss or
-// gradient was not.
+// gradient was not: after its sum_add, which may overwrite it, and before its
+// sum_start.
 void sum_spoil(struct sum *s, uint32_t bucket);
 // Marks a bucket as having all our contributions, and starts the sums of it,
 // and of those that waited for it, over the ranks, as far as their order

@@ -20,7 +20,8 @@ void add_many(size_t n, const float *const *in, unsigned count, float *out,
               float *also);
 
 // Adds the elements of a payload, which have `type`, to `to`, as many as it
-// holds. Its slices may be cut anywhere.
+// holds. Its slices may be cut anywhere, but its bytes are those of whole
+// elements: else nothing says how many were added, here and in add_copy.
 void add_payload(float *to, enum wire_type type,
                  const struct sl_slices *payload);
 // Copies the elements of a payload, which have `type`, to `to`, as f32.

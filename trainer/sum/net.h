@@ -11,7 +11,9 @@
 // The order of additions is that of the ring, from the segment's own rank.
 //
 // A piece is sent again, with the same key, if its call failed; a rank that has
-// it ignores it. A rank is given up when calls to it fail for `timeout_ms`.
+// it ignores it. A rank is given up when calls to it fail for `timeout_ms`; a
+// rank that is behind, whose calls end with SL_EBUSY or SL_ETIMEDOUT, is waited
+// for, until net_stop.
 //
 // Threads  net_sum: one at a time. net_stop: any.
 // Memory   the data is read by the transport until net_sum returns.
@@ -67,8 +69,8 @@ void net_stop(struct net *n, const char *why);
 // Copies the figures since net_new. Takes the inbox's lock; any thread.
 void net_stats(struct net *n, struct net_stats *out);
 // Returns the rank that was given up, that has left the generation, or that
-// sent what does not fit; UINT32_MAX: none, or net_stop came first. Takes the
-// inbox's lock; any thread.
+// sent what does not fit; UINT32_MAX: none, or net_stop or a lack of memory
+// came first. Takes the inbox's lock; any thread.
 uint32_t net_suspect(struct net *n);
 
 #endif

@@ -114,7 +114,7 @@ enum sl_err ranks_fetch(struct rpc_channel *from, const struct ranks_of *of,
 struct ranks_ask {
     struct rpc_channel *from;
     const Sluice__V1__StateRequest *m; // borrowed until ranks_ask returns
-    void *to;                          // m->bytes bytes
+    void *to;                          // m->bytes: 1 to RANKS_STATE_BYTES
     enum sl_err rc;                    // set by ranks_ask
 };
 // Sends `count` requests at the same time, to any ranks, and waits until all

@@ -76,9 +76,10 @@ enum sl_err group_new(struct rank_group **out, const struct group_options *o,
 void group_free(struct rank_group *g);
 
 // Begins bucket number `bucket`: `data` becomes the sum over all ranks. Numbers
-// rise by one from 0; order and counts are the same on all ranks. SL_ENOMEM. A
-// wait for a later bucket is one for this, too. A bucket that was not begun has
-// taken no number.
+// rise by one from 0; order and counts are the same on all ranks. A wait for a
+// later bucket is one for this, too. SL_OK; SL_ENOMEM: the bucket was not begun
+// and has taken no number. In a group that has failed it returns SL_OK as well:
+// the wait tells.
 enum sl_err group_start(struct rank_group *g, uint64_t bucket, float *data,
                         size_t count, struct sl_error *err);
 // Begins a bucket that copies `data` of rank 0 to all ranks, rounded to the
