@@ -18,9 +18,14 @@
 
 #include "proto/spec.h"
 
+// What no wanted metric needs stays as it is.
 struct score {
-    uint64_t top, true_positives, false_positives, false_negatives;
-    double absolute, squared;
+    uint64_t top; // samples, the class of which is among the top_k
+    // Outputs, by whether they are above 0.5, and their label is not 0.
+    uint64_t true_positives, false_positives, false_negatives;
+    double absolute, squared; // sums of samples' means over their outputs
+    // Outputs with a label that is not 0, and that is; by the number of
+    // thresholds (0, 1/199, ... 1) below them, less one, from 0.
     uint64_t positives[WIRE_SCORE_BUCKETS], negatives[WIRE_SCORE_BUCKETS];
 };
 
