@@ -27,8 +27,8 @@ struct arena_item {
 // Sets the offset of each of the `count` items, a multiple of ARENA_ALIGN, so
 // that no two that live at the same time overlap, and *bytes to the size of the
 // block. The largest go first, each to the lowest place that is free for its
-// life: near the best in practice, and the same every time. Returns SL_OK, or
-// SL_ENOMEM with nothing changed.
+// life: near the best in practice, and the same every time. An item of 0 bytes
+// gets the offset 0. Returns SL_OK, or SL_ENOMEM with nothing changed.
 enum sl_err arena_plan(struct arena_item *items, size_t count, size_t *bytes);
 
 #endif

@@ -212,7 +212,8 @@ uint32_t compile_cast(struct build *b, uint32_t node, uint32_t x, int64_t count,
 void compile_conv_dims(const struct build *b, const struct model_node *node,
                        int64_t dim[KERN_DIMS]);
 // Returns a tensor with a copy of x, an f32 image or filter of dimensions `dim`
-// (n, h, w, c), with b->x_channels channels, as type b->t.
+// (n, h, w, c), with b->x_channels channels, those behind its own zeroes, as
+// type b->t.
 uint32_t compile_pad(struct build *b, uint32_t node, uint32_t x,
                      const int64_t dim[4]);
 // Returns a tensor with variable `w` of node i, a kernel or bias, as the node's
@@ -318,8 +319,8 @@ bool compile_fuses_bias(struct build *b, uint32_t i,
 // bias gradient of the convolution in front of it, as the sum of its own dx, by
 // the op `with` in place of `without`: no other node reads the convolution, its
 // bias is trained, the backward of its activation is done, and the backend does
-// it at least as well. False on a host (but with o->f64), and behind any other
-// layer than MODEL_CONV2D.
+// it at least as well. False on a host (but with o->f64 or o->as_device), and
+// behind any other layer than MODEL_CONV2D.
 bool compile_sums_for_bias(struct build *b, uint32_t i,
                            const struct kern_desc *with,
                            const struct kern_desc *without);
@@ -538,7 +539,8 @@ void compile_forward(struct build *b); // compile_layers.c
 // Appends the ops of the loss, behind the forward pass: sets b->grad of the
 // output's node.
 void compile_loss(struct build *b); // compile_loss.c
-// Appends the ops of the backward pass, behind those of the loss.
+// Appends the ops of the backward pass, behind those of the loss: first those
+// that make the gradients of frozen variables zeroes.
 void compile_backward(struct build *b); // compile_layers.c
 
 // Returns true if the loss op computes the softmax or sigmoid of the model's

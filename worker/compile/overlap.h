@@ -28,7 +28,7 @@ struct overlap {
     uint32_t shards;
     uint32_t *wait_before; // per shard: first op; the program's count: none
     uint32_t *send_after;  // per shard: last op of its gradient, or the loss
-    // Per shard: op behind the last that reads its parameters.
+    // Per shard: op behind the last that reads its parameters; 0: none does.
     uint32_t *read_until;
     uint32_t *by_wait; // shards by wait_before, then by number
     uint32_t *by_send; // shards by send_after, then by number

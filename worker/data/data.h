@@ -181,8 +181,9 @@ void data_expect(struct data *d, uint64_t number);
 
 // Reads sample `number` into x (data_sample_bytes) and y (data_label_bytes),
 // and keeps its ids for data_gather_ids; all are undefined on failure, after
-// which other samples may be read. A sample that may be passed over is replaced
-// by the next one that can be read; behind the last one comes the first.
+// which other samples may be read. A sample that may be passed over is noted
+// (bad_note), and replaced by the next one that can be read; behind the last
+// one comes the first.
 // SL_ERANGE: no such sample, or more bad ones than are allowed. SL_ECORRUPT
 // also if every sample is bad.
 enum sl_err data_read(struct data *d, uint64_t number, void *x, void *y,

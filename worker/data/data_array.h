@@ -150,9 +150,10 @@ enum sl_err array_open_npy(struct array *out, const struct roots *roots,
                            const char *path, struct pulse *pulse,
                            struct sl_error *err);
 // Opens a member of an npz file as array_open_idx does: member "x" is the
-// file's "x.npy". A deflated one lies in memory, up to ARRAY_INFLATE_BYTES,
-// whatever out->stay says. SL_ENOENT: there is none; SL_EINVAL: its name has
-// more than 251 bytes; else also as zip_find.
+// file's "x.npy". Reads all of it, also one that stays in the file, to compare
+// its CRC (SL_ECORRUPT). A deflated one lies in memory, up to
+// ARRAY_INFLATE_BYTES, whatever out->stay says. SL_ENOENT: there is none;
+// SL_EINVAL: its name has more than 251 bytes; else also as zip_find.
 enum sl_err array_open_npz(struct array *out, const struct roots *roots,
                            const char *path, const char *member,
                            struct pulse *pulse, struct sl_error *err);

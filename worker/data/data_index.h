@@ -22,7 +22,7 @@
 
 struct records;
 
-// Where indexes are kept; all zeroes: nowhere.
+// Where indexes are kept; all zeroes, or NULL for a pointer to it: nowhere.
 struct index_place {
     struct fs *fs;
     const char *store; // folder

@@ -66,7 +66,9 @@ typedef enum sl_err (*data_open_fn)(struct data **out,
                                     const struct data_want *want,
                                     struct sl_error *err);
 // Opens the files that the patterns s->x and s->y name (common/base/paths.h),
-// each with `open`, as one source. s->x is not NULL.
+// each with `open`, as one source: as many as s->limit needs. s->x is not NULL.
+// SL_EINVAL also: they name different numbers of files, or files have features
+// of different types.
 enum sl_err data_open_join(struct data **out, const struct data_source *s,
                            const struct data_want *want, data_open_fn open,
                            struct sl_error *err);

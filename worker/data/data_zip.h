@@ -3,7 +3,9 @@
 //
 // Everything is read through the central directory at the file's end. Refused:
 // encryption, methods other than stored and deflate, names that could leave a
-// folder (/ \ .. or a 0 byte), members that overlap, and too many of them.
+// folder (/ \ .. or a 0 byte) or are empty, files of torch.save, members that
+// overlap, and too many of them: in whichever member that is, the file is
+// refused.
 //
 // Threads  one at a time.
 // Memory   values; the file stays the caller's.
@@ -31,8 +33,9 @@ struct zip_member {
     uint64_t packed_bytes, bytes;
 };
 
-// Finds member `name` and checks the bounds of all members. On failure *out is
-// untouched. SL_EDENIED: a member's name could leave a folder.
+// Finds member `name` and checks all members, but for their contents and CRC.
+// On failure *out is untouched. SL_EDENIED: the name of a member, which need
+// not be this one, could leave a folder. SL_ECORRUPT also: two have this name.
 enum sl_err zip_find(struct zip_member *out, struct fs_file *file,
                      const char *name, struct sl_error *err);
 

@@ -4,9 +4,11 @@
 // An id column of the data gives each sample a bag: ids in the order of the
 // file, repeats included, or none. An id is 64 bits; a negative number of a
 // file stands for its two's complement: -1 is 2^64 - 1. In a table of text a
-// bag is one cell with '|' between its elements, and an empty cell is an empty
-// bag. An element is a decimal number, or, in a column that is hashed, text of
-// which the id is the XXH64: the same id on every host and in every program.
+// bag is one cell with '|' between its elements, none of them empty, and an
+// empty cell is an empty bag. An element is a decimal number from -2^63 to
+// 2^64 - 1, without '+', with blanks around it or not; or, in a column that is
+// hashed, text (with its blanks) of which the id is the XXH64: the same id on
+// every host and in every program.
 //
 // A struct ids gathers the bags of a batch, column by column: the ids of
 // sample i of the batch are ids[offsets[i]] .. ids[offsets[i + 1] - 1].

@@ -96,7 +96,8 @@ enum sl_err device_begin(struct device *d, struct device_program *p,
                          struct sl_error *err);
 // Copies the elements of a range from `params`, the host's vector, to the
 // device. To be called in a step of a program that trains, before the ops that
-// read the range are run. Does nothing if no op touches the range.
+// read the range are run. Does nothing if no op touches the range. Else the
+// device holds no vector of a name any more (device_vector).
 enum sl_err device_fresh(struct device *d, const float *params, uint32_t range,
                          struct sl_error *err);
 // Copies all of `params` to the device, unless the device holds the vector with

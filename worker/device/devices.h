@@ -11,9 +11,10 @@
 #include "common/base/buf.h"
 
 // Appends one line per device to *out, best first: its name for --device, and
-// what it is or why it is of no use; and one line for those that may compute
-// together. With `json` an array of objects {device, usable, and either name,
-// bytes, dtypes and about, or why} on one line.
+// what it is or why it is of no use; and, behind those of a backend with
+// several usable GPUs, one that says which may compute together. With `json` an
+// array of objects {device, usable, and either name, about (unless it is
+// empty), bytes and dtypes, or why} on one line.
 enum sl_err devices_list(struct buf *out, bool json);
 
 #endif

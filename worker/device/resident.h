@@ -21,7 +21,8 @@
 // Memory   resident_free, before the device's own; the device has one at most.
 //          Besides the device's vectors it has one per slot there, and one
 //          more. The host's parameters (device_params) are its space: what lies
-//          there is overwritten by _new, _write and _read.
+//          there is overwritten by _new, _write and _read. _new also makes the
+//          device's gradient zeroes, and the first elements of the host's.
 // Units    elements of the flat vector; array 0 are the values, 1 and up slots.
 // Errors   as device.h; after SL_ELOST what was resident is gone. `err` may be
 //          NULL.

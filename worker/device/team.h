@@ -35,9 +35,11 @@ struct team_names {
     char name[TEAM_MOST][TEAM_NAME];
 };
 
-// Reads a list of devices. SL_EINVAL: no list, too long a one, "auto" with
-// others, devices of two backends, or one GPU twice. On failure *out is
-// untouched.
+// Reads a list of names of devices with commas between them, without blanks;
+// one of the host ("cpu", "ref") may stand there several times. SL_EINVAL: an
+// empty or too long name, over TEAM_MOST of them, "auto" with others, devices
+// of two backends, or one GPU twice. Whether they exist is left to kern_open.
+// On failure *out is untouched.
 enum sl_err team_names_read(struct team_names *out, const char *list,
                             struct sl_error *err);
 

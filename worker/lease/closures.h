@@ -72,7 +72,9 @@ void closures_add(struct closures *c, struct lease *l,
 struct lease *closures_next(struct closures *c, struct lease *first);
 
 // Returns true if lease `l`, of closures_next, is over or to end, but the
-// contribution goes on without it; then its outcome is set.
+// contribution goes on without it; then its outcome is set, and its reading
+// ended. False where nothing would be left of the contribution: no closure was
+// added to it, or `first` is over.
 bool closures_undo(struct closures *c, struct lease *first, struct lease *l);
 
 // Sets samples, digest and further closures of *step, which is to be pushed,
@@ -87,8 +89,9 @@ bool closures_part(struct closures *c);
 
 // Sets the outcome of all leases but the first, the task of which ended with
 // `result`: what it is believed to be, if the shards are those that were pushed
-// to; else they are handed back (W1). `skipped`: the push was not applied.
-// Frees what c owns.
+// to; else, and with SYNC_FAILED, they are handed back (W1). Adds what was
+// counted to their progress. After SYNC_PARTLY the next contributions have one
+// closure each. `skipped`: the push was not applied. Frees what c owns.
 void closures_end(struct closures *c, const struct sync *sync,
                   enum sync_result result, bool skipped);
 
@@ -108,7 +111,8 @@ bool closures_cover(struct closures *c, uint32_t fragment, uint32_t since,
 void closures_counted(struct closures *c, const struct sync *sync);
 
 // Hands all leases but the task's back, after a push with another result than
-// SYNC_OK: what was pushed of them is done again one by one (L6).
+// SYNC_OK: what was pushed of them is done again, after SYNC_PARTLY one by one
+// (L6). They go back at once after SYNC_AGAIN, else with the task.
 void closures_drop(struct closures *c, enum sync_result result);
 
 #endif

@@ -67,9 +67,9 @@ struct compute_setup {
     struct lost_row row;
 };
 
-// Starts the compute thread and waits until it has opened the device. Fails if
-// the device does not open, unless setup->row says that it was lost before.
-// *setup is copied.
+// Starts the compute thread and waits until it has opened the device, and tried
+// to compute the test vector on it. Fails if the device does not open, unless
+// setup->row says that it was lost before; SL_ENOMEM. *setup is copied.
 enum sl_err compute_new(struct compute **out, const struct compute_setup *setup,
                         struct sl_error *err);
 
@@ -91,7 +91,8 @@ const struct lost_row *compute_row(const struct compute *c);
 // `changed`.
 const char *compute_away(const struct compute *c);
 
-// Queues a lease, without waiting; `done` gives it back.
+// Queues a lease, without waiting; `done` gives it back. Not after
+// compute_quit.
 void compute_submit(struct compute *c, struct lease *l);
 
 // Has the thread free what it keeps of a job, behind the lease that runs; does

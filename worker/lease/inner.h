@@ -59,7 +59,8 @@ uint64_t inner_bytes(const struct inner *in);
 // Returns true if the optimizer has taken no step and is to begin with moments
 // that the shards keep; then sets *m, but for its closure and its gate, to what
 // is to be pulled: for each closure again, until a step of one is taken, since
-// a closure may turn out to be counted. False for NULL.
+// a closure may turn out to be counted. m->to are its own slots: before a step
+// is taken inner_go_on has to follow. False for NULL.
 bool inner_asks(const struct inner *in, struct sync_moments *m);
 // Goes on with the moments that were pulled as inner_asks said, and have seen
 // `t` updates; 0: there are none.

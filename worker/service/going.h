@@ -37,7 +37,9 @@ struct going_setup {
     // Called at most once, when no notice keeps it from attending: without one
     // GOING_LOOK_MS after going_new at the latest. Not while the daemon drains.
     void (*begin)(void *arg);
-    void (*changed)(void *arg); // going_is has changed, and with it the health
+    // going_is has changed, and with it the health; only once `begin` was
+    // called, and not while the daemon drains.
+    void (*changed)(void *arg);
     void *arg;
 };
 
@@ -53,8 +55,9 @@ bool going_is(const struct going *g);
 // without a notice, or without a time in it the family has no value.
 void going_measure(const struct going *g, struct expo *e);
 // Notes that no lease is held any more: the sources that want to know are told,
-// and then the daemon is stopped. Does nothing without a notice, or if they are
-// being told already. NULL is allowed.
+// and then the daemon is stopped, unless the notice was withdrawn meanwhile.
+// Does nothing without a notice, or if they are being told already. NULL is
+// allowed.
 void going_drained(struct going *g);
 // Ends the watch, waits for its threads, which end at once, and frees; not from
 // within `begin` or `changed`. NULL is allowed.
