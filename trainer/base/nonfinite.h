@@ -2,9 +2,10 @@
 // trainer/base/nonfinite.h -- the rule for steps whose loss or gradient is not
 // finite: train.nonfinite and train.max_nonfinite.
 //
-// Such a step changes no parameter. With `skip` it is counted all the same, or
-// it would be tried for ever; too many in a row fail the job. With `fail` the
-// first one fails the job.
+// Such a step changes no parameter (but where ranges of its gradient are sent
+// one by one, steps_whole, the finite ones are applied). With `skip` it is
+// counted all the same, or it would be tried for ever; too many in a row fail
+// the job. With `fail` the first one fails the job.
 //
 // Threads  the thread that computes; the figures are of the process.
 // Memory   values.

@@ -18,14 +18,14 @@
 
 #include "proto/spec.h"
 
-// What no wanted metric needs stays as it is.
+// Counts of metrics that a job does not want stay 0.
 struct score {
     uint64_t top; // samples, the class of which is among the top_k
-    // Outputs, by whether they are above 0.5, and their label is not 0.
+    // Outputs above 0.5 are told as positive; labels other than 0 are positive.
     uint64_t true_positives, false_positives, false_negatives;
     double absolute, squared; // sums of samples' means over their outputs
-    // Outputs with a label that is not 0, and that is; by the number of
-    // thresholds (0, 1/199, ... 1) below them, less one, from 0.
+    // Outputs with a positive label, and with a negative one, by bucket: the
+    // number of thresholds (0, 1/199, ... 1) below the output, less one.
     uint64_t positives[WIRE_SCORE_BUCKETS], negatives[WIRE_SCORE_BUCKETS];
 };
 

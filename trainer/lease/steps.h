@@ -87,8 +87,9 @@ enum sync_result steps_fresh_wait(struct steps *s);
 // Sends range number `range`, the gradient of which is whole in the vector, and
 // `finite` or not. The first range of a step that is not finite is judged
 // (nonfinite.h): the range is then counted and not applied, or the job fails.
-// Each range once per step, after steps_fresh; *step is copied. The result is
-// that of the sync's `send`, or SYNC_FAILED.
+// So is each further one, without judging; finite ranges of the step are
+// applied. Each range once per step, after steps_fresh; *step is copied. The
+// result is that of the sync's `send`, or SYNC_FAILED.
 enum sync_result steps_whole(struct steps *s, uint32_t range,
                              const struct sync_step *step, bool finite);
 
