@@ -78,7 +78,8 @@ void worker_member_lost(void *arg);
 // message of an older term than the last welcome's (but for requests of files
 // and revocations, which are taken), a lease that is held already, and messages
 // for psservers. A lease of an unknown job, or that does not fit, is reported
-// as failed; a job that cannot be opened is logged, and may be closed then.
+// as failed; a job that cannot be opened is logged, and what was known of it
+// may be forgotten.
 void worker_member_down(void *arg, const Sluice__V1__AttendDown *d);
 // Sends a heartbeat with the progress of the first 8 leases, and what was held
 // back in the outbox before it; looks whether a lease hangs (`stuck`).

@@ -39,7 +39,8 @@ struct rank_rows {
 
 // Begins a rank's lease: `sync` is the way to the shards of rows, no closure is
 // open at it, and `pulse` that of the lease. `sync` and `tables` are NULL if
-// the job has no tables. Call rank_rows_end.
+// the job has no tables. All waits end with SL_ECANCELED before the first
+// rank_rows_place. Call rank_rows_end.
 void rank_rows_init(struct rank_rows *r, struct sync *sync,
                     struct job_tables *tables, struct pulse *pulse);
 // Ends what is under way at the sync, which stays the caller's. *r is then for

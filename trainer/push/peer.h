@@ -103,7 +103,8 @@ bool peer_is_at(const struct peer *p, const char *address);
 enum sl_err peer_ask(struct peer *p, const struct wire_ask *m,
                      const struct peer_call *call);
 // Starts a Pull; sets type and shared memory of *m, but leaves a type that is a
-// code. A pull by tag (m->has_tag) is answered with f32, as bytes.
+// code. A pull by tag (m->has_tag) is answered with f32, as bytes; one of
+// moments (m->moments) as bytes.
 enum sl_err peer_pull(struct peer *p, struct wire_pull *m,
                       const struct peer_call *call);
 // Starts a Pull of rows, of which *m says the rest. The blocks are lent on

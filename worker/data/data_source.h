@@ -86,7 +86,9 @@ enum sl_err data_open_synthetic(struct data **out, const struct data_source *s,
 enum sl_err data_open_folder(struct data **out, const struct data_source *s,
                              const struct data_want *want,
                              struct sl_error *err);
-// Opens format tfrecord. Looks at the head of every record.
+// Opens format tfrecord. Looks at the head of every record, and keeps an index
+// of them (s->index), or reads that in place of it. So does data_open_tar, but
+// where folders are the classes.
 enum sl_err data_open_tfrecord(struct data **out, const struct data_source *s,
                                const struct data_want *want,
                                struct sl_error *err);
@@ -141,8 +143,9 @@ void data_floats(const uint8_t *raw, size_t n, float scale, float offset,
 enum sl_err data_image_shape(const struct data_want *want, uint32_t shape[3],
                              struct sl_error *err);
 
-// Reads a decimal number, with blanks around it and nothing else, in any
-// locale. Returns false if the text is none, or not finite.
+// Reads a decimal number, maybe with an exponent, with blanks and tabs around
+// it and nothing else, in any locale. Returns false, with *out undefined, if
+// the text is none ("nan" and "inf" are none), or too large to be finite.
 bool data_parse_number(const char *text, double *out);
 
 // Writes the class `value` to y: as its number if d->want.labels is DATA_INDEX,

@@ -98,7 +98,9 @@ void closures_end(struct closures *c, const struct sync *sync,
 // ---- a stream (L8): pushes of fragments, each of which counts what it has not
 // counted before
 
-// Notes the incarnations that all pushes of the stream go to.
+// Notes the incarnations that all pushes of the stream go to; a further call
+// does nothing until closures_begin. Without memory for them no lease but the
+// first completes: closures_counted and closures_end hand them back.
 void closures_note(struct closures *c, const struct sync *sync);
 
 // Sets the closures of *step, a push of `fragment`: those from number `since`

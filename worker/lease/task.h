@@ -29,7 +29,7 @@ struct task_env {
     // done.
     void (*ahead)(void *arg, struct worker_job *job);
     // Runs, between two rounds, the waiting leases of the same job that can be
-    // run now. NULL: not done.
+    // run now. NULL: not done; not NULL for a ring lease of a hybrid job.
     void (*between)(void *arg, struct worker_job *job);
     // Takes the next waiting lease off the queue, if it trains the same job;
     // NULL if none does. It goes back when the task has ended. NULL: not done.
