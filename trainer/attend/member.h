@@ -55,10 +55,11 @@ struct worker_member_setup {
 enum sl_err worker_member_new(struct worker_member **out,
                               const struct worker_member_setup *setup);
 
-// Sets the stream and the runner. Both outlive the member's use of them (until
-// worker_member_abandon). Once, before any call below but worker_member_able
-// and worker_member_found. *runner is copied; its `away`, not NULL, takes the
-// place of what worker_member_able said before.
+// Sets the stream and the runner. Both outlive the last worker_member_done,
+// which may come after worker_member_abandon, but not worker_member_free. Once,
+// before any call below but worker_member_able and worker_member_found. *runner
+// is copied; its `away`, not NULL, takes the place of what worker_member_able
+// said before.
 void worker_member_start(struct worker_member *m, struct attendee *attend,
                          const struct worker_member_runner *runner);
 
@@ -120,7 +121,9 @@ void worker_member_drain(struct worker_member *m, const char *why);
 void worker_member_stay(struct worker_member *m);
 
 // Closes all gates: leases that run end now, in the midst of a step, and are
-// handed back. The runner gives them back as always (worker_member_done).
+// handed back, unless a gate was closed for another reason before. The runner
+// gives them back as always (worker_member_done). Leases that come later are
+// not touched.
 void worker_member_abandon(struct worker_member *m);
 
 // Returns the number of leases that are held or run.

@@ -36,8 +36,7 @@ struct repeats {
 
 // Sets *r to the slots that training lease `l` has to compute in its round, and
 // clears the results in the lease; leaves r->tables. r->count is 0 if the round
-// is not audited.
-// To be called before each of its steps.
+// is not audited. To be called before each of its steps.
 void repeats_begin(struct repeats *r, struct lease *l);
 
 // Sets r->inputs to the digest of the `n` parameters, which are all fresh, and

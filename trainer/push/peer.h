@@ -124,7 +124,9 @@ void peer_next_gradient(struct peer *p);
 // Cancels the call under way; `done` still runs. Does nothing if none is.
 void peer_cancel(struct peer *p);
 // Breaks the connection, since the psserver reads nothing: a call was cancelled
-// RPC_BREAK_MS ago and has not ended, or its gradient is still lent.
+// RPC_BREAK_MS ago and has not ended, or its gradient is still lent. All calls
+// of this process to that address end, those of other shards and jobs too, and
+// it is dialled again. Does nothing to an address with a host name.
 void peer_break(struct peer *p);
 
 // Ends a call, before its result is looked at; once per call that has ended, on

@@ -205,7 +205,9 @@ void ps_stir_locked(struct sync_ps *s);
 // (sync_ps_absorb.c). With the lock.
 void ps_absorb_locked(struct sync_ps *s);
 // Makes the newest map the one in force, if one has come; evidence of
-// incarnations that it does not name is void. With the lock.
+// incarnations that it does not name is void, and pauses are over. Calls in
+// flight are left to their answers, or to be cancelled (s->moved). With the
+// lock.
 void ps_adopt_locked(struct sync_ps *s);
 
 // Fails the open closure with a copy of *err, the code of which becomes `rc`.

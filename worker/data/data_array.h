@@ -77,7 +77,7 @@ struct array {
 size_t array_type_bytes(enum array_type type);
 
 // Computes rows, row_elements, row_bytes and bytes from type, nd and dim.
-// SL_ERANGE if they do not fit 2^46 bytes, SL_EINVAL for an array without
+// SL_ERANGE: over 2^46 bytes, or 2^40 in a row; SL_EINVAL for an array without
 // dimensions or with more than ARRAY_DIMS.
 enum sl_err array_measure(struct array *a, struct sl_error *err);
 

@@ -108,7 +108,9 @@ enum sl_err contribution_get(struct contribution *c, struct sl_error *err);
 // Sets c->p to the program for the micro-batch, which may be compiled for that.
 // A batch must be held. contribution_start does this as well.
 enum sl_err contribution_choose(struct contribution *c, struct sl_error *err);
-// Chooses the micro-batch's program, and gets it ready to run. A batch is held.
+// Chooses the micro-batch's program, sets its numbers (samples, step, in f16
+// the loss scale), and begins it on c->device (step_begin), held unless it is
+// the last. A batch is held.
 enum sl_err contribution_start(struct contribution *c, struct sl_error *err);
 // Adds the loss of the micro-batch, summed over samples, to c->loss_sum, and
 // its right answers, if the job's loss counts them, to c->right_sum. Once per

@@ -26,8 +26,10 @@ struct hybrid_ours {
 enum sl_err hybrid_ours_share(struct contributor *by, struct hybrid_step *s,
                               struct sl_error *err);
 
-// Computes a step: contributor_ops.step of such a contributor. Afterwards the
-// contribution has the digest and sums of the whole step.
+// Computes a step: contributor_ops.step of such a contributor. Restricts the
+// contribution, and what its run reads from now on (input_share), to this
+// member's share. Afterwards the contribution has the digest and sums of the
+// whole step.
 enum sl_err hybrid_ours_step(struct contributor *by, struct hybrid_step *s,
                              struct sl_error *err);
 

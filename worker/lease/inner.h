@@ -63,7 +63,7 @@ uint64_t inner_bytes(const struct inner *in);
 // is taken inner_go_on has to follow. False for NULL.
 bool inner_asks(const struct inner *in, struct sync_moments *m);
 // Goes on with the moments that were pulled as inner_asks said, and have seen
-// `t` updates; 0: there are none.
+// `t` updates; 0: there are none, and the slots begin anew.
 void inner_go_on(struct inner *in, uint64_t t);
 // Returns true if the push that counts `closure` brings moments.
 bool inner_leaves(const struct inner *in, uint64_t closure);
@@ -107,10 +107,11 @@ void inner_merge(const struct inner *in, uint32_t shard, const float *base,
 // Returns what is to be pushed, as inner_finish wrote it, as a fold. Moving
 // statistics are left out.
 struct fold inner_fold(const struct inner *in, const float *grads);
-// Makes what inner_finish wrote, with this norm, as long as `most`, where the
-// job says so (train.norm). Returns true if it is not longer than `most` now;
-// false, and nothing has changed, if it is longer or not finite, or if the job
-// does not say so. `most` 0: nothing is too long.
+// Makes what inner_finish wrote, with this norm (below 0: not finite), as long
+// as `most` if it is longer, where the job says so (train.norm: median).
+// Returns true: it is not longer than `most` now. False, and nothing has
+// changed: it is not finite, or the job does not say so. `most` 0: nothing is
+// too long.
 bool inner_shorten(const struct inner *in, double norm, double most,
                    float *grads);
 // Ends a contribution that is not to be pushed: writes the parameters that it
