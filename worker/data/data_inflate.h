@@ -30,7 +30,8 @@ enum inflate_form {
 };
 
 // Checks that `bytes` bytes may come out of `compressed` bytes: at most
-// ARRAY_INFLATE_BYTES, and ARRAY_INFLATE_RATIO times as many. Else SL_ERANGE.
+// ARRAY_INFLATE_BYTES, and ARRAY_INFLATE_RATIO times as many (`bytes` by the
+// ratio is rounded down). Else SL_ERANGE. Pure.
 enum sl_err inflate_bounds(uint64_t bytes, uint64_t compressed,
                            struct sl_error *err);
 

@@ -149,7 +149,8 @@ enum sl_err step_get(struct step *s, struct input *in, struct input_run *run,
                      uint32_t step, struct batch *out, struct sl_error *err);
 // Waits until no device reads the batch, and gives it back to `in`; does
 // nothing for one that was given back before (x is NULL). Called once per batch
-// of step_get.
+// of step_get, after step_stats or step_stop: failures of a team's mates that
+// were not taken by then are forgotten.
 void step_put(struct step *s, struct input *in, const struct batch *batch);
 // Stages the batch of step `step` (step_stage) if that has been read; does not
 // wait for it. Returns SL_OK also if nothing is staged: in host memory; if a

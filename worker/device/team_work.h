@@ -160,7 +160,8 @@ struct input *team_lender(struct team_job *j, struct batch *out);
 // caller, which begins a step with it, gives it back.
 bool team_took(struct team_job *j, const struct batch *batch);
 // Has the mates forget the batch that was staged; one that is on loan stays so
-// (team_lender).
+// (team_lender). Waits for them; their failures so far are forgotten, here and
+// in the next one.
 void team_unstage(struct team_job *j);
 // Waits until no mate reads the batch, so that its memory may be overwritten.
 void team_free_batch(struct team_job *j, const struct batch *batch);

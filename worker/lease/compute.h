@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // worker/lease/compute.h -- the thread that computes, one lease at a time.
 //
-// Leases come through a queue and go back through the loop, each exactly once,
-// in order. The device belongs to this thread, and so do the jobs that it
-// keeps between leases (kept.h).
+// Leases come through a queue and go back through the loop, each exactly once;
+// in order, but for those that run within a ring lease or a contribution, which
+// may go back before it. The device belongs to this thread, and so do the jobs
+// that it keeps between leases (kept.h).
 //
 // If a device is lost (device_lost.h), the leases that it had are handed back,
 // and so are those that come until there is a device again. A lease that finds

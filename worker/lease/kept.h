@@ -7,7 +7,8 @@
 // all of them together take no more than a budget. The least used one goes.
 //
 // Threads  the compute thread.
-// Memory   the jobs are the caller's.
+// Memory   the jobs are the caller's. What they take is shown as a figure
+//          (figures_memory).
 // Units    bytes, of a device and of the host.
 // Errors   none; nothing is allocated.
 #ifndef WORKER_LEASE_KEPT_H
