@@ -143,7 +143,8 @@ void peer_rest(struct peer *p);
 bool peer_shares(const struct peer *p);
 
 // Checks the parameters of an answer. Returns SL_OK; SL_ECORRUPT if size or
-// type is not what was asked for. `by_tag`: it answers a pull by tag.
+// type is not what was asked for; f32 in a message always is. `by_tag`: it
+// answers a pull by tag.
 enum sl_err peer_fits(const struct peer *p, const struct peer_values *v,
                       bool by_tag, struct sl_error *err);
 // Copies parameters to `to`, p->count elements, as f32.

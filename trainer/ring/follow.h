@@ -76,7 +76,8 @@ enum sl_err follow_step(struct follow *f, struct sl_error *err);
 
 // Applies rounds up to number `rounds` to the rank's state, fetching what is
 // missing. SL_OK: the state has it. SL_ESTATE: the copy is not in place, or is
-// beyond. SL_EBUSY: a round is not there yet, call it again.
+// beyond, or of another generation by now. SL_EBUSY: a round is not there yet,
+// call it again.
 enum sl_err follow_to(struct follow *f, uint64_t rounds, struct sl_error *err);
 
 #endif

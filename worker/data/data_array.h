@@ -137,8 +137,7 @@ void array_release(struct array *a); // all zeroes is allowed
 
 // Opens an IDX file (also .gz) below one of the roots (NULL: none, SL_EDENIED)
 // and fills *out, of which only `stay` is read and which is as it was after a
-// failure.
-// `pulse` (or NULL) beats with each piece, and stops the reading with
+// failure. `pulse` (or NULL) beats with each piece, and stops the reading with
 // SL_ECANCELED when it is over. `path` is copied. Waits for the disk.
 enum sl_err array_open_idx(struct array *out, const struct roots *roots,
                            const char *path, struct pulse *pulse,

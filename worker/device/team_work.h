@@ -79,7 +79,8 @@ struct program *team_member(const struct team_program *p, unsigned k);
 void team_left_out(struct program_left_out *to, const struct team_program *p);
 
 // Changes *o, the options for the whole batch, to those for the part of member
-// `member`; leaves them without a team (`j` NULL).
+// `member` (batch, first, share); its batch is 0 if the part is empty. Leaves
+// them without a team (`j` NULL).
 void team_cut(const struct team_job *j, unsigned member,
               struct compile_options *o);
 

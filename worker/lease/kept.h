@@ -29,7 +29,7 @@ struct kept {
 // Makes `k` empty, with a budget in bytes.
 void kept_init(struct kept *k, uint64_t budget);
 
-// Returns the kept job with number `id`, or NULL.
+// Returns the kept job with number `id`, or NULL. That is no use of it.
 struct worker_job *kept_find(const struct kept *k, uint64_t id);
 
 // Adds `job`, which is in no list, as the most recently used one.
