@@ -42,8 +42,9 @@ void chain_begin(struct chain_end *end);
 // Opens a file to append lines, or makes one that goes on after *before (NULL:
 // a new chain), which is not read where the file has lines. Removes a line that
 // a crash cut short, by writing the file anew (SL_ERANGE: it has over 1 GiB).
-// SL_ECORRUPT if the last line is malformed; no other line is checked. A
-// failure leaves *out as it was.
+// SL_ECORRUPT if the last line is malformed; no other line is checked. The name
+// of a file that it makes is durable after fs_sync_dir, which the caller does.
+// A failure leaves *out as it was.
 enum sl_err chain_open(struct chain **out, struct fs *fs, const char *path,
                        const struct chain_end *before, struct sl_error *err);
 void chain_free(struct chain *c); // NULL is allowed

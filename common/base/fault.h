@@ -15,8 +15,9 @@
 // In every other build FAULT is nothing and no name is in the binary.
 //
 // Threads  any. Arming happens once, when the first point is reached.
-// Errors   a bad SLUICE_FAULT ends the process with status 2 and says why: a
-//          test must not pass if its fault was never armed.
+// Errors   a malformed SLUICE_FAULT ends the process with status 2 and says
+//          why, when the first point is reached. A name that this binary lacks
+//          is no error (it may be another role's): compare with --list-faults.
 #ifndef COMMON_BASE_FAULT_H
 #define COMMON_BASE_FAULT_H
 

@@ -3,7 +3,7 @@
 //
 // A scan without recursion checks size, depth, number of values and string
 // lengths before jansson sees a byte; jansson then refuses duplicate keys,
-// bad UTF-8, integers beyond 64 bits and reals beyond double. The scan does
+// bad UTF-8, integers beyond int64_t and reals beyond double. The scan does
 // not judge syntax: what it lets through, jansson still has to like.
 // Values are jansson's (json_t, json_decref); only parsing and printing are
 // ours.
@@ -57,7 +57,7 @@ enum sl_err sl_json_quote(struct buf *out, const char *text, size_t len);
 enum sl_err sl_json_str(const char **out, const json_t *object, const char *key,
                         struct sl_error *err);
 
-// Sets *out to an integer; SL_EINVAL also if it is negative.
+// Sets *out to an integer, up to INT64_MAX; SL_EINVAL also if it is negative.
 enum sl_err sl_json_u64(uint64_t *out, const json_t *object, const char *key,
                         struct sl_error *err);
 

@@ -51,8 +51,8 @@ void membership_release(struct membership *m); // all zeroes is allowed
 enum sl_err membership_join(struct membership *m, uint64_t cluster,
                             struct sl_error *err);
 
-// Returns true if `cluster` was joined, and with it the store, if there is one,
-// marked under the name that it has now.
+// Returns true if `cluster` (not 0) was joined, and with it the store, if there
+// is one, marked under the name that it has now.
 bool membership_joined(const struct membership *m, uint64_t cluster);
 
 // Copies a membership, so that another thread can join with the copy, which the

@@ -3,11 +3,12 @@
 // names.
 //
 // "clicks/2026-*.csv": '*' stands for any bytes of a file's name, in the last
-// part of the path alone, but not for a dot at its front. Files come in byte
-// order. "part-{00000..00331}.tar", "{train,extra}.csv": a range counts with as
-// many digits as its first number has, and a list names each of its parts;
-// files come in the order in which they are written. Braces with neither ".."
-// between two numbers nor a comma are bytes of a name.
+// part of the path alone, but not for a dot at its front; folders whose names
+// fit are listed like files. Files come in byte order.
+// "part-{00000..00331}.tar", "{train,extra}.csv": a range counts with as many
+// digits as its first number has, and a list names each of its parts; files
+// come in the order in which they are written. Braces with neither ".." between
+// two numbers nor a comma are bytes of a name.
 //
 // Threads  one at a time. paths_expand lists folders for a '*', and waits.
 // Memory   paths_release frees; all zeroes is allowed. Paths are copied.

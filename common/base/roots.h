@@ -21,7 +21,8 @@
 // Errors   name the path as the spec has it, the roots and the cure; never the
 //          content of a file. SL_EDENIED: the file may not be read. SL_ENOENT:
 //          it is missing. SL_EINVAL: a folder where a file is wanted.
-//          SL_ECORRUPT: it was exchanged meanwhile. `err` may be NULL.
+//          SL_ECORRUPT: it was exchanged meanwhile. Else what the system says,
+//          as SL_EBUSY without a free descriptor. `err` may be NULL.
 #ifndef COMMON_BASE_ROOTS_H
 #define COMMON_BASE_ROOTS_H
 

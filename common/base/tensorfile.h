@@ -126,7 +126,8 @@ enum sl_err tensorfile_append(struct tensorfile_writer *w, const void *bytes,
 // Lays the tensors of a file out anew, in place of those that tensorfile_create
 // was given: for a writer that only knows after the data how many elements
 // there are. The same tensors and metadata, none of which is longer than
-// before, lie one behind the other in the bytes that were appended. SL_EINVAL
+// before, lie one behind the other in the bytes that were appended; values of
+// tensorfile_patch are given again in `meta`, or after it. SL_EINVAL
 // as tensorfile_create; SL_ERANGE if the header becomes longer. After a failure
 // w can only be aborted.
 enum sl_err tensorfile_shrink(struct tensorfile_writer *w,
@@ -230,7 +231,7 @@ struct tensor_meta tensorfile_meta_at(const struct tensorfile *f, size_t i);
 const char *tensorfile_meta(const struct tensorfile *f, const char *key);
 
 // Reads the whole file and compares it with both checksums. SL_ENOENT: the file
-// has none; SL_ECORRUPT names the wrong block.
+// lacks one of the two; SL_ECORRUPT names the wrong block, or the header.
 enum sl_err tensorfile_verify(const struct tensorfile *f, struct sl_error *err);
 
 #endif

@@ -5,14 +5,16 @@
 // From it come --key VALUE and --key=VALUE, SLUICE_KEY, `key = value` in the
 // file that --config names, --help, and --print-config with the origin of
 // each value. Keys are written with '-'; in the environment upper case and
-// '_'. An unknown key is an error with "did you mean"; an unknown SLUICE_
-// variable, and SLUICE_HELP, _MAN and _VERSION, are left alone (they may be
-// another program's).
+// '_'. In the file blanks around both are dropped, then a pair of '"' around
+// the value; a line that begins with '#' is a comment. An unknown key is an
+// error with "did you mean"; an unknown SLUICE_ variable, and SLUICE_HELP, _MAN
+// and _VERSION, are left alone (they may be another program's).
 //
 // Threads  one at a time; queries: any.
 // Memory   tables and their strings must outlive the conf; strings that
-//          queries return live as long as it. Values that are read are copied,
-//          arguments (conf_arg) point into `argv`.
+//          queries return live as long as it, unless conf_load or conf_set sets
+//          their key later. Values that are read are copied, arguments
+//          (conf_arg) point into `argv`.
 // Errors   SL_EINVAL says where the value came from and what would be right;
 //          those of the file of --config unchanged.
 //          Asking for a key that is in no table, or as another kind, is a bug
@@ -34,6 +36,7 @@ struct buf;
 struct conf;
 struct fs;
 
+// Of repeated flags the last counts, but where it is said that they add.
 enum conf_kind {
     CONF_STRING, // min, max: length in bytes
     CONF_INT,    // min <= value <= max; `unit` is for the help
@@ -160,7 +163,8 @@ enum sl_err conf_help(struct buf *out, const struct conf *c);
 
 // Appends every key of the tables with its value and origin, as a file that
 // --config reads back; unset keys are comments, and so are secrets, without
-// their value. SL_ENOMEM.
+// their value. The words of a MULTI key stand in one line, joined by commas,
+// which reads back as one word. SL_ENOMEM.
 enum sl_err conf_print(struct buf *out, const struct conf *c);
 
 // Appends the line of --version: "psserver (sluice) VERSION". SL_ENOMEM.

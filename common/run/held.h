@@ -8,7 +8,8 @@
 // Threads  held_took: the loop's. The rest: any.
 // Memory   HELD_NAMES entries, for ever. A name is a literal.
 // Units    microseconds; *_ms monotonic.
-// Errors   none: of more names than HELD_NAMES the others are one, "others".
+// Errors   none: names beyond the first HELD_NAMES - 1 are counted as one,
+//          "others".
 #ifndef COMMON_RUN_HELD_H
 #define COMMON_RUN_HELD_H
 

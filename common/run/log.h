@@ -77,9 +77,10 @@ void log_set_sink(log_sink sink, void *arg);
 uint64_t log_dropped(void);
 
 // Copies the kept lines after position *after as JSON, oldest first, as many
-// whole lines as fit. Moves *after behind them and returns their bytes. *after
-// 0, or no position of this program: begins with the oldest kept line. `size`
-// is LOG_LINE at least.
+// whole lines as fit. Moves *after behind them and returns their bytes; 0: no
+// line is newer. *after before or behind all that is kept (0, say): begins with
+// the oldest kept line; else it must be from an earlier call. `size` is
+// LOG_LINE at least.
 size_t log_kept(char *out, size_t size, uint64_t *after);
 
 // Account of log lines that a peer can cause as often as it likes, so that they

@@ -12,8 +12,9 @@
 //          caller's, may be NULL, and is only handed on; it lives until its
 //          function has been called, or can no longer be.
 // Units    milliseconds, monotonic.
-// Errors   libuv's refusals come back as SL_EIO / SL_ENOMEM with their words. A
-//          call that fails leaves *out as it was and calls no function.
+// Errors   libuv's refusals come back as SL_EIO / SL_ENOMEM, unless said
+//          otherwise; in loop_new with their words. A call that fails leaves
+//          *out as it was and calls no function.
 #ifndef COMMON_RUN_LOOP_H
 #define COMMON_RUN_LOOP_H
 
@@ -141,9 +142,10 @@ void loop_timer_stop(struct loop_timer *t);
 // from the timer's own callback. NULL is allowed.
 void loop_timer_free(struct loop_timer *t);
 
-// Calls fn(arg) on the loop for each `signum`, until the loop is freed. A
-// second registration of the same signal replaces the first, so `arg` lives
-// until then. SL_EINVAL: the signal cannot be handled; SL_ENOMEM.
+// Calls fn(arg) on the loop for each `signum`, until the loop is freed, which
+// gives the signal its default action back. A second registration of the same
+// signal replaces the first, so `arg` lives until then. SL_EINVAL: the signal
+// cannot be handled; SL_ENOMEM.
 enum sl_err loop_signal(struct loop *l, int signum, loop_fn fn, void *arg);
 
 // Runs work(arg) on a pool thread, then done(arg) on the loop, each once; it
@@ -154,9 +156,11 @@ enum sl_err loop_work(struct loop *l, loop_fn work, loop_fn done, void *arg);
 
 struct loop_watch;
 
-// Calls fn(arg) on the loop whenever `fd` can be read, or has ended. `fd` must
-// be one that can be polled (a socket, a pipe), and stays the caller's: open
-// until loop_watch_free. SL_EIO: it cannot be watched; SL_ENOMEM.
+// Calls fn(arg) on the loop whenever `fd` can be read, or has ended; after an
+// error of `fd` once, and no more. `fd` must be one that can be polled (a
+// socket, a pipe), in no other watch, and stays the caller's: open until
+// loop_watch_free. From now on it does not block (O_NONBLOCK), even if this
+// fails. SL_EIO: it cannot be watched; SL_ENOMEM.
 enum sl_err loop_watch_new(struct loop_watch **out, struct loop *l, int fd,
                            loop_fn fn, void *arg);
 
