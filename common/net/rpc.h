@@ -218,7 +218,9 @@ enum rpc_kind {
 struct rpc_method {
     const char *path; // "/sluice.v1.Shards/Push"; lives as long as the server
     enum rpc_kind kind;
-    size_t max_request_bytes; // limit of one message; 0: RPC_CONTROL_BYTES
+    // Limit of one message, beyond which a call or stream ends with SL_ERANGE;
+    // 0: RPC_CONTROL_BYTES.
+    size_t max_request_bytes;
 
     // RPC_UNARY. Must lead to exactly one rpc_answer, within it or later; a
     // call whose client has left is answered all the same.
@@ -229,7 +231,8 @@ struct rpc_method {
     void (*open)(struct rpc_stream *stream, void *arg);
 
     // RPC_UNARY: a request is read when there is room for it (rpc_limits), and
-    // waits in its sender until then. For large ones.
+    // waits in its sender until then, or until SL_EBUSY after the patience. For
+    // large ones.
     bool in_turn;
 };
 
@@ -241,8 +244,9 @@ struct rpc_table {
 
 // Limits of what a server spends on all its peers and on one of them: the
 // bearer of a certificate or, without certificates, a host. Calls over unix
-// sockets come from the server's own user (or root) and count in the bytes
-// alone. 0: the default of the flag of that name.
+// sockets come from the server's own user (or root): none is refused, they
+// count in `calls` and in the bytes of all. Those over adopted sockets do not
+// count. 0: the default of the flag of that name.
 struct rpc_limits {
     unsigned peer_calls, calls;             // open, with streams: then SL_EBUSY
     unsigned peer_connections, connections; // TCP; newer ones are closed
@@ -269,9 +273,11 @@ struct rpc_server_options {
     size_t stream_queue_bytes;     // cap of a stream's send queue; 0: 64 MiB
 
     // Decides whether `peer` may call `path`; called before each handler, on an
-    // I/O thread. A refused call is answered with *err and logged; its handler
-    // does not run. Called again for open streams when certificate files were
-    // replaced (tls.h): a refused stream ends. NULL: every call is allowed.
+    // I/O thread. Where no address asks for certificates, `peer` is always
+    // RPC_WAY_PLAIN, whatever way the call came. A refused call is answered
+    // with *err and logged; its handler does not run. Called again for open
+    // streams when certificate files were replaced (tls.h): a refused stream
+    // ends. NULL: every call is allowed.
     enum sl_err (*allow)(const char *path, const struct rpc_peer *peer,
                          struct sl_error *err);
 
@@ -308,7 +314,9 @@ enum sl_err rpc_server_bind(struct rpc_server *server, const char *address,
                             struct sl_error *err);
 
 // Begins to accept calls on the bound addresses. Once, after every bind and
-// before rpc_server_stop. Handlers may run before it returns.
+// before rpc_server_stop. Handlers may run before it returns. If the system
+// gives no thread for it, no peer is ended for slowness, for its number of
+// connections, or, in an open stream, for a certificate that was revoked.
 void rpc_server_start(struct rpc_server *server);
 
 // Refuses new calls and streams from now on, for good, with SL_EUNAVAIL; open
@@ -465,7 +473,8 @@ struct rpc_channel_options {
     unsigned keepalive_timeout_ms; // 0: 5000
     size_t max_message_bytes;      // limit of a reply; 0: RPC_DATA_BYTES
     size_t stream_queue_bytes;     // cap of a stream's send queue; 0: 64 MiB
-    size_t window_bytes;           // unary requests in flight; 0: 2 MiB
+    size_t window_bytes;           // unary requests in flight, but for those
+                                   // of up to 64 KiB; 0: 2 MiB
     unsigned thread;               // index of an I/O thread, + 1; 0: in turn
     bool quiet; // no keepalive while no call is open, which some servers take
                 // for an attack; a dead peer is then noticed by the next call
@@ -543,8 +552,9 @@ struct rpc_call_options {
                             // ends with SL_ERANGE; 0: RPC_CONTROL_BYTES
     bool wait_for_ready;    // wait for the peer until the deadline, instead of
                             // failing with SL_EUNAVAIL at once
-    // Order among unary calls that wait for the window: lowest first. A call
-    // behind one in flight of a higher order may take a second connection.
+    // Order among unary calls that wait for the window (window_bytes): lowest
+    // first. A call behind one in flight of a higher order may take a second
+    // connection.
     unsigned turn;
     // The reply is some KiB at most: the call may take an adopted socket, where
     // its deadline is seen up to 200 ms late. rpc_call_sync ignores it.

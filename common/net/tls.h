@@ -10,8 +10,11 @@
 // Memory   struct rpc_tls borrows its strings; a function that takes one reads
 //          the files at once and keeps no pointer.
 // Errors   tls_load checks what the transport would only log: that the files
-//          are there, are PEM, belong together, are valid today, and that the
-//          key is not readable for every user. If the files are replaced by
+//          are there and are PEM, that the key is the certificate's and the
+//          revocation list of an authority in ca_file, that they are valid
+//          today, and that the key is not readable for every user (its group
+//          may read it). Not that an authority in ca_file has signed the
+//          certificate: the peer refuses it. If the files are replaced by
 //          bad ones, the log has a warning and the old texts stay in use. A
 //          call that fails leaves *out as it was; `err` may be NULL. Where
 //          files were checked, a success may clear *err.
@@ -42,7 +45,8 @@ struct tls_pem {
 };
 
 // Reads and checks the files of `tls`, the first three of which must be named.
-// SL_EINVAL: a file is not named, or malformed, or they do not belong together;
+// SL_EINVAL: a file is not named, or malformed, or over 1 MiB, or they do not
+// belong together;
 // SL_EDENIED: other users may read the key, or our certificate, or every
 // authority of its file, is not valid today; else the error of reading, which
 // names the file; SL_ENOMEM. *out is the caller's (tls_pem_release); its old
