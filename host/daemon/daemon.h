@@ -54,7 +54,7 @@ struct daemon;
 
 struct daemon_hooks {
     // True if the daemon needs no state folder: one is made and locked only if
-    // --state names it.
+    // --state or $STATE_DIRECTORY names it.
     bool stateless;
 
     // Restores state and opens the port; may not be NULL. `arg` is the room's
@@ -76,8 +76,8 @@ struct daemon_hooks {
     void (*checks)(struct daemon *d, void *arg, struct ops_checks *c);
     void (*measure)(struct daemon *d, void *arg, struct expo *e);
 
-    // Handles SIGHUP. The log level and the certificates are read again before
-    // it. May be NULL.
+    // Handles SIGHUP. The log level is read again before it; the certificates
+    // soon, on a pool thread. May be NULL.
     void (*reload)(struct daemon *d, void *arg);
 };
 
@@ -150,7 +150,8 @@ void daemon_status(struct daemon *d, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 
 // Drains the daemon and ends it with exit code `code`, for a room's own reason.
-// Does nothing once a drain or an end has begun.
+// Calls hooks.drain before it returns, also within hooks.start. Does nothing
+// once a drain or an end has begun.
 void daemon_stop(struct daemon *d, int code);
 
 // Ends the daemon with exit code `code` without a drain: it goes to step 9 at

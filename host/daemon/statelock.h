@@ -7,8 +7,10 @@
 //
 // Threads  one. An fcntl lock belongs to the process: closing *any* other
 //          descriptor of the file drops it, so no other code opens that file.
-// Errors   SL_EBUSY names the process that holds it. Does not wait for it. A
-//          failure leaves *l as it was; `err` may be NULL.
+// Errors   SL_EBUSY names the process that holds it. Does not wait for it.
+//          SL_EINVAL: the path is too long; else the system's, but a full disk
+//          is none: the file then stays empty, and is locked. A failure leaves
+//          *l as it was; `err` may be NULL.
 #ifndef HOST_DAEMON_STATELOCK_H
 #define HOST_DAEMON_STATELOCK_H
 

@@ -18,8 +18,8 @@
 // path that no route has (404), a body above 64 KiB (413), headers above 16 KiB
 // (431), a Host that is not ours (421), a request that a proxy could read in
 // another way (400, and the connection ends: two lengths, a length and chunks,
-// two Hosts, "%00" in a path, control characters), a client that is
-// idle for 10 s, or has not sent its request in a minute.
+// two Hosts or Authorizations, "%00" in a path, control characters), a client
+// that is idle for 10 s, or has not sent its request in a minute.
 //
 // At its limit of connections the server closes the one that has waited
 // longest: one of another host before one of this host, and none of this host

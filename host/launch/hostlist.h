@@ -5,6 +5,7 @@
 //     item  = text and brackets in any order
 //     bracket = "[" range {"," range} "]"
 //     range = number | number "-" number
+//     text  = letters, digits, ".", "-" and "_"; number = 1 to 9 digits
 //
 // Numbers keep their zeroes in front; several brackets of an item multiply, the
 // last one fastest: r[1-2]n[0-1] is r1n0 r1n1 r2n0 r2n1.

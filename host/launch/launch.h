@@ -13,7 +13,8 @@
 //   dns        HOSTNAME of a pod, and the coordinator's headless service
 //   static     role and address are settings; the environment is not read
 //   auto       the first of these (dns and static last) that has all its
-//              variables; two that disagree are an error
+//              variables; two that disagree are an error, and so is a wrong
+//              variable of one that is at hand
 //
 // Where a source counts ranks, rank 0 is the coordinator, the next `psservers`
 // ranks are psservers and the rest workers; or all have the role asked for.

@@ -9,9 +9,10 @@
 // `cluster` may be absent for an evaluator, or be called `sparseCluster`, as by
 // operators that let a cluster grow. A type may have a map of its tasks instead
 // of a list, {"1": "h2:2222"}: tasks that the map lacks are unknown. An empty
-// list, an empty map and null count as no list. `rpc_layer` and `environment`
-// are accepted and ignored, other keys noted. Each address is checked, and no
-// two are the same.
+// list, an empty map and null count as no list. `master` and `coordinator` are
+// other words for the chief, of which there is one at most. An index may be a
+// text, "1". `rpc_layer` and `environment`, which are texts, are accepted and
+// ignored, other keys noted. Each address is checked, and no two are the same.
 //
 // Threads  any.
 // Memory   tf_config_release frees; strings live until then.

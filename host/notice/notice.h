@@ -11,7 +11,8 @@
 //   azure      scheduledevents; every second, the first answer may take 2 min
 //   file:PATH  the path is there; it may begin with a time, as
 //              2026-11-25T08:22:00Z
-//   exec:CMD   the command (of /bin/sh) ends with 0; every second
+//   exec:CMD   the command (of /bin/sh) ends with 0; every second. 1 to 125: it
+//              does not go; another end, or none in 5 s, says nothing
 //   signal     SIGTERM alone, which every daemon drains at: nothing is watched
 //   auto       the source of the cloud that the firmware names, or that has its
 //              endpoint in the environment; otherwise none

@@ -19,7 +19,8 @@
 // Memory   pieces_free, after the last call has returned. Bytes are borrowed
 //          for the call.
 // Units    bytes, with their heads; _ms.
-// Errors   pieces_new alone: SL_EINVAL, or what making the folder says.
+// Errors   pieces_new alone: SL_EINVAL, SL_ENOMEM, or what making the folder
+//          and its account says.
 #ifndef HOST_PLACE_PIECES_H
 #define HOST_PLACE_PIECES_H
 
@@ -84,7 +85,7 @@ int pieces_claim(struct pieces *p, const struct piece_name *name,
 // Ends a claim on a piece without writing it. -1 is allowed.
 void pieces_drop(struct pieces *p, int claim, const struct piece_name *name);
 
-// Writes a piece of n bytes, of which at least 1, and ends its claim. Returns
+// Writes a piece of n bytes (1 to PIECE_BYTES), and ends its claim. Returns
 // false if it was not kept: `claim` is -1, there is no room, or the disk failed
 // (then the cache takes no pieces for a minute).
 bool pieces_write(struct pieces *p, int claim, const struct piece_name *name,

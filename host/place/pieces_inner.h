@@ -66,6 +66,7 @@ bool room_make(struct pieces *p);
 // most and as long as leave(arg) is false. Returns false if it is not locked.
 bool pieces_lock(const struct pieces *p, int fd, bool (*leave)(void *arg),
                  void *arg);
+// Returns true while the cache is off, and takes no pieces.
 bool pieces_off(const struct pieces *p);
 // Turns the cache off for a minute, and says why.
 void pieces_turn_off(struct pieces *p, const char *why);

@@ -178,9 +178,10 @@ struct s3_object {
 
 // Reads up to `n` bytes from `offset` of an object to `to`; *got < n only at
 // the end. `etag` names the version, NULL or "": any; *found (NULL allowed)
-// gets the object's size, time and version. SL_ENOENT: there is no such object;
-// SL_EIO: it was replaced, what came is not what was asked for, or `offset` is
-// not 0 and no byte lies there; SL_EINVAL: `n` is 0, of which S3 has no range.
+// gets the object's size, time and version, which an empty object may lack.
+// SL_ENOENT: there is no such object; SL_EIO: it was replaced, what came is not
+// what was asked for, or `offset` is not 0 and no byte lies there; SL_EINVAL:
+// `n` is 0, of which S3 has no range.
 enum sl_err s3_get(struct s3 *s, const struct s3_name *name, const char *etag,
                    uint64_t offset, void *to, size_t n, size_t *got,
                    struct s3_object *found, struct sl_error *err);

@@ -31,8 +31,9 @@
 // Errors   SL_EINVAL: no store has such a name, or its bucket is not there;
 //          SL_ENOTSUP: built without libcurl; SL_EAUTH, SL_EDENIED: the keys,
 //          or their rights; SL_EUNAVAIL: S3 did not answer for patience_ms;
-//          SL_ENOMEM. store_fs, which asks no store, says the first two alone,
-//          and SL_ENOMEM.
+//          SL_EIO, SL_ECORRUPT: what answers there is not as S3 is; SL_ENOMEM;
+//          beside those of fs.h. store_fs, which asks no store, says the first
+//          two alone, and SL_ENOMEM.
 #ifndef HOST_STORE_STORE_H
 #define HOST_STORE_STORE_H
 

@@ -8,7 +8,8 @@
 // Threads  any; store_place waits for the store.
 // Memory   a file system is never freed; names are the caller's, from
 //          sl_malloc.
-// Errors   as of store_fs; of a folder also what making it says.
+// Errors   as of store_fs; of a folder also what making it says, of S3 what
+//          reading the store's mark says (storemark_read).
 #ifndef HOST_STORE_STORE_PLACE_H
 #define HOST_STORE_STORE_PLACE_H
 
