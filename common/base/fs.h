@@ -274,7 +274,9 @@ enum sl_err fs_write_new(struct fs *fs, const char *path, const void *bytes,
 // Does the three last steps for a file that the caller wrote as path + ".tmp":
 // sync and close `f` (also when it fails), rename to `path`, sync of the
 // folder. A failure before the rename leaves path + ".tmp" there, for the
-// caller to remove. In a store without renames path + ".tmp" never existed.
+// caller to remove; after that of the last sync `path` is the new file, though
+// maybe not after a crash. In a store without renames path + ".tmp" never
+// existed.
 enum sl_err fs_commit(struct fs_file *f, const char *path,
                       struct sl_error *err);
 

@@ -7,9 +7,11 @@
 //
 //   tf_config  TF_CONFIG of a TensorFlow cluster: roles and addresses of all
 //   torchrun   RANK, WORLD_SIZE, MASTER_ADDR
-//   mpi        OMPI_COMM_WORLD_RANK, or PMI_RANK; the address is a setting
-//   skypilot   SKYPILOT_NODE_RANK, SKYPILOT_NODE_IPS
-//   slurm      SLURM_PROCID, SLURM_NTASKS, SLURM_NODEID, SLURM_JOB_NODELIST
+//   mpi        OMPI_COMM_WORLD_RANK and _SIZE, or PMI_RANK and PMI_SIZE; the
+//              address is a setting
+//   skypilot   SKYPILOT_NODE_RANK, SKYPILOT_NUM_NODES, SKYPILOT_NODE_IPS
+//   slurm      SLURM_PROCID, SLURM_NTASKS, SLURM_JOB_ID, SLURM_NODEID, and
+//              SLURM_STEP_NODELIST or without it SLURM_JOB_NODELIST
 //   dns        HOSTNAME of a pod, and the coordinator's headless service
 //   static     role and address are settings; the environment is not read
 //   auto       the first of these (dns and static last) that has all its
@@ -25,7 +27,8 @@
 //
 // Threads  any; no state is kept. launch_resolve may wait for a name server.
 // Memory   a plan is a value; the environment is borrowed during a call.
-// Errors   SL_ENOENT: a source lacks a variable, or no source has any;
+// Errors   SL_ENOENT: a source lacks a variable, or no source has any, or no
+//          role or coordinator is said;
 //          SL_EINVAL: a variable is wrong; both name the variable, its value
 //          and a cure. SL_ERANGE: a list of names is too long. SL_EUNAVAIL: a
 //          name does not resolve (yet). SL_ENOMEM. A failure leaves *out as it
@@ -60,7 +63,9 @@ enum launch_role {
     LAUNCH_COORDINATOR,
     LAUNCH_PSSERVER,
     LAUNCH_WORKER,
-    LAUNCH_EVALUATOR, // only TF_CONFIG has it: no daemon, workers evaluate
+    // TF_CONFIG and dns have it: no daemon, as workers evaluate. A plan of it
+    // has no addresses.
+    LAUNCH_EVALUATOR,
 };
 
 #define LAUNCH_HOST 254    // bytes of a host's name, and the 0

@@ -52,8 +52,8 @@ enum sl_err launch_take_coordinator(struct launch_plan *plan,
 bool launch_local(const char *address);
 
 // Writes the address on which a process listens that others reach at `address`,
-// which launch_check accepts: the same if it is a loopback address, else its
-// port on all addresses.
+// which launch_check accepts or is a socket file: the same if it is local
+// (launch_local), else its port on all addresses.
 void launch_listen(char out[LAUNCH_ADDRESS], const char *address);
 
 // Writes the address on which a worker of `host` listens to `out`: that host
@@ -115,9 +115,12 @@ enum sl_err launch_skypilot(struct launch_plan *plan,
                             const struct launch_asked *asked,
                             struct sl_error *err);
 
-// Reads HOSTNAME. Without asked->coordinator the coordinator is at the name
-// asked->service. May wait for a name server (asked->resolve); SL_EUNAVAIL: the
-// service does not resolve yet.
+// Reads HOSTNAME, which ends in "-ROLE-N": coordinator (chief, master),
+// psserver (ps), worker or evaluator; with asked->role it may end otherwise,
+// but a psserver's in "-N". Without asked->coordinator the coordinator is at
+// the name asked->service. May wait for a name server (asked->resolve).
+// SL_ENOENT: no role; SL_EINVAL: a psserver without a number, or a service of
+// several addresses; SL_EUNAVAIL: it does not resolve yet.
 enum sl_err launch_dns(struct launch_plan *plan,
                        const struct launch_asked *asked, struct sl_error *err);
 

@@ -100,12 +100,14 @@ static inline const char *s3_scheme(const struct s3_name *name)
 }
 
 // Splits `path`, "s3://" and then bucket and key, into *out; repeated slashes
-// count once. SL_EINVAL if it is no such name.
+// count once. SL_EINVAL if it is no such name: the bucket is none, or the key
+// has a part "." or "..", control characters, or over 1024 bytes.
 enum sl_err s3_name_of(struct s3_name *out, const char *path,
                        struct sl_error *err);
 
-// Splits `path` as s3_name_of does, or "https://host/path" into host and path,
-// which is not encoded: "a b" is asked for as "a%20b".
+// Splits `path` as s3_name_of does, or "https://host/path" into host (in lower
+// case, without a user; a port may follow) and path, which is not encoded: its
+// blank is asked for as "%20". SL_EINVAL also for '?', '#' and '\\' there.
 enum sl_err s3_place_name_of(struct s3_name *out, const char *path,
                              struct sl_error *err);
 
