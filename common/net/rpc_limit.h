@@ -126,14 +126,14 @@ unsigned rpc_limit_refused(struct rpc_limit *l, const char *who,
                            uint64_t now_ms);
 
 // Counts a call that this peer may not make. Returns true if it may be logged
-// now; *left_out is then the number of such calls since the last line that were
-// not logged. False also when out of memory.
+// now (LOG_SHARE a minute); *left_out is then the number of such calls since
+// the last line that were not logged. False also when out of memory.
 bool rpc_limit_denied(struct rpc_limit *l, const char *who, uint64_t now_ms,
                       unsigned *left_out);
 
 // Frees the records of peers that for RPC_LIMIT_SAY_MS, as it saw them, had no
-// call and no log line about refusals. Called from time to time; `now_ms` is
-// monotonic.
+// call, denied ones included, and no log line about refusals. Called from time
+// to time; `now_ms` is monotonic.
 void rpc_limit_forget(struct rpc_limit *l, uint64_t now_ms);
 
 #endif

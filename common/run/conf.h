@@ -57,7 +57,7 @@ struct conf_key {
     int64_t min, max;    // both 0: no bounds
     const char *unit;    // or NULL: "steps", "workers"; CONF_MULTI: "DIR"
     const char *choices; // CONF_CHOICE: "auto|text|json"
-    char letter;         // 0, or a short form: -o
+    char letter;         // 0, or a short form: -o VALUE, -oVALUE
     bool secret;         // --print-config shows "(set)"
 };
 

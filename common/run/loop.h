@@ -159,8 +159,8 @@ struct loop_watch;
 // Calls fn(arg) on the loop whenever `fd` can be read, or has ended; after an
 // error of `fd` once, and no more. `fd` must be one that can be polled (a
 // socket, a pipe), in no other watch, and stays the caller's: open until
-// loop_watch_free. From now on it does not block (O_NONBLOCK), even if this
-// fails. SL_EIO: it cannot be watched; SL_ENOMEM.
+// loop_watch_free. It does not block from now on (O_NONBLOCK), maybe also if
+// this fails. SL_EIO: it cannot be watched; SL_ENOMEM.
 enum sl_err loop_watch_new(struct loop_watch **out, struct loop *l, int fd,
                            loop_fn fn, void *arg);
 

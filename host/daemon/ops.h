@@ -4,10 +4,10 @@
 //
 //   /livez            200: the loop turns; nothing else is checked, least of
 //                     all a peer
-//   /readyz           200: the daemon can do its job; 503 from the start of a
-//                     drain.
-//   /readyz?verbose   each check in a line: "[+]journal ok",
-//                     "[-]port failed: why"
+//   /readyz           200: the daemon can do its job; else 503, with each check
+//                     in a line: "[+]journal ok", "[-]port failed: why"; so
+//                     before it is ready, and from the start of a drain
+//   /readyz?verbose   the checks stand in an answer of 200, too
 //   /metrics          docs/operations.md
 //
 // It has neither TLS nor tokens. Further routes of a room (http_route) are

@@ -14,8 +14,8 @@
 //
 // A file is read again after five minutes. Keys that expire are renewed five
 // minutes before, or at half of what they have left; while that fails the old
-// ones are used up to their end. Keys without an end, as those of a file, are
-// not used once reading them anew has failed. No key is in an error, ever.
+// ones are used up to their end; those without an end, as a file's, are not
+// used then. No key is in an error, ever.
 //
 // Threads  any; one renews, the others wait for it.
 // Memory   credentials_free; a key: credential_release, which wipes it.
