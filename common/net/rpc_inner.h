@@ -244,7 +244,7 @@ enum sl_err rpc_client_files(struct tls_files **files, const char *address,
 // Makes credentials for a connection that rpc_client_files allowed: from the
 // texts of `files` that are in use now, of which *serial is then the serial; or
 // plain ones (`files` NULL; *serial stays). `guard` (NULL: none) judges the
-// server, too. *out is the caller's. SL_ENOMEM: *out stays.
+// server, too. *out is the caller's. SL_ENOMEM: *out and *serial stay.
 enum sl_err rpc_client_creds(grpc_channel_credentials **out,
                              const char *address, struct tls_files *files,
                              struct rpc_guard *guard, unsigned *serial,

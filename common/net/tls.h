@@ -115,7 +115,7 @@ void tls_files_ends(struct tls_files *files, time_t *cert, time_t *crl);
 bool tls_files_revoke(struct tls_files *files, const char *pem, size_t n);
 
 // Copies the texts in use, but not the revocation list, and their serial;
-// release *out. SL_ENOMEM; *serial is set all the same.
+// release *out. SL_ENOMEM; *serial is then as it was.
 enum sl_err tls_files_copy(struct tls_files *files, struct tls_pem *out,
                            unsigned *serial, struct sl_error *err);
 

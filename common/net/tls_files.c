@@ -292,18 +292,20 @@ enum sl_err tls_files_copy(struct tls_files *f, struct tls_pem *out,
                            unsigned *serial, struct sl_error *err)
 {
     struct tls_pem pem;
+    unsigned copied;
 
     pthread_mutex_lock(&lock);
     pem = (struct tls_pem){.ca = sl_strdup(f->pem.ca),
                            .cert = sl_strdup(f->pem.cert),
                            .key = sl_strdup(f->pem.key),
                            .ends = f->pem.ends};
-    *serial = tls_files_serial(f);
+    copied = tls_files_serial(f);
     pthread_mutex_unlock(&lock);
     if (pem.ca == NULL || pem.cert == NULL || pem.key == NULL) {
         tls_pem_release(&pem);
         return sl_fail(err, SL_ENOMEM, "no memory");
     }
+    *serial = copied;
     *out = pem;
     return SL_OK;
 }

@@ -8,6 +8,7 @@
 #include "common/base/buf.h"
 #include "common/base/clock.h"
 #include "common/base/fs.h"
+#include "common/base/mem.h"
 #include "common/run/log.h"
 #include "tests/harness/certs.h"
 
@@ -329,6 +330,31 @@ TEST(rpc_tls, replaced_files_serve_new_connections_and_old_ones_stay)
     rpc_channel_free(channel);
     wire_cut(&wire);
     secure_close(&s);
+}
+
+// A lane that has the serial of texts which it did not get would never ask for
+// them again.
+TEST(rpc_tls, a_copy_without_memory_has_no_serial)
+{
+    struct tls_files *files;
+    struct rpc_tls live;
+    struct tls_pem pem;
+    unsigned serial = 77;
+
+    certs_make(make_certs);
+    put_set("good", "worker", "w");
+    live = certs_of("w-ca", "w");
+    T_OK(tls_files_open(&files, &live, t_err()));
+    for (uint64_t n = 1; n <= 3; n++) { // each of the three texts
+        sl_mem_fail_at(n);
+        T_EQ(tls_files_copy(files, &pem, &serial, t_err()), SL_ENOMEM);
+        T_TRUE(sl_mem_failed());
+        T_EQ(serial, 77);
+    }
+    T_OK(tls_files_copy(files, &pem, &serial, t_err()));
+    T_EQ(serial, 1);
+    tls_pem_release(&pem);
+    tls_files_close(files);
 }
 
 TEST(rpc_tls, files_that_do_not_hold_change_nothing_and_are_said_once)
