@@ -171,7 +171,8 @@ enum sl_err fs_sync(struct fs_file *f, struct sl_error *err);
 enum sl_err fs_size(struct fs_file *f, uint64_t *out, struct sl_error *err);
 
 // Returns a number of the contents of a file that is read, which they have on
-// every host; 0: the implementation has none, as those of disks.
+// every host; 0: the implementation has none, as those of disks and of stores
+// (host/place/places.h has one).
 uint64_t fs_version(const struct fs_file *f);
 
 // Maps the whole file, read-only, until fs_unmap; the file may be closed

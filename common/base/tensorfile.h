@@ -127,9 +127,9 @@ enum sl_err tensorfile_append(struct tensorfile_writer *w, const void *bytes,
 // was given: for a writer that only knows after the data how many elements
 // there are. The same tensors and metadata, none of which is longer than
 // before, lie one behind the other in the bytes that were appended; values of
-// tensorfile_patch are given again in `meta`, or after it. SL_EINVAL
-// as tensorfile_create; SL_ERANGE if the header becomes longer. After a failure
-// w can only be aborted.
+// tensorfile_patch are given again in `meta`, or after it. SL_EINVAL as
+// tensorfile_create; SL_ERANGE if the header becomes longer. After a failure w
+// can only be aborted.
 enum sl_err tensorfile_shrink(struct tensorfile_writer *w,
                               const struct tensor_info *tensors, size_t count,
                               const struct tensor_meta *meta, size_t meta_count,

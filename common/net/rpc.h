@@ -160,8 +160,8 @@ void rpc_msg_init(struct rpc_msg *msg);
 
 // Makes the header `bytes` long and returns where to write it, of unknown
 // content; an earlier header is lost. The place holds until the next
-// rpc_msg_head, or until the message is taken or dropped. Returns NULL only
-// when memory is out, and `msg` is as before.
+// rpc_msg_head, or until the message is taken, moved or dropped. Returns NULL
+// only when memory is out, and `msg` is as before.
 uint8_t *rpc_msg_head(struct rpc_msg *msg, size_t bytes);
 
 // Appends a range of the caller's memory; at most RPC_MSG_PARTS of them (it
@@ -344,9 +344,10 @@ enum sl_err rpc_socket_pair(int pair[2], struct sl_error *err);
 
 // Serves calls over the socket `fd` of rpc_socket_pair as well, until its peer
 // closes it, or rpc_server_stop. Takes the descriptor in every case. The
-// process with the other end may call any unary method, so give it only to a
-// peer that has proved its identity. SL_ESTATE after rpc_server_stop, SL_EINVAL
-// for another kind of descriptor; else the system's, as for want of a thread.
+// process with the other end may call any unary method that `allow` grants to
+// RPC_WAY_NEAR, so give it only to a peer that has proved its identity.
+// SL_ESTATE after rpc_server_stop, SL_EINVAL for another kind of descriptor;
+// else the system's, as for want of a thread.
 enum sl_err rpc_server_adopt(struct rpc_server *server, int fd,
                              struct sl_error *err);
 

@@ -142,8 +142,9 @@ void serve_post(struct rpc_call *c, struct served *served);
 // with SL_EUNAVAIL; any thread.
 void serve_close(struct rpc_server *s);
 
-// Ends calls of peers that took too long to send or to read, and, if
-// certificate files were replaced, streams of peers that `allow` now refuses.
+// Ends calls of peers that took too long to send or to read, and calls that
+// waited too long for their turn; forgets idle peers (rpc_limit_forget); and,
+// if certificate files were replaced, ends streams that `allow` now refuses.
 // *serial is the certificates' serial (rpc_peers_serial) at the last look, and
 // is set to that of now. One thread at a time.
 void serve_look(struct rpc_server *s, unsigned *serial);

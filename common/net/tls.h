@@ -111,7 +111,7 @@ void tls_files_ends(struct tls_files *files, time_t *cert, time_t *crl);
 
 // Returns true if the revocation list in use (tls->crl_file) names the
 // certificate of a peer, given as `n` bytes of PEM; false also if there is no
-// list.
+// list, or these bytes are no certificate.
 bool tls_files_revoke(struct tls_files *files, const char *pem, size_t n);
 
 // Copies the texts in use, but not the revocation list, and their serial;

@@ -31,8 +31,9 @@ void discover_asked(struct launch_asked *out, const struct conf *c,
                     enum launch_role role, char host[DISCOVER_HOST]);
 
 // Finds what the launcher (setting discover) says for `program` and sets those
-// settings in `c` that are at their defaults; appends what it found in one line
-// to `said`, nothing for static. `c` has discover_keys and was loaded.
+// settings in `c` that are at their defaults, as if from the environment;
+// appends what it found in one line to `said`, nothing for static. `c` has
+// discover_keys and was loaded.
 enum sl_err discover(struct conf *c, const char *program, struct buf *said,
                      struct sl_error *err);
 

@@ -4,7 +4,9 @@
 // Threads  any; and any process, by the lock of the account.
 // Memory   none is handed over.
 // Units    bytes of files, with their heads.
-// Errors   none: a cache without room keeps nothing.
+// Errors   none: a cache without room keeps nothing. Where the account cannot
+//          be locked for patience_ms the room_* turn the cache off; while it is
+//          off they do nothing, and return false.
 #ifndef HOST_PLACE_PIECES_INNER_H
 #define HOST_PLACE_PIECES_INNER_H
 
