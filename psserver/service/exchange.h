@@ -39,8 +39,9 @@ struct exchange {
 // Prepares a push of `m`: a gradient in shared memory is copied and checked,
 // and the copy, which lives until exchange_end, becomes the payload of `m`.
 // With `fresh`, makes space for the answer's parameters, so that no step is
-// counted and then left without one. *x is all zeroes before; call exchange_end
-// in every case. `local` may be NULL: no memory is shared.
+// counted and then left without one. *x is all zeroes before, and must not move
+// (the payload points into it); call exchange_end in every case. `local` may be
+// NULL: no memory is shared.
 enum sl_err exchange_push(struct exchange *x, struct local *local,
                           struct shard *shard, struct wire_push *m, bool fresh,
                           struct sl_error *err);

@@ -64,8 +64,9 @@ void rounds_stop(struct rounds *r);
 // Frees the timer, after rounds_stop, once no thread can call any more.
 void rounds_release(struct rounds *r);
 
-// Keeps a call until the round that pull->after_round_of (not 0) names was
-// applied, and returns true, if that round is open. Returns false, and the
+// Keeps a call until the round that pull->after_round_of (a closure of it, plus
+// 1) names was applied, and returns true, if that round is open. Returns false,
+// and the
 // caller answers, if it is not, if ROUNDS_MOST calls wait, without memory, or
 // after rounds_stop. *pull is copied.
 bool rounds_wait(struct rounds *r, struct rpc_call *call, struct shard *shard,

@@ -2,7 +2,8 @@
 // psserver/service/server.h -- wires the parts of this daemon.
 //
 // Threads  the loop, but for what api.h runs on I/O threads.
-// Memory   server_stop frees everything that server_start made.
+// Memory   the hook `stop` frees everything that `start` made; a `start` that
+//          fails has freed it.
 #ifndef PSSERVER_SERVICE_SERVER_H
 #define PSSERVER_SERVICE_SERVER_H
 

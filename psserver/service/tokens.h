@@ -27,9 +27,9 @@ void tokens_free(struct tokens *t); // NULL is allowed
 void tokens_welcome(struct tokens *t, const Sluice__V1__Welcome *m);
 
 // Returns SL_OK if a call may reach a job: it has the job's token; or it has
-// none ({0, 0}) and none is required; or it comes from an admin, or over a
-// socket file; or `t` is NULL. Else SL_EAUTH, SL_EDENIED, or SL_ENOMEM: the
-// token could not be checked. `token` is not NULL.
+// none ({0, 0}) and none is required; or no key has come yet; or it comes from
+// an admin, or over a socket file; or `t` is NULL. Else SL_EAUTH, SL_EDENIED,
+// or SL_ENOMEM: the token could not be checked. `token` is not NULL.
 enum sl_err tokens_check(struct tokens *t, const struct rpc_call *call,
                          uint64_t job_uid, uint64_t job_incarnation,
                          const struct wire_token *token, struct sl_error *err);

@@ -15,8 +15,8 @@
 // Units    slots count from 0; bytes, of a slot a multiple of 8. Records lie at
 //          multiples of 8.
 // Errors   `err` may be NULL. SL_ERANGE: the limit is reached, or a write
-//          failed; SL_ECORRUPT: a read failed or was short. The text names the
-//          file.
+//          failed; SL_ECORRUPT: a read failed or (row_file_read) was short. The
+//          text names the file, but that of the limit.
 #ifndef STATE_ROWS_ROW_DISK_H
 #define STATE_ROWS_ROW_DISK_H
 
@@ -81,7 +81,8 @@ enum sl_err row_file_read(struct row_file *f, size_t n, const struct row_io *io,
                           struct sl_error *err);
 
 // Reads the n slots from `slot` on to `to`. What slots hold that were never
-// written is undefined. Returns SL_OK or SL_ECORRUPT.
+// written is undefined; those behind the file's end read as zeroes, and are no
+// error. Returns SL_OK or SL_ECORRUPT.
 enum sl_err row_file_read_run(struct row_file *f, uint32_t slot, size_t n,
                               void *to, struct sl_error *err);
 

@@ -55,7 +55,7 @@ enum sl_err row_tenant_set(const char *tenant, uint64_t most);
 
 // Calls each(arg, tenant, used, most) for each tenant that has accounts or a
 // limit: with the bytes that it has taken and its limit, or ROW_TENANT_FREE.
-// Under the lock of the list.
+// Under the lock of the list: `each` opens, closes and limits no account.
 void row_tenants_each(void (*each)(void *arg, const char *tenant, uint64_t used,
                                    uint64_t most),
                       void *arg);

@@ -146,7 +146,8 @@ void row_store_remove(struct row_store *s, uint32_t number);
 // Returns the number of the record that is to make place for a new id with this
 // hash: the one that was changed longest ago among about 16 with the hashes
 // that follow; of two, the one with the lower hash. Records changed at
-// `version` are passed over. ROW_NONE: there are no others.
+// `version` are passed over, in about 1000 that follow at most. ROW_NONE: these
+// have no other.
 uint32_t row_store_victim(const struct row_store *s, uint64_t hash,
                           uint32_t version);
 

@@ -82,7 +82,9 @@ struct row_tier {
 };
 
 // Adds a tier to an empty store of rows that has an account. Norms are of the
-// first `dim` values of a record. SL_ENOMEM.
+// first `dim` values of a record. From then on the account gets memory back
+// from its stores with a tier (row_account_relieve), and the store has at most
+// ROW_COLD - 1 hot records. SL_ENOMEM.
 enum sl_err row_tier_new(struct row_store *s, uint32_t dim, double least_norm);
 // Frees the store's tier with its file; does nothing without one.
 void row_tier_free(struct row_store *s);
@@ -134,14 +136,15 @@ static inline void row_tier_need(struct row_tier *t, uint32_t number)
 }
 
 // Takes the memory that is needed for n records to be hot at once, and for as
-// many others to become cold. If it is short, other stores of the account are
-// asked to give some (row_account_relieve). Changes no record. From then on the
-// store gives no memory that so many hot records need (`floor`).
+// many others to become cold. If it is short, stores of the account, also this
+// one, are asked to give some (row_account_relieve): no record changes, but
+// numbers do. From then on the store gives no memory that so many hot records
+// need (`floor`).
 enum sl_err row_tier_pay(struct row_store *s, uint64_t n);
 
 // Takes memory for n new hot records from what is free; makes no record cold.
 // SL_ERANGE or SL_EBUSY: too little is free, and the caller makes place by
-// row_tier_fill.
+// row_tier_fill. SL_ENOMEM.
 enum sl_err row_tier_grow(struct row_store *s, uint64_t n);
 
 // Makes the n records with the numbers cold[n] hot, and makes place for `more`

@@ -146,11 +146,14 @@ enum sl_err rowset_check(const struct rowset *r, size_t n, const void *ids,
 
 // Takes the memory that rowset_apply needs for these ids, and changes no row.
 // Returns SL_OK, SL_ENOMEM, or an error of row_account_take. The memory is held
-// until the next rowset_apply, rowset_freeze or rowset_put.
+// until the next rowset_apply, rowset_freeze or rowset_put. Where memory is
+// short, rows of all sets of the account may go to files, and the ids that
+// rowset_gone_begin notes be given up.
 enum sl_err rowset_reserve(struct rowset *r, size_t n, const void *ids);
 
 // Brings those rows of these ids into memory that lie in a file (row_tier.h),
-// and makes place for new ones. To be called after rowset_reserve of all sets
+// and makes place for new ones; nothing for a set without files. To be called
+// after rowset_reserve of all sets
 // of the account, as each of them may give memory to another; it holds until
 // the next rowset_reserve of any of them. Returns SL_OK; SL_ENOMEM; SL_ERANGE
 // or SL_ECORRUPT: a file cannot be written or read, with the reason in the
@@ -223,11 +226,11 @@ bool rowset_is_frozen(const struct rowset *r);
 uint64_t rowset_frozen(const struct rowset *r, enum rowset_part part);
 
 // Goes on with the walk over a part of the instant: examines at most `most`
-// records (not 0), copies those that are of the instant to `out`, and sets *n
-// to how many they are, perhaps 0. Each record of the instant comes once, in no
-// order. Returns true while there may be more; false, with *n 0, after the last
-// one, or when a file cannot be read (rowset_walked). The lock may be given up
-// between two calls.
+// records (not 0), copies those that are of the instant to `out`, which has
+// room for `most`, and sets *n to how many they are, perhaps 0; may read a
+// file. Each record of the instant comes once, in no order. Returns true while
+// there may be more; false, with *n 0, after the last one, or when a file
+// cannot be read (rowset_walked). The lock may be given up between two calls.
 bool rowset_walk(struct rowset *r, enum rowset_part part, size_t most,
                  void *out, size_t *n);
 
@@ -246,7 +249,8 @@ void rowset_thaw(struct rowset *r);
 // are given up, rather than a push, where memory or the list's limit is short.
 void rowset_gone_begin(struct rowset *r);
 
-// Returns true if all ids that went since rowset_gone_begin are known.
+// Returns true if all ids that went since rowset_gone_begin are known; false
+// before it.
 bool rowset_gone_known(const struct rowset *r);
 
 // Sets the ids apart that went since the last seal; at an instant. The seal

@@ -143,10 +143,10 @@ void *shard_memory_at(const struct shard *s, size_t offset, size_t *bytes);
 // Admits the shard: it answers from now on, as this incarnation (I1). A lower
 // incarnation than its own is ignored: incarnations never fall. A higher one is
 // accepted, and numbers its snapshots from 1: its evidence is the set of an
-// earlier hello, and the set has only grown since. 0 is ignored. One that is
-// closed stays closed; one that shard_hand_over has stopped goes on. Ends what
-// the shard follows, and its own feed; but the same incarnation leaves the feed
-// of a replica (P3).
+// earlier hello, and the set has only grown since. One that is closed stays
+// closed; one that shard_hand_over has stopped goes on. Unless the incarnation
+// is ignored, it ends what the shard follows, and its own feed; but the same
+// incarnation leaves the feed of a replica (P3). 0 admits no shard.
 void shard_admit(struct shard *s, uint64_t incarnation);
 
 // Replaces the learning rates that callbacks have reduced by all of them so far
@@ -166,8 +166,9 @@ void shard_hand_over(struct shard *s, uint64_t incarnation);
 // which the shard holds no contribution, after up to wait_ms; if there is none,
 // or if the shard is beside a ring, compensates delays (an update would need
 // versions that no image has), has a replica, or another call of this function
-// waits, the image is taken as it is and *fed is false. Waits. Errors as
-// shard_freeze; *fed is untouched then.
+// waits, the image is taken as it is and *fed is false. A feed that the shard
+// had is dropped if this one begins. Waits. Errors as shard_freeze; *fed is
+// untouched then.
 enum sl_err shard_feed_begin(struct shard *s, uint64_t incarnation,
                              uint64_t order, size_t most, uint64_t wait_ms,
                              struct shard_image *out, bool *fed,
@@ -175,46 +176,53 @@ enum sl_err shard_feed_begin(struct shard *s, uint64_t incarnation,
 // Ends feed `order`, if it is that of the shard, and drops its log. `why` lives
 // for ever.
 void shard_feed_stop(struct shard *s, uint64_t order, const char *why);
-// Sets *out to a reference to the first record of feed `order` above number
-// `after`; NULL: there is none yet. SL_ESTATE: that feed is over, and *err says
-// why.
+// Sets *out to a reference (oplog_unref) to the first record of feed `order`
+// above number `after`; NULL: there is none yet. SL_ESTATE: that feed is over,
+// or another one has begun, and *err says why.
 enum sl_err shard_feed_next(struct shard *s, uint64_t order, uint64_t after,
                             struct oplog_record **out, struct sl_error *err);
 // Has fn(arg) called whenever the log may have more, by any thread, outside the
-// shard's lock; NULL: nothing is called, nor running, any more.
+// shard's lock, in place of an earlier function. NULL: nothing is called, nor
+// running, any more (waits for a call under way). `fn` must not call this.
 void shard_feed_wake(struct shard *s, void (*fn)(void *arg), void *arg);
-// Notes that the follower has applied all operations up to number `applied`.
-// Returns true if that is all of feed `order`, its end among them, and the
-// shard has not gone on since.
+// Notes that the follower has applied all operations up to number `applied`,
+// and drops their records; a number that is no news, or beyond the last record,
+// or another order, changes nothing. Returns true if all of feed `order`, its
+// end among them, is acknowledged, and the shard has not gone on since.
 bool shard_feed_acked(struct shard *s, uint64_t order, uint64_t applied);
 // Stops the shard, as shard_hand_over does, if its log has at most `most`
 // bytes, and puts the end behind them in one: no operation comes between.
 // Returns true if the end is in the log. False, with nothing changed, if the
-// log is longer or over or of another order, or the shard answers no worker.
+// log is longer or over or of another order, or the shard answers no worker;
+// and false, with the feed over, if the end finds no place in the log.
 bool shard_feed_hand_over(struct shard *s, uint64_t order, size_t most);
 
 // Makes a loaded shard, which is not admitted, the follower of feed `order`
-// (not 0) of incarnation `incarnation`: its memory is the image.
+// (not 0) of incarnation `incarnation`: its memory is the image. What it
+// followed before is forgotten.
 void shard_follow_begin(struct shard *s, uint64_t order, uint64_t incarnation);
 // Does the operations in a message that are the next ones, as their source did,
 // without a word to workers; those that were done before change nothing.
-// reply->applied counts what was done, also of a call that fails. SL_ESTATE:
-// the shard does not follow that order of that incarnation, or operations are
-// missing before these; SL_ECORRUPT: one of them had another outcome here, and
-// the shard follows no more; errors of shard_push, after which it does not
-// either; SL_EINVAL: the payload does not hold.
+// *reply is set in every case: to how many operations of the feed are done, and
+// whether the end is. SL_ESTATE: the shard is closed, does not follow that
+// order of that incarnation, or follows no more, or operations are missing
+// before these, or come behind the end; SL_ECORRUPT: one of them had another
+// outcome here; errors of shard_push; SL_EINVAL: the payload does not hold.
+// After each but SL_ESTATE the caller is to give the feed up: the shard may
+// follow no more.
 enum sl_err shard_follow(struct shard *s, const struct wire_follow *m,
                          struct wire_follow_reply *reply, struct sl_error *err);
 // Ends the following of feed `order`, wherever that is, so that the memory
 // stays as it is, and returns true. False: the shard does not follow it, or
 // came to something else than its source (P4).
 bool shard_follow_stop(struct shard *s, uint64_t order);
-// Returns true if the shard has followed `order` to its end, and holds what its
-// source held.
+// Returns true if the shard has followed `order` to its end, holds what its
+// source held, and was neither admitted nor told to stop following since.
 bool shard_followed(struct shard *s, uint64_t order);
 
-// Closes the shard, which never answers again. May be called again. Calls that
-// hold the lock end as usual.
+// Closes the shard, which never answers again, and ends its feed. May be called
+// again. Calls that hold the lock end as usual, and an image that exists can be
+// read on.
 void shard_close(struct shard *s);
 
 // ---- calls of workers; *reply is complete on SL_OK, also for a refusal.
@@ -302,7 +310,8 @@ enum sl_err shard_pull(struct shard *s, const struct wire_pull *pull,
 // to free (sl_free). Makes no row (T2). Rows of one answer may be of several
 // versions; that of the reply is the lowest. Those of the ids of the round that
 // pull->before_round_of names are from before it, if it was the last one (T8).
-// Rows in a file are read without the lock. Errors as shard_pull; SL_EINVAL:
+// Rows in a file are read without the lock, but not for a round that was the
+// last one. Errors as shard_pull; SL_EINVAL:
 // ids that are not this shard's in their order; SL_ERANGE: the answer would
 // exceed PLAN_MAX_BYTES; SL_ECORRUPT: a row's file cannot be read; SL_ENOMEM.
 // *reply may be set then.
@@ -340,7 +349,8 @@ enum sl_err shard_pull_show(struct shard *s, const struct wire_pull *pull,
 // coded_bytes of the shard in that code). reply->wire is WIRE_F32, and not
 // pull->wire, if the caller needs the whole parameters: the code is not
 // plan.down, pull->have is not the version before, or pull->incarnation is not
-// the shard's. Then it has copied nothing. Errors as shard_pull.
+// the shard's. Then it has copied nothing, and *bytes means nothing. Errors as
+// shard_pull.
 enum sl_err shard_pull_change(struct shard *s, const struct wire_pull *pull,
                               struct wire_pull_reply *reply, void *out,
                               size_t *bytes, struct sl_error *err);
@@ -401,8 +411,9 @@ struct shard_image {
 // Takes values, slots, version and counted set at one instant (S1); pushes go
 // on. Allocates as much as the shard has, outside the lock. *out must not move
 // until shard_image_release, which does nothing after a failure: *out is zeroes
-// then. SL_ESTATE if the shard is not this incarnation, or closed; SL_EBUSY if
-// an image exists; SL_ESTALE if its memory is behind.
+// then. It takes the next sequence number, which is used up whether a file is
+// written or not. SL_ESTATE if the shard is not this incarnation, or closed;
+// SL_EBUSY if an image exists; SL_ESTALE if its memory is behind; SL_ENOMEM.
 enum sl_err shard_freeze(struct shard *s, uint64_t incarnation,
                          struct shard_image *out, struct sl_error *err);
 
@@ -446,9 +457,9 @@ enum sl_err shard_image_walked(struct shard_image *image, size_t table,
                                struct sl_error *err);
 // Adds the image's file, which is durable, to the shard's chain: its hash, the
 // bytes of the records in it, and those of all of it. Before
-// shard_image_release, at most once; an image without it leaves the chain as it
-// was, or if it is of a base without a file (T10). Nothing for an image without
-// a sequence.
+// shard_image_release, at most once. An image without it leaves the chain as it
+// was if it is a delta, and without a file, so that a base is next, if it is a
+// base (T10). Does nothing for an image without a sequence.
 void shard_image_kept(struct shard_image *image,
                       const uint8_t sha256[SHA256_BYTES], uint64_t bytes,
                       uint64_t file_bytes);

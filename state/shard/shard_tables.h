@@ -6,7 +6,9 @@
 // counted under the same lock (T1, S1). An update applies every table, also
 // those of which the step touches no row: eviction is a part of it (T5).
 //
-// Threads  tables_flatten, tables_check: any; the rest: under the shard's lock.
+// Threads  tables_init, tables_release: one. tables_flatten, tables_check,
+//          tables_push_release, tables_next, tables_row_bytes and
+//          tables_answer_bytes: any; the rest: under the shard's lock.
 // Memory   tables_release frees the sets. The bytes of a push are borrowed, or
 //          owned by struct tables_push if they came in pieces.
 // Units    as in rowset.h; blocks as in proto/table_rows.h.
@@ -27,7 +29,8 @@ struct tables {
 };
 
 // Makes an empty set of rows for each table of the plan, which all are of one
-// account. Errors of rowset_new; *out is zeroes then.
+// account, the plan's tenant's; a plan without tables makes *out zeroes,
+// without an account. Errors of rowset_new; *out is zeroes then.
 enum sl_err tables_init(struct tables *out, const struct plan *plan,
                         struct sl_error *err);
 // Frees the sets; it is all zeroes then. All zeroes is allowed.
@@ -59,7 +62,8 @@ enum sl_err tables_check(const struct tables *t, const struct tables_push *p,
 // the next change, reserve or freeze of the tables. SL_ENOMEM; SL_ERANGE or
 // SL_EBUSY: too little memory is left, or a file cannot be written;
 // SL_ECORRUPT: a file cannot be read. *err names the table, whose name is in
-// `plan`.
+// `plan`. Where memory is short it may write rows to files, and give up the ids
+// that tables_follow notes, also if it fails.
 enum sl_err tables_reserve(struct tables *t, const struct plan *plan,
                            const struct tables_push *p, struct sl_error *err);
 
@@ -102,10 +106,13 @@ void tables_freeze_changed(struct tables *t, uint64_t version, uint64_t since);
 // `durable`; else the next one is to have them, too (rowset_gone_end).
 void tables_gone_end(struct tables *t, bool durable);
 
-// Notes the ids that go from now on, of all tables (rowset_gone_begin).
+// Notes the ids that go from now on, of all tables, and forgets those noted, or
+// set apart, before (rowset_gone_begin): called at each instant that has all
+// records. Where memory is short a table's ids are given up (tables_followed is
+// false then).
 void tables_follow(struct tables *t);
-// Returns true if all ids that went since tables_follow are known
-// (rowset_gone_known); false without tables.
+// Returns true if all ids that went since the last tables_follow are known
+// (rowset_gone_known); false before the first, and without tables.
 bool tables_followed(const struct tables *t);
 
 // Ends the instant (rowset_thaw). A table without one is left alone.

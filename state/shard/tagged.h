@@ -113,17 +113,18 @@ const struct table_live *tagged_file_rows(const struct tagged_file *f,
 
 // Records of a table in a snapshot.
 struct tagged_records {
-    const void *at; // in the mapping, or `copy`
-    void *copy;     // the caller's (sl_free); NULL: they lie in the mapping
-    size_t bytes;   // whole records
-    uint64_t records;
+    const void *at;   // in the mapping, or `copy`
+    void *copy;       // the caller's (sl_free); NULL: they lie in the mapping
+    size_t bytes;     // whole records
+    uint64_t records; // of the whole table, not of this part alone
     uint32_t record_bytes; // bytes of one record
 };
 
 // Finds the rows of the table `name` in a snapshot, from record `first` on, of
-// which it gives no more bytes than `most` (0 behind the last one), nor than
-// TAGGED_COPY_BYTES if they do not lie together. SL_ENOENT: the snapshot has no
-// such table. SL_ENOMEM. `err` may be NULL.
+// which it gives no more bytes than `most`, nor than TAGGED_COPY_BYTES if they
+// do not lie together; none behind the last one, or if `most` is less than a
+// record (`at` may be NULL then). After tagged_file_tables. SL_ENOENT: the
+// snapshot has no such table. SL_ENOMEM. `err` may be NULL.
 enum sl_err tagged_file_records(const struct tagged_file *f,
                                 const struct sl_slices *name, uint64_t first,
                                 size_t most, struct tagged_records *out,

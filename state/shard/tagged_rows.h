@@ -9,8 +9,8 @@
 //          rows alone, which never change.
 // Memory   *out is the caller's, sl_free.
 // Units    bytes; ids.
-// Errors   SL_ECORRUPT: the file has no such table; SL_ENOMEM. `err` may be
-//          NULL.
+// Errors   SL_ECORRUPT: the file has no such table, or one of other records;
+//          SL_ENOMEM. *out is untouched then. `err` may be NULL.
 #ifndef STATE_SHARD_TAGGED_ROWS_H
 #define STATE_SHARD_TAGGED_ROWS_H
 

@@ -9,13 +9,15 @@
 // while pushes go on -> sync -> rename -> sync of the folder. At every moment
 // the file is not there, or is there whole.
 //
-// Threads  none of these may run on the loop or on an I/O thread: a pool
-//          thread. snap_file_name and snap_folder: any.
+// Threads  a pool thread: what reads or writes files runs neither on the loop
+//          nor on an I/O thread. The functions of names, snap_keep_read and
+//          those of metadata: any.
 // Memory   paths are borrowed for the call; what is returned is the caller's.
-// Errors   SL_ECORRUPT for a file that does not hold; the text names it. Those
-//          of `fs` besides: SL_ENOENT, SL_EIO and so on. SL_ENOMEM may come
-//          without a text. A call that fails leaves its outputs as they were,
-//          unless it says otherwise. `err` may be NULL, but where it is said.
+// Errors   SL_ECORRUPT for a file that does not hold; the text says what of it,
+//          and does not always name the file. Those of `fs` besides: SL_ENOENT,
+//          SL_EIO and so on. SL_ENOMEM may come without a text. A call that
+//          fails leaves its outputs as they were, unless it says otherwise.
+//          `err` may be NULL, but where it is said.
 #ifndef STATE_SNAP_SNAP_H
 #define STATE_SNAP_SNAP_H
 
@@ -71,8 +73,8 @@ size_t snap_records_bytes(const struct shard *shard);
 void snap_file_name(char out[SNAP_NAME_BYTES], uint32_t shard,
                     struct wire_tag tag);
 
-// Reads such a name; returns false for any other name. The outputs are
-// untouched then.
+// Reads such a name, spelled just as snap_file_name does; returns false for any
+// other name. The outputs are untouched then.
 bool snap_file_parse(const char *name, uint32_t *shard, struct wire_tag *tag);
 
 // Returns the path of the folder of a job's snapshots, to be freed (sl_free):
@@ -108,8 +110,10 @@ struct snap_written {
 // durable on SL_OK (K2). Makes the folder if it is missing. A failure leaves no
 // file under the name, unless only the last sync, or reading the file back,
 // failed. SL_ESTATE, SL_EBUSY, SL_ESTALE: as shard_freeze; SL_EEXIST: the tag
-// was used before; SL_ERANGE: the counted set is too large (counts_fit). *out
-// is for snap_written_release on SL_OK, and need not be zeroed.
+// was used before; SL_ERANGE: the counted set is too large (counts_fit);
+// SL_ECORRUPT: a file of rows cannot be read (rowset_walked). The sequence
+// number of an image is used up also then. *out is for snap_written_release on
+// SL_OK, and need not be zeroed.
 enum sl_err snap_write(struct fs *fs, const char *folder, struct shard *shard,
                        uint64_t incarnation, struct snap_written *out,
                        struct sl_error *err);
@@ -137,8 +141,9 @@ enum sl_err snap_written_find(struct fs *fs, const char *folder,
 
 // Fills a new shard from one file after all checks: checksums, shard, job, tag,
 // tensors, counted set; sets shard->from to `tag`. A failure leaves the shard
-// unchanged, except SL_ECANCELED (the file passed and was then cut short) and
-// SL_ENOMEM: then it may be half filled and must be dropped. The shard is new:
+// unchanged, except SL_ECANCELED (the file passed the checks, and then was cut
+// short, or had a row or moments that do not hold) and SL_ENOMEM, also if rows
+// may not take so much: then it may be half filled, to be dropped. It is new:
 // not admitted, and no other thread has it. SL_ENOENT: no such file;
 // SL_ENOTSUP: its format is not known; SL_ESTALE: it is of another incarnation
 // of the job, and its tag is not `at_least`, that of the newest cut.
@@ -157,9 +162,10 @@ typedef void (*snap_passed_fn)(void *arg, const char *file,
 // (0, 0) no cut exists and the shard keeps its seed. `exact`: `at_least` itself
 // alone will do. A file that cannot be read
 // now (SL_ENOMEM, SL_EIO, SL_EUNAVAIL, ...) is not passed over: the call fails
-// with that error, may succeed later, and may leave the shard half filled, to
-// be dropped. Deletes temporary files of earlier writers; `passed` may not be
-// NULL.
+// with that error (SL_EIO for SL_ECANCELED), may succeed later, and may leave
+// the shard half filled, to be dropped. Files below `at_least` are not read; a
+// missing folder is empty. Deletes temporary files of earlier writers of this
+// shard; `passed` may not be NULL.
 enum sl_err snap_load(struct fs *fs, const char *folder,
                       struct wire_tag at_least, bool exact, struct shard *shard,
                       snap_passed_fn passed, void *arg, struct sl_error *err);
@@ -201,9 +207,11 @@ enum sl_err snap_read_once(const struct tensorfile *f, const struct plan *p,
 
 // Adds the rows and waiting ids of a file, and of those below it, to a new
 // shard's tables: all are of this shard and its job, or, with `others`, those
-// of this shard among those of another job. No record may be newer than
-// `version`. SL_ECORRUPT names what does not fit the shard. SL_ENOMEM, also if
-// rows may not take so much. After a failure the tables may be half filled.
+// of this shard among those of another job. Does nothing for a shard without
+// tables, nor, with `others`, for a file without them. No record may be newer
+// than `version`. SL_ECORRUPT names what does not fit the shard. SL_ENOMEM,
+// also if rows may not take so much. After a failure the tables may be half
+// filled.
 enum sl_err snap_read_tables(const struct table_chain *chain,
                              struct shard *shard, uint64_t version, bool others,
                              struct sl_error *err);
@@ -294,8 +302,9 @@ enum sl_err snap_collect(struct fs *fs, const char *folder, uint32_t shard,
                          const struct snap_keep *keep, struct tagged *mapped,
                          unsigned *removed, struct sl_error *err);
 
-// Deletes all snapshots of a job; folders and other files in them stay. A
-// missing store is not an error; the first failure ends it.
+// Deletes all snapshots of a job, in every folder that snap_folder_is its own;
+// folders and other files in them, temporary ones too, stay. A missing store is
+// not an error; the first failure ends it.
 enum sl_err snap_delete_job(struct fs *fs, const char *store, uint64_t job,
                             uint64_t uid, struct sl_error *err);
 
