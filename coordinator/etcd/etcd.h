@@ -54,7 +54,8 @@ enum sl_err etcd_new(struct etcd **out, struct rpc_io *io, const char *url,
 // is allowed.
 void etcd_free(struct etcd *e);
 
-// Returns the URL that the client was made of, for people.
+// Returns the URL that the client was made of, with a "/" at its end, for
+// people.
 const char *etcd_url(const struct etcd *e);
 
 // Returns true if a write that failed with `code` and `err` may have been done,
@@ -176,7 +177,8 @@ struct etcd_watch;
 // Watches the keys from `key` up to and without `end` (NULL: `key` alone), from
 // the revision `from` on (0: from now). The member that serves it ends it when
 // it loses the rest of the cluster. `events` is copied. Does not wait: a member
-// that cannot be reached is told by `ended`. Errors as of a call.
+// that cannot be reached is told by `ended`. Callbacks may run before it
+// returns. Errors as of a call.
 enum sl_err etcd_watch_open(struct etcd_watch **out, struct etcd *e,
                             const char *key, const char *end, int64_t from,
                             const struct etcd_watch_events *events, void *arg,

@@ -34,7 +34,8 @@ struct feed_options {
 };
 
 // Makes the feed, and reads its file, if options->folder has one, and so waits
-// for the disk. A file that is no feed is renamed to FEED_FILE.bad. Returns
+// for the disk. A file that is no feed, or of a newer version, is renamed to
+// FEED_FILE.bad; one that cannot be read now is tried again later. Returns
 // SL_OK; or SL_ENOMEM, with *out untouched. `err` may be NULL.
 enum sl_err feed_new(struct feed **out, const struct feed_options *options,
                      struct sl_error *err);

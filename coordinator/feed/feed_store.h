@@ -75,8 +75,8 @@ struct feed_row {
 };
 
 // Writes all rows, a list of struct feed_row, in one transaction, or none of
-// them, and drops the oldest points beyond FEED_MINUTES_ALL; the rows stay the
-// caller's.
+// them, and drops the oldest points beyond TRACES_MINUTES of a job and beyond
+// FEED_MINUTES_ALL; the rows stay the caller's.
 enum sl_err feed_store_write(struct feed_store *s, const struct list *rows,
                              struct sl_error *err);
 

@@ -326,8 +326,9 @@ enum sl_err journal_job_end(struct journal *j, uint64_t id, int state,
                             const struct journal_counters *counters,
                             struct sl_error *err);
 
-// Forgets the job and all that belongs to it; leaves a row per psserver that
-// has to be notified, and the folder of its manifests. The rows of its shards,
+// Forgets the job and all that belongs to it, but for what journal_taint wrote;
+// leaves a row per psserver that has to be notified, and the folder of its
+// manifests. The rows of its shards,
 // cuts, evaluations and blames, of which there may be many, are left to
 // journal_sweep: no job reads them. SL_OK also if there is no such job.
 enum sl_err journal_job_delete(struct journal *j, uint64_t id,
@@ -495,7 +496,8 @@ struct journal_evaluation {
 // Adds all rows in one transaction, with the callbacks' state after them (D2),
 // a packed CallbacksStatus, in place of the one before; empty: the job has no
 // callbacks, and a state that is there stays. A row takes the place of the
-// job's evaluation of the same epoch and steps. `count` may be 0.
+// job's evaluation of the same epoch and steps, of which a metric stays that
+// the new row has not. `count` may be 0.
 enum sl_err journal_evaluations_add(struct journal *j, uint64_t job,
                                     const struct journal_evaluation *rows,
                                     size_t count, struct journal_blob callbacks,
@@ -556,7 +558,7 @@ enum sl_err journal_each_ended(struct journal *j, journal_job_fn fn, void *arg,
 // The jobs of a list: numbers below `before`, of that tenant and that name.
 struct journal_list {
     uint64_t before;
-    const char *tenant, *name; // NULL: any; name "": any, too
+    const char *tenant, *name; // NULL: any; name "": any, too; tenant "": none
 };
 
 // Sets out[0 .. *count - 1] to the numbers of the jobs of the list `which`, the

@@ -55,8 +55,9 @@ enum sl_err journal_follow(struct journal **out, struct etcd *etcd,
                            const struct journal_kind *kind,
                            struct sl_error *err);
 
-// Reads what is new. A failure to reach etcd leaves the journal as it was, to
-// be tried again; journal_failed tells whether it did.
+// Reads what is new. After a failure to reach etcd the journal has what was
+// read until then, and may be tried again; after another one (journal_failed)
+// it can only be closed.
 enum sl_err journal_follow_on(struct journal *j, struct sl_error *err);
 
 // Returns true if a journal that follows has found nothing below the prefix.

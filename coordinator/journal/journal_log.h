@@ -58,8 +58,10 @@ enum sl_err log_nonce(Journal__Record *record, struct sl_error *err);
 
 // Puts `record` as log_put does, with the bytes `data`: in parts before the
 // record itself if one value cannot hold them. Sets format, parts, bytes, crc
-// and data of *record, the other fields of which are set before, and the value
-// of *put, which is freed on return. `image`: it is an image of all rows.
+// and data of *record, the other fields of which are set before (its nonce by
+// log_nonce), and the value of *put, which is freed on return. Parts may be
+// left in etcd by a failure, until the next image. `image`: it is an image of
+// all rows.
 enum sl_err log_put_record(struct log_writer *w, struct log_put *put,
                            Journal__Record *record, bool image,
                            struct sl_slice data, struct sl_error *err);

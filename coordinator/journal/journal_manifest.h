@@ -24,8 +24,8 @@
 #include "common/base/status.h"
 #include "proto/wire.h"
 
-// Appends the path of the folder of a job's manifests (above) to `out`.
-// SL_ENOMEM.
+// Appends the path of the folder of a job's manifests (above) to `out`; '_'
+// stands for what is neither letter, digit nor '-' in the name. SL_ENOMEM.
 enum sl_err manifest_folder(struct buf *out, const char *store,
                             const char *name, uint64_t id, uint64_t uid);
 

@@ -157,8 +157,8 @@ sqlite3_stmt *journal_sql(struct journal *j, struct sl_error *err,
 enum sl_err journal_bad(struct journal *j, const char *what,
                         struct sl_error *err);
 
-// Begins a transaction and writes queued rows into it. On failure none is begun
-// and journal_end must not be called.
+// Begins a transaction, where none is open, and writes queued rows into it. On
+// failure none is begun and journal_end must not be called.
 enum sl_err journal_begin(struct journal *j, struct sl_error *err);
 
 // Ends the transaction that journal_begin began and returns rc: commits if it
@@ -204,8 +204,9 @@ sqlite3_stmt *journal_walk(struct journal *j, struct sl_error *err,
                            size_t count);
 
 // Frees the statement of a walk (NULL is allowed). `rc` is the result of the
-// last journal_step: returns SL_OK if it is SL_ENOENT, the end of the rows;
-// else `rc`.
+// last journal_step, or of the callback that ended the walk: returns SL_OK if
+// it is the SL_ENOENT of a step, the end of the rows; else `rc`, also an
+// SL_ENOENT of the callback.
 enum sl_err journal_walked(sqlite3_stmt *s, enum sl_err rc);
 
 // Deletes rows of dropped and aborted cuts, but not the job's newest row, and

@@ -89,7 +89,7 @@ void changes_take(struct changes *c, const struct changes_one *one);
 double changes_median(const struct changes *c);
 
 // Notes that a worker's contribution was set aside, as its norm is above this
-// bound or it is not finite.
+// bound or it is not finite, in place of what was aside of that closure.
 void changes_put_aside(struct changes *c, uint64_t closure, const char *worker,
                        double bound, uint64_t now_ms);
 
@@ -97,11 +97,12 @@ void changes_put_aside(struct changes *c, uint64_t closure, const char *worker,
 const struct changes_aside *changes_aside(const struct changes *c,
                                           uint64_t closure);
 
-// Ends it, since `one` took its place. Returns the worker whose contribution
-// was wrong: another one's, where that of `one` is not above half of that
-// bound, so that none is wrong which is near it. What was wrong is forgotten
-// after CHANGES_NORMS contributions of the worker that were taken. NULL: none
-// is known to be wrong. The pointer holds until the next call but changes_take.
+// Forgets the contribution of one->closure that is aside, since `one` took its
+// place. Returns the worker whose contribution was wrong: another one's, where
+// that of `one` is not above half of that bound, so that none is wrong which is
+// near it; adds 1 to its `wrong`, which begins anew after CHANGES_NORMS
+// contributions of the worker that were taken. NULL: none was aside, or is
+// known to be wrong. The pointer holds until the next call but changes_take.
 const struct changes_worker *changes_decide(struct changes *c,
                                             const struct changes_one *one);
 

@@ -42,7 +42,7 @@ void contributed_add(struct contributed *c, uint64_t closure, uint64_t steps);
 void contributed_clean(struct contributed *c, uint64_t closure, uint64_t cut);
 
 // Returns the highest closure that the worker contributed to and that is in
-// doubt; 0: no closure is in doubt.
+// doubt; 0: it is closure 0, or none is in doubt (c->count is 0).
 uint64_t contributed_newest(const struct contributed *c);
 
 // Returns how many of the worker's closures are in doubt or, with `steps` true,

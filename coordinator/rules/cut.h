@@ -80,6 +80,7 @@ void cut_ask(struct cut *c, uint32_t shard, const struct evidence *e);
 
 // Returns for how many milliseconds cut c waits for its next report before
 // shards are asked again; `bytes` is the size of the file of its largest shard.
+// Twice as long for each time that they were asked again, up to 64 times.
 uint64_t cut_patience_ms(const struct cut *c, uint64_t bytes);
 
 // Takes one report, which has a tag, a counted set and counts, into its shard's
@@ -116,8 +117,8 @@ void cut_begin_write(struct cut *c);
 // snapshot is of the incarnation that is its shard's newest in `e` now.
 bool cut_publishable(const struct cut *c, const struct evidence *e);
 
-// Returns true if the counted set of every reported file holds all steps of the
-// job (E1).
+// Returns true if every shard has a report, and the counted set of every file
+// holds all steps of the job (E1). False without shards.
 bool cut_full(const struct cut *c);
 
 // ---- numbers of a cut that is publishable

@@ -52,7 +52,8 @@ void differences_note(struct differences *d, uint64_t closure,
                       const struct vote *a, const struct vote *b);
 
 // Returns true if a worker is wrong by the noted differences (A6), and sets
-// *out to the proof; else false, with *out as it was.
+// *out to the proof; else false, with *out as it was. Changes nothing: a second
+// call finds the same one, until differences_forget.
 bool differences_judge(const struct differences *d,
                        struct differences_proof *out);
 

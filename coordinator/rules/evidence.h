@@ -86,7 +86,8 @@ struct evidence_item {
 };
 
 // Sets up evidence of `shards` shards that have counted nothing yet; *s is
-// copied. SL_EINVAL: the schedule is invalid. SL_ENOMEM. *e is then untouched.
+// copied. SL_EINVAL, SL_ERANGE: the schedule is invalid (schedule_check).
+// SL_ENOMEM. *e is then untouched.
 // For sync the caller sets e->round, for open rounds e->open.
 enum sl_err evidence_init(struct evidence *e, const struct schedule *s,
                           uint32_t shards, struct sl_error *err);
@@ -98,8 +99,9 @@ const struct counted *evidence_counted(const struct evidence *e,
                                        uint32_t shard);
 
 // Replaces what is known of the shard by `counted` (C2), a set of e->schedule,
-// which is taken over and left all zeroes. `incarnation` is the shard's newest,
-// and in the journal already (I1). No version of the shard map names it until
+// which is taken over: it has no memory to release then. What the shard held is
+// forgotten. `incarnation` is the shard's newest, and in the journal already
+// (I1). No version of the shard map names one that is new to the shard until
 // evidence_name is called. Cannot fail.
 void evidence_admit(struct evidence *e, uint32_t shard, uint64_t incarnation,
                     struct counted *counted);
@@ -123,8 +125,8 @@ enum sl_err evidence_complete_by_map(struct evidence *e, uint64_t closure,
                                      uint64_t version, bool *full);
 
 // Counts one step of a closure, as a ring's round, on every shard. Returns
-// SL_OK; SL_EEXIST if it was counted before; SL_ERANGE if there is no such
-// step; SL_ENOMEM.
+// SL_OK; SL_EEXIST if it was counted on some shard before, with the others
+// counted or not; SL_ERANGE if there is no such step; SL_ENOMEM.
 enum sl_err evidence_count(struct evidence *e, uint64_t closure, uint32_t step);
 
 // Sync: counts all closures below `low` on this shard, as the shard says

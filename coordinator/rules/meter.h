@@ -52,12 +52,14 @@ void meter_rate_add(struct meter *m, uint64_t now_ms, uint64_t samples);
 double meter_rate(const struct meter *m, uint64_t now_ms, uint64_t samples);
 
 // Returns by how much each sum of `now` exceeds that of `*seen`, and sets *seen
-// to `now`. If any sum is lower than before, returns zeroes and leaves *seen.
+// to `now`. If any sum but the loss is lower than before, returns zeroes and
+// leaves *seen.
 struct meter_sums meter_delta(struct meter_sums *seen,
                               const struct meter_sums *now);
 
-// Adds `sums` to the sums of `epoch` (from 0), and forgets those of the epoch
-// METER_EPOCHS before it.
+// Adds `sums` to the sums of `epoch` (from 0). Epochs that are METER_EPOCHS, or
+// a multiple of it, apart have one place: those of another epoch that are there
+// are forgotten, a later one's too (an add for an old epoch that comes late).
 void meter_loss_add(struct meter *m, uint32_t epoch,
                     const struct meter_sums *sums);
 

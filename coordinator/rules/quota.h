@@ -50,8 +50,10 @@ struct quota_use {
 };
 
 // Reads a text such as "a:jobs=3,shards=64,parameters=2GiB,checkpoints=10GiB"
-// (the tenant, then its limits) into *out; "-" before the colon stands for jobs
-// without a tenant. SL_EINVAL names the mistake, and leaves *out alone.
+// into *out: the tenant, then one limit or more, of these, kept=N and
+// rows=BYTES, each once at most; what is not said is QUOTA_FREE. A tenant is up
+// to 64 of letters, digits and ".-_", or "*"; "-" alone stands for jobs without
+// a tenant. SL_EINVAL names the mistake, and leaves *out alone.
 enum sl_err quota_read(struct quota *out, const char *text,
                        struct sl_error *err);
 

@@ -211,9 +211,10 @@ struct book_offer {     // the tasks that a worker would do
 };
 
 // Leases the next task that fits *offer to worker w and returns it: the oldest
-// one of the queue that was served longest ago. A queue that keeps twice its
-// bytes in results is passed over until they are received. NULL: no task fits
-// the offer.
+// one of the queue that was served longest ago. Until results are received a
+// queue is passed over that keeps twice BOOK_BYTES, or of which the tenant (not
+// "") keeps bytes_most; and all are while they keep twice bytes_most. NULL: no
+// task fits the offer.
 struct book_task *book_take(struct book *b, struct book_worker *w,
                             const struct book_offer *offer);
 

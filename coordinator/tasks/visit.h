@@ -60,9 +60,11 @@ struct visit_method {
 // visit_method. SL_ENOENT: there is no such queue, or it has no such client
 // (but of visit_schedule). SL_ENOMEM: no memory for the answer.
 
-// Adds tasks to a queue, which is made if the call names no incarnation of it,
-// and its client, and writes the client's session. Tasks that the queue has no
-// room for are left out: the reply says how many were accepted, and why no
+// Adds tasks to a queue, which is made if it is missing and the call names no
+// incarnation of it, and its client, and writes the client's session; sets the
+// queue's limit if the call names one, and forgets a client without a task if
+// there are too many. Tasks that the queue has no room for are left out: the
+// reply says how many were accepted, those known before included, and why no
 // more. SL_EBUSY: no queue may be made, or the client has too many tasks to
 // resume; SL_ESTALE: another session of this client goes on, and the call does
 // not resume.
@@ -89,13 +91,15 @@ enum sl_err visit_queues(struct desk *d, struct visit *v);
 // ---- the workers' call (tasks_work.c)
 
 // Takes results, extends the worker's lease, and compares the tasks that it
-// holds with those leased to it (those that it does not hold are given back);
-// then sets until_ms if the worker asks for tasks, or frees it if it leaves.
+// holds with those leased to it (those that it does not hold are given back,
+// and the reply names those that it is not to go on with); then sets until_ms
+// if the worker asks for tasks, or frees it if it leaves.
 // SL_EINVAL: it names more than BOOK_KINDS handlers; SL_ENOMEM.
 enum sl_err visit_work(struct desk *d, struct visit *v);
 
-// Leases tasks that fit the worker's offer and adds them to the reply; sets
-// *ready if there are some, or the worker has left or has called again.
+// Leases tasks that fit the worker's offer, no more than its share
+// (book_share), adds them to the reply, and extends its lease if there are
+// some; sets *ready then, or if the worker has left or has called again.
 enum sl_err visit_work_look(struct desk *d, struct visit *v, bool *ready);
 
 // Frees the workers whose leases have ended by d->now_ms, and gives their tasks
