@@ -32,9 +32,10 @@ void answer_add(json_t **list, json_t *one);
 // freed and NULL from then on, as in answer_add.
 void answer_set(json_t **object, const char *key, json_t *one);
 
-// Sets the answer's body to the members of `object` after "schema_version", and
-// frees the caller's reference to `object`. NULL, which stands for no memory,
-// becomes 503. Leaves a->status as it is otherwise.
+// Sets the answer's body, empty so far, to the members of `object` after
+// "schema_version", and its type; frees the caller's reference to `object`.
+// NULL, which stands for no memory, becomes 503. Leaves a->status as it is
+// otherwise.
 void answer_json(struct http_answer *a, json_t *object);
 
 // Answers with a message as JSON, as answer_json does, and frees it.

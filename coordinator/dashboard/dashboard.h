@@ -8,20 +8,26 @@
 //   /api/v1/jobs             as `sluice -o json jobs`: ?limit= ?before=
 //   /api/v1/jobs/JOB         as `sluice -o json status JOB`: ?shards=0 ?spec=0
 //   /api/v1/jobs/JOB/shards  a page of its shards: ?from= ?limit=
-//   /api/v1/jobs/JOB/events, /timeline, /history, /checkpoints
+//   /api/v1/jobs/JOB/events  as /api/v1/events, of the job
+//   /api/v1/jobs/JOB/timeline     ?after= ?limit=
+//   /api/v1/jobs/JOB/history      ?after_us= ?minutes=1
+//   /api/v1/jobs/JOB/checkpoints
 //   /api/v1/jobs/JOB/news    news of the job, for a page: news.h
 //   /api/v1/cluster          as `sluice -o json status`
 //   /api/v1/members          a page of it: ?role= ?state= ?name= ?job= ?from=
 //                            ?limit=
 //   /api/v1/map              all of it, three words a member
-//   /api/v1/events           a page: ?after= ?limit= ?newest=1; or a stream,
-//                            if text/event-stream is accepted
+//   /api/v1/events           a page: ?after= ?limit= ?newest=1, ?cluster=1 for
+//                            those of no job alone; or a stream, ?after=, if
+//                            text/event-stream is accepted
 //
 //   /api/v1/actions          what an admin may do, see actions.h
 //
 // All but the last only reads; all of it is there only while the ops port is on
 // loopback. Requests are answered at once, from what the coordinator has in
-// memory.
+// memory; jobs that have ended may be read from the journal, where a failure is
+// fatal (coord.h). An action waits for the audit log (actions.h). Of a switch
+// (=0, =1) all but "0" is 1.
 //
 // Threads  the loop.
 // Memory   dashboard_close when the ops port is gone, and before the server is
@@ -66,9 +72,9 @@ void dashboard_close(struct dashboard *d); // all zeroes is allowed
 
 // ---- viewers.c: the stream of events
 
-// Opens a stream of events: those after the header Last-Event-ID or, without
-// it, ?after=; without both new ones alone. Answers with an error if `after` is
-// no number or memory is short.
+// Opens a stream of all events: those after the header Last-Event-ID (0 if it
+// is no number) or, without it, ?after=; without both new ones alone. Answers
+// with an error if `after` is no number or memory is short.
 void dashboard_stream(struct dashboard *d, const struct http_request *q,
                       struct http_answer *a);
 

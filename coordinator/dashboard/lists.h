@@ -22,7 +22,9 @@ void lists_pace_take(struct dashboard *d);
 void lists_forget_cluster(struct dashboard *d);
 
 // ---- handlers of http: arg is the dashboard, paths and queries are those of
-// dashboard.h. A number that is out of bounds is 400.
+// dashboard.h. A number that is out of bounds is 400. Without memory: 503. The
+// list of members that three of them answer from may be half a second old if it
+// has more than 1,000.
 
 // Answers with the numbers of jobs and members, and the figures since the
 // coordinator began.
@@ -37,7 +39,8 @@ void lists_pace(void *arg, const struct http_request *q, struct http_answer *a);
 void lists_jobs(void *arg, const struct http_request *q, struct http_answer *a);
 
 // Answers for one job. The rest of the path is JOB, for its status, or JOB/ and
-// one of the words shards, events, timeline, history, checkpoints and news.
+// one of the words shards, events, timeline, history, checkpoints and news;
+// another word behind a slash is a part of JOB.
 void lists_job(void *arg, const struct http_request *q, struct http_answer *a);
 
 // Answers with the whole list of members, as JSON of ClusterReply.
@@ -45,7 +48,8 @@ void lists_cluster(void *arg, const struct http_request *q,
                    struct http_answer *a);
 
 // Answers with a page of the members that fit ?role=, ?state=, ?name= (a part
-// of it) and ?job= (workers that hold a lease of it), and how many there are.
+// of it) and ?job= (workers that hold a lease of it: none if it has ended), how
+// many of those there are, and how many members in all.
 void lists_members(void *arg, const struct http_request *q,
                    struct http_answer *a);
 
@@ -53,8 +57,8 @@ void lists_members(void *arg, const struct http_request *q,
 // role.
 void lists_map(void *arg, const struct http_request *q, struct http_answer *a);
 
-// Answers with a page of all events; with a stream (dashboard_stream) if the
-// request accepts text/event-stream.
+// Answers with a page of all events, or of those of no job (?cluster=1); with a
+// stream (dashboard_stream), of all, if the request accepts text/event-stream.
 void lists_events(void *arg, const struct http_request *q,
                   struct http_answer *a);
 

@@ -27,8 +27,9 @@ struct news {
 };
 
 // Answers with {"status", "events", "history", "timeline"}: the job's status,
-// and what of the lists is newer than ?event=, ?point_us= and ?span=. `id`
-// names the job, borrowed for the call.
+// without shards and spec and up to NEWS_MS old, and what of the lists is newer
+// than ?event=, ?point_us= and ?span= (of the timeline the newest 2,000 spans).
+// `id` names the job, borrowed for the call.
 void news_answer(struct news *n, struct coord *c, char *id,
                  const struct http_request *q, struct http_answer *a);
 // Frees all kept texts; all zeroes is allowed.

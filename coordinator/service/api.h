@@ -34,7 +34,8 @@ void api_free(struct api *a); // NULL is allowed
 // Sets the coord that decides the calls, borrowed until the next call of this
 // function. `c` NULL: calls are answered with SL_EUNAVAIL and the text `why`,
 // which stays the caller's and must stay valid; `why` NULL: the coordinator is
-// stopping. Watchers wait for the next coord.
+// stopping. Watchers wait for the next coord. To be called, with a coord or
+// NULL, before the first call comes: api_new leaves both unset.
 void api_set_coord(struct api *a, struct coord *c, const char *why);
 
 struct lead;

@@ -28,7 +28,8 @@ void attend_free(struct attend *a); // NULL is allowed
 
 // Sets the coord that messages go to, borrowed until the next one is set. NULL:
 // none, and no member is let in; open streams stay, and what they say is
-// dropped.
+// dropped. In both cases what attend_send_away said is over: NULL does not send
+// members away.
 void attend_set_coord(struct attend *a, struct coord *c);
 
 // Receives a message of one kind, borrowed until the call returns.
@@ -65,8 +66,8 @@ void attend_hang_up(void *attend, uint64_t member);
 // Cancels the member's stream at once.
 void attend_cut_off(void *attend, uint64_t member);
 
-// Returns the name on the member's certificate, "" without one; borrowed from
-// its stream.
+// Returns the name on the member's certificate, borrowed from its stream; ""
+// without one, and for a member that is not there.
 const char *attend_certificate(void *attend, uint64_t member);
 
 #endif

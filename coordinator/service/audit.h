@@ -41,16 +41,16 @@ struct audit_options {
     uint64_t bytes; // size of a file, about; 0: it is never renamed
     uint32_t keep;  // renamed files; 0: all
 
-    // Called with each line of a failed call, within audit_write; NULL: no
-    // receiver.
+    // Called with each line of a failed call, within audit_write and on its
+    // thread; NULL: no receiver.
     void (*refused)(void *arg, const struct audit_line *line);
     void *arg;
 };
 
 // Opens audit.log in options->folder as *out, and starts the log's thread. A
-// log with a broken chain (chain.h) is renamed, and a
-// new one begun. Waits for the disk. SL_ENOMEM, and what the file system says;
-// *out is then untouched.
+// log with a broken chain (chain.h) is renamed to audit.log.damaged-SECONDS,
+// and a new one begun. Waits for the disk. SL_ENOMEM, and what the file system
+// says; *out is then untouched.
 enum sl_err audit_new(struct audit **out, const struct audit_options *options,
                       struct sl_error *err);
 // Waits until what waits is written, with every `written` called, and frees the

@@ -31,7 +31,8 @@ struct denials;
 // untouched on failure.
 enum sl_err denials_new(struct denials **out, struct audit *audit,
                         const struct sl_clock *clock, struct sl_error *err);
-// Hands what was counted to the audit log, which is freed later, and frees d.
+// Hands all that was counted to the audit log, due or not; the audit log is
+// freed later. Frees d.
 // NULL is allowed.
 void denials_free(struct denials *d);
 

@@ -35,7 +35,7 @@ void watch_free(struct watch *w);
 // Each watcher is sent a status then, changed or not. `c` NULL: new watchers
 // are refused with SL_EUNAVAIL and the text `why`, which must stay valid and is
 // not NULL; those that are there wait for the next coord, or for the server's
-// end.
+// end. To be called before the first watcher comes.
 void watch_set_coord(struct watch *w, struct coord *c, const char *why);
 
 // Takes over the stream of a new watcher: reads its request and posts it to the

@@ -57,8 +57,8 @@ enum sl_err lead_start(struct lead *l, struct sl_error *err);
 
 // Returns the journal of a coordinator that was chosen, once: it is the
 // caller's. NULL: not chosen, or taken already. Sets *beside to that of
-// lead_options.beside, the caller's; NULL: it could not be read, and the log
-// says why.
+// lead_options.beside, the caller's; NULL: none was asked for, or it could not
+// be read, and the log says why.
 struct journal *lead_take(struct lead *l, struct journal **beside);
 
 // Reads the journal of a kind, as the coordinator that leads: one that it has
@@ -97,8 +97,8 @@ void lead_free(struct lead *l);
 // Ends the lease of a process that has died (its number is in `file`), and
 // removes the file: another coordinator is chosen at once. SL_OK, too, if there
 // is no such file or lease; else errors of the file system, and those of
-// etcd_lease_revoke, after which the file stays. The caller knows that the
-// process is dead (daemon.h: it has the lock of the state folder).
+// etcd_lease_revoke, after both of which the file stays. The caller knows that
+// the process is dead (daemon.h: it has the lock of the state folder).
 enum sl_err lead_resign(struct etcd *etcd, const char *file,
                         struct sl_error *err);
 

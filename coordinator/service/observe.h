@@ -29,7 +29,10 @@ void observe_free(struct observe *o); // NULL is allowed
 // Begins to write the curves of this job, if it asks for them and is not
 // observed yet; else does nothing. For coord_io.changed, which says that a job
 // has changed, has ended or is gone; so it may be called within a call of the
-// coord. May read the journal. Points are written later. `o` may be NULL.
+// coord. May read the journal. Does nothing for a job that is not in memory, or
+// without a coord; the ticks begin with the active jobs that are not observed,
+// also after curves could not be begun. Points are written later. `o` may be
+// NULL.
 void observe_changed(struct observe *o, uint64_t job);
 
 // Sets the coord with the jobs that are observed, borrowed until the next call;

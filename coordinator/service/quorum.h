@@ -26,8 +26,9 @@ enum sl_err quorum_new(struct quorum **out, struct rpc_io *io, const char *url,
 // `out` untouched, if there are no more than `i`. `q` NULL: none are.
 bool quorum_trouble(struct quorum *q, size_t i, char *out, size_t size);
 
-// Returns true if a member's database is so full that what can wait, such as
-// new tasks, has to, so that jobs go on; *err says why (SL_EBUSY). `q` is not
+// Returns true if, by its last answer, a member's database is so full that what
+// can wait, such as new tasks, has to, so that jobs go on; *err says why
+// (SL_EBUSY). A member that does not answer is not counted as full. `q` is not
 // NULL.
 bool quorum_crowded(struct quorum *q, struct sl_error *err);
 

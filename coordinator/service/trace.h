@@ -12,8 +12,9 @@
 //
 // Threads  the loop. The handler of the table: I/O threads.
 // Memory   as api.h. Pieces are borrowed until the call returns.
-// Errors   the stream ends with SL_EBUSY while there is another trace, and
-//          with SL_ENOENT or SL_ESTATE without a job that runs.
+// Errors   the stream ends with SL_EBUSY while there is another trace, or if
+//          the client reads nothing; with SL_ENOENT or SL_ESTATE without a job
+//          that runs; with SL_EUNAVAIL without a coord; with SL_ENOMEM.
 #ifndef COORDINATOR_SERVICE_TRACE_H
 #define COORDINATOR_SERVICE_TRACE_H
 
@@ -36,7 +37,8 @@ void trace_free(struct trace *t);
 
 // Sets the coord, borrowed until the next one is set. With NULL a trace that is
 // under way ends, and later ones are refused, with `why`, a literal or kept by
-// the caller; `why` NULL: the coordinator is stopping. `t` may be NULL.
+// the caller; `why` NULL: the coordinator is stopping. To be called before the
+// first call comes. `t` may be NULL.
 void trace_set_coord(struct trace *t, struct coord *c, const char *why);
 
 // Returns the methods of the service, for the server; they borrow t.

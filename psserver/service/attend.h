@@ -58,8 +58,9 @@ void attendance_send(void *arg, const Sluice__V1__AttendUp *up);
 // if there is a stream. After attendance_start.
 void attendance_drain(struct attendance *a, bool empties);
 
-// Ends the stream and dials no more; the roster gets no message after this, and
-// attendance_send drops all. Again: does nothing.
+// Ends the stream and dials no more; the roster gets no message after this,
+// `changed` is not called, not even if it was attached, and attendance_send
+// drops all. Again: does nothing.
 void attendance_stop(struct attendance *a);
 
 // Runs what is left on the loop and frees; call after the channel was freed.
