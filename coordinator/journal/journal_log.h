@@ -4,7 +4,8 @@
 //
 // Threads  any; a writer belongs to one thread at a time.
 // Memory   a struct log_read owns its row and bytes (log_read_release).
-// Errors   those of journal_etcd.h. Outputs are set on SL_OK alone.
+// Errors   those of journal_etcd.h. Outputs are set on SL_OK alone, but for
+//          log_read.
 #ifndef COORDINATOR_JOURNAL_JOURNAL_LOG_H
 #define COORDINATOR_JOURNAL_JOURNAL_LOG_H
 
@@ -85,8 +86,8 @@ struct log_read {
 };
 
 // Reads the value of `row` as a record into *out, without its bytes.
-// SL_ENOTSUP: a newer coordinator wrote it; SL_ECORRUPT: it is no record. The
-// caller calls log_read_release in any case.
+// SL_ENOTSUP: a newer coordinator wrote it; SL_ECORRUPT: it is no record, or
+// there is no memory for it. *out is set up in any case, for log_read_release.
 enum sl_err log_read(struct log_read *out, const struct log_place *at,
                      const struct etcd_row *row, struct sl_error *err);
 

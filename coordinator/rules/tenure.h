@@ -23,7 +23,8 @@ struct tenure {
 #define TENURE_AGAIN_MS 100 // between renewals of which etcd answers none
 
 // Notes that the renewal (or grant) of `granted_s` seconds which was sent at
-// sent_us was answered. An answer that comes late never makes t end sooner.
+// sent_us was answered; the next one is due a third of that later. An answer
+// that comes late never makes t end sooner.
 void tenure_renewed(struct tenure *t, uint64_t sent_us, int64_t granted_s);
 
 // Notes that a renewal failed: the next one is due TENURE_AGAIN_MS after

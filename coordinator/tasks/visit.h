@@ -75,7 +75,9 @@ enum sl_err visit_schedule(struct desk *d, struct visit *v);
 enum sl_err visit_ended(struct desk *d, struct visit *v);
 
 // Adds tasks that ended behind request->after, with their results, to the
-// reply; *ready: there are some.
+// reply: at most request->max, and no more once they have DESK_REPLY_BYTES.
+// Sets *ready, which is false before, to true if there are some. SL_ENOENT: the
+// queue or the client is gone meanwhile.
 enum sl_err visit_ended_look(struct desk *d, struct visit *v, bool *ready);
 
 // Ends the named tasks as CANCELLED, unless they have ended or are unknown.

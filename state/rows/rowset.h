@@ -96,7 +96,8 @@ size_t rowset_stride(const struct rowset *r);
 // The two parts of a set: rows, and waiting ids.
 enum rowset_part { ROWSET_ROWS, ROWSET_WAITING };
 #define ROWSET_PARTS 2
-// Returns the bytes of a record of a part, from the settings alone.
+// Returns the bytes of a record of a part, as rowset_part_stride, from the
+// settings alone.
 size_t rowset_record_bytes(const struct rowset_spec *spec,
                            enum rowset_part part);
 
@@ -206,7 +207,8 @@ void rowset_counts(const struct rowset *r, struct rowset_counts *out);
 
 // ---- one instant, for a snapshot (T6)
 
-// Returns the bytes of a record of a part: rowset_stride, or 16.
+// Returns the bytes of a record of a part: rowset_stride of ROWSET_ROWS, 16 of
+// ROWSET_WAITING.
 size_t rowset_part_stride(const struct rowset *r, enum rowset_part part);
 
 // Takes the instant: the state after update `version`, the newest (0: none

@@ -32,11 +32,12 @@ struct update {
     size_t absent_bytes;
 };
 
-// Applies and counts an update. Also copies the new values to `fresh` (space
-// for all elements, or NULL), but not if u->elsewhere. SL_EUNAVAIL: the shard
-// is closed, or not admitted (S5). SL_ERANGE: the job has no such step.
-// SL_ESTATE: a key is counted already (S2), or the memory is behind and the
-// update is not elsewhere. SL_ENOMEM.
+// Applies and counts an update; a skipped one is only counted. Also copies the
+// values that the shard has then to `fresh` (space for all elements, or NULL),
+// but not if u->elsewhere. SL_EUNAVAIL: the shard is closed, or not admitted
+// (S5). SL_ERANGE: the job has no such step. SL_ESTATE: a key is counted
+// already (S2), or the memory is behind and the update is not elsewhere.
+// SL_ENOMEM.
 enum sl_err update_shard(struct shard *s, const struct update *u, float *fresh,
                          struct sl_error *err);
 
