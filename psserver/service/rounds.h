@@ -64,11 +64,11 @@ void rounds_stop(struct rounds *r);
 // Frees the timer, after rounds_stop, once no thread can call any more.
 void rounds_release(struct rounds *r);
 
-// Keeps a call until the round that pull->after_round_of (a closure of it, plus
-// 1) names was applied, and returns true, if that round is open. Returns false,
-// and the
-// caller answers, if it is not, if ROUNDS_MOST calls wait, without memory, or
-// after rounds_stop. *pull is copied.
+// Keeps a call, and returns true, if the round that pull->after_round_of (a
+// closure of it, plus 1) names is open: until it was applied, but for a second
+// at most (ROUNDS_LOOKS). Returns false, and the caller answers, if it is not
+// open, if ROUNDS_MOST calls wait, without memory, or after rounds_stop. *pull
+// is copied; holds a reference of `shard` meanwhile.
 bool rounds_wait(struct rounds *r, struct rpc_call *call, struct shard *shard,
                  const struct wire_pull *pull);
 

@@ -108,14 +108,13 @@ struct rowset_miss {
     uint32_t slot, check;
 };
 
-// Writes the rows of n ids that are in memory to values[i * dim], f32, aligned
-// (and counts hits and misses, if the set may have a file);
+// Writes the rows of n ids that are in memory to values[i * dim], f32, aligned;
 // those of an id without a row are a function of (seed, table, id). Ids in any
 // order, also twice, of any shard (a caller that wants only this shard's checks
 // them: rowset_check). Returns how many rows lie in a file: these are listed in
 // `miss`, which has room for n (NULL: the set has no files), and their values
 // are not written (rowset_fetch does). Makes no row (T2), does not fail, and
-// allocates nothing.
+// allocates nothing; with files it counts hits and misses.
 size_t rowset_look(struct rowset *r, size_t n, const void *ids, float *values,
                    struct rowset_miss *miss);
 

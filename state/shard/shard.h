@@ -285,9 +285,10 @@ enum sl_err shard_settle(struct shard *s, uint64_t generation,
                          struct wire_tag base, bool skip, struct sl_error *err);
 
 // Applies and counts the round that is held, which makes `rounds` of them, in
-// generation `generation` (`skip`: counts it alone). A round that is applied
-// already, or another generation, changes nothing. SL_ESTALE: the round is not
-// the next one, or is not held whole; else errors as shard_settle.
+// generation `generation` (`skip`: counts it alone). Does nothing, and returns
+// SL_OK, if the round is applied already, for another generation, and if the
+// shard is closed. SL_ESTALE: the round is beyond the next one, or is not held
+// whole; else errors of the rows as of shard_settle. Then nothing has changed.
 enum sl_err shard_decide(struct shard *s, uint64_t generation, uint64_t rounds,
                          bool skip, struct sl_error *err);
 
@@ -311,10 +312,9 @@ enum sl_err shard_pull(struct shard *s, const struct wire_pull *pull,
 // versions; that of the reply is the lowest. Those of the ids of the round that
 // pull->before_round_of names are from before it, if it was the last one (T8).
 // Rows in a file are read without the lock, but not for a round that was the
-// last one. Errors as shard_pull; SL_EINVAL:
-// ids that are not this shard's in their order; SL_ERANGE: the answer would
-// exceed PLAN_MAX_BYTES; SL_ECORRUPT: a row's file cannot be read; SL_ENOMEM.
-// *reply may be set then.
+// last one. Errors as shard_pull; SL_EINVAL: ids that are not this shard's in
+// their order; SL_ERANGE: the answer would exceed PLAN_MAX_BYTES; SL_ECORRUPT:
+// a row's file cannot be read; SL_ENOMEM. *reply may be set then.
 enum sl_err shard_pull_rows(struct shard *s, const struct wire_pull *pull,
                             struct wire_pull_reply *reply, uint8_t **out,
                             size_t *bytes, struct sl_error *err);
