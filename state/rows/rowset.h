@@ -153,11 +153,11 @@ enum sl_err rowset_reserve(struct rowset *r, size_t n, const void *ids);
 
 // Brings those rows of these ids into memory that lie in a file (row_tier.h),
 // and makes place for new ones; nothing for a set without files. To be called
-// after rowset_reserve of all sets
-// of the account, as each of them may give memory to another; it holds until
-// the next rowset_reserve of any of them. Returns SL_OK; SL_ENOMEM; SL_ERANGE
-// or SL_ECORRUPT: a file cannot be written or read, with the reason in the
-// account (row_memory_refuse).
+// after rowset_reserve of all sets of the account, as each of them may give
+// memory to another; it holds until the next rowset_reserve of any of them.
+// Counts hits and misses. Returns SL_OK; SL_ENOMEM; SL_ERANGE or SL_ECORRUPT: a
+// file cannot be written or read, with the reason in the account
+// (row_memory_refuse).
 enum sl_err rowset_fill(struct rowset *r, size_t n, const void *ids);
 
 // An update of the shard.

@@ -296,8 +296,9 @@ enum sl_err snap_keep_read(struct snap_keep *out, const Sluice__V1__Keep *m);
 // Deletes the shard's snapshots that `keep` does not protect, nor any that is
 // below one that stays (T10); *removed counts them, also before a failure,
 // which ends it. If it cannot be read what is below a file that stays, nothing
-// is deleted. Lets go of those that are mapped in `mapped` (NULL: none are),
-// also of files that were deleted before. A missing folder is empty.
+// is deleted. In any case lets go of all that are mapped in `mapped` (NULL:
+// none are) and that `keep` does not protect, also of those with a file that
+// stays or was deleted before. A missing folder is empty.
 enum sl_err snap_collect(struct fs *fs, const char *folder, uint32_t shard,
                          const struct snap_keep *keep, struct tagged *mapped,
                          unsigned *removed, struct sl_error *err);
