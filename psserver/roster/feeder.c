@@ -15,7 +15,8 @@
 struct feeder {
     struct feeder_setup setup;
     struct rpc_channel *channel;
-    uint64_t sent; // number of the last record of the call under way
+    uint64_t sent;  // number of the last record of the call under way
+    uint64_t first; // of a replica: the last record that was there at the start
     struct loop_task task;
     bool ending; // `task` was posted,
     bool freed;  // and is to free
@@ -187,7 +188,7 @@ static void feeder_step(struct feeder *f)
 
     if (rc == SL_OK) {
         if (f->setup.replica)
-            (void)replica_bind(f->setup.shard, f->setup.order);
+            (void)replica_bind(f->setup.shard, f->setup.order, f->first);
         else
             (void)shard_feed_hand_over(f->setup.shard, f->setup.order,
                                        FEEDER_LEFT_BYTES);
@@ -289,8 +290,10 @@ static void feeder_kick(void *arg)
 
 void feeder_start(struct feeder *f)
 {
-    if (f->setup.replica)
+    if (f->setup.replica) {
+        f->first = replica_lag(f->setup.shard); // none is acknowledged
         shard_feed_wake(f->setup.shard, feeder_kick, f);
+    }
     feeder_kick(f);
 }
 

@@ -4,9 +4,10 @@
 //
 // One call at a time: the records behind those that are acknowledged, until
 // little is left. Then the shard stops (M1) and the rest goes, with the end. A
-// replica is fed as long as it lasts: the shard's answers are bound to it from
-// the first call on (P1), so that workers wait for a follower that is slower,
-// and each operation goes when no call is under way.
+// replica is fed as long as it lasts: once it has what was in the log at the
+// start, or the log is half full, the shard's answers are bound to it (P1), so
+// that workers wait for a follower that is slower; and each operation goes when
+// no call is under way.
 //
 // Threads  the loop; calls end on I/O threads, and go on there.
 // Memory   feeder_free frees; the address is copied, the rest borrowed until

@@ -9,6 +9,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/base/cgroup.h"
 #include "common/base/clock.h"
 #include "common/base/fault.h"
 #include "common/base/history.h"
@@ -35,12 +36,15 @@ struct snapping {
     uint64_t begun_us;
 };
 
-// A feed waits so long for an instant at which nothing is held, and its log has
-// so many payloads of the shard, and some small ones.
+// A feed waits so long for an instant at which nothing is held.
 #define FEED_WAIT_MS 5000
+// Its log has room for what workers push while the follower loads: this part of
+// the memory, up to a limit; and for so many payloads of the shard, and some
+// small ones, wherever it is.
+#define FEED_PART 8
+#define FEED_MOST_BYTES ((size_t)1 << 30)
 #define FEED_PAYLOADS 8
 #define FEED_LEAST_BYTES ((size_t)64 << 20)
-#define FEED_MOST_BYTES ((size_t)1 << 30)
 
 static void snapping_free(struct snapping *s)
 {
@@ -51,17 +55,25 @@ static void snapping_free(struct snapping *s)
     sl_free(s);
 }
 
+static size_t feed_room(const struct plan *plan)
+{
+    size_t room = FEED_LEAST_BYTES + FEED_PAYLOADS * plan_values_bytes(plan);
+    struct cgroup_memory memory;
+
+    cgroup_memory(&memory, "");
+    if (room < memory.limit_bytes / FEED_PART)
+        room = (size_t)(memory.limit_bytes / FEED_PART);
+    return sl_min(room, FEED_MOST_BYTES);
+}
+
 // Takes the image, and begins the feed with it.
 static enum sl_err snapping_begin_feed(struct snapping *s)
 {
-    size_t most =
-        FEED_LEAST_BYTES + FEED_PAYLOADS * plan_values_bytes(&s->shard->plan);
-
     if (FAULT_ERR("feed.begin") != SL_OK) // the shard goes by files
         return SL_OK;
     return shard_feed_begin(s->shard, s->wish.incarnation, s->wish.feed,
-                            sl_min(most, FEED_MOST_BYTES), FEED_WAIT_MS,
-                            &s->image, &s->fed, &s->err);
+                            feed_room(&s->shard->plan), FEED_WAIT_MS, &s->image,
+                            &s->fed, &s->err);
 }
 
 static void snapping_write_file(void *arg)

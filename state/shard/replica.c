@@ -13,13 +13,22 @@ static bool bound_fed_locked(const struct shard *s)
     return s->feed.order == s->bound.order && oplog_goes_on(&s->feed);
 }
 
-bool replica_bind(struct shard *s, uint64_t order)
+// A log that is half full may be on its way to overflow, which only workers
+// that wait can keep from it.
+static bool may_bind_locked(const struct shard *s, uint64_t order,
+                            uint64_t after)
+{
+    return s->bound.order == 0 && order != 0 && s->feed.order == order &&
+           oplog_goes_on(&s->feed) && !s->closed && s->incarnation != 0 &&
+           (s->feed.acked >= after || s->feed.bytes > s->feed.most / 2);
+}
+
+bool replica_bind(struct shard *s, uint64_t order, uint64_t after)
 {
     bool bound;
 
     pthread_mutex_lock(&s->lock);
-    if (s->bound.order == 0 && order != 0 && s->feed.order == order &&
-        oplog_goes_on(&s->feed) && !s->closed && s->incarnation != 0) {
+    if (may_bind_locked(s, order, after)) {
         if (s->feed.most < REPLICA_LOG_BYTES)
             s->feed.most = REPLICA_LOG_BYTES;
         oplog_put(&s->feed, OPLOG_TAG, oplog_tag(s->sequence)); // K7

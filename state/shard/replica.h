@@ -35,9 +35,10 @@ enum replica_state {
 };
 
 // Binds the shard's answers to the follower of feed `order`, if the shard
-// serves and that feed goes on. Returns true if it is bound to it, also from
-// before. What is in the log then is waited for by the answers that follow.
-bool replica_bind(struct shard *s, uint64_t order);
+// serves, that feed goes on, and operation `after` is acknowledged or the log
+// is half full. Returns true if it is bound to it, also from before. What is in
+// the log then is waited for by the answers that follow.
+bool replica_bind(struct shard *s, uint64_t order, uint64_t after);
 // Returns true if the shard is bound to the feed, and that is over: its answers
 // stand.
 bool replica_stands(struct shard *s, uint64_t order);

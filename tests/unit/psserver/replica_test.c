@@ -43,7 +43,7 @@ TEST(replica, P1_nothing_is_said_before_the_replica_has_it)
     struct shard *s = replica_fed(&k);
 
     T_FALSE(said(s, &first)); // not bound
-    T_TRUE(replica_bind(s, ORDER));
+    T_TRUE(replica_bind(s, ORDER, 0));
     kit_count(s, 0, 0, 1);
     T_TRUE(said(s, &first));
     kit_count(s, 0, 1, 1);
@@ -68,8 +68,8 @@ TEST(replica, P2_it_has_all_when_it_has_what_was_answered_before)
 
     kit_count(s, 0, 0, 1); // answered at once
     T_FALSE(replica_has_all(s, ORDER));
-    T_FALSE(replica_bind(s, ORDER + 1));
-    T_TRUE(replica_bind(s, ORDER));
+    T_FALSE(replica_bind(s, ORDER + 1, 0));
+    T_TRUE(replica_bind(s, ORDER, 0));
     T_EQ(replica_bound(s), ORDER);
     T_FALSE(replica_has_all(s, ORDER));
     shard_feed_acked(s, ORDER, 1);
@@ -81,13 +81,59 @@ TEST(replica, P2_it_has_all_when_it_has_what_was_answered_before)
     shard_unref(s);
 }
 
+TEST(replica, a_shard_is_bound_once_the_log_of_the_beginning_is_sent)
+{
+    struct kit k;
+    struct shard *s = replica_fed(&k);
+
+    kit_count(s, 0, 0, 1);
+    kit_count(s, 0, 1, 1);
+    T_FALSE(replica_bind(s, ORDER, 2));
+    shard_feed_acked(s, ORDER, 1);
+    T_FALSE(replica_bind(s, ORDER, 2));
+    shard_feed_acked(s, ORDER, 2);
+    kit_count(s, 0, 2, 1); // more may be in it
+    T_TRUE(replica_bind(s, ORDER, 2));
+    shard_unref(s);
+}
+
+// Its workers wait from then on, so that it does not overflow.
+TEST(replica, a_shard_is_bound_when_its_log_is_half_full)
+{
+    struct shard_image image;
+    bool begun = false;
+    struct shard *s;
+    struct kit k;
+    size_t each;
+
+    kit_init(&k);
+    s = kit_admitted(&k);
+    T_OK(shard_feed_begin(s, 1, ORDER, LOG_BYTES, 0, &image, &begun, t_err()));
+    kit_count(s, 0, 0, 1);
+    each = s->feed.bytes;
+    shard_image_release(&image);
+    T_OK(shard_feed_begin(s, 1, ORDER + 1, 4 * each + 16, 0, &image, &begun,
+                          t_err()));
+    for (uint32_t step = 1; step < 3; step++) {
+        kit_count(s, 0, step, 1);
+        T_FALSE(replica_bind(s, ORDER + 1, 9));
+    }
+    kit_count(s, 0, 3, 1);
+    T_TRUE(replica_bind(s, ORDER + 1, 9));
+    for (uint32_t step = 0; step < 4; step++) // one of each worker
+        kit_count(s, 1, step, 1);
+    T_FALSE(replica_stands(s, ORDER + 1));
+    shard_image_release(&image);
+    shard_unref(s);
+}
+
 TEST(replica, P3_a_shard_without_its_replica_says_nothing_until_it_is_told)
 {
     struct replica_mark mark;
     struct kit k;
     struct shard *s = replica_fed(&k);
 
-    T_TRUE(replica_bind(s, ORDER));
+    T_TRUE(replica_bind(s, ORDER, 0));
     kit_count(s, 0, 0, 1);
     shard_feed_acked(s, ORDER, 2);
     T_FALSE(replica_stands(s, ORDER));
@@ -114,7 +160,7 @@ TEST(replica, P3_no_other_feed_begins_before_the_shard_is_free)
     struct shard *s = replica_fed(&k);
     bool begun = true;
 
-    T_TRUE(replica_bind(s, ORDER));
+    T_TRUE(replica_bind(s, ORDER, 0));
     kit_count(s, 0, 0, 1);
     T_TRUE(said(s, &mark));
     T_OK(shard_feed_begin(s, 1, ORDER + 1, LOG_BYTES, 0, &image, &begun,
@@ -135,7 +181,7 @@ TEST(replica, P3_a_renewal_leaves_the_feed_of_a_replica_as_it_is)
     struct kit k;
     struct shard *s = replica_fed(&k);
 
-    T_TRUE(replica_bind(s, ORDER));
+    T_TRUE(replica_bind(s, ORDER, 0));
     shard_admit(s, 1);
     kit_count(s, 0, 0, 1);
     T_TRUE(said(s, &mark));
@@ -200,7 +246,7 @@ TEST(replica, P4_what_takes_over_has_ended_its_feed)
     kit_snap(fs_posix(), t_tmpdir(), s);
     T_OK(replica_pump(s, to, &sent));
     T_EQ(to->from.sequence, 1); // it may be of a move
-    T_TRUE(replica_bind(s, ORDER));
+    T_TRUE(replica_bind(s, ORDER, 0));
     T_OK(replica_pump(s, to, &sent));
     T_EQ(to->from.sequence, 2);
     kit_snap(fs_posix(), t_tmpdir(), s);

@@ -1,0 +1,217 @@
+// SPDX-License-Identifier: Apache-2.0
+// Two psservers without their mains: one has shards, the other one follows
+// them, over real sockets; and what workers hear meanwhile.
+#include "psserver/roster/roster.h"
+
+#include <stdatomic.h>
+#include <stdio.h>
+
+#include "common/base/clock.h"
+#include "common/base/mem.h"
+#include "psserver/service/api.h"
+#include "state/shard/replica.h"
+#include "tests/unit/psserver/kit.h"
+
+enum { TERM = 3, PATIENCE_MS = 60000, LOOK_MS = 2, MIB = 1 << 20 };
+
+// A psserver, and what it has told the coordinator.
+struct side {
+    struct shard_table *store;
+    struct shards_api *api;
+    struct rpc_server *rpc;
+    struct roster *roster;
+    char address[64];
+    unsigned hellos, snapshots, ready, failures;
+    struct wire_tag tag; // of the last snapshot
+    uint64_t feed;
+};
+
+struct duo {
+    struct rpc_io *io;
+    struct loop *loop;
+    struct loop_timer *look;
+    struct side owner, follower;
+};
+
+static void heard(void *arg, const Sluice__V1__AttendUp *up)
+{
+    struct side *p = arg;
+
+    switch (up->kind_case) {
+    case SLUICE__V1__ATTEND_UP__KIND_SHARD_HELLO:
+        T_STR(up->shard_hello->failure, "");
+        p->hellos++;
+        break;
+    case SLUICE__V1__ATTEND_UP__KIND_SNAPSHOT:
+        T_STR(up->snapshot->failure, "");
+        p->snapshots++;
+        p->tag = wire_tag_of(up->snapshot->tag);
+        p->feed = up->snapshot->feed;
+        break;
+    case SLUICE__V1__ATTEND_UP__KIND_REPLICA:
+        p->ready += up->replica->ready;
+        p->failures += up->replica->failure[0] != '\0';
+        break;
+    default:
+        break;
+    }
+}
+
+// The loop stops now and then, and what is waited for is looked at.
+#define UNTIL(d, condition)                                                    \
+    do {                                                                       \
+        uint64_t until_ms = sl_real_ms() + PATIENCE_MS;                        \
+        while (!(condition)) {                                                 \
+            T_ASSERT(sl_real_ms() < until_ms);                                 \
+            loop_run((d)->loop);                                               \
+        }                                                                      \
+    } while (0)
+
+static void looks(void *arg)
+{
+    loop_stop(arg);
+}
+
+static void side_open(struct side *p, struct duo *d,
+                      const struct rpc_limits *limits)
+{
+    struct shards_api_setup about = {
+        .loop = d->loop, .name = "ps-0", .fs = fs_posix()};
+    struct roster_setup setup = {.loop = d->loop,
+                                 .fs = fs_posix(),
+                                 .folder = t_path("store"),
+                                 .send = heard,
+                                 .arg = p,
+                                 .acked = shards_api_acked,
+                                 .io = d->io};
+    struct rpc_server_options options = {.limits = limits};
+    struct rpc_table table;
+    int port = 0;
+
+    T_OK(store_new(&p->store));
+    about.store = setup.store = p->store;
+    about.folder = setup.folder;
+    T_OK(shards_api_new(&p->api, &about));
+    setup.acked_arg = p->api;
+    table = shards_api_table(p->api);
+    T_OK(rpc_server_new(&p->rpc, d->io, &table, 1, &options, t_err()));
+    T_OK(rpc_server_bind(p->rpc, "127.0.0.1:0", NULL, &port, t_err()));
+    snprintf(p->address, sizeof(p->address), "127.0.0.1:%d", port);
+    T_OK(roster_new(&p->roster, &setup));
+    rpc_server_start(p->rpc);
+}
+
+// `limits` of both; NULL: defaults.
+static void duo_open(struct duo *d, const struct rpc_limits *limits)
+{
+    *d = (struct duo){.io = NULL};
+    T_OK(rpc_io_new(&d->io, &(struct rpc_io_options){.threads = 2}, t_err()));
+    T_OK(loop_new(&d->loop, t_err()));
+    T_OK(loop_timer_new(&d->look, d->loop, looks, d->loop));
+    loop_timer_start(d->look, LOOK_MS, LOOK_MS);
+    side_open(&d->owner, d, limits);
+    side_open(&d->follower, d, limits);
+}
+
+// In the order of server.c.
+static void side_close(struct side *p)
+{
+    rpc_server_stop(p->rpc);
+    shards_api_stop(p->api);
+    rpc_server_free(p->rpc);
+    roster_free(p->roster);
+    store_free(p->store);
+    shards_api_free(p->api);
+}
+
+static void duo_close(struct duo *d)
+{
+    side_close(&d->owner);
+    side_close(&d->follower);
+    loop_timer_free(d->look);
+    loop_free(d->loop);
+    rpc_io_free(d->io);
+}
+
+// ---- the coordinator's part
+
+static uint64_t order_of(uint32_t shard)
+{
+    return 10 + shard;
+}
+
+// One variable of so many elements.
+static void kit_of(struct kit *k, uint32_t shard, uint64_t elements)
+{
+    const uint64_t shape[] = {elements, 0};
+
+    kit_clear(k);
+    k->spec.shard = shard;
+    kit_variable(k, "w", shape);
+}
+
+// Has a side hold the shard; as a follower, if `follow` is the order of a feed.
+static void place(struct duo *d, struct side *p, struct kit *k,
+                  struct wire_tag at_least, uint64_t follow)
+{
+    Sluice__V1__Place m = SLUICE__V1__PLACE__INIT;
+    Sluice__V1__Tag tag = wire_tag_msg(at_least);
+    unsigned before = p->hellos;
+
+    m.term = TERM;
+    m.shard = &k->spec;
+    m.at_least = &tag;
+    m.prepare = follow != 0;
+    m.follow = follow;
+    m.follow_incarnation = follow != 0;
+    roster_place(p->roster, &m);
+    UNTIL(d, p->hellos > before);
+}
+
+static struct shard *served(struct duo *d, struct kit *k)
+{
+    Sluice__V1__Admit m = SLUICE__V1__ADMIT__INIT;
+
+    place(d, &d->owner, k, (struct wire_tag){0, 0}, 0);
+    m.term = TERM;
+    m.job = 7;
+    m.shard = k->spec.shard;
+    m.incarnation = 1;
+    roster_admit(d->owner.roster, &m);
+    return store_find(d->owner.store, 7, k->spec.shard);
+}
+
+// A snapshot, with which the feed begins.
+static void feed_begins(struct duo *d, const struct kit *k)
+{
+    Sluice__V1__SnapshotRequest m = SLUICE__V1__SNAPSHOT_REQUEST__INIT;
+    unsigned before = d->owner.snapshots;
+
+    m.job = 7;
+    m.shard = k->spec.shard;
+    m.incarnation = 1;
+    m.request = m.feed = order_of(k->spec.shard);
+    roster_snapshot(d->owner.roster, &m);
+    UNTIL(d, d->owner.snapshots > before);
+    T_EQ(d->owner.feed, order_of(k->spec.shard));
+}
+
+// ---- the worker's part
+
+// While a replica loads its snapshot workers go on, and its log has all that.
+TEST(duo, a_log_has_room_for_what_is_pushed_while_a_replica_loads)
+{
+    static struct duo d;
+    struct shard *s;
+    struct kit k;
+
+    duo_open(&d, NULL);
+    kit_of(&k, 2, MIB);
+    s = served(&d, &k);
+    feed_begins(&d, &k);
+    for (uint32_t step = 0; step < 40; step++) // of 4 MiB each
+        kit_count(s, step / 4, step % 4, 1);
+    T_STR(s->feed.over == NULL ? "" : s->feed.over, "");
+    shard_unref(s);
+    duo_close(&d);
+}
