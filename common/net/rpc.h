@@ -351,8 +351,14 @@ enum sl_err rpc_socket_pair(int pair[2], struct sl_error *err);
 enum sl_err rpc_server_adopt(struct rpc_server *server, int fd,
                              struct sl_error *err);
 
-// Returns the request's bytes, borrowed until the answer.
+// Returns the request's bytes, borrowed until the answer, or until
+// rpc_call_drop_body.
 const struct sl_slices *rpc_call_body(const struct rpc_call *call);
+
+// Gives the request's memory back, and its part of rpc_limits.inbound_bytes, to
+// other calls: for a handler that answers later, before another thread may.
+// Twice does nothing.
+void rpc_call_drop_body(struct rpc_call *call);
 
 // Returns the ms until the caller's deadline, at least 0 (the wire rounds the
 // deadline up by as much as 1 %); RPC_NO_DEADLINE if it set none. For tests.

@@ -253,6 +253,19 @@ static void count_answer(struct rpc_call *c, size_t bytes)
     serve_resume_waiting(s);
 }
 
+void rpc_call_drop_body(struct rpc_call *c)
+{
+    struct rpc_server *s = c->lane->server;
+
+    if (c->host != NULL)
+        return; // a packet, which the call object keeps; it is counted nowhere
+    rpc_body_clear(&c->body);
+    pthread_mutex_lock(&s->limit_lock);
+    rpc_limit_has(&s->limit, &c->limit, 0);
+    pthread_mutex_unlock(&s->limit_lock);
+    serve_resume_waiting(s);
+}
+
 static void count_end(struct rpc_server *s, struct rpc_limit_call *limit,
                       struct list_node *listed)
 {

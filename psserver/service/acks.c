@@ -114,6 +114,9 @@ bool acks_wait(struct acks *a, struct rpc_call *call, struct shard *shard,
         return true;
     }
     *w = (struct acks_one){.call = call, .shard = shard, .mark = mark};
+    // Two psservers that replicate to each other would else wait for each
+    // other's room.
+    rpc_call_drop_body(call);
     pthread_mutex_lock(&a->_shared.lock);
     stopped = a->_shared.stopped;
     waits = !stopped && replica_state(shard, &mark) != REPLICA_ACKED;

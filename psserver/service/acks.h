@@ -4,7 +4,7 @@
 //
 // Threads  any; acks_stop and acks_release: the loop.
 // Memory   a wait lies in the scratch of its call, with its answer, and refers
-//          to its shard.
+//          to its shard; the call's request is dropped.
 // Units    none: waits are looked at when the replica acknowledges, and now and
 //          then.
 // Errors   an answer that cannot wait is an error of its call (acks_wait).
@@ -41,8 +41,9 @@ void acks_release(struct acks *a);
 // Keeps the answer of a call that says what `shard` has counted, if a replica
 // has to acknowledge that first, and returns true: *msg is taken, and the call
 // is answered later. Returns false, and the caller answers, if nothing has to
-// be waited for. To be called behind the last look at the shard. Without memory
-// the call is answered SL_EUNAVAIL, and true is returned: it asks again.
+// be waited for. To be called behind the last look at the shard and at the
+// call's request, which may be gone in either case. Without memory the call is
+// answered SL_EUNAVAIL, and true is returned: it asks again.
 bool acks_wait(struct acks *a, struct rpc_call *call, struct shard *shard,
                struct rpc_msg *msg);
 

@@ -12,7 +12,7 @@
 #include "state/shard/replica.h"
 #include "tests/unit/psserver/kit.h"
 
-enum { TERM = 3, PATIENCE_MS = 60000, LOOK_MS = 2, MIB = 1 << 20 };
+enum { TERM = 3, PATIENCE_MS = 20000, LOOK_MS = 2, MIB = 1 << 20 };
 
 // A psserver, and what it has told the coordinator.
 struct side {
@@ -196,7 +196,62 @@ static void feed_begins(struct duo *d, const struct kit *k)
     T_EQ(d->owner.feed, order_of(k->spec.shard));
 }
 
+static void replica_out(struct duo *d, uint32_t shard)
+{
+    Sluice__V1__ReplicaOut m = SLUICE__V1__REPLICA_OUT__INIT;
+
+    m.term = TERM;
+    m.job = 7;
+    m.shard = shard;
+    m.order = order_of(shard);
+    roster_replica_out(d->owner.roster, &m);
+}
+
 // ---- the worker's part
+
+// A push that is under way.
+struct pushing {
+    atomic_bool over;
+    enum sl_err code;
+    struct kit_payload payload;
+};
+
+static void push_over(void *arg, enum sl_err code, const struct sl_error *err,
+                      const struct sl_slices *reply)
+{
+    struct pushing *p = arg;
+
+    (void)err;
+    (void)reply;
+    p->code = code;
+    atomic_store(&p->over, true);
+}
+
+// Over a channel of its own: large calls of one channel take turns.
+static void push_start(struct pushing *p, struct rpc_channel *channel,
+                       const struct shard *s)
+{
+    const struct rpc_call_options options = {.deadline_ms = PATIENCE_MS};
+    struct rpc_msg msg;
+    struct wire_push push;
+
+    atomic_init(&p->over, false);
+    kit_payload_equal(&p->payload, 1, s->plan.elements, 0);
+    push = kit_push(0, 0, &p->payload);
+    push.shard = s->plan.shard;
+    rpc_msg_init(&msg);
+    T_OK(wire_head_push(&msg, &push, push.payload.bytes));
+    rpc_msg_part(&msg, push.payload.at[0].data, push.payload.bytes);
+    rpc_call_start(channel, WIRE_PUSH, &msg, &options, push_over, p, NULL);
+}
+
+static uint64_t steps_of(struct shard *s)
+{
+    struct shard_brief brief;
+
+    shard_brief(s, true, &brief);
+    return brief.steps;
+}
 
 // While a replica loads its snapshot workers go on, and its log has all that.
 TEST(duo, a_log_has_room_for_what_is_pushed_while_a_replica_loads)
@@ -214,4 +269,43 @@ TEST(duo, a_log_has_room_for_what_is_pushed_while_a_replica_loads)
     T_STR(s->feed.over == NULL ? "" : s->feed.over, "");
     shard_unref(s);
     duo_close(&d);
+}
+
+// Two psservers that replicate to each other would else wait for each other: of
+// requests of one peer 4 MiB have room here.
+TEST(duo, a_push_that_waits_for_a_replica_has_no_room_of_others)
+{
+    const struct rpc_limits limits = {.inbound_bytes = 64 * (size_t)MIB};
+    static struct rpc_channel *channel[2];
+    static struct pushing pushing[2];
+    struct shard *waits, *other;
+    static struct duo d;
+    struct kit k[2];
+
+    duo_open(&d, &limits);
+    for (int i = 0; i < 2; i++) {
+        kit_of(&k[i], 2 + (uint32_t)i, 3 * MIB / sizeof(float));
+        T_OK(rpc_channel_new(&channel[i], d.io, d.owner.address, NULL, NULL,
+                             t_err()));
+    }
+    waits = served(&d, &k[0]);
+    other = served(&d, &k[1]);
+    feed_begins(&d, &k[0]);
+    T_TRUE(replica_bind(waits, order_of(2), 0));
+    push_start(&pushing[0], channel[0], waits);
+    UNTIL(&d, steps_of(waits) == 1);
+    push_start(&pushing[1], channel[1], other);
+    UNTIL(&d, atomic_load(&pushing[1].over));
+    T_OK(pushing[1].code);
+    T_FALSE(atomic_load(&pushing[0].over)); // P1
+    replica_out(&d, 2);
+    UNTIL(&d, atomic_load(&pushing[0].over));
+    T_OK(pushing[0].code);
+    for (int i = 0; i < 2; i++)
+        rpc_channel_free(channel[i]);
+    shard_unref(waits);
+    shard_unref(other);
+    duo_close(&d);
+    for (int i = 0; i < 2; i++)
+        kit_payload_release(&pushing[i].payload);
 }
