@@ -6,7 +6,6 @@
 
 #include "common/base/fault.h"
 #include "common/base/mem.h"
-#include "proto/access.h"
 #include "proto/wire.h"
 #include "state/shard/replica.h"
 
@@ -14,12 +13,14 @@
 
 struct feeder {
     struct feeder_setup setup;
-    struct rpc_channel *channel;
+    struct feed_link *link;
     uint64_t sent;  // number of the last record of the call under way
     uint64_t first; // of a replica: the last record that was there at the start
+    size_t bytes;   // of its records
+    struct rpc_ticket ticket; // of that call
     struct loop_task task;
-    bool ending; // `task` was posted,
-    bool freed;  // and is to free
+    bool freed; // by feeder_free; it goes when the last of `uses` ends
+    _Atomic unsigned uses; // the owner's, the call's, that of `task`
     enum sl_err rc;
     struct sl_error why;
     struct {
@@ -48,24 +49,31 @@ static void batch_free(void *arg)
     sl_free(b);
 }
 
-static void feeder_release(struct feeder *f)
+static void feeder_on_gone(void *arg)
 {
+    struct feeder *f = arg;
+
+    feed_link_put(f->link);
     shard_unref(f->setup.shard);
     pthread_cond_destroy(&f->starts.idle);
     pthread_mutex_destroy(&f->starts.lock);
     sl_free(f);
 }
 
+// Any thread. The link goes on the loop.
+static void feeder_unuse(struct feeder *f)
+{
+    if (atomic_fetch_sub(&f->uses, 1) == 1)
+        loop_post_task(f->setup.links->loop, &f->task, feeder_on_gone, f);
+}
+
 static void feeder_on_end(void *arg)
 {
     struct feeder *f = arg;
 
-    if (f->freed) {
-        feeder_release(f);
-        return;
-    }
-    f->ending = false;
-    f->setup.ended(f->setup.arg, f->rc, &f->why);
+    if (!f->freed)
+        f->setup.ended(f->setup.arg, f->rc, &f->why);
+    feeder_unuse(f);
 }
 
 // Ends the feed; nothing is under way.
@@ -74,8 +82,8 @@ static void feeder_end(struct feeder *f, enum sl_err rc,
 {
     f->rc = rc;
     f->why = *why;
-    f->ending = true;
-    loop_post_task(f->setup.loop, &f->task, feeder_on_end, f);
+    atomic_fetch_add(&f->uses, 1);
+    loop_post_task(f->setup.links->loop, &f->task, feeder_on_end, f);
 }
 
 // Takes the next records, as many as a call has.
@@ -107,9 +115,8 @@ static void feeder_on_answer(void *arg, enum sl_err code,
                              const struct sl_error *err,
                              const struct sl_slices *reply);
 
-// Returns false once the channel is being freed, on which no call may start
-// then. feeder_started follows true. The lock is not held while a call starts:
-// its answer may come within.
+// Returns false once the feeder is being freed. feeder_started follows true.
+// The lock is not held while a call starts: its answer may come within.
 static bool feeder_may_start(struct feeder *f)
 {
     bool may;
@@ -139,10 +146,9 @@ static enum sl_err feeder_send(struct feeder *f, struct feeder_batch *b,
                                   .incarnation = f->setup.incarnation,
                                   .order = f->setup.order,
                                   .number = f->sent + 1};
-    const struct rpc_call_options options = {
+    struct rpc_call_options options = {
         .deadline_ms = f->setup.replica ? FEEDER_REPLICA_MS : FEEDER_CALL_MS,
         .wait_for_ready = true};
-    struct rpc_ticket ticket;
     struct rpc_msg msg;
 
     rpc_msg_init(&msg);
@@ -158,8 +164,11 @@ static enum sl_err feeder_send(struct feeder *f, struct feeder_batch *b,
         return sl_fail(err, SL_ECANCELED, "the feed was given up");
     }
     f->sent += b->count;
-    rpc_call_start(f->channel, WIRE_FOLLOW, &msg, &options, feeder_on_answer, f,
-                   &ticket);
+    f->bytes = b->bytes;
+    options.deadline_ms += feed_link_enter(f->link, f->bytes);
+    atomic_fetch_add(&f->uses, 1);
+    rpc_call_start(f->link->channel, WIRE_FOLLOW, &msg, &options,
+                   feeder_on_answer, f, &f->ticket);
     feeder_started(f);
     return SL_OK;
 }
@@ -228,6 +237,7 @@ static void feeder_on_answer(void *arg, enum sl_err code,
     enum sl_err rc = code;
     bool whole = false;
 
+    feed_link_leave(f->link, f->bytes);
     if (rc == SL_OK)
         rc = wire_read_follow_reply(&m, reply, &why);
     else if (err != NULL)
@@ -247,6 +257,7 @@ static void feeder_on_answer(void *arg, enum sl_err code,
         feeder_end(f, rc, &why);
     else
         feeder_step(f);
+    feeder_unuse(f);
 }
 
 enum sl_err feeder_new(struct feeder **out, const struct feeder_setup *setup,
@@ -257,13 +268,15 @@ enum sl_err feeder_new(struct feeder **out, const struct feeder_setup *setup,
 
     if (f == NULL)
         return sl_no_memory(err);
-    rc = rpc_channel_new(&f->channel, setup->io, setup->address, setup->tls,
-                         &access_to_psserver, err);
+    rc =
+        feed_links_take(&f->link, setup->links, setup->address,
+                        setup->shard->plan.job + setup->shard->plan.shard, err);
     if (rc != SL_OK) {
         sl_free(f);
         return rc;
     }
     f->setup = *setup;
+    atomic_init(&f->uses, 1);
     shard_ref(f->setup.shard);
     pthread_mutex_init(&f->starts.lock, NULL);
     pthread_cond_init(&f->starts.idle, NULL);
@@ -297,6 +310,8 @@ void feeder_start(struct feeder *f)
     feeder_kick(f);
 }
 
+// A call that is cancelled ends when its peer reads, so it is not waited for:
+// other shards share the connection.
 void feeder_free(struct feeder *f)
 {
     if (f == NULL)
@@ -308,9 +323,7 @@ void feeder_free(struct feeder *f)
     while (f->starts.starting > 0)
         pthread_cond_wait(&f->starts.idle, &f->starts.lock);
     pthread_mutex_unlock(&f->starts.lock);
-    rpc_channel_free(f->channel);
-    if (f->ending)
-        f->freed = true;
-    else
-        feeder_release(f);
+    f->freed = true;
+    rpc_cancel(f->link->channel, f->ticket);
+    feeder_unuse(f);
 }

@@ -10,28 +10,26 @@
 // no call is under way.
 //
 // Threads  the loop; calls end on I/O threads, and go on there.
-// Memory   feeder_free frees; the address is copied, the rest borrowed until
-//          then. It holds a reference to the shard.
+// Memory   feeder_free frees, when its last call has ended; the address is
+//          copied, the rest borrowed until feed_links_release. It holds a
+//          reference to the shard, and is a user of a link.
 // Units    bytes, ms.
 // Errors   a call that fails ends the feed: nothing is sent twice.
 #ifndef PSSERVER_ROSTER_FEEDER_H
 #define PSSERVER_ROSTER_FEEDER_H
 
 #include "common/base/status.h"
-#include "common/net/rpc.h"
-#include "common/run/loop.h"
+#include "psserver/roster/feed_links.h"
 #include "state/shard/shard.h"
 
 #define FEEDER_LEFT_BYTES ((size_t)256 << 10) // in the log when a shard stops
 #define FEEDER_CALL_MS 5000
-#define FEEDER_REPLICA_MS 2000 // for a call to a replica
+#define FEEDER_REPLICA_MS 2000 // for a call to a replica; and feed_link_enter
 
 struct feeder;
 
 struct feeder_setup {
-    struct loop *loop;
-    struct rpc_io *io;
-    const struct rpc_tls *tls;
+    struct feed_links *links;
     struct shard *shard;
     uint64_t incarnation, order;
     const char *address; // of the psserver that follows
@@ -47,14 +45,14 @@ struct feeder_setup {
     void *arg;
 };
 
-// Makes a feeder, which sends nothing yet. Errors as rpc_channel_new,
-// SL_ENOMEM; *out is untouched then.
+// Makes a feeder, which sends nothing yet. Errors as feed_links_take; *out is
+// untouched then.
 enum sl_err feeder_new(struct feeder **out, const struct feeder_setup *setup,
                        struct sl_error *err);
 // Begins to send. Once.
 void feeder_start(struct feeder *f);
-// Ends the calls, waits for them, and frees; `ended` is not called any more. On
-// the loop. NULL is allowed.
+// Ends the feed, and frees it once its call has ended, which `acked` may hear;
+// `ended` is not called any more. On the loop. NULL is allowed.
 void feeder_free(struct feeder *f);
 
 #endif

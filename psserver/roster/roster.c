@@ -35,6 +35,7 @@ enum sl_err roster_new(struct roster **out, const struct roster_setup *setup)
         sl_free(r);
         return SL_ENOMEM;
     }
+    feed_links_init(&r->links, setup->loop, setup->io, setup->tls);
     *out = r;
     return SL_OK;
 }
@@ -115,6 +116,7 @@ void roster_free(struct roster *r)
         at = (struct pairmap_at){0};
     }
     r->ending = true;
+    feed_links_release(&r->links);
     // A stop meant for an earlier run may end a run early.
     while (r->working > 0)
         loop_run(r->setup.loop);

@@ -53,9 +53,7 @@ static enum sl_err hosted_feed(struct hosted *h, const Sluice__V1__Feed *m,
                                struct sl_error *err)
 {
     const struct roster_setup *setup = &h->roster->setup;
-    const struct feeder_setup how = {.loop = setup->loop,
-                                     .io = setup->io,
-                                     .tls = setup->tls,
+    const struct feeder_setup how = {.links = &h->roster->links,
                                      .shard = h->shard,
                                      .incarnation = m->incarnation,
                                      .order = m->order,

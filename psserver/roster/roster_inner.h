@@ -34,6 +34,7 @@ enum hosted_state {
 struct roster {
     struct roster_setup setup; // `folder` in it is owned
     struct pairmap hosted;     // struct hosted by (job, shard); owned
+    struct feed_links links;   // of feeds
     uint64_t term;             // newest term seen
     bool draining;             // as the last heartbeat said
     bool empties;              // as the next one is to say

@@ -3,8 +3,12 @@
 // them, over real sockets; and what workers hear meanwhile.
 #include "psserver/roster/roster.h"
 
+#include <netinet/in.h>
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
 
 #include "common/base/clock.h"
 #include "common/base/mem.h"
@@ -196,6 +200,33 @@ static void feed_begins(struct duo *d, const struct kit *k)
     T_EQ(d->owner.feed, order_of(k->spec.shard));
 }
 
+static void feed(struct duo *d, uint32_t shard, const char *address)
+{
+    Sluice__V1__Feed m = SLUICE__V1__FEED__INIT;
+
+    m.term = TERM;
+    m.job = 7;
+    m.shard = shard;
+    m.incarnation = 1;
+    m.order = order_of(shard);
+    m.address = (char *)address;
+    m.replica = true;
+    roster_feed(d->owner.roster, &m);
+}
+
+// A shard that the other side follows, and has all of.
+static struct shard *followed(struct duo *d, struct kit *k)
+{
+    uint64_t order = order_of(k->spec.shard);
+    struct shard *s = served(d, k);
+
+    feed_begins(d, k);
+    place(d, &d->follower, k, d->owner.tag, order);
+    feed(d, k->spec.shard, d->follower.address);
+    UNTIL(d, replica_has_all(s, order));
+    return s;
+}
+
 static void replica_out(struct duo *d, uint32_t shard)
 {
     Sluice__V1__ReplicaOut m = SLUICE__V1__REPLICA_OUT__INIT;
@@ -205,6 +236,25 @@ static void replica_out(struct duo *d, uint32_t shard)
     m.shard = shard;
     m.order = order_of(shard);
     roster_replica_out(d->owner.roster, &m);
+}
+
+// Connections that the side has.
+static unsigned connections(const struct side *p)
+{
+    unsigned port = (unsigned)atoi(strchr(p->address, ':') + 1), n = 0;
+
+    for (int fd = 0; fd < 1024; fd++) {
+        struct sockaddr_in6 at, peer; // whose port lies where IPv4's does
+        socklen_t size = sizeof(at);
+
+        if (getsockname(fd, (struct sockaddr *)&at, &size) != 0 ||
+            (at.sin6_family != AF_INET && at.sin6_family != AF_INET6) ||
+            ntohs(at.sin6_port) != port)
+            continue;
+        size = sizeof(peer);
+        n += getpeername(fd, (struct sockaddr *)&peer, &size) == 0;
+    }
+    return n;
 }
 
 // ---- the worker's part
@@ -308,4 +358,59 @@ TEST(duo, a_push_that_waits_for_a_replica_has_no_room_of_others)
     duo_close(&d);
     for (int i = 0; i < 2; i++)
         kit_payload_release(&pushing[i].payload);
+}
+
+// A host may have 256 connections to a psserver, and a job many more shards.
+TEST(duo, shards_that_are_followed_share_connections)
+{
+    enum { SHARDS = 6, THREADS = 2 }; // duo_open's
+    static struct shard *s[SHARDS];
+    static struct kit k[SHARDS];
+    static struct duo d;
+
+    duo_open(&d, NULL);
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        kit_of(&k[i], i, 12);
+        s[i] = followed(&d, &k[i]);
+        T_GE(connections(&d.follower), 1);
+        T_LE(connections(&d.follower), THREADS);
+    }
+    replica_out(&d, 0); // the others go on
+    for (uint32_t i = 1; i < SHARDS; i++) {
+        struct kit_payload payload;
+        struct wire_push_reply reply;
+        struct wire_push push;
+
+        kit_payload_equal(&payload, 1, 12, 0);
+        push = kit_push(0, 0, &payload);
+        push.shard = i;
+        T_OK(shard_push(s[i], &push, &reply, NULL, t_err()));
+        kit_payload_release(&payload);
+        UNTIL(&d, replica_lag(s[i]) == 0);
+    }
+    T_EQ(d.owner.failures, 0);
+    for (uint32_t i = 0; i < SHARDS; i++)
+        shard_unref(s[i]);
+    duo_close(&d);
+}
+
+// Its call ends with the psserver, which does not wait for that before.
+TEST(duo, a_feed_to_nobody_can_be_given_up)
+{
+    static struct duo d;
+    struct shard *s;
+    struct kit k;
+
+    duo_open(&d, NULL);
+    kit_of(&k, 2, 12);
+    s = served(&d, &k);
+    feed_begins(&d, &k);
+    feed(&d, 2, "127.0.0.1:1");
+    T_EQ(replica_bound(s), order_of(2));
+    replica_out(&d, 2);
+    T_EQ(replica_bound(s), 0);
+    feed_begins(&d, &k);
+    feed(&d, 2, "127.0.0.1:1");
+    shard_unref(s);
+    duo_close(&d);
 }

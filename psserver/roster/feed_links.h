@@ -1,0 +1,65 @@
+// SPDX-License-Identifier: Apache-2.0
+// psserver/roster/feed_links.h -- connections to psservers that follow shards
+// of this one.
+//
+// All shards that an address follows share a few connections: a replica is fed
+// as long as its job lives, and a host may have so many connections alone. They
+// are as many as the I/O threads, up to FEED_LINKS_MOST, since the follower
+// applies what comes over one on one thread.
+//
+// Threads  the loop; feed_link_enter and feed_link_leave: any.
+// Memory   a link is freed with its last user.
+// Units    bytes, ms.
+// Errors   as rpc_channel_new; SL_ENOMEM.
+#ifndef PSSERVER_ROSTER_FEED_LINKS_H
+#define PSSERVER_ROSTER_FEED_LINKS_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+
+#include "common/base/list.h"
+#include "common/base/status.h"
+#include "common/net/rpc.h"
+#include "common/run/loop.h"
+
+#define FEED_LINKS_MOST 4
+
+struct feed_links {
+    struct loop *loop;
+    struct rpc_io *io;         // NULL: nothing is fed
+    const struct rpc_tls *tls; // borrowed
+    struct list links;         // those that have users
+    bool ending;               // feed_links_release waits for them
+};
+
+struct feed_link {
+    struct feed_links *links;
+    struct list_node node;
+    struct rpc_channel *channel; // NULL: feed_links_release has freed it
+    unsigned number;             // among those to its address
+    unsigned users;
+    _Atomic size_t bytes; // of calls under way
+    char address[];
+};
+
+// Makes an empty set, which must not move.
+void feed_links_init(struct feed_links *l, struct loop *loop, struct rpc_io *io,
+                     const struct rpc_tls *tls);
+// Ends all calls, and runs the loop until the last user is gone; none comes any
+// more.
+void feed_links_release(struct feed_links *l);
+
+// Finds or makes a link to the address, and counts the caller as a user of it,
+// until feed_link_put. Callers of several `which` take several links.
+enum sl_err feed_links_take(struct feed_link **out, struct feed_links *l,
+                            const char *address, uint64_t which,
+                            struct sl_error *err);
+void feed_link_put(struct feed_link *link);
+
+// Notes that a call of so many bytes begins. Returns the time to add to its
+// deadline, for the calls that are before it.
+int64_t feed_link_enter(struct feed_link *link, size_t bytes);
+// Notes that it has ended.
+void feed_link_leave(struct feed_link *link, size_t bytes);
+
+#endif
