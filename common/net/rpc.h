@@ -361,7 +361,7 @@ const struct sl_slices *rpc_call_body(const struct rpc_call *call);
 void rpc_call_drop_body(struct rpc_call *call);
 
 // Returns the ms until the caller's deadline, at least 0 (the wire rounds the
-// deadline up by as much as 1 %); RPC_NO_DEADLINE if it set none. For tests.
+// deadline up by as much as 1 %); RPC_NO_DEADLINE if it set none.
 int64_t rpc_call_left_ms(const struct rpc_call *call);
 
 // Returns zeroed memory that is freed with the answer, aligned for any type;

@@ -10,14 +10,20 @@ struct acks_one {
     struct rpc_msg msg;
 };
 
-static void answer_closed(struct rpc_call *call, struct rpc_msg *msg)
+static void answer_unsaid(struct rpc_call *call, struct rpc_msg *msg,
+                          const char *why)
 {
     struct sl_error err = SL_ERROR_INIT;
 
-    sl_fail(
-        &err, SL_EUNAVAIL,
-        "the shard is not here any more; take the newest map and try again");
+    sl_fail(&err, SL_EUNAVAIL, "%s", why);
     rpc_answer(call, SL_EUNAVAIL, &err, msg);
+}
+
+static void answer_closed(struct rpc_call *call, struct rpc_msg *msg)
+{
+    answer_unsaid(
+        call, msg,
+        "the shard is not here any more; take the newest map and try again");
 }
 
 // Answers calls that were taken off the list, without the lock. `all`: whatever
@@ -58,9 +64,44 @@ static void look(struct acks *a, const struct shard *shard)
     answer_ready(&ready, false);
 }
 
+static void answer_late(struct list *late)
+{
+    struct list_node *n;
+
+    while ((n = list_pop_front(late)) != NULL) {
+        struct acks_one *w = list_entry(n, struct acks_one, node);
+        struct shard *shard = w->shard;
+
+        answer_unsaid(w->call, &w->msg,
+                      "the replica of the shard has not acknowledged what it "
+                      "has counted; ask again");
+        shard_unref(shard);
+    }
+}
+
+// Ends waits whose callers wait no longer: a worker asks again and again, for
+// as long as a shard stands.
+static void look_for_late(struct acks *a)
+{
+    struct list late;
+
+    list_init(&late);
+    pthread_mutex_lock(&a->_shared.lock);
+    list_for_safe(n, &a->_shared.waits)
+    {
+        if (rpc_call_left_ms(list_entry(n, struct acks_one, node)->call) > 0)
+            continue;
+        list_remove(n);
+        list_push_back(&late, n);
+    }
+    pthread_mutex_unlock(&a->_shared.lock);
+    answer_late(&late);
+}
+
 static void acks_on_timer(void *arg)
 {
     look(arg, NULL);
+    look_for_late(arg);
 }
 
 enum sl_err acks_init(struct acks *a, struct loop *loop)

@@ -7,7 +7,8 @@
 //          to its shard; the call's request is dropped.
 // Units    none: waits are looked at when the replica acknowledges, and now and
 //          then.
-// Errors   an answer that cannot wait is an error of its call (acks_wait).
+// Errors   an answer that cannot wait, or has waited until the deadline of its
+//          call, is an error of the call.
 #ifndef PSSERVER_SERVICE_ACKS_H
 #define PSSERVER_SERVICE_ACKS_H
 

@@ -215,8 +215,9 @@ static void answer_push(struct rpc_call *call, struct shards_api *api,
 
     rpc_msg_init(&msg);
     rc = api_handle_push(api, call, fresh, &msg, &waits, &err);
-    if (!waits)
-        rpc_answer(call, rc, &err, &msg);
+    if (waits)
+        return;
+    rpc_answer(call, rc, &err, &msg);
     FAULT("api.acked");
 }
 

@@ -26,7 +26,6 @@ SEAMS = {
     "sl_mem_calls": "tests count what a step allocates",
     "conf_float": "options of bench programs; the other types' twin",
     "tensorfile_parse": "the fuzzer's bytes, without a file",
-    "rpc_call_left_ms": "only the server's side sees what deadline arrived",
     "local_bytes": "tests see what is mapped, and that it goes",
     "pool_kept_bytes": "tests see what the shelf keeps",
     "http_is_post": "a server has them; what it serves asks for none",

@@ -185,19 +185,25 @@ static struct shard *served(struct duo *d, struct kit *k)
     return store_find(d->owner.store, 7, k->spec.shard);
 }
 
-// A snapshot, with which the feed begins.
-static void feed_begins(struct duo *d, const struct kit *k)
+static void snapshot(struct duo *d, uint32_t shard, uint64_t order)
 {
     Sluice__V1__SnapshotRequest m = SLUICE__V1__SNAPSHOT_REQUEST__INIT;
     unsigned before = d->owner.snapshots;
 
     m.job = 7;
-    m.shard = k->spec.shard;
+    m.shard = shard;
     m.incarnation = 1;
-    m.request = m.feed = order_of(k->spec.shard);
+    m.request = before + 1;
+    m.feed = order;
     roster_snapshot(d->owner.roster, &m);
     UNTIL(d, d->owner.snapshots > before);
-    T_EQ(d->owner.feed, order_of(k->spec.shard));
+    T_EQ(d->owner.feed, order);
+}
+
+// A snapshot, with which the feed begins.
+static void feed_begins(struct duo *d, const struct kit *k)
+{
+    snapshot(d, k->spec.shard, order_of(k->spec.shard));
 }
 
 static void feed(struct duo *d, uint32_t shard, const char *address)
@@ -360,6 +366,38 @@ TEST(duo, a_push_that_waits_for_a_replica_has_no_room_of_others)
         kit_payload_release(&pushing[i].payload);
 }
 
+// A worker asks again and again, for as long as a shard stands (P3).
+TEST(duo, an_answer_waits_no_longer_than_its_caller)
+{
+    const struct rpc_call_options options = {.deadline_ms = 1000};
+    const struct wire_ask ask = kit_ask(0, 1);
+    struct rpc_channel *channel;
+    static struct pushing asking;
+    static struct duo d;
+    struct rpc_msg msg;
+    struct shard *s;
+    struct kit k;
+
+    duo_open(&d, NULL);
+    kit_of(&k, 2, 12);
+    s = served(&d, &k);
+    feed_begins(&d, &k);
+    T_TRUE(replica_bind(s, order_of(2), 0));
+    kit_count(s, 0, 0, 1);
+    T_OK(rpc_channel_new(&channel, d.io, d.owner.address, NULL, NULL, t_err()));
+    rpc_msg_init(&msg);
+    T_OK(wire_head_ask(&msg, &ask));
+    rpc_call_start(channel, WIRE_ASK, &msg, &options, push_over, &asking, NULL);
+    UNTIL(&d, rpc_server_open_calls(d.owner.rpc) == 1);
+    UNTIL(&d, atomic_load(&asking.over));
+    T_TRUE(asking.code != SL_OK); // P1
+    UNTIL(&d, rpc_server_open_calls(d.owner.rpc) == 0);
+    T_TRUE(replica_bound(s) != 0);
+    rpc_channel_free(channel);
+    shard_unref(s);
+    duo_close(&d);
+}
+
 // A host may have 256 connections to a psserver, and a job many more shards.
 TEST(duo, shards_that_are_followed_share_connections)
 {
@@ -388,6 +426,8 @@ TEST(duo, shards_that_are_followed_share_connections)
         kit_payload_release(&payload);
         UNTIL(&d, replica_lag(s[i]) == 0);
     }
+    snapshot(&d, 1, 0); // which goes by a thread of its own
+    UNTIL(&d, replica_lag(s[1]) == 0);
     T_EQ(d.owner.failures, 0);
     for (uint32_t i = 0; i < SHARDS; i++)
         shard_unref(s[i]);
