@@ -20,7 +20,7 @@ struct feeder {
     struct rpc_ticket ticket; // of that call
     struct loop_task task;
     bool freed; // by feeder_free; it goes when the last of `uses` ends
-    _Atomic unsigned uses; // the owner's, the call's, that of `task`
+    _Atomic unsigned uses; // the owner's, the call's, those of tasks
     enum sl_err rc;
     struct sl_error why;
     struct {
@@ -284,8 +284,14 @@ enum sl_err feeder_new(struct feeder **out, const struct feeder_setup *setup,
     return SL_OK;
 }
 
+static void feeder_step_there(void *arg)
+{
+    feeder_step(arg);
+    feeder_unuse(arg);
+}
+
 // The log has more: if no call is under way, one begins.
-static void feeder_kick(void *arg)
+static void feeder_kick(void *arg, bool here)
 {
     struct feeder *f = arg;
     bool begins;
@@ -297,8 +303,12 @@ static void feeder_kick(void *arg)
     else
         f->starts.more = true;
     pthread_mutex_unlock(&f->starts.lock);
-    if (begins)
+    if (begins && here) {
         feeder_step(f);
+    } else if (begins) {
+        atomic_fetch_add(&f->uses, 1);
+        rpc_io_call(f->setup.links->io, feeder_step_there, f);
+    }
 }
 
 void feeder_start(struct feeder *f)
@@ -307,7 +317,7 @@ void feeder_start(struct feeder *f)
         f->first = replica_lag(f->setup.shard); // none is acknowledged
         shard_feed_wake(f->setup.shard, feeder_kick, f);
     }
-    feeder_kick(f);
+    feeder_kick(f, true);
 }
 
 // A call that is cancelled ends when its peer reads, so it is not waited for:

@@ -172,14 +172,14 @@ static void feed_put_locked(struct shard *s, enum oplog_kind kind,
 }
 
 // Wakes the feeder of the shard's replica, if there is one: the log has new
-// records, or has ended.
-static void shard_log_more(struct shard *s)
+// records, or has ended. `here`: this thread may send them.
+static void shard_log_more(struct shard *s, bool here)
 {
     if (!atomic_load(&s->wakes))
         return;
     pthread_mutex_lock(&s->wake.lock);
     if (s->wake.fn != NULL)
-        s->wake.fn(s->wake.arg);
+        s->wake.fn(s->wake.arg, here);
     pthread_mutex_unlock(&s->wake.lock);
 }
 
@@ -190,7 +190,7 @@ void shard_rates(struct shard *s, const struct rates *rates)
     if (oplog_goes_on(&s->feed))
         feed_put_locked(s, OPLOG_RATES, oplog_rates(rates));
     pthread_mutex_unlock(&s->lock);
-    shard_log_more(s);
+    shard_log_more(s, true);
 }
 
 static void feed_stop_locked(struct shard *s, const char *why)
@@ -934,7 +934,7 @@ bool shard_close_round(struct shard *s, uint64_t job_incarnation,
         feed_put_locked(s, OPLOG_CLOSE, oplog_close(closure));
     shard_arm_locked(s);
     pthread_mutex_unlock(&s->lock);
-    shard_log_more(s);
+    shard_log_more(s, true);
     return held;
 }
 
@@ -1312,7 +1312,7 @@ static enum sl_err push_any(struct shard *s, const struct wire_push *push,
     moments_offer(&s->moments, NULL);
     made.version = once_version(&s->once);
     pthread_mutex_unlock(&s->lock);
-    shard_log_more(s);
+    shard_log_more(s, true);
     tables_push_release(&rows);
     moments_unref(moments);
     oplog_unref(record);
@@ -1817,7 +1817,7 @@ static enum sl_err freeze(struct shard *s, bool named, struct wire_tag tag,
     if (rc == SL_OK && !named)
         tables_freeze(&s->tables, once_version(&s->once));
     pthread_mutex_unlock(&s->lock);
-    shard_log_more(s);
+    shard_log_more(s, false); // it may be of low priority
     if (rc != SL_OK) {
         freeze_release(&out->freeze);
         return rc;
@@ -1924,7 +1924,8 @@ enum sl_err shard_feed_next(struct shard *s, uint64_t order, uint64_t after,
     return rc;
 }
 
-void shard_feed_wake(struct shard *s, void (*fn)(void *arg), void *arg)
+void shard_feed_wake(struct shard *s, void (*fn)(void *arg, bool here),
+                     void *arg)
 {
     pthread_mutex_lock(&s->wake.lock);
     s->wake.fn = fn;

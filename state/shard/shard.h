@@ -107,7 +107,7 @@ struct shard {
     // lock of its own; `fn` is NULL: nothing is.
     struct shard_wake {
         pthread_mutex_t lock;
-        void (*fn)(void *arg);
+        void (*fn)(void *arg, bool here);
         void *arg;
     } wake;
 };
@@ -181,10 +181,13 @@ void shard_feed_stop(struct shard *s, uint64_t order, const char *why);
 // or another one has begun, and *err says why.
 enum sl_err shard_feed_next(struct shard *s, uint64_t order, uint64_t after,
                             struct oplog_record **out, struct sl_error *err);
-// Has fn(arg) called whenever the log may have more, by any thread, outside the
-// shard's lock, in place of an earlier function. NULL: nothing is called, nor
-// running, any more (waits for a call under way). `fn` must not call this.
-void shard_feed_wake(struct shard *s, void (*fn)(void *arg), void *arg);
+// Has fn(arg, here) called whenever the log may have more, by any thread,
+// outside the shard's lock, in place of an earlier function. NULL: nothing is
+// called, nor running, any more (waits for a call under way). `here` false: the
+// thread may be of low priority, and pushes wait for `fn`, so another one is to
+// do the work. `fn` must not call this.
+void shard_feed_wake(struct shard *s, void (*fn)(void *arg, bool here),
+                     void *arg);
 // Notes that the follower has applied all operations up to number `applied`,
 // and drops their records; a number that is no news, or beyond the last record,
 // or another order, changes nothing. Returns true if all of feed `order`, its

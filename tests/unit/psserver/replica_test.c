@@ -127,6 +127,28 @@ TEST(replica, a_shard_is_bound_when_its_log_is_half_full)
     shard_unref(s);
 }
 
+static void woken(void *arg, bool here)
+{
+    *(int *)arg = here;
+}
+
+// It is of low priority, and pushes would wait for it.
+TEST(replica, the_thread_of_a_snapshot_sends_nothing)
+{
+    struct kit k;
+    struct shard *s = replica_fed(&k);
+    int here = 2;
+
+    T_TRUE(replica_bind(s, ORDER, 0));
+    shard_feed_wake(s, woken, &here);
+    kit_count(s, 0, 0, 1);
+    T_EQ(here, true);
+    kit_snap(fs_posix(), t_tmpdir(), s);
+    T_EQ(here, false);
+    shard_feed_wake(s, NULL, NULL);
+    shard_unref(s);
+}
+
 TEST(replica, P3_a_shard_without_its_replica_says_nothing_until_it_is_told)
 {
     struct replica_mark mark;
