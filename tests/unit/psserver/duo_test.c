@@ -12,6 +12,7 @@
 
 #include "common/base/clock.h"
 #include "common/base/mem.h"
+#include "psserver/roster/feed_links.h"
 #include "psserver/service/api.h"
 #include "state/shard/replica.h"
 #include "tests/unit/psserver/kit.h"
@@ -431,6 +432,27 @@ TEST(duo, shards_that_are_followed_share_connections)
     T_EQ(d.owner.failures, 0);
     for (uint32_t i = 0; i < SHARDS; i++)
         shard_unref(s[i]);
+    duo_close(&d);
+}
+
+TEST(duo, a_call_has_time_for_those_before_it)
+{
+    struct feed_link *first, *second;
+    struct feed_links links;
+    static struct duo d;
+
+    duo_open(&d, NULL);
+    feed_links_init(&links, d.loop, d.io, NULL);
+    T_OK(feed_links_take(&first, &links, "127.0.0.1:1", 0, t_err()));
+    T_OK(feed_links_take(&second, &links, "127.0.0.1:1", 4, t_err()));
+    T_TRUE(first == second);
+    T_EQ(feed_link_enter(first, 64 * (size_t)MIB), 0);
+    T_EQ(feed_link_enter(first, MIB), 1024);
+    feed_link_leave(first, 64 * (size_t)MIB);
+    T_EQ(feed_link_enter(first, MIB), 16);
+    feed_link_put(first);
+    feed_link_put(second);
+    feed_links_release(&links);
     duo_close(&d);
 }
 
