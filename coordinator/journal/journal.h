@@ -361,11 +361,23 @@ enum sl_err journal_shard_incarnations(struct journal *j, uint64_t job,
                                        size_t count, struct sl_error *err);
 
 // Commits that the shard has a replica on this psserver, which follows it by
-// the feed of this number (P2); NULL: it has none any more. Before either
-// psserver is told.
+// the feed of this number (P2), before either psserver is told.
 enum sl_err journal_shard_replica(struct journal *j, uint64_t job,
                                   uint32_t shard, const char *psserver,
                                   uint64_t feed, struct sl_error *err);
+
+// What becomes of one shard that has a replica.
+struct journal_outcome {
+    uint32_t shard;
+    const char *owner; // psserver of the replica, which owns the shard now; its
+                       // row stays (P4). NULL: the replica has left the set
+};
+
+// Commits what becomes of a job's shards with replicas, all or none, before any
+// psserver is told (P3, P4).
+enum sl_err journal_shard_outcomes(struct journal *j, uint64_t job,
+                                   const struct journal_outcome *list,
+                                   size_t count, struct sl_error *err);
 
 // Commits that the shard lies on this psserver from now on, before either
 // psserver is told (M2).

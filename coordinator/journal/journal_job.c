@@ -279,10 +279,6 @@ enum sl_err journal_shard_replica(struct journal *j, uint64_t job,
                                   uint32_t shard, const char *psserver,
                                   uint64_t feed, struct sl_error *err)
 {
-    if (psserver == NULL)
-        return journal_write(
-            j, err, "DELETE FROM replicas WHERE job = ?1 AND shard = ?2",
-            JOURNAL_VALUES(U64(job), U64(shard)));
     return journal_write(
         j, err,
         "INSERT OR REPLACE INTO replicas(job, shard, psserver, feed)"
@@ -290,14 +286,38 @@ enum sl_err journal_shard_replica(struct journal *j, uint64_t job,
         JOURNAL_VALUES(U64(job), U64(shard), TEXT(psserver), U64(feed)));
 }
 
-// A replica that becomes the owner keeps its row: its memory is that of the
-// feed (P4).
 enum sl_err journal_shard_move(struct journal *j, uint64_t job, uint32_t shard,
                                const char *psserver, struct sl_error *err)
 {
     return journal_write(
         j, err, "UPDATE shards SET psserver = ?3 WHERE job = ?1 AND shard = ?2",
         JOURNAL_VALUES(U64(job), U64(shard), TEXT(psserver)));
+}
+
+// A replica that becomes the owner keeps its row: its memory is that of the
+// feed (P4).
+static enum sl_err write_outcome(struct journal *j, uint64_t job,
+                                 const struct journal_outcome *o,
+                                 struct sl_error *err)
+{
+    if (o->owner != NULL)
+        return journal_shard_move(j, job, o->shard, o->owner, err);
+    return journal_write(j, err,
+                         "DELETE FROM replicas WHERE job = ?1 AND shard = ?2",
+                         JOURNAL_VALUES(U64(job), U64(o->shard)));
+}
+
+enum sl_err journal_shard_outcomes(struct journal *j, uint64_t job,
+                                   const struct journal_outcome *list,
+                                   size_t count, struct sl_error *err)
+{
+    enum sl_err rc = journal_begin(j, err);
+
+    if (rc != SL_OK)
+        return rc;
+    for (size_t i = 0; rc == SL_OK && i < count; i++)
+        rc = write_outcome(j, job, &list[i], err);
+    return journal_end(j, rc, err);
 }
 
 // ---- reading

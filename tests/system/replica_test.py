@@ -8,6 +8,7 @@ The moments of death come from a seed: SLUICE_SEED repeats them.
 """
 import os
 import random
+import re
 import signal
 
 import exact
@@ -61,8 +62,14 @@ class Bed(Cluster):
         self.kill(victim)
         return victim, sum(s["psserver"] == victim for s in shards)
 
+    def promoted(self):
+        """How often a replica took over; an event may tell of several shards."""
+        told = [re.search(r"takes over (?:(\d+) shards|shard \d+) of", e["text"])
+                for e in self.events("replica-promoted")]
+        return sum(int(found[1] or 1) for found in told)
+
     def wait_promoted(self, count):
-        wait_for("replicas to take over", lambda: len(self.events("replica-promoted")) >= count)
+        wait_for("replicas to take over", lambda: self.promoted() >= count)
 
     def trains(self):
         """The job has not ended, and counts more steps."""
@@ -73,7 +80,7 @@ class Bed(Cluster):
         check_counts(self.wait_state(self.job))
         exact.check_exact(self, self.job, self.epochs)
         # What a round held is volatile (Y2); what was counted is not computed again.
-        most = len(self.events("replica-promoted")) * exact.ROUND if self.mode == "sync" else 0
+        most = self.promoted() * exact.ROUND if self.mode == "sync" else 0
         again = int(self.status(self.job)["closures_retried"])
         check(again <= most, f"{again} closures were computed again")
 
@@ -117,7 +124,7 @@ def a_dead_replica_is_replaced(mode):
         c.kill(victim)
         wait_for("the replica to leave the set", lambda: c.events("replica-out"))
         check(victim not in c.wait_replicas(), f"a replica is on {victim}")
-        before = len(c.events("replica-promoted"))
+        before = c.promoted()
         _, had = c.kill_owner()
         c.wait_promoted(before + had)
         c.trains()

@@ -2,6 +2,7 @@
 // coordinator/core/shards/replicas.c -- see replicas.h.
 #include "coordinator/core/shards/replicas.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "common/base/fault.h"
@@ -25,7 +26,25 @@ static const struct member *replica_ready(const struct coord *c,
     return name == NULL ? NULL : members_psserver(&c->members, name);
 }
 
-// Takes the replica out of the set: first in the journal, then the owner may go
+// ---- outcomes: what becomes of shards, and of their replicas
+
+#define OUTCOMES_MOST 1000 // in one commit, which takes a few milliseconds
+
+// Shards of a job with a replica in the set that takes over or leaves.
+struct outcomes {
+    struct job *job;
+    size_t count;
+    struct journal_outcome rows[OUTCOMES_MOST];
+    const char *why[OUTCOMES_MOST]; // borrowed
+};
+
+static void outcomes_begin(struct outcomes *o, struct job *job)
+{
+    o->job = job;
+    o->count = 0;
+}
+
+// Takes the replica out of the set, once the journal has that: the owner may go
 // on without it (P3).
 static void replica_leave(struct coord *c, struct job *job, uint32_t shard,
                           const char *why)
@@ -35,18 +54,12 @@ static void replica_leave(struct coord *c, struct job *job, uint32_t shard,
         members_find(&c->members, MEMBER_PSSERVER, s->replica.psserver);
     struct member *owner =
         members_find(&c->members, MEMBER_PSSERVER, s->psserver);
+    bool bereft = s->replica.bereft;
 
-    if (!coord_wrote(c, journal_shard_replica(c->journal, job->id, shard, NULL,
-                                              0, &c->err)))
-        return;
-    FAULT("replica.out");
     JOB_HISTORY(job, "replica", " what=out shard=%u feed=%llu", shard,
                 (ull)s->replica.feed);
     LOG(WARN, "replica out of the set", "job=%s shard=%u psserver=%s why=%s",
         job->id_text, shard, s->replica.psserver, why);
-    happened_job(c, EVENT_REPLICA_OUT, job, replica,
-                 "shard %u of %s has no replica on %s any more: %s", shard,
-                 job->name, s->replica.psserver, why);
     if (owner != NULL)
         send_replica_out(c, owner, job->id, shard, s->replica.feed);
     if (replica != NULL)
@@ -55,10 +68,13 @@ static void replica_leave(struct coord *c, struct job *job, uint32_t shard,
     s->replica =
         (struct shard_replica){.again_ms = coord_now(c) + REPLICAS_AGAIN_MS};
     job->changes++;
+    if (bereft) // now its owner may load a snapshot
+        place_moved(c, job, shard);
 }
 
-// Makes the replica in the set the owner, which is attached as `to`. One row
-// says so; that of the replica stays, and names the memory (P4).
+// Makes the replica in the set the owner, which is attached as `to`, once the
+// journal has that. One row says so; that of the replica stays, and names the
+// memory (P4).
 static void replica_promote(struct coord *c, struct job *job, uint32_t shard,
                             const struct member *to, const char *why)
 {
@@ -66,18 +82,10 @@ static void replica_promote(struct coord *c, struct job *job, uint32_t shard,
     struct member *from =
         members_find(&c->members, MEMBER_PSSERVER, s->psserver);
 
-    FAULT("replica.commit");
-    if (!coord_wrote(c, journal_shard_move(c->journal, job->id, shard, to->name,
-                                           &c->err)))
-        return;
-    FAULT("replica.committed");
     JOB_HISTORY(job, "replica", " what=promoted shard=%u feed=%llu", shard,
                 (ull)s->replica.feed);
     LOG(WARN, "replica takes over", "job=%s shard=%u from=%s to=%s why=%s",
         job->id_text, shard, s->psserver, to->name, why);
-    happened_job(c, EVENT_REPLICA_PROMOTED, job, to,
-                 "the replica of shard %u of %s on %s takes over from %s: %s",
-                 shard, job->name, to->name, s->psserver, why);
     if (s->server != 0)
         shards_stop(c, job, shard);
     shards_move(c, job, shard, to);
@@ -89,6 +97,105 @@ static void replica_promote(struct coord *c, struct job *job, uint32_t shard,
                     NULL);
     place_moved(c, job, shard);
 }
+
+// Returns true if one event tells of outcomes i and k.
+static bool outcomes_alike(const struct outcomes *o, size_t i, size_t k)
+{
+    const struct job_shard *a = &o->job->shards.list[o->rows[i].shard];
+    const struct job_shard *b = &o->job->shards.list[o->rows[k].shard];
+
+    return (o->rows[i].owner == NULL) == (o->rows[k].owner == NULL) &&
+           o->why[i] == o->why[k] &&
+           strcmp(a->replica.psserver, b->replica.psserver) == 0 &&
+           (o->rows[i].owner == NULL || strcmp(a->psserver, b->psserver) == 0);
+}
+
+// Tells people of outcome i, and of `count` outcomes like it.
+static void outcomes_say(struct coord *c, const struct outcomes *o, size_t i,
+                         size_t count)
+{
+    const struct job_shard *s = &o->job->shards.list[o->rows[i].shard];
+    const char *name = s->replica.psserver;
+    const struct member *m = members_find(&c->members, MEMBER_PSSERVER, name);
+    char which[40];
+
+    if (count == 1)
+        snprintf(which, sizeof(which), "shard %u", o->rows[i].shard);
+    else
+        snprintf(which, sizeof(which), "%zu shards", count);
+    if (o->rows[i].owner != NULL)
+        happened_job(c, EVENT_REPLICA_PROMOTED, o->job, m,
+                     "replica %s takes over %s of %s from %s: %s", name, which,
+                     o->job->name, s->psserver, o->why[i]);
+    else
+        happened_job(c, EVENT_REPLICA_OUT, o->job, m,
+                     "%s is no longer a replica of %s of %s: %s", name, which,
+                     o->job->name, o->why[i]);
+}
+
+// Tells people of each kind of outcome once.
+static void outcomes_tell(struct coord *c, const struct outcomes *o)
+{
+    bool told[OUTCOMES_MOST] = {false};
+
+    for (size_t i = 0; i < o->count; i++) {
+        size_t count = 1;
+
+        for (size_t k = i + 1; k < o->count && !told[i]; k++) {
+            if (!told[k] && outcomes_alike(o, i, k)) {
+                told[k] = true;
+                count++;
+            }
+        }
+        if (!told[i])
+            outcomes_say(c, o, i, count);
+    }
+}
+
+static void outcome_happens(struct coord *c, struct outcomes *o, size_t i)
+{
+    const struct journal_outcome *row = &o->rows[i];
+    const struct member *to;
+
+    if (row->owner == NULL) {
+        replica_leave(c, o->job, row->shard, o->why[i]);
+        return;
+    }
+    to = members_psserver(&c->members, row->owner);
+    replica_promote(c, o->job, row->shard, to, o->why[i]);
+}
+
+// Commits the outcomes, in one write, then makes them happen, and forgets them.
+// A commit of each held the loop for seconds when a psserver with thousands of
+// shards fell.
+static void outcomes_commit(struct coord *c, struct outcomes *o)
+{
+    if (o->count == 0 || c->dead)
+        return;
+    FAULT("replica.commit");
+    if (!coord_wrote(c, journal_shard_outcomes(c->journal, o->job->id, o->rows,
+                                               o->count, &c->err)))
+        return;
+    FAULT("replica.committed");
+    outcomes_tell(c, o);
+    for (size_t i = 0; i < o->count && !c->dead; i++)
+        outcome_happens(c, o, i);
+    o->count = 0;
+}
+
+// Adds the outcome of a shard. `to`, which is attached, becomes the owner;
+// NULL: the replica leaves the set. `why` is borrowed until outcomes_commit.
+static void outcomes_add(struct coord *c, struct outcomes *o, uint32_t shard,
+                         const struct member *to, const char *why)
+{
+    o->rows[o->count] =
+        (struct journal_outcome){shard, to == NULL ? NULL : to->name};
+    o->why[o->count++] = why;
+    if (o->count == OUTCOMES_MOST)
+        outcomes_commit(c, o);
+}
+
+// ---- what psservers say
 
 bool replicas_follow(struct coord *c, const struct member *m,
                      const Sluice__V1__ShardHello *h)
@@ -108,7 +215,6 @@ bool replicas_hello(struct coord *c, const struct member *m,
                     const Sluice__V1__ShardHello *h)
 {
     struct job *job = jobs_live(c, h->job, h->job_incarnation);
-    const struct member *to;
     struct job_shard *s;
 
     if (job == NULL || h->live_incarnation != 0 || job->behind.paused ||
@@ -117,10 +223,9 @@ bool replicas_hello(struct coord *c, const struct member *m,
     s = &job->shards.list[h->shard];
     if (job_replica(s) == NULL || strcmp(s->psserver, m->name) != 0)
         return false;
-    to = replica_ready(c, s);
-    if (to != NULL)
-        replica_promote(c, job, h->shard, to, "it has lost its memory");
-    else if (!s->replica.bereft) { // replica_tick: until it comes
+    if (s->server != 0)
+        shards_stop(c, job, h->shard);
+    if (!s->replica.bereft) { // replica_tick: with all that say so until then
         s->replica.bereft = true;
         s->replica.bereft_ms = coord_now(c);
     }
@@ -157,6 +262,20 @@ static void replica_join(struct coord *c, struct job *job, uint32_t shard,
                  shard, job->name, name);
 }
 
+// Notes what the owner says of its replica in the set.
+static void replica_heard(struct coord *c, struct job *job,
+                          const Sluice__V1__ReplicaReport *r)
+{
+    struct outcomes o;
+
+    job->shards.list[r->shard].replica.lag = r->lag;
+    if (r->ready)
+        return;
+    outcomes_begin(&o, job);
+    outcomes_add(c, &o, r->shard, NULL, r->failure);
+    outcomes_commit(c, &o);
+}
+
 void replicas_report(struct coord *c, struct member *m,
                      const Sluice__V1__ReplicaReport *r)
 {
@@ -172,9 +291,7 @@ void replicas_report(struct coord *c, struct member *m,
         return;
     }
     if (job_replica(s) != NULL && s->replica.feed == r->order) {
-        s->replica.lag = r->lag;
-        if (!r->ready)
-            replica_leave(c, job, r->shard, r->failure);
+        replica_heard(c, job, r);
         return;
     }
     to = moves_followed(c, m, r);
@@ -185,35 +302,40 @@ void replicas_report(struct coord *c, struct member *m,
         send_replica_out(c, m, r->job, r->shard, r->order);
 }
 
-// Looks at one shard that member m, silent or gone, has to do with.
-static void replica_left(struct coord *c, struct job *job, uint32_t shard,
+// ---- members that go, and time
+
+// Judges one shard that member m, silent or gone, has to do with.
+static void replica_left(struct coord *c, struct outcomes *o, uint32_t shard,
                          const struct member *m)
 {
-    struct job_shard *s = &job->shards.list[shard];
+    const struct job_shard *s = &o->job->shards.list[shard];
     const struct member *to = replica_ready(c, s);
 
     if (job_replica(s) == NULL)
         return;
     if (strcmp(s->psserver, m->name) == 0 && to != NULL)
-        replica_promote(c, job, shard, to, "it is silent or gone");
+        outcomes_add(c, o, shard, to, "it is silent or gone");
     else if (strcmp(s->replica.psserver, m->name) == 0 && s->server != 0)
-        replica_leave(c, job, shard, "its psserver is silent or gone");
+        outcomes_add(c, o, shard, NULL, "its psserver is silent or gone");
 }
 
-// Calls look(c, job, shard, m) for each shard that may have a replica, until
-// the coordinator is dead.
+// Calls judge(c, outcomes, shard, m) for each shard that may have a replica,
+// until the coordinator is dead.
 static void replicas_look(struct coord *c, const struct member *m,
-                          void (*look)(struct coord *c, struct job *job,
-                                       uint32_t shard, const struct member *m))
+                          void (*judge)(struct coord *c, struct outcomes *o,
+                                        uint32_t shard, const struct member *m))
 {
     list_for(n, &c->jobs.active)
     {
         struct job *job = list_entry(n, struct job, on_active);
+        struct outcomes o;
 
-        for (uint32_t i = 0; job_has_replicas(job) && !job->behind.paused &&
-                             i < job->shards.count && !c->dead;
-             i++)
-            look(c, job, i, m);
+        if (!job_has_replicas(job) || job->behind.paused)
+            continue;
+        outcomes_begin(&o, job);
+        for (uint32_t i = 0; i < job->shards.count && !c->dead; i++)
+            judge(c, &o, i, m);
+        outcomes_commit(c, &o);
     }
 }
 
@@ -229,39 +351,37 @@ static bool replica_may_come(const struct coord *c, const struct job_shard *s)
     return coord_now(c) - s->since_ms < c->options.lease_ms;
 }
 
-// Looks at a shard that no psserver serves, with a replica that can take over.
-static void replica_heir(struct coord *c, struct job *job, uint32_t shard,
+// Judges a shard that no psserver serves, with a replica that can take over.
+static void replica_heir(struct coord *c, struct outcomes *o, uint32_t shard,
                          const struct member *to)
 {
-    struct job_shard *s = &job->shards.list[shard];
+    const struct job_shard *s = &o->job->shards.list[shard];
     const struct member *owner = members_psserver(&c->members, s->psserver);
 
     if (s->replica.bereft)
-        replica_promote(c, job, shard, to, "it has lost its memory");
+        outcomes_add(c, o, shard, to, "it has lost its memory");
     else if (owner == NULL && (s->was_lost || !replica_may_come(c, s)))
-        replica_promote(c, job, shard, to, "it has not come back");
+        outcomes_add(c, o, shard, to, "it has not come back");
 }
 
-static void replica_tick(struct coord *c, struct job *job, uint32_t shard,
+static void replica_tick(struct coord *c, struct outcomes *o, uint32_t shard,
                          const struct member *m)
 {
-    struct job_shard *s = &job->shards.list[shard];
+    const struct job_shard *s = &o->job->shards.list[shard];
     const struct member *to = replica_ready(c, s);
     const struct member *owner = members_psserver(&c->members, s->psserver);
 
     if (to == NULL && s->replica.bereft &&
-        coord_now(c) - s->replica.bereft_ms >= c->options.lease_ms) {
-        replica_leave(c, job, shard, "both have lost their memory");
-        place_moved(c, job, shard);
-    } else if (to == NULL) {
+        coord_now(c) - s->replica.bereft_ms >= c->options.lease_ms)
+        outcomes_add(c, o, shard, NULL, "both have lost their memory");
+    else if (to == NULL)
         return;
-    } else if (s->server == 0) {
-        replica_heir(c, job, shard, to);
-    } else if (moves_empties(to)) {
-        replica_leave(c, job, shard, "its psserver is to leave");
-    } else if (owner != NULL && moves_empties(owner)) {
-        replica_promote(c, job, shard, to, "it is to leave");
-    }
+    else if (s->server == 0)
+        replica_heir(c, o, shard, to);
+    else if (moves_empties(to))
+        outcomes_add(c, o, shard, NULL, "its psserver is to leave");
+    else if (owner != NULL && moves_empties(owner))
+        outcomes_add(c, o, shard, to, "it is to leave");
 }
 
 void replicas_tick(struct coord *c)

@@ -14,6 +14,8 @@
 // Threads  the loop.
 // Memory   messages are borrowed for the call.
 // Units    ms of coord_now.
+// Cost     one write of the journal for up to 1000 shards of a job of which the
+//          same tick or loss decides, and one event for those of a psserver.
 // Errors   a journal that cannot be written is fatal. No pointer is NULL.
 #ifndef COORDINATOR_CORE_SHARDS_REPLICAS_H
 #define COORDINATOR_CORE_SHARDS_REPLICAS_H
@@ -24,9 +26,9 @@
 #define REPLICAS_AGAIN_MS 2000 // before a shard that lost its replica has one
 
 // Takes the hello of a shard from its psserver that has lost the shard's
-// memory, if a replica is in the set, and returns true: the replica takes over,
-// at once or when it is attached (P5; replicas_tick gives it up after
-// lease_ms). False: another hello, for the caller to judge.
+// memory, if a replica is in the set, and returns true: the replica takes over
+// with the next tick, or when it is attached (P5; replicas_tick gives it up
+// after lease_ms). False: another hello, for the caller to judge.
 bool replicas_hello(struct coord *c, const struct member *m,
                     const Sluice__V1__ShardHello *h);
 

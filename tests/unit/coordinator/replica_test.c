@@ -3,8 +3,10 @@
 // takes over (coordinator/core/shards/replicas.h). See world.h.
 #include <string.h>
 
+#include "common/base/histogram.h"
 #include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
+#include "coordinator/feed/feed.h"
 #include "coordinator/service/status_lists.h"
 #include "proto/model.h"
 #include "tests/unit/coordinator/world.h"
@@ -14,16 +16,27 @@ enum { LIMIT = 60000 };
 
 static struct world world;
 
-static const char replica_job[] =
+static const char replica_format[] =
     "{\"name\":\"life\",\"model\":{\"input_shape\":[4],\"layers\":["
-    "{\"type\":\"dense\",\"units\":3},{\"type\":\"dense\",\"units\":2}]},"
+    "{\"type\":\"dense\",\"units\":6},{\"type\":\"dense\",\"units\":2}]},"
     "\"loss\":\"sparse_categorical_crossentropy\","
     "\"optimizer\":{\"type\":\"sgd\"},"
     "\"data\":{\"train\":{\"format\":\"idx\",\"x\":\"a\",\"y\":\"b\"}},"
     "\"train\":{\"batch\":4,\"epochs\":6,\"steps_per_closure\":3,"
     "\"max_attempts\":8,\"window_closures\":6},"
-    "\"placement\":{\"partitioner\":\"fixed\",\"shards\":2,\"replicas\":1},"
+    "\"placement\":{\"shard_bytes\":%u,\"replicas\":1},"
     "\"checkpoint\":{\"keep\":2,\"every_seconds\":1000}}";
+
+enum { TWO_SHARDS = 88, EIGHT_SHARDS = 29 }; // bytes of one
+
+// A job with shards of so many bytes; until the next call.
+static const char *replica_job(unsigned bytes)
+{
+    static char text[sizeof(replica_format) + 20];
+
+    snprintf(text, sizeof(text), replica_format, bytes);
+    return text;
+}
 
 struct row {
     char owner[32], replica[32];
@@ -51,6 +64,70 @@ static struct row row_of(struct world *w, uint32_t shard)
     return rows[shard];
 }
 
+static bool in_set(struct world *w, uint32_t shard)
+{
+    const struct row r = row_of(w, shard);
+
+    return r.replica[0] != '\0' && strcmp(r.replica, r.owner) != 0;
+}
+
+// A world in which psservers feed each other, and which events are kept of.
+static struct world *begin(uint64_t seed)
+{
+    struct world *w = &world;
+    struct feed_options options = {0};
+
+    world_init(w, seed);
+    options.clock = &w->clock.clock;
+    T_OK(feed_new(&w->feed, &options, t_err()));
+    world_stop_coord(w);
+    world_start_coord(w);
+    w->one_store = w->feeds = true;
+    return w;
+}
+
+static void end(struct world *w)
+{
+    struct feed *f = w->feed;
+
+    world_release(w);
+    feed_free(f);
+}
+
+static void finishes(struct world *w)
+{
+    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
+    end(w);
+}
+
+static uint32_t shards_of(struct world *w)
+{
+    uint32_t shards = 0;
+
+    while (shards < WORLD_SHARDS && row_of(w, shards).owner[0] != '\0')
+        shards++;
+    return shards;
+}
+
+static bool all_in_set(struct world *w)
+{
+    for (uint32_t s = 0; s < shards_of(w); s++)
+        if (!in_set(w, s))
+            return false;
+    return true;
+}
+
+// Time passes, and psservers do all that they can, until all shards have a
+// replica.
+static void wait_replicas(struct world *w)
+{
+    for (int i = 0; i < 100 && !all_in_set(w); i++) {
+        fake_turn(w);
+        world_pass(w, 500);
+    }
+    T_TRUE(all_in_set(w));
+}
+
 static struct fake_member *named(struct world *w, const char *name)
 {
     for (unsigned i = 0; i < WORLD_MEMBERS; i++)
@@ -60,28 +137,54 @@ static struct fake_member *named(struct world *w, const char *name)
     return NULL;
 }
 
-static bool in_set(struct world *w, uint32_t shard)
+// Eight shards on so many psservers, each of which has a replica. Nobody trains
+// until worker w-0 is restarted.
+static struct world *replicated_on(unsigned psservers)
 {
-    const struct row r = row_of(w, shard);
+    struct world *w = begin(WORLD_SITUATION);
 
-    return r.replica[0] != '\0' && strcmp(r.replica, r.owner) != 0;
+    world_people(w, psservers, 1);
+    world_submit(w, replica_job(EIGHT_SHARDS));
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    T_EQ(shards_of(w), 8);
+    world_kill(w, named(w, "w-0"));
+    wait_replicas(w);
+    return w;
 }
 
 // Two psservers with a shard each, and with the replica of the other's.
 static struct world *replicated(void)
 {
-    struct world *w = &world;
+    struct world *w = begin(WORLD_SITUATION);
 
-    world_init(w, WORLD_SITUATION);
-    w->one_store = w->feeds = true;
     world_people(w, 2, 2);
-    world_submit(w, replica_job);
+    world_submit(w, replica_job(TWO_SHARDS));
     T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
-    for (int i = 0; i < LIMIT && !(in_set(w, 0) && in_set(w, 1)); i++)
+    for (int i = 0; i < LIMIT && !all_in_set(w); i++)
         world_step(w);
-    T_TRUE(in_set(w, 0));
-    T_TRUE(in_set(w, 1));
+    T_TRUE(all_in_set(w));
     return w;
+}
+
+// How many events of this kind there are, of which the last says `words`.
+static unsigned events(struct world *w, const char *kind, const char *words)
+{
+    Sluice__V1__EventsRequest request = SLUICE__V1__EVENTS_REQUEST__INIT;
+    Sluice__V1__EventsReply *reply = NULL;
+    const char *last = "";
+    unsigned count = 0;
+
+    request.id = "j-1";
+    T_OK(status_events(w->coord, &request, &reply, t_err()));
+    for (size_t i = 0; i < reply->n_events; i++) {
+        if (strcmp(reply->events[i]->kind, kind) != 0)
+            continue;
+        last = reply->events[i]->text;
+        count++;
+    }
+    T_HAS(last, words);
+    wire_free(&reply->base);
+    return count;
 }
 
 static uint64_t steps_of(struct world *w, const char *name, uint32_t shard)
@@ -108,8 +211,7 @@ TEST(replica, P2_it_is_in_the_set_by_the_report_of_its_own_feed)
     T_FALSE(in_set(w, 0));
     fake_read_all(w, m);
     T_FALSE(f->bound);
-    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
-    world_release(w);
+    finishes(w);
 }
 
 // The owner goes on without its replica when the journal has it, and another
@@ -132,8 +234,7 @@ TEST(replica, P3_the_journal_has_it_before_the_owner_goes_on)
     fake_read_all(w, to);
     T_FALSE(m->shards[1].bound);
     T_FALSE(to->shards[1].loaded);
-    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
-    world_release(w);
+    finishes(w);
 }
 
 TEST(replica, P4_it_takes_over_with_all_that_was_answered)
@@ -151,8 +252,7 @@ TEST(replica, P4_it_takes_over_with_all_that_was_answered)
         world_step(w);
     T_GT(w->incarnations[0], number);
     T_GE(counted_steps(&to->counted), steps);
-    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
-    world_release(w);
+    finishes(w);
 }
 
 // What says that it is the memory of that feed is in the journal, too.
@@ -175,8 +275,7 @@ TEST(replica, P4_another_coordinator_knows_which_memory_takes_over)
         world_step(w);
     T_TRUE(to->admitted);
     T_GE(counted_steps(&to->counted), steps);
-    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
-    world_release(w);
+    finishes(w);
 }
 
 // A psserver that was taken out of the set is no heir.
@@ -193,8 +292,7 @@ TEST(replica, P4_what_has_left_the_set_does_not_take_over)
     world_step(w);
     T_STR(row_of(w, 0).owner, was.owner);
     world_restart(w, m);
-    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
-    world_release(w);
+    finishes(w);
 }
 
 // Its process is back before the coordinator could miss it, and perhaps before
@@ -217,8 +315,38 @@ TEST(replica, P5_an_owner_without_its_memory_is_not_admitted)
     }
     T_STR(row_of(w, 0).owner, was.replica);
     T_GE(counted_steps(&to->counted), steps);
-    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
-    world_release(w);
+    finishes(w);
+}
+
+static uint64_t commits(struct world *w)
+{
+    const struct histogram *h = journal_commits(w->journal);
+    uint64_t sum = 0;
+
+    for (size_t i = 0; i < SL_COUNT(h->count); i++)
+        sum += h->count[i];
+    return sum;
+}
+
+// Four of its shards are taken over, and four others lose their replica.
+TEST(replica, P3_P4_a_psserver_that_falls_is_one_commit_and_few_events)
+{
+    struct world *w = replicated_on(2);
+    uint64_t before = commits(w);
+
+    world_kill(w, named(w, "ps-0"));
+    T_EQ(commits(w), before + 1);
+    T_EQ(events(w, "replica-promoted",
+                "replica ps-1 takes over 4 shards of life from ps-0"),
+         1);
+    T_EQ(events(w, "replica-out",
+                "ps-0 is no longer a replica of 4 shards of life"),
+         1);
+    for (uint32_t s = 0; s < 8; s++)
+        T_STR(row_of(w, s).owner, "ps-1");
+    world_restart(w, named(w, "ps-0"));
+    world_restart(w, named(w, "w-0"));
+    finishes(w);
 }
 
 // Drained: its replica takes over, and nothing is computed again.
@@ -239,20 +367,17 @@ TEST(replica, a_drained_owner_gives_way)
          i++)
         world_step(w);
     T_STR(row_of(w, 0).owner, was.replica);
-    T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
-    world_release(w);
+    finishes(w);
 }
 
 // Whoever dies whenever: the world checks counts and incarnations.
 TEST(replica, lives_with_losses_come_to_their_end)
 {
     for (unsigned life = 0; life < 10; life++) {
-        struct world *w = &world;
+        struct world *w = begin(t_seed() + life);
 
-        world_init(w, t_seed() + life);
-        w->one_store = w->feeds = true;
         world_people(w, 3, 2);
-        world_submit(w, replica_job);
+        world_submit(w, replica_job(TWO_SHARDS));
         T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
         for (int i = 0; i < 2000 && !w->fatal; i++) {
             struct fake_member *m = &w->members[world_below(w, 3)];
@@ -270,7 +395,6 @@ TEST(replica, lives_with_losses_come_to_their_end)
         for (unsigned i = 0; i < 3; i++)
             if (!w->members[i].alive)
                 world_restart(w, &w->members[i]);
-        T_TRUE(world_run(w, JOB_FINISHED, LIMIT));
-        world_release(w);
+        finishes(w);
     }
 }
