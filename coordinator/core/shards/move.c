@@ -548,10 +548,11 @@ static struct party *move_due(struct coord *c, const struct parties *p,
     return (*from)->to;
 }
 
+// Says whether a replica of the job may lie there, also if not right now.
 static bool replica_may_lie(const struct coord *c, const struct job *job,
                             const struct party *from, const struct party *to)
 {
-    return to != from && !to->busy && to->member->state == MEMBER_READY &&
+    return to != from && to->member->state == MEMBER_READY &&
            !moves_empties(to->member) &&
            coord_now(c) >= to->member->no_moves_ms &&
            job_shard_able(job, to->member);
@@ -562,9 +563,24 @@ static bool same_host(const struct party *a, const struct party *b)
     return strcmp(a->member->host, b->member->host) == 0;
 }
 
+// Returns true if `to` is better than `best` for a replica of a shard of
+// `from`: it is on another host, or free at once, or has fewer shards.
+static bool replica_better(const struct party *from, const struct party *to,
+                           const struct party *best)
+{
+    bool near = same_host(to, from);
+
+    if (near != same_host(best, from))
+        return !near;
+    if (to->busy != best->busy)
+        return !to->busy;
+    return to->shards < best->shards;
+}
+
 // Returns the psserver that is to follow shard i of the job, which wants a
 // replica: on another host if there is one, and then the one with the fewest
-// shards. NULL: none can now.
+// shards. NULL: none can now; another host's that is in a move is waited for,
+// since replicas stay where they are.
 static struct party *replica_due(struct coord *c, const struct parties *p,
                                  const struct job *job, uint32_t i,
                                  struct party **from)
@@ -579,14 +595,11 @@ static struct party *replica_due(struct coord *c, const struct parties *p,
     for (uint32_t k = 0; k < p->count; k++) {
         struct party *to = &p->list[k];
 
-        if (!replica_may_lie(c, job, *from, to))
-            continue;
-        if (best == NULL || (same_host(best, *from) && !same_host(to, *from)) ||
-            (same_host(best, *from) == same_host(to, *from) &&
-             to->shards < best->shards))
+        if (replica_may_lie(c, job, *from, to) &&
+            (best == NULL || replica_better(*from, to, best)))
             best = to;
     }
-    return best;
+    return best == NULL || best->busy ? NULL : best;
 }
 
 static bool move_can_feed(const struct job_shard *s, const struct party *from,

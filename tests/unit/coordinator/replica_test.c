@@ -6,6 +6,7 @@
 #include "common/base/histogram.h"
 #include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
+#include "coordinator/core/shards/move.h"
 #include "coordinator/feed/feed.h"
 #include "coordinator/service/status_lists.h"
 #include "proto/model.h"
@@ -123,7 +124,7 @@ static void wait_replicas(struct world *w)
 {
     for (int i = 0; i < 100 && !all_in_set(w); i++) {
         fake_turn(w);
-        world_pass(w, 500);
+        world_pass(w, 2 * MOVES_LOOK_MS); // so that several begin
     }
     T_TRUE(all_in_set(w));
 }
@@ -137,19 +138,16 @@ static struct fake_member *named(struct world *w, const char *name)
     return NULL;
 }
 
-// Eight shards on so many psservers, each of which has a replica. Nobody trains
-// until worker w-0 is restarted.
-static struct world *replicated_on(unsigned psservers)
+// Submits a job of eight shards, and waits until each has a replica. Nobody
+// trains until worker w-0 is restarted.
+static void replicate(struct world *w)
 {
-    struct world *w = begin(WORLD_SITUATION);
-
-    world_people(w, psservers, 1);
+    world_people(w, 0, 1);
     world_submit(w, replica_job(EIGHT_SHARDS));
     T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
     T_EQ(shards_of(w), 8);
     world_kill(w, named(w, "w-0"));
     wait_replicas(w);
-    return w;
 }
 
 // Two psservers with a shard each, and with the replica of the other's.
@@ -331,9 +329,12 @@ static uint64_t commits(struct world *w)
 // Four of its shards are taken over, and four others lose their replica.
 TEST(replica, P3_P4_a_psserver_that_falls_is_one_commit_and_few_events)
 {
-    struct world *w = replicated_on(2);
-    uint64_t before = commits(w);
+    struct world *w = begin(WORLD_SITUATION);
+    uint64_t before;
 
+    world_people(w, 2, 0);
+    replicate(w);
+    before = commits(w);
     world_kill(w, named(w, "ps-0"));
     T_EQ(commits(w), before + 1);
     T_EQ(events(w, "replica-promoted",
@@ -345,6 +346,29 @@ TEST(replica, P3_P4_a_psserver_that_falls_is_one_commit_and_few_events)
     for (uint32_t s = 0; s < 8; s++)
         T_STR(row_of(w, s).owner, "ps-1");
     world_restart(w, named(w, "ps-0"));
+    world_restart(w, named(w, "w-0"));
+    finishes(w);
+}
+
+// One host has three psservers, and another host one, which can begin a single
+// replica at a time: it has all of theirs, however long that takes.
+TEST(replica, a_host_that_is_only_busy_is_waited_for)
+{
+    struct world *w = begin(WORLD_SITUATION);
+
+    for (unsigned i = 0; i < 4; i++) {
+        char name[8];
+
+        snprintf(name, sizeof(name), "ps-%u", i);
+        world_add(w, FAKE_PSSERVER, name)->host = i < 3 ? "one" : "two";
+        world_attach(w, named(w, name));
+    }
+    replicate(w);
+    for (uint32_t s = 0; s < 8; s++) {
+        const struct row r = row_of(w, s);
+
+        T_EQ(strcmp(r.owner, "ps-3") != 0, strcmp(r.replica, "ps-3") == 0);
+    }
     world_restart(w, named(w, "w-0"));
     finishes(w);
 }
