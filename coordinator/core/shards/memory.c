@@ -71,27 +71,41 @@ struct need {
     const struct member *m;
     uint64_t look;           // number of the look that set what follows
     struct job_shard *first; // the first of the job's shards there; NULL: none
-    uint32_t shards;
+    uint32_t shards, replicas;
     uint64_t bytes; // all kept bytes, and the copy of one shard for a snapshot
     uint64_t copy;  // that copy
     uint64_t all;
 };
 
-static void need_add(struct need *need, const struct job *job,
-                     struct job_shard *s)
+// Adds what a shard needs, or a replica: that has as many vectors.
+static void need_add_bytes(struct need *need, const struct job *job,
+                           const struct job_shard *s)
 {
     unsigned vectors =
         1 + spec_optimizer_slots(spec_shard_optimizer(job->spec));
     uint64_t vector = s->elements * sizeof(float);
 
-    if (need->first == NULL)
-        need->first = s;
-    need->shards++;
     need->bytes += vector * spec_kept_vectors(job->spec);
     if (vector * vectors > need->copy) {
         need->bytes += vector * vectors - need->copy;
         need->copy = vector * vectors;
     }
+}
+
+static void need_add_shard(struct need *need, const struct job *job,
+                           struct job_shard *s)
+{
+    if (need->first == NULL)
+        need->first = s;
+    need->shards++;
+    need_add_bytes(need, job, s);
+}
+
+static void need_add_replica(struct need *need, const struct job *job,
+                             const struct job_shard *s)
+{
+    need->replicas++;
+    need_add_bytes(need, job, s);
 }
 
 // Returns what one psserver needs of the job.
@@ -100,8 +114,13 @@ static struct need need_of(const struct job *job, const char *psserver)
     struct need need = {.first = NULL};
 
     for (uint32_t i = job->shards.parts; i < job->shards.count; i++) {
-        if (strcmp(job->shards.list[i].psserver, psserver) == 0)
-            need_add(&need, job, &job->shards.list[i]);
+        struct job_shard *s = &job->shards.list[i];
+        const char *replica = job_replica(s);
+
+        if (strcmp(s->psserver, psserver) == 0)
+            need_add_shard(&need, job, s);
+        else if (replica != NULL && strcmp(replica, psserver) == 0)
+            need_add_replica(&need, job, s);
     }
     return need;
 }
@@ -117,45 +136,52 @@ bool memory_holds(const struct job *job)
 struct needs {
     struct strmap by_name; // of struct need, in `list`
     struct need *list;
+    struct need **seen; // those with shards or replicas of the job looked at
+    size_t seen_count;
     uint64_t looks;
 };
 
-// Returns the need that the shard adds to; NULL: its psserver is not attached.
-static struct need *needs_get(const struct needs *ns, const struct job_shard *s)
+// Returns the need of the psserver of this name, that of no other job; NULL: it
+// is not attached, or there is no name.
+static struct need *needs_get(struct needs *ns, const char *psserver)
 {
-    return strmap_get(&ns->by_name, s->psserver);
+    struct need *need =
+        psserver == NULL ? NULL : strmap_get(&ns->by_name, psserver);
+
+    if (need == NULL || need->look == ns->looks)
+        return need;
+    *need = (struct need){.m = need->m, .look = ns->looks, .all = need->all};
+    ns->seen[ns->seen_count++] = need;
+    return need;
 }
 
 // Sets what each psserver needs of the job.
 static void needs_look(struct needs *ns, struct job *job)
 {
     ns->looks++;
+    ns->seen_count = 0;
     for (uint32_t i = job->shards.parts; i < job->shards.count; i++) {
-        struct need *need = needs_get(ns, &job->shards.list[i]);
+        struct job_shard *s = &job->shards.list[i];
+        struct need *own = needs_get(ns, s->psserver);
+        struct need *replica = needs_get(ns, job_replica(s));
 
-        if (need == NULL)
-            continue;
-        if (need->look != ns->looks)
-            *need = (struct need){
-                .m = need->m, .look = ns->looks, .all = need->all};
-        need_add(need, job, &job->shards.list[i]);
+        if (own != NULL)
+            need_add_shard(own, job, s);
+        if (replica != NULL)
+            need_add_replica(replica, job, s);
     }
-}
-
-// Returns the psserver's need if the shard is the first of its job there, or
-// NULL; needs_look has looked at the job.
-static struct need *needs_first(const struct needs *ns,
-                                const struct job_shard *s)
-{
-    struct need *need = needs_get(ns, s);
-
-    return need != NULL && need->first == s ? need : NULL;
 }
 
 static void needs_release(struct needs *ns)
 {
     strmap_release(&ns->by_name);
     sl_free(ns->list);
+    sl_free(ns->seen);
+}
+
+static bool needs_made(const struct needs *ns)
+{
+    return ns->list != NULL && ns->seen != NULL;
 }
 
 // Sums what the psservers need of all jobs. Returns false without memory.
@@ -165,13 +191,14 @@ static bool needs_init(struct needs *ns, const struct coord *c)
     enum sl_err rc = SL_OK;
 
     *ns = (struct needs){
-        .list = sl_calloc(c->members.psservers, sizeof(*ns->list))};
+        .list = sl_calloc(c->members.psservers, sizeof(*ns->list)),
+        .seen = sl_malloc_array(c->members.psservers, sizeof(*ns->seen))};
     strmap_init(&ns->by_name);
     list_for(n, &c->members.all)
     {
         const struct member *m = list_entry(n, struct member, node);
 
-        if (m->role != MEMBER_PSSERVER || ns->list == NULL || rc != SL_OK)
+        if (m->role != MEMBER_PSSERVER || !needs_made(ns) || rc != SL_OK)
             continue;
         ns->list[count].m = m;
         rc = strmap_put(&ns->by_name, m->name, &ns->list[count++]);
@@ -183,14 +210,10 @@ static bool needs_init(struct needs *ns, const struct coord *c)
         if (memory_holds(job) || job_psserver_shards(job) == 0)
             continue;
         needs_look(ns, job);
-        for (uint32_t i = 0; i < job->shards.count; i++) {
-            struct need *need = needs_first(ns, &job->shards.list[i]);
-
-            if (need != NULL)
-                need->all += need->bytes;
-        }
+        for (size_t i = 0; i < ns->seen_count; i++)
+            ns->seen[i]->all += ns->seen[i]->bytes;
     }
-    if (rc == SL_OK && ns->list != NULL)
+    if (rc == SL_OK && needs_made(ns))
         return true;
     needs_release(ns);
     return false;
@@ -203,7 +226,7 @@ static bool too_little(const struct job *job, const struct need *need,
 {
     const struct member *m = need->m;
     uint64_t all = need->all;
-    char others[80] = "";
+    char others[80] = "", replicas[40] = "";
 
     if (memory_holds(job)) // a held job counts here as well
         all += need->bytes;
@@ -212,15 +235,28 @@ static bool too_little(const struct job *job, const struct need *need,
     if (all > need->bytes)
         snprintf(others, sizeof(others), ", and %llu MiB for other jobs",
                  (ull)mib(all - need->bytes));
+    if (need->replicas > 0)
+        snprintf(replicas, sizeof(replicas), " and %u replicas",
+                 need->replicas);
     snprintf(out, size,
-             "psserver %.60s needs at least %llu MiB for its %u shards of this "
-             "job (values, %u optimizer slots, a copy for snapshots)%s, and "
-             "may use %llu MiB: the kernel will kill it; give it more memory, "
-             "or submit the job anew with more psservers",
-             m->name, (ull)mib(need->bytes), need->shards,
+             "psserver %.60s needs at least %llu MiB for its %u shards%s of "
+             "this job (values, %u optimizer slots, a copy for snapshots)%s, "
+             "and may use %llu MiB: the kernel will kill it; give it more "
+             "memory, or submit the job anew with more psservers",
+             m->name, (ull)mib(need->bytes), need->shards, replicas,
              spec_optimizer_slots(spec_shard_optimizer(job->spec)), others,
              (ull)m->memory_bytes >> 20);
     return true;
+}
+
+// Returns true if the warning `said` (NULL: none) names the psserver already:
+// an event for each replica more would be one for each shard.
+static bool names_psserver(const char *said, const struct member *m)
+{
+    char words[100];
+    int len = snprintf(words, sizeof(words), "psserver %.60s needs ", m->name);
+
+    return said != NULL && strncmp(said, words, (size_t)len) == 0;
 }
 
 // Warns of the first psserver with too little memory, or removes the warning.
@@ -230,13 +266,12 @@ static void memory_update_warning(struct coord *c, struct needs *ns,
     char text[400];
 
     needs_look(ns, job);
-    for (uint32_t i = job->shards.parts; i < job->shards.count; i++) {
-        const struct need *need = needs_first(ns, &job->shards.list[i]);
-        const char *said = job->warnings[JOB_WARN_MEMORY];
+    for (size_t i = 0; i < ns->seen_count; i++) {
+        const struct need *need = ns->seen[i];
 
-        if (need == NULL || !too_little(job, need, text, sizeof(text)))
+        if (!too_little(job, need, text, sizeof(text)))
             continue;
-        if (said == NULL || strcmp(said, text) != 0)
+        if (!names_psserver(job->warnings[JOB_WARN_MEMORY], need->m))
             happened_job(c, EVENT_MEMORY_SHORT, job, need->m, "%s", text);
         jobs_warn(job, JOB_WARN_MEMORY, "%s", text);
         return;
@@ -251,13 +286,19 @@ void memory_placed(struct coord *c, struct job *job)
     if (!needs_init(&ns, c))
         return;                         // no memory: the job gets no warning
     memory_update_warning(c, &ns, job); // looks at the job
-    for (uint32_t i = job->shards.parts; i < job->shards.count; i++) {
-        const struct need *need = needs_first(&ns, &job->shards.list[i]);
+    for (size_t i = 0; i < ns.seen_count; i++)
+        ns.seen[i]->first->losses =
+            (struct job_losses){.process = ns.seen[i]->m->process};
+    needs_release(&ns);
+}
 
-        if (need != NULL)
-            need->first->losses =
-                (struct job_losses){.process = need->m->process};
-    }
+void memory_replicas(struct coord *c, struct job *job)
+{
+    struct needs ns;
+
+    if (!needs_init(&ns, c))
+        return; // no memory: the warning stays as it is
+    memory_update_warning(c, &ns, job);
     needs_release(&ns);
 }
 
@@ -353,12 +394,12 @@ static void judge_all(struct coord *c, const struct member *m, bool forgets)
     list_for(n, &c->jobs.active)
     {
         struct job *job = list_entry(n, struct job, on_active);
-        struct job_shard *s = need_of(job, m->name).first;
+        struct need need = need_of(job, m->name);
 
-        if (s == NULL || c->dead)
+        if (need.shards + need.replicas == 0 || c->dead)
             continue;
-        if (forgets)
-            memory_reset_losses(s);
+        if (forgets && need.first != NULL)
+            memory_reset_losses(need.first);
         memory_update_warning(c, &ns, job);
     }
     needs_release(&ns);

@@ -12,6 +12,10 @@
 // if they need a good part of the memory, that no step was. If they need less,
 // something else ends the psserver.
 //
+// A replica needs what its shard does. A psserver that is killed for its
+// replicas is named in the warning; the job goes on without it, so that is no
+// loss for nothing.
+//
 // Threads  the loop.
 // Memory   what is passed is borrowed for the call.
 // Units    bytes; MiB in texts, rounded up.
@@ -37,6 +41,11 @@ void memory_vanished(struct buf *out, const struct work *w);
 // has enough. Begins to count losses of these psservers anew. Without memory
 // does nothing.
 void memory_placed(struct coord *c, struct job *job);
+
+// Compares the needs of a job whose replicas are on other psservers than before
+// with their memory, and warns as memory_placed does. Without memory does
+// nothing.
+void memory_replicas(struct coord *c, struct job *job);
 
 // Counts, for each job with shards on psserver m, which was just attached, that
 // an earlier process of m was lost, if it was another one. Holds the job that

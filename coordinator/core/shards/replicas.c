@@ -12,6 +12,7 @@
 #include "coordinator/core/happened.h"
 #include "coordinator/core/jobs.h"
 #include "coordinator/core/send.h"
+#include "coordinator/core/shards/memory.h"
 #include "coordinator/core/shards/move.h"
 #include "coordinator/core/shards/place.h"
 #include "coordinator/core/shards/shards.h"
@@ -181,6 +182,8 @@ static void outcomes_commit(struct coord *c, struct outcomes *o)
     for (size_t i = 0; i < o->count && !c->dead; i++)
         outcome_happens(c, o, i);
     o->count = 0;
+    if (!c->dead)
+        memory_replicas(c, o->job);
 }
 
 // Adds the outcome of a shard. `to`, which is attached, becomes the owner;
@@ -260,6 +263,7 @@ static void replica_join(struct coord *c, struct job *job, uint32_t shard,
     happened_job(c, EVENT_REPLICA_IN, job, to,
                  "shard %u of %s has a replica on %s, which may take over",
                  shard, job->name, name);
+    memory_replicas(c, job);
 }
 
 // Notes what the owner says of its replica in the set.

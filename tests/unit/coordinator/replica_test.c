@@ -373,6 +373,35 @@ TEST(replica, a_host_that_is_only_busy_is_waited_for)
     finishes(w);
 }
 
+static bool warns(struct world *w, const char *words)
+{
+    Sluice__V1__JobStatus *s = world_status(w);
+    bool found = false;
+
+    for (size_t i = 0; i < s->n_warnings; i++)
+        found = found || strstr(s->warnings[i], words) != NULL;
+    wire_free(&s->base);
+    return found;
+}
+
+// Its own four shards fit, with the copy of one, and four more do not.
+TEST(replica, what_follows_needs_memory_too)
+{
+    struct world *w = begin(WORLD_SITUATION);
+
+    world_add(w, FAKE_PSSERVER, "ps-0")->memory_bytes = 150;
+    world_attach(w, named(w, "ps-0"));
+    world_attach(w, world_add(w, FAKE_PSSERVER, "ps-1"));
+    replicate(w);
+    T_TRUE(warns(w, "psserver ps-0 needs at least 1 MiB for its 4 shards and 4 "
+                    "replicas of this job"));
+    T_EQ(events(w, "memory-short", "ps-0"), 1);
+    world_kill(w, named(w, "ps-0"));
+    T_FALSE(warns(w, "ps-0"));
+    world_restart(w, named(w, "w-0"));
+    finishes(w);
+}
+
 // Drained: its replica takes over, and nothing is computed again.
 TEST(replica, a_drained_owner_gives_way)
 {
