@@ -645,6 +645,17 @@ static void receive_psserver(struct coord *c, struct member *m,
         advance_job(c, job);
 }
 
+// Takes what is told of each shard with a replica, again and again, and returns
+// true: it frees no work, so jobs and workers need no look. False: another
+// message.
+static bool coord_notes(struct coord *c, const struct member *m,
+                        const Sluice__V1__AttendUp *message)
+{
+    return m->role == MEMBER_PSSERVER &&
+           message->kind_case == SLUICE__V1__ATTEND_UP__KIND_REPLICA &&
+           replicas_lag(c, m, message->replica);
+}
+
 void coord_receive(struct coord *c, uint64_t member,
                    const Sluice__V1__AttendUp *message)
 {
@@ -666,6 +677,8 @@ void coord_receive(struct coord *c, uint64_t member,
             place_look(c);
         }
     }
+    if (m->state == state && coord_notes(c, m, message))
+        return;
     if (message->kind_case == SLUICE__V1__ATTEND_UP__KIND_HEARTBEAT) {
         receive_heartbeat(c, m, message->heartbeat);
         member_seen(m, coord_now(c)); // may be draining now

@@ -266,18 +266,37 @@ static void replica_join(struct coord *c, struct job *job, uint32_t shard,
     memory_replicas(c, job);
 }
 
-// Notes what the owner says of its replica in the set.
-static void replica_heard(struct coord *c, struct job *job,
-                          const Sluice__V1__ReplicaReport *r)
+// The owner misses its replica, which is in the set.
+static void replica_missed(struct coord *c, struct job *job,
+                           const Sluice__V1__ReplicaReport *r)
 {
     struct outcomes o;
 
-    job->shards.list[r->shard].replica.lag = r->lag;
-    if (r->ready)
-        return;
     outcomes_begin(&o, job);
     outcomes_add(c, &o, r->shard, NULL, r->failure);
     outcomes_commit(c, &o);
+}
+
+// Returns true if the report is of the feed of the shard's replica in the set.
+static bool replica_reported(const struct job_shard *s,
+                             const Sluice__V1__ReplicaReport *r)
+{
+    return job_replica(s) != NULL && s->replica.feed == r->order;
+}
+
+bool replicas_lag(struct coord *c, const struct member *m,
+                  const Sluice__V1__ReplicaReport *r)
+{
+    const struct job *job = jobs_live(c, r->job, r->job_incarnation);
+    struct job_shard *s;
+
+    if (job == NULL || r->shard >= job->shards.count || !r->ready)
+        return false;
+    s = &job->shards.list[r->shard];
+    if (strcmp(s->psserver, m->name) != 0 || !replica_reported(s, r))
+        return false;
+    s->replica.lag = r->lag;
+    return true;
 }
 
 void replicas_report(struct coord *c, struct member *m,
@@ -287,15 +306,16 @@ void replicas_report(struct coord *c, struct member *m,
     const struct member *to;
     struct job_shard *s;
 
-    if (job == NULL || r->shard >= job->shards.count || job->behind.paused)
+    if (job == NULL || r->shard >= job->shards.count || job->behind.paused ||
+        replicas_lag(c, m, r))
         return;
     s = &job->shards.list[r->shard];
     if (strcmp(s->psserver, m->name) != 0) {
         send_refuse(c, m, r->job, r->shard, "the shard lies elsewhere", NULL);
         return;
     }
-    if (job_replica(s) != NULL && s->replica.feed == r->order) {
-        replica_heard(c, job, r);
+    if (replica_reported(s, r)) {
+        replica_missed(c, job, r);
         return;
     }
     to = moves_followed(c, m, r);

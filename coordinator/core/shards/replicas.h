@@ -44,6 +44,12 @@ bool replicas_follow(struct coord *c, const struct member *m,
 void replicas_report(struct coord *c, struct member *m,
                      const Sluice__V1__ReplicaReport *report);
 
+// Takes a report that says of a replica in the set how far behind it is, and no
+// more, and returns true: nobody waits for that. False, with nothing done:
+// another report, for replicas_report.
+bool replicas_lag(struct coord *c, const struct member *m,
+                  const Sluice__V1__ReplicaReport *report);
+
 // Has the replicas of shards take over that psserver m served, which is silent
 // or gone, and takes m's own out of the set, where their shards are served.
 void replicas_left(struct coord *c, const struct member *m);

@@ -6,6 +6,7 @@
 #include "common/base/histogram.h"
 #include "coordinator/core/job.h"
 #include "coordinator/core/jobs.h"
+#include "coordinator/core/mode.h"
 #include "coordinator/core/shards/move.h"
 #include "coordinator/feed/feed.h"
 #include "coordinator/service/status_lists.h"
@@ -369,6 +370,47 @@ TEST(replica, a_host_that_is_only_busy_is_waited_for)
 
         T_EQ(strcmp(r.owner, "ps-3") != 0, strcmp(r.replica, "ps-3") == 0);
     }
+    world_restart(w, named(w, "w-0"));
+    finishes(w);
+}
+
+static unsigned looks;
+
+static void note_look(struct coord *c, struct job *job)
+{
+    looks++;
+}
+
+// Each shard tells its lag with each heartbeat. All jobs and workers are looked
+// at when a report changes more.
+TEST(replica, how_far_it_is_behind_makes_no_work)
+{
+    struct world *w = begin(WORLD_SITUATION);
+    struct fake_member *m;
+    struct job *job;
+    struct mode mode;
+    Sluice__V1__JobStatus *status;
+
+    world_people(w, 2, 0);
+    replicate(w);
+    job = jobs_get(w->coord, 1);
+    mode = *job->mode;
+    mode.check = note_look;
+    job->mode = &mode;
+    m = named(w, row_of(w, 5).owner);
+    m->shards[5].lag = 17;
+    looks = 0;
+    fake_replica_report(w, m, 5);
+    fake_deliver_all(w, m);
+    T_EQ(looks, 0);
+    status = world_status(w);
+    T_EQ(status->shards[5]->replica_lag, 17);
+    wire_free(&status->base);
+    m->shards[5].misses = true;
+    fake_replica_report(w, m, 5);
+    fake_deliver_all(w, m);
+    T_GT(looks, 0);
+    T_FALSE(in_set(w, 5));
     world_restart(w, named(w, "w-0"));
     finishes(w);
 }

@@ -52,6 +52,7 @@ struct fake_shard {
     bool bound;      // its answers wait for its replica, by `feed`
     bool misses;     // that acknowledges nothing
     bool ready;      // it has said so
+    uint64_t lag;    // operations that it says the replica lacks
     uint64_t incarnation, sequence;
     struct wire_tag from; // what it loaded
     size_t sources;       // files of another job that it was told of

@@ -402,6 +402,7 @@ void fake_replica_report(struct world *w, struct fake_member *m, uint32_t shard)
     report.incarnation = f->incarnation;
     report.order = f->feed;
     report.ready = f->ready = fake_replica_take(w, f, shard);
+    report.lag = f->lag;
     f->misses = !f->ready; // for good, until it is told
     report.failure = f->ready ? "" : "it does not answer";
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_REPLICA;
