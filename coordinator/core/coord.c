@@ -220,11 +220,14 @@ static void flush_all(struct coord *c, bool tick)
     }
 }
 
-static void psserver_down(struct coord *c, struct member *m, bool lost)
+// Takes a psserver's shards from it. If it redials, its process lives: it shows
+// its memory in a moment, and its feeds go on, so replicas stay as they are.
+static void psserver_down(struct coord *c, struct member *m, bool lost,
+                          bool redials)
 {
     shards_down(c, m, lost);
     moves_left(c, m);
-    if (!c->dead)
+    if (!c->dead && !redials)
         replicas_left(c, m);
 }
 
@@ -236,7 +239,7 @@ static void strip(struct coord *c, struct member *m, enum gone_why why)
     if (m->role == MEMBER_WORKER)
         gone_worker(c, m, why);
     else
-        psserver_down(c, m, true);
+        psserver_down(c, m, true, why == GONE_REDIAL);
     if (m->role == MEMBER_PSSERVER && m->draining)
         memory_left(c, m);
 }
@@ -728,7 +731,7 @@ static void check_member(struct coord *c, struct member *m, uint64_t now_ms)
         if (m->role == MEMBER_WORKER)
             gone_worker(c, m, GONE_LOST);
         else
-            psserver_down(c, m, false);
+            psserver_down(c, m, false, false);
     } else if (m->state == MEMBER_LOST) {
         snprintf(how, sizeof(how), "it sent no heartbeat for %llu ms",
                  (ull)(now_ms - m->seen_ms));

@@ -374,6 +374,29 @@ TEST(replica, a_host_that_is_only_busy_is_waited_for)
     finishes(w);
 }
 
+// The connection of an owner, with replicas of others, breaks in the middle. It
+// is back before the coordinator could see that.
+TEST(replica, a_process_that_redials_keeps_its_place_in_all_sets)
+{
+    struct world *w = begin(WORLD_SITUATION);
+    struct row rows[8];
+
+    world_people(w, 2, 0);
+    replicate(w);
+    for (uint32_t s = 0; s < 8; s++)
+        rows[s] = row_of(w, s);
+    fake_disconnected(named(w, "ps-0"));
+    world_attach(w, named(w, "ps-0"));
+    world_pass(w, 3000);
+    for (uint32_t s = 0; s < 8; s++) {
+        T_STR(row_of(w, s).owner, rows[s].owner);
+        T_STR(row_of(w, s).replica, rows[s].replica);
+        T_EQ(row_of(w, s).feed, rows[s].feed);
+    }
+    world_restart(w, named(w, "w-0"));
+    finishes(w);
+}
+
 static unsigned looks;
 
 static void note_look(struct coord *c, struct job *job)
