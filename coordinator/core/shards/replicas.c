@@ -381,10 +381,12 @@ static void replica_heir(struct coord *c, struct outcomes *o, uint32_t shard,
 {
     const struct job_shard *s = &o->job->shards.list[shard];
     const struct member *owner = members_psserver(&c->members, s->psserver);
+    // One that came back as an older program is asked for nothing.
+    bool away = owner == NULL || !job_shard_able(o->job, owner);
 
     if (s->replica.bereft)
         outcomes_add(c, o, shard, to, "it has lost its memory");
-    else if (owner == NULL && (s->was_lost || !replica_may_come(c, s)))
+    else if (away && (s->was_lost || !replica_may_come(c, s)))
         outcomes_add(c, o, shard, to, "it has not come back");
 }
 

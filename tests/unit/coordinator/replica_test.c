@@ -397,6 +397,31 @@ TEST(replica, a_process_that_redials_keeps_its_place_in_all_sets)
     finishes(w);
 }
 
+// It is never asked to load the shard, so it never says that it has no memory.
+TEST(replica, an_owner_that_comes_back_as_an_older_program_is_not_waited_for)
+{
+    struct world *w = begin(WORLD_SITUATION);
+    struct fake_member *m;
+
+    world_people(w, 2, 0);
+    replicate(w);
+    m = named(w, "ps-0");
+    world_stop_coord(w);
+    world_kill(w, m);
+    m->edition = MODEL_EDITION_REPLICAS - 1;
+    world_start_coord(w);
+    world_restart(w, m);
+    world_attach(w, named(w, "ps-1"));
+    for (int i = 0; i < 10; i++) {
+        fake_turn(w);
+        world_pass(w, 500);
+    }
+    for (uint32_t s = 0; s < 8; s++)
+        T_STR(row_of(w, s).owner, "ps-1");
+    world_restart(w, named(w, "w-0"));
+    finishes(w);
+}
+
 static unsigned looks;
 
 static void note_look(struct coord *c, struct job *job)
