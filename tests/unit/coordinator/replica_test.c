@@ -397,6 +397,53 @@ TEST(replica, a_process_that_redials_keeps_its_place_in_all_sets)
     finishes(w);
 }
 
+// Both were away for longer than a lease. The owner is back first, and its
+// replica has as long as a lease from then on.
+TEST(replica, P5_a_replica_is_waited_for_from_when_its_owner_has_no_memory)
+{
+    struct world *w = begin(WORLD_SITUATION);
+    uint32_t shard = 0;
+
+    world_people(w, 2, 0);
+    replicate(w);
+    while (strcmp(row_of(w, shard).owner, "ps-0") != 0)
+        shard++;
+    world_stop_coord(w);
+    world_kill(w, named(w, "ps-0"));
+    world_start_coord(w);
+    world_pass(w, 6000);
+    world_restart(w, named(w, "ps-0"));
+    for (int i = 0; i < 5; i++) {
+        fake_turn(w);
+        world_pass(w, 200);
+    }
+    world_attach(w, named(w, "ps-1"));
+    world_pass(w, 100);
+    T_STR(row_of(w, shard).owner, "ps-1");
+    world_restart(w, named(w, "w-0"));
+    finishes(w);
+}
+
+// A hello that waits for a manifest (K5) would be judged as that of the
+// psserver that has the shard by then.
+TEST(replica, P4_the_hello_of_a_psserver_that_has_the_shard_no_more_is_dropped)
+{
+    struct world *w = begin(WORLD_SITUATION);
+    Sluice__V1__ShardHello hello = SLUICE__V1__SHARD_HELLO__INIT;
+    ProtobufCMessage *copy = NULL;
+    struct job_shard *s;
+
+    world_people(w, 2, 0);
+    replicate(w);
+    s = &jobs_get(w->coord, 1)->shards.list[0];
+    T_OK(wire_dup(&copy, &hello.base));
+    s->waiting = (Sluice__V1__ShardHello *)copy;
+    world_kill(w, named(w, row_of(w, 0).owner));
+    T_TRUE(s->waiting == NULL);
+    world_restart(w, named(w, "w-0"));
+    finishes(w);
+}
+
 // It is never asked to load the shard, so it never says that it has no memory.
 TEST(replica, an_owner_that_comes_back_as_an_older_program_is_not_waited_for)
 {
