@@ -62,6 +62,7 @@ enum event_level { EVENT_INFO, EVENT_WARN, EVENT_ERROR };
     X(MOVE_FAILED, "move-failed", WARN)                                        \
     X(REPLICA_IN, "replica-in", INFO)                                          \
     X(REPLICA_OUT, "replica-out", WARN)                                        \
+    X(REPLICA_FAILED, "replica-failed", WARN)                                  \
     X(REPLICA_PROMOTED, "replica-promoted", WARN)                              \
     X(MEMORY_SHORT, "memory-short", WARN)                                      \
     X(CLOSURE_LOST, "closure-lost", WARN)                                      \

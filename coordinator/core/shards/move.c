@@ -51,9 +51,11 @@ void moves_reason(const struct coord *c, const struct member *m,
     const struct move *v = moves_with(c, m);
 
     if (v != NULL)
-        (void)buf_appendf(out, "%sshard %u of j-%llu moves from %s to %s",
-                          out->len > 0 ? "; " : "", v->shard, (ull)v->job,
-                          name_of(c, v->source), name_of(c, v->target));
+        (void)buf_appendf(
+            out, "%sshard %u of j-%llu %s %s %s %s", out->len > 0 ? "; " : "",
+            v->shard, (ull)v->job, v->replica ? "on" : "moves from",
+            name_of(c, v->source), v->replica ? "gets a replica on" : "to",
+            name_of(c, v->target));
 }
 
 static void move_free(struct move *v)
@@ -100,10 +102,10 @@ static void move_stays(struct coord *c, const struct move *v, struct job *job,
                        const char *why)
 {
     if (v->replica) {
-        happened_job(c, EVENT_REPLICA_OUT, job, target,
+        happened_job(c, EVENT_REPLICA_FAILED, job, target,
                      "shard %u of %s gets no replica now: %s", v->shard,
                      job->name, why);
-        shards_no_replica(job, v->shard, coord_now(c) + MOVES_AGAIN_MS);
+        shards_no_replica(job, v->shard, coord_now(c), MOVES_AGAIN_MS);
         if (source != NULL && v->fed)
             send_replica_out(c, source, job->id, v->shard, v->request);
         return;

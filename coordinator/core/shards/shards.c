@@ -640,7 +640,11 @@ void shards_stay(struct job *job, uint32_t shard, bool fed, uint64_t now,
     s->by_files = fed && !s->by_files;
 }
 
-void shards_no_replica(struct job *job, uint32_t shard, uint64_t until_ms)
+void shards_no_replica(struct job *job, uint32_t shard, uint64_t now,
+                       uint64_t ms)
 {
-    job->shards.list[shard].replica.again_ms = until_ms;
+    struct shard_replica *r = &job->shards.list[shard].replica;
+
+    r->again_ms = now + (ms << sl_min(r->failed, 4u));
+    r->failed++;
 }

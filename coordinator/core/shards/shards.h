@@ -53,6 +53,7 @@ struct shard_replica {
     uint64_t feed;     // number of the feed that it follows, or followed
     uint64_t lag;      // operations that it lacked when its owner last said so
     uint64_t again_ms; // no new one begins before
+    unsigned failed;   // tries to make one, in a row
     bool bereft; // the shard's psserver has lost its memory, and waits for it
     uint64_t bereft_ms; // since when
 };
@@ -174,9 +175,10 @@ void shards_move(struct coord *c, struct job *job, uint32_t shard,
 void shards_stay(struct job *job, uint32_t shard, bool fed, uint64_t now,
                  uint64_t ms);
 
-// Notes that a replica of the shard could not begin: none is to before
-// `until_ms`.
-void shards_no_replica(struct job *job, uint32_t shard, uint64_t until_ms);
+// Notes that a replica of the shard could not begin: none is to for `ms`, and
+// twice as long each time that follows.
+void shards_no_replica(struct job *job, uint32_t shard, uint64_t now,
+                       uint64_t ms);
 
 // Sends the changes of the job's map since the last time, as one message per
 // worker: if every shard is served, or if `tick` is true. Else does nothing,

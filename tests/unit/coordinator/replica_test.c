@@ -469,6 +469,47 @@ TEST(replica, an_owner_that_comes_back_as_an_older_program_is_not_waited_for)
     finishes(w);
 }
 
+// What is said of a member for people.
+static bool member_says(struct world *w, const char *name, const char *words)
+{
+    Sluice__V1__ClusterRequest request = SLUICE__V1__CLUSTER_REQUEST__INIT;
+    Sluice__V1__ClusterReply *reply = NULL;
+    bool found = false;
+
+    T_OK(status_cluster(w->coord, &request, &reply, t_err()));
+    for (size_t i = 0; i < reply->n_members; i++)
+        found = found || (strcmp(reply->members[i]->name, name) == 0 &&
+                          strstr(reply->members[i]->reason, words) != NULL);
+    wire_free(&reply->base);
+    return found;
+}
+
+// None was in any set. Each shard is tried again after 10 s, 20, 40, ...
+TEST(replica, one_that_cannot_be_made_is_tried_less_and_less)
+{
+    struct world *w = begin(WORLD_SITUATION);
+    unsigned tries;
+
+    w->feeds = false;
+    world_people(w, 2, 1);
+    world_submit(w, replica_job(EIGHT_SHARDS));
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    world_kill(w, named(w, "w-0"));
+    world_pass(w, MOVES_LOOK_MS);
+    T_TRUE(member_says(w, "ps-0", "gets a replica on ps-"));
+    for (int i = 0; i < 120; i++) {
+        fake_turn(w);
+        world_pass(w, 1000);
+    }
+    T_EQ(events(w, "replica-out", ""), 0);
+    tries = events(w, "replica-failed",
+                   "of life gets no replica now: there is no feed to follow");
+    T_GE(tries, 8);
+    T_LE(tries, 8 * 4);
+    world_restart(w, named(w, "w-0"));
+    finishes(w);
+}
+
 static unsigned looks;
 
 static void note_look(struct coord *c, struct job *job)
