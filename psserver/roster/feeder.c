@@ -18,7 +18,8 @@ struct feeder {
     uint64_t first; // of a replica: the last record that was there at the start
     size_t bytes;   // of its records
     struct rpc_ticket ticket; // of that call
-    struct loop_task task;
+    struct loop_task task, ready;
+    bool told;  // `ready` was posted
     bool freed; // by feeder_free; it goes when the last of `uses` ends
     _Atomic unsigned uses; // the owner's, the call's, those of tasks
     enum sl_err rc;
@@ -227,6 +228,25 @@ static bool feeder_acked(struct feeder *f, uint64_t applied)
     return whole;
 }
 
+static void feeder_on_ready(void *arg)
+{
+    struct feeder *f = arg;
+
+    if (!f->freed)
+        f->setup.ready(f->setup.arg);
+    feeder_unuse(f);
+}
+
+static void feeder_tell_ready(struct feeder *f)
+{
+    if (!f->setup.replica || f->told ||
+        !replica_has_all(f->setup.shard, f->setup.order))
+        return;
+    f->told = true;
+    atomic_fetch_add(&f->uses, 1);
+    loop_post_task(f->setup.links->loop, &f->ready, feeder_on_ready, f);
+}
+
 static void feeder_on_answer(void *arg, enum sl_err code,
                              const struct sl_error *err,
                              const struct sl_slices *reply)
@@ -249,6 +269,8 @@ static void feeder_on_answer(void *arg, enum sl_err code,
                     (unsigned long long)m.applied, (unsigned long long)f->sent);
     if (rc == SL_OK)
         whole = feeder_acked(f, m.applied);
+    if (rc == SL_OK)
+        feeder_tell_ready(f);
     if (rc == SL_OK && m.whole && !whole)
         rc = sl_fail(&why, SL_ECORRUPT,
                      "the follower says that it is whole, and the feed has not "

@@ -38,6 +38,9 @@ struct feeder_setup {
     // has to.
     void (*acked)(void *arg, struct shard *shard);
     void *acked_arg;
+    // Hears once, on the loop, that a replica has all that was answered (P2).
+    // It may call feeder_free.
+    void (*ready)(void *arg);
     // Hears once, on the loop and not within feeder_start, how it ended: SL_OK
     // if the follower holds what the shard holds, which has stopped. It may
     // call feeder_free.

@@ -179,9 +179,11 @@ void roster_attached(struct roster *r)
     struct pairmap_at at = {0};
     struct hosted *h;
 
-    while ((h = pairmap_next(&r->hosted, &at)) != NULL)
+    while ((h = pairmap_next(&r->hosted, &at)) != NULL) {
+        h->feeds.told = false;
         if (h->state != HOSTED_LOADING)
             hosted_send_hello(h);
+    }
     roster_tell_replicas(r);
 }
 

@@ -49,6 +49,11 @@ static void hosted_feed_ended(void *arg, enum sl_err rc,
     hosted_feed_drop(h);
 }
 
+static void hosted_replica_ready(void *arg)
+{
+    hosted_tell_replica(arg);
+}
+
 static enum sl_err hosted_feed(struct hosted *h, const Sluice__V1__Feed *m,
                                struct sl_error *err)
 {
@@ -61,6 +66,7 @@ static enum sl_err hosted_feed(struct hosted *h, const Sluice__V1__Feed *m,
                                      .replica = m->replica,
                                      .acked = setup->acked,
                                      .acked_arg = setup->acked_arg,
+                                     .ready = hosted_replica_ready,
                                      .ended = hosted_feed_ended,
                                      .arg = h};
 

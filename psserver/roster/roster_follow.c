@@ -34,6 +34,16 @@ void hosted_replica_lost(struct hosted *h, const struct sl_error *why)
     hosted_send_replica(h, false, why->text);
 }
 
+// A stream loses nothing, so what was told is known until the next attachment,
+// except how far the replica is behind.
+static void hosted_tell_ready(struct hosted *h)
+{
+    if (h->feeds.told && h->feeds.lag == replica_lag(h->shard))
+        return;
+    h->feeds.told = true;
+    hosted_send_replica(h, true, "");
+}
+
 void hosted_tell_replica(struct hosted *h)
 {
     struct sl_error over = SL_ERROR_INIT;
@@ -47,7 +57,7 @@ void hosted_tell_replica(struct hosted *h)
         sl_fail(&over, SL_ESTATE, "its feed is over");
         hosted_replica_lost(h, &over);
     } else if (replica_has_all(h->shard, h->feeds.order)) {
-        hosted_send_replica(h, true, "");
+        hosted_tell_ready(h);
     }
 }
 

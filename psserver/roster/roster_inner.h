@@ -64,6 +64,8 @@ struct hosted_feeds {
     struct feeder *feeder; // NULL: none is; owned
     uint64_t order, incarnation;
     bool replica;
+    bool told;    // since the attachment: the replica has all that was answered
+    uint64_t lag; // that was told last
     struct sl_error failure; // of a replica's: why acknowledgements are missing
 };
 
@@ -182,8 +184,9 @@ bool hosted_followed(struct hosted *h);
 // Does the same for a shard that another one may take over from, as far as it
 // has followed feed `order` (P4).
 bool hosted_takes_over(struct hosted *h, uint64_t order);
-// Tells the coordinator what there is to tell of the replica that the shard
-// feeds, if its answers are bound to it.
+// Tells the coordinator of the replica that the shard feeds, if its answers are
+// bound to it: that it has all, unless that was told since the attachment with
+// the same lag; that it is missed, again and again.
 void hosted_tell_replica(struct hosted *h);
 // Ends the feed to the shard's replica, and tells the coordinator why.
 void hosted_replica_lost(struct hosted *h, const struct sl_error *why);

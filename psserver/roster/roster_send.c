@@ -161,7 +161,7 @@ void hosted_send_replica(struct hosted *h, bool ready, const char *failure)
     m.incarnation = h->feeds.incarnation;
     m.order = h->feeds.order;
     m.ready = ready;
-    m.lag = h->shard == NULL ? 0 : replica_lag(h->shard);
+    m.lag = h->feeds.lag = h->shard == NULL ? 0 : replica_lag(h->shard);
     m.failure = (char *)failure;
     roster_send_up(h->roster, SLUICE__V1__ATTEND_UP__KIND_REPLICA, &m.base);
 }

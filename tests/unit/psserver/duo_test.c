@@ -456,6 +456,31 @@ TEST(duo, a_call_has_time_for_those_before_it)
     duo_close(&d);
 }
 
+// Not by the next heartbeat, for a psserver makes one replica at a time; and
+// not by each, for it may have thousands.
+TEST(duo, P2_that_a_replica_is_ready_is_told_at_once_and_once)
+{
+    static struct duo d;
+    struct shard *s;
+    struct kit k;
+
+    duo_open(&d, NULL);
+    kit_of(&k, 2, 12);
+    s = followed(&d, &k);
+    UNTIL(&d, d.owner.ready == 1);
+    for (unsigned i = 1; i <= 3; i++)
+        roster_tick(d.owner.roster, i, false);
+    T_EQ(d.owner.ready, 1);
+    roster_attached(d.owner.roster); // to another coordinator
+    roster_tick(d.owner.roster, 4, false);
+    T_EQ(d.owner.ready, 2);
+    replica_out(&d, 2);
+    roster_attached(d.owner.roster);
+    T_EQ(d.owner.ready, 2);
+    shard_unref(s);
+    duo_close(&d);
+}
+
 // Its call ends with the psserver, which does not wait for that before.
 TEST(duo, a_feed_to_nobody_can_be_given_up)
 {
