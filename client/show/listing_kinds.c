@@ -68,8 +68,9 @@ static const char *const workers_head[] = {
     "name",   "state", "leases", "host",    "device", "pid",
     "memory", "beat",  "up",     "version", "reason", NULL};
 static const char *const servers_head[] = {
-    "name", "state",  "shards", "bytes", "cores",   "jobs",   "host", "address",
-    "pid",  "memory", "beat",   "up",    "version", "reason", NULL};
+    "name", "state", "shards",  "bytes",   "cores", "replicas",
+    "lag",  "jobs",  "host",    "address", "pid",   "memory",
+    "beat", "up",    "version", "reason",  NULL};
 static const char *const members_head[] = {
     "name",   "role",   "state", "leases",
     "shards", "memory", "beat",  "device or address",
@@ -174,6 +175,20 @@ static void worker_row(struct table *t, const ProtobufCMessage *item)
     fares(t, m);
 }
 
+static void cells_of_replicas(struct table *t,
+                              const Sluice__V1__MemberStatus *m)
+{
+    char text[OUT_NUMBER];
+
+    if (m->replicas == 0) {
+        table_cell(t, "-");
+        table_cell(t, "-");
+        return;
+    }
+    table_cell(t, "%u", m->replicas);
+    table_cell(t, "%s", out_count(text, m->replica_lag));
+}
+
 static void cell_of_jobs(struct table *t, const Sluice__V1__MemberStatus *m)
 {
     struct buf text = BUF_INIT;
@@ -197,6 +212,7 @@ static void server_row(struct table *t, const ProtobufCMessage *item)
         table_cell(t, "%.2f", m->usage->cpu_cores);
     else
         table_cell(t, "-");
+    cells_of_replicas(t, m);
     cell_of_jobs(t, m);
     table_cell(t, "%s", dash(m->host));
     table_cell(t, "%s", dash(m->address));
@@ -534,7 +550,7 @@ const struct list_format lists[LIST_KINDS] = {
                    list_job_name},
     [LIST_WORKERS] = {"workers", workers_head, 5, 0xe4u, "the name", worker_row,
                       member_name},
-    [LIST_SERVERS] = {"psservers", servers_head, 8, 0x71cu, "the name",
+    [LIST_SERVERS] = {"psservers", servers_head, 10, 0x1c7cu, "the name",
                       server_row, member_name},
     [LIST_MEMBERS] = {"members", members_head, 8, 0x678u, "the name",
                       member_row, member_name},

@@ -252,7 +252,22 @@ static enum sl_err count_shard(Sluice__V1__MemberStatus *m,
     return name_job(m, job);
 }
 
-// Adds the shards of a job to the psservers that they lie on.
+// Adds a shard to the psserver that follows it, if that is in the list.
+static void count_replica(const struct strmap *psservers,
+                          const struct job_shard *s)
+{
+    const char *name = job_replica(s);
+    Sluice__V1__MemberStatus *m =
+        name == NULL ? NULL : strmap_get(psservers, name);
+
+    if (m == NULL)
+        return;
+    m->replicas++;
+    if (s->replica.lag > m->replica_lag)
+        m->replica_lag = s->replica.lag;
+}
+
+// Adds the shards of a job to the psservers that they lie on, and replicas.
 static enum sl_err count_shards(struct coord *c, struct cluster_view *v,
                                 struct strmap *psservers, const struct job *job)
 {
@@ -272,6 +287,7 @@ static enum sl_err count_shards(struct coord *c, struct cluster_view *v,
         if (rc == SL_OK &&
             status_shard_is_of(shard, strcmp(m->state, "lost") == 0))
             rc = count_shard(m, job, i);
+        count_replica(psservers, shard);
     }
     return rc;
 }

@@ -137,6 +137,8 @@ def the_coordinator_dies_first(mode):
     with Bed(mode, psservers=2, coordinator_args=SOON) as c:
         c.begin()
         placed = [(s["psserver"], s["replica"]) for s in c.shards()]
+        for m in c.json("servers")["members"]:
+            check_equal(m.get("replicas", 0), sum(p[1] == m["name"] for p in placed), "replicas")
         c.restart("coordinator")
         c.trains()
         c.wait_replicas()

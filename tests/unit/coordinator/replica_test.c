@@ -510,6 +510,23 @@ TEST(replica, one_that_cannot_be_made_is_tried_less_and_less)
     finishes(w);
 }
 
+// What the list of psservers says of one.
+static void expect_replicas(struct world *w, const char *name,
+                            uint32_t replicas, uint64_t lag)
+{
+    Sluice__V1__ClusterRequest request = SLUICE__V1__CLUSTER_REQUEST__INIT;
+    Sluice__V1__ClusterReply *reply = NULL;
+
+    T_OK(status_cluster(w->coord, &request, &reply, t_err()));
+    for (size_t i = 0; i < reply->n_members; i++) {
+        if (strcmp(reply->members[i]->name, name) != 0)
+            continue;
+        T_EQ(reply->members[i]->replicas, replicas);
+        T_EQ(reply->members[i]->replica_lag, lag);
+    }
+    wire_free(&reply->base);
+}
+
 static unsigned looks;
 
 static void note_look(struct coord *c, struct job *job)
@@ -542,6 +559,8 @@ TEST(replica, how_far_it_is_behind_makes_no_work)
     status = world_status(w);
     T_EQ(status->shards[5]->replica_lag, 17);
     wire_free(&status->base);
+    expect_replicas(w, row_of(w, 5).replica, 4, 17);
+    expect_replicas(w, m->name, 4, 0);
     m->shards[5].misses = true;
     fake_replica_report(w, m, 5);
     fake_deliver_all(w, m);
