@@ -637,7 +637,10 @@ TEST(replica, lives_with_losses_come_to_their_end)
                 world_kill(w, m);
             else if (world_below(w, 100) == 0 && !m->alive)
                 world_restart(w, m);
-            else if (world_below(w, 800) == 0) {
+            else if (world_below(w, 300) == 0 && m->alive) { // it redials
+                fake_disconnected(m);
+                world_attach(w, m);
+            } else if (world_below(w, 800) == 0) {
                 world_stop_coord(w);
                 world_start_coord(w);
             }
