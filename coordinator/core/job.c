@@ -200,6 +200,7 @@ static void release_shards(struct job *job)
 
         sl_free(s->psserver);
         sl_free(s->replica.psserver);
+        sl_free(s->replica.missed);
         sl_free(s->failure);
         shard_rows_release(&s->rows);
         wire_free((ProtobufCMessage *)s->waiting);

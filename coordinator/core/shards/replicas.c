@@ -66,6 +66,7 @@ static void replica_leave(struct coord *c, struct job *job, uint32_t shard,
     if (replica != NULL)
         send_refuse(c, replica, job->id, shard, "it has left the set", NULL);
     sl_free(s->replica.psserver);
+    sl_free(s->replica.missed); // `why` may be that
     s->replica =
         (struct shard_replica){.again_ms = coord_now(c) + REPLICAS_AGAIN_MS};
     job->changes++;
@@ -91,6 +92,8 @@ static void replica_promote(struct coord *c, struct job *job, uint32_t shard,
         shards_stop(c, job, shard);
     shards_move(c, job, shard, to);
     s->replica.bereft = false;
+    sl_free(s->replica.missed);
+    s->replica.missed = NULL;
     if (c->dead)
         return;
     if (from != NULL)
@@ -106,7 +109,7 @@ static bool outcomes_alike(const struct outcomes *o, size_t i, size_t k)
     const struct job_shard *b = &o->job->shards.list[o->rows[k].shard];
 
     return (o->rows[i].owner == NULL) == (o->rows[k].owner == NULL) &&
-           o->why[i] == o->why[k] &&
+           strcmp(o->why[i], o->why[k]) == 0 &&
            strcmp(a->replica.psserver, b->replica.psserver) == 0 &&
            (o->rows[i].owner == NULL || strcmp(a->psserver, b->psserver) == 0);
 }
@@ -254,6 +257,7 @@ static void replica_join(struct coord *c, struct job *job, uint32_t shard,
     }
     FAULT("replica.in");
     sl_free(s->replica.psserver);
+    sl_free(s->replica.missed);
     s->replica = (struct shard_replica){.psserver = name, .feed = feed};
     job->changes++;
     JOB_HISTORY(job, "replica", " what=in shard=%u feed=%llu", shard,
@@ -266,15 +270,14 @@ static void replica_join(struct coord *c, struct job *job, uint32_t shard,
     memory_replicas(c, job);
 }
 
-// The owner misses its replica, which is in the set.
-static void replica_missed(struct coord *c, struct job *job,
+// Notes that the owner misses its replica, which is in the set, for the next
+// tick: where a psserver is lost, or stands still, all owners that it follows
+// say so at once. Without memory the owner's next word counts.
+static void replica_missed(struct job_shard *s,
                            const Sluice__V1__ReplicaReport *r)
 {
-    struct outcomes o;
-
-    outcomes_begin(&o, job);
-    outcomes_add(c, &o, r->shard, NULL, r->failure);
-    outcomes_commit(c, &o);
+    if (s->replica.missed == NULL)
+        s->replica.missed = sl_strdup(r->failure);
 }
 
 // Returns true if the report is of the feed of the shard's replica in the set.
@@ -315,7 +318,7 @@ void replicas_report(struct coord *c, struct member *m,
         return;
     }
     if (replica_reported(s, r)) {
-        replica_missed(c, job, r);
+        replica_missed(s, r);
         return;
     }
     to = moves_followed(c, m, r);
@@ -397,8 +400,10 @@ static void replica_tick(struct coord *c, struct outcomes *o, uint32_t shard,
     const struct member *to = replica_ready(c, s);
     const struct member *owner = members_psserver(&c->members, s->psserver);
 
-    if (to == NULL && s->replica.bereft &&
-        coord_now(c) - s->replica.bereft_ms >= c->options.lease_ms)
+    if (s->replica.missed != NULL && s->server != 0)
+        outcomes_add(c, o, shard, NULL, s->replica.missed);
+    else if (to == NULL && s->replica.bereft &&
+             coord_now(c) - s->replica.bereft_ms >= c->options.lease_ms)
         outcomes_add(c, o, shard, NULL, "both have lost their memory");
     else if (to == NULL)
         return;

@@ -55,7 +55,8 @@ bool replicas_lag(struct coord *c, const struct member *m,
 void replicas_left(struct coord *c, const struct member *m);
 
 // Has replicas take over from owners that have not come back or are to leave,
-// and takes out those that are to leave. To be called with each tick.
+// and takes out those that their owners miss or that are to leave. To be called
+// with each tick.
 void replicas_tick(struct coord *c);
 
 #endif

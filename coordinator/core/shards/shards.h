@@ -54,6 +54,9 @@ struct shard_replica {
     uint64_t lag;      // operations that it lacked when its owner last said so
     uint64_t again_ms; // no new one begins before
     unsigned failed;   // tries to make one, in a row
+    // Why acknowledgements of this feed are missing, by its owner, which waits
+    // for the replica to leave; owned; NULL: none are.
+    char *missed;
     bool bereft; // the shard's psserver has lost its memory, and waits for it
     uint64_t bereft_ms; // since when
 };

@@ -203,6 +203,7 @@ TEST(replica, P2_it_is_in_the_set_by_the_report_of_its_own_feed)
     f->misses = true;
     fake_replica_report(w, m, 0);
     fake_deliver_all(w, m);
+    coord_tick(w->coord);
     T_FALSE(in_set(w, 0));
     f->misses = false; // a report from before, that came late
     fake_replica_report(w, m, 0);
@@ -227,6 +228,7 @@ TEST(replica, P3_the_journal_has_it_before_the_owner_goes_on)
     T_TRUE(in_set(w, 1));
     T_TRUE(m->shards[1].bound);
     fake_deliver_all(w, m);
+    coord_tick(w->coord);
     T_STR(row_of(w, 1).replica, "");
     T_TRUE(m->shards[1].bound); // it has not read that yet
     fake_read_all(w, m);
@@ -287,6 +289,7 @@ TEST(replica, P4_what_has_left_the_set_does_not_take_over)
     m->shards[0].misses = true;
     fake_replica_report(w, m, 0);
     fake_deliver_all(w, m);
+    coord_tick(w->coord);
     world_kill(w, m);
     world_step(w);
     T_STR(row_of(w, 0).owner, was.owner);
@@ -565,6 +568,7 @@ TEST(replica, how_far_it_is_behind_makes_no_work)
     fake_replica_report(w, m, 5);
     fake_deliver_all(w, m);
     T_GT(looks, 0);
+    coord_tick(w->coord);
     T_FALSE(in_set(w, 5));
     world_restart(w, named(w, "w-0"));
     finishes(w);
@@ -595,6 +599,36 @@ TEST(replica, what_follows_needs_memory_too)
     T_EQ(events(w, "memory-short", "ps-0"), 1);
     world_kill(w, named(w, "ps-0"));
     T_FALSE(warns(w, "ps-0"));
+    world_restart(w, named(w, "w-0"));
+    finishes(w);
+}
+
+// It stands still, so the feeds to it end, all at once. Its own shards go on.
+TEST(replica, P3_replicas_that_are_missed_leave_in_one_commit)
+{
+    struct world *w = begin(WORLD_SITUATION);
+    struct fake_member *m;
+    uint64_t before;
+
+    world_people(w, 2, 0);
+    replicate(w);
+    m = named(w, "ps-1");
+    for (uint32_t s = 0; s < 8; s++) {
+        if (strcmp(row_of(w, s).owner, "ps-1") != 0)
+            continue;
+        m->shards[s].misses = true;
+        fake_replica_report(w, m, s);
+    }
+    fake_deliver_all(w, m);
+    before = commits(w);
+    coord_tick(w->coord);
+    T_EQ(commits(w), before + 1);
+    T_EQ(events(w, "replica-out",
+                "ps-0 is no longer a replica of 4 shards of life: it does not "
+                "answer"),
+         1);
+    for (uint32_t s = 0; s < 8; s++)
+        T_EQ(in_set(w, s), strcmp(row_of(w, s).owner, "ps-0") == 0);
     world_restart(w, named(w, "w-0"));
     finishes(w);
 }
