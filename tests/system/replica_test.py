@@ -10,9 +10,10 @@ import os
 import random
 import re
 import signal
+import subprocess
 
 import exact
-from cluster import (ENDED, LONG_LEASE, PATIENCE, Cluster, check, check_counts, check_equal, main,
+from cluster import (BIN, ENDED, LONG_LEASE, PATIENCE, Cluster, check, check_counts, check_equal, main,
                      wait_for)
 
 SEED = int(os.environ.get("SLUICE_SEED", random.SystemRandom().randrange(1 << 32)))
@@ -198,6 +199,41 @@ def a_replica_that_stands_still_leaves_and_training_goes_on():
         c.finish()
 
 
+# In a build with faults: where the coordinator dies while a psserver is lost, or a replica
+# joins.
+POINTS = ["replica.commit", "replica.committed", "replica.in"]
+
+
+def dies_at(c, point):
+    """All replicas are there before, and after it."""
+    armed = c.restart("coordinator", environment={"SLUICE_FAULT": f"{point}=kill@1"})
+    c.wait_replicas()
+    victim, _ = c.kill_owner()
+    if point == "replica.in":
+        c.start(victim, wait=False)
+    wait_for(f"the coordinator to die at {point}", lambda: armed.poll() is not None)
+    check_equal(c.processes.pop("coordinator").returncode, -signal.SIGKILL, "exit status")
+    c.start("coordinator")
+    wait_for("replicas to take over", lambda: victim not in {s["psserver"] for s in c.shards()})
+    if point != "replica.in":
+        c.start(victim)
+    c.wait_replicas()
+
+
+def the_coordinator_dies_in_the_middle():
+    if b"replica.commit" not in subprocess.run([BIN / "coordinator", "--list-faults"],
+                                               check=False, capture_output=True).stdout:
+        print("no build with faults: nobody is killed", flush=True)
+        return
+    with Bed("async", part=1, psservers=2, coordinator_args=SOON) as c:
+        c.begin()
+        for point in dice.sample(POINTS, len(POINTS)):
+            dies_at(c, point)
+            print(f"coordinator {point}", flush=True)
+        c.trains()
+        c.finish()
+
+
 def in_mode(test, mode):
     """The test as a case of its own."""
     def case():
@@ -213,4 +249,5 @@ if __name__ == "__main__":
                        a_dead_replica_is_replaced, the_coordinator_dies_first,
                        an_owner_comes_back_without_its_memory,
                        an_owner_that_stands_still_is_the_owner_no_more) for mode in ("async", "sync")]
-         + [a_replica_that_stands_still_leaves_and_training_goes_on])
+         + [a_replica_that_stands_still_leaves_and_training_goes_on,
+            the_coordinator_dies_in_the_middle])
