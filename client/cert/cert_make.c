@@ -81,11 +81,11 @@ enum sl_err cert_authority(const char *dir, struct sl_error *err)
 
     if (rc == SL_OK)
         rc = path_of(cert, dir, "ca", ".crt", err);
-    if (rc == SL_OK)
-        rc = cert_make_key(key, err);
     if (rc != SL_OK)
         return rc;
-    rc = openssl(args, err);
+    rc = cert_make_key(key, err); // which may leave a part of one
+    if (rc == SL_OK)
+        rc = openssl(args, err);
     if (rc != SL_OK)
         unlink(key); // by its key the authority is known to exist
     return rc;

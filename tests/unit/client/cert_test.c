@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/cert/cert_make.h"
 #include "client/cli/cli.h"
 #include "client/cli/command.h"
 #include "common/base/fs.h"
+#include "common/base/mem.h"
 #include "common/net/tls.h"
 #include "tests/harness/t.h"
 
@@ -74,6 +78,26 @@ TEST(cert, init_that_fails_can_be_called_again)
         snprintf(path, sizeof(path), "%s/worker.new", dir);
         T_FALSE(fs_exists(fs_posix(), path));
     }
+}
+
+// An openssl that begins the file after -out and fails, as on a full disk.
+TEST(cert, key_that_fails_half_way_is_no_authority)
+{
+    static const char script[] = "#!/bin/sh\n"
+                                 "while [ \"$1\" != -out ]; do shift; done\n"
+                                 "echo part >\"$2\"\nexit 1\n";
+    char *path = sl_strdup(getenv("PATH")), key[700];
+
+    T_OK(fs_mkdirs(fs_posix(), t_path("bin"), t_err()));
+    T_OK(fs_write_durable(fs_posix(), t_path("bin/openssl"), script,
+                          strlen(script), t_err()));
+    T_EQ(chmod(t_path("bin/openssl"), 0700), 0);
+    snprintf(key, sizeof(key), "%s", t_path("ca.key"));
+    T_EQ(setenv("PATH", t_path("bin"), 1), 0);
+    T_EQ(cert_authority(t_path("."), t_err()), SL_EIO);
+    T_EQ(setenv("PATH", path, 1), 0);
+    T_FALSE(fs_exists(fs_posix(), key));
+    sl_free(path);
 }
 
 TEST(cert, hosts_are_checked)
