@@ -557,7 +557,7 @@ static enum sl_err check_replicas(Sluice__V1__JobSpec *spec,
                        "placement.replicas: mode %s has none; use mode async "
                        "or sync, or leave replicas out",
                        mode);
-    if (spec->model->n_tables > 0)
+    if (spec_has_tables(spec))
         return sl_fail(err, SL_EINVAL,
                        "placement.replicas: a shard with rows of tables has "
                        "none; leave replicas out");

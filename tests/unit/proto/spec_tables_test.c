@@ -397,6 +397,18 @@ TEST(spec_tables, a_layer_makes_one)
     wire_free(&spec->base);
 }
 
+// The first check says so, before it lists the tables of layers.
+TEST(spec_tables, shards_with_rows_of_layers_have_no_replica)
+{
+    Sluice__V1__JobSpec *spec = layers_make("", ",'placement':{'replicas':1}");
+    struct sl_error err = SL_ERROR_INIT;
+
+    T_FAILS(SL_EINVAL, spec_check(spec, &err));
+    T_STR(err.text, "placement.replicas: a shard with rows of tables has none; "
+                    "leave replicas out");
+    wire_free(&spec->base);
+}
+
 // Its psservers hold rows until a round is whole, and it is audited as any job
 // of rounds.
 TEST(spec_tables, a_job_of_rounds_may_have_layers_with_rows)
