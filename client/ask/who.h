@@ -10,8 +10,9 @@
 
 #define WHO_BYTES WIRE_NAME_BYTES
 
-// Writes "ada@host", the user and host of this process, to `out` and returns
-// `out`; "uid 1000@host" for a user without a name. A coordinator that sees a
+// Writes "ada@host", the effective user and the host of this process, cut after
+// 100 and 64 bytes, to `out` and returns `out`; "uid 1000@host" for a user
+// without a name. A coordinator that sees a
 // certificate takes its name instead.
 const char *who_asks(char out[WHO_BYTES]);
 

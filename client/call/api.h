@@ -58,10 +58,12 @@ int64_t api_timeout_ms(const struct api_client *a);
     X(task_delete, TASK_DELETE, TaskDelete, TaskDeleteReply, task_delete_reply)
 
 // Each makes one call, waits for its answer, and sets *out to it, its strings
-// plain (wire_plain) unless stdout is data (out_is_data). If the connection
-// failed, though a process listens there, the call is made again in the rest of
-// --timeout. SL_EAUTH: certificates that do not fit; SL_EINVAL: also a server
-// that is no coordinator; else the coordinator's own errors.
+// plain (wire_plain) unless stdout is data (out_is_data). All addresses
+// of a list are tried. If the connection failed, though a process listens at
+// one, the call is made again in the rest of --timeout; if none listens, it
+// fails at once (SL_EUNAVAIL). SL_EAUTH: certificates that do not fit;
+// SL_EINVAL: also a server that is no coordinator; else the coordinator's own
+// errors.
 #define API_PROTOTYPE(name, METHOD, Request, Reply, reply)                     \
     enum sl_err api_##name(struct api_client *a,                               \
                            const Sluice__V1__##Request *request,               \

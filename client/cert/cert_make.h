@@ -19,9 +19,10 @@
 #include "common/base/status.h"
 #include "common/run/conf.h"
 
-// Makes ca.key and ca.crt, for ten years, in the folder `dir`. Overwrites an
-// authority that is there: the caller checks before. A failure leaves no
-// ca.key.
+// Makes ca.key and ca.crt, for ten years, in the folder `dir`, which exists.
+// Overwrites an authority that is there: the caller checks before. A failure
+// leaves no ca.key, not an older one either, unless `dir` is too long; an older
+// ca.crt may stay.
 enum sl_err cert_authority(const char *dir, struct sl_error *err);
 
 // The certificate to make: dir/FILE.crt with its key.
@@ -41,20 +42,22 @@ enum sl_err cert_host_check(const char *host, struct sl_error *err);
 // Makes a key and a certificate for `wish`, for 825 days, signed by the
 // folder's authority. Overwrites files of that name: the caller checks before.
 // SL_EINVAL: a --host is none (cert_host_check). A failure while the key or the
-// certificate is made leaves no FILE.key.
+// certificate is made leaves no FILE.key; an older FILE.crt stays.
 enum sl_err cert_make(const struct cert_wish *wish, struct sl_error *err);
 
-// Signs FILE.crt again, for 825 days from now on: same key, same names, another
-// serial. The new file takes the old one's place at once; a failure leaves the
-// old one. SL_ENOENT: also, there is no FILE.crt.
+// Signs FILE.crt again, with FILE.key, for 825 days from now on: same key, same
+// names, another serial. The new file takes the old one's place at once; a
+// failure leaves the old one. SL_ENOENT: also, there is no FILE.crt; without
+// FILE.key the command fails (SL_EIO).
 enum sl_err cert_renew(const char *dir, const char *file, struct sl_error *err);
 
 // Adds FILE.crt to the authority's list of revoked certificates (revoked.txt),
 // unless it is on it, makes ca.crl anew from that, and renames the certificate
-// to FILE.revoked.crt, in place of an older one. After a failure it can be
-// called again. SL_ENOENT: also, there is no FILE.crt; SL_EINVAL: also, a
-// folder whose name the settings of openssl cannot have; SL_ECORRUPT: a
-// certificate without a serial number.
+// to FILE.revoked.crt, in place of an older one; FILE.key stays. After a
+// failure the list may have it already, and the call can be made again.
+// SL_ENOENT: also, there is no FILE.crt; SL_EINVAL: also, a folder whose name
+// the settings of openssl cannot have; SL_ECORRUPT: a certificate without a
+// serial number.
 enum sl_err cert_revoke(const char *dir, const char *file,
                         struct sl_error *err);
 

@@ -22,13 +22,13 @@
 // together to `out` (NULL is allowed), about COMMAND_OUTPUT_MAX bytes at most;
 // also after a failure. `timeout_ms` (0 or more) is the limit until the program
 // has ended and its output is closed, by its children too; after that it is
-// killed, and SL_ETIMEDOUT.
+// killed (its children are not), and SL_ETIMEDOUT.
 enum sl_err command_run(const char *const *args, int timeout_ms,
                         struct buf *out, struct sl_error *err);
 
 // Waits until process `pid`, which need not be a child, has ended, for wait_ms
 // at most. Returns true if it has ended or does not exist; false if it still
-// runs, or cannot be watched.
+// runs, cannot be watched, or a signal ended the wait.
 bool command_await_end(pid_t pid, int wait_ms);
 
 #endif

@@ -73,7 +73,8 @@ enum sl_err out_put(struct buf *to, const char *text);
 // be shown, and then `end` as it is. Without memory it may write nothing.
 void out_tell(const char *text, size_t len, const char *end);
 
-// Writes the lines of `text` to stderr, each as out_tell does.
+// Writes the lines of `text` to stderr, each as out_tell does, and no line end
+// behind the last that `text` has not.
 void out_tell_lines(const char *text);
 
 // Writes text[len] to stdout and flushes it. Characters that may not be shown
@@ -147,10 +148,12 @@ const char *out_mean(char out[OUT_NUMBER], double value);    // 0.4123; NAN: -
 const char *out_bytes(char out[OUT_NUMBER], uint64_t bytes); // 1.5 MiB
 const char *out_time(char out[OUT_NUMBER], double seconds);  // 2m04s
 
-// Writes the time since `unix_seconds`, as out_time does; "-" for 0.
+// Writes the time since `unix_seconds`, as out_time does, 0 for one to come;
+// "-" for 0 or less.
 const char *out_age(char out[OUT_NUMBER], double unix_seconds);
 
-// Writes "2026-07-01 12:34:56 +0200", local time and its zone; "-" for 0.
+// Writes "2026-07-01 12:34:56 +0200", local time and its zone; "-" for 0 or
+// less, and for what is no time.
 const char *out_when(char out[OUT_NUMBER], double unix_seconds);
 
 #endif

@@ -6,8 +6,10 @@
 //     target_done, or target_abort
 //
 // A regular file, also one behind a link, is written beside its place and
-// renamed over it. Anything else that stands there (a device, a FIFO, a socket
-// of /dev/fd) is written to and stays what it is. "-" is standard output.
+// renamed over it: by target_write, or by what the caller has write t->path
+// (fs_write_durable, a tensorfile). Anything else that stands there (a device,
+// a FIFO, a socket of /dev/fd) is written to and stays what it is. "-" is
+// standard output.
 //
 // Threads  main.
 //          All but target_is_stdout do I/O; a FIFO may make target_done wait.

@@ -50,8 +50,8 @@ enum sl_err findings_print(const struct findings *f, const struct out *out,
 
 // ---- checks of this machine (doctor_host.c)
 
-// Checks the three daemons beside this program: they are there and of our
-// version. Lists the worker's devices.
+// Adds this program's version and build, and checks the three daemons beside
+// it: they are there and of our version. Lists the worker's devices.
 void doctor_programs(struct findings *f);
 // Lists the loaded libraries that matter, by their files' names, with versions;
 // adds a note on gRPC.
@@ -75,9 +75,10 @@ void doctor_space(struct findings *f, const char *folder);
 // than 14 days: FINDING_WARN); adds a note that TLS is off if one of them is
 // not given.
 void doctor_tls(struct findings *f, const struct conf *conf);
-// Asks the coordinator for its cluster and, if it answers, checks what it says
-// of its members and its store and dials the psservers (doctor_dial). Waits for
-// each answer.
+// Asks the coordinator for its cluster; FINDING_BAD if it does not answer. Else
+// checks what it says of its members and its store, dials the psservers
+// (doctor_dial) and adds its own warnings (FINDING_WARN). Waits for each
+// answer.
 void doctor_coordinator(struct findings *f, const struct conf *conf);
 
 // ---- checks of certificates (doctor_certs.c): which would be refused, and why

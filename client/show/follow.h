@@ -91,7 +91,8 @@ struct cli;
 enum sl_err follow_can_write(const struct follow_options *options,
                              struct sl_error *err);
 
-// Follows job `id` to its end, and waits so long. Returns the exit code: 0 if
+// Follows job `id` to its end, and waits so long, also while the coordinator is
+// away; writes what `options` asks for. Returns the exit code: 0 if
 // it finished, or reached options->until_step; CLI_EXIT_FAILED if it failed or
 // was stopped, or ended before until_step; 130 or 143 if SIGINT or SIGTERM
 // ended the watch; else what stands for the error. If it is not 0, stderr has

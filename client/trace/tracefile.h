@@ -29,8 +29,10 @@ enum sl_err tracefile_new(struct tracefile **out);
 void tracefile_free(struct tracefile *t);
 
 // Adds piece `r`, as wire_unpack_trace_reply gives it: spans of one process, by
-// its number, or why it has none. SL_ENOMEM: part of it may be there. Of more
-// than 256 names of spans all further ones are called as the last.
+// its number, or why it has none. A later piece of a process sets its clock and
+// its lost spans anew; the first reason stays. SL_ENOMEM: part of it may be
+// there. Of more than 256 names of spans all further ones are called as the
+// last.
 enum sl_err tracefile_add(struct tracefile *t, const Sluice__V1__TraceReply *r);
 
 // Numbers of spans, of processes that have some, and of processes that said why

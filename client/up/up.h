@@ -54,9 +54,14 @@ struct up {
     int ready;             // --detach: pipe to the waiting parent; -1: none
 };
 
-// Does everything before the first child (up_setup.c), and blocks SIGINT,
-// SIGTERM, SIGHUP and SIGCHLD for good. *u need not be zeroed. The caller then
-// sets u->ready, to -1 without --detach, before up_run. On failure up_release.
+// Does everything before the first child (up_setup.c): opens --dir, waits for
+// the end of what a killed `up` left there (updir_end_strays), and makes
+// folders, sockets and the children's arguments. Blocks SIGINT, SIGTERM, SIGHUP
+// and SIGCHLD for good. *u need not be zeroed. The caller then sets u->ready,
+// to -1 without --detach, before up_run. SL_EEXIST: another process listens at
+// the address; SL_EINVAL: an address that is not local, or another wrong
+// setting; those of updir.h, gpus.h, child.h and the file system. On failure
+// up_release.
 enum sl_err up_setup(struct up *u, const struct conf *conf,
                      struct sl_error *err);
 // Removes the children's pid files, sockets and locks, drops the folder's lock
