@@ -515,12 +515,14 @@ const struct kern_backend *kern_backend_at(unsigned i);
 //        (default 1), autotune=0|1 (default 0: time the candidates of each
 //        product), nccl=0|1 (default 1: devs that join swap by NCCL if there
 //        is one), workspace=MIB (most of one plan; default: a quarter of the
-//        device's memory), plans=FILE (chosen plans are kept there)
+//        device's memory), plans=FILE (chosen plans are kept there; the last
+//        word of all: what follows is taken for a part of the path)
 // On failure *out is untouched.
-// SL_ENOENT: no such backend; SL_ENOTSUP: not on this host; SL_EINVAL: an
-// option that the backend does not know, or a wrong value; SL_ENOMEM; SL_ELOST,
-// SL_EINTERNAL: the device, or its driver, fails. "auto" goes on after a device
-// that fails, but not after SL_EINVAL.
+// SL_ENOENT: no such backend; SL_ENOTSUP: not on this host, or no device of
+// that number ("cuda:1"); SL_EINVAL: an option that the backend does not know,
+// or a wrong value; SL_ENOMEM; SL_ELOST, SL_EINTERNAL: the device, or its
+// driver, fails. "auto" goes on after a device that fails, but not after
+// SL_EINVAL.
 enum sl_err kern_open(struct kern_dev **out, const char *name,
                       const char *options, struct sl_error *err);
 

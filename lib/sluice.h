@@ -386,9 +386,10 @@ SLUICE_API enum sl_err sluice_rows_pull_all(struct sluice_closure *c,
 // same order takes them, once: rows as they are about now, so where two steps
 // in a row have an id, the second reads its row without the update of the
 // first. Any other call of these pulls anew. It is a hint: nothing comes ahead
-// in a job that bounds or weighs the delay (train.max_delay, staleness), in a
-// closure's last step, or if it does not fit into one call to each shard.
-// SL_ERANGE, SL_EINVAL, SL_ESTATE, SL_ECANCELED as sluice_rows_pull_all.
+// with a second call in a step, in a job that bounds or weighs the delay
+// (train.max_delay, staleness), in a closure's last step, or if it does not fit
+// into one call to each shard. SL_ERANGE, SL_EINVAL, SL_ESTATE, SL_ECANCELED as
+// sluice_rows_pull_all.
 SLUICE_API enum sl_err sluice_rows_ahead(struct sluice_closure *c,
                                          const struct sluice_rows *of,
                                          size_t count, struct sl_error *err);
@@ -484,10 +485,11 @@ SLUICE_API void sluice_alive(struct sluice_closure *c);
 
 // Ends the closure, reports it to the coordinator and frees it; `c` may not be
 // used any more. It is reported as done if sluice_begin said `none`, as lost if
-// a call said so; else it is handed back undone for the reason `why` (copied;
-// NULL: none is given), and another worker gets it. If a rank's closure is
-// handed back undone, the rank's lease ends and the ring goes on without it:
-// waits then for the step that the ring is at.
+// a call said so, as failed if a call gave another error than SL_ESTATE,
+// SL_ERANGE, SL_EINVAL or SL_ENOMEM; else it is handed back undone for the
+// reason `why` (copied; NULL: none is given), and another worker gets it. If a
+// rank's closure is handed back undone, the rank's lease ends and the ring goes
+// on without it: waits then for the step that the ring is at.
 SLUICE_API void sluice_finish(struct sluice_closure *c, const char *why);
 
 // Ends the closure, reports that the attempt failed for the reason `why`

@@ -89,9 +89,8 @@ SLUICE_API enum sl_err sluice_tasks_open(struct sluice_tasks **out,
 // task's number, from 1. Waits up to wait_ms while the queue is full or 64 MiB
 // of payloads are not sent yet, and with a client name until the coordinator
 // has answered first, else SL_ETIMEDOUT. SL_EINVAL: the payload is too large,
-// or `name` is no name.
-// SL_EDENIED, SL_EAUTH: the coordinator refuses this client, now and in every
-// later call.
+// or `name` is no name; SL_ENOMEM. SL_EDENIED, SL_EAUTH or another error: the
+// coordinator refuses this client, now and in every later call.
 SLUICE_API enum sl_err sluice_tasks_schedule(struct sluice_tasks *t,
                                              const char *name, const void *body,
                                              size_t bytes, int64_t wait_ms,
@@ -112,16 +111,17 @@ SLUICE_API enum sl_err sluice_tasks_left(struct sluice_tasks *t,
 // Forgets the result of task `number`, which was received; the coordinator
 // hears of it soon, and this call does not wait. For a client with a name,
 // where results count against the queue's limit until they are forgotten;
-// without a name it does nothing, SL_OK. SL_ESTATE: the task has not ended;
-// SL_ENOMEM.
+// without a name it does nothing, SL_OK. An unknown number is no error.
+// SL_ESTATE: the task has not ended; SL_ENOMEM.
 SLUICE_API enum sl_err sluice_tasks_forget(struct sluice_tasks *t,
                                            uint64_t number,
                                            struct sl_error *err);
 
-// Waits up to wait_ms for tasks that have ended and writes up to `max` of them
-// into `out`, each task once; *count is how many. SL_ETIMEDOUT: no task has
-// ended. Another error: the coordinator refuses this client, so no more will
-// end. Without a client name the coordinator then forgets their results.
+// Waits up to wait_ms for tasks that have ended and writes up to `max` (1 or
+// more) of them into `out`, each task once; *count is how many. SL_ETIMEDOUT:
+// no task has ended. Another error: the coordinator refuses this client, so no
+// more will end; those that ended before are given first. Without a client name
+// the coordinator then forgets their results.
 SLUICE_API enum sl_err sluice_tasks_ended(struct sluice_tasks *t,
                                           int64_t wait_ms,
                                           struct sluice_task_ended *out,
@@ -140,7 +140,7 @@ SLUICE_API enum sl_err sluice_tasks_cancel(struct sluice_tasks *t,
 SLUICE_API uint64_t sluice_tasks_open_count(struct sluice_tasks *t);
 
 // Sends scheduled tasks and pending acknowledgements, for two seconds at most,
-// and frees the client. NULL is allowed.
+// and frees the client: what was not sent then is lost. NULL is allowed.
 SLUICE_API void sluice_tasks_close(struct sluice_tasks *t);
 
 // ---- the worker: serves tasks with its handlers
@@ -174,8 +174,9 @@ sluice_serving_open(struct sluice_serving **out,
                     struct sl_error *err);
 
 // Waits up to wait_ms for the next task and writes it to *out, which holds
-// until sluice_serving_end. SL_ETIMEDOUT: no task came; SL_ECANCELED: the
-// worker drains; any other error: why the coordinator refuses this worker.
+// until sluice_serving_end; the task before it was ended. SL_ETIMEDOUT: no task
+// came; SL_ECANCELED: the worker drains; any other error: why the coordinator
+// refuses this worker.
 SLUICE_API enum sl_err sluice_serving_take(struct sluice_serving *s,
                                            int64_t wait_ms,
                                            struct sluice_task *out,

@@ -2,7 +2,7 @@
 // proto/field.h -- fields of any message, by descriptor. For this room only.
 //
 // A field is seen as a list: a singular one has 0 or 1 values. Singular proto3
-// scalars and strings always have 1.
+// scalars always have 1, and strings too, unless the pointer is NULL.
 //
 // Threads  any.
 // Memory   field_at points into the message. Names are static, of the

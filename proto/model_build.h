@@ -109,7 +109,8 @@ enum sl_err build_want_filters(const struct model_build *b);
 // Sets *out to Keras' orthogonal initializer of a kernel of that shape, the
 // first axis of which is its outputs, adds to *work what making it takes, and
 // returns SL_OK; SL_EINVAL, with `where` and *out untouched, if it, or all
-// together, is too large to be made. Its rank is at least 1.
+// together, is too large to be made (*work has it then, if it is all together).
+// Its rank is at least 1.
 enum sl_err model_orthogonal(struct model_init *out,
                              const struct model_shape *shape, uint64_t *work,
                              const char *where, struct sl_error *err);
@@ -117,7 +118,8 @@ enum sl_err model_orthogonal(struct model_init *out,
 // ---- model_attention.c
 
 // Marks, after all layers are built, the nodes that are ids (model_node.ids);
-// SL_EINVAL if something other than embeddings reads them, too.
+// SL_EINVAL if something other than embeddings reads them, too. Goes over all
+// layers with b->at, b->node and b->layer.
 enum sl_err build_ids(struct model_build *b);
 
 // ---- model_layers.c, for builders elsewhere
@@ -198,7 +200,8 @@ enum sl_err build_recurrent_variables(struct model_build *b, unsigned gates,
 // Adds the kernels of query, key, value and output, each with its bias.
 enum sl_err build_attention_variables(struct model_build *b);
 
-// Adds all variables of an external model. SL_EINVAL: it has none, or one's
+// Adds all variables of an external model, those of b->spec: there is no layer
+// at hand. SL_EINVAL: it has neither variables nor tables, or a variable's
 // name, shape or initializer is wrong.
 enum sl_err build_external(struct model_build *b);
 

@@ -33,7 +33,8 @@
 
 #define SPEC_NAME_BYTES 63 // as long as a DNS label
 
-// Checks `spec` and sets its defaults. SL_EINVAL names the field that is wrong;
+// Checks `spec` and sets its defaults, model.edition (whatever it was) and, of
+// layers with rows, model.tables. SL_EINVAL names the field that is wrong;
 // SL_ERANGE: a pattern of data.train or data.test names too much; SL_ENOMEM. A
 // "checked" spec below is one for which this returned SL_OK: it has model,
 // data.train, train, placement, checkpoint and evaluate, and an optimizer

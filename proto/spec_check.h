@@ -137,17 +137,26 @@ enum sl_err spec_check_columns(const Sluice__V1__SourceSpec *s,
 // is too long.
 enum sl_err spec_check_data(Sluice__V1__JobSpec *spec, const struct model *m,
                             struct sl_error *err);
-// Checks `train`, with its parts for allreduce, hybrid and local. After the
-// model and the optimizer.
+// Checks `train`, which it makes if it is missing, with its parts for
+// allreduce, hybrid and local (the three functions below). After the model and
+// the optimizer.
 enum sl_err spec_check_train(Sluice__V1__JobSpec *spec, struct sl_error *err);
-// Checks the fields of `train` for allreduce; refuses them in other modes.
-// train.mode and train.staleness were checked before, and are not NULL.
+// Checks the fields of `train` for allreduce (workers, on_resize, bucket_bytes,
+// contributions, what tables beside a ring want) and sets their defaults;
+// refuses max_delay, staleness and max_workers there, and the first three in
+// other modes. train.mode and train.staleness were checked before, and are not
+// NULL.
 enum sl_err spec_check_ring(Sluice__V1__JobSpec *spec, struct sl_error *err);
-// Checks train.group; refuses it in other modes than hybrid.
+// Checks train.group, and makes it with its defaults if it is missing; refuses
+// it in other modes than hybrid.
 enum sl_err spec_check_hybrid(Sluice__V1__JobSpec *spec, struct sl_error *err);
-// Checks train.inner and train.outer, and that nothing is asked for that mode
-// local has not, and raises the edition that workers need; refuses them in
-// other modes. After the mode and the optimizer.
+// Checks what train has for local alone (inner, outer, quorum, grace_ms,
+// fragments, overlap, max_norm_ratio, average, norm), and that nothing is asked
+// for that local has not (accumulate, audit, reduce_on_plateau); sets defaults
+// and raises the edition that workers need. In other modes refuses what is of
+// local alone, and external variables that are moving; in all, optimizer.delay.
+// After the mode with its contributions, and the optimizer; window_closures is
+// set.
 enum sl_err spec_check_local(Sluice__V1__JobSpec *spec, struct sl_error *err);
 // Checks placement: the partitioner with its keys, `move`, and replicas. After
 // the model and `train`.
@@ -156,15 +165,16 @@ enum sl_err spec_check_placement(Sluice__V1__JobSpec *spec,
 // Checks when checkpoints are made, and how many are kept.
 enum sl_err spec_check_checkpoint(Sluice__V1__JobSpec *spec,
                                   struct sl_error *err);
-// Checks when and how the job is evaluated, and the metrics. After the data.
+// Checks when and how the job is evaluated, and the metrics
+// (spec_check_metrics). After the loss and the data.
 enum sl_err spec_check_evaluate(Sluice__V1__JobSpec *spec,
                                 struct sl_error *err);
 // Checks the callbacks, if there are some: what they watch is evaluated. After
 // the loss, the optimizer, the data, `train` and `evaluate`.
 enum sl_err spec_check_callbacks(Sluice__V1__JobSpec *spec,
                                  struct sl_error *err);
-// Checks the folder of curves, if one is named: it must be a path that stays
-// below another folder.
+// Checks the folder of curves, if the spec has `observe`: it must be there, a
+// path that stays below another folder.
 enum sl_err spec_check_observe(Sluice__V1__JobSpec *spec, struct sl_error *err);
 // Checks evaluate.metrics and top_k, and raises the edition that workers need
 // to report them. After the loss, the data and the rest of `evaluate`.

@@ -547,8 +547,8 @@ void wire_plain(ProtobufCMessage *msg, struct wire_arena *arena);
 // Validates a message that came otherwise (pbjson_read of a manifest), without
 // changing it; its strings and required submessages may be absent, which is
 // SL_EINVAL. Absent submessages are refused where wire_unpack would add them.
-// Returns SL_OK if it is valid; SL_EINVAL names message and field; SL_ENOTSUP
-// as above.
+// Returns SL_OK if it is valid; SL_EINVAL names message and field; SL_ERANGE
+// and SL_ENOTSUP as above.
 enum sl_err wire_check(const ProtobufCMessage *msg, struct sl_error *err);
 
 // Appends the packed message to `out`. SL_ENOMEM leaves `out` as it was.

@@ -86,8 +86,9 @@ const struct loop_op *cpu_own_loop(const struct cpu_dev *dev,
                                    const char **impl);
 
 // Returns the score of an op of f32 (kern_backend.score): 100, or 0 if neither
-// our loops nor oneDNN compute it. `d` is checked, here and below. May make a
-// plan to find out: slow.
+// our loops nor oneDNN compute it; 100, too, if all own loops for an op that is
+// no product were found wrong, where cpu_f32_plan says SL_ENOTSUP. `d` is
+// checked, here and below. May make a plan to find out: slow.
 int cpu_f32_score(struct cpu_dev *dev, const struct kern_desc *d);
 // Makes the plan of an op of f32. The caller sets (*out)->base.backend, checks
 // *workspace_bytes against the cap, and frees the plan by (*out)->free.

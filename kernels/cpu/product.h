@@ -38,7 +38,8 @@ void product_add(struct product *p, int64_t count, size_t at, int y);
 
 // Builds the plan of a convolution into *p, which is zeroed but for a ready
 // prog. *p stays the caller's to release, also on failure. SL_ENOTSUP: oneDNN
-// cannot, or has only its reference code; SL_ENOMEM; SL_EINTERNAL.
+// cannot, or has only its reference code or what is left out (product_is_wrong,
+// product_left_out); SL_ENOMEM; SL_EINTERNAL.
 enum sl_err product_conv(struct product *p, struct cpu_dev *dev,
                          const struct kern_desc *d, struct sl_error *err);
 // Builds the plan of a MATMUL into *p, as product_conv does for a convolution.

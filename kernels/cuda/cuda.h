@@ -238,9 +238,9 @@ enum sl_err cuda_own_plan(struct kern_plan **out, size_t *workspace_bytes,
                           struct kern_dev *dev, const struct kern_desc *desc,
                           size_t workspace_cap_bytes, struct sl_error *err);
 
-// Enqueues one update of an optimizer, or of a moving statistic, over n
-// elements in device memory: struct kern_backend's `optim`. SL_EINVAL: there is
-// no kernel for the optimizer `o`.
+// Enqueues one update of an optimizer, or of a moving statistic (`o` NULL),
+// over n elements in device memory: struct kern_backend's `optim`. SL_EINVAL:
+// there is no kernel for the optimizer `o`.
 enum sl_err cuda_optim(struct kern_stream *s, const struct optim *o, size_t n,
                        const float *grad, float *w, float *const *slots,
                        const struct optim_consts *consts);

@@ -42,8 +42,8 @@ struct graph_target {
 };
 
 // Makes *out a target of the device that the text `json` describes, as cuDNN
-// writes it; the text is not kept. SL_ENOTSUP, SL_EINTERNAL: cuDNN does not
-// take it.
+// writes it; the text is not kept. It lives until the process ends. SL_ENOTSUP,
+// SL_EINTERNAL: cuDNN does not take it; SL_ENOMEM.
 enum sl_err graph_describe(struct graph_target *out, const char *json,
                            struct sl_error *err);
 

@@ -50,7 +50,9 @@ const char *judge_left_out(const struct judge_book *b,
 bool judge_sure(const struct judge_book *b, const struct kern_desc *d);
 
 // Keeps in the file, beside a plan for *d that is kept under `key`, which
-// implementations were left out for it. `version` is the library's.
+// implementations were left out for it; writes nothing if there are none, now
+// or in the file, and without a file. The caller has asked judge_sure.
+// `version` is the library's.
 void judge_keep_left_out(struct cuda_dev *dev, const struct kern_desc *d,
                          size_t version, uint64_t key);
 // Notes what judge_keep_left_out kept under `key`, when the kept plan is used

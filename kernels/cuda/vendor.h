@@ -115,7 +115,7 @@ void vendor_tell_next(struct cuda_dev *dev, const struct kern_desc *d,
                       const char *impl);
 
 // Logs one line for an op that could use tensor cores and does not, with the
-// reason; once per op.
+// reason; once per op, and for the first VENDOR_TOLD of them alone.
 void vendor_tell_cores(struct cuda_dev *dev, const struct kern_desc *d,
                        const struct graph_picks *p, size_t cap_bytes);
 
