@@ -134,7 +134,8 @@ static int jobs_watch_each(struct cli *cli,
 
         if (code == CLI_EXIT_OK)
             code = one;
-        if (one == CLI_EXIT_INTERRUPTED || one == CLI_EXIT_UNAVAILABLE)
+        if (one == CLI_EXIT_INTERRUPTED || one == FOLLOW_EXIT_TERMINATED ||
+            one == CLI_EXIT_UNAVAILABLE)
             break;
     }
     return code;

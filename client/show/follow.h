@@ -61,8 +61,9 @@ enum sl_err follow_open(struct follow_stream **out, struct api_client *api,
                         const char *id, bool shards, struct sl_error *err);
 
 // Waits for the next event, for wait_ms at most (0 or more), and sets *event;
-// FOLLOW_NOTHING if there was none. Dials again if the stream broke. After
-// FOLLOW_FAILED the caller calls follow_close.
+// FOLLOW_NOTHING if there was none. Statuses that came since but the newest are
+// left out; its strings are as those of a reply (api.h). Dials again if the
+// stream broke. After FOLLOW_FAILED the caller calls follow_close.
 void follow_next(struct follow_stream *f, int wait_ms,
                  struct follow_event *event);
 // Ends the watch, and waits for its last callback; signals stay blocked
@@ -72,10 +73,11 @@ void follow_close(struct follow_stream *f);
 // ---- the whole of it, as submit, watch and wait do
 
 struct follow_options {
-    bool quiet;          // no progress, no evaluations
-    bool cancel;         // Ctrl-C stops the job instead of detaching
-    bool summary_text;   // print the closing table (or its JSON)
-    bool lines;          // with -o json each status is one too, on one line
+    bool quiet;        // no progress, no evaluations
+    bool cancel;       // Ctrl-C and SIGTERM stop the job instead of detaching,
+                       // and the watch goes on; a second one ends it
+    bool summary_text; // print the closing table (or its JSON)
+    bool lines;        // with -o json each status is one too, on one line
     const char *summary; // where summary.json goes, "-": stdout; NULL: nowhere
     int64_t period_ms;   // between lines where stderr is no terminal
     uint64_t until_step; // end with 0 when so many steps are counted; 0: no
@@ -85,6 +87,8 @@ struct follow_options {
 
 struct cli;
 
+#define FOLLOW_EXIT_TERMINATED 143 // SIGTERM came, as a shell has it
+
 // Checks that options->summary can be written, and makes the folder
 // options->tensorboard; to be called before there is a job to wait for. Returns
 // SL_OK, or an error of target.h or fs_mkdirs.
@@ -92,12 +96,13 @@ enum sl_err follow_can_write(const struct follow_options *options,
                              struct sl_error *err);
 
 // Follows job `id` to its end, and waits so long, also while the coordinator is
-// away; writes what `options` asks for. Returns the exit code: 0 if
-// it finished, or reached options->until_step; CLI_EXIT_FAILED if it failed or
-// was stopped, or ended before until_step; 130 or 143 if SIGINT or SIGTERM
-// ended the watch; else what stands for the error. If it is not 0, stderr has
-// the reason. Both are unblocked when it returns. `options` and `api` are
-// borrowed for the call; the api stays open.
+// away; writes what `options` asks for. Returns the exit code: 0 if it
+// finished, or reached options->until_step; CLI_EXIT_FAILED if it failed or was
+// stopped, or ended before until_step; 130 (CLI_EXIT_INTERRUPTED) or
+// FOLLOW_EXIT_TERMINATED if SIGINT or SIGTERM ended the watch; else what stands
+// for the error. If it is not 0, stderr has the reason. Both signals are
+// unblocked when it returns, unless the watch could not begin (follow_open).
+// `options` and `api` are borrowed for the call; the api stays open.
 int follow_job(struct cli *cli, struct api_client *api, const char *id,
                const struct follow_options *options);
 

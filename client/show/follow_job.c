@@ -328,7 +328,8 @@ static bool follow_on_event(struct follow_view *v, struct follow_event *event,
                 event->err.text);
         return false;
     case FOLLOW_INTERRUPT:
-        *code = event->signum == SIGTERM ? 143 : CLI_EXIT_INTERRUPTED;
+        *code = event->signum == SIGTERM ? FOLLOW_EXIT_TERMINATED
+                                         : CLI_EXIT_INTERRUPTED;
         return !interrupted(v);
     case FOLLOW_FAILED:
         close_line(v);

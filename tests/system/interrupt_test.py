@@ -69,6 +69,13 @@ def ctrl_c_detaches_stops_or_ends():
         check_equal(t.ended(), 130, "exit")
         check("\x1b[K" in t.said, "no line was drawn again")
 
+        # SIGTERM ends it as well, however many jobs it was to follow.
+        t = Terminal(c, "watch", "j-1", "j-1")
+        t.says("step")
+        t.process.terminate()
+        check_equal(t.ended(), 143, "exit")
+        check_equal(c.status("j-1")["state"], "running", "state")
+
         # Or it stops, if that was said before.
         t = Terminal(c, "submit", "job.yaml", "--set", "name=ended",
                      "--cancel-on-interrupt")
