@@ -62,7 +62,8 @@ int verb_drain(struct cli *cli);
 int verb_undrain(struct cli *cli);
 // Follows each JOB on the screen to its end, or to --until-step, one after
 // another (jobs.c). Returns the first code of follow_job that is not 0; goes on
-// with the next job but after CLI_EXIT_INTERRUPTED and CLI_EXIT_UNAVAILABLE.
+// with the next job but after CLI_EXIT_UNAVAILABLE, SIGINT and SIGTERM.
+// CLI_EXIT_USAGE: also, --summary or --tensorboard with several jobs.
 int verb_watch(struct cli *cli);
 // Prints the newest events, --last of them or those after --after, of JOB or of
 // all, the oldest first (events.c). With --follow goes on, also while the
@@ -73,7 +74,8 @@ int verb_events(struct cli *cli);
 int verb_wait(struct cli *cli);
 // Ends each JOB after a last checkpoint, with --now without, waits for its end
 // and keeps its checkpoints (jobs.c). Goes on with the next job after one that
-// fails, unless the coordinator is away, and returns the first failure.
+// fails, unless the coordinator is away or stdout takes no more, and returns
+// the first failure.
 int verb_stop(struct cli *cli);
 // Deletes each ended JOB with its checkpoints (jobs.c). Goes on as verb_stop
 // does.
@@ -93,9 +95,9 @@ int verb_checkpoint(struct cli *cli);
 // Lists the checkpoints of JOB, the oldest first (checkpoints.c).
 int verb_checkpoints(struct cli *cli);
 // Prints log lines about JOB, an id, or of a member, by their times: from the
-// files of a local cluster in --dir if there is one, else through the
-// coordinator (logs.c). CLI_EXIT_NOT_FOUND: there is no line. With --follow
-// goes on until a signal.
+// files of a local cluster if --dir is given, or is there and no --coordinator
+// is given, else through the coordinator (logs.c). CLI_EXIT_NOT_FOUND: there is
+// no line. With --follow asks the coordinator, and goes on until a signal.
 int verb_logs(struct cli *cli);
 // Shows the quotas of tenants, and what they use (quota.c).
 int verb_quota(struct cli *cli);
@@ -115,8 +117,9 @@ int verb_trace(struct cli *cli);
 // Writes the charts of JOB as one HTML file, -o (report.c).
 int verb_report(struct cli *cli);
 // Writes a checkpoint of JOB, or that of the manifest --from without a
-// coordinator, as one safetensors file, --to: its variables, or the rows of
-// --table, or what of them changed --since a cut (export.c).
+// coordinator, as one safetensors file, --to, or "j-N.safetensors" here: its
+// variables, or the rows of --table, or what of them changed --since a cut
+// (export.c).
 int verb_export(struct cli *cli);
 // Writes --table of JOB into the folder --to, and after each checkpoint what
 // changed, until the job ends; with --once what is new now (table_follow.c).
@@ -128,16 +131,20 @@ int verb_doctor(struct cli *cli);
 // Explains the field FIELD of a job spec with the keys below it, or all; with
 // --schema prints a JSON schema (explain.c).
 int verb_explain(struct cli *cli);
-// Copies the journal of --state and the checkpoints of --store into the new
-// folder DIR, while jobs may run (backup.c). After a failure the copies of the
-// journal are removed.
+// Copies the journal of --state and the checkpoints of --store (without it the
+// journal alone) into the new folder DIR, while jobs may run (backup.c). After
+// a failure the copies of the journal are removed; files of the store stay.
+// CLI_EXIT_CONFLICT: DIR has a journal, or a checkpoint went meanwhile.
 int verb_backup(struct cli *cli);
-// Copies the backup DIR into the empty folders --state and --store (backup.c).
-// After a failure the copies of the journal are removed.
+// Copies the backup DIR into the empty folders --state and --store, but for
+// checkpoints that are newer than its journal (backup.c). After a failure the
+// copies of the journal are removed; files of the store stay.
+// CLI_EXIT_CONFLICT: --state has a journal, or --store such a file.
 int verb_restore(struct cli *cli);
 // Verifies that an audit log, `audit verify [FILE]...`, was not changed, and
-// prints how many lines hold (audit.c). CLI_EXIT_FAILED: it was changed, or its
-// beginning is missing and not named with --after.
+// prints how many lines hold (audit.c). One FILE, or that of ./cluster without
+// any, stands for the full logs beside it, too. CLI_EXIT_FAILED: it was
+// changed, or its beginning is missing and not named with --after.
 int verb_audit(struct cli *cli);
 // Makes an authority with certificates (`cert init DIR`), one more certificate
 // (issue), or renews or revokes them; needs the openssl command (cert.c). Sets

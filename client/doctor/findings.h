@@ -83,7 +83,10 @@ void doctor_coordinator(struct findings *f, const struct conf *conf);
 
 // ---- checks of certificates (doctor_certs.c): which would be refused, and why
 
-// Checks our own certificate, --tls-cert, and those of the folder --certs.
+// Checks our own certificate, --tls-cert, and those of the folder --certs, if
+// they are given: *.crt, and *.pem by their dates alone. FINDING_BAD: without a
+// role, not signed by the folder's ca.crt, revoked by its ca.crl, or expired;
+// FINDING_WARN: expires soon (TLS_SOON_DAYS).
 void doctor_certs(struct findings *f, const struct conf *conf);
 // Dials up to 256 psservers of `reply` that are on a network and alive, as a
 // worker would; adds a finding for each that is not reached, or has no

@@ -52,9 +52,10 @@ enum sl_err updir_write(const struct updir *d, const char *name,
 
 // Ends daemons that are left of a `sluice up` which was killed: by SIGTERM,
 // after grace_ms by SIGKILL. It finds them by their pid files and their
-// environment, says so for each on stderr, and removes their pid files and
-// sockets. The folder must be locked (updir_open). Waits for their end, after
-// SIGKILL for 10 s at most. SL_ENOMEM, and errors of listing the folder.
+// environment, says so for each on stderr, and removes all pid files of the
+// folder but up.pid, and all sockets in it. The folder must be locked
+// (updir_open). Waits for their end, after SIGKILL for 10 s at most. SL_ENOMEM,
+// and errors of listing the folder.
 enum sl_err updir_end_strays(const struct updir *d, int grace_ms,
                              struct sl_error *err);
 
