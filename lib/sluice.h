@@ -489,7 +489,8 @@ SLUICE_API void sluice_alive(struct sluice_closure *c);
 // SL_ERANGE, SL_EINVAL or SL_ENOMEM; else it is handed back undone for the
 // reason `why` (copied; NULL: none is given), and another worker gets it. If a
 // rank's closure is handed back undone, the rank's lease ends and the ring goes
-// on without it: waits then for the step that the ring is at.
+// on without it: waits then for the step that the ring is at. Any other closure
+// of a rank is reported by its ring alone.
 SLUICE_API void sluice_finish(struct sluice_closure *c, const char *why);
 
 // Ends the closure, reports that the attempt failed for the reason `why`

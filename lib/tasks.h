@@ -119,9 +119,10 @@ SLUICE_API enum sl_err sluice_tasks_forget(struct sluice_tasks *t,
 
 // Waits up to wait_ms for tasks that have ended and writes up to `max` (1 or
 // more) of them into `out`, each task once; *count is how many. SL_ETIMEDOUT:
-// no task has ended. Another error: the coordinator refuses this client, so no
-// more will end; those that ended before are given first. Without a client name
-// the coordinator then forgets their results.
+// no task has ended. Another error: the coordinator refuses this client; all
+// that was open was received as FAILED before, with the reason, as it is when
+// the queue is deleted. Without a client name the coordinator then forgets the
+// results that were received.
 SLUICE_API enum sl_err sluice_tasks_ended(struct sluice_tasks *t,
                                           int64_t wait_ms,
                                           struct sluice_task_ended *out,

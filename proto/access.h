@@ -58,9 +58,10 @@ const char *access_role_name(enum access_role role);
 enum access_role access_role_of(const char *word);
 
 // Reads the caller's role, name and tenant from its certificate. A submitter
-// without a tenant is a tenant of its own name. A caller without a certificate
-// is ACCESS_LOCAL, or SL_EAUTH if the server asks for one (peer->guarded).
-// SL_EAUTH, too: the certificate is revoked, or its URI is none of ours.
+// without a tenant is a tenant of its own name, and SL_EAUTH if that is '*' or
+// too long for one. A caller without a certificate is ACCESS_LOCAL, or SL_EAUTH
+// if the server asks for one (peer->guarded). SL_EAUTH, too: the certificate is
+// revoked, has several URIs, or one that is none of ours.
 enum sl_err access_who(struct access_who *out, const struct rpc_peer *peer,
                        struct sl_error *err);
 
@@ -105,7 +106,8 @@ enum sl_err access_say(enum access_role role, const Sluice__V1__AttendUp *up,
 
 // Writes the URI of a certificate of that role, name and tenant to `out`;
 // `role` is ACCESS_ADMIN or one behind it in the enum, `tenant` NULL: it names
-// none. SL_EINVAL says which word is not allowed.
+// none. SL_EINVAL says which word is not allowed. That a submitter has a tenant
+// or a name for one (access_who) is not checked.
 enum sl_err access_uri(char out[RPC_PEER_ID], enum access_role role,
                        const char *name, const char *tenant,
                        struct sl_error *err);

@@ -4,16 +4,17 @@
 // Written: field names as in the .proto, in the order of their numbers.
 // Integers as integers (from 2^63 on as strings), fixed64 as "0x" and 16
 // digits, bytes as base64, enum values as the lower-case rest of their name
-// (JOB_RUNNING is "running"). Of proto3 every scalar is there, also a 0; of
-// proto2 only what is set. Absent messages are absent. A number alone in a
-// oneof, which may not be known, is null where it is not set. Doubles that are
-// not finite are "NaN", "Infinity", "-Infinity".
-// Read: the same, and also: keys in camelCase ("apiVersion"), one value where
-// a list is expected (kernel_size: 3), integers of 64 bits as decimal strings,
-// null for a field that is not given, and in a
-// list of messages whose first field is `name` that name alone. What does
-// not fit is refused with its path: "a.yaml: model.layers[2]: unknown key
-// 'fiters'; did you mean 'filters'?".
+// (JOB_RUNNING is "running"; a number that is not in the enum as it is). Of
+// proto3 every scalar is there, also a 0; of proto2 only what is set. Absent
+// messages are absent. A number alone in a oneof, which may not be known, is
+// null where it is not set. Doubles that are not finite are "NaN", "Infinity",
+// "-Infinity".
+// Read: the same, and also: keys in camelCase ("apiVersion"), one value where a
+// list is expected (kernel_size: 3), integers of 64 bits as decimal strings,
+// integers as 3.0, enum values as their number or whole name, null for a field
+// that is not given, and in a list of messages whose first field is `name` that
+// name alone. What does not fit is refused with its path: "a.yaml:
+// model.layers[2]: unknown key 'fiters'; did you mean 'filters'?".
 //
 // Threads  any.
 // Memory   Messages read are the caller's: wire_free. json_t as in jansson; a

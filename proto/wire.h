@@ -545,10 +545,10 @@ WIRE_UNPACK_MAP(WIRE_UNPACK_PROTOTYPE)
 void wire_plain(ProtobufCMessage *msg, struct wire_arena *arena);
 
 // Validates a message that came otherwise (pbjson_read of a manifest), without
-// changing it; its strings and required submessages may be absent, which is
-// SL_EINVAL. Absent submessages are refused where wire_unpack would add them.
-// Returns SL_OK if it is valid; SL_EINVAL names message and field; SL_ERANGE
-// and SL_ENOTSUP as above.
+// changing it; in proto3 no string of it is NULL. Returns SL_OK if it is valid;
+// SL_EINVAL names message and field: also a text that is missing ("" where its
+// rule wants one), and an absent submessage that wire_unpack would add.
+// SL_ERANGE and SL_ENOTSUP as above.
 enum sl_err wire_check(const ProtobufCMessage *msg, struct sl_error *err);
 
 // Appends the packed message to `out`. SL_ENOMEM leaves `out` as it was.
