@@ -31,7 +31,8 @@ struct keras {
     json_t *model;         // a ModelSpec; in its input_shape, 0: of any length
     json_t *compiled;      // compile_config; NULL: the model was not compiled
     const char *precision; // a literal for train.precision; NULL: none is said
-    char name[KERAS_NAME]; // the model's, as a job may be called
+    char name[KERAS_NAME]; // the model's, as a job may be called; "model" if
+                           // it has none that can be
 };
 
 // Reads text[len], called `name` in errors: what to_json() gives, or the

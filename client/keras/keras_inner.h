@@ -92,7 +92,9 @@ const char *keras_class(const json_t *layer);
 
 // ---- keras_layer.c
 
-// Returns true if layers of this class can be imported.
+// Returns true if keras_layer makes layers of this class: not models,
+// InputLayer, and the wrappers Bidirectional and TimeDistributed, of which
+// keras_graph makes other nodes.
 bool keras_offered(const char *class_name);
 // Returns true if layers of this class go step by step.
 bool keras_recurrent(const char *class_name);

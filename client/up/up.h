@@ -64,8 +64,9 @@ struct up {
 // up_release.
 enum sl_err up_setup(struct up *u, const struct conf *conf,
                      struct sl_error *err);
-// Removes the children's pid files, sockets and locks, drops the folder's lock
-// and frees. All children must have ended.
+// Removes the children's pid files, sockets and locks, and the socket that they
+// report on, drops the folder's lock (updir_release) and frees. All children
+// must have ended.
 void up_release(struct up *u);
 
 // Sets *out to the children's environment: copies of `ours`, without what was
@@ -98,7 +99,11 @@ bool up_detach(int *ready, int *code);
 void up_detached(struct up *u);
 
 // Runs the cluster until it is stopped (up.c), and waits so long; sets u->code.
-// Called once, after up_setup.
+// Once all children are ready it writes DIR/address, says so on stdout and to a
+// service manager, and calls up_detached if u->ready is not -1. Not ready
+// within a minute each, coordinator and rest, or a child that ends before:
+// CLI_EXIT_FAILED, and the cluster is taken down. SIGINT, SIGTERM or SIGHUP
+// stops it in order, the same one again kills. Called once, after up_setup.
 void up_run(struct up *u);
 
 #endif
