@@ -140,9 +140,10 @@ bool vendor_aligned(unsigned n, void *const *at);
 // not mix, BGRAD without trans_a, a bias over an empty product.
 int gemm_score(struct cuda_dev *dev, const struct kern_desc *d);
 // Makes the plan, for cuda_plan_free, of a MATMUL with a gemm_score above 0;
-// copies *d. `cap_bytes` is the most workspace. Runs and compares candidates of
-// cuBLASLt first (judge.h); our own loops take over if all are wrong.
-// SL_ENOTSUP: no algorithm; SL_ENOMEM; SL_ELOST; SL_EINTERNAL: all else.
+// copies *d. `cap_bytes` is the most workspace. Tries a kept algorithm, else
+// candidates of cuBLASLt (judge.h); if all are wrong, one for the product
+// alone, before a bias of ours; our own loops take over from that. SL_ENOTSUP:
+// no algorithm; SL_ENOMEM; SL_ELOST; SL_EINTERNAL: all else.
 enum sl_err gemm_plan(struct kern_plan **out, size_t *workspace_bytes,
                       struct cuda_dev *dev, const struct kern_desc *d,
                       size_t cap_bytes, struct sl_error *err);
