@@ -90,7 +90,8 @@ enum sl_err table_feed_add(struct table_feed *f, struct table_export *x,
 // failure. SL_ENOENT: there is none; SL_EEXIST: it is of another job or table,
 // or of another dim; SL_ECORRUPT: also one that lists no base.
 enum sl_err feed_index_read(struct table_feed *f, struct sl_error *err);
-// Replaces the index by what *f says, durably; *f has a job and files.
+// Replaces the index by what *f says, durably (fs_write_durable: after an error
+// it is the old one, or the new); *f has a job and files. `err` may be NULL.
 enum sl_err feed_index_write(const struct table_feed *f, struct sl_error *err);
 
 // Returns true if `name` begins as the files of rows of a feed do, and is not

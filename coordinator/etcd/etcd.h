@@ -21,7 +21,8 @@
 //          SL_ERANGE: etcd_compacted; SL_EDENIED, SL_EAUTH: etcd asks for a
 //          user, which this client is not; SL_ECORRUPT: it was no answer of
 //          etcd's; SL_EINVAL: a key is too long, or a transaction has more than
-//          ETCD_OPS operations or conditions, and nothing was sent; SL_ENOMEM.
+//          ETCD_OPS conditions, or operations in a branch, and nothing was
+//          sent; SL_ENOMEM.
 //          Outputs are set on SL_OK alone; `err` may be NULL.
 #ifndef COORDINATOR_ETCD_ETCD_H
 #define COORDINATOR_ETCD_ETCD_H

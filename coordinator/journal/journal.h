@@ -192,8 +192,8 @@ enum journal_turn {
     JOURNAL_TURN_CAME,
 };
 
-// Sets *out to the turn of a job; JOURNAL_TURN_NONE for one that was never
-// queued.
+// Sets *out to the turn of a job; JOURNAL_TURN_NONE, with SL_OK, for one that
+// was never queued or is not known.
 enum sl_err journal_job_turn(struct journal *j, uint64_t id,
                              enum journal_turn *out, struct sl_error *err);
 

@@ -22,10 +22,11 @@ bool conv_graph_has(const struct kern_desc *d);
 // a bias only; else it is a step of our own, in place.
 bool conv_graph_relu(const struct kern_desc *d);
 
-// Makes *g the sealed graph of `d`, for which conv_graph_has returns true, and
-// returns what graph_seal does. BIAS, RELU (see conv_graph_relu) and ACCUM, as
-// adding to dw, are in it; BGRAD is not (a sum over dy of our own). Call
-// graph_release in any case; `err` is borrowed for the call.
+// Makes *g the sealed graph of `d`, for which conv_graph_has returns true, for
+// the device and library of `t`, whose handle outlives *g, and returns what
+// graph_seal does. BIAS, RELU (see conv_graph_relu) and ACCUM, as adding to dw,
+// are in it; BGRAD is not (a sum over dy of our own). Call graph_release in any
+// case; `err` is borrowed for the call.
 enum sl_err conv_graph(struct graph *g, const struct kern_desc *d,
                        const struct graph_target *t, struct sl_error *err);
 

@@ -50,7 +50,6 @@ struct roster {
     bool full; // the last snapshot found no space
 };
 
-// A shard that this server was told to hold.
 // A snapshot of a shard that is to be written.
 struct snap_wish {
     uint64_t incarnation, request;
@@ -69,6 +68,7 @@ struct hosted_feeds {
     struct sl_error failure; // of a replica's: why acknowledgements are missing
 };
 
+// A shard that this server was told to hold.
 struct hosted {
     struct roster *roster;
     enum hosted_state state;

@@ -4,8 +4,8 @@
 // Threads  pure.
 // Memory   A message points into its struct, which must stay while it is used;
 //          of the brief or the once that it was made of it keeps nothing.
-// Errors   SL_ENOMEM; `err` may be NULL. counts_read: SL_ECORRUPT, and *out is
-//          untouched; counts_fit: SL_ERANGE.
+// Errors   SL_ENOMEM; `err` may be NULL. counts_read: SL_ECORRUPT as well, and
+//          *out is untouched after any error; counts_fit: SL_ERANGE.
 #ifndef STATE_SHARD_COUNTS_H
 #define STATE_SHARD_COUNTS_H
 
@@ -36,8 +36,8 @@ enum sl_err counts_fit(const struct once *o, struct sl_error *err);
 
 // Makes *out of a snapshot's set and numbers, and checks that they fit each
 // other and the schedule, which must hold (schedule_check). *out has no
-// attempts (they are not in snapshots). It is for once_release, and need not be
-// zeroed before. SL_ENOMEM.
+// attempts (they are not in snapshots) and keeps neither the schedule nor the
+// messages. It is for once_release, and need not be zeroed before.
 enum sl_err counts_read(struct once *out, const struct schedule *schedule,
                         const Sluice__V1__CountedSet *set,
                         const Sluice__V1__ShardCounts *counts,

@@ -19,6 +19,7 @@ from external_test import exported
 from formats_test import all_the_same
 from images_test import COLOURS, folder_of, images_job
 from native_rows_test import clicks, clicks_job, rows_of
+from rows_rounds_test import ROUNDS
 
 sys.path.insert(0, str(ROOT / "python"))
 from sluice.data import convert  # noqa: E402
@@ -71,7 +72,7 @@ def what_is_converted_trains_as_the_csv_does():
         folder.mkdir()
         table = table_of(folder / "clicks.csv")
         sources, found = files_of_each_kind(folder, table), {}
-        want = clicks_job(folder, 2)
+        want = clicks_job(folder, 2, **ROUNDS)
         job = c.submit(want)
         check_counts(c.wait_state(job))
         for name, source in sources.items():
@@ -111,7 +112,7 @@ def compressed_csv_and_text_ids_are_those_that_workers_hash():
         pa.csv.write_csv(plain, folder / "t.csv")
         said = command(folder / "t.csv.zst", folder / "npz", "--label", "y", "--columns", "a",
                        "--ids", "name").stdout
-        spec = clicks_job(folder, 2)
+        spec = clicks_job(folder, 2, **ROUNDS)
         spec["model"] = {"input_shape": [1], "layers": [
             {"type": "embedding", "name": "users", "ids": "name", "rows": "dynamic",
              "output_dim": 4},

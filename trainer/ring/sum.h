@@ -81,7 +81,8 @@ void sum_release(struct sum *s);
 enum sl_err sum_join(struct sum *s, const struct ring_env *env,
                      const Sluice__V1__RingBegin *begin, enum wire_type wire,
                      uint32_t early, struct sl_error *err);
-// Ends all waits of the sum with SL_ESTALE; `sum` is a struct sum.
+// Ends all waits of the generation's sums with SL_ESTALE, those that come later
+// as well, and does not wait; `sum` is a struct sum. Before sum_leave.
 void sum_abort(void *sum);
 // Leaves the generation; then no other thread touches the vectors. Waits for
 // the background's bucket under way. May be called without one.
