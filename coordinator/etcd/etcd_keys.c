@@ -289,7 +289,9 @@ static enum sl_err etcd_txn_read(const struct etcd *e, struct etcd_held *h,
     for (size_t i = 0; i < said->n_responses && rc == SL_OK; i++)
         if (said->responses[i]->range != NULL)
             rc = etcd_rows_add(e, &made, said->responses[i]->range, err);
-    return etcd_reply_end(&made, rc, out);
+    rc = etcd_reply_end(&made, rc, out);
+    // It was done: only an error that leaves it unknown may be told.
+    return rc == SL_OK ? rc : sl_prefix(err, SL_ECORRUPT, "etcd's answer");
 }
 
 enum sl_err etcd_txn(struct etcd *e, const struct etcd_txn *txn,

@@ -67,8 +67,9 @@ enum sl_err log_put_record(struct log_writer *w, struct log_put *put,
                            Journal__Record *record, bool image,
                            struct sl_slice data, struct sl_error *err);
 
-// Write the names of keys: of `name` below the kind's folder; of a record; of
-// the folder of its parts, with "/" at the end; of the end of that folder.
+// Write the names of keys: of `name` below the kind's folder; of a record,
+// below "log/", so that keys sort as numbers do; of the folder of its parts,
+// with "/" at the end; of the end of that folder.
 void log_name(char out[LOG_KEY_BYTES], const struct log_place *at,
               const char *name);
 void log_key(char out[LOG_KEY_BYTES], const struct log_place *at,
@@ -92,9 +93,10 @@ enum sl_err log_read(struct log_read *out, const struct log_place *at,
                      const struct etcd_row *row, struct sl_error *err);
 
 // Reads the bytes of a record, or of an image, into r->bytes, and its parts as
-// they were at `revision`; waits for etcd. SL_ERANGE: etcd_compacted, so all is
-// to be read anew; SL_ECORRUPT: a part is gone, or the checksum does not hold;
-// SL_ENOMEM; errors of etcd_get.
+// they were at `revision`, once for each log_read; r->bytes is set after a
+// failure, too, undefined, and log_read_release frees it. Waits for etcd.
+// SL_ERANGE: etcd_compacted, so all is to be read anew; SL_ECORRUPT: a part is
+// gone, or the checksum does not hold; SL_ENOMEM; errors of etcd_get.
 enum sl_err log_read_bytes(struct log_read *r, const struct log_place *at,
                            const struct etcd_row *row, int64_t revision,
                            bool image, struct sl_error *err);

@@ -209,8 +209,10 @@ struct table_reports {
     size_t at;    // tables before the next shard
 };
 
-// Begins the tables of heartbeat number `seq`; shards take turns if all tables
-// are too many for it. Without memory no table is reported.
+// Begins the tables of heartbeat number `seq`, which rises by one: shards take
+// turns if all tables are too many for it, and each 16th has tables that did
+// not change, too (t->all), as one may have been lost. Without memory no table
+// is reported.
 void table_reports_init(struct table_reports *t, struct roster *r,
                         uint64_t seq);
 // Begins a report that has all tables of the shard h, whether or not they
@@ -218,7 +220,7 @@ void table_reports_init(struct table_reports *t, struct roster *r,
 void table_reports_init_one(struct table_reports *t, const struct hosted *h);
 // Adds to `msg`, the report of a shard the figures of which were just read
 // (hosted_tables), those of its tables that changed since they were reported
-// last; does nothing if it is not the shard's turn.
+// last, or all (t->all); does nothing if it is not the shard's turn.
 void table_reports_add(struct table_reports *t, struct hosted *h,
                        Sluice__V1__ShardReport *msg);
 // Frees it, when all messages are sent. All zeroes is allowed.

@@ -34,10 +34,11 @@ void counts_release(struct counts_msg *m); // after either; zeroes are allowed
 // Returns SL_OK, SL_ERANGE if not, or SL_ENOMEM.
 enum sl_err counts_fit(const struct once *o, struct sl_error *err);
 
-// Makes *out of a snapshot's set and numbers, and checks that they fit each
-// other and the schedule, which must hold (schedule_check). *out has no
-// attempts (they are not in snapshots) and keeps neither the schedule nor the
-// messages. It is for once_release, and need not be zeroed before.
+// Makes *out, for once_release, of a snapshot's set and numbers, and checks
+// that they fit each other and the schedule, which must hold (schedule_check).
+// *out need not be zeroed before, and keeps neither schedule nor messages. It
+// has no attempts (they are not in snapshots) and no `passed`: the caller adds
+// that (once_reserve_passed), and checks again (once_check).
 enum sl_err counts_read(struct once *out, const struct schedule *schedule,
                         const Sluice__V1__CountedSet *set,
                         const Sluice__V1__ShardCounts *counts,

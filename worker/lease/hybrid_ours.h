@@ -21,11 +21,11 @@ struct hybrid_ours {
     struct hybrid_audit audit; // owned; hybrid_audit_release
 };
 
-// Computes the share of this member of the step that hybrid_ours_step runs
-// (contributor_ops.share, which that calls; `by` is a struct hybrid_ours).
-// Each range's gradient goes to the group's sum once it is whole. s->sums is
-// then this member's digest, losses and right ones; after an error, what the
-// contribution has by then. In an audited step it computes others' shares, too.
+// Computes this member's share into s->sums and the sums of the group: the
+// contributor_ops.share of a contributor that begins with a struct hybrid_ours.
+// Within hybrid_ours_step alone, which sets the share, so `step` is that or
+// calls it. In an audited step it computes others' shares, too. Errors also
+// those of hybrid_step.h.
 enum sl_err hybrid_ours_share(struct contributor *by, struct hybrid_step *s,
                               struct sl_error *err);
 

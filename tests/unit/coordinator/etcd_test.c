@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "common/base/deadline.h"
+#include "common/base/mem.h"
 #include "tests/harness/t.h"
 #include "tests/unit/coordinator/etcd_kit.h"
 
@@ -138,6 +139,39 @@ TEST(etcd, a_transaction_is_done_if_all_its_conditions_hold)
     T_OK(etcd_txn(e, &txn, LIMIT_MS, &r, t_err()));
     T_TRUE(r.held);
     etcd_reply_release(&r);
+}
+
+// Unknown is unknown: what is told as not done was not done, though memory runs
+// short while the answer is read.
+TEST(etcd, a_transaction_that_was_done_is_never_told_as_not_done)
+{
+    struct etcd *e = kit_etcd(0);
+    bool done_and_failed = false, more = true;
+
+    put(e, "leader", "a", 0);
+    for (uint64_t n = 1; more; n++) {
+        char key[32];
+        struct etcd_op then[] = {
+            {.what = ETCD_PUT, .key = key, .value = text("x")},
+            {.what = ETCD_GET, .key = "leader"}};
+        const struct etcd_txn txn = {.then = then, .then_count = 2};
+        struct sl_error err = SL_ERROR_INIT;
+        struct etcd_reply r = {0};
+        enum sl_err rc;
+
+        snprintf(key, sizeof(key), "done/%u", (unsigned)n);
+        sl_mem_fail_at(n);
+        rc = etcd_txn(e, &txn, LIMIT_MS, &r, &err);
+        more = sl_mem_failed();
+        sl_mem_fail_at(0);
+        if (rc == SL_OK)
+            etcd_reply_release(&r);
+        else if (!etcd_unknown(rc, &err))
+            T_EQ(count(e, key), 0);
+        else
+            done_and_failed |= count(e, key) == 1;
+    }
+    T_TRUE(done_and_failed);
 }
 
 TEST(etcd, a_lease_ends_with_its_keys)
