@@ -69,7 +69,8 @@ struct outcome {
     enum outcome_kind kind;
     struct sl_error err;
     bool job_error; // the job is to blame, not this host
-    bool data;      // the failure is due to this worker's data files,
+    bool data;      // the failure is due to this worker's data files, or, not
+                    // job_error, to a place of data that does not answer,
     bool differs;   // and `facts` describe the set that differs
     // Incarnations of the shards that counted the closure; owned.
     uint64_t *incarnations;

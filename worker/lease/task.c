@@ -13,13 +13,17 @@ static void task_probe(struct worker_job *job, struct lease *l)
         lease_fail(l, rc, &err);
 }
 
-// Marks a failure by this worker's data files: other workers may have good
-// ones.
+// Marks a failure by this worker's data files, as other workers may have good
+// ones; and by a place that does not answer: nothing else that a closure fails
+// by is SL_EUNAVAIL, while a ring fails so by another rank.
 static void say_data(const struct worker_job *job, struct lease *l)
 {
     struct outcome *o = &l->outcome;
 
-    o->data = o->kind == OUTCOME_FAILED && o->job_error && job->data_amiss;
+    bool away = l->kind == LEASE_TRAIN && o->err.code == SL_EUNAVAIL;
+
+    o->data =
+        o->kind == OUTCOME_FAILED && (o->job_error ? job->data_amiss : away);
     o->differs = o->data && job->data_differs && l->kind != LEASE_PROBE;
     if (o->differs)
         o->facts = job->found;

@@ -282,15 +282,17 @@ static void note_drop(struct coord *c, struct member *m, struct work *w,
     w->job->changes++;
 }
 
-// Returns true if what the worker needs for a lease does not answer, as the
-// place of its data, which has answered a probe: it may be away for long, and
-// each worker meets that, so no closure is to blame. It is tried again until it
-// answers, ever more slowly (closure_dropped). An evaluation can be left out.
+// Returns true if the place of the data does not answer, which has answered a
+// probe: it may be away for long, and each worker meets that, so no closure is
+// to blame. It is tried again until it answers, ever more slowly
+// (closure_dropped). An evaluation can be left out. A program of a user says
+// SL_EUNAVAIL of whatever it likes, so the code alone does not do.
 static bool unavailable(const struct work *w,
                         const Sluice__V1__AttemptFailed *message)
 {
-    return message->code == SL_EUNAVAIL && !message->job_error &&
-           w->job->shards.placed && w->kind != WORK_EVALUATE;
+    return message->data && message->code == SL_EUNAVAIL &&
+           !message->job_error && w->job->shards.placed &&
+           w->kind != WORK_EVALUATE;
 }
 
 static void end_unavailable(struct coord *c, struct member *m, struct work *w,

@@ -41,9 +41,9 @@ struct job *reports_complete(struct coord *c, struct member *m,
 // (doubts_put_aside), unless numbers that are not finite are m's own fault
 // (excluded_excuses). m is blamed for its lease and pauses for MEMBER_PAUSE_MS,
 // but neither for a report against the job by its data (doubts_data); and it
-// pauses without blame if what a placed job needs does not answer (SL_EUNAVAIL
-// without job_error), as if it had handed the lease back. Failures may be
-// poison, or exclude m.
+// pauses without blame if the place of a placed job's data does not answer
+// (SL_EUNAVAIL and data without job_error), as if it had handed the lease back.
+// Failures may be poison, or exclude m.
 void reports_failed(struct coord *c, struct member *m,
                     const Sluice__V1__AttemptFailed *message);
 

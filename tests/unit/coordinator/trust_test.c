@@ -558,6 +558,7 @@ static void say_failed(struct world *w, struct fake_member *m, enum sl_err code,
     failed.code = code;
     failed.text = (char *)text;
     failed.job_error = code != SL_EINTERNAL && code != SL_EUNAVAIL;
+    failed.data = code == SL_EUNAVAIL;
     if (failed.kind == SLUICE__V1__LEASE_KIND__LEASE_TRAIN)
         world_let_go(w, failed.closure, m->stream);
     up.kind_case = SLUICE__V1__ATTEND_UP__KIND_FAILED;
