@@ -263,7 +263,7 @@ static bool names_psserver(const char *said, const struct member *m)
 static void memory_update_warning(struct coord *c, struct needs *ns,
                                   struct job *job)
 {
-    char text[400];
+    char text[500];
 
     needs_look(ns, job);
     for (size_t i = 0; i < ns->seen_count; i++) {
