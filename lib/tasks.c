@@ -201,7 +201,6 @@ static enum sl_err name_client(struct sluice_tasks *t, const char *name,
                                struct sl_error *err)
 {
     uint8_t digest[SHA256_BYTES];
-    struct sha256 h;
 
     if (!link_is_name(name))
         return sl_fail(err, SL_EINVAL,
@@ -209,12 +208,8 @@ static enum sl_err name_client(struct sluice_tasks *t, const char *name,
                        "characters, no blanks at its ends",
                        WIRE_NAME_BYTES);
     t->session = t->client; // random
-    if (sha256_init(&h) != SL_OK ||
-        sha256_update(&h, name, strlen(name)) != SL_OK ||
-        sha256_final(&h, digest) != SL_OK) {
-        sha256_release(&h);
+    if (sha256_bytes(digest, name, strlen(name)) != SL_OK)
         return sl_fail(err, SL_ENOMEM, "no memory for a hash");
-    }
     memcpy(&t->client, digest, sizeof(t->client));
     t->client |= 1; // not 0
     return SL_OK;

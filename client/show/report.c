@@ -19,15 +19,8 @@
 static enum sl_err add_hash(struct buf *out, const void *bytes, size_t n)
 {
     uint8_t digest[SHA256_BYTES];
-    struct sha256 h;
-    enum sl_err rc = sha256_init(&h);
+    enum sl_err rc = sha256_bytes(digest, bytes, n);
 
-    if (rc == SL_OK)
-        rc = sha256_update(&h, bytes, n);
-    if (rc == SL_OK)
-        rc = sha256_final(&h, digest);
-    else
-        sha256_release(&h);
     if (rc == SL_OK)
         rc = buf_append_str(out, " 'sha256-");
     if (rc == SL_OK)

@@ -32,17 +32,8 @@ static enum sl_err chain_hash_text(char out[SHA256_HEX], const char *text,
                                    size_t n)
 {
     uint8_t digest[SHA256_BYTES];
-    struct sha256 h;
-    enum sl_err rc = sha256_init(&h);
+    enum sl_err rc = sha256_bytes(digest, text, n);
 
-    if (rc != SL_OK)
-        return rc;
-    rc = sha256_update(&h, text, n);
-    if (rc != SL_OK) {
-        sha256_release(&h);
-        return rc;
-    }
-    rc = sha256_final(&h, digest);
     if (rc == SL_OK)
         hex_encode(out, digest, sizeof(digest));
     return rc;

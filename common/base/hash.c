@@ -96,6 +96,19 @@ static enum sl_err hash_part(struct fs_file *f, const struct sha256_part *part,
     return rc;
 }
 
+enum sl_err sha256_bytes(uint8_t out[SHA256_BYTES], const void *bytes, size_t n)
+{
+    struct sha256 h;
+    enum sl_err rc = sha256_init(&h);
+
+    if (rc == SL_OK)
+        rc = sha256_update(&h, bytes, n);
+    if (rc == SL_OK)
+        return sha256_final(&h, out);
+    sha256_release(&h);
+    return rc;
+}
+
 enum sl_err sha256_file(struct fs *fs, const char *path,
                         uint8_t out[SHA256_BYTES], struct sl_error *err)
 {

@@ -42,6 +42,11 @@ enum sl_err sha256_update(struct sha256 *h, const void *bytes, size_t n);
 enum sl_err sha256_final(struct sha256 *h, uint8_t out[SHA256_BYTES]);
 void sha256_release(struct sha256 *h); // released, or all zeroes, is allowed
 
+// Writes the hash of n bytes to `out`. The errors of a hash in pieces; `out` is
+// undefined then.
+enum sl_err sha256_bytes(uint8_t out[SHA256_BYTES], const void *bytes,
+                         size_t n);
+
 // Hashes a whole file. Reads it and never maps it: a bad sector, or a file that
 // is cut short meanwhile, is an error and not a signal.
 enum sl_err sha256_file(struct fs *fs, const char *path,

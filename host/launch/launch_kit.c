@@ -266,7 +266,6 @@ enum sl_err launch_resume(struct launch_plan *plan, const char *text,
 {
     uint8_t digest[SHA256_BYTES];
     char hex[17];
-    struct sha256 h;
     enum sl_err rc;
 
     if (strlen(text) < sizeof(plan->resume)) {
@@ -274,12 +273,7 @@ enum sl_err launch_resume(struct launch_plan *plan, const char *text,
         keep_printable(plan->resume);
         return SL_OK;
     }
-    rc = sha256_init(&h);
-    if (rc == SL_OK)
-        rc = sha256_update(&h, text, strlen(text));
-    if (rc == SL_OK)
-        rc = sha256_final(&h, digest);
-    sha256_release(&h);
+    rc = sha256_bytes(digest, text, strlen(text));
     if (rc != SL_OK)
         return sl_fail(err, rc, "no hash of '%.60s...'", text);
     hex_encode(hex, digest, 8);

@@ -153,16 +153,9 @@ static enum sl_err add_headers(struct buf *lines, struct buf *names,
 
 enum sl_err sigv4_hash(char out[SHA256_HEX], const void *bytes, size_t n)
 {
-    struct sha256 h;
     uint8_t digest[SHA256_BYTES];
-    enum sl_err rc = sha256_init(&h);
+    enum sl_err rc = sha256_bytes(digest, bytes, n);
 
-    if (rc != SL_OK)
-        return rc;
-    rc = sha256_update(&h, bytes, n);
-    if (rc == SL_OK)
-        rc = sha256_final(&h, digest);
-    sha256_release(&h);
     hex_encode(out, digest, rc == SL_OK ? SHA256_BYTES : 0);
     return rc;
 }

@@ -60,20 +60,6 @@ static uint64_t index_most(const struct records *r)
     return bytes / INDEX_PART;
 }
 
-static enum sl_err index_sum(uint8_t out[SHA256_BYTES], const void *at,
-                             size_t n)
-{
-    struct sha256 h = {NULL};
-    enum sl_err rc = sha256_init(&h);
-
-    if (rc == SL_OK)
-        rc = sha256_update(&h, at, n);
-    if (rc == SL_OK)
-        return sha256_final(&h, out);
-    sha256_release(&h);
-    return rc;
-}
-
 // ---- reading
 
 // Returns true if an extent lies within its file, as a scan's does: the store
@@ -100,7 +86,7 @@ static bool index_take(struct records *r, const struct buf *b)
     bool fit = true;
 
     if (n == 0 || n % sizeof(*r->at) != 0 || count > RECORDS_MAX ||
-        index_sum(sum, b->data + SHA256_BYTES, n) != SL_OK ||
+        sha256_bytes(sum, b->data + SHA256_BYTES, n) != SL_OK ||
         memcmp(sum, b->data, SHA256_BYTES) != 0)
         return false;
     at = sl_malloc(n);
@@ -157,7 +143,7 @@ static enum sl_err index_make(struct buf *b, const struct records *r)
 {
     size_t n = (size_t)r->count * sizeof(*r->at);
     uint8_t sum[SHA256_BYTES];
-    enum sl_err rc = index_sum(sum, r->at, n);
+    enum sl_err rc = sha256_bytes(sum, r->at, n);
 
     if (rc == SL_OK)
         rc = buf_append(b, sum, sizeof(sum));
