@@ -295,15 +295,19 @@ static bool unavailable(const struct work *w,
            w->kind != WORK_EVALUATE;
 }
 
-static void end_unavailable(struct coord *c, struct member *m, struct work *w,
-                            const Sluice__V1__AttemptFailed *message)
+// Ends a lease that comes back undone and without blame; leases_settle is to
+// follow.
+static void end_returned(struct coord *c, struct member *m, struct work *w,
+                         const Sluice__V1__Attempt *attempt,
+                         enum lease_span_end how, const char *why)
 {
-    closure_finish(&w->closure, attempt_of(message->attempt), SL_EPREEMPTED);
-    leases_end(c, w, SPAN_FAILED);
-    figures_ended(c, w, WORK_TRANSIENT);
+    closure_finish(&w->closure, attempt_of(attempt), SL_EPREEMPTED);
+    leases_end(c, w, how);
+    figures_ended(c, w,
+                  m->draining && how == SPAN_HANDED_BACK ? WORK_PREEMPTED
+                                                         : WORK_TRANSIENT);
     pause_worker(c, m);
-    note_drop(c, m, w, message->text);
-    leases_settle(c, w);
+    note_drop(c, m, w, why);
 }
 
 static void note_failure(struct coord *c, struct member *m, struct job *job,
@@ -335,9 +339,10 @@ static void take_failure(struct coord *c, struct member *m, struct work *w,
     say_failed(c, m, w, message);
     if (against && doubts_data(message))
         end_unblamed(c, w, message);
-    else if (unavailable(w, message))
-        end_unavailable(c, m, w, message);
-    else
+    else if (unavailable(w, message)) {
+        end_returned(c, m, w, message->attempt, SPAN_FAILED, message->text);
+        leases_settle(c, w);
+    } else
         end_blamed(c, m, w, message->attempt, (enum sl_err)message->code,
                    message->text);
     if (against && !c->dead && !job_ended(job))
@@ -372,11 +377,7 @@ void reports_hand_back(struct coord *c, struct member *m,
                   m->name, happened_name(name, w), message->why);
     LOG(INFO, "handed back", "job=%s closure=%llu worker=%s why=%s",
         w->job->id_text, (ull)w->closure.id, m->name, message->why);
-    closure_finish(&w->closure, attempt_of(message->attempt), SL_EPREEMPTED);
-    leases_end(c, w, SPAN_HANDED_BACK);
-    figures_ended(c, w, m->draining ? WORK_PREEMPTED : WORK_TRANSIENT);
-    pause_worker(c, m);
-    note_drop(c, m, w, message->why);
+    end_returned(c, m, w, message->attempt, SPAN_HANDED_BACK, message->why);
     if (trains)
         guard_handed_back(c, m, w, message);
     leases_settle(c, w);
