@@ -20,6 +20,7 @@ from __future__ import annotations
 import argparse
 import glob
 import io
+import itertools
 import json
 import pathlib
 import sys
@@ -225,19 +226,49 @@ def _xxh64(text: str) -> int:
 
 # ---- writing
 
-class _Npz:
-    """Shards of columns: x, the label y, and ids by their names."""
+class _Shards:
+    """Files of at least `rows` samples in the folder `out`, one after the other."""
+
+    kind, ending = "", ""  # a data source's format, and how its files end
 
     def __init__(self, out: pathlib.Path, options: argparse.Namespace):
         self.out, self.o = out, options
-        self.parts: List[Dict[str, Any]] = []
+        self.parts: List[Any] = []  # of the next file
         self.held = self.shards = self.rows = 0
 
     def source(self) -> Dict[str, Any]:
-        ids = {"ids": list(self.o.ids)} if self.o.ids else {}
-        return {"format": "npz", "x": str(self.out / "part-*.npz"), **ids}
+        return {"format": self.kind, "x": str(self.out / f"part-*.{self.ending}")}
+
+    def part(self, where: str, first: int, batch: Any) -> Any:
+        raise NotImplementedError
+
+    def write(self, file: Any) -> None:
+        raise NotImplementedError
 
     def add(self, where: str, first: int, batch: Any) -> None:
+        self.parts.append(self.part(where, first, batch))
+        self.held += batch.num_rows
+        if self.held >= self.o.rows:
+            self.end()
+
+    def end(self) -> None:
+        if not self.held:
+            return
+        _whole(self.out / f"part-{self.shards:05}.{self.ending}", self.write)
+        self.rows, self.shards = self.rows + self.held, self.shards + 1
+        self.parts, self.held = [], 0
+
+
+class _Npz(_Shards):
+    """Columns: x, the label y, and ids by their names."""
+
+    kind, ending = "npz", "npz"
+
+    def source(self) -> Dict[str, Any]:
+        ids = {"ids": list(self.o.ids)} if self.o.ids else {}
+        return {**super().source(), **ids}
+
+    def part(self, where: str, first: int, batch: Any) -> Any:
         def column(name: str) -> _Column:
             return _Column(where, first, batch, name)
         found = [column(name).floats(self.o.fill) for name in self.o.columns]
@@ -246,20 +277,11 @@ class _Npz:
                 "y": column(self.o.label).classes(self.o.classes)}
         for name in self.o.ids:
             part.update(column(name).bags())
-        self.parts.append(part)
-        self.held += batch.num_rows
-        if self.held >= self.o.rows:
-            self.end()
+        return part
 
-    def end(self) -> None:
-        if not self.held:
-            return
-        merged = {}
-        for name in self.parts[0].keys() | set().union(*self.parts):
-            merged[name] = _joined(name, self.parts)
-        _whole(self.out / f"part-{self.shards:05}.npz", lambda f: np.savez(f, **merged))
-        self.rows, self.shards = self.rows + self.held, self.shards + 1
-        self.parts, self.held = [], 0
+    def write(self, file: Any) -> None:
+        np.savez(file, **{name: _joined(name, self.parts)
+                          for name in set().union(*self.parts)})
 
 
 def _offsets(part: Dict[str, Any], name: str) -> Any:
@@ -284,19 +306,13 @@ def _joined(name: str, parts: List[Dict[str, Any]]) -> Any:
     return np.concatenate(found)
 
 
-class _Tar:
+class _Tar(_Shards):
     """Archives of images, each with its class."""
 
-    def __init__(self, out: pathlib.Path, options: argparse.Namespace):
-        self.out, self.o = out, options
-        self.members: List[Any] = []
-        self.held = self.shards = self.rows = 0
+    kind, ending = "webdataset", "tar"
 
-    def source(self) -> Dict[str, Any]:
-        return {"format": "webdataset", "x": str(self.out / "part-*.tar")}
-
-    def add(self, where: str, first: int, batch: Any) -> None:
-        column = _Column(where, first, batch, self.o.image)
+    def part(self, where: str, first: int, batch: Any) -> Any:
+        column, members = _Column(where, first, batch, self.o.image), []
         labels = _Column(where, first, batch, self.o.label).classes(self.o.classes)
         for row, one in enumerate(column.filled(None).to_pylist()):
             data = one.get("bytes") if isinstance(one, dict) else one
@@ -305,25 +321,17 @@ class _Tar:
             kind = next((k for head, k in IMAGES.items() if data.startswith(head)), None)
             if kind is None:
                 raise column.wrong("is neither JPEG nor PNG", row)
-            self.members.append((kind, data, labels[row]))
-        self.held += batch.num_rows
-        if self.held >= self.o.rows:
-            self.end()
+            members.append((kind, data, labels[row]))
+        return members
 
     def write(self, file: Any) -> None:
         with tarfile.open(fileobj=file, mode="w", format=tarfile.USTAR_FORMAT) as tar:
-            for i, (kind, data, label) in enumerate(self.members):
+            members = itertools.chain.from_iterable(self.parts)
+            for number, (kind, data, label) in enumerate(members, self.rows):
                 for ending, body in ((kind, data), ("cls", f"{label}\n".encode())):
-                    info = tarfile.TarInfo(f"{self.rows + i:09}.{ending}")
+                    info = tarfile.TarInfo(f"{number:09}.{ending}")
                     info.size = len(body)
                     tar.addfile(info, io.BytesIO(body))
-
-    def end(self) -> None:
-        if not self.held:
-            return
-        _whole(self.out / f"part-{self.shards:05}.tar", self.write)
-        self.rows, self.shards = self.rows + self.held, self.shards + 1
-        self.members, self.held = [], 0
 
 
 def _whole(path: pathlib.Path, write: Any) -> None:
@@ -368,7 +376,7 @@ def convert(source: Source, out: Union[str, pathlib.Path], *, label: str,
                                  classes=classes, fill=fill, rows=rows)
     folder = pathlib.Path(out).absolute()
     _empty_folder(folder)
-    shards: Union[_Npz, _Tar] = _Tar(folder, options) if image else _Npz(folder, options)
+    shards = (_Tar if image else _Npz)(folder, options)
     wanted = list(dict.fromkeys([*columns, *ids, *([image] if image else []), label]))
     before, first = "", 0
     for where, batch in _batches(source, wanted):
