@@ -2,26 +2,19 @@
 """A step whose samples lie on a web server, which answers each request 20 ms late,
 as one far away does. The server runs on the servers' core; a piece of 1 MiB is at
 most a quarter of what the link of a host gives."""
-import contextlib
 import functools
-import hashlib
-import http.server
 import io
-import os
 import pathlib
 import random
-import re
 import shutil
-import ssl
 import struct
-import subprocess
 import tarfile
 import tempfile
-import threading
 import time
 
 from bed import Bed, wait_for
 from table import at_most, row
+from web import Web, certificate
 
 SAMPLES, FILES, BATCH, LATE_S = 16000, 8, 160, 0.02
 NET = [{"type": "conv2d", "filters": 32, "kernel_size": 5, "padding": "same",
@@ -44,59 +37,6 @@ def archives(folder):
                     info = tarfile.TarInfo(f"{k:06}.{ending}")
                     info.size = len(body)
                     tar.addfile(info, io.BytesIO(body))
-
-
-class Handler(http.server.BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    files = {}  # name: its bytes
-
-    def log_message(self, *_):
-        pass
-
-    def do_GET(self):
-        time.sleep(LATE_S)  # the distance
-        data = self.files[self.path.rsplit("/", 1)[1]]
-        part = re.match(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
-        first, last = (int(part[1]), min(int(part[2]), len(data) - 1)) if part else (0, len(data) - 1)
-        self.send_response(206 if part else 200)
-        self.send_header("ETag", f'"{hashlib.md5(data[:4096]).hexdigest()}"')
-        self.send_header("Content-Length", str(last + 1 - first))
-        if part:
-            self.send_header("Content-Range", f"bytes {first}-{last}/{len(data)}")
-        self.end_headers()
-        if self.command == "GET":
-            self.wfile.write(memoryview(data)[first:last + 1])
-
-    do_HEAD = do_GET
-
-    def handle(self):
-        with contextlib.suppress(ConnectionError, ssl.SSLError):
-            super().handle()
-
-
-@contextlib.contextmanager
-def server(folder, cpu):
-    """Serves the archives in a folder over TLS, on one core; gives the URL."""
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
-                    "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=here",
-                    "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", folder / "key",
-                    "-out", folder / "cert"], check=True, capture_output=True)
-    Handler.files = {p.name: p.read_bytes() for p in folder.glob("*.tar")}
-    web = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    web.daemon_threads = True
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "cert", folder / "key")
-    web.socket = context.wrap_socket(web.socket, server_side=True, do_handshake_on_connect=False)
-
-    def serve():
-        os.sched_setaffinity(0, {cpu})  # of this thread and those that it makes
-        web.serve_forever(0.05)
-    threading.Thread(target=serve, daemon=True).start()
-    try:
-        yield f"https://127.0.0.1:{web.server_address[1]}/data"
-    finally:
-        web.shutdown()
-        web.server_close()
 
 
 class PlaceBed(Bed):
@@ -134,9 +74,10 @@ def figures(bench):
     folder = pathlib.Path(tempfile.mkdtemp(prefix="sluice-test-"))
     try:
         archives(folder)
-        with server(folder, bench.server_cpu) as url, \
-                PlaceBed(url, folder, bench.client_cpu) as c:
-            there, here = f"{url}/a-{{0..{FILES - 1}}}.tar", f"{folder}/a-*.tar"
+        certificate(folder)
+        with Web(folder, folder, LATE_S, bench.server_cpu) as web, \
+                PlaceBed(web.url, folder, bench.client_cpu) as c:
+            there, here = f"{web.url}/a-{{0..{FILES - 1}}}.tar", f"{folder}/a-*.tar"
             c.step_ms(there, 1)  # finds the records; the store keeps them
             for i in range(1 if bench.quick else bench.rounds):
                 c.kill(f"w-{i}")

@@ -6,16 +6,12 @@ ranges). The samples are those of local files, whatever the network does; an
 object that was replaced or is gone is named, and never read as another.
 """
 import hashlib
-import http.server
 import json
 import os
 import pathlib
 import re
 import shutil
-import ssl
-import subprocess
 import tempfile
-import threading
 import urllib.request
 
 from cluster import Cluster, check, check_counts, check_equal, main, wait_for
@@ -23,6 +19,7 @@ from formats_test import ROWS, npy, thirds, values_of, write_rows, write_tar
 from full_test import spaces
 from roots_test import csv_job
 from s3 import S3
+from web import Web, certificate
 
 WORLD = {}  # s3, and the certificate of web servers
 PAD = bytes(range(256)) * 256  # 64 KiB beside each sample, that nobody reads
@@ -51,77 +48,6 @@ class Places(Cluster):
         text = urllib.request.urlopen(
             f"http://127.0.0.1:{port[1]}/metrics", timeout=60).read().decode()
         return float(re.search(rf"^{what} (\S+)$", text, re.M)[1])
-
-
-class Web:
-    """with Web(folder) as web: web.url/name over TLS, with ranges and ETags."""
-
-    def __init__(self, folder):
-        self.folder, self.asked, self.faults = folder, [], []
-
-    def __enter__(self):
-        world = self
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-
-            def log_message(self, *_):
-                pass
-
-            def answer(self, status, body=b"", **headers):
-                self.send_response(status)
-                for name, value in headers.items():
-                    self.send_header(name.replace("_", "-"), value)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                if self.command == "GET":
-                    self.wfile.write(body)
-
-            def do_GET(self):
-                world.asked.append((self.command, self.path, self.headers))
-                if world.faults:
-                    return self.answer(*world.faults.pop(0))
-                path = world.folder / self.path.lstrip("/")
-                if not path.is_file():
-                    return self.answer(404)
-                data = path.read_bytes()
-                etag = f'"{hashlib.md5(data).hexdigest()}"'
-                if self.headers.get("If-Match", etag) != etag:
-                    return self.answer(412)
-                part = re.match(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
-                if self.command == "HEAD":
-                    self.send_response(200)
-                    self.send_header("ETag", etag)
-                    self.send_header("Content-Length", str(len(data)))
-                    return self.end_headers()
-                if not part:
-                    return self.answer(200, data, ETag=etag)
-                first, last = int(part[1]), min(int(part[2]), len(data) - 1)
-                return self.answer(206, data[first:last + 1], ETag=etag, Content_Range=(
-                    f"bytes {first}-{last}/{len(data)}"))
-
-            do_HEAD = do_GET
-
-            def handle(self):
-                try:
-                    super().handle()
-                except (ConnectionError, ssl.SSLError):
-                    pass
-
-        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        self.server.daemon_threads = True
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(WORLD["tls"] / "cert", WORLD["tls"] / "key")
-        self.server.socket = context.wrap_socket(
-            self.server.socket, server_side=True, do_handshake_on_connect=False)
-        threading.Thread(target=self.server.serve_forever, args=(0.05,),
-                         daemon=True).start()
-        self.url = f"https://127.0.0.1:{self.server.server_address[1]}"
-        return self
-
-    def __exit__(self, *_):
-        self.server.shutdown()
-        self.server.server_close()
 
 
 def upload(folder, prefix):
@@ -176,7 +102,7 @@ def objects_train_as_local_files_do_in_each_format():
 
 
 def web_servers_give_ranges_and_get_no_keys():
-    with tempfile.TemporaryDirectory() as folder, Web(pathlib.Path(folder)) as web, \
+    with tempfile.TemporaryDirectory() as folder, Web(pathlib.Path(folder), WORLD["tls"]) as web, \
             Places(web.url + "/in", workers=1) as c:
         (web.folder / "in").mkdir()
         source = big_tars(web.folder / "in")
@@ -203,7 +129,7 @@ def web_servers_give_ranges_and_get_no_keys():
 
 def only_what_the_operator_allows_is_read():
     with Places(bucket("mine"), workers=1) as c, \
-            tempfile.TemporaryDirectory() as folder, Web(pathlib.Path(folder)) as web:
+            tempfile.TemporaryDirectory() as folder, Web(pathlib.Path(folder), WORLD["tls"]) as web:
         upload_one = WORLD["s3"].write
         upload_one("mine/a.csv", b"1,2,0\n" * 64)
         upload_one("mine-2/a.csv", b"1,2,0\n" * 64)
@@ -383,10 +309,7 @@ def a_place_that_is_away_fails_the_closure_and_is_waited_for():
 
 if __name__ == "__main__":
     tls = pathlib.Path(tempfile.mkdtemp(prefix="sluice-test-"))
-    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
-                    "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=here",
-                    "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", tls / "key",
-                    "-out", tls / "cert"], check=True, capture_output=True)
+    certificate(tls)
     try:
         with S3() as s3:
             WORLD.update(s3=s3, tls=tls)
