@@ -32,7 +32,7 @@ struct keras {
     json_t *compiled;      // compile_config; NULL: the model was not compiled
     const char *precision; // a literal for train.precision; NULL: none is said
     char name[KERAS_NAME]; // the model's, as a job may be called; "model" if
-                           // it has none that can be
+                           // no job may be called so
 };
 
 // Reads text[len], called `name` in errors: what to_json() gives, or the

@@ -31,9 +31,9 @@
 #define PATHS_BRACES 16                // most '{' in a pattern
 
 struct paths {
-    char **path;            // owned, as each of them
+    char **path;            // an owned array of owned paths
     size_t count, capacity; // of `path`
-    size_t bytes;           // of all paths, with their 0
+    size_t bytes;           // of all paths, each with its closing 0
 };
 
 // Returns true if a path may name several files: it has a '*', or braces that

@@ -33,8 +33,8 @@ struct journal_image {
 // set before.
 void image_write(struct journal_image *image);
 
-// Does the same as image_write on a thread of its own, and does not wait; but
-// it does if the system gives no thread.
+// Calls image_write on a thread of its own, and does not wait for it; if the
+// system gives no thread, calls it here.
 void image_start(struct journal_image *image);
 
 // Waits for the thread, and frees the image with its bytes; NULL is allowed.

@@ -5,12 +5,10 @@
 // and to read and check its head, takes as long as several such reads; so those
 // that were read last stay open, with the block that was read last: label and
 // features of a sample are often in one.
-#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/base/clock.h"

@@ -77,7 +77,7 @@ struct sync_closure {
     uint64_t incarnation;
     struct wire_token proof; // the lease's token
     uint32_t steps;          // at most EVIDENCE_STEPS
-    struct gate *gate;       // not NULL, here and below
+    struct gate *gate;       // no gate of this header is NULL
 };
 
 struct sync_step {

@@ -231,7 +231,8 @@ bool replicas_hello(struct coord *c, const struct member *m,
         return false;
     if (s->server != 0)
         shards_stop(c, job, h->shard);
-    if (!s->replica.bereft) { // replica_tick: with all that say so until then
+    // The next tick decides, with all shards whose hellos say so until then.
+    if (!s->replica.bereft) {
         s->replica.bereft = true;
         s->replica.bereft_ms = coord_now(c);
     }
