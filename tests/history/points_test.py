@@ -78,7 +78,7 @@ class Loop:
     def keep_busy(self):
         """Submits the next job when the last one has ended; answers whether a
         coordinator does."""
-        status = self.ask(lambda: self.c.status(self.job)) if self.job else None
+        status = self.status()
         if self.job and status is None:
             return False
         if status and status["state"] == "finished":
@@ -88,16 +88,20 @@ class Loop:
         elif status:
             check(status["state"] != "failed", "the job failed", status["reason"])
         if self.job is None:
-            self.job = self.ask(lambda: self.c.submit(self.spec()))
+            self.job = self.submit()
         return self.job is not None
 
-    @staticmethod
-    def ask(command):
-        """What the sluice command says; None where nobody answers it now."""
-        try:
-            return command()
-        except (Failed, subprocess.TimeoutExpired, ValueError):
-            return None
+    def status(self):
+        """The job's; None where nobody answers now. The command would ask again until its
+        timeout, and a coordinator that has died at its point stays dead until then."""
+        return self.c.asker.status(self.job, 5 * LIMIT) if self.job else None
+
+    def submit(self):
+        """The id of the next job; None where nobody says it."""
+        path = self.c.dir / f"points-{self.finished}.yaml"
+        path.write_text(json.dumps(self.spec()))
+        done = self.c.run("--timeout", "5s", "submit", path, "--no-wait", want=None)
+        return done.stdout.strip() if done.returncode == 0 else None
 
     def spec(self):
         spec = mlp_job(f"points-{self.finished}", samples=3200, epochs=12,
@@ -122,7 +126,7 @@ class Loop:
         def probe():
             if not self.keep_busy():
                 return False
-            status = self.ask(lambda: self.c.status(self.job))
+            status = self.status()
             return status and status["state"] == "running" and \
                 int(status["cuts"]) > 0 and \
                 int(status["steps_counted"]) < int(status["steps_asked"]) / 2
