@@ -15,7 +15,7 @@ import sys
 import xml.etree.ElementTree
 
 TESTS = pathlib.Path(__file__).resolve().parents[1]
-AREAS = ["unit", "sim", "conform", "emul", "fuzz", "gpu", "house", "sanitize"]
+AREAS = ["unit", "sim", "conform", "emul", "model", "fuzz", "gpu", "house", "sanitize"]
 SLOWEST = 20
 LAST_WORDS = 8  # lines
 LOGGED = re.compile(r"[{]|----|ok |\d{4}-\d\d-\d\dT")  # by daemons, and of what passed
