@@ -242,10 +242,6 @@ static enum sl_err check_one_table(const Sluice__V1__JobSpec *spec,
         rc = spec_range("buckets", t->buckets, 1, TABLE_BUCKETS_MOST, err);
     if (rc == SL_OK)
         rc = spec_string(&t->initializer, "random_uniform");
-    if (rc == SL_OK && model_initializer_formed(t->initializer))
-        return sl_fail(err, SL_EINVAL,
-                       "initializer: a table's takes no arguments, got '%.60s'",
-                       t->initializer);
     if (rc == SL_OK)
         rc = table_initial(&initial, t, err);
     if (rc == SL_OK)

@@ -28,14 +28,16 @@ class Embedding(keras.layers.Layer):
     the psservers, are read before each batch, and their gradients leave with its step.
 
         ids = keras.Input((3,), dtype="int64")
-        users = sluice.keras.Embedding("users", 16, initializer="random_uniform",
+        users = sluice.keras.Embedding("users", 16, init=0.01,
                                        optimizer={"type": "rowwise_adagrad",
                                                   "learning_rate": 0.05})(ids)
 
     name, dim   of the table; one name is one table
-    table       more of it, as a job has it: optimizer (else the job's), initializer,
-                admit, evict, buckets; and `rows`, (ids, values), which a new job's
-                table begins with
+    init        first values of an id: a number x, for a uniform draw from [-x, x), or an
+                initializer, as "random_normal(0, 0.01)"
+    table       more of it, as a job has it: optimizer (else the job's; also a name alone,
+                "adagrad"), admit, evict, buckets; and `rows`, (ids, values), which a new
+                job's table begins with
 
     The ids are an input of a functional or Sequential model, whose shape is known but
     for the batch. The model can be called by `sluice.keras.fit` alone: a saved model has

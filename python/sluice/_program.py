@@ -114,6 +114,23 @@ class Batches(Iterator[Batch]):
         self._steps.close()
 
 
+def _table_of(table: Json) -> Json:
+    """A table as a job has it: without `rows`, and with the short words in full."""
+    short = ("rows", "init")
+    made = {k: v for k, v in table.items() if k not in short}
+    init = table.get("init")
+    if isinstance(made.get("optimizer"), str):
+        made["optimizer"] = {"type": made["optimizer"]}
+    if init is None:
+        return made
+    if "initializer" in made or not (isinstance(init, str) or 0 <= init < np.inf):
+        raise ValueError(f"table {table['name']}: init: wants a number of at least 0 or an "
+                         f"initializer, and no `initializer` beside it, got {init!r}")
+    if not isinstance(init, str):
+        init = f"random_uniform({-init:.9g}, {init:.9g})" if init > 0 else "zeros"
+    return {**made, "initializer": init}
+
+
 def _rows_of(table: Json) -> Tuple[Any, Floats]:
     """What a table is to begin with: ids as uint64, and values."""
     ids, values = (np.asarray(part) for part in table["rows"])
@@ -144,7 +161,8 @@ class Program:
                  the socket of your own `sluice up`, else 127.0.0.1:7070
     variables    (name, shape) of each, in order: f32; a scalar is of shape (1,)
     optimizer    as a job has it; None in mode local
-    tables       sparse tables of the job, as it has them (docs/tables.md): mode async or
+    tables       sparse tables of the job, as it has them (docs/tables.md) or with words
+                 of `sluice.torch.Embedding`: mode async or
                  allreduce, which has psservers for the rows then; with `rows`, (ids,
                  values) of shapes (n,) and (n, dim), those that a table of a new job
                  begins with, by the way of `init`
@@ -220,7 +238,7 @@ class Program:
                              "one" + ("; a program with tables alone takes sluice.Session"
                                       if tables else ""))
         self.job, self.coordinator = job, coordinator
-        self.tables = [{k: v for k, v in t.items() if k != "rows"} for t in tables]
+        self.tables = [_table_of(t) for t in tables]
         self._first_rows = {t["name"]: _rows_of(t) for t in tables
                             if t.get("rows") is not None}
         self.variables = [(n, tuple(shape) or (1,)) for n, shape in variables]

@@ -75,16 +75,18 @@ class Embedding(TableLayer):
     on the psservers, are read as they are when the layer is called, and their gradients
     leave at the end of the step.
 
-        self.users = sluice.torch.Embedding("users", 16, initializer="random_uniform",
+        self.users = sluice.torch.Embedding("users", 16, init=0.01,
                                             optimizer={"type": "rowwise_adagrad",
                                                        "learning_rate": 0.05})
 
     name, dim   of the table; one name is one table
     padding_idx an id whose row is zeros, is not pulled and has no gradient. There is no
                 vocabulary, so a negative one does not count from its end: it is the id
-    table       more of it, as a job has it: optimizer (else the job's), initializer,
-                admit, evict, buckets; and `rows`, (ids, values), which a new job's
-                table begins with
+    init        first values of an id: a number x, for a uniform draw from [-x, x), or an
+                initializer, as "random_normal(0, 0.01)"
+    table       more of it, as a job has it: optimizer (else the job's; also a name alone,
+                "adagrad"), admit, evict, buckets; and `rows`, (ids, values), which a new
+                job's table begins with
 
     It is called between a batch and its `step`, also for an evaluation. `load` and
     `save` of a Trainer have no rows, and warn of that; its `clip_norm` and `clip_value`
@@ -142,9 +144,7 @@ class EmbeddingBag(TableLayer):
         return f"{super().extra_repr()}, mode={self.mode!r}"
 
 
-# Jobs draw from narrower distributions than torch's N(0, 1). Below 800 numbers of a row
-# this one is the widest, with a deviation of sqrt(2 / dim).
-WIDEST = "he_normal"
+NORMAL = "random_normal(0, 1)"  # what torch draws weights of embeddings from
 Turned = (torch.nn.Embedding, torch.nn.EmbeddingBag)
 
 
@@ -161,11 +161,10 @@ def sparse(model: torch.nn.Module, keep_weights: bool = False,
     table          of each of them, as of an `Embedding`
 
     padding_idx and the mode of a bag are kept. Without keep_weights the weights are
-    dropped: rows begin as the table's `initializer` draws them. torch draws N(0, 1),
-    which no job does; the nearest is he_normal, the default here, whose deviation is
-    sqrt(2 / dim). The number of embeddings is dropped as well, so an id beyond it is no
-    error and has its row. Modules that were made with device="meta" never have the
-    memory of their weights.
+    dropped: rows begin as `init` draws them, by default from N(0, 1) as in torch. The
+    number of embeddings is dropped as well, so an id beyond it is no error and has its
+    row. Modules that were made with device="meta" never have the memory of their
+    weights.
 
     ValueError, and the model stays as it is, if a module has what a table does not
     (max_norm, scale_grad_by_freq, include_last_offset, the mode max, a weight that is
@@ -185,7 +184,8 @@ def sparse(model: torch.nn.Module, keep_weights: bool = False,
     for name, module in found.items():
         parent, _, last = name.rpartition(".")
         rows = {"rows": _weights_of(module)} if keep_weights else {}
-        layer = _table_of(name, module, {"initializer": WIDEST, **rows, **table})
+        first = {} if "initializer" in table else {"init": NORMAL}
+        layer = _table_of(name, module, {**first, **rows, **table})
         setattr(model.get_submodule(parent), last, layer.train(module.training))
     return model
 

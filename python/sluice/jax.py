@@ -63,7 +63,8 @@ class Trainer(Program):
     optimizer  a job's: a name, as "adam", or a dict, as {"type": "sgd",
                "learning_rate": 0.1, "schedule": {...}, "global_clipnorm": 1.0}
     tables     sparse tables of the job (docs/tables.md), as it has them: [{"name":
-               "users", "dim": 16, "optimizer": {...}}]. `step` has their rows
+               "users", "dim": 16, "optimizer": {...}}]. `step` has their rows.
+               `init`: 0.01 draws first values from [-0.01, 0.01)
     inner      mode local: the optimizer of the program's own steps, as optax has it
                (`init` and `update`); None: the program steps by itself (`stepped`)
     scheduler  mode local: a function of the step's number (`batch.number`) that returns

@@ -485,12 +485,12 @@ def loss_of(net, x, y):
     return torch.nn.functional.cross_entropy(net(x), y)
 
 ours, theirs, seen = Net(device="meta").eval(), Net(), []
-assert sluice.torch.sparse(ours, initializer="ones") is ours
+assert sluice.torch.sparse(ours, init="constant(1)") is ours
 assert not ours.users.training and ours.train().users.training
 assert [n for n, _ in ours.named_parameters()] == [
     "dense.weight", "last.weight", "last.bias"], ours
 assert [m.table for m in (ours.users, ours.inner[0])] == [
-    {"name": name, "dim": 8, "initializer": "ones"} for name in ("users", "inner.0")], ours
+    {"name": name, "dim": 8, "init": "constant(1)"} for name in ("users", "inner.0")], ours
 optimizer = torch.optim.SGD(ours.parameters(), lr=0.05)
 with sluice.torch.Trainer(ours, "turned", address, train={"shuffle": False},
                           optimizer=optimizer) as t:
@@ -537,7 +537,17 @@ for words, module, *last in (
     assert type(whole["good"]) is E
 for words, whole in (("no name", E(5, 2, sparse=True)), ("sparse=True", model(E(5, 2))["bad"])):
     raises(ValueError, words, lambda: sluice.torch.sparse(whole))
-assert sluice.torch.sparse(model(E(5, 2)))["good"].table["initializer"] == "he_normal"
+def tables(**said):
+    turned = sluice.torch.sparse(model(E(5, 2)), **said)
+    return sluice.torch.Trainer(turned, "t", address, optimizer="adam").tables
+good = {"name": "good", "dim": 2}
+assert tables() == [{**good, "initializer": "random_normal(0, 1)"}]
+assert tables(initializer="ones") == [{**good, "initializer": "ones"}]
+assert tables(init=0.01, optimizer="adagrad") == [
+    {**good, "initializer": "random_uniform(-0.01, 0.01)", "optimizer": {"type": "adagrad"}}]
+assert tables(init=0) == [{**good, "initializer": "zeros"}]
+for said in ({"init": -1}, {"init": float("nan")}, {"init": 1, "initializer": "ones"}):
+    raises(ValueError, "init: wants", lambda: tables(**said))
 print("turned")
 """
 

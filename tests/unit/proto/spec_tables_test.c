@@ -371,11 +371,12 @@ static Sluice__V1__JobSpec *layers_make(const char *rest, const char *job)
 
 TEST(spec_tables, a_layer_makes_one)
 {
-    Sluice__V1__JobSpec *spec = layers_make(
-        ",'combiner':'sqrtn','buckets':9,'embeddings_initializer':'ones',"
-        "'optimizer':{'type':'ftrl','learning_rate':0.25},"
-        "'admit':{'min_count':3},'evict':{'max_rows':99}",
-        "");
+    Sluice__V1__JobSpec *spec =
+        layers_make(",'combiner':'sqrtn','buckets':9,"
+                    "'embeddings_initializer':'random_normal(1, 0.25)',"
+                    "'optimizer':{'type':'ftrl','learning_rate':0.25},"
+                    "'admit':{'min_count':3},'evict':{'max_rows':99}",
+                    "");
     Sluice__V1__Table t;
 
     for (int again = 0; again < 2; again++) {
@@ -386,7 +387,9 @@ TEST(spec_tables, a_layer_makes_one)
         T_STR(t.name, "users");
         T_EQ(t.dim, 8);
         T_EQ(t.buckets, 9);
+        T_EQ(t.init, SLUICE__V1__INIT_KIND__INIT_NORMAL);
         T_NEAR(t.init_a, 1, 0);
+        T_NEAR(t.init_b, 0.25, 0);
         T_STR(t.optimizer->type, "ftrl");
         T_NEAR(t.scale, 0.5, 1e-12);
         T_EQ(t.min_count, 3);
