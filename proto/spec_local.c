@@ -14,6 +14,7 @@
 // DiLoCo's outer optimizer (arXiv 2311.08105).
 #define OUTER_RATE 0.7
 #define OUTER_MOMENTUM 0.9
+#define OUTER_RATE_OPEN 0.3 // contributions are older there: docs/local.md
 
 #define BLEND 0.5 // arXiv 2501.18512
 
@@ -451,12 +452,13 @@ static enum sl_err check_outer(Sluice__V1__TrainSpec *t, struct sl_error *err)
     bool said = t->outer != NULL;
     // What topk2 leaves out comes later, and momentum would add it up twice.
     bool sparse = spec_inner(t).up == WIRE_TOPK2;
+    double rate = spec_open(t) ? OUTER_RATE_OPEN : OUTER_RATE;
     enum sl_err rc =
         spec_message(&t->outer, &sluice__v1__optimizer_spec__descriptor);
 
     o = t->outer;
     if (rc == SL_OK && !said) {
-        SPEC_DEFAULT(o, learning_rate, sparse ? 1 : OUTER_RATE);
+        SPEC_DEFAULT(o, learning_rate, sparse ? 1 : rate);
         SPEC_DEFAULT(o, momentum, sparse ? 0 : OUTER_MOMENTUM);
         SPEC_DEFAULT(o, nesterov, !sparse);
         rc = spec_string(&o->type, "sgd");

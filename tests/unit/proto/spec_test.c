@@ -1471,6 +1471,7 @@ TEST(spec, local_rounds_with_a_quorum)
     T_EQ(spec_contributions(spec->train), 0);
     T_EQ(spec_open_contributions(spec->train), 6);
     T_FALSE(spec->train->outer->has_delay);
+    T_NEAR(spec->train->outer->learning_rate, 0.3, 0);
     T_EQ(spec->model->edition, 15);
     T_EQ(spec_kept_vectors(spec), 3); // values, one slot, the sum
     wire_free(&spec->base);
@@ -1478,11 +1479,13 @@ TEST(spec, local_rounds_with_a_quorum)
         TEST_DATA, "'train':{'mode':'local','contributions':6,'quorum':1}"));
     T_EQ(spec_open_contributions(spec->train), 0);
     T_EQ(spec->train->outer->delay, 6);
+    T_NEAR(spec->train->outer->learning_rate, 0.3, 0);
     T_EQ(spec_kept_vectors(spec), 3); // values, two slots
     wire_free(&spec->base);
     spec = checked(JOB(
         TEST_DATA, "'train':{'mode':'local','contributions':6,'quorum':6}"));
     T_FALSE(spec_open(spec->train));
+    T_NEAR(spec->train->outer->learning_rate, 0.7, 0);
     T_EQ(spec_contributions(spec->train), 6);
     T_EQ(spec->model->edition, 14);
     wire_free(&spec->base);
