@@ -4,6 +4,8 @@
 
 #include <stdlib.h>
 
+#define WAIT_SHARE 0.125 // weight of the newest round in the mean
+
 // Sets *since to when `is` became true; 0 while it is false.
 static void meeting_note(uint64_t *since, bool is, uint64_t now_ms)
 {
@@ -13,14 +15,25 @@ static void meeting_note(uint64_t *since, bool is, uint64_t now_ms)
         *since = now_ms;
 }
 
+static void meeting_ended(struct meeting *m, uint64_t now_ms)
+{
+    double took = (double)(now_ms - m->first_ms);
+
+    m->quorum_ms = m->told_ms = 0;
+    if (m->first_ms != 0)
+        m->wait_ms += (m->wait_ms > 0 ? WAIT_SHARE : 1) * (took - m->wait_ms);
+    m->first_ms = 0;
+}
+
 bool meeting_ends(struct meeting *m, const struct meeting_now *now,
                   uint64_t now_ms)
 {
     bool graced, idle;
 
-    if (now->least < m->least) // a round has ended
-        m->quorum_ms = m->told_ms = 0;
+    if (now->least < m->least)
+        meeting_ended(m, now_ms);
     m->least = now->least;
+    meeting_note(&m->first_ms, now->most > 0, now_ms);
     meeting_note(&m->quorum_ms, now->least > 0 && now->least >= now->quorum,
                  now_ms);
     meeting_note(&m->idle_ms, now->most > 0 && !now->under_way, now_ms);

@@ -26,7 +26,10 @@ struct meeting {
     uint64_t quorum_ms; // every shard has held the quorum since; 0: it does not
     uint64_t idle_ms;   // start of a time without leases; 0: there are leases
     uint64_t told_ms;   // when the shards were told last
+    uint64_t first_ms;  // a shard has held a contribution since; 0: none does
     uint32_t least;     // what was known then of the shard with fewest
+    double wait_ms;     // how long the first contribution of a round waits for
+                        // its end: a mean of the last ones; 0: none has ended
 };
 
 // What is known of the open round of all shards.
@@ -37,8 +40,9 @@ struct meeting_now {
     uint64_t grace_ms;    // how long a round with the quorum waits for more
 };
 
-// Takes how things are at now_ms. Returns true if the shards that hold
-// something are to be told to end their round, now.
+// Takes how things are at now_ms, and how long a round that has ended took.
+// Returns true if the shards that hold something are to be told to end their
+// round, now.
 bool meeting_ends(struct meeting *m, const struct meeting_now *now,
                   uint64_t now_ms);
 

@@ -86,6 +86,7 @@ def a_paused_job_has_all_that_came_in_its_checkpoint():
         c.wait_steps(job, 40)
         c.run("pause", job)
         wait_for("nothing to be held", lambda: int(c.status(job)["round_held"]) == 0)
+        check(c.status(job)["sum_wait_ms"] > 0, "rounds ended, and waited for nothing")
         c.run("resume", job)
         c.run("stop", job)
         check(int(c.wait_state(job, "stopped")["cuts"]) > 0, "no checkpoint")

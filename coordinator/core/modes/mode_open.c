@@ -120,9 +120,11 @@ static void open_fill(Sluice__V1__JobStatus *m, const struct job *job)
     if (job->shards.evidence.open == 0)
         return;
     open_look(now, job);
-    for (uint32_t f = 0; f < spec_fragments(job->spec->train); f++)
+    for (uint32_t f = 0; f < spec_fragments(job->spec->train); f++) {
         if (now[f].least > least)
             least = now[f].least;
+        m->sum_wait_ms = fmax(m->sum_wait_ms, job->meeting[f].wait_ms);
+    }
     m->round_held = (uint32_t)(least / job->paces.mean);
     m->round_slots = job->shards.evidence.open;
 }

@@ -54,6 +54,29 @@ TEST(meeting, L2_a_round_that_nothing_more_comes_to_is_ended)
     T_FALSE(meeting_ends(&m, &none, 9000));
 }
 
+// From the first contribution to the round's end, whatever ended it.
+TEST(meeting, tells_how_long_a_round_waits)
+{
+    struct meeting m = {0};
+    struct meeting_now none = of(0, 0, true), some = of(0, 1, true),
+                       two = of(2, 2, true), next = of(1, 2, true);
+
+    T_FALSE(meeting_ends(&m, &none, 500));
+    T_FALSE(meeting_ends(&m, &some, 1000));
+    T_FALSE(meeting_ends(&m, &two, 1050));
+    T_NEAR(m.wait_ms, 0, 0); // none has ended
+    // One of the next round has come by then.
+    T_FALSE(meeting_ends(&m, &next, 1080));
+    T_NEAR(m.wait_ms, 80, 0);
+    T_FALSE(meeting_ends(&m, &none, 1240));
+    T_NEAR(m.wait_ms, 80 + (160 - 80) / 8.0, 1e-9);
+    // Where nothing is held no time passes.
+    T_FALSE(meeting_ends(&m, &none, 9000));
+    T_FALSE(meeting_ends(&m, &two, 9100));
+    T_FALSE(meeting_ends(&m, &none, 9190));
+    T_NEAR(m.wait_ms, 90, 1e-9);
+}
+
 TEST(meeting, the_grace_is_half_of_the_usual_time)
 {
     double times[] = {90000, 40, 60, 50, 70};
