@@ -34,6 +34,11 @@ HOSTS = re.compile(r"--host '?([^' \\\n]+)'?")
 SPOT = {"cloud.google.com/gke-spot": "true", "kubernetes.azure.com/scalesetpriority": "spot",
         "eks.amazonaws.com/capacityType": "SPOT", "karpenter.sh/capacity-type": "spot"}
 ROLE = "app.kubernetes.io/component"
+# Which role serves the methods of which file of proto/, and at which port.
+SERVED = {"coord": ("coordinator", 7070), "jobs": ("coordinator", 7070),
+          "tasks": ("coordinator", 7070), "ps": ("psserver", 7071), "ranks": ("worker", None)}
+PEOPLE = ("admin", "submitter", "viewer")  # they dial from pods of the role client
+MAY_CALL = re.compile(r"may_call: \[?([A-Z, ]+)")
 
 
 def make_folder(folder):
@@ -359,13 +364,11 @@ def psservers_stay_and_keep_their_state():
         budgets = of_kind(name, "PodDisruptionBudget")
         for role, o in of_kind(name, "StatefulSet").items():
             spec, pod = o["spec"], o["spec"]["template"]["spec"]
-            one_may_go = name == HA and role != "psserver"
-            check_equal(budgets[role]["spec"]["maxUnavailable"], int(one_may_go),
+            check_equal(budgets[role]["spec"]["maxUnavailable"], int(name == HA),
                         f"{name}: {role}")
             check_equal(of_kind(name, "Service")[role]["spec"]["clusterIP"], "None", role)
             claims = spec["volumeClaimTemplates"]
             check_equal([c["metadata"]["name"] for c in claims], ["state"], role)
-            check_equal(pod["terminationGracePeriodSeconds"], 30, role)
             term, = pod["affinity"]["nodeAffinity"][
                 "requiredDuringSchedulingIgnoredDuringExecution"]["nodeSelectorTerms"]
             away = {e["key"]: e["values"] for e in term["matchExpressions"]
@@ -374,6 +377,33 @@ def psservers_stay_and_keep_their_state():
         sets = of_kind(name, "StatefulSet")
         check_equal(sets["psserver"]["spec"]["podManagementPolicy"], "Parallel", name)
         check_equal(sets["coordinator"]["spec"]["replicas"], 3 if name == HA else 1, name)
+
+
+def grace_of(container):
+    """Seconds that a daemon takes at most to end, by its own reading of its args."""
+    told = subprocess.run([BIN / program_of(container), *(
+        a for a in container["args"] if a.startswith(("--grace", "--drain"))), "--print-config"],
+        text=True, capture_output=True, timeout=30, check=True).stdout
+    count, unit = re.search(r"^grace = (\d+)([ms])$", told, re.M).groups()
+    return int(count) * (60 if unit == "m" else 1)
+
+
+def pods_have_the_time_to_end_that_their_daemons_take():
+    for where, template in pods(OVERLAYS):
+        c, = template["spec"]["containers"]
+        if program_of(c) == "etcd":
+            continue
+        left = template["spec"]["terminationGracePeriodSeconds"] - grace_of(c)
+        check(left >= 5, f"{where}: killed {left} s after its --grace")
+
+
+def shards_move_away_before_a_pod_ends_where_the_store_is_shared():
+    for name in OVERLAYS:
+        c, = of_kind(name, "StatefulSet")["psserver"]["spec"]["template"]["spec"]["containers"]
+        shared = args_of(c).get("store", "").startswith("s3://")
+        check_equal((shared, "drain" in args_of(c)), (name == HA, name == HA), f"{name}: --drain")
+        if shared:
+            check(grace_of(c) >= 120, f"{name}: half of {grace_of(c)} s for all shards")
 
 
 def workers_go_in_time_and_lie_apart():
@@ -403,8 +433,25 @@ def workers_go_in_time_and_lie_apart():
     check_equal(rules, [("Ignore", None), ("Ignore", [138, 143]), ("FailJob", [1, 2])], "rules")
 
 
+def dialled():
+    """(from, to, port) of all that dial each other, as proto/ lets roles call methods; port
+    None: a free one."""
+    pairs = set()
+    for name, (there, port) in SERVED.items():
+        for roles in MAY_CALL.findall((ROOT / "proto" / f"{name}.proto").read_text()):
+            for role in roles.lower().replace(" ", "").strip(",").split(","):
+                pairs.add(("client" if role in PEOPLE else role, there, port))
+    with_roles = {f.stem for f in (ROOT / "proto").glob("*.proto")
+                  if MAY_CALL.search(f.read_text())}
+    check_equal(with_roles, set(SERVED), "files of proto/ with roles")
+    return pairs
+
+
 def who_talks_to_whom():
     """The policies, asked as a cluster would: by role and port."""
+    ports = (7070, 7071, 7072, 9100)
+    wanted = {(a, b, p) for a, b, port in dialled() for p in (ports if port is None else (port,))}
+    check(("psserver", "psserver", 7071) in wanted, f"shards that move: {wanted}")
     for name in OVERLAYS:
         policies = of_kind(name, "NetworkPolicy").values()
         base = {"app.kubernetes.io/name": "sluice"}
@@ -434,13 +481,9 @@ def who_talks_to_whom():
         check_equal(may, {("coordinator", "etcd", 2379), ("etcd", "etcd", 2380)}
                     if name == HA else set(), f"{name}: etcd")
         may = {(a, b, port) for a in ("coordinator", "psserver", "worker", "client")
-               for b in ("coordinator", "psserver", "worker") for port in (7070, 7071, 7072, 9100)
+               for b in ("coordinator", "psserver", "worker") for port in ports
                if lets("egress", a, b, port) and lets("ingress", b, a, port)}
-        check_equal(may, {("worker", "coordinator", 7070), ("psserver", "coordinator", 7070),
-                          ("client", "coordinator", 7070), ("worker", "psserver", 7071),
-                          ("client", "psserver", 7071),
-                          *(("worker", "worker", port) for port in (7070, 7071, 7072, 9100))},
-                    name)
+        check_equal(may, wanted, name)
         deny = of_kind(name, "NetworkPolicy")["default-deny"]["spec"]
         check_equal(deny, {"podSelector": {}, "policyTypes": ["Ingress", "Egress"]}, name)
         cloud = [p["metadata"]["name"] for p in policies if "169.254.169.254" in json.dumps(p)]
@@ -531,6 +574,8 @@ if __name__ == "__main__":
               overlays_of_cert_manager_differ_in_certificates_alone,
               each_job_of_kubernetes_is_a_submission_of_its_own,
               no_key_is_sent_to_who_builds_the_image,
-              psservers_stay_and_keep_their_state, workers_go_in_time_and_lie_apart,
+              psservers_stay_and_keep_their_state,
+              pods_have_the_time_to_end_that_their_daemons_take,
+              shards_move_away_before_a_pod_ends_where_the_store_is_shared, workers_go_in_time_and_lie_apart,
               who_talks_to_whom, standby_coordinators_find_etcd_and_each_other, a_tfjob_is_read_by_sluice_run,
               the_job_is_one_that_sluice_takes])
