@@ -21,7 +21,7 @@ import tempfile
 from typing import Any, Mapping, Optional
 
 from . import client
-from .keras_weights import Path, _layers, save_weights
+from .keras_weights import Path, _layers, layer_name, save_weights
 from .session import Tls
 
 __all__ = ["submit", "to_job"]
@@ -30,9 +30,10 @@ Json = client.Json
 
 
 def _whole_paths(data: Mapping[str, Any]) -> Json:
-    """The sets, with files as seen from this process's folder."""
+    """The sets, with files as seen from this process's folder; a place, as s3://, stays."""
     def whole(key: str, value: Any) -> Any:
-        is_file = key in ("x", "y") and isinstance(value, (str, os.PathLike))
+        is_file = (key in ("x", "y") and isinstance(value, (str, os.PathLike))
+                   and "://" not in str(value))
         return os.path.abspath(value) if is_file else value
     return {name: {key: whole(key, value) for key, value in part.items()}
             if isinstance(part, Mapping) else part for name, part in data.items()}
@@ -41,20 +42,21 @@ def _whole_paths(data: Mapping[str, Any]) -> Json:
 def _adapted(model: Any) -> str:
     """model.to_json(), with what Normalization.adapt() found, which Keras leaves out."""
     found = {}
-    for _, layer in _layers(model):
+    for path, layer in _layers(model):
         if type(layer).__name__ == "Normalization" and layer.weights:
             mean, variance = layer.get_weights()[:2]
-            found[layer.name] = {"mean": mean.tolist(), "variance": variance.tolist()}
+            found[path] = {"mean": mean.tolist(), "variance": variance.tolist()}
 
-    def fill(part: Any) -> None:
-        for inner in part.values() if isinstance(part, dict) else part:
-            if isinstance(inner, (dict, list)):
-                fill(inner)
-        if isinstance(part, dict) and part.get("class_name") == "Normalization":
-            part["config"].update(found.get(part["config"].get("name"), {}))
+    def fill(part: Json, prefix: str) -> None:
+        for layer in part["config"]["layers"]:
+            config = layer["config"]
+            path = prefix + layer_name(config["name"])
+            if "layers" in config:
+                fill(layer, path + ".")
+            config.update(found.get(path, {}))
     parts = json.loads(model.to_json())
     if found:
-        fill(parts)
+        fill(parts, "")
     return json.dumps(parts)
 
 

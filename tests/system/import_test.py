@@ -125,6 +125,10 @@ except client.CommandError as error:
 else:
     assert False, "it took no epochs"
 assert to_job(m, spec=spec)["name"] == "live"
+there = to_job(m, {"train": {**part, "x": "s3://bucket/*.npz"},
+                   "test": {**part, "x": "https://data.example/test.npz"}}, spec=spec)["data"]
+assert [there[of]["x"] for of in ("train", "test")] == [
+    "s3://bucket/*.npz", "https://data.example/test.npz"], there
 code = k.Sequential([k.Input((2,)), l.Lambda(lambda v: 2 * v, name="twice")])
 try:
     to_job(code)
@@ -132,6 +136,13 @@ except client.CommandError as error:
     assert "layer 'twice' (Lambda) holds code" in str(error), error
 else:
     assert False, "it took code"
+# Layers of one name in two models have each its own numbers.
+def shifted(by, name):
+    norm = l.Normalization(name="same")
+    norm.adapt(numpy.array([[by - 1.0], [by + 1.0]], "f4"))
+    return k.Sequential([k.Input((1,)), norm], name=name)
+both = k.Sequential([k.Input((1,)), shifted(3, "a"), shifted(7, "b"), l.Dense(1)])
+assert [layer["mean"] for layer in to_job(both)["model"]["layers"][:2]] == [[3], [7]]
 # Its input is shifted, and so is the data; the layer has learnt by how much.
 norm, inner = l.Normalization(name="adapted"), m
 x = (3 * x + 5).astype("f4")
