@@ -110,6 +110,63 @@ static enum sl_err finish_number(struct keras_take *t)
     return set_type(t, "rescaling");
 }
 
+// Reads the number of channel `i`, of a list or of one number for all; 0 if
+// there is none. Returns false if it is no number.
+static bool number_at(const json_t *value, size_t i, double *out)
+{
+    const json_t *at = json_is_array(value) ? json_array_get(value, i) : value;
+
+    *out = json_number_value(at);
+    return json_is_array(value) ? json_is_number(at)
+                                : at == NULL || json_is_number(at);
+}
+
+// Rescaling by a list, a number for each channel, is a normalization: factor x
+// + offset = (x - -offset / factor) / sqrt(1 / factor^2).
+static enum sl_err rescale_channels(struct keras_take *t, const json_t *scale,
+                                    const json_t *offset)
+{
+    size_t n = json_array_size(json_is_array(scale) ? scale : offset);
+    json_t *mean = json_array(), *variance = json_array();
+    bool known = !json_is_array(offset) || json_array_size(offset) == n;
+    double factor, shift;
+    int failed = json_object_set_new(t->to, "mean", mean) |
+                 json_object_set_new(t->to, "variance", variance);
+
+    for (size_t i = 0; known && failed == 0 && i < n; i++) {
+        known = number_at(scale, i, &factor) && number_at(offset, i, &shift) &&
+                factor > 0;
+        if (!known)
+            break;
+        failed =
+            json_array_append_new(mean,
+                                  json_real(shift == 0 ? 0 : -shift / factor)) |
+            json_array_append_new(variance, json_real(1 / (factor * factor)));
+    }
+    if (!known)
+        return take_refuse(t, &(struct keras_rule){.key = "scale"}, scale,
+                           "known are one number, and as many positive ones "
+                           "as there are offsets");
+    return failed != 0 ? sl_no_memory(t->g->err) : set_type(t, "normalization");
+}
+
+static enum sl_err finish_rescaling(struct keras_take *t)
+{
+    static const struct keras_rule factor = {"scale", take_number, "factor",
+                                             NULL};
+    static const struct keras_rule shift = {"offset", take_number, NULL, "0"};
+    const json_t *scale =
+        keras_plain(json_object_get(t->node->config, "scale"));
+    const json_t *offset =
+        keras_plain(json_object_get(t->node->config, "offset"));
+    enum sl_err rc;
+
+    if (json_is_array(scale) || json_is_array(offset))
+        return rescale_channels(t, scale, offset);
+    rc = scale == NULL ? SL_OK : take_number(t, &factor, scale);
+    return rc != SL_OK || offset == NULL ? rc : take_number(t, &shift, offset);
+}
+
 // The second half of a Bidirectional goes the other way than the first, and its
 // rows come in the order of the input.
 static enum sl_err finish_recurrent(struct keras_take *t)
@@ -357,8 +414,7 @@ static const struct keras_layer_class {
     {"ReLU", "relu", false, finish_relu, RULES(
         ANY("max_value"), ANY("negative_slope"), {"threshold", take_only, NULL, "0"})},
     {"RepeatVector", "repeat_vector", false, NULL, RULES({"n", take_copy, "repeats", NULL})},
-    {"Rescaling", "rescaling", false, NULL, RULES(
-        {"scale", take_number, "factor", NULL}, {"offset", take_number, NULL, "0"})},
+    {"Rescaling", "rescaling", false, finish_rescaling, RULES(ANY("scale"), ANY("offset"))},
     {"Reshape", "reshape", false, NULL, RULES({"target_shape", take_copy, NULL, NULL})},
     {"SeparableConv1D", "separable_conv1d", true, NULL, separable},
     {"SeparableConv2D", "separable_conv2d", true, NULL, separable},

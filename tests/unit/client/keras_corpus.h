@@ -32,6 +32,7 @@
     X(names)                                                                   \
     X(mixed)                                                                   \
     X(padding)                                                                 \
+    X(channels)                                                                \
     X(shapes)                                                                  \
     X(joins)                                                                   \
     X(extremes)                                                                \

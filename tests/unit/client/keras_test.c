@@ -281,6 +281,7 @@ TEST(keras, models_that_keras_wrote_are_refused_by_name)
         {"unknown",
          "layer 'memory' (ConvLSTM1D) is of a class that is not known: a "
          "program of yours can train it"},
+        {"by_a_negative", "layer 'turned' (Rescaling) has scale: [1.0,-1.0]"},
         {"constraint", "layer 'd' (Dense) has kernel_constraint"},
         {"initializer", "layer 'd' (Dense) has kernel_initializer"},
         {"channels_first", "layer 'c' (Conv2D) has data_format"},

@@ -3,7 +3,7 @@
 """Writes the corpus beside it: what `to_json()` of real models gives, and what is
 expected of each.
 
-    build-bench/peers-venv/bin/python tests/unit/client/keras/make.py
+    build-bench/peers-venv/bin/python tests/unit/client/keras/make.py [NAME...]
 
 NAME-k2.json, NAME-k3.json   as Keras 2 (tf_keras) and Keras 3 wrote them
 NAME-k?.want.json            variables, parameters, and outputs in inference of the
@@ -227,6 +227,15 @@ def padding(k):
                          l.Dense(2)])
 
 
+def channels(k):
+    """As EfficientNet with the numbers of ImageNet."""
+    l = k.layers
+    return k.Sequential([k.Input((5, 4, 3)), l.Rescaling([0.5, 2.0, 1.25]),
+                         l.Rescaling((2.0, 1.0, 3.0), offset=(-1.0, 0.0, 0.25)),
+                         l.Rescaling([4.0, 0.5, 1.0], offset=0.5), l.Conv2D(2, 3),
+                         l.GlobalMaxPooling2D(), l.Dense(2)])
+
+
 def shapes(k):
     l = k.layers
     return k.Sequential([k.Input((4, 6)), l.Dense(8), l.Permute((2, 1)), l.Reshape((4, -1, 2)),
@@ -397,7 +406,7 @@ def words(k):
 # With the highest whole number + 1 that an embedding looks up.
 MODELS = {mlp: 0, mlp_built: 0, initializers: 0, lenet: 0, pools: 0, norms: 0, resnet: 0,
           activations: 0, nested: 0, nested_sequential: 0, branches: 0, first_layer: 0,
-          sums: 0, deep: 0, names: 0, mixed: 0, padding: 0, shapes: 0, joins: 0,
+          sums: 0, deep: 0, names: 0, mixed: 0, padding: 0, channels: 0, shapes: 0, joins: 0,
           extremes: 0, mobile: 0, dilated: 0, more_activations: 0, rare_activations: 0,
           transformer: 0, embedding: 11, regularized: 0, line: 0, drawn: 0, composed: 0, numbers: 0, frozen: 0,
           recurrent: 0, words: 11}
@@ -467,6 +476,8 @@ REFUSED = {
         k.layers.Conv1D(2, 2), name="each")]),
     "reset_before": lambda k: k.Sequential([k.Input((3, 2)), k.layers.GRU(
         2, reset_after=False, name="old")]),
+    "by_a_negative": lambda k: k.Sequential([k.Input((2,)), k.layers.Rescaling(
+        [1.0, -1.0], name="turned")]),
     "constraint": lambda k: dense(k, kernel_constraint="max_norm"),
     "initializer": lambda k: dense(k, kernel_initializer=k.initializers.Orthogonal(2.0)),
     "channels_first": lambda k: k.Sequential([
@@ -503,9 +514,13 @@ def main():
     (HERE / "refused").mkdir(exist_ok=True)
     for which, k in (("k2", keras2), ("k3", keras3)):
         for make, ids in MODELS.items():
+            if sys.argv[1:] and make.__name__ not in sys.argv[1:]:
+                continue
             k.backend.clear_session()
             write(f"{make.__name__}-{which}", k, make, ids)
         for name, make in REFUSED.items():
+            if sys.argv[1:] and name not in sys.argv[1:]:
+                continue
             k.backend.clear_session()
             if name in ("hard_sigmoid", "in_training") and k is keras3:
                 continue  # the one is known, the other without meaning
