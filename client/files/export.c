@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <unistd.h>
 
 #include "client/call/api.h"
@@ -429,6 +430,43 @@ static int export_check_since(struct export *e)
                : cli_usage(e->cli, "--since %s is no number of a cut", since);
 }
 
+// Formats that a file's name may promise, and how to get them.
+static const struct export_other {
+    const char *suffix, *advice;
+} export_others[] = {
+#define FROM_KERAS                                                             \
+    "sluice.keras.load_job(model, JOB) gives a Keras model the values, and "   \
+    "model.save writes them"
+#define FROM_NUMPY                                                             \
+    "in Python, numpy.savez(FILE, **sluice.export(JOB)) writes them"
+#define FROM_TORCH                                                             \
+    "in Python, torch.save takes what safetensors.torch.load_file reads"
+    {"onnx", "python3 -m sluice.onnx JOB --to FILE writes a model of a job"},
+    {"keras", FROM_KERAS},
+    {"h5", FROM_KERAS},
+    {"hdf5", FROM_KERAS},
+    {"npz", FROM_NUMPY},
+    {"npy", FROM_NUMPY},
+    {"pt", FROM_TORCH},
+    {"pth", FROM_TORCH},
+    {"bin", FROM_TORCH},
+#undef FROM_KERAS
+#undef FROM_NUMPY
+#undef FROM_TORCH
+};
+
+// Returns what to do instead of exporting to a file of this name, which says
+// another format; NULL: it says none.
+static const char *export_other(const char *to)
+{
+    const char *suffix = strrchr(to, '.');
+
+    for (size_t i = 0; suffix != NULL && i < SL_COUNT(export_others); i++)
+        if (strcasecmp(suffix + 1, export_others[i].suffix) == 0)
+            return export_others[i].advice;
+    return NULL;
+}
+
 static int export_check(struct export *e, const char *from, const char *to)
 {
     const struct cli *cli = e->cli;
@@ -446,6 +484,9 @@ static int export_check(struct export *e, const char *from, const char *to)
     if (to != NULL && target_is_stdout(to) && isatty(STDOUT_FILENO))
         return cli_usage(cli, "--to - writes binary data, and standard output "
                               "is a terminal: send it elsewhere");
+    if (to != NULL && export_other(to) != NULL)
+        return cli_usage(cli, "--to %s: this command writes safetensors (%s)",
+                         to, export_other(to));
     if (to != NULL && target_check(to, &err) != SL_OK)
         return cli_fail(&err);
     return export_check_since(e);

@@ -180,6 +180,18 @@ def verbs_of_other_programs_are_told_ours():
                     (2, f"sluice: unknown verb '{word}'; did you mean '{verb}'?\n"), word)
 
 
+def an_export_is_what_its_name_says():
+    for file, words in (("m.onnx", "python3 -m sluice.onnx JOB --to FILE"),
+                        ("m.KERAS", "sluice.keras.load_job(model, JOB)"),
+                        ("m.h5", "model.save writes them"), ("m.npz", "numpy.savez"),
+                        ("m.pt", "safetensors.torch.load_file")):
+        done = subprocess.run([BIN / "sluice", "export", "j-1", "--to", file],
+                              capture_output=True, text=True, check=False)
+        check_equal(done.returncode, 2, file)
+        check(f"--to {file}: this command writes safetensors (" in done.stderr and
+              words in done.stderr, done.stderr)
+
+
 def verbs_take_several_jobs():
     with Cluster(psservers=1, workers=1) as c:
         jobs = [c.submit(mlp_job(f"several-{i}", samples=640, epochs=1)) for i in range(3)]
@@ -228,4 +240,5 @@ if __name__ == "__main__":
     main([no_answer_is_waited_for_no_longer_than_timeout,
           colours_and_redrawn_lines_are_for_terminals,
           explain_and_its_schema_know_each_key_of_a_job,
-          verbs_of_other_programs_are_told_ours, verbs_take_several_jobs])
+          verbs_of_other_programs_are_told_ours, an_export_is_what_its_name_says,
+          verbs_take_several_jobs])
