@@ -10,6 +10,7 @@ answer: once it is true the verb ends, with the code of an interrupt.
 """
 from __future__ import annotations
 
+import html
 import json
 import math
 import os
@@ -25,7 +26,7 @@ import numpy.typing as npt
 
 from .session import Tls, tls_files
 
-__all__ = ["CommandError", "export", "follow", "jobs", "load_safetensors",
+__all__ = ["CommandError", "Job", "export", "follow", "jobs", "load_safetensors",
            "save_safetensors", "status", "stop", "submit", "watch"]
 
 Json = Dict[str, Any]
@@ -97,16 +98,42 @@ def _run(words: List[str], quits: Quits = None) -> str:
     return out
 
 
+class Job(str):
+    """A job's id, as "j-7". A notebook shows how the job goes where it shows the value."""
+    coordinator: Optional[str] = None
+    tls: Tls = None
+
+    def _repr_html_(self) -> str:
+        try:
+            said = status(self, self.coordinator, tls=self.tls)
+        except (CommandError, OSError) as error:
+            return f"<b>{html.escape(self)}</b>: {html.escape(str(error))}"
+        asked, counted = (int(said.get(key, 0)) for key in ("steps_asked", "steps_counted"))
+        rows = [("state", said.get("state", "")), ("steps", f"{counted} of {asked}")]
+        rows += [(key, f"{said[key]:.4g}") for key in ("loss", "accuracy") if key in said]
+        for one in said.get("evaluations", [])[-1:]:
+            rows += [(f"validation {key}", f"{one[key]:.4g}")
+                     for key in ("loss", "accuracy") if key in one]
+        rows += [(key, said[key]) for key in ("reason", "checkpoint") if said.get(key)]
+        cells = "".join(f"<tr><th>{html.escape(key)}</th><td>{html.escape(str(value))}</td>"
+                        "</tr>" for key, value in rows)
+        return (f"<b>{html.escape(self)} {html.escape(said.get('name', ''))}</b><br>"
+                f'<progress value="{counted}" max="{asked or 1}"></progress>'
+                f"<table>{cells}</table>")
+
+
 def submit(spec: Json, coordinator: Optional[str] = None, *, tls: Tls = None,
            request_id: Optional[str] = None, resume: Optional[str] = None,
            weights: Optional[str] = None,
-           table_weights: Optional[Mapping[str, str]] = None) -> str:
+           table_weights: Optional[Mapping[str, str]] = None) -> Job:
     """Submits a job and returns its id, as "j-7". `spec` is what a YAML file says.
     Submissions with one `request_id` are one job. `weights`: a safetensors file
     of first values, which psservers can read under that path. `table_weights`: such
     files by sparse table, with its first rows, as `sluice export --table` writes."""
-    return submit_once(spec, coordinator, tls=tls, request_id=request_id,
-                       resume=resume, weights=weights, table_weights=table_weights)[0]
+    job = Job(submit_once(spec, coordinator, tls=tls, request_id=request_id, resume=resume,
+                          weights=weights, table_weights=table_weights)[0])
+    job.coordinator, job.tls = coordinator, tls
+    return job
 
 
 def submit_once(spec: Json, coordinator: Optional[str] = None, *, tls: Tls = None,

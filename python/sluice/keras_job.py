@@ -87,7 +87,7 @@ def to_job(model: Any, data: Optional[Mapping[str, Any]] = None, *,
 def submit(model: Any, data: Mapping[str, Any], coordinator: Optional[str] = None, *,
            batch_size: Optional[int] = None, epochs: Optional[int] = None,
            spec: Optional[Mapping[str, Any]] = None, weights: Optional[Path] = None,
-           tls: Tls = None, request_id: Optional[str] = None) -> str:
+           tls: Tls = None, request_id: Optional[str] = None) -> client.Job:
     """Submits to_job(...) and returns the job's id, as "j-7". With `weights`, a path
     that psservers can read, the model's present values are written there, and the job
     starts with them; else with values that its initializers draw."""

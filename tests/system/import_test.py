@@ -5,13 +5,20 @@
 With Keras itself where it is (bench/setup has installed it for the peers);
 without, with what it once wrote (tests/unit/client/keras)."""
 import json
+import os
 import subprocess
+import sys
+from unittest import mock
 
 import numpy
 from safetensors.numpy import load_file
 
 from cluster import BIN, ROOT, Cluster, check, check_counts, check_equal, main
 from frameworks import run_warm, there
+
+os.environ["SLUICE_BIN"] = str(BIN)
+sys.path.insert(0, str(ROOT / "python"))
+import sluice  # noqa: E402
 
 FILES = ROOT / "tests" / "unit" / "client" / "keras"
 
@@ -183,6 +190,64 @@ def data(path):
             for key, value in (("format", "npz"), ("x", path))]
 
 
+class Said:
+    """A module, or an object of one, that keeps what it is told."""
+
+    def __init__(self, **more):
+        self.calls = []
+        vars(self).update(more)
+
+    def __getattr__(self, name):
+        def call(*words, **keys):
+            self.calls.append((name, words, keys))
+            return self
+        return call
+
+    def told(self, name):
+        return [(*words, *keys.values()) for what, words, keys in self.calls if what == name]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.calls.append(("end", (), {}))
+
+
+def other_tools_show_it(c, job):
+    """MLflow, W&B, tqdm and a notebook."""
+    flow, bands, bar = Said(active_run=lambda: None), Said(run=None), Said()
+    into = Said()
+    bands.init = lambda **keys: bands.calls.append(("init", (), keys)) or into
+    with mock.patch.dict(sys.modules, {"mlflow": flow, "wandb": bands, "tqdm.auto": Said(
+            tqdm=lambda **keys: bar.calls.append(("tqdm", (), keys)) or bar)}):
+        ends = [tool(job, c.address)["state"] for tool in (
+            sluice.report.mlflow, sluice.report.wandb, sluice.report.bar)]
+    check_equal(ends, ["finished"] * 3, "states")
+    end = c.status(job)
+    each = end["evaluations"]
+    want = [({"validation/loss": e["loss"], "validation/accuracy": e["accuracy"]},
+             int(e["steps"])) for e in each]
+    logged = flow.told("log_metrics")
+    check_equal([w for w in logged if "validation/loss" in w[0]], want, "evaluations in MLflow")
+    check_equal((logged[-1][0]["loss"], logged[-1][1]), (end["loss"], int(end["steps_counted"])),
+                "training in MLflow")
+    check("train.epochs" in {key for params, in flow.told("log_params") for key in params} and
+          flow.told("end_run") == [("FINISHED",)], "its run", flow.calls)
+    steps = [step for _, step in into.told("log")]
+    check_equal((steps, [v["validation/step"] for v, _ in into.told("log")[:len(each)]]),
+                (sorted(steps), [int(e["steps"]) for e in each]), "steps of W&B")
+    check_equal((into.told("finish"), bands.told("init")[0][1]["train"]["epochs"]),
+                ([(0,)], 3), "the run of W&B")
+    check_equal((bar.total, bar.n, bar.calls[-1][0]), (60, 60, "end"), "the bar")
+
+    shown = sluice.client.Job(job)
+    shown.coordinator = c.address
+    text = shown._repr_html_()
+    check(f"<b>{job} mlp</b>" in text and "<td>60 of 60</td>" in text, text)
+    shown.coordinator = "127.0.0.1:1"
+    check(f"<b>{job}</b>: sluice" in shown._repr_html_(), shown._repr_html_())
+
+
 def what_keras_wrote_trains_under_the_names_that_keras_has():
     with Cluster(psservers=2, workers=1) as c:
         random = numpy.random.default_rng(3)
@@ -202,6 +267,7 @@ def what_keras_wrote_trains_under_the_names_that_keras_has():
         want = json.loads((FILES / "mlp-k3.want.json").read_text())["variables"]
         check_equal({name: list(v.shape) for name, v in
                      load_file(c.dir / "out.safetensors").items()}, want, "variables")
+        other_tools_show_it(c, job)
 
 
 def all_but_the_model_may_come_from_another_spec():
