@@ -25,6 +25,7 @@ size_t array_type_bytes(enum array_type type)
     case ARRAY_U16:
     case ARRAY_I16:
     case ARRAY_F16:
+    case ARRAY_BF16:
         return 2;
     case ARRAY_U32:
     case ARRAY_I32:
@@ -236,6 +237,9 @@ double array_double(const struct array *a, const uint8_t *raw)
         return (double)(int64_t)bits;
     case ARRAY_F16:
         return from_half((uint16_t)bits);
+    case ARRAY_BF16: // the upper half of a float
+        low <<= 16;
+        // fall through
     case ARRAY_F32:
         memcpy(&f, &low, sizeof(f));
         return (double)f;

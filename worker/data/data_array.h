@@ -52,6 +52,7 @@ enum array_type {
     ARRAY_F16,
     ARRAY_F32,
     ARRAY_F64,
+    ARRAY_BF16,
 };
 
 struct array {

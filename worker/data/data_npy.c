@@ -22,7 +22,7 @@ struct text {
 };
 
 struct npy_head {
-    char descr[8];
+    char descr[16];
     bool fortran, have_descr, have_order, have_shape;
 };
 
@@ -144,10 +144,21 @@ static enum sl_err npy_parse_type(struct array *a, const char *descr,
         const char *name;
         enum array_type type;
     } types[] = {
-        {"b1", ARRAY_U8},  {"u1", ARRAY_U8},  {"i1", ARRAY_I8},
-        {"u2", ARRAY_U16}, {"i2", ARRAY_I16}, {"u4", ARRAY_U32},
-        {"i4", ARRAY_I32}, {"u8", ARRAY_U64}, {"i8", ARRAY_I64},
-        {"f2", ARRAY_F16}, {"f4", ARRAY_F32}, {"f8", ARRAY_F64},
+        {"b1", ARRAY_U8},
+        {"u1", ARRAY_U8},
+        {"i1", ARRAY_I8},
+        {"u2", ARRAY_U16},
+        {"i2", ARRAY_I16},
+        {"u4", ARRAY_U32},
+        {"i4", ARRAY_I32},
+        {"u8", ARRAY_U64},
+        {"i8", ARRAY_I64},
+        {"f2", ARRAY_F16},
+        {"f4", ARRAY_F32},
+        {"f8", ARRAY_F64},
+        // numpy knows no bfloat16: ml_dtypes saves it as two bytes of no kind.
+        {"V2", ARRAY_BF16},
+        {"bfloat16", ARRAY_BF16},
     };
     const char *name = descr;
     bool big = *descr == '>';

@@ -229,6 +229,10 @@ TEST(npy, every_type)
         {"<f2", {0x01, 0x00}, 2, 0x1p-24},
         {">f4", {0x40, 0x20, 0, 0}, 4, 2.5},
         {"<f8", {0, 0, 0, 0, 0, 0, 0x0c, 0xc0}, 8, -3.5},
+        // numpy.save of an array of ml_dtypes.bfloat16; others write the name.
+        {"<V2", {0x10, 0xc0}, 2, -2.25},
+        {"|V2", {0x80, 0x00}, 2, 0x1p-126},
+        {"bfloat16", {0xc0, 0x3f}, 2, 1.5},
     };
     uint8_t file[256];
 
