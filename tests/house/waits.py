@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""tests/WAITS.md says what each test waits for, and tests/system/long.txt which
-cases are long; both name what there is.
+"""tests/WAITS.md says what each test waits for, tests/system/long.txt which cases
+are long, and checked.txt which a testing build alone runs; all name what there is.
 
     waits.py               exit status 1: a file of tests has no row, or a row or
                            a case names nothing
@@ -85,15 +85,32 @@ def unnamed(table):
             yield f"tests/WAITS.md has a row for {name}, which is no test"
 
 
+def listed_cases(name):
+    """A list of tests/system: file -> its cases, none where the file stands alone."""
+    cases = {}
+    for line in (TESTS / "system" / name).read_text().splitlines():
+        if line[:1] != "#":
+            file, *case = line.split()
+            cases.setdefault(file, set()).update(case)
+    return cases
+
+
+def checked_cases():
+    """Lines of checked.txt that name no case, and files of it that no testing build runs."""
+    entries = (TESTS / "history/CMakeLists.txt").read_text()
+    for name, of_it in listed_cases("checked.txt").items():
+        text = (TESTS / f"system/{name}_test.py").read_text()
+        for case in of_it:
+            if f"def {case}(" not in text:
+                yield f"tests/system/checked.txt: there is no case {name} {case}"
+        if not re.search(rf"tests/system/{name}_test.py(\)| --checked|\s+--part)", entries):
+            yield f"tests/system/checked.txt: no testing build runs {name}"
+
+
 def long_cases():
     """Lines of long.txt that name no case of their file, and files of which no case
     is left for the core: those have one line, with their name alone."""
-    cases = {}
-    for line in (TESTS / "system/long.txt").read_text().splitlines():
-        if line[:1] != "#":
-            name, *case = line.split()
-            cases.setdefault(name, set()).update(case)
-    for name, of_it in cases.items():
+    for name, of_it in listed_cases("long.txt").items():
         path = TESTS / f"system/{name}_test.py"
         text = path.read_text() if path.exists() else ""
         for case in of_it or {r"\w+"}:
@@ -109,7 +126,7 @@ def main():
         tell_failed(sys.argv[1:])
         return tell_slowest(sys.argv[1:])
     table = rows()
-    bad = [*unnamed(table), *long_cases()]
+    bad = [*unnamed(table), *long_cases(), *checked_cases()]
     print("\n".join(bad) or f"{len(table)} rows")
     return 1 if bad else 0
 

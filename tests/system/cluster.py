@@ -471,18 +471,23 @@ def part_of(items, words):
     return items[k - 1::n], []
 
 
-def long_cases():
-    """The cases of this file that long.txt names: ./run-tests leaves them out."""
+def cases_of(listed):
+    """The cases of this file that a list names: long.txt, what ./run-tests leaves out;
+    checked.txt, what a testing build alone runs."""
     file = pathlib.Path(sys.argv[0]).name.removesuffix("_test.py")
-    lines = pathlib.Path(__file__).with_name("long.txt").read_text().splitlines()
+    lines = pathlib.Path(__file__).with_name(listed).read_text().splitlines()
     return {line.split()[1] for line in lines if line.startswith(f"{file} ")}
 
 
 def chosen(test, words):
-    """Whether the command line asks for this test: by its name, as one of
-    `--long` or of `--core`, which are the others, or without a word."""
-    if words in (["--core"], ["--long"]):
-        return (test.__name__ in long_cases()) == (words == ["--long"])
+    """Whether the command line asks for this test: by its name, as one of `--checked`, of
+    `--long`, of `--core` or of `--plain`, which is both of these, or without a word."""
+    if words in (["--core"], ["--long"], ["--plain"], ["--checked"]):
+        checked = test.__name__ in cases_of("checked.txt")
+        if checked or words == ["--checked"]:
+            return checked and words == ["--checked"]
+        return words == ["--plain"] or \
+            (test.__name__ in cases_of("long.txt")) == (words == ["--long"])
     return not words or test.__name__ in words
 
 
@@ -494,7 +499,8 @@ def cases(wanted):
 
 def main(tests):
     """Runs the tests of a file that are asked for; prints a line for each."""
-    wanted = [test for test in tests if chosen(test, sys.argv[1:])]
+    tests, words = part_of(tests, sys.argv[1:])
+    wanted = [test for test in tests if chosen(test, words)]
     try:
         failures = run_cases(wanted)
     finally:
