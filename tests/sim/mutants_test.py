@@ -7,7 +7,7 @@ each of which must fail some seed of tests/sim.
     mutants_test.py PATH/sim.life rule_K5 ...    only these
     mutants_test.py PATH/sim.life --part 1/2     every second one, from the first on
 
-Needs a build with SLUICE_TESTING. Prints after how many seeds each was caught.
+Needs a build with SLUICE_TESTING. Prints which seed caught each.
 tests/house/mutants.py checks that each mistake stands in CAUGHT or in NOT_HERE.
 """
 import os
@@ -46,6 +46,27 @@ CAUGHT.update(dict.fromkeys(ALONE, "live"))
 ALONE += "place_uneven hold_late_piece push_torn_step".split()
 CAUGHT.update(place_uneven="ring_what", hold_late_piece="ring_what",
               push_torn_step="hybrid_what")
+
+# The first seed that catches it, behind FIRST, as the program prints it: that is tried
+# first. A change of the simulation may move them; then all seeds are tried.
+SEED = {name: int(seed) for name, seed in (pair.split(":") for pair in """
+    apply_rejected:5 believe_old:5 change_value:0 count_refused:15 early_manifest:0
+    feed_forget_silent:1938 finish_early:0 forget_counted:0 forget_key:0 found_unsynced:278
+    hold_late_piece:552 keep_evidence:5 lose_closure:4 low_from_outside:0 overtake_reads:0
+    place_uneven:111 publish_old:72 push_after_end:15 push_other_key:2 push_torn_step:3
+    rule_A2:19 rule_A2_bits:17 rule_A2_far:0 rule_A2_inputs:22 rule_A3:0 rule_A3_ring:0
+    rule_A5:4 rule_A5_share:49 rule_A5_word:0 rule_C2:6 rule_C3:3 rule_C4:8 rule_C5:4
+    rule_E1:0 rule_E1_back:160 rule_E2:0 rule_E3:0 rule_I1:0 rule_I1_falls:61 rule_I2:32
+    rule_I4_adopts:6 rule_I4_copy:4 rule_I5:65 rule_I5_push:1 rule_K2:0 rule_K3_keep:1
+    rule_K3_own:0 rule_K4:0 rule_K5:35 rule_K6:230 rule_K6_invents:35 rule_L1:1 rule_L2:8
+    rule_L2_waits:1 rule_L3:1 rule_R1:2 rule_R1_journal:0 rule_R3:5 rule_R3_equal:1
+    rule_R3_tag:2 rule_R4:0 rule_R5:0 rule_R6:72 rule_S4:0 rule_S5:2 rule_W1_again:0
+    rule_W1_resume:8 rule_Y1:1 rule_Y2:0 rule_Y3:0 rule_Y4:0 skip_attempt:15 skip_dedupe:2
+    skip_incarnation:2 skip_next:0 skip_term:10 tear_snapshot:155 write_lent:1
+    wrong_report:0
+    """.split())}
+# Nothing breaks: something happens too seldom, which so many seeds show.
+SELDOM = {"rule_R2_stays": 200}
 
 # Why a mistake cannot show here.
 NOT_HERE = {
@@ -129,15 +150,24 @@ NOT_HERE = {
 }
 
 
-def run(sim, mistake, test):
-    """Gives (exit status, seeds that it took, the first words of the failure)."""
+def run(sim, mistake, first, seeds):
+    """Gives (exit status, the seed that failed, the first words of the failure)."""
     done = subprocess.run(
-        [sim, test], capture_output=True, text=True, check=False, timeout=600,
-        env={**os.environ, "SLUICE_BREAK": mistake, "SIM_SEEDS": str(SEEDS)})
+        [sim, CAUGHT.get(mistake, "live")], capture_output=True, text=True, check=False,
+        timeout=600, env={**os.environ, "SLUICE_BREAK": mistake, "SIM_FIRST": str(first),
+                          "SIM_SEEDS": str(seeds)})
     seed = re.search(r"SIM_SEED=(\d+)", done.stderr)
     words = re.search(r"^\S*(?:sim/\S+: \S+|sim\.life): (.*)", done.stderr, re.M)
-    return (done.returncode, int(seed[1]) - FIRST + 1 if seed else None,
-            words[1][:90] if words else "")
+    return done.returncode, int(seed[1]) if seed else None, words[1][:90] if words else ""
+
+
+def catch(sim, mistake):
+    """As run(): the seed of SEED alone, and all where that says nothing."""
+    if mistake in SEED or mistake in SELDOM:
+        found = run(sim, mistake, FIRST + SEED.get(mistake, 0), SELDOM.get(mistake, 1))
+        if found[0]:
+            return found
+    return run(sim, mistake, FIRST, SEEDS)
 
 
 def main():
@@ -147,11 +177,11 @@ def main():
         wanted = sorted(CAUGHT)[k - 1::n]
     missed = []
     for name in wanted or sorted(CAUGHT):
-        status, seeds, words = run(sim, name, CAUGHT.get(name, "live"))
+        status, seed, words = catch(sim, name)
         if status == 0:
             missed.append(name)
         print(f"{'caught' if status else 'MISSED'} {name}"
-              f"{f' after {seeds}' if seeds else ''}: {words}", flush=True)
+              f"{f' by seed {seed - FIRST}' if seed else ''}: {words}", flush=True)
     print(f"{len(missed)} missed {missed}")
     sys.exit(1 if missed else 0)
 
