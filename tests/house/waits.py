@@ -121,12 +121,18 @@ def long_cases():
             yield f"tests/system/long.txt: all of {name} is long: one line without a case"
 
 
+def without_a_test(table):
+    for line in (TESTS / "costs.txt").read_text().splitlines():
+        if line[:1] != "#" and waits_for(line.split()[0], table)[0] == "(":
+            yield f"tests/costs.txt has {line}, which is no test"
+
+
 def main():
     if sys.argv[1:]:
         tell_failed(sys.argv[1:])
         return tell_slowest(sys.argv[1:])
     table = rows()
-    bad = [*unnamed(table), *long_cases(), *checked_cases()]
+    bad = [*unnamed(table), *long_cases(), *checked_cases(), *without_a_test(table)]
     print("\n".join(bad) or f"{len(table)} rows")
     return 1 if bad else 0
 
