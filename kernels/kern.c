@@ -386,23 +386,43 @@ static void tell_fallback(struct kern_dev *dev, const struct kern_desc *desc)
 }
 
 // Says what a plan computed wrongly: its implementation is left out from then
-// on. `once`: it was right when it was checked again.
+// on.
 static void tell_wrong(struct kern_dev *dev, const struct kern_desc *desc,
                        const struct kern_plan *plan,
-                       const struct proof_fault *f, bool once)
+                       const struct proof_fault *f, enum proof_shows shows)
 {
     struct kern_info info;
     char shape[300], why[ANSWER_WHY];
 
     dev->backend->info(&info, dev);
-    log_event(LOG_LEVEL_ERROR, once ? ANSWER_LOG_ONCE : ANSWER_LOG_WRONG,
+    log_event(LOG_LEVEL_ERROR, answer_log(shows),
               "op=%s kernel=%s backend=%s output=%d element=%" PRId64
               " got=%.9g want=%.9g bound=%.3g when=%s",
               kern_desc_text(shape, sizeof(shape), desc), plan->impl, info.name,
               f->out - desc->inputs, f->element, f->got, f->want, f->bound,
               f->when);
     answer_explain(why, plan->impl, info.name, shape, f->element,
-                   f->out - desc->inputs, f->got, f->want, once);
+                   f->out - desc->inputs, f->got, f->want, answer_again(shows));
+    prover_explain(dev->prover, desc, plan->impl, why);
+}
+
+// Says that a plan did not run: its implementation is left out from then on,
+// until the device is closed.
+static void tell_refused(struct kern_dev *dev, const struct kern_desc *desc,
+                         const struct kern_plan *plan, enum sl_err rc)
+{
+    struct kern_info info;
+    char shape[300], why[ANSWER_WHY];
+    const char *said = dev->backend->host ? "" : dev->backend->fault(dev);
+
+    if (*said == '\0')
+        said = sl_err_text(rc);
+    dev->backend->info(&info, dev);
+    log_event(LOG_LEVEL_ERROR, answer_log(PROOF_REFUSED),
+              "op=%s kernel=%s backend=%s error=%s",
+              kern_desc_text(shape, sizeof(shape), desc), plan->impl, info.name,
+              said);
+    answer_refused(why, plan->impl, info.name, shape, said);
     prover_explain(dev->prover, desc, plan->impl, why);
 }
 
@@ -415,20 +435,20 @@ static bool device_needs_proof(const struct kern_dev *dev,
            (desc->op > KERN_CONV_WGRAD && !kern_desc_empty(desc));
 }
 
-// Compares a plan with ref. SL_EINTERNAL with fault->when: it is wrong.
+// Compares a plan with ref. SL_EINTERNAL with fault->when: it is wrong. Without
+// it SL_EINTERNAL and SL_ENOTSUP: it refuses to run.
 static enum sl_err plan_check(struct kern_dev *dev, struct kern_plan *plan,
                               size_t workspace_bytes,
                               const struct kern_desc *desc,
                               struct proof_fault *fault, struct sl_error *err)
 {
-    fault->when = NULL;
     return dev->backend->host ? prove_plan(plan, workspace_bytes, desc, fault)
                               : prove_on_device(dev, desc, fault, err);
 }
 
 // Checks a plan that was wrong once more, from the beginning and in other
 // memory: a bit of this host may have flipped. What it was wrong in is told
-// either way.
+// either way, and kept only if it is wrong again.
 static enum sl_err
 plan_check_again(enum proof_shows *shows, struct kern_dev *dev,
                  struct kern_plan *plan, size_t workspace_bytes,
@@ -437,14 +457,21 @@ plan_check_again(enum proof_shows *shows, struct kern_dev *dev,
     struct proof_fault fault;
     enum sl_err rc = plan_check(dev, plan, workspace_bytes, desc, &fault, err);
 
-    if (rc != SL_OK && (rc != SL_EINTERNAL || !fault.when))
-        return rc;
-    *shows = rc == SL_OK ? PROOF_ONCE : PROOF_WRONG;
-    return SL_OK;
+    *shows = rc == SL_OK                        ? PROOF_ONCE
+             : rc == SL_EINTERNAL && fault.when ? PROOF_WRONG
+                                                : PROOF_UNSURE;
+    return rc == SL_ELOST ? rc : SL_OK;
+}
+
+// Returns true if a check ended because the plan refuses to run, which is no
+// wrong number and no lack of memory.
+static bool plan_refused(enum sl_err rc, const struct proof_fault *fault)
+{
+    return !fault->when && (rc == SL_EINTERNAL || rc == SL_ENOTSUP);
 }
 
 // Lets a plan prove itself, unless its implementation has. SL_EINTERNAL: it is
-// wrong, and left out from now on.
+// wrong or refuses to run, and left out from now on.
 static enum sl_err plan_prove(struct kern_dev *dev, struct kern_plan *plan,
                               size_t workspace_bytes,
                               const struct kern_desc *desc,
@@ -462,15 +489,19 @@ static enum sl_err plan_prove(struct kern_dev *dev, struct kern_plan *plan,
     rc = plan_check(dev, plan, workspace_bytes, desc, &fault, err);
     if (rc == SL_EINTERNAL && fault.when)
         rc = plan_check_again(&shows, dev, plan, workspace_bytes, desc, err);
-    if (rc != SL_OK)
+    else if (plan_refused(rc, &fault))
+        shows = PROOF_REFUSED;
+    if (rc != SL_OK && shows != PROOF_REFUSED)
         return sl_fail(
             err, rc, "op %s cannot be compared with its reference%s%s",
             kern_op_name((enum kern_op)desc->op), rc == SL_ELOST ? ": " : "",
             rc == SL_ELOST ? dev->backend->fault(dev) : "");
     kept = prover_learn(dev->prover, desc, plan->impl, shows,
                         sl_now_ms(sl_clock_real()) - began);
-    if (shows != PROOF_RIGHT)
-        tell_wrong(dev, desc, plan, &fault, shows == PROOF_ONCE);
+    if (shows == PROOF_REFUSED)
+        tell_refused(dev, desc, plan, rc);
+    else if (shows != PROOF_RIGHT)
+        tell_wrong(dev, desc, plan, &fault, shows);
     if (kept != SL_OK)
         return sl_fail(err, kept, "backend %s: out of memory",
                        dev->backend->name);
@@ -488,9 +519,9 @@ static enum sl_err plan_none_right(struct kern_dev *dev,
     if (dev->backend->host)
         return SL_ENOTSUP;
     return sl_fail(err, SL_EINTERNAL,
-                   "the only kernel for %s computes wrong numbers on this "
-                   "host: %s. Start the worker anew, which checks it again if "
-                   "it was wrong only once; else let it use another device "
+                   "the only kernel for %s is wrong on this host or does not "
+                   "run: %s. Start the worker anew, which checks it again "
+                   "unless it was wrong twice; else let it use another device "
                    "(--device), or update the driver and delete the file of "
                    "--plans",
                    kern_op_name((enum kern_op)desc->op), why ? why : "");

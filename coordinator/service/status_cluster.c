@@ -345,7 +345,7 @@ static enum sl_err warn(Sluice__V1__ClusterReply *m, const char *fmt, ...)
 {
     char **more =
         sl_realloc_array(m->warnings, m->n_warnings + 1, sizeof(*more));
-    char text[512];
+    char text[768];
     va_list ap;
 
     if (more == NULL)
@@ -425,7 +425,8 @@ static const struct member *differs_from(const struct coord *c,
     return NULL;
 }
 
-// Warns of the first workers that leave kernels out as wrong.
+// Warns of the first workers that leave kernels out as wrong, or as they refuse
+// to run.
 static enum sl_err warn_left_out(struct coord *c, Sluice__V1__ClusterReply *m)
 {
     enum sl_err rc = SL_OK;
@@ -438,13 +439,12 @@ static enum sl_err warn_left_out(struct coord *c, Sluice__V1__ClusterReply *m)
         if (w->left_out == NULL || rc != SL_OK || told++ == LEFT_OUT_TOLD)
             continue;
         other = differs_from(c, w);
-        rc =
-            warn(m,
-                 "worker %.64s leaves out a kernel that computes wrong numbers "
-                 "on its host: %.300s%s%.64s%s",
-                 w->name, w->left_out, other ? ". Worker " : "",
-                 other ? other->name : "",
-                 other ? " does not: their last bits differ" : "");
+        rc = warn(m,
+                  "worker %.64s leaves out a kernel that is wrong on its host, "
+                  "or does not run there: %.440s%s%.64s%s",
+                  w->name, w->left_out, other ? ". Worker " : "",
+                  other ? other->name : "",
+                  other ? " does not: their last bits differ" : "");
     }
     return rc;
 }

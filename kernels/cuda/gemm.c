@@ -209,6 +209,7 @@ static enum sl_err run_checked(struct gemm *p, const cublasLtMatmulAlgo_t *algo,
         return SL_OK;
     return vendor_refused(p->base.dev, s,
                           rc == CUBLAS_STATUS_EXECUTION_FAILED ? SL_ELOST
+                          : rc == CUBLAS_STATUS_ALLOC_FAILED   ? SL_ENOMEM
                                                                : SL_EINTERNAL,
                           cublasLtGetStatusString(rc));
 }

@@ -144,7 +144,7 @@ static enum sl_err judge_learn(struct judge *j, const struct judge_candidate *c,
 {
     struct vendor *v = vendor(j->dev);
     uint64_t key = judge_key(j, c);
-    bool right = shows == PROOF_RIGHT, once = shows == PROOF_ONCE;
+    bool right = shows == PROOF_RIGHT, once = shows > PROOF_RIGHT;
     struct buf text = BUF_INIT;
 
     v->book.counts.checked++;
@@ -442,13 +442,13 @@ void judge_release(struct judge *j)
 // ---- Verdicts ---------------------------------------------------------------
 
 static void judge_tell_wrong(struct judge *j, const struct judge_candidate *c,
-                             bool once)
+                             enum proof_shows shows)
 {
     const struct judge_side *side = &j->side[j->fault.side];
     const struct oracle_verdict *v = &j->fault.verdict;
     char shape[300];
 
-    log_event(LOG_LEVEL_ERROR, once ? ANSWER_LOG_ONCE : ANSWER_LOG_WRONG,
+    log_event(LOG_LEVEL_ERROR, answer_log(shows),
               "op=%s kernel=%s backend=%s version=%zu output=%u "
               "element=%" PRId64 " got=%.9g want=%.9g bound=%.3g when=%s "
               "wrong=%" PRId64 " of=%" PRId64 " beside=%" PRId64 " seed=%d",
@@ -458,7 +458,8 @@ static void judge_tell_wrong(struct judge *j, const struct judge_candidate *c,
               j->fault.again ? "the second time" : "the first time", v->wrong,
               side->count, v->beyond, PROVE_SEED);
     answer_explain(j->why, c->impl, j->dev->name, shape, v->element,
-                   (int)(side->out - j->desc.inputs), v->got, v->want, once);
+                   (int)(side->out - j->desc.inputs), v->got, v->want,
+                   answer_again(shows));
 }
 
 static enum sl_err judge_compare(struct judge *j, const struct judge_side *side,
@@ -508,6 +509,28 @@ static enum sl_err judge_run(struct judge *j, const struct judge_candidate *c,
     return rc;
 }
 
+// Returns true if an error of a candidate's run is its library's refusal, and
+// not the device's failure.
+static bool judge_refused(enum sl_err rc)
+{
+    return rc == SL_EINTERNAL || rc == SL_ENOTSUP || rc == SL_ENOMEM;
+}
+
+// Notes that a candidate is refused, and says why: once, as it is not asked
+// again. One without memory is asked again at the next start.
+static enum sl_err judge_refuse(struct judge *j,
+                                const struct judge_candidate *c, enum sl_err rc)
+{
+    char shape[300];
+
+    vendor_tell_next(j->dev, &j->desc, c->impl);
+    answer_refused(j->why, c->impl, j->dev->name,
+                   kern_desc_text(shape, sizeof(shape), &j->desc),
+                   j->dev->fault);
+    return judge_note(&vendor(j->dev)->book, judge_key(j, c),
+                      kern_desc_hash(&j->desc), j->why, rc == SL_ENOMEM);
+}
+
 // Runs a candidate at both alignments, or up to its first mistake.
 static enum sl_err judge_check(struct judge *j, const struct judge_candidate *c,
                                bool *wrong)
@@ -524,22 +547,22 @@ static enum sl_err judge_check(struct judge *j, const struct judge_candidate *c,
 }
 
 // Checks a candidate that was wrong once more, from the beginning: a bit of
-// this host may have flipped. Without memory for that it stays wrong.
+// this host may have flipped. Without memory for that nothing is kept.
 static enum sl_err judge_check_again(struct judge *j,
                                      const struct judge_candidate *c,
                                      enum proof_shows *shows)
 {
     struct judge_fault first = j->fault;
-    bool wrong = true;
+    bool wrong = false;
     enum sl_err rc;
 
     cuda_release(&j->dev->base, &j->mem);
     rc = judge_make(j);
     if (rc == SL_OK)
         rc = judge_check(j, c, &wrong);
-    *shows = wrong ? PROOF_WRONG : PROOF_ONCE;
+    *shows = rc != SL_OK ? PROOF_UNSURE : wrong ? PROOF_WRONG : PROOF_ONCE;
     j->fault = first;
-    return rc == SL_ENOMEM ? SL_OK : rc;
+    return rc == SL_ENOMEM || judge_refused(rc) ? SL_OK : rc;
 }
 
 static void judge_tell_unchecked(const struct judge *j,
@@ -575,14 +598,12 @@ enum sl_err judge_try(bool *right, struct judge *j,
     if (rc == SL_OK && wrong)
         rc = judge_check_again(j, c, &shows);
     *right = rc == SL_OK && !wrong;
-    // What a library refuses is no wrong number: it is left out this time, and
-    // asked again at the next start.
-    if (rc == SL_EINTERNAL)
-        vendor_tell_next(j->dev, &j->desc, c->impl);
+    if (judge_refused(rc))
+        return judge_refuse(j, c, rc);
     if (rc != SL_OK)
-        return rc == SL_EINTERNAL ? SL_OK : rc;
+        return rc;
     if (wrong)
-        judge_tell_wrong(j, c, shows == PROOF_ONCE);
+        judge_tell_wrong(j, c, shows);
     return judge_learn(j, c, shows, sl_now_ms(sl_clock_real()) - began);
 }
 

@@ -25,8 +25,8 @@
 struct judge_answer {
     uint64_t key; // of an op, an implementation and all that it depends on
     uint64_t op;  // hash of its descriptor
-    char *why;    // its mistake in words; owned; NULL: a right one
-    bool once;    // a second check found no mistake
+    char *why;    // its mistake or refusal in words; owned; NULL: a right one
+    bool once;    // no file keeps it: wrong once, or without memory to run
 };
 
 // What is known of implementations on this device. Zeroed: nothing.
@@ -40,13 +40,13 @@ struct judge_book {
 void judge_book_release(struct judge_book *b);
 
 // Returns the words about implementation number `i`, from 0, of those that are
-// known to be wrong for *d or, if `d` is NULL, for any op that was planned;
-// NULL: there are no more. The book owns them, until the next proof.
+// left out for *d, as wrong or refused, or, if `d` is NULL, for any op that was
+// planned; NULL: there are no more. The book owns them, until the next proof.
 const char *judge_left_out(const struct judge_book *b,
                            const struct kern_desc *d, unsigned i);
 
-// Returns true unless a candidate for *d was wrong only once: then what was
-// chosen instead is not to be kept for later starts.
+// Returns true unless a candidate for *d was wrong only once, or had no memory
+// to run: then what was chosen instead is not to be kept for later starts.
 bool judge_sure(const struct judge_book *b, const struct kern_desc *d);
 
 // Keeps in the file, beside a plan for *d that is kept under `key`, which
@@ -63,7 +63,8 @@ void judge_recall_left_out(struct cuda_dev *dev, const struct kern_desc *d,
 
 // An implementation of an op.
 struct judge_candidate {
-    // Enqueues it on `s`. SL_EINTERNAL is a refusal; judge_try returns others.
+    // Enqueues it on `s`. SL_EINTERNAL, SL_ENOTSUP and SL_ENOMEM are refusals;
+    // judge_try returns others.
     enum sl_err (*run)(void *arg, unsigned i, cudaStream_t s, void *const *io,
                        void *workspace);
     void *arg;
@@ -115,11 +116,11 @@ bool judge_trusts(const struct judge *j, const struct judge_candidate *c);
 // Sets *right to whether the candidate is right, by what is known or by running
 // it (it waits). One that is wrong is checked once more, in other memory; it is
 // left out for good if it is wrong again, else for this process. *right is
-// false, too, if its library refuses to run it (SL_EINTERNAL), which is logged:
-// take the next. One that there is no room to check counts as right, with a
-// warning, and is checked at the next start; with prove=0 any is right. Returns
-// SL_OK; SL_ENOMEM: no memory to note what was learned; SL_ELOST; or another
-// error of the candidate's run.
+// false, too, if its library refuses to run it, which is logged once: take the
+// next; it is not asked again in this process. One that there is no room to
+// check counts as right, with a warning, and is checked at the next start; with
+// prove=0 any is right. Returns SL_OK; SL_ENOMEM: no memory to note what was
+// learned; SL_ELOST; or another error of the candidate's run.
 enum sl_err judge_try(bool *right, struct judge *j,
                       const struct judge_candidate *c);
 

@@ -8,6 +8,34 @@
 
 static const char answer_right[] = "right";
 
+const char *answer_log(enum proof_shows shows)
+{
+    switch (shows) {
+    case PROOF_RIGHT:
+        return "";
+    case PROOF_ONCE:
+        return "a kernel was wrong, and right when checked again";
+    case PROOF_REFUSED:
+        return "a kernel refuses to run here and is left out";
+    default:
+        return "a kernel computes wrong numbers here and is left out";
+    }
+}
+
+const char *answer_again(enum proof_shows shows)
+{
+    switch (shows) {
+    case PROOF_WRONG:
+        return ", twice: left out until the file of --plans is deleted";
+    case PROOF_ONCE:
+        return ", once: checked again, it was right; a new start checks it";
+    case PROOF_UNSURE:
+        return ", once: it could not be checked again; a new start checks it";
+    default:
+        return "";
+    }
+}
+
 enum sl_err answer_write(struct buf *out, bool right, const char *why)
 {
     return right ? buf_append_str(out, answer_right)
@@ -26,11 +54,17 @@ bool answer_read(const char *text, bool *right, const char **why)
 
 void answer_explain(char *why, const char *impl, const char *on,
                     const char *shape, int64_t element, int output, double got,
-                    double want, bool once)
+                    double want, const char *again)
 {
     (void)snprintf(why, ANSWER_WHY,
                    "%s" ANSWER_OF "%s, %s: element %" PRId64
                    " of output %d is %.9g where %.9g is right%s",
-                   impl, on, shape, element, output, got, want,
-                   once ? ANSWER_ONCE : "");
+                   impl, on, shape, element, output, got, want, again);
+}
+
+void answer_refused(char *why, const char *impl, const char *on,
+                    const char *shape, const char *said)
+{
+    (void)snprintf(why, ANSWER_WHY, "%s" ANSWER_OF "%s, %s: refuses to run: %s",
+                   impl, on, shape, said);
 }

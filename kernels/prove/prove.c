@@ -23,7 +23,7 @@
 struct known {
     uint64_t desc; // hash
     bool right;
-    bool once; // the kernel was wrong, and right when checked again
+    bool once; // no file keeps it
     char impl[IMPL];
     char *why; // it is wrong, in words; owned; NULL: not said
 };
@@ -166,10 +166,10 @@ enum sl_err prover_learn(struct prover *p, const struct kern_desc *d,
     if (!k)
         return SL_ENOMEM;
     k->right = shows == PROOF_RIGHT;
-    k->once = shows == PROOF_ONCE;
+    k->once = shows > PROOF_RIGHT;
     keep(p, k);
     p->counts.checked++;
-    p->counts.wrong += !k->right;
+    p->counts.wrong += !k->right && shows != PROOF_REFUSED;
     p->counts.ms += ms;
     return SL_OK;
 }
@@ -431,7 +431,8 @@ static enum sl_err proof_compare(const struct proof *p, const struct trial *t,
 // Runs the plan on tensors that are `shift` bytes off a cache line, and
 // compares. The tensors of one run are gone before those of the next are made.
 static enum sl_err proof_run(struct proof *p, const struct kern_desc *d,
-                             size_t shift, struct proof_fault *fault)
+                             size_t shift, const char *when,
+                             struct proof_fault *fault)
 {
     struct trial t;
     enum sl_err rc = trial_new_thin(&t, d, shift);
@@ -440,8 +441,10 @@ static enum sl_err proof_run(struct proof *p, const struct kern_desc *d,
         rc = proof_fill(p, &t);
     if (rc == SL_OK)
         rc = kern_run(p->plan, NULL, t.io, p->workspace);
-    if (rc == SL_OK)
+    if (rc == SL_OK) {
         rc = proof_compare(p, &t, fault);
+        fault->when = rc == SL_EINTERNAL ? when : NULL;
+    }
     trial_free(&t);
     return rc;
 }
@@ -456,12 +459,9 @@ enum sl_err prove_plan(struct kern_plan *plan, size_t workspace_bytes,
     if (!p.workspace)
         return SL_ENOMEM;
     memset(p.workspace, 0xFF, workspace_bytes); // NaN: it may count on nothing
-    fault->when = "the first time";
-    rc = proof_run(&p, d, 0, fault);
-    if (rc == SL_OK) {
-        fault->when = "the second time";
-        rc = proof_run(&p, d, SHIFT, fault);
-    }
+    rc = proof_run(&p, d, 0, "the first time", fault);
+    if (rc == SL_OK)
+        rc = proof_run(&p, d, SHIFT, "the second time", fault);
     for (unsigned k = 0; k < p.parts; k++)
         part_free(&p.part[k]);
     pages_free(p.workspace, workspace_bytes);

@@ -22,6 +22,7 @@
 
 #include "common/base/buf.h"
 #include "kernels/kern.h"
+#include "kernels/prove/answer.h"
 
 #define PROVE_SEED 20261127 // of the random data: every host has the same
 
@@ -32,7 +33,8 @@ struct proof_fault {
     int out;         // index of io[]
     int64_t element; // of it, in row-major order; -1: beside the tensor
     double got, want, bound;
-    const char *when; // "the first time", "the second time"
+    const char *when; // "the first time", "the second time"; NULL: it did not
+                      // compute, or nothing of it is known to be wrong
 };
 
 // Makes a prover, for prover_free; NULL: no memory. With `path` (copied; NULL:
@@ -44,18 +46,17 @@ struct prover *prover_new(const char *path, uint64_t host);
 void prover_free(struct prover *p); // NULL is allowed
 
 // Runs a plan of a host backend twice on random data and compares it with ref.
-// SL_OK: it is right. SL_EINTERNAL: it is wrong, and *fault says where, or it
-// refused to run. SL_ENOMEM, or another error of the plan. *fault is written in
-// any case, fault->when too, and means something after SL_EINTERNAL only. Beats
-// (kernels/beat.h).
+// SL_OK: it is right. SL_EINTERNAL: it is wrong, and *fault says where
+// (fault->when is set). The error of a run that the plan refused, with
+// fault->when NULL; SL_ENOMEM likewise. Beats (kernels/beat.h).
 enum sl_err prove_plan(struct kern_plan *plan, size_t workspace_bytes,
                        const struct kern_desc *d, struct proof_fault *fault);
 
 // Plans *d of a device backend, or an op of the same kind that is small enough
 // to be copied, runs it twice at two alignments and compares it with ref.
 // SL_OK: it is right. SL_EINTERNAL: it is wrong, and *fault says where
-// (fault->when is set); or the device fails, and fault->when stays NULL, which
-// the caller has set it to before. SL_ENOMEM, or another error of the device.
+// (fault->when is set); or the device refuses, and fault->when is NULL.
+// SL_ENOMEM, or another error of the device.
 enum sl_err prove_on_device(struct kern_dev *dev, const struct kern_desc *d,
                             struct proof_fault *fault, struct sl_error *err);
 
@@ -67,28 +68,20 @@ bool prover_trusts(struct prover *p, const struct kern_desc *d,
 // earlier start. False if it is unknown or right, and if `p` is NULL.
 bool prover_avoids(struct prover *p, const struct kern_desc *d,
                    const char *impl);
-// What a proof has shown.
-enum proof_shows {
-    PROOF_WRONG,
-    PROOF_RIGHT,
-    PROOF_ONCE, // it was wrong, and right when it was checked again: no file
-                // keeps that, and it is left out until the device is closed
-};
-
 // Notes what a proof of `impl` for *d has shown and that it took `ms`, counts
-// it, and keeps it in the file, but for PROOF_ONCE. `p` is not NULL. SL_ENOMEM
-// leaves what was known.
+// it, and keeps it in the file if it is PROOF_RIGHT or PROOF_WRONG. `p` is not
+// NULL. SL_ENOMEM leaves what was known.
 enum sl_err prover_learn(struct prover *p, const struct kern_desc *d,
                          const char *impl, enum proof_shows shows, uint64_t ms);
 
-// Notes in words (copied) what implementation `impl`, which prover_learn was
-// told to be wrong for *d, computed, and keeps them in the file, but for
-// PROOF_ONCE; of any other it notes nothing. `p` is not NULL. Without memory
+// Notes in words (copied) why implementation `impl`, which prover_learn was
+// told not to be right for *d, is left out, and keeps them in the file after
+// PROOF_WRONG; of any other it notes nothing. `p` is not NULL. Without memory
 // there are no words.
 void prover_explain(struct prover *p, const struct kern_desc *d,
                     const char *impl, const char *why);
 // Returns the words about implementation number `i`, from 0, of those that are
-// known to be wrong for *d or, if `d` is NULL, for any op that was planned; its
+// left out for *d or, if `d` is NULL, for any op that was planned; its
 // name if no words were kept. NULL: there are no more, or `p` is NULL. The text
 // is the prover's.
 const char *prover_left_out(const struct prover *p, const struct kern_desc *d,

@@ -187,6 +187,7 @@ enum sl_err prove_on_device(struct kern_dev *dev, const struct kern_desc *d,
     struct kern_desc small;
     enum sl_err rc;
 
+    fault->when = NULL;
     make_small(&small, d);
     rc = device_proof_make(&p, &small);
     if (rc == SL_OK)

@@ -527,11 +527,17 @@ static const char *judge_run(const struct product *p,
 // What only shows when it is enqueued.
 static cublasStatus_t judge_moment(uint64_t algo)
 {
+    static const cublasStatus_t words[REFUSALS] = {
+        [REFUSES_FAILING] = CUBLAS_STATUS_EXECUTION_FAILED,
+        [REFUSES_UNSUPPORTED] = CUBLAS_STATUS_NOT_SUPPORTED,
+        [REFUSES_NO_MEMORY] = CUBLAS_STATUS_ALLOC_FAILED,
+    };
+
     // As libraries do: whatever went wrong before is taken for theirs.
     if (emul_products_fail || cudaPeekAtLastError() != cudaSuccess)
         return CUBLAS_STATUS_EXECUTION_FAILED;
-    if (algo == emul_products_bad)
-        return refuse(CUBLAS_STATUS_EXECUTION_FAILED,
+    if (emul_products_refuses(algo))
+        return refuse(words[emul_products_refusal],
                       "an algorithm that always fails");
     if (algo == emul_products_unrecordable &&
         emul_products_records("an algorithm that cannot be recorded runs"))

@@ -365,11 +365,18 @@ static cudnnStatus_t judge_pack(const struct execution *e)
 static cudnnStatus_t judge_moment(cudaStream_t *s, cudnnHandle_t h,
                                   int64_t engine)
 {
+    static const cudnnStatus_t words[REFUSALS] = {
+        [REFUSES_FAILING] = CUDNN_STATUS_EXECUTION_FAILED,
+        [REFUSES_UNSUPPORTED] = CUDNN_STATUS_NOT_SUPPORTED,
+        [REFUSES_NO_MEMORY] =
+            CUDNN_STATUS_INTERNAL_ERROR_DEVICE_ALLOCATION_FAILED,
+    };
+
     // As libraries do: whatever went wrong before is taken for theirs.
     if (emul_products_fail || cudaPeekAtLastError() != cudaSuccess)
         return CUDNN_STATUS_EXECUTION_FAILED;
-    if ((uint64_t)engine == emul_products_bad)
-        return cudnn_refuse(CUDNN_STATUS_EXECUTION_FAILED,
+    if (emul_products_refuses((uint64_t)engine))
+        return cudnn_refuse(words[emul_products_refusal],
                             "an engine that always fails");
     if (!cudnn_stream(s, h))
         return cudnn_refuse(CUDNN_STATUS_EXECUTION_FAILED_CUDART,

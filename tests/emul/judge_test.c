@@ -31,6 +31,7 @@ static void judged_open(struct judged *g, const char *options)
 {
     emul_products_fail = false;
     emul_products_bad = 0;
+    emul_products_refusal = REFUSES_FAILING;
     emul_heal();
     g->b = emul_module();
     g->dev = NULL;
@@ -423,6 +424,126 @@ TEST(judge, what_was_wrong_once_is_left_out_until_the_next_start)
         all_left_out(text, &g, NULL);
         T_STR(text, "");
         judged_close(&g);
+    }
+}
+
+// There is no memory for the second check: nothing is kept of the first one.
+TEST(judge, what_cannot_be_checked_again_is_left_out_until_the_next_start)
+{
+    char options[600], first[64], name[64], text[1200];
+    struct kern_desc d[OPS];
+    struct judged g;
+
+    describe(d);
+    snprintf(options, sizeof(options), "plans=%s/unsure", t_tmpdir());
+    judged_open(&g, "prove=0");
+    T_EQ(planned(first, &g, &d[0]), 0);
+    judged_close(&g);
+    for (int start = 0; start < 2; start++) {
+        struct kern_plan *p = NULL;
+        size_t bytes;
+
+        judged_open(&g, options);
+        if (start == 0) {
+            emul_wrong(number_of(first), WRONG_ONCE);
+            emul_fail("malloc", 2, cudaErrorMemoryAllocation, false);
+        }
+        T_OK(g.b->plan(&p, &bytes, g.dev, &d[0], SIZE_MAX, t_err()));
+        emul_heal();
+        T_EQ(strcmp(p->impl, first) == 0, start == 1);
+        g.b->plan_free(p);
+        all_left_out(text, &g, &d[0]);
+        if (start == 0)
+            T_HAS(text, "it could not be checked again");
+        else
+            T_STR(text, "");
+        T_EQ(planned(name, &g, &d[0]), 0);
+        judged_close(&g);
+    }
+}
+
+// ---- What is refused
+// ---------------------------------------------------------
+
+// Whatever the library's word for it: the next one computes, rightly, and it is
+// told once which one is left out and why, also when the op is planned again.
+TEST(judge, what_is_refused_is_left_out_and_the_next_is_taken)
+{
+    struct kern_desc d[OPS];
+    unsigned n = describe(d);
+
+    for (int how = 0; how < REFUSALS; how++)
+        for (unsigned i = 0; i < n; i++) {
+            char right[64], name[64], text[1200];
+            struct judged g;
+
+            judged_open(&g, NULL);
+            T_EQ(planned(right, &g, &d[i]), 0);
+            judged_close(&g);
+            judged_open(&g, NULL);
+            emul_products_bad = number_of(right);
+            emul_products_refusal = (enum emul_refusal)how;
+            for (int again = 0; again < 2; again++) {
+                T_EQ(planned(name, &g, &d[i]), 0);
+                T_TRUE(strcmp(name, right) != 0);
+                T_EQ(counts(&g).wrong, 0u);
+                all_left_out(text, &g, &d[i]);
+                T_HAS(text, "refuses to run: ");
+                T_HAS(text, right);
+                T_PTR(strchr(text, '\n') + strlen("\n"),
+                      text + strlen(text)); // one line
+            }
+            judged_close(&g);
+        }
+}
+
+TEST(judge, where_all_are_refused_our_own_kernel_computes)
+{
+    struct kern_desc d[OPS];
+    unsigned n = describe(d);
+
+    for (int tune = 0; tune < 2; tune++)
+        for (int how = 0; how < REFUSALS; how++)
+            for (unsigned i = 0; i < n; i++) {
+                struct judged g;
+                char name[64];
+
+                judged_open(&g, tune ? "autotune=1" : NULL);
+                emul_products_bad = EMUL_PRODUCTS_ALL;
+                emul_products_refusal = (enum emul_refusal)how;
+                T_EQ(planned(name, &g, &d[i]), 0);
+                T_STR(name, "own plain");
+                judged_close(&g);
+            }
+}
+
+// Without memory it is asked again at the next start; else what was chosen
+// instead is kept, and tells what it stands for.
+TEST(judge, what_had_no_memory_is_asked_again_at_the_next_start)
+{
+    char options[600], first[64], name[64], text[1200];
+    struct kern_desc d[OPS];
+    struct judged g;
+
+    describe(d);
+    judged_open(&g, NULL);
+    T_EQ(planned(first, &g, &d[0]), 0);
+    judged_close(&g);
+    for (int how = 0; how < REFUSALS; how++) {
+        bool asks = how == REFUSES_NO_MEMORY;
+
+        snprintf(options, sizeof(options), "plans=%s/refused%d", t_tmpdir(),
+                 how);
+        for (int start = 0; start < 2; start++) {
+            judged_open(&g, options);
+            emul_products_bad = start == 0 ? number_of(first) : 0;
+            emul_products_refusal = (enum emul_refusal)how;
+            T_EQ(planned(name, &g, &d[0]), 0);
+            T_EQ(strcmp(name, first) == 0, start == 1 && asks);
+            all_left_out(text, &g, &d[0]);
+            T_EQ(strstr(text, "refuses to run") != NULL, start == 0 || !asks);
+            judged_close(&g);
+        }
     }
 }
 

@@ -6,10 +6,16 @@
 
 bool emul_products_fail;
 uint64_t emul_products_bad, emul_products_unrecordable;
+enum emul_refusal emul_products_refusal;
 
 size_t emul_dnn_version, emul_blas_version;
 
 static char said[200];
+
+bool emul_products_refuses(uint64_t which)
+{
+    return emul_products_bad == which || emul_products_bad == EMUL_PRODUCTS_ALL;
+}
 
 const char *emul_products_why(void)
 {

@@ -13,9 +13,19 @@
 // From now on a product says that its kernel failed, or (false) works.
 extern bool emul_products_fail;
 
-// Engine or algorithm (0: none) of which every run says EXECUTION_FAILED, while
-// nothing is wrong with the device.
+// Engine or algorithm (0: none; EMUL_PRODUCTS_ALL: every one) of which every
+// run is refused, while nothing is wrong with the device, and in which words.
+#define EMUL_PRODUCTS_ALL UINT64_MAX
 extern uint64_t emul_products_bad;
+extern enum emul_refusal {
+    REFUSES_FAILING,     // EXECUTION_FAILED
+    REFUSES_UNSUPPORTED, // NOT_SUPPORTED
+    REFUSES_NO_MEMORY,   // ALLOC_FAILED, or cuDNN's word for it
+    REFUSALS
+} emul_products_refusal;
+
+// Returns true if engine or algorithm `which` is to be refused.
+bool emul_products_refuses(uint64_t which);
 
 // ... which cannot be recorded: a run while a stream records fails and spoils
 // the recording.

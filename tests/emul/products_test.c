@@ -341,6 +341,9 @@ TEST(products, tuning_drops_what_fails)
     emul_products_bad = 3;
     T_STR(impl(&g, &g.dense, SIZE_MAX), "cublaslt:2");
     emul_products_bad = 0;
+    T_STR(impl(&g, &g.dense, SIZE_MAX), "cublaslt:2"); // as before
+    gpu_close(&g);
+    gpu_open(&g, "autotune=1");
     T_STR(impl(&g, &g.dense, SIZE_MAX), "cublaslt:3"); // and nothing is lost
     gpu_close(&g);
 }

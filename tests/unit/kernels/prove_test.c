@@ -20,6 +20,7 @@ enum wrong {
     ASTRAY, // the last one, unless the output begins at a cache line
     AGAIN,  // the last one, from the second run on
     BEYOND, // writes an element behind the output
+    REFUSES // computes nothing, and says so
 };
 
 static enum wrong wrong;
@@ -53,6 +54,8 @@ static enum sl_err stand_in_run(struct kern_plan *plan, struct kern_stream *s,
                  (wrong == ASTRAY && (uintptr_t)out % 64 != 0) ||
                  (wrong == AGAIN && runs > 0);
 
+    if (wrong == REFUSES)
+        return SL_ENOTSUP;
     if (most_memory > 0)
         most_memory = memory_now();
     runs++;
@@ -141,6 +144,17 @@ TEST(prove, one_wrong_element_is_found)
                                   ? "the second time"
                                   : "the first time");
         }
+}
+
+// It is not taken for a wrong number.
+TEST(prove, a_kernel_that_refuses_to_run_is_told_from_a_wrong_one)
+{
+    struct proof_fault fault;
+    struct kern_desc d;
+
+    kern_desc_matmul(&d, 7, 5, 9, false, true, 0);
+    T_EQ(proved(&d, REFUSES, &fault), SL_ENOTSUP);
+    T_PTR(fault.when, NULL);
 }
 
 TEST(prove, what_is_wrong_only_where_it_adds_is_found_there)
@@ -396,6 +410,7 @@ static const char *const amx_impls[] = {"jit:avx512_core_amx_bf16",
                                         "jit:avx512_core_bf16"};
 static struct kern_dev *amx_inner; // computes, rightly on any host
 static unsigned amx_flips;         // runs that are wrong from now on
+static enum sl_err amx_refuses;    // what the first one's runs say; SL_OK: none
 
 struct amx_plan {
     struct kern_plan base;
@@ -449,6 +464,8 @@ static enum sl_err amx_run(struct kern_plan *plan, struct kern_stream *s,
     const struct kern_shape *dw = &p->d.io[p->d.inputs];
     enum sl_err rc = kern_run(p->inner, s, io, workspace);
 
+    if (plan->impl == amx_impls[0] && amx_refuses != SL_OK)
+        return amx_refuses;
     if (plan->impl == amx_impls[0] && p->d.op == KERN_CONV_WGRAD &&
         p->d.u.conv.win.dilation[0] > 1)
         memset(io[p->d.inputs], 0xFF, kern_shape_bytes(dw)); // NaN
@@ -547,6 +564,41 @@ TEST(prove, what_was_wrong_once_is_left_out_until_the_next_start)
     T_EQ(unlink(path), 0);
     T_STR(amx_started(path, &d, 2, true), amx_impls[1]);
     T_STR(amx_started(path, &d, 0, true), amx_impls[1]);
+    kern_close(amx_inner);
+}
+
+// A kernel that refuses to run: another one computes, nobody is told of wrong
+// numbers, and the next start asks it again.
+TEST(prove, what_refuses_to_run_is_left_out_until_the_next_start)
+{
+    static const enum sl_err words[] = {SL_EINTERNAL, SL_ENOTSUP};
+    struct kern_desc d;
+    char path[600];
+
+    T_OK(kern_open(&amx_inner, "cpu", NULL, t_err()));
+    snprintf(path, sizeof(path), "%s/refused", t_tmpdir());
+    kern_desc_matmul(&d, 7, 5, 9, false, true, 0);
+    for (size_t i = 0; i < SL_COUNT(words); i++) {
+        struct kern_dev dev = {.backend = &amx, .prover = prover_new(path, 1)};
+        struct kern_plan *plan = NULL;
+        size_t bytes = 0;
+
+        amx_refuses = words[i];
+        for (int again = 0; again < 2; again++) {
+            T_OK(kern_plan_new(&plan, &bytes, &dev, &d, 0, t_err()));
+            T_STR(plan->impl, amx_impls[1]);
+            kern_plan_free(plan);
+        }
+        T_EQ(prover_counts(dev.prover).wrong, 0u);
+        T_HAS(kern_left_out(&dev, &d, 0), "refuses to run: ");
+        T_TRUE(strstr(kern_left_out(&dev, &d, 0), " is right") == NULL);
+        T_PTR(kern_left_out(&dev, &d, 1), NULL);
+        prover_free(dev.prover);
+        amx_refuses = SL_OK;
+        // The other one was kept as right; the first one is asked again.
+        T_STR(amx_started(path, &d, 0, false), amx_impls[0]);
+        T_EQ(unlink(path), 0);
+    }
     kern_close(amx_inner);
 }
 
