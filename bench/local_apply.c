@@ -4,6 +4,8 @@
 //
 //   ours   shard_push of a contribution in e3m0, of a round of one: checked,
 //          decoded, averaged, applied with momentum, and counted
+//   open   the same of a round without slots (train.quorum), which keeps no
+//          parameters of the round before
 //   peer   a = b + x c
 //
 // on one thread, in turn. Counted is what must cross the memory bus: of ours
@@ -28,7 +30,7 @@ struct bench_shard {
     uint64_t closure;
 };
 
-static void shard_make(struct bench_shard *b, uint32_t down)
+static void shard_make(struct bench_shard *b, uint32_t down, bool open)
 {
     Sluice__V1__ShardSpec spec = SLUICE__V1__SHARD_SPEC__INIT;
     Sluice__V1__OptimizerSpec o = SLUICE__V1__OPTIMIZER_SPEC__INIT;
@@ -58,7 +60,8 @@ static void shard_make(struct bench_shard *b, uint32_t down)
     spec.n_pieces = spec.n_variables = spec.n_variable_ids = 1;
     spec.optimizer = &o;
     spec.geometry = &g;
-    spec.contributions = 1;
+    spec.contributions = !open;
+    spec.open_contributions = open;
     spec.down = down;
     program_must(plan_read(&plan, &spec, &err), &err, "a plan");
     program_must(shard_new(&b->shard, &plan), &err, "a shard");
@@ -160,17 +163,19 @@ static const struct conf_key *const tables[] = {keys, NULL};
 int main(int argc, char **argv)
 {
     struct conf *c = program_options(&about, tables, argc, argv);
-    double ours[ROUNDS_MAX], peer[ROUNDS_MAX], mirrored[ROUNDS_MAX];
+    double ours[ROUNDS_MAX], open[ROUNDS_MAX], peer[ROUNDS_MAX];
+    double mirrored[ROUNDS_MAX];
     int rounds = (int)conf_int(c, "rounds");
-    struct bench_shard plain = {0}, with = {0};
+    struct bench_shard plain = {0}, with = {0}, without = {0};
     float *at[3];
 
     program_pin((int)conf_int(c, "cpu"));
-    shard_make(&plain, WIRE_F32);
-    shard_make(&with, WIRE_E3M0);
+    shard_make(&plain, WIRE_F32, false);
+    shard_make(&with, WIRE_E3M0, false);
+    shard_make(&without, WIRE_F32, true);
     code_make(&plain);
-    with.code = plain.code;
-    with.code_bytes = plain.code_bytes;
+    with.code = without.code = plain.code;
+    with.code_bytes = without.code_bytes = plain.code_bytes;
     for (int k = 0; k < 3; k++)
         at[k] = program_memory(ELEMENTS * sizeof(float));
     for (int i = -1; i < rounds; i++) { // the first of each only warms up
@@ -178,16 +183,20 @@ int main(int argc, char **argv)
 
         ours[to] = push_rate(&plain);
         mirrored[to] = push_rate(&with);
+        open[to] = push_rate(&without);
         peer[to] = triad_rate(at);
     }
     program_sort(mirrored, (size_t)rounds);
     printf("{\"mirrored\": %g, ", mirrored[rounds / 2]);
     program_print_list("ours", ours, rounds);
     printf(", ");
+    program_print_list("open", open, rounds);
+    printf(", ");
     program_print_list("peer", peer, rounds);
     printf("}\n");
     shard_unref(plain.shard);
     shard_unref(with.shard);
+    shard_unref(without.shard);
     conf_free(c);
     return 0;
 }

@@ -99,6 +99,14 @@ def local_apply(bench):
     return [[rate / 1e9 for rate in done[side]] for side in ("ours", "peer")]
 
 
+@row("local-apply-open", unit="GB/s", peer="a = b + x c", bar=at_least(0.8),
+     needs=["local_apply"])
+def local_apply_open(bench):
+    """The same of a round without slots, which keeps no parameters of the one before."""
+    done = bench.program("local_apply", "--rounds", bench.rounds, "--cpu", bench.client_cpu)
+    return [[rate / 1e9 for rate in done[side]] for side in ("open", "peer")]
+
+
 # ---- programs whose steps take a time
 
 # Seconds of a step of DeepMind's four kinds of device (arXiv 2401.09135), a 20th.
