@@ -33,6 +33,7 @@ struct lead {
     struct journal *journal, *beside;
     struct etcd_watch *on_key, *on_log;
     bool told_trouble;
+    bool cleared; // the lease of an earlier process is given up
 
     struct {
         pthread_mutex_t lock;
@@ -530,6 +531,20 @@ static void lead_trouble(struct lead *l, enum sl_err rc,
     lead_say(l, who);
 }
 
+// Gives up the lease that the process before this one noted in its folder, and
+// did not live to give up: one that leads and was killed, and has no unit that
+// calls --resign, is followed by another as soon as it starts again.
+static enum sl_err lead_clear(struct lead *l, struct sl_error *err)
+{
+    enum sl_err rc;
+
+    if (l->cleared)
+        return SL_OK;
+    rc = lead_resign(l->o.etcd, l->o.file, err);
+    l->cleared = rc == SL_OK;
+    return rc;
+}
+
 // Looks once, follows the journal, and campaigns if there is no leader. The
 // first time it reads the journal first: one that it cannot read must not be
 // led.
@@ -537,9 +552,11 @@ static enum sl_err lead_round(struct lead *l, bool *chosen,
                               struct sl_error *err)
 {
     bool held = false;
-    enum sl_err rc = lead_look(l, &held, err);
+    enum sl_err rc = lead_clear(l, err);
 
     *chosen = false;
+    if (rc == SL_OK)
+        rc = lead_look(l, &held, err);
     if (rc == SL_OK && (held || l->journal == NULL))
         rc = lead_follow_on(l, &l->journal, &journal_kind_own, err);
     if (rc == SL_OK && held)

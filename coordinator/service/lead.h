@@ -2,6 +2,8 @@
 // coordinator/service/lead.h -- which of several coordinators leads: the key
 // `leader` in etcd, made by one of them, gone with its lease.
 //
+//   gives up the lease of an earlier process of this folder (lead_resign)
+//        v
 //   looks at the key, watches it from there (H6)
 //        |  it is another's: follows the journal, until the key changes
 //        v  it is not there
@@ -52,7 +54,8 @@ struct lead_options {
 enum sl_err lead_new(struct lead **out, const struct lead_options *options,
                      struct sl_error *err);
 
-// Begins to stand by, once. SL_ENOMEM: there is no thread.
+// Begins to stand by, once. The caller has the lock of the state folder that
+// lead_options.file is in. SL_ENOMEM: there is no thread.
 enum sl_err lead_start(struct lead *l, struct sl_error *err);
 
 // Returns the journal of a coordinator that was chosen, once: it is the
