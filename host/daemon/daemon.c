@@ -27,6 +27,7 @@
 #define RESOURCES_MS 300 // between two looks, in a build with history
 
 #define OPS_HOSTS 16
+#define STOP_MS 10000 // beyond the grace, for what the end itself takes
 
 enum phase {
     STARTING, // the loop does not run yet
@@ -192,16 +193,29 @@ static void say_reloading(void)
     (void)sdnotify(text);
 }
 
+// The unit's TimeoutStopSec is for daemons that hang: a longer --grace needs no
+// other one.
+static void say_stopping(uint64_t grace_ms)
+{
+    char text[64];
+
+    snprintf(text, sizeof(text), "STOPPING=1\nEXTEND_TIMEOUT_USEC=%llu",
+             (unsigned long long)(grace_ms + STOP_MS) * 1000);
+    (void)sdnotify(text);
+}
+
 static void begin_drain(struct daemon *d)
 {
+    uint64_t grace_ms = (uint64_t)conf_int(d->conf, "grace");
+
     if (d->phase >= DRAINING)
         return;
     d->phase = DRAINING;
     if (d->anew) // for the service manager it goes on, and says READY=1 again
         say_reloading();
     else
-        (void)sdnotify("STOPPING=1");
-    loop_timer_start(d->grace, (uint64_t)conf_int(d->conf, "grace"), 0);
+        say_stopping(grace_ms);
+    loop_timer_start(d->grace, grace_ms, 0);
     if (d->hooks->drain != NULL)
         d->hooks->drain(d, d->arg);
     else

@@ -270,7 +270,7 @@ TEST(daemon, a_second_signal_ends_at_once)
     expect("STATUS");
     expect("READY=1");
     kill(pid, SIGTERM);
-    expect("STOPPING=1");
+    expect("STOPPING=1\nEXTEND_TIMEOUT_USEC=3610000000"); // and 10 s
     expect("STATUS=draining");
     kill(pid, SIGTERM);
     T_EQ(wait_for(pid), -SIGTERM);
