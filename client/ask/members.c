@@ -101,9 +101,9 @@ static enum sl_err members_print_drain(const struct cli *cli,
                 "work",
                 m->name, already);
     else
-        cli_say("psserver %s is drained%s: it gets no shards, and the %u that "
-                "it has move away",
-                m->name, already, m->shards);
+        cli_say("psserver %s is drained%s: it gets no shards, and those that "
+                "it has (%u) move away. It is %s",
+                m->name, already, m->shards, m->reason);
     return SL_OK;
 }
 

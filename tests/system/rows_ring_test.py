@@ -94,11 +94,21 @@ def workers_come_and_go():
         is_as_numpy_says(c, job)
 
 
-def a_pause_keeps_both():
+def check_drain_says_that_rows_stay(c, job):
+    stays = f"1 of its shards stays beside a ring until {job} has ended"
+    told = c.run("drain", "ps-1").stderr
+    check("those that it has (1) move away" in told and stays in told, told)
+    shown = {m["name"]: m for m in c.json("servers")["members"]}["ps-1"]
+    check(shown["shards"] == 1 and stays in shown["reason"], shown)
+    c.run("undrain", "ps-1")
+
+
+def a_drain_and_a_pause_keep_both():
     """The ranks are released, and with them their state."""
     with Ring(workers=2, psservers=2) as c:
         job = start(c)
         c.wait_steps(job, 40 * SLOTS)
+        check_drain_says_that_rows_stay(c, job)
         c.run("pause", job)
         check(c.json("status", job)["pause"]["holds"], "the job goes on")
         listed = [m["name"] for m in c.json("servers")["members"]]
@@ -205,7 +215,7 @@ if __name__ == "__main__":
           the_bits_are_the_same_whoever_died,
           everybody_dies,
           workers_come_and_go,
-          a_pause_keeps_both,
+          a_drain_and_a_pause_keep_both,
           micro_batches_are_those_of_numpy,
           an_evaluation_reads_the_rows_of_its_cut,
           no_cut_waits_for_callbacks,

@@ -45,6 +45,37 @@ static const char *name_of(const struct coord *c, uint64_t member)
     return m == NULL ? "" : m->name;
 }
 
+// Shards beside a ring stay: their rounds are those of its generation (R9).
+static bool moves_never(const struct job *job)
+{
+    return job->shards.parts > 0;
+}
+
+// Says how many shards stay on psserver m, which is to lose them.
+static void moves_reason_stay(const struct coord *c, const struct member *m,
+                              struct buf *out)
+{
+    const struct job *first = NULL;
+    uint32_t shards = 0;
+
+    if (!moves_empties(m))
+        return;
+    list_for(n, &c->jobs.active)
+    {
+        const struct job *job = list_entry(n, struct job, on_active);
+        uint32_t here = moves_never(job) ? job_lies_on(job, m) : 0;
+
+        if (here > 0 && first == NULL)
+            first = job;
+        shards += here;
+    }
+    if (shards > 0)
+        (void)buf_appendf(
+            out, "%s%u of its shards %s beside a ring until %s has ended",
+            out->len > 0 ? "; " : "", shards, shards == 1 ? "stays" : "stay",
+            first->id_text);
+}
+
 void moves_reason(const struct coord *c, const struct member *m,
                   struct buf *out)
 {
@@ -56,6 +87,7 @@ void moves_reason(const struct coord *c, const struct member *m,
             v->shard, (ull)v->job, v->replica ? "on" : "moves from",
             name_of(c, v->source), v->replica ? "gets a replica on" : "to",
             name_of(c, v->target));
+    moves_reason_stay(c, m, out);
 }
 
 static void move_free(struct move *v)
@@ -643,9 +675,8 @@ static void moves_begin(struct coord *c, const struct parties *p,
 {
     struct party *from, *to;
 
-    // Shards beside a ring stay: their rounds are those of its generation (R9).
     if (job->state != JOB_RUNNING || job->behind.paused || !job_served(job) ||
-        job->shards.parts > 0 || cuts_awaited(job))
+        moves_never(job) || cuts_awaited(job))
         return;
     for (uint32_t i = 0; i < job_psserver_shards(job); i++) {
         to = job_has_replicas(job) ? replica_due(c, p, job, i, &from)

@@ -109,8 +109,9 @@ void moves_release(struct coord *c);
 bool moves_empties(const struct member *m);
 
 // Appends to `out`, for people, which shard moves to psserver m or away from
-// it, or gets a replica there or of there; after "; " if `out` has a text.
-// Appends nothing if none does.
+// it, or gets a replica there or of there, and how many shards stay on m
+// although it is to lose them; after "; " if `out` has a text. Appends nothing
+// if none.
 void moves_reason(const struct coord *c, const struct member *m,
                   struct buf *out);
 
