@@ -10,6 +10,7 @@ Coordinator, serve
 sluice.data  Parquet, Arrow and Hugging Face data sets as files that workers read
 sluice.report
              a job in MLflow, in Weights & Biases, as a progress bar
+sluice.onnx  a trained job as an ONNX model
 sluice.torch a torch model on a cluster
 sluice.keras `fit` of a Keras 3 model there
 sluice.jax   pytrees there
