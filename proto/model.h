@@ -86,6 +86,7 @@
 // 42 stochastic_depth, layer_scale
 // 43 shards with replicas, which psservers alone must know
 // 44 data at places (common/base/remote.h), which workers alone must know
+// 46 data.train.augment, which workers alone must know
 #define MODEL_EDITION 1
 #define MODEL_EDITION_HOLDS 2
 #define MODEL_EDITION_METRICS 3
@@ -119,6 +120,7 @@
 #define MODEL_EDITION_RING_PROGRAMS 39
 #define MODEL_EDITION_REPLICAS 43
 #define MODEL_EDITION_PLACES 44
+#define MODEL_EDITION_AUGMENT 46
 #define MODEL_INPUTS_OLD 8
 
 enum model_layer {

@@ -131,6 +131,11 @@ enum sl_err spec_check_ids_same(const Sluice__V1__DataSpec *data,
 // others.
 enum sl_err spec_check_columns(const Sluice__V1__SourceSpec *s,
                                const struct model *m, struct sl_error *err);
+// Checks data.train.augment against the input of model `m`, the loss and the
+// rest of the source, and sets its defaults; refuses one of data.test. Raises
+// the edition that workers need. After the source and the loss.
+enum sl_err spec_check_augment(Sluice__V1__JobSpec *spec, const struct model *m,
+                               struct sl_error *err);
 // Checks the sources of data: external ones for an external model, the fields
 // that each format wants, columns of ids, classes and skip_bad; raises the
 // edition that workers need. SL_ERANGE: a pattern of files names too many, or

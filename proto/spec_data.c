@@ -13,7 +13,7 @@
 #include "common/base/utf8.h"
 
 #define SAMPLES_MAX (UINT64_C(1) << 40)
-#define SCALED " format scale offset limit "
+#define SCALED " format scale offset limit augment "
 
 enum format {
     IDX,
@@ -58,7 +58,8 @@ static const struct takes {
                   true},
     [WEBDATASET] = {SCALED " x depth features ", true, false, false, true},
     [TAR] = {SCALED " x depth ", true, false, false, true},
-    [SYNTHETIC] = {" format samples seed generator classes scale offset ",
+    [SYNTHETIC] = {" format samples seed generator classes scale offset "
+                   "augment ",
                    false, false, true, false},
     [EXTERNAL] = {" format samples ", false, false, true, false},
 };
@@ -386,6 +387,8 @@ enum sl_err spec_check_data(Sluice__V1__JobSpec *spec, const struct model *m,
         rc = spec_data_check_files(spec, spec->data->train, "data.train", err);
     if (rc == SL_OK)
         rc = spec_data_check_files(spec, spec->data->test, "data.test", err);
+    if (rc == SL_OK)
+        rc = spec_check_augment(spec, m, err);
     if (rc == SL_OK)
         rc = spec_data_check_classes(spec->data, err);
     if (rc == SL_OK)

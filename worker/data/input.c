@@ -57,7 +57,9 @@ struct input_slot {
 struct input_reader {
     struct input *in;
     pthread_t thread;
-    bool helper; // helps only with data that is shared
+    bool helper;   // helps only with runs that are shared
+    void *scratch; // an image that is being changed
+    size_t scratch_bytes;
 };
 
 struct input {
@@ -68,9 +70,9 @@ struct input {
     pthread_cond_t help;    // signalled when helpers have samples to read
     pthread_mutex_t reads;  // one reader at a time of data that is not shared
     bool quit;
-    unsigned expect;            // batches that the system is still told of
-    unsigned shared;            // runs that many threads may read
-    struct list runs;           // struct input_run, the next to be read first
+    unsigned expect;  // batches that the system is still told of
+    unsigned shared;  // runs that many threads may read: input_run_shared
+    struct list runs; // struct input_run, the next to be read first
     struct input_memory memory; // the consumer's; get NULL: none
     bool full;                  // `memory` gave none: not asked again
     struct input_slot slot[INPUT_SLOTS];
@@ -89,6 +91,15 @@ uint32_t input_run_samples(const struct input_run *run, uint32_t step)
         return 0;
     return run->count - from < run->batch ? (uint32_t)(run->count - from)
                                           : run->batch;
+}
+
+// Returns true if several threads may share the reading of a batch. Changes are
+// work, also where reading, which is then done by one at a time, is none; but
+// ids are gathered in order.
+static bool input_run_shared(const struct input_run *run)
+{
+    return data_shared(run->data) ||
+           (run->augment != NULL && data_id_columns(run->data) == 0);
 }
 
 // ---- the reading thread
@@ -186,14 +197,34 @@ enum sl_err input_look(struct input *in, const struct input_run *run,
     return read_sample(in, run, sample, x, y, NULL, err);
 }
 
-static void input_read_part(struct input *in, struct input_slot *s,
+// Reads sample `i` of a batch to its place.
+static enum sl_err input_read_place(struct input_reader *r,
+                                    struct input_slot *s, uint32_t i,
+                                    uint64_t sample, struct sl_error *err)
+{
+    const struct input_run *run = s->run;
+    void *x = (uint8_t *)s->batch.x + i * data_sample_bytes(run->data);
+    void *y = (uint8_t *)s->batch.y + i * data_label_bytes(run->data);
+    enum sl_err rc = pulse_reads(run->pulse, err);
+
+    if (rc == SL_OK)
+        rc = read_sample(r->in, run, sample, x, y, &s->ids, err);
+    if (rc == SL_OK && run->augment != NULL)
+        augment_apply(run->augment, run->epoch, sample, x, r->scratch);
+    return rc;
+}
+
+static void input_read_part(struct input_reader *r, struct input_slot *s,
                             struct input_part *p)
 {
     const struct input_run *run = s->run;
-    size_t x = data_sample_bytes(run->data), y = data_label_bytes(run->data);
     uint64_t soon[AHEAD]; // numbers of the samples that follow
     uint32_t step = s->batch.step;
 
+    if (run->augment != NULL &&
+        input_grow_buffer(&r->scratch, &r->scratch_bytes,
+                          data_sample_bytes(run->data)) != SL_OK)
+        p->rc = sl_no_memory(&p->err);
     for (uint32_t i = p->from; i < p->end && i < p->from + AHEAD; i++)
         soon[i % AHEAD] = input_prefetch_sample(run, step, i);
     for (uint32_t i = p->from; i < p->end && p->rc == SL_OK; i++) {
@@ -201,11 +232,7 @@ static void input_read_part(struct input *in, struct input_slot *s,
 
         if (i + AHEAD < p->end)
             soon[i % AHEAD] = input_prefetch_sample(run, step, i + AHEAD);
-        p->rc = pulse_reads(run->pulse, &p->err);
-        if (p->rc == SL_OK)
-            p->rc =
-                read_sample(in, run, sample, (uint8_t *)s->batch.x + i * x,
-                            (uint8_t *)s->batch.y + i * y, &s->ids, &p->err);
+        p->rc = input_read_place(r, s, i, sample, &p->err);
         p->bad = i;
         p->digest += schedule_digest(run->epoch, sample);
     }
@@ -214,7 +241,7 @@ static void input_read_part(struct input *in, struct input_slot *s,
 // Reads a part. `expect`: the last batches came from a disk, so the system is
 // told first what will be read. Returns true if this part came from a disk,
 // too.
-static bool read_expecting(struct input *in, struct input_slot *s,
+static bool read_expecting(struct input_reader *r, struct input_slot *s,
                            struct input_part *p, bool expect)
 {
     const struct input_run *run = s->run;
@@ -222,7 +249,7 @@ static bool read_expecting(struct input *in, struct input_slot *s,
 
     for (uint32_t i = p->from; i < p->end && expect; i++)
         data_expect(run->data, sample_of(run, s->batch.step, i));
-    input_read_part(in, s, p);
+    input_read_part(r, s, p);
     return sl_real_us() - began > (uint64_t)(p->end - p->from) * SLOW_US;
 }
 
@@ -274,7 +301,7 @@ static struct input_slot *next_job(struct input *in, bool helper)
             run->next = input_next_wanted(run, run->next);
         if (run->next >= input_run_steps(run))
             continue;
-        if (helper && !data_shared(run->data))
+        if (helper && !input_run_shared(run))
             return NULL; // left to the first reader
         input_slot_enter_locked(s, SLOT_FILLING);
         s->stale = false;
@@ -290,6 +317,30 @@ static struct input_slot *next_job(struct input *in, bool helper)
         return s;
     }
     return NULL;
+}
+
+// Mixes the samples of a batch that has been read: the first with the last, the
+// second with the last but one. The thread that read its last sample does.
+static void input_mix_locked(struct input *in, struct input_slot *s)
+{
+    const struct input_run *run = s->run;
+    size_t x, y;
+
+    if (run->augment == NULL || !run->augment->mixes || s->stale ||
+        s->readers > 0 || s->given < s->batch.n || s->rc != SL_OK)
+        return;
+    x = data_sample_bytes(run->data);
+    y = data_label_bytes(run->data);
+    s->readers++;
+    pthread_mutex_unlock(&in->lock);
+    for (uint32_t i = 0, k = s->batch.n - 1; i < k; i++, k--)
+        augment_mix(run->augment, run->epoch, sample_of(run, s->batch.step, i),
+                    (void *[]){(uint8_t *)s->batch.x + i * x,
+                               (uint8_t *)s->batch.x + k * x},
+                    (float *[]){(float *)((uint8_t *)s->batch.y + i * y),
+                                (float *)((uint8_t *)s->batch.y + k * y)});
+    pthread_mutex_lock(&in->lock);
+    s->readers--;
 }
 
 static void finish_locked(struct input *in, struct input_slot *s)
@@ -350,7 +401,7 @@ static void help_locked(struct input_reader *r, struct input_slot *s)
     struct span_of of =
         span_of_step(s->run->job, s->run->closure, s->batch.step);
     uint64_t began = span_begin();
-    bool shared = data_shared(s->run->data), expect = in->expect > 0;
+    bool shared = input_run_shared(s->run), expect = in->expect > 0;
     bool slow = false;
     struct input_part p = {
         .from = s->given, .end = s->batch.n, .err = SL_ERROR_INIT};
@@ -363,9 +414,9 @@ static void help_locked(struct input_reader *r, struct input_slot *s)
     s->readers++;
     pthread_mutex_unlock(&in->lock);
     if (shared)
-        input_read_part(in, s, &p);
+        input_read_part(r, s, &p);
     else
-        slow = read_expecting(in, s, &p, expect);
+        slow = read_expecting(r, s, &p, expect);
     span_end(began, "read", input_reader_lane(r), of);
     pthread_mutex_lock(&in->lock);
     if (!shared)
@@ -411,6 +462,7 @@ static void *input_reader_run(void *arg)
         }
         if (!s->stale && s->given < s->batch.n)
             help_locked(r, s);
+        input_mix_locked(in, s);
         finish_locked(in, s);
     }
     pthread_mutex_unlock(&in->lock);
@@ -583,8 +635,10 @@ void input_free(struct input *in)
     pthread_cond_broadcast(&in->changed);
     pthread_cond_broadcast(&in->help);
     pthread_mutex_unlock(&in->lock);
-    for (unsigned i = 0; i < in->threads; i++)
+    for (unsigned i = 0; i < in->threads; i++) {
         pthread_join(in->readers[i].thread, NULL);
+        sl_free(in->readers[i].scratch);
+    }
     input_memory(in, NULL);
     for (unsigned i = 0; i < INPUT_SLOTS; i++)
         input_slot_release(&in->slot[i]);
@@ -602,7 +656,7 @@ void input_open(struct input *in, struct input_run *run)
     run->next = 0;
     run->asked = false;
     list_push_back(&in->runs, &run->node);
-    in->shared += data_shared(run->data);
+    in->shared += input_run_shared(run);
     unlock_and_wake(in);
 }
 
@@ -822,7 +876,7 @@ void input_close(struct input *in, struct input_run *run)
 {
     pthread_mutex_lock(&in->lock);
     list_remove(&run->node);
-    in->shared -= data_shared(run->data);
+    in->shared -= input_run_shared(run);
     input_drop_run_locked(in, run, ALL);
     while (filling_locked(in, run))
         pthread_cond_wait(&in->changed, &in->lock);

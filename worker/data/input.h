@@ -8,7 +8,8 @@
 // any order: what was read in vain is thrown away. A consumer that wants only
 // some of the steps says which (input_share), and no others are read ahead.
 //
-// Where reading a sample is work (data_shared: images are decoded), more
+// Where reading a sample is work (data_shared: images are decoded; or they are
+// changed), more
 // threads help it, a few samples at a time. Which samples a batch holds, and at
 // which place, is the same with any number of threads; so is the error, which
 // is that of the first sample that has one.
@@ -41,6 +42,7 @@
 #include "common/base/list.h"
 #include "plan/order.h"
 #include "common/base/status.h"
+#include "worker/data/augment.h"
 #include "worker/data/data.h"
 
 #define INPUT_SLOTS 4
@@ -65,6 +67,9 @@ struct input_run {
     uint64_t job, closure;    // numbers that spans.h shows
     struct input_share share; // set before input_open, or by input_share
     struct pulse *pulse;      // pulse of the attempt that reads it, or NULL
+    // Changes what was read; borrowed while the run is open. NULL: nothing
+    // does.
+    const struct augment *augment;
 
     // The input's own, under its lock.
     struct list_node node;
@@ -132,7 +137,8 @@ bool input_ready(struct input *in, const struct input_run *run, uint32_t step);
 const struct id_bag *input_ids(struct input *in, const struct input_run *run,
                                uint32_t step);
 
-// Reads a sample of an open run's data by its number once more, on any thread,
+// Reads a sample of an open run's data by its number once more, as the file has
+// it, on any thread,
 // while batches are read ahead. Waits for the sample, and for the one that is
 // being read if the data is not shared. Errors are data_read's.
 enum sl_err input_look(struct input *in, const struct input_run *run,

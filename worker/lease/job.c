@@ -120,6 +120,7 @@ void worker_job_free(struct worker_job *j)
 
 // ---- data
 
+_Static_assert(SPEC_AUGMENT_MAX <= AUGMENT_MAX, "a spec has too many changes");
 _Static_assert(SPEC_IDS_MAX <= IDS_COLUMNS_MAX, "a spec has too many ids");
 
 // Returns the columns of ids of a source; sl_free'd. NULL: no memory.
@@ -308,6 +309,57 @@ enum sl_err job_cut(struct worker_job *j, struct sl_error *err)
                : sl_fail(err, SL_ENOMEM, "no memory for the cut's parameters");
 }
 
+// Returns an entry of data.train.augment as plain values, for samples of `d`.
+static struct augment_change job_change(const Sluice__V1__AugmentSpec *s,
+                                        const struct data *d)
+{
+    double low = s->n_range > 0 ? s->range[0] : 0;
+    double high = s->n_range > 0 ? s->range[1] : 255;
+    float at[2] = {(float)(low < 0 ? 0 : low),
+                   (float)(high > 255 ? 255 : high)};
+    const double amounts[AUGMENT_KINDS] = {
+        s->crop,       s->flip != NULL, s->translate, s->rotate, s->zoom,
+        s->brightness, s->contrast,     s->mixup,     s->cutmix};
+    struct augment_change c = {.kind = AUGMENT_CROP};
+
+    while (amounts[c.kind] == 0)
+        c.kind++;
+    c.high = amounts[c.kind];
+    c.low = -c.high;
+    c.rows = s->flip != NULL && strcmp(s->flip, "horizontal") != 0;
+    c.columns = s->flip != NULL && strcmp(s->flip, "vertical") != 0;
+    if (!data_is_u8(d)) { // as they are after scale and offset
+        at[0] = (float)low * data_scale(d) + data_offset(d);
+        at[1] = (float)high * data_scale(d) + data_offset(d);
+    }
+    c.range[0] = at[at[0] > at[1]];
+    c.range[1] = at[at[0] <= at[1]];
+    return c;
+}
+
+// Makes j->augment, which changes samples of `d`, from the job's spec.
+static void job_augment(struct worker_job *j, const struct data *d)
+{
+    const Sluice__V1__SourceSpec *s = spec_of(j)->data->train;
+    const struct model_shape *in = &j->model->nodes[0].out;
+    struct augment *a = &j->augment;
+    bool image = in->rank == 2 || in->rank == 3;
+    uint64_t elements = model_shape_elements(in);
+
+    *a = (struct augment){.seed = spec_of(j)->train->seed,
+                          .u8 = data_is_u8(d),
+                          .rows = image ? (uint32_t)in->dim[0] : 1,
+                          .columns = image ? (uint32_t)in->dim[1] : 1};
+    a->channels = (uint32_t)(elements / a->rows / a->columns);
+    a->black = a->u8 ? 0 : data_offset(d);
+    a->labels = data_label_bytes(d) / sizeof(float);
+    for (size_t i = 0; i < s->n_augment && i < AUGMENT_MAX; i++) {
+        struct augment_change c = job_change(s->augment[i], d);
+
+        augment_add(a, &c);
+    }
+}
+
 enum sl_err job_data(struct worker_job *j, bool test, struct data **out,
                      struct sl_error *err)
 {
@@ -331,6 +383,8 @@ enum sl_err job_data(struct worker_job *j, bool test, struct data **out,
             return rc;
         }
         *slot = d;
+        if (!test)
+            job_augment(j, d);
         pulse_beat(j->pulse);
     }
     *out = *slot;
@@ -351,6 +405,7 @@ enum sl_err job_run(struct worker_job *j, struct input_run *run, uint64_t epoch,
     run->count = count;
     run->batch = (uint32_t)s->batch / j->record->accumulate;
     run->share = (struct input_share){0};
+    run->augment = j->augment.count > 0 ? &j->augment : NULL;
     if (rc == SL_OK && run->shuffle &&
         order_init(&run->order, train->seed, epoch, s->samples) != SL_OK)
         rc = sl_fail(err, SL_EINVAL, "the data has no order");

@@ -132,6 +132,71 @@ TEST(spec, several_files_are_for_members_that_know_patterns)
     }
 }
 
+#define PICTURES(loss, changes, more)                                          \
+    "{" NAME ",'model':{'input_shape':[8,9,3],'layers':[{'type':'flatten'},{"  \
+    "'type':'dense','units':3}]},'loss':'" loss "'," OPTIM ",'data':{'train':" \
+    "{'format':'npz','x':'a','augment':[" changes "]" more "}}}"
+#define SPARSE "sparse_categorical_crossentropy"
+#define ONE_HOT "categorical_crossentropy"
+
+TEST(spec, augment_is_for_workers_that_know_it)
+{
+    static const char *const good[] = {
+        PICTURES(SPARSE, "{'crop':7},{'flip':'both'},{'zoom':0.5}", ""),
+        PICTURES(SPARSE, "{'translate':1},{'rotate':180},{'contrast':1}", ""),
+        PICTURES(SPARSE, "{'brightness':0.1,'range':[-1,1]}", ""),
+        PICTURES(ONE_HOT, "{'cutmix':1}", ""),
+        "{" NAME "," MODEL ",'loss':'" ONE_HOT "'," OPTIM ",'data':{'train':"
+        "{'format':'npz','x':'a','augment':[{'mixup':0.2}]}}}"};
+
+    for (size_t i = 0; i < SL_COUNT(good); i++) {
+        Sluice__V1__JobSpec *s = checked(good[i]);
+
+        T_EQ(s->model->edition, MODEL_EDITION_AUGMENT);
+        wire_free(&s->base);
+    }
+}
+
+TEST(spec, augment_that_cannot_be_is_refused)
+{
+#define AT "data.train.augment[0]"
+#define ONE_OF                                                                 \
+    AT ": wants one of crop, flip, translate, rotate, zoom, brightness, "      \
+       "contrast, mixup and cutmix, got "
+#define RANGE_IS                                                               \
+    AT ".range: wants the least and the largest value of a pixel, such as "    \
+       "[0, 255], with brightness or contrast"
+    refused(PICTURES(SPARSE, "{}", ""),
+            ONE_OF "0; the next is an entry of its own");
+    refused(PICTURES(SPARSE, "{'crop':1,'flip':'both'}", ""),
+            ONE_OF "2; the next is an entry of its own");
+    refused(PICTURES(SPARSE, "{'crop':8}", ""),
+            AT ".crop: wants 1 to 7, got 8");
+    refused(PICTURES(SPARSE, "{'flip':'up'}", ""),
+            AT ".flip: unknown 'up'; known are horizontal, vertical, both");
+    refused(PICTURES(SPARSE, "{'rotate':0}", ""),
+            AT ".rotate: wants a number in (0, 180], got 0");
+    refused(PICTURES(SPARSE, "{'zoom':1}", ""),
+            AT ".zoom: wants a number in (0, 0.99], got 1");
+    refused(PICTURES(SPARSE, "{'rotate':5,'range':[0,1]}", ""), RANGE_IS);
+    refused(PICTURES(SPARSE, "{'contrast':1,'range':[1,1]}", ""), RANGE_IS);
+    refused(PICTURES(SPARSE, "{'mixup':0.2}", ""),
+            AT ".mixup: mixes labels, and with sparse_categorical_crossentropy "
+               "a label is one number; use categorical_crossentropy, which "
+               "reads the same labels");
+    refused(PICTURES(ONE_HOT, "{'mixup':0.2},{'cutmix':1}", ""),
+            "data.train.augment[1].cutmix: samples are mixed once");
+    refused("{" NAME "," MODEL "," LOSS "," OPTIM ",'data':{'train':{'format':"
+            "'npz','x':'a','augment':[{'crop':1}]}}}",
+            AT ": wants a model that reads rows and columns of pixels, such as "
+               "input_shape: [32, 32, 3]");
+    refused("{" NAME "," MODEL "," LOSS "," OPTIM ",'data':{'train':{'format':"
+            "'npz','x':'a'},'test':{'format':'npz','x':'a','augment':[{"
+            "'mixup':1}]}}}",
+            "data.test.augment: samples of a test are read as they are; only "
+            "data.train has it");
+}
+
 // A pattern may not hide a place from members that know none.
 TEST(spec, a_place_begins_as_one)
 {
