@@ -6,8 +6,8 @@
 
 #include "kernels/optim_loops.h"
 
-// The loops of this host. Pure, and cheap beside an update: nothing to keep.
-static const struct optim_loops *optim_host_loops(void)
+// Pure, and cheap beside an update: nothing to keep.
+const struct optim_loops *optim_host_loops(void)
 {
 #ifdef __x86_64__
     if (__builtin_cpu_supports("avx512f") &&
@@ -116,6 +116,28 @@ static void consts_lion(struct optim_consts *out, const struct optim *o,
     out->rest = (float)(1 - o->beta_2);
 }
 
+static void consts_lamb(struct optim_consts *out, const struct optim *o,
+                        uint64_t t, double lr)
+{
+    out->a = (float)(1 - o->beta_1);
+    out->b = (float)(1 - o->beta_2);
+    out->far = (float)(1 / (1 - pow(o->beta_1, (double)t)));
+    out->rest = (float)(1 / (1 - pow(o->beta_2, (double)t)));
+}
+
+static void consts_muon(struct optim_consts *out, const struct optim *o,
+                        uint64_t t, double lr)
+{
+    if (o->elementwise) {
+        consts_adam(out, o, t, lr);
+        return;
+    }
+    out->a = (float)o->momentum;
+    out->b = o->nesterov ? (float)o->momentum : 1;
+    out->rest = o->nesterov ? 1 : 0;
+    out->outer = (float)o->rms_rate;
+}
+
 static void consts_adagrad(struct optim_consts *out, const struct optim *o,
                            uint64_t t, double lr)
 {
@@ -170,6 +192,6 @@ void optim_update(const struct optim *o, const struct optim_consts *k, size_t n,
 
     for (unsigned i = 0; i < optim_slots(o); i++)
         c.slot[i] = slots[i];
-    if (rule < OPTIM_RULES)
+    if (rule < OPTIM_RULES && !optim_is_whole(o))
         optim_host_loops()->loop[rule](&c);
 }

@@ -24,30 +24,35 @@
 // f32 at any address; `w` and slots[0..optim_slots-1] are the same elements of
 // the parameters and slots, and are changed. `lr` is the rate of this update.
 // In this order: clipvalue, weight decay, update. n == 0 and OPTIM_NONE do
-// nothing. `slots` may be NULL if there are none.
+// nothing, and so does an optimizer whose updates are of whole variables
+// (optim_whole). `slots` may be NULL if there are none.
 void optim_apply(const struct optim *o, uint64_t t, double lr, size_t n,
                  const void *grad, float *w, float *const *slots);
 
 // The numbers of one update, as element loops want them: computed in double,
 // rounded once.
 struct optim_consts {
-    float clip;    // largest |g|; INFINITY: none
-    float decay;   // w -= w decay: wd lr. Not 1 - wd lr, which f32 rounds
-    float lr;      // the rate; adam, adamax, nadam: corrected for t; 1 with
-                   // torch_momentum
-    float a, b;    // sgd, rmsprop: momentum (a); adam, nadam: 1 - beta_1, 1 -
-                   // beta_2; adamax: 1 - beta_1, beta_2; lion: beta_1, beta_2;
-                   // rmsprop: rho (b); sgd: 1 / delay (b); a moving statistic,
-                   // which has no optimizer: what is kept of it, what is taken
-    float rest;    // rmsprop: 1 - rho; lion: 1 - beta_2; sgd with a delay: 1 if
-                   // the velocity changes with this update, else 0
+    float clip;  // largest |g|; INFINITY: none
+    float decay; // w -= w decay: wd lr. Not 1 - wd lr, which f32 rounds
+    float lr;    // the rate; adam, adamax, nadam: corrected for t; 1 with
+                 // torch_momentum
+    float a,
+        b; // sgd, rmsprop: momentum (a); adam, nadam, lamb: 1 - beta_1,
+           // 1 - beta_2; muon: momentum (a), and what the direction
+           // has of the momentum (b); adamax: 1 - beta_1, beta_2; lion: beta_1,
+           // beta_2; rmsprop: rho (b); sgd: 1 / delay (b); a moving statistic,
+           // which has no optimizer: what is kept of it, what is taken
+    float rest; // rmsprop: 1 - rho; lion: 1 - beta_2; lamb: correction of
+                // v; muon: what the direction has of the gradient; sgd with a
+                // delay: 1 if the velocity changes with this update, else 0
     float epsilon; // adam, nadam: after the root; adagrad, rmsprop: within it;
                    // adamax: added to the divisor
     float outer;   // adagrad, rmsprop: epsilon after the root; adamax: epsilon
                    // added to each |g|. Set with torch_epsilon, and `epsilon`
-                   // without: the other one is 0. lion: 1 - beta_1
-    float far;     // sgd, rmsprop: times the velocity, the rate with
-                   // torch_momentum, else 1; nadam: rate of the gradient
+                   // without: the other one is 0. lion: 1 - beta_1; muon:
+                   // rms_rate
+    float far; // lamb: correction of m; sgd, rmsprop: times the velocity, the
+               // rate with torch_momentum, else 1; nadam: rate of the gradient
 };
 
 // Computes the constants of update t with the scheduled rate lr. For loops that
@@ -60,5 +65,19 @@ void optim_consts(struct optim_consts *out, const struct optim *o, uint64_t t,
 // and if the other one has a momentum, *o has one, too.
 void optim_update(const struct optim *o, const struct optim_consts *k, size_t n,
                   const void *grad, float *w, float *const *slots);
+
+// Applies an update to a whole variable of rows * cols elements, row-major,
+// where optim_is_whole(o): `grad` holds its gradient, and is written to. Of
+// muon, the variable is a matrix, and `space` has optim_whole_space() floats.
+// lamb: arXiv 1904.00962, each step has the length of the variable; muon: arXiv
+// 2502.16982, the step is about the orthogonal matrix nearest to the momentum,
+// made by five Newton-Schulz iterations. Both as Keras has them.
+void optim_whole(const struct optim *o, const struct optim_consts *k,
+                 size_t rows, size_t cols, float *grad, float *w,
+                 float *const *slots, float *space);
+
+// Returns the floats that optim_whole() wants beside the gradient; 0 unless it
+// is muon.
+size_t optim_whole_space(const struct optim *o, size_t rows, size_t cols);
 
 #endif

@@ -24,9 +24,14 @@ typedef float f32_anywhere __attribute__((aligned(1), may_alias));
 
 // Opens a loop over the elements with g clipped and w decayed.
 #define EACH(c)                                                                \
+    const float lr = (c)->k.lr;                                                \
+    EACH_DIRECTION(c)
+
+// The same, where another pass takes the step.
+#define EACH_DIRECTION(c)                                                      \
     const f32_anywhere *grad = (c)->grad;                                      \
     float *restrict w = (c)->w;                                                \
-    const float clip = (c)->k.clip, decay = (c)->k.decay, lr = (c)->k.lr;      \
+    const float clip = (c)->k.clip, decay = (c)->k.decay;                      \
     const size_t n = (c)->n;                                                   \
     IVDEP                                                                      \
     for (size_t i = 0; i < n; i++)
@@ -256,7 +261,155 @@ static void lion(const struct optim_call *c)
     }
 }
 
-const struct optim_loops NAME(LOOPS_ISA) = {.loop = {
+// ---- Directions of WHOLE rules
+
+static void lamb(const struct optim_call *c)
+{
+    float *restrict m = c->slot[0], *restrict v = c->slot[1];
+    float *to = c->direction;
+    const float a = c->k.a, b = c->k.b, epsilon = c->k.epsilon, far = c->k.far,
+                rest = c->k.rest;
+
+    EACH_DIRECTION(c)
+    {
+        float g = optim_clipped(grad[i], clip);
+
+        m[i] += (g - m[i]) * a;
+        v[i] += (g * g - v[i]) * b;
+        w[i] = w[i] - w[i] * decay;
+        to[i] = m[i] * far / (sqrtf(v[i] * rest) + epsilon);
+    }
+}
+
+static void muon(const struct optim_call *c)
+{
+    float *restrict m = c->slot[0], *to = c->direction;
+    const float mu = c->k.a, b = c->k.b, rest = c->k.rest;
+
+    EACH_DIRECTION(c)
+    {
+        float g = optim_clipped(grad[i], clip);
+
+        m[i] = mu * m[i] + g;
+        w[i] = w[i] - w[i] * decay;
+        to[i] = rest * g + b * m[i];
+    }
+}
+
+// ---- Products of matrices
+
+#define LANES 16
+
+typedef float lanes
+    __attribute__((vector_size(LANES * 4), aligned(4), may_alias));
+
+#define LANES_AT(p) (*(const lanes *)(p))
+
+// Rows of a tile; of rows past the last, the last is read again.
+#define TILE 4
+
+static inline size_t tile_row(size_t row, size_t rows)
+{
+    return row < rows ? row : rows - 1;
+}
+
+// Makes TILE times 2 elements of a gram.
+static void gram_tile(const float *const a[TILE], const float *const b[2],
+                      size_t n, float out[TILE][2])
+{
+    lanes sum[TILE][2] = {0};
+    size_t k = 0;
+
+    for (; k + LANES <= n; k += LANES)
+        for (int p = 0; p < TILE; p++)
+            for (int q = 0; q < 2; q++)
+                sum[p][q] += LANES_AT(a[p] + k) * LANES_AT(b[q] + k);
+    for (int p = 0; p < TILE; p++)
+        for (int q = 0; q < 2; q++) {
+            out[p][q] = 0;
+            for (int l = 0; l < LANES; l++)
+                out[p][q] += sum[p][q][l];
+            for (size_t rest = k; rest < n; rest++)
+                out[p][q] += a[p][rest] * b[q][rest];
+        }
+}
+
+// A gram is symmetric: tiles below the diagonal are not made.
+static void matrix_gram(const float *x, size_t rows, size_t cols, float *out)
+{
+    const float *a[TILE], *b[2];
+    float is[TILE][2];
+
+    for (size_t i = 0; i < rows; i += TILE)
+        for (size_t j = i; j < rows; j += 2) {
+            for (size_t p = 0; p < TILE; p++)
+                a[p] = x + tile_row(i + p, rows) * cols;
+            for (size_t q = 0; q < 2; q++)
+                b[q] = x + tile_row(j + q, rows) * cols;
+            gram_tile(a, b, cols, is);
+            for (size_t p = 0; p < TILE && i + p < rows; p++)
+                for (size_t q = 0; q < 2 && j + q < rows; q++)
+                    out[(i + p) * rows + j + q] = out[(j + q) * rows + i + p] =
+                        is[p][q];
+        }
+}
+
+// Makes TILE rows of a product, in 2 * LANES columns from `x` on.
+static void product_tile(const float *const m[TILE], const float *x,
+                         size_t rows, size_t cols, lanes out[TILE][2])
+{
+    for (size_t k = 0; k < rows; k++)
+        for (int p = 0; p < TILE; p++)
+            for (int q = 0; q < 2; q++)
+                out[p][q] += m[p][k] * LANES_AT(x + k * cols + q * LANES);
+}
+
+static float product_element(const float *m, const float *x, size_t rows,
+                             size_t cols)
+{
+    float sum = 0;
+
+    for (size_t k = 0; k < rows; k++)
+        sum += m[k] * x[k * cols];
+    return sum;
+}
+
+// Columns outside: a strip of x stays in the cache for all rows of m.
+static void matrix_product(const float *m, const float *x, size_t rows,
+                           size_t cols, float scale, float factor, float *out)
+{
+    const float *of[TILE];
+    size_t at = 0;
+
+    for (; at + 2 * LANES <= cols; at += 2 * LANES)
+        for (size_t i = 0; i < rows; i += TILE) {
+            lanes sum[TILE][2] = {0};
+
+            for (size_t p = 0; p < TILE; p++)
+                of[p] = m + tile_row(i + p, rows) * rows;
+            product_tile(of, x + at, rows, cols, sum);
+            for (size_t p = 0; p < TILE && i + p < rows; p++)
+                for (size_t q = 0; q < 2; q++) {
+                    size_t to = (i + p) * cols + at + q * LANES;
+
+                    *(lanes *)(out + to) =
+                        scale * LANES_AT(x + to) + factor * sum[p][q];
+                }
+        }
+    for (; at < cols; at++)
+        for (size_t i = 0; i < rows; i++)
+            out[i * cols + at] =
+                scale * x[i * cols + at] +
+                factor * product_element(m + i * rows, x + at, rows, cols);
+}
+
+const struct optim_loops NAME(LOOPS_ISA) = {
+    .loop =
+        {
 #define RULE(name, ...) [OPTIM_RULE_##name] = name,
+#define WHOLE(name, ...) RULE(name)
 #include "plan/optimizers.def"
-                                            }};
+        },
+    .gram = matrix_gram,
+    .product = matrix_product,
+};

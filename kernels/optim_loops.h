@@ -17,15 +17,26 @@ struct optim_call {
     size_t n;
     const void *grad;
     float *w, *slot[OPTIM_SLOTS_MAX];
+    float *direction; // WHOLE rules: what the loop makes; it may lie at `grad`
     struct optim_consts k;
 };
 
 typedef void (*optim_loop)(const struct optim_call *c);
 
-// One table per instruction set.
+// One table per instruction set. Matrices are row-major, and sums have the same
+// order in all tables, so the same bits.
 struct optim_loops {
     optim_loop loop[OPTIM_RULES];
+    // Sets out [rows, rows] to x times its transpose; x is [rows, cols].
+    void (*gram)(const float *x, size_t rows, size_t cols, float *out);
+    // Sets out [rows, cols] to scale x + factor m x, of m [rows, rows] and x
+    // [rows, cols].
+    void (*product)(const float *m, const float *x, size_t rows, size_t cols,
+                    float scale, float factor, float *out);
 };
+
+// Returns the loops of this host.
+const struct optim_loops *optim_host_loops(void);
 
 extern const struct optim_loops optim_loops_base, optim_loops_avx2,
     optim_loops_avx512;

@@ -17,6 +17,7 @@ static const double decays[OPTIM_KIND_COUNT] = {
 
 static const char *const slot_names[OPTIM_RULES + 1][OPTIM_SLOTS_MAX] = {
 #define RULE(name, ...) [OPTIM_RULE_##name] = {__VA_ARGS__},
+#define WHOLE(name, ...) RULE(name, __VA_ARGS__)
 #include "plan/optimizers.def"
 };
 
@@ -61,6 +62,7 @@ enum sl_err optim_check(const struct optim *o, struct sl_error *err)
         {"rho", o->rho, 1.0000001},
         {"initial_accumulator_value", o->initial_accumulator, INFINITY},
         {"epsilon", o->epsilon, INFINITY},
+        {"rms_rate", o->rms_rate, INFINITY},
         {"weight_decay", o->weight_decay, INFINITY},
         {"clipvalue", o->clipvalue, INFINITY},
     };
@@ -84,6 +86,17 @@ enum optim_rule optim_rule(const struct optim *o)
 #include "plan/optimizers.def"
     default:
         return OPTIM_RULES;
+    }
+}
+
+bool optim_is_whole(const struct optim *o)
+{
+    switch (optim_rule(o)) {
+#define WHOLE(name, ...) case OPTIM_RULE_##name:
+#include "plan/optimizers.def"
+        return true;
+    default:
+        return false;
     }
 }
 

@@ -30,6 +30,7 @@ enum optim_kind {
 // hyperparameters that needs a loop of its own.
 enum optim_rule {
 #define RULE(name, ...) OPTIM_RULE_##name,
+#define WHOLE(name, ...) OPTIM_RULE_##name,
 #include "plan/optimizers.def"
     OPTIM_RULES
 };
@@ -38,14 +39,14 @@ enum optim_rule {
 // Fields that the kind does not use are ignored. Doubles as Keras has them.
 struct optim {
     enum optim_kind kind;
-    double momentum;            // sgd, rmsprop: 0 means none
-    bool nesterov;              // sgd
+    double momentum;            // sgd, rmsprop, muon: 0 means none
+    bool nesterov;              // sgd, muon
     uint32_t delay;             // sgd with nesterov: updates of one change of
                                 // the velocity; 0 and 1: each changes it
     bool torch_momentum;        // the velocity is of gradients, and the rate is
                                 // multiplied in behind it, as in torch; in
                                 // Keras it is of steps
-    double beta_1, beta_2;      // adam, adamw
+    double beta_1, beta_2;      // adam, adamw, lamb; muon's adamw
     bool amsgrad;               // adam, adamw
     double rho;                 // rmsprop
     bool centered;              // rmsprop
@@ -53,6 +54,10 @@ struct optim {
     double epsilon;             // all but sgd
     bool torch_epsilon;         // it is added where torch adds it: after the
                                 // root, in adam to the corrected one
+    double rms_rate;            // muon: times the root of the longer side; 0:
+                                // the step is the rate alone
+    bool elementwise;           // muon: adamw's formula, which is that of all
+                                // variables but matrices
     double weight_decay;        // decoupled: w -= w wd lr, before; 0: none
     double clipvalue;           // g to [-c, c], first of all; 0: none
 };
@@ -74,6 +79,10 @@ const char *optim_kind_name(enum optim_kind kind);
 // Returns the rule by which an update of `o` is computed; OPTIM_RULES, which is
 // none, for OPTIM_NONE and unknown kinds.
 enum optim_rule optim_rule(const struct optim *o);
+
+// Returns whether an update of an element depends on the other elements of its
+// variable: such a variable is never cut, and optim_whole applies it.
+bool optim_is_whole(const struct optim *o);
 
 // Returns the number of slots (vectors of state, each of the variable's size)
 // that the optimizer keeps for each variable: 0 to 3; 0 for a kind that is

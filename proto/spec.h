@@ -354,6 +354,10 @@ enum sl_err spec_optimizer(struct spec_optimizer *out,
 // was not checked.
 unsigned spec_optim_edition(const Sluice__V1__OptimizerSpec *o);
 
+// Returns whether the job's optimizer looks at whole variables, which are never
+// cut (optim_is_whole). Of a checked spec.
+bool spec_optim_whole(const Sluice__V1__JobSpec *spec);
+
 // Returns the number, from 1, of the first group with a name or pattern that
 // fits the variable's name ('*': any characters, '?': one); 0: none does.
 uint32_t spec_optimizer_group(const Sluice__V1__OptimizerSpec *spec,

@@ -86,6 +86,12 @@ enum sl_err spec_check_labels(const char *path, const Sluice__V1__SourceSpec *s,
                               enum spec_loss loss, const struct model *m,
                               struct sl_error *err);
 // Checks the optimizer with its schedule, but not its groups.
+// Refuses an optimizer that looks at whole variables (optim_is_whole), where
+// `why` says "they are cut". SL_EINVAL alone; of a spec that is not checked,
+// SL_OK.
+enum sl_err spec_optim_no_whole(const Sluice__V1__OptimizerSpec *o,
+                                const char *why, struct sl_error *err);
+
 enum sl_err spec_check_optimizer(Sluice__V1__OptimizerSpec *o,
                                  struct sl_error *err);
 // Checks the ranges of the numbers of an optimizer that are given, whatever its

@@ -86,6 +86,8 @@ enum sl_err spec_optimizer_of(struct spec_optimizer *out, double *scale,
                      of.momentum);
     if (rc == SL_OK && g->has_learning_rate_scale)
         *scale = g->learning_rate_scale;
+    if (rc == SL_OK)
+        out->optim.elementwise = g->elementwise;
     return rc == SL_OK
                ? rc
                : sl_prefix(err, rc, "optimizer.groups[%" PRIu32 "]", group - 1);
@@ -162,7 +164,15 @@ enum sl_err spec_check_grouped(Sluice__V1__JobSpec *spec, const struct model *m,
                                struct sl_error *err)
 {
     const Sluice__V1__OptimizerSpec *o = spec->optimizer;
+    enum sl_err rc = SL_OK;
 
+    // A rank of a ring updates ranges of variables, and a worker in local takes
+    // many steps between two meetings.
+    if (o != NULL && (spec_allreduce(spec) || spec_local(spec)))
+        rc = spec_optim_no_whole(
+            o, "in modes allreduce and local workers update them", err);
+    if (rc != SL_OK)
+        return rc;
     for (size_t i = 0; o != NULL && i < o->n_groups; i++)
         for (size_t k = 0; k < o->groups[i]->n_variables; k++)
             if (!spec_pattern_fits_any(o->groups[i]->variables[k], m))

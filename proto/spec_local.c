@@ -471,6 +471,9 @@ static enum sl_err check_outer(Sluice__V1__TrainSpec *t, struct sl_error *err)
                        "optimizer",
                        spec_optim_of_jobs(o));
     rc = spec_check_optimizer(o, err);
+    if (rc == SL_OK)
+        rc = spec_optim_no_whole(
+            o, "what workers bring is sums of their changes", err);
     return rc == SL_OK ? check_delay(t, err)
                        : sl_prefix(err, rc, "train.outer");
 }

@@ -64,6 +64,7 @@ enum sl_err spec_optim_check_values(const Sluice__V1__OptimizerSpec *o,
         BOUND(beta_2, 0, 1, SPEC_OPEN_HIGH),
         BOUND(epsilon, 0, INFINITY, SPEC_OPEN_LOW),
         BOUND(rho, 0, 1, SPEC_OPEN_HIGH),
+        BOUND(rms_rate, 0, INFINITY, SPEC_CLOSED),
         BOUND(initial_accumulator_value, 0, INFINITY, SPEC_CLOSED),
         BOUND(weight_decay, 0, INFINITY, SPEC_CLOSED),
         BOUND(clipvalue, 0, INFINITY, SPEC_OPEN_LOW),
@@ -169,6 +170,25 @@ unsigned spec_optimizer_slots(const Sluice__V1__OptimizerSpec *o)
     struct spec_optimizer is;
 
     return spec_optimizer(&is, o, NULL) == SL_OK ? optim_slots(&is.optim) : 0;
+}
+
+bool spec_optim_whole(const Sluice__V1__JobSpec *spec)
+{
+    return spec->optimizer != NULL &&
+           spec_optim_no_whole(spec->optimizer, "", NULL) != SL_OK;
+}
+
+enum sl_err spec_optim_no_whole(const Sluice__V1__OptimizerSpec *o,
+                                const char *why, struct sl_error *err)
+{
+    struct spec_optimizer is;
+
+    if (spec_optimizer(&is, o, NULL) != SL_OK || !optim_is_whole(&is.optim))
+        return SL_OK;
+    return sl_fail(err, SL_EINVAL,
+                   "optimizer.type: %s looks at whole variables, which "
+                   "psservers alone have, and %s; take another one",
+                   o->type, why);
 }
 
 const char *spec_optim_of_jobs(const Sluice__V1__OptimizerSpec *o)

@@ -155,7 +155,9 @@ static enum sl_err check_table_rule(Sluice__V1__OptimizerSpec *o,
                        "optimizer.delay: is of train.outer in local alone; "
                        "leave it out");
     if (type < ROWWISE_ADAGRAD)
-        return spec_check_optimizer(o, err);
+        rc = spec_optim_no_whole(o, "rows are updated one by one", err);
+    if (type < ROWWISE_ADAGRAD)
+        return rc == SL_OK ? spec_check_optimizer(o, err) : rc;
     rc = set_defaults(o, type, err);
     return rc == SL_OK ? spec_optim_check_values(o, err) : rc;
 }

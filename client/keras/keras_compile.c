@@ -12,6 +12,7 @@
 
 enum how {
     COPY, // copied, unless the value is the default
+    ZERO, // the same, and null is 0
     ONLY, // refused, unless the value is the default
     SKIP, // ignored: changes no result
 };
@@ -40,7 +41,7 @@ static enum sl_err argument(json_t *to, const struct argument *a,
 {
     char text[KERAS_TEXT];
 
-    if (a->how == SKIP || json_is_null(value) ||
+    if (a->how == SKIP || (json_is_null(value) && a->how != ZERO) ||
         (a->otherwise != NULL && keras_is(value, a->otherwise)))
         return SL_OK;
     if (a->how == ONLY)
@@ -48,7 +49,8 @@ static enum sl_err argument(json_t *to, const struct argument *a,
                        "%s has %s: %s, which sluice does not know", what,
                        a->key, keras_text(text, value));
     if (json_object_set_new(to, a->field != NULL ? a->field : a->key,
-                            copied(value)) != 0)
+                            json_is_null(value) ? json_integer(0)
+                                                : copied(value)) != 0)
         return sl_no_memory(err);
     return SL_OK;
 }
@@ -206,6 +208,19 @@ static const struct known_optimizer {
         {"epsilon", COPY, NULL, "1e-7"})},
     {"Lion", "lion", ARGUMENTS(
         {"beta_1", COPY, NULL, "0.9"}, {"beta_2", COPY, NULL, "0.99"})},
+    {"Lamb", "lamb", ARGUMENTS(
+        {"beta_1", COPY, NULL, "0.9"}, {"beta_2", COPY, NULL, "0.999"},
+        {"epsilon", COPY, NULL, "1e-7"})},
+    {"Muon", "muon", ARGUMENTS(
+        {"momentum", COPY, NULL, "0.95"}, {"nesterov", COPY, NULL, "true"},
+        {"rms_rate", ZERO, NULL, "0.2"}, {"adam_beta_1", COPY, "beta_1", "0.9"},
+        {"adam_beta_2", COPY, "beta_2", "0.999"},
+        {"epsilon", COPY, NULL, "1e-7"},
+        {"adam_weight_decay", SKIP, NULL, NULL}, // muon_finish
+        {"exclude_embeddings", SKIP, NULL, NULL},
+        {"exclude_layers", ONLY, NULL, "[]"}, {"muon_a", ONLY, NULL, "3.4445"},
+        {"muon_b", ONLY, NULL, "-4.775"}, {"muon_c", ONLY, NULL, "2.0315"},
+        {"adam_lr_ratio", ONLY, NULL, "1"}, {"ns_steps", ONLY, NULL, "5"})},
     {"Adagrad", "adagrad", ARGUMENTS(
         {"initial_accumulator_value", COPY, NULL, "0.1"},
         {"epsilon", COPY, NULL, "1e-7"})},
@@ -254,8 +269,53 @@ static enum sl_err refuse_optimizer(const char *word, struct sl_error *err)
                    word != NULL ? word : "(none)", known);
 }
 
+static bool has_embeddings(const json_t *spec)
+{
+    const json_t *layers =
+        json_object_get(json_object_get(spec, "model"), "layers");
+    const json_t *layer;
+    const char *type;
+    size_t i;
+
+    json_array_foreach(layers, i, layer)
+    {
+        type = json_string_value(json_object_get(layer, "type"));
+        if (type != NULL && strstr(type, "embedding") != NULL &&
+            json_object_get(layer, "rows") == NULL)
+            return true;
+    }
+    return false;
+}
+
+// A job has one weight decay, and AdamW's formula for embeddings where a group
+// says so.
+static enum sl_err muon_finish(json_t *to, const json_t *config,
+                               const json_t *spec, struct sl_error *err)
+{
+    double own = json_number_value(json_object_get(config, "weight_decay"));
+    double adam =
+        json_number_value(json_object_get(config, "adam_weight_decay"));
+    json_t *group;
+
+    if (own != adam)
+        return sl_fail(err, SL_ENOTSUP,
+                       "Muon has weight_decay: %g and adam_weight_decay: %g; a "
+                       "job has one for both",
+                       own, adam);
+    if (json_object_set_new(to, "weight_decay", json_real(own)) != 0)
+        return sl_no_memory(err);
+    if (!json_is_true(json_object_get(config, "exclude_embeddings")) ||
+        !has_embeddings(spec))
+        return SL_OK;
+    group = json_pack("[{s:[s], s:b}]", "variables", "*embeddings",
+                      "elementwise", 1);
+    return group != NULL && json_object_set_new(to, "groups", group) == 0
+               ? SL_OK
+               : sl_no_memory(err);
+}
+
 static enum sl_err add_optimizer(json_t *to, const json_t *value,
-                                 struct sl_error *err)
+                                 const json_t *spec, struct sl_error *err)
 {
     const char *word = keras_word(value);
     const json_t *config = keras_config(value);
@@ -274,6 +334,8 @@ static enum sl_err add_optimizer(json_t *to, const json_t *value,
     if (rc == SL_OK)
         rc = arguments(to, config, o->own, optimizer_common, "learning_rate",
                        o->class_name, err);
+    if (rc == SL_OK && strcmp(o->type, "muon") == 0)
+        rc = muon_finish(to, config, spec, err);
     return rc;
 }
 
@@ -287,7 +349,7 @@ static enum sl_err fill_optimizer(json_t *spec, const json_t *said,
         json_is_null(value))
         return SL_OK;
     to = json_object();
-    rc = add_optimizer(to, value, err);
+    rc = add_optimizer(to, value, spec, err);
     if (rc == SL_OK && ((own != NULL && json_object_update(to, own) != 0) ||
                         json_object_set(spec, "optimizer", to) != 0))
         rc = sl_no_memory(err);

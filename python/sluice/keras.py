@@ -55,6 +55,8 @@ _FIELDS = {"SGD": ("momentum", "nesterov"),
            "Adamax": ("beta_1", "beta_2", "epsilon"),
            "Nadam": ("beta_1", "beta_2", "epsilon"),
            "Lion": ("beta_1", "beta_2"),
+           "Lamb": ("beta_1", "beta_2", "epsilon"),
+           "Muon": ("momentum", "nesterov", "epsilon"),
            "Adagrad": ("initial_accumulator_value", "epsilon"),
            "RMSprop": ("rho", "momentum", "epsilon", "centered")}
 STOP_S = 0.05  # between looks at a job that is being stopped
@@ -103,10 +105,39 @@ def optimizer_spec(optimizer: Any, variables: Any = ()) -> Json:
             spec[name] = float(config[name])
     excluded = [v.path for v in variables if spec.get("weight_decay")
                 and not optimizer._use_weight_decay(v)]
+    if kind == "Muon":
+        spec.update(_muon(optimizer, config, variables))
+    if excluded and "groups" in spec:
+        raise ValueError("Muon that excludes variables from weight_decay, and others "
+                         "from its steps, is not offered: say it as a dict")
     if excluded:
         spec["groups"] = [{"variables": excluded, "weight_decay": 0.0}]
     return {"type": kind.lower(), **spec, **{name: config[name]
                                              for name in _FIELDS[kind]}}
+
+
+# What a job's muon has no key for, and Keras' default.
+_MUON = {"muon_a": 3.4445, "muon_b": -4.775, "muon_c": 2.0315, "adam_lr_ratio": 1,
+         "ns_steps": 5}
+
+
+def _muon(optimizer: Any, config: Json, variables: Any) -> Json:
+    """What Muon's own arguments are in a job. Its matrices that take AdamW's steps are
+    a group."""
+    for name, value in _MUON.items():
+        if config[name] != value:
+            raise ValueError(f"Muon({name}={config[name]!r}) is not offered")
+    if config["weight_decay"] != config["adam_weight_decay"]:
+        raise ValueError("Muon with an adam_weight_decay that is not its weight_decay "
+                         "is not offered")
+    spec = {"rms_rate": config["rms_rate"] or 0.0, "beta_1": config["adam_beta_1"],
+            "beta_2": config["adam_beta_2"],
+            "weight_decay": config["weight_decay"] or 0.0}
+    others = [v.path for v in variables
+              if len(v.shape) == 2 and optimizer._should_use_adamw(v)]
+    if others:
+        spec["groups"] = [{"variables": others, "elementwise": True}]
+    return spec
 
 
 class _Collects(keras.optimizers.Optimizer):

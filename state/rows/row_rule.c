@@ -255,6 +255,10 @@ enum sl_err row_rule_check(const struct row_rule *r, struct sl_error *err)
     if ((unsigned)r->kind >= ROW_RULE_KINDS)
         return sl_fail(err, SL_EINVAL, "a row rule of unknown kind %d",
                        (int)r->kind);
+    if (r->kind == ROW_RULE_OPTIM && optim_is_whole(&r->optim))
+        return sl_fail(err, SL_EINVAL,
+                       "optimizer %s is of whole variables, and not of rows",
+                       optim_kind_name(r->optim.kind));
     if (r->kind != ROW_RULE_FTRL)
         return optim_check(&r->optim, err);
     for (size_t i = 0; i < SL_COUNT(field); i++)

@@ -159,21 +159,21 @@ struct apply_part {
     bool absent;
 };
 
-static bool by_piece(const struct apply_step *step)
+static bool by_piece(const struct plan *plan, const struct apply_step *step)
 {
-    return step->absent_bytes > 0 || step->passed != NULL;
+    return step->absent_bytes > 0 || step->passed != NULL || plan->whole;
 }
 
 static size_t apply_part_count(const struct plan *plan,
                                const struct apply_step *step)
 {
-    return by_piece(step) ? plan->piece_count : plan->run_count;
+    return by_piece(plan, step) ? plan->piece_count : plan->run_count;
 }
 
 static struct apply_part part_at(const struct plan *plan,
                                  const struct apply_step *step, size_t i)
 {
-    if (!by_piece(step))
+    if (!by_piece(plan, step))
         return (struct apply_part){.run = plan->runs[i], .t = step->t};
     return (struct apply_part){
         .run = plan_run_of(&plan->pieces[i]),
@@ -181,7 +181,51 @@ static struct apply_part part_at(const struct plan *plan,
         .absent = wire_absent(step->absent, step->absent_bytes, i)};
 }
 
-// `space`: for n elements; `pushed` may lie there.
+static bool apply_is_whole(const struct plan *plan, const struct plan_run *run)
+{
+    return plan->whole && !run->moving &&
+           optim_is_whole(&plan->groups[run->group].optim);
+}
+
+size_t apply_space(const struct plan *plan)
+{
+    size_t most = 0, is;
+
+    for (size_t i = 0; plan->whole && i < plan->piece_count; i++) {
+        const struct plan_piece *piece = &plan->pieces[i];
+        const struct plan_run run = plan_run_of(piece);
+
+        if (!apply_is_whole(plan, &run))
+            continue;
+        is = piece->elements +
+             optim_whole_space(&plan->groups[piece->group].optim, piece->rows,
+                               piece->elements / piece->rows);
+        most = is > most ? is : most;
+    }
+    return most;
+}
+
+static void apply_optim(const struct plan *plan, const struct apply_memory *to,
+                        const struct apply_part *part, double rate, size_t n,
+                        const void *pushed, float *w, float *const *slots)
+{
+    const struct plan_group *group = &plan->groups[part->run.group];
+    struct optim_consts consts;
+    size_t rows;
+
+    group_consts(&consts, group, part->t, rate);
+    if (!apply_is_whole(plan, &part->run)) {
+        optim_update(plan->whole ? &group->optim : &plan->optim, &consts, n,
+                     pushed, w, slots);
+        return;
+    }
+    rows = plan_piece_of(plan, part->run.first)->rows;
+    optim_whole(&group->optim, &consts, rows, n / rows, to->space, w, slots,
+                to->space + n);
+}
+
+// `space`: for n elements; `pushed` may lie there. Both are to->space, and all
+// of a variable, if it is updated as a whole.
 static void apply_update_part(const struct plan *plan,
                               const struct apply_memory *to,
                               const struct apply_step *step,
@@ -190,7 +234,6 @@ static void apply_update_part(const struct plan *plan,
 {
     float *slots[OPTIM_SLOTS_MAX], *w = to->values + first;
     const struct plan_run *run = &part->run;
-    struct optim_consts consts;
 
     if (step->keep != NULL)
         sl_copy_away(step->keep + first, w, n * sizeof(float));
@@ -208,8 +251,7 @@ static void apply_update_part(const struct plan *plan,
     }
     for (unsigned k = 0; k < optim_slots(&plan->optim); k++)
         slots[k] = to->slots[k] + first;
-    group_consts(&consts, &plan->groups[run->group], part->t, step->rate);
-    optim_update(&plan->optim, &consts, n, pushed, w, slots);
+    apply_optim(plan, to, part, step->rate, n, pushed, w, slots);
 }
 
 // A run of the payload as f32: as it came, or widened into `space`.
@@ -257,13 +299,28 @@ void apply_front(const struct plan *plan, const struct apply_memory *to,
     sl_copy_settle();
 }
 
+// Reads n elements of the payload, however they are cut, into `space`.
+static const float *apply_gather(struct slices_runs *it, enum wire_type type,
+                                 size_t n, float *space)
+{
+    const void *run;
+    size_t some;
+
+    for (size_t at = 0; at < n; at += some) {
+        run = slices_runs_next(it, n - at, &some);
+        assert(run != NULL);
+        element_read(type, some, space + at, run);
+    }
+    return space;
+}
+
 void apply_update(const struct plan *plan, const struct apply_memory *to,
                   enum wire_type type, const struct sl_slices *payload,
                   const struct apply_step *step, void *fresh)
 {
     bool straight = type == WIRE_F32 && step->read == NULL;
     size_t chunk = straight ? CHUNK : WIDE_CHUNK;
-    float space[WIDE_CHUNK];
+    float here[WIDE_CHUNK], *space;
     struct slices_runs it;
     const void *pushed = NULL;
     uint64_t first;
@@ -273,16 +330,22 @@ void apply_update(const struct plan *plan, const struct apply_memory *to,
         assert(!"apply_check has passed it");
     for (size_t i = 0; i < apply_part_count(plan, step); i++) {
         const struct apply_part part = part_at(plan, step, i);
+        bool whole = apply_is_whole(plan, &part.run) && !part.absent;
 
+        space = whole ? to->space : here;
         for (uint64_t at = 0; at < part.run.elements; at += n) {
             first = part.run.first + at;
-            max = n = sl_min(part.run.elements - at, chunk);
-            if (payload->bytes > 0)
+            max = n = whole ? part.run.elements
+                            : sl_min(part.run.elements - at, chunk);
+            if (whole)
+                pushed = apply_gather(&it, type, n, space);
+            else if (payload->bytes > 0)
                 pushed = slices_runs_next(&it, max, &n);
             assert(pushed != NULL || part.absent);
-            apply_update_part(
-                plan, to, step, &part, first, n,
-                part.absent ? NULL : as_f32(type, pushed, n, space), space);
+            if (!whole && !part.absent)
+                pushed = as_f32(type, pushed, n, space);
+            apply_update_part(plan, to, step, &part, first, n,
+                              part.absent ? NULL : pushed, space);
             FAULT("apply.half");
             if (fresh != NULL)
                 element_write(type, n,
@@ -324,15 +387,18 @@ static void apply_take_mean(const struct plan *plan,
 void apply_mean(const struct plan *plan, const struct apply_memory *to,
                 struct mean *mean, const struct apply_step *step)
 {
-    float pushed[WIDE_CHUNK];
+    float here[WIDE_CHUNK], *pushed;
     size_t n;
 
     mean_begin(mean);
     for (size_t i = 0; i < apply_part_count(plan, step); i++) {
         const struct apply_part part = part_at(plan, step, i);
+        bool whole = apply_is_whole(plan, &part.run);
 
+        pushed = whole ? to->space : here;
         for (uint64_t at = 0; at < part.run.elements; at += n) {
-            n = (size_t)sl_min(part.run.elements - at, WIDE_CHUNK);
+            n = whole ? part.run.elements
+                      : (size_t)sl_min(part.run.elements - at, WIDE_CHUNK);
             apply_take_mean(plan, to, mean, part.run.first + at, n, pushed);
             apply_update_part(plan, to, step, &part, part.run.first + at, n,
                               pushed, pushed);

@@ -17,6 +17,9 @@
 // and has its own count of updates, as frameworks treat a parameter with the
 // gradient None.
 //
+// A piece that is a whole variable of an optimizer that looks at all of one is
+// gathered first, from slices or from a mean, and then updated (optim_whole).
+//
 // Threads  pure, except for the memory of *to.
 // Memory   everything is borrowed.
 // Units    elements; `type` is that of payload and `fresh`.
@@ -39,7 +42,12 @@ struct apply_memory {
     float *values;
     float *slots[OPTIM_SLOTS_MAX];
     struct freeze *freeze; // image to save blocks for before a change; or NULL
+    float *space;          // apply_space() floats; NULL if that is 0
 };
+
+// Returns the floats that updates of a plan need beside its memory: what they
+// gather of a variable that is updated as a whole, and its matrices; else 0.
+size_t apply_space(const struct plan *plan);
 
 // Checks a payload, all of it, of a type that is no code. SL_EINVAL: its size
 // is wrong. SL_ENUMERIC: an element is not finite; the text names the first.

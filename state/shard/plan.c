@@ -14,6 +14,36 @@
 #include "state/base/initial.h"
 #include "state/shard/contributions.h"
 
+static void plan_make_twins(struct plan *p)
+{
+    for (size_t i = 0; i < p->group_count; i++) {
+        struct plan_group *twin = &p->groups[p->group_count + i];
+
+        *twin = p->groups[i];
+        twin->optim.elementwise = true;
+    }
+    p->group_count *= 2;
+}
+
+// Sets the group of a piece of a variable in `group`. A variable that is
+// updated as a whole is here as a whole.
+static enum sl_err plan_group_piece(const struct plan *p,
+                                    struct plan_piece *piece, uint32_t group,
+                                    struct sl_error *err)
+{
+    piece->group = group;
+    if (p->optim.kind == OPTIM_MUON && piece->rank != 2)
+        piece->group += (uint32_t)(p->group_count / 2);
+    if (!optim_is_whole(&p->groups[piece->group].optim) ||
+        piece->rows == piece->of_rows)
+        return SL_OK;
+    return sl_fail(err, SL_EINVAL,
+                   "variable %s: %" PRIu64 " of its %" PRIu64
+                   " rows, and %s updates whole variables",
+                   piece->name, piece->rows, piece->of_rows,
+                   optim_kind_name(p->optim.kind));
+}
+
 static enum sl_err read_optim(struct plan *p,
                               const Sluice__V1__OptimizerSpec *spec,
                               struct sl_error *err)
@@ -23,7 +53,7 @@ static enum sl_err read_optim(struct plan *p,
 
     if (spec == NULL)
         return sl_fail(err, SL_EINVAL, "the shard's optimizer is missing");
-    p->groups = sl_calloc(spec->n_groups + 1, sizeof(*p->groups));
+    p->groups = sl_calloc(2 * (spec->n_groups + 1), sizeof(*p->groups));
     if (p->groups == NULL)
         return sl_no_memory(err);
     // Group 0 is read last: its schedule is that of all groups.
@@ -41,6 +71,9 @@ static enum sl_err read_optim(struct plan *p,
     }
     p->group_count = spec->n_groups + 1;
     p->optim = p->groups[0].optim;
+    p->whole = optim_is_whole(&p->optim);
+    if (p->optim.kind == OPTIM_MUON)
+        plan_make_twins(p);
     rc = rate_check(&o.schedule, err);
     return rc != SL_OK ? rc : rate_copy(&p->rate, &o.schedule);
 }
@@ -143,9 +176,13 @@ static enum sl_err read_pieces(struct plan *p,
         rc = read_piece(&p->pieces[i], spec->pieces[i], v, p->elements, err);
         if (rc != SL_OK)
             return rc;
-        if (!p->pieces[i].moving)
-            p->pieces[i].group = spec_optimizer_group(spec->optimizer, v->name);
         p->piece_count++;
+        if (!p->pieces[i].moving)
+            rc = plan_group_piece(
+                p, &p->pieces[i],
+                spec_optimizer_group(spec->optimizer, v->name), err);
+        if (rc != SL_OK)
+            return rc;
         p->elements += p->pieces[i].elements;
         if (p->elements > PLAN_MAX_BYTES / sizeof(float))
             return sl_fail(err, SL_EINVAL,

@@ -105,8 +105,11 @@ struct plan {
     size_t run_count;
     uint64_t elements;
     struct optim optim;
-    struct plan_group *groups; // group 0 is `optim`; all have its slots
+    struct plan_group *groups; // group 0 is `optim`; all have its slots. Of
+                               // muon, each has a twin behind them all, for
+                               // variables that are no matrices
     size_t group_count;
+    bool whole; // updates look at whole variables (optim_is_whole)
     struct rate rate;
     struct rates rates; // rates that callbacks had reduced at its start
     struct stale_rule stale;

@@ -31,6 +31,27 @@ _Static_assert(FREEZE_ARRAYS == 1 + OPTIM_SLOTS_MAX, "values, slots");
 struct histogram shard_waits = HISTOGRAM_DURATIONS;
 struct histogram shard_applies = HISTOGRAM_DURATIONS;
 
+// Makes what updates of whole variables need, here: an update cannot fail.
+static bool make_space(struct shard *s)
+{
+    size_t n = apply_space(&s->plan);
+
+    if (n == 0)
+        return true;
+    s->memory.space = sl_malloc_array(n, sizeof(float));
+    if (s->memory.space == NULL)
+        return false;
+    row_memory_add_dense(n * sizeof(float));
+    return true;
+}
+
+static void free_space(struct shard *s)
+{
+    if (s->memory.space != NULL)
+        row_memory_drop_dense(apply_space(&s->plan) * sizeof(float));
+    sl_free(s->memory.space);
+}
+
 // Values are seeded, slots hold what the optimizer wants before its first
 // update. Those of moving statistics exist and stay as they are, so that the
 // memory is one plain matrix. Values that lie elsewhere begin where a page
@@ -48,6 +69,8 @@ static enum sl_err make_memory(struct shard *s, struct region_shared *values,
                    skip + region_arrays_bytes(bytes, slots + !values)) != SL_OK)
         return SL_ENOMEM;
     row_memory_add_dense(s->region.bytes);
+    if (!make_space(s))
+        return SL_ENOMEM;
     if (values != NULL) {
         s->shared = region_shared_ref(values);
         s->memory.values = (float *)values->region.data + first;
@@ -145,6 +168,7 @@ void shard_unref(struct shard *s)
     tagged_release(&s->tagged);
     pool_free(s->pool);
     row_memory_drop_dense(s->region.bytes);
+    free_space(s);
     region_release(&s->region);
     region_shared_unref(s->shared);
     once_release(&s->once);

@@ -58,8 +58,9 @@ def optimizers():
                       ("python/sluice/keras.py", r'^[_ ].*"([A-Z]\w+)": \("'),
                       ("python/sluice/torch.py", r'^    "(\w+)": \(\(')):
         classes[path] = set(re.findall(row, text(path), re.M))
-        # torch has no Lion, and another Nadam, whose momentum decays by a key.
-        there_is = there - {"lion", "nadam"} if path.endswith("torch.py") else there
+        # torch has no Lion and no Lamb, another Nadam, whose momentum decays by a key,
+        # and another Muon, of which each parameter has to be a matrix.
+        there_is = there - {"lion", "lamb", "nadam", "muon"} if path.endswith("torch.py") else there
         yield from differ("optimizer", there_is, path,
                           {name.lower() for name in classes[path]})
     for name in sorted(set.union(*classes.values())):

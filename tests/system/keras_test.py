@@ -45,6 +45,8 @@ OPTIMIZERS = {
     "adamax": lambda: O.Adamax(0.01),
     "nadam": lambda: O.Nadam(0.01, weight_decay=0.01),
     "lion": lambda: O.Lion(0.002),
+    "lamb": lambda: O.Lamb(0.01, weight_decay=0.01),
+    "muon": lambda: O.Muon(0.01),
     "adagrad": lambda: O.Adagrad(0.05),
     "rmsprop": lambda: O.RMSprop(0.003, momentum=0.5, centered=True),
     "clipnorm": lambda: O.SGD(0.05, clipnorm=0.1),
@@ -308,7 +310,9 @@ def same(c, *words, **environment):
     for line in run(SAME, c.address, *words, **environment).splitlines():
         kind, relative = json.loads(line)
         print(kind, relative, flush=True)
-        check(relative < 1e-5, f"{kind}: {relative}")
+        # Five products of matrices in f32 are rounded otherwise there: 9e-6 here.
+        most = 1e-4 if kind == "muon" else 1e-5
+        check(relative < most, f"{kind}: {relative}")
 
 
 def optimizers_schedules_and_clipping_are_those_of_keras():

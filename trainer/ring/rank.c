@@ -72,6 +72,11 @@ static enum sl_err read_plan(struct plan *out, const struct rank_job *j,
         spec.n_sources = begin->n_sources;
     }
     rc = plan_read(out, &spec, err);
+    if (rc == SL_OK && out->whole) { // spec_check_grouped refuses such a job
+        plan_release(out);
+        rc = sl_fail(err, SL_EINVAL, "optimizer %s is one of psservers alone",
+                     optim_kind_name(out->optim.kind));
+    }
     if (rc == SL_OK && j->rates != NULL)
         out->rates = *j->rates;
     return rc;

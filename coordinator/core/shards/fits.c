@@ -51,7 +51,13 @@ static void fits_say_how(char *to, size_t size, const Sluice__V1__JobSpec *spec,
     uint64_t target;
 
     spec_part_rule(&rule, &target, p);
-    if (rule.kind != PART_AUTO)
+    if (spec_optim_whole(spec))
+        snprintf(
+            to, size,
+            "optimizer.type %s never cuts a variable: take another one, or "
+            "smaller layers",
+            spec->optimizer->type);
+    else if (rule.kind != PART_AUTO)
         snprintf(to, size,
                  "leave placement.partitioner (%s) out, or let it make more "
                  "parts%s",

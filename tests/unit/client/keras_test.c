@@ -612,6 +612,10 @@ TEST(keras, optimizers_and_schedules_are_taken_over)
           "{'optimizer':{'type':'adam','beta_1':0.8,'amsgrad':true}}");
     fills(OPTIMIZER("Adam", "'gradient_accumulation_steps': 4"),
           "{'optimizer':{'type':'adam'},'train':{'accumulate':4}}");
+    fills(
+        OPTIMIZER("Muon", "'weight_decay': 0.1, 'adam_weight_decay': 0.1, "
+                          "'rms_rate': null, 'momentum': 0.95"),
+        "{'optimizer':{'type':'muon','weight_decay':0.1,'rms_rate':0}}");
     fills(OPTIMIZER("RMSprop", SCHEDULE("PiecewiseConstantDecay",
                                         "'boundaries': [10, 20], 'values': "
                                         "[0.1, 0.01, 0.001], 'name': 'p'")),
@@ -631,6 +635,10 @@ TEST(keras, optimizers_and_schedules_are_taken_over)
               "'class_name': 'Adagrad', 'config': {'learning_rate': 0.5}}}}"),
           "{'optimizer':{'type':'adagrad','learning_rate':0.5}}");
     fill_refused(OPTIMIZER("Ftrl", ""), "optimizer Ftrl is not known");
+    fill_refused(OPTIMIZER("Muon", "'weight_decay': 0.1, "
+                                   "'adam_weight_decay': 0.004"),
+                 "one for both");
+    fill_refused(OPTIMIZER("Muon", "'ns_steps': 3"), "Muon has ns_steps: 3");
     fill_refused(OPTIMIZER("Adam", "'use_ema': true"),
                  "Adam has use_ema: true");
     fill_refused(OPTIMIZER("Adam", "'beta_3': 1"), "Adam has beta_3: 1");

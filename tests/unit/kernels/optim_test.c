@@ -33,6 +33,22 @@ static void start(float w[COUNT], float slot[3][COUNT], const struct optim *o)
             slot[s][k] = optim_slot_init(o, s);
 }
 
+// The variable has the shape [2, 3].
+static void apply(const struct optim *o, uint64_t t, float *grad, float *w,
+                  float *const *slots)
+{
+    float space[COUNT + 2 * 2 * 2];
+    struct optim_consts k;
+
+    if (!optim_is_whole(o)) {
+        optim_apply(o, t, 0.1, COUNT, grad, w, slots);
+        return;
+    }
+    optim_consts(&k, o, t, 0.1);
+    T_TRUE(optim_whole_space(o, 2, 3) <= SL_COUNT(space));
+    optim_whole(o, &k, 2, 3, grad, w, slots, space);
+}
+
 static void check(const struct golden *g)
 {
     float w[COUNT], slot[3][COUNT], grad[COUNT];
@@ -43,7 +59,7 @@ static void check(const struct golden *g)
     start(w, slot, &g->o);
     for (unsigned t = 1; t <= 10; t++) {
         gradient(grad, t);
-        optim_apply(&g->o, t, 0.1, COUNT, grad, w, slots);
+        apply(&g->o, t, grad, w, slots);
         if (t == 1)
             T_NEAR(w[0], g->first, 2e-6);
         if (t == 2)
@@ -94,6 +110,23 @@ TEST(optim, sgd_nesterov)
 
     g.o.momentum = 0.9;
     g.o.nesterov = true;
+    check(&g);
+}
+
+TEST(optim, lamb)
+{
+    struct golden g = golden(OPTIM_LAMB, 0.0610555630596, 0.0137790281485,
+                             -0.13400369868, -0.747802929911, -0.229835043317);
+
+    check(&g);
+}
+
+TEST(optim, muon)
+{
+    struct golden g =
+        golden(OPTIM_MUON, 0.0759501053089, 0.0515789435458, -0.00136554926327,
+               -0.677741978712, -0.292444303446);
+
     check(&g);
 }
 
@@ -377,7 +410,7 @@ static void each_variant(void (*fn)(const struct optim *o))
 }
 
 struct state {
-    float w[MANY], slot[3][MANY];
+    float w[MANY], slot[3][MANY], direction[MANY];
 };
 
 static void fill(struct state *s, float grad[MANY], const struct optim *o)
@@ -385,6 +418,7 @@ static void fill(struct state *s, float grad[MANY], const struct optim *o)
     for (unsigned i = 0; i < MANY; i++) {
         s->w[i] = (float)sin(i);
         grad[i] = (float)cos(3.0 * i);
+        s->direction[i] = 0;
         for (unsigned k = 0; k < 3; k++)
             s->slot[k][i] = optim_slot_init(o, k);
     }
@@ -435,13 +469,12 @@ TEST(optim, runs_and_addresses_do_not_change_a_bit)
 // The loops of another host give the same bits: a shard may move.
 static void check_isa(const struct optim_loops *l)
 {
-    static const size_t loops = sizeof(*l) / sizeof(optim_loop);
     static struct state want, got;
     static float grad[MANY];
     struct optim o;
 
     optim_defaults(&o, OPTIM_ADAGRAD); // slots start above 0
-    for (size_t i = 0; i < loops; i++) {
+    for (size_t i = 0; i < OPTIM_RULES; i++) {
         struct optim_call c = {.n = MANY,
                                .grad = grad,
                                .k.clip = 0.8f,
@@ -455,15 +488,52 @@ static void check_isa(const struct optim_loops *l)
         fill(&want, grad, &o);
         fill(&got, grad, &o);
         c.w = want.w;
+        c.direction = want.direction;
         for (int k = 0; k < 3; k++)
             c.slot[k] = want.slot[k];
-        ((const optim_loop *)&optim_loops_base)[i](&c);
+        optim_loops_base.loop[i](&c);
         c.w = got.w;
+        c.direction = got.direction;
         for (int k = 0; k < 3; k++)
             c.slot[k] = got.slot[k];
-        ((const optim_loop *)l)[i](&c);
+        l->loop[i](&c);
         T_MEM(&got, &want, sizeof(want));
     }
+}
+
+#define ROWS 21
+#define COLS 83
+
+// Tiles of several sizes, with rows and columns left over.
+static void check_products(const struct optim_loops *l, size_t rows,
+                           size_t cols)
+{
+    static float x[ROWS * COLS], want[2][ROWS * COLS], got[2][ROWS * COLS];
+
+    for (size_t i = 0; i < rows * cols; i++)
+        x[i] = (float)sin(2.0 * (double)i);
+    optim_loops_base.gram(x, rows, cols, want[0]);
+    l->gram(x, rows, cols, got[0]);
+    T_MEM(got[0], want[0], rows * rows * sizeof(float));
+    optim_loops_base.product(want[0], x, rows, cols, 0.5f, 0.25f, want[1]);
+    l->product(want[0], x, rows, cols, 0.5f, 0.25f, got[1]);
+    T_MEM(got[1], want[1], rows * cols * sizeof(float));
+    for (size_t i = 0; i < rows; i++)
+        for (size_t k = 0; k < cols; k++) {
+            double is = 0;
+
+            for (size_t j = 0; j < rows; j++)
+                is += (double)want[0][i * rows + j] * x[j * cols + k];
+            T_NEAR(got[1][i * cols + k], 0.5 * x[i * cols + k] + 0.25 * is,
+                   1e-3);
+        }
+}
+
+static void check_all_products(const struct optim_loops *l)
+{
+    for (size_t rows = 1; rows <= ROWS; rows += 4)
+        for (size_t cols = rows; cols <= COLS; cols += 31)
+            check_products(l, rows, cols);
 }
 
 TEST(optim, every_instruction_set_gives_the_same_bits)
@@ -471,10 +541,94 @@ TEST(optim, every_instruction_set_gives_the_same_bits)
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
         T_SKIP("no avx2 here");
     check_isa(&optim_loops_avx2);
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw"))
+    check_all_products(&optim_loops_avx2);
+    if (__builtin_cpu_supports("avx512f") &&
+        __builtin_cpu_supports("avx512bw")) {
         check_isa(&optim_loops_avx512);
+        check_all_products(&optim_loops_avx512);
+    }
 }
 #endif
+
+// ---- Whole variables ------------------------------------------------------
+
+#define SHORT 12
+#define LONG 37
+
+static void muon_of(float *w, const float *grad, size_t rows, size_t cols)
+{
+    static float g[SHORT * LONG], slot[2][SHORT * LONG],
+        space[SHORT * LONG + 2 * SHORT * SHORT];
+    float *const slots[] = {slot[0], slot[1]};
+    struct optim_consts k;
+    struct optim o;
+
+    optim_defaults(&o, OPTIM_MUON);
+    o.weight_decay = 0;
+    o.rms_rate = 0;
+    T_EQ(optim_whole_space(&o, rows, cols), SL_COUNT(space));
+    memcpy(g, grad, sizeof(g));
+    memset(slot, 0, sizeof(slot));
+    optim_consts(&k, &o, 1, 1.0);
+    optim_whole(&o, &k, rows, cols, g, w, slots, space);
+}
+
+// A matrix that lies on its side takes the same steps: Keras has [in, out], and
+// a shard [out, in]. The step is near one whose rows are orthonormal: five
+// iterations bring each singular value to about 1.
+TEST(optim, muon_takes_an_orthogonal_step_on_either_side)
+{
+    static float wide[SHORT * LONG], tall[SHORT * LONG], w[SHORT * LONG],
+        v[SHORT * LONG];
+    double dot;
+
+    memset(w, 0, sizeof(w));
+    memset(v, 0, sizeof(v));
+    for (size_t i = 0; i < SHORT; i++)
+        for (size_t k = 0; k < LONG; k++)
+            wide[i * LONG + k] = tall[k * SHORT + i] =
+                (float)sin(1.0 + 7.0 * (double)i * (double)k);
+    muon_of(w, wide, SHORT, LONG);
+    muon_of(v, tall, LONG, SHORT);
+    for (size_t i = 0; i < SHORT; i++)
+        for (size_t k = 0; k < LONG; k++)
+            T_NEAR(w[i * LONG + k], v[k * SHORT + i], 1e-6);
+    for (size_t i = 0; i < SHORT; i++)
+        for (size_t j = 0; j < SHORT; j++) {
+            dot = 0;
+            for (size_t k = 0; k < LONG; k++)
+                dot += (double)w[i * LONG + k] * w[j * LONG + k];
+            T_NEAR(dot, i == j ? 1 : 0, 0.5);
+        }
+}
+
+// A variable of zeroes has no length: lamb's first step is the rate's.
+TEST(optim, lamb_moves_a_variable_of_zeroes)
+{
+    float w[4] = {0}, g[4] = {1, -2, 3, 0}, slot[2][4] = {{0}};
+    float *const slots[] = {slot[0], slot[1]};
+    struct optim_consts k;
+    struct optim o;
+
+    optim_defaults(&o, OPTIM_LAMB);
+    optim_consts(&k, &o, 1, 0.1);
+    optim_whole(&o, &k, 1, 4, g, w, slots, NULL);
+    T_NEAR(w[0], -0.1, 1e-6);
+    T_NEAR(w[1], 0.1, 1e-6);
+    T_NEAR(w[3], 0, 1e-6);
+}
+
+// Muon is of matrices: of what is none, adamw's formula.
+TEST(optim, muon_has_adamw_for_the_rest)
+{
+    struct golden g = golden(OPTIM_MUON, -3.96241979e-05, -0.100166203381,
+                             -0.264879053557, -0.739934616034, -0.205929694272);
+
+    g.o.elementwise = true;
+    T_TRUE(!optim_is_whole(&g.o));
+    T_EQ(optim_slots(&g.o), 2);
+    check(&g);
+}
 
 TEST(optim, nothing_is_nothing)
 {

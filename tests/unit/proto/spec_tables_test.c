@@ -239,7 +239,7 @@ TEST(spec_tables, wrong_tables)
          T0 "evict.least_norm: wants a number of at least 0, got -1"},
         {"{'name':'a','dim':4,'optimizer':{}}",
          T0 "optimizer.type is missing; known are sgd, adam, adamw, adamax, "
-            "adagrad, rmsprop, nadam, lion, rowwise_adagrad, ftrl"},
+            "adagrad, rmsprop, nadam, lion, lamb, muon, rowwise_adagrad, ftrl"},
         {"{'name':'a','dim':4,'optimizer':{'type':'rowwise_adagard'}}",
          T0 "optimizer.type: unknown 'rowwise_adagard'; did you mean "
             "'rowwise_adagrad'?"},
@@ -267,6 +267,9 @@ TEST(spec_tables, wrong_tables)
         {"{'name':'a','dim':4,'optimizer':{'type':'sgd','clipnorm':1}}",
          T0 "optimizer.clipnorm: not of a table; its rate follows that of the "
             "job, and clipvalue clips its gradients"},
+        {"{'name':'a','dim':4,'optimizer':{'type':'muon'}}",
+         T0 "optimizer.type: muon looks at whole variables, which psservers "
+            "alone have, and rows are updated one by one; take another one"},
         {"{'name':'a','dim':4,'optimizer':{'type':'ftrl','global_clipnorm':1}}",
          T0 "optimizer.global_clipnorm: not of a table; its rate follows that "
             "of the job, and clipvalue clips its gradients"},
@@ -324,7 +327,7 @@ TEST(spec_tables, jobs_that_tables_do_not_go_with)
             "not; say one, e.g. {type: rowwise_adagrad}"},
         {",'optimizer':{'type':'ftrl'}," SAMPLES,
          "optimizer.type: unknown 'ftrl'; known are sgd, adam, adamw, adamax, "
-         "adagrad, rmsprop, nadam, lion"},
+         "adagrad, rmsprop, nadam, lion, lamb, muon"},
     };
 
     for (size_t i = 0; i < SL_COUNT(wrong); i++)

@@ -938,7 +938,11 @@ static const struct {
     {"'train':{'mode':'local','outer':{'type':'sophia'}}",
      "train.outer: optimizer.type: unknown 'sophia'; known are sgd, adam, "
      "adamw, "
-     "adamax, adagrad, rmsprop, nadam, lion"},
+     "adamax, adagrad, rmsprop, nadam, lion, lamb, muon"},
+    {"'train':{'mode':'local','outer':{'type':'lamb'}}",
+     "train.outer: optimizer.type: lamb looks at whole variables, which "
+     "psservers alone have, and what workers bring is sums of their changes; "
+     "take another one"},
     {"'train':{'mode':'local','audit':0.5}",
      "train.audit: what many steps change is not compared; leave it out in "
      "local"},

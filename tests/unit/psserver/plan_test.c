@@ -79,6 +79,32 @@ TEST(plan, out_of_memory_is_an_answer)
     plan_release(&p);
 }
 
+// A psserver has no other part of it to look at.
+TEST(plan, a_variable_that_is_updated_as_a_whole_is_here_as_a_whole)
+{
+    static const struct {
+        const char *optimizer;
+        bool refused;
+    } rows[] = {{"lamb", true}, {"muon", true}, {"lion", false}};
+    struct sl_error err;
+    struct plan p;
+    struct kit k;
+
+    for (size_t i = 0; i < SL_COUNT(rows); i++) {
+        kit_init(&k);
+        kit_optimizer(&k, rows[i].optimizer, 0.1);
+        k.pieces[0].rows--;
+        k.pieces[0].elements -= k.variables[0].shape[1];
+        if (!rows[i].refused) {
+            T_OK(plan_read(&p, &k.spec, t_err()));
+            plan_release(&p);
+            continue;
+        }
+        T_EQ(plan_read(&p, &k.spec, &err), SL_EINVAL);
+        T_HAS(err.text, "4 of its 5 rows");
+    }
+}
+
 // Rows of one variable, wherever the cut lies, begin with the same values.
 TEST(plan, initial_values_do_not_depend_on_the_sharding)
 {
