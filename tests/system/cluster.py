@@ -55,13 +55,18 @@ def check_equal(got, want, what):
 
 def wait_for(what, probe, limit_s=60):
     """Calls probe() until it gives something true; fails after the limit."""
-    end = time.monotonic() + limit_s * LIMIT
+    now = time.monotonic()
+    end = now + limit_s * LIMIT
     while True:
-        found = probe()
+        began, found = now, probe()
         if found:
             return found
-        check(time.monotonic() < end, f"waited {limit_s} s in vain for {what}")
-        time.sleep(0.02)  # between looks; nothing is assumed to have happened
+        now = time.monotonic()
+        check(now < end, f"waited {limit_s} s in vain for {what}")
+        # Between looks; nothing is assumed to have happened. A look that is dear, as a
+        # command is, is had more seldom.
+        time.sleep(min(max(0.02, 2 * (now - began)), 0.2))
+        now = time.monotonic()
 
 
 def free_port():

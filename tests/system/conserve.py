@@ -148,12 +148,11 @@ class Programs:
             self.start(f"x-{i}", *flags)
 
     def start(self, name, *flags):
-        import subprocess
-        with open(self.c.dir / f"{name}.log", "ab") as log:
-            self.running[name] = subprocess.Popen(
-                [sys.executable, self.file, "--coordinator", self.c.address,
-                 "--name", name, *self.always, *map(str, flags)],
-                stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+        import orphans
+        words = ["--coordinator", self.c.address, "--name", name, *self.always, *flags]
+        self.running[name] = orphans.begin(
+            [ROOT / "examples", pathlib.Path(__file__).parent], ["external_worker"],
+            self.file, words, self.c.dir / f"{name}.log")
         return self.running[name]
 
     def kill(self, name):
