@@ -465,6 +465,43 @@ TEST(step, pinned_batches_are_not_copied_by_the_host)
     T_EQ(emul_alive(), before);
 }
 
+static unsigned given_back; // batches, to any input
+
+void __wrap_input_put(struct input *in, const struct batch *batch);
+void __wrap_input_put(struct input *in, const struct batch *batch)
+{
+    given_back++;
+}
+
+// A batch that cannot be staged stays its caller's: only one that was staged,
+// and that no step begins with, is given back when the step ends.
+TEST(step, a_batch_that_cannot_be_staged_is_not_kept)
+{
+    enum sl_err rc = SL_ENOMEM;
+
+    for (unsigned nth = 1; rc != SL_OK; nth++) {
+        struct sl_error err = SL_ERROR_INIT;
+        struct input *in = (struct input *)&err; // no call reads it
+        struct rig r;
+        struct batch b;
+
+        rig_pinned = true;
+        T_OK(rig_open(&r, GPU, RANGES));
+        rig_pinned = false;
+        T_OK(rig_train(&r, 0, 4, 0));
+        b = rig_batch(&r, 1, 1); // a mate has no part of it
+        given_back = 0;
+        emul_fail("copy", nth, cudaErrorInvalidValue, false);
+        rc = step_stage(&r.step, &r.run, in, &b, &err);
+        emul_heal();
+        T_EQ(given_back, 0u);
+        step_stop(&r.step);
+        T_EQ(given_back, rc == SL_OK ? 1u : 0u);
+        T_TRUE(nth > 1 || rc != SL_OK);
+        rig_close(&r);
+    }
+}
+
 // A step is given up in the middle; the next one begins anew.
 TEST(step, one_that_is_given_up_leaves_nothing)
 {

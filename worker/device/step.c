@@ -207,9 +207,12 @@ enum sl_err step_stage(struct step *s, const struct input_run *run,
         return device_stage(s->device, run, in, batch, batch->n, err);
     step_return_lent(s);
     rc = team_stage(s->team, run, in, batch, err);
-    return rc == SL_OK ? device_stage(s->device, run, NULL, batch,
-                                      team_own(s->team, batch->n), err)
-                       : rc;
+    if (rc == SL_OK)
+        rc = device_stage(s->device, run, NULL, batch,
+                          team_own(s->team, batch->n), err);
+    if (rc != SL_OK) // the caller gives it back, and nobody a second time
+        (void)team_took(s->team, batch);
+    return rc;
 }
 
 bool step_staged(struct step *s, const struct input_run *run, uint32_t step,

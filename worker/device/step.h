@@ -131,7 +131,8 @@ void step_stop(struct step *s);
 // Begins to copy the next step's batch to the devices; does nothing in host
 // memory (s->device NULL). Only after all ops of the step under way were run.
 // The batch is the caller's again when this returns, unless it is pinned: then
-// the step keeps it, and gives it back to `in` if no step begins with it.
+// the step keeps it, and gives it back to `in` if no step begins with it. After
+// a failure it is the caller's in any case.
 enum sl_err step_stage(struct step *s, const struct input_run *run,
                        struct input *in, const struct batch *batch,
                        struct sl_error *err);
