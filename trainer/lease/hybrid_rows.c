@@ -267,8 +267,9 @@ static enum sl_err rows_meet(struct hybrid_step *s, struct sl_error *err)
     s->dropped = rc == SL_OK && r->whole != 1;
     if (s->dropped && s->pulled == SYNC_OK)
         return sl_fail(err, SL_ECANCELED, "the leader has no rows");
-    if (s->dropped)
-        return SL_ECANCELED;
+    if (s->dropped) // the leader's own reason, if its pull failed
+        return s->pulled == SYNC_FAILED && err != NULL ? err->code
+                                                       : SL_ECANCELED;
     return rc == SL_OK ? rows_add_zeros(r, err) : rc;
 }
 

@@ -62,8 +62,10 @@ void hybrid_rows_keep(struct hybrid_rows *r);
 
 // Brings the rows of our next micro-batch, with `mine` for each table (NULL: we
 // have none left); hybrid_rows_copy hands them out. Waits for all members.
-// SL_ECANCELED with s->dropped, here and in hybrid_rows_rest: the leader could
-// not pull them, s->pulled of the leader says why; no sum is under way then.
+// An error with s->dropped, here and in hybrid_rows_rest: the leader could not
+// pull them, s->pulled of the leader says why; no sum is under way then. It is
+// SL_ECANCELED, but on the leader whose pull failed, which returns the error of
+// that.
 enum sl_err hybrid_rows_pull(struct hybrid_step *s,
                              const struct hybrid_ids *mine,
                              struct sl_error *err);
