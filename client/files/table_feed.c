@@ -233,19 +233,39 @@ static enum sl_err feed_check_job(struct table_feed *f, const char *job,
                          f->folder, f->job, f->id, job);
 }
 
+// Writes the files of a cut, and then the index that lists them.
+static enum sl_err feed_write_cut(struct table_feed *f, struct table_export *x,
+                                  uint64_t cut, struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    if (f->count > 0)
+        rc = feed_add_delta(f, x, cut, err);
+    if (rc == SL_OK && feed_is_long(f))
+        rc = feed_rebase(f, x, cut, err);
+    return rc == SL_OK ? feed_index_write(f, err) : rc;
+}
+
 enum sl_err table_feed_add(struct table_feed *f, struct table_export *x,
                            const char *job, uint64_t cut, struct sl_error *err)
 {
     size_t listed = f->count;
-    enum sl_err rc = feed_check_job(f, job, err);
+    struct feed_file *before = sl_malloc_array(listed + 1, sizeof(*before));
+    enum sl_err rc =
+        before != NULL ? feed_check_job(f, job, err) : sl_no_memory(err);
 
-    if (rc == SL_OK && f->count > 0)
-        rc = feed_add_delta(f, x, cut, err);
-    if (rc == SL_OK && feed_is_long(f))
-        rc = feed_rebase(f, x, cut, err);
-    if (rc == SL_OK)
-        rc = feed_index_write(f, err);
-    else if (f->count > listed)
-        f->count = listed; // index.json lists no more
-    return rc == SL_OK ? feed_sweep(f, err) : rc;
+    if (rc == SL_OK) {
+        if (listed > 0)
+            memcpy(before, f->files, listed * sizeof(*before));
+        rc = feed_write_cut(f, x, cut, err);
+        if (rc != SL_OK) { // index.json is as it was, so the list is, too
+            sl_free(f->files);
+            f->files = before;
+            f->count = listed;
+            return rc;
+        }
+        rc = feed_sweep(f, err);
+    }
+    sl_free(before);
+    return rc;
 }

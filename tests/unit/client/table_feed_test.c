@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/files/table_feed.h"
 
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include "client/files/feed_rows.h"
 #include "common/base/buf.h"
 #include "tests/unit/client/table_world.h"
@@ -69,6 +72,30 @@ static void check_list(const struct table_feed *f, uint64_t cut)
     T_EQ(deltas, cut > 1);
     T_TRUE(f->count <= 2 * MOST + 2);
     T_EQ(table_feed_last(f)->cut, cut);
+}
+
+// A cut whose index cannot be written is not listed, whatever it needed: the
+// first base, a delta, or a delta and a base. Added again, it is.
+TEST(table_feed, a_cut_without_its_index_is_not_listed)
+{
+    struct world w = {.has = {false}};
+    struct table_feed f;
+
+    T_OK(feed_of(&f, "j-1", "users", DIM));
+    for (uint64_t cut = 1; cut < 2 * MOST + 4; cut++) {
+        world_step(&w);
+        T_EQ(mkdir(in_feed(FEED_INDEX ".tmp"), 0700), 0);
+        T_TRUE(add(&f, &w, cut) != SL_OK);
+        if (cut == 1)
+            T_PTR(table_feed_last(&f), NULL);
+        else
+            T_EQ(table_feed_last(&f)->cut, cut - 1);
+        T_EQ(rmdir(in_feed(FEED_INDEX ".tmp")), 0);
+        T_OK(add(&f, &w, cut));
+        check_feed(&f, &w);
+        check_list(&f, cut);
+    }
+    table_feed_release(&f);
 }
 
 TEST(table_feed, base_and_deltas_are_the_table_of_each_cut)
