@@ -8,7 +8,8 @@
 #include "common/base/fs.h"
 #include "coordinator/journal/journal_sql.h"
 
-#define LEASE_S 60 // for the copy: it is renewed by nothing
+#define LEASE_S                                                                \
+    60 // of the copy's key; renewed before each write and at the end
 #define LIMIT_MS 5000
 #define NAME "coordinator migrate"
 
@@ -170,23 +171,43 @@ enum sl_err journal_copy_free(struct etcd *etcd, const char *path,
 
 // ---- to etcd
 
-// Takes the leader's key, unless another has it; no journal may be there.
-static enum sl_err take_key(struct etcd *etcd, int64_t *lease, int64_t *term,
-                            struct sl_error *err)
+// The leader's key, while a copy has it.
+struct copy_key {
+    struct etcd *etcd;
+    int64_t lease, term;
+};
+
+// Takes the key, unless another has it; no journal may be there.
+static enum sl_err copy_key_take(struct copy_key *k, struct sl_error *err)
 {
     int64_t granted;
     enum sl_err rc =
-        etcd_lease_grant(etcd, LEASE_S, LIMIT_MS, lease, &granted, err);
+        etcd_lease_grant(k->etcd, LEASE_S, LIMIT_MS, &k->lease, &granted, err);
 
     if (rc == SL_OK)
-        rc = journal_claim(etcd, *lease, NAME, LIMIT_MS, term, err);
-    return rc == SL_OK && *term == 0 ? fail_led(etcd, err) : rc;
+        rc = journal_claim(k->etcd, k->lease, NAME, LIMIT_MS, &k->term, err);
+    return rc == SL_OK && k->term == 0 ? fail_led(k->etcd, err) : rc;
 }
 
-static enum sl_err copy_in(struct etcd *etcd, struct journal *file,
-                           int64_t term, struct sl_error *err)
+// Renews the lease, and returns for how many ms the copy has the key. An answer
+// that does not come says nothing: the write asks for the key in any case.
+static int64_t copy_key_left_ms(void *arg)
 {
-    const struct journal_leader leader = {.term = term};
+    const struct copy_key *k = arg;
+    int64_t granted;
+
+    return etcd_lease_renew(k->etcd, k->lease, LIMIT_MS, &granted, NULL) ==
+                   SL_ENOENT
+               ? 0
+               : (int64_t)LEASE_S * 1000;
+}
+
+static enum sl_err copy_in(struct copy_key *key, struct journal *file,
+                           struct sl_error *err)
+{
+    const struct journal_leader leader = {
+        .term = key->term, .left_ms = copy_key_left_ms, .arg = key};
+    struct etcd *etcd = key->etcd;
     struct journal *to = NULL, *again = NULL;
     enum sl_err rc = journal_copy_free(etcd, NULL, file->kind, err);
 
@@ -196,8 +217,10 @@ static enum sl_err copy_in(struct etcd *etcd, struct journal *file,
         rc = journal_copy_rows(file, to, err);
     if (rc == SL_OK)
         rc = journal_lead(to, &leader, err);
-    if (rc == SL_OK)
+    if (rc == SL_OK) {
+        (void)copy_key_left_ms(key); // nobody leads before rows are compared
         rc = journal_follow(&again, etcd, file->kind, err);
+    }
     if (rc == SL_OK)
         rc = journal_compare(file, again, etcd_url(etcd), err);
     journal_close(again);
@@ -210,7 +233,7 @@ enum sl_err journal_copy_in(struct etcd *etcd, const char *path,
                             struct sl_error *err)
 {
     struct journal *file = NULL;
-    int64_t lease = 0, term = 0;
+    struct copy_key key = {.etcd = etcd};
     char name[COPY_NAME];
     enum sl_err rc;
 
@@ -219,11 +242,11 @@ enum sl_err journal_copy_in(struct etcd *etcd, const char *path,
                        copy_name(name, kind, false));
     rc = journal_open_kind(&file, path, kind, err);
     if (rc == SL_OK)
-        rc = take_key(etcd, &lease, &term, err);
+        rc = copy_key_take(&key, err);
     if (rc == SL_OK)
-        rc = copy_in(etcd, file, term, err);
-    if (lease != 0)
-        (void)etcd_lease_revoke(etcd, lease, LIMIT_MS, NULL); // or it expires
+        rc = copy_in(&key, file, err);
+    if (key.lease != 0) // or it expires
+        (void)etcd_lease_revoke(etcd, key.lease, LIMIT_MS, NULL);
     journal_close(file);
     return rc;
 }

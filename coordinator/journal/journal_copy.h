@@ -29,8 +29,8 @@ enum sl_err journal_copy_free(struct etcd *etcd, const char *path,
 
 // Copies the rows of the file `path` of that kind, which no coordinator has
 // open, to etcd, and compares the rows that are there afterwards. Holds the
-// leader's key meanwhile, by a lease of 60 s that is not renewed: a copy that
-// takes longer fails.
+// leader's key meanwhile, by a lease of 60 s that each write renews: SL_ESTALE
+// if it was lost all the same.
 enum sl_err journal_copy_in(struct etcd *etcd, const char *path,
                             const struct journal_kind *kind,
                             struct sl_error *err);

@@ -93,14 +93,18 @@ static enum sl_err journal_insert_metrics(struct journal *j, uint64_t job,
                                           const struct journal_evaluation *row,
                                           struct sl_error *err)
 {
-    enum sl_err rc = SL_OK;
+    // One that is replaced may have had others.
+    enum sl_err rc = journal_write(
+        j, err,
+        "DELETE FROM metrics WHERE job = ?1 AND epoch = ?2 AND steps = ?3",
+        JOURNAL_VALUES(U64(job), U64(row->epoch), U64(row->steps)));
 
     for (unsigned m = 0; rc == SL_OK && m < SPEC_METRIC_COUNT; m++) {
         if ((row->metrics >> m & 1) == 0)
             continue;
         rc = journal_write(
             j, err,
-            "INSERT OR REPLACE INTO metrics(job, epoch, steps, name, value)"
+            "INSERT INTO metrics(job, epoch, steps, name, value)"
             " VALUES(?1, ?2, ?3, ?4, ?5)",
             JOURNAL_VALUES(U64(job), U64(row->epoch), U64(row->steps),
                            TEXT(spec_metric_name((enum spec_metric)m)),

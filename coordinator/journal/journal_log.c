@@ -367,6 +367,8 @@ enum sl_err log_read(struct log_read *out, const struct log_place *at,
     rc =
         wire_unpack_checked(&message, &out->arena, &journal__record__descriptor,
                             row->value.data, row->value.len, &limits, err);
+    if (rc == SL_ENOMEM)
+        return sl_no_memory(err);
     if (rc != SL_OK)
         return log_spoilt(at, row->key, "it is no record", err);
     out->record = (Journal__Record *)message;

@@ -307,10 +307,13 @@ static int64_t scripted_left_ms(void *arg)
 static struct journal *scripted(struct etcd *e, int64_t term, struct script *s)
 {
     struct journal_leader leader = {term, scripted_left_ms, s};
+    const struct script plan = *s;
     struct journal *j = NULL;
 
     T_OK(journal_follow(&j, e, &journal_kind_own, t_err()));
+    *s = (struct script){.attempts = 0}; // its first image asks, too
     T_OK(journal_lead(j, &leader, t_err()));
+    *s = plan;
     return j;
 }
 
@@ -639,7 +642,68 @@ TEST(journal_etcd, tasks_are_those_of_the_leader_before)
     journal_close(j);
 }
 
+// Memory that runs out is no damage of what is in etcd.
+TEST(journal_etcd, without_memory_a_record_is_not_called_spoilt)
+{
+    const struct log_place place = {kit_etcd(0), &journal_kind_own};
+    Journal__Record record = JOURNAL__RECORD__INIT;
+    uint8_t bytes[100];
+    struct etcd_row row = {.key = "log/1"};
+    struct log_read r;
+    enum sl_err rc = SL_ENOMEM;
+
+    record.format = 1;
+    record.schema = (uint32_t)journal_kind_own.schema;
+    record.data = (ProtobufCBinaryData){4, (uint8_t *)"rows"};
+    record.bytes = 4;
+    T_ASSERT(journal__record__get_packed_size(&record) <= sizeof(bytes));
+    row.value = (struct sl_slice){bytes, journal__record__pack(&record, bytes)};
+    for (uint64_t n = 1; rc != SL_OK; n++) {
+        sl_mem_fail_at(n);
+        rc = log_read(&r, &place, &row, NULL);
+        if (sl_mem_failed())
+            T_EQ(rc, SL_ENOMEM);
+        else
+            T_OK(rc);
+        sl_mem_fail_at(0);
+        log_read_release(&r);
+        T_LT(n, 100u);
+    }
+}
+
 // ---- moving
+
+static unsigned renewals; // of leases
+
+enum sl_err __real_etcd_lease_renew(struct etcd *e, int64_t id,
+                                    int64_t limit_ms, int64_t *granted_s,
+                                    struct sl_error *err);
+enum sl_err __wrap_etcd_lease_renew(struct etcd *e, int64_t id,
+                                    int64_t limit_ms, int64_t *granted_s,
+                                    struct sl_error *err);
+enum sl_err __wrap_etcd_lease_renew(struct etcd *e, int64_t id,
+                                    int64_t limit_ms, int64_t *granted_s,
+                                    struct sl_error *err)
+{
+    renewals++;
+    return __real_etcd_lease_renew(e, id, limit_ms, granted_s, err);
+}
+
+// A copy may take longer than its lease: each of its writes renews that.
+TEST(journal_etcd, a_copy_renews_its_lease_with_each_write)
+{
+    struct etcd *e = kit_etcd(0);
+    struct journal *file = NULL;
+    uint64_t jobs = 0;
+
+    T_OK(journal_open(&file, t_path("long"), t_err()));
+    for (int i = 0; i < 10; i++)
+        random_write(file, &jobs);
+    journal_close(file);
+    renewals = 0;
+    T_OK(journal_copy_in(e, t_path("long"), &journal_kind_own, t_err()));
+    T_GE(renewals, 2u);
+}
 
 TEST(journal_etcd, a_file_moves_to_etcd_and_back)
 {

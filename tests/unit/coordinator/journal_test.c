@@ -699,6 +699,13 @@ static enum sl_err add_losses(void *arg, const struct journal_evaluation *row,
     return SL_OK;
 }
 
+static enum sl_err see_metrics(void *arg, const struct journal_evaluation *row,
+                               struct sl_error *err)
+{
+    *(uint32_t *)arg = (uint32_t)row->metrics;
+    return SL_OK;
+}
+
 // Two evaluations may have no step between them; a row that is refused would
 // end the coordinator.
 TEST(journal, an_evaluation_replaces_one_of_the_same_steps)
@@ -716,6 +723,29 @@ TEST(journal, an_evaluation_replaces_one_of_the_same_steps)
     }
     T_OK(journal_each_evaluation(j, id, add_losses, &sum, t_err()));
     T_NEAR(sum, 0.25, 1e-12);
+    journal_close(j);
+}
+
+// One that was replaced leaves none of its metrics behind.
+TEST(journal, an_evaluation_that_replaces_another_has_its_own_metrics_alone)
+{
+    struct journal_evaluation row = {
+        .epoch = 1, .cut = 7, .samples = 100, .loss = 0.5, .accuracy = 0.25};
+    const uint32_t metrics[] = {1u << SPEC_METRIC_AUC |
+                                    1u << SPEC_METRIC_RECALL,
+                                1u << SPEC_METRIC_RECALL, 0};
+    struct journal *j = open_at("j");
+    uint64_t id = add_job(j, "");
+
+    for (size_t i = 0; i < SL_COUNT(metrics); i++) {
+        uint32_t seen = UINT32_MAX;
+
+        row.metrics = metrics[i];
+        T_OK(journal_evaluations_add(j, id, &row, 1,
+                                     (struct journal_blob){NULL, 0}, t_err()));
+        T_OK(journal_each_evaluation(j, id, see_metrics, &seen, t_err()));
+        T_EQ(seen, metrics[i]);
+    }
     journal_close(j);
 }
 
