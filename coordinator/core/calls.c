@@ -343,9 +343,10 @@ enum sl_err coord_delete(struct coord *c, const Sluice__V1__JobRequest *request,
     struct job *job = NULL;
     enum sl_err rc = calls_open_job(c, request->id, LOAD_LINE, &job, err);
 
-    if (rc == SL_ENOENT && !c->asker.only &&
-        behind_delete(c, request->id, err) == SL_OK)
-        return reply_deleted(reply, err);
+    if (rc == SL_ENOENT && !c->asker.only) {
+        rc = behind_delete(c, request->id, err);
+        return rc == SL_OK ? reply_deleted(reply, err) : rc;
+    }
     if (rc != SL_OK)
         return rc;
     rc = judge_delete(c, job, err);

@@ -155,6 +155,8 @@ enum sl_err behind_delete(struct coord *c, const char *id, struct sl_error *err)
     size_t kept = 0, had = c->unknown_count;
     int end = 0;
 
+    if (c->dead) // no close would be sent
+        return sl_fail(err, SL_EUNAVAIL, "the coordinator is stopping");
     if (sscanf(id, "j-%llu%n", &number, &end) != 1 || id[end] != '\0')
         number = 0;
     for (size_t i = 0; i < had; i++) {

@@ -62,8 +62,9 @@ void behind_list(struct coord *c, const struct member *m,
 // Takes the listed job `id` ("j-7") off the list at a client's wish, and tells
 // the psservers that showed it, if they are attached, to delete it; one that is
 // not keeps its files, and lists it again with its next hello. Journals
-// nothing: its number stays skipped. Returns SL_OK, or SL_ENOENT if none is
-// listed under this id.
+// nothing: its number stays skipped. Returns SL_OK; SL_ENOENT if none is listed
+// under this id; or SL_EUNAVAIL, with the job on the list, if the coordinator
+// is stopping.
 enum sl_err behind_delete(struct coord *c, const char *id,
                           struct sl_error *err);
 

@@ -1201,12 +1201,12 @@ TEST(coord, a_cut_of_more_epochs_than_a_message_holds_is_read_again)
     world_release(w);
 }
 
-TEST(coord, I7_a_job_never_given_is_listed_and_its_number_is_not_given_again)
+// Returns a cluster whose psserver shows job j-1, while its journal begins with
+// j-2.
+static struct world *with_unknown_job(void)
 {
     struct world *w = begin();
     struct fake_member *ps = &w->members[0];
-    Sluice__V1__JobRequest job = SLUICE__V1__JOB_REQUEST__INIT;
-    Sluice__V1__DeleteReply *deleted = NULL;
 
     world_people(w, 1, 1);
     world_submit(w, world_graph_job);
@@ -1228,6 +1228,37 @@ TEST(coord, I7_a_job_never_given_is_listed_and_its_number_is_not_given_again)
     world_attach(w, ps);
     fake_deliver_all(w, ps);
     T_TRUE(has_warning(w, "shows job j-1"));
+    return w;
+}
+
+// A client that is told that a job is deleted need not ask again.
+TEST(coord, a_coordinator_that_stops_deletes_no_unknown_job)
+{
+    struct world *w = with_unknown_job();
+    struct journal_job row = {
+        .name = "x", .request_id = "r-x", .spec = {"s", 1}, .state = 1};
+    Sluice__V1__JobRequest job = SLUICE__V1__JOB_REQUEST__INIT;
+    Sluice__V1__StopRequest stop = SLUICE__V1__STOP_REQUEST__INIT;
+    Sluice__V1__DeleteReply *deleted = NULL;
+    Sluice__V1__JobStatus *stopped = NULL;
+    uint64_t id = 0;
+
+    T_OK(journal_job_add(w->journal, &row, &id, t_err()));
+    T_FAILS(SL_EIO, journal_job_add(w->journal, &row, &id, NULL)); // and all
+    stop.id = (char *)"j-2";
+    T_FAILS(SL_EIO, coord_stop(w->coord, &stop, &stopped, &err));
+    job.id = (char *)"j-1";
+    T_FAILS(SL_EUNAVAIL, coord_delete(w->coord, &job, &deleted, &err));
+    T_PTR(deleted, NULL);
+    world_release(w);
+}
+
+TEST(coord, I7_a_job_never_given_is_listed_and_its_number_is_not_given_again)
+{
+    struct world *w = with_unknown_job();
+    Sluice__V1__JobRequest job = SLUICE__V1__JOB_REQUEST__INIT;
+    Sluice__V1__DeleteReply *deleted = NULL;
+
     job.id = "j-1";
     T_OK(coord_delete(w->coord, &job, &deleted, t_err()));
     wire_free(&deleted->base);
