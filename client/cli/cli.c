@@ -159,7 +159,8 @@ static int without_verb(int argc, char **argv)
     struct buf text = BUF_INIT;
 
     for (int i = 1; i < argc; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0 ||
+            strcmp(argv[i], "--help=true") == 0)
             return print_and_release(&text, cli_help(&text));
         if (strcmp(argv[i], "--version") == 0)
             return cli_find("version")->run(&(struct cli){

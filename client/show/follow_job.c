@@ -351,8 +351,10 @@ int follow_job(struct cli *cli, struct api_client *api, const char *id,
     struct follow_event event;
     int code = CLI_EXIT_FAILED;
 
-    if (follow_open(&f, api, id, options->histograms, &err) != SL_OK)
+    if (follow_open(&f, api, id, options->histograms, &err) != SL_OK) {
+        follow_unblock(); // the caller may have blocked them for the watch
         return cli_fail(&err);
+    }
     do {
         follow_next(f, WAIT_MS, &event);
     } while (!follow_on_event(&v, &event, &code));

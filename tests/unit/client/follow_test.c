@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "client/show/progress.h"
+#include "common/base/mem.h"
 #include "common/run/log.h"
 #include "tests/harness/t.h"
 
@@ -258,4 +259,17 @@ TEST(follow, what_cannot_be_opened_leaves_signals_as_they_were)
     fail_to_open();
     T_TRUE(blocks_ctrl_c());
     follow_unblock();
+}
+
+// submit blocks them before it says that Ctrl-C detaches.
+TEST(follow, a_watch_that_cannot_begin_leaves_ctrl_c_to_the_process)
+{
+    const struct follow_options options = {.histograms = false};
+
+    T_OK(follow_block(t_err()));
+    sl_mem_fail_at(1);
+    T_TRUE(follow_job(NULL, NULL, "j-1", &options) != 0);
+    T_TRUE(sl_mem_failed());
+    sl_mem_fail_at(0);
+    T_FALSE(blocks_ctrl_c());
 }

@@ -231,6 +231,26 @@ TEST(conf, a_version_in_the_environment_is_not_ours)
     conf_free(c);
 }
 
+TEST(conf, help_may_be_asked_for_as_any_flag)
+{
+    static const struct {
+        const char *word;
+        bool wants;
+    } forms[] = {{"--help", true},
+                 {"-h", true},
+                 {"--help=true", true},
+                 {"--help=false", false},
+                 {"--no-help", false}};
+
+    for (size_t i = 0; i < SL_COUNT(forms); i++) {
+        struct conf *c = fresh();
+
+        T_OK(load(c, NULL, t_err(), WORDS("a", forms[i].word)));
+        T_EQ(conf_wants_help(c), forms[i].wants);
+        conf_free(c);
+    }
+}
+
 TEST(conf, help_fits_a_terminal)
 {
     struct conf *c = fresh();
