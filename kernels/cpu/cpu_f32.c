@@ -36,10 +36,10 @@ static enum sl_err plan_loops(struct cpu_plan **out, size_t *workspace_bytes,
 
 int cpu_f32_score(struct cpu_dev *dev, const struct kern_desc *d)
 {
-    const struct loop_op *op = dev->loops[d->op];
+    const char *impl;
 
-    if (op)
-        return !op->can || op->can(d) ? 100 : 0;
+    if (dev->loops[d->op])
+        return cpu_own_loop(dev, d, &impl) ? 100 : 0;
     return cpu_own_product(dev, d, NULL) ? 100 : cpu_product_score(dev, d);
 }
 

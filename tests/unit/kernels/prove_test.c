@@ -401,6 +401,22 @@ TEST(prove, loops_of_narrower_vectors_stand_in_for_wider_ones)
     kern_close(dev);
 }
 
+// An op of which all loops are wrong is the reference's, and its score says so.
+TEST(prove, loops_that_are_wrong_have_no_score)
+{
+    static const char *const loops[] = {"avx512", "avx2", "base"};
+    struct kern_dev *dev = NULL;
+    struct kern_desc d;
+
+    T_OK(kern_open(&dev, "cpu", NULL, t_err()));
+    kern_desc_softmax(&d, KERN_SOFTMAX_FWD, 2, (int64_t[]){9, 10});
+    T_EQ(kern_score(dev, &d), 100);
+    for (size_t i = 0; i < SL_COUNT(loops); i++)
+        T_OK(prover_learn(dev->prover, &d, loops[i], PROOF_WRONG, 0));
+    T_EQ(kern_score(dev, &d), kern_score(dev->fallback, &d));
+    kern_close(dev);
+}
+
 // ---- A library that is wrong on some processors
 // ---------------------------------
 
