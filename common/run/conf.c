@@ -354,7 +354,8 @@ enum sl_err conf_load(struct conf *c, struct fs *fs, int argc,
         rc = conf_read_file(c, fs, conf_str(c, "config"), err);
     if (rc != SL_OK)
         return rc;
-    c->help = conf_bool(c, "help"); // in another form of a flag
+    // In another form of the flag.
+    c->help = conf_bool(c, "help") && conf_origin(c, "help") == CONF_FLAG;
     c->version = conf_bool(c, "version");
     c->print = conf_bool(c, "print-config");
     c->man = conf_bool(c, "man");

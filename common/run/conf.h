@@ -103,9 +103,9 @@ enum sl_err conf_load(struct conf *c, struct fs *fs, int argc,
                       char *const *argv, char *const *env,
                       struct sl_error *err);
 
-// These return true if a flag asked conf_load for a text instead of a run (or
-// the file, but not for --help; or SLUICE_PRINT_CONFIG): the caller then prints
-// the text that the named function appends, and ends. False before conf_load.
+// Returns true if a flag asked conf_load for a text instead of a run (or the
+// file, but not for --help; or SLUICE_PRINT_CONFIG): the caller then prints the
+// text that the named function appends, and ends. False before conf_load.
 bool conf_wants_help(const struct conf *c);    // --help: conf_help
 bool conf_wants_version(const struct conf *c); // --version: conf_version
 bool conf_wants_man(const struct conf *c);     // --man, not in --help: conf_man

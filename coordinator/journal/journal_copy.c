@@ -218,7 +218,7 @@ static enum sl_err copy_in(struct copy_key *key, struct journal *file,
     if (rc == SL_OK)
         rc = journal_lead(to, &leader, err);
     if (rc == SL_OK) {
-        (void)copy_key_left_ms(key); // nobody leads before rows are compared
+        (void)copy_key_left_ms(key); // it outlasts the comparison
         rc = journal_follow(&again, etcd, file->kind, err);
     }
     if (rc == SL_OK)

@@ -93,7 +93,7 @@ static enum sl_err journal_insert_metrics(struct journal *j, uint64_t job,
                                           const struct journal_evaluation *row,
                                           struct sl_error *err)
 {
-    // One that is replaced may have had others.
+    // A replaced evaluation may have had other metrics.
     enum sl_err rc = journal_write(
         j, err,
         "DELETE FROM metrics WHERE job = ?1 AND epoch = ?2 AND steps = ?3",

@@ -522,7 +522,7 @@ static enum sl_err log_put_image(struct journal *j, struct sl_error *err)
 
     if (image == NULL)
         return sl_no_memory(err);
-    image->writer.leader = log->leader; // on this thread it may be asked
+    image->writer.leader = log->leader; // left_ms may be called on this thread
     image_write(image);
     rc = image->rc;
     if (rc == SL_OK)

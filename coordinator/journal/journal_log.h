@@ -67,7 +67,7 @@ enum sl_err log_put_record(struct log_writer *w, struct log_put *put,
                            Journal__Record *record, bool image,
                            struct sl_slice data, struct sl_error *err);
 
-// Write the names of keys: of `name` below the kind's folder; of a record,
+// Writes the name of a key: of `name` below the kind's folder; of a record,
 // below "log/", so that keys sort as numbers do; of the folder of its parts,
 // with "/" at the end; of the end of that folder.
 void log_name(char out[LOG_KEY_BYTES], const struct log_place *at,

@@ -129,42 +129,43 @@ enum sl_err evidence_complete_by_map(struct evidence *e, uint64_t closure,
 // counted or not; SL_ERANGE if there is no such step; SL_ENOMEM.
 enum sl_err evidence_count(struct evidence *e, uint64_t closure, uint32_t step);
 
-// Sync: counts all closures below `low` on this shard, as the shard says
-// itself. Returns SL_OK, also where it does nothing: `incarnation` is not the
+// Counts all closures below `low` on this shard, as the shard says itself; in
+// sync. Returns SL_OK, also where it does nothing: `incarnation` is not the
 // shard's newest (C1), or there is no such shard or closure. SL_ENOMEM.
 enum sl_err evidence_low_take(struct evidence *e, uint32_t shard,
                               uint64_t incarnation, uint64_t low);
 
-// Open: counts what the shard says itself that it has counted (L4), a set of
-// e->schedule; what it held of that is not held any more. Returns SL_OK, also
-// where it does nothing: `incarnation` is not the shard's newest (C1), or there
-// is no such shard. SL_ENOMEM.
+// Counts what the shard says itself that it has counted (L4), a set of
+// e->schedule, in open rounds; what it held of that is not held any more.
+// Returns SL_OK, also where it does nothing: `incarnation` is not the shard's
+// newest (C1), or there is no such shard. SL_ENOMEM.
 enum sl_err evidence_set_take(struct evidence *e, uint32_t shard,
                               uint64_t incarnation, const struct counted *set);
 
-// Open: returns how many contributions the shard holds, as far as is known.
+// Returns how many contributions the shard holds in open rounds, as far as is
+// known.
 uint32_t evidence_held(const struct evidence *e, uint32_t shard);
 
-// Open: returns the lowest closure of which the shard holds the contribution,
-// as far as is known; e->closures if there is none.
+// Returns the lowest closure of which the shard holds the contribution in open
+// rounds, as far as is known; e->closures if there is none.
 uint64_t evidence_held_first(const struct evidence *e, uint32_t shard);
 
-// Open: takes the shard's word that it does not hold the contribution of
-// `closure`, whatever a worker said. Does nothing for another incarnation than
-// the newest, or if there is no such shard.
+// Takes the shard's word, in open rounds, that it does not hold the
+// contribution of `closure`, whatever a worker said. Does nothing for another
+// incarnation than the newest, or if there is no such shard.
 void evidence_not_held(struct evidence *e, uint32_t shard, uint64_t incarnation,
                        uint64_t closure);
 
-// Sync: returns the first closure of the round of `closure`.
+// Returns the first closure of the round of `closure`, in sync.
 uint64_t evidence_round_first(const struct evidence *e, uint64_t closure);
 
-// Sync: returns the closure behind the round of `closure`; a round ends with
+// Returns the closure behind the round of `closure`, in sync; a round ends with
 // its epoch at the latest.
 uint64_t evidence_round_end(const struct evidence *e, uint64_t closure);
 
-// Sync and open: returns true if every shard has counted the closure or holds
-// its contribution, so that no worker needs to compute it now. False if the job
-// has no rounds.
+// Returns true if every shard has counted the closure or holds its
+// contribution, so that no worker needs to compute it now. False if the job has
+// no rounds.
 bool evidence_closure_held(const struct evidence *e, uint64_t closure);
 
 // Returns true if every shard has counted all steps of the closure.
@@ -184,9 +185,9 @@ uint64_t evidence_next(const struct evidence *e, uint64_t from);
 // has not counted (Y4). e->closures at most.
 uint64_t evidence_limit(const struct evidence *e, uint64_t window);
 
-// Sync: returns the end of the round that is `rounds` rounds behind the one at
-// evidence_limit; a slot of those may be leased once no slot before it is left
-// (Y4).
+// Returns the end of the round that is `rounds` rounds behind the one at
+// evidence_limit, in sync; a slot of those may be leased once no slot before it
+// is left (Y4).
 uint64_t evidence_limit_ahead(const struct evidence *e, uint32_t rounds);
 
 // Returns the lowest watermark of all shards.

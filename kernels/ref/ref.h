@@ -50,8 +50,8 @@ typedef float real;
 #define REF(name) ref_f32_##name
 #endif
 
-// Each of these computes one op, that of kern.h with the name in capitals, from
-// and to the tensors at io[], before it returns; `d` was checked.
+// Computes one op, that of kern.h with the name in capitals, from and to the
+// tensors at io[], before it returns; `d` was checked. So do those below.
 void REF(matmul)(const struct kern_desc *d, void *const *io);
 void REF(conv_fwd)(const struct kern_desc *d, void *const *io);
 void REF(conv_dgrad)(const struct kern_desc *d, void *const *io);

@@ -142,7 +142,7 @@ void hosted_load_anew(struct hosted *h);
 void hosted_unfit(struct hosted *h, const struct sl_error *why);
 // Tells those that wait for a round of the shard that one was applied.
 void hosted_applied(struct hosted *h);
-// Beside a ring: takes the snapshot that waits for the present round; called
+// Takes the snapshot that waits for the present round, beside a ring; called
 // behind each round (roster_snap.c).
 void hosted_reached(struct hosted *h);
 

@@ -145,10 +145,10 @@ struct oplog_sum oplog_sum_of(const struct once *once);
 // is none, of no known kind or of a length that does not fit.
 enum sl_err oplog_read(struct oplog_op *out, const struct sl_slices *message,
                        size_t *at, struct sl_error *err);
-// Each reads what is behind the head of a record: the number of OPLOG_CLOSE or
-// OPLOG_TAG, OPLOG_RATES, OPLOG_END. The caller has looked at op->kind.
-// SL_EINVAL: it has another length, or rates that cannot be; *out is then as it
-// was. `err` may be NULL.
+// Reads what is behind the head of a record: the number of OPLOG_CLOSE or
+// OPLOG_TAG; below OPLOG_RATES, and OPLOG_END. The caller has looked at
+// op->kind. SL_EINVAL: it has another length, or rates that cannot be; *out is
+// then as it was. `err` may be NULL.
 enum sl_err oplog_read_one(uint64_t *number, const struct oplog_op *op,
                            struct sl_error *err);
 enum sl_err oplog_read_rates(struct rates *out, const struct oplog_op *op,

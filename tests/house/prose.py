@@ -11,8 +11,10 @@ and files are named. Per folder, MOST % of such comments and PERSONS such words
 per 1,000 are allowed, or one. The same holds for what programs print and log
 (string literals; adjacent ones are one, conversions do not count). A function that a header declares has a comment of
 its own, above it or at the line's end: UNSAID % may stand under one comment as
-a set (operations of one shape, pairs of init and release). --worst prints
-comments to mend. Exits 1 where there is more; run by ctest.
+a set (operations of one shape, pairs of init and release). A comment above such a
+function begins with a verb in the third person ("Returns ..."), or with the
+function's name. --worst prints comments to mend. Exits 1 where there is more; run
+by ctest.
 """
 import argparse
 import re
@@ -39,6 +41,8 @@ might must of in on at by for with without within from to into onto out off up
 down over under above below between among through about against beside besides
 behind more most less least many much few several enough own far near how why
 well very else""".split())
+NO_VERBS = FUNCTION_WORDS - {"has", "does"} | {"always", "sometimes", "perhaps",
+                                               "nowadays", "besides", "otherwise"}
 OF_PEOPLE = {"who", "whom", "whoever", "whose", "nobody", "somebody", "anybody",
              "everybody"}
 
@@ -103,23 +107,47 @@ def wrong(folder, row, what):
             f"{persons:.1f} words of people per 1,000 (at most {PERSONS})")
 
 
+def declarations(text):
+    """Yields the line of each function that a header declares, its name, the lines
+    of the comment above it, and whether one stands beside it."""
+    lines = text.split("\n")
+    for i, line in enumerate(lines):
+        declared = DECLARED.match(line)
+        if not declared:
+            continue
+        last = next(k for k in range(i, len(lines)) if re.search(r"[;{]", lines[k]))
+        whole = " ".join(lines[i:last + 1])
+        if "{" in whole or "(*" in whole:
+            continue  # a body, or a pointer
+        first = i
+        while first > 0 and lines[first - 1].lstrip().startswith("//"):
+            first -= 1
+        yield i + 1, declared[1], lines[first:i], "//" in whole
+
+
+def begins_well(comment, name):
+    """A verb in the third person ends with an s; the words that do so too and are
+    none ("This", "Its", "Always") name nothing."""
+    words = re.findall(r"[A-Za-z_]\w*", comment[0])
+    first = words[0] if words else ""
+    return first == name or (first.endswith("s") and first[0].isupper()
+                             and first.lower() not in NO_VERBS)
+
+
 def unsaid(names):
-    """Returns how many functions the headers declare, and where those stand that
-    have no comment of their own."""
-    count, found = 0, []
-    for name in names:
-        lines = (ROOT / name).read_text(encoding="utf-8").split("\n")
-        for i, line in enumerate(lines):
-            if not DECLARED.match(line):
-                continue
-            last = next(k for k in range(i, len(lines)) if re.search(r"[;{]", lines[k]))
-            whole = " ".join(lines[i:last + 1])
-            if "{" in whole or "(*" in whole:
-                continue  # a body, or a pointer
+    """Returns how many functions the headers declare, where those stand that have
+    no comment of their own, and whose comments do not begin with a verb."""
+    count, bare, verbless = 0, [], []
+    for file in names:
+        text = (ROOT / file).read_text(encoding="utf-8")
+        for line, name, comment, beside in declarations(text):
             count += 1
-            if "//" not in whole and not lines[i - 1].lstrip().startswith("//"):
-                found.append(f"{name}:{i + 1}: {line}")
-    return count, found
+            if comment and not begins_well(comment, name):
+                verbless.append(f"{file}:{line}: {name}: its comment does not begin "
+                                f"with a verb: {comment[0].strip()}")
+            if not comment and not beside:
+                bare.append(f"{file}:{line}: {name}")
+    return count, bare, verbless
 
 
 def main():
@@ -136,7 +164,8 @@ def main():
         found += [text for folder, row in sorted(folders.items())
                   if (text := wrong(folder, row, what))]
         total += sum(row[0] for row in folders.values())
-    count, bare = unsaid([n for n in names if n.endswith((".h", ".cuh"))])
+    count, bare, verbless = unsaid([n for n in names if n.endswith((".h", ".cuh"))])
+    found += verbless
     if 100 * len(bare) > UNSAID * count:
         found.append(f"{len(bare)} of {count} declarations have no comment of their "
                      f"own (at most {UNSAID} %):")

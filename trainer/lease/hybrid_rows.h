@@ -64,7 +64,7 @@ void hybrid_rows_keep(struct hybrid_rows *r);
 // have none left); hybrid_rows_copy hands them out. Waits for all members.
 // An error with s->dropped, here and in hybrid_rows_rest: the leader could not
 // pull them, s->pulled of the leader says why; no sum is under way then. It is
-// SL_ECANCELED, but on the leader whose pull failed, which returns the error of
+// SL_ECANCELED, but on a leader with a failed pull, which returns the error of
 // that.
 enum sl_err hybrid_rows_pull(struct hybrid_step *s,
                              const struct hybrid_ids *mine,
