@@ -9,7 +9,9 @@
 // In turn, --rounds times: steps for --seconds, the FMA peak of this core, and
 // for a model of dense layers their products alone. Prints the milliseconds of
 // each. With --where also those of each operation, in steps of their own. With
-// --memory: steps, and steps on batches that lie in memory.
+// --memory: steps, and steps on batches that lie in memory. With --start no
+// step: how long a worker's first start takes to compile the program, with its
+// kernels checked or (--no-prove) not.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +22,7 @@
 #include "bench/op_times.h"
 #include "bench/program.h"
 #include "kernels/optim.h"
+#include "kernels/prove/prove.h"
 #include "tests/harness/roots.h"
 #include "worker/data/input.h"
 #include "worker/lease/job.h"
@@ -230,12 +233,13 @@ static void compare(struct bare *b, double seconds, double *step,
     put_batches(b);
 }
 
-static void open_dev(struct bare *b, const char *isa, struct sl_error *err)
+static void open_dev(struct bare *b, const char *isa, int threads, bool prove,
+                     struct sl_error *err)
 {
     char options[64];
 
-    snprintf(options, sizeof(options), "threads=1%s%s",
-             isa != NULL ? ",cpu.isa=" : "", isa != NULL ? isa : "");
+    snprintf(options, sizeof(options), "threads=%d,prove=%d%s%s", threads,
+             prove, isa != NULL ? ",cpu.isa=" : "", isa != NULL ? isa : "");
     program_must(kern_open(&b->dev, "auto", options, err), err, "a device");
     b->narrow = isa != NULL && strcmp(isa, "avx2") == 0;
 }
@@ -289,6 +293,19 @@ static void print_where(struct bare *b)
     op_times_print(b->times);
     op_times_free(b->times);
     b->times = NULL;
+}
+
+static void start(struct bare *b, struct sl_error *err)
+{
+    double began = program_now_s();
+    struct proofs proofs;
+
+    compile_it(b, err);
+    proofs = kern_proofs(b->dev);
+    printf("{\"what\": \"bare_step\", \"batch\": %u, \"start_ms\": %.6g, "
+           "\"checked\": %u, \"wrong\": %u}\n",
+           b->batch, (program_now_s() - began) * 1e3, proofs.checked,
+           proofs.wrong);
 }
 
 static void measure(struct bare *b, int rounds, double seconds, bool where)
@@ -367,6 +384,16 @@ static const struct conf_key keys[] = {
      .kind = CONF_STRING,
      .help = "Use no wider instructions than these, nor in the floors: avx2 or "
              "avx512."},
+    {.name = "start",
+     .kind = CONF_BOOL,
+     .value = "false",
+     .help =
+         "Time the making of the program alone, on two threads that are not "
+         "pinned."},
+    {.name = "prove",
+     .kind = CONF_BOOL,
+     .value = "true",
+     .help = "Check the kernels before they are used."},
     {.name = "where",
      .kind = CONF_BOOL,
      .value = "false",
@@ -384,8 +411,10 @@ int main(int argc, char **argv)
                      .apply = conf_bool(c, "apply"),
                      .memory = conf_bool(c, "memory")};
 
-    program_pin((int)conf_int(c, "cpu"));
-    open_dev(&b, conf_str(c, "isa"), &err);
+    if (!conf_bool(c, "start"))
+        program_pin((int)conf_int(c, "cpu"));
+    open_dev(&b, conf_str(c, "isa"), conf_bool(c, "start") ? 2 : 1,
+             conf_bool(c, "prove"), &err);
     optim_defaults(&b.optim, OPTIM_ADAM);
     b.env.dev = b.dev;
     b.env.roots = t_roots();
@@ -393,6 +422,11 @@ int main(int argc, char **argv)
     program_must(worker_job_new(&b.job, b.record, &b.env, &err), &err,
                  "the job");
     seed(&b);
+    if (conf_bool(c, "start")) {
+        start(&b, &err);
+        conf_free(c);
+        return 0;
+    }
     compile_it(&b, &err);
     open_input(&b, &err);
     one_step(&b);

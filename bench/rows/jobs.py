@@ -165,6 +165,17 @@ def job_sync(bench):
                      lambda: images_per_s(bench))
 
 
+@row("job-audit", unit="images/s", peer="the same without audits",
+     bar=at_least(0.77), needs=NEEDS)
+def job_audit(bench):
+    """In rounds of four contributions, of which audits compute a share of 0.1 three
+    times. A share of 0.001 costs a hundredth of that: at most 0.3 %."""
+    def rounds(share):
+        return images_per_s(bench, "train.mode=sync", "train.contributions=4",
+                            f"train.audit={share}")
+    return alternate(bench, lambda: rounds(0.1), lambda: rounds(0))
+
+
 @row("job-ring-mwms", unit="images/s", peer="TF ring of 2 workers",
      bar=at_least(1.8), needs=NEEDS,
      long=LONG_TF)

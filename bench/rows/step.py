@@ -2,7 +2,7 @@
 """A worker's training step on one core, against what its products need."""
 from bed import ROOT
 from rows.jobs import FashionJob, loop_ms
-from table import ByIsa, at_least, at_most, row
+from table import ByIsa, at_least, at_most, at_most_more, row
 
 NEEDS = ["bare_step"]
 
@@ -43,6 +43,20 @@ def mlp256(bench):
     """A worker's step of the MLP 784-128-10, batch 256, one core."""
     done = bare(bench, "fashion-mlp", 256, "--no-apply")
     return done["step_ms"], done["gemm_ms"]
+
+
+@row("first-start", unit="ms", peer="the same without checks",
+     bar=at_most_more(300, "ms"), needs=NEEDS)
+def first_start(bench):
+    """A worker's program of the fashion net, batch 64, made by two threads: each
+    kernel is compared with its reference before its first use."""
+    def made(*options):
+        done = bench.program(
+            "bare_step", "--spec", ROOT / "examples" / "fashion-cnn.yaml",
+            "--batch", 64, "--start", *bench.capped(), *options)
+        bench.note(f"{done['checked']} kernels checked, {done['wrong']} wrong")
+        return done["start_ms"]
+    return bench.alternate(lambda: made(), lambda: made("--no-prove"))
 
 
 @row("overhead64", unit="ms", peer="the same kernels, bare loop",
