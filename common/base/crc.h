@@ -15,6 +15,12 @@
 // result is not masked. `bytes` may be NULL if n is 0.
 uint32_t crc32c(uint32_t crc, const void *bytes, size_t n);
 
+// Returns a checksum of `words` words of 8 bytes that is made in a third of the
+// time, for bytes that stay in this process: the CRC-32C of the CRC-32Cs of the
+// words 0, 3, 6, ..., of 1, 4, ..., and of 2, 5, ...; words behind the last
+// whole three belong to the first.
+uint32_t crc32c_words(const void *bytes, size_t words);
+
 // Computes the same as crc32c by table, on any processor, for tests.
 uint32_t crc32c_table(uint32_t crc, const void *bytes, size_t n);
 

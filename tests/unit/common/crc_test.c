@@ -39,6 +39,29 @@ TEST(crc, both_ways_agree)
     }
 }
 
+// Three CRCs at once are those of the words one after the other.
+TEST(crc, words_are_those_of_three_checksums)
+{
+    uint8_t bytes[8 * 40], parts[3][sizeof(bytes)];
+
+    for (size_t i = 0; i < sizeof(bytes); i++)
+        bytes[i] = (uint8_t)t_rand();
+    for (size_t words = 0; words <= sizeof(bytes) / 8; words++) {
+        size_t n[3] = {0};
+        uint32_t crc[3];
+
+        for (size_t i = 0; i < words; i++) {
+            size_t k = i < words / 3 * 3 ? i % 3 : 0;
+
+            memcpy(parts[k] + n[k], bytes + 8 * i, 8);
+            n[k] += 8;
+        }
+        for (size_t k = 0; k < 3; k++)
+            crc[k] = crc32c_table(0, parts[k], n[k]);
+        T_EQ(crc32c_words(bytes, words), crc32c_table(0, crc, sizeof(crc)));
+    }
+}
+
 TEST(crc, masking)
 {
     T_EQ(crc32c_unmask(crc32c_mask(0x12345678u)), 0x12345678u);
