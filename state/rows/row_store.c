@@ -11,7 +11,6 @@
 
 #define SAMPLE 16       // records that a new one is weighed against
 #define SAMPLES_MOST 64 // times that so many are looked at in vain
-#define LINE_BYTES 64
 
 static uint64_t buckets_bytes(const struct row_store *s)
 {
@@ -100,14 +99,6 @@ uint32_t row_store_find(const struct row_store *s, uint64_t hash, uint64_t id)
     return find_in(s, bucket_of(s, hash), hash, id);
 }
 
-// Begins to load a line into the second cache: the first one has few lines on
-// their way, and the core waits where there are more.
-#define LINE_SOON(at) __builtin_prefetch((at), 0, 2)
-
-// GCC takes a function that does nothing else for one without effect, and drops
-// its calls, unless this is in it.
-#define KEEP_CALLS(p) __asm__ volatile("" : : "r"(p))
-
 // A core that looks up where a page lies begins little that comes long after
 // it. So each stage is a loop of its own, short enough for several ids to be
 // under way: one loop over all stages takes 1.4 times as long, as soon as the
@@ -128,7 +119,7 @@ static void finder_begin(struct row_finder *f, struct row_batch *batch)
         batch->bucket[i] = b;
         batch->group[i] = row_group_of(hash, b->groups);
         batch->number[i] = ROW_NONE;
-        LINE_SOON(&b->group[batch->group[i]]);
+        ROW_LINE_SOON(&b->group[batch->group[i]]);
     }
     f->ids += n * sizeof(uint64_t);
     f->left -= n;
@@ -150,34 +141,20 @@ static void finder_look(const struct row_finder *f, struct row_batch *batch)
         if (match != 0) {
             batch->number[i] = g->row[__builtin_ctz(match)];
             for (; match != 0; match &= match - 1)
-                LINE_SOON(row_store_at(f->store, g->row[__builtin_ctz(match)]));
+                ROW_LINE_SOON(
+                    row_store_at(f->store, g->row[__builtin_ctz(match)]));
         } else if ((g->overflow & row_overflow_bit(batch->hash[i])) != 0) {
             batch->group[i] = at + 1 == b->groups ? 0 : at + 1;
-            LINE_SOON(&b->group[batch->group[i]]);
+            ROW_LINE_SOON(&b->group[batch->group[i]]);
         }
     }
 }
 
-// The pages of the records are found: all their lines begin to come. The loop
-// does not end at an address: that comes from memory, so a guess that it goes
-// on would be found wrong late.
+// The pages of the records are found: all their lines begin to come.
 static void finder_load(const struct row_finder *f,
                         const struct row_batch *batch)
 {
-    size_t stride = f->store->pool.stride;
-
-    for (size_t i = 0; i < batch->n; i++) {
-        const char *at;
-
-        if (batch->number[i] == ROW_NONE ||
-            row_store_is_cold(f->store, batch->number[i]))
-            continue;
-        at = (const char *)row_store_at(f->store, batch->number[i]);
-        for (size_t k = LINE_BYTES; k < stride; k += LINE_BYTES)
-            LINE_SOON(at + k);
-        LINE_SOON(at + stride - 1);
-    }
-    KEEP_CALLS(batch);
+    row_store_soon(f->store, batch->n, batch->number, ROW_LINE);
 }
 
 // The records are there: a hint is right if the id is.
@@ -228,8 +205,8 @@ static void prefetch_group(const struct row_store *s, const struct row_group *g)
 {
     for (unsigned k = 0; k < ROW_GROUP; k++)
         if (g->tag[k] != 0)
-            LINE_SOON(row_store_at(s, g->row[k]));
-    KEEP_CALLS(g);
+            ROW_LINE_SOON(row_store_at(s, g->row[k]));
+    ROW_KEEP_CALLS(g);
 }
 
 // A tag does not say the hash, so the records are read, a group ahead.

@@ -122,6 +122,51 @@ void row_finder_init(struct row_finder *f, const struct row_store *s, size_t n,
 // be added or removed before the last batch.
 size_t row_finder_next(struct row_finder *f, const uint32_t **number);
 
+#define ROW_LINE 64 // bytes that come together
+
+// Begins to load a line into the second cache: the first one has few lines on
+// their way, and the core waits where there are more.
+#define ROW_LINE_SOON(at) __builtin_prefetch((at), 0, 2)
+
+// GCC takes a function that does nothing else for one without effect, and drops
+// its calls, unless this is in it.
+#define ROW_KEEP_CALLS(p) __asm__ volatile("" : : "r"(p))
+
+// Begins to load the records of n numbers from memory, from byte `from` of each
+// on; ROW_NONE, and those that lie in a file, are passed over. The loop over
+// lines does not end at an address: that comes from memory, so a guess that it
+// goes on would be found wrong late.
+static inline void row_store_soon(const struct row_store *s, size_t n,
+                                  const uint32_t *number, size_t from)
+{
+    size_t stride = s->pool.stride;
+
+    for (size_t i = 0; i < n; i++) {
+        const char *at;
+
+        if (number[i] == ROW_NONE || row_store_is_cold(s, number[i]))
+            continue;
+        at = (const char *)row_store_at(s, number[i]);
+        for (size_t k = from; k < stride; k += ROW_LINE)
+            ROW_LINE_SOON(at + k);
+        ROW_LINE_SOON(at + stride - 1);
+    }
+    ROW_KEEP_CALLS(number);
+}
+
+// Begins to load the groups of the index in which n records are.
+static inline void row_store_groups_soon(const struct row_store *s, size_t n,
+                                         const uint32_t *number)
+{
+    for (size_t i = 0; i < n; i++) {
+        uint64_t hash = table_hash(row_store_at(s, number[i])->id);
+        const struct row_bucket *b = &s->bucket[row_store_bucket(s, hash)];
+
+        ROW_LINE_SOON(&b->group[row_group_of(hash, b->groups)]);
+    }
+    ROW_KEEP_CALLS(number);
+}
+
 // Takes the memory that is needed to add these n ids, which are of the shard
 // and rise by hash, and to save `touched` records (row_store_touch). With a
 // tier it may make records cold: numbers change. Returns SL_OK, SL_ENOMEM, or

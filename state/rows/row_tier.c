@@ -2,6 +2,7 @@
 // state/rows/row_tier.c -- records that go to a file and come back.
 #include "state/rows/row_tier.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 #define LEAST 64                       // and at least, where memory is short,
 #define LEAST_BYTES ((size_t)16 << 10) // or fewer, of so many bytes
 #define SHRINK_PART 256                // so much of a store, at least
-#define SPACE_BYTES ((size_t)64 << 10) // of records on their way from the file
+#define TURNS (UINT16_MAX / ROW_TURN)  // from 1 on, then they begin again
 
 // ---- a tier
 
@@ -36,18 +37,14 @@ enum sl_err row_tier_new(struct row_store *s, uint32_t dim, double least_norm)
     if (t == NULL)
         return SL_ENOMEM;
     t->turn = ROW_TURN;
+    t->moved = 1;
+    t->round = UINT32_MAX;
     t->dim = dim;
     t->least_norm = least_norm;
-    t->batch = sl_min(SPACE_BYTES / stride + 1, BATCH);
-    t->space = sl_malloc(t->batch * stride);
-    if (t->space == NULL) {
-        sl_free(t);
-        return SL_ENOMEM;
-    }
     row_pool_init(&t->cold, ROW_COLD_BYTES, ROW_COLD - 1, s->account);
     t->cold.alone = true;
     s->pool.most = (uint32_t)sl_min(s->pool.most, ROW_COLD - 1);
-    s->pool.pays = stride + 1;
+    s->pool.pays = stride + sizeof(*t->heat);
     s->pool.alone = true;
     s->tier = t;
     t->other = s->account->stores;
@@ -79,7 +76,7 @@ void row_tier_free(struct row_store *s)
     row_pool_release(&t->cold);
     row_file_free(t->file);
     sl_free(t->heat);
-    sl_free(t->space);
+    sl_free(t->lent);
     sl_free(t);
     s->tier = NULL;
 }
@@ -105,7 +102,7 @@ bool row_is_small(const float *values, uint32_t dim, double least)
 
 uint32_t row_check(const void *record, size_t stride)
 {
-    return crc32c(0, record, stride);
+    return crc32c_words(record, stride / 8);
 }
 
 static enum sl_err tier_failed(struct row_store *s, enum sl_err rc,
@@ -151,27 +148,46 @@ static void slot_give(struct row_tier *t, uint32_t slot)
     row_pool_give(&t->cold, slot);
 }
 
-// The record of a hot number is in its slot.
-static void tier_settle(struct row_store *s, uint32_t number, uint32_t slot)
+static void tier_renumber(struct row_store *s, uint32_t number, uint32_t to)
 {
-    struct row_tier *t = s->tier;
-    struct row_header *h = row_store_at(s, number);
-    struct row_cold *c = row_tier_at(t, ROW_COLD + slot);
-    bool ahead = number >= s->next && number < s->end &&
-                 (t->heat[number] & ROW_WALKED) == 0;
+    row_store_renumber(s, number, to);
+    s->tier->moved += s->tier->moved == UINT32_MAX ? 2 : 1;
+}
+
+// A hot number whose record is elsewhere, or has failed to come, is free.
+static void hot_give(struct row_store *s, uint32_t number)
+{
+    ((struct row_header *)row_pool_at(&s->pool, number))->score = 0;
+    s->tier->heat[number] = 0;
+    row_pool_give(&s->pool, number);
+}
+
+// Notes of a cold record what is needed in memory; `marks`: of the walk.
+static void cold_note(struct row_store *s, struct row_cold *c,
+                      const struct row_header *h, uint32_t marks)
+{
+    const struct row_tier *t = s->tier;
     bool small =
         t->least_norm > 0 && row_is_small((const float *)(const void *)(h + 1),
                                           t->dim, t->least_norm);
 
     c->header = *h;
     c->check = row_check(h, s->pool.stride);
-    c->marks = small ? ROW_SMALL : 0;
-    if (of_instant(s, h) && !ahead)
-        c->marks |= t->walk;
-    row_store_renumber(s, number, ROW_COLD + slot);
-    h->score = 0;
-    t->heat[number] = 0;
-    row_pool_give(&s->pool, number);
+    c->marks = marks | (small ? ROW_SMALL : 0);
+}
+
+// The record of a hot number is in its slot.
+static void tier_leave(struct row_store *s, uint32_t number, uint32_t slot)
+{
+    struct row_tier *t = s->tier;
+    struct row_header *h = row_store_at(s, number);
+    bool ahead = number >= s->next && number < s->end &&
+                 (t->heat[number] & ROW_WALKED) == 0;
+
+    cold_note(s, row_tier_at(t, ROW_COLD + slot), h,
+              of_instant(s, h) && !ahead ? t->walk : 0);
+    tier_renumber(s, number, ROW_COLD + slot);
+    hot_give(s, number);
 }
 
 // Makes records cold, for which slots are ready.
@@ -185,6 +201,7 @@ static enum sl_err tier_cool(struct row_store *s, size_t n,
 
     if (rc != SL_OK || n == 0)
         return rc;
+    row_store_groups_soon(s, n, numbers);
     for (size_t i = 0; i < n; i++)
         io[i] = (struct row_io){row_pool_take(&t->cold),
                                 row_store_at(s, numbers[i])};
@@ -196,9 +213,37 @@ static enum sl_err tier_cool(struct row_store *s, size_t n,
     if (rc != SL_OK)
         return tier_failed(s, rc, &err);
     for (size_t i = 0; i < n; i++)
-        tier_settle(s, numbers[i], io[i].slot);
+        tier_leave(s, numbers[i], io[i].slot);
     t->cooled += n;
     return SL_OK;
+}
+
+// Returns the hot number at which CLOCK's hand is, and moves it on.
+static uint32_t hand_next(struct row_store *s)
+{
+    struct row_tier *t = s->tier;
+    uint32_t number = t->hand;
+
+    if (number >= s->pool.used) {
+        t->round = t->version - t->begun;
+        t->begun = t->version;
+        number = 0;
+    }
+    t->hand = number + 1;
+    return number;
+}
+
+// Takes those numbers out that are free; returns how many are left.
+static size_t without_free(const struct row_store *s, size_t n,
+                           uint32_t *numbers)
+{
+    size_t kept = 0;
+
+    row_store_soon(s, n, numbers, 0);
+    for (size_t i = 0; i < n; i++)
+        if (row_store_at(s, numbers[i])->score != 0)
+            numbers[kept++] = numbers[i];
+    return kept;
 }
 
 // Chooses hot records, as CLOCK does; returns how many: fewer only if there are
@@ -206,24 +251,25 @@ static enum sl_err tier_cool(struct row_store *s, size_t n,
 static size_t tier_choose(struct row_store *s, size_t most, uint32_t *numbers)
 {
     struct row_tier *t = s->tier;
-    size_t n = 0;
+    size_t n = 0, known = 0;
     uint64_t looks = (ROW_MET_MOST + 1) * (uint64_t)s->pool.used;
 
-    for (uint64_t i = 0; i < looks && n < most; i++) {
-        uint32_t number = t->hand < s->pool.used ? t->hand : 0;
-        uint8_t heat = t->heat[number];
+    while (looks > 0 && n < most) {
+        for (; looks > 0 && n < most; looks--) {
+            uint32_t number = hand_next(s);
+            uint16_t heat = t->heat[number];
 
-        t->hand = number + 1;
-        if (heat / ROW_TURN == t->turn / ROW_TURN)
-            continue;
-        if ((heat & ROW_MET_MOST) != 0) {
-            t->heat[number]--;
-            continue;
+            if (heat / ROW_TURN == t->turn / ROW_TURN)
+                continue;
+            if ((heat & ROW_MET_MOST) != 0) {
+                t->heat[number]--;
+                continue;
+            }
+            // It is chosen once.
+            t->heat[number] = (uint16_t)((heat & ROW_WALKED) | t->turn);
+            numbers[n++] = number;
         }
-        if (row_store_at(s, number)->score == 0) // it is free
-            continue;
-        t->heat[number] = (heat & ROW_WALKED) | t->turn; // it is chosen once
-        numbers[n++] = number;
+        n = known += without_free(s, n - known, numbers + known);
     }
     return n;
 }
@@ -234,17 +280,27 @@ static enum sl_err tier_heat(struct row_store *s)
 {
     struct row_tier *t = s->tier;
     uint32_t room = s->pool.taken;
-    uint8_t *heat;
+    uint16_t *heat;
 
     if (room <= t->heat_room)
         return SL_OK;
-    heat = sl_realloc_array(t->heat, room, 1);
+    heat = sl_realloc_array(t->heat, room, sizeof(*heat));
     if (heat == NULL)
         return SL_ENOMEM;
-    memset(heat + t->heat_room, 0, room - t->heat_room);
+    memset(heat + t->heat_room, 0, (room - t->heat_room) * sizeof(*heat));
     t->heat = heat;
     t->heat_room = room;
     return SL_OK;
+}
+
+// Makes the numbers free that an update had, which may not have been applied.
+static void tier_end_lent(struct row_store *s)
+{
+    struct row_tier *t = s->tier;
+
+    for (size_t i = 0; i < t->lent_count; i++)
+        hot_give(s, t->lent[i].hot);
+    t->lent_count = t->lent_used = 0;
 }
 
 // Makes the hot numbers from `end` on free, as far as there are slots; returns
@@ -272,6 +328,7 @@ static bool tier_shrink(struct row_store *s, uint64_t bytes)
 
     if (tier_heat(s) != SL_OK)
         return false;
+    tier_end_lent(s);
     want = want < tier_least(s) ? tier_least(s) : want;
     want = want < had / SHRINK_PART ? had / SHRINK_PART : want;
     target =
@@ -308,14 +365,30 @@ static bool tier_relief(void *stores, uint64_t bytes)
 
 // ---- an update
 
+static enum sl_err reserve_lent(struct row_tier *t, uint64_t n)
+{
+    struct row_lent *lent;
+
+    if (n <= t->lent_room)
+        return SL_OK;
+    lent = sl_realloc_array(t->lent, n, sizeof(*lent));
+    if (lent == NULL)
+        return SL_ENOMEM;
+    t->lent = lent;
+    t->lent_room = n;
+    return SL_OK;
+}
+
 // Stores give what this one needs, which is asked for anew then: both pools may
 // have changed.
 enum sl_err row_tier_pay(struct row_store *s, uint64_t n)
 {
     struct row_tier *t = s->tier;
     uint64_t bytes = (n + BATCH) * ROW_COLD_BYTES;
-    enum sl_err rc;
+    enum sl_err rc = reserve_lent(t, n);
 
+    if (rc != SL_OK)
+        return rc;
     t->floor = (uint32_t)sl_min(n + tier_least(s), s->pool.most);
     do {
         rc = row_pool_reserve(&t->cold, n + BATCH);
@@ -326,14 +399,20 @@ enum sl_err row_tier_pay(struct row_store *s, uint64_t n)
     return rc == SL_OK ? tier_heat(s) : rc;
 }
 
-void row_tier_turn(struct row_tier *t)
+// A turn's number comes again after TURNS others. Each turn takes older ones
+// off some hot numbers, so that they are off all of them by then: to take them
+// off at once would take 10 ms for 10^8.
+void row_tier_turn(struct row_store *s)
 {
-    t->turn += ROW_TURN;
-    if (t->turn != 0)
-        return;
-    t->turn = ROW_TURN;
-    for (uint32_t i = 0; i < t->heat_room; i++)
-        t->heat[i] &= ROW_TURN - 1;
+    struct row_tier *t = s->tier;
+    uint32_t part = t->heat_room / (TURNS / 4) + 1, end;
+
+    tier_end_lent(s);
+    t->turn = t->turn / ROW_TURN == TURNS ? ROW_TURN : t->turn + ROW_TURN;
+    t->swept = t->swept < t->heat_room ? t->swept : 0;
+    end = (uint32_t)sl_min((uint64_t)t->swept + part, t->heat_room);
+    for (; t->swept < end; t->swept++)
+        t->heat[t->swept] &= ROW_TURN - 1;
 }
 
 enum sl_err row_tier_grow(struct row_store *s, uint64_t n)
@@ -343,9 +422,10 @@ enum sl_err row_tier_grow(struct row_store *s, uint64_t n)
     return rc == SL_OK ? tier_heat(s) : rc;
 }
 
-// Reads records to t->space.
+// Reads cold records to the memory of hot numbers that are taken for them; none
+// is taken after a failure.
 static enum sl_err tier_read(struct row_store *s, size_t n,
-                             const uint32_t *cold)
+                             const struct row_lent *of)
 {
     struct row_tier *t = s->tier;
     struct sl_error err = SL_ERROR_INIT;
@@ -354,25 +434,52 @@ static enum sl_err tier_read(struct row_store *s, size_t n,
     enum sl_err rc;
 
     for (size_t i = 0; i < n; i++)
-        io[i] = (struct row_io){cold[i] - ROW_COLD, t->space + i * stride};
+        io[i] = (struct row_io){of[i].cold - ROW_COLD,
+                                row_pool_at(&s->pool, of[i].hot)};
     rc = row_file_read(t->file, n, io, &err);
     for (size_t i = 0; rc == SL_OK && i < n; i++)
-        if (row_check(io[i].at, stride) != row_tier_at(t, cold[i])->check)
+        if (row_check(io[i].at, stride) != row_tier_at(t, of[i].cold)->check)
             rc = row_file_changed(t->file, io[i].slot,
-                                  row_tier_at(t, cold[i])->header.id, &err);
+                                  row_tier_at(t, of[i].cold)->header.id, &err);
+    for (size_t i = 0; rc != SL_OK && i < n; i++)
+        hot_give(s, of[i].hot);
     return rc == SL_OK ? rc : tier_failed(s, rc, &err);
 }
 
-static void tier_warm(struct row_store *s, uint32_t cold, const void *record)
+// Makes a cold record hot, which is in the memory of a hot number.
+static void tier_warm(struct row_store *s, const struct row_lent *of)
+{
+    const struct row_header *h = row_pool_at(&s->pool, of->hot);
+
+    tier_renumber(s, of->cold, of->hot);
+    s->tier->heat[of->hot] = of_instant(s, h) ? ROW_WALKED : 0;
+    row_tier_drop(s, of->cold);
+}
+
+// Returns true if a record was changed since the hand was where it is now: it
+// would be hot still. A hand that does not move lets records in, too.
+static bool tier_keeps(const struct row_tier *t, const struct row_cold *c)
+{
+    uint32_t since = t->version - t->begun;
+
+    return t->version - c->header.changed <=
+           (t->round > since ? t->round : since);
+}
+
+// Makes a record hot, and *number so; or lends it memory, where the walk and
+// the hand take it for a free number.
+static void tier_take(struct row_store *s, const struct row_lent *of,
+                      uint32_t *number)
 {
     struct row_tier *t = s->tier;
-    uint32_t number = row_pool_take(&s->pool);
-    struct row_header *h = row_pool_at(&s->pool, number);
 
-    memcpy(h, record, s->pool.stride);
-    row_store_renumber(s, cold, number);
-    t->heat[number] = of_instant(s, h) ? ROW_WALKED : 0;
-    row_tier_drop(s, cold);
+    if (tier_keeps(t, row_tier_at(t, of->cold))) {
+        tier_warm(s, of);
+        *number = of->hot;
+        return;
+    }
+    ((struct row_header *)row_pool_at(&s->pool, of->hot))->score = 0;
+    t->lent[t->lent_count++] = *of;
 }
 
 // Makes records cold until so many numbers are ready.
@@ -392,10 +499,10 @@ static enum sl_err tier_make_place(struct row_store *s, uint64_t places)
     return rc;
 }
 
-enum sl_err row_tier_fill(struct row_store *s, size_t n, const uint32_t *cold,
-                          uint64_t more)
+enum sl_err row_tier_fill(struct row_store *s, size_t n, const uint32_t *at,
+                          uint32_t *number, uint64_t more)
 {
-    struct row_tier *t = s->tier;
+    struct row_lent of[BATCH];
     enum sl_err rc = row_pool_reserve(&s->pool, n + more);
     bool short_of = rc == SL_ERANGE || rc == SL_EBUSY;
 
@@ -404,12 +511,64 @@ enum sl_err row_tier_fill(struct row_store *s, size_t n, const uint32_t *cold,
     if (rc == SL_OK)
         rc = tier_make_place(s, short_of ? n + more : n);
     for (size_t i = 0, k; rc == SL_OK && i < n; i += k) {
-        k = sl_min(n - i, t->batch);
-        rc = tier_read(s, k, cold + i);
+        k = sl_min(n - i, BATCH);
+        for (size_t j = 0; j < k; j++)
+            of[j] =
+                (struct row_lent){number[at[i + j]], row_pool_take(&s->pool)};
+        rc = tier_read(s, k, of);
         for (size_t j = 0; rc == SL_OK && j < k; j++)
-            tier_warm(s, cold[i + j], t->space + j * s->pool.stride);
+            tier_take(s, &of[j], &number[at[i + j]]);
     }
     return rc;
+}
+
+struct row_header *row_tier_lent(struct row_store *s, uint32_t number,
+                                 bool *wanted)
+{
+    struct row_tier *t = s->tier;
+    const struct row_lent *of = &t->lent[t->lent_used++];
+    struct row_header *h = row_pool_at(&s->pool, of->hot);
+
+    assert(of->cold == number);
+    h->score = row_tier_at(t, number)->header.score;
+    *wanted = walk_wants(s, number - ROW_COLD);
+    return h;
+}
+
+// Puts records back that have changed, or leaves them in memory: the update
+// cannot fail any more.
+static void tier_return(struct row_store *s, size_t n,
+                        const struct row_lent *of)
+{
+    struct row_tier *t = s->tier;
+    struct row_io io[BATCH];
+    bool written;
+
+    for (size_t i = 0; i < n; i++)
+        io[i] = (struct row_io){of[i].cold - ROW_COLD,
+                                row_pool_at(&s->pool, of[i].hot)};
+    written = row_file_write(t->file, n, io, NULL) == SL_OK;
+    for (size_t i = 0; i < n; i++) {
+        struct row_cold *c = row_tier_at(t, of[i].cold);
+
+        cold_note(s, c, io[i].at, c->marks & ~ROW_SMALL);
+        if (written)
+            hot_give(s, of[i].hot);
+        else
+            tier_warm(s, &of[i]);
+    }
+}
+
+void row_tier_settle(struct row_store *s)
+{
+    struct row_tier *t = s->tier;
+
+    assert(t->lent_used == t->lent_count);
+    for (size_t i = 0, k; i < t->lent_count; i += k) {
+        k = sl_min(t->lent_count - i, BATCH);
+        tier_return(s, k, t->lent + i);
+    }
+    t->lent_count = t->lent_used = 0;
 }
 
 enum sl_err row_store_reserve_tier(struct row_store *s, uint64_t n)
@@ -417,11 +576,10 @@ enum sl_err row_store_reserve_tier(struct row_store *s, uint64_t n)
     uint64_t most = n < tier_least(s) ? tier_least(s) : n;
     enum sl_err rc = row_tier_pay(s, most);
 
-    row_tier_turn(s->tier);
-
+    row_tier_turn(s);
     if (rc == SL_OK && row_pool_ready(&s->pool) < n &&
         row_tier_grow(s, most) != SL_OK)
-        rc = row_tier_fill(s, 0, NULL, most);
+        rc = row_tier_fill(s, 0, NULL, NULL, most);
     return rc;
 }
 
@@ -468,7 +626,7 @@ void row_tier_thaw(struct row_store *s)
     for (uint32_t i = 0; i < t->cold.used && t->left > 0; i++)
         tier_give_left(t, i);
     for (uint32_t i = 0; i < t->heat_room; i++)
-        t->heat[i] &= (uint8_t)~ROW_WALKED;
+        t->heat[i] &= (uint16_t)~ROW_WALKED;
     t->next = t->end = 0;
 }
 

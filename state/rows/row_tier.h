@@ -6,8 +6,14 @@
 // checksum are in memory, and the record is in slot k of the table's file.
 // Numbers of cold records are ROW_COLD + k. What needs headers alone (look-ups,
 // eviction, growth of the index) does not see the difference, and reads no
-// file. A record becomes hot when an update is about to change it, and cold
-// when memory is short:
+// file.
+//
+// An update changes records in memory alone. A cold one becomes hot if updates
+// meet it so often that the hand of CLOCK would not have come to it between
+// them; else it is *lent* the memory of a hot number until it has changed, and
+// goes back into its slot. Numbers that were lent are free for the next update.
+//
+// A record becomes cold when memory is short:
 //
 //   - a hot record makes place for another: those are chosen by CLOCK: its
 //     hand passes over records that updates have met since it was there, and
@@ -25,7 +31,7 @@
 //
 // Threads  one at a time.
 // Memory   row_tier_free frees all; the account pays ROW_COLD_BYTES for a cold
-//          record, and one byte more for a hot one.
+//          record, and two bytes more for a hot one.
 // Units    as in row_store.h; slots as in row_disk.h.
 // Errors   SL_ENOMEM; those of row_account_take; SL_ERANGE and SL_ECORRUPT of
 //          files, with the reason in the account. They change no record.
@@ -54,20 +60,32 @@ struct row_cold {
 #define ROW_LEFT 2u  // only the walk needs it
 #define ROW_WALK 4u  // the unit of a walk's number
 
-// What a hot number's byte says.
-// Its lowest bits count the updates that met the record, less the passes of the
+// What a hot number's 16 bits say.
+// The lowest ones count the updates that met the record, less the passes of the
 // hand since; at most ROW_MET_MOST.
 #define ROW_MET_MOST 3u
 #define ROW_WALKED 4u // the walk has passed its record
 #define ROW_TURN 8u   // the unit of the last turn that needs it
 
+// A cold record that an update changes in a hot number's memory.
+struct row_lent {
+    uint32_t cold, hot; // numbers
+};
+
 struct row_tier {
     struct row_pool cold;  // struct row_cold, by slot
     struct row_file *file; // owned; NULL: no record was cold yet
-    uint8_t *heat;         // owned: a byte for each hot number
+    uint16_t *heat;        // owned: of each hot number
     uint32_t heat_room;
-    uint8_t turn;       // of updates, times ROW_TURN; begins again
-    uint32_t hand;      // of CLOCK: the next hot number to look at
+    uint16_t turn;         // of updates, times ROW_TURN; begins again
+    uint32_t swept;        // hot numbers below have no turn of the last round
+    uint32_t hand;         // of CLOCK: the next hot number to look at
+    uint32_t version;      // of the last update
+    uint32_t round;        // updates that the hand's last round took
+    uint32_t begun;        // version at which this one began
+    uint32_t moved;        // grows when a record's number changes; never 0
+    struct row_lent *lent; // owned: those of the update under way, in order
+    size_t lent_room, lent_count, lent_used;
     uint32_t floor;     // hot numbers that keep their memory
     uint32_t walk;      // number of the walk, times ROW_WALK
     uint32_t next, end; // slots: the walk's place, and its end
@@ -75,8 +93,6 @@ struct row_tier {
     uint64_t cooled;    // hot records that became cold, since it was made
     uint32_t dim;       // for norms
     double least_norm;
-    uint8_t *space; // owned: records on their way from the file
-    size_t batch;   // records that have place there
     struct sl_error walk_error;
     struct row_store *other; // of the same account
 };
@@ -123,13 +139,14 @@ uint32_t row_check(const void *record, size_t stride);
 
 // ---- an update of n ids: pay, then look which records it needs, then fill
 
-// Begins the turn of an update: no record is needed so far. `t` is not NULL.
-void row_tier_turn(struct row_tier *t);
+// Begins the turn of an update: no record is needed so far, and none has memory
+// that it was lent.
+void row_tier_turn(struct row_store *s);
 
 // Notes that the update of this turn needs the record of a hot number.
 static inline void row_tier_need(struct row_tier *t, uint32_t number)
 {
-    uint8_t heat = t->heat[number] & (ROW_TURN - 1);
+    uint16_t heat = t->heat[number] & (ROW_TURN - 1);
 
     heat += (heat & ROW_MET_MOST) < ROW_MET_MOST;
     t->heat[number] = t->turn | heat;
@@ -147,14 +164,25 @@ enum sl_err row_tier_pay(struct row_store *s, uint64_t n);
 // row_tier_fill. SL_ENOMEM.
 enum sl_err row_tier_grow(struct row_store *s, uint64_t n);
 
-// Makes the n records with the numbers cold[n] hot, and makes place for `more`
-// new ones; where memory is short, makes records cold that this turn does not
-// need. n + more is at most the n of row_tier_pay. Takes no memory that another
-// store has to give. SL_ERANGE: this turn needs all hot records, or a file
-// cannot be written; SL_ECORRUPT: one cannot be read. Some records may have
-// moved then.
-enum sl_err row_tier_fill(struct row_store *s, size_t n, const uint32_t *cold,
-                          uint64_t more);
+// Reads the n cold records with the numbers number[at[0..n)] into memory, and
+// makes place for `more` new ones; where memory is short, makes records cold
+// that this turn does not need. Of those that are hot then it changes number;
+// the others are lent memory until the next turn. n + more is at most the n of
+// row_tier_pay. Takes no memory that another store has to give. SL_ERANGE: this
+// turn needs all hot records, or a file cannot be written; SL_ECORRUPT: one
+// cannot be read. Some records may have moved then.
+enum sl_err row_tier_fill(struct row_store *s, size_t n, const uint32_t *at,
+                          uint32_t *number, uint64_t more);
+
+// Returns the record of a cold number, which row_tier_fill has lent memory, for
+// the update to change. Sets *wanted to true if the walk needs it as it is:
+// save it (row_store_save). To be called for all of them, in the order of `at`.
+struct row_header *row_tier_lent(struct row_store *s, uint32_t number,
+                                 bool *wanted);
+
+// Ends what row_tier_lent began: the records go back into their slots. If the
+// file cannot be written they become hot.
+void row_tier_settle(struct row_store *s);
 
 // Takes memory and makes place for n new records: row_tier_pay, and then
 // row_tier_fill if they do not fit. Begins a turn, which needs no record: any

@@ -7,24 +7,41 @@
 #include <assert.h>
 
 #include "common/base/mem.h"
+#include "common/base/num.h"
 #include "state/base/element.h"
 #include "state/rows/rowset.h"
 #include "state/rows/rowset_inner.h"
 
 // ---- memory
 
-static enum sl_err reserve_absent(struct rowset *r, size_t n)
+static enum sl_err reserve_places(struct rowset *r, size_t n)
 {
-    uint32_t *absent;
+    uint32_t *places;
 
-    if (n <= r->absent_room)
+    r->looked = 0;
+    if (n <= r->places)
         return SL_OK;
-    absent = sl_realloc_array(r->absent, n, sizeof(*absent));
-    if (absent == NULL)
+    places = sl_realloc_array(r->absent, n, 2 * sizeof(*places));
+    if (places == NULL)
         return SL_ENOMEM;
-    r->absent = absent;
-    r->absent_room = n;
+    r->absent = places;
+    r->number = places + n;
+    r->places = n;
     return SL_OK;
+}
+
+// Looks ids up for all that comes until the push is applied.
+static void look_ids(struct rowset *r, size_t n, const void *ids)
+{
+    const struct row_tier *t = r->rows.tier;
+    const uint32_t *number;
+    struct row_finder f;
+    size_t at = 0, part;
+
+    row_finder_init(&f, &r->rows, n, ids);
+    for (; (part = row_finder_next(&f, &number)) > 0; at += part)
+        memcpy(r->number + at, number, part * sizeof(*number));
+    r->looked = t == NULL ? 0 : t->moved;
 }
 
 // Returns the most records that an update of n ids saves for a snapshot under
@@ -64,9 +81,6 @@ static enum sl_err reserve_exactly(struct rowset *r, size_t n, const void *ids)
 {
     uint64_t *rows = sl_malloc_array(n + 1, 2 * sizeof(*rows)), *waiting;
     struct rowset_new_ids of[ROWSET_PARTS];
-    size_t at = 0, part;
-    const uint32_t *number;
-    struct row_finder f;
     enum sl_err rc;
 
     if (rows == NULL)
@@ -74,18 +88,17 @@ static enum sl_err reserve_exactly(struct rowset *r, size_t n, const void *ids)
     waiting = rows + n;
     of[ROWSET_ROWS] = (struct rowset_new_ids){0, rows};
     of[ROWSET_WAITING] = (struct rowset_new_ids){0, waiting};
-    row_finder_init(&f, &r->rows, n, ids);
-    while ((part = row_finder_next(&f, &number)) > 0)
-        for (size_t i = 0; i < part; i++, at++) {
-            uint64_t id = table_id(ids, at);
+    look_ids(r, n, ids);
+    for (size_t i = 0; i < n; i++) {
+        uint64_t id = table_id(ids, i);
 
-            if (number[i] != ROW_NONE)
-                continue;
-            waiting[of[ROWSET_WAITING].n++] = id;
-            if (!rowset_waits(r) ||
-                row_store_find(&r->waiting, table_hash(id), id) != ROW_NONE)
-                rows[of[ROWSET_ROWS].n++] = id;
-        }
+        if (r->number[i] != ROW_NONE)
+            continue;
+        waiting[of[ROWSET_WAITING].n++] = id;
+        if (!rowset_waits(r) ||
+            row_store_find(&r->waiting, table_hash(id), id) != ROW_NONE)
+            rows[of[ROWSET_ROWS].n++] = id;
+    }
     rc = reserve_for(r, n, of);
     sl_free(rows);
     return rc;
@@ -127,7 +140,7 @@ static enum sl_err reserve_ids(struct rowset *r, size_t n, const void *ids)
 
 enum sl_err rowset_reserve(struct rowset *r, size_t n, const void *ids)
 {
-    enum sl_err rc = reserve_absent(r, n);
+    enum sl_err rc = reserve_places(r, n);
 
     if (rc == SL_OK && r->rows.tier != NULL)
         rc = row_tier_pay(&r->rows, n);
@@ -139,26 +152,24 @@ enum sl_err rowset_reserve(struct rowset *r, size_t n, const void *ids)
 }
 
 // Marks the hot records of the ids as needed; returns the number of ids without
-// a record, and gathers those with cold ones in r->absent.
+// a record, and gathers the places of those with cold ones in r->absent.
 static size_t mark_needed(struct rowset *r, size_t n, const void *ids,
                           size_t *cold)
 {
     struct row_store *s = &r->rows;
-    size_t none = 0, part;
-    const uint32_t *number;
-    struct row_finder f;
+    size_t none = 0;
 
     *cold = 0;
-    row_finder_init(&f, s, n, ids);
-    while ((part = row_finder_next(&f, &number)) > 0)
-        for (size_t i = 0; i < part; i++) {
-            if (number[i] == ROW_NONE)
-                none++;
-            else if (row_store_is_cold(s, number[i]))
-                r->absent[(*cold)++] = number[i];
-            else
-                row_tier_need(s->tier, number[i]);
-        }
+    if (r->looked != s->tier->moved)
+        look_ids(r, n, ids);
+    for (size_t i = 0; i < n; i++) {
+        if (r->number[i] == ROW_NONE)
+            none++;
+        else if (row_store_is_cold(s, r->number[i]))
+            r->absent[(*cold)++] = (uint32_t)i;
+        else
+            row_tier_need(s->tier, r->number[i]);
+    }
     return none;
 }
 
@@ -172,9 +183,10 @@ enum sl_err rowset_fill(struct rowset *r, size_t n, const void *ids)
         return SL_OK;
     if (row_tier_count(s->tier) == 0 && row_tier_grow(s, n) == SL_OK)
         return SL_OK;
-    row_tier_turn(s->tier);
+    row_tier_turn(s);
     none = mark_needed(r, n, ids, &cold);
-    rc = row_tier_fill(s, cold, r->absent, none);
+    rc = row_tier_fill(s, cold, r->absent, r->number, none);
+    r->looked = rc == SL_OK ? s->tier->moved : 0;
     r->counts.hits += n - none - cold;
     r->counts.misses += cold;
     return rc;
@@ -368,6 +380,22 @@ static void forget_hottest(struct rowset *r)
 
 // ---- all of it
 
+// Returns a record that is to change; if a walk needs it, it is saved.
+static struct row_header *row_to_change(struct row_store *s, uint32_t number)
+{
+    struct row_header *h;
+    bool wanted;
+
+    if (!row_store_is_cold(s, number)) {
+        row_store_touch(s, number);
+        return row_store_at(s, number);
+    }
+    h = row_tier_lent(s, number, &wanted);
+    if (wanted)
+        row_store_save(s, h);
+    return h;
+}
+
 // Changes the rows that are there of n ids, from number `at` on, which are a
 // batch of the finder's; appends the numbers of those without one to absent.
 static void change_batch(const struct rowset_update *u, size_t n,
@@ -385,9 +413,7 @@ static void change_batch(const struct rowset_update *u, size_t n,
             u->r->absent[(*absent)++] = (uint32_t)(at + i);
             continue;
         }
-        assert(!row_store_is_cold(rows, number[i]));
-        row_store_touch(rows, number[i]);
-        h = row_store_at(rows, number[i]);
+        h = row_to_change(rows, number[i]);
         count_row(u, h);
         grads[found] = gradient_of(u, at + i);
         values[found++] = rowset_values(h);
@@ -397,6 +423,26 @@ static void change_batch(const struct rowset_update *u, size_t n,
         }
     }
     row_rule_apply(&u->rule, u->r->spec.dim, found, grads, values);
+}
+
+// Changes the rows that are there, whose numbers are known; returns the number
+// of ids without one. Rows of the next batch are on their way meanwhile.
+static size_t change_known(const struct rowset_update *u, size_t n)
+{
+    const uint32_t *number = u->r->number;
+    size_t absent = 0, part;
+
+    row_store_soon(&u->r->rows, sl_min(n, ROW_BATCH), number, 0);
+    for (size_t at = 0; at < n; at += part) {
+        size_t next = at + sl_min(n - at, ROW_BATCH);
+
+        part = next - at;
+        row_store_soon(&u->r->rows, sl_min(n - next, ROW_BATCH), number + next,
+                       0);
+        change_batch(u, part, number + at, at, &absent);
+    }
+    row_tier_settle(&u->r->rows);
+    return absent;
 }
 
 // Changes the rows that are there; returns the number of ids without one.
@@ -422,7 +468,10 @@ void rowset_apply(struct rowset *r, const struct rowset_step *step, size_t n,
 
     row_rule_update_init(&u.rule, &r->spec.rule, step->version,
                          step->rate * r->spec.scale);
-    absent = change_rows(&u, n);
+    if (r->rows.tier != NULL)
+        r->rows.tier->version = step->version;
+    absent = n > 0 && r->looked != 0 ? change_known(&u, n) : change_rows(&u, n);
+    r->looked = 0;
     for (size_t k = 0; k < absent; k++) {
         uint64_t id = table_id(ids, r->absent[k]), hash = table_hash(id);
 

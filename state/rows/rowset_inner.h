@@ -15,8 +15,10 @@ struct rowset {
     struct row_store rows, waiting; // `waiting` has no bucket if none waits
     uint64_t seed;                  // of this table's first values
     float *gradient;                // dim f32: a gradient that is not as it is
-    uint32_t *absent; // owned: places of a push's ids without a row
-    size_t absent_room;
+    uint32_t *absent; // owned: places of a push's ids, without a row or cold
+    uint32_t *number; // behind them: the numbers of its ids
+    size_t places;    // ids that have room there
+    uint32_t looked;  // numbers are those at this tier->moved; 0: not known
     struct rowset_counts counts; // the sums
 };
 

@@ -131,9 +131,9 @@ NOT_HERE = {
     **dict.fromkeys("rule_A7 rule_A7_again".split(), "workers here tell no test vectors"),
     **dict.fromkeys("rule_T1 rule_T2 rule_T3 rule_T3_group rule_T4 rule_T4_asked rule_T5 "
                     "rule_T5_window rule_T6 rule_T6_late rule_A1_rows rule_T7 rule_T7_order "
-                    "rule_T8 rule_T8_asked rule_T9 rule_T9_check rule_T10_gone rule_T10_since "
-                    "rule_T10_undo rule_T10_back rule_T10_durable rule_T10_hash rule_T10_prune "
-                    "rule_T10_torn rule_W1_rows rule_A1_kept rule_A3_rows "
+                    "rule_T8 rule_T8_asked rule_T9 rule_T9_check rule_T9_back rule_T10_gone "
+                    "rule_T10_since rule_T10_undo rule_T10_back rule_T10_durable rule_T10_hash "
+                    "rule_T10_prune rule_T10_torn rule_W1_rows rule_A1_kept rule_A3_rows "
                     "rule_R8 rule_R8_skip rule_R8_sum rule_R8_of rule_R8_push "
                     "rule_R8_counted rule_R9 rule_R9_keeps rule_R9_fit "
                     "rule_R9_newest rule_R9_loaded rule_R6_rows".split(),

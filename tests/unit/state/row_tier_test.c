@@ -271,11 +271,27 @@ static void pair_thaw(struct pair *p)
     T_EQ(before.cold, after.cold);
 }
 
+// The push of a shard ends where another of its tables has failed.
+static void pair_abandon(struct pair *p)
+{
+    static uint64_t ids[MOST];
+    size_t n = draw_ids(ids);
+
+    T_OK(rowset_reserve(p->tier, n, ids));
+    T_OK(rowset_fill(p->tier, n, ids));
+    if (t_below(2) == 0) { // the step is counted without rows
+        apply_to(p->memory, ++p->version, 0, NULL);
+        apply_to(p->tier, p->version, 0, NULL);
+    }
+}
+
 static void pair_live(struct pair *p, const struct rowset_spec *spec,
                       uint64_t *cold)
 {
     for (unsigned i = 0; i < 120; i++) {
         push_some(p);
+        if (t_below(8) == 0)
+            pair_abandon(p);
         if (t_below(4) == 0)
             pair_read(p);
         if (t_below(15) == 0)
@@ -420,6 +436,7 @@ struct bad_fs {
     struct fs fs;
     struct fs_ops ops;
     enum { FINE, FLIPS, ENDS, FAILS } reads;
+    bool full; // writes fail
 };
 
 static struct bad_fs bad;
@@ -439,6 +456,14 @@ static enum sl_err bad_pread(struct fs_file *f, uint64_t offset, void *to,
     return rc;
 }
 
+static enum sl_err bad_pwrite(struct fs_file *f, uint64_t offset,
+                              const void *from, size_t n, struct sl_error *err)
+{
+    if (bad.full)
+        return sl_fail(err, SL_EIO, "pwrite %s: a bad sector", f->path);
+    return fs_posix()->ops->pwrite(f, offset, from, n, err);
+}
+
 static enum sl_err bad_open(struct fs *fs, struct fs_file **out,
                             const char *path, enum fs_mode mode,
                             struct sl_error *err)
@@ -455,6 +480,7 @@ static void bad_init(void)
     bad.ops = *fs_posix()->ops;
     bad.ops.open = bad_open;
     bad.ops.pread = bad_pread;
+    bad.ops.pwrite = bad_pwrite;
     bad.ops.reserve = NULL; // read by calls
     bad.fs.ops = &bad.ops;
     bad.reads = FINE;
@@ -514,6 +540,74 @@ TEST(row_tier, T9_a_row_that_a_disk_changed_is_not_trained_on)
     bad.reads = FINE;
     pair_same(&p);
     T_OK(push_cold(&p, &wrong));
+    pair_same(&p);
+    pair_release(&p);
+    row_disk_set(NULL, NULL, 0);
+}
+
+static size_t some_ids(uint64_t *ids, uint64_t first, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        ids[i] = first + i;
+    qsort(ids, n, sizeof(*ids), tier_by_hash);
+    return n;
+}
+
+// As pair_of_disk, where the hand of the clock has gone round, so that it is
+// known how often a row in memory is met: rarer rows are 0 to 99.
+static void pair_of_rounds(struct pair *p)
+{
+    uint64_t ids[100];
+
+    pair_of_disk(p);
+    for (uint64_t first = 0; first < 1500; first += 100)
+        T_OK(pair_push(p, some_ids(ids, first, 100), ids));
+}
+
+// An update is counted when its rows go back into the file. Those that cannot
+// stay in memory.
+TEST(row_tier, T9_a_row_that_cannot_go_back_stays_in_memory)
+{
+    struct rowset_counts counts;
+    uint64_t ids[100], left = 0;
+    struct pair p;
+
+    bad_init();
+    pair_of_rounds(&p);
+    some_ids(ids, 0, 100);
+    T_OK(rowset_reserve(p.tier, 100, ids));
+    T_OK(rowset_reserve(p.memory, 100, ids));
+    T_OK(rowset_fill(p.tier, 100, ids));
+    rowset_counts(p.tier, &counts);
+    bad.full = true;
+    apply_to(p.memory, ++p.version, 100, ids);
+    apply_to(p.tier, p.version, 100, ids);
+    bad.full = false;
+    pair_counts(&p, &left);
+    T_EQ(left, counts.cold - 100);
+    pair_same(&p);
+    pair_release(&p);
+    row_disk_set(NULL, NULL, 0);
+}
+
+// A row that updates meet seldom is changed where it lies, and takes no other
+// one's place; one that they meet again soon comes into memory.
+TEST(row_tier, rows_that_are_met_often_come_into_memory)
+{
+    struct rowset_counts counts;
+    uint64_t ids[50], cold[3];
+    struct pair p;
+
+    row_disk_set(fs_posix(), t_tmpdir(), 0);
+    pair_of_rounds(&p);
+    some_ids(ids, 0, 50);
+    for (size_t i = 0; i < SL_COUNT(cold); i++) {
+        T_OK(pair_push(&p, 50, ids));
+        rowset_counts(p.tier, &counts);
+        cold[i] = counts.cold;
+    }
+    T_EQ(cold[1], cold[0] - 50); // into the place that they had only borrowed
+    T_EQ(cold[2], cold[1]);
     pair_same(&p);
     pair_release(&p);
     row_disk_set(NULL, NULL, 0);
