@@ -28,6 +28,7 @@
 #include "common/base/rng.h"
 
 #define TABLES_MOST 1000             // tables of a job
+#define TABLE_HOT 8                  // rows with most updates that are known
 #define TABLE_BUCKETS 4096           // of a table that does not say
 #define TABLE_BUCKETS_MOST 65536     // limit
 #define TABLE_DIM_MOST 4096          // elements of a row

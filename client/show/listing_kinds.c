@@ -342,10 +342,10 @@ static void shard_row(struct table *t, const ProtobufCMessage *item)
 // ---- sparse tables
 
 static const char *const tables_head[] = {
-    "table",          "psserver",   "dim",           "rows",
-    "waiting",        "rows/min",   "admitted",      "evicted",
-    "unadmitted",     "size",       "on disk",       "optimizer",
-    "largest bucket", "hottest id", "found on disk", "to disk",
+    "table",          "psserver",    "dim",           "rows",
+    "waiting",        "rows/min",    "admitted",      "evicted",
+    "unadmitted",     "size",        "on disk",       "optimizer",
+    "largest bucket", "hottest ids", "found on disk", "to disk",
     "shards",         NULL};
 
 // A table of which nothing is known has a dash for each number.
@@ -382,16 +382,19 @@ static void list_bucket_cell(struct table *t, const Sluice__V1__TableFigures *f)
             fmin(100, (double)f->largest_bucket * 100 / (double)f->rows));
 }
 
+// The hottest ids with their updates: the first three, as JSON has all.
 static void list_hottest_cell(struct table *t,
                               const Sluice__V1__TableFigures *f)
 {
-    char text[OUT_NUMBER];
+    char text[3 * (OUT_NUMBER + 24)] = "-", number[OUT_NUMBER];
+    size_t at = 0;
 
-    if (f->hottest_updates == 0)
-        table_cell(t, "-");
-    else
-        table_cell(t, "%llu (%s updates)", (unsigned long long)f->hottest_id,
-                   out_count(text, f->hottest_updates));
+    for (size_t i = 0; i < f->n_hot_ids && i < 3; i++)
+        at += (size_t)snprintf(text + at, sizeof(text) - at, "%s%llu (%s)",
+                               i == 0 ? "" : ", ",
+                               (unsigned long long)f->hot_ids[i],
+                               out_count(number, f->hot_updates[i]));
+    table_cell(t, "%s", text);
 }
 
 // Rows on disk, and what the table's files take of it.

@@ -617,6 +617,11 @@ static void count_rows(struct table *t, const job_status *s)
         table_cell(t, "  training loss");
         table_cell(t, "%s", out_mean(a, WIRE_KNOWN(s, loss)));
     }
+    if (s->rows > 0) {
+        table_cell(t, "  rows of tables");
+        table_cell(t, "%s, %s of memory", out_count(a, s->rows),
+                   out_bytes(b, s->rows_bytes));
+    }
     table_cell(t, "  samples per second");
     table_cell(t, "%s", out_count(a, (uint64_t)summary_rate(s)));
     table_cell(t, "  time");

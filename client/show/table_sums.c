@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/base/num.h"
 #include "plan/tables.h"
 #include "proto/spec.h"
 #include "proto/wire.h"
@@ -15,6 +16,7 @@ void tables_report_release(struct tables_report *r)
     sl_free(r->msg.tables);
     sl_free(r->rows);
     sl_free(r->figures);
+    sl_free(r->hot);
     *r = (struct tables_report){0};
 }
 
@@ -31,6 +33,8 @@ static void tables_row_begin(struct tables_report *r, size_t row,
     sluice__v1__table_status__init(m);
     sluice__v1__table_figures__init(f);
     f->table = (uint32_t)table;
+    f->hot_ids = r->hot + row * 2 * TABLE_HOT;
+    f->hot_updates = f->hot_ids + TABLE_HOT;
     m->figures = f;
     m->name = t->name;
     m->dim = t->dim;
@@ -50,6 +54,41 @@ tables_reported(const Sluice__V1__ShardStatus *shard, size_t table)
     return NULL;
 }
 
+// Puts an id into its place among those with most updates: its row is in one
+// shard alone.
+static void tables_put_hot(Sluice__V1__TableFigures *to, uint64_t id,
+                           uint64_t updates)
+{
+    size_t at = to->n_hot_ids;
+
+    if (at == TABLE_HOT && to->hot_updates[--at] >= updates)
+        return;
+    for (; at > 0 && to->hot_updates[at - 1] < updates; at--) {
+        to->hot_ids[at] = to->hot_ids[at - 1];
+        to->hot_updates[at] = to->hot_updates[at - 1];
+    }
+    to->hot_ids[at] = id;
+    to->hot_updates[at] = updates;
+    to->n_hot_ids = sl_min(to->n_hot_ids + 1, TABLE_HOT);
+    to->n_hot_updates = to->n_hot_ids;
+}
+
+static void tables_take_hot(Sluice__V1__TableFigures *to,
+                            const Sluice__V1__TableFigures *from)
+{
+    size_t n = sl_min(from->n_hot_ids, from->n_hot_updates);
+
+    for (size_t i = 0; i < n; i++)
+        tables_put_hot(to, from->hot_ids[i], from->hot_updates[i]);
+    if (n == 0 &&
+        from->hottest_updates > 0) // an older psserver, or many tables
+        tables_put_hot(to, from->hottest_id, from->hottest_updates);
+    if (to->n_hot_ids == 0)
+        return;
+    to->hottest_id = to->hot_ids[0];
+    to->hottest_updates = to->hot_updates[0];
+}
+
 // `growth` is NAN from the first shard on of which it is not known.
 static void tables_row_add(Sluice__V1__TableStatus *m,
                            const Sluice__V1__TableFigures *from, double *growth)
@@ -66,15 +105,14 @@ static void tables_row_add(Sluice__V1__TableStatus *m,
     to->unadmitted += from->unadmitted;
     if (to->largest_bucket < from->largest_bucket)
         to->largest_bucket = from->largest_bucket;
-    if (to->hottest_updates < from->hottest_updates) {
-        to->hottest_updates = from->hottest_updates;
-        to->hottest_id = from->hottest_id;
-    }
+    tables_take_hot(to, from);
     to->disk_rows += from->disk_rows;
     to->disk_bytes += from->disk_bytes;
     to->found_memory += from->found_memory;
     to->found_disk += from->found_disk;
     to->to_disk += from->to_disk;
+    to->evicted_full += from->evicted_full;
+    to->gradients += from->gradients;
     *growth += WIRE_KNOWN(from, rows_per_minute);
 }
 
@@ -179,10 +217,12 @@ enum sl_err tables_report_init(struct tables_report *out,
     rows = s->spec->model->n_tables * n;
     out->rows = sl_malloc_array(rows, sizeof(*out->rows));
     out->figures = sl_malloc_array(rows, sizeof(*out->figures));
+    out->hot = sl_malloc_array(rows, 2 * TABLE_HOT * sizeof(*out->hot));
     out->msg.tables = sl_malloc_array(rows, sizeof(*out->msg.tables));
     out->msg.job = s->id;
     out->msg.state = s->state;
-    if (out->rows != NULL && out->figures != NULL && out->msg.tables != NULL)
+    if (out->rows != NULL && out->figures != NULL && out->hot != NULL &&
+        out->msg.tables != NULL)
         tables_rows_make(out, s, names, n);
     if (names != all)
         sl_free(names);

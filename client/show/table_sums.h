@@ -19,6 +19,7 @@ struct tables_report {
     Sluice__V1__TablesReport msg;
     Sluice__V1__TableStatus *rows;     // owned: msg.tables are these
     Sluice__V1__TableFigures *figures; // owned
+    uint64_t *hot; // owned: the lists of hottest ids and updates in them
     size_t unsaid; // of (shard, table): nothing was reported
 };
 

@@ -19,6 +19,7 @@
 #include "coordinator/core/shards/place.h"
 #include "coordinator/core/job_queue.h"
 #include "coordinator/core/status/skipped.h"
+#include "coordinator/core/status/table_warnings.h"
 
 static void enter_running(struct coord *c, struct job *job)
 {
@@ -137,6 +138,7 @@ void advance_job(struct coord *c, struct job *job)
         return;
     follow_evidence(c, job);
     skipped_check(c, job);
+    table_warnings_check(c, job);
     if (job->mode->recheck != NULL)
         job->mode->recheck(c, job);
     // Before another cut is begun, which the stop would wait for, too.

@@ -253,6 +253,7 @@ void job_free(struct job *job)
     cut_free(job->cuts.now);
     for (unsigned i = 0; i < JOB_WARNINGS; i++)
         sl_free(job->warnings[i]);
+    sl_free(job->tables.done);
     map_release_owned(&job->bad.by_key);
     sl_free(job->guard);
     sl_free(job->cuts.why);

@@ -91,7 +91,21 @@ enum job_warning {
     JOB_WARN_REACH,      // no worker moves: one cannot reach a psserver
     JOB_WARN_MEMORY,     // a psserver has less memory than its shards need
     JOB_WARN_KERNELS,    // two workers compute it with different kernels
+    JOB_WARN_FULL,       // a full table takes rows away for new ones
+    JOB_WARN_UNADMITTED, // most gradients of a table change no row
     JOB_WARNINGS,
+};
+
+// What a table's shards have done since they were loaded.
+struct table_done {
+    uint64_t evicted; // rows that gave their place to new ones
+    uint64_t gradients, unadmitted;
+};
+
+// The last look at a job's tables, and when warnings were told.
+struct table_looks {
+    struct table_done *done; // owned; by table; NULL: there was no look
+    uint64_t looked_ms, full_told_ms, unadmitted_told_ms;
 };
 
 // The end of a job; all zeroes before it.
@@ -233,6 +247,10 @@ struct job {
 
     // The event of skipped updates was told in this term. Changed by: skipped.
     bool skips_told;
+
+    // What its tables had done by the last look at them. Changed by:
+    // table_warnings.
+    struct table_looks tables;
 
     // When its curve was last sampled. Changed by: job_curves.
     uint64_t sampled_ms;

@@ -290,7 +290,7 @@ static enum sl_err shard_uses_of_job(struct shard_uses *u, struct coord *c,
         const struct job_shard *s = &job->shards.list[i];
 
         one.server = s->server;
-        one.bytes = shard_rows_bytes(&s->rows);
+        one.bytes = shard_rows_sum(&s->rows).bytes;
         if (one.server != 0 && one.bytes > 0)
             rc = shard_uses_add(u, &one, err);
     }

@@ -81,6 +81,8 @@ enum event_level { EVENT_INFO, EVENT_WARN, EVENT_ERROR };
     X(EVALUATION_DONE, "evaluation-done", INFO)                                \
     X(EVALUATION_FAILED, "evaluation-failed", WARN)                            \
     X(UPDATES_SKIPPED, "updates-skipped", WARN)                                \
+    X(ROWS_EVICTED, "rows-evicted", WARN)                                      \
+    X(ROWS_UNADMITTED, "rows-unadmitted", WARN)                                \
     X(RATE_REDUCED, "rate-reduced", INFO)                                      \
     X(RING_RUNS, "ring-runs", INFO)                                            \
     X(RING_BROKEN, "ring-broken", WARN)                                        \

@@ -248,7 +248,7 @@ static enum sl_err count_shard(Sluice__V1__MemberStatus *m,
     m->shard_bytes +=
         s->elements * sizeof(float) *
             (1 + spec_optimizer_slots(spec_shard_optimizer(job->spec))) +
-        shard_rows_bytes(&s->rows);
+        shard_rows_sum(&s->rows).bytes;
     return name_job(m, job);
 }
 

@@ -92,6 +92,7 @@ const WORDS = {
     "psserver": "A parameter server: it holds shards and applies the gradients that workers push.",
     "reading": "The share of the last seconds in which the worker read and prepared samples.",
     "retried": "Closures that were given out again because their worker was lost, failed or stood still.",
+    "row": "What a sparse table keeps for one id, on a psserver: its values and the optimizer's state.",
     "shard": "A range of the model's parameters with their optimizer state, on one psserver.",
     "staleness": "How many other updates were applied between a worker's reading of the parameters and its own update. The median is shown.",
     "step": "One batch: one gradient, which becomes one update of every shard.",
@@ -688,7 +689,8 @@ function numbersOf(s) {
         [word("psservers lost", "psserver"), whole(s.psservers_lost)], [word("coordinator restarts"), whole(s.coordinator_restarts)],
         [word("duplicates refused"), whole(s.duplicates)], [word("updates stale"), whole(s.updates_stale)],
         [word("updates skipped"), whole(s.updates_skipped)], [word("staleness p50", "staleness"), whole(s.staleness_p50)],
-        [word("cuts", "cut"), whole(s.cuts), "cuts"], ["parameters", whole(s.parameters)], ["submitted", day(s.submitted_unix)],
+        [word("cuts", "cut"), whole(s.cuts), "cuts"], ["parameters", whole(s.parameters)],
+        known(s.rows) && s.rows > 0 ? [word("rows of tables", "row"), `${whole(s.rows)}, ${bytes(s.rows_bytes)}`] : null, ["submitted", day(s.submitted_unix)],
         s.tenant ? ["tenant", s.tenant] : null]];
 }
 

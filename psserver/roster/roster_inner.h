@@ -17,6 +17,7 @@
 
 #include "state/shard/pairmap.h"
 #include "psserver/roster/feeder.h"
+#include "plan/tables.h"
 #include "psserver/roster/roster.h"
 #include "state/snap/snap.h"
 
@@ -198,10 +199,16 @@ void hosted_send_feed_ended(struct hosted *h, const char *failure);
 
 // ---- roster_tables.c: sparse tables in heartbeats
 
+// The hottest rows of a table, in two lists as the message has them.
+struct table_hot_report {
+    uint64_t ids[TABLE_HOT], updates[TABLE_HOT];
+};
+
 // The tables of one heartbeat; the heartbeat's reports point into `list`.
 struct table_reports {
     Sluice__V1__TableFigures *msgs;  // owned: `room` of them
     Sluice__V1__TableFigures **list; // owned
+    struct table_hot_report *hot;    // owned: as many; NULL: none are told
     size_t room, used;
     bool all;     // report also tables that did not change
     size_t total; // tables of all shards

@@ -13,6 +13,8 @@
 #include "plan/tables.h"
 #include "psserver/roster/roster_inner.h"
 
+// Of more tables only the hottest row is told.
+#define HOT_TABLES_MOST 1024
 #define ALL_EVERY 16 // heartbeats: one may have been lost, or come too early
 
 static size_t hosted_table_count(const struct hosted *h)
@@ -33,6 +35,8 @@ static void table_reports_make(struct table_reports *t, size_t room)
 {
     t->msgs = sl_malloc_array(room, sizeof(*t->msgs));
     t->list = sl_malloc_array(room, sizeof(*t->list));
+    if (room <= HOT_TABLES_MOST)
+        t->hot = sl_malloc_array(room, sizeof(*t->hot));
     t->room = t->msgs == NULL || t->list == NULL ? 0 : room;
 }
 
@@ -60,6 +64,21 @@ void table_reports_init_one(struct table_reports *t, const struct hosted *h)
         table_reports_make(t, t->total);
 }
 
+static void table_reports_put_hot(Sluice__V1__TableFigures *to,
+                                  struct table_hot_report *hot,
+                                  const struct rowset_counts *c)
+{
+    size_t n = 0;
+
+    for (; n < TABLE_HOT && c->hot[n].updates > 0; n++) {
+        hot->ids[n] = c->hot[n].id;
+        hot->updates[n] = c->hot[n].updates;
+    }
+    to->hot_ids = hot->ids;
+    to->hot_updates = hot->updates;
+    to->n_hot_ids = to->n_hot_updates = n;
+}
+
 static void table_reports_put(Sluice__V1__TableFigures *to, size_t table,
                               const struct rowset_counts *c)
 {
@@ -73,8 +92,10 @@ static void table_reports_put(Sluice__V1__TableFigures *to, size_t table,
     to->forgotten = c->forgotten;
     to->unadmitted = c->unadmitted;
     to->largest_bucket = c->largest;
-    to->hottest_id = c->hottest;
-    to->hottest_updates = c->hottest_updates;
+    to->evicted_full = c->evicted_full;
+    to->gradients = c->gradients;
+    to->hottest_id = c->hot[0].id;
+    to->hottest_updates = c->hot[0].updates;
     to->disk_rows = c->cold;
     to->disk_bytes = c->file_bytes;
     to->found_memory = c->hits;
@@ -106,6 +127,8 @@ void table_reports_add(struct table_reports *t, struct hosted *h,
             memcmp(&now[i], &told[i], sizeof(*now)) == 0)
             continue;
         table_reports_put(&t->msgs[t->used], i, &now[i]);
+        if (t->hot != NULL)
+            table_reports_put_hot(&t->msgs[t->used], &t->hot[t->used], &now[i]);
         t->list[t->used] = &t->msgs[t->used];
         t->used++;
         msg->n_tables++;
@@ -118,5 +141,6 @@ void table_reports_release(struct table_reports *t)
 {
     sl_free(t->msgs);
     sl_free(t->list);
+    sl_free(t->hot);
     *t = (struct table_reports){0};
 }

@@ -47,6 +47,7 @@
 #include <stdint.h>
 
 #include "common/base/status.h"
+#include "plan/tables.h"
 #include "proto/wire.h"
 #include "state/base/initial.h"
 #include "state/rows/row_memory.h"
@@ -190,9 +191,12 @@ struct rowset_counts {
     uint64_t file_bytes;     // that the file has taken
     uint64_t hits, misses;   // rows found in memory, and in the file
     uint64_t cooled;         // rows that went to the file
-    // The id of the row with most updates, and how many; 0: not known, as
-    // its row went and no other one has changed since.
-    uint64_t hottest, hottest_updates;
+    uint64_t gradients;      // that came; `unadmitted` is a part of them
+    // The rows with most updates, the most first; 0 updates: no more are
+    // known, as rows went and too few others have changed since.
+    struct rowset_hot {
+        uint64_t id, updates;
+    } hot[TABLE_HOT];
 };
 
 // Returns the number of rows that went, for whatever reason.

@@ -228,7 +228,7 @@ static void count_row(const struct rowset_update *u, struct row_header *h)
 {
     h->changed = u->step->version;
     h->score += h->score < UINT32_MAX;
-    rowset_note_hottest(u->r, h);
+    rowset_note_hot(u->r, h);
 }
 
 // ---- ids without a row
@@ -370,12 +370,30 @@ static void sweep(struct rowset_update *u)
         r->counts.evicted_small += row_store_sweep(&r->rows, bucket, small, u);
 }
 
-static void forget_hottest(struct rowset *r)
+void rowset_take_hot(struct rowset *r, const struct row_header *h)
 {
-    uint64_t id = r->counts.hottest;
+    struct rowset_hot *hot = r->counts.hot;
+    size_t at = 0;
 
-    if (row_store_find(&r->rows, table_hash(id), id) == ROW_NONE)
-        r->counts.hottest = r->counts.hottest_updates = 0;
+    while (at < TABLE_HOT - 1 && (hot[at].id != h->id || hot[at].updates == 0))
+        at++;
+    for (; at > 0 && hot[at - 1].updates < h->score; at--)
+        hot[at] = hot[at - 1];
+    hot[at] = (struct rowset_hot){h->id, h->score};
+}
+
+// Leaves out those of the hottest rows that went.
+static void forget_hot(struct rowset *r)
+{
+    struct rowset_hot *hot = r->counts.hot;
+    size_t kept = 0;
+
+    for (size_t i = 0; i < TABLE_HOT && hot[i].updates > 0; i++)
+        if (row_store_find(&r->rows, table_hash(hot[i].id), hot[i].id) !=
+            ROW_NONE)
+            hot[kept++] = hot[i];
+    for (; kept < TABLE_HOT; kept++)
+        hot[kept] = (struct rowset_hot){0, 0};
 }
 
 // ---- all of it
@@ -468,6 +486,7 @@ void rowset_apply(struct rowset *r, const struct rowset_step *step, size_t n,
 
     row_rule_update_init(&u.rule, &r->spec.rule, step->version,
                          step->rate * r->spec.scale);
+    r->counts.gradients += n;
     if (r->rows.tier != NULL)
         r->rows.tier->version = step->version;
     absent = n > 0 && r->looked != 0 ? change_known(&u, n) : change_rows(&u, n);
@@ -482,5 +501,5 @@ void rowset_apply(struct rowset *r, const struct rowset_step *step, size_t n,
     }
     sweep(&u);
     if (rowset_evicted(&r->counts) != gone)
-        forget_hottest(r);
+        forget_hot(r);
 }

@@ -180,7 +180,7 @@ static enum sl_err rowset_add(struct rowset *r, enum rowset_part part,
     memcpy(row_store_at(s, row_store_add(s, hash, h.id)), record,
            s->pool.stride);
     if (part == ROWSET_ROWS)
-        rowset_note_hottest(r, &h);
+        rowset_note_hot(r, &h);
     return SL_OK;
 }
 

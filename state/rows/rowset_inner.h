@@ -34,14 +34,15 @@ static inline bool rowset_waits(const struct rowset *r)
     return r->spec.min_count > 1;
 }
 
+// Puts a record that has more updates than the last of the hottest into its
+// place among them.
+void rowset_take_hot(struct rowset *r, const struct row_header *h);
+
 // Notes a record that has changed, or was added.
-static inline void rowset_note_hottest(struct rowset *r,
-                                       const struct row_header *h)
+static inline void rowset_note_hot(struct rowset *r, const struct row_header *h)
 {
-    if (h->score <= r->counts.hottest_updates)
-        return;
-    r->counts.hottest = h->id;
-    r->counts.hottest_updates = h->score;
+    if (h->score > r->counts.hot[TABLE_HOT - 1].updates)
+        rowset_take_hot(r, h);
 }
 
 #endif

@@ -200,6 +200,7 @@ void tables_counts(const struct tables *t, struct rowset_counts *sum,
         sum->hits += one.hits;
         sum->misses += one.misses;
         sum->cooled += one.cooled;
+        sum->gradients += one.gradients;
         if (each != NULL)
             each[i] = one;
     }

@@ -462,7 +462,8 @@ def figures(c, job, *words):
     """{(table, psserver): what is told of it}, numbers as numbers."""
     told = c.json("tables", job, *words)["tables"]
     return {(t["name"], t["psserver"]): {
-        **{k: int(v) for k, v in t["figures"].items() if k != "rows_per_minute"},
+        **{k: [int(n) for n in v] if isinstance(v, list) else int(v)
+           for k, v in t["figures"].items() if k != "rows_per_minute"},
         "known": t["known"], "shards": t["shards"]} for t in told}
 
 
@@ -487,7 +488,9 @@ def the_tables_of_a_job_are_listed_while_it_runs_and_after():
             both = figures(c, job)[table, ""]
             for what, number in both.items():
                 told = [parts[table, name][what] for name in ("ps-0", "ps-1")]
-                if what == "hottest_id":
+                if what.startswith("hot_"):  # the largest of all shards
+                    check_equal(sorted(set(number) - set(sum(told, []))), [], what)
+                elif what == "hottest_id":
                     check(number in told, f"hottest id of {table}", number, told)
                 else:
                     check_equal(number, max(told) if what in (
@@ -496,6 +499,9 @@ def the_tables_of_a_job_are_listed_while_it_runs_and_after():
             check_equal((both["waiting"], both["unadmitted"], both["evicted"]), (0, 0, 0),
                         f"ids of {table} without a row")
             check(both["hottest_id"] < 7 and both["hottest_updates"] > 20, both)
+            check_equal((both["hot_ids"][0], both["hot_updates"][0], len(both["hot_ids"])),
+                        (both["hottest_id"], both["hottest_updates"], 8), "hottest ids")
+            check_equal(both["hot_updates"], sorted(both["hot_updates"])[::-1], "their order")
             check(both["bytes"] > ids * 4 * DIM and both["admitted"] <= ids, both)
         shown = c.run("tables", job, "-o", "wide")
         check(str(ids) in shown.stdout and "2 of 2" in shown.stdout, shown.stdout)

@@ -695,7 +695,8 @@ static void moves_begin(struct coord *c, const struct parties *p,
 static uint64_t patience(const struct move *v, const struct job *job)
 {
     const struct job_shard *s = &job->shards.list[v->shard];
-    uint64_t bytes = s->elements * sizeof(float) + shard_rows_bytes(&s->rows);
+    uint64_t bytes =
+        s->elements * sizeof(float) + shard_rows_sum(&s->rows).bytes;
 
     if (move_stops(v))
         return MOVES_STOP_MS;

@@ -3,6 +3,7 @@
 #include "coordinator/core/shards/shard_rows.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "common/base/mem.h"
 #include "common/base/num.h"
@@ -16,11 +17,23 @@ void shard_rows_release(struct shard_rows *r)
     *r = (struct shard_rows){0};
 }
 
-// Copies the numbers, and nothing that a later version may have added.
+// Copies the numbers, and nothing that a later version may have added. The
+// lists go to `ids` and `updates`, which have room for TABLE_HOT each.
 static void figures_copy(Sluice__V1__TableFigures *to,
-                         const Sluice__V1__TableFigures *from)
+                         const Sluice__V1__TableFigures *from, uint64_t *ids,
+                         uint64_t *updates)
 {
+    size_t n = sl_min(from->n_hot_ids, from->n_hot_updates);
+
+    n = sl_min(n, TABLE_HOT);
+    if (n > 0) {
+        memcpy(ids, from->hot_ids, n * sizeof(*ids));
+        memcpy(updates, from->hot_updates, n * sizeof(*updates));
+    }
     *to = *from;
+    to->hot_ids = ids;
+    to->hot_updates = updates;
+    to->n_hot_ids = to->n_hot_updates = n;
     to->base.n_unknown_fields = 0;
     to->base.unknown_fields = NULL;
     to->known_rows_per_minute_case =
@@ -39,7 +52,7 @@ static void known_table_take(struct known_table *t,
         t->mark[1] = now;
     }
     t->known = true;
-    figures_copy(&t->figures, f);
+    figures_copy(&t->figures, f, t->hot_ids, t->hot_updates);
 }
 
 void shard_rows_take(struct shard_rows *r,
@@ -68,14 +81,44 @@ static double known_table_growth(const struct known_table *t, uint64_t now_ms)
            (double)ms;
 }
 
-uint64_t shard_rows_bytes(const struct shard_rows *r)
+struct rows_sum shard_rows_sum(const struct shard_rows *r)
 {
-    uint64_t bytes = 0;
+    struct rows_sum sum = {0};
 
-    for (uint32_t i = 0; i < r->count; i++)
-        if (r->table[i].known)
-            bytes += r->table[i].figures.bytes;
-    return bytes;
+    for (uint32_t i = 0; i < r->count; i++) {
+        const Sluice__V1__TableFigures *f = &r->table[i].figures;
+
+        if (!r->table[i].known)
+            continue;
+        sum.rows += f->rows;
+        sum.bytes += f->bytes;
+        sum.disk += f->disk_bytes;
+    }
+    return sum;
+}
+
+// Adds a table to a status; false: there is no memory for all of it.
+static bool known_table_show(Sluice__V1__ShardStatus *m,
+                             const struct known_table *t, uint64_t now_ms)
+{
+    Sluice__V1__TableFigures *f =
+        wire_new(&sluice__v1__table_figures__descriptor);
+    uint64_t *ids = sl_malloc_array(TABLE_HOT, sizeof(*ids));
+    uint64_t *updates = sl_malloc_array(TABLE_HOT, sizeof(*updates));
+
+    if (f == NULL || ids == NULL || updates == NULL) {
+        sl_free(f);
+        sl_free(ids);
+        sl_free(updates);
+        return false;
+    }
+    m->tables[m->n_tables++] = f;
+    figures_copy(f, &t->figures, ids, updates);
+    WIRE_SET_KNOWN(
+        f, rows_per_minute,
+        SLUICE__V1__TABLE_FIGURES__KNOWN_ROWS_PER_MINUTE_ROWS_PER_MINUTE,
+        known_table_growth(t, now_ms));
+    return true;
 }
 
 bool shard_rows_show(const struct shard_rows *r, Sluice__V1__ShardStatus *m,
@@ -86,22 +129,9 @@ bool shard_rows_show(const struct shard_rows *r, Sluice__V1__ShardStatus *m,
     m->tables = sl_calloc(r->count, sizeof(*m->tables));
     if (m->tables == NULL)
         return false;
-    for (uint32_t i = 0; i < r->count; i++) {
-        const struct known_table *t = &r->table[i];
-        Sluice__V1__TableFigures *f;
-
-        if (!t->known)
-            continue;
-        f = wire_new(&sluice__v1__table_figures__descriptor);
-        if (f == NULL)
+    for (uint32_t i = 0; i < r->count; i++)
+        if (r->table[i].known && !known_table_show(m, &r->table[i], now_ms))
             return false;
-        m->tables[m->n_tables++] = f;
-        figures_copy(f, &t->figures);
-        WIRE_SET_KNOWN(
-            f, rows_per_minute,
-            SLUICE__V1__TABLE_FIGURES__KNOWN_ROWS_PER_MINUTE_ROWS_PER_MINUTE,
-            known_table_growth(t, now_ms));
-    }
     return true;
 }
 

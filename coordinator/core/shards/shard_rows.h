@@ -17,6 +17,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "plan/tables.h"
 #include "proto/wire.h"
 
 #define SHARD_ROWS_MOST 16384u // tables of all shards of a job
@@ -28,8 +29,10 @@ struct rows_mark {
 
 // A table of a shard.
 struct known_table {
-    bool known;                       // it was reported
-    Sluice__V1__TableFigures figures; // without its growth, and nothing owned
+    bool known; // it was reported
+    // Its figures, without its growth. The lists in them are these here.
+    Sluice__V1__TableFigures figures;
+    uint64_t hot_ids[TABLE_HOT], hot_updates[TABLE_HOT];
     // Two earlier reports, for the growth since the first: at least a minute
     // lies between them, or they are the same.
     struct rows_mark mark[2];
@@ -48,8 +51,12 @@ void shard_rows_take(struct shard_rows *r,
 // Frees all figures and leaves *r all zeroes, as the shard was loaded anew.
 void shard_rows_release(struct shard_rows *r);
 
-// Returns the bytes of the rows of all known tables of the shard.
-uint64_t shard_rows_bytes(const struct shard_rows *r);
+struct rows_sum {
+    uint64_t rows, bytes, disk; // bytes of memory, and of the disk
+};
+
+// Returns the sums over all known tables of the shard.
+struct rows_sum shard_rows_sum(const struct shard_rows *r);
 
 // Adds the known tables to the status m of the shard, which has none, with
 // their growth until now_ms (not known before two seconds have passed). Returns

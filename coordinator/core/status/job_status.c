@@ -414,6 +414,8 @@ static void fill_updates(Sluice__V1__JobStatus *m, const struct job *job)
         m->duplicates += k->duplicates;
         m->updates_stale += k->stale;
         m->updates_late += k->late;
+        m->rows += shard_rows_sum(&job->shards.list[i].rows).rows;
+        m->rows_bytes += shard_rows_sum(&job->shards.list[i].rows).bytes;
         if (k->applied < fewest) {
             fewest = k->applied;
             m->updates_applied = k->applied;

@@ -83,6 +83,16 @@ static void status_final_sum_shards(Sluice__V1__JobStatus *m,
     status_average(m, job);
 }
 
+static void status_final_sum_rows(Sluice__V1__JobStatus *m)
+{
+    m->rows = m->rows_bytes = 0;
+    for (size_t i = 0; i < m->n_shards; i++)
+        for (size_t t = 0; t < m->shards[i]->n_tables; t++) {
+            m->rows += m->shards[i]->tables[t]->rows;
+            m->rows_bytes += m->shards[i]->tables[t]->bytes;
+        }
+}
+
 void status_settle(Sluice__V1__JobStatus *m, const struct job *job)
 {
     const struct job_cut *last = job_last_cut(job);
@@ -105,6 +115,7 @@ void status_final_keep(struct coord *c, struct job *job)
     if (!job->end.changed)
         return;
     job->end.changed = false;
+    status_final_sum_rows(job->end.status);
     if (job->state != JOB_FINISHED)
         status_final_sum_shards(job->end.status, job);
     rc = wire_pack(&job->end.status->base, &packed);

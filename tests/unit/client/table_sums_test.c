@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "client/show/table_sums.h"
 
+#include "plan/tables.h"
+
 #include "proto/wire.h"
 #include "tests/harness/t.h"
 
@@ -83,6 +85,8 @@ TEST(table_sums, shards_are_summed_for_all_and_for_each_psserver)
     T_EQ(r.msg.tables[0]->figures->largest_bucket, 10);
     T_EQ(r.msg.tables[0]->figures->hottest_id, 71);
     T_EQ(r.msg.tables[0]->figures->hottest_updates, 9);
+    T_EQ(r.msg.tables[0]->figures->n_hot_ids, SHARDS);
+    T_EQ(r.msg.tables[0]->figures->hot_ids[0], 71);
     T_EQ(r.msg.tables[0]->figures->disk_rows, 30);
     T_EQ(r.msg.tables[0]->figures->disk_bytes, 3000);
     T_EQ(r.msg.tables[0]->figures->found_memory, 21);
@@ -100,6 +104,37 @@ TEST(table_sums, shards_are_summed_for_all_and_for_each_psserver)
     T_EQ(r.msg.tables[0]->figures->rows, 400);
     T_STR(r.msg.tables[1]->psserver, "ps-1");
     T_EQ(r.msg.tables[1]->figures->rows, 200);
+    tables_report_release(&r);
+}
+
+// Each shard has its own ids.
+TEST(table_sums, the_hottest_ids_of_shards_are_merged)
+{
+    static uint64_t ids[SHARDS][TABLE_HOT], updates[SHARDS][TABLE_HOT];
+    const Sluice__V1__TableFigures *f;
+    struct tables_report r;
+
+    job_init();
+    for (uint32_t i = 0; i < SHARDS; i++) {
+        j.shard[i].n_tables = 1;
+        for (uint32_t k = 0; k < TABLE_HOT; k++) {
+            ids[i][k] = 100 * i + k;
+            updates[i][k] = 3 * (TABLE_HOT - k) + i; // 24 to 26, 21 to 23 ...
+        }
+        j.figures[i][0].hot_ids = ids[i];
+        j.figures[i][0].hot_updates = updates[i];
+        j.figures[i][0].n_hot_ids = j.figures[i][0].n_hot_updates = TABLE_HOT;
+    }
+    T_OK(tables_report_init(&r, &j.status, false));
+    f = r.msg.tables[0]->figures;
+    T_EQ(f->n_hot_ids, TABLE_HOT);
+    T_EQ(f->n_hot_updates, TABLE_HOT);
+    for (uint64_t k = 0; k < TABLE_HOT; k++) {
+        T_EQ(f->hot_updates[k], 3 * TABLE_HOT + SHARDS - 1 - k);
+        T_EQ(f->hot_ids[k], 100 * (SHARDS - 1 - k % SHARDS) + k / SHARDS);
+    }
+    T_EQ(f->hottest_id, f->hot_ids[0]);
+    T_EQ(f->hottest_updates, f->hot_updates[0]);
     tables_report_release(&r);
 }
 

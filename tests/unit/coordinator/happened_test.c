@@ -5,6 +5,8 @@
 #include <string.h>
 
 #include "coordinator/core/job.h"
+#include "coordinator/core/jobs.h"
+#include "coordinator/core/status/table_warnings.h"
 #include "coordinator/service/status_lists.h"
 #include "tests/unit/coordinator/world.h"
 #include "tests/unit/coordinator/world_members.h"
@@ -408,5 +410,117 @@ TEST(happened, a_ring_is_broken_only_for_whom_is_in_it)
     r = ask(w, "j-1", 0, 0);
     T_EQ(count(r, "ring-broken"), 0);
     wire_free(&r->base);
+    end(w);
+}
+
+// ---- sparse tables
+
+static const char rows_job[] =
+    "{\"name\":\"rows\",\"model\":{\"type\":\"external\",\"variables\":[{"
+    "\"name\":\"w\",\"shape\":[8,2]}],\"tables\":[{\"name\":\"users\",\"dim\":"
+    "16,\"admit\":{\"min_count\":3},\"evict\":{\"max_rows\":500}},{\"name\":"
+    "\"items\",\"dim\":24}]},\"optimizer\":{\"type\":\"adam\"},\"data\":{"
+    "\"train\":{\"format\":\"external\",\"samples\":40}},\"train\":{\"batch\":"
+    "4,"
+    "\"epochs\":2,\"steps_per_closure\":2}}";
+
+// A minute later the shards have done this to the first table, and to the
+// second one a tenth.
+static void minute_of(struct world *w, uint64_t evicted, uint64_t gradients,
+                      uint64_t unadmitted)
+{
+    struct job *job = jobs_get(w->coord, w->job);
+    Sluice__V1__TableFigures figures[2], *list[2] = {&figures[0], &figures[1]};
+    Sluice__V1__ShardReport report = SLUICE__V1__SHARD_REPORT__INIT;
+
+    report.tables = list;
+    report.n_tables = 2;
+    for (uint32_t i = 0; i < 2; i++) {
+        uint64_t part = job->shards.count * (i == 0 ? 1 : 10);
+
+        sluice__v1__table_figures__init(&figures[i]);
+        figures[i].table = i;
+        figures[i].evicted_full = evicted / part;
+        figures[i].gradients = gradients / part;
+        figures[i].unadmitted = unadmitted / part;
+    }
+    for (uint32_t i = 0; i < job->shards.count; i++)
+        shard_rows_take(&job->shards.list[i].rows, &report, 2,
+                        job->shards.count, coord_now(w->coord));
+    clock_fake_advance_ms(&w->clock, 60000);
+    table_warnings_check(w->coord, job);
+}
+
+static void rows_are_told(struct world *w, size_t evicted, size_t unadmitted)
+{
+    Sluice__V1__EventsReply *r = ask(w, "j-1", 0, 0);
+
+    T_EQ(count(r, "rows-evicted"), evicted);
+    T_EQ(count(r, "rows-unadmitted"), unadmitted);
+    wire_free(&r->base);
+}
+
+static const char *rows_warning(struct world *w, enum job_warning kind)
+{
+    return jobs_get(w->coord, w->job)->warnings[kind];
+}
+
+static struct world *begin_rows(void)
+{
+    struct world *w = begin(0);
+
+    w->job = world_submit(w, rows_job);
+    (void)world_run(w, JOB_FINISHED, 4000); // no program works on it
+    T_EQ(jobs_get(w->coord, w->job)->state, JOB_RUNNING);
+    minute_of(w, 0, 0, 0);
+    return w;
+}
+
+TEST(happened, a_full_table_that_takes_rows_away_is_told_once_an_hour)
+{
+    struct world *w = begin_rows();
+    Sluice__V1__EventsReply *r;
+
+    minute_of(w, 0, 8000, 0);
+    rows_are_told(w, 0, 0);
+    minute_of(w, 600, 16000, 0);
+    rows_are_told(w, 1, 0);
+    r = ask(w, "j-1", 0, 0);
+    T_STR(first(r, "rows-evicted")->level, "warn");
+    T_STR(first(r, "rows-evicted")->text,
+          "table users is full: 600 rows gave their place to new ones in a "
+          "minute (1 more likewise); if ids come again after they "
+          "went, raise evict.max_rows (500)");
+    wire_free(&r->base);
+    for (uint64_t i = 1; i <= 58; i++)
+        minute_of(w, 600 + 20 * i, 16000, 0);
+    rows_are_told(w, 1, 0);
+    minute_of(w, 2000, 16000, 0);
+    minute_of(w, 2100, 16000, 0);
+    rows_are_told(w, 2, 0);
+    T_TRUE(rows_warning(w, JOB_WARN_FULL) != NULL);
+    minute_of(w, 50, 16000, 0); // a shard was loaded anew
+    T_TRUE(rows_warning(w, JOB_WARN_FULL) == NULL);
+    rows_are_told(w, 2, 0);
+    end(w);
+}
+
+TEST(happened, gradients_that_change_no_row_are_told)
+{
+    struct world *w = begin_rows();
+
+    minute_of(w, 0, 10000, 9000); // all ids are new
+    rows_are_told(w, 0, 0);
+    minute_of(w, 0, 20000, 14000);
+    rows_are_told(w, 0, 0);
+    minute_of(w, 0, 30000, 21000);
+    rows_are_told(w, 0, 1);
+    T_STR(rows_warning(w, JOB_WARN_UNADMITTED),
+          "table users: 7000 of 10000 gradients changed no row in a minute, "
+          "as their ids were not admitted; if they should be learned, change "
+          "admit (min_count 3, probability 1)");
+    minute_of(w, 0, 30500, 21500); // too few to tell
+    T_TRUE(rows_warning(w, JOB_WARN_UNADMITTED) == NULL);
+    rows_are_told(w, 0, 1);
     end(w);
 }

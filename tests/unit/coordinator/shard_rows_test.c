@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "coordinator/core/shards/shard_rows.h"
 
+#include <string.h>
+
 #include "plan/tables.h"
 #include "tests/harness/t.h"
 
@@ -55,6 +57,39 @@ TEST(shard_rows, growth_is_over_the_last_minutes)
             T_TRUE(WIRE_KNOWN(m->tables[0], rows_per_minute) == 120);
         wire_free(&m->base);
     }
+    shard_rows_release(&rows);
+}
+
+// Whatever memory they came in, and however many a peer says.
+TEST(shard_rows, the_hottest_ids_are_kept)
+{
+    uint64_t ids[TABLE_HOT + 2], updates[TABLE_HOT + 1];
+    struct shard_rows rows = {0};
+    Sluice__V1__ShardReport r = report_of(1, 5);
+    Sluice__V1__ShardStatus *m;
+
+    for (uint64_t i = 0; i < TABLE_HOT + 1; i++) {
+        ids[i] = 100 + i;
+        updates[i] = 50 - i;
+    }
+    figures[0].hot_ids = ids;
+    figures[0].n_hot_ids = TABLE_HOT + 2;
+    figures[0].hot_updates = updates;
+    figures[0].n_hot_updates = TABLE_HOT + 1;
+    shard_rows_take(&rows, &r, 1, 1, 1000);
+    memset(ids, 0, sizeof(ids));
+    m = shown(&rows, 1000);
+    T_EQ(m->tables[0]->n_hot_ids, TABLE_HOT);
+    T_EQ(m->tables[0]->n_hot_updates, TABLE_HOT);
+    T_EQ(m->tables[0]->hot_ids[TABLE_HOT - 1], 100 + TABLE_HOT - 1);
+    T_EQ(m->tables[0]->hot_updates[0], 50);
+    wire_free(&m->base);
+    T_EQ(shard_rows_sum(&rows).rows, 5);
+    figures[0].n_hot_ids = figures[0].n_hot_updates = 0;
+    shard_rows_take(&rows, &r, 1, 1, 1000);
+    m = shown(&rows, 1000);
+    T_EQ(m->tables[0]->n_hot_ids, 0);
+    wire_free(&m->base);
     shard_rows_release(&rows);
 }
 

@@ -569,6 +569,7 @@ TEST(attend, so_many_reports_can_be_read)
     t.hottest_id = t.hottest_updates = UINT64_MAX;
     t.disk_rows = t.disk_bytes = t.found_memory = UINT64_MAX;
     t.found_disk = t.to_disk = UINT64_MAX;
+    t.evicted_full = t.gradients = UINT64_MAX;
     for (size_t i = 0; i < SL_COUNT(tables); i++)
         tables[i] = &t;
     last = report;

@@ -489,9 +489,9 @@ static void hottest_is(const struct rowset *r, uint64_t id, uint64_t updates)
     struct rowset_counts c;
 
     rowset_counts(r, &c);
-    T_EQ(c.hottest_updates, updates);
+    T_EQ(c.hot[0].updates, updates);
     if (updates > 0)
-        T_EQ(c.hottest, id);
+        T_EQ(c.hot[0].id, id);
 }
 
 TEST(rowset, the_row_with_most_updates_is_known)
@@ -517,6 +517,56 @@ TEST(rowset, the_row_with_most_updates_is_known)
         kit_push_range(r, version++, 11, 11);
     T_EQ(rows_of(r), 1);
     hottest_is(r, 11, 6);
+    rowset_free(r);
+}
+
+// As many of the rows with most updates, in this order, as are kept: those that
+// a sort of all has.
+static void hottest_are(struct rowset *r, const uint64_t *updates, size_t ids)
+{
+    struct rowset_counts c;
+    size_t n = 0, above;
+
+    rowset_counts(r, &c);
+    for (; n < TABLE_HOT && c.hot[n].updates > 0; n++) {
+        T_LT(c.hot[n].id, ids);
+        T_EQ(c.hot[n].updates, updates[c.hot[n].id]);
+        above = 0;
+        for (size_t id = 0; id < ids; id++)
+            above += updates[id] > c.hot[n].updates;
+        T_LE(above, n);
+        for (size_t k = 0; k < n; k++) {
+            T_ASSERT(c.hot[k].id != c.hot[n].id);
+            T_GE(c.hot[k].updates, c.hot[n].updates);
+        }
+    }
+    T_EQ(n, ids < TABLE_HOT ? ids : TABLE_HOT);
+}
+
+TEST(rowset, the_rows_with_most_updates_are_known)
+{
+    enum { MANY = 40 };
+    struct rowset_spec spec = kit_spec(1);
+    struct rowset *r = kit_new(&spec);
+    uint64_t updates[MANY] = {0};
+    struct rowset_counts c;
+
+    kit_push_range(r, 1, 0, MANY - 1);
+    for (size_t id = 0; id < MANY; id++)
+        updates[id] = 1;
+    for (uint32_t version = 2; version < 400; version++) {
+        uint64_t id = t_below(t_below(MANY) + 1); // low ones more often
+
+        kit_push_range(r, version, id, id);
+        updates[id]++;
+        hottest_are(r, updates, MANY);
+    }
+    rowset_counts(r, &c);
+    T_EQ(c.gradients, MANY + 398);
+    kit_dump(&before, r);
+    rowset_free(r);
+    r = kit_load(&spec, &before);
+    hottest_are(r, updates, MANY);
     rowset_free(r);
 }
 

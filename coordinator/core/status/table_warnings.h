@@ -1,0 +1,22 @@
+// SPDX-License-Identifier: Apache-2.0
+// coordinator/core/status/table_warnings.h -- warnings about sparse tables that
+// take rows away for new ones, or leave most gradients without a row.
+//
+// Once a minute the sums over all shards are compared with those of the minute
+// before. A warning stays in the job's status until a minute without its cause;
+// its event comes with the first one, and again after an hour.
+//
+// Threads  the loop.
+// Memory   job->tables.done, made by the first look, is freed with the job.
+// Errors   none: without memory nothing is looked at.
+#ifndef COORDINATOR_CORE_STATUS_TABLE_WARNINGS_H
+#define COORDINATOR_CORE_STATUS_TABLE_WARNINGS_H
+
+#include "coordinator/core/coord_inner.h"
+#include "coordinator/core/job.h"
+
+// Looks at the tables of a placed job, if a minute has passed since the last
+// look: the first one only notes what there is.
+void table_warnings_check(struct coord *c, struct job *job);
+
+#endif
