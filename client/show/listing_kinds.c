@@ -459,8 +459,8 @@ static const char *table_status_name(char out[LIST_NAME],
 // ---- tenants
 
 static const char *const tenants_head[] = {
-    "tenant",      "jobs", "shards", "parameters",
-    "checkpoints", "kept", "rows",   NULL};
+    "tenant", "jobs", "shards",       "parameters", "checkpoints",
+    "kept",   "rows", "rows on disk", NULL};
 
 static void list_quota_cell(struct table *t, const Sluice__V1__QuotaFigure *f,
                             bool bytes)
@@ -488,6 +488,7 @@ static void tenant_row(struct table *t, const ProtobufCMessage *item)
     list_quota_cell(t, one->checkpoints, true);
     list_quota_cell(t, one->kept, false);
     list_quota_cell(t, one->rows, true);
+    list_quota_cell(t, one->rows_disk, true);
 }
 
 static const char *tenant_name(char out[LIST_NAME],
@@ -564,7 +565,7 @@ const struct list_format lists[LIST_KINDS] = {
     [LIST_SHARDS] = {"shards", shards_head, 9, 0x7fcu, NULL, shard_row, NULL},
     [LIST_TABLES] = {"tables", tables_head, 11, 0x7fcu, "the name",
                      table_status_row, table_status_name},
-    [LIST_TENANTS] = {"tenants", tenants_head, 7, 0x7eu, "the tenant",
+    [LIST_TENANTS] = {"tenants", tenants_head, 7, 0xfeu, "the tenant",
                       tenant_row, tenant_name},
     [LIST_QUEUES] = {"queues", queues_head, 9, 0x1fcu, "the name", queue_row,
                      queue_name},

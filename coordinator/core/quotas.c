@@ -254,7 +254,8 @@ enum sl_err quotas_admit(struct coord *c, const Sluice__V1__JobSpec *spec,
 // What the rows of one shard take.
 struct shard_use {
     uint32_t tenant;
-    uint64_t server, bytes;
+    uint64_t server;
+    struct rows_sum rows;
 };
 
 struct shard_uses {
@@ -290,8 +291,8 @@ static enum sl_err shard_uses_of_job(struct shard_uses *u, struct coord *c,
         const struct job_shard *s = &job->shards.list[i];
 
         one.server = s->server;
-        one.bytes = shard_rows_sum(&s->rows).bytes;
-        if (one.server != 0 && one.bytes > 0)
+        one.rows = shard_rows_sum(&s->rows);
+        if (one.server != 0 && one.rows.bytes > 0)
             rc = shard_uses_add(u, &one, err);
     }
     return rc;
@@ -306,12 +307,13 @@ static int shard_use_order(const void *a, const void *b)
     return x->server < y->server ? -1 : x->server > y->server;
 }
 
-// Sets each tenant's use of rows to that on the psserver where it is largest.
+// Sets each tenant's use of rows, and of disk for them, to that on the psserver
+// where it is largest.
 static enum sl_err sums_add_rows(struct sums *s, struct sl_error *err)
 {
     struct shard_uses u = {0};
     enum sl_err rc = SL_OK;
-    uint64_t here = 0;
+    uint64_t here = 0, disk = 0;
 
     list_for(n, &s->c->jobs.active)
     {
@@ -326,9 +328,14 @@ static enum sl_err sums_add_rows(struct sums *s, struct sl_error *err)
         struct quota_use *of = &s->of[u.list[i].tenant - 1];
         bool more = i > 0 && shard_use_order(&u.list[i - 1], &u.list[i]) == 0;
 
-        here = more ? here + u.list[i].bytes : u.list[i].bytes;
+        const struct rows_sum *rows = &u.list[i].rows;
+
+        here = more ? here + rows->bytes : rows->bytes;
+        disk = more ? disk + rows->disk : rows->disk;
         if (here > of->n[QUOTA_ROWS])
             of->n[QUOTA_ROWS] = here;
+        if (disk > of->n[QUOTA_ROWS_DISK])
+            of->n[QUOTA_ROWS_DISK] = disk;
     }
     sl_free(u.list);
     return rc;

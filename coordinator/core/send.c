@@ -412,6 +412,8 @@ static Sluice__V1__RowsQuota *rows_quota_say(struct coord *c,
     p->msg.tenant = p->tenant;
     p->msg.limited = q != NULL && q->most[QUOTA_ROWS] != QUOTA_FREE;
     p->msg.most = p->msg.limited ? q->most[QUOTA_ROWS] : 0;
+    p->msg.disk_limited = q != NULL && q->most[QUOTA_ROWS_DISK] != QUOTA_FREE;
+    p->msg.disk_most = p->msg.disk_limited ? q->most[QUOTA_ROWS_DISK] : 0;
     return &p->msg;
 }
 

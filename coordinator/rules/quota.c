@@ -26,6 +26,9 @@ static const struct conf_key keys[QUOTA_KINDS] = {
                            .max = INT64_MAX},
     [QUOTA_KEPT] = {.name = "kept", .kind = CONF_INT, .max = INT64_MAX},
     [QUOTA_ROWS] = {.name = "rows", .kind = CONF_BYTES, .max = INT64_MAX},
+    [QUOTA_ROWS_DISK] = {.name = "rows_disk",
+                         .kind = CONF_BYTES,
+                         .max = INT64_MAX},
 };
 
 // ---- reading
@@ -79,7 +82,8 @@ static enum sl_err read_figure(struct quota *q, const char *text, size_t n,
     }
     return sl_fail(err, SL_EINVAL,
                    "--quota: '%s' is none of jobs=N, shards=N, "
-                   "parameters=BYTES, checkpoints=BYTES, kept=N, rows=BYTES",
+                   "parameters=BYTES, checkpoints=BYTES, kept=N, rows=BYTES, "
+                   "rows_disk=BYTES",
                    word);
 }
 

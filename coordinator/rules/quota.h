@@ -32,6 +32,7 @@ enum quota_kind {
     // bytes of the rows of those jobs on each psserver, which keeps this limit;
     // used: on that which has most
     QUOTA_ROWS,
+    QUOTA_ROWS_DISK, // likewise, bytes of the psserver's --rows-dir
     QUOTA_KINDS
 };
 
@@ -50,10 +51,10 @@ struct quota_use {
 };
 
 // Reads a text such as "a:jobs=3,shards=64,parameters=2GiB,checkpoints=10GiB"
-// into *out: the tenant, then one limit or more, of these, kept=N and
-// rows=BYTES, each once at most; what is not said is QUOTA_FREE. A tenant is up
-// to 64 of letters, digits and ".-_", or "*"; "-" alone stands for jobs without
-// a tenant. SL_EINVAL names the mistake, and leaves *out alone.
+// into *out: the tenant, then one limit or more, of these, kept=N, rows=BYTES
+// and rows_disk=BYTES, each once at most; what is not said is QUOTA_FREE. A
+// tenant is up to 64 of letters, digits and ".-_", or "*"; "-" alone stands for
+// jobs without a tenant. SL_EINVAL names the mistake, and leaves *out alone.
 enum sl_err quota_read(struct quota *out, const char *text,
                        struct sl_error *err);
 

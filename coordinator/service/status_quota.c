@@ -33,6 +33,7 @@ static enum sl_err status_quota_add_tenant(Sluice__V1__QuotaReply *m,
     one.checkpoints = &of[QUOTA_CHECKPOINTS];
     one.kept = &of[QUOTA_KEPT];
     one.rows = &of[QUOTA_ROWS];
+    one.rows_disk = &of[QUOTA_ROWS_DISK];
     rc = wire_dup(&copy, &one.base);
     if (rc == SL_OK)
         m->tenants[m->n_tenants++] = (Sluice__V1__QuotaTenant *)copy;

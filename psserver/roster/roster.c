@@ -487,10 +487,15 @@ static struct hosted *hosted_for(struct roster *r,
 // pushed to.
 static void note_quota(const Sluice__V1__RowsQuota *q)
 {
+    struct row_tenant_bytes most = {ROW_TENANT_FREE, ROW_TENANT_FREE};
+
     if (q == NULL)
         return; // the coordinator is of a version that does not say it
-    if (row_tenant_set(q->tenant, q->limited ? q->most : ROW_TENANT_FREE) !=
-        SL_OK)
+    if (q->limited)
+        most.memory = q->most;
+    if (q->disk_limited)
+        most.disk = q->disk_most;
+    if (row_tenant_set(q->tenant, most) != SL_OK)
         LOG(ERROR, "quota of rows not kept: out of memory", "tenant=%s",
             q->tenant);
 }

@@ -102,30 +102,32 @@ static const char *tenant_label(const char *tenant)
     return tenant[0] == '\0' ? "-" : tenant;
 }
 
-static void put_tenant_bytes(void *arg, const char *tenant, uint64_t used,
-                             uint64_t most)
+// A family of figures with one value for each tenant.
+struct tenant_family {
+    struct expo *e;
+    bool limit, disk;
+};
+
+static void put_tenant(void *arg, const char *tenant,
+                       struct row_tenant_bytes used,
+                       struct row_tenant_bytes most)
 {
-    (void)most;
-    expo_value(arg, (double)used, "tenant", tenant_label(tenant), NULL);
+    const struct tenant_family *f = arg;
+    uint64_t bytes = f->limit  ? f->disk ? most.disk : most.memory
+                     : f->disk ? used.disk
+                               : used.memory;
+
+    if (!f->limit || bytes != ROW_TENANT_FREE)
+        expo_value(f->e, (double)bytes, "tenant", tenant_label(tenant), NULL);
 }
 
-static void put_tenant_limit(void *arg, const char *tenant, uint64_t used,
-                             uint64_t most)
+static void put_tenants(struct expo *e, const char *name, bool limit, bool disk,
+                        const char *help)
 {
-    (void)used;
-    if (most != ROW_TENANT_FREE)
-        expo_value(arg, (double)most, "tenant", tenant_label(tenant), NULL);
-}
+    struct tenant_family f = {e, limit, disk};
 
-static void put_tenants(struct expo *e)
-{
-    expo_family(e, "sluice_table_tenant_bytes", EXPO_GAUGE,
-                "Memory that rows of a tenant's jobs have taken here.");
-    row_tenants_each(put_tenant_bytes, e);
-    expo_family(e, "sluice_table_tenant_bytes_limit", EXPO_GAUGE,
-                "Most memory for rows of a tenant's jobs here (coordinator "
-                "--quota rows=); absent without a limit.");
-    row_tenants_each(put_tenant_limit, e);
+    expo_family(e, name, EXPO_GAUGE, help);
+    row_tenants_each(put_tenant, &f);
 }
 
 // The second tier of rows: a psserver without --rows-dir has none.
@@ -153,6 +155,11 @@ static void put_tier(const struct measured *m, struct expo *e)
                 "Rows that left memory for --rows-dir, since their shards were "
                 "loaded.",
                 (double)m->cooled);
+    put_tenants(e, "sluice_table_tenant_disk_bytes", false, true,
+                "Bytes that rows of a tenant's jobs have taken in --rows-dir.");
+    put_tenants(e, "sluice_table_tenant_disk_bytes_limit", true, true,
+                "Most bytes of a tenant's rows in --rows-dir (--quota "
+                "rows_disk=); absent without a limit.");
 }
 
 static void put_tables(const struct measured *m, struct expo *e)
@@ -170,7 +177,11 @@ static void put_tables(const struct measured *m, struct expo *e)
                     "together; absent without a limit.",
                     (double)row_memory_limit());
     put_tier(m, e);
-    put_tenants(e);
+    put_tenants(e, "sluice_table_tenant_bytes", false, false,
+                "Memory that rows of a tenant's jobs have taken here.");
+    put_tenants(e, "sluice_table_tenant_bytes_limit", true, false,
+                "Most memory for rows of a tenant's jobs here (coordinator "
+                "--quota rows=); absent without a limit.");
     expo_family(e, "sluice_table_ids_total", EXPO_COUNTER,
                 "What became of ids of sparse tables since their shards were "
                 "loaded (unadmitted: changed no row).");

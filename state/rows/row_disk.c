@@ -42,8 +42,9 @@ static struct {
 
 struct row_file {
     struct fs_file *file;
+    struct row_account *account; // borrowed
     size_t stride;
-    uint64_t slots; // taken from the limit
+    uint64_t slots; // taken from the limits
     uint8_t *piece; // owned: slots that are written together
     // Maps of 2^shift slots each; owned. NULL: the file is not mapped.
     void **map;
@@ -270,7 +271,7 @@ static enum sl_err file_map(struct row_file *f, uint64_t slots,
 }
 
 enum sl_err row_file_new(struct row_file **out, size_t stride,
-                         struct sl_error *err)
+                         struct row_account *account, struct sl_error *err)
 {
     struct row_file *f = sl_calloc(1, sizeof(*f));
     enum sl_err rc = SL_OK;
@@ -278,6 +279,7 @@ enum sl_err row_file_new(struct row_file **out, size_t stride,
     if (f == NULL)
         return sl_no_memory(err);
     f->stride = stride;
+    f->account = account;
     f->piece = sl_malloc(PIECE_BYTES + stride);
     if (f->piece == NULL)
         rc = sl_no_memory(err);
@@ -293,11 +295,18 @@ enum sl_err row_file_new(struct row_file **out, size_t stride,
     return rc;
 }
 
+// Gives bytes of the file's slots back to both limits.
+static void file_give(const struct row_file *f, uint64_t bytes)
+{
+    atomic_fetch_sub(&disk._shared.used, bytes);
+    row_account_give_disk(f->account, bytes);
+}
+
 void row_file_free(struct row_file *f)
 {
     if (f == NULL)
         return;
-    atomic_fetch_sub(&disk._shared.used, f->slots * f->stride);
+    file_give(f, f->slots * f->stride);
     while (f->maps > 0)
         fs_unshare(disk.fs, f->map[--f->maps], (size_t)map_bytes(f));
     sl_free(f->map);
@@ -327,6 +336,17 @@ static enum sl_err disk_take(uint64_t more, struct sl_error *err)
     return SL_OK;
 }
 
+// Takes bytes for slots of the file from both limits, or from neither.
+static enum sl_err file_take(const struct row_file *f, uint64_t bytes,
+                             struct sl_error *err)
+{
+    enum sl_err rc = row_account_take_disk(f->account, bytes, err);
+
+    if (rc == SL_OK && (rc = disk_take(bytes, err)) != SL_OK)
+        row_account_give_disk(f->account, bytes);
+    return rc;
+}
+
 static enum sl_err no_place(enum sl_err rc, struct sl_error *err)
 {
     return rc == SL_OK ? rc
@@ -343,7 +363,7 @@ enum sl_err row_file_grow(struct row_file *f, uint64_t slots,
 
     if (more == 0)
         return SL_OK;
-    rc = disk_take(more, err);
+    rc = file_take(f, more, err);
     if (rc != SL_OK)
         return rc;
     if (f->map != NULL)
@@ -351,7 +371,7 @@ enum sl_err row_file_grow(struct row_file *f, uint64_t slots,
     if (rc == SL_OK)
         f->slots = slots;
     else
-        atomic_fetch_sub(&disk._shared.used, more);
+        file_give(f, more);
     return rc;
 }
 

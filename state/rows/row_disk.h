@@ -14,7 +14,7 @@
 // Memory   a file's pieces are owned by it; records are borrowed.
 // Units    slots count from 0; bytes, of a slot a multiple of 8. Records lie at
 //          multiples of 8.
-// Errors   `err` may be NULL. SL_ERANGE: the limit is reached, or a write
+// Errors   `err` may be NULL. SL_ERANGE: a limit is reached, or a write
 //          failed; SL_ECORRUPT: a read failed or (row_file_read) was short. The
 //          text names the file, but that of the limit.
 #ifndef STATE_ROWS_ROW_DISK_H
@@ -26,6 +26,7 @@
 
 #include "common/base/fs.h"
 #include "common/base/status.h"
+#include "state/rows/row_memory.h"
 
 // Sets the folder of the files (NULL: there are none), and the most bytes of
 // all of them together (0: no limit). The folder must exist. `fs` and `folder`
@@ -47,10 +48,12 @@ uint64_t row_disk_limit(void);
 
 struct row_file;
 
-// Makes an empty file of slots of `stride` bytes, in the folder. Returns SL_OK;
-// SL_ERANGE: it cannot be made; SL_ENOMEM. *out is untouched after a failure.
+// Makes an empty file of slots of `stride` bytes, in the folder. Its bytes
+// count for the tenant of `account`, which is borrowed as long as the file is
+// there. Returns SL_OK; SL_ERANGE: it cannot be made; SL_ENOMEM. *out is
+// untouched after a failure.
 enum sl_err row_file_new(struct row_file **out, size_t stride,
-                         struct sl_error *err);
+                         struct row_account *account, struct sl_error *err);
 // Closes and frees the file; its bytes count no more. NULL is allowed.
 void row_file_free(struct row_file *f);
 
@@ -62,9 +65,9 @@ uint64_t row_file_bytes(const struct row_file *f);
 enum sl_err row_file_changed(const struct row_file *f, uint32_t slot,
                              uint64_t id, struct sl_error *err);
 
-// Takes the bytes of all slots below `slots` from the limit, and space for them
-// from the disk, before they are written. Returns SL_OK, or SL_ERANGE with
-// nothing taken from the limit.
+// Takes the bytes of all slots below `slots` from the limit and from that of
+// the account's tenant, and space for them from the disk, before they are
+// written. Returns SL_OK, or SL_ERANGE with nothing taken from a limit.
 enum sl_err row_file_grow(struct row_file *f, uint64_t slots,
                           struct sl_error *err);
 

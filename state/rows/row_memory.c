@@ -24,8 +24,8 @@ struct row_tenant {
     struct list_node on_list;
     char *name;        // owned
     unsigned accounts; // under the lock
-    _Atomic uint64_t most;
-    struct row_sum sum;
+    _Atomic uint64_t most, disk_most;
+    struct row_sum sum, disk;
 };
 
 static struct {
@@ -94,6 +94,7 @@ static struct row_tenant *row_tenant_of(const char *name)
         return NULL;
     }
     atomic_init(&t->most, ROW_TENANT_FREE);
+    atomic_init(&t->disk_most, ROW_TENANT_FREE);
     list_push_back(&tenants.list, &t->on_list);
     return t;
 }
@@ -101,29 +102,32 @@ static struct row_tenant *row_tenant_of(const char *name)
 // Frees a tenant that has neither accounts nor a limit. Under the lock.
 static void row_tenant_drop(struct row_tenant *t)
 {
-    if (t->accounts > 0 || atomic_load(&t->most) != ROW_TENANT_FREE)
+    if (t->accounts > 0 || atomic_load(&t->most) != ROW_TENANT_FREE ||
+        atomic_load(&t->disk_most) != ROW_TENANT_FREE)
         return;
     list_remove(&t->on_list);
     sl_free(t->name);
     sl_free(t);
 }
 
-enum sl_err row_tenant_set(const char *tenant, uint64_t most)
+enum sl_err row_tenant_set(const char *tenant, struct row_tenant_bytes most)
 {
     struct row_tenant *t;
 
     pthread_mutex_lock(&tenants.lock);
     t = row_tenant_of(tenant);
     if (t != NULL) {
-        atomic_store(&t->most, most);
+        atomic_store(&t->most, most.memory);
+        atomic_store(&t->disk_most, most.disk);
         row_tenant_drop(t);
     }
     pthread_mutex_unlock(&tenants.lock);
     return t == NULL ? SL_ENOMEM : SL_OK;
 }
 
-void row_tenants_each(void (*each)(void *arg, const char *tenant, uint64_t used,
-                                   uint64_t most),
+void row_tenants_each(void (*each)(void *arg, const char *tenant,
+                                   struct row_tenant_bytes used,
+                                   struct row_tenant_bytes most),
                       void *arg)
 {
     pthread_mutex_lock(&tenants.lock);
@@ -131,8 +135,11 @@ void row_tenants_each(void (*each)(void *arg, const char *tenant, uint64_t used,
     {
         const struct row_tenant *t = list_entry(n, struct row_tenant, on_list);
 
-        each(arg, t->name, atomic_load(&t->sum._shared.used),
-             atomic_load(&t->most));
+        each(arg, t->name,
+             (struct row_tenant_bytes){atomic_load(&t->sum._shared.used),
+                                       atomic_load(&t->disk._shared.used)},
+             (struct row_tenant_bytes){atomic_load(&t->most),
+                                       atomic_load(&t->disk_most)});
     }
     pthread_mutex_unlock(&tenants.lock);
 }
@@ -264,6 +271,38 @@ void row_account_give(struct row_account *a, uint64_t bytes, bool passing)
         row_sum_give(&a->tenant->sum, bytes, passing);
 }
 
+// ---- the disk
+
+static const char *tenant_shown(const struct row_tenant *t)
+{
+    return t->name[0] == '\0' ? "-" : t->name;
+}
+
+enum sl_err row_account_take_disk(const struct row_account *a, uint64_t bytes,
+                                  struct sl_error *err)
+{
+    struct row_tenant *t = a->tenant;
+    char used[BYTES_TEXT], most[BYTES_TEXT];
+
+    if (t == NULL || row_sum_take(&t->disk, atomic_load(&t->disk_most), bytes,
+                                  false) == SL_OK)
+        return SL_OK;
+    bytes_text(used, atomic_load(&t->disk._shared.used));
+    bytes_text(most, atomic_load(&t->disk_most));
+    return sl_fail(err, SL_ERANGE,
+                   "no room for another row: rows of tenant %s take %s of %s "
+                   "of the disk here; submit the job with evict.max_rows or "
+                   "with more psservers, stop another job, or ask the operator "
+                   "for more (coordinator --quota %s:rows_disk=BYTES)",
+                   tenant_shown(t), used, most, tenant_shown(t));
+}
+
+void row_account_give_disk(const struct row_account *a, uint64_t bytes)
+{
+    if (a->tenant != NULL)
+        row_sum_give(&a->tenant->disk, bytes, false);
+}
+
 // ---- refusals
 
 #define LATER ", more is free when a snapshot is written"
@@ -272,7 +311,7 @@ static enum sl_err refuse_tenant(const struct row_tenant *t, enum sl_err rc,
                                  struct sl_error *err)
 {
     char used[BYTES_TEXT], most[BYTES_TEXT];
-    const char *name = t->name[0] == '\0' ? "-" : t->name;
+    const char *name = tenant_shown(t);
 
     bytes_text(used, atomic_load(&t->sum._shared.used));
     bytes_text(most, atomic_load(&t->most));

@@ -15,7 +15,8 @@
 // way, whatever is left of the other.
 //
 // Rows that may lie on disk (row_tier.h) give memory back where it is short,
-// before anything of their shard is refused.
+// before anything of their shard is refused. Their files take from a second
+// limit of the tenant (--quota rows_disk=), beside that of all (row_disk.h).
 //
 // Copies that a snapshot under way keeps are taken as `passing`. As they go
 // when the snapshot is written, a refusal that they cause is one to wait for.
@@ -48,16 +49,22 @@ void row_memory_drop_dense(uint64_t bytes);
 
 #define ROW_TENANT_FREE UINT64_MAX
 
-// Sets the limit for all accounts of a tenant (ROW_TENANT_FREE: none), those
-// that are open and those to come; what they have by now is left to them.
-// Without memory for its name the limit is not kept: SL_ENOMEM.
-enum sl_err row_tenant_set(const char *tenant, uint64_t most);
+// What a tenant's rows take here, or may take.
+struct row_tenant_bytes {
+    uint64_t memory, disk; // a limit: ROW_TENANT_FREE is none
+};
+
+// Sets the limits for all accounts of a tenant, those that are open and those
+// to come; what they have by now is left to them. Without memory for its name
+// the limits are not kept: SL_ENOMEM.
+enum sl_err row_tenant_set(const char *tenant, struct row_tenant_bytes most);
 
 // Calls each(arg, tenant, used, most) for each tenant that has accounts or a
-// limit: with the bytes that it has taken and its limit, or ROW_TENANT_FREE.
-// Under the lock of the list: `each` opens, closes and limits no account.
-void row_tenants_each(void (*each)(void *arg, const char *tenant, uint64_t used,
-                                   uint64_t most),
+// limit: with the bytes that it has taken and its limits. Under the lock of the
+// list: `each` opens, closes and limits no account.
+void row_tenants_each(void (*each)(void *arg, const char *tenant,
+                                   struct row_tenant_bytes used,
+                                   struct row_tenant_bytes most),
                       void *arg);
 
 struct row_tenant;
@@ -103,6 +110,15 @@ bool row_account_relieve(struct row_account *a, uint64_t bytes);
 // Gives back bytes that were taken with the same `passing`, also in other
 // portions. `a` may be NULL.
 void row_account_give(struct row_account *a, uint64_t bytes, bool passing);
+
+// Takes `bytes` bytes of the disk from the limit of the account's tenant. Of an
+// account without a tenant nothing is counted. Any thread. SL_ERANGE: too
+// little is left; the text names the tenant.
+enum sl_err row_account_take_disk(const struct row_account *a, uint64_t bytes,
+                                  struct sl_error *err);
+
+// Gives back bytes of the disk. Any thread.
+void row_account_give_disk(const struct row_account *a, uint64_t bytes);
 
 // Sets *err to a text for `rc`, the result of row_account_take for the account
 // `a` (NULL if rc is SL_ENOMEM), and returns `rc`.

@@ -138,7 +138,7 @@ static enum sl_err tier_open(struct row_store *s)
     enum sl_err rc = SL_OK;
 
     if (s->tier->file == NULL)
-        rc = row_file_new(&s->tier->file, s->pool.stride, &err);
+        rc = row_file_new(&s->tier->file, s->pool.stride, s->account, &err);
     return rc == SL_OK ? rc : tier_failed(s, rc, &err);
 }
 

@@ -7,6 +7,7 @@ import pathlib
 import signal
 import subprocess
 import sys
+import tempfile
 
 from cluster import (BIN, LIMIT, Cluster, check, check_counts, check_equal, free_port,
                      main, mlp_job, wait_for)
@@ -288,7 +289,8 @@ def a_tenant_s_rows_have_a_quota_and_take_no_other_s():
     tenant may have fails, and says so; the other job ends as ever."""
     made = [("submitter", "bob", "--tenant", "a"), ("submitter", "eve", "--tenant", "b")]
     samples = 16384  # each with an id of its own: 47 bytes of a row, 770 KiB in all
-    with Guarded(made, psservers=1, workers=2) as c:
+    with tempfile.TemporaryDirectory(prefix="sluice-test-") as folder, Guarded(
+            made, psservers=1, workers=2) as c:
         c.kill("coordinator")
         c.start("coordinator", extra=["--quota", "a:rows=512KiB"])
         data = c.dir / "ids.csv"
@@ -323,6 +325,22 @@ def a_tenant_s_rows_have_a_quota_and_take_no_other_s():
         c.kill("coordinator")
         c.start("coordinator", extra=["--quota", "a:rows=4MiB"])
         check_counts(c.wait_state(submit("submitter-bob")))
+        # Rows that lie on disk are the tenant's as well: 1.4 MiB, of which 500 KiB
+        # stay in memory in any case.
+        for ps in ("coordinator", "ps-0"):
+            c.kill(ps)
+        spec["model"]["layers"][0]["output_dim"] = 16
+        path.write_text(json.dumps(spec))
+        c.start("coordinator", extra=["--quota", "a:rows=768KiB,rows_disk=64KiB"])
+        c.start("ps-0", extra=["--rows-dir", folder])
+        failed = c.wait_state(submit("submitter-bob"), "failed")
+        for text in ("table users: no room for another row", "rows of tenant a take ",
+                     " of 64 KiB of the disk here", "--quota a:rows_disk=BYTES"):
+            check(text in str(failed), f"no '{text}'", failed["reason"])
+        check_counts(c.wait_state(submit("submitter-eve")))
+        shown = {x["tenant"]: x for x in c.json("quota")["tenants"]}
+        check_equal((shown["a"]["rows_disk"]["most"], shown["a"]["rows_disk"]["limited"]),
+                    (64 << 10, True), "the quota of the disk")
 
 
 def the_doctor_says_who_would_be_refused():

@@ -12,6 +12,8 @@ ROLES = ("coordinator", "psserver", "worker")
 LATER = {"sluice_shard_version": {"shard": None},
          "sluice_table_tenant_bytes": {"tenant": None},
          "sluice_table_tenant_bytes_limit": {"tenant": None},
+         "sluice_table_tenant_disk_bytes": {"tenant": None},
+         "sluice_table_tenant_disk_bytes_limit": {"tenant": None},
          **{f"sluice_event_loop_held_{unit}": {"handler": None} for unit in (
              "total", "seconds")},
          **{f"sluice_job_{name}": {"id": None} for name in (

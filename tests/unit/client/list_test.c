@@ -37,7 +37,7 @@ static ProtobufCMessage *item_of(enum list_kind kind)
     sluice__v1__quota_figure__init(&figure);
     tenant.jobs = tenant.shards = &figure;
     tenant.parameters = tenant.checkpoints = tenant.kept = &figure;
-    tenant.rows = &figure;
+    tenant.rows = tenant.rows_disk = &figure;
     sluice__v1__task_queue__init(&queue);
     sluice__v1__task_line__init(&task);
 

@@ -40,6 +40,10 @@ TEST(quota, is_read_from_a_line)
     T_EQ(q.most[QUOTA_ROWS], QUOTA_FREE);
     T_OK(quota_read(&q, "a:rows=3GiB", t_err()));
     T_EQ(q.most[QUOTA_ROWS], 3ull << 30);
+    T_EQ(q.most[QUOTA_ROWS_DISK], QUOTA_FREE);
+    T_OK(quota_read(&q, "a:rows_disk=5GiB", t_err()));
+    T_EQ(q.most[QUOTA_ROWS], QUOTA_FREE);
+    T_EQ(q.most[QUOTA_ROWS_DISK], 5ull << 30);
     T_OK(quota_read(&q, "-:checkpoints=1", t_err()));
     T_STR(q.tenant, "");
     T_OK(quota_read(&q, "team-1.x_Y:jobs=9223372036854775807", t_err()));
@@ -396,6 +400,7 @@ static void report_rows(struct job *job, uint32_t shard, uint64_t bytes)
         sluice__v1__table_figures__init(&figures[i]);
         figures[i].table = i;
         figures[i].bytes = bytes / 2;
+        figures[i].disk_bytes = 10 * bytes / 2;
     }
     report.tables = list;
     report.n_tables = 2;
@@ -408,6 +413,8 @@ static uint64_t rows_of_a(struct world *w, bool *limited)
     Sluice__V1__QuotaReply *reply = list_as(w, "a");
     uint64_t bytes = reply->tenants[0]->rows->used;
 
+    T_EQ(reply->tenants[0]->rows_disk->used, 10 * bytes);
+    T_EQ(reply->tenants[0]->rows_disk->most, 4096);
     *limited = reply->tenants[0]->rows->limited;
     wire_free(&reply->base);
     return bytes;
@@ -437,6 +444,7 @@ static unsigned told(struct world *w, uint64_t most)
                 continue;
             placed++;
             T_EQ(f->rows_most, most);
+            T_EQ(f->rows_disk_most, 4096);
             if (f->rows_told < least)
                 least = f->rows_told;
         }
@@ -446,7 +454,7 @@ static unsigned told(struct world *w, uint64_t most)
 
 TEST(quota, psservers_are_told_what_rows_may_take)
 {
-    struct world *w = begin("a:rows=1KiB", "b:jobs=1");
+    struct world *w = begin("a:rows=1KiB,rows_disk=4KiB", "b:jobs=1");
     struct job *job = run_rows(w);
     bool limited = false;
 
@@ -466,13 +474,13 @@ TEST(quota, psservers_are_told_what_rows_may_take)
 // With the admission that follows a coordinator's start.
 TEST(quota, psservers_are_told_a_quota_that_has_changed)
 {
-    struct world *w = begin("a:rows=1KiB", "b:jobs=1");
+    struct world *w = begin("a:rows=1KiB,rows_disk=4KiB", "b:jobs=1");
     static struct quota q[2];
 
     (void)run_rows(w);
     (void)told(w, 1024);
     world_stop_coord(w);
-    T_OK(quota_read(&q[0], "a:rows=1MiB", t_err()));
+    T_OK(quota_read(&q[0], "a:rows=1MiB,rows_disk=4KiB", t_err()));
     T_OK(quota_read(&q[1], "b:jobs=1", t_err()));
     w->quotas = q;
     world_start_coord(w);

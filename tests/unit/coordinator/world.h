@@ -58,9 +58,10 @@ struct fake_shard {
     size_t sources;       // files of another job that it was told of
     size_t tables;        // tables that it was told of
     uint64_t rows_most;   // bytes that its tenant's rows may take; 0: no limit
-    unsigned rows_told;   // how often it was told so
-    uint32_t width;       // numbers of a row of the last one
-    double scale;         // of the last one's learning rate
+    uint64_t rows_disk_most; // likewise, on disk
+    unsigned rows_told;      // how often it was told so
+    uint32_t width;          // numbers of a row of the last one
+    double scale;            // of the last one's learning rate
     struct counted counted;
     uint64_t applied;
     struct wire_attempt newest[WORLD_CLOSURES];

@@ -136,6 +136,7 @@ static void take_rows_quota(struct fake_shard *f,
     if (q == NULL)
         return;
     f->rows_most = q->limited ? q->most : 0;
+    f->rows_disk_most = q->disk_limited ? q->disk_most : 0;
     f->rows_told++;
 }
 

@@ -72,13 +72,21 @@ TEST(row_memory, a_snapshot_s_copies_are_waited_for)
     row_memory_set(0, 0);
 }
 
-static void sum_tenants(void *arg, const char *tenant, uint64_t used,
-                        uint64_t most)
+static void sum_tenants(void *arg, const char *tenant,
+                        struct row_tenant_bytes used,
+                        struct row_tenant_bytes most)
 {
     uint64_t *sum = arg;
 
-    T_TRUE(most == 1000 || most == ROW_TENANT_FREE);
-    *sum += used * (tenant[0] == 'a' ? 1 : 10000);
+    T_TRUE(most.memory == 1000 || most.memory == ROW_TENANT_FREE);
+    *sum += used.memory * (tenant[0] == 'a' ? 1 : 10000);
+}
+
+// Limits the memory of a tenant's rows alone.
+static enum sl_err memory_of(const char *tenant, uint64_t most)
+{
+    return row_tenant_set(tenant,
+                          (struct row_tenant_bytes){most, ROW_TENANT_FREE});
 }
 
 static uint64_t tenants_sum(void)
@@ -95,7 +103,7 @@ TEST(row_memory, a_tenant_s_accounts_have_a_limit_of_their_own)
     struct row_account one, two, other, nobodys;
 
     row_memory_set(10000, 0);
-    T_OK(row_tenant_set("a", 1000));
+    T_OK(memory_of("a", 1000));
     T_OK(row_account_open(&one, "a"));
     T_OK(row_account_open(&two, "a"));
     T_OK(row_account_open(&other, "b"));
@@ -129,7 +137,36 @@ TEST(row_memory, a_tenant_s_accounts_have_a_limit_of_their_own)
     row_account_close(&other);
     row_account_close(&nobodys);
     row_memory_set(0, 0);
-    T_OK(row_tenant_set("a", ROW_TENANT_FREE));
+    T_OK(memory_of("a", ROW_TENANT_FREE));
+}
+
+// Beside that of memory, which it leaves alone.
+TEST(row_memory, a_tenant_s_disk_has_a_limit_of_its_own)
+{
+    size_t live = sl_mem_live();
+    struct row_account one, two, nobodys;
+
+    T_OK(row_tenant_set("a", (struct row_tenant_bytes){ROW_TENANT_FREE, 1000}));
+    T_OK(row_account_open(&one, "a"));
+    T_OK(row_account_open(&two, "a"));
+    T_OK(row_account_open(&nobodys, NULL));
+    T_OK(row_account_take_disk(&one, 600, &wrong));
+    T_OK(row_account_take_disk(&two, 400, &wrong));
+    T_FAILS(SL_ERANGE, row_account_take_disk(&two, 1, &wrong));
+    T_HAS(wrong.text, "rows of tenant a take 1000 B of 1000 B of the disk");
+    T_HAS(wrong.text, "coordinator --quota a:rows_disk=BYTES");
+    T_OK(row_account_take(&two, 5000, false));
+    T_OK(row_account_take_disk(&nobodys, 5000, &wrong));
+    row_account_give_disk(&one, 600);
+    T_OK(row_account_take_disk(&two, 600, &wrong));
+    row_account_give_disk(&two, 1000);
+    row_account_give_disk(&nobodys, 5000);
+    row_account_give(&two, 5000, false);
+    row_account_close(&one);
+    row_account_close(&two);
+    row_account_close(&nobodys);
+    T_OK(memory_of("a", ROW_TENANT_FREE));
+    T_EQ(sl_mem_live(), live);
 }
 
 // A limit comes again with each coordinator, and may be another by then.
@@ -140,23 +177,23 @@ TEST(row_memory, a_tenant_s_limit_may_change_while_it_has_rows)
 
     T_OK(row_account_open(&a, ""));
     T_OK(row_account_take(&a, 5000, false)); // no limit yet
-    T_OK(row_tenant_set("", 1000));
+    T_OK(memory_of("", 1000));
     T_EQ(row_account_take(&a, 1, false), SL_ERANGE);
     T_FAILS(SL_ERANGE, row_memory_refuse(&a, SL_ERANGE, &wrong));
     T_HAS(wrong.text, "tenant - take 4.883 KiB of 1000 B here");
     row_account_give(&a, 4500, false);
     T_OK(row_account_take(&a, 500, false));
-    T_OK(row_tenant_set("", ROW_TENANT_FREE));
+    T_OK(memory_of("", ROW_TENANT_FREE));
     T_OK(row_account_take(&a, 5000, false));
     row_account_give(&a, 6000, false);
     row_account_close(&a);
     T_EQ(sl_mem_live(), live);
-    T_OK(row_tenant_set("c", 1000)); // before it has any
+    T_OK(memory_of("c", 1000)); // before it has any
     T_GT(sl_mem_live(), live);
     T_OK(row_account_open(&a, "c"));
     T_EQ(row_account_take(&a, 1001, false), SL_ERANGE);
     row_account_close(&a);
-    T_OK(row_tenant_set("c", ROW_TENANT_FREE));
+    T_OK(memory_of("c", ROW_TENANT_FREE));
     T_EQ(sl_mem_live(), live);
 }
 

@@ -59,17 +59,23 @@ struct pair {
     bool refused; // a push of the set with a tier was refused
 };
 
-static void pair_init(struct pair *p, const struct rowset_spec *spec,
-                      uint64_t limit)
+static void pair_init_of(struct pair *p, const struct rowset_spec *spec,
+                         uint64_t limit, const char *tenant)
 {
     struct rowset_spec with = *spec;
 
     *p = (struct pair){.version = 0};
     T_OK(rowset_new(&p->memory, spec, t_err()));
-    T_OK(row_account_open(&p->account, NULL));
+    T_OK(row_account_open(&p->account, tenant));
     with.account = &p->account;
     T_OK(rowset_new(&p->tier, &with, t_err()));
     row_memory_set(limit, 0);
+}
+
+static void pair_init(struct pair *p, const struct rowset_spec *spec,
+                      uint64_t limit)
+{
+    pair_init_of(p, spec, limit, NULL);
 }
 
 static void pair_release(struct pair *p)
@@ -702,29 +708,68 @@ TEST(row_tier, a_disk_that_is_full_fails_the_push_and_changes_nothing)
     row_disk_set(NULL, NULL, 0);
 }
 
-TEST(row_tier, the_limit_of_the_disk_is_kept)
+// Pushes new ids until one more push is refused; a disk has 60 KiB for them.
+static enum sl_err pushed_until_full(struct pair *p, struct sl_error *wrong)
 {
-    struct sl_error wrong = SL_ERROR_INIT;
-    struct rowset_spec spec = plain_spec();
-    enum sl_err rc = SL_OK;
     static uint64_t ids[100];
-    struct pair p;
+    enum sl_err rc = SL_OK;
 
-    row_disk_set(fs_posix(), t_tmpdir(), 60 << 10);
-    pair_init(&p, &spec, 160 << 10);
     for (uint64_t id = 0; rc == SL_OK && id < IDS - 100; id += 100) {
         for (uint64_t i = 0; i < 100; i++)
             ids[i] = id + i;
         qsort(ids, 100, sizeof(*ids), tier_by_hash);
-        rc = pair_push(&p, 100, ids);
+        rc = pair_push(p, 100, ids);
         T_LE(row_disk_used(), 60 << 10);
     }
-    T_EQ(rc, SL_ERANGE);
-    T_FAILS(SL_ERANGE, row_memory_refuse(&p.account, rc, &wrong));
+    return row_memory_refuse(&p->account, rc, wrong);
+}
+
+TEST(row_tier, the_limit_of_the_disk_is_kept)
+{
+    struct sl_error wrong = SL_ERROR_INIT;
+    struct rowset_spec spec = plain_spec();
+    struct pair p;
+
+    row_disk_set(fs_posix(), t_tmpdir(), 60 << 10);
+    pair_init(&p, &spec, 160 << 10);
+    T_FAILS(SL_ERANGE, pushed_until_full(&p, &wrong));
     T_HAS(wrong.text, "of 60 KiB in ");
     T_HAS(wrong.text, "--rows-disk");
     pair_walk(&p, false);
     pair_release(&p);
+    row_disk_set(NULL, NULL, 0);
+}
+
+static void no_disk_is_left(void *arg, const char *tenant,
+                            struct row_tenant_bytes used,
+                            struct row_tenant_bytes most)
+{
+    T_EQ(used.memory + used.disk, 0);
+    T_EQ(most.disk, 60 << 10);
+    *(unsigned *)arg += strcmp(tenant, "a") == 0;
+}
+
+// The disk has room, and it is another tenant's.
+TEST(row_tier, the_limit_of_a_tenant_s_disk_is_kept)
+{
+    static const struct row_tenant_bytes some = {ROW_TENANT_FREE, 60 << 10};
+    struct sl_error wrong = SL_ERROR_INIT;
+    struct rowset_spec spec = plain_spec();
+    unsigned seen = 0;
+    struct pair p;
+
+    row_disk_set(fs_posix(), t_tmpdir(), 0);
+    T_OK(row_tenant_set("a", some));
+    pair_init_of(&p, &spec, 160 << 10, "a");
+    T_FAILS(SL_ERANGE, pushed_until_full(&p, &wrong));
+    T_HAS(wrong.text, "rows of tenant a take ");
+    T_HAS(wrong.text, "--quota a:rows_disk=BYTES");
+    pair_walk(&p, false);
+    pair_release(&p);
+    row_tenants_each(no_disk_is_left, &seen);
+    T_EQ(seen, 1);
+    T_OK(row_tenant_set(
+        "a", (struct row_tenant_bytes){ROW_TENANT_FREE, ROW_TENANT_FREE}));
     row_disk_set(NULL, NULL, 0);
 }
 
