@@ -5,6 +5,7 @@ certificate of its role, and clients those of persons."""
 import json
 import pathlib
 import signal
+import struct
 import subprocess
 import sys
 import tempfile
@@ -438,6 +439,63 @@ def nobody_fences_what_it_was_not_leased():
                         "of the lease before")
 
 
+def a_tenant_reads_and_changes_no_rows_of_another():
+    """Two tenants' jobs have a table of one name on one psserver. A worker that was leased
+    one of them knows all of the other but its token."""
+    import grpc
+    from member import PS, PS_CALLS, Member, Played, external_job
+    made = [("submitter", "bob", "--tenant", "a"), ("submitter", "eve", "--tenant", "b"),
+            ("worker", "w-0")]
+    ids = struct.pack("<4IQ", 0, 1, 0, 0, 17)  # one of table 0, in f32 (proto/table_rows.h)
+    with Played(made, psservers=1, workers=0) as c:
+        path, owners = c.dir / "job.json", {}
+        for who in ("submitter-bob", "submitter-eve"):
+            spec = external_job("rows", samples=64)
+            spec["model"]["tables"] = [
+                {"name": "users", "dim": 2, "initializer": "constant(7)"}]
+            path.write_text(json.dumps(spec))
+            owners[c.run("submit", path, "--no-wait", who=who).stdout.strip()] = who
+        with Member(c, "w-0", who="worker-w-0", external=True) as m:
+            m.beat()
+            lease, opened, shard = m.wait_lease()
+            served = wait_for("both jobs' shards", lambda: (
+                found := {j: c.status(j) for j in owners}) and all(
+                    int(s["shards"][0].get("incarnation", 0)) for s in found.values()) and found)
+            mine = next(j for j, s in served.items() if int(s["job"]) == lease.job)
+            theirs = next(j for j in owners if j != mine)
+
+            def asks(call, who, job, *token, **more):
+                """What the psserver says to it."""
+                shards = c.calls(PS_CALLS.ShardsStub, who, shard.address)
+                kind = {"Pull": PS.PullRequest, "PushPull": PS.PushRequest}[call]
+                request = kind(job=int(served[job]["job"]), job_incarnation=1, shard=0,
+                               incarnation=int(served[job]["shards"][0]["incarnation"]), **more)
+                if token:
+                    request.token.CopyFrom(token[0])
+                try:
+                    return getattr(shards, call)(request, timeout=20 * LIMIT)
+                except grpc.RpcError as error:
+                    return error.code()
+
+            read = asks("Pull", "worker-w-0", mine, opened.token, payload=ids)
+            check_equal(struct.unpack("<2f", read.payload), (7, 7), "rows of its own job")
+            refused, unknown = grpc.StatusCode.PERMISSION_DENIED, grpc.StatusCode.UNAUTHENTICATED
+            tag = {"incarnation": 1, "sequence": 1}
+            for who, token, want in (("worker-w-0", [opened.token], refused),
+                                     ("worker-w-0", [], unknown),
+                                     (owners[mine], [opened.token], refused)):
+                for more in ({"payload": ids}, {"payload": ids, "ids_of_tag": True, "tag": tag},
+                             {"payload": b"users", "tag": tag}):
+                    check_equal(asks("Pull", who, theirs, *token, **more), want, f"{who} {more}")
+                check_equal(asks("PushPull", who, theirs, *token, samples=1, rows_bytes=32, payload=(
+                    bytes(64) + ids + struct.pack("<2f", 1, 1))), want, f"a push of {who}")
+            check_equal(asks("Pull", "client", theirs, payload=ids).payload, read.payload,
+                        "as an admin reads it")
+        for words in (["tables", theirs], ["follow", theirs, "--table", "users", "--once", "--to",
+                                           c.dir / "rows"]):
+            c.run(*words, who=owners[mine], want=3)
+
+
 def a_coordinator_with_a_workers_certificate_is_told_nothing():
     with Guarded(psservers=0, workers=0) as c:
         c.kill("coordinator")
@@ -507,6 +565,7 @@ if __name__ == "__main__":
           a_tenant_s_rows_have_a_quota_and_take_no_other_s,
           a_worker_reaches_the_shards_of_its_jobs_alone,
           nobody_fences_what_it_was_not_leased,
+          a_tenant_reads_and_changes_no_rows_of_another,
           a_coordinator_with_a_workers_certificate_is_told_nothing,
           a_psserver_with_a_workers_certificate_is_sent_no_gradient,
           the_doctor_says_who_would_be_refused])
