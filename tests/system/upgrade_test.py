@@ -3,8 +3,9 @@
 """State folders of earlier versions: this one goes on with them.
 
 tests/system/states/<commit>.tar.gz holds the folders of a coordinator and two
-psservers of that commit, killed in the midst of a job; tests/upgrade --keep
-makes one. Where programs of both versions run, tests/upgrade asks."""
+psservers of that commit, killed in the midst of a job, and rows-<commit>.tar.gz
+those of a job of sparse tables; tests/upgrade --keep makes one. Where programs of
+both versions run, tests/upgrade asks."""
 import fcntl
 import functools
 import os
@@ -14,15 +15,21 @@ import subprocess
 import sys
 import tarfile
 
+import conserve_rows
 from cluster import Cluster, check, check_counts, main, wait_for
 from conserve import Programs, check_conserved, conserve_job
 
 STATES = sorted((pathlib.Path(__file__).parent / "states").glob("*.tar.gz"))
 
 
-def spec():
-    """A job of exact sums: what its files hold is seen in the end."""
-    return conserve_job(name="kept", epochs=20, every_seconds=0.2)
+def has_rows(state):
+    return state.name.startswith("rows-")
+
+
+def spec(state):
+    """The job of a state, of exact sums: what its files hold is seen in the end."""
+    make = conserve_rows.rows_job if has_rows(state) else conserve_job
+    return make(name="kept", epochs=20, every_seconds=0.2)
 
 
 @functools.cache
@@ -74,17 +81,26 @@ class Kept(Cluster):
             os.close(self.turn)
 
 
+def go_on_with(c, state):
+    job = c.json("jobs")["jobs"][0]["id"]
+    had = wait_for("its shards", lambda: c.steps(job) or None)
+    check(had > 0, f"{state.name}: nothing is left of the job")
+    check_counts(c.wait_state(job))
+    check_conserved(c, job, spec(state))
+    if has_rows(state):
+        conserve_rows.check_rows(c, job, spec(state))
+    again = conserve_job(name="again", samples=64, epochs=2)
+    check_counts(c.wait_state(c.submit(again)))
+
+
 def each_earlier_version_is_gone_on_with():
-    check(STATES, "no state is kept")
+    check({has_rows(state) for state in STATES} == {False, True}, "states", STATES)
     for state in STATES:
-        with Kept(state) as c, Programs(c, 2):
-            job = c.json("jobs")["jobs"][0]["id"]
-            had = wait_for("its shards", lambda: c.steps(job) or None)
-            check(had > 0, f"{state.name}: nothing is left of the job")
-            check_counts(c.wait_state(job))
-            check_conserved(c, job, spec())
-            again = conserve_job(name="again", samples=64, epochs=2)
-            check_counts(c.wait_state(c.submit(again)))
+        with Kept(state) as c:
+            if has_rows(state):
+                c.program_file = conserve_rows.__file__
+            with Programs(c, 2):
+                go_on_with(c, state)
 
 
 def a_journal_of_a_newer_version_is_refused_in_words():
