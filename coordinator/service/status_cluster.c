@@ -245,10 +245,7 @@ static enum sl_err count_shard(Sluice__V1__MemberStatus *m,
     const struct job_shard *s = &job->shards.list[shard];
 
     m->shards++;
-    m->shard_bytes +=
-        s->elements * sizeof(float) *
-            (1 + spec_optimizer_slots(spec_shard_optimizer(job->spec))) +
-        shard_rows_sum(&s->rows).bytes;
+    m->shard_bytes += shards_bytes(job, s);
     return name_job(m, job);
 }
 

@@ -446,7 +446,7 @@ void moves_prepared(struct coord *c, struct member *m,
 // A psserver that may give or take shards.
 struct party {
     struct member *member;
-    uint64_t shards; // of all jobs that have not ended
+    uint64_t weight; // of its shards of all jobs that have not ended
     bool busy;       // in a move
     // The last job that was asked about, and where its shards would go from
     // here; NULL: nowhere.
@@ -457,7 +457,7 @@ struct party {
 struct parties {
     struct party *list; // owned
     uint32_t count;
-    struct strmap by_name; // to `shards` of a party
+    struct strmap by_name; // to `weight` of a party
 };
 
 static void parties_release(struct parties *p)
@@ -472,16 +472,16 @@ static bool parties_add(struct coord *c, struct parties *p, struct member *m)
 
     *at = (struct party){.member = m, .busy = moves_with(c, m) != NULL};
     p->count++;
-    return strmap_put(&p->by_name, m->name, &at->shards) == SL_OK;
+    return strmap_put(&p->by_name, m->name, &at->weight) == SL_OK;
 }
 
 // Returns the party of this name; NULL: there is none.
 static struct party *parties_get(const struct parties *p, const char *name)
 {
-    uint64_t *shards = strmap_get(&p->by_name, name);
+    uint64_t *weight = strmap_get(&p->by_name, name);
 
-    return shards == NULL ? NULL
-                          : sl_container_of(shards, struct party, shards);
+    return weight == NULL ? NULL
+                          : sl_container_of(weight, struct party, weight);
 }
 
 static bool move_may_have(const struct member *m)
@@ -490,7 +490,7 @@ static bool move_may_have(const struct member *m)
            (m->state == MEMBER_READY || m->state == MEMBER_DRAINING);
 }
 
-// Lists the psservers, and counts the shards of each. False without memory.
+// Lists the psservers, and weighs the shards of each. False without memory.
 static bool parties_init(struct coord *c, struct parties *p)
 {
     bool ok = true;
@@ -507,7 +507,7 @@ static bool parties_init(struct coord *c, struct parties *p)
         if (move_may_have(m))
             ok = ok && parties_add(c, p, m);
     }
-    shards_count(c, &p->by_name);
+    shards_weigh(c, &p->by_name);
     return ok;
 }
 
@@ -529,9 +529,9 @@ static bool has_room(const struct job *job, const struct member *m)
     return distinct < limit;
 }
 
-// Returns the psserver with the fewest shards that is to take one of the job's
-// from there; NULL: none.
-static struct party *emptiest(struct coord *c, const struct parties *p,
+// Returns the psserver with the least weight that may take one of the job's
+// shards from there; NULL: none.
+static struct party *lightest(struct coord *c, const struct parties *p,
                               const struct job *job, const struct party *from)
 {
     bool leaves = moves_empties(from->member);
@@ -544,15 +544,22 @@ static struct party *emptiest(struct coord *c, const struct parties *p,
             moves_empties(to->member) ||
             coord_now(c) < to->member->no_moves_ms ||
             !job_shard_able(job, to->member) ||
-            (best != NULL && to->shards >= best->shards) ||
+            (best != NULL && to->weight >= best->weight) ||
             (!leaves &&
-             (from->shards < to->shards + MOVES_DIFFERENCE ||
-              coord_now(c) - to->member->attached_ms < c->options.settle_ms ||
+             (coord_now(c) - to->member->attached_ms < c->options.settle_ms ||
               !has_room(job, to->member))))
             continue;
         best = to;
     }
     return best;
+}
+
+// Returns true if psservers differ by less when a shard of that weight has
+// moved, and its old one has not less than its new one: it stays there.
+static bool move_evens(const struct party *from, const struct party *to,
+                       uint64_t weight)
+{
+    return from->weight >= to->weight + 2 * weight;
 }
 
 static bool moves_alone(const struct job *job)
@@ -577,9 +584,12 @@ static struct party *move_due(struct coord *c, const struct parties *p,
         return NULL;
     if ((*from)->job != job) {
         (*from)->job = job;
-        (*from)->to = emptiest(c, p, job, *from);
+        (*from)->to = lightest(c, p, job, *from);
     }
-    return (*from)->to;
+    return (*from)->to == NULL || moves_empties((*from)->member) ||
+                   move_evens(*from, (*from)->to, shards_weight(job, s))
+               ? (*from)->to
+               : NULL;
 }
 
 // Says whether a replica of the job may lie there, also if not right now.
@@ -598,7 +608,7 @@ static bool same_host(const struct party *a, const struct party *b)
 }
 
 // Returns true if `to` is better than `best` for a replica of a shard of
-// `from`: it is on another host, or free at once, or has fewer shards.
+// `from`: it is on another host, or free at once, or has less weight.
 static bool replica_better(const struct party *from, const struct party *to,
                            const struct party *best)
 {
@@ -608,12 +618,12 @@ static bool replica_better(const struct party *from, const struct party *to,
         return !near;
     if (to->busy != best->busy)
         return !to->busy;
-    return to->shards < best->shards;
+    return to->weight < best->weight;
 }
 
 // Returns the psserver that is to follow shard i of the job, which wants a
-// replica: on another host if there is one, and then the one with the fewest
-// shards. NULL: none can now; another host's that is in a move is waited for,
+// replica: on another host if there is one, and then the one with the least
+// weight. NULL: none can now; another host's that is in a move is waited for,
 // since replicas stay where they are.
 static struct party *replica_due(struct coord *c, const struct parties *p,
                                  const struct job *job, uint32_t i,
@@ -695,12 +705,10 @@ static void moves_begin(struct coord *c, const struct parties *p,
 static uint64_t patience(const struct move *v, const struct job *job)
 {
     const struct job_shard *s = &job->shards.list[v->shard];
-    uint64_t bytes =
-        s->elements * sizeof(float) + shard_rows_sum(&s->rows).bytes;
 
     if (move_stops(v))
         return MOVES_STOP_MS;
-    return MOVES_LATE_MS + bytes / CUT_BYTES_PER_MS;
+    return MOVES_LATE_MS + shards_bytes(job, s) / CUT_BYTES_PER_MS;
 }
 
 static void move_tick(struct coord *c, struct move *v)

@@ -23,8 +23,9 @@
 // restart, leaves the source the owner, and its next admission sets it going.
 //
 // A psserver takes part in one move at a time. A move begins if a psserver
-// leaves (drained, or ending with --drain), or if one has at least two shards
-// less than another and the job's placement.move says auto.
+// leaves (drained, or ending with --drain), or if the job's placement.move says
+// auto and the shard may go where, behind it, there is not more than it leaves
+// (shards_weigh: bytes of all jobs).
 //
 // Threads  the loop.
 // Memory   moves are owned by the coord. Messages are borrowed for the call.
@@ -43,7 +44,6 @@
 #define MOVES_FAILED_MS 60000 // and before one moves to a psserver that failed
 #define MOVES_LATE_MS 120000  // after which a phase of a move is given up,
 #define MOVES_STOP_MS 15000   // and one in which the source may have stopped
-#define MOVES_DIFFERENCE 2    // shards by which psservers differ, for a move
 
 enum move_phase { MOVE_WRITES, MOVE_PREPARES, MOVE_FEEDS, MOVE_LAST };
 

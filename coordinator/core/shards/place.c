@@ -35,11 +35,11 @@
 
 struct candidate {
     struct member *member;
-    uint64_t shards; // its shards of all jobs that have not ended
+    uint64_t weight; // of its shards of all jobs that have not ended
 };
 
-// Counts the shards that lie on each candidate; each shard is looked at once.
-static enum sl_err place_count_shards(struct coord *c, struct candidate *list,
+// Weighs the shards that lie on each candidate; each shard is looked at once.
+static enum sl_err place_weigh_shards(struct coord *c, struct candidate *list,
                                       uint32_t count)
 {
     struct strmap by_name;
@@ -47,8 +47,8 @@ static enum sl_err place_count_shards(struct coord *c, struct candidate *list,
 
     strmap_init(&by_name);
     for (uint32_t i = 0; rc == SL_OK && i < count; i++)
-        rc = strmap_put(&by_name, list[i].member->name, &list[i].shards);
-    shards_count(c, &by_name);
+        rc = strmap_put(&by_name, list[i].member->name, &list[i].weight);
+    shards_weigh(c, &by_name);
     strmap_release(&by_name);
     return rc;
 }
@@ -57,8 +57,8 @@ static int emptier(const void *a, const void *b)
 {
     const struct candidate *x = a, *y = b;
 
-    if (x->shards != y->shards)
-        return x->shards < y->shards ? -1 : 1;
+    if (x->weight != y->weight)
+        return x->weight < y->weight ? -1 : 1;
     return strcmp(x->member->name, y->member->name);
 }
 
@@ -82,7 +82,7 @@ static enum sl_err candidates(struct coord *c, const struct job *job,
             job_shard_able(job, m))
             list[n++] = (struct candidate){.member = m};
     }
-    if (place_count_shards(c, list, n) != SL_OK) {
+    if (place_weigh_shards(c, list, n) != SL_OK) {
         sl_free(list);
         return SL_ENOMEM;
     }

@@ -22,6 +22,7 @@
 #include "coordinator/core/send.h"
 #include "coordinator/core/status/job_status.h"
 #include "coordinator/rules/admit.h"
+#include "proto/spec.h"
 
 // ---- the map
 
@@ -569,15 +570,30 @@ void shards_back(struct coord *c, struct member *m)
 
 // ---- a shard that moves
 
-static void shards_count_one(const struct strmap *by_name, const char *name)
+uint64_t shards_bytes(const struct job *job, const struct job_shard *s)
 {
-    uint64_t *shards = name == NULL ? NULL : strmap_get(by_name, name);
+    unsigned vectors =
+        1 + spec_optimizer_slots(spec_shard_optimizer(job->spec));
 
-    if (shards != NULL)
-        (*shards)++;
+    return s->elements * sizeof(float) * vectors +
+           shard_rows_sum(&s->rows).bytes;
 }
 
-void shards_count(const struct coord *c, const struct strmap *by_name)
+uint64_t shards_weight(const struct job *job, const struct job_shard *s)
+{
+    return SHARDS_EACH + shards_bytes(job, s);
+}
+
+static void shards_weigh_one(const struct strmap *by_name, const char *name,
+                             uint64_t weight)
+{
+    uint64_t *sum = name == NULL ? NULL : strmap_get(by_name, name);
+
+    if (sum != NULL)
+        *sum += weight;
+}
+
+void shards_weigh(const struct coord *c, const struct strmap *by_name)
 {
     list_for(n, &c->jobs.active)
     {
@@ -585,9 +601,10 @@ void shards_count(const struct coord *c, const struct strmap *by_name)
 
         for (uint32_t i = job->shards.parts; i < job->shards.count; i++) {
             const struct job_shard *s = &job->shards.list[i];
+            uint64_t weight = shards_weight(job, s);
 
-            shards_count_one(by_name, s->psserver);
-            shards_count_one(by_name, job_replica(s));
+            shards_weigh_one(by_name, s->psserver, weight);
+            shards_weigh_one(by_name, job_replica(s), weight);
         }
     }
 }

@@ -157,9 +157,19 @@ void shards_down(struct coord *c, struct member *m, bool lost);
 // memory that it had.
 void shards_back(struct coord *c, struct member *m);
 
-// Adds up how many shards and replicas of jobs that have not ended each
-// psserver of the map has: from its name to a uint64_t, which the call raises.
-void shards_count(const struct coord *c, const struct strmap *by_name);
+// Returns the bytes of a shard, as far as they are known: of its values, of its
+// slots and of its rows. The shard has its elements.
+uint64_t shards_bytes(const struct job *job, const struct job_shard *s);
+
+// Returns what a shard weighs, where psservers are to have about as much:
+// shards_bytes, and SHARDS_EACH, since each has a message of every step.
+uint64_t shards_weight(const struct job *job, const struct job_shard *s);
+
+#define SHARDS_EACH (UINT64_C(64) << 10)
+
+// Adds up what the shards and replicas of jobs that have not ended weigh on
+// each psserver of the map: from its name to a uint64_t, which the call raises.
+void shards_weigh(const struct coord *c, const struct strmap *by_name);
 
 // Notes that no psserver serves the shard: its owner stops, to write its last
 // snapshot here (M1).

@@ -59,6 +59,7 @@ static const char *owner(struct world *w, uint32_t shard)
 {
     static char names[WORLD_SHARDS][32];
 
+    memset(names, 0, sizeof(names));
     T_OK(journal_each_shard(w->journal, w->job, note_owner, names, t_err()));
     return names[shard];
 }
@@ -270,6 +271,81 @@ TEST(move, a_psserver_that_does_not_know_moves_takes_no_part)
     drain(w, "ps-1");
     settle(w, 3000);
     T_STR(owner(w, shard), "ps-1");
+    world_release(w);
+}
+
+// ---- which shards move by themselves
+
+// A job of two shards, both on ps-0, as psserver ps-1 comes. `words`: more of
+// its placement.
+static struct world *alone(const char *words)
+{
+    static const char placement[] = "\"partitioner\":\"fixed\",\"shards\":2";
+    const char *at = strstr(world_graph_job, placement);
+    struct world *w = &world;
+    char json[1500];
+
+    T_ASSERT(at != NULL);
+    snprintf(json, sizeof(json), "%.*s\"shard_bytes\":48%s%s",
+             (int)(at - world_graph_job), world_graph_job, words,
+             at + strlen(placement));
+    world_init(w, WORLD_SITUATION);
+    w->one_store = true;
+    world_people(w, 1, 1);
+    world_submit(w, json);
+    T_TRUE(world_run(w, JOB_RUNNING, LIMIT));
+    while (w->shards == 0) // until a worker has opened it
+        world_step(w);
+    T_EQ(w->shards, 2);
+    w->members[1].hangs = true; // so the job does not end
+    world_attach(w, world_add(w, FAKE_PSSERVER, "ps-1"));
+    return w;
+}
+
+static void lie(struct world *w, const char *first, const char *second)
+{
+    settle(w, 20000);
+    T_STR(owner(w, 0), first);
+    T_STR(owner(w, 1), second);
+}
+
+TEST(move, one_of_two_shards_goes_to_a_psserver_that_comes)
+{
+    struct world *w = alone("");
+
+    lie(w, "ps-0", "ps-1"); // the smaller one
+    world_release(w);
+}
+
+// The large one would only change places with the rest.
+TEST(move, psservers_are_to_have_as_many_bytes_not_as_many_shards)
+{
+    struct world *w = alone("");
+
+    jobs_get(w->coord, w->job)->shards.list[0].elements = 1 << 20;
+    lie(w, "ps-0", "ps-1");
+    jobs_get(w->coord, w->job)->shards.list[1].elements = 1 << 22;
+    lie(w, "ps-0", "ps-1"); // neither would be better off
+    world_release(w);
+}
+
+TEST(move, moves_by_hand_are_of_drained_psservers_alone)
+{
+    struct world *w = alone(",\"move\":\"manual\"");
+
+    lie(w, "ps-0", "ps-0");
+    drain(w, "ps-0");
+    lie(w, "ps-1", "ps-1");
+    world_release(w);
+}
+
+TEST(move, a_job_gets_no_more_psservers_than_it_may_have)
+{
+    struct world *w = alone(",\"psservers\":1");
+
+    lie(w, "ps-0", "ps-0");
+    drain(w, "ps-0"); // it is replaced
+    lie(w, "ps-1", "ps-1");
     world_release(w);
 }
 

@@ -1077,6 +1077,8 @@ static const struct {
      "placement.max_shard_bytes is missing"},
     {"'placement':{'shard_bytes':2}",
      "placement.shard_bytes: wants 4 to 33554432, got 2"},
+    {"'placement':{'move':'never'}",
+     "placement.move: unknown 'never'; known are auto, manual"},
     {"'placement':{'replicas':2}",
      "placement.replicas: 2; a shard has one replica at most: give 0 or 1"},
     {"'placement':{'replicate':'ack'}",
