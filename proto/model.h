@@ -87,6 +87,7 @@
 // 43 shards with replicas, which psservers alone must know
 // 44 data at places (common/base/remote.h), which workers alone must know
 // 46 data.train.augment, which workers alone must know
+// 47 an output with a label for each of its rows, which workers alone must know
 #define MODEL_EDITION 1
 #define MODEL_EDITION_HOLDS 2
 #define MODEL_EDITION_METRICS 3
@@ -121,6 +122,7 @@
 #define MODEL_EDITION_REPLICAS 43
 #define MODEL_EDITION_PLACES 44
 #define MODEL_EDITION_AUGMENT 46
+#define MODEL_EDITION_LABELS 47
 #define MODEL_INPUTS_OLD 8
 
 enum model_layer {

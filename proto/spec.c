@@ -106,7 +106,7 @@ static enum sl_err check_parts(Sluice__V1__JobSpec *spec, const struct model *m,
     if (rc == SL_OK)
         rc = spec_check_checkpoint(spec, err);
     if (rc == SL_OK)
-        rc = spec_check_evaluate(spec, err);
+        rc = spec_check_evaluate(spec, m, err);
     if (rc == SL_OK)
         rc = spec_check_callbacks(spec, err);
     if (rc == SL_OK)

@@ -179,7 +179,7 @@ enum sl_err spec_check_checkpoint(Sluice__V1__JobSpec *spec,
 // Checks when and how the job is evaluated, and the metrics
 // (spec_check_metrics). After the loss and the data.
 enum sl_err spec_check_evaluate(Sluice__V1__JobSpec *spec,
-                                struct sl_error *err);
+                                const struct model *m, struct sl_error *err);
 // Checks the callbacks, if there are some: what they watch is evaluated. After
 // the loss, the optimizer, the data, `train` and `evaluate`.
 enum sl_err spec_check_callbacks(Sluice__V1__JobSpec *spec,
@@ -189,7 +189,8 @@ enum sl_err spec_check_callbacks(Sluice__V1__JobSpec *spec,
 enum sl_err spec_check_observe(Sluice__V1__JobSpec *spec, struct sl_error *err);
 // Checks evaluate.metrics and top_k, and raises the edition that workers need
 // to report them. After the loss, the data and the rest of `evaluate`.
-enum sl_err spec_check_metrics(Sluice__V1__JobSpec *spec, struct sl_error *err);
+enum sl_err spec_check_metrics(Sluice__V1__JobSpec *spec, const struct model *m,
+                               struct sl_error *err);
 
 // Returns true if the model has tables, or a layer that is to have rows of one
 // (rows: dynamic). The model is not NULL; the spec need not be checked.

@@ -71,13 +71,13 @@ static enum sl_err check_output(enum spec_loss loss, const struct model *m,
     bool classes = spec_loss_has_classes(loss);
     char shape[MODEL_SHAPE_TEXT];
 
-    if (last->out.rank != 1)
+    if (last->out.rank == 0)
         return sl_fail(err, SL_EINVAL,
-                       "loss: %s wants a flat output, got %s from layer '%s'; "
-                       "put a flatten where it shall become flat",
+                       "loss: %s wants outputs, got %s from "
+                       "layer '%s'",
                        spec_loss_name(loss),
                        model_shape_text(shape, &last->out), last->name);
-    if (classes && last->out.dim[0] < 2)
+    if (classes && last->out.dim[last->out.rank - 1] < 2)
         return sl_fail(err, SL_EINVAL,
                        "loss: %s wants one output per class, got %s from "
                        "layer '%s'; for two classes and one output use "
@@ -135,6 +135,8 @@ enum sl_err spec_check_loss(Sluice__V1__JobSpec *spec, const struct model *m,
         return rc;
     loss = (enum spec_loss)(index + 1);
     rc = check_output(loss, m, err);
+    if (rc == SL_OK && m->nodes[m->output].out.rank > 1)
+        spec_needs(spec, MODEL_EDITION_LABELS);
     if (rc == SL_OK)
         rc = check_extras(spec, loss, err);
     if (rc != SL_OK)
@@ -148,16 +150,28 @@ enum sl_err spec_check_loss(Sluice__V1__JobSpec *spec, const struct model *m,
     return SL_OK;
 }
 
-// Labels that a generator makes must be classes that the model has.
+// Labels that a generator makes must be classes that the model has; one for
+// each of several rows of outputs is in arrays alone.
 enum sl_err spec_check_labels(const char *path, const Sluice__V1__SourceSpec *s,
                               enum spec_loss loss, const struct model *m,
                               struct sl_error *err)
 {
+    const struct model_shape *out;
     uint64_t outputs;
 
-    if (m->external || s == NULL || !s->has_classes)
+    if (m->external || s == NULL)
         return SL_OK;
-    outputs = m->nodes[m->output].out.dim[0];
+    out = &m->nodes[m->output].out;
+    if (out->rank > 1 && strcmp(s->format, "npy") != 0 &&
+        strcmp(s->format, "npz") != 0 && strcmp(s->format, "idx") != 0)
+        return sl_fail(err, SL_EINVAL,
+                       "%s.format: %s has one label for a sample, and the "
+                       "outputs of layer '%s' want one for each; keep them in "
+                       "an npy or npz",
+                       path, s->format, m->nodes[m->output].name);
+    if (!s->has_classes)
+        return SL_OK;
+    outputs = out->dim[0];
     if (loss == SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY &&
         s->classes > outputs)
         return sl_fail(err, SL_EINVAL,

@@ -118,10 +118,12 @@ static enum sl_err check_top_k(Sluice__V1__EvaluateSpec *e, bool wanted,
 
 // Checks evaluate.metrics and top_k, and requires workers that report them: an
 // older worker would report none.
-enum sl_err spec_check_metrics(Sluice__V1__JobSpec *spec, struct sl_error *err)
+enum sl_err spec_check_metrics(Sluice__V1__JobSpec *spec, const struct model *m,
+                               struct sl_error *err)
 {
     Sluice__V1__EvaluateSpec *e = spec->evaluate;
     enum sl_err rc;
+    bool top_k;
 
     if (e->n_metrics > 0 && (spec->data->test == NULL ||
                              (e->every_epochs == 0 && e->every_steps == 0)))
@@ -133,8 +135,14 @@ enum sl_err spec_check_metrics(Sluice__V1__JobSpec *spec, struct sl_error *err)
                 ? "give data.test"
                 : "leave it out, or say evaluate.every_epochs or every_steps");
     rc = check_each(e, spec_loss(spec), err);
+    top_k = (spec_metrics(spec) & BIT(TOP_K)) != 0;
+    if (rc == SL_OK && top_k && m->nodes[m->output].out.rank > 1)
+        rc = sl_fail(err, SL_EINVAL,
+                     "evaluate.metrics: top_k counts samples, and this model "
+                     "has several predictions for one; say top_k beside the "
+                     "loss, and accuracy counts it");
     if (rc == SL_OK)
-        rc = check_top_k(e, (spec_metrics(spec) & BIT(TOP_K)) != 0, err);
+        rc = check_top_k(e, top_k, err);
     if (rc == SL_OK && spec_metrics_scored(spec) != 0)
         spec_needs(spec, MODEL_EDITION_METRICS);
     return rc;

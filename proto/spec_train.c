@@ -713,7 +713,8 @@ enum sl_err spec_check_ranges(const Sluice__V1__JobSpec *spec, uint64_t samples,
                    (unsigned long long)each);
 }
 
-enum sl_err spec_check_evaluate(Sluice__V1__JobSpec *spec, struct sl_error *err)
+enum sl_err spec_check_evaluate(Sluice__V1__JobSpec *spec,
+                                const struct model *m, struct sl_error *err)
 {
     bool test = spec->data->test != NULL;
     bool steps = spec->evaluate != NULL && spec->evaluate->every_steps > 0;
@@ -755,5 +756,5 @@ enum sl_err spec_check_evaluate(Sluice__V1__JobSpec *spec, struct sl_error *err)
                         1, WIRE_CLOSURE_STEPS_MAX, err);
     if (rc == SL_OK && test && spec->data->test->has_samples)
         rc = spec_check_ranges(spec, spec->data->test->samples, err);
-    return rc == SL_OK ? spec_check_metrics(spec, err) : rc;
+    return rc == SL_OK ? spec_check_metrics(spec, m, err) : rc;
 }

@@ -107,7 +107,7 @@ model.compile(keras.optimizers.SGD(0.05), keras.losses.CategoricalCrossentropy(
     from_logits=True, label_smoothing=0.1))
 one_hot = np.eye(5, dtype=np.float32)[labels]
 model.fit(data["x"], one_hot, batch_size=8, epochs=5, shuffle=False, verbose=0)
-save(folder / "fitted.safetensors", model)
+save(folder / "fit-fitted.safetensors", model)
 # Later layers, with numbers drawn behind those of the others.
 case("line", seq(
     L.Input((14, 3)), L.Conv1D(4, 3, padding="causal", dilation_rate=2, name="a"),
@@ -115,7 +115,32 @@ case("line", seq(
     L.DepthwiseConv1D(2, depth_multiplier=2, padding="same", name="b"),
     L.AveragePooling1D(2, padding="same"), L.SeparableConv1D(5, 2, name="c"),
     L.Conv1D(6, 2, groups=1, strides=2, name="d"), L.GlobalAveragePooling1D(keepdims=True)))
-print("loss", model.evaluate(data["x"], one_hot, verbose=0))
+said = {"fit": [model.evaluate(data["x"], one_hot, verbose=0), None]}
+
+# A label for each step, and one for each pixel.
+def per_row(name, model, classes, **args):
+    case(name, model, values=False, **args)
+    x = np.load(folder / f"{name}.npz")["x"]
+    y = draw.integers(0, classes, (64,) + model.output_shape[1:-1])
+    np.savez(folder / f"{name}.npz", x=x, y=y)
+    model.compile(keras.optimizers.SGD(0.1), keras.losses.SparseCategoricalCrossentropy(
+        from_logits=name == "tagger"), metrics=["accuracy"])
+    model.fit(x, y, batch_size=8, epochs=5, shuffle=False, verbose=0)
+    save(folder / f"{name}-fitted.safetensors", model)
+    said[name] = model.evaluate(x, y, verbose=0)
+
+x = L.Input((6,))
+e = L.Embedding(9, 8, name="e")(x)
+a = L.MultiHeadAttention(2, 4, name="a")(e, e, use_causal_mask=True)
+n = L.LayerNormalization(name="n")(L.Add()([e, a]))
+per_row("tagger", keras.Model(x, L.Dense(9, name="o")(n)), 9, ids=9)
+x = L.Input((4, 6, 2))
+d = L.Conv2D(4, 3, padding="same", activation="relu", name="d")(x)
+b = L.Conv2D(6, 3, padding="same", activation="relu", name="b")(L.MaxPooling2D()(d))
+u = L.Conv2DTranspose(4, 2, strides=2, name="u")(b)
+per_row("unet", keras.Model(x, L.Conv2D(3, 1, activation="softmax", name="o")(
+    L.Concatenate()([u, d]))), 3)
+print(json.dumps(said))
 """
 
 ROWS = (pathlib.Path(__file__).resolve().parents[2] / "proto/layers.def").read_text()
@@ -211,15 +236,35 @@ FIT = {"input_shape": [6, 6, 2], "layers": [
     layer("dense", name="o", units=5, kernel_regularizer={"l2": 0.05})]}
 
 
+# A prediction for each step of a sequence, and for each pixel of an image.
+PER_ROW = {
+    "tagger": {"input_shape": [6], "layers": [
+        layer("embedding", name="e", input_dim=9, output_dim=8),
+        layer("multi_head_attention", name="a", num_heads=2, key_dim=4,
+              use_causal_mask=True),
+        layer("add", name="s", inputs=["e", "a"]),
+        layer("layer_normalization", name="n"),
+        layer("dense", name="o", units=9)]},
+    "unet": {"input_shape": [4, 6, 2], "layers": [
+        layer("conv2d", name="d", filters=4, kernel_size=3, padding="same",
+              activation="relu"),
+        layer("max_pooling2d"),
+        layer("conv2d", name="b", filters=6, kernel_size=3, padding="same",
+              activation="relu"),
+        layer("conv2d_transpose", name="u", filters=4, kernel_size=2, strides=2),
+        layer("concatenate", name="c", inputs=["u", "d"]),
+        layer("conv2d", name="o", filters=3, kernel_size=1, activation="softmax")]}}
+
+
 def of_keras(c):
-    """What it wrote, and what it said last."""
+    """Has it write all cases. Returns the loss and the accuracy of each fit, by name."""
     done = subprocess.run(
         [PYTHON, "-c", KERAS, str(c.dir), ACTIVATIONS],
         check=False, text=True, capture_output=True,
         env={**os.environ, "KERAS_BACKEND": "tensorflow", "CUDA_VISIBLE_DEVICES": "",
              "TF_CPP_MIN_LOG_LEVEL": "3", "OMP_NUM_THREADS": "1"})
     check(done.returncode == 0, "Keras failed", done.stdout, done.stderr)
-    return done.stdout.split()[-1]
+    return json.loads(done.stdout.splitlines()[-1])
 
 
 def job_of(c, name, model, loss, rate, **more):
@@ -240,28 +285,36 @@ def with_keras_values_layers_give_its_outputs(c):
         check(apart < 1e-5, f"{name}: outputs are {apart} apart (root of mean square)")
 
 
-def a_job_trains_to_where_fit_does(c, loss):
+def a_job_trains_to_where_fit_does(c, name, model, loss, accuracy, rate, **more):
     import numpy as np
     from safetensors.numpy import load_file
-    job = c.submit(job_of(c, "fit", FIT, "sparse_categorical_crossentropy", 0.05,
-                          label_smoothing=0.1), "--weights", c.dir / "fit.safetensors")
+    job = c.submit(job_of(c, name, model, "sparse_categorical_crossentropy", rate, **more),
+                   "--weights", c.dir / f"{name}.safetensors")
     done = c.wait_state(job)
     check_counts(done)
-    check(abs(done["evaluations"][-1]["loss"] - loss) < 1e-5 * loss,
-          f"the loss is {done['evaluations'][-1]['loss']}, Keras says {loss}")
+    last = done["evaluations"][-1]
+    check(abs(last["loss"] - loss) < 1e-5 * loss, f"{name}: {last}, Keras: {loss}")
+    # Of several predictions a sample has a part right; the parts are added up for each
+    # closure, and rounded to samples.
+    check(accuracy is None or abs(last["accuracy"] - accuracy) < 1 / 64,
+          f"{name}: {last}, Keras: {accuracy}")
     c.run("export", job, "--to", c.dir / "ours.safetensors")
-    ours, theirs = (load_file(str(c.dir / f"{n}.safetensors")) for n in ("ours", "fitted"))
+    ours, theirs = (load_file(str(c.dir / f"{n}.safetensors"))
+                    for n in ("ours", f"{name}-fitted"))
     check(set(ours) == set(theirs), f"variables: {json.dumps([*ours, *theirs])}")
-    for name, value in theirs.items():
-        apart = np.abs(ours[name] - value).max()
-        check(apart < 1e-5, f"{name} is {apart} apart")
+    for variable, value in theirs.items():
+        apart = np.abs(ours[variable] - value).max()
+        check(apart < 1e-5, f"{name}: {variable} is {apart} apart")
 
 
 def layers_losses_and_penalties_are_those_of_keras():
     with Cluster(psservers=2, workers=1) as c:
-        loss = float(of_keras(c))
+        said = of_keras(c)
         with_keras_values_layers_give_its_outputs(c)
-        a_job_trains_to_where_fit_does(c, loss)
+        a_job_trains_to_where_fit_does(c, "fit", FIT, *said["fit"], 0.05,
+                                       label_smoothing=0.1)
+        for name, model in PER_ROW.items():
+            a_job_trains_to_where_fit_does(c, name, model, *said[name], 0.1)
 
 
 if __name__ == "__main__":

@@ -18,7 +18,7 @@ static bool score_has_classes(const struct score_rule *r)
            r->loss == SPEC_LOSS_CATEGORICAL_CROSSENTROPY;
 }
 
-// ---- one sample: its outputs as the metrics see them, its labels
+// ---- one prediction: its outputs as the metrics see them, its labels
 
 static void score_softmax(float *p, const float *z, uint32_t n)
 {
@@ -47,22 +47,22 @@ static const float *predicted(const struct score_rule *r, const float *z,
 }
 
 static const float *labelled(const struct score_rule *r, const void *labels,
-                             uint64_t sample, float *space)
+                             uint64_t row, float *space)
 {
     int32_t class;
 
     if (r->loss != SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY)
-        return (const float *)labels + sample * r->outputs;
-    class = ((const int32_t *)labels)[sample];
+        return (const float *)labels + row * r->outputs;
+    class = ((const int32_t *)labels)[row];
     for (uint32_t i = 0; i < r->outputs; i++)
         space[i] = class >= 0 && (uint32_t) class == i ? 1 : 0;
     return space;
 }
 
-// ---- the counts of one sample
+// ---- the counts of one prediction
 
-// Returns true if the sample's class is among the `k` largest outputs; of equal
-// outputs the first comes first.
+// Returns true if the prediction's class is among the `k` largest outputs; of
+// equal outputs the first comes first.
 static bool among(const float *p, const float *y, uint32_t n, uint32_t k)
 {
     uint32_t class = 0, before = 0;
@@ -105,12 +105,13 @@ static void thresholds(struct score *s, const float *p, const float *y,
         (y[i] != 0 ? s->positives : s->negatives)[bucket(p[i])]++;
 }
 
-static void distances(struct score *s, const float *p, const float *y,
-                      uint32_t n)
+static void distances(struct score *s, const struct score_rule *r,
+                      const float *p, const float *y)
 {
+    double n = (double)r->outputs * r->rows;
     double absolute = 0, squared = 0;
 
-    for (uint32_t i = 0; i < n; i++) {
+    for (uint32_t i = 0; i < r->outputs; i++) {
         double d = (double)p[i] - (double)y[i];
 
         absolute += fabs(d);
@@ -120,8 +121,8 @@ static void distances(struct score *s, const float *p, const float *y,
     s->squared += squared / n;
 }
 
-// Adds one sample. Top-k compares the outputs `z` themselves: of probabilities
-// more are equal.
+// Adds one prediction. Top-k compares the outputs `z` themselves: of
+// probabilities more are equal.
 static void score_add_sample(struct score *s, const struct score_rule *r,
                              const float *z, const float *p, const float *y)
 {
@@ -136,7 +137,7 @@ static void score_add_sample(struct score *s, const struct score_rule *r,
     if (score_wants_metric(r, SPEC_METRIC_MEAN_ABSOLUTE_ERROR) ||
         score_wants_metric(r, SPEC_METRIC_MEAN_SQUARED_ERROR) ||
         score_wants_metric(r, SPEC_METRIC_ROOT_MEAN_SQUARED_ERROR))
-        distances(s, p, y, r->outputs);
+        distances(s, r, p, y);
 }
 
 enum sl_err score_add(struct score *s, const struct score_rule *rule,
@@ -147,7 +148,7 @@ enum sl_err score_add(struct score *s, const struct score_rule *rule,
 
     if (space == NULL)
         return SL_ENOMEM;
-    for (uint64_t i = 0; i < samples; i++) {
+    for (uint64_t i = 0; i < samples * rule->rows; i++) {
         const float *z = outputs + i * rule->outputs;
 
         score_add_sample(s, rule, z, predicted(rule, z, space),

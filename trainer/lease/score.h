@@ -33,14 +33,15 @@ struct score_rule {
     enum spec_loss loss;
     uint32_t metrics; // wanted metrics, as bits (spec_metrics)
     uint32_t top_k;
-    uint32_t outputs; // numbers per sample
+    uint32_t outputs; // numbers per prediction
+    uint32_t rows;    // predictions per sample; top_k wants 1
     bool logits;      // outputs are logits; else probabilities, or values
 };
 
-// Adds the sums of `samples` samples (0: none) to *s. `outputs` has one row of
-// rule->outputs numbers for each; `labels` are as the loss wants them: a class
-// (int32) per sample if it is sparse, else as many floats as outputs. Both are
-// read during the call. Returns SL_OK, or SL_ENOMEM with *s as it was.
+// Adds the sums of `samples` samples (0: none) to *s. `outputs` has rule->rows
+// rows of rule->outputs numbers for each; `labels` are as the loss wants them:
+// a class (int32) per row if it is sparse, else as many floats as outputs. Both
+// are read during the call. Returns SL_OK, or SL_ENOMEM with *s as it was.
 enum sl_err score_add(struct score *s, const struct score_rule *rule,
                       const float *outputs, const void *labels,
                       uint64_t samples);

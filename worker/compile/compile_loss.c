@@ -16,6 +16,15 @@ bool compile_loss_takes_act(const struct model *m,
            node->act == MODEL_ACT_SIGMOID;
 }
 
+// Returns the rows of a sample's outputs: each is a prediction of its own.
+static uint64_t compile_loss_rows(const struct model *m)
+{
+    const struct model_shape *out = &m->nodes[m->output].out;
+
+    return out->rank == 0 ? 1
+                          : model_shape_elements(out) / out->dim[out->rank - 1];
+}
+
 enum sl_err compile_wants(struct data_want *out, const struct model *model,
                           enum spec_loss loss, struct sl_error *err)
 {
@@ -29,6 +38,10 @@ enum sl_err compile_wants(struct data_want *out, const struct model *model,
     for (uint32_t i = 0; i < in->rank; i++)
         out->dim[i] = in->dim[i];
     out->outputs = model_shape_elements(&model->nodes[model->output].out);
+    if (spec_loss_has_classes(loss)) {
+        out->rows = compile_loss_rows(model);
+        out->outputs /= out->rows;
+    }
     if (loss == SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY)
         out->labels = DATA_INDEX;
     else if (loss == SPEC_LOSS_CATEGORICAL_CROSSENTROPY)
@@ -43,15 +56,17 @@ static void categorical(struct build *b, struct kern_desc *d)
 {
     const struct model_node *node = &b->model->nodes[b->model->output];
 
-    if (node->out.rank != 1)
+    if (node->out.rank == 0) {
         compile_fail(b, b->model->output, SL_ENOTSUP,
-                     "a categorical loss wants one row of outputs per sample; "
-                     "put a flatten or global_average_pooling2d before it");
+                     "a categorical loss wants an output for each class");
+        return;
+    }
     if (!b->o->from_logits && !b->loss_has_act)
         compile_fail(b, b->model->output, SL_ENOTSUP,
                      "a categorical loss wants logits; end with activation "
                      "softmax, or set from_logits: true");
-    kern_desc_xent(d, b->o->batch, (int64_t)node->out.dim[0],
+    kern_desc_xent(d, (int64_t)(b->o->batch * compile_loss_rows(b->model)),
+                   (int64_t)node->out.dim[node->out.rank - 1],
                    b->o->loss == SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, 0);
     kern_desc_smooth(d, (float)b->o->smoothing);
     if (b->o->top_k > 1)
@@ -117,17 +132,15 @@ void compile_loss(struct build *b)
     uint32_t logits, dlogits, labels, scale, stats;
     struct kern_desc d;
 
-    b->p->loss_rows = 1;
-    if (node->out.rank > 0)
-        b->p->loss_rows =
-            (double)(elements / node->out.dim[node->out.rank - 1]);
+    b->p->loss_rows = (double)compile_loss_rows(m);
     if (b->rc != SL_OK)
         return;
     compile_loss_describe(b, &d);
-    labels = compile_at(b, PROGRAM_LABELS, 0,
-                        b->o->loss == SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY
-                            ? b->o->batch * sizeof(int32_t)
-                            : bytes);
+    labels =
+        compile_at(b, PROGRAM_LABELS, 0,
+                   b->o->loss == SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY
+                       ? b->o->batch * compile_loss_rows(m) * sizeof(int32_t)
+                       : bytes);
     scale = compile_at(b, PROGRAM_SCALE, 0, b->real);
     stats = compile_at(b, PROGRAM_STATS, 0, 2 * sizeof(double));
     logits =

@@ -81,9 +81,11 @@ bool data_has_values(const struct data *d)
 
 size_t data_label_bytes(const struct data *d)
 {
+    size_t rows = data_want_rows(&d->want);
+
     if (d->want.labels == DATA_INDEX)
-        return sizeof(int32_t);
-    return (size_t)d->want.outputs * sizeof(float);
+        return rows * sizeof(int32_t);
+    return rows * (size_t)d->want.outputs * sizeof(float);
 }
 
 // Returns true if the contents of a file are wrong. A file that is missing or

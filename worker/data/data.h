@@ -46,8 +46,8 @@
 #define DATA_KEYS_MAX 1024 // most features that are read of a record
 
 enum data_labels {
-    DATA_INDEX,   // i32 [n]: a class below `outputs`
-    DATA_ONE_HOT, // f32 [n, outputs]; a source with classes is spread out
+    DATA_INDEX,   // i32 [n, rows]: classes below `outputs`
+    DATA_ONE_HOT, // f32 [n, rows, outputs]; a source with classes is spread out
     DATA_VALUES,  // f32 [n, outputs]
 };
 
@@ -55,7 +55,8 @@ enum data_labels {
 struct data_want {
     unsigned rank; // dimensions of one sample
     uint64_t dim[DATA_RANK];
-    uint64_t outputs; // elements of the model's output
+    uint64_t outputs; // elements of the model's output, or of a row of it
+    uint64_t rows; // rows that have a class each; 0: one, as with DATA_VALUES
     enum data_labels labels;
     bool u8;   // features may be given as bytes
     bool test; // the test set: its synthetic samples are others
@@ -111,9 +112,16 @@ struct data_source {
 
 struct data;
 
+// Returns the number of classes that a sample's label has.
+static inline size_t data_want_rows(const struct data_want *want)
+{
+    return want->rows > 1 ? (size_t)want->rows : 1;
+}
+
 // Opens a source and checks that it fits `want`. Long files are looked through,
 // with beats of source->pulse; waits for the disk. On failure *out is
-// untouched. SL_ENOTSUP: there is no such format (NULL too).
+// untouched. SL_ENOTSUP: there is no such format (NULL too), or it has one
+// class for a sample and several are wanted.
 enum sl_err data_open(struct data **out, const struct data_source *source,
                       const struct data_want *want, struct sl_error *err);
 // Frees the data; no read of it is under way. NULL is allowed.

@@ -10,16 +10,17 @@ static const struct {
     const char *format;
     data_open_fn open;
     bool joined; // several files are several sources
+    bool rows;   // a label may have several classes
 } formats[] = {
-    {"idx", data_open_arrays, true},
-    {"npy", data_open_arrays, true},
-    {"npz", data_open_arrays, true},
-    {"csv", data_open_csv, true},
-    {"synthetic", data_open_synthetic, false},
-    {"images", data_open_folder, false},
-    {"tfrecord", data_open_tfrecord, false},
-    {"webdataset", data_open_tar, false},
-    {"tar", data_open_tar, false},
+    {"idx", data_open_arrays, true, true},
+    {"npy", data_open_arrays, true, true},
+    {"npz", data_open_arrays, true, true},
+    {"csv", data_open_csv, true, false},
+    {"synthetic", data_open_synthetic, false, false},
+    {"images", data_open_folder, false, false},
+    {"tfrecord", data_open_tfrecord, false, false},
+    {"webdataset", data_open_tar, false, false},
+    {"tar", data_open_tar, false, false},
 };
 
 static enum sl_err data_open_format(struct data **out,
@@ -32,6 +33,12 @@ static enum sl_err data_open_format(struct data **out,
     for (size_t i = 0; i < SL_COUNT(formats); i++) {
         if (strcmp(formats[i].format, format) != 0)
             continue;
+        if (!formats[i].rows && want->rows > 1)
+            return sl_fail(err, SL_ENOTSUP,
+                           "format %s has one class for a sample, and the "
+                           "model has outputs for %llu; keep labels in an npy "
+                           "or npz",
+                           format, (unsigned long long)want->rows);
         if (formats[i].joined &&
             (paths_is_pattern(source->x) || paths_is_pattern(source->y)))
             return source->x == NULL

@@ -19,6 +19,21 @@ struct array_pair {
     struct buf id_scratch;
 };
 
+// Writes the classes of a sample's rows, which lie at `raw`.
+static enum sl_err pair_put_classes(const struct array_pair *p,
+                                    const uint8_t *raw, uint8_t *y,
+                                    struct sl_error *err)
+{
+    size_t rows = (size_t)p->y.row_elements, size = array_type_bytes(p->y.type);
+    size_t each = data_label_bytes(&p->data) / rows;
+    enum sl_err rc = SL_OK;
+
+    for (size_t i = 0; rc == SL_OK && i < rows; i++)
+        rc = data_put_class(&p->data, array_double(&p->y, raw + i * size),
+                            y + i * each, err);
+    return rc;
+}
+
 static enum sl_err read_label(struct array_pair *p, uint64_t number, void *y,
                               struct sl_error *err)
 {
@@ -28,11 +43,12 @@ static enum sl_err read_label(struct array_pair *p, uint64_t number, void *y,
 
     if (rc != SL_OK)
         return rc;
-    if (want->labels == DATA_VALUES || p->y.row_elements > 1) {
+    if (want->labels == DATA_VALUES ||
+        p->y.row_elements != data_want_rows(want)) {
         array_floats(&p->y, raw, (size_t)p->y.row_elements, 1, 0, y);
         return SL_OK;
     }
-    rc = data_put_class(&p->data, array_double(&p->y, raw), y, err);
+    rc = pair_put_classes(p, raw, y, err);
     if (rc != SL_OK)
         return sl_prefix(err, rc, "%s, sample %llu", p->y.path,
                          (unsigned long long)number);
@@ -173,6 +189,36 @@ static bool pair_rows_fit(const struct array *a, const struct data_want *want)
     }
 }
 
+// Checks that labels have as many numbers as the loss reads of a sample: a
+// class for each row of outputs, or all outputs.
+static enum sl_err pair_check_label_shape(const struct array_pair *p,
+                                          struct sl_error *err)
+{
+    const struct data_want *want = &p->data.want;
+    uint64_t rows = data_want_rows(want), have = p->y.row_elements;
+
+    if (have == rows && want->labels != DATA_VALUES)
+        return SL_OK;
+    if (want->labels == DATA_INDEX && rows > 1)
+        return sl_fail(err, SL_EINVAL,
+                       "%s: %llu labels per sample are wanted, one for each "
+                       "row of outputs, not %llu",
+                       p->y.path, (unsigned long long)rows,
+                       (unsigned long long)have);
+    if (have != rows * want->outputs)
+        return sl_fail(err, SL_EINVAL,
+                       "%s: labels of %llu numbers do not fit the model's %llu "
+                       "outputs",
+                       p->y.path, (unsigned long long)have,
+                       (unsigned long long)(rows * want->outputs));
+    if (want->labels == DATA_INDEX)
+        return sl_fail(err, SL_EINVAL,
+                       "%s: one label per sample is wanted, not %llu numbers; "
+                       "one-hot labels go with categorical_crossentropy",
+                       p->y.path, (unsigned long long)have);
+    return SL_OK;
+}
+
 static enum sl_err pair_check_shapes(const struct array_pair *p,
                                      struct sl_error *err)
 {
@@ -191,19 +237,7 @@ static enum sl_err pair_check_shapes(const struct array_pair *p,
         return sl_fail(err, SL_EINVAL, "%s has %llu samples but %s has %llu",
                        p->x.path, (unsigned long long)p->x.rows, p->y.path,
                        (unsigned long long)p->y.rows);
-    if (p->y.row_elements != want->outputs &&
-        (want->labels == DATA_VALUES || p->y.row_elements != 1))
-        return sl_fail(err, SL_EINVAL,
-                       "%s: labels of %llu numbers do not fit the model's %llu "
-                       "outputs",
-                       p->y.path, (unsigned long long)p->y.row_elements,
-                       (unsigned long long)want->outputs);
-    if (want->labels == DATA_INDEX && p->y.row_elements != 1)
-        return sl_fail(err, SL_EINVAL,
-                       "%s: one label per sample is wanted, not %llu numbers; "
-                       "one-hot labels go with categorical_crossentropy",
-                       p->y.path, (unsigned long long)p->y.row_elements);
-    return SL_OK;
+    return pair_check_label_shape(p, err);
 }
 
 // Checks the labels that are in memory, so that one that is no class is found

@@ -36,6 +36,14 @@ static enum sync_result evaluate_load_cut(struct worker_job *job,
     return result;
 }
 
+// Returns how many predictions a sample's outputs are: of classes, one for each
+// row of outputs.
+static uint32_t score_rows(const struct worker_job *job,
+                           const struct program *p)
+{
+    return spec_loss_has_classes(job->loss) ? (uint32_t)p->loss_rows : 1;
+}
+
 static struct score_rule rule_of(const struct worker_job *job,
                                  const struct program *p)
 {
@@ -44,7 +52,8 @@ static struct score_rule rule_of(const struct worker_job *job,
     return (struct score_rule){.loss = job->loss,
                                .metrics = spec_metrics(spec),
                                .top_k = spec->evaluate->top_k,
-                               .outputs = p->per_sample,
+                               .outputs = p->per_sample / score_rows(job, p),
+                               .rows = score_rows(job, p),
                                .logits = p->logits};
 }
 
@@ -66,8 +75,8 @@ static enum sl_err add_scores(struct worker_job *job, struct lease *l,
         return sl_fail(err, SL_ENOMEM, "no memory for the metrics");
     for (unsigned k = 0; (p = step_part(s, k)) != NULL; k++) {
         struct score_rule rule = rule_of(job, p);
-        size_t of_each =
-            sparse ? sizeof(int32_t) : rule.outputs * sizeof(float);
+        size_t of_each = rule.rows * (sparse ? sizeof(int32_t)
+                                             : rule.outputs * sizeof(float));
 
         if (score_add(l->outcome.score, &rule, p->outputs,
                       (const uint8_t *)batch->y + done * of_each,

@@ -39,6 +39,11 @@ static Sluice__V1__JobSpec *checked(const char *text)
     return spec;
 }
 
+// A model with a prediction for each pixel of an image.
+#define PIXELS(filters)                                                        \
+    "{" NAME ",'model':{'input_shape':[2,2,1],'layers':[{'type':'conv2d',"     \
+    "'filters':" #filters ",'kernel_size':1}]}," LOSS
+
 static void refused(const char *text, const char *why)
 {
     Sluice__V1__JobSpec *spec = (void *)t_make(SPEC, text);
@@ -138,6 +143,22 @@ TEST(spec, several_files_are_for_members_that_know_patterns)
     "{'format':'npz','x':'a','augment':[" changes "]" more "}}}"
 #define SPARSE "sparse_categorical_crossentropy"
 #define ONE_HOT "categorical_crossentropy"
+
+TEST(spec, labels_of_rows_are_for_workers_that_know_them)
+{
+    Sluice__V1__JobSpec *s = checked(
+        PIXELS(2) "," OPTIM ",'data':{'train':{'format':'npz','x':'a'}}}");
+
+    T_EQ(s->model->edition, MODEL_EDITION_LABELS);
+    wire_free(&s->base);
+    refused(
+        PIXELS(2) "," OPTIM ",'data':{'train':{'format':'npz','x':'a'},"
+                  "'test':{'format':'npz','x':'a'}},'evaluate':{"
+                  "'every_epochs':1,'metrics':['top_k']}}",
+        "evaluate.metrics: top_k counts samples, and this model has several "
+        "predictions for one; say top_k beside the loss, and accuracy "
+        "counts it");
+}
 
 TEST(spec, augment_is_for_workers_that_know_it)
 {
@@ -501,10 +522,13 @@ static const struct {
      "loss: sparse_categorical_crossentropy wants one output per class, got "
      "(1,) from layer 'dense'; for two classes and one output use "
      "binary_crossentropy"},
-    {"{" NAME ",'model':{'input_shape':[2,2,1],'layers':[{'type':'conv2d',"
-     "'filters':2,'kernel_size':1}]},'loss':'mean_squared_error'}",
-     "loss: mean_squared_error wants a flat output, got (2, 2, 2) from layer "
-     "'conv2d'; put a flatten where it shall become flat"},
+    {PIXELS(1) "}",
+     "loss: sparse_categorical_crossentropy wants one output per class, got "
+     "(2, 2, 1) from layer 'conv2d'; for two classes and one output use "
+     "binary_crossentropy"},
+    {PIXELS(2) "," OPTIM "," DATA "}",
+     "data.train.format: synthetic has one label for a sample, and the outputs "
+     "of layer 'conv2d' want one for each; keep them in an npy or npz"},
     {"{" NAME ",'model':{'input_shape':[4],'layers':[{'type':'dense','units':1,"
      "'activation':'softmax'}]},'loss':'binary_crossentropy'}",
      "loss: binary_crossentropy wants sigmoid at the end or no activation, but "

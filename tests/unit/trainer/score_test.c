@@ -15,7 +15,8 @@
 static struct score_rule rule(enum spec_loss loss, uint32_t outputs,
                               bool logits)
 {
-    return (struct score_rule){.loss = loss,
+    return (struct score_rule){.rows = 1,
+                               .loss = loss,
                                .metrics = ALL,
                                .top_k = 2,
                                .outputs = outputs,

@@ -18,7 +18,7 @@ struct net {
     struct program *p;
     struct program_memory memory;
     struct program_io io;
-    size_t real, elements, features, outputs;
+    size_t real, elements, features, outputs, classes; // classes: of a row
     enum spec_loss loss;
 };
 
@@ -65,20 +65,20 @@ static void fill(struct net *n, uint32_t batch, const double *numbers)
         put(n, n->io.x, i,
             n->model->nodes[0].ids ? (double)(int)(9 * numbers[k])
                                    : 2 * numbers[k] - 1);
-    for (size_t i = 0; i < batch; i++) {
-        size_t label = (size_t)(numbers[k++] * (double)n->outputs);
+    for (size_t i = 0; i < batch * n->outputs / n->classes; i++) {
+        size_t label = (size_t)(numbers[k++] * (double)n->classes);
 
         if (n->loss == SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY)
             ((int32_t *)(uintptr_t)n->io.labels)[i] = (int32_t)label;
         for (size_t o = 0;
-             o < n->outputs && n->loss == SPEC_LOSS_CATEGORICAL_CROSSENTROPY;
+             o < n->classes && n->loss == SPEC_LOSS_CATEGORICAL_CROSSENTROPY;
              o++)
-            put(n, n->io.labels, i * n->outputs + o, o == label);
+            put(n, n->io.labels, i * n->classes + o, o == label);
         for (size_t o = 0;
-             o < n->outputs && (n->loss == SPEC_LOSS_BINARY_CROSSENTROPY ||
+             o < n->classes && (n->loss == SPEC_LOSS_BINARY_CROSSENTROPY ||
                                 !spec_loss_counts(n->loss));
              o++)
-            put(n, n->io.labels, i * n->outputs + o, numbers[k++] > 0.5);
+            put(n, n->io.labels, i * n->classes + o, numbers[k++] > 0.5);
     }
 }
 
@@ -105,6 +105,8 @@ static void net_open_as(struct net *n, const char *backend, const char *text,
     n->features = (size_t)model_shape_elements(&n->model->nodes[0].out);
     n->outputs =
         (size_t)model_shape_elements(&n->model->nodes[n->model->output].out);
+    n->classes = (size_t)n->model->nodes[n->model->output]
+                     .out.dim[n->model->nodes[n->model->output].out.rank - 1];
     T_OK(compile(&n->p, n->dev, n->model, o, &n->memory, t_err()));
     fill(n, o->batch, numbers);
     program_set_step(n->p, 3);
@@ -415,6 +417,18 @@ TEST(compile, gradient_of_tokens)
     check_gradient(NET_TOKENS, SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true,
                    3);
     check_gradient(NET_TOKENS, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 4);
+}
+
+TEST(compile, gradient_of_a_label_for_each_row_of_outputs)
+{
+    check_gradient(NET_STEPS, SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true,
+                   4);
+    check_gradient(NET_STEPS, SPEC_LOSS_CATEGORICAL_CROSSENTROPY, true, 3);
+    check_gradient(NET_STEPS, SPEC_LOSS_BINARY_CROSSENTROPY, true, 3);
+    check_gradient(NET_STEPS, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 3);
+    check_gradient(NET_PIXELS, SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, false,
+                   3);
+    check_gradient(NET_PIXELS, SPEC_LOSS_CATEGORICAL_CROSSENTROPY, false, 2);
 }
 
 TEST(compile, gradient_of_penalties)
@@ -925,6 +939,10 @@ TEST(compile, cpu_is_ref)
     check_backends(NET_GROUPS, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_PICKS, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_TOKENS, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
+    check_backends(NET_STEPS, SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, true,
+                   9);
+    check_backends(NET_PIXELS, SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, false,
+                   9);
     check_backends(NET_PENALTIES, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_ROWS, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_MANY, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);

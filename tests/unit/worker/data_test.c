@@ -608,6 +608,48 @@ TEST(data, classes_become_one_hot)
     data_free(d);
 }
 
+TEST(data, a_label_has_a_class_for_each_row)
+{
+    static const uint8_t x[] = {0, 0, 8, 2, 0, 0, 0, 2, 0,
+                                0, 0, 3, 0, 1, 2, 3, 4, 5};
+    static const uint8_t y[] = {0, 0, 8, 3, 0, 0, 0, 2, 0, 0,
+                                0, 2, 0, 0, 0, 1, 2, 0, 1, 2};
+    struct data_source s = {.format = "idx", .roots = t_roots(), .scale = 1};
+    struct data_want w = want(3, 3, DATA_INDEX);
+    struct sl_error err = SL_ERROR_INIT;
+    struct data *d;
+    int32_t classes[2];
+    float features[3], hot[6];
+
+    w.rows = 2;
+    s.x = put("x", x, sizeof(x));
+    s.y = put("y", y, sizeof(y));
+    T_OK(data_open(&d, &s, &w, t_err()));
+    T_EQ(data_label_bytes(d), sizeof(classes));
+    T_OK(data_read(d, 1, features, classes, t_err()));
+    T_EQ(classes[0] * 10 + classes[1], 12);
+    data_free(d);
+    w.labels = DATA_ONE_HOT;
+    T_OK(data_open(&d, &s, &w, t_err()));
+    T_EQ(data_label_bytes(d), sizeof(hot));
+    T_OK(data_read(d, 0, features, hot, t_err()));
+    for (int i = 0; i < 6; i++)
+        T_TRUE(hot[i] == (i == 2 || i == 3));
+    data_free(d);
+    w.labels = DATA_INDEX;
+    w.outputs = 2; // a label of 2 is no class
+    T_FAILS(SL_ERANGE, data_open(&d, &s, &w, &err));
+    T_HAS(err.text, "sample 0");
+    w = want(3, 3, DATA_INDEX);
+    w.rows = 3;
+    T_FAILS(SL_EINVAL, data_open(&d, &s, &w, &err));
+    T_HAS(err.text, "3 labels per sample are wanted, one for each row of "
+                    "outputs, not 2");
+    s = (struct data_source){.format = "csv", .x = s.x, .label_column = "0"};
+    T_FAILS(SL_ENOTSUP, data_open(&d, &s, &w, &err));
+    T_HAS(err.text, "keep labels in an npy or npz");
+}
+
 TEST(data, hash_tells_files_apart)
 {
     struct data_source s = {.format = "idx", .roots = t_roots(), .scale = 1};

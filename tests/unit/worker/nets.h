@@ -276,6 +276,30 @@ static inline struct model *t_model(const char *text)
     "{'type': 'dense', 'name': 'o', 'units': 10}]}"
 
 // A small transformer: numbers below 9 are its samples.
+// A label for each step: a language model.
+#define NET_STEPS                                                              \
+    "{'input_shape': [6], 'layers': ["                                         \
+    "{'type': 'embedding', 'name': 'm', 'input_dim': 9, 'output_dim': 5,"      \
+    " 'inputs': ['input']},"                                                   \
+    "{'type': 'multi_head_attention', 'name': 'a', 'num_heads': 1,"            \
+    " 'key_dim': 4, 'use_causal_mask': true, 'inputs': ['m']},"                \
+    "{'type': 'add', 'name': 'r', 'inputs': ['m', 'a']},"                      \
+    "{'type': 'dense', 'name': 'o', 'units': 4, 'inputs': ['r']}]}"
+
+// A label for each pixel: an image that becomes smaller, and as large again.
+#define NET_PIXELS                                                             \
+    "{'input_shape': [4, 6, 2], 'layers': ["                                   \
+    "{'type': 'conv2d', 'name': 'd', 'filters': 3, 'kernel_size': 3,"          \
+    " 'padding': 'same', 'activation': 'relu', 'inputs': ['input']},"          \
+    "{'type': 'max_pooling2d', 'name': 'p', 'inputs': ['d']},"                 \
+    "{'type': 'conv2d', 'name': 'b', 'filters': 4, 'kernel_size': 3,"          \
+    " 'padding': 'same', 'activation': 'relu', 'inputs': ['p']},"              \
+    "{'type': 'conv2d_transpose', 'name': 'u', 'filters': 3,"                  \
+    " 'kernel_size': 2, 'strides': 2, 'inputs': ['b']},"                       \
+    "{'type': 'concatenate', 'name': 'n', 'inputs': ['u', 'd']},"              \
+    "{'type': 'conv2d', 'name': 'o', 'filters': 3, 'kernel_size': 1,"          \
+    " 'activation': 'softmax', 'inputs': ['n']}]}"
+
 #define NET_TOKENS                                                             \
     "{'input_shape': [12], 'layers': ["                                        \
     "{'type': 'reshape', 'name': 'ids', 'target_shape': [6, 2],"               \
