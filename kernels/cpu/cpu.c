@@ -99,6 +99,10 @@ static enum sl_err cpu_parse_option(struct cpu_dev *dev, const char *word,
                strcmp(word, "winograd=1") == 0) {
         dev->winograd = word[9] == '1';
         return SL_OK;
+    } else if (strcmp(word, "autotune=0") == 0 ||
+               strcmp(word, "autotune=1") == 0) {
+        dev->autotune = word[9] == '1';
+        return SL_OK;
     } else if (strncmp(word, "direct=", 7) == 0 && word[7] >= '0' &&
                word[7] <= '2' && word[8] == '\0') {
         dev->direct = (enum cpu_direct)(word[7] - '0');
@@ -111,11 +115,12 @@ static enum sl_err cpu_parse_option(struct cpu_dev *dev, const char *word,
         dev->capped = true;
         return SL_OK;
     }
-    return sl_fail(err, SL_EINVAL,
-                   "backend cpu: option \"%s\" is not threads=0..%d, "
-                   "winograd=0|1, direct=0|1|2, without=TEXT of at most %zu "
-                   "bytes, or isa=base|avx2|avx512 of this host",
-                   word, THREADS_MAX, sizeof(dev->without) - 1);
+    return sl_fail(
+        err, SL_EINVAL,
+        "backend cpu: option \"%s\" is not threads=0..%d, "
+        "winograd=0|1, direct=0|1|2, autotune=0|1, without=TEXT of at most %zu "
+        "bytes, or isa=base|avx2|avx512 of this host",
+        word, THREADS_MAX, sizeof(dev->without) - 1);
 }
 
 static enum sl_err cpu_parse_options(struct cpu_dev *dev, const char *options,
@@ -148,6 +153,7 @@ static void cpu_close(struct kern_dev *base)
     if (!dev)
         return;
     cpu_onednn_close(dev->onednn);
+    sl_free(dev->halves);
     sl_free(dev);
 }
 
@@ -163,6 +169,7 @@ static enum sl_err cpu_open(struct kern_dev **out, int ordinal,
     dev->threads = 1;
     dev->winograd = true;
     dev->direct = DIRECT_RULE;
+    dev->time_half = cpu_half_time;
     choose_loops(dev, NULL);
     rc = cpu_parse_options(dev, options, err);
     if (rc == SL_OK)
@@ -213,20 +220,20 @@ static int cpu_score(struct kern_dev *base, const struct kern_desc *d)
 
     if (way == PLAIN)
         return cpu_f32_score(dev, d);
-    if (way == HALF && !dev->loops[d->op] && !cpu_mixed_is_own(dev, d))
+    if (way == HALF && !dev->loops[d->op] && !cpu_half_by_f32(dev, d))
         score = cpu_product_score(dev, d);
     return way == HALF && score == 0 ? cpu_mixed_score(dev, d) : score;
 }
 
 // Products of 16 bits by oneDNN where it is good at them, all else by f32: also
-// what our own loops compute faster in f32 than oneDNN does in 16 bits.
+// what f32 computes faster (cpu_half.c).
 static enum sl_err plan_half(struct cpu_plan **out, size_t *workspace_bytes,
                              struct cpu_dev *dev, const struct kern_desc *d,
                              struct sl_error *err)
 {
     enum sl_err rc = SL_ENOTSUP;
 
-    if (!dev->loops[d->op] && !cpu_mixed_is_own(dev, d))
+    if (!dev->loops[d->op] && !cpu_half_by_f32(dev, d))
         rc = cpu_product_plan(out, workspace_bytes, dev, d, err);
     if (rc == SL_ENOTSUP)
         rc = cpu_mixed_plan(out, workspace_bytes, dev, d, err);

@@ -32,6 +32,8 @@ struct cpu_loops {
     const struct loop_op *const *loops; // [KERN_OP_COUNT]
 };
 
+struct cpu_plan;
+
 struct cpu_dev {
     struct kern_dev base;
     int threads;
@@ -47,6 +49,15 @@ struct cpu_dev {
     const struct loops_products *products;
     const struct loops_half *half;
     struct cpu_onednn *onednn; // owned; NULL: built without
+    bool autotune;             // time the ways to compute products in 16 bits
+    struct cpu_half {          // owned: which was faster
+        uint64_t desc;         // hash of the op
+        bool by_f32;
+    } * halves;
+    size_t halves_count;
+    // Times a plan: cpu_half_time, or a test's.
+    enum sl_err (*time_half)(double *us, struct cpu_plan *plan, void *const *io,
+                             void *workspace);
 };
 
 struct cpu_plan {
@@ -86,8 +97,7 @@ const struct loop_op *cpu_own_loop(const struct cpu_dev *dev,
                                    const char **impl);
 
 // Returns the score of an op of f32 (kern_backend.score): 100, or 0 if neither
-// our loops nor oneDNN compute it; 100, too, if all own loops for an op that is
-// no product were found wrong, where cpu_f32_plan says SL_ENOTSUP. `d` is
+// our loops nor oneDNN compute it, or those that would were found wrong. `d` is
 // checked, here and below. May make a plan to find out: slow.
 int cpu_f32_score(struct cpu_dev *dev, const struct kern_desc *d);
 // Makes the plan of an op of f32. The caller sets (*out)->base.backend, checks
@@ -126,6 +136,17 @@ int cpu_mixed_score(struct cpu_dev *dev, const struct kern_desc *d);
 enum sl_err cpu_mixed_plan(struct cpu_plan **out, size_t *workspace_bytes,
                            struct cpu_dev *dev, const struct kern_desc *d,
                            struct sl_error *err);
+
+// Returns true if a product of 16-bit tensors is to be computed by its twin of
+// f32, also where oneDNN has it in 16 bits: if cpu_mixed_is_own; or, with
+// autotune=1 and where there are both ways, if that was faster when they were
+// timed, now or at an earlier start. Timing takes some ten runs of the op each.
+bool cpu_half_by_f32(struct cpu_dev *dev, const struct kern_desc *d);
+
+// Sets *us to the microseconds of one run of a plan on io[], the mean of up to
+// 2 ms of runs or 20. Returns the error of a run.
+enum sl_err cpu_half_time(double *us, struct cpu_plan *plan, void *const *io,
+                          void *workspace);
 
 // ---- Products: onednn_*.c, or none.c in a build without oneDNN -------------
 

@@ -197,6 +197,19 @@ const char *prover_left_out(const struct prover *p, const struct kern_desc *d,
     return NULL;
 }
 
+bool prover_kept(const struct prover *p, const char *kind,
+                 const struct kern_desc *d, struct buf *out)
+{
+    return p && plans_find(out, &p->kept, kind, p->host, kern_desc_hash(d));
+}
+
+void prover_keep(struct prover *p, const char *kind, const struct kern_desc *d,
+                 const struct buf *what)
+{
+    if (p && p->path)
+        plans_add(&p->kept, kind, p->host, kern_desc_hash(d), what);
+}
+
 // Appends what a line of a file says of a kernel that is wrong.
 static enum sl_err list_line(struct buf *out, const char *line, size_t n)
 {

@@ -87,6 +87,17 @@ void prover_explain(struct prover *p, const struct kern_desc *d,
 const char *prover_left_out(const struct prover *p, const struct kern_desc *d,
                             unsigned i);
 
+// Appends what prover_keep kept under `kind`, a word, for *d to *out, now or at
+// an earlier start, and returns true. False: nothing is kept, or there was no
+// memory; so, too, if `p` is NULL.
+bool prover_kept(const struct prover *p, const char *kind,
+                 const struct kern_desc *d, struct buf *out);
+// Keeps `what`, a text of one line, under `kind` for *d in the file, beside the
+// answers and under the same host, instead of what was kept there. Does nothing
+// without a file, or if `p` is NULL.
+void prover_keep(struct prover *p, const char *kind, const struct kern_desc *d,
+                 const struct buf *what);
+
 // Appends a line, "left out: ...", to *out for each kernel that the file `path`
 // of a prover says was found wrong, whatever the options were. A file that is
 // not there has none; nor has one that cannot be read, which is logged.

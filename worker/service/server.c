@@ -84,9 +84,10 @@ const struct conf_key server_keys[] = {
      .help = "With reopen: time to wait before each try."},
     {.name = "autotune",
      .kind = CONF_BOOL,
-     .help = "GPU: time the ways to compute each product and take the fastest. "
-             "Another start may take another way, so the last bits of results "
-             "differ."},
+     .help =
+         "Time the ways to compute each product and take the fastest; on a "
+         "CPU, those in 16 bits. Another start may take another way, so the "
+         "last bits of results differ."},
     {.name = "workspace",
      .kind = CONF_BYTES,
      .value = "0",
@@ -513,9 +514,11 @@ static void device_options(char *out, size_t n, const struct conf *c)
     if (workspace > 0) // in MiB, rounded up
         snprintf(most, sizeof(most), ",cuda.workspace=%" PRId64,
                  (workspace + ((1 << 20) - 1)) >> 20);
-    snprintf(out, n, "cpu.threads=%u%s%s,cuda.autotune=%d%s%s%s%s%s",
+    snprintf(out, n,
+             "cpu.threads=%u%s%s,cpu.autotune=%d,cuda.autotune=%d%s%s%s%s%s",
              (unsigned)conf_int(c, "threads"), isa != NULL ? ",cpu.isa=" : "",
-             isa != NULL ? isa : "", conf_bool(c, "autotune"), most,
+             isa != NULL ? isa : "", conf_bool(c, "autotune"),
+             conf_bool(c, "autotune"), most,
              plans != NULL ? ",cpu.proofs=" : "", plans != NULL ? plans : "",
              plans != NULL ? ",cuda.plans=" : "", plans != NULL ? plans : "");
 }
