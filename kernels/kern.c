@@ -446,17 +446,26 @@ static enum sl_err plan_check(struct kern_dev *dev, struct kern_plan *plan,
                               : prove_on_device(dev, desc, fault, err);
 }
 
-// Checks a plan that was wrong once more, from the beginning and in other
-// memory: a bit of this host may have flipped. What it was wrong in is told
-// either way, and kept only if it is wrong again.
-static enum sl_err
-plan_check_again(enum proof_shows *shows, struct kern_dev *dev,
-                 struct kern_plan *plan, size_t workspace_bytes,
-                 const struct kern_desc *desc, struct sl_error *err)
+// Checks what was wrong once more, from the beginning: another plan of the same
+// implementation, in other memory, as a bit of this host may have flipped, also
+// one of what the plan itself holds. What it was wrong in is told either way,
+// and kept only if it is wrong again.
+static enum sl_err plan_check_again(enum proof_shows *shows,
+                                    struct kern_dev *dev,
+                                    const struct kern_plan *first, size_t cap,
+                                    const struct kern_desc *desc,
+                                    struct sl_error *err)
 {
-    struct proof_fault fault;
-    enum sl_err rc = plan_check(dev, plan, workspace_bytes, desc, &fault, err);
+    struct kern_plan *plan = NULL;
+    struct proof_fault fault = {.when = NULL};
+    size_t bytes = 0;
+    enum sl_err rc = dev->backend->plan(&plan, &bytes, dev, desc, cap, err);
 
+    if (rc == SL_OK && strcmp(plan->impl, first->impl) != 0)
+        rc = SL_ENOTSUP; // it cannot be had again
+    if (rc == SL_OK)
+        rc = plan_check(dev, plan, bytes, desc, &fault, err);
+    kern_plan_free(plan);
     *shows = rc == SL_OK                        ? PROOF_ONCE
              : rc == SL_EINTERNAL && fault.when ? PROOF_WRONG
                                                 : PROOF_UNSURE;
@@ -473,7 +482,7 @@ static bool plan_refused(enum sl_err rc, const struct proof_fault *fault)
 // Lets a plan prove itself, unless its implementation has. SL_EINTERNAL: it is
 // wrong or refuses to run, and left out from now on.
 static enum sl_err plan_prove(struct kern_dev *dev, struct kern_plan *plan,
-                              size_t workspace_bytes,
+                              size_t workspace_bytes, size_t cap,
                               const struct kern_desc *desc,
                               struct sl_error *err)
 {
@@ -488,7 +497,7 @@ static enum sl_err plan_prove(struct kern_dev *dev, struct kern_plan *plan,
         return SL_OK;
     rc = plan_check(dev, plan, workspace_bytes, desc, &fault, err);
     if (rc == SL_EINTERNAL && fault.when)
-        rc = plan_check_again(&shows, dev, plan, workspace_bytes, desc, err);
+        rc = plan_check_again(&shows, dev, plan, cap, desc, err);
     else if (plan_refused(rc, &fault))
         shows = PROOF_REFUSED;
     if (rc != SL_OK && shows != PROOF_REFUSED)
@@ -547,7 +556,7 @@ static enum sl_err plan_right(struct kern_plan **out, size_t *workspace_bytes,
             kern_plan_free(plan);
             return plan_none_right(dev, desc, err);
         }
-        rc = plan_prove(dev, plan, bytes, desc, err);
+        rc = plan_prove(dev, plan, bytes, cap, desc, err);
         if (rc == SL_OK)
             break;
         kern_plan_free(plan);
