@@ -462,7 +462,7 @@ static enum sl_err plan_check_again(enum proof_shows *shows,
     enum sl_err rc = dev->backend->plan(&plan, &bytes, dev, desc, cap, err);
 
     if (rc == SL_OK && strcmp(plan->impl, first->impl) != 0)
-        rc = SL_ENOTSUP; // it cannot be had again
+        rc = SL_ENOTSUP; // the kernel is not chosen again
     if (rc == SL_OK)
         rc = plan_check(dev, plan, bytes, desc, &fault, err);
     kern_plan_free(plan);
