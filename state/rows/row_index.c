@@ -27,9 +27,11 @@ static bool is_own(const struct row_bucket *b)
     return b->group != &row_group_none;
 }
 
-void row_bucket_release(struct row_bucket *b)
+void row_bucket_release(struct row_bucket *b, struct row_arena *arena)
 {
-    if (is_own(b))
+    if (b->packed)
+        row_arena_give(arena, b->group);
+    else if (is_own(b))
         sl_free(b->group);
     row_bucket_init(b);
 }
@@ -116,26 +118,30 @@ static uint64_t groups_for(const struct row_bucket *b, uint64_t more)
 }
 
 enum sl_err row_bucket_grow(struct row_bucket *out, const struct row_bucket *b,
-                            uint64_t more, struct row_account *account)
+                            uint64_t more, struct row_account *account,
+                            struct row_arena *arena, uint32_t owner)
 {
     uint64_t groups = groups_for(b, more), bytes;
+    size_t all = groups * sizeof(*out->group);
     enum sl_err rc;
 
     if (groups > UINT32_MAX)
         return SL_ENOMEM;
-    bytes = groups * sizeof(*out->group) - row_bucket_bytes(b);
+    bytes = all - row_bucket_bytes(b);
     rc = row_account_take(account, bytes, false);
     if (rc != SL_OK)
         return rc;
     *out = (struct row_bucket){
-        .group = sl_aligned(64, groups * sizeof(*out->group)),
+        .group = arena == NULL ? sl_aligned(64, all)
+                               : row_arena_take(arena, all, owner),
         .groups = (uint32_t)groups,
         .room = (uint32_t)sl_min(room_of(groups), UINT32_MAX),
+        .packed = arena != NULL,
     };
     if (out->group == NULL) {
         row_account_give(account, bytes, false);
         return SL_ENOMEM;
     }
-    memset(out->group, 0, groups * sizeof(*out->group));
+    memset(out->group, 0, all);
     return SL_OK;
 }

@@ -33,6 +33,7 @@
 #endif
 
 #include "common/base/status.h"
+#include "state/rows/row_arena.h"
 #include "state/rows/row_memory.h"
 
 #define ROW_GROUP 12 // entries of a group
@@ -48,6 +49,7 @@ struct row_bucket {
     uint32_t groups;         // at least 1
     uint32_t rows;
     uint32_t room; // entries that may be added
+    bool packed;   // its groups lie in an arena
 };
 
 // The group of all buckets that have none: never written.
@@ -93,8 +95,8 @@ static inline uint32_t row_group_match(const struct row_group *g, uint8_t tag)
 
 // Makes a bucket without entries.
 void row_bucket_init(struct row_bucket *b);
-// Frees the groups; all zeroes is allowed.
-void row_bucket_release(struct row_bucket *b);
+// Frees the groups, which may lie in the arena; all zeroes is allowed.
+void row_bucket_release(struct row_bucket *b, struct row_arena *arena);
 
 // Returns the bytes of the bucket's groups.
 size_t row_bucket_bytes(const struct row_bucket *b);
@@ -117,9 +119,11 @@ void row_bucket_clear(struct row_bucket *b, uint32_t group, unsigned slot,
 
 // Makes *out a bucket without entries that has room for `more` entries beyond
 // those of `b`. The caller adds the entries, releases *b and puts *out in its
-// place. Takes the bytes by which it is larger than `b` from the account; the
-// caller gives them back when it frees it.
+// place. Its groups lie in the arena, for `owner`, or by themselves (NULL).
+// Takes the bytes by which it is larger than `b` from the account; the caller
+// gives them back when it frees it.
 enum sl_err row_bucket_grow(struct row_bucket *out, const struct row_bucket *b,
-                            uint64_t more, struct row_account *account);
+                            uint64_t more, struct row_account *account,
+                            struct row_arena *arena, uint32_t owner);
 
 #endif

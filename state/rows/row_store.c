@@ -11,6 +11,9 @@
 
 #define SAMPLE 16       // records that a new one is weighed against
 #define SAMPLES_MOST 64 // times that so many are looked at in vain
+// Huge pages are for a large index: each table has some that are not full.
+#define HUGE_LEAST ((uint64_t)16 << 20)
+#define TIDIES_MOST 16 // buckets that are moved when one grows
 
 static uint64_t buckets_bytes(const struct row_store *s)
 {
@@ -38,6 +41,7 @@ enum sl_err row_store_init(struct row_store *s, size_t stride, uint32_t first,
         return SL_ENOMEM;
     }
     *s = made;
+    row_arena_init(&s->arena);
     for (uint32_t i = 0; i < own; i++)
         row_bucket_init(&s->bucket[i]);
     row_pool_init(&s->pool, stride, limit, account);
@@ -51,7 +55,8 @@ void row_store_release(struct row_store *s)
     row_store_thaw(s);
     row_gone_release(&s->gone);
     for (uint32_t i = 0; i < s->own; i++)
-        row_bucket_release(&s->bucket[i]);
+        row_bucket_release(&s->bucket[i], &s->arena);
+    row_arena_release(&s->arena);
     sl_free(s->bucket);
     row_account_give(s->account, buckets_bytes(s) + s->index_bytes, false);
     row_tier_free(s);
@@ -209,16 +214,32 @@ static void prefetch_group(const struct row_store *s, const struct row_group *g)
     ROW_KEEP_CALLS(g);
 }
 
+// Fills the holes that buckets leave when they grow, some at a time.
+static void row_store_tidy(struct row_store *s)
+{
+    void *at;
+    uint32_t b;
+
+    for (int i = 0; i < TIDIES_MOST; i++) {
+        at = row_arena_tidy(&s->arena, &b);
+        if (at == NULL)
+            return;
+        s->bucket[b].group = at;
+    }
+}
+
 // A tag does not say the hash, so the records are read, a group ahead.
 static enum sl_err bucket_make_room(struct row_store *s, struct row_bucket *b,
                                     uint64_t more)
 {
+    bool large = s->index_bytes >= HUGE_LEAST;
     struct row_bucket grown;
     enum sl_err rc;
 
     if (more <= b->room)
         return SL_OK;
-    rc = row_bucket_grow(&grown, b, more, s->account);
+    rc = row_bucket_grow(&grown, b, more, s->account, large ? &s->arena : NULL,
+                         (uint32_t)(b - s->bucket));
     if (rc != SL_OK)
         return rc;
     for (uint32_t i = 0; i < b->groups; i++) {
@@ -233,8 +254,9 @@ static enum sl_err bucket_make_room(struct row_store *s, struct row_bucket *b,
                                g->row[k]);
     }
     s->index_bytes += row_bucket_bytes(&grown) - row_bucket_bytes(b);
-    row_bucket_release(b);
+    row_bucket_release(b, &s->arena);
     *b = grown;
+    row_store_tidy(s);
     return SL_OK;
 }
 

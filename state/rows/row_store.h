@@ -33,6 +33,7 @@ struct row_store {
     struct row_tier *tier;        // owned; NULL: all records are in memory
     struct row_account *account;  // borrowed; NULL: none
     struct row_bucket *bucket;    // owned: `own` of them
+    struct row_arena arena;       // where the groups of large ones lie
     uint32_t first, own, buckets; // the shard's range, of so many
     uint32_t count, limit;        // present number of records, and its limit
     uint32_t largest;             // most records that a bucket ever had

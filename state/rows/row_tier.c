@@ -16,7 +16,7 @@
 #define LEAST 64                       // and at least, where memory is short,
 #define LEAST_BYTES ((size_t)16 << 10) // or fewer, of so many bytes
 #define SHRINK_PART 256                // so much of a store, at least
-#define TURNS (UINT16_MAX / ROW_TURN)  // from 1 on, then they begin again
+#define TURNS (UINT16_MAX / ROW_TURN)  // numbers of turns, from 1 on
 
 // ---- a tier
 
@@ -154,7 +154,7 @@ static void tier_renumber(struct row_store *s, uint32_t number, uint32_t to)
     s->tier->moved += s->tier->moved == UINT32_MAX ? 2 : 1;
 }
 
-// A hot number whose record is elsewhere, or has failed to come, is free.
+// Frees a hot number: its record lies elsewhere, or has failed to come.
 static void hot_give(struct row_store *s, uint32_t number)
 {
     ((struct row_header *)row_pool_at(&s->pool, number))->score = 0;

@@ -443,8 +443,8 @@ static void change_batch(const struct rowset_update *u, size_t n,
     row_rule_apply(&u->rule, u->r->spec.dim, found, grads, values);
 }
 
-// Changes the rows that are there, whose numbers are known; returns the number
-// of ids without one. Rows of the next batch are on their way meanwhile.
+// Changes the rows of ids that were looked up before; returns the number of ids
+// without one. Rows of the next batch are on their way meanwhile.
 static size_t change_known(const struct rowset_update *u, size_t n)
 {
     const uint32_t *number = u->r->number;
