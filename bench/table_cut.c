@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // bench/table_cut.c -- what a checkpoint of a large table costs: the bytes of
-// its base and of a delta, and how long pushes take while each is written.
+// its base and of a delta, how long pushes take while each is written, and how
+// long another shard takes to restore it.
 //
 // One thread pushes, as an I/O thread of a psserver does; another one writes
 // in the background, as a thread of its pool does.
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "bench/program.h"
 #include "common/base/mem.h"
@@ -34,6 +36,7 @@ struct cutting {
     _Atomic bool over; // the file is written
     struct shard_image image;
     struct snap_written written;
+    struct wire_tag newest; // of what was written
     struct sl_error err;
 };
 
@@ -88,7 +91,7 @@ static void spec_fill(Sluice__V1__ShardSpec *spec, uint32_t dim)
     spec->n_tables = 1;
 }
 
-static void cutting_begin(struct cutting *c)
+static void make_shard(struct cutting *c)
 {
     Sluice__V1__ShardSpec spec;
     struct plan plan;
@@ -96,6 +99,11 @@ static void cutting_begin(struct cutting *c)
     spec_fill(&spec, c->dim);
     program_must(plan_read(&plan, &spec, &c->err), &c->err, "plan");
     program_must(shard_new(&c->shard, &plan), &c->err, "shard");
+}
+
+static void cutting_begin(struct cutting *c)
+{
+    make_shard(c);
     c->shard->chain.most = 16;
     shard_admit(c->shard, 1);
     c->message = program_memory(4 * DENSE + TABLE_ROWS_HEAD +
@@ -204,6 +212,7 @@ static uint64_t cut_while_pushed(struct cutting *c, double *p99)
     pthread_join(thread, NULL);
     *p99 = take_p99(c);
     bytes = c->written.table_bytes;
+    c->newest = c->written.tag;
     snap_written_release(&c->written);
     return bytes;
 }
@@ -216,34 +225,77 @@ static void cut_alone(struct cutting *c)
     snap_written_release(&c->written);
 }
 
+static void passed_over(void *arg, const char *file, const struct sl_error *why)
+{
+    (void)arg;
+    program_die("%s: %s", file, why->text);
+}
+
+// Drops the shard, as a process that ends, and makes another one from the
+// files. Returns the seconds of the second.
+static double restore(struct cutting *c)
+{
+    struct shard_brief brief;
+    double began;
+
+    shard_unref(c->shard);
+    began = program_now_s();
+    make_shard(c);
+    program_must(snap_load(fs_posix(), c->folder, c->newest, true, c->shard,
+                           passed_over, NULL, &c->err),
+                 &c->err, "restore");
+    (void)shard_brief(c->shard, true, &brief);
+    if (brief.tables.rows != c->rows)
+        program_die("%" PRIu64 " rows were restored, not %" PRIu64,
+                    brief.tables.rows, c->rows);
+    return program_now_s() - began;
+}
+
+// Returns the most bytes that were ever resident.
+static double peak_bytes(void)
+{
+    struct rusage used;
+
+    getrusage(RUSAGE_SELF, &used);
+    return 1024.0 * (double)used.ru_maxrss;
+}
+
 static void run_cuts(struct cutting *c)
 {
     uint64_t base, delta, changed = c->rows / c->every;
-    double quiet, base_ms, delta_ms;
+    double quiet, base_ms, delta_ms, began = program_now_s(), made_s, cut_s,
+                                     restore_s;
 
     for (uint64_t i = 0; i < c->rows; i += ROWS_A_PUSH)
         push_rows(c, 1);
+    made_s = program_now_s() - began;
     c->next = c->count = 0;
     for (unsigned i = 0; i < QUIET; i++)
         push_rows(c, c->every);
     quiet = take_p99(c);
+    began = program_now_s();
     base = cut_while_pushed(c, &base_ms);
+    cut_s = program_now_s() - began;
     c->shard->chain.count = 0;
     cut_alone(c); // a base with what changed meanwhile
     c->next = 0;
     for (uint64_t i = 0; i < changed; i += ROWS_A_PUSH)
         push_rows(c, c->every);
     delta = cut_while_pushed(c, &delta_ms);
+    restore_s = restore(c);
     printf("{\"base\": %" PRIu64 ", \"delta\": %" PRIu64
-           ", \"quiet_ms\": %.3f, \"base_ms\": %.3f, \"delta_ms\": %.3f}\n",
-           base, delta, quiet, base_ms, delta_ms);
+           ", \"quiet_ms\": %.3f, \"base_ms\": %.3f, \"delta_ms\": %.3f, "
+           "\"made_s\": %.1f, \"cut_s\": %.1f, \"restore_s\": %.1f, "
+           "\"peak\": %.0f}\n",
+           base, delta, quiet, base_ms, delta_ms, made_s, cut_s, restore_s,
+           peak_bytes());
 }
 
 static const struct conf_about about = {
     .program = "table_cut",
     .usage = "table_cut --folder DIR [OPTION]...",
-    .text = "Writes a base and a delta of a table while rows are pushed; says "
-            "their bytes, and how long pushes take.",
+    .text = "Writes a base and a delta of a table while rows are pushed, and "
+            "restores it; says their bytes, and how long all takes.",
     .example = "table_cut --folder /tmp/cuts --rows 1000000",
 };
 

@@ -9,6 +9,7 @@
 //   tier    does the same with a tenth of the rows in memory, and the rest in a
 //           file below --folder, against all of them in memory; here time is
 //           that of the clock
+//   evict   looks for rows to evict in one bucket, as each update does: times
 //   memory  bytes that rows take, are in use, and are values and slots; time to
 //           make the rows
 //
@@ -47,6 +48,7 @@ struct world {
     uint32_t dim;
     size_t stride; // bytes of a record
     size_t reach;  // of a row of the peer: a line more, as ours has an index
+    uint32_t buckets;
     struct rowset *set;
     uint8_t *array; // the peer's rows
     float *values, *grads;
@@ -78,11 +80,13 @@ static int by_hash(const void *a, const void *b)
 
 // ---- the table
 
-static struct rowset *table_new(uint32_t dim, struct row_account *account)
+static struct rowset *table_new(const struct world *w, uint64_t unused_steps,
+                                struct row_account *account)
 {
     struct rowset_spec spec = {
-        .dim = dim,
-        .buckets = TABLE_BUCKETS,
+        .dim = w->dim,
+        .buckets = w->buckets,
+        .unused_steps = unused_steps,
         .shards = 1,
         .seed = 7,
         .initial = {SLUICE__V1__INIT_KIND__INIT_CONSTANT, 0.01, 0},
@@ -188,6 +192,7 @@ static void world_init(struct world *w, const struct conf *c)
 
     w->rows = (uint64_t)conf_int(c, "rows");
     w->dim = (uint32_t)conf_int(c, "dim");
+    w->buckets = (uint32_t)conf_int(c, "buckets");
     w->values = program_memory((size_t)DRAWS * w->dim * sizeof(float));
     w->grads = program_memory((size_t)DRAWS * w->dim * sizeof(float));
     for (size_t i = 0; i < (size_t)DRAWS * w->dim; i++)
@@ -195,7 +200,7 @@ static void world_init(struct world *w, const struct conf *c)
     rng_init(&rng, 5, 5);
     for (size_t i = 0; i < BATCHES; i++)
         batch_fill(w, &w->batch[i], &rng, conf_float(c, "power"));
-    w->set = table_new(w->dim, NULL);
+    w->set = table_new(w, 0, NULL);
     w->stride = rowset_stride(w->set);
     w->reach = w->stride + 64;
 }
@@ -321,7 +326,7 @@ static void run_load(struct world *w, int rounds)
     struct world half = *w;
 
     table_fill(w, w->rows * 82 / 100);
-    half.set = table_new(w->dim, NULL);
+    half.set = table_new(w, 0, NULL);
     table_fill(&half, w->rows * 144 / 100);
     for (int i = -1; i < rounds; i++) {
         double full_s = pull(w), half_s = pull(&half);
@@ -347,7 +352,7 @@ static void tier_table(struct world *w, struct row_account *account,
     program_must(row_account_open(account, NULL), NULL, "an account");
     row_disk_set(fs_posix(), folder, 0);
     row_memory_set(w->rows / 10 * w->stride + cold + index + others, 0);
-    w->set = table_new(w->dim, account);
+    w->set = table_new(w, 0, account);
 }
 
 // *cpu grows by the thread's own time.
@@ -446,6 +451,30 @@ static void run_step(struct world *w, int rounds)
     printf("}\n");
 }
 
+// Updates that change no row: each looks at one bucket. None of its rows is old
+// enough.
+static void run_evict(struct world *w)
+{
+    double *ms = program_memory(w->buckets * sizeof(*ms));
+
+    rowset_free(w->set);
+    w->set = table_new(w, UINT32_MAX, NULL);
+    table_fill(w, 0);
+    for (uint32_t i = 0; i < w->buckets; i++) {
+        double began = thread_s();
+
+        table_push(w, 0, NULL);
+        ms[i] = 1e3 * (thread_s() - began);
+    }
+    program_sort(ms, w->buckets);
+    printf("{\"what\": \"evict\", \"rows\": %" PRIu64
+           ", \"of_bucket\": %" PRIu64 ", \"ms\": %.4f, \"p99_ms\": %.4f}\n",
+           w->rows, w->rows / w->buckets,
+           program_percentile(ms, w->buckets, 0.5),
+           program_percentile(ms, w->buckets, 0.99));
+    free(ms);
+}
+
 static double resident(void)
 {
     FILE *f = fopen("/proc/self/statm", "r");
@@ -489,7 +518,7 @@ static const struct conf_key keys[] = {
     {.name = "what",
      .kind = CONF_CHOICE,
      .value = "pull",
-     .choices = "pull|apply|load|step|memory|tier",
+     .choices = "pull|apply|load|step|memory|tier|evict",
      .help = "What to measure."},
     {.name = "rows",
      .kind = CONF_INT,
@@ -503,6 +532,12 @@ static const struct conf_key keys[] = {
      .min = 1,
      .max = TABLE_DIM_MOST,
      .help = "Values of a row."},
+    {.name = "buckets",
+     .kind = CONF_INT,
+     .value = "4096",
+     .min = 1,
+     .max = TABLE_BUCKETS_MOST,
+     .help = "Buckets of the table."},
     {.name = "power",
      .kind = CONF_FLOAT,
      .value = "1.05",
@@ -540,6 +575,8 @@ int main(int argc, char **argv)
         run_peer(&w, what, rounds, apply, gather_scatter);
     else if (strcmp(what, "load") == 0)
         run_load(&w, rounds);
+    else if (strcmp(what, "evict") == 0)
+        run_evict(&w);
     else if (strcmp(what, "step") == 0)
         run_step(&w, rounds);
     else if (strcmp(what, "tier") == 0)
