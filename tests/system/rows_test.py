@@ -653,6 +653,43 @@ with sluice.Session(address, name=name, job=JOB, wait=60) as session:
 """
 
 
+MANY = f"""
+import sys, numpy, sluice
+sys.path.insert(0, sys.argv[3])
+from rows_test import ids_of
+address, name = sys.argv[1:3]
+with sluice.Session(address, name=name, wait=60) as session:
+    for closure in session.closures():
+        for step in closure.steps():
+            ids = ids_of(step.samples)
+            for table, rows in closure.all_rows(dict.fromkeys(closure.tables, ids)).items():
+                step.push_rows(table, ids, numpy.ones_like(rows))
+            closure.grads[:] = step.samples.sum()
+            step.done(loss_sum=1.0)
+"""
+
+
+def a_job_of_as_many_tables_as_can_be_is_exact():
+    from safetensors.numpy import load_file
+    with Cluster(psservers=2, workers=0) as c:
+        job, most = tables_job(1), 1000
+        job["model"]["tables"] = [{"name": f"t-{i}", "dim": 1 + i % 5, "initializer": "ones"}
+                                  for i in range(most)]
+        job = c.submit(job)
+        with Programs(start_of(c, MANY), count=2):
+            check_counts(c.wait_state(job))
+        times = collections.Counter(int(i) for i in ids_of(range(SAMPLES)).ravel())
+        wait_for("the last reports", lambda: all(
+            t["known"] == 2 and t["rows"] == len(times) for t in figures(c, job).values()))
+        check_equal(len(figures(c, job)), most, "tables")
+        for i in (0, 1, most - 1):
+            c.run("export", job, "--table", f"t-{i}", "--to", c.dir / "t.safetensors")
+            kept = load_file(str(c.dir / "t.safetensors"))
+            check_equal(dict(zip(kept["ids"].tolist(), kept["values"].tolist())),
+                        {n: [float(FIRST - k)] * (1 + i % 5) for n, k in times.items()},
+                        f"rows of t-{i}")
+
+
 def a_job_that_takes_all_memory_of_rows_fails_alone():
     epochs = 600 if PATIENCE == 1 else 60
     with Cluster(psservers=2, workers=0, psserver_args=["--rows-memory", "2MiB"]) as c:
@@ -690,5 +727,6 @@ if __name__ == "__main__":
           a_file_of_rows_that_does_not_fit_is_refused,
           psservers_give_the_rows_of_their_files_to_other_hosts,
           the_tables_of_a_job_are_listed_while_it_runs_and_after,
+          a_job_of_as_many_tables_as_can_be_is_exact,
           a_pull_of_more_than_a_message_holds_is_split_and_a_push_refused,
           what_does_not_fit_is_refused])
