@@ -29,6 +29,8 @@ sys.dont_write_bytecode = True
 WORKERS, STEPS = 4, 20
 # Contributions are old here, which a rate of 0.6 does not always bear.
 OPEN = {"quorum": 3, "rate": 0.3}
+# As a job with topk2 has it where nothing is said.
+PLAIN = {"outer": {"type": "sgd", "learning_rate": 1}}
 # Group by group: name, keys of train, keys of train.inner, whether two workers are slow.
 KEYS = [
     [("slots", {}, {}, False),
@@ -41,6 +43,13 @@ KEYS = [
      ("fragments: 4, overlap: 2", {**OPEN, "fragments": 4, "overlap": 2}, {}, False)],
     [("quorum 3, closure 5, two slow", OPEN, {"closure": 5}, True),
      ("the same, pace: own", OPEN, {"closure": 5, "pace": "own"}, True)],
+    [("quorum 3, outer rate 0.3", OPEN, {"moments": "keep"}, False),
+     ("the same, weight: age", {**OPEN, "weight": "age"}, {"moments": "keep"}, False),
+     ("quorum 3, outer rate 0.6", {"quorum": 3}, {"moments": "keep"}, False),
+     ("the same, weight: age", {"quorum": 3, "weight": "age"}, {"moments": "keep"}, False)],
+    [("outer sgd at 1, up: f32", PLAIN, {}, False),
+     ("up: topk2", PLAIN, {"up": "topk2"}, False),
+     ("up: topk2, down: e3m0", PLAIN, {"up": "topk2", "down": "e3m0"}, False)],
     [("up, down: f32", {}, {}, False),
      ("up: e3m0", {}, {"up": "e3m0"}, False),
      ("up, down: e3m0", {}, {"up": "e3m0", "down": "e3m0"}, False),
@@ -82,8 +91,8 @@ def job_of(options, contributions, seed, train, inner):
     rate = train.pop("rate", 0.6)
     spec = mlp_job("keys", samples=options.samples, epochs=options.epochs, mode="local",
                    contributions=contributions, seed=seed, inner={"steps": STEPS, **inner},
-                   outer={"type": "sgd", "learning_rate": rate, "momentum": 0.9,
-                          "nesterov": True}, **train)
+                   **{"outer": {"type": "sgd", "learning_rate": rate, "momentum": 0.9,
+                                "nesterov": True}, **train})
     spec["checkpoint"] = {"every_seconds": 3600}
     spec["data"]["test"] = fashion_source("t10k", 10000)
     spec["placement"] = {"partitioner": "fixed", "shards": 4}
@@ -105,7 +114,8 @@ def tell(name, done, first):
 def keys(options):
     from cluster import Cluster
     with Cluster(psservers=2, workers=WORKERS) as c:
-        for group in KEYS[-options.groups:]:
+        only = options.only
+        for group in KEYS[only - 1:only] if only else KEYS[-options.groups:]:
             first = None
             for name, train, inner, slow in group:
                 done = []
@@ -156,7 +166,9 @@ def main():
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--samples", type=int, default=32000)
     parser.add_argument("--epochs", type=int, default=4)
-    parser.add_argument("--groups", type=int, default=4, help="keys: the last so many (4)")
+    parser.add_argument("--groups", type=int, default=len(KEYS),
+                        help="keys: the last so many (all)")
+    parser.add_argument("--only", type=int, help="keys: this group alone, from 1")
     parser.add_argument("--kills", type=int, default=10)
     options = parser.parse_args()
     {"keys": keys, "moments": moments}[options.what](options)

@@ -210,9 +210,9 @@ void sluice_finish(struct sluice_closure *c, const char *why)
     }
     if (c->at == CLOSURE_DONE)
         steps_conclude(&c->steps, SYNC_OK);
-    else if (c->at == CLOSURE_LOST)
+    else if (c->at == CLOSURE_LOST && !l->outcome.aside)
         steps_conclude(&c->steps, c->lost);
-    else
+    else if (c->at != CLOSURE_LOST)
         lease_hand_back(l, why != NULL ? why : "the program let go of it");
     closure_free(c);
 }
@@ -297,6 +297,10 @@ enum sl_err closure_lose(struct sluice_closure *c, enum sync_result result,
     c->inside = false;
     if (result == SYNC_FAILED)
         return sl_fail(err, c->steps.err.code, "%s", c->steps.err.text);
+    if (!c->slot && c->lease->outcome.aside)
+        return sl_fail(err, SL_ECANCELED,
+                       "%s: the closure is handed back; take the next one",
+                       c->lease->outcome.err.text);
     return sl_fail(err, SL_ECANCELED,
                    "the coordinator revoked the closure; take the next one");
 }
@@ -612,14 +616,18 @@ enum sl_err sluice_absent(struct sluice_closure *c, uint32_t first,
 }
 
 // Clipping by a norm sees all of it; and then all shards skip, or none does. So
-// does a contribution of mode local.
+// does a contribution of mode local, which may be too large to be sent.
 static enum sync_result closure_clip(struct sluice_closure *c, bool *skip)
 {
     struct kept_job *j = c->job;
+    bool finite;
 
     if (*skip || (!closure_clips(c) && c->info.batches == 0))
         return SYNC_OK;
-    if (!grad_finite(j->grads, (size_t)j->model->elements)) {
+    finite = grad_finite(j->grads, (size_t)j->model->elements);
+    if (c->info.batches > 0 && changed_aside(c, finite))
+        return SYNC_STOPPED;
+    if (!finite) {
         *skip = true;
         return steps_judge(&c->steps);
     }

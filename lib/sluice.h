@@ -454,8 +454,9 @@ SLUICE_API enum sl_err sluice_batch(struct sluice_closure *c, uint32_t i,
 // (`moving` of a variable) as they are. Reads sluice_params, so the
 // program does not write there. May be called for parts, in any order; each
 // element once before sluice_end. All of a contribution in which anything is
-// not finite is counted and not applied. SL_ERANGE; SL_ESTATE, SL_ECANCELED as
-// sluice_batch.
+// not finite is counted and not applied, or as one that is far longer than
+// those of others handed back: then sluice_end says SL_ECANCELED. SL_ERANGE;
+// SL_ESTATE, SL_ECANCELED as sluice_batch.
 SLUICE_API enum sl_err sluice_change(struct sluice_closure *c, uint64_t first,
                                      uint64_t count, const float *now,
                                      struct sl_error *err);

@@ -130,6 +130,8 @@ bool spec_norm_median(const Sluice__V1__TrainSpec *train);
 
 // Returns true if the mean of a round is that of directions (train.average).
 bool spec_directions(const Sluice__V1__TrainSpec *train);
+// Returns true if older contributions weigh less (train.weight).
+bool spec_aged(const Sluice__V1__TrainSpec *train);
 
 // Returns true if a worker takes closures of a checked spec in mode local one
 // after another, and its parameters leave and come meanwhile, in parts

@@ -28,6 +28,7 @@ static const char *const moments[] = {"reset", "keep", "store"};
 static const char *const paces[] = {"equal", "own"};
 static const char *const norms[] = {"keep", "median"};
 static const char *const averages[] = {"elements", "direction"};
+static const char *const weights[] = {"samples", "age"};
 
 bool spec_local(const Sluice__V1__JobSpec *spec)
 {
@@ -55,6 +56,11 @@ bool spec_norm_median(const Sluice__V1__TrainSpec *train)
 bool spec_directions(const Sluice__V1__TrainSpec *train)
 {
     return train->average != NULL && strcmp(train->average, averages[1]) == 0;
+}
+
+bool spec_aged(const Sluice__V1__TrainSpec *train)
+{
+    return train->weight != NULL && strcmp(train->weight, weights[1]) == 0;
 }
 
 bool spec_streams(const Sluice__V1__TrainSpec *train)
@@ -491,6 +497,7 @@ static const char *says_local(const Sluice__V1__TrainSpec *t)
            : t->has_max_norm_ratio ? "max_norm_ratio"
            : t->average != NULL    ? "average"
            : t->norm != NULL       ? "norm"
+           : t->weight != NULL     ? "weight"
                                    : NULL;
 }
 
@@ -524,8 +531,25 @@ static enum sl_err check_average(const Sluice__V1__TrainSpec *t,
     return rc;
 }
 
-// Programs push by themselves, and say nothing of norms.
-static enum sl_err check_norm(const Sluice__V1__TrainSpec *t, bool external,
+// Checks what a contribution weighs. To a fixed round all are of one age.
+static enum sl_err check_weight(const Sluice__V1__TrainSpec *t,
+                                struct sl_error *err)
+{
+    enum sl_err rc = SL_OK;
+
+    if (t->weight != NULL)
+        rc = spec_word("train.weight", t->weight, weights, SL_COUNT(weights),
+                       NULL, err);
+    if (rc == SL_OK && spec_aged(t) && (!spec_open(t) || t->quorum == 1))
+        rc = sl_fail(err, SL_EINVAL,
+                     "train.weight: contributions of different ages meet in "
+                     "one round with a quorum alone; set train.quorum between "
+                     "1 and train.contributions, which is %u, or leave it out",
+                     t->contributions);
+    return rc;
+}
+
+static enum sl_err check_norm(const Sluice__V1__TrainSpec *t,
                               struct sl_error *err)
 {
     enum sl_err rc = SL_OK;
@@ -545,10 +569,6 @@ static enum sl_err check_norm(const Sluice__V1__TrainSpec *t, bool external,
                        "train.norm: with train.inner.pace own, faster workers "
                        "change more in more steps, and would be cut to what "
                        "slower ones change; leave one of them out");
-    if (external)
-        return sl_fail(err, SL_EINVAL,
-                       "train.norm: a program pushes its change by itself; "
-                       "scale it there, and leave it out");
     return SL_OK;
 }
 
@@ -592,6 +612,23 @@ static enum sl_err check_not_local(const Sluice__V1__JobSpec *spec,
     return SL_OK;
 }
 
+// Returns the edition that a worker, or a program, must know.
+static unsigned local_edition(const Sluice__V1__JobSpec *spec)
+{
+    const Sluice__V1__TrainSpec *t = spec->train;
+
+    if (spec_norm_median(t) && spec_external(spec))
+        return MODEL_EDITION_WEIGHTS;
+    return spec_inner(t).store   ? MODEL_EDITION_MOMENTS
+           : spec_streams(t)     ? MODEL_EDITION_FRAGMENTS
+           : spec_norm_median(t) ? MODEL_EDITION_AVERAGES
+           : spec_inner(t).own   ? MODEL_EDITION_PACES
+           : spec_sets(t)        ? MODEL_EDITION_SETS
+           : spec_coded(spec)    ? MODEL_EDITION_CODED
+           : spec_open(t)        ? MODEL_EDITION_OPEN
+                                 : MODEL_EDITION_LOCAL;
+}
+
 enum sl_err spec_check_local(Sluice__V1__JobSpec *spec, struct sl_error *err)
 {
     Sluice__V1__TrainSpec *t = spec->train;
@@ -617,15 +654,10 @@ enum sl_err spec_check_local(Sluice__V1__JobSpec *spec, struct sl_error *err)
     if (rc == SL_OK)
         rc = check_average(t, err);
     if (rc == SL_OK)
-        rc = check_norm(t, spec_external(spec), err);
+        rc = check_weight(t, err);
     if (rc == SL_OK)
-        spec_needs(spec, spec_inner(t).store   ? MODEL_EDITION_MOMENTS
-                         : spec_streams(t)     ? MODEL_EDITION_FRAGMENTS
-                         : spec_norm_median(t) ? MODEL_EDITION_AVERAGES
-                         : spec_inner(t).own   ? MODEL_EDITION_PACES
-                         : spec_sets(t)        ? MODEL_EDITION_SETS
-                         : spec_coded(spec)    ? MODEL_EDITION_CODED
-                         : spec_open(t)        ? MODEL_EDITION_OPEN
-                                               : MODEL_EDITION_LOCAL);
+        rc = check_norm(t, err);
+    if (rc == SL_OK)
+        spec_needs(spec, local_edition(spec));
     return rc;
 }

@@ -454,6 +454,7 @@ static void send_place_as(struct coord *c, const struct member *m,
     spec.down = spec_down_code(job->spec);
     spec.open_contributions = job->shards.evidence.open;
     spec.directions = spec_directions(job->spec->train);
+    spec.aged = spec_aged(job->spec->train);
     spec.moments = moments.vectors;
     spec.moments_wire = moments.wire;
     if (take_staleness(&staleness, job->spec->train))

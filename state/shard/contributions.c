@@ -232,7 +232,7 @@ static void mean_of_all(struct contributions *c, uint64_t samples,
     }
     contributions_sizes(c, mean->count);
     if (c->directions.count > 0)
-        directions_mean(&c->directions, samples, mean);
+        directions_mean(&c->directions, (double)samples, mean);
 }
 
 bool contributions_mean(struct contributions *c, bool skip, uint32_t *count,

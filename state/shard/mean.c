@@ -267,7 +267,7 @@ void directions_sum(struct directions *d, struct mean *m)
     m->directions = d;
 }
 
-void directions_mean(struct directions *d, uint64_t samples, struct mean *m)
+void directions_mean(struct directions *d, double weight, struct mean *m)
 {
     directions_sum(d, m);
     mean_begin(m);
@@ -275,12 +275,12 @@ void directions_mean(struct directions *d, uint64_t samples, struct mean *m)
         double sum = mean_piece_squares(m, &d->pieces[p]);
 
         if (mean_is_plain(&d->pieces[p]))
-            d->by[p] = 1.0f / (float)samples;
+            d->by[p] = 1.0f / (float)weight;
         else if (!isfinite(sum))
             d->by[p] = (float)NAN;
-        else if (sqrt(sum) < (double)samples * LEAST_SHARE)
+        else if (sqrt(sum) < weight * LEAST_SHARE)
             d->by[p] = 0;
         else
-            d->by[p] = mean_factor(d->sizes[p] / (double)samples / sqrt(sum));
+            d->by[p] = mean_factor(d->sizes[p] / weight / sqrt(sum));
     }
 }

@@ -31,7 +31,7 @@
 struct directions {
     const struct plan_piece *pieces; // borrowed
     size_t count;
-    double *sizes; // owned: sum of samples times norm
+    double *sizes; // owned: sum of weights times norm
     double *last;  // owned: norms of the contribution that came last
     float *by;     // owned: times the sum, to be the mean
 };
@@ -75,8 +75,8 @@ void directions_norms(const struct directions *d, const struct coded *coded,
 void directions_sum(struct directions *d, struct mean *m);
 // Makes *m, of which all parts have norms, a mean of directions: walks over it
 // once to compute d->by. d->sizes has the sums over all contributions, which
-// have `samples` together. *d is not zeroes. Call mean_begin next.
-void directions_mean(struct directions *d, uint64_t samples, struct mean *m);
+// weigh `weight` together. *d is not zeroes. Call mean_begin next.
+void directions_mean(struct directions *d, double weight, struct mean *m);
 
 // Returns true if every element of the mean is finite. It is looked at only if
 // the parts are so large that their sum may not be; call mean_begin after this.

@@ -14,7 +14,11 @@ enum sl_err open_round_init(struct open_round *r, const struct plan *plan)
     enum sl_err rc;
 
     *r = (struct open_round){
-        .most = plan->open, .elements = plan->elements, .coded = &plan->coded};
+        .most = plan->open,
+        .aged = plan->aged,
+        .elements = plan->elements,
+        .coded = &plan->coded,
+    };
     if (r->most == 0)
         return SL_OK;
     r->sum = sl_aligned(64, r->elements * sizeof(*r->sum));
@@ -107,11 +111,12 @@ static void open_round_add(struct open_round *r, float weight,
         (r->held == 1 ? 0 : r->most_sum) + (double)weight * (double)most;
 }
 
-void open_round_hold(struct open_round *r, const struct once_step *steps,
-                     size_t count, enum wire_type type,
-                     const struct sl_slices *payload)
+void open_round_hold(struct open_round *r, uint64_t version,
+                     const struct once_step *steps, size_t count,
+                     enum wire_type type, const struct sl_slices *payload)
 {
-    uint64_t samples = 0;
+    uint64_t samples = 0, age = stale_delay(version, steps[0].staleness);
+    float weight;
 
     assert(r->held < r->most && r->keys_cap - r->keys >= count);
     for (size_t i = 0; i < count; i++) {
@@ -121,8 +126,9 @@ void open_round_hold(struct open_round *r, const struct once_step *steps,
     memcpy(&r->steps[r->keys], steps, count * sizeof(*steps));
     r->keys += count;
     r->held++;
-    open_round_add(r, (float)samples, type, payload);
-    r->samples += samples;
+    weight = (float)samples / (r->aged ? (float)(age + 1) : 1);
+    open_round_add(r, weight, type, payload);
+    r->weight += (double)weight;
     if (samples > r->largest)
         r->largest = samples;
 }
@@ -133,9 +139,9 @@ bool open_round_close(struct open_round *r, uint64_t version, size_t *count,
     bool finite;
 
     open_round_sum(r, mean);
-    mean->by = 1.0f / (float)r->samples;
+    mean->by = 1.0f / (float)r->weight;
     if (r->directions.count > 0)
-        directions_mean(&r->directions, r->samples, mean);
+        directions_mean(&r->directions, r->weight, mean);
     finite = mean_finite(mean);
     for (size_t i = 0; i < r->keys; i++) {
         struct once_step *step = &r->steps[i];
@@ -145,7 +151,8 @@ bool open_round_close(struct open_round *r, uint64_t version, size_t *count,
     }
     *count = r->keys;
     r->keys = r->held = 0;
-    r->samples = r->largest = 0;
+    r->largest = 0;
+    r->weight = 0;
     r->last = SL_SLICES_NONE;
     return finite;
 }

@@ -4,8 +4,9 @@
 //
 // A contribution counts any closures of one step each, often one. It is held in
 // the round that is open when it comes (L3), added to one sum with the weight
-// of its samples; so the bits depend on the order of arrival, and memory does
-// not depend on their number. Held contributions are counted nowhere and are in
+// of its samples, or, where plan->aged says so, of these divided by 1 + its age
+// in versions; so the bits depend on the order of arrival, and memory does not
+// depend on their number. Held contributions are counted nowhere and are in
 // no snapshot (L1): a shard that is loaded begins with an empty round.
 //
 // Threads  the shard's lock.
@@ -29,8 +30,9 @@
 struct open_round {
     uint32_t most; // contributions that close it; 0: the job has no such round
     uint32_t held; // contributions
+    bool aged;     // an older one weighs less
     size_t elements;
-    float *sum;                // owned; sum of samples times contribution
+    float *sum;                // owned; sum of weights times contribution
     double most_sum;           // at least its largest magnitude
     const struct coded *coded; // form of payloads; borrowed
     enum wire_type last_type;
@@ -38,7 +40,7 @@ struct open_round {
                                // the sum; borrowed for the call
     struct mean_part parts[2]; // sum, and last contribution
     struct directions directions;
-    uint64_t samples;        // samples of all held contributions
+    double weight;           // of all held contributions
     uint64_t largest;        // most samples of a contribution
     struct once_step *steps; // owned; those that are held, by arrival, each
                              // with the version it is based on as `staleness`
@@ -59,14 +61,15 @@ bool open_round_has(const struct open_round *r, uint64_t closure);
 enum sl_err open_round_reserve(struct open_round *r, size_t count);
 
 // Holds a contribution of `count` steps, at least 1, none of which is held, in
-// a round with fewer than r->most. Its weight is their samples together.
+// a round with fewer than r->most that will update `version`. Its weight is
+// their samples together, or with r->aged these divided by 1 + its age.
 // `payload` is of r->elements elements and is read during the call; the
 // `staleness` of each step is the version that the contribution began with.
 // Call open_round_reserve before. The r->most-th contribution is not copied:
 // its payload must stay until open_round_close, which is called next.
-void open_round_hold(struct open_round *r, const struct once_step *steps,
-                     size_t count, enum wire_type type,
-                     const struct sl_slices *payload);
+void open_round_hold(struct open_round *r, uint64_t version,
+                     const struct once_step *steps, size_t count,
+                     enum wire_type type, const struct sl_slices *payload);
 
 // Ends the round, which holds at least one contribution, at `version`: sets
 // each of r->steps, of which there are *count, to its age in versions, and

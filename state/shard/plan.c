@@ -357,6 +357,7 @@ enum sl_err plan_read(struct plan *out, const Sluice__V1__ShardSpec *spec,
         .decided = spec->decided,
         .open = spec->open_contributions,
         .directions = spec->directions,
+        .aged = spec->aged,
     };
     enum sl_err rc = SL_ENOMEM;
 

@@ -118,6 +118,7 @@ struct plan {
     enum wire_type down;    // code of what workers are sent; WIRE_F32: all
     struct coded coded;     // form of its coded payloads
     uint32_t open;    // most contributions of an open round; 0: there is none
+    bool aged;        // older contributions to an open round weigh less
     bool directions;  // of contributions are averaged (mean.h), not elements
     unsigned moments; // vectors of a worker's optimizer that are kept
     enum wire_type moments_wire;

@@ -933,8 +933,8 @@ static enum sl_err shard_hold_open_locked(struct shard *s,
     if (rc != SL_OK)
         return rc;
     reply->result = WIRE_PUSH_HELD;
-    open_round_hold(&s->open, set->steps, set->count, push->wire,
-                    &push->payload);
+    open_round_hold(&s->open, once_version(&s->once), set->steps, set->count,
+                    push->wire, &push->payload);
     moments_hold(&s->moments);
     if (s->open.held < s->open.most)
         return SL_OK;

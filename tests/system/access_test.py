@@ -407,6 +407,18 @@ def a_worker_reaches_the_shards_of_its_jobs_alone():
         c.run("export", job, "--to", c.dir / "no.safetensors", who="worker", want=5)
 
 
+def local_steps_are_those_of_a_certificate():
+    """Their pushes have tokens of the job, and the status names who made them."""
+    with Guarded([("worker", "w-0")], psservers=1, workers=0) as c:
+        c.own["w-0"] = "worker-w-0"
+        c.start("w-0")
+        done = c.wait_state(c.submit(mlp_job(
+            "local", samples=1600, epochs=2, mode="local", contributions=3, quorum=2,
+            weight="age", inner={"steps": 5, "up": "e3m0", "down": "e3m0"})))
+        check_counts(done)
+        check_equal([w["worker"] for w in done["local"]["workers"]], ["w-0"], "whose they are")
+
+
 def nobody_fences_what_it_was_not_leased():
     """Whoever holds a job's token asks with the highest attempt that there is."""
     from member import COMMON, PS, PS_CALLS, Member, Played, external_job
@@ -564,6 +576,7 @@ if __name__ == "__main__":
           a_tenant_has_no_more_than_its_quota,
           a_tenant_s_rows_have_a_quota_and_take_no_other_s,
           a_worker_reaches_the_shards_of_its_jobs_alone,
+          local_steps_are_those_of_a_certificate,
           nobody_fences_what_it_was_not_leased,
           a_tenant_reads_and_changes_no_rows_of_another,
           a_coordinator_with_a_workers_certificate_is_told_nothing,

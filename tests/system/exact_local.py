@@ -37,6 +37,8 @@ WAYS = {  # what train has, and what train.inner has
     "quorum-e3m0": ({"quorum": 2}, CODES),
     "topk2": ({}, FEW),
     "quorum-topk2": ({"quorum": 2}, FEW),
+    "closures-aged": ({"quorum": 2, "weight": "age", "average": "direction", "norm": "median"},
+                      {"closure": 1, "moments": "store", "moments_every": 2}),
     "closures-own": ({"quorum": 2}, {"closure": 1, "pace": "own"}),
     "fragments": ({"quorum": 1, "fragments": 2}, {}),
     "fragments-e3m0": ({"quorum": 1, "fragments": 2}, {"up": "e3m0"}),
@@ -76,7 +78,8 @@ def local_job(c, way, every_seconds=0.5, samples=SAMPLES):
                 for name in NAMES] + [
                 {"type": "add", "inputs": NAMES}, {"type": "flatten"}]},
             "loss": "mean_squared_error",
-            "optimizer": {"type": "sgd", "learning_rate": BATCH / LARGE},
+            "optimizer": SIGN if WAYS[way][1].get("moments") == "store" else
+                         {"type": "sgd", "learning_rate": BATCH / LARGE},
             "data": {"train": {"format": "npy", "x": str(paths[0]), "y": str(paths[1])}},
             "train": {"precision": "f32", **train(way)},
             "checkpoint": {"every_seconds": every_seconds}}

@@ -132,19 +132,43 @@ def what_a_lost_contribution_changed_is_dropped():
 def a_contribution_that_is_not_finite_is_skipped():
     """Its samples are counted, its other batches are not computed, and its round is not
     applied; the next one begins with the psservers' parameters, and with an optimizer
-    without a past, since that has seen what is not finite."""
+    without a past, since that has seen what is not finite. Once eight norms are known it
+    is handed back first, and the program, which is alone, computes it once more."""
     x, y = samples_of_numpy()
     with Cluster(psservers=2, workers=0) as c:
         t, seen = trained(c, x, y, wrong=[195], moments="keep")
-        check_equal(t.resets, EPOCHS, "how often the optimizer began anew")
+        again = EPOCHS - 1
+        check_equal(t.resets, EPOCHS + again, "how often the optimizer began anew")
         done = c.status(t.id)
         check_counts(done)
         # Of contributions of 60 samples the one from 180 on ends at its second batch.
-        check_equal(len(seen), EPOCHS * (SAMPLES - 40), "samples that were computed")
+        check_equal(len(seen), EPOCHS * (SAMPLES - 40) + again * 20, "samples that were computed")
+        check_equal(int(done["local"]["set_aside"]), again, "contributions set aside")
         for shard in done["shards"]:
             check_equal(int(shard["counts"]["version"]), 2 * EPOCHS, "rounds applied")
         check(all(np.isfinite(v).all() for v in exported(c, t.id).values()),
               "parameters are not finite")
+
+
+def a_long_contribution_is_made_as_long_as_the_median():
+    """Of 20 the last two are four times as long; libsluice makes them shorter."""
+    with Cluster(psservers=1, workers=0) as c:
+        path = c.dir / "long.py"
+        path.write_text(SLOW.replace(
+            "0.5 * (1 - mine[batch.samples])", "np.where(batch.samples < 180, 0.5, 2)"
+        ).replace("0.01", "0"))
+        spec = unit_job(200, 1)
+        spec["train"]["norm"] = "median"
+        job = c.submit(spec)
+        program = Program(c, "long", path, **ENVIRONMENT)
+        try:
+            done = c.wait_state(job)
+        finally:
+            program.end()
+        check_counts(done)
+        check_equal(int(done["local"]["set_aside"]), 0, "contributions set aside")
+        got = exported(c, job)["w"]
+        check(np.abs(got - 0.5).max() < 1e-6, "a long one was applied as it was", got)
 
 
 def unit_job(samples, epochs):
@@ -193,7 +217,11 @@ def codes_and_a_quorum_are_of_programs_too():
             spec["train"]["inner"].update(up=code, down=code)
             with Programs(lambda name, c=c, path=path: Program(c, name, path, **ENVIRONMENT)):
                 job = c.submit(spec)
-                check_counts(c.wait_state(job))
+                done = c.wait_state(job)
+                check_counts(done)
+            for worker in done["local"]["workers"]:
+                check(worker["norm"] > 0 and worker["steps"] == 5, f"no norm: {worker}")
+                check_equal(worker["loss"], 0, "the loss that programs say")
             got = exported(c, job)["w"] / (1 - 0.5 ** epochs)
             check(least < got.min(), f"{code}: a sample was not applied", got)
 
@@ -294,6 +322,7 @@ if __name__ == "__main__":
     main([one_program_makes_what_numpy_does,
           what_a_lost_contribution_changed_is_dropped,
           a_contribution_that_is_not_finite_is_skipped,
+          a_long_contribution_is_made_as_long_as_the_median,
           programs_die_in_the_midst, codes_and_a_quorum_are_of_programs_too,
           a_program_that_leaves_hands_back, a_trainer_that_leaves_hands_back,
           a_program_of_another_mode_is_given_nothing,

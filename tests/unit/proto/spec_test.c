@@ -1633,6 +1633,34 @@ TEST(spec, local_averages_of_directions)
     wire_free(&spec->base);
 }
 
+// Workers need not know of it.
+TEST(spec, local_weights_by_age)
+{
+    Sluice__V1__JobSpec *spec =
+        checked(JOB(TEST_DATA, "'train':{'mode':'local','contributions':6,"
+                               "'quorum':4,'weight':'age'}"));
+
+    T_TRUE(spec_aged(spec->train));
+    T_EQ(spec->model->edition, MODEL_EDITION_OPEN);
+    wire_free(&spec->base);
+    spec =
+        checked(JOB(TEST_DATA, "'train':{'mode':'local','weight':'samples'}"));
+    T_FALSE(spec_aged(spec->train));
+    wire_free(&spec->base);
+    refused(JOB(TEST_DATA, "'train':{'mode':'local','weight':'age'}"),
+            "train.weight: contributions of different ages meet in one round "
+            "with a quorum alone; set train.quorum between 1 and "
+            "train.contributions, which is 2, or leave it out");
+    refused(JOB(TEST_DATA, "'train':{'mode':'local','contributions':6,"
+                           "'quorum':1,'weight':'age'}"),
+            "train.weight: contributions of different ages meet in one round "
+            "with a quorum alone; set train.quorum between 1 and "
+            "train.contributions, which is 6, or leave it out");
+    refused(JOB(TEST_DATA, "'train':{'weight':'age'}"),
+            "train.weight: says something of local alone, and train.mode is "
+            "async");
+}
+
 // Workers must know of it.
 TEST(spec, local_norms_made_as_long_as_the_median)
 {
@@ -1641,6 +1669,11 @@ TEST(spec, local_norms_made_as_long_as_the_median)
 
     T_TRUE(spec_norm_median(spec->train));
     T_EQ(spec->model->edition, MODEL_EDITION_AVERAGES);
+    wire_free(&spec->base);
+    spec = checked("{" NAME ",'data':{'train':{'samples':100}},'model':{'type':"
+                   "'external','variables':[{'name':'w','shape':[3]}]},'train':"
+                   "{'mode':'local','norm':'median'}}");
+    T_EQ(spec->model->edition, MODEL_EDITION_WEIGHTS);
     wire_free(&spec->base);
     spec = checked(JOB(TEST_DATA, "'train':{'mode':'local','norm':'keep'}"));
     T_FALSE(spec_norm_median(spec->train));
