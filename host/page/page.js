@@ -76,7 +76,9 @@ const badge = (state, attributes, text) => el("span", Object.assign({class: "bad
 
 const WORDS = {
     "accuracy": "The share of samples whose prediction was right.",
+    "angle": "Between what a worker's last contribution changed and the mean of its round. Small ones mean that all workers go the same way.",
     "closure": "A piece of a job that one worker leases at a time: some consecutive steps. It may run several times and counts once.",
+    "contribution": "In mode local: what one worker changed in many steps of its own, before it met the others.",
     "coordinator restarts": "How often the coordinator was started again while the job went on.",
     "computing": "The share of the last seconds in which the worker's device, CPU or GPU, computed gradients. Far below 100 %: see what it waits for.",
     "cores used": "Processor cores that the process kept busy over the last seconds.",
@@ -89,6 +91,7 @@ const WORDS = {
     "job": "One training run: model, data, optimizer, mode and limits.",
     "lease": "A worker's right to compute a closure, for a limited time. It is renewed by each heartbeat.",
     "network": "Bytes per second through the network interfaces of the member's host, all processes together, without loopback.",
+    "norm": "How long a contribution is: the root of the sum of the squares of all that it changes. One that is far longer than the median is set aside.",
     "psserver": "A parameter server: it holds shards and applies the gradients that workers push.",
     "reading": "The share of the last seconds in which the worker read and prepared samples.",
     "retried": "Closures that were given out again because their worker was lost, failed or stood still.",
@@ -694,6 +697,19 @@ function numbersOf(s) {
         s.tenant ? ["tenant", s.tenant] : null]];
 }
 
+// Of a job in mode local: what its contributions are like, and what each worker's last one was.
+function contributionsOf(s) {
+    const l = s.local, norm = n => n < 0 ? "not finite" : n ? fine(n) : "-";
+    return [facts([["bytes of a sample, up", bytes(Math.round(l.pushed_bytes))], ["down", bytes(Math.round(l.pulled_bytes))],
+        s.round_slots ? ["have come to the open round", `${whole(s.round_held)} of ${whole(s.round_slots)}`] : null,
+        s.sum_wait_ms ? ["a round waits", `${whole(s.sum_wait_ms)} ms`] : null, [word("median norm", "norm"), norm(l.norm)],
+        l.norm_most ? ["set aside above", fine(l.norm_most)] : null, ["set aside", whole(l.set_aside)],
+        known(l.moments_age) ? ["contributions since moments", whole(l.moments_age)] : null], {id: "local"}),
+    table(["worker", ["n", "contributions"], ["n", "steps"], ["n", "loss"], ["n", word("norm")], ["n", word("angle")], ["n", "set aside"], ["n", "of them wrong"]],
+        (l.workers || []).slice(0, PAGE).map(w => [["t", w.worker], ["n", whole(w.contributions)], ["n", w.steps ? whole(w.steps) : "-"], ["n", fine(w.loss)],
+            ["n", norm(w.norm)], ["n", known(w.angle) ? `${whole(w.angle)}°` : "-"], ["n", whole(w.set_aside)], ["n", whole(w.wrong)]]), {id: "contributions"})];
+}
+
 function evaluationTable(s) {
     const list = s.evaluations || [], top = best(s), names = [...new Set(list.flatMap(e => (e.metrics || []).map(m => m.name)))];
     if (!list.length) return el("p", {class: "dim"}, "none yet");
@@ -719,17 +735,17 @@ function elsewhere(id, ended) {
 }
 
 function jobView(id) {
-    const head = el("div"), shards = el("div"), take = el("div"), spec = el("pre"), workers = el("div");
+    const head = el("div"), shards = el("div"), take = el("div"), met = el("div"), spec = el("pre"), workers = el("div");
     const [happened, losses, cuts, tests] = [0, 0, 0, 0].map(() => el("div", {class: "tall", tabindex: "0"}));
     let job = report ? {status: report.status, points: report.history, spans: report.spans, running: [], events: report.events, now: report.unix_us}
         : follower(id);
     let ticked = 0, cutsSeen = -1;
     const keys = legend([LOST, ["warn dashed", "one was told to go"]]), charts = chartSet(keys);
-    const lines = timelineCard(), crew = report ? "" : card(word("Workers", "worker"), workers);
+    const lines = timelineCard(), crew = report ? "" : card(word("Workers", "worker"), workers), meetings = card(word("Contributions", "contribution"), met);
     const bar = report ? null : actionBar("job-acts", "admin", {
         pause: [null, () => ({id, checkpoint: true})], resume: [null, () => ({id})],
         stop: [() => `Stop ${id} for good? What is counted by now is kept in a checkpoint.`, () => ({id, checkpoint: true})]});
-    const node = el("div", null, head, bar || "", charts.node, lines.node, crew,
+    const node = el("div", null, head, bar || "", charts.node, lines.node, crew, meetings,
         el("div", {class: "grid two"}, card("Evaluations", tests), card("Checkpoints", cuts)),
         el("div", {class: "grid wide"}, card("Who came and went, and what it cost", losses), card("What else happened", happened)),
         report ? "" : card("Take it elsewhere", take), card("Shards", shards),
@@ -763,6 +779,8 @@ function jobView(id) {
         el("section", null, progressOf(s), ...(s.reason ? [el("p", {class: "note"}, s.reason)] : []),
             ...(s.warnings || []).map(w => el("p", {class: "note"}, w)), facts(first, {class: "facts large"}), facts(more)));
         put(tests, evaluationTable(s));
+        meetings.hidden = !s.local;
+        if (s.local) put(met, ...contributionsOf(s));
         put(take, elsewhere(s.id, Boolean(s.ended_unix)));
     }
 

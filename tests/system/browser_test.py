@@ -274,7 +274,8 @@ def an_admin_drains_a_worker_and_stops_a_job_with_a_token():
 def a_report_opens_without_a_network():
     with Cluster(psservers=1, workers=2) as c, \
             chrome.Chrome("--host-resolver-rules=MAP * ~NOTFOUND") as page:
-        spec = mlp_job(name="short", samples=6400, epochs=3, steps_per_closure=10)
+        spec = mlp_job(name="short", samples=6400, epochs=3, mode="local", contributions=2,
+                       inner={"steps": 10})
         spec["evaluate"] = {"every_epochs": 1}
         job = c.submit(spec)
         c.wait_state(job)
@@ -305,6 +306,14 @@ def a_report_opens_without_a_network():
         check_equal(page.js("document.querySelectorAll('#evaluations tbody tr').length"), 3, "evaluations")
         check(int(page.js("document.getElementById('timeline').dataset.spans"))
               >= int(status["closures_counted"]), "closures of the timeline")
+        rows = page.js("[...document.querySelectorAll('#contributions tbody tr')]"
+                       ".map(r => [...r.children].map(c => c.textContent))")
+        check_equal([row[:3] + [row[4]] for row in rows],
+                    [[w["worker"], f"{w['contributions']:,}", str(w["steps"]), f"{w['norm']:#.4g}"]
+                     for w in status["local"]["workers"]], "contributions of workers")
+        check(all(row[5].endswith("°") for row in rows), "no angles", rows)
+        check("bytes of a sample" in page.js("document.getElementById('local').textContent"),
+              "no bytes of a sample")
         check(page.js("document.querySelectorAll('[data-event=\"job-finished\"]').length") == 1,
               "the job's end is not among the events")
         looks(page, "report")
