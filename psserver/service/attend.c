@@ -159,6 +159,13 @@ void attendance_drain(struct attendance *a, bool empties)
     attendee_beat_now(a->stream);
 }
 
+void attendance_stay(struct attendance *a)
+{
+    a->draining = false;
+    roster_empties(a->roster, false);
+    attendee_beat_now(a->stream);
+}
+
 void attendance_stop(struct attendance *a)
 {
     attendee_stop(a->stream);

@@ -53,10 +53,14 @@ void attendance_start(struct attendance *a, struct roster *roster);
 // the attend.
 void attendance_send(void *arg, const Sluice__V1__AttendUp *up);
 
-// Makes heartbeats say that we are leaving, for good, and whether we stay until
+// Makes heartbeats say that we are leaving, and whether we stay until
 // our shards have moved away (`empties`, roster_empties); one goes out at once
 // if there is a stream. After attendance_start.
 void attendance_drain(struct attendance *a, bool empties);
+
+// Makes heartbeats say that we stay after all; one goes out at once if there is
+// a stream. Not once shards were saved for the end.
+void attendance_stay(struct attendance *a);
 
 // Ends the stream and dials no more; the roster gets no message after this,
 // `changed` is not called, not even if it was attached, and attendance_send

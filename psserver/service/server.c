@@ -12,6 +12,7 @@
 #include "common/base/mem.h"
 #include "common/net/rpc_figures.h"
 #include "host/daemon/joining.h"
+#include "host/notice/going.h"
 #include "proto/access.h"
 #include "proto/introspect.h"
 #include "psserver/service/api.h"
@@ -26,6 +27,7 @@
 #define DRAIN_LOOK_MS 20    // how often a drain looks for open calls
 #define DRAIN_CALLS_MS 2000 // how long it waits for them
 #define EMPTY_LOOK_MS 100   // how often --drain looks for shards
+#define CALM_LOOKS 20       // without a shard, after which none will come
 
 const struct conf_about server_about = {
     .program = "psserver",
@@ -112,6 +114,8 @@ const struct conf_key server_keys[] = {
      .help = "Share memory with workers of this host instead of sending them "
              "bytes, and take their small calls over a socket of our own: auto "
              "where they ask for it, or off."},
+    GOING_KEYS("signal", "the shards move to other psservers, for at most half "
+                         "of --grace, and the psserver exits with status 143."),
     {.name = NULL},
 };
 
@@ -137,8 +141,11 @@ struct psserver {
 
     struct loop_timer *drain_timer;
     unsigned drain_looks;
+    struct going *going;
     struct loop_timer *empty_timer;
     uint64_t empty_looks;
+    unsigned calm; // looks without a shard
+    bool emptied;  // it has waited for its shards to move away
 };
 
 struct psserver *psserver_new(void)
@@ -217,15 +224,20 @@ static enum sl_err make_address(struct psserver *s, const char *listen,
 
 // ---- start
 
+// Ready: known to the coordinator, or serving on without one.
+static void psserver_set_serving(struct psserver *s)
+{
+    introspect_set_serving(s->introspect,
+                           !daemon_draining(s->daemon) && !going_is(s->going) &&
+                               (s->attached || roster_admitted(s->roster) > 0));
+}
+
 static void psserver_on_attached(void *arg, bool attached)
 {
     struct psserver *s = arg;
 
     s->attached = attached;
-    // Ready: known to the coordinator, or serving on without one.
-    introspect_set_serving(s->introspect,
-                           !daemon_draining(s->daemon) &&
-                               (attached || roster_admitted(s->roster) > 0));
+    psserver_set_serving(s);
     daemon_status(s->daemon, "%s as %s, %zu shards",
                   attached ? "attached" : "waiting for the coordinator",
                   s->name, roster_admitted(s->roster));
@@ -329,6 +341,7 @@ static enum sl_err psserver_start_control(struct psserver *s,
 
 static void psserver_stop_parts(struct psserver *s)
 {
+    going_free(s->going);
     loop_timer_free(s->drain_timer);
     loop_timer_free(s->empty_timer);
     if (s->attend != NULL)
@@ -408,28 +421,6 @@ static enum sl_err psserver_start_parts(struct psserver *s,
     return rc;
 }
 
-static enum sl_err psserver_start(struct daemon *d, void *arg,
-                                  struct sl_error *err)
-{
-    struct psserver *s = arg;
-    enum sl_err rc;
-
-    s->daemon = d;
-    rc = psserver_start_parts(s, err);
-    if (rc != SL_OK) {
-        psserver_stop_parts(s);
-        return rc;
-    }
-    rpc_server_start(s->rpc);
-    local_serve(s->local, s->rpc);
-    attendance_start(s->attend, s->roster);
-    LOG(INFO, "serving", "name=%s address=%s store=%s tls=%d io_threads=%u",
-        s->name, s->address, s->folder, daemon_tls(d) != NULL,
-        rpc_io_threads(s->io));
-    daemon_ready(d); // shards come when the coordinator places them
-    return SL_OK;
-}
-
 // ---- drain: no new calls, open calls end, new counts go to disk
 
 static void saved(void *arg)
@@ -452,6 +443,8 @@ static void drain_look(void *arg)
 
 static void end_calls(struct psserver *s)
 {
+    if (s->empty_timer != NULL)
+        loop_timer_stop(s->empty_timer);
     rpc_server_drain(s->rpc);
     attendance_drain(s->attend, false);
     if (loop_timer_new(&s->drain_timer, daemon_loop(s->daemon), drain_look,
@@ -462,6 +455,18 @@ static void end_calls(struct psserver *s)
     loop_timer_start(s->drain_timer, 0, DRAIN_LOOK_MS);
 }
 
+// Returns true if no shard is here, or none will move away: the coordinator is
+// not there. At a notice, which may be older than the process, shards may still
+// come from the coordinator.
+static bool is_empty(struct psserver *s)
+{
+    bool none = s->attached ? roster_admitted(s->roster) == 0
+                            : daemon_draining(s->daemon);
+
+    s->calm = none ? s->calm + 1 : 0;
+    return s->calm > (daemon_draining(s->daemon) ? 0 : CALM_LOOKS);
+}
+
 // Waits for the shards to move away; what is left is saved as ever.
 static void empty_look(void *arg)
 {
@@ -469,12 +474,27 @@ static void empty_look(void *arg)
     uint64_t most =
         (uint64_t)conf_int(daemon_conf(s->daemon), "grace") / 2 / EMPTY_LOOK_MS;
 
-    if (roster_admitted(s->roster) > 0 && s->attached &&
-        ++s->empty_looks < most)
+    if (!is_empty(s) && ++s->empty_looks < most)
         return;
     LOG(INFO, "shards have moved away", "left=%zu", roster_admitted(s->roster));
     loop_timer_stop(s->empty_timer);
-    end_calls(s);
+    s->emptied = true;
+    if (daemon_draining(s->daemon))
+        end_calls(s);
+    else
+        going_drained(s->going);
+}
+
+// Has the shards move away: empty_look goes on. Returns false if that was done.
+static bool begin_emptying(struct psserver *s)
+{
+    if (s->emptied || (s->empty_timer == NULL &&
+                       loop_timer_new(&s->empty_timer, daemon_loop(s->daemon),
+                                      empty_look, s) != SL_OK))
+        return false;
+    attendance_drain(s->attend, true);
+    loop_timer_start(s->empty_timer, 0, EMPTY_LOOK_MS);
+    return true;
 }
 
 static void psserver_drain(struct daemon *d, void *arg)
@@ -482,14 +502,72 @@ static void psserver_drain(struct daemon *d, void *arg)
     struct psserver *s = arg;
 
     introspect_set_serving(s->introspect, false);
-    if (!conf_bool(daemon_conf(d), "drain") || !s->attached ||
-        loop_timer_new(&s->empty_timer, daemon_loop(d), empty_look, s) !=
-            SL_OK) {
+    if (!conf_bool(daemon_conf(d), "drain") || !begin_emptying(s))
         end_calls(s);
-        return;
+}
+
+// ---- a notice that the machine will be taken away
+
+static bool psserver_goes(void *arg, const char *why)
+{
+    (void)why;
+    return !begin_emptying(arg);
+}
+
+static void psserver_stays(void *arg)
+{
+    struct psserver *s = arg;
+
+    if (s->empty_timer != NULL)
+        loop_timer_stop(s->empty_timer);
+    s->empty_looks = s->calm = 0;
+    s->emptied = false;
+    attendance_stay(s->attend);
+}
+
+static void psserver_on_going(void *arg)
+{
+    psserver_set_serving(arg);
+}
+
+static enum sl_err psserver_start_going(struct psserver *s,
+                                        struct sl_error *err)
+{
+    const struct conf *c = daemon_conf(s->daemon);
+    const struct going_setup going = {.daemon = s->daemon,
+                                      .sources = conf_str(c, "preempt-source"),
+                                      .azure =
+                                          conf_str(c, "azure-imds-endpoint"),
+                                      .drain = psserver_goes,
+                                      .stay = psserver_stays,
+                                      .changed = psserver_on_going,
+                                      .arg = s};
+
+    return going_new(&s->going, &going, err);
+}
+
+static enum sl_err psserver_start(struct daemon *d, void *arg,
+                                  struct sl_error *err)
+{
+    struct psserver *s = arg;
+    enum sl_err rc;
+
+    s->daemon = d;
+    rc = psserver_start_parts(s, err);
+    if (rc == SL_OK)
+        rc = psserver_start_going(s, err);
+    if (rc != SL_OK) {
+        psserver_stop_parts(s);
+        return rc;
     }
-    attendance_drain(s->attend, true);
-    loop_timer_start(s->empty_timer, 0, EMPTY_LOOK_MS);
+    rpc_server_start(s->rpc);
+    local_serve(s->local, s->rpc);
+    attendance_start(s->attend, s->roster);
+    LOG(INFO, "serving", "name=%s address=%s store=%s tls=%d io_threads=%u",
+        s->name, s->address, s->folder, daemon_tls(d) != NULL,
+        rpc_io_threads(s->io));
+    daemon_ready(d); // shards come when the coordinator places them
+    return SL_OK;
 }
 
 // ---- checks for the ops port
@@ -508,6 +586,8 @@ static void psserver_check_ready(struct daemon *d, void *arg,
               "the last snapshot found no space on the disk");
     ops_check(c, "map", s->attached || roster_admitted(s->roster) > 0,
               "waiting for the coordinator");
+    ops_check(c, "notice", !going_is(s->going),
+              "this machine is about to be taken away");
     if (s->weights != NULL)
         ops_check(c, "weights", roots_there(s->weights, &err) == SL_OK,
                   err.text);
@@ -521,6 +601,7 @@ static void psserver_measure(struct daemon *d, void *arg, struct expo *e)
     rpc_server_measure(s->rpc, e);
     shards_api_measure(s->api, e);
     roster_measure(s->roster, e);
+    going_measure(s->going, e);
 }
 
 static void psserver_stop(struct daemon *d, void *arg)

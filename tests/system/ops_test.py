@@ -47,7 +47,7 @@ def members_without_a_coordinator_live_and_are_not_ready():
         becomes(c, "w-0", 503, "[-]registered failed: waiting for the coordinator\n")
         c.start("coordinator")
         becomes(c, "coordinator", 200, "[+]journal ok\n[+]store ok\n[+]term ok\n")
-        becomes(c, "ps-0", 200, "[+]state ok\n[+]space ok\n[+]map ok\n[+]port ok\nready\n")
+        becomes(c, "ps-0", 200, "[+]state ok\n[+]space ok\n[+]map ok\n[+]notice ok\n[+]port ok\nready\n")
         becomes(c, "w-0", 200, "[+]registered ok\n[+]notice ok\n[+]data ok\nready\n")
         c.kill("coordinator")
         becomes(c, "w-0", 503, "[-]registered failed")

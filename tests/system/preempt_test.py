@@ -178,6 +178,36 @@ def nobody_there_is_no_notice():
         check_equal(c.kill("w-0", signal.SIGTERM), -signal.SIGTERM, "exit status")
 
 
+def a_psserver_moves_its_shards_away_and_goes():
+    """And stays if the notice is withdrawn before they have gone. The worker stands still
+    meanwhile: what trains while shards move is for move_test.py."""
+    notice = ["--grace", "60s", "--preempt-source"]
+    with Lasting(psservers=1, workers=1) as c:
+        c.start("ps-1", extra=[*notice, f"file:{c.dir}/going"])
+        job = c.submit({**long_job("leaves"), "placement": {"shard_bytes": 1 << 16}})
+
+        def lies():
+            return {s["psserver"] for s in c.status(job)["shards"]}
+
+        wait_training(c, job)
+        c.pause("w-0")
+        check_equal(lies(), {"ps-0", "ps-1"}, "where shards lie")
+        c.pause("ps-0")  # nothing can move there
+        (c.dir / "going").touch()
+        says(c, "ps-1", "this machine will be taken away; draining")
+        (c.dir / "going").unlink()
+        says(c, "ps-1", "notice withdrawn; this machine stays")
+        c.resume("ps-0")
+        (c.dir / "going").touch()
+        check_equal(wait_ended(c, "ps-1"), 143, "exit status")
+        check_equal(lies(), {"ps-0"}, "where shards lie")
+        c.start("ps-1", extra=[*notice, f"file:{c.dir}/going"])
+        check_equal(wait_ended(c, "ps-1"), 143, "exit status of one that has nothing")
+        c.resume("w-0")
+        wait_training(c, job)
+        c.run("stop", job)
+
+
 def a_source_that_nobody_knows_is_refused():
     with Lasting(psservers=0, workers=0) as c:
         for source, text in (("asw", "no source of notices is called asw; there are:"),
@@ -234,5 +264,6 @@ if __name__ == "__main__":
           a_notice_that_is_withdrawn_ends_the_drain,
           one_that_is_started_again_waits_until_the_notice_is_withdrawn,
           nobody_there_is_no_notice,
+          a_psserver_moves_its_shards_away_and_goes,
           a_source_that_nobody_knows_is_refused,
           a_drained_worker_costs_nothing_and_a_killed_one_its_closure])

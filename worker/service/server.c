@@ -12,6 +12,7 @@
 #include "common/base/mem.h"
 #include "host/daemon/anew.h"
 #include "host/daemon/joining.h"
+#include "host/notice/going.h"
 #include "host/place/places.h"
 #include "host/store/store_place.h"
 #include "common/net/rpc_figures.h"
@@ -22,10 +23,10 @@
 #include "worker/data/input.h"
 #include "trainer/base/figures.h"
 #include "trainer/sum/ranks.h"
-#include "worker/service/going.h"
 #include "trainer/attend/member.h"
 
 #define GOODBYE_MS 1000 // most time for the coordinator to end the stream
+#define GOES_MS 7000    // most time for the step under way, at a notice
 #define QUIT_MS 10000   // most time for the compute thread to leave a step
 
 const struct conf_about server_about = {
@@ -208,19 +209,8 @@ const struct conf_key server_keys[] = {
      .max = 1 << 30,
      .help =
          "Size of a gradient below which it is sent as bytes all the same."},
-    {.name = "preempt-source",
-     .kind = CONF_STRING,
-     .value = "auto",
-     .help = "Source of the notice that this machine will be taken away, "
-             "several with commas: aws, gcp, azure, file:PATH (the file "
-             "appears; it may hold the time, such as 2026-11-25T08:22:00Z), "
-             "exec:COMMAND (it exits with 0; the last of several), signal "
-             "(SIGTERM alone), or auto: the cloud of this host. At a notice "
-             "the worker hands its leases back and exits with status 143."},
-    {.name = "azure-imds-endpoint",
-     .kind = CONF_STRING,
-     .value = "http://169.254.169.254",
-     .help = "Address of Azure's metadata service."},
+    GOING_KEYS("auto", "the worker hands its leases back and exits with status "
+                       "143."),
     {.name = NULL},
 };
 
@@ -453,6 +443,28 @@ static void on_going(void *arg)
     set_serving(arg);
 }
 
+static bool worker_goes(void *arg, const char *why)
+{
+    struct worker *w = arg;
+
+    worker_member_drain(w->member, why);
+    return worker_member_drained(w->member);
+}
+
+static void worker_goes_late(void *arg)
+{
+    struct worker *w = arg;
+
+    LOG(WARN, "this machine will be taken away; leaving the step under way",
+        "leases=%" PRIu32, worker_member_leases(w->member));
+    worker_member_abandon(w->member);
+}
+
+static void worker_stays(void *arg)
+{
+    worker_member_stay(((struct worker *)arg)->member);
+}
+
 static void begin_attending(void *arg)
 {
     attendee_start(((struct worker *)arg)->attend);
@@ -635,12 +647,15 @@ static enum sl_err worker_start_member(struct worker *w, struct sl_error *err)
 static enum sl_err start_going(struct worker *w, struct sl_error *err)
 {
     const struct conf *c = daemon_conf(w->daemon);
+    uint64_t step_ms = (uint64_t)conf_int(c, "grace") * 6 / 10;
     const struct going_setup going = {
         .daemon = w->daemon,
-        .member = w->member,
         .sources = conf_str(c, "preempt-source"),
         .azure = conf_str(c, "azure-imds-endpoint"),
-        .step_ms = (uint64_t)conf_int(c, "grace") * 6 / 10,
+        .drain = worker_goes,
+        .late = worker_goes_late,
+        .step_ms = step_ms < GOES_MS ? step_ms : GOES_MS,
+        .stay = worker_stays,
         .begin = begin_attending,
         .changed = on_going,
         .arg = w,

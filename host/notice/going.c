@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// worker/service/going.c -- from a notice to the daemon's end, or back.
-#include "worker/service/going.h"
-
-#include <inttypes.h>
+// host/notice/going.c -- from a notice to the daemon's end, or back.
+#include "host/notice/going.h"
 
 #include "common/base/clock.h"
 #include "common/base/mem.h"
@@ -21,7 +19,8 @@ static void going_begin_attending(struct going *g)
         return;
     g->begun = true;
     loop_timer_stop(g->timer);
-    g->setup.begin(g->setup.arg);
+    if (g->setup.begin != NULL)
+        g->setup.begin(g->setup.arg);
 }
 
 static void on_looked(void *arg)
@@ -37,12 +36,10 @@ static void going_on_timeout(void *arg)
         going_begin_attending(g);
         return;
     }
-    LOG(WARN, "this machine will be taken away; leaving the step under way",
-        "leases=%" PRIu32, worker_member_leases(g->setup.member));
-    worker_member_abandon(g->setup.member);
+    g->setup.late(g->setup.arg);
 }
 
-// Stops the daemon: all leases are handed back, and the sources that wanted to
+// Stops the daemon: its work is handed over, and the sources that wanted to
 // hear it were told.
 static void told(void *arg)
 {
@@ -64,12 +61,10 @@ void going_drained(struct going *g)
 
 static void going_drain(struct going *g, const char *why)
 {
-    LOG(WARN, "this machine will be taken away; draining",
-        "why=%s leases=%" PRIu32, why, worker_member_leases(g->setup.member));
-    worker_member_drain(g->setup.member, why);
-    if (worker_member_drained(g->setup.member))
+    LOG(WARN, "this machine will be taken away; draining", "why=%s", why);
+    if (g->setup.drain(g->setup.arg, why))
         going_drained(g);
-    else
+    else if (g->setup.late != NULL)
         loop_timer_start(g->timer, g->setup.step_ms, 0);
 }
 
@@ -80,7 +75,7 @@ static void on_notice(void *arg, bool goes, const char *why)
     if (daemon_draining(g->setup.daemon))
         return;
     g->goes = goes;
-    if (!g->begun) {
+    if (!g->begun && g->setup.begin != NULL) {
         if (goes)
             LOG(WARN, "this machine will be taken away; not attending",
                 "why=%s", why);
@@ -92,10 +87,9 @@ static void on_notice(void *arg, bool goes, const char *why)
         going_drain(g, why);
         return;
     }
-    LOG(INFO, "notice withdrawn; this machine stays", "leases=%" PRIu32,
-        worker_member_leases(g->setup.member));
+    LOG(INFO, "notice withdrawn; this machine stays");
     loop_timer_stop(g->timer);
-    worker_member_stay(g->setup.member);
+    g->setup.stay(g->setup.arg);
 }
 
 enum sl_err going_new(struct going **out, const struct going_setup *setup,
@@ -113,8 +107,7 @@ enum sl_err going_new(struct going **out, const struct going_setup *setup,
     if (g == NULL)
         return sl_fail(err, SL_ENOMEM, "no memory");
     g->setup = *setup;
-    if (g->setup.step_ms > GOING_STEP_MS)
-        g->setup.step_ms = GOING_STEP_MS;
+    g->begun = setup->begin == NULL;
     rc = loop_timer_new(&g->timer, notice.loop, going_on_timeout, g);
     if (rc == SL_OK)
         rc = notice_new(&g->notice, &notice, err);
@@ -122,7 +115,8 @@ enum sl_err going_new(struct going **out, const struct going_setup *setup,
         going_free(g);
         return rc;
     }
-    loop_timer_start(g->timer, GOING_LOOK_MS, 0);
+    if (!g->begun)
+        loop_timer_start(g->timer, GOING_LOOK_MS, 0);
     *out = g;
     return SL_OK;
 }
@@ -139,7 +133,7 @@ void going_measure(const struct going *g, struct expo *e)
 
     expo_family(e, "sluice_preemption_notice_remaining_seconds", EXPO_GAUGE,
                 "Time until this machine is taken away; absent without a "
-                "notice, or without a time in it.");
+                "notice or a time in it.");
     if (when != 0)
         expo_value(e, when > now ? (double)(when - now) / 1e6 : 0, NULL);
 }
