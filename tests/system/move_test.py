@@ -13,6 +13,7 @@ import subprocess
 import time
 
 import exact
+from access_test import Guarded
 from cluster import BIN, PATIENCE, Cluster, check, check_counts, check_equal, main, wait_for
 
 SEED = int(os.environ.get("SLUICE_SEED", random.SystemRandom().randrange(1 << 32)))
@@ -30,7 +31,7 @@ class Bed(Cluster):
         self.by_files = by_files  # in a build with faults: no shard is fed
 
     def command(self, name):
-        return super().command(name) + (["--drain"] if name[:2] == "ps" else [])
+        return super().command(name) + (["--drain", "--grace", "60s"] if name[:2] == "ps" else [])
 
     def start(self, name, environment=None, **options):
         faults = [(environment or {}).get("SLUICE_FAULT")]
@@ -99,11 +100,21 @@ def one_is_drained_and_stopped():
         check_equal(int(c.status(c.job)["psservers_lost"]), 0, "psservers lost")
 
 
+class Named(Guarded, Bed):
+    """Each psserver has a certificate of its own name, which is none of a worker: what
+    feeds a shard to it calls it as a psserver."""
+
+    def __init__(self):
+        super().__init__([("psserver", f"ps-{i}") for i in range(2)], epochs=EPOCHS // 3)
+        self.own = {f"ps-{i}": f"psserver-ps-{i}" for i in range(2)}
+
+
 def sigterm_moves_all_away():
-    with Bed() as c:
+    with Named() as c:
         c.begin()
         c.kill("ps-1", signal.SIGTERM)  # waits for its end
         check_equal(c.lies(), {"ps-0": SHARDS}, "where shards lie")
+        check('"shard fed"' in c.log("ps-1"), "no shard was fed", c.log("ps-1"))
         c.finish()
 
 
