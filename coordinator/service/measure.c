@@ -20,12 +20,24 @@ struct tallied {
     uint64_t waiting, leased, counted; // closures of jobs that go on
     uint64_t members[2][MEMBER_STATES];
     uint64_t map_version;
+    uint64_t single; // shards that want a replica
     double cut_age_seconds, cut_age_ratio, still_seconds;
 };
 
 static void most(double *of, double value)
 {
     *of = value > *of ? value : *of;
+}
+
+// Counts the shards of a job that are to have a replica and have none.
+static uint64_t measure_count_single(const struct job *job)
+{
+    uint64_t shards = 0;
+
+    for (uint32_t i = job->shards.parts;
+         job_has_replicas(job) && i < job->shards.count; i++)
+        shards += job_replica(&job->shards.list[i]) == NULL;
+    return shards;
 }
 
 static void tally_job(const struct coord *c, const struct job *job,
@@ -52,6 +64,7 @@ static void tally_job(const struct coord *c, const struct job *job,
             job->shards.evidence.closures - counted - job->leases.held;
     if (job->state != JOB_RUNNING || job_rests(job) || job->behind.paused)
         return;
+    t->single += measure_count_single(job);
     age = coord_now(c) - job->cuts.last_ms;
     most(&t->cut_age_seconds, (double)age / 1000);
     every = job->spec->checkpoint != NULL ? job->spec->checkpoint->every_seconds
@@ -142,6 +155,10 @@ static void put_jobs(const struct tallied *t, struct expo *e)
                 "Time since the last counted sample, the highest of all "
                 "running jobs; 0: no job runs.",
                 t->still_seconds);
+    expo_single(e, "sluice_shards_without_replica", EXPO_GAUGE,
+                "Shards of running jobs with placement.replicas that have no "
+                "replica now.",
+                (double)t->single);
     expo_single(e, "sluice_map_version", EXPO_GAUGE,
                 "Highest version of a job's map of shards.",
                 (double)t->map_version);

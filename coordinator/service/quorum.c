@@ -23,11 +23,21 @@
 #define DEFRAG_BYTES (UINT64_C(256) << 20) // a smaller file wastes little
 #define TROUBLE 1000
 
+enum quorum_state { UNASKED, WELL, SILENT, LEADERLESS, FULL, QUORUM_STATES };
+
+static const char *const quorum_states[QUORUM_STATES] = {[WELL] = "well",
+                                                         [SILENT] = "silent",
+                                                         [LEADERLESS] =
+                                                             "leaderless",
+                                                         [FULL] = "full"};
+
 struct quorum_member {
     struct etcd *etcd;
     char address[300];
-    char trouble[TROUBLE]; // under the lock; "": nothing is amiss
-    uint64_t used;         // likewise: of its database; 0: it does not answer
+    char trouble[TROUBLE];   // under the lock; "": nothing is amiss
+    uint64_t used;           // likewise: of its database; 0: it does not answer
+    uint64_t bytes;          // likewise: of the file
+    enum quorum_state state; // likewise
 };
 
 struct quorum {
@@ -112,6 +122,15 @@ void quorum_judge_cert(char *out, size_t size, const char *file, int64_t left_s)
                  file, (long long)(left_s / TLS_DAY_S));
 }
 
+// Returns the state of a member that said that; NULL: it does not answer.
+static enum quorum_state quorum_state_of(const struct etcd_status *said)
+{
+    return said == NULL ? SILENT
+           : said->full ? FULL
+           : !said->led ? LEADERLESS
+                        : WELL;
+}
+
 static void quorum_look_at_cert(struct quorum *q)
 {
     char text[TROUBLE];
@@ -138,6 +157,8 @@ static void quorum_ask(struct quorum *q, struct quorum_member *m)
     pthread_mutex_lock(&q->lock);
     memcpy(m->trouble, text, sizeof(text));
     m->used = rc == SL_OK ? said.used : 0;
+    m->bytes = rc == SL_OK ? said.bytes : 0;
+    m->state = quorum_state_of(rc == SL_OK ? &said : NULL);
     pthread_mutex_unlock(&q->lock);
 }
 
@@ -266,6 +287,30 @@ bool quorum_crowded(struct quorum *q, struct sl_error *err)
                 m->address, bytes_text(used, m->used));
     pthread_mutex_unlock(&q->lock);
     return m != NULL;
+}
+
+void quorum_measure(struct quorum *q, struct expo *e)
+{
+    uint64_t members[QUORUM_STATES] = {0}, bytes = 0;
+
+    if (q != NULL)
+        pthread_mutex_lock(&q->lock);
+    for (size_t i = 0; q != NULL && i < q->count; i++) {
+        members[q->member[i].state]++;
+        if (q->member[i].bytes > bytes)
+            bytes = q->member[i].bytes;
+    }
+    if (q != NULL)
+        pthread_mutex_unlock(&q->lock);
+    expo_family(e, "sluice_etcd_members", EXPO_GAUGE,
+                "Members of the etcd that has the journal, by what they said "
+                "last.");
+    for (int i = WELL; i < QUORUM_STATES; i++)
+        expo_value(e, (double)members[i], "state", quorum_states[i], NULL);
+    expo_single(e, "sluice_etcd_database_bytes", EXPO_GAUGE,
+                "Largest database of a member of etcd; 0: no journal is in "
+                "etcd, or none answers.",
+                (double)bytes);
 }
 
 void quorum_free(struct quorum *q)

@@ -2,14 +2,15 @@
 // coordinator/service/quorum.h -- what an operator has to know of etcd, in
 // which the journal lies: each member is asked every 10 s.
 //
-// Threads  one of its own, which waits for etcd. quorum_trouble and
-//          quorum_crowded: any.
+// Threads  one of its own, which waits for etcd. quorum_trouble, _crowded and
+//          _measure: any.
 // Memory   quorum_free waits for the thread, about a second at most. Strings
 //          are copied; `io` is borrowed until then.
 // Errors   those of etcd_new; later ones are troubles. `err` may be NULL.
 #ifndef COORDINATOR_SERVICE_QUORUM_H
 #define COORDINATOR_SERVICE_QUORUM_H
 
+#include "common/run/expo.h"
 #include "coordinator/etcd/etcd.h"
 
 struct quorum;
@@ -31,6 +32,10 @@ bool quorum_trouble(struct quorum *q, size_t i, char *out, size_t size);
 // (SL_EBUSY). A member that does not answer is not counted as full. `q` is not
 // NULL.
 bool quorum_crowded(struct quorum *q, struct sl_error *err);
+
+// Writes how many members are how, and how large the largest database is, as
+// figures; all 0 with `q` NULL.
+void quorum_measure(struct quorum *q, struct expo *e);
 
 // Stops asking and frees `q`. NULL is allowed.
 void quorum_free(struct quorum *q);

@@ -670,6 +670,7 @@ void server_measure(struct daemon *d, void *server, struct expo *e)
     rpc_server_measure(s->rpc, e);
     watch_measure(e);
     measure_write(c, s->journal, e);
+    quorum_measure(s->quorum, e);
     if (conf_bool(daemon_conf(d), "metrics-per-job"))
         measure_jobs(c, e);
 }
