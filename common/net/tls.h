@@ -125,6 +125,9 @@ enum sl_err tls_files_copy(struct tls_files *files, struct tls_pem *out,
 // asks, so faults and warnings are logged at once and again.
 void tls_look(bool insist);
 
+// Returns true if a set of files is open, so that tls_look has something to do.
+bool tls_is_open(void);
+
 // ---- the transport's words
 
 // Words before the reason for which a client refuses a server.

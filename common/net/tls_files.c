@@ -170,6 +170,16 @@ void tls_look(bool insist)
     pthread_mutex_unlock(&lock);
 }
 
+bool tls_is_open(void)
+{
+    bool open;
+
+    pthread_mutex_lock(&lock);
+    open = !list_empty(&all);
+    pthread_mutex_unlock(&lock);
+    return open;
+}
+
 // ---- users
 
 static void free_files(struct tls_files *f)

@@ -345,7 +345,7 @@ static void looked(void *arg)
 
 static void begin_look(struct daemon *d, bool insist)
 {
-    if (daemon_tls(d) == NULL || d->phase >= DRAINING)
+    if (d->phase >= DRAINING || !tls_is_open())
         return;
     if (d->looking) {
         d->again = d->again || insist;
@@ -699,8 +699,8 @@ static enum sl_err listen_to_signals(struct daemon *d)
         rc = loop_signal(d->loop, SIGHUP, on_hup, d);
     if (watchdog_ms > 0)
         loop_timer_start(d->watchdog, watchdog_ms, watchdog_ms);
-    if (daemon_tls(d) != NULL)
-        loop_timer_start(d->look, 0, DAEMON_LOOK_MS);
+    // A daemon without TLS of its own may have files for others, such as etcd.
+    loop_timer_start(d->look, 0, DAEMON_LOOK_MS);
     return rc;
 }
 

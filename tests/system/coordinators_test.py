@@ -8,6 +8,7 @@ import os
 import pathlib
 import random
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -333,6 +334,29 @@ def etcd_has_an_authority_of_its_own():
             check(c.leader() != old, "what it says", c.log(old))
 
 
+def certificates_of_etcd_are_replaced_while_a_coordinator_leads():
+    """By those of another authority, so that etcd refuses the old ones as it does those that
+    have expired. It is away for as long as it takes to start again, and leases last longer."""
+    if not etcd.available():
+        print("no etcd: certificates_of_etcd_are_replaced_while_a_coordinator_leads is left out")
+        return
+    with tempfile.TemporaryDirectory(prefix="sluice-certs-") as made:
+        used, others = (authority(pathlib.Path(made) / name) for name in ("used", "others"))
+        Sealed.certs = used
+        with etcd.Etcd(members=1, tls=used) as e, \
+                Sealed(e, coordinators=1, ttl="300s", psservers=1, workers=1) as c:
+            job = c.submit(mlp_job("renewed", samples=640, epochs=8))
+            c.wait_steps(job, 1)
+            for name in ("ca.pem", "cert.pem", "key.pem"):
+                os.replace(others / name, used / name)
+            c.processes["coordinator-0"].send_signal(signal.SIGHUP)  # it looks by itself, too
+            wait_for("new files", lambda: "certificates replaced" in c.log("coordinator-0"))
+            e.kill(0)
+            e.start(0)
+            check_counts(c.wait_state(job))
+            check_equal(len(c.terms()), 1, "times that a coordinator began to lead")
+
+
 def a_list_of_which_none_answers_is_told_at_once():
     """Not after --timeout: nobody listens anywhere."""
     with Listed(psservers=0, workers=0) as c:
@@ -372,5 +396,6 @@ if __name__ == "__main__":
           each_coordinator_has_a_certificate_of_its_own_host,
           who_poses_as_a_coordinator_of_the_list_is_gone_past,
           a_queue_of_tasks_follows_the_coordinator, etcd_has_an_authority_of_its_own,
+          certificates_of_etcd_are_replaced_while_a_coordinator_leads,
           a_coordinator_that_waits_is_gone_past,
           a_list_of_which_none_answers_is_told_at_once, bad_lists_are_told_in_words])
