@@ -209,6 +209,7 @@ static enum sl_err model_set_input(struct model_build *b)
                        "sample, e.g. [28, 28, 1], got %zu",
                        spec->n_input_shape);
     n->type = MODEL_INPUT;
+    n->mask = n->mask_out = MODEL_NONE;
     n->out.rank = (uint32_t)spec->n_input_shape;
     for (uint32_t i = 0; i < n->out.rank; i++)
         n->out.dim[i] = spec->input_shape[i];

@@ -89,6 +89,7 @@
 // 46 data.train.augment, which workers alone must know
 // 47 an output with a label for each of its rows, which workers alone must know
 // 49 train.weight, which psservers alone must know, and train.norm of programs
+// 50 masks of steps
 #define MODEL_EDITION 1
 #define MODEL_EDITION_HOLDS 2
 #define MODEL_EDITION_METRICS 3
@@ -125,6 +126,7 @@
 #define MODEL_EDITION_AUGMENT 46
 #define MODEL_EDITION_LABELS 47
 #define MODEL_EDITION_WEIGHTS 49
+#define MODEL_EDITION_MASKS 50
 #define MODEL_INPUTS_OLD 8
 
 enum model_layer {
@@ -209,6 +211,12 @@ struct model_node {
     // Recurrent layers: the output is one row for each step; the last step is
     // the first; rows have the order of the input, not of the steps.
     bool sequences, backwards, keep_order;
+    bool zero_masked; // steps that do not count give zeroes
+    // The node, an embedding or a masking, that says which steps of the input
+    // count; and of the output. MODEL_NONE: all do.
+    uint32_t mask, mask_out;
+    bool masks;              // embedding: the number 0 does not count
+    double mask_value;       // masking
     bool self_interaction;   // dot_interaction
     uint32_t projection_dim; // cross; 0: it has one kernel
     double diag_scale;       // cross

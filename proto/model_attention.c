@@ -15,7 +15,7 @@
     "optimizer admit evict "
 #define VARIABLE_FIELDS                                                        \
     " type name inputs input_dim output_dim embeddings_initializer "           \
-    "embeddings_regularizer "
+    "embeddings_regularizer mask_zero "
 
 static enum sl_err rows_combiner(const struct model_build *b)
 {
@@ -78,6 +78,12 @@ enum sl_err build_embedding(struct model_build *b)
                              "1");
     if (n->in.rank > 3)
         return build_fail(b, "wants an input of at most 3 axes, got %u",
+                          n->in.rank);
+    n->masks = l->mask_zero;
+    if (n->masks && n->in.rank != 1)
+        return build_fail(b,
+                          "wants an input of shape (steps) for "
+                          "'mask_zero', got %u axes",
                           n->in.rank);
     n->out.dim[n->out.rank++] = l->output_dim;
     return build_embedding_variables(b);

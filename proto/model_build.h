@@ -122,6 +122,13 @@ enum sl_err model_orthogonal(struct model_init *out,
 // layers with b->at, b->node and b->layer.
 enum sl_err build_ids(struct model_build *b);
 
+// ---- model_mask.c
+
+// Sets which steps of the input of the layer at hand count, and of its output,
+// as Keras' layers hand masks on. SL_EINVAL: its inputs have different masks,
+// or it would need one and has no use for it.
+enum sl_err build_mask(struct model_build *b);
+
 // ---- model_layers.c, for builders elsewhere
 
 // Checks that the layer's `axis`, if it has one, is the last; else SL_EINVAL.

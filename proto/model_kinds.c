@@ -10,7 +10,7 @@
 #define WEIGHTED BIASED " kernel_initializer kernel_regularizer "
 #define RECURRENT                                                              \
     WEIGHTED " units recurrent_initializer recurrent_regularizer "             \
-             "return_sequences go_backwards keep_order "
+             "return_sequences go_backwards keep_order zero_output_for_mask "
 #define WINDOWED " strides padding "
 #define CONVOLVES WINDOWED " kernel_size dilation_rate "
 
@@ -103,6 +103,8 @@ enum sl_err build_layer(struct model_build *b)
         rc = kind->build(b);
     if (b->line)
         end_line(b);
+    if (rc == SL_OK)
+        rc = build_mask(b);
     if (rc == SL_OK && shape_product(&elements, &n->out) != SL_OK)
         return build_fail(b, "has an output of more than %llu elements",
                           (unsigned long long)MODEL_VARIABLE_MAX);

@@ -64,6 +64,9 @@ static enum sl_err build_recurrent(struct model_build *b, unsigned gates,
     n->sequences = l->return_sequences;
     n->backwards = l->go_backwards;
     n->keep_order = l->keep_order;
+    n->zero_masked = l->zero_output_for_mask;
+    if (n->zero_masked)
+        build_needs(b, MODEL_EDITION_MASKS);
     n->alpha = 1; // of elu
     rc = recurrent_act(b, &n->step_act, l->activation, MODEL_ACT_TANH,
                        "activation");

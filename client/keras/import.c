@@ -10,6 +10,7 @@
 #include "client/cli/yaml.h"
 #include "common/base/json.h"
 #include "common/base/mem.h"
+#include "proto/model.h"
 #include "proto/wire.h"
 
 // What a job needs, in the order of examples/, and what stands for it where
@@ -210,6 +211,7 @@ static enum sl_err import_make_text(const struct cli *cli, struct buf *out,
 // Checks the written spec as `submit` reads it, with placeholders for missing
 // values.
 static enum sl_err import_check_text(const struct cli *cli,
+                                     const struct keras *k,
                                      const struct buf *text,
                                      struct sl_error *err)
 {
@@ -218,6 +220,7 @@ static enum sl_err import_check_text(const struct cli *cli,
     const char **sets = sl_malloc_array(count, sizeof(*sets));
     json_t *root = NULL, *lines = NULL;
     Sluice__V1__JobSpec *spec = NULL;
+    struct model *m = NULL;
     enum sl_err rc = sets != NULL ? SL_OK : sl_no_memory(err);
 
     for (size_t i = 0; rc == SL_OK && i < count; i++)
@@ -244,6 +247,11 @@ static enum sl_err import_check_text(const struct cli *cli,
         if (rc != SL_OK && !specfile_blame_set(err, name, sets, count))
             specfile_locate(err, name, NULL);
     }
+    if (rc == SL_OK)
+        rc = model_make(&m, spec->model, err);
+    if (rc == SL_OK)
+        rc = keras_check_masks(k, m, err);
+    model_free(m);
     if (spec != NULL)
         wire_free(&spec->base);
     json_decref(root);
@@ -283,7 +291,7 @@ static enum sl_err import(const struct cli *cli, const struct keras *k,
     if (rc == SL_OK)
         rc = import_make_text(cli, &text, spec, err);
     if (rc == SL_OK)
-        rc = import_check_text(cli, &text, err);
+        rc = import_check_text(cli, k, &text, err);
     if (rc == SL_OK)
         rc = import_write_target(import_target(cli), &text, err);
     if (rc == SL_OK)

@@ -181,6 +181,30 @@ static enum sl_err add_layers(json_t *to, struct keras_graph *g)
     return rc;
 }
 
+// Writes what the file says of the masks of layers that have a use for one.
+static enum sl_err said_masks(json_t **out, const struct keras_graph *g)
+{
+    json_t *masks = json_object();
+    int failed = masks == NULL;
+
+    for (uint32_t i = 0; failed == 0 && i < g->count; i++) {
+        const struct keras_node *n = &g->nodes[i];
+
+        if (n->mask == KERAS_UNSAID ||
+            (!keras_recurrent(n->class_name) &&
+             strcmp(n->class_name, "GlobalAveragePooling1D") != 0))
+            continue;
+        failed = json_object_set_new(
+            masks, n->name,
+            n->mask == KERAS_UNMASKED
+                ? json_null()
+                : json_pack("[s, f]", node_name(g, n->mask - KERAS_MASKED),
+                            n->mask_number));
+    }
+    *out = masks;
+    return failed == 0 ? SL_OK : sl_no_memory(g->err);
+}
+
 static enum sl_err make_model(json_t **out, struct keras_graph *g,
                               const json_t *root)
 {
@@ -257,6 +281,8 @@ enum sl_err keras_read(struct keras *out, const char *name, const char *text,
     rc = keras_graph(&g, model);
     if (rc == SL_OK)
         rc = make_model(&k.model, &g, model);
+    if (rc == SL_OK)
+        rc = said_masks(&k.masks, &g);
     if (rc == SL_OK) {
         json_t *compiled = json_object_get(model, "compile_config");
 
@@ -267,6 +293,7 @@ enum sl_err keras_read(struct keras *out, const char *name, const char *text,
         *out = k;
     } else {
         sl_fail(err, rc, "%s: %s", name, inner.text);
+        keras_release(&k);
     }
     keras_graph_release(&g);
     json_decref(root);
@@ -276,6 +303,7 @@ enum sl_err keras_read(struct keras *out, const char *name, const char *text,
 void keras_release(struct keras *k)
 {
     json_decref(k->model);
+    json_decref(k->masks);
     json_decref(k->compiled);
     *k = (struct keras){.model = NULL};
 }

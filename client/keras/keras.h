@@ -28,7 +28,10 @@
 #define KERAS_NAME 64
 
 struct keras {
-    json_t *model;         // a ModelSpec; in its input_shape, 0: of any length
+    json_t *model; // a ModelSpec; in its input_shape, 0: of any length
+    // Of the layers that may have a mask of steps, as far as the file says it:
+    // name -> null, or the layer that the mask is of and the number that masks.
+    json_t *masks;
     json_t *compiled;      // compile_config; NULL: the model was not compiled
     const char *precision; // a literal for train.precision; NULL: none is said
     char name[KERAS_NAME]; // the model's, as a job may be called; "model" if
@@ -41,6 +44,12 @@ struct keras {
 enum sl_err keras_read(struct keras *out, const char *name, const char *text,
                        size_t len, struct sl_error *err);
 void keras_release(struct keras *k); // all zeroes is allowed
+
+struct model;
+// Checks that masks of steps in `m`, the model of k->model, are those that the
+// file says. SL_ENOTSUP: a layer has another one. `err` may be NULL.
+enum sl_err keras_check_masks(const struct keras *k, const struct model *m,
+                              struct sl_error *err);
 
 // Adds what the model was compiled with (optimizer; loss with from_logits and
 // label_smoothing; top_k, train.accumulate, evaluate.metrics and .top_k) and

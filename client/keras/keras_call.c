@@ -128,6 +128,7 @@ static enum sl_err call_kwargs(struct keras_graph *g,
                                           "x1",     "x2",    "x",     "y"};
     const char *class_name = keras_str(layer, "class_name"), *key;
     char text[KERAS_TEXT];
+    json_int_t tensor;
     json_t *value;
     enum sl_err rc = SL_OK;
 
@@ -148,7 +149,10 @@ static enum sl_err call_kwargs(struct keras_graph *g,
         // by fit and evaluate. Keras 2 holds to it, also to false.
         if (strcmp(key, "training") == 0)
             known = json_is_null(value) || !g->keras2;
-        if (strcmp(key, "use_causal_mask") == 0 && json_is_boolean(value))
+        if (strcmp(key, "mask") == 0 && keras_tensor(value, &tensor) != NULL)
+            call->mask = (uint32_t)(uintptr_t)strmap_get(
+                numbers, keras_tensor(value, &tensor));
+        else if (strcmp(key, "use_causal_mask") == 0 && json_is_boolean(value))
             call->causal = json_is_true(value);
         else if (!named && !known)
             return keras_refuse(

@@ -81,10 +81,14 @@ static enum sl_err add_node(struct keras_graph *g, const char *name,
                              .number_first = call->number_first,
                              .number = call->number,
                              .inputs = call->inputs,
+                             .mask = call->node_mask,
+                             .mask_number = call->mask_number,
                              .frozen = g->frozen > 0};
     if (n->name == NULL)
         return keras_graph_no_memory(g);
     memcpy(n->input, call->input, call->inputs * sizeof(*call->input));
+    g->masks = g->masks || strcmp(class_name, "Masking") == 0 ||
+               json_is_true(json_object_get(config, "mask_zero"));
     g->count++;
     return SL_OK;
 }
@@ -330,13 +334,14 @@ struct functional {
     const json_t *layers;
     struct strmap numbers;    // name -> number + 1
     struct keras_call *calls; // of each; owned, as what follows
-    uint8_t *seen;            // NEW, OPEN, PLACED
+    uint8_t *seen;            // NEW, OPEN, PLACED, LEFT_OUT
     uint32_t *node;           // node of each placed layer
+    uint32_t *masks;          // what each makes as a mask (keras_masks)
     uint32_t *path, *next;    // of the walk: layers, and their next inputs
     uint32_t inputs;          // InputLayers
 };
 
-enum { NEW, OPEN, PLACED };
+enum { NEW, OPEN, PLACED, LEFT_OUT }; // the last: makes masks
 
 // All that layer i reads is placed.
 static enum sl_err keras_graph_place_layer(struct keras_graph *g,
@@ -357,6 +362,10 @@ static enum sl_err keras_graph_place_layer(struct keras_graph *g,
                           depth);
     for (uint32_t k = 0; k < call.inputs; k++)
         call.input[k] = f->node[call.input[k]];
+    // Models in models have masks at their inputs that nobody wrote.
+    if (!g->keras2 && depth == 0)
+        call.node_mask = call.mask == 0 ? KERAS_UNMASKED
+                                        : KERAS_MASKED + f->node[call.mask - 1];
     rc = add_layer(g, layer, prefix, &call);
     if (rc != SL_OK)
         return rc;
@@ -388,6 +397,12 @@ static enum sl_err keras_graph_walk_inputs(struct keras_graph *g,
             continue;
         }
         input = call->input[f->next[len - 1]++];
+        if (f->seen[input] == LEFT_OUT)
+            return keras_refuse(
+                g, keras_name(json_array_get(f->layers, at)),
+                keras_class(json_array_get(f->layers, at)),
+                "reads '%.100s', which makes a mask: a job has no such layer",
+                keras_name(json_array_get(f->layers, input)));
         if (f->seen[input] == OPEN)
             return sl_fail(g->err, SL_EINVAL,
                            "the layers are a circle: '%.100s' reads '%.100s', "
@@ -443,7 +458,8 @@ static enum sl_err read_functional(struct keras_graph *g, struct functional *f)
     for (size_t i = 0; rc == SL_OK && i < count; i++) {
         const json_t *layer = json_array_get(f->layers, i);
 
-        rc = check_layer(g, layer);
+        if (!keras_mask_op(layer) || keras_name(layer) == NULL)
+            rc = check_layer(g, layer);
         if (rc == SL_OK && strmap_get(&f->numbers, keras_name(layer)) != NULL)
             return sl_fail(g->err, SL_EINVAL, "two layers are called '%.100s'",
                            keras_name(layer));
@@ -451,15 +467,28 @@ static enum sl_err read_functional(struct keras_graph *g, struct functional *f)
                                       (void *)(i + 1)) != SL_OK)
             rc = keras_graph_no_memory(g);
     }
+    if (rc == SL_OK)
+        keras_masks(f->masks, f->layers, &f->numbers);
     for (uint32_t i = 0; rc == SL_OK && i < count; i++) {
         const json_t *layer = json_array_get(f->layers, i);
 
+        if (f->masks[i] != 0) {
+            f->seen[i] = LEFT_OUT;
+            continue;
+        }
+        if (keras_mask_op(layer))
+            rc = check_layer(g, layer);
+        if (rc != SL_OK)
+            return rc;
         if (!is_input(layer))
             rc = keras_call(&f->calls[i], g, &f->numbers, layer);
         else if (++f->inputs > 1)
             rc = keras_refuse(g, keras_name(layer), "InputLayer",
                               "is a second input; a job's sample is one "
                               "tensor");
+        if (rc == SL_OK)
+            rc = keras_masked(&f->calls[i], g, f->masks, f->layers, &f->numbers,
+                              layer);
         if (rc == SL_OK && keras_is_model(layer) && f->calls[i].inputs > 1)
             rc = keras_refuse(
                 g, keras_name(layer), keras_str(layer, "class_name"),
@@ -480,10 +509,11 @@ static enum sl_err add_functional(struct keras_graph *g, const json_t *model,
     f.calls = sl_calloc(count + 1, sizeof(*f.calls));
     f.seen = sl_calloc(count + 1, sizeof(*f.seen));
     f.node = sl_calloc(count + 1, sizeof(*f.node));
+    f.masks = sl_calloc(count + 1, sizeof(*f.masks));
     f.path = sl_calloc(count + 1, sizeof(*f.path));
     f.next = sl_calloc(count + 1, sizeof(*f.next));
-    if (f.calls == NULL || f.seen == NULL || f.node == NULL || f.path == NULL ||
-        f.next == NULL)
+    if (f.calls == NULL || f.seen == NULL || f.node == NULL ||
+        f.masks == NULL || f.path == NULL || f.next == NULL)
         rc = keras_graph_no_memory(g);
     if (rc == SL_OK)
         rc = read_functional(g, &f);
@@ -496,6 +526,7 @@ static enum sl_err add_functional(struct keras_graph *g, const json_t *model,
     sl_free(f.calls);
     sl_free(f.seen);
     sl_free(f.node);
+    sl_free(f.masks);
     sl_free(f.path);
     sl_free(f.next);
     return rc;

@@ -34,7 +34,12 @@ struct keras_node {
     // The half of a Bidirectional that begins at the end; `turned`: its config
     // is that of the other half.
     bool second, turned;
+    // What the file says of its mask of steps: KERAS_UNSAID, KERAS_UNMASKED, or
+    // KERAS_MASKED and more: of that node less KERAS_MASKED, by `mask_number`.
+    uint32_t mask;
+    double mask_number;
 };
+enum { KERAS_UNSAID, KERAS_UNMASKED, KERAS_MASKED };
 
 // The layers of all models in the file, each after its inputs.
 struct keras_graph {
@@ -43,6 +48,7 @@ struct keras_graph {
     uint32_t called; // layers and models seen
     uint32_t frozen; // models around the layer at hand that are not trainable
     size_t edges;
+    bool masks;            // a layer masks steps
     uint32_t output;       // node
     const json_t *shape;   // input's shape, with the batch's axis; borrowed
     const char *precision; // f16, bf16, or NULL
@@ -70,6 +76,9 @@ struct keras_call {
     bool causal;                 // with use_causal_mask
     bool numbered, number_first; // as a node's
     double number;
+    uint32_t mask;      // layer + 1 that makes its mask; 0: it has none
+    double mask_number; // of keras_masked
+    uint32_t node_mask; // of the node
 };
 
 // Sets *out to the inputs of `layer`, read from how it is called in its model,
@@ -89,6 +98,20 @@ const char *keras_tensor(const json_t *value, json_int_t *tensor);
 // Returns the class of a layer in Keras 3. Keras 2 wrote x + 3 as TFOpLambda,
 // with the name of a function. Borrowed; NULL: it has none.
 const char *keras_class(const json_t *layer);
+
+// ---- keras_mask.c
+
+// Returns true if `layer` is an op of those that Keras 3 makes masks with.
+bool keras_mask_op(const json_t *layer);
+// Sets masks[], of each of `layers` and zeroes before, to what its output is as
+// a mask; 0: it is none. `numbers` as of keras_call.
+void keras_masks(uint32_t *masks, const json_t *layers,
+                 const struct strmap *numbers);
+// Sets call->mask, of a call of `layer`, to what the mask is of, layer + 1, and
+// call->mask_number. SL_ENOTSUP: it is no mask that a job's layers hand on.
+enum sl_err keras_masked(struct keras_call *call, struct keras_graph *g,
+                         const uint32_t *masks, const json_t *layers,
+                         const struct strmap *numbers, const json_t *layer);
 
 // ---- keras_layer.c
 

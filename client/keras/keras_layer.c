@@ -185,6 +185,11 @@ static enum sl_err finish_recurrent(struct keras_take *t)
     if (n->turned &&
         json_object_set_new(t->to, "go_backwards", json_boolean(back)) != 0)
         return sl_no_memory(t->g->err);
+    // It says nothing where all steps count.
+    if (t->g->masks &&
+        json_is_true(json_object_get(n->config, "zero_output_for_mask")) &&
+        json_object_set_new(t->to, "zero_output_for_mask", json_true()) != 0)
+        return sl_no_memory(t->g->err);
     if (n->second && json_object_set_new(t->to, "keep_order", json_true()) != 0)
         return sl_no_memory(t->g->err);
     return SL_OK;
@@ -353,7 +358,8 @@ static const struct keras_layer_class {
         {"input_dim", take_copy, NULL, NULL}, {"output_dim", take_copy, NULL, NULL},
         {"embeddings_initializer", take_initializer, NULL, "random_uniform"},
         {"embeddings_regularizer", take_regularizer, NULL, NULL},
-        NO("embeddings_constraint"), OFF("mask_zero"), ANY("input_length"))},
+        NO("embeddings_constraint"), {"mask_zero", take_copy, NULL, "false"},
+        ANY("input_length"))},
     {"Flatten", "flatten", false, NULL, RULES(CHANNELS)},
     {"GlobalAveragePooling1D", "global_average_pooling1d", false, NULL, global_pool},
     {"GlobalAveragePooling2D", "global_average_pooling2d", false, NULL, global_pool},
@@ -387,6 +393,7 @@ static const struct keras_layer_class {
         {"alpha", take_copy, NULL, "0.3"}, {"negative_slope", take_copy, "alpha", "0.3"})},
     {"MaxPooling1D", "max_pooling1d", false, NULL, pool},
     {"MaxPooling2D", "max_pooling2d", false, NULL, pool},
+    {"Masking", "masking", false, NULL, RULES({"mask_value", take_number, NULL, "0"})},
     {"Maximum", "maximum", false, NULL, none},
     {"Minimum", "minimum", false, NULL, none},
     {"MultiHeadAttention", "multi_head_attention", true, finish_attention, RULES(

@@ -264,6 +264,8 @@ def embedding(g: Graph, x: str) -> str:
     if g.get("rows", "") == "dynamic":
         raise g.fail("has its rows in a sparse table, which is no part of a model: serve "
                      "them beside it (sluice follow)")
+    if g.get("mask_zero", False):
+        raise g.fail("masks steps, which ONNX's recurrent layers cannot")
     return str(g.op("Gather", g.constant(g.weight("embeddings")),
                     g.op("Cast", x, to=g.onnx.TensorProto.INT64), axis=0))
 
@@ -512,6 +514,10 @@ def _recurrent(kind: str, order: Sequence[int], *keys: str,
     return recurrent
 
 
+def masking(g: Graph, x: str) -> str:
+    raise g.fail("masks steps, which ONNX's recurrent layers cannot")
+
+
 def _same(g: Graph, x: str) -> str:
     """What does nothing but in training."""
     return x
@@ -553,6 +559,7 @@ LAYERS: Dict[str, Layer] = {
     "gru": _recurrent("GRU", (0, 1, 2), "recurrent_activation", "activation",
                       linear_before_reset=1),
     "simple_rnn": _recurrent("RNN", (0,), "activation"),
+    "masking": masking,
     "stochastic_depth": _same,
     "layer_scale": _gamma_beta,
     **{name: activation_layer for name in ACTIVATIONS if name != "linear"},

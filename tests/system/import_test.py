@@ -299,7 +299,9 @@ def what_is_missing_or_cannot_be_is_said():
         says(done, *(f"{spec} has no '{what}' yet" for what in ("loss", "optimizer", "data")))
         says(c.run("validate", spec, want=2), "loss is missing")
         spec.unlink()
-        for name, text in (("lambda-k3", "layer 'times' (Lambda) holds code"),
+        for name, text in (("by_hand-k3", "layer 'asked' is called with another mask"),
+                           ("lost-k3", "layer 'without' is called with another mask"),
+                           ("lambda-k3", "layer 'times' (Lambda) holds code"),
                            ("shared-k2", "layer 'twice' (Dense) is called 2 times"),
                            ("unknown-k3", "layer 'memory' (ConvLSTM1D) is of a class")):
             done = c.run("import", FILES / "refused" / f"{name}.json", "-o", spec, want=2)

@@ -34,11 +34,23 @@ def close(name, got, want):
              numpy.maximum(1, numpy.abs(want.reshape(-1)))).max()
     assert apart < 1e-5, (name, apart)
 
+def refused(words, spec):
+    try:
+        to_onnx({"model": spec}, {}, path)
+    except ValueError as error:
+        assert words in str(error), error
+    else:
+        assert False, "it took " + words
+
 seen = set()
 for file in sorted(files.glob("*-k?.json")):
     want = json.loads(file.with_suffix(".want.json").read_text())
     spec = json.loads(client.run(["import", str(file), "-o", sys.argv[2] + "/job.json"]) or
                       open(sys.argv[2] + "/job.json").read())
+    if file.name.startswith(("masked", "sparse_steps")):
+        refused("masks steps, which ONNX", spec["model"])
+        seen.add("masking")
+        continue
     for layer in spec["model"]["layers"]:
         seen.update((layer["type"], layer.get("activation", "relu")))
     tensors = {name: parameter(name, shape) for name, shape in want["variables"].items()}
@@ -79,14 +91,6 @@ inner = numpy.tanh(numpy.sqrt(2 / numpy.pi) * (x + 0.044715 * x ** 3))
 for word, want in (("hard_tanh", numpy.clip(x, -1, 1)), ("gelu_tanh", x * (1 + inner) / 2)):
     seen.add(word)
     close(word, run({"model": {"input_shape": [5], "layers": [{"type": word}]}}, {}, x), want)
-
-def refused(words, spec):
-    try:
-        to_onnx({"model": spec}, {}, path)
-    except ValueError as error:
-        assert words in str(error), error
-    else:
-        assert False, "it took " + words
 
 refused("a program's own", {"type": "external"})
 refused("layer 'embedding' (embedding) has its rows in a sparse table",

@@ -488,6 +488,7 @@ struct compile_layer {
     X(LSTM, compile_recurrent)                                                 \
     X(GRU, compile_recurrent)                                                  \
     X(SIMPLE_RNN, compile_recurrent)                                           \
+    X(MASKING, compile_masking)                                                \
     X(ACTIVATION, compile_activation)
 
 #define COMPILE_LAYER_DECLARE(code, layer)                                     \
@@ -519,6 +520,21 @@ void compile_split(struct build *b, uint32_t i, int64_t rows, uint32_t dy);
 // they are at most 8.
 void compile_combine(struct build *b, uint32_t i, enum kern_binary_kind kind,
                      const uint32_t *x, uint32_t count, uint32_t y);
+
+// ---- compile_mask.c
+
+// Returns the tensor [samples, steps], f32, that is 1 for the steps that count
+// by node `of` (model_node.mask), and 0 for the others; with `rests` 1 for the
+// others. The first call makes it, for node i, with what node `of` reads.
+uint32_t compile_mask(struct build *b, uint32_t i, uint32_t of, bool rests);
+// Sets y to x, of the shape of node i's input, with zeroes for the steps that
+// do not count by node `of`; y may be x.
+void compile_mask_rows(struct build *b, uint32_t i, uint32_t of, uint32_t x,
+                       uint32_t y);
+// Makes of the means of all steps in y [samples, channels], to which steps that
+// do not count by node `of` gave zeroes, the means of those that count; zeroes
+// of a sample without any. The same takes their gradient back.
+void compile_mask_mean(struct build *b, uint32_t i, uint32_t of, uint32_t y);
 
 // ---- compile_drop.c
 

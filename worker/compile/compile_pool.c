@@ -29,6 +29,7 @@ static void average_pool_forward(struct build *b, uint32_t i)
 {
     const struct model_node *node = &b->model->nodes[i];
     struct kern_window w = compile_window(node);
+    uint32_t from = b->value[node->input[0]];
     struct kern_desc d;
     int64_t x[KERN_DIMS];
 
@@ -36,9 +37,14 @@ static void average_pool_forward(struct build *b, uint32_t i)
     kern_desc_pool(&d, KERN_POOL_FWD, KERN_POOL_AVG, x, &w, 0);
     compile_type(b, &d, b->t);
     b->value[i] = compile_tensor(b, compile_bytes(b, &node->out));
+    if (node->mask != MODEL_NONE) {
+        from = compile_tensor(b, compile_bytes(b, &node->in));
+        compile_mask_rows(b, i, node->mask, b->value[node->input[0]], from);
+    }
     compile_emit(b, i, &d,
-                 (struct build_ref[]){WHOLE(b->value[node->input[0]]),
-                                      WHOLE(b->value[i])});
+                 (struct build_ref[]){WHOLE(from), WHOLE(b->value[i])});
+    if (node->mask != MODEL_NONE)
+        compile_mask_mean(b, i, node->mask, b->value[i]);
 }
 
 static void pool_backward(struct build *b, uint32_t i, bool max)
@@ -63,6 +69,8 @@ static void pool_backward(struct build *b, uint32_t i, bool max)
     bias = compile_sums_for_bias(b, i, &with, &d);
     if (bias)
         d = with;
+    if (node->mask != MODEL_NONE)
+        compile_mask_mean(b, i, node->mask, b->grad[i]);
     dx = compile_target(b, input);
     refs[n++] = WHOLE(b->grad[i]);
     if (max)
@@ -73,6 +81,8 @@ static void pool_backward(struct build *b, uint32_t i, bool max)
         refs[n] = WHOLE(db);
     }
     compile_emit(b, i, &d, refs);
+    if (node->mask != MODEL_NONE)
+        compile_mask_rows(b, i, node->mask, dx, dx);
     if (bias)
         compile_bias_home(b, input, db);
     compile_took(b, input, dx);

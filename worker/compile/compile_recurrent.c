@@ -200,6 +200,71 @@ static void step_product_back(const struct recurrent *r, uint32_t dz,
               (struct build_ref[]){WHOLE(r->kernel), WHOLE(dz), WHOLE(dh)});
 }
 
+// ---- a mask: a step that does not count carries on what was before it
+
+// Returns a new tensor [units, samples] with 1 for the samples in which step
+// `s` counts or, with `rests`, in which it does not, and 0 for the others.
+static uint32_t step_mask(const struct recurrent *r, int64_t s, bool rests)
+{
+    struct kern_shape all =
+        kern_shape(KERN_F32, 2, (int64_t[]){r->units, r->n});
+    struct kern_shape one = all;
+    uint32_t mask = compile_mask(r->b, r->i, r->node->mask, rests);
+    uint32_t t = recurrent_tensor(r, r->units);
+    struct kern_desc d;
+
+    one.stride[0] = 0;
+    one.stride[1] = r->steps;
+    kern_desc_axpby(&d, &one, &all, 1, 0);
+    step_emit(r, &d,
+              (struct build_ref[]){{mask, (size_t)place_of(r, s) * r->b->real},
+                                   WHOLE(t)});
+    return t;
+}
+
+// Appends y = counts y + rests before, of STATE or CELL.
+static void step_carry(const struct recurrent *r, int64_t s,
+                       enum recurrent_step which, uint32_t counts,
+                       uint32_t rests)
+{
+    uint32_t y = of_step(r, s, which), t = recurrent_tensor(r, r->units);
+
+    step_combine(r, KERN_MUL, WHOLE(y), WHOLE(counts), WHOLE(y));
+    step_combine(r, KERN_MUL, WHOLE(of_step(r, s - 1, which)), WHOLE(rests),
+                 WHOLE(t));
+    step_combine(r, KERN_ADD, WHOLE(y), WHOLE(t), WHOLE(y));
+}
+
+static void step_masked(const struct recurrent *r, int64_t s)
+{
+    uint32_t counts, rests;
+
+    if (r->node->mask == MODEL_NONE)
+        return;
+    counts = step_mask(r, s, false);
+    rests = step_mask(r, s, true);
+    step_carry(r, s, STATE, counts, rests);
+    if (r->node->type == MODEL_LSTM)
+        step_carry(r, s, CELL, counts, rests);
+}
+
+static bool step_gives_zeroes(const struct recurrent *r)
+{
+    return r->node->mask != MODEL_NONE && r->node->zero_masked;
+}
+
+// Returns what step `s` gives: STATE, or zeroes where it does not count.
+static uint32_t step_output(const struct recurrent *r, int64_t s)
+{
+    uint32_t y = of_step(r, s, STATE), t;
+
+    if (!step_gives_zeroes(r))
+        return y;
+    t = step_mask(r, s, false);
+    step_combine(r, KERN_MUL, WHOLE(y), WHOLE(t), WHOLE(t));
+    return t;
+}
+
 // ---- the cells: from GATES, what came from the input, to STATE
 
 static void lstm_step(const struct recurrent *r, int64_t s)
@@ -411,8 +476,9 @@ static void recurrent_forward(struct build *b, uint32_t i)
             sequence_copy(&r, r.units, of_step(&r, s - 1, STATE), before,
                           r.steps, place_of(&r, s), true);
         cells[r.node->type].step(&r, s);
+        step_masked(&r, s);
         if (all || s + 1 == r.steps)
-            sequence_copy(&r, r.units, of_step(&r, s, STATE), y, length,
+            sequence_copy(&r, r.units, step_output(&r, s), y, length,
                           all ? sequence_place(&r, s) : 0, true);
     }
     b->value[i] = compile_cast(b, i, y, r.n * length * r.units, KERN_F32, b->t);
@@ -431,6 +497,9 @@ static void recurrent_take(const struct recurrent *r, int64_t s, uint32_t dy,
     t = s + 1 < r->steps ? recurrent_tensor(r, r->units) : dh;
     sequence_copy(r, r->units, t, dy, all ? r->steps : 1,
                   all ? sequence_place(r, s) : 0, false);
+    if (step_gives_zeroes(r))
+        step_combine(r, KERN_MUL, WHOLE(t), WHOLE(step_mask(r, s, false)),
+                     WHOLE(t));
     if (t != dh)
         step_combine(r, KERN_ADD, WHOLE(dh), WHOLE(t), WHOLE(dh));
 }
@@ -490,6 +559,39 @@ static void recurrent_grads(const struct recurrent *r, uint32_t dzs,
     compile_project_grads(b, r->i, &p, before, dq);
 }
 
+// Leaves in `d` what goes into the step, and returns what goes past it.
+static uint32_t step_split(const struct recurrent *r, uint32_t d,
+                           uint32_t counts, uint32_t rests)
+{
+    uint32_t past = recurrent_tensor(r, r->units);
+
+    step_combine(r, KERN_MUL, WHOLE(d), WHOLE(rests), WHOLE(past));
+    step_combine(r, KERN_MUL, WHOLE(d), WHOLE(counts), WHOLE(d));
+    return past;
+}
+
+// Goes back through step `s`, and past it where it does not count.
+static void recurrent_back_step(const struct recurrent *r, int64_t s,
+                                const struct recurrent_back *k)
+{
+    bool masked = r->node->mask != MODEL_NONE;
+    bool lstm = r->node->type == MODEL_LSTM;
+    uint32_t counts, rests, dh = NO_TENSOR, dc = NO_TENSOR;
+
+    if (masked) {
+        counts = step_mask(r, s, false);
+        rests = step_mask(r, s, true);
+        dh = step_split(r, k->dh, counts, rests);
+        if (lstm)
+            dc = step_split(r, k->dc, counts, rests);
+    }
+    cells[r->node->type].back(r, s, k);
+    if (masked)
+        step_move(r, true, WHOLE(dh), WHOLE(k->dh));
+    if (masked && lstm)
+        step_move(r, true, WHOLE(dc), WHOLE(k->dc));
+}
+
 static void recurrent_backward(struct build *b, uint32_t i)
 {
     struct recurrent r = recurrent_of(b, i);
@@ -511,7 +613,7 @@ static void recurrent_backward(struct build *b, uint32_t i)
         step_clear(&r, k.dc, 1);
     for (int64_t s = r.steps - 1; s >= 0; s--) {
         recurrent_take(&r, s, dy, k.dh);
-        cells[r.node->type].back(&r, s, &k);
+        recurrent_back_step(&r, s, &k);
         sequence_copy(&r, wide, k.dz, dzs, r.steps, place_of(&r, s), true);
         if (gru)
             sequence_copy(&r, wide, k.dq, dqs, r.steps, place_of(&r, s), true);

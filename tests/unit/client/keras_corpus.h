@@ -49,7 +49,9 @@
     X(numbers)                                                                 \
     X(frozen)                                                                  \
     X(recurrent)                                                               \
-    X(words)
+    X(words)                                                                   \
+    X(masked)                                                                  \
+    X(sparse_steps)
 
 // A file of the corpus; the path lives until the next call.
 static inline const char *corpus_read(struct buf *out, const char *name)

@@ -63,6 +63,35 @@ static const struct wrong {
      "{'type':'conv2d','filters':1,'kernel_size':[1073741824,1073741824],"
      "'padding':'same','kernel_initializer':'orthogonal'}",
      "layer 'conv2d': a kernel has at most 1000000000 elements"},
+    {"[4]", "{'type':'masking'}",
+     "layer 'masking' (masking) wants an input of shape (steps, features), got "
+     "(4,)"},
+    {"[4,2]", "{'type':'masking'},{'type':'batch_normalization'}",
+     "layer 'batch_normalization' (batch_normalization) reads steps of which "
+     "'masking' masks some, and is not offered with a mask"},
+    {"[4,2]", "{'type':'masking'},{'type':'softmax'}",
+     "layer 'softmax' (softmax) reads steps of which 'masking' masks some, and "
+     "is not offered with a mask"},
+    {"[4,2]",
+     "{'type':'masking'},{'type':'multi_head_attention','num_heads':1,"
+     "'key_dim':2}",
+     "layer 'multi_head_attention' (multi_head_attention) reads steps of which "
+     "'masking' masks some, and is not offered with a mask"},
+    {"[4,2]",
+     "{'type':'masking','name':'a'},{'type':'masking','name':'b','inputs':"
+     "['input']},{'type':'add','inputs':['a','b']}",
+     "layer 'add' (add) reads 'a' and 'b', in which other steps are masked; "
+     "use "
+     "one mask for all"},
+    {"[4,2]",
+     "{'type':'masking','name':'a'},{'type':'concatenate','inputs':['input',"
+     "'a']}",
+     "layer 'concatenate' (concatenate) reads 'input' and 'a', in which other "
+     "steps are masked; use one mask for all"},
+    {"[4,2]",
+     "{'type':'embedding','input_dim':3,'output_dim':1,'mask_zero':true}",
+     "layer 'embedding' (embedding) wants an input of shape (steps) for "
+     "'mask_zero', got 2 axes"},
     {"[4,2]", "{'type':'lstm','units':1,'activation':'tahn'}",
      "layer 'lstm' (lstm): unknown activation 'tahn'; did you mean "
      "'tanh'? " KNOWN_ACTS},

@@ -391,6 +391,11 @@ TEST(compile, gradient_of_recurrent)
     check_gradient(NET_RECURRENT, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 3);
 }
 
+TEST(compile, gradient_of_masked)
+{
+    check_gradient(NET_MASKED, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 4);
+}
+
 // What is not trained has no gradient, which no op computes, and no penalty.
 TEST(compile, gradient_of_frozen)
 {
@@ -951,6 +956,7 @@ TEST(compile, cpu_is_ref)
     check_backends(NET_LINE, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_COMPOSED, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_RECURRENT, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
+    check_backends(NET_MASKED, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_FROZEN, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_PRODUCTS, SPEC_LOSS_MEAN_SQUARED_ERROR, false, 9);
     check_backends(NET_MLP, SPEC_LOSS_MEAN_ABSOLUTE_ERROR, false, 33);
@@ -1168,10 +1174,10 @@ static void check_overlap(struct net *n, const void *params, const void *want)
 static void check_overlaps(const struct compile_options *o)
 {
     static const char *const nets[] = {
-        NET_EVERYTHING, NET_FASHION,  NET_RESIDUAL, NET_MLP,    NET_WIDE,
-        NET_VIEWS,      NET_GROUPS,   NET_PICKS,    NET_TOKENS, NET_PENALTIES,
-        NET_ROWS,       NET_MANY,     NET_FEATURES, NET_LINE,   NET_COMPOSED,
-        NET_PRODUCTS,   NET_RECURRENT};
+        NET_EVERYTHING, NET_FASHION,   NET_RESIDUAL, NET_MLP,    NET_WIDE,
+        NET_VIEWS,      NET_GROUPS,    NET_PICKS,    NET_TOKENS, NET_PENALTIES,
+        NET_ROWS,       NET_MANY,      NET_FEATURES, NET_LINE,   NET_COMPOSED,
+        NET_PRODUCTS,   NET_RECURRENT, NET_MASKED};
 
     for (size_t i = 0; i < SL_COUNT(nets); i++) {
         struct net n;
@@ -1391,8 +1397,8 @@ TEST(compile, gradients_in_16_bits)
 TEST(compile, gradients_of_composed_layers_in_16_bits)
 {
     static const char *const backends[] = {"ref", "cpu"};
-    static const char *const nets[] = {NET_LINE, NET_COMPOSED, NET_PRODUCTS,
-                                       NET_FROZEN, NET_RECURRENT};
+    static const char *const nets[] = {NET_LINE,   NET_COMPOSED,  NET_PRODUCTS,
+                                       NET_FROZEN, NET_RECURRENT, NET_MASKED};
 
     for (size_t b = 0; b < SL_COUNT(backends); b++) {
         for (size_t i = 0; i < SL_COUNT(nets); i++) {
@@ -1624,9 +1630,9 @@ TEST(compile, micro_batches_are_the_large_batch)
 TEST(compile, micro_batches_add_up)
 {
     static const char *const nets[] = {
-        NET_EVERYTHING, NET_RESIDUAL, NET_MLP,      NET_VIEWS,
-        NET_GROUPS,     NET_PICKS,    NET_TOKENS,   NET_PENALTIES,
-        NET_ROWS,       NET_MANY,     NET_FEATURES, NET_RECURRENT};
+        NET_EVERYTHING, NET_RESIDUAL,  NET_MLP,       NET_VIEWS, NET_GROUPS,
+        NET_PICKS,      NET_TOKENS,    NET_PENALTIES, NET_ROWS,  NET_MANY,
+        NET_FEATURES,   NET_RECURRENT, NET_MASKED};
     static const enum kern_dtype dtypes[] = {KERN_F32, KERN_BF16, KERN_F16};
 
     for (size_t i = 0; i < SL_COUNT(nets); i++) {
@@ -1689,9 +1695,9 @@ static bool is_product(enum kern_op op)
 TEST(compile, operands_of_a_device_are_aligned)
 {
     static const char *const nets[] = {
-        NET_EVERYTHING, NET_FASHION, NET_MLP,      NET_VIEWS,
-        NET_GROUPS,     NET_PICKS,   NET_TOKENS,   NET_PENALTIES,
-        NET_ROWS,       NET_MANY,    NET_FEATURES, NET_RECURRENT};
+        NET_EVERYTHING, NET_FASHION,   NET_MLP,       NET_VIEWS, NET_GROUPS,
+        NET_PICKS,      NET_TOKENS,    NET_PENALTIES, NET_ROWS,  NET_MANY,
+        NET_FEATURES,   NET_RECURRENT, NET_MASKED};
 
     for (size_t i = 0; i < SL_COUNT(nets); i++) {
         struct compile_options o = {.loss = SPEC_LOSS_MEAN_SQUARED_ERROR,

@@ -381,6 +381,30 @@ static inline struct model *t_model(const char *text)
     "{'type': 'concatenate', 'name': 'all', 'inputs': ['s', 'h', 'l']},"       \
     "{'type': 'dense', 'name': 'out', 'units': 10, 'inputs': ['all']}]}"
 
+// Steps that do not count, in layers that go step by step and in a mean of
+// steps: those of which a relu left nothing.
+#define NET_MASKED                                                             \
+    "{'input_shape': [6, 3], 'layers': ["                                      \
+    "{'type': 'dense', 'name': 'one', 'units': 2, 'activation': 'relu',"       \
+    " 'inputs': ['input']},"                                                   \
+    "{'type': 'masking', 'name': 'm'},"                                        \
+    "{'type': 'dense', 'name': 'd', 'units': 4, 'activation': 'tanh'},"        \
+    "{'type': 'lstm', 'name': 'f', 'units': 4, 'return_sequences': true,"      \
+    " 'inputs': ['d']},"                                                       \
+    "{'type': 'gru', 'name': 'b', 'units': 4, 'return_sequences': true,"       \
+    " 'go_backwards': true, 'keep_order': true, 'inputs': ['d'],"              \
+    " 'zero_output_for_mask': true},"                                          \
+    "{'type': 'concatenate', 'name': 'both', 'inputs': ['f', 'b']},"           \
+    "{'type': 'simple_rnn', 'name': 's', 'units': 3, 'inputs': ['both']},"     \
+    "{'type': 'lstm', 'name': 'l', 'units': 3, 'go_backwards': true,"          \
+    " 'inputs': ['both']},"                                                    \
+    "{'type': 'global_average_pooling1d', 'name': 'g', 'inputs': ['both']},"   \
+    "{'type': 'global_average_pooling1d', 'name': 'k', 'keepdims': true,"      \
+    " 'inputs': ['m']},"                                                       \
+    "{'type': 'flatten', 'name': 'kf'},"                                       \
+    "{'type': 'concatenate', 'name': 'all', 'inputs': ['s', 'l', 'g', 'kf']}," \
+    "{'type': 'dense', 'name': 'out', 'units': 10, 'inputs': ['all']}]}"
+
 // Layers of images that are made of the ops of others, and views that repeat
 // and crop.
 #define NET_COMPOSED                                                           \

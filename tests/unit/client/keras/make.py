@@ -375,13 +375,36 @@ def words(k):
                          l.Dense(1, "sigmoid", kernel_initializer="orthogonal")])
 
 
+def masked(k):
+    """Steps that do not count, in each layer that has a use for it."""
+    l = k.layers
+    x = k.Input((7,))
+    y = l.Dropout(0.2)(l.Embedding(4, 5, mask_zero=True)(x))
+    z = l.Bidirectional(l.LSTM(3, return_sequences=True))(y)
+    w = l.TimeDistributed(l.Dense(4, "tanh"))(l.LayerNormalization()(z))
+    u = l.GRU(3, go_backwards=True)(w)
+    v = l.Bidirectional(l.SimpleRNN(2), merge_mode="sum")(l.Activation("relu")(w))
+    p = l.GlobalAveragePooling1D()(l.Add()([w, l.Dense(4)(z)]))
+    q = l.GlobalMaxPooling1D()(l.Conv1D(2, 3)(w)) if k is keras3 else v  # 3 warns, 2 refuses
+    return k.Model(x, l.Dense(2)(l.Concatenate()([u, v, p, q])))
+
+
+def sparse_steps(k):
+    """All features of a step are the value that masks: so are two of five."""
+    l = k.layers
+    x = k.Input((5, 2))
+    y = l.Masking(0.5)(l.Reshape((5, 2))(l.Maximum()([x, l.Rescaling(0.0, 0.5)(x)])))
+    y = l.GRU(3, return_sequences=True, go_backwards=True)(y)
+    return k.Model(x, l.Dense(2)(l.LSTM(3)(y)))
+
+
 # With the highest whole number + 1 that an embedding looks up.
 MODELS = {mlp: 0, mlp_built: 0, initializers: 0, lenet: 0, pools: 0, norms: 0, resnet: 0,
           activations: 0, nested: 0, nested_sequential: 0, branches: 0, first_layer: 0,
           sums: 0, deep: 0, names: 0, mixed: 0, padding: 0, channels: 0, shapes: 0, joins: 0,
           extremes: 0, mobile: 0, dilated: 0, more_activations: 0, rare_activations: 0,
           transformer: 0, embedding: 11, regularized: 0, line: 0, drawn: 0, composed: 0, numbers: 0, frozen: 0,
-          recurrent: 0, words: 11}
+          recurrent: 0, words: 11, masked: 4, sparse_steps: 0}
 
 
 # ---- what cannot be imported
@@ -437,7 +460,21 @@ def by_a_tensor(k):
     return k.Model(x, 2.0 / x)
 
 
+def by_hand(k):
+    """A mask that no Embedding made."""
+    x = k.Input((4,))
+    y = k.layers.Embedding(3, 2)(x)
+    return k.Model(x, k.layers.GRU(2, name="asked")(y, mask=keras3.ops.not_equal(x, 1)))
+
+
+def lost(k):
+    """Ops lose a mask that a job's layers hand on."""
+    y = k.layers.Embedding(3, 2, mask_zero=True)(x := k.Input((4,)))
+    return k.Model(x, k.layers.GRU(2, name="without")(y + y))
+
+
 REFUSED = {
+    "by_hand": by_hand, "lost": lost,
     "by_a_tensor": by_a_tensor,
     "shared": shared, "two_inputs": two_inputs, "two_outputs": two_outputs, "custom": custom,
     "registered": registered, "in_training": in_training,
@@ -496,6 +533,8 @@ def main():
             k.backend.clear_session()
             if name in ("hard_sigmoid", "in_training") and k is keras3:
                 continue  # the one is known, the other without meaning
+            if name in ("by_hand", "lost") and k is keras2:
+                continue  # it writes no masks
             (HERE / "refused" / f"{name}-{which}.json").write_text(make(k).to_json() + "\n")
 
 
