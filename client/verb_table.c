@@ -486,6 +486,11 @@ static const struct conf_key doctor_keys[] = {
      .help = "Store to check: whether a folder lies on another disk than "
              "--state, whether a bucket may be written."},
     STORE_KEYS,
+    {.name = "data-allow",
+     .kind = CONF_MULTI,
+     .unit = "PREFIX",
+     .help = "Place that a worker's --data-allow names: whether it answers, "
+             "and lets this host read; repeat for more."},
     {.name = "certs",
      .kind = CONF_STRING,
      .help = "Folder of certificates; names those that a daemon would refuse."},

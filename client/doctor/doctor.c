@@ -21,6 +21,7 @@ int verb_doctor(struct cli *cli)
     doctor_libraries(&f);
     doctor_limits(&f);
     doctor_disks(&f, cli->conf);
+    doctor_places(&f, cli->conf);
     log_set_level(LOG_LEVEL_ERROR); // the findings are what it says
     doctor_coordinator(&f, cli->conf);
     rc = findings_print(&f, &cli->out, &err);

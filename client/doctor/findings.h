@@ -69,6 +69,13 @@ void doctor_disks(struct findings *f, const struct conf *conf);
 // to none; does nothing if it is missing.
 void doctor_space(struct findings *f, const char *folder);
 
+// ---- checks of places (doctor_places.c)
+
+// Asks each place of --data-allow, as a worker would, with the keys of the
+// store: FINDING_BAD if it does not answer, or forbids it; FINDING_WARN for a
+// prefix of S3 without objects. Waits for the network.
+void doctor_places(struct findings *f, const struct conf *conf);
+
 // ---- checks of TLS and the network (doctor_net.c)
 
 // Checks that --tls-ca has signed --tls-cert, and when both expire (in less

@@ -97,6 +97,13 @@ def objects_train_as_local_files_do_in_each_format():
             check_equal(hashlib.sha256(trained(c, at(bucket("all"), source))).hexdigest(),
                         hashlib.sha256(trained(c, source)).hexdigest(),
                         f"values of {source}")
+        at_s3 = ("--s3-endpoint", WORLD["s3"].url, "--s3-region", WORLD["s3"].region)
+        for prefix, level, text in (("all", "ok", "can be read: "),
+                                    ("none", "warning", "has no objects")):
+            check_equal([(f["level"], text in f["text"])
+                         for f in c.json("doctor", "--data-allow", bucket(prefix), *at_s3,
+                                         want=None)["findings"] if f["what"] == "place"],
+                        [(level, True)], f"what the doctor says of {prefix}")
         signed = [a for a in WORLD["s3"].refused]
         check_equal(signed, [], "requests that the door refused")
 
@@ -108,6 +115,10 @@ def web_servers_give_ranges_and_get_no_keys():
         source = big_tars(web.folder / "in")
         other = at(web.url + "/in", source, stars=False)
         check(trained(c, other) == trained(c, source), "other values over https")
+        for place, level in ((web.url, "ok"), ("https://127.0.0.1:1/in", "fault")):
+            check_equal([f["level"] for f in c.json(
+                "doctor", "--data-allow", place + "/in", "--s3-patience", "1s",
+                want=None)["findings"] if f["what"] == "place"], [level], place)
         check(all("Authorization" not in headers for _, _, headers in web.asked),
               "keys were sent to a web server")
         web.faults = [(302, b"", )] * 1
