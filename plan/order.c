@@ -64,3 +64,12 @@ uint64_t order_at(const struct order *o, uint64_t position)
     } while (x >= o->n);
     return x;
 }
+
+#define HELD_OUT UINT64_C(0x68656c64206f7574) // a seed of orders is another
+
+bool order_held_out(uint64_t seed, uint64_t sample, double part)
+{
+    uint64_t hash = sl_mix64(sl_mix64(seed ^ HELD_OUT) ^ sample);
+
+    return hash < (uint64_t)(part * 0x1p64);
+}

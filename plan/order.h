@@ -14,6 +14,7 @@
 #ifndef PLAN_ORDER_H
 #define PLAN_ORDER_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "common/base/status.h"
@@ -36,5 +37,11 @@ enum sl_err order_init(struct order *o, uint64_t seed, uint64_t epoch,
 // Returns the number of the sample, below n, that stands at `position`; asserts
 // that `position` is below n.
 uint64_t order_at(const struct order *o, uint64_t position);
+
+// Returns true if `sample` is held out of training with a set of which the
+// share `part`, of 0 to below 1, is: the same for the same three numbers,
+// whatever the size of the set. With a larger part the same samples are, and
+// more.
+bool order_held_out(uint64_t seed, uint64_t sample, double part);
 
 #endif

@@ -88,6 +88,7 @@
 // 44 data at places (common/base/remote.h), which workers alone must know
 // 46 data.train.augment, which workers alone must know
 // 47 an output with a label for each of its rows, which workers alone must know
+// 48 data.validation, which workers alone must know
 // 49 train.weight, which psservers alone must know, and train.norm of programs
 // 50 masks of steps
 #define MODEL_EDITION 1
@@ -125,6 +126,7 @@
 #define MODEL_EDITION_PLACES 44
 #define MODEL_EDITION_AUGMENT 46
 #define MODEL_EDITION_LABELS 47
+#define MODEL_EDITION_VALIDATION 48
 #define MODEL_EDITION_WEIGHTS 49
 #define MODEL_EDITION_MASKS 50
 #define MODEL_INPUTS_OLD 8

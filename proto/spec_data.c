@@ -370,6 +370,58 @@ static enum sl_err check_skip_bad(Sluice__V1__DataSpec *data, bool external,
                       err);
 }
 
+// Returns true if two messages are equal; false also without memory.
+static bool spec_same(const ProtobufCMessage *a, const ProtobufCMessage *b)
+{
+    size_t n = protobuf_c_message_get_packed_size(a);
+    uint8_t *bytes = sl_malloc(2 * n + 1);
+    bool same = bytes != NULL && protobuf_c_message_get_packed_size(b) == n;
+
+    if (same) {
+        protobuf_c_message_pack(a, bytes);
+        protobuf_c_message_pack(b, bytes + n);
+        same = memcmp(bytes, bytes + n, n) == 0;
+    }
+    sl_free(bytes);
+    return same;
+}
+
+// Has evaluations be of a part of data.train, which was checked: data.test
+// becomes a copy of it, unless it is one already.
+static enum sl_err spec_check_validation(Sluice__V1__JobSpec *spec,
+                                         bool external, struct sl_error *err)
+{
+    Sluice__V1__DataSpec *data = spec->data;
+    Sluice__V1__SourceSpec copy = *data->train;
+    ProtobufCMessage *test = NULL;
+    enum sl_err rc;
+
+    if (external)
+        return sl_fail(err, SL_EINVAL,
+                       "data.validation: the model is external, so its own "
+                       "program reads the data");
+    rc = spec_real("data.validation", data->validation, 0, 1, SPEC_OPEN_LOW,
+                   err);
+    if (rc == SL_OK && data->validation == 1)
+        rc = sl_fail(err, SL_EINVAL,
+                     "data.validation: leaves nothing to train with; give a "
+                     "share below 1");
+    if (rc != SL_OK)
+        return rc;
+    spec_needs(spec, MODEL_EDITION_VALIDATION);
+    copy.n_augment = 0;
+    if (data->test != NULL)
+        return spec_same(&copy.base, &data->test->base)
+                   ? SL_OK
+                   : sl_fail(err, SL_EINVAL,
+                             "data.validation: takes a share of data.train; "
+                             "leave out data.test, or validation");
+    rc = wire_dup(&test, &copy.base);
+    if (rc == SL_OK)
+        data->test = (Sluice__V1__SourceSpec *)test;
+    return rc;
+}
+
 enum sl_err spec_check_data(Sluice__V1__JobSpec *spec, const struct model *m,
                             struct sl_error *err)
 {
@@ -381,6 +433,8 @@ enum sl_err spec_check_data(Sluice__V1__JobSpec *spec, const struct model *m,
     rc = check_skip_bad(spec->data, external, err);
     if (rc == SL_OK)
         rc = check_source(spec->data->train, m, "data.train", err);
+    if (rc == SL_OK && spec->data->has_validation)
+        rc = spec_check_validation(spec, external, err);
     if (rc == SL_OK && spec->data->test != NULL)
         rc = check_source(spec->data->test, m, "data.test", err);
     if (rc == SL_OK)

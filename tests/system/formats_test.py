@@ -120,6 +120,39 @@ def the_same_samples_train_the_same_values_from_every_format():
                          for source in write_rows(c.dir)])
 
 
+def mixed(x):
+    """The finalizer of splitmix64."""
+    x = (x + 0x9e3779b97f4a7c15) % 2**64
+    x = (x ^ x >> 30) * 0xbf58476d1ce4e5b9 % 2**64
+    x = (x ^ x >> 27) * 0x94d049bb133111eb % 2**64
+    return x ^ x >> 31
+
+
+def a_share_that_is_held_out_is_evaluated_and_not_trained_with():
+    """As if each part had been a file of its own: the same values and the same loss at the end."""
+    held = [mixed(mixed(5 ^ 0x68656c64206f7574) ^ i) < int(0.25 * 2**64)
+            for i in range(len(ROWS))]
+    check(0 < sum(held) < len(ROWS) / 2, f"{sum(held)} samples are held out")
+    with Cluster(psservers=1, workers=1,) as c:
+        folder = c.dir / "data"
+        folder.mkdir()
+        for name, rows in (("all", ROWS),
+                           ("train", [r for r, out in zip(ROWS, held) if not out]),
+                           ("test", [r for r, out in zip(ROWS, held) if out])):
+            (folder / f"{name}.csv").write_text("".join(f"{a},{b},{y}\n" for a, b, y in rows))
+        told = []
+        for data in ({"validation": 0.25, "train": "all"}, {"train": "train", "test": "test"}):
+            spec = csv_job("", seed=5, epochs=3, shuffle=False)
+            spec["data"] = {k: v if k == "validation" else {
+                **spec["data"]["train"], "x": f"{folder}/{v}.csv"} for k, v in data.items()}
+            job = c.submit(spec)
+            done = c.wait_state(job)
+            check_counts(done)
+            told.append((values_of(c, job), done["evaluations"][-1]["loss"]))
+        check(told[0][0] == told[1][0], "other values")
+        check(told[0][1] == told[1][1], f"other losses: {told[0][1]}, {told[1][1]}")
+
+
 def images_in_archives_and_records_are_those_of_a_folder():
     with Cluster(psservers=1, workers=1) as c:
         root = folder_of(c.dir / "train", 8, COLOURS)
@@ -194,6 +227,7 @@ def a_hostile_file_fails_its_job_and_is_told_to_nobody():
 
 if __name__ == "__main__":
     main([the_same_samples_train_the_same_values_from_every_format,
+          a_share_that_is_held_out_is_evaluated_and_not_trained_with,
           images_in_archives_and_records_are_those_of_a_folder,
           counts_are_exact_over_several_files_when_a_worker_dies,
           a_hostile_file_fails_its_job_and_is_told_to_nobody])

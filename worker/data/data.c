@@ -12,7 +12,7 @@
 
 void data_free(struct data *d)
 {
-    if (d == NULL)
+    if (d == NULL || --d->refs > 0)
         return;
     d->ops->release(d);
     for (size_t i = 0; i < d->ids_count; i++) {
@@ -187,6 +187,7 @@ void data_init(struct data *d, const struct data_ops *ops,
     const char *slash;
 
     d->ops = ops;
+    d->refs = 1;
     d->want = *want;
     d->samples = 0;
     d->hash = sl_hash64(s->format, strlen(s->format));

@@ -124,8 +124,25 @@ static inline size_t data_want_rows(const struct data_want *want)
 // class for a sample and several are wanted.
 enum sl_err data_open(struct data **out, const struct data_source *source,
                       const struct data_want *want, struct sl_error *err);
-// Frees the data; no read of it is under way. NULL is allowed.
+// Frees the data; no read of it is under way. NULL is allowed. What data_split
+// made of it keeps it until that is freed as well.
 void data_free(struct data *d);
+
+// A share of a set that is not trained with.
+struct data_part {
+    uint64_t seed;
+    double part; // as of order_held_out (plan/order.h)
+    bool held;   // the samples that are held out, else all others
+};
+// Makes *out the samples of a share of `whole`, or all others, numbered from 0
+// on in their order; `whole` was opened without `bad`, which is that of *out.
+// It is read as often as a read of *out: one at a time of both, unless they are
+// shared. Takes a bit of memory for each sample of `whole`, and looks at every
+// number, with beats of `pulse` (or NULL). SL_EINVAL: there are no such
+// samples; SL_ERANGE: `whole` has over 2^32; SL_ENOMEM, SL_ECANCELED.
+enum sl_err data_split(struct data **out, struct data *whole,
+                       const struct data_part *part, struct data_bad *bad,
+                       struct pulse *pulse, struct sl_error *err);
 
 // Returns the number of samples.
 uint64_t data_samples(const struct data *d);

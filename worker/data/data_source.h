@@ -40,6 +40,7 @@ struct data_ids {
 // The first member of every source.
 struct data {
     const struct data_ops *ops;
+    unsigned refs; // its owner's, and one for each split of it
     struct data_want want;
     uint64_t samples;
     uint64_t hash;

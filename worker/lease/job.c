@@ -112,6 +112,7 @@ void worker_job_free(struct worker_job *j)
     device_free(j->device);
     data_free(j->train);
     data_free(j->test);
+    data_free(j->whole);
     sl_free(j->cut);
     model_free(j->model);
     record_unref(j->record);
@@ -238,6 +239,8 @@ static enum sl_err open_data(struct worker_job *j,
         return rc;
     }
     source.ids = ids;
+    if (spec_of(j)->data->has_validation)
+        source.bad = NULL; // samples are passed over by their numbers in a part
     want.test = test;
     // Bytes stay bytes up to the program's first op: a quarter of the memory to
     // read, to keep and to copy.
@@ -252,6 +255,23 @@ static enum sl_err open_data(struct worker_job *j,
         return SL_OK;
     j->data_amiss = true;
     return sl_prefix(err, rc, "data.%s", test ? "test" : "train");
+}
+
+// Makes the part of data.train that is trained with, or that is not.
+static enum sl_err open_part(struct worker_job *j, bool test, struct data **out,
+                             struct sl_error *err)
+{
+    const Sluice__V1__JobSpec *spec = spec_of(j);
+    const struct data_part part = {spec->train->seed, spec->data->validation,
+                                   test};
+    enum sl_err rc = SL_OK;
+
+    if (j->whole == NULL)
+        rc = open_data(j, spec->data->train, false, &j->whole, err);
+    if (rc == SL_OK)
+        rc = data_split(out, j->whole, &part, j->record->bad, j->pulse, err);
+    j->data_amiss = j->data_amiss || rc != SL_OK;
+    return rc;
 }
 
 // Returns the set's file or folder for messages; its format if it has neither.
@@ -375,7 +395,8 @@ enum sl_err job_data(struct worker_job *j, bool test, struct data **out,
         if (source == NULL)
             return sl_fail(err, SL_EINVAL, "the job has no data.%s",
                            test ? "test" : "train");
-        rc = open_data(j, source, test, &d, err);
+        rc = spec->has_validation ? open_part(j, test, &d, err)
+                                  : open_data(j, source, test, &d, err);
         if (rc == SL_OK)
             rc = job_check_facts(j, d, test, err);
         if (rc != SL_OK) {

@@ -71,6 +71,7 @@ struct worker_job {
     struct loss_scale scale; // f16
     bool told_precision;     // `precision` was logged
     struct data *train, *test;
+    struct data *whole; // both are of it (data.validation); NULL: they are not
     struct augment augment; // count 0: samples are trained on as they are
     // A data set cannot be opened here, or differs from what the first worker
     // found; `found` is what this worker found instead.

@@ -126,3 +126,30 @@ TEST(order, golden)
     for (uint64_t p = 0; p < SL_COUNT(want); p++)
         T_EQ(order_at(&o, p), want[p]);
 }
+
+// A tenth is held out, the same of a larger set, and more of a larger part.
+TEST(order, a_share_is_held_out)
+{
+    unsigned tenth = 0, third = 0, other = 0;
+
+    for (uint64_t i = 0; i < 100000; i++) {
+        bool held = order_held_out(7, i, 0.1);
+
+        tenth += held;
+        third += order_held_out(7, i, 1 / 3.0);
+        other += held && order_held_out(8, i, 0.1);
+        T_TRUE(!held || order_held_out(7, i, 1 / 3.0));
+        T_TRUE(!order_held_out(7, i, 0));
+    }
+    T_NEAR(tenth / 1e5, 0.1, 0.004);
+    T_NEAR(third / 1e5, 1 / 3.0, 0.006);
+    T_NEAR(other / 1e5, 0.01, 0.002); // another seed: others
+    // It crosses machines and versions.
+    for (uint64_t i = 0, k = 0; i < 60; i++) {
+        static const uint64_t golden[] = {6,  7,  14, 22, 26, 31,
+                                          32, 48, 51, 54, 60};
+
+        T_EQ(order_held_out(7, i, 0.1), i == golden[k]);
+        k += i == golden[k];
+    }
+}

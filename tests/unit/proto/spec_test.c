@@ -144,6 +144,27 @@ TEST(spec, several_files_are_for_members_that_know_patterns)
 #define SPARSE "sparse_categorical_crossentropy"
 #define ONE_HOT "categorical_crossentropy"
 
+#define VALIDATED(part, more)                                                  \
+    "{" NAME "," MODEL "," LOSS "," OPTIM ",'data':{'validation':" part        \
+    ",'train':{'format':'npz','x':'a'}" more "}}"
+
+TEST(spec, validation_is_of_the_training_set)
+{
+    Sluice__V1__JobSpec *s = checked(VALIDATED("0.1", ""));
+
+    T_EQ(s->model->edition, MODEL_EDITION_VALIDATION);
+    T_STR(s->data->test->x, "a");
+    T_OK(spec_check(s, t_err())); // once more, nothing changes
+    wire_free(&s->base);
+    refused(VALIDATED("0", ""),
+            "data.validation: wants a number in (0, 1], got 0");
+    refused(VALIDATED("1", ""), "data.validation: leaves nothing to train "
+                                "with; give a share below 1");
+    refused(VALIDATED("0.1", ",'test':{'format':'npz','x':'b'}"),
+            "data.validation: takes a share of data.train; leave out "
+            "data.test, or validation");
+}
+
 TEST(spec, labels_of_rows_are_for_workers_that_know_them)
 {
     Sluice__V1__JobSpec *s = checked(

@@ -986,3 +986,81 @@ TEST(synthetic, says_what_does_not_fit)
     T_FAILS(SL_ENOTSUP, data_open(&d, &s, &w, &err));
     T_HAS(err.text, "parquet");
 }
+
+// ---- parts
+
+// Reads all samples of a part of x = 0, 1, ... 999, marks them in `seen`, and
+// frees it. Returns how many there are.
+static uint64_t read_split(struct data *d, uint8_t seen[1000])
+{
+    uint64_t n = data_samples(d), last = 0;
+
+    for (uint64_t i = 0; i < n; i++) {
+        float x;
+        int32_t y;
+
+        data_soon(d, i);
+        T_OK(data_read(d, i, &x, &y, t_err()));
+        T_EQ(y, (int)x % 3);
+        T_TRUE(i == 0 || (uint64_t)x > last); // in their order
+        last = (uint64_t)x;
+        seen[last]++;
+    }
+    data_free(d);
+    return n;
+}
+
+static struct data *thousand(void)
+{
+    struct data_source s = {.format = "csv",
+                            .roots = t_roots(),
+                            .delimiter = ',',
+                            .label_column = "1",
+                            .scale = 1};
+    struct data_want w = want(1, 3, DATA_INDEX);
+    struct buf text = BUF_INIT;
+    struct data *d;
+
+    for (int i = 0; i < 1000; i++)
+        T_OK(buf_appendf(&text, "%d,%d\n", i, i % 3));
+    s.x = put_text("thousand.csv", buf_text(&text));
+    buf_release(&text);
+    T_OK(data_open(&d, &s, &w, t_err()));
+    return d;
+}
+
+TEST(split, each_sample_is_in_one_part)
+{
+    static const double parts[] = {0.001, 0.1, 0.5, 0.99};
+
+    for (size_t i = 0; i < SL_COUNT(parts); i++) {
+        struct data_part p = {.seed = 3, .part = parts[i]};
+        struct data *whole = thousand(), *train, *test;
+        uint8_t seen[1000] = {0};
+        uint64_t n;
+
+        p.seed = i == 0 ? 2 : 3;
+        T_OK(data_split(&train, whole, &p, NULL, NULL, t_err()));
+        p.held = true;
+        T_OK(data_split(&test, whole, &p, NULL, NULL, t_err()));
+        T_TRUE(data_hash(train) != data_hash(test));
+        data_free(whole); // the parts keep it
+        n = read_split(test, seen);
+        T_NEAR((double)n / 1000, parts[i], 0.04);
+        T_EQ(n + read_split(train, seen), 1000);
+        for (size_t k = 0; k < 1000; k++)
+            T_EQ(seen[k], 1);
+    }
+}
+
+TEST(split, a_part_without_samples_is_refused)
+{
+    struct data_part p = {.part = 1e-9, .held = true};
+    struct data *whole = thousand(), *d = NULL;
+    struct sl_error err = SL_ERROR_INIT;
+
+    T_FAILS(SL_EINVAL, data_split(&d, whole, &p, NULL, NULL, &err));
+    T_STR(err.text, "none of the 1000 samples is held out; give "
+                    "data.validation another share");
+    data_free(whole);
+}
