@@ -144,33 +144,46 @@ static const char *node_name(const struct keras_graph *g, uint32_t node)
     return node == 0 ? "input" : g->nodes[node - 1].name;
 }
 
-// Not said where it is the layer before, as in the sequential short form.
-static enum sl_err add_inputs(json_t *layer, const struct keras_graph *g,
-                              uint32_t i)
+// Not said where it is the layer before, as in the sequential short form. What
+// changes images is a part of the sample.
+static enum sl_err add_inputs(json_t *layer, struct keras_graph *g, uint32_t i)
 {
     const struct keras_node *n = &g->nodes[i];
+    uint32_t sample = keras_augmented(g);
     json_t *names;
     int rc = 0;
 
+    for (uint32_t k = 0; k < n->inputs; k++)
+        if (n->input[k] < sample)
+            return keras_refuse(g, n->name, n->class_name,
+                                "reads images that are not changed, or not to "
+                                "the end; a job changes them for all layers");
     if (n->inputs == 1 && n->input[0] == i)
         return SL_OK;
     names = json_array();
-    for (uint32_t k = 0; rc == 0 && k < n->inputs; k++)
-        rc = json_array_append_new(names,
-                                   json_string(node_name(g, n->input[k])));
+    for (uint32_t k = 0; rc == 0 && k < n->inputs; k++) {
+        uint32_t from = n->input[k] == sample ? 0 : n->input[k];
+
+        rc = json_array_append_new(names, json_string(node_name(g, from)));
+    }
     if (rc == 0)
         rc = json_object_set(layer, "inputs", names);
     json_decref(names);
     return rc == 0 ? SL_OK : sl_no_memory(g->err);
 }
 
-static enum sl_err add_layers(json_t *to, struct keras_graph *g)
+static enum sl_err add_layers(json_t *to, json_t *augment,
+                              struct keras_graph *g)
 {
     enum sl_err rc = SL_OK;
 
     for (uint32_t i = 0; rc == SL_OK && i < g->count; i++) {
         json_t *layer = NULL;
 
+        if (keras_augments(g->nodes[i].class_name)) {
+            rc = keras_augment(augment, g, i);
+            continue;
+        }
         rc = keras_layer(&layer, g, &g->nodes[i]);
         if (rc == SL_OK)
             rc = add_inputs(layer, g, i);
@@ -205,19 +218,19 @@ static enum sl_err said_masks(json_t **out, const struct keras_graph *g)
     return failed == 0 ? SL_OK : sl_no_memory(g->err);
 }
 
-static enum sl_err make_model(json_t **out, struct keras_graph *g,
-                              const json_t *root)
+static enum sl_err make_model(json_t **out, json_t *augment,
+                              struct keras_graph *g, const json_t *root)
 {
     json_t *shape = json_array(), *layers = json_array(),
            *model = json_object();
     enum sl_err rc = check_input(g, root);
 
-    if (rc == SL_OK && g->output == 0)
+    if (rc == SL_OK && g->output <= keras_augmented(g))
         rc = sl_fail(g->err, SL_ENOTSUP, "the model has no layers");
     if (rc == SL_OK)
         rc = input_shape(shape, g);
     if (rc == SL_OK)
-        rc = add_layers(layers, g);
+        rc = add_layers(layers, augment, g);
     if (rc == SL_OK &&
         (json_object_set(model, "input_shape", shape) != 0 ||
          json_object_set(model, "layers", layers) != 0 ||
@@ -270,17 +283,19 @@ enum sl_err keras_read(struct keras *out, const char *name, const char *text,
 {
     struct sl_error inner = SL_ERROR_INIT;
     struct keras_graph g = {.err = &inner};
-    struct keras k = {.model = NULL};
+    struct keras k = {.augment = json_array()};
     json_t *root = NULL;
     const json_t *model;
     enum sl_err rc = keras_parse_json(&root, name, text, len, err);
 
-    if (rc != SL_OK)
+    if (rc != SL_OK) {
+        keras_release(&k);
         return rc;
+    }
     model = model_of(root);
     rc = keras_graph(&g, model);
     if (rc == SL_OK)
-        rc = make_model(&k.model, &g, model);
+        rc = make_model(&k.model, k.augment, &g, model);
     if (rc == SL_OK)
         rc = said_masks(&k.masks, &g);
     if (rc == SL_OK) {
@@ -304,6 +319,7 @@ void keras_release(struct keras *k)
 {
     json_decref(k->model);
     json_decref(k->masks);
+    json_decref(k->augment);
     json_decref(k->compiled);
     *k = (struct keras){.model = NULL};
 }

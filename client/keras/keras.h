@@ -32,7 +32,8 @@ struct keras {
     // Of the layers that may have a mask of steps, as far as the file says it:
     // name -> null, or the layer that the mask is of and the number that masks.
     json_t *masks;
-    json_t *compiled;      // compile_config; NULL: the model was not compiled
+    json_t *augment;  // data.train.augment; NULL or empty: the model has none
+    json_t *compiled; // compile_config; NULL: the model was not compiled
     const char *precision; // a literal for train.precision; NULL: none is said
     char name[KERAS_NAME]; // the model's, as a job may be called; "model" if
                            // no job may be called so
@@ -62,6 +63,12 @@ enum sl_err keras_check_masks(const struct keras *k, const struct model *m,
 enum sl_err keras_fill(json_t *spec, const json_t *said, const struct keras *k,
                        struct buf *notes, const char *name,
                        struct sl_error *err);
+
+// Adds the changes of images that the model begins with to data.train of
+// `spec`, unless that has augment; without data.train, says them in `notes`.
+// SL_ENOMEM.
+enum sl_err keras_fill_augment(json_t *spec, const struct keras *k,
+                               struct buf *notes, struct sl_error *err);
 
 // Appends the classes of layers that are known, separated by ", ". SL_ENOMEM:
 // *out may have a part of them.

@@ -262,7 +262,7 @@ static enum sl_err check_layer(struct keras_graph *g, const json_t *layer)
     if (wraps(layer))
         return check_wrapped(g, layer);
     if (!keras_is_model(layer) && !is_input(layer) &&
-        !keras_offered(class_name))
+        !keras_augments(class_name) && !keras_offered(class_name))
         return keras_refuse(g, keras_name(layer), class_name,
                             "is of a class that is not known: a program of "
                             "yours can train it (docs/bring-your-own.md)");

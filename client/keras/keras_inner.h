@@ -131,6 +131,19 @@ bool keras_takes_number(const char *class_name);
 enum sl_err keras_layer(json_t **out, struct keras_graph *g,
                         const struct keras_node *node);
 
+// ---- keras_augment.c
+
+// Returns true if layers of this class change images at random, and become
+// data.train.augment.
+bool keras_augments(const char *class_name);
+// Returns the number of such layers that the graph begins with: nodes 1 to that
+// become none of the job's.
+uint32_t keras_augmented(const struct keras_graph *g);
+// Appends the change that g->nodes[i] is, of such a class, to the list `to`.
+// SL_ENOTSUP: it stands behind another layer, or an argument cannot be said;
+// SL_ENOMEM.
+enum sl_err keras_augment(json_t *to, struct keras_graph *g, uint32_t i);
+
 // ---- keras_metrics.c
 
 // Adds top_k, evaluate.metrics and evaluate.top_k of the compile_config

@@ -795,3 +795,97 @@ TEST(keras, what_the_user_has_said_stays)
     json_decref(spec);
     json_decref(said);
 }
+
+// ---- Random* layers
+
+#define LAYER_OF(class, name, config)                                          \
+    "{'module':'keras.layers','registered_name':null,'class_name':'" class     \
+        "','config':{'name':'" name "'" config "}}"
+#define RANDOM(list)                                                           \
+    "{'module':'keras','class_name':'Sequential','config':{'name':'s',"        \
+    "'layers':[{'module':'keras.layers','registered_name':null,'class_name':"  \
+    "'InputLayer','config':{'name':'i','batch_shape':[null,8,8,3]}}," list     \
+    "," LAYER_OF("Flatten", "f", "") "," LAYER_OF("Dense", "d",                \
+                                                  ",'units':3") "]}}"
+#define FLIP LAYER_OF("RandomFlip", "a", ",'mode':'horizontal_and_vertical'")
+#define ROTATE(more)                                                           \
+    LAYER_OF("RandomRotation", "b", ",'factor':[-0.1,0.1]" more)
+#define ZOOM(width)                                                            \
+    LAYER_OF("RandomZoom", "z", ",'height_factor':0.2,'width_factor':" width)
+
+TEST(keras, random_layers_in_front_become_augment)
+{
+    struct keras k = {.model = NULL};
+    struct buf notes = BUF_INIT;
+    json_t *spec, *want;
+    size_t n;
+
+    T_OK(import_text(
+        &k,
+        RANDOM(FLIP "," ROTATE(",'fill_mode':'reflect','seed':3") "," ZOOM(
+            "null") "," LAYER_OF("RandomTranslation", "t",
+                                 ",'height_factor':0.1,'width_factor':"
+                                 "0.1") "," LAYER_OF("RandomContrast", "c",
+                                                     ",'factor':[0,0."
+                                                     "2]") "," LAYER_OF("Random"
+                                                                        "Bright"
+                                                                        "ness",
+                                                                        "e",
+                                                                        ",'"
+                                                                        "factor"
+                                                                        "':[-0."
+                                                                        "3,0.3]"
+                                                                        ",'"
+                                                                        "value_"
+                                                                        "range'"
+                                                                        ":[0.0,"
+                                                                        "1."
+                                                                        "0]")),
+        t_err()));
+    want = json_loads("[{\"flip\":\"both\"},{\"rotate\":36.0},{\"zoom\":0.2},"
+                      "{\"translate\":0.1},{\"contrast\":0.2},"
+                      "{\"brightness\":0.3,\"range\":[0.0,1.0]}]",
+                      0, NULL);
+    T_TRUE(json_equal(k.augment, want));
+    n = json_array_size(json_object_get(k.model, "layers"));
+    T_EQ(n, 2);
+    spec = json_pack("{s:{s:{s:s}}}", "data", "train", "format", "npz");
+    T_OK(keras_fill_augment(spec, &k, &notes, t_err()));
+    T_EQ(notes.len, 0);
+    T_TRUE(json_equal(
+        json_object_get(json_object_get(json_object_get(spec, "data"), "train"),
+                        "augment"),
+        want));
+    json_object_clear(spec);
+    T_OK(keras_fill_augment(spec, &k, &notes, t_err()));
+    T_HAS(buf_text(&notes), "augment: [{\"flip\":\"both\"}");
+    buf_release(&notes);
+    json_decref(spec);
+    json_decref(want);
+    keras_release(&k);
+}
+
+TEST(keras, random_layers_that_a_job_has_not_are_refused)
+{
+    static const struct {
+        const char *text, *words;
+    } cases[] = {
+        {RANDOM(LAYER_OF("Flatten", "g", "") "," FLIP),
+         "layer 'a' (RandomFlip) changes what a layer computed"},
+        {RANDOM(ROTATE(",'fill_mode':'constant'")),
+         "(RandomRotation) has fill_mode: \"constant\"; a job has Keras' "
+         "default alone"},
+        {RANDOM(ZOOM("0.3")), "has width_factor: 0.3; a job zooms both axes "
+                              "alike"},
+        {RANDOM(LAYER_OF("RandomTranslation", "t",
+                         ",'height_factor':0.1,'width_factor':0.2")),
+         "has width_factor: 0.2; a job moves both axes alike"},
+        {RANDOM(LAYER_OF("RandomBrightness", "e", ",'factor':[-0.1,0.3]")),
+         "has factor: [-0.1,0.3]; a job draws as much either way"},
+        {RANDOM(LAYER_OF("RandomHue", "h", ",'factor':0.2")),
+         "is of a class that is not known"},
+    };
+
+    for (size_t i = 0; i < SL_COUNT(cases); i++)
+        refused_text(SL_ENOTSUP, cases[i].text, cases[i].words);
+}
