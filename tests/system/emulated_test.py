@@ -196,6 +196,13 @@ def uneven_job():
     return job
 
 
+def few(job):
+    """Bits say as much of ten steps an epoch as of twenty."""
+    job["data"]["train"]["limit"] = 640
+    job["data"]["test"]["limit"] = 40
+    return job
+
+
 def gpus_of_a_ring_update_with_the_bits_of_hosts():
     """Whoever of them has its parameters on its device; and a cut of it goes on
     elsewhere, slots and all."""
@@ -203,16 +210,16 @@ def gpus_of_a_ring_update_with_the_bits_of_hosts():
     for where in ((HERE, HERE), (THERE, THERE), (HERE, THERE)):
         with Emulated(psservers=1, workers=0) as c:
             ring_of(c, *where)
-            job = c.submit(normed_job("bits", epochs=2, **IN_A_RING))
+            job = c.submit(few(normed_job("bits", epochs=2, **IN_A_RING)))
             check_counts(c.wait_state(job))
             said_where(c, *where)
             bits = [exported(c, job, "ring")]
             c.kill("w-1", signal.SIGTERM)
-            job = c.submit(normed_job("on", epochs=3), "--resume", job)
+            job = c.submit(few(normed_job("on", epochs=3)), "--resume", job)
             check_counts(c.wait_state(job))
             bits.append(exported(c, job, "async"))
             found.append(bits)
-            job = c.submit(uneven_job())
+            job = c.submit(few(uneven_job()))
             c.start("w-1", environment=where[1], extra=["--store", str(c.dir / "store")])
             check_counts(c.wait_state(job))
             bits.append(exported(c, job, "uneven"))
@@ -258,7 +265,7 @@ def a_newcomer_copies_from_gpus_that_go_on():
         with Emulated(psservers=0, workers=0) as c:
             ring_of(c, THERE, THERE)
             spec = normed_job("ahead", epochs=1, batch=4, **IN_A_RING)
-            spec["data"]["train"]["limit"] = 240
+            spec["data"]["train"]["limit"] = 160
             del spec["data"]["test"]
             spec["model"]["layers"][1]["units"] = 1400  # not copied within a round
             job = c.submit(spec)
