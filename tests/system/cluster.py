@@ -504,7 +504,8 @@ def cases(wanted):
 
 def main(tests):
     """Runs the tests of a file that are asked for; prints a line for each."""
-    tests, words = part_of(tests, sys.argv[1:])
+    tests, words = part_of(tests, sys.argv[1:3])
+    words += sys.argv[3:]
     wanted = [test for test in tests if chosen(test, words)]
     try:
         failures = run_cases(wanted)

@@ -19,7 +19,7 @@ of its round. A step of a group has the samples of a round.
 """
 import functools
 
-from cluster import check
+from cluster import HISTORY, Cluster, Failed, check
 from conserve import primes
 
 SAMPLES, BATCH, ROUND, UNITS = 512, 4, 4, 4
@@ -94,6 +94,38 @@ def rows_job(c, name="rows", epochs=40, mode="sync", every_seconds=0.5, **train)
             "train": {"batch": BATCH, "epochs": epochs, "mode": mode, "precision": "f32",
                       **ROUNDS[mode], **train},
             "checkpoint": {"every_seconds": every_seconds}}
+
+
+class TooShort(Exception):
+    """A job was over before what the test does while it runs."""
+
+
+class While(Cluster):
+    """A cluster whose job is to run as long as the test does something. In a testing build
+    its steps take a while and no processor."""
+    ends = False  # from here on the job may end
+
+    def start(self, name, environment=None, **options):
+        if HISTORY and name[0] == "w":
+            environment = {"SLUICE_FAULT": "task.compute=delay:10", **(environment or {})}
+        return super().start(name, environment=environment, **options)
+
+    def status(self, job):
+        told = super().status(job)
+        if told["state"] == "finished" and not self.ends:
+            raise TooShort
+        return told
+
+
+def long_enough(test, epochs):
+    """Calls test(epochs), and again with four times as many where that was too short: on a
+    machine that is busy."""
+    for more in (1, 4, 16):
+        try:
+            return test(more * epochs)
+        except TooShort:
+            print(f"{more * epochs} epochs are too few", flush=True)
+    raise Failed(f"{16 * epochs} epochs are too few")
 
 
 def check_rows(c, job, epochs):

@@ -6,6 +6,7 @@ every epoch is in the parameters once, to the last integer (exact.py).
 
 The moments of death come from a seed: SLUICE_SEED repeats them.
 """
+import functools
 import os
 import random
 import signal
@@ -14,18 +15,26 @@ import time
 
 import exact
 from access_test import Guarded
-from cluster import BIN, PATIENCE, Cluster, check, check_counts, check_equal, main, wait_for
+from cluster import BIN, HISTORY, check, check_counts, check_equal, main, wait_for
 
 SEED = int(os.environ.get("SLUICE_SEED", random.SystemRandom().randrange(1 << 32)))
 dice = random.Random(SEED)
-EPOCHS = 150 if PATIENCE > 1 else 600
+EPOCHS = 20 if HISTORY else 150
 SHARDS = 8
 
 
-class Bed(Cluster):
+def lasting(test):
+    """A case whose job outlasts what it does meanwhile."""
+    @functools.wraps(test)
+    def case():
+        exact.long_enough(test, EPOCHS)
+    return case
+
+
+class Bed(exact.While):
     """Two psservers with four shards each, and two workers; ps-2 may come."""
 
-    def __init__(self, mode="async", rows=False, epochs=EPOCHS, by_files=False, **train):
+    def __init__(self, epochs, mode="async", rows=False, by_files=False, **train):
         super().__init__(psservers=2, workers=2)
         self.mode, self.rows, self.epochs, self.train = mode, rows, epochs, train
         self.by_files = by_files  # in a build with faults: no shard is fed
@@ -41,6 +50,7 @@ class Bed(Cluster):
         return super().start(name, environment=environment, **options)
 
     def begin(self, **placement):
+        self.ends = False
         make = exact.rows_job if self.rows else exact.exact_job
         units = {} if self.rows else {"units": SHARDS}  # a shard for each
         spec = make(self, f"move-{self.mode}", self.epochs, self.mode, **units, **self.train)
@@ -52,7 +62,9 @@ class Bed(Cluster):
 
     def busy(self):
         """A job that is far from its end; the ones before have finished, and each is exact."""
+        self.ends = True
         now = self.status(self.job)
+        self.ends = False
         if int(now["steps_counted"]) > int(now["steps_asked"]) / 2:
             self.finish()
             self.begin()
@@ -66,12 +78,13 @@ class Bed(Cluster):
         return [e for e in self.json("events", self.job)["events"] if e["kind"] == kind]
 
     def finish(self):
+        self.ends = True
         check_counts(self.wait_state(self.job))
         (exact.check_rows if self.rows else exact.check_exact)(self, self.job, self.epochs)
 
 
-def shards_move_to_one_more(mode, rows=False, **train):
-    with Bed(mode, rows, **train) as c:
+def shards_move_to_one_more(epochs, mode, rows=False):
+    with Bed(epochs, mode, rows) as c:
         c.begin()
         before = c.lies()
         c.start("ps-2")
@@ -79,7 +92,6 @@ def shards_move_to_one_more(mode, rows=False, **train):
             c.run("drain", "ps-0")
         wait_for("shards on ps-2", lambda: c.lies().get("ps-2", 0) >= (1 if rows else 2), 20)
         print(f"{mode}: {before} -> {c.lies()}", flush=True)
-        check(c.status(c.job)["state"] == "running", "the job ended before its shards moved")
         c.finish()
         check(c.events("shard-moved"), "no event tells of a move")
         # What a round held is volatile (Y2); what was counted is not computed again.
@@ -88,8 +100,9 @@ def shards_move_to_one_more(mode, rows=False, **train):
         check(again <= most, f"{again} closures were computed again")
 
 
-def one_is_drained_and_stopped():
-    with Bed() as c:
+@lasting
+def one_is_drained_and_stopped(epochs):
+    with Bed(epochs) as c:
         c.begin()
         c.start("ps-2")
         c.run("drain", "ps-1", "--why", "a new disk")
@@ -104,13 +117,14 @@ class Named(Guarded, Bed):
     """Each psserver has a certificate of its own name, which is none of a worker: what
     feeds a shard to it calls it as a psserver."""
 
-    def __init__(self):
-        super().__init__([("psserver", f"ps-{i}") for i in range(2)], epochs=EPOCHS // 3)
+    def __init__(self, epochs):
+        super().__init__([("psserver", f"ps-{i}") for i in range(2)], epochs=epochs)
         self.own = {f"ps-{i}": f"psserver-ps-{i}" for i in range(2)}
 
 
-def sigterm_moves_all_away():
-    with Named() as c:
+@lasting
+def sigterm_moves_all_away(epochs):
+    with Named(epochs) as c:
         c.begin()
         c.kill("ps-1", signal.SIGTERM)  # waits for its end
         check_equal(c.lies(), {"ps-0": SHARDS}, "where shards lie")
@@ -146,12 +160,12 @@ def dies_at(c, victim, point):
     c.run("undrain", "ps-1")
 
 
-def each_dies(points, **options):
+def each_dies(epochs, points, **options):
     if b"move.commit" not in subprocess.run([BIN / "coordinator", "--list-faults"], check=False,
                                             capture_output=True).stdout:
         print("no build with faults: nobody is killed", flush=True)
         return
-    with Bed(epochs=2 * EPOCHS, **options) as c:
+    with Bed(epochs, **options) as c:
         c.begin()
         for victim, point in dice.sample(points, len(points)):
             began = time.monotonic()
@@ -161,28 +175,34 @@ def each_dies(points, **options):
         c.finish()
 
 
-def each_dies_in_the_middle_and_each_sample_counts_once():
-    each_dies(POINTS)
+@lasting
+def each_dies_in_the_middle_and_each_sample_counts_once(epochs):
+    each_dies(2 * epochs, POINTS)
 
 
-def each_dies_while_shards_go_by_files():
-    each_dies(FILE_POINTS, by_files=True)
+@lasting
+def each_dies_while_shards_go_by_files(epochs):
+    each_dies(2 * epochs, FILE_POINTS, by_files=True)
 
 
-def shards_move_to_one_more_in_async():
-    shards_move_to_one_more("async")
+@lasting
+def shards_move_to_one_more_in_async(epochs):
+    shards_move_to_one_more(epochs, "async")
 
 
-def shards_move_to_one_more_in_sync():
-    shards_move_to_one_more("sync")
+@lasting
+def shards_move_to_one_more_in_sync(epochs):
+    shards_move_to_one_more(epochs, "sync")
 
 
-def shards_move_to_one_more_in_local():
-    shards_move_to_one_more("local")
+@lasting
+def shards_move_to_one_more_in_local(epochs):
+    shards_move_to_one_more(epochs, "local")
 
 
-def rows_of_tables_move_with_their_shard():
-    shards_move_to_one_more("sync", rows=True)
+@lasting
+def rows_of_tables_move_with_their_shard(epochs):
+    shards_move_to_one_more(epochs, "sync", rows=True)
 
 
 if __name__ == "__main__":
