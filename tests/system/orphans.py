@@ -64,6 +64,7 @@ def nest(folders, modules):
 def begin(folders, modules, file, words, log):
     """Begins a file as a program with these words, whose output is added to `log`."""
     server = nest(tuple(folders), tuple(modules))
+    pathlib.Path(log).touch()  # who reads it may be sooner than the program
     print(json.dumps({"code": CODE, "words": list(map(str, (file, *words))),
                       "files": [str(log)] * 2, "orphan": True}),
           file=server.stdin, flush=True)
