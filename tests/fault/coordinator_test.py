@@ -29,7 +29,7 @@ def N1_coordinator_killed_at_every_journal_transition():
                 "-e", f"trace={SYNCS}",
                 "-e", f"inject={SYNCS}:signal=KILL:when={n}"], wait=False)
             wait_for("the coordinator to die or the jobs to end", lambda: (
-                process.poll() is not None or finished_or_silent(b)))
+                process.poll() is not None or b.over()))
             if process.poll() is not None:
                 killed += 1
                 b.processes.pop("coordinator")
@@ -38,11 +38,6 @@ def N1_coordinator_killed_at_every_journal_transition():
                 break
         check(killed >= 3, f"killed only {killed} times")
         b.end()
-
-
-def finished_or_silent(b):
-    told = [b.asker.status(job, 1) for job in b.each()]
-    return all(status and status["state"] == "finished" for status in told)
 
 
 def N12_state_from_an_old_backup_pauses_the_jobs():
@@ -145,7 +140,7 @@ def told(b, name, when):
 def N22_sigterm_at_every_state():
     """Idle, running, without a coordinator: exit code as documented, nothing
     left behind, and after all of them the jobs are whole."""
-    with Bed(net_epochs=16, sum_epochs=30) as b:
+    with Bed() as b:
         told(b, "coordinator", "coordinator")
         for name in ("ps-0", "w-0"):  # nobody to say goodbye to
             told(b, name, f"{name}, alone")

@@ -72,7 +72,7 @@ def REL10_coordinator_disk_full_and_free_again():
             'shift && exec "$@"', str(folder), str(kept), *plain(which)]
         process = b.start("coordinator", wait=False)
         wait_for("the coordinator to stop or to wait, or the jobs to end", lambda: (
-            process.poll() is not None or quiet_finished(b)
+            process.poll() is not None or b.over()
             or "no space for the journal" in b.log("coordinator")))
         if process.poll() is None:
             resize(b, "coordinator", folder, "64m")
@@ -87,12 +87,6 @@ def REL10_coordinator_disk_full_and_free_again():
             b.net = b.sum = None            # state, which is row N12
         b.command = plain
         b.end()
-
-
-def quiet_finished(b):
-    return all('"state": "finished"' in b.run(
-        "-o", "json", "--timeout", "1s", "status", j, want=None).stdout
-        for j in b.each())
 
 
 # Not write: it is also how libuv wakes its loop, and a pipe is never full.
@@ -132,7 +126,7 @@ def REL11_nth_sync_of_the_coordinator_fails():
                 "-e", "trace=fsync,fdatasync", "-e",
                 f"inject=fsync,fdatasync:error=EIO:when={when}"], wait=False)
             wait_for("the coordinator to stop or the jobs to end", lambda: (
-                process.poll() is not None or quiet_finished(b)))
+                process.poll() is not None or b.over()))
             if process.poll() is not None:
                 stopped += 1
                 check(process.returncode > 0, f"exit {process.returncode}")

@@ -18,7 +18,7 @@ def lost(b, *names):
 
 
 def F9_psserver_back_at_once_on_the_same_address():
-    with Bed(net_epochs=14, sum_epochs=24) as b:
+    with Bed() as b:
         for name in ("ps-0", "ps-1", "ps-0"):
             b.on()
             before = {j: b.shards(j) for j in b.each() if not b.finished(j)}
@@ -32,7 +32,7 @@ def F9_psserver_back_at_once_on_the_same_address():
 
 
 def F12_psserver_fails_while_the_job_recovers_from_a_worker():
-    with Bed(net_epochs=12, sum_epochs=20) as b:
+    with Bed() as b:
         for _ in range(2):
             b.on()
             b.kill_many(["w-0", "x-0"])
@@ -143,7 +143,7 @@ def F16_every_pair_of_blows_in_one_cluster():
 
 
 def psserver_lost_and_back(names):
-    with Bed(net_epochs=12, sum_epochs=20) as b:
+    with Bed() as b:
         for _ in range(2):
             b.on()
             b.kill_many(names)
@@ -203,7 +203,7 @@ def N5_zombie_psserver_and_its_successor_both_answer():
 
 
 def N8_half_of_the_workers_and_a_psserver_in_one_instant():
-    with Bed(workers=4, programs=4, psservers=3, net_epochs=16, sum_epochs=30) as b:
+    with Bed(workers=4, programs=4, psservers=3) as b:
         for share in (2, 3):  # half, then three quarters
             b.on()
             victims = [f"w-{i}" for i in dice.sample(range(4), share)]
@@ -236,7 +236,7 @@ def N10_killed_while_it_loads_and_while_it_deletes():
 
 
 def N11_names_addresses_and_two_of_one_name():
-    with Bed(net_epochs=14, sum_epochs=30) as b:
+    with Bed() as b:
         b.on()
         b.kill("ps-1")  # back at another address, the same state
         b.start("ps-1", ["--listen", f"unix:{b.dir}/elsewhere.sock"])
@@ -257,7 +257,7 @@ def N11_names_addresses_and_two_of_one_name():
 
 
 def N28_numbers_stay_honest_across_every_restart():
-    with Bed(net_epochs=12, sum_epochs=20) as b:
+    with Bed() as b:
         high = {}
         for name in ("coordinator", "ps-0", "w-0", "coordinator"):
             b.on()
