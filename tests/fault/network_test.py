@@ -18,7 +18,7 @@ def returns(b, name, at):
 
 
 def N2_worker_cut_off_from_the_coordinator_only():
-    with HostBed(net_epochs=60) as b:
+    with HostBed(net_epochs=12) as b:
         b.on()
         before, at = b.mark("coordinator"), b.mark("w-0")
         b.cut("w-0", "coordinator")
@@ -30,7 +30,7 @@ def N2_worker_cut_off_from_the_coordinator_only():
 
 
 def N3_worker_cut_off_from_one_shard_of_two():
-    with HostBed(net_epochs=20) as b:
+    with HostBed(net_epochs=8) as b:
         b.on()
         b.cut("w-0", "ps-1")
         b.on(20, 60)
@@ -39,7 +39,7 @@ def N3_worker_cut_off_from_one_shard_of_two():
 
 
 def one_way(host, other, way):
-    with HostBed(net_epochs=40) as b:
+    with HostBed(net_epochs=10) as b:
         b.on()
         at, here = b.mark("coordinator"), b.mark(host)
         b.cut(host, other, ways=(way,))
@@ -62,7 +62,7 @@ def N4_psserver_is_not_heard_by_the_coordinator():
 
 
 def N4_worker_pushes_and_hears_no_answer():
-    with HostBed(net_epochs=20) as b:
+    with HostBed(net_epochs=8) as b:
         b.on()
         b.cut("w-0", "ps-0", ways=("input",))
         b.on(20, 60)
@@ -72,7 +72,7 @@ def N4_worker_pushes_and_hears_no_answer():
 
 def N4_half_open_no_end_of_a_connection_is_ever_seen():
     """The worker dies and nobody is told: neither FIN nor RST gets out."""
-    with HostBed(net_epochs=60) as b:
+    with HostBed(net_epochs=12) as b:
         b.on()
         at = b.mark("coordinator")
         b.drop("w-0", ("output", "tcp flags & (fin|rst) != 0"))
@@ -107,7 +107,7 @@ def certificate(b, role, days):
 def N27_certificates_expire_and_are_replaced_under_load():
     """A worker whose certificate has expired is not let in; with a new one it
     is, while the job goes on."""
-    with HostBed(net_epochs=30) as b:
+    with HostBed(net_epochs=12) as b:
         b.on()
         b.kill("w-0")
         certificate(b, "worker", -1)
@@ -136,7 +136,7 @@ def replace(b, folder):
 def N27_certificates_are_replaced_while_all_daemons_live():
     """The authority too, and the old one is gone at once: whoever still showed
     or trusted an old file would not get another connection."""
-    with HostBed(net_epochs=200) as b:
+    with HostBed(net_epochs=30) as b:
         b.on()
         shutil.copytree(b.dir / "certs", b.dir / "old")
         b.make_certificates("fresh")
@@ -168,7 +168,7 @@ def N27_certificates_are_replaced_while_all_daemons_live():
 def N27_files_that_do_not_hold_are_not_taken():
     """A key that does not fit, and a file that is gone: the old ones stay in
     use, for new connections too."""
-    with HostBed(net_epochs=40) as b:
+    with HostBed(net_epochs=10) as b:
         b.on()
         folder, at = b.dir / "certs", b.mark("coordinator")
         shutil.copytree(folder, b.dir / "good")
