@@ -32,7 +32,7 @@ def wrong_clock(test):
 @wrong_clock
 def N27_a_clock_that_is_a_year_ahead_is_told_so():
     """To it the certificates have expired; the others do not care."""
-    with HostBed(net_epochs=60) as b:
+    with HostBed(net_epochs=12) as b:
         at = b.mark("coordinator")
         certificate(b, "coordinator", 10)
         b.on_log("coordinator", "certificates replaced", at)
@@ -57,7 +57,7 @@ def N27_a_clock_that_is_a_year_ahead_is_told_so():
 @wrong_clock
 def N27_a_clock_that_is_an_hour_ahead_changes_nothing():
     """Leases, heartbeats and deadlines are spans, never times of day."""
-    with HostBed(net_epochs=60) as b:
+    with HostBed(net_epochs=12) as b:
         b.no_history("its lines are ordered by the clock that is wrong here")
         b.on()
         for name in ("w-0", "ps-1", "coordinator"):
