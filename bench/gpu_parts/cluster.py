@@ -99,7 +99,7 @@ class Up:
 
 # An emulated step takes a fifth of a second.
 EMULATED = ["train.epochs=1", "train.batch=2", "data.train.limit=20",
-            "data.test.limit=50"]
+            "data.test.limit=10"]
 
 RING = "train.mode=allreduce"
 
