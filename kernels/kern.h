@@ -482,7 +482,7 @@ struct kern_backend {
     // Counts the proofs that plans of a device backend have made; NULL: it
     // makes none (kern_proofs).
     void (*proofs)(struct proofs *out, struct kern_dev *dev);
-    // Returns what such a proof found wrong, as kern_left_out does; NULL: it
+    // Returns what such a proof had left out, as kern_left_out does; NULL: it
     // cannot say.
     const char *(*left_out)(struct kern_dev *dev, const struct kern_desc *d,
                             unsigned i);
@@ -536,9 +536,9 @@ void kern_about(char *out, size_t n, struct kern_dev *dev);
 struct proofs kern_proofs(struct kern_dev *dev);
 
 // Returns words about kernel number `i`, from 0, of those that this device
-// leaves out because they computed wrong numbers: for op *d, or for any op that
-// was planned (`d` NULL). NULL: there are no more. The text is the device's,
-// until its next plan.
+// leaves out because they computed wrong numbers or refused to run: for op *d,
+// or for any op that was planned (`d` NULL). NULL: there are no more. The text
+// is the device's, until its next plan.
 const char *kern_left_out(struct kern_dev *dev, const struct kern_desc *d,
                           unsigned i);
 

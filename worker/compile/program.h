@@ -80,7 +80,8 @@ struct program_rows {
     size_t offset; // bytes, in program.rows and program.row_grads
 };
 
-// Kernels that were left out as wrong when a program's ops were planned.
+// Kernels that were left out, as wrong or as they refused to run, when a
+// program's ops were planned.
 struct program_left_out {
     uint64_t set; // number that is equal where the same are left out; 0: none
     unsigned count;
