@@ -6,6 +6,7 @@
     $python bench/local_loss.py agree           our parameters beside the floor's
     $python bench/local_loss.py text FILE       the floor alone: a byte-level GPT
     $python bench/local_loss.py fashion         ours: the net of examples/fashion-cnn.yaml
+    $python bench/local_loss.py codes           the floor with codes: a small net on images
 
 The floor is M copies of a net in one process: each takes H steps of AdamW, then
 the mean of what they changed is the gradient of an outer Nesterov step. `agree`
@@ -17,9 +18,14 @@ is that of samples that were not trained on, in nats. H of 0 is one process with
 an outer optimizer, for `fashion` mode async with one worker. Inner rates fall to a
 twentieth by the cosine over the steps of one copy. Binaries: SLUICE_BIN.
 
+`codes` trains the net of the system tests seed by seed with each pair of codes, up and
+down, from the same weights and with the same samples, and prints for each how much
+larger its loss is than that of f32: the mean over the seeds, and its standard error.
+
 Exit status: 0, or 1 if `agree` finds a difference.
 """
 import argparse
+import gzip
 import json
 import pathlib
 import struct
@@ -62,6 +68,75 @@ class Copy:
             self.adam.zero_grad()
             self.loss_of(self.net, batch).backward()
             self.adam.step()
+
+
+# ---- codes, as kernels/pack.h has them: of a flat vector, block by block
+
+def blocks(x, size):
+    """The vector as rows of so many elements, the last one filled with zeros."""
+    return nn.functional.pad(x, (0, -len(x) % size)).reshape(-1, size)
+
+
+def int8(x):
+    rows = blocks(x, 256)
+    scale = rows.abs().amax(1, keepdim=True).clamp_min(1e-30) / 127
+    return (torch.round(rows / scale) * scale).reshape(-1)[:len(x)]
+
+
+def e3m0(x):
+    """The nearest power of two, of seven, times the largest of a block; or zero."""
+    rows = blocks(x, 256)
+    scale = rows.abs().amax(1, keepdim=True).clamp_min(1e-30)
+    size = rows.abs() / scale
+    power = torch.floor(torch.log2(size.clamp_min(1e-30) * (4 / 3))).clamp(-6, 0)
+    sent = torch.where(size < 2 ** -7, 0.0, rows.sign() * 2.0 ** power * scale)
+    return sent.reshape(-1)[:len(x)]
+
+
+def topk2(x):
+    """The largest 64th of each 4,096, each as one of two sizes."""
+    sent = torch.zeros_like(x)
+    for at in range(0, len(x), 4096):
+        part = x[at:at + 4096]
+        size, where = part.abs().topk(-(-len(part) // 64))
+        high = size >= (size[0] + size[-1]) / 2
+        level = torch.where(high, size[high].mean(), size[~high].mean())
+        sent[at + where] = part[where].sign() * level
+    return sent
+
+
+CODES = {"f32": lambda x: x, "int8": int8, "e3m0": e3m0, "topk2": topk2}
+LEFT = 0.95  # of what topk2 left out, with the next contribution
+
+
+def flat(net):
+    return nn.utils.parameters_to_vector(net.parameters()).detach()
+
+
+def coded_floor(make, loss_of, batches, workers, steps, rate_at, up, down, outer):
+    """`floor` with the moments kept, where contributions travel in the code `up`, and what
+    changed to the copies in `down`. What `down` leaves out is part of the next change."""
+    copies = [Copy(make(), loss_of, rate_at) for _ in range(workers)]
+    now = flat(make())
+    held, velocity, left = now.clone(), torch.zeros_like(now), [0.0] * workers
+    rate, momentum = outer
+    for number, first in enumerate(range(0, len(batches), steps * workers)):
+        part = batches[first:first + steps * workers]
+        change = torch.zeros_like(now)
+        for i, at in enumerate(range(0, len(part), steps)):
+            slot, copy = part[at:at + steps], copies[i]
+            nn.utils.vector_to_parameters(held.clone(), copy.net.parameters())
+            copy.steps(slot, number * steps)
+            whole = held - flat(copy.net) + (LEFT * left[i] if up == "topk2" else 0)
+            sent = CODES[up](whole)
+            left[i] = whole - sent
+            change += sent * sum(map(len, slot)) / sum(map(len, part))
+        velocity = momentum * velocity + change
+        now = now - rate * (change + momentum * velocity)
+        held = held + CODES[down](now - held)
+    net = make()
+    nn.utils.vector_to_parameters(now, net.parameters())
+    return net
 
 
 def floor(make, loss_of, batches, workers, steps, rate_at, keep=False):
@@ -265,22 +340,81 @@ def fashion(options):
                 seconds=round(time.monotonic() - began))
 
 
+def images(part, limit):
+    """Images of Fashion-MNIST as rows, and their labels."""
+    from cluster import FASHION
+    x, y = (gzip.decompress((FASHION / f"{part}-{kind}-ubyte.gz").read_bytes())
+            for kind in ("images-idx3", "labels-idx1"))
+    x = np.frombuffer(x, np.uint8, offset=16).reshape(-1, 784)[:limit]
+    y = np.frombuffer(y, np.uint8, offset=8)[:limit]
+    return torch.tensor(x / np.float32(255)), torch.tensor(y.astype(np.int64))
+
+
+# Up, down, and the outer rate and momentum; each beside the line of f32 before it.
+PAIRS = [("f32", "f32", (0.6, 0.9)), ("e3m0", "f32", (0.6, 0.9)), ("e3m0", "e3m0", (0.6, 0.9)),
+         ("int8", "int8", (0.6, 0.9)), ("f32", "f32", (1.0, 0.0)), ("topk2", "f32", (1.0, 0.0)),
+         ("topk2", "e3m0", (1.0, 0.0))]
+
+
+def codes(options):
+    """Four copies, contributions of 20 steps: see bench/local_keys.py."""
+    torch.set_num_threads(1)
+    x, y = images("train", 32000)
+    test, right = images("t10k", 10000)
+
+    def loss_of(net, rows):
+        return nn.functional.cross_entropy(net(x[rows]), y[rows])
+
+    def trained(seed, pair):
+        draw = torch.Generator().manual_seed(seed)
+        batches = [rows for _ in range(options.epochs)
+                   for rows in torch.randperm(len(x), generator=draw).split(32)]
+
+        def make():
+            torch.manual_seed(seed)
+            return nn.Sequential(nn.Linear(784, 64), nn.ReLU(), nn.Linear(64, 10))
+        net = coded_floor(make, loss_of, batches, 4, 20, lambda n: 0.001, *pair)
+        with torch.no_grad():
+            return float(nn.functional.cross_entropy(net(test), right))
+
+    pairs = PAIRS[:options.pairs]
+    losses = {pair: [] for pair in pairs}
+    for seed in range(options.seed, options.seed + options.seeds):
+        for pair in pairs:
+            losses[pair].append(trained(seed, pair))
+            say(seed=seed, up=pair[0], down=pair[1], rate=pair[2][0],
+                loss=round(losses[pair][-1], 5))
+    for pair in pairs:
+        if pair[0] == "f32":
+            first = np.array(losses[pair])
+        more = 100 * (np.array(losses[pair]) / first - 1)
+        say(up=pair[0], down=pair[1], rate=pair[2][0], seeds=len(more),
+            loss=round(float(np.mean(losses[pair])), 4),
+            more_percent=round(float(more.mean()), 2),
+            error=round(float(more.std(ddof=1) / len(more) ** 0.5), 2))
+
+
 def main():
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["agree", "text", "fashion"])
+    parser.add_argument("what", choices=["agree", "text", "fashion", "codes"])
     parser.add_argument("file", nargs="?", help="text: the file")
     parser.add_argument("--workers", default="1,2,4,8", help="M (1,2,4,8)")
     parser.add_argument("--steps", default="0,1,10,30,100", help="H (0,1,10,30,100)")
     parser.add_argument("--keep", action="store_true", help="inner.moments: keep")
     parser.add_argument("--batch", type=int, default=0, help="text: 8; fashion: 32")
     parser.add_argument("--total", type=int, default=6400, help="text: batches (6400)")
-    parser.add_argument("--epochs", type=int, default=3, help="fashion: epochs (3)")
+    parser.add_argument("--epochs", type=int, default=3, help="fashion, codes: epochs (3)")
+    parser.add_argument("--seeds", type=int, default=10, help="codes: so many (10)")
+    parser.add_argument("--pairs", type=int, default=len(PAIRS), help="codes: the first ones")
     parser.add_argument("--rate", type=float, default=0, help="text: 0.002; fashion: 0.001")
     parser.add_argument("--seed", type=int, default=1)
     options = parser.parse_args()
     if options.what == "agree":
         sys.exit(agree())
+    if options.what == "codes":
+        codes(options)
+        return
     if options.what == "text" and not options.file:
         parser.error("text needs a file")
     options.batch = options.batch or {"text": 8, "fashion": 32}[options.what]
