@@ -13,6 +13,7 @@
 #include "data_golden.h"
 #include "worker/data/data.h"
 #include "worker/data/data_array.h"
+#include "plan/order.h"
 #include "worker/data/data_inflate.h"
 
 // u8 [2,3] = 0..5
@@ -1063,4 +1064,42 @@ TEST(split, a_part_without_samples_is_refused)
     T_STR(err.text, "none of the 1000 samples is held out; give "
                     "data.validation another share");
     data_free(whole);
+}
+
+// A bad sample is passed over by its number in the part, and another of the
+// same part stands in for it.
+TEST(split, a_bad_sample_is_replaced_out_of_its_own_part)
+{
+    struct data_source s = {.format = "csv",
+                            .roots = t_roots(),
+                            .delimiter = ',',
+                            .label_column = "1",
+                            .scale = 1};
+    struct data_part p = {.seed = 3, .part = 0.3, .held = true};
+    struct data_want w = want(1, 3, DATA_INDEX);
+    struct data_bad *bad = bad_new(1);
+    struct buf text = BUF_INIT;
+    struct bad_sample told[2];
+    struct data *whole, *d;
+    float x, next;
+    int32_t y;
+    int k = 0; // the first sample that is held out
+
+    while (!order_held_out(p.seed, (uint64_t)k, p.part))
+        k++;
+    for (int i = 0; i < 100; i++)
+        T_OK(buf_appendf(&text, i == k ? "x,0\n" : "%d,0\n", i));
+    s.x = put_text("part.csv", buf_text(&text));
+    buf_release(&text);
+    T_OK(data_open(&whole, &s, &w, t_err()));
+    T_OK(data_split(&d, whole, &p, bad, NULL, t_err()));
+    data_free(whole);
+    T_OK(data_read(d, 1, &next, &y, t_err()));
+    T_OK(data_read(d, 0, &x, &y, t_err()));
+    T_TRUE(x == next && order_held_out(p.seed, (uint64_t)x, p.part));
+    T_EQ(bad_tell(bad, told, 2), 1);
+    T_EQ(told[0].number, 0);
+    T_TRUE(told[0].test);
+    data_free(d);
+    bad_unref(bad);
 }
