@@ -26,8 +26,9 @@ struct channel_call {
     bool stuck;
     void (*release)(void *user); // NULL: nothing is lent, or not any more
     void *user;
-    const void *lent;
-    uint8_t *copy; // of what is lent; owned
+    struct sl_slice lent[RPC_MSG_PARTS];
+    unsigned parts; // of `lent`
+    uint8_t *copy;  // of what is lent, one part behind the other; owned
     size_t bytes;
 };
 
@@ -70,10 +71,12 @@ static void free_if_over(struct channel_call *c)
 static void give_back(struct channel_call *c)
 {
     void (*release)(void *) = c->release;
+    size_t at = 0;
 
     if (release == NULL)
         return;
-    T_MEM(c->lent, c->copy, c->bytes);
+    for (unsigned i = 0; i < c->parts; at += c->lent[i++].len)
+        T_MEM(c->lent[i].data, c->copy + at, c->lent[i].len);
     c->release = NULL;
     release(c->user);
 }
@@ -193,22 +196,29 @@ static enum call_kind kind_of(const char *method)
 // What a message lends is looked at when it is given back.
 static void lend(struct channel_call *c, const struct rpc_msg *msg)
 {
+    size_t at = 0;
+
     if (msg->parts == 0)
         return;
-    T_ASSERT(msg->parts == 1);
     c->release = msg->release;
     c->user = msg->user;
-    c->lent = msg->part[0].data;
-    c->bytes = msg->part[0].len;
+    c->parts = msg->parts;
+    for (unsigned i = 0; i < msg->parts; i++)
+        c->bytes += msg->part[i].len;
     c->copy = malloc(c->bytes);
     T_ASSERT(c->copy != NULL);
-    memcpy(c->copy, c->lent, c->bytes);
+    for (unsigned i = 0; i < msg->parts; at += c->lent[i++].len) {
+        c->lent[i] = msg->part[i];
+        memcpy(c->copy + at, c->lent[i].data, c->lent[i].len);
+    }
 }
 
-static void look_at_push(struct rpc_io *io, const struct rpc_msg *msg)
+static void look_at_push(struct rpc_io *io, const struct rpc_msg *msg,
+                         const struct channel_call *c)
 {
-    const struct sl_slice two[] = {{msg->head, msg->head_bytes}, msg->part[0]};
-    struct sl_slices all = slices_all(two, 1 + msg->parts);
+    const struct sl_slice two[] = {{msg->head, msg->head_bytes},
+                                   {c->copy, c->bytes}};
+    struct sl_slices all = slices_all(two, c->parts > 0 ? 2 : 1);
     struct wire_push push;
 
     T_OK(wire_read_push(&push, &all, t_err()));
@@ -240,7 +250,7 @@ void rpc_call_start(struct rpc_channel *channel, const char *method,
     c->arg = arg;
     lend(c, msg);
     if (kind_of(method) == CALL_PUSH || kind_of(method) == CALL_PUSH_BARE)
-        look_at_push(io, msg);
+        look_at_push(io, msg, c);
     if (io->proc->alive)
         c->id = net_call(io->sim, io->proc, kind_of(method), channel->address,
                          msg->head, msg->head_bytes, c->copy, c->bytes);

@@ -53,6 +53,7 @@ void cuts_check_file(const Sluice__V1__CheckpointShard *f, struct fs *fs,
     T_TRUE(ledger != NULL);
     truth_equal(ledger, &read->once.counted);
     truth_values(ledger, read->memory.values, read->plan.elements);
+    truth_rows(ledger, read);
     T_EQ(f->steps, counted_steps(&read->once.counted));
     if (full)
         T_TRUE(counted_full(&read->once.counted)); // E1

@@ -32,7 +32,8 @@ struct work_job {
     struct record *record; // a reference; NULL: it keeps none
     struct sync *sync;     // NULL: not made yet
     struct nonfinite nonfinite;
-    float *cut; // owned
+    float *cut;                // owned
+    struct job_tables *tables; // freed behind the sync; NULL: there are none
     // By range (sync_ps.h) the vectors are ours; owned. Else NULL.
     float *params, *grads;
 };

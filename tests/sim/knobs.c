@@ -172,10 +172,24 @@ void knobs_draw(struct sim *s, struct knobs *k, enum sim_mode mode)
     else if (mode == SIM_OPEN)
         draw_open(s, k);
     choose_audit(s, k);
+    k->tables = mode == SIM_ASYNC && sl_mix64(s->seed ^ 0x7ab1e) % 3 == 0;
 }
 
 // Initial values are zeroes and the rate is 1, so every value that is ever
 // there is an integer that says what it is the sum of (truth.h).
+#define TABLE_LAYERS                                                           \
+    "{\"type\":\"embedding\",\"name\":\"rows\",\"ids\":\"user\","              \
+    "\"rows\":\"dynamic\",\"output_dim\":4,\"embeddings_initializer\":"        \
+    "\"zeros\"},{\"type\":\"add\",\"inputs\":[\"dense\",\"rows\"]},"
+#define TABLE_SOURCE(x)                                                        \
+    "{\"format\":\"csv\",\"x\":\"" x "\",\"header\":true,"                     \
+    "\"label_column\":\"y\",\"columns\":[\"a\",\"b\",\"c\",\"d\"],"            \
+    "\"ids\":[\"user\"]}"
+#define TABLE_DATA "\"train\":" TABLE_SOURCE("a") ",\"test\":" TABLE_SOURCE("c")
+#define PLAIN_DATA                                                             \
+    "\"train\":{\"format\":\"idx\",\"x\":\"a\",\"y\":\"b\"},"                  \
+    "\"test\":{\"format\":\"idx\",\"x\":\"c\",\"y\":\"d\"}"
+
 void knobs_job(const struct knobs *k, char *out, size_t size)
 {
     char mode[192] = "";
@@ -213,11 +227,10 @@ void knobs_job(const struct knobs *k, char *out, size_t size)
         out, size,
         "{\"name\":\"life\",\"model\":{\"input_shape\":[4],\"layers\":["
         "{\"type\":\"dense\",\"units\":4,\"kernel_initializer\":\"zeros\"},"
-        "{\"type\":\"dense\",\"units\":4,\"kernel_initializer\":\"zeros\"}]},"
+        "%s{\"type\":\"dense\",\"units\":4,\"kernel_initializer\":\"zeros\"}]},"
         "\"loss\":\"sparse_categorical_crossentropy\","
         "\"optimizer\":{\"type\":\"sgd\",\"learning_rate\":1.0},"
-        "\"data\":{\"train\":{\"format\":\"idx\",\"x\":\"a\",\"y\":\"b\"},"
-        "\"test\":{\"format\":\"idx\",\"x\":\"c\",\"y\":\"d\"}},"
+        "\"data\":{%s},"
         "\"train\":{\"batch\":%u,\"epochs\":%u,\"steps_per_closure\":%u,"
         "\"shuffle\":false,\"max_attempts\":%u,\"window_closures\":%u%s},"
         "\"placement\":{\"partitioner\":\"fixed\",\"shards\":%u},"
@@ -225,6 +238,7 @@ void knobs_job(const struct knobs *k, char *out, size_t size)
         "\"every_epoch\":%s},"
         "\"evaluate\":{\"every_epochs\":%u,\"batch\":4,"
         "\"batches_per_closure\":2}}",
+        k->tables ? TABLE_LAYERS : "", k->tables ? TABLE_DATA : PLAIN_DATA,
         (unsigned)k->schedule.batch / (k->group == 0 ? 1 : k->group),
         (unsigned)k->schedule.epochs, (unsigned)k->schedule.steps_per_closure,
         k->attempts, k->window, mode, k->pieces, k->keep,

@@ -218,6 +218,7 @@ static const struct least leasts[] = {
     APART(completions, 10000, 10000, 1500, 8000),
     APART(void_evidence, 500, 500, 0, 500),
     APART(by_range, 5000, 0, 0, 0),
+    APART(rows, 10000, 0, 0, 0),
     APART(round_waits, 0, 10000, 0, 0),
     APART(before_round, 0, 1000, 0, 0),
     APART(broken_links, 10, 50, 0, 0),

@@ -28,6 +28,7 @@ CAUGHT = dict.fromkeys("""
     rule_W1_again rule_I4_adopts rule_C2 rule_C3
     rule_C4 rule_C5 rule_K2 rule_K3_keep rule_K3_own rule_K4 rule_K5 rule_K6
     rule_K6_invents rule_E1 rule_E1_back rule_E2 rule_E3
+    rule_T1 rule_T10_since rule_T10_durable rule_T10_prune
     """.split(), "live")
 CAUGHT.update(dict.fromkeys(("leak_snapshots", "keep_leases"), "quiet"))
 CAUGHT.update(dict.fromkeys("""rule_R1 rule_R1_journal rule_R3 rule_R3_equal
@@ -129,15 +130,15 @@ NOT_HERE = {
     "rule_A6_meets": "workers here are not of one pace",
     "rule_A4": "nothing is leased to a worker that is wrong: unit.coordinator.suspects",
     **dict.fromkeys("rule_A7 rule_A7_again".split(), "workers here tell no test vectors"),
-    **dict.fromkeys("rule_T1 rule_T2 rule_T3 rule_T3_group rule_T4 rule_T4_asked rule_T5 "
+    **dict.fromkeys("rule_T2 rule_T3 rule_T3_group rule_T4 rule_T4_asked rule_T5 "
                     "rule_T5_window rule_T6 rule_T6_late rule_A1_rows rule_T7 rule_T7_order "
                     "rule_T8 rule_T8_asked rule_T9 rule_T9_check rule_T9_back rule_T10_gone "
-                    "rule_T10_since rule_T10_undo rule_T10_back rule_T10_durable rule_T10_hash "
-                    "rule_T10_prune rule_T10_torn rule_W1_rows rule_A1_kept rule_A3_rows "
+                    "rule_T10_undo rule_T10_back rule_T10_hash "
+                    "rule_T10_torn rule_W1_rows rule_A1_kept rule_A3_rows "
                     "rule_R8 rule_R8_skip rule_R8_sum rule_R8_of rule_R8_push "
                     "rule_R8_counted rule_R9 rule_R9_keeps rule_R9_fit "
                     "rule_R9_newest rule_R9_loaded rule_R6_rows".split(),
-                    "jobs here have no tables"),
+                    "async jobs alone have a table here, of which no row waits or goes"),
     "rule_L2_grace": "a round that ends early counts as much; unit.coordinator.meeting",
     "rule_L4": "the map has voided the evidence (W1)",
     **dict.fromkeys("rule_L5 rule_L5_first rule_L6 rule_L7 rule_L8 rule_L8_early "

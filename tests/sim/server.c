@@ -411,6 +411,7 @@ void server_start_proc(struct sim *s, struct proc *p)
                                   .fs = &p->files.fs,
                                   .store = me->store,
                                   .folder = "/store",
+                                  .deltas = s->knobs.tables ? 3 : 0,
                                   .send = send_up,
                                   .arg = p};
     T_OK(roster_new(&me->roster, &setup));

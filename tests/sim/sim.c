@@ -220,6 +220,7 @@ static void audited_knobs(struct knobs *k, const struct sim_audited *how)
     k->soak = how->soak;
     if (how->soak == NULL)
         return;
+    k->tables = false;
     k->schedule.samples = 2 * how->closures;
     k->schedule.epochs = 1;
     k->psservers = k->pieces = 1;

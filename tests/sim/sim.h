@@ -163,6 +163,7 @@ struct knobs {
     unsigned window, keep, cut_every_ms, evaluate_every;
     unsigned attempts; // train.max_attempts
     bool every_epoch;
+    bool tables; // its model has one: see truth.h
     uint64_t heartbeat_us, lease_us, tick_us;
     struct soak *soak; // soak.c: of so long a life that truth.c does not look
 };
@@ -228,7 +229,7 @@ struct proc {
     X(completions) X(void_evidence) X(events) X(held) X(copies) X(rounds) X(backups)      \
     X(early) X(ahead) X(far) X(generations) X(ring_rounds) X(base_files) X(base_copies) \
     X(copied_ahead) X(died_copying) X(broken) X(groups) X(group_steps) X(lost_steps) X(parted) \
-    X(all_skipped) X(told) X(round_waits) X(before_round) X(broken_links) X(shares) X(by_range)   \
+    X(all_skipped) X(told) X(round_waits) X(before_round) X(broken_links) X(shares) X(by_range) X(rows) \
     X(repeats) X(repeats_wrong) X(flips) X(doubtful) X(suspects) X(audits)
 // clang-format on
 

@@ -3,6 +3,7 @@
 #include "tests/sim/truth.h"
 
 #include "common/base/rng.h"
+#include "plan/tables.h"
 #include "tests/sim/disk.h"
 #include "tests/sim/truth_own.h"
 
@@ -58,6 +59,31 @@ void truth_values(const struct ledger *l, const float *values, size_t count)
 }
 
 // Where a global step below schedule_steps lies.
+uint64_t truth_row(uint32_t shard, uint32_t shards)
+{
+    uint64_t id = 0;
+
+    while (table_shard(table_bucket(table_hash(id), TABLE_BUCKETS),
+                       TABLE_BUCKETS, shards) != shard)
+        id++;
+    return id;
+}
+
+void truth_rows(const struct ledger *l, const struct shard *shard)
+{
+    const struct rowset_spec *spec;
+    float values[SIM_FIELDS];
+    uint64_t id;
+
+    if (shard->tables.count == 0)
+        return;
+    spec = &shard->plan.tables[0].spec;
+    id = truth_row(spec->shard, spec->shards);
+    T_EQ(spec->dim, SIM_FIELDS);
+    (void)rowset_look(shard->tables.sets[0], 1, &id, values, NULL);
+    truth_values(l, values, SIM_FIELDS);
+}
+
 static void find_step(const struct schedule *s, uint64_t global_step,
                       uint64_t *closure, uint32_t *step)
 {
@@ -113,6 +139,7 @@ static void check_memory(const struct memory *m)
     T_EQ(o->counts.applied, applied);
     T_EQ(o->counts.skipped, counted - applied);
     truth_values(&m->ledger, shard->memory.values, shard->plan.elements);
+    truth_rows(&m->ledger, shard);
 }
 
 static void check_loaded(struct sim *s, const struct memory *m)

@@ -84,6 +84,10 @@ const struct ledger *truth_snapshot(struct sim *s, uint32_t shard,
 // The first closure of which a step is not in it.
 uint64_t truth_low(struct sim *s, const struct ledger *l);
 void truth_values(const struct ledger *l, const float *values, size_t count);
+// In a job with a table each step has the gradient of one row of each shard,
+// the one of truth_row. So that row is what the shard's values are.
+uint64_t truth_row(uint32_t shard, uint32_t shards);
+void truth_rows(const struct ledger *l, const struct shard *shard);
 // `counted` holds exactly the keys of the ledger.
 void truth_equal(const struct ledger *l, const struct counted *counted);
 

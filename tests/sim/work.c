@@ -16,6 +16,7 @@
 #include "trainer/base/grad.h"
 #include "trainer/lease/repeats.h"
 #include "trainer/lease/steps.h"
+#include "trainer/push/job_tables.h"
 #include "trainer/push/sync_ps.h"
 
 // ---- the job
@@ -28,6 +29,7 @@ static void drop_job(struct hand *h)
         record_attach(j->record, NULL);
         j->sync->ops->free(j->sync);
     }
+    job_tables_free(j->tables);
     record_unref(j->record);
     free(j->cut);
     free(j->params);
@@ -92,7 +94,10 @@ static struct sync *get_sync(struct hand *h, struct work_job *j)
     o.want_map = want_map;
     o.arg = h;
     o.seed = h->proc->process;
-    if (h->sim->knobs.mode == SIM_ASYNC && h->proc->slot % 3 == 1)
+    if (h->sim->knobs.tables)
+        T_OK(job_tables_new(&j->tables, j->record->open->spec->model,
+                            o.shards_count, t_err()));
+    else if (h->sim->knobs.mode == SIM_ASYNC && h->proc->slot % 3 == 1)
         be_by_range(j, &o);
     T_OK(sync_ps_new(&j->sync, &o, t_err()));
     record_attach(j->record, j->sync);
@@ -167,8 +172,34 @@ static void write_gradient(const struct work_step *w, uint32_t range)
         w->sync->grads[r->first + k] = (float)(v[k % SIM_FIELDS] * size);
 }
 
+// Makes the step's gradients of rows, when all answers to the one before are
+// there: one row of each shard, of which the sum is twice added up (T3).
+static void write_rows(const struct work_step *w)
+{
+    struct job_tables *t = w->hand->job.tables;
+    double v[SIM_FIELDS];
+    float part[2][SIM_FIELDS];
+    uint64_t ids[2];
+
+    if (t == NULL)
+        return;
+    job_tables_begin(t);
+    truth_step(v, w->lease->closure, w->steps->step);
+    for (unsigned k = 0; k < SIM_FIELDS; k++) {
+        part[0][k] = (float)(v[k] + 7);
+        part[1][k] = -7;
+    }
+    for (uint32_t i = 0; i < w->sync->ranges_count; i++) {
+        ids[0] = ids[1] = truth_row(i, w->sync->ranges_count);
+        T_OK(job_tables_add(t, 0, 2, ids, part[0], t_err()));
+    }
+    T_OK(job_tables_pack(t, WIRE_F32, WIRE_F32, w->sync->ranges, t_err()));
+    w->hand->sim->seen.rows += w->sync->ranges_count;
+}
+
 static void note(struct work_step *w)
 {
+    write_rows(w);
     steps_note(w->steps, w->samples, (double)w->samples,
                (double)(w->samples / 2));
 }
@@ -186,6 +217,7 @@ static enum sync_result send(struct work_step *w, uint32_t range,
     if (w->skip)
         return steps_skip(w->steps, range, &step);
     write_gradient(w, range);
+    T_TRUE(job_tables_fill(w->hand->job.tables, range, &step));
     return steps_whole(w->steps, range, &step, true);
 }
 
