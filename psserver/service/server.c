@@ -12,7 +12,7 @@
 #include "common/base/mem.h"
 #include "common/net/rpc_figures.h"
 #include "host/daemon/joining.h"
-#include "host/notice/going.h"
+#include "host/daemon/going.h"
 #include "proto/access.h"
 #include "proto/introspect.h"
 #include "psserver/service/api.h"

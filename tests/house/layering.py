@@ -31,7 +31,7 @@ MAY = {
 # beside the rooms (a daemon's main.c) are above all of them.
 FLOORS = {
     "common": ["base", "run", "net net/local"],
-    "host": ["http page web", "launch store", "place", "daemon notice"],
+    "host": ["http page web", "launch store", "place", "notice", "daemon"],
     "client": ["cli", "call spec", "show",
                "ask cert doctor files keras trace up"],
     "trainer": ["base", "sum", "ring push", "lease", "attend"],

@@ -12,7 +12,7 @@
 #include "common/base/mem.h"
 #include "host/daemon/anew.h"
 #include "host/daemon/joining.h"
-#include "host/notice/going.h"
+#include "host/daemon/going.h"
 #include "host/place/places.h"
 #include "host/store/store_place.h"
 #include "common/net/rpc_figures.h"

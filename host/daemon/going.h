@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// host/notice/going.h -- the end of this daemon when its machine is about to be
+// host/daemon/going.h -- the end of this daemon when its machine is about to be
 // taken away.
 //
 //   a notice -> drain: no new work, what there is goes to others
@@ -15,8 +15,8 @@
 // Units    milliseconds; the figure is in seconds.
 // Errors   those of notice_new, and SL_ENOMEM; *out is then untouched. `err`
 //          may be NULL.
-#ifndef HOST_NOTICE_GOING_H
-#define HOST_NOTICE_GOING_H
+#ifndef HOST_DAEMON_GOING_H
+#define HOST_DAEMON_GOING_H
 
 #include "host/daemon/daemon.h"
 #include "common/run/expo.h"

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// host/notice/going.c -- from a notice to the daemon's end, or back.
-#include "host/notice/going.h"
+// host/daemon/going.c -- from a notice to the daemon's end, or back.
+#include "host/daemon/going.h"
 
 #include "common/base/clock.h"
 #include "common/base/mem.h"
