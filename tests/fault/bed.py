@@ -48,10 +48,11 @@ def end_tracers(folder):
 class Bed(Cluster):
     """with Bed(workers=2, psservers=2, programs=2) as b: jobs run already."""
 
-    def __init__(self, programs=2, net_epochs=8, sum_epochs=12, jobs=True,
+    def __init__(self, programs=2, net_epochs=8, sum_epochs=8, jobs=True,
                  spec=None, flags=(), **more):
         super().__init__(**{"workers": 2, "psservers": 2, **more})
-        self.wanted, self.flags = programs, flags
+        # A program in Python takes some 2 ms of processor time for a step beside this.
+        self.wanted, self.flags = programs, ("--step-ms", 4, *flags)
         self.net_epochs, self.submits = net_epochs, jobs
         self.spec = spec or conserve.conserve_job(epochs=sum_epochs)
         self.net = self.sum = self.programs = None

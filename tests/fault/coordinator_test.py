@@ -21,7 +21,7 @@ def all_finished(b):
 def N1_coordinator_killed_at_every_journal_transition():
     """Killed inside the n-th sync of its journal and manifests, for n = 1, 2,
     ...: from the first of its recovery to those of cuts and of the end."""
-    with Bed(net_epochs=16, sum_epochs=30) as b:
+    with Bed(net_epochs=16, sum_epochs=20) as b:
         killed = 0
         for n in range(1, 13):
             b.kill("coordinator")
@@ -43,7 +43,7 @@ def N1_coordinator_killed_at_every_journal_transition():
 def N12_state_from_an_old_backup_pauses_the_jobs():
     """I7: the journal is behind what shards and manifests show. The coordinator
     serves, does nothing with those jobs, and says why."""
-    with Bed(net_epochs=40, sum_epochs=40) as b:
+    with Bed(net_epochs=40, sum_epochs=27) as b:
         b.on()
         b.kill("coordinator")
         backup, now = b.dir / "backup", b.dir / "now"

@@ -39,7 +39,7 @@ def resize(b, name, folder, size):
 def REL10_psserver_disk_full_and_free_again():
     """Training goes on; what cannot be written is no checkpoint, and the job
     says so; with space again it finishes."""
-    with Bed(jobs=False, sum_epochs=20, psservers=1) as b:
+    with Bed(jobs=False, sum_epochs=13, psservers=1) as b:
         folder = b.dir / "small"
         b.no_history("nobody but ps-0 sees its disk, so no hash can be checked")
         small_disk(b, "ps-0", folder, "64k")
@@ -59,7 +59,7 @@ def REL10_psserver_disk_full_and_free_again():
 def REL10_coordinator_disk_full_and_free_again():
     """What cannot be journalled is not acknowledged. One that is full at its
     start ends; one that serves waits for space, and goes on."""
-    with Bed(net_epochs=16, sum_epochs=30) as b:
+    with Bed(net_epochs=16, sum_epochs=20) as b:
         b.on()
         b.kill("coordinator")
         folder, kept = b.dir / "coordinator", b.dir / "kept"
@@ -95,7 +95,7 @@ CALLS = ["fsync:error=EIO", "pwrite64:error=EIO", "pwrite64:error=ENOSPC",
 
 
 def REL11_nth_call_of_a_psserver_fails():
-    with Bed(net_epochs=24, sum_epochs=40) as b:
+    with Bed(net_epochs=24, sum_epochs=27) as b:
         for fault in CALLS:
             calls = fault.split(":")[0]
             when = dice.randint(1, 4) if "open" not in calls else dice.randint(20, 60)
@@ -118,7 +118,7 @@ def REL11_nth_call_of_a_psserver_fails():
 
 def REL11_nth_sync_of_the_coordinator_fails():
     """A failed sync stops it: never retried and acknowledged."""
-    with Bed(net_epochs=24, sum_epochs=40) as b:
+    with Bed(net_epochs=24, sum_epochs=27) as b:
         stopped = 0
         for when in (2, 3, 5, 8):
             b.kill("coordinator")
@@ -141,7 +141,7 @@ def REL11_nth_sync_of_the_coordinator_fails():
 def N21_slow_disk_during_a_cut():
     """Each sync of one psserver takes two seconds: pushes to it go on, and
     the cut comes when it comes."""
-    with Bed(net_epochs=50, sum_epochs=40, psservers=2) as b:
+    with Bed(net_epochs=50, sum_epochs=27, psservers=2) as b:
         b.on()
         b.kill("ps-1")
         b.start_under("ps-1", ["-e", "trace=fsync,fdatasync", "-e",

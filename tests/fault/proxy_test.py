@@ -99,7 +99,7 @@ STROKES = {
 
 
 def REL9_connections_are_cut_at_any_byte():
-    with ProxyBed(net_epochs=30, sum_epochs=40) as b:
+    with ProxyBed(net_epochs=30, sum_epochs=27) as b:
         for _ in range(2):
             strokes = list(STROKES)
             dice.shuffle(strokes)
@@ -193,7 +193,7 @@ def N7_a_push_comes_again_across_restarts_and_terms():
     next incarnation, after a change of term. Counted once, or refused."""
     import grpc
     ps, services = stubs("ps.proto")
-    with Bed(workers=0, programs=1, psservers=1, sum_epochs=30) as b:
+    with Bed(workers=0, programs=1, psservers=1, sum_epochs=20) as b:
         b.on()  # the very first is counted: one program goes through them in order
         b.programs.start("x-1")
         wait_for("a cut", lambda: int(b.status(b.sum)["cuts"]) > 0)

@@ -88,7 +88,7 @@ class Reader(threading.Thread):
 
 
 def F15_two_hundred_reads_while_workers_die():
-    with Bed(workers=0, programs=2, sum_epochs=20) as b:
+    with Bed(workers=0, programs=2, sum_epochs=13) as b:
         readers = [Reader(b, s, 200) for s in b.shards(b.sum)]
         for reader in readers:
             reader.start()
@@ -103,7 +103,7 @@ def F15_two_hundred_reads_while_workers_die():
 
 
 def N26_no_pull_sees_a_version_without_its_keys():
-    with Bed(workers=0, programs=3, sum_epochs=30) as b:
+    with Bed(workers=0, programs=3, sum_epochs=20) as b:
         readers = [Reader(b, s) for s in b.shards(b.sum) * 2]
         for reader in readers:
             reader.start()
@@ -129,7 +129,7 @@ BLOWS = {
 
 
 def F16_every_pair_of_blows_in_one_cluster():
-    with Bed(net_epochs=30, sum_epochs=40) as b:
+    with Bed(net_epochs=30, sum_epochs=27) as b:
         pairs = list(itertools.combinations_with_replacement(BLOWS, 2))
         dice.shuffle(pairs)
         for pair in pairs:
@@ -174,7 +174,7 @@ def F19_all_psservers_are_lost_and_back():
 def N5_zombie_psserver_and_its_successor_both_answer():
     """Paused, replaced from its snapshot elsewhere, resumed. Pushes that only
     the zombie acknowledged are redone; it overwrites nothing."""
-    with Bed(net_epochs=20, sum_epochs=30) as b:
+    with Bed(net_epochs=20, sum_epochs=20) as b:
         b.on(60, 100)
         wait_for("a cut of each job", lambda: all(
             int(b.status(j)["cuts"]) > 0 for j in b.each()))
@@ -215,7 +215,7 @@ def N8_half_of_the_workers_and_a_psserver_in_one_instant():
 
 
 def N10_killed_while_it_loads_and_while_it_deletes():
-    with Bed(net_epochs=20, sum_epochs=30) as b:
+    with Bed(net_epochs=20, sum_epochs=20) as b:
         wait_for("a cut of each job", lambda: all(
             int(b.status(j)["cuts"]) > 0 for j in b.each()))
         for calls, many in (("pread64,read,mmap", (60, 160)), ("rename,renameat2", (1, 2)),
@@ -283,7 +283,7 @@ def N28_numbers_stay_honest_across_every_restart():
 def F18_a_lost_disk_is_restored_from_the_cut_or_named():
     """Every snapshot file is gone: the shard cannot be loaded (K7), the job
     says so and waits; with the files back it goes on."""
-    with Bed(net_epochs=20, sum_epochs=30) as b:
+    with Bed(net_epochs=20, sum_epochs=20) as b:
         wait_for("a cut of each job", lambda: all(
             int(b.status(j)["cuts"]) > 0 for j in b.each()))
         b.kill("ps-1")

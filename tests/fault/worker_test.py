@@ -137,7 +137,7 @@ def F10_two_workers_killed_in_the_same_instant():
 
 
 def F11_one_worker_fails_again_and_again():
-    with Bed(workers=1, programs=1, net_epochs=16, sum_epochs=24) as b:
+    with Bed(workers=1, programs=1, net_epochs=16, sum_epochs=16) as b:
         for _ in range(4):
             b.on(5, 30)
             b.kill_many(["w-0", "x-0"])
