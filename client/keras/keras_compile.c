@@ -12,7 +12,7 @@
 
 enum how {
     COPY, // copied, unless the value is the default
-    ZERO, // the same, and null is 0
+    ZERO, // copied as COPY does; a JSON null becomes 0
     ONLY, // refused, unless the value is the default
     SKIP, // ignored: changes no result
 };

@@ -92,7 +92,7 @@ void keras_masks(uint32_t *masks, const json_t *layers,
 {
     bool again = true;
 
-    // The file may have them in any order; it has them in theirs.
+    // The file lists ops in any order: repeat until no mask is new.
     while (again) {
         again = false;
         for (uint32_t i = 0; i < json_array_size(layers); i++) {

@@ -612,10 +612,9 @@ TEST(keras, optimizers_and_schedules_are_taken_over)
           "{'optimizer':{'type':'adam','beta_1':0.8,'amsgrad':true}}");
     fills(OPTIMIZER("Adam", "'gradient_accumulation_steps': 4"),
           "{'optimizer':{'type':'adam'},'train':{'accumulate':4}}");
-    fills(
-        OPTIMIZER("Muon", "'weight_decay': 0.1, 'adam_weight_decay': 0.1, "
-                          "'rms_rate': null, 'momentum': 0.95"),
-        "{'optimizer':{'type':'muon','weight_decay':0.1,'rms_rate':0}}");
+    fills(OPTIMIZER("Muon", "'weight_decay': 0.1, 'adam_weight_decay': 0.1, "
+                            "'rms_rate': null, 'momentum': 0.95"),
+          "{'optimizer':{'type':'muon','weight_decay':0.1,'rms_rate':0}}");
     fills(OPTIMIZER("RMSprop", SCHEDULE("PiecewiseConstantDecay",
                                         "'boundaries': [10, 20], 'values': "
                                         "[0.1, 0.01, 0.001], 'name': 'p'")),
