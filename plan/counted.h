@@ -56,11 +56,12 @@ enum sl_err counted_reserve(struct counted *c, uint64_t closure);
 // SL_ERANGE: no such closure; SL_ENOMEM.
 enum sl_err counted_add_closure(struct counted *c, uint64_t closure);
 
-// Counts all closures below `low`; does nothing if the watermark is that high
-// already. The watermark is then `low`, or above it if the closures from there
-// on are full. Takes time in proportion to the closures that have a set of
-// bits, not to `low`. SL_ERANGE: `low` is above the number of closures;
-// SL_ENOMEM. Nothing has changed then.
+// Counts all closures below `low`, in a set that is evidence of what a shard
+// has said; a shard's own set is never raised (S3). Does nothing if the
+// watermark is that high already. The watermark is then `low`, or above it if
+// the closures from there on are full. Takes time in proportion to the closures
+// that have a set of bits, not to `low`. SL_ERANGE: `low` is above the number
+// of closures; SL_ENOMEM. Nothing has changed then.
 enum sl_err counted_raise(struct counted *c, uint64_t low);
 
 // Returns true if a step is counted; false also outside the schedule.

@@ -72,7 +72,7 @@ void send_replica_out(struct coord *c, const struct member *m, uint64_t job,
                       uint32_t shard, uint64_t feed);
 
 // Has psserver m load the last cut of a shard beside a ring, and no newer file
-// (R9).
+// (R9); of a job without a cut, what the shard began with.
 void send_reload(struct coord *c, const struct member *m, const struct job *job,
                  uint32_t shard);
 

@@ -72,7 +72,8 @@ static inline bool steps_between(const struct steps *s)
 enum sync_result steps_go(struct steps *s);
 
 // Gives up the step under way after a call has returned SYNC_AGAIN: the next
-// steps_move asks the shards again.
+// steps_move asks the shards again. Reports as steps_report does: what
+// steps_note said of the step is added if shard 0 has counted it, else dropped.
 void steps_again(struct steps *s);
 
 // Checks that all ranges are fresh: their parameters are in the vector, and

@@ -179,7 +179,8 @@ uint32_t compile_scale_or_center(struct build *b, const struct model_node *node,
                                  enum model_weight w);
 
 // Returns a node's activation as a kernel's kind, and sets *a to the
-// activation's alpha; KERN_UNARY_NONE for softmax, which is an op of its own.
+// activation's alpha. KERN_UNARY_LINEAR if the node has no activation;
+// KERN_UNARY_NONE for softmax alone, which is an op of its own.
 enum kern_unary_kind compile_unary(const struct model_node *node, float *a);
 
 // Returns the window of a convolution or pool, with its pads; a global pool's
@@ -269,8 +270,9 @@ void compile_grad_add(struct build *b, uint32_t i, enum model_weight w,
 uint32_t compile_grad_rows(struct build *b, uint32_t i, enum model_weight w,
                            int64_t first, int64_t elements);
 // Adds the penalty's part to the elements in `t`, which compile_grad_rows
-// returned and an op has written; in a program that adds, adds them to the
-// gradient vector.
+// returned and an op has written in f32; in a program that adds, adds them to
+// the gradient vector. Does not divide by the loss scale: not for gradients
+// that are scaled (b->scaled).
 void compile_grad_rows_add(struct build *b, uint32_t i, enum model_weight w,
                            int64_t first, int64_t elements, uint32_t t);
 

@@ -20,8 +20,9 @@ bool kind_repeats(const struct kern_dev *dev);
 uint64_t kind_with(uint64_t kernels, const char *impl);
 
 // Returns a number, not 0, that is equal if all is equal that decides the bits
-// of a right result: the program and what it was built by, the host, the device
-// and its threads, and the list of kernels (kind_with).
+// of a right result: the program's version and compiler, the host's processors
+// and C library, the device and its threads, and the list of kernels
+// (kind_with). Equal hosts give the same.
 uint64_t kind_of(struct kern_dev *dev, uint64_t kernels);
 
 #endif
