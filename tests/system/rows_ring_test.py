@@ -169,6 +169,9 @@ def a_job_goes_on_in_another_mode():
         check_equal(set(rows_of(c, job, "users")), set(data[2]), "users with a row")
         loss, _ = score(exported(c, job), rows_of(c, job, "users"), rows_of(c, job, "tags"), data)
         check(loss < 0.6, f"loss {loss}: nothing is learnt")
+        path = c.dir / "users.safetensors"  # rows of another job, and the seed for the ranks
+        c.run("export", job, "--table", "users", "--to", path)
+        check_counts(c.wait_state(c.submit(ring_job(c, 2), "--table-weights", f"users={path}")))
 
 
 def a_round_that_is_not_finite_is_skipped_by_ranks_and_rows():

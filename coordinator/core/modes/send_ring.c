@@ -113,7 +113,9 @@ static enum sl_err take_files(struct begin_parts *p, const struct job *job)
     if (!job->ring.base_is_file) // a group has no base
         return SL_OK;
     if (cut == NULL)
-        return job->weights == NULL ? SL_OK : send_ring_fill_weights(p, job);
+        return job->weights == NULL || job->weights->weights == NULL
+                   ? SL_OK // the seed; tables are on shards beside the ring
+                   : send_ring_fill_weights(p, job);
     // Files of its own cut: those of shards beside the ring are not for ranks.
     count = own ? job->shards.parts : cut->n_shards;
     p->files = sl_calloc(count, sizeof(p->files[0]));
