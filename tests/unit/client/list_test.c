@@ -163,8 +163,9 @@ TEST(list, verbs_that_list_say_what_each_form_shows)
     buf_release(&text);
     T_OK(cli_verb_help(&text, cli_find("quota")));
     T_ASSERT(strstr(buf_text(&text),
-                    "\nOf tenants -o name prints the tenant alone, -o jsonl a "
-                    "line each.\n\nExit status") != NULL);
+                    "\nOf tenants -o wide also shows rows on disk, -o name "
+                    "prints the tenant alone, -o\njsonl a line each.\n\n"
+                    "Exit status") != NULL);
     buf_release(&text);
     T_OK(cli_man(&text));
     T_ASSERT(strstr(buf_text(&text), "Of queues -o name prints the name") !=

@@ -86,8 +86,8 @@ TEST(cpu_half, the_faster_way_is_taken_and_kept)
     T_EQ(timed, 0u); // the rule
     for (int faster = 0; faster < 2; faster++) {
         half_is_faster = faster;
-        snprintf(options, sizeof(options), "autotune=1,proofs=%s/plans%d",
-                 t_tmpdir(), faster);
+        snprintf(options, sizeof(options),
+                 "threads=1,autotune=1,proofs=%s/plans%d", t_tmpdir(), faster);
         T_EQ(started(name, options), faster ? 100 : CPU_MIXED_SCORE);
         T_GT(timed, 0u);
         T_STR(name, faster ? library : own);

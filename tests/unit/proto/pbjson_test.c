@@ -77,7 +77,8 @@ static const struct refused {
     {SPEC, "{'model':{'layers':[{},{},{'fiters':3}]}}",
      "test: model.layers[2]: unknown key 'fiters'; did you mean 'filters'?"},
     {SPEC, "{'data':{'zzz':1}}",
-     "test: data: unknown key 'zzz'; known are train, test, skip_bad, classes"},
+     "test: data: unknown key 'zzz'; known are train, test, skip_bad, classes, "
+     "validation"},
     {SPEC, "{'train':{'batch':'32'}}",
      "test: train.batch: wants an integer, got the string '32'"},
     {SPEC, "{'train':{'batch':[32]}}",
