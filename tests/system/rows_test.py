@@ -653,7 +653,7 @@ with sluice.Session(address, name=name, job=JOB, wait=60) as session:
 """
 
 
-MANY = f"""
+OF_EACH = f"""
 import sys, numpy, sluice
 sys.path.insert(0, sys.argv[3])
 from rows_test import ids_of
@@ -676,7 +676,7 @@ def a_job_of_as_many_tables_as_can_be_is_exact():
         job["model"]["tables"] = [{"name": f"t-{i}", "dim": 1 + i % 5, "initializer": "ones"}
                                   for i in range(most)]
         job = c.submit(job)
-        with Programs(start_of(c, MANY), count=2):
+        with Programs(start_of(c, OF_EACH), count=2):
             check_counts(c.wait_state(job))
         times = collections.Counter(int(i) for i in ids_of(range(SAMPLES)).ravel())
         wait_for("the last reports", lambda: all(
