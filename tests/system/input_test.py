@@ -40,7 +40,6 @@ REFUSED = [
     ("window larger than the image",
      edited(model__layers__0={"type": "conv2d", "filters": 3, "kernel_size": 40}),
      ["conv2d", "28"]),
-    ("dense after an image", edited(model__layers__0=None), ["dense", "flatten"]),
     ("unknown loss", edited(loss="cross"), ["loss", "cross"]),
     ("wrong type", edited(train__batch="many"), ["train.batch"]),
     ("zero batch", edited(train__batch=0), ["batch"]),
@@ -64,6 +63,10 @@ def bad_specs_are_refused_with_words():
                 check(word in done.stderr, f"{what}: no '{word}' in", done.stderr)
             check(len(done.stderr.strip().splitlines()) <= 3, f"{what}: not one error",
                   done.stderr)
+        # Dense layers take each pixel by itself: what is wrong is seen with the labels.
+        path.write_text(json.dumps(edited(model__layers__0=None)))
+        done = c.run("submit", path, want=1)
+        check("784 labels" in done.stderr and "flatten" in done.stderr, done.stderr)
         check(c.status(good)["state"] == "running", "the good job suffered")
         c.run("stop", good)
 

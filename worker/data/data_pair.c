@@ -202,7 +202,8 @@ static enum sl_err pair_check_label_shape(const struct array_pair *p,
     if (want->labels == DATA_INDEX && rows > 1)
         return sl_fail(err, SL_EINVAL,
                        "%s: %llu labels per sample are wanted, one for each "
-                       "row of outputs, not %llu",
+                       "row of outputs, not %llu; for one a sample, put a "
+                       "layer of type flatten before the dense ones",
                        p->y.path, (unsigned long long)rows,
                        (unsigned long long)have);
     if (have != rows * want->outputs)
