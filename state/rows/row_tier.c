@@ -541,7 +541,7 @@ static void tier_return(struct row_store *s, size_t n,
                         const struct row_lent *of)
 {
     struct row_tier *t = s->tier;
-    struct row_io io[BATCH];
+    struct row_io io[BATCH] = {{0}};
     bool written;
 
     for (size_t i = 0; i < n; i++)
