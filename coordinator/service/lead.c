@@ -125,7 +125,8 @@ static void lead_say_leader(struct lead *l, const struct sl_slice *value)
     char who[LEAD_WHO];
     size_t n = value->len < sizeof(text) - 1 ? value->len : sizeof(text) - 1;
 
-    memcpy(text, value->data, n);
+    if (n > 0) // an empty value has no address
+        memcpy(text, value->data, n);
     if (sscanf(text, "%299s %99s", address, name) == 2)
         snprintf(who, sizeof(who), "%s (%s)", address, name);
     else
