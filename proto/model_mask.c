@@ -51,7 +51,8 @@ static uint32_t mask_of_input(const struct model_build *b, uint32_t k)
     return b->m->nodes[b->node->input[k]].mask_out;
 }
 
-// Sets the mask of the inputs, of those that have one; all must have the same.
+// Sets the node's mask to that of its inputs: inputs with different masks are
+// refused, and an input without one goes with any, but in concatenate.
 static enum sl_err mask_of_inputs(const struct model_build *b)
 {
     struct model_node *n = b->node;

@@ -36,7 +36,8 @@ static double augment_amount(const Sluice__V1__AugmentSpec *s,
     return amount;
 }
 
-// Sets *out to the change that an entry is, one of them.
+// Sets *out to the row of `changes` whose key the entry has; SL_EINVAL unless
+// the entry has one such key.
 static enum sl_err augment_change(const Sluice__V1__AugmentSpec *s,
                                   const char *path,
                                   const struct augment_word **out,

@@ -177,7 +177,8 @@ struct copy_key {
     int64_t lease, term;
 };
 
-// Takes the key, unless another has it; no journal may be there.
+// Takes the leader's key for a copy. Fails if another process has the key, or
+// if etcd has a journal already.
 static enum sl_err copy_key_take(struct copy_key *k, struct sl_error *err)
 {
     int64_t granted;

@@ -13,9 +13,9 @@
 
 struct row_chunk {
     struct list_node on_list;
-    size_t bytes, end; // of the chunk, and of its pieces so far
+    size_t bytes, end; // size of the chunk; end of its last piece
     size_t first;      // the first piece that may be in use
-    size_t pieces;     // that are
+    size_t pieces;     // number of pieces in use
 } __attribute__((aligned(64)));
 
 // What lies in front of a piece.

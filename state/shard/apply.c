@@ -157,17 +157,27 @@ struct apply_part {
     struct plan_run run;
     uint64_t t;
     bool absent;
+    uint64_t rows; // of a variable that is updated as a whole; else 0
 };
 
 static bool by_piece(const struct plan *plan, const struct apply_step *step)
 {
-    return step->absent_bytes > 0 || step->passed != NULL || plan->whole;
+    return step->absent_bytes > 0 || step->passed != NULL ||
+           optim_is_whole(&plan->optim);
 }
 
 static size_t apply_part_count(const struct plan *plan,
                                const struct apply_step *step)
 {
     return by_piece(plan, step) ? plan->piece_count : plan->run_count;
+}
+
+static uint64_t whole_rows(const struct plan *plan,
+                           const struct plan_piece *piece)
+{
+    return !piece->moving && optim_is_whole(&plan->groups[piece->group].optim)
+               ? piece->rows
+               : 0;
 }
 
 static struct apply_part part_at(const struct plan *plan,
@@ -178,24 +188,18 @@ static struct apply_part part_at(const struct plan *plan,
     return (struct apply_part){
         .run = plan_run_of(&plan->pieces[i]),
         .t = step->t - (step->passed == NULL ? 0 : step->passed[i]),
-        .absent = wire_absent(step->absent, step->absent_bytes, i)};
-}
-
-static bool apply_is_whole(const struct plan *plan, const struct plan_run *run)
-{
-    return plan->whole && !run->moving &&
-           optim_is_whole(&plan->groups[run->group].optim);
+        .absent = wire_absent(step->absent, step->absent_bytes, i),
+        .rows = whole_rows(plan, &plan->pieces[i])};
 }
 
 size_t apply_space(const struct plan *plan)
 {
     size_t most = 0, is;
 
-    for (size_t i = 0; plan->whole && i < plan->piece_count; i++) {
+    for (size_t i = 0; i < plan->piece_count; i++) {
         const struct plan_piece *piece = &plan->pieces[i];
-        const struct plan_run run = plan_run_of(piece);
 
-        if (!apply_is_whole(plan, &run))
+        if (whole_rows(plan, piece) == 0)
             continue;
         is = piece->elements +
              optim_whole_space(&plan->groups[piece->group].optim, piece->rows,
@@ -211,17 +215,15 @@ static void apply_optim(const struct plan *plan, const struct apply_memory *to,
 {
     const struct plan_group *group = &plan->groups[part->run.group];
     struct optim_consts consts;
-    size_t rows;
 
     group_consts(&consts, group, part->t, rate);
-    if (!apply_is_whole(plan, &part->run)) {
-        optim_update(plan->whole ? &group->optim : &plan->optim, &consts, n,
-                     pushed, w, slots);
-        return;
-    }
-    rows = plan_piece_of(plan, part->run.first)->rows;
-    optim_whole(&group->optim, &consts, rows, n / rows, to->space, w, slots,
-                to->space + n);
+    if (part->rows > 0)
+        optim_whole(&group->optim, &consts, part->rows, n / part->rows,
+                    to->space, w, slots, to->space + n);
+    else
+        optim_update(optim_is_whole(&plan->optim) ? &group->optim
+                                                  : &plan->optim,
+                     &consts, n, pushed, w, slots);
 }
 
 // `space`: for n elements; `pushed` may lie there. Both are to->space, and all
@@ -330,7 +332,7 @@ void apply_update(const struct plan *plan, const struct apply_memory *to,
         assert(!"apply_check has passed it");
     for (size_t i = 0; i < apply_part_count(plan, step); i++) {
         const struct apply_part part = part_at(plan, step, i);
-        bool whole = apply_is_whole(plan, &part.run) && !part.absent;
+        bool whole = part.rows > 0 && !part.absent;
 
         space = whole ? to->space : here;
         for (uint64_t at = 0; at < part.run.elements; at += n) {
@@ -393,7 +395,7 @@ void apply_mean(const struct plan *plan, const struct apply_memory *to,
     mean_begin(mean);
     for (size_t i = 0; i < apply_part_count(plan, step); i++) {
         const struct apply_part part = part_at(plan, step, i);
-        bool whole = apply_is_whole(plan, &part.run);
+        bool whole = part.rows > 0;
 
         pushed = whole ? to->space : here;
         for (uint64_t at = 0; at < part.run.elements; at += n) {

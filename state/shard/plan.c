@@ -71,7 +71,6 @@ static enum sl_err read_optim(struct plan *p,
     }
     p->group_count = spec->n_groups + 1;
     p->optim = p->groups[0].optim;
-    p->whole = optim_is_whole(&p->optim);
     if (p->optim.kind == OPTIM_MUON)
         plan_make_twins(p);
     rc = rate_check(&o.schedule, err);

@@ -109,7 +109,6 @@ struct plan {
                                // muon, each has a twin behind them all, for
                                // variables that are no matrices
     size_t group_count;
-    bool whole; // updates look at whole variables (optim_is_whole)
     struct rate rate;
     struct rates rates; // rates that callbacks had reduced at its start
     struct stale_rule stale;

@@ -72,7 +72,8 @@ static enum sl_err read_plan(struct plan *out, const struct rank_job *j,
         spec.n_sources = begin->n_sources;
     }
     rc = plan_read(out, &spec, err);
-    if (rc == SL_OK && out->whole) { // spec_check_grouped refuses such a job
+    if (rc == SL_OK &&
+        optim_is_whole(&out->optim)) { // spec_check_grouped refuses such a job
         plan_release(out);
         rc = sl_fail(err, SL_EINVAL, "optimizer %s is one of psservers alone",
                      optim_kind_name(out->optim.kind));

@@ -132,7 +132,7 @@ void data_free(struct data *d);
 struct data_part {
     uint64_t seed;
     double part; // as of order_held_out (plan/order.h)
-    bool held;   // the samples that are held out, else all others
+    bool held;   // take the held-out samples; false: take all others
 };
 // Makes *out the samples of a share of `whole`, or all others, numbered from 0
 // on in their order; `whole` was opened without `bad`, which is that of *out.

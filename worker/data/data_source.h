@@ -40,7 +40,7 @@ struct data_ids {
 // The first member of every source.
 struct data {
     const struct data_ops *ops;
-    unsigned refs; // its owner's, and one for each split of it
+    unsigned refs; // references: the owner's, and one of each data_split
     struct data_want want;
     uint64_t samples;
     uint64_t hash;

@@ -108,11 +108,11 @@ static enum sl_err make_plan(struct part_plan *out, const struct model *model,
     struct part_rule rule;
     uint64_t target;
     enum sl_err rc = layout_part_vars(&vars, model);
+    bool whole = spec_optim_whole(spec);
 
     if (rc != SL_OK)
         return sl_fail(err, rc, "no memory for the variables of the model");
-    for (uint32_t i = 0; spec_optim_whole(spec) && i < model->variables_count;
-         i++)
+    for (uint32_t i = 0; whole && i < model->variables_count; i++)
         vars[i].whole = true;
     spec_part_rule(&rule, &target, spec->placement);
     rc = part_plan_make(out, vars, model->variables_count, &rule, target,

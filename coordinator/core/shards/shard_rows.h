@@ -30,7 +30,8 @@ struct rows_mark {
 // A table of a shard.
 struct known_table {
     bool known; // it was reported
-    // Its figures, without its growth. The lists in them are these here.
+    // Last reported figures, without growth; their lists hot_ids and
+    // hot_updates point at the arrays below.
     Sluice__V1__TableFigures figures;
     uint64_t hot_ids[TABLE_HOT], hot_updates[TABLE_HOT];
     // Two earlier reports, for the growth since the first: at least a minute

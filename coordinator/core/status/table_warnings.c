@@ -13,7 +13,8 @@
 #define AGAIN_MS 3600000
 #define GRADIENTS_LEAST 1000 // of a look: fewer say little about the data
 
-// The table of which most is to be said, and how many others are like it.
+// The table with the largest number `n` of rows or gradients to warn about, out
+// of `of`, and how many other tables have such a number.
 struct worst {
     const Sluice__V1__TableSpec *table; // NULL: there is none
     uint64_t n, of;

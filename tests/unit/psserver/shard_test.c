@@ -1066,7 +1066,7 @@ TEST(shard, some_optimizers_look_at_whole_variables)
             k.geometry.steps_per_closure = 1;
         }
         s = kit_admitted(&k);
-        T_TRUE(s->plan.whole);
+        T_TRUE(optim_is_whole(&s->plan.optim));
         memcpy(w, s->memory.values, sizeof(w));
         uniform(g, ALL);
         update_whole(&s->plan, g, w);
