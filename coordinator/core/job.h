@@ -100,6 +100,7 @@ enum job_warning {
 struct table_done {
     uint64_t evicted; // rows that gave their place to new ones
     uint64_t gradients, unadmitted;
+    uint32_t shards; // that have reported the table
 };
 
 // The last look at a job's tables, and when warnings were told.

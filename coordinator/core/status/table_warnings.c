@@ -11,6 +11,7 @@
 
 #define LOOK_MS 60000
 #define AGAIN_MS 3600000
+#define TEXT 512             // of a warning, as of jobs_warn
 #define GRADIENTS_LEAST 1000 // of a look: fewer say little about the data
 
 // The table with the largest number `n` of rows or gradients to warn about, out
@@ -37,6 +38,7 @@ static struct table_done table_done_by_now(const struct job *job,
         sum.evicted += f->evicted_full;
         sum.gradients += f->gradients;
         sum.unadmitted += f->unadmitted;
+        sum.shards++;
     }
     return sum;
 }
@@ -60,58 +62,61 @@ static const char *worst_others(char out[40], const struct worst *w)
     return out;
 }
 
-// Tells of a warning, unless it was told within the last hour.
-static void table_tell(struct coord *c, struct job *job, enum job_warning kind,
-                       enum event_kind event, uint64_t *told_ms)
+static void full_format(char out[TEXT], const struct worst *w)
+{
+    char more[40];
+
+    snprintf(out, TEXT,
+             "table %.60s is full: %llu rows gave their place to new ones in "
+             "a minute%s; if ids come again after they went, raise "
+             "evict.max_rows (%llu)",
+             w->table->name, (ull)w->n, worst_others(more, w),
+             (ull)w->table->evict->max_rows);
+}
+
+static void unadmitted_format(char out[TEXT], const struct worst *w)
+{
+    char more[40];
+
+    snprintf(out, TEXT,
+             "table %.60s: %llu of %llu gradients changed no row in a minute, "
+             "as their ids were not admitted%s; if they should be learned, "
+             "change admit (min_count %u, probability %g)",
+             w->table->name, (ull)w->n, (ull)w->of, worst_others(more, w),
+             w->table->admit->min_count, w->table->admit->probability);
+}
+
+// Warns of the worst table, if there is one; tells of it unless that was done
+// within the last hour.
+static void table_warn(struct coord *c, struct job *job, enum job_warning kind,
+                       enum event_kind event, uint64_t *told_ms,
+                       const struct worst *w,
+                       void (*format)(char out[TEXT], const struct worst *w))
 {
     uint64_t now = coord_now(c);
+    bool recent = *told_ms != 0 && now - *told_ms < AGAIN_MS;
+    char text[TEXT];
 
-    if (job->warnings[kind] == NULL ||
-        (*told_ms != 0 && now - *told_ms < AGAIN_MS))
+    if (w->table == NULL) {
+        jobs_unwarn(job, kind);
+        return;
+    }
+    // A table that stays full has other numbers at each look: one line of the
+    // log an hour, too, and the warning keeps the numbers of that.
+    if (recent && job->warnings[kind] != NULL)
+        return;
+    format(text, w);
+    jobs_warn(job, kind, "%s", text);
+    if (recent)
         return;
     *told_ms = now;
-    happened_job(c, event, job, NULL, "%s", job->warnings[kind]);
-}
-
-static void warn_full(struct coord *c, struct job *job, const struct worst *w)
-{
-    char more[40];
-
-    if (w->table == NULL) {
-        jobs_unwarn(job, JOB_WARN_FULL);
-        return;
-    }
-    jobs_warn(job, JOB_WARN_FULL,
-              "table %.60s is full: %llu rows gave their place to new ones in "
-              "a minute%s; if ids come again after they went, raise "
-              "evict.max_rows (%llu)",
-              w->table->name, (ull)w->n, worst_others(more, w),
-              (ull)w->table->evict->max_rows);
-    table_tell(c, job, JOB_WARN_FULL, EVENT_ROWS_EVICTED,
-               &job->tables.full_told_ms);
-}
-
-static void warn_unadmitted(struct coord *c, struct job *job,
-                            const struct worst *w)
-{
-    char more[40];
-
-    if (w->table == NULL) {
-        jobs_unwarn(job, JOB_WARN_UNADMITTED);
-        return;
-    }
-    jobs_warn(job, JOB_WARN_UNADMITTED,
-              "table %.60s: %llu of %llu gradients changed no row in a minute, "
-              "as their ids were not admitted%s; if they should be learned, "
-              "change admit (min_count %u, probability %g)",
-              w->table->name, (ull)w->n, (ull)w->of, worst_others(more, w),
-              w->table->admit->min_count, w->table->admit->probability);
-    table_tell(c, job, JOB_WARN_UNADMITTED, EVENT_ROWS_UNADMITTED,
-               &job->tables.unadmitted_told_ms);
+    happened_job(c, event, job, NULL, "%s", text);
 }
 
 // Counts of a shard that was loaded anew begin with 0: less than before tells
-// nothing. Of the first gradients most have new ids.
+// nothing. Nor does a shard that reports for the first time, such as all of
+// them behind a restart of the coordinator. Most of the first gradients have
+// new ids.
 static void table_look(struct worst *full, struct worst *unadmitted,
                        const Sluice__V1__TableSpec *table,
                        const struct table_done *was,
@@ -120,8 +125,8 @@ static void table_look(struct worst *full, struct worst *unadmitted,
     bool admits = table->admit->min_count > 1 || table->admit->probability < 1;
     uint64_t came, left;
 
-    if (is->gradients < was->gradients || is->evicted < was->evicted ||
-        is->unadmitted < was->unadmitted)
+    if (is->shards != was->shards || is->gradients < was->gradients ||
+        is->evicted < was->evicted || is->unadmitted < was->unadmitted)
         return;
     if (is->evicted > was->evicted)
         worst_take(full, table, is->evicted - was->evicted, 0);
@@ -152,6 +157,8 @@ void table_warnings_check(struct coord *c, struct job *job)
                        &looks->done[i], &is);
         looks->done[i] = is;
     }
-    warn_full(c, job, &full);
-    warn_unadmitted(c, job, &unadmitted);
+    table_warn(c, job, JOB_WARN_FULL, EVENT_ROWS_EVICTED, &looks->full_told_ms,
+               &full, full_format);
+    table_warn(c, job, JOB_WARN_UNADMITTED, EVENT_ROWS_UNADMITTED,
+               &looks->unadmitted_told_ms, &unadmitted, unadmitted_format);
 }

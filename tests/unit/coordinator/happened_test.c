@@ -465,15 +465,38 @@ static const char *rows_warning(struct world *w, enum job_warning kind)
     return jobs_get(w->coord, w->job)->warnings[kind];
 }
 
-static struct world *begin_rows(void)
+static struct world *begin_unreported(void)
 {
     struct world *w = begin(0);
 
     w->job = world_submit(w, rows_job);
     (void)world_run(w, JOB_FINISHED, 4000); // no program works on it
     T_EQ(jobs_get(w->coord, w->job)->state, JOB_RUNNING);
+    return w;
+}
+
+static struct world *begin_rows(void)
+{
+    struct world *w = begin_unreported();
+
     minute_of(w, 0, 0, 0);
     return w;
+}
+
+// A coordinator that has restarted looks before shards have reported, and then
+// hears of all that they have ever done.
+TEST(happened, what_tables_did_before_their_first_report_is_not_of_this_minute)
+{
+    struct world *w = begin_unreported();
+
+    clock_fake_advance_ms(&w->clock, 60000);
+    table_warnings_check(w->coord, jobs_get(w->coord, w->job));
+    minute_of(w, 600, 16000, 0);
+    rows_are_told(w, 0, 0);
+    T_TRUE(rows_warning(w, JOB_WARN_FULL) == NULL);
+    minute_of(w, 700, 32000, 0);
+    rows_are_told(w, 1, 0);
+    end(w);
 }
 
 TEST(happened, a_full_table_that_takes_rows_away_is_told_once_an_hour)
