@@ -513,6 +513,11 @@ const struct job_cut *job_last_cut(const struct job *job)
     return job->cuts.count == 0 ? NULL : &job->cuts.list[job->cuts.count - 1];
 }
 
+const Sluice__V1__WeightsFile *job_weights_file(const struct job *job)
+{
+    return job->weights == NULL ? NULL : job->weights->weights;
+}
+
 const struct job_cut *job_granted(const struct job *job,
                                   const struct cut_wish *wish)
 {

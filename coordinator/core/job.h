@@ -428,6 +428,10 @@ const struct job_cut *job_final_cut(const struct job *job);
 // hold until a cut is added or removed.
 const struct job_cut *job_last_cut(const struct job *job);
 
+// Returns the file of weights of variables that the job starts with; NULL: it
+// starts without one, though tables may have files.
+const Sluice__V1__WeightsFile *job_weights_file(const struct job *job);
+
 // Returns the published cut number n; NULL: there is none, or it was dropped.
 const struct job_cut *job_find_cut(const struct job *job, uint64_t n);
 

@@ -292,7 +292,7 @@ static enum sl_err shard_uses_of_job(struct shard_uses *u, struct coord *c,
 
         one.server = s->server;
         one.rows = shard_rows_sum(&s->rows);
-        if (one.server != 0 && one.rows.bytes > 0)
+        if (one.server != 0 && one.rows.bytes + one.rows.disk > 0)
             rc = shard_uses_add(u, &one, err);
     }
     return rc;
@@ -313,7 +313,7 @@ static enum sl_err sums_add_rows(struct sums *s, struct sl_error *err)
 {
     struct shard_uses u = {0};
     enum sl_err rc = SL_OK;
-    uint64_t here = 0, disk = 0;
+    struct rows_sum here = {0};
 
     list_for(n, &s->c->jobs.active)
     {
@@ -326,16 +326,16 @@ static enum sl_err sums_add_rows(struct sums *s, struct sl_error *err)
         qsort(u.list, u.count, sizeof(*u.list), shard_use_order);
     for (size_t i = 0; rc == SL_OK && i < u.count; i++) {
         struct quota_use *of = &s->of[u.list[i].tenant - 1];
-        bool more = i > 0 && shard_use_order(&u.list[i - 1], &u.list[i]) == 0;
-
         const struct rows_sum *rows = &u.list[i].rows;
 
-        here = more ? here + rows->bytes : rows->bytes;
-        disk = more ? disk + rows->disk : rows->disk;
-        if (here > of->n[QUOTA_ROWS])
-            of->n[QUOTA_ROWS] = here;
-        if (disk > of->n[QUOTA_ROWS_DISK])
-            of->n[QUOTA_ROWS_DISK] = disk;
+        if (i == 0 || shard_use_order(&u.list[i - 1], &u.list[i]) != 0)
+            here = (struct rows_sum){0};
+        here.bytes += rows->bytes;
+        here.disk += rows->disk;
+        if (here.bytes > of->n[QUOTA_ROWS])
+            of->n[QUOTA_ROWS] = here.bytes;
+        if (here.disk > of->n[QUOTA_ROWS_DISK])
+            of->n[QUOTA_ROWS_DISK] = here.disk;
     }
     sl_free(u.list);
     return rc;

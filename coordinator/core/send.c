@@ -168,7 +168,7 @@ static void source_parts_release(struct source_parts *p)
 // variables, slots, wider types.
 static uint64_t weights_most(const struct job *job)
 {
-    uint64_t said = job->weights->weights->bytes;
+    uint64_t said = job_weights_file(job)->bytes;
     uint64_t most =
         WEIGHTS_BASE_BYTES + job->shards.parameters * WEIGHTS_EACH_BYTES;
 
@@ -190,7 +190,7 @@ send_weights_file(const Sluice__V1__WeightsFile *from, uint64_t most)
 
 Sluice__V1__SourceFile send_weights(const struct job *job)
 {
-    return send_weights_file(job->weights->weights, weights_most(job));
+    return send_weights_file(job_weights_file(job), weights_most(job));
 }
 
 static enum sl_err source_parts_make(struct source_parts *out, size_t room)

@@ -8,8 +8,9 @@
 #include "common/base/fs.h"
 #include "coordinator/journal/journal_sql.h"
 
-#define LEASE_S                                                                \
-    60 // of the copy's key; renewed before each write and at the end
+// Seconds of the lease of the copy's key, renewed before each write and at the
+// end.
+#define LEASE_S 60
 #define LIMIT_MS 5000
 #define NAME "coordinator migrate"
 
@@ -190,17 +191,18 @@ static enum sl_err copy_key_take(struct copy_key *k, struct sl_error *err)
     return rc == SL_OK && k->term == 0 ? fail_led(k->etcd, err) : rc;
 }
 
+static enum sl_err copy_key_renew(const struct copy_key *k)
+{
+    int64_t granted;
+
+    return etcd_lease_renew(k->etcd, k->lease, LIMIT_MS, &granted, NULL);
+}
+
 // Renews the lease, and returns for how many ms the copy has the key. An answer
 // that does not come says nothing: the write asks for the key in any case.
 static int64_t copy_key_left_ms(void *arg)
 {
-    const struct copy_key *k = arg;
-    int64_t granted;
-
-    return etcd_lease_renew(k->etcd, k->lease, LIMIT_MS, &granted, NULL) ==
-                   SL_ENOENT
-               ? 0
-               : (int64_t)LEASE_S * 1000;
+    return copy_key_renew(arg) == SL_ENOENT ? 0 : (int64_t)LEASE_S * 1000;
 }
 
 static enum sl_err copy_in(struct copy_key *key, struct journal *file,
@@ -219,7 +221,7 @@ static enum sl_err copy_in(struct copy_key *key, struct journal *file,
     if (rc == SL_OK)
         rc = journal_lead(to, &leader, err);
     if (rc == SL_OK) {
-        (void)copy_key_left_ms(key); // it outlasts the comparison
+        (void)copy_key_renew(key); // it outlasts the comparison
         rc = journal_follow(&again, etcd, file->kind, err);
     }
     if (rc == SL_OK)

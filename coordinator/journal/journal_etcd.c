@@ -392,13 +392,11 @@ static enum sl_err etcd_keep(struct journal *j, struct sl_error *err)
 
 // ---- images
 
-static struct journal_image *log_take_image(struct journal *j)
+static struct journal_image *log_take_image(struct journal *j,
+                                            const struct journal_leader *leader)
 {
     struct journal_log *log = j->log;
     struct journal_image *image = sl_calloc(1, sizeof(*image));
-    // Its thread may not ask left_ms; its writes have the condition all the
-    // same.
-    const struct journal_leader leader = {.term = log->leader.term};
     sqlite3_int64 bytes = 0;
     uint8_t *rows;
 
@@ -416,7 +414,7 @@ static struct journal_image *log_take_image(struct journal *j)
     image->record = log_record_of(log, log->sequence);
     image->version = log->base.version;
     image->holds = log->bytes;
-    log_writer_init(&image->writer, &log->place, &leader);
+    log_writer_init(&image->writer, &log->place, leader);
     return image;
 }
 
@@ -441,6 +439,10 @@ static void etcd_over(struct journal *j, bool committed)
 {
     struct journal_log *log = j->log;
 
+    // The image's thread may not ask left_ms; its writes have the condition all
+    // the same.
+    const struct journal_leader without_clock = {.term = log->leader.term};
+
     if (log->session == NULL)
         return;
     (void)begin_session(j, NULL); // without memory the journal has failed
@@ -448,7 +450,7 @@ static void etcd_over(struct journal *j, bool committed)
         log_end_image(log);
     if (!committed || log->image != NULL || log->bytes < log->image_at)
         return;
-    log->image = log_take_image(j);
+    log->image = log_take_image(j, &without_clock);
     if (log->image != NULL)
         image_start(log->image);
 }
@@ -517,12 +519,11 @@ bool journal_is_blank(const struct journal *j)
 static enum sl_err log_put_image(struct journal *j, struct sl_error *err)
 {
     struct journal_log *log = j->log;
-    struct journal_image *image = log_take_image(j);
+    struct journal_image *image = log_take_image(j, &log->leader);
     enum sl_err rc;
 
     if (image == NULL)
         return sl_no_memory(err);
-    image->writer.leader = log->leader; // left_ms may be called on this thread
     image_write(image);
     rc = image->rc;
     if (rc == SL_OK)

@@ -34,8 +34,9 @@ static uint64_t measure_count_single(const struct job *job)
 {
     uint64_t shards = 0;
 
-    for (uint32_t i = job->shards.parts;
-         job_has_replicas(job) && i < job->shards.count; i++)
+    if (!job_has_replicas(job))
+        return 0;
+    for (uint32_t i = job->shards.parts; i < job->shards.count; i++)
         shards += job_replica(&job->shards.list[i]) == NULL;
     return shards;
 }

@@ -25,11 +25,12 @@
 
 enum quorum_state { UNASKED, WELL, SILENT, LEADERLESS, FULL, QUORUM_STATES };
 
-static const char *const quorum_states[QUORUM_STATES] = {[WELL] = "well",
-                                                         [SILENT] = "silent",
-                                                         [LEADERLESS] =
-                                                             "leaderless",
-                                                         [FULL] = "full"};
+static const char *const quorum_states[QUORUM_STATES] = {
+    [WELL] = "well",
+    [SILENT] = "silent",
+    [LEADERLESS] = "leaderless",
+    [FULL] = "full",
+};
 
 struct quorum_member {
     struct etcd *etcd;
@@ -151,14 +152,14 @@ static void quorum_ask(struct quorum *q, struct quorum_member *m)
     struct etcd_status said;
     char text[TROUBLE];
     enum sl_err rc = etcd_status(m->etcd, LIMIT_MS, &said, &err);
+    const struct etcd_status *heard = rc == SL_OK ? &said : NULL;
 
-    quorum_judge(text, sizeof(text), m->address, rc == SL_OK ? &said : NULL,
-                 err.text);
+    quorum_judge(text, sizeof(text), m->address, heard, err.text);
     pthread_mutex_lock(&q->lock);
     memcpy(m->trouble, text, sizeof(text));
-    m->used = rc == SL_OK ? said.used : 0;
-    m->bytes = rc == SL_OK ? said.bytes : 0;
-    m->state = quorum_state_of(rc == SL_OK ? &said : NULL);
+    m->used = heard != NULL ? heard->used : 0;
+    m->bytes = heard != NULL ? heard->bytes : 0;
+    m->state = quorum_state_of(heard);
     pthread_mutex_unlock(&q->lock);
 }
 
@@ -289,19 +290,25 @@ bool quorum_crowded(struct quorum *q, struct sl_error *err)
     return m != NULL;
 }
 
+// Adds the members by state, and sets *bytes to the largest database.
+static void quorum_count(struct quorum *q, uint64_t members[QUORUM_STATES],
+                         uint64_t *bytes)
+{
+    pthread_mutex_lock(&q->lock);
+    for (size_t i = 0; i < q->count; i++) {
+        members[q->member[i].state]++;
+        if (q->member[i].bytes > *bytes)
+            *bytes = q->member[i].bytes;
+    }
+    pthread_mutex_unlock(&q->lock);
+}
+
 void quorum_measure(struct quorum *q, struct expo *e)
 {
     uint64_t members[QUORUM_STATES] = {0}, bytes = 0;
 
     if (q != NULL)
-        pthread_mutex_lock(&q->lock);
-    for (size_t i = 0; q != NULL && i < q->count; i++) {
-        members[q->member[i].state]++;
-        if (q->member[i].bytes > bytes)
-            bytes = q->member[i].bytes;
-    }
-    if (q != NULL)
-        pthread_mutex_unlock(&q->lock);
+        quorum_count(q, members, &bytes);
     expo_family(e, "sluice_etcd_members", EXPO_GAUGE,
                 "Members of the etcd that has the journal, by what they said "
                 "last.");

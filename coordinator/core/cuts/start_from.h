@@ -36,14 +36,13 @@ enum sl_err resumed_read(struct coord *c, const char *what,
 // coord is freed; they end by themselves, and still call their `ready`.
 void resumed_release(struct coord *c);
 
-// Sets *out to a source with the files of weights that `request` names, for the
-// variables or for tables of `spec`; without any it is an empty source and not
-// NULL, so the caller looks first. The coordinator cannot read the files: the
-// shard or rank that keeps the parameters refuses what does not fit. *out is
-// the caller's, and unchanged on failure. SL_EINVAL: the request names a cut as
-// well, weights for a model of tables alone, a table that is not there or
-// twice, a table's file without its size, or a folder that is no absolute path;
-// SL_ENOMEM.
+// Sets *out to a source with the files of weights that `request` names, at
+// least one, for the variables or for tables of `spec`. The coordinator cannot
+// read the files: the shard or rank that keeps the parameters refuses what does
+// not fit. *out is the caller's, and unchanged on failure. SL_EINVAL: the
+// request names a cut as well, weights for a model of tables alone, a table
+// that is not there or twice, a table's file without its size, or a folder that
+// is no absolute path; SL_ENOMEM.
 enum sl_err resumed_weights(const Sluice__V1__SubmitRequest *request,
                             const Sluice__V1__JobSpec *spec,
                             Sluice__V1__ResumeSource **out,

@@ -113,7 +113,7 @@ static enum sl_err take_files(struct begin_parts *p, const struct job *job)
     if (!job->ring.base_is_file) // a group has no base
         return SL_OK;
     if (cut == NULL)
-        return job->weights == NULL || job->weights->weights == NULL
+        return job_weights_file(job) == NULL
                    ? SL_OK // the seed; tables are on shards beside the ring
                    : send_ring_fill_weights(p, job);
     // Files of its own cut: those of shards beside the ring are not for ranks.

@@ -586,10 +586,10 @@ static struct party *move_due(struct coord *c, const struct parties *p,
         (*from)->job = job;
         (*from)->to = lightest(c, p, job, *from);
     }
-    return (*from)->to == NULL || moves_empties((*from)->member) ||
-                   move_evens(*from, (*from)->to, shards_weight(job, s))
-               ? (*from)->to
-               : NULL;
+    if ((*from)->to != NULL && !moves_empties((*from)->member) &&
+        !move_evens(*from, (*from)->to, shards_weight(job, s)))
+        return NULL;
+    return (*from)->to;
 }
 
 // Says whether a replica of the job may lie there, also if not right now.

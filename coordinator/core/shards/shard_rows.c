@@ -17,22 +17,21 @@ void shard_rows_release(struct shard_rows *r)
     *r = (struct shard_rows){0};
 }
 
-// Copies the numbers, and nothing that a later version may have added. The
-// lists go to `ids` and `updates`, which have room for TABLE_HOT each.
-static void figures_copy(Sluice__V1__TableFigures *to,
-                         const Sluice__V1__TableFigures *from, uint64_t *ids,
-                         uint64_t *updates)
+// Copies the numbers, and nothing that a later version may have added.
+static void known_table_copy(struct known_table *t,
+                             const Sluice__V1__TableFigures *from)
 {
+    Sluice__V1__TableFigures *to = &t->figures;
     size_t n = sl_min(from->n_hot_ids, from->n_hot_updates);
 
     n = sl_min(n, TABLE_HOT);
     if (n > 0) {
-        memcpy(ids, from->hot_ids, n * sizeof(*ids));
-        memcpy(updates, from->hot_updates, n * sizeof(*updates));
+        memcpy(t->hot_ids, from->hot_ids, n * sizeof(*t->hot_ids));
+        memcpy(t->hot_updates, from->hot_updates, n * sizeof(*t->hot_updates));
     }
     *to = *from;
-    to->hot_ids = ids;
-    to->hot_updates = updates;
+    to->hot_ids = t->hot_ids;
+    to->hot_updates = t->hot_updates;
     to->n_hot_ids = to->n_hot_updates = n;
     to->base.n_unknown_fields = 0;
     to->base.unknown_fields = NULL;
@@ -52,7 +51,7 @@ static void known_table_take(struct known_table *t,
         t->mark[1] = now;
     }
     t->known = true;
-    figures_copy(&t->figures, f, t->hot_ids, t->hot_updates);
+    known_table_copy(t, f);
 }
 
 void shard_rows_take(struct shard_rows *r,
@@ -101,19 +100,13 @@ struct rows_sum shard_rows_sum(const struct shard_rows *r)
 static bool known_table_show(Sluice__V1__ShardStatus *m,
                              const struct known_table *t, uint64_t now_ms)
 {
-    Sluice__V1__TableFigures *f =
-        wire_new(&sluice__v1__table_figures__descriptor);
-    uint64_t *ids = sl_malloc_array(TABLE_HOT, sizeof(*ids));
-    uint64_t *updates = sl_malloc_array(TABLE_HOT, sizeof(*updates));
+    ProtobufCMessage *copy;
+    Sluice__V1__TableFigures *f;
 
-    if (f == NULL || ids == NULL || updates == NULL) {
-        sl_free(f);
-        sl_free(ids);
-        sl_free(updates);
+    if (wire_dup(&copy, &t->figures.base) != SL_OK)
         return false;
-    }
+    f = (Sluice__V1__TableFigures *)copy;
     m->tables[m->n_tables++] = f;
-    figures_copy(f, &t->figures, ids, updates);
     WIRE_SET_KNOWN(
         f, rows_per_minute,
         SLUICE__V1__TABLE_FIGURES__KNOWN_ROWS_PER_MINUTE_ROWS_PER_MINUTE,

@@ -570,13 +570,21 @@ void shards_back(struct coord *c, struct member *m)
 
 // ---- a shard that moves
 
-uint64_t shards_bytes(const struct job *job, const struct job_shard *s)
+// Returns the vectors of each shard of the job: its values, and its slots.
+static unsigned shards_vectors(const struct job *job)
 {
-    unsigned vectors =
-        1 + spec_optimizer_slots(spec_shard_optimizer(job->spec));
+    return 1 + spec_optimizer_slots(spec_shard_optimizer(job->spec));
+}
 
+static uint64_t shards_bytes_by(const struct job_shard *s, unsigned vectors)
+{
     return s->elements * sizeof(float) * vectors +
            shard_rows_sum(&s->rows).bytes;
+}
+
+uint64_t shards_bytes(const struct job *job, const struct job_shard *s)
+{
+    return shards_bytes_by(s, shards_vectors(job));
 }
 
 uint64_t shards_weight(const struct job *job, const struct job_shard *s)
@@ -598,10 +606,11 @@ void shards_weigh(const struct coord *c, const struct strmap *by_name)
     list_for(n, &c->jobs.active)
     {
         const struct job *job = list_entry(n, struct job, on_active);
+        unsigned vectors = shards_vectors(job);
 
         for (uint32_t i = job->shards.parts; i < job->shards.count; i++) {
             const struct job_shard *s = &job->shards.list[i];
-            uint64_t weight = shards_weight(job, s);
+            uint64_t weight = SHARDS_EACH + shards_bytes_by(s, vectors);
 
             shards_weigh_one(by_name, s->psserver, weight);
             shards_weigh_one(by_name, job_replica(s), weight);

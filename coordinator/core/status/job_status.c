@@ -409,13 +409,14 @@ static void fill_updates(Sluice__V1__JobStatus *m, const struct job *job)
 
     for (uint32_t i = 0; i < job->shards.count; i++) {
         const struct job_counts *k = &job->shards.list[i].counts;
+        const struct rows_sum rows = shard_rows_sum(&job->shards.list[i].rows);
 
         m->updates_refused += k->refused;
         m->duplicates += k->duplicates;
         m->updates_stale += k->stale;
         m->updates_late += k->late;
-        m->rows += shard_rows_sum(&job->shards.list[i].rows).rows;
-        m->rows_bytes += shard_rows_sum(&job->shards.list[i].rows).bytes;
+        m->rows += rows.rows;
+        m->rows_bytes += rows.bytes;
         if (k->applied < fewest) {
             fewest = k->applied;
             m->updates_applied = k->applied;
@@ -616,10 +617,9 @@ static bool add_warnings(Sluice__V1__JobStatus *m, const struct job *job)
 
 static char *weights_text(const struct job *job)
 {
-    return job->weights == NULL || job->weights->weights == NULL
-               ? sl_strdup("")
-               : fs_join(job->weights->weights->folder,
-                         job->weights->weights->file);
+    const Sluice__V1__WeightsFile *file = job_weights_file(job);
+
+    return file == NULL ? sl_strdup("") : fs_join(file->folder, file->file);
 }
 
 // Returns "TABLE=PATH", to be freed; NULL: no memory.
