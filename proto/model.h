@@ -91,7 +91,6 @@
 // 48 data.validation, which workers alone must know
 // 49 train.weight, which psservers alone must know, and train.norm of programs
 // 50 masks of steps
-// 52 lamb and muon (plan/optimizers.def), which psservers alone must know
 #define MODEL_EDITION 1
 #define MODEL_EDITION_HOLDS 2
 #define MODEL_EDITION_METRICS 3
