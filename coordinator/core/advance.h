@@ -2,6 +2,7 @@
 // coordinator/core/advance.h -- the step of a job through its states.
 //
 // Threads  the loop.
+// Memory   no pointer is NULL.
 // Errors   A journal that cannot be written is fatal.
 #ifndef COORDINATOR_CORE_ADVANCE_H
 #define COORDINATOR_CORE_ADVANCE_H

@@ -128,8 +128,9 @@ uint64_t coord_term(const struct coord *c);
 // ---- members
 
 // Takes the Hello of a new stream; `member` is the caller's number for it, new
-// for each stream and not 0. A member of the same role and name is sent away,
-// as the newest process wins, if it yields: always to MEMBER_OWN and
+// for each stream and not 0. After SL_OK the member was sent Welcome, and what
+// waits for it: shards to take, leases. A member of the same role and name is
+// sent away, as the newest process wins, if it yields: always to MEMBER_OWN and
 // MEMBER_LOCAL; to MEMBER_ANY if its own claim is not MEMBER_OWN, and it is
 // silent or the same process. Else the new one is SL_EEXIST, as is a process
 // that a newer one of its name replaced before. SL_ENOTSUP: it speaks another
@@ -148,7 +149,8 @@ void coord_receive(struct coord *c, uint64_t member,
                    const Sluice__V1__AttendUp *message);
 
 // Removes a member after its stream has ended, and takes its leases and shards
-// from it; does nothing for one that is not attached.
+// from it: it counts as lost, unless it was draining, and an event says which.
+// Does nothing for one that is not attached.
 void coord_detach(struct coord *c, uint64_t member);
 
 // Does what is due by now: finds silent members, writes queued rows and waits
@@ -182,9 +184,9 @@ bool coord_submit_reads(struct coord *c,
 // key; SL_EEXIST: the request_id came with another spec or from another tenant;
 // SL_EBUSY: the tenant's quota; SL_ESTATE: the job could not be resumed, or
 // never end, or the request_id is of a job that cannot be read; SL_ENOENT,
-// SL_EDENIED, SL_EIO, SL_ECORRUPT: what it resumes from is not there, not in
-// the store, or cannot be read; SL_EUNAVAIL: c is stopping, or that has
-// changed: submit again.
+// SL_EDENIED, SL_EIO, SL_ECORRUPT, SL_ENOTSUP: what it resumes from is not
+// there, not in the store, cannot be read, or is of a newer version;
+// SL_EUNAVAIL: c is stopping, or that has changed: submit again.
 enum sl_err coord_submit(struct coord *c,
                          const Sluice__V1__SubmitRequest *request,
                          Sluice__V1__SubmitReply **reply, struct sl_error *err);
@@ -230,10 +232,10 @@ enum sl_err coord_resume(struct coord *c, const Sluice__V1__JobRequest *request,
 
 // Deletes an ended job with its rows, its checkpoints and its curves, and tells
 // psservers to delete its files, those that are away when they attach;
-// manifests are removed later. Its events stay. Or gives up a job that the
-// journal does not know (behind_delete), for a caller that sees all tenants.
-// SL_ESTATE: the job has not ended, or another job still needs its files;
-// SL_EBUSY: a checkpoint of it is being written.
+// manifests are removed later. Adds an event and calls io.changed; older events
+// stay. Or gives up a job that the journal does not know (behind_delete), for a
+// caller that sees all tenants. SL_ESTATE: the job has not ended, or another
+// job still needs its files; SL_EBUSY: a checkpoint of it is being written.
 enum sl_err coord_delete(struct coord *c, const Sluice__V1__JobRequest *request,
                          Sluice__V1__DeleteReply **reply, struct sl_error *err);
 

@@ -5,7 +5,7 @@
 // README.md beside this file lists the parts in their order.
 //
 // Threads  the loop.
-// Memory   coord.c makes and frees it.
+// Memory   coord.c makes and frees it. No pointer is NULL.
 // Errors   coord_fatal: from then on nothing is done or said any more.
 #ifndef COORDINATOR_CORE_COORD_INNER_H
 #define COORDINATOR_CORE_COORD_INNER_H

@@ -18,10 +18,10 @@
 
 // Ends a job as `how`: FINISHED, FAILED or STOPPED, where its state may be
 // followed by that (job_moves; asserted). A job that has ended already stays as
-// it is. Waits for the journal's disk, then tells workers to drop the job,
-// psservers to close its shards, and io.changed; gives up a cut that is not
-// being written. Works and evaluations of the job are freed: pointers to them
-// are gone.
+// it is. Takes its leases from workers, gives up a cut that is not being
+// written, and waits for the journal's disk; then adds an event, tells workers
+// to drop the job and psservers to close its shards, and calls io.changed.
+// Works and evaluations of the job are freed: pointers to them are gone.
 void end_job(struct coord *c, struct job *job, enum job_state how,
              const char *reason);
 

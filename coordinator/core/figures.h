@@ -7,7 +7,8 @@
 // them; closures that a job had when it was loaded or resumed are not counted.
 //
 // Threads  the loop.
-// Memory   values, in struct coord and struct job; nothing fails.
+// Memory   values, in struct coord and struct job; nothing fails. No pointer is
+//          NULL.
 // Units    closures, samples, steps; microseconds in histograms.
 #ifndef COORDINATOR_CORE_FIGURES_H
 #define COORDINATOR_CORE_FIGURES_H
@@ -27,6 +28,8 @@ struct coord;
 struct job;
 struct member;
 
+// The outcome of a cut: its manifest makes it exist; its manifest could not be
+// written; or it was given up before that.
 enum figures_cut { FIGURES_PUBLISHED, FIGURES_ABORTED, FIGURES_GIVEN_UP };
 #define FIGURES_CUTS 3
 
@@ -80,7 +83,8 @@ void figures_fell(struct coord *c, const struct job *job, uint64_t before);
 void figures_ended(struct coord *c, struct work *w, enum work_why why);
 
 // Counts that w, an attempt of which ended badly, is leased once more: by the
-// reason that figures_ended noted, and how long w waited since.
+// reason that figures_ended noted last (WORK_TRANSIENT if it noted none) and,
+// if it noted one, how long w waited since.
 void figures_retried(struct coord *c, const struct work *w);
 
 // Counts a member that was lost, by its role.

@@ -9,7 +9,8 @@
 // before any work on the job begins, so a restart changes nothing.
 //
 // Threads  the loop.
-// Memory   a tenant's name is copied; jobs that are returned are borrowed.
+// Memory   a tenant's name is copied; jobs that are returned are borrowed. No
+//          pointer is NULL but `err`.
 // Errors   those of journal.h: returned by queue_load, fatal in queue_next.
 #ifndef COORDINATOR_CORE_JOB_QUEUE_H
 #define COORDINATOR_CORE_JOB_QUEUE_H
@@ -39,10 +40,10 @@ enum sl_err queue_load(struct coord *c, struct job *job, struct sl_error *err);
 // one.
 void queue_leave(struct coord *c, const struct job *job);
 
-// Gives the turn to one waiting job that has none before it, and journals that.
-// Returns the job, which may be placed now; NULL: there is none, or the journal
-// failed (c->dead). To be called again until it returns NULL. Costs nothing
-// while no job joined or left a queue.
+// Gives the turn to one waiting job that has none before it, journals that and
+// logs it. Returns the job, which may be placed now; NULL: there is none, or
+// the journal failed (c->dead). To be called again until it returns NULL. Costs
+// nothing while no job joined or left a queue.
 struct job *queue_next(struct coord *c);
 
 // Returns how many queued jobs of its tenant have to end before the job's turn,

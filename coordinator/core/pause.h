@@ -7,8 +7,9 @@
 // A job in a pause that holds gives no work to any worker, and its workers let
 // go of all that they have of it, without blame. Its shards stay where they
 // are: they are admitted, asked and cut as ever. A ring has its state on its
-// workers alone, and begins again from the last cut. The pause is in the
-// journal before any member is notified.
+// workers alone, and begins again from the last cut: a cut of it that is not
+// being written yet is given up. The pause is in the journal before any member
+// is notified. What begins or ends a pause, or a wish for one, adds an event.
 //
 // (I7's job.behind.paused is another thing: such a job is not touched at all.)
 //
@@ -43,7 +44,8 @@ enum sl_err pause_judge(const struct job *job, bool checkpoint,
 // request->checkpoint when there is a cut of all that is counted now, if such a
 // cut would save anything. Journals that, and tells the job's workers once it
 // holds. A paused job stays so; a job that waits for that cut waits on, unless
-// request->checkpoint is false. advance_job, called next, begins the cut.
+// request->checkpoint is false. advance_job, called next, begins the cut. An
+// empty request->who is kept as "somebody".
 void pause_ask(struct coord *c, struct job *job,
                const Sluice__V1__PauseRequest *request);
 
@@ -70,7 +72,7 @@ void pause_end(struct coord *c, struct job *job);
 void pause_check(struct coord *c, struct job *job);
 
 // Wishes again for the cut before a WANTED pause, after the job was loaded;
-// once.
+// once. Does nothing for a job without such a pause.
 void pause_revive(struct job *job);
 
 // Tells worker m, which was attached, to let go of all that it may have of

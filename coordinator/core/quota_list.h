@@ -23,7 +23,8 @@ struct quotas {
 // leaves *out as it was.
 enum sl_err quotas_new(struct quotas **out, const struct coord_options *options,
                        struct sl_error *err);
-void quotas_free(struct quotas *q); // NULL is allowed
+// Frees q, with its quotas and names. NULL is allowed.
+void quotas_free(struct quotas *q);
 
 // Returns the number of a tenant, from 1, given to it at the first call; 0: no
 // memory.

@@ -34,8 +34,8 @@ void send_goodbye(struct coord *c, const struct member *m, const char *why);
 
 // Returns the file that a placed job's variables start with, for a message; it
 // borrows from the job. job->weights and job->weights->weights are not NULL.
-// Its most_bytes: no more than the size said at submission, nor than 64 MiB and
-// 64 bytes per parameter.
+// Its most_bytes: the size that the submission said, if it said one, but no
+// more than 64 MiB and 64 bytes per parameter.
 Sluice__V1__SourceFile send_weights(const struct job *job);
 
 // Asks psserver m to take a shard of a placed job, from a snapshot no older
@@ -98,8 +98,9 @@ void send_move_snapshot(struct coord *c, uint64_t member, const struct job *job,
                         uint32_t shard, uint64_t request, bool last,
                         uint64_t feed);
 
-// Sends all learning rates that callbacks have reduced (D1). `hold`: the
-// closure from which a rank begins no round; 0 for none, and for a psserver.
+// Sends a psserver with the shard, or a rank (shard 0), all learning rates that
+// callbacks have reduced (D1). `hold`: the closure from which a rank begins no
+// round; 0 for none, and for a psserver.
 void send_rates(struct coord *c, uint64_t member, const struct job *job,
                 uint32_t shard, uint64_t hold);
 
@@ -117,14 +118,16 @@ void send_close(struct coord *c, const struct member *m, uint64_t job,
 // ---- to workers
 
 // Sends a worker all that it needs of the job, before its first lease of it on
-// this stream: spec, map and token, and layout and facts if they are known.
-// Notes the map's version in m->opened, if the caller has put the job there.
+// this stream: spec and map; token, layout and facts as far as there are any.
+// Notes the map's version in m->opened, if the caller has put the job there and
+// memory was not short.
 void send_job_open(struct coord *c, const struct member *m,
                    const struct job *job);
 
 // Sends the map: only the changes since version `have`, if that was sent to
 // this worker last and it can take changes; else, and for 0, the whole map.
-// Notes the map's version in m->opened, if the job is there.
+// Notes the map's version in m->opened, if the job is there and memory was not
+// short.
 void send_map(struct coord *c, const struct member *m, const struct job *job,
               uint64_t have);
 
@@ -151,7 +154,7 @@ void send_down(struct coord *c, uint64_t member,
                const Sluice__V1__AttendDown *down);
 
 // Logs that memory for a message to the member was short, and has it sent away
-// by the next tick as if it had been silent.
+// by the next tick as if it had been silent. One that has gone is only logged.
 void send_give_up(struct coord *c, uint64_t member);
 
 #endif

@@ -15,8 +15,9 @@
 #include "coordinator/core/coord_inner.h"
 
 // Returns true if the present caller (coord_ask_as) must not see the job: it is
-// limited to one tenant, and the job is not that tenant's, or is no tenant's,
-// or the journal cannot be read.
+// limited to one tenant, and the job is another tenant's, no tenant's or
+// unknown, or the journal cannot be read. Returns false for a caller that is
+// not limited, without a look at the job.
 bool tenants_hide(const struct coord *c, uint64_t job);
 
 #endif
