@@ -7,7 +7,7 @@
 // the job's last status keeps them.
 //
 // Threads  the loop.
-// Memory   the job's; messages are borrowed for the call.
+// Memory   the job's; messages are borrowed for the call. No pointer is NULL.
 // Units    samples by number, of the training or the test set.
 // Errors   without memory a sample is counted when it is reported again.
 #ifndef COORDINATOR_CORE_LEASES_BAD_H
@@ -39,8 +39,8 @@ bool bad_fits(const struct job *job, const Sluice__V1__StepMetrics *m);
 // also if none was new: ask bad_fits first.
 bool bad_take(struct job *job, const Sluice__V1__StepMetrics *m);
 
-// Appends the number of unreadable samples and the names of the first ones, for
-// people; without memory a part of that.
+// Appends the number of unreadable samples and the names of the first ones, 10
+// at most, for people; without memory a part of that.
 void bad_names(const struct job *job, struct buf *out);
 
 // Sets the number and the names of the unreadable samples in the status `m`,

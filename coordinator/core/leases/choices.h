@@ -8,7 +8,7 @@
 // names the first such pair.
 //
 // Threads  the loop.
-// Memory   the message is borrowed for the call.
+// Memory   the message is borrowed for the call. No pointer is NULL.
 // Units    none.
 // Errors   none.
 #ifndef COORDINATOR_CORE_LEASES_CHOICES_H
@@ -18,11 +18,11 @@
 
 struct job;
 
-// Takes what worker m says in `message` about the kernels that it leaves out of
-// the job, and sets the job's warning if another worker of the job on such a
-// device leaves out others. Does nothing if m was not sent the job, leaves out
-// none, or says nothing, as a worker of an older program; and sets no second
-// warning.
+// Keeps what worker m says in `message` about the kernels that it leaves out of
+// the job (opened.left_out). If it leaves some out, and another worker of the
+// job on such a device leaves out others, or none, sets the job's warning
+// (JOB_WARN_KERNELS), unless that is set. Does nothing if m was not sent the
+// job, or says nothing of kernels, as a worker of an older program.
 void choices_heard(struct coord *c, struct member *m, struct job *job,
                    const Sluice__V1__LeaseProgress *message);
 

@@ -3,7 +3,8 @@
 // job that does not name them (data.classes), as its first worker found them.
 //
 // Threads  the loop.
-// Memory   messages are the caller's, and own what is put into them.
+// Memory   messages are the caller's, and own what is put into them. No pointer
+//          is NULL.
 // Units    names of folders; the first is that of output 0.
 // Errors   classes_put: without memory, or where the journal cannot be read,
 //          none are known.
@@ -13,9 +14,10 @@
 #include "coordinator/core/coord_inner.h"
 
 // Journals the names of classes in the facts that a worker found, if the spec
-// names none. Names that no folder can have are ignored: the worker is wrong,
-// and nothing else depends on them. Returns SL_OK; or SL_ENOMEM or the
-// journal's error, with its text in c->err, for coord_wrote.
+// names none. Names that no folder can have are logged and ignored: the worker
+// is wrong, and nothing else depends on them. Returns SL_OK, also where there
+// was nothing to write; or SL_ENOMEM or the journal's error, with its text in
+// c->err, for coord_wrote.
 enum sl_err classes_take(struct coord *c, const struct job *job,
                          const Sluice__V1__DataFacts *facts);
 

@@ -14,7 +14,7 @@
 //
 // Threads  the loop.
 // Memory   doubts are the job's, JOB_DOUBTS at most. Messages are borrowed for
-//          the call, texts of them copied.
+//          the call, texts of them copied. No pointer is NULL.
 // Errors   doubts_heard and doubts_samples: without memory no worker is put
 //          aside, and the job fails.
 #ifndef COORDINATOR_CORE_LEASES_DOUBTS_H
@@ -43,8 +43,9 @@ struct job_doubts {
 bool doubts_heard(struct coord *c, struct member *m, struct job *job,
                   const Sluice__V1__AttemptFailed *message);
 
-// Returns true if the failure is of the data alone (it cannot be found or read,
-// or is other data), so that no closure is to blame.
+// Returns true if the failure is of the data alone, so that no closure is to
+// blame: message->data is set, or the code says that data cannot be found or
+// read (SL_ENOENT, SL_EDENIED, SL_ECORRUPT, SL_EIO).
 bool doubts_data(const Sluice__V1__AttemptFailed *message);
 
 // Excludes worker m from the job, which goes on, for CONDUCT_AGAIN_MS, for what

@@ -35,9 +35,11 @@ static inline bool drain_is_audit(const struct drain *d)
 }
 
 // Reads all drains from the journal into c->drains, once after a start. Returns
-// SL_OK, SL_ENOMEM, or the journal's error.
+// SL_OK, SL_ENOMEM, or the journal's error; a failure may leave a part of them,
+// for drains_release.
 enum sl_err drains_load(struct coord *c, struct sl_error *err);
-void drains_release(struct coord *c); // frees all drains
+// Frees all drains, in memory alone.
+void drains_release(struct coord *c);
 
 // Returns the drain of the member of that role and name, attached or not, valid
 // until the next drains_set or drains_clear of that name; NULL: neither an

@@ -6,7 +6,8 @@
 // another chance.
 //
 // Threads  the loop.
-// Memory   one struct conduct per worker and job, the member's.
+// Memory   one struct conduct per worker and job, the member's. No pointer is
+//          NULL.
 // Units    *_ms monotonic.
 // Errors   without memory a worker's conduct is not noted, and it is not
 //          excluded. Functions that take leases back may write the journal, and

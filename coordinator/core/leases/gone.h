@@ -13,7 +13,8 @@
 //
 // Threads  the loop.
 // Memory   one entry per worker that went and is not judged yet, with a copy of
-//          its name; without memory for one no closure is blamed.
+//          its name; without memory for one no closure is blamed. No pointer is
+//          NULL.
 // Units    *_ms monotonic.
 // Errors   A journal that cannot be written is fatal. A closure that is blamed
 //          may be poison, which ends its job, or its evaluation (blame_work):
@@ -29,11 +30,12 @@ enum gone_why {
     GONE_REDIAL, // the same process came back on a new stream: no blame
 };
 
-// Takes all leases from worker m. With GONE_LOST sends a Revoke for each, and
-// the oldest one that m may have computed, so no place in a group, is suspected
-// to have taken m down; the others waited behind it and are not. m counts as
-// lost in its jobs, unless it is only silent (MEMBER_SUSPECT). With GONE_REDIAL
-// none of that. Pointers to these works may be gone then.
+// Takes all leases from worker m. With GONE_LOST sends a Revoke for each; the
+// oldest one that m may have computed, so no place in a group, is suspected to
+// have taken m down, and an event tells of it; the others waited behind it and
+// are not. m counts as lost in its jobs (counters.workers_lost), unless it is
+// only silent (MEMBER_SUSPECT). With GONE_REDIAL none of that. Pointers to
+// these works may be gone then.
 void gone_worker(struct coord *c, struct member *m, enum gone_why why);
 
 // Drops the suspicions against closures that m's process computed, since it is

@@ -7,11 +7,12 @@
 // part.
 //
 // Threads  the loop.
-// Memory   a training closure's struct is the job's, while it is leased, or is
-//          not done and an attempt at it ended or it carries blame: a pointer
-//          to one is gone after leases_settle and what calls it (leases_revoke,
-//          leases_take_back) unless that is so. Texts are borrowed for the
-//          call. No pointer is NULL.
+// Memory   the struct of a training closure, or of a place, is the job's while
+//          it is leased or *remembered*: WAITING, after an attempt that ended
+//          undone, or with blame, suspicions or hand-backs. A pointer to
+//          another one is gone after leases_settle and what calls it
+//          (leases_revoke, leases_take_back). Texts are borrowed for the call.
+//          No pointer is NULL.
 // Errors   without memory nothing is leased, and the next pass tries again.
 //          leases_settle, and what calls it, may write the journal; a failure
 //          is fatal (c->dead).
@@ -43,8 +44,8 @@ struct job_leases {
 // memory.
 struct work *leases_work(struct job *job, uint64_t closure);
 
-// Returns the struct of a training closure, or a place in a ring or group, that
-// is leased or remembered; NULL: it is neither.
+// Returns the struct of a training closure, or of a place in a ring or group,
+// that is leased or remembered; NULL: it is neither.
 struct work *leases_get(const struct job *job, uint64_t closure);
 
 // Returns true if w is a worker's place in a group of a hybrid job, which it
@@ -72,8 +73,9 @@ struct work *leases_find(struct member *m, uint64_t job,
 // leased again. w stays, for leases_settle.
 void leases_end(struct coord *c, struct work *w, enum lease_span_end how);
 
-// Returns true if w is of a round behind the open one (mode sync): its worker
-// has nothing to compute before that round is open.
+// Returns true if w is a training closure of a round that comes after the open
+// one, in a mode with rounds (mode.by_round): its worker has nothing to compute
+// before that round is open.
 bool leases_is_early(const struct work *w);
 
 // Takes the lease w of m back without blame, as one that may have been begun,
@@ -95,11 +97,12 @@ void leases_take_back(struct coord *c, struct member *m, struct work *w,
 // CANCELED, and stay until job_release_work. Sends nothing: end_job does.
 void leases_cancel(struct coord *c, struct member *m, struct job *job);
 
-// Frees what is not needed any more of w, which is not leased. A copy, and a
-// training closure or place that is over and has no copy, is freed. A range of
-// the running evaluation waits to be leased again, or is freed if its result is
-// taken. A probe stays. Afterwards w may be gone, and the closure that it is a
-// copy of. May journal.
+// Frees what is not needed any more of w, which is not leased. A copy is freed,
+// and so is a training closure or place that is neither leased nor remembered
+// and has no copy: if it is DONE, its blame is removed from the journal. A
+// range of the running evaluation waits to be leased again, or is freed if its
+// result is taken. A probe stays. Afterwards w may be gone, and the closure
+// that it is a copy of.
 void leases_settle(struct coord *c, struct work *w);
 
 // Takes from worker m all leases of the job, each as leases_revoke does: their

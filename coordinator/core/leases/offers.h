@@ -3,7 +3,8 @@
 //
 // Offers are derived from evidence (C3), within the window (C5). In one pass
 // over the workers evidence stands still and leases only come: an exhausted job
-// stays so.
+// stays so. A job that is not placed yet has its probe alone, the first look at
+// its data.
 //
 // Threads  the loop.
 // Memory   an offer's work is the job's, or its evaluation's; it is not leased

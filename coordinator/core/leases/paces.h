@@ -34,8 +34,9 @@ void paces_take(const struct member *m, const struct job *job,
                 const Sluice__V1__Change *change);
 
 // Returns how many closures a contribution of worker m should have: 1 or more,
-// job->paces.most while m's pace is not known; 0: as many as the job says,
-// since it has contributions of equal steps.
+// and job->paces.most while m's pace is not known, m drains or is not ready
+// (member_ready); 0: as many as the job says, since it has contributions of
+// equal steps. Looks for the fastest worker again if it is time.
 uint32_t paces_closures(struct coord *c, struct job *job,
                         const struct member *m);
 

@@ -10,7 +10,7 @@
 // forgiven; poison does not get past its bad step.
 //
 // Threads  the loop.
-// Memory   a flag per shard.
+// Memory   a flag per shard. No pointer is NULL.
 // Units    *_ms monotonic.
 // Errors   A journal that cannot be written is fatal.
 #ifndef COORDINATOR_CORE_LEASES_RECOUNT_H
@@ -28,24 +28,26 @@ struct job_recount {
 #define RECOUNT_MS 10000
 
 // Asks the shards of w's job for their counted sets, if w's new blame calls for
-// it: it has half of what makes it poison, or all and has FAILED; each of these
-// once, and a question that is under way begins anew. w is a training closure
-// of a placed job, and no copy. Returns true if w has FAILED and what becomes
-// of it is decided when the shards have answered; false if the caller decides
-// now, also where shards were asked for a closure that has not FAILED.
+// it: once as it has half of what makes it poison, and once more as it has all
+// and has FAILED, provided that all shards have answered the first question
+// (w->judged). A question that is under way begins anew. w is a training
+// closure of a placed job, and no copy. Returns true if w has FAILED and what
+// becomes of it is decided when the shards have answered; false if the caller
+// decides now, also where shards were asked for a closure that has not FAILED.
 bool recount_blamed(struct coord *c, struct work *w);
 
-// Asks all shards of the job to say hello again, with their counted sets (one
-// without a server answers with its next hello); does nothing if they are being
-// asked already.
+// Asks all shards of the placed job to say hello again, with their counted sets
+// (one without a server answers with its next hello), and raises job->changes;
+// does nothing if they are being asked already.
 void recount_ask(struct coord *c, struct job *job);
 
 // Returns true if the shard was asked and has not answered.
 bool recount_waits(const struct job *job, uint32_t shard);
 
 // Notes that the shard has answered and its evidence is what it said; does
-// nothing if it was not asked. Once all have, closures that FAILED are
-// forgiven, or the job ends.
+// nothing if it was not asked. Once all have, a closure that FAILED is
+// forgiven, which is journalled, if more of its steps are counted than at the
+// first question; else it ends the job as FAILED.
 void recount_heard(struct coord *c, struct job *job, uint32_t shard);
 
 // Ends the wait for answers after RECOUNT_MS, with a judgement by what is

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // coordinator/core/leases/reports.h -- workers' reports of their leases.
 //
-// Completions are believed by the incarnations that their evidence is from (C1,
-// W2), whatever attempt or term they come from; leases end by attempt. The two
-// are independent: evidence says what is counted, the lease only which worker
-// is at it.
+// A completion is taken from the holder of the lease alone, and believed by the
+// incarnations that its evidence is from (C1, W2). So a lease may end although
+// not all of its steps are counted: evidence says what is, the lease only which
+// worker is at it.
 //
 // Threads  the loop.
 // Memory   messages are borrowed for the call. No pointer is NULL. m is an
@@ -54,9 +54,10 @@ void reports_failed(struct coord *c, struct member *m,
 void reports_hand_back(struct coord *c, struct member *m,
                        const Sluice__V1__HandBack *message);
 
-// Takes the metrics that a rank reports with its rounds, if it has a place of
-// that job. To be called before the mode takes the message, which may begin an
-// evaluation of the training until then.
+// Takes the metrics that a rank reports with its rounds, if the message has
+// some and the rank has a place of that job; its doubt of the job is over by
+// that (doubts_over). To be called before the mode takes the message, which may
+// begin an evaluation of the training until then.
 void reports_ring_step(struct coord *c, struct member *m,
                        const Sluice__V1__RingStep *message);
 

@@ -6,6 +6,7 @@
 // the window (C5); dispatch.h decides which job serves a worker.
 //
 // Threads  the loop.
+// Memory   no pointer is NULL.
 // Errors   without memory a worker is served by a later pass. A journal that
 //          cannot be written is fatal: callers look at c->dead.
 #ifndef COORDINATOR_CORE_LEASES_SERVE_H

@@ -8,14 +8,15 @@
 // times as long that it gets on and the shards have counted nothing of its
 // closure then, the lease goes to another worker:
 //   - the worker computes: it is blamed, as if it had been lost (poison), and
-//     gets nothing of any job before it has let go of the closure;
+//     gets nothing of any job before it has let go of the closure, which is
+//     its debt (member.owes), or MEMBER_DEBT_MS have passed;
 //   - it waits for shards, and others get on meanwhile: it cannot reach them.
 //     It is not blamed, but excluded from this job.
 // Its later pushes are refused once the newer attempt is seen (I4).
 //
 // Threads  the loop.
 // Memory   debts of processes that have gone, COORD_REMEMBERED_MAX at most.
-//          Messages are borrowed for the call.
+//          Messages are borrowed for the call. No pointer is NULL.
 // Units    *_ms monotonic.
 // Errors   without memory a process that owes is tried again too early. A
 //          journal that cannot be written is fatal in stall_check, which may
@@ -40,7 +41,8 @@ void stall_seen(struct coord *c, struct work *w,
 
 // Takes a progress report of m about an attempt that is none of its leases: one
 // from before its stream. While that gets on, m's leases count as waiting
-// behind it.
+// behind it. Ignores the report if m reported of an older such attempt within
+// its last 4 heartbeats: m computes that one.
 void stall_seen_before(struct coord *c, struct member *m,
                        const Sluice__V1__LeaseProgress *message);
 

@@ -59,12 +59,13 @@ void suspects_make(struct coord *c, const char *name, const struct job *job,
 enum suspects_said { SUSPECTS_NOTHING, SUSPECTS_AGREES, SUSPECTS_DIFFERS };
 
 // Compares a result of m, of a slot that it was to compute (A1), with those of
-// other workers, and makes a worker suspect if it is wrong by that. `round` is
-// the number of slots in a round of the job, as in votes_take. Returns
-// SUSPECTS_DIFFERS if a result of an independent worker differs from it, or a
-// worker was found wrong; else SUSPECTS_AGREES if one agrees; SUSPECTS_NOTHING
-// if there is none to compare, m's result of that slot was taken before, or m
-// is suspect already.
+// other workers, and makes a worker suspect if it is wrong by that. Counts what
+// came of it (job->audit, figures_audit); a difference is logged, and an event.
+// `round` is the number of slots in a round of the job, as in votes_take.
+// Returns SUSPECTS_DIFFERS if a result of an independent worker differs from
+// it, or a worker was found wrong; else SUSPECTS_AGREES if one agrees;
+// SUSPECTS_NOTHING if there is none to compare, m's result of that slot was
+// taken before, or m is suspect already.
 enum suspects_said suspects_vote(struct coord *c, struct member *m,
                                  struct job *job, uint32_t round,
                                  const Sluice__V1__Repeat *repeat);

@@ -32,7 +32,8 @@ void tainted_contributed(const struct work *w, uint64_t steps);
 void tainted_clean(struct job *job, const struct member *m, uint64_t closure);
 
 // Returns the record of what a worker contributed to the job, valid until the
-// next tainted_contributed or tainted_clean; NULL: there is none.
+// next tainted_contributed or tainted_clean, or the job's end; NULL: there is
+// none.
 const struct contributed *tainted_of(const struct job *job, const char *name);
 
 // Lists and journals what the worker of that name, which became suspect,
