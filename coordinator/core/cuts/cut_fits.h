@@ -12,8 +12,8 @@
 // Threads  pure.
 // Memory   messages are borrowed for the call.
 // Errors   SL_EINVAL: the spec trains something else, with the key; SL_ESTATE:
-//          the cut is uneven and its shards would not stay as they are. `err`
-//          may be NULL.
+//          the cut is uneven and its shards would not stay as they are. No
+//          pointer is NULL but `err`, which may be.
 #ifndef COORDINATOR_CORE_CUTS_CUT_FITS_H
 #define COORDINATOR_CORE_CUTS_CUT_FITS_H
 

@@ -7,7 +7,7 @@
 //
 // Threads  the loop.
 // Memory   job->cuts.now, while one is made. Texts are copied, messages
-//          borrowed for the call.
+//          borrowed for the call. No pointer is NULL.
 // Units    *_ms monotonic.
 // Errors   A cut that cannot be made is given up and tried again. A journal
 //          that cannot be written is fatal in cuts_check: callers look at

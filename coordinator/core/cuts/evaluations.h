@@ -2,8 +2,11 @@
 // coordinator/core/cuts/evaluations.h -- evaluations of a job: begun when a cut
 // holds the epoch, journalled when every range is in.
 //
+// A job is evaluated by epochs, or by marks: a mark is the end of the closure,
+// or of the round, with which another evaluate.every_steps steps are done.
+//
 // Threads  the loop.
-// Memory   job->evaluations.running, while one runs.
+// Memory   job->evaluations.running, while one runs. No pointer is NULL.
 // Errors   without memory one is begun later. A journal that cannot be written
 //          is fatal in evaluations_check and evaluations_fail, which wait for
 //          its disk: callers look at c->dead.

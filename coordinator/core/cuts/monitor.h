@@ -55,8 +55,9 @@ void monitor_trained(struct coord *c, struct job *job,
                      const struct meter_sums *more);
 
 // Notes that this cut holds the training reported until now, and none that is
-// reported from now on. Does nothing if that was noted before, or all steps are
-// counted: then the cut holds all that will be reported.
+// reported from now on. Does nothing if that was noted before, the job has no
+// callbacks, or all steps are counted: then the cut holds all that will be
+// reported.
 void monitor_cut(struct job *job, uint64_t cut);
 
 // Returns the sums of training between the last evaluation and this cut, as far
@@ -80,8 +81,9 @@ enum sl_err monitor_judge(const struct job *job,
                           struct callbacks *out, struct buf *packed);
 
 // Makes *now, which is in the journal, the state of the job's callbacks, after
-// the evaluation `row`; sends learning rates to the shards if they were
-// reduced.
+// the evaluation `row`. If it reduced the learning rate, adds an event, and
+// sends the rates to the psservers that serve shards; monitor_limit holds until
+// all know them.
 void monitor_take(struct coord *c, struct job *job, const struct callbacks *now,
                   const struct journal_evaluation *row);
 

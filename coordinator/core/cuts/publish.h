@@ -14,7 +14,8 @@
 // journal, also if the job ends meanwhile.
 //
 // Threads  the loop; the file is written, and looked for, on a pool thread.
-// Memory   writes under way outlive the coord, if they must.
+// Memory   writes under way outlive the coord, if they must. No pointer is
+//          NULL.
 // Errors   A manifest that cannot be written is an outcome: aborted. A journal
 //          that cannot be written is fatal, and so is want of memory for the
 //          row of the intent, or once there is a manifest: callers look at
@@ -41,8 +42,8 @@ void publish_tick(struct coord *c);
 bool publish_at_work(const struct coord *c);
 
 // Detaches the writes under way from c, which is about to be freed, without
-// waiting for them; the next coord settles them (K6), once coord_writes is
-// false.
+// waiting for them, and frees those that only wait for a publish_tick; the next
+// coord settles them all (K6), once coord_writes is false.
 void publish_release(struct coord *c);
 
 #endif

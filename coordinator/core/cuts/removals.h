@@ -6,7 +6,8 @@
 // A file that cannot be removed is litter, and the log says so.
 //
 // Threads  the loop; files are removed on a pool thread.
-// Memory   paths are copied; removals under way outlive the coord.
+// Memory   paths are copied; removals under way outlive the coord. No pointer
+//          is NULL.
 // Errors   none is returned; what fails is logged.
 #ifndef COORDINATOR_CORE_CUTS_REMOVALS_H
 #define COORDINATOR_CORE_CUTS_REMOVALS_H
@@ -19,8 +20,10 @@
 void removals_add(struct coord *c, const char *path);
 
 // Queues the removal of the manifests of all cuts that the job keeps
-// (job->cuts.list), as removals_add does. For an unreadable job their paths are
-// read from the journal, so call this before its rows are deleted.
+// (job->cuts.list), as removals_add does. For an unreadable job reads the paths
+// of its cuts that are neither dropped nor aborted from the journal, so call
+// this before its rows are deleted; if that fails the files stay, and it is not
+// fatal here.
 void removals_add_job(struct coord *c, const struct job *job);
 
 #endif

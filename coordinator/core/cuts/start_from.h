@@ -9,8 +9,7 @@
 // Threads  the loop.
 // Memory   the source is a heap message: wire_free.
 // Errors   those of jobs.h, past_jobs.h, journal_manifest.h, cut_fits.h and
-//          place_check; SL_EDENIED: the path is not in the store. `err` is not
-//          NULL.
+//          place_check; SL_ENOMEM. No pointer is NULL, `err` neither.
 #ifndef COORDINATOR_CORE_CUTS_START_FROM_H
 #define COORDINATOR_CORE_CUTS_START_FROM_H
 
@@ -23,11 +22,13 @@
 // that it ended with (job_final_cut). Takes what a pool thread has read, if the
 // submission was begun with coord_submit_reads; else reads the manifest here
 // and waits for it. *out, whose `even` and `apart` are set, is the caller's,
-// and unchanged on failure. SL_ENOENT: there is no such manifest, or no such
-// job that the caller may see; SL_ESTATE: the job goes on, has no cut, or this
-// one does not fit where the new job would be placed (resume_fits);
-// SL_EUNAVAIL: it has another last cut than the one that was read;
-// SL_EIO: the store fails or does not answer.
+// and unchanged on failure. SL_EINVAL: the spec trains something else
+// (resume_check_spec, resume_fits); SL_ENOENT: there is no such manifest, or no
+// such job that the caller may see; SL_EDENIED: the path is not in the store;
+// SL_ECORRUPT, SL_ENOTSUP: the manifest is not valid, or of a newer version;
+// SL_ESTATE: the job goes on, has no cut, or this one does not fit where the
+// new job would be placed (resume_fits); SL_EUNAVAIL: it has another last cut
+// than the one that was read; SL_EIO: the store fails or does not answer.
 enum sl_err resumed_read(struct coord *c, const char *what,
                          const Sluice__V1__JobSpec *spec,
                          Sluice__V1__ResumeSource **out, struct sl_error *err);

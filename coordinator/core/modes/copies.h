@@ -2,6 +2,7 @@
 // coordinator/core/modes/copies.h -- slots of a round that two workers have
 // (train.backup).
 //
+// A slot is one closure of a round, which becomes one contribution to it.
 // A copy is a second lease of a slot, as the same attempt: so neither fences
 // the other (I4), and the second contribution changes nothing (Y1). The first
 // completion takes the slot from the other worker, which gets nothing until it
@@ -17,6 +18,8 @@
 //          is the job's. No pointer may be NULL.
 // Units    milliseconds.
 // Errors   without memory there is no copy, and the next pass tries again.
+//          copies_first may write the journal (leases_settle); a failure is
+//          fatal (c->dead).
 #ifndef COORDINATOR_CORE_MODES_COPIES_H
 #define COORDINATOR_CORE_MODES_COPIES_H
 
@@ -48,9 +51,11 @@ struct work *copies_next(struct coord *c, const struct job *job);
 struct work *copies_new(struct work *of);
 
 // Settles a slot after its lease w contributed and ended (w is DONE, and has no
-// holder), and notes how long it took: if another worker has the slot as well,
-// sends that worker a Revoke, and it gets no lease until it has answered. w and
-// its copy or original may be gone then (leases_settle).
+// holder), and notes how long it took. If another worker has the slot as well,
+// that lease ends too: the worker is sent a Revoke, without blame, and gets no
+// lease until it has answered, or MEMBER_DEBT_MS have passed. An original that
+// waits is DONE by its copy. w and its copy or original may be gone then
+// (leases_settle).
 void copies_first(struct coord *c, struct work *w);
 
 #endif

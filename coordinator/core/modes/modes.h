@@ -5,7 +5,7 @@
 // through coord.modes and job.mode, so that no call runs back up.
 //
 // Threads  any.
-// Memory   constants.
+// Memory   constants. No pointer is NULL.
 #ifndef COORDINATOR_CORE_MODES_MODES_H
 #define COORDINATOR_CORE_MODES_MODES_H
 

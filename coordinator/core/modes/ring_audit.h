@@ -21,8 +21,10 @@
 void ring_audit_hold(struct job *job, const struct member *m,
                      const Sluice__V1__RingStep *message);
 
-// Compares the results of rounds that are counted now (suspects_vote). A worker
-// that is found wrong becomes suspect, and leaves the ring by that (A4).
+// Compares the results of rounds that are counted now (suspects_vote), and
+// frees them; those of a rank that has gone are dropped. A worker that is found
+// wrong becomes suspect, and leaves the ring by that (A4); what one that is
+// right contributed before is not in doubt (tainted_clean).
 void ring_audit_vote(struct coord *c, struct job *job);
 
 #endif

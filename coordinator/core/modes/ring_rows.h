@@ -33,8 +33,10 @@ void ring_rows_hello(struct coord *c, struct job *job, uint32_t shard);
 // Begins a generation: no shard is admitted to it, or was asked.
 void ring_rows_opened(struct job *job);
 
-// Asks each shard that keeps a memory what it has, once in a generation, when
-// all ranks have answered. Returns true if all shards have said it.
+// Asks each shard of which no hello waits, or only one of a live memory that
+// came before all ranks had answered, what it has: once in a generation. To be
+// called when all ranks have answered. Returns true if all shards have said it.
+// Drops a hello that waits from a psserver that has gone.
 bool ring_rows_known(struct coord *c, struct job *job);
 
 // Returns true if every shard has `base`, the highest state of a rank, or can

@@ -63,7 +63,8 @@ bool rings_refuse(struct coord *c, struct member *m, struct job *job,
 bool rings_in(const struct job *job, const struct member *m);
 
 // Returns true if the ring would take another rank: the job is placed, has not
-// ended, does not rest, has something left to count, and a place is free.
+// ended, does not rest, a place is free, and not all is counted, or the ring
+// does not run.
 bool rings_want(const struct job *job);
 
 // Returns a free place in the ring that may be leased, made if it is new

@@ -3,7 +3,7 @@
 // lists the groups of its workers.
 //
 // Threads  the loop.
-// Memory   what is added belongs to the status.
+// Memory   what is added belongs to the status. No pointer is NULL.
 #ifndef COORDINATOR_CORE_MODES_STATUS_GROUPS_H
 #define COORDINATOR_CORE_MODES_STATUS_GROUPS_H
 
