@@ -9,9 +9,10 @@
 // the store, and its manifests are not missing but out of reach (K6).
 //
 // Threads  the loop.
-// Memory   cluster_release frees the list of strangers.
+// Memory   cluster_release frees the list of strangers. No pointer is NULL but
+//          `err`, which may be.
 // Errors   SL_ESTATE: not our store; a stranger. SL_EIO: the journal could not
-//          be written, which is fatal in cluster_judge. `err` may be NULL.
+//          be written, which is fatal in cluster_judge.
 #ifndef COORDINATOR_CORE_RECOVERY_CLUSTER_H
 #define COORDINATOR_CORE_RECOVERY_CLUSTER_H
 

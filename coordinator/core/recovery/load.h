@@ -3,7 +3,8 @@
 // journal.
 //
 // Threads  the loop.
-// Memory   the job is the caller's: job_free. It is in no table and no list.
+// Memory   the job is the caller's: job_free. It is in no table and no list. No
+//          pointer is NULL.
 // Errors   SL_ECORRUPT: its rows cannot be read; those of journal.h; SL_ENOMEM;
 //          for LOAD_START those of stored_settle. None is fatal here.
 #ifndef COORDINATOR_CORE_RECOVERY_LOAD_H

@@ -16,11 +16,11 @@
 // case (K6).
 //
 // Threads  stored_look: any, one. All else: the loop's, not at the same time.
-// Memory   the fs is borrowed; the journal is only for the call; paths are
-//          copied. stored_free.
+// Memory   the fs is borrowed until stored_free; the journal is only for the
+//          call; paths are copied. No pointer is NULL but `err`, which may be.
 // Errors   stored_look fails for a store that does not answer or refuses
 //          access; an error of one file is returned by the function that asks
-//          for it, with its outputs undefined. `err` may be NULL.
+//          for it, with its outputs undefined.
 #ifndef COORDINATOR_CORE_RECOVERY_STORED_H
 #define COORDINATOR_CORE_RECOVERY_STORED_H
 
@@ -38,7 +38,8 @@ struct stored;
 enum sl_err stored_new(struct stored **out, struct journal *journal,
                        struct fs *fs, const char *store, uint64_t seed,
                        struct sl_error *err);
-void stored_free(struct stored *s); // NULL is allowed
+// Frees s. NULL is allowed.
+void stored_free(struct stored *s);
 
 // Asks the store all questions, and marks a store that is new. Fails only where
 // S3 does not answer or refuses access (SL_EUNAVAIL, SL_ETIMEDOUT, SL_EAUTH,

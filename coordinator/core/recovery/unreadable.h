@@ -7,7 +7,7 @@
 // with the unreadable part as its reason; it can only be deleted.
 //
 // Threads  the loop.
-// Memory   the job is freed like any other: job_free.
+// Memory   the job is freed like any other: job_free. No pointer is NULL.
 // Errors   SL_ENOMEM.
 #ifndef COORDINATOR_CORE_RECOVERY_UNREADABLE_H
 #define COORDINATOR_CORE_RECOVERY_UNREADABLE_H

@@ -3,9 +3,9 @@
 // would be within their limits.
 //
 // Threads  any.
-// Memory   messages are borrowed for the call; a spec has `train`.
-// Errors   SL_EINVAL names what is too many, and the limit; SL_ENOMEM. `err`
-//          may be NULL.
+// Memory   messages are borrowed for the call. A spec has passed spec_check. No
+//          pointer is NULL but `err`, which may be.
+// Errors   SL_EINVAL names what is too many, and the limit; SL_ENOMEM.
 #ifndef COORDINATOR_CORE_SHARDS_FITS_H
 #define COORDINATOR_CORE_SHARDS_FITS_H
 
@@ -23,8 +23,8 @@ enum sl_err fits_counts(const Sluice__V1__JobSpec *spec, uint32_t shards,
 enum sl_err fits_shards(const Sluice__V1__JobSpec *spec,
                         const struct part_plan *plan, struct sl_error *err);
 
-// Checks that the layout, and messages to workers with it, are not too large to
-// be read. Returns SL_OK, SL_EINVAL or SL_ENOMEM.
+// Checks that the layout of `shards` shards, and messages to workers with it,
+// are not too large to be read. Returns SL_OK, SL_EINVAL or SL_ENOMEM.
 enum sl_err fits_layout(const Sluice__V1__JobSpec *spec,
                         const Sluice__V1__CheckpointsReply *layout,
                         uint32_t shards, struct sl_error *err);

@@ -17,7 +17,7 @@
 // loss for nothing.
 //
 // Threads  the loop.
-// Memory   what is passed is borrowed for the call.
+// Memory   what is passed is borrowed for the call. No pointer is NULL.
 // Units    bytes; MiB in texts, rounded up.
 // Errors   without memory a text is shorter. A journal that cannot be written
 //          is fatal in memory_came.

@@ -5,8 +5,8 @@
 //   MOVE_WRITES    the source writes a snapshot while it serves, and begins a
 //                  log of what it does from then on
 //   MOVE_PREPARES  the target loads it, so what cannot go well fails here
-//   MOVE_FEEDS     the source sends the log, and stops when little is left; the
-//                  target does the same operations
+//   MOVE_FEEDS     the source sends the log (a feed), and stops when little is
+//                  left; the target follows: it does the same operations
 //   (over)         the journal names the target, which has all of it, and is
 //                  admitted as after a loss
 //
@@ -28,7 +28,8 @@
 // (shards_weigh: bytes of all jobs).
 //
 // Threads  the loop.
-// Memory   moves are owned by the coord. Messages are borrowed for the call.
+// Memory   moves are owned by the coord. Messages are borrowed for the call. No
+//          pointer is NULL.
 // Units    ms of coord_now.
 // Errors   a move that cannot go on is given up, with an event, and tried again
 //          later. A journal that cannot be written is fatal.
@@ -61,9 +62,11 @@ struct move {
     uint64_t began_ms;
 };
 
-// Goes on with moves that waited for a cut, gives up those that are late, and
-// every MOVES_LOOK_MS begins those that are due: at most one of a job, and one
-// of a psserver. To be called with each tick.
+// Goes on with moves that waited for a cut; gives up those that are late, or of
+// a job that has ended or is paused by I7; and every MOVES_LOOK_MS begins those
+// that are due, at most one of a job, and one of a psserver. A job begins one
+// only while it is RUNNING and every shard is served; if it makes a cut, that
+// comes first (cuts_wait). To be called with each tick.
 void moves_tick(struct coord *c);
 
 // Takes the hello of a shard that psserver m has prepared (h->prepared), or

@@ -28,10 +28,10 @@ enum sl_err place_possible(struct coord *c, const Sluice__V1__JobSpec *spec,
                            struct sl_error *err);
 
 // Cuts the model of the job into shards, chooses a psserver for each, journals
-// both, and asks the psservers to take them, as far as PLACE_AHEAD allows now.
-// Does nothing for a placed job, or while it cannot be done yet: samples or
-// psservers are not known (options.settle_ms), or memory is short. Ends the job
-// as FAILED if it can never be placed.
+// both, adds an event, and asks the psservers to take them, as far as
+// PLACE_AHEAD allows now. Does nothing for a placed job, or while it cannot be
+// done yet: samples or psservers are not known (options.settle_ms), or memory
+// is short. Ends the job as FAILED if it can never be placed.
 void place_job(struct coord *c, struct job *job);
 
 // Tells psserver m, which was attached, which of its jobs were deleted, and

@@ -3,9 +3,10 @@
 // shard, and take over from it (P1 to P5).
 //
 // A replica begins as a move does (move.h): the shard's psserver, its owner,
-// writes a snapshot, which another one loads and then follows by a feed. Where
-// a move would hand over, the owner says that the replica has all that was
-// answered: the journal takes it into the set (P2). From then on
+// writes a snapshot, which another one loads and then follows by a feed: the
+// owner sends what it does to the shard. Where a move would hand over, the
+// owner says that the replica has all that was answered: the journal takes it
+// into the set of those that may take over (P2). From then on
 //
 //   the owner is lost, or leaves    the replica becomes the owner (P4)
 //   the owner misses it, it is      the journal takes it out of the set (P3),

@@ -7,7 +7,8 @@
 // highest numbers, nothing is known.
 //
 // Threads  the loop.
-// Memory   taken with the first report of a shard.
+// Memory   taken with the first report of a shard. No pointer is NULL; `shards`
+//          is not 0.
 // Units    ms of coord_now.
 // Errors   without memory nothing is kept, or shown.
 #ifndef COORDINATOR_CORE_SHARDS_SHARD_ROWS_H
@@ -45,7 +46,9 @@ struct shard_rows {
 };
 
 // Takes the figures of tables in a report of one shard of a job that has
-// `tables` tables and `shards` shards, at now_ms.
+// `tables` tables and `shards` shards, at now_ms, in place of those of earlier
+// reports; drops those of tables that there is no room for. *r is all zeroes
+// before the first report.
 void shard_rows_take(struct shard_rows *r,
                      const Sluice__V1__ShardReport *report, size_t tables,
                      uint32_t shards, uint64_t now_ms);

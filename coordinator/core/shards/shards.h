@@ -2,9 +2,11 @@
 // coordinator/core/shards/shards.h -- shards of a job: hellos, admission, the
 // map.
 //
-// On a ShardHello: K5; live and newest: renew; else K7, commit the incarnation
-// (I1), Admit, evidence := what the hello has counted (C2), void the shard's
-// unpublished report; closures are then issued again by C3.
+// A psserver says hello (ShardHello) of a shard that it has in memory (live),
+// has loaded, or could not load. On a hello: K5; live and newest: renew; else
+// K7, commit the incarnation (I1), Admit, evidence := what the hello has
+// counted (C2), void the shard's unpublished report; closures are then issued
+// again by C3.
 //
 // Threads  the loop.
 // Memory   a hello that waits for a manifest is copied, for the shard. Messages
@@ -130,8 +132,8 @@ struct job *shards_hello(struct coord *c, struct member *m,
                          const Sluice__V1__ShardHello *hello);
 
 // Admits a shard beside a ring, which said this hello, to the ring's generation
-// with its base. The number is in the journal (R1); the evidence is that of all
-// of the state, once a rank has told it.
+// with its base, and sends m Admit and Keep. The number is in the journal (R1);
+// the evidence is that of all of the state, once a rank has told it.
 void shards_settle(struct coord *c, struct member *m, struct job *job,
                    const Sluice__V1__ShardHello *hello);
 
@@ -154,7 +156,7 @@ void shards_retry(struct coord *c, struct job *job);
 void shards_down(struct coord *c, struct member *m, bool lost);
 
 // Notes that psserver m, which was silent, serves its shards again, with the
-// memory that it had.
+// memory that it had; adds an event for each job.
 void shards_back(struct coord *c, struct member *m);
 
 // Returns the bytes of a shard, as far as they are known: of its values, of its
@@ -168,11 +170,12 @@ uint64_t shards_weight(const struct job *job, const struct job_shard *s);
 #define SHARDS_EACH (UINT64_C(64) << 10)
 
 // Adds up what the shards and replicas of jobs that have not ended weigh on
-// each psserver of the map: from its name to a uint64_t, which the call raises.
+// each psserver of the map by_name: from its name to the caller's uint64_t,
+// which the call raises. Psservers that are not in the map are left out.
 void shards_weigh(const struct coord *c, const struct strmap *by_name);
 
 // Notes that no psserver serves the shard: its owner stops, to write its last
-// snapshot here (M1).
+// snapshot here (M1). Sends nothing: the map goes with shards_flush_map.
 void shards_stop(struct coord *c, struct job *job, uint32_t shard);
 
 // Notes that psserver m is the owner of the shard, which the journal has (M2),
@@ -188,8 +191,9 @@ void shards_move(struct coord *c, struct job *job, uint32_t shard,
 void shards_stay(struct job *job, uint32_t shard, bool fed, uint64_t now,
                  uint64_t ms);
 
-// Notes that a replica of the shard could not begin: none is to for `ms`, and
-// twice as long each time that follows.
+// Notes at time `now` (coord_now) that a replica of the shard could not begin:
+// none is to for `ms`, and twice as long each time that follows (up to 16 times
+// `ms`).
 void shards_no_replica(struct job *job, uint32_t shard, uint64_t now,
                        uint64_t ms);
 

@@ -2,7 +2,7 @@
 // coordinator/core/status/job_curves.h -- the curves of jobs' numbers, sampled.
 //
 // Threads  the loop.
-// Memory   the feed's.
+// Memory   the feed's. No pointer is NULL.
 // Units    as in JobStatus.
 // Errors   none: without memory a point is missing.
 #ifndef COORDINATOR_CORE_STATUS_JOB_CURVES_H

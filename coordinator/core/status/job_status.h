@@ -3,7 +3,8 @@
 // and for the journal when it has ended.
 //
 // Threads  the loop.
-// Memory   a status is a heap message, of copies: wire_free.
+// Memory   a status is a heap message, of copies: wire_free. No pointer is
+//          NULL.
 // Errors   NULL: no memory.
 #ifndef COORDINATOR_CORE_STATUS_JOB_STATUS_H
 #define COORDINATOR_CORE_STATUS_JOB_STATUS_H
@@ -51,8 +52,9 @@ void status_final_report(struct coord *c, const struct member *m,
                          struct job *job,
                          const Sluice__V1__ShardReport *report);
 
-// Journals the last status, if a report changed it, with new sums of its
-// shards. A failure is fatal; without memory the journal keeps the older one.
+// Journals the last status, with new sums of its shards, if a report changed
+// it; else does nothing. A failure is fatal; without memory the journal keeps
+// the older one.
 void status_final_keep(struct coord *c, struct job *job);
 
 #endif

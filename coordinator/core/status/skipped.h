@@ -4,8 +4,8 @@
 // the end of a job by them.
 //
 // Threads  the loop.
-// Memory   text goes into the caller's buffer of `size` bytes, cut and ended by
-//          a 0.
+// Memory   text goes into the caller's buffer of `size` bytes, at least 1, cut
+//          and ended by a 0. No pointer is NULL.
 // Errors   none.
 #ifndef COORDINATOR_CORE_STATUS_SKIPPED_H
 #define COORDINATOR_CORE_STATUS_SKIPPED_H
@@ -13,8 +13,10 @@
 #include "coordinator/core/coord_inner.h"
 #include "coordinator/core/job.h"
 
-// Writes the warning about skipped updates for the job's status into `out`; ""
-// if only few were skipped, as a loss scale needs some to find its place.
+// Writes the warning about skipped updates for the job's status into `out`, if
+// 16 or more and one in a hundred were skipped, or so many that skipped_check
+// tells of them. Else, and for a job that is not placed, writes "": a loss
+// scale needs some to find its place.
 void skipped_warning(const struct job *job, char *out, size_t size);
 
 // Logs and adds an event, once in a term, when more than a tenth of the updates

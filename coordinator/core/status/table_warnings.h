@@ -7,7 +7,8 @@
 // its event comes with the first one, and again after an hour.
 //
 // Threads  the loop.
-// Memory   job->tables.done, made by the first look, is freed with the job.
+// Memory   job->tables.done, made by the first look, is freed with the job. No
+//          pointer is NULL.
 // Errors   none: without memory nothing is looked at.
 #ifndef COORDINATOR_CORE_STATUS_TABLE_WARNINGS_H
 #define COORDINATOR_CORE_STATUS_TABLE_WARNINGS_H
@@ -16,7 +17,9 @@
 #include "coordinator/core/job.h"
 
 // Looks at the tables of a placed job, if a minute has passed since the last
-// look: the first one only notes what there is.
+// look, and sets or removes the warnings JOB_WARN_FULL and JOB_WARN_UNADMITTED.
+// The first look only notes what there is. Does nothing for a job without
+// tables.
 void table_warnings_check(struct coord *c, struct job *job);
 
 #endif
