@@ -248,7 +248,7 @@ enum sl_err coord_delete(struct coord *c, const Sluice__V1__JobRequest *request,
 // difference (another `who` or `why` is one), else leaves it. Returns SL_OK;
 // SL_ENOENT if no member of this name is attached (with undrain: attached or
 // drained); SL_EINVAL if request->role is no role; SL_EBUSY if too many are
-// drained; SL_ENOMEM.
+// drained; SL_ENOMEM. A change adds an event.
 enum sl_err coord_drain(struct coord *c,
                         const Sluice__V1__DrainRequest *request, bool *changed,
                         struct sl_error *err);

@@ -143,8 +143,8 @@ struct job {
     // Values alone: its `weights`, its `tables`, or both.
     Sluice__V1__ResumeSource *weights;
     const struct mode *mode; // the row of train.mode
-    bool external;
-    uint32_t edition; // edition of the layers that its workers must know
+    bool external;           // its gradients are computed by programs of users
+    uint32_t edition;        // edition of the layers that its workers must know
     uint64_t submitted_us;
 
     // Its state. Changed by: advance, end_job.
@@ -440,7 +440,8 @@ const struct job_cut *job_find_cut(const struct job *job, uint64_t n);
 const struct job_cut *job_granted(const struct job *job,
                                   const struct cut_wish *wish);
 
-// Returns true if the last published cut holds all steps of the job.
+// Returns true if the last published cut holds all steps of the job; false if
+// it does not, or there is none.
 bool job_cut_complete(const struct job *job);
 
 // Appends a published cut, newer than the others, to the job's list. Returns

@@ -37,7 +37,7 @@ void queue_join(struct coord *c, struct job *job, const char *tenant);
 enum sl_err queue_load(struct coord *c, struct job *job, struct sl_error *err);
 
 // Notes that the job has ended, so that the next queue_next looks for another
-// one.
+// one. Does nothing for a job that was not queued.
 void queue_leave(struct coord *c, const struct job *job);
 
 // Gives the turn to one waiting job that has none before it, journals that and

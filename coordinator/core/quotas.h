@@ -31,7 +31,7 @@ struct job_measured {
 // Checks whether the tenant of the present caller (c->asker) may have a job of
 // this spec as well; rows of tables are not looked at. Returns SL_OK, also
 // without a quota; SL_EBUSY: its quota; or the error of place_measure if the
-// spec cannot be measured.
+// spec cannot be measured (SL_EINVAL: its model cannot be made or cut).
 enum sl_err quotas_admit(struct coord *c, const Sluice__V1__JobSpec *spec,
                          struct sl_error *err);
 

@@ -25,9 +25,9 @@ struct job_evaluations {
 };
 
 // Takes the result of the running evaluation, once it is complete, journals it
-// with what callbacks make of it, and begins the next one if it is due; without
-// memory a later call does. Does nothing for a job that is not placed or has no
-// evaluations.
+// with what callbacks make of it, and begins the next one if it is due; each
+// end and each beginning is an event. Without memory a later call does it. Does
+// nothing for a job that is not placed or has no evaluations.
 void evaluations_check(struct coord *c, struct job *job);
 
 // Ends the running evaluation, which must be there, without a result, since one

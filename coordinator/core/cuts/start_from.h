@@ -55,7 +55,8 @@ bool resumed_same_weights(const struct job *job,
                           const Sluice__V1__SubmitRequest *request);
 
 // Returns a job that goes on, was resumed from a cut of `job` and has no cut of
-// its own yet, so that it still needs the files of `job`; NULL: there is none.
+// its own yet, so that it still needs the files of `job`; borrowed from c.
+// NULL: there is none.
 const struct job *resumed_by(const struct coord *c, const struct job *job);
 
 #endif

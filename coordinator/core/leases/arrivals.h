@@ -3,8 +3,8 @@
 // are compared before they are leased anything (A7).
 //
 // A worker whose vector two others show to be wrong is suspect (suspects.h),
-// the one that joins or one that joined before. Two vectors that differ are an
-// event, and blame nobody.
+// the one that joins or one that joined before. Two vectors of one kind of host
+// that differ are logged and an event, and blame no worker.
 //
 // Threads  the loop.
 // Memory   the vectors are the coord's (test_vectors.h). No pointer is NULL.
@@ -16,8 +16,9 @@
 #include "coordinator/core/coord_inner.h"
 
 // Compares the test vector of m, a member that was just attached, with those of
-// earlier workers; one that is shown to be wrong becomes suspect. Does nothing
-// for a psserver, or a worker that told no vector.
+// earlier workers; each one that is shown to be wrong becomes suspect
+// (suspects_make). Does nothing for a psserver, or a worker that told no
+// vector, or one that was taken or found wrong before.
 void arrivals_hear(struct coord *c, struct member *m);
 
 #endif

@@ -7,8 +7,9 @@
 // after CONDUCT_AGAIN_MS: a folder that is half copied, or not mounted, costs
 // one worker. The job fails when all present workers say so, and none was lost
 // a moment ago that had got on with it; or when more independent witnesses
-// (witness.h) found the same other data than stand for the first: a job's
-// samples keep their numbers, so it cannot go on with theirs.
+// (workers of different certificates and hosts, witness.h) found the same other
+// data than stand for the first: a job's samples keep their numbers, so it
+// cannot go on with theirs.
 //
 // No doubt is journalled.
 //
@@ -56,9 +57,10 @@ void doubts_put_aside(struct coord *c, struct member *m, struct job *job,
                       const Sluice__V1__AttemptFailed *message);
 
 // Takes the unreadable samples in m's metrics. Returns true if the job goes on
-// with m; false if they are more than it allows (bad_fits): then m was excluded
-// from the job, and none of them is counted; or, where all present workers say
-// so, the job was ended as FAILED, and names them. m's leases of it are gone.
+// with m, with the new ones counted (bad_take); false if they are more than it
+// allows (bad_fits): then m was excluded from the job, and none of them is
+// counted; or, where all present workers say so, the job was ended as FAILED,
+// and names them. m's leases of it are gone.
 bool doubts_samples(struct coord *c, struct member *m, struct job *job,
                     const Sluice__V1__StepMetrics *metrics);
 

@@ -39,8 +39,8 @@ bool guard_avoids(const struct coord *c, const struct member *m,
                   const struct job *job, uint64_t closure);
 
 // Returns the bound for a lease of w; 0: none, as for other kinds than
-// WORK_TRAIN, for a closure that was handed back for its norm, and while too
-// few norms are known for a median.
+// WORK_TRAIN, where the spec wants none, for a closure that was handed back for
+// its norm, and while too few norms are known for a median.
 double guard_bound(const struct work *w);
 
 // Takes the contribution of a completion of m, of a placed job, into the norms

@@ -26,8 +26,8 @@
 
 // A job's closures in work, and the workers that hold them.
 struct job_leases {
-    struct work probe;
-    struct map active;  // closure -> struct work: leased, or with blame
+    struct work probe;  // the first look at its data
+    struct map active;  // closure or place -> struct work: leased, remembered
     uint32_t held;      // leases
     struct map holders; // member -> leases it holds, as a number
     uint64_t end;       // the closure behind the highest leased one
@@ -55,10 +55,10 @@ bool leases_is_place(const struct work *w);
 // Leases w to worker m as a new attempt, a copy as its original's; sends it
 // JobOpen first if it does not have the job, or has it from before it was
 // placed. send_leases sends the lease itself. The caller has checked that m is
-// ready, may hold one more and suits the job. A training closure of which an
-// attempt was begun counts as retried, with an event. Returns true; false if
-// memory is short or w is not WAITING: then w is not leased, but JobOpen may be
-// sent and a place in a group taken.
+// ready, may hold one more and suits the job; a training closure is of a placed
+// job. One of which an attempt was begun counts as retried, with an event.
+// Returns true; false if memory is short or w is not WAITING: then w is not
+// leased, but JobOpen may be sent and a place in a group taken.
 bool leases_give(struct coord *c, struct member *m, struct work *w);
 
 // Returns the lease of this attempt of job `job` that the member holds; NULL:

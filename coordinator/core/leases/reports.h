@@ -4,7 +4,8 @@
 // A completion is taken from the holder of the lease alone, and believed by the
 // incarnations that its evidence is from (C1, W2). So a lease may end although
 // not all of its steps are counted: evidence says what is, the lease only which
-// worker is at it.
+// worker is at it. A failure, a hand-back, and a completion that does not count
+// everywhere each add an event.
 //
 // Threads  the loop.
 // Memory   messages are borrowed for the call. No pointer is NULL. m is an

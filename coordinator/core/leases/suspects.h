@@ -2,6 +2,10 @@
 // coordinator/core/leases/suspects.h -- the audit of hosts: results of audited
 // rounds are compared, and a worker that computed one wrongly is suspect.
 //
+// A slot is a contribution to a round, or a member's share of a step of its
+// group; a result is what a worker computed of one. Right results of hosts of
+// one kind have the same bits (rules/votes.h).
+//
 // A suspect worker is drained (drains.h) with `who` "": it is given nothing, of
 // any job, whichever process has its name, until it is undrained. Its leases
 // are taken back at once. The journal holds that; the votes are volatile. No

@@ -46,7 +46,7 @@ void tainted_drop(struct coord *c, const char *name);
 
 // Appends what suspects contributed to (*list)[*count], as messages of the
 // caller's: of the worker `name` alone, unless that is NULL, and to the job
-// with the id `job` ("j-7") alone, unless that is NULL.
+// with the id `job` ("j-7") alone, unless that is NULL. An empty *list is NULL.
 void tainted_list(const struct coord *c, const char *name, const char *job,
                   Sluice__V1__TaintedWork ***list, size_t *count);
 

@@ -38,11 +38,12 @@ struct job_copies {
 #define COPIES_LATE_TIMES 2
 #define COPIES_LATE_MS 20
 
-// Returns the slot of the open round that should have a copy: the one that has
-// been out for longest, has no copy and is not contributed yet. NULL: there is
-// no such slot; or as many copies are leased as train.backup allows (0 outside
-// mode sync); or the slot is not late, and the cluster has no worker beyond
-// those that the slots of a round and the copies take.
+// Returns the slot of the open round of a placed job that should have a copy:
+// the one that has been out for longest, has no copy and is not contributed
+// yet. NULL: there is no such slot; or as many copies are leased as
+// train.backup allows (0 outside mode sync); or the slot is not late, and the
+// cluster has no worker beyond those that the slots of a round and the copies
+// take.
 struct work *copies_next(struct coord *c, const struct job *job);
 
 // Makes a copy of the work `of`, which must be LEASED (asserted) and have no

@@ -46,10 +46,11 @@ struct job_rounds {
 void rings_check(struct coord *c, struct job *job);
 
 // Takes a message about the ring (join, copied, answer, ready, step, broken)
-// from worker m, or ignores one of an older generation. Returns true if the
-// caller has to call advance_job; false, with nothing done, if it is no such
-// message, or the job is not placed or paused by I7. The job has not ended
-// before the call, but may have afterwards.
+// from worker m, or ignores one of an older generation. By what it says m may
+// be excluded (rings_distrust), and the job may be paused by I7, or end.
+// Returns true if the caller has to call advance_job; false, with nothing done,
+// if it is no such message, or the job is not placed or paused by I7 already.
+// The job has not ended before the call.
 bool rings_receive(struct coord *c, struct member *m, struct job *job,
                    const Sluice__V1__AttendUp *message);
 
@@ -77,14 +78,15 @@ struct work *rings_offer(struct job *job);
 // on; one that is in the ring begins anew. Ranks with an address that those of
 // other hosts cannot dial (loopback) are put out: they are excluded from the
 // job, lose their leases of it, and JOB_WARN_REACH is set. Returns SL_OK;
-// SL_ESTATE if m itself was put out; SL_ENOMEM.
+// SL_ESTATE if m itself was put out; SL_ENOMEM, with m not added.
 enum sl_err rings_join(struct coord *c, const struct member *m, struct job *job,
                        struct ring *ring, const Sluice__V1__RingJoin *message);
 
-// Takes m's report that it cannot sum with another rank, or at all, and adds an
+// Notes m's report that it cannot sum with another rank, or at all, and adds an
 // event. If the report is of the present generation, sets the job's warning
-// JOB_WARN_REACH as well, which in allreduce stays until a round is counted.
-// Does nothing if m is not in `ring`.
+// JOB_WARN_REACH as well, which in allreduce stays until a round is counted;
+// the next rings_check or groups_check puts out the rank that is to blame. Does
+// nothing if m is not in `ring`.
 void rings_accuse(struct coord *c, const struct member *m, struct job *job,
                   struct ring *ring, const Sluice__V1__RingBroken *message);
 

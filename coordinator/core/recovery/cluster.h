@@ -42,10 +42,11 @@ enum sl_err cluster_open(struct coord *c, struct sl_error *err);
 
 // Returns SL_OK for a member of this cluster, and for one that has no cluster
 // yet. Returns SL_ESTATE for one of another cluster, and for one that has seen
-// a newer term of this cluster: that term, unless it is absurdly high, is
-// journalled, so that the next start takes a higher one (I5); a coordinator
-// that was replaced cannot write it, and ends (H5): SL_EIO. Refused members are
-// listed in c->strangers, again with each Hello.
+// a newer term of this cluster: that term, unless it is more than 65536 above
+// ours, is journalled, so that the next start takes a higher one (I5); a
+// coordinator that was replaced cannot write it, and ends (H5): SL_EIO. Refused
+// members are listed in c->strangers, with the time of the last Hello of each;
+// without memory one is not listed.
 enum sl_err cluster_judge(struct coord *c, const Sluice__V1__Hello *hello,
                           struct sl_error *err);
 

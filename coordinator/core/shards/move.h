@@ -89,8 +89,8 @@ void moves_feed_ended(struct coord *c, struct member *m,
                       const Sluice__V1__FeedEnded *ended);
 
 // Takes what psserver m says of the feed of a replica that is not in the set
-// yet: if it is ready that is over, and its psserver is returned. NULL: it was
-// given up, or there is none by that order.
+// yet: if it is ready that is over, and its psserver is returned, borrowed.
+// NULL: it was given up, or there is none by that order.
 const struct member *moves_followed(struct coord *c, const struct member *m,
                                     const Sluice__V1__ReplicaReport *report);
 

@@ -27,9 +27,10 @@
 #define REPLICAS_AGAIN_MS 2000 // before a shard that lost its replica has one
 
 // Takes the hello of a shard from its psserver that has lost the shard's
-// memory, if a replica is in the set, and returns true: the replica takes over
-// with the next tick, or when it is attached (P5; replicas_tick gives it up
-// after lease_ms). False: another hello, for the caller to judge.
+// memory, if a replica is in the set, and returns true: no psserver serves the
+// shard then, and the replica takes over with the next tick, or when it is
+// attached (P5; replicas_tick gives it up after lease_ms). False: another
+// hello, for the caller to judge.
 bool replicas_hello(struct coord *c, const struct member *m,
                     const Sluice__V1__ShardHello *h);
 
@@ -40,8 +41,9 @@ bool replicas_follow(struct coord *c, const struct member *m,
 
 // Takes what a psserver, which feeds a replica, says of that: the replica's
 // lag; that it is ready, and so comes into the set; or that it misses it, and
-// so it leaves the set. A feed that is not known here is ended; a psserver that
-// does not have the shard is refused (send_refuse).
+// so it leaves the set with the next tick. A feed that is not known here is
+// ended; a psserver that does not have the shard is refused (send_refuse).
+// Ignores a report of a job that has ended or is paused by I7.
 void replicas_report(struct coord *c, struct member *m,
                      const Sluice__V1__ReplicaReport *report);
 

@@ -59,7 +59,7 @@ struct rows_sum {
     uint64_t rows, bytes, disk; // bytes of memory, and of the disk
 };
 
-// Returns the sums over all known tables of the shard.
+// Returns the sums over all known tables of the shard; zeroes if none is known.
 struct rows_sum shard_rows_sum(const struct shard_rows *r);
 
 // Adds the known tables to the status m of the shard, which has none, with
