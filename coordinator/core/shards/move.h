@@ -21,6 +21,9 @@
 //
 // Only the last step is durable: a move that is given up, or forgotten by a
 // restart, leaves the source the owner, and its next admission sets it going.
+// To give a move up is to tell the target to drop what it has loaded
+// (send_refuse), and to ask a source that may have stopped, or writes a log,
+// for a hello.
 //
 // A psserver takes part in one move at a time. A move begins if a psserver
 // leaves (drained, or ending with --drain), or if the job's placement.move says

@@ -35,7 +35,7 @@ bool replicas_hello(struct coord *c, const struct member *m,
                     const Sluice__V1__ShardHello *h);
 
 // Returns true for the hello of a replica that is in the set, and goes on
-// following. False: another hello.
+// following: there is nothing to do. False: another hello.
 bool replicas_follow(struct coord *c, const struct member *m,
                      const Sluice__V1__ShardHello *h);
 
