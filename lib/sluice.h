@@ -163,8 +163,8 @@ SLUICE_API enum sl_err sluice_attach(struct sluice *s, int64_t wait_ms,
 // takes nothing new. The closure under way may end the step that it is at; a
 // call of it that waits for a psserver gives it back after a second. A rank
 // ends the round that it is in, for which sluice_take waits 10 seconds at most.
-// Does not wait. From any thread, but from a handler of signals only through a
-// thread of the program's.
+// Does not wait. A second call does nothing. From any thread, but from a
+// handler of signals only through a thread of the program's.
 SLUICE_API void sluice_drain(struct sluice *s);
 
 // Drains the session, hands back what is leased, waits 1.5 seconds at most
@@ -269,8 +269,8 @@ struct sluice_step {
 // Begins the next step that is not counted everywhere, with fresh parameters,
 // and describes it in *out (`none`: all steps are counted). Waits until they
 // are there. Steps may be left out: shards decide which are missing. SL_ESTATE:
-// a step is under way. SL_ECANCELED: the closure was lost. After `none` it says
-// so again.
+// a step is under way. SL_ECANCELED: the closure was lost. Any other error is
+// why the attempt fails. After `none` it says so again.
 SLUICE_API enum sl_err sluice_begin(struct sluice_closure *c,
                                     struct sluice_step *out,
                                     struct sl_error *err);
@@ -294,10 +294,11 @@ SLUICE_API enum sl_err sluice_ready(struct sluice_closure *c, uint64_t first,
 //
 // Where several gradients are averaged (allreduce, hybrid) a variable that is
 // absent in some counts as zeros there; absent in all, it is left alone, if all
-// programs that sum know of this.
-// SL_ERANGE; SL_ESTATE: some of it has left, or the job is in mode local, where
-// what did not change is told by sluice_change; SL_ENOTSUP: more than 4096
-// variables lie on one shard. Variables before the one that fails are marked.
+// programs that sum know of this. SL_ERANGE: no such variables; SL_ESTATE: no
+// step is under way, some of it has left, or the job is in mode local, where
+// what did not change is told by sluice_change; SL_ECANCELED: the closure was
+// lost; SL_ENOTSUP: more than 4096 variables lie on one shard. Variables before
+// the one that fails are marked.
 SLUICE_API enum sl_err sluice_absent(struct sluice_closure *c, uint32_t first,
                                      uint32_t count, struct sl_error *err);
 
@@ -472,9 +473,11 @@ struct sluice_result {
 
 // Ends the step with result `r` (NULL: all of it is 0): its gradient is whole.
 // A part of it that is not finite is counted and not applied, or fails the job,
-// as train.nonfinite says. SL_ESTATE: no step is under way. SL_ECANCELED: the
-// closure was lost. SL_ERANGE: more rows than a push may have; nothing has left
-// then.
+// as train.nonfinite says. SL_OK does not say that the step is counted: the
+// next sluice_begin names another step, or this one again. SL_ESTATE: no step
+// is under way. SL_ECANCELED: the closure was lost. SL_ERANGE: more rows than a
+// push may have; it and SL_ENOMEM leave the step under way, and nothing has
+// left then.
 SLUICE_API enum sl_err sluice_end(struct sluice_closure *c,
                                   const struct sluice_result *r,
                                   struct sl_error *err);

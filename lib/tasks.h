@@ -101,8 +101,8 @@ SLUICE_API enum sl_err sluice_tasks_schedule(struct sluice_tasks *t,
 // not forget; their results arrive here like this process's own. Writes up to
 // `max` numbers into `out`; *count is how many tasks there are, which may be
 // more. A client without a name has none. Waits up to wait_ms for the
-// coordinator, else SL_ETIMEDOUT. From then on the earlier process, if it still
-// lives, is refused.
+// coordinator, else SL_ETIMEDOUT; any other error: it refuses this client. From
+// then on the earlier process, if it still lives, is refused.
 SLUICE_API enum sl_err sluice_tasks_left(struct sluice_tasks *t,
                                          int64_t wait_ms, uint64_t *out,
                                          size_t max, size_t *count,

@@ -24,17 +24,17 @@ enum figures_phase {
 };
 
 enum figures_step {
-    FIGURES_COUNTED,
-    FIGURES_SKIPPED,
-    FIGURES_DUPLICATE,
-    FIGURES_STALE,
+    FIGURES_COUNTED,   // counted newly, and applied
+    FIGURES_SKIPPED,   // counted newly, but nothing was applied
+    FIGURES_DUPLICATE, // shard 0 had counted it before
+    FIGURES_STALE,     // refused, as its parameters were too old
     FIGURES_STEPS
 };
 
 enum figures_nonfinite {
     FIGURES_SKIP,  // train.nonfinite: skip
     FIGURES_SCALE, // f16: its loss scale was too large
-    FIGURES_FAIL,
+    FIGURES_FAIL,  // it fails the job
     FIGURES_NONFINITE
 };
 

@@ -22,7 +22,7 @@
 // Makes batch norm's statistics in elements [first, first + count) of g fit to
 // be sent, after `batches` micro-batches: the sum of momentum^(batches - i) s_i
 // (compile.h) becomes their weighted mean. With one micro-batch they stay as
-// they are. `g` is the whole vector.
+// they are, and all else in the range always does. `g` is the whole vector.
 void grad_statistics(float *g, const struct model *model, uint64_t first,
                      uint64_t count, uint32_t batches);
 
@@ -33,7 +33,7 @@ void grad_statistics(float *g, const struct model *model, uint64_t first,
 void grad_statistics_share(float *g, const struct model *model, uint64_t first,
                            uint64_t count, uint32_t after);
 
-// Returns true if none of the `n` numbers is NaN or infinite.
+// Returns true if none of the `n` numbers is NaN or infinite; also if n is 0.
 bool grad_finite(const float *g, size_t n);
 
 // Returns a digest of the bits of `n` numbers, which continues `before`, the

@@ -103,8 +103,9 @@ void hybrid_free(struct hybrid *h);
 // first, or after hybrid_exit.
 void hybrid_enter(struct hybrid *h, struct lease *l, struct contributor *by);
 // Leaves the generation, without a word to the coordinator, and forgets lease
-// and contributor, which stay the caller's, as does the lease's outcome. May be
-// called without one; `failed` and `why` stay until the next hybrid_enter.
+// and contributor, which stay the caller's, as does the lease's outcome. Waits
+// until no thread uses the group's data. May be called without one; `failed`
+// and `why` stay until the next hybrid_enter.
 void hybrid_exit(struct hybrid *h);
 
 // Takes the news that the loop has brought to the seat of h->lease, which must

@@ -3,8 +3,9 @@
 // group that its holder leads.
 //
 // Threads  the compute thread; both wait for other members.
-// Errors   SYNC_AGAIN: the group did not get to the end of the step: it is
-//          computed again with the next one. SYNC_STOPPED: a gate, or `parted`.
+// Errors   SYNC_AGAIN: the group did not get to the end of the step, and the
+//          generation was left (hybrid_broken): the step is computed again with
+//          the next one. SYNC_STOPPED: a gate, or `parted`.
 #ifndef TRAINER_LEASE_HYBRID_LEAD_H
 #define TRAINER_LEASE_HYBRID_LEAD_H
 

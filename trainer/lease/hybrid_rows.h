@@ -61,11 +61,12 @@ void hybrid_rows_begin(struct hybrid_rows *r);
 void hybrid_rows_keep(struct hybrid_rows *r);
 
 // Brings the rows of our next micro-batch, with `mine` for each table (NULL: we
-// have none left); hybrid_rows_copy hands them out. Waits for all members.
-// An error with s->dropped, here and in hybrid_rows_rest: the leader could not
-// pull them, s->pulled of the leader says why; no sum is under way then. It is
-// SL_ECANCELED, but on a leader with a failed pull, which returns the error of
-// that.
+// have none left); hybrid_rows_copy hands them out. Counts it in s->met, and
+// adds a gradient of zeros for each id of all members. The job has tables.
+// Waits for all members. An error with s->dropped, here and in
+// hybrid_rows_rest: the leader could not pull them, s->pulled of the leader
+// says why; no sum is under way then. It is SL_ECANCELED, but on a leader with
+// a failed pull, which returns the error of that.
 enum sl_err hybrid_rows_pull(struct hybrid_step *s,
                              const struct hybrid_ids *mine,
                              struct sl_error *err);

@@ -174,12 +174,13 @@ void lease_fail(struct lease *l, enum sl_err rc, const struct sl_error *err);
 // dropped without a report, if the job or the stream has ended. If the gate is
 // open: handed back.
 void lease_stopped(struct lease *l);
-// Sets the outcome: handed back because of `why`, which is copied.
+// Sets the outcome: handed back because of `why`, which is copied (cut to an
+// error's text).
 void lease_hand_back(struct lease *l, const char *why);
-// Notes what a contribution in mode local changed, before it is pushed. Returns
-// true if its norm is above `most` (0: no bound), or it is not finite while
-// there is a bound: then it is not pushed but handed back, and the lease's
-// outcome is set to that.
+// Notes what a contribution in mode local changed, in the lease's outcome,
+// before it is pushed. Returns true if its norm is above `most` (0: no bound),
+// or it is not finite while there is a bound: then it is not pushed but handed
+// back, and the lease's outcome is set to that.
 bool lease_changed(struct lease *l, const struct fold *change, double most);
 
 #endif

@@ -96,16 +96,18 @@ enum sl_err round_join(struct ring_round *r, uint32_t ranks, uint32_t self,
 // round_leave or round_release may follow.
 enum round_result round_run(struct ring_round *r, struct sl_error *err);
 
-// Leaves the generation: gives up what was read ahead. May be called again.
+// Leaves the generation: calls the contributor's `leave`, which gives up what
+// was read ahead. May be called again.
 void round_leave(struct ring_round *r);
 
 // ---- the slot under way, for the contributor
 
 // Adds bucket number `bucket` of the slot's gradient, which is whole, `finite`
 // or not, to our sum; if it is the last slot, starts the bucket's sum over the
-// ranks. In a repeat only its digest is taken. To be called from the last
-// bucket to the first, each once per slot. `batches`: how many micro-batches
-// have moved its statistics. SL_OK or SL_ENOMEM; `err` may be NULL.
+// ranks. One that is not finite spoils the round (round_is_spoilt). In a repeat
+// only its digest is taken. To be called from the last bucket to the first,
+// each once per slot. `batches`: how many micro-batches have moved its
+// statistics. SL_OK or SL_ENOMEM; `err` may be NULL.
 enum sl_err round_whole(struct ring_round *r, uint32_t bucket, bool finite,
                         uint32_t batches, struct sl_error *err);
 

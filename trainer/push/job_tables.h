@@ -167,7 +167,9 @@ uint64_t job_tables_inputs(const struct job_tables *t, uint64_t before);
 // that is 0.
 uint64_t job_tables_output(const struct job_tables *t, uint64_t before);
 // Adds to the sketch *s, of this `seed` (sketch_seed), all gradients of rows of
-// the step, as elements from number `first` on. `t` may be NULL: none.
+// the step, as elements from number `first` on: those that were added, in that
+// order, or the sums of job_tables_merge, table by table. `t` may be NULL:
+// none.
 void job_tables_sketch(const struct job_tables *t, struct sketch *s,
                        uint64_t seed, uint64_t first);
 

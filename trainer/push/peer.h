@@ -96,7 +96,8 @@ void peer_release(struct peer *p);
 // of the old channel have ended, if no other shard holds it. The errors of
 // rpc_channel_new; SL_ENOMEM.
 enum sl_err peer_connect(struct peer *p, const char *address);
-// Returns true if the peer is connected to `address`.
+// Returns true if the peer is connected to `address`; false if it is not
+// connected.
 bool peer_is_at(const struct peer *p, const char *address);
 
 // Starts an Ask. *m and *call are read during the call, here and below.
@@ -132,7 +133,8 @@ void peer_break(struct peer *p);
 // Ends a call, before its result is looked at; once per call that has ended, on
 // the compute thread, and before the next call is started. `answered`: a
 // psserver that knows the shared memory answered it. If false, the psserver may
-// still read and write that memory, which is never used again.
+// still read and write that memory, which is never used again. Also looks for
+// shared memory for the next call (peer_shm_look).
 void peer_ended(struct peer *p, bool answered);
 // Makes payloads go as bytes from now on, as the psserver did not know the
 // shared memory. Returns false if they went as bytes already.

@@ -107,15 +107,18 @@ enum sl_err ring_feed_new(struct ring_feed **out, const struct rank *r,
 void ring_feed_free(struct ring_feed *f);
 
 // Copies the bytes that `ask` names to `into`, which has space for ask->bytes
-// and is undefined on failure. SL_OK, or the errors above.
+// and is undefined on failure. Takes the newcomer in as a follower, if it is
+// none yet, and notes that it is alive and, by a record, what it has applied:
+// the records before that, and an image that it has copied, are freed. The
+// first read of an image makes it. SL_OK, or the errors above.
 enum sl_err ring_feed_read(struct ring_feed *f, const struct feed_ask *ask,
                            void *into, struct sl_error *err);
 
-// Keeps a copy of the record of a round that was just applied to `r`, if a
-// newcomer needs it; arguments as in rank_round, but `g` is read here also if
-// the state is away. Notes how long the round took, and forgets followers that
-// are silent. Without memory for it, or beyond what may be kept, the feed ends,
-// and gives nothing more.
+// Keeps a copy of the record of a round that was just applied to `r`
+// (rank_round returned SL_OK), if a newcomer needs it; arguments as in
+// rank_round, but `g` is read here also if the state is away. Notes how long
+// the round took, and forgets followers that are silent. Without memory for it,
+// or beyond what may be kept, the feed ends, and gives nothing more.
 void ring_feed_round(struct ring_feed *f, const struct rank *r,
                      const struct once_step *steps, size_t count,
                      const float *g, const float *present);

@@ -43,8 +43,8 @@ bool newcomer_is_level(const struct newcomer *n);
 // Takes the rounds that are left up to the base of the next generation. SL_OK:
 // the rank has `base`. SL_EBUSY: rounds are still missing after about a second.
 // SL_ESTATE: the state is not in place (newcomer_is_level), is beyond the base,
-// or the base is of another past. SL_EUNAVAIL, SL_ETIMEDOUT: a rank did not
-// answer; it is not asked again.
+// or the base is of another past. SL_ECANCELED as newcomer_step. SL_EUNAVAIL,
+// SL_ETIMEDOUT: a rank did not answer; it is not asked again.
 enum sl_err newcomer_to(struct newcomer *n, struct wire_tag base,
                         struct sl_error *err);
 

@@ -109,7 +109,8 @@ void rank_keep(struct rank *r, uint64_t generation);
 // 0), those of another job that this one was resumed from; or the seed values.
 // On SL_OK the tag is (generation, the base's rounds). On failure the old state
 // stays. Reads files, which may take long. SL_EINVAL also if the cut has not
-// one file for each part; SL_ENOMEM.
+// one file for each part; SL_ECANCELED: j->stopped ended it; SL_ENOMEM; and the
+// errors above.
 enum sl_err rank_load(struct rank *r, const struct rank_job *j,
                       const Sluice__V1__RingBegin *begin, struct sl_error *err);
 
@@ -117,9 +118,11 @@ enum sl_err rank_load(struct rank *r, const struct rank_job *j,
 // holds it.
 typedef enum sl_err (*rank_fetch_fn)(void *arg, uint64_t offset, size_t bytes,
                                      void *into, struct sl_error *err);
-// Copies the whole base that `begin` names with `fetch(arg, ...)`, and puts it
-// into place under the tag of this generation. On failure, such as fetch's, the
-// old state stays. Waits as long as `fetch` does.
+// Copies the whole base that `begin` names with `fetch(arg, ...)`, piece by
+// piece in order, and puts it into place under the tag of this generation. On
+// failure the old state stays: an error of `fetch`; SL_ECORRUPT: what came is
+// no state of this job; SL_EINVAL (rank_plans), SL_ENOMEM. Waits as long as
+// `fetch` does.
 enum sl_err rank_receive(struct rank *r, const struct rank_job *j,
                          const Sluice__V1__RingBegin *begin,
                          rank_fetch_fn fetch, void *arg, struct sl_error *err);
@@ -167,16 +170,16 @@ size_t rank_absent(uint8_t *bits, const struct plan *p, const float *present);
 // Writes the first `elements` parameters to `out`, as rank_round with these
 // arguments (and `present` NULL) would leave them; the state stays. `elements`
 // is at most that of the state. `space` has room for RANK_FORESEE_SPACE vectors
-// of as many elements; of `g` no more is read. SL_ESTATE: the state is away.
-// `out` is undefined on failure.
+// of as many elements; of `g` no more is read. `r` has a state. SL_ESTATE: the
+// state is away; other errors of update_foresee. `out` is undefined on failure.
 enum sl_err rank_foresee(struct rank *r, const struct once_step *steps,
                          size_t count, const float *g, uint64_t elements,
                          float *out, float *space, struct sl_error *err);
 
 // Makes *out an image of one part at this instant, under the tag of the state,
 // for shard_image_release; calls rank_bring_part before. SL_ERANGE: no such
-// part; else the errors of shard_freeze and rank_bring_part. On failure *out
-// owns nothing.
+// part; SL_EBUSY: an image of it exists already; SL_ELOST (rank_bring_part);
+// SL_ENOMEM; others of shard_freeze_as. On failure *out owns nothing.
 enum sl_err rank_freeze(struct rank *r, uint32_t part, struct shard_image *out,
                         struct sl_error *err);
 

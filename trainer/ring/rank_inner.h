@@ -35,10 +35,13 @@ void rank_set_take(struct rank *r, struct shard **parts, uint32_t count,
 // The calls to a state that is away (rank_away.c). A table, so that programs
 // without devices need no code for them.
 struct rank_away_ops {
-    // Applies the round's average on the device.
+    // Applies the round's average on the device. Not called for a round that
+    // skips. Fails only if the device is lost (SL_ELOST) or for memory: then
+    // the caller releases the state.
     enum sl_err (*apply)(struct rank *r, const struct once_step *steps,
                          struct sl_error *err);
-    // Copies a part's values and slots to host memory.
+    // Copies a part's values and slots to host memory, if these are behind.
+    // SL_ELOST, here and below.
     enum sl_err (*bring)(struct rank *r, uint32_t part, struct sl_error *err);
     // Copies the parameters to `flat`.
     enum sl_err (*values)(const struct rank *r, float *flat,

@@ -160,9 +160,10 @@ void seat_say(struct seat *s, Sluice__V1__AttendUp *up);
 void seat_say_step(struct seat *s, Sluice__V1__AttendUp *up, bool now);
 
 // Has the file of a part written in the background, from `image`, and reports
-// it for request *r. Takes over the image, which is from sl_malloc, in every
-// case. Without memory the request is dropped, without a report. The env has a
-// store.
+// it for request *r; a file of that tag that is there already is reported as it
+// is. A failure is logged and reported with its text. After seat_retire nothing
+// is reported. Takes over the image, which is from sl_malloc, in every case.
+// Without memory the request is dropped, without a report. The env has a store.
 void seat_write(struct seat *s, const struct seat_request *r,
                 struct shard_image *image);
 

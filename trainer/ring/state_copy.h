@@ -24,8 +24,9 @@ struct copy_served {
 
 // Gives the state of `r` out to the ranks of the generation `of` until
 // copy_unserve. *c, zeroes before, must not move meanwhile, and the state must
-// not change. Returns SL_OK; SL_ENOMEM, or SL_EEXIST if a state of that
-// generation is given out already.
+// not change. `r` has a state. Returns SL_OK; SL_ENOMEM, or SL_EEXIST if a
+// state of that generation is given out already. On failure copy_unserve of *c
+// does nothing.
 enum sl_err copy_serve(struct copy_served *c, struct ranks *ranks,
                        const struct ranks_of *of, const struct rank *r,
                        struct sl_error *err);

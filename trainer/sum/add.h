@@ -28,7 +28,7 @@ void add_payload(float *to, enum wire_type type,
 void add_copy(float *to, enum wire_type type, const struct sl_slices *payload);
 
 // Rounds `values` to `type` and back to f32, in place: to the values that other
-// ranks get.
+// ranks get. Does nothing for WIRE_F32.
 void add_round(enum wire_type type, size_t n, float *values);
 
 // Writes the `n` elements of `from`, rounded to `type`, to `to`, for sending:

@@ -46,10 +46,10 @@ void inbox_init(struct inbox *b);
 // (ranks_remove).
 void inbox_release(struct inbox *b);
 
-// Keeps a piece until it is taken; owns the call on SL_OK, and else the caller
-// answers it. A piece of a bucket that is done is acknowledged at once. *m is
-// copied; its payload is the call's. SL_ESTALE: closed; SL_EBUSY: INBOX_MOST
-// wait; SL_ENOMEM.
+// Keeps a piece until it is taken, and wakes those that wait for `changed`;
+// owns the call on SL_OK, and else the caller answers it. A piece of a bucket
+// that is done is acknowledged at once. *m is copied; its payload is the
+// call's. SL_ESTALE: closed; SL_EBUSY: INBOX_MOST wait; SL_ENOMEM.
 enum sl_err inbox_offer(struct inbox *b, struct rpc_call *call,
                         const struct wire_piece *m);
 
@@ -66,7 +66,8 @@ void inbox_done(struct inbox *b, uint64_t below);
 void inbox_answer(struct inbox_piece *p);
 
 // Answers all pieces, those that wait and those that come later, with
-// SL_ESTALE, but for those that were taken out already. May be called again.
+// SL_ESTALE, but for those that were taken out already; wakes those that wait
+// for `changed`. May be called again.
 void inbox_close(struct inbox *b);
 
 #endif

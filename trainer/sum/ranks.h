@@ -55,7 +55,8 @@ enum sl_err ranks_new(struct ranks **out);
 // Frees the service, after its server; all that was added was taken away. NULL
 // is allowed.
 void ranks_free(struct ranks *r);
-// Returns the service's methods, for the worker's server.
+// Returns the service's methods, for the worker's server; their table is
+// static, and `r` outlives the server.
 struct rpc_table ranks_table(struct ranks *r);
 
 // Adds lane `lane` (below WIRE_LANES) of a generation: its pieces go to

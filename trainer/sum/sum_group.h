@@ -66,9 +66,10 @@ struct group_stats {
 struct rank_group;
 
 // Joins the group as rank `self` and returns at once; the other ranks may come
-// later. SL_ERANGE: more than HOST_RANKS_MOST on one host; SL_EEXIST: the lane
-// of the generation is here already; the errors of net_new and host_new; so
-// SL_ENOMEM, also without a thread. *out is untouched on failure.
+// later. In a group of several it starts a thread, for what is added in the
+// background. SL_ERANGE: more than HOST_RANKS_MOST on one host; SL_EEXIST: the
+// lane of the generation is here already; the errors of net_new and host_new;
+// so SL_ENOMEM, also without a thread. *out is untouched on failure.
 enum sl_err group_new(struct rank_group **out, const struct group_options *o,
                       struct sl_error *err);
 // Aborts the group (group_abort), waits until no thread and no call uses its
