@@ -73,11 +73,12 @@ struct compile_options {
 
 // Compiles `model` to a program for options->batch samples on `dev`, and makes
 // `memory`, which outlives the program, large enough for it. May take seconds.
-// On failure *out is untouched; the memory may have grown, or after SL_ENOMEM
-// or an error of the device be gone in part: programs that were made before
-// are only freed then. `options` is read during the call. *memory is zeroes
-// before the first program; its addresses may have changed (`moved`), for the
-// other programs, too.
+// *out is for program_free. Logs and counts the kernels that were checked
+// (compile_tell_kernels). On failure *out is untouched; the memory may have
+// grown, or after SL_ENOMEM or an error of the device be gone in part: programs
+// that were made before are only freed then. `options` is read during the call.
+// *memory is zeroes before the first program; its addresses may have changed
+// (`moved`), for the other programs, too.
 enum sl_err compile(struct program **out, struct kern_dev *dev,
                     const struct model *model,
                     const struct compile_options *options,

@@ -130,7 +130,8 @@ static inline int64_t compile_channels(const struct model_shape *s)
     return (int64_t)s->dim[s->rank - 1];
 }
 // Sets dim as compile_dims does, to [batch, height, width, channels] for the
-// output of a layer of images; a layer of one axis has the height 1.
+// output of a layer of images; a layer of one axis (shape [steps, channels])
+// has the height 1.
 void compile_image_dims(const struct build *b, const struct model_shape *s,
                         int64_t dim[KERN_DIMS]);
 // Returns the bytes of an activation of that shape for the whole batch.
@@ -245,8 +246,8 @@ void compile_grad_home(struct build *b, uint32_t i, enum model_weight w,
 // `stats` is the tensor with the loss's two sums.
 void compile_penalties(struct build *b, uint32_t stats);
 // Adds the penalty's part to `grad`, which has elements [first, first + count)
-// of the gradient of variable `w` of node i. Does nothing for a variable
-// without a penalty.
+// of the gradient of variable `w` of node i, in f32 and without the loss scale.
+// Does nothing for a variable without a penalty.
 void compile_penalize(struct build *b, uint32_t i, enum model_weight w,
                       int64_t first, int64_t count, uint32_t grad);
 
@@ -283,7 +284,8 @@ void compile_grad_rows_add(struct build *b, uint32_t i, enum model_weight w,
 bool compile_wants_grad(const struct build *b, const struct model_node *node,
                         uint32_t k);
 // Returns a new tensor for a gradient of the output of `node`, which an op then
-// writes; compile_took follows the op.
+// writes; compile_took follows the op. The first one of a node is its b->grad
+// from now on.
 uint32_t compile_target(struct build *b, uint32_t node);
 // Takes over `t`, from compile_target, after an op has written it: it is the
 // node's gradient (b->grad), or is added to what other ops gave.
@@ -292,8 +294,8 @@ void compile_took(struct build *b, uint32_t node, uint32_t t);
 // caller does not use dy any more, so that it may become the node's gradient
 // itself; else it is copied or added.
 void compile_pass(struct build *b, uint32_t node, uint32_t dy, bool away);
-// Gives node i's gradient to its only input (compile_pass); the whole backward
-// of some layers.
+// Gives node i's gradient to its only input (compile_pass), if that wants one;
+// the whole backward of some layers.
 void compile_pass_on(struct build *b, uint32_t i);
 // Appends y = alpha x + beta y over all elements, which have the dtype of
 // activations. y may be x. `node` is for errors, here and below.
@@ -307,6 +309,7 @@ void compile_scale(struct build *b, uint32_t node, uint32_t x, float a);
 void compile_sum_rows(struct build *b, uint32_t i, enum model_weight w,
                       int64_t rows, uint32_t x, enum kern_dtype t);
 // Computes the gradient of node i's bias from its b->grad (compile_sum_rows).
+// Does nothing without a bias, or for a frozen node.
 void compile_bias_grad(struct build *b, uint32_t i);
 // Returns true if node i has a bias that is trained, the gradient of which no
 // other layer has computed.
@@ -357,12 +360,14 @@ struct compile_projection {
 // is [rows, k].
 uint32_t compile_project(struct build *b, uint32_t i,
                          const struct compile_projection *p, uint32_t x);
-// Appends dx = dy kernel; dx is [rows, k].
+// Appends dx = dy kernel; dy is [rows, units], and dx, the caller's tensor,
+// [rows, k].
 void compile_project_input(struct build *b, uint32_t i,
                            const struct compile_projection *p, uint32_t dy,
                            uint32_t dx);
-// Computes the gradients of the projection's kernel and bias from x and dy, and
-// brings them home (compile_grad_home).
+// Computes the gradients of the projection's kernel and, unless bias_apart, of
+// its bias from x and dy, and brings them home (compile_grad_home). A frozen
+// layer gets none.
 void compile_project_grads(struct build *b, uint32_t i,
                            const struct compile_projection *p, uint32_t x,
                            uint32_t dy);

@@ -69,8 +69,8 @@ struct program_memory {
 };
 // Frees the arena and the workspace. The caller has waited for what was
 // enqueued with them (kern_backend.stream_sync), and programs that share *m
-// must not run any more. m->dev stays, so that *m may be given to compile() or
-// released again. All zeroes is allowed.
+// must not run any more. Counts as a move (`moved`). m->dev stays, so that *m
+// may be given to compile() or released again. All zeroes is allowed.
 void program_memory_release(struct program_memory *m);
 
 // A layer with rows of a table (model_node.table): what it reads of them, one
@@ -147,10 +147,10 @@ enum sl_err program_enqueue(struct program *p, struct kern_stream *stream,
                             uint32_t end, struct pulse *pulse,
                             struct sl_error *err);
 
-// Returns the program's own host memory for a place, as long as it lives:
-// constants, scales, keys, rows, and the space for stats, outputs and gradients
-// of rows; a device has a copy of it. 0 bytes where this program has none (no
-// outputs wanted, not trained), and for other places.
+// Returns the program's own host memory for a place, valid as long as the
+// program lives: constants, scales, keys, rows, and the space for stats,
+// outputs and gradients of rows; a device has a copy of it. 0 bytes where this
+// program has none (no outputs wanted, not trained), and for other places.
 struct kern_mem program_own(struct program *p, enum program_place place);
 
 // Returns a text that says why a call of this dev failed: the device's own

@@ -134,7 +134,8 @@ enum sl_err device_clip(struct device *d, float *grads, double clipnorm,
                         double global_clipnorm, struct sl_error *err);
 // Begins to copy the gradients of micro-batches that were held (DEVICE_HOLDS)
 // to `grads`, as no further micro-batch follows; device_take waits for each
-// range. `p` is the program of the last of them.
+// range. `p` is the program of the last of them, and its step is then the one
+// under way.
 enum sl_err device_let_go(struct device *d, struct device_program *p,
                           float *grads, struct sl_error *err);
 

@@ -106,8 +106,9 @@ enum sl_err step_stats(struct step *s, struct sl_error *err);
 // called after step_stats; the parts lie one behind the other. NULL: there are
 // no more.
 const struct program *step_part(const struct step *s, unsigned k);
-// Waits until the gradient of a range, summed over the team, is in s->grads.
-// May be called again. Not in a step that is held.
+// Waits until the gradient of a range, summed over the team, is in s->grads,
+// and beats s->pulse if step_runs_ahead. May be called again. Not in a step
+// that is held.
 enum sl_err step_take(struct step *s, uint32_t range, struct sl_error *err);
 // Waits until the gradients of all members' rows of tables are in their
 // programs' program_row_grads. Called after all ops were run.
@@ -118,8 +119,9 @@ enum sl_err step_take_rows(struct step *s, struct sl_error *err);
 bool step_finite(const struct step *s, uint32_t range,
                  const struct elements *r);
 // Clips the gradient of a step that is kept, and finite, by the two norms; a
-// norm of 0 is none. The program was placed with `model`. Called once per step,
-// after step_stats and before the first step_take.
+// norm of 0 is none. On a device without a team it also begins the copies that
+// step_take waits for. The program was placed with `model`. Called once per
+// step, after step_stats and before the first step_take.
 enum sl_err step_clip(struct step *s, const struct model *model,
                       double clipnorm, double global_clipnorm,
                       struct sl_error *err);

@@ -60,7 +60,8 @@ uint64_t team_job_bytes(const struct team_job *j);
 // Compiles the mates' programs for a batch, with the options of the whole
 // batch, and waits for them. `ranges` is NULL for a program that does not
 // train, and borrowed until team_job_free: with the first program that trains,
-// sums on the devices are prepared for them. `j` is not NULL.
+// sums on the devices are prepared for them; where these have no room, sums are
+// made in host memory, which is logged and no failure. `j` is not NULL.
 enum sl_err team_program_new(struct team_program **out, struct team_job *j,
                              const struct compile_options *options,
                              const struct elements *ranges, uint32_t count,
@@ -141,7 +142,7 @@ uint32_t team_ranges(const struct team_job *j);
 // Tells the mates that the first member's device is lost, so that they do not
 // wait for it.
 void team_break(struct team_job *j);
-// Ends the step on all mates; their failures are ignored.
+// Waits for all mates and ends the step there; their failures are ignored.
 void team_stop(struct team_job *j);
 
 // Returns true if every mate has a part of the step under way, so that all can

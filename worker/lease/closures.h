@@ -60,15 +60,17 @@ void closures_init(struct closures *c, const struct task_env *env,
 // handed back at once (env->give).
 void closures_begin(struct closures *c);
 
-// Adds a closure, the steps of which *from has taken.
+// Adds a closure, the steps of which *from has taken. Its lease, unless it is
+// the task's, only waits for the push from now on, and does not count as
+// running.
 void closures_add(struct closures *c, struct lease *l,
                   const struct contribution *from);
 
 // Returns the next lease of the contribution, prepared; NULL if it has the
 // closures that `first`, the task's lease, or the job says, or has one alone
-// (closures_part, which this counts down); if no lease waits; if `first` or
-// another of its leases is to end; or if the next one cannot be prepared: that
-// has its outcome then.
+// (closures_part, which this counts down); if no lease waits, or env->next is
+// NULL; if `first` or another of its leases is to end; or if the next one
+// cannot be prepared: that has its outcome then.
 struct lease *closures_next(struct closures *c, struct lease *first);
 
 // Returns true if lease `l`, of closures_next, is over or to end, but the
@@ -108,8 +110,9 @@ void closures_note(struct closures *c, const struct sync *sync);
 bool closures_cover(struct closures *c, uint32_t fragment, uint32_t since,
                     struct sync_step *step);
 
-// Ends the oldest closure: every fragment was pushed with it, and answered. Its
-// lease goes back at once, unless it is the task's.
+// Ends the oldest closure, of which there must be one: every fragment was
+// pushed with it, and answered. Its lease gets its outcome and progress, and
+// goes back at once (env->give); the task's lease does not.
 void closures_counted(struct closures *c, const struct sync *sync);
 
 // Hands all leases but the task's back, after a push with another result than

@@ -102,8 +102,9 @@ static inline bool contribution_is_last(const struct contribution *c)
 }
 
 // Takes the samples of the next micro-batch, and waits until they are read;
-// contribution_put gives them back. On failure none are held. Calls env->found
-// if bad samples were found since the last time.
+// contribution_put gives them back. Adds their digest to c->digest. On failure
+// none are held. Calls env->found if bad samples were found since the last
+// time.
 enum sl_err contribution_get(struct contribution *c, struct sl_error *err);
 // Sets c->p to the program for the micro-batch, which may be compiled for that.
 // A batch must be held. contribution_start does this as well.

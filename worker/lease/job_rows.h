@@ -99,11 +99,14 @@ void job_rows_ahead(struct job_rows *r, const struct rows_from *from,
 // Forgets that rows were asked for ahead; before a begin of the sync, which
 // gives those calls up, and after its close. NULL is allowed.
 void job_rows_forget(struct job_rows *r);
-// Takes the gradients of the batch's ids. Once per batch. NULL is allowed.
+// Takes the gradients of the batch's ids, divided by the loss scale, out of the
+// programs (program_row_grads), and adds them to the step's (job_tables_add).
+// Once per batch. NULL is allowed.
 enum sl_err job_rows_take(struct job_rows *r, const struct step_program *p,
                           const struct id_bag *bags, struct sl_error *err);
 // Sums up the gradients of each id of the step, for pushes with these ranges,
-// and clears *finite if a sum is not finite. Once per step. NULL is allowed.
+// and clears *finite if a sum is not finite; else leaves it. Once per step.
+// NULL is allowed.
 enum sl_err job_rows_pack(struct job_rows *r, const struct elements *ranges,
                           bool *finite, struct sl_error *err);
 // Returns the tables of the job; NULL if `r` is, as it has none then.
