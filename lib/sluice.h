@@ -110,10 +110,9 @@ struct sluice_options {
 
     // Called about five times a second while sluice_begin, sluice_pull,
     // sluice_push, sluice_rows_pull or sluice_end waits for a psserver, on the
-    // thread that waits.
-    // False ends the wait: the call says SL_ECANCELED, the closure is given
-    // back. It may call sluice_drain and nothing else of the session. NULL: a
-    // call waits as long as it takes.
+    // thread that waits. False ends the wait: the call says SL_ECANCELED, the
+    // closure is given back. It may call sluice_drain and nothing else of the
+    // session. NULL: a call waits as long as it takes.
     bool (*waiting)(void *arg);
     void *waiting_arg;
 

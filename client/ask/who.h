@@ -12,8 +12,8 @@
 
 // Writes "ada@host", the effective user and the host of this process, cut after
 // 100 and 64 bytes, to `out` and returns `out`; "uid 1000@host" for a user
-// without a name. A coordinator that sees a
-// certificate takes its name instead.
+// without a name. A coordinator that sees a certificate takes the certificate's
+// name instead.
 const char *who_asks(char out[WHO_BYTES]);
 
 #endif

@@ -40,14 +40,15 @@ bool target_is_stdout(const char *named);
 enum sl_err target_check(const char *named, struct sl_error *err);
 
 // Sets t->path to the file to be written by the caller, for the output `named`:
-// for a device or FIFO a file in a folder made below $TMPDIR (/tmp), else the
-// file itself. *t need not be zeroed. On failure there is nothing to abort.
+// for a device, a FIFO or standard output a file in a folder made below $TMPDIR
+// (/tmp), else the file itself. *t need not be zeroed. On failure there is
+// nothing to abort.
 enum sl_err target_open(struct target *t, const char *named,
                         struct sl_error *err);
 
 // Brings the written t->path to its place, and releases the target, also on
-// failure: copies it to a device or FIFO; a regular file is in its place
-// already. Called once; target_abort must not follow.
+// failure: copies it to a device, a FIFO or standard output; a regular file is
+// in its place already. Called once; target_abort must not follow.
 enum sl_err target_done(struct target *t, struct sl_error *err);
 // Releases the target. A device or FIFO gets nothing; a regular file that was
 // written to t->path stays.

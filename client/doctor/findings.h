@@ -36,8 +36,8 @@ struct findings {
     size_t of_level[FINDING_LEVELS];
 };
 
-// Adds a finding of `level` about `what`, a constant; the text is cut if long.
-// Without memory it only counts in of_level.
+// Adds a finding of `level` about `what`, a constant; the text is made as
+// printf makes it, and cut if long. Without memory it only counts in of_level.
 void finding(struct findings *f, enum finding_level level, const char *what,
              const char *fmt, ...) __attribute__((format(printf, 4, 5)));
 // Frees the list and zeroes the struct.

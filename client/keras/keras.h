@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // client/keras/keras.h -- what Keras' to_json() writes, as a job's model.
 //
-// Keras 2 and 3, Sequential and Functional, with models as layers of models;
-// a nested model's layers are then called "inner.dense". What our layers
-// compute is said in their words; everything else is refused: classes and
-// arguments that are not known, custom objects, code, a layer that is called
-// twice. A variable of the job is called as
-// `<layer>/<weight>`, so that python/sluice/keras_weights.py finds it again.
+// Keras 2 and 3, Sequential and Functional, with models as layers of models; a
+// nested model's layers are then called "inner.dense". What our layers compute
+// is said in their words; everything else is refused: classes and arguments
+// that are not known, custom objects, code, a layer that is called twice. A
+// variable of the job is called as `<layer>/<weight>`, so that
+// python/sluice/keras_weights.py finds it again.
 //
 // Threads  any.
 // Memory   keras_release; texts and `said` are read only during the call.

@@ -164,7 +164,8 @@ const char *keras_name(const json_t *layer);
 // object, means; NULL: a job has no such loss.
 const char *keras_loss_name(const json_t *value);
 
-// Sets g->err to "layer 'x' (Dense) ..." and returns SL_ENOTSUP.
+// Sets g->err to "layer 'x' (Dense) ...", with what follows made as printf
+// makes it, and returns SL_ENOTSUP.
 enum sl_err keras_refuse(struct keras_graph *g, const char *name,
                          const char *class_name, const char *fmt, ...)
     __attribute__((format(printf, 4, 5)));

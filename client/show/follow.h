@@ -101,8 +101,8 @@ enum sl_err follow_can_write(const struct follow_options *options,
 // stopped, or ended before until_step; 130 (CLI_EXIT_INTERRUPTED) or
 // FOLLOW_EXIT_TERMINATED if SIGINT or SIGTERM ended the watch; else what stands
 // for the error. If it is not 0, stderr has the reason. Both signals are
-// unblocked when it returns.
-// `options` and `api` are borrowed for the call; the api stays open.
+// unblocked when it returns. `options` and `api` are borrowed for the call; the
+// api stays open.
 int follow_job(struct cli *cli, struct api_client *api, const char *id,
                const struct follow_options *options);
 

@@ -72,8 +72,8 @@ struct child {
 enum sl_err child_program(char out[PATH_MAX], const char *name,
                           struct sl_error *err);
 
-// Appends an argument to the child's command line. SL_EINTERNAL: it has
-// CHILD_ARGS already; SL_ENOMEM.
+// Appends an argument, made as printf makes it, to the child's command line.
+// SL_EINTERNAL: it has CHILD_ARGS already; SL_ENOMEM.
 enum sl_err child_arg(struct child *c, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 

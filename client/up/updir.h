@@ -41,7 +41,8 @@ enum sl_err updir_open(struct updir *d, const char *path, struct sl_error *err);
 // Removes up.pid, address and lock. All zeroes is allowed.
 void updir_release(struct updir *d);
 
-// Returns the path DIR/name, which the caller frees; NULL: no memory.
+// Returns the path DIR/name, with the name made as printf makes it; the caller
+// frees it (sl_free). NULL: no memory.
 char *updir_path(const struct updir *d, const char *fmt, ...)
     __attribute__((format(printf, 2, 3)));
 

@@ -5,7 +5,9 @@
 // the average, and does not know where gradients come from: from a model of
 // layers (contributor_job.c), or from a program of the user's (lib). A member
 // of a group (hybrid_member.h) has no state and does not know either; it uses
-// the last part of the calls, and `place`, `between`, `leave` and `hurry`.
+// the last part of the calls, and `place`, `between`, `leave` and `hurry`. In
+// an audited round (A1) slots of other ranks are computed as well, so that the
+// coordinator can compare the results of several ranks.
 //
 //   place        a state has come into place
 //   per round

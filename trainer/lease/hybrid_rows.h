@@ -4,8 +4,8 @@
 //
 // Psservers know the leader alone: it pulls the rows of all members' ids and
 // spreads them, and pushes the sum of all members' gradients, so an id stands
-// once in the step's push (T3). What the members say to each
-// other for the k-th micro-batch of each, and at the end of the step:
+// once in the step's push (T3). What the members say to each other for the k-th
+// micro-batch of each, and at the end of the step:
 //
 //   counts     of distinct ids, by member and table            gathered
 //   ids        of each member                                  gathered

@@ -8,8 +8,9 @@
 //       job_tables_add     its gradients, and at last job_tables_pack
 //     rank_rows_push       all gradients, until each shard holds them
 //
-// The rank ends its part of the round's sum behind the last rank_rows_push. So
-// if any rank has the sum, every shard holds all rows of the round.
+// A shard holds what it has and counts when the round was applied (R8). The
+// rank ends its part of the round's sum behind the last rank_rows_push. So if
+// any rank has the sum, every shard holds all rows of the round.
 //
 // Where rows and gradients come from is the contributor's: layers of a model
 // (worker), or the user's program, on its own thread (lib).

@@ -5,9 +5,8 @@
 // In an audited round (plan/audited.h) a rank computes the slots of the next
 // ranks before its own, from the parameters that every rank has then. Of each
 // slot it notes the digest of the gradient before anything is added to it, and
-// its sketch.
-// Where one rank has more slots than a message has results, its first ones are
-// audited.
+// its sketch. Where one rank has more slots than a message has results, its
+// first ones are audited.
 //
 // Threads  the compute thread.
 // Memory   ring_repeats_release frees; the messages of ring_repeats_say borrow

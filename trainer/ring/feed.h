@@ -32,7 +32,8 @@
 //          it is copied, and records: FEED_ROUNDS of them, or FEED_BYTES,
 //          whichever are more. A follower that needs more ends the feed.
 // Units    bytes; steps: how many a part's state has counted, which names one
-//          state of a generation; rounds: as in the tag.
+//          state of a generation; rounds: how many the job's state has had, as
+//          in its tag (rank.h).
 // Errors   ring_feed_read: SL_EBUSY: not yet, ask again; SL_ESTALE: no longer,
 //          what was copied leads nowhere (of a part that follows records, no
 //          second image is made), the feed has ended, or it has FEED_FOLLOWERS

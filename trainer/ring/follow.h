@@ -16,7 +16,7 @@
 // Threads  the compute thread.
 // Memory   follow_release; the rank is borrowed. Two states exist until the
 //          copy takes the place of the rank's old one.
-// Units    bytes; rounds as in the tag.
+// Units    bytes; rounds: how many the state has had, as its tag says (rank.h).
 // Errors   Those of the fetch, such as SL_EBUSY: nothing is new; then, and
 //          after follow_to's SL_ESTATE, the copy is as good as before, and the
 //          call may be made again. After any other error (SL_ECORRUPT,

@@ -40,8 +40,9 @@ enum sl_err newcomer_step(struct newcomer *n, struct sl_error *err);
 // not get nearer to them: now they had better make this rank a member.
 bool newcomer_is_level(const struct newcomer *n);
 
-// Takes the rounds that are left up to the base of the next generation. SL_OK:
-// the rank has `base`. SL_EBUSY: rounds are still missing after about a second.
+// Takes the rounds that are left up to the base of the next generation: the
+// state with the tag `base` (generation, rounds that it has had). SL_OK: the
+// rank has `base`. SL_EBUSY: rounds are still missing after about a second.
 // SL_ESTATE: the state is not in place (newcomer_is_level), is beyond the base,
 // or the base is of another past. SL_ECANCELED as newcomer_step. SL_EUNAVAIL,
 // SL_ETIMEDOUT: a rank did not answer; it is not asked again.

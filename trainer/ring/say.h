@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // trainer/ring/say.h -- a rank's messages to the coordinator. Each say_X makes
-// the message RingX (docs/protocol.md).
+// the message RingX (docs/protocol.md). A state's tag is (generation, rounds
+// that it has had).
 //
 // Threads  any.
 // Memory   each returns a message on the heap (wire_free(&up->base)), or NULL

@@ -142,11 +142,12 @@ struct seat_request {
     uint32_t part;
     uint64_t generation, request, at_round;
 };
-// Takes out a request for a file that is due: of an earlier generation than the
-// tag's, or of this one for a round up to the tag's. Returns true with the
-// request in *out; false, with *out untouched, if none is due. `over`: no round
-// will follow, so that all requests of this generation are due. A part that is
-// being written is not due before its file is there.
+// Takes out a request for a file that is due by the state's `tag` (generation,
+// rounds that it has had): of an earlier generation than that, or of this one
+// for a round up to the tag's. Returns true with the request in *out; false,
+// with *out untouched, if none is due. `over`: no round will follow, so that
+// all requests of this generation are due. A part that is being written is not
+// due before its file is there.
 bool seat_take_request(struct seat *s, struct wire_tag tag, bool over,
                        struct seat_request *out);
 

@@ -3,8 +3,8 @@
 // taken into a sum.
 //
 // A piece stays in the transport's memory, and its call unanswered, until it is
-// taken: so a rank that is behind holds the others back, and nothing is
-// copied.
+// taken: so a rank that is behind holds the others back, and nothing is copied.
+// A bucket is one vector that the ranks sum, by its number.
 //
 // Threads  inbox_offer: I/O threads. The rest: any. All but inbox_take_locked
 //          are called without `lock`, which they take where they need it;

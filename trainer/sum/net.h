@@ -3,12 +3,13 @@
 //
 // Small vectors are exchanged directly: each rank sends all of its own to all
 // others and adds what it has in the order of ranks. Larger ones go round a
-// ring: they are cut into as many segments as there are ranks; in hops 0 to
-// n - 2 each rank adds its own part of a segment to what comes from its
-// predecessor and passes it on (reduce-scatter), in hops n - 1 to 2n - 3 the
-// sums go round (all-gather). So each rank sends 2 (n - 1) / n of the vector.
-// Segments travel in pieces, each of which goes on as soon as it is added.
-// The order of additions is that of the ring, from the segment's own rank.
+// ring: they are cut into as many segments as there are ranks; in hops 0 to n -
+// 2 each rank adds its own part of a segment to what comes from its predecessor
+// and passes it on (reduce-scatter), in hops n - 1 to 2n - 3 the sums go round
+// (all-gather). So each rank sends 2 (n - 1) / n of the vector. Segments travel
+// in pieces, each of which goes on as soon as it is added. The order of
+// additions is that of the ring, from the segment's own rank. Each vector that
+// is summed has a number, that of its bucket.
 //
 // A piece is sent again, with the same key, if its call failed; a rank that has
 // it ignores it. A rank is given up when calls to it fail for `timeout_ms`; a

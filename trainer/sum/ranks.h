@@ -7,13 +7,14 @@
 //     ranks_serve_feed | ranks_stop_feed     a state that they follow
 //   ranks_free, after the server
 //
-// A generation has up to two lanes, each added and removed by itself; its state
-// and feed serve both. A message of a generation, or of a lane of it, that is
-// not here is answered SL_EUNAVAIL: it may come. A message of a generation that
-// is older than the newest of its job is answered SL_ESTALE. Where the
-// generation has a token (RingBegin), a call without a token is answered
-// SL_EAUTH, a call with another one SL_EDENIED, before anything is done for it:
-// so each caller is a rank, or was told to follow.
+// A generation has up to two lanes, rows of sums that do not wait for each
+// other, each added and removed by itself; its state and feed serve both. A
+// message of a generation, or of a lane of it, that is not here is answered
+// SL_EUNAVAIL: it may come. A message of a generation that is older than the
+// newest of its job is answered SL_ESTALE. Where the generation has a token
+// (RingBegin), a call without a token is answered SL_EAUTH, a call with another
+// one SL_EDENIED, before anything is done for it: so each caller is a rank, or
+// was told to follow.
 //
 // Threads  any; not from a ranks_state_fn or ranks_feed_fn, which run under the
 //          lock that all of these take. ranks_remove and ranks_stop_* wait

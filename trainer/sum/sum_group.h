@@ -12,8 +12,9 @@
 // vectors, their length and the layout of ranks on hosts, and are the same on
 // every rank.
 //
-// A large bucket is added in the background as soon as those before it are
-// done; a small one by the thread that waits for it.
+// A bucket is a vector that is summed or spread, by its number. A large one is
+// added in the background as soon as those before it are done; a small one by
+// the thread that waits for it.
 //
 // A generation may have a second group, its lane 1, with numbers, inbox, host
 // memory and connections of its own: its buckets do not wait for those queued

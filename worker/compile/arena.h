@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // worker/compile/arena.h -- one block of memory for all tensors of a step.
 //
-// A tensor lives from the first op that touches it to the last.
-// Two tensors that never live at the same time may lie at the same place. The
-// plan is made once per program; a step then allocates nothing.
+// A tensor lives from the first op that touches it to the last. Two tensors
+// that never live at the same time may lie at the same place. The plan is made
+// once per program; a step then allocates nothing.
 //
 // Threads  pure.
 // Memory   items are the caller's; nothing is kept.

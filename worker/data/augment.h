@@ -61,8 +61,9 @@ void augment_add(struct augment *a, const struct augment_change *c);
 void augment_apply(const struct augment *a, uint64_t epoch, uint64_t sample,
                    void *x, void *scratch);
 
-// Mixes two samples of a batch, if a change says so: their images x[0] and x[1]
-// and their labels y[0] and y[1]. `sample` is the number of the first.
+// Mixes two samples of a batch with each other, if a change says so, in place:
+// their images x[0] and x[1] and their labels y[0] and y[1]. `sample` is the
+// number of the first.
 void augment_mix(const struct augment *a, uint64_t epoch, uint64_t sample,
                  void *const x[2], float *const y[2]);
 

@@ -1,13 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
 // worker/data/data_index.h -- indexes of records, kept in the store.
 //
-// To find the records of files that lie at a place, a worker reads all of them
-// over the network. The first one that does so keeps the extents that it found
-// in a file of the store, "index/<64 hex>.records", and the other workers, and
-// later jobs, read this file alone. Its name is a hash of the versions and
-// sizes of all files and of what was looked for, so it never is out of date; it
-// may be removed at any time. It begins with the SHA-256 of the rest, the
-// extents as they are in memory.
+// To find the records of files that lie at a place (s3:// or https://,
+// common/base/remote.h), a worker reads all of them over the network. The first
+// one that does so keeps the extents that it found in a file of the store,
+// "index/<64 hex>.records", and the other workers, and later jobs, read this
+// file alone. Its name is a hash of the versions and sizes of all files and of
+// what was looked for, so it never is out of date; it may be removed at any
+// time. It begins with the SHA-256 of the rest, the extents as they are in
+// memory.
 //
 // Threads  any, one per records.
 // Memory   none is handed over; the place is borrowed.

@@ -8,11 +8,10 @@
 // any order: what was read in vain is thrown away. A consumer that wants only
 // some of the steps says which (input_share), and no others are read ahead.
 //
-// Where reading a sample is work (data_shared: images are decoded; or they are
-// changed), more
-// threads help it, a few samples at a time. Which samples a batch holds, and at
-// which place, is the same with any number of threads; so is the error, which
-// is that of the first sample that has one.
+// Where reading a sample is work (data_shared: images are decoded, or they are
+// changed), more threads help it, a few samples at a time. Which samples a
+// batch holds, and at which place, is the same with any number of threads; so
+// is the error, which is that of the first sample that has one.
 //
 // A device copies fastest out of memory of its own (pinned). Only the consumer
 // may ask for that, so a slot has it from its first input_put on, and again
@@ -118,9 +117,10 @@ void input_memory(struct input *in, const struct input_memory *m);
 void input_open(struct input *in, struct input_run *run);
 
 // Waits until the batch of a step of an open run is read, and sets *out to it,
-// on loan until input_put. On failure nothing is lent; the step may be asked
-// for again. At most INPUT_SLOTS batches may be on loan: a call for one more
-// waits for ever.
+// on loan until input_put. Throws away batches of earlier steps of the run that
+// were read and not got. On failure nothing is lent; the step may be asked for
+// again. At most INPUT_SLOTS batches may be on loan: a call for one more waits
+// for ever.
 enum sl_err input_get(struct input *in, struct input_run *run, uint32_t step,
                       struct batch *out, struct sl_error *err);
 // Gives a batch back: its slot is free for another one. Called once per
@@ -138,9 +138,9 @@ const struct id_bag *input_ids(struct input *in, const struct input_run *run,
                                uint32_t step);
 
 // Reads a sample of an open run's data by its number once more, as the file has
-// it, on any thread,
-// while batches are read ahead. Waits for the sample, and for the one that is
-// being read if the data is not shared. Errors are data_read's.
+// it (not changed by run->augment), on any thread, while batches are read
+// ahead. x and y are as of data_read. Waits for the sample, and for the one
+// that is being read if the data is not shared. Errors are data_read's.
 enum sl_err input_look(struct input *in, const struct input_run *run,
                        uint64_t sample, void *x, void *y, struct sl_error *err);
 

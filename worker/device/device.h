@@ -2,7 +2,8 @@
 // worker/device/device.h -- a job's memory and streams on a device that has
 // memory of its own, and its programs there.
 //
-// Three streams, and what follows what:
+// Three streams, and what follows what; a slot is the memory for one batch, of
+// which there are two:
 //
 //   in       x, labels -> slot | keys, scale -> block | parameters -> vector
 //   compute            (arrived) ops ... ops (arrived) ops ...  (computed)
@@ -103,7 +104,8 @@ enum sl_err device_fresh(struct device *d, const float *params, uint32_t range,
 // Copies all of `params` to the device, unless the device holds the vector with
 // this `name` already: in a step, before its ops are run. A name is a number,
 // not 0, that the caller gives to contents: others have another one. The values
-// of a resident are put aside first (resident_make_way).
+// of a resident (parameters that stay on the device, resident.h) are put aside
+// first (resident_make_way).
 enum sl_err device_vector(struct device *d, const float *params, uint64_t name,
                           struct sl_error *err);
 // Enqueues ops [first, end) of the step, and the copies of the gradients that

@@ -8,7 +8,9 @@
 //              what is to be pushed
 //
 // A stream (L8) has no common beginning: the base of a shard is what came for
-// it last, and lies with the sync, while steps compute in other vectors.
+// it last, and lies with the sync, while steps compute in other vectors. Its
+// shards are dealt out to fragments, each of which is pushed at a time of its
+// own.
 //
 //   mark       behind each closure
 //     change   a shard leaves: what is pushed of it

@@ -138,10 +138,10 @@ enum sl_err job_cut(struct worker_job *j, struct sl_error *err);
 
 // Returns in *out the job's sync, made when first wanted, and attached to the
 // record (record_attach): over the vectors of the job's device if it has one,
-// but not of a stream, nor of a ring, where it is the way to rows of tables
-// alone. Makes j->rows and j->inner, too, where the job wants them. SL_ESTATE
-// if the job has no shards yet; SL_ENOMEM; the errors of job_device,
-// job_rows_new and inner_new. The job has psservers.
+// but not of a stream (mode local, inner.h), nor of a ring, where it is the way
+// to rows of tables alone. Makes j->rows and j->inner, too, where the job wants
+// them. SL_ESTATE if the job has no shards yet; SL_ENOMEM; the errors of
+// job_device, job_rows_new and inner_new. The job has psservers.
 enum sl_err job_sync(struct worker_job *j, struct sync **out,
                      struct sl_error *err);
 
