@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // client/doctor/findings.h -- the findings of `sluice doctor`.
 //
-// Threads  main.
+// Threads  main. doctor_programs, doctor_tls and doctor_certs run other
+//          programs, and wait 10 s at most for each.
 // Memory   findings_release frees; all zeroes is empty. Texts are copied; no
 //          pointer may be NULL but `err`.
 // Errors   a check that fails is a finding: FINDING_BAD what does not work,
@@ -96,7 +97,7 @@ void doctor_coordinator(struct findings *f, const struct conf *conf);
 // FINDING_WARN: expires soon (TLS_SOON_DAYS).
 void doctor_certs(struct findings *f, const struct conf *conf);
 // Dials up to 256 psservers of `reply` that are on a network and alive, as a
-// worker would; adds a finding for each that is not reached, or has no
+// worker would; adds a FINDING_BAD for each that is not reached, or has no
 // certificate for the address that it advertises. Waits for each.
 void doctor_dial(struct findings *f, const struct api_client *api,
                  const Sluice__V1__ClusterReply *reply);

@@ -64,7 +64,8 @@ struct table_feed {
 enum sl_err table_feed_open(struct table_feed *f, const char *folder,
                             const char *id, const char *table, uint32_t dim,
                             uint32_t most, struct sl_error *err);
-// Drops the folder's lock and frees what *f owns.
+// Drops the folder's lock and frees what *f owns. A feed that was never opened
+// may be released if it is all zeroes but `lock`, which is STATELOCK_INIT.
 void table_feed_release(struct table_feed *f);
 
 // Returns the last file in the list, which has the cut that was added last; it

@@ -30,7 +30,8 @@
 struct keras {
     json_t *model; // a ModelSpec; in its input_shape, 0: of any length
     // Of the layers that may have a mask of steps, as far as the file says it:
-    // name -> null, or the layer that the mask is of and the number that masks.
+    // name -> null (no mask), or [name, number]: the output of that layer, or
+    // "input", is the number at steps that do not count.
     json_t *masks;
     json_t *augment;  // data.train.augment; NULL or empty: the model has none
     json_t *compiled; // compile_config; NULL: the model was not compiled
@@ -70,7 +71,8 @@ enum sl_err keras_fill(json_t *spec, const json_t *said, const struct keras *k,
 enum sl_err keras_fill_augment(json_t *spec, const struct keras *k,
                                struct buf *notes, struct sl_error *err);
 
-// Appends the classes of layers that are known, separated by ", ". SL_ENOMEM:
+// Appends the classes that become layers of a job, separated by ", ": those of
+// models, InputLayer and Random* (keras_fill_augment) are not named. SL_ENOMEM:
 // *out may have a part of them.
 enum sl_err keras_known(struct buf *out);
 

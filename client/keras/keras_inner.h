@@ -108,7 +108,8 @@ bool keras_mask_op(const json_t *layer);
 void keras_masks(uint32_t *masks, const json_t *layers,
                  const struct strmap *numbers);
 // Sets call->mask, of a call of `layer`, to what the mask is of, layer + 1, and
-// call->mask_number. SL_ENOTSUP: it is no mask that a job's layers hand on.
+// call->mask_number; a call without a mask stays as it is. SL_ENOTSUP: it is no
+// mask that a job's layers hand on.
 enum sl_err keras_masked(struct keras_call *call, struct keras_graph *g,
                          const uint32_t *masks, const json_t *layers,
                          const struct strmap *numbers, const json_t *layer);

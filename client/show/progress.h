@@ -17,8 +17,9 @@
 // Appends "epoch 2/5  step 1,860/4,690 (39 %, 2m04s left)  loss 0.4123  acc
 // 0.8530  8,123 samples/s  3 workers  staleness 1", without a line end; what
 // matters most comes first, since a narrow terminal shows no more. A job that
-// waits says for what. Nothing may be appended, and blanks at the end of `out`
-// go, also the caller's. SL_ENOMEM.
+// waits says for what; loss and rates are left out for it, and for one that has
+// ended. Nothing may be appended, and blanks at the end of `out` go, also the
+// caller's. SL_ENOMEM.
 enum sl_err progress_line(struct buf *out, const Sluice__V1__JobStatus *s);
 
 // Returns how many bytes of a line of progress_line fit into `columns`: whole

@@ -48,7 +48,8 @@ double summary_rate(const Sluice__V1__JobStatus *s);
 // caller's. SL_ENOMEM.
 enum sl_err summary_json(json_t **out, const Sluice__V1__JobStatus *s);
 
-// Appends the table that is shown when a job has ended. SL_ENOMEM.
+// Appends the table that is shown when a job has ended, with the results of the
+// two checks if it is finished. SL_ENOMEM.
 enum sl_err summary_text(struct buf *out, const Sluice__V1__JobStatus *s);
 
 #endif

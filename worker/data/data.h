@@ -206,11 +206,11 @@ void data_expect(struct data *d, uint64_t number);
 
 // Reads sample `number` into x (data_sample_bytes) and y (data_label_bytes),
 // and keeps its ids for data_gather_ids; all are undefined on failure, after
-// which other samples may be read. A sample that may be passed over is noted
+// which other samples may be read. With a `bad` of the source, a sample that
+// fails with SL_ECORRUPT, SL_EINVAL, SL_ERANGE or SL_ENOTSUP is noted
 // (bad_note), and replaced by the next one that can be read; behind the last
-// one comes the first.
-// SL_ERANGE: no such sample, or more bad ones than are allowed. SL_ECORRUPT
-// also if every sample is bad.
+// one comes the first. SL_ERANGE: no such sample, or more bad ones than are
+// allowed. SL_ECORRUPT also if every sample is bad.
 enum sl_err data_read(struct data *d, uint64_t number, void *x, void *y,
                       struct sl_error *err);
 

@@ -159,8 +159,8 @@ enum sl_err array_open_npz(struct array *out, const struct roots *roots,
                            struct pulse *pulse, struct sl_error *err);
 
 // Opens the npy of `bytes` bytes that lies inside `file`, of an npz, from
-// `offset` on. Takes over `file`, as array_take_file does. On failure *out is
-// as it was, here and in the next function.
+// `offset` on. Takes over `file`, as array_take_file does; of *out only `stay`
+// is read. On failure *out is as it was, here and in the next function.
 enum sl_err array_npy_in_file(struct array *out, const char *path,
                               struct fs_file *file, uint64_t offset,
                               uint64_t bytes, struct pulse *pulse,

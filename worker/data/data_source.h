@@ -15,7 +15,10 @@
 
 #include "worker/data/data.h"
 
+// What a source does. `number` is below d->samples.
 struct data_ops {
+    // Reads a sample as data_read does, but passes over none: SL_ECORRUPT,
+    // SL_EINVAL, SL_ERANGE and SL_ENOTSUP say that the sample is bad.
     enum sl_err (*read)(struct data *d, uint64_t number, void *x, void *y,
                         struct sl_error *err);
     // Optional: brings a sample that is read next to the caches.
@@ -27,6 +30,7 @@ struct data_ops {
     // Optional: returns the bytes of memory that grow with the data; without
     // it, few.
     uint64_t (*memory)(const struct data *d);
+    // Frees what the source has beside the data; also after a failed opening.
     void (*release)(struct data *d);
 };
 
