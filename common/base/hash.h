@@ -65,9 +65,10 @@ struct sha256_part {
     void *arg;
 };
 
-// Checks that the first part->bytes of the open file `f`, or all if it is
-// shorter, have the hash `want`, and reads no more. SL_ECORRUPT if not;
-// SL_ECANCELED if part->stopped returns true. `source` as above.
+// Checks that the first part->bytes of `f`, or all if it is shorter, have the
+// hash `want`, and reads no more; `f` is open for reading, and stays so.
+// SL_ECORRUPT if not; SL_ECANCELED if part->stopped returns true. `source`
+// names in the error where `want` is from.
 enum sl_err sha256_part_is(struct fs_file *f, const struct sha256_part *part,
                            const uint8_t want[SHA256_BYTES], const char *source,
                            struct sl_error *err);

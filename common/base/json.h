@@ -27,7 +27,7 @@ struct buf;
 struct sl_json_limits {
     size_t bytes;        // 0 in any field: the default: here 16 MiB
     unsigned depth;      // 64
-    size_t values;       // 10^6
+    size_t values;       // 10^6: 1, and 1 for each comma, '{' and '['
     size_t string_bytes; // 1 MiB, as written
 };
 

@@ -37,7 +37,7 @@ void map_release_owned(struct map *m); // frees the values too (sl_free)
 void *map_get(const struct map *m, uint64_t key);
 
 // Sets the value of `key`, or replaces it; the old value is not freed.
-// SL_ENOMEM, but not for a known key or a reserved place.
+// SL_ENOMEM, but not for a known key or after map_reserve.
 enum sl_err map_put(struct map *m, uint64_t key, void *value);
 
 // Reserves places: the next `more` puts of new keys cannot fail, whatever is

@@ -36,7 +36,7 @@ struct pairs_args {
 // Appends n bytes as they are, without a key; cut where the line is full.
 void pairs_bytes(struct pairs *l, const char *bytes, size_t n);
 
-// Appends `text` in the same way, without its 0.
+// Appends `text` as pairs_bytes does, without its 0.
 void pairs_str(struct pairs *l, const char *text);
 
 // Appends `text` as a JSON string with its quotes, valid for any bytes; cut
@@ -48,7 +48,7 @@ void pairs_quoted(struct pairs *l, const char *text);
 // at 4095 bytes. In JSON it is a string, but for one conversion to a finite
 // decimal number (an integer of 18 digits at most); in text it is quoted if it
 // is empty, or has a blank, '=', '"', '\\' or what may not be shown. A word
-// without '=' is left out.
+// without '=' is left out, and takes no argument.
 void pairs_add(struct pairs *l, const char *fmt, struct pairs_args *a);
 
 // Appends the closing brace, if it is JSON, and the newline; once, at the end.

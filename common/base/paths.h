@@ -46,7 +46,8 @@ enum sl_err paths_check(const char *pattern, struct sl_error *err);
 
 // Lists the paths that `pattern` names, at least one; a path without a pattern
 // names itself. A file that is named without '*' may be missing, and `roots`
-// are not asked for it. What *out had is not freed; on failure it is untouched.
+// are not asked for it; NULL: no roots (roots_list). What *out had is not
+// freed; on failure it is untouched.
 enum sl_err paths_expand(struct paths *out, const struct roots *roots,
                          const char *pattern, struct sl_error *err);
 void paths_release(struct paths *f);

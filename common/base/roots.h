@@ -19,10 +19,12 @@
 //          wait for the disk.
 // Memory   roots_free frees. Paths are copied or read only during the call.
 // Errors   name the path as the spec has it, the roots and the cure; never the
-//          content of a file. SL_EDENIED: the file may not be read. SL_ENOENT:
-//          it is missing. SL_EINVAL: a folder where a file is wanted.
-//          SL_ECORRUPT: it was exchanged meanwhile. Else what the system says,
-//          as SL_EBUSY without a free descriptor. `err` may be NULL.
+//          content of a file. SL_EDENIED: the path lies below no root, has
+//          '..', goes over a link that is not followed, or names a device, a
+//          FIFO or what this process may not read. SL_ENOENT: it is missing.
+//          SL_EINVAL: a folder where a file is wanted. SL_ECORRUPT: it was
+//          exchanged meanwhile. Else what the system says, as SL_EBUSY without
+//          a free descriptor. `err` may be NULL.
 #ifndef COMMON_BASE_ROOTS_H
 #define COMMON_BASE_ROOTS_H
 
@@ -45,9 +47,10 @@ const struct roots *roots_all(void);
 
 void roots_free(struct roots *r); // NULL is allowed
 
-// Adds a folder, which must exist; a relative path is from the working folder.
-// A failure leaves the roots as they were. Not to roots_all, and before other
-// threads read the roots.
+// Adds a folder; a relative path is from the working folder. The error of the
+// system if it cannot be opened (SL_ENOENT: it is missing, or no folder);
+// SL_ENOMEM. A failure leaves the roots as they were. Not to roots_all, and
+// before other threads read the roots.
 enum sl_err roots_add(struct roots *r, const char *dir, struct sl_error *err);
 
 // Opens and lists files at places. Paths are whole ("s3://bucket/a/b"; for
@@ -67,8 +70,8 @@ void roots_read_places(struct roots *r, const struct roots_places *p);
 // Returns the number of folders that roots_add has added.
 size_t roots_count(const struct roots *r);
 
-// Checks that every root can be opened and listed now; *err names the first
-// that cannot.
+// Checks that every root can be opened and listed now; else the error of the
+// system, and *err names the first that cannot. SL_OK without roots.
 enum sl_err roots_there(const struct roots *r, struct sl_error *err);
 
 // Opens a file for reading, which the caller closes (fs_close). Only a missing
@@ -79,13 +82,14 @@ enum sl_err roots_file(const struct roots *r, struct fs_file **out,
                        const char *path, struct sl_error *err);
 
 // Opens a folder of this host (a place is not known here); *fd is the caller's
-// to close, and undefined after a failure. `r` may be NULL, as above.
+// to close, and undefined after a failure. `r` may be NULL, as in roots_file.
 enum sl_err roots_folder(const struct roots *r, int *fd, const char *path,
                          struct sl_error *err);
 
 // Calls fn(arg, ...) for each name in a folder, or at a place for each object
 // right below `path`, which ends with '/' then; in byte order, up to the first
-// error of fn, which it returns. `r` may be NULL, as above.
+// error of fn, which it returns (*err is then fn's own matter). `r` may be
+// NULL, as in roots_file.
 enum sl_err roots_list(const struct roots *r, const char *path, fs_name_fn fn,
                        void *arg, struct sl_error *err);
 

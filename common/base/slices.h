@@ -63,8 +63,9 @@ void slices_cursor_init(struct slices_cursor *c, const struct sl_slices *s);
 // the cursor stays.
 enum sl_err slices_take(struct slices_cursor *c, void *to, size_t n);
 
-// Returns the next n bytes, of which as many must be left, and steps over them:
-// where they lie, or in `space` if they lie in several pieces.
+// Returns the next n bytes, of which as many must be left (it asserts), and
+// steps over them: where they lie, or in `space`, of n bytes, if they lie in
+// several pieces.
 const void *slices_view(struct slices_cursor *c, size_t n, void *space);
 
 // Returns the *n bytes up to the end of the current piece, at most `max` (not

@@ -22,8 +22,8 @@
 // must not lie in `out`. SL_ENOMEM.
 enum sl_err tfrecord_append(struct buf *out, const void *bytes, size_t n);
 
-// Reads the length of a record from its TFRECORD_HEAD bytes. Returns false if
-// their checksum is wrong; the length may be any number.
+// Sets *bytes to the length of a record, from its TFRECORD_HEAD bytes. Returns
+// false if their checksum is wrong: *bytes is set all the same, to any number.
 bool tfrecord_head(const uint8_t *head, uint64_t *bytes);
 
 // Returns true if the checksum behind a record, in its TFRECORD_TAIL bytes, is

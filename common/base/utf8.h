@@ -40,8 +40,8 @@ const char *utf8_shown(char out[UTF8_SHOWN], const char *text, size_t left,
                        size_t *took);
 
 // Copies `bytes`, which a 0 ends, as text of one line, cut to `size` (not 0)
-// with its 0: '?' replaces characters that may not be shown. Cuts no character.
-// `out` may be `bytes`. Returns out.
+// with its 0: '?' replaces characters and bytes that may not be shown. Cuts no
+// character. `out` may be `bytes`. Returns out.
 const char *utf8_line(char *out, size_t size, const char *bytes);
 
 #endif

@@ -356,8 +356,9 @@ enum sl_err rpc_server_adopt(struct rpc_server *server, int fd,
 const struct sl_slices *rpc_call_body(const struct rpc_call *call);
 
 // Gives the request's memory back, and its part of rpc_limits.inbound_bytes, to
-// other calls: for a handler that answers later, before another thread may.
-// Twice does nothing.
+// other calls, which may begin to be served within this: for a handler that
+// answers later, before another thread may. The request is then empty. Does
+// nothing a second time, or for a call over an adopted socket.
 void rpc_call_drop_body(struct rpc_call *call);
 
 // Returns the ms until the caller's deadline, at least 0 (the wire rounds the
@@ -434,10 +435,10 @@ void rpc_stream_close(struct rpc_stream *stream);
 
 // Ends the stream. Server: with `code` and `err` (NULL: the sentence of the
 // code) once the queue is sent; does nothing after an earlier close, finish or
-// cancel. Client: cancels it at once, and on_end gets the first `code` that is
-// not SL_OK, with its `err` (NULL: without a text); with SL_OK alone the
-// server's status, or SL_ECANCELED. HTTP/2 lets a failure overtake messages
-// that the client has not read yet.
+// cancel. Client: cancels it at once and drops what is queued; on_end gets the
+// first `code` that is not SL_OK, with its `err` (NULL: without a text); with
+// SL_OK alone the server's status, or SL_ECANCELED. HTTP/2 lets a failure
+// overtake messages that the client has not read yet.
 void rpc_stream_finish(struct rpc_stream *stream, enum sl_err code,
                        const struct sl_error *err);
 
@@ -610,8 +611,9 @@ enum sl_err rpc_call_sync(struct rpc_channel *channel, const char *method,
                           const struct rpc_call_options *options,
                           struct rpc_body **reply, struct sl_error *err);
 
-// Opens a stream to a BIDI method, or, with `request`, to a SERVER_STREAM one
-// (which it takes in every case, and then closes this side). `events` are
+// Opens a stream to a BIDI method, or, with `request` (else NULL), to a
+// SERVER_STREAM one: takes the request in every case, sends it and closes this
+// side. `events` are
 // copied; NULL: no callbacks. SL_ESTATE: rpc_channel_free has begun. *out
 // carries a reference of the caller's; on failure *out is unchanged and no
 // event runs. *out is set before the first event can run. `options` is not

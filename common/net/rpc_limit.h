@@ -100,7 +100,8 @@ struct rpc_limit_call *rpc_limit_next(struct rpc_limit *l);
 struct rpc_limit_call *rpc_limit_give_up(struct rpc_limit *l);
 
 // Takes `call` out of the queue, so that rpc_limit_leave may follow; it has
-// still entered. Returns false if it did not wait, and changes nothing.
+// still entered, and its request counts no bytes. Returns false if it did not
+// wait, and changes nothing.
 bool rpc_limit_drop(struct rpc_limit *l, struct rpc_limit_call *call);
 
 // Notes that the call's request has been read and had `bytes` bytes, instead of
@@ -121,13 +122,15 @@ void rpc_limit_leave(struct rpc_limit *l, struct rpc_limit_call *call);
 
 // Counts a refused call of this peer. Returns the number of its refusals since
 // the last log line about it if a new line is due (RPC_LIMIT_SAY_MS), and
-// counts that as written; else, or when out of memory, 0.
+// counts that as written; else, or when out of memory, 0. `now_ms` is
+// monotonic.
 unsigned rpc_limit_refused(struct rpc_limit *l, const char *who,
                            uint64_t now_ms);
 
-// Counts a call that this peer may not make. Returns true if it may be logged
-// now (LOG_SHARE a minute); *left_out is then the number of such calls since
-// the last line that were not logged. False also when out of memory.
+// Counts a call that this peer may not make, for which its record stays a
+// minute. Returns true if it may be logged now (LOG_SHARE a minute); *left_out
+// is then the number of such calls since the last line that were not logged.
+// False also when out of memory. `now_ms` is monotonic.
 bool rpc_limit_denied(struct rpc_limit *l, const char *who, uint64_t now_ms,
                       unsigned *left_out);
 

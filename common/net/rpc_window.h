@@ -64,7 +64,7 @@ void rpc_window_leave(struct rpc_window *w, struct rpc_turn *t);
 struct rpc_turn *rpc_window_first(const struct rpc_window *w);
 
 // Returns the most urgent waiting turn, which now flies, on its `lane`; NULL:
-// none waits, or it may not go yet. `express` as above.
+// none waits, or it may not go yet. `express` as in rpc_window_enter.
 struct rpc_turn *rpc_window_next(struct rpc_window *w, bool express);
 
 #endif
