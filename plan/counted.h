@@ -52,8 +52,9 @@ enum sl_err counted_add(struct counted *c, uint64_t closure, uint32_t step);
 // SL_ERANGE: no such closure; SL_ENOMEM.
 enum sl_err counted_reserve(struct counted *c, uint64_t closure);
 
-// Counts all steps of a closure; SL_EEXIST if all were counted already,
-// SL_ERANGE: no such closure; SL_ENOMEM.
+// Counts all steps of a closure and moves the watermark up if it can. SL_EEXIST
+// if all were counted already, SL_ERANGE: no such closure; SL_ENOMEM, but not
+// after counted_reserve of that closure.
 enum sl_err counted_add_closure(struct counted *c, uint64_t closure);
 
 // Counts all closures below `low`, in a set that is evidence of what a shard
@@ -93,8 +94,8 @@ bool counted_equal(const struct counted *a, const struct counted *b);
 // that `b` counts.
 bool counted_includes(const struct counted *a, const struct counted *b);
 
-// Copies a set to *out, which the call initialises and the caller releases.
-// SL_ENOMEM.
+// Copies a set to *out, which the call initialises and the caller releases;
+// bits that were only reserved (counted_reserve) are not copied. SL_ENOMEM.
 enum sl_err counted_copy(struct counted *out, const struct counted *from);
 
 // The set as plain data, for messages and snapshots: closures not below the
@@ -121,11 +122,12 @@ enum sl_err counted_encode(const struct counted *c, struct counted_plain *out);
 void counted_plain_release(struct counted_plain *p);
 
 // Makes *out, which the caller releases (counted_release), of the schedule `s`
-// and the plain data, and keeps no pointer to either. SL_ECORRUPT, with words,
-// unless the data fits the schedule: low at most the number of closures;
-// closures ascending, none below low, each with its own number of bits, at
-// least one of them set and none behind the last step. SL_EINVAL and SL_ERANGE
-// as schedule_check; SL_ENOMEM.
+// and the plain data, and keeps no pointer to either. Its watermark is
+// plain->low, or above it if the closures from there on are full. SL_ECORRUPT,
+// with words, unless the data fits the schedule: low at most the number of
+// closures; closures ascending, none below low, each with its own number of
+// bits, at least one of them set and none behind the last step. SL_EINVAL and
+// SL_ERANGE as schedule_check; SL_ENOMEM.
 enum sl_err counted_decode(struct counted *out, const struct schedule *s,
                            const struct counted_plain *plain,
                            struct sl_error *err);

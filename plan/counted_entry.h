@@ -1,5 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // plan/counted_entry.h -- within counted*.c only: one touched closure.
+//
+// Threads, units and errors are as in counted.h; no pointer is NULL.
 #ifndef PLAN_COUNTED_ENTRY_H
 #define PLAN_COUNTED_ENTRY_H
 

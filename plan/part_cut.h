@@ -3,7 +3,8 @@
 // cut.
 //
 // Cuts may lie at the boundaries of parts: the parts that a rule cuts a
-// variable into, a row each for PART_AUTO, one for a `whole` variable.
+// variable into, a row each for PART_AUTO, one for a `whole` variable. Threads,
+// memory and errors are as in part.h.
 #ifndef PLAN_PART_CUT_H
 #define PLAN_PART_CUT_H
 

@@ -27,15 +27,16 @@ uint32_t round_next(const struct counted *c, uint32_t most,
                     struct round_key *keys);
 
 // Sets *left to the number of rounds of at most `most` (not 0) keys until all
-// steps of the closures below `end` are counted. `end` is at most the number of
-// closures. Takes time in proportion to the closures counted from the watermark
-// on, not to those left. SL_ENOMEM: *left is untouched.
+// steps of the closures below `end` are counted, 0 if they are. `end` is at
+// most the number of closures; a round ends with it, as with an epoch. Takes
+// time in proportion to the closures counted from the watermark on, not to
+// those left. SL_ENOMEM: *left is untouched.
 enum sl_err round_left(const struct counted *c, uint32_t most, uint64_t end,
                        uint64_t *left);
 
 // Sets [*first, *first + *count) to the slots of a round of `slots` slots that
 // rank `self`, below `ranks`, computes: the ranks share them in order, and
-// their counts differ by one at most.
+// their counts differ by one at most (0, if there are more ranks than slots).
 void round_slots(uint32_t slots, uint32_t ranks, uint32_t self, uint32_t *first,
                  uint32_t *count);
 
