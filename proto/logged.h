@@ -12,8 +12,8 @@
 // Returns a message with the kept lines behind position `after` (0: from the
 // oldest), oldest first, as many as fit into `space`, from which it borrows; if
 // `job` is not 0 only those of that job, which may be none. `last` is the
-// position to ask with next, `more`: there may be more. An `after` that is no
-// position of this process counts as 0.
+// position to ask with next, `more`: there may be newer lines already. An
+// `after` that is no position of this process counts as 0.
 Sluice__V1__LogLines logged_take(uint8_t *space, uint64_t after, uint64_t job);
 
 #endif

@@ -77,8 +77,8 @@ enum sl_err model_initializer(struct model_init *out, const char *name,
 // ---- model_kinds.c
 
 // Checks which fields the layer at hand (b->layer) has, and fills its node,
-// which has its name, type and inputs before, and its variables. SL_EINVAL
-// names the layer; SL_ENOMEM.
+// which has its name, type and inputs before, with its variables and its mask
+// (build_mask); raises the edition. SL_EINVAL names the layer; SL_ENOMEM.
 enum sl_err build_layer(struct model_build *b);
 
 // Checks that the input of the layer at hand has rank `rank`; else SL_EINVAL:

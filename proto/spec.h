@@ -137,8 +137,8 @@ bool spec_aged(const Sluice__V1__TrainSpec *train);
 // after another, and its parameters leave and come meanwhile, in parts
 // (train.fragments) or with an overlap (L8).
 bool spec_streams(const Sluice__V1__TrainSpec *train);
-// Returns the number of these parts, train.fragments, or its default; at most
-// FRAGMENTS_MOST.
+// Returns the number of these parts, train.fragments, or its default, 1; at
+// most FRAGMENTS_MOST in a checked spec.
 uint32_t spec_fragments(const Sluice__V1__TrainSpec *train);
 
 // Returns train.inner of a spec in mode local, with defaults for what it does
@@ -245,7 +245,7 @@ enum sl_err spec_check_ranges(const Sluice__V1__JobSpec *spec, uint64_t samples,
 struct spec_staleness {
     uint64_t max_delay; // 0: no limit
     enum spec_staleness_rule rule;
-    double lambda;
+    double lambda; // of SPEC_STALENESS_DC: weight of the correction
 };
 
 // Returns the rule for late gradients of a checked spec, and its limit.
@@ -293,7 +293,8 @@ enum spec_loss {
 // Returns the loss of a checked spec; SPEC_LOSS_NONE for an external model.
 // spec->from_logits says the rest.
 enum spec_loss spec_loss(const Sluice__V1__JobSpec *spec);
-// Returns the name of a loss in a spec; "none" for SPEC_LOSS_NONE. Static text.
+// Returns the name of a loss, below SPEC_LOSS_COUNT, in a spec; "none" for
+// SPEC_LOSS_NONE. Static text.
 const char *spec_loss_name(enum spec_loss loss);
 // Returns true if the loss is one over classes, of which one is right.
 bool spec_loss_has_classes(enum spec_loss loss);
@@ -421,8 +422,8 @@ enum spec_monitor {
     SPEC_VAL_ACCURACY = SPEC_VAL_METRIC + SPEC_METRIC_ACCURACY,
     SPEC_MONITORS = SPEC_VAL_METRIC + SPEC_METRIC_COUNT,
 };
-// Returns the name of a monitored value in a spec: "val_loss", "loss",
-// "accuracy", "val_auc"; static text.
+// Returns the name of a monitored value, below SPEC_MONITORS, in a spec:
+// "val_loss", "loss", "accuracy", "val_auc"; static text.
 const char *spec_monitor_name(enum spec_monitor monitor);
 
 // The monitored value of a callback.
@@ -461,7 +462,7 @@ struct spec_callbacks spec_callbacks(const Sluice__V1__JobSpec *spec);
 bool spec_callbacks_any(const struct spec_callbacks *c);
 
 // Returns true if training waits for the callbacks at each evaluation, since
-// they may change how it goes on.
+// they may change how it goes on: early stopping or reduce-on-plateau is on.
 bool spec_callbacks_wait(const struct spec_callbacks *c);
 
 // ---- placement

@@ -80,18 +80,21 @@ enum sl_err spec_check_loss(Sluice__V1__JobSpec *spec, const struct model *m,
                             struct sl_error *err);
 // Checks that the classes that source `s` makes up, if it is a generator, are
 // no more than the outputs for sparse_categorical_crossentropy, and than 2 for
-// binary_crossentropy. SL_OK for other losses, for an external model, and if
-// `s`, which `path` names, is NULL.
+// binary_crossentropy; and that its format is npy, npz or idx if the model's
+// output has several rows, each of which has a label. SL_OK for an external
+// model, and if `s`, which `path` names, is NULL. After the source and the
+// loss.
 enum sl_err spec_check_labels(const char *path, const Sluice__V1__SourceSpec *s,
                               enum spec_loss loss, const struct model *m,
                               struct sl_error *err);
-// Checks the optimizer with its schedule, but not its groups.
-// Refuses an optimizer that looks at whole variables (optim_is_whole), where
-// `why` says "they are cut". SL_EINVAL alone; of a spec that is not checked,
-// SL_OK.
+// Refuses an optimizer that looks at whole variables (optim_is_whole):
+// SL_EINVAL, the only error, with the reason `why`, as "they are cut". SL_OK
+// for any other, and for one that spec_optimizer refuses.
 enum sl_err spec_optim_no_whole(const Sluice__V1__OptimizerSpec *o,
                                 const char *why, struct sl_error *err);
 
+// Checks an optimizer with its schedule, but not its groups, and sets the
+// defaults of its type and the learning rate.
 enum sl_err spec_check_optimizer(Sluice__V1__OptimizerSpec *o,
                                  struct sl_error *err);
 // Checks the ranges of the numbers of an optimizer that are given, whatever its
@@ -105,15 +108,18 @@ const char *spec_optimizer_fields(const Sluice__V1__OptimizerSpec *o);
 // Returns the name of a field that is set and that only the optimizer of a job
 // has, not that of a table nor the outer one; NULL: there is none. Static text.
 const char *spec_optim_of_jobs(const Sluice__V1__OptimizerSpec *o);
-// Checks the groups of an optimizer that spec_check_optimizer accepted, but not
-// the names of their variables.
+// Checks the groups of an optimizer that spec_check_optimizer accepted: their
+// number, that each has names, and the values that it gives. Whether variables
+// have these names is spec_check_grouped's to say.
 enum sl_err spec_check_groups(const Sluice__V1__OptimizerSpec *o,
                               struct sl_error *err);
-// Checks that each name or pattern in a group fits a trained variable of the
-// model; in mode allreduce raises the edition that workers need.
+// Checks that each name or pattern in a group of the job's optimizer fits a
+// trained variable of the model, and refuses one of whole variables
+// (optim_is_whole) in modes allreduce and local; in allreduce raises the
+// edition that workers need. SL_OK without an optimizer. After `train`.
 enum sl_err spec_check_grouped(Sluice__V1__JobSpec *spec, const struct model *m,
                                struct sl_error *err);
-// Checks the schedule of the learning rate.
+// Checks the schedule of the learning rate, and sets the defaults of its type.
 enum sl_err spec_check_schedule(Sluice__V1__ScheduleSpec *s,
                                 struct sl_error *err);
 // Fills *out with the schedule of rates of a checked spec, whose points it
@@ -126,7 +132,8 @@ enum sl_err spec_check_ids(const Sluice__V1__SourceSpec *s, const char *format,
                            const char *path, struct sl_error *err);
 // Checks which features a source reads, if it says it, against the input of
 // `m`, which is not external; `records`: it is a tfrecord, which has to say it.
-// In other formats the key of `x` becomes "npy", if it has none.
+// In other formats the key of `x` becomes "npy", if it has none. `path` names
+// the source in errors, here and below.
 enum sl_err spec_check_features(const Sluice__V1__SourceSpec *s, bool records,
                                 const struct model *m, const char *path,
                                 struct sl_error *err);
@@ -138,14 +145,15 @@ enum sl_err spec_check_ids_same(const Sluice__V1__DataSpec *data,
 enum sl_err spec_check_columns(const Sluice__V1__SourceSpec *s,
                                const struct model *m, struct sl_error *err);
 // Checks data.train.augment against the input of model `m`, the loss and the
-// rest of the source, and sets its defaults; refuses one of data.test. Raises
-// the edition that workers need. After the source and the loss.
+// rest of the source; refuses one of data.test. Raises the edition that workers
+// need, if it has entries. After the source and the loss.
 enum sl_err spec_check_augment(Sluice__V1__JobSpec *spec, const struct model *m,
                                struct sl_error *err);
 // Checks the sources of data: external ones for an external model, the fields
-// that each format wants, columns of ids, classes and skip_bad; raises the
-// edition that workers need. SL_ERANGE: a pattern of files names too many, or
-// is too long.
+// that each format wants, columns of ids, classes, augment and skip_bad; raises
+// the edition that workers need. With data.validation makes data.test a copy of
+// data.train, without augment. SL_ERANGE: a pattern of files names too many, or
+// is too long. After the loss.
 enum sl_err spec_check_data(Sluice__V1__JobSpec *spec, const struct model *m,
                             struct sl_error *err);
 // Checks `train`, which it makes if it is missing, with its parts for
@@ -162,33 +170,40 @@ enum sl_err spec_check_ring(Sluice__V1__JobSpec *spec, struct sl_error *err);
 // it in other modes than hybrid.
 enum sl_err spec_check_hybrid(Sluice__V1__JobSpec *spec, struct sl_error *err);
 // Checks what train has for local alone (inner, outer, quorum, grace_ms,
-// fragments, overlap, max_norm_ratio, average, norm), and that nothing is asked
-// for that local has not (accumulate, audit, reduce_on_plateau); sets defaults
+// fragments, overlap, max_norm_ratio, average, norm, weight), and that nothing
+// is asked for that local has not (accumulate, audit, reduce_on_plateau); sets
+// defaults
 // and raises the edition that workers need. In other modes refuses what is of
 // local alone, and external variables that are moving; in all, optimizer.delay.
 // After the mode with its contributions, and the optimizer; window_closures is
 // set.
 enum sl_err spec_check_local(Sluice__V1__JobSpec *spec, struct sl_error *err);
-// Checks placement: the partitioner with its keys, `move`, and replicas. After
-// the model and `train`.
+// Checks placement, which it makes if it is missing, and sets its defaults: the
+// partitioner with its keys, `move`, and replicas. After the model and `train`.
 enum sl_err spec_check_placement(Sluice__V1__JobSpec *spec,
                                  struct sl_error *err);
-// Checks when checkpoints are made, and how many are kept.
+// Checks when checkpoints are made, and how many are kept; makes `checkpoint`
+// if it is missing, and sets its defaults.
 enum sl_err spec_check_checkpoint(Sluice__V1__JobSpec *spec,
                                   struct sl_error *err);
-// Checks when and how the job is evaluated, and the metrics
-// (spec_check_metrics). After the loss and the data.
+// Checks when and how the job is evaluated, how many ranges that are
+// (spec_check_ranges) if the test set's size is given, and the metrics
+// (spec_check_metrics); makes `evaluate` if it is missing, and sets its
+// defaults. After the loss and the data.
 enum sl_err spec_check_evaluate(Sluice__V1__JobSpec *spec,
                                 const struct model *m, struct sl_error *err);
-// Checks the callbacks, if there are some: what they watch is evaluated. After
+// Checks the callbacks, if there are some: what they watch is evaluated. Sets
+// their defaults, and in allreduce raises the edition that workers need. After
 // the loss, the optimizer, the data, `train` and `evaluate`.
 enum sl_err spec_check_callbacks(Sluice__V1__JobSpec *spec,
                                  struct sl_error *err);
-// Checks the folder of curves, if the spec has `observe`: it must be there, a
-// path that stays below another folder.
+// Checks the path of the folder of curves, if the spec has `observe`: it must
+// be given, and stay below another folder (grown_check). Looks at no file.
 enum sl_err spec_check_observe(Sluice__V1__JobSpec *spec, struct sl_error *err);
-// Checks evaluate.metrics and top_k, and raises the edition that workers need
-// to report them. After the loss, the data and the rest of `evaluate`.
+// Checks evaluate.metrics (each offered for the loss, and once; none where
+// nothing is evaluated) and top_k, which it sets if top_k is wanted, and raises
+// the edition that workers need to report them. After the loss, the data and
+// the rest of `evaluate`.
 enum sl_err spec_check_metrics(Sluice__V1__JobSpec *spec, const struct model *m,
                                struct sl_error *err);
 
@@ -220,8 +235,9 @@ enum sl_err spec_same_tables(const struct spec_table_list *had,
                              struct sl_error *err);
 // Checks model.tables of an external model. Of another one it sets them to the
 // tables of the layers with rows: a list that was there must be equal, and is
-// freed. Checks train.rows_wire and that the job's other parts go with tables;
-// raises the edition that workers and psservers need. After all other parts.
+// freed, also on failure. Sets the defaults of each table. Checks
+// train.rows_wire and that the job's other parts go with tables; raises the
+// edition that workers and psservers need. After all other parts.
 enum sl_err spec_check_tables(Sluice__V1__JobSpec *spec, const struct model *m,
                               struct sl_error *err);
 

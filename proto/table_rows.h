@@ -92,7 +92,7 @@ uint8_t *table_rows_head(uint8_t *to, uint32_t table, uint32_t count,
 // Returns the tensor of a snapshot that holds the records of table `table`: the
 // one with the name `prefix` (TABLE_ROWS_TENSOR, say) and the table's, U8 of
 // shape [records, bytes of a record]. NULL: there is none of this name and
-// form. It is f's.
+// form. It is borrowed from `f`.
 const struct tensor_info *table_rows_find(const struct tensorfile *f,
                                           const char *prefix,
                                           const char *table);

@@ -26,7 +26,8 @@ void traced_free(struct traced *t);
 // there are none.
 void traced_start(struct traced *t, const Sluice__V1__TraceStart *m);
 
-// Answers a TraceMore: if `trace` is the one that traced_start began, stops
+// Answers a TraceMore: if `trace` is the one that traced_start began (not 0),
+// stops
 // keeping spans and calls send(arg, piece) once, before it returns, with the
 // next piece of them; after the last piece the trace is forgotten. The piece is
 // borrowed until `send` returns, which may not call this header. Does nothing
@@ -44,8 +45,9 @@ struct traced_space;
 enum sl_err traced_space_new(struct traced_space **out);
 // Moves up to WIRE_TRACE_SPANS_MAX of the oldest spans of this process
 // (spans_take) into the piece of `space` and returns it, never NULL; `last` is
-// set when there are no more. The piece belongs to `space` and lasts until the
-// next call with it.
+// set when there are no more, `lost` is spans_lost, and `trace` 0. Spans with
+// names beyond the first WIRE_TRACE_NAMES_MAX get the first name. The piece
+// belongs to `space` and lasts until the next call with it.
 Sluice__V1__TracePiece *traced_take(struct traced_space *space);
 
 #endif

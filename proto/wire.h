@@ -158,9 +158,9 @@ enum wire_refused_why {
 };
 
 struct wire_refused {
-    enum wire_refused_why why; // WIRE_REFUSED_NOT: it was not refused
-    struct wire_attempt newest;
-    uint64_t job_incarnation;
+    enum wire_refused_why why;  // WIRE_REFUSED_NOT: it was not refused
+    struct wire_attempt newest; // of WIRE_REFUSED_ATTEMPT
+    uint64_t job_incarnation;   // of WIRE_REFUSED_JOB_INCARNATION
 };
 
 struct wire_token { // zeros: none
@@ -286,17 +286,19 @@ static inline bool wire_absent(const uint8_t *absent, size_t bytes, size_t i)
 }
 
 enum wire_push_result {
-    WIRE_PUSH_UNKNOWN, // never sent
-    WIRE_PUSH_COUNTED,
-    WIRE_PUSH_DUPLICATE,
-    WIRE_PUSH_REFUSED,
-    WIRE_PUSH_HELD,
+    WIRE_PUSH_UNKNOWN,   // never sent
+    WIRE_PUSH_COUNTED,   // applied or skipped, and counted
+    WIRE_PUSH_DUPLICATE, // was counted before; nothing changed
+    WIRE_PUSH_REFUSED,   // not counted; nothing changed
+    WIRE_PUSH_HELD,      // kept until its round is whole (Y3)
 };
 
 struct wire_push_reply {
     // staleness: updates between based_on and this one
     uint64_t incarnation, version, staleness;
-    uint64_t open_first; // a closure plus 1; 0: not said
+    // The open round, while none of its closures is counted: the first one plus
+    // 1, and their number. open_first 0: not said.
+    uint64_t open_first;
     uint32_t open_count;
     enum wire_push_result result;
     struct wire_refused refused; // set exactly if result is REFUSED
@@ -311,11 +313,15 @@ struct wire_pull {
     bool has_tag; // the values of that snapshot, not the present ones
     struct wire_tag tag;
     bool has_answer;
-    struct wire_shm answer;   // where the reply's payload may be put
-    enum wire_type wire;      // type of the reply's payload
-    uint64_t have;            // version plus 1 that the caller has; 0: none
-    uint64_t before_round_of; // a closure plus 1; 0: as they are
-    uint64_t after_round_of;  // a closure plus 1; 0: at once
+    struct wire_shm answer; // where the reply's payload may be put
+    enum wire_type wire;    // type of the reply's payload
+    uint64_t have;          // version plus 1 that the caller has; 0: none
+    // A closure plus 1; 0: none. If its round was applied last, the values of
+    // before that, else those of now.
+    uint64_t before_round_of;
+    // A closure plus 1; 0: none. The answer waits until its round is applied,
+    // for a second or so.
+    uint64_t after_round_of;
     struct wire_token token;
     uint64_t first_record; // of a table in a snapshot
     bool ids_of_tag;       // the payload is ids: their rows there
@@ -327,7 +333,7 @@ struct wire_pull {
 
 struct wire_pull_reply {
     uint64_t incarnation, version;
-    uint64_t open_first; // a closure plus 1; 0: not said
+    uint64_t open_first; // as in wire_push_reply
     uint32_t open_count;
     bool in_shm;              // the payload is where `answer` said
     enum wire_type wire;      // type of the payload

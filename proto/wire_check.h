@@ -94,7 +94,8 @@ enum sl_err check_counted_set(const ProtobufCMessage *m, struct sl_error *err);
 enum sl_err check_hello(const ProtobufCMessage *m, struct sl_error *err);
 // Checks that a report has a failure, or a file with its hash.
 enum sl_err check_snapshot(const ProtobufCMessage *m, struct sl_error *err);
-// Checks that the pieces are in model order, and rows of the variables here.
+// Checks that each variable has its number, and that the pieces are of this
+// shard, in model order, and rows of the variables here.
 enum sl_err check_shard_spec(const ProtobufCMessage *m, struct sl_error *err);
 // Checks that the shards are in order, all of them in a whole map, and that
 // those that are admitted have addresses.
@@ -113,9 +114,10 @@ enum sl_err check_resume_source(const ProtobufCMessage *m,
 // Checks that the numbers make a schedule (schedule_check, with its errors:
 // SL_EINVAL, SL_ERANGE).
 enum sl_err check_geometry(const ProtobufCMessage *m, struct sl_error *err);
-// Checks that the spans have names of the list, and times in bounds.
+// Checks that names have 1 to WIRE_TRACE_NAMES_MAX bytes, and the spans names
+// of the list and times in bounds.
 enum sl_err check_trace_piece(const ProtobufCMessage *m, struct sl_error *err);
-// Checks that the spans have names of the list, and times in bounds.
+// Checks the same of the names and spans of a TraceReply.
 enum sl_err check_trace_reply(const ProtobufCMessage *m, struct sl_error *err);
 // Checks that the message is of a known kind. SL_ENOTSUP: it is of a newer one.
 enum sl_err check_attend_up(const ProtobufCMessage *m, struct sl_error *err);
