@@ -37,7 +37,7 @@ struct ops_checks {
 };
 
 // Adds the check `name`, one of a few fixed words; if it is not `ok`, `why`
-// (may be NULL) is its reason. Both are copied.
+// (may be NULL) is its reason, and the answer is 503. Both are copied.
 void ops_check(struct ops_checks *c, const char *name, bool ok,
                const char *why);
 

@@ -60,8 +60,8 @@ struct notice_setup {
 
 // Starts to watch the sources of `setup`, each on a thread of its own; *out is
 // for notice_free. No function of the setup is called from here, nor is one
-// NULL. SL_EINVAL: an unknown source; SL_ERANGE: too many; SL_ENOMEM. *out is
-// then untouched; `err` may be NULL.
+// NULL. SL_EINVAL: an unknown source; SL_ERANGE: too many; SL_ENOMEM: also if
+// the system gives no thread. *out is then untouched; `err` may be NULL.
 enum sl_err notice_new(struct notice **out, const struct notice_setup *setup,
                        struct sl_error *err);
 

@@ -78,8 +78,9 @@ bool pieces_read(struct pieces *p, const struct piece_name *name, size_t offset,
 
 // Waits while another process fetches the piece, for patience_ms at most and as
 // long as leave(arg) is false. Returns a claim, for pieces_write or
-// pieces_drop, with which others wait for this process; -1: there is none, and
-// the caller goes on without. The piece may have appeared meanwhile.
+// pieces_drop, with which others wait for this process; -1: the wait has ended
+// without one, or the cache takes no pieces, and the caller goes on without.
+// The piece may have appeared meanwhile.
 int pieces_claim(struct pieces *p, const struct piece_name *name,
                  bool (*leave)(void *arg), void *arg);
 // Ends a claim on a piece without writing it. -1 is allowed.
@@ -91,7 +92,7 @@ void pieces_drop(struct pieces *p, int claim, const struct piece_name *name);
 bool pieces_write(struct pieces *p, int claim, const struct piece_name *name,
                   const void *bytes, size_t n);
 
-// Returns the sum of bytes as the account has it.
+// Returns the sum of bytes as the account has it; 0 if it cannot be read.
 uint64_t pieces_bytes(const struct pieces *p);
 
 #endif

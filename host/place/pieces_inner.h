@@ -33,13 +33,15 @@ void piece_path(char out[PIECE_PATH], const struct piece_name *name,
 
 // ---- pieces that stay open
 
+// Begins without an open piece; before the others.
 void open_init(struct pieces *p);
-// Closes all pieces; no thread has one.
+// Closes all pieces; no thread has one, and only open_init may follow.
 void open_release(struct pieces *p);
 // Returns true if the piece is open.
 bool open_has(struct pieces *p, const struct piece_name *name);
 // Returns the piece, which is opened if it is not open, for open_give. NULL: it
-// is missing, or *damaged: its head does not fit.
+// is missing or memory is out; or *damaged, which is set in any case: its head
+// does not fit.
 struct open_piece *open_take(struct pieces *p, const struct piece_name *name,
                              bool *damaged);
 // Gives back a piece; one that is damaged is opened anew when it is next read.

@@ -49,8 +49,10 @@ enum sl_err places_allow(struct places *p, const char *prefix,
                          struct sl_error *err);
 
 // Returns what roots_read_places takes; it is of use until places_free. What is
-// not below an allowed prefix is SL_EDENIED; a list of a web server's names is
-// SL_EINVAL, and one of over 262144 names SL_ERANGE.
+// not below an allowed prefix is SL_EDENIED; a path without a key, or a list of
+// a web server's names, is SL_EINVAL, and a list of over 262144 names
+// SL_ERANGE. What a list says of an object is used instead of a request when
+// that is next opened, for 10 s.
 struct roots_places places_reader(struct places *p);
 
 // Ends all that waits for a place, now and later: SL_ECANCELED. Does not wait.
