@@ -93,9 +93,9 @@ void attendee_start(struct attendee *a);
 // Does not wait. Callbacks may call it; within `welcome` it returns false.
 bool attendee_send(struct attendee *a, const Sluice__V1__AttendUp *up);
 
-// Sets the number of heartbeat *m to the next one and sends it, as
-// attendee_send does; sends nothing if no stream is attached. A failure shows
-// by the stream's end alone.
+// Sets the number of heartbeat *m to the next one, writes the clock's times to
+// it and sends it, as attendee_send does; sends nothing if no stream is
+// attached. A failure shows by the stream's end alone.
 void attendee_heartbeat(struct attendee *a, Sluice__V1__Heartbeat *m);
 
 // Returns true if there is a stream that the coordinator has welcomed.
@@ -105,7 +105,8 @@ bool attendee_attached(const struct attendee *a);
 // setup's clock; 0: none yet. Leases count from here.
 uint64_t attendee_renewed_ms(const struct attendee *a);
 
-// Returns the number of the last heartbeat that was sent; 0: none yet.
+// Returns the number of the last heartbeat that was sent, or was to be when its
+// stream broke; 0: none yet.
 uint64_t attendee_beats(const struct attendee *a);
 // Returns the number of the newest heartbeat that the coordinator has
 // acknowledged; 0: none yet. All that the coordinator sent before it had that
