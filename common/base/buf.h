@@ -31,8 +31,10 @@ struct buf {
 
 // Makes `b` an empty buffer and frees nothing: for memory not yet in use.
 void buf_init(struct buf *b);
-void buf_release(struct buf *b); // leaves an empty buffer
-void buf_reset(struct buf *b);   // sets len to 0, keeps the memory
+// Frees the memory and leaves an empty buffer, which is allowed.
+void buf_release(struct buf *b);
+// Sets len to 0 and keeps the memory.
+void buf_reset(struct buf *b);
 
 // Allocates space for `more` bytes after len, and the 0 behind them: appends of
 // that much then cannot fail. SL_ENOMEM.

@@ -47,7 +47,8 @@ void chain_begin(struct chain_end *end);
 // A failure leaves *out as it was.
 enum sl_err chain_open(struct chain **out, struct fs *fs, const char *path,
                        const struct chain_end *before, struct sl_error *err);
-void chain_free(struct chain *c); // NULL is allowed
+// Closes the file and frees; syncs nothing. NULL is allowed.
+void chain_free(struct chain *c);
 
 // Appends a line. `body` is one or more members of a JSON object, without a
 // newline: "\"user\":\"ann\""; it is not checked. SL_ERANGE: the line has more

@@ -40,7 +40,8 @@ enum sl_err sha256_update(struct sha256 *h, const void *bytes, size_t n);
 // Writes the hash of all bytes to `out` and releases `h`, also if it fails
 // (SL_EINTERNAL).
 enum sl_err sha256_final(struct sha256 *h, uint8_t out[SHA256_BYTES]);
-void sha256_release(struct sha256 *h); // released, or all zeroes, is allowed
+// Frees what sha256_init made; a released one, or all zeroes, is allowed.
+void sha256_release(struct sha256 *h);
 
 // Writes the hash of n bytes to `out`. The errors of a hash in pieces; `out` is
 // undefined then.

@@ -30,8 +30,10 @@ struct map {
 
 // Makes `m` empty and frees nothing: for memory not yet in use.
 void map_init(struct map *m);
-void map_release(struct map *m);       // frees the table, not the values
-void map_release_owned(struct map *m); // frees the values too (sl_free)
+// Frees the table, not the values, and leaves an empty map.
+void map_release(struct map *m);
+// Frees the values (sl_free) and the table, and leaves an empty map.
+void map_release_owned(struct map *m);
 
 // Returns the value of `key`; NULL if it is absent.
 void *map_get(const struct map *m, uint64_t key);

@@ -35,7 +35,8 @@ void *sl_realloc(void *old, size_t bytes);
 void *sl_malloc_array(size_t count, size_t size);
 // Resizes `old` to `count` elements of `size` bytes, as sl_realloc does.
 void *sl_realloc_array(void *old, size_t count, size_t size);
-void sl_free(void *p); // NULL is allowed
+// Frees what a function of this header returned. NULL is allowed.
+void sl_free(void *p);
 
 // Returns a copy of `text`, which the caller frees (sl_free); NULL when out of
 // memory.

@@ -42,7 +42,8 @@ struct membership {
 enum sl_err membership_open(struct membership *m, struct fs *fs,
                             const char *state, struct fs *store_fs,
                             const char *store, struct sl_error *err);
-void membership_release(struct membership *m); // all zeroes is allowed
+// Frees the texts and leaves *m all zeroes, which is allowed. Writes nothing.
+void membership_release(struct membership *m);
 
 // Joins `cluster` (not 0), durably, and marks the store; does nothing if it is
 // joined (membership_joined). If another cluster is known the caller must not

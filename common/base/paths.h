@@ -50,6 +50,7 @@ enum sl_err paths_check(const char *pattern, struct sl_error *err);
 // freed; on failure it is untouched.
 enum sl_err paths_expand(struct paths *out, const struct roots *roots,
                          const char *pattern, struct sl_error *err);
+// Frees the paths and leaves *f all zeroes, which is allowed.
 void paths_release(struct paths *f);
 
 #endif

@@ -45,7 +45,8 @@ enum sl_err roots_new(struct roots **out, const char *daemon, const char *flag,
 // and /sys. Not freed.
 const struct roots *roots_all(void);
 
-void roots_free(struct roots *r); // NULL is allowed
+// Frees the set of roots, of roots_new. NULL is allowed.
+void roots_free(struct roots *r);
 
 // Adds a folder; a relative path is from the working folder. The error of the
 // system if it cannot be opened (SL_ENOENT: it is missing, or no folder);

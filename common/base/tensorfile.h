@@ -185,7 +185,9 @@ enum sl_err tensorfile_open_unmapped(struct tensorfile **out, struct fs *fs,
 enum sl_err tensorfile_parse(struct tensorfile **out, const char *name,
                              const void *bytes, size_t n, size_t header_limit,
                              struct sl_error *err);
-void tensorfile_close(struct tensorfile *f); // NULL is allowed
+// Frees a reader with its map, and closes its file, but not the `file` of
+// tensorfile_open_read. NULL is allowed.
+void tensorfile_close(struct tensorfile *f);
 
 // Returns the number of tensors in the file.
 size_t tensorfile_count(const struct tensorfile *f);

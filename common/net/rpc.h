@@ -188,7 +188,8 @@ void rpc_msg_drop(struct rpc_msg *msg);
 
 // Returns the bytes of `body`, which live until rpc_body_free.
 const struct sl_slices *rpc_body_slices(const struct rpc_body *body);
-void rpc_body_free(struct rpc_body *body); // NULL is allowed
+// Frees a body and its bytes, on any thread. NULL is allowed.
+void rpc_body_free(struct rpc_body *body);
 
 // ---- server
 

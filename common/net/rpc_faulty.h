@@ -45,8 +45,10 @@ void rpc_faulty_copies(struct rpc_channel *ch, const char *method,
 // Forgets `ch`, which is about to end: no copy is sent on it again.
 void rpc_faulty_forget(struct rpc_channel *ch);
 
-bool rpc_faulty_loses(void);       // true if the next call is to be lost
-bool rpc_faulty_loses_reply(void); // true if the next answer is to be lost
+// Returns true if the next call is to be lost, drawn anew for each.
+bool rpc_faulty_loses(void);
+// Returns true if the next answer is to be lost, drawn anew for each.
+bool rpc_faulty_loses_reply(void);
 
 #endif
 #endif

@@ -106,8 +106,10 @@ struct rpc_body {
 // Makes the empty `body` (it asserts that) the one of `buffer`, which is not
 // NULL and is taken. `body` must not move while it has one.
 void rpc_body_set(struct rpc_body *body, grpc_byte_buffer *buffer);
-void rpc_body_clear(struct rpc_body *body);   // frees the buffer, keeps `more`
-void rpc_body_release(struct rpc_body *body); // frees all but `body` itself
+// Frees the buffer and leaves an empty body, which keeps `more`.
+void rpc_body_clear(struct rpc_body *body);
+// Frees the buffer and `more`, not `body` itself, which is then empty.
+void rpc_body_release(struct rpc_body *body);
 
 // Moves the buffer (none: an empty body) to a new body of the caller's, for
 // rpc_body_free; `from` is empty then. Never NULL.
@@ -206,7 +208,8 @@ struct rpc_tuning {
 
 // Fills *args with the arguments of a server; rpc_args_release frees them.
 void rpc_args_server(struct rpc_args *args, const struct rpc_tuning *tuning);
-void rpc_args_release(struct rpc_args *args); // server's only, after their use
+// Drops the quota of rpc_args_server, after the server was made of *args.
+void rpc_args_release(struct rpc_args *args);
 
 // Fills *args with the arguments of a channel; `server_name` (borrowed while
 // *args is used; NULL: the address's host) is the name to expect in the
@@ -260,7 +263,9 @@ typedef enum sl_err (*rpc_allow_fn)(const struct rpc_peer *server,
 // Makes a guard that lets `allow` judge each server, with one reference, the
 // caller's. Takes a reference of `files` of its own. Never NULL.
 struct rpc_guard *rpc_guard_new(struct tls_files *files, rpc_allow_fn allow);
-void rpc_guard_unref(struct rpc_guard *guard); // NULL is allowed
+// Drops a reference; the last one frees the guard and drops its reference of
+// `files`. NULL is allowed.
+void rpc_guard_unref(struct rpc_guard *guard);
 
 // Returns options for new credentials, which then have a reference of `guard`
 // of their own; core drops it with the credentials.
@@ -276,7 +281,8 @@ bool rpc_guard_why(struct rpc_guard *guard, const char *text,
 
 // Makes the memory of a server for identities that it has read. Never NULL.
 struct rpc_peers *rpc_peers_new(void);
-void rpc_peers_free(struct rpc_peers *p); // after the last call has ended
+// Frees the memory, after the server's last call has ended.
+void rpc_peers_free(struct rpc_peers *p);
 
 // Sets the server's listeners that ask for certificates, as a list; borrowed
 // until rpc_peers_free. Replaces an earlier list. Called before the first call

@@ -33,7 +33,8 @@ struct rpc_route {
 // to its first address then. A failure leaves nothing to release.
 enum sl_err rpc_route_init(struct rpc_route *r, const char *list,
                            struct sl_error *err);
-void rpc_route_release(struct rpc_route *r); // a zeroed route is allowed
+// Frees the addresses and leaves *r all zeroes, which is allowed.
+void rpc_route_release(struct rpc_route *r);
 
 // Notes that a call to address `at`, an index, ended with `code` and `text`,
 // and moves r->at if that address did not serve (SL_EUNAVAIL, SL_ETIMEDOUT);

@@ -165,7 +165,8 @@ void rpc_sentry_stop(struct rpc_sentry *sentry);
 
 // Makes a watch over no port yet; copies the limits `most`. Never NULL.
 struct rpc_socks *rpc_socks_new(const struct rpc_limits *most);
-void rpc_socks_free(struct rpc_socks *socks); // NULL is allowed
+// Frees the watch; closes no connection. NULL is allowed.
+void rpc_socks_free(struct rpc_socks *socks);
 
 // Adds a port, before the first look; those beyond the sixteenth are not
 // watched.

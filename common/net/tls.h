@@ -54,7 +54,7 @@ struct tls_pem {
 enum sl_err tls_load(struct tls_pem *out, const struct rpc_tls *tls,
                      struct sl_error *err);
 
-// Wipes the key, and frees. All zeroes is allowed.
+// Wipes the key, frees the texts and sets them to NULL. All zeroes is allowed.
 void tls_pem_release(struct tls_pem *pem);
 
 // ---- settings

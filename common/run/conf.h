@@ -90,7 +90,8 @@ enum sl_err conf_new(struct conf **out, const struct conf_about *about,
 // the conf has stay as they are. After an error (SL_ENOMEM; SL_EINVAL: a
 // default that is no value of its key) the conf can only be freed.
 enum sl_err conf_add(struct conf *c, const struct conf_key *keys);
-void conf_free(struct conf *c); // NULL is allowed
+// Frees the settings and their strings, not the tables. NULL is allowed.
+void conf_free(struct conf *c);
 
 // Reads flags, environment and file (by `fs`; it waits for the disk), once for
 // each conf; with --help or -h none of them, and SL_OK. Skips argv[0]; `env` is

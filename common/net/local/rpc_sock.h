@@ -93,7 +93,8 @@ void rpc_poll_want(struct rpc_poll *poll, unsigned events);
 // Has the watching thread call `tick` every RPC_TICK_MS from now on, if it had
 // stopped because no poll waited for anything.
 void rpc_poll_stir(struct rpc_poll *poll);
-void rpc_poll_wake(struct rpc_poll *poll); // causes a tick soon
+// Has the watching thread call `tick` of all its polls soon.
+void rpc_poll_wake(struct rpc_poll *poll);
 
 // ---- packets
 
@@ -134,8 +135,11 @@ struct rpc_link;
 
 // A call. The caller sets `over` and the limit; other fields are zeroes before.
 struct rpc_link_call {
-    // Ends the call, on the watching thread; not NULL. `reply` is set on SL_OK
-    // only, and `err` has a text otherwise; both are borrowed until return. The
+    // Ends the call, on the watching thread; not NULL. `code` is the server's,
+    // SL_ETIMEDOUT, SL_ECANCELED, SL_ERANGE for an answer over its limit, or
+    // SL_EUNAVAIL if the socket has ended, as it does for an answer in several
+    // packets that memory is short for. `reply` is set on SL_OK only, and `err`
+    // has a text otherwise; both are borrowed until return. The
     // link does not touch `call` any more: it may be freed, or used again once
     // it is all zeroes.
     void (*over)(struct rpc_link_call *call, enum sl_err code,
@@ -218,7 +222,9 @@ enum sl_err rpc_host_open(struct rpc_host *host, struct rpc_thread *thread,
 
 // Takes one more reference, which needs its own rpc_host_unref; returns `host`.
 struct rpc_host *rpc_host_ref(struct rpc_host *host);
-void rpc_host_unref(struct rpc_host *host); // closes the socket with the last
+// Drops a reference; the last one closes the socket and frees, with answers
+// that were not sent yet.
+void rpc_host_unref(struct rpc_host *host);
 
 // Returns the entry of `host` in server.hosts, all zeroes at first; the server
 // takes it out of the list in `gone`.
