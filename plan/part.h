@@ -133,7 +133,8 @@ enum sl_err part_plan_more(struct part_plan *p, uint32_t shards);
 // Returns the number of shards without elements, which come last.
 uint32_t part_plan_empty(const struct part_plan *p);
 
-void part_plan_release(struct part_plan *p); // all zeroes is allowed
+// Frees the arrays and leaves *p all zeroes, which is allowed.
+void part_plan_release(struct part_plan *p);
 
 // Appends an explanation of the placement as lines of text: servers with their
 // bytes, shards with their pieces. names[i] is the name of variable i.

@@ -24,7 +24,8 @@ struct part_cutter {
 enum sl_err part_cutter_init(struct part_cutter *c, const struct part_var *vars,
                              size_t count, const struct part_rule *rule,
                              struct sl_error *err);
-void part_cutter_release(struct part_cutter *c); // all zeroes is allowed
+// Frees the arrays and leaves *c all zeroes, which is allowed.
+void part_cutter_release(struct part_cutter *c);
 
 // Returns the number of elements of all variables.
 uint64_t part_cutter_elements(const struct part_cutter *c);
