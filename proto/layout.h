@@ -67,7 +67,8 @@ enum sl_err layout_make(struct layout *out,
                         size_t variables_count,
                         Sluice__V1__Piece *const *pieces, size_t pieces_count,
                         uint32_t rows_shards, struct sl_error *err);
-void layout_release(struct layout *l); // all zeroes is allowed
+// Frees the arrays and names and leaves *l all zeroes, which is allowed.
+void layout_release(struct layout *l);
 
 // Returns the index of the variable `name` in l->variables; UINT32_MAX: there
 // is none.

@@ -296,7 +296,8 @@ struct model {
 // SL_ENOMEM.
 enum sl_err model_make(struct model **out, const Sluice__V1__ModelSpec *spec,
                        struct sl_error *err);
-void model_free(struct model *m); // NULL is allowed
+// Frees a model with its nodes, variables and names. NULL is allowed.
+void model_free(struct model *m);
 
 // Returns the product of the dimensions; 1 for rank 0. Overflow is not checked:
 // shapes of a model have none.

@@ -75,7 +75,8 @@ enum sl_err table_chain_beside(struct table_chain *out,
                                const struct tensorfile *top, struct fs *fs,
                                const char *path, bool mapped,
                                struct sl_error *err);
-void table_chain_close(struct table_chain *c); // all zeroes is allowed
+// Closes the files below the snapshot, not the snapshot. All zeroes is allowed.
+void table_chain_close(struct table_chain *c);
 
 // Records of one file, and which of them are live.
 struct table_segment {
@@ -99,7 +100,8 @@ struct table_live {
 enum sl_err table_live_init(struct table_live *out, const struct table_chain *c,
                             unsigned part, const char *table,
                             struct sl_error *err);
-void table_live_release(struct table_live *l); // all zeroes is allowed
+// Frees the bits, not the files. All zeroes is allowed.
+void table_live_release(struct table_live *l);
 
 // A place among live records; all zeroes at the first one.
 struct table_live_at {
