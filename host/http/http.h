@@ -122,7 +122,8 @@ void http_free(struct http *h);
 // Returns the address that the server listens at, "127.0.0.1:9100", with the
 // port that the system chose; it lives as long as h.
 const char *http_address(const struct http *h);
-bool http_is_near(const struct http *h); // true if it listens on loopback alone
+// Returns true if the server listens on loopback alone.
+bool http_is_near(const struct http *h);
 
 // Returns the number of connections that are open.
 unsigned http_connections(const struct http *h);

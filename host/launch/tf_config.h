@@ -41,7 +41,8 @@ struct tf_config {
 // held is not freed.
 enum sl_err tf_config_read(struct tf_config *out, const char *text, size_t len,
                            struct sl_error *err);
-void tf_config_release(struct tf_config *tf); // all zeroes is allowed
+// Frees the strings and leaves *tf all zeroes, which is allowed.
+void tf_config_release(struct tf_config *tf);
 
 // Returns the key of a type in `cluster`: "chief", "ps", "worker", "evaluator";
 // static text.

@@ -65,7 +65,8 @@ struct piece_name {
 // PIECES_LEAST. Counts the pieces that are there, if no account says it.
 enum sl_err pieces_new(struct pieces **out, const char *dir, uint64_t most,
                        struct sl_error *err);
-void pieces_free(struct pieces *p); // NULL is allowed
+// Closes the cache and frees; the pieces stay on the disk. NULL is allowed.
+void pieces_free(struct pieces *p);
 
 // Returns true if the piece is in the folder; it may be damaged, or go.
 bool pieces_has(struct pieces *p, const struct piece_name *name);

@@ -42,7 +42,8 @@ struct credential {
 // named file of source 1, or NULL. Reads no source yet. SL_ENOMEM.
 enum sl_err credentials_new(struct credentials **out, const char *file,
                             struct sl_error *err);
-void credentials_free(struct credentials *c); // NULL is allowed
+// Wipes the key in use and frees the keeper. NULL is allowed.
+void credentials_free(struct credentials *c);
 
 // Copies the key in use to *out, for credential_release, after reading or
 // renewing it where due. May wait for a service.

@@ -144,7 +144,8 @@ struct s3_answer {
 // case.
 enum sl_err s3_call(struct s3 *s, const struct s3_ask *ask,
                     struct s3_answer *out, struct sl_error *err);
-void s3_answer_release(struct s3_answer *a); // all zeroes is allowed
+// Frees the body and the head of an answer. All zeroes is allowed.
+void s3_answer_release(struct s3_answer *a);
 
 enum s3_verdict {
     S3_DONE,
@@ -227,7 +228,8 @@ enum sl_err s3_list(struct s3 *s, const struct s3_name *dir, unsigned most,
 enum sl_err s3_names_add(struct s3_names *n, const char *name, size_t bytes);
 // Puts the names into byte order, each once.
 void s3_names_sort(struct s3_names *n);
-void s3_names_release(struct s3_names *n); // all zeroes is allowed
+// Frees the names and leaves *n all zeroes, which is allowed.
+void s3_names_release(struct s3_names *n);
 
 // Called for each object of a folder, in S3's order; `name` is without the
 // folder, borrowed for the call. SL_OK goes on.
@@ -322,7 +324,8 @@ enum sl_err s3_pread(struct fs_file *base, uint64_t offset, void *to, size_t n,
 // SL_EIO: the object was replaced meanwhile.
 enum sl_err s3_map(struct fs_file *base, struct fs_map *out,
                    struct sl_error *err);
-void s3_unmap(struct fs *fs, struct fs_map *m); // frees that memory
+// Frees the memory of s3_map; *m stays as it is.
+void s3_unmap(struct fs *fs, struct fs_map *m);
 
 // Functions of the vtable for a file that is written.
 

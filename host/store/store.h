@@ -52,7 +52,8 @@ struct store_setup {
     unsigned patience_ms;    // how long a request is tried; 0: 30 s
 };
 
-bool store_is_s3(const char *store); // true if it begins with "s3://"
+// Returns true if `store` begins with "s3://".
+bool store_is_s3(const char *store);
 
 // Sets *out to the file system of the store named `store` (a folder's is
 // fs_posix), without a request to it, and without a look at the folder. *out is
