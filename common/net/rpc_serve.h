@@ -173,7 +173,9 @@ void rpc_socks_free(struct rpc_socks *socks);
 void rpc_socks_port(struct rpc_socks *socks, unsigned port);
 
 // Counts this process's open connections to these ports, of each host and of
-// all, and closes the newest above a limit. Threads: one at a time.
+// all. Shuts down those above a limit that were not there at the last look, and
+// logs it, of one host again after RPC_LIMIT_SAY_MS. Does nothing without a
+// port. Threads: one at a time.
 void rpc_socks_look(struct rpc_socks *socks);
 
 #endif
