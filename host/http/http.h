@@ -84,7 +84,8 @@ typedef void (*http_fn)(void *arg, const struct http_request *q,
                         struct http_answer *a);
 
 struct http_route {
-    const char *path; // unescaped; "/static/*": all paths below /static/
+    const char *path; // "/static/*": all paths below /static/. A request whose
+                      // path has an escape ("%2f") before the "*" does not fit
     http_fn fn;       // fills the answer, on the loop's thread
     unsigned methods; // 0: HTTP_GET
     bool near_only;   // 404 unless the server listens on loopback alone

@@ -81,16 +81,17 @@ struct http_stream {
 };
 
 // Listens at `bind`: sets *out to the socket, which is the caller's, and
-// h->address and h->near. SL_EINVAL: no such address; SL_EBUSY: the port is
-// taken; or an error of the system.
+// h->address and h->near (which a failure may set, too). SL_EINVAL: no such
+// address; SL_EBUSY: the port is taken; or an error of the system.
 enum sl_err http_listen(int *out, const char *bind, struct http *h,
                         struct sl_error *err);
 // Returns true if `host`, the value of a Host header, is a name of this server:
-// an IP address, localhost, or one of h->hosts, with or without a port.
+// an IP address, localhost, or one of h->hosts, with or without a port. NULL
+// (no such header) is none.
 bool http_host_ok(const struct http *h, const char *host);
 
-// Returns true if `at` is a loopback address, IPv4 or IPv6: a client with it is
-// on this host.
+// Returns true if `at`, an address of IPv4 or IPv6, is a loopback address: a
+// client with it is on this host. IPv4 in IPv6 counts.
 bool http_near(const struct sockaddr *at);
 
 // Runs libmicrohttpd's daemon on what has happened; `http` is the struct http.
@@ -101,11 +102,13 @@ void http_run(void *http);
 void *http_on_line(void *cls, const char *uri, struct MHD_Connection *at);
 
 // Goes on with a request: the daemon (MHD) calls it for the headers, for each
-// piece of the body and at the end, when the route's handler answers. *context
-// is what http_on_line returned. Takes all *bytes bytes and sets *bytes to 0.
-// Returns MHD_YES; MHD_NO, which cuts the connection off, without memory for
-// the request (*context is NULL), its body or its answer, or if the daemon does
-// not take the answer.
+// piece of the body and at the end, when the route's handler answers. What the
+// headers decide is refused at once, with an answer, and the handler not
+// called; a body that is too large is refused at the end. *context is what
+// http_on_line returned. Takes all *bytes bytes and sets *bytes to 0. Returns
+// MHD_YES; MHD_NO, which cuts the connection off, without memory for the
+// request (*context is NULL), its body or its answer, or if the daemon does not
+// take the answer.
 enum MHD_Result http_on_request(void *cls, struct MHD_Connection *at,
                                 const char *url, const char *method,
                                 const char *version, const char *data,
@@ -117,8 +120,8 @@ void http_request_free(struct http_request *q);
 // ---- connections
 
 // Begins to accept connections (h->door, which is NULL before); for each one
-// above the limit another is closed, or itself where none may be. SL_ENOMEM,
-// SL_EIO: h->door stays NULL.
+// above the limit another is closed, or itself where none may be. Stops h->tick
+// if no client is connected. SL_ENOMEM, SL_EIO: h->door stays NULL.
 enum sl_err http_open_door(struct http *h);
 // Notes the beginning and the end of a connection; a callback of the daemon
 // (MHD). At the beginning sets *context to a new struct http_peer, and frees

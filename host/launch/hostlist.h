@@ -38,7 +38,7 @@ struct hostlist {
     }
 
 // Reads `text` as a list, in place of what *out holds; `what` names the text in
-// errors. *out is for hostlist_release.
+// errors. *out is for hostlist_release. "" is SL_EINVAL; a name may come twice.
 enum sl_err hostlist_read(struct hostlist *out, const char *what,
                           const char *text, struct sl_error *err);
 // Frees the names and leaves an empty list.

@@ -19,7 +19,8 @@
 //              variable of one that is at hand
 //
 // Where a source counts ranks, rank 0 is the coordinator, the next `psservers`
-// ranks are psservers and the rest workers; or all have the role asked for.
+// ranks are psservers and the rest workers; or all have the role asked for. Too
+// few ranks for that, or a rank beyond their count, are SL_EINVAL.
 // TF_CONFIG has roles of its own.
 //
 //   launch_find -> launch_settings: settings for the daemon of that role

@@ -38,12 +38,13 @@ enum sl_err launch_address(char out[LAUNCH_ADDRESS], const char *what,
                            struct sl_error *err);
 
 // Checks that `address`, which a person or a file gave, is "host:port" with a
-// port; else SL_EINVAL, with a text that names `what`.
+// port from 1 to 65535; else SL_EINVAL, with a text that names `what`.
 enum sl_err launch_check(const char *what, const char *address,
                          struct sl_error *err);
 
-// Copies asked->coordinator, which is not NULL, to plan->coordinator.
-// SL_EINVAL: it is no address.
+// Copies asked->coordinator, which is not NULL, to plan->coordinator, and
+// appends it to plan->from. SL_EINVAL: it is neither an address nor a list of
+// some (rpc_addresses_check), or too long; SL_ENOMEM.
 enum sl_err launch_take_coordinator(struct launch_plan *plan,
                                     const struct launch_asked *asked,
                                     struct sl_error *err);
@@ -86,19 +87,24 @@ typedef enum sl_err (*launch_source_fn)(struct launch_plan *plan,
                                         const struct launch_asked *asked,
                                         struct sl_error *err);
 
-// Reads TF_CONFIG. SL_EINVAL if asked->role is not the role of its task.
+// Reads TF_CONFIG. Without asked->coordinator the chief is the coordinator; in
+// a cluster with neither chief nor ps, worker 0 starts one beside itself
+// (plan->serve). SL_EINVAL if that gives no address, or asked->role is not the
+// role of the task.
 enum sl_err launch_tf_config(struct launch_plan *plan,
                              const struct launch_asked *asked,
                              struct sl_error *err);
 
 // Reads Slurm's variables. Without asked->coordinator the first node of the
-// step, or of the job, is the coordinator's.
+// step, or of the job, is the coordinator's. plan->resume is of the job's
+// number, plan->restarts of SLURM_RESTART_COUNT where it is set.
 enum sl_err launch_slurm(struct launch_plan *plan,
                          const struct launch_asked *asked,
                          struct sl_error *err);
 
 // Reads torchrun's variables. Without asked->coordinator the host MASTER_ADDR
-// is the coordinator's.
+// is the coordinator's. plan->resume is of TORCHELASTIC_RUN_ID, unless that is
+// "none", plan->restarts of TORCHELASTIC_RESTART_COUNT, where they are set.
 enum sl_err launch_torchrun(struct launch_plan *plan,
                             const struct launch_asked *asked,
                             struct sl_error *err);
@@ -111,6 +117,7 @@ enum sl_err launch_mpi(struct launch_plan *plan,
 
 // Reads SkyPilot's variables. Without asked->coordinator the first address is
 // the coordinator's. SL_EINVAL if there are not as many addresses as nodes.
+// plan->resume is of SKYPILOT_TASK_ID where it is set.
 enum sl_err launch_skypilot(struct launch_plan *plan,
                             const struct launch_asked *asked,
                             struct sl_error *err);

@@ -85,12 +85,15 @@ void watches_post_locked(struct notice *n);
 // Frees *n, after its threads have ended and while no posted task waits.
 void watches_release(struct notice *n);
 
-// Notes that the machine goes, as the source saw it now. The text is the middle
-// of a sentence: "AWS: terminate at ...". `when_us` as in struct notice_watch.
+// Notes that the machine goes, as the source saw it now, and calls
+// watches_post_locked if this source did not say so before. The text is the
+// middle of a sentence: "AWS: terminate at ...". `when_us` as in struct
+// notice_watch.
 void watch_goes(struct notice_watch *w, uint64_t when_us, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
-// Notes that the machine does not go, or no longer, as the source saw it now.
+// Notes that the machine does not go, or no longer, as the source saw it now,
+// and calls watches_post_locked if this source said before that it goes.
 void watch_stays(struct notice_watch *w);
 
 // Returns the time at the beginning of `text`, in the form `form` of strptime
@@ -100,15 +103,16 @@ uint64_t watch_time(const char *text, const char *form);
 
 // Calls the host's own address over w->web, and waits: no proxy, plain HTTP, 1
 // s at most to connect, WATCH_BODY at most for a body. Ends early when the
-// watch must end, or its may_go is due. Uses method, url, header, body (a C
-// string or NULL) and timeout_ms of `ask`. Fills *out in every case; release it
-// with web_answer_release.
+// watch must end, or its may_go is due, with status 0. Uses method, url,
+// header, body (a C string or NULL) and timeout_ms of `ask`. Fills *out in
+// every case; release it with web_answer_release.
 void watch_ask(struct notice_watch *w, const struct web_ask *ask,
                struct web_answer *out);
 
 // Returns the pause before the next look, in ms: WATCH_MS behind an answer of
-// any status, longer and longer while none comes, which is logged once. *absent
-// is the caller's, 0 at first.
+// any status; while none comes (status 0), which is logged once, WATCH_MS and
+// then twice the last pause, up to WATCH_ABSENT_MS. *absent is the caller's, 0
+// at first, and has the last such pause.
 uint64_t watch_pause(const struct notice_watch *w, uint64_t *absent,
                      const struct web_answer *a);
 

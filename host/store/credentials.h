@@ -6,7 +6,7 @@
 //   1. a file that was named (then nothing else)
 //   2. AWS_ACCESS_KEY_ID, AWS_SECRET_ACCESS_KEY, AWS_SESSION_TOKEN
 //   3. AWS_SHARED_CREDENTIALS_FILE or ~/.aws/credentials, if it has the profile
-//      AWS_PROFILE ("default")
+//      AWS_PROFILE ("default"); if either variable is set, it must have it
 //   4. a container's: AWS_CONTAINER_CREDENTIALS_RELATIVE_URI or _FULL_URI, with
 //      AWS_CONTAINER_AUTHORIZATION_TOKEN or _TOKEN_FILE
 //   5. the role of the machine, by IMDSv2, unless
@@ -53,7 +53,8 @@ enum sl_err credentials_get(struct credentials *c, struct credential *out,
 // Wipes and frees the key's strings and makes it all zeroes, which is allowed.
 void credential_release(struct credential *key);
 
-// Notes that a service refused the key: the next credentials_get reads it anew.
+// Notes that a service refused the key: the next credentials_get reads it anew,
+// and while that fails gives the old one as long as it has not expired.
 void credentials_refused(struct credentials *c);
 
 #endif

@@ -138,8 +138,10 @@ struct s3_answer {
 };
 
 // Sends a request, and again until it is answered or patience_ms is over;
-// waits. SL_OK on a 2xx; SL_ECANCELED: s->leaving, or the thread may not wait
-// on (common/base/file_wait.h); else the error that the answer, or its absence,
+// waits. Keys that are refused are renewed, once; a try that comes after a
+// pause is counted in s->retries, and one in ten seconds is logged. SL_OK on a
+// 2xx; SL_ECANCELED: s->leaving, or the thread may not wait on
+// (common/base/file_wait.h); else the error that the answer, or its absence,
 // means, with its words in *err. *out is filled, and must be released, in every
 // case.
 enum sl_err s3_call(struct s3 *s, const struct s3_ask *ask,
@@ -219,9 +221,10 @@ struct s3_names {
 
 // Lists the names below `dir`, each as far as its next slash and without it;
 // release *out by s3_names_release. Leaves out what is no file's name (an empty
-// one, ".."). `most` 0: all. Else looks at the first `most` keys alone, so it
-// may list fewer, even none, where there are more; out->any is right all the
-// same. SL_OK, without names, if nothing is below `dir`.
+// one, ".."). `most` 0: all, of up to 100000 pages of S3's answers. Else looks
+// at the first `most` keys alone, so it may list fewer, even none, where there
+// are more; out->any is right all the same. SL_OK, without names, if nothing is
+// below `dir`.
 enum sl_err s3_list(struct s3 *s, const struct s3_name *dir, unsigned most,
                     struct s3_names *out, struct sl_error *err);
 // Appends a copy of name[bytes]. SL_ENOMEM: *n has the names that it had.
@@ -236,9 +239,10 @@ void s3_names_release(struct s3_names *n);
 typedef enum sl_err (*s3_object_fn)(void *arg, const char *name,
                                     const struct s3_object *object);
 
-// Calls fn for each object right below `dir`, with its size (UINT64_MAX: the
-// store did not say) and version; its time is 0. Returns the first error of fn;
-// *err is then the folder, and what fn wrote there, or the code's sentence.
+// Calls fn for each object right below `dir`, of up to 100000 pages of S3's
+// answers, with its size (UINT64_MAX: the store did not say) and version; its
+// time is 0. Returns the first error of fn; *err is then the folder, and what
+// fn wrote there, or the code's sentence.
 enum sl_err s3_list_objects(struct s3 *s, const struct s3_name *dir,
                             s3_object_fn fn, void *arg, struct sl_error *err);
 

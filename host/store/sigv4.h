@@ -50,6 +50,7 @@ enum sl_err sigv4_encode(struct buf *out, const char *text, bool slashes);
 enum sl_err sigv4_query(struct buf *out, const struct sigv4_pair *query);
 
 // Appends the value of the header Authorization for the request *s to `out`.
+// SL_EINTERNAL as for sigv4_query.
 enum sl_err sigv4_sign(struct buf *out, const struct sigv4 *s);
 
 // Writes the SHA-256 of `n` bytes to `out`, in hex; undefined after a failure.
