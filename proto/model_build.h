@@ -97,8 +97,9 @@ enum sl_err build_want_filters(const struct model_build *b);
 // model_composed.c, model_recurrent.c
 //
 // Each checks the keys of one layer, and fills its node, its variables and the
-// shape of its output, which begins as that of the input. SL_EINVAL names the
-// layer and the key.
+// shape of its output, which begins as that of the input. The node's type may
+// become that of a layer that computes the same; the edition may rise.
+// SL_EINVAL names the layer and the key.
 
 #define LAYER(code, name, edition, inputs, build, keys)                        \
     enum sl_err build_##build(struct model_build *b);
@@ -133,8 +134,9 @@ enum sl_err build_mask(struct model_build *b);
 
 // Checks that the layer's `axis`, if it has one, is the last; else SL_EINVAL.
 enum sl_err build_last_axis(const struct model_build *b);
-// Sets the node's activation to the layer's, if it has one. SL_EINVAL: there is
-// none of that name.
+// Sets the node's activation, and the alpha that it has by default, to the
+// layer's, if it has one, and raises the edition. SL_EINVAL: there is none of
+// that name.
 enum sl_err build_act(const struct model_build *b);
 
 // ---- model_shape.c

@@ -14,7 +14,8 @@
 // integers as 3.0, enum values as their number or whole name, null for a field
 // that is not given, and in a list of messages whose first field is `name` that
 // name alone. What does not fit is refused with its path: "a.yaml:
-// model.layers[2]: unknown key 'fiters'; did you mean 'filters'?".
+// model.layers[2]: unknown key 'fiters'; did you mean 'filters'?". So are a key
+// that is given twice, two fields of a oneof, and a 0 byte in a text.
 //
 // Threads  any.
 // Memory   Messages read are the caller's: wire_free. json_t as in jansson; a
