@@ -63,7 +63,8 @@ unsigned rpc_lanes_method(struct rpc_lanes *l, const char *name);
 // Returns a new call of core's, of `method` (a number of rpc_lanes_method) on
 // `lane`, for the caller to start and to unref; on the express lane only after
 // rpc_lanes_express returned true. With RPC_NO_METHOD the call goes by `name`,
-// on the usual lane (it asserts); else `name` may be NULL.
+// on the usual lane (it asserts); else `name` may be NULL. A lane that is not
+// connected is dialled anew before if there are new certificates.
 grpc_call *rpc_lanes_call(struct rpc_lanes *l, enum rpc_lane_kind lane,
                           unsigned method, const char *name,
                           gpr_timespec deadline, grpc_completion_queue *cq);
