@@ -35,15 +35,18 @@ struct busy {
 };
 
 // Adds to the times of the present window, b->did, by how much each sum of
-// `now` exceeds that of `*seen`, then sets `*seen` to `now`. A sum that is
-// lower than before adds nothing.
+// `now` exceeds that of `*seen`, the sums of the same attempt when this was
+// called last, then sets `*seen` to `now`. A sum that is lower than before adds
+// nothing.
 void busy_did(struct busy *b, struct busy_times *seen, struct busy_times now);
 
 // Takes the counts of one heartbeat that came at now_ms. If the window has
 // lasted BUSY_WINDOW_MS or more, sets the rates of *b (known, cpu_cores ...)
-// from it and begins the next window. A heartbeat with now.cpu_us 0 changes
-// nothing. If a count is lower than before (the process is another one), a new
-// window begins and the rates stay.
+// from it and begins the next window at now_ms; before that the call changes
+// nothing. The first heartbeat begins a window. A heartbeat with now.cpu_us 0
+// changes nothing. If a count is lower than before (the process is another
+// one), a new window begins and the rates stay. A new window begins with b->did
+// at 0.
 void busy_beat(struct busy *b, uint64_t now_ms, struct busy_counts now);
 
 #endif

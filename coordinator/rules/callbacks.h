@@ -55,13 +55,14 @@ struct callbacks_seen {
 };
 
 // Sets *c to the state before any evaluation; `rate` is the learning rate in
-// force.
+// force. *c need not be initialized, and has nothing to free.
 void callbacks_begin(struct callbacks *c, double rate);
 
 // Takes one evaluation, newer than those taken before, into *c. `rule` is the
-// job's callbacks as its spec has them. Returns true if it reduced the learning
-// rate, for the closures from seen->next on. Whether the job is to end is in
-// c->early.stopped, which stays true.
+// job's callbacks as its spec has them; one that is not on does nothing.
+// Returns true if it reduced the learning rate, for the closures from
+// seen->next on: the new rate is c->plateau.rate, and the last of c->rates.
+// Whether the job is to end is in c->early.stopped, which stays true.
 bool callbacks_judge(struct callbacks *c, const struct spec_callbacks *rule,
                      const struct callbacks_seen *seen);
 

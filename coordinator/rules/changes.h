@@ -11,7 +11,10 @@
 // All of it is what workers say, and volatile; no count depends on it.
 //
 // Threads  the loop.
-// Memory   a value of a few hundred KiB, without pointers; names are copied.
+// Memory   a value of a few hundred KiB, without pointers; all zeroes: nothing
+//          was contributed. What is passed is borrowed for the call, names are
+//          copied. No pointer is NULL but where it is said; a name is not
+//          empty.
 // Units    norms of the parameters' change; degrees.
 // Errors   none. Of more workers, contributions of a round, or contributions
 //          aside than it has places for, the oldest are forgotten, and a round
@@ -50,7 +53,8 @@ struct changes_one {
 
 struct changes_worker {
     char name[WIRE_NAME_BYTES + 1]; // empty: the place is free
-    uint64_t last;                  // when its place was used, by `used`
+    uint64_t last;                  // changes.used when its place was used
+    // taken; put aside; found wrong lately (changes_decide)
     uint64_t contributions, set_aside, wrong;
     uint64_t wrong_at;        // its contributions when the last was wrong
     uint32_t steps;           // of the last one; 0: not known
@@ -64,7 +68,9 @@ struct changes_aside {
 };
 
 struct changes {
-    uint64_t used, samples, pushed_bytes, pulled_bytes, set_aside;
+    uint64_t used; // how often a place of `workers` was used
+    uint64_t samples, pushed_bytes, pulled_bytes; // of all that was taken
+    uint64_t set_aside;          // contributions that were ever put aside
     double norms[CHANGES_NORMS]; // the newest in place of the oldest
     uint64_t norms_count;        // that were ever added
     struct changes_worker workers[CHANGES_WORKERS];
@@ -80,35 +86,49 @@ struct changes {
     } round[CHANGES_ROUND];
 };
 
-// Takes a contribution. The last one of a round makes the angles of the whole
-// round known. In an open job each contribution makes its own angle known, to
-// the mean of the last contributions, of which it is the newest.
+// Takes a contribution: adds its samples and bytes to the totals, its norm
+// (unless it is below 0) to the last norms, and notes loss, norm and steps as
+// the last ones of its worker. A new worker takes a free place, or the place of
+// the worker that was used longest ago. The last contribution of a round makes
+// the angles of the whole round known. In an open job each contribution makes
+// its own angle known, once round_count of them are held: to their mean, of
+// which it is the newest. A contribution without sums or of a closure that is
+// held already has no part in angles; one of another round drops what was held
+// of the round before. Does not touch what is aside (changes_decide).
 void changes_take(struct changes *c, const struct changes_one *one);
 
-// Returns the median of the last norms; 0 while there are too few.
+// Returns the median of the last norms, the upper one of an even number; 0
+// while there are fewer than CHANGES_LEAST.
 double changes_median(const struct changes *c);
 
-// Notes that a worker's contribution was set aside, as its norm is above this
-// bound or it is not finite, in place of what was aside of that closure.
+// Notes that a worker's contribution to `closure` was set aside, as its norm is
+// above `bound` or it is not finite, in place of what was aside of that
+// closure, or else of the oldest if CHANGES_ASIDE are. Adds 1 to set_aside, of
+// *c and of the worker.
 void changes_put_aside(struct changes *c, uint64_t closure, const char *worker,
                        double bound, uint64_t now_ms);
 
-// Returns the contribution of this closure that is aside; NULL: none is.
+// Returns the contribution of this closure that is aside; NULL: none is. The
+// pointer holds until the next changes_put_aside, changes_decide or
+// changes_also.
 const struct changes_aside *changes_aside(const struct changes *c,
                                           uint64_t closure);
 
 // Forgets the contribution of one->closure that is aside, since `one` took its
-// place. Returns the worker whose contribution was wrong: another one's, where
-// that of `one` is not above half of that bound, so that none is wrong which is
-// near it; adds 1 to its `wrong`, which begins anew after CHANGES_NORMS
-// contributions of the worker that were taken. NULL: none was aside, or is
-// known to be wrong. The pointer holds until the next call but changes_take.
+// place. Does not count `one` itself: changes_take does. Returns the worker
+// whose contribution was wrong: it is another worker than that of `one`, and
+// the norm of `one` is at most half of the bound, so that none is wrong which
+// is near it. Adds 1 to that worker's `wrong`, which first begins anew at 0 if
+// CHANGES_NORMS contributions of the worker were taken since the last wrong
+// one. NULL: none was aside, or none is known to be wrong. The pointer holds
+// until the next call but changes_take.
 const struct changes_worker *changes_decide(struct changes *c,
                                             const struct changes_one *one);
 
-// Takes of `one` what is known of a closure by itself: its samples and bytes,
-// and that it is aside no more. What was changed is told of with another
-// closure of its contribution (train.inner.closure), or not at all.
+// Adds the samples and bytes of `one`, a further closure of a contribution of
+// several (train.inner.closure), to the totals, and forgets what is aside of
+// that closure, without a judgement. What was changed is told of with another
+// closure of its contribution, by changes_take, or not at all.
 void changes_also(struct changes *c, const struct changes_one *one);
 
 #endif

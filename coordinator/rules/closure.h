@@ -96,9 +96,10 @@ struct closure {
 void closure_init(struct closure *c, uint64_t id, uint32_t max_blamed);
 
 // Moves c from WAITING to LEASED, for `worker` (its number as a witness, as in
-// struct closure). Returns SL_OK; SL_ESTATE if c is not WAITING; SL_ESTALE if
-// `attempt` is not newer than c's last one. Does not check whether c is held
-// back (closure_ready) or blames the worker (closure_blames).
+// struct closure), and clears c->again and c->begun. Returns SL_OK; SL_ESTATE
+// if c is not WAITING; SL_ESTALE if `attempt` is not newer than c's last one; a
+// failure changes nothing. Does not check whether c is held back
+// (closure_ready) or blames the worker (closure_blames).
 enum sl_err closure_lease(struct closure *c, uint64_t worker,
                           struct attempt attempt, uint64_t now_ms);
 
@@ -111,26 +112,29 @@ void closure_copy(struct closure *c, const struct closure *of);
 // Takes the holder's report of how its attempt ended. `result` SL_OK: every
 // shard has counted every step, and c becomes DONE. SL_EPREEMPTED or SL_ESTALE:
 // the worker handed c back; it becomes WAITING without blame. Any other result
-// is a failure: the worker is blamed, and c becomes WAITING, or FAILED if that
-// makes it poison. Returns SL_OK, or SL_ESTALE if `attempt` is not the newest
-// or c is not LEASED.
+// is a failure: the worker is blamed, c->failures rises, and c becomes WAITING
+// (with `again` and `begun`), or FAILED, with that result, if that makes it
+// poison. Returns SL_OK, or SL_ESTALE if `attempt` is not the newest or c is
+// not LEASED.
 enum sl_err closure_finish(struct closure *c, struct attempt attempt,
                            enum sl_err result);
 
 // Counts that a worker which is not leaving handed c back. To be called after
 // closure_finish. Blames no worker, but from the fourth time in a row on
-// (CLOSURE_DROPS_FREE) c is held back for a while from now_ms (closure_ready).
-// Returns true if it is held back now.
+// (CLOSURE_DROPS_FREE) c is held back from now_ms on (closure_ready), for
+// CLOSURE_DROP_MS, twice as long each time, up to CLOSURE_DROP_MOST_MS. Returns
+// true if it is held back now.
 bool closure_dropped(struct closure *c, uint64_t now_ms);
 
 // Ends the lease of c, which must be LEASED, as its holder was lost while it
-// computed c, and blames the holder: c becomes WAITING, or FAILED if that makes
-// it poison.
+// computed c, and blames the holder: c becomes WAITING (with `again` and
+// `begun`), or FAILED with the result SL_ELOST if that makes it poison.
 void closure_lost(struct closure *c);
 
 // Blames `worker`, which is known to be dead and had c when it went; each call
-// is one more failure. c is LEASED or WAITING; only a WAITING closure becomes
-// FAILED, since the holder of a leased one may complete it.
+// is one more failure. c is LEASED or WAITING. Only a WAITING closure becomes
+// FAILED, with the result SL_ELOST, if that makes it poison, since the holder
+// of a leased one may complete it.
 void closure_killed(struct closure *c, uint64_t worker);
 
 // Raises c->max_blamed to the number of workers that chance alone is likely to
@@ -140,13 +144,15 @@ void closure_killed(struct closure *c, uint64_t worker);
 void closure_expect(struct closure *c, uint64_t steps, uint64_t counted,
                     uint64_t lost);
 
-// Moves c from FAILED (asserted) to WAITING and clears its blame, as more of
-// its steps turned out to be counted than was known.
+// Moves c from FAILED (asserted) to WAITING and clears its blame as
+// closure_advanced does, as more of its steps turned out to be counted than was
+// known.
 void closure_forgiven(struct closure *c);
 
 // Sets c->there, the number of independent witnesses (witness.h) among the
-// workers that could compute c, those that are blamed included; 1 until it is
-// called. To be called before an attempt at c ends badly.
+// workers that could compute c, those that are blamed included; 0 counts as 1,
+// which it is until this is called. To be called before an attempt at c ends
+// badly.
 void closure_witnesses(struct closure *c, uint32_t there);
 
 // Returns true if c has at least half of the blamed workers, or half of the
@@ -159,7 +165,8 @@ bool closure_half_blamed(const struct closure *c);
 bool closure_ready(const struct closure *c, uint64_t now_ms);
 
 // Moves c from LEASED to WAITING without blame, as its holder was lost or is
-// leaving. `begun`: the holder may have computed steps of it.
+// leaving, and sets c->again. `begun`: the holder may have computed steps of
+// it, which sets c->begun too.
 void closure_unstarted(struct closure *c, bool begun);
 
 // Forgets all blame, failures and drops of c, in any state, since steps of c
@@ -180,7 +187,8 @@ void closure_cancel(struct closure *c);
 bool closure_blames(const struct closure *c, uint64_t worker);
 
 // Adds one blamed worker that the journal remembers, after a restart of the
-// coordinator, and notes that c ran before. Adds no failure; the state stays.
+// coordinator, unless c has it or is full of them, and notes that c ran before
+// (`again`, `begun`). Adds no failure; the state stays.
 void closure_remember(struct closure *c, uint64_t worker);
 
 // Returns the state's name in lower case; "unknown" for no state.

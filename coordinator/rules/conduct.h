@@ -55,7 +55,8 @@ enum conduct_why {
 
 struct conduct {
     bool good; // the worker had a good step at some time
-    // it said that the job is wrong, and computed nothing of it since
+    // it said that the job is wrong, and computed nothing of it since; the
+    // caller sets and clears it
     bool says;
     uint64_t good_at;  // the job's good steps when the bad run began
     uint64_t skipped;  // steps in a row
@@ -67,13 +68,15 @@ struct conduct {
     enum conduct_why why;
 };
 
-// Sets *c to a worker without record; `good` counts the job's good steps so
-// far.
+// Sets *c to a worker without record, which is not excluded; `good` counts the
+// job's good steps so far.
 void conduct_init(struct conduct *c, uint64_t good);
 
-// Takes a report of newly counted steps of `closure`; `good` includes those
-// applied. If any was applied, the bad run is over, and the next exclusion is a
-// first one again; one that runs goes on.
+// Takes a report of newly counted steps of `closure`, how many were applied and
+// how many skipped; `good` counts the job's good steps, those applied included.
+// If any was applied, the bad run is over, and the next exclusion is a first
+// one again; one that runs goes on. Else the skipped ones are added to the run;
+// without any nothing changes.
 void conduct_steps(struct conduct *c, uint64_t closure, uint64_t applied,
                    uint64_t skipped, uint64_t good);
 
@@ -85,8 +88,8 @@ void conduct_failed(struct conduct *c);
 // worker's present run of bad steps began (c->good_at).
 bool conduct_others_good(const struct conduct *c, uint64_t good);
 
-// Says whether this worker stands out: other workers had enough good steps
-// since its last one, or it never had a good step and another worker has.
+// Returns true if this worker stands out: conduct_others_good is true, or the
+// worker never had a good step and the job has.
 bool conduct_alone(const struct conduct *c, uint64_t good);
 
 // Returns why the worker should be excluded now: CONDUCT_SKIPS or
@@ -96,17 +99,19 @@ bool conduct_alone(const struct conduct *c, uint64_t good);
 enum conduct_why conduct_judge(const struct conduct *c, uint64_t good);
 
 // Excludes the worker from now_ms on, for reason `why`, in place of an
-// exclusion that runs. Returns for how many milliseconds: CONDUCT_AGAIN_MS for
-// CONDUCT_DATA and CONDUCT_SAYS; else CONDUCT_FIRST_MS, doubled for each
-// exclusion since its last good step, up to CONDUCT_MAX_MS. A new run of bad
-// steps begins at `good`.
+// exclusion that runs (c->until_ms, c->why). Returns for how many milliseconds:
+// CONDUCT_AGAIN_MS for CONDUCT_DATA and CONDUCT_SAYS; else CONDUCT_FIRST_MS,
+// doubled for each such exclusion since its last good step, up to
+// CONDUCT_MAX_MS. A new run of bad steps begins at `good`, without skipped
+// steps or failures.
 uint64_t conduct_exclude(struct conduct *c, enum conduct_why why, uint64_t good,
                          uint64_t now_ms);
 
-// Says whether the worker is still excluded.
+// Returns true if the worker is still excluded at now_ms.
 bool conduct_excluded(const struct conduct *c, uint64_t now_ms);
 
-// Returns the reason as a clause for people ("its attempts fail ..."), or "".
+// Returns the reason as a clause for people ("its attempts fail ..."), or ""
+// for CONDUCT_GOOD.
 const char *conduct_why_text(enum conduct_why why);
 
 #endif

@@ -8,7 +8,7 @@
 // steps stays exact.
 //
 // Threads  the loop.
-// Memory   a value; nothing is allocated.
+// Memory   a value; all zeroes: nothing was contributed. Nothing is allocated.
 // Errors   none. No pointer is NULL.
 #ifndef COORDINATOR_RULES_CONTRIBUTED_H
 #define COORDINATOR_RULES_CONTRIBUTED_H
@@ -36,9 +36,10 @@ struct contributed {
 // again for the same closure, as more of its steps are counted.
 void contributed_add(struct contributed *c, uint64_t closure, uint64_t steps);
 
-// Notes that an audit found the worker's result of a closure right: what it
-// contributed up to that closure is in doubt no more, but for a rough range
-// that goes on beyond it. An older closure than the last one changes nothing.
+// Notes that an audit found the worker's result of a closure right, when `cut`
+// was the job's last cut (0: none): what it contributed up to that closure,
+// that one included, is in doubt no more, but for a rough range that goes on
+// beyond it. An older closure than the last one changes nothing.
 void contributed_clean(struct contributed *c, uint64_t closure, uint64_t cut);
 
 // Returns the highest closure that the worker contributed to and that is in

@@ -67,11 +67,12 @@ struct cut {
     struct cut_shard *shard; // owned
 };
 
-// Makes cut `n` of a job of `shards` shards, without a report; `request` is the
-// number of its SnapshotRequest. For cut_free. NULL: no memory.
+// Makes cut `n` of a job of `shards` shards, without a report, as begun at
+// now_ms; `request` is the number of its SnapshotRequest. The caller sets
+// one_round. For cut_free. NULL: no memory.
 struct cut *cut_new(uint64_t n, uint64_t request, uint32_t shards,
                     uint64_t now_ms);
-void cut_free(struct cut *c); // NULL is allowed
+void cut_free(struct cut *c); // Frees c and all that it owns. NULL is allowed
 
 // Notes what the evidence `e` says that the shard has counted as it is asked
 // for its snapshot (cut_belies compares that). Only the first call for a shard
@@ -79,18 +80,21 @@ void cut_free(struct cut *c); // NULL is allowed
 void cut_ask(struct cut *c, uint32_t shard, const struct evidence *e);
 
 // Returns for how many milliseconds cut c waits for its next report before
-// shards are asked again; `bytes` is the size of the file of its largest shard.
-// Twice as long for each time that they were asked again, up to 64 times.
+// shards are asked again: CUT_PATIENCE_MS, or what a file of `bytes` bytes,
+// that of its largest shard, takes at CUT_BYTES_PER_MS, if that is longer;
+// doubled c->late times, at most 6 times.
 uint64_t cut_patience_ms(const struct cut *c, uint64_t bytes);
 
 // Takes one report, which has a tag, a counted set and counts, into its shard's
 // entry, in place of an earlier one, from the psserver of that name and
-// address. It may answer an older request: it is a file of this incarnation all
-// the same (K4). The caller sets c->moved_ms. Returns SL_OK or:
+// address. `e` is the job's evidence. The report may answer an older request:
+// it is a file of this incarnation all the same (K4). The caller sets
+// c->moved_ms. Returns SL_OK or:
 //
-// SL_ESTALE    the cut has no such shard; it answers another request and
-//              c->one_round is set; it is older than the file at hand; its
-//              incarnation is not the shard's newest; or c is being written
+// SL_ESTALE    the cut has no such shard; the report answers another request
+//              and c->one_round is set; its tag is lower than that of the file
+//              at hand; its incarnation is not the shard's newest in `e`; or c
+//              is being written
 // SL_ECORRUPT  its counted set does not fit the job, or its checksum is of
 //              another length
 // SL_ENOMEM    the shard may be without a report now, even if it had one
@@ -102,11 +106,12 @@ enum sl_err cut_take(struct cut *c, const Sluice__V1__SnapshotReport *report,
 
 // Returns true if the shard's file, written for `request` after the shard was
 // asked, holds less than cut_ask noted: some worker reported steps as completed
-// that the shard had not counted.
+// that the shard had not counted. False if `request` is not c->request, or the
+// shard was not asked or has no report.
 bool cut_belies(const struct cut *c, uint32_t shard, uint64_t request);
 
-// Clears the report of a shard that was admitted anew, and that it was asked. c
-// must not be being written (asserted).
+// Forgets the report of a shard that was admitted anew, and that it was asked:
+// it is to be asked again. c must not be being written (asserted).
 void cut_void(struct cut *c, uint32_t shard);
 
 // Sets c->writing, as the cut's intent is in the journal; once. From then on
@@ -114,7 +119,8 @@ void cut_void(struct cut *c, uint32_t shard);
 void cut_begin_write(struct cut *c);
 
 // Returns true if K4 holds: every shard has a report, and every reported
-// snapshot is of the incarnation that is its shard's newest in `e` now.
+// snapshot is of the incarnation that is its shard's newest in `e` now. False
+// without shards.
 bool cut_publishable(const struct cut *c, const struct evidence *e);
 
 // Returns true if every shard has a report, and the counted set of every file
@@ -130,7 +136,8 @@ uint64_t cut_low(const struct cut *c);
 // Returns the number of steps in the file that has counted the fewest.
 uint64_t cut_steps(const struct cut *c);
 
-// Returns how many whole epochs, from the first on, every file holds.
+// Returns how many whole epochs, from the first on, every file holds. The cut
+// has at least one shard.
 uint32_t cut_epochs(const struct cut *c);
 
 // Returns the size of all files together and of those that they need (T10), in
@@ -172,8 +179,9 @@ struct cut_wish {
     uint64_t steps, after;
 };
 
-// Returns a wish that only those cuts grant which grant both a and b. If one of
-// them is not made, returns the other one.
+// Returns a wish that only those cuts grant which grant both a and b: the
+// higher `steps` and the higher `after`. If one of them is not made, returns
+// the other one, made or not.
 struct cut_wish cut_wish_both(struct cut_wish a, struct cut_wish b);
 
 // Returns true if cut `n`, which holds `steps` steps, grants the wish *w, which
@@ -184,14 +192,16 @@ bool cut_grants(const struct cut_wish *w, uint64_t n, uint64_t steps,
 
 // Returns why a cut should be begun now, or CUT_NOT. Once all steps are counted
 // that is CUT_FINAL, or CUT_NOT if the last cut holds them all, even if a
-// client wishes one.
+// client wishes one. Before that it is the first reason of CUT_ASKED,
+// CUT_EPOCH, CUT_STEPS and CUT_TIME that holds. Changes nothing.
 enum cut_why cut_due(const struct cut_when *w);
 
 // ---- which cuts to keep
 
 // Sets drop[i] for each of the `count` published cuts, oldest first: true if
 // cut i is neither among the newest `keep` (0 counts as 1, so the last cut
-// always stays) nor needed[i], as for an evaluation. Returns how many are true.
+// always stays) nor needed[i], as for an evaluation. Both arrays have `count`
+// items. Returns how many of drop[] are true.
 size_t cut_prune(const bool *needed, size_t count, uint32_t keep, bool *drop);
 
 #endif

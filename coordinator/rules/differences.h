@@ -15,9 +15,10 @@
 // Differences are volatile, like votes (A3).
 //
 // Threads  the loop.
-// Memory   differences_release frees; room for DIFFERENCES_MOST, allocated with
-//          the first one. Names are copied. A proof is borrowed until the next
-//          call.
+// Memory   differences_release frees; all zeroes is allowed, and is how *d
+//          begins. Room for DIFFERENCES_MOST is allocated with the first one.
+//          Names are copied. The pointers of a proof hold until the next call
+//          that changes *d.
 // Errors   without memory a difference is left out. No pointer is NULL.
 #ifndef COORDINATOR_RULES_DIFFERENCES_H
 #define COORDINATOR_RULES_DIFFERENCES_H
@@ -41,25 +42,27 @@ struct differences {
 // What shows that a worker is wrong: what it said of two slots, which are one
 // slot where A2 decides, and what others said of them.
 struct differences_proof {
-    uint64_t closure[2];
-    const struct vote *wrong[2], *right[2];
+    uint64_t closure[2];         // the two slots
+    const struct vote *wrong[2]; // what the accused worker said of each
+    const struct vote *right[2]; // what another worker said of each
 };
 
 // Adds the difference that two independent workers got different results `a`
-// and `b` of slot `closure`, in place of an older one of the same two workers.
-// Names are copied.
+// and `b` of slot `closure`, in place of an older one of the same two workers;
+// if there are DIFFERENCES_MOST, in place of the oldest. *a and *b are copied.
 void differences_note(struct differences *d, uint64_t closure,
                       const struct vote *a, const struct vote *b);
 
 // Returns true if a worker is wrong by the noted differences (A6), and sets
-// *out to the proof; else false, with *out as it was. Changes nothing: a second
-// call finds the same one, until differences_forget.
+// *out to the first proof found; else false, with *out as it was. Changes
+// nothing: a second call finds the same one, until differences_forget.
 bool differences_judge(const struct differences *d,
                        struct differences_proof *out);
 
-// Forgets all differences of a worker, which was found wrong: they say nothing
-// of others, nor of what it computes once it is repaired. `name` may be that of
-// a proof.
+// Removes all differences that the worker `name`, which was found wrong, is a
+// side of: they say nothing of others, nor of what it computes once it is
+// repaired. `name` may be that of a proof; the pointers of the proof are
+// invalid afterwards.
 void differences_forget(struct differences *d, const char *name);
 
 // Frees all differences and leaves *d empty: all zeroes.

@@ -51,15 +51,17 @@
 
 // Returns how many leases a worker may hold, if each takes lease_ms and they
 // are to last ahead_ms together: DISPATCH_LEASES_LEAST to `most`, which is at
-// most DISPATCH_LEASES_WIDEST. For lease_ms 0, not known yet, returns `most`.
+// least that and at most DISPATCH_LEASES_WIDEST. For lease_ms 0, not known yet,
+// returns `most`.
 uint32_t dispatch_most(double lease_ms, double ahead_ms, uint32_t most);
 
 #define DISPATCH_WINDOW_EACH 128 // closures per worker
 
-// Returns how many closures may be issued beyond the lowest watermark (C5). A
-// `wanted` below `usual` is the job's own wish, and is returned as it is. Else
-// returns the larger one of `wanted` and DISPATCH_WINDOW_EACH for each of
-// `workers` workers, the latter at most `most`, of which a counted set fits
+// Returns how many closures may be issued beyond the lowest watermark (C5).
+// `wanted` is the window of the job's spec, and `usual` the default of that
+// key. A `wanted` below `usual` is the job's own wish, and is returned as it
+// is. Else returns the larger one of `wanted` and DISPATCH_WINDOW_EACH for each
+// of `workers` workers, the latter at most `most`, of which a counted set fits
 // into a message: where a closure takes long, many workers would soon be beyond
 // a fixed window and stand idle.
 uint64_t dispatch_window(uint64_t wanted, uint64_t workers, uint64_t usual,
@@ -70,15 +72,17 @@ uint64_t dispatch_window(uint64_t wanted, uint64_t workers, uint64_t usual,
 #define DISPATCH_APART_MS 2000
 
 // Returns by how many leases, each of lease_ms, the jobs of a worker may be
-// ahead of a job that another worker has, before the worker takes that one: at
-// most DISPATCH_APART_MOST, and fewer if leases are long. 0 if a lease takes
-// longer than DISPATCH_APART_MS.
+// ahead of a job that another worker has, before the worker takes that one: as
+// many as last DISPATCH_APART_MS together, at most DISPATCH_APART_MOST. 0 if a
+// lease takes longer than DISPATCH_APART_MS; DISPATCH_APART_MOST for lease_ms
+// 0, not known yet.
 uint32_t dispatch_apart(double lease_ms);
 
 // Returns the new `served` number of a job that is given a lease: one more than
-// `served`, but no more than `apart` behind *front, the highest of all jobs, so
-// that a job which had nothing to offer for a while does not get all leases
-// afterwards. Raises *front to it if it is higher.
+// `served`, or than *front - `apart` if that is higher, where *front is the
+// highest number of all jobs. So a job which had nothing to offer for a while
+// does not get all leases afterwards. Raises *front to the result if that is
+// higher.
 uint64_t dispatch_served(uint64_t served, uint64_t *front, uint32_t apart);
 
 enum work_kind {
@@ -124,7 +128,8 @@ bool dispatch_fits(const struct dispatch_worker *w,
 
 // Returns true if job a is served before job b: it has a higher priority; or
 // the same, and fewer leases held; or as many, and a lower served + apart.
-// False for equal jobs.
+// False for equal jobs. Does not check whether either fits the worker
+// (dispatch_fits).
 bool dispatch_before(const struct dispatch_job *a,
                      const struct dispatch_job *b);
 

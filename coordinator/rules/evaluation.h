@@ -73,8 +73,10 @@ uint64_t evaluation_steps_below(const struct schedule *s, uint64_t closure);
 
 // Sets *out to the next evaluation that is due after `done_epoch`, the last
 // epoch (or mark) evaluated, 0: none. `every`: epochs from one evaluation to
-// the next. `cuts` are the job's published cuts, oldest first. Returns false,
-// with *out untouched, if no cut holds the next epoch yet or `every` is 0.
+// the next. `cuts` are the job's `count` published cuts, oldest first: the
+// first that holds the next epoch is read, for all epochs that are due in it.
+// Returns true; false, with *out untouched, if no cut holds the next epoch yet
+// or `every` is 0.
 bool evaluation_next(struct evaluation_plan *out, uint32_t every,
                      uint32_t done_epoch, const struct evaluation_cut *cuts,
                      size_t count);
@@ -112,45 +114,50 @@ struct evaluation {
     struct evaluation_part total; // sums of the ranges below low
 };
 
-// Returns a new evaluation, to be freed by evaluation_free. With 0 `samples` it
-// is complete at once: only what was trained is judged. samples_per_range is
-// not 0. The caller sets e->metrics before the first result.
+// Returns a new evaluation by *plan (copied), without a range, to be freed by
+// evaluation_free. With 0 `samples` it is complete at once: only what was
+// trained is judged. samples_per_range is not 0; max_blamed is that of each
+// range's closure (closure_init). The caller sets e->metrics before the first
+// result.
 struct evaluation *evaluation_new(const struct evaluation_plan *plan,
                                   struct job *job, uint64_t samples,
                                   uint64_t samples_per_range,
                                   uint32_t max_blamed); // NULL: no memory
-void evaluation_free(struct evaluation *e);             // NULL is allowed
+// Frees e with its ranges, which no worker may hold any more. NULL is allowed.
+void evaluation_free(struct evaluation *e);
 
 // Returns a WAITING range that may be leased to `worker` (its number as a
-// witness): first those that were leased before, then a new one. Ranges that
-// blame the worker are passed over, unless `desperate` is true. NULL: no range
-// is open, the window is full, or memory is short. The range is not leased by
-// this: until it is, a second call may return it again. A range that was handed
-// back repeatedly is not held back.
+// witness), owned by e: first those that were leased before, then a new one,
+// which is made. Ranges that blame the worker are passed over, unless
+// `desperate` is true. NULL: no range is open, the window is full, or memory is
+// short. The range is not leased by this: until it is, a second call may return
+// it again. A range that was handed back repeatedly is not held back.
 struct work *evaluation_offer(struct evaluation *e, uint64_t worker,
                               bool desperate);
 
-// Returns the work of a range that is leased or waits to be leased again. NULL:
-// the range has a result, was not offered yet, or does not exist.
+// Returns the work of a range that was offered and not settled with its result
+// (evaluation_settle) since. NULL: the range was settled, was not offered yet,
+// or does not exist.
 struct work *evaluation_range(const struct evaluation *e, uint64_t range);
 
 // Updates e after the lease of w, a range of e, has ended. A WAITING range is
 // offered again later. A DONE one, the result of which evaluation_take has, is
-// freed, and w with it. Does nothing in other states.
+// freed, and w with it; its result is added to the totals once all ranges
+// before it are settled. Does nothing in other states.
 void evaluation_settle(struct evaluation *e, struct work *w);
 
-// Calls fn(arg, w) for each range that is leased; `fn` may end that lease and
-// settle the range.
+// Calls fn(arg, w) for each range that is leased, in any order; `fn` may end
+// that lease and settle the range.
 void evaluation_each_leased(struct evaluation *e,
                             void (*fn)(void *arg, struct work *w), void *arg);
 
-// Takes the result of a range, once. Returns SL_OK; SL_EEXIST if the range has
-// a result; SL_ERANGE if it was not offered yet or does not exist; SL_EINVAL if
-// `sums` is not of all samples of the range, or has more right than samples, or
-// `scores` lacks what e->metrics want (scores_fit; if they want nothing,
-// `scores` may be NULL). Of *sums only samples, correct and loss_sum are taken.
-// A failure changes nothing.
-// The range's closure stays as it is: the caller then makes it DONE and calls
+// Takes the result of a range, once, from 0, whether it is leased or not.
+// Returns SL_OK; SL_EEXIST if the range has a result; SL_ERANGE if it was not
+// offered yet or does not exist; SL_EINVAL if `sums` is not of all samples of
+// the range, or has more right than samples, or `scores` lacks what e->metrics
+// want (scores_fit; if they want nothing, `scores` may be NULL). Of *sums only
+// samples, correct and loss_sum are taken. A failure changes nothing. The
+// range's closure stays as it is: the caller then makes it DONE and calls
 // evaluation_settle.
 enum sl_err evaluation_take(struct evaluation *e, uint64_t range,
                             const struct meter_sums *sums,

@@ -72,7 +72,9 @@ struct evidence {
     uint32_t sets_end;            // index behind the last set in use
     uint64_t named;               // the highest `named` of all shards
     uint32_t unnamed;             // shards that no map names
-    uint64_t admissions; // admissions so far: only they take anything back
+    // how often something was taken back: by an admission, or by the word of a
+    // shard that it does not hold a contribution
+    uint64_t admissions;
 };
 
 // One shard's word on a closure: every step of it is counted there, by this
@@ -100,20 +102,22 @@ const struct counted *evidence_counted(const struct evidence *e,
 
 // Replaces what is known of the shard by `counted` (C2), a set of e->schedule,
 // which is taken over: it has no memory to release then. What the shard held is
-// forgotten. `incarnation` is the shard's newest, and in the journal already
-// (I1). No version of the shard map names one that is new to the shard until
-// evidence_name is called. Cannot fail.
+// forgotten, and e->admissions rises. `incarnation` is the shard's newest, and
+// in the journal already (I1). No version of the shard map names one that is
+// new to the shard until evidence_name is called. Cannot fail.
 void evidence_admit(struct evidence *e, uint32_t shard, uint64_t incarnation,
                     struct counted *counted);
 
 // Notes that shard maps from `version` on name the shard's newest incarnation.
 void evidence_name(struct evidence *e, uint32_t shard, uint64_t version);
 
-// Takes a worker's completion of `closure`: `items` has what shards said. Items
-// of an incarnation that is not the shard's newest, or of shards that do not
-// exist, are ignored (C1, W2). Sets *full to whether every shard has now
-// counted the whole closure. Returns SL_OK; SL_ERANGE if there is no such
-// closure, with *full untouched; SL_ENOMEM, with *full false.
+// Takes a worker's completion of `closure`: the `count` items in `items` are
+// what shards said. Items of an incarnation that is not the shard's newest, or
+// of shards that do not exist, are ignored (C1, W2). In sync an item with
+// `held` also counts all closures before its round on that shard, and one with
+// `closed` the whole round. Sets *full to whether every shard has now counted
+// the whole closure. Returns SL_OK; SL_ERANGE if there is no such closure, with
+// *full untouched; SL_ENOMEM, with *full false.
 enum sl_err evidence_complete(struct evidence *e, uint64_t closure,
                               const struct evidence_item *items, size_t count,
                               bool *full);
@@ -151,12 +155,14 @@ uint32_t evidence_held(const struct evidence *e, uint32_t shard);
 uint64_t evidence_held_first(const struct evidence *e, uint32_t shard);
 
 // Takes the shard's word, in open rounds, that it does not hold the
-// contribution of `closure`, whatever a worker said. Does nothing for another
-// incarnation than the newest, or if there is no such shard.
+// contribution of `closure`, whatever a worker said. If it was thought to hold
+// it, e->admissions rises, since the closure may be issued again. Does nothing
+// for another incarnation than the newest, or if there is no such shard.
 void evidence_not_held(struct evidence *e, uint32_t shard, uint64_t incarnation,
                        uint64_t closure);
 
-// Returns the first closure of the round of `closure`, in sync.
+// Returns the first closure of the round of `closure`, in sync; rounds are
+// counted from the beginning of each epoch.
 uint64_t evidence_round_first(const struct evidence *e, uint64_t closure);
 
 // Returns the closure behind the round of `closure`, in sync; a round ends with

@@ -25,9 +25,9 @@ struct group {
 };
 
 struct groups {
-    struct group **group; // owned
-    uint32_t count, space;
-    uint32_t size; // places per group, at most 64
+    struct group **group;  // owned
+    uint32_t count, space; // groups; and how many fit into the array
+    uint32_t size;         // places per group, at most 64
     bool by_host;
     uint64_t generation; // the newest number; 0: none yet
 };
@@ -38,27 +38,30 @@ void groups_init(struct groups *g, uint32_t size, bool by_host);
 void groups_release(struct groups *g); // leaves it all zeroes
 
 // Returns a free place for a worker of `host`, which groups_take then takes: in
-// the group with the most members that has one (for that host, with by_host),
-// or in a group that is to be made. Changes nothing.
+// the group with the most members that has one (with by_host: in an empty group
+// or one of that host), or the first place of a group that is to be made.
+// Changes nothing; cannot fail.
 uint64_t groups_place(const struct groups *g, const char *host);
 
 // Marks a place that groups_place returned for this host, and that was not
-// taken since, as taken; makes its group if there is none. The caller adds the
-// rank to the group's ring. SL_ENOMEM: nothing has changed.
+// taken since, as taken; makes its group if there is none. The first worker of
+// an empty group gives it its host. The caller adds the rank to the group's
+// ring (ring_join). SL_ENOMEM: nothing has changed.
 enum sl_err groups_take(struct groups *g, uint64_t place, const char *host);
 
 // Frees the place and takes `member` (struct member.id) out of its group's
-// ring; a generation that the member was in is torn by that. Does nothing if
-// there is no such group.
+// ring; a generation that the member was in is torn by that. The group stays,
+// even if it is empty. Does nothing if there is no such group.
 void groups_leave(struct groups *g, uint64_t place, uint64_t member);
 
-// Returns the group that `place` is in; NULL if it does not exist.
+// Returns the group that `place` is in, free or taken; NULL if it does not
+// exist.
 struct group *groups_at(const struct groups *g, uint64_t place);
 
 // Returns a running group that had better be given up: its members all have
-// space in another running group, which is no smaller. NULL: there is none. A
-// group counts here if its generation is not torn and has every worker with a
-// place in the group.
+// space in another running group, which is no smaller (with by_host: and of the
+// same host). NULL: there is none. A group counts here if its generation is not
+// torn and has every worker with a place in the group. Changes nothing.
 struct group *groups_spare(const struct groups *g);
 
 // Returns how many places of the group are taken.

@@ -12,7 +12,7 @@
 // Memory   values; a struct of zeroes is a job of which no shard holds
 //          anything.
 // Units    *_ms monotonic, not 0.
-// Errors   none.
+// Errors   none. No pointer is NULL.
 #ifndef COORDINATOR_RULES_MEETING_H
 #define COORDINATOR_RULES_MEETING_H
 
@@ -40,14 +40,18 @@ struct meeting_now {
     uint64_t grace_ms;    // how long a round with the quorum waits for more
 };
 
-// Takes how things are at now_ms, and how long a round that has ended took.
+// Takes how things are at now_ms into *m; if the fewest closures that a shard
+// holds went down, a round has ended, and m->wait_ms takes how long it took.
 // Returns true if the shards that hold something are to be told to end their
-// round, now.
+// round, now: the quorum's grace is over, or nothing has been under way for
+// MEETING_IDLE_MS. Notes that they are told then: returns true again for the
+// same round after MEETING_AGAIN_MS at the earliest.
 bool meeting_ends(struct meeting *m, const struct meeting_now *now,
                   uint64_t now_ms);
 
-// Returns half of the median of `count` times of a contribution: how long a
-// round waits whose job says nothing of it. 0 if count is 0. Sorts the times.
+// Returns half of the median of `count` times of a contribution, in
+// milliseconds, rounded down: how long a round waits whose job says nothing of
+// it. 0 if `count` is 0. Sorts the times.
 uint64_t meeting_grace_ms(double *times_ms, uint32_t count);
 
 #endif

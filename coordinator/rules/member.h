@@ -179,18 +179,22 @@ void members_init(struct members *ms, uint32_t heartbeat_ms, uint32_t lease_ms);
 // they held are in no list then.
 void members_release(struct members *ms);
 
-// Makes a member from its `hello`, READY, adds it to ms and sets *out to it;
-// forgets a lost member of the same role and name. `id` is a number of the
+// Makes a member from its `hello`, READY, seen at now_ms, adds it to ms and
+// sets *out to it; a worker may be given leases at once (ms->open). Forgets and
+// frees a lost member of the same role and name. `id` is a number of the
 // caller's choice: not 0, never used before. Does not check whether another
 // member has the name (members_find).
 enum sl_err members_add(struct members *ms, struct member **out, uint64_t id,
                         const struct member_hello *hello, uint64_t now_ms);
 
-// Takes m, which must hold no lease, out of ms and frees it.
+// Takes m, which must hold no lease, out of all lists and counts of ms and
+// frees it, without a trace in `lost`.
 void members_remove(struct members *ms, struct member *m);
 
-// Removes m, which is MEMBER_LOST and holds nothing, and remembers in `lost`
-// what it was, how it did with jobs, when it was seen, and `why`.
+// Moves m, which is MEMBER_LOST and holds nothing, from ms->all to ms->lost, as
+// the newest there: it keeps what it was, how it did with jobs, when it was
+// seen, and `why` ("": no reason). Of its role the oldest are freed beyond
+// MEMBERS_LOST_MOST.
 void members_lose(struct members *ms, struct member *m, const char *why);
 
 // Takes two texts of a heartbeat. `why`: the reason why the member takes no
@@ -205,32 +209,35 @@ bool member_same_device(const struct member *a, const struct member *b);
 // old text stays.
 void member_leaves_out(struct member *m, const char *what);
 
-// Sets how many leases worker m holds, its place in a group included; if it may
-// be given more, puts it last into m->of->open at the number of leases that it
-// computes (member_computes).
+// Sets how many leases worker m holds, its place in a group included, and
+// whether it takes more (m->refills): it does once it computes
+// (member_computes) at most half of m->lease_most, until it computes all. Puts
+// m last into m->of->open at the number of leases that it computes, if it takes
+// more, and else takes m out of that.
 void member_holds(struct member *m, uint32_t leases);
 
 // Returns the number of leases that the worker holds, not counting its place in
 // a group, nor those that a stream has computed.
 uint32_t member_computes(const struct member *m);
 
-// Counts the newest lease in m->leases as not sent yet: the next send_leases
-// sends it.
+// Counts the newest lease in m->leases as not sent yet, and puts m into
+// m->of->unsent if it is not there: the next send_leases sends the lease.
 void member_sends(struct member *m);
 
 // Notes that worker m is given one more lease at now_ms, and calls member_holds
 // for it. The caller puts the lease into m->leases, before or after.
 void member_begins(struct member *m, uint64_t now_ms);
 
-// Notes that worker m completed a lease, which it still holds, and so how long
-// its leases take lately. From the next member_holds on m may hold as many as
-// last `ahead_ms` together, at most `most` (dispatch_most). Not to be called
-// for leases that fail.
+// Notes that worker m completed a lease at now_ms, which it still holds, and so
+// how long its leases take lately (m->lease_ms). From the next member_holds on
+// m may hold as many as last `ahead_ms` together, at most `most`
+// (dispatch_most). Not to be called for leases that fail.
 void member_completes(struct member *m, uint64_t now_ms, double ahead_ms,
                       uint32_t most);
 
 // Forgets how long the leases of each worker take, until it has shown that
-// again: no worker then has so many that it holds completions back.
+// again: each may hold DISPATCH_LEASES_LEAST then, so that none has so many
+// that it holds completions back.
 void members_forget_pace(struct members *ms);
 
 // Returns the member with this stream number, in whatever state, or NULL.
@@ -240,7 +247,8 @@ struct member *members_get(const struct members *ms, uint64_t id);
 struct member *members_find(const struct members *ms, enum member_role role,
                             const char *name);
 
-// Returns the psserver of that name if it is attached and not silent, or NULL.
+// Returns the psserver of that name if it is attached and READY or DRAINING, or
+// NULL.
 const struct member *members_psserver(const struct members *ms,
                                       const char *name);
 

@@ -39,16 +39,18 @@ struct meter {
     } epoch[METER_EPOCHS]; // at index epoch % METER_EPOCHS
 };
 
-// Sets *m to a meter without points and sums.
+// Sets *m to a meter without points and sums. A struct of zeroes is not one.
 void meter_init(struct meter *m);
 
 // Notes that `samples` samples are counted in all at now_ms; keeps a point of
-// that at most once per METER_EVERY_MS. If there are fewer than before (a shard
-// fell back), drops all older points.
+// that at most once per METER_EVERY_MS, in place of the oldest if there are
+// METER_POINTS. If there are fewer samples than at the newest point (a shard
+// fell back), drops all older points and begins with this one.
 void meter_rate_add(struct meter *m, uint64_t now_ms, uint64_t samples);
 
-// Returns the samples per second from the window's first point until now_ms,
-// when `samples` are counted in all; 0 while too little is known.
+// Returns the samples per second from the window's oldest point until now_ms,
+// when `samples` are counted in all; 0 if there is no point, no time has passed
+// since, or there are fewer samples than then. Keeps no point.
 double meter_rate(const struct meter *m, uint64_t now_ms, uint64_t samples);
 
 // Returns by how much each sum of `now` exceeds that of `*seen`, and sets *seen
@@ -63,11 +65,13 @@ struct meter_sums meter_delta(struct meter_sums *seen,
 void meter_loss_add(struct meter *m, uint32_t epoch,
                     const struct meter_sums *sums);
 
-// Returns the sums to show in a status: those of `epoch`, or of the epoch
-// before if `epoch` has no steps yet; zeroes if neither has any.
+// Returns the sums to show in a status: those of `epoch` (from 0), or of the
+// epoch before if `epoch` has no steps yet; zeroes if neither has any, or both
+// were forgotten.
 struct meter_sums meter_loss(const struct meter *m, uint32_t epoch);
 
-// Returns loss_sum / samples; NAN if there are no samples, so no applied step.
+// Returns loss_sum / samples, the mean per sample; NAN if there are no samples,
+// so no applied step.
 double meter_mean_loss(const struct meter_sums *sums);
 
 // Returns correct / samples, 0 to 1; NAN if there are no samples.

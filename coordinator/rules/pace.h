@@ -22,17 +22,20 @@ struct pace {
     double step_ms; // recent time for a step; 0: not known
 };
 
-// Takes the time of a contribution of `steps` steps. The first one counts for
-// nothing: its worker compiled programs in it. A later one moves the pace half
-// of the way, and counts as at most twice, or as at least half of what was
-// known: a worker that was stopped for a while is not slow.
+// Takes into *p that a contribution of `steps` steps took took_ms. The first
+// one counts for nothing but p->warm: its worker compiled programs in it. The
+// second one sets p->step_ms; each later one moves it half of the way, and
+// counts as at most twice, or as at least half of what was known: a worker that
+// was stopped for a while is not slow. Does nothing if `steps` is 0, or took_ms
+// is not finite or not above 0.
 void pace_take(struct pace *p, double took_ms, uint32_t steps);
 
-// Returns how many closures a contribution should have, of `most` that the
-// fastest worker takes: the share by pace, rounded, and at least 1. Rounded to
-// the nearest since closures are few: two workers that differ by less than
+// Returns how many closures a contribution should have of a worker that takes
+// step_ms for a step, of `most` (1 or more) that the fastest worker takes,
+// which takes fastest_ms: the share by pace, rounded, and at least 1. Rounded
+// to the nearest since closures are few: two workers that differ by less than
 // their pace is measured have the same number. `most` if either time is 0, not
-// known.
+// known, or the worker is the fastest itself.
 uint32_t pace_closures(double step_ms, double fastest_ms, uint32_t most);
 
 #endif

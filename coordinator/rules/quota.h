@@ -9,7 +9,8 @@
 // and the job that needs more than is left fails.
 //
 // Threads  pure.
-// Memory   values; quota_of returns an item of the caller's list.
+// Memory   values; quota_of returns an item of the caller's list. No pointer is
+//          NULL but where it is said.
 // Units    jobs, shards, bytes. A limit is the most that is allowed.
 // Errors   SL_EINVAL of a text that is no quota. SL_EBUSY names the figure,
 //          what is had of it, and what to do. `err` may be NULL.
@@ -54,13 +55,14 @@ struct quota_use {
 // into *out: the tenant, then one limit or more, of these, kept=N, rows=BYTES
 // and rows_disk=BYTES, each once at most; what is not said is QUOTA_FREE. A
 // tenant is up to 64 of letters, digits and ".-_", or "*"; "-" alone stands for
-// jobs without a tenant. SL_EINVAL names the mistake, and leaves *out alone.
+// jobs without a tenant, and becomes "". A limit of 0 allows none. Returns
+// SL_OK; SL_EINVAL names the mistake, and leaves *out alone.
 enum sl_err quota_read(struct quota *out, const char *text,
                        struct sl_error *err);
 
-// Returns the quota in the list that holds for `tenant`: its own, or that of
-// "*" if it has none; NULL: no limit. A job without a tenant ("") never gets
-// that of "*".
+// Returns the first quota of the `count` in `list` that is for `tenant`, or
+// that of "*" if the tenant has none of its own; NULL: no limit. A job without
+// a tenant ("") never gets that of "*". `list` may be NULL if `count` is 0.
 const struct quota *quota_of(const struct quota *list, size_t count,
                              const char *tenant);
 
@@ -69,8 +71,11 @@ const struct quota *quota_of(const struct quota *list, size_t count,
 void quota_add(struct quota_use *sum, const struct quota_use *more);
 
 // Returns SL_OK if a tenant that has `used` may have a job that takes `more`,
-// under the quota q, which is not NULL; else SL_EBUSY. A figure that `more`
-// does not raise is not checked.
+// under the quota q, which is not NULL; else SL_EBUSY for the first figure, in
+// the order of enum quota_kind, that would exceed its limit. A figure that
+// `more` does not raise is not checked, even if it is above the limit already.
+// `more` has 0 of QUOTA_ROWS and QUOTA_ROWS_DISK. `tenant` ("": none) is only
+// for the text of the error.
 enum sl_err quota_allow(const struct quota *q, const char *tenant,
                         const struct quota_use *used,
                         const struct quota_use *more, struct sl_error *err);

@@ -51,7 +51,7 @@ enum ring_state {
 };
 
 struct ring_rank {
-    uint64_t member, process;
+    uint64_t member, process; // struct member.id, and number of its process
     uint64_t joined_ms;
     // both as it said
     char address[WIRE_NAME_BYTES + 1], host[WIRE_NAME_BYTES + 1];
@@ -91,30 +91,33 @@ struct ring {
     uint64_t accused_ms; // when the first accusation came; 0: none
 };
 
-// Sets *r to a ring without ranks. `generation` is the newest one in the
-// journal; `most` is the highest number of rounds that a state can have, 0
-// where states have none.
+// Sets *r to a ring without ranks, in state NONE. `generation` is the newest
+// one in the journal; `min` and `settle_ms` are as in struct ring; `most` is
+// the highest number of rounds that a state can have, 0 where states have none.
 void ring_init(struct ring *r, uint64_t generation, uint32_t min,
                uint32_t settle_ms, uint64_t most);
-void ring_release(struct ring *r); // leaves it all zeroes
+void ring_release(struct ring *r); // Frees the ranks, leaves it all zeroes
 
 // Adds a process as the last rank at now_ms; it takes part from the next
-// generation on. A member that is in the ring leaves first (ring_leave), and
-// begins anew. Returns SL_OK, or SL_ENOMEM with nothing changed. The caller
-// sets address, host and what the rank can do.
+// generation on. `member` is its struct member.id, `process` the number of its
+// process. A member that is in the ring leaves first (ring_leave), and begins
+// anew. Returns SL_OK, or SL_ENOMEM with nothing changed. The caller sets
+// address, host and what the rank can do.
 enum sl_err ring_join(struct ring *r, uint64_t member, uint64_t process,
                       uint64_t now_ms);
 
-// Takes out a member that died, fell silent or leaves. A generation that it was
-// in is torn by that; if it was the last member, the state is NONE. Returns
-// false if it was not in the ring.
+// Takes out a member that died, fell silent or leaves, or a newcomer. A
+// generation that it was in is torn by that; once no member is left, the state
+// is NONE and accusations are forgotten. Returns true; false if it was not in
+// the ring.
 bool ring_leave(struct ring *r, uint64_t member);
 
 // Returns the rank of that member, a newcomer too, or NULL. Pointers to ranks
 // hold until one joins or leaves.
 struct ring_rank *ring_find(const struct ring *r, uint64_t member);
 
-// Returns the index-th member of the generation, from 0, or NULL.
+// Returns the index-th member of the generation, from 0 in the order of
+// joining, or NULL if it has no more.
 struct ring_rank *ring_member(const struct ring *r, uint32_t index);
 
 // Returns the member's index in the generation; UINT32_MAX: it is not in it.
@@ -142,21 +145,25 @@ struct ring_rank *ring_copier(const struct ring *r);
 // (asserted).
 void ring_copies(struct ring *r, struct ring_rank *rank);
 
-// Notes that a newcomer has copied the state of `generation`, or cannot get it.
-// Returns SL_OK, or SL_ESTALE if it was not told to copy or that is not the
-// present generation.
+// Notes that a newcomer has copied the state of `generation`, or cannot get it:
+// the ring does not wait for it any more. Returns SL_OK, or SL_ESTALE if it was
+// not told to copy or that is not the present generation.
 enum sl_err ring_copied(struct ring *r, uint64_t member, uint64_t generation);
 
 // Returns true if a new generation is to be opened at now_ms: the present one
-// is torn, however few ranks are left; or, while no accusation waits and there
-// are at least r->min ranks, newcomers have waited for long enough or the
-// members are fewer than r->min.
+// is torn and has members left, however few; or, while no accusation waits,
+// there are newcomers, and r->min ranks or more in all, and one of these holds:
+// the state is NONE and the first newcomer has waited for r->settle_ms; the
+// members are fewer than r->min; the generation runs, the first newcomer has
+// waited for RING_SETTLE_MS and none copies (each at most RING_COPY_MS).
+// Changes nothing.
 bool ring_due(const struct ring *r, uint64_t now_ms);
 
 // Opens generation number `generation`, in any state, with all ranks as its
-// members; it must be above the last one, and there must be a rank (both
-// asserted). The number is in the journal already (R1). What members said of
-// older generations is forgotten.
+// members, and makes the ring OPENING; the number must be above the last one,
+// and there must be a rank (both asserted). The number is in the journal
+// already (R1). What members said of older generations is forgotten,
+// accusations too.
 void ring_open(struct ring *r, uint64_t generation);
 
 // Returns true if a state of the job can have that tag: its generation was
@@ -178,29 +185,33 @@ bool ring_answered(const struct ring *r);
 // Returns the highest tag that a member has answered; (0, 0): none has a state.
 struct wire_tag ring_highest(const struct ring *r);
 
-// Chooses the base of the generation, r->base (R3, R5), and makes the ring
+// Chooses the base of the generation, r->base (R3, R5), sets progress to its
+// rounds, notes which members hold it (ring_rank.holds), and makes the ring
 // COPYING. ring_answered must be true (asserted). `cut` is the tag of the last
 // cut, (0, 0) without one; `back`: it is the base, whatever members have (R9).
 // No manifest of the job may be under way (K5).
 void ring_choose(struct ring *r, struct wire_tag cut, bool back);
 
 // Notes that the base is in place at this member, while COPYING, once. When all
-// members are ready the ring is RUNNING. Returns SL_OK; SL_ESTALE as above;
-// SL_EINVAL if `tag` is not that of the base in this generation.
+// members are ready the ring is RUNNING. Returns SL_OK; SL_ESTALE as above, and
+// for a second report; SL_EINVAL if `tag` is not (generation, rounds of the
+// base).
 enum sl_err ring_ready(struct ring *r, uint64_t member, uint64_t generation,
                        struct wire_tag tag);
 
 // Notes that the member has applied `rounds` rounds in all, while RUNNING and
-// not torn. A late or repeated report is SL_OK. SL_ESTALE as above; SL_EINVAL:
-// fewer rounds than the base has; SL_ERANGE: more than the job has.
+// not torn, and raises r->progress to what all members have reported. A late or
+// repeated report is SL_OK. SL_ESTALE as above, and if the generation is torn;
+// SL_EINVAL: fewer rounds than the base has; SL_ERANGE: more than r->last.
 enum sl_err ring_step(struct ring *r, uint64_t member, uint64_t generation,
                       uint64_t rounds);
 
 // Notes at now_ms that the member cannot reach the member of index `suspect`
 // (or RING_SELF: it cannot sum at all), and has left the generation for that;
 // while COPYING or RUNNING, and not torn. A later accusation by the same member
-// replaces it. Returns SL_OK; SL_ESTALE as above; SL_EINVAL if no member has
-// that index, or it is its own.
+// replaces it. Returns SL_OK; SL_ESTALE as above, and if the generation is
+// torn; SL_EINVAL if no member has that index, or it is its own. ring_accused
+// says what follows.
 enum sl_err ring_accuse(struct ring *r, uint64_t member, uint64_t generation,
                         uint32_t suspect, uint64_t now_ms);
 

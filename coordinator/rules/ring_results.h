@@ -40,21 +40,23 @@ struct ring_results {
     struct ring_result *held; // owned, newest first; NULL: none
 };
 
-// Keeps a copy of the results that `member` of the running generation of `ring`
-// reports of the last round that it applied (message->sequence - 1). Ignores a
-// process that is not a member, and one of which RING_RESULTS_MOST results are
-// kept.
+// Keeps a copy of the results that `member` (struct member.id) of the running
+// generation of `ring` reports of the last round that it applied:
+// message->sequence, 1 or more, is the number of rounds with that one. Ignores
+// a process that is not a member, and one of which RING_RESULTS_MOST results
+// are kept. Of a sketch of another length than SKETCH_NUMBERS nothing is kept.
 void ring_results_hold(struct ring_results *r, const struct ring *ring,
                        uint64_t member, const Sluice__V1__RingStep *message);
 
 // Marks the kept results of the round that follows the first `round` rounds as
 // due, since it is counted, and drops those of slots that their ranks were not
-// to compute (A1). `keys` are the `count` keys of the round's slots, in order.
+// to compute (A1); a rank's result without any left is due as well. `keys` are
+// the `count` keys of the round's slots, in order.
 void ring_results_open(struct ring_results *r, uint64_t round,
                        const struct round_key *keys, uint32_t count);
 
-// Takes one result that is due out of r and returns it, to be freed by sl_free;
-// NULL: none is due. Called until then.
+// Takes one result that is due out of r and returns it, to be freed by sl_free,
+// with its list; NULL: none is due. Called until then.
 struct ring_result *ring_results_due(struct ring_results *r);
 
 // Frees all results and leaves *r all zeroes, since another generation is

@@ -42,18 +42,20 @@ struct test_vectors_verdict {
     const struct vote *wrong, *right[2];
 };
 
-// Takes the vector that process `process` of worker vote->name computed, in
-// place of an earlier one of that name. Returns false if it was taken or found
-// wrong before, or there is no memory: then no new vector is to be judged. Sets
-// *other to an older vector of its kind that differs from it, valid until the
-// next call, or to NULL.
+// Takes the vector *vote (copied) that process `process` of worker vote->name
+// computed, in place of an earlier one of that name. Returns true if it is new
+// and to be judged: then sets *other to an older vector of its kind that
+// differs from it, valid until the next call, or to NULL if there is none.
+// Returns false, with *other NULL, if it was taken or found wrong before, or
+// there is no memory: then no new vector is to be judged.
 bool test_vectors_take(struct test_vectors *v, const struct vote *vote,
                        uint64_t process, const struct vote **other);
 
-// Looks for a vector that the one taken last shows to be wrong: sets *out,
-// removes the wrong vector and returns true. Returns false, with *out
-// untouched, if there is none. To be called again and again until then, after
-// each test_vectors_take that returned true.
+// Looks for a vector that the one taken last shows to be wrong (or that is that
+// one): sets *out, moves the wrong vector to v->wrong, remembers its process as
+// judged and returns true. Returns false, with *out untouched, if there is
+// none. To be called again and again until then, after each test_vectors_take
+// that returned true.
 bool test_vectors_judge(struct test_vectors *v,
                         struct test_vectors_verdict *out);
 

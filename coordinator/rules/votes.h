@@ -23,7 +23,7 @@
 // Memory   votes_release frees; at most VOTES_MOST votes for each of four times
 //          the slots of a round, then a newer slot takes an older one's place.
 //          Names are copied.
-// Errors   without memory a vote is left out.
+// Errors   without memory a vote is left out. No pointer is NULL.
 #ifndef COORDINATOR_RULES_VOTES_H
 #define COORDINATOR_RULES_VOTES_H
 
@@ -39,7 +39,9 @@
 struct vote {
     char *name;       // of its worker; owned by the slot
     uint64_t witness; // number of its worker as a witness
-    uint64_t kind, inputs, output;
+    uint64_t kind;    // kind of its host
+    uint64_t inputs,
+        output; // checksums of what it was computed from, and of it
     struct sketch sketch;
     double bound; // how near sketches of right results are; 0: it has none
 };
@@ -71,19 +73,26 @@ struct votes_result {
 
 // Takes the vote for slot `closure` of worker vote->name (copied), and sets
 // *out to what is known by it. `round` is the number of slots in a round of the
-// job, not 0, the same with each call. A second vote of a worker, one more than
-// VOTES_MOST, and one of a slot that is too old are ignored: *out is then all
-// zeroes, as it is without memory.
+// job, not 0, the same with each call. *v is all zeroes before the first call.
+// A slot has one wrong vote at most: *out names none once it has. A second vote
+// of a worker for the slot, one more than VOTES_MOST, and one of a slot that is
+// too old are ignored: *out is then all zeroes, as it is without memory. Notes
+// in v->kinds which kinds of host were near.
 void votes_take(struct votes *v, uint32_t round, uint64_t closure,
                 const struct vote *vote, struct votes_result *out);
 
-// Returns true if the n votes are of independent witnesses.
+// Returns true if the n votes (at most WITNESS_MOST) are of independent
+// witnesses; each pair differs in party and in host.
 bool votes_independent(const struct vote *const *votes, uint32_t n);
+
 // Returns how far sketches of right results may be apart (vote.bound), in a job
-// that computes in `precision`, as a share of the gradient's norm.
+// that computes in `precision`, as a share of the gradient's norm: more for
+// bf16 and f16 than for the others.
 double votes_bound(enum spec_precision precision);
+
 // Returns true if vote x is wrong by A2: a and b agree, x differs from both,
-// and all three are of independent witnesses.
+// and all three are of independent witnesses. `kinds` are the job's kinds that
+// were near.
 bool votes_outvoted(const struct kinds *kinds, const struct vote *x,
                     const struct vote *a, const struct vote *b);
 

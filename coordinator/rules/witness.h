@@ -31,10 +31,12 @@ struct witness_tally {
 // always have the same number, also in later versions: it is journalled.
 uint64_t witness_of(const char *who, const char *where);
 
-// Returns true if witnesses a and b are of the same party, on whatever hosts.
+// Returns true if the numbers a and b (witness_of) are of the same party, on
+// whatever hosts.
 bool witness_same_party(uint64_t a, uint64_t b);
 
-// Empties the tally; `most` is clamped to 1 .. WITNESS_MOST.
+// Empties the tally, which need not be initialized; `most` is clamped to 1 ..
+// WITNESS_MOST.
 void witness_begin(struct witness_tally *t, uint32_t most);
 
 // Adds the party of `witness` to the tally, and its host: each unless the tally
@@ -45,8 +47,9 @@ void witness_note(struct witness_tally *t, uint64_t witness);
 // more changes nothing.
 bool witness_enough(const struct witness_tally *t);
 
-// Returns how many of the noted witnesses are independent, up to `most`; 0:
-// none was noted.
+// Returns how many of the noted witnesses are independent of each other, up to
+// `most`: the smaller one of the numbers of parties and of hosts; 0: none was
+// noted.
 uint32_t witness_independent(const struct witness_tally *t);
 
 #endif
