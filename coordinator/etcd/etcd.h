@@ -45,9 +45,10 @@
 struct etcd;
 
 // Makes a client of etcd://HOST:PORT[,HOST:PORT...]/PREFIX on the threads of
-// `io`, and does not wait. With `tls` (NULL: plain, for local addresses alone)
-// both sides show certificates. SL_EINVAL: it is no such URL; those of
-// rpc_channel_new; SL_ENOMEM.
+// `io`, which is borrowed until etcd_free, and does not wait: whether etcd is
+// there is not known before the first call. With `tls` (NULL: plain, for local
+// addresses alone) both sides show certificates. SL_EINVAL: it is no such URL;
+// those of rpc_channel_new; SL_ENOMEM.
 enum sl_err etcd_new(struct etcd **out, struct rpc_io *io, const char *url,
                      const struct rpc_tls *tls, struct sl_error *err);
 
@@ -114,6 +115,7 @@ struct etcd_op {
 
 #define ETCD_OPS 16 // operations of one branch, and conditions
 
+// A transaction; an array whose count is 0 may be NULL.
 struct etcd_txn {
     const struct etcd_if *ifs; // all must hold
     size_t if_count;
@@ -124,14 +126,15 @@ struct etcd_txn {
 };
 
 // Reads the rows of a get (get->what is not looked at), by key, as the cluster
-// has agreed on them. *out is for etcd_reply_release.
+// has agreed on them. *out is for etcd_reply_release; no row is SL_OK with
+// out->count 0. SL_ERANGE: get->revision was forgotten.
 enum sl_err etcd_get(struct etcd *e, const struct etcd_op *get,
                      int64_t limit_ms, struct etcd_reply *out,
                      struct sl_error *err);
 
-// Makes one transaction, once. out->held says which branch was done; the rows
-// are those of its gets; *out is for etcd_reply_release. On a failure ask
-// etcd_unknown.
+// Makes one transaction, once. out->held says which branch was done; out->rows
+// are those of its gets, in one list; *out is for etcd_reply_release. A
+// condition that does not hold is SL_OK. On a failure ask etcd_unknown.
 enum sl_err etcd_txn(struct etcd *e, const struct etcd_txn *txn,
                      int64_t limit_ms, struct etcd_reply *out,
                      struct sl_error *err);
@@ -140,6 +143,7 @@ enum sl_err etcd_txn(struct etcd *e, const struct etcd_txn *txn,
 
 // Takes a new lease of `ttl_s` seconds. Sets *id to its number and *granted_s
 // to its length, which may be longer (etcd's floor is 1.5 of its elections).
+// After a failure a lease may have been made; it ends by itself.
 enum sl_err etcd_lease_grant(struct etcd *e, int64_t ttl_s, int64_t limit_ms,
                              int64_t *id, int64_t *granted_s,
                              struct sl_error *err);
@@ -177,9 +181,10 @@ struct etcd_watch;
 
 // Watches the keys from `key` up to and without `end` (NULL: `key` alone), from
 // the revision `from` on (0: from now). The member that serves it ends it when
-// it loses the rest of the cluster. `events` is copied. Does not wait: a member
-// that cannot be reached is told by `ended`. Callbacks may run before it
-// returns. Errors as of a call.
+// it loses the rest of the cluster. `events` is copied; `arg` goes to its
+// callbacks. Does not wait: a member that cannot be reached is told by `ended`.
+// Callbacks may run before it returns, when *out is not set yet. *out is for
+// etcd_watch_close. Errors as of a call; no callback runs after one.
 enum sl_err etcd_watch_open(struct etcd_watch **out, struct etcd *e,
                             const char *key, const char *end, int64_t from,
                             const struct etcd_watch_events *events, void *arg,
@@ -199,7 +204,8 @@ struct etcd_status {
     uint64_t used;    // what a defragmentation would leave of it
 };
 
-// Asks one member for its state, the one that calls go to now.
+// Asks one member for its state, the one that calls go to now, and waits for at
+// most limit_ms.
 enum sl_err etcd_status(struct etcd *e, int64_t limit_ms,
                         struct etcd_status *out, struct sl_error *err);
 

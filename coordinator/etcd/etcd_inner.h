@@ -31,18 +31,20 @@ struct etcd_held {
 // Frees a message; NULL is allowed.
 void etcd_held_free(struct etcd_held *h);
 
-// Unpacks a message of `kind`; *out is the caller's (etcd_held_free). Errors of
-// wire_unpack_slices.
+// Unpacks `body`, a message of `kind`; *out is the caller's (etcd_held_free)
+// and does not point into `body`. Errors of wire_unpack_slices.
 enum sl_err etcd_held_read(struct etcd_held **out,
                            const ProtobufCMessageDescriptor *kind,
                            const struct sl_slices *body, struct sl_error *err);
 
-// Initializes *msg and writes `message` to it. SL_ENOMEM.
+// Initializes *msg and writes `message` to it; it is then to be sent or dropped
+// (rpc_msg_drop). SL_ENOMEM, with nothing to drop.
 enum sl_err etcd_pack(struct rpc_msg *msg, const ProtobufCMessage *message,
                       struct sl_error *err);
 
-// Makes one call to one member, and waits for it. *out is the reply, of the
-// type `kind`, for etcd_held_free. SL_ECORRUPT: the answer is no such message.
+// Makes one call of `method` to one member, and waits for it, at most limit_ms.
+// *out is the reply, of the type `kind`, for etcd_held_free. SL_ECORRUPT: the
+// answer is no such message; errors of rpc_call_sync; SL_ENOMEM.
 enum sl_err etcd_call(struct etcd *e, const char *method,
                       const ProtobufCMessage *request,
                       const ProtobufCMessageDescriptor *kind, int64_t limit_ms,

@@ -32,7 +32,9 @@
 //          written by a newer version. A call that fails has written nothing
 //          and leaves its outputs alone, but where it is said; `err` may be
 //          NULL, and a string only where it is said. That a job has a row is
-//          the caller's to know: writes do not check it.
+//          the caller's to know: writes do not check it, and a write
+//          to the row of an unknown job is SL_OK and changes nothing. SL_ENOENT
+//          of a read has no text in *err.
 #ifndef COORDINATOR_JOURNAL_JOURNAL_H
 #define COORDINATOR_JOURNAL_JOURNAL_H
 
@@ -52,13 +54,16 @@ struct journal_kind;
 
 extern const struct journal_kind journal_kind_own; // of this page's rows
 
-// Opens the journal at `path`, making the file if it is missing, and making or
-// upgrading its tables. ":memory:" is allowed, for tests. Waits up to 10 s for
-// the lock of another process. Also SL_ENOMEM.
+// Opens the journal at `path`, making the file if it is missing, readable by
+// its owner alone, and making or upgrading its tables. ":memory:" is allowed,
+// for tests. Waits up to 10 s for the lock of another process. *out is for
+// journal_close. Also SL_ENOMEM. After a failure *out is as it was, and a file
+// that was made stays.
 enum sl_err journal_open(struct journal **out, const char *path,
                          struct sl_error *err);
-// Writes queued rows, unless a write failed before, and frees j. NULL is
-// allowed.
+
+// Writes queued rows, unless a write failed before, and frees j; that they
+// cannot be written is not told. NULL is allowed.
 void journal_close(struct journal *j);
 
 // Sets *term to the term in force, 0 in a new journal. SL_ECORRUPT: there is no
@@ -66,8 +71,8 @@ void journal_close(struct journal *j);
 enum sl_err journal_term(struct journal *j, uint64_t *term,
                          struct sl_error *err);
 
-// Writes the next term, which is above the one in force and above any that was
-// seen (journal_cluster), and sets *term to it.
+// Writes the next term, one above the one in force and above any that was seen
+// (journal_cluster), and sets *term to it.
 enum sl_err journal_next_term(struct journal *j, uint64_t *term,
                               struct sl_error *err);
 
@@ -87,8 +92,8 @@ bool journal_full(const struct journal *j);
 
 struct histogram;
 
-// Returns how long writes took until they were on the disk, since j was opened;
-// j owns the histogram.
+// Returns how long writes took until they were on the disk, in microseconds,
+// since j was opened; j owns the histogram.
 const struct histogram *journal_commits(const struct journal *j);
 
 // The identity of the cluster; all zero in a new journal and in one of an older
@@ -111,7 +116,7 @@ enum sl_err journal_cluster_set(struct journal *j,
                                 struct sl_error *err);
 
 // Sets *id to the highest job number that this journal gave itself; unlike
-// journal_last_job without numbers that were skipped above it.
+// journal_last_job without numbers that were skipped above it. 0: none.
 enum sl_err journal_given_job(struct journal *j, uint64_t *id,
                               struct sl_error *err);
 
@@ -122,7 +127,7 @@ enum sl_err journal_jobs_skip(struct journal *j, uint64_t first, uint64_t last,
                               struct sl_error *err);
 
 // Sets *skipped to true if the number `job` was skipped (journal_jobs_skip),
-// else to false.
+// else to false, also for a number that was never given.
 enum sl_err journal_job_skipped(struct journal *j, uint64_t job, bool *skipped,
                                 struct sl_error *err);
 
@@ -170,11 +175,12 @@ struct journal_job {
     struct journal_counters counters;
 };
 
-// Adds a job and sets *id to its new number. Writes uid, incarnation, name,
-// request_id, tenant, queued, state, reason, spec, resume and submitted_us of
-// *job. The name may not be empty; request_id, tenant and reason may be NULL.
-// Does not check whether the request_id is there already: the caller does
-// (journal_job_by_request).
+// Adds a job and sets *id to its new number, above all that were given or
+// skipped. Writes uid, incarnation, name, request_id, tenant, queued, state,
+// reason, spec, resume and submitted_us of *job. The name may not be empty;
+// request_id, tenant and reason may be NULL. Does not check whether the
+// request_id is there already: the caller does (journal_job_by_request), for
+// such a call fails the journal.
 enum sl_err journal_job_add(struct journal *j, const struct journal_job *job,
                             uint64_t *id, struct sl_error *err);
 
@@ -203,17 +209,18 @@ enum sl_err journal_job_turn_came(struct journal *j, uint64_t id,
                                   struct sl_error *err);
 
 // Sets *id to the number of the job that came with this request id. SL_ENOENT:
-// none did.
+// none did, or request_id is "".
 enum sl_err journal_job_by_request(struct journal *j, const char *request_id,
                                    uint64_t *id, struct sl_error *err);
 
-// Writes the facts of a job's data, as its probe found them.
+// Writes the facts of a job's data, as its probe found them, in place of
+// earlier ones; has_facts of its row is true then.
 enum sl_err journal_job_facts(struct journal *j, uint64_t id,
                               const struct journal_facts *facts,
                               struct sl_error *err);
 
 // Writes the names of a job's classes, a packed DataFacts that holds nothing
-// else.
+// else, in place of earlier ones.
 enum sl_err journal_job_classes(struct journal *j, uint64_t id,
                                 struct journal_blob facts,
                                 struct sl_error *err);
@@ -232,7 +239,9 @@ enum sl_err journal_job_place(struct journal *j, uint64_t id,
                               struct sl_error *err);
 
 // Queues a job's counters for the next commit; earlier ones that still wait are
-// replaced. A full queue is committed first.
+// replaced. A full queue is committed first. With counters->seen_us 0 what
+// journal_clock_read reads stays. SL_EIO: a write failed before; errors of that
+// commit.
 enum sl_err journal_job_counters(struct journal *j, uint64_t id,
                                  const struct journal_counters *counters,
                                  struct sl_error *err);
@@ -272,7 +281,9 @@ enum sl_err journal_each_drain(struct journal *j, journal_drain_fn fn,
 // TaintedWork, in place of what is there of both.
 enum sl_err journal_taint(struct journal *j, const char *name, uint64_t job,
                           struct journal_blob work, struct sl_error *err);
-// Removes what journal_taint wrote of a worker, for all jobs.
+
+// Removes what journal_taint wrote of a worker, for all jobs; SL_OK also if
+// there is nothing.
 enum sl_err journal_untaint(struct journal *j, const char *name,
                             struct sl_error *err);
 
@@ -319,7 +330,7 @@ enum sl_err journal_job_final(struct journal *j, uint64_t id,
                               struct journal_blob final, struct sl_error *err);
 
 // Ends a job: writes a terminal state, with its reason, its last status and its
-// counters.
+// counters, in one commit. `reason` may be "". Errors of journal_job_counters.
 enum sl_err journal_job_end(struct journal *j, uint64_t id, int state,
                             const char *reason, uint64_t ended_us,
                             struct journal_blob final,
@@ -327,10 +338,10 @@ enum sl_err journal_job_end(struct journal *j, uint64_t id, int state,
                             struct sl_error *err);
 
 // Forgets the job and all that belongs to it, but for what journal_taint wrote;
-// leaves a row per psserver that has to be notified, and the folder of its
-// manifests. The rows of its shards,
-// cuts, evaluations and blames, of which there may be many, are left to
-// journal_sweep: no job reads them. SL_OK also if there is no such job.
+// leaves a row per psserver that has to be notified (journal_each_deleted), and
+// the folder of its manifests. The rows of its shards, cuts, evaluations and
+// blames, of which there may be many, are left to journal_sweep: no job reads
+// them. SL_OK also if there is no such job.
 enum sl_err journal_job_delete(struct journal *j, uint64_t id,
                                struct sl_error *err);
 
@@ -338,11 +349,12 @@ enum sl_err journal_job_delete(struct journal *j, uint64_t id,
 
 // Removes up to JOURNAL_SWEEP rows of a deleted job (a cut counts for 250), in
 // one commit, also of one that a process before has deleted. Does nothing if
-// there are none. Called once per tick.
+// there are none: after a call that found none it does not read until the next
+// journal_job_delete. Called once per tick.
 enum sl_err journal_sweep(struct journal *j, struct sl_error *err);
 
-// Queues that the psserver has deleted the job, so that it is not told to again
-// once that is committed. SL_EIO: as journal_blame.
+// Queues that the psserver has deleted the job of this number and uid, so that
+// it is not told to again once that is committed. Errors: as journal_blame.
 enum sl_err journal_deleted(struct journal *j, uint64_t job, uint64_t uid,
                             const char *psserver, struct sl_error *err);
 
@@ -361,7 +373,8 @@ enum sl_err journal_shard_incarnations(struct journal *j, uint64_t job,
                                        size_t count, struct sl_error *err);
 
 // Commits that the shard has a replica on this psserver, which follows it by
-// the feed of this number (P2), before either psserver is told.
+// the feed of this number (P2), before either psserver is told; in place of the
+// row of an earlier one.
 enum sl_err journal_shard_replica(struct journal *j, uint64_t job,
                                   uint32_t shard, const char *psserver,
                                   uint64_t feed, struct sl_error *err);
@@ -380,7 +393,7 @@ enum sl_err journal_shard_outcomes(struct journal *j, uint64_t job,
                                    size_t count, struct sl_error *err);
 
 // Commits that the shard lies on this psserver from now on, before either
-// psserver is told (M2).
+// psserver is told (M2). A row of its replica stays.
 enum sl_err journal_shard_move(struct journal *j, uint64_t job, uint32_t shard,
                                const char *psserver, struct sl_error *err);
 
@@ -450,7 +463,8 @@ enum sl_err journal_cut_intent(struct journal *j, uint64_t job,
                                struct sl_error *err);
 
 // Writes the outcome of a cut (K4, K6): published. tags[s] is the tag that the
-// cut names for shard s of `shards`. SL_ENOENT: there is no intent of this cut.
+// cut names for shard s of the `shards` shards of the job; journal_each_shard
+// reads it. SL_ENOENT: there is no intent of this cut.
 enum sl_err journal_cut_publish(struct journal *j, uint64_t job, uint64_t cut,
                                 const struct wire_tag *tags, uint32_t shards,
                                 struct sl_error *err);
@@ -477,7 +491,7 @@ enum sl_err journal_loading(struct journal *j, uint64_t job, uint64_t *times,
                             struct sl_error *err);
 
 // Removes the note of journal_loading, after the job was loaded; waits as that
-// does.
+// does. SL_OK also without a note.
 enum sl_err journal_loaded(struct journal *j, uint64_t job,
                            struct sl_error *err);
 
@@ -505,11 +519,11 @@ struct journal_evaluation {
     double metric[SPEC_METRIC_COUNT];
 };
 
-// Adds all rows in one transaction, with the callbacks' state after them (D2),
-// a packed CallbacksStatus, in place of the one before; empty: the job has no
-// callbacks, and a state that is there stays. A row takes the place of the
-// job's evaluation of the same epoch and steps, of which a metric stays that
-// the new row has not. `count` may be 0.
+// Adds all `count` rows in one transaction, with the callbacks' state after
+// them (D2), a packed CallbacksStatus, in place of the one before; empty: the
+// job has no callbacks, and a state that is there stays. A row takes the place
+// of the job's evaluation of the same epoch and steps, with its metrics.
+// `count` may be 0.
 enum sl_err journal_evaluations_add(struct journal *j, uint64_t job,
                                     const struct journal_evaluation *rows,
                                     size_t count, struct journal_blob callbacks,
@@ -523,16 +537,17 @@ enum sl_err journal_callbacks_read(struct journal *j, uint64_t job,
 // ---- workers that a closure took down (training closures only); queued
 
 // Queues that the closure took down `worker`, a number of witness.h; the same
-// pair again changes nothing. SL_EIO: a write failed before.
+// pair again changes nothing. A full queue is committed first. SL_EIO: a write
+// failed before; errors of that commit.
 enum sl_err journal_blame(struct journal *j, uint64_t job, uint64_t closure,
                           uint64_t worker, struct sl_error *err);
 
-// Queues that all blame of the closure is forgotten. SL_EIO: as journal_blame.
+// Queues that all blame of the closure is forgotten. Errors: as journal_blame.
 enum sl_err journal_absolve(struct journal *j, uint64_t job, uint64_t closure,
                             struct sl_error *err);
 
 // Commits queued rows; does nothing if there are none. To be called once per
-// tick.
+// tick. After a failure they stay queued.
 enum sl_err journal_flush(struct journal *j, struct sl_error *err);
 
 // ---- reading, after a start: in order of their numbers. A callback that
@@ -563,7 +578,7 @@ enum sl_err journal_each_job(struct journal *j, journal_job_fn fn, void *arg,
                              struct sl_error *err);
 
 // Calls `fn` for each job that has ended, in any order; of *row only id, uid,
-// state and name are set.
+// state and name are set (other texts are NULL).
 enum sl_err journal_each_ended(struct journal *j, journal_job_fn fn, void *arg,
                                struct sl_error *err);
 
@@ -574,9 +589,9 @@ struct journal_list {
 };
 
 // Sets out[0 .. *count - 1] to the numbers of the jobs of the list `which`, the
-// highest first; at most `most`, for which `out` has room. A failure leaves
-// both outputs undefined. Takes time for the jobs that are found; with both a
-// tenant and a name, for all jobs of the tenant.
+// highest first; at most `most`, for which `out` has room. *count is 0 if there
+// is none. A failure leaves both outputs undefined. Takes time for the jobs
+// that are found; with both a tenant and a name, for all jobs of the tenant.
 enum sl_err journal_jobs_list(struct journal *j,
                               const struct journal_list *which, uint64_t *out,
                               size_t most, size_t *count, struct sl_error *err);

@@ -15,28 +15,30 @@
 #include "common/base/hash.h"
 #include "coordinator/journal/journal_etcd.h"
 
-// Sets out[] to a checksum of all rows, the same for the same rows wherever
-// they are kept.
+// Sets out[] to a checksum of all rows of j, the same for the same rows
+// wherever they are kept. A failure may leave out[] undefined.
 enum sl_err journal_digest(struct journal *j, uint8_t out[SHA256_BYTES],
                            struct sl_error *err);
 
-// Returns SL_OK if there are no rows of that kind yet: `path`, which must not
-// exist, or, if that is NULL, in `etcd`, which may be NULL otherwise. SL_EEXIST
-// if there are.
+// Returns SL_OK if there are no rows of that kind yet, SL_EEXIST if there are:
+// in the file `path`, which must not exist at all, or, if `path` is NULL, in
+// `etcd`, which may be NULL otherwise. Errors of journal_follow.
 enum sl_err journal_copy_free(struct etcd *etcd, const char *path,
                               const struct journal_kind *kind,
                               struct sl_error *err);
 
 // Copies the rows of the file `path` of that kind, which no coordinator has
-// open, to etcd, and compares the rows that are there afterwards. Holds the
-// leader's key meanwhile, by a lease of 60 s that each write renews: SL_ESTALE
-// if it was lost all the same.
+// open, to etcd, where there are none yet, and compares the rows that are there
+// afterwards. Holds the leader's key meanwhile, by a lease of 60 s that each
+// write renews and that is given back at the end: SL_ESTALE if it was lost all
+// the same.
 enum sl_err journal_copy_in(struct etcd *etcd, const char *path,
                             const struct journal_kind *kind,
                             struct sl_error *err);
 
 // Copies the rows of a kind in etcd, where no coordinator leads, to a new file
-// `path`, and compares the rows. What is in etcd stays.
+// `path`, and compares the rows. What is in etcd stays. SL_ESTATE also if a
+// coordinator has begun to lead meanwhile.
 enum sl_err journal_copy_out(struct etcd *etcd, const char *path,
                              const struct journal_kind *kind,
                              struct sl_error *err);

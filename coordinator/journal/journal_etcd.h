@@ -41,26 +41,29 @@
 #define JOURNAL_LEADER "leader" // key of the coordinator that leads
 
 // Makes the leader's key with this value, a key that ends with `lease`, if it
-// is not there. Sets *term to its create revision; 0: another coordinator has
-// it, or a failure (etcd_unknown).
+// is not there; waits for at most limit_ms. Returns SL_OK with *term set to its
+// create revision, or to 0 if another coordinator has the key. After a failure
+// *term is 0, and the key may have been made if etcd_unknown says so.
 enum sl_err journal_claim(struct etcd *etcd, int64_t lease, const char *value,
                           int64_t limit_ms, int64_t *term,
                           struct sl_error *err);
 
-// Reads the rows of a kind that lie below the client's prefix, of which there
-// may be nothing yet, to follow them: no other function of journal.h but
-// journal_close may be used before journal_lead. `kind` is borrowed until then.
+// Makes a journal, *out, that follows the rows of a kind that lie below the
+// client's prefix, of which there may be nothing yet, and reads them: no other
+// function of journal.h but journal_close, journal_failed and journal_full may
+// be used before journal_lead. `kind` is borrowed until journal_close.
 // SL_ENOTSUP: a newer coordinator wrote them.
 enum sl_err journal_follow(struct journal **out, struct etcd *etcd,
                            const struct journal_kind *kind,
                            struct sl_error *err);
 
-// Reads what is new. After a failure to reach etcd the journal has what was
-// read until then, and may be tried again; after another one (journal_failed)
-// it can only be closed.
+// Reads what is new; before journal_lead only. After a failure to reach etcd
+// the journal has what was read until then, and may be tried again; after
+// another one (journal_failed) it can only be closed.
 enum sl_err journal_follow_on(struct journal *j, struct sl_error *err);
 
-// Returns true if a journal that follows has found nothing below the prefix.
+// Returns true if a journal of journal_follow has found no rows below the
+// prefix.
 bool journal_is_blank(const struct journal *j);
 
 // The leadership under which a journal is written.

@@ -17,7 +17,7 @@
 struct journal_image {
     struct log_writer writer;
     Journal__Record record; // its schema, layout, sequence, last_number
-    int64_t version;        // of the key "base" before
+    int64_t version;        // of the key "base" before; 0: no such key
     uint64_t holds;         // bytes of records since the image before
     struct sl_slice bytes;  // sqlite3_serialize's, owned
     bool threaded;
@@ -34,10 +34,11 @@ struct journal_image {
 void image_write(struct journal_image *image);
 
 // Calls image_write on a thread of its own, and does not wait for it; if the
-// system gives no thread, calls it here.
+// system gives no thread, calls it here. image->done tells when it is over.
 void image_start(struct journal_image *image);
 
-// Waits for the thread, and frees the image with its bytes; NULL is allowed.
+// Waits for the thread, if image_start made one, and frees the image with its
+// bytes; NULL is allowed.
 void image_free(struct journal_image *image);
 
 #endif

@@ -31,7 +31,9 @@ struct log_writer {
 };
 
 // Begins a writer; *place and *leader are copied, what they point at is
-// borrowed. Each of its puts gives up after 10 s, or when its leadership ends.
+// borrowed until its last put. Each of its puts gives up after 10 s, or when
+// leader->left_ms, called on the thread of the put, returns 0 or less. There is
+// nothing to release.
 void log_writer_init(struct log_writer *w, const struct log_place *place,
                      const struct journal_leader *leader);
 
@@ -44,25 +46,27 @@ struct log_put {
     size_t also_count;
 };
 
-// Puts a value once, if the key of the writer's leadership is still there.
-// Waits. A failure without an answer is settled by asking again. SL_ESTALE:
-// another coordinator leads; SL_ECORRUPT: the key has another value than that
-// of put->version or this one; SL_EUNAVAIL: etcd is full, and w->full is set;
-// SL_EINVAL: more operations than ETCD_OPS; SL_ETIMEDOUT: no answer came in
-// time, so the value may be there or not.
+// Puts a value once, with the operations put->also in the same transaction, if
+// the key of the writer's leadership is still there. Waits. A failure without
+// an answer is settled by asking again. SL_ESTALE: another coordinator leads;
+// SL_ECORRUPT: the key has another value than that of put->version or this one;
+// SL_EUNAVAIL: etcd is full, and w->full is set; SL_EINVAL: more operations
+// than ETCD_OPS; none of these wrote anything. SL_ETIMEDOUT: no answer came in
+// time, or the leadership ended, so the value may be there or not. Other errors
+// of etcd_txn, after which it is not there.
 enum sl_err log_put(struct log_writer *w, const struct log_put *put,
                     struct sl_error *err);
 
 // Sets the nonce of a record, random, which names the folder of its parts.
-// SL_EIO: the system gives no randomness.
+// SL_EIO: the system gives no randomness; the nonce is undefined then.
 enum sl_err log_nonce(Journal__Record *record, struct sl_error *err);
 
 // Puts `record` as log_put does, with the bytes `data`: in parts before the
 // record itself if one value cannot hold them. Sets format, parts, bytes, crc
 // and data of *record, the other fields of which are set before (its nonce by
-// log_nonce), and the value of *put, which is freed on return. Parts may be
-// left in etcd by a failure, until the next image. `image`: it is an image of
-// all rows.
+// log_nonce), and the value of *put, which is freed on return. Errors of
+// log_put; SL_ENOMEM. Parts may be left in etcd by a failure, until the next
+// image. `image`: it is an image of all rows.
 enum sl_err log_put_record(struct log_writer *w, struct log_put *put,
                            Journal__Record *record, bool image,
                            struct sl_slice data, struct sl_error *err);
@@ -88,7 +92,8 @@ struct log_read {
 
 // Reads the value of `row` as a record into *out, without its bytes.
 // SL_ENOTSUP: a newer coordinator wrote it; SL_ECORRUPT: it is no record, or
-// there is no memory for it. *out is set up in any case, for log_read_release.
+// there is no memory for it; SL_ENOMEM. *out is set up in any case, for
+// log_read_release.
 enum sl_err log_read(struct log_read *out, const struct log_place *at,
                      const struct etcd_row *row, struct sl_error *err);
 
@@ -100,6 +105,8 @@ enum sl_err log_read(struct log_read *out, const struct log_place *at,
 enum sl_err log_read_bytes(struct log_read *r, const struct log_place *at,
                            const struct etcd_row *row, int64_t revision,
                            bool image, struct sl_error *err);
+
+// Frees the row and the bytes of *r, which log_read has set up; once.
 void log_read_release(struct log_read *r);
 
 #endif

@@ -49,9 +49,9 @@ struct manifest {
 enum sl_err manifest_text(struct buf *out, const struct manifest *m);
 
 // Makes the folder and writes the file; after SL_OK it survives any crash.
-// SL_EEXIST: another journal's cut of this number is there. SL_ERANGE: the text
-// is larger than manifest_load would read. After any other failure the file may
-// be there or not (K6).
+// SL_EEXIST: another journal's cut of this number is there, and stays.
+// SL_ERANGE: the text is larger than manifest_load would read; nothing was
+// written. After any other failure the file may be there or not (K6).
 enum sl_err manifest_write(struct fs *fs, const char *path,
                            const struct buf *text, struct sl_error *err);
 
@@ -77,9 +77,10 @@ struct manifest_found {
 };
 
 // Reads and checks a manifest into *out, for manifest_found_release. Returns
-// SL_OK; SL_ENOENT, SL_ECORRUPT or SL_ENOTSUP (of a newer version), with the
-// path; SL_ENOMEM; or an error of the file system. *out is untouched by a
-// failure.
+// SL_OK; SL_ENOENT: no such file; SL_ECORRUPT: it is not valid, or was edited
+// wrongly; SL_ENOTSUP: of a newer version; all with the path; SL_ENOMEM; or an
+// error of the file system. *out is untouched by a failure. The files of shards
+// are not looked at.
 enum sl_err manifest_load(struct manifest_found *out, struct fs *fs,
                           const char *path, struct sl_error *err);
 

@@ -117,13 +117,15 @@ enum sl_err journal_open_kind(struct journal **out, const char *path,
                               const struct journal_kind *kind,
                               struct sl_error *err);
 
-// Makes a journal in memory without tables, for a keeper. SL_ENOMEM, SL_EIO.
+// Makes a journal in memory without tables, for a keeper, and for
+// journal_close. SL_ENOMEM, SL_EIO.
 enum sl_err journal_open_blank(struct journal **out,
                                const struct journal_kind *kind,
                                struct sl_error *err);
 
-// Closes the connection of a journal with its statements, and gives it another
-// one (NULL: none), which is then the journal's to close.
+// Closes the connection of a journal with its statements, which no caller may
+// use any more, and gives it another one (NULL: none), which is then the
+// journal's to close. Cannot fail.
 void journal_swap(struct journal *j, sqlite3 *db);
 
 // Makes or upgrades the tables (kind->make), in one transaction, as
@@ -137,8 +139,8 @@ enum sl_err journal_set_up_schema(struct journal *j, const char *name,
 enum sl_err journal_pragma(struct journal *j, const char *sql, int *out,
                            struct sl_error *err);
 
-// Runs SQL without values, of one statement or more, and drops its rows. A
-// failure marks the journal as failed.
+// Runs SQL without values, of one statement or more, and drops its rows; in the
+// open transaction, if there is one. A failure marks the journal as failed.
 enum sl_err journal_exec(struct journal *j, const char *sql,
                          struct sl_error *err);
 
@@ -162,15 +164,16 @@ enum sl_err journal_bad(struct journal *j, const char *what,
 enum sl_err journal_begin(struct journal *j, struct sl_error *err);
 
 // Ends the transaction that journal_begin began and returns rc: commits if it
-// is SL_OK, else rolls back, and the rows stay queued. Returns the error of a
-// commit that fails.
+// is SL_OK, and then no row is queued any more; else rolls back, and the rows
+// stay queued. Returns the error of a commit that fails, which rolls back as
+// well and fails the journal.
 enum sl_err journal_end(struct journal *j, enum sl_err rc,
                         struct sl_error *err);
 
-// Steps a statement. Returns SL_OK: there is a row; SL_ENOENT: no more rows,
-// and the statement is reset; else an error. A caller that stops at a row
-// resets the statement itself. `stmt` NULL, from journal_sql or journal_walk:
-// returns the error of that.
+// Steps a statement. Returns SL_OK: there is a row; SL_ENOENT, without a text
+// in *err: no more rows, and the statement is reset; else an error. A caller
+// that stops at a row resets the statement itself. `stmt` NULL, from
+// journal_sql or journal_walk: returns the error of that, and leaves *err.
 enum sl_err journal_step(struct journal *j, sqlite3_stmt *stmt,
                          struct sl_error *err);
 
@@ -190,7 +193,8 @@ enum sl_err journal_meta_set(struct journal *j, const char *key, uint64_t value,
                              struct sl_error *err);
 
 // Runs a statement (a literal) that returns no row: within the transaction that
-// has begun or, without one, in one of its own.
+// has begun or, without one, in one of its own, which commits before the call
+// returns, queued rows with it.
 enum sl_err journal_write(struct journal *j, struct sl_error *err,
                           const char *sql, const struct journal_value *values,
                           size_t count);
@@ -224,10 +228,12 @@ enum sl_err journal_ring_forget(struct journal *j, uint64_t job,
 // written; 0 for NULL.
 uint64_t journal_u64(sqlite3_stmt *s, int column);
 
-// Returns a column as text, "" for NULL; valid until the next step.
+// Returns a column as text, never NULL: "" for SQL's NULL; valid until the next
+// step.
 const char *journal_text(sqlite3_stmt *s, int column);
 
-// Returns the bytes of a column, none for NULL; valid until the next step.
+// Returns the bytes of a column, none for NULL or an empty one, of which `data`
+// may be NULL; valid until the next step.
 struct journal_blob journal_blob_at(sqlite3_stmt *s, int column);
 
 #endif
