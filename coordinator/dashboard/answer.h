@@ -12,9 +12,9 @@
 #include "host/http/http.h"
 #include "proto/pbjson.h"
 
-// Sets *out to the number of ?name=, or to `otherwise` if the request has none,
-// and returns true. Returns false if it is no number or above `most`: then *a
-// is an answer with 400, and *out is undefined.
+// Sets *out to the number of ?name= in the request's query, or to `otherwise`
+// if the request has none, and returns true. Returns false if it is no number
+// or above `most`: then *a is an answer with 400, and *out is undefined.
 bool answer_number(uint64_t *out, const struct http_request *q,
                    struct http_answer *a, const char *name, uint64_t otherwise,
                    uint64_t most);
@@ -28,8 +28,9 @@ enum sl_err answer_text(struct buf *out, const ProtobufCMessage *message);
 // NULL from then on: an answer has all of it or is 503.
 void answer_add(json_t **list, json_t *one);
 
-// Sets (*object)[key] to `one`, which it takes over. Without memory *object is
-// freed and NULL from then on, as in answer_add.
+// Sets (*object)[key], of a JSON object, to `one`, which it takes over. Without
+// memory, which may also be why `one` or *object is NULL, *object is freed and
+// NULL from then on, as in answer_add.
 void answer_set(json_t **object, const char *key, json_t *one);
 
 // Sets the answer's body, empty so far, to the members of `object` after
@@ -38,7 +39,8 @@ void answer_set(json_t **object, const char *key, json_t *one);
 // otherwise.
 void answer_json(struct http_answer *a, json_t *object);
 
-// Answers with a message as JSON, as answer_json does, and frees it.
+// Answers with a message, which is not NULL, as JSON, as answer_json does, and
+// frees it.
 void answer_message(struct http_answer *a, ProtobufCMessage *message);
 
 // Answers with {"error": why}, which is copied, and the HTTP status of rc: 404

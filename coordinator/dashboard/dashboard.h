@@ -62,19 +62,24 @@ struct dashboard {
     struct tls_files *files;
 };
 
-// Sets up *d and adds the routes, for which *d stays where it is; `server` has
-// started. SL_EINVAL for --dashboard-actions without TLS, or where others can
-// reach the ops port; the errors of tls_files_open; SL_ENOMEM. After a failure
-// there is nothing to close. `err` may be NULL.
+// Sets up *d and adds the routes to `http`, for which *d stays where it is
+// until dashboard_close; `server` has started. SL_EINVAL for
+// --dashboard-actions without TLS, or where others can reach the ops port; the
+// errors of tls_files_open; SL_ENOMEM. After a failure there is nothing to
+// close. `err` may be NULL.
 enum sl_err dashboard_open(struct dashboard *d, struct http *http,
                            struct server *server, struct sl_error *err);
-void dashboard_close(struct dashboard *d); // all zeroes is allowed
+
+// Stops the timer and frees what *d keeps; the streams of viewers have ended
+// with the ops port. All zeroes is allowed, and so is a second call.
+void dashboard_close(struct dashboard *d);
 
 // ---- viewers.c: the stream of events
 
 // Opens a stream of all events: those after the header Last-Event-ID (0 if it
-// is no number) or, without it, ?after=; without both new ones alone. Answers
-// with an error if `after` is no number or memory is short.
+// is no number) or, without it, ?after=; without both new ones alone. It is one
+// of d->viewers until its reader goes away. Answers with an error if `after` is
+// no number or memory is short.
 void dashboard_stream(struct dashboard *d, const struct http_request *q,
                       struct http_answer *a);
 

@@ -14,8 +14,8 @@
 
 struct dashboard;
 
-// Adds a point to d->pace if its last one is a second old; does nothing while
-// there is no coordinator.
+// Adds a point to d->pace, in place of the oldest of PACE_POINTS, if its last
+// one is a second old; does nothing while there is no coordinator.
 void lists_pace_take(struct dashboard *d);
 
 // Frees the list of members; the next request that needs it makes another.

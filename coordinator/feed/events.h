@@ -120,11 +120,12 @@ struct events {
 void events_init(struct events *es);
 void events_release(struct events *es); // pointers to events are invalid then
 
-// Adds a copy of `said`, with a new id if it has none; an id that it has must
-// be above last_id, since events are looked up by ids that rise. Its strings
-// are cut to EVENT_TEXT and escaped to one line; said->member may be NULL.
-// dropped[0 .. 1] become the ids of events that it pushed out; 0: none. NULL:
-// no memory, and both are 0.
+// Adds a copy of *said, with a new id if it has none (id 0); an id that it has
+// must be above last_id, since events are looked up by ids that rise. `text`
+// and said->member, which may be NULL, are cut to EVENT_TEXT and escaped to one
+// line. Returns the event; dropped[0 .. 1] become the ids of events that it
+// pushed out and that are freed: the oldest of its job, the oldest of all; 0:
+// none. NULL: no memory, and both are 0.
 const struct event *events_add(struct events *es, const struct event *said,
                                const char *text, uint64_t dropped[2]);
 
@@ -145,7 +146,8 @@ const struct event *events_last(const struct events *es, uint64_t uid,
 const struct event *events_next(const struct events *es, uint64_t uid,
                                 const struct event *e);
 
-// Returns the word of a kind, such as "job-placed".
+// Returns the word of a kind, which is below EVENT_KINDS_COUNT, such as
+// "job-placed".
 const char *event_word(enum event_kind kind);
 
 // Returns the level of a kind: "info", "warn" or "error".

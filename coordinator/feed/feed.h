@@ -10,9 +10,9 @@
 // Threads  the loop's; the file has a thread.
 // Memory   as events.h and traces.h say. NULL for a feed: nothing is kept (but
 //          not of feed_keep); no other pointer is NULL but where it is said.
-//          What is passed is
-//          copied; the clock is borrowed until feed_free. What is returned is
-//          the feed's, not to be changed, and valid until feed_free.
+//          What is passed is copied; the clock is borrowed until feed_free.
+//          What is returned is the feed's, not to be changed, and valid until
+//          feed_free.
 // Units    microseconds of the wall clock.
 // Errors   none: what cannot be kept is missing, and the log says so.
 #ifndef COORDINATOR_FEED_FEED_H
@@ -39,14 +39,17 @@ struct feed_options {
 // SL_OK; or SL_ENOMEM, with *out untouched. `err` may be NULL.
 enum sl_err feed_new(struct feed **out, const struct feed_options *options,
                      struct sl_error *err);
-// Waits until all is written, or cannot be, and frees f. NULL is allowed.
+
+// Waits until all is written, or cannot be, and frees f with all that it has
+// returned. NULL is allowed.
 void feed_free(struct feed *f);
 
 // Reads the rows that `db` holds (feed_store_kind; taken over; NULL: they could
 // not be read) into a feed without a file, and has `home` keep what happens
 // from now on: for a coordinator that was chosen to lead, before its term. `f`
-// is not NULL, and *home is copied. Rows that cannot be read, or later entries
-// that cannot be kept, are a warning in the log.
+// is not NULL, and *home is copied; its `open` is called on the feed's thread.
+// Rows that cannot be read, or later entries that cannot be kept, are a warning
+// in the log.
 void feed_keep(struct feed *f, const struct feed_home *home,
                struct journal *db);
 
@@ -56,7 +59,8 @@ void feed_let_go(struct feed *f);
 
 // Gives later events ids above those of any feed that was told a lower term:
 // standby coordinators have a feed each, and a reader that goes on with the ids
-// of one at the next shall miss nothing. `term` is below 2^29.
+// of one at the next shall miss nothing. Ids never fall: a term that is too low
+// changes nothing. `term` is below 2^29.
 void feed_begin_term(struct feed *f, uint64_t term);
 
 // Adds a copy of *said with this text as an event that happened now; said->id
@@ -64,9 +68,9 @@ void feed_begin_term(struct feed *f, uint64_t term);
 void feed_event(struct feed *f, const struct event *said, const char *text);
 
 // Adds an event as feed_event does, unless one of the same kind, member and
-// text is among the last few of its job and no older than a minute: for events
-// that peers can cause as often as they like. A number in the text that grows
-// makes each of them a new one.
+// text is among the last 32 of its job (of all events, if said->uid is 0) and
+// no older than a minute: for events that peers can cause as often as they
+// like. A number in the text that grows makes each of them a new one.
 void feed_event_once(struct feed *f, const struct event *said,
                      const char *text);
 

@@ -35,15 +35,19 @@ struct feed_home {
 };
 
 // Opens the file at `path`, made if it is missing; with `home` (NULL: none)
-// what is kept there instead. SL_ENOTSUP: written by a newer version;
-// SL_ENOMEM.
+// what is kept there instead, and `path` is not read. *out is for
+// feed_store_close. SL_ENOTSUP: written by a newer version; SL_ENOMEM; errors
+// of home->open.
 enum sl_err feed_store_open(struct feed_store **out, const char *path,
                             const struct feed_home *home, struct sl_error *err);
-// Makes the store of the rows that `db` holds, and takes it over, also when it
-// fails: SL_ENOMEM.
+
+// Makes the store of the rows that `db` holds, and takes `db` over, also when
+// it fails: SL_ENOMEM.
 enum sl_err feed_store_of(struct feed_store **out, struct journal *db,
                           struct sl_error *err);
-void feed_store_close(struct feed_store *s); // NULL is allowed
+
+// Closes the file or the journal and frees s. NULL is allowed.
+void feed_store_close(struct feed_store *s);
 
 // Receivers of the file's rows, the oldest first.
 struct feed_load {
@@ -74,9 +78,10 @@ struct feed_row {
     struct event event;       // last field: its texts follow
 };
 
-// Writes all rows, a list of struct feed_row, in one transaction, or none of
-// them, and drops the oldest points beyond TRACES_MINUTES of a job and beyond
-// FEED_MINUTES_ALL; the rows stay the caller's.
+// Writes all rows, a list of struct feed_row that may be empty, in one
+// transaction, or none of them, and deletes the oldest points beyond
+// TRACES_MINUTES of a job and beyond FEED_MINUTES_ALL; the rows stay the
+// caller's, in their list.
 enum sl_err feed_store_write(struct feed_store *s, const struct list *rows,
                              struct sl_error *err);
 

@@ -61,7 +61,7 @@ struct lease_span {
 
 struct curve_point {
     uint64_t wall_us, steps;
-    double loss, accuracy; // means over `samples`; none if that is 0
+    double loss, accuracy; // means over `samples`; NAN: not known
     uint64_t samples;
     double rate; // samples per second
     uint32_t epoch, staleness_p50, workers;
@@ -79,12 +79,14 @@ struct traces {
 void traces_init(struct traces *ts);
 void traces_release(struct traces *ts); // what was returned is invalid then
 
-// Frees what is kept of a job; does nothing for an unknown uid.
+// Frees what is kept of a job, spans and curves; does nothing for an unknown
+// uid.
 void traces_forget(struct traces *ts, uint64_t uid);
 
-// Adds a copy of *span to the spans of job `uid`. `worker`, copied, is the name
-// of its worker; span->worker is ignored. Spans with the same `identity` show
-// the name that the first of them came with.
+// Adds a copy of *span to the spans of job `uid`, which becomes the one added
+// to last. `worker`, copied, is the name of its worker; span->worker is
+// ignored. Spans with the same `identity` show the name that the first of them
+// came with.
 void traces_span(struct traces *ts, uint64_t uid, const struct lease_span *span,
                  const char *worker);
 
@@ -113,7 +115,8 @@ const struct track *traces_curve(const struct traces *ts, uint64_t uid,
 // Returns the word of an end, such as "counted"; "" for SPAN_RUNS.
 const char *lease_span_word(enum lease_span_end end);
 
-// Returns the kind of a span's work: "train", "evaluate", "probe" or "ring".
+// Returns the kind of a span's work: "train", "evaluate", "probe" or "ring";
+// "train" for any other.
 const char *lease_span_kind(enum work_kind kind);
 
 #endif

@@ -30,14 +30,16 @@ void track_release(struct track *t); // pointers to items are invalid then
 // oldest.
 bool track_full(const struct track *t);
 
-// Adds an item and returns it, with undefined content. NULL: no memory.
+// Adds an item and returns it, with undefined content, for the caller to fill;
+// it overwrites the oldest of a full track. NULL: no memory.
 void *track_add(struct track *t);
 
 // Returns the number of the oldest item that is kept; t->added + 1 if there is
 // none.
 uint64_t track_first(const struct track *t);
 
-// Returns the item of this number, which must be kept.
+// Returns the item of this number, which must be kept: track_first(t) to
+// t->added. Not checked.
 void *track_at(const struct track *t, uint64_t number);
 
 // Returns how many bytes are allocated for items.

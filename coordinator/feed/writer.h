@@ -20,19 +20,21 @@
 
 struct writer;
 
-// Starts the thread. `path`, or `home` (NULL: the file is used), is copied.
-// `store` is taken over, also by a call that fails; NULL: it is opened when
-// there are rows to write. SL_ENOMEM, also if no thread can be had.
+// Starts the thread. `path`, or *home (`home` NULL: the file is used), is
+// copied. `store` is taken over, also by a call that fails; NULL: it is opened
+// when there are rows to write. *out is for writer_free. SL_ENOMEM, also if no
+// thread can be had.
 enum sl_err writer_new(struct writer **out, const char *path,
                        const struct feed_home *home, struct feed_store *store,
                        struct sl_error *err);
+
 // Waits until the thread has written the rows that wait, closes the store and
 // frees the writer. Waits for the disk, but not for a file that cannot be
 // written to come back: its rows are lost. NULL is allowed.
 void writer_free(struct writer *w);
 
-// Queues a row to be written soon, and takes it over; when WRITER_ROWS wait the
-// row is freed instead. Waits for no disk.
+// Queues a row to be written soon, after those that came before, and takes it
+// over; when WRITER_ROWS wait the row is freed instead. Waits for no disk.
 void writer_put(struct writer *w, struct feed_row *row);
 
 #endif

@@ -32,9 +32,9 @@
 //          written by a newer version. A call that fails has written nothing
 //          and leaves its outputs alone, but where it is said; `err` may be
 //          NULL, and a string only where it is said. That a job has a row is
-//          the caller's to know: writes do not check it, and a write
-//          to the row of an unknown job is SL_OK and changes nothing. SL_ENOENT
-//          of a read has no text in *err.
+//          the caller's to know: writes do not check it, and a write to the
+//          row of an unknown job is SL_OK and changes nothing. SL_ENOENT of a
+//          read has no text in *err.
 #ifndef COORDINATOR_JOURNAL_JOURNAL_H
 #define COORDINATOR_JOURNAL_JOURNAL_H
 

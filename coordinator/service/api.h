@@ -24,8 +24,8 @@
 
 struct api;
 
-// Makes the service. Calls that change something are written to `audit`, which
-// is borrowed, and answered once their line is on disk.
+// Makes the service, *out. Calls that change something are written to `audit`,
+// which is borrowed, and answered once their line is on disk, or cannot be.
 enum sl_err api_new(struct api **out, struct loop *loop, struct audit *audit,
                     const struct watch_limits *limits,
                     const struct sl_clock *clock, struct sl_error *err);
@@ -61,7 +61,8 @@ enum sl_err api_ask(struct api *a, const char *path,
 
 // Notes that the call `path` was refused to `peer` for its role, `why` being
 // the error; any thread. For a call that would have changed something, a line
-// is written to the audit log at a later tick (denials.h).
+// is written to the audit log at a later tick (denials.h); for others nothing
+// is done.
 void api_refused(struct api *a, const char *path, const struct rpc_peer *peer,
                  const struct sl_error *why);
 

@@ -53,8 +53,9 @@ struct rpc_table attend_table(struct attend *a);
 // ---- functions for coord_io: arg is the attend. A member that is not there is
 // passed over.
 
-// Queues a message; a stream that cannot take it, for want of memory or because
-// the peer reads nothing, is canceled.
+// Queues a message, which is copied; a stream that cannot take it, for want of
+// memory or because the peer reads nothing, is canceled. After attend_hang_up
+// or attend_cut_off it does nothing.
 void attend_send(void *attend, uint64_t member,
                  const Sluice__V1__AttendDown *message);
 
@@ -63,11 +64,11 @@ void attend_send(void *attend, uint64_t member,
 // attend_cut_off.
 void attend_hang_up(void *attend, uint64_t member);
 
-// Cancels the member's stream at once.
+// Cancels the member's stream at once; what was queued for it may be lost.
 void attend_cut_off(void *attend, uint64_t member);
 
-// Returns the name on the member's certificate, borrowed from its stream; ""
-// without one, and for a member that is not there.
+// Returns the name on the member's certificate, borrowed until its stream has
+// ended; "" without one, and for a member that is not there.
 const char *attend_certificate(void *attend, uint64_t member);
 
 #endif

@@ -63,8 +63,9 @@ void audit_free(struct audit *a);
 void audit_write(struct audit *a, const struct audit_line *line,
                  void (*written)(void *arg), void *arg);
 
-// Blocks until the lines written before are on disk, or cannot be; not from
-// `written`. While others go on writing lines it waits for those, too.
+// Blocks until the lines written before are on disk, or cannot be, and their
+// `written` was called; not from `written`. While others go on writing lines it
+// waits for those, too.
 void audit_wait(struct audit *a);
 
 #endif

@@ -28,21 +28,24 @@
 #include "coordinator/service/server.h"
 
 // Opens the journal, asks the store and makes the coord, as s->options say.
-// Returns SL_OK with s->coord set; SL_OK with s->coord NULL if the store does
-// not answer or there is no space for the journal; else an error. Waits for the
-// disk and the store.
+// Returns SL_OK with s->coord set; SL_OK with s->coord NULL, and s->waits_for
+// and s->waits set, if the store does not answer or there is no space for the
+// journal, and at once with s->lead, which opens nothing before it is chosen;
+// else an error. Waits for the disk and the store.
 enum sl_err begin_new(struct server *s, struct sl_error *err);
 
 // Makes the server's timers, which begin_serving starts. Returns SL_OK;
 // SL_ENOMEM: what was made is for begin_release.
 enum sl_err begin_timers(struct server *s, struct sl_error *err);
 
-// Starts the timers: of the ticks if there is a coord, else of the next try. To
-// be called once, after begin_timers, when the port is open.
-// With a journal in etcd it begins to stand by: SL_ENOMEM.
+// Starts the timers: of the ticks if there is a coord, else of the next try;
+// calls are answered with what it waits for. To be called once, after
+// begin_timers, when the port is open. With a journal in etcd it begins to
+// stand by (lead_start): SL_ENOMEM. Else it cannot fail.
 enum sl_err begin_serving(struct server *s, struct sl_error *err);
 
-// Handles what lead.h tells: shows which coordinator leads, or takes over. For
+// Handles what lead.h tells: has calls answered with which coordinator leads,
+// or takes over the journal and begins to make a coord of it. For
 // lead_options.changed; `server` is a struct server.
 void begin_on_lead(void *server);
 
@@ -50,6 +53,9 @@ void begin_on_lead(void *server);
 // which ends by itself. No coord is made from then on. A second call does
 // nothing.
 void begin_stop(struct server *s);
-void begin_release(struct server *s); // works on a server that never began, too
+
+// Frees the timers and what was asked of the store, after begin_stop; works on
+// a server that never began, too.
+void begin_release(struct server *s);
 
 #endif

@@ -31,12 +31,13 @@ struct denials;
 // untouched on failure.
 enum sl_err denials_new(struct denials **out, struct audit *audit,
                         const struct sl_clock *clock, struct sl_error *err);
-// Hands all that was counted to the audit log, due or not; the audit log is
-// freed later. Frees d.
-// NULL is allowed.
+
+// Hands all that was counted to the audit log, due or not, which is freed
+// later; then frees d. NULL is allowed.
 void denials_free(struct denials *d);
 
-// Counts a call that was refused for its caller's role; `why` is not NULL.
+// Counts a call, by its name `call`, that was refused for its caller's role;
+// `why`, copied, is not NULL. A later tick writes the line.
 void denials_note(struct denials *d, const struct rpc_peer *peer,
                   const char *call, const struct sl_error *why);
 

@@ -50,7 +50,7 @@ struct lead_options {
     void *arg;
 };
 
-// Makes a lead, which does nothing before lead_start.
+// Makes a lead, *out, which does nothing before lead_start, and stands by.
 enum sl_err lead_new(struct lead **out, const struct lead_options *options,
                      struct sl_error *err);
 
@@ -59,23 +59,25 @@ enum sl_err lead_new(struct lead **out, const struct lead_options *options,
 enum sl_err lead_start(struct lead *l, struct sl_error *err);
 
 // Returns the journal of a coordinator that was chosen, once: it is the
-// caller's. NULL: not chosen, or taken already. Sets *beside to that of
-// lead_options.beside, the caller's; NULL: none was asked for, or it could not
-// be read, and the log says why.
+// caller's. NULL: not chosen yet, or taken already. Sets *beside to the rows of
+// lead_options.beside, likewise the caller's; NULL: none was asked for, they
+// could not be read, and the log says why, or the result is NULL.
 struct journal *lead_take(struct lead *l, struct journal **beside);
 
-// Reads the journal of a kind, as the coordinator that leads: one that it has
-// not followed, or anew after one that was taken has failed for want of space
-// and was closed. Waits for etcd, so on any thread. Errors of journal_follow
-// and journal_lead; *out is set on SL_OK alone.
+// Reads the journal of a kind, as the coordinator that leads, which it must be:
+// one that it has not followed, or anew after one that was taken has failed for
+// want of space and was closed. *out is the caller's. Waits for etcd, so on any
+// thread. Errors of journal_follow and journal_lead; *out is set on SL_OK
+// alone.
 enum sl_err lead_journal_of(struct lead *l, const struct journal_kind *kind,
                             struct journal **out, struct sl_error *err);
 
-// Writes what a standby answers to every call (RPC_STANDBY) to `out`.
+// Writes what a standby answers to every call (RPC_STANDBY, and which
+// coordinator leads, as far as known) to `out`, cut to `size` bytes.
 void lead_waits(struct lead *l, char *out, size_t size);
 
 // Returns true if the process is not chosen, and sets *err to what a standby
-// answers. `l` is a struct lead.
+// answers (SL_EUNAVAIL); else false, with *err as it was. `l` is a struct lead.
 bool lead_stands_by(void *l, struct sl_error *err);
 
 // Ends the process (exit 1), which leads, because of `why`, and answers no
@@ -90,11 +92,12 @@ void lead_check(struct lead *l);
 
 // Gives up the lead, or the wish for it, for good: another coordinator is
 // chosen at once. The journal cannot be written any more. Waits for etcd, about
-// a second, and for the threads; `changed` is not called from now on. A second
-// call does nothing.
+// a second, and for the threads; `changed` is not called from now on. Removes
+// the lease's file if etcd has ended the lease. A second call does nothing.
 void lead_stop(struct lead *l);
 
-// Frees l after lead_stop and a turn of the loop. NULL is allowed.
+// Frees l, with a journal that was not taken, after lead_stop and a turn of the
+// loop, or if it was never started. NULL is allowed.
 void lead_free(struct lead *l);
 
 // Ends the lease of a process that has died (its number is in `file`), and

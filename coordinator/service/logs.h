@@ -43,7 +43,7 @@ void logs_free(struct logs *l);
 // caller; `why` NULL: the coordinator is stopping. `l` may be NULL.
 void logs_set_coord(struct logs *l, struct coord *c, const char *why);
 
-// Returns the methods of the service, for the server; they borrow l.
+// Returns the method of the service (Logs), for the server; it borrows l.
 struct rpc_table logs_table(struct logs *l);
 
 #endif

@@ -10,15 +10,16 @@
 #include "common/run/expo.h"
 #include "coordinator/core/coord.h"
 
-// Writes all families of figures. `c` NULL: the coordinator waits for space,
-// and only figures that need no coord have values. `journal` may be NULL, too.
+// Writes all families of figures, but those of single jobs, after bringing the
+// coord's own up to date (figures_job). `c` NULL: the coordinator waits, and
+// only figures that need no coord have values. `journal` may be NULL, too.
 void measure_write(struct coord *c, const struct journal *journal,
                    struct expo *e);
 
 #define MEASURE_JOBS 32 // most jobs with figures of their own
 
-// Writes figures of at most MEASURE_JOBS jobs, with the label id="j-7"; `c` may
-// be NULL.
+// Writes figures of at most MEASURE_JOBS jobs that have not ended, the oldest,
+// with the label id="j-7", and how many were left out; `c` may be NULL.
 void measure_jobs(const struct coord *c, struct expo *e);
 
 #endif

@@ -14,13 +14,13 @@
 #include "coordinator/tasks/tasks.h"
 
 struct notes {
-    struct loop *loop;
+    struct loop *loop; // borrowed, both
     struct api *api;
 };
 
-// Posts a copy of `change` to the loop, where it becomes a line of the audit
-// log. `notes` is a struct notes. For tasks_options.changed. change->call must
-// live as long as the process.
+// Posts a copy of *change to the loop, where it becomes a line of the audit log
+// (api_note). `notes` is a struct notes. For tasks_options.changed.
+// change->call must live as long as the process.
 void notes_take(void *notes, const struct tasks_change *change);
 
 #endif

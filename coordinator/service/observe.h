@@ -20,11 +20,15 @@
 
 struct observe;
 
-// Makes the observer, and the folder `root` if it is missing.
+// Makes the observer, without a coord, and the folder `root` if it is missing;
+// its ticks, once a second, begin at once.
 enum sl_err observe_new(struct observe **out, struct loop *loop,
                         const struct sl_clock *clock, const char *root,
                         struct sl_error *err);
-void observe_free(struct observe *o); // NULL is allowed
+
+// Stops the ticks and frees o; what the pool is writing is still written. NULL
+// is allowed.
+void observe_free(struct observe *o);
 
 // Begins to write the curves of this job, if it asks for them and is not
 // observed yet; else does nothing. For coord_io.changed, which says that a job

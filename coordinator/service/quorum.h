@@ -17,8 +17,8 @@ struct quorum;
 
 // Makes a client for each member that `url`, which etcd_new takes, names, with
 // `tls` (NULL: plain), and begins to ask, a second later. SL_EINVAL: more than
-// RPC_ADDRESSES_MAX members, or a long name; errors of tls_files_open;
-// SL_ENOMEM. *out is untouched then.
+// RPC_ADDRESSES_MAX members, or a long name; errors of etcd_new and of
+// tls_files_open; SL_ENOMEM. *out is untouched then.
 enum sl_err quorum_new(struct quorum **out, struct rpc_io *io, const char *url,
                        const struct rpc_tls *tls, struct sl_error *err);
 
@@ -29,8 +29,8 @@ bool quorum_trouble(struct quorum *q, size_t i, char *out, size_t size);
 
 // Returns true if, by its last answer, a member's database is so full that what
 // can wait, such as new tasks, has to, so that jobs go on; *err says why
-// (SL_EBUSY). A member that does not answer is not counted as full. `q` is not
-// NULL.
+// (SL_EBUSY). Else false, with *err as it was. A member that does not answer is
+// not counted as full. `q` is not NULL.
 bool quorum_crowded(struct quorum *q, struct sl_error *err);
 
 // Writes how many members are how, and how large the largest database is, as

@@ -7,7 +7,8 @@
 //          for the call; that their limits are within those of the wire (as
 //          when they are read, wire.h) is the caller's to see to.
 // Errors   those of coord_find; SL_ENOMEM; those of journal.h, which are fatal.
-//          *reply is set on SL_OK alone. `err` is not NULL.
+//          *reply is set on SL_OK alone. `err` is not NULL. The caller, by
+//          whose tenant jobs are hidden, is that of coord_ask_as.
 #ifndef COORDINATOR_SERVICE_STATUS_LISTS_H
 #define COORDINATOR_SERVICE_STATUS_LISTS_H
 
@@ -17,8 +18,8 @@
 #define STATUS_LIST_TURN 8
 
 // Makes a list of the jobs that the caller may see, the newest first, in one
-// call: those below number request->before (0: all), at most request->limit (0:
-// 100).
+// call: those below number request->before (0: all), of the name request->name
+// ("": any), at most request->limit (0: 100). reply->more: there are others.
 enum sl_err status_list(struct coord *c, const Sluice__V1__ListRequest *request,
                         Sluice__V1__ListReply **reply, struct sl_error *err);
 
@@ -68,41 +69,44 @@ enum sl_err status_cluster_turn(struct coord *c,
 bool status_cluster_goes_on(const Sluice__V1__ClusterReply *reply);
 
 // Drains a member or ends that, as coord_drain (its errors come, too), and
-// answers with its status if it is attached. After SL_ENOMEM the drain may have
-// been begun or ended.
+// answers with whether that changed anything, and with the member's status and
+// shards if it is attached. After SL_ENOMEM the drain may have been begun or
+// ended.
 enum sl_err status_drain(struct coord *c,
                          const Sluice__V1__DrainRequest *request,
                          Sluice__V1__DrainReply **reply, struct sl_error *err);
 
 // Lists tenants with their quotas and their use, as far as the caller may see
-// them.
+// them. `request` has nothing that is read.
 enum sl_err status_quota(struct coord *c,
                          const Sluice__V1__QuotaRequest *request,
                          Sluice__V1__QuotaReply **reply, struct sl_error *err);
 
 // ---- status_events.c: answers from the feed
 
-// Answers with a page of events behind request->after, or the newest ones: of
-// one job, or of all that the caller may see if request->id is "". At most
-// request->limit of them; 0: WIRE_EVENTS_MAX. A limit above that is not cut
-// here, and the reply may then be one that no client reads: callers check it.
-// The newest ones are the last of all, without those that the caller may not
-// see: a tenant may get fewer than there are.
+// Answers with a page of events, in order: the first ones behind request->after
+// or, with request->newest, the newest ones; of one job, or of all that the
+// caller may see if request->id is "". At most request->limit of them; 0:
+// WIRE_EVENTS_MAX; reply->more says that others follow, and reply->last is the
+// id to go on behind. A limit above WIRE_EVENTS_MAX is not cut here, and the
+// reply may then be one that no client reads: callers check it. A job's page
+// needs no job in memory.
 enum sl_err status_events(struct coord *c,
                           const Sluice__V1__EventsRequest *request,
                           Sluice__V1__EventsReply **reply,
                           struct sl_error *err);
 
-// Answers with the events of no job, whatever the request names: of members and
-// the coordinator.
+// Answers with a page of the events of no job, as status_events does for a job,
+// whatever job the request names: of members and the coordinator.
 enum sl_err status_cluster_events(struct coord *c,
                                   const Sluice__V1__EventsRequest *request,
                                   Sluice__V1__EventsReply **reply,
                                   struct sl_error *err);
 
 // Answers with the spans of a job's leases behind number request->after, the
-// newest request->limit of them (0: 10,000), and with those that still run;
-// what would be beyond WIRE_SPANS_MAX in all is left out.
+// newest request->limit of them (0: 10,000), and with those that still run, of
+// number 0; what would be beyond WIRE_SPANS_MAX in all is left out. reply->last
+// is the number of the newest span that has ended.
 enum sl_err status_timeline(struct coord *c,
                             const Sluice__V1__TimelineRequest *request,
                             Sluice__V1__TimelineReply **reply,

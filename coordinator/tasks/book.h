@@ -15,6 +15,10 @@
 // lost, that counts against the first of them alone: at BOOK_LOSSES losses a
 // task fails.
 //
+// A queue belongs to a tenant; its tasks come from clients, and each names the
+// handler that is to do it (a kind in the book). A worker is a process with
+// handlers; its lease, renewed by book_heard, is how long it may be silent.
+//
 // Threads  one at a time.
 // Memory   the book's, until a task is forgotten or its queue removed. Names
 //          are copied. Nodes are in one list at a time: of their kind's
@@ -143,7 +147,8 @@ struct book_queue *book_queue_add(struct book *b, uint64_t id,
                                   const char *tenant, const char *name,
                                   uint32_t limit);
 
-// Frees a queue with its clients and its tasks, in whatever state these are.
+// Frees a queue with its clients and its tasks, in whatever state these are;
+// workers lose those that were leased to them.
 void book_queue_remove(struct book *b, struct book_queue *q);
 
 // Returns how many tasks the queue keeps, ended ones too.
@@ -152,7 +157,8 @@ uint64_t book_queue_tasks(const struct book_queue *q);
 // Returns the queue's client of that id, or NULL.
 struct book_client *book_client_find(struct book_queue *q, uint64_t id);
 
-// Adds a client with `last` 0. NULL: no memory.
+// Adds a client with `last` and `session` 0, as the newest; the queue has none
+// of that id (not looked at). NULL: no memory.
 struct book_client *book_client_add(struct book_queue *q, uint64_t id);
 
 // Frees a client, which must have no task.
@@ -171,34 +177,37 @@ struct book_client *book_client_surplus(struct book_queue *q);
 enum sl_err book_room(const struct book *b, const struct book_queue *q,
                       const char *name, size_t bytes, struct sl_error *err);
 
-// Adds a pending task, under an id that the caller has drawn (above last_id) or
-// loaded, and raises last_id and c->last to its id and number. book_room is not
-// asked. NULL: no memory.
+// Adds a pending task for the handler `name`, as the last one, under an id that
+// the caller has drawn (above last_id) or loaded, and raises last_id and
+// c->last to its id and number. book_room is not asked. NULL: no memory.
 struct book_task *book_add(struct book *b, struct book_client *c, uint64_t id,
                            uint64_t number, const char *name, size_t bytes);
 
 // Returns the task of that id, in whatever state, or NULL.
 struct book_task *book_find(const struct book *b, uint64_t id);
 
-// Ends a task that has not ended, as `state` (DONE, FAILED or CANCELLED), and
-// numbers its end (t->ended). From now on t->bytes is result_bytes, the size of
-// its result.
+// Ends a task that has not ended, as `state` (DONE, FAILED or CANCELLED),
+// numbers its end (t->ended) and puts it last among its client's ended tasks; a
+// worker that has it loses it. From now on t->bytes is result_bytes, the size
+// of its result. The task stays in the book until book_forget.
 void book_end(struct book *b, struct book_task *t, enum book_state state,
               size_t result_bytes);
 
 // Restores the end of a task that was loaded as PENDING and had ended as
-// `state`, with the number `ended` and a result of result_bytes.
+// `state`, with the number `ended` and a result of result_bytes. To be called
+// for tasks in the order of `ended`; raises b->last_ended.
 void book_ended(struct book *b, struct book_task *t, enum book_state state,
                 uint64_t ended, size_t result_bytes);
 
-// Takes a task, in whatever state, out of the book and frees it.
+// Takes a task, in whatever state, out of the book and frees it; its client
+// stays.
 void book_forget(struct book *b, struct book_task *t);
 
 // ---- workers
 
-// Returns the worker of this process, made if it is new, with this name and a
-// lease until now_ms + lease_ms; valid until book_leave or book_expire. NULL:
-// no memory.
+// Returns the worker of this process, made if it is new, with this name, and a
+// lease until now_ms + lease_ms in place of its earlier one; valid until
+// book_leave or book_expire. NULL: no memory.
 struct book_worker *book_heard(struct book *b, uint64_t process,
                                const char *name, uint64_t now_ms,
                                uint32_t lease_ms);
@@ -211,10 +220,10 @@ struct book_offer {     // the tasks that a worker would do
 };
 
 // Leases the next task that fits *offer to worker w and returns it: the oldest
-// one of the queue that was served longest ago. Until results are received a
-// queue is passed over that keeps twice BOOK_BYTES, or of which the tenant (not
-// "") keeps bytes_most; and all are while they keep twice bytes_most. NULL: no
-// task fits the offer.
+// one of the queue that was served longest ago, which then is the one served
+// last. Until results are received a queue is passed over that keeps twice
+// BOOK_BYTES, or of which the tenant (not "") keeps bytes_most; and all are
+// while they keep twice bytes_most. NULL: no task fits the offer.
 struct book_task *book_take(struct book *b, struct book_worker *w,
                             const struct book_offer *offer);
 
@@ -225,11 +234,13 @@ uint64_t book_share(const struct book *b);
 
 // Returns true if worker w, which reports to hold task `id`, is to go on with
 // it. A task that no worker has is leased to w again, as after a restart of the
-// coordinator.
+// coordinator. False if the task is unknown, has ended, or another worker has
+// it.
 bool book_holds(struct book *b, struct book_worker *w, uint64_t id);
 
 // Puts a leased task back to the front of its queue's tasks for the same
-// handler, without a loss.
+// handler, without a loss: it is PENDING, and its worker does not have it any
+// more.
 void book_give_back(struct book *b, struct book_task *t);
 
 // Receives a task that lost its worker, still leased, with its new count, and
@@ -249,7 +260,8 @@ void book_leave(struct book *b, struct book_worker *w);
 // coordinator itself was away and no worker is to be lost for that.
 void book_forgive(struct book *b, uint64_t now_ms, uint32_t lease_ms);
 
-// Returns when the next lease ends; UINT64_MAX: no worker has one.
+// Returns when the next lease ends, on the clock of now_ms; UINT64_MAX: no
+// worker has one.
 uint64_t book_next_ms(const struct book *b);
 
 #endif

@@ -12,7 +12,8 @@
 // Threads  one at a time. store_open, store_load and store_commit wait for the
 //          disk.
 // Memory   what store_read gives is the caller's (sl_free). What is passed is
-//          borrowed for the call. `err` may be NULL.
+//          borrowed for the call. No pointer is NULL but where it is said;
+//          `err` may be.
 // Errors   SL_EUNAVAIL: no space; SL_EIO, SL_ECORRUPT: with SQLite's words.
 //          After one, only store_close is allowed: the book is ahead of the
 //          file, and has to be loaded again.
@@ -28,15 +29,18 @@ struct task_store;
 
 extern const struct journal_kind task_store_kind;
 
-// Opens the file at `path`, made if it is missing. SL_ENOTSUP: written by a
-// newer version; SL_ENOMEM.
+// Opens the file at `path`, made if it is missing; *out is for store_close.
+// SL_ENOTSUP: written by a newer version; SL_ENOMEM.
 enum sl_err store_open(struct task_store **out, const char *path,
                        struct sl_error *err);
-// Makes the store of the rows that `db` holds, of task_store_kind, and takes it
-// over, also when it fails: SL_ENOMEM.
+
+// Makes the store of the rows that `db` holds, of task_store_kind, and takes
+// `db` over, also when it fails: SL_ENOMEM.
 enum sl_err store_of_rows(struct task_store **out, struct journal *db,
                           struct sl_error *err);
-// Drops what was not committed, and frees s. NULL is allowed.
+
+// Drops what was not committed, closes the file or the journal, and frees s.
+// NULL is allowed.
 void store_close(struct task_store *s);
 
 // Loads all rows into an empty book; leased tasks become pending. A failure
@@ -47,8 +51,9 @@ enum sl_err store_load(struct task_store *s, struct book *b,
 // Begins a transaction, unless one has begun already.
 enum sl_err store_begin(struct task_store *s, struct sl_error *err);
 
-// Writes how far ids were drawn, and commits; does nothing if no transaction
-// has begun. A failure rolls the transaction back.
+// Writes how far ids were drawn in b, and commits: what was written since the
+// last commit is durable then. Does nothing if no transaction has begun. A
+// failure rolls the transaction back.
 enum sl_err store_commit(struct task_store *s, const struct book *b,
                          struct sl_error *err);
 
@@ -96,8 +101,10 @@ enum sl_err store_forget(struct task_store *s, uint64_t id,
                          struct sl_error *err);
 
 // Reads the payload of a task that has not ended, or the result of one that
-// has, and why it failed unless `error` is NULL; "" if it did not. On failure
-// neither is set. SL_ECORRUPT: it has no row. SL_ENOMEM, after which s goes on.
+// has, into *bytes (data NULL if it is empty), and why it failed into *error
+// unless `error` is NULL; "" if it did not. What was written into the open
+// transaction is read. On failure neither is set. SL_ECORRUPT: it has no row.
+// SL_ENOMEM, after which s goes on.
 enum sl_err store_read(struct task_store *s, uint64_t id,
                        ProtobufCBinaryData *bytes, char **error,
                        struct sl_error *err);

@@ -61,22 +61,24 @@ struct tasks_options {
     uint32_t lease_ms;             // how long a worker may be silent
     const struct tasks_home *home; // copied; NULL: the file is all there is
 
-    // Called on the thread of tasks when a change is durable, or was refused;
-    // NULL: no receiver.
+    // Called on the thread of tasks when a change is durable, or was refused,
+    // before the call is answered; NULL: no receiver.
     void (*changed)(void *arg, const struct tasks_change *change);
     void *arg;
 };
 
-// Makes the service and starts its thread. SL_ENOMEM, also if no thread can be
-// had.
+// Makes the service, *out, and starts its thread; opens no file yet. SL_ENOMEM,
+// also if no thread can be had.
 enum sl_err tasks_new(struct tasks **out, const struct tasks_options *options,
                       struct sl_error *err);
 
-// Returns the methods of the service, for the server; they borrow t.
+// Returns the methods of the service, for the server; they borrow t, which must
+// outlive the server.
 struct rpc_table tasks_table(struct tasks *t);
 
 // Has calls that wait answered with SL_EUNAVAIL, and so every later one; does
-// not wait. Again: does nothing. NULL is allowed.
+// not wait for that. What was committed stays. Again: does nothing. NULL is
+// allowed.
 void tasks_close(struct tasks *t);
 
 // Closes, waits for the thread, which may be at a commit, and frees t; after

@@ -39,9 +39,11 @@ struct visit {
     ProtobufCMessage *request;
     ProtobufCMessage *reply; // owned
     uint64_t until_ms;       // end of its wait; 0: it does not wait
-    const char *changes;     // the call's name in tasks_change; NULL: none
-    const char *queue;       // then
-    enum sl_err rc;          // the call's result, with `err`
+    // what `changed` of tasks.h is told once the call is decided: its name
+    // (NULL: it changes no queue), and the queue
+    const char *changes;
+    const char *queue;
+    enum sl_err rc; // the call's result, with `err`
     struct sl_error err;
 };
 
@@ -57,8 +59,12 @@ struct visit_method {
 };
 
 // ---- clients' calls (tasks_calls.c, tasks_list.c): `decide` and `look` of
-// visit_method. SL_ENOENT: there is no such queue, or it has no such client
-// (but of visit_schedule). SL_ENOMEM: no memory for the answer.
+// visit_method. A queue is one of the caller's tenant (desk_tenant). SL_ENOENT:
+// there is no such queue, or it has another incarnation than the call names, or
+// it has no such client (but of visit_schedule). SL_ENOMEM: no memory for the
+// answer. Each change is in the book and in the store's transaction when the
+// function returns, also if it fails later; the round's commit makes it
+// durable.
 
 // Adds tasks to a queue, which is made if it is missing and the call names no
 // incarnation of it, and its client, and writes the client's session; sets the
@@ -70,8 +76,10 @@ struct visit_method {
 // not resume.
 enum sl_err visit_schedule(struct desk *d, struct visit *v);
 
-// Forgets the tasks that the client names as received, makes the reply, and
-// sets how long the call waits for tasks to end.
+// Forgets the tasks that the client names as received (those that have not
+// ended stay), makes the reply, and sets until_ms: how long the call waits for
+// tasks to end, at most DESK_WAIT_MS; a call that asks for none (max 0) does
+// not wait.
 enum sl_err visit_ended(struct desk *d, struct visit *v);
 
 // Adds tasks that ended behind request->after, with their results, to the
@@ -80,14 +88,16 @@ enum sl_err visit_ended(struct desk *d, struct visit *v);
 // queue or the client is gone meanwhile.
 enum sl_err visit_ended_look(struct desk *d, struct visit *v, bool *ready);
 
-// Ends the named tasks as CANCELLED, unless they have ended or are unknown.
+// Ends the named tasks of the client as CANCELLED, unless they have ended or
+// are unknown; the reply counts them.
 enum sl_err visit_cancel(struct desk *d, struct visit *v);
 
-// Deletes a queue with all its tasks.
+// Deletes a queue with all its tasks; the reply counts them. Sets v->changes.
 enum sl_err visit_delete(struct desk *d, struct visit *v);
 
 // Lists the queues that the caller may see; or the one that the call names,
-// with its oldest tasks (request->limit of them; 0: 100).
+// with its oldest tasks (request->limit of them; 0: 100; fewer if the reply
+// would exceed DESK_REPLY_BYTES). No queue at all is SL_OK.
 enum sl_err visit_queues(struct desk *d, struct visit *v);
 
 // ---- the workers' call (tasks_work.c)
@@ -95,17 +105,22 @@ enum sl_err visit_queues(struct desk *d, struct visit *v);
 // Takes results, extends the worker's lease, and compares the tasks that it
 // holds with those leased to it (those that it does not hold are given back,
 // and the reply names those that it is not to go on with); then sets until_ms
-// if the worker asks for tasks, or frees it if it leaves.
-// SL_EINVAL: it names more than BOOK_KINDS handlers; SL_ENOMEM.
+// if the worker asks for tasks, at most half of a lease ahead, or frees the
+// worker if it leaves. A result of a task that has ended or is unknown is
+// passed over. SL_EINVAL: it names more than BOOK_KINDS handlers, and nothing
+// was taken; SL_ENOMEM.
 enum sl_err visit_work(struct desk *d, struct visit *v);
 
-// Leases tasks that fit the worker's offer, no more than its share
-// (book_share), adds them to the reply, and extends its lease if there are
-// some; sets *ready then, or if the worker has left or has called again.
+// Leases tasks that fit the worker's offer, no more than it asks for, than its
+// share (book_share) and than DESK_REPLY_BYTES allow, adds them to the reply,
+// and extends its lease if there are some; sets *ready to whether there are, or
+// to true if the worker has left or has called again. SL_ENOMEM: the task at
+// hand is given back.
 enum sl_err visit_work_look(struct desk *d, struct visit *v, bool *ready);
 
-// Frees the workers whose leases have ended by d->now_ms, and gives their tasks
-// back to the queues (book_expire). A failure of the store is in d->failed.
+// Frees the workers whose leases have ended by d->now_ms, gives their tasks
+// back to the queues, and writes the losses (book_expire). A failure of the
+// store is in d->failed.
 void visit_expire(struct desk *d);
 
 // ---- helpers of these
@@ -129,8 +144,9 @@ enum sl_err visit_no_memory(struct visit *v);
 void *visit_reply(struct visit *v, const ProtobufCMessageDescriptor *of);
 
 // Appends an empty message of type `of` to a repeated field of a reply, which
-// owns it, and returns it. `list` and `count` are the field's; *space, how many
-// entries it has room for, is 0 at first. NULL: no memory.
+// owns it, and returns it. *list and *count are the field's array and its
+// length; *space, how many entries it has room for, is 0 at first. NULL: no
+// memory.
 void *reply_more(void ***list, size_t *count, size_t *space,
                  const ProtobufCMessageDescriptor *of);
 
