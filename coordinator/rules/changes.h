@@ -8,6 +8,9 @@
 // computes it again, without a bound: one word never decides. If the other
 // worker's is of usual size, the first one's was wrong.
 //
+// An angle is that between what one contribution changed and the mean of what
+// its round changed, told from a few sums of each (plan/fold.h).
+//
 // All of it is what workers say, and volatile; no count depends on it.
 //
 // Threads  the loop.
@@ -41,14 +44,14 @@ struct changes_one {
     const char *worker;
     uint64_t closure, samples;
     uint64_t weight;      // samples of all closures of the contribution
-    uint64_t round_first; // closures of its round
+    uint64_t round_first; // first closure of its round
     uint32_t round_count; // 0: not known; it has no angle
     bool open; // rounds have no slots: its angle is to the last round_count
     uint64_t pushed_bytes, pulled_bytes;
     uint32_t steps;    // 0: not known
     double loss;       // mean over its samples; NAN: not known
     double norm;       // -1: not finite
-    const float *sums; // FOLD_SUMS, borrowed; NULL: none
+    const float *sums; // FOLD_SUMS sums (plan/fold.h); NULL: it has no angle
 };
 
 struct changes_worker {

@@ -138,9 +138,10 @@ void closure_lost(struct closure *c);
 void closure_killed(struct closure *c, uint64_t worker);
 
 // Raises c->max_blamed to the number of workers that chance alone is likely to
-// take down, from what its job has seen: `steps` of the whole job, steps
-// `counted` so far, and workers `lost`, without those that c is blamed for.
-// Never lowers it. Poison takes down every worker, chance does not.
+// take down, at most CLOSURE_MAX_BLAMED, from what its job has seen: `steps` of
+// the whole job, steps `counted` so far, and workers `lost`, without those that
+// c is blamed for. Never lowers it, and does nothing beyond the bounds above.
+// Poison takes down every worker, chance does not.
 void closure_expect(struct closure *c, uint64_t steps, uint64_t counted,
                     uint64_t lost);
 

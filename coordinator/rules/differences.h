@@ -2,9 +2,10 @@
 // coordinator/rules/differences.h -- results of audited slots that differed, of
 // all rounds of a job, and the worker that is wrong by them (A6).
 //
-// Two results of a slot that can be compared (votes.h) and differ say that one
-// of two workers is wrong, not which. Slots go to other pairs of workers in
-// other rounds. A worker is wrong if it differed from two others, all three of
+// A slot is one contribution of an audited round, known by its closure. Two
+// results of a slot that can be compared (votes.h) and differ say that one of
+// two workers is wrong, not which. Slots go to other pairs of workers in other
+// rounds. A worker is wrong if it differed from two others, all three of
 // independent witnesses, and the word of both others stands: neither of them
 // differed from one that is independent of the accused worker.
 //

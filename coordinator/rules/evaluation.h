@@ -151,14 +151,14 @@ void evaluation_settle(struct evaluation *e, struct work *w);
 void evaluation_each_leased(struct evaluation *e,
                             void (*fn)(void *arg, struct work *w), void *arg);
 
-// Takes the result of a range, once, from 0, whether it is leased or not.
-// Returns SL_OK; SL_EEXIST if the range has a result; SL_ERANGE if it was not
-// offered yet or does not exist; SL_EINVAL if `sums` is not of all samples of
-// the range, or has more right than samples, or `scores` lacks what e->metrics
-// want (scores_fit; if they want nothing, `scores` may be NULL). Of *sums only
-// samples, correct and loss_sum are taken. A failure changes nothing. The
-// range's closure stays as it is: the caller then makes it DONE and calls
-// evaluation_settle.
+// Takes the result of the range of number `range` (from 0), once, whether it is
+// leased or not. Returns SL_OK; SL_EEXIST if the range has a result; SL_ERANGE
+// if it was not offered yet or does not exist; SL_EINVAL if `sums` is not of
+// all samples of the range, or has more right than samples, or `scores` lacks
+// what e->metrics want (scores_fit; if they want nothing, `scores` may be
+// NULL). Of *sums only samples, correct and loss_sum are taken. A failure
+// changes nothing. The range's closure stays as it is: the caller then makes it
+// DONE and calls evaluation_settle.
 enum sl_err evaluation_take(struct evaluation *e, uint64_t range,
                             const struct meter_sums *sums,
                             const Sluice__V1__ScoreSums *scores);

@@ -2,6 +2,7 @@
 // coordinator/rules/kinds.h -- the kinds of host whose results of a job's
 // contributions are as near as rounding makes right ones (A2).
 //
+// A kind is a number: hosts of one kind get the same bits of the same inputs.
 // The bound of two sketches is a share of the gradient's norm. Where almost
 // nothing is left to learn the gradient is what rounding leaves of larger
 // numbers, and right results of two kinds are as far apart as they are long.

@@ -201,9 +201,12 @@ void members_lose(struct members *ms, struct member *m, const char *why);
 // leases; "": it takes them. `device`: the device that it computes on now; "":
 // as before. Without memory the old texts stay.
 void member_describe(struct member *m, const char *why, const char *device);
+
 // Returns true if a and b compute on the same number and kind of devices, as
-// their device texts say; which one of its host's GPUs it is does not count.
+// their device texts say; which one of its host's GPUs a device is does not
+// count.
 bool member_same_device(const struct member *a, const struct member *b);
+
 // Takes the text of a heartbeat that names the kernels which worker m does not
 // use, as they compute wrong numbers on its host; "": none. Without memory the
 // old text stays.
@@ -224,8 +227,10 @@ uint32_t member_computes(const struct member *m);
 // m->of->unsent if it is not there: the next send_leases sends the lease.
 void member_sends(struct member *m);
 
-// Notes that worker m is given one more lease at now_ms, and calls member_holds
-// for it. The caller puts the lease into m->leases, before or after.
+// Notes that worker m is given one more lease, and calls member_holds for it;
+// if it computed none until now, the time of the lease counts from now_ms
+// (m->lease_from_ms). The caller puts the lease into m->leases, before or
+// after.
 void member_begins(struct member *m, uint64_t now_ms);
 
 // Notes that worker m completed a lease at now_ms, which it still holds, and so
@@ -267,8 +272,8 @@ bool member_seen(struct member *m, uint64_t now_ms);
 // follows at once, or for a silent member when it is seen again.
 void member_drain(struct member *m, bool drained);
 
-// Sets m to MEMBER_LOST, since its stream has ended. m stays in ms until
-// members_lose or members_remove.
+// Sets m to MEMBER_LOST, since its stream has ended; it may be so already. m
+// stays in ms until members_lose or members_remove.
 void member_lost(struct member *m);
 
 // Returns the state that m's silence until now_ms makes of it, whatever

@@ -55,12 +55,12 @@ struct ring_rank {
     uint64_t joined_ms;
     // both as it said
     char address[WIRE_NAME_BYTES + 1], host[WIRE_NAME_BYTES + 1];
-    bool able;           // it can copy while rounds go on
-    bool copies;         // it was told to copy, and has not finished
-    bool lanes;          // its sums have two lanes
-    bool marks;          // it sums which variables have a gradient
-    bool tokens;         // it shows other ranks the token of its generation
-    bool in;             // member of the present generation, else a newcomer
+    bool able;   // a newcomer that can copy while rounds go on, not told so yet
+    bool copies; // it was told to copy, and has not finished
+    bool lanes;  // its sums have two lanes
+    bool marks;  // it sums which variables have a gradient
+    bool tokens; // it shows other ranks the token of its generation
+    bool in;     // member of the present generation, else a newcomer
     bool answered;       // tag holds
     bool holds;          // COPYING: its state is the base
     bool skipped;        // the last round of that state was, as it said
@@ -140,9 +140,9 @@ bool ring_tokens(const struct ring *r);
 // fewer than r->min members.
 struct ring_rank *ring_copier(const struct ring *r);
 
-// Notes that the newcomer `rank` was told to copy the state, so that
-// ring_copier does not return it again in this generation. r must be RUNNING
-// (asserted).
+// Notes that the newcomer `rank` was told to copy the state (rank->copies), so
+// that ring_copier does not return it again in this generation. r must be
+// RUNNING and `rank` no member (both asserted).
 void ring_copies(struct ring *r, struct ring_rank *rank);
 
 // Notes that a newcomer has copied the state of `generation`, or cannot get it:
@@ -185,11 +185,12 @@ bool ring_answered(const struct ring *r);
 // Returns the highest tag that a member has answered; (0, 0): none has a state.
 struct wire_tag ring_highest(const struct ring *r);
 
-// Chooses the base of the generation, r->base (R3, R5), sets progress to its
-// rounds, notes which members hold it (ring_rank.holds), and makes the ring
-// COPYING. ring_answered must be true (asserted). `cut` is the tag of the last
-// cut, (0, 0) without one; `back`: it is the base, whatever members have (R9).
-// No manifest of the job may be under way (K5).
+// Chooses the base of the generation, r->base with base_is_file and
+// base_skipped (R3, R5), sets progress and highest to its rounds, notes which
+// members hold it (ring_rank.holds), and makes the ring COPYING. ring_answered
+// must be true (asserted). `cut` is the tag of the last cut, (0, 0) without
+// one; `back`: it is the base, whatever members have (R9). No manifest of the
+// job may be under way (K5).
 void ring_choose(struct ring *r, struct wire_tag cut, bool back);
 
 // Notes that the base is in place at this member, while COPYING, once. When all

@@ -2,9 +2,10 @@
 // coordinator/rules/ring_results.h -- results that ranks report of audited
 // rounds, until the round is counted (A1).
 //
-// Which slots a rank was to compute follows from the keys of the round, and
-// these are known when the round is counted. So its results are held until
-// then; those of other slots are dropped, and the rest are due.
+// A slot is one contribution of a round. Which slots a rank was to compute
+// follows from the keys of the round, and these are known when the round is
+// counted. So its results are held until then; those of other slots are
+// dropped, and the rest are due.
 //
 //   ring_results_hold -> ring_results_open -> ring_results_due
 //

@@ -2,13 +2,14 @@
 // coordinator/rules/votes.h -- what workers computed of the contributions of
 // audited rounds, and which of them computed one wrongly (A2).
 //
-// A vote is a worker's result of a slot. Two votes of the same inputs can be
-// compared: bit by bit if they are of one kind of host, since right results
-// then have the same bits; by their sketches (plan/sketch.h) if they are of two
-// kinds and both have one. A vote is wrong if two others that can be compared
-// with it agree against it, and all three are of independent witnesses
-// (witness.h): one worker's word, or that of many workers of one host or one
-// certificate, never decides.
+// A slot is one contribution of an audited round, known by its closure; a vote
+// is a worker's result of it. Two votes of the same inputs can be compared: bit
+// by bit if they are of one kind of host, since right results then have the
+// same bits; by their sketches (plan/sketch.h) if they are of two kinds and
+// both have one. A vote is wrong if two others that can be compared with it
+// agree against it, and all three are of independent witnesses (witness.h): one
+// worker's word, or that of many workers of one host or one certificate, never
+// decides.
 //
 // Sketches agree if they are within the bound, a share of the norm of the
 // gradient, or of the norm at which the two kinds were near last (kinds.h) if
@@ -60,10 +61,11 @@ struct votes {
 };
 
 struct votes_result {
-    bool compared; // the slot's first votes that can be compared are there
-    bool differs;  // it is the first time that two of them differ
+    bool compared; // for the first time two votes of the slot can be compared
+    bool differs;  // for the first time two of them differ
     bool agrees;   // an independent vote agrees with the one that was taken
-    // Independent votes of the slot that differ from it, valid likewise.
+    // Independent votes of the slot that differ from it, valid until the next
+    // call.
     const struct vote *against[VOTES_MOST];
     uint32_t against_count;
     // The vote that is found wrong, and two that agree against it, valid until

@@ -85,12 +85,12 @@ enum sl_err status_quota(struct coord *c,
 // ---- status_events.c: answers from the feed
 
 // Answers with a page of events, in order: the first ones behind request->after
-// or, with request->newest, the newest ones; of one job, or of all that the
-// caller may see if request->id is "". At most request->limit of them; 0:
-// WIRE_EVENTS_MAX; reply->more says that others follow, and reply->last is the
-// id to go on behind. A limit above WIRE_EVENTS_MAX is not cut here, and the
-// reply may then be one that no client reads: callers check it. A job's page
-// needs no job in memory.
+// or, with request->newest, the newest ones; of one job, which may have ended,
+// or of all that the caller may see if request->id is "". At most
+// request->limit of them; 0: WIRE_EVENTS_MAX; reply->more says that others
+// follow, and reply->last is the id to go on behind. A limit above
+// WIRE_EVENTS_MAX is not cut here, and the reply may then be one that no client
+// reads: callers check it.
 enum sl_err status_events(struct coord *c,
                           const Sluice__V1__EventsRequest *request,
                           Sluice__V1__EventsReply **reply,
