@@ -554,7 +554,8 @@ enum sl_err journal_flush(struct journal *j, struct sl_error *err);
 // returns anything but SL_OK ends the walk, which then returns that. It may use
 // the journal.
 
-// Receivers of one row of a kind each, borrowed for the call.
+// Receivers of one row of a kind each, borrowed for the call. Texts that were
+// not written are "".
 typedef enum sl_err (*journal_job_fn)(void *arg, const struct journal_job *row,
                                       struct sl_error *err);
 typedef enum sl_err (*journal_shard_fn)(void *arg,
@@ -585,7 +586,8 @@ enum sl_err journal_each_ended(struct journal *j, journal_job_fn fn, void *arg,
 // The jobs of a list: numbers below `before`, of that tenant and that name.
 struct journal_list {
     uint64_t before;
-    const char *tenant, *name; // NULL: any; name "": any, too; tenant "": none
+    const char *tenant, *name; // NULL: any; name "": any, too. No job is of
+                               // the tenant ""
 };
 
 // Sets out[0 .. *count - 1] to the numbers of the jobs of the list `which`, the

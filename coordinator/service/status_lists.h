@@ -49,7 +49,8 @@ enum sl_err status_checkpoints(struct coord *c,
 #define STATUS_CLUSTER_TURN 256    // members
 #define STATUS_CLUSTER_SHARDS 8192 // shards, and those of a job more
 
-// Makes a list of all members in one call, however long that takes.
+// Makes a list of all members in one call, however long that takes; `request`
+// has no fields.
 enum sl_err status_cluster(struct coord *c,
                            const Sluice__V1__ClusterRequest *request,
                            Sluice__V1__ClusterReply **reply,

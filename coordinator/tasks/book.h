@@ -136,7 +136,7 @@ struct book_queue *book_queue_find(struct book *b, const char *tenant,
 // Returns SL_OK if a tenant may have one more queue; SL_EBUSY, with what it
 // has, if not. As with tasks and bytes (book_room) a tenant may have as much as
 // it leaves free: so a new tenant always finds room, and a single one may have
-// half of all.
+// half of all. The tenant "" may have all that there are (BOOK_QUEUES).
 enum sl_err book_queue_room(const struct book *b, const char *tenant,
                             struct sl_error *err);
 

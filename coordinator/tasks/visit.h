@@ -48,6 +48,8 @@ struct visit {
 };
 
 struct visit_method {
+    // Reads the request of a call into the arena. SL_ECORRUPT and others of
+    // wire.h, which are the call's result then.
     enum sl_err (*decode)(ProtobufCMessage **out, struct wire_arena *arena,
                           const struct sl_slices *bytes, struct sl_error *err);
     // Decides the call and sets its reply.
