@@ -115,10 +115,12 @@ struct events {
     struct map of_job; // uid -> struct events_of, owned
 };
 
-// Sets *es to a list without events; events_release frees all events and leaves
-// *es as events_init does.
+// Sets *es to a list without events; allocates nothing.
 void events_init(struct events *es);
-void events_release(struct events *es); // pointers to events are invalid then
+
+// Frees all events and leaves *es as events_init does, to be filled again.
+// Pointers to events are invalid then.
+void events_release(struct events *es);
 
 // Adds a copy of *said, with a new id if it has none (id 0); an id that it has
 // must be above last_id, since events are looked up by ids that rise. `text`

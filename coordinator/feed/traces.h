@@ -74,10 +74,12 @@ struct traces {
     size_t bytes;
 };
 
-// Sets *ts to traces without jobs; traces_release frees all and leaves *ts as
-// traces_init does.
+// Sets *ts to traces without jobs; allocates nothing.
 void traces_init(struct traces *ts);
-void traces_release(struct traces *ts); // what was returned is invalid then
+
+// Frees all spans and curves and leaves *ts as traces_init does, to be filled
+// again. What was returned is invalid then.
+void traces_release(struct traces *ts);
 
 // Frees what is kept of a job, spans and curves; does nothing for an unknown
 // uid.

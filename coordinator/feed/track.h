@@ -21,10 +21,12 @@ struct track {
 };
 
 // Sets *t to a track without items, of `most` items of `item` bytes at most,
-// neither of them 0; allocates nothing. track_release frees the items and
-// leaves *t as track_init does, to be filled again.
+// neither of them 0; allocates nothing.
 void track_init(struct track *t, size_t item, size_t most);
-void track_release(struct track *t); // pointers to items are invalid then
+
+// Frees the items and leaves *t as track_init does, to be filled again.
+// Pointers to items are invalid then.
+void track_release(struct track *t);
 
 // Returns true if t has `most` items, so that the next track_add overwrites the
 // oldest.

@@ -71,15 +71,22 @@ enum sl_err log_put_record(struct log_writer *w, struct log_put *put,
                            Journal__Record *record, bool image,
                            struct sl_slice data, struct sl_error *err);
 
-// Writes the name of a key: of `name` below the kind's folder; of a record,
-// below "log/", so that keys sort as numbers do; of the folder of its parts,
-// with "/" at the end; of the end of that folder.
+// Writes the whole name of the key `name` below the kind's folder. Names that
+// are too long are cut, here and in the next three functions.
 void log_name(char out[LOG_KEY_BYTES], const struct log_place *at,
               const char *name);
+
+// Writes the key of the record of number `sequence`, below "log/", so that keys
+// sort as numbers do.
 void log_key(char out[LOG_KEY_BYTES], const struct log_place *at,
              uint64_t sequence);
+
+// Writes the name of the folder of a record's parts, with "/" at the end, from
+// its nonce and, unless `image` says that it is one, its sequence.
 void log_folder(char out[LOG_KEY_BYTES], const struct log_place *at,
                 const Journal__Record *record, bool image);
+
+// Writes the key behind all keys of that folder, for the `end` of an etcd_op.
 void log_folder_end(char out[LOG_KEY_BYTES], const struct log_place *at,
                     const Journal__Record *record, bool image);
 

@@ -145,9 +145,9 @@ void closure_killed(struct closure *c, uint64_t worker);
 void closure_expect(struct closure *c, uint64_t steps, uint64_t counted,
                     uint64_t lost);
 
-// Moves c from FAILED (asserted) to WAITING and clears its blame as
-// closure_advanced does, as more of its steps turned out to be counted than was
-// known.
+// Moves c from FAILED (asserted) to WAITING, with `again` and `begun`, and
+// clears its blame as closure_advanced does, as more of its steps turned out to
+// be counted than was known.
 void closure_forgiven(struct closure *c);
 
 // Sets c->there, the number of independent witnesses (witness.h) among the

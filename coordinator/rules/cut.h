@@ -72,7 +72,10 @@ struct cut {
 // one_round. For cut_free. NULL: no memory.
 struct cut *cut_new(uint64_t n, uint64_t request, uint32_t shards,
                     uint64_t now_ms);
-void cut_free(struct cut *c); // Frees c and all that it owns. NULL is allowed
+
+// Frees c and all that it owns, whether it is being written or not. NULL is
+// allowed.
+void cut_free(struct cut *c);
 
 // Notes what the evidence `e` says that the shard has counted as it is asked
 // for its snapshot (cut_belies compares that). Only the first call for a shard

@@ -118,11 +118,12 @@ struct evaluation {
 // evaluation_free. With 0 `samples` it is complete at once: only what was
 // trained is judged. samples_per_range is not 0; max_blamed is that of each
 // range's closure (closure_init). The caller sets e->metrics before the first
-// result.
+// result. NULL: no memory.
 struct evaluation *evaluation_new(const struct evaluation_plan *plan,
                                   struct job *job, uint64_t samples,
                                   uint64_t samples_per_range,
-                                  uint32_t max_blamed); // NULL: no memory
+                                  uint32_t max_blamed);
+
 // Frees e with its ranges, which no worker may hold any more. NULL is allowed.
 void evaluation_free(struct evaluation *e);
 

@@ -93,7 +93,9 @@ struct evidence_item {
 // For sync the caller sets e->round, for open rounds e->open.
 enum sl_err evidence_init(struct evidence *e, const struct schedule *s,
                           uint32_t shards, struct sl_error *err);
-void evidence_release(struct evidence *e); // leaves it all zeroes
+
+// Frees all sets and leaves *e all zeroes, which is allowed, too.
+void evidence_release(struct evidence *e);
 
 // Returns what the shard has counted, as far as is known. Valid until the next
 // call that changes *e.

@@ -35,7 +35,10 @@ struct groups {
 // Sets *g to no groups, of `size` places each (1 to 64). by_host: all members
 // of a group are to be of one host.
 void groups_init(struct groups *g, uint32_t size, bool by_host);
-void groups_release(struct groups *g); // leaves it all zeroes
+
+// Frees all groups with their rings, and leaves *g all zeroes: groups_init
+// makes it usable again.
+void groups_release(struct groups *g);
 
 // Returns a free place for a worker of `host`, which groups_take then takes: in
 // the group with the most members that has one (with by_host: in an empty group

@@ -175,6 +175,7 @@ struct members {
 // Sets *ms to no members, which are suspect after MEMBER_MISSED heartbeats and
 // lost after lease_ms of silence.
 void members_init(struct members *ms, uint32_t heartbeat_ms, uint32_t lease_ms);
+
 // Frees all members, lost ones too, and leaves *ms without any; the leases that
 // they held are in no list then.
 void members_release(struct members *ms);

@@ -96,7 +96,9 @@ struct ring {
 // the highest number of rounds that a state can have, 0 where states have none.
 void ring_init(struct ring *r, uint64_t generation, uint32_t min,
                uint32_t settle_ms, uint64_t most);
-void ring_release(struct ring *r); // Frees the ranks, leaves it all zeroes
+
+// Frees the ranks and leaves *r all zeroes.
+void ring_release(struct ring *r);
 
 // Adds a process as the last rank at now_ms; it takes part from the next
 // generation on. `member` is its struct member.id, `process` the number of its

@@ -29,7 +29,10 @@ struct api;
 enum sl_err api_new(struct api **out, struct loop *loop, struct audit *audit,
                     const struct watch_limits *limits,
                     const struct sl_clock *clock, struct sl_error *err);
-void api_free(struct api *a); // NULL is allowed
+
+// Hands the lines of refused calls that wait to the audit log, which is freed
+// later, and frees a with its watchers' table. NULL is allowed.
+void api_free(struct api *a);
 
 // Sets the coord that decides the calls, borrowed until the next call of this
 // function. `c` NULL: calls are answered with SL_EUNAVAIL and the text `why`,
@@ -66,8 +69,8 @@ enum sl_err api_ask(struct api *a, const char *path,
 void api_refused(struct api *a, const char *path, const struct rpc_peer *peer,
                  const struct sl_error *why);
 
-// Writes the lines about refused calls that are due to the audit log. To be
-// called once per tick.
+// Hands the lines about refused calls, and about failures that were counted,
+// that are due to the audit log; waits for no disk. To be called once per tick.
 void api_tick(struct api *a);
 
 // Hands a line about a decision made elsewhere to the audit log, which copies

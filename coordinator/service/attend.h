@@ -24,7 +24,9 @@ struct attend;
 // Makes the service without a coord: no member is let in yet. SL_ENOMEM.
 enum sl_err attend_new(struct attend **out, struct loop *loop,
                        struct sl_error *err);
-void attend_free(struct attend *a); // NULL is allowed
+
+// Frees a, when all its streams have ended (above). NULL is allowed.
+void attend_free(struct attend *a);
 
 // Sets the coord that messages go to, borrowed until the next one is set. NULL:
 // none, and no member is let in; open streams stay, and what they say is

@@ -53,6 +53,7 @@ struct audit_options {
 // says; *out is then untouched.
 enum sl_err audit_new(struct audit **out, const struct audit_options *options,
                       struct sl_error *err);
+
 // Waits until what waits is written, with every `written` called, and frees the
 // log; not from `written`. NULL is allowed.
 void audit_free(struct audit *a);

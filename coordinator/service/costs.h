@@ -49,9 +49,11 @@ struct costs {
     struct map of; // by role and name
 };
 
-// Sets *c to no accounts; costs_release frees all of them.
+// Sets *c to no accounts; allocates nothing.
 void costs_init(struct costs *c);
-void costs_release(struct costs *c); // pointers to accounts are invalid then
+
+// Frees all accounts; pointers to them are invalid then.
+void costs_release(struct costs *c);
 
 // Returns the account of the bearer of this certificate, or the one account of
 // all processes of this host without a certificate. NULL: no memory.

@@ -33,6 +33,7 @@ struct logs;
 // be NULL.
 enum sl_err logs_new(struct logs **out, struct loop *loop,
                      struct attend *attend, struct sl_error *err);
+
 // Frees the service; no call waits any more (logs_set_coord with NULL, and
 // api.h: after the server was freed and the loop has run what was posted). NULL
 // is allowed.

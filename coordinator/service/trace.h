@@ -31,6 +31,7 @@ struct trace;
 enum sl_err trace_new(struct trace **out, struct loop *loop,
                       struct attend *attend, unsigned patience_ms,
                       struct sl_error *err);
+
 // Frees the service, when its stream has ended (api.h: after the server was
 // freed and the loop has run what was posted). NULL is allowed.
 void trace_free(struct trace *t);

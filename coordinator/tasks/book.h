@@ -123,6 +123,7 @@ struct book {
 
 // Sets *b to an empty book, with bytes_most BOOK_ALL_BYTES.
 void book_init(struct book *b);
+
 // Frees all queues, tasks and workers, and leaves *b empty with its bytes_most.
 // All pointers into the book are invalid then.
 void book_release(struct book *b);

@@ -58,7 +58,8 @@ enum sl_err store_commit(struct task_store *s, const struct book *b,
                          struct sl_error *err);
 
 // ---- decisions: each function writes one into the transaction, which it
-// begins if needed
+// begins if needed. A change of a row that is not there is SL_OK and does
+// nothing
 
 // Adds a queue; *id is its new number. The tenant has none of that name yet.
 enum sl_err store_queue_add(struct task_store *s, uint64_t *id,
