@@ -71,9 +71,9 @@ struct changes_aside {
 };
 
 struct changes {
-    uint64_t used; // how often a place of `workers` was used
-    uint64_t samples, pushed_bytes, pulled_bytes; // of all that was taken
-    uint64_t set_aside;          // contributions that were ever put aside
+    // How often a place of `workers` was used; sums over all that was taken;
+    // contributions that were ever put aside.
+    uint64_t used, samples, pushed_bytes, pulled_bytes, set_aside;
     double norms[CHANGES_NORMS]; // the newest in place of the oldest
     uint64_t norms_count;        // that were ever added
     struct changes_worker workers[CHANGES_WORKERS];

@@ -43,9 +43,9 @@ struct differences {
 // What shows that a worker is wrong: what it said of two slots, which are one
 // slot where A2 decides, and what others said of them.
 struct differences_proof {
-    uint64_t closure[2];         // the two slots
-    const struct vote *wrong[2]; // what the accused worker said of each
-    const struct vote *right[2]; // what another worker said of each
+    uint64_t closure[2]; // the two slots
+    // what the accused worker said of each slot, and another worker
+    const struct vote *wrong[2], *right[2];
 };
 
 // Adds the difference that two independent workers got different results `a`

@@ -17,8 +17,8 @@
 // Counts, which add up in any order; all zeroes: none. Distances are doubles:
 // those of a range stay apart until the results of all ranges are there.
 struct scores {
-    uint64_t top; // samples with their class among the first k outputs
-    uint64_t true_positives, false_positives, false_negatives;
+    // top: samples with their class among the first k outputs
+    uint64_t top, true_positives, false_positives, false_negatives;
     // outputs of each bucket of their value, by what their target is
     uint64_t positives[WIRE_SCORE_BUCKETS], negatives[WIRE_SCORE_BUCKETS];
 };

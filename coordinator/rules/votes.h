@@ -40,9 +40,8 @@
 struct vote {
     char *name;       // of its worker; owned by the slot
     uint64_t witness; // number of its worker as a witness
-    uint64_t kind;    // kind of its host
-    uint64_t inputs;  // digest of what it was computed from
-    uint64_t output;  // digest of the result
+    // kind of its host; digests of what it was computed from, and of the result
+    uint64_t kind, inputs, output;
     struct sketch sketch;
     double bound; // how near sketches of right results are; 0: it has none
 };
