@@ -95,7 +95,8 @@ struct etcd_reply {
 // allowed, too.
 void etcd_reply_release(struct etcd_reply *r);
 
-// One condition: a number of `key` is `is`. A key that is not there has 0.
+// One condition: a number of `key`, `version` or `created` of its row, is `is`.
+// A key that is not there has 0 for both.
 struct etcd_if {
     enum { ETCD_VERSION, ETCD_CREATED } what;
     const char *key;

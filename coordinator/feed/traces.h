@@ -24,7 +24,11 @@
 #define TRACES_MINUTES 1440 // and points of the minutes
 #define TRACES_BYTES ((size_t)64 << 20)
 
-// X(END, its word)
+// X(END, its word): how an attempt ended. RUNS: it has not. COUNTED: completed,
+// and counted on every shard. STALE: completed, but a shard came back with
+// less. FAILED: with an error. LOST: its worker fell silent. STALLED: it stood
+// still. HANDED_BACK: by its worker. REVOKED: taken back. SECOND: another
+// worker was first. CANCELLED: its job ended.
 #define SPAN_ENDS(X)                                                           \
     X(RUNS, "")                                                                \
     X(COUNTED, "counted")                                                      \

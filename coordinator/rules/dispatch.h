@@ -85,11 +85,11 @@ uint32_t dispatch_apart(double lease_ms);
 // higher.
 uint64_t dispatch_served(uint64_t served, uint64_t *front, uint32_t apart);
 
-enum work_kind {
-    WORK_TRAIN, // numbers as in LeaseKind of coord.proto
-    WORK_EVALUATE,
-    WORK_PROBE,
-    WORK_RING,
+enum work_kind {   // numbers as in LeaseKind of coord.proto
+    WORK_TRAIN,    // a closure
+    WORK_EVALUATE, // a range of the test set
+    WORK_PROBE,    // a look at the job's data: its samples, classes ...
+    WORK_RING,     // a place in a ring or group, until it is revoked
     WORK_KINDS,
     WORK_NONE = WORK_KINDS,
 };

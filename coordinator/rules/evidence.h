@@ -46,8 +46,8 @@ struct evidence_set {
 
 struct evidence_shard {
     uint64_t incarnation; // newest in the journal; 0: never admitted
-    // The first version of the shard map that names that incarnation; 0: none
-    // does yet.
+    // The version of the shard map from which on that incarnation is named
+    // (evidence_name); 0: none names it yet.
     uint64_t named;
     uint32_t set; // index into `sets`
     bool marked;
@@ -110,7 +110,8 @@ const struct counted *evidence_counted(const struct evidence *e,
 void evidence_admit(struct evidence *e, uint32_t shard, uint64_t incarnation,
                     struct counted *counted);
 
-// Notes that shard maps from `version` on name the shard's newest incarnation.
+// Notes that shard maps from `version` (not 0) on name the shard's newest
+// incarnation, in place of what was noted of the shard before.
 void evidence_name(struct evidence *e, uint32_t shard, uint64_t version);
 
 // Takes a worker's completion of `closure`: the `count` items in `items` are

@@ -43,9 +43,10 @@ struct meeting_now {
 // Takes how things are at now_ms into *m; if the fewest closures that a shard
 // holds went down, a round has ended, and m->wait_ms takes how long it took.
 // Returns true if the shards that hold something are to be told to end their
-// round, now: the quorum's grace is over, or nothing has been under way for
-// MEETING_IDLE_MS. Notes that they are told then: returns true again for the
-// same round after MEETING_AGAIN_MS at the earliest.
+// round, now: the quorum's grace is over, or some shard holds something and
+// nothing has been under way for MEETING_IDLE_MS. Notes that they are told
+// then: returns true again for the same round after MEETING_AGAIN_MS at the
+// earliest.
 bool meeting_ends(struct meeting *m, const struct meeting_now *now,
                   uint64_t now_ms);
 

@@ -75,6 +75,8 @@ struct member_hello {
     const char *name, *address, *host, *version, *device;
     const char *certificate; // the name on its certificate; NULL, "": none
     uint64_t process, pid;
+    // It runs external models alone; it takes maps of what changed alone; it
+    // waits with a slot of a round that is not open yet (Y4).
     bool external, map_changes, waits_for_round;
     bool log_lines;        // it answers requests for lines of its log
     bool ranks;            // external: may be a rank
@@ -125,6 +127,7 @@ struct member {
     uint64_t process, pid;
     uint64_t identity; // hash of its name, whichever process has it
     uint64_t witness;  // its number as a witness (witness.h)
+    // as member_hello, but `draining`: its heartbeats say that it drains
     bool external, ranks, groups, own_steps, no_store, map_changes,
         waits_for_round, log_lines, draining;
     bool yields;          // worker: it lets others go first, once (suspects.h)

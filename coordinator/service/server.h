@@ -92,8 +92,8 @@ extern const struct conf_key server_keys[];
 // server_stop may follow. `err` is not NULL.
 enum sl_err server_start(struct daemon *d, void *server, struct sl_error *err);
 
-// Adds the daemon's checks of readiness to `c`: journal, store and term. Those
-// that it waits for fail.
+// Adds the daemon's checks of readiness to `c`: journal, store and term, with a
+// lead also whether it leads. Those that it waits for fail.
 void server_checks(struct daemon *d, void *server, struct ops_checks *c);
 
 // Writes the figures for /metrics; those of jobs with --metrics-per-job. While
