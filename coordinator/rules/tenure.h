@@ -37,7 +37,7 @@ void tenure_failed(struct tenure *t, uint64_t now_us);
 int64_t tenure_left_ms(const struct tenure *t, uint64_t now_us);
 
 // Returns for how many ms to wait before the next renewal, at most until the
-// tenure's end; 0: it is due.
+// tenure's end; 0: it is due, or the tenure is over.
 int64_t tenure_wait_ms(const struct tenure *t, uint64_t now_us);
 
 // Returns how long one renewal may take, in ms: a third of the lease, but no

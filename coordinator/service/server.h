@@ -100,9 +100,11 @@ void server_checks(struct daemon *d, void *server, struct ops_checks *c);
 // it waits for a coord, figures that need one have no values, or 0.
 void server_measure(struct daemon *d, void *server, struct expo *e);
 
-// Ends all streams and calls, for good, and does not wait: daemon_drained is
-// called once none is open any more, or at once without memory. Once, after
-// server_start.
+// Ends all streams and calls, for good, and does not wait for them:
+// daemon_drained is called, and the loop stopped, once none is open and no
+// manifest is being written; without memory at once. With a lead it gives that
+// up (lead_stop), at once or after the manifest, and waits for the feed and for
+// etcd, about a second. Once, after server_start.
 void server_drain(struct daemon *d, void *server);
 
 // Ends all calls as server_drain does, runs the loop until none is open, then
