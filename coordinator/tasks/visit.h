@@ -69,13 +69,15 @@ struct visit_method {
 // durable.
 
 // Adds tasks to a queue, which is made if it is missing and the call names no
-// incarnation of it, and its client, and writes the client's session; sets the
-// queue's limit if the call names one, and forgets a client without a task if
-// there are too many. Tasks that the queue has no room for are left out: the
-// reply says how many were accepted, those known before included, and why no
-// more. SL_EBUSY: no queue may be made, or the client has too many tasks to
-// resume; SL_ESTALE: another session of this client goes on, and the call does
-// not resume.
+// incarnation of it (v->changes says so then, also if it may not be made), and
+// its client, and writes the client's session; sets the queue's limit if the
+// call names one, and forgets a client without a task if there are too many.
+// Tasks that the queue has no room for are left out: the reply says how many
+// were accepted, those known before included, and why no more. A call that
+// resumes is also told the numbers of the client's tasks that are left.
+// SL_EBUSY: no queue may be made, or the client has too many tasks to resume;
+// SL_ESTALE: another session of this client goes on, and the call does not
+// resume.
 enum sl_err visit_schedule(struct desk *d, struct visit *v);
 
 // Forgets the tasks that the client names as received (those that have not
@@ -94,12 +96,13 @@ enum sl_err visit_ended_look(struct desk *d, struct visit *v, bool *ready);
 // are unknown; the reply counts them.
 enum sl_err visit_cancel(struct desk *d, struct visit *v);
 
-// Deletes a queue with all its tasks; the reply counts them. Sets v->changes.
+// Deletes a queue with all its tasks; the reply counts them. Sets v->changes
+// and v->queue, also if it fails.
 enum sl_err visit_delete(struct desk *d, struct visit *v);
 
-// Lists the queues that the caller may see; or the one that the call names,
-// with its oldest tasks (request->limit of them; 0: 100; fewer if the reply
-// would exceed DESK_REPLY_BYTES). No queue at all is SL_OK.
+// Lists the queues that the caller may see, perhaps none; or the one that the
+// call names, with its oldest tasks (request->limit of them; 0: 100; fewer if
+// the reply would exceed DESK_REPLY_BYTES).
 enum sl_err visit_queues(struct desk *d, struct visit *v);
 
 // ---- the workers' call (tasks_work.c)
