@@ -87,7 +87,7 @@ static enum sl_err closure_prepare(struct sluice_closure *c,
     c->sent = sl_calloc(c->ranges_count, sizeof(*c->sent));
     c->absent = sl_calloc(c->info.variables, sizeof(*c->absent));
     if (c->covered == NULL || c->sent == NULL || c->absent == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     return c->session->by_range ? range_init(c, err) : SL_OK;
 }
 
@@ -141,7 +141,7 @@ enum sl_err closure_open(struct sluice *s, struct lease *l,
     if (c == NULL) {
         lease_hand_back(l, "out of memory");
         session_done(s, l);
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     }
     c->lease = l;
     s->open = c;
@@ -168,7 +168,7 @@ enum sl_err closure_of_slot(struct sluice *s, struct sluice_closure **out,
 
     *out = NULL;
     if (c == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     c->slot = true;
     s->open = c;
     if (!slot_grab(&s->ring->slot, c)) {

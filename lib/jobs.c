@@ -168,12 +168,12 @@ static enum sl_err jobs_make_group(struct sluice *s, struct kept_job *j,
     uint32_t n = j->model->variables_count;
 
     if (j->hybrid == NULL && hybrid_new(&j->hybrid) != SL_OK)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     sl_free(j->hybrid->present);
     j->hybrid->present = sl_calloc(n, sizeof(*j->hybrid->present));
     j->hybrid->variables = j->hybrid->present == NULL ? 0 : n;
     if (j->hybrid->present == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     return jobs_make_sync(s, j, err);
 }
 
@@ -244,7 +244,7 @@ enum sl_err jobs_take(struct sluice *s, struct lease *l, struct kept_job **out,
     } else {
         j = sl_calloc(1, sizeof(*j));
         if (j == NULL)
-            return sl_fail(err, SL_ENOMEM, "no memory");
+            return sl_no_memory(err);
         j->id = l->job;
     }
     list_push_front(&s->jobs, &j->node);

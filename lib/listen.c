@@ -19,7 +19,7 @@ static enum sl_err listen_copy_text(char **out, const char *said,
     if (said == NULL)
         return SL_OK;
     *out = sl_strdup(said);
-    return *out != NULL ? SL_OK : sl_fail(err, SL_ENOMEM, "no memory");
+    return *out != NULL ? SL_OK : sl_no_memory(err);
 }
 
 static enum sl_err keep_tls(struct sluice *s, const struct rpc_tls *said,
@@ -72,7 +72,7 @@ enum sl_err listen_init(struct sluice *s, const struct sluice_options *o,
     if (rc == SL_OK && ranks_host(s->host, o->no_shm) != SL_OK)
         rc = sl_fail(err, SL_ESTATE, "no name for this host");
     if (rc == SL_OK && ranks_new(&s->ranks) != SL_OK)
-        rc = sl_fail(err, SL_ENOMEM, "no memory");
+        rc = sl_no_memory(err);
     return rc;
 }
 

@@ -32,8 +32,7 @@ enum sl_err range_init(struct sluice_closure *c, struct sl_error *err)
             o->clipnorm > 0 ? "clipnorm" : "global_clipnorm");
     c->by_range.kept = RANGE_NO_SHARD;
     c->by_range.sent = sl_calloc(c->ranges_count, sizeof(uint32_t));
-    return c->by_range.sent != NULL ? SL_OK
-                                    : sl_fail(err, SL_ENOMEM, "no memory");
+    return c->by_range.sent != NULL ? SL_OK : sl_no_memory(err);
 }
 
 void range_release(struct sluice_closure *c)

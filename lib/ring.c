@@ -33,7 +33,7 @@ enum sl_err ring_start(struct sluice *s, struct lease *l, struct kept_job *j,
         j->ring != NULL ? j->ring->buckets_count : j->sync->ranges_count;
 
     if (g == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     g->base.clock = sl_clock_real();
     g->base.ring = j->ring;
     g->base.model = j->model;

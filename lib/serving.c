@@ -529,7 +529,7 @@ static enum sl_err copy_handlers(struct sluice_serving *s,
                        o->handlers_count);
     s->handlers = sl_calloc(o->handlers_count, sizeof(char *));
     if (s->handlers == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     for (size_t i = 0; i < o->handlers_count; i++) {
         if (!link_is_name(o->handlers[i]))
             return sl_fail(err, SL_EINVAL,
@@ -538,7 +538,7 @@ static enum sl_err copy_handlers(struct sluice_serving *s,
                            i, WIRE_NAME_BYTES);
         s->handlers[s->handlers_count] = sl_strdup(o->handlers[i]);
         if (s->handlers[s->handlers_count] == NULL)
-            return sl_fail(err, SL_ENOMEM, "no memory");
+            return sl_no_memory(err);
         s->handlers_count++;
     }
     return SL_OK;
@@ -614,7 +614,7 @@ enum sl_err sluice_serving_open(struct sluice_serving **out,
         return rc;
     s = sl_calloc(1, sizeof(*s));
     if (s == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     s->lease_ms = LEASE_MS;
     s->shared.each_us = UINT64_MAX;
     list_init(&s->shared.held);

@@ -178,7 +178,7 @@ static enum sl_err read_names(struct sluice *s, const struct sluice_options *o,
     s->waiting_arg = o->waiting_arg;
     s->device = sl_strdup(o->device != NULL ? o->device : "a program");
     if (s->coordinator == NULL || s->name == NULL || s->device == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     if (o->local && o->by_range)
         return sl_fail(err, SL_EINVAL,
                        "local: a session by range keeps no vectors, which mode "
@@ -323,7 +323,7 @@ enum sl_err sluice_open(struct sluice **out, const struct sluice_options *o,
     lib_log_once();
     s = sl_calloc(1, sizeof(*s));
     if (s == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     list_init(&s->jobs);
     list_init(&s->shared.queue);
     pthread_mutex_init(&s->shared.lock, NULL);

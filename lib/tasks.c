@@ -289,7 +289,7 @@ enum sl_err sluice_tasks_open(struct sluice_tasks **out,
         return rc;
     t = sl_calloc(1, sizeof(*t));
     if (t == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     list_init(&t->handed);
     list_init(&t->shared.unsent);
     list_init(&t->shared.results);

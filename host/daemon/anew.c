@@ -65,7 +65,7 @@ enum sl_err anew_exec(char **argv, const char *note, struct sl_error *err)
     sigset_t none;
 
     if (env == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     snprintf(ours, sizeof(ours), NOTE "=%s", note);
     close_on_exec();
     sigemptyset(&none);

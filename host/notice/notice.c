@@ -26,7 +26,7 @@ static enum sl_err notice_add_watch(struct notice *n,
     if (what != NULL) {
         w->what = sl_strdup(what);
         if (w->what == NULL)
-            return sl_fail(err, SL_ENOMEM, "no memory");
+            return sl_no_memory(err);
     }
     n->count++;
     return SL_OK;
@@ -159,7 +159,7 @@ enum sl_err notice_new(struct notice **out, const struct notice_setup *setup,
     enum sl_err rc;
 
     if (n == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     n->setup = *setup;
     pthread_mutex_init(&n->lock, NULL);
     pthread_cond_init(&n->changed, NULL);

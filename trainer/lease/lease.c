@@ -47,7 +47,7 @@ static enum sl_err copy_tags(struct lease *l, const Sluice__V1__Lease *m,
         return sl_fail(err, SL_EINVAL, "the evaluation has no samples");
     l->tags = sl_malloc_array(m->n_tags, sizeof(*l->tags));
     if (l->tags == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     l->tags_count = (uint32_t)m->n_tags;
     for (size_t i = 0; i < m->n_tags; i++)
         l->tags[i] = wire_tag_of(m->tags[i]);
@@ -84,7 +84,7 @@ enum sl_err lease_new(struct lease **out, const Sluice__V1__Lease *m,
     enum sl_err rc = SL_OK;
 
     if (l == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     pthread_mutex_init(&l->progress.lock, NULL);
     pthread_mutex_init(&l->gate.trouble.lock, NULL);
     atomic_init(&l->gate.closed, GATE_OPEN);

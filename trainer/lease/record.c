@@ -42,7 +42,7 @@ static enum sl_err record_make_layout(struct record *r, struct sl_error *err)
         return rc;
     r->shards = sl_malloc_array(r->layout.shards_count, sizeof(*r->shards));
     if (r->shards == NULL || record_make_coded(r) != SL_OK)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     for (uint32_t i = 0; i < r->layout.shards_count; i++) {
         r->shards[i].first = r->layout.shards[i].first;
         r->shards[i].count = r->layout.shards[i].elements;
@@ -69,7 +69,7 @@ enum sl_err record_new(struct record **out, const Sluice__V1__JobOpen *open,
     enum sl_err rc;
 
     if (r == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     atomic_init(&r->refs, 1);
     pthread_mutex_init(&r->shared.lock, NULL);
     rc = wire_dup(&copy, &open->base);
@@ -81,7 +81,7 @@ enum sl_err record_new(struct record **out, const Sluice__V1__JobOpen *open,
     if (rc == SL_OK && spec_skip_bad(r->open->spec) > 0) {
         r->bad = bad_new(spec_skip_bad(r->open->spec));
         if (r->bad == NULL)
-            rc = sl_fail(err, SL_ENOMEM, "no memory");
+            rc = sl_no_memory(err);
     }
     if (rc != SL_OK) {
         record_unref(r);

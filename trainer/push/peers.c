@@ -35,7 +35,7 @@ enum sl_err peers_new(struct peers **out, struct rpc_io *io,
     struct peers *p = sl_calloc(1, sizeof(*p));
 
     if (p == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     pthread_mutex_init(&p->lock, NULL);
     list_init(&p->list);
     p->io = io;
@@ -82,7 +82,7 @@ static enum sl_err peers_add_locked(struct peers *p, const char *address,
     enum sl_err rc;
 
     if (one == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     rc = rpc_channel_new(&one->channel, p->io, address, p->tls,
                          &access_to_psserver, err);
     if (rc != SL_OK) {

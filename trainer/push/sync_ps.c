@@ -943,7 +943,7 @@ enum sl_err sync_ps_new(struct sync **out, const struct sync_ps_options *o,
     size_t bytes = (size_t)o->elements * sizeof(float);
 
     if (s == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     pthread_mutex_init(&s->shared.lock, NULL);
     pthread_cond_init(&s->shared.changed, NULL);
     s->o = *o;

@@ -54,7 +54,7 @@ static enum sl_err newcomer_dial(struct newcomer *n,
 
     n->channels = sl_calloc(copy->n_ranks, sizeof(*n->channels));
     if (n->channels == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     for (size_t i = 0; rc == SL_OK && i < copy->n_ranks; i++) {
         rc = rpc_channel_new(&n->channels[i], env->io, copy->ranks[i]->address,
                              env->tls, &access_to_worker, err);
@@ -126,7 +126,7 @@ enum sl_err newcomer_new(struct newcomer **out, struct rank *rank,
     enum sl_err rc;
 
     if (n == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     n->seat = seat;
     n->job = copy->job;
     n->generation = copy->generation;

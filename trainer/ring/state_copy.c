@@ -72,7 +72,7 @@ static enum sl_err holders_init(struct holders *h, struct seat *seat,
         .of = {begin->job, begin->generation, wire_token_of(begin->token)}};
     h->channels = sl_calloc(begin->n_holders, sizeof(*h->channels));
     if (h->channels == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     for (size_t i = 0; rc == SL_OK && i < begin->n_holders; i++) {
         const char *address = begin->ranks[begin->holders[i]]->address;
 

@@ -445,7 +445,7 @@ static enum sl_err group_enqueue_bucket(struct rank_group *g, struct bucket now,
     struct bucket *b = sl_calloc(1, sizeof(*b));
 
     if (b == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     *b = now;
     pthread_mutex_lock(&g->lock);
     list_push_back(&g->queue, &b->node);

@@ -48,7 +48,7 @@ static void compile_place_args(struct build *b)
     if (items == NULL ||
         arena_plan(items, b->tensors_count, &b->p->arena_bytes) != SL_OK) {
         sl_free(items);
-        b->rc = sl_fail(&b->err, SL_ENOMEM, "no memory");
+        b->rc = sl_no_memory(&b->err);
         return;
     }
     for (uint32_t i = 0; i < b->p->count; i++) {
@@ -345,7 +345,7 @@ static void compile_build_program(struct build *b,
 {
     map_init(&b->plans);
     if (!build_init(b)) {
-        b->rc = sl_fail(&b->err, SL_ENOMEM, "no memory");
+        b->rc = sl_no_memory(&b->err);
     } else {
         b->loss_has_act = compile_loss_takes_act(b->model, b->o);
         compile_forward(b);

@@ -27,7 +27,7 @@ uint32_t compile_at(struct build *b, enum program_place place, size_t offset,
             sl_realloc_array(b->tensors, capacity, sizeof(*more));
 
         if (more == NULL) {
-            b->rc = sl_fail(&b->err, SL_ENOMEM, "no memory");
+            b->rc = sl_no_memory(&b->err);
             return 0;
         }
         b->tensors = more;

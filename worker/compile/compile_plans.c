@@ -91,7 +91,7 @@ enum sl_err compile_plan(struct build *b, const struct kern_desc *d,
         return SL_OK;
     }
     if (!grow_plans(p))
-        return sl_fail(&b->err, SL_ENOMEM, "no memory");
+        return sl_no_memory(&b->err);
     rc = kern_plan_new(out, &workspace, b->dev, d, b->cap, &b->err);
     if (rc != SL_OK)
         return rc;

@@ -76,7 +76,7 @@ enum sl_err overlap_make(struct overlap *out, const struct program *p,
     if (space == NULL || o.wait_before == NULL) {
         sl_free(space);
         sl_free(o.wait_before);
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     }
     o.send_after = o.wait_before + count;
     o.read_until = o.send_after + count;

@@ -493,7 +493,7 @@ static enum sl_err first_line(struct csv *c, struct buf *names,
                                   "has over 100000 columns");
         name = csv_trim_name(text);
         if (buf_append(names, name, strlen(name) + 1) != SL_OK)
-            return sl_fail(err, SL_ENOMEM, "no memory");
+            return sl_no_memory(err);
     }
     return SL_OK;
 }
@@ -522,7 +522,7 @@ static enum sl_err choose_columns(struct csv *c, const struct data_source *s,
 
     c->target = sl_malloc_array(c->columns, sizeof(*c->target));
     if (c->target == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     for (size_t i = 0; i < c->columns; i++)
         c->target[i] = NOT_USED;
     if (s->label_column != NULL)
@@ -566,7 +566,7 @@ static enum sl_err csv_open_file(struct csv *c, const struct data_source *s,
         c->cell = sl_malloc(LINE_BYTES + 1);
     if (c->path == NULL || c->line == NULL ||
         (s->ids_count > 0 && c->cell == NULL))
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     rc = data_set_ids(&c->data, s, err);
     if (rc == SL_OK)
         rc = roots_file(s->roots, &c->file, s->x, err);
@@ -596,7 +596,7 @@ enum sl_err data_open_csv(struct data **out, const struct data_source *s,
     enum sl_err rc;
 
     if (c == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     data_init(&c->data, &csv_ops, s, want);
     c->delimiter = s->delimiter != '\0' ? s->delimiter : ',';
     c->header = s->header;

@@ -227,7 +227,7 @@ enum sl_err data_open_folder(struct data **out, const struct data_source *s,
     enum sl_err rc;
 
     if (i == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     data_init(&i->data, &images_ops, s, want);
     decoders_init(&i->decoders, s->depth);
     rc = open_images(i, s, err);

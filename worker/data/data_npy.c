@@ -354,7 +354,7 @@ static enum sl_err from_inflater(struct array *a, struct inflater *from,
     enum sl_err rc;
 
     if (front == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     rc = inflater_read(from, front, want, &got, err);
     if (rc == SL_OK)
         rc = npy_parse_head(a, front, got, bytes, fortran, &head_bytes, err);
@@ -373,7 +373,7 @@ enum sl_err array_npy_inflated(struct array *out, const char *path,
     enum sl_err rc;
 
     a.path = sl_strdup(path);
-    rc = a.path == NULL ? sl_fail(err, SL_ENOMEM, "no memory")
+    rc = a.path == NULL ? sl_no_memory(err)
                         : from_inflater(&a, from, bytes, &fortran, err);
     if (rc == SL_OK && fortran)
         rc = npy_to_row_major(&a, inflater_pulse(from), err);

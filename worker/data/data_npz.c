@@ -34,7 +34,7 @@ static enum sl_err check_stored(struct fs_file *file,
     enum sl_err rc = SL_OK;
 
     if (chunk == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     while (rc == SL_OK && done < m->bytes) {
         uint64_t left = m->bytes - done;
         size_t want = left < CHUNK ? (size_t)left : CHUNK, got = 0;

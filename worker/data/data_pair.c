@@ -253,7 +253,7 @@ static enum sl_err pair_check_labels(struct array_pair *p, struct pulse *pulse,
         return SL_OK; // read_label checks the classes it reads
     y = sl_malloc(data_label_bytes(&p->data));
     if (y == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     for (uint64_t i = 0; i < p->data.samples && rc == SL_OK; i++) {
         if (i % LABELS == 0)
             rc = pulse_piece(pulse, err);
@@ -346,7 +346,7 @@ enum sl_err data_open_arrays(struct data **out, const struct data_source *s,
     enum sl_err rc;
 
     if (p == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     data_init(&p->data, &pair_ops, s, want);
     rc = open_both(p, s, err);
     if (rc == SL_OK)
@@ -366,7 +366,7 @@ enum sl_err data_open_arrays(struct data **out, const struct data_source *s,
         }
         row = p->x.row_bytes > p->y.row_bytes ? p->x.row_bytes : p->y.row_bytes;
         p->scratch = sl_malloc(row);
-        rc = p->scratch == NULL ? sl_fail(err, SL_ENOMEM, "no memory")
+        rc = p->scratch == NULL ? sl_no_memory(err)
                                 : pair_check_labels(p, s->pulse, err);
     }
     if (rc != SL_OK) {

@@ -172,7 +172,7 @@ enum sl_err data_open_pattern(struct data **out, const struct data_source *s,
     enum sl_err rc;
 
     if (p == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     data_init(&p->data, &pattern_ops, s, want);
     rc = pattern_init(p, s, err);
     if (rc != SL_OK) {

@@ -154,7 +154,7 @@ enum sl_err data_open_synthetic(struct data **out, const struct data_source *s,
         return data_open_pattern(out, s, want, err);
     d = sl_calloc(1, sizeof(*d));
     if (d == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     data_init(&d->data, &synthetic_ops, s, want);
     d->binary = strcmp(generator, "binary") == 0;
     d->seed = s->seed;

@@ -102,7 +102,7 @@ static enum sl_err find_end(struct directory *d, struct fs_file *f,
                        (unsigned long long)size);
     tail = sl_malloc(n);
     if (tail == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     rc = read_at(f, size - n, tail, n, err);
     for (at = n - END_BYTES + 1; rc == SL_OK && at-- > 0;) {
         if (memcmp(tail + at, "PK\5\6", 4) == 0 &&

@@ -590,7 +590,7 @@ static enum sl_err start_readers(struct input *in, unsigned threads,
 {
     in->readers = sl_calloc(threads, sizeof(*in->readers));
     if (in->readers == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     for (unsigned i = 0; i < threads; i++) {
         struct input_reader *r = &in->readers[i];
 
@@ -611,7 +611,7 @@ enum sl_err input_new(struct input **out, unsigned threads,
     enum sl_err rc;
 
     if (in == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     pthread_mutex_init(&in->lock, NULL);
     pthread_cond_init(&in->changed, NULL);
     pthread_cond_init(&in->help, NULL);

@@ -121,7 +121,7 @@ enum sl_err device_new(struct device **out, struct kern_dev *dev,
     enum sl_err rc;
 
     if (d == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     d->dev = dev;
     d->b = dev->backend;
     if (!has_events(d->b)) {

@@ -304,7 +304,7 @@ enum sl_err device_place(struct device_program **out, struct device *d,
     enum sl_err rc;
 
     if (p == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     p->d = d;
     p->p = program;
     p->overlap = overlap;

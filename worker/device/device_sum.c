@@ -113,7 +113,7 @@ enum sl_err device_meet(struct device *d, struct device *const *all, unsigned n,
     enum sl_err rc;
 
     if (m == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     *m = (struct device_meeting){
         .n = n, .self = self, .all = all, .ranges = ranges, .count = count};
     d->meeting = m;

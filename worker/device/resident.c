@@ -357,7 +357,7 @@ enum sl_err resident_new(struct resident **out, struct device *d,
                        d->b->name);
     r = sl_calloc(1, sizeof(*r));
     if (r == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     *r = (struct resident){
         .d = d, .optim = *o, .slots = optim_slots(o), .runs = runs};
     rc = resident_alloc(r, err);

@@ -295,7 +295,7 @@ enum sl_err team_new(struct team **out, struct kern_dev *first,
     if (names->count > 1) {
         t = sl_calloc(1, sizeof(*t));
         if (t == NULL)
-            return sl_fail(err, SL_ENOMEM, "no memory");
+            return sl_no_memory(err);
     }
     for (unsigned i = 1; i < names->count && rc == SL_OK; i++)
         rc = team_start_mate(t, names->name[i], options, err);

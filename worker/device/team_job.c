@@ -64,7 +64,7 @@ enum sl_err team_job_new(struct team_job **out, struct team *t,
     }
     j = sl_calloc(1, sizeof(*j));
     if (j == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     j->t = t;
     j->model = model;
     j->elements = model->elements;
@@ -290,7 +290,7 @@ enum sl_err team_program_new(struct team_program **out, struct team_job *j,
     enum sl_err rc;
 
     if (p == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     p->j = j;
     p->ranges = ranges;
     p->ranges_count = count;

@@ -31,7 +31,7 @@ static enum sl_err note_fresh(struct mate_job *m, bool fresh,
         bool *more = sl_realloc_array(m->fresh, n, sizeof(*more));
 
         if (more == NULL)
-            return sl_fail(err, SL_ENOMEM, "no memory");
+            return sl_no_memory(err);
         m->fresh = more;
         m->fresh_capacity = n;
     }
@@ -276,7 +276,7 @@ static enum sl_err note_step(struct team_job *j, struct team_program *p,
         bool *more = sl_realloc_array(j->taken, n, sizeof(*more));
 
         if (more == NULL)
-            return sl_fail(err, SL_ENOMEM, "no memory");
+            return sl_no_memory(err);
         j->taken = more;
         j->taken_capacity = n;
     }

@@ -786,7 +786,7 @@ enum sl_err compute_new(struct compute **out, const struct compute_setup *setup,
     enum sl_err rc;
 
     if (c == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     c->setup = *setup;
     c->row = setup->row;
     c->setup.device = sl_strdup(setup->device);
@@ -805,7 +805,7 @@ enum sl_err compute_new(struct compute **out, const struct compute_setup *setup,
                               .arg = c};
     if (c->setup.device == NULL || (setup->options && !c->setup.options)) {
         compute_free(c);
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     }
     if (pthread_create(&c->thread, NULL, compute_thread, c) != 0) {
         compute_free(c);

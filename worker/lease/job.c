@@ -47,7 +47,7 @@ static enum sl_err make_ranges(struct worker_job *j, struct sl_error *err)
     j->ranges = j->record->shards;
     j->ranges_count = j->record->layout.shards_count;
     if (spec_hybrid(spec) && hybrid_new(&j->hybrid) != SL_OK)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     if (!spec_allreduce(spec) || !j->record->placed)
         return SL_OK;
     rc = job_ring_new(&j->ring, j->model, spec->train->bucket_bytes);
@@ -65,7 +65,7 @@ enum sl_err worker_job_new(struct worker_job **out, struct record *record,
     enum sl_err rc;
 
     if (j == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     j->record = record_ref(record);
     j->env = env;
     rc = job_read_spec(j, err);

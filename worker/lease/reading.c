@@ -30,7 +30,7 @@ enum sl_err task_prepare(struct input *input, struct worker_job *job,
         return SL_OK;
     run = sl_calloc(1, sizeof(*run));
     if (run == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     if (l->kind == LEASE_EVALUATE)
         rc = set_test(job, l, run, err);
     else

@@ -270,7 +270,7 @@ static enum sl_err read_store(struct worker *w, struct sl_error *err)
                                err);
     w->store = sl_strdup(said);
     if (w->store == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     // The path must be absolute: reports name it to programs that run in other
     // folders.
     return joining_open(&w->membership, &w->store_fs, &w->store,
@@ -388,7 +388,7 @@ static enum sl_err worker_start_rpc(struct worker *w, struct sl_error *err)
     if (rc == SL_OK)
         rc = introspect_new(&w->introspect, NULL, 0, err);
     if (rc == SL_OK && ranks_new(&w->ranks) != SL_OK)
-        rc = sl_fail(err, SL_ENOMEM, "no memory");
+        rc = sl_no_memory(err);
     if (rc != SL_OK)
         return rc;
     tables[0] = introspect_table(w->introspect);
