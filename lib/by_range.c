@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "common/base/num.h"
+
 static enum sl_err range_check(struct sluice_closure *c, uint64_t first,
                                uint64_t count, struct sl_error *err)
 {
@@ -33,7 +35,7 @@ static void range_copy_out(const struct sluice_closure *c, uint32_t shard,
 {
     const struct elements *r = &c->ranges[shard];
     uint64_t from = first > r->first ? first : r->first;
-    uint64_t until = end < r->first + r->count ? end : r->first + r->count;
+    uint64_t until = sl_min(end, r->first + r->count);
 
     memcpy(to + (from - first), c->job->params + from,
            (size_t)(until - from) * sizeof(float));

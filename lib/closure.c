@@ -532,8 +532,7 @@ enum sl_err closure_cover(struct sluice_closure *c, uint64_t first,
          rc == SL_OK && i < c->ranges_count && !c->again; i++) {
         const struct elements *r = &c->ranges[i];
         uint64_t from = first > r->first ? first : r->first;
-        uint64_t end =
-            until < r->first + r->count ? until : r->first + r->count;
+        uint64_t end = sl_min(until, r->first + r->count);
 
         if (from >= end)
             break;

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "common/base/num.h"
 #include "common/base/utf8.h"
 #include "lib/inner.h"
 #include "proto/access.h"
@@ -135,7 +136,7 @@ enum sl_err link_options_read(void *all, const void *said, struct sl_error *err)
     if (size < sizeof(size))
         return sl_fail(err, SL_EINVAL,
                        "options.size is %zu; set it to sizeof(options)", size);
-    memcpy(all, said, size < known ? size : known);
+    memcpy(all, said, sl_min(size, known));
     return SL_OK;
 }
 

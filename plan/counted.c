@@ -15,6 +15,7 @@
 
 #include "plan/counted_entry.h"
 #include "common/base/mem.h"
+#include "common/base/num.h"
 
 enum sl_err counted_init(struct counted *c, const struct schedule *s)
 {
@@ -199,7 +200,7 @@ uint64_t counted_next_open(const struct counted *c, uint64_t from)
         from = c->low;
     while (from < c->closures && counted_closure_full(c, from))
         from++;
-    return from < c->closures ? from : c->closures;
+    return sl_min(from, c->closures);
 }
 
 bool counted_full(const struct counted *c)

@@ -112,7 +112,7 @@ uint64_t part_target(uint64_t elements, uint64_t target_bytes)
     // run at 0.74 of a raw stream, and in 1 MiB at 0.96.
     if (bytes < PART_LEAST_BYTES)
         return PART_LEAST_BYTES;
-    return bytes < PART_TARGET_BYTES ? bytes : PART_TARGET_BYTES;
+    return sl_min(bytes, PART_TARGET_BYTES);
 }
 
 static enum sl_err cuts_make(struct cuts *cuts, const struct part_cutter *c,

@@ -10,6 +10,7 @@
 #include <sys/socket.h>
 
 #include "common/base/mem.h"
+#include "common/base/num.h"
 #include "host/http/http_inner.h"
 
 #define BLOCK 4096
@@ -46,7 +47,7 @@ static ssize_t http_stream_on_read(void *cls, uint64_t pos, char *to,
         s->suspended = true;
         return 0;
     }
-    n = n < bytes ? n : bytes;
+    n = sl_min(n, bytes);
     memcpy(to, s->queue.data + s->taken, n);
     s->taken += n;
     if (s->taken == s->queue.len) {

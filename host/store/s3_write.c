@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/base/num.h"
 #include "host/store/s3.h"
 
 // Equal parts, as some stores want them, for all but the largest objects.
@@ -52,7 +53,7 @@ enum sl_err s3_write(struct fs_file *base, const void *bytes, size_t n,
         bool first = f->first.len < f->s->part_bytes;
         struct buf *to = first ? &f->first : &f->last;
         size_t space = (first ? f->s->part_bytes : last_bytes(f)) - to->len;
-        size_t take = n < space ? n : space;
+        size_t take = sl_min(n, space);
 
         if (space == 0) {
             rc = send_last(f, err);

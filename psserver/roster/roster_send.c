@@ -11,6 +11,7 @@
 #include "common/base/history.h"
 #include "common/run/log.h"
 #include "common/base/mem.h"
+#include "common/base/num.h"
 #include "state/shard/counts.h"
 #include "psserver/roster/roster_inner.h"
 #include "state/shard/replica.h"
@@ -382,8 +383,7 @@ void roster_send_heartbeat(struct roster *r, size_t admitted, uint64_t seq,
                            bool draining)
 {
     Sluice__V1__Heartbeat m = SLUICE__V1__HEARTBEAT__INIT;
-    size_t cap =
-        admitted < ROSTER_REPORTS_MOST ? admitted : ROSTER_REPORTS_MOST;
+    size_t cap = sl_min(admitted, ROSTER_REPORTS_MOST);
     struct report *reports = sl_calloc(cap, sizeof(*reports));
     Sluice__V1__ShardReport **list = sl_malloc_array(cap, sizeof(*list));
     struct pairmap_at at = {0};

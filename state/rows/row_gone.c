@@ -170,7 +170,7 @@ size_t row_gone_read(const struct row_gone *g, struct rowset_gone_at *at,
     if (piece == NULL)
         return 0;
     n = piece->count - at->next;
-    n = n < most ? n : most;
+    n = sl_min(n, most);
     memcpy(ids, piece->id + at->next, n * sizeof(*ids));
     at->next += n;
     return n;

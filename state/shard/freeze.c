@@ -59,7 +59,7 @@ static size_t block_bytes(const struct freeze *f, size_t block)
 {
     size_t left = f->bytes - block * FREEZE_BLOCK_BYTES;
 
-    return left < FREEZE_BLOCK_BYTES ? left : FREEZE_BLOCK_BYTES;
+    return sl_min(left, FREEZE_BLOCK_BYTES);
 }
 
 // Where the memory at an offset lies, and how many of the n bytes from there

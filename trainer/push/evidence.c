@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include "common/base/num.h"
+
 void evidence_void(struct step_evidence *e)
 {
     memset(e, 0, sizeof(*e));
@@ -21,8 +23,7 @@ void evidence_take(struct step_evidence *e, uint64_t incarnation,
     memset(e, 0, sizeof(*e));
     e->incarnation = incarnation;
     if (bytes > 0)
-        memcpy(e->counted, counted,
-               bytes < EVIDENCE_BYTES ? bytes : EVIDENCE_BYTES);
+        memcpy(e->counted, counted, sl_min(bytes, EVIDENCE_BYTES));
 }
 
 bool evidence_note(struct step_evidence *e, uint64_t incarnation, uint32_t step)

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "common/base/mem.h"
+#include "common/base/num.h"
 #include "trainer/ring/packed.h"
 #include "trainer/ring/rank_inner.h"
 
@@ -216,7 +217,7 @@ static enum sl_err fetch_memory(struct copy *c, struct sl_error *err)
         for (size_t of = 0; rc == SL_OK && of < shard_bytes(s); of += n) {
             void *memory = shard_memory_at(s, of, &n);
 
-            n = n < FETCH_BYTES ? n : FETCH_BYTES;
+            n = sl_min(n, FETCH_BYTES);
             rc = c->fetch(c->arg, at + of, n, memory, err);
         }
         at += shard_bytes(s);

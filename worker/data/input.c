@@ -89,8 +89,7 @@ uint32_t input_run_samples(const struct input_run *run, uint32_t step)
 
     if (from >= run->count)
         return 0;
-    return run->count - from < run->batch ? (uint32_t)(run->count - from)
-                                          : run->batch;
+    return (uint32_t)sl_min(run->count - from, run->batch);
 }
 
 // Returns true if several threads may share the reading of a batch. Changes are

@@ -10,6 +10,7 @@
 
 #include "common/run/log.h"
 #include "common/base/mem.h"
+#include "common/base/num.h"
 #include "host/daemon/anew.h"
 #include "host/daemon/joining.h"
 #include "host/daemon/going.h"
@@ -654,7 +655,7 @@ static enum sl_err start_going(struct worker *w, struct sl_error *err)
         .azure = conf_str(c, "azure-imds-endpoint"),
         .drain = worker_goes,
         .late = worker_goes_late,
-        .step_ms = step_ms < GOES_MS ? step_ms : GOES_MS,
+        .step_ms = sl_min(step_ms, GOES_MS),
         .stay = worker_stays,
         .begin = begin_attending,
         .changed = on_going,
