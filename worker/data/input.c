@@ -50,6 +50,7 @@ struct input_slot {
     // FILLING: samples that are being read, or have been; threads that read.
     uint32_t given, readers;
     uint32_t bad; // the first sample that could not be read; UINT32_MAX: none
+    uint64_t us;  // time that reading took so far, of all threads
     enum sl_err rc;
     struct sl_error err;
 };
@@ -93,12 +94,18 @@ uint32_t input_run_samples(const struct input_run *run, uint32_t step)
 }
 
 // Returns true if several threads may share the reading of a batch. Changes are
-// work, also where reading, which is then done by one at a time, is none; but
-// ids are gathered in order.
+// work, also where reading, which is then done by one at a time
+// (input_run_alone), is none; but ids are gathered in order.
 static bool input_run_shared(const struct input_run *run)
 {
     return data_shared(run->data) ||
            (run->augment != NULL && data_id_columns(run->data) == 0);
+}
+
+// Returns true if one thread at a time reads the samples of a run.
+static bool input_run_alone(const struct input_run *run)
+{
+    return !data_shared(run->data);
 }
 
 // ---- the reading thread
@@ -163,28 +170,40 @@ struct input_part {
     uint32_t from, end;
     uint32_t bad; // sample that failed, if rc says so
     uint64_t digest;
+    uint64_t us; // as in the slot
     enum sl_err rc;
     struct sl_error err;
 };
 
-// Reads a sample, and adds its bags to `ids` (NULL: they are not wanted). A
-// wait for its file ends with the run's attempt.
+// Where a sample is read to.
+struct input_place {
+    void *x, *y;
+    struct ids *ids; // its bags are added to these; NULL: they are not wanted
+    uint64_t *us;    // the time of reading is added to this; NULL: not wanted
+};
+
+// Reads a sample. A wait for its file ends with the run's attempt; one for
+// other threads is not told as reading.
 static enum sl_err read_sample(struct input *in, const struct input_run *run,
-                               uint64_t sample, void *x, void *y,
-                               struct ids *ids, struct sl_error *err)
+                               uint64_t sample, const struct input_place *to,
+                               struct sl_error *err)
 {
     struct file_wait own = pulse_file_wait(run->pulse);
     const struct file_wait *before = file_wait_set(&own);
     struct data *data = run->data;
-    bool shared = data_shared(data);
+    bool alone = input_run_alone(run);
+    uint64_t began;
     enum sl_err rc;
 
-    if (!shared)
+    if (alone)
         pthread_mutex_lock(&in->reads);
-    rc = data_read(data, sample, x, y, err);
-    if (rc == SL_OK && ids != NULL && data_id_columns(data) > 0)
-        rc = data_gather_ids(data, ids, err);
-    if (!shared)
+    began = to->us != NULL ? sl_real_us() : 0;
+    rc = data_read(data, sample, to->x, to->y, err);
+    if (rc == SL_OK && to->ids != NULL && data_id_columns(data) > 0)
+        rc = data_gather_ids(data, to->ids, err);
+    if (to->us != NULL)
+        *to->us += sl_real_us() - began;
+    if (alone)
         pthread_mutex_unlock(&in->reads);
     file_wait_set(before);
     return rc;
@@ -193,23 +212,28 @@ static enum sl_err read_sample(struct input *in, const struct input_run *run,
 enum sl_err input_look(struct input *in, const struct input_run *run,
                        uint64_t sample, void *x, void *y, struct sl_error *err)
 {
-    return read_sample(in, run, sample, x, y, NULL, err);
+    return read_sample(in, run, sample, &(struct input_place){.x = x, .y = y},
+                       err);
 }
 
-// Reads sample `i` of a batch to its place.
+// Reads sample `i` of a batch, which is one of the part, to its place. The time
+// of samples that are changed is taken one by one: only their reading counts.
 static enum sl_err input_read_place(struct input_reader *r,
-                                    struct input_slot *s, uint32_t i,
-                                    uint64_t sample, struct sl_error *err)
+                                    struct input_slot *s, struct input_part *p,
+                                    uint32_t i, uint64_t sample)
 {
     const struct input_run *run = s->run;
-    void *x = (uint8_t *)s->batch.x + i * data_sample_bytes(run->data);
-    void *y = (uint8_t *)s->batch.y + i * data_label_bytes(run->data);
-    enum sl_err rc = pulse_reads(run->pulse, err);
+    const struct input_place to = {
+        .x = (uint8_t *)s->batch.x + i * data_sample_bytes(run->data),
+        .y = (uint8_t *)s->batch.y + i * data_label_bytes(run->data),
+        .ids = &s->ids,
+        .us = run->augment != NULL ? &p->us : NULL};
+    enum sl_err rc = pulse_reads(run->pulse, &p->err);
 
     if (rc == SL_OK)
-        rc = read_sample(r->in, run, sample, x, y, &s->ids, err);
+        rc = read_sample(r->in, run, sample, &to, &p->err);
     if (rc == SL_OK && run->augment != NULL)
-        augment_apply(run->augment, run->epoch, sample, x, r->scratch);
+        augment_apply(run->augment, run->epoch, sample, to.x, r->scratch);
     return rc;
 }
 
@@ -231,25 +255,17 @@ static void input_read_part(struct input_reader *r, struct input_slot *s,
 
         if (i + AHEAD < p->end)
             soon[i % AHEAD] = input_prefetch_sample(run, step, i + AHEAD);
-        p->rc = input_read_place(r, s, i, sample, &p->err);
+        p->rc = input_read_place(r, s, p, i, sample);
         p->bad = i;
         p->digest += schedule_digest(run->epoch, sample);
     }
 }
 
-// Reads a part. `expect`: the last batches came from a disk, so the system is
-// told first what will be read. Returns true if this part came from a disk,
-// too.
-static bool read_expecting(struct input_reader *r, struct input_slot *s,
-                           struct input_part *p, bool expect)
+// Tells the system what a batch will read.
+static void input_expect_batch(const struct input_slot *s)
 {
-    const struct input_run *run = s->run;
-    uint64_t began = sl_real_us();
-
-    for (uint32_t i = p->from; i < p->end && expect; i++)
-        data_expect(run->data, sample_of(run, s->batch.step, i));
-    input_read_part(r, s, p);
-    return sl_real_us() - began > (uint64_t)(p->end - p->from) * SLOW_US;
+    for (uint32_t i = 0; i < s->batch.n; i++)
+        data_expect(s->run->data, sample_of(s->run, s->batch.step, i));
 }
 
 static const unsigned moves[] = {
@@ -312,6 +328,7 @@ static struct input_slot *next_job(struct input *in, bool helper)
         s->given = s->batch.n;
         s->readers = 0;
         s->bad = UINT32_MAX;
+        s->us = 0;
         s->rc = SL_OK;
         return s;
     }
@@ -346,6 +363,8 @@ static void finish_locked(struct input *in, struct input_slot *s)
 {
     if (s->readers > 0 || (s->given < s->batch.n && !s->stale))
         return;
+    if (input_run_alone(s->run) && s->us > s->batch.n * (uint64_t)SLOW_US)
+        in->expect = EXPECT_BATCHES;
     input_slot_enter_locked(s, s->stale ? SLOT_FREE : SLOT_READY);
     pthread_cond_broadcast(&in->changed);
 }
@@ -355,6 +374,7 @@ static void finish_locked(struct input *in, struct input_slot *s)
 static void note_locked(struct input_slot *s, const struct input_part *p)
 {
     s->batch.digest += p->digest;
+    s->us += p->us;
     if (p->rc == SL_OK || p->bad >= s->bad)
         return;
     s->bad = p->bad;
@@ -399,12 +419,14 @@ static void help_locked(struct input_reader *r, struct input_slot *s)
     struct input *in = r->in;
     struct span_of of =
         span_of_step(s->run->job, s->run->closure, s->batch.step);
-    uint64_t began = span_begin();
-    bool shared = input_run_shared(s->run), expect = in->expect > 0;
-    bool slow = false;
+    uint64_t began = span_begin(), read;
+    bool shared = input_run_shared(s->run), expect;
     struct input_part p = {
         .from = s->given, .end = s->batch.n, .err = SL_ERROR_INIT};
 
+    // Its first reader tells the system of the whole batch.
+    expect = p.from == 0 && in->expect > 0 && input_run_alone(s->run);
+    in->expect -= expect;
     if (shared && p.end - p.from > SHARE)
         p.end = p.from + SHARE;
     s->given = p.end;
@@ -412,14 +434,14 @@ static void help_locked(struct input_reader *r, struct input_slot *s)
         pthread_cond_signal(&in->help); // another takes the next ones
     s->readers++;
     pthread_mutex_unlock(&in->lock);
-    if (shared)
-        input_read_part(r, s, &p);
-    else
-        slow = read_expecting(r, s, &p, expect);
+    read = sl_real_us();
+    if (expect)
+        input_expect_batch(s);
+    input_read_part(r, s, &p);
+    if (s->run->augment == NULL)
+        p.us = sl_real_us() - read;
     span_end(began, "read", input_reader_lane(r), of);
     pthread_mutex_lock(&in->lock);
-    if (!shared)
-        in->expect = slow ? EXPECT_BATCHES : in->expect - expect;
     s->readers--;
     note_locked(s, &p);
 }

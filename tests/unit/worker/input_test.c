@@ -3,7 +3,9 @@
 #include "tests/harness/t.h"
 
 #include <sched.h>
+#include <stdatomic.h>
 
+#include "common/base/clock.h"
 #include "plan/schedule.h"
 #include "worker/data/input.h"
 
@@ -237,6 +239,127 @@ TEST(input, an_error_names_its_sample_and_can_be_met_again)
     input_close(in, &run);
     input_free(in);
     data_free(d);
+}
+
+// ---- a slow disk
+
+#define PIXELS 16
+#define PICTURES 96
+#define SLOW 30 // microseconds of a read: longer than one from memory takes
+
+static atomic_uint expected; // samples that the disk was told of
+
+static enum sl_err slow_pread(struct fs_file *f, uint64_t offset, void *to,
+                              size_t n, size_t *got, struct sl_error *err)
+{
+    uint64_t began = sl_real_us();
+
+    while (sl_real_us() - began < SLOW)
+        sched_yield();
+    return fs_posix()->ops->pread(f, offset, to, n, got, err);
+}
+
+static void slow_expect(struct fs_file *f, uint64_t offset, size_t n)
+{
+    (void)f;
+    (void)offset;
+    atomic_fetch_add(&expected, n == PIXELS);
+}
+
+// Opens the file whose path follows the name of the bucket.
+static enum sl_err slow_open(void *arg, struct fs_file **out, const char *path,
+                             struct sl_error *err)
+{
+    static struct fs_ops ops;
+    static struct fs fs = {&ops};
+    enum sl_err rc =
+        fs_open(fs_posix(), out, path + strlen("s3://b"), FS_READ, err);
+
+    (void)arg;
+    ops = *fs_posix()->ops;
+    ops.pread = slow_pread;
+    ops.expect = slow_expect;
+    if (rc == SL_OK)
+        (*out)->fs = &fs;
+    return rc;
+}
+
+// Writes an IDX file of zeroes: `n` elements of each of PICTURES samples.
+static void write_idx(const char *path, uint8_t n)
+{
+    static const uint8_t zeroes[PIXELS];
+    const uint8_t head[] = {0, 0, 8, 2, 0, 0, 0, PICTURES, 0, 0, 0, n};
+    FILE *f = fopen(path, "w");
+
+    T_TRUE(f != NULL);
+    fwrite(head, 1, sizeof(head), f);
+    for (int i = 0; i < PICTURES; i++)
+        fwrite(zeroes, 1, n, f);
+    T_EQ(fclose(f), 0);
+}
+
+// Returns samples that lie on the slow disk; *roots is freed after them.
+static struct data *slow_pictures(struct roots **roots)
+{
+    const struct roots_places places = {.open = slow_open};
+    char x[600], y[600];
+    struct data_source s = {
+        .format = "idx", .x = x, .y = y, .scale = 1, .stay = true};
+    struct data_want w = {.rank = 1,
+                          .dim = {PIXELS},
+                          .outputs = 1,
+                          .labels = DATA_VALUES,
+                          .u8 = true};
+    struct data *d;
+
+    snprintf(x, sizeof(x), "s3://b%s/x.idx", t_tmpdir());
+    snprintf(y, sizeof(y), "s3://b%s/y.idx", t_tmpdir());
+    write_idx(x + strlen("s3://b"), PIXELS);
+    write_idx(y + strlen("s3://b"), 1);
+    T_OK(roots_new(roots, "worker", "--data-root", t_err()));
+    roots_read_places(*roots, &places);
+    s.roots = *roots;
+    T_OK(data_open(&d, &s, &w, t_err()));
+    T_FALSE(data_shared(d));
+    return d;
+}
+
+// Once a batch has come from a slow disk, the disk is told all samples of those
+// that follow: also where samples are changed, which many threads do.
+TEST(input, a_slow_disk_is_told_what_is_read_next)
+{
+    static const struct augment flips = {
+        .rows = 4,
+        .columns = 4,
+        .channels = 1,
+        .u8 = true,
+        .count = 1,
+        .change = {{.kind = AUGMENT_FLIP, .rows = true}}};
+    struct roots *roots;
+    struct data *d = slow_pictures(&roots);
+
+    for (int changed = 0; changed < 2; changed++) {
+        struct input_run run = run_of(d, 0, 0, PICTURES, 8, true);
+        struct input *in;
+
+        run.augment = changed ? &flips : NULL;
+        atomic_store(&expected, 0);
+        T_OK(input_new(&in, 3, t_err()));
+        input_open(in, &run);
+        for (uint32_t k = 0; k < PICTURES / 8; k++) {
+            struct batch b;
+
+            T_OK(input_get(in, &run, k, &b, t_err()));
+            input_put(in, &b);
+        }
+        input_close(in, &run);
+        input_free(in);
+        // The ring may be read before its first batch is known to be slow.
+        T_LE(PICTURES - INPUT_SLOTS * 8, atomic_load(&expected));
+        T_LE(atomic_load(&expected), PICTURES - 8);
+    }
+    data_free(d);
+    roots_free(roots);
 }
 
 // ---- memory that the consumer lends
