@@ -16,11 +16,10 @@
 #include <grpc/support/log.h>
 
 #include "common/base/clock.h"
-#include "common/base/mem.h"
+#include "common/base/huge.h"
 #include "common/run/log.h"
 #include "common/run/prompt.h"
 
-#define HUGE_PAGE ((size_t)2 << 20)
 #define HUGE_HEAP ((size_t)32 << 20)
 
 #if defined(__SANITIZE_THREAD__)
@@ -113,13 +112,13 @@ static void use_huge_pages(void)
 {
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
     uint8_t *at = malloc(HUGE_HEAP);
-    uintptr_t first = ((uintptr_t)at + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1);
+    uintptr_t first = ((uintptr_t)at + SL_HUGE_PAGE - 1) & ~(SL_HUGE_PAGE - 1);
 
     if (at == NULL)
         return;
     // A wish. What is free at the heap's end stays there (M_TRIM_THRESHOLD),
     // and is given out again.
-    (void)madvise((void *)first, HUGE_HEAP - HUGE_PAGE, MADV_HUGEPAGE);
+    (void)madvise((void *)first, HUGE_HEAP - SL_HUGE_PAGE, MADV_HUGEPAGE);
     free(at);
 #endif
 }

@@ -3,12 +3,8 @@
 // asked for.
 #include "state/base/region.h"
 
-#include <stdint.h>
-#include <sys/mman.h>
+#include "common/base/huge.h"
 
-#include "common/base/mem.h"
-
-#define HUGE_PAGE_BYTES ((size_t)2 << 20)
 #define PAGE_BYTES ((size_t)4096)
 #define LINE_BYTES ((size_t)64)
 
@@ -21,7 +17,7 @@
 // Whole huge pages where that wastes at most an eighth.
 static size_t mapped_bytes(size_t bytes)
 {
-    size_t unit = bytes >= 8 * HUGE_PAGE_BYTES ? HUGE_PAGE_BYTES : PAGE_BYTES;
+    size_t unit = bytes >= 8 * SL_HUGE_PAGE ? SL_HUGE_PAGE : PAGE_BYTES;
 
     if (bytes == 0)
         return PAGE_BYTES;
@@ -32,14 +28,14 @@ enum sl_err region_new(struct region *out, size_t bytes)
 {
     void *data;
 
-    if (bytes > SIZE_MAX - HUGE_PAGE_BYTES)
+    if (bytes > SIZE_MAX - SL_HUGE_PAGE)
         return SL_ENOMEM;
     data = mmap(NULL, mapped_bytes(bytes), PROT_READ | PROT_WRITE,
                 MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
     if (data == MAP_FAILED)
         return SL_ENOMEM;
     // A wish: without huge pages it is slower and just as right.
-    if (bytes >= HUGE_PAGE_BYTES)
+    if (bytes >= SL_HUGE_PAGE)
         (void)madvise(data, mapped_bytes(bytes), MADV_HUGEPAGE);
     *out = (struct region){data, bytes};
     return SL_OK;
@@ -52,7 +48,7 @@ void region_populate(struct region *r)
     size_t bytes = r->bytes == 0 ? 0 : mapped_bytes(r->bytes), n;
 
     for (size_t at = 0; at < bytes; at += n) {
-        n = bytes - at < HUGE_PAGE_BYTES ? bytes - at : HUGE_PAGE_BYTES;
+        n = bytes - at < SL_HUGE_PAGE ? bytes - at : SL_HUGE_PAGE;
         if (madvise((char *)r->data + at, n, MADV_POPULATE_WRITE) != 0)
             return;
     }

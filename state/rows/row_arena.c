@@ -3,11 +3,9 @@
 #include "state/rows/row_arena.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
-#include "common/base/mem.h"
+#include "common/base/huge.h"
 
-#define HUGE_PAGE_BYTES ((size_t)2 << 20)
 #define PIECES 8 // that a chunk has room for, so that its end is a small one
 #define HOLES_PART 5 // of what is in use
 
@@ -52,12 +50,10 @@ static bool row_arena_grow(struct row_arena *a, size_t piece)
     size_t bytes = sizeof(struct row_chunk) + PIECES * piece;
     struct row_chunk *c;
 
-    bytes = (bytes + HUGE_PAGE_BYTES - 1) / HUGE_PAGE_BYTES * HUGE_PAGE_BYTES;
-    c = sl_aligned(HUGE_PAGE_BYTES, bytes);
+    bytes = (bytes + SL_HUGE_PAGE - 1) / SL_HUGE_PAGE * SL_HUGE_PAGE;
+    c = sl_huge(bytes);
     if (c == NULL)
         return false;
-    // A wish: without huge pages it is slower and just as right.
-    (void)madvise(c, bytes, MADV_HUGEPAGE);
     *c = (struct row_chunk){
         .bytes = bytes, .end = sizeof(*c), .first = sizeof(*c)};
     list_push_back(&a->chunks, &c->on_list);

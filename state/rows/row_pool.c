@@ -3,13 +3,11 @@
 #include "state/rows/row_pool.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
-#include "common/base/mem.h"
+#include "common/base/huge.h"
 #include "common/base/num.h"
 
 #define FIRST_BYTES ((size_t)1 << 20) // of slab 0, at most twice as many
-#define HUGE_PAGE_BYTES ((size_t)2 << 20)
 
 void row_pool_init(struct row_pool *p, size_t stride, uint32_t most,
                    struct row_account *account)
@@ -39,16 +37,9 @@ static enum sl_err row_pool_grow(struct row_pool *p, unsigned k)
         (UINT64_C(1) << (p->shift + k)) - (UINT64_C(1) << p->shift);
     uint64_t records = UINT64_C(1) << (p->shift + k);
     size_t bytes = sl_min(records, p->most - first) * p->stride;
-    size_t align = k == 0 ? 64 : HUGE_PAGE_BYTES;
 
-    p->slab[k] = sl_aligned(align, (bytes + align - 1) / align * align);
-    if (p->slab[k] == NULL)
-        return SL_ENOMEM;
-    // A wish: without huge pages it is slower and just as right.
-    if (k > 0)
-        (void)madvise(p->slab[k], (bytes + align - 1) / align * align,
-                      MADV_HUGEPAGE);
-    return SL_OK;
+    p->slab[k] = k == 0 ? sl_aligned(64, bytes) : sl_huge(bytes);
+    return p->slab[k] != NULL ? SL_OK : SL_ENOMEM;
 }
 
 // Takes memory for numbers below `end`: of slabs only touched pages count.
@@ -112,7 +103,7 @@ static void row_pool_drop_pages(struct row_pool *p, uint32_t from, uint32_t to)
 {
     uint8_t *first = row_pool_at(p, from), *last = row_pool_at(p, to - 1);
     bool small = from < UINT64_C(1) << p->shift;
-    size_t page = small ? 4096 : HUGE_PAGE_BYTES, up = page - 1;
+    size_t page = small ? 4096 : SL_HUGE_PAGE, up = page - 1;
     uintptr_t low = ((uintptr_t)first + up) / page * page;
     uintptr_t high =
         ((uintptr_t)(last + p->stride) + (small ? 0 : up)) / page * page;

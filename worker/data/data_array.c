@@ -3,17 +3,15 @@
 #include "worker/data/data_array.h"
 
 #include <string.h>
-#include <sys/mman.h>
 
 #include "common/base/copy.h"
-#include "common/base/mem.h"
+#include "common/base/huge.h"
 #include "common/base/num.h"
 #include "worker/data/data_source.h"
 
 #define CACHE_LINE 64
 #define SOON_BYTES 4096
-#define HUGE_PAGE ((size_t)2 << 20)
-#define HUGE_FROM (4 * HUGE_PAGE)
+#define HUGE_FROM (4 * SL_HUGE_PAGE)
 #define PIECE_BYTES ((size_t)16 << 20)
 
 size_t array_type_bytes(enum array_type type)
@@ -65,18 +63,10 @@ enum sl_err array_measure(struct array *a, struct sl_error *err)
     return SL_OK;
 }
 
-// Asks Linux for large pages: with pages of 4 KiB nearly every row would begin
-// with a walk through the page tables.
 void *array_memory(uint64_t bytes)
 {
-    void *at;
-
-    if (bytes < HUGE_FROM)
-        return sl_malloc((size_t)bytes);
-    at = sl_aligned(HUGE_PAGE, (size_t)bytes);
-    if (at != NULL)
-        (void)madvise(at, (size_t)bytes, MADV_HUGEPAGE);
-    return at;
+    return bytes < HUGE_FROM ? sl_malloc((size_t)bytes)
+                             : sl_huge((size_t)bytes);
 }
 
 static enum sl_err array_read_file(struct array *a, struct fs_file *file,

@@ -12,8 +12,9 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "common/base/huge.h"
+
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
-#define HUGE_PAGE_BYTES ((size_t)2 << 20)
 
 static enum sl_err shm_fail(struct sl_error *err, const char *what)
 {
@@ -31,7 +32,7 @@ static enum sl_err map(struct shm *out, int fd, size_t bytes, int flags,
 
     if (at == MAP_FAILED)
         return shm_fail(err, "mmap");
-    if (bytes >= HUGE_PAGE_BYTES)
+    if (bytes >= SL_HUGE_PAGE)
         (void)madvise(at, bytes, MADV_HUGEPAGE); // a wish
     *out = (struct shm){at, bytes};
     return SL_OK;
