@@ -103,8 +103,6 @@ void *row_arena_tidy(struct row_arena *a, uint32_t *owner)
         a->bytes <= a->used + a->used / HOLES_PART + a->newest->bytes)
         return NULL;
     c = list_entry(list_first(&a->chunks), struct row_chunk, on_list);
-    if (c == a->newest)
-        return NULL;
     while (!piece_at(c, c->first)->used)
         c->first += piece_at(c, c->first)->bytes;
     p = piece_at(c, c->first);
