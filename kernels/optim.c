@@ -188,10 +188,11 @@ void optim_update(const struct optim *o, const struct optim_consts *k, size_t n,
                   const void *grad, float *w, float *const *slots)
 {
     struct optim_call c = {.n = n, .grad = grad, .w = w, .k = *k};
-    enum optim_rule rule = optim_rule(o);
+    enum optim_rule rule = optim_rule(o); // once: a row of a table is short
+    unsigned n_slots = optim_rule_slots(rule);
 
-    for (unsigned i = 0; i < optim_slots(o); i++)
+    for (unsigned i = 0; i < n_slots; i++)
         c.slot[i] = slots[i];
-    if (rule < OPTIM_RULES && !optim_is_whole(o))
+    if (rule < OPTIM_RULES && !optim_rule_is_whole(rule))
         optim_host_loops()->loop[rule](&c);
 }

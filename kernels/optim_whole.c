@@ -120,9 +120,9 @@ void optim_whole(const struct optim *o, const struct optim_consts *k,
         .n = rows * cols, .grad = grad, .direction = grad, .w = w, .k = *k};
     enum optim_rule rule = optim_rule(o);
 
-    if (!optim_is_whole(o) || c.n == 0)
+    if (!optim_rule_is_whole(rule) || c.n == 0)
         return;
-    for (unsigned i = 0; i < optim_slots(o); i++)
+    for (unsigned i = 0; i < optim_rule_slots(rule); i++)
         c.slot[i] = slots[i];
     optim_host_loops()->loop[rule](&c);
     if (rule == OPTIM_RULE_muon)

@@ -89,9 +89,9 @@ enum optim_rule optim_rule(const struct optim *o)
     }
 }
 
-bool optim_is_whole(const struct optim *o)
+bool optim_rule_is_whole(enum optim_rule rule)
 {
-    switch (optim_rule(o)) {
+    switch (rule) {
 #define WHOLE(name, ...) case OPTIM_RULE_##name:
 #include "plan/optimizers.def"
         return true;
@@ -100,16 +100,26 @@ bool optim_is_whole(const struct optim *o)
     }
 }
 
+bool optim_is_whole(const struct optim *o)
+{
+    return optim_rule_is_whole(optim_rule(o));
+}
+
 // ---- Slots ----------------------------------------------------------------
 
-unsigned optim_slots(const struct optim *o)
+unsigned optim_rule_slots(enum optim_rule rule)
 {
-    const char *const *name = slot_names[optim_rule(o)];
+    const char *const *name = slot_names[rule];
     unsigned n = 0;
 
     while (n < OPTIM_SLOTS_MAX && name[n])
         n++;
     return n;
+}
+
+unsigned optim_slots(const struct optim *o)
+{
+    return optim_rule_slots(optim_rule(o));
 }
 
 const char *optim_slot_name(const struct optim *o, unsigned slot)

@@ -83,11 +83,15 @@ enum optim_rule optim_rule(const struct optim *o);
 // Returns whether an update of an element depends on the other elements of its
 // variable: such a variable is never cut, and optim_whole applies it.
 bool optim_is_whole(const struct optim *o);
+// Returns the same of a rule.
+bool optim_rule_is_whole(enum optim_rule rule);
 
 // Returns the number of slots (vectors of state, each of the variable's size)
 // that the optimizer keeps for each variable: 0 to 3; 0 for a kind that is
 // none.
 unsigned optim_slots(const struct optim *o);
+// Returns the same of a rule.
+unsigned optim_rule_slots(enum optim_rule rule);
 // Returns what Keras calls slot number `slot` ("momentum", "velocity", ...);
 // "?" past the last. Static text.
 const char *optim_slot_name(const struct optim *o, unsigned slot);
