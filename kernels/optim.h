@@ -36,12 +36,12 @@ struct optim_consts {
     float decay; // w -= w decay: wd lr. Not 1 - wd lr, which f32 rounds
     float lr;    // the rate; adam, adamax, nadam: corrected for t; 1 with
                  // torch_momentum
-    float a,
-        b; // sgd, rmsprop: momentum (a); adam, nadam, lamb: 1 - beta_1,
-           // 1 - beta_2; muon: momentum (a), and what the direction
-           // has of the momentum (b); adamax: 1 - beta_1, beta_2; lion: beta_1,
-           // beta_2; rmsprop: rho (b); sgd: 1 / delay (b); a moving statistic,
-           // which has no optimizer: what is kept of it, what is taken
+    float a;     // sgd, rmsprop, muon: momentum; adam, adamax, nadam, lamb: 1 -
+                 // beta_1; lion: beta_1; a moving statistic, which has no
+                 // optimizer: what is kept of it
+    float b; // sgd with a delay: 1 / delay; rmsprop: rho; adam, nadam, lamb:
+             // 1 - beta_2; adamax, lion: beta_2; muon: what the direction has
+             // of the momentum; a moving statistic: what is taken
     float rest; // rmsprop: 1 - rho; lion: 1 - beta_2; lamb: correction of
                 // v; muon: what the direction has of the gradient; sgd with a
                 // delay: 1 if the velocity changes with this update, else 0

@@ -209,6 +209,9 @@ size_t apply_space(const struct plan *plan)
     return most;
 }
 
+// The rule is the job's, also of a group with another momentum: it keeps the
+// job's slots. But where that rule is one of whole variables, what is updated
+// element by element has its group's, a twin (plan.h).
 static void apply_optim(const struct plan *plan, const struct apply_memory *to,
                         const struct apply_part *part, double rate, size_t n,
                         const void *pushed, float *w, float *const *slots)
