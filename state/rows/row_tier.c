@@ -293,7 +293,7 @@ static enum sl_err tier_heat(struct row_store *s)
     return SL_OK;
 }
 
-// Makes the numbers free that an update had, which may not have been applied.
+// Makes the numbers free that an update was lent, which was not applied.
 static void tier_end_lent(struct row_store *s)
 {
     struct row_tier *t = s->tier;
@@ -385,8 +385,10 @@ enum sl_err row_tier_pay(struct row_store *s, uint64_t n)
 {
     struct row_tier *t = s->tier;
     uint64_t bytes = (n + BATCH) * ROW_COLD_BYTES;
-    enum sl_err rc = reserve_lent(t, n);
+    enum sl_err rc;
 
+    tier_end_lent(s); // here, as an update without ids has no turn
+    rc = reserve_lent(t, n);
     if (rc != SL_OK)
         return rc;
     t->floor = (uint32_t)sl_min(n + tier_least(s), s->pool.most);
@@ -407,7 +409,6 @@ void row_tier_turn(struct row_store *s)
     struct row_tier *t = s->tier;
     uint32_t part = t->heat_room / (TURNS / 4) + 1, end;
 
-    tier_end_lent(s);
     t->turn = t->turn / ROW_TURN == TURNS ? ROW_TURN : t->turn + ROW_TURN;
     t->swept = t->swept < t->heat_room ? t->swept : 0;
     end = (uint32_t)sl_min((uint64_t)t->swept + part, t->heat_room);

@@ -139,8 +139,7 @@ uint32_t row_check(const void *record, size_t stride);
 
 // ---- an update of n ids: pay, then look which records it needs, then fill
 
-// Begins the turn of an update: no record is needed so far, and none has memory
-// that it was lent.
+// Begins the turn of an update: no record is needed so far.
 void row_tier_turn(struct row_store *s);
 
 // Notes that the update of this turn needs the record of a hot number.
@@ -152,11 +151,11 @@ static inline void row_tier_need(struct row_tier *t, uint32_t number)
     t->heat[number] = t->turn | heat;
 }
 
-// Takes the memory that is needed for n records to be hot at once, and for as
-// many others to become cold. If it is short, stores of the account, also this
-// one, are asked to give some (row_account_relieve): no record changes, but
-// numbers do. From then on the store gives no memory that so many hot records
-// need (`floor`).
+// Gives back what an update was lent that was not applied, and takes the memory
+// that is needed for n records to be hot at once, and for as many others to
+// become cold. If it is short, stores of the account, also this one, are asked
+// to give some (row_account_relieve): no record changes, but numbers do. From
+// then on the store gives no memory that so many hot records need (`floor`).
 enum sl_err row_tier_pay(struct row_store *s, uint64_t n);
 
 // Takes memory for n new hot records from what is free; makes no record cold.
@@ -167,10 +166,10 @@ enum sl_err row_tier_grow(struct row_store *s, uint64_t n);
 // Reads the n cold records with the numbers number[at[0..n)] into memory, and
 // makes place for `more` new ones; where memory is short, makes records cold
 // that this turn does not need. Of those that are hot then it changes number;
-// the others are lent memory until the next turn. n + more is at most the n of
-// row_tier_pay. Takes no memory that another store has to give. SL_ERANGE: this
-// turn needs all hot records, or a file cannot be written; SL_ECORRUPT: one
-// cannot be read. Some records may have moved then.
+// the others are lent memory until row_tier_settle, or the next row_tier_pay. n
+// + more is at most the n of row_tier_pay. Takes no memory that another store
+// has to give. SL_ERANGE: this turn needs all hot records, or a file cannot be
+// written; SL_ECORRUPT: one cannot be read. Some records may have moved then.
 enum sl_err row_tier_fill(struct row_store *s, size_t n, const uint32_t *at,
                           uint32_t *number, uint64_t more);
 

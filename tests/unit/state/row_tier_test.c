@@ -7,7 +7,7 @@
 #include "common/base/num.h"
 #include "plan/tables.h"
 #include "state/rows/row_disk.h"
-#include "state/rows/rowset.h"
+#include "state/rows/rowset_inner.h"
 #include "tests/harness/crash_fs.h"
 #include "tests/harness/draw.h"
 
@@ -591,6 +591,27 @@ TEST(row_tier, T9_a_row_that_cannot_go_back_stays_in_memory)
     bad.full = false;
     pair_counts(&p, &left);
     T_EQ(left, counts.cold - 100);
+    pair_same(&p);
+    pair_release(&p);
+    row_disk_set(NULL, NULL, 0);
+}
+
+// The next step may be counted without rows of the table.
+TEST(row_tier, what_was_lent_to_an_update_that_ended_is_given_back)
+{
+    const struct row_pool *hot;
+    uint64_t ids[100], ready;
+    struct pair p;
+
+    row_disk_set(fs_posix(), t_tmpdir(), 0);
+    pair_of_rounds(&p);
+    hot = &p.tier->rows.pool;
+    some_ids(ids, 0, 100);
+    T_OK(rowset_reserve(p.tier, 100, ids));
+    T_OK(rowset_fill(p.tier, 100, ids));
+    ready = row_pool_ready(hot);
+    T_OK(pair_push(&p, 0, NULL));
+    T_EQ(row_pool_ready(hot) - ready, 100);
     pair_same(&p);
     pair_release(&p);
     row_disk_set(NULL, NULL, 0);
