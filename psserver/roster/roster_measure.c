@@ -96,16 +96,17 @@ static void put_shards(const struct measured *m, struct expo *e)
     }
 }
 
-// The label of jobs that are nobody's is as the operator writes their quota.
-static const char *tenant_label(const char *tenant)
-{
-    return tenant[0] == '\0' ? "-" : tenant;
-}
+enum tenant_figure {
+    TENANT_MEMORY,
+    TENANT_DISK,
+    TENANT_MEMORY_MOST,
+    TENANT_DISK_MOST,
+};
 
 // A family of figures with one value for each tenant.
 struct tenant_family {
     struct expo *e;
-    bool limit, disk;
+    enum tenant_figure figure;
 };
 
 static void put_tenant(void *arg, const char *tenant,
@@ -113,18 +114,19 @@ static void put_tenant(void *arg, const char *tenant,
                        struct row_tenant_bytes most)
 {
     const struct tenant_family *f = arg;
-    uint64_t bytes = f->limit  ? f->disk ? most.disk : most.memory
-                     : f->disk ? used.disk
-                               : used.memory;
+    const uint64_t bytes[] = {[TENANT_MEMORY] = used.memory,
+                              [TENANT_DISK] = used.disk,
+                              [TENANT_MEMORY_MOST] = most.memory,
+                              [TENANT_DISK_MOST] = most.disk};
 
-    if (!f->limit || bytes != ROW_TENANT_FREE)
-        expo_value(f->e, (double)bytes, "tenant", tenant_label(tenant), NULL);
+    if (bytes[f->figure] != ROW_TENANT_FREE) // there is no limit
+        expo_value(f->e, (double)bytes[f->figure], "tenant", tenant, NULL);
 }
 
-static void put_tenants(struct expo *e, const char *name, bool limit, bool disk,
-                        const char *help)
+static void put_tenants(struct expo *e, const char *name,
+                        enum tenant_figure figure, const char *help)
 {
-    struct tenant_family f = {e, limit, disk};
+    struct tenant_family f = {e, figure};
 
     expo_family(e, name, EXPO_GAUGE, help);
     row_tenants_each(put_tenant, &f);
@@ -155,9 +157,9 @@ static void put_tier(const struct measured *m, struct expo *e)
                 "Rows that left memory for --rows-dir, since their shards were "
                 "loaded.",
                 (double)m->cooled);
-    put_tenants(e, "sluice_table_tenant_disk_bytes", false, true,
+    put_tenants(e, "sluice_table_tenant_disk_bytes", TENANT_DISK,
                 "Bytes that rows of a tenant's jobs have taken in --rows-dir.");
-    put_tenants(e, "sluice_table_tenant_disk_bytes_limit", true, true,
+    put_tenants(e, "sluice_table_tenant_disk_bytes_limit", TENANT_DISK_MOST,
                 "Most bytes of a tenant's rows in --rows-dir (--quota "
                 "rows_disk=); absent without a limit.");
 }
@@ -177,9 +179,9 @@ static void put_tables(const struct measured *m, struct expo *e)
                     "together; absent without a limit.",
                     (double)row_memory_limit());
     put_tier(m, e);
-    put_tenants(e, "sluice_table_tenant_bytes", false, false,
+    put_tenants(e, "sluice_table_tenant_bytes", TENANT_MEMORY,
                 "Memory that rows of a tenant's jobs have taken here.");
-    put_tenants(e, "sluice_table_tenant_bytes_limit", true, false,
+    put_tenants(e, "sluice_table_tenant_bytes_limit", TENANT_MEMORY_MOST,
                 "Most memory for rows of a tenant's jobs here (coordinator "
                 "--quota rows=); absent without a limit.");
     expo_family(e, "sluice_table_ids_total", EXPO_COUNTER,

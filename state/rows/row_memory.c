@@ -125,6 +125,12 @@ enum sl_err row_tenant_set(const char *tenant, struct row_tenant_bytes most)
     return t == NULL ? SL_ENOMEM : SL_OK;
 }
 
+// Returns a tenant as the operator writes its quota.
+static const char *tenant_shown(const struct row_tenant *t)
+{
+    return t->name[0] == '\0' ? "-" : t->name;
+}
+
 void row_tenants_each(void (*each)(void *arg, const char *tenant,
                                    struct row_tenant_bytes used,
                                    struct row_tenant_bytes most),
@@ -135,7 +141,7 @@ void row_tenants_each(void (*each)(void *arg, const char *tenant,
     {
         const struct row_tenant *t = list_entry(n, struct row_tenant, on_list);
 
-        each(arg, t->name,
+        each(arg, tenant_shown(t),
              (struct row_tenant_bytes){atomic_load(&t->sum._shared.used),
                                        atomic_load(&t->disk._shared.used)},
              (struct row_tenant_bytes){atomic_load(&t->most),
@@ -273,10 +279,9 @@ void row_account_give(struct row_account *a, uint64_t bytes, bool passing)
 
 // ---- the disk
 
-static const char *tenant_shown(const struct row_tenant *t)
-{
-    return t->name[0] == '\0' ? "-" : t->name;
-}
+#define TENANT_ADVICE                                                          \
+    "; submit the job with evict.max_rows or with more psservers, stop "       \
+    "another job, or ask the operator for more (coordinator --quota %s:"
 
 enum sl_err row_account_take_disk(const struct row_account *a, uint64_t bytes,
                                   struct sl_error *err)
@@ -291,9 +296,7 @@ enum sl_err row_account_take_disk(const struct row_account *a, uint64_t bytes,
     bytes_text(most, atomic_load(&t->disk_most));
     return sl_fail(err, SL_ERANGE,
                    "no room for another row: rows of tenant %s take %s of %s "
-                   "of the disk here; submit the job with evict.max_rows or "
-                   "with more psservers, stop another job, or ask the operator "
-                   "for more (coordinator --quota %s:rows_disk=BYTES)",
+                   "of the disk here" TENANT_ADVICE "rows_disk=BYTES)",
                    tenant_shown(t), used, most, tenant_shown(t));
 }
 
@@ -322,9 +325,7 @@ static enum sl_err refuse_tenant(const struct row_tenant *t, enum sl_err rc,
                        name, used, most);
     return sl_fail(err, rc,
                    "no memory for another row: rows of tenant %s take %s of %s "
-                   "here; submit the job with evict.max_rows or with more "
-                   "psservers, stop another job, or ask the operator for more "
-                   "(coordinator --quota %s:rows=BYTES)",
+                   "here" TENANT_ADVICE "rows=BYTES)",
                    name, used, most, name);
 }
 

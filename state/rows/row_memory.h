@@ -60,8 +60,9 @@ struct row_tenant_bytes {
 enum sl_err row_tenant_set(const char *tenant, struct row_tenant_bytes most);
 
 // Calls each(arg, tenant, used, most) for each tenant that has accounts or a
-// limit: with the bytes that it has taken and its limits. Under the lock of the
-// list: `each` opens, closes and limits no account.
+// limit: with the bytes that it has taken and its limits. Jobs without a tenant
+// are those of "-". Under the lock of the list: `each` opens, closes and limits
+// no account.
 void row_tenants_each(void (*each)(void *arg, const char *tenant,
                                    struct row_tenant_bytes used,
                                    struct row_tenant_bytes most),
