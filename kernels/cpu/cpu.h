@@ -131,8 +131,7 @@ bool cpu_mixed_is_own(struct cpu_dev *dev, const struct kern_desc *d);
 int cpu_mixed_score(struct cpu_dev *dev, const struct kern_desc *d);
 // Makes the plan of an op with 16-bit tensors: they are widened to f32, its
 // twin of f32 runs, and its outputs are rounded. The caller does with it what
-// cpu_f32_plan says. Fails as cpu_f32_plan does; *out and *workspace_bytes are
-// then undefined.
+// cpu_f32_plan says. Fails as cpu_f32_plan does.
 enum sl_err cpu_mixed_plan(struct cpu_plan **out, size_t *workspace_bytes,
                            struct cpu_dev *dev, const struct kern_desc *d,
                            struct sl_error *err);

@@ -107,9 +107,7 @@ static enum sl_err half_plan(struct half_way way[WAYS], struct cpu_dev *dev,
     enum sl_err rc =
         cpu_mixed_plan(&way[BY_F32].plan, &way[BY_F32].bytes, dev, d, NULL);
 
-    if (rc != SL_OK)
-        way[BY_F32].plan = NULL;
-    else
+    if (rc == SL_OK)
         rc = cpu_product_plan(&way[BY_LIBRARY].plan, &way[BY_LIBRARY].bytes,
                               dev, d, NULL);
     for (unsigned k = 0; k < WAYS && rc == SL_OK; k++) {

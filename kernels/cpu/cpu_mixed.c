@@ -197,10 +197,10 @@ enum sl_err cpu_mixed_plan(struct cpu_plan **out, size_t *workspace_bytes,
         return sl_fail(err, SL_ENOMEM, "backend cpu: out of memory");
     m->base.free = free_mixed;
     m->base.run = run_mixed;
-    *out = &m->base;
     if (is_cast(d)) {
         m->base.run = run_cast;
         m->base.base.impl = dev->isa;
+        *out = &m->base;
         *workspace_bytes = 0;
         return SL_OK;
     }
@@ -212,6 +212,7 @@ enum sl_err cpu_mixed_plan(struct cpu_plan **out, size_t *workspace_bytes,
     }
     m->base.base.impl = m->inner->base.impl;
     m->inner_at = place_twins(m, d);
+    *out = &m->base;
     *workspace_bytes = m->inner_at + inner;
     return SL_OK;
 }
