@@ -23,6 +23,12 @@ static int64_t mask_steps(const struct build *b, uint32_t node)
     return (int64_t)b->model->nodes[node].out.dim[0];
 }
 
+// Returns the number of steps of all samples.
+static int64_t mask_rows(const struct build *b, uint32_t node)
+{
+    return (int64_t)b->o->batch * mask_steps(b, node);
+}
+
 static uint32_t mask_tensor(struct build *b, int64_t count)
 {
     return compile_tensor(b, (size_t)count * b->real);
@@ -68,6 +74,24 @@ static void mask_multiply(struct build *b, uint32_t i, uint32_t x, uint32_t y,
     compile_emit(b, i, &d, (struct build_ref[]){WHOLE(x), WHOLE(y), WHOLE(z)});
 }
 
+// Sets y to x, both of the type and channels of the input of node i, each of n
+// rows times its number in by [n].
+static void mask_weigh(struct build *b, uint32_t i, uint32_t x, uint32_t by,
+                       uint32_t y, int64_t n)
+{
+    int64_t c = compile_channels(&b->model->nodes[i].in);
+    struct kern_shape all = kern_shape(b->t, 2, (int64_t[]){n, c});
+    struct kern_shape row = kern_shape(KERN_F32, 2, (int64_t[]){n, c});
+    uint32_t each = compile_tensor(b, (size_t)(n * c) * b->act);
+    struct kern_desc d;
+
+    row.stride[0] = 1;
+    row.stride[1] = 0;
+    kern_desc_axpby(&d, &row, &all, 1, 0);
+    compile_emit(b, i, &d, (struct build_ref[]){WHOLE(by), WHOLE(each)});
+    mask_multiply(b, i, x, each, y, n * c, b->t);
+}
+
 // Sets y [rows] to the means of x [rows, columns].
 static void mask_means(struct build *b, uint32_t i, uint32_t x, int64_t rows,
                        int64_t columns, uint32_t y)
@@ -85,7 +109,7 @@ static void mask_means(struct build *b, uint32_t i, uint32_t x, int64_t rows,
 static uint32_t mask_of_features(struct build *b, uint32_t i, uint32_t of)
 {
     const struct model_node *node = &b->model->nodes[of];
-    int64_t rows = (int64_t)b->o->batch * mask_steps(b, of);
+    int64_t rows = mask_rows(b, of);
     int64_t features = compile_channels(&node->in), count = rows * features;
     uint32_t apart = mask_tensor(b, count), any = mask_tensor(b, rows);
 
@@ -102,7 +126,7 @@ static uint32_t mask_of_features(struct build *b, uint32_t i, uint32_t of)
 static uint32_t mask_of_numbers(struct build *b, uint32_t i, uint32_t of)
 {
     const struct model_node *node = &b->model->nodes[of];
-    int64_t count = (int64_t)b->o->batch * mask_steps(b, of);
+    int64_t count = mask_rows(b, of);
     uint32_t y = mask_tensor(b, count);
 
     mask_line(b, i, 1, b->value[node->input[0]], 0, y, count, KERN_F32);
@@ -114,7 +138,7 @@ uint32_t compile_mask(struct build *b, uint32_t i, uint32_t of, bool rests)
 {
     uint32_t *counts = compile_kept(b, of, COUNTS);
     uint32_t *rest = compile_kept(b, of, RESTS);
-    int64_t count = (int64_t)b->o->batch * mask_steps(b, of);
+    int64_t count = mask_rows(b, of);
 
     if (*counts == NO_TENSOR)
         *counts = b->model->nodes[of].type == MODEL_MASKING
@@ -130,20 +154,7 @@ uint32_t compile_mask(struct build *b, uint32_t i, uint32_t of, bool rests)
 void compile_mask_rows(struct build *b, uint32_t i, uint32_t of, uint32_t x,
                        uint32_t y)
 {
-    int64_t c = compile_channels(&b->model->nodes[i].in);
-    int64_t rows = (int64_t)b->o->batch * mask_steps(b, of);
-    struct kern_shape all = kern_shape(b->t, 2, (int64_t[]){rows, c});
-    struct kern_shape row = kern_shape(KERN_F32, 2, (int64_t[]){rows, c});
-    uint32_t each = compile_tensor(b, (size_t)(rows * c) * b->act);
-    struct kern_desc d;
-
-    row.stride[0] = 1;
-    row.stride[1] = 0;
-    kern_desc_axpby(&d, &row, &all, 1, 0);
-    compile_emit(b, i, &d,
-                 (struct build_ref[]){WHOLE(compile_mask(b, i, of, false)),
-                                      WHOLE(each)});
-    mask_multiply(b, i, x, each, y, rows * c, b->t);
+    mask_weigh(b, i, x, compile_mask(b, i, of, false), y, mask_rows(b, of));
 }
 
 // Returns, for each sample, the number of its steps by that of the steps that
@@ -178,20 +189,7 @@ static uint32_t mask_factor(struct build *b, uint32_t i, uint32_t of)
 
 void compile_mask_mean(struct build *b, uint32_t i, uint32_t of, uint32_t y)
 {
-    int64_t n = (int64_t)b->o->batch,
-            c = compile_channels(&b->model->nodes[i].in);
-    struct kern_shape all = kern_shape(b->t, 2, (int64_t[]){n, c});
-    struct kern_shape row = kern_shape(KERN_F32, 2, (int64_t[]){n, c});
-    uint32_t each = compile_tensor(b, (size_t)(n * c) * b->act);
-    struct kern_desc d;
-
-    row.stride[0] = 1;
-    row.stride[1] = 0;
-    kern_desc_axpby(&d, &row, &all, 1, 0);
-    compile_emit(
-        b, i, &d,
-        (struct build_ref[]){WHOLE(mask_factor(b, i, of)), WHOLE(each)});
-    mask_multiply(b, i, y, each, y, n * c, b->t);
+    mask_weigh(b, i, y, mask_factor(b, i, of), y, (int64_t)b->o->batch);
 }
 
 // ---- masking
