@@ -96,16 +96,17 @@ enum sl_err going_new(struct going **out, const struct going_setup *setup,
                       struct sl_error *err)
 {
     struct going *g = sl_calloc(1, sizeof(*g));
+    const struct conf *c = daemon_conf(setup->daemon);
     struct notice_setup notice = {.loop = daemon_loop(setup->daemon),
-                                  .sources = setup->sources,
-                                  .azure = setup->azure,
+                                  .sources = conf_str(c, "preempt-source"),
+                                  .azure = conf_str(c, "azure-imds-endpoint"),
                                   .changed = on_notice,
                                   .looked = on_looked,
                                   .arg = g};
     enum sl_err rc;
 
     if (g == NULL)
-        return sl_fail(err, SL_ENOMEM, "no memory");
+        return sl_no_memory(err);
     g->setup = *setup;
     g->begun = setup->begin == NULL;
     rc = loop_timer_new(&g->timer, notice.loop, going_on_timeout, g);

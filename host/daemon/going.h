@@ -10,8 +10,8 @@
 // again) attends once that is withdrawn, if it has a `begin`.
 //
 // Threads  the loop.
-// Memory   going_free, before what the callbacks use. The setup is copied, its
-//          strings too; its callbacks are not NULL but where it is said.
+// Memory   going_free, before what the callbacks use. The setup's callbacks are
+//          not NULL but where it is said.
 // Units    milliseconds; the figure is in seconds.
 // Errors   those of notice_new, and SL_ENOMEM; *out is then untouched. `err`
 //          may be NULL.
@@ -28,7 +28,6 @@ struct going;
 
 struct going_setup {
     struct daemon *daemon;
-    const char *sources, *azure; // notice.h
     // A notice came: begins to hand over the work. Returns true if there is
     // none; otherwise going_drained follows. `why` is borrowed for the call.
     bool (*drain)(void *arg, const char *why);
@@ -66,8 +65,8 @@ struct going_setup {
         .help = "Address of Azure's metadata service."                         \
     }
 
-// Starts to watch the sources of notices. *setup is copied; `daemon` is
-// borrowed until going_free.
+// Starts to watch the sources of notices that the daemon's settings name; it
+// has GOING_KEYS. *setup is copied; its `daemon` is borrowed until going_free.
 enum sl_err going_new(struct going **out, const struct going_setup *setup,
                       struct sl_error *err);
 // Returns true while there is a notice that the machine is taken away; false if

@@ -533,11 +533,7 @@ static void psserver_on_going(void *arg)
 static enum sl_err psserver_start_going(struct psserver *s,
                                         struct sl_error *err)
 {
-    const struct conf *c = daemon_conf(s->daemon);
     const struct going_setup going = {.daemon = s->daemon,
-                                      .sources = conf_str(c, "preempt-source"),
-                                      .azure =
-                                          conf_str(c, "azure-imds-endpoint"),
                                       .drain = psserver_goes,
                                       .stay = psserver_stays,
                                       .changed = psserver_on_going,

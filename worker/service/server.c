@@ -651,8 +651,6 @@ static enum sl_err start_going(struct worker *w, struct sl_error *err)
     uint64_t step_ms = (uint64_t)conf_int(c, "grace") * 6 / 10;
     const struct going_setup going = {
         .daemon = w->daemon,
-        .sources = conf_str(c, "preempt-source"),
-        .azure = conf_str(c, "azure-imds-endpoint"),
         .drain = worker_goes,
         .late = worker_goes_late,
         .step_ms = sl_min(step_ms, GOES_MS),
