@@ -624,7 +624,9 @@ static enum sync_result closure_clip(struct sluice_closure *c, bool *skip)
     if (*skip || (!closure_clips(c) && c->info.batches == 0))
         return SYNC_OK;
     finite = grad_finite(j->grads, (size_t)j->model->elements);
-    if (c->info.batches > 0 && changed_aside(c, finite))
+    c->lease->outcome.change_steps = c->info.batches;
+    if (c->info.batches > 0 &&
+        lease_change(c->lease, j->model, j->grads, finite))
         return SYNC_STOPPED;
     if (!finite) {
         *skip = true;

@@ -212,14 +212,6 @@ enum sl_err closure_cover(struct sluice_closure *c, uint64_t first,
 enum sl_err closure_lose(struct sluice_closure *c, enum sync_result result,
                          struct sl_error *err);
 
-// ---- changed.c
-
-// Notes what the contribution of mode local under way changed, which is in the
-// gradient; `finite`: all of it is. Makes it as long as the median where the
-// job says so (train.norm). Returns true if it is too large: the lease is
-// handed back then, and nothing of it may be sent.
-bool changed_aside(struct sluice_closure *c, bool finite);
-
 // ---- closure.c
 
 // Takes the gradient that s->ring (not NULL) offers and makes it the closure

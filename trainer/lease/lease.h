@@ -177,10 +177,13 @@ void lease_stopped(struct lease *l);
 // Sets the outcome: handed back because of `why`, which is copied (cut to an
 // error's text).
 void lease_hand_back(struct lease *l, const char *why);
-// Notes what a contribution in mode local changed, in the lease's outcome,
-// before it is pushed. Returns true if its norm is above `most` (0: no bound),
-// or it is not finite while there is a bound: then it is not pushed but handed
-// back, and the lease's outcome is set to that.
-bool lease_changed(struct lease *l, const struct fold *change, double most);
+// Notes what a contribution in mode local changed, before it is pushed:
+// `grads`, but for the moving statistics of `model`; `finite`: all of it is.
+// Makes it as long as l->norm_most if it is longer and the job says so
+// (train.norm: median). Else returns true if its norm is above l->norm_most (0:
+// no bound), or it is not finite while there is a bound: then it is not pushed
+// but handed back, and the lease's outcome is set to that.
+bool lease_change(struct lease *l, const struct model *model, float *grads,
+                  bool finite);
 
 #endif

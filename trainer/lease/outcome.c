@@ -4,6 +4,9 @@
 
 #include <stdio.h>
 
+#include "proto/model.h"
+#include "proto/spec.h"
+
 // Returns true for an error that every worker would meet.
 static bool job_error(enum sl_err code)
 {
@@ -36,13 +39,44 @@ void lease_hand_back(struct lease *l, const char *why)
     sl_fail(&l->outcome.err, SL_ECANCELED, "%s", why);
 }
 
-bool lease_changed(struct lease *l, const struct fold *change, double most)
+// Folds what is pushed of each variable but moving statistics.
+static struct fold change_fold(const struct model *m, const float *grads)
 {
-    double norm = fold_norm(change);
+    struct fold f = {0};
+
+    for (uint32_t i = 0; i < m->variables_count; i++) {
+        const struct model_variable *v = &m->variables[i];
+
+        if (v->kind != MODEL_MOVING)
+            fold_add(&f, v->first, grads + v->first, (size_t)v->elements);
+    }
+    return f;
+}
+
+static void change_scale(const struct model *m, float *grads, float by)
+{
+    for (uint32_t i = 0; i < m->variables_count; i++) {
+        const struct model_variable *v = &m->variables[i];
+
+        for (uint64_t k = 0; v->kind != MODEL_MOVING && k < v->elements; k++)
+            grads[v->first + k] *= by;
+    }
+}
+
+bool lease_change(struct lease *l, const struct model *model, float *grads,
+                  bool finite)
+{
+    struct fold change = finite ? change_fold(model, grads) : fold_not_finite();
+    double norm = fold_norm(&change), most = l->norm_most;
     char why[160];
 
-    l->outcome.change = *change;
+    l->outcome.change = change;
     l->outcome.changed = true;
+    if (norm >= 0 && spec_norm_median(l->record->open->spec->train)) {
+        if (most > 0 && norm > most)
+            change_scale(model, grads, (float)(most / norm));
+        return false;
+    }
     if (most <= 0 || (norm >= 0 && norm <= most))
         return false;
     if (norm < 0)

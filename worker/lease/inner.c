@@ -28,7 +28,6 @@ struct inner {
     float *slots;   // slot behind slot, each of all elements
     uint64_t t;     // updates since the slots were reset
     bool open;      // a contribution is under way
-    bool median;    // contributions are made as long as the median
     struct spec_moments moments; // that shards keep; without vectors: none
     uint8_t *left; // moments on their way, shard by shard; or NULL
     bool begun;    // it has taken a step
@@ -108,7 +107,6 @@ static enum sl_err inner_make(struct inner *in, bool on_device,
     in->slots_count = optim_slots(&in->plans[0].optim);
     in->keep = spec.keep;
     in->blend = spec.blend;
-    in->median = spec_norm_median(train);
     in->moments = spec_moments(in->record->open->spec);
     if (!inner_make_vectors(in, train, on_device))
         return sl_no_memory(err);
@@ -299,65 +297,6 @@ void inner_merge(const struct inner *in, uint32_t shard, const float *base,
         params[i] = mine * params[i] + (1 - mine) * base[i];
         in->mark[i] = mine * in->mark[i] + (1 - mine) * base[i];
     }
-}
-
-// Calls `each` for every run of what is pushed that is no moving statistic.
-static void inner_each_run(const struct inner *in, void *arg,
-                           void (*each)(void *arg, uint64_t first, uint64_t n))
-{
-    for (uint32_t i = 0; i < in->count; i++)
-        for (size_t k = 0; k < in->plans[i].run_count; k++) {
-            const struct plan_run *run = &in->plans[i].runs[k];
-
-            if (!run->moving)
-                each(arg, in->record->shards[i].first + run->first,
-                     run->elements);
-        }
-}
-
-struct inner_folding {
-    struct fold fold;
-    const float *grads;
-};
-
-static void inner_fold_run(void *arg, uint64_t first, uint64_t n)
-{
-    struct inner_folding *f = arg;
-
-    fold_add(&f->fold, first, f->grads + first, n);
-}
-
-struct fold inner_fold(const struct inner *in, const float *grads)
-{
-    struct inner_folding f = {.grads = grads};
-
-    inner_each_run(in, &f, inner_fold_run);
-    return f.fold;
-}
-
-struct inner_scaling {
-    float by;
-    float *grads;
-};
-
-static void inner_scale_run(void *arg, uint64_t first, uint64_t n)
-{
-    const struct inner_scaling *s = arg;
-
-    for (uint64_t i = first; i < first + n; i++)
-        s->grads[i] *= s->by;
-}
-
-bool inner_shorten(const struct inner *in, double norm, double most,
-                   float *grads)
-{
-    struct inner_scaling s = {.by = (float)(most / norm), .grads = grads};
-
-    if (!in->median || norm < 0)
-        return false;
-    if (most > 0 && norm > most)
-        inner_each_run(in, &s, inner_scale_run);
-    return true;
 }
 
 void inner_cancel(struct inner *in, float *params)

@@ -40,7 +40,6 @@
 #ifndef WORKER_LEASE_INNER_H
 #define WORKER_LEASE_INNER_H
 
-#include "plan/fold.h"
 #include "trainer/lease/record.h"
 #include "trainer/push/sync.h"
 
@@ -106,16 +105,6 @@ uint32_t inner_fragment(const struct inner *in, uint32_t shard);
 // noted as well.
 void inner_merge(const struct inner *in, uint32_t shard, const float *base,
                  float *params);
-// Returns what is to be pushed, as inner_finish wrote it, as a fold. Moving
-// statistics are left out.
-struct fold inner_fold(const struct inner *in, const float *grads);
-// Makes what inner_finish wrote, with this norm (below 0: not finite), as long
-// as `most` if it is longer, where the job says so (train.norm: median).
-// Returns true: it is not longer than `most` now. False, and nothing has
-// changed: it is not finite, or the job does not say so. `most` 0: nothing is
-// too long.
-bool inner_shorten(const struct inner *in, double norm, double most,
-                   float *grads);
 // Ends a contribution that is not to be pushed: writes the parameters that it
 // began with to `params`. Does nothing for NULL, and if none is under way.
 void inner_cancel(struct inner *in, float *params);

@@ -749,17 +749,9 @@ static enum sync_result local_steps(struct train *t, bool *finite)
 // again as a contribution.
 static bool local_is_aside(struct train *t, bool finite)
 {
-    struct fold change = fold_not_finite();
-    double most = t->lease->norm_most;
-
-    if (finite)
-        change = inner_fold(t->job->inner, t->sync->grads);
-    else if (t->job->precision == SPEC_F16 && isfinite(t->c.loss_sum))
+    if (!finite && t->job->precision == SPEC_F16 && isfinite(t->c.loss_sum))
         return false;
-    if (finite &&
-        inner_shorten(t->job->inner, fold_norm(&change), most, t->sync->grads))
-        most = 0; // it is kept; the lease may be computed once more
-    if (!lease_changed(t->lease, &change, most))
+    if (!lease_change(t->lease, t->job->model, t->sync->grads, finite))
         return false;
     if (closures_part(&t->set))
         t->lease->outcome.aside = t->lease->outcome.changed = false;

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "proto/model.h"
 #include "tests/harness/t.h"
 
 #define RANGES 2
@@ -283,19 +284,39 @@ TEST(steps, a_step_that_is_left_out_is_not_judged)
 TEST(steps, a_contribution_above_the_bound_of_its_lease_is_handed_back)
 {
     static const struct {
-        double norm, most;
+        float trained; // a moving statistic is larger
+        double most;
+        const char *rule; // train.norm
         bool aside;
-    } cases[] = {{3, 0, false}, {3, 3, false},  {3, 2.9, true},
-                 {-1, 5, true}, {-1, 0, false}, {0, 5, false}};
+        float then;
+    } cases[] = {
+        {3, 0, NULL, false, 3},           {3, 3, NULL, false, 3},
+        {-3, 2.9, NULL, true, -3},        {0, 5, NULL, false, 0},
+        {INFINITY, 5, NULL, true, 0},     {INFINITY, 0, NULL, false, 0},
+        {3, 0, "median", false, 3},       {3, 4, "median", false, 3},
+        {-3, 1.5, "median", false, -1.5}, {INFINITY, 5, "median", true, 0},
+    };
 
     for (unsigned i = 0; i < sizeof(cases) / sizeof(*cases); i++) {
         static struct lease l;
-        double norm = cases[i].norm;
-        struct fold f = norm < 0 ? fold_not_finite()
-                                 : (struct fold){.squares = norm * norm};
+        bool finite = isfinite(cases[i].trained);
+        Sluice__V1__TrainSpec train = SLUICE__V1__TRAIN_SPEC__INIT;
+        Sluice__V1__JobSpec spec = SLUICE__V1__JOB_SPEC__INIT;
+        Sluice__V1__JobOpen open = SLUICE__V1__JOB_OPEN__INIT;
+        struct record record = {.open = &open};
+        struct model_variable variables[] = {
+            {.kind = MODEL_MOVING, .first = 0, .elements = 2},
+            {.kind = MODEL_TRAINABLE, .first = 2, .elements = 1}};
+        struct model model = {.variables = variables, .variables_count = 2};
+        float grads[] = {50, -60, cases[i].trained};
 
-        l = (struct lease){0};
-        T_EQ(lease_changed(&l, &f, cases[i].most), cases[i].aside);
+        train.norm = (char *)(uintptr_t)cases[i].rule;
+        spec.train = &train;
+        open.spec = &spec;
+        l = (struct lease){.record = &record, .norm_most = cases[i].most};
+        T_EQ(lease_change(&l, &model, grads, finite), cases[i].aside);
+        T_TRUE(grads[0] == 50 && grads[1] == -60);
+        T_TRUE(!finite || grads[2] == cases[i].then);
         T_TRUE(l.outcome.changed);
         T_EQ(l.outcome.aside, cases[i].aside);
         T_EQ(l.outcome.kind == OUTCOME_HAND_BACK, cases[i].aside);
