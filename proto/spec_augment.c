@@ -141,18 +141,15 @@ static enum sl_err augment_check_one(const Sluice__V1__JobSpec *spec,
                : rc;
 }
 
-enum sl_err spec_check_augment(Sluice__V1__JobSpec *spec, const struct model *m,
-                               struct sl_error *err)
+enum sl_err spec_augment_fits(const Sluice__V1__JobSpec *spec,
+                              const struct model *m, struct sl_error *err)
 {
-    const Sluice__V1__SourceSpec *train = spec->data->train;
+    const Sluice__V1__SourceSpec *train =
+        spec->data != NULL ? spec->data->train : NULL;
     bool mixes = false;
     enum sl_err rc = SL_OK;
 
-    if (spec->data->test != NULL && spec->data->test->n_augment > 0)
-        return sl_fail(err, SL_EINVAL,
-                       "data.test.augment: samples of a test are read as they "
-                       "are; only data.train has it");
-    if (train->n_augment == 0)
+    if (train == NULL)
         return SL_OK;
     if (train->n_augment > SPEC_AUGMENT_MAX)
         return sl_fail(err, SL_EINVAL,
@@ -164,6 +161,21 @@ enum sl_err spec_check_augment(Sluice__V1__JobSpec *spec, const struct model *m,
         snprintf(at, sizeof(at), "data.train.augment[%zu]", i);
         rc = augment_check_one(spec, train->augment[i], m, at, &mixes, err);
     }
+    return rc;
+}
+
+enum sl_err spec_check_augment(Sluice__V1__JobSpec *spec, const struct model *m,
+                               struct sl_error *err)
+{
+    enum sl_err rc;
+
+    if (spec->data->test != NULL && spec->data->test->n_augment > 0)
+        return sl_fail(err, SL_EINVAL,
+                       "data.test.augment: samples of a test are read as they "
+                       "are; only data.train has it");
+    if (spec->data->train->n_augment == 0)
+        return SL_OK;
+    rc = spec_augment_fits(spec, m, err);
     if (rc == SL_OK)
         spec_needs(spec, MODEL_EDITION_AUGMENT);
     return rc;

@@ -12,7 +12,7 @@
 // Threads  an augment is read-only after augment_add: any.
 // Memory   the caller's; nothing is allocated.
 // Units    angles in degrees; translations are parts of height and width.
-// Errors   none: what a spec may say was checked (proto/spec_augment.c).
+// Errors   none: what a spec may say was checked (spec_augment_fits).
 #ifndef WORKER_DATA_AUGMENT_H
 #define WORKER_DATA_AUGMENT_H
 

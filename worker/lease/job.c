@@ -30,6 +30,10 @@ static enum sl_err job_read_spec(struct worker_job *j, struct sl_error *err)
         return sl_fail(err, SL_ENOTSUP,
                        "the job's model is external: its gradients come from "
                        "a program of the user's");
+    // Images are changed by numbers of a message, which may say anything.
+    rc = spec_augment_fits(spec, j->model, err);
+    if (rc != SL_OK)
+        return rc;
     j->loss = spec_loss(spec);
     j->nonfinite = nonfinite_rule(train);
     j->precision = spec_precision(spec);
@@ -329,14 +333,20 @@ enum sl_err job_cut(struct worker_job *j, struct sl_error *err)
                : sl_fail(err, SL_ENOMEM, "no memory for the cut's parameters");
 }
 
+// Returns the value of a byte that is nearest to `v`: a job may give pixels any
+// range.
+static float job_byte(double v)
+{
+    return (float)(v < 0 ? 0 : v > 255 ? 255 : v);
+}
+
 // Returns an entry of data.train.augment as plain values, for samples of `d`.
 static struct augment_change job_change(const Sluice__V1__AugmentSpec *s,
                                         const struct data *d)
 {
     double low = s->n_range > 0 ? s->range[0] : 0;
     double high = s->n_range > 0 ? s->range[1] : 255;
-    float at[2] = {(float)(low < 0 ? 0 : low),
-                   (float)(high > 255 ? 255 : high)};
+    float at[2] = {job_byte(low), job_byte(high)};
     const double amounts[AUGMENT_KINDS] = {
         s->crop,       s->flip != NULL, s->translate, s->rotate, s->zoom,
         s->brightness, s->contrast,     s->mixup,     s->cutmix};

@@ -758,6 +758,101 @@ TEST(task, a_job_says_what_it_takes)
     world_close(&w);
 }
 
+// Images of 4 x 4 bytes, with one change, which says nothing yet.
+static void pictures(Sluice__V1__JobSpec *spec)
+{
+    Sluice__V1__ModelSpec *m = spec->model;
+    Sluice__V1__SourceSpec *s = spec->data->train;
+
+    m->input_shape = realloc(m->input_shape, 2 * sizeof(*m->input_shape));
+    m->input_shape[0] = m->input_shape[1] = 4;
+    m->n_input_shape = 2;
+    free(m->layers[0]->type);
+    m->layers[0]->type = strdup("flatten");
+    free(m->layers[0]->activation);
+    m->layers[0]->activation = NULL;
+    m->layers[0]->has_units = false;
+    free(s->generator);
+    s->generator = strdup("images");
+    s->augment = malloc(sizeof(*s->augment));
+    s->augment[0] = wire_new(&sluice__v1__augment_spec__descriptor);
+    s->n_augment = 1;
+}
+
+// JobOpen is a message, which may say what spec_check lets no job say.
+TEST(task, changes_of_images_that_cannot_be_are_refused)
+{
+    static double one[1];
+    static const struct {
+        Sluice__V1__AugmentSpec says;
+        const char *text;
+    } cases[] = {
+        {{.n_range = 0}, "augment[0]: wants one of crop, flip"},
+        {{.has_crop = true, .crop = 0}, "crop: wants 1 to 3, got 0"},
+        {{.has_crop = true, .crop = 4}, "crop: wants 1 to 3, got 4"},
+        {{.has_crop = true, .crop = UINT32_MAX}, "crop: wants 1 to 3"},
+        {{.has_zoom = true, .zoom = 1e300}, "zoom: wants a number in"},
+        {{.has_rotate = true, .rotate = (double)NAN}, "rotate: wants a"},
+        {{.has_contrast = true, .contrast = 1, .n_range = 1, .range = one},
+         "augment[0].range: wants the least and the largest"},
+        {{.has_mixup = true, .mixup = 1}, "mixup: mixes labels"},
+    };
+    struct job_env env = {.clock = sl_clock_real()};
+    struct sl_error err = SL_ERROR_INIT;
+    struct worker_job *job = NULL;
+    Sluice__V1__SourceSpec *train;
+    struct world w;
+
+    world_open_with(&w, "", pictures);
+    train = w.record->open->spec->data->train;
+    for (size_t i = 0; i < SL_COUNT(cases); i++) {
+        Sluice__V1__AugmentSpec says = cases[i].says, *list[] = {&says};
+        Sluice__V1__AugmentSpec **was = train->augment;
+
+        says.base = was[0]->base;
+        train->augment = list;
+        T_FAILS(SL_EINVAL, worker_job_new(&job, w.record, &env, &err));
+        train->augment = was;
+        T_HAS(err.text, cases[i].text);
+    }
+    world_close(&w);
+}
+
+// The range of a pixel that is a byte is one of bytes, whatever a job gives.
+TEST(task, ranges_of_bytes_are_within_a_byte)
+{
+    static double range[2];
+    static const double cases[][4] = {{300, 400, 255, 255},
+                                      {-50, -10, 0, 0},
+                                      {-1e300, 1e300, 0, 255},
+                                      {10, 20, 10, 20}};
+    struct job_env env = {.clock = sl_clock_real()};
+    Sluice__V1__AugmentSpec *says;
+    struct data *d = NULL;
+    struct world w;
+
+    world_open_with(&w, "", pictures);
+    says = w.record->open->spec->data->train->augment[0];
+    says->has_brightness = true;
+    says->brightness = 1;
+    says->n_range = 2;
+    says->range = range;
+    for (size_t i = 0; i < SL_COUNT(cases); i++) {
+        struct worker_job *job = NULL;
+
+        memcpy(range, cases[i], sizeof(range));
+        T_OK(worker_job_new(&job, w.record, &env, t_err()));
+        T_OK(job_data(job, false, &d, t_err()));
+        T_TRUE(data_is_u8(d));
+        T_TRUE(job->augment.change[0].range[0] == (float)cases[i][2]);
+        T_TRUE(job->augment.change[0].range[1] == (float)cases[i][3]);
+        worker_job_free(job);
+    }
+    says->range = NULL;
+    says->n_range = 0;
+    world_close(&w);
+}
+
 // 100 samples in steps of 21: of the last step there are 16, so 7, 7 and 2.
 TEST(task, micro_batches_train_as_the_large_batch)
 {
