@@ -170,7 +170,8 @@ float data_offset(const struct data *d);
 bool data_shared(const struct data *d);
 
 // Returns the bytes of memory that grow with the data: samples, or tables of
-// where samples lie.
+// where samples lie. Those of a share are its own alone, without those of the
+// set that data_split made it of.
 uint64_t data_memory(const struct data *d);
 
 // Returns the number of classes that have names, those of folders (images,

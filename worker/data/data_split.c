@@ -98,13 +98,10 @@ static const char *split_class_name(const struct data *d, uint32_t i)
     return data_class(split_of(d)->whole, i);
 }
 
-// The samples of `whole` are counted by the one part that is trained with.
+// The samples are those of `whole`, which says itself what they take.
 static uint64_t split_memory(const struct data *d)
 {
-    const struct split *s = split_of(d);
-    uint64_t own = s->blocks * (WORDS + 1) * sizeof(uint64_t);
-
-    return own + (d->want.test ? 0 : data_memory(s->whole));
+    return split_of(d)->blocks * (WORDS + 1) * sizeof(uint64_t);
 }
 
 static void split_release(struct data *d)

@@ -788,6 +788,7 @@ uint64_t job_bytes(const struct worker_job *j)
            j->memory.arena.bytes + j->memory.workspace.bytes +
            team_job_bytes(j->team) + job_rows_bytes(j->rows) +
            inner_bytes(j->inner) +
+           (j->whole == NULL ? 0 : data_memory(j->whole)) +
            (j->train == NULL ? 0 : data_memory(j->train)) +
            (j->test == NULL ? 0 : data_memory(j->test));
 }

@@ -758,6 +758,37 @@ TEST(task, a_job_says_what_it_takes)
     world_close(&w);
 }
 
+// 100 rows, of which a fifth is held out.
+static void rows_to_divide(Sluice__V1__JobSpec *spec)
+{
+    rows(spec);
+    spec->data->validation = 0.2;
+    spec->data->has_validation = true;
+}
+
+// A set that is divided is counted once, also where a worker only evaluates.
+TEST(task, a_divided_set_is_counted_wherever_a_part_is_open)
+{
+    struct job_env env = {.clock = sl_clock_real(), .roots = t_roots()};
+    struct worker_job *job = NULL;
+    struct data *d = NULL;
+    uint64_t before, whole;
+    struct world w;
+
+    world_open_with(&w, "", rows_to_divide);
+    T_OK(worker_job_new(&job, w.record, &env, t_err()));
+    before = job_bytes(job);
+    T_OK(job_data(job, true, &d, t_err()));
+    whole = data_memory(job->whole);
+    T_GT(whole, 0);
+    T_EQ(job_bytes(job) - before, whole + data_memory(d));
+    before = job_bytes(job);
+    T_OK(job_data(job, false, &d, t_err()));
+    T_EQ(job_bytes(job) - before, data_memory(d));
+    worker_job_free(job);
+    world_close(&w);
+}
+
 // Images of 4 x 4 bytes, with one change, which says nothing yet.
 static void pictures(Sluice__V1__JobSpec *spec)
 {
