@@ -97,6 +97,9 @@ enum sl_err check_snapshot(const ProtobufCMessage *m, struct sl_error *err);
 // Checks that each variable has its number, and that the pieces are of this
 // shard, in model order, and rows of the variables here.
 enum sl_err check_shard_spec(const ProtobufCMessage *m, struct sl_error *err);
+// Checks that the spec has a model and `train`, which all that reads it takes
+// for granted.
+enum sl_err check_job_open(const ProtobufCMessage *m, struct sl_error *err);
 // Checks that the shards are in order, all of them in a whole map, and that
 // those that are admitted have addresses.
 enum sl_err check_job_map(const ProtobufCMessage *m, struct sl_error *err);

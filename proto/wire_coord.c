@@ -396,6 +396,16 @@ enum sl_err check_snapshot(const ProtobufCMessage *m, struct sl_error *err)
     return SL_OK;
 }
 
+enum sl_err check_job_open(const ProtobufCMessage *m, struct sl_error *err)
+{
+    const Sluice__V1__JobSpec *spec = ((const Sluice__V1__JobOpen *)m)->spec;
+
+    return spec->model != NULL && spec->train != NULL
+               ? SL_OK
+               : sl_fail(err, SL_EINVAL, "JobOpen.spec has no %s",
+                         spec->model == NULL ? "model" : "train");
+}
+
 enum sl_err check_job_map(const ProtobufCMessage *m, struct sl_error *err)
 {
     const Sluice__V1__JobMap *map = (const Sluice__V1__JobMap *)m;

@@ -245,7 +245,7 @@ static const struct wire_rules all[] = {
     RULES(replica_out, NULL, OPAQUE(1), JOB(2), SHARD(3), OPAQUE(4)),
     RULES(keep, NULL, OPAQUE(1), JOB(2), SHARD(3), COUNT(4, 100000)),
     RULES(close_job, NULL, OPAQUE(1), JOB(2), OPAQUE(4)),
-    RULES(job_open, NULL, JOB(1), OPAQUE(2), NAME(3), REQUIRED(4),
+    RULES(job_open, check_job_open, JOB(1), OPAQUE(2), NAME(3), REQUIRED(4),
           COUNT(6, WIRE_VARIABLES_MAX), COUNT(7, WIRE_PIECES_MAX),
           RANGE(12, 0, WIRE_SHARDS_MAX)),
     RULES(job_map, check_job_map, JOB(1), OPAQUE(2), COUNT(3, WIRE_SHARDS_MAX),

@@ -53,7 +53,7 @@ struct record {
 // Makes a record with one reference from a copy of `open`, and takes its map if
 // it has one. Without pieces or geometry it is not `placed`. SL_EINVAL if these
 // do not fit each other or train.accumulate; SL_ENOMEM. *out is untouched then.
-// `open` has passed the wire's rules: it has a spec with `train`.
+// `open` has passed the wire's rules: it has a spec with model and `train`.
 enum sl_err record_new(struct record **out, const Sluice__V1__JobOpen *open,
                        struct sl_error *err);
 

@@ -34,6 +34,8 @@ static enum sl_err job_read_spec(struct worker_job *j, struct sl_error *err)
     rc = spec_augment_fits(spec, j->model, err);
     if (rc != SL_OK)
         return rc;
+    if (spec->optimizer == NULL)
+        return sl_fail(err, SL_EINVAL, "the job's optimizer is missing");
     j->loss = spec_loss(spec);
     j->nonfinite = nonfinite_rule(train);
     j->precision = spec_precision(spec);

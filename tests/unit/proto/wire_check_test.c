@@ -10,7 +10,7 @@
 #define SHA "'AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA='"
 #define SPEC                                                                   \
     "{'name':'a','model':{'input_shape':[4],'layers':[{'type':'dense',"        \
-    "'units':2}]}}"
+    "'units':2}]},'train':{}}"
 #define VARIABLE                                                               \
     "{'name':'dense/kernel','shape':[2,4],'init':'uniform','init_a':-1,"       \
     "'init_b':1,'keras_order':[1,0]}"
@@ -193,6 +193,10 @@ static const struct refused {
     {DOWN, "{'leases':{'lease':[{'job':1,'attempt':{},'count':4}]}}",
      "Lease.steps is missing"},
     {DOWN, "{'job_open':{'job':1,'job_name':'a'}}", "JobOpen.spec is missing"},
+    {DOWN, "{'job_open':{'job':1,'job_name':'a','spec':{'train':{}}}}",
+     "JobOpen.spec has no model"},
+    {DOWN, "{'job_open':{'job':1,'job_name':'a','spec':{'model':{}}}}",
+     "JobOpen.spec has no train"},
     {UP, "{'ring_answer':{'job':1}}", "RingAnswer.generation is missing"},
     {UP, "{'ring_broken':{'job':1,'generation':1,'suspect':4096}}",
      "RingBroken.suspect is 4096; 0 to 4095 are allowed"},

@@ -849,6 +849,23 @@ TEST(task, changes_of_images_that_cannot_be_are_refused)
     world_close(&w);
 }
 
+TEST(task, a_job_without_an_optimizer_is_refused)
+{
+    struct job_env env = {.clock = sl_clock_real()};
+    struct sl_error err = SL_ERROR_INIT;
+    Sluice__V1__OptimizerSpec *was;
+    struct worker_job *job = NULL;
+    struct world w;
+
+    world_open(&w, "");
+    was = w.record->open->spec->optimizer;
+    w.record->open->spec->optimizer = NULL;
+    T_FAILS(SL_EINVAL, worker_job_new(&job, w.record, &env, &err));
+    w.record->open->spec->optimizer = was;
+    T_HAS(err.text, "optimizer is missing");
+    world_close(&w);
+}
+
 // The range of a pixel that is a byte is one of bytes, whatever a job gives.
 TEST(task, ranges_of_bytes_are_within_a_byte)
 {
