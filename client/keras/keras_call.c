@@ -64,9 +64,11 @@ static enum sl_err with_number(struct keras_graph *g, const json_t *layer,
     return SL_OK;
 }
 
-static enum sl_err with(struct keras_graph *g, const struct strmap *numbers,
-                        const json_t *layer, struct keras_call *call,
-                        const json_t *value)
+// Sets *out to the number of the layer that makes the tensor `value`, which
+// `layer` is called with.
+static enum sl_err call_source(uint32_t *out, struct keras_graph *g,
+                               const struct strmap *numbers,
+                               const json_t *layer, const json_t *value)
 {
     const char *class_name = keras_str(layer, "class_name");
     char text[KERAS_TEXT];
@@ -74,8 +76,6 @@ static enum sl_err with(struct keras_graph *g, const struct strmap *numbers,
     const char *name = keras_tensor(value, &tensor);
     uint32_t number;
 
-    if (call_number(value) != NULL)
-        return with_number(g, layer, call, call_number(value));
     if (name == NULL)
         return keras_refuse(g, keras_name(layer), class_name,
                             "is called with %s, which is not a tensor",
@@ -90,13 +90,30 @@ static enum sl_err with(struct keras_graph *g, const struct strmap *numbers,
                             "reads the second tensor of '%.100s'; layers have "
                             "one",
                             name);
+    *out = number - 1;
+    return SL_OK;
+}
+
+static enum sl_err with(struct keras_graph *g, const struct strmap *numbers,
+                        const json_t *layer, struct keras_call *call,
+                        const json_t *value)
+{
+    uint32_t source;
+    enum sl_err rc;
+
+    if (call_number(value) != NULL)
+        return with_number(g, layer, call, call_number(value));
+    rc = call_source(&source, g, numbers, layer, value);
+    if (rc != SL_OK)
+        return rc;
     if (call->inputs == MODEL_INPUTS_MAX)
-        return keras_refuse(g, keras_name(layer), class_name,
+        return keras_refuse(g, keras_name(layer),
+                            keras_str(layer, "class_name"),
                             "reads more than %u layers", MODEL_INPUTS_MAX);
     if (++g->edges > KERAS_EDGES_MAX)
         return sl_fail(g->err, SL_ENOTSUP, "more than %u edges",
                        KERAS_EDGES_MAX);
-    call->input[call->inputs++] = number - 1;
+    call->input[call->inputs++] = source;
     return SL_OK;
 }
 
@@ -149,10 +166,13 @@ static enum sl_err call_kwargs(struct keras_graph *g,
         // by fit and evaluate. Keras 2 holds to it, also to false.
         if (strcmp(key, "training") == 0)
             known = json_is_null(value) || !g->keras2;
-        if (strcmp(key, "mask") == 0 && keras_tensor(value, &tensor) != NULL)
-            call->mask = (uint32_t)(uintptr_t)strmap_get(
-                numbers, keras_tensor(value, &tensor));
-        else if (strcmp(key, "use_causal_mask") == 0 && json_is_boolean(value))
+        if (strcmp(key, "mask") == 0 && keras_tensor(value, &tensor) != NULL) {
+            rc = call_source(&call->mask, g, numbers, layer, value);
+            if (rc != SL_OK)
+                return rc;
+            call->mask++;
+        } else if (strcmp(key, "use_causal_mask") == 0 &&
+                   json_is_boolean(value))
             call->causal = json_is_true(value);
         else if (!named && !known)
             return keras_refuse(

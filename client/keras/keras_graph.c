@@ -362,6 +362,12 @@ static enum sl_err keras_graph_place_layer(struct keras_graph *g,
                           depth);
     for (uint32_t k = 0; k < call.inputs; k++)
         call.input[k] = f->node[call.input[k]];
+    // A mask of steps that a job's layers hand on comes from before the layer.
+    if (call.mask != 0 && f->seen[call.mask - 1] != PLACED)
+        return keras_refuse(
+            g, keras_name(layer), keras_class(layer),
+            "has a mask of '%.100s', which it does not read",
+            keras_name(json_array_get(f->layers, call.mask - 1)));
     // Models in models have masks at their inputs that nobody wrote.
     if (!g->keras2 && depth == 0)
         call.node_mask = call.mask == 0 ? KERAS_UNMASKED
@@ -446,6 +452,11 @@ static enum sl_err keras_graph_find_output(struct keras_graph *g,
     if (number == 0)
         return sl_fail(g->err, SL_EINVAL,
                        "output_layers does not say which layer it is");
+    if (f->seen[number - 1] == LEFT_OUT)
+        return keras_refuse(g, name,
+                            keras_class(json_array_get(f->layers, number - 1)),
+                            "makes a mask, and is the model's output: a job "
+                            "has no such layer");
     *to = f->node[number - 1];
     return SL_OK;
 }

@@ -386,6 +386,71 @@ TEST(keras, a_graph_that_is_none_is_refused)
     keras_release(&k);
 }
 
+// As Keras 3 writes an op that makes a mask of steps, and a layer that has one.
+#define NOT_ZERO(name, reads)                                                  \
+    "{'module': 'keras.src.ops.numpy', 'class_name': 'NotEqual', 'name': "     \
+    "'" name "', 'config': {}, 'inbound_nodes': [{'args': [" TENSOR(           \
+        reads) ", 0], 'kwargs': {}}]}"
+#define TENSOR(name)                                                           \
+    "{'class_name': '__keras_tensor__', 'config': {'keras_history': ['" name   \
+    "', 0, 0]}}"
+#define EMBEDDING(name, reads)                                                 \
+    "{'module': 'keras.layers', 'class_name': 'Embedding', 'name': '" name     \
+    "', 'config': {'input_dim': 4, 'output_dim': 2, 'mask_zero': true}, "      \
+    "'inbound_nodes': [{'args': [" TENSOR(reads) "], 'kwargs': {}}]}"
+#define GRU(reads, mask)                                                       \
+    "{'module': 'keras.layers', 'class_name': 'GRU', 'name': 'g', 'config': "  \
+    "{'units': 2, 'reset_after': true}, 'inbound_nodes': [{'args': [" TENSOR(  \
+        reads) "], 'kwargs': {'mask': " TENSOR(mask) "}}]}"
+#define MODEL3(input, layers, output)                                          \
+    "{'module': 'keras', 'class_name': 'Functional', 'name': 'm', 'config': "  \
+    "{'name': 'm', 'layers': [{'module': 'keras.layers', 'class_name': "       \
+    "'InputLayer', 'name': '" input                                            \
+    "', 'config': {'batch_shape': [null, 3]}, 'inbound_nodes': []}, " layers   \
+    "], 'output_layers': ['" output "', 0, 0]}, 'inbound_nodes': [{'args': "   \
+    "[" TENSOR("x") "], 'kwargs': {}}]}"
+
+TEST(keras, a_mask_of_steps_is_one_that_a_layer_reads)
+{
+    struct keras k;
+
+    T_OK(import_text(
+        &k,
+        MODEL3("x",
+               EMBEDDING("e", "x") "," NOT_ZERO("n", "x") "," GRU("e", "n"),
+               "g"),
+        t_err()));
+    keras_release(&k);
+    // A model's output is no mask, nor is that of a model within one.
+    refused_text(
+        SL_ENOTSUP,
+        MODEL3("x", EMBEDDING("e", "x") "," NOT_ZERO("n", "x"), "n"),
+        "layer 'n' (NotEqual) makes a mask, and is the model's output");
+    refused_text(
+        SL_ENOTSUP,
+        MODEL3("x",
+               MODEL3("i", NOT_ZERO("n", "i"), "n") "," EMBEDDING("e", "m"),
+               "e"),
+        "layer 'n' (NotEqual) makes a mask, and is the model's output");
+    refused_text(SL_EINVAL,
+                 MODEL3("x", EMBEDDING("e", "x") "," GRU("e", "gone"), "g"),
+                 "layer 'g' reads 'gone', which is no layer");
+    // Neither of a layer that comes later, nor of another mask.
+    refused_text(SL_ENOTSUP,
+                 MODEL3("x",
+                        EMBEDDING("e", "x") "," NOT_ZERO("n", "late") "," GRU(
+                            "e", "n") "," EMBEDDING("late", "x"),
+                        "g"),
+                 "layer 'g' (GRU) has a mask of 'late', which it does not "
+                 "read");
+    refused_text(SL_ENOTSUP,
+                 MODEL3("x",
+                        EMBEDDING("e", "x") "," NOT_ZERO("n", "x") "," NOT_ZERO(
+                            "o", "n") "," GRU("e", "o"),
+                        "g"),
+                 "layer 'g' (GRU) has a mask of 'n', which it does not read");
+}
+
 #define SEQUENTIAL(layer)                                                      \
     "{'module': 'keras', 'class_name': 'Sequential', 'config': {'name': 'm', " \
     "'build_input_shape': [null, 3], 'layers': [" layer "]}}"
