@@ -57,17 +57,20 @@ static enum sl_err mask_of_inputs(const struct model_build *b)
 {
     struct model_node *n = b->node;
     bool all = n->type == MODEL_CONCATENATE; // Keras 2 and 3 differ there
+    uint32_t from = 0;                       // the input that n->mask is of
 
     for (uint32_t k = 0; k < n->inputs; k++) {
         uint32_t mask = mask_of_input(b, k);
 
-        if (n->mask == MODEL_NONE && (k == 0 || !all))
+        if (n->mask == MODEL_NONE && (k == 0 || !all)) {
             n->mask = mask;
+            from = k;
+        }
         if (n->mask != mask && (all || mask != MODEL_NONE))
             return build_fail(b,
                               "reads '%s' and '%s', in which other steps are "
                               "masked; use one mask for all",
-                              b->m->nodes[n->input[0]].name,
+                              b->m->nodes[n->input[from]].name,
                               b->m->nodes[n->input[k]].name);
     }
     return SL_OK;

@@ -81,8 +81,12 @@ static const struct wrong {
      "{'type':'masking','name':'a'},{'type':'masking','name':'b','inputs':"
      "['input']},{'type':'add','inputs':['a','b']}",
      "layer 'add' (add) reads 'a' and 'b', in which other steps are masked; "
-     "use "
-     "one mask for all"},
+     "use one mask for all"},
+    {"[4,2]",
+     "{'type':'masking','name':'a'},{'type':'masking','name':'b','inputs':"
+     "['input']},{'type':'add','inputs':['input','a','b']}",
+     "layer 'add' (add) reads 'a' and 'b', in which other steps are masked; "
+     "use one mask for all"},
     {"[4,2]",
      "{'type':'masking','name':'a'},{'type':'concatenate','inputs':['input',"
      "'a']}",
