@@ -38,6 +38,10 @@ enum sl_err spec_string(char **at, const char *value);
 // Sets the message pointer that `at` points to, if it is NULL, to a new message
 // of type `of`, which is empty. SL_ENOMEM leaves it NULL.
 enum sl_err spec_message(void *at, const ProtobufCMessageDescriptor *of);
+// Sets *same to whether two messages of one type are equal. SL_ENOMEM leaves it
+// as it was.
+enum sl_err spec_same(bool *same, const ProtobufCMessage *a,
+                      const ProtobufCMessage *b);
 
 // Checks that `word` is one of words[count]; on success *index (may be NULL) is
 // its place. SL_EINVAL: "<path>: unknown 'x'; did you mean 'a'?" or "<path>:

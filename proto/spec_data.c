@@ -370,22 +370,6 @@ static enum sl_err check_skip_bad(Sluice__V1__DataSpec *data, bool external,
                       err);
 }
 
-// Returns true if two messages are equal; false also without memory.
-static bool spec_same(const ProtobufCMessage *a, const ProtobufCMessage *b)
-{
-    size_t n = protobuf_c_message_get_packed_size(a);
-    uint8_t *bytes = sl_malloc(2 * n + 1);
-    bool same = bytes != NULL && protobuf_c_message_get_packed_size(b) == n;
-
-    if (same) {
-        protobuf_c_message_pack(a, bytes);
-        protobuf_c_message_pack(b, bytes + n);
-        same = memcmp(bytes, bytes + n, n) == 0;
-    }
-    sl_free(bytes);
-    return same;
-}
-
 // Has evaluations be of a part of data.train, which was checked: data.test
 // becomes a copy of it, unless it is one already.
 static enum sl_err spec_check_validation(Sluice__V1__JobSpec *spec,
@@ -394,6 +378,7 @@ static enum sl_err spec_check_validation(Sluice__V1__JobSpec *spec,
     Sluice__V1__DataSpec *data = spec->data;
     Sluice__V1__SourceSpec copy = *data->train;
     ProtobufCMessage *test = NULL;
+    bool same = false;
     enum sl_err rc;
 
     if (external)
@@ -410,12 +395,14 @@ static enum sl_err spec_check_validation(Sluice__V1__JobSpec *spec,
         return rc;
     spec_needs(spec, MODEL_EDITION_VALIDATION);
     copy.n_augment = 0;
-    if (data->test != NULL)
-        return spec_same(&copy.base, &data->test->base)
-                   ? SL_OK
-                   : sl_fail(err, SL_EINVAL,
-                             "data.validation: takes a share of data.train; "
-                             "leave out data.test, or validation");
+    if (data->test != NULL) {
+        rc = spec_same(&same, &copy.base, &data->test->base);
+        if (rc == SL_OK && !same)
+            rc = sl_fail(err, SL_EINVAL,
+                         "data.validation: takes a share of data.train; leave "
+                         "out data.test, or validation");
+        return rc;
+    }
     rc = wire_dup(&test, &copy.base);
     if (rc == SL_OK)
         data->test = (Sluice__V1__SourceSpec *)test;

@@ -135,20 +135,6 @@ enum sl_err spec_layer_tables(struct spec_table_list *out,
     return rc;
 }
 
-static enum sl_err spec_same_table(const Sluice__V1__TableSpec *a,
-                                   const Sluice__V1__TableSpec *b, bool *same)
-{
-    struct buf x = BUF_INIT, y = BUF_INIT;
-    enum sl_err rc = wire_pack(&a->base, &x);
-
-    if (rc == SL_OK)
-        rc = wire_pack(&b->base, &y);
-    *same = rc == SL_OK && x.len == y.len && memcmp(x.data, y.data, x.len) == 0;
-    buf_release(&x);
-    buf_release(&y);
-    return rc;
-}
-
 enum sl_err spec_same_tables(const struct spec_table_list *had,
                              const Sluice__V1__ModelSpec *model,
                              struct sl_error *err)
@@ -157,7 +143,7 @@ enum sl_err spec_same_tables(const struct spec_table_list *had,
     enum sl_err rc = SL_OK;
 
     for (size_t i = 0; rc == SL_OK && same && i < had->count; i++)
-        rc = spec_same_table(had->tables[i], model->tables[i], &same);
+        rc = spec_same(&same, &had->tables[i]->base, &model->tables[i]->base);
     if (rc != SL_OK || same || had->count == 0)
         return rc;
     return sl_fail(err, SL_EINVAL,

@@ -29,6 +29,22 @@ enum sl_err spec_message(void *at, const ProtobufCMessageDescriptor *of)
     return *m != NULL ? SL_OK : SL_ENOMEM;
 }
 
+enum sl_err spec_same(bool *same, const ProtobufCMessage *a,
+                      const ProtobufCMessage *b)
+{
+    struct buf x = BUF_INIT, y = BUF_INIT;
+    enum sl_err rc = wire_pack(a, &x);
+
+    if (rc == SL_OK)
+        rc = wire_pack(b, &y);
+    if (rc == SL_OK)
+        *same = x.len == y.len &&
+                (x.len == 0 || memcmp(x.data, y.data, x.len) == 0);
+    buf_release(&x);
+    buf_release(&y);
+    return rc;
+}
+
 enum sl_err spec_word(const char *path, const char *word,
                       const char *const *words, size_t count, unsigned *index,
                       struct sl_error *err)

@@ -2,6 +2,7 @@
 // Defaults as promised, refusals with reasons.
 #include <math.h>
 
+#include "common/base/mem.h"
 #include "proto/spec.h"
 #include "tests/harness/pb_text.h"
 #include "tests/unit/proto/t_proto.h"
@@ -163,6 +164,35 @@ TEST(spec, validation_is_of_the_training_set)
     refused(VALIDATED("0.1", ",'test':{'format':'npz','x':'b'}"),
             "data.validation: takes a share of data.train; leave out "
             "data.test, or validation");
+}
+
+// A list or part that a check has made is compared with what it would make.
+TEST(spec, a_comparison_without_memory_is_no_difference)
+{
+    static const char *const texts[] = {
+        VALIDATED("0.1", ""),
+        "{" NAME ",'model':{'input_shape':[4],'layers':[{'type':'embedding',"
+        "'name':'users','rows':'dynamic','ids':'u','output_dim':2},{'type':"
+        "'dense','units':3}]}," LOSS "," OPTIM
+        ",'data':{'train':{'format':'npz','x':'a','ids':[{'name':'u'}]}}}",
+    };
+
+    for (size_t i = 0; i < SL_COUNT(texts); i++) {
+        bool failed = true;
+
+        for (uint64_t n = 1; failed; n++) {
+            Sluice__V1__JobSpec *s = checked(texts[i]);
+            struct sl_error err = SL_ERROR_INIT;
+            enum sl_err rc;
+
+            sl_mem_fail_at(n);
+            rc = spec_check(s, &err);
+            failed = sl_mem_failed();
+            if (rc != (failed ? SL_ENOMEM : SL_OK))
+                T_FAIL("%zu, allocation %d: %s", i, (int)n, err.text);
+            wire_free(&s->base);
+        }
+    }
 }
 
 TEST(spec, labels_of_rows_are_for_workers_that_know_them)
