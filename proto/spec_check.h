@@ -93,7 +93,7 @@ enum sl_err spec_check_labels(const char *path, const Sluice__V1__SourceSpec *s,
                               struct sl_error *err);
 // Refuses an optimizer that looks at whole variables (optim_is_whole):
 // SL_EINVAL, the only error, with the reason `why`, as "they are cut". SL_OK
-// for any other, and for one that spec_optimizer refuses.
+// for any other, and for one that spec_check_optimizer refuses.
 enum sl_err spec_optim_no_whole(const Sluice__V1__OptimizerSpec *o,
                                 const char *why, struct sl_error *err);
 

@@ -172,23 +172,28 @@ unsigned spec_optimizer_slots(const Sluice__V1__OptimizerSpec *o)
     return spec_optimizer(&is, o, NULL) == SL_OK ? optim_slots(&is.optim) : 0;
 }
 
-bool spec_optim_whole(const Sluice__V1__JobSpec *spec)
+// Returns true if the optimizer, of a checked spec, looks at whole variables.
+static bool spec_looks_at_whole(const Sluice__V1__OptimizerSpec *o)
 {
-    return spec->optimizer != NULL &&
-           spec_optim_no_whole(spec->optimizer, "", NULL) != SL_OK;
+    struct spec_optimizer is;
+
+    return spec_optimizer(&is, o, NULL) == SL_OK && optim_is_whole(&is.optim);
 }
 
 enum sl_err spec_optim_no_whole(const Sluice__V1__OptimizerSpec *o,
                                 const char *why, struct sl_error *err)
 {
-    struct spec_optimizer is;
-
-    if (spec_optimizer(&is, o, NULL) != SL_OK || !optim_is_whole(&is.optim))
+    if (!spec_looks_at_whole(o))
         return SL_OK;
     return sl_fail(err, SL_EINVAL,
                    "optimizer.type: %s looks at whole variables, which "
                    "psservers alone have, and %s; take another one",
                    o->type, why);
+}
+
+bool spec_optim_whole(const Sluice__V1__JobSpec *spec)
+{
+    return spec->optimizer != NULL && spec_looks_at_whole(spec->optimizer);
 }
 
 const char *spec_optim_of_jobs(const Sluice__V1__OptimizerSpec *o)
