@@ -167,9 +167,9 @@ static enum sl_err add_schedule(json_t *optimizer, const json_t *value,
 static const struct argument optimizer_common[] = {
     {"name", SKIP, NULL, NULL},
     {"weight_decay", COPY, NULL, NULL},
-    {"clipnorm", COPY, NULL, NULL},
-    {"global_clipnorm", COPY, NULL, NULL},
-    {"clipvalue", COPY, NULL, NULL},
+    {"clipnorm", COPY, NULL, "0"}, // 0 is off, as in both others
+    {"global_clipnorm", COPY, NULL, "0"},
+    {"clipvalue", COPY, NULL, "0"},
     {"use_ema", ONLY, NULL, "false"},
     {"ema_momentum", SKIP, NULL, NULL},
     {"ema_overwrite_frequency", SKIP, NULL, NULL},

@@ -100,8 +100,10 @@ def optimizer_spec(optimizer: Any, variables: Any = ()) -> Json:
     else:
         raise ValueError("a learning rate that is a function of the program's is not "
                          "offered: say a schedule of Keras")
-    for name in ("weight_decay", "clipnorm", "clipvalue", "global_clipnorm"):
-        if config.get(name):
+    if config.get("weight_decay") is not None:  # 0 is not a job's default of each kind
+        spec["weight_decay"] = float(config["weight_decay"])
+    for name in ("clipnorm", "clipvalue", "global_clipnorm"):
+        if config.get(name):  # 0 is off
             spec[name] = float(config[name])
     excluded = [v.path for v in variables if spec.get("weight_decay")
                 and not optimizer._use_weight_decay(v)]

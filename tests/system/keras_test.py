@@ -41,6 +41,7 @@ OPTIMIZERS = {
     "adam": lambda: O.Adam(0.01),
     "amsgrad": lambda: O.Adam(0.01, amsgrad=True, weight_decay=0.02),
     "adamw": lambda: O.AdamW(0.01, weight_decay=0.05),
+    "undecayed": lambda: O.AdamW(0.01, weight_decay=0.0, clipnorm=0.0),
     "excludes": lambda: excluding(O.AdamW(0.01, weight_decay=0.5)),
     "adamax": lambda: O.Adamax(0.01),
     "nadam": lambda: O.Nadam(0.01, weight_decay=0.01),

@@ -677,6 +677,13 @@ TEST(keras, optimizers_and_schedules_are_taken_over)
           "{'optimizer':{'type':'adam','beta_1':0.8,'amsgrad':true}}");
     fills(OPTIMIZER("Adam", "'gradient_accumulation_steps': 4"),
           "{'optimizer':{'type':'adam'},'train':{'accumulate':4}}");
+    // Zeroes that are no defaults of a job, and those that mean nothing.
+    fills(OPTIMIZER("AdamW", "'weight_decay': 0.0, 'beta_1': 0.0, 'clipnorm': "
+                             "0.0, 'clipvalue': 0, 'global_clipnorm': 0.0"),
+          "{'optimizer':{'type':'adamw','weight_decay':0.0,'beta_1':0.0}}");
+    fills(OPTIMIZER("Adagrad", "'initial_accumulator_value': 0.0, "
+                               "'weight_decay': null"),
+          "{'optimizer':{'type':'adagrad','initial_accumulator_value':0.0}}");
     fills(OPTIMIZER("Muon", "'weight_decay': 0.1, 'adam_weight_decay': 0.1, "
                             "'rms_rate': null, 'momentum': 0.95"),
           "{'optimizer':{'type':'muon','weight_decay':0.1,'rms_rate':0}}");
