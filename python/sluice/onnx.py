@@ -16,7 +16,7 @@ import importlib
 import math
 import os
 import sys
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
+from typing import Any, BinaryIO, Callable, Dict, List, Optional, Sequence, Tuple
 
 import numpy as np
 import numpy.typing as npt
@@ -30,6 +30,7 @@ Array = npt.NDArray[Any]
 
 OPSET, IR = 18, 8  # ONNX 1.13 of 2022 and newer
 ONE_FILE = 1_900_000_000  # bytes; protobuf has at most 2 GiB
+SMALL = 1024  # bytes; values that shapes may depend on, always in the model's own file
 LAST = 2**31 - 1  # an end of a slice: that of the axis
 
 
@@ -40,7 +41,7 @@ class Graph:
         self.onnx: Any = importlib.import_module("onnx")
         self.tensors, self.used = tensors, 0
         self.nodes: List[Any] = []
-        self.constants: List[Any] = []
+        self.constants: Dict[str, Array] = {}
         self.inputs: List[Any] = []
         self.layer: Json = {}
 
@@ -73,8 +74,7 @@ class Graph:
     def constant(self, value: Any, kind: Any = np.float32) -> str:
         self.used += 1
         name = f"constant_{self.used}"
-        self.constants.append(
-            self.onnx.numpy_helper.from_array(np.ascontiguousarray(value, kind), name))
+        self.constants[name] = np.ascontiguousarray(value, kind)
         return name
 
     def ints(self, *values: int) -> str:
@@ -89,16 +89,48 @@ class Graph:
 
     def shape(self, name: str) -> List[int]:
         """The shape of a value, with 0 for the samples."""
-        made = self.onnx.helper.make_graph(
-            self.nodes, "part", self.inputs,
-            [self.onnx.helper.make_empty_tensor_value_info(name)], self.constants)
-        model = self.onnx.helper.make_model(
-            made, opset_imports=[self.onnx.helper.make_opsetid("", OPSET)], ir_version=IR)
+        helper = self.onnx.helper
+        large = [helper.make_tensor_value_info(constant, self.kind(value), value.shape)
+                 for constant, value in self.constants.items() if value.nbytes > SMALL]
+        small = [self.inside(constant, value)
+                 for constant, value in self.constants.items() if value.nbytes <= SMALL]
+        made = helper.make_graph(
+            self.nodes, "part", [*self.inputs, *large],
+            [helper.make_empty_tensor_value_info(name)], small)
+        model = helper.make_model(
+            made, opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR)
         known = self.onnx.shape_inference.infer_shapes(model).graph
         for value in [*known.input, *known.value_info, *known.output]:
             if value.name == name:
                 return [dim.dim_value for dim in value.type.tensor_type.shape.dim]
         raise self.fail("has an input of no known shape")
+
+    def kind(self, value: Array) -> int:
+        return int(self.onnx.helper.np_dtype_to_tensor_dtype(value.dtype))
+
+    def inside(self, name: str, value: Array) -> Any:
+        return self.onnx.numpy_helper.from_array(value, name)
+
+    def beside(self, name: str, value: Array, file: BinaryIO) -> Any:
+        """A constant whose value is appended to `file`."""
+        kinds = self.onnx.TensorProto
+        tensor = kinds(name=name, data_type=self.kind(value), dims=value.shape,
+                       data_location=kinds.EXTERNAL)
+        for key, said in (("location", os.path.basename(file.name)),
+                          ("offset", file.tell()), ("length", value.nbytes)):
+            tensor.external_data.add(key=key, value=str(said))
+        file.write(value.data)
+        return tensor
+
+    def initializers(self, path: str) -> List[Any]:
+        """The constants of the model at `path`: in it, or beside it in a file that is
+        made anew, as a model of protobuf is whole in memory and has at most 2 GiB."""
+        if sum(value.nbytes for value in self.constants.values()) <= ONE_FILE:
+            return [self.inside(*constant) for constant in self.constants.items()]
+        with open(path + ".data", "wb") as file:
+            return [self.inside(name, value) if value.nbytes <= SMALL
+                    else self.beside(name, value, file)
+                    for name, value in self.constants.items()]
 
     def flat(self, x: str) -> str:
         return str(self.op("Reshape", x, self.ints(0, -1)))
@@ -619,11 +651,9 @@ def to_onnx(spec: Json, tensors: client.Tensors, path: str) -> None:
     model = helper.make_model(
         helper.make_graph(g.nodes, spec.get("name") or "model", g.inputs,
                           [helper.make_tensor_value_info("output", kind, ["samples", *shape])],
-                          g.constants),
+                          g.initializers(path)),
         opset_imports=[helper.make_opsetid("", OPSET)], ir_version=IR, producer_name="sluice")
-    beside = sum(c.ByteSize() for c in g.constants) > ONE_FILE
-    g.onnx.save_model(model, path, save_as_external_data=beside,
-                      location=os.path.basename(path) + ".data")
+    g.onnx.save_model(model, path)
     g.onnx.checker.check_model(path)
 
 

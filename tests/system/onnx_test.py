@@ -17,7 +17,8 @@ FILES = ROOT / "tests" / "unit" / "client" / "keras"
 # Each net of the corpus, and one of layers that Keras does not have.
 NETS = """
 import json, pathlib, subprocess, sys
-import numpy, onnxruntime
+import numpy, onnx, onnxruntime
+import sluice.onnx
 from sluice import client
 from sluice.onnx import LAYERS, to_onnx
 from values import parameter, sample
@@ -91,6 +92,26 @@ inner = numpy.tanh(numpy.sqrt(2 / numpy.pi) * (x + 0.044715 * x ** 3))
 for word, want in (("hard_tanh", numpy.clip(x, -1, 1)), ("gelu_tanh", x * (1 + inner) / 2)):
     seen.add(word)
     close(word, run({"model": {"input_shape": [5], "layers": [{"type": word}]}}, {}, x), want)
+
+# Weights of any size: shapes are found without them, and over ONE_FILE bytes they lie
+# in a file beside the model, which each export makes anew.
+infer, sizes = onnx.shape_inference.infer_shapes, []
+onnx.shape_inference.infer_shapes = lambda model: sizes.append(model.ByteSize()) or infer(model)
+wide = {"model": {"input_shape": [2], "layers": [
+    {"type": "dense", "name": "wide", "units": 4000}, {"type": "reshape", "target_shape": [5, 800]},
+    {"type": "group_normalization", "groups": 4}, {"type": "flatten"},
+    {"type": "dense", "name": "d", "units": 2}]}}
+shapes = {"wide/kernel": (2, 4000), "wide/bias": (4000,), "d/kernel": (4000, 2), "d/bias": (2,)}
+t = {name: parameter(name, shape) for name, shape in shapes.items()}
+x, data = sample((2, 2), 0), pathlib.Path(str(path) + ".data")
+want = run(wide, t, x)
+assert sizes and max(sizes) < t["wide/bias"].nbytes, sizes
+assert not data.exists()
+sluice.onnx.ONE_FILE = t["wide/bias"].nbytes
+for _ in range(2):
+    close("weights beside the model", run(wide, t, x), want)
+    assert data.stat().st_size == sum(v.nbytes for k, v in t.items() if k != "d/bias"), data.stat()
+assert pathlib.Path(path).stat().st_size < sluice.onnx.ONE_FILE
 
 refused("a program's own", {"type": "external"})
 refused("layer 'embedding' (embedding) has its rows in a sparse table",
