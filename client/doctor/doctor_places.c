@@ -15,30 +15,48 @@ static enum sl_err count_name(void *arg, const char *name)
     return SL_OK;
 }
 
-// Lists a prefix of a bucket, as a pattern of a job's does.
-static void check_bucket(struct findings *f, const struct roots_places *p,
-                         const char *prefix)
+// Counts the objects right below a prefix of a bucket, which it lists as a
+// pattern of a job's does; without one, the folders there.
+static enum sl_err count_below(uint64_t *objects, uint64_t *folders,
+                               const struct roots_places *p, const char *prefix,
+                               const struct conf *conf, struct sl_error *err)
 {
+    struct store_setup setup = store_setup_of(conf);
     size_t n = strlen(prefix);
     char *folder = sl_malloc(n + 2);
-    struct sl_error err = SL_ERROR_INIT;
-    uint64_t names = 0;
+    struct fs *fs = NULL;
     enum sl_err rc;
 
     if (folder == NULL)
-        return;
+        return sl_no_memory(err);
     snprintf(folder, n + 2, "%s%s", prefix,
              n > 0 && prefix[n - 1] == '/' ? "" : "/");
-    rc = p->list(p->arg, folder, count_name, &names, &err);
+    rc = p->list(p->arg, folder, count_name, objects, err);
     sl_free(folder);
-    if (rc != SL_OK)
+    if (rc != SL_OK || *objects > 0)
+        return rc;
+    rc = store_fs(&fs, prefix, &setup, err);
+    return rc == SL_OK ? fs_list(fs, prefix, count_name, folders, err) : rc;
+}
+
+static void check_bucket(struct findings *f, const struct roots_places *p,
+                         const char *prefix, const struct conf *conf)
+{
+    struct sl_error err = SL_ERROR_INIT;
+    uint64_t objects = 0, folders = 0, names;
+
+    if (count_below(&objects, &folders, p, prefix, conf, &err) != SL_OK) {
         finding(f, FINDING_BAD, "place", "%s", err.text);
-    else if (names == 0)
+        return;
+    }
+    names = objects + folders;
+    if (names == 0)
         finding(f, FINDING_WARN, "place", "%s can be read, and has no objects",
                 prefix);
     else
-        finding(f, FINDING_OK, "place", "%s can be read: %" PRIu64 " names",
-                prefix, names);
+        finding(f, FINDING_OK, "place", "%s can be read: %" PRIu64 " %s%s",
+                prefix, names, objects > 0 ? "object" : "folder",
+                names == 1 ? "" : "s");
 }
 
 // Asks a web server for the prefix itself, which it need not have.
@@ -92,7 +110,7 @@ void doctor_places(struct findings *f, const struct conf *conf)
         const char *prefix = conf_list_at(conf, "data-allow", i);
 
         if (store_is_s3(prefix))
-            check_bucket(f, &p, prefix);
+            check_bucket(f, &p, prefix, conf);
         else
             check_server(f, &p, prefix);
     }

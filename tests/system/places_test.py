@@ -98,7 +98,9 @@ def objects_train_as_local_files_do_in_each_format():
                         hashlib.sha256(trained(c, source)).hexdigest(),
                         f"values of {source}")
         at_s3 = ("--s3-endpoint", WORLD["s3"].url, "--s3-region", WORLD["s3"].region)
+        WORLD["s3"].write("folders/one/x.npy", b"x")
         for prefix, level, text in (("all", "ok", "can be read: "),
+                                    ("folders", "ok", "can be read: 1 folder"),
                                     ("none", "warning", "has no objects")):
             check_equal([(f["level"], text in f["text"])
                          for f in c.json("doctor", "--data-allow", bucket(prefix), *at_s3,
