@@ -432,28 +432,25 @@ static int export_check_since(struct export *e)
 
 // Formats that a file's name may promise, and how to get them.
 static const struct export_other {
-    const char *suffix, *advice;
+    const char *suffixes[3], *advice;
 } export_others[] = {
-#define FROM_KERAS                                                             \
-    "sluice.keras.load_job(model, JOB) gives a Keras model the values, and "   \
-    "model.save writes them"
-#define FROM_NUMPY                                                             \
-    "in Python, numpy.savez(FILE, **sluice.export(JOB)) writes them"
-#define FROM_TORCH                                                             \
-    "in Python, torch.save takes what safetensors.torch.load_file reads"
-    {"onnx", "python3 -m sluice.onnx JOB --to FILE writes a model of a job"},
-    {"keras", FROM_KERAS},
-    {"h5", FROM_KERAS},
-    {"hdf5", FROM_KERAS},
-    {"npz", FROM_NUMPY},
-    {"npy", FROM_NUMPY},
-    {"pt", FROM_TORCH},
-    {"pth", FROM_TORCH},
-    {"bin", FROM_TORCH},
-#undef FROM_KERAS
-#undef FROM_NUMPY
-#undef FROM_TORCH
+    {{"onnx"}, "python3 -m sluice.onnx JOB --to FILE writes a model of a job"},
+    {{"keras", "h5", "hdf5"},
+     "sluice.keras.load_job(model, JOB) gives a Keras model the values, and "
+     "model.save writes them"},
+    {{"npz", "npy"},
+     "in Python, numpy.savez(FILE, **sluice.export(JOB)) writes them"},
+    {{"pt", "pth", "bin"},
+     "in Python, torch.save takes what safetensors.torch.load_file reads"},
 };
+
+static bool export_is_suffix(const struct export_other *o, const char *suffix)
+{
+    for (size_t i = 0; i < SL_COUNT(o->suffixes); i++)
+        if (o->suffixes[i] != NULL && strcasecmp(suffix, o->suffixes[i]) == 0)
+            return true;
+    return false;
+}
 
 // Returns what to do instead of exporting to a file of this name, which says
 // another format; NULL: it says none.
@@ -462,7 +459,7 @@ static const char *export_other(const char *to)
     const char *suffix = strrchr(to, '.');
 
     for (size_t i = 0; suffix != NULL && i < SL_COUNT(export_others); i++)
-        if (strcasecmp(suffix + 1, export_others[i].suffix) == 0)
+        if (export_is_suffix(&export_others[i], suffix + 1))
             return export_others[i].advice;
     return NULL;
 }

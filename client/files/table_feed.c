@@ -250,22 +250,23 @@ enum sl_err table_feed_add(struct table_feed *f, struct table_export *x,
                            const char *job, uint64_t cut, struct sl_error *err)
 {
     size_t listed = f->count;
-    struct feed_file *before = sl_malloc_array(listed + 1, sizeof(*before));
-    enum sl_err rc =
-        before != NULL ? feed_check_job(f, job, err) : sl_no_memory(err);
+    struct feed_file *before;
+    enum sl_err rc = feed_check_job(f, job, err);
 
-    if (rc == SL_OK) {
-        if (listed > 0)
-            memcpy(before, f->files, listed * sizeof(*before));
-        rc = feed_write_cut(f, x, cut, err);
-        if (rc != SL_OK) { // index.json is as it was, so the list is, too
-            sl_free(f->files);
-            f->files = before;
-            f->count = listed;
-            return rc;
-        }
-        rc = feed_sweep(f, err);
+    if (rc != SL_OK)
+        return rc;
+    before = sl_malloc_array(listed + 1, sizeof(*before));
+    if (before == NULL)
+        return sl_no_memory(err);
+    if (listed > 0)
+        memcpy(before, f->files, listed * sizeof(*before));
+    rc = feed_write_cut(f, x, cut, err);
+    if (rc != SL_OK) { // index.json is as it was, so the list is, too
+        sl_free(f->files);
+        f->files = before;
+        f->count = listed;
+        return rc;
     }
     sl_free(before);
-    return rc;
+    return feed_sweep(f, err);
 }
