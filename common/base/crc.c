@@ -78,42 +78,43 @@ crc32c_sse42(uint32_t start, const uint8_t *at, size_t n)
 // are under way.
 #if defined(__x86_64__)
 __attribute__((target("sse4.2"))) static void
-words_sse42(uint32_t crc[3], const uint8_t *at, size_t words)
+threes_sse42(uint32_t crc[3], const uint8_t *at, size_t threes)
 {
     uint64_t a = ~crc[0], b = ~crc[1], c = ~crc[2], word[3];
 
-    for (; words >= 3; words -= 3, at += sizeof(word)) {
+    for (; threes > 0; threes--, at += sizeof(word)) {
         memcpy(word, at, sizeof(word));
         a = _mm_crc32_u64(a, word[0]);
         b = _mm_crc32_u64(b, word[1]);
         c = _mm_crc32_u64(c, word[2]);
     }
-    crc[0] = crc32c_sse42(~(uint32_t)a, at, 8 * words);
+    crc[0] = ~(uint32_t)a;
     crc[1] = ~(uint32_t)b;
     crc[2] = ~(uint32_t)c;
 }
 #endif
 
-static void words_table(uint32_t crc[3], const uint8_t *at, size_t words)
+static void threes_table(uint32_t crc[3], const uint8_t *at, size_t threes)
 {
-    for (; words >= 3; words -= 3)
+    for (; threes > 0; threes--)
         for (int k = 0; k < 3; k++, at += 8)
             crc[k] = crc32c_table(crc[k], at, 8);
-    crc[0] = crc32c_table(crc[0], at, 8 * words);
 }
 
 uint32_t crc32c_words(const void *bytes, size_t words)
 {
     uint32_t crc[3] = {0};
+    size_t threes = words / 3;
 
 #if defined(__x86_64__)
-    if (__builtin_cpu_supports("sse4.2")) {
-        words_sse42(crc, bytes, words);
-        return crc32c_sse42(0, (const uint8_t *)crc, sizeof(crc));
-    }
+    if (__builtin_cpu_supports("sse4.2"))
+        threes_sse42(crc, bytes, threes);
+    else
 #endif
-    words_table(crc, bytes, words);
-    return crc32c_table(0, crc, sizeof(crc));
+        threes_table(crc, bytes, threes);
+    crc[0] =
+        crc32c(crc[0], (const uint8_t *)bytes + 24 * threes, 8 * (words % 3));
+    return crc32c(0, crc, sizeof(crc));
 }
 
 uint32_t crc32c(uint32_t crc, const void *bytes, size_t n)
