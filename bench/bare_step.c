@@ -15,7 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "bench/floor.h"
 #include "bench/net_job.h"
@@ -261,18 +260,10 @@ static void print(const char *key, const double *ms, int rounds)
     program_print_list(key, ms, rounds);
 }
 
-static double cpu_ms(clockid_t clock)
-{
-    struct timespec t;
-
-    clock_gettime(clock, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
 // The input thread's is what the process used and this thread did not.
 static double read_ms(void)
 {
-    return cpu_ms(CLOCK_PROCESS_CPUTIME_ID) - cpu_ms(CLOCK_THREAD_CPUTIME_ID);
+    return 1e3 * (program_cpu_s() - program_thread_s());
 }
 
 // Where a step's time goes: each operation, the reading of the next batches,

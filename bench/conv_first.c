@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "bench/program.h"
 #include "kernels/desc.h"
@@ -84,21 +83,13 @@ static void describe(struct kern_desc *d, size_t net, enum kern_op op)
 
 // ---- time
 
-static double cpu_ms(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec * 1e3 + (double)t.tv_nsec * 1e-6;
-}
-
 static double time_of(struct way *w, void *const *io, void *workspace, int runs)
 {
-    double began = cpu_ms();
+    double began = program_thread_s();
 
     for (int i = 0; i < runs; i++)
         program_must(kern_run(w->plan, NULL, io, workspace), NULL, "a run");
-    return (cpu_ms() - began) / runs;
+    return 1e3 * (program_thread_s() - began) / runs;
 }
 
 static double median(double *ms, int count)

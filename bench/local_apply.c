@@ -14,7 +14,6 @@
 // also makes the change which it sends to workers.
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "bench/program.h"
 #include "state/shard/shard.h"
@@ -99,25 +98,15 @@ static void push(struct bench_shard *b)
         program_die("a push was not counted: %d", (int)reply.result);
 }
 
-// Seconds that this thread has computed: what else the machine does must not
-// count.
-static double local_now_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
 // Bytes per second.
 static double push_rate(struct bench_shard *b)
 {
-    double began = local_now_s();
+    double began = program_thread_s();
 
     for (unsigned i = 0; i < PUSHES; i++)
         push(b);
     return PUSHES * ((double)b->code_bytes + 4.0 * sizeof(float) * ELEMENTS) /
-           (local_now_s() - began);
+           (program_thread_s() - began);
 }
 
 __attribute__((noinline)) static void local_triad(float *restrict a,
@@ -132,11 +121,12 @@ __attribute__((noinline)) static void local_triad(float *restrict a,
 // The line that is written is fetched before.
 static double triad_rate(float *const at[3])
 {
-    double began = local_now_s();
+    double began = program_thread_s();
 
     for (unsigned i = 0; i < PUSHES; i++)
         local_triad(at[0], at[1], at[2], 1e-6f, ELEMENTS);
-    return PUSHES * 4.0 * sizeof(float) * ELEMENTS / (local_now_s() - began);
+    return PUSHES * 4.0 * sizeof(float) * ELEMENTS /
+           (program_thread_s() - began);
 }
 
 static const struct conf_about about = {

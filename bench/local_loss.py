@@ -25,7 +25,6 @@ larger its loss is than that of f32: the mean over the seeds, and its standard e
 Exit status: 0, or 1 if `agree` finds a difference.
 """
 import argparse
-import gzip
 import json
 import pathlib
 import struct
@@ -35,6 +34,8 @@ import time
 import numpy as np
 import torch
 from torch import nn
+
+from peers import common
 
 ROOT = pathlib.Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT / name) for name in ("tests/system", "examples", "python")]
@@ -113,19 +114,24 @@ def flat(net):
     return nn.utils.parameters_to_vector(net.parameters()).detach()
 
 
-def coded_floor(make, loss_of, batches, workers, steps, rate_at, up, down, outer):
-    """`floor` with the moments kept, where contributions travel in the code `up`, and what
-    changed to the copies in `down`. What `down` leaves out is part of the next change."""
+def floor(make, loss_of, batches, workers, steps, rate_at, keep=False, up="f32",
+          down="f32", outer_step=None):
+    """Trains with `batches` in their order: slot by slot, each slot `steps` batches, in
+    rounds of `workers` slots. Contributions travel in the code `up`, and what changed to
+    the copies in `down`: what that leaves out is part of the next change. `outer_step`:
+    its rate and momentum. Returns the net."""
     copies = [Copy(make(), loss_of, rate_at) for _ in range(workers)]
     now = flat(make())
     held, velocity, left = now.clone(), torch.zeros_like(now), [0.0] * workers
-    rate, momentum = outer
+    rate, momentum = outer_step or (OUTER_RATE[workers], MOMENTUM)
     for number, first in enumerate(range(0, len(batches), steps * workers)):
         part = batches[first:first + steps * workers]
         change = torch.zeros_like(now)
         for i, at in enumerate(range(0, len(part), steps)):
             slot, copy = part[at:at + steps], copies[i]
             nn.utils.vector_to_parameters(held.clone(), copy.net.parameters())
+            if not keep:
+                copy.reset()
             copy.steps(slot, number * steps)
             whole = held - flat(copy.net) + (LEFT * left[i] if up == "topk2" else 0)
             sent = CODES[up](whole)
@@ -136,32 +142,6 @@ def coded_floor(make, loss_of, batches, workers, steps, rate_at, up, down, outer
         held = held + CODES[down](now - held)
     net = make()
     nn.utils.vector_to_parameters(now, net.parameters())
-    return net
-
-
-def floor(make, loss_of, batches, workers, steps, rate_at, keep=False):
-    """Trains with `batches` in their order: slot by slot, each slot `steps` batches, in
-    rounds of `workers` slots. Returns the net."""
-    copies = [Copy(make(), loss_of, rate_at) for _ in range(workers)]
-    net = make()
-    now = list(net.parameters())
-    velocity = [torch.zeros_like(p) for p in now]
-    rate = OUTER_RATE[workers]
-    for number, first in enumerate(range(0, len(batches), steps * workers)):
-        part = batches[first:first + steps * workers]
-        slots = [part[at:at + steps] for at in range(0, len(part), steps)]
-        shares = [sum(map(len, slot)) / sum(map(len, part)) for slot in slots]
-        for copy, slot in zip(copies, slots):
-            copy.net.load_state_dict(net.state_dict())
-            if not keep:
-                copy.reset()
-            copy.steps(slot, number * steps)
-        with torch.no_grad():
-            for i, p in enumerate(now):
-                change = sum(share * (p - copy.parameters[i])
-                             for share, copy in zip(shares, copies))
-                velocity[i].mul_(MOMENTUM).add_(change)
-                p.sub_(rate * (change + MOMENTUM * velocity[i]))
     return net
 
 
@@ -342,12 +322,8 @@ def fashion(options):
 
 def images(part, limit):
     """Images of Fashion-MNIST as rows, and their labels."""
-    from cluster import FASHION
-    x, y = (gzip.decompress((FASHION / f"{part}-{kind}-ubyte.gz").read_bytes())
-            for kind in ("images-idx3", "labels-idx1"))
-    x = np.frombuffer(x, np.uint8, offset=16).reshape(-1, 784)[:limit]
-    y = np.frombuffer(y, np.uint8, offset=8)[:limit]
-    return torch.tensor(x / np.float32(255)), torch.tensor(y.astype(np.int64))
+    x, y = (data[:limit] for data in common.fashion(part))
+    return torch.tensor(x.reshape(-1, 784) / np.float32(255)), torch.tensor(y)
 
 
 # Up, down, and the outer rate and momentum; each beside the line of f32 before it.
@@ -373,7 +349,7 @@ def codes(options):
         def make():
             torch.manual_seed(seed)
             return nn.Sequential(nn.Linear(784, 64), nn.ReLU(), nn.Linear(64, 10))
-        net = coded_floor(make, loss_of, batches, 4, 20, lambda n: 0.001, *pair)
+        net = floor(make, loss_of, batches, 4, 20, lambda n: 0.001, True, *pair)
         with torch.no_grad():
             return float(nn.functional.cross_entropy(net(test), right))
 

@@ -175,6 +175,22 @@ double program_cpu_s(void)
     return cpu_s(RUSAGE_SELF);
 }
 
+double program_thread_s(void)
+{
+    struct timespec t;
+
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+double program_peak_bytes(void)
+{
+    struct rusage used;
+
+    getrusage(RUSAGE_SELF, &used);
+    return 1024.0 * (double)used.ru_maxrss;
+}
+
 static double all_cpu_s(void)
 {
     return program_cpu_s() + cpu_s(RUSAGE_CHILDREN);

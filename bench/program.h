@@ -33,6 +33,11 @@ void program_must(enum sl_err rc, const struct sl_error *err, const char *what);
 double program_now_s(void);
 // Returns the seconds of processor time that this process has taken.
 double program_cpu_s(void);
+// Returns those that this thread has taken: what else the machine does is not
+// in it.
+double program_thread_s(void);
+// Returns the most bytes of memory that this process ever had.
+double program_peak_bytes(void);
 
 // "key": [1.5, 2], within a line of JSON.
 void program_print_list(const char *key, const double *x, int count);

@@ -13,6 +13,7 @@ It gives (ours, peer): a figure each, or a list of repeated ones, of which the
 medians count. The ratio is ours / peer.
 """
 import collections
+import functools
 import importlib
 import json
 import pathlib
@@ -68,6 +69,15 @@ def row(name, unit, peer, bar, needs=(), long=None):
         ROWS[name] = Row(name, unit, peer, bar_of(bar), tuple(needs), long, measure)
         return measure
     return enter
+
+
+def once(measure):
+    """Has a measurement that several rows use made once: measure(bench, *words) for each
+    bench and words."""
+    @functools.wraps(measure)
+    def told(bench, *words):
+        return bench.shared((measure, *words), lambda: measure(bench, *words))
+    return told
 
 
 def on_isa(rows, isa):

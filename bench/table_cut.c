@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "bench/program.h"
 #include "common/base/mem.h"
@@ -251,15 +250,6 @@ static double restore(struct cutting *c)
     return program_now_s() - began;
 }
 
-// Returns the most bytes that were ever resident.
-static double peak_bytes(void)
-{
-    struct rusage used;
-
-    getrusage(RUSAGE_SELF, &used);
-    return 1024.0 * (double)used.ru_maxrss;
-}
-
 static void run_cuts(struct cutting *c)
 {
     uint64_t base, delta, changed = c->rows / c->every;
@@ -288,7 +278,7 @@ static void run_cuts(struct cutting *c)
            "\"made_s\": %.1f, \"cut_s\": %.1f, \"restore_s\": %.1f, "
            "\"peak\": %.0f}\n",
            base, delta, quiet, base_ms, delta_ms, made_s, cut_s, restore_s,
-           peak_bytes());
+           program_peak_bytes());
 }
 
 static const struct conf_about about = {

@@ -9,8 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-#include <time.h>
 
 #include "bench/program.h"
 #include "client/files/table_feed.h"
@@ -25,14 +23,6 @@ struct world {
     const char *folder;
     struct sl_error err;
 };
-
-static double process_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 static void must(struct world *w, enum sl_err rc, const char *what)
 {
@@ -120,9 +110,9 @@ static double cut_add(struct world *w, struct table_feed *feed, bool second)
     double began;
 
     cut_open(w, &x, second);
-    began = process_s();
+    began = program_cpu_s();
     must(w, table_feed_add(feed, &x, "bench", second ? 2 : 1, &w->err), "add");
-    began = process_s() - began;
+    began = program_cpu_s() - began;
     table_export_release(&x);
     return began;
 }
@@ -132,7 +122,6 @@ static void run_follow(struct world *w)
     char *folder = world_path(w, "feed");
     struct table_feed feed;
     double base_s, delta_s;
-    struct rusage used;
 
     must(w,
          table_feed_open(&feed, folder, "j-1", "users", w->dim,
@@ -140,12 +129,11 @@ static void run_follow(struct world *w)
          "feed");
     base_s = cut_add(w, &feed, false);
     delta_s = cut_add(w, &feed, true);
-    getrusage(RUSAGE_SELF, &used);
     printf("{\"base\": %" PRIu64 ", \"delta\": %" PRIu64
            ", \"changed\": %" PRIu64
-           ", \"base_s\": %.3f, \"delta_s\": %.3f, \"peak\": %" PRIu64 "}\n",
+           ", \"base_s\": %.3f, \"delta_s\": %.3f, \"peak\": %.0f}\n",
            feed.files[0].bytes, feed.files[1].bytes, feed.files[1].changed,
-           base_s, delta_s, (uint64_t)used.ru_maxrss * 1024);
+           base_s, delta_s, program_peak_bytes());
     table_feed_release(&feed);
     sl_free(folder);
 }

@@ -23,13 +23,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "bench/program.h"
 #include "common/base/mem.h"
 #include "plan/tables.h"
 #include "state/rows/row_disk.h"
+#include "state/rows/row_index.h"
 #include "state/rows/rowset.h"
 
 #define ROUNDS_MAX 64
@@ -55,14 +55,6 @@ struct world {
     uint32_t version;
     struct batch batch[BATCHES];
 };
-
-static double thread_s(void)
-{
-    struct timespec t;
-
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
 
 // The id of a rank: ranks of a power law lie anywhere among the ids.
 static uint64_t id_of(uint64_t rank)
@@ -218,20 +210,20 @@ static uint64_t world_ids(const struct world *w)
 
 static double pull(struct world *w)
 {
-    double began = thread_s();
+    double began = program_thread_s();
 
     for (size_t i = 0; i < BATCHES; i++)
         table_read(w, &w->batch[i], w->values);
-    return thread_s() - began;
+    return program_thread_s() - began;
 }
 
 static double apply(struct world *w)
 {
-    double began = thread_s();
+    double began = program_thread_s();
 
     for (size_t i = 0; i < BATCHES; i++)
         table_push(w, w->batch[i].n, w->batch[i].ids);
-    return thread_s() - began;
+    return program_thread_s() - began;
 }
 
 static void prefetch(const uint8_t *at, size_t bytes)
@@ -250,7 +242,7 @@ static void ahead(const struct world *w, const struct batch *b, size_t i)
 static double gather(struct world *w)
 {
     size_t row = w->dim * sizeof(float);
-    double began = thread_s();
+    double began = program_thread_s();
 
     for (size_t i = 0; i < BATCHES; i++) {
         const struct batch *b = &w->batch[i];
@@ -261,12 +253,12 @@ static double gather(struct world *w)
                    row);
         }
     }
-    return thread_s() - began;
+    return program_thread_s() - began;
 }
 
 static double gather_scatter(struct world *w)
 {
-    double began = thread_s();
+    double began = program_thread_s();
 
     for (size_t i = 0; i < BATCHES; i++) {
         const struct batch *b = &w->batch[i];
@@ -280,7 +272,7 @@ static double gather_scatter(struct world *w)
                 row[j] += g[j];
         }
     }
-    return thread_s() - began;
+    return program_thread_s() - began;
 }
 
 // ---- what is measured
@@ -347,7 +339,8 @@ static void tier_table(struct world *w, struct row_account *account,
                        const char *folder)
 {
     uint64_t cold = w->rows * 9 / 10 * 24, index = w->rows * 8;
-    uint64_t others = (uint64_t)TABLE_BUCKETS * 24 + (DRAWS + 512) * 24;
+    uint64_t others =
+        w->buckets * sizeof(struct row_bucket) + (DRAWS + 512) * 24;
 
     program_must(row_account_open(account, NULL), NULL, "an account");
     row_disk_set(fs_posix(), folder, 0);
@@ -358,13 +351,13 @@ static void tier_table(struct world *w, struct row_account *account,
 // *cpu grows by the thread's own time.
 static double steps_s(struct world *w, double *cpu)
 {
-    double began = program_now_s(), own = thread_s();
+    double began = program_now_s(), own = program_thread_s();
 
     for (size_t i = 0; i < BATCHES; i++) {
         table_read(w, &w->batch[i], w->values);
         table_push(w, w->batch[i].n, w->batch[i].ids);
     }
-    *cpu += thread_s() - own;
+    *cpu += program_thread_s() - own;
     return program_now_s() - began;
 }
 
@@ -433,11 +426,11 @@ static void run_step(struct world *w, int rounds)
         for (size_t k = 0; k < BATCHES; k++) {
             const struct batch *b = &w->batch[k];
 
-            began = thread_s();
+            began = program_thread_s();
             table_read(w, b, w->grads);
-            read_s += thread_s() - began;
+            read_s += program_thread_s() - began;
             table_push(w, b->n, b->ids);
-            step_s += thread_s() - began;
+            step_s += program_thread_s() - began;
         }
         if (i >= 0) {
             step[i] = ids / step_s;
@@ -461,10 +454,10 @@ static void run_evict(struct world *w)
     w->set = table_new(w, UINT32_MAX, NULL);
     table_fill(w, 0);
     for (uint32_t i = 0; i < w->buckets; i++) {
-        double began = thread_s();
+        double began = program_thread_s();
 
         table_push(w, 0, NULL);
-        ms[i] = 1e3 * (thread_s() - began);
+        ms[i] = 1e3 * (program_thread_s() - began);
     }
     program_sort(ms, w->buckets);
     printf("{\"what\": \"evict\", \"rows\": %" PRIu64
@@ -489,11 +482,12 @@ static double resident(void)
 // What all rows take, what of it is in use, and the values and slots alone.
 static void run_memory(struct world *w)
 {
-    double before = resident(), began = thread_s(), made_s, took, apply_s;
+    double before = resident(), began = program_thread_s(), made_s, took,
+           apply_s;
     struct rowset_counts c;
 
     table_fill(w, 0);
-    made_s = thread_s() - began;
+    made_s = program_thread_s() - began;
     took = resident() - before;
     rowset_counts(w->set, &c);
     apply_s = apply(w);

@@ -231,7 +231,7 @@ def ops_rows(kit):
 # ---- PyTorch's
 
 
-def torch_lines(kit, net, precision, batches):
+def run_torch(kit, net, precision, batches):
     """Runs peers/torch_gpu.py, which prints a line per batch and variant."""
     line = [kit.python, kit.folder / "bench" / "peers" / "torch_gpu.py", "--net",
             net, "--precision", precision, "--batches",
@@ -255,11 +255,16 @@ def torch_lines(kit, net, precision, batches):
     return found
 
 
+def torch_lines(kit, net, precision, batches):
+    """The lines of run_torch, which is run once a call."""
+    return kit.shared(("torch", net, precision),
+                      lambda: run_torch(kit, net, precision, batches))
+
+
 def torch_best(kit, net, precision, batch, batches):
     """PyTorch's fastest way, of those that were tried, and all of them."""
-    lines = kit.shared(("torch", net, precision),
-                       lambda: torch_lines(kit, net, precision, batches))
-    tried = {line["variant"]: line["step_ms"] for line in lines
+    tried = {line["variant"]: line["step_ms"]
+             for line in torch_lines(kit, net, precision, batches)
              if line["batch"] == batch and "step_ms" in line}
     if not tried:
         raise OutOfTime(f"PyTorch did not get to batch {batch}")
@@ -269,8 +274,7 @@ def torch_best(kit, net, precision, batch, batches):
 def torch_row(kit, net, precision, batch, batches):
     if kit.emulated:
         planned = [line["variant"] for line in
-                   kit.shared(("torch", net, precision),
-                              lambda: torch_lines(kit, net, precision, batches))
+                   torch_lines(kit, net, precision, batches)
                    if line["batch"] == batch and line.get("planned")]
         return {"ours": None, "skipped": True,
                 "note": f"emulated: PyTorch would run {', '.join(planned)}"}

@@ -41,15 +41,16 @@ def options(about, *more):
     return parser.parse_args()
 
 
-def fashion():
-    """Images u8 [60000, 28, 28, 1] and labels i64 [60000], from the files."""
+def fashion(part="train"):
+    """Images u8 [n, 28, 28, 1] and labels i64 [n], from the files: 60,000, or 10,000 of
+    `part` t10k."""
     import numpy as np
 
     def read(name, header):
         with gzip.open(FASHION / name, "rb") as f:
             return np.frombuffer(f.read(), np.uint8, offset=header)
-    x = read("train-images-idx3-ubyte.gz", 16).reshape(-1, 28, 28, 1)
-    return x, read("train-labels-idx1-ubyte.gz", 8).astype(np.int64)
+    x = read(f"{part}-images-idx3-ubyte.gz", 16).reshape(-1, 28, 28, 1)
+    return x, read(f"{part}-labels-idx1-ubyte.gz", 8).astype(np.int64)
 
 
 def free_ports(count):

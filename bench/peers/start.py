@@ -7,29 +7,27 @@ import signal
 import subprocess
 
 from bed import check
+from table import once
 
 HERE = pathlib.Path(__file__).resolve().parent
 SETUP = HERE.parent / "setup"
 
 
-def interpreter(bench):
+@once
+def interpreter(_):
     """Its path; Failed if the peers are not there."""
-    def look():
-        there = subprocess.run([SETUP, "--check"], check=False,
-                               capture_output=True, text=True)
-        check(there.returncode == 0, "the peers are not installed: run bench/setup")
-        return subprocess.run([SETUP, "--python"], check=True, capture_output=True,
-                              text=True).stdout.strip()
-    return bench.shared("peers", look)
+    there = subprocess.run([SETUP, "--check"], check=False, capture_output=True, text=True)
+    check(there.returncode == 0, "the peers are not installed: run bench/setup")
+    return subprocess.run([SETUP, "--python"], check=True, capture_output=True,
+                          text=True).stdout.strip()
 
 
-def diloco(bench):
+@once
+def diloco(_):
     """The interpreter of the peers of mode local, which this installs."""
-    def look():
-        made = subprocess.run([SETUP, "--diloco"], check=False, capture_output=True, text=True)
-        check(made.returncode == 0, "bench/setup --diloco failed", made.stderr[-2000:])
-        return made.stdout.strip()
-    return bench.shared("diloco", look)
+    made = subprocess.run([SETUP, "--diloco"], check=False, capture_output=True, text=True)
+    check(made.returncode == 0, "bench/setup --diloco failed", made.stderr[-2000:])
+    return made.stdout.strip()
 
 
 def peer(bench, script, limit_s=300, find=interpreter, **options):

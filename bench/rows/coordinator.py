@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from bed import Bed, check, cluster, wait_for
 import scrape  # of tests/system, as cluster and etcd are
 from etcd import Etcd
-from table import at_least, at_most, row
+from table import at_least, at_most, once, row
 
 NEEDS = ["psserver", "attend_load"]
 WORKERS, ACTIVE = 1000, 200
@@ -122,9 +122,9 @@ def told(done):
             f"p99 {done['p99_ms']:.2f}, max {done['max_ms']:.1f}")
 
 
+@once
 def crowds(bench):
-    return bench.shared("crowds", lambda: [crowd(bench)
-                                           for _ in range(bench.rounds)])
+    return [crowd(bench) for _ in range(bench.rounds)]
 
 
 def wide(bench, shards):

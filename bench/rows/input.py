@@ -9,7 +9,7 @@ import statistics
 import tempfile
 
 from bed import ROOT, cluster
-from table import at_most, row
+from table import at_most, once, row
 
 SLICES = 4  # in turn: what else the machine does then hits both alike
 PROCESSES = 6  # of each kind and round
@@ -81,6 +81,7 @@ def steps(bench, kind, x, y):
     return [statistics.median(done[k]) for k in ("step_ms", "memory_ms")]
 
 
+@once
 def by_process(bench):
     """kind: the pairs of its processes, of which there are many: they fall into
     two groups, 8 % apart, and why is not known (README.md)."""
@@ -98,7 +99,7 @@ def slowest(bench, *names):
     """Of these kinds: the one whose steps take most, by the mean of its
     processes' ratios. A median lies in one of their two groups or in the other,
     by chance: it moved by 4 % from one run to the next, the mean by 1.5 %."""
-    found = bench.shared("input", lambda: by_process(bench))
+    found = by_process(bench)
     ratios = {name: [step / memory for step, memory in found[name]]
               for name in names}
     for name, r in ratios.items():

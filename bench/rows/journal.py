@@ -6,7 +6,7 @@ import tempfile
 import threading
 
 from etcd import Etcd  # of tests/system, as cluster is
-from table import at_most, row
+from table import at_most, once, row
 
 NEEDS = ["journal_load"]
 MIB = 1 << 20
@@ -27,12 +27,17 @@ def load(bench, jobs, shards, cuts, ended=0, options=()):
     return done
 
 
+@once
+def month(bench):
+    """What a month of cuts, one in 30 s, leaves of a job with 64 shards."""
+    return load(bench, 1, 64, 90000)
+
+
 @row("scale-journal", unit="MiB", peer="64 MiB", bar=at_most(1), needs=NEEDS,
      long="a month of cuts")
 def scale_journal(bench):
     """The journal of a job with 64 shards after a month of cuts, one in 30 s."""
-    done = bench.shared("month", lambda: load(bench, 1, 64, 90000))
-    return [done["bytes"] / MIB], 64
+    return [month(bench)["bytes"] / MIB], 64
 
 
 @row("scale-journal-wide", unit="MiB", peer="512 MiB", bar=at_most(1), needs=NEEDS)
@@ -74,17 +79,16 @@ def scale_journal_etcd(bench):
 def scale_restart(bench):
     """From the journal of a coordinator that was killed, with 200 jobs on 2,600
     shards, to one that serves; after a month of cuts it takes no longer."""
-    month = bench.shared("month", lambda: load(bench, 1, 64, 90000))
-    return [max(month["restart_s"], load(bench, 200, 13, 20)["restart_s"])
+    return [max(month(bench)["restart_s"], load(bench, 200, 13, 20)["restart_s"])
             for _ in range(bench.rounds)], 2
 
 
 ENDED = 10000
 
 
+@once
 def ended(bench):
-    return bench.shared("ended", lambda: [load(bench, 1, 16, 4, ENDED)
-                                          for _ in range(bench.rounds)])
+    return [load(bench, 1, 16, 4, ENDED) for _ in range(bench.rounds)]
 
 
 @row("scale-ended", unit="s", peer="0.25 s", bar=at_most(1), needs=NEEDS,

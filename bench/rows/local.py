@@ -20,7 +20,7 @@ from rows.net import BATCH as NET_BATCH
 from rows.net import NET, FarBed
 from rows.python import LOOP, environment
 from scrape import OPS, address, metrics, value
-from table import at_least, at_most, row
+from table import at_least, at_most, once, row
 
 BATCH, STEPS, UNITS = 8, 100, 512  # 407,050 parameters
 ASYNC_STEPS = 2000
@@ -219,6 +219,7 @@ def disturbed(c, job, seconds):
 STEPS_OF_PACED = 25
 
 
+@once
 def goodput(bench):
     """Counted samples/s while programs and daemons die, and undisturbed before that. Each
     sample counts once: by the shards, and by the rows that it moved."""
@@ -243,7 +244,7 @@ def goodput(bench):
      needs=NEEDS_PROGRAMS, long="a kill every 10 s for --minutes")
 def local_goodput(bench):
     """A worker dies every 10 s, a psserver and the coordinator every 60 s."""
-    return bench.shared("goodput", lambda: goodput(bench))
+    return goodput(bench)
 
 
 def while_workers_die(bench, script):
@@ -254,8 +255,7 @@ def while_workers_die(bench, script):
     bench.note(f"{told['what']}: {FEW_SAMPLES * told['per_s']:.0f} samples/s kept under "
                f"{told['kills']} kills, {FEW_SAMPLES * told['undisturbed_per_s']:.0f} "
                "undisturbed")
-    return (bench.shared("goodput", lambda: goodput(bench))[0],
-            [FEW_SAMPLES * told["per_s"]])
+    return goodput(bench)[0], [FEW_SAMPLES * told["per_s"]]
 
 
 @row("local-torchft", unit="samples/s", peer="torchft's DiLoCo, gloo", bar=at_least(2),

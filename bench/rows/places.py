@@ -2,7 +2,6 @@
 """A step whose samples lie on a web server, which answers each request 20 ms late,
 as one far away does. The server runs on the servers' core; a piece of 1 MiB is at
 most a quarter of what the link of a host gives."""
-import functools
 import io
 import pathlib
 import random
@@ -13,7 +12,7 @@ import tempfile
 import time
 
 from bed import Bed, wait_for
-from table import at_most, row
+from table import at_most, once, row
 from web import Web, certificate
 
 SAMPLES, FILES, BATCH, LATE_S = 16000, 8, 160, 0.02
@@ -68,6 +67,7 @@ class PlaceBed(Bed):
         return (time.monotonic() - began) * 1e3 / (self.steps(job) - first)
 
 
+@once
 def figures(bench):
     """(first epochs, warm ones, local ones), of each round."""
     found = []
@@ -92,7 +92,7 @@ def figures(bench):
 
 
 def pair(bench, which):
-    found = bench.shared("places", functools.partial(figures, bench))
+    found = figures(bench)
     return list(found[which]), list(found[2])
 
 

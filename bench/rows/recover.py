@@ -12,7 +12,7 @@ import time
 from bed import at_one_pace, wait_for
 from peers.start import peer
 from rows.jobs import BATCH, NEEDS, FashionJob
-from table import at_least, row
+from table import at_least, once, row
 
 RANKS = 3
 PERIOD_S = 10  # from one kill to the next
@@ -66,6 +66,7 @@ def kills_of(bench):
     return max(1, round(KILLS * bench.seconds))
 
 
+@once
 def disturbed(bench):
     """Images per second kept under kills, and those of the same ring in peace."""
     figures = [], []
@@ -93,7 +94,7 @@ def disturbed(bench):
      long="a kill every 10 s")
 def ring_recover(bench):
     """Three ranks, one killed and replaced every 10 s: what is kept."""
-    return at_one_pace(*bench.shared("recover", lambda: disturbed(bench)))
+    return at_one_pace(*disturbed(bench))
 
 
 def elastic(bench, checkpoint):
@@ -113,5 +114,5 @@ def elastic(bench, checkpoint):
      long="a kill every 10 s")
 def ring_recover_ddp(bench):
     """The same against torchrun with DDP, the better of two ways to checkpoint."""
-    ours, _ = bench.shared("recover", lambda: disturbed(bench))
+    ours, _ = disturbed(bench)
     return ours, max(elastic(bench, OFTEN), elastic(bench, 0))

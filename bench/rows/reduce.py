@@ -13,7 +13,7 @@ from bed import ROOT, check, cluster
 from link import Switch
 from peers.start import peer
 from rows.jobs import LONG_TORCH
-from table import MIB, at_least, row
+from table import MIB, at_least, once, row
 
 GIGABIT = 1e9 / 8
 
@@ -28,18 +28,16 @@ def ours_ms(bench, size):
                              *bench.timed())["p50_ms"]
 
 
+@once
 def mpi(bench):
     """The compiled peer."""
-    def build():
-        out = bench.folder / "mpi_allreduce"
-        done = subprocess.run(
-            ["mpicc", "-O3", "-o", str(out),
-             str(ROOT / "bench" / "peers" / "mpi_allreduce.c")],
-            check=False, capture_output=True, text=True)
-        check(done.returncode == 0, "mpicc cannot compile the peer: apt-get install "
-              "openmpi-bin libopenmpi-dev", done.stderr)
-        return out
-    return bench.shared("mpi", build)
+    out = bench.folder / "mpi_allreduce"
+    done = subprocess.run(
+        ["mpicc", "-O3", "-o", str(out), str(ROOT / "bench" / "peers" / "mpi_allreduce.c")],
+        check=False, capture_output=True, text=True)
+    check(done.returncode == 0, "mpicc cannot compile the peer: apt-get install "
+          "openmpi-bin libopenmpi-dev", done.stderr)
+    return out
 
 
 def mpi_ms(bench, size):

@@ -2,17 +2,18 @@
 """A worker's training step on one core, against what its products need."""
 from bed import ROOT
 from rows.jobs import FashionJob, loop_ms
-from table import ByIsa, at_least, at_most, at_most_more, row
+from table import ByIsa, at_least, at_most, at_most_more, once, row
 
 NEEDS = ["bare_step"]
 
 
+@once
 def bare(bench, example, batch, *more):
-    """What bare_step measured, once per run of the bench."""
-    return bench.shared(("bare", example, batch, *more), lambda: bench.program(
+    """What bare_step measured."""
+    return bench.program(
         "bare_step", "--spec", ROOT / "examples" / f"{example}.yaml",
         "--batch", batch, "--rounds", bench.rounds, "--seconds", bench.seconds,
-        "--cpu", bench.client_cpu, *bench.capped(), *more))
+        "--cpu", bench.client_cpu, *bench.capped(), *more)
 
 
 def share_of_peak(bench, batch):
