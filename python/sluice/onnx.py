@@ -57,8 +57,9 @@ class Graph:
 
     def pair(self, key: str, axes: int, otherwise: int = 1) -> List[int]:
         """One number for all axes, or one for each."""
-        said = self.layer.get(key) or [otherwise]
+        said = self.layer.get(key, [])
         said = list(said) if isinstance(said, (list, tuple)) else [said]
+        said = said or [otherwise]
         return said * axes if len(said) == 1 else said
 
     def has(self, name: str) -> bool:

@@ -93,6 +93,11 @@ for word, want in (("hard_tanh", numpy.clip(x, -1, 1)), ("gelu_tanh", x * (1 + i
     seen.add(word)
     close(word, run({"model": {"input_shape": [5], "layers": [{"type": word}]}}, {}, x), want)
 
+# A number that is 0 is said.
+x = sample((2, 3, 3, 1), 0)
+for none in ({"type": "zero_padding2d", "pad": 0}, {"type": "cropping2d", "crop": 0}):
+    close(none, run({"model": {"input_shape": [3, 3, 1], "layers": [none]}}, {}, x), x)
+
 # Weights of any size: shapes are found without them, and over ONE_FILE bytes they lie
 # in a file beside the model, which each export makes anew.
 infer, sizes = onnx.shape_inference.infer_shapes, []
