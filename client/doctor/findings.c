@@ -43,12 +43,17 @@ void findings_release(struct findings *f)
 static enum sl_err print_json(const struct findings *f, struct sl_error *err)
 {
     json_t *list = json_array();
+    int failed = 0;
 
     for (size_t i = 0; i < f->count; i++)
-        json_array_append_new(list, json_pack("{s:s, s:s, s:s}", "level",
-                                              level_names[f->list[i].level],
-                                              "what", f->list[i].what, "text",
-                                              f->list[i].text));
+        failed |= json_array_append_new(
+            list,
+            json_pack("{s:s, s:s, s:s}", "level", level_names[f->list[i].level],
+                      "what", f->list[i].what, "text", f->list[i].text));
+    if (failed != 0) {
+        json_decref(list);
+        return sl_no_memory(err);
+    }
     return out_json(json_pack("{s:o}", "findings", list), err);
 }
 

@@ -2,8 +2,10 @@
 #include "client/cli/out.h"
 
 #include <fcntl.h>
+#include <stdlib.h>
 #include <unistd.h>
 
+#include "client/doctor/findings.h"
 #include "common/base/fs.h"
 #include "common/base/mem.h"
 #include "proto/wire.h"
@@ -187,4 +189,37 @@ TEST(out, a_list_is_one_document_or_a_line_each)
     buf_release(&got);
     out_init(&o, out_form_of("text"), false);
     T_FALSE(o.json);
+}
+
+static size_t json_left; // allocations of JSON before the one that fails
+
+static void *json_alloc(size_t bytes)
+{
+    return json_left-- == 0 ? NULL : malloc(bytes);
+}
+
+TEST(out, findings_are_printed_all_or_none)
+{
+    const struct out json = {.form = OUT_JSON, .json = true};
+    struct buf got = BUF_INIT;
+    struct findings f = {0};
+    enum sl_err rc = SL_ENOMEM;
+    size_t left;
+
+    finding(&f, FINDING_OK, "place", "one");
+    finding(&f, FINDING_BAD, "place", "two");
+    catch_begin();
+    for (left = 0; rc == SL_ENOMEM; left++) {
+        json_set_alloc_funcs(json_alloc, free);
+        json_left = left;
+        rc = findings_print(&f, &json, NULL);
+        json_set_alloc_funcs(malloc, free);
+    }
+    catch_end(&got);
+    T_OK(rc);
+    T_GT(left, 1);
+    T_HAS(buf_text(&got), "one");
+    T_HAS(buf_text(&got), "two");
+    findings_release(&f);
+    buf_release(&got);
 }
