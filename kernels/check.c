@@ -40,6 +40,7 @@ uint32_t kern_op_epilogues(enum kern_op op)
     case KERN_XENT:
     case KERN_BCE:
     case KERN_MSE:
+        return KERN_ACCUM | KERN_WEIGHT;
     case KERN_REDUCE:
     case KERN_UNSCALE_CHECK:
     case KERN_PENALTY:
@@ -257,6 +258,7 @@ static enum sl_err check_loss(const struct kern_desc *d, struct kern_desc *want,
 {
     const struct kern_shape *x = &d->io[0];
     int32_t kind = d->u.loss.kind;
+    uint32_t epilogue = d->epilogue & ~(uint32_t)KERN_WEIGHT;
 
     if (kern_cols(x) < 1)
         return check_fail(d, "the last axis is empty", err);
@@ -264,22 +266,25 @@ static enum sl_err check_loss(const struct kern_desc *d, struct kern_desc *want,
         d->u.loss.top < 0)
         return check_fail(d, "smoothing must be in [0, 1), and top 0 or more",
                           err);
+    if (kern_has(d, KERN_WEIGHT) && x->nd < 2)
+        return check_fail(d, "weights want rows of two axes or more", err);
     if (d->op == KERN_XENT) {
         kern_desc_xent(want, x->dim[0], x->dim[1], d->io[1].dtype == KERN_I32,
-                       d->epilogue);
+                       epilogue);
         kern_desc_top(want, d->u.loss.top);
         kern_desc_smooth(want, d->u.loss.smoothing);
     } else if (d->op == KERN_BCE) {
         if (kind != KERN_BCE_LOGITS && kind != KERN_BCE_PROBABILITIES)
             return check_fail(d, "unknown kind", err);
-        kern_desc_bce(want, (enum kern_bce_kind)kind, x->nd, x->dim,
-                      d->epilogue);
+        kern_desc_bce(want, (enum kern_bce_kind)kind, x->nd, x->dim, epilogue);
         kern_desc_smooth(want, d->u.loss.smoothing);
     } else {
-        kern_desc_mse(want, x->nd, x->dim, d->epilogue);
+        kern_desc_mse(want, x->nd, x->dim, epilogue);
         if (kind == KERN_MSE_ABSOLUTE)
             kern_desc_absolute(want);
     }
+    if (kern_has(d, KERN_WEIGHT))
+        kern_desc_weigh(want);
     return SL_OK;
 }
 

@@ -116,6 +116,15 @@ int64_t kern_rows(const struct kern_shape *s)
     return rows;
 }
 
+int64_t kern_each(const struct kern_shape *s)
+{
+    int64_t each = 1;
+
+    for (unsigned i = 1; i < s->nd; i++)
+        each *= s->dim[i];
+    return each;
+}
+
 int64_t kern_window_out(const struct kern_window *w, int axis, int64_t in)
 {
     int64_t reach = (int64_t)w->dilation[axis] * (w->size[axis] - 1) + 1;
@@ -493,6 +502,19 @@ void kern_desc_top(struct kern_desc *d, int32_t top)
 void kern_desc_absolute(struct kern_desc *d)
 {
     d->u.loss.kind = KERN_MSE_ABSOLUTE;
+}
+
+void kern_desc_weigh(struct kern_desc *d)
+{
+    int64_t n = d->io[0].dim[0];
+
+    d->io[5] = d->io[4];
+    d->io[4] = d->io[3];
+    d->io[3] = desc_vector(KERN_F32, n);
+    d->inputs++;
+    d->epilogue |= KERN_WEIGHT;
+    if (d->io[1].dtype == KERN_I32)
+        d->io[1] = kern_shape(KERN_I32, 2, (int64_t[]){n, 2});
 }
 
 void kern_desc_image_pad(struct kern_desc *d, int64_t channels)

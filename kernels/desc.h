@@ -32,6 +32,9 @@ void kern_matmul_dims(struct kern_matmul_dims *out, const struct kern_desc *d);
 int64_t kern_cols(const struct kern_shape *s);
 // Returns the rows of a shape: the product of all axes but the last.
 int64_t kern_rows(const struct kern_shape *s);
+// Returns the elements of each row of the first axis: the product of the other
+// axes.
+int64_t kern_each(const struct kern_shape *s);
 
 // Returns which tensors of io[] have the dtype that kern_desc_dtype gives the
 // op, as bits by index. The others (sums, statistics, labels, parameters of

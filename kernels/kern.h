@@ -144,16 +144,21 @@ enum kern_dir {
 //              many. A label outside 0..c-1 makes its row and the loss NaN.
 //              With `smoothing` s labels are (1 - s) labels + s / c; what is
 //              right stays. ACCUM adds to stats. dlogits may be logits.
+//              WEIGHT: one input more, weight f32 [n], by which the gradient
+//              and the loss of a row are multiplied, and not its count. Then
+//              labels that are i32 are [n,2]: the second of two is not read.
 // BCE          x [...,c], target (same shape), scale f32[1] -> dx, stats
 //              Binary cross-entropy, mean over the last axis, of logits or
 //              (kind PROBABILITIES) of probabilities clipped to [e, 1-e],
 //              e = 1e-7. stats: sum of the rows' means; sum of the rows'
 //              shares of right answers (p > 0.5 against target > 0.5). With
-//              `smoothing` s targets are (1 - s) targets + s / 2.
+//              `smoothing` s targets are (1 - s) targets + s / 2. WEIGHT: as
+//              XENT, weight f32 [dim 0 of x], where x has two axes or more.
 // MSE          x [...,c], target, scale f32[1] -> dx, stats
 //              Mean square over the last axis, or (kind ABSOLUTE) mean of
 //              absolute errors, with slope 0 at 0. stats: sums of the rows'
-//              means, and of their mean absolute errors.
+//              means, and of their mean absolute errors, which WEIGHT (as
+//              BCE) leaves alone.
 //              dx may be x, in both.
 // DROPOUT      x [...], key i64[2] -> y.  y may be x. key is {seed, step}.
 //              y = x / (1 - rate) or 0, by a Philox4x32-10 word of (seed,
@@ -229,6 +234,7 @@ enum {
     KERN_BGRAD = 32,
     KERN_ACCUM = 64,
     KERN_AUX = 128,
+    KERN_WEIGHT = 256,
 };
 
 enum kern_pool_kind { KERN_POOL_MAX = 1, KERN_POOL_AVG };
@@ -697,6 +703,9 @@ void kern_desc_smooth(struct kern_desc *d, float smoothing);
 void kern_desc_top(struct kern_desc *d, int32_t top);
 // Makes an MSE the mean of absolute errors instead of squares.
 void kern_desc_absolute(struct kern_desc *d);
+// Gives an XENT, BCE or MSE a weight for each row of its first axis, as input
+// number 3, behind the scale. Called once per descriptor.
+void kern_desc_weigh(struct kern_desc *d);
 
 // Gives the output of an IMAGE_U8 `channels` channels, at least as many as the
 // input has; those beyond the input's become 0.

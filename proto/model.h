@@ -91,6 +91,7 @@
 // 48 data.validation, which workers alone must know
 // 49 train.weight, which psservers alone must know, and train.norm of programs
 // 50 masks of steps
+// 53 weights of samples and classes, which workers alone must know
 #define MODEL_EDITION 1
 #define MODEL_EDITION_HOLDS 2
 #define MODEL_EDITION_METRICS 3
@@ -129,6 +130,7 @@
 #define MODEL_EDITION_VALIDATION 48
 #define MODEL_EDITION_WEIGHTS 49
 #define MODEL_EDITION_MASKS 50
+#define MODEL_EDITION_WEIGHED 53
 #define MODEL_INPUTS_OLD 8
 
 enum model_layer {

@@ -102,6 +102,8 @@ static enum sl_err check_parts(Sluice__V1__JobSpec *spec, const struct model *m,
     if (rc == SL_OK)
         rc = spec_check_train(spec, err);
     if (rc == SL_OK)
+        rc = spec_check_weights(spec, m, err);
+    if (rc == SL_OK)
         rc = spec_check_placement(spec, err);
     if (rc == SL_OK)
         rc = spec_check_checkpoint(spec, err);

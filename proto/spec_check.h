@@ -153,6 +153,12 @@ enum sl_err spec_check_columns(const Sluice__V1__SourceSpec *s,
 // need, if it has entries. After the source and the loss.
 enum sl_err spec_check_augment(Sluice__V1__JobSpec *spec, const struct model *m,
                                struct sl_error *err);
+// Checks train.class_weight against the loss and the outputs of model `m`, and
+// the names of data's sample_weight; refuses both beside changes that mix
+// samples, and class_weight of an external model. Raises the edition that
+// workers need. After the data, the loss and the training.
+enum sl_err spec_check_weights(Sluice__V1__JobSpec *spec, const struct model *m,
+                               struct sl_error *err);
 // Checks the sources of data: external ones for an external model, the fields
 // that each format wants, columns of ids, classes, augment and skip_bad; raises
 // the edition that workers need. With data.validation makes data.test a copy of

@@ -48,11 +48,13 @@ static const struct takes {
     bool x, y, samples; // needed
     bool several;       // x and y may be patterns
 } takes[FORMATS] = {
-    [IDX] = {SCALED " x y ", true, true, false, true},
-    [NPY] = {SCALED " x y ", true, true, false, true},
-    [NPZ] = {SCALED " x x_member y_member ids ", true, false, false, true},
-    [CSV] = {SCALED " x header delimiter label_column columns ids ", true,
-             false, false, true},
+    [IDX] = {SCALED " x y sample_weight ", true, true, false, true},
+    [NPY] = {SCALED " x y sample_weight ", true, true, false, true},
+    [NPZ] = {SCALED " x x_member y_member sample_weight ids ", true, false,
+             false, true},
+    [CSV] = {SCALED " x header delimiter label_column sample_weight columns "
+                    "ids ",
+             true, false, false, true},
     [IMAGES] = {SCALED " x depth ", true, false, false, false},
     [TFRECORD] = {SCALED " x depth features columns ids ", true, false, false,
                   true},
@@ -340,6 +342,8 @@ static enum sl_err spec_data_check_files(Sluice__V1__JobSpec *spec,
     rc = spec_data_check_place(spec, s, s->x, err);
     if (rc == SL_OK)
         rc = spec_data_check_place(spec, s, s->y, err);
+    if (rc == SL_OK && s->y != NULL)
+        rc = spec_data_check_place(spec, s, s->sample_weight, err);
     if (rc != SL_OK)
         return sl_prefix(err, rc, "%s", path);
     edition = takes[spec_data_format(s)].several ? spec_data_edition(s) : 0;
@@ -349,6 +353,8 @@ static enum sl_err spec_data_check_files(Sluice__V1__JobSpec *spec,
     rc = paths_check(s->x, err);
     if (rc == SL_OK && s->y != NULL)
         rc = paths_check(s->y, err);
+    if (rc == SL_OK && s->y != NULL && s->sample_weight != NULL)
+        rc = paths_check(s->sample_weight, err);
     return rc == SL_OK ? rc : sl_prefix(err, rc, "%s", path);
 }
 

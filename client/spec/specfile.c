@@ -442,31 +442,44 @@ enum sl_err specfile_load(Sluice__V1__JobSpec **out, const char *path,
     return rc;
 }
 
-static enum sl_err look_for(struct buf *out, const char *part, const char *path)
+// Adds a warning if the file of data.`set` that `part` names is not on this
+// host; `path` may be NULL.
+static enum sl_err look_for(struct buf *out, const char *set, const char *part,
+                            const char *path)
 {
     if (path == NULL || path[0] == '\0' || remote_is(path) ||
         access(path, R_OK) == 0)
         return SL_OK;
     return buf_appendf(out,
-                       "warning: data.%s: %s cannot be read on this host (%s);"
-                       " every worker's host needs it\n",
-                       part, path, strerror(errno));
+                       "warning: data.%s.%s: %s cannot be read on this host "
+                       "(%s); every worker's host needs it\n",
+                       set, part, path, strerror(errno));
+}
+
+// Looks for the files of a source, which may be NULL. Only in formats with a
+// file of labels are weights a file.
+static enum sl_err look_for_source(struct buf *out, const char *set,
+                                   const Sluice__V1__SourceSpec *s)
+{
+    enum sl_err rc = SL_OK;
+
+    if (s == NULL)
+        return rc;
+    rc = look_for(out, set, "x", s->x);
+    if (rc == SL_OK)
+        rc = look_for(out, set, "y", s->y);
+    if (rc == SL_OK && s->y != NULL)
+        rc = look_for(out, set, "sample_weight", s->sample_weight);
+    return rc;
 }
 
 enum sl_err specfile_missing(struct buf *out, const Sluice__V1__JobSpec *spec)
 {
     const Sluice__V1__DataSpec *data = spec->data;
-    enum sl_err rc = SL_OK;
+    enum sl_err rc;
 
-    if (data != NULL && data->train != NULL) {
-        rc = look_for(out, "train.x", data->train->x);
-        if (rc == SL_OK)
-            rc = look_for(out, "train.y", data->train->y);
-    }
-    if (rc == SL_OK && data != NULL && data->test != NULL) {
-        rc = look_for(out, "test.x", data->test->x);
-        if (rc == SL_OK)
-            rc = look_for(out, "test.y", data->test->y);
-    }
-    return rc;
+    if (data == NULL)
+        return SL_OK;
+    rc = look_for_source(out, "train", data->train);
+    return rc == SL_OK ? look_for_source(out, "test", data->test) : rc;
 }

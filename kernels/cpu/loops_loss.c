@@ -101,6 +101,21 @@ static void stats_join(const struct loop_args *a)
     stats[1] = (kern_has(a->d, KERN_ACCUM) ? stats[1] : 0) + two;
 }
 
+// Returns the weight of element `i`, of the first axis's row; 1 without
+// weights. *end: as many elements as `n`, if not fewer have that weight.
+static float cpu_weight(const struct loop_args *a, int64_t i, int64_t n,
+                        int64_t *end)
+{
+    int64_t each = kern_each(&a->d->io[0]), row = i / each;
+
+    *end = n;
+    if (!kern_has(a->d, KERN_WEIGHT))
+        return 1;
+    if ((row + 1) * each - i < n)
+        *end = (row + 1) * each - i;
+    return ((const float *)a->io[3])[row];
+}
+
 // What one row is compared with: a distribution, or 1 at `label`.
 struct truth {
     const float *target; // or NULL
@@ -185,22 +200,26 @@ static void xent_part(const struct loop_args *a, int64_t chunk)
 {
     struct rows r = rows_of(a, chunk);
     const float *x = (const float *)a->io[0] + r.first * r.cols;
-    float *dx = (float *)a->io[3] + r.first * r.cols;
+    float *dx = (float *)a->io[a->d->inputs] + r.first * r.cols;
     float scale = *(const float *)a->io[2];
+    const float *weights = kern_has(a->d, KERN_WEIGHT) ? a->io[3] : NULL;
     bool sparse = a->d->io[1].dtype == KERN_I32, right = false;
+    int64_t each = kern_each(&a->d->io[1]);
     double loss = 0, count = 0;
 
     for (int64_t i = r.first; i < r.first + r.count; i++) {
         struct truth t = {
             .target = sparse ? NULL : (const float *)a->io[1] + i * r.cols,
-            .label = sparse ? ((const int32_t *)a->io[1])[i] : 0};
+            .label = sparse ? ((const int32_t *)a->io[1])[i * each] : 0};
+        float weight = weights ? weights[i] : 1;
 
         if (t.label < 0 || t.label >= r.cols) {
             for (int64_t c = 0; c < r.cols; c++)
                 dx[c] = NAN;
             loss = NAN;
         } else {
-            loss += cpu_xent_row(a->d, x, t, scale, dx, &right);
+            loss += (double)weight *
+                    cpu_xent_row(a->d, x, t, weight * scale, dx, &right);
             count += right;
         }
         x += r.cols;
@@ -232,24 +251,31 @@ static double cpu_bce_probability(float p, float t, float *slope)
 
 static void bce_part(const struct loop_args *a, int64_t chunk)
 {
-    int64_t first,
+    int64_t first, end,
+        i = 0,
         n = loops_chunk_count(kern_shape_count(&a->d->io[0]), chunk, &first);
     const float *x = (const float *)a->io[0] + first;
     const float *target = (const float *)a->io[1] + first;
-    float *dx = (float *)a->io[3] + first, slope;
+    float *dx = (float *)a->io[a->d->inputs] + first, slope;
     bool logits = a->d->u.loss.kind == KERN_BCE_LOGITS;
     double cols = (double)kern_cols(&a->d->io[0]), loss = 0, right = 0;
     float scale = (float)(*(const float *)a->io[2] / cols);
     float even = a->d->u.loss.smoothing;
 
-    for (int64_t i = 0; i < n; i++) {
-        bool yes = x[i] > (logits ? 0 : 0.5f);
-        float t = target[i] * (1 - even) + even / 2;
+    while (i < n) {
+        float weight = cpu_weight(a, first + i, n - i, &end);
+        double sum = 0;
 
-        right += yes == (target[i] > 0.5f);
-        loss += logits ? cpu_bce_logit(x[i], t, &slope)
-                       : cpu_bce_probability(x[i], t, &slope);
-        dx[i] = scale * slope;
+        for (end += i; i < end; i++) {
+            bool yes = x[i] > (logits ? 0 : 0.5f);
+            float t = target[i] * (1 - even) + even / 2;
+
+            right += yes == (target[i] > 0.5f);
+            sum += logits ? cpu_bce_logit(x[i], t, &slope)
+                          : cpu_bce_probability(x[i], t, &slope);
+            dx[i] = weight * scale * slope;
+        }
+        loss += (double)weight * sum;
     }
     partial(a, chunk, loss / cols, right / cols);
 }
@@ -260,24 +286,33 @@ const struct loop_op LOOPS(bce) = {.chunks = LOOPS(flat_chunks),
 
 static void mse_part(const struct loop_args *a, int64_t chunk)
 {
-    int64_t first,
+    int64_t first, end,
+        i = 0,
         n = loops_chunk_count(kern_shape_count(&a->d->io[0]), chunk, &first);
     const float *x = (const float *)a->io[0] + first;
     const float *target = (const float *)a->io[1] + first;
-    float *dx = (float *)a->io[3] + first;
-    double cols = (double)kern_cols(&a->d->io[0]), square = 0, absolute = 0;
+    float *dx = (float *)a->io[a->d->inputs] + first;
+    double cols = (double)kern_cols(&a->d->io[0]), loss = 0, absolute = 0;
     bool linear = a->d->u.loss.kind == KERN_MSE_ABSOLUTE;
     float scale = (float)((linear ? 1 : 2) * *(const float *)a->io[2] / cols);
 
-    for (int64_t i = 0; i < n; i++) {
-        float diff = x[i] - target[i];
+    while (i < n) {
+        float weight = cpu_weight(a, first + i, n - i, &end);
+        float step = weight * scale;
+        double square = 0, far = 0;
 
-        square += (double)diff * diff;
-        absolute += fabsf(diff);
-        dx[i] =
-            linear ? (float)((diff > 0) - (diff < 0)) * scale : scale * diff;
+        for (end += i; i < end; i++) {
+            float diff = x[i] - target[i];
+
+            square += (double)diff * diff;
+            far += fabsf(diff);
+            dx[i] =
+                linear ? (float)((diff > 0) - (diff < 0)) * step : step * diff;
+        }
+        loss += (double)weight * (linear ? far : square);
+        absolute += far;
     }
-    partial(a, chunk, (linear ? absolute : square) / cols, absolute / cols);
+    partial(a, chunk, loss / cols, absolute / cols);
 }
 
 const struct loop_op LOOPS(mse) = {.chunks = LOOPS(flat_chunks),

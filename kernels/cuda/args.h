@@ -168,10 +168,12 @@ struct args_xent {
     const int32_t *label; // or NULL, and
     const float *target;
     const float *scale;
+    const float *weight; // [rows], or NULL
     void *dx;
     double *partial; // [block][2]
     int64_t rows;
-    int32_t cols, top; // top: at least 1
+    int32_t cols, top;  // top: at least 1
+    int32_t label_each; // numbers from one label to the next
     float smoothing;
 };
 
@@ -209,9 +211,10 @@ struct args_penalty {
 struct args_loss {
     const void *x;
     const float *target, *scale;
+    const float *weight; // one for `each` elements, or NULL
     void *dx;
     double *partial; // [block][2]
-    int64_t n;
+    int64_t n, each;
     float over; // 1 / cols
     float smoothing;
     int32_t logits, absolute, wide;

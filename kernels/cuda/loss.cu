@@ -107,6 +107,11 @@ DEV bool cuda_is_in_top(const T *x, int cols, int label, int top)
     return warp_sum(before) < top && mine == mine;
 }
 
+DEV int xent_label(const struct args_xent &a, int64_t row)
+{
+    return a.label[row * a.label_each];
+}
+
 // One row against its label's distribution; returns the loss.
 template <class T>
 DEV float cuda_xent_row(const struct args_xent &a, int64_t row, bool *right)
@@ -114,10 +119,11 @@ DEV float cuda_xent_row(const struct args_xent &a, int64_t row, bool *right)
     const T *x = (const T *)a.x + row * a.cols;
     const float *target = a.label ? nullptr : a.target + row * a.cols;
     T *dx = (T *)a.dx + row * a.cols;
-    int label = a.label ? a.label[row] : row_largest(target, a.cols).at;
+    int label = a.label ? xent_label(a, row) : row_largest(target, a.cols).at;
     struct largest max = row_largest(x, a.cols);
     float sum = row_sum_exp(x, a.cols, max.value), log_sum = logf(sum);
-    float loss = 0, scale = *a.scale, even = a.smoothing;
+    float weight = a.weight ? a.weight[row] : 1;
+    float loss = 0, scale = weight * *a.scale, even = a.smoothing;
 
     *right =
         a.top > 1 ? cuda_is_in_top(x, a.cols, label, a.top) : max.at == label;
@@ -132,7 +138,7 @@ DEV float cuda_xent_row(const struct args_xent &a, int64_t row, bool *right)
             loss -= t * (far - log_sum);
         elem_store(dx + c, scale * (expf(far) / sum - t));
     }
-    return warp_sum(loss);
+    return weight * warp_sum(loss);
 }
 
 // A label that is none: the row and the loss become NaN.
@@ -149,7 +155,9 @@ template <class T> DEV void xent_of(const struct args_xent &a)
     bool right = false;
 
     if (row < a.rows) {
-        if (a.label && (a.label[row] < 0 || a.label[row] >= a.cols)) {
+        int label = a.label ? xent_label(a, row) : 0;
+
+        if (label < 0 || label >= a.cols) {
             xent_nan<T>(a, row);
             loss = NAN;
         } else {
@@ -182,6 +190,11 @@ DEV float cuda_bce_probability(float p, float t, float *slope)
     return -t * logf(clipped) - (1 - t) * log1pf(-clipped);
 }
 
+DEV float loss_weight(const struct args_loss &a, int64_t i)
+{
+    return a.weight ? a.weight[i / a.each] : 1;
+}
+
 template <class T> DEV void bce_of(const struct args_loss &a)
 {
     const int V = pack<T>::n;
@@ -201,11 +214,13 @@ template <class T> DEV void bce_of(const struct args_loss &a)
                                     ? cuda_bce_logit(x[l], want, &slope)
                                     : cuda_bce_probability(x[l], want, &slope);
 
+            float weight = l < m ? loss_weight(a, at + l) : 0;
+
             if (l < m) {
-                loss += mine;
+                loss += weight * mine;
                 right += yes == (t[l] > 0.5f);
             }
-            x[l] = scale * slope;
+            x[l] = weight * scale * slope;
         }
         pack_store((T *)a.dx + at, x, m, a.wide);
     }
@@ -217,7 +232,7 @@ template <class T> DEV void mse_of(const struct args_loss &a)
     const int V = pack<T>::n;
     int64_t stride = (int64_t)gridDim.x * CUDA_THREADS * V;
     float x[V], t[V], scale = *a.scale * a.over;
-    double square = 0, absolute = 0;
+    double loss = 0, absolute = 0;
 
     for (int64_t at = thread_number() * V; at < a.n; at += stride) {
         int m = pack_part<V>(a.n, at);
@@ -226,14 +241,17 @@ template <class T> DEV void mse_of(const struct args_loss &a)
         pack_load(t, a.target + at, m, a.wide);
         for (int l = 0; l < V; l++) {
             float far = x[l] - t[l]; // 0 where nothing is
+            float weight = l < m ? loss_weight(a, at + l) : 0;
 
-            square += (double)far * far;
+            loss += weight *
+                    (a.absolute ? (double)fabsf(far) : (double)far * far);
             absolute += fabsf(far);
-            x[l] = scale * (a.absolute ? (far > 0) - (far < 0) : 2 * far);
+            x[l] = weight * scale *
+                   (a.absolute ? (far > 0) - (far < 0) : 2 * far);
         }
         pack_store((T *)a.dx + at, x, m, a.wide);
     }
-    block_stats(a.partial, a.absolute ? absolute : square, absolute);
+    block_stats(a.partial, loss, absolute);
 }
 
 template <class T> DEV void penalty_of(const struct args_penalty &a)

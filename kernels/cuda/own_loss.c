@@ -56,17 +56,20 @@ static enum sl_err own_launch_xent(const struct own_call *c)
         .label = sparse ? c->io[1] : NULL,
         .target = sparse ? NULL : c->io[1],
         .scale = c->io[2],
-        .dx = c->io[3],
+        .weight = kern_has(d, KERN_WEIGHT) ? c->io[3] : NULL,
+        .dx = c->io[d->inputs],
         .partial = (double *)c->workspace,
         .rows = kern_rows(&d->io[0]),
         .cols = (int32_t)kern_cols(&d->io[0]),
+        .label_each = (int32_t)kern_each(&d->io[1]),
         .top = d->u.loss.top > 1 ? d->u.loss.top : 1,
         .smoothing = d->u.loss.smoothing,
     };
     enum sl_err rc =
         OWN_LAUNCH(c, own_typed(CUDA_xent_f32, d->io[0].dtype), blocks, 1, &a);
 
-    return rc == SL_OK ? own_stats_end(c, blocks, c->io[4], 1) : rc;
+    return rc == SL_OK ? own_stats_end(c, blocks, c->io[d->inputs + 1u], 1)
+                       : rc;
 }
 
 static size_t stats_bytes(const struct kern_desc *d)
@@ -84,19 +87,22 @@ static enum sl_err own_launch_loss(const struct own_call *c,
         .x = c->io[0],
         .target = c->io[1],
         .scale = c->io[2],
-        .dx = c->io[3],
+        .weight = kern_has(d, KERN_WEIGHT) ? c->io[3] : NULL,
+        .dx = c->io[d->inputs],
         .partial = (double *)c->workspace,
         .n = kern_shape_count(&d->io[0]),
+        .each = kern_each(&d->io[0]),
         .over = (float)(1 / cols),
         .smoothing = d->u.loss.smoothing,
         .logits = d->op == KERN_BCE && d->u.loss.kind == KERN_BCE_LOGITS,
         .absolute = d->op == KERN_MSE && d->u.loss.kind == KERN_MSE_ABSOLUTE,
-        .wide = own_wide(3, (void *[]){c->io[0], c->io[1], c->io[3]}),
+        .wide = own_wide(3, (void *[]){c->io[0], c->io[1], c->io[d->inputs]}),
     };
     enum sl_err rc =
         OWN_LAUNCH(c, own_typed(f32, d->io[0].dtype), blocks, 1, &a);
 
-    return rc == SL_OK ? own_stats_end(c, blocks, c->io[4], cols) : rc;
+    return rc == SL_OK ? own_stats_end(c, blocks, c->io[d->inputs + 1u], cols)
+                       : rc;
 }
 
 static enum sl_err own_launch_bce(const struct own_call *c)

@@ -299,11 +299,18 @@ static double target_of(const struct trial *b, int64_t row, int64_t c)
     int64_t cols = kern_cols(&b->d.io[0]);
 
     double even = b->d.u.loss.smoothing;
-    double t = b->d.io[1].dtype == KERN_I32
-                   ? ((const int32_t *)b->io[1])[row] == c
-                   : at(b, 1, row * cols + c);
+    double t =
+        b->d.io[1].dtype == KERN_I32
+            ? ((const int32_t *)b->io[1])[row * kern_each(&b->d.io[1])] == c
+            : at(b, 1, row * cols + c);
 
     return t * (1 - even) + even / (double)cols;
+}
+
+// Returns the weight of row `row` of the first axis; 1 without weights.
+static double weight_of(const struct trial *b, int64_t row)
+{
+    return kern_has(&b->d, KERN_WEIGHT) ? at(b, 3, row) : 1;
 }
 
 // Per element of dx, and (returned) of the loss.
@@ -313,7 +320,8 @@ static double scale_xent(const struct trial *b, double *s)
     double loss = 0, scale = fabs(at(b, 2, 0));
 
     for (int64_t i = 0; i < rows; i++) {
-        double max = row_max(b, i), sum = 0, far = 0;
+        double max = row_max(b, i), sum = 0, far = 0, mine = 0;
+        double weight = weight_of(b, i);
 
         for (int64_t c = 0; c < cols; c++)
             sum += exp(at(b, 0, i * cols + c) - max);
@@ -321,12 +329,12 @@ static double scale_xent(const struct trial *b, double *s)
             double t = max - at(b, 0, i * cols + c), p = exp(-t) / sum;
             double want = target_of(b, i, c);
 
-            loss += want * t;
+            mine += want * t;
             far += p * t;
             if (s)
-                s[i * cols + c] = scale * (p * (2 + t) + want);
+                s[i * cols + c] = weight * scale * (p * (2 + t) + want);
         }
-        loss += fabs(log(sum)) + 1 + far;
+        loss += weight * (mine + fabs(log(sum)) + 1 + far);
     }
     return loss;
 }
@@ -335,7 +343,7 @@ static double scale_xent(const struct trial *b, double *s)
 static double scale_probability(const struct trial *b, const struct trial *ref,
                                 double scale, int64_t i, double t)
 {
-    double p = at(b, 0, i), dx = fabs(at(ref, 3, i));
+    double p = at(b, 0, i), dx = fabs(at(ref, b->d.inputs, i));
 
     return b->d.u.loss.smoothing > 0 && dx > 0
                ? 3 * scale * (p + t) / (p * (1 - p))
@@ -353,16 +361,24 @@ static double scale_bce(const struct trial *b, const struct trial *ref,
         double even = b->d.u.loss.smoothing;
         double x = at(b, 0, i), t = at(b, 1, i) * (1 - even) + even / 2;
         bool logits = b->d.u.loss.kind == KERN_BCE_LOGITS;
+        double weight = weight_of(b, i / kern_each(&b->d.io[0]));
 
         if (s)
-            s[i] = logits ? scale * (1 + fabs(x) / (1 + exp(fabs(x))) + t)
-                          : scale_probability(b, ref, scale, i, t);
+            s[i] = logits
+                       ? weight * scale * (1 + fabs(x) / (1 + exp(fabs(x))) + t)
+                       : scale_probability(b, ref, weight * scale, i, t);
         loss +=
+            weight *
             (logits ? fabs(x) * (1 + t) + 1
                     : fabs(log(fmax(x, 1e-7))) + fabs(log(fmax(1 - x, 1e-7)))) /
             cols;
     }
     return loss;
+}
+
+static const double *bound_stats(const struct trial *loss)
+{
+    return loss->io[loss->d.inputs + 1];
 }
 
 static void scale_loss(const struct trial *b, const struct trial *ref,
@@ -378,12 +394,12 @@ static void scale_loss(const struct trial *b, const struct trial *ref,
     } else if (b->d.op == KERN_BCE) {
         loss = scale_bce(b, ref, stats ? NULL : sc->s);
     } else {
-        loss = fabs(((double *)ref->io[4])[0]);
+        loss = fabs(bound_stats(ref)[0]);
         for (int64_t i = 0; !stats && i < kern_shape_count(&b->d.io[0]); i++)
-            sc->s[i] = fabs(at(ref, 3, i));
+            sc->s[i] = fabs(at(ref, b->d.inputs, i));
     }
     for (int i = 0; stats && i < 2; i++)
-        sc->s[i] = fmax(loss, fabs(((double *)ref->io[4])[i])) + 2;
+        sc->s[i] = fmax(loss, fabs(bound_stats(ref)[i])) + 2;
     // A count is a whole number: nothing may be off, beyond what a sum of
     // 1/cols in double is.
     if (stats && b->d.op != KERN_MSE)

@@ -123,7 +123,9 @@ static void cut_conv(struct excerpt *c, const struct kern_desc *d)
 // Losses: rows of the gradient; the sums over all rows are not a part's.
 static void cut_loss(struct excerpt *c, const struct kern_desc *d)
 {
-    cut_rows(c, d, 1u << 0 | 1u << 1 | 1u << d->inputs);
+    cut_rows(c, d,
+             1u << 0 | 1u << 1 | 1u << d->inputs |
+                 (kern_has(d, KERN_WEIGHT) ? 1u << 3 : 0));
     c->outs = 1u << d->inputs;
 }
 

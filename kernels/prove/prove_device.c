@@ -27,6 +27,7 @@ static void with_rows(struct kern_desc *part, const struct kern_desc *d,
 {
     bool flat = d->io[0].nd == 1; // vectors of equal length are cut, too
     bool labels = d->op == KERN_XENT && d->io[1].dtype == KERN_I32;
+    bool weights = kern_has(d, KERN_WEIGHT);
 
     *part = *d;
     for (unsigned i = 0; i < d->inputs + d->outputs; i++) {
@@ -35,7 +36,8 @@ static void with_rows(struct kern_desc *part, const struct kern_desc *d,
 
         memcpy(dim, s->dim, sizeof(dim));
         if (s->nd == 0 || dim[0] != d->io[0].dim[0] ||
-            (s->nd == 1 && !flat && !(labels && i == 1)))
+            (s->nd == 1 && !flat && !(labels && i == 1) &&
+             !(weights && i == 3)))
             continue;
         dim[0] = rows;
         part->io[i] = kern_shape((enum kern_dtype)s->dtype, s->nd, dim);

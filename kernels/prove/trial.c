@@ -440,6 +440,8 @@ static void trial_fill_loss(const struct trial *b, struct rng *r)
     else
         fill_real(b, 1, r, 0, 1);
     fill_real(b, 2, r, 0.1f, 2);
+    if (kern_has(&b->d, KERN_WEIGHT))
+        fill_real(b, 3, r, 0, 4);
 }
 
 // Whole numbers below the table's rows, some with a part behind the point; a

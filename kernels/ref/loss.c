@@ -69,6 +69,13 @@ static bool ref_is_in_top(const real *x, int64_t cols, int64_t want,
     return before < (top > 1 ? top : 1) && !isnan(x[want]);
 }
 
+// Returns the weight of row `row` of the first axis: 1 without weights.
+static double ref_weight(const struct kern_desc *d, void *const *io,
+                         int64_t row)
+{
+    return kern_has(d, KERN_WEIGHT) ? ((const real *)io[3])[row] : 1;
+}
+
 // One row against its label's distribution t, which is `target`, or 1 at
 // `label`. Returns the loss.
 static double ref_xent_row(const struct kern_desc *d, const real *x,
@@ -98,13 +105,15 @@ void REF(xent)(const struct kern_desc *d, void *const *io)
 {
     int64_t rows = kern_rows(&d->io[0]), cols = kern_cols(&d->io[0]);
     bool sparse = d->io[1].dtype == KERN_I32, right;
+    int64_t each = kern_each(&d->io[1]);
     double scale = *(const real *)io[2], loss = 0, count = 0;
 
     for (int64_t i = 0; i < rows; i++) {
         const real *x = (const real *)io[0] + i * cols;
         const real *target = sparse ? NULL : (const real *)io[1] + i * cols;
-        int64_t label = sparse ? ((const int32_t *)io[1])[i] : 0;
-        real *dx = (real *)io[3] + i * cols;
+        int64_t label = sparse ? ((const int32_t *)io[1])[i * each] : 0;
+        real *dx = (real *)io[d->inputs] + i * cols;
+        double weight = ref_weight(d, io, i);
 
         if (label < 0 || label >= cols) {
             for (int64_t c = 0; c < cols; c++)
@@ -112,10 +121,11 @@ void REF(xent)(const struct kern_desc *d, void *const *io)
             loss = NAN;
             continue;
         }
-        loss += ref_xent_row(d, x, target, label, scale, dx, &right);
+        loss += weight *
+                ref_xent_row(d, x, target, label, weight * scale, dx, &right);
         count += right;
     }
-    ref_stats(d, io[4], loss, count);
+    ref_stats(d, io[d->inputs + 1], loss, count);
 }
 
 // Keras' 1e-7 as f32 has it: 1 - 1e-7 is 0.99999988 there, and the loss of a
@@ -145,19 +155,21 @@ void REF(bce)(const struct kern_desc *d, void *const *io)
     const real *x = io[0], *target = io[1];
     double scale = *(const real *)io[2] / cols;
     bool logits = d->u.loss.kind == KERN_BCE_LOGITS;
-    real *dx = io[3];
+    real *dx = io[d->inputs];
     double loss = 0, right = 0, slope, even = d->u.loss.smoothing;
+    int64_t each = kern_each(&d->io[0]);
 
     for (int64_t i = 0; i < n; i++) {
+        double weight = ref_weight(d, io, i / each);
         bool yes = x[i] > (logits ? 0 : 0.5);
         double t = target[i] * (1 - even) + even / 2;
 
         right += yes == (target[i] > 0.5);
-        loss += logits ? ref_bce_logit(x[i], t, &slope)
-                       : ref_bce_probability(x[i], t, &slope);
-        dx[i] = (real)(scale * slope);
+        loss += weight * (logits ? ref_bce_logit(x[i], t, &slope)
+                                 : ref_bce_probability(x[i], t, &slope));
+        dx[i] = (real)(weight * scale * slope);
     }
-    ref_stats(d, io[4], loss / cols, right / cols);
+    ref_stats(d, io[d->inputs + 1], loss / cols, right / cols);
 }
 
 void REF(mse)(const struct kern_desc *d, void *const *io)
@@ -167,16 +179,18 @@ void REF(mse)(const struct kern_desc *d, void *const *io)
     const real *x = io[0], *target = io[1];
     double scale = *(const real *)io[2] / cols;
     bool linear = d->u.loss.kind == KERN_MSE_ABSOLUTE;
-    real *dx = io[3];
+    real *dx = io[d->inputs];
     double loss = 0, absolute = 0;
+    int64_t each = kern_each(&d->io[0]);
 
     for (int64_t i = 0; i < n; i++) {
+        double weight = ref_weight(d, io, i / each);
         double diff = (double)x[i] - target[i];
         double sign = diff > 0 ? 1 : diff < 0 ? -1 : 0;
 
-        loss += linear ? fabs(diff) : diff * diff;
+        loss += weight * (linear ? fabs(diff) : diff * diff);
         absolute += fabs(diff);
-        dx[i] = (real)(scale * (linear ? sign : 2 * diff));
+        dx[i] = (real)(weight * scale * (linear ? sign : 2 * diff));
     }
-    ref_stats(d, io[4], loss / cols, absolute / cols);
+    ref_stats(d, io[d->inputs + 1], loss / cols, absolute / cols);
 }

@@ -31,12 +31,23 @@ Json = client.Json
 
 def _whole_paths(data: Mapping[str, Any]) -> Json:
     """The sets, with files as seen from this process's folder; a place, as s3://, stays."""
-    def whole(key: str, value: Any) -> Any:
-        is_file = (key in ("x", "y") and isinstance(value, (str, os.PathLike))
+    def whole(part: Mapping[str, Any], key: str, value: Any) -> Any:
+        files = ("x", "y", "sample_weight") if "y" in part else ("x",)
+        is_file = (key in files and isinstance(value, (str, os.PathLike))
                    and "://" not in str(value))
         return os.path.abspath(value) if is_file else value
-    return {name: {key: whole(key, value) for key, value in part.items()}
+    return {name: {key: whole(part, key, value) for key, value in part.items()}
             if isinstance(part, Mapping) else part for name, part in data.items()}
+
+
+def _class_weights(model: Any, weights: Mapping[int, float]) -> list[float]:
+    """The weights of all classes, as fit takes them by class: 1 for those it lacks."""
+    outputs = int(model.output_shape[-1])
+    classes = 2 if outputs == 1 else outputs
+    if strange := [c for c in weights if c not in range(classes)]:
+        raise ValueError(f"class_weight: the model has the classes 0 to {classes - 1}, "
+                         f"not {strange[0]}")
+    return [float(weights.get(c, 1)) for c in range(classes)]
 
 
 def _adapted(model: Any) -> str:
@@ -62,16 +73,19 @@ def _adapted(model: Any) -> str:
 
 def to_job(model: Any, data: Optional[Mapping[str, Any]] = None, *,
            batch_size: Optional[int] = None, epochs: Optional[int] = None,
+           class_weight: Optional[Mapping[int, float]] = None,
            spec: Optional[Mapping[str, Any]] = None) -> Json:
     """The job spec of a built model, for client.submit or a file. `data` is the spec's
-    `data`, whose relative paths are of this process's folder; `spec` has any other
-    keys of it and wins over what the model was compiled with. What is missing yet is
-    left out."""
+    `data`, whose relative paths are of this process's folder; `class_weight` is as in
+    fit; `spec` has any other keys and wins over what the model was compiled with. What
+    is missing yet is left out."""
     base = dict(spec or {})
     if data is not None:
         base["data"] = _whole_paths(data)
-    train = {name: value for name, value in (("batch", batch_size), ("epochs", epochs))
+    train: Json = {name: value for name, value in (("batch", batch_size), ("epochs", epochs))
              if value is not None}
+    if class_weight is not None:
+        train["class_weight"] = _class_weights(model, class_weight)
     if train:
         base["train"] = {**base.get("train", {}), **train}
     with tempfile.TemporaryDirectory() as name:
@@ -86,12 +100,14 @@ def to_job(model: Any, data: Optional[Mapping[str, Any]] = None, *,
 
 def submit(model: Any, data: Mapping[str, Any], coordinator: Optional[str] = None, *,
            batch_size: Optional[int] = None, epochs: Optional[int] = None,
+           class_weight: Optional[Mapping[int, float]] = None,
            spec: Optional[Mapping[str, Any]] = None, weights: Optional[Path] = None,
            tls: Tls = None, request_id: Optional[str] = None) -> client.Job:
     """Submits to_job(...) and returns the job's id, as "j-7". With `weights`, a path
     that psservers can read, the model's present values are written there, and the job
     starts with them; else with values that its initializers draw."""
-    job = to_job(model, data, batch_size=batch_size, epochs=epochs, spec=spec)
+    job = to_job(model, data, batch_size=batch_size, epochs=epochs,
+                 class_weight=class_weight, spec=spec)
     if weights is not None:
         weights = os.path.abspath(weights)
         save_weights(model, weights)

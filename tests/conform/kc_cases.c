@@ -281,12 +281,27 @@ static void dropout_case(struct list *l, unsigned i, unsigned nd,
     d->u.dropout.first = i < 2 ? 0 : (UINT64_C(1) << 33) + i;
 }
 
+// The cases from `first` on once more, with weights.
+static void weighted_cases(struct list *l, unsigned first)
+{
+    unsigned end = l->n;
+
+    for (unsigned i = first; i < end && l->at[i].io[0].nd > 1; i++) {
+        struct kern_desc *d = next(l);
+
+        *d = l->at[i];
+        kern_desc_weigh(d);
+    }
+}
+
 static void loss_cases(struct list *l, enum kern_op op)
 {
     for (size_t i = 0; i < SL_COUNT(flats); i++) {
         uint32_t e = i % 2 ? KERN_ACCUM : 0;
         unsigned nd = flats[i].nd;
         const int64_t *x = flats[i].dim;
+
+        unsigned before = l->n;
 
         if (op == KERN_MSE) {
             kern_desc_mse(next(l), nd, x, e);
@@ -298,6 +313,7 @@ static void loss_cases(struct list *l, enum kern_op op)
             xent_cases(l, x[0], x[1], true, e);
             xent_cases(l, x[0], x[1], false, e);
         }
+        weighted_cases(l, before);
     }
 }
 
@@ -419,8 +435,9 @@ static void random_xent(struct kern_desc *out, int64_t n, int64_t c,
 }
 
 static void random_flat(enum kern_op op, struct kern_desc *out, struct rng *r,
-                        uint32_t epilogue)
+                        uint32_t bits)
 {
+    uint32_t epilogue = bits & ~(uint32_t)KERN_WEIGHT; // an input more
     unsigned nd = op == KERN_XENT ? 2 : 1 + (unsigned)below(r, 4);
     int64_t x[4];
 
@@ -464,6 +481,8 @@ static void random_flat(enum kern_op op, struct kern_desc *out, struct rng *r,
         kern_desc_unscale_check(out, nd, x, epilogue);
     else
         kern_desc_softmax(out, op, nd, x);
+    if (bits & KERN_WEIGHT && nd > 1)
+        kern_desc_weigh(out);
 }
 
 // Random steps between elements: rows with gaps of 0 to 3.

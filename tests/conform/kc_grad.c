@@ -234,10 +234,8 @@ static int bn_pair(struct rng *rng)
 }
 
 // A loss is its own backward: dL/dx is an output, L is stats[0] times scale.
-// `rows`: 1 where stats[0] already is the sum over all.
-static int loss_pair(const struct kern_desc *loss, struct rng *rng)
+static int loss_pair_of(struct kern_desc d, struct rng *rng)
 {
-    struct kern_desc d = *loss;
     struct trial f;
     double *gradient;
     size_t bytes;
@@ -246,13 +244,22 @@ static int loss_pair(const struct kern_desc *loss, struct rng *rng)
     free(forward(&f, d, rng));
     *(double *)f.io[2] = 1;
     trial_run_ref(&f.d, f.io);
-    bytes = f.bytes[3];
+    bytes = f.bytes[d.inputs];
     gradient = calloc(1, bytes + 8);
-    memcpy(gradient, f.io[3], bytes);
+    memcpy(gradient, f.io[d.inputs], bytes);
     failed = check(&(struct slope){&f, 0, NULL, gradient}, rng);
     trial_free(&f);
     free(gradient);
     return failed;
+}
+
+// The same with a weight for each row, too.
+static int loss_pair(const struct kern_desc *loss, struct rng *rng)
+{
+    struct kern_desc weighed = *loss;
+
+    kern_desc_weigh(&weighed);
+    return loss_pair_of(*loss, rng) + loss_pair_of(weighed, rng);
 }
 
 // The largest or smallest of three, each input's share.

@@ -136,6 +136,10 @@ there = to_job(m, {"train": {**part, "x": "s3://bucket/*.npz"},
                    "test": {**part, "x": "https://data.example/test.npz"}}, spec=spec)["data"]
 assert [there[of]["x"] for of in ("train", "test")] == [
     "s3://bucket/*.npz", "https://data.example/test.npz"], there
+assert to_job(m, spec=spec, class_weight={1: 5})["train"]["class_weight"] == [
+    1, 5] + [1] * (m.output_shape[-1] - 2)
+assert to_job(m, {"train": {"format": "npy", "x": "x.npy", "y": "y.npy", "sample_weight": "w.npy"}},
+              spec=spec)["data"]["train"]["sample_weight"] == os.path.abspath("w.npy")
 code = k.Sequential([k.Input((2,)), l.Lambda(lambda v: 2 * v, name="twice")])
 try:
     to_job(code)

@@ -140,6 +140,30 @@ b = L.Conv2D(6, 3, padding="same", activation="relu", name="b")(L.MaxPooling2D()
 u = L.Conv2DTranspose(4, 2, strides=2, name="u")(b)
 per_row("unet", keras.Model(x, L.Conv2D(3, 1, activation="softmax", name="o")(
     L.Concatenate()([u, d]))), 3)
+
+# What classes weigh, what samples do, and what each step does.
+def weighted(name, model, y, loss, **weights):
+    case(name, model, values=False)
+    x = np.load(folder / f"{name}.npz")["x"]
+    mine = weights.get("sample_weight")
+    np.savez(folder / f"{name}.npz", x=x, y=y, **({} if mine is None else {"w": mine}))
+    model.compile(keras.optimizers.SGD(0.1), loss)
+    model.fit(x, y, batch_size=8, epochs=5, shuffle=False, verbose=0, **weights)
+    save(folder / f"{name}-fitted.safetensors", model)
+    said[name] = [model.evaluate(x, y, sample_weight=mine, verbose=0), None]
+
+heavy = draw.uniform(0, 3, 64).astype(np.float32)
+weighted("by_class", seq(L.Input((6,)), L.Dense(4, name="o")), draw.integers(0, 4, 64),
+         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+         class_weight={0: 1, 1: 0.25, 2: 3, 3: 0})
+weighted("by_answer", seq(L.Input((6,)), L.Dense(1, activation="sigmoid", name="o")),
+         draw.integers(0, 2, 64), "binary_crossentropy", class_weight={0: 1, 1: 5})
+weighted("by_sample", seq(L.Input((6,)), L.Dense(3, name="o")),
+         draw.normal(size=(64, 3)).astype(np.float32), "mean_squared_error",
+         sample_weight=heavy)
+weighted("by_step", seq(L.Input((5, 6)), L.Dense(4, name="o")), draw.integers(0, 4, (64, 5)),
+         keras.losses.SparseCategoricalCrossentropy(from_logits=True),
+         sample_weight=draw.uniform(0, 3, (64, 5)).astype(np.float32))
 print(json.dumps(said))
 """
 
@@ -256,6 +280,19 @@ PER_ROW = {
         layer("conv2d", name="o", filters=3, kernel_size=1, activation="softmax")]}}
 
 
+# Name of a fit, its model, loss, and what of the job says the weights.
+WEIGHTED = {
+    "by_class": ({"input_shape": [6], "layers": [layer("dense", name="o", units=4)]},
+                 "sparse_categorical_crossentropy", {"class_weight": [1, 0.25, 3, 0]}),
+    "by_answer": ({"input_shape": [6],
+                   "layers": [layer("dense", name="o", units=1, activation="sigmoid")]},
+                  "binary_crossentropy", {"class_weight": [1, 5]}),
+    "by_sample": ({"input_shape": [6], "layers": [layer("dense", name="o", units=3)]},
+                  "mean_squared_error", {"sample_weight": "w"}),
+    "by_step": ({"input_shape": [5, 6], "layers": [layer("dense", name="o", units=4)]},
+                "sparse_categorical_crossentropy", {"sample_weight": "w"})}
+
+
 def of_keras(c):
     """Has it write all cases. Returns the loss and the accuracy of each fit, by name."""
     done = subprocess.run(
@@ -285,11 +322,14 @@ def with_keras_values_layers_give_its_outputs(c):
         check(apart < 1e-5, f"{name}: outputs are {apart} apart (root of mean square)")
 
 
-def a_job_trains_to_where_fit_does(c, name, model, loss, accuracy, rate, **more):
+def a_job_trains_to_where_fit_does(c, name, model, loss, accuracy, rate, kind=None,
+                                   weights=None, **more):
     import numpy as np
     from safetensors.numpy import load_file
-    job = c.submit(job_of(c, name, model, "sparse_categorical_crossentropy", rate, **more),
-                   "--weights", c.dir / f"{name}.safetensors")
+    spec = job_of(c, name, model, kind or "sparse_categorical_crossentropy", rate, **more)
+    for key, value in (weights or {}).items():
+        (spec["train"] if key == "class_weight" else spec["data"]["train"])[key] = value
+    job = c.submit(spec, "--weights", c.dir / f"{name}.safetensors")
     done = c.wait_state(job)
     check_counts(done)
     last = done["evaluations"][-1]
@@ -315,6 +355,9 @@ def layers_losses_and_penalties_are_those_of_keras():
                                        label_smoothing=0.1)
         for name, model in PER_ROW.items():
             a_job_trains_to_where_fit_does(c, name, model, *said[name], 0.1)
+        for name, (model, kind, weights) in WEIGHTED.items():
+            a_job_trains_to_where_fit_does(c, name, model, *said[name], 0.1, kind=kind,
+                                           weights=weights)
 
 
 if __name__ == "__main__":

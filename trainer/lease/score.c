@@ -49,11 +49,12 @@ static const float *predicted(const struct score_rule *r, const float *z,
 static const float *labelled(const struct score_rule *r, const void *labels,
                              uint64_t row, float *space)
 {
+    uint64_t beside = r->weighted ? 1 : 0;
     int32_t class;
 
     if (r->loss != SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY)
-        return (const float *)labels + row * r->outputs;
-    class = ((const int32_t *)labels)[row];
+        return (const float *)labels + row * (r->outputs + beside);
+    class = ((const int32_t *)labels)[row * (1 + beside)];
     for (uint32_t i = 0; i < r->outputs; i++)
         space[i] = class >= 0 && (uint32_t) class == i ? 1 : 0;
     return space;

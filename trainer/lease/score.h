@@ -36,12 +36,14 @@ struct score_rule {
     uint32_t outputs; // numbers per prediction
     uint32_t rows;    // predictions per sample; top_k wants 1
     bool logits;      // outputs are logits; else probabilities, or values
+    bool weighted;    // a weight, which is not looked at, is behind each label
 };
 
 // Adds the sums of `samples` samples (0: none) to *s. `outputs` has rule->rows
 // rows of rule->outputs numbers for each; `labels` are as the loss wants them:
-// a class (int32) per row if it is sparse, else as many floats as outputs. Both
-// are read during the call. Returns SL_OK, or SL_ENOMEM with *s as it was.
+// a class (int32) per row if it is sparse, else as many floats as outputs, with
+// four bytes more for each row if rule->weighted. Both are read during the
+// call. Returns SL_OK, or SL_ENOMEM with *s as it was.
 enum sl_err score_add(struct score *s, const struct score_rule *rule,
                       const float *outputs, const void *labels,
                       uint64_t samples);

@@ -41,6 +41,7 @@ struct compile_options {
     bool from_logits;
     double smoothing; // smoothing of crossentropies' labels, [0, 1)
     uint32_t top_k;   // a class among the k largest is right; 0: 1
+    bool weighted;    // labels come with weights (data.h)
     bool outputs;     // the program tells its predictions; not if it trains
     bool train;
     bool add; // adds to the gradient: micro-batches after a step's first

@@ -120,6 +120,55 @@ static void tell_outputs(struct build *b, uint32_t logits, int64_t count)
                              WHOLE(compile_at(b, PROGRAM_OUTPUTS, 0, bytes))});
 }
 
+// A loss's labels, and their weights.
+struct loss_labels {
+    uint32_t labels, weights; // weights: only where samples have some
+};
+
+// Copies the elements of `rows` rows of `each` floats, which lie in rows of
+// `wide` from byte `at` of a tensor on. Returns the copy.
+static uint32_t loss_copy(struct build *b, uint32_t tensor, size_t at,
+                          int64_t rows, int64_t each, int64_t wide)
+{
+    struct kern_shape to = kern_shape(KERN_F32, 2, (int64_t[]){rows, each});
+    struct kern_shape from = to;
+    uint32_t copy = compile_tensor(b, kern_shape_bytes(&to));
+    struct kern_desc d;
+
+    from.stride[0] = wide;
+    kern_desc_axpby(&d, &from, &to, 1, 0);
+    compile_emit(b, b->model->output, &d,
+                 (struct build_ref[]){{tensor, at}, WHOLE(copy)});
+    return copy;
+}
+
+// Finds the labels of a batch as the loss, *d, reads them. A row's label has
+// `each` numbers, and with weights one more, its weight: then integers stay
+// where they are, and are read in pairs.
+static struct loss_labels loss_labels(struct build *b, struct kern_desc *d)
+{
+    bool sparse = d->io[1].dtype == KERN_I32;
+    int64_t rows = d->io[0].dim[0];
+    int64_t each = sparse ? 1 : kern_shape_count(&d->io[0]) / rows;
+    int64_t wide = each + (b->o->weighted ? 1 : 0);
+    size_t number = sparse ? sizeof(int32_t) : b->real;
+    struct loss_labels l = {
+        .labels =
+            compile_at(b, PROGRAM_LABELS, 0, (size_t)(rows * wide) * number)};
+
+    if (!b->o->weighted || b->rc != SL_OK)
+        return l;
+    if (b->real != sizeof(float)) {
+        compile_fail(b, b->model->output, SL_ENOTSUP, "weights are of 32 bits");
+        return l;
+    }
+    kern_desc_weigh(d);
+    l.weights = loss_copy(b, l.labels, (size_t)each * number, rows, 1, wide);
+    if (!sparse)
+        l.labels = loss_copy(b, l.labels, 0, rows, each, wide);
+    return l;
+}
+
 // Computes the loss in f32, in any precision of the layers.
 void compile_loss(struct build *b)
 {
@@ -129,28 +178,30 @@ void compile_loss(struct build *b)
     int64_t count = (int64_t)(b->o->batch * elements);
     enum kern_dtype is = compile_dtype(b, m->output);
     size_t bytes = (size_t)count * b->real;
-    uint32_t logits, dlogits, labels, scale, stats;
+    struct loss_labels y;
+    struct build_ref io[KERN_IO];
+    uint32_t logits, dlogits, stats;
     struct kern_desc d;
+    unsigned n = 0;
 
     b->p->loss_rows = (double)compile_loss_rows(m);
     if (b->rc != SL_OK)
         return;
     compile_loss_describe(b, &d);
-    labels =
-        compile_at(b, PROGRAM_LABELS, 0,
-                   b->o->loss == SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY
-                       ? b->o->batch * compile_loss_rows(m) * sizeof(int32_t)
-                       : bytes);
-    scale = compile_at(b, PROGRAM_SCALE, 0, b->real);
+    y = loss_labels(b, &d);
     stats = compile_at(b, PROGRAM_STATS, 0, 2 * sizeof(double));
     logits =
         compile_cast(b, m->output, b->value[m->output], count, is, KERN_F32);
     tell_outputs(b, logits, count);
     dlogits = compile_tensor(b, bytes);
-    compile_emit(b, m->output, &d,
-                 (struct build_ref[]){WHOLE(logits), WHOLE(labels),
-                                      WHOLE(scale), WHOLE(dlogits),
-                                      WHOLE(stats)});
+    io[n++] = WHOLE(logits);
+    io[n++] = WHOLE(y.labels);
+    io[n++] = WHOLE(compile_at(b, PROGRAM_SCALE, 0, b->real));
+    if (b->o->weighted)
+        io[n++] = WHOLE(y.weights);
+    io[n++] = WHOLE(dlogits);
+    io[n++] = WHOLE(stats);
+    compile_emit(b, m->output, &d, io);
     compile_penalties(b, stats);
     b->grad[m->output] = dlogits;
     if (b->o->train)

@@ -20,6 +20,8 @@ void data_free(struct data *d)
         buf_release(&d->ids[i].bag);
     }
     sl_free(d->ids);
+    sl_free(d->weights);
+    sl_free(d->class_weights);
     bad_unref(d->bad);
     sl_free(d);
 }
@@ -79,13 +81,22 @@ bool data_has_values(const struct data *d)
     return d->want.labels == DATA_VALUES;
 }
 
+size_t data_row_bytes(const struct data *d)
+{
+    return d->want.labels == DATA_INDEX
+               ? sizeof(int32_t)
+               : (size_t)d->want.outputs * sizeof(float);
+}
+
 size_t data_label_bytes(const struct data *d)
 {
-    size_t rows = data_want_rows(&d->want);
+    return data_want_rows(&d->want) *
+           (data_row_bytes(d) + (d->weighted ? sizeof(float) : 0));
+}
 
-    if (d->want.labels == DATA_INDEX)
-        return rows * sizeof(int32_t);
-    return rows * (size_t)d->want.outputs * sizeof(float);
+bool data_weighted(const struct data *d)
+{
+    return d->weighted;
 }
 
 // Returns true if the contents of a file are wrong. A file that is missing or
@@ -139,15 +150,105 @@ static enum sl_err read_or_pass(struct data *d, uint64_t number, void *x,
                    (unsigned long long)d->samples);
 }
 
+// Returns the class of a row's label.
+static size_t data_class_of(const struct data *d, const uint8_t *label)
+{
+    size_t n = (size_t)d->want.outputs, most = 0;
+    const float *v = (const void *)label;
+    int32_t class;
+
+    if (d->want.labels == DATA_INDEX) {
+        memcpy(&class, label, sizeof(class));
+        return (size_t) class;
+    }
+    if (d->want.labels == DATA_VALUES)
+        return v[0] > 0.5f;
+    for (size_t i = 1; i < n; i++)
+        most = v[i] > v[most] ? i : most;
+    return most;
+}
+
+// Puts the weight of each row behind its label. The source has written the
+// labels one behind another: the last is moved first.
+static void data_put_weights(const struct data *d, uint8_t *y)
+{
+    size_t each = data_row_bytes(d);
+
+    for (size_t i = data_want_rows(&d->want); i-- > 0;) {
+        uint8_t *label = y + i * (each + sizeof(float));
+        float weight = d->weights != NULL ? d->weights[i] : 1;
+
+        memmove(label, y + i * each, each);
+        if (d->class_weights != NULL)
+            weight *= d->class_weights[data_class_of(d, label)];
+        memcpy(label + each, &weight, sizeof(weight));
+    }
+}
+
 enum sl_err data_read(struct data *d, uint64_t number, void *x, void *y,
                       struct sl_error *err)
 {
+    enum sl_err rc;
+
     if (number >= d->samples)
         return sl_fail(err, SL_ERANGE, "the data has no sample %llu, only %llu",
                        (unsigned long long)number,
                        (unsigned long long)d->samples);
-    return d->bad == NULL ? d->ops->read(d, number, x, y, err)
-                          : read_or_pass(d, number, x, y, err);
+    rc = d->bad == NULL ? d->ops->read(d, number, x, y, err)
+                        : read_or_pass(d, number, x, y, err);
+    if (rc == SL_OK && d->weighted)
+        data_put_weights(d, y);
+    return rc;
+}
+
+enum sl_err data_set_weights(struct data *d, struct sl_error *err)
+{
+    d->weights = sl_calloc(data_want_rows(&d->want), sizeof(*d->weights));
+    d->weighted = d->weights != NULL;
+    return d->weighted ? SL_OK : sl_no_memory(err);
+}
+
+enum sl_err data_check_weight(double weight, struct sl_error *err)
+{
+    return isfinite(weight) && weight >= 0
+               ? SL_OK
+               : sl_fail(err, SL_EINVAL,
+                         "a weight is %g; one is finite, and 0 or more",
+                         weight);
+}
+
+void data_take_beside(struct data *d, struct data *from)
+{
+    for (size_t i = 0; i < d->ids_count; i++) {
+        struct buf bag = d->ids[i].bag;
+
+        d->ids[i].bag = from->ids[i].bag;
+        from->ids[i].bag = bag;
+    }
+    if (d->weights != NULL)
+        memcpy(d->weights, from->weights,
+               data_want_rows(&d->want) * sizeof(*d->weights));
+}
+
+enum sl_err data_weigh_classes(struct data *d, const double *weights,
+                               size_t count, struct sl_error *err)
+{
+    bool values = d->want.labels == DATA_VALUES;
+    uint64_t classes = values ? 2 : d->want.outputs;
+    float *copy;
+
+    if (count != classes || (values && d->want.outputs != 1))
+        return sl_fail(err, SL_EINVAL,
+                       "%zu weights of classes, and the model has %llu outputs",
+                       count, (unsigned long long)d->want.outputs);
+    copy = sl_malloc_array(count, sizeof(*copy));
+    if (copy == NULL)
+        return sl_no_memory(err);
+    for (size_t i = 0; i < count; i++)
+        copy[i] = (float)weights[i];
+    d->class_weights = copy;
+    d->weighted = true;
+    return SL_OK;
 }
 
 size_t data_id_columns(const struct data *d)
@@ -196,7 +297,8 @@ void data_init(struct data *d, const struct data_ops *ops,
         d->features *= (size_t)want->dim[i];
     d->scale = (float)s->scale;
     d->offset = (float)s->offset;
-    d->u8 = d->shared = false;
+    d->u8 = d->shared = d->weighted = false;
+    d->weights = d->class_weights = NULL;
     d->classes = 0;
     d->ids = NULL;
     d->ids_count = 0;

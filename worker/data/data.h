@@ -18,6 +18,11 @@
 // bag of ids, which data_read reads with it and data_gather_ids adds to a
 // batch.
 //
+// A sample may have a weight, or one for each row of outputs: of the source's
+// own (data_source.weights), of its class (data_weigh_classes), or the product
+// of both. Then a class, or the outputs that stand for one row, is followed by
+// its weight, an f32.
+//
 // Threads  One at a time per data (rows are read through its scratch); if
 //          data_shared() says so, data_read any number at a time.
 // Memory   data_free; strings and roots of a data_source are only read by
@@ -87,6 +92,9 @@ struct data_source {
         *y;    // images: x is the folder; or patterns (common/base/paths.h)
     bool stay; // rows of arrays stay in the file, however few they are
     const char *x_member, *y_member; // npz
+    // idx, npy: a path, or a pattern; npz: a member; csv: a column. NULL: all
+    // weigh 1
+    const char *weights;
     double scale, offset;
     bool header; // csv
     char delimiter;
@@ -120,8 +128,8 @@ static inline size_t data_want_rows(const struct data_want *want)
 
 // Opens a source and checks that it fits `want`. Long files are looked through,
 // with beats of source->pulse; waits for the disk. On failure *out is
-// untouched. SL_ENOTSUP: there is no such format (NULL too), or it has one
-// class for a sample and several are wanted.
+// untouched. SL_ENOTSUP: there is no such format (NULL too), it has one class
+// for a sample and several are wanted, or it has no weights and they are.
 enum sl_err data_open(struct data **out, const struct data_source *source,
                       const struct data_want *want, struct sl_error *err);
 // Frees the data; no read of it is under way. NULL is allowed. What data_split
@@ -185,8 +193,20 @@ const char *data_class(const struct data *d, uint32_t number);
 // Returns true if labels are f32, as DATA_VALUES.
 bool data_has_values(const struct data *d);
 
-// Returns the bytes of one sample's label, as data_read gives it.
+// Returns the bytes of one sample's label, as data_read gives it: with its
+// weights, if it has some.
 size_t data_label_bytes(const struct data *d);
+
+// Returns true if weights come with the labels.
+bool data_weighted(const struct data *d);
+
+// Multiplies the weight of each row of *d, from now on, by that of its class:
+// weights[class], copied. DATA_INDEX, or the largest of DATA_ONE_HOT; of
+// DATA_VALUES of one output class 1 is a label above 0.5. Called once at most,
+// before *d is read. SL_EINVAL: `count` is not the number of classes;
+// SL_ENOMEM. A failure leaves *d as it was.
+enum sl_err data_weigh_classes(struct data *d, const double *weights,
+                               size_t count, struct sl_error *err);
 
 // Returns the number of id columns.
 size_t data_id_columns(const struct data *d);

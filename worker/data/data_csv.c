@@ -28,7 +28,8 @@
 #define FIELD_BYTES 4096
 #define NOT_USED SIZE_MAX
 #define LABEL (SIZE_MAX - 1)
-#define ID_COLUMN(i) (LABEL - 1 - (i))
+#define WEIGHT (SIZE_MAX - 2)
+#define ID_COLUMN(i) (WEIGHT - 1 - (i))
 
 // A cell is part of a line, so no bag of one is too large.
 _Static_assert(LINE_BYTES / 2 < IDS_BAG_MAX, "a line may hold too many ids");
@@ -41,9 +42,10 @@ struct csv {
     uint64_t *start; // offset of each line, and the end of the last; in bytes
     size_t lines, capacity;
     size_t columns; // in every line
-    size_t *target; // column -> feature, ID_COLUMN(i), LABEL or NOT_USED
-    char *line;     // LINE_BYTES + 1
-    char *cell;     // LINE_BYTES + 1, where there are id columns: one of theirs
+    // column -> feature, ID_COLUMN(i), LABEL, WEIGHT or NOT_USED
+    size_t *target;
+    char *line; // LINE_BYTES + 1
+    char *cell; // LINE_BYTES + 1, where there are id columns: one of theirs
     bool header;
 };
 
@@ -332,6 +334,13 @@ static enum sl_err csv_take_field(struct csv *c, size_t line, size_t column,
     }
     if (!data_parse_number(text, &value))
         return bad_field(c, line, column, text, err);
+    if (c->target[column] == WEIGHT) {
+        rc = data_check_weight(value, err);
+        c->data.weights[0] = (float)value;
+        return rc == SL_OK ? rc
+                           : sl_prefix(err, rc, "%s: line %zu, column %zu",
+                                       c->path, line + 1, column);
+    }
     if (c->target[column] == LABEL)
         *label = value;
     else
@@ -532,6 +541,8 @@ static enum sl_err choose_columns(struct csv *c, const struct data_source *s,
     c->target[column] = LABEL;
     for (size_t i = 0; i < c->data.ids_count && rc == SL_OK; i++)
         rc = use_column(c, names, c->data.ids[i].how.name, ID_COLUMN(i), err);
+    if (rc == SL_OK && s->weights != NULL)
+        rc = use_column(c, names, s->weights, WEIGHT, err);
     for (size_t i = 0; i < s->columns_count && rc == SL_OK; i++)
         rc = use_column(c, names, s->columns[i], used++, err);
     for (size_t i = 0; s->columns_count == 0 && i < c->columns; i++) {
@@ -568,6 +579,8 @@ static enum sl_err csv_open_file(struct csv *c, const struct data_source *s,
         (s->ids_count > 0 && c->cell == NULL))
         return sl_no_memory(err);
     rc = data_set_ids(&c->data, s, err);
+    if (rc == SL_OK && s->weights != NULL)
+        rc = data_set_weights(&c->data, err);
     if (rc == SL_OK)
         rc = roots_file(s->roots, &c->file, s->x, err);
     if (rc == SL_OK)
@@ -586,6 +599,8 @@ static enum sl_err csv_open_file(struct csv *c, const struct data_source *s,
     if (rc == SL_OK)
         data_hash_version(&c->data, fs_version(c->file));
     data_hash_number(&c->data, c->columns);
+    if (s->weights != NULL)
+        data_hash_name(&c->data, s->weights);
     return rc;
 }
 

@@ -12,6 +12,11 @@
 #include "common/base/paths.h"
 #include "worker/data/data_source.h"
 
+// The files that a source's patterns name.
+struct joined_files {
+    struct paths x, y, weights; // y, weights: as many as x, or none
+};
+
 struct joined {
     struct data data;
     struct data **part;
@@ -41,20 +46,14 @@ static struct data *joined_part(const struct joined *j, uint64_t *number)
     return j->part[low];
 }
 
-// Reads a sample, and takes over its ids: the bags change places, so that none
-// is copied.
 static enum sl_err joined_read(struct data *d, uint64_t number, void *x,
                                void *y, struct sl_error *err)
 {
     struct data *part = joined_part(joined_of(d), &number);
     enum sl_err rc = part->ops->read(part, number, x, y, err);
 
-    for (size_t i = 0; rc == SL_OK && i < d->ids_count; i++) {
-        struct buf bag = d->ids[i].bag;
-
-        d->ids[i].bag = part->ids[i].bag;
-        part->ids[i].bag = bag;
-    }
+    if (rc == SL_OK)
+        data_take_beside(d, part);
     return rc;
 }
 
@@ -140,8 +139,8 @@ static enum sl_err joined_add(struct joined *j, struct data *part,
 
 // Opens files until they have as many samples as are used.
 static enum sl_err joined_fill(struct joined *j, const struct data_source *s,
-                               const struct paths *x, const struct paths *y,
-                               data_open_fn open, struct sl_error *err)
+                               const struct joined_files *f, data_open_fn open,
+                               struct sl_error *err)
 {
     struct data_source one = *s;
     enum sl_err rc = SL_OK;
@@ -149,12 +148,14 @@ static enum sl_err joined_fill(struct joined *j, const struct data_source *s,
     one.bad = NULL; // data.c passes over samples by their numbers in the whole
     one.limit = 0;
     while (
-        rc == SL_OK && j->count < x->count &&
+        rc == SL_OK && j->count < f->x.count &&
         (s->limit == 0 || j->count == 0 || j->end[j->count - 1] < s->limit)) {
         struct data *part = NULL;
 
-        one.x = x->path[j->count];
-        one.y = y->count > 0 ? y->path[j->count] : NULL;
+        one.x = f->x.path[j->count];
+        one.y = f->y.count > 0 ? f->y.path[j->count] : NULL;
+        if (f->weights.count > 0)
+            one.weights = f->weights.path[j->count];
         rc = open(&part, &one, &j->data.want, err);
         if (rc == SL_OK)
             rc = joined_add(j, part, one.x, err);
@@ -163,24 +164,28 @@ static enum sl_err joined_fill(struct joined *j, const struct data_source *s,
 }
 
 static enum sl_err joined_open(struct joined *j, const struct data_source *s,
-                               const struct paths *x, const struct paths *y,
-                               data_open_fn open, struct sl_error *err)
+                               const struct joined_files *f, data_open_fn open,
+                               struct sl_error *err)
 {
     struct data_source all = *s;
     uint64_t bytes = 0;
-    enum sl_err rc = joined_bytes(x, s, &bytes, err);
+    enum sl_err rc = joined_bytes(&f->x, s, &bytes, err);
 
     if (rc == SL_OK)
-        rc = joined_bytes(y, s, &bytes, err);
+        rc = joined_bytes(&f->y, s, &bytes, err);
+    if (rc == SL_OK)
+        rc = joined_bytes(&f->weights, s, &bytes, err);
     all.stay = bytes > ARRAY_MEMORY_BYTES;
-    j->part = sl_calloc(x->count, sizeof(*j->part));
-    j->end = sl_malloc_array(x->count, sizeof(*j->end));
+    j->part = sl_calloc(f->x.count, sizeof(*j->part));
+    j->end = sl_malloc_array(f->x.count, sizeof(*j->end));
     if (rc == SL_OK && (j->part == NULL || j->end == NULL))
         rc = sl_no_memory(err);
     if (rc == SL_OK)
         rc = data_set_ids(&j->data, s, err);
+    if (rc == SL_OK && s->weights != NULL)
+        rc = data_set_weights(&j->data, err);
     if (rc == SL_OK)
-        rc = joined_fill(j, &all, x, y, open, err);
+        rc = joined_fill(j, &all, f, open, err);
     if (rc == SL_OK)
         rc = data_set_samples(&j->data, j->end[j->count - 1], s, err);
     return rc;
@@ -188,8 +193,8 @@ static enum sl_err joined_open(struct joined *j, const struct data_source *s,
 
 static enum sl_err joined_new(struct data **out, const struct data_source *s,
                               const struct data_want *want,
-                              const struct paths *x, const struct paths *y,
-                              data_open_fn open, struct sl_error *err)
+                              const struct joined_files *f, data_open_fn open,
+                              struct sl_error *err)
 {
     struct joined *j = sl_calloc(1, sizeof(*j));
     enum sl_err rc;
@@ -197,7 +202,7 @@ static enum sl_err joined_new(struct data **out, const struct data_source *s,
     if (j == NULL)
         return sl_no_memory(err);
     data_init(&j->data, &joined_ops, s, want);
-    rc = joined_open(j, s, x, y, open, err);
+    rc = joined_open(j, s, f, open, err);
     if (rc != SL_OK) {
         data_free(&j->data);
         return rc;
@@ -207,23 +212,40 @@ static enum sl_err joined_new(struct data **out, const struct data_source *s,
     return SL_OK;
 }
 
+// Finds the files that a pattern names, as many as those of samples; of NULL
+// none.
+static enum sl_err joined_beside(struct paths *out, const struct data_source *s,
+                                 const char *pattern, size_t count,
+                                 const char *what, struct sl_error *err)
+{
+    enum sl_err rc =
+        pattern == NULL ? SL_OK : paths_expand(out, s->roots, pattern, err);
+
+    if (rc != SL_OK || pattern == NULL || out->count == count)
+        return rc;
+    return sl_fail(err, SL_EINVAL,
+                   "%.120s names %zu files but %.120s %zu; each file of "
+                   "samples needs one of %s",
+                   s->x, count, pattern, out->count, what);
+}
+
 enum sl_err data_open_join(struct data **out, const struct data_source *s,
                            const struct data_want *want, data_open_fn open,
                            struct sl_error *err)
 {
-    struct paths x = {.path = NULL}, y = {.path = NULL};
-    enum sl_err rc = paths_expand(&x, s->roots, s->x, err);
+    struct joined_files f = {.x = {.path = NULL}};
+    // Of an npz and a csv the weights lie in the file of samples.
+    const char *weights = s->y != NULL ? s->weights : NULL;
+    enum sl_err rc = paths_expand(&f.x, s->roots, s->x, err);
 
-    if (rc == SL_OK && s->y != NULL)
-        rc = paths_expand(&y, s->roots, s->y, err);
-    if (rc == SL_OK && s->y != NULL && x.count != y.count)
-        rc = sl_fail(err, SL_EINVAL,
-                     "%.120s names %zu files but %.120s %zu; each file of "
-                     "samples needs one of labels",
-                     s->x, x.count, s->y, y.count);
     if (rc == SL_OK)
-        rc = joined_new(out, s, want, &x, &y, open, err);
-    paths_release(&x);
-    paths_release(&y);
+        rc = joined_beside(&f.y, s, s->y, f.x.count, "labels", err);
+    if (rc == SL_OK)
+        rc = joined_beside(&f.weights, s, weights, f.x.count, "weights", err);
+    if (rc == SL_OK)
+        rc = joined_new(out, s, want, &f, open, err);
+    paths_release(&f.x);
+    paths_release(&f.y);
+    paths_release(&f.weights);
     return rc;
 }

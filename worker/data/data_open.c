@@ -9,18 +9,19 @@
 static const struct {
     const char *format;
     data_open_fn open;
-    bool joined; // several files are several sources
-    bool rows;   // a label may have several classes
+    bool joined;  // several files are several sources
+    bool rows;    // a label may have several classes
+    bool weights; // samples may have weights
 } formats[] = {
-    {"idx", data_open_arrays, true, true},
-    {"npy", data_open_arrays, true, true},
-    {"npz", data_open_arrays, true, true},
-    {"csv", data_open_csv, true, false},
-    {"synthetic", data_open_synthetic, false, false},
-    {"images", data_open_folder, false, false},
-    {"tfrecord", data_open_tfrecord, false, false},
-    {"webdataset", data_open_tar, false, false},
-    {"tar", data_open_tar, false, false},
+    {"idx", data_open_arrays, true, true, true},
+    {"npy", data_open_arrays, true, true, true},
+    {"npz", data_open_arrays, true, true, true},
+    {"csv", data_open_csv, true, false, true},
+    {"synthetic", data_open_synthetic, false, false, false},
+    {"images", data_open_folder, false, false, false},
+    {"tfrecord", data_open_tfrecord, false, false, false},
+    {"webdataset", data_open_tar, false, false, false},
+    {"tar", data_open_tar, false, false, false},
 };
 
 static enum sl_err data_open_format(struct data **out,
@@ -39,6 +40,8 @@ static enum sl_err data_open_format(struct data **out,
                            "model has outputs for %llu; keep labels in an npy "
                            "or npz",
                            format, (unsigned long long)want->rows);
+        if (!formats[i].weights && source->weights != NULL)
+            return sl_fail(err, SL_ENOTSUP, "format %s has no weights", format);
         if (formats[i].joined &&
             (paths_is_pattern(source->x) || paths_is_pattern(source->y)))
             return source->x == NULL

@@ -14,7 +14,8 @@
 struct array_pair {
     struct data data;
     struct array x, y;
-    uint8_t *scratch;     // one row of either, for arrays that lie in a file
+    struct array weights; // path NULL: none
+    uint8_t *scratch;     // one row of any, for arrays that lie in a file
     struct id_array *ids; // as many as the data has id columns; NULL: none
     struct buf id_scratch;
 };
@@ -25,7 +26,7 @@ static enum sl_err pair_put_classes(const struct array_pair *p,
                                     struct sl_error *err)
 {
     size_t rows = (size_t)p->y.row_elements, size = array_type_bytes(p->y.type);
-    size_t each = data_label_bytes(&p->data) / rows;
+    size_t each = data_row_bytes(&p->data);
     enum sl_err rc = SL_OK;
 
     for (size_t i = 0; rc == SL_OK && i < rows; i++)
@@ -53,6 +54,30 @@ static enum sl_err read_label(struct array_pair *p, uint64_t number, void *y,
         return sl_prefix(err, rc, "%s, sample %llu", p->y.path,
                          (unsigned long long)number);
     return SL_OK;
+}
+
+// Reads the weights of a sample: one for all of its rows, or one for each.
+static enum sl_err pair_read_weights(struct array_pair *p, uint64_t number,
+                                     struct sl_error *err)
+{
+    size_t size = array_type_bytes(p->weights.type);
+    bool one = p->weights.row_elements == 1;
+    const uint8_t *raw = NULL;
+    enum sl_err rc = SL_OK;
+
+    if (p->data.weights == NULL)
+        return SL_OK;
+    rc = array_row(&p->weights, number, p->scratch, &raw, err);
+    for (size_t i = 0; rc == SL_OK && i < data_want_rows(&p->data.want); i++) {
+        double weight = array_double(&p->weights, raw + (one ? 0 : i * size));
+
+        rc = data_check_weight(weight, err);
+        if (rc != SL_OK)
+            return sl_prefix(err, rc, "%s, sample %llu", p->weights.path,
+                             (unsigned long long)number);
+        p->data.weights[i] = (float)weight;
+    }
+    return rc;
 }
 
 static enum sl_err pair_read_ids(struct array_pair *p, uint64_t number,
@@ -84,6 +109,8 @@ static enum sl_err pair_read(struct data *d, uint64_t number, void *x, void *y,
     else if (raw != x)
         memcpy(x, raw, d->features);
     rc = read_label(p, number, y, err);
+    if (rc == SL_OK)
+        rc = pair_read_weights(p, number, err);
     return rc == SL_OK ? pair_read_ids(p, number, err) : rc;
 }
 
@@ -101,6 +128,7 @@ static void pair_soon(struct data *d, uint64_t number)
 
     array_soon(&p->x, number);
     array_soon(&p->y, number);
+    array_soon(&p->weights, number);
     for (size_t i = 0; p->ids != NULL && i < d->ids_count; i++)
         array_soon(pair_id_rows(p, i), number);
 }
@@ -111,6 +139,7 @@ static void pair_expect(struct data *d, uint64_t number)
 
     array_expect(&p->x, number);
     array_expect(&p->y, number);
+    array_expect(&p->weights, number);
     for (size_t i = 0; p->ids != NULL && i < d->ids_count; i++)
         array_expect(pair_id_rows(p, i), number);
 }
@@ -124,8 +153,9 @@ static uint64_t pair_memory(const struct data *d)
 {
     const struct array_pair *p =
         sl_container_of((struct data *)(uintptr_t)d, struct array_pair, data);
-    uint64_t bytes =
-        array_bytes_in_memory(&p->x) + array_bytes_in_memory(&p->y);
+    uint64_t bytes = array_bytes_in_memory(&p->x) +
+                     array_bytes_in_memory(&p->y) +
+                     array_bytes_in_memory(&p->weights);
 
     for (size_t i = 0; p->ids != NULL && i < d->ids_count; i++)
         bytes += array_bytes_in_memory(&p->ids[i].values) +
@@ -139,6 +169,7 @@ static void pair_release(struct data *d)
 
     array_release(&p->x);
     array_release(&p->y);
+    array_release(&p->weights);
     sl_free(p->scratch);
     for (size_t i = 0; p->ids != NULL && i < d->ids_count; i++)
         id_array_release(&p->ids[i]);
@@ -220,6 +251,25 @@ static enum sl_err pair_check_label_shape(const struct array_pair *p,
     return SL_OK;
 }
 
+static enum sl_err pair_check_weight_shape(const struct array_pair *p,
+                                           struct sl_error *err)
+{
+    uint64_t rows = data_want_rows(&p->data.want);
+
+    if (p->weights.path == NULL)
+        return SL_OK;
+    if (p->weights.rows != p->x.rows)
+        return sl_fail(err, SL_EINVAL, "%s has %llu samples but %s has %llu",
+                       p->x.path, (unsigned long long)p->x.rows,
+                       p->weights.path, (unsigned long long)p->weights.rows);
+    if (p->weights.row_elements == 1 || p->weights.row_elements == rows)
+        return SL_OK;
+    return sl_fail(
+        err, SL_EINVAL, "%s: one weight per sample is wanted%s, not %llu",
+        p->weights.path, rows > 1 ? ", or one for each row of outputs" : "",
+        (unsigned long long)p->weights.row_elements);
+}
+
 static enum sl_err pair_check_shapes(const struct array_pair *p,
                                      struct sl_error *err)
 {
@@ -238,6 +288,8 @@ static enum sl_err pair_check_shapes(const struct array_pair *p,
         return sl_fail(err, SL_EINVAL, "%s has %llu samples but %s has %llu",
                        p->x.path, (unsigned long long)p->x.rows, p->y.path,
                        (unsigned long long)p->y.rows);
+    if (pair_check_weight_shape(p, err) != SL_OK)
+        return SL_EINVAL;
     return pair_check_label_shape(p, err);
 }
 
@@ -278,33 +330,50 @@ static enum sl_err pair_check_version(const struct array_pair *p,
                          a->path);
 }
 
+static enum sl_err pair_open_npz(struct array_pair *p,
+                                 const struct data_source *s,
+                                 struct sl_error *err)
+{
+    enum sl_err rc = array_open_npz(
+        &p->x, s->roots, s->x, s->x_member ? s->x_member : "x", s->pulse, err);
+
+    if (rc == SL_OK)
+        rc = array_open_npz(&p->y, s->roots, s->x,
+                            s->y_member ? s->y_member : "y", s->pulse, err);
+    if (rc == SL_OK)
+        rc = pair_check_version(p, &p->y, err);
+    if (rc == SL_OK && s->weights != NULL)
+        rc = array_open_npz(&p->weights, s->roots, s->x, s->weights, s->pulse,
+                            err);
+    return rc == SL_OK ? pair_check_version(p, &p->weights, err) : rc;
+}
+
+static enum sl_err pair_open_files(struct array_pair *p,
+                                   const struct data_source *s,
+                                   struct sl_error *err)
+{
+    enum sl_err (*open)(struct array *, const struct roots *, const char *,
+                        struct pulse *, struct sl_error *) =
+        strcmp(s->format, "npy") == 0 ? array_open_npy : array_open_idx;
+    enum sl_err rc = open(&p->x, s->roots, s->x, s->pulse, err);
+
+    if (rc == SL_OK)
+        rc = open(&p->y, s->roots, s->y, s->pulse, err);
+    if (rc == SL_OK && s->weights != NULL)
+        rc = open(&p->weights, s->roots, s->weights, s->pulse, err);
+    return rc;
+}
+
 static enum sl_err open_both(struct array_pair *p, const struct data_source *s,
                              struct sl_error *err)
 {
-    enum sl_err rc;
+    bool npz = strcmp(s->format, "npz") == 0;
 
-    if (s->x == NULL || (strcmp(s->format, "npz") != 0 && s->y == NULL))
+    if (s->x == NULL || (!npz && s->y == NULL))
         return sl_fail(err, SL_EINVAL, "data of format %s needs the paths x%s",
-                       s->format,
-                       strcmp(s->format, "npz") != 0 ? " and y" : "");
-    p->x.stay = p->y.stay = s->stay;
-    if (strcmp(s->format, "npz") == 0) {
-        rc = array_open_npz(&p->x, s->roots, s->x,
-                            s->x_member ? s->x_member : "x", s->pulse, err);
-        if (rc == SL_OK)
-            rc = array_open_npz(&p->y, s->roots, s->x,
-                                s->y_member ? s->y_member : "y", s->pulse, err);
-        return rc == SL_OK ? pair_check_version(p, &p->y, err) : rc;
-    }
-    if (strcmp(s->format, "npy") == 0) {
-        rc = array_open_npy(&p->x, s->roots, s->x, s->pulse, err);
-        return rc == SL_OK
-                   ? array_open_npy(&p->y, s->roots, s->y, s->pulse, err)
-                   : rc;
-    }
-    rc = array_open_idx(&p->x, s->roots, s->x, s->pulse, err);
-    return rc == SL_OK ? array_open_idx(&p->y, s->roots, s->y, s->pulse, err)
-                       : rc;
+                       s->format, npz ? "" : " and y");
+    p->x.stay = p->y.stay = p->weights.stay = s->stay;
+    return npz ? pair_open_npz(p, s, err) : pair_open_files(p, s, err);
 }
 
 static enum sl_err pair_open_ids(struct array_pair *p,
@@ -353,18 +422,24 @@ enum sl_err data_open_arrays(struct data **out, const struct data_source *s,
         rc = pair_check_shapes(p, err);
     if (rc == SL_OK)
         rc = data_set_samples(&p->data, p->x.rows, s, err);
+    if (rc == SL_OK && s->weights != NULL)
+        rc = data_set_weights(&p->data, err);
     if (rc == SL_OK)
         rc = pair_open_ids(p, s, err);
     p->data.u8 = want->u8 && p->x.type == ARRAY_U8;
     if (rc == SL_OK) {
         hash_array(&p->data, &p->x);
         hash_array(&p->data, &p->y);
+        if (p->weights.path != NULL)
+            hash_array(&p->data, &p->weights);
         for (size_t i = 0; i < p->data.ids_count; i++) {
             hash_array(&p->data, &p->ids[i].values);
             if (p->ids[i].offsets.path != NULL)
                 hash_array(&p->data, &p->ids[i].offsets);
         }
         row = p->x.row_bytes > p->y.row_bytes ? p->x.row_bytes : p->y.row_bytes;
+        if (row < p->weights.row_bytes)
+            row = p->weights.row_bytes;
         p->scratch = sl_malloc(row);
         rc = p->scratch == NULL ? sl_no_memory(err)
                                 : pair_check_labels(p, s->pulse, err);

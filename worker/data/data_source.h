@@ -57,7 +57,29 @@ struct data {
     uint32_t classes; // number of classes that have names
     struct data_ids *ids;
     size_t ids_count;
+    bool weighted; // labels come with weights
+    // Weights of the rows of the sample that was read last, data_want_rows of
+    // them, which read fills in; NULL: the source has none. Only of data that
+    // are not shared.
+    float *weights;
+    float *class_weights; // by class; NULL: all are 1
 };
+
+// Returns the bytes of one row's label, without a weight.
+size_t data_row_bytes(const struct data *d);
+
+// Makes d->weights, so that labels have weights; SL_ENOMEM. Of a source that
+// takes s->weights.
+enum sl_err data_set_weights(struct data *d, struct sl_error *err);
+
+// Takes over what the last read of `from`, a part of *d or its whole, has read
+// beside features and label: the bags of ids change places, so that none is
+// copied, and weights are copied.
+void data_take_beside(struct data *d, struct data *from);
+
+// Checks that a weight that was read is finite and not negative. SL_EINVAL,
+// without a path.
+enum sl_err data_check_weight(double weight, struct sl_error *err);
 
 // Opens a source of two arrays, format idx, npy or npz. This and the next ones
 // allocate a struct that begins with a data, and call data_init on it;

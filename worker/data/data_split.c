@@ -71,15 +71,11 @@ static enum sl_err split_read(struct data *d, uint64_t number, void *x, void *y,
                               struct sl_error *err)
 {
     const struct split *s = split_of(d);
-    enum sl_err rc = data_read(s->whole, split_number(s, number), x, y, err);
+    enum sl_err rc =
+        s->whole->ops->read(s->whole, split_number(s, number), x, y, err);
 
-    // The bags change places, so that none is copied.
-    for (size_t i = 0; rc == SL_OK && i < d->ids_count; i++) {
-        struct buf bag = d->ids[i].bag;
-
-        d->ids[i].bag = s->whole->ids[i].bag;
-        s->whole->ids[i].bag = bag;
-    }
+    if (rc == SL_OK)
+        data_take_beside(d, s->whole);
     return rc;
 }
 
@@ -181,6 +177,8 @@ static enum sl_err split_take_after(struct split *s, const struct data_part *p,
     d->classes = whole->classes;
     for (size_t i = 0; i < whole->ids_count; i++)
         ids[i] = whole->ids[i].how;
+    if (whole->weights != NULL && data_set_weights(d, err) != SL_OK)
+        return SL_ENOMEM;
     return data_set_ids(d, &of, err);
 }
 

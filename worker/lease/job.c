@@ -183,6 +183,7 @@ static struct data_source job_data_source(const Sluice__V1__SourceSpec *s,
         .format = s->format,
         .x = s->x,
         .y = s->y,
+        .weights = s->sample_weight,
         .x_member = s->x_member,
         .y_member = s->y_member,
         .scale = s->has_scale ? s->scale : 1.0,
@@ -392,6 +393,20 @@ static void job_augment(struct worker_job *j, const struct data *d)
     }
 }
 
+// Gives samples that are trained with the weights of their classes.
+static enum sl_err job_weigh(struct worker_job *j, struct data *d,
+                             struct sl_error *err)
+{
+    const Sluice__V1__TrainSpec *train = spec_of(j)->train;
+    enum sl_err rc = train->n_class_weight == 0
+                         ? SL_OK
+                         : data_weigh_classes(d, train->class_weight,
+                                              train->n_class_weight, err);
+
+    j->data_amiss = j->data_amiss || rc != SL_OK;
+    return rc;
+}
+
 enum sl_err job_data(struct worker_job *j, bool test, struct data **out,
                      struct sl_error *err)
 {
@@ -411,6 +426,8 @@ enum sl_err job_data(struct worker_job *j, bool test, struct data **out,
                                   : open_data(j, source, test, &d, err);
         if (rc == SL_OK)
             rc = job_check_facts(j, d, test, err);
+        if (rc == SL_OK && !test)
+            rc = job_weigh(j, d, err);
         if (rc != SL_OK) {
             data_free(d);
             return rc;
@@ -598,6 +615,7 @@ static enum sl_err job_set_input(struct worker_job *j, bool test,
 
     if (rc != SL_OK)
         return rc;
+    o->weighted = data_weighted(d);
     o->input = data_is_u8(d) ? KERN_U8 : KERN_F32;
     o->input_scale = (double)data_scale(d);
     o->input_offset = (double)data_offset(d);

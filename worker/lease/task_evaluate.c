@@ -54,7 +54,8 @@ static struct score_rule rule_of(const struct worker_job *job,
                                .top_k = spec->evaluate->top_k,
                                .outputs = p->per_sample / score_rows(job, p),
                                .rows = score_rows(job, p),
-                               .logits = p->logits};
+                               .logits = p->logits,
+                               .weighted = data_weighted(job->test)};
 }
 
 // Adds the metrics of the parts that members of a team have computed, one part
@@ -63,7 +64,6 @@ static enum sl_err add_scores(struct worker_job *job, struct lease *l,
                               const struct step *s, const struct batch *batch,
                               struct sl_error *err)
 {
-    bool sparse = job->loss == SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY;
     const struct program *p;
     uint64_t done = 0;
 
@@ -75,11 +75,9 @@ static enum sl_err add_scores(struct worker_job *job, struct lease *l,
         return sl_fail(err, SL_ENOMEM, "no memory for the metrics");
     for (unsigned k = 0; (p = step_part(s, k)) != NULL; k++) {
         struct score_rule rule = rule_of(job, p);
-        size_t of_each = rule.rows * (sparse ? sizeof(int32_t)
-                                             : rule.outputs * sizeof(float));
-
         if (score_add(l->outcome.score, &rule, p->outputs,
-                      (const uint8_t *)batch->y + done * of_each,
+                      (const uint8_t *)batch->y +
+                          done * data_label_bytes(job->test),
                       p->batch) != SL_OK)
             return sl_fail(err, SL_ENOMEM, "no memory for the metrics");
         done += p->batch;

@@ -195,6 +195,55 @@ TEST(spec, a_comparison_without_memory_is_no_difference)
     }
 }
 
+#define WEIGHED(loss, train, more)                                             \
+    "{" NAME "," MODEL ",'loss':'" loss "'," OPTIM ",'train':{" train          \
+    "},'data':{'train':{" more "}}}"
+#define NPZ "'format':'npz','x':'a'"
+#define CSV "'format':'csv','x':'a','label_column':'y'"
+
+TEST(spec, weights_are_for_workers_that_know_them)
+{
+    static const char *const good[] = {
+        WEIGHED(SPARSE, "'class_weight':[1,0.5,3]", NPZ),
+        WEIGHED(SPARSE, "", NPZ ",'sample_weight':'w'"),
+        WEIGHED(SPARSE, "",
+                "'format':'npy','x':'a','y':'b','sample_weight':'c'"),
+        WEIGHED("mean_squared_error", "", CSV ",'sample_weight':'w'")};
+
+    for (size_t i = 0; i < SL_COUNT(good); i++) {
+        Sluice__V1__JobSpec *s = checked(good[i]);
+
+        T_EQ(s->model->edition, MODEL_EDITION_WEIGHED);
+        wire_free(&s->base);
+    }
+}
+
+TEST(spec, weights_that_cannot_be_are_refused)
+{
+    refused(WEIGHED(SPARSE, "'class_weight':[1,2]", NPZ),
+            "train.class_weight: wants a number for each of 3 classes, got 2");
+    refused(WEIGHED(SPARSE, "'class_weight':[1,2,-1]", NPZ),
+            "train.class_weight[2]: wants a number in [0, 1e+30], got -1");
+    refused(WEIGHED(SPARSE, "'class_weight':[0,0,0]", NPZ),
+            "train.class_weight: all are 0, so nothing would be trained");
+    refused(WEIGHED("mean_squared_error", "'class_weight':[1,2,3]", NPZ),
+            "train.class_weight: wants a loss of classes, or "
+            "binary_crossentropy of one output; else weights are those of "
+            "samples, data.train.sample_weight");
+    refused(WEIGHED("mean_squared_error", "", CSV ",'sample_weight':'y'"),
+            "data.train.sample_weight: 'y' is the label_column too");
+    refused(WEIGHED(SPARSE, "", NPZ ",'sample_weight':''"),
+            "data.train.sample_weight: wants a file (idx, npy), an array of "
+            "the file (npz) or a column (csv), in printable characters");
+    refused(
+        WEIGHED(SPARSE, "", "'format':'images','x':'a','sample_weight':'w'"),
+        "data.train: takes no 'sample_weight' with images");
+    refused(WEIGHED(ONE_HOT, "'class_weight':[1,2,3]",
+                    NPZ ",'augment':[{'mixup':0.2}]"),
+            "train.class_weight: mixup and cutmix mix samples, whose weights "
+            "would have to be mixed as well; use one or the other");
+}
+
 TEST(spec, labels_of_rows_are_for_workers_that_know_them)
 {
     Sluice__V1__JobSpec *s = checked(

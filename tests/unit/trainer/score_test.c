@@ -52,6 +52,24 @@ TEST(score, classes)
     T_EQ(memcmp(&a, &b, sizeof(a)), 0);
 }
 
+TEST(score, a_weight_behind_a_label_is_not_looked_at)
+{
+    static const float z[] = {0, 1, 2, 5, 0, 0}, heavy = 1e9f;
+    int32_t labels[] = {1, 77, 0, 78};
+    float hot[] = {0, 1, 0, heavy, 1, 0, 0, heavy};
+    struct score_rule sparse =
+        rule(SPEC_LOSS_SPARSE_CATEGORICAL_CROSSENTROPY, 3, true);
+    struct score_rule dense = rule(SPEC_LOSS_CATEGORICAL_CROSSENTROPY, 3, true);
+    struct score a = {0}, b = {0};
+
+    sparse.weighted = dense.weighted = true;
+    T_OK(score_add(&a, &sparse, z, labels, 2));
+    T_OK(score_add(&b, &dense, z, hot, 2));
+    T_EQ(a.top, 2);
+    T_EQ(a.true_positives, 1);
+    T_EQ(memcmp(&a, &b, sizeof(a)), 0);
+}
+
 TEST(score, distances_are_means_over_a_sample)
 {
     static const float y[] = {1, 2, 3, 4}, p[] = {2, 2, 1, 4.5f};

@@ -1609,6 +1609,118 @@ static void check_micro(const char *backend, const char *text,
     net_close(&n);
 }
 
+// ---- weights
+
+#define WEIGHED 4
+#define NET_PLAIN(shape)                                                       \
+    "{'input_shape': " shape ", 'layers': ["                                   \
+    "{'type': 'dense', 'units': 4, 'activation': 'tanh'},"                     \
+    "{'type': 'dense', 'units': 3}]}"
+#define NET_ONE                                                                \
+    "{'input_shape': [5], 'layers': ["                                         \
+    "{'type': 'dense', 'units': 1, 'activation': 'sigmoid'}]}"
+
+// Returns the labels of a batch, of `units` of `each` bytes a sample, with the
+// weight of its sample behind each unit. sl_free'd.
+static uint8_t *weighed(const void *labels, size_t units, size_t each,
+                        const float *weights)
+{
+    uint8_t *packed = sl_malloc(WEIGHED * units * (each + sizeof(float)));
+
+    for (size_t i = 0; i < WEIGHED * units; i++) {
+        uint8_t *to = packed + i * (each + sizeof(float));
+
+        memcpy(to, (const uint8_t *)labels + i * each, each);
+        memcpy(to + each, &weights[i / units], sizeof(float));
+    }
+    return packed;
+}
+
+// A weighted batch gives what its samples give one by one, times their weights.
+static void check_weights(const char *backend, const char *text,
+                          struct compile_options o)
+{
+    static const float weights[WEIGHED] = {1, 0, 2.5f, 0.25f};
+    size_t units, label, far = 0;
+    double *want, loss = 0, right = 0;
+    uint8_t *packed;
+    struct program *p = NULL;
+    struct net n;
+
+    o.train = true;
+    o.batch = 1;
+    draw();
+    net_open_as(&n, backend, text, &o);
+    sl_free((void *)(uintptr_t)n.io.x);
+    sl_free((void *)(uintptr_t)n.io.labels);
+    sl_free(n.io.params);
+    sl_free(n.io.grads);
+    fill(&n, WEIGHED, numbers);
+    units = spec_loss_has_classes(o.loss) ? n.outputs / n.classes : 1;
+    label =
+        o.loss == SPARSE ? sizeof(int32_t) : n.outputs / units * sizeof(float);
+    packed = weighed(n.io.labels, units, label, weights);
+    want = sl_calloc(n.elements, sizeof(*want));
+    program_set_samples(n.p, WEIGHED);
+    for (size_t i = 0; i < WEIGHED; i++) {
+        struct program_io io = n.io;
+
+        io.x = (const float *)n.io.x + i * n.features;
+        io.labels = (const uint8_t *)n.io.labels + i * units * label;
+        T_OK(program_run(n.p, &io, 0, n.p->count, t_err()));
+        loss += (double)weights[i] * n.p->stats[0];
+        right += n.p->stats[1];
+        for (size_t k = 0; k < n.elements; k++)
+            want[k] += (double)weights[i] * get(&n, n.io.grads, k);
+    }
+    o.batch = WEIGHED;
+    o.weighted = true;
+    T_OK(compile(&p, n.dev, n.model, &o, &n.memory, t_err()));
+    program_set_samples(p, WEIGHED);
+    n.io.labels = packed;
+    T_OK(program_run(p, &n.io, 0, p->count, t_err()));
+    T_NEAR(p->stats[0], loss, 1e-5 * fabs(loss));
+    T_NEAR(p->stats[1], right, 1e-6 * fabs(right));
+    for (size_t k = 0; k < n.elements; k++)
+        far += fabs(get(&n, n.io.grads, k) - want[k]) >
+               1e-6 + 1e-5 * fabs(want[k]);
+    T_EQ(far, 0);
+    program_free(p);
+    sl_free(want);
+    net_close(&n);
+}
+
+TEST(compile, a_weight_multiplies_what_its_sample_gives)
+{
+    static const struct {
+        enum spec_loss loss;
+        bool logits;
+        double smoothing;
+    } losses[] = {
+        {SPARSE, true, 0},
+        {SPARSE, true, 0.1},
+        {SPEC_LOSS_CATEGORICAL_CROSSENTROPY, true, 0},
+        {SPEC_LOSS_BINARY_CROSSENTROPY, true, 0},
+        {SPEC_LOSS_MEAN_SQUARED_ERROR, false, 0},
+        {SPEC_LOSS_MEAN_ABSOLUTE_ERROR, false, 0},
+    };
+    static const char *const backends[] = {"ref", "cpu"};
+
+    for (size_t b = 0; b < SL_COUNT(backends); b++) {
+        struct compile_options one = {.loss = SPEC_LOSS_BINARY_CROSSENTROPY};
+
+        check_weights(backends[b], NET_ONE, one);
+        for (size_t i = 0; i < SL_COUNT(losses); i++) {
+            struct compile_options o = {.loss = losses[i].loss,
+                                        .from_logits = losses[i].logits,
+                                        .smoothing = losses[i].smoothing};
+
+            check_weights(backends[b], NET_PLAIN("[5]"), o);
+            check_weights(backends[b], NET_PLAIN("[2, 5]"), o);
+        }
+    }
+}
+
 TEST(compile, micro_batches_are_the_large_batch)
 {
     struct compile_options o = {.loss = SPARSE, .f64 = true};

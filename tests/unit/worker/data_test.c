@@ -454,6 +454,8 @@ TEST(data, no_memory_is_said_wherever_it_is_missing)
     no_memory_is_said(&idx, &w);
     idx.x = put("x.gz", golden_idx_gz, sizeof(golden_idx_gz));
     no_memory_is_said(&idx, &w);
+    idx.weights = put("w", labels, sizeof(labels));
+    no_memory_is_said(&idx, &w);
     w.dim[0] = 2;
     one.x = put_text("a.csv", "1,2,0\n");
     no_memory_is_said(&one, &w);
@@ -649,6 +651,142 @@ TEST(data, a_label_has_a_class_for_each_row)
     s = (struct data_source){.format = "csv", .x = s.x, .label_column = "0"};
     T_FAILS(SL_ENOTSUP, data_open(&d, &s, &w, &err));
     T_HAS(err.text, "keep labels in an npy or npz");
+}
+
+// f32 [2] = 0.5, 3 and [2,2] = 1..4, as IDX.
+static const uint8_t golden_weights[] = {0,    0, 13, 1, 0,    0,    0, 2,
+                                         0x3f, 0, 0,  0, 0x40, 0x40, 0, 0};
+static const uint8_t golden_row_weights[] = {
+    0, 0, 13,   2, 0, 0, 0,    2,    0, 0, 0,    2,    0x3f, 0x80,
+    0, 0, 0x40, 0, 0, 0, 0x40, 0x40, 0, 0, 0x40, 0x80, 0,    0};
+
+TEST(data, a_weight_is_behind_its_label)
+{
+    static const uint8_t labels[] = {0, 0, 8, 1, 0, 0, 0, 2, 1, 2};
+    static const double classes[] = {10, 20, 30};
+    struct data_source s = {.format = "idx", .roots = t_roots(), .scale = 1};
+    struct data_want w = want(3, 3, DATA_INDEX);
+    struct sl_error err = SL_ERROR_INIT;
+    struct {
+        int32_t label;
+        float weight;
+    } y;
+    struct data *d;
+    float x[3], hot[4];
+    uint64_t plain;
+
+    s.x = put("x", golden_idx, sizeof(golden_idx));
+    s.y = put("y", labels, sizeof(labels));
+    T_OK(data_open(&d, &s, &w, t_err()));
+    plain = data_hash(d);
+    T_TRUE(!data_weighted(d));
+    T_FAILS(SL_EINVAL, data_weigh_classes(d, classes, 2, &err));
+    T_HAS(err.text, "2 weights of classes, and the model has 3 outputs");
+    T_OK(data_weigh_classes(d, classes, 3, t_err()));
+    T_EQ(data_label_bytes(d), sizeof(y));
+    T_OK(data_read(d, 1, x, &y, t_err()));
+    T_EQ(y.label, 2);
+    T_NEAR((double)y.weight, 30, 0);
+    data_free(d);
+    s.weights = put("w", golden_weights, sizeof(golden_weights));
+    T_OK(data_open(&d, &s, &w, t_err()));
+    T_TRUE(data_weighted(d));
+    T_NE(data_hash(d), plain);
+    T_OK(data_read(d, 0, x, &y, t_err()));
+    T_NEAR((double)y.weight, 0.5, 0);
+    T_OK(data_weigh_classes(d, classes, 3, t_err()));
+    T_OK(data_read(d, 1, x, &y, t_err()));
+    T_NEAR((double)y.weight, 90, 0);
+    data_free(d);
+    w.labels = DATA_ONE_HOT;
+    T_OK(data_open(&d, &s, &w, t_err()));
+    T_OK(data_weigh_classes(d, classes, 3, t_err()));
+    T_EQ(data_label_bytes(d), sizeof(hot));
+    T_OK(data_read(d, 0, x, hot, t_err()));
+    T_NEAR((double)hot[1], 1, 0);
+    T_NEAR((double)hot[3], 10, 0);
+    data_free(d);
+}
+
+TEST(data, each_row_of_outputs_may_have_a_weight)
+{
+    static const uint8_t y[] = {0, 0, 8, 2, 0, 0, 0, 2, 0, 0, 0, 2, 2, 0, 1, 2};
+    struct data_source s = {.format = "idx", .roots = t_roots(), .scale = 1};
+    struct data_want w = want(3, 3, DATA_INDEX);
+    struct sl_error err = SL_ERROR_INIT;
+    struct {
+        int32_t label;
+        float weight;
+    } rows[2];
+    struct data *d;
+    float x[3];
+
+    w.rows = 2;
+    s.x = put("x", golden_idx, sizeof(golden_idx));
+    s.y = put("y", y, sizeof(y));
+    s.weights = put("w", golden_row_weights, sizeof(golden_row_weights));
+    T_OK(data_open(&d, &s, &w, t_err()));
+    T_EQ(data_label_bytes(d), sizeof(rows));
+    T_OK(data_read(d, 1, x, rows, t_err()));
+    T_EQ(rows[0].label * 10 + rows[1].label, 12);
+    T_NEAR((double)(rows[0].weight * 10 + rows[1].weight), 34, 0);
+    data_free(d);
+    s.weights = put("one", golden_weights, sizeof(golden_weights));
+    T_OK(data_open(&d, &s, &w, t_err()));
+    T_OK(data_read(d, 1, x, rows, t_err()));
+    T_NEAR((double)(rows[0].weight * 10 + rows[1].weight), 33, 0);
+    data_free(d);
+    s.weights = put("three", golden_idx, sizeof(golden_idx));
+    T_FAILS(SL_EINVAL, data_open(&d, &s, &w, &err));
+    T_HAS(err.text, "three: one weight per sample is wanted, or one for each "
+                    "row of outputs, not 3");
+    s.format = "images";
+    w.rows = 0;
+    T_FAILS(SL_ENOTSUP, data_open(&d, &s, &w, &err));
+    T_HAS(err.text, "format images has no weights");
+}
+
+// A column of weights is no feature; in several files, and in a part of them.
+TEST(csv, a_column_of_weights)
+{
+    struct data_source s = {.format = "csv",
+                            .roots = t_roots(),
+                            .scale = 1,
+                            .header = true,
+                            .label_column = "y",
+                            .weights = "w"};
+    const struct data_part part = {.seed = 1, .part = 0.5};
+    static const double classes[] = {1, 10};
+    struct data_want w = want(1, 1, DATA_VALUES);
+    struct sl_error err = SL_ERROR_INIT;
+    struct data *d, *split;
+    float x, y[2];
+
+    put_text("p0.csv", "a,w,y\n1,0.5,1\n2,0,0\n");
+    put_text("p1.csv", "w,y,a\n7,1,3\n-1,0,4\n");
+    s.x = t_path("p{0..1}.csv");
+    T_OK(data_open(&d, &s, &w, t_err()));
+    T_EQ(data_label_bytes(d), sizeof(y));
+    T_OK(data_read(d, 2, &x, y, t_err()));
+    T_NEAR((double)(x * 100 + y[0] * 10 + y[1]), 317, 0);
+    T_FAILS(SL_EINVAL, data_read(d, 3, &x, y, &err));
+    T_HAS(err.text, "p1.csv: line 3, column 0: a weight is -1; one is finite, "
+                    "and 0 or more");
+    T_OK(data_split(&split, d, &part, NULL, NULL, t_err()));
+    T_OK(data_weigh_classes(split, classes, 2, t_err()));
+    for (uint64_t i = 0; i < data_samples(split); i++) {
+        if (data_read(split, i, &x, y, NULL) != SL_OK)
+            continue;
+        T_NEAR((double)y[1], x < 2 ? 5 : x < 3 ? 0 : 70, 0);
+    }
+    T_OK(
+        data_read(d, 2, &x, y, t_err())); // the whole has no weights of classes
+    T_NEAR((double)y[1], 7, 0);
+    data_free(split);
+    data_free(d);
+    s.x = put_text("none.csv", "a,y\n1,0\n");
+    T_FAILS(SL_EINVAL, data_open(&d, &s, &w, &err));
+    T_HAS(err.text, "there is no column 'w'");
 }
 
 TEST(data, hash_tells_files_apart)
