@@ -21,7 +21,8 @@ static inline enum kern_dtype element_dtype(enum wire_type type)
 }
 
 // Writes n values of a shard, f32, as elements of a payload at `to`, which may
-// be at any address.
+// be at any address. For 16 bits they are rounded, and what is finite stays
+// finite (cast_narrow).
 static inline void element_write(enum wire_type type, size_t n, void *to,
                                  const float *values)
 {
@@ -36,7 +37,8 @@ static inline void element_read(enum wire_type type, size_t n, float *values,
 }
 
 // Writes n rows of `dim` values, f32, as a block has them (table_rows.h) at
-// `to`, which may be at any address.
+// `to`, which may be at any address: one behind the other, a row of WIRE_INT8
+// as quant_row_bytes(dim) bytes.
 static inline void element_write_rows(enum wire_type type, size_t n,
                                       uint32_t dim, void *to,
                                       const float *values)
@@ -51,7 +53,8 @@ static inline void element_write_rows(enum wire_type type, size_t n,
         quant_narrow(dim, values + i * dim, row);
 }
 
-// Reads a row of `dim` values of a block, at any address, as f32.
+// Reads one row of `dim` values of a block at `from`, which may be at any
+// address, as f32.
 static inline void element_read_row(enum wire_type type, uint32_t dim,
                                     float *values, const void *from)
 {

@@ -15,20 +15,22 @@
 
 struct initial {
     Sluice__V1__InitKind kind;
-    // constant: a; uniform: [a, b); normal: mean a, deviation b; orthogonal: a
-    // rows, b columns; ones within: elements [a, b)
+    // constant: a; uniform: [a, b); normal, also truncated: mean a, deviation
+    // b; orthogonal: a rows, b columns; ones within: elements [a, b) are 1, the
+    // others 0
     double a, b;
 };
 
 // Writes elements [first, first + n) of a stream of initial values to `out`, as
 // `initial` says, which is not orthogonal; the same for the same seed, stream
-// and element.
+// and element. n may be 0. Does not fail.
 void initial_fill(float *out, const struct initial *initial, uint64_t seed,
                   uint64_t stream, uint64_t first, size_t n);
 
 // Does the same for an orthogonal matrix, row by row: its rows, or its columns
 // if those are fewer, are orthonormal, drawn as Keras does. Takes a b min(a, b)
-// multiplications, twice, whatever `n` is. SL_ENOMEM leaves `out` as it was.
+// multiplications, twice, whatever `n` is. The elements lie below a b. Returns
+// SL_OK; SL_ENOMEM leaves `out` as it was.
 enum sl_err initial_orthogonal(float *out, const struct initial *initial,
                                uint64_t seed, uint64_t stream, uint64_t first,
                                size_t n);

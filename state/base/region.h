@@ -25,8 +25,8 @@ struct region {
     size_t bytes;
 };
 
-// Maps a region of zeroes. `bytes` may be 0: then data is not NULL, but must
-// not be read.
+// Maps a region of zeroes, for region_release. `bytes` may be 0: then data is
+// not NULL, but must not be read. Returns SL_OK or SL_ENOMEM.
 enum sl_err region_new(struct region *out, size_t bytes);
 
 // Asks the kernel for all pages now, so that no update waits for them later. A
@@ -54,8 +54,9 @@ struct region_shared {
 };
 
 // Makes a shared region of `bytes` zeroes with one reference, the caller's.
+// Returns SL_OK or SL_ENOMEM.
 enum sl_err region_shared_new(struct region_shared **out, size_t bytes);
-// Takes one more reference and returns `r`.
+// Takes one more reference and returns `r`, which is not NULL.
 struct region_shared *region_shared_ref(struct region_shared *r);
 // Drops a reference; the last one unmaps the region. NULL is allowed.
 void region_shared_unref(struct region_shared *r);

@@ -26,22 +26,25 @@ struct row_chunk;
 struct row_arena {
     struct list chunks;       // oldest first
     struct row_chunk *newest; // NULL: none
-    uint64_t bytes, used;     // of chunks, and of the pieces in use there
+    uint64_t bytes, used;     // of chunks; of pieces in use, with their heads
 };
 
 // Makes an empty arena.
 void row_arena_init(struct row_arena *a);
-// Frees all chunks. All zeroes is allowed.
+// Frees all chunks, and with them all that was taken. All zeroes is allowed.
 void row_arena_release(struct row_arena *a);
 
 // Returns `bytes` bytes, a multiple of 64, at an address that is one, of
-// unknown content, for `owner`.
+// unknown content. `owner` is a number of the caller's, the bucket that has
+// them, by which row_arena_tidy names them.
 void *row_arena_take(struct row_arena *a, size_t bytes, uint32_t owner);
-// Takes back what row_arena_take returned, or row_arena_tidy moved.
+// Takes back what row_arena_take or row_arena_tidy returned, not NULL; frees
+// its chunk if nothing else there is in use.
 void row_arena_give(struct row_arena *a, void *at);
 
-// Moves what one owner has to another place, if there are too many holes:
-// copies it there, sets *owner and returns the new address. NULL: there is
+// Moves one piece to another place, if there are too many holes: copies it
+// there, gives its old place back, sets *owner to the number that it was taken
+// for and returns its new address, which the caller notes. NULL: there is
 // nothing to move, or no memory; nothing has changed.
 void *row_arena_tidy(struct row_arena *a, uint32_t *owner);
 

@@ -35,7 +35,8 @@ void row_disk_set(struct fs *fs, const char *folder, uint64_t most);
 
 // Removes files from the folder, which must be set, that a process was ended
 // before it could take the name from. Those of processes that run have none.
-// Returns SL_OK, or the first error of the file system, at which it stops.
+// One that is gone meanwhile is no error. Returns SL_OK, SL_ENOMEM, or the
+// first error of the file system, at which it stops.
 enum sl_err row_disk_tidy(struct sl_error *err);
 
 // Returns true if there is a folder.
@@ -48,13 +49,15 @@ uint64_t row_disk_limit(void);
 
 struct row_file;
 
-// Makes an empty file of slots of `stride` bytes, in the folder. Its bytes
-// count for the tenant of `account`, which is borrowed as long as the file is
-// there. Returns SL_OK; SL_ERANGE: it cannot be made; SL_ENOMEM. *out is
-// untouched after a failure.
+// Makes an empty file of slots of `stride` bytes, in the folder, which must be
+// set. It has taken nothing from a limit; row_file_grow counts its bytes, also
+// for the tenant of `account`, which is borrowed as long as the file is there.
+// Returns SL_OK; SL_ERANGE: it cannot be made; SL_ENOMEM. *out is untouched
+// after a failure.
 enum sl_err row_file_new(struct row_file **out, size_t stride,
                          struct row_account *account, struct sl_error *err);
-// Closes and frees the file; its bytes count no more. NULL is allowed.
+// Closes and frees the file and its space on the disk; its bytes count no more.
+// NULL is allowed.
 void row_file_free(struct row_file *f);
 
 // Returns the bytes that the file has taken from the limit.
@@ -67,7 +70,8 @@ enum sl_err row_file_changed(const struct row_file *f, uint32_t slot,
 
 // Takes the bytes of all slots below `slots` from the limit and from that of
 // the account's tenant, and space for them from the disk, before they are
-// written. Returns SL_OK, or SL_ERANGE with nothing taken from a limit.
+// written. Does nothing for those that it has: a file never becomes smaller.
+// Returns SL_OK, or SL_ERANGE with nothing taken from a limit.
 enum sl_err row_file_grow(struct row_file *f, uint64_t slots,
                           struct sl_error *err);
 
@@ -78,8 +82,8 @@ struct row_io {
 };
 
 // Reads n slots, which were written: slot io[i].slot to io[i].at. What is read
-// of a slot that another thread writes meanwhile may be some of both. Returns
-// SL_OK or SL_ECORRUPT, after which some may have been read.
+// of a slot that another thread writes meanwhile may be some of both. n may be
+// 0. Returns SL_OK or SL_ECORRUPT, after which some may have been read.
 enum sl_err row_file_read(struct row_file *f, size_t n, const struct row_io *io,
                           struct sl_error *err);
 
@@ -89,8 +93,8 @@ enum sl_err row_file_read(struct row_file *f, size_t n, const struct row_io *io,
 enum sl_err row_file_read_run(struct row_file *f, uint32_t slot, size_t n,
                               void *to, struct sl_error *err);
 
-// Writes n slots: io[i].at to slot io[i].slot. row_file_grow has taken them.
-// Returns SL_OK; SL_ERANGE: some of them may have been written.
+// Writes n slots, perhaps 0: io[i].at to slot io[i].slot. row_file_grow has
+// taken them. Returns SL_OK; SL_ERANGE: some of them may have been written.
 enum sl_err row_file_write(struct row_file *f, size_t n,
                            const struct row_io *io, struct sl_error *err);
 

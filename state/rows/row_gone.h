@@ -6,7 +6,8 @@
 //                           \-------------> undo    it is not: all still count
 //
 // The list is no reason for a push to fail: without memory, or where it would
-// become too long, it is lost, and the next snapshot has to be a whole one.
+// become too long, it is lost: what was not set apart is freed, later ids are
+// not added, and the next snapshot has to be a whole one.
 //
 // Threads  as row_store.h; row_gone_read: any, between seal and drop or undo.
 // Memory   taken from the account; row_gone_release frees.
@@ -43,24 +44,27 @@ void row_gone_release(struct row_gone *g);
 // adds those that go from now on.
 void row_gone_begin(struct row_gone *g);
 
-// Takes memory for n more ids; loses the list (g->lost) if it has more than
-// `most` ids, or there is no memory. Does nothing if ids are not followed.
+// Takes memory so that n more ids can be added; loses the list (g->lost) if it
+// has more than `most` ids, those set apart included, or there is no memory.
+// Does nothing if ids are not followed, or the list is lost.
 void row_gone_reserve(struct row_gone *g, uint64_t n, uint64_t most);
 
-// Adds an id, if ids are followed; loses the list if no memory was reserved.
+// Adds an id, if ids are followed and the list is not lost; loses it if no
+// memory was reserved.
 void row_gone_add(struct row_gone *g, uint64_t id);
 
 // Sets all ids apart for a snapshot; those of later adds are the next one's.
 // What was set apart before must have been dropped or put back.
 void row_gone_seal(struct row_gone *g);
-// Frees the ids that were set apart.
+// Frees the ids that were set apart, if any are.
 void row_gone_drop(struct row_gone *g);
 // Puts the ids that were set apart back, before the later ones; frees them if
 // the list was lost.
 void row_gone_undo(struct row_gone *g);
 
-// Copies the next ids that were set apart, at most `most`; returns their
-// number, 0 behind the last one.
+// Copies the next ids that were set apart, at most `most` (not 0), to `ids`,
+// and moves *at, all zeroes at first, behind them; returns their number, 0
+// behind the last one.
 size_t row_gone_read(const struct row_gone *g, struct rowset_gone_at *at,
                      size_t most, uint64_t *ids);
 

@@ -75,7 +75,8 @@ static inline uint32_t row_overflow_bit(uint64_t hash)
     return UINT32_C(1) << (hash >> 8 & 31);
 }
 
-// Returns a bit for each of a group's entries that has the tag.
+// Returns a mask with bit i set if entry i of the group has the tag; with tag
+// 0, if it is empty.
 static inline uint32_t row_group_match(const struct row_group *g, uint8_t tag)
 {
 #ifdef __SSE2__
@@ -95,13 +96,15 @@ static inline uint32_t row_group_match(const struct row_group *g, uint8_t tag)
 
 // Makes a bucket without entries.
 void row_bucket_init(struct row_bucket *b);
-// Frees the groups, which may lie in the arena; all zeroes is allowed.
+// Frees the groups, which may lie in the arena, and makes *b a bucket without
+// entries. The caller gives their bytes back to the account. All zeroes is
+// allowed.
 void row_bucket_release(struct row_bucket *b, struct row_arena *arena);
 
-// Returns the bytes of the bucket's groups.
+// Returns the bytes of the bucket's own groups; 0: it has none.
 size_t row_bucket_bytes(const struct row_bucket *b);
 
-// Adds an entry, for which the bucket has room.
+// Adds an entry, for which the bucket has room (asserted).
 void row_bucket_add(struct row_bucket *b, uint64_t hash, uint32_t number);
 
 // Removes the entry with this hash and number, which must be there.
@@ -120,8 +123,10 @@ void row_bucket_clear(struct row_bucket *b, uint32_t group, unsigned slot,
 // Makes *out a bucket without entries that has room for `more` entries beyond
 // those of `b`. The caller adds the entries, releases *b and puts *out in its
 // place. Its groups lie in the arena, for `owner`, or by themselves (NULL).
-// Takes the bytes by which it is larger than `b` from the account; the caller
-// gives them back when it frees it.
+// Takes the bytes by which it is larger than `b` from the account (NULL: none),
+// at which numbers in `b` may change (row_account_take); the caller gives them
+// back when it frees it. Returns SL_OK, or the errors above; *out owns nothing
+// then, and is not for use.
 enum sl_err row_bucket_grow(struct row_bucket *out, const struct row_bucket *b,
                             uint64_t more, struct row_account *account,
                             struct row_arena *arena, uint32_t owner);

@@ -55,8 +55,9 @@ struct row_tenant_bytes {
 };
 
 // Sets the limits for all accounts of a tenant, those that are open and those
-// to come; what they have by now is left to them. Without memory for its name
-// the limits are not kept: SL_ENOMEM.
+// to come; what they have by now is left to them. The name is copied. Returns
+// SL_OK; SL_ENOMEM: there is no memory for the name, and the limits are not
+// kept.
 enum sl_err row_tenant_set(const char *tenant, struct row_tenant_bytes most);
 
 // Calls each(arg, tenant, used, most) for each tenant that has accounts or a
@@ -83,22 +84,24 @@ struct row_account {
     struct sl_error why; // of the last refusal, if it was a file's
 };
 
-// Opens an account for the rows of a job of this tenant (NULL: not known).
-// SL_ENOMEM: it is not open.
+// Opens an account, whatever *a was, for the rows of a job of this tenant
+// (NULL: not known); the name is copied. Each open one makes the equal part of
+// the others smaller. Returns SL_OK; SL_ENOMEM: it is not open.
 enum sl_err row_account_open(struct row_account *a, const char *tenant);
 // Closes an account; all that it took must have been given back (asserted).
 void row_account_close(struct row_account *a);
 
 // Takes `bytes` bytes for rows, before they are used; `a` may be NULL: then
-// nothing is counted. `passing`: they are copies of a snapshot under way. Where
-// too little is free it calls row_account_relieve, as long as that gives some:
-// see there what it does to records. Returns SL_OK; SL_ERANGE: too little is
-// left; SL_EBUSY: likewise, but more will be left when a snapshot is written.
+// nothing is counted. `passing`: they are copies of a snapshot under way. Sets
+// a->of_tenant. Where too little is free it calls row_account_relieve, as long
+// as that gives some: see there what it does to records. Returns SL_OK;
+// SL_ERANGE: too little is left; SL_EBUSY: likewise, but more will be left when
+// a snapshot is written.
 enum sl_err row_account_take(struct row_account *a, uint64_t bytes,
                              bool passing);
 
 // Takes memory as row_account_take does, but only what is free now:
-// row_account_relieve is not called.
+// row_account_relieve is not called. Results as there.
 enum sl_err row_account_try(struct row_account *a, uint64_t bytes,
                             bool passing);
 
@@ -113,16 +116,18 @@ bool row_account_relieve(struct row_account *a, uint64_t bytes);
 void row_account_give(struct row_account *a, uint64_t bytes, bool passing);
 
 // Takes `bytes` bytes of the disk from the limit of the account's tenant. Of an
-// account without a tenant nothing is counted. Any thread. SL_ERANGE: too
-// little is left; the text names the tenant.
+// account without a tenant nothing is counted. Any thread. Returns SL_OK;
+// SL_ERANGE: too little is left; the text names the tenant.
 enum sl_err row_account_take_disk(const struct row_account *a, uint64_t bytes,
                                   struct sl_error *err);
 
-// Gives back bytes of the disk. Any thread.
+// Gives back bytes that row_account_take_disk has taken. Any thread.
 void row_account_give_disk(const struct row_account *a, uint64_t bytes);
 
-// Sets *err to a text for `rc`, the result of row_account_take for the account
-// `a` (NULL if rc is SL_ENOMEM), and returns `rc`.
+// Sets *err (NULL is allowed) to a text for `rc`, an error that
+// row_account_take has just returned for the account `a`, or the error of a
+// file that a->why has, and returns `rc`. `a` may be NULL: then it is taken for
+// the limit of all.
 enum sl_err row_memory_refuse(const struct row_account *a, enum sl_err rc,
                               struct sl_error *err);
 

@@ -42,15 +42,17 @@ struct row_pool {
     uint8_t *slab[ROW_SLABS];    // owned; NULL: not needed yet
 };
 
-// Makes an empty pool for `most` records (at most ROW_NONE) of `stride` bytes,
-// which are taken from the account.
+// Makes an empty pool for `most` records (at most ROW_NONE) of `stride` bytes.
+// The account pays for them when they are reserved; now nothing is taken.
 void row_pool_init(struct row_pool *p, size_t stride, uint32_t most,
                    struct row_account *account);
-// Frees the slabs, and gives back their memory. All zeroes is allowed.
+// Frees the slabs, and gives back their memory; row_pool_init makes it anew.
+// All zeroes is allowed.
 void row_pool_release(struct row_pool *p);
 
-// Takes the memory for the next n numbers, or for as many as the limit allows.
-// Returns SL_OK, SL_ENOMEM, or an error of row_account_take.
+// Takes the memory for the next n numbers that row_pool_take returns, or for as
+// many as the limit allows, and keeps it until row_pool_trim. Returns SL_OK,
+// SL_ENOMEM, or an error of row_account_take.
 enum sl_err row_pool_reserve(struct row_pool *p, uint64_t n);
 
 // Takes the memory of all numbers below `end`, or of as many as the limit
@@ -64,17 +66,18 @@ static inline uint64_t row_pool_ready(const struct row_pool *p)
     return p->free_count + (uint64_t)(p->taken - p->used);
 }
 
-// Gives back the memory of the numbers from `end` on, of which none is in use.
+// Gives back the memory of the numbers from `end` on, of which none is in use;
+// row_pool_take returns none of them until they are reserved again.
 void row_pool_trim(struct row_pool *p, uint32_t end);
 
-// Returns a number that was not in use. Its memory must be reserved, and the
-// limit not reached.
+// Returns a number that was not in use, a given-back one first. Its memory must
+// be reserved, and the limit not reached; what the record holds is not defined.
 uint32_t row_pool_take(struct row_pool *p);
 
 // Takes a number back, which is not in use from then on.
 void row_pool_give(struct row_pool *p, uint32_t number);
 
-// Returns the memory of a number.
+// Returns the memory of a number that was reserved.
 static inline void *row_pool_at(const struct row_pool *p, uint32_t number)
 {
     uint64_t x = (uint64_t)number + (UINT64_C(1) << p->shift);

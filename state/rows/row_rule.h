@@ -50,17 +50,19 @@ void row_rule_defaults(struct row_rule *r, enum row_rule_kind kind,
                        enum optim_kind optim);
 
 // Checks the numbers of a rule. Returns SL_OK; SL_EINVAL says which is out of
-// range.
+// range, or that there is no such kind, or that the optimizer updates whole
+// variables (optim_is_whole).
 enum sl_err row_rule_check(const struct row_rule *r, struct sl_error *err);
 
 // Returns the name of a rule: "rowwise_adagrad", "ftrl", or that of the
-// optimizer.
+// optimizer. Static text.
 const char *row_rule_name(const struct row_rule *r);
 
 // Returns how many f32 a row of `dim` values keeps behind them for the rule.
 uint32_t row_rule_slots(const struct row_rule *r, uint32_t dim);
 
-// Sets the slots of a new row of `dim` values.
+// Sets the slots (row_rule_slots of them) of a new row of `dim` values to what
+// they are before its first update.
 void row_rule_begin(const struct row_rule *r, uint32_t dim, float *slots);
 
 // The numbers of one update, computed once for all its rows.
@@ -70,15 +72,17 @@ struct row_rule_update {
     double lr, l2; // ftrl: l2' of the formula
 };
 
-// Computes the numbers of update t (from 1) with the scheduled rate lr. The
-// rule is borrowed as long as *out is used.
+// Computes the numbers of update t (from 1) with the learning rate lr,
+// scheduled and times the table's scale. The rule is borrowed as long as *out
+// is used.
 void row_rule_update_init(struct row_rule_update *out,
                           const struct row_rule *rule, uint64_t t, double lr);
 
 #define ROW_RULE_ROWS 8 // of one call
 
 // Applies an update to n rows, 0 to ROW_RULE_ROWS: grads[i] is dim f32 at any
-// address; the values rows[i] are aligned, and the slots follow them.
+// address; the values rows[i] are aligned, and the slots follow them. Changes
+// values and slots of each.
 void row_rule_apply(const struct row_rule_update *u, uint32_t dim, size_t n,
                     const void *const *grads, float *const *rows);
 

@@ -54,11 +54,14 @@ struct row_store {
 
 // Makes an empty store for buckets [first, first + own) of `buckets`, with
 // records of `stride` bytes, at most `limit`. All its memory is taken from the
-// account. An error leaves *s zeroed.
+// account (NULL: none). Returns SL_OK, SL_ENOMEM, or an error of
+// row_account_take, which leave *s zeroed.
 enum sl_err row_store_init(struct row_store *s, size_t stride, uint32_t first,
                            uint32_t own, uint32_t buckets, uint32_t limit,
                            struct row_account *account);
-void row_store_release(struct row_store *s); // all zeroes is allowed
+// Frees all, also of an instant under way, and gives the memory back to the
+// account. All zeroes is allowed.
+void row_store_release(struct row_store *s);
 
 // Returns true if the record of a number in use lies in a file: then its header
 // alone is in memory.
@@ -67,7 +70,7 @@ static inline bool row_store_is_cold(const struct row_store *s, uint32_t number)
     return s->tier != NULL && number >= ROW_COLD;
 }
 
-// Returns the record of a number in use.
+// Returns the record of a number in use; of a cold one its header alone.
 static inline struct row_header *row_store_at(const struct row_store *s,
                                               uint32_t number)
 {
@@ -83,8 +86,8 @@ static inline uint32_t row_store_bucket(const struct row_store *s,
     return table_bucket(hash, s->buckets) - s->first;
 }
 
-// Returns the number of the record of `id`, of which `hash` is the table_hash;
-// ROW_NONE: it has none, or is of another shard.
+// Returns the number of the record of `id`, hot or cold, of which `hash` is the
+// table_hash; ROW_NONE: it has none, or is of another shard.
 uint32_t row_store_find(const struct row_store *s, uint64_t hash, uint64_t id);
 
 // ---- look-ups of many ids, which overlap
@@ -118,9 +121,9 @@ void row_finder_init(struct row_finder *f, const struct row_store *s, size_t n,
                      const void *ids);
 
 // Goes on to the next ids, and returns how many there are, at most ROW_BATCH;
-// 0: no more. Sets *number to their numbers, valid until the next call:
-// ROW_NONE for an id that has no record, or is of another shard. No record may
-// be added or removed before the last batch.
+// 0: no more. Sets *number to their numbers, in the order of the ids and valid
+// until the next call: ROW_NONE for an id that has no record, or is of another
+// shard. No record may be added, removed or renumbered before the last batch.
 size_t row_finder_next(struct row_finder *f, const uint32_t **number);
 
 #define ROW_LINE 64 // bytes that come together
@@ -155,7 +158,8 @@ static inline void row_store_soon(const struct row_store *s, size_t n,
     ROW_KEEP_CALLS(number);
 }
 
-// Begins to load the groups of the index in which n records are.
+// Begins to load the groups of the index in which n records are; all numbers
+// are in use.
 static inline void row_store_groups_soon(const struct row_store *s, size_t n,
                                          const uint32_t *number)
 {
@@ -168,25 +172,29 @@ static inline void row_store_groups_soon(const struct row_store *s, size_t n,
     ROW_KEEP_CALLS(number);
 }
 
-// Takes the memory that is needed to add these n ids, which are of the shard
-// and rise by hash, and to save `touched` records (row_store_touch). With a
-// tier it may make records cold: numbers change. Returns SL_OK, SL_ENOMEM, or
-// an error of row_account_take, and with a tier those of row_tier.h.
+// Takes the memory that is needed to add these n ids (u64, little-endian),
+// which are of the shard and rise by hash, and to save `touched` records
+// (row_store_touch): index, copies for a walk, and records up to the limit. The
+// memory stays the store's. With a tier it may make records cold: numbers
+// change. Returns SL_OK, SL_ENOMEM, or an error of row_account_take, and with a
+// tier those of row_tier.h.
 enum sl_err row_store_reserve(struct row_store *s, size_t n, const void *ids,
                               uint64_t touched);
 
-// Takes the memory of row_store_reserve except that of the records themselves:
-// index, and copies for a walk.
+// Takes the memory of row_store_reserve except that of the records themselves.
+// Returns SL_OK, SL_ENOMEM, or an error of row_account_take.
 enum sl_err row_store_reserve_index(struct row_store *s, size_t n,
                                     const void *ids, uint64_t touched);
 
-// Adds an id that is not in the store, and returns its number. The record has
-// this id, and is otherwise not set. Memory and room were reserved
-// (row_store_reserve).
+// Adds an id that is not in the store, of which `hash` is the table_hash, and
+// returns its number. The record is hot, has this id, and is otherwise not set:
+// the caller sets the rest at once. Memory was reserved (row_store_reserve),
+// and the limit is not reached.
 uint32_t row_store_add(struct row_store *s, uint64_t hash, uint64_t id);
 
-// Removes a record, hot or cold, and notes its id as gone (row_gone_add); if
-// the walk needs it, saves it before (row_store_touch), or leaves its slot.
+// Removes the record of a number in use, hot or cold, and notes its id as gone
+// (row_gone_add); if the walk needs it, saves it before (row_store_touch:
+// memory was reserved), or leaves its slot.
 void row_store_remove(struct row_store *s, uint32_t number);
 
 // Returns the number of the record that is to make place for a new id with this
@@ -218,13 +226,14 @@ static inline void row_store_renumber(struct row_store *s, uint32_t number,
 }
 
 // Returns the bytes of memory of the store: records, free ones in slabs
-// included, and index.
+// included, headers of cold ones, and index.
 uint64_t row_store_bytes(const struct row_store *s);
 
 // ---- the instant
 
 // Takes the instant after update `version`; the walk leaves out records that
-// were changed before update `least` (0: none). The store is not frozen.
+// were changed before update `least` (0: none). The store must not be frozen.
+// Allocates nothing.
 void row_store_freeze(struct row_store *s, uint32_t version, uint32_t least);
 // Ends the instant and frees the saved records; nothing if there is none.
 void row_store_thaw(struct row_store *s);
@@ -233,7 +242,8 @@ void row_store_thaw(struct row_store *s);
 // (row_store_reserve). For row_store_touch, which says when.
 void row_store_save(struct row_store *s, const struct row_header *h);
 
-// Saves a record that is about to change, if the walk needs it.
+// Saves the hot record of a number that is about to change, if the walk needs
+// it; memory was reserved then. Does nothing for a cold one.
 static inline void row_store_touch(struct row_store *s, uint32_t number)
 {
     const struct row_header *h;
@@ -246,8 +256,10 @@ static inline void row_store_touch(struct row_store *s, uint32_t number)
         row_store_save(s, h);
 }
 
-// Goes on with the walk over the instant, as rowset_walk does. It ends early if
-// a file cannot be read: s->tier->walk_error then says why.
+// Goes on with the walk over the instant: copies at most `most` records (not 0)
+// to `out`, sets *n to how many, perhaps 0, and returns true while there may be
+// more (rowset_walk). It ends early if a file cannot be read:
+// s->tier->walk_error then says why.
 bool row_store_walk(struct row_store *s, size_t most, void *out, size_t *n);
 
 #endif

@@ -29,12 +29,14 @@
 // walked. One that becomes hot, or is removed, before the walk has come to it
 // leaves its slot as it is until then (*left*).
 //
-// Threads  one at a time.
+// Threads  one at a time. The store of a call has a tier, unless it says
+//          otherwise.
 // Memory   row_tier_free frees all; the account pays ROW_COLD_BYTES for a cold
 //          record, and two bytes more for a hot one.
 // Units    as in row_store.h; slots as in row_disk.h.
 // Errors   SL_ENOMEM; those of row_account_take; SL_ERANGE and SL_ECORRUPT of
-//          files, with the reason in the account. They change no record.
+//          files, with the reason in the account (a->why). They change no
+//          record.
 #ifndef STATE_ROWS_ROW_TIER_H
 #define STATE_ROWS_ROW_TIER_H
 
@@ -100,7 +102,8 @@ struct row_tier {
 // Adds a tier to an empty store of rows that has an account. Norms are of the
 // first `dim` values of a record. From then on the account gets memory back
 // from its stores with a tier (row_account_relieve), and the store has at most
-// ROW_COLD - 1 hot records. SL_ENOMEM.
+// ROW_COLD - 1 hot records. Opens no file yet. Returns SL_OK; SL_ENOMEM leaves
+// the store as it was.
 enum sl_err row_tier_new(struct row_store *s, uint32_t dim, double least_norm);
 // Frees the store's tier with its file; does nothing without one.
 void row_tier_free(struct row_store *s);
@@ -134,7 +137,8 @@ uint64_t row_tier_file_bytes(const struct row_tier *t);
 // Returns true if the L2 norm of `dim` values is below `least`.
 bool row_is_small(const float *values, uint32_t dim, double least);
 
-// Returns the checksum of a record, the CRC-32C of its `stride` bytes.
+// Returns the checksum of a record, the CRC-32C of its `stride` bytes, a
+// multiple of 8.
 uint32_t row_check(const void *record, size_t stride);
 
 // ---- an update of n ids: pay, then look which records it needs, then fill
@@ -142,7 +146,8 @@ uint32_t row_check(const void *record, size_t stride);
 // Begins the turn of an update: no record is needed so far.
 void row_tier_turn(struct row_store *s);
 
-// Notes that the update of this turn needs the record of a hot number.
+// Notes that the update of this turn needs the record of a hot number, after
+// row_tier_pay: row_tier_fill leaves it in memory.
 static inline void row_tier_need(struct row_tier *t, uint32_t number)
 {
     uint16_t heat = t->heat[number] & (ROW_TURN - 1);
@@ -156,11 +161,12 @@ static inline void row_tier_need(struct row_tier *t, uint32_t number)
 // become cold. If it is short, stores of the account, also this one, are asked
 // to give some (row_account_relieve): no record changes, but numbers do. From
 // then on the store gives no memory that so many hot records need (`floor`).
+// Returns SL_OK, SL_ENOMEM, or an error of row_account_take.
 enum sl_err row_tier_pay(struct row_store *s, uint64_t n);
 
 // Takes memory for n new hot records from what is free; makes no record cold.
-// SL_ERANGE or SL_EBUSY: too little is free, and the caller makes place by
-// row_tier_fill. SL_ENOMEM.
+// Returns SL_OK; SL_ERANGE or SL_EBUSY: too little is free, and the caller
+// makes place by row_tier_fill; SL_ENOMEM.
 enum sl_err row_tier_grow(struct row_store *s, uint64_t n);
 
 // Reads the n cold records with the numbers number[at[0..n)] into memory, and
@@ -168,8 +174,9 @@ enum sl_err row_tier_grow(struct row_store *s, uint64_t n);
 // that this turn does not need. Of those that are hot then it changes number;
 // the others are lent memory until row_tier_settle, or the next row_tier_pay. n
 // + more is at most the n of row_tier_pay. Takes no memory that another store
-// has to give. SL_ERANGE: this turn needs all hot records, or a file cannot be
-// written; SL_ECORRUPT: one cannot be read. Some records may have moved then.
+// has to give. Returns SL_OK; SL_ENOMEM; SL_ERANGE: this turn needs all hot
+// records, or a file cannot be written; SL_ECORRUPT: one cannot be read, or a
+// record is not as it was written. Some records may have moved then.
 enum sl_err row_tier_fill(struct row_store *s, size_t n, const uint32_t *at,
                           uint32_t *number, uint64_t more);
 
@@ -179,13 +186,13 @@ enum sl_err row_tier_fill(struct row_store *s, size_t n, const uint32_t *at,
 struct row_header *row_tier_lent(struct row_store *s, uint32_t number,
                                  bool *wanted);
 
-// Ends what row_tier_lent began: the records go back into their slots. If the
-// file cannot be written they become hot.
+// Ends what row_tier_lent began: the records go back into their slots, and the
+// lent numbers are free. If the file cannot be written they become hot.
 void row_tier_settle(struct row_store *s);
 
 // Takes memory and makes place for n new records: row_tier_pay, and then
 // row_tier_fill if they do not fit. Begins a turn, which needs no record: any
-// may become cold.
+// may become cold. Returns SL_OK, or the errors of these two.
 enum sl_err row_store_reserve_tier(struct row_store *s, uint64_t n);
 
 // Removes the cold record of a number that is not in the index any more; its

@@ -84,15 +84,18 @@ struct rowset;
 enum sl_err rowset_check_spec(const struct rowset_spec *spec,
                               struct sl_error *err);
 
-// Makes an empty set of rows. SL_EINVAL says which number of the spec is out of
-// range; SL_ENOMEM. *out is untouched then. The spec is copied.
+// Makes an empty set of rows, which may go to a file if the process has a
+// folder for files (row_disk.h). The spec is copied; its account is open as
+// long as the set is there. Returns SL_OK; SL_EINVAL says which number of the
+// spec is out of range; SL_ENOMEM, also if rows may not take so much. *out is
+// untouched then.
 enum sl_err rowset_new(struct rowset **out, const struct rowset_spec *spec,
                        struct sl_error *err);
 // Frees all rows, and gives their memory back to the account, which is still
 // open. The set may be frozen; NULL is allowed.
 void rowset_free(struct rowset *r);
 
-// Returns the bytes of a record, a multiple of 8.
+// Returns the bytes of the record of a row, a multiple of 8.
 size_t rowset_stride(const struct rowset *r);
 // The two parts of a set: rows, and waiting ids.
 enum rowset_part { ROWSET_ROWS, ROWSET_WAITING };
@@ -113,9 +116,10 @@ struct rowset_miss {
 // those of an id without a row are a function of (seed, table, id). Ids in any
 // order, also twice, of any shard (a caller that wants only this shard's checks
 // them: rowset_check). Returns how many rows lie in a file: these are listed in
-// `miss`, which has room for n (NULL: the set has no files), and their values
-// are not written (rowset_fetch does). Makes no row (T2), does not fail, and
-// allocates nothing; with files it counts hits and misses.
+// `miss`, which has room for n (NULL only if the process has no folder for
+// files), and their values are not written (rowset_fetch does). Makes no row
+// (T2), does not fail, and allocates nothing; with files it counts hits and
+// misses.
 size_t rowset_look(struct rowset *r, size_t n, const void *ids, float *values,
                    struct rowset_miss *miss);
 
@@ -123,24 +127,28 @@ size_t rowset_look(struct rowset *r, size_t n, const void *ids, float *values,
 // `values`. To be called with or without the lock of the shard. Sets *left to
 // how many rows were not as they were looked for, and moves these to the front
 // of `miss`: without the lock they may lie elsewhere by now, and the caller
-// looks again. Returns SL_OK; SL_ENOMEM; SL_ECORRUPT: the file cannot be read.
+// looks again. n may be 0. Returns SL_OK; SL_ENOMEM; SL_ECORRUPT: the file
+// cannot be read. After these *left means nothing, and some values may be
+// written.
 enum sl_err rowset_fetch(const struct rowset *r, size_t n,
                          struct rowset_miss *miss, float *values, size_t *left,
                          struct sl_error *err);
 
-// Calls rowset_look and rowset_fetch, under the lock: all rows are read.
-// Returns SL_OK; SL_ENOMEM; SL_ECORRUPT: a row cannot be read, or is not as it
-// was written.
+// Calls rowset_look and rowset_fetch, under the lock: writes the values of all
+// n ids. Returns SL_OK; SL_ENOMEM; SL_ECORRUPT: a row cannot be read, or is not
+// as it was written.
 enum sl_err rowset_read(struct rowset *r, size_t n, const void *ids,
                         float *values, struct sl_error *err);
 
-// Reads the dim values of an id without a row, whether it has one or not.
+// Writes the dim values that an id without a row has to `values`, whether it
+// has one or not. Any thread.
 void rowset_first(const struct rowset *r, uint64_t id, float *values);
 
 // Checks the rows of a push as a whole: SL_EINVAL if the ids do not rise in the
 // order of their hashes (so also if one stands twice), or one is of another
 // shard (T3); SL_ENUMERIC if a gradient is not finite. The text names table and
-// id. `grads`: n * dim elements of `type`; NULL: only ids are checked.
+// id. `grads`: n rows of dim elements of `type`; NULL: only ids are checked. n
+// may be 0. Else returns SL_OK.
 enum sl_err rowset_check(const struct rowset *r, size_t n, const void *ids,
                          enum wire_type type, const void *grads,
                          struct sl_error *err);
@@ -156,8 +164,9 @@ enum sl_err rowset_reserve(struct rowset *r, size_t n, const void *ids);
 // and makes place for new ones; nothing for a set without files. To be called
 // after rowset_reserve of all sets of the account, as each of them may give
 // memory to another; it holds until the next rowset_reserve of any of them.
-// Counts hits and misses. Returns SL_OK; SL_ENOMEM; SL_ERANGE or SL_ECORRUPT: a
-// file cannot be written or read, with the reason in the account
+// Counts hits and misses. Returns SL_OK; SL_ENOMEM; SL_ERANGE: this update
+// needs more rows in memory at once than may be, or a file cannot be written;
+// SL_ECORRUPT: a file cannot be read. The account has the reason
 // (row_memory_refuse).
 enum sl_err rowset_fill(struct rowset *r, size_t n, const void *ids);
 
@@ -171,8 +180,10 @@ struct rowset_step {
 };
 
 // Applies an update to ids that rowset_check has passed, after rowset_reserve
-// and rowset_fill for the same ids; `grads` as there. n may be 0, with `ids`
-// and `grads` NULL. Does not fail.
+// and rowset_fill for the same ids: changes their rows, counts ids without one
+// and admits some, evicts rows of one bucket, saves what a walk needs, and
+// notes ids that went. `grads` are of `type`, as there, and not NULL unless n
+// is 0: then `ids` may be NULL, too. Does not fail.
 void rowset_apply(struct rowset *r, const struct rowset_step *step, size_t n,
                   const void *ids, enum wire_type type, const void *grads);
 
@@ -219,15 +230,17 @@ size_t rowset_part_stride(const struct rowset *r, enum rowset_part part);
 // has come to them. Does nothing slow. The set must not be frozen.
 void rowset_freeze(struct rowset *r, uint32_t version);
 
-// Takes the instant of those records alone that were changed after update
-// `since`, which is below UINT32_MAX: the walk leaves out all others (T10).
+// Takes the instant, as rowset_freeze does, of those records alone that were
+// changed after update `since`, which is below UINT32_MAX: the walk leaves out
+// all others (T10).
 void rowset_freeze_changed(struct rowset *r, uint32_t version, uint32_t since);
 
 // Returns true between rowset_freeze and rowset_thaw.
 bool rowset_is_frozen(const struct rowset *r);
 
-// Returns the number of records that the walk of a part gives in all; of
-// rowset_freeze_changed, a number that they do not exceed.
+// Returns the number of records that the walk of a part gives in all, from its
+// beginning to its end; of rowset_freeze_changed, a number that they do not
+// exceed. The set is frozen.
 uint64_t rowset_frozen(const struct rowset *r, enum rowset_part part);
 
 // Goes on with the walk over a part of the instant: examines at most `most`
@@ -249,17 +262,18 @@ enum sl_err rowset_walked(const struct rowset *r, struct sl_error *err);
 void rowset_thaw(struct rowset *r);
 
 // Notes the ids of records that go from now on, for a snapshot of what changed,
-// and forgets those noted before:
-// one that is taken at this moment has all others. They cost 8 bytes each, and
-// are given up, rather than a push, where memory or the list's limit is short.
+// and forgets those noted or set apart before: a snapshot that is taken at this
+// moment has all others. They cost 8 bytes each, and are given up, rather than
+// a push, where memory or the list's limit is short.
 void rowset_gone_begin(struct rowset *r);
 
 // Returns true if all ids that went since rowset_gone_begin are known; false
 // before it.
 bool rowset_gone_known(const struct rowset *r);
 
-// Sets the ids apart that went since the last seal; at an instant. The seal
-// before must have been ended (rowset_gone_end).
+// Sets the ids apart that went since rowset_gone_begin or the last seal,
+// whichever was later; at an instant. The seal before must have been ended
+// (rowset_gone_end).
 void rowset_gone_seal(struct rowset *r);
 // Ends what rowset_gone_seal began: forgets these ids if the snapshot that has
 // them is durable; else the next one is to have them, too.
@@ -283,31 +297,31 @@ size_t rowset_gone_read(const struct rowset *r, enum rowset_part part,
                         struct rowset_gone_at *at, size_t most, uint64_t *ids);
 
 // Takes memory for n records that rowset_put is to add; nothing where rows may
-// lie in a file. Errors as of rowset_reserve.
+// lie in a file. Returns as rowset_reserve does.
 enum sl_err rowset_expect(struct rowset *r, enum rowset_part part, uint64_t n);
 
 // Adds n records of a snapshot, of rowset_part_stride bytes each, to a set that
 // is not frozen, before its first update. `records` may lie at any address.
-// SL_ECORRUPT names the first record
-// that is not of this shard, stands there twice, has a score of 0 or a value
-// that is not finite, was changed after `version`, or is above the limit of
-// rows. Other errors as of rowset_reserve. After a failure the set is only good
-// for rowset_free.
+// Returns SL_OK; SL_ECORRUPT names the first record that is not of this shard,
+// stands there twice, has a score of 0 or a value that is not finite, was
+// changed after `version`, or is above the limit of rows. Other errors as of
+// rowset_reserve. After a failure the set is only good for rowset_free.
 enum sl_err rowset_put(struct rowset *r, enum rowset_part part,
                        uint32_t version, size_t n, const void *records,
                        struct sl_error *err);
 
 // Adds those records of another job's snapshot that are of this shard, as
 // rowset_put does. One that is above the limit takes the place that the row of
-// an update would take, or is left out: shards that are more than before have
-// uneven parts of a full table.
+// an update would take, if the row there was not changed later than it, or is
+// left out: shards that are more than before have uneven parts of a full table.
 enum sl_err rowset_take(struct rowset *r, enum rowset_part part,
                         uint32_t version, size_t n, const void *records,
                         struct sl_error *err);
 
 // ---- rows that a job begins with
 
-// Returns how many of n ids are of this shard.
+// Returns how many of n ids (u64, little-endian) are of this shard, with a row
+// or without.
 uint64_t rowset_own(const struct rowset *r, size_t n, const void *ids);
 
 // Returns how many rows may still be added until the shard's part of max_rows,
@@ -317,7 +331,9 @@ uint64_t rowset_room(const struct rowset *r);
 // Adds rows that a job begins with to a set before its first update: those of n
 // rows that are of this shard, with new slots and a header as of update 0 (T2:
 // no update has made them, and all loads of the file give the same). `values`:
-// n * dim f32, at any address. Errors as rowset_put.
+// n * dim f32, at any address. Errors as rowset_put: so SL_ECORRUPT for an id
+// that stands there twice or has a row, for a value that is not finite, and
+// above the limit of rows.
 enum sl_err rowset_start(struct rowset *r, size_t n, const void *ids,
                          const void *values, struct sl_error *err);
 

@@ -34,11 +34,12 @@ static inline bool rowset_waits(const struct rowset *r)
     return r->spec.min_count > 1;
 }
 
-// Puts a record that has more updates than the last of the hottest into its
-// place among them.
+// Puts a record that has more updates than the last of r->counts.hot into its
+// place among them; the last one is left out.
 void rowset_take_hot(struct rowset *r, const struct row_header *h);
 
-// Notes a record that has changed, or was added.
+// Notes a record that has changed, or was added, among r->counts.hot if it
+// belongs there.
 static inline void rowset_note_hot(struct rowset *r, const struct row_header *h)
 {
     if (h->score > r->counts.hot[TABLE_HOT - 1].updates)
