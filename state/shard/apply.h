@@ -20,7 +20,8 @@
 // A piece that is a whole variable of an optimizer that looks at all of one is
 // gathered first, from slices or from a mean, and then updated (optim_whole).
 //
-// Threads  pure, except for the memory of *to.
+// Threads  pure, except for the memory of *to: under the lock of the shard that
+//          it is of.
 // Memory   everything is borrowed.
 // Units    elements; `type` is that of payload and `fresh`.
 // Errors   see apply_check; apply_update cannot fail. `err` may be NULL.
@@ -46,11 +47,13 @@ struct apply_memory {
 };
 
 // Returns the floats that updates of a plan need beside its memory: what they
-// gather of a variable that is updated as a whole, and its matrices; else 0.
+// gather of a variable that is updated as a whole, and its matrices; 0 if none
+// is.
 size_t apply_space(const struct plan *plan);
 
-// Checks a payload, all of it, of a type that is no code. SL_EINVAL: its size
-// is wrong. SL_ENUMERIC: an element is not finite; the text names the first.
+// Checks a payload, all of it, of a type that is no code. Returns SL_OK;
+// SL_EINVAL: its size is wrong; SL_ENUMERIC: an element is not finite; the text
+// names the first.
 enum sl_err apply_check(const struct plan *plan, enum wire_type type,
                         const struct sl_slices *payload, struct sl_error *err);
 
@@ -78,34 +81,41 @@ struct apply_of {
 };
 
 // Sets *out for an update in which every piece has a gradient, as in all
-// earlier updates. `versions` keeps the values of of->version from now on; one
-// of zeroes keeps none. out->read and out->keep point into it.
+// earlier updates. `versions` keeps the values of of->version from now on, so
+// the update must follow: it copies them; one of zeroes keeps none. out->read
+// and out->keep point into it, or are NULL; out->read is NULL also if there is
+// no delay, or the version is not kept. out->absent and out->passed are of no
+// piece: the caller sets them.
 void apply_step_init(struct apply_step *out, const struct plan *plan,
                      struct stale_versions *versions,
                      const struct apply_of *of);
 
 // Sets *out to the constants with which update `step` changes the elements of
-// `run`, for a device that applies it (kernels/kern.h, optim).
+// `run`, for a device that applies it (kernels/kern.h, optim): those of its
+// group, or of a moving statistic. step->passed is not looked at.
 void apply_consts(struct optim_consts *out, const struct plan *plan,
                   const struct plan_run *run, const struct apply_step *step);
 
 // Applies one update of a payload that apply_check has passed; it may be empty
-// if all pieces are absent. Saves frozen blocks before it changes them
-// (freeze_touch), and copies the values from before to step->keep. Also copies
-// all values behind it to `fresh` (NULL allowed), as elements of `type`, run by
-// run while they are in the cache.
+// if all pieces are absent, and else has elements of absent ones, too, which
+// are not used. Saves frozen blocks before it changes them (freeze_touch), and
+// copies the values from before to step->keep. Also copies all values behind it
+// to `fresh` (NULL allowed), as elements of `type`, run by run while they are
+// in the cache.
 void apply_update(const struct plan *plan, const struct apply_memory *to,
                   enum wire_type type, const struct sl_slices *payload,
                   const struct apply_step *step, void *fresh);
 
-// Applies one update of a mean that is finite, from its first element, as
-// apply_update does; every piece has a gradient.
+// Applies one update of a mean of plan->elements that is finite, from its first
+// element (mean_begin), as apply_update does, without a copy; every piece has a
+// gradient.
 void apply_mean(const struct plan *plan, const struct apply_memory *to,
                 struct mean *mean, const struct apply_step *step);
 
 // Applies an update to the first `elements` alone, at most plan->elements; *to
 // has only these, and so has `gradient`, which is finite. The bits are the same
-// as in an update of all. `step` neither reads nor keeps versions.
+// as in an update of all. `step` neither reads nor keeps versions, `to` has no
+// freeze, and no variable is updated as a whole (apply_space is 0).
 void apply_front(const struct plan *plan, const struct apply_memory *to,
                  const float *gradient, uint64_t elements,
                  const struct apply_step *step);

@@ -46,23 +46,24 @@ struct pool_buf {
     uint64_t version;      // on the shelf: version that it showed
 };
 
-// Makes a pool, which has lent no buffer. SL_ENOMEM.
+// Makes a pool, which has lent no buffer. Returns SL_OK or SL_ENOMEM.
 enum sl_err pool_new(struct pool **out);
-// Frees the pool once the buffers that it has lent have come back. NULL is
-// allowed.
+// Frees the pool, now or when the last buffer that it has lent comes back;
+// nothing more may be asked of it. NULL is allowed.
 void pool_free(struct pool *pool);
 
-// Lends a buffer of at least `bytes`, with one owner; its contents are
-// undefined.
+// Lends a buffer of at least `bytes` (buf->memory), with one owner, the caller,
+// for pool_give; its contents are undefined. Maps memory if the shelf has none
+// that fits. Returns SL_OK or the errors above.
 enum sl_err pool_take(struct pool *pool, size_t bytes, struct pool_buf **out);
 
-// Takes one owner off a buffer; the last one sends it to the shelf. NULL is
-// allowed.
+// Takes one owner off a buffer; the last one sends it to the shelf, and unmaps
+// what is beyond the limits of that. NULL is allowed.
 void pool_give(struct pool_buf *buf);
 
-// Shows a lent buffer as the parameters of `version` in `form`; no thread may
-// write it any more. A buffer that was shown in that form before is shown no
-// more.
+// Shows a lent buffer, which the caller has filled, as the parameters of
+// `version` in `form`; no thread may write it any more. A buffer that was shown
+// in that form before is shown no more.
 void pool_show(struct pool_buf *buf, unsigned form, uint64_t version);
 
 // Returns the buffer with the parameters of `version` in `form`, with one more

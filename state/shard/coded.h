@@ -35,12 +35,14 @@ struct coded {
     size_t count;
 };
 
+// A part of a payload that is coded as one.
 struct coded_block {
-    uint64_t first;
-    size_t n, bytes;
+    uint64_t first;    // element of the shard
+    size_t n, bytes;   // elements; bytes in the payload
     enum wire_type as; // F32 in a moving statistic
 };
 
+// A place in a payload, between two blocks.
 struct coded_walk {
     const struct coded *p;
     enum wire_type type;
@@ -57,16 +59,18 @@ struct coded_reader {
     float part[PACK_BLOCK_MOST]; // the last block, if it was read in parts
 };
 
-// Adds the next `elements` elements of the shard; `exact`: they are moving
-// statistics. SL_ENOMEM: nothing was added.
+// Adds the next `elements` elements of the shard to *p, all zeroes at first;
+// `exact`: they are moving statistics. Returns SL_OK; SL_ENOMEM: nothing was
+// added.
 enum sl_err coded_add(struct coded *p, uint64_t elements, bool exact);
 void coded_release(struct coded *p); // all zeroes is allowed
 
 // Returns the bytes of a payload of this type.
 size_t coded_bytes(const struct coded *p, enum wire_type type);
 
-// Checks a payload, all of it. SL_EINVAL: its size is wrong. SL_ENUMERIC: a
-// block, of which the text names the first element, is no code or not finite.
+// Checks a payload, all of it, of a code or of plain elements. Returns SL_OK;
+// SL_EINVAL: its size is wrong; SL_ENUMERIC: a block, of which the text names
+// the first element, is no code or not finite.
 enum sl_err coded_check(const struct coded *p, enum wire_type type,
                         const struct sl_slices *payload, struct sl_error *err);
 
@@ -74,16 +78,18 @@ enum sl_err coded_check(const struct coded *p, enum wire_type type,
 // borrowed as long as *r is used.
 void coded_reader_init(struct coded_reader *r, const struct coded *p,
                        enum wire_type type, const struct sl_slices *payload);
-// Writes what the next n elements, which must be there, stand for to `out`.
+// Writes what the next n elements, which must be there, stand for to `out`, as
+// f32, and steps over them.
 void coded_reader_take(struct coded_reader *r, size_t n, float *out);
 
-// Writes what a payload that coded_check has passed stands for to `values`, and
-// returns the largest of their magnitudes.
+// Writes what a payload that coded_check has passed stands for to `values`, an
+// f32 for each element of the shard, and returns the largest of their
+// magnitudes; 0 without elements.
 float coded_read(const struct coded *p, enum wire_type type,
                  const struct sl_slices *payload, float *values);
 
-// Returns a number that no magnitude of what such a payload stands for exceeds:
-// the largest one, but for the rounding of a code.
+// Returns a number that no magnitude of what a payload that coded_check has
+// passed stands for exceeds: the largest one, but for the rounding of a code.
 float coded_bound(const struct coded *p, enum wire_type type,
                   const struct sl_slices *payload);
 

@@ -75,19 +75,20 @@ enum sl_err contributions_init(struct contributions *c, const struct plan *plan,
                                struct row_account *account);
 void contributions_release(struct contributions *c); // all zeroes is allowed
 
-// Returns the first closure of the round of `closure`, and sets *count to the
-// round's number of closures. `most` is not 0.
+// Returns the first closure of the round that `closure` is in, and sets *count
+// to the round's number of closures. `most`, the slots of a round, is not 0.
 uint64_t contributions_round(const struct schedule *s, uint32_t most,
                              uint64_t closure, uint32_t *count);
 
 // Opens the round that begins at closure `first`; drops contributions held of
-// another round. Does nothing if that one is open.
+// another round, with their rows. Does nothing if that one is open.
 void contributions_open(struct contributions *c, uint64_t first);
 
 // Drops all that is held.
 void contributions_clear(struct contributions *c);
 
-// Returns true if the contribution of `closure` is held.
+// Returns true if the contribution of `closure` is held; false also for a
+// closure of another round.
 bool contributions_has(const struct contributions *c, uint64_t closure);
 
 // Holds a contribution of the open round, which must not be held yet. `payload`
@@ -102,7 +103,8 @@ enum sl_err contributions_hold(struct contributions *c,
                                const struct sl_slices *payload,
                                const struct tables_push *rows, bool last);
 
-// Forgets the contribution of `closure`, which must be held.
+// Forgets the contribution of `closure`, which must be held, and gives the
+// memory of its rows back.
 void contributions_drop(struct contributions *c, uint64_t closure);
 
 // Returns true if one of the held contributions says that its step is to be
@@ -113,8 +115,8 @@ bool contributions_skip(const struct contributions *c);
 // empties it. Sets c->steps to the *count held steps, and *largest to the most
 // samples of one contribution. Returns true, and sets *mean, of which the parts
 // stay until the next contribution is held; or false, with all steps marked as
-// skipped, if `skip` (which must be true if contributions_skip is) or if the
-// mean is not finite.
+// skipped and *mean of no use, if `skip` (which must be true if
+// contributions_skip is) or if the mean is not finite.
 bool contributions_mean(struct contributions *c, bool skip, uint32_t *count,
                         uint64_t *largest, struct mean *mean);
 

@@ -4,8 +4,9 @@
 // Threads  pure.
 // Memory   A message points into its struct, which must stay while it is used;
 //          of the brief or the once that it was made of it keeps nothing.
-// Errors   SL_ENOMEM; `err` may be NULL. counts_read: SL_ECORRUPT as well, and
-//          *out is untouched after any error; counts_fit: SL_ERANGE.
+// Errors   SL_ENOMEM; `err` may be NULL. counts_read: SL_ECORRUPT if they do
+//          not fit, and *out is untouched after any error; counts_fit:
+//          SL_ERANGE.
 #ifndef STATE_SHARD_COUNTS_H
 #define STATE_SHARD_COUNTS_H
 

@@ -49,7 +49,8 @@ struct freeze {
 
 // Allocates a freeze of `count` arrays of `each` bytes. Its instant is the
 // moment when the caller, under the memory's lock, shows it to the pushes.
-// SL_ENOMEM leaves *f as it was.
+// `count` is at most FREEZE_ARRAYS; their list is read during the call. Returns
+// SL_OK; SL_ENOMEM leaves *f as it was.
 enum sl_err freeze_init(struct freeze *f, const void *const *arrays,
                         unsigned count, size_t each);
 // Frees the side; no push sees *f any more. All zeroes is allowed.

@@ -71,24 +71,26 @@ void directions_norms(const struct directions *d, const struct coded *coded,
                       enum wire_type type, const struct sl_slices *payload,
                       double *norms);
 // Makes *m a sum of directions: each part that has norms is divided by them,
-// piece by piece. m->directions borrows *d. Does nothing if *d is zeroes.
+// piece by piece, and the sum is multiplied by 1 (d->by). m->directions borrows
+// *d. Does nothing if *d is zeroes.
 void directions_sum(struct directions *d, struct mean *m);
 // Makes *m, of which all parts have norms, a mean of directions: walks over it
 // once to compute d->by. d->sizes has the sums over all contributions, which
 // weigh `weight` together. *d is not zeroes. Call mean_begin next.
 void directions_mean(struct directions *d, double weight, struct mean *m);
 
-// Returns true if every element of the mean is finite. It is looked at only if
-// the parts are so large that their sum may not be; call mean_begin after this.
+// Returns true if every element of the mean is finite. It is computed for this
+// only if the parts are so large that their sum may not be, or weigh less than
+// 1 together; call mean_begin after this.
 bool mean_finite(struct mean *m);
 
-// Goes to the first element.
+// Goes to the first element; before the first mean_take.
 void mean_begin(struct mean *m);
 // Writes the next n elements of the mean, which must be there, to `out`, from
 // where mean_begin and earlier calls have come to.
 void mean_take(struct mean *m, size_t n, float *out);
-// Writes all of the mean, from its first element, to `out`, which may be the
-// values of a part.
+// Writes all m->elements of the mean, from its first element, to `out`, which
+// may be the values of a part.
 void mean_write(struct mean *m, float *out);
 
 #endif

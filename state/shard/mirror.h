@@ -43,20 +43,22 @@ static inline const float *mirror_of(const struct mirror *m,
     return m->values != NULL ? m->values : values;
 }
 
-// Makes the mirror equal to the values of a shard that begins. Does nothing
-// without one, here and below.
+// Makes the mirror equal to the values of a shard that begins, and forgets the
+// last change. Does nothing without one, here and below.
 void mirror_begin(struct mirror *m, const float *values);
 // Copies what workers have before an update to `keep` (space for the values;
 // NULL: nothing is kept), and returns NULL. Without a mirror it copies nothing
 // and returns `keep`: the update itself is to copy the values there.
 float *mirror_keep(const struct mirror *m, float *keep);
-// Follows an update that has made `values` those of `version`. If one of them
-// is not finite there is no change to send: workers get the whole mirror.
+// Moves the mirror after an update that has made `values` those of `version`,
+// and keeps the change for mirror_change. If one of them is not finite there is
+// no change to send: workers get the whole mirror.
 void mirror_follow(struct mirror *m, const float *values, uint64_t version);
 // Returns the bytes to be sent to a worker that has version `have` - 1 (`have`
 // 0: none) and is to get those of `version`, *bytes of them; 0: it has that
-// version. Borrowed until the next mirror_follow. Returns NULL if it needs the
-// whole mirror, or there is no mirror; *bytes means nothing then.
+// version (the pointer is not NULL then). Borrowed until the next
+// mirror_follow. Returns NULL if it needs the whole mirror, or there is no
+// mirror; *bytes means nothing then.
 const uint8_t *mirror_change(const struct mirror *m, uint64_t have,
                              uint64_t version, size_t *bytes);
 

@@ -54,8 +54,9 @@ static inline size_t moments_bytes(const struct plan *p)
     return p->moments * plan_wire_bytes(p, p->moments_wire);
 }
 
-// Makes an empty set of a shard that keeps some; its data is not initialized.
-// Returns NULL without memory.
+// Makes a set of a shard that keeps some, with one reference, and counts its
+// bytes (row_memory_add_dense); its data is not initialized. Returns NULL
+// without memory.
 struct moments_set *moments_new(const struct plan *p, uint64_t closure,
                                 uint64_t t);
 // Takes one more reference and returns `m`; NULL is allowed, here and below.
@@ -64,22 +65,27 @@ struct moments_set *moments_ref(struct moments_set *m);
 void moments_unref(struct moments_set *m);
 
 // Makes a set of what a push brings, with one reference, and leaves *out if it
-// brings none.
-// SL_EINVAL: the shard keeps none, or its size is wrong; SL_ENUMERIC: an
-// element is not finite; SL_ENOMEM.
+// brings none (push->moments_t is 0). Returns SL_OK in both cases; SL_EINVAL:
+// the shard keeps none, or its size is wrong; SL_ENUMERIC: an element is not
+// finite; SL_ENOMEM.
 enum sl_err moments_take(struct moments_set **out, const struct plan *p,
                          const struct wire_push *push, struct sl_error *err);
 
-// Names the set of the push under way, which is borrowed until the next offer.
+// Names the set of the push under way, which is borrowed until the next offer;
+// NULL: it brings none.
 void moments_offer(struct moments *m, struct moments_set *set);
-// Holds what was offered, if anything was, in place of what is held.
+// Holds what was offered, if anything was, in place of what is held, with a
+// reference, and drops the set from before the last round.
 void moments_hold(struct moments *m);
 // Ends a round, or an update, of closures [first, first + count): what is held
-// of one of them is kept now. What is held of others is dropped.
+// of one of them is kept now. What is held of others is dropped, and so is the
+// set from before the round before.
 void moments_round(struct moments *m, uint64_t first, uint64_t count);
-// Returns what is kept now, or with `past` from before the last round; NULL:
-// none. Borrowed.
+// Returns what is kept now, or with `past` what was before the last round, if
+// that round has changed it and none is held since; NULL: none. Borrowed until
+// the next change.
 struct moments_set *moments_of(const struct moments *m, bool past);
-void moments_release(struct moments *m); // all zeroes is allowed
+// Drops all references but that of the offer. All zeroes is allowed.
+void moments_release(struct moments *m);
 
 #endif

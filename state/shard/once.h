@@ -95,20 +95,22 @@ struct wire_attempt once_newest(const struct once *o, uint64_t closure);
 
 // Notes an attempt of a closure, so that older ones are refused (I4). Changes
 // nothing if a newer one was seen, or the closure is below the watermark.
-// Returns SL_OK; SL_EBUSY over ONCE_ATTEMPTS_MAX; SL_ENOMEM.
+// Returns SL_OK, also then; SL_EBUSY over ONCE_ATTEMPTS_MAX; SL_ENOMEM.
 enum sl_err once_see(struct once *o, uint64_t closure,
                      struct wire_attempt attempt);
 
 // Reserves memory, so that the once_add of this closure that follows cannot
-// fail. The job has that closure. SL_ENOMEM.
+// fail. The job has that closure. Returns SL_OK or SL_ENOMEM.
 enum sl_err once_reserve(struct once *o, uint64_t closure);
 
-// Counts a step that is not counted yet, as an update of its own (as none if
-// it is skipped). Call once_reserve before.
+// Counts a step that is not counted yet, as an update of its own (as none if it
+// is skipped): adds to set, numbers and its epoch's line, and forgets attempts
+// of closures that are below the watermark now. Call once_reserve before.
 void once_add(struct once *o, const struct once_step *s);
 
 // Reserves memory for the lines of `epochs` epochs, so that a round of steps of
-// as many epochs can be counted. once_reserve does so for one. SL_ENOMEM.
+// as many epochs can be counted. once_reserve does so for one. Returns SL_OK or
+// SL_ENOMEM.
 enum sl_err once_reserve_epochs(struct once *o, size_t epochs);
 
 // Counts the `count` steps, at least 1, of a round, none of them counted yet,
@@ -119,8 +121,8 @@ void once_add_round(struct once *o, const struct once_step *steps,
                     size_t count);
 
 // Reserves memory, so that the once_pass that follows cannot fail. `pieces` is
-// the shard's number of them, each time. Does nothing if that was done.
-// SL_ENOMEM.
+// the shard's number of them, each time. Does nothing if that was done. Returns
+// SL_OK or SL_ENOMEM.
 enum sl_err once_reserve_passed(struct once *o, size_t pieces);
 
 // Adds one to the passed updates of each piece that has no gradient in the
@@ -130,12 +132,13 @@ enum sl_err once_reserve_passed(struct once *o, size_t pieces);
 void once_pass(struct once *o, const uint8_t *absent, size_t bytes);
 
 // Copies the counted set and the numbers, without attempts, for a snapshot;
-// *out is overwritten, and owns nothing before. SL_ENOMEM.
+// *out is overwritten, and owns nothing before. Returns SL_OK; SL_ENOMEM leaves
+// *out.
 enum sl_err once_copy(struct once *out, const struct once *from);
 
 // Checks the invariant, that the lines of epochs add up to the counted steps,
-// and that no piece was passed over more often than there were updates.
-// SL_ECORRUPT if not.
+// and that no piece was passed over more often than there were updates. Returns
+// SL_OK; SL_ECORRUPT if not.
 enum sl_err once_check(const struct once *o, struct sl_error *err);
 
 // Returns the number of the bucket that counts a staleness; buckets are 0, 1,

@@ -53,27 +53,29 @@ struct open_round {
 enum sl_err open_round_init(struct open_round *r, const struct plan *plan);
 void open_round_release(struct open_round *r); // all zeroes is allowed
 
-// Returns true if the contribution of `closure` is held.
+// Returns true if a contribution that counts `closure` is held.
 bool open_round_has(const struct open_round *r, uint64_t closure);
 
 // Reserves memory, so that the open_round_hold that follows, of a contribution
-// of `count` steps, cannot fail. SL_ENOMEM.
+// of `count` steps, cannot fail. Returns SL_OK or SL_ENOMEM.
 enum sl_err open_round_reserve(struct open_round *r, size_t count);
 
 // Holds a contribution of `count` steps, at least 1, none of which is held, in
 // a round with fewer than r->most that will update `version`. Its weight is
 // their samples together, or with r->aged these divided by 1 + its age.
-// `payload` is of r->elements elements and is read during the call; the
-// `staleness` of each step is the version that the contribution began with.
-// Call open_round_reserve before. The r->most-th contribution is not copied:
-// its payload must stay until open_round_close, which is called next.
+// `payload`, of r->elements elements or a code of r->coded, was checked
+// (coded_check) and is read during the call; the `staleness` of each step is
+// the version that the contribution began with. Call open_round_reserve before.
+// The r->most-th contribution is not copied: its payload must stay until
+// open_round_close, which is called next.
 void open_round_hold(struct open_round *r, uint64_t version,
                      const struct once_step *steps, size_t count,
                      enum wire_type type, const struct sl_slices *payload);
 
 // Ends the round, which holds at least one contribution, at `version`: sets
 // each of r->steps, of which there are *count, to its age in versions, and
-// leaves the round empty. Returns true, and sets *mean, of which the parts stay
+// leaves the round empty: r->largest and r->weight are 0, and r->steps is valid
+// until the next hold. Returns true, and sets *mean, of which the parts stay
 // until the next hold; false, with all steps marked as skipped, if it is not
 // finite.
 bool open_round_close(struct open_round *r, uint64_t version, size_t *count,

@@ -107,7 +107,8 @@ void oplog_release(struct oplog *f);
 // Begins the log of an order, which is not 0, of at most `most` bytes; an
 // earlier one is dropped.
 void oplog_begin(struct oplog *f, uint64_t order, size_t most);
-// Ends a log, if there is one, and drops its records. `why` lives for ever.
+// Ends a log, if there is one, and drops its records. `why` lives for ever, and
+// is not noted if the log was over.
 void oplog_stop(struct oplog *f, const char *why);
 
 // Returns true if what the shard does is to be logged.
@@ -116,39 +117,46 @@ static inline bool oplog_goes_on(const struct oplog *f)
     return f->order != 0 && f->over == NULL && !f->ended;
 }
 
-// Makes the record of a push, with a copy of its payload; its kind is set by
-// oplog_put. NULL without memory.
+// Makes the record of a push, with a copy of its payload and rows, but without
+// what belongs to its call (shared memory, token). Here and down to oplog_end:
+// the record has one reference, the caller's, and its kind is set by oplog_put;
+// NULL without memory.
 struct oplog_record *oplog_push(const struct wire_push *push);
 // Makes the record of the end of the open round that held `closure`.
 struct oplog_record *oplog_close(uint64_t closure);
+// Makes the record of the reduced rates, all of them so far.
 struct oplog_record *oplog_rates(const struct rates *rates);
 // Makes the record of a snapshot.
 struct oplog_record *oplog_tag(uint64_t sequence);
+// Makes the record of the end of a feed, with what its source holds.
 struct oplog_record *oplog_end(const struct oplog_sum *sum);
-// Drops a reference. NULL is allowed.
+// Drops a reference; the last one frees the record. NULL is allowed.
 void oplog_unref(struct oplog_record *r);
 
-// Appends a record as the next operation, and takes the caller's reference;
-// NULL: there was no memory for it, and the log is over. Drops it if the log
-// does not go on.
+// Appends a record as the next operation of this kind, and takes the caller's
+// reference. With OPLOG_END the log has ended. Drops the record if the log does
+// not go on. The log is over, without the record and all others, if it would
+// exceed its limit, or if `r` is NULL: there was no memory for it.
 void oplog_put(struct oplog *f, enum oplog_kind kind, struct oplog_record *r);
-// Drops the records up to number `applied`, which the follower has; one above
-// the newest is not believed.
+// Drops the records up to number `applied`, which the follower has. A number
+// that is no news changes nothing, nor does one above the newest, which is not
+// believed.
 void oplog_acked(struct oplog *f, uint64_t applied);
 // Returns a reference to the first record above number `after`; NULL: none.
 struct oplog_record *oplog_next(struct oplog *f, uint64_t after);
 
-// Returns what a set and its numbers have, of sequence 0.
+// Returns what a set and its numbers have; `sequence` is 0.
 struct oplog_sum oplog_sum_of(const struct once *once);
 
-// Reads the next record of a message, at *at, and steps over it. SL_EINVAL: it
-// is none, of no known kind or of a length that does not fit.
+// Reads the next record of a message, at byte *at, and steps over it;
+// out->bytes borrows from the message. Returns SL_OK; SL_EINVAL: it is none, of
+// no known kind or of a length that does not fit, or the message ends there.
 enum sl_err oplog_read(struct oplog_op *out, const struct sl_slices *message,
                        size_t *at, struct sl_error *err);
 // Reads what is behind the head of a record: the number of OPLOG_CLOSE or
 // OPLOG_TAG; below OPLOG_RATES, and OPLOG_END. The caller has looked at
-// op->kind. SL_EINVAL: it has another length, or rates that cannot be; *out is
-// then as it was. `err` may be NULL.
+// op->kind. Returns SL_OK; SL_EINVAL: it has another length, or rates that
+// cannot be; *out is then as it was. `err` may be NULL.
 enum sl_err oplog_read_one(uint64_t *number, const struct oplog_op *op,
                            struct sl_error *err);
 enum sl_err oplog_read_rates(struct rates *out, const struct oplog_op *op,

@@ -26,16 +26,17 @@ struct pairmap_at {
 // Returns the value of a pair; NULL if absent.
 void *pairmap_get(const struct pairmap *m, uint64_t job, uint32_t shard);
 // Sets the value of a pair, not NULL; one that it replaces is not freed.
-// SL_ENOMEM.
+// Returns SL_OK or SL_ENOMEM.
 enum sl_err pairmap_put(struct pairmap *m, uint64_t job, uint32_t shard,
                         void *value);
 // Removes a pair and returns its value; NULL if absent.
 void *pairmap_remove(struct pairmap *m, uint64_t job, uint32_t shard);
 
-// Returns the next value of a walk; NULL at the end. The map must not change
-// meanwhile.
+// Returns the next value of a walk, in no order, and moves *at; NULL at the
+// end. The map must not change meanwhile.
 void *pairmap_next(const struct pairmap *m, struct pairmap_at *at);
-void pairmap_release(struct pairmap *m); // frees the tables, not the values;
-                                         // zeroes are allowed
+// Frees the tables, not the values; the map is empty then. All zeroes is
+// allowed.
+void pairmap_release(struct pairmap *m);
 
 #endif

@@ -132,9 +132,9 @@ struct plan {
     char *tenant; // owned; pays for their rows; NULL: not known, or no tables
 };
 
-// Makes the plan of a ShardSpec, which is read during the call. SL_EINVAL;
-// SL_ERANGE: too many steps (schedule_check); SL_ENOMEM; *out is untouched
-// then.
+// Makes the plan of a ShardSpec, which is read during the call, for
+// plan_release. Returns SL_OK; SL_EINVAL; SL_ERANGE: too many steps
+// (schedule_check); SL_ENOMEM; *out is untouched then.
 enum sl_err plan_read(struct plan *out, const Sluice__V1__ShardSpec *spec,
                       struct sl_error *err);
 // Reads the sparse tables of a spec into a plan that has everything else; for
@@ -146,15 +146,16 @@ enum sl_err plan_read_tables(struct plan *p, const Sluice__V1__ShardSpec *spec,
 // plan_release.
 void plan_release_tables(struct plan *p);
 // Sets *out to a list of reduced rates, the first RATES_MAX of `steps`; those
-// beyond are not looked at.
-// SL_EINVAL, with *out untouched: their closures do not rise, or a rate is
-// negative or not finite. `steps` may be NULL if `count` is 0.
+// beyond are not looked at. Returns SL_OK; SL_EINVAL, with *out untouched:
+// their closures do not rise, or a rate is negative or not finite. `steps` may
+// be NULL if `count` is 0.
 enum sl_err plan_rates(struct rates *out, Sluice__V1__RateStep *const *steps,
                        size_t count, struct sl_error *err);
 // Frees what the plan owns; it is all zeroes then. All zeroes is allowed.
 void plan_release(struct plan *p);
 
-// Returns the piece that holds an element below p->elements.
+// Returns the piece that holds an element of the shard, which is below
+// p->elements.
 const struct plan_piece *plan_piece_of(const struct plan *p, uint64_t element);
 
 // Returns the number of micro-batches in a step of `samples` samples, at least
@@ -163,7 +164,7 @@ uint32_t plan_micro_batches(const struct plan *p, uint64_t samples);
 
 // Writes the initial values of all p->elements elements: a function of (seed,
 // variable, element of the variable), so the same for every number of shards.
-// SL_ENOMEM, after some: an orthogonal matrix found no memory.
+// Returns SL_OK; SL_ENOMEM, after some: an orthogonal matrix found no memory.
 enum sl_err plan_seed(const struct plan *p, float *values);
 
 // Returns the bytes of the values in memory, f32.

@@ -31,22 +31,24 @@ enum push_set_here {
     PUSH_SET_PARTLY,  // anything else
 };
 
-// Sets *out to the steps of a push; `staleness` is the version that it is based
-// on, and `late` is false.
+// Sets *out to the steps of a push, unchecked; `staleness` of each is the
+// version that the push is based on, and `late` is false.
 void push_set_of(struct push_set *out, const struct wire_push *push);
 
 // Checks that the job has each step, and that each is the whole closure if
-// there are several. SL_ERANGE, SL_EINVAL.
+// there are several. Returns SL_OK; SL_ERANGE: the job has no such step;
+// SL_EINVAL: a closure has several.
 enum sl_err push_set_keys(const struct push_set *set, const struct once *once,
                           struct sl_error *err);
 
-// Says what is here of the set, which push_set_keys has checked.
+// Says what is here of the set, which push_set_keys has checked: counted in
+// `once`, or held in `open`.
 enum push_set_here push_set_here(const struct push_set *set,
                                  const struct once *once,
                                  const struct open_round *open);
 
 // Reserves memory in which once_add_round counts the set, also with the epochs
-// of what is held in `open`. SL_ENOMEM.
+// of what is held in `open`. Returns SL_OK or SL_ENOMEM.
 enum sl_err push_set_reserve(const struct push_set *set, struct once *once,
                              const struct open_round *open);
 

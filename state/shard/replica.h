@@ -29,35 +29,42 @@ struct replica_mark {
 };
 
 enum replica_state {
-    REPLICA_ACKED,  // the answer may go
+    REPLICA_ACKED,  // the answer may go: the replica has it, or is one no more
     REPLICA_WAITS,  // not yet
     REPLICA_CLOSED, // never: the shard is closed
 };
 
 // Binds the shard's answers to the follower of feed `order`, if the shard
 // serves, that feed goes on, and operation `after` is acknowledged or the log
-// is half full. Returns true if it is bound to it, also from before. What is in
+// is half full. Returns true if it is bound to it, also from before; false if
+// not: another feed may have it. When it binds, it raises the limit of the log
+// to REPLICA_LOG_BYTES, and logs the newest snapshot (OPLOG_TAG). What is in
 // the log then is waited for by the answers that follow.
 bool replica_bind(struct shard *s, uint64_t order, uint64_t after);
-// Returns true if the shard is bound to the feed, and that is over: its answers
-// stand.
+// Returns true if the shard is bound to feed `order`, and that is over: its
+// answers stand.
 bool replica_stands(struct shard *s, uint64_t order);
-// Returns true if the shard is bound to the feed, and all that was answered
-// before is acknowledged.
+// Returns true if the shard is bound to feed `order`, that goes on, and all
+// that was answered before replica_bind is acknowledged.
 bool replica_has_all(struct shard *s, uint64_t order);
 // Frees the shard's answers, if they are bound to feed `order`; the feed is
-// over then. Returns true if they were.
+// over then, its log dropped, and marks of it are REPLICA_ACKED. Returns true
+// if they were. Calls nothing: the caller looks after answers that wait.
 bool replica_free(struct shard *s, uint64_t order);
 // Returns the number of the feed that the shard's answers are bound to; 0:
 // none.
 uint64_t replica_bound(struct shard *s);
-// Returns how many operations the follower has not acknowledged.
+// Returns how many operations of the shard's feed the follower has not
+// acknowledged; 0 without one.
 uint64_t replica_lag(struct shard *s);
 
 // Sets *out to what has to be acknowledged before anything is said of what the
-// shard has counted by now, and returns true; false: nothing has to be.
+// shard has counted by now, and returns true; false, after which *out means
+// nothing: nothing has to be, as the shard is bound to no feed or all of it is
+// acknowledged. If the feed is over, only replica_free or a close ends the
+// wait.
 bool replica_mark(struct shard *s, struct replica_mark *out);
-// Returns what has become of a mark.
+// Returns what has become of a mark that replica_mark has set.
 enum replica_state replica_state(struct shard *s,
                                  const struct replica_mark *mark);
 

@@ -29,21 +29,24 @@ struct round_rows {
 
 // Sets *out to the means of the rows' gradients in the held contributions of
 // `c`, of which none is to be skipped; they need not be finite. Returns SL_OK,
-// or the errors above; SL_ERANGE also for more than 2^32 ids.
+// and *out is for round_rows_release, without blocks if there are no ids; or
+// the errors above; SL_ERANGE also for 2^32 ids or more.
 enum sl_err round_rows_mean(struct round_rows *out, const struct tables *t,
                             const struct contributions *c);
 
 // Returns true if all elements of the blocks are finite.
 bool round_rows_finite(const struct round_rows *r, const struct tables *t);
 
-// Sets *out to the rows of the ids that `of` has, as they are in the tables
-// now. Returns SL_OK, or the errors above; SL_ECORRUPT, with a text in *err: a
-// row lies in a file that cannot be read.
+// Sets *out to the values of the rows of the ids that `of` has, as they are in
+// the tables now, for round_rows_release; reads files where they lie there.
+// Returns SL_OK, or the errors above; SL_ECORRUPT, with a text in *err: a row
+// lies in a file that cannot be read.
 enum sl_err round_rows_read(struct round_rows *out, const struct tables *t,
                             const struct round_rows *of, struct sl_error *err);
 
-// Overwrites values[i * dim] and what follows, for each of n ids of a table
-// that *r has, by the dim values in *r; leaves the others.
+// Overwrites values[i * dim] and what follows, for each of n ids (u64,
+// little-endian, in any order) of a table that *r has, by the dim values in *r;
+// leaves the others.
 void round_rows_find(const struct round_rows *r, const struct tables *t,
                      uint32_t table, size_t n, const uint8_t *ids,
                      float *values);

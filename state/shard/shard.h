@@ -114,7 +114,8 @@ struct shard {
 
 // Makes a shard of seed values with no steps counted. Takes what *plan owns,
 // also when it fails, and leaves it zeroed. One reference is the caller's.
-// SL_ENOMEM, also without memory for rows, leaves *out as it was.
+// Returns SL_OK; SL_ENOMEM, also without memory for rows, leaves *out as it
+// was.
 enum sl_err shard_new(struct shard **out, struct plan *plan);
 
 // Makes a shard with its values in shared memory, from element `first` on, so
@@ -125,11 +126,12 @@ enum sl_err shard_new_in(struct shard **out, struct plan *plan,
                          struct region_shared *values, uint64_t first);
 // Takes one more reference and returns `s`. `s` is not NULL.
 struct shard *shard_ref(struct shard *s);
-// Drops a reference; the last one frees the shard, which need not be closed.
-// NULL is allowed.
+// Drops a reference; the last one frees the shard, which need not be closed,
+// and drops its mapped snapshots. NULL is allowed.
 void shard_unref(struct shard *s);
 
-// Returns the bytes of values and slots, which a snapshot holds.
+// Returns the bytes of values and slots, which a snapshot holds; rows of tables
+// are not among them.
 static inline size_t shard_bytes(const struct shard *s)
 {
     return (1 + optim_slots(&s->plan.optim)) * plan_values_bytes(&s->plan);
@@ -151,12 +153,13 @@ void shard_admit(struct shard *s, uint64_t incarnation);
 
 // Replaces the learning rates that callbacks have reduced by all of them so far
 // (`rates` begins with those that the shard had, and is copied): updates of
-// their closures are applied at them (D1). A feed of the shard tells them.
+// their closures are applied at them (D1). A feed of the shard gets them as an
+// operation, and its function is called (shard_feed_wake).
 void shard_rates(struct shard *s, const struct rates *rates);
 
 // Stops the shard until the next shard_admit: it answers no worker, but
 // snapshots of it may be taken, which hold all that it has counted (M1).
-// Another incarnation than its own changes nothing.
+// Another incarnation than its own changes nothing. A feed goes on.
 void shard_hand_over(struct shard *s, uint64_t incarnation);
 
 // ---- a shard that another psserver follows (oplog.h)
@@ -168,13 +171,13 @@ void shard_hand_over(struct shard *s, uint64_t incarnation);
 // versions that no image has), has a replica, or another call of this function
 // waits, the image is taken as it is and *fed is false. A feed that the shard
 // had is dropped if this one begins. Waits. Errors as shard_freeze; *fed is
-// untouched then.
+// untouched then. On SL_OK *out is for shard_image_release.
 enum sl_err shard_feed_begin(struct shard *s, uint64_t incarnation,
                              uint64_t order, size_t most, uint64_t wait_ms,
                              struct shard_image *out, bool *fed,
                              struct sl_error *err);
 // Ends feed `order`, if it is that of the shard, and drops its log. `why` lives
-// for ever.
+// for ever. Calls no function.
 void shard_feed_stop(struct shard *s, uint64_t order, const char *why);
 // Sets *out to a reference (oplog_unref) to the first record of feed `order`
 // above number `after`; NULL: there is none yet. SL_ESTATE: that feed is over,
@@ -223,19 +226,22 @@ bool shard_follow_stop(struct shard *s, uint64_t order);
 // source held, and was neither admitted nor told to stop following since.
 bool shard_followed(struct shard *s, uint64_t order);
 
-// Closes the shard, which never answers again, and ends its feed. May be called
-// again. Calls that hold the lock end as usual, and an image that exists can be
-// read on.
+// Closes the shard, which never answers again, and ends its feed, without a
+// call of its function. May be called again. Calls that hold the lock end as
+// usual, and an image that exists can be read on.
 void shard_close(struct shard *s);
 
-// ---- calls of workers; *reply is complete on SL_OK, also for a refusal.
-// SL_EUNAVAIL: the shard is closed, or not admitted, or the call names a later
-// incarnation of the job than the shard's.
+// ---- calls of workers; *reply is complete on SL_OK, also for a refusal
+// (refused.why, and of a push result WIRE_PUSH_REFUSED). SL_EUNAVAIL: the shard
+// is closed, or not admitted, or the call names a later incarnation of the job
+// than the shard's.
 
 // Tells which steps of a closure are counted, and refuses attempts older than
-// ask's from now on (I4), unless ask->unproven. A refusal (reply->refused) is
-// SL_OK. SL_ERANGE: the job has no such closure; SL_EBUSY: over
-// ONCE_ATTEMPTS_MAX; SL_ENOMEM.
+// ask's from now on (I4), unless ask->unproven. It refuses a call of another
+// incarnation (I6, I3), of an older attempt (I4) or beyond the window (C5), and
+// of a round that is not open yet (Y4). A refusal (reply->refused) is SL_OK.
+// SL_ERANGE: the job has no such closure; SL_EBUSY: over ONCE_ATTEMPTS_MAX;
+// SL_ENOMEM.
 enum sl_err shard_ask(struct shard *s, const struct wire_ask *ask,
                       struct wire_ask_reply *reply, struct sl_error *err);
 
@@ -244,12 +250,13 @@ enum sl_err shard_ask(struct shard *s, const struct wire_ask *ask,
 // incarnation (I6), shard incarnation (I3), the key, counted before (a
 // duplicate is acknowledged, also to an old attempt: it changes nothing),
 // attempt (I4) and window (C5), size, finite, delay (stale.h), round
-// (contributions.h). With `values` (space for the plan's elements, as
-// push->wire, which is no code) the parameters are copied there, unless the
-// push is refused or held (WIRE_PUSH_HELD); they are those of reply->version.
-// SL_ERANGE: the job has no such step; SL_EINVAL, SL_ENUMERIC: of the payload
-// (apply_check), `absent` or the rows (tables_check); SL_EBUSY: over
-// ONCE_ATTEMPTS_MAX; those of moments_take; SL_ERANGE and SL_EBUSY of the
+// (contributions.h). A push that is counted or held goes into the shard's feed,
+// if it has one (shard_feed_wake). With `values` (space for the plan's
+// elements, as push->wire, which is no code) the parameters are copied there,
+// unless the push is refused or held (WIRE_PUSH_HELD); they are those of
+// reply->version. SL_ERANGE: the job has no such step; SL_EINVAL, SL_ENUMERIC:
+// of the payload (apply_check), `absent` or the rows (tables_check); SL_EBUSY:
+// over ONCE_ATTEMPTS_MAX; those of moments_take; SL_ERANGE and SL_EBUSY of the
 // memory of rows (row_memory.h) and SL_ERANGE and SL_ECORRUPT of their files
 // (row_tier.h), SL_ENOMEM. `values` may be NULL.
 enum sl_err shard_push(struct shard *s, const struct wire_push *push,
@@ -264,9 +271,11 @@ enum sl_err shard_push_finite(struct shard *s, const struct wire_push *push,
                               struct sl_error *err);
 
 // Ends the open round that holds the contribution of `closure`: applies the
-// mean and counts all that is held, as one update (L1, L2). Returns true if it
-// did; false, and nothing has changed, if the shard holds no such contribution,
-// is closed or not admitted, or its job is of another incarnation.
+// mean and counts all that is held, as one update (L1, L2); if their mean is
+// not finite, counts it as skipped. The shard's feed gets the end. Returns true
+// if it did; false, and nothing has changed, if the shard holds no such
+// contribution, is closed or not admitted, or its job is of another
+// incarnation.
 bool shard_close_round(struct shard *s, uint64_t job_incarnation,
                        uint64_t closure);
 
@@ -281,9 +290,9 @@ void shard_ring(struct shard *s, struct shard_ring *out);
 // base, and drops the rest of what it holds. A shard that was loaded has the
 // base, as its caller knows. `skip`: the round that it may lack is counted and
 // not applied. A generation below its incarnation, or equal to it, changes
-// nothing. SL_EUNAVAIL: it is closed; SL_ESTALE: it has another past than the
-// base, or lacks more; SL_ERANGE, SL_EBUSY, SL_ECORRUPT and SL_ENOMEM of the
-// rows, as shard_push. Then nothing has changed.
+// nothing and is SL_OK. SL_EUNAVAIL: it is closed; SL_ESTALE: it has another
+// past than the base, or lacks more; SL_ERANGE, SL_EBUSY, SL_ECORRUPT and
+// SL_ENOMEM of the rows, as shard_push. Then nothing has changed.
 enum sl_err shard_settle(struct shard *s, uint64_t generation,
                          struct wire_tag base, bool skip, struct sl_error *err);
 
@@ -301,10 +310,11 @@ bool shard_round_open(struct shard *s, uint64_t closure);
 
 // Copies the parameters, as pull->wire, which is no code, and their version, of
 // one instant: before the round that pull->before_round_of names, if it was the
-// last and those are kept, else the present one. A tag and after_round_of are
-// not looked at: they are the caller's. `values`: space for the plan's
-// elements; NULL copies none. SL_ESTALE: the pull names another incarnation of
-// shard or job.
+// last and those are kept, else the present one. pull->incarnation is not
+// compared if it is 0 or the pull has a tag; tag and after_round_of are the
+// caller's. *reply tells the open round, too, while none of its slots is
+// counted. `values`: space for the plan's elements; NULL copies none.
+// SL_ESTALE: the pull names another incarnation of shard or job.
 enum sl_err shard_pull(struct shard *s, const struct wire_pull *pull,
                        struct wire_pull_reply *reply, void *values,
                        struct sl_error *err);
@@ -332,10 +342,10 @@ enum sl_err shard_pull_tagged_rows(struct shard *s,
                                    const struct wire_pull *pull, uint8_t **out,
                                    size_t *bytes, struct sl_error *err);
 
-// Answers a pull with a copy of the parameters that an earlier answer has shown
-// (buffer_pool.h): sets *reply, and *copy, which is for pool_give. *copy is
-// NULL if there is no such copy, also with SL_OK, and on failure. Errors as
-// shard_pull.
+// Answers a pull, whose wire is no code, with a copy of the parameters that an
+// earlier answer has shown (buffer_pool.h): sets *reply, and *copy, which is
+// for pool_give. *copy is NULL if there is no such copy, also with SL_OK, and
+// on failure. Errors as shard_pull.
 enum sl_err shard_pull_shown(struct shard *s, const struct wire_pull *pull,
                              struct wire_pull_reply *reply,
                              struct pool_buf **copy, struct sl_error *err);
@@ -351,9 +361,9 @@ enum sl_err shard_pull_show(struct shard *s, const struct wire_pull *pull,
 // says: sets *reply, and copies *bytes bytes, perhaps 0, to `out` (space:
 // coded_bytes of the shard in that code). reply->wire is WIRE_F32, and not
 // pull->wire, if the caller needs the whole parameters: the code is not
-// plan.down, pull->have is not the version before, or pull->incarnation is not
-// the shard's. Then it has copied nothing, and *bytes means nothing. Errors as
-// shard_pull.
+// plan.down, pull->have (a version plus 1; 0: none) is of neither the present
+// version nor the one before, or pull->incarnation is not the shard's. Then it
+// has copied nothing, and *bytes means nothing. Errors as shard_pull.
 enum sl_err shard_pull_change(struct shard *s, const struct wire_pull *pull,
                               struct wire_pull_reply *reply, void *out,
                               size_t *bytes, struct sl_error *err);
@@ -366,7 +376,8 @@ enum sl_err shard_pull_check(struct shard *s, const struct wire_pull *pull,
 // Answers a pull of the moments that the shard keeps (L9), or kept before the
 // round that pull->before_round_of names: sets *out to a reference of the
 // caller's (moments_unref), NULL if there are none; with some, reply->wire and
-// reply->moments_t are theirs. Errors as shard_pull.
+// reply->moments_t (the updates that they have seen) are theirs. Errors as
+// shard_pull.
 enum sl_err shard_pull_moments(struct shard *s, const struct wire_pull *pull,
                                struct wire_pull_reply *reply,
                                struct moments_set **out, struct sl_error *err);
@@ -385,17 +396,17 @@ struct shard_brief {
     uint64_t moments_of;         // closure of the moments plus 1; 0: none
 };
 
-// Sets *out to the shard's figures and returns true. With `wait` false it does
-// not wait for an update that is being applied: then it returns false, and
-// leaves *out.
+// Sets *out to the shard's figures, of one instant, and returns true. With
+// `wait` false it does not wait for an update that is being applied: then it
+// returns false, and leaves *out.
 bool shard_brief(struct shard *s, bool wait, struct shard_brief *out);
 // Does the same as shard_brief, and also sets each[i], unless `each` is NULL,
 // to the figures of table i at the same instant.
 bool shard_brief_each(struct shard *s, bool wait, struct shard_brief *out,
                       struct rowset_counts *each);
 
-// Copies the counted set and the numbers, for once_release. SL_ENOMEM. *out,
-// which is overwritten, owns nothing before.
+// Copies the counted set and the numbers, without attempts, for once_release.
+// Returns SL_OK or SL_ENOMEM. *out, which is overwritten, owns nothing before.
 enum sl_err shard_once(struct shard *s, struct once *out);
 
 // ---- an image of one instant, for a snapshot
@@ -415,8 +426,11 @@ struct shard_image {
 // on. Allocates as much as the shard has, outside the lock. *out must not move
 // until shard_image_release, which does nothing after a failure: *out is zeroes
 // then. It takes the next sequence number, which is used up whether a file is
-// written or not. SL_ESTATE if the shard is not this incarnation, or closed;
-// SL_EBUSY if an image exists; SL_ESTALE if its memory is behind; SL_ENOMEM.
+// written or not. The tables' part is a delta if the chain allows it
+// (out->delta); else the chain begins anew. The feed of a replica gets the
+// number. SL_ESTATE if the shard is not this incarnation, not admitted, or
+// closed; SL_EBUSY if an image exists; SL_ESTALE if its memory is behind;
+// SL_ENOMEM.
 enum sl_err shard_freeze(struct shard *s, uint64_t incarnation,
                          struct shard_image *out, struct sl_error *err);
 
@@ -428,13 +442,14 @@ enum sl_err shard_freeze_as(struct shard *s, struct wire_tag tag,
 
 // Takes an image of the present incarnation as shard_freeze does, to copy the
 // state to other memory than a file: its tag names no snapshot, and the
-// sequence of snapshots stays as it is.
+// sequence of snapshots and the chain stay as they are.
 enum sl_err shard_freeze_copy(struct shard *s, struct shard_image *out,
                               struct sl_error *err);
 
-// Copies bytes [offset, offset + n) of the image, repeatedly and in any order;
-// takes the lock. Not together with shard_image_take. SL_ERANGE beyond the end.
-// `into` has space for `n`.
+// Copies bytes [offset, offset + n) of the image, values and then slots,
+// repeatedly and in any order; takes the lock. Not together with
+// shard_image_take. Returns SL_OK; SL_ERANGE, with nothing copied, beyond the
+// end. `into` has space for `n`.
 enum sl_err shard_image_read(struct shard_image *image, uint64_t offset,
                              size_t n, void *into);
 
@@ -449,9 +464,9 @@ bool shard_is_frozen(struct shard *s);
 void shard_image_take(struct shard_image *image, size_t block, void *space,
                       const void **at, size_t *n);
 // Goes on with the walk over one part of a table's records in the image, under
-// the lock: copies at most `most` of them to `out`, and sets *n to how many.
-// Returns true while there may be more, as rowset_walk. rowset_frozen has the
-// number of all.
+// the lock: copies at most `most` of them (not 0), of rowset_part_stride bytes
+// each, to `out`, and sets *n to how many, perhaps 0. Returns true while there
+// may be more, as rowset_walk. rowset_frozen has the number of all.
 bool shard_image_rows(struct shard_image *image, size_t table,
                       enum rowset_part part, size_t most, void *out, size_t *n);
 // Returns SL_OK, or why shard_image_rows has ended before the last record of a
@@ -462,13 +477,15 @@ enum sl_err shard_image_walked(struct shard_image *image, size_t table,
 // bytes of the records in it, and those of all of it. Before
 // shard_image_release, at most once. An image without it leaves the chain as it
 // was if it is a delta, and without a file, so that a base is next, if it is a
-// base (T10). Does nothing for an image without a sequence.
+// base (T10). Does nothing for an image without a sequence, or if the chain
+// takes no deltas (most is 0).
 void shard_image_kept(struct shard_image *image,
                       const uint8_t sha256[SHA256_BYTES], uint64_t bytes,
                       uint64_t file_bytes);
 
 // Ends the image: pushes copy no more blocks, and another image may be taken.
-// Drops its reference to the shard. Takes the lock; all zeroes is allowed.
+// Frees what it holds and drops its reference to the shard. Takes the lock; all
+// zeroes is allowed.
 void shard_image_release(struct shard_image *image);
 
 #endif

@@ -19,7 +19,8 @@
 
 struct shard_table;
 
-// Makes an empty store. SL_ENOMEM leaves *out as it was.
+// Makes an empty store, of term 0. Returns SL_OK; SL_ENOMEM leaves *out as it
+// was.
 enum sl_err store_new(struct shard_table **out);
 // Closes all shards, drops the references to them and frees the store; no other
 // thread uses it. NULL is allowed.
@@ -29,11 +30,13 @@ void store_free(struct shard_table *s);
 struct shard *store_find(struct shard_table *s, uint64_t job, uint32_t shard);
 
 // Adds a shard under the numbers of its plan, with a reference of the store's
-// own; closes the shard it replaces. SL_ENOMEM changes nothing. The caller
-// keeps its own reference. The same shard is not put twice.
+// own; closes the shard it replaces, and drops the reference to it. Returns
+// SL_OK; SL_ENOMEM changes nothing. The caller keeps its own reference. The
+// same shard is not put twice.
 enum sl_err store_put(struct shard_table *s, struct shard *shard);
 
-// Removes and closes a shard, if the store has it.
+// Removes and closes a shard, if the store has it, and drops the store's
+// reference.
 void store_remove(struct shard_table *s, uint64_t job, uint32_t shard);
 
 // Sets the term of the coordinator that this server listens to. Shards are

@@ -30,10 +30,11 @@ struct tables {
 
 // Makes an empty set of rows for each table of the plan, which all are of one
 // account, the plan's tenant's; a plan without tables makes *out zeroes,
-// without an account. Errors of rowset_new; *out is zeroes then.
+// without an account. Returns SL_OK, or the errors of rowset_new; *out is
+// zeroes then.
 enum sl_err tables_init(struct tables *out, const struct plan *plan,
                         struct sl_error *err);
-// Frees the sets; it is all zeroes then. All zeroes is allowed.
+// Frees the sets and the account; *t is all zeroes then. All zeroes is allowed.
 void tables_release(struct tables *t);
 
 // The blocks of one message, as bytes in one piece.
@@ -44,36 +45,40 @@ struct tables_push {
 };
 
 // Sets *out to the bytes of a message's blocks in one piece: borrowed if they
-// lie so, else copied. Returns SL_OK; SL_ENOMEM: *out is zeroes.
+// lie so, else copied. Zeroes for a message without any. Returns SL_OK;
+// SL_ENOMEM: *out is zeroes.
 enum sl_err tables_flatten(struct tables_push *out,
                            const struct sl_slices *rows);
-// Frees what tables_flatten has made. All zeroes is allowed.
+// Frees what tables_flatten has made; *p is all zeroes then. All zeroes is
+// allowed.
 void tables_push_release(struct tables_push *p);
 
 // Checks all blocks. `elements`: they have gradients behind their ids, as in a
-// push; false: ids alone, as in a pull. SL_EINVAL: they are no blocks, or no
-// rows of this shard in their order (T3); SL_ENUMERIC: a gradient is not
-// finite.
+// push; false: ids alone, as in a pull. No bytes at all are right. Returns
+// SL_OK; SL_EINVAL: they are no blocks, or no rows of this shard in their order
+// (T3); SL_ENUMERIC: a gradient is not finite.
 enum sl_err tables_check(const struct tables *t, const struct tables_push *p,
                          bool elements, struct sl_error *err);
 
 // Takes the memory that tables_apply needs for a push that tables_check has
 // passed (S4), and brings its rows that lie in a file into memory; holds until
-// the next change, reserve or freeze of the tables. SL_ENOMEM; SL_ERANGE or
-// SL_EBUSY: too little memory is left, or a file cannot be written;
-// SL_ECORRUPT: a file cannot be read. *err names the table, whose name is in
-// `plan`. Where memory is short it may write rows to files, and give up the ids
-// that tables_follow notes, also if it fails.
+// the next change, reserve or freeze of the tables. Returns SL_OK; SL_ENOMEM;
+// SL_ERANGE or SL_EBUSY: too little memory is left, or a file cannot be
+// written; SL_ECORRUPT: a file cannot be read. *err names the table, whose name
+// is in `plan`. Where memory is short it may write rows to files, and give up
+// the ids that tables_follow notes, also if it fails.
 enum sl_err tables_reserve(struct tables *t, const struct plan *plan,
                            const struct tables_push *p, struct sl_error *err);
 
-// Applies an update to the rows of a push that tables_check has passed, after
-// tables_reserve; `p` may be NULL: no rows. Does not fail.
+// Applies an update to every table, with the rows of a push that tables_check
+// has passed, after tables_reserve (rowset_apply); `p` may be NULL: no rows.
+// Does not fail.
 void tables_apply(struct tables *t, const struct rowset_step *step,
                   const struct tables_push *p);
 
-// Reads the block at *at of a message that tables_check has passed, and steps
-// over it. False at the end.
+// Reads the block at *at of a message that tables_check has passed, with
+// `elements` as there, steps over it and returns true; false at the end. The
+// block borrows from the message.
 static inline bool tables_next(const struct tables *t, struct table_rows_at *at,
                                bool elements, struct table_rows *block)
 {
@@ -85,13 +90,12 @@ static inline bool tables_next(const struct tables *t, struct table_rows_at *at,
 // without tables.
 size_t tables_row_bytes(const struct tables *t);
 
-// Returns the size of the answer to a pull of the ids in *p, which tables_check
-// has passed.
+// Returns the bytes of the answer to a pull of the ids in *p, which
+// tables_check has passed (without `elements`).
 size_t tables_answer_bytes(const struct tables *t, const struct tables_push *p);
 
 // Sets *sum to the sums of the figures of all tables (but not `largest` and
-// `hottest`, which stay 0), and each[i] to those of table i, unless `each` is
-// NULL.
+// `hot`, which stay 0), and each[i] to those of table i, unless `each` is NULL.
 void tables_counts(const struct tables *t, struct rowset_counts *sum,
                    struct rowset_counts *each);
 

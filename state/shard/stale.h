@@ -70,8 +70,8 @@ static inline bool stale_refuses(const struct stale_rule *r, uint64_t delay,
 // for a delay of 0, it is 1.
 double stale_scale(const struct stale_rule *r, uint64_t delay);
 
-// Writes g + lambda g g (w - read) to `out`, which may be g. In f32; n
-// elements at any address.
+// Writes g + lambda g g (w - read) to `out`, which may be g, element by
+// element, in f32. The n elements of g, f32, are at any address.
 void stale_compensate(double lambda, size_t n, const void *g, const float *w,
                       const float *read, float *out);
 
@@ -82,13 +82,15 @@ struct stale_versions {
     uint64_t *version;      // version in each place, plus 1; 0: empty
 };
 
-// Allocates room for the versions that `r` keeps, of `elements` values each; *s
-// becomes zeroes if it keeps none. Returns SL_OK; SL_ENOMEM, with *s zeroes.
+// Allocates room for the versions that `r` keeps, r->max_delay of them, which
+// is not 0 then, of `elements` values each; *s becomes zeroes if it keeps none.
+// Returns SL_OK; SL_ENOMEM, with *s zeroes.
 enum sl_err stale_init(struct stale_versions *s, const struct stale_rule *r,
                        size_t elements);
 void stale_release(struct stale_versions *s); // all zeroes is allowed
 
-// Returns the kept values of a version; NULL if it is not kept.
+// Returns the kept values of a version, valid until stale_keep gives their
+// place away; NULL if it is not kept.
 const float *stale_find(const struct stale_versions *s, uint64_t version);
 
 // Returns the place for the caller to copy the values of `version` to, which

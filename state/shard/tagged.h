@@ -48,7 +48,9 @@ struct tagged_file {
 };
 
 struct tagged_waiter;
-// Called once: with a reference to `file` on SL_OK, else with a text in *err.
+// Called once: with a reference to `file` on SL_OK, which is the callee's
+// (tagged_file_unref), else with `file` NULL and a text in *err, which holds
+// during the call.
 typedef void (*tagged_fn)(struct tagged_waiter *w, enum sl_err rc,
                           const struct sl_error *err, struct tagged_file *file);
 struct tagged_waiter {
@@ -72,6 +74,7 @@ struct tagged {
 // Makes an empty list of mapped snapshots. *t must not move afterwards.
 void tagged_init(struct tagged *t);
 // Drops the mapped snapshots; there are no waiters, and none are being opened.
+// References of others keep their files.
 void tagged_release(struct tagged *t);
 
 enum tagged_answer {
@@ -82,14 +85,16 @@ enum tagged_answer {
 };
 
 // Looks for the mapped snapshot `tag`, not (0, 0); the answer says what the
-// caller does. *out is written for TAGGED_HERE only.
+// caller does. *out is written for TAGGED_HERE only. TAGGED_OPEN may drop the
+// one that was opened first.
 enum tagged_answer tagged_find(struct tagged *t, struct wire_tag tag,
                                struct tagged_waiter *w,
                                struct tagged_file **out);
 
-// Ends the opening that TAGGED_OPEN began, and calls the waiters, which get
-// `rc` and `err`. With SL_OK it takes the caller's reference of `file`; else
-// `file` is not looked at.
+// Ends the opening of `tag` that TAGGED_OPEN began, and calls the waiters,
+// which get `rc`, `err` and each a reference of its own. On failure the next
+// tagged_find begins anew. With SL_OK it takes the caller's reference of
+// `file`; else `file` is not looked at.
 void tagged_opened(struct tagged *t, struct wire_tag tag, enum sl_err rc,
                    const struct sl_error *err, struct tagged_file *file);
 
@@ -100,9 +105,10 @@ void tagged_drop(struct tagged *t,
                  bool (*goes)(const void *arg, struct wire_tag tag),
                  const void *arg);
 
-// Finds the live rows of all tables of a mapped snapshot, which lies in
-// `folder`, and of the files below it; called once. Errors of table_chain.h;
-// after one *f is only good for tagged_file_unref.
+// Opens the files below a mapped snapshot, which lies in `folder`, and finds
+// the live rows of all its tables; called once. Returns SL_OK, also without
+// tables. Errors of table_chain.h; after one *f is only good for
+// tagged_file_unref.
 enum sl_err tagged_file_tables(struct tagged_file *f, struct fs *fs,
                                const char *folder, struct sl_error *err);
 
@@ -123,8 +129,9 @@ struct tagged_records {
 // Finds the rows of the table `name` in a snapshot, from record `first` on, of
 // which it gives no more bytes than `most`, nor than TAGGED_COPY_BYTES if they
 // do not lie together; none behind the last one, or if `most` is less than a
-// record (`at` may be NULL then). After tagged_file_tables. SL_ENOENT: the
-// snapshot has no such table. SL_ENOMEM. `err` may be NULL.
+// record (`at` may be NULL then). After tagged_file_tables. Returns SL_OK;
+// SL_ENOENT: the snapshot has no such table; SL_ENOMEM; *out is untouched then.
+// `err` may be NULL.
 enum sl_err tagged_file_records(const struct tagged_file *f,
                                 const struct sl_slices *name, uint64_t first,
                                 size_t most, struct tagged_records *out,

@@ -17,9 +17,11 @@
 #include "state/shard/shard_tables.h"
 #include "state/shard/tagged.h"
 
-// Makes the answer to a pull of `ids`, which tables_check has passed: sets *out
-// to `bytes` bytes (tables_answer_bytes), for sl_free. An id without a record
-// in the snapshot reads as an id without a row.
+// Makes the answer to a pull of `ids`, which tables_check has passed (without
+// elements): sets *out to `bytes` bytes (tables_answer_bytes), for sl_free:
+// their rows, in the order and types of the blocks. `file` has been through
+// tagged_file_tables. An id without a record in the snapshot reads as an id
+// without a row.
 enum sl_err tagged_rows(const struct tables *t, const struct plan *plan,
                         const struct tagged_file *file,
                         const struct tables_push *ids, size_t bytes,

@@ -34,30 +34,31 @@ struct update {
 
 // Applies and counts an update; a skipped one is only counted. Also copies the
 // values that the shard has then to `fresh` (space for all elements, or NULL),
-// but not if u->elsewhere. SL_EUNAVAIL: the shard is closed, or not admitted
-// (S5). SL_ERANGE: the job has no such step. SL_ESTATE: a key is counted
-// already (S2), or the memory is behind and the update is not elsewhere.
-// SL_ENOMEM.
+// but not if u->elsewhere. A feed does not get it, and tables are not updated.
+// Returns SL_OK; SL_EUNAVAIL: the shard is closed, or not admitted (S5).
+// SL_ERANGE: the job has no such step. SL_ESTATE: a key is counted already
+// (S2), or the memory is behind and the update is not elsewhere. SL_ENOMEM.
 enum sl_err update_shard(struct shard *s, const struct update *u, float *fresh,
                          struct sl_error *err);
 
 // Computes the first `elements` values, at most the shard's, as update_shard
 // would leave them, bit by bit, into `values`. Applies and counts no update.
-// u->gradient needs only `elements` elements; `slots` is space for as many of
-// each slot of the optimizer. SL_ESTATE: the memory is behind.
+// The optimizer updates no whole variables. u->gradient needs only `elements`
+// elements; `slots` is space for as many of each slot of the optimizer. Returns
+// SL_OK; SL_ESTATE: the memory is behind.
 enum sl_err update_foresee(struct shard *s, const struct update *u,
                            uint64_t elements, float *values, float *slots,
                            struct sl_error *err);
 
 // Copies all elements of the values (array 0) or a slot (1 and up), after all
-// counted updates, to `into`.
+// counted updates, to `into`, the shard's memory. Returns SL_OK or an error.
 typedef enum sl_err (*update_read_fn)(void *arg, unsigned array, float *into,
                                       struct sl_error *err);
 
 // Reads all arrays into memory that is behind, with read(arg, ...), which is
 // called under the lock and must not call the shard; does nothing if the memory
-// is not behind. Returns SL_OK; if `read` fails its error, and the memory stays
-// behind, and is undefined.
+// is not behind. Saves frozen blocks first. Returns SL_OK; if `read` fails its
+// error, and the memory stays behind, and is undefined.
 enum sl_err update_bring(struct shard *s, update_read_fn read, void *arg,
                          struct sl_error *err);
 // Returns true if the memory lacks counted updates.

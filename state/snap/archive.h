@@ -16,10 +16,10 @@
 // Threads  any; archive_values reads and verifies the whole file, so not on an
 //          I/O thread.
 // Memory   *out is a reference of the caller's (tagged_file_unref).
-// Errors   SL_ENOENT: no such file here. SL_ESTATE: two jobs of that number
-//          (from different coordinators) have one; the text names both.
-//          SL_ECORRUPT: the file is damaged. *out is untouched then. Those of
-//          `fs` besides, and SL_ENOMEM. `err` may be NULL.
+// Errors   SL_ENOENT: no such file here, or no store. SL_ESTATE: two jobs of
+//          that number (from different coordinators) have one; the text names
+//          both. SL_ECORRUPT: the file is damaged. *out is untouched then.
+//          Those of `fs` besides, and SL_ENOMEM. `err` may be NULL.
 #ifndef STATE_SNAP_ARCHIVE_H
 #define STATE_SNAP_ARCHIVE_H
 
@@ -52,16 +52,20 @@ struct archive {
 
 // Makes an archive without open files. *a must not move afterwards.
 void archive_init(struct archive *a);
-// Closes all files.
+// Closes all files; what archive_values has returned stays mapped until its
+// last reference is dropped. No other thread uses *a.
 void archive_release(struct archive *a);
 
 // Sets *out to snapshot `tag` of a shard of a job, from a folder below `store`;
-// verifies and maps the file if it is not open yet.
+// verifies and maps the file if it is not open yet, and keeps it open, in place
+// of the files that were opened first where there is no room. Returns SL_OK or
+// the errors above.
 enum sl_err archive_values(struct archive *a, struct fs *fs, const char *store,
                            uint64_t job, uint32_t shard, struct wire_tag tag,
                            struct tagged_file **out, struct sl_error *err);
 
-// Closes the files that were not asked for since the last sweep.
+// Closes the files that were not asked for since the last sweep, as far as no
+// caller has a reference.
 void archive_sweep(struct archive *a);
 
 #endif
