@@ -42,12 +42,13 @@ struct local_region;
 // Listens at `path`, a socket of this user's alone; `name` is this psserver's.
 // Both are copied; `loop` is borrowed until local_free. A file at `path`, as a
 // process that was killed leaves one, is replaced: the caller knows that
-// nothing answers there. SL_ENOTSUP: this host has no boot id to tell; those of
-// shm_listen and shm_secret (shm.h). local_free removes the socket.
+// nothing answers there. Returns SL_OK; SL_ENOTSUP: this host has no boot id to
+// tell; SL_ENOMEM; those of shm_listen and shm_secret (shm.h). local_free
+// removes the socket.
 enum sl_err local_new(struct local **out, struct loop *loop, const char *path,
                       const char *name, struct sl_error *err);
-// Ends all connections, removes the socket and frees `l`, with no use left
-// (above). NULL is allowed.
+// Ends all connections, unmaps their regions, removes the socket and frees `l`,
+// with no use left (above). NULL is allowed.
 void local_free(struct local *l);
 
 // Sets the server that answers calls over sockets that are handed to us from
@@ -70,14 +71,15 @@ struct local_use {
 
 // Takes the range that `ref` names for one call, until local_give: out->at are
 // bytes that may be read and written, and that the worker may change meanwhile.
-// They stay mapped if the worker drops the region. SL_ENOENT: no such region,
-// or `l` is NULL; SL_ERANGE: not within it.
+// They stay mapped if the worker drops the region. Returns SL_OK; SL_ENOENT: no
+// such region, or `l` is NULL; SL_ERANGE: not within it.
 enum sl_err local_take(struct local *l, const struct wire_shm *ref,
                        struct local_use *out, struct sl_error *err);
-// Gives a use back and leaves it all zeroes, which is allowed too.
+// Gives a use back, which may unmap its region, and leaves it all zeroes, which
+// is allowed too.
 void local_give(struct local_use *use);
 
-// Returns the bytes that are mapped now. For tests.
+// Returns the bytes that are mapped now; `l` is not NULL. For tests.
 size_t local_bytes(const struct local *l);
 
 #endif

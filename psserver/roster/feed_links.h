@@ -42,24 +42,30 @@ struct feed_link {
     char address[];
 };
 
-// Makes an empty set, which must not move.
+// Makes an empty set, which must not move; loop, io and tls (NULL: no
+// certificates) are borrowed until feed_links_release.
 void feed_links_init(struct feed_links *l, struct loop *loop, struct rpc_io *io,
                      const struct rpc_tls *tls);
-// Ends all calls, and runs the loop until the last user is gone; none comes any
-// more.
+// Ends all connections and their calls, which are answered by an error, and
+// runs the loop until the last user is gone (feed_link_put); none comes any
+// more. Not from a handler of the loop.
 void feed_links_release(struct feed_links *l);
 
 // Finds or makes a link to the address, and counts the caller as a user of it,
-// until feed_link_put. Callers of several `which` take several links.
+// until feed_link_put. Callers of several `which`, any numbers, share
+// FEED_LINKS_MOST links at most. l->io is not NULL. Returns SL_OK; on failure
+// *out is as it was.
 enum sl_err feed_links_take(struct feed_link **out, struct feed_links *l,
                             const char *address, uint64_t which,
                             struct sl_error *err);
+// Takes one user off a link; the last one closes its connection and frees it.
 void feed_link_put(struct feed_link *link);
 
-// Notes that a call of so many bytes begins. Returns the time to add to its
-// deadline, for the calls that are before it.
+// Notes that a call of so many bytes begins. Returns the ms to add to its
+// deadline, for the bytes of the calls that are before it. feed_link_leave
+// follows when it has ended.
 int64_t feed_link_enter(struct feed_link *link, size_t bytes);
-// Notes that it has ended.
+// Notes that a call of so many bytes has ended.
 void feed_link_leave(struct feed_link *link, size_t bytes);
 
 #endif

@@ -31,8 +31,8 @@ struct feeder;
 struct feeder_setup {
     struct feed_links *links;
     struct shard *shard;
-    uint64_t incarnation, order;
-    const char *address; // of the psserver that follows
+    uint64_t incarnation, order; // of the shard; of the feed
+    const char *address;         // of the psserver that follows
     bool replica;
     // Hears, on any thread, that a replica has acknowledged more. NULL: nothing
     // has to.
@@ -48,14 +48,19 @@ struct feeder_setup {
     void *arg;
 };
 
-// Makes a feeder, which sends nothing yet. Errors as feed_links_take; *out is
-// untouched then.
+// Makes a feeder, which sends nothing yet, of a copy of the setup. Returns
+// SL_OK; errors as feed_links_take; *out is untouched then.
 enum sl_err feeder_new(struct feeder **out, const struct feeder_setup *setup,
                        struct sl_error *err);
-// Begins to send. Once.
+// Begins to send: the log of feed setup.order, which the shard has
+// (shard_feed_begin). Sets the shard's shard_feed_wake if it is a replica's.
+// Once.
 void feeder_start(struct feeder *f);
-// Ends the feed, and frees it once its call has ended, which `acked` may hear;
-// `ended` is not called any more. On the loop. NULL is allowed.
+// Ends the sending: cancels the call under way, takes the shard_feed_wake of a
+// replica's away, and frees the feeder once that call has ended, which `acked`
+// may hear; `ready` and `ended` are not called any more. Waits for a call that
+// is being started. The shard's log stays (shard_feed_stop). On the loop. NULL
+// is allowed.
 void feeder_free(struct feeder *f);
 
 #endif

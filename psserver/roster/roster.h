@@ -85,7 +85,8 @@ struct roster_setup {
     bool weights_secret; // why weights were not read stays in the log
 };
 
-// Makes an empty roster. SL_ENOMEM leaves *out as it was.
+// Makes an empty roster, of a copy of the setup. Returns SL_OK; SL_ENOMEM
+// leaves *out as it was.
 enum sl_err roster_new(struct roster **out, const struct roster_setup *setup);
 
 // Takes all shards out of the store, waits for the pool (runs the loop, so not
@@ -94,12 +95,12 @@ enum sl_err roster_new(struct roster **out, const struct roster_setup *setup);
 // allowed.
 void roster_free(struct roster *r);
 
-// Notes the term of a coordinator. Returns true; false, with nothing noted, if
-// it is below the newest seen.
+// Notes the term of a coordinator, also in the store (store_note_term). Returns
+// true; false, with nothing noted, if it is below the newest seen.
 bool roster_term(struct roster *r, uint64_t term);
 
-// Sends a hello for each shard that is not LOADING. To be called whenever a
-// stream to the coordinator is there.
+// Sends a hello for each shard that is not LOADING, and what there is to tell
+// of replicas. To be called whenever a stream to the coordinator is there.
 void roster_attached(struct roster *r);
 
 // ---- messages of the stream
@@ -109,35 +110,39 @@ void roster_attached(struct roster *r);
 // but for roster_place and roster_snapshot.
 
 // Holds the shard from now on: loads its newest snapshot, at least as new as
-// the message says, on a pool thread. One that is served already, or that has
-// followed its source (P4), sends its hello again instead. Notes the quota of
-// its tenant's rows. m->prepare: the shard is loaded, whatever is here, to take
-// over from another psserver (M4), and follows the feed m->follow, if that is
-// not 0; it is not admitted before a message without `prepare`.
+// the message says, on a pool thread. A spec of an older incarnation of the job
+// is ignored (I6); one of a newer incarnation, or of another job of that
+// number, drops the shard that was held. One that is served already, or that
+// has followed its source (P4), sends its hello again instead. Notes the quota
+// of its tenant's rows. m->prepare: the shard is loaded, whatever is here, to
+// take over from another psserver (M4), and follows the feed m->follow, if that
+// is not 0; it is not admitted before a message without `prepare`.
 void roster_place(struct roster *r, const Sluice__V1__Place *m);
 // Admits a loaded shard, or renews it, as the incarnation in the message, and
 // notes the quota of its tenant's rows. Does nothing if the shard is LOADING or
 // FAILED, or prepared (M4). A loaded memory must get a newer incarnation than
-// any before it (I1); else an error is logged. A shard beside a ring is settled
-// with the base in the message (shard_settle); if that cannot be it is loaded
-// anew, or, for want of memory or a damaged file, has FAILED.
+// any before it (I1); else an error is logged, and nothing changes. A shard
+// beside a ring is settled with the base in the message (shard_settle), and
+// setup.applied is called; if that cannot be it is loaded anew, or, for want of
+// memory or a damaged file, has FAILED.
 void roster_admit(struct roster *r, const Sluice__V1__Admit *m);
 // Sets all learning rates that callbacks have reduced (D1), before or after the
-// admission, and tells the coordinator that the shard has them. Rates for
-// another uid, or for a shard that is not loaded, change nothing; nor do those
-// that do not hold, which are logged.
+// admission, and tells the coordinator that the shard has them. No rates, rates
+// for another uid, or for a shard that is not loaded, change nothing; nor do
+// those that do not hold, which are logged.
 void roster_rates(struct roster *r, const Sluice__V1__Rates *m);
 // Drops the shard; if the message names a snapshot, loads it anew instead, at
-// least that new (`exact`: that one), unless such a one was loaded meanwhile.
+// least that new (`exact`: that one), unless such a one was loaded meanwhile
+// and is not admitted.
 void roster_refuse(struct roster *r, const Sluice__V1__Refuse *m);
-// Sends the hello of an admitted shard again.
+// Sends the hello of an admitted shard again; does nothing for another.
 void roster_hello(struct roster *r, const Sluice__V1__HelloWanted *m);
 // Ends the open round that holds the contribution of the message's closure, if
 // an admitted shard has one (L2); reports what the shard has counted in any
 // case. Waits for the shard's lock, and for the update. Of a shard beside a
-// ring the round that the message decides (shard_decide), and nothing is
-// reported; it is loaded anew if it does not hold that, and has FAILED if it
-// cannot apply it.
+// ring the round that the message decides (shard_decide): then setup.applied is
+// called, and nothing is reported; it is loaded anew if it does not hold that,
+// and has FAILED if it cannot apply it.
 void roster_close_round(struct roster *r, const Sluice__V1__CloseRound *m);
 // Writes a snapshot of the shard on a pool thread and reports it, or why it was
 // not written; if one is being written, afterwards. A newer request takes the
@@ -150,14 +155,17 @@ void roster_close_round(struct roster *r, const Sluice__V1__CloseRound *m);
 void roster_snapshot(struct roster *r, const Sluice__V1__SnapshotRequest *m);
 // Feeds the admitted shard to the psserver that the message names, and tells
 // the coordinator how that ended, also if it cannot begin; a feed that is under
-// way by another order ends. The same order again changes nothing.
+// way by another order ends. The same order again changes nothing. The feed has
+// begun with a snapshot (m->feed of roster_snapshot).
 void roster_feed(struct roster *r, const Sluice__V1__Feed *m);
 // Has the shard answer without the replica that it feeds by the order in the
-// message (P3); any other word changes nothing.
+// message (P3): ends that feed, and calls setup.acked if answers were bound to
+// it. Another order changes nothing.
 void roster_replica_out(struct roster *r, const Sluice__V1__ReplicaOut *m);
 // Deletes, on a pool thread, the snapshots of an admitted shard that the
-// message does not protect (K3); a failure is logged. Deletes nothing if it
-// names no tag, or its newest one is of a higher incarnation than the shard's.
+// message does not protect (K3); and closes those of them that are mapped; a
+// failure is logged. Does nothing if it names no tag, or its newest one is of a
+// higher incarnation than the shard's.
 void roster_keep(struct roster *r, const Sluice__V1__Keep *m);
 // Drops all shards of the job (with m->job_uid, if that is not 0), after a last
 // report of those that are admitted. Deletes the job's snapshots on a pool
@@ -186,11 +194,12 @@ size_t roster_admitted(const struct roster *r);
 // Returns the number of shards that are FAILED: no snapshot was found that will
 // do.
 size_t roster_failed(const struct roster *r);
-// Returns true if the last snapshot could not be written for want of space on
-// the disk.
+// Returns true if the snapshot that ended last could not be written for want of
+// space on the disk.
 bool roster_full(const struct roster *r);
 
-// Writes the figures of the shards and their snapshots.
+// Writes the figures of the shards and their snapshots to *e. A shard that is
+// applying an update is not waited for: its figures are those read last.
 void roster_measure(struct roster *r, struct expo *e);
 
 #endif

@@ -111,8 +111,8 @@ struct hosted {
 };
 
 // Starts a job on the pool: work(arg) runs there, then done(arg) on the loop,
-// which must call roster_worked. Returns SL_OK; on failure, as of loop_work,
-// neither is called.
+// which must call roster_worked. Counts it in r->working. Returns SL_OK; on
+// failure, as of loop_work, neither is called.
 enum sl_err roster_work(struct roster *r, loop_fn work, loop_fn done,
                         void *arg);
 // Notes that a job of roster_work is over; the last one ends the wait of
@@ -128,23 +128,28 @@ void hosted_pin(struct hosted *h);
 // Ends a pin; the last one of a dropped shard frees it.
 void hosted_unpin(struct hosted *h);
 
-// Takes a shard out of the roster and the store; its jobs on the pool end by
-// themselves, and `h` is freed here unless one has a pin.
+// Takes a shard out of the roster and the store, closes it, and ends its feed;
+// a load is told to stop. Its jobs on the pool end by themselves, and `h` is
+// freed here unless one has a pin. Tells the coordinator nothing.
 void hosted_drop(struct hosted *h);
 
 // Returns true, and notes the term, if it is not below the newest seen; else
 // logs that `what` is ignored (I5).
 bool roster_term_holds(struct roster *r, uint64_t term, const char *what);
-// Loads the newest snapshot, and drops the memory if there is any.
+// Drops the memory if there is any, with its feed, and loads the newest
+// snapshot; if one is being loaded, loads anew when that is over.
 void hosted_load_anew(struct hosted *h);
 // Drops the memory of a shard beside a ring that cannot follow it: loads anew
-// if `why` is that it has another state; else the shard has failed, and its
-// hello says why.
+// if `why` is that it has another state (SL_ESTALE, SL_EUNAVAIL, SL_EINVAL);
+// else the shard has FAILED, and its hello says why.
 void hosted_unfit(struct hosted *h, const struct sl_error *why);
-// Tells those that wait for a round of the shard that one was applied.
+// Tells those that wait for a round of the shard, which has memory, that one
+// was applied: calls setup.applied, if it is set.
 void hosted_applied(struct hosted *h);
-// Takes the snapshot that waits for the present round, beside a ring; called
-// behind each round (roster_snap.c).
+// Takes the snapshot that waits for the present round, beside a ring; reports
+// that it was not written if that round is past, or another one is being
+// written. Does nothing if none waits, or its round is to come. Called behind
+// each round, of a shard with memory (roster_snap.c).
 void hosted_reached(struct hosted *h);
 
 // Sends the hello of a shard that is not LOADING: its counts, and if it is
@@ -156,14 +161,15 @@ void hosted_send_hello(struct hosted *h);
 // that begins with `closure`.
 void hosted_send_rates(struct hosted *h, uint64_t closure);
 // Sends a report of an ADMITTED shard with its counted set, and 1 above the
-// closure of the CloseRound that it answers; 0: none. Waits for the
-// shard's lock. Without memory the next heartbeat tries again.
+// closure of the CloseRound that it answers; 0: none. Waits for the shard's
+// lock. Notes what was told (h->told_steps), by which, without memory, the next
+// heartbeat tries again.
 void hosted_send_counted(struct hosted *h, uint64_t answers);
 // Closes an ADMITTED shard, so that no more steps are counted, and sends its
-// last report.
+// last report, with all its tables. Waits for the shard's lock.
 void hosted_send_last(struct hosted *h);
 // Reports to the coordinator the snapshot *w, which was written for `request`;
-// `feed` began at its instant, unless it is 0.
+// `feed` is the order of the feed that began at its instant; 0: none.
 void hosted_send_snapshot(struct hosted *h, uint64_t request, uint64_t feed,
                           const struct snap_written *w);
 // Sends, on the loop, heartbeat number `seq` with reports of the shards, in
@@ -174,25 +180,30 @@ void roster_send_heartbeat(struct roster *r, size_t admitted, uint64_t seq,
 
 // ---- roster_follow.c
 
-// Ends the shard's feed, if one is under way, and drops its log.
+// Ends the shard's feed, if one is under way, and drops its log; tells the
+// coordinator nothing.
 void hosted_feed_drop(struct hosted *h);
 // Makes a shard that was just loaded follow its source, if it was asked to and
-// has the snapshot with which the feed began.
+// has the snapshot with which the feed began; else h->follow becomes 0.
 void hosted_follow(struct hosted *h);
-// Returns true if the shard has followed its source to the end: from now on it
-// is one that was loaded, and may be admitted. False: it is as it was.
+// Returns true if the shard is LOADED and has followed its source to the end:
+// from now on it is one that was loaded, and may be admitted (h->prepares is
+// false). False: it is as it was.
 bool hosted_followed(struct hosted *h);
-// Does the same for a shard that another one may take over from, as far as it
-// has followed feed `order` (P4).
+// Does the same for a shard that follows feed `order`, wherever that is: the
+// following ends, and it takes over with what it has (P4, shard_follow_stop).
 bool hosted_takes_over(struct hosted *h, uint64_t order);
 // Tells the coordinator of the replica that the shard feeds, if its answers are
 // bound to it: that it has all, unless that was told since the attachment with
-// the same lag; that it is missed, again and again.
+// the same lag; that it is missed, again and again. If the feed is over, it is
+// given up here (hosted_replica_lost).
 void hosted_tell_replica(struct hosted *h);
-// Ends the feed to the shard's replica, and tells the coordinator why.
+// Ends the feed to the shard's replica, keeps `why` for later reports, logs it
+// and tells the coordinator. Answers stay bound to the replica (P3).
 void hosted_replica_lost(struct hosted *h, const struct sl_error *why);
-// Reports that the replica has all that was answered, or why it misses
-// acknowledgements (roster_send.c).
+// Reports that the replica has all that was answered (`ready`), or why
+// acknowledgements are missing (`failure`), and its lag, which h->feeds.lag
+// becomes (roster_send.c).
 void hosted_send_replica(struct hosted *h, bool ready, const char *failure);
 // Tells the coordinator how the feed has ended; "": well (roster_send.c).
 void hosted_send_feed_ended(struct hosted *h, const char *failure);
@@ -223,18 +234,20 @@ struct table_reports {
 void table_reports_init(struct table_reports *t, struct roster *r,
                         uint64_t seq);
 // Begins a report that has all tables of the shard h, whether or not they
-// changed.
+// changed; without memory none.
 void table_reports_init_one(struct table_reports *t, const struct hosted *h);
 // Adds to `msg`, the report of a shard the figures of which were just read
 // (hosted_tables), those of its tables that changed since they were reported
 // last, or all (t->all); does nothing if it is not the shard's turn.
 void table_reports_add(struct table_reports *t, struct hosted *h,
                        Sluice__V1__ShardReport *msg);
-// Frees it, when all messages are sent. All zeroes is allowed.
+// Frees what the tables have, when all messages are sent. All zeroes is
+// allowed.
 void table_reports_release(struct table_reports *t);
 
 // Returns the array into which shard_brief_each reads the figures of the
-// shard's tables, one for each; NULL: it has no tables, or there is no memory.
+// shard's tables, one for each, which is made at the first call and stays the
+// shard's; NULL: it has no tables, or there is no memory.
 struct rowset_counts *hosted_tables(struct hosted *h);
 
 // Tells the coordinator that all files of the job with this number were

@@ -32,19 +32,23 @@ struct acks {
 };
 
 // Makes an empty list. *a must not move; the loop lives until acks_release.
-// SL_ENOMEM: nothing is left, and no other function may be called.
+// Returns SL_OK; SL_ENOMEM: nothing is left, and no other function may be
+// called.
 enum sl_err acks_init(struct acks *a, struct loop *loop);
-// Answers all calls that wait with SL_EUNAVAIL, and those that come later.
+// Answers all calls that wait with SL_EUNAVAIL, and those that come later and
+// would have to wait.
 void acks_stop(struct acks *a);
 // Frees the timer, after acks_stop, once no thread can call any more.
 void acks_release(struct acks *a);
 
 // Keeps the answer of a call that says what `shard` has counted, if a replica
 // has to acknowledge that first, and returns true: *msg is taken, and the call
-// is answered later. Returns false, and the caller answers, if nothing has to
-// be waited for. To be called behind the last look at the shard and at the
-// call's request, which may be gone in either case. Without memory the call is
-// answered SL_EUNAVAIL, and true is returned: it asks again.
+// is answered later. Returns false, and the caller answers with *msg, if
+// nothing has to be waited for. It is answered by *msg once that is
+// acknowledged or the replica is out, and SL_EUNAVAIL once the shard is closed
+// or the call's deadline is over. To be called behind the last look at the
+// shard and at the call's request, which may be gone in either case. Without
+// memory the call is answered SL_EUNAVAIL, and true is returned: it asks again.
 bool acks_wait(struct acks *a, struct rpc_call *call, struct shard *shard,
                struct rpc_msg *msg);
 

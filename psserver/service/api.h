@@ -46,11 +46,12 @@ struct shards_api_setup {
 };
 
 // Makes the service; it takes no calls before shards_api_table is served.
-// SL_ENOMEM leaves *out as it was.
+// Returns SL_OK; SL_ENOMEM leaves *out as it was.
 enum sl_err shards_api_new(struct shards_api **out,
                            const struct shards_api_setup *setup);
 
-// Returns the methods for rpc_server_new; they point at `api`.
+// Returns the methods for rpc_server_new, static ones with `api` as their
+// argument.
 struct rpc_table shards_api_table(struct shards_api *api);
 
 // Answers the pulls that wait for a round of the shard, as one was applied by a
@@ -61,7 +62,7 @@ void shards_api_applied(void *api, struct shard *shard);
 // acknowledged or is out of the set. `api` is a struct shards_api. Any thread.
 void shards_api_acked(void *api, struct shard *shard);
 
-// Writes the figures of calls.
+// Writes the figures of calls to *e (figures.h).
 void shards_api_measure(const struct shards_api *api, struct expo *e);
 
 // Opens no more files, answers the calls that wait for rounds or replicas, and

@@ -46,11 +46,12 @@ enum sl_err attendance_new(struct attendance **out,
                            struct sl_error *err);
 
 // Dials the coordinator, and again whenever the stream is lost. `roster`,
-// borrowed until attendance_free, gets its messages. Once.
+// borrowed until attendance_free, gets its messages, and a roster_tick for each
+// heartbeat. Once.
 void attendance_start(struct attendance *a, struct roster *roster);
 
 // Sends a message; drops it while not attached. For roster_setup.send; `arg` is
-// the attend.
+// the struct attendance.
 void attendance_send(void *arg, const Sluice__V1__AttendUp *up);
 
 // Makes heartbeats say that we are leaving, and whether we stay until

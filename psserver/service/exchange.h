@@ -41,7 +41,7 @@ struct exchange {
 // With `fresh`, makes space for the answer's parameters, so that no step is
 // counted and then left without one. *x is all zeroes before, and must not move
 // (the payload points into it); call exchange_end in every case. `local` may be
-// NULL: no memory is shared.
+// NULL: no memory is shared. Returns SL_OK or the errors above.
 enum sl_err exchange_push(struct exchange *x, struct local *local,
                           struct shard *shard, struct wire_push *m, bool fresh,
                           struct sl_error *err);
@@ -63,7 +63,8 @@ static inline bool exchange_in_shm(const struct exchange *x)
 }
 
 // Adds `bytes` bytes of parameters behind the head of `msg`, and gives the
-// buffer over to that; does nothing if the parameters do not go as bytes.
+// buffer over to that, also if `bytes` is 0; does nothing if the parameters do
+// not go as bytes.
 void exchange_reply(struct exchange *x, struct rpc_msg *msg, size_t bytes);
 // Gives back the buffers and the region that the exchange still holds; once,
 // as *x keeps what it was.

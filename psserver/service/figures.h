@@ -17,12 +17,12 @@
 
 enum figures_push {
     FIGURES_APPLIED,
-    FIGURES_SKIPPED,
+    FIGURES_SKIPPED, // counted, as the push said that it is to be skipped
     FIGURES_DUPLICATE,
-    FIGURES_STALE,
-    FIGURES_FENCED,
-    FIGURES_REFUSED,
-    FIGURES_HELD,
+    FIGURES_STALE,   // refused for its delay
+    FIGURES_FENCED,  // refused for its attempt or an incarnation
+    FIGURES_REFUSED, // for another reason
+    FIGURES_HELD,    // for a round
     FIGURES_PUSHES
 };
 
@@ -37,8 +37,8 @@ void figures_pushed(struct shard_figures *f,
                     const struct wire_push_reply *reply, bool skip);
 // Counts a pull.
 void figures_pulled(struct shard_figures *f);
-// Writes the figures for /metrics, with the process's histograms shard_applies
-// and shard_waits.
+// Writes the figures for /metrics to *e, with the process's histograms
+// shard_applies and shard_waits.
 void figures_write_shards(const struct shard_figures *f, struct expo *e);
 
 #endif

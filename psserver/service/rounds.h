@@ -51,8 +51,8 @@ struct rounds {
 // Makes an empty list that answers its calls by `answer`, which runs on the
 // thread that found the call ready, outside the lock; it answers the call, and
 // `shard` and `pull` are lent to it until it returns. *r must not move; loop,
-// answer and arg live until rounds_release. SL_ENOMEM: nothing is left, and
-// neither rounds_stop nor rounds_release may be called.
+// answer and arg live until rounds_release. Returns SL_OK; SL_ENOMEM: nothing
+// is left, and neither rounds_stop nor rounds_release may be called.
 enum sl_err rounds_init(struct rounds *r, struct loop *loop,
                         void (*answer)(void *arg, struct rpc_call *call,
                                        struct shard *shard,
@@ -65,10 +65,11 @@ void rounds_stop(struct rounds *r);
 void rounds_release(struct rounds *r);
 
 // Keeps a call, and returns true, if the round that pull->after_round_of (a
-// closure of it, plus 1) names is open: until it was applied, but for a second
-// at most (ROUNDS_LOOKS). Returns false, and the caller answers, if it is not
-// open, if ROUNDS_MOST calls wait, without memory, or after rounds_stop. *pull
-// is copied; holds a reference of `shard` meanwhile.
+// closure of it, plus 1) names is open: until it was applied or the shard is
+// closed, but for a second at most (ROUNDS_LOOKS); then r->answer answers it.
+// Returns false, and the caller answers, if it is not open, if ROUNDS_MOST
+// calls wait, without memory, or after rounds_stop. *pull is copied; holds a
+// reference of `shard` meanwhile.
 bool rounds_wait(struct rounds *r, struct rpc_call *call, struct shard *shard,
                  const struct wire_pull *pull);
 

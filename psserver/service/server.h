@@ -13,12 +13,13 @@ struct psserver; // the whole daemon; filled by start
 
 // For daemon_main; `arg` is a struct psserver from psserver_new.
 extern const struct daemon_hooks server_hooks;
-extern const struct conf_key server_keys[];
-extern const struct conf_about server_about;
+extern const struct conf_key server_keys[];  // its flags and settings
+extern const struct conf_about server_about; // its name and text for --help
 
 // Returns an empty daemon for daemon_main; NULL: out of memory.
 struct psserver *psserver_new(void);
 // Frees the struct alone: the daemon must be stopped, or was never started.
+// NULL is allowed.
 void psserver_free(struct psserver *s);
 
 #endif

@@ -20,10 +20,11 @@ struct tokens;
 // Makes an empty set, which lets every call in until tokens_welcome has brought
 // a key. Returns NULL without memory.
 struct tokens *tokens_new(void);
-void tokens_free(struct tokens *t); // NULL is allowed
+// Frees the set; no other thread uses it. NULL is allowed.
+void tokens_free(struct tokens *t);
 
-// Takes the key of a coordinator's welcome, in place of an earlier one; a
-// welcome without a key changes nothing.
+// Takes the key of a coordinator's welcome, in place of an earlier one, and
+// whether tokens are required; a welcome without a key changes nothing.
 void tokens_welcome(struct tokens *t, const Sluice__V1__Welcome *m);
 
 // Returns SL_OK if a call may reach a job: it has the job's token; or it has
