@@ -30,7 +30,8 @@ void kern_matmul_dims(struct kern_matmul_dims *out, const struct kern_desc *d);
 
 // Returns the columns of a shape: the last axis; 1 for a shape without axes.
 int64_t kern_cols(const struct kern_shape *s);
-// Returns the rows of a shape: the product of all axes but the last.
+// Returns the rows of a shape: the product of all axes but the last; 1 for a
+// shape without others.
 int64_t kern_rows(const struct kern_shape *s);
 // Returns the elements of each row of the first axis: the product of the other
 // axes.

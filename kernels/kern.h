@@ -21,9 +21,10 @@
 //          kept. Free plans, streams, events and memory before their dev.
 // Units    Elements, unless a name ends in _bytes. Strides are in elements.
 // Errors   Plan says what it cannot do. Run fails only if the device is lost
-//          (SL_ELOST) or the library under it refuses (SL_EINTERNAL); the
-//          op's outputs are undefined then. A call that makes something leaves
-//          *out untouched if it fails. `err` may be NULL.
+//          (SL_ELOST) or the library under it refuses (SL_EINTERNAL; on a
+//          device also SL_ENOMEM or SL_ENOTSUP); the op's outputs are undefined
+//          then. A call that makes something leaves *out untouched if it fails.
+//          `err` may be NULL.
 //
 // Layout   Activations NHWC, filters OHWI, dense weights [out,in]; padding
 //          before and after may differ, as TensorFlow's SAME wants.
@@ -74,15 +75,17 @@ enum kern_place {
     KERN_HOST,       // host memory that copies fast (pinned, for a GPU)
 };
 
+// A piece of memory; zeroed: none.
 struct kern_mem {
     void *at;
     size_t bytes;
 };
 
+// Which way a copy goes.
 enum kern_dir {
-    KERN_TO_DEVICE = 1,
-    KERN_TO_HOST,
-    KERN_ON_DEVICE,
+    KERN_TO_DEVICE = 1, // from host memory
+    KERN_TO_HOST,       // from the device's memory
+    KERN_ON_DEVICE,     // within it
 };
 
 // ---------------------------------------------------------------------------
@@ -228,13 +231,13 @@ enum kern_op {
 
 // Fused parts, offered as bits: which op takes which is said above.
 enum {
-    KERN_BIAS = 1,
-    KERN_RELU = 2,
-    KERN_DRELU = 16,
-    KERN_BGRAD = 32,
-    KERN_ACCUM = 64,
-    KERN_AUX = 128,
-    KERN_WEIGHT = 256,
+    KERN_BIAS = 1,     // adds a bias
+    KERN_RELU = 2,     // the output goes through ReLU
+    KERN_DRELU = 16,   // ReLU's mask is applied, or noted
+    KERN_BGRAD = 32,   // also computes the gradient of a bias
+    KERN_ACCUM = 64,   // adds to what the outputs hold
+    KERN_AUX = 128,    // also writes aux
+    KERN_WEIGHT = 256, // rows have weights
 };
 
 enum kern_pool_kind { KERN_POOL_MAX = 1, KERN_POOL_AVG };
@@ -390,57 +393,70 @@ struct kern_backend {
     const char *name;
     bool host; // dev memory is host memory; run() has finished on return
 
-    // Usable devices; 0 and the reason in why[n] otherwise. Never aborts.
+    // Returns the number of usable devices; 0, with the reason in why[n], if
+    // there is none. Never aborts.
     int (*probe)(char *why, size_t n);
 
-    // `options` is "key=value,key=value"; unknown keys are SL_EINVAL.
-    // SL_ENOTSUP means "not on this host" and is not worth a log line.
+    // Opens device `ordinal`, from 0; close frees it. `options` is
+    // "key=value,key=value", or NULL; unknown keys are SL_EINVAL. SL_ENOTSUP
+    // means "not on this host" and is not worth a log line. Else SL_OK or the
+    // errors of kern_open.
     enum sl_err (*open)(struct kern_dev **out, int ordinal, const char *options,
                         struct sl_error *err);
     void (*close)(struct kern_dev *dev); // NULL is allowed
+    // Fills in all of *out.
     void (*info)(struct kern_info *out, struct kern_dev *dev);
 
-    // Memory of at least `bytes` (0: an address of its own, too), aligned to
-    // 64. Contents undefined. SL_ENOMEM. release zeroes *mem, and an empty one
-    // is allowed.
+    // Allocates at least `bytes` bytes (0: an address of its own, too) in
+    // `place`, aligned to 64; contents are undefined. SL_OK, SL_ENOMEM, or an
+    // error of the device. release frees it and zeroes *mem; an empty one is
+    // allowed.
     enum sl_err (*alloc)(struct kern_mem *out, struct kern_dev *dev,
                          size_t bytes, enum kern_place place);
     void (*release)(struct kern_dev *dev, struct kern_mem *mem);
 
+    // Makes a stream; with a `priority` above 0 its work goes before that of
+    // other streams. SL_OK, SL_ENOMEM, or an error of the device. stream_sync
+    // waits for all that was enqueued, and returns the error of what failed.
     enum sl_err (*stream_new)(struct kern_stream **out, struct kern_dev *dev,
                               int priority);
     void (*stream_free)(struct kern_stream *s); // NULL is allowed
     enum sl_err (*stream_sync)(struct kern_stream *s);
 
+    // Enqueue a copy of `bytes` bytes, and setting as many to `byte`. Memory
+    // stays as it is until that is done. SL_OK, or an error of the device.
     enum sl_err (*copy)(struct kern_stream *s, void *to, const void *from,
                         size_t bytes, enum kern_dir dir);
     enum sl_err (*fill)(struct kern_stream *s, void *to, int byte,
                         size_t bytes);
 
-    // 0: cannot. Otherwise how well, so that the compiler above can choose
-    // between a fused op and its parts. ref scores 1. `desc` was checked.
+    // Returns 0 if it cannot compute `desc`, which was checked. Otherwise how
+    // well, so that the compiler above can choose between a fused op and its
+    // parts. ref scores 1.
     int (*score)(struct kern_dev *dev, const struct kern_desc *desc);
 
-    // May be slow: compiles, and may time candidates. `desc` has passed
-    // kern_desc_check and is not kept. *workspace_bytes is what run() wants,
-    // aligned to 64; never more than the cap.
+    // Makes a plan, for plan_free; fails as kern_plan_new does. May be slow:
+    // compiles, and may time candidates. `desc` has passed kern_desc_check and
+    // is not kept. *workspace_bytes is what run() wants, aligned to 64; never
+    // more than the cap.
     enum sl_err (*plan)(struct kern_plan **out, size_t *workspace_bytes,
                         struct kern_dev *dev, const struct kern_desc *desc,
                         size_t workspace_cap_bytes, struct sl_error *err);
     void (*plan_free)(struct kern_plan *plan); // NULL is allowed
 
-    // Enqueues. Allocates nothing and waits for nothing. io[] holds the
-    // addresses in the order of desc.io. Workspace may be shared by all plans
-    // that run on one stream, and be NULL if the plan wants none. One plan may
-    // run with many io[].
+    // Enqueues the op, and returns what kern_run says. Allocates nothing and
+    // waits for nothing. io[] holds the addresses in the order of desc.io.
+    // Workspace may be shared by all plans that run on one stream, and be NULL
+    // if the plan wants none. One plan may run with many io[].
     enum sl_err (*run)(struct kern_plan *plan, struct kern_stream *s,
                        void *const *io, void *workspace);
 
     // From here on NULL on host backends, where all has happened on return.
 
     // Marks in streams: what follows wait on `s` runs after what was before the
-    // last record. query: SL_OK, or SL_EBUSY if it is not there yet. An event
-    // that was never recorded counts as there.
+    // last record. query: SL_OK, or SL_EBUSY if it is not there yet. sync waits
+    // until it is there. An event that was never recorded counts as there. All
+    // may fail as alloc does.
     enum sl_err (*event_new)(struct kern_event **out, struct kern_dev *dev);
     void (*event_free)(struct kern_event *e); // NULL is allowed
     enum sl_err (*event_record)(struct kern_event *e, struct kern_stream *s);
@@ -452,41 +468,45 @@ struct kern_backend {
     // addresses; running the plan enqueues all of it at once (its io and
     // workspace are not looked at). A failure in between ends with record_end.
     // Nothing is recorded on `s` yet. record_end follows, also after a failure
-    // in between.
+    // in between; plan_free frees its plan. Both fail as alloc does.
     enum sl_err (*record_begin)(struct kern_stream *s);
     enum sl_err (*record_end)(struct kern_plan **out, struct kern_stream *s);
 
-    // What happened to a dev that said SL_ELOST, for a log; "" if nothing.
+    // Returns what happened to a dev that said SL_ELOST, for a log; "" if
+    // nothing. The text is the dev's.
     const char *(*fault)(struct kern_dev *dev);
 
-    // What people want to know of how the dev computes so far, into out[n].
+    // Writes what people want to know of how the dev computes so far to out[n].
     void (*about)(char *out, size_t n, struct kern_dev *dev);
 
     // Enqueues an update of n elements in device memory, of w and of the slots
     // of `o`, with the constants that lie at `consts` there; the bits are those
-    // of optim_apply(). Without `o`: of a moving statistic, which becomes
-    // a w + b grad by these constants, each operation rounded by itself. NULL:
-    // it has no optimizers (kern_has_optim).
+    // of optim_apply(). Without `o`: of a moving statistic, which becomes a w +
+    // b grad by these constants, each operation rounded by itself. SL_OK;
+    // SL_EINVAL: it cannot do `o`, which is not optim_is_whole; or an error of
+    // the device. NULL: it has no optimizers (kern_has_optim).
     enum sl_err (*optim)(struct kern_stream *s, const struct optim *o, size_t n,
                          const float *grad, float *w, float *const *slots,
                          const struct optim_consts *consts);
     // Joins devs that one process drives; NULL: theirs meet in host memory only
     // (kern_has_peers). The thread of the first lets all of them join, once,
     // while nothing is under way on any; how[size] says by what they reach each
-    // other. On failure they have not.
+    // other. SL_OK, SL_ENOTSUP, or an error of the device: they have not joined
+    // then.
     enum sl_err (*join)(struct kern_dev *const *devs, unsigned n, char *how,
                         size_t size, struct sl_error *err);
     // Enqueues on a stream of each, in one order on all: what is at theirs[i]
     // comes to to[i], for all i but its own. What it reads on other devs is
     // there, and stays until this is over: the caller sees to that (event_wait
-    // takes events of any of them). All of them call it, or none.
+    // takes events of any of them). All of them call it, or none. SL_OK;
+    // SL_ELOST also if they were parted.
     enum sl_err (*exchange)(struct kern_stream *s,
                             const struct kern_exchange *x);
     // Parts devs that joined, when one is lost: waits of the other devs end,
     // with undefined contents, and the devs count as not joined. Any thread.
     void (*part)(struct kern_dev *const *devs, unsigned n);
-    // Counts the proofs that plans of a device backend have made; NULL: it
-    // makes none (kern_proofs).
+    // Sets *out to the counts of the proofs that plans of a device backend have
+    // made; NULL: it makes none (kern_proofs).
     void (*proofs)(struct proofs *out, struct kern_dev *dev);
     // Returns what such a proof had left out, as kern_left_out does; NULL: it
     // cannot say.
@@ -523,7 +543,7 @@ const struct kern_backend *kern_backend_at(unsigned i);
 //        is one), workspace=MIB (most of one plan; default: a quarter of the
 //        device's memory), plans=FILE (chosen plans are kept there; the last
 //        word of all: what follows is taken for a part of the path)
-// On failure *out is untouched.
+// kern_close frees *out. Returns SL_OK, or (*out is untouched then)
 // SL_ENOENT: no such backend; SL_ENOTSUP: not on this host, or no device of
 // that number ("cuda:1"); SL_EINVAL: an option that the backend does not know,
 // or a wrong value; SL_ENOMEM; SL_ELOST, SL_EINTERNAL: the device, or its
@@ -564,14 +584,16 @@ void kern_close(struct kern_dev *dev);
 // else; 0: it cannot. May load libraries: slow.
 int kern_score(struct kern_dev *dev, const struct kern_desc *desc);
 
-// Checks the descriptor and makes a plan for it, which may take seconds.
-// workspace_cap_bytes 0 means no cap. Beats (kernels/beat.h). SL_EINVAL: it
-// describes no op; SL_ENOTSUP: no backend here computes it; SL_EINTERNAL: this
-// device computes it wrongly, which is not the caller's fault, or its library
-// refuses; SL_ELOST: the device is; SL_ENOMEM: also for more workspace than the
-// cap. On failure *out and *workspace_bytes are untouched. On a host backend
-// the plan has proved itself (prove.h), and so has a product of cuda
-// (kernels/cuda/judge.h), and with prove=1 any other op of a device.
+// Checks the descriptor and makes a plan for it, for kern_plan_free, which may
+// take seconds. *workspace_bytes becomes the bytes that kern_run wants.
+// workspace_cap_bytes 0 means no cap. Beats (kernels/beat.h). Returns SL_OK, or
+// SL_EINVAL: it describes no op; SL_ENOTSUP: no backend here computes it;
+// SL_EINTERNAL: this device computes it wrongly, which is not the caller's
+// fault, or its library refuses; SL_ELOST: the device is; SL_ENOMEM: also for
+// more workspace than the cap. On failure *out and *workspace_bytes are
+// untouched. On a host backend the plan has proved itself (prove.h), and so has
+// a product of cuda (kernels/cuda/judge.h), and with prove=1 any other op of a
+// device.
 enum sl_err kern_plan_new(struct kern_plan **out, size_t *workspace_bytes,
                           struct kern_dev *dev, const struct kern_desc *desc,
                           size_t workspace_cap_bytes, struct sl_error *err);
@@ -581,7 +603,7 @@ void kern_plan_free(struct kern_plan *plan);
 
 // Runs the plan on io[], one address per tensor of the descriptor. `workspace`
 // has *workspace_bytes of kern_plan_new; NULL if that is 0. `stream` may be
-// NULL on a host backend.
+// NULL on a host backend. Returns SL_OK, or an error as said above (Errors).
 static inline enum sl_err kern_run(struct kern_plan *plan,
                                    struct kern_stream *stream, void *const *io,
                                    void *workspace)

@@ -39,7 +39,7 @@ ALWAYS void lanes_some(void *to, const void *from, size_t n, size_t bytes)
 
 // Returns the bits of the largest magnitude of n f32, which need not be
 // aligned. As whole numbers NaN is above the infinities, which are above all
-// else.
+// else. Returns 0 if n is 0.
 ALWAYS int32_t lanes_largest(size_t n, const void *in)
 {
     const uint8_t *from = in;

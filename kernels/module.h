@@ -42,10 +42,10 @@ typedef const struct kern_backend *(*kern_module_fn)(
 
 // Opens sluice-kernels-NAME.so of `folder` and sets *out to its backend.
 // `folder` NULL: lib/sluice/kernels beside the folder of this program, which is
-// where it is built and installed. SL_ENOENT: there is no such file;
-// SL_ENOTSUP: it does not fit this program, or libraries that it needs are
-// missing; SL_EIO, SL_EINVAL: the path of this program cannot be read, or is
-// too long. On failure *out is untouched.
+// where it is built and installed. Returns SL_OK, or SL_ENOENT: there is no
+// such file; SL_ENOTSUP: it does not fit this program, or libraries that it
+// needs are missing; SL_EIO, SL_EINVAL: the path of this program cannot be
+// read, or is too long. On failure *out is untouched.
 enum sl_err module_load(const struct kern_backend **out, const char *name,
                         const char *folder, struct sl_error *err);
 

@@ -55,23 +55,27 @@ struct optim_consts {
                // rate with torch_momentum, else 1; nadam: rate of the gradient
 };
 
-// Computes the constants of update t with the scheduled rate lr. For loops that
-// run elsewhere, and for optim_update; optim_apply() does this by itself.
+// Computes the constants of update t with the scheduled rate lr. They are for
+// loops that run elsewhere, and for optim_update; optim_apply() does this by
+// itself.
 void optim_consts(struct optim_consts *out, const struct optim *o, uint64_t t,
                   double lr);
 
 // Applies an update as optim_apply does, with the constants *k of optim_consts.
 // They may be of another optimizer of the same kind: slots[] are those of *o,
-// and if the other one has a momentum, *o has one, too.
+// and if the other one has a momentum, *o has one, too. Does nothing where
+// optim_apply does nothing.
 void optim_update(const struct optim *o, const struct optim_consts *k, size_t n,
                   const void *grad, float *w, float *const *slots);
 
-// Applies an update to a whole variable of rows * cols elements, row-major,
-// where optim_is_whole(o): `grad` holds its gradient, and is written to. Of
-// muon, the variable is a matrix, and `space` has optim_whole_space() floats.
-// lamb: arXiv 1904.00962, each step has the length of the variable; muon: arXiv
-// 2502.16982, the step is about the orthogonal matrix nearest to the momentum,
-// made by five Newton-Schulz iterations. Both as Keras has them.
+// Applies an update to a whole variable of rows * cols elements, row-major, by
+// an optimizer that optim_is_whole: changes `w` and the slots. `grad` holds its
+// gradient before, and nothing of use afterwards. Does nothing for another
+// optimizer, or without elements. `space` has optim_whole_space() floats, and
+// may be NULL if that is 0. With muon the variable is a matrix. lamb: arXiv
+// 1904.00962, each step has the length of the variable; muon: arXiv 2502.16982,
+// the step is about the orthogonal matrix nearest to the momentum, made by five
+// Newton-Schulz iterations. Both as Keras has them.
 void optim_whole(const struct optim *o, const struct optim_consts *k,
                  size_t rows, size_t cols, float *grad, float *w,
                  float *const *slots, float *space);

@@ -21,6 +21,8 @@ struct optim_call {
     struct optim_consts k;
 };
 
+// Applies one rule to the c->n elements: changes `w` and the slots. A WHOLE
+// rule only decays `w`, and writes c->direction.
 typedef void (*optim_loop)(const struct optim_call *c);
 
 // One table per instruction set. Matrices are row-major, and sums have the same

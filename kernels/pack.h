@@ -48,7 +48,8 @@ size_t pack_bytes(enum pack_code code, size_t n);
 void pack_narrow(enum pack_code code, size_t n, const float *in, void *out);
 // Writes the n elements that a valid block (pack_valid) stands for to `out`.
 void pack_widen(enum pack_code code, size_t n, const void *in, float *out);
-// Returns a number that no magnitude of what a valid block stands for exceeds.
+// Returns a number that no magnitude of what a valid block (pack_valid) stands
+// for exceeds; it need not be the least such.
 float pack_most(enum pack_code code, const void *in);
 // Returns true if the bytes are a block of n finite elements, whoever wrote
 // them.
@@ -57,9 +58,10 @@ bool pack_valid(enum pack_code code, size_t n, const void *in);
 // ---- the loops of each instruction set, for tests
 
 struct pack_loops {
+    // As pack_narrow and pack_widen for PACK_E3M0.
     void (*narrow_e3m0)(size_t n, const float *in, uint8_t *out);
     void (*widen_e3m0)(size_t n, const uint8_t *in, float *out);
-    // Returns the k-th largest magnitude, as bits.
+    // Returns the k-th largest magnitude, from 1, as bits.
     uint32_t (*kth)(size_t n, const float *in, size_t k);
 };
 

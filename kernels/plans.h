@@ -33,9 +33,9 @@ void plans_open(struct plans *p, char *path);
 // Frees the text that was read; the file stays as it is.
 void plans_close(struct plans *p);
 
-// Appends the payload of the last line with this kind, version and key to *out
-// and returns true. Returns false, and appends nothing, if there is no such
-// line, or no memory.
+// Appends the payload of the last line with this kind, version and key, as
+// text, to *out and returns true. Returns false, and appends nothing, if there
+// is no such line, or no memory.
 bool plans_find(struct buf *out, const struct plans *p, const char *kind,
                 uint64_t version, uint64_t key);
 

@@ -163,7 +163,7 @@ void roster_feed(struct roster *r, const Sluice__V1__Feed *m);
 // it. Another order changes nothing.
 void roster_replica_out(struct roster *r, const Sluice__V1__ReplicaOut *m);
 // Deletes, on a pool thread, the snapshots of an admitted shard that the
-// message does not protect (K3); and closes those of them that are mapped; a
+// message does not protect (K3), and closes those of them that are mapped; a
 // failure is logged. Does nothing if it names no tag, or its newest one is of a
 // higher incarnation than the shard's.
 void roster_keep(struct roster *r, const Sluice__V1__Keep *m);
