@@ -404,7 +404,7 @@ struct kern_backend {
     enum sl_err (*open)(struct kern_dev **out, int ordinal, const char *options,
                         struct sl_error *err);
     void (*close)(struct kern_dev *dev); // NULL is allowed
-    // Fills in all of *out.
+    // Fills in all fields of *out for the device.
     void (*info)(struct kern_info *out, struct kern_dev *dev);
 
     // Allocates at least `bytes` bytes (0: an address of its own, too) in

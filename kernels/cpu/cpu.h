@@ -90,8 +90,8 @@ size_t cpu_loop_bytes(const struct cpu_dev *dev, const struct loop_op *op,
 
 // Returns our loop for an op that is no product: that for the widest
 // instructions of the device for which it was not found wrong (prove.h). *impl
-// gets its name, which the device owns. Returns NULL, and *impl stays, if there
-// is none.
+// (not NULL) gets its name, which the device owns. Returns NULL, and *impl
+// stays, if there is none.
 const struct loop_op *cpu_own_loop(const struct cpu_dev *dev,
                                    const struct kern_desc *d,
                                    const char **impl);
@@ -100,10 +100,11 @@ const struct loop_op *cpu_own_loop(const struct cpu_dev *dev,
 // our loops nor oneDNN compute it, or those that would were found wrong. `d` is
 // checked, here and below. May make a plan to find out: slow.
 int cpu_f32_score(struct cpu_dev *dev, const struct kern_desc *d);
-// Makes the plan of an op of f32. The caller sets (*out)->base.backend, checks
-// *workspace_bytes against the cap, and frees the plan by (*out)->free.
-// SL_ENOTSUP: neither our loops nor oneDNN compute it; SL_ENOMEM; SL_EINTERNAL
-// as cpu_product_plan. On failure *out and *workspace_bytes are untouched.
+// Makes the plan of an op of f32. Returns SL_OK; the caller then sets
+// (*out)->base.backend, dev and desc, checks *workspace_bytes against the cap,
+// and frees the plan by (*out)->free. SL_ENOTSUP: neither our loops nor oneDNN
+// compute it; SL_ENOMEM; SL_EINTERNAL as cpu_product_plan. On failure *out and
+// *workspace_bytes are untouched.
 enum sl_err cpu_f32_plan(struct cpu_plan **out, size_t *workspace_bytes,
                          struct cpu_dev *dev, const struct kern_desc *d,
                          struct sl_error *err);
@@ -139,11 +140,15 @@ enum sl_err cpu_mixed_plan(struct cpu_plan **out, size_t *workspace_bytes,
 // Returns true if a product of 16-bit tensors is to be computed by its twin of
 // f32, also where oneDNN has it in 16 bits: if cpu_mixed_is_own; or, with
 // autotune=1 and where there are both ways, if that was faster when they were
-// timed, now or at an earlier start. Timing takes some ten runs of the op each.
+// timed, now or at an earlier start. Timing runs the op by each way for some 8
+// ms, or 4 times if it takes longer, and beats (kernels/beat.h). What was
+// faster is logged, and kept by the device and in its file of proofs; a failure
+// is not.
 bool cpu_half_by_f32(struct cpu_dev *dev, const struct kern_desc *d);
 
 // Sets *us to the microseconds of one run of a plan on io[], the mean of up to
-// 2 ms of runs or 20. Returns the error of a run.
+// 2 ms of runs or 20. Returns SL_OK, or the error of a run, which ends it; *us
+// counts the runs so far.
 enum sl_err cpu_half_time(double *us, struct cpu_plan *plan, void *const *io,
                           void *workspace);
 
@@ -156,10 +161,12 @@ const char *cpu_onednn_name(void);
 // *out, which is NULL (SL_OK) in a build without it. `isa` ("base", "avx2") is
 // the widest instructions that it may use, NULL: all. oneDNN takes that once
 // per process, before anything else; a later device has the first one's.
-// SL_ENOMEM, SL_EINTERNAL.
+// Returns SL_OK, SL_ENOMEM, or another error of oneDNN (prog_status).
 enum sl_err cpu_onednn_open(struct cpu_onednn **out, int threads,
                             const char *isa, struct sl_error *err);
-void cpu_onednn_close(struct cpu_onednn *o); // NULL is allowed
+// Destroys oneDNN's engine and stream and frees `o`; plans of its device were
+// freed before. NULL is allowed.
+void cpu_onednn_close(struct cpu_onednn *o);
 
 // Returns true for f32, without oneDNN too; for bf16 and f16 if this host and
 // oneDNN have instructions for such products, as far as the `isa` of
@@ -172,11 +179,11 @@ bool cpu_product_knows(enum kern_dtype t);
 // which is slow; 100, too, if that fails otherwise.
 int cpu_product_score(struct cpu_dev *dev, const struct kern_desc *d);
 // Makes the plan of a MATMUL or convolution by oneDNN; the caller does with it
-// what cpu_f32_plan says. SL_ENOTSUP: oneDNN cannot, has only its reference
-// code or such as is left out (product.h), or has no instructions for these 16
-// bits (cpu_product_knows), nor BGRAD and ACCUM in them; SL_ENOMEM;
-// SL_EINTERNAL: oneDNN failed otherwise. On failure *out and *workspace_bytes
-// are untouched.
+// what cpu_f32_plan says. Returns SL_OK, or SL_ENOTSUP: oneDNN cannot, has only
+// its reference code or such as is left out (product.h), or has no instructions
+// for these 16 bits (cpu_product_knows), nor BGRAD and ACCUM in them;
+// SL_ENOMEM; SL_EINTERNAL: oneDNN failed otherwise. On failure *out and
+// *workspace_bytes are untouched.
 enum sl_err cpu_product_plan(struct cpu_plan **out, size_t *workspace_bytes,
                              struct cpu_dev *dev, const struct kern_desc *d,
                              struct sl_error *err);

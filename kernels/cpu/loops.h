@@ -64,7 +64,8 @@ static inline int64_t wino_tiles(int64_t made, int64_t read, int64_t before)
     return edge ? made / 4 : (made + 3) / 4;
 }
 
-// n elements from 16 bits to f32 and back; f16, else bf16.
+// Converts n elements from 16 bits to f32 and back, as half.h does: f16, else
+// bf16.
 struct loops_half {
     void (*widen)(float *to, const uint16_t *from, int64_t n, bool f16);
     void (*narrow)(uint16_t *to, const float *from, int64_t n, bool f16);
@@ -179,7 +180,7 @@ static inline double row_join(const double sum[ROW_LANES])
     return all;
 }
 
-// Returns the sum of x[n].
+// Returns the sum of x[n]; 0 if n is 0.
 static inline double row_sum(const float *x, int64_t n)
 {
     double sum[ROW_LANES] = {0};
@@ -239,7 +240,8 @@ extern const struct loop_op LOOPS(gather), LOOPS(gather_bwd);
 extern const struct loop_op LOOPS(wino_conv), LOOPS(wino_wgrad);
 extern const struct loop_op LOOPS(direct_conv), LOOPS(direct_wgrad);
 
-// Returns how many chunks of LOOPS_CHUNK elements the op's first tensor has.
+// Returns how many chunks of LOOPS_CHUNK elements the op's first tensor has; 0
+// for an empty one.
 int64_t LOOPS(flat_chunks)(const struct kern_desc *d);
 // Returns how many chunks of rows the op's first tensor has (chunk_rows,
 // rows_of).

@@ -51,7 +51,7 @@ struct ob_space {
     dnnl_memory_desc_t md;
 };
 
-// Makes the descriptor of `m` in *space.
+// Makes the descriptor of `m` in *space, for ob_desc_free.
 static inline dnnl_status_t ob_desc_init(struct ob_space *space,
                                          const struct ob_md *m)
 {
@@ -64,7 +64,8 @@ static inline dnnl_status_t ob_desc_init(struct ob_space *space,
 #endif
 }
 
-// Makes a descriptor of a plain tensor with the strides given, in elements.
+// Makes a descriptor of a plain tensor with the strides given, in elements, for
+// ob_desc_free.
 static inline dnnl_status_t ob_desc_init_strides(struct ob_space *space, int nd,
                                                  dnnl_data_type_t type,
                                                  const dnnl_dims_t dims,
@@ -191,7 +192,8 @@ ob_conv_make(dnnl_primitive_desc_t *pd, const struct ob_conv *c,
 // Sets *pd to how oneDNN computes a convolution. `hint` is a forward descriptor
 // for the two gradients, NULL for forward. oneDNN has its implementations in an
 // order of its own, the fastest first: the first `skip` are passed over, and
-// dnnl_unimplemented says that there are no more, or none at all.
+// dnnl_unimplemented says that there are no more, or none at all. The caller
+// destroys *pd, here and below.
 static inline dnnl_status_t
 ob_conv_pd(dnnl_primitive_desc_t *pd, const struct ob_conv *c,
            dnnl_engine_t engine, const_dnnl_primitive_desc_t hint,

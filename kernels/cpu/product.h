@@ -37,8 +37,9 @@ void product_sum_rows(struct product *p, int64_t rows, int64_t cols, int x,
 void product_add(struct product *p, int64_t count, size_t at, int y);
 
 // Builds the plan of a convolution into *p, which is zeroed but for a ready
-// prog. *p stays the caller's to release, also on failure. SL_ENOTSUP: oneDNN
-// cannot, or has only its reference code or what is left out (product_is_wrong,
+// prog and base.dev: its prog, its tails and its name. *p stays the caller's to
+// release, also on failure. Returns SL_OK, or SL_ENOTSUP: oneDNN cannot, or has
+// only its reference code or what is left out (product_is_wrong,
 // product_left_out); SL_ENOMEM; SL_EINTERNAL.
 enum sl_err product_conv(struct product *p, struct cpu_dev *dev,
                          const struct kern_desc *d, struct sl_error *err);

@@ -54,14 +54,15 @@ struct prog_arg {
 
 // Makes an empty prog; `onednn` is borrowed until prog_release.
 void prog_init(struct prog *p, struct cpu_onednn *onednn);
-// Destroys primitives and memory objects; a half-built prog is allowed.
+// Destroys primitives and memory objects; *p has no slots and no stages then. A
+// half-built prog is allowed.
 void prog_release(struct prog *p);
 
 // Adds a tensor of layout `desc` that lies at io[index] and returns the number
 // of its slot; -1 without memory or with PROG_SLOTS slots in use.
 int prog_io(struct prog *p, ob_desc desc, int index);
-// Adds a tensor of layout `desc` that lies in the workspace, which grows by it,
-// and returns the number of its slot; -1 as prog_io.
+// Adds a tensor of layout `desc` that lies in the workspace, which grows by it
+// in any case, and returns the number of its slot; -1 as prog_io.
 int prog_temp(struct prog *p, ob_desc desc);
 
 // Adds `bytes` of plain workspace and returns its offset, a multiple of 64.
@@ -70,23 +71,25 @@ size_t prog_bytes(struct prog *p, size_t bytes);
 
 // Appends a stage that runs primitive `pd`, which stays the caller's, on
 // args[nargs]; a scratchpad, if it wants one, takes a slot and workspace.
-// SL_ENOMEM: no slot is left, or args has one of -1 (so prog_io and prog_temp
-// need no check). SL_EINTERNAL: too many stages, or nargs >= PROG_ARGS.
+// Returns SL_OK, or SL_ENOMEM: no slot is left, or args has one of -1 (so
+// prog_io and prog_temp need no check). SL_EINTERNAL: too many stages, or nargs
+// >= PROG_ARGS. Else an error of prog_status.
 enum sl_err prog_add(struct prog *p, const_dnnl_primitive_desc_t pd,
                      const struct prog_arg *args, int nargs,
                      struct sl_error *err);
 
 // Appends a stage that copies slot `from`, of layout `a`, to slot `to`, of
-// layout `b`. Fails as prog_add does.
+// layout `b`. Returns SL_OK, or fails as prog_add does.
 enum sl_err prog_reorder(struct prog *p, ob_desc a, int from, ob_desc b, int to,
                          struct sl_error *err);
 
-// Runs all stages in order and waits for the last. `workspace` has p->bytes.
-// SL_EINTERNAL if oneDNN refuses.
+// Runs all stages in order and waits for the last. `workspace` has p->bytes,
+// and may be NULL if that is 0. Returns SL_OK, or SL_EINTERNAL if oneDNN
+// refuses.
 enum sl_err prog_run(struct prog *p, void *const *io, void *workspace);
 
-// Makes the attributes that all our primitives have: scratchpad from us. The
-// caller destroys them.
+// Makes the attributes that all our primitives have: scratchpad from us.
+// Returns SL_OK, and the caller destroys them; else an error of prog_status.
 enum sl_err prog_attr(dnnl_primitive_attr_t *out, struct sl_error *err);
 
 // Returns SL_OK if `st` is success; else the error that it means, with a text

@@ -269,7 +269,8 @@ static inline int64_t wino_edge_floats(const struct wino *w)
 // Returns how many bytes of a thread's scratch wino_edges wants.
 size_t LOOPS(wino_edge_scratch)(const struct wino *w);
 // Computes the last row and column of image number `image` of a gradient by
-// data, where they are in no tile (edge_y, edge_x).
+// data, where they are in no tile (edge_y, edge_x); else does nothing. The
+// edges' filters lie in the workspace already.
 void LOOPS(wino_edges)(const struct loop_args *a, const struct wino *w,
                        int64_t image);
 

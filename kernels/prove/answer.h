@@ -32,7 +32,8 @@ const char *answer_log(enum proof_shows shows);
 const char *answer_again(enum proof_shows shows);
 
 // Appends the payload of a line of the file: the kernel is right, or it is
-// wrong and `why` (NULL: not said; not read if it is right). SL_ENOMEM.
+// wrong and `why` (NULL: not said; not read if it is right). Returns SL_OK or
+// SL_ENOMEM.
 enum sl_err answer_write(struct buf *out, bool right, const char *why);
 
 // Reads a payload and returns true: *right says whether the kernel is right,

@@ -43,7 +43,8 @@ struct proof_fault {
 // proof depends on but the op and the implementation: the processor, the
 // versions, the options.
 struct prover *prover_new(const char *path, uint64_t host);
-void prover_free(struct prover *p); // NULL is allowed
+// Frees what was learned; the file stays. NULL is allowed.
+void prover_free(struct prover *p);
 
 // Runs a plan of a host backend twice on random data and compares it with ref.
 // SL_OK: it is right. SL_EINTERNAL: it is wrong, and *fault says where
@@ -53,9 +54,9 @@ enum sl_err prove_plan(struct kern_plan *plan, size_t workspace_bytes,
                        const struct kern_desc *d, struct proof_fault *fault);
 
 // Plans *d of a device backend, or an op of the same kind that is small enough
-// to be copied, runs it twice at two alignments and compares it with ref.
-// SL_OK: it is right. SL_EINTERNAL: it is wrong, and *fault says where
-// (fault->when is set); or the device refuses, and fault->when is NULL.
+// to be copied, runs it twice at two alignments, waits for it and compares it
+// with ref. SL_OK: it is right. SL_EINTERNAL: it is wrong, and *fault says
+// where (fault->when is set); or the device refuses, and fault->when is NULL.
 // SL_ENOMEM, or another error of the device.
 enum sl_err prove_on_device(struct kern_dev *dev, const struct kern_desc *d,
                             struct proof_fault *fault, struct sl_error *err);
@@ -70,7 +71,7 @@ bool prover_avoids(struct prover *p, const struct kern_desc *d,
                    const char *impl);
 // Notes what a proof of `impl` for *d has shown and that it took `ms`, counts
 // it, and keeps it in the file if it is PROOF_RIGHT or PROOF_WRONG. `p` is not
-// NULL. SL_ENOMEM leaves what was known.
+// NULL. Returns SL_OK; SL_ENOMEM leaves what was known.
 enum sl_err prover_learn(struct prover *p, const struct kern_desc *d,
                          const char *impl, enum proof_shows shows, uint64_t ms);
 
@@ -81,9 +82,9 @@ enum sl_err prover_learn(struct prover *p, const struct kern_desc *d,
 void prover_explain(struct prover *p, const struct kern_desc *d,
                     const char *impl, const char *why);
 // Returns the words about implementation number `i`, from 0, of those that are
-// left out for *d or, if `d` is NULL, for any op that was planned; its
-// name if no words were kept. NULL: there are no more, or `p` is NULL. The text
-// is the prover's.
+// left out for *d or, if `d` is NULL, for any op that was planned; its name if
+// no words were kept. NULL: there are no more, or `p` is NULL. The text is the
+// prover's, until it learns more.
 const char *prover_left_out(const struct prover *p, const struct kern_desc *d,
                             unsigned i);
 
@@ -100,8 +101,8 @@ void prover_keep(struct prover *p, const char *kind, const struct kern_desc *d,
 
 // Appends a line, "left out: ...", to *out for each kernel that the file `path`
 // of a prover says was found wrong, whatever the options were. A file that is
-// not there has none; nor has one that cannot be read, which is logged.
-// SL_ENOMEM: *out may hold a part.
+// not there has none; nor has one that cannot be read, which is logged. Returns
+// SL_OK, or SL_ENOMEM: *out may hold a part.
 enum sl_err proofs_list(struct buf *out, const char *path);
 
 // Counts of the proofs so far.

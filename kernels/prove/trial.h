@@ -38,8 +38,8 @@ struct trial {
 };
 
 // Makes the tensors of *d on the heap, with undefined contents, `shift` bytes
-// off a cache line; what *t held is not freed. trial_free frees them.
-// SL_ENOMEM: *t is empty.
+// off a cache line; what *t held is not freed. trial_free frees them. Returns
+// SL_OK, or SL_ENOMEM: *t is empty.
 enum sl_err trial_new(struct trial *t, const struct kern_desc *d, size_t shift);
 // Makes the tensors as trial_new does, of memory that goes back to the host
 // when it is freed (pages.h).
@@ -53,8 +53,8 @@ enum sl_err trial_new_mapped(struct trial *t, const struct kern_desc *d,
 enum sl_err trial_new_thin(struct trial *t, const struct kern_desc *d,
                            size_t shift);
 // Gives thin tensors their windows, one around byte middle[i] of output i, and
-// their guards; once, after trial_fill. Does nothing to other tensors.
-// SL_ENOMEM: the trial can only be freed.
+// their guards; once, after trial_fill. Does nothing to other tensors. Returns
+// SL_OK, or SL_ENOMEM: the trial can only be freed.
 enum sl_err trial_settle(struct trial *t, const size_t middle[KERN_IO]);
 // Returns true if element `k` of output `i` may be compared: neither it nor the
 // rest of its row lies where a thin tensor is shared. Always true for a tensor
@@ -70,8 +70,8 @@ bool trial_holds(const struct trial *t);
 void trial_copy(struct trial *to, const struct trial *from);
 
 // Fills the inputs with random values that suit the op, drawn from *rng, and
-// the outputs with NaN, or with random values if the op adds to them.
-// SL_ENOMEM: contents are undefined.
+// the outputs with NaN, or with random values if the op adds to them. Returns
+// SL_OK, or SL_ENOMEM: contents are undefined.
 enum sl_err trial_fill(struct trial *t, struct rng *rng);
 
 // Returns true if the op reads what its outputs held before it ran: ACCUM, or
@@ -82,8 +82,8 @@ bool trial_adds(const struct kern_desc *d);
 // the dtype of *s, as a double.
 double trial_get(const struct kern_shape *s, const void *at, int64_t i);
 
-// Computes the op with ref on the tensors io[], whatever their dtypes.
-// SL_ENOMEM: nothing was computed.
+// Computes the op with ref on the tensors io[], whatever their dtypes. Returns
+// SL_OK, or SL_ENOMEM: nothing was computed.
 enum sl_err trial_run_ref(const struct kern_desc *d, void *const *io);
 
 #endif
