@@ -147,8 +147,8 @@ enum sl_err cpu_mixed_plan(struct cpu_plan **out, size_t *workspace_bytes,
 bool cpu_half_by_f32(struct cpu_dev *dev, const struct kern_desc *d);
 
 // Sets *us to the microseconds of one run of a plan on io[], the mean of up to
-// 2 ms of runs or 20. Returns SL_OK, or the error of a run, which ends it; *us
-// counts the runs so far.
+// 2 ms of runs or 20. Returns SL_OK, or the error of a run, which ends it: *us
+// is then the mean up to there.
 enum sl_err cpu_half_time(double *us, struct cpu_plan *plan, void *const *io,
                           void *workspace);
 

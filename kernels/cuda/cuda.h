@@ -12,11 +12,11 @@
 //          nothing and waits for nothing.
 // Order    Everything is enqueued on the stream that is given; only what says
 //          so waits for the device.
-// Errors   A sticky device error (the context is gone) is SL_ELOST, then and
-//          ever after on this dev; dev->fault says what it was. Too little
-//          memory is SL_ENOMEM. The rest is SL_EINTERNAL. Work that was
-//          enqueued fails at a later call. *out is untouched on failure. `err`
-//          may be NULL.
+// Errors   SL_OK is success. A sticky device error (the context is gone) is
+//          SL_ELOST, then and ever after on this dev; dev->fault says what it
+//          was. Too little memory is SL_ENOMEM. The rest is SL_EINTERNAL. Work
+//          that was enqueued fails at a later call. *out is untouched on
+//          failure. `err` may be NULL.
 #ifndef KERNELS_CUDA_CUDA_H
 #define KERNELS_CUDA_CUDA_H
 
@@ -97,20 +97,22 @@ enum cuda_code {
 // Returns what this build has for the compute capability `sm`, as 90 for 9.0.
 enum cuda_code cuda_code_for(int sm);
 
-// Opens device `ordinal`, from 0, for `backend` and finds all kernels;
-// cuda_close frees it. SL_ENOTSUP: no usable GPU, or this build has no code for
-// it; SL_ENOENT: none of that number; SL_ENOMEM; else as cuda_fail.
+// Opens device `ordinal`, from 0, for `backend` and finds all kernels; it
+// becomes the calling thread's device. cuda_close frees it. SL_ENOTSUP: no
+// usable GPU, or this build has no code for it; SL_ENOENT: none of that number;
+// SL_ENOMEM; else as cuda_fail.
 enum sl_err cuda_dev_open(struct cuda_dev **out,
                           const struct kern_backend *backend, int ordinal,
                           struct sl_error *err);
-// Unloads our kernels and frees the dev; NULL is allowed.
+// Unloads our kernels, unless the device is lost, and frees the dev. NULL is
+// allowed.
 void cuda_close(struct kern_dev *dev);
-// Fills in name, memory and dtypes of the device.
+// Fills in name, memory and dtypes of the device; the other fields are 0.
 void cuda_info(struct kern_info *out, struct kern_dev *dev);
 // Allocates `bytes` bytes of device memory or (KERN_HOST) pinned memory, which
 // the other devices of the process can use as well; 0 bytes have an address of
-// their own, too. cuda_release frees it. SL_ENOMEM: also too little device
-// memory.
+// their own, too. cuda_release frees it. SL_ENOMEM: too little memory of either
+// kind.
 enum sl_err cuda_alloc(struct kern_mem *out, struct kern_dev *dev, size_t bytes,
                        enum kern_place place);
 // Frees what cuda_alloc gave and zeroes *mem; an empty *mem is allowed. A
@@ -121,7 +123,7 @@ void cuda_release(struct kern_dev *dev, struct kern_mem *mem);
 enum sl_err cuda_stream_new(struct kern_stream **out, struct kern_dev *dev,
                             int priority);
 // Calls dev->stream_ends, if it is set, and destroys the stream; does not wait
-// for its work. NULL is allowed.
+// for its work. A failure is only noted in the dev. NULL is allowed.
 void cuda_stream_free(struct kern_stream *s);
 // Waits for all work that was enqueued on `s`. Returns SL_OK, or the error of
 // work that failed.
@@ -132,7 +134,9 @@ enum sl_err cuda_copy(struct kern_stream *s, void *to, const void *from,
                       size_t bytes, enum kern_dir dir);
 // Enqueues setting `bytes` bytes of device memory to `byte`, 0 to 255.
 enum sl_err cuda_fill(struct kern_stream *s, void *to, int byte, size_t bytes);
-void cuda_plan_free(struct kern_plan *plan); // NULL is allowed
+// Frees a plan of a CUDA backend (cuda_plan.free), of which no run is under
+// way. NULL is allowed.
+void cuda_plan_free(struct kern_plan *plan);
 // Enqueues what the plan computes on `s` (cuda_plan.run). SL_ELOST at once if
 // the dev is lost.
 enum sl_err cuda_run(struct kern_plan *plan, struct kern_stream *s,
@@ -142,24 +146,27 @@ enum sl_err cuda_run(struct kern_plan *plan, struct kern_stream *s,
 
 // Makes an event, which measures no times; cuda_event_free frees it. SL_ENOMEM.
 enum sl_err cuda_event_new(struct cuda_event **out, struct kern_dev *dev);
-void cuda_event_free(struct cuda_event *e); // NULL is allowed
+// Destroys the event; a failure is only noted in the dev. NULL is allowed.
+void cuda_event_free(struct cuda_event *e);
 // Enqueues the event on `s`: it has happened once all that was enqueued before
 // is done. Replaces an earlier record.
 enum sl_err cuda_event_record(struct cuda_event *e, struct kern_stream *s);
 // Makes what follows on `s` wait for the last record of `e`; the caller does
 // not wait.
 enum sl_err cuda_event_wait(struct kern_stream *s, struct cuda_event *e);
-// Returns SL_OK if the event has happened, SL_EBUSY if not yet.
+// Returns SL_OK if the event has happened or was never recorded, SL_EBUSY if
+// not yet; else the error of work that failed.
 enum sl_err cuda_event_query(struct cuda_event *e);
-// Makes the calling thread wait until the event has happened.
+// Makes the calling thread wait until the event has happened; fails as
+// cuda_stream_sync does.
 enum sl_err cuda_event_sync(struct cuda_event *e);
 
 // ---- Several devices ------------------------------------------------------
 
 // Joins n devs that swap by copies, directly where the hardware can; writes to
-// how[size] how many pairs can. Changes the calling thread's device to that of
-// devs[0]. SL_ENOTSUP: more than KERN_PEERS; else as cuda_fail. On failure none
-// has joined.
+// how[size] how many pairs can, also if it then fails. Changes the calling
+// thread's device to that of devs[0]. SL_ENOTSUP: more than KERN_PEERS, and
+// how[size] stays; else as cuda_fail. On failure none has joined.
 enum sl_err cuda_join(struct kern_dev *const *devs, unsigned n, char *how,
                       size_t size, struct sl_error *err);
 // Enqueues the copies from the other devs to this one (kern_backend.exchange).
@@ -172,7 +179,7 @@ void cuda_part(struct kern_dev *const *devs, unsigned n);
 // ---- Recording ------------------------------------------------------------
 
 // Begins a recording: what is enqueued on `s` until cuda_record_end is not run
-// but kept.
+// but kept. Other threads may use CUDA meanwhile.
 enum sl_err cuda_record_begin(struct kern_stream *s);
 // Ends the recording and makes a plan, for cuda_plan_free, that enqueues all of
 // it at once (io and workspace of its run are not looked at: addresses are
@@ -239,8 +246,8 @@ enum sl_err cuda_own_plan(struct kern_plan **out, size_t *workspace_bytes,
                           size_t workspace_cap_bytes, struct sl_error *err);
 
 // Enqueues one update of an optimizer, or of a moving statistic (`o` NULL),
-// over n elements in device memory: struct kern_backend's `optim`. SL_EINVAL:
-// there is no kernel for the optimizer `o`.
+// over n elements in device memory: struct kern_backend's `optim`. `o` is not
+// of whole variables (optim_is_whole). SL_EINVAL: there is no kernel for `o`.
 enum sl_err cuda_optim(struct kern_stream *s, const struct optim *o, size_t n,
                        const float *grad, float *w, float *const *slots,
                        const struct optim_consts *consts);

@@ -20,9 +20,9 @@
 // Units    Dims and strides in elements, in the order n,c,h,w as cuDNN has it.
 // Errors   The first error of a graph stays in it and graph_seal returns it;
 //          all calls before may go unchecked. What fails to choose, to pick or
-//          to make a plan leaves *out as it was. `err` may be NULL. SL_ENOTSUP:
-//          cuDNN does not do it; SL_ENOMEM; SL_ELOST: the device failed;
-//          SL_EINTERNAL: all else.
+//          to make a plan leaves *out as it was. `err` may be NULL. SL_OK is
+//          success. SL_ENOTSUP: cuDNN does not do it; SL_ENOMEM; SL_ELOST: the
+//          device failed; SL_EINTERNAL: all else.
 #ifndef KERNELS_CUDA_CUDNN_GRAPH_H
 #define KERNELS_CUDA_CUDNN_GRAPH_H
 
@@ -57,7 +57,8 @@ struct graph {
 // Makes an empty graph; `err` is borrowed until graph_seal and gets its first
 // error.
 void graph_init(struct graph *g, struct sl_error *err);
-// Destroys the graph's descriptors, sealed or not; plans made of it stay.
+// Destroys the graph's descriptors, sealed or not; plans made of it stay. May
+// be called again.
 void graph_release(struct graph *g);
 
 struct graph_tensor {
@@ -189,15 +190,16 @@ void graph_picks_forget(struct graph_picks *picks, unsigned first);
 // version of cuDNN and kind of device. A failure leaves *out as it was.
 enum sl_err graph_plan_write(struct buf *out, const struct graph_plan *p,
                              struct sl_error *err);
-// Makes a plan of such a text; its engine is not known then. Fails if cuDNN
-// does not take the text.
+// Makes a plan of such a text, for graph_plan_forget; its engine is not known
+// then. Fails if cuDNN does not take the text.
 enum sl_err graph_plan_read(struct graph_plan *out,
                             const struct graph_target *t, const char *json,
                             struct sl_error *err);
 
 // Enqueues a plan on the handle's stream: at[n] are the addresses of the
-// tensors uids[n]. The caller sets p->ran before. SL_ELOST if a launch failed,
-// else the error that cuDNN's status means (cudnn_code).
+// tensors uids[n], and `workspace` has p->workspace_bytes. The caller sets
+// p->ran before. SL_ELOST if a launch failed, else the error that cuDNN's
+// status means (cudnn_code).
 enum sl_err graph_plan_run(const struct graph_plan *p, cudnnHandle_t handle,
                            unsigned n, const int64_t *uids, void *const *at,
                            void *workspace);

@@ -30,7 +30,7 @@ enum sl_err cudnn_set(cudnnBackendDescriptor_t d,
                       const void *values, struct sl_error *err);
 
 // Fills *out with the engines that one heuristics mode of cuDNN offers and the
-// rules allow; there may be none (SL_OK).
+// rules allow, for graph_choices_release; there may be none (SL_OK).
 enum sl_err graph_ask(struct graph_choices *out, const struct graph *g,
                       const struct graph_target *t, cudnnBackendHeurMode_t mode,
                       const struct graph_rules *rules, struct sl_error *err);

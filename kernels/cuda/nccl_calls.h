@@ -28,8 +28,8 @@ struct nccl_calls {
 };
 
 // Returns the table, and loads the library with the first call. Returns NULL,
-// with the reason in why[n], if there is none; the next call tries again. After
-// a call that returned the table `why` may be NULL.
+// with the reason in why[n], if there is none; the next call tries again. `why`
+// may be NULL if n is 0.
 const struct nccl_calls *nccl_calls(char *why, size_t n);
 
 #endif

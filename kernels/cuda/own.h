@@ -13,6 +13,7 @@
 
 #include "kernels/cuda/cuda.h"
 
+// One run of an op: all is borrowed for the call.
 struct own_call {
     struct cuda_dev *dev;
     cudaStream_t s;
@@ -22,6 +23,7 @@ struct own_call {
 };
 
 struct own_op {
+    // Enqueues the op's kernels.
     enum sl_err (*run)(const struct own_call *c);
     size_t (*workspace_bytes)(const struct kern_desc *d); // NULL: none
 };

@@ -20,8 +20,8 @@ void plain_args(struct args_oracle *a, const struct kern_desc *d, unsigned out,
 enum sl_err plain_launch(struct cuda_dev *dev, cudaStream_t s,
                          const struct args_oracle *a);
 
-// Makes a plan of a product or convolution of f32, f16 or bf16; slow: each
-// element is a loop. It wants no workspace. SL_ENOMEM.
+// Makes a plan, for cuda_plan_free, of a product or convolution of f32, f16 or
+// bf16; slow: each element is a loop. It wants no workspace. SL_ENOMEM.
 enum sl_err plain_plan(struct kern_plan **out, size_t *workspace_bytes,
                        struct cuda_dev *dev, const struct kern_desc *d,
                        struct sl_error *err);

@@ -168,8 +168,8 @@ struct desc_plan {
     struct kern_desc desc;
 };
 
-// Makes a plan that keeps a copy of *d for `run` and wants no workspace; `impl`
-// is a literal. SL_ENOMEM.
+// Makes a plan, for cuda_plan_free, that keeps a copy of *d for `run` and wants
+// no workspace; `impl` is a literal. SL_ENOMEM.
 enum sl_err
 desc_plan_new(struct kern_plan **out, size_t *workspace_bytes,
               struct cuda_dev *dev, const struct kern_desc *d, const char *impl,
@@ -177,15 +177,15 @@ desc_plan_new(struct kern_plan **out, size_t *workspace_bytes,
                                  void *const *io, void *workspace),
               struct sl_error *err);
 
-// Makes the plan of a product over no elements: outputs become 0, or stay as
-// they are if the op has ACCUM. SL_ENOMEM.
+// Makes the plan, for cuda_plan_free, of a product over no elements: outputs
+// become 0, or stay as they are if the op has ACCUM. SL_ENOMEM.
 enum sl_err nothing_plan(struct kern_plan **out, size_t *workspace_bytes,
                          struct cuda_dev *dev, const struct kern_desc *d,
                          struct sl_error *err);
 
-// Makes a plan that sums the rows of a matrix, as bias gradients want it: x
-// [..., c] -> f32 [c], which is added to with `accum`. SL_ENOMEM: also for more
-// workspace than `cap_bytes`.
+// Makes a plan, for cuda_plan_free, that sums the rows of a matrix, as bias
+// gradients want it: x [..., c] -> f32 [c], which is added to with `accum`.
+// SL_ENOMEM: also for more workspace than `cap_bytes`.
 enum sl_err rows_plan(struct kern_plan **out, size_t *workspace_bytes,
                       struct cuda_dev *dev, const struct kern_shape *x,
                       bool accum, size_t cap_bytes, struct sl_error *err);
