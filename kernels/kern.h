@@ -633,9 +633,9 @@ int64_t kern_shape_extent(const struct kern_shape *s);
 // Returns true if the elements lie one behind the other in row-major order.
 bool kern_shape_dense(const struct kern_shape *s);
 
-// Returns the outputs along one axis: floor((in + pads - reach) / stride) + 1,
-// at least 0, where reach = dilation (size - 1) + 1. A size or stride of 0
-// gives 0.
+// Returns the outputs along one axis (0: rows, 1: columns): floor((in + pads -
+// reach) / stride) + 1, at least 0, where reach = dilation (size - 1) + 1. A
+// size or stride below 1 gives 0.
 int64_t kern_window_out(const struct kern_window *w, int axis, int64_t in);
 // Returns a window of kh x kw with strides sh, sw; no dilation, no pads
 // (VALID).
@@ -771,7 +771,8 @@ bool kern_desc_equal(const struct kern_desc *a, const struct kern_desc *b);
 // number.
 const char *kern_op_name(enum kern_op op);
 
-// Returns true if UNARY_BWD wants the op's input as `saved`, false: its output.
+// Returns true if UNARY_BWD wants the op's input as `saved`; false if its
+// output, and for an unknown kind.
 bool kern_unary_saves_input(enum kern_unary_kind kind);
 
 #endif

@@ -37,7 +37,7 @@ struct optim_loops {
                     float scale, float factor, float *out);
 };
 
-// Returns the loops of this host.
+// Returns the loops for the widest instructions that this host has.
 const struct optim_loops *optim_host_loops(void);
 
 extern const struct optim_loops optim_loops_base, optim_loops_avx2,

@@ -208,7 +208,8 @@ static inline double row_dot(const float *x, const float *y, int64_t n)
     return row_join(sum);
 }
 
-// Returns the largest of x[n]; n is 1 or more.
+// Returns the largest of x[n]; n is 1 or more. A NaN counts only as x[0], and
+// is returned then.
 static inline float row_largest(const float *x, int64_t n)
 {
     float most[ROW_LANES], all = x[0];

@@ -98,8 +98,9 @@ enum cuda_code {
 enum cuda_code cuda_code_for(int sm);
 
 // Opens device `ordinal`, from 0, for `backend` and finds all kernels; it
-// becomes the calling thread's device. cuda_close frees it. SL_ENOTSUP: no
-// usable GPU, or this build has no code for it; SL_ENOENT: none of that number;
+// becomes the calling thread's device. If its driver has to compile our
+// kernels, that is one log line. cuda_close frees it. SL_ENOTSUP: no usable
+// GPU, or this build has no code for it; SL_ENOENT: none of that number;
 // SL_ENOMEM; else as cuda_fail.
 enum sl_err cuda_dev_open(struct cuda_dev **out,
                           const struct kern_backend *backend, int ordinal,

@@ -142,24 +142,28 @@ int gemm_score(struct cuda_dev *dev, const struct kern_desc *d);
 // Makes the plan, for cuda_plan_free, of a MATMUL with a gemm_score above 0;
 // copies *d. `cap_bytes` is the most workspace. Tries a kept algorithm, else
 // candidates of cuBLASLt (judge.h); if all are wrong, one for the product
-// alone, before a bias of ours; our own loops take over from that. SL_ENOTSUP:
-// no algorithm; SL_ENOMEM; SL_ELOST; SL_EINTERNAL: all else.
+// alone, before a bias of ours; our own loops take over from that. An empty one
+// is nothing_plan's. SL_ENOTSUP: no algorithm; SL_ENOMEM; SL_ELOST;
+// SL_EINTERNAL: all else.
 enum sl_err gemm_plan(struct kern_plan **out, size_t *workspace_bytes,
                       struct cuda_dev *dev, const struct kern_desc *d,
                       size_t cap_bytes, struct sl_error *err);
 
-// Returns 100 if cuDNN has an engine for the convolution `d` that may run, else
-// 0. Opens cuDNN, and may ask it: slow.
+// Returns 100 if cuDNN has an engine for the convolution `d` that may run, or
+// if `d` is empty and no bias is due, else 0. Opens cuDNN, and may ask it:
+// slow.
 int conv_score(struct cuda_dev *dev, const struct kern_desc *d);
 // Makes the plan, for cuda_plan_free, of a convolution with a score
 // (conv_score) above 0; copies *d. `cap_bytes` is the most workspace. Takes a
 // kept plan, or runs and compares cuDNN's engines first (judge.h); our own
-// loops take over if all are wrong. SL_ENOTSUP: no engine; SL_ENOMEM: also if
-// none fits `cap_bytes`; SL_ELOST; SL_EINTERNAL: all else.
+// loops take over if all are wrong. An empty one is nothing_plan's. SL_ENOTSUP:
+// no engine; SL_ENOMEM: also if none fits `cap_bytes`; SL_ELOST; SL_EINTERNAL:
+// all else.
 enum sl_err conv_plan(struct kern_plan **out, size_t *workspace_bytes,
                       struct cuda_dev *dev, const struct kern_desc *d,
                       size_t cap_bytes, struct sl_error *err);
-// Makes cuDNN's handle forget `s`: a later stream may have its address.
+// Makes cuDNN's handle forget `s`: a later stream may have its address. Does
+// nothing if the handle has another.
 void conv_stream_ends(struct cuda_dev *dev, cudaStream_t s);
 
 // A plan that needs its op's descriptor alone, and no workspace.

@@ -31,10 +31,12 @@ struct prover; // what a device knows of its implementations
 // What a plan computed wrongly.
 struct proof_fault {
     int out;         // index of io[]
-    int64_t element; // of it, in row-major order; -1: beside the tensor
+    int64_t element; // of it, in row-major order; -1: it wrote beside a tensor,
+                     // and `out` and the numbers say nothing
     double got, want, bound;
-    const char *when; // "the first time", "the second time"; NULL: it did not
-                      // compute, or nothing of it is known to be wrong
+    const char *when; // "the first time", "the second time", or these with ",
+                      // of fewer rows" (a small op was run instead); NULL: it
+                      // did not compute, or nothing of it is known to be wrong
 };
 
 // Makes a prover, for prover_free; NULL: no memory. With `path` (copied; NULL:

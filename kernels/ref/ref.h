@@ -29,8 +29,8 @@ size_t ref_mixed_bytes(const struct kern_desc *d);
 // `workspace` has ref_mixed_bytes bytes, aligned for a float.
 void ref_mixed_run(const struct kern_desc *d, void *const *io, void *workspace);
 
-// Returns where element `i`, counted in row-major order, of a view lies: its
-// distance from the first one, in elements.
+// Returns where element `i`, counted in row-major order, of a view that is not
+// empty lies: its distance from the first one, in elements.
 static inline int64_t ref_offset(const struct kern_shape *s, int64_t i)
 {
     int64_t at = 0;

@@ -63,7 +63,8 @@ struct coded_reader {
 // `exact`: they are moving statistics. Returns SL_OK; SL_ENOMEM: nothing was
 // added.
 enum sl_err coded_add(struct coded *p, uint64_t elements, bool exact);
-void coded_release(struct coded *p); // all zeroes is allowed
+// Frees the stretches, and zeroes *p; a zeroed one is allowed.
+void coded_release(struct coded *p);
 
 // Returns the bytes of a payload of this type.
 size_t coded_bytes(const struct coded *p, enum wire_type type);

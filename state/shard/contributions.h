@@ -73,7 +73,9 @@ struct contributions {
 // SL_ENOMEM, after which *c is for contributions_release.
 enum sl_err contributions_init(struct contributions *c, const struct plan *plan,
                                struct row_account *account);
-void contributions_release(struct contributions *c); // all zeroes is allowed
+// Frees all that is held, and the memory, and zeroes *c; a zeroed one is
+// allowed.
+void contributions_release(struct contributions *c);
 
 // Returns the first closure of the round that `closure` is in, and sets *count
 // to the round's number of closures. `most`, the slots of a round, is not 0.

@@ -29,7 +29,9 @@ void counts_of_brief(struct counts_msg *m, const struct shard_brief *b);
 // Makes a message for a hello, report or snapshot, with epochs; *m must not
 // move. Returns SL_OK; SL_ENOMEM: there is nothing to release.
 enum sl_err counts_of_once(struct counts_msg *m, const struct once *o);
-void counts_release(struct counts_msg *m); // after either; zeroes are allowed
+// Frees the epochs of either, which the message has no more then; may be called
+// again. Zeroes are allowed.
+void counts_release(struct counts_msg *m);
 
 // Checks that the counted set and the epochs fit into a message and a snapshot.
 // Returns SL_OK, SL_ERANGE if not, or SL_ENOMEM.

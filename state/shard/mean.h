@@ -64,7 +64,8 @@ struct mean {
 // zeroes. plan->pieces are borrowed until the release. Returns SL_OK or
 // SL_ENOMEM, after which *d is for directions_release.
 enum sl_err directions_init(struct directions *d, const struct plan *plan);
-void directions_release(struct directions *d); // all zeroes is allowed
+// Frees the memory, and zeroes *d; a zeroed one is allowed.
+void directions_release(struct directions *d);
 // Writes the norm of each piece of a payload that coded_check has passed to
 // norms[d->count].
 void directions_norms(const struct directions *d, const struct coded *coded,

@@ -33,7 +33,8 @@ struct mirror {
 // zeroes. Its values are set by mirror_begin. `plan` is borrowed until release.
 // Returns SL_OK or SL_ENOMEM, after which *m is for mirror_release.
 enum sl_err mirror_init(struct mirror *m, const struct plan *plan);
-void mirror_release(struct mirror *m); // all zeroes is allowed
+// Frees the memory, and zeroes *m; a zeroed one is allowed.
+void mirror_release(struct mirror *m);
 
 // Returns what workers have of `values`, those of the shard: the mirror's; or
 // `values`, if there is no mirror.

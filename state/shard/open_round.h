@@ -51,7 +51,8 @@ struct open_round {
 // to OPEN_ROUND_MOST; 0: there are none. The plan is borrowed. Returns SL_OK or
 // SL_ENOMEM, after which *r is for open_round_release.
 enum sl_err open_round_init(struct open_round *r, const struct plan *plan);
-void open_round_release(struct open_round *r); // all zeroes is allowed
+// Frees the memory, with what is held, and zeroes *r; a zeroed one is allowed.
+void open_round_release(struct open_round *r);
 
 // Returns true if a contribution that counts `closure` is held.
 bool open_round_has(const struct open_round *r, uint64_t closure);

@@ -87,7 +87,8 @@ struct stale_versions {
 // Returns SL_OK; SL_ENOMEM, with *s zeroes.
 enum sl_err stale_init(struct stale_versions *s, const struct stale_rule *r,
                        size_t elements);
-void stale_release(struct stale_versions *s); // all zeroes is allowed
+// Frees the versions, and zeroes *s; a zeroed one is allowed.
+void stale_release(struct stale_versions *s);
 
 // Returns the kept values of a version, valid until stale_keep gives their
 // place away; NULL if it is not kept.
