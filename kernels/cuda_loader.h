@@ -6,7 +6,9 @@
 // and then loads the module; open calls the module's open. The device that it
 // opens has the module's backend.
 //
-// Threads, errors  as struct kern_backend.
+// Threads  any; what it opens belongs to the thread that opened it.
+// Errors   probe returns 0 and says why. open: SL_ENOTSUP if there is no
+//          driver, device or module; else those of the module.
 #ifndef KERNELS_CUDA_LOADER_H
 #define KERNELS_CUDA_LOADER_H
 

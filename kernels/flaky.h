@@ -21,7 +21,8 @@
 //               its lives before it started itself anew among them
 //   shut=K      after the first, K openings fail (SL_ELOST)
 //
-// Threads, memory  as struct kern_backend.
+// Threads  a device belongs to the thread that opened it.
+// Memory   what is made of a device is freed before it.
 // Errors   an unknown word is SL_EINVAL: a fault that was never armed must not
 //          let a test pass. *out is untouched then. `err` may be NULL.
 #ifndef KERNELS_FLAKY_H
@@ -35,8 +36,8 @@
 // Opens a flaky device over backend `inner`, the name behind the prefix; called
 // by kern_open. kern_close frees it. `options` may be NULL. SL_EINVAL: an
 // unknown word in `options` or $SLUICE_FLAKY; SL_ENOTSUP: `inner` is no host
-// backend; SL_ELOST: shut=; SL_ENOMEM; else the errors of kern_open for
-// `inner`.
+// backend; SL_ELOST: shut=; SL_ENOMEM; else what opening `inner` says
+// (kern_open).
 enum sl_err flaky_open(struct kern_dev **out, const char *inner,
                        const char *options, struct sl_error *err);
 

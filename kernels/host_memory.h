@@ -2,8 +2,8 @@
 // kernels/host_memory.h -- memory and streams of backends that compute on the
 // host.
 //
-// A host stream is a formality: everything has finished when it returns.
-// Contracts as in struct kern_backend.
+// A host stream is a formality: everything has finished when it returns. A dev
+// and its streams belong to one thread. On failure *out is untouched.
 #ifndef KERNELS_HOST_MEMORY_H
 #define KERNELS_HOST_MEMORY_H
 

@@ -161,7 +161,7 @@ const char *cpu_onednn_name(void);
 // *out, which is NULL (SL_OK) in a build without it. `isa` ("base", "avx2") is
 // the widest instructions that it may use, NULL: all. oneDNN takes that once
 // per process, before anything else; a later device has the first one's.
-// Returns SL_OK, SL_ENOMEM, or another error of oneDNN (prog_status).
+// Returns SL_OK, SL_ENOMEM, or SL_ENOTSUP or SL_EINTERNAL: oneDNN refuses.
 enum sl_err cpu_onednn_open(struct cpu_onednn **out, int threads,
                             const char *isa, struct sl_error *err);
 // Destroys oneDNN's engine and stream and frees `o`; plans of its device were

@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // kernels/cpu/product.h -- a plan for a product: oneDNN, then small own loops.
 //
-// Threads, memory: as struct cpu_plan.
+// Threads  that of the device, one call at a time per plan.
+// Memory   a plan owns its primitives and a copy of its descriptor.
+// Errors   `err` may be NULL.
 #ifndef KERNELS_CPU_PRODUCT_H
 #define KERNELS_CPU_PRODUCT_H
 

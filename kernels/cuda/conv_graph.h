@@ -4,7 +4,11 @@
 // Also what the check without a GPU builds (tests/unit/kernels), so that it
 // judges the very graphs that a device is given.
 //
-// Threads, memory, errors  as cudnn_graph.h.
+// Threads  one at a time for a target, and all that is made with it.
+// Memory   graph_release frees a graph.
+// Errors   SL_OK is success; SL_ENOTSUP: cuDNN does not do it; SL_ENOMEM;
+//          SL_ELOST: the device failed; SL_EINTERNAL: all else. `err` may be
+//          NULL.
 #ifndef KERNELS_CUDA_CONV_GRAPH_H
 #define KERNELS_CUDA_CONV_GRAPH_H
 

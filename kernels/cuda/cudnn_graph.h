@@ -199,7 +199,7 @@ enum sl_err graph_plan_read(struct graph_plan *out,
 // Enqueues a plan on the handle's stream: at[n] are the addresses of the
 // tensors uids[n], and `workspace` has p->workspace_bytes. The caller sets
 // p->ran before. SL_ELOST if a launch failed, else the error that cuDNN's
-// status means (cudnn_code).
+// status means.
 enum sl_err graph_plan_run(const struct graph_plan *p, cudnnHandle_t handle,
                            unsigned n, const int64_t *uids, void *const *at,
                            void *workspace);

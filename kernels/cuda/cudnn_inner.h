@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // kernels/cuda/cudnn_inner.h -- what the files behind cudnn_graph.h share.
 //
-// Threads, memory, errors  as cudnn_graph.h; `err` may be NULL.
+// Threads  one at a time for a target, and all that is made with it.
+// Errors   SL_OK is success. On failure outputs are untouched. `err` may be
+//          NULL.
 #ifndef KERNELS_CUDA_CUDNN_INNER_H
 #define KERNELS_CUDA_CUDNN_INNER_H
 

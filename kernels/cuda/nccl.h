@@ -20,14 +20,14 @@
 // Joins n devs by a communicator each and writes so, with NCCL's version, to
 // how[size]; waits until all have joined. Changes the calling thread's device
 // to that of devs[0]. SL_ENOTSUP: no NCCL, or it cannot; nothing has changed
-// then, `how` included. Else as cuda_fail: none has a communicator, and `how`
-// is undefined.
+// then, `how` included. SL_ELOST, SL_ENOMEM, SL_EINTERNAL: an error of the
+// device; none has a communicator, and `how` is undefined.
 enum sl_err nccl_join(struct kern_dev *const *devs, unsigned n, char *how,
                       size_t size, struct sl_error *err);
 // Enqueues on `s` sending to and receiving from all other devs
 // (kern_backend.exchange). Returns SL_OK; SL_ELOST: NCCL failed, and the dev
-// counts as lost; or what cuda_result says. Only for a dev that nccl_join
-// joined.
+// counts as lost; or an error of the device, as above. Only for a dev that
+// nccl_join joined.
 enum sl_err nccl_exchange(struct kern_stream *s, const struct kern_exchange *x);
 // Aborts the communicators of n devs, so that waits for them end; they count as
 // not joined. One that has none is only marked so.

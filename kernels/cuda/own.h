@@ -5,9 +5,12 @@
 // share. How work is cut follows from shapes and dtypes alone; addresses only
 // decide whether accesses are wide. So a sum has the same bits every time.
 //
-// Threads  as struct cuda_dev. Memory  workspace is aligned to 64.
+// Threads  that of the dev.
+// Memory   workspace is aligned to 64.
 // Units    elements, rows, columns; a pack is 16 bytes of elements.
-// Errors   as cuda.h, of the launches.
+// Errors   SL_OK is success; SL_ELOST: the device is lost, then and ever after;
+//          SL_ENOMEM; SL_EINTERNAL: another error of the device. Work that was
+//          enqueued fails at a later call.
 #ifndef KERNELS_CUDA_OWN_H
 #define KERNELS_CUDA_OWN_H
 

@@ -3,7 +3,11 @@
 // device: what others are compared with, and what computes where all others are
 // wrong.
 //
-// Threads, memory, errors  as cuda.h.
+// Threads  that of the dev.
+// Memory   addresses of the device.
+// Errors   SL_OK is success; SL_ELOST: the device is lost, then and ever after;
+//          SL_ENOMEM; SL_EINTERNAL: another error of the device. Work that was
+//          enqueued fails at a later call. `err` may be NULL.
 #ifndef KERNELS_CUDA_PLAIN_H
 #define KERNELS_CUDA_PLAIN_H
 
@@ -16,7 +20,7 @@
 void plain_args(struct args_oracle *a, const struct kern_desc *d, unsigned out,
                 void *const *io, bool tf32);
 // Enqueues on `s` the kernel that computes the sums that *a describes; *a may
-// change afterwards. Returns SL_OK or what cuda_result returns for the launch.
+// change afterwards. Returns SL_OK or the launch's error.
 enum sl_err plain_launch(struct cuda_dev *dev, cudaStream_t s,
                          const struct args_oracle *a);
 

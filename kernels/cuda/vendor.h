@@ -13,8 +13,11 @@
 //            with autotune=1 it is a measurement, and another run may take
 //            another plan unless plans=FILE keeps them.
 // Memory     Tensors start at multiples of KERN_ALIGN; workspaces at 64.
-// Threads, errors  as cuda.h. A plan that cannot be made leaves *out and
-//          *workspace_bytes as they were.
+// Threads    that of the dev.
+// Errors     SL_OK is success; SL_ELOST: the device is lost, then and ever
+//            after; SL_ENOMEM; SL_EINTERNAL: another error of the device. A
+//            plan that cannot be made leaves *out and *workspace_bytes as they
+//            were. `err` may be NULL.
 #ifndef KERNELS_CUDA_VENDOR_H
 #define KERNELS_CUDA_VENDOR_H
 

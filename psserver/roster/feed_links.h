@@ -10,7 +10,9 @@
 // Threads  the loop; feed_link_enter and feed_link_leave: any.
 // Memory   a link is freed with its last user.
 // Units    bytes, ms.
-// Errors   as rpc_channel_new; SL_ENOMEM.
+// Errors   SL_EINVAL: it is no address; SL_EDENIED: without certificates it
+//          must be a local one; those of reading the certificates; SL_ENOMEM.
+//          `err` may be NULL.
 #ifndef PSSERVER_ROSTER_FEED_LINKS_H
 #define PSSERVER_ROSTER_FEED_LINKS_H
 

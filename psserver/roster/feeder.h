@@ -49,7 +49,8 @@ struct feeder_setup {
 };
 
 // Makes a feeder, which sends nothing yet, of a copy of the setup. Returns
-// SL_OK; errors as feed_links_take; *out is untouched then.
+// SL_OK; SL_ENOMEM; SL_EINVAL: the address is none; else what making a
+// connection says (feed_links_take). *out is untouched then.
 enum sl_err feeder_new(struct feeder **out, const struct feeder_setup *setup,
                        struct sl_error *err);
 // Begins to send: the log of feed setup.order, which the shard has

@@ -6,7 +6,7 @@
 // Threads  any; figures_write_shards: the loop.
 // Memory   values; part of the api.
 // Units    calls.
-// Errors   those of the expo.
+// Errors   none: an expo without memory tells it at its end.
 #ifndef PSSERVER_SERVICE_FIGURES_H
 #define PSSERVER_SERVICE_FIGURES_H
 

@@ -9,7 +9,7 @@
 // become too long, it is lost: what was not set apart is freed, later ids are
 // not added, and the next snapshot has to be a whole one.
 //
-// Threads  as row_store.h; row_gone_read: any, between seal and drop or undo.
+// Threads  one at a time; row_gone_read: any, between seal and drop or undo.
 // Memory   taken from the account; row_gone_release frees.
 // Units    ids.
 // Errors   none.

@@ -19,8 +19,9 @@
 // Memory   a bucket without entries has no group of its own.
 // Units    buckets count from 0, the first of the shard's; hashes are
 //          table_hash's.
-// Errors   SL_ENOMEM of row_bucket_grow, and those of row_account_take; it has
-//          changed nothing.
+// Errors   SL_ENOMEM of row_bucket_grow, and those of row_account_take
+//          (SL_ERANGE: too little memory is left; SL_EBUSY: so it is until a
+//          snapshot is written); a call that fails has changed nothing.
 #ifndef STATE_ROWS_ROW_INDEX_H
 #define STATE_ROWS_ROW_INDEX_H
 

@@ -13,8 +13,9 @@
 //          its number is in use.
 // Units    numbers count from 0, below `used`; bytes of a record, a multiple of
 //          8.
-// Errors   SL_ENOMEM of row_pool_reserve, and those of row_account_take; it has
-//          changed no record.
+// Errors   SL_ENOMEM of row_pool_reserve, and those of row_account_take
+//          (SL_ERANGE: too little memory is left; SL_EBUSY: so it is until a
+//          snapshot is written); a call that fails has changed no record.
 #ifndef STATE_ROWS_ROW_POOL_H
 #define STATE_ROWS_ROW_POOL_H
 

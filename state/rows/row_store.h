@@ -11,9 +11,11 @@
 // Threads  one at a time.
 // Memory   row_store_release frees all. A record stays at its place until it is
 //          removed.
-// Units    as in rowset.h; buckets count from the shard's first.
-// Errors   SL_ENOMEM of the reserving calls, and those of row_account_take.
-//          A call that fails has changed no record.
+// Units    versions count the shard's updates, from 1; ids are u64; buckets
+//          count from the shard's first.
+// Errors   SL_ENOMEM of the reserving calls, and those of row_account_take
+//          (SL_ERANGE: too little memory is left; SL_EBUSY: so it is until a
+//          snapshot is written). A call that fails has changed no record.
 #ifndef STATE_ROWS_ROW_STORE_H
 #define STATE_ROWS_ROW_STORE_H
 
@@ -177,7 +179,7 @@ static inline void row_store_groups_soon(const struct row_store *s, size_t n,
 // (row_store_touch): index, copies for a walk, and records up to the limit. The
 // memory stays the store's. With a tier it may make records cold: numbers
 // change. Returns SL_OK, SL_ENOMEM, or an error of row_account_take, and with a
-// tier those of row_tier.h.
+// tier also SL_ERANGE or SL_ECORRUPT: its file cannot be written, or read.
 enum sl_err row_store_reserve(struct row_store *s, size_t n, const void *ids,
                               uint64_t touched);
 

@@ -33,10 +33,12 @@
 //          otherwise.
 // Memory   row_tier_free frees all; the account pays ROW_COLD_BYTES for a cold
 //          record, and two bytes more for a hot one.
-// Units    as in row_store.h; slots as in row_disk.h.
-// Errors   SL_ENOMEM; those of row_account_take; SL_ERANGE and SL_ECORRUPT of
-//          files, with the reason in the account (a->why). They change no
-//          record.
+// Units    versions count the shard's updates, from 1; bytes; slots count from
+//          0.
+// Errors   SL_ENOMEM; those of row_account_take (SL_ERANGE: too little memory
+//          is left; SL_EBUSY: so it is until a snapshot is written); SL_ERANGE
+//          and SL_ECORRUPT of files, with the reason in the account (a->why). A
+//          call that fails has changed no record.
 #ifndef STATE_ROWS_ROW_TIER_H
 #define STATE_ROWS_ROW_TIER_H
 

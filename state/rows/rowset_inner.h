@@ -1,7 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // state/rows/rowset_inner.h -- within rowset*.c only: the fields of a set.
 //
-// Threads, memory, units and errors: as rowset.h.
+// Threads  one at a time, under the lock of the shard.
+// Memory   pointers to records hold until the next call that may move them.
+// Units    elements are f32; versions count the shard's updates, from 1.
+// Errors   none.
 #ifndef STATE_ROWS_ROWSET_INNER_H
 #define STATE_ROWS_ROWSET_INNER_H
 

@@ -18,8 +18,9 @@
 //          shard, kept from round to round. Rows are held until the round is
 //          averaged, or another one is opened, at the cost of an account.
 // Units    elements of the shard; closures.
-// Errors   SL_ENOMEM, and those of row_account_take; a call that fails has
-//          changed nothing.
+// Errors   SL_ENOMEM, and those of row_account_take (SL_ERANGE: too little
+//          memory is left; SL_EBUSY: so it is until a snapshot is written); a
+//          call that fails has changed nothing.
 #ifndef STATE_SHARD_CONTRIBUTIONS_H
 #define STATE_SHARD_CONTRIBUTIONS_H
 

@@ -10,7 +10,8 @@
 // Threads  the shard's lock.
 // Memory   none of its own.
 // Units    closures.
-// Errors   those of once.h; a call that fails has counted nothing.
+// Errors   as each function says; a call that fails has counted nothing. `err`
+//          may be NULL.
 #ifndef STATE_SHARD_PUSH_SET_H
 #define STATE_SHARD_PUSH_SET_H
 

@@ -15,7 +15,9 @@
 // Memory   round_rows_release frees; it is taken from the account of the
 //          shard's rows (row_memory.h).
 // Units    blocks of f32 elements, as in proto/table_rows.h.
-// Errors   SL_ENOMEM, and those of row_account_take; *out is zeroes then.
+// Errors   SL_ENOMEM, and those of row_account_take (SL_ERANGE: too little
+//          memory is left; SL_EBUSY: so it is until a snapshot is written);
+//          *out is zeroes then.
 #ifndef STATE_SHARD_ROUND_ROWS_H
 #define STATE_SHARD_ROUND_ROWS_H
 

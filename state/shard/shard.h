@@ -14,7 +14,8 @@
 //          lock of this shard and no other, and does nothing slow under it.
 // Memory   counted references: a call that found the shard keeps it until it
 //          is done, also past its close. Payloads are borrowed until return.
-// Units    as in plan.h; a version counts the updates applied.
+// Units    elements are f32, counted in the shard; a version counts the updates
+//          applied.
 // Errors   a call that fails has changed nothing but the number of refusals,
 //          and a push without memory may have noted its attempt (I4). Outputs
 //          are untouched then, unless it says otherwise. SL_ENOMEM may come
@@ -256,9 +257,10 @@ enum sl_err shard_ask(struct shard *s, const struct wire_ask *ask,
 // unless the push is refused or held (WIRE_PUSH_HELD); they are those of
 // reply->version. SL_ERANGE: the job has no such step; SL_EINVAL, SL_ENUMERIC:
 // of the payload (apply_check), `absent` or the rows (tables_check); SL_EBUSY:
-// over ONCE_ATTEMPTS_MAX; those of moments_take; SL_ERANGE and SL_EBUSY of the
-// memory of rows (row_memory.h) and SL_ERANGE and SL_ECORRUPT of their files
-// (row_tier.h), SL_ENOMEM. `values` may be NULL.
+// over ONCE_ATTEMPTS_MAX; SL_EINVAL, SL_ENUMERIC: of the moments
+// (moments_take); SL_ERANGE and SL_EBUSY: there is no memory for rows, with
+// SL_EBUSY until a snapshot is written; SL_ERANGE and SL_ECORRUPT: a file of
+// rows cannot be written, or read; SL_ENOMEM. `values` may be NULL.
 enum sl_err shard_push(struct shard *s, const struct wire_push *push,
                        struct wire_push_reply *reply, void *values,
                        struct sl_error *err);

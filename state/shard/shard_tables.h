@@ -11,7 +11,8 @@
 //          tables_answer_bytes: any; the rest: under the shard's lock.
 // Memory   tables_release frees the sets. The bytes of a push are borrowed, or
 //          owned by struct tables_push if they came in pieces.
-// Units    as in rowset.h; blocks as in proto/table_rows.h.
+// Units    versions count the shard's updates, from 1; elements; ids are u64.
+//          Rows come and go in blocks, one for each table (proto/table_rows.h).
 // Errors   say what does not fit; a call that fails has changed no row. `err`
 //          may be NULL.
 #ifndef STATE_SHARD_SHARD_TABLES_H
@@ -30,8 +31,9 @@ struct tables {
 
 // Makes an empty set of rows for each table of the plan, which all are of one
 // account, the plan's tenant's; a plan without tables makes *out zeroes,
-// without an account. Returns SL_OK, or the errors of rowset_new; *out is
-// zeroes then.
+// without an account. Returns SL_OK; SL_EINVAL: a number of a table's spec is
+// out of range; SL_ENOMEM, also if rows may not take so much. *out is zeroes
+// after a failure.
 enum sl_err tables_init(struct tables *out, const struct plan *plan,
                         struct sl_error *err);
 // Frees the sets and the account; *t is all zeroes then. All zeroes is allowed.

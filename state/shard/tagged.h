@@ -107,8 +107,9 @@ void tagged_drop(struct tagged *t,
 
 // Opens the files below a mapped snapshot, which lies in `folder`, and finds
 // the live rows of all its tables; called once. Returns SL_OK, also without
-// tables. Errors of table_chain.h; after one *f is only good for
-// tagged_file_unref.
+// tables. SL_ECORRUPT: a file does not hold, or is not the one that is named;
+// SL_ENOENT: one is missing; SL_ENOMEM; else what `fs` says. After a failure *f
+// is only good for tagged_file_unref.
 enum sl_err tagged_file_tables(struct tagged_file *f, struct fs *fs,
                                const char *folder, struct sl_error *err);
 
