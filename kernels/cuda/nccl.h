@@ -19,9 +19,9 @@
 
 // Joins n devs by a communicator each and writes so, with NCCL's version, to
 // how[size]; waits until all have joined. Changes the calling thread's device
-// to that of devs[0]. SL_ENOTSUP: no NCCL, or it cannot; nothing has changed
-// then, `how` included. SL_ELOST, SL_ENOMEM, SL_EINTERNAL: an error of the
-// device; none has a communicator, and `how` is undefined.
+// to that of devs[0]. Returns SL_OK; SL_ENOTSUP: no NCCL, or it cannot; nothing
+// has changed then, `how` included. SL_ELOST, SL_ENOMEM, SL_EINTERNAL: an error
+// of the device; none has a communicator, and `how` is undefined.
 enum sl_err nccl_join(struct kern_dev *const *devs, unsigned n, char *how,
                       size_t size, struct sl_error *err);
 // Enqueues on `s` sending to and receiving from all other devs

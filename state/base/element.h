@@ -36,9 +36,9 @@ static inline void element_read(enum wire_type type, size_t n, float *values,
     cast_widen(element_dtype(type), n, from, values);
 }
 
-// Writes n rows of `dim` values, f32, as a block has them (table_rows.h) at
-// `to`, which may be at any address: one behind the other, a row of WIRE_INT8
-// as quant_row_bytes(dim) bytes.
+// Writes n rows of `dim` values, f32, as a table's block in a message has them,
+// at `to`, which may be at any address: one behind the other, a row of
+// WIRE_INT8 as quant_row_bytes(dim) bytes.
 static inline void element_write_rows(enum wire_type type, size_t n,
                                       uint32_t dim, void *to,
                                       const float *values)

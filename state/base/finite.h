@@ -31,8 +31,9 @@ bool finite_all(enum wire_type type, const void *elements, size_t n);
 // none is.
 size_t finite_find(enum wire_type type, const void *elements, size_t n);
 
-// Returns the index of the first of n rows of a block (table_rows.h) that has
-// an element that is not finite; n: none has.
+// Returns the index of the first of n rows with an element that is not finite;
+// n: none has. A row is `dim` elements, or with WIRE_INT8 a row of quant.h: its
+// scale, an f32, and `dim` bytes. Rows lie one behind the other.
 size_t finite_find_row(enum wire_type type, const void *rows, size_t n,
                        uint32_t dim);
 

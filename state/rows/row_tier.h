@@ -215,8 +215,9 @@ bool row_tier_walk_left(const struct row_tier *t);
 
 // Goes on with the walk over at most `most` slots: copies their records of the
 // instant to `out`, which has room for `most`, and sets *n, which was 0, to how
-// many they are. After a failure, with its reason in walk_error, the walk over
-// slots has ended.
+// many they are. Returns SL_OK; SL_ECORRUPT: the file cannot be read, or a
+// record is not as it was written. After a failure, with its reason in
+// walk_error, the walk over slots has ended.
 enum sl_err row_tier_walk(struct row_store *s, size_t most, void *out,
                           size_t *n);
 

@@ -99,7 +99,7 @@ bool contributions_has(const struct contributions *c, uint64_t closure);
 // c->coded. Both it and `rows`, which are not looked at if step->skip, are read
 // during the call. `last`: it makes the round whole; then the payload is not
 // copied, and must stay until the round is averaged or the contribution
-// dropped.
+// dropped. Returns SL_OK or the errors above.
 enum sl_err contributions_hold(struct contributions *c,
                                const struct once_step *step,
                                enum wire_type type,

@@ -41,7 +41,8 @@ enum sl_err counts_fit(const struct once *o, struct sl_error *err);
 // that they fit each other and the schedule, which must hold (schedule_check).
 // *out need not be zeroed before, and keeps neither schedule nor messages. It
 // has no attempts (they are not in snapshots) and no `passed`: the caller adds
-// that (once_reserve_passed), and checks again (once_check).
+// that (once_reserve_passed), and checks again (once_check). Returns SL_OK,
+// SL_ECORRUPT or SL_ENOMEM.
 enum sl_err counts_read(struct once *out, const struct schedule *schedule,
                         const Sluice__V1__CountedSet *set,
                         const Sluice__V1__ShardCounts *counts,

@@ -73,8 +73,8 @@ struct once_step {
 };
 
 // Makes an empty set for the steps of schedule `s`, of which it keeps a copy.
-// Allocates nothing yet. SL_EINVAL or SL_ERANGE if the schedule does not hold
-// (schedule_check): *o is untouched.
+// Allocates nothing yet. Returns SL_OK; SL_EINVAL or SL_ERANGE if the schedule
+// does not hold (schedule_check): *o is untouched.
 enum sl_err once_init(struct once *o, const struct schedule *s);
 // Frees what the set owns; it is all zeroes then. All zeroes is allowed.
 void once_release(struct once *o);

@@ -16,10 +16,10 @@
 //          is done, also past its close. Payloads are borrowed until return.
 // Units    elements are f32, counted in the shard; a version counts the updates
 //          applied.
-// Errors   a call that fails has changed nothing but the number of refusals,
-//          and a push without memory may have noted its attempt (I4). Outputs
-//          are untouched then, unless it says otherwise. SL_ENOMEM may come
-//          without a text. `err` may be NULL.
+// Errors   SL_OK is success. A call that fails has changed nothing but the
+//          number of refusals, and a push without memory may have noted its
+//          attempt (I4). Outputs are untouched then, unless it says otherwise.
+//          SL_ENOMEM may come without a text. `err` may be NULL.
 #ifndef STATE_SHARD_SHARD_H
 #define STATE_SHARD_SHARD_H
 

@@ -21,7 +21,7 @@
 // elements): sets *out to `bytes` bytes (tables_answer_bytes), for sl_free:
 // their rows, in the order and types of the blocks. `file` has been through
 // tagged_file_tables. An id without a record in the snapshot reads as an id
-// without a row.
+// without a row. Returns SL_OK or the errors above.
 enum sl_err tagged_rows(const struct tables *t, const struct plan *plan,
                         const struct tagged_file *file,
                         const struct tables_push *ids, size_t bytes,

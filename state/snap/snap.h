@@ -13,11 +13,11 @@
 //          nor on an I/O thread. The functions of names, snap_keep_read and
 //          those of metadata: any.
 // Memory   paths are borrowed for the call; what is returned is the caller's.
-// Errors   SL_ECORRUPT for a file that does not hold; the text says what of it,
-//          and does not always name the file. Those of `fs` besides: SL_ENOENT,
-//          SL_EIO and so on. SL_ENOMEM may come without a text. A call that
-//          fails leaves its outputs as they were, unless it says otherwise.
-//          `err` may be NULL, but where it is said.
+// Errors   SL_OK is success. SL_ECORRUPT for a file that does not hold; the
+//          text says what of it, and does not always name the file. Those of
+//          `fs` besides: SL_ENOENT, SL_EIO and so on. SL_ENOMEM may come
+//          without a text. A call that fails leaves its outputs as they were,
+//          unless it says otherwise. `err` may be NULL, but where it is said.
 #ifndef STATE_SNAP_SNAP_H
 #define STATE_SNAP_SNAP_H
 
