@@ -73,7 +73,8 @@ static inline bool kern_is_half(const struct kern_shape *s)
 // ...".
 const char *kern_desc_text(char *out, size_t n, const struct kern_desc *d);
 
-// Returns the epilogue bits that kern_desc_check accepts for the op.
+// Returns the epilogue bits that kern_desc_check accepts for the op; 0 if it
+// has none, and for an unknown op.
 uint32_t kern_op_epilogues(enum kern_op op);
 
 #endif

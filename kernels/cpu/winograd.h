@@ -163,9 +163,9 @@ LOOPS_INLINE void wino_gt(vf *o, int os, const vf *m, int s)
 
 // ---- Products ---------------------------------------------------------------
 
-// Computes c[rows][WINO_PANEL] = (`add`: +=) a b, with k the length of the sums
-// and cs the floats between c's rows: element (i, p) of a is at
-// a[i * ai + p * ap].
+// Computes c[rows][WINO_PANEL] = (`add`: +=) a b, of 1 to WINO_MR rows and one
+// panel b[k][WINO_PANEL], with k the length of the sums and cs the floats
+// between c's rows: element (i, p) of a is at a[i * ai + p * ap].
 LOOPS_INLINE void wino_micro(int rows, bool add, int64_t k, const float *a,
                              int64_t ai, int64_t ap, const float *b, float *c,
                              int64_t cs)

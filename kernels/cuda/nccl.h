@@ -30,7 +30,8 @@ enum sl_err nccl_join(struct kern_dev *const *devs, unsigned n, char *how,
 // nccl_join joined.
 enum sl_err nccl_exchange(struct kern_stream *s, const struct kern_exchange *x);
 // Aborts the communicators of n devs, so that waits for them end; they count as
-// not joined. One that has none is only marked so.
+// not joined. One that has none is only marked so. In a build without NCCL's
+// header it does nothing.
 void nccl_part(struct kern_dev *const *devs, unsigned n);
 // Ends the communicator of one dev that closes, by an abort if the dev is lost.
 // Does nothing if it has none.

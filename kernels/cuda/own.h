@@ -46,7 +46,7 @@ extern const struct own_op own_xent, own_bce, own_mse, own_unscale_check;
     CUDA_LAUNCH((c)->dev, (c)->s, kernel, gx, gy, args)
 
 // Returns the kernel for `dtype` of three that follow each other on a TYPED
-// line: `f32` itself, or the one for f16 or bf16 behind it.
+// line of kernels.def: `f32` itself, or the one for f16 or bf16 behind it.
 enum cuda_kernel own_typed(enum cuda_kernel f32, uint8_t dtype);
 
 // Returns n / by, rounded up.

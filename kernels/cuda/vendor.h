@@ -75,7 +75,8 @@ enum sl_err vendor_new(struct cuda_dev *dev, struct vendor_options *options,
 // lost device's handles are left alone.
 void vendor_free(struct cuda_dev *dev);
 
-// Returns what vendor_new made for the dev.
+// Returns what vendor_new made for the dev; NULL before it, and after
+// vendor_free.
 static inline struct vendor *vendor(struct cuda_dev *dev)
 {
     return dev->vendor;
@@ -204,7 +205,7 @@ typedef enum sl_err (*tune_run)(void *arg, unsigned i, cudaStream_t s,
                                 void *const *io, void *workspace);
 
 // Returns how many runs of an op that takes `ms` milliseconds go between two
-// events: 20, or fewer of a long one.
+// events: 20, or fewer, so that they take about 10 ms; 1 at least.
 unsigned tune_runs(float ms);
 
 // Returns true if a candidate that ran once in `ms` needs no more runs: it took

@@ -48,10 +48,11 @@ struct prover *prover_new(const char *path, uint64_t host);
 // Frees what was learned; the file stays. NULL is allowed.
 void prover_free(struct prover *p);
 
-// Runs a plan of a host backend twice on random data and compares it with ref.
-// SL_OK: it is right. SL_EINTERNAL: it is wrong, and *fault says where
-// (fault->when is set). The error of a run that the plan refused, with
-// fault->when NULL; SL_ENOMEM likewise. Beats (kernels/beat.h).
+// Runs a plan of a host backend, which wants workspace_bytes of workspace,
+// twice on random data and compares it with ref. SL_OK: it is right.
+// SL_EINTERNAL: it is wrong, and *fault says where (fault->when is set). The
+// error of a run that the plan refused, with fault->when NULL; SL_ENOMEM
+// likewise. Beats (kernels/beat.h).
 enum sl_err prove_plan(struct kern_plan *plan, size_t workspace_bytes,
                        const struct kern_desc *d, struct proof_fault *fault);
 
