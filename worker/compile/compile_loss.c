@@ -125,20 +125,23 @@ struct loss_labels {
     uint32_t labels, weights; // weights: only where samples have some
 };
 
-// Copies the elements of `rows` rows of `each` floats, which lie in rows of
-// `wide` from byte `at` of a tensor on. Returns the copy.
-static uint32_t loss_copy(struct build *b, uint32_t tensor, size_t at,
-                          int64_t rows, int64_t each, int64_t wide)
+// Copies `rows` rows of `each` floats, which lie in rows of `wide` from byte
+// `at` of the labels on. Returns the copy.
+static uint32_t loss_copy(struct build *b, size_t at, int64_t rows,
+                          int64_t each, int64_t wide)
 {
     struct kern_shape to = kern_shape(KERN_F32, 2, (int64_t[]){rows, each});
     struct kern_shape from = to;
-    uint32_t copy = compile_tensor(b, kern_shape_bytes(&to));
+    uint32_t copy = compile_tensor(b, kern_shape_bytes(&to)), labels;
     struct kern_desc d;
 
     from.stride[0] = wide;
+    // A tensor of its own: what the program reads of the labels ends with it.
+    labels = compile_at(b, PROGRAM_LABELS, at,
+                        (size_t)kern_shape_extent(&from) * sizeof(float));
     kern_desc_axpby(&d, &from, &to, 1, 0);
     compile_emit(b, b->model->output, &d,
-                 (struct build_ref[]){{tensor, at}, WHOLE(copy)});
+                 (struct build_ref[]){WHOLE(labels), WHOLE(copy)});
     return copy;
 }
 
@@ -163,9 +166,9 @@ static struct loss_labels loss_labels(struct build *b, struct kern_desc *d)
         return l;
     }
     kern_desc_weigh(d);
-    l.weights = loss_copy(b, l.labels, (size_t)each * number, rows, 1, wide);
+    l.weights = loss_copy(b, (size_t)each * number, rows, 1, wide);
     if (!sparse)
-        l.labels = loss_copy(b, l.labels, 0, rows, each, wide);
+        l.labels = loss_copy(b, 0, rows, each, wide);
     return l;
 }
 

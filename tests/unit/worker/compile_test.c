@@ -1677,6 +1677,11 @@ static void check_weights(const char *backend, const char *text,
     o.weighted = true;
     T_OK(compile(&p, n.dev, n.model, &o, &n.memory, t_err()));
     program_set_samples(p, WEIGHED);
+    for (uint32_t i = 0; i < p->count; i++)
+        for (uint32_t k = 0; k < p->ops[i].args; k++)
+            if (p->ops[i].arg[k].place == PROGRAM_LABELS)
+                T_LE(p->ops[i].arg[k].offset + p->ops[i].arg[k].bytes,
+                     WEIGHED * units * (label + sizeof(float)));
     n.io.labels = packed;
     T_OK(program_run(p, &n.io, 0, p->count, t_err()));
     T_NEAR(p->stats[0], loss, 1e-5 * fabs(loss));
