@@ -11,8 +11,8 @@
 // Errors   those of command_run, with what the command says: SL_ENOENT, there
 //          is no openssl; SL_EINVAL: a path that is too long; those of the file
 //          system. What fails half way leaves no certificate that looks whole.
-#ifndef CLIENT_CERTS_CERT_MAKE_H
-#define CLIENT_CERTS_CERT_MAKE_H
+#ifndef CLIENT_CERT_CERT_MAKE_H
+#define CLIENT_CERT_CERT_MAKE_H
 
 #include <stdbool.h>
 

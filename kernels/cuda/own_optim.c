@@ -19,7 +19,8 @@ enum sl_err cuda_optim(struct kern_stream *s, const struct optim *o, size_t n,
         .grad = grad, .w = w, .consts = consts, .n = (int64_t)n};
     void *wide[5] = {(void *)(uintptr_t)grad, w};
 
-    if (kernel == CUDA_KERNELS)
+    // A rule of whole variables has no row: its entry is kernel 0.
+    if (kernel == CUDA_KERNELS || (o && optim_is_whole(o)))
         return SL_EINVAL;
     for (unsigned i = 0; o && i < optim_slots(o); i++)
         wide[2 + i] = a.slot[i] = slots[i];

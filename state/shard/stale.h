@@ -24,8 +24,8 @@
 //          system provides only pages that were written.
 // Units    updates; elements of the shard.
 // Errors   SL_ENOMEM.
-#ifndef PSSERVER_SHARD_STALE_H
-#define PSSERVER_SHARD_STALE_H
+#ifndef STATE_SHARD_STALE_H
+#define STATE_SHARD_STALE_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every file of the product begins with its path and what it is for.
 
-Line 1 is the licence, line 2 "// PATH -- ...". Prints what is not so and
-exits 1; run by ctest.
+Line 1 is the licence, line 2 "// PATH -- ...", and a header's guard is its path.
+Prints what is not so and exits 1; run by ctest.
 """
 import re
 import sys
@@ -11,12 +11,15 @@ import sys
 from layering import MAY
 from tracked import ROOT, tracked
 
+GUARD = re.compile(r"^#ifndef (\w+_H)$", re.M)
+PUBLIC = {"lib/sluice.h", "lib/tasks.h"}  # installed: their guards have their names there
 ONLY_POINTS = re.compile(r"^see [\w./]+\.$")
 
 
 def wrong(name):
     """What is wrong with the head of a file, or None."""
-    lines = (ROOT / name).read_text().splitlines()[:12]
+    text = (ROOT / name).read_text()
+    lines = text.splitlines()[:12]
     if "SPDX-License-Identifier" not in lines[0]:
         return "line 1 is not the licence"
     begins = f"// {name} -- "
@@ -28,6 +31,9 @@ def wrong(name):
         where = (ROOT / name).parent / header
         if not where.exists() or f'/{header}"' not in (ROOT / name).read_text():
             return f"it points to {header}, which it does not include"
+    guard = GUARD.search(text) if name.endswith(".h") and name not in PUBLIC else None
+    if guard and guard[1] != re.sub(r"\W", "_", name).upper():
+        return f"its guard is {guard[1]}"
     return None
 
 
