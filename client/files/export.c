@@ -86,10 +86,14 @@ static enum sl_err export_say_json(const struct export *e, const char *path,
                   (json_int_t)e->fewest, rows ? "rows" : "variables", count,
                   "table", e->table);
 
-    if (said != NULL && e->since != 0) {
-        json_object_set_new(said, "since", json_integer((json_int_t)e->since));
-        json_object_set_new(said, "gone",
-                            json_integer((json_int_t)e->delta.gone_count));
+    if (said != NULL && e->since != 0 &&
+        (json_object_set_new(said, "since",
+                             json_integer((json_int_t)e->since)) != 0 ||
+         json_object_set_new(said, "gone",
+                             json_integer((json_int_t)e->delta.gone_count)) !=
+             0)) {
+        json_decref(said);
+        said = NULL; // no memory
     }
     return out_json(said, err);
 }

@@ -142,6 +142,7 @@ enum sl_err feed_index_read(struct table_feed *f, struct sl_error *err)
 
 // ---- writing
 
+// Returns NULL without memory.
 static json_t *feed_file_json(const struct feed_file *file)
 {
     char digest[20];
@@ -153,9 +154,13 @@ static json_t *feed_file_json(const struct feed_file *file)
                     (json_int_t)file->changed, "gone", (json_int_t)file->gone,
                     "bytes", (json_int_t)file->bytes, "rows",
                     (json_int_t)file->sum.rows, "digest", digest);
-    if (out != NULL && !file->base)
-        json_object_set_new(out, "from", json_integer((json_int_t)file->from));
-    return out;
+    if (out == NULL || file->base)
+        return out;
+    if (json_object_set_new(out, "from",
+                            json_integer((json_int_t)file->from)) == 0)
+        return out;
+    json_decref(out);
+    return NULL;
 }
 
 static json_t *feed_index_json(const struct table_feed *f)

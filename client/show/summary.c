@@ -145,6 +145,16 @@ static json_t *unsigned_number(uint64_t value)
     return json_integer((json_int_t)value);
 }
 
+// Appends to *list, and takes the value. Without memory *list becomes NULL,
+// which no summary takes.
+static void summary_append(json_t **list, json_t *value)
+{
+    if (json_array_append_new(*list, value) == 0)
+        return;
+    json_decref(*list);
+    *list = NULL;
+}
+
 static json_t *evaluations(const job_status *s, bool accuracy)
 {
     json_t *list = json_array();
@@ -152,8 +162,7 @@ static json_t *evaluations(const job_status *s, bool accuracy)
     for (size_t i = 0; i < s->n_evaluations; i++) {
         const Sluice__V1__Evaluation *e = s->evaluations[i];
 
-        json_array_append_new(list,
-                              summary_number(accuracy ? WIRE_KNOWN(e, accuracy)
+        summary_append(&list, summary_number(accuracy ? WIRE_KNOWN(e, accuracy)
                                                       : WIRE_KNOWN(e, loss)));
     }
     return list;
@@ -179,9 +188,11 @@ static json_t *summary_metrics(const job_status *s)
         json_t *list = json_array();
 
         for (size_t i = 0; i < s->n_evaluations; i++)
-            json_array_append_new(list,
-                                  metric(s->evaluations[i], spec->metrics[k]));
-        json_object_set_new(all, spec->metrics[k], list);
+            summary_append(&list, metric(s->evaluations[i], spec->metrics[k]));
+        if (json_object_set_new(all, spec->metrics[k], list) != 0) {
+            json_decref(all);
+            return NULL;
+        }
     }
     return all;
 }
@@ -191,7 +202,7 @@ static json_t *summary_texts(char *const *texts, size_t n)
     json_t *list = json_array();
 
     for (size_t i = 0; i < n; i++)
-        json_array_append_new(list, json_string(texts[i]));
+        summary_append(&list, json_string(texts[i]));
     return list;
 }
 
@@ -200,7 +211,7 @@ static json_t *epoch_samples(const job_status *s)
     json_t *list = json_array();
 
     for (uint32_t e = 0; e < s->epochs; e++)
-        json_array_append_new(list, unsigned_number(summary_samples(s, e)));
+        summary_append(&list, unsigned_number(summary_samples(s, e)));
     return list;
 }
 

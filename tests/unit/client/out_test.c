@@ -2,7 +2,6 @@
 #include "client/cli/out.h"
 
 #include <fcntl.h>
-#include <stdlib.h>
 #include <unistd.h>
 
 #include "client/doctor/findings.h"
@@ -10,6 +9,7 @@
 #include "common/base/mem.h"
 #include "proto/wire.h"
 #include "tests/harness/t.h"
+#include "tests/unit/client/json_short.h"
 
 // What is printed between the two lies in `got`.
 static int aside;
@@ -191,13 +191,6 @@ TEST(out, a_list_is_one_document_or_a_line_each)
     T_FALSE(o.json);
 }
 
-static size_t json_left; // allocations of JSON before the one that fails
-
-static void *json_alloc(size_t bytes)
-{
-    return json_left-- == 0 ? NULL : malloc(bytes);
-}
-
 TEST(out, findings_are_printed_all_or_none)
 {
     const struct out json = {.form = OUT_JSON, .json = true};
@@ -210,10 +203,9 @@ TEST(out, findings_are_printed_all_or_none)
     finding(&f, FINDING_BAD, "place", "two");
     catch_begin();
     for (left = 0; rc == SL_ENOMEM; left++) {
-        json_set_alloc_funcs(json_alloc, free);
-        json_left = left;
+        json_short(left);
         rc = findings_print(&f, &json, NULL);
-        json_set_alloc_funcs(malloc, free);
+        json_enough();
     }
     catch_end(&got);
     T_OK(rc);

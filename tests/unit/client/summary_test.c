@@ -6,6 +6,7 @@
 #include "plan/schedule.h"
 #include "proto/wire.h"
 #include "tests/harness/t.h"
+#include "tests/unit/client/json_short.h"
 
 enum { SHARDS = 2, EPOCHS = 2, SAMPLES = 10, STEPS = 6 };
 
@@ -167,6 +168,38 @@ TEST(summary, json_has_what_scripts_read)
     T_HAS(text, "\"test_loss\":[null,null]");
     free(text);
     json_decref(object);
+}
+
+// Without memory at one moment a list lacks nothing: there is no summary.
+TEST(summary, json_is_whole_or_none)
+{
+    Sluice__V1__Evaluation e = SLUICE__V1__EVALUATION__INIT, *list[] = {&e, &e};
+    Sluice__V1__EvaluateSpec evaluate = SLUICE__V1__EVALUATE_SPEC__INIT;
+    Sluice__V1__JobSpec spec = SLUICE__V1__JOB_SPEC__INIT;
+    char *metrics[] = {(char *)"auc"}, *warnings[] = {(char *)"slow"};
+    json_t *whole = NULL, *object = NULL;
+    enum sl_err rc = SL_ENOMEM;
+    struct job j;
+
+    honest(&j);
+    evaluate.metrics = metrics;
+    evaluate.n_metrics = 1;
+    spec.evaluate = &evaluate;
+    j.status.spec = &spec;
+    j.status.n_evaluations = 2;
+    j.status.evaluations = list;
+    j.status.warnings = warnings;
+    j.status.n_warnings = 1;
+    T_OK(summary_json(&whole, &j.status));
+    for (size_t before = 0; rc == SL_ENOMEM; before++) {
+        json_short(before);
+        rc = summary_json(&object, &j.status);
+        json_enough();
+    }
+    T_OK(rc);
+    T_TRUE(json_equal(object, whole));
+    json_decref(object);
+    json_decref(whole);
 }
 
 TEST(summary, text_says_no_where_it_must)

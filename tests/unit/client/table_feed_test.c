@@ -6,6 +6,8 @@
 
 #include "client/files/feed_rows.h"
 #include "common/base/buf.h"
+#include "common/base/mem.h"
+#include "tests/unit/client/json_short.h"
 #include "tests/unit/client/table_world.h"
 
 enum { MOST = 3 };
@@ -95,6 +97,38 @@ TEST(table_feed, a_cut_without_its_index_is_not_listed)
         check_feed(&f, &w);
         check_list(&f, cut);
     }
+    table_feed_release(&f);
+}
+
+// Without memory at one moment the index is as it was: a delta that does not
+// say which cut it begins at would be read as a base.
+TEST(table_feed, an_index_is_whole_or_as_it_was)
+{
+    struct world w = {.has = {false}};
+    struct table_feed f, read;
+    enum sl_err rc = SL_ENOMEM;
+
+    T_OK(feed_of(&f, "j-1", "users", DIM));
+    for (uint64_t cut = 1; cut < 3; cut++) {
+        world_step(&w);
+        T_OK(add(&f, &w, cut));
+    }
+    for (size_t before = 0; rc == SL_ENOMEM; before++) {
+        json_short(before);
+        rc = feed_index_write(&f, NULL);
+        json_enough();
+    }
+    T_OK(rc);
+    read = (struct table_feed){
+        .folder = f.folder, .id = f.id, .table = f.table, .dim = f.dim};
+    T_OK(feed_index_read(&read, t_err()));
+    T_EQ(read.count, f.count);
+    for (size_t i = 0; i < f.count; i++) {
+        T_EQ(read.files[i].base, f.files[i].base);
+        T_EQ(read.files[i].from, f.files[i].from);
+    }
+    sl_free(read.files);
+    sl_free(read.job);
     table_feed_release(&f);
 }
 
